@@ -1,0 +1,269 @@
+//! Completions.
+
+use super::RemoteKey;
+
+open_enum! {
+    /// `ibv_wc_status`—how a work request ended (`enum ib_wc_status`).
+    #[doc(alias = "ibv_wc_status")]
+    pub enum WcStatus: u32 {
+        /// It worked.
+        Success = 0, "IBV_WC_SUCCESS", "success";
+        /// Local length error: a message longer than the receive buffer, or than the device can send.
+        LocalLength = 1, "IBV_WC_LOC_LEN_ERR", "local length error";
+        /// Local queue pair operation error: the request makes no sense here.
+        LocalQpOperation = 2, "IBV_WC_LOC_QP_OP_ERR", "local qp operation error";
+        /// Local end-to-end context error (reliable datagrams).
+        LocalEecOperation = 3, "IBV_WC_LOC_EEC_OP_ERR", "local ee context operation error";
+        /// Local protection error: a local key that does not fit the buffer.
+        LocalProtection = 4, "IBV_WC_LOC_PROT_ERR", "local protection error";
+        /// Thrown back because the queue pair went into the error state.
+        Flushed = 5, "IBV_WC_WR_FLUSH_ERR", "flushed";
+        /// A window could not be bound, or a key invalidated.
+        MwBind = 6, "IBV_WC_MW_BIND_ERR", "memory window bind error";
+        /// The peer answered with something unexpected.
+        BadResponse = 7, "IBV_WC_BAD_RESP_ERR", "bad response error";
+        /// Local access error: an incoming write with immediate did not fit.
+        LocalAccess = 8, "IBV_WC_LOC_ACCESS_ERR", "local access error";
+        /// The peer found the request invalid.
+        RemoteInvalidRequest = 9, "IBV_WC_REM_INV_REQ_ERR", "remote invalid request error";
+        /// The peer found the remote key, address or right wrong.
+        RemoteAccess = 10, "IBV_WC_REM_ACCESS_ERR", "remote access error";
+        /// The peer could not carry the request out.
+        RemoteOperation = 11, "IBV_WC_REM_OP_ERR", "remote operation error";
+        /// No acknowledgement after all retries: wrong address, peer gone, or queue pair not ready.
+        RetryExceeded = 12, "IBV_WC_RETRY_EXC_ERR", "transport retry counter exceeded";
+        /// The peer had no receive buffer after all retries.
+        RnrRetryExceeded = 13, "IBV_WC_RNR_RETRY_EXC_ERR", "rnr retry counter exceeded";
+        /// Reliable datagram domains differ.
+        LocalRddViolation = 14, "IBV_WC_LOC_RDD_VIOL_ERR", "local rdd violation error";
+        /// The peer found a reliable datagram request invalid.
+        RemoteInvalidRdRequest = 15, "IBV_WC_REM_INV_RD_REQ_ERR", "remote invalid rd request";
+        /// The peer gave up.
+        RemoteAborted = 16, "IBV_WC_REM_ABORT_ERR", "aborted";
+        /// No such end-to-end context.
+        InvalidEecNumber = 17, "IBV_WC_INV_EECN_ERR", "invalid ee context number";
+        /// The end-to-end context is in the wrong state.
+        InvalidEecState = 18, "IBV_WC_INV_EEC_STATE_ERR", "invalid ee context state";
+        /// The device failed.
+        Fatal = 19, "IBV_WC_FATAL_ERR", "fatal error";
+        /// The peer did not answer in time.
+        ResponseTimeout = 20, "IBV_WC_RESP_TIMEOUT_ERR", "response timeout error";
+        /// Something else.
+        General = 21, "IBV_WC_GENERAL_ERR", "general error";
+        /// Tag matching failed. User-space providers only.
+        TagMatching = 22, "IBV_WC_TM_ERR", "tag matching error";
+        /// A rendezvous was not finished by the device. User-space providers only.
+        TagMatchingRndvIncomplete = 23, "IBV_WC_TM_RNDV_INCOMPLETE", "tag matching software rendezvous";
+    }
+}
+
+impl WcStatus {
+    /// `ibv_wc_status_str`—the text of the C library.
+    #[doc(alias = "ibv_wc_status_str")]
+    pub const fn ibv_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::LocalLength => "local length error",
+            Self::LocalQpOperation => "local QP operation error",
+            Self::LocalEecOperation => "local EE context operation error",
+            Self::LocalProtection => "local protection error",
+            Self::Flushed => "Work Request Flushed Error",
+            Self::MwBind => "memory management operation error",
+            Self::BadResponse => "bad response error",
+            Self::LocalAccess => "local access error",
+            Self::RemoteInvalidRequest => "remote invalid request error",
+            Self::RemoteAccess => "remote access error",
+            Self::RemoteOperation => "remote operation error",
+            Self::RetryExceeded => "transport retry counter exceeded",
+            Self::RnrRetryExceeded => "RNR retry counter exceeded",
+            Self::LocalRddViolation => "local RDD violation error",
+            Self::RemoteInvalidRdRequest => "remote invalid RD request",
+            Self::RemoteAborted => "aborted error",
+            Self::InvalidEecNumber => "invalid EE context number",
+            Self::InvalidEecState => "invalid EE context state",
+            Self::Fatal => "fatal error",
+            Self::ResponseTimeout => "response timeout error",
+            Self::General => "general error",
+            Self::TagMatching => "TM error",
+            Self::TagMatchingRndvIncomplete => "TM software rendezvous",
+            Self::Unknown(_) => "unknown",
+        }
+    }
+
+    /// Whether the work request was carried out.
+    pub const fn is_success(self) -> bool {
+        matches!(self, Self::Success)
+    }
+}
+
+impl Default for WcStatus {
+    fn default() -> Self {
+        Self::Success
+    }
+}
+
+open_enum! {
+    /// `ibv_wc_opcode`—what kind of work completed.
+    ///
+    /// Numbers 0 to 9 are `enum ib_uverbs_wc_opcode`, which libibverbs shares; receives set bit 7. The numbers from 130 on
+    /// are libibverbs' own and never come from the kernel. 10 to 12 are the kernel's own and never come to user space.
+    #[doc(alias = "ibv_wc_opcode")]
+    pub enum WcOpcode: u32 {
+        /// Send, in all its forms.
+        Send = 0, "IBV_WC_SEND", "send";
+        /// RDMA write, in all its forms.
+        RdmaWrite = 1, "IBV_WC_RDMA_WRITE", "rdma write";
+        /// RDMA read.
+        RdmaRead = 2, "IBV_WC_RDMA_READ", "rdma read";
+        /// Compare and swap.
+        CompareSwap = 3, "IBV_WC_COMP_SWAP", "compare and swap";
+        /// Fetch and add.
+        FetchAdd = 4, "IBV_WC_FETCH_ADD", "fetch and add";
+        /// A memory window was bound.
+        BindMw = 5, "IBV_WC_BIND_MW", "bind memory window";
+        /// A key was invalidated.
+        LocalInvalidate = 6, "IBV_WC_LOCAL_INV", "local invalidate";
+        /// Segmentation offload.
+        Tso = 7, "IBV_WC_TSO", "tso";
+        /// Flush.
+        Flush = 8, "IBV_WC_FLUSH", "flush";
+        /// Atomic write.
+        AtomicWrite = 9, "IBV_WC_ATOMIC_WRITE", "atomic write";
+        /// A message was received.
+        Recv = 128, "IBV_WC_RECV", "receive";
+        /// A peer's write with immediate used up a receive.
+        RecvRdmaWithImm = 129, "IBV_WC_RECV_RDMA_WITH_IMM", "receive of rdma write with immediate";
+        /// A tag was added to a matching list.
+        TagAdd = 130, "IBV_WC_TM_ADD", "tag add";
+        /// A tag was removed from a matching list.
+        TagDelete = 131, "IBV_WC_TM_DEL", "tag delete";
+        /// A matching list was synchronised.
+        TagSync = 132, "IBV_WC_TM_SYNC", "tag sync";
+        /// A message matched a tag.
+        TagRecv = 133, "IBV_WC_TM_RECV", "tag receive";
+        /// A message had no tag.
+        TagNone = 134, "IBV_WC_TM_NO_TAG", "no tag";
+        /// Meaning left to the provider.
+        Driver1 = 135, "IBV_WC_DRIVER1", "driver 1";
+        /// Meaning left to the provider.
+        Driver2 = 136, "IBV_WC_DRIVER2", "driver 2";
+        /// Meaning left to the provider.
+        Driver3 = 137, "IBV_WC_DRIVER3", "driver 3";
+    }
+}
+
+impl WcOpcode {
+    /// Whether a receive work request completed.
+    pub const fn is_receive(self) -> bool {
+        self.raw() & 128 != 0
+            && !matches!(
+                self,
+                Self::TagAdd | Self::TagDelete | Self::TagSync | Self::Driver1 | Self::Driver2 | Self::Driver3
+            )
+    }
+}
+
+impl Default for WcOpcode {
+    fn default() -> Self {
+        Self::Send
+    }
+}
+
+open_flags! {
+    /// `ibv_wc_flags`—what a completion carries besides the data.
+    ///
+    /// The bits are the kernel's (`enum ib_wc_flags`): they stand so in the completion rings that the kernel fills.
+    /// libibverbs has "with invalidate" and "checksum ok" the other way round; see [`WcFlags::to_ibv`].
+    #[doc(alias = "ibv_wc_flags")]
+    pub struct WcFlags: u32 {
+        /// The first 40 bytes of the buffer are a [`Grh`](super::Grh) (UD only).
+        GRH = 1 << 0, "IBV_WC_GRH";
+        /// An immediate value came along.
+        WITH_IMM = 1 << 1, "IBV_WC_WITH_IMM";
+        /// A key of ours was invalidated by the peer.
+        WITH_INVALIDATE = 1 << 2, "IBV_WC_WITH_INV";
+        /// The checksums of the packet are right.
+        IP_CSUM_OK = 1 << 3, "IBV_WC_IP_CSUM_OK";
+        /// The source MAC address is known.
+        WITH_SMAC = 1 << 4, "IB_WC_WITH_SMAC";
+        /// The VLAN is known.
+        WITH_VLAN = 1 << 5, "IB_WC_WITH_VLAN";
+        /// The kind of network header is known.
+        WITH_NETWORK_HDR_TYPE = 1 << 6, "IB_WC_WITH_NETWORK_HDR_TYPE";
+    }
+}
+
+impl WcFlags {
+    /// The bits in libibverbs' order: checksum ok is 4, with invalidate 8. The kernel's other flags have no place there.
+    pub const fn to_ibv(self) -> u32 {
+        let same = self.bits() & 0b0011;
+        let invalidate = if self.contains(Self::WITH_INVALIDATE) { 8 } else { 0 };
+        let checksum = if self.contains(Self::IP_CSUM_OK) { 4 } else { 0 };
+        same | invalidate | checksum
+    }
+}
+
+/// `ibv_wc`—one completion.
+///
+/// Unless `status` is success, only `wr_id`, `status`, `vendor_err` and `qp_num` mean anything. Default: a successful send
+/// with everything zero.
+#[doc(alias = "ibv_wc")]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct WorkCompletion {
+    /// What the poster named the work request.
+    pub wr_id: u64,
+    /// How it ended.
+    pub status: WcStatus,
+    /// What it was.
+    pub opcode: WcOpcode,
+    /// The device's own word on an error.
+    pub vendor_err: u32,
+    /// Bytes received, or read; a UD receive counts the 40 bytes of the header.
+    pub byte_len: u32,
+    /// Immediate value in host order.
+    pub imm: Option<u32>,
+    /// The key the peer invalidated.
+    pub invalidated: Option<RemoteKey>,
+    /// Local queue pair.
+    pub qp_num: u32,
+    /// Sending queue pair (UD receives).
+    pub src_qp: u32,
+    /// What came along.
+    pub flags: WcFlags,
+    /// Partition key slot (GSI only).
+    pub pkey_index: u16,
+    /// LID of the sender (UD on InfiniBand).
+    pub slid: u16,
+    /// Service level (UD).
+    pub sl: u8,
+    /// Low bits of the LID it was sent to (UD on InfiniBand).
+    pub dlid_path_bits: u8,
+}
+
+impl WorkCompletion {
+    /// Whether the work request was carried out.
+    pub const fn is_success(&self) -> bool {
+        self.status.is_success()
+    }
+
+    /// Whether a receive completed. Only means something on success.
+    pub const fn is_receive(&self) -> bool {
+        self.opcode.is_receive()
+    }
+
+    /// Whether the buffer starts with a [`Grh`](super::Grh).
+    pub const fn has_grh(&self) -> bool {
+        self.flags.contains(WcFlags::GRH)
+    }
+}
+
+open_flags! {
+    /// `ibv_create_cq_attr_flags`—options of a new completion queue.
+    #[doc(alias = "ibv_create_cq_attr_flags")]
+    pub struct CqCreateFlags: u32 {
+        /// Completions carry timestamps.
+        TIMESTAMP_COMPLETION = 1 << 0, "IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION";
+        /// The queue may overrun without an error.
+        IGNORE_OVERRUN = 1 << 1, "IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN";
+    }
+}

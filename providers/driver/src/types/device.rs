@@ -1,0 +1,465 @@
+//! What a device is and how much it offers.
+
+use std::fmt;
+
+use super::Guid;
+
+open_enum! {
+    /// `ibv_node_type`—what kind of node a device is (`RDMA_NODE_*`).
+    #[doc(alias = "ibv_node_type")]
+    pub enum NodeType: u8 {
+        /// InfiniBand channel adapter; RoCE adapters too.
+        ChannelAdapter = 1, "IBV_NODE_CA", "channel adapter";
+        /// InfiniBand switch.
+        Switch = 2, "IBV_NODE_SWITCH", "switch";
+        /// InfiniBand router.
+        Router = 3, "IBV_NODE_ROUTER", "router";
+        /// iWARP adapter.
+        Rnic = 4, "IBV_NODE_RNIC", "iwarp adapter";
+        /// usNIC.
+        UsNic = 5, "IBV_NODE_USNIC", "usnic";
+        /// usNIC over UDP.
+        UsNicUdp = 6, "IBV_NODE_USNIC_UDP", "usnic over udp";
+        /// A device with a transport of its own (EFA).
+        Unspecified = 7, "IBV_NODE_UNSPECIFIED", "unspecified";
+    }
+}
+
+impl NodeType {
+    /// `ibv_node_type_str`—the text of the C library.
+    #[doc(alias = "ibv_node_type_str")]
+    pub const fn ibv_str(self) -> &'static str {
+        match self {
+            Self::ChannelAdapter => "InfiniBand channel adapter",
+            Self::Switch => "InfiniBand switch",
+            Self::Router => "InfiniBand router",
+            Self::Rnic => "iWARP NIC",
+            Self::UsNic => "usNIC",
+            Self::UsNicUdp => "usNIC UDP",
+            Self::Unspecified => "unspecified",
+            Self::Unknown(_) => "unknown",
+        }
+    }
+
+    /// The transport such a node speaks, none for an unknown type.
+    pub const fn transport(self) -> Option<TransportType> {
+        Some(match self {
+            Self::ChannelAdapter | Self::Switch | Self::Router => TransportType::InfiniBand,
+            Self::Rnic => TransportType::Iwarp,
+            Self::UsNic => TransportType::UsNic,
+            Self::UsNicUdp => TransportType::UsNicUdp,
+            Self::Unspecified => TransportType::Unspecified,
+            Self::Unknown(_) => return None,
+        })
+    }
+}
+
+open_enum! {
+    /// `ibv_transport_type`—the family of protocols a node speaks. RoCE counts as InfiniBand.
+    #[doc(alias = "ibv_transport_type")]
+    pub enum TransportType: u8 {
+        /// InfiniBand and RoCE.
+        InfiniBand = 0, "IBV_TRANSPORT_IB", "infiniband";
+        /// iWARP.
+        Iwarp = 1, "IBV_TRANSPORT_IWARP", "iwarp";
+        /// usNIC.
+        UsNic = 2, "IBV_TRANSPORT_USNIC", "usnic";
+        /// usNIC over UDP.
+        UsNicUdp = 3, "IBV_TRANSPORT_USNIC_UDP", "usnic over udp";
+        /// Its own.
+        Unspecified = 4, "IBV_TRANSPORT_UNSPECIFIED", "unspecified";
+    }
+}
+
+open_enum! {
+    /// Which kernel driver serves a device (`enum rdma_driver_id` of `ib_user_ioctl_verbs.h`).
+    pub enum DriverId: u32 {
+        /// The driver gave no number.
+        Unspecified = 0, "RDMA_DRIVER_UNKNOWN", "unspecified";
+        /// NVIDIA ConnectX-4 and later, BlueField.
+        Mlx5 = 1, "RDMA_DRIVER_MLX5", "mlx5";
+        /// Mellanox ConnectX-2, -3.
+        Mlx4 = 2, "RDMA_DRIVER_MLX4", "mlx4";
+        /// Chelsio T3.
+        Cxgb3 = 3, "RDMA_DRIVER_CXGB3", "cxgb3";
+        /// Chelsio T4 to T6.
+        Cxgb4 = 4, "RDMA_DRIVER_CXGB4", "cxgb4";
+        /// Mellanox InfiniHost.
+        Mthca = 5, "RDMA_DRIVER_MTHCA", "mthca";
+        /// Broadcom NetXtreme-E.
+        BnxtRe = 6, "RDMA_DRIVER_BNXT_RE", "bnxt_re";
+        /// Emulex OneConnect.
+        Ocrdma = 7, "RDMA_DRIVER_OCRDMA", "ocrdma";
+        /// NetEffect.
+        Nes = 8, "RDMA_DRIVER_NES", "nes";
+        /// Intel E810, X722 (formerly i40iw).
+        Irdma = 9, "RDMA_DRIVER_IRDMA", "irdma";
+        /// VMware paravirtual.
+        Pvrdma = 10, "RDMA_DRIVER_VMW_PVRDMA", "vmw_pvrdma";
+        /// Marvell FastLinQ.
+        Qedr = 11, "RDMA_DRIVER_QEDR", "qedr";
+        /// HiSilicon.
+        Hns = 12, "RDMA_DRIVER_HNS", "hns";
+        /// Cisco usNIC.
+        UsNic = 13, "RDMA_DRIVER_USNIC", "usnic";
+        /// RDMA over Ethernet in software.
+        Rxe = 14, "RDMA_DRIVER_RXE", "rxe";
+        /// Intel Omni-Path.
+        Hfi1 = 15, "RDMA_DRIVER_HFI1", "hfi1";
+        /// Intel TrueScale.
+        Qib = 16, "RDMA_DRIVER_QIB", "qib";
+        /// Amazon Elastic Fabric Adapter.
+        Efa = 17, "RDMA_DRIVER_EFA", "efa";
+        /// iWARP in software.
+        Siw = 18, "RDMA_DRIVER_SIW", "siw";
+        /// Alibaba Elastic RDMA.
+        Erdma = 19, "RDMA_DRIVER_ERDMA", "erdma";
+        /// Microsoft Azure.
+        Mana = 20, "RDMA_DRIVER_MANA", "mana";
+        /// AMD Pensando.
+        Ionic = 21, "RDMA_DRIVER_IONIC", "ionic";
+    }
+}
+
+open_enum! {
+    /// `ibv_atomic_cap`—among whom remote atomics are atomic.
+    #[doc(alias = "ibv_atomic_cap")]
+    pub enum AtomicCap: u32 {
+        /// No remote atomics.
+        None = 0, "IBV_ATOMIC_NONE", "none";
+        /// Among the queue pairs of this device.
+        Device = 1, "IBV_ATOMIC_HCA", "device";
+        /// Also with the CPU and other devices.
+        Global = 2, "IBV_ATOMIC_GLOB", "global";
+    }
+}
+
+impl Default for AtomicCap {
+    fn default() -> Self {
+        Self::None
+    }
+}
+
+open_flags! {
+    /// `ibv_device_cap_flags`—what a device can do (`enum ib_uverbs_device_cap_flags`).
+    ///
+    /// Bits 9, 15, 16, 19, 22, 27, 30 to 33, 35 and 37 have no name: old kernels set some of them and they mean nothing.
+    #[doc(alias = "ibv_device_cap_flags")]
+    pub struct DeviceCaps: u64 {
+        /// The number of outstanding work requests of a queue pair can change.
+        RESIZE_MAX_WR = 1 << 0, "IBV_DEVICE_RESIZE_MAX_WR";
+        /// Ports count bad partition keys.
+        BAD_PKEY_CNTR = 1 << 1, "IBV_DEVICE_BAD_PKEY_CNTR";
+        /// Ports count bad queue keys.
+        BAD_QKEY_CNTR = 1 << 2, "IBV_DEVICE_BAD_QKEY_CNTR";
+        /// Multicast of raw packets.
+        RAW_MULTI = 1 << 3, "IBV_DEVICE_RAW_MULTI";
+        /// Automatic path migration.
+        AUTO_PATH_MIG = 1 << 4, "IBV_DEVICE_AUTO_PATH_MIG";
+        /// A queue pair can change its port.
+        CHANGE_PHY_PORT = 1 << 5, "IBV_DEVICE_CHANGE_PHY_PORT";
+        /// The port of a UD address handle must be the queue pair's.
+        UD_AV_PORT_ENFORCE = 1 << 6, "IBV_DEVICE_UD_AV_PORT_ENFORCE";
+        /// A modify may name the current state.
+        CURR_QP_STATE_MOD = 1 << 7, "IBV_DEVICE_CURR_QP_STATE_MOD";
+        /// Ports can be shut down.
+        SHUTDOWN_PORT = 1 << 8, "IBV_DEVICE_SHUTDOWN_PORT";
+        /// An event says when a port becomes active.
+        PORT_ACTIVE_EVENT = 1 << 10, "IBV_DEVICE_PORT_ACTIVE_EVENT";
+        /// The system image GUID is set.
+        SYS_IMAGE_GUID = 1 << 11, "IBV_DEVICE_SYS_IMAGE_GUID";
+        /// RC queue pairs send RNR NAKs.
+        RC_RNR_NAK_GEN = 1 << 12, "IBV_DEVICE_RC_RNR_NAK_GEN";
+        /// Shared receive queues can be resized.
+        SRQ_RESIZE = 1 << 13, "IBV_DEVICE_SRQ_RESIZE";
+        /// A completion queue can notify after N completions.
+        N_NOTIFY_CQ = 1 << 14, "IBV_DEVICE_N_NOTIFY_CQ";
+        /// Memory windows of type 1.
+        MEM_WINDOW = 1 << 17, "IBV_DEVICE_MEM_WINDOW";
+        /// Checksums of IP over UD.
+        UD_IP_CSUM = 1 << 18, "IBV_DEVICE_UD_IP_CSUM";
+        /// Extended reliable connections.
+        XRC = 1 << 20, "IBV_DEVICE_XRC";
+        /// Send with invalidate, local invalidate, fast registration.
+        MEM_MGT_EXTENSIONS = 1 << 21, "IBV_DEVICE_MEM_MGT_EXTENSIONS";
+        /// Memory windows of type 2A.
+        MEM_WINDOW_TYPE_2A = 1 << 23, "IBV_DEVICE_MEM_WINDOW_TYPE_2A";
+        /// Memory windows of type 2B.
+        MEM_WINDOW_TYPE_2B = 1 << 24, "IBV_DEVICE_MEM_WINDOW_TYPE_2B";
+        /// Checksums of IP over RC.
+        RC_IP_CSUM = 1 << 25, "IBV_DEVICE_RC_IP_CSUM";
+        /// Checksums of raw packets; superseded by [`RawPacketCaps::IP_CSUM`].
+        RAW_IP_CSUM = 1 << 26, "IBV_DEVICE_RAW_IP_CSUM";
+        /// Flow steering.
+        MANAGED_FLOW_STEERING = 1 << 29, "IBV_DEVICE_MANAGED_FLOW_STEERING";
+        /// Received frames with their checksum; superseded by [`RawPacketCaps::SCATTER_FCS`].
+        RAW_SCATTER_FCS = 1 << 34, "IBV_DEVICE_RAW_SCATTER_FCS";
+        /// Incoming writes can be padded to a cache line.
+        PCI_WRITE_END_PADDING = 1 << 36, "IBV_DEVICE_PCI_WRITE_END_PADDING";
+        /// Flush until globally visible.
+        FLUSH_GLOBAL = 1 << 38, "IB_UVERBS_DEVICE_FLUSH_GLOBAL";
+        /// Flush until persistent.
+        FLUSH_PERSISTENT = 1 << 39, "IB_UVERBS_DEVICE_FLUSH_PERSISTENT";
+        /// Eight-byte atomic writes.
+        ATOMIC_WRITE = 1 << 40, "IB_UVERBS_DEVICE_ATOMIC_WRITE";
+        /// A confidential guest whose DMA needs bounce buffers.
+        CC_DMA_BOUNCE = 1 << 41, "IB_UVERBS_DEVICE_CC_DMA_BOUNCE";
+    }
+}
+
+open_flags! {
+    /// `ibv_odp_general_caps`—on-demand paging at all.
+    #[doc(alias = "ibv_odp_general_caps")]
+    pub struct OdpGeneralCaps: u64 {
+        /// Regions can be registered without pinning.
+        SUPPORT = 1 << 0, "IBV_ODP_SUPPORT";
+        /// One region can span the whole address space.
+        IMPLICIT = 1 << 1, "IBV_ODP_SUPPORT_IMPLICIT";
+    }
+}
+
+open_flags! {
+    /// `ibv_odp_transport_cap_bits`—operations of one transport that may touch unpinned memory.
+    #[doc(alias = "ibv_odp_transport_cap_bits")]
+    pub struct OdpTransportCaps: u32 {
+        /// Send.
+        SEND = 1 << 0, "IBV_ODP_SUPPORT_SEND";
+        /// Receive.
+        RECV = 1 << 1, "IBV_ODP_SUPPORT_RECV";
+        /// RDMA write.
+        WRITE = 1 << 2, "IBV_ODP_SUPPORT_WRITE";
+        /// RDMA read.
+        READ = 1 << 3, "IBV_ODP_SUPPORT_READ";
+        /// Compare and swap, fetch and add.
+        ATOMIC = 1 << 4, "IBV_ODP_SUPPORT_ATOMIC";
+        /// Receive from a shared receive queue.
+        SRQ_RECV = 1 << 5, "IBV_ODP_SUPPORT_SRQ_RECV";
+        /// Flush.
+        FLUSH = 1 << 6, "IB_UVERBS_ODP_SUPPORT_FLUSH";
+        /// Atomic write.
+        ATOMIC_WRITE = 1 << 7, "IB_UVERBS_ODP_SUPPORT_ATOMIC_WRITE";
+    }
+}
+
+/// `ibv_odp_caps`—on-demand paging: what works on memory that is not pinned. Default: nothing.
+#[doc(alias = "ibv_odp_caps")]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub struct OdpCaps {
+    /// Whether there is any.
+    pub general: OdpGeneralCaps,
+    /// On reliable connections.
+    pub rc: OdpTransportCaps,
+    /// On unreliable connections.
+    pub uc: OdpTransportCaps,
+    /// On unreliable datagrams.
+    pub ud: OdpTransportCaps,
+    /// On extended reliable connections.
+    pub xrc: OdpTransportCaps,
+}
+
+/// `ibv_rss_caps`—spreading of received packets over work queues.
+#[doc(alias = "ibv_rss_caps")]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub struct RssCaps {
+    /// Bit `1 << QpType::raw()` for each queue pair type that can.
+    pub supported_qp_types: u32,
+    /// Number of indirection tables.
+    pub max_indirection_tables: u32,
+    /// Entries of one table.
+    pub max_indirection_table_size: u32,
+}
+
+open_flags! {
+    /// `ibv_raw_packet_caps`—what raw packet queues can do to frames.
+    #[doc(alias = "ibv_raw_packet_caps")]
+    pub struct RawPacketCaps: u32 {
+        /// Strip the VLAN tag on receive.
+        CVLAN_STRIPPING = 1 << 0, "IBV_RAW_PACKET_CAP_CVLAN_STRIPPING";
+        /// Deliver the frame checksum.
+        SCATTER_FCS = 1 << 1, "IBV_RAW_PACKET_CAP_SCATTER_FCS";
+        /// Compute and verify IP checksums.
+        IP_CSUM = 1 << 2, "IBV_RAW_PACKET_CAP_IP_CSUM";
+        /// Hold packets back while no receive is posted.
+        DELAY_DROP = 1 << 3, "IBV_RAW_PACKET_CAP_DELAY_DROP";
+    }
+}
+
+open_flags! {
+    /// `ibv_tm_cap_flags`—transports with tag matching.
+    #[doc(alias = "ibv_tm_cap_flags")]
+    pub struct TagMatchingFlags: u32 {
+        /// Rendezvous offload on RC.
+        RNDV_RC = 1 << 0, "IBV_TM_CAP_RC";
+    }
+}
+
+/// `ibv_tm_caps`—tag matching.
+#[doc(alias = "ibv_tm_caps")]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub struct TagMatchingCaps {
+    /// Largest rendezvous request header, bytes.
+    pub max_rndv_hdr_size: u32,
+    /// Entries of a matching list.
+    pub max_num_tags: u32,
+    /// Transports.
+    pub flags: TagMatchingFlags,
+    /// Outstanding list operations.
+    pub max_ops: u32,
+    /// Scatter elements of one entry.
+    pub max_sge: u32,
+}
+
+/// `ibv_cq_moderation_caps`—how far completion events can be held back.
+#[doc(alias = "ibv_cq_moderation_caps")]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub struct CqModerationCaps {
+    /// Completions per event.
+    pub max_count: u16,
+    /// Longest delay, microseconds.
+    pub max_period_us: u16,
+}
+
+/// Firmware version as the kernel packs it: major, minor and sub-minor, 16 bits each.
+///
+/// `{}` prints `1.2.3` (rxe and most providers), `{:#}` prints `1.2.0003` as mlx5 tools do.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct FirmwareVersion(u64);
+
+impl FirmwareVersion {
+    /// The packed number, as the kernel reports it.
+    pub const fn from_raw(raw: u64) -> Self {
+        Self(raw)
+    }
+
+    /// The packed number.
+    pub const fn raw(self) -> u64 {
+        self.0
+    }
+
+    /// Major, minor, sub-minor.
+    #[expect(clippy::cast_possible_truncation, reason = "each part has 16 bits")]
+    pub const fn parts(self) -> (u16, u16, u16) {
+        ((self.0 >> 32) as u16, (self.0 >> 16) as u16, self.0 as u16)
+    }
+}
+
+impl fmt::Display for FirmwareVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (major, minor, sub) = self.parts();
+        if f.alternate() { write!(f, "{major}.{minor}.{sub:04}") } else { write!(f, "{major}.{minor}.{sub}") }
+    }
+}
+
+/// `ibv_device_attr_ex`—identity and limits of a device.
+///
+/// The fields are those of `ib_uverbs_ex_query_device_resp`. A kernel that reports fewer leaves the rest zero, which
+/// everywhere here means "none". Limits are what the driver promises at best; creation may still fail earlier.
+#[doc(alias = "ibv_device_attr")]
+#[doc(alias = "ibv_device_attr_ex")]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct DeviceAttr {
+    /// Firmware version.
+    pub fw_ver: FirmwareVersion,
+    /// GUID of this device.
+    pub node_guid: Guid,
+    /// GUID common to the devices of one system image.
+    pub sys_image_guid: Guid,
+    /// Largest memory region, bytes.
+    pub max_mr_size: u64,
+    /// Page sizes regions can be built of: bit n for 2ⁿ bytes.
+    pub page_size_cap: u64,
+    /// Vendor, as an IEEE OUI or a PCI number.
+    pub vendor_id: u32,
+    /// Part number.
+    pub vendor_part_id: u32,
+    /// Hardware revision.
+    pub hw_ver: u32,
+    /// Queue pairs.
+    pub max_qp: u32,
+    /// Work requests of one queue.
+    pub max_qp_wr: u32,
+    /// Capabilities: all 64 bits where the kernel reports them, else the lower 32.
+    pub caps: DeviceCaps,
+    /// Scatter/gather elements of one work request (the smaller of send and receive).
+    pub max_sge: u32,
+    /// Scatter elements of one RDMA read.
+    pub max_sge_rd: u32,
+    /// Completion queues.
+    pub max_cq: u32,
+    /// Entries of one completion queue.
+    pub max_cqe: u32,
+    /// Memory regions.
+    pub max_mr: u32,
+    /// Protection domains.
+    pub max_pd: u32,
+    /// Reads and atomics one queue pair answers at a time.
+    pub max_qp_rd_atom: u32,
+    /// The same per end-to-end context (reliable datagrams; never built).
+    pub max_ee_rd_atom: u32,
+    /// Reads and atomics the device answers at a time.
+    pub max_res_rd_atom: u32,
+    /// Reads and atomics one queue pair has under way.
+    pub max_qp_init_rd_atom: u32,
+    /// The same per end-to-end context.
+    pub max_ee_init_rd_atom: u32,
+    /// Among whom atomics are atomic.
+    pub atomic_cap: AtomicCap,
+    /// End-to-end contexts.
+    pub max_ee: u32,
+    /// Reliable datagram domains.
+    pub max_rdd: u32,
+    /// Memory windows.
+    pub max_mw: u32,
+    /// Raw IPv6 queue pairs.
+    pub max_raw_ipv6_qp: u32,
+    /// Raw EtherType queue pairs.
+    pub max_raw_ethy_qp: u32,
+    /// Multicast groups.
+    pub max_mcast_grp: u32,
+    /// Queue pairs in one multicast group.
+    pub max_mcast_qp_attach: u32,
+    /// Queue pairs in all multicast groups.
+    pub max_total_mcast_qp_attach: u32,
+    /// Address handles.
+    pub max_ah: u32,
+    /// Fast memory regions (gone from newer kernels).
+    pub max_fmr: u32,
+    /// Remaps of one fast memory region before it must be flushed.
+    pub max_map_per_fmr: u32,
+    /// Shared receive queues.
+    pub max_srq: u32,
+    /// Work requests of one shared receive queue.
+    pub max_srq_wr: u32,
+    /// Scatter elements of a request on a shared receive queue.
+    pub max_srq_sge: u32,
+    /// Partition keys of a port.
+    pub max_pkeys: u16,
+    /// Time this device takes to acknowledge: 4.096 µs · 2ⁿ.
+    pub local_ca_ack_delay: u8,
+    /// Ports; they are numbered from 1.
+    pub phys_port_cnt: u8,
+
+    /// On-demand paging.
+    pub odp: OdpCaps,
+    /// Bits of a completion timestamp that count; 0 if there are no timestamps.
+    pub completion_timestamp_mask: u64,
+    /// Frequency of the clock behind timestamps, kHz; 0 if unknown.
+    pub hca_core_clock_khz: u64,
+    /// Receive-side scaling.
+    pub rss: RssCaps,
+    /// Receive work queues.
+    pub max_wq_type_rq: u32,
+    /// Raw packets.
+    pub raw_packet: RawPacketCaps,
+    /// Tag matching.
+    pub tag_matching: TagMatchingCaps,
+    /// Completion moderation.
+    pub cq_moderation: CqModerationCaps,
+    /// Device memory that can be allocated, bytes.
+    pub max_dm_size: u64,
+}

@@ -1,0 +1,125 @@
+//! Asynchronous events.
+
+open_enum! {
+    /// `ibv_event_type`—what happened outside any work request (`enum ib_event_type`).
+    #[doc(alias = "ibv_event_type")]
+    pub enum AsyncEventType: u32 {
+        /// A completion queue overran or broke.
+        CqError = 0, "IBV_EVENT_CQ_ERR", "completion queue error";
+        /// A queue pair broke and went into the error state.
+        QpFatal = 1, "IBV_EVENT_QP_FATAL", "queue pair fatal error";
+        /// A request could not be carried out, and there is no completion to say so.
+        QpRequestError = 2, "IBV_EVENT_QP_REQ_ERR", "queue pair request error";
+        /// A peer's request violated access rights, and there is no completion to say so.
+        QpAccessError = 3, "IBV_EVENT_QP_ACCESS_ERR", "queue pair access error";
+        /// The first packet came while the queue pair was only ready to receive.
+        CommunicationEstablished = 4, "IBV_EVENT_COMM_EST", "communication established";
+        /// The send queue has drained.
+        SendQueueDrained = 5, "IBV_EVENT_SQ_DRAINED", "send queue drained";
+        /// The queue pair uses its alternate path now.
+        PathMigrated = 6, "IBV_EVENT_PATH_MIG", "path migrated";
+        /// The queue pair could not use its alternate path.
+        PathMigrationError = 7, "IBV_EVENT_PATH_MIG_ERR", "path migration error";
+        /// The device failed or is being removed.
+        DeviceFatal = 8, "IBV_EVENT_DEVICE_FATAL", "device fatal error";
+        /// A port became active.
+        PortActive = 9, "IBV_EVENT_PORT_ACTIVE", "port active";
+        /// A port went down.
+        PortError = 10, "IBV_EVENT_PORT_ERR", "port error";
+        /// The LID of a port changed.
+        LidChange = 11, "IBV_EVENT_LID_CHANGE", "lid change";
+        /// The partition keys of a port changed.
+        PkeyChange = 12, "IBV_EVENT_PKEY_CHANGE", "partition key change";
+        /// The subnet manager changed.
+        SmChange = 13, "IBV_EVENT_SM_CHANGE", "subnet manager change";
+        /// A shared receive queue broke.
+        SrqError = 14, "IBV_EVENT_SRQ_ERR", "shared receive queue error";
+        /// A shared receive queue fell below its watermark.
+        SrqLimitReached = 15, "IBV_EVENT_SRQ_LIMIT_REACHED", "shared receive queue limit reached";
+        /// A queue pair in the error state takes nothing more from its shared receive queue.
+        LastWqeReached = 16, "IBV_EVENT_QP_LAST_WQE_REACHED", "last receive reached";
+        /// The subnet manager wants clients to register again.
+        ClientReregister = 17, "IBV_EVENT_CLIENT_REREGISTER", "client reregistration";
+        /// The GID table of a port changed.
+        GidChange = 18, "IBV_EVENT_GID_CHANGE", "gid table change";
+        /// A receive work queue broke.
+        WqFatal = 19, "IBV_EVENT_WQ_FATAL", "work queue fatal error";
+        /// The speed of the device changed. Newer kernels only.
+        DeviceSpeedChange = 20, "IBV_EVENT_DEVICE_SPEED_CHANGE", "device speed change";
+    }
+}
+
+/// What the `element` of an event names.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum EventObject {
+    /// A completion queue, by its cookie.
+    CompletionQueue,
+    /// A queue pair, by its cookie.
+    QueuePair,
+    /// A shared receive queue, by its cookie.
+    SharedReceiveQueue,
+    /// A receive work queue, by its cookie.
+    WorkQueue,
+    /// A port, by its number.
+    Port,
+    /// The whole device; the element means nothing.
+    Device,
+}
+
+impl AsyncEventType {
+    /// `ibv_event_type_str`—the text of the C library.
+    #[doc(alias = "ibv_event_type_str")]
+    pub const fn ibv_str(self) -> &'static str {
+        match self {
+            Self::CqError => "CQ error",
+            Self::QpFatal => "local work queue catastrophic error",
+            Self::QpRequestError => "invalid request local work queue error",
+            Self::QpAccessError => "local access violation work queue error",
+            Self::CommunicationEstablished => "communication established",
+            Self::SendQueueDrained => "send queue drained",
+            Self::PathMigrated => "path migrated",
+            Self::PathMigrationError => "path migration request error",
+            Self::DeviceFatal => "local catastrophic error",
+            Self::PortActive => "port active",
+            Self::PortError => "port error",
+            Self::LidChange => "LID change",
+            Self::PkeyChange => "P_Key change",
+            Self::SmChange => "SM change",
+            Self::SrqError => "SRQ catastrophic error",
+            Self::SrqLimitReached => "SRQ limit reached",
+            Self::LastWqeReached => "last WQE reached",
+            Self::ClientReregister => "client reregistration",
+            Self::GidChange => "GID table change",
+            Self::WqFatal => "WQ fatal",
+            Self::DeviceSpeedChange => "device speed change",
+            Self::Unknown(_) => "unknown",
+        }
+    }
+
+    /// What the event is about, none for an unknown event.
+    pub const fn object(self) -> Option<EventObject> {
+        Some(match self {
+            Self::CqError => EventObject::CompletionQueue,
+            Self::QpFatal
+            | Self::QpRequestError
+            | Self::QpAccessError
+            | Self::CommunicationEstablished
+            | Self::SendQueueDrained
+            | Self::PathMigrated
+            | Self::PathMigrationError
+            | Self::LastWqeReached => EventObject::QueuePair,
+            Self::SrqError | Self::SrqLimitReached => EventObject::SharedReceiveQueue,
+            Self::WqFatal => EventObject::WorkQueue,
+            Self::PortActive
+            | Self::PortError
+            | Self::LidChange
+            | Self::PkeyChange
+            | Self::SmChange
+            | Self::ClientReregister
+            | Self::GidChange => EventObject::Port,
+            Self::DeviceFatal | Self::DeviceSpeedChange => EventObject::Device,
+            Self::Unknown(_) => return None,
+        })
+    }
+}

@@ -1,0 +1,121 @@
+//! The network header that stands before every message a UD queue pair receives.
+
+use std::net::Ipv4Addr;
+
+use super::{FlowLabel, Gid};
+
+/// Which network header is in the 40 bytes.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum IpVersion {
+    /// IPv4, in the last 20 bytes (RoCE v2).
+    V4,
+    /// IPv6, or the InfiniBand header of the same layout.
+    V6,
+}
+
+/// `ibv_grh`—the first 40 bytes of a UD receive: the global routing header, or a RoCE v2 packet's IP header.
+///
+/// A copy: the buffer belongs to the device again as soon as it is posted. IPv4 headers stand in the last 20 bytes, and
+/// what is before them is arbitrary, so the version is found out as the kernel does (`ib_get_rdma_header_version`).
+#[doc(alias = "ibv_grh")]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Grh {
+    bytes: [u8; Self::LEN],
+    version: IpVersion,
+}
+
+impl Grh {
+    /// Bytes before the message, there even when the completion says that they hold nothing.
+    pub const LEN: usize = 40;
+
+    /// Reads the header before a message; none if there are fewer than 40 bytes or no IP header in them.
+    pub fn parse(buffer: &[u8]) -> Option<Self> {
+        let bytes = *buffer.first_chunk::<{ Self::LEN }>()?;
+        let version = match (bytes[0] >> 4, bytes[20] >> 4) {
+            (6, _) if !Self::is_plausible_ipv4(&bytes) => IpVersion::V6,
+            (6, _) | (_, 4) => IpVersion::V4,
+            _ => return None,
+        };
+        Some(Self { bytes, version })
+    }
+
+    /// Whether the last 20 bytes are an IPv4 header without options whose checksum is right.
+    fn is_plausible_ipv4(bytes: &[u8; Self::LEN]) -> bool {
+        let header = &bytes[20..];
+        let mut sum: u32 = header.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        header[0] & 0x0f == 5 && sum == 0xffff
+    }
+
+    /// Which header it is.
+    pub const fn version(&self) -> IpVersion {
+        self.version
+    }
+
+    /// The 40 bytes.
+    pub const fn as_bytes(&self) -> &[u8; Self::LEN] {
+        &self.bytes
+    }
+
+    /// Traffic class, or type of service.
+    pub const fn traffic_class(&self) -> u8 {
+        match self.version {
+            IpVersion::V4 => self.bytes[21],
+            IpVersion::V6 => self.bytes[0] << 4 | self.bytes[1] >> 4,
+        }
+    }
+
+    /// Flow label; IPv4 has none, which is 0.
+    pub const fn flow_label(&self) -> FlowLabel {
+        let b = &self.bytes;
+        match self.version {
+            IpVersion::V4 => FlowLabel::from_raw(0),
+            IpVersion::V6 => FlowLabel::from_raw(u32::from_be_bytes([0, b[1], b[2], b[3]])),
+        }
+    }
+
+    /// Bytes after this header, transport headers included.
+    pub const fn payload_len(&self) -> u16 {
+        let b = &self.bytes;
+        match self.version {
+            IpVersion::V4 => u16::from_be_bytes([b[22], b[23]]).saturating_sub(20),
+            IpVersion::V6 => u16::from_be_bytes([b[4], b[5]]),
+        }
+    }
+
+    /// The protocol that follows: 0x1B InfiniBand transport, 17 UDP (RoCE v2).
+    pub const fn next_header(&self) -> u8 {
+        match self.version {
+            IpVersion::V4 => self.bytes[29],
+            IpVersion::V6 => self.bytes[6],
+        }
+    }
+
+    /// Hop limit, or time to live, as it arrived.
+    pub const fn hop_limit(&self) -> u8 {
+        match self.version {
+            IpVersion::V4 => self.bytes[28],
+            IpVersion::V6 => self.bytes[7],
+        }
+    }
+
+    /// The sender's GID; an IPv4 address is mapped.
+    pub fn sgid(&self) -> Gid {
+        self.gid(32, 8)
+    }
+
+    /// The GID it was sent to, ours or a multicast group; an IPv4 address is mapped.
+    pub fn dgid(&self) -> Gid {
+        self.gid(36, 24)
+    }
+
+    fn gid(&self, v4_at: usize, v6_at: usize) -> Gid {
+        let b = &self.bytes;
+        match self.version {
+            IpVersion::V4 => Ipv4Addr::new(b[v4_at], b[v4_at + 1], b[v4_at + 2], b[v4_at + 3]).into(),
+            IpVersion::V6 => Gid::from_bytes(std::array::from_fn(|i| b[v6_at + i])),
+        }
+    }
+}

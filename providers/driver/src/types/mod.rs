@@ -1,0 +1,58 @@
+//! The vocabulary of RDMA verbs: plain values, no I/O.
+//!
+//! Providers and commands speak in these types and the public crate re-exports them. Three rules hold throughout:
+//!
+//! - *Unknown values survive.* An enum that the kernel may extend has an `Unknown(raw)` variant; `from_raw` and `raw`
+//!   are total and undo each other. Flag sets keep bits that have no name.
+//! - *Numbers are the kernel's.* Raw values are those of `include/uapi/rdma/*.h`; where libibverbs numbers a thing
+//!   differently, the type says so.
+//! - *Names.* `Display` prints short lower-case words. `c_name` gives the libibverbs constant, and `ibv_str`, where the
+//!   C library has a `*_str` function, exactly its text.
+
+#[macro_use]
+mod macros;
+
+mod ah;
+mod cq;
+mod device;
+mod event;
+mod gid;
+mod grh;
+mod guid;
+mod mr;
+mod port;
+mod qp;
+mod qp_attr;
+mod qp_transition;
+mod range;
+mod rate;
+mod srq;
+mod time;
+mod wr;
+#[cfg(test)]
+mod tests;
+
+pub use ah::{AddressVector, FlowLabel, GlobalRoute, MULTICAST_LID_BASE, MULTICAST_QPN};
+pub use cq::{CqCreateFlags, WcFlags, WcOpcode, WcStatus, WorkCompletion};
+pub use device::{
+    AtomicCap, CqModerationCaps, DeviceAttr, DeviceCaps, DriverId, FirmwareVersion, NodeType, OdpCaps, OdpGeneralCaps,
+    OdpTransportCaps, RawPacketCaps, RssCaps, TagMatchingCaps, TagMatchingFlags, TransportType,
+};
+pub use event::{AsyncEventType, EventObject};
+pub use gid::{Gid, GidEntry, GidType, ParseGidError};
+pub use grh::{Grh, IpVersion};
+pub use guid::{Guid, ParseGuidError};
+pub use mr::{AccessFlags, LocalKey, MrAdvice, MrAdviceFlags, MwType, RemoteKey, ReregFlags};
+pub use port::{
+    LinkLayer, LinkSpeed, LinkWidth, Mtu, PhysicalState, PortAttr, PortCaps, PortCaps2, PortFlags, PortState, VirtualLanes,
+};
+pub use qp::{MigrationState, QpAttrMask, QpCaps, QpCreateFlags, QpState, QpType, SigMode};
+pub use qp_attr::{AlternatePath, QpAttr, QpInfo};
+pub use qp_transition::{Diagnosis, Requirement, diagnose, is_legal, requirement};
+pub use range::OutOfRange;
+pub use rate::Rate;
+pub use srq::{SrqAttr, SrqAttrMask, SrqModify, SrqType};
+pub use time::{AckTimeout, Psn, RetryCount, RnrRetry, RnrTimer};
+pub use wr::{
+    Address, Destination, Operation, Payload, Placement, RecvRequest, Remote, SendFlags, SendRequest, Sge, WindowBinding,
+};

@@ -1,0 +1,160 @@
+//! Memory regions, windows and their keys.
+
+use std::fmt;
+
+open_flags! {
+    /// `ibv_access_flags`—what may be done to registered memory, or through a queue pair.
+    ///
+    /// Default: empty, which lets the local device only read. Remote write and remote atomic need local write.
+    #[doc(alias = "ibv_access_flags")]
+    pub struct AccessFlags: u32 {
+        /// The local device may write (receive, read response).
+        LOCAL_WRITE = 1 << 0, "IBV_ACCESS_LOCAL_WRITE";
+        /// Peers may RDMA write.
+        REMOTE_WRITE = 1 << 1, "IBV_ACCESS_REMOTE_WRITE";
+        /// Peers may RDMA read.
+        REMOTE_READ = 1 << 2, "IBV_ACCESS_REMOTE_READ";
+        /// Peers may use atomics.
+        REMOTE_ATOMIC = 1 << 3, "IBV_ACCESS_REMOTE_ATOMIC";
+        /// Memory windows may be bound to the region.
+        MW_BIND = 1 << 4, "IBV_ACCESS_MW_BIND";
+        /// Addresses count from the start of the region.
+        ZERO_BASED = 1 << 5, "IBV_ACCESS_ZERO_BASED";
+        /// On-demand paging: the region is not pinned.
+        ON_DEMAND = 1 << 6, "IBV_ACCESS_ON_DEMAND";
+        /// The memory is huge pages.
+        HUGETLB = 1 << 7, "IBV_ACCESS_HUGETLB";
+        /// Peers may flush until globally visible.
+        FLUSH_GLOBAL = 1 << 8, "IBV_ACCESS_FLUSH_GLOBAL";
+        /// Peers may flush until persistent.
+        FLUSH_PERSISTENT = 1 << 9, "IBV_ACCESS_FLUSH_PERSISTENT";
+        /// The device may reorder its writes to memory. Optional: ignored where not known.
+        RELAXED_ORDERING = 1 << 20, "IBV_ACCESS_RELAXED_ORDERING";
+    }
+}
+
+impl AccessFlags {
+    /// Bits 20 to 29: a kernel that does not know one ignores it, if it says that it knows this rule
+    /// (`CORE_SUPPORT` bit 0 when a context is opened).
+    pub const OPTIONAL: Self = Self::from_bits_retain(0x3ff0_0000);
+
+    /// Without the optional bits, for kernels that would refuse them.
+    #[must_use]
+    pub const fn without_optional(self) -> Self {
+        Self::from_bits_retain(self.bits() & !Self::OPTIONAL.bits())
+    }
+
+    /// Whether it is a combination the kernel accepts: remote write and remote atomic need local write.
+    pub const fn is_consistent(self) -> bool {
+        !self.intersects(Self::REMOTE_WRITE.union(Self::REMOTE_ATOMIC)) || self.contains(Self::LOCAL_WRITE)
+    }
+}
+
+macro_rules! key {
+    ($(#[$meta:meta])* $name:ident) => {
+        $(#[$meta])*
+        ///
+        /// A secret of sorts: `Debug` does not show it.
+        #[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
+        pub struct $name(u32);
+
+        impl $name {
+            /// From the number in host order.
+            pub const fn new(raw: u32) -> Self {
+                Self(raw)
+            }
+
+            /// From the number in host order.
+            pub const fn from_raw(raw: u32) -> Self {
+                Self(raw)
+            }
+
+            /// The number in host order.
+            pub const fn raw(self) -> u32 {
+                self.0
+            }
+        }
+
+        impl From<u32> for $name {
+            fn from(raw: u32) -> Self {
+                Self(raw)
+            }
+        }
+
+        impl From<$name> for u32 {
+            fn from(key: $name) -> Self {
+                key.0
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(concat!(stringify!($name), "(..)"))
+            }
+        }
+    };
+}
+
+key! {
+    /// The key by which the local device finds a memory region.
+    LocalKey
+}
+
+key! {
+    /// The key by which a peer reaches a memory region or window.
+    RemoteKey
+}
+
+impl RemoteKey {
+    /// `ibv_inc_rkey`—the key with its low 8 bits, which belong to the user of a type 2 window, counted up by one.
+    #[doc(alias = "ibv_inc_rkey")]
+    #[must_use]
+    pub const fn inc(self) -> Self {
+        Self((self.0 & 0xffff_ff00) | (self.0.wrapping_add(1) & 0xff))
+    }
+}
+
+open_enum! {
+    /// `ibv_advise_mr_advice`—a hint about unpinned memory.
+    #[doc(alias = "ibv_advise_mr_advice")]
+    pub enum MrAdvice: u32 {
+        /// Bring pages in, for reading.
+        Prefetch = 0, "IBV_ADVISE_MR_ADVICE_PREFETCH", "prefetch";
+        /// Bring pages in, for writing.
+        PrefetchWrite = 1, "IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE", "prefetch for writing";
+        /// Tell the device about pages that are in already.
+        PrefetchNoFault = 2, "IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT", "prefetch without faults";
+    }
+}
+
+open_flags! {
+    /// How advice is taken.
+    pub struct MrAdviceFlags: u32 {
+        /// Before the call returns.
+        FLUSH = 1 << 0, "IBV_ADVISE_MR_FLAG_FLUSH";
+    }
+}
+
+open_flags! {
+    /// `ibv_rereg_mr_flags`—what a re-registration changes.
+    #[doc(alias = "ibv_rereg_mr_flags")]
+    pub struct ReregFlags: u32 {
+        /// The memory.
+        TRANSLATION = 1 << 0, "IBV_REREG_MR_CHANGE_TRANSLATION";
+        /// The protection domain.
+        PD = 1 << 1, "IBV_REREG_MR_CHANGE_PD";
+        /// The access flags.
+        ACCESS = 1 << 2, "IBV_REREG_MR_CHANGE_ACCESS";
+    }
+}
+
+open_enum! {
+    /// `ibv_mw_type`—how a memory window is bound.
+    #[doc(alias = "ibv_mw_type")]
+    pub enum MwType: u8 {
+        /// By a verb of its own; the device chooses the key.
+        Type1 = 1, "IBV_MW_TYPE_1", "type 1";
+        /// By a work request; the user chooses the low byte of the key.
+        Type2 = 2, "IBV_MW_TYPE_2", "type 2";
+    }
+}

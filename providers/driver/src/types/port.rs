@@ -1,0 +1,485 @@
+//! The state, limits and speed of a port.
+
+open_enum! {
+    /// `ibv_port_state`—the logical state of a port.
+    #[doc(alias = "ibv_port_state")]
+    pub enum PortState: u8 {
+        /// No change; only meaningful in requests to the port.
+        Nop = 0, "IBV_PORT_NOP", "no change";
+        /// The link is down.
+        Down = 1, "IBV_PORT_DOWN", "down";
+        /// The link is up; a subnet manager has not configured it yet.
+        Init = 2, "IBV_PORT_INIT", "init";
+        /// Configured, not activated.
+        Armed = 3, "IBV_PORT_ARMED", "armed";
+        /// Packets flow.
+        Active = 4, "IBV_PORT_ACTIVE", "active";
+        /// Packets flow, the link is recovering.
+        ActiveDefer = 5, "IBV_PORT_ACTIVE_DEFER", "active defer";
+    }
+}
+
+impl PortState {
+    /// `ibv_port_state_str`—the text of the C library.
+    #[doc(alias = "ibv_port_state_str")]
+    pub const fn ibv_str(self) -> &'static str {
+        match self {
+            Self::Nop => "no state change (NOP)",
+            Self::Down => "down",
+            Self::Init => "init",
+            Self::Armed => "armed",
+            Self::Active => "active",
+            Self::ActiveDefer => "active defer",
+            Self::Unknown(_) => "unknown",
+        }
+    }
+
+    /// The name `ibv_devinfo` prints, such as `PORT_ACTIVE`.
+    pub fn devinfo_name(self) -> &'static str {
+        self.c_name().and_then(|name| name.strip_prefix("IBV_")).unwrap_or("invalid state")
+    }
+}
+
+impl Default for PortState {
+    fn default() -> Self {
+        Self::Nop
+    }
+}
+
+open_enum! {
+    /// The physical state of a port (IBTA PortPhysicalState).
+    pub enum PhysicalState: u8 {
+        /// No change; only meaningful in requests to the port.
+        Nop = 0, "IB_PORT_PHYS_STATE_NOP", "no change";
+        /// Asleep.
+        Sleep = 1, "IB_PORT_PHYS_STATE_SLEEP", "sleep";
+        /// Looking for a peer.
+        Polling = 2, "IB_PORT_PHYS_STATE_POLLING", "polling";
+        /// Switched off.
+        Disabled = 3, "IB_PORT_PHYS_STATE_DISABLED", "disabled";
+        /// Training the link.
+        Training = 4, "IB_PORT_PHYS_STATE_PORT_CONFIGURATION_TRAINING", "port configuration training";
+        /// Up.
+        LinkUp = 5, "IB_PORT_PHYS_STATE_LINK_UP", "link up";
+        /// Recovering from errors.
+        LinkErrorRecovery = 6, "IB_PORT_PHYS_STATE_LINK_ERROR_RECOVERY", "link error recovery";
+        /// Under test.
+        PhyTest = 7, "IB_PORT_PHYS_STATE_PHY_TEST", "phy test";
+    }
+}
+
+impl PhysicalState {
+    /// The name `ibv_devinfo` prints, such as `LINK_UP`.
+    pub const fn devinfo_name(self) -> &'static str {
+        match self {
+            Self::Sleep => "SLEEP",
+            Self::Polling => "POLLING",
+            Self::Disabled => "DISABLED",
+            Self::Training => "PORT_CONFIGURATION TRAINNING",
+            Self::LinkUp => "LINK_UP",
+            Self::LinkErrorRecovery => "LINK_ERROR_RECOVERY",
+            Self::PhyTest => "PHY TEST",
+            Self::Nop | Self::Unknown(_) => "invalid physical state",
+        }
+    }
+}
+
+impl Default for PhysicalState {
+    fn default() -> Self {
+        Self::Nop
+    }
+}
+
+open_enum! {
+    /// What the link below is.
+    pub enum LinkLayer: u8 {
+        /// Not said: InfiniBand on old kernels.
+        Unspecified = 0, "IBV_LINK_LAYER_UNSPECIFIED", "unspecified";
+        /// InfiniBand.
+        InfiniBand = 1, "IBV_LINK_LAYER_INFINIBAND", "infiniband";
+        /// Ethernet: RoCE or iWARP.
+        Ethernet = 2, "IBV_LINK_LAYER_ETHERNET", "ethernet";
+    }
+}
+
+impl LinkLayer {
+    /// The name `ibv_devinfo` and sysfs print.
+    pub const fn devinfo_name(self) -> &'static str {
+        match self {
+            Self::Unspecified | Self::InfiniBand => "InfiniBand",
+            Self::Ethernet => "Ethernet",
+            Self::Unknown(_) => "Unknown",
+        }
+    }
+}
+
+impl Default for LinkLayer {
+    fn default() -> Self {
+        Self::Unspecified
+    }
+}
+
+open_enum! {
+    /// `ibv_mtu`—the largest payload of one packet, headers not counted.
+    #[doc(alias = "ibv_mtu")]
+    pub enum Mtu: u8 {
+        /// 256 bytes.
+        B256 = 1, "IBV_MTU_256", "256";
+        /// 512 bytes.
+        B512 = 2, "IBV_MTU_512", "512";
+        /// 1024 bytes.
+        B1024 = 3, "IBV_MTU_1024", "1024";
+        /// 2048 bytes.
+        B2048 = 4, "IBV_MTU_2048", "2048";
+        /// 4096 bytes.
+        B4096 = 5, "IBV_MTU_4096", "4096";
+    }
+}
+
+impl Mtu {
+    /// Bytes, none for an unknown number.
+    pub const fn bytes(self) -> Option<u32> {
+        Some(match self {
+            Self::B256 => 256,
+            Self::B512 => 512,
+            Self::B1024 => 1024,
+            Self::B2048 => 2048,
+            Self::B4096 => 4096,
+            Self::Unknown(_) => return None,
+        })
+    }
+
+    /// The MTU of exactly so many bytes.
+    pub const fn from_bytes(bytes: u32) -> Option<Self> {
+        Some(match bytes {
+            256 => Self::B256,
+            512 => Self::B512,
+            1024 => Self::B1024,
+            2048 => Self::B2048,
+            4096 => Self::B4096,
+            _ => return None,
+        })
+    }
+
+    /// The largest MTU of at most so many bytes, none below 256.
+    pub const fn within(bytes: u32) -> Option<Self> {
+        Some(match bytes {
+            0..=255 => return None,
+            256..=511 => Self::B256,
+            512..=1023 => Self::B512,
+            1024..=2047 => Self::B1024,
+            2048..=4095 => Self::B2048,
+            4096.. => Self::B4096,
+        })
+    }
+}
+
+open_flags! {
+    /// `ibv_port_cap_flags`—PortInfo CapabilityMask (`enum ib_uverbs_query_port_cap_flags`).
+    #[doc(alias = "ibv_port_cap_flags")]
+    pub struct PortCaps: u32 {
+        /// A subnet manager runs here.
+        SM = 1 << 1, "IBV_PORT_SM";
+        /// Notices.
+        NOTICE_SUP = 1 << 2, "IBV_PORT_NOTICE_SUP";
+        /// Traps.
+        TRAP_SUP = 1 << 3, "IBV_PORT_TRAP_SUP";
+        /// Optional inter-packet delays.
+        OPT_IPD_SUP = 1 << 4, "IBV_PORT_OPT_IPD_SUP";
+        /// Automatic path migration.
+        AUTO_MIGR_SUP = 1 << 5, "IBV_PORT_AUTO_MIGR_SUP";
+        /// Service level mapping.
+        SL_MAP_SUP = 1 << 6, "IBV_PORT_SL_MAP_SUP";
+        /// The management key survives power loss.
+        MKEY_NVRAM = 1 << 7, "IBV_PORT_MKEY_NVRAM";
+        /// Partition keys survive power loss.
+        PKEY_NVRAM = 1 << 8, "IBV_PORT_PKEY_NVRAM";
+        /// LED control.
+        LED_INFO_SUP = 1 << 9, "IBV_PORT_LED_INFO_SUP";
+        /// The subnet manager here is switched off.
+        SM_DISABLED = 1 << 10, "IB_UVERBS_PCF_SM_DISABLED";
+        /// System image GUID.
+        SYS_IMAGE_GUID_SUP = 1 << 11, "IBV_PORT_SYS_IMAGE_GUID_SUP";
+        /// Partition traps from external switch ports.
+        PKEY_SW_EXT_PORT_TRAP_SUP = 1 << 12, "IBV_PORT_PKEY_SW_EXT_PORT_TRAP_SUP";
+        /// FDR and EDR.
+        EXTENDED_SPEEDS_SUP = 1 << 14, "IBV_PORT_EXTENDED_SPEEDS_SUP";
+        /// A second capability mask exists: [`PortCaps2`].
+        CAP_MASK2_SUP = 1 << 15, "IBV_PORT_CAP_MASK2_SUP";
+        /// Communication management.
+        CM_SUP = 1 << 16, "IBV_PORT_CM_SUP";
+        /// SNMP tunnelling.
+        SNMP_TUNNEL_SUP = 1 << 17, "IBV_PORT_SNMP_TUNNEL_SUP";
+        /// Reinitialisation.
+        REINIT_SUP = 1 << 18, "IBV_PORT_REINIT_SUP";
+        /// Device management.
+        DEVICE_MGMT_SUP = 1 << 19, "IBV_PORT_DEVICE_MGMT_SUP";
+        /// Vendor classes.
+        VENDOR_CLASS_SUP = 1 << 20, "IBV_PORT_VENDOR_CLASS_SUP";
+        /// Notices by directed route.
+        DR_NOTICE_SUP = 1 << 21, "IBV_PORT_DR_NOTICE_SUP";
+        /// Notices on capability changes.
+        CAP_MASK_NOTICE_SUP = 1 << 22, "IBV_PORT_CAP_MASK_NOTICE_SUP";
+        /// Boot management.
+        BOOT_MGMT_SUP = 1 << 23, "IBV_PORT_BOOT_MGMT_SUP";
+        /// Link latency measurement.
+        LINK_LATENCY_SUP = 1 << 24, "IBV_PORT_LINK_LATENCY_SUP";
+        /// Client reregistration.
+        CLIENT_REG_SUP = 1 << 25, "IBV_PORT_CLIENT_REG_SUP";
+        /// GIDs are IP addresses. The kernel's own flag: it hides the IBTA bit of this place.
+        IP_BASED_GIDS = 1 << 26, "IBV_PORT_IP_BASED_GIDS";
+        /// Table of link speeds and widths.
+        LINK_SPEED_WIDTH_TABLE_SUP = 1 << 27, "IB_UVERBS_PCF_LINK_SPEED_WIDTH_TABLE_SUP";
+        /// Table of vendor MADs.
+        VENDOR_SPECIFIC_MADS_TABLE_SUP = 1 << 28, "IB_UVERBS_PCF_VENDOR_SPECIFIC_MADS_TABLE_SUP";
+        /// Multicast partition traps can be suppressed.
+        MCAST_PKEY_TRAP_SUPPRESSION_SUP = 1 << 29, "IB_UVERBS_PCF_MCAST_PKEY_TRAP_SUPPRESSION_SUP";
+        /// Multicast forwarding table top.
+        MCAST_FDB_TOP_SUP = 1 << 30, "IB_UVERBS_PCF_MCAST_FDB_TOP_SUP";
+        /// Hierarchy information.
+        HIERARCHY_INFO_SUP = 1 << 31, "IB_UVERBS_PCF_HIERARCHY_INFO_SUP";
+    }
+}
+
+open_flags! {
+    /// `ibv_port_cap_flags2`—PortInfo CapabilityMask2. Zero where the kernel has only the shorter reply.
+    #[doc(alias = "ibv_port_cap_flags2")]
+    pub struct PortCaps2: u16 {
+        /// The node description can be set.
+        SET_NODE_DESC_SUP = 1 << 0, "IBV_PORT_SET_NODE_DESC_SUP";
+        /// Extended port information.
+        INFO_EXT_SUP = 1 << 1, "IBV_PORT_INFO_EXT_SUP";
+        /// Virtual ports.
+        VIRT_SUP = 1 << 2, "IBV_PORT_VIRT_SUP";
+        /// Switch port state table.
+        SWITCH_PORT_STATE_TABLE_SUP = 1 << 3, "IBV_PORT_SWITCH_PORT_STATE_TABLE_SUP";
+        /// Two lanes.
+        LINK_WIDTH_2X_SUP = 1 << 4, "IBV_PORT_LINK_WIDTH_2X_SUP";
+        /// HDR.
+        LINK_SPEED_HDR_SUP = 1 << 5, "IBV_PORT_LINK_SPEED_HDR_SUP";
+        /// NDR.
+        LINK_SPEED_NDR_SUP = 1 << 10, "IBV_PORT_LINK_SPEED_NDR_SUP";
+        /// XDR.
+        LINK_SPEED_XDR_SUP = 1 << 12, "IBV_PORT_LINK_SPEED_XDR_SUP";
+    }
+}
+
+open_flags! {
+    /// What every packet of a port needs (`enum ib_uverbs_query_port_flags`).
+    pub struct PortFlags: u8 {
+        /// Every address vector needs a global route: always so on RoCE.
+        GRH_REQUIRED = 1 << 0, "IBV_QPF_GRH_REQUIRED";
+    }
+}
+
+open_enum! {
+    /// How many lanes a link has.
+    pub enum LinkWidth: u8 {
+        /// One lane.
+        X1 = 1, "IB_WIDTH_1X", "1x";
+        /// Four lanes.
+        X4 = 2, "IB_WIDTH_4X", "4x";
+        /// Eight lanes.
+        X8 = 4, "IB_WIDTH_8X", "8x";
+        /// Twelve lanes.
+        X12 = 8, "IB_WIDTH_12X", "12x";
+        /// Two lanes.
+        X2 = 16, "IB_WIDTH_2X", "2x";
+    }
+}
+
+impl LinkWidth {
+    /// Lanes, none for an unknown number.
+    pub const fn lanes(self) -> Option<u32> {
+        Some(match self {
+            Self::X1 => 1,
+            Self::X2 => 2,
+            Self::X4 => 4,
+            Self::X8 => 8,
+            Self::X12 => 12,
+            Self::Unknown(_) => return None,
+        })
+    }
+}
+
+impl Default for LinkWidth {
+    fn default() -> Self {
+        Self::Unknown(0)
+    }
+}
+
+open_enum! {
+    /// Speed of one lane.
+    pub enum LinkSpeed: u32 {
+        /// 2.5 Gb/s.
+        Sdr = 1, "IB_SPEED_SDR", "SDR";
+        /// 5 Gb/s.
+        Ddr = 2, "IB_SPEED_DDR", "DDR";
+        /// 10 Gb/s.
+        Qdr = 4, "IB_SPEED_QDR", "QDR";
+        /// 10 Gb/s with the coding of FDR.
+        Fdr10 = 8, "IB_SPEED_FDR10", "FDR10";
+        /// 14 Gb/s.
+        Fdr = 16, "IB_SPEED_FDR", "FDR";
+        /// 25 Gb/s.
+        Edr = 32, "IB_SPEED_EDR", "EDR";
+        /// 50 Gb/s.
+        Hdr = 64, "IB_SPEED_HDR", "HDR";
+        /// 100 Gb/s. Replies with an 8-bit speed say this for anything faster, too.
+        Ndr = 128, "IB_SPEED_NDR", "NDR";
+        /// 200 Gb/s.
+        Xdr = 256, "IB_SPEED_XDR", "XDR";
+    }
+}
+
+impl LinkSpeed {
+    /// Nominal Mb/s of one lane as the kernel's sysfs counts them, none for an unknown number.
+    pub const fn lane_mbps(self) -> Option<u32> {
+        Some(match self {
+            Self::Sdr => 2_500,
+            Self::Ddr => 5_000,
+            Self::Qdr | Self::Fdr10 => 10_000,
+            Self::Fdr => 14_000,
+            Self::Edr => 25_000,
+            Self::Hdr => 50_000,
+            Self::Ndr => 100_000,
+            Self::Xdr => 200_000,
+            Self::Unknown(_) => return None,
+        })
+    }
+}
+
+impl Default for LinkSpeed {
+    fn default() -> Self {
+        Self::Unknown(0)
+    }
+}
+
+open_enum! {
+    /// How many virtual lanes a port has at most (IBTA VLCap).
+    pub enum VirtualLanes: u8 {
+        /// Lane 0.
+        Vl0 = 1, "VL0", "1";
+        /// Lanes 0 and 1.
+        Vl0To1 = 2, "VL0 - VL1", "2";
+        /// Lanes 0 to 3.
+        Vl0To3 = 3, "VL0 - VL3", "4";
+        /// Lanes 0 to 7.
+        Vl0To7 = 4, "VL0 - VL7", "8";
+        /// Lanes 0 to 14.
+        Vl0To14 = 5, "VL0 - VL14", "15";
+    }
+}
+
+impl Default for VirtualLanes {
+    fn default() -> Self {
+        Self::Unknown(0)
+    }
+}
+
+/// `ibv_port_attr`—state and limits of a port: the fields of `ib_uverbs_query_port_resp_ex`.
+///
+/// A kernel without the longer reply leaves `caps2` empty, and `active_speed` comes from the 8-bit field.
+#[doc(alias = "ibv_port_attr")]
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct PortAttr {
+    /// Logical state.
+    pub state: PortState,
+    /// Physical state.
+    pub phys_state: PhysicalState,
+    /// Link below.
+    pub link_layer: LinkLayer,
+    /// Largest MTU the port can do.
+    pub max_mtu: Mtu,
+    /// Largest MTU in use.
+    pub active_mtu: Mtu,
+    /// Slots of the GID table.
+    pub gid_tbl_len: u32,
+    /// Slots of the partition key table.
+    pub pkey_tbl_len: u16,
+    /// Capabilities.
+    pub caps: PortCaps,
+    /// More capabilities.
+    pub caps2: PortCaps2,
+    /// What every packet needs.
+    pub flags: PortFlags,
+    /// Largest message, bytes.
+    pub max_msg_sz: u32,
+    /// Bad partition keys seen.
+    pub bad_pkey_cntr: u32,
+    /// Bad queue keys seen.
+    pub qkey_viol_cntr: u32,
+    /// Local identifier; 0 on Ethernet.
+    pub lid: u16,
+    /// LID of the subnet manager.
+    pub sm_lid: u16,
+    /// Low bits of the LID that choose a path.
+    pub lmc: u8,
+    /// Virtual lanes.
+    pub max_vl_num: VirtualLanes,
+    /// Service level towards the subnet manager.
+    pub sm_sl: u8,
+    /// Propagation delay in the subnet: 4.096 µs · 2ⁿ.
+    pub subnet_timeout: u8,
+    /// How the subnet manager initialised the port.
+    pub init_type_reply: u8,
+    /// Lanes in use.
+    pub active_width: LinkWidth,
+    /// Speed of a lane in use.
+    pub active_speed: LinkSpeed,
+}
+
+impl Default for PortAttr {
+    fn default() -> Self {
+        Self {
+            state: PortState::default(),
+            phys_state: PhysicalState::default(),
+            link_layer: LinkLayer::default(),
+            max_mtu: Mtu::Unknown(0),
+            active_mtu: Mtu::Unknown(0),
+            gid_tbl_len: 0,
+            pkey_tbl_len: 0,
+            caps: PortCaps::empty(),
+            caps2: PortCaps2::empty(),
+            flags: PortFlags::empty(),
+            max_msg_sz: 0,
+            bad_pkey_cntr: 0,
+            qkey_viol_cntr: 0,
+            lid: 0,
+            sm_lid: 0,
+            lmc: 0,
+            max_vl_num: VirtualLanes::default(),
+            sm_sl: 0,
+            subnet_timeout: 0,
+            init_type_reply: 0,
+            active_width: LinkWidth::default(),
+            active_speed: LinkSpeed::default(),
+        }
+    }
+}
+
+impl PortAttr {
+    /// Nominal Mb/s of all lanes together, none if width or speed is unknown.
+    pub const fn link_mbps(&self) -> Option<u32> {
+        match (self.active_width.lanes(), self.active_speed.lane_mbps()) {
+            (Some(lanes), Some(mbps)) => Some(lanes * mbps),
+            _ => None,
+        }
+    }
+
+    /// Nominal Gb/s of all lanes together, none if width or speed is unknown.
+    pub fn link_gbps(&self) -> Option<f64> {
+        self.link_mbps().map(|mbps| f64::from(mbps) / 1000.0)
+    }
+
+    /// Whether packets can be sent.
+    pub const fn is_active(&self) -> bool {
+        matches!(self.state, PortState::Active | PortState::ActiveDefer)
+    }
+
+    /// Whether address vectors of this port need a global route.
+    pub const fn needs_grh(&self) -> bool {
+        self.flags.contains(PortFlags::GRH_REQUIRED) || matches!(self.link_layer, LinkLayer::Ethernet)
+    }
+}

@@ -1,0 +1,29 @@
+//! The one error of this module: a number outside its field.
+
+/// A number does not fit the field it was meant for.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
+#[error("{what} {asked} is out of range (at most {max})")]
+#[non_exhaustive]
+pub struct OutOfRange {
+    /// Which field, with its unit where it has one.
+    pub what: &'static str,
+    /// What was asked for.
+    pub asked: u64,
+    /// The largest value allowed.
+    pub max: u64,
+}
+
+impl OutOfRange {
+    /// Says that `asked` is above `max`.
+    pub const fn new(what: &'static str, asked: u64, max: u64) -> Self {
+        Self { what, asked, max }
+    }
+
+    /// `value` if it is at most `max`.
+    ///
+    /// # Errors
+    /// The value itself, its name and the limit.
+    pub const fn check(what: &'static str, value: u64, max: u64) -> Result<(), Self> {
+        if value > max { Err(Self::new(what, value, max)) } else { Ok(()) }
+    }
+}
