@@ -22,7 +22,10 @@ impl FlowLabel {
     /// `ibv_flow_label_to_udp_sport`—the source port RoCE v2 packets with this label have, 0xC000 to 0xFFFF.
     #[doc(alias = "ibv_flow_label_to_udp_sport")]
     #[doc(alias = "rdma_flow_label_to_udp_sport")]
-    #[expect(clippy::cast_possible_truncation, reason = "14 bits, and the two above them")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "14 bits, and the two above them"
+    )]
     pub const fn udp_source_port(self) -> u16 {
         let label = self.raw();
         ((label & 0x3fff) ^ (label >> 14)) as u16 | 0xc000
@@ -63,7 +66,13 @@ pub struct GlobalRoute {
 impl GlobalRoute {
     /// To a GID from a slot of the own GID table; the rest as in the default.
     pub const fn new(dgid: Gid, sgid_index: u8) -> Self {
-        Self { dgid, flow_label: FlowLabel::from_raw(0), sgid_index, hop_limit: 64, traffic_class: 0 }
+        Self {
+            dgid,
+            flow_label: FlowLabel::from_raw(0),
+            sgid_index,
+            hop_limit: 64,
+            traffic_class: 0,
+        }
     }
 }
 
@@ -94,12 +103,26 @@ pub struct AddressVector {
 impl AddressVector {
     /// To a LID of the own subnet.
     pub const fn local(port: u8, dlid: u16) -> Self {
-        Self { dlid, sl: 0, src_path_bits: 0, static_rate: Rate::Max, port, grh: None }
+        Self {
+            dlid,
+            sl: 0,
+            src_path_bits: 0,
+            static_rate: Rate::Max,
+            port,
+            grh: None,
+        }
     }
 
     /// To a GID, as RoCE needs it.
     pub const fn global(port: u8, grh: GlobalRoute) -> Self {
-        Self { dlid: 0, sl: 0, src_path_bits: 0, static_rate: Rate::Max, port, grh: Some(grh) }
+        Self {
+            dlid: 0,
+            sl: 0,
+            src_path_bits: 0,
+            static_rate: Rate::Max,
+            port,
+            grh: Some(grh),
+        }
     }
 
     /// `ibv_init_ah_from_wc`—back to the sender of a UD message.

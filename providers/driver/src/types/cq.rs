@@ -5,8 +5,10 @@ use super::RemoteKey;
 open_enum! {
     /// `ibv_wc_status`—how a work request ended (`enum ib_wc_status`).
     #[doc(alias = "ibv_wc_status")]
+    #[derive(Default)]
     pub enum WcStatus: u32 {
         /// It worked.
+        #[default]
         Success = 0, "IBV_WC_SUCCESS", "success";
         /// Local length error: a message longer than the receive buffer, or than the device can send.
         LocalLength = 1, "IBV_WC_LOC_LEN_ERR", "local length error";
@@ -96,20 +98,16 @@ impl WcStatus {
     }
 }
 
-impl Default for WcStatus {
-    fn default() -> Self {
-        Self::Success
-    }
-}
-
 open_enum! {
     /// `ibv_wc_opcode`—what kind of work completed.
     ///
     /// Numbers 0 to 9 are `enum ib_uverbs_wc_opcode`, which libibverbs shares; receives set bit 7. The numbers from 130 on
     /// are libibverbs' own and never come from the kernel. 10 to 12 are the kernel's own and never come to user space.
     #[doc(alias = "ibv_wc_opcode")]
+    #[derive(Default)]
     pub enum WcOpcode: u32 {
         /// Send, in all its forms.
+        #[default]
         Send = 0, "IBV_WC_SEND", "send";
         /// RDMA write, in all its forms.
         RdmaWrite = 1, "IBV_WC_RDMA_WRITE", "rdma write";
@@ -158,14 +156,13 @@ impl WcOpcode {
         self.raw() & 128 != 0
             && !matches!(
                 self,
-                Self::TagAdd | Self::TagDelete | Self::TagSync | Self::Driver1 | Self::Driver2 | Self::Driver3
+                Self::TagAdd
+                    | Self::TagDelete
+                    | Self::TagSync
+                    | Self::Driver1
+                    | Self::Driver2
+                    | Self::Driver3
             )
-    }
-}
-
-impl Default for WcOpcode {
-    fn default() -> Self {
-        Self::Send
     }
 }
 
@@ -197,8 +194,16 @@ impl WcFlags {
     /// The bits in libibverbs' order: checksum ok is 4, with invalidate 8. The kernel's other flags have no place there.
     pub const fn to_ibv(self) -> u32 {
         let same = self.bits() & 0b0011;
-        let invalidate = if self.contains(Self::WITH_INVALIDATE) { 8 } else { 0 };
-        let checksum = if self.contains(Self::IP_CSUM_OK) { 4 } else { 0 };
+        let invalidate = if self.contains(Self::WITH_INVALIDATE) {
+            8
+        } else {
+            0
+        };
+        let checksum = if self.contains(Self::IP_CSUM_OK) {
+            4
+        } else {
+            0
+        };
         same | invalidate | checksum
     }
 }

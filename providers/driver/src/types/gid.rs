@@ -48,7 +48,6 @@ impl Gid {
     }
 
     /// The upper half.
-    #[expect(clippy::cast_possible_truncation, reason = "the upper half has 64 bits")]
     pub const fn subnet_prefix(self) -> u64 {
         (u128::from_be_bytes(self.0) >> 64) as u64
     }
@@ -66,7 +65,7 @@ impl Gid {
 
     /// The same 128 bits as an IPv6 address.
     pub const fn to_ipv6(self) -> Ipv6Addr {
-        Ipv6Addr::from_octets(self.0)
+        Ipv6Addr::from_bits(u128::from_be_bytes(self.0))
     }
 
     /// The IP address a RoCE v2 packet carries: IPv4 if mapped, else IPv6.
@@ -149,8 +148,11 @@ impl fmt::Display for Gid {
         if !f.alternate() {
             return fmt::Display::fmt(&address, f);
         }
-        let [a, b, c, d, e, g, h, i] = address.segments();
-        write!(f, "{a:04x}:{b:04x}:{c:04x}:{d:04x}:{e:04x}:{g:04x}:{h:04x}:{i:04x}")
+        for (i, group) in address.segments().iter().enumerate() {
+            let colon = if i == 0 { "" } else { ":" };
+            write!(f, "{colon}{group:04x}")?;
+        }
+        Ok(())
     }
 }
 

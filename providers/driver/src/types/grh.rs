@@ -42,7 +42,10 @@ impl Grh {
     /// Whether the last 20 bytes are an IPv4 header without options whose checksum is right.
     fn is_plausible_ipv4(bytes: &[u8; Self::LEN]) -> bool {
         let header = &bytes[20..];
-        let mut sum: u32 = header.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
+        let mut sum: u32 = header
+            .chunks_exact(2)
+            .map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])))
+            .sum();
         while sum > 0xffff {
             sum = (sum & 0xffff) + (sum >> 16);
         }
@@ -114,7 +117,9 @@ impl Grh {
     fn gid(&self, v4_at: usize, v6_at: usize) -> Gid {
         let b = &self.bytes;
         match self.version {
-            IpVersion::V4 => Ipv4Addr::new(b[v4_at], b[v4_at + 1], b[v4_at + 2], b[v4_at + 3]).into(),
+            IpVersion::V4 => {
+                Ipv4Addr::new(b[v4_at], b[v4_at + 1], b[v4_at + 2], b[v4_at + 3]).into()
+            }
             IpVersion::V6 => Gid::from_bytes(std::array::from_fn(|i| b[v6_at + i])),
         }
     }

@@ -38,7 +38,14 @@ impl Guid {
 impl fmt::Display for Guid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let v = self.to_u64();
-        write!(f, "{:04x}:{:04x}:{:04x}:{:04x}", v >> 48, (v >> 32) & 0xffff, (v >> 16) & 0xffff, v & 0xffff)
+        write!(
+            f,
+            "{:04x}:{:04x}:{:04x}:{:04x}",
+            v >> 48,
+            (v >> 32) & 0xffff,
+            (v >> 16) & 0xffff,
+            v & 0xffff
+        )
     }
 }
 
@@ -59,8 +66,14 @@ impl FromStr for Guid {
     /// Reads `0011:2233:4455:6677`, as sysfs has it, or `0x0011223344556677`.
     fn from_str(text: &str) -> Result<Self, ParseGuidError> {
         let hex = |digits: &str, max: usize| {
-            let fits = !digits.is_empty() && digits.len() <= max && digits.bytes().all(|b| b.is_ascii_hexdigit());
-            if fits { u64::from_str_radix(digits, 16).map_err(|_| ParseGuidError) } else { Err(ParseGuidError) }
+            let fits = !digits.is_empty()
+                && digits.len() <= max
+                && digits.bytes().all(|b| b.is_ascii_hexdigit());
+            if fits {
+                u64::from_str_radix(digits, 16).map_err(|_| ParseGuidError)
+            } else {
+                Err(ParseGuidError)
+            }
         };
         if let Some(digits) = text.strip_prefix("0x") {
             return hex(digits, 16).map(Self::from_u64);
@@ -70,6 +83,10 @@ impl FromStr for Guid {
         for _ in 0..4 {
             value = value << 16 | hex(groups.next().ok_or(ParseGuidError)?, 4)?;
         }
-        if groups.next().is_some() { Err(ParseGuidError) } else { Ok(Self::from_u64(value)) }
+        if groups.next().is_some() {
+            Err(ParseGuidError)
+        } else {
+            Ok(Self::from_u64(value))
+        }
     }
 }

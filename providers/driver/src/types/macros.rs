@@ -110,7 +110,11 @@ impl<'a, 'f> Words<'a, 'f> {
         use fmt::Write as _;
         self.separate()?;
         for c in name.chars() {
-            self.f.write_char(if c == '_' { ' ' } else { c.to_ascii_lowercase() })?;
+            self.f.write_char(if c == '_' {
+                ' '
+            } else {
+                c.to_ascii_lowercase()
+            })?;
         }
         Ok(())
     }
@@ -120,7 +124,11 @@ impl<'a, 'f> Words<'a, 'f> {
             self.separate()?;
             write!(self.f, "{unnamed:#x}")?;
         }
-        if self.empty { self.f.write_str("none") } else { Ok(()) }
+        if self.empty {
+            self.f.write_str("none")
+        } else {
+            Ok(())
+        }
     }
 
     fn separate(&mut self) -> fmt::Result {

@@ -15,10 +15,12 @@ mod macros;
 mod ah;
 mod cq;
 mod device;
+mod device_caps;
 mod event;
 mod gid;
 mod grh;
 mod guid;
+mod link;
 mod mr;
 mod port;
 mod qp;
@@ -27,25 +29,25 @@ mod qp_transition;
 mod range;
 mod rate;
 mod srq;
-mod time;
-mod wr;
 #[cfg(test)]
 mod tests;
+mod time;
+mod wr;
 
 pub use ah::{AddressVector, FlowLabel, GlobalRoute, MULTICAST_LID_BASE, MULTICAST_QPN};
 pub use cq::{CqCreateFlags, WcFlags, WcOpcode, WcStatus, WorkCompletion};
-pub use device::{
-    AtomicCap, CqModerationCaps, DeviceAttr, DeviceCaps, DriverId, FirmwareVersion, NodeType, OdpCaps, OdpGeneralCaps,
-    OdpTransportCaps, RawPacketCaps, RssCaps, TagMatchingCaps, TagMatchingFlags, TransportType,
+pub use device::{DeviceAttr, DriverId, FirmwareVersion, NodeType, TransportType};
+pub use device_caps::{
+    AtomicCap, CqModerationCaps, DeviceCaps, OdpCaps, OdpGeneralCaps, OdpTransportCaps,
+    RawPacketCaps, RssCaps, TagMatchingCaps, TagMatchingFlags,
 };
 pub use event::{AsyncEventType, EventObject};
 pub use gid::{Gid, GidEntry, GidType, ParseGidError};
 pub use grh::{Grh, IpVersion};
 pub use guid::{Guid, ParseGuidError};
+pub use link::{LinkLayer, LinkSpeed, LinkWidth, Mtu, PhysicalState, VirtualLanes};
 pub use mr::{AccessFlags, LocalKey, MrAdvice, MrAdviceFlags, MwType, RemoteKey, ReregFlags};
-pub use port::{
-    LinkLayer, LinkSpeed, LinkWidth, Mtu, PhysicalState, PortAttr, PortCaps, PortCaps2, PortFlags, PortState, VirtualLanes,
-};
+pub use port::{PortAttr, PortCaps, PortCaps2, PortFlags, PortState};
 pub use qp::{MigrationState, QpAttrMask, QpCaps, QpCreateFlags, QpState, QpType, SigMode};
 pub use qp_attr::{AlternatePath, QpAttr, QpInfo};
 pub use qp_transition::{Diagnosis, Requirement, diagnose, is_legal, requirement};
@@ -54,5 +56,6 @@ pub use rate::Rate;
 pub use srq::{SrqAttr, SrqAttrMask, SrqModify, SrqType};
 pub use time::{AckTimeout, Psn, RetryCount, RnrRetry, RnrTimer};
 pub use wr::{
-    Address, Destination, Operation, Payload, Placement, RecvRequest, Remote, SendFlags, SendRequest, Sge, WindowBinding,
+    Address, Destination, Operation, Payload, Placement, RecvRequest, Remote, SendFlags,
+    SendRequest, Sge, WindowBinding,
 };

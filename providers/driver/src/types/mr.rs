@@ -46,7 +46,8 @@ impl AccessFlags {
 
     /// Whether it is a combination the kernel accepts: remote write and remote atomic need local write.
     pub const fn is_consistent(self) -> bool {
-        !self.intersects(Self::REMOTE_WRITE.union(Self::REMOTE_ATOMIC)) || self.contains(Self::LOCAL_WRITE)
+        !self.intersects(Self::REMOTE_WRITE.union(Self::REMOTE_ATOMIC))
+            || self.contains(Self::LOCAL_WRITE)
     }
 }
 

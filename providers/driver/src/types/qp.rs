@@ -24,7 +24,10 @@ open_enum! {
 impl QpType {
     /// Whether it has one peer, which is set by modify.
     pub const fn is_connected(self) -> bool {
-        matches!(self, Self::Rc | Self::Uc | Self::XrcInitiator | Self::XrcTarget)
+        matches!(
+            self,
+            Self::Rc | Self::Uc | Self::XrcInitiator | Self::XrcTarget
+        )
     }
 }
 
@@ -33,8 +36,10 @@ open_enum! {
     ///
     /// The device may move it to `SendQueueError` and `Error` on its own. Default: `Reset`.
     #[doc(alias = "ibv_qp_state")]
+    #[derive(Default)]
     pub enum QpState: u8 {
         /// Nothing; as created.
+        #[default]
         Reset = 0, "IBV_QPS_RESET", "reset";
         /// Receives may be posted.
         Init = 1, "IBV_QPS_INIT", "init";
@@ -51,28 +56,18 @@ open_enum! {
     }
 }
 
-impl Default for QpState {
-    fn default() -> Self {
-        Self::Reset
-    }
-}
-
 open_enum! {
     /// `ibv_mig_state`—automatic path migration. Default: `Migrated`, that is, not armed.
     #[doc(alias = "ibv_mig_state")]
+    #[derive(Default)]
     pub enum MigrationState: u8 {
         /// On its current path.
+        #[default]
         Migrated = 0, "IBV_MIG_MIGRATED", "migrated";
         /// Arming with a new alternate path.
         Rearm = 1, "IBV_MIG_REARM", "rearm";
         /// Ready to migrate.
         Armed = 2, "IBV_MIG_ARMED", "armed";
-    }
-}
-
-impl Default for MigrationState {
-    fn default() -> Self {
-        Self::Migrated
     }
 }
 
@@ -126,7 +121,11 @@ pub enum SigMode {
 impl SigMode {
     /// From the kernel's `sq_sig_all`.
     pub const fn from_raw(sq_sig_all: u8) -> Self {
-        if sq_sig_all == 0 { Self::Requested } else { Self::All }
+        if sq_sig_all == 0 {
+            Self::Requested
+        } else {
+            Self::All
+        }
     }
 
     /// The kernel's `sq_sig_all`.

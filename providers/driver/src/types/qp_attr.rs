@@ -1,8 +1,8 @@
 //! What a modify sets on a queue pair and what a query tells.
 
 use super::{
-    AccessFlags, AckTimeout, AddressVector, MigrationState, Mtu, Psn, QpAttrMask, QpCaps, QpState, RetryCount, RnrRetry,
-    RnrTimer, SigMode,
+    AccessFlags, AckTimeout, AddressVector, MigrationState, Mtu, Psn, QpAttrMask, QpCaps, QpState,
+    RetryCount, RnrRetry, RnrTimer, SigMode,
 };
 
 /// The path a queue pair migrates to.
@@ -170,7 +170,10 @@ pub struct QpInfo {
 impl Default for QpInfo {
     /// Everything zero: a queue pair in reset.
     fn default() -> Self {
-        let no_path = AddressVector { port: 0, ..AddressVector::default() };
+        let no_path = AddressVector {
+            port: 0,
+            ..AddressVector::default()
+        };
         Self {
             state: QpState::Reset,
             cur_state: QpState::Reset,
@@ -182,7 +185,11 @@ impl Default for QpInfo {
             dest_qpn: 0,
             access: AccessFlags::empty(),
             av: no_path,
-            alt_path: AlternatePath { av: no_path, pkey_index: 0, timeout: AckTimeout::INFINITE },
+            alt_path: AlternatePath {
+                av: no_path,
+                pkey_index: 0,
+                timeout: AckTimeout::INFINITE,
+            },
             caps: QpCaps::default(),
             pkey_index: 0,
             sq_draining: false,

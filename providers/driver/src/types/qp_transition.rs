@@ -9,7 +9,8 @@ use std::fmt;
 
 use super::{QpAttrMask as M, QpState, QpType};
 use QpState::{
-    Error, Init, ReadyToReceive as Rtr, ReadyToSend as Rts, Reset, SendQueueDrained as Sqd, SendQueueError as Sqe,
+    Error, Init, ReadyToReceive as Rtr, ReadyToSend as Rts, Reset, SendQueueDrained as Sqd,
+    SendQueueError as Sqe,
 };
 
 /// What a transition takes besides the state itself.
@@ -72,7 +73,13 @@ pub fn diagnose(cur: QpState, next: QpState, qp_type: QpType, mask: M) -> Option
         return None;
     }
     let Some(Requirement { required, optional }) = requirement(cur, next, qp_type) else {
-        return Some(Diagnosis { from: cur, to: next, possible: false, missing: M::empty(), not_allowed: M::empty() });
+        return Some(Diagnosis {
+            from: cur,
+            to: next,
+            possible: false,
+            missing: M::empty(),
+            not_allowed: M::empty(),
+        });
     };
     let set = mask.difference(ignored(qp_type));
     let mut allowed = required | optional | M::STATE | M::RATE_LIMIT;
@@ -85,7 +92,13 @@ pub fn diagnose(cur: QpState, next: QpState, qp_type: QpType, mask: M) -> Option
     let missing = required.difference(set);
     let not_allowed = set.difference(allowed);
     let fine = missing.is_empty() && not_allowed.is_empty();
-    (!fine).then_some(Diagnosis { from: cur, to: next, possible: true, missing, not_allowed })
+    (!fine).then_some(Diagnosis {
+        from: cur,
+        to: next,
+        possible: true,
+        missing,
+        not_allowed,
+    })
 }
 
 /// What a transition takes; none if there is none, or if the type or a state is one that the table does not hold.
@@ -96,8 +109,16 @@ pub fn requirement(cur: QpState, next: QpState, qp_type: QpType) -> Option<Requi
     if !judged(cur, next, qp_type) || !POSSIBLE.contains(&(cur, next)) {
         return None;
     }
-    let row = ROWS.iter().find(|row| (row.from, row.to) == (cur, next) && row.types.contains(&qp_type));
-    Some(row.map(|row| Requirement { required: row.required, optional: row.optional }).unwrap_or_default())
+    let row = ROWS
+        .iter()
+        .find(|row| (row.from, row.to) == (cur, next) && row.types.contains(&qp_type));
+    Some(
+        row.map(|row| Requirement {
+            required: row.required,
+            optional: row.optional,
+        })
+        .unwrap_or_default(),
+    )
 }
 
 fn judged(cur: QpState, next: QpState, qp_type: QpType) -> bool {
@@ -148,8 +169,20 @@ struct Row {
     optional: M,
 }
 
-const fn row(from: QpState, to: QpState, types: &'static [QpType], required: &[M], optional: &[M]) -> Row {
-    Row { from, to, types, required: all(required), optional: all(optional) }
+const fn row(
+    from: QpState,
+    to: QpState,
+    types: &'static [QpType],
+    required: &[M],
+    optional: &[M],
+) -> Row {
+    Row {
+        from,
+        to,
+        types,
+        required: all(required),
+        optional: all(optional),
+    }
 }
 
 const fn all(bits: &[M]) -> M {
@@ -170,16 +203,44 @@ const INI: &[QpType] = &[QpType::XrcInitiator];
 const TGT: &[QpType] = &[QpType::XrcTarget];
 const UC_INI: &[QpType] = &[QpType::Uc, QpType::XrcInitiator];
 const RC_TGT: &[QpType] = &[QpType::Rc, QpType::XrcTarget];
-const CONNECTED: &[QpType] = &[QpType::Rc, QpType::Uc, QpType::XrcInitiator, QpType::XrcTarget];
-const NOT_RAW: &[QpType] = &[QpType::Rc, QpType::Uc, QpType::Ud, QpType::XrcInitiator, QpType::XrcTarget];
+const CONNECTED: &[QpType] = &[
+    QpType::Rc,
+    QpType::Uc,
+    QpType::XrcInitiator,
+    QpType::XrcTarget,
+];
+const NOT_RAW: &[QpType] = &[
+    QpType::Rc,
+    QpType::Uc,
+    QpType::Ud,
+    QpType::XrcInitiator,
+    QpType::XrcTarget,
+];
 
 const ENTER_CONNECTED: &[M] = &[M::PKEY_INDEX, M::PORT, M::ACCESS_FLAGS];
 const ENTER_DATAGRAM: &[M] = &[M::PKEY_INDEX, M::PORT, M::QKEY];
-const TUNE_CONNECTED: &[M] = &[M::CUR_STATE, M::ALT_PATH, M::ACCESS_FLAGS, M::PATH_MIG_STATE];
-const TUNE_RESPONDER: &[M] = &[M::CUR_STATE, M::ALT_PATH, M::ACCESS_FLAGS, M::PATH_MIG_STATE, M::MIN_RNR_TIMER];
+const TUNE_CONNECTED: &[M] = &[
+    M::CUR_STATE,
+    M::ALT_PATH,
+    M::ACCESS_FLAGS,
+    M::PATH_MIG_STATE,
+];
+const TUNE_RESPONDER: &[M] = &[
+    M::CUR_STATE,
+    M::ALT_PATH,
+    M::ACCESS_FLAGS,
+    M::PATH_MIG_STATE,
+    M::MIN_RNR_TIMER,
+];
 const TUNE_DATAGRAM: &[M] = &[M::CUR_STATE, M::QKEY];
 const TO_RTR: &[M] = &[M::ALT_PATH, M::ACCESS_FLAGS, M::PKEY_INDEX];
-const PATH: &[M] = &[M::AV, M::ALT_PATH, M::ACCESS_FLAGS, M::PKEY_INDEX, M::PATH_MIG_STATE];
+const PATH: &[M] = &[
+    M::AV,
+    M::ALT_PATH,
+    M::ACCESS_FLAGS,
+    M::PKEY_INDEX,
+    M::PATH_MIG_STATE,
+];
 const PATH_RELIABLE: M = all(PATH).union(M::PORT).union(M::TIMEOUT);
 const INITIATOR: M = M::RETRY_CNT.union(M::RNR_RETRY).union(M::MAX_QP_RD_ATOMIC);
 const RESPONDER: M = M::MAX_DEST_RD_ATOMIC.union(M::MIN_RNR_TIMER);
@@ -191,13 +252,37 @@ const ROWS: &[Row] = &[
     row(Reset, Init, RAW, &[M::PORT], &[]),
     row(Init, Init, CONNECTED, &[], ENTER_CONNECTED),
     row(Init, Init, UD, &[], ENTER_DATAGRAM),
-    row(Init, Rtr, UC_INI, &[M::AV, M::PATH_MTU, M::DEST_QPN, M::RQ_PSN], TO_RTR),
-    row(Init, Rtr, RC_TGT, &[M::AV, M::PATH_MTU, M::DEST_QPN, M::RQ_PSN, RESPONDER], TO_RTR),
+    row(
+        Init,
+        Rtr,
+        UC_INI,
+        &[M::AV, M::PATH_MTU, M::DEST_QPN, M::RQ_PSN],
+        TO_RTR,
+    ),
+    row(
+        Init,
+        Rtr,
+        RC_TGT,
+        &[M::AV, M::PATH_MTU, M::DEST_QPN, M::RQ_PSN, RESPONDER],
+        TO_RTR,
+    ),
     row(Init, Rtr, UD, &[], &[M::PKEY_INDEX, M::QKEY]),
     row(Rtr, Rts, UD, &[M::SQ_PSN], TUNE_DATAGRAM),
     row(Rtr, Rts, UC, &[M::SQ_PSN], TUNE_CONNECTED),
-    row(Rtr, Rts, RC, &[M::TIMEOUT, M::SQ_PSN, INITIATOR], TUNE_RESPONDER),
-    row(Rtr, Rts, INI, &[M::TIMEOUT, M::SQ_PSN, INITIATOR], TUNE_CONNECTED),
+    row(
+        Rtr,
+        Rts,
+        RC,
+        &[M::TIMEOUT, M::SQ_PSN, INITIATOR],
+        TUNE_RESPONDER,
+    ),
+    row(
+        Rtr,
+        Rts,
+        INI,
+        &[M::TIMEOUT, M::SQ_PSN, INITIATOR],
+        TUNE_CONNECTED,
+    ),
     row(Rtr, Rts, TGT, &[M::TIMEOUT, M::SQ_PSN], TUNE_RESPONDER),
     row(Rts, Rts, UD, &[], TUNE_DATAGRAM),
     row(Rts, Rts, UC_INI, &[], TUNE_CONNECTED),

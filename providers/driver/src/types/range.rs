@@ -24,6 +24,10 @@ impl OutOfRange {
     /// # Errors
     /// The value itself, its name and the limit.
     pub const fn check(what: &'static str, value: u64, max: u64) -> Result<(), Self> {
-        if value > max { Err(Self::new(what, value, max)) } else { Ok(()) }
+        if value > max {
+            Err(Self::new(what, value, max))
+        } else {
+            Ok(())
+        }
     }
 }

@@ -9,8 +9,10 @@ open_enum! {
     /// `ibv_rate_to_mbps`) or with `IBV_RATE_MAX` (`mult_to_ibv_rate`, `mbps_to_ibv_rate`), these answer `None`;
     /// [`Rate::Max`] itself has neither a multiplier nor a speed.
     #[doc(alias = "ibv_rate")]
+    #[derive(Default)]
     pub enum Rate: u8 {
         /// No throttling: the port's own rate. The kernel calls it `IB_RATE_PORT_CURRENT`.
+        #[default]
         Max = 0, "IBV_RATE_MAX", "port rate";
         /// 2.5 Gb/s.
         Gbps2_5 = 2, "IBV_RATE_2_5_GBPS", "2.5 Gb/s";
@@ -63,13 +65,6 @@ open_enum! {
     }
 }
 
-impl Default for Rate {
-    /// No throttling.
-    fn default() -> Self {
-        Self::Max
-    }
-}
-
 impl Rate {
     /// `ibv_rate_to_mult`—the rate as a multiple of 2.5 Gb/s.
     ///
@@ -103,7 +98,10 @@ impl Rate {
     /// `None` if no rate has exactly this multiplier; libibverbs answers `IBV_RATE_MAX` there.
     #[doc(alias = "mult_to_ibv_rate")]
     pub fn from_multiplier(multiplier: u32) -> Option<Self> {
-        Self::ALL.iter().copied().find(|rate| rate.multiplier() == Some(multiplier))
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|rate| rate.multiplier() == Some(multiplier))
     }
 
     /// `ibv_rate_to_mbps`—the rate in Mb/s, fractions cut off (14 Gb/s is 14062).
@@ -145,6 +143,9 @@ impl Rate {
     /// `None` if there is none; libibverbs answers `IBV_RATE_MAX` there.
     #[doc(alias = "mbps_to_ibv_rate")]
     pub fn from_mbps(mbps: u32) -> Option<Self> {
-        Self::ALL.iter().copied().find(|rate| rate.mbps() == Some(mbps))
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|rate| rate.mbps() == Some(mbps))
     }
 }

@@ -3,19 +3,15 @@
 open_enum! {
     /// `ibv_srq_type`—kind of a shared receive queue (`enum ib_uverbs_srq_type`).
     #[doc(alias = "ibv_srq_type")]
+    #[derive(Default)]
     pub enum SrqType: u32 {
         /// For queue pairs of one protection domain.
+        #[default]
         Basic = 0, "IBV_SRQT_BASIC", "basic";
         /// Addressed by number over extended reliable connections.
         Xrc = 1, "IBV_SRQT_XRC", "xrc";
         /// With tag matching.
         TagMatching = 2, "IBV_SRQT_TM", "tag matching";
-    }
-}
-
-impl Default for SrqType {
-    fn default() -> Self {
-        Self::Basic
     }
 }
 
@@ -55,7 +51,10 @@ pub struct SrqModify {
 impl SrqModify {
     /// Changes nothing yet.
     pub const fn new() -> Self {
-        Self { max_wr: None, limit: None }
+        Self {
+            max_wr: None,
+            limit: None,
+        }
     }
 
     /// Resizes to so many outstanding receives.
@@ -74,8 +73,16 @@ impl SrqModify {
 
     /// What changes, in the kernel's bits.
     pub const fn mask(&self) -> SrqAttrMask {
-        let size = if self.max_wr.is_some() { SrqAttrMask::MAX_WR } else { SrqAttrMask::empty() };
-        let limit = if self.limit.is_some() { SrqAttrMask::LIMIT } else { SrqAttrMask::empty() };
+        let size = if self.max_wr.is_some() {
+            SrqAttrMask::MAX_WR
+        } else {
+            SrqAttrMask::empty()
+        };
+        let limit = if self.limit.is_some() {
+            SrqAttrMask::LIMIT
+        } else {
+            SrqAttrMask::empty()
+        };
         size.union(limit)
     }
 }

@@ -24,8 +24,7 @@ macro_rules! field {
             /// [`OutOfRange`] if the value does not fit.
             pub const fn new(value: $repr) -> Result<Self, OutOfRange> {
                 if value > Self::MAX.0 {
-                    // `From` is not const; widening loses nothing.
-                    #[expect(clippy::cast_lossless, reason = "no const From")]
+
                     return Err(OutOfRange::new($what, value as u64, Self::MAX.0 as u64));
                 }
                 Ok(Self(value))
@@ -89,7 +88,11 @@ impl AckTimeout {
 
     /// The wait, none if it never ends.
     pub const fn duration(self) -> Option<Duration> {
-        if self.0 == 0 { None } else { Some(Duration::from_nanos(Self::nanos(self.0))) }
+        if self.0 == 0 {
+            None
+        } else {
+            Some(Duration::from_nanos(Self::nanos(self.0)))
+        }
     }
 
     const fn nanos(code: u8) -> u64 {
@@ -131,8 +134,8 @@ field! {
 impl RnrTimer {
     /// Waits in units of 10 µs, by code.
     const TABLE: [u32; 32] = [
-        65_536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024, 1_536, 2_048, 3_072,
-        4_096, 6_144, 8_192, 12_288, 16_384, 24_576, 32_768, 49_152,
+        65_536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024,
+        1_536, 2_048, 3_072, 4_096, 6_144, 8_192, 12_288, 16_384, 24_576, 32_768, 49_152,
     ];
 
     /// The longest wait there is, 655.36 ms: code 0.
@@ -154,9 +157,20 @@ impl RnrTimer {
             return Ok(Self::LONGEST);
         }
         let micros = duration.as_nanos().div_ceil(1_000);
-        #[expect(clippy::cast_possible_truncation, reason = "capped at u64::MAX just here")]
-        let asked = if micros > u64::MAX as u128 { u64::MAX } else { micros as u64 };
-        Err(OutOfRange::new("RNR timer in microseconds", asked, Self::nanos(0) / 1_000))
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "capped at u64::MAX just here"
+        )]
+        let asked = if micros > u64::MAX as u128 {
+            u64::MAX
+        } else {
+            micros as u64
+        };
+        Err(OutOfRange::new(
+            "RNR timer in microseconds",
+            asked,
+            Self::nanos(0) / 1_000,
+        ))
     }
 
     /// The wait.
@@ -238,7 +252,11 @@ impl Default for RnrRetry {
 
 impl fmt::Display for RnrRetry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_infinite() { f.write_str("infinite") } else { fmt::Display::fmt(&self.0, f) }
+        if self.is_infinite() {
+            f.write_str("infinite")
+        } else {
+            fmt::Display::fmt(&self.0, f)
+        }
     }
 }
 
