@@ -6,13 +6,14 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 macro_rules! big_endian {
     ($name:ident, $native:ident) => {
-        #[doc = concat!("A `", stringify!($native), "` in network byte order, aligned like a `", stringify!($native), "`.")]
+        #[doc = concat!("A `", stringify!($native), "` in network byte order, aligned alike.")]
         ///
         /// The alignment is why `zerocopy::big_endian` is not used here: its types are
         /// byte-aligned and would change the layout of the structs around them.
         #[repr(transparent)]
-        #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
-        #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+        #[derive(
+            Clone, Copy, Default, PartialEq, Eq, Hash, FromBytes, IntoBytes, Immutable, KnownLayout,
+        )]
         pub struct $name($native);
 
         impl $name {

@@ -27,7 +27,10 @@ macro_rules! kernel_enum {
             pub const NAMES: &[(&str, $type)] = &[$((stringify!($member), super::$member)),*];
 
             /// The entry of [`crate::tables`].
-            #[allow(clippy::cast_lossless, clippy::cast_possible_wrap, reason = "`From` is not const; no member comes near 2^63")]
+            #[allow(
+                clippy::cast_lossless, clippy::cast_possible_wrap,
+                reason = "`From` is not const; no member comes near 2^63"
+            )]
             pub const ENUM: $crate::tables::Enum = $crate::tables::Enum {
                 name: stringify!($name),
                 anonymous: $anonymous,

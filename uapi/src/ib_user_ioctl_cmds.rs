@@ -31,6 +31,7 @@ kernel_enum! {
         UVERBS_OBJECT_ASYNC_EVENT = 16,
         UVERBS_OBJECT_DMAH = 17,
         UVERBS_OBJECT_DMABUF = 18,
+        UVERBS_OBJECT_COMP_CNTR = 19,
     }
 }
 
@@ -55,6 +56,7 @@ kernel_enum! {
         UVERBS_METHOD_QUERY_GID_TABLE = 5,
         UVERBS_METHOD_QUERY_GID_ENTRY = 6,
         UVERBS_METHOD_QUERY_PORT_SPEED = 7,
+        UVERBS_METHOD_QUERY_COMP_CNTR_CAPS = 8,
     }
 }
 
@@ -80,6 +82,15 @@ kernel_enum! {
     enum uverbs_attrs_query_port_speed_cmd_attr_ids: u16 {
         UVERBS_ATTR_QUERY_PORT_SPEED_PORT_NUM = 0,
         UVERBS_ATTR_QUERY_PORT_SPEED_RESP = 1,
+    }
+}
+
+kernel_enum! {
+    /// Attributes of [`UVERBS_METHOD_QUERY_COMP_CNTR_CAPS`].
+    enum uverbs_attrs_query_comp_cntr_caps_attr_ids: u16 {
+        UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_MAX_COUNTERS = 0,
+        UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_MAX_VALUE = 1,
+        UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_SUPPORTED_QP_ATTACH_OPS = 2,
     }
 }
 
@@ -186,10 +197,20 @@ kernel_enum! {
 }
 
 kernel_enum! {
+    /// Attributes of [`UVERBS_METHOD_QP_ATTACH_COMP_CNTR`].
+    enum uverbs_attrs_qp_attach_comp_cntr_cmd_attr_ids: u16 {
+        UVERBS_ATTR_QP_ATTACH_COMP_CNTR_HANDLE = 0,
+        UVERBS_ATTR_QP_ATTACH_COMP_CNTR_CNTR_HANDLE = 1,
+        UVERBS_ATTR_QP_ATTACH_COMP_CNTR_OP_MASK = 2,
+    }
+}
+
+kernel_enum! {
     /// Methods of [`UVERBS_OBJECT_QP`].
     enum uverbs_methods_qp: u16 {
         UVERBS_METHOD_QP_CREATE = 0,
         UVERBS_METHOD_QP_DESTROY = 1,
+        UVERBS_METHOD_QP_ATTACH_COMP_CNTR = 2,
     }
 }
 
@@ -589,6 +610,49 @@ kernel_enum! {
     }
 }
 
+kernel_enum! {
+    /// Methods of [`UVERBS_OBJECT_COMP_CNTR`].
+    enum uverbs_methods_comp_cntr: u16 {
+        UVERBS_METHOD_COMP_CNTR_CREATE = 0,
+        UVERBS_METHOD_COMP_CNTR_DESTROY = 1,
+        UVERBS_METHOD_COMP_CNTR_MODIFY = 2,
+        UVERBS_METHOD_COMP_CNTR_READ = 3,
+    }
+}
+
+kernel_enum! {
+    /// Attributes of [`UVERBS_METHOD_COMP_CNTR_CREATE`].
+    enum uverbs_attrs_create_comp_cntr_cmd_attr_ids: u16 {
+        UVERBS_ATTR_CREATE_COMP_CNTR_HANDLE = 0,
+    }
+}
+
+kernel_enum! {
+    /// Attributes of [`UVERBS_METHOD_COMP_CNTR_DESTROY`].
+    enum uverbs_attrs_destroy_comp_cntr_cmd_attr_ids: u16 {
+        UVERBS_ATTR_DESTROY_COMP_CNTR_HANDLE = 0,
+    }
+}
+
+kernel_enum! {
+    /// Attributes of [`UVERBS_METHOD_COMP_CNTR_MODIFY`].
+    enum uverbs_attrs_modify_comp_cntr_cmd_attr_ids: u16 {
+        UVERBS_ATTR_MODIFY_COMP_CNTR_HANDLE = 0,
+        UVERBS_ATTR_MODIFY_COMP_CNTR_ENTRY = 1,
+        UVERBS_ATTR_MODIFY_COMP_CNTR_OP = 2,
+        UVERBS_ATTR_MODIFY_COMP_CNTR_VALUE = 3,
+    }
+}
+
+kernel_enum! {
+    /// Attributes of [`UVERBS_METHOD_COMP_CNTR_READ`].
+    enum uverbs_attrs_read_comp_cntr_cmd_attr_ids: u16 {
+        UVERBS_ATTR_READ_COMP_CNTR_HANDLE = 0,
+        UVERBS_ATTR_READ_COMP_CNTR_ENTRY = 1,
+        UVERBS_ATTR_READ_COMP_CNTR_RESP_VALUE = 2,
+    }
+}
+
 kernel_header! {
     "rdma/ib_user_ioctl_cmds.h",
     structs: [],
@@ -620,6 +684,10 @@ kernel_header! {
         uverbs_attrs_flow_destroy_ids, uverbs_method_async_event,
         uverbs_attrs_async_event_create, uverbs_attrs_query_gid_table_cmd_attr_ids,
         uverbs_attrs_query_gid_entry_cmd_attr_ids,
+        uverbs_attrs_query_comp_cntr_caps_attr_ids, uverbs_attrs_qp_attach_comp_cntr_cmd_attr_ids,
+        uverbs_methods_comp_cntr, uverbs_attrs_create_comp_cntr_cmd_attr_ids,
+        uverbs_attrs_destroy_comp_cntr_cmd_attr_ids, uverbs_attrs_modify_comp_cntr_cmd_attr_ids,
+        uverbs_attrs_read_comp_cntr_cmd_attr_ids,
     ],
     constants: [UVERBS_ID_NS_MASK, UVERBS_ID_NS_SHIFT],
 }

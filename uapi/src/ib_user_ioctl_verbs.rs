@@ -369,6 +369,34 @@ assert_layout!(ib_uverbs_buffer_desc, size 32, align 8, {
     r#type @ 0, fd @ 4, flags @ 8, optional_flags @ 12, addr @ 16, length @ 24,
 });
 
+kernel_enum! {
+    /// Which count of a completion counter.
+    enum ib_uverbs_comp_cntr_entry: u32 {
+        IB_UVERBS_COMP_CNTR_ENTRY_COMP = 0,
+        IB_UVERBS_COMP_CNTR_ENTRY_ERR = 1,
+    }
+}
+
+kernel_enum! {
+    /// How a completion counter is changed.
+    enum ib_uverbs_comp_cntr_modify_op: u32 {
+        IB_UVERBS_COMP_CNTR_MODIFY_OP_SET = 0,
+        IB_UVERBS_COMP_CNTR_MODIFY_OP_INC = 1,
+    }
+}
+
+kernel_enum! {
+    /// Which operations of a queue pair a completion counter counts.
+    enum ib_uverbs_qp_attach_comp_cntr_op: u32 {
+        IB_UVERBS_QP_ATTACH_COMP_CNTR_OP_SEND = 1 << 0,
+        IB_UVERBS_QP_ATTACH_COMP_CNTR_OP_RECV = 1 << 1,
+        IB_UVERBS_QP_ATTACH_COMP_CNTR_OP_RDMA_READ = 1 << 2,
+        IB_UVERBS_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ = 1 << 3,
+        IB_UVERBS_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE = 1 << 4,
+        IB_UVERBS_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE = 1 << 5,
+    }
+}
+
 kernel_header! {
     "rdma/ib_user_ioctl_verbs.h",
     structs: [
@@ -385,6 +413,7 @@ kernel_header! {
         ib_uverbs_flow_action_esp_replay, ib_uverbs_flow_action_esp_flags,
         ib_uverbs_read_counters_flags, ib_uverbs_advise_mr_advice, ib_uverbs_advise_mr_flag,
         rdma_driver_id, ib_uverbs_gid_type, ib_uverbs_buffer_type,
+        ib_uverbs_comp_cntr_entry, ib_uverbs_comp_cntr_modify_op, ib_uverbs_qp_attach_comp_cntr_op,
     ],
     constants: [IB_UVERBS_ACCESS_OPTIONAL_FIRST, IB_UVERBS_ACCESS_OPTIONAL_LAST],
 }

@@ -148,7 +148,8 @@ pub const IB_USER_VERBS_CMD_FLAG_EXTENDED: u32 = 0x8000_0000;
 )]
 pub struct ib_uverbs_cmd_hdr {
     pub command: u32,
-    /// Whole request, header included: 4-byte words, or 8-byte words if extended (the core part only).
+    /// Whole request, header included: 4-byte words, or 8-byte words if extended (the core part
+    /// only).
     pub in_words: u16,
     /// Room for the reply, in words of the same size.
     pub out_words: u16,
@@ -570,7 +571,8 @@ assert_layout!(ib_uverbs_reg_mr_resp, size 12, align 4, {
     mr_handle @ 0, lkey @ 4, rkey @ 8,
 }, open { driver_data @ 12 });
 
-/// Request of [`IB_USER_VERBS_CMD_REREG_MR`]: changes the address range, domain or access of a memory region.
+/// Request of [`IB_USER_VERBS_CMD_REREG_MR`]: changes the address range, domain or access of a
+/// memory region.
 ///
 /// Followed by `driver_data`.
 #[repr(C)]
@@ -1490,7 +1492,8 @@ pub struct ib_uverbs_post_recv_resp {
 }
 assert_layout!(ib_uverbs_post_recv_resp, size 4, align 4, { bad_wr @ 0 });
 
-/// Request of [`IB_USER_VERBS_CMD_POST_SRQ_RECV`]: posts shared receive requests through the kernel.
+/// Request of [`IB_USER_VERBS_CMD_POST_SRQ_RECV`]: posts shared receive requests through the
+/// kernel.
 ///
 /// Followed by `recv`.
 #[repr(C)]
@@ -2158,7 +2161,8 @@ assert_layout!(ib_uverbs_ex_modify_wq, size 24, align 4, {
 /// The largest indirection table the kernel accepts, as a power of two.
 pub const IB_USER_VERBS_MAX_LOG_IND_TBL_SIZE: u32 = 0x0d;
 
-/// Request of [`IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL`]: creates an indirection table over work queues.
+/// Request of [`IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL`]: creates an indirection table over work
+/// queues.
 ///
 /// Followed by `wq_handles`.
 #[repr(C)]

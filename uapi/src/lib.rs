@@ -7,8 +7,8 @@
 //!
 //! * **Structs** keep their names and fields. They are plain old data: made from bytes and seen as
 //!   bytes by `zerocopy`, without `unsafe`. A keyword gets `r#`. Where C leaves a hole at the end,
-//!   there is a `implicit_padding` field. Flexible arrays (`driver_data[]`, `attrs[]`) are left out and
-//!   named in the docs: the bytes follow the struct.
+//!   there is an `implicit_padding` field. Flexible arrays (`driver_data[]`, `attrs[]`) are left
+//!   out and named in the docs: the bytes follow the struct.
 //! * **Unions** with a name become a struct of plain words with one method per arm to read it and
 //!   one `From` per arm to write it: `wr: rxe_send_wr_rdma { … }.into()`. They and the structs
 //!   inside them are named after the path to them. Of an unnamed union the first arm is the field.
@@ -26,6 +26,8 @@
 //! What is asserted comes from the headers: `cargo run -p abi-check -- check` compiles them with
 //! the system's C compiler and compares both ways, for the headers of this machine and for the
 //! newest that Debian has. `abi/linux-<version>.txt` is that result, for reading and for diffs.
+//!
+//! Completion counters (`…COMP_CNTR…`) are here ahead of Debian, as of Linux 7.3.
 //!
 //! # Following a newer kernel
 //!

@@ -48,12 +48,14 @@ pub struct __kernel_sockaddr_storage {
     pub ss_family: u16,
     pub __data: [u8; 126],
 }
-assert_layout!(__kernel_sockaddr_storage, size 128, align 8, { ss_family @ 0, __data @ 2 });
+assert_layout!(__kernel_sockaddr_storage, size 128, align 8, {
+    ss_family @ 0, __data @ 2,
+}, also { __align @ 0 + 8 });
 default_zeroed!(__kernel_sockaddr_storage);
 
 kernel_header! {
     "linux/socket.h",
     structs: [sockaddr_in, sockaddr_in6, __kernel_sockaddr_storage],
     enums: [],
-    constants: [AF_INET, AF_INET6],
+    constants: [],
 }

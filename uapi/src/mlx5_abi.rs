@@ -109,7 +109,8 @@ kernel_enum! {
 }
 
 kernel_enum! {
-    /// Which headers a raw packet must carry inline; one more than the device says, so that 0 means unknown.
+    /// Which headers a raw packet must carry inline; one more than the device says, so that 0
+    /// means unknown.
     enum mlx5_user_inline_mode: u32 {
         MLX5_USER_INLINE_MODE_NA = 0,
         MLX5_USER_INLINE_MODE_NONE = 1,
@@ -711,7 +712,8 @@ pub struct mlx5_ib_modify_wq {
 }
 assert_layout!(mlx5_ib_modify_wq, size 8, align 4, { comp_mask @ 0, reserved @ 4 });
 
-/// The page that converts the device clock to wall time; `sign` tells whether the kernel is writing it.
+/// The page that converts the device clock to wall time; `sign` tells whether the kernel is
+/// writing it.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,

@@ -3,14 +3,14 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 kernel_enum! {
-    /// mlx5's own attributes of [`UVERBS_METHOD_FLOW_ACTION_ESP_CREATE`](crate::ib_user_ioctl_cmds::UVERBS_METHOD_FLOW_ACTION_ESP_CREATE).
+    /// mlx5's own attributes of `UVERBS_METHOD_FLOW_ACTION_ESP_CREATE`.
     enum mlx5_ib_create_flow_action_attrs: u16 {
         MLX5_IB_ATTR_CREATE_FLOW_ACTION_FLAGS = 0x1000,
     }
 }
 
 kernel_enum! {
-    /// mlx5's own methods of [`UVERBS_OBJECT_DM`](crate::ib_user_ioctl_cmds::UVERBS_OBJECT_DM).
+    /// mlx5's own methods of `UVERBS_OBJECT_DM`.
     enum mlx5_ib_dm_methods: u16 {
         MLX5_IB_METHOD_DM_MAP_OP_ADDR = 0x1000,
         MLX5_IB_METHOD_DM_QUERY = 0x1001,
@@ -38,7 +38,7 @@ kernel_enum! {
 }
 
 kernel_enum! {
-    /// mlx5's own attributes of [`UVERBS_METHOD_DM_ALLOC`](crate::ib_user_ioctl_cmds::UVERBS_METHOD_DM_ALLOC).
+    /// mlx5's own attributes of `UVERBS_METHOD_DM_ALLOC`.
     enum mlx5_ib_alloc_dm_attrs: u16 {
         MLX5_IB_ATTR_ALLOC_DM_RESP_START_OFFSET = 0x1000,
         MLX5_IB_ATTR_ALLOC_DM_RESP_PAGE_INDEX = 0x1001,
@@ -351,14 +351,14 @@ kernel_enum! {
 }
 
 kernel_enum! {
-    /// mlx5's own attributes of [`UVERBS_METHOD_QUERY_CONTEXT`](crate::ib_user_ioctl_cmds::UVERBS_METHOD_QUERY_CONTEXT).
+    /// mlx5's own attributes of `UVERBS_METHOD_QUERY_CONTEXT`.
     enum mlx5_ib_device_query_context_attrs: u16 {
         MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX = 0x1000,
     }
 }
 
 kernel_enum! {
-    /// mlx5's own attributes of [`UVERBS_METHOD_CQ_CREATE`](crate::ib_user_ioctl_cmds::UVERBS_METHOD_CQ_CREATE).
+    /// mlx5's own attributes of `UVERBS_METHOD_CQ_CREATE`.
     enum mlx5_ib_create_cq_attrs: u16 {
         MLX5_IB_ATTR_CREATE_CQ_UAR_INDEX = 0x1002,
         MLX5_IB_ATTR_CREATE_CQ_DBR_BUF_UMEM = 0x1003,
@@ -366,14 +366,14 @@ kernel_enum! {
 }
 
 kernel_enum! {
-    /// mlx5's own attributes of [`UVERBS_METHOD_QP_CREATE`](crate::ib_user_ioctl_cmds::UVERBS_METHOD_QP_CREATE).
+    /// mlx5's own attributes of `UVERBS_METHOD_QP_CREATE`.
     enum mlx5_ib_create_qp_attrs: u16 {
         MLX5_IB_ATTR_CREATE_QP_DBR_BUF_UMEM = 0x1002,
     }
 }
 
 kernel_enum! {
-    /// mlx5's own attributes of [`UVERBS_METHOD_REG_DMABUF_MR`](crate::ib_user_ioctl_cmds::UVERBS_METHOD_REG_DMABUF_MR).
+    /// mlx5's own attributes of `UVERBS_METHOD_REG_DMABUF_MR`.
     enum mlx5_ib_reg_dmabuf_mr_attrs: u16 {
         MLX5_IB_ATTR_REG_DMABUF_MR_ACCESS_FLAGS = 0x1000,
     }
@@ -433,7 +433,7 @@ kernel_enum! {
 }
 
 kernel_enum! {
-    /// mlx5's own methods of [`UVERBS_OBJECT_FLOW`](crate::ib_user_ioctl_cmds::UVERBS_OBJECT_FLOW).
+    /// mlx5's own methods of `UVERBS_OBJECT_FLOW`.
     enum mlx5_ib_flow_methods: u16 {
         MLX5_IB_METHOD_CREATE_FLOW = 0x1000,
         MLX5_IB_METHOD_DESTROY_FLOW = 0x1001,
@@ -441,7 +441,7 @@ kernel_enum! {
 }
 
 kernel_enum! {
-    /// mlx5's own methods of [`UVERBS_OBJECT_FLOW_ACTION`](crate::ib_user_ioctl_cmds::UVERBS_OBJECT_FLOW_ACTION).
+    /// mlx5's own methods of `UVERBS_OBJECT_FLOW_ACTION`.
     enum mlx5_ib_flow_action_methods: u16 {
         MLX5_IB_METHOD_FLOW_ACTION_CREATE_MODIFY_HEADER = 0x1000,
         MLX5_IB_METHOD_FLOW_ACTION_CREATE_PACKET_REFORMAT = 0x1001,
@@ -476,14 +476,14 @@ kernel_enum! {
 }
 
 kernel_enum! {
-    /// mlx5's own methods of [`UVERBS_OBJECT_PD`](crate::ib_user_ioctl_cmds::UVERBS_OBJECT_PD).
+    /// mlx5's own methods of `UVERBS_OBJECT_PD`.
     enum mlx5_ib_pd_methods: u16 {
         MLX5_IB_METHOD_PD_QUERY = 0x1000,
     }
 }
 
 kernel_enum! {
-    /// mlx5's own methods of [`UVERBS_OBJECT_DEVICE`](crate::ib_user_ioctl_cmds::UVERBS_OBJECT_DEVICE).
+    /// mlx5's own methods of `UVERBS_OBJECT_DEVICE`.
     enum mlx5_ib_device_methods: u16 {
         MLX5_IB_METHOD_QUERY_PORT = 0x1000,
         MLX5_IB_METHOD_GET_DATA_DIRECT_SYSFS_PATH = 0x1001,

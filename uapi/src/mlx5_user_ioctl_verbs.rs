@@ -130,7 +130,8 @@ pub struct mlx5_ib_uapi_reg {
 }
 assert_layout!(mlx5_ib_uapi_reg, size 8, align 4, { value @ 0, mask @ 4 });
 
-/// Reply of [`MLX5_IB_METHOD_QUERY_PORT`](crate::mlx5_user_ioctl_cmds::MLX5_IB_METHOD_QUERY_PORT).
+/// Reply of
+/// [`MLX5_IB_METHOD_QUERY_PORT`](crate::mlx5_user_ioctl_cmds::MLX5_IB_METHOD_QUERY_PORT).
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,

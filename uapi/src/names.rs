@@ -79,10 +79,12 @@ fn core_method(object: u16, method: u16) -> Option<&'static str> {
         UVERBS_OBJECT_ASYNC_EVENT => uverbs_method_async_event::name(method),
         UVERBS_OBJECT_DMAH => uverbs_methods_dmah::name(method),
         UVERBS_OBJECT_DMABUF => uverbs_methods_dmabuf::name(method),
+        UVERBS_OBJECT_COMP_CNTR => uverbs_methods_comp_cntr::name(method),
         _ => None,
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a table, one line per method")]
 fn core_attribute(object: u16, method: u16, attribute: u16) -> Option<&'static str> {
     use core_ids::*;
     let name = match (object, method) {
@@ -165,6 +167,24 @@ fn core_attribute(object: u16, method: u16, attribute: u16) -> Option<&'static s
         (UVERBS_OBJECT_DMAH, UVERBS_METHOD_DMAH_FREE) => uverbs_attrs_free_dmah_cmd_attr_ids::name,
         (UVERBS_OBJECT_DMABUF, UVERBS_METHOD_DMABUF_ALLOC) => {
             uverbs_attrs_alloc_dmabuf_cmd_attr_ids::name
+        }
+        (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_COMP_CNTR_CAPS) => {
+            uverbs_attrs_query_comp_cntr_caps_attr_ids::name
+        }
+        (UVERBS_OBJECT_QP, UVERBS_METHOD_QP_ATTACH_COMP_CNTR) => {
+            uverbs_attrs_qp_attach_comp_cntr_cmd_attr_ids::name
+        }
+        (UVERBS_OBJECT_COMP_CNTR, UVERBS_METHOD_COMP_CNTR_CREATE) => {
+            uverbs_attrs_create_comp_cntr_cmd_attr_ids::name
+        }
+        (UVERBS_OBJECT_COMP_CNTR, UVERBS_METHOD_COMP_CNTR_DESTROY) => {
+            uverbs_attrs_destroy_comp_cntr_cmd_attr_ids::name
+        }
+        (UVERBS_OBJECT_COMP_CNTR, UVERBS_METHOD_COMP_CNTR_MODIFY) => {
+            uverbs_attrs_modify_comp_cntr_cmd_attr_ids::name
+        }
+        (UVERBS_OBJECT_COMP_CNTR, UVERBS_METHOD_COMP_CNTR_READ) => {
+            uverbs_attrs_read_comp_cntr_cmd_attr_ids::name
         }
         _ => return None,
     };

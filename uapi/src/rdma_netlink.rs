@@ -1,5 +1,5 @@
-//! `rdma/rdma_netlink.h`: the RDMA family of netlink: devices, resources, statistics, the iWARP port
-//! mapper and the local service.
+//! `rdma/rdma_netlink.h`: the RDMA family of netlink: devices, resources, statistics, the iWARP
+//! port mapper and the local service.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

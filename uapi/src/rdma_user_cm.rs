@@ -231,7 +231,8 @@ assert_layout!(rdma_ucm_query_route_resp, size 208, align 8, {
     port_num @ 196, reserved @ 197, ibdev_index @ 200, reserved1 @ 204,
 });
 
-/// Reply to [`RDMA_USER_CM_CMD_QUERY`] with [`RDMA_USER_CM_QUERY_ADDR`] or [`RDMA_USER_CM_QUERY_GID`].
+/// Reply to [`RDMA_USER_CM_CMD_QUERY`] with [`RDMA_USER_CM_QUERY_ADDR`] or
+/// [`RDMA_USER_CM_QUERY_GID`].
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,

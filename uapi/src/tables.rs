@@ -1,7 +1,7 @@
 //! Everything this crate mirrors, as data: what the checker compares with the kernel headers.
 
 use crate::{
-    ib_user_ioctl_cmds, ib_user_ioctl_verbs, ib_user_sa, ib_user_verbs, mlx5_abi,
+    ib_user_ioctl_cmds, ib_user_ioctl_verbs, ib_user_sa, ib_user_verbs, linux_socket, mlx5_abi,
     mlx5_user_ioctl_cmds, mlx5_user_ioctl_verbs, rdma_netlink, rdma_user_cm, rdma_user_ioctl,
     rdma_user_ioctl_cmds, rdma_user_rxe,
 };
@@ -70,6 +70,7 @@ pub const HEADERS: &[Header] = &[
     mlx5_user_ioctl_verbs::HEADER,
     ib_user_sa::HEADER,
     rdma_user_cm::HEADER,
+    linux_socket::HEADER,
 ];
 
 /// Lists what a module mirrors, for [`HEADERS`].
