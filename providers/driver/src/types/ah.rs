@@ -19,7 +19,8 @@ field! {
 }
 
 impl FlowLabel {
-    /// `ibv_flow_label_to_udp_sport`—the source port RoCE v2 packets with this label have, 0xC000 to 0xFFFF.
+    /// `ibv_flow_label_to_udp_sport`—the source port RoCE v2 packets with this label have, 0xC000
+    /// to 0xFFFF.
     #[doc(alias = "ibv_flow_label_to_udp_sport")]
     #[doc(alias = "rdma_flow_label_to_udp_sport")]
     #[expect(
@@ -31,7 +32,8 @@ impl FlowLabel {
         ((label & 0x3fff) ^ (label >> 14)) as u16 | 0xc000
     }
 
-    /// `rdma_calc_flow_label`—the label both ends of a connection derive from their queue pair numbers, in either order.
+    /// `rdma_calc_flow_label`—the label both ends of a connection derive from their queue pair
+    /// numbers, in either order.
     #[doc(alias = "rdma_calc_flow_label")]
     #[expect(clippy::cast_possible_truncation, reason = "20 bits are kept")]
     pub const fn for_qps(one: u32, other: u32) -> Self {
@@ -127,8 +129,8 @@ impl AddressVector {
 
     /// `ibv_init_ah_from_wc`—back to the sender of a UD message.
     ///
-    /// `grh` is what stands before the message, used if the completion has one; `sgid_index` is the slot that holds its
-    /// destination GID. The hop limit is 255.
+    /// `grh` is what stands before the message, used if the completion has one; `sgid_index` is the
+    /// slot that holds its destination GID. The hop limit is 255.
     #[doc(alias = "ibv_init_ah_from_wc")]
     pub fn reply_to(port: u8, wc: &WorkCompletion, grh: &Grh, sgid_index: u8) -> Self {
         let route = wc.has_grh().then(|| GlobalRoute {

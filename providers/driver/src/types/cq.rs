@@ -10,7 +10,8 @@ open_enum! {
         /// It worked.
         #[default]
         Success = 0, "IBV_WC_SUCCESS", "success";
-        /// Local length error: a message longer than the receive buffer, or than the device can send.
+        /// Local length error: a message longer than the receive buffer, or than the device can
+        /// send.
         LocalLength = 1, "IBV_WC_LOC_LEN_ERR", "local length error";
         /// Local queue pair operation error: the request makes no sense here.
         LocalQpOperation = 2, "IBV_WC_LOC_QP_OP_ERR", "local qp operation error";
@@ -101,8 +102,9 @@ impl WcStatus {
 open_enum! {
     /// `ibv_wc_opcode`—what kind of work completed.
     ///
-    /// Numbers 0 to 9 are `enum ib_uverbs_wc_opcode`, which libibverbs shares; receives set bit 7. The numbers from 130 on
-    /// are libibverbs' own and never come from the kernel. 10 to 12 are the kernel's own and never come to user space.
+    /// Numbers 0 to 9 are `enum ib_uverbs_wc_opcode`, which libibverbs shares; receives set bit 7.
+    /// The numbers from 130 on are libibverbs' own and never come from the kernel. 10 to 12 are the
+    /// kernel's own and never come to user space.
     #[doc(alias = "ibv_wc_opcode")]
     #[derive(Default)]
     pub enum WcOpcode: u32 {
@@ -169,8 +171,9 @@ impl WcOpcode {
 open_flags! {
     /// `ibv_wc_flags`—what a completion carries besides the data.
     ///
-    /// The bits are the kernel's (`enum ib_wc_flags`): they stand so in the completion rings that the kernel fills.
-    /// libibverbs has "with invalidate" and "checksum ok" the other way round; see [`WcFlags::to_ibv`].
+    /// The bits are the kernel's (`enum ib_wc_flags`): they stand so in the completion rings that
+    /// the kernel fills. libibverbs has "with invalidate" and "checksum ok" the other way round;
+    /// see [`WcFlags::to_ibv`].
     #[doc(alias = "ibv_wc_flags")]
     pub struct WcFlags: u32 {
         /// The first 40 bytes of the buffer are a [`Grh`](super::Grh) (UD only).
@@ -191,7 +194,8 @@ open_flags! {
 }
 
 impl WcFlags {
-    /// The bits in libibverbs' order: checksum ok is 4, with invalidate 8. The kernel's other flags have no place there.
+    /// The bits in libibverbs' order: checksum ok is 4, with invalidate 8. The kernel's other flags
+    /// have no place there.
     pub const fn to_ibv(self) -> u32 {
         let same = self.bits() & 0b0011;
         let invalidate = if self.contains(Self::WITH_INVALIDATE) {
@@ -210,8 +214,8 @@ impl WcFlags {
 
 /// `ibv_wc`—one completion.
 ///
-/// Unless `status` is success, only `wr_id`, `status`, `vendor_err` and `qp_num` mean anything. Default: a successful send
-/// with everything zero.
+/// Unless `status` is success, only `wr_id`, `status`, `vendor_err` and `qp_num` mean anything.
+/// Default: a successful send with everything zero.
 #[doc(alias = "ibv_wc")]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct WorkCompletion {

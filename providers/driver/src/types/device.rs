@@ -160,8 +160,9 @@ impl fmt::Display for FirmwareVersion {
 
 /// `ibv_device_attr_ex`—identity and limits of a device.
 ///
-/// The fields are those of `ib_uverbs_ex_query_device_resp`. A kernel that reports fewer leaves the rest zero, which
-/// everywhere here means "none". Limits are what the driver promises at best; creation may still fail earlier.
+/// The fields are those of `ib_uverbs_ex_query_device_resp`. A kernel that reports fewer leaves the
+/// rest zero, which everywhere here means "none". Limits are what the driver promises at best;
+/// creation may still fail earlier.
 #[doc(alias = "ibv_device_attr")]
 #[doc(alias = "ibv_device_attr_ex")]
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

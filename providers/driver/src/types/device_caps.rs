@@ -15,10 +15,23 @@ open_enum! {
     }
 }
 
+impl AtomicCap {
+    /// The name `ibv_devinfo` prints, such as `ATOMIC_HCA`.
+    pub const fn devinfo_name(self) -> &'static str {
+        match self {
+            Self::None => "ATOMIC_NONE",
+            Self::Device => "ATOMIC_HCA",
+            Self::Global => "ATOMIC_GLOB",
+            Self::Unknown(_) => "invalid atomic capability",
+        }
+    }
+}
+
 open_flags! {
     /// `ibv_device_cap_flags`—what a device can do (`enum ib_uverbs_device_cap_flags`).
     ///
-    /// Bits 9, 15, 16, 19, 22, 27, 30 to 33, 35 and 37 have no name: old kernels set some of them and they mean nothing.
+    /// Bits 9, 15, 16, 19, 22, 27, 30 to 33, 35 and 37 have no name: old kernels set some of them
+    /// and they mean nothing.
     #[doc(alias = "ibv_device_cap_flags")]
     pub struct DeviceCaps: u64 {
         /// The number of outstanding work requests of a queue pair can change.

@@ -68,7 +68,7 @@ pub enum EventObject {
 }
 
 impl AsyncEventType {
-    /// `ibv_event_type_str`—the text of the C library.
+    /// `ibv_event_type_str`—the text of the C library, which does not know a change of speed.
     #[doc(alias = "ibv_event_type_str")]
     pub const fn ibv_str(self) -> &'static str {
         match self {
@@ -92,8 +92,7 @@ impl AsyncEventType {
             Self::ClientReregister => "client reregistration",
             Self::GidChange => "GID table change",
             Self::WqFatal => "WQ fatal",
-            Self::DeviceSpeedChange => "device speed change",
-            Self::Unknown(_) => "unknown",
+            Self::DeviceSpeedChange | Self::Unknown(_) => "unknown",
         }
     }
 

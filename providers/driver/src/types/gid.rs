@@ -11,8 +11,9 @@ use super::{Guid, LinkLayer};
 
 /// `ibv_gid`—a port's 128-bit address, written like an IPv6 address.
 ///
-/// On InfiniBand it is subnet prefix and GUID; on RoCE v2 it is the IP address itself, IPv4 mapped (`::ffff:192.0.2.1`).
-/// `{}` prints the short form, `{:#}` all eight groups as sysfs and `ibv_devinfo` do. Default: all zero, an empty slot.
+/// On InfiniBand it is subnet prefix and GUID; on RoCE v2 it is the IP address itself, IPv4 mapped
+/// (`::ffff:192.0.2.1`). `{}` prints the short form, `{:#}` all eight groups as sysfs and
+/// `ibv_devinfo` do. Default: all zero, an empty slot.
 #[doc(alias = "ibv_gid")]
 #[derive(Clone, Copy, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Gid([u8; 16]);
@@ -89,7 +90,8 @@ impl Gid {
         self.0[0] == 0xfe && self.0[1] & 0xc0 == 0x80
     }
 
-    /// The Ethernet group address that frames to this multicast group carry (RFC 1112, RFC 2464), none if unicast.
+    /// The Ethernet group address that frames to this multicast group carry (RFC 1112, RFC 2464),
+    /// none if unicast.
     pub const fn multicast_mac(self) -> Option<[u8; 6]> {
         let b = &self.0;
         if !self.is_multicast() {
@@ -193,7 +195,8 @@ impl GidType {
     /// The UDP port RoCE v2 packets are sent to.
     pub const ROCE_V2_UDP_PORT: u16 = 4791;
 
-    /// Reads sysfs `ports/P/gid_attrs/types/I`, which has one text for the first two types; the link tells them apart.
+    /// Reads sysfs `ports/P/gid_attrs/types/I`, which has one text for the first two types; the
+    /// link tells them apart.
     pub fn from_sysfs(text: &str, link: LinkLayer) -> Option<Self> {
         match text.trim_end() {
             "IB/RoCE v1" if link == LinkLayer::Ethernet => Some(Self::RoceV1),

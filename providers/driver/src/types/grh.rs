@@ -13,10 +13,12 @@ pub enum IpVersion {
     V6,
 }
 
-/// `ibv_grh`—the first 40 bytes of a UD receive: the global routing header, or a RoCE v2 packet's IP header.
+/// `ibv_grh`—the first 40 bytes of a UD receive: the global routing header, or a RoCE v2 packet's
+/// IP header.
 ///
-/// A copy: the buffer belongs to the device again as soon as it is posted. IPv4 headers stand in the last 20 bytes, and
-/// what is before them is arbitrary, so the version is found out as the kernel does (`ib_get_rdma_header_version`).
+/// A copy: the buffer belongs to the device again as soon as it is posted. IPv4 headers stand in
+/// the last 20 bytes, and what is before them is arbitrary, so the version is found out as the
+/// kernel does (`ib_get_rdma_header_version`).
 #[doc(alias = "ibv_grh")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Grh {
@@ -28,7 +30,8 @@ impl Grh {
     /// Bytes before the message, there even when the completion says that they hold nothing.
     pub const LEN: usize = 40;
 
-    /// Reads the header before a message; none if there are fewer than 40 bytes or no IP header in them.
+    /// Reads the header before a message; none if there are fewer than 40 bytes or no IP header in
+    /// them.
     pub fn parse(buffer: &[u8]) -> Option<Self> {
         let bytes = *buffer.first_chunk::<{ Self::LEN }>()?;
         let version = match (bytes[0] >> 4, bytes[20] >> 4) {

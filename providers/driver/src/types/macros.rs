@@ -4,8 +4,8 @@ use std::fmt;
 
 /// Defines an enum over kernel numbers which keeps what it does not know.
 ///
-/// Each variant is `Name = number, "C name", "words";`. Generated: the enum with `Unknown(raw)`, `from_raw`, `raw`,
-/// `c_name`, `ALL` and `Display`.
+/// Each variant is `Name = number, "C name", "words";`. Generated: the enum with `Unknown(raw)`,
+/// `from_raw`, `raw`, `c_name`, `ALL` and `Display`.
 macro_rules! open_enum {
     (
         $(#[$meta:meta])*
@@ -64,8 +64,9 @@ macro_rules! open_enum {
 
 /// Defines a flag set over kernel bits which keeps bits it does not know.
 ///
-/// Each flag is `NAME = bits, "C name";`. Generated: a `bitflags` type with `Default` (empty) and a `Display` of lower-case
-/// words separated by commas, `none` when empty, unnamed bits in hexadecimal at the end.
+/// Each flag is `NAME = bits, "C name";`. Generated: a `bitflags` type with `Default` (empty) and a
+/// `Display` of lower-case words separated by commas, `none` when empty, unnamed bits in
+/// hexadecimal at the end.
 macro_rules! open_flags {
     (
         $(#[$meta:meta])*

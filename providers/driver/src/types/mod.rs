@@ -1,13 +1,14 @@
 //! The vocabulary of RDMA verbs: plain values, no I/O.
 //!
-//! Providers and commands speak in these types and the public crate re-exports them. Three rules hold throughout:
+//! Providers and commands speak in these types and the public crate re-exports them. Three rules
+//! hold throughout:
 //!
-//! - *Unknown values survive.* An enum that the kernel may extend has an `Unknown(raw)` variant; `from_raw` and `raw`
-//!   are total and undo each other. Flag sets keep bits that have no name.
-//! - *Numbers are the kernel's.* Raw values are those of `include/uapi/rdma/*.h`; where libibverbs numbers a thing
-//!   differently, the type says so.
-//! - *Names.* `Display` prints short lower-case words. `c_name` gives the libibverbs constant, and `ibv_str`, where the
-//!   C library has a `*_str` function, exactly its text.
+//! - *Unknown values survive.* An enum that the kernel may extend has an `Unknown(raw)` variant;
+//!   `from_raw` and `raw` are total and undo each other. Flag sets keep bits that have no name.
+//! - *Numbers are the kernel's.* Raw values are those of `include/uapi/rdma/*.h`; where libibverbs
+//!   numbers a thing differently, the type says so.
+//! - *Names.* `Display` prints short lower-case words. `c_name` gives the libibverbs constant, and
+//!   `ibv_str`, where the C library has a `*_str` function, exactly its text.
 
 #[macro_use]
 mod macros;

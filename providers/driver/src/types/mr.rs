@@ -5,7 +5,8 @@ use std::fmt;
 open_flags! {
     /// `ibv_access_flags`—what may be done to registered memory, or through a queue pair.
     ///
-    /// Default: empty, which lets the local device only read. Remote write and remote atomic need local write.
+    /// Default: empty, which lets the local device only read. Remote write and remote atomic need
+    /// local write.
     #[doc(alias = "ibv_access_flags")]
     pub struct AccessFlags: u32 {
         /// The local device may write (receive, read response).
@@ -34,8 +35,8 @@ open_flags! {
 }
 
 impl AccessFlags {
-    /// Bits 20 to 29: a kernel that does not know one ignores it, if it says that it knows this rule
-    /// (`CORE_SUPPORT` bit 0 when a context is opened).
+    /// Bits 20 to 29: a kernel that does not know one ignores it, if it says that it knows this
+    /// rule (`CORE_SUPPORT` bit 0 when a context is opened).
     pub const OPTIONAL: Self = Self::from_bits_retain(0x3ff0_0000);
 
     /// Without the optional bits, for kernels that would refuse them.
@@ -44,7 +45,8 @@ impl AccessFlags {
         Self::from_bits_retain(self.bits() & !Self::OPTIONAL.bits())
     }
 
-    /// Whether it is a combination the kernel accepts: remote write and remote atomic need local write.
+    /// Whether it is a combination the kernel accepts: remote write and remote atomic need local
+    /// write.
     pub const fn is_consistent(self) -> bool {
         !self.intersects(Self::REMOTE_WRITE.union(Self::REMOTE_ATOMIC))
             || self.contains(Self::LOCAL_WRITE)
@@ -107,7 +109,8 @@ key! {
 }
 
 impl RemoteKey {
-    /// `ibv_inc_rkey`—the key with its low 8 bits, which belong to the user of a type 2 window, counted up by one.
+    /// `ibv_inc_rkey`—the key with its low 8 bits, which belong to the user of a type 2 window,
+    /// counted up by one.
     #[doc(alias = "ibv_inc_rkey")]
     #[must_use]
     pub const fn inc(self) -> Self {

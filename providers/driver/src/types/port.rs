@@ -39,10 +39,14 @@ impl PortState {
     }
 
     /// The name `ibv_devinfo` prints, such as `PORT_ACTIVE`.
-    pub fn devinfo_name(self) -> &'static str {
-        self.c_name()
-            .and_then(|name| name.strip_prefix("IBV_"))
-            .unwrap_or("invalid state")
+    pub const fn devinfo_name(self) -> &'static str {
+        match self {
+            Self::Down => "PORT_DOWN",
+            Self::Init => "PORT_INIT",
+            Self::Armed => "PORT_ARMED",
+            Self::Active => "PORT_ACTIVE",
+            Self::Nop | Self::ActiveDefer | Self::Unknown(_) => "invalid state",
+        }
     }
 }
 
@@ -114,7 +118,8 @@ open_flags! {
 }
 
 open_flags! {
-    /// `ibv_port_cap_flags2`—PortInfo CapabilityMask2. Zero where the kernel has only the shorter reply.
+    /// `ibv_port_cap_flags2`—PortInfo CapabilityMask2. Zero where the kernel has only the shorter
+    /// reply.
     #[doc(alias = "ibv_port_cap_flags2")]
     pub struct PortCaps2: u16 {
         /// The node description can be set.
@@ -146,7 +151,8 @@ open_flags! {
 
 /// `ibv_port_attr`—state and limits of a port: the fields of `ib_uverbs_query_port_resp_ex`.
 ///
-/// A kernel without the longer reply leaves `caps2` empty, and `active_speed` comes from the 8-bit field.
+/// A kernel without the longer reply leaves `caps2` empty, and `active_speed` comes from the 8-bit
+/// field.
 #[doc(alias = "ibv_port_attr")]
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]

@@ -101,7 +101,8 @@ open_flags! {
         SOURCE_QPN = 1 << 10, "IBV_QP_CREATE_SOURCE_QPN";
         /// Incoming writes are padded to a cache line.
         PCI_WRITE_END_PADDING = 1 << 11, "IBV_QP_CREATE_PCI_WRITE_END_PADDING";
-        /// Every send makes a completion; [`SigMode::All`]. Only the ioctl command has it as a flag.
+        /// Every send makes a completion; [`SigMode::All`]. Only the ioctl command has it as a
+        /// flag.
         SQ_SIG_ALL = 1 << 12, "IB_UVERBS_QP_CREATE_SQ_SIG_ALL";
     }
 }
@@ -149,7 +150,8 @@ impl std::fmt::Display for SigMode {
 open_flags! {
     /// `ibv_qp_attr_mask`—which attributes a modify sets or a query wants.
     ///
-    /// Bits 0 to 20 fit every modify command; `RATE_LIMIT` needs the extended one. Bits 21 to 24 are reserved.
+    /// Bits 0 to 20 fit every modify command; `RATE_LIMIT` needs the extended one. Bits 21 to 24
+    /// are reserved.
     #[doc(alias = "ibv_qp_attr_mask")]
     pub struct QpAttrMask: u32 {
         /// State to move to.

@@ -23,8 +23,10 @@ macro_rules! qp_attr {
         /// ```
         /// use uverbs_driver::types::{AccessFlags, QpAttr, QpAttrMask, QpState};
         ///
-        /// let attr = QpAttr::to(QpState::Init).port(1).pkey_index(0).access(AccessFlags::LOCAL_WRITE);
-        /// let init = QpAttrMask::STATE | QpAttrMask::PORT | QpAttrMask::PKEY_INDEX | QpAttrMask::ACCESS_FLAGS;
+        /// let attr =
+        /// QpAttr::to(QpState::Init).port(1).pkey_index(0).access(AccessFlags::LOCAL_WRITE);
+        /// let init = QpAttrMask::STATE | QpAttrMask::PORT | QpAttrMask::PKEY_INDEX |
+        /// QpAttrMask::ACCESS_FLAGS;
         /// assert_eq!(attr.mask(), init);
         /// ```
         #[doc(alias = "ibv_qp_attr")]
@@ -58,7 +60,8 @@ macro_rules! qp_attr {
 qp_attr! {
     /// State to move to.
     state: QpState => STATE;
-    /// State the queue pair is believed to be in; the modify fails if it is not. RTR, RTS, SQD or SQE.
+    /// State the queue pair is believed to be in; the modify fails if it is not. RTR, RTS, SQD or
+    /// SQE.
     cur_state: QpState => CUR_STATE;
     /// Whether an event says when the send queue has drained.
     sqd_async_notify: bool => EN_SQD_ASYNC_NOTIFY;
@@ -108,15 +111,18 @@ impl QpAttr {
         Self::default()
     }
 
-    /// Moves to a state; which other attributes that needs, [`requirement`](super::requirement) tells.
+    /// Moves to a state; which other attributes that needs, [`requirement`](super::requirement)
+    /// tells.
     pub fn to(state: QpState) -> Self {
         Self::default().state(state)
     }
 }
 
-/// `ibv_query_qp`—what the kernel knows about a queue pair: the fields of `ib_uverbs_query_qp_resp`.
+/// `ibv_query_qp`—what the kernel knows about a queue pair: the fields of
+/// `ib_uverbs_query_qp_resp`.
 ///
-/// Attributes that do not apply to the type or the state are whatever the driver left there, mostly zero.
+/// Attributes that do not apply to the type or the state are whatever the driver left there, mostly
+/// zero.
 #[doc(alias = "ibv_query_qp")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]

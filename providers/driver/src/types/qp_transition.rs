@@ -1,9 +1,10 @@
 //! Which modifies of a queue pair are legal, and what is wrong with one that is not.
 //!
-//! The facts are those of IBTA volume 1 (11.2.5.2) as the kernel checks them in `ib_modify_qp_is_ok`
-//! (`drivers/infiniband/core/verbs.c`) and, before it, in the modify command (`uverbs_cmd.c`). They explain a refusal
-//! after the kernel gave it; the kernel stays the judge. A driver may ask for more than this table, and for the types it
-//! does not hold (driver queue pairs) nothing is known here.
+//! The facts are those of IBTA volume 1 (11.2.5.2) as the kernel checks them in
+//! `ib_modify_qp_is_ok` (`drivers/infiniband/core/verbs.c`) and, before it, in the modify command
+//! (`uverbs_cmd.c`). They explain a refusal after the kernel gave it; the kernel stays the judge. A
+//! driver may ask for more than this table, and for the types it does not hold (driver queue pairs)
+//! nothing is known here.
 
 use std::fmt;
 
@@ -57,17 +58,18 @@ impl fmt::Display for Diagnosis {
     }
 }
 
-/// Whether the kernel's table accepts this modify; true also where it has nothing to say (see [`diagnose`]).
+/// Whether the kernel's table accepts this modify; true also where it has nothing to say (see
+/// [`diagnose`]).
 pub fn is_legal(cur: QpState, next: QpState, qp_type: QpType, mask: M) -> bool {
     diagnose(cur, next, qp_type, mask).is_none()
 }
 
-/// What is wrong with a modify from `cur` to `next` that sets `mask`; none if nothing is, or if the type or a state is one
-/// that the table does not hold.
+/// What is wrong with a modify from `cur` to `next` that sets `mask`; none if nothing is, or if the
+/// type or a state is one that the table does not hold.
 ///
-/// If the modify sets no state, `next` is `cur`. Attributes that the kernel drops for XRC queue pairs do not count. An
-/// address vector outside a move to RTR also sets the port, since the kernel adds it; where that is not allowed, the
-/// address vector is reported.
+/// If the modify sets no state, `next` is `cur`. Attributes that the kernel drops for XRC queue
+/// pairs do not count. An address vector outside a move to RTR also sets the port, since the kernel
+/// adds it; where that is not allowed, the address vector is reported.
 pub fn diagnose(cur: QpState, next: QpState, qp_type: QpType, mask: M) -> Option<Diagnosis> {
     if !judged(cur, next, qp_type) {
         return None;
@@ -101,10 +103,11 @@ pub fn diagnose(cur: QpState, next: QpState, qp_type: QpType, mask: M) -> Option
     })
 }
 
-/// What a transition takes; none if there is none, or if the type or a state is one that the table does not hold.
+/// What a transition takes; none if there is none, or if the type or a state is one that the table
+/// does not hold.
 ///
-/// Every transition may also set the state, and a rate limit (kernel 6.1 and older: only raw packet queue pairs that go to
-/// RTS or stay there).
+/// Every transition may also set the state, and a rate limit (kernel 6.1 and older: only raw packet
+/// queue pairs that go to RTS or stay there).
 pub fn requirement(cur: QpState, next: QpState, qp_type: QpType) -> Option<Requirement> {
     if !judged(cur, next, qp_type) || !POSSIBLE.contains(&(cur, next)) {
         return None;

@@ -3,11 +3,13 @@
 open_enum! {
     /// `ibv_rate`—how fast packets to one destination may leave, a field of the address vector.
     ///
-    /// Numbers: IBTA volume 1 (StaticRate) and `enum ib_rate` of the kernel's `include/rdma/ib_verbs.h`.
+    /// Numbers: IBTA volume 1 (StaticRate) and `enum ib_rate` of the kernel's
+    /// `include/rdma/ib_verbs.h`.
     ///
-    /// The conversions below are exact. Where libibverbs answers an unknown value with −1 (`ibv_rate_to_mult`,
-    /// `ibv_rate_to_mbps`) or with `IBV_RATE_MAX` (`mult_to_ibv_rate`, `mbps_to_ibv_rate`), these answer `None`;
-    /// [`Rate::Max`] itself has neither a multiplier nor a speed.
+    /// The conversions below are exact. Where libibverbs answers an unknown value with −1
+    /// (`ibv_rate_to_mult`, `ibv_rate_to_mbps`) or with `IBV_RATE_MAX` (`mult_to_ibv_rate`,
+    /// `mbps_to_ibv_rate`), these answer `None`; [`Rate::Max`] itself has neither a multiplier nor
+    /// a speed.
     #[doc(alias = "ibv_rate")]
     #[derive(Default)]
     pub enum Rate: u8 {
@@ -68,8 +70,9 @@ open_enum! {
 impl Rate {
     /// `ibv_rate_to_mult`—the rate as a multiple of 2.5 Gb/s.
     ///
-    /// `None` for [`Rate::Max`], for an unknown number, and for the eight rates (14, 56, 112, 168, 25, 100, 200 and 300
-    /// Gb/s) that libibverbs gives no multiplier; it answers −1 there. (The kernel's `ib_rate_to_mult` rounds those.)
+    /// `None` for [`Rate::Max`], for an unknown number, and for the eight rates (14, 56, 112, 168,
+    /// 25, 100, 200 and 300 Gb/s) that libibverbs gives no multiplier; it answers −1 there. (The
+    /// kernel's `ib_rate_to_mult` rounds those.)
     #[doc(alias = "ibv_rate_to_mult")]
     pub const fn multiplier(self) -> Option<u32> {
         Some(match self {

@@ -23,7 +23,8 @@ pub struct SrqAttr {
     pub max_wr: u32,
     /// Scatter elements of a receive.
     pub max_sge: u32,
-    /// Watermark below which an event is raised; 0 is disarmed, and reads so once the event was raised.
+    /// Watermark below which an event is raised; 0 is disarmed, and reads so once the event was
+    /// raised.
     pub limit: u32,
 }
 

@@ -1,1 +1,15 @@
+//! What the vocabulary promises, against the tables it comes from.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
+mod addresses;
+mod open;
+mod qp;
+mod rate;
+mod time;
+mod transition;
+mod uapi;

@@ -59,10 +59,11 @@ macro_rules! field {
 pub(super) use field;
 
 field! {
-    /// How long a reliable queue pair waits for an acknowledgement before it sends again: 4.096 µs · 2ⁿ, 0 for ever.
+    /// How long a reliable queue pair waits for an acknowledgement before it sends again: 4.096 µs
+    /// · 2ⁿ, 0 for ever.
     ///
-    /// The device may wait up to four times as long (IBTA volume 1), and many devices have a floor of their
-    /// own. Default: 4 (65.536 µs). Used by RC and XRC queue pairs.
+    /// The device may wait up to four times as long (IBTA volume 1), and many devices have a floor
+    /// of their own. Default: 4 (65.536 µs). Used by RC and XRC queue pairs.
     #[doc(alias = "IBV_QP_TIMEOUT")]
     pub struct AckTimeout: u8, 5 bits, "acknowledgement timeout code";
 }
@@ -73,8 +74,8 @@ impl AckTimeout {
 
     /// The smallest code that waits at least `duration`.
     ///
-    /// Total: anything up to 8.192 µs, zero included, gives 1, the shortest wait there is; anything above 8796.09 s,
-    /// [`Duration::MAX`] included, gives [`AckTimeout::INFINITE`].
+    /// Total: anything up to 8.192 µs, zero included, gives 1, the shortest wait there is; anything
+    /// above 8796.09 s, [`Duration::MAX`] included, gives [`AckTimeout::INFINITE`].
     pub const fn from_duration(duration: Duration) -> Self {
         let mut code = 1;
         while code <= Self::MAX.0 {
@@ -123,10 +124,11 @@ impl fmt::Display for AckTimeout {
 }
 
 field! {
-    /// How long the peer must wait after this side had no receive buffer (RNR NAK): 0.01 ms to 655.36 ms.
+    /// How long the peer must wait after this side had no receive buffer (RNR NAK): 0.01 ms to
+    /// 655.36 ms.
     ///
-    /// The code is a row of a table of IBTA volume 1, and code 0 is the longest wait. Default: 16 (2.56 ms).
-    /// Used by RC and XRC queue pairs.
+    /// The code is a row of a table of IBTA volume 1, and code 0 is the longest wait. Default: 16
+    /// (2.56 ms). Used by RC and XRC queue pairs.
     #[doc(alias = "IBV_QP_MIN_RNR_TIMER")]
     pub struct RnrTimer: u8, 5 bits, "RNR timer code";
 }
@@ -205,7 +207,8 @@ impl fmt::Display for RnrTimer {
 }
 
 field! {
-    /// How often a packet is sent again because no acknowledgement came, before the queue pair fails: 0 to 7.
+    /// How often a packet is sent again because no acknowledgement came, before the queue pair
+    /// fails: 0 to 7.
     ///
     /// Default: 6. Used by RC and XRC initiator queue pairs.
     #[doc(alias = "IBV_QP_RETRY_CNT")]
@@ -226,7 +229,8 @@ impl fmt::Display for RetryCount {
 }
 
 field! {
-    /// How often a message is sent again because the peer had no receive buffer: 0 to 6, and 7 for ever.
+    /// How often a message is sent again because the peer had no receive buffer: 0 to 6, and 7 for
+    /// ever.
     ///
     /// Default: 6. Used by RC and XRC initiator queue pairs.
     #[doc(alias = "IBV_QP_RNR_RETRY")]
