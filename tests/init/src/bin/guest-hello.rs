@@ -1,0 +1,41 @@
+//! The smallest payload of a guest: says where it runs and which RDMA devices it sees. The testbed's own tests use it.
+//!
+//! `guest-hello` lists; `guest-hello exit CODE`, `guest-hello sleep` and `guest-hello echo` (input to output) do as they say.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let result = match args[..] {
+        ["exit", code] => return ExitCode::from(code.parse().unwrap_or(u8::MAX)),
+        ["sleep"] => loop {
+            std::thread::park();
+        },
+        ["echo"] => io::copy(&mut io::stdin().lock(), &mut io::stdout().lock()).map(drop),
+        _ => greet(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("guest-hello: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn greet() -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    writeln!(out, "hello from {}", release.trim())?;
+    let mut devices: Vec<_> = std::fs::read_dir("/sys/class/infiniband")?
+        .flatten()
+        .map(|entry| entry.file_name())
+        .collect();
+    devices.sort();
+    for device in devices {
+        writeln!(out, "device {}", device.to_string_lossy())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! What a guest is to be when it comes up.
+
+use serde::{Deserialize, Serialize};
+
+/// Where the configuration lies in the guest.
+pub const CONFIG_PATH: &str = "/etc/testbed.json";
+
+/// Name of the virtio port that carries the frames.
+pub const PORT_NAME: &str = "testbed.control";
+
+/// What process 1 does before it says it is ready.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub struct Config {
+    /// Kernel modules, in the order in which they are loaded.
+    pub modules: Vec<ModuleFile>,
+    /// Network devices and rxe devices to set up.
+    pub topology: Topology,
+}
+
+/// A kernel module to load.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct ModuleFile {
+    /// Where its file lies in the guest.
+    pub path: String,
+    /// Its parameters, as `insmod` takes them.
+    pub parameters: String,
+    /// Whether the guest is of no use without it.
+    pub required: bool,
+}
+
+/// The network of a guest.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub enum Topology {
+    /// Nothing but the loopback interface.
+    Bare,
+    /// One host: `v0` (10.1.0.1/24, fd00:1::1/64) and its other end `v1` (no address), `rxe0` on `v0`.
+    #[default]
+    OneHost,
+    /// Two hosts: namespace `a` with `v0` (10.1.0.1/24, fd00:1::1/64) and `rxe_a`; namespace `b` with `v1`
+    /// (10.1.0.2/24, fd00:1::2/64) and `rxe_b`.
+    ///
+    /// Both see both devices: no kernel up to 7.2 can give an rxe device to a network namespace. Kernels whose rxe sends and
+    /// receives in the initial namespace alone (before 7.1) keep both interfaces in that one; packets of the two devices
+    /// still cross the wire between `v0` and `v1`, by routing rules bound to the device.
+    TwoHosts,
+}

@@ -1,0 +1,108 @@
+//! Interfaces and addresses, by route netlink.
+
+use crate::error::{Doing as _, Error};
+use futures_util::TryStreamExt as _;
+use rtnetlink::{Handle, LinkUnspec, LinkVeth};
+use std::fs::{self, File};
+use std::net::IpAddr;
+use std::os::fd::AsRawFd as _;
+
+/// Route netlink in the network namespace of the thread that made it.
+#[derive(Debug)]
+pub(crate) struct Links(pub(super) Handle);
+
+/// Runs something that needs route netlink in the calling thread's network namespace.
+pub(crate) fn run<T>(work: impl AsyncFnOnce(&Links) -> Result<T, Error>) -> Result<T, Error> {
+    let doing = || "opening route netlink".to_owned();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .doing(doing)?;
+    runtime.block_on(async {
+        let (connection, handle, _) = rtnetlink::new_connection().doing(doing)?;
+        let carrier = tokio::spawn(connection);
+        let result = work(&Links(handle)).await;
+        carrier.abort();
+        result
+    })
+}
+
+/// Addresses are of use at once: new interfaces do not look for others that have the same.
+pub(crate) fn quiet_defaults() {
+    for scope in ["all", "default"] {
+        let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{scope}/accept_dad"), "0");
+        let _ = fs::write(
+            format!("/proc/sys/net/ipv6/conf/{scope}/router_solicitations"),
+            "0",
+        );
+    }
+}
+
+impl Links {
+    /// Adds a veth pair.
+    pub(crate) async fn add_pair(&self, one: &str, other: &str) -> Result<(), Error> {
+        let message = LinkVeth::new(one, other).build();
+        self.0
+            .link()
+            .add(message)
+            .execute()
+            .await
+            .doing(|| format!("adding the veth pair {one}, {other}"))
+    }
+
+    /// Takes an interface up.
+    pub(crate) async fn up(&self, name: &str) -> Result<(), Error> {
+        let message = LinkUnspec::new_with_name(name).up().build();
+        self.0
+            .link()
+            .set(message)
+            .execute()
+            .await
+            .doing(|| format!("taking {name} up"))
+    }
+
+    /// Gives an interface to another network namespace.
+    pub(crate) async fn give_away(&self, name: &str, namespace: &File) -> Result<(), Error> {
+        let message = LinkUnspec::new_with_name(name)
+            .setns_by_fd(namespace.as_raw_fd())
+            .build();
+        self.0
+            .link()
+            .set(message)
+            .execute()
+            .await
+            .doing(|| format!("giving {name} to a network namespace"))
+    }
+
+    /// Adds addresses to an interface.
+    pub(crate) async fn add_addresses(
+        &self,
+        name: &str,
+        addresses: &[(IpAddr, u8)],
+    ) -> Result<(), Error> {
+        let index = self.index(name).await?;
+        for &(address, prefix) in addresses {
+            let adding = self.0.address().add(index, address, prefix).execute();
+            adding
+                .await
+                .doing(|| format!("adding {address}/{prefix} to {name}"))?;
+        }
+        Ok(())
+    }
+
+    /// The index of an interface.
+    pub(crate) async fn index(&self, name: &str) -> Result<u32, Error> {
+        let doing = || format!("looking for the interface {name}");
+        let link = self
+            .0
+            .link()
+            .get()
+            .match_name(name.to_owned())
+            .execute()
+            .try_next()
+            .await
+            .doing(doing)?;
+        link.map(|link| link.header.index)
+            .ok_or_else(|| Error::new(doing(), "there is none"))
+    }
+}

@@ -1,0 +1,33 @@
+//! Pseudo terminals for commands used by hand.
+
+use guest_init::WindowSize;
+use nix::pty::{OpenptyResult, Winsize, openpty};
+use std::os::fd::AsFd;
+
+/// Opens a pair of the given size.
+pub(crate) fn open(size: WindowSize) -> nix::Result<OpenptyResult> {
+    openpty(Some(&kernel_size(size)), None)
+}
+
+/// Tells a terminal its new size; the kernel tells who runs in it.
+pub(crate) fn resize(terminal: impl AsFd, size: WindowSize) -> rustix::io::Result<()> {
+    let size = kernel_size(size);
+    rustix::termios::tcsetwinsize(
+        terminal,
+        rustix::termios::Winsize {
+            ws_row: size.ws_row,
+            ws_col: size.ws_col,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        },
+    )
+}
+
+fn kernel_size(size: WindowSize) -> Winsize {
+    Winsize {
+        ws_row: size.rows,
+        ws_col: size.columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    }
+}

@@ -1,0 +1,74 @@
+//! Static programs of this workspace, built by cargo for the guest.
+
+use crate::Error;
+use crate::host::{Tool, capture, ensure};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The target of everything that runs in a guest.
+pub const MUSL: &str = "x86_64-unknown-linux-musl";
+
+/// The root of the workspace.
+pub fn workspace() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_owned()
+}
+
+/// A program that cargo built.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// The name of the cargo target.
+    pub name: String,
+    /// Where the file is.
+    pub path: PathBuf,
+}
+
+/// Runs `cargo build` or `cargo test --no-run` with these arguments for the guest and gives what it built.
+///
+/// # Errors
+/// The musl target is missing and cannot be installed, or cargo fails (it says why on standard error).
+pub fn build(args: &[&str]) -> Result<Vec<Built>, Error> {
+    ensure(&[Tool::MuslTarget])?;
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(args).args([
+        "--target",
+        MUSL,
+        "--message-format=json-render-diagnostics",
+        "--quiet",
+    ]);
+    command.current_dir(workspace()).stderr(Stdio::inherit());
+    // Set by `cargo run` for the program it runs; they would make cargo build everything anew.
+    for (name, _) in std::env::vars()
+        .filter(|(name, _)| name.starts_with("CARGO_PKG_") || name == "CARGO_MANIFEST_DIR")
+    {
+        command.env_remove(name);
+    }
+    let messages = capture(&mut command)?;
+    Ok(messages
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .filter_map(|message| executable(&message))
+        .collect())
+}
+
+/// Builds one program.
+///
+/// # Errors
+/// As [`build`], and when cargo built no program of that name.
+pub fn build_program(name: &str, args: &[&str]) -> Result<PathBuf, Error> {
+    let built = build(args)?.into_iter().find(|built| built.name == name);
+    built.map(|built| built.path).ok_or_else(|| {
+        Error::packages(
+            format!("cargo {}", args.join(" ")),
+            format!("no program {name}"),
+        )
+    })
+}
+
+fn executable(message: &Value) -> Option<Built> {
+    let path = message.get("executable")?.as_str()?.into();
+    let name = message.get("target")?.get("name")?.as_str()?.to_owned();
+    Some(Built { name, path })
+}

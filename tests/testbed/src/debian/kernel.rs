@@ -1,0 +1,216 @@
+//! Stock kernels of Debian.
+
+use super::apt::{self, Apt};
+use crate::host::say;
+use crate::{Error, cache};
+use std::fs;
+use std::path::{Path, PathBuf};
+use walkdir::WalkDir;
+
+/// A kernel of Debian for amd64.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Kernel(&'static Series);
+
+/// Where the kernels of a name are.
+#[derive(Debug, Eq, PartialEq)]
+struct Series {
+    name: &'static str,
+    suites: &'static [&'static str],
+    /// Regular expression for the package's name.
+    package: &'static str,
+}
+
+const SERIES: [Series; 3] = [
+    Series {
+        name: "6.1",
+        suites: &["bookworm", "bookworm-security"],
+        package: r"^linux-image-6\.1\..*-amd64$",
+    },
+    Series {
+        name: "6.12",
+        suites: &["trixie", "trixie-security"],
+        package: r"^linux-image-6\.12\..*-amd64$",
+    },
+    Series {
+        name: "newest",
+        suites: &["sid"],
+        package: r"^linux-image-[0-9].*-amd64$",
+    },
+];
+
+/// Kernels that are not for ordinary machines, and packages that hold no kernel to boot.
+const OTHERS: [&str; 4] = ["-cloud-", "-rt-", "-unsigned", "-dbg"];
+
+/// The files of a kernel in the cache.
+#[derive(Clone, Debug)]
+pub(crate) struct Files {
+    /// What the machine boots.
+    pub(crate) image: PathBuf,
+    /// `uname -r`.
+    pub(crate) release: String,
+    /// The folder of its modules.
+    pub(crate) modules: PathBuf,
+}
+
+impl Kernel {
+    /// The kernel of this name: `6.1` (Debian 12), `6.12` (Debian 13), `newest` (unstable).
+    ///
+    /// # Errors
+    /// [`Error::UnknownKernel`] for any other name.
+    pub fn named(name: &str) -> Result<Self, Error> {
+        let known = || {
+            SERIES
+                .iter()
+                .map(|series| series.name)
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let series = SERIES.iter().find(|series| series.name == name);
+        series.map(Self).ok_or_else(|| Error::UnknownKernel {
+            name: name.into(),
+            known: known(),
+        })
+    }
+
+    /// Every kernel that there is a name for, oldest first.
+    pub fn all() -> impl Iterator<Item = Self> {
+        SERIES.iter().map(Self)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.0.name
+    }
+
+    /// Downloads it unless it is in the cache; gives `uname -r`.
+    ///
+    /// # Errors
+    /// Debian's packages cannot be fetched or unpacked.
+    pub fn fetch(self) -> Result<String, Error> {
+        self.files().map(|files| files.release)
+    }
+
+    /// Forgets what is in the cache, so that the next use takes the kernel that Debian has then.
+    ///
+    /// # Errors
+    /// The folder cannot be removed.
+    pub fn forget(self) -> Result<(), Error> {
+        cache::forget(&self.folder())
+    }
+
+    pub(crate) fn files(self) -> Result<Files, Error> {
+        let root = cache::filled(&self.folder(), |folder| self.download(folder))?;
+        locate(&root.join("root"))
+    }
+
+    fn folder(self) -> String {
+        format!("kernel-{}", self.0.name)
+    }
+
+    fn download(self, folder: &Path) -> Result<(), Error> {
+        let apt = Apt::set_up(&folder.join("apt"), self.0.suites)?;
+        let mut found = apt.search(self.0.package)?;
+        found.retain(|name| !OTHERS.iter().any(|other| name.contains(other)));
+        let image = found.into_iter().max_by_key(|name| numbers(name));
+        let image = image.ok_or_else(|| {
+            Error::packages(
+                format!("kernel {}", self.0.name),
+                "no package in Debian's lists",
+            )
+        })?;
+        // Newer kernels keep the image and the modules in packages of their own.
+        let parts = apt.depends(&image)?.into_iter();
+        let parts = parts.filter(|name| {
+            ["linux-base-", "linux-binary-", "linux-modules-"]
+                .iter()
+                .any(|start| name.starts_with(start))
+        });
+        let wanted: Vec<_> = std::iter::once(image.clone()).chain(parts).collect();
+        say(format_args!(
+            "downloads the kernel package {}",
+            wanted.join(", ")
+        ));
+        let packages = apt.download(&wanted, folder)?;
+        let root = folder.join("root");
+        fs::create_dir_all(&root).map_err(Error::file("making the folder", &root))?;
+        apt::unpack(&packages, &root)?;
+        for path in packages.iter().chain([&folder.join("apt")]) {
+            let removed = if path.is_dir() {
+                fs::remove_dir_all(path)
+            } else {
+                fs::remove_file(path)
+            };
+            removed.map_err(Error::file("removing", path))?;
+        }
+        locate(&root).map(drop)
+    }
+}
+
+/// Finds the files of the one kernel that is unpacked in `root`.
+fn locate(root: &Path) -> Result<Files, Error> {
+    let bases = [root.join("lib/modules"), root.join("usr/lib/modules")];
+    let folders = bases
+        .iter()
+        .filter_map(|base| fs::read_dir(base).ok())
+        .flatten()
+        .flatten();
+    let modules = folders
+        .map(|entry| entry.path())
+        .find(|path| path.join("kernel").is_dir());
+    let modules = modules.ok_or_else(|| {
+        Error::packages(root.display().to_string(), "no folder of kernel modules")
+    })?;
+    let release = modules
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let names = ["vmlinuz".to_owned(), format!("vmlinuz-{release}")];
+    let mut files = WalkDir::new(root).max_depth(5).into_iter().flatten();
+    let image = files.find(|entry| {
+        names.iter().any(|name| entry.file_name() == name.as_str()) && entry.file_type().is_file()
+    });
+    let image = image
+        .ok_or_else(|| Error::packages(root.display().to_string(), "no kernel image"))?
+        .into_path();
+    Ok(Files {
+        image,
+        release,
+        modules,
+    })
+}
+
+/// The numbers in a name, for telling which is newer.
+fn numbers(name: &str) -> Vec<u64> {
+    name.split(|character: char| !character.is_ascii_digit())
+        .filter_map(|part| part.parse().ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Kernel, numbers};
+
+    #[test]
+    fn newer_kernels_are_told_by_their_numbers() {
+        assert!(
+            numbers("linux-image-6.12.9+deb13-amd64") < numbers("linux-image-6.12.117+deb13-amd64")
+        );
+        assert!(
+            numbers("linux-image-6.12.90+deb13-amd64")
+                < numbers("linux-image-6.12.90+deb13.1-amd64")
+        );
+        assert!(numbers("linux-image-6.1.0-9-amd64") < numbers("linux-image-6.1.0-47-amd64"));
+    }
+
+    #[test]
+    fn a_name_that_is_none_lists_those_that_are() {
+        let error = Kernel::named("2.6")
+            .map(Kernel::name)
+            .map_err(|error| error.to_string());
+        assert_eq!(
+            error,
+            Err("there is no kernel named \"2.6\"; there are: 6.1, 6.12, newest".into())
+        );
+    }
+}

@@ -1,0 +1,128 @@
+//! A running machine.
+
+mod child;
+mod command;
+pub mod complaints;
+mod link;
+mod output;
+
+pub use child::Child;
+pub use command::Command;
+pub use output::Output;
+
+use crate::Error;
+use crate::qemu::Paths;
+use guest_init::{LogLine, Request};
+use link::Link;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long a machine may take to power itself off.
+const POWER_OFF_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A running machine; dropped, it is gone.
+#[derive(Debug)]
+pub struct Guest {
+    link: Arc<Link>,
+    next: AtomicU32,
+    boot_time: Duration,
+    machine: std::process::Child,
+    _folder: TempDir,
+}
+
+impl Guest {
+    /// Waits until a machine that was started is ready.
+    pub(crate) fn meet(
+        machine: std::process::Child,
+        folder: TempDir,
+        paths: &Paths,
+        timeout: Duration,
+    ) -> Result<Self, Error> {
+        let since = Instant::now();
+        // Made before anything can fail, so that a machine is never left running.
+        let mut guest = Self {
+            link: Arc::new(Link::new(paths)),
+            next: AtomicU32::new(1),
+            boot_time: Duration::ZERO,
+            machine,
+            _folder: folder,
+        };
+        guest.link.connect(&mut guest.machine, since + timeout)?;
+        guest.link.wait_until_ready(since + timeout)?;
+        guest.boot_time = since.elapsed();
+        Ok(guest)
+    }
+
+    /// Time from the start of QEMU until commands could be run.
+    pub fn boot_time(&self) -> Duration {
+        self.boot_time
+    }
+
+    /// `uname -r` of the guest.
+    pub fn release(&self) -> String {
+        self.link.ready(|ready| ready.release.clone())
+    }
+
+    /// Whether the two hosts of [`Topology::TwoHosts`](crate::Topology::TwoHosts) are two network namespaces; otherwise they
+    /// share the initial one.
+    pub fn has_separate_namespaces(&self) -> bool {
+        self.link.ready(|ready| ready.separate_namespaces)
+    }
+
+    /// Starts a command. Several may run at once.
+    ///
+    /// # Errors
+    /// The machine is gone.
+    pub fn spawn(&self, command: impl Into<Command>) -> Result<Child, Error> {
+        Child::start(
+            &self.link,
+            self.next.fetch_add(1, Ordering::Relaxed),
+            command.into(),
+        )
+    }
+
+    /// Runs a command to its end, whatever that is; [`Output::check`] tells whether it is a good one.
+    ///
+    /// # Errors
+    /// The machine is gone or hangs.
+    pub fn run(&self, command: impl Into<Command>) -> Result<Output, Error> {
+        self.spawn(command)?.wait()
+    }
+
+    /// The kernel log until now.
+    pub fn kernel_log(&self) -> Vec<LogLine> {
+        self.link.log_since(0)
+    }
+
+    /// The end of the machine's console: what the kernel wrote last, even if it died.
+    pub fn console_tail(&self) -> String {
+        self.link.console_tail()
+    }
+
+    /// Powers the machine off.
+    ///
+    /// # Errors
+    /// It does not go off within 20 s; it is killed then.
+    pub fn power_off(mut self) -> Result<(), Error> {
+        self.link.send(&Request::PowerOff)?;
+        let deadline = Instant::now() + POWER_OFF_TIMEOUT;
+        while Instant::now() < deadline {
+            if matches!(self.machine.try_wait(), Ok(Some(_))) {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Err(self.link.broken("did not power itself off"))
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        if !matches!(self.machine.try_wait(), Ok(Some(_))) {
+            let _ = self.machine.kill();
+            let _ = self.machine.wait();
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Tools that the testbed needs.
+
+use super::{capture, run, say};
+use crate::Error;
+use std::path::Path;
+use std::process::Command;
+
+/// A tool of the host.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Tool {
+    /// Keys of Debian's archive.
+    DebianKeyring,
+    /// Knows Debian's mirror on systems that are not Debian.
+    Debootstrap,
+    /// The Rust target for static programs.
+    MuslTarget,
+    /// The machine itself.
+    Qemu,
+}
+
+impl Tool {
+    fn is_there(self) -> bool {
+        match self {
+            Self::DebianKeyring => Path::new(crate::debian::KEYRING).exists(),
+            Self::Debootstrap => Path::new("/usr/share/debootstrap/scripts/sid").exists(),
+            Self::MuslTarget => capture(Command::new("rustc").args([
+                "--print",
+                "target-libdir",
+                "--target",
+                crate::cargo::MUSL,
+            ]))
+            .is_ok_and(|folder| Path::new(folder.trim()).is_dir()),
+            Self::Qemu => crate::qemu::find("qemu-system-x86_64").is_some(),
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::DebianKeyring => "the keyring of Debian's archive",
+            Self::Debootstrap => "debootstrap (it knows Debian's mirror)",
+            Self::MuslTarget => "the Rust target for static programs",
+            Self::Qemu => "QEMU for x86",
+        }
+    }
+
+    fn installer(self) -> Vec<&'static str> {
+        match self {
+            Self::DebianKeyring => vec![
+                "apt-get",
+                "install",
+                "-y",
+                "--no-install-recommends",
+                "debian-archive-keyring",
+            ],
+            Self::Debootstrap => vec![
+                "apt-get",
+                "install",
+                "-y",
+                "--no-install-recommends",
+                "debootstrap",
+            ],
+            Self::MuslTarget => vec!["rustup", "target", "add", crate::cargo::MUSL],
+            Self::Qemu => vec![
+                "apt-get",
+                "install",
+                "-y",
+                "--no-install-recommends",
+                "qemu-system-x86",
+            ],
+        }
+    }
+}
+
+/// Sees to it that the tools are there.
+///
+/// # Errors
+/// [`Error::Missing`] names the first tool that is not there and cannot be installed, and the command to type.
+pub fn ensure(tools: &[Tool]) -> Result<(), Error> {
+    for &tool in tools {
+        if !tool.is_there() {
+            install(tool)?;
+        }
+    }
+    Ok(())
+}
+
+fn install(tool: Tool) -> Result<(), Error> {
+    let words = tool.installer();
+    let by_apt = words.first() == Some(&"apt-get");
+    let root = rustix::process::geteuid().is_root();
+    let prefix: &[&str] = match (by_apt, root) {
+        (true, false) if sudo_asks_nothing() => &["sudo", "-n"],
+        (true, false) => return Err(missing(tool, &format!("sudo {}", words.join(" ")))),
+        _ => &[],
+    };
+    let line = [prefix, &words].concat();
+    say(format_args!(
+        "installs {} by: {}",
+        tool.words(),
+        line.join(" ")
+    ));
+    if by_apt && !apt_knows(&words) {
+        quiet(&[prefix, &["apt-get", "update"]].concat())
+            .map_err(|_| missing(tool, "apt-get update"))?;
+    }
+    if let Err(error) = quiet(&line) {
+        say(&error);
+        return Err(missing(tool, &line.join(" ")));
+    }
+    if tool.is_there() {
+        Ok(())
+    } else {
+        Err(missing(tool, &line.join(" ")))
+    }
+}
+
+fn missing(tool: Tool, install: &str) -> Error {
+    Error::Missing {
+        what: tool.words().into(),
+        install: install.into(),
+    }
+}
+
+fn sudo_asks_nothing() -> bool {
+    capture(Command::new("sudo").args(["-n", "true"])).is_ok()
+}
+
+/// Whether the package lists hold the package (in containers they are often empty).
+fn apt_knows(words: &[&str]) -> bool {
+    let package = words.last().copied().unwrap_or_default();
+    capture(Command::new("apt-cache").args(["show", package])).is_ok_and(|text| !text.is_empty())
+}
+
+fn quiet(line: &[&str]) -> Result<(), Error> {
+    let Some((program, args)) = line.split_first() else {
+        return Ok(());
+    };
+    let mut command = Command::new(program);
+    command.args(args).env("DEBIAN_FRONTEND", "noninteractive");
+    if *program == "rustup" {
+        return run(&mut command);
+    }
+    capture(&mut command).map(drop)
+}

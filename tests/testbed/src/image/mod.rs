@@ -1,0 +1,86 @@
+//! The initial file system of a guest.
+
+mod modules;
+mod tree;
+
+pub(crate) use modules::Wanted;
+pub(crate) use tree::Tree;
+
+use crate::Error;
+use crate::debian::Files;
+use guest_init::{CONFIG_PATH, Config, ModuleFile, Topology};
+use std::path::Path;
+
+/// Where module files lie in the guest.
+const MODULES: &str = "/usr/lib/testbed-modules";
+
+/// Folders that programs and mounts expect.
+const FOLDERS: [&str; 9] = [
+    "/dev",
+    "/etc",
+    "/proc",
+    "/root",
+    "/run",
+    "/sys",
+    "/tmp",
+    "/usr/local/bin",
+    "/var/tmp",
+];
+
+const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\nuser:x:1000:1000:user:/root:/bin/sh\n";
+const GROUP: &str = "root:x:0:\nnogroup:x:65534:\nuser:x:1000:\n";
+const HOSTS: &str = "127.0.0.1 localhost\n10.1.0.1 a\n10.1.0.2 b\n";
+
+/// Begins a file system: Debian's programs when there are any, and what every guest has.
+pub(crate) fn base(userland: Option<&Path>) -> Result<Tree, Error> {
+    let mut tree = Tree::default();
+    match userland {
+        Some(folder) => tree.lay_in(folder)?,
+        None => {
+            for name in ["bin", "lib", "sbin"] {
+                tree.folder(&format!("/usr/{name}"));
+                tree.symlink(&format!("/{name}"), &format!("usr/{name}"));
+            }
+        }
+    }
+    for folder in FOLDERS {
+        tree.folder(folder);
+    }
+    if tree.contains("/usr/bin/busybox") && !tree.contains("/usr/bin/sh") {
+        tree.symlink("/usr/bin/sh", "busybox");
+    }
+    tree.device("/dev/console", 5, 1);
+    tree.device("/dev/null", 1, 3);
+    tree.text("/etc/passwd", PASSWD);
+    tree.text("/etc/group", GROUP);
+    tree.text("/etc/hosts", HOSTS);
+    Ok(tree)
+}
+
+/// Adds process 1, the modules in the order in which they are loaded, and the configuration.
+pub(crate) fn finish(
+    tree: &mut Tree,
+    init: &Path,
+    kernel: &Files,
+    wanted: &[Wanted],
+    topology: Topology,
+) -> Result<(), Error> {
+    tree.program("/init", init);
+    let mut config = Config {
+        modules: Vec::new(),
+        topology,
+    };
+    for module in modules::in_order(&kernel.modules, wanted)? {
+        let path = format!("{MODULES}/{}.ko", module.name);
+        tree.bytes(&path, module.bytes);
+        config.modules.push(ModuleFile {
+            path,
+            parameters: module.parameters,
+            required: module.required,
+        });
+    }
+    let text = serde_json::to_string_pretty(&config)
+        .map_err(|error| Error::packages("writing the configuration", error))?;
+    tree.text(CONFIG_PATH, &text);
+    Ok(())
+}

@@ -1,0 +1,196 @@
+//! A machine before it is started.
+
+use crate::debian::{Kernel, TOOLS, Userland};
+use crate::guest::Guest;
+use crate::image::{self, Wanted};
+use crate::qemu::{self, Parts, Paths};
+use crate::{Error, cargo};
+use guest_init::Topology;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The Debian whose programs are laid into a guest unless another is asked for.
+const SUITE: &str = "bookworm";
+
+/// How long a machine may take until it is ready.
+const BOOT_TIMEOUT: Duration = Duration::from_secs(180);
+
+/// What a machine is made of; [`boot`](Self::boot) starts it.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    kernel: Kernel,
+    topology: Topology,
+    userland: Option<Userland>,
+    programs: Vec<(String, PathBuf)>,
+    files: Vec<(String, PathBuf)>,
+    modules: Vec<Wanted>,
+    parts: Parts,
+    boot_timeout: Duration,
+}
+
+impl Machine {
+    /// A machine with this kernel: 2 processors, 2048 MiB, [`Topology::OneHost`], no Debian programs.
+    pub fn new(kernel: Kernel) -> Self {
+        Self {
+            kernel,
+            topology: Topology::OneHost,
+            userland: None,
+            programs: Vec::new(),
+            files: Vec::new(),
+            modules: Vec::new(),
+            parts: Parts {
+                qemu: None,
+                processors: 2,
+                memory_mib: 2048,
+                arguments: Vec::new(),
+                kernel_arguments: Vec::new(),
+            },
+            boot_timeout: BOOT_TIMEOUT,
+        }
+    }
+
+    /// The network and the rxe devices.
+    #[must_use]
+    pub fn topology(mut self, topology: Topology) -> Self {
+        self.topology = topology;
+        self
+    }
+
+    /// Lays a static program of the host into the guest, found there by this name.
+    #[must_use]
+    pub fn with_binary(mut self, path: impl Into<PathBuf>, name: &str) -> Self {
+        self.programs
+            .push((format!("/usr/local/bin/{name}"), path.into()));
+        self
+    }
+
+    /// Copies a file of the host into the guest, to an absolute path.
+    #[must_use]
+    pub fn with_file(mut self, path: impl Into<PathBuf>, guest_path: &str) -> Self {
+        self.files.push((guest_path.into(), path.into()));
+        self
+    }
+
+    /// Lays Debian's own RDMA programs into the guest: ibverbs-utils with all providers, perftest, iproute2 (`ip`, `rdma`),
+    /// strace and busybox, from Debian 12 unless [`debian_suite`](Self::debian_suite) says otherwise.
+    #[must_use]
+    pub fn with_debian_tools(self) -> Self {
+        self.with_debian_packages(&TOOLS)
+    }
+
+    /// Lays further packages of Debian with all that they need into the guest. Their installation scripts are not run.
+    #[must_use]
+    pub fn with_debian_packages(mut self, packages: &[&str]) -> Self {
+        let userland = self.userland.get_or_insert_with(|| Userland {
+            suite: SUITE.into(),
+            packages: Vec::new(),
+        });
+        userland
+            .packages
+            .extend(packages.iter().map(|&package| package.to_owned()));
+        self
+    }
+
+    /// Takes Debian's programs from another suite (`trixie`, `sid`); say it after the packages.
+    #[must_use]
+    pub fn debian_suite(mut self, suite: &str) -> Self {
+        if let Some(userland) = &mut self.userland {
+            userland.suite = suite.into();
+        }
+        self
+    }
+
+    /// Loads one more kernel module, after the others, with parameters as `insmod` takes them.
+    #[must_use]
+    pub fn with_module(mut self, name: &str, parameters: &str) -> Self {
+        self.modules.push(Wanted::required(name, parameters));
+        self
+    }
+
+    /// Memory in MiB (2048).
+    #[must_use]
+    pub fn memory_mib(mut self, memory_mib: u32) -> Self {
+        self.parts.memory_mib = memory_mib;
+        self
+    }
+
+    /// Number of processors (2).
+    #[must_use]
+    pub fn processors(mut self, processors: u32) -> Self {
+        self.parts.processors = processors;
+        self
+    }
+
+    /// Starts another QEMU than the one in `PATH`: program and first arguments.
+    #[must_use]
+    pub fn qemu(mut self, command: &[&str]) -> Self {
+        self.parts.qemu = Some(command.iter().map(|&word| word.to_owned()).collect());
+        self
+    }
+
+    /// Further arguments of QEMU.
+    #[must_use]
+    pub fn qemu_args(mut self, arguments: &[&str]) -> Self {
+        self.parts
+            .arguments
+            .extend(arguments.iter().map(|&argument| argument.to_owned()));
+        self
+    }
+
+    /// One more argument of the kernel.
+    #[must_use]
+    pub fn kernel_arg(mut self, argument: &str) -> Self {
+        self.parts.kernel_arguments.push(argument.into());
+        self
+    }
+
+    /// How long the machine may take until it is ready (180 s).
+    #[must_use]
+    pub fn boot_timeout(mut self, timeout: Duration) -> Self {
+        self.boot_timeout = timeout;
+        self
+    }
+
+    /// Starts the machine and waits until its devices are there. What is missing is downloaded, built or installed first.
+    ///
+    /// # Errors
+    /// Something is missing and cannot be had, or the machine does not come up ([`Error::Machine`] with the end of its
+    /// console).
+    pub fn boot(&self) -> Result<Guest, Error> {
+        let init = cargo::build_program(
+            "guest-init",
+            &["build", "--package", "guest-init", "--features", "guest"],
+        )?;
+        let kernel = self.kernel.files()?;
+        let userland = self.userland.as_ref().map(Userland::folder).transpose()?;
+        let mut tree = image::base(userland.as_deref())?;
+        for (path, source) in &self.programs {
+            tree.program(path, source);
+        }
+        for (path, source) in &self.files {
+            tree.file(path, source)?;
+        }
+        image::finish(&mut tree, &init, &kernel, &self.modules(), self.topology)?;
+        let folder = tempfile::Builder::new().prefix("testbed-").tempdir();
+        let folder = folder.map_err(Error::file("making a folder in", std::env::temp_dir()))?;
+        let paths = Paths::in_folder(folder.path());
+        tree.write(&paths.image)?;
+        let machine = qemu::start(&self.parts, &kernel.image, &paths)?;
+        Guest::meet(machine, folder, &paths, self.boot_timeout)
+    }
+
+    fn modules(&self) -> Vec<Wanted> {
+        let required = |name| Wanted::required(name, "");
+        let mut wanted = vec![
+            required("virtio_pci"),
+            required("virtio_console"),
+            Wanted::optional("virtio_rng"),
+            // Kernels before 6.14 ask for this by its name in the crypto layer when an rxe device is added.
+            Wanted::optional("crc32_generic"),
+        ];
+        wanted.extend(["ib_uverbs", "rdma_ucm", "rdma_rxe", "veth", "dummy"].map(required));
+        wanted.extend(["sch_netem", "tun", "udmabuf"].map(Wanted::optional));
+        wanted.extend(self.modules.iter().cloned());
+        wanted
+    }
+}

@@ -1,0 +1,182 @@
+//! `cargo xtask vm`: a machine for use by hand.
+
+use crate::terminal::{self, Raw};
+use anyhow::{Context as _, bail};
+use clap::Args;
+use std::io::{IsTerminal as _, Read as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use testbed::{Command, Ending, Guest, Kernel, Machine, Topology, host};
+
+/// Boot a machine with rxe devices and run a command in it, or a shell.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// Kernel: 6.1, 6.12 or newest.
+    #[arg(long, default_value = "6.12")]
+    kernel: String,
+    /// Two hosts, a and b, with rxe_a and rxe_b, instead of one with rxe0.
+    #[arg(long)]
+    two_hosts: bool,
+    /// No network and no rxe device.
+    #[arg(long, conflicts_with = "two_hosts")]
+    bare: bool,
+    /// Lay in Debian's programs: ibv_*, perftest, ip, rdma, strace, busybox.
+    #[arg(long)]
+    debian: bool,
+    /// Take Debian's programs from this suite (bookworm, trixie, sid).
+    #[arg(long, value_name = "SUITE", requires = "debian")]
+    suite: Option<String>,
+    /// Lay in one more package of Debian.
+    #[arg(long, value_name = "PACKAGE", requires = "debian")]
+    package: Vec<String>,
+    /// Lay in a static program of this machine; the guest finds it by its file name.
+    #[arg(long, value_name = "FILE")]
+    binary: Vec<PathBuf>,
+    /// Host to run the command on: a or b.
+    #[arg(long, short, value_name = "HOST", requires = "two_hosts")]
+    namespace: Option<String>,
+    /// User id to run the command as.
+    #[arg(long, value_name = "UID")]
+    user: Option<u32>,
+    /// Resource limit of the command, such as memlock=65536.
+    #[arg(long, value_name = "NAME=VALUE")]
+    limit: Vec<String>,
+    /// Kill the command after this many seconds.
+    #[arg(long, value_name = "SECONDS")]
+    timeout: Option<u64>,
+    /// Memory in MiB.
+    #[arg(long, default_value_t = 2048)]
+    memory: u32,
+    /// Show the kernel log at the end.
+    #[arg(long)]
+    log: bool,
+    /// The command and its arguments; without one, a shell (with Debian's programs).
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// Exit code when the command did not end by itself.
+const NOT_ENDED: u8 = 124;
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    let guest = machine(options)?.boot()?;
+    host::say(format_args!(
+        "booted {} in {:.1} s",
+        guest.release(),
+        guest.boot_time().as_secs_f64()
+    ));
+    let guest = Arc::new(guest);
+    let code = converse(&guest, options)?;
+    if options.log {
+        for line in guest.kernel_log() {
+            eprintln!(
+                "[{:>10.6}] {}",
+                Duration::from_micros(line.time_us).as_secs_f64(),
+                line.text
+            );
+        }
+    }
+    if let Some(guest) = Arc::into_inner(guest) {
+        guest.power_off()?;
+    }
+    Ok(code)
+}
+
+fn machine(options: &Options) -> anyhow::Result<Machine> {
+    let topology = match (options.bare, options.two_hosts) {
+        (true, _) => Topology::Bare,
+        (false, true) => Topology::TwoHosts,
+        (false, false) => Topology::OneHost,
+    };
+    let mut machine = Machine::new(Kernel::named(&options.kernel)?)
+        .topology(topology)
+        .memory_mib(options.memory);
+    if options.debian || options.command.is_empty() {
+        let packages: Vec<_> = options.package.iter().map(String::as_str).collect();
+        machine = machine.with_debian_tools().with_debian_packages(&packages);
+        if let Some(suite) = &options.suite {
+            machine = machine.debian_suite(suite);
+        }
+    }
+    for path in &options.binary {
+        let name = path
+            .file_name()
+            .with_context(|| format!("{} is no file", path.display()))?;
+        machine = machine.with_binary(path, &name.to_string_lossy());
+    }
+    Ok(machine)
+}
+
+fn converse(guest: &Guest, options: &Options) -> anyhow::Result<ExitCode> {
+    let mut command = match options.command.split_first() {
+        Some((program, args)) => Command::new(program).args(args),
+        None => Command::new("/bin/sh").arg("-i").env("PS1", "guest# "),
+    };
+    command = match options.timeout {
+        Some(seconds) => command.timeout(Duration::from_secs(seconds)),
+        None => command.no_timeout(),
+    };
+    if let Some(namespace) = &options.namespace {
+        command = command.namespace(namespace);
+    }
+    if let Some(user) = options.user {
+        command = command.user(user);
+    }
+    for limit in &options.limit {
+        let Some((name, value)) = limit.split_once('=') else {
+            bail!("--limit takes NAME=VALUE, not {limit}")
+        };
+        command = command.limit(
+            name,
+            value.parse().with_context(|| format!("--limit {limit}"))?,
+        );
+    }
+    let by_hand = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    let output = if by_hand {
+        let raw = Raw::new()?;
+        let child = Arc::new(guest.spawn(command.with_terminal(terminal::size()).echo())?);
+        pass_input(&child);
+        let output = child.wait_shared();
+        drop(raw);
+        output?
+    } else {
+        let child = Arc::new(guest.spawn(command.with_input().echo())?);
+        pass_input(&child);
+        child.wait_shared()?
+    };
+    if !matches!(output.ending, Ending::Code(_)) {
+        eprintln!("{}: {}", output.command, output.ending_text());
+    }
+    Ok(ExitCode::from(
+        output
+            .code()
+            .and_then(|code| u8::try_from(code).ok())
+            .unwrap_or(NOT_ENDED),
+    ))
+}
+
+/// Passes what is typed on to the command, until it ends.
+fn pass_input(child: &Arc<testbed::Child>) {
+    let child = Arc::clone(child);
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        loop {
+            match std::io::stdin().read(&mut buffer) {
+                Ok(length) if length > 0 => {
+                    let Some(data) = buffer.get(..length) else {
+                        return;
+                    };
+                    if child.write(data).is_err() {
+                        return;
+                    }
+                }
+                _ => {
+                    let _ = child.close_input();
+                    return;
+                }
+            }
+        }
+    });
+}
