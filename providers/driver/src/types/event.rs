@@ -45,7 +45,7 @@ open_enum! {
         /// A receive work queue broke.
         WqFatal = 19, "IBV_EVENT_WQ_FATAL", "work queue fatal error";
         /// The speed of the device changed. Newer kernels only.
-        DeviceSpeedChange = 20, "IBV_EVENT_DEVICE_SPEED_CHANGE", "device speed change";
+        DeviceSpeedChange = 20, "IB_EVENT_DEVICE_SPEED_CHANGE", "device speed change";
     }
 }
 

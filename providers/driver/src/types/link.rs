@@ -2,11 +2,7 @@
 
 open_enum! {
     /// The physical state of a port (IBTA PortPhysicalState).
-    #[derive(Default)]
     pub enum PhysicalState: u8 {
-        /// No change; only meaningful in requests to the port.
-        #[default]
-        Nop = 0, "IB_PORT_PHYS_STATE_NOP", "no change";
         /// Asleep.
         Sleep = 1, "IB_PORT_PHYS_STATE_SLEEP", "sleep";
         /// Looking for a peer.
@@ -35,8 +31,15 @@ impl PhysicalState {
             Self::LinkUp => "LINK_UP",
             Self::LinkErrorRecovery => "LINK_ERROR_RECOVERY",
             Self::PhyTest => "PHY TEST",
-            Self::Nop | Self::Unknown(_) => "invalid physical state",
+            Self::Unknown(_) => "invalid physical state",
         }
+    }
+}
+
+impl Default for PhysicalState {
+    /// Not reported.
+    fn default() -> Self {
+        Self::Unknown(0)
     }
 }
 

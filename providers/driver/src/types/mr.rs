@@ -144,11 +144,11 @@ open_flags! {
     #[doc(alias = "ibv_rereg_mr_flags")]
     pub struct ReregFlags: u32 {
         /// The memory.
-        TRANSLATION = 1 << 0, "IBV_REREG_MR_CHANGE_TRANSLATION";
+        CHANGE_TRANSLATION = 1 << 0, "IBV_REREG_MR_CHANGE_TRANSLATION";
         /// The protection domain.
-        PD = 1 << 1, "IBV_REREG_MR_CHANGE_PD";
+        CHANGE_PD = 1 << 1, "IBV_REREG_MR_CHANGE_PD";
         /// The access flags.
-        ACCESS = 1 << 2, "IBV_REREG_MR_CHANGE_ACCESS";
+        CHANGE_ACCESS = 1 << 2, "IBV_REREG_MR_CHANGE_ACCESS";
     }
 }
 

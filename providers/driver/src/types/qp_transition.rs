@@ -1,6 +1,6 @@
 //! Which modifies of a queue pair are legal, and what is wrong with one that is not.
 //!
-//! The facts are those of IBTA volume 1 (11.2.5.2) as the kernel checks them in
+//! The facts are those of IBTA volume 1 as the kernel checks them in
 //! `ib_modify_qp_is_ok` (`drivers/infiniband/core/verbs.c`) and, before it, in the modify command
 //! (`uverbs_cmd.c`). They explain a refusal after the kernel gave it; the kernel stays the judge. A
 //! driver may ask for more than this table, and for the types it does not hold (driver queue pairs)

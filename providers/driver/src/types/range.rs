@@ -31,3 +31,10 @@ impl OutOfRange {
         }
     }
 }
+
+/// So that a value of the right type already passes where a number is checked.
+impl From<std::convert::Infallible> for OutOfRange {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
+}

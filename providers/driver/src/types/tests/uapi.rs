@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use uverbs_uapi::{ib_user_ioctl_verbs as ioctl, ib_user_verbs as write, rdma_netlink as netlink};
 
 use crate::types::{
-    AccessFlags, DeviceCaps, DriverId, GidType, MrAdvice, MrAdviceFlags, NodeType, OdpGeneralCaps,
-    OdpTransportCaps, PortCaps, PortFlags, QpCreateFlags, QpType, RawPacketCaps, SrqType, WcOpcode,
+    AccessFlags, CqCreateFlags, DeviceCaps, DriverId, GidType, MrAdvice, MrAdviceFlags, NodeType,
+    OdpGeneralCaps, OdpTransportCaps, PortCaps, PortFlags, QpCreateFlags, QpType, RawPacketCaps,
+    SrqType, WcOpcode,
 };
 
 /// Every member of the kernel's enum has a name here, and is called what the kernel calls it.
@@ -74,6 +75,7 @@ fn flags() {
         PortFlags, ioctl::ib_uverbs_query_port_flags::NAMES, besides [0];
         MrAdviceFlags, ioctl::ib_uverbs_advise_mr_flag::NAMES, besides [0];
         DeviceCaps, write::ib_uverbs_device_cap_flags::NAMES, besides [0];
+        CqCreateFlags, write::ib_uverbs_ex_create_cq_flags::NAMES, besides [];
         RawPacketCaps, write::ib_uverbs_raw_packet_caps::NAMES, besides [0];
         OdpGeneralCaps, write::ib_uverbs_odp_general_cap_bits::NAMES, besides [0];
         OdpTransportCaps, write::ib_uverbs_odp_transport_cap_bits::NAMES, besides [0];
