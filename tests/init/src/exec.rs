@@ -91,42 +91,24 @@ fn enter_namespace(name: &str) -> Result<(), Error> {
     let path = format!("/run/netns/{name}");
     let file =
         File::open(&path).doing(|| format!("looking for the network namespace {name} ({path})"))?;
+    if namespace::is_own(&file) {
+        return Ok(());
+    }
     setns(file, CloneFlags::CLONE_NEWNET)
         .doing(|| format!("entering the network namespace {name}"))?;
     let doing = || format!("making a /sys for the network namespace {name}");
     unshare(CloneFlags::CLONE_NEWNS).doing(doing)?;
-    mount(
-        None::<&str>,
-        "/",
-        None::<&str>,
-        MsFlags::MS_REC | MsFlags::MS_PRIVATE,
-        None::<&str>,
-    )
-    .doing(doing)?;
-    mount(
-        Some("sysfs"),
-        "/sys",
-        Some("sysfs"),
-        MsFlags::empty(),
-        None::<&str>,
-    )
-    .doing(doing)?;
-    mount(
-        Some("cgroup2"),
-        CGROUPS,
-        Some("cgroup2"),
-        MsFlags::empty(),
-        None::<&str>,
-    )
-    .doing(doing)?;
-    mount(
-        Some("debugfs"),
-        "/sys/kernel/debug",
-        Some("debugfs"),
-        MsFlags::empty(),
-        None::<&str>,
-    )
-    .doing(doing)
+    let nothing = None::<&str>;
+    let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    mount(nothing, "/", nothing, private, nothing).doing(doing)?;
+    for (kind, target) in [
+        ("sysfs", "/sys"),
+        ("cgroup2", CGROUPS),
+        ("debugfs", "/sys/kernel/debug"),
+    ] {
+        mount(Some(kind), target, Some(kind), MsFlags::empty(), nothing).doing(doing)?;
+    }
+    Ok(())
 }
 
 fn set_limit(limit: &Limit) -> Result<(), Error> {

@@ -182,6 +182,7 @@ fn locate(root: &Path) -> Result<Files, Error> {
 
 /// The numbers in a name, for telling which is newer.
 fn numbers(name: &str) -> Vec<u64> {
+    let name = name.trim_end_matches("-amd64");
     name.split(|character: char| !character.is_ascii_digit())
         .filter_map(|part| part.parse().ok())
         .collect()

@@ -4,11 +4,11 @@ use super::apt::{self, Apt};
 use crate::host::say;
 use crate::{Error, cache};
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 /// Debian's own RDMA programs and what one wants at hand beside them.
-pub(crate) const TOOLS: [&str; 6] = [
+pub(crate) const TOOLS: [&str; 7] = [
+    "bash",
     "busybox-static",
     "ibverbs-providers",
     "ibverbs-utils",
@@ -50,12 +50,7 @@ impl Userland {
         ));
         let files = apt.download_closure(packages)?;
         let root = folder.join("root");
-        for name in ["bin", "lib", "lib64", "sbin"] {
-            let target = root.join("usr").join(name);
-            fs::create_dir_all(&target).map_err(Error::file("making the folder", &target))?;
-            let link = root.join(name);
-            symlink(Path::new("usr").join(name), &link).map_err(Error::file("linking", &link))?;
-        }
+        fs::create_dir_all(&root).map_err(Error::file("making the folder", &root))?;
         apt::unpack(&files, &root)?;
         let leftover = folder.join("apt");
         fs::remove_dir_all(&leftover).map_err(Error::file("removing", leftover))

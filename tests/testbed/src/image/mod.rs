@@ -8,8 +8,10 @@ pub(crate) use tree::Tree;
 
 use crate::Error;
 use crate::debian::Files;
+use crate::host::capture;
 use guest_init::{CONFIG_PATH, Config, ModuleFile, Topology};
 use std::path::Path;
+use std::process::Command;
 
 /// Where module files lie in the guest.
 const MODULES: &str = "/usr/lib/testbed-modules";
@@ -34,20 +36,20 @@ const HOSTS: &str = "127.0.0.1 localhost\n10.1.0.1 a\n10.1.0.2 b\n";
 /// Begins a file system: Debian's programs when there are any, and what every guest has.
 pub(crate) fn base(userland: Option<&Path>) -> Result<Tree, Error> {
     let mut tree = Tree::default();
-    match userland {
-        Some(folder) => tree.lay_in(folder)?,
-        None => {
-            for name in ["bin", "lib", "sbin"] {
-                tree.folder(&format!("/usr/{name}"));
-                tree.symlink(&format!("/{name}"), &format!("usr/{name}"));
-            }
-        }
+    for name in tree::MERGED {
+        tree.folder(&format!("/usr/{name}"));
+    }
+    if let Some(folder) = userland {
+        tree.lay_in(folder)?;
+    }
+    for name in tree::MERGED {
+        tree.symlink(&format!("/{name}"), &format!("usr/{name}"));
     }
     for folder in FOLDERS {
         tree.folder(folder);
     }
-    if tree.contains("/usr/bin/busybox") && !tree.contains("/usr/bin/sh") {
-        tree.symlink("/usr/bin/sh", "busybox");
+    if let Some(folder) = userland {
+        small_commands(&mut tree, folder)?;
     }
     tree.device("/dev/console", 5, 1);
     tree.device("/dev/null", 1, 3);
@@ -55,6 +57,30 @@ pub(crate) fn base(userland: Option<&Path>) -> Result<Tree, Error> {
     tree.text("/etc/group", GROUP);
     tree.text("/etc/hosts", HOSTS);
     Ok(tree)
+}
+
+/// Gives every command of busybox a name of its own, unless a whole program has that name.
+fn small_commands(tree: &mut Tree, userland: &Path) -> Result<(), Error> {
+    let Some(busybox) = ["bin/busybox", "usr/bin/busybox"]
+        .iter()
+        .map(|path| userland.join(path))
+        .find(|path| path.exists())
+    else {
+        return Ok(());
+    };
+    if tree.contains("/usr/bin/bash") {
+        // Busybox's own shell prefers busybox's commands, whatever is in PATH.
+        tree.symlink("/usr/bin/sh", "bash");
+    }
+    for name in capture(Command::new(busybox).arg("--list"))?.lines() {
+        let taken = ["bin", "sbin"]
+            .iter()
+            .any(|folder| tree.contains(&format!("/usr/{folder}/{name}")));
+        if !taken {
+            tree.symlink(&format!("/usr/bin/{name}"), "/usr/bin/busybox");
+        }
+    }
+    Ok(())
 }
 
 /// Adds process 1, the modules in the order in which they are loaded, and the configuration.

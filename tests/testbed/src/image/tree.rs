@@ -27,6 +27,9 @@ const LEFT_OUT: [&str; 8] = [
     "usr/share/man",
 ];
 
+/// Folders that are symbolic links into `/usr`, as every Debian has them; older packages still use these paths.
+pub(super) const MERGED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
+
 /// A file system: absolute paths and what is there.
 #[derive(Debug, Default)]
 pub(crate) struct Tree(BTreeMap<String, Node>);
@@ -50,11 +53,13 @@ impl Tree {
     }
 
     pub(crate) fn folder(&mut self, path: &str) {
-        self.parents(path);
-        self.0.entry(path.into()).or_insert(Node {
+        let path = merged(path);
+        self.parents(&path);
+        let node = Node {
             mode: FOLDER | 0o755,
             content: Content::Bytes(Vec::new()),
-        });
+        };
+        self.0.entry(path).or_insert(node);
     }
 
     pub(crate) fn symlink(&mut self, path: &str, target: &str) {
@@ -161,8 +166,9 @@ impl Tree {
     }
 
     fn put(&mut self, path: &str, mode: u32, content: Content) {
-        self.parents(path);
-        self.0.insert(path.into(), Node { mode, content });
+        let path = merged(path);
+        self.parents(&path);
+        self.0.insert(path, Node { mode, content });
     }
 
     /// Makes the folders above a path; one that is a symbolic link stays what it is.
@@ -173,5 +179,35 @@ impl Tree {
         if !parent.is_empty() && !self.contains(parent) {
             self.folder(parent);
         }
+    }
+}
+
+/// Where a path leads when the folders of [`MERGED`] are links.
+fn merged(path: &str) -> String {
+    let inside = path.strip_prefix('/').and_then(|path| path.split_once('/'));
+    match inside {
+        Some((first, _)) if MERGED.contains(&first) => format!("/usr{path}"),
+        _ => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Content, Tree, merged};
+
+    #[test]
+    fn a_path_below_a_link_leads_into_usr() {
+        assert_eq!(merged("/bin/busybox"), "/usr/bin/busybox");
+        assert_eq!(merged("/bin"), "/bin");
+        assert_eq!(merged("/binary/x"), "/binary/x");
+    }
+
+    #[test]
+    fn folders_come_before_what_is_in_them() {
+        let mut tree = Tree::default();
+        tree.text("/lib/a/b", "");
+        let paths: Vec<_> = tree.0.keys().map(String::as_str).collect();
+        assert_eq!(paths, ["/usr", "/usr/lib", "/usr/lib/a", "/usr/lib/a/b"]);
+        assert!(matches!(&tree.0["/usr"].content, Content::Bytes(bytes) if bytes.is_empty()));
     }
 }
