@@ -1,0 +1,251 @@
+//! Memory that a device writes to, across `fork(2)`.
+//!
+//! After a fork, the first of parent and child to write to a shared page gets a new one. Where that is the parent, the
+//! device keeps writing to the old page, which the parent no longer has. Kernels since 5.12 copy pinned pages for the
+//! child while they fork, and nothing needs to be done; they say so ([`copy_on_fork`]). On older ones registered memory
+//! must be left out of children (`MADV_DONTFORK`): a child that touches it dies of SIGSEGV.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::netlink::{Client, NetlinkTransport};
+use super::pages::PageCounts;
+use crate::error::{Errno, Error, ErrorKind, Op, Result};
+pub use crate::sys::madvise::{ForkAdvice, LinuxForkAdvice};
+
+/// What is known of the kernel: 0 nothing, 1 it does not copy, 2 it copies.
+static COPIES: AtomicU8 = AtomicU8::new(0);
+
+/// `ibv_is_fork_initialized`—whether the kernel copies pinned pages for a child, so that fork needs no care.
+///
+/// The kernel is asked once per process, in four system calls (netlink `RDMA_NLDEV_CMD_SYS_GET`). A kernel that does
+/// not know the question does not copy.
+///
+/// # Errors
+/// The errno of the netlink socket, except where the kernel has no RDMA netlink: then the answer is no.
+#[doc(alias = "ibv_is_fork_initialized")]
+pub fn copy_on_fork() -> Result<bool> {
+    match COPIES.load(Ordering::Relaxed) {
+        0 => {
+            let copies = Client::connect()
+                .and_then(|mut client| ask(&mut client))
+                .or_else(|error| {
+                    if error.is_unsupported() {
+                        Ok(false)
+                    } else {
+                        Err(error)
+                    }
+                })?;
+            remember(copies);
+            Ok(copies)
+        }
+        known => Ok(known == 2),
+    }
+}
+
+fn ask<T: NetlinkTransport>(client: &mut Client<T>) -> Result<bool> {
+    match client.system() {
+        Ok(system) => Ok(system.copy_on_fork),
+        // Before Linux 5.2.
+        Err(error) if error.errno() == Some(Errno::INVAL) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Asks over a client that is open anyway.
+pub(super) fn learn<T: NetlinkTransport>(client: &mut Client<T>) {
+    if COPIES.load(Ordering::Relaxed) == 0
+        && let Ok(copies) = ask(client)
+    {
+        remember(copies);
+    }
+}
+
+/// Keeps an answer for [`copy_on_fork`].
+pub(super) fn remember(copies: bool) {
+    COPIES.store(1 + u8::from(copies), Ordering::Relaxed);
+}
+
+/// Leaves registered memory out of children where the kernel needs that.
+///
+/// Pages count: a page that several registrations share is given back to children when the last of them is dropped.
+/// Clones share their counts, and all guards of [`detect`](Self::detect) and [`forced`](Self::forced) are one, because
+/// the pages are the process's.
+///
+/// Default of this library: [`detect`](Self::detect).
+#[doc(alias = "ibv_fork_init")]
+#[derive(Clone, Debug)]
+pub struct ForkGuard {
+    pages: Option<Arc<Pages>>,
+}
+
+struct Pages {
+    advice: Box<dyn ForkAdvice>,
+    counts: Mutex<PageCounts>,
+    stuck: AtomicU64,
+}
+
+static PROCESS: OnceLock<Arc<Pages>> = OnceLock::new();
+
+impl ForkGuard {
+    /// A guard that works where the kernel does not copy on fork, and does nothing where it does.
+    ///
+    /// # Errors
+    /// As [`copy_on_fork`].
+    pub fn detect() -> Result<Self> {
+        Ok(if copy_on_fork()? {
+            Self::unneeded()
+        } else {
+            Self::forced()
+        })
+    }
+
+    /// A guard that does nothing: for programs that never fork.
+    pub const fn unneeded() -> Self {
+        Self { pages: None }
+    }
+
+    /// A guard that works whatever the kernel says.
+    pub fn forced() -> Self {
+        let pages = PROCESS.get_or_init(|| Arc::new(Pages::new(Box::new(LinuxForkAdvice))));
+        Self {
+            pages: Some(Arc::clone(pages)),
+        }
+    }
+
+    /// A guard with pages of its own, over something else than `madvise(2)`.
+    pub fn over(advice: Box<dyn ForkAdvice>) -> Self {
+        Self {
+            pages: Some(Arc::new(Pages::new(advice))),
+        }
+    }
+
+    /// Whether it does anything.
+    pub const fn is_needed(&self) -> bool {
+        self.pages.is_some()
+    }
+
+    /// Page ranges that could not be given back to children, since the process started. They stay left out.
+    pub fn stuck(&self) -> u64 {
+        self.pages
+            .as_ref()
+            .map_or(0, |pages| pages.stuck.load(Ordering::Relaxed))
+    }
+
+    /// Leaves the pages of a range out of children until the registration is dropped. Whole pages: what else lies on the
+    /// first and last page is left out too.
+    ///
+    /// One `madvise(2)` per stretch of pages that were not left out before; none where nothing is needed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] when the range leaves the address space, or ends inside a huge page (EINVAL);
+    /// [`ErrorKind::OutOfResources`] when part of it is not mapped, or `vm.max_map_count` is reached (ENOMEM). Nothing is
+    /// left out then.
+    pub fn protect(&self, address: usize, len: usize) -> Result<Registration> {
+        let Some(pages) = &self.pages else {
+            return Ok(Registration { range: None });
+        };
+        let (start, end) = pages.span(address, len)?;
+        if start == end {
+            return Ok(Registration { range: None });
+        }
+        pages.leave_out(start, end)?;
+        Ok(Registration {
+            range: Some((Arc::clone(pages), start, end)),
+        })
+    }
+}
+
+impl Pages {
+    fn new(advice: Box<dyn ForkAdvice>) -> Self {
+        Self {
+            advice,
+            counts: Mutex::new(PageCounts::default()),
+            stuck: AtomicU64::new(0),
+        }
+    }
+
+    /// The pages of a range, as addresses of their first and past their last byte.
+    fn span(&self, address: usize, len: usize) -> Result<(usize, usize)> {
+        let page = self.advice.page_size();
+        let end = address
+            .checked_add(len)
+            .and_then(|end| end.checked_next_multiple_of(page));
+        match end {
+            Some(_) if len == 0 => Ok((0, 0)),
+            Some(end) => Ok((address - address % page, end)),
+            None => Err(Error::new(Op::ForkSupport, ErrorKind::InvalidInput)
+                .fact("address", address)
+                .fact("length", len)),
+        }
+    }
+
+    fn leave_out(&self, start: usize, end: usize) -> Result<()> {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = counts.unprotected(start, end);
+        for (done, &(from, to)) in fresh.iter().enumerate() {
+            if let Err(errno) = self.advice.advise(from, to - from, false) {
+                // ENOMEM leaves the mapped part of this stretch advised, so it is undone too.
+                for &(from, to) in &fresh[..=done] {
+                    self.give_back(from, to);
+                }
+                return Err(failure(errno, from, to));
+            }
+        }
+        counts.add(start, end);
+        Ok(())
+    }
+
+    fn release(&self, start: usize, end: usize) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        for (from, to) in counts.remove(start, end) {
+            self.give_back(from, to);
+        }
+    }
+
+    fn give_back(&self, from: usize, to: usize) {
+        match self.advice.advise(from, to - from, true) {
+            // Unmapped meanwhile: what is mapped there later starts out inherited.
+            Ok(()) | Err(Errno::NOMEM) => {}
+            Err(_) => {
+                self.stuck.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+fn failure(errno: Errno, from: usize, to: usize) -> Error {
+    let error = Error::os(Op::ForkSupport, errno)
+        .fact("address", format!("{from:#x}"))
+        .fact("length", to - from);
+    match errno {
+        Errno::INVAL => error.hint("memory on huge pages must be registered in whole huge pages, or with a kernel since 5.12"),
+        Errno::NOMEM => error.hint("part of the range is not mapped, or vm.max_map_count is reached"),
+        _ => error,
+    }
+}
+
+impl fmt::Debug for Pages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pages")
+            .field("advice", &self.advice)
+            .field("stuck", &self.stuck)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Memory that children do not get, until this is dropped.
+#[derive(Debug)]
+#[must_use = "dropping it gives the memory back to children"]
+pub struct Registration {
+    range: Option<(Arc<Pages>, usize, usize)>,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        if let Some((pages, start, end)) = &self.range {
+            pages.release(*start, *end);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Asks one source after the other.
+
+use super::netlink::{Client, NetlinkTransport};
+use super::{
+    Access, CharDevice, DeviceInfo, DriverMatch, Options, opening, via_netlink, via_nodes,
+    via_sysfs,
+};
+use crate::error::{Error, ErrorKind, Op, Result};
+
+/// `ibv_get_device_list`—all devices of this network namespace, those that cannot be opened too.
+///
+/// Netlink takes five system calls and two per device. A source that does not answer is passed over; where none
+/// does, the nodes in `/dev/infiniband` are the devices. No RDMA at all is an empty list.
+///
+/// # Errors
+/// The errno of reading sysfs, where there is neither netlink nor any node.
+#[doc(alias = "ibv_get_device_list")]
+pub fn list(options: &Options) -> Result<Vec<DeviceInfo>> {
+    let client = if options.netlink {
+        Client::connect().ok()
+    } else {
+        None
+    };
+    list_with(client, options)
+}
+
+pub(super) fn list_with<T: NetlinkTransport>(
+    client: Option<Client<T>>,
+    options: &Options,
+) -> Result<Vec<DeviceInfo>> {
+    let mut devices = by_best_source(client, options)?;
+    if options.probe_access {
+        for info in devices
+            .iter_mut()
+            .filter(|info| matches!(info.access, Access::Unchecked))
+        {
+            info.access = match opening::open_device(info, options) {
+                Ok(_) => Access::Openable,
+                Err(error) => Access::Refused(error),
+            };
+        }
+    }
+    Ok(devices)
+}
+
+fn by_best_source<T: NetlinkTransport>(
+    client: Option<Client<T>>,
+    options: &Options,
+) -> Result<Vec<DeviceInfo>> {
+    if let Some(mut client) = client
+        && let Ok(mut devices) = via_netlink::list(&mut client, options)
+    {
+        for info in &mut devices {
+            complete(info, options);
+        }
+        return Ok(devices);
+    }
+    let mut failure = None;
+    if options.sysfs {
+        match via_sysfs::list(options) {
+            Ok(devices) if !devices.is_empty() || via_sysfs::is_there(options) => {
+                return Ok(devices);
+            }
+            Ok(_) => {}
+            Err(error) => failure = Some(via_sysfs::unavailable(&error)),
+        }
+    }
+    let devices = via_nodes::list(options);
+    match failure {
+        Some(error) if devices.is_empty() => Err(error),
+        _ => Ok(devices),
+    }
+}
+
+/// `ibv_open_device` by name, the first half—finds one device by its name (`rxe0`) or its node's (`uverbs0`).
+///
+/// With netlink it takes 5 system calls when the number in the name is the device's index, as it is unless devices were
+/// made anew or renamed; else 8 and one per device. The names of nodes, and kernels before 5.3, take more.
+///
+/// # Errors
+/// [`ErrorKind::NotFound`] when no source knows the name.
+pub fn find(name: &str, options: &Options) -> Result<DeviceInfo> {
+    let client = if options.netlink {
+        Client::connect().ok()
+    } else {
+        None
+    };
+    find_with(client, name, options)
+}
+
+pub(super) fn find_with<T: NetlinkTransport>(
+    mut client: Option<Client<T>>,
+    name: &str,
+    options: &Options,
+) -> Result<DeviceInfo> {
+    let mut known = Vec::new();
+    if let Some(client) = &mut client
+        && let Ok(Some(mut info)) = via_netlink::find(client, name, options)
+    {
+        complete(&mut info, options);
+        return Ok(info);
+    }
+    // The name is a node's, or netlink does not answer.
+    let devices = by_best_source(client, options).unwrap_or_default();
+    for info in devices {
+        if info.name == name || info.uverbs.as_deref() == Some(name) {
+            return Ok(info);
+        }
+        known.push(info.name);
+    }
+    // A node of another network namespace, or of a device the sources do not show.
+    via_nodes::find(name, options).ok_or_else(|| {
+        let error = Error::new(Op::OpenDevice, ErrorKind::NotFound).fact("device", name);
+        if known.is_empty() {
+            error
+                .fact("known devices", "none")
+                .hint("no RDMA device is here: load its module, or see `rdma system` for network namespaces")
+        } else {
+            error.fact("known devices", known.join(" "))
+        }
+    })
+}
+
+/// Finds the device that a number stands for: what is behind a path or a passed descriptor.
+///
+/// # Errors
+/// [`ErrorKind::NotFound`] when no source knows the number.
+pub fn identify(number: CharDevice, options: &Options) -> Result<DeviceInfo> {
+    let options = Options {
+        probe_access: false,
+        ..options.clone()
+    };
+    let found = list(&options)?
+        .into_iter()
+        .find(|info| info.number == Some(number));
+    found.ok_or_else(|| {
+        Error::new(Op::OpenDevice, ErrorKind::NotFound)
+            .fact("device number", number.to_string())
+            .hint("no RDMA device of this network namespace has this number")
+    })
+}
+
+/// Fills in from sysfs what netlink did not tell: the node on old kernels, the driver of some hardware.
+fn complete(info: &mut DeviceInfo, options: &Options) {
+    if info.uverbs.is_some() && info.driver != DriverMatch::Unknown {
+        return;
+    }
+    let more = if options.sysfs {
+        via_sysfs::node_of(&info.name, options)
+    } else {
+        None
+    };
+    if let Some(more) = more {
+        if info.uverbs.is_none() {
+            info.access = Access::Unchecked;
+            info.abi_version = more.abi_version;
+            info.uverbs = more.uverbs;
+            info.number = more.number;
+            info.path = more.path;
+        }
+        info.driver = info.driver.or(|| more.driver);
+    }
+    info.driver = info.driver.or(|| DriverMatch::from_name(&info.name));
+}

@@ -1,0 +1,32 @@
+//! Which devices there are, and how to open them.
+//!
+//! | source | what it needs | what it tells |
+//! |---|---|---|
+//! | [`netlink`] | a kernel with RDMA; no `/sys`, no privilege | everything |
+//! | [`sysfs`] | `/sys` | everything but the driver's number, which is told by name and PCI numbers |
+//! | `/dev/infiniband` | the nodes | their numbers |
+//!
+//! Each is asked when the one before it cannot answer. [`list`] tells what there is, [`open()`] opens a device by name, by
+//! path or from a descriptor that was passed to this process. Nothing waits for a device to appear.
+
+mod device;
+mod driver;
+pub mod fork;
+mod list;
+pub mod netlink;
+mod opening;
+mod pages;
+pub mod sysfs;
+#[cfg(test)]
+mod tests;
+mod via_netlink;
+mod via_nodes;
+mod via_sysfs;
+
+pub use device::{Access, DeviceInfo, Options, Source};
+pub use driver::DriverMatch;
+pub use fork::{ForkGuard, copy_on_fork};
+pub use list::{find, identify, list};
+pub use opening::{Opened, Target, open, open_device};
+
+pub use crate::sys::open::CharDevice;

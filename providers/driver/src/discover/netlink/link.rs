@@ -1,0 +1,93 @@
+//! Changes to devices. They need `CAP_NET_ADMIN`.
+
+use std::os::fd::{AsRawFd as _, BorrowedFd};
+
+use uverbs_uapi::rdma_netlink::{
+    RDMA_NLDEV_ATTR_DEV_INDEX, RDMA_NLDEV_ATTR_DEV_NAME, RDMA_NLDEV_ATTR_LINK_TYPE,
+    RDMA_NLDEV_ATTR_NDEV_NAME, RDMA_NLDEV_CMD_DELLINK, RDMA_NLDEV_CMD_NEWLINK, RDMA_NLDEV_CMD_SET,
+    RDMA_NLDEV_CMD_SYS_SET, RDMA_NLDEV_NET_NS_FD, RDMA_NLDEV_SYS_ATTR_NETNS_MODE,
+};
+
+use super::{Attribute, Client, NetlinkTransport, NetnsMode, Request};
+use crate::error::{Errno, Error, Op, Result};
+
+impl<T: NetlinkTransport> Client<T> {
+    /// `rdma link add NAME type KIND netdev NETDEV`—makes a software device on a network device.
+    ///
+    /// `kind` is `rxe` (RoCE) or `siw` (iWARP). The kernel loads the module where modules are loaded on demand.
+    ///
+    /// # Errors
+    /// EPERM without `CAP_NET_ADMIN`; ENODEV without such a network device in this namespace; EEXIST when it, or the
+    /// name, is taken; EINVAL for a kind the kernel does not have; ENOENT from rxe when its checksum module is missing.
+    pub fn add_link(&mut self, name: &str, kind: &str, netdev: &str) -> Result<()> {
+        let op = Op::AddLink;
+        let attributes = [
+            Attribute::text(op, RDMA_NLDEV_ATTR_DEV_NAME, name)?,
+            Attribute::text(op, RDMA_NLDEV_ATTR_LINK_TYPE, kind)?,
+            Attribute::text(op, RDMA_NLDEV_ATTR_NDEV_NAME, netdev)?,
+        ];
+        self.order(op, &Request::order(RDMA_NLDEV_CMD_NEWLINK, &attributes))
+            .map_err(|error| {
+                let error = error
+                    .fact("name", name)
+                    .fact("type", kind)
+                    .fact("netdev", netdev);
+                match error.errno() {
+                    Some(Errno::PERM) => error.hint("it takes CAP_NET_ADMIN: run it as root"),
+                    Some(Errno::NODEV) => {
+                        error.hint("there is no such network device here (ip link)")
+                    }
+                    Some(Errno::INVAL) => error.hint(
+                        "the kernel does not have this type: load its module (modprobe rdma_rxe)",
+                    ),
+                    Some(Errno::NOENT) => error
+                        .hint("rxe misses its checksum: load it first (modprobe crc32_generic)"),
+                    _ => error,
+                }
+            })
+    }
+
+    /// `rdma link delete`—removes a software device. It waits until every process has closed the device.
+    ///
+    /// # Errors
+    /// EPERM without `CAP_NET_ADMIN`; EINVAL when there is no such device, or it is no software device.
+    pub fn delete_link(&mut self, index: u32) -> Result<()> {
+        let attributes = [Attribute::u32(RDMA_NLDEV_ATTR_DEV_INDEX, index)];
+        self.order(
+            Op::DeleteLink,
+            &Request::order(RDMA_NLDEV_CMD_DELLINK, &attributes),
+        )
+    }
+
+    /// `rdma dev set NAME netns`—moves a device to the network namespace of `netns`, an opened `/proc/PID/ns/net`.
+    ///
+    /// # Errors
+    /// EPERM without `CAP_NET_ADMIN` in both; EINVAL when devices are shared; EOPNOTSUPP when the driver cannot let go
+    /// of its users (rxe before Linux 6.20).
+    pub fn move_to_netns(&mut self, index: u32, netns: BorrowedFd<'_>) -> Result<()> {
+        let op = Op::SetSystem;
+        let fd =
+            u32::try_from(netns.as_raw_fd()).map_err(|_| Error::invalid(op, "the namespace"))?;
+        let attributes = [
+            Attribute::u32(RDMA_NLDEV_ATTR_DEV_INDEX, index),
+            Attribute::u32(RDMA_NLDEV_NET_NS_FD, fd),
+        ];
+        self.order(op, &Request::order(RDMA_NLDEV_CMD_SET, &attributes))
+    }
+
+    /// `rdma system set netns`—says whether devices belong to network namespaces.
+    ///
+    /// # Errors
+    /// EPERM without `CAP_NET_ADMIN`; EBUSY while there are other network namespaces; EINVAL for an unknown mode.
+    pub fn set_netns_mode(&mut self, mode: NetnsMode) -> Result<()> {
+        let attributes = [Attribute::u8(RDMA_NLDEV_SYS_ATTR_NETNS_MODE, mode.raw())];
+        self.order(
+            Op::SetSystem,
+            &Request::order(RDMA_NLDEV_CMD_SYS_SET, &attributes),
+        )
+    }
+
+    fn order(&mut self, op: Op, request: &Request<'_>) -> Result<()> {
+        self.conversation.ask(op, request, |(), _| Ok(()))
+    }
+}

@@ -1,0 +1,32 @@
+//! RDMA netlink: what the kernel says about devices, without opening any (`rdma_netlink.h`, `nldev.c`).
+//!
+//! [`Client`] has one method per command. Underneath, [`Request`] is a value that becomes bytes, and everything the
+//! kernel sends is read by pure functions over bytes: [`messages`] splits a datagram, [`Attributes`] walks what is in
+//! a message, and each answer type has a `parse`. They accept any bytes.
+//!
+//! Framing is that of the crate `netlink-packet-core`.
+
+mod attributes;
+mod client;
+mod conversation;
+mod device;
+mod link;
+mod message;
+mod request;
+mod resource;
+mod statistics;
+mod system;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use attributes::is_file_name;
+pub use attributes::{Attributes, Bytes, Malformed};
+pub use client::Client;
+pub use device::{Device, Port, Uverbs};
+pub use message::{Message, messages};
+pub use request::{Attribute, Request};
+pub use resource::{Owner, Resource, ResourceKind, Summary, Usage};
+pub use statistics::{Counter, parse_counters};
+pub use system::{NetnsMode, System};
+
+pub use crate::sys::netlink::{NETLINK_DATAGRAM_MAX, NetlinkTransport, RdmaSocket};

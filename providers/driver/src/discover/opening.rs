@@ -1,0 +1,95 @@
+//! Opens devices.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use super::list::{find, identify};
+use super::{CharDevice, DeviceInfo, DriverMatch, Options, via_nodes};
+use crate::error::{Error, Result};
+use crate::sys::open::{number_of, open_node};
+
+/// Which device to open.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Target {
+    /// The device of this name, `rxe0`, or of the node of this name, `uverbs0`.
+    Name(String),
+    /// The node at this path.
+    Path(PathBuf),
+    /// A node that someone else opened and passed on.
+    Fd(OwnedFd),
+}
+
+/// An opened device, before the first command.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Opened {
+    /// What is known of it.
+    pub info: DeviceInfo,
+    /// Where commands go.
+    pub fd: OwnedFd,
+}
+
+/// `ibv_open_device`—opens the node of a device for commands.
+///
+/// By name it takes 7 system calls with netlink when the number in the name is the device's index, else 10 and one per
+/// device. A path or a descriptor
+/// that no source knows is opened all the same, as [`Source::DevOnly`](super::Source::DevOnly). A failure is known at
+/// once: nothing waits for a node to appear.
+///
+/// # Errors
+/// [`NotFound`](crate::ErrorKind::NotFound): no such device or node; [`PermissionDenied`](crate::ErrorKind::PermissionDenied):
+/// the node's mode (EACCES), a device cgroup or another network namespace (EPERM);
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): no character device, or not the announced one;
+/// EMFILE, ENFILE, EIO while the device goes away. The hint says what to do.
+#[doc(alias = "ibv_open_device")]
+pub fn open(target: Target, options: &Options) -> Result<Opened> {
+    match target {
+        Target::Name(name) => {
+            let info = find(&name, options)?;
+            let fd = open_device(&info, options)?;
+            Ok(Opened { info, fd })
+        }
+        Target::Path(path) => {
+            let (fd, number) = open_node(&path, None, &options.dev_root)?;
+            Ok(describe(fd, number, Some(&path), options))
+        }
+        Target::Fd(fd) => {
+            let number = number_of(fd.as_fd())?;
+            Ok(describe(fd, number, None, options))
+        }
+    }
+}
+
+/// Opens the node of a known device. Two system calls.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_device(info: &DeviceInfo, options: &Options) -> Result<OwnedFd> {
+    let path = info.path.as_deref().ok_or_else(|| match &info.access {
+        super::Access::Refused(error) => error.clone(),
+        _ => info.without_node(None),
+    })?;
+    open_node(path, info.number, &options.dev_root)
+        .map(|(fd, _)| fd)
+        .map_err(|error| error.fact("device", info.name.as_str()))
+}
+
+fn describe(fd: OwnedFd, number: CharDevice, path: Option<&Path>, options: &Options) -> Opened {
+    let info = identify(number, options).unwrap_or_else(|_: Error| {
+        let node = path
+            .and_then(Path::file_name)
+            .and_then(|name| name.to_str());
+        let mut info = via_nodes::numbered(
+            node.map_or_else(|| number.to_string(), str::to_owned),
+            path,
+            number,
+        );
+        info.uverbs = node
+            .filter(|name| via_nodes::is_uverbs(name))
+            .map(str::to_owned);
+        info.driver = DriverMatch::Unknown;
+        info
+    });
+    Opened { info, fd }
+}

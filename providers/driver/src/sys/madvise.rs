@@ -1,0 +1,48 @@
+//! Leaves memory out of children, page ranges at a time.
+//!
+//! # Safety
+//!
+//! The two advices used here (`MADV_DONTFORK`, `MADV_DOFORK`) change what a child process finds at an address. They
+//! change neither the content nor the mappings of this process, so any range may be given, mapped or not.
+#![allow(unsafe_code, reason = "calls madvise on memory that is not ours")]
+
+use std::fmt;
+use std::ptr;
+
+use rustix::mm::{Advice, madvise};
+
+use crate::error::Errno;
+
+/// Says which pages a child gets. [`LinuxForkAdvice`] is the real one; tests put another in its place.
+pub trait ForkAdvice: fmt::Debug + Send + Sync {
+    /// Bytes of a page: a power of two.
+    fn page_size(&self) -> usize;
+
+    /// Leaves whole pages out of children, or (`inherit`) in.
+    ///
+    /// # Errors
+    /// ENOMEM when part of the range is not mapped (the rest is done) or there are too many mappings
+    /// (`vm.max_map_count`); EINVAL when a range ends inside a huge page.
+    fn advise(&self, address: usize, len: usize, inherit: bool) -> Result<(), Errno>;
+}
+
+/// `madvise(2)`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LinuxForkAdvice;
+
+impl ForkAdvice for LinuxForkAdvice {
+    fn page_size(&self) -> usize {
+        rustix::param::page_size()
+    }
+
+    fn advise(&self, address: usize, len: usize, inherit: bool) -> Result<(), Errno> {
+        let advice = if inherit {
+            Advice::LinuxDoFork
+        } else {
+            Advice::LinuxDontFork
+        };
+        let start = ptr::without_provenance_mut(address);
+        // SAFETY: these advices neither change this process's memory nor its mappings; the kernel checks the range.
+        unsafe { madvise(start, len, advice) }
+    }
+}

@@ -1,0 +1,103 @@
+//! Reads of sysfs attributes and directories.
+
+use std::io;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags, open};
+
+use crate::error::Errno;
+
+/// The most a sysfs attribute can have: one page of the smallest size.
+const SYSFS_ATTRIBUTE_MAX: usize = 4096;
+
+/// Reads an attribute whole, without the newline at its end. Three system calls.
+///
+/// # Errors
+/// ENOENT when the kernel has no such attribute, EINVAL or EIO when it cannot say now (an empty GID slot), EACCES;
+/// EILSEQ when it is not text.
+pub(crate) fn read_attribute(path: &Path) -> Result<String, Errno> {
+    let fd = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut buffer = [0; SYSFS_ATTRIBUTE_MAX];
+    let mut length = 0;
+    while let Some(rest) = buffer.get_mut(length..).filter(|rest| !rest.is_empty()) {
+        match rustix::io::read(&fd, rest) {
+            Ok(0) => break,
+            // An attribute is given whole; a short count that ends a line is its end.
+            Ok(count) => {
+                length += count;
+                if buffer[..length].ends_with(b"\n") {
+                    break;
+                }
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    let text = str::from_utf8(&buffer[..length]).map_err(|_| Errno::ILSEQ)?;
+    Ok(text.trim_end_matches('\n').to_owned())
+}
+
+/// The names in a directory, sorted; those that are not text are left out.
+///
+/// # Errors
+/// ENOENT, EACCES, ENOTDIR.
+pub(crate) fn list_directory(path: &Path) -> Result<Vec<String>, Errno> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(|error| errno_of(&error))? {
+        let entry = entry.map_err(|error| errno_of(&error))?;
+        if let Ok(name) = String::from_utf8(entry.file_name().into_vec()) {
+            names.push(name);
+        }
+    }
+    names.sort_by(|a, b| natural(a).cmp(&natural(b)));
+    Ok(names)
+}
+
+/// Orders `uverbs2` before `uverbs10`.
+fn natural(name: &str) -> (&str, usize, &str) {
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let digits = &name[stem.len()..];
+    (stem, digits.len(), digits)
+}
+
+fn errno_of(error: &io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn an_attribute_loses_its_newline_only() {
+        let dir = std::env::temp_dir().join(format!("uverbs-sysfs-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("node_desc"), "a b \n").unwrap();
+        std::fs::write(dir.join("empty"), "").unwrap();
+        std::fs::write(dir.join("bytes"), [0xff, 0xfe]).unwrap();
+        std::fs::write(dir.join("long"), vec![b'x'; 10_000]).unwrap();
+        assert_eq!(read_attribute(&dir.join("node_desc")).unwrap(), "a b ");
+        assert_eq!(read_attribute(&dir.join("empty")).unwrap(), "");
+        assert_eq!(read_attribute(&dir.join("bytes")), Err(Errno::ILSEQ));
+        assert_eq!(
+            read_attribute(&dir.join("long")).unwrap().len(),
+            SYSFS_ATTRIBUTE_MAX
+        );
+        assert_eq!(read_attribute(&dir.join("none")), Err(Errno::NOENT));
+        assert_eq!(
+            list_directory(&dir).unwrap(),
+            ["bytes", "empty", "long", "node_desc"]
+        );
+        assert_eq!(list_directory(&dir.join("none")), Err(Errno::NOENT));
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn numbers_sort_as_numbers() {
+        let mut names = ["uverbs10", "uverbs2", "issm0", "uverbs1"];
+        names.sort_by(|a, b| natural(a).cmp(&natural(b)));
+        assert_eq!(names, ["issm0", "uverbs1", "uverbs2", "uverbs10"]);
+    }
+}
