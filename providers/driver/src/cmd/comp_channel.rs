@@ -1,0 +1,35 @@
+//! Completion channels (`UVERBS_OBJECT_COMP_CHANNEL`).
+
+use std::os::fd::OwnedFd;
+
+use uverbs_uapi::ib_user_verbs::{
+    IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, ib_uverbs_create_comp_channel,
+    ib_uverbs_create_comp_channel_resp,
+};
+
+use super::legacy::Legacy;
+use crate::channel::Channel;
+use crate::error::{Error, Op, Result};
+use crate::sys::{Uhw, adopt_fd};
+
+/// `ibv_create_comp_channel`—creates a completion channel. It blocks until O_NONBLOCK is set;
+/// closing it destroys it.
+///
+/// One system call. The kernel has only the legacy command.
+///
+/// # Errors
+/// EMFILE, ENFILE: no descriptor left.
+#[doc(alias = "ibv_create_comp_channel")]
+#[doc(alias = "ibv_destroy_comp_channel")]
+pub fn create(channel: &Channel) -> Result<OwnedFd> {
+    let op = Op::CreateCompletionChannel;
+    let unanswered = ib_uverbs_create_comp_channel_resp { fd: u32::MAX };
+    let request = ib_uverbs_create_comp_channel::default();
+    let reply = Legacy::plain(op, IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL).call(
+        channel,
+        &request,
+        unanswered,
+        &Uhw::NONE,
+    )?;
+    adopt_fd(reply.fd).ok_or_else(|| Error::bad_reply(op, "no descriptor of the channel"))
+}

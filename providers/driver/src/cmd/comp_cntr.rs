@@ -1,0 +1,293 @@
+//! Completion counters (`UVERBS_OBJECT_COMP_CNTR`): count completions without a completion queue
+//! entry for each.
+//!
+//! No released kernel has them yet (7.2 does not): the commands answer EPROTONOSUPPORT there.
+
+use uverbs_uapi::ib_user_ioctl_cmds::{UVERBS_OBJECT_DEVICE, UVERBS_OBJECT_QP};
+
+use bitflags::bitflags;
+
+use super::legacy::{Destroy, explain_create, handle_slot, new_handle};
+use crate::channel::Channel;
+use crate::error::{Op, Result};
+use crate::sys::{Attr, Uhw, cells};
+
+/// The numbers of `ib_user_ioctl_cmds.h` for completion counters, which the headers of released
+/// kernels do not have yet.
+mod ids {
+    pub(super) const UVERBS_OBJECT_COMP_CNTR: u16 = 19;
+    pub(super) const UVERBS_METHOD_COMP_CNTR_CREATE: u16 = 0;
+    pub(super) const UVERBS_METHOD_COMP_CNTR_DESTROY: u16 = 1;
+    pub(super) const UVERBS_METHOD_COMP_CNTR_MODIFY: u16 = 2;
+    pub(super) const UVERBS_METHOD_COMP_CNTR_READ: u16 = 3;
+    pub(super) const UVERBS_ATTR_CREATE_COMP_CNTR_HANDLE: u16 = 0;
+    pub(super) const UVERBS_ATTR_DESTROY_COMP_CNTR_HANDLE: u16 = 0;
+    pub(super) const UVERBS_ATTR_MODIFY_COMP_CNTR_HANDLE: u16 = 0;
+    pub(super) const UVERBS_ATTR_MODIFY_COMP_CNTR_ENTRY: u16 = 1;
+    pub(super) const UVERBS_ATTR_MODIFY_COMP_CNTR_OP: u16 = 2;
+    pub(super) const UVERBS_ATTR_MODIFY_COMP_CNTR_VALUE: u16 = 3;
+    pub(super) const UVERBS_ATTR_READ_COMP_CNTR_HANDLE: u16 = 0;
+    pub(super) const UVERBS_ATTR_READ_COMP_CNTR_ENTRY: u16 = 1;
+    pub(super) const UVERBS_ATTR_READ_COMP_CNTR_RESP_VALUE: u16 = 2;
+    pub(super) const UVERBS_METHOD_QUERY_COMP_CNTR_CAPS: u16 = 8;
+    pub(super) const UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_MAX_COUNTERS: u16 = 0;
+    pub(super) const UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_MAX_VALUE: u16 = 1;
+    pub(super) const UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_SUPPORTED_QP_ATTACH_OPS: u16 = 2;
+    pub(super) const UVERBS_METHOD_QP_ATTACH_COMP_CNTR: u16 = 2;
+    pub(super) const UVERBS_ATTR_QP_ATTACH_COMP_CNTR_HANDLE: u16 = 0;
+    pub(super) const UVERBS_ATTR_QP_ATTACH_COMP_CNTR_CNTR_HANDLE: u16 = 1;
+    pub(super) const UVERBS_ATTR_QP_ATTACH_COMP_CNTR_OP_MASK: u16 = 2;
+}
+
+bitflags! {
+    /// Operations whose completions are counted (`enum ib_uverbs_qp_attach_comp_cntr_op`). Unknown
+    /// bits are kept.
+    #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+    pub struct Operations: u32 {
+        /// Sends.
+        const SEND = 1;
+        /// Receives.
+        const RECV = 1 << 1;
+        /// RDMA reads.
+        const RDMA_READ = 1 << 2;
+        /// RDMA reads by the peer.
+        const REMOTE_RDMA_READ = 1 << 3;
+        /// RDMA writes.
+        const RDMA_WRITE = 1 << 4;
+        /// RDMA writes by the peer.
+        const REMOTE_RDMA_WRITE = 1 << 5;
+        const _ = !0;
+    }
+}
+
+/// Which of a counter's two values (`enum ib_uverbs_comp_cntr_entry`).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Entry {
+    /// Completions.
+    Completions,
+    /// Completions with an error.
+    Errors,
+}
+
+impl Entry {
+    const fn raw(self) -> u32 {
+        match self {
+            Self::Completions => 0,
+            Self::Errors => 1,
+        }
+    }
+}
+
+/// What a modify does (`enum ib_uverbs_comp_cntr_modify_op`).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Change {
+    /// Sets the value.
+    Set,
+    /// Adds to it.
+    Increment,
+}
+
+impl Change {
+    const fn raw(self) -> u32 {
+        match self {
+            Self::Set => 0,
+            Self::Increment => 1,
+        }
+    }
+}
+
+/// What the device can count.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Caps {
+    /// Counters.
+    pub max_counters: u32,
+    /// The highest value.
+    pub max_value: u64,
+    /// What can be counted.
+    pub operations: Operations,
+}
+
+/// `ibv_query_comp_cntr_caps`—asks what the device can count.
+///
+/// One system call.
+///
+/// # Errors
+/// EPROTONOSUPPORT, EOPNOTSUPP: kernel or driver have no completion counters.
+#[doc(alias = "ibv_query_comp_cntr_caps")]
+pub fn query_caps(channel: &Channel) -> Result<Caps> {
+    let op = Op::QueryCompletionCounterCaps;
+    let mut max_counters = 0_u32;
+    let mut max_value = 0_u64;
+    let mut operations = 0_u32;
+    channel.ioctl_only(op, || {
+        let attrs = [
+            Attr::output(
+                ids::UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_MAX_COUNTERS,
+                cells(&mut max_counters),
+            ),
+            Attr::output(
+                ids::UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_MAX_VALUE,
+                cells(&mut max_value),
+            ),
+            Attr::output(
+                ids::UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_SUPPORTED_QP_ATTACH_OPS,
+                cells(&mut operations),
+            ),
+        ];
+        channel.ioctl(
+            op,
+            UVERBS_OBJECT_DEVICE,
+            ids::UVERBS_METHOD_QUERY_COMP_CNTR_CAPS,
+            &attrs,
+            &Uhw::NONE,
+        )
+    })?;
+    Ok(Caps {
+        max_counters,
+        max_value,
+        operations: Operations::from_bits_retain(operations),
+    })
+}
+
+/// `ibv_create_comp_cntr`—creates a completion counter and returns its handle.
+///
+/// One system call.
+///
+/// # Errors
+/// EPROTONOSUPPORT, EOPNOTSUPP: kernel or driver have none. ENOMEM.
+#[doc(alias = "ibv_create_comp_cntr")]
+pub fn create(channel: &Channel, uhw: &Uhw<'_>) -> Result<u32> {
+    let op = Op::CreateCompletionCounter;
+    let handle = handle_slot();
+    channel
+        .ioctl_only(op, || {
+            let attrs = [Attr::new_object(
+                ids::UVERBS_ATTR_CREATE_COMP_CNTR_HANDLE,
+                &handle,
+            )];
+            channel.ioctl(
+                op,
+                ids::UVERBS_OBJECT_COMP_CNTR,
+                ids::UVERBS_METHOD_COMP_CNTR_CREATE,
+                &attrs,
+                uhw,
+            )
+        })
+        .map_err(explain_create)?;
+    new_handle(op, handle.get())
+}
+
+/// `ibv_set_comp_cntr`, `ibv_inc_comp_cntr`—sets one of a counter's values, or adds to it.
+///
+/// One system call.
+///
+/// # Errors
+/// EINVAL: beyond the highest value.
+#[doc(alias = "ibv_set_comp_cntr")]
+#[doc(alias = "ibv_set_err_comp_cntr")]
+#[doc(alias = "ibv_inc_comp_cntr")]
+#[doc(alias = "ibv_inc_err_comp_cntr")]
+pub fn modify(
+    channel: &Channel,
+    counter: u32,
+    entry: Entry,
+    change: Change,
+    value: u64,
+) -> Result<()> {
+    let op = Op::ModifyCompletionCounter;
+    channel
+        .ioctl_only(op, || {
+            let attrs = [
+                Attr::object(ids::UVERBS_ATTR_MODIFY_COMP_CNTR_HANDLE, counter),
+                Attr::constant(ids::UVERBS_ATTR_MODIFY_COMP_CNTR_ENTRY, entry.raw()),
+                Attr::constant(ids::UVERBS_ATTR_MODIFY_COMP_CNTR_OP, change.raw()),
+                Attr::input(ids::UVERBS_ATTR_MODIFY_COMP_CNTR_VALUE, &value),
+            ];
+            channel.ioctl(
+                op,
+                ids::UVERBS_OBJECT_COMP_CNTR,
+                ids::UVERBS_METHOD_COMP_CNTR_MODIFY,
+                &attrs,
+                &Uhw::NONE,
+            )
+        })
+        .map_err(|error| error.fact("value", value))
+}
+
+/// `ibv_read_comp_cntr`—reads one of a counter's values.
+///
+/// One system call.
+///
+/// # Errors
+/// The driver's.
+#[doc(alias = "ibv_read_comp_cntr")]
+#[doc(alias = "ibv_read_err_comp_cntr")]
+pub fn read(channel: &Channel, counter: u32, entry: Entry) -> Result<u64> {
+    let op = Op::ReadCompletionCounter;
+    let mut value = 0_u64;
+    channel.ioctl_only(op, || {
+        let attrs = [
+            Attr::object(ids::UVERBS_ATTR_READ_COMP_CNTR_HANDLE, counter),
+            Attr::constant(ids::UVERBS_ATTR_READ_COMP_CNTR_ENTRY, entry.raw()),
+            Attr::output(
+                ids::UVERBS_ATTR_READ_COMP_CNTR_RESP_VALUE,
+                cells(&mut value),
+            ),
+        ];
+        channel.ioctl(
+            op,
+            ids::UVERBS_OBJECT_COMP_CNTR,
+            ids::UVERBS_METHOD_COMP_CNTR_READ,
+            &attrs,
+            &Uhw::NONE,
+        )
+    })?;
+    Ok(value)
+}
+
+/// `ibv_qp_attach_comp_cntr`—counts completions of these operations of queue pair `qp`.
+///
+/// One system call.
+///
+/// # Errors
+/// EOPNOTSUPP: the driver cannot count one of them.
+#[doc(alias = "ibv_qp_attach_comp_cntr")]
+pub fn attach(channel: &Channel, qp: u32, counter: u32, operations: Operations) -> Result<()> {
+    let op = Op::AttachCompletionCounter;
+    channel
+        .ioctl_only(op, || {
+            let attrs = [
+                Attr::object(ids::UVERBS_ATTR_QP_ATTACH_COMP_CNTR_HANDLE, qp),
+                Attr::object(ids::UVERBS_ATTR_QP_ATTACH_COMP_CNTR_CNTR_HANDLE, counter),
+                Attr::constant(
+                    ids::UVERBS_ATTR_QP_ATTACH_COMP_CNTR_OP_MASK,
+                    operations.bits(),
+                ),
+            ];
+            channel.ioctl(
+                op,
+                UVERBS_OBJECT_QP,
+                ids::UVERBS_METHOD_QP_ATTACH_COMP_CNTR,
+                &attrs,
+                &Uhw::NONE,
+            )
+        })
+        .map_err(|error| error.fact("operations", operations.bits()))
+}
+
+/// `ibv_destroy_comp_cntr`—destroys a completion counter.
+///
+/// One system call.
+///
+/// # Errors
+/// EBUSY: a queue pair is attached.
+#[doc(alias = "ibv_destroy_comp_cntr")]
+pub fn destroy(channel: &Channel, handle: u32) -> Result<()> {
+    Destroy {
+        op: Op::DestroyCompletionCounter,
+        object: ids::UVERBS_OBJECT_COMP_CNTR,
+        method: ids::UVERBS_METHOD_COMP_CNTR_DESTROY,
+        attr: ids::UVERBS_ATTR_DESTROY_COMP_CNTR_HANDLE,
+    }
+    .ioctl_only(channel, handle)
+}

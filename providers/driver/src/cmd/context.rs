@@ -1,0 +1,194 @@
+//! The context of an opened device (`UVERBS_METHOD_GET_CONTEXT`).
+
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use bitflags::bitflags;
+use uverbs_uapi::ib_user_ioctl_cmds::{
+    UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, UVERBS_ATTR_GET_CONTEXT_FD_ARR,
+    UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS, UVERBS_ATTR_QUERY_CONTEXT_CORE_SUPPORT,
+    UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS, UVERBS_METHOD_GET_CONTEXT,
+    UVERBS_METHOD_QUERY_CONTEXT, UVERBS_OBJECT_DEVICE,
+};
+use uverbs_uapi::ib_user_verbs::{
+    IB_USER_VERBS_CMD_GET_CONTEXT, ib_uverbs_get_context, ib_uverbs_get_context_resp,
+};
+
+use super::legacy::{Legacy, explain_create};
+use crate::channel::Channel;
+use crate::error::{Error, Op, Result};
+use crate::sys::{Attr, Uhw, adopt_fd, cells};
+use crate::types::AccessFlags;
+
+bitflags! {
+    /// What the kernel's core can do for every driver (`enum ib_uverbs_core_support`).
+    ///
+    /// Empty where the kernel does not say: before 5.6, and after the legacy command.
+    #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+    pub struct CoreSupport: u64 {
+        /// The access flags of [`AccessFlags::OPTIONAL`] are ignored where a device does not know
+        /// them.
+        const OPTIONAL_MR_ACCESS = 1;
+        /// The driver checks its data for unknown content.
+        const ROBUST_UDATA = 1 << 1;
+        const _ = !0;
+    }
+}
+
+impl CoreSupport {
+    /// `access` as a command may carry it: without the optional flags where the kernel would refuse
+    /// them.
+    #[must_use]
+    pub const fn final_access(self, access: AccessFlags) -> AccessFlags {
+        if self.contains(Self::OPTIONAL_MR_ACCESS) {
+            access
+        } else {
+            access.without_optional()
+        }
+    }
+}
+
+/// What a context is asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GetContext<'a> {
+    /// Descriptors of `/dev/infiniband/ucap*`, for capabilities beyond the device file's. Default:
+    /// none.
+    pub ucap_fds: &'a [BorrowedFd<'a>],
+}
+
+/// A context.
+#[derive(Debug)]
+pub struct Context {
+    /// Completion vectors; a completion queue takes one below this number.
+    pub num_comp_vectors: u32,
+    /// What the core can do.
+    pub core_support: CoreSupport,
+    /// The asynchronous event file, which only the legacy command opens;
+    /// [`event::alloc_async`](super::event::alloc_async) opens one otherwise.
+    pub async_fd: Option<OwnedFd>,
+}
+
+/// `ibv_open_device`—gets the context of the device file, which every other command needs. Once per
+/// file.
+///
+/// One system call; `DEVICE/GET_CONTEXT` since 5.6, else `GET_CONTEXT`. Capability descriptors need
+/// the former (6.15).
+///
+/// # Errors
+/// EINVAL: the file has its context. EAGAIN: the rdma cgroup has no handle left. EIO: the device is
+/// gone. Else the driver's.
+#[doc(alias = "ibv_open_device")]
+pub fn get(channel: &Channel, request: &GetContext<'_>, uhw: &Uhw<'_>) -> Result<Context> {
+    let op = Op::GetContext;
+    if !request.ucap_fds.is_empty() {
+        let fds: Vec<RawFd> = request.ucap_fds.iter().map(AsRawFd::as_raw_fd).collect();
+        return channel
+            .ioctl_only(op, || get_by_ioctl(channel, &fds, uhw))
+            .map_err(explain_create);
+    }
+    channel
+        .dispatch(
+            op,
+            || get_by_ioctl(channel, &[], uhw),
+            || get_by_legacy(channel, uhw),
+        )
+        .map_err(explain_create)
+}
+
+fn get_by_ioctl(channel: &Channel, ucap_fds: &[RawFd], uhw: &Uhw<'_>) -> Result<Context> {
+    let mut num_comp_vectors = 0_u32;
+    let mut core_support = 0_u64;
+    channel.ioctl(
+        Op::GetContext,
+        UVERBS_OBJECT_DEVICE,
+        UVERBS_METHOD_GET_CONTEXT,
+        &[
+            Attr::output(
+                UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS,
+                cells(&mut num_comp_vectors),
+            ),
+            Attr::output(
+                UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT,
+                cells(&mut core_support),
+            )
+            .optional(),
+            Attr::maybe(
+                (!ucap_fds.is_empty()).then_some(ucap_fds),
+                UVERBS_ATTR_GET_CONTEXT_FD_ARR,
+                Attr::input,
+            ),
+        ],
+        uhw,
+    )?;
+    Ok(Context {
+        num_comp_vectors,
+        core_support: CoreSupport::from_bits_retain(core_support),
+        async_fd: None,
+    })
+}
+
+fn get_by_legacy(channel: &Channel, uhw: &Uhw<'_>) -> Result<Context> {
+    let op = Op::GetContext;
+    let unanswered = ib_uverbs_get_context_resp {
+        async_fd: u32::MAX,
+        num_comp_vectors: 0,
+    };
+    let reply = Legacy::plain(op, IB_USER_VERBS_CMD_GET_CONTEXT).call(
+        channel,
+        &ib_uverbs_get_context::default(),
+        unanswered,
+        uhw,
+    )?;
+    let async_fd = adopt_fd(reply.async_fd)
+        .ok_or_else(|| Error::bad_reply(op, "no asynchronous event file"))?;
+    Ok(Context {
+        num_comp_vectors: reply.num_comp_vectors,
+        core_support: CoreSupport::empty(),
+        async_fd: Some(async_fd),
+    })
+}
+
+/// What can be asked about a context that another process got.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ContextInfo {
+    /// Completion vectors.
+    pub num_comp_vectors: u32,
+    /// What the core can do.
+    pub core_support: CoreSupport,
+}
+
+/// `ibv_import_device`—asks about the context that the device file already has.
+///
+/// One system call, since 5.9. What the driver tells comes back through attributes of `uhw`.
+///
+/// # Errors
+/// EINVAL: the file has no context. EOPNOTSUPP: the driver cannot tell.
+#[doc(alias = "ibv_import_device")]
+pub fn query(channel: &Channel, uhw: &Uhw<'_>) -> Result<ContextInfo> {
+    let op = Op::QueryContext;
+    let mut num_comp_vectors = 0_u32;
+    let mut core_support = 0_u64;
+    channel.ioctl_only(op, || {
+        let attrs = [
+            Attr::output(
+                UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS,
+                cells(&mut num_comp_vectors),
+            ),
+            Attr::output(
+                UVERBS_ATTR_QUERY_CONTEXT_CORE_SUPPORT,
+                cells(&mut core_support),
+            )
+            .optional(),
+        ];
+        channel.ioctl(
+            op,
+            UVERBS_OBJECT_DEVICE,
+            UVERBS_METHOD_QUERY_CONTEXT,
+            &attrs,
+            uhw,
+        )
+    })?;
+    Ok(ContextInfo {
+        num_comp_vectors,
+        core_support: CoreSupport::from_bits_retain(core_support),
+    })
+}

@@ -1,0 +1,100 @@
+//! Counters of flow rules (`UVERBS_OBJECT_COUNTERS`).
+
+use uverbs_uapi::ib_user_ioctl_cmds::{
+    UVERBS_ATTR_CREATE_COUNTERS_HANDLE, UVERBS_ATTR_DESTROY_COUNTERS_HANDLE,
+    UVERBS_ATTR_READ_COUNTERS_BUFF, UVERBS_ATTR_READ_COUNTERS_FLAGS,
+    UVERBS_ATTR_READ_COUNTERS_HANDLE, UVERBS_METHOD_COUNTERS_CREATE,
+    UVERBS_METHOD_COUNTERS_DESTROY, UVERBS_METHOD_COUNTERS_READ, UVERBS_OBJECT_COUNTERS,
+};
+use uverbs_uapi::ib_user_ioctl_verbs::IB_UVERBS_READ_COUNTERS_PREFER_CACHED;
+
+use super::legacy::{Destroy, explain_create, handle_slot, new_handle, slice_cells};
+use crate::channel::Channel;
+use crate::error::{Op, Result};
+use crate::sys::{Attr, Uhw};
+
+/// `ibv_create_counters`—creates a set of counters and returns its handle. A flow rule names it to
+/// be counted.
+///
+/// One system call, since 4.18.
+///
+/// # Errors
+/// EOPNOTSUPP: the driver has none. ENOMEM.
+#[doc(alias = "ibv_create_counters")]
+pub fn create(channel: &Channel, uhw: &Uhw<'_>) -> Result<u32> {
+    let op = Op::CreateCounters;
+    let handle = handle_slot();
+    channel
+        .ioctl_only(op, || {
+            let attrs = [Attr::new_object(
+                UVERBS_ATTR_CREATE_COUNTERS_HANDLE,
+                &handle,
+            )];
+            channel.ioctl(
+                op,
+                UVERBS_OBJECT_COUNTERS,
+                UVERBS_METHOD_COUNTERS_CREATE,
+                &attrs,
+                uhw,
+            )
+        })
+        .map_err(explain_create)?;
+    new_handle(op, handle.get())
+}
+
+/// `ibv_read_counters`—reads the counters into `values`, or what the kernel last read if
+/// `prefer_cached`.
+///
+/// One system call. `values` may have 8191 at most.
+///
+/// # Errors
+/// EINVAL: no rule names the set, or `values` has another length than the counters.
+#[doc(alias = "ibv_read_counters")]
+pub fn read(
+    channel: &Channel,
+    counters: u32,
+    values: &mut [u64],
+    prefer_cached: bool,
+    uhw: &Uhw<'_>,
+) -> Result<()> {
+    let op = Op::ReadCounters;
+    let flags = if prefer_cached {
+        IB_UVERBS_READ_COUNTERS_PREFER_CACHED
+    } else {
+        0
+    };
+    let asked = values.len();
+    channel
+        .ioctl_only(op, || {
+            let attrs = [
+                Attr::object(UVERBS_ATTR_READ_COUNTERS_HANDLE, counters),
+                Attr::output(UVERBS_ATTR_READ_COUNTERS_BUFF, slice_cells(values)),
+                Attr::constant(UVERBS_ATTR_READ_COUNTERS_FLAGS, flags),
+            ];
+            channel.ioctl(
+                op,
+                UVERBS_OBJECT_COUNTERS,
+                UVERBS_METHOD_COUNTERS_READ,
+                &attrs,
+                uhw,
+            )
+        })
+        .map_err(|error| error.fact("counters", asked))
+}
+
+/// `ibv_destroy_counters`—destroys a set of counters.
+///
+/// One system call.
+///
+/// # Errors
+/// EBUSY: a rule names it.
+#[doc(alias = "ibv_destroy_counters")]
+pub fn destroy(channel: &Channel, handle: u32) -> Result<()> {
+    Destroy {
+        op: Op::DestroyCounters,
+        object: UVERBS_OBJECT_COUNTERS,
+        method: UVERBS_METHOD_COUNTERS_DESTROY,
+        attr: UVERBS_ATTR_DESTROY_COUNTERS_HANDLE,
+    }
+    .ioctl_only(channel, handle)
+}

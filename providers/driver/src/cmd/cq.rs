@@ -1,0 +1,355 @@
+//! Completion queues (`UVERBS_OBJECT_CQ`).
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use uverbs_uapi::ib_user_ioctl_cmds::{
+    UVERBS_ATTR_CREATE_CQ_BUFFER_FD, UVERBS_ATTR_CREATE_CQ_BUFFER_LENGTH,
+    UVERBS_ATTR_CREATE_CQ_BUFFER_OFFSET, UVERBS_ATTR_CREATE_CQ_BUFFER_VA,
+    UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL, UVERBS_ATTR_CREATE_CQ_COMP_VECTOR,
+    UVERBS_ATTR_CREATE_CQ_CQE, UVERBS_ATTR_CREATE_CQ_EVENT_FD, UVERBS_ATTR_CREATE_CQ_FLAGS,
+    UVERBS_ATTR_CREATE_CQ_HANDLE, UVERBS_ATTR_CREATE_CQ_RESP_CQE,
+    UVERBS_ATTR_CREATE_CQ_USER_HANDLE, UVERBS_ATTR_DESTROY_CQ_HANDLE, UVERBS_ATTR_DESTROY_CQ_RESP,
+    UVERBS_METHOD_CQ_CREATE, UVERBS_METHOD_CQ_DESTROY, UVERBS_OBJECT_CQ,
+};
+use uverbs_uapi::ib_user_verbs::{
+    IB_USER_VERBS_CMD_CREATE_CQ, IB_USER_VERBS_CMD_DESTROY_CQ, IB_USER_VERBS_CMD_POLL_CQ,
+    IB_USER_VERBS_CMD_REQ_NOTIFY_CQ, IB_USER_VERBS_CMD_RESIZE_CQ, IB_USER_VERBS_EX_CMD_CREATE_CQ,
+    IB_USER_VERBS_EX_CMD_MODIFY_CQ, ib_uverbs_cq_moderation, ib_uverbs_create_cq,
+    ib_uverbs_create_cq_resp, ib_uverbs_destroy_cq, ib_uverbs_destroy_cq_resp,
+    ib_uverbs_ex_create_cq, ib_uverbs_ex_create_cq_resp, ib_uverbs_ex_modify_cq, ib_uverbs_poll_cq,
+    ib_uverbs_poll_cq_resp, ib_uverbs_req_notify_cq, ib_uverbs_resize_cq, ib_uverbs_resize_cq_resp,
+    ib_uverbs_wc,
+};
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::legacy::{
+    Destroy, Legacy, NO_HANDLE, explain_create, handle_slot, new_handle, slice_cells,
+};
+use crate::channel::Channel;
+use crate::error::{Errno, Error, Op, Result};
+use crate::object::EventCounts;
+use crate::sys::{Attr, Uhw, cells};
+use crate::types::CqCreateFlags;
+
+/// A completion queue to create.
+#[derive(Clone, Copy, Debug)]
+pub struct Create<'a> {
+    /// Entries, at least 1. The driver may make more.
+    pub entries: u32,
+    /// The completion vector, below the context's number of them.
+    pub vector: u32,
+    /// The cookie that events about it carry.
+    pub user_handle: u64,
+    /// The completion channel it reports to.
+    pub channel: Option<BorrowedFd<'a>>,
+    /// Options.
+    pub flags: CqCreateFlags,
+    /// The asynchronous event file it reports to. `None`: the first of the context, if there is
+    /// one.
+    pub event_fd: Option<BorrowedFd<'a>>,
+    /// Where its entries lie, for drivers that take a buffer from the user (6.17).
+    pub buffer: Option<Buffer<'a>>,
+}
+
+/// Memory for the entries.
+#[derive(Clone, Copy, Debug)]
+pub enum Buffer<'a> {
+    /// Memory of this process.
+    Address {
+        /// Where it starts.
+        address: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// A dma-buf.
+    Fd {
+        /// Its descriptor.
+        fd: BorrowedFd<'a>,
+        /// Where the entries start in it, in bytes.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    },
+}
+
+impl Create<'_> {
+    /// Vector 0, no channel, no options.
+    pub const fn new(entries: u32, user_handle: u64) -> Self {
+        Self {
+            entries,
+            vector: 0,
+            user_handle,
+            channel: None,
+            flags: CqCreateFlags::empty(),
+            event_fd: None,
+            buffer: None,
+        }
+    }
+}
+
+/// A completion queue.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Created {
+    /// Its handle.
+    pub handle: u32,
+    /// Its entries.
+    pub entries: u32,
+}
+
+/// `ibv_create_cq`, `ibv_create_cq_ex`—creates a completion queue.
+///
+/// One system call; `CQ/CREATE` since 4.19 (in use since 5.0), else `CREATE_CQ`, the extended one
+/// if there are flags. A buffer needs the former.
+///
+/// # Errors
+/// EINVAL: no entries, more than the device has, or no such vector. EOPNOTSUPP: an option the
+/// driver lacks. EBADF, EINVAL: not a completion channel of this context. ENOMEM, EAGAIN (rdma
+/// cgroup).
+#[doc(alias = "ibv_create_cq")]
+#[doc(alias = "ibv_create_cq_ex")]
+pub fn create(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
+    let op = Op::CreateCompletionQueue;
+    let by_ioctl = || create_by_ioctl(channel, request, uhw);
+    let result = match request.buffer {
+        Some(_) => channel.ioctl_only(op, by_ioctl),
+        None => channel.dispatch(op, by_ioctl, || create_by_legacy(channel, request, uhw)),
+    };
+    result.map_err(|error| {
+        explain_create(error)
+            .fact("entries", request.entries)
+            .fact("vector", request.vector)
+    })
+}
+
+fn create_by_ioctl(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
+    let op = Op::CreateCompletionQueue;
+    let (address, dmabuf, length) = match &request.buffer {
+        None => (None, None, None),
+        Some(Buffer::Address { address, length }) => (Some(address), None, Some(length)),
+        Some(Buffer::Fd { fd, offset, length }) => (None, Some((*fd, offset)), Some(length)),
+    };
+    let handle = handle_slot();
+    let mut entries = 0_u32;
+    channel.ioctl(
+        op,
+        UVERBS_OBJECT_CQ,
+        UVERBS_METHOD_CQ_CREATE,
+        &[
+            Attr::new_object(UVERBS_ATTR_CREATE_CQ_HANDLE, &handle),
+            Attr::input(UVERBS_ATTR_CREATE_CQ_CQE, &request.entries),
+            Attr::input(UVERBS_ATTR_CREATE_CQ_USER_HANDLE, &request.user_handle),
+            Attr::maybe(
+                request.channel,
+                UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL,
+                Attr::fd,
+            ),
+            Attr::input(UVERBS_ATTR_CREATE_CQ_COMP_VECTOR, &request.vector),
+            Attr::constant(UVERBS_ATTR_CREATE_CQ_FLAGS, request.flags.bits()),
+            Attr::output(UVERBS_ATTR_CREATE_CQ_RESP_CQE, cells(&mut entries)),
+            Attr::maybe(request.event_fd, UVERBS_ATTR_CREATE_CQ_EVENT_FD, Attr::fd),
+            Attr::maybe(address, UVERBS_ATTR_CREATE_CQ_BUFFER_VA, Attr::input),
+            Attr::maybe(length, UVERBS_ATTR_CREATE_CQ_BUFFER_LENGTH, Attr::input),
+            Attr::maybe(
+                dmabuf.map(|(fd, _)| fd),
+                UVERBS_ATTR_CREATE_CQ_BUFFER_FD,
+                Attr::fd,
+            ),
+            Attr::maybe(
+                dmabuf.map(|(_, offset)| offset),
+                UVERBS_ATTR_CREATE_CQ_BUFFER_OFFSET,
+                Attr::input,
+            ),
+        ],
+        uhw,
+    )?;
+    Ok(Created {
+        handle: new_handle(op, handle.get())?,
+        entries,
+    })
+}
+
+fn create_by_legacy(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
+    let op = Op::CreateCompletionQueue;
+    let comp_channel = request.channel.map_or(-1, |fd| fd.as_raw_fd());
+    let unanswered = ib_uverbs_create_cq_resp {
+        cq_handle: NO_HANDLE,
+        cqe: 0,
+    };
+    let reply = if request.flags.is_empty() {
+        let command = ib_uverbs_create_cq {
+            user_handle: request.user_handle,
+            cqe: request.entries,
+            comp_vector: request.vector,
+            comp_channel,
+            ..ib_uverbs_create_cq::default()
+        };
+        Legacy::plain(op, IB_USER_VERBS_CMD_CREATE_CQ).call(channel, &command, unanswered, uhw)?
+    } else {
+        let command = ib_uverbs_ex_create_cq {
+            user_handle: request.user_handle,
+            cqe: request.entries,
+            comp_vector: request.vector,
+            comp_channel,
+            flags: request.flags.bits(),
+            ..ib_uverbs_ex_create_cq::default()
+        };
+        let unanswered = ib_uverbs_ex_create_cq_resp {
+            base: unanswered,
+            ..ib_uverbs_ex_create_cq_resp::default()
+        };
+        Legacy::extended(op, IB_USER_VERBS_EX_CMD_CREATE_CQ)
+            .call(channel, &command, unanswered, uhw)?
+            .base
+    };
+    Ok(Created {
+        handle: new_handle(op, reply.cq_handle)?,
+        entries: reply.cqe,
+    })
+}
+
+/// `ibv_resize_cq`—changes the number of entries and returns the new one. Completions in the queue
+/// are kept.
+///
+/// One system call, the legacy command.
+///
+/// # Errors
+/// EINVAL: none, fewer than there are completions, or more than the device has. EOPNOTSUPP: the
+/// driver cannot.
+#[doc(alias = "ibv_resize_cq")]
+pub fn resize(channel: &Channel, cq: u32, entries: u32, uhw: &Uhw<'_>) -> Result<u32> {
+    let command = ib_uverbs_resize_cq {
+        response: 0,
+        cq_handle: cq,
+        cqe: entries,
+    };
+    let reply = Legacy::plain(Op::ResizeCompletionQueue, IB_USER_VERBS_CMD_RESIZE_CQ)
+        .call(channel, &command, ib_uverbs_resize_cq_resp::default(), uhw)
+        .map_err(|error| error.fact("entries", entries))?;
+    Ok(reply.cqe)
+}
+
+/// The one attribute that [`modify`] sets (`IB_CQ_MODERATE`).
+const CQ_MODERATE: u32 = 1;
+
+/// `ibv_modify_cq`—holds completion events back until there are `count` completions or `period_us`
+/// microseconds went by.
+///
+/// One system call, the extended command since 4.16.
+///
+/// # Errors
+/// EOPNOTSUPP: the driver cannot.
+#[doc(alias = "ibv_modify_cq")]
+pub fn modify(channel: &Channel, cq: u32, count: u16, period_us: u16) -> Result<()> {
+    let command = ib_uverbs_ex_modify_cq {
+        cq_handle: cq,
+        attr_mask: CQ_MODERATE,
+        attr: ib_uverbs_cq_moderation {
+            cq_count: count,
+            cq_period: period_us,
+        },
+        reserved: 0,
+    };
+    Legacy::extended(Op::ModifyCompletionQueue, IB_USER_VERBS_EX_CMD_MODIFY_CQ)
+        .tell(channel, &command, &Uhw::NONE)
+        .map_err(|error| error.fact("count", count).fact("period us", period_us))
+}
+
+/// `ibv_req_notify_cq`—arms the queue: its next completion, or its next solicited one, sends an
+/// event to its channel.
+///
+/// One system call, and nothing is allocated unless it fails. For drivers whose device has no
+/// doorbell for it.
+///
+/// # Errors
+/// EINVAL, ENOENT: there is no such queue. EACCES: a forked child.
+#[doc(alias = "ibv_req_notify_cq")]
+pub fn request_notify(channel: &Channel, cq: u32, solicited_only: bool) -> Result<(), Errno> {
+    let command = ib_uverbs_req_notify_cq {
+        cq_handle: cq,
+        solicited_only: solicited_only.into(),
+    };
+    Legacy::plain(Op::RequestNotification, IB_USER_VERBS_CMD_REQ_NOTIFY_CQ).ring(
+        channel,
+        &command,
+        &[],
+    )
+}
+
+/// The most completions that one [`poll`] returns: an attribute has 65535 bytes at most.
+pub const MAX_POLLED: usize =
+    (u16::MAX as usize - size_of::<ib_uverbs_poll_cq_resp>()) / size_of::<ib_uverbs_wc>();
+
+/// `ibv_poll_cq`—takes completions from the queue in the kernel, at most `max` and at most
+/// [`MAX_POLLED`].
+///
+/// One system call. Only for drivers whose queues live in the kernel alone; rxe and mlx5 do not.
+///
+/// # Errors
+/// EOPNOTSUPP: the driver's queues are polled in user space.
+#[doc(alias = "ibv_poll_cq")]
+pub fn poll(channel: &Channel, cq: u32, max: usize) -> Result<Vec<ib_uverbs_wc>> {
+    let op = Op::PollCompletionQueue;
+    let max = max.min(MAX_POLLED);
+    let command = ib_uverbs_poll_cq {
+        response: 0,
+        cq_handle: cq,
+        ne: u32::try_from(max).unwrap_or(u32::MAX),
+    };
+    let mut reply =
+        vec![0_u8; size_of::<ib_uverbs_poll_cq_resp>() + max * size_of::<ib_uverbs_wc>()];
+    Legacy::plain(op, IB_USER_VERBS_CMD_POLL_CQ).send(
+        channel,
+        command.as_bytes(),
+        slice_cells(&mut reply),
+        &Uhw::NONE,
+    )?;
+    let unusable = || Error::bad_reply(op, "more completions than there was room for");
+    let (header, entries) =
+        ib_uverbs_poll_cq_resp::read_from_prefix(&reply).map_err(|_| unusable())?;
+    let count = header.count as usize;
+    if count > max {
+        return Err(unusable().fact("completions", count));
+    }
+    let completions = entries.chunks_exact(size_of::<ib_uverbs_wc>()).take(count);
+    completions
+        .map(|bytes| ib_uverbs_wc::read_from_bytes(bytes).map_err(|_| unusable()))
+        .collect()
+}
+
+/// `ibv_destroy_cq`—destroys a completion queue and says how many events it had sent.
+///
+/// One system call; `CQ/DESTROY` since 4.19, else `DESTROY_CQ`.
+///
+/// # Errors
+/// EBUSY: queue pairs, work queues or shared receive queues still report to it.
+#[doc(alias = "ibv_destroy_cq")]
+pub fn destroy(channel: &Channel, handle: u32) -> Result<EventCounts> {
+    let op = Op::DestroyCompletionQueue;
+    let method = Destroy {
+        op,
+        object: UVERBS_OBJECT_CQ,
+        method: UVERBS_METHOD_CQ_DESTROY,
+        attr: UVERBS_ATTR_DESTROY_CQ_HANDLE,
+    };
+    let command = ib_uverbs_destroy_cq {
+        cq_handle: handle,
+        ..ib_uverbs_destroy_cq::default()
+    };
+    let legacy = Legacy::plain(op, IB_USER_VERBS_CMD_DESTROY_CQ);
+    let reply: ib_uverbs_destroy_cq_resp = channel.dispatch(
+        op,
+        || method.counted(channel, handle, UVERBS_ATTR_DESTROY_CQ_RESP),
+        || {
+            legacy.call(
+                channel,
+                &command,
+                ib_uverbs_destroy_cq_resp::default(),
+                &Uhw::NONE,
+            )
+        },
+    )?;
+    Ok(EventCounts {
+        completions: reply.comp_events_reported,
+        asynchronous: reply.async_events_reported,
+    })
+}

@@ -1,0 +1,57 @@
+//! Device memory (`UVERBS_OBJECT_DM`).
+
+use uverbs_uapi::ib_user_ioctl_cmds::{
+    UVERBS_ATTR_ALLOC_DM_ALIGNMENT, UVERBS_ATTR_ALLOC_DM_HANDLE, UVERBS_ATTR_ALLOC_DM_LENGTH,
+    UVERBS_ATTR_FREE_DM_HANDLE, UVERBS_METHOD_DM_ALLOC, UVERBS_METHOD_DM_FREE, UVERBS_OBJECT_DM,
+};
+
+use super::legacy::{Destroy, explain_create, handle_slot, new_handle};
+use crate::channel::Channel;
+use crate::error::{Op, Result};
+use crate::sys::{Attr, Uhw};
+
+/// `ibv_alloc_dm`—allocates `length` bytes of device memory, aligned to 2 to the power of
+/// `log2_alignment`, and returns their handle.
+///
+/// One system call, since 4.17. How to reach them from this process comes back through attributes
+/// of `uhw`.
+///
+/// # Errors
+/// EOPNOTSUPP: the driver has none. EINVAL: length or alignment. ENOMEM, ENOSPC: not so much left.
+#[doc(alias = "ibv_alloc_dm")]
+pub fn alloc(channel: &Channel, length: u64, log2_alignment: u32, uhw: &Uhw<'_>) -> Result<u32> {
+    let op = Op::AllocDeviceMemory;
+    let handle = handle_slot();
+    channel
+        .ioctl_only(op, || {
+            let attrs = [
+                Attr::new_object(UVERBS_ATTR_ALLOC_DM_HANDLE, &handle),
+                Attr::input(UVERBS_ATTR_ALLOC_DM_LENGTH, &length),
+                Attr::input(UVERBS_ATTR_ALLOC_DM_ALIGNMENT, &log2_alignment),
+            ];
+            channel.ioctl(op, UVERBS_OBJECT_DM, UVERBS_METHOD_DM_ALLOC, &attrs, uhw)
+        })
+        .map_err(|error| {
+            explain_create(error)
+                .fact("bytes", length)
+                .fact("log2 alignment", log2_alignment)
+        })?;
+    new_handle(op, handle.get())
+}
+
+/// `ibv_free_dm`—frees device memory.
+///
+/// One system call.
+///
+/// # Errors
+/// EBUSY: a region is registered on it.
+#[doc(alias = "ibv_free_dm")]
+pub fn destroy(channel: &Channel, handle: u32) -> Result<()> {
+    Destroy {
+        op: Op::FreeDeviceMemory,
+        object: UVERBS_OBJECT_DM,
+        method: UVERBS_METHOD_DM_FREE,
+        attr: UVERBS_ATTR_FREE_DM_HANDLE,
+    }
+    .ioctl_only(channel, handle)
+}

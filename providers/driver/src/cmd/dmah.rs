@@ -1,0 +1,100 @@
+//! DMA handles (`UVERBS_OBJECT_DMAH`): hints that a memory region gives with its DMA (PCIe TLP
+//! processing hints).
+
+use uverbs_uapi::ib_user_ioctl_cmds::{
+    UVERBS_ATTR_ALLOC_DMAH_CPU_ID, UVERBS_ATTR_ALLOC_DMAH_HANDLE, UVERBS_ATTR_ALLOC_DMAH_PH,
+    UVERBS_ATTR_ALLOC_DMAH_TPH_MEM_TYPE, UVERBS_ATTR_FREE_DMA_HANDLE, UVERBS_METHOD_DMAH_ALLOC,
+    UVERBS_METHOD_DMAH_FREE, UVERBS_OBJECT_DMAH,
+};
+
+use super::legacy::{Destroy, explain_create, handle_slot, new_handle};
+use crate::channel::Channel;
+use crate::error::{Errno, Op, Result};
+use crate::sys::{Attr, Uhw, Value};
+
+/// What the memory is (`enum tph_mem_type`).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum MemoryType {
+    /// Volatile.
+    Volatile,
+    /// Persistent.
+    Persistent,
+}
+
+/// Hints. Default: none.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Alloc {
+    /// The processor that will use the data; one that this thread may run on.
+    pub cpu: Option<u32>,
+    /// What the memory is.
+    pub memory: Option<MemoryType>,
+    /// The processing hint, two bits.
+    pub hint: Option<u8>,
+}
+
+/// `ibv_alloc_dmah`—allocates a DMA handle and returns its number.
+///
+/// One system call, since 6.17.
+///
+/// # Errors
+/// EPROTONOSUPPORT, EOPNOTSUPP: kernel, driver or platform do not have it. EPERM: this thread may
+/// not run on the processor. EINVAL: no such processor, or more than two bits.
+#[doc(alias = "ibv_alloc_dmah")]
+pub fn alloc(channel: &Channel, request: &Alloc, uhw: &Uhw<'_>) -> Result<u32> {
+    let op = Op::AllocDmaHandle;
+    let memory = request.memory.map(|memory| match memory {
+        MemoryType::Volatile => 0,
+        MemoryType::Persistent => 1,
+    });
+    let handle = handle_slot();
+    channel
+        .ioctl_only(op, || {
+            let attrs = [
+                Attr::new_object(UVERBS_ATTR_ALLOC_DMAH_HANDLE, &handle),
+                Attr::maybe(
+                    request.cpu.as_ref(),
+                    UVERBS_ATTR_ALLOC_DMAH_CPU_ID,
+                    Attr::input,
+                ),
+                Attr::maybe(
+                    memory,
+                    UVERBS_ATTR_ALLOC_DMAH_TPH_MEM_TYPE,
+                    |id, element| Attr::new(id, Value::Enum(element, &[])),
+                ),
+                Attr::maybe(
+                    request.hint.as_ref(),
+                    UVERBS_ATTR_ALLOC_DMAH_PH,
+                    Attr::input,
+                ),
+            ];
+            channel.ioctl(
+                op,
+                UVERBS_OBJECT_DMAH,
+                UVERBS_METHOD_DMAH_ALLOC,
+                &attrs,
+                uhw,
+            )
+        })
+        .map_err(|error| match (error.errno(), request.cpu) {
+            (Some(Errno::PERM | Errno::INVAL), Some(cpu)) => error.fact("cpu", cpu),
+            _ => explain_create(error),
+        })?;
+    new_handle(op, handle.get())
+}
+
+/// `ibv_dealloc_dmah`—frees a DMA handle.
+///
+/// One system call.
+///
+/// # Errors
+/// EBUSY: a region uses it.
+#[doc(alias = "ibv_dealloc_dmah")]
+pub fn destroy(channel: &Channel, handle: u32) -> Result<()> {
+    Destroy {
+        op: Op::FreeDmaHandle,
+        object: UVERBS_OBJECT_DMAH,
+        method: UVERBS_METHOD_DMAH_FREE,
+        attr: UVERBS_ATTR_FREE_DMA_HANDLE,
+    }
+    .ioctl_only(channel, handle)
+}

@@ -1,0 +1,92 @@
+//! Events: the asynchronous event file, and what is read from it and from completion channels.
+
+use std::cell::Cell;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use uverbs_uapi::ib_user_ioctl_cmds::{
+    UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE, UVERBS_METHOD_ASYNC_EVENT_ALLOC,
+    UVERBS_OBJECT_ASYNC_EVENT,
+};
+use uverbs_uapi::ib_user_verbs::{ib_uverbs_async_event_desc, ib_uverbs_comp_event_desc};
+
+use super::legacy::explain_create;
+use crate::channel::Channel;
+use crate::error::{Error, Op, Result};
+use crate::sys::{Attr, Uhw};
+use crate::types::AsyncEventType;
+
+/// Opens an asynchronous event file of the context. It blocks until O_NONBLOCK is set; closing it
+/// destroys it.
+///
+/// The first one of a context is the one that its objects report to, unless they are created with
+/// another. Without any, their events are dropped. Events of the device and its ports come to every
+/// file.
+///
+/// One system call, since 5.6. Older kernels open the only file with the context.
+///
+/// # Errors
+/// EMFILE, ENFILE: no descriptor left. EINVAL: the device file has no context.
+pub fn alloc_async(channel: &Channel) -> Result<OwnedFd> {
+    let op = Op::AsyncEvent;
+    let fd = Cell::new(None);
+    channel
+        .ioctl_only(op, || {
+            let attrs = [Attr::new_fd(UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE, &fd)];
+            channel.ioctl(
+                op,
+                UVERBS_OBJECT_ASYNC_EVENT,
+                UVERBS_METHOD_ASYNC_EVENT_ALLOC,
+                &attrs,
+                &Uhw::NONE,
+            )
+        })
+        .map_err(explain_create)?;
+    fd.into_inner()
+        .ok_or_else(|| Error::bad_reply(op, "no descriptor of the event file"))
+}
+
+/// An asynchronous event.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct AsyncEvent {
+    /// The cookie of the object, or the number of the port; see [`AsyncEventType::object`].
+    pub element: u64,
+    /// What happened.
+    pub event: AsyncEventType,
+}
+
+/// `ibv_get_async_event`—reads one event from an asynchronous event file.
+///
+/// One system call, which blocks as the file does.
+///
+/// # Errors
+/// [`WouldBlock`](crate::ErrorKind::WouldBlock): nothing there, and the file does not block.
+/// [`DeviceRemoved`](crate::ErrorKind::DeviceRemoved): nothing will come any more.
+#[doc(alias = "ibv_get_async_event")]
+pub fn read_async(channel: &Channel, fd: BorrowedFd<'_>) -> Result<AsyncEvent> {
+    let event: ib_uverbs_async_event_desc = channel.read_event(Op::GetAsyncEvent, fd)?;
+    Ok(AsyncEvent {
+        element: event.element,
+        event: AsyncEventType::from_raw(event.event_type),
+    })
+}
+
+/// A completion event: the queue was armed and has a completion.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct CompletionEvent {
+    /// The cookie of the completion queue.
+    pub cq_user_handle: u64,
+}
+
+/// `ibv_get_cq_event`—reads one event from a completion channel.
+///
+/// One system call, which blocks as the channel does.
+///
+/// # Errors
+/// As [`read_async`].
+#[doc(alias = "ibv_get_cq_event")]
+pub fn read_completion(channel: &Channel, fd: BorrowedFd<'_>) -> Result<CompletionEvent> {
+    let event: ib_uverbs_comp_event_desc = channel.read_event(Op::GetCompletionEvent, fd)?;
+    Ok(CompletionEvent {
+        cq_user_handle: event.cq_handle,
+    })
+}

@@ -1,0 +1,117 @@
+//! The GID tables of the ports. Where the kernel has no command for them, sysfs has the same facts.
+
+use std::num::NonZeroU32;
+
+use uverbs_uapi::ib_user_ioctl_cmds::{
+    UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS, UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX,
+    UVERBS_ATTR_QUERY_GID_ENTRY_PORT, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY,
+    UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE, UVERBS_ATTR_QUERY_GID_TABLE_FLAGS,
+    UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES,
+    UVERBS_METHOD_QUERY_GID_ENTRY, UVERBS_METHOD_QUERY_GID_TABLE, UVERBS_OBJECT_DEVICE,
+};
+use uverbs_uapi::ib_user_ioctl_verbs::ib_uverbs_gid_entry;
+use zerocopy::transmute;
+
+use super::legacy::slice_cells;
+use crate::channel::Channel;
+use crate::error::{Errno, Error, Op, Result};
+use crate::sys::{Attr, Uhw, cells};
+use crate::types::{Gid, GidEntry, GidType};
+
+/// The most entries that one [`query_table`] can return: an attribute has 65535 bytes at most.
+pub const MAX_TABLE_ENTRIES: usize = u16::MAX as usize / size_of::<ib_uverbs_gid_entry>();
+
+/// `ibv_query_gid_table`—reads the occupied slots of the GID tables of all ports, by port and then
+/// by index.
+///
+/// `capacity` is the most that can be needed: the sum of the ports' `gid_tbl_len`. More than
+/// [`MAX_TABLE_ENTRIES`] do not fit a command; read such tables by [`query_entry`]. One system
+/// call, since 5.10.
+///
+/// # Errors
+/// EINVAL: more slots are occupied than `capacity`. EOPNOTSUPP: the driver has no GID cache.
+#[doc(alias = "ibv_query_gid_table")]
+pub fn query_table(channel: &Channel, capacity: usize) -> Result<Vec<GidEntry>> {
+    let op = Op::QueryGidTable;
+    let mut entries = vec![ib_uverbs_gid_entry::default(); capacity.clamp(1, MAX_TABLE_ENTRIES)];
+    let room = entries.len();
+    let mut count = 0_u64;
+    channel
+        .ioctl_only(op, || {
+            let attrs = [
+                Attr::constant(
+                    UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE,
+                    size_of::<ib_uverbs_gid_entry>() as u64,
+                ),
+                Attr::constant(UVERBS_ATTR_QUERY_GID_TABLE_FLAGS, 0_u32),
+                Attr::output(
+                    UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES,
+                    slice_cells(&mut entries),
+                ),
+                Attr::output(
+                    UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES,
+                    cells(&mut count),
+                ),
+            ];
+            channel.ioctl(
+                op,
+                UVERBS_OBJECT_DEVICE,
+                UVERBS_METHOD_QUERY_GID_TABLE,
+                &attrs,
+                &Uhw::NONE,
+            )
+        })
+        .map_err(|error| error.fact("room for entries", room))?;
+    let known = usize::try_from(count)
+        .ok()
+        .and_then(|count| entries.get(..count))
+        .ok_or_else(|| {
+            Error::bad_reply(op, "more entries than there was room for").fact("entries", count)
+        })?;
+    Ok(known.iter().map(gid_entry).collect())
+}
+
+/// `ibv_query_gid_ex`—reads one slot of a port's GID table. An empty slot is `None`.
+///
+/// One system call, since 5.10.
+///
+/// # Errors
+/// EINVAL: there is no such port or slot.
+#[doc(alias = "ibv_query_gid")]
+#[doc(alias = "ibv_query_gid_ex")]
+pub fn query_entry(channel: &Channel, port: u32, index: u32) -> Result<Option<GidEntry>> {
+    let op = Op::QueryGid;
+    let mut entry = ib_uverbs_gid_entry::default();
+    let result = channel.ioctl_only(op, || {
+        let attrs = [
+            Attr::constant(UVERBS_ATTR_QUERY_GID_ENTRY_PORT, port),
+            Attr::constant(UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX, index),
+            Attr::constant(UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS, 0_u32),
+            Attr::output(UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, cells(&mut entry)),
+        ];
+        channel.ioctl(
+            op,
+            UVERBS_OBJECT_DEVICE,
+            UVERBS_METHOD_QUERY_GID_ENTRY,
+            &attrs,
+            &Uhw::NONE,
+        )
+    });
+    match result {
+        Ok(()) => Ok(Some(gid_entry(&entry))),
+        Err(error) if error.errno() == Some(Errno::NODATA) => Ok(None),
+        Err(error) => Err(error.fact("port", port).fact("gid index", index)),
+    }
+}
+
+fn gid_entry(entry: &ib_uverbs_gid_entry) -> GidEntry {
+    // Two words for the kernel, sixteen bytes in network order for everyone else.
+    let gid: [u8; 16] = transmute!(entry.gid);
+    GidEntry {
+        gid: Gid::from_bytes(gid),
+        index: entry.gid_index,
+        port: entry.port_num,
+        gid_type: GidType::from_raw(entry.gid_type),
+        netdev: NonZeroU32::new(entry.netdev_ifindex),
+    }
+}

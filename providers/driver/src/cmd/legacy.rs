@@ -1,0 +1,201 @@
+//! What the files of this folder share: legacy commands, destroys, and the checks of replies.
+
+use std::cell::Cell;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::channel::Channel;
+use crate::error::{Errno, Error, Op, Result};
+use crate::sys::{Attr, Uhw, WriteCommand, cells};
+
+/// What a handle slot holds until the kernel writes it. Handles start at 0 and fit 31 bits.
+pub(super) const NO_HANDLE: u32 = u32::MAX;
+
+/// A slot that knows whether a handle was written.
+pub(super) fn handle_slot() -> Cell<u32> {
+    Cell::new(NO_HANDLE)
+}
+
+/// `raw` as the handle of a new object.
+pub(super) fn new_handle(op: Op, raw: u32) -> Result<u32> {
+    if i32::try_from(raw).is_ok() {
+        Ok(raw)
+    } else {
+        Err(Error::bad_reply(op, "no handle of the new object"))
+    }
+}
+
+/// A legacy command: its number, its encoding, and the operation it is for.
+#[derive(Clone, Copy)]
+pub(super) struct Legacy {
+    op: Op,
+    command: u32,
+    extended: bool,
+}
+
+impl Legacy {
+    /// An `IB_USER_VERBS_CMD_*`.
+    pub(super) const fn plain(op: Op, command: u32) -> Self {
+        Self {
+            op,
+            command,
+            extended: false,
+        }
+    }
+
+    /// An `IB_USER_VERBS_EX_CMD_*`.
+    pub(super) const fn extended(op: Op, command: u32) -> Self {
+        Self {
+            op,
+            command,
+            extended: true,
+        }
+    }
+
+    /// Issues it and returns the reply; what the kernel left alone is as it was in `reply`.
+    pub(super) fn call<Q, R>(
+        self,
+        channel: &Channel,
+        request: &Q,
+        mut reply: R,
+        uhw: &Uhw<'_>,
+    ) -> Result<R>
+    where
+        Q: IntoBytes + Immutable + ?Sized,
+        R: FromBytes + IntoBytes,
+    {
+        self.send(channel, request.as_bytes(), cells(&mut reply), uhw)?;
+        Ok(reply)
+    }
+
+    /// Issues it where there is no reply.
+    pub(super) fn tell<Q>(self, channel: &Channel, request: &Q, uhw: &Uhw<'_>) -> Result<()>
+    where
+        Q: IntoBytes + Immutable + ?Sized,
+    {
+        self.send(channel, request.as_bytes(), &[], uhw)
+    }
+
+    /// Issues it with a reply of a length known only now.
+    pub(super) fn send(
+        self,
+        channel: &Channel,
+        request: &[u8],
+        reply: &[Cell<u8>],
+        uhw: &Uhw<'_>,
+    ) -> Result<()> {
+        channel.legacy(self.op, &self.command(request, reply, uhw))
+    }
+
+    /// Issues it from a data path: nothing is allocated unless it fails.
+    ///
+    /// In a forked child the answer is EACCES, as the kernel gives to such a child's `write(2)`.
+    pub(super) fn ring<Q>(
+        self,
+        channel: &Channel,
+        request: &Q,
+        reply: &[Cell<u8>],
+    ) -> Result<(), Errno>
+    where
+        Q: IntoBytes + Immutable,
+    {
+        self.send(channel, request.as_bytes(), reply, &Uhw::NONE)
+            .map_err(|error| error.errno().unwrap_or(Errno::ACCESS))
+    }
+
+    fn command<'a>(
+        self,
+        request: &'a [u8],
+        reply: &'a [Cell<u8>],
+        uhw: &Uhw<'a>,
+    ) -> WriteCommand<'a> {
+        WriteCommand {
+            command: self.command,
+            extended: self.extended,
+            request,
+            reply,
+            uhw: *uhw,
+        }
+    }
+}
+
+/// A destroy method: object, method, and the attribute that takes the handle.
+#[derive(Clone, Copy)]
+pub(super) struct Destroy {
+    pub(super) op: Op,
+    pub(super) object: u16,
+    pub(super) method: u16,
+    pub(super) attr: u16,
+}
+
+impl Destroy {
+    /// Destroys `handle` where only the method exists.
+    pub(super) fn ioctl_only(self, channel: &Channel, handle: u32) -> Result<()> {
+        channel.ioctl_only(self.op, || self.ioctl(channel, handle))
+    }
+
+    /// Destroys `handle` by the method or by `legacy` with `request`.
+    pub(super) fn either<Q>(
+        self,
+        channel: &Channel,
+        handle: u32,
+        legacy: Legacy,
+        request: &Q,
+    ) -> Result<()>
+    where
+        Q: IntoBytes + Immutable,
+    {
+        channel.dispatch(
+            self.op,
+            || self.ioctl(channel, handle),
+            || legacy.tell(channel, request, &Uhw::NONE),
+        )
+    }
+
+    fn ioctl(self, channel: &Channel, handle: u32) -> Result<()> {
+        let attrs = [Attr::object(self.attr, handle)];
+        channel.ioctl(self.op, self.object, self.method, &attrs, &Uhw::NONE)
+    }
+
+    /// Destroys `handle` by the method, which says in attribute `resp` how many events there were.
+    pub(super) fn counted<R>(self, channel: &Channel, handle: u32, resp: u16) -> Result<R>
+    where
+        R: FromBytes + IntoBytes + Default,
+    {
+        let mut reply = R::default();
+        let attrs = [
+            Attr::object(self.attr, handle),
+            Attr::output(resp, cells(&mut reply)),
+        ];
+        channel.ioctl(self.op, self.object, self.method, &attrs, &Uhw::NONE)?;
+        Ok(reply)
+    }
+}
+
+/// The cells of a slice that the kernel fills.
+pub(super) fn slice_cells<T: FromBytes + IntoBytes>(values: &mut [T]) -> &[Cell<u8>] {
+    Cell::from_mut(values.as_mut_bytes()).as_slice_of_cells()
+}
+
+/// Adds to the failure of a create what is known about its errno.
+pub(super) fn explain_create(error: Error) -> Error {
+    match error.errno() {
+        Some(Errno::AGAIN) => {
+            error.hint("the rdma cgroup of this process allows no more of them (rdma.max)")
+        }
+        _ => error,
+    }
+}
+
+/// The same for commands that pin memory.
+pub(super) fn explain_pin(error: Error) -> Error {
+    match error.errno() {
+        Some(Errno::NOMEM) => error.hint(
+            "raise the limit of locked memory (ulimit -l, LimitMEMLOCK=) or grant CAP_IPC_LOCK",
+        ),
+        Some(Errno::FAULT) => {
+            error.hint("the range must be mapped, and writable for local or remote write")
+        }
+        _ => explain_create(error),
+    }
+}

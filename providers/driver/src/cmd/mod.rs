@@ -1,0 +1,74 @@
+//! The kernel's commands: one file per object, a request value in, a reply value out.
+//!
+//! Every function knows both encodings of its command where both exist and leaves the choice to
+//! [`Channel::dispatch`]. It adds the core's own words; what a provider adds comes in as [`Uhw`].
+//! Handles are plain numbers here; [`Object`](crate::object::Object) owns them.
+//!
+//! Replies are checked: a create that returns no handle, a count beyond what there was room for or
+//! an impossible length is [`BadReply`](crate::ErrorKind::BadReply).
+//!
+//! Six legacy numbers are left out because no kernel carries them out: `MODIFY_AH` (6), `QUERY_AH`
+//! (7), `REG_SMR` (10), `QUERY_MR` (12), `BIND_MW` (15) and `PEEK_CQ` (22). Windows are bound by a
+//! work request, regions queried by an ioctl method.
+//!
+//! The kernel versions in the docs are those in which a command appeared; what a driver has is
+//! another matter, and is learned by asking (EOPNOTSUPP).
+//!
+//! [`Uhw`]: crate::sys::Uhw
+
+mod address;
+pub mod ah;
+pub mod comp_channel;
+pub mod comp_cntr;
+pub mod context;
+pub mod counters;
+pub mod cq;
+pub mod device;
+pub mod dm;
+pub mod dmabuf;
+pub mod dmah;
+pub mod event;
+pub mod flow;
+pub mod flow_action;
+pub mod gid;
+pub mod ind_table;
+mod legacy;
+pub mod mcast;
+pub mod mr;
+pub mod mw;
+pub mod pd;
+mod post;
+pub mod qp;
+mod qp_state;
+pub mod srq;
+#[cfg(test)]
+mod tests;
+pub mod wq;
+pub mod xrcd;
+
+use crate::channel::Channel;
+use crate::error::Result;
+use crate::object::{EventCounts, ObjectKind};
+
+/// Destroys the object `handle` of kind `kind`.
+pub(crate) fn destroy(channel: &Channel, kind: ObjectKind, handle: u32) -> Result<EventCounts> {
+    let silent = match kind {
+        ObjectKind::CompletionQueue => return cq::destroy(channel, handle),
+        ObjectKind::QueuePair => return qp::destroy(channel, handle),
+        ObjectKind::SharedReceiveQueue => return srq::destroy(channel, handle),
+        ObjectKind::WorkQueue => return wq::destroy(channel, handle),
+        ObjectKind::AddressHandle => ah::destroy(channel, handle),
+        ObjectKind::CompletionCounter => comp_cntr::destroy(channel, handle),
+        ObjectKind::Counters => counters::destroy(channel, handle),
+        ObjectKind::DeviceMemory => dm::destroy(channel, handle),
+        ObjectKind::DmaHandle => dmah::destroy(channel, handle),
+        ObjectKind::Flow => flow::destroy(channel, handle),
+        ObjectKind::FlowAction => flow_action::destroy(channel, handle),
+        ObjectKind::IndirectionTable => ind_table::destroy(channel, handle),
+        ObjectKind::MemoryRegion => mr::destroy(channel, handle),
+        ObjectKind::MemoryWindow => mw::destroy(channel, handle),
+        ObjectKind::ProtectionDomain => pd::destroy(channel, handle),
+        ObjectKind::XrcDomain => xrcd::destroy(channel, handle),
+    };
+    silent.map(|()| EventCounts::default())
+}

@@ -1,0 +1,74 @@
+//! Memory windows (`UVERBS_OBJECT_MW`).
+
+use uverbs_uapi::ib_user_ioctl_cmds::{
+    UVERBS_ATTR_DESTROY_MW_HANDLE, UVERBS_METHOD_MW_DESTROY, UVERBS_OBJECT_MW,
+};
+use uverbs_uapi::ib_user_verbs::{
+    IB_USER_VERBS_CMD_ALLOC_MW, IB_USER_VERBS_CMD_DEALLOC_MW, ib_uverbs_alloc_mw,
+    ib_uverbs_alloc_mw_resp, ib_uverbs_dealloc_mw,
+};
+
+use super::legacy::{Destroy, Legacy, NO_HANDLE, explain_create, new_handle};
+use crate::channel::Channel;
+use crate::error::{Op, Result};
+use crate::sys::Uhw;
+use crate::types::{MwType, RemoteKey};
+
+/// A memory window, not bound to anything yet.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct AllocatedMw {
+    /// Its handle.
+    pub handle: u32,
+    /// Its first key.
+    pub rkey: RemoteKey,
+}
+
+/// `ibv_alloc_mw`—allocates a memory window in protection domain `pd`.
+///
+/// One system call. The kernel has only the legacy command.
+///
+/// # Errors
+/// EOPNOTSUPP: the driver has no windows. EINVAL: not of this type. ENOMEM, EAGAIN (rdma cgroup).
+#[doc(alias = "ibv_alloc_mw")]
+pub fn alloc(channel: &Channel, pd: u32, mw_type: MwType, uhw: &Uhw<'_>) -> Result<AllocatedMw> {
+    let op = Op::AllocMemoryWindow;
+    let request = ib_uverbs_alloc_mw {
+        pd_handle: pd,
+        mw_type: mw_type.raw(),
+        ..ib_uverbs_alloc_mw::default()
+    };
+    let unanswered = ib_uverbs_alloc_mw_resp {
+        mw_handle: NO_HANDLE,
+        ..ib_uverbs_alloc_mw_resp::default()
+    };
+    let reply = Legacy::plain(op, IB_USER_VERBS_CMD_ALLOC_MW)
+        .call(channel, &request, unanswered, uhw)
+        .map_err(|error| explain_create(error).fact("type", mw_type.raw()))?;
+    Ok(AllocatedMw {
+        handle: new_handle(op, reply.mw_handle)?,
+        rkey: RemoteKey::new(reply.rkey),
+    })
+}
+
+/// `ibv_dealloc_mw`—frees a memory window and thereby ends what peers may do through it.
+///
+/// One system call; `MW/DESTROY` since 5.0, else `DEALLOC_MW`.
+///
+/// # Errors
+/// The driver's.
+#[doc(alias = "ibv_dealloc_mw")]
+pub fn destroy(channel: &Channel, handle: u32) -> Result<()> {
+    let op = Op::DeallocMemoryWindow;
+    Destroy {
+        op,
+        object: UVERBS_OBJECT_MW,
+        method: UVERBS_METHOD_MW_DESTROY,
+        attr: UVERBS_ATTR_DESTROY_MW_HANDLE,
+    }
+    .either(
+        channel,
+        handle,
+        Legacy::plain(op, IB_USER_VERBS_CMD_DEALLOC_MW),
+        &ib_uverbs_dealloc_mw { mw_handle: handle },
+    )
+}

@@ -1,0 +1,55 @@
+//! Protection domains (`UVERBS_OBJECT_PD`).
+
+use uverbs_uapi::ib_user_ioctl_cmds::{
+    UVERBS_ATTR_DESTROY_PD_HANDLE, UVERBS_METHOD_PD_DESTROY, UVERBS_OBJECT_PD,
+};
+use uverbs_uapi::ib_user_verbs::{
+    IB_USER_VERBS_CMD_ALLOC_PD, IB_USER_VERBS_CMD_DEALLOC_PD, ib_uverbs_alloc_pd,
+    ib_uverbs_alloc_pd_resp, ib_uverbs_dealloc_pd,
+};
+
+use super::legacy::{Destroy, Legacy, NO_HANDLE, explain_create, new_handle};
+use crate::channel::Channel;
+use crate::error::{Op, Result};
+use crate::sys::Uhw;
+
+/// `ibv_alloc_pd`—allocates a protection domain and returns its handle.
+///
+/// One system call. The kernel has only the legacy command.
+///
+/// # Errors
+/// ENOMEM, EAGAIN (rdma cgroup), and the driver's own.
+#[doc(alias = "ibv_alloc_pd")]
+pub fn alloc(channel: &Channel, uhw: &Uhw<'_>) -> Result<u32> {
+    let op = Op::AllocProtectionDomain;
+    let unanswered = ib_uverbs_alloc_pd_resp {
+        pd_handle: NO_HANDLE,
+    };
+    let reply = Legacy::plain(op, IB_USER_VERBS_CMD_ALLOC_PD)
+        .call(channel, &ib_uverbs_alloc_pd::default(), unanswered, uhw)
+        .map_err(explain_create)?;
+    new_handle(op, reply.pd_handle)
+}
+
+/// `ibv_dealloc_pd`—frees a protection domain.
+///
+/// One system call; `PD/DESTROY` since 5.0, else `DEALLOC_PD`.
+///
+/// # Errors
+/// EBUSY while objects of the domain exist.
+#[doc(alias = "ibv_dealloc_pd")]
+pub fn destroy(channel: &Channel, handle: u32) -> Result<()> {
+    let op = Op::DeallocProtectionDomain;
+    Destroy {
+        op,
+        object: UVERBS_OBJECT_PD,
+        method: UVERBS_METHOD_PD_DESTROY,
+        attr: UVERBS_ATTR_DESTROY_PD_HANDLE,
+    }
+    .either(
+        channel,
+        handle,
+        Legacy::plain(op, IB_USER_VERBS_CMD_DEALLOC_PD),
+        &ib_uverbs_dealloc_pd { pd_handle: handle },
+    )
+}

@@ -1,0 +1,176 @@
+//! What a queue pair is set to, and what it is.
+
+use uverbs_uapi::ib_user_verbs::{
+    IB_USER_VERBS_CMD_MODIFY_QP, IB_USER_VERBS_CMD_QUERY_QP, IB_USER_VERBS_EX_CMD_MODIFY_QP,
+    ib_uverbs_ex_modify_qp, ib_uverbs_ex_modify_qp_resp, ib_uverbs_modify_qp, ib_uverbs_qp_dest,
+    ib_uverbs_query_qp, ib_uverbs_query_qp_resp,
+};
+
+use super::address::{address_vector, qp_dest};
+use super::legacy::Legacy;
+use crate::channel::Channel;
+use crate::error::{Errno, Error, ErrorKind, Op, Result};
+use crate::sys::Uhw;
+use crate::types::{
+    AccessFlags, AckTimeout, AlternatePath, MigrationState, Mtu, Psn, QpAttr, QpAttrMask, QpCaps,
+    QpInfo, QpState, RetryCount, RnrRetry, RnrTimer, SigMode,
+};
+
+/// The highest attribute bit that the plain command takes.
+const LAST_PLAIN_BIT: u32 = 24;
+
+/// `ibv_modify_qp`—sets attributes of a queue pair: those that are present in `attr`.
+///
+/// One system call: `MODIFY_QP`, or the extended one when an attribute lies above bit 24 (the rate
+/// limit) or the driver has data. The kernel's structs have no room for [`QpAttr::caps`]; no driver
+/// resizes queue pairs.
+///
+/// # Errors
+/// EINVAL: an attribute is missing or wrong for the move from this state to that. EPERM: a
+/// privileged queue key without `CAP_NET_RAW`. EOPNOTSUPP: an attribute the kernel does not know.
+/// ETIMEDOUT: the peer has no Ethernet address (RoCE).
+#[doc(alias = "ibv_modify_qp")]
+#[doc(alias = "ibv_modify_qp_rate_limit")]
+pub fn modify(channel: &Channel, qp: u32, attr: &QpAttr, uhw: &Uhw<'_>) -> Result<()> {
+    let op = Op::ModifyQueuePair;
+    if attr.caps.is_some() {
+        return Err(
+            Error::new(op, ErrorKind::Unsupported).fact("the kernel ABI has no field for", "caps")
+        );
+    }
+    let mask = attr.mask();
+    let base = modify_words(qp, attr);
+    let needs_extended =
+        mask.bits() >> (LAST_PLAIN_BIT + 1) != 0 || !uhw.input.is_empty() || !uhw.output.is_empty();
+    let result = if needs_extended {
+        let command = ib_uverbs_ex_modify_qp {
+            base,
+            rate_limit: attr.rate_limit_kbps.unwrap_or(0),
+            reserved: 0,
+        };
+        Legacy::extended(op, IB_USER_VERBS_EX_CMD_MODIFY_QP)
+            .call(
+                channel,
+                &command,
+                ib_uverbs_ex_modify_qp_resp::default(),
+                uhw,
+            )
+            .map(|_| ())
+    } else {
+        Legacy::plain(op, IB_USER_VERBS_CMD_MODIFY_QP).tell(channel, &base, uhw)
+    };
+    result.map_err(|error| explain(error, attr))
+}
+
+fn explain(mut error: Error, attr: &QpAttr) -> Error {
+    if let Some(state) = attr.state {
+        error = error.fact("to state", state.to_string());
+    }
+    if let Some(route) = attr.av.and_then(|av| av.grh) {
+        error = error
+            .fact("dgid", route.dgid.to_string())
+            .fact("sgid_index", route.sgid_index);
+    }
+    error = error.fact("attributes", attr.mask().to_string());
+    match error.errno() {
+        Some(Errno::PERM) => error.hint("a queue key with its highest bit set needs CAP_NET_RAW"),
+        _ => error,
+    }
+}
+
+fn modify_words(qp: u32, attr: &QpAttr) -> ib_uverbs_modify_qp {
+    let alt = attr.alt_path.unwrap_or_default();
+    let alt_dest = attr
+        .alt_path
+        .map_or_else(ib_uverbs_qp_dest::default, |path| qp_dest(&path.av));
+    ib_uverbs_modify_qp {
+        dest: attr
+            .av
+            .as_ref()
+            .map_or_else(ib_uverbs_qp_dest::default, qp_dest),
+        alt_dest,
+        qp_handle: qp,
+        attr_mask: attr.mask().bits(),
+        qkey: attr.qkey.unwrap_or(0),
+        rq_psn: attr.rq_psn.map_or(0, Psn::raw),
+        sq_psn: attr.sq_psn.map_or(0, Psn::raw),
+        dest_qp_num: attr.dest_qpn.unwrap_or(0),
+        qp_access_flags: attr.access.map_or(0, |access| access.bits()),
+        pkey_index: attr.pkey_index.unwrap_or(0),
+        alt_pkey_index: attr.alt_path.map_or(0, |path| path.pkey_index),
+        qp_state: attr.state.map_or(0, QpState::raw),
+        cur_qp_state: attr.cur_state.map_or(0, QpState::raw),
+        path_mtu: attr.path_mtu.map_or(0, Mtu::raw),
+        path_mig_state: attr.migration.map_or(0, MigrationState::raw),
+        en_sqd_async_notify: attr.sqd_async_notify.unwrap_or(false).into(),
+        max_rd_atomic: attr.max_rd_atomic.unwrap_or(0),
+        max_dest_rd_atomic: attr.max_dest_rd_atomic.unwrap_or(0),
+        min_rnr_timer: attr.min_rnr_timer.map_or(0, RnrTimer::raw),
+        port_num: attr.port.unwrap_or(0),
+        timeout: attr.timeout.map_or(0, AckTimeout::raw),
+        retry_cnt: attr.retry_count.map_or(0, RetryCount::raw),
+        rnr_retry: attr.rnr_retry.map_or(0, RnrRetry::raw),
+        alt_port_num: alt_dest.port_num,
+        alt_timeout: attr.alt_path.map_or(0, |_| alt.timeout.raw()),
+        reserved: [0; 2],
+    }
+}
+
+/// `ibv_query_qp`—asks the driver for the attributes in `mask`; it may tell others too.
+///
+/// One system call, the legacy command.
+///
+/// # Errors
+/// EINVAL, ENOENT: there is no such queue pair. Else the driver's.
+#[doc(alias = "ibv_query_qp")]
+pub fn query(channel: &Channel, qp: u32, mask: QpAttrMask) -> Result<QpInfo> {
+    let command = ib_uverbs_query_qp {
+        response: 0,
+        qp_handle: qp,
+        attr_mask: mask.bits(),
+    };
+    let reply = Legacy::plain(Op::QueryQueuePair, IB_USER_VERBS_CMD_QUERY_QP).call(
+        channel,
+        &command,
+        ib_uverbs_query_qp_resp::default(),
+        &Uhw::NONE,
+    )?;
+    let mut alt_av = address_vector(&reply.alt_dest);
+    if reply.alt_port_num != 0 {
+        alt_av.port = reply.alt_port_num;
+    }
+    Ok(QpInfo {
+        state: QpState::from_raw(reply.qp_state),
+        cur_state: QpState::from_raw(reply.cur_qp_state),
+        path_mtu: Mtu::from_raw(reply.path_mtu),
+        migration: MigrationState::from_raw(reply.path_mig_state),
+        qkey: reply.qkey,
+        rq_psn: Psn::from_raw(reply.rq_psn),
+        sq_psn: Psn::from_raw(reply.sq_psn),
+        dest_qpn: reply.dest_qp_num,
+        access: AccessFlags::from_bits_retain(reply.qp_access_flags),
+        av: address_vector(&reply.dest),
+        alt_path: AlternatePath {
+            av: alt_av,
+            pkey_index: reply.alt_pkey_index,
+            timeout: AckTimeout::from_raw(reply.alt_timeout),
+        },
+        caps: QpCaps {
+            max_send_wr: reply.max_send_wr,
+            max_recv_wr: reply.max_recv_wr,
+            max_send_sge: reply.max_send_sge,
+            max_recv_sge: reply.max_recv_sge,
+            max_inline_data: reply.max_inline_data,
+        },
+        pkey_index: reply.pkey_index,
+        sq_draining: reply.sq_draining != 0,
+        max_rd_atomic: reply.max_rd_atomic,
+        max_dest_rd_atomic: reply.max_dest_rd_atomic,
+        min_rnr_timer: RnrTimer::from_raw(reply.min_rnr_timer),
+        port: reply.port_num,
+        timeout: AckTimeout::from_raw(reply.timeout),
+        retry_count: RetryCount::from_raw(reply.retry_cnt),
+        rnr_retry: RnrRetry::from_raw(reply.rnr_retry),
+        sig_mode: SigMode::from_raw(reply.sq_sig_all),
+    })
+}

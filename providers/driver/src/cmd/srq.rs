@@ -1,0 +1,330 @@
+//! Shared receive queues (`UVERBS_OBJECT_SRQ`).
+
+use std::os::fd::BorrowedFd;
+
+use uverbs_uapi::ib_user_ioctl_cmds::{
+    UVERBS_ATTR_CREATE_SRQ_CQ_HANDLE, UVERBS_ATTR_CREATE_SRQ_EVENT_FD,
+    UVERBS_ATTR_CREATE_SRQ_HANDLE, UVERBS_ATTR_CREATE_SRQ_LIMIT,
+    UVERBS_ATTR_CREATE_SRQ_MAX_NUM_TAGS, UVERBS_ATTR_CREATE_SRQ_MAX_SGE,
+    UVERBS_ATTR_CREATE_SRQ_MAX_WR, UVERBS_ATTR_CREATE_SRQ_PD_HANDLE,
+    UVERBS_ATTR_CREATE_SRQ_RESP_MAX_SGE, UVERBS_ATTR_CREATE_SRQ_RESP_MAX_WR,
+    UVERBS_ATTR_CREATE_SRQ_RESP_SRQ_NUM, UVERBS_ATTR_CREATE_SRQ_TYPE,
+    UVERBS_ATTR_CREATE_SRQ_USER_HANDLE, UVERBS_ATTR_CREATE_SRQ_XRCD_HANDLE,
+    UVERBS_ATTR_DESTROY_SRQ_HANDLE, UVERBS_ATTR_DESTROY_SRQ_RESP, UVERBS_METHOD_SRQ_CREATE,
+    UVERBS_METHOD_SRQ_DESTROY, UVERBS_OBJECT_SRQ,
+};
+use uverbs_uapi::ib_user_verbs::{
+    IB_USER_VERBS_CMD_CREATE_SRQ, IB_USER_VERBS_CMD_CREATE_XSRQ, IB_USER_VERBS_CMD_DESTROY_SRQ,
+    IB_USER_VERBS_CMD_MODIFY_SRQ, IB_USER_VERBS_CMD_QUERY_SRQ, ib_uverbs_create_srq,
+    ib_uverbs_create_srq_resp, ib_uverbs_create_xsrq, ib_uverbs_destroy_srq,
+    ib_uverbs_destroy_srq_resp, ib_uverbs_modify_srq, ib_uverbs_query_srq,
+    ib_uverbs_query_srq_resp,
+};
+
+use super::legacy::{Destroy, Legacy, NO_HANDLE, explain_create, handle_slot, new_handle};
+pub use super::post::post_srq_recv as post_recv;
+use crate::channel::Channel;
+use crate::error::{Op, Result};
+use crate::object::EventCounts;
+use crate::sys::{Attr, Uhw, cells};
+use crate::types::{SrqAttr, SrqModify, SrqType};
+
+/// What kind of shared receive queue, and what that kind needs.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// For queue pairs of one protection domain.
+    Basic,
+    /// Addressed by number over extended reliable connections.
+    Xrc {
+        /// The domain.
+        xrcd: u32,
+        /// The completion queue of its receives.
+        cq: u32,
+    },
+    /// With tag matching.
+    TagMatching {
+        /// The completion queue of its receives.
+        cq: u32,
+        /// Entries of the matching list.
+        max_num_tags: u32,
+    },
+}
+
+impl Kind {
+    fn srq_type(self) -> SrqType {
+        match self {
+            Self::Basic => SrqType::Basic,
+            Self::Xrc { .. } => SrqType::Xrc,
+            Self::TagMatching { .. } => SrqType::TagMatching,
+        }
+    }
+
+    fn cq(self) -> Option<u32> {
+        match self {
+            Self::Basic => None,
+            Self::Xrc { cq, .. } | Self::TagMatching { cq, .. } => Some(cq),
+        }
+    }
+
+    fn xrcd(self) -> Option<u32> {
+        match self {
+            Self::Xrc { xrcd, .. } => Some(xrcd),
+            Self::Basic | Self::TagMatching { .. } => None,
+        }
+    }
+
+    fn max_num_tags(self) -> Option<u32> {
+        match self {
+            Self::TagMatching { max_num_tags, .. } => Some(max_num_tags),
+            Self::Basic | Self::Xrc { .. } => None,
+        }
+    }
+}
+
+/// A shared receive queue to create.
+#[derive(Clone, Copy, Debug)]
+pub struct Create<'a> {
+    /// The protection domain.
+    pub pd: u32,
+    /// What kind.
+    pub kind: Kind,
+    /// Outstanding receives. The driver may make more.
+    pub max_wr: u32,
+    /// Scatter elements of a receive.
+    pub max_sge: u32,
+    /// Watermark; ignored by drivers, which take it by [`modify`].
+    pub limit: u32,
+    /// The cookie that events about it carry.
+    pub user_handle: u64,
+    /// The asynchronous event file it reports to. `None`: the first of the context, if there is
+    /// one.
+    pub event_fd: Option<BorrowedFd<'a>>,
+}
+
+/// A shared receive queue.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Created {
+    /// Its handle.
+    pub handle: u32,
+    /// Outstanding receives.
+    pub max_wr: u32,
+    /// Scatter elements of a receive.
+    pub max_sge: u32,
+    /// Its number, of an XRC one.
+    pub srq_num: Option<u32>,
+}
+
+/// `ibv_create_srq`, `ibv_create_srq_ex`—creates a shared receive queue.
+///
+/// One system call; `SRQ/CREATE` since 5.8, else `CREATE_SRQ` for a basic one and `CREATE_XSRQ` for
+/// the others.
+///
+/// # Errors
+/// EINVAL: more than the device has, or no receives. EOPNOTSUPP: the driver has none of this kind.
+/// ENOMEM, EAGAIN (rdma cgroup).
+#[doc(alias = "ibv_create_srq")]
+#[doc(alias = "ibv_create_srq_ex")]
+pub fn create(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
+    channel
+        .dispatch(
+            Op::CreateSharedReceiveQueue,
+            || create_by_ioctl(channel, request, uhw),
+            || create_by_legacy(channel, request, uhw),
+        )
+        .map_err(|error| {
+            explain_create(error)
+                .fact("max_wr", request.max_wr)
+                .fact("max_sge", request.max_sge)
+        })
+}
+
+fn create_by_ioctl(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
+    let op = Op::CreateSharedReceiveQueue;
+    let max_num_tags = request.kind.max_num_tags();
+    let is_xrc = request.kind.xrcd().is_some();
+    let handle = handle_slot();
+    let mut max_wr = 0_u32;
+    let mut max_sge = 0_u32;
+    let mut srq_num = 0_u32;
+    channel.ioctl(
+        op,
+        UVERBS_OBJECT_SRQ,
+        UVERBS_METHOD_SRQ_CREATE,
+        &[
+            Attr::new_object(UVERBS_ATTR_CREATE_SRQ_HANDLE, &handle),
+            Attr::object(UVERBS_ATTR_CREATE_SRQ_PD_HANDLE, request.pd),
+            Attr::maybe(
+                request.kind.xrcd(),
+                UVERBS_ATTR_CREATE_SRQ_XRCD_HANDLE,
+                Attr::object,
+            ),
+            Attr::maybe(
+                request.kind.cq(),
+                UVERBS_ATTR_CREATE_SRQ_CQ_HANDLE,
+                Attr::object,
+            ),
+            Attr::input(UVERBS_ATTR_CREATE_SRQ_USER_HANDLE, &request.user_handle),
+            Attr::input(UVERBS_ATTR_CREATE_SRQ_MAX_WR, &request.max_wr),
+            Attr::input(UVERBS_ATTR_CREATE_SRQ_MAX_SGE, &request.max_sge),
+            Attr::input(UVERBS_ATTR_CREATE_SRQ_LIMIT, &request.limit),
+            Attr::maybe(
+                max_num_tags.as_ref(),
+                UVERBS_ATTR_CREATE_SRQ_MAX_NUM_TAGS,
+                Attr::input,
+            ),
+            Attr::constant(UVERBS_ATTR_CREATE_SRQ_TYPE, request.kind.srq_type().raw()),
+            Attr::maybe(request.event_fd, UVERBS_ATTR_CREATE_SRQ_EVENT_FD, Attr::fd),
+            Attr::output(UVERBS_ATTR_CREATE_SRQ_RESP_MAX_WR, cells(&mut max_wr)),
+            Attr::output(UVERBS_ATTR_CREATE_SRQ_RESP_MAX_SGE, cells(&mut max_sge)),
+            // The kernel writes it for XRC alone.
+            Attr::maybe(
+                is_xrc.then_some(cells(&mut srq_num)),
+                UVERBS_ATTR_CREATE_SRQ_RESP_SRQ_NUM,
+                Attr::output,
+            ),
+        ],
+        uhw,
+    )?;
+    Ok(Created {
+        handle: new_handle(op, handle.get())?,
+        max_wr,
+        max_sge,
+        srq_num: is_xrc.then_some(srq_num),
+    })
+}
+
+fn create_by_legacy(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
+    let op = Op::CreateSharedReceiveQueue;
+    let unanswered = ib_uverbs_create_srq_resp {
+        srq_handle: NO_HANDLE,
+        ..ib_uverbs_create_srq_resp::default()
+    };
+    let is_xrc = request.kind.xrcd().is_some();
+    let reply = match request.kind {
+        Kind::Basic => {
+            let command = ib_uverbs_create_srq {
+                response: 0,
+                user_handle: request.user_handle,
+                pd_handle: request.pd,
+                max_wr: request.max_wr,
+                max_sge: request.max_sge,
+                srq_limit: request.limit,
+            };
+            Legacy::plain(op, IB_USER_VERBS_CMD_CREATE_SRQ)
+                .call(channel, &command, unanswered, uhw)?
+        }
+        Kind::Xrc { .. } | Kind::TagMatching { .. } => {
+            let command = ib_uverbs_create_xsrq {
+                response: 0,
+                user_handle: request.user_handle,
+                srq_type: request.kind.srq_type().raw(),
+                pd_handle: request.pd,
+                max_wr: request.max_wr,
+                max_sge: request.max_sge,
+                srq_limit: request.limit,
+                max_num_tags: request.kind.max_num_tags().unwrap_or(0),
+                xrcd_handle: request.kind.xrcd().unwrap_or(0),
+                cq_handle: request.kind.cq().unwrap_or(0),
+            };
+            Legacy::plain(op, IB_USER_VERBS_CMD_CREATE_XSRQ)
+                .call(channel, &command, unanswered, uhw)?
+        }
+    };
+    Ok(Created {
+        handle: new_handle(op, reply.srq_handle)?,
+        max_wr: reply.max_wr,
+        max_sge: reply.max_sge,
+        srq_num: is_xrc.then_some(reply.srqn),
+    })
+}
+
+/// `ibv_modify_srq`—resizes the queue, or arms its watermark.
+///
+/// One system call, the legacy command.
+///
+/// # Errors
+/// EINVAL: a size below the watermark or beyond the device's, or a watermark beyond the size.
+/// EOPNOTSUPP: the driver cannot resize.
+#[doc(alias = "ibv_modify_srq")]
+pub fn modify(channel: &Channel, srq: u32, request: &SrqModify, uhw: &Uhw<'_>) -> Result<()> {
+    let command = ib_uverbs_modify_srq {
+        srq_handle: srq,
+        attr_mask: request.mask().bits(),
+        max_wr: request.max_wr.unwrap_or(0),
+        srq_limit: request.limit.unwrap_or(0),
+    };
+    Legacy::plain(Op::ModifySharedReceiveQueue, IB_USER_VERBS_CMD_MODIFY_SRQ)
+        .tell(channel, &command, uhw)
+        .map_err(|mut error| {
+            if let Some(max_wr) = request.max_wr {
+                error = error.fact("max_wr", max_wr);
+            }
+            if let Some(limit) = request.limit {
+                error = error.fact("limit", limit);
+            }
+            error
+        })
+}
+
+/// `ibv_query_srq`—asks for the size and the watermark.
+///
+/// One system call, the legacy command.
+///
+/// # Errors
+/// EINVAL: there is no such queue.
+#[doc(alias = "ibv_query_srq")]
+pub fn query(channel: &Channel, srq: u32) -> Result<SrqAttr> {
+    let command = ib_uverbs_query_srq {
+        srq_handle: srq,
+        ..ib_uverbs_query_srq::default()
+    };
+    let reply = Legacy::plain(Op::QuerySharedReceiveQueue, IB_USER_VERBS_CMD_QUERY_SRQ).call(
+        channel,
+        &command,
+        ib_uverbs_query_srq_resp::default(),
+        &Uhw::NONE,
+    )?;
+    Ok(SrqAttr {
+        max_wr: reply.max_wr,
+        max_sge: reply.max_sge,
+        limit: reply.srq_limit,
+    })
+}
+
+/// `ibv_destroy_srq`—destroys a shared receive queue and says how many events it had sent.
+///
+/// One system call; `SRQ/DESTROY` since 5.8, else `DESTROY_SRQ`.
+///
+/// # Errors
+/// EBUSY: queue pairs still use it.
+#[doc(alias = "ibv_destroy_srq")]
+pub fn destroy(channel: &Channel, handle: u32) -> Result<EventCounts> {
+    let op = Op::DestroySharedReceiveQueue;
+    let method = Destroy {
+        op,
+        object: UVERBS_OBJECT_SRQ,
+        method: UVERBS_METHOD_SRQ_DESTROY,
+        attr: UVERBS_ATTR_DESTROY_SRQ_HANDLE,
+    };
+    let command = ib_uverbs_destroy_srq {
+        srq_handle: handle,
+        ..ib_uverbs_destroy_srq::default()
+    };
+    let legacy = Legacy::plain(op, IB_USER_VERBS_CMD_DESTROY_SRQ);
+    let reply: ib_uverbs_destroy_srq_resp = channel.dispatch(
+        op,
+        || method.counted(channel, handle, UVERBS_ATTR_DESTROY_SRQ_RESP),
+        || {
+            legacy.call(
+                channel,
+                &command,
+                ib_uverbs_destroy_srq_resp::default(),
+                &Uhw::NONE,
+            )
+        },
+    )?;
+    Ok(EventCounts {
+        completions: 0,
+        asynchronous: reply.events_reported,
+    })
+}
