@@ -39,7 +39,7 @@ fn serve() -> Result<(), Error> {
     let log = Arc::new(KernelLog::open(outgoing.clone())?);
     log.forward();
     match loaded.and_then(|()| network::set_up(config.topology)) {
-        Ok(network) => announce(&outgoing, config.topology, network)?,
+        Ok(network) => announce(&outgoing, config.topology, &network)?,
         Err(error) => {
             log.drain();
             outgoing.send(&Event::Failed {
@@ -60,7 +60,7 @@ fn read_config() -> Result<Config, Error> {
 fn announce(
     outgoing: &Outgoing,
     topology: Topology,
-    network: network::Network,
+    network: &network::Network,
 ) -> Result<(), Error> {
     let name = nix::sys::utsname::uname().doing(|| "asking for the kernel's release".into())?;
     outgoing.send(&Event::Ready {
@@ -75,7 +75,7 @@ fn announce(
 fn answer(incoming: Incoming, commands: &Commands) {
     for request in incoming {
         match request {
-            Request::Launch(launch) => commands.launch(launch),
+            Request::Launch(launch) => commands.launch(&launch),
             Request::Input { id, data } => commands.input(id, data.0),
             Request::CloseInput { id } => commands.close_input(id),
             Request::Signal { id, signal } => commands.signal(id, signal),

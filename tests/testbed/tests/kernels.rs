@@ -113,6 +113,7 @@ fn ping_pongs(kernel: &str) {
         guest.release(),
         guest.boot_time().as_secs_f64()
     );
+    let before = packets_on_the_wire(&guest);
     for program in [
         "ibv_rc_pingpong",
         "ibv_uc_pingpong",
@@ -149,40 +150,65 @@ fn ping_pongs(kernel: &str) {
             server.wait().unwrap().check().unwrap();
         }
     }
+    // Eight runs of 1000 messages each way; loopback would leave the interface untouched.
+    let carried = packets_on_the_wire(&guest) - before;
+    assert!(carried >= 8000, "only {carried} packets crossed the wire");
     guest.power_off().unwrap();
 }
 
+fn packets_on_the_wire(guest: &Guest) -> u64 {
+    let command = Command::new("cat")
+        .arg("/sys/class/net/v1/statistics/rx_packets")
+        .namespace("b");
+    guest
+        .run(command)
+        .unwrap()
+        .check()
+        .unwrap()
+        .stdout_text()
+        .trim()
+        .parse()
+        .unwrap()
+}
+
 #[test]
+#[ignore = "boots a machine; run by: cargo xtask test --level testbed"]
 fn linux_6_1_obeys() {
     obeys("6.1");
 }
 
 #[test]
+#[ignore = "boots a machine; run by: cargo xtask test --level testbed"]
 fn linux_6_12_obeys() {
     obeys("6.12");
 }
 
 #[test]
+#[ignore = "boots a machine; run by: cargo xtask test --level testbed"]
 fn the_newest_linux_obeys() {
     obeys("newest");
 }
 
 #[test]
+#[ignore = "boots a machine; run by: cargo xtask test --level testbed"]
 fn linux_6_1_carries_ping_pongs() {
     ping_pongs("6.1");
 }
 
 #[test]
+#[ignore = "boots a machine; run by: cargo xtask test --level testbed"]
 fn linux_6_12_carries_ping_pongs() {
     ping_pongs("6.12");
 }
 
 #[test]
+#[ignore = "boots a machine; run by: cargo xtask test --level testbed"]
 fn the_newest_linux_carries_ping_pongs() {
     ping_pongs("newest");
 }
 
 #[test]
+#[ignore = "boots a machine; run by: cargo xtask test --level testbed"]
 fn a_kernel_that_dies_is_reported_with_its_last_words() {
     let guest = Machine::new(Kernel::named("6.12").unwrap())
         .with_debian_tools()

@@ -12,6 +12,10 @@ use testbed::{Command, Ending, Guest, Kernel, Machine, Topology, host};
 
 /// Boot a machine with rxe devices and run a command in it, or a shell.
 #[derive(Args, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub(crate) struct Options {
     /// Kernel: 6.1, 6.12 or newest.
     #[arg(long, default_value = "6.12")]

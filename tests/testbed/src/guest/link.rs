@@ -281,7 +281,7 @@ impl Link {
                 state.ready = Some(Ready {
                     release,
                     separate_namespaces,
-                })
+                });
             }
             Event::Failed { why } => state.gone = Some(format!("could not be set up: {why}")),
             Event::Output { id, stream, data } => {

@@ -1,0 +1,122 @@
+//! What came of a suite, in the words of `cargo test`.
+
+use crate::{Output, complaints};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// What came of a suite.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Number of tests that passed.
+    pub passed: usize,
+    /// Tests that failed.
+    pub failures: Vec<Failure>,
+    /// Number of tests that were marked `#[ignore]` and not run.
+    pub ignored: usize,
+    /// Number of tests that no filter matched.
+    pub filtered_out: usize,
+    /// From the start of the machine to the end of the last test.
+    pub elapsed: Duration,
+}
+
+/// A test that failed.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Its name.
+    pub test: String,
+    /// How it failed.
+    pub why: String,
+    /// What it and the kernel wrote.
+    pub output: String,
+}
+
+impl Summary {
+    /// Whether no test failed.
+    pub fn is_ok(&self) -> bool {
+        self.failures.is_empty()
+    }
+
+    /// Tells the failures and the closing line on standard output.
+    pub fn print(&self) {
+        if !self.failures.is_empty() {
+            println!("\nfailures:");
+        }
+        for failure in &self.failures {
+            println!(
+                "\n---- {} ----\n{}\n{}",
+                failure.test, failure.why, failure.output
+            );
+        }
+        if !self.failures.is_empty() {
+            println!("\nfailures:");
+        }
+        for failure in &self.failures {
+            println!("    {}", failure.test);
+        }
+        println!("\n{}\n", self.closing_line());
+    }
+
+    /// The closing line of `cargo test`.
+    pub fn closing_line(&self) -> String {
+        format!(
+            "test result: {}. {} passed; {} failed; {} ignored; 0 measured; {} filtered out; finished in {:.2}s",
+            if self.is_ok() { "ok" } else { "FAILED" },
+            self.passed,
+            self.failures.len(),
+            self.ignored,
+            self.filtered_out,
+            self.elapsed.as_secs_f64()
+        )
+    }
+}
+
+/// All that a test and the kernel wrote while it ran; complaints are marked.
+pub(super) fn words(output: &Output) -> String {
+    let mut text = output.stdout_text();
+    text.push_str(&output.stderr_text());
+    if output.kernel.is_empty() {
+        return text;
+    }
+    text.push_str("--- kernel log ---\n");
+    let wrong = complaints::among(&output.kernel);
+    for line in &output.kernel {
+        let mark = if wrong.contains(&line) { '!' } else { ' ' };
+        // Writing to a String does not fail.
+        let _ = writeln!(
+            text,
+            "{mark} [{:.6}] {}",
+            Duration::from_micros(line.time_us).as_secs_f64(),
+            line.text
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Failure, Summary};
+    use std::time::Duration;
+
+    #[test]
+    fn the_closing_line_is_cargo_s() {
+        let mut summary = Summary {
+            passed: 3,
+            elapsed: Duration::from_millis(1500),
+            ..Summary::default()
+        };
+        assert_eq!(
+            summary.closing_line(),
+            "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.50s"
+        );
+        summary.failures.push(Failure {
+            test: "t".into(),
+            why: String::new(),
+            output: String::new(),
+        });
+        assert!(
+            summary
+                .closing_line()
+                .starts_with("test result: FAILED. 3 passed; 1 failed;")
+        );
+    }
+}
