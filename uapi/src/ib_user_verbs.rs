@@ -2279,6 +2279,29 @@ kernel_enum! {
     }
 }
 
+/// The page that converts a device clock to wall time, as drivers with a software clock map it.
+///
+/// `sign` is odd while the kernel writes and another number afterwards: read it before and after.
+#[repr(C)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+pub struct ib_uverbs_clock_info {
+    pub sign: u32,
+    pub resv: u32,
+    pub nsec: u64,
+    pub cycles: u64,
+    pub frac: u64,
+    pub mult: u32,
+    pub shift: u32,
+    pub mask: u64,
+    pub overflow_period: u64,
+}
+assert_layout!(ib_uverbs_clock_info, size 56, align 8, {
+    sign @ 0, resv @ 4, nsec @ 8, cycles @ 16, frac @ 24, mult @ 32, shift @ 36, mask @ 40,
+    overflow_period @ 48,
+});
+
 kernel_header! {
     "rdma/ib_user_verbs.h",
     structs: [
@@ -2323,6 +2346,7 @@ kernel_header! {
         ib_uverbs_ex_destroy_wq_resp, ib_uverbs_ex_modify_wq,
         ib_uverbs_ex_create_rwq_ind_table, ib_uverbs_ex_create_rwq_ind_table_resp,
         ib_uverbs_ex_destroy_rwq_ind_table, ib_uverbs_cq_moderation, ib_uverbs_ex_modify_cq,
+        ib_uverbs_clock_info,
     ],
     enums: [
         ib_uverbs_write_cmds, ib_uverbs_ex_write_cmds, ib_placement_type, ib_selectivity_level,

@@ -27,8 +27,6 @@
 //! the system's C compiler and compares both ways, for the headers of this machine and for the
 //! newest that Debian has. `abi/linux-<version>.txt` is that result, for reading and for diffs.
 //!
-//! Completion counters (`…COMP_CNTR…`) are here ahead of Debian, as of Linux 7.3.
-//!
 //! # Following a newer kernel
 //!
 //! 1. `cargo run -p abi-check -- check` lists what the newest headers have and this crate lacks.

@@ -2,6 +2,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
+use crate::ib_user_verbs::ib_uverbs_clock_info;
 use crate::mlx5_user_ioctl_verbs::mlx5_ib_uapi_reg;
 
 kernel_enum! {
@@ -712,27 +713,8 @@ pub struct mlx5_ib_modify_wq {
 }
 assert_layout!(mlx5_ib_modify_wq, size 8, align 4, { comp_mask @ 0, reserved @ 4 });
 
-/// The page that converts the device clock to wall time; `sign` tells whether the kernel is
-/// writing it.
-#[repr(C)]
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
-)]
-pub struct mlx5_ib_clock_info {
-    pub sign: u32,
-    pub resv: u32,
-    pub nsec: u64,
-    pub cycles: u64,
-    pub frac: u64,
-    pub mult: u32,
-    pub shift: u32,
-    pub mask: u64,
-    pub overflow_period: u64,
-}
-assert_layout!(mlx5_ib_clock_info, size 56, align 8, {
-    sign @ 0, resv @ 4, nsec @ 8, cycles @ 16, frac @ 24, mult @ 32, shift @ 36, mask @ 40,
-    overflow_period @ 48,
-});
+/// Older name of [`ib_uverbs_clock_info`].
+pub type mlx5_ib_clock_info = ib_uverbs_clock_info;
 
 kernel_enum! {
     /// What an `mmap` offset asks for. 4 was never used.
@@ -749,7 +731,7 @@ kernel_enum! {
 }
 
 kernel_enum! {
-    /// Bits of `sign` in [`mlx5_ib_clock_info`].
+    /// Bits of `sign` in [`ib_uverbs_clock_info`].
     anonymous enum mlx5_ib_clock_info_state: u32 {
         MLX5_IB_CLOCK_INFO_KERNEL_UPDATING = 1,
     }
@@ -813,7 +795,7 @@ kernel_header! {
         mlx5_ib_create_qp_dci_streams, mlx5_ib_create_qp, mlx5_ib_create_qp_rss,
         mlx5_ib_create_qp_resp, mlx5_ib_alloc_mw, mlx5_ib_create_wq, mlx5_ib_create_ah_resp,
         mlx5_ib_burst_info, mlx5_ib_modify_qp, mlx5_ib_modify_qp_resp, mlx5_ib_create_wq_resp,
-        mlx5_ib_create_rwq_ind_tbl_resp, mlx5_ib_modify_wq, mlx5_ib_clock_info,
+        mlx5_ib_create_rwq_ind_tbl_resp, mlx5_ib_modify_wq,
         mlx5_ib_flow_counters_desc, mlx5_ib_flow_counters_data, mlx5_ib_create_flow,
     ],
     enums: [

@@ -373,6 +373,13 @@ kernel_enum! {
 }
 
 kernel_enum! {
+    /// mlx5's own attributes of `UVERBS_METHOD_SRQ_CREATE`.
+    enum mlx5_ib_create_srq_attrs: u16 {
+        MLX5_IB_ATTR_CREATE_SRQ_DBR_BUF_UMEM = 0x1002,
+    }
+}
+
+kernel_enum! {
     /// mlx5's own attributes of `UVERBS_METHOD_REG_DMABUF_MR`.
     enum mlx5_ib_reg_dmabuf_mr_attrs: u16 {
         MLX5_IB_ATTR_REG_DMABUF_MR_ACCESS_FLAGS = 0x1000,
@@ -526,7 +533,7 @@ kernel_header! {
         mlx5_ib_flow_matcher_methods, mlx5_ib_flow_steering_anchor_create_attrs,
         mlx5_ib_flow_steering_anchor_destroy_attrs, mlx5_ib_steering_anchor_methods,
         mlx5_ib_device_query_context_attrs, mlx5_ib_create_cq_attrs, mlx5_ib_create_qp_attrs,
-        mlx5_ib_reg_dmabuf_mr_attrs, mlx5_ib_flow_type, mlx5_ib_create_flow_flags,
+        mlx5_ib_create_srq_attrs, mlx5_ib_reg_dmabuf_mr_attrs, mlx5_ib_flow_type, mlx5_ib_create_flow_flags,
         mlx5_ib_create_flow_attrs, mlx5_ib_destroy_flow_attrs, mlx5_ib_flow_methods,
         mlx5_ib_flow_action_methods, mlx5_ib_create_flow_action_create_modify_header_attrs,
         mlx5_ib_create_flow_action_create_packet_reformat_attrs, mlx5_ib_query_pd_attrs,

@@ -106,6 +106,7 @@ pub(super) fn attribute(object: u16, method: u16, attribute: u16) -> Option<&'st
         }
         (UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE) => mlx5_ib_create_cq_attrs::name,
         (UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE) => mlx5_ib_create_qp_attrs::name,
+        (UVERBS_OBJECT_SRQ, UVERBS_METHOD_SRQ_CREATE) => mlx5_ib_create_srq_attrs::name,
         (UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR) => mlx5_ib_reg_dmabuf_mr_attrs::name,
         _ => return None,
     };

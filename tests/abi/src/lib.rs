@@ -1,0 +1,19 @@
+//! Compares `uverbs-uapi` with kernel headers.
+//!
+//! The system's C compiler is the oracle: it is asked what the headers say, through the debug
+//! information of a file that includes them, and nothing of it enters the product.
+//!
+//! * [`headers`] finds the headers: this machine's, and the newest that Debian has.
+//! * [`compile`] runs the compiler; [`macros`] and [`dwarf`] read what it answers.
+//! * [`model`] is an ABI as a value, from headers, from Rust or from a [`table`].
+//! * [`compare`] finds the differences; [`exceptions`] lists those that were reviewed.
+
+pub mod compare;
+pub mod compile;
+pub mod dwarf;
+pub mod exceptions;
+pub mod headers;
+pub mod macros;
+pub mod model;
+pub mod oracle;
+pub mod table;
