@@ -136,7 +136,9 @@ impl ForkGuard {
     /// Leaves the pages of a range out of children until the registration is dropped. Whole pages: what else lies on the
     /// first and last page is left out too.
     ///
-    /// One `madvise(2)` per stretch of pages that were not left out before; none where nothing is needed.
+    /// One `madvise(2)` per stretch of pages that were not left out before; none where nothing is needed. The memory must
+    /// stay mapped until then: what is mapped in its place is not known here. Pages that someone else left out of children
+    /// are given back too.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] when the range leaves the address space, or ends inside a huge page (EINVAL);
@@ -168,12 +170,14 @@ impl Pages {
 
     /// The pages of a range, as addresses of their first and past their last byte.
     fn span(&self, address: usize, len: usize) -> Result<(usize, usize)> {
+        if len == 0 {
+            return Ok((address, address));
+        }
         let page = self.advice.page_size();
         let end = address
             .checked_add(len)
             .and_then(|end| end.checked_next_multiple_of(page));
         match end {
-            Some(_) if len == 0 => Ok((0, 0)),
             Some(end) => Ok((address - address % page, end)),
             None => Err(Error::new(Op::ForkSupport, ErrorKind::InvalidInput)
                 .fact("address", address)
@@ -186,8 +190,9 @@ impl Pages {
         let fresh = counts.unprotected(start, end);
         for (done, &(from, to)) in fresh.iter().enumerate() {
             if let Err(errno) = self.advice.advise(from, to - from, false) {
-                // ENOMEM leaves the mapped part of this stretch advised, so it is undone too.
-                for &(from, to) in &fresh[..=done] {
+                // Part of this stretch may have been advised. It fails in the same place when it is undone, after that part.
+                let _ = self.advice.advise(from, to - from, true);
+                for &(from, to) in &fresh[..done] {
                     self.give_back(from, to);
                 }
                 return Err(failure(errno, from, to));

@@ -141,40 +141,45 @@ impl<T: NetlinkTransport> Client<T> {
         let one = Request::get(RDMA_NLDEV_CMD_GET, &guess[..1]);
         let its_node = Request::get(RDMA_NLDEV_CMD_GET_CHARDEV, &guess);
         let settings = Request::get(RDMA_NLDEV_CMD_SYS_GET, &[]);
-        let requests = [&list, &one, &its_node, &settings];
-        let count = if learn_fork { 4 } else { 3 };
+        // The list comes last: answers are read in order.
+        let requests: &[_] = if learn_fork {
+            &[&one, &its_node, &settings, &list]
+        } else {
+            &[&one, &its_node, &list]
+        };
+        let listing = requests.len() - 1;
 
         let wanted: RefCell<Option<Device>> = RefCell::new(None);
         let mut node = None;
         let mut system = None;
         let each = |at: usize, part: Attributes<'_>| {
             match at {
-                0 | 1 => {
+                1 => node = Some(Uverbs::parse(part)),
+                at if at == 0 || at == listing => {
                     let found = Device::parse(part)?;
                     if found.name == name {
                         wanted.replace(Some(found));
                     }
                 }
-                2 => node = Some(Uverbs::parse(part)),
                 _ => system = System::parse(part).ok(),
             }
             Ok(())
         };
-        // The list is not read to its end once the device is known.
+        // The list is not read, or not to its end, once the device is known.
         let enough = |outcomes: &[Outcome]| {
-            wanted.borrow().is_some() && !outcomes[1..].contains(&Outcome::Open)
+            wanted.borrow().is_some() && !outcomes[..listing].contains(&Outcome::Open)
         };
-        let mut outcomes = [Outcome::Open; 4];
+        let mut outcomes = vec![Outcome::Open; requests.len()];
         self.conversation
-            .exchange(op, &requests[..count], &mut outcomes[..count], each, enough)?;
-        if let Outcome::Failed(errno) = outcomes[0] {
+            .exchange(op, requests, &mut outcomes, each, enough)?;
+        if let Outcome::Failed(errno) = outcomes[listing] {
             return Err(Error::os(op, errno));
         }
         let Some(device) = wanted.into_inner() else {
             return Ok((None, system));
         };
         let uverbs = if device.index == trailing_number(name) {
-            settle(op, outcomes[2], node)
+            settle(op, outcomes[1], node)
         } else {
             self.char_device(device.index)
         };

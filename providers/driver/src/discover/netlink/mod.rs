@@ -17,7 +17,7 @@ mod resource;
 mod statistics;
 mod system;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use attributes::is_file_name;
 pub use attributes::{Attributes, Bytes, Malformed};

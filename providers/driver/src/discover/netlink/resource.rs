@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-#[expect(clippy::wildcard_imports, reason = "47 names of one header")]
+#[allow(
+    clippy::wildcard_imports,
+    reason = "47 names of one header; the lint spares test builds"
+)]
 use uverbs_uapi::rdma_netlink::*;
 
 use super::{Attributes, Malformed};

@@ -1,1 +1,7 @@
+//! Netlink without a kernel: bytes that a kernel sent, bytes that none would send.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod conversations;
+mod golden;
+mod hostile;
+pub(crate) mod script;
