@@ -1,1 +1,249 @@
+//! The exact words of the commands, on a kernel that writes down what it is asked.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
+mod encodings;
+mod paths;
+mod posting;
+mod replies;
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+
+use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
+
+use crate::channel::{Channel, CommandPath};
+use crate::error::Errno;
+use crate::sys::{Attr, Call, Command, Kernel, Reply, Uhw, Value, WriteCommand};
+
+/// Writes down every call as a line and answers from a table.
+///
+/// `ioctl 3/0 0:new 1:in4=16 5:const=0 6:out4 3:-` is a method with its attributes (`-` is not
+/// sent), `invoke 18 in32 out8` and `write 18 in32 out8` are legacy commands (`x` before the
+/// number: extended), ` uhw 4/16` is what the provider adds.
+#[derive(Debug, Default)]
+struct Script {
+    lines: Mutex<Vec<String>>,
+    /// The request of the last legacy command.
+    request: Mutex<Vec<u8>>,
+    /// The errno of calls whose line starts so.
+    refuse: Vec<(&'static str, Errno)>,
+    /// What is written to outputs: by `object/method:attribute` or by the number of a legacy
+    /// command.
+    replies: HashMap<&'static str, Vec<u8>>,
+    /// Create methods do not return a handle.
+    no_handles: bool,
+    /// Legacy commands without a reply here return zeros.
+    zeros: bool,
+}
+
+const NEW_HANDLE: u32 = 7;
+
+impl Script {
+    fn new() -> Self {
+        Self::default()
+    }
+
+    fn refusing(mut self, line: &'static str, errno: Errno) -> Self {
+        self.refuse.push((line, errno));
+        self
+    }
+
+    fn replying(mut self, to: &'static str, bytes: impl Into<Vec<u8>>) -> Self {
+        self.replies.insert(to, bytes.into());
+        self
+    }
+
+    fn with_zeros(mut self) -> Self {
+        self.zeros = true;
+        self
+    }
+
+    fn without_handles(mut self) -> Self {
+        self.no_handles = true;
+        self
+    }
+
+    fn fill(&self, key: &str, cells: &[Cell<u8>]) {
+        for (cell, byte) in cells
+            .iter()
+            .zip(self.replies.get(key).into_iter().flatten())
+        {
+            cell.set(*byte);
+        }
+    }
+
+    fn note(&self, line: String) -> Result<(), Errno> {
+        let refusal = self
+            .refuse
+            .iter()
+            .find(|(start, _)| line.starts_with(start));
+        let result = refusal.map_or(Ok(()), |(_, errno)| Err(*errno));
+        self.lines.lock().unwrap().push(line);
+        result
+    }
+
+    fn method(&self, command: &Command<'_>) -> Result<(), Errno> {
+        if (command.object, command.method) == (0, 0) {
+            return self.invoke(command);
+        }
+        let mut line = format!("ioctl {}/{}", command.object, command.method);
+        for attr in command.attrs {
+            write!(line, " {}", describe(attr)).unwrap();
+        }
+        line += &describe_uhw(&command.uhw);
+        self.note(line)?;
+        for attr in command.attrs {
+            match &attr.value {
+                Value::Out(cells, written) => {
+                    written.set(true);
+                    self.fill(
+                        &format!("{}/{}:{}", command.object, command.method, attr.id),
+                        cells,
+                    );
+                }
+                Value::NewObject(handle) if !self.no_handles => handle.set(NEW_HANDLE),
+                Value::NewFd(fd) if !self.no_handles => fd.set(Some(null())),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn invoke(&self, command: &Command<'_>) -> Result<(), Errno> {
+        let (mut number, mut input, mut output) = (0, [].as_slice(), [].as_slice());
+        for attr in command.attrs {
+            match (attr.id, &attr.value) {
+                (2, Value::Constant(value)) => number = u32::try_from(*value).unwrap(),
+                (0, Value::In(bytes, _)) => input = bytes,
+                (1, Value::Out(cells, _)) => output = cells,
+                (0 | 1, Value::Absent) => {}
+                other => panic!("no attribute of INVOKE_WRITE: {other:?}"),
+            }
+        }
+        self.legacy("invoke", number, input, output, &command.uhw)
+    }
+
+    fn legacy(
+        &self,
+        how: &str,
+        number: u32,
+        input: &[u8],
+        output: &[Cell<u8>],
+        uhw: &Uhw<'_>,
+    ) -> Result<(), Errno> {
+        let extended = if number & 0x8000_0000 == 0 { "" } else { "x" };
+        let key = format!("{extended}{}", number & 0xff);
+        let mut line = format!("{how} {key} in{}", input.len());
+        if !output.is_empty() {
+            write!(line, " out{}", output.len()).unwrap();
+        }
+        line += &describe_uhw(uhw);
+        *self.request.lock().unwrap() = input.to_vec();
+        self.note(line)?;
+        // Zero is a handle, but it is also standard input: not for the commands that return descriptors.
+        if self.zeros && !matches!(number, 0 | 17) {
+            output.iter().for_each(|cell| cell.set(0));
+        }
+        self.fill(&key, output);
+        Ok(())
+    }
+}
+
+impl Kernel for Script {
+    fn call(&self, _: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
+        match call {
+            Call::Ioctl(command) => self.method(command)?,
+            Call::Write(command) => {
+                let WriteCommand {
+                    request,
+                    reply,
+                    uhw,
+                    ..
+                } = command;
+                self.legacy("write", command.number(), request, reply, uhw)?;
+            }
+            Call::Read(buffer) => {
+                self.fill("read", buffer);
+                return Ok(Reply::Read(buffer.len()));
+            }
+            Call::Map { .. } => return Err(Errno::NOSYS),
+        }
+        Ok(Reply::Done)
+    }
+}
+
+fn describe(attr: &Attr<'_>) -> String {
+    let optional = if attr.mandatory { "" } else { "?" };
+    let value = match &attr.value {
+        Value::Absent => "-".to_owned(),
+        Value::In(bytes, _) if bytes.len() <= 8 => {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            format!("in{}={}", bytes.len(), u64::from_ne_bytes(word))
+        }
+        Value::In(bytes, _) => format!("in{}", bytes.len()),
+        Value::Out(cells, _) => format!("out{}", cells.len()),
+        Value::Constant(value) => format!("const={value:#x}"),
+        Value::Enum(element, payload) => format!("enum{element}+{}", payload.len()),
+        Value::Object(handle) => format!("obj={handle}"),
+        Value::NewObject(_) => "new".to_owned(),
+        Value::Fd(_) => "fd".to_owned(),
+        Value::NewFd(_) => "newfd".to_owned(),
+        other => format!("{other:?}"),
+    };
+    format!("{}{optional}:{value}", attr.id)
+}
+
+fn describe_uhw(uhw: &Uhw<'_>) -> String {
+    if uhw.input.is_empty() && uhw.output.is_empty() {
+        return String::new();
+    }
+    format!(" uhw {}/{}", uhw.input.len(), uhw.output.len())
+}
+
+fn null() -> OwnedFd {
+    File::open("/dev/null").unwrap().into()
+}
+
+/// A channel on a script.
+struct Bench {
+    script: Arc<Script>,
+    channel: Channel,
+}
+
+impl Bench {
+    fn new(script: Script) -> Self {
+        Self::on_path(script, CommandPath::Auto)
+    }
+
+    fn on_path(script: Script, path: CommandPath) -> Self {
+        let script = Arc::new(script);
+        let kernel: Arc<dyn Kernel> = Arc::<Script>::clone(&script);
+        let channel = Channel::new(kernel, null(), RDMA_DRIVER_RXE, path).unwrap();
+        Self { script, channel }
+    }
+
+    /// The lines since the last look.
+    fn lines(&self) -> Vec<String> {
+        std::mem::take(&mut *self.script.lines.lock().unwrap())
+    }
+
+    /// The one line since the last look.
+    fn line(&self) -> String {
+        let lines = self.lines();
+        assert_eq!(lines.len(), 1, "one system call: {lines:?}");
+        lines.into_iter().next().unwrap()
+    }
+
+    fn request(&self) -> Vec<u8> {
+        self.script.request.lock().unwrap().clone()
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+}
