@@ -24,27 +24,35 @@ pub struct Built {
     pub path: PathBuf,
 }
 
+/// Cargo, in the root of the workspace, as if it was called by hand.
+pub fn command() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(workspace());
+    // Set by `cargo run` for the program that it runs; they would make cargo build everything anew.
+    for (name, _) in std::env::vars()
+        .filter(|(name, _)| name.starts_with("CARGO_PKG_") || name == "CARGO_MANIFEST_DIR")
+    {
+        command.env_remove(name);
+    }
+    command
+}
+
 /// Runs `cargo build` or `cargo test --no-run` with these arguments for the guest and gives what it built.
 ///
 /// # Errors
 /// The musl target is missing and cannot be installed, or cargo fails (it says why on standard error).
 pub fn build(args: &[&str]) -> Result<Vec<Built>, Error> {
     ensure(&[Tool::MuslTarget])?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(args).args([
-        "--target",
-        MUSL,
-        "--message-format=json-render-diagnostics",
-        "--quiet",
-    ]);
-    command.current_dir(workspace()).stderr(Stdio::inherit());
-    // Set by `cargo run` for the program it runs; they would make cargo build everything anew.
-    for (name, _) in std::env::vars()
-        .filter(|(name, _)| name.starts_with("CARGO_PKG_") || name == "CARGO_MANIFEST_DIR")
-    {
-        command.env_remove(name);
-    }
+    let mut command = command();
+    command
+        .args(args)
+        .args([
+            "--target",
+            MUSL,
+            "--message-format=json-render-diagnostics",
+            "--quiet",
+        ])
+        .stderr(Stdio::inherit());
     let messages = capture(&mut command)?;
     Ok(messages
         .lines()

@@ -1,6 +1,16 @@
-//! The project's own commands: `cargo xtask --help`.
+//! The project's own commands: `cargo xtask --help`. One file per command.
 
+mod abi;
+mod bench;
+mod cargo;
+mod checks;
+mod ci;
+mod demo;
+mod fetch;
+mod metadata;
+mod programs;
 mod terminal;
+mod test;
 mod vm;
 
 use clap::{Parser, Subcommand};
@@ -16,11 +26,23 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
+    Abi(abi::Options),
+    Bench(bench::Options),
+    Ci(ci::Options),
+    Demo(demo::Options),
+    Fetch(fetch::Options),
+    Test(test::Options),
     Vm(vm::Options),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
+        Task::Abi(options) => abi::run(&options),
+        Task::Bench(options) => bench::run(&options),
+        Task::Ci(options) => ci::run(&options),
+        Task::Demo(options) => demo::run(&options),
+        Task::Fetch(options) => fetch::run(&options),
+        Task::Test(options) => test::run(&options),
         Task::Vm(options) => vm::run(&options),
     };
     result.unwrap_or_else(|error| {

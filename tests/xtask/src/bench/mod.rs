@@ -1,0 +1,107 @@
+//! `cargo xtask bench`: our command-line tool against perftest, in pairs, in one guest.
+
+mod measure;
+mod statistics;
+
+use crate::programs;
+use clap::Args;
+use measure::Measure;
+use statistics::Pairs;
+use std::process::ExitCode;
+use testbed::{Guest, Kernel, Machine, Topology, host};
+
+/// Compare bandwidth and latency over rxe with those of perftest.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// Kernel: 6.1, 6.12 or newest.
+    #[arg(long, default_value = "6.12")]
+    kernel: String,
+    /// How many pairs of runs.
+    #[arg(long, default_value_t = 7)]
+    pairs: usize,
+    /// How many operations in each run.
+    #[arg(long, default_value_t = 2000)]
+    iterations: u32,
+    /// Write the table as JSON instead.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    let machine = Machine::new(Kernel::named(&options.kernel)?)
+        .topology(Topology::TwoHosts)
+        .with_debian_tools()
+        .with_binary(programs::uverbs()?, "uverbs");
+    let guest = machine.boot()?;
+    host::say(format_args!(
+        "booted {} in {:.1} s",
+        guest.release(),
+        guest.boot_time().as_secs_f64()
+    ));
+    let mut rows = Vec::new();
+    for measure in measure::ALL {
+        rows.push((measure, pairs(&guest, measure, options)?));
+    }
+    if options.json {
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|(measure, pairs)| pairs.json(measure))
+            .collect();
+        println!("{}", serde_json::Value::from(rows));
+    } else {
+        print_table(&guest.release(), options, &rows);
+    }
+    guest.power_off()?;
+    let behind = rows.iter().any(|(_, pairs)| pairs.is_clearly_worse());
+    Ok(if behind {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// Runs theirs and ours in turns, changing who goes first, so that a slow moment of the machine hits both.
+fn pairs(guest: &Guest, measure: &Measure, options: &Options) -> anyhow::Result<Pairs> {
+    let mut pairs = Pairs::new(measure.more_is_better());
+    for round in 0..options.pairs {
+        let (theirs, ours) = if round % 2 == 0 {
+            let theirs = measure.theirs(guest, options.iterations)?;
+            (theirs, measure.ours(guest, options.iterations)?)
+        } else {
+            let ours = measure.ours(guest, options.iterations)?;
+            (measure.theirs(guest, options.iterations)?, ours)
+        };
+        pairs.add(theirs, ours);
+        host::say(format_args!(
+            "{} {}/{}: perftest {theirs:.2}, uverbs {ours:.2} {}",
+            measure.name,
+            round + 1,
+            options.pairs,
+            measure.unit
+        ));
+    }
+    Ok(pairs)
+}
+
+fn print_table(release: &str, options: &Options, rows: &[(&Measure, Pairs)]) {
+    println!(
+        "\nLinux {release}, rxe over veth, {} pairs of {} operations\n",
+        options.pairs, options.iterations
+    );
+    println!(
+        "{:<28} {:>12} {:>12} {:>8} {:>15}  unit",
+        "", "perftest", "uverbs", "ratio", "spread"
+    );
+    for (measure, pairs) in rows {
+        let (least, most) = pairs.spread();
+        println!(
+            "{:<28} {:>12.2} {:>12.2} {:>8.2} {least:>6.2} – {most:<6.2}  {}",
+            measure.name,
+            pairs.theirs(),
+            pairs.ours(),
+            pairs.ratio(),
+            measure.unit
+        );
+    }
+    println!("\nMedians; ratio and spread are of the pairs, and above 1 uverbs is better.");
+}

@@ -1,0 +1,108 @@
+//! Pairs of figures.
+
+use super::measure::Measure;
+use serde_json::{Value, json};
+
+/// Figures of two programs, taken in pairs.
+#[derive(Debug)]
+pub(super) struct Pairs {
+    more_is_better: bool,
+    theirs: Vec<f64>,
+    ours: Vec<f64>,
+}
+
+impl Pairs {
+    pub(super) fn new(more_is_better: bool) -> Self {
+        Self {
+            more_is_better,
+            theirs: Vec::new(),
+            ours: Vec::new(),
+        }
+    }
+
+    pub(super) fn add(&mut self, theirs: f64, ours: f64) {
+        self.theirs.push(theirs);
+        self.ours.push(ours);
+    }
+
+    /// The median of theirs.
+    pub(super) fn theirs(&self) -> f64 {
+        median(&self.theirs)
+    }
+
+    /// The median of ours.
+    pub(super) fn ours(&self) -> f64 {
+        median(&self.ours)
+    }
+
+    /// The median of the pairs' ratios; above 1, ours is better.
+    pub(super) fn ratio(&self) -> f64 {
+        median(&self.ratios())
+    }
+
+    /// The least and the greatest ratio.
+    pub(super) fn spread(&self) -> (f64, f64) {
+        let ratios = self.ratios();
+        let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+        (least, ratios.iter().copied().fold(0.0, f64::max))
+    }
+
+    /// Whether ours is worse in every single pair.
+    pub(super) fn is_clearly_worse(&self) -> bool {
+        self.spread().1 < 1.0
+    }
+
+    pub(super) fn json(&self, measure: &Measure) -> Value {
+        json!({
+            "name": measure.name, "unit": measure.unit, "perftest": self.theirs, "uverbs": self.ours, "ratio": self.ratio(),
+        })
+    }
+
+    fn ratios(&self) -> Vec<f64> {
+        let pairs = self.theirs.iter().zip(&self.ours);
+        pairs
+            .map(|(theirs, ours)| {
+                if self.more_is_better {
+                    ours / theirs
+                } else {
+                    theirs / ours
+                }
+            })
+            .collect()
+    }
+}
+
+fn median(figures: &[f64]) -> f64 {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    let at = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);
+    if sorted.len() % 2 == 1 {
+        at(middle)
+    } else {
+        f64::midpoint(at(middle.wrapping_sub(1)), at(middle))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Pairs, median};
+
+    #[test]
+    #[expect(clippy::float_cmp, reason = "these are exact")]
+    fn medians_of_odd_and_even_numbers() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert!(median(&[]).is_nan());
+    }
+
+    #[test]
+    fn better_is_above_one_both_ways() {
+        let mut bandwidth = Pairs::new(true);
+        bandwidth.add(100.0, 150.0);
+        assert!(bandwidth.ratio() > 1.0 && !bandwidth.is_clearly_worse());
+        let mut latency = Pairs::new(false);
+        latency.add(10.0, 20.0);
+        assert!(latency.ratio() < 1.0 && latency.is_clearly_worse());
+    }
+}

@@ -1,0 +1,72 @@
+//! Every crate has a licence that the project's users can live with.
+
+use super::verdict;
+use crate::metadata::Metadata;
+use anyhow::Context as _;
+use serde::Deserialize;
+use spdx::{Expression, ParseMode};
+use std::fs;
+
+/// The part of `deny.toml` that is looked at; cargo-deny reads the same file.
+#[derive(Debug, Deserialize)]
+struct Deny {
+    licenses: Licenses,
+}
+
+#[derive(Debug, Deserialize)]
+struct Licenses {
+    allow: Vec<String>,
+}
+
+/// Compares the licence of every crate, those of tests and tools too, with the list in `deny.toml`.
+pub(crate) fn licences() -> anyhow::Result<()> {
+    let path = testbed::cargo::workspace().join("deny.toml");
+    let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    let deny: Deny =
+        toml::from_str(&text).with_context(|| format!("understanding {}", path.display()))?;
+    let metadata = Metadata::read()?;
+    let wrong = metadata.packages.iter().filter_map(|package| {
+        let licence = package.license.as_deref().unwrap_or_default();
+        let why = refused(licence, &deny.licenses.allow)?;
+        Some(format!("{} {}: {why}", package.name, package.version))
+    });
+    let wrong: Vec<_> = wrong.collect();
+    verdict("licences that deny.toml does not allow", &wrong)?;
+    println!(
+        "licences: {} crates, all allowed by deny.toml",
+        metadata.packages.len()
+    );
+    Ok(())
+}
+
+/// Why a licence is not allowed, if it is not.
+fn refused(licence: &str, allowed: &[String]) -> Option<String> {
+    if licence.is_empty() {
+        return Some("no licence named".into());
+    }
+    match Expression::parse_mode(licence, ParseMode::LAX) {
+        Err(error) => Some(format!("{licence:?} is no licence expression: {error}")),
+        Ok(expression) => {
+            let fits = expression.evaluate(|wanted| allowed.contains(&wanted.to_string()));
+            (!fits).then(|| licence.to_owned())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::refused;
+
+    #[test]
+    fn one_allowed_choice_is_enough() {
+        let allowed = ["Apache-2.0".to_owned(), "MIT".to_owned()];
+        assert_eq!(refused("MIT OR GPL-2.0-only", &allowed), None);
+        assert_eq!(refused("MIT/Apache-2.0", &allowed), None);
+        assert_eq!(
+            refused("MIT AND Zlib", &allowed).as_deref(),
+            Some("MIT AND Zlib")
+        );
+        assert!(refused("", &allowed).is_some());
+        assert!(refused("who knows", &allowed).is_some());
+    }
+}

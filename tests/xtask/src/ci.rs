@@ -1,0 +1,93 @@
+//! `cargo xtask ci`: all that has to hold before a change is taken.
+
+use crate::cargo::cargo;
+use crate::{abi, checks, test};
+use anyhow::bail;
+use clap::Args;
+use std::process::ExitCode;
+use std::time::Instant;
+use testbed::host;
+
+/// Run everything that has to hold: format, lints, documentation, licences, layers, ABI, tests.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// Stop at the first step that fails.
+    #[arg(long)]
+    fail_fast: bool,
+    /// Run only these steps.
+    #[arg(value_name = "STEP")]
+    steps: Vec<String>,
+}
+
+type Step = (&'static str, fn() -> anyhow::Result<()>);
+
+const STEPS: [Step; 8] = [
+    ("fmt", || cargo(&["fmt", "--all", "--check"], &[])),
+    ("clippy", || {
+        cargo(
+            &[
+                "clippy",
+                "--workspace",
+                "--all-targets",
+                "--all-features",
+                "--",
+                "-D",
+                "warnings",
+            ],
+            &[],
+        )
+    }),
+    ("docs", || {
+        cargo(
+            &["doc", "--workspace", "--all-features", "--no-deps"],
+            &[("RUSTDOCFLAGS", "-D warnings")],
+        )
+    }),
+    ("licences", checks::licences),
+    ("native", checks::native),
+    ("layers", checks::layers),
+    ("abi", || abi::compare(false, false)),
+    ("test", || test::run(&test::Options::everything()).map(drop)),
+];
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    if let Some(unknown) = options
+        .steps
+        .iter()
+        .find(|step| !STEPS.iter().any(|(name, _)| name == step))
+    {
+        bail!(
+            "there is no step {unknown}; there are: {}",
+            STEPS.map(|(name, _)| name).join(", ")
+        );
+    }
+    let mut results = Vec::new();
+    for (name, step) in STEPS {
+        if !options.steps.is_empty() && !options.steps.iter().any(|wanted| wanted == name) {
+            continue;
+        }
+        host::say(format_args!("checks: {name}"));
+        let since = Instant::now();
+        let result = step();
+        if let Err(error) = &result {
+            eprintln!("error: {name}: {error:#}");
+        }
+        let failed = result.is_err();
+        results.push((name, failed, since.elapsed().as_secs()));
+        if failed && options.fail_fast {
+            break;
+        }
+    }
+    for (name, failed, seconds) in &results {
+        println!(
+            "{name:<10} {:<6} {seconds:>5} s",
+            if *failed { "FAILED" } else { "ok" }
+        );
+    }
+    let failed = results.iter().any(|(_, failed, _)| *failed);
+    Ok(if failed {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}
