@@ -1,0 +1,285 @@
+//! The device itself: context, attributes, port, GIDs.
+#![expect(clippy::wildcard_imports, reason = "a table of the header's own names")]
+
+use std::os::fd::OwnedFd;
+
+use uverbs_uapi::ib_user_ioctl_cmds::*;
+use uverbs_uapi::ib_user_ioctl_verbs::{
+    IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS, IB_UVERBS_CORE_SUPPORT_ROBUST_UDATA,
+    IB_UVERBS_GID_TYPE_ROCE_V2, IB_UVERBS_QPF_GRH_REQUIRED, ib_uverbs_gid_entry,
+    ib_uverbs_query_port_resp_ex,
+};
+use uverbs_uapi::ib_user_verbs::{
+    ib_uverbs_ex_query_device_resp, ib_uverbs_query_device_resp, ib_uverbs_query_port_resp,
+};
+use zerocopy::IntoBytes;
+
+use super::args::{Answer, Args};
+use super::files::{FileId, Role};
+use super::state::{Context, Kind, State};
+use crate::error::Errno;
+
+/// Completion vectors: rxe has one per possible processor.
+pub(super) const COMP_VECTORS: u32 = 2;
+/// Work requests of a queue.
+pub(super) const MAX_WR: u32 = 1 << 20;
+/// Scatter/gather entries of a work request.
+pub(super) const MAX_SGE: u32 = 32;
+/// Scatter/gather entries of a shared receive queue's request.
+pub(super) const MAX_SRQ_SGE: u32 = 27;
+/// Inline bytes of a work request.
+pub(super) const MAX_INLINE: u32 = MAX_SGE * 16;
+/// Entries of a completion queue.
+pub(super) const MAX_CQE: u32 = (1 << 15) - 1;
+/// Reads and atomics in flight.
+pub(super) const MAX_READS: u8 = 128;
+/// `IB_MTU_4096` is what the port could do, `IB_MTU_1024` what an Ethernet of 1500 bytes allows.
+const MTU_1024: u8 = 3;
+const MTU_4096: u8 = 5;
+/// Entries of the GID table, most of them empty.
+const GID_TABLE: u32 = 1024;
+
+const GUID: [u8; 8] = [0x02, 0xfa, 0xce, 0xff, 0xfe, 0x00, 0x00, 0x01];
+
+/// The GIDs there are: a link-local address and an IPv4 one, both RoCE v2.
+pub(super) const GIDS: [[u8; 16]; 2] = [
+    [
+        0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x02, 0xfa, 0xce, 0xff, 0xfe, 0x00, 0x00, 0x01,
+    ],
+    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1],
+];
+
+/// The GID at an index.
+///
+/// # Errors
+/// ENODATA for an empty entry; EINVAL beyond the table.
+pub(super) fn gid(index: u32) -> Result<[u8; 16], Errno> {
+    match GIDS.get(index as usize) {
+        Some(gid) => Ok(*gid),
+        None if index < GID_TABLE => Err(Errno::NODATA),
+        None => Err(Errno::INVAL),
+    }
+}
+
+fn gid_entry(index: u32) -> Result<ib_uverbs_gid_entry, Errno> {
+    let gid = gid(index)?;
+    Ok(ib_uverbs_gid_entry {
+        gid: zerocopy::transmute!(gid),
+        gid_index: index,
+        port_num: 1,
+        gid_type: IB_UVERBS_GID_TYPE_ROCE_V2,
+        netdev_ifindex: 7,
+    })
+}
+
+/// GET_CONTEXT, without an event file.
+///
+/// # Errors
+/// EINVAL for a second one.
+pub(super) fn get_context(state: &mut State, file: FileId) -> Result<(), Errno> {
+    if state.contexts.contains_key(&file) {
+        return Err(Errno::INVAL);
+    }
+    state.contexts.insert(file, Context::default());
+    Ok(())
+}
+
+/// Makes an event file; the first of a context is the one its objects report to.
+pub(super) fn new_events(state: &mut State, file: FileId) -> Result<OwnedFd, Errno> {
+    state.context(file)?;
+    let (id, fd) = state.files.open(Role::Events(file))?;
+    if let Some(context) = state.contexts.get_mut(&file) {
+        context.events.get_or_insert(id);
+    }
+    Ok(fd)
+}
+
+fn core_support(state: &State) -> u64 {
+    let optional = u64::from(IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS);
+    if state.profile.is_at_least(7, 2) {
+        optional | u64::from(IB_UVERBS_CORE_SUPPORT_ROBUST_UDATA)
+    } else {
+        optional
+    }
+}
+
+/// The ioctl methods of `UVERBS_OBJECT_DEVICE`.
+pub(super) fn ioctl(
+    state: &mut State,
+    file: FileId,
+    method: u16,
+    args: &Args<'_>,
+) -> Result<Answer, Errno> {
+    let answer = Answer::default();
+    match method {
+        UVERBS_METHOD_GET_CONTEXT => {
+            get_context(state, file)?;
+            Ok(answer
+                .with(UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS, &COMP_VECTORS)
+                .with(UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, &core_support(state)))
+        }
+        UVERBS_METHOD_INFO_HANDLES => info_handles(state, file, args),
+        _ => {
+            state.context(file)?;
+            queries(state, method, args)
+        }
+    }
+}
+
+fn queries(state: &State, method: u16, args: &Args<'_>) -> Result<Answer, Errno> {
+    let answer = Answer::default();
+    match method {
+        UVERBS_METHOD_QUERY_PORT => {
+            if args.number(UVERBS_ATTR_QUERY_PORT_PORT_NUM) != Some(1) {
+                return Err(Errno::INVAL);
+            }
+            Ok(answer.with(UVERBS_ATTR_QUERY_PORT_RESP, &port(state)))
+        }
+        UVERBS_METHOD_QUERY_GID_ENTRY => {
+            if args.number(UVERBS_ATTR_QUERY_GID_ENTRY_PORT) != Some(1)
+                || args.number(UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS) != Some(0)
+            {
+                return Err(Errno::INVAL);
+            }
+            let entry = gid_entry(args.number32(UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX)?)?;
+            Ok(answer.with(UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, &entry))
+        }
+        UVERBS_METHOD_QUERY_GID_TABLE => gid_table(args),
+        // The methods exist, but rxe has nothing behind them.
+        _ => Err(Errno::OPNOTSUPP),
+    }
+}
+
+fn gid_table(args: &Args<'_>) -> Result<Answer, Errno> {
+    let size = args
+        .number(UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE)
+        .and_then(|size| usize::try_from(size).ok());
+    let size = size.filter(|size| *size != 0).ok_or(Errno::INVAL)?;
+    let room = args
+        .room(UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES)
+        .unwrap_or(0);
+    if room == 0
+        || !room.is_multiple_of(size)
+        || args.number(UVERBS_ATTR_QUERY_GID_TABLE_FLAGS).unwrap_or(0) != 0
+    {
+        return Err(Errno::INVAL);
+    }
+    let mut bytes = Vec::new();
+    let mut count = 0_u64;
+    for index in (0_u32..).take(GIDS.len()).take(room / size) {
+        let mut entry = gid_entry(index)?.as_bytes().to_vec();
+        entry.resize(size, 0);
+        bytes.extend(entry);
+        count += 1;
+    }
+    Ok(Answer::default()
+        .with(UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, bytes.as_slice())
+        .with(UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, &count))
+}
+
+/// INFO_HANDLES needs a list to fill, and answers even after the device was removed.
+fn info_handles(state: &State, file: FileId, args: &Args<'_>) -> Result<Answer, Errno> {
+    let room = args.room(UVERBS_ATTR_INFO_HANDLES_LIST).unwrap_or(0);
+    if room == 0 || !room.is_multiple_of(4) {
+        return Err(Errno::INVAL);
+    }
+    let object = args
+        .number(UVERBS_ATTR_INFO_OBJECT_ID)
+        .and_then(|id| u16::try_from(id).ok())
+        .ok_or(Errno::INVAL)?;
+    let kind = Kind::of_object(object).ok_or(Errno::INVAL)?;
+    let mut handles = state.handles_of(file, kind);
+    handles.truncate(room / 4);
+    let total = u32::try_from(handles.len()).unwrap_or(u32::MAX);
+    Ok(Answer::default()
+        .with(UVERBS_ATTR_INFO_HANDLES_LIST, handles.as_slice())
+        .with(UVERBS_ATTR_INFO_TOTAL_HANDLES, &total))
+}
+
+/// The port's attributes.
+pub(super) fn port(state: &State) -> ib_uverbs_query_port_resp_ex {
+    ib_uverbs_query_port_resp_ex {
+        legacy_resp: ib_uverbs_query_port_resp {
+            port_cap_flags: 1 << 16,
+            max_msg_sz: state.profile.max_message(),
+            gid_tbl_len: GID_TABLE,
+            pkey_tbl_len: 1,
+            state: 4,
+            max_mtu: MTU_4096,
+            active_mtu: MTU_1024,
+            max_vl_num: 1,
+            active_width: 1,
+            active_speed: 1,
+            phys_state: 5,
+            link_layer: 2,
+            flags: u8::try_from(IB_UVERBS_QPF_GRH_REQUIRED).unwrap_or(1),
+            ..Default::default()
+        },
+        port_cap_flags2: 0,
+        reserved: [0; 2],
+        active_speed_ex: u32::from(state.profile.is_at_least(6, 12)),
+    }
+}
+
+/// Bits of `IB_DEVICE_*` that rxe sets.
+fn capabilities(state: &State) -> u64 {
+    // BAD_PKEY_CNTR, BAD_QKEY_CNTR, AUTO_PATH_MIG, CHANGE_PHY_PORT, UD_AV_PORT_ENFORCE, SYS_IMAGE_GUID,
+    // RC_RNR_NAK_GEN, PORT_ACTIVE_EVENT, SRQ_RESIZE, MEM_WINDOW, MEM_MGT_EXTENSIONS, MEM_WINDOW_TYPE_2B.
+    let bits = [1, 2, 4, 5, 6, 10, 11, 12, 13, 17, 21, 24];
+    let flush = [38, 39, 40];
+    let all = bits
+        .iter()
+        .chain(flush.iter().filter(|_| state.profile.has_flush()));
+    all.fold(0, |mask, bit| mask | 1_u64 << bit)
+}
+
+/// The legacy device attributes.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the legacy reply has the low half of the capabilities"
+)]
+pub(super) fn device(state: &State) -> ib_uverbs_query_device_resp {
+    ib_uverbs_query_device_resp {
+        node_guid: u64::from_be_bytes(GUID).into(),
+        sys_image_guid: u64::from_be_bytes(GUID).into(),
+        max_mr_size: u64::MAX,
+        page_size_cap: 0xffff_f000,
+        vendor_id: 0x00ff_ffff,
+        max_qp: MAX_WR - 16,
+        max_qp_wr: MAX_WR,
+        device_cap_flags: capabilities(state) as u32,
+        max_sge: MAX_SGE,
+        max_sge_rd: MAX_SGE,
+        max_cq: MAX_WR,
+        max_cqe: MAX_CQE,
+        max_mr: (MAX_WR >> 1) - 1,
+        max_pd: MAX_WR,
+        max_qp_rd_atom: u32::from(MAX_READS),
+        max_res_rd_atom: 0x3_f000,
+        max_qp_init_rd_atom: u32::from(MAX_READS),
+        atomic_cap: 1,
+        max_mw: (MAX_WR >> 1) - 1,
+        max_mcast_grp: 8192,
+        max_mcast_qp_attach: 56,
+        max_total_mcast_qp_attach: 0x7_0000,
+        max_ah: (1 << 15) - 1,
+        max_srq: MAX_WR - 0x2_0001,
+        max_srq_wr: MAX_WR,
+        max_srq_sge: MAX_SRQ_SGE,
+        max_pkeys: 64,
+        local_ca_ack_delay: 15,
+        phys_port_cnt: 1,
+        ..Default::default()
+    }
+}
+
+/// The extended device attributes.
+pub(super) fn device_ex(state: &State, room: usize) -> ib_uverbs_ex_query_device_resp {
+    let whole = size_of::<ib_uverbs_ex_query_device_resp>();
+    ib_uverbs_ex_query_device_resp {
+        base: device(state),
+        response_length: u32::try_from(whole.min(room)).unwrap_or(u32::MAX),
+        device_cap_flags_ex: capabilities(state),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,533 @@
+//! One send request: checked as rxe checks it, then carried out between two queue pairs.
+#![expect(clippy::wildcard_imports, reason = "a table of the header's own names")]
+
+use uverbs_uapi::ib_user_ioctl_verbs::{
+    IB_UVERBS_ACCESS_FLUSH_GLOBAL, IB_UVERBS_ACCESS_FLUSH_PERSISTENT, IB_UVERBS_ACCESS_LOCAL_WRITE,
+    IB_UVERBS_ACCESS_MW_BIND, IB_UVERBS_ACCESS_REMOTE_ATOMIC, IB_UVERBS_ACCESS_REMOTE_READ,
+    IB_UVERBS_ACCESS_REMOTE_WRITE,
+};
+use uverbs_uapi::ib_user_verbs::*;
+use uverbs_uapi::rdma_user_rxe::{rxe_send_wqe, rxe_sge};
+use zerocopy::FromBytes;
+
+use super::super::device::{self, GIDS};
+use super::super::qp::{Transport, qps};
+use super::super::state::State;
+use super::complete::{self, INLINE, SOLICITED, Status, WC_WITH_IMM, WC_WITH_INVALIDATE};
+use super::receive::{self, Arrival, RECV, RECV_RDMA_WITH_IMM, Refusal, entries};
+use super::rights;
+
+/// Bytes of the global routing header in front of a datagram.
+const GRH: usize = 40;
+/// `rnr_retry` 7 means for ever.
+const FOREVER: u8 = 7;
+
+/// How a request ended.
+enum Outcome {
+    Done(Status),
+    /// The receiver has no buffer yet.
+    NotReady,
+}
+
+/// A request with what belongs to it.
+struct Request {
+    wqe: rxe_send_wqe,
+    sges: Vec<rxe_sge>,
+    /// The bytes it sends.
+    data: Vec<u8>,
+    sender: u32,
+    pd: u32,
+}
+
+/// Carries out the request at the head of a send queue. False when there is none, or it has to wait.
+pub(super) fn next(state: &mut State, id: u32) -> bool {
+    let Some(qp) = state.qps.get(&id).filter(|qp| qp.state() == qps::RTS) else {
+        return false;
+    };
+    let Some((place, bytes)) = qp.sq.head() else {
+        return false;
+    };
+    let Ok((wqe, rest)) = rxe_send_wqe::read_from_prefix(&bytes) else {
+        return false;
+    };
+    let outcome = match prepare(state, id, wqe, rest) {
+        Ok(request) => carry_out(state, &request),
+        Err(status) => Outcome::Done(status),
+    };
+    let status = match outcome {
+        Outcome::Done(status) => status,
+        Outcome::NotReady if wait(state, id) => return false,
+        Outcome::NotReady => Status::RnrRetryExceeded,
+    };
+    if let Some(qp) = state.qps.get(&id) {
+        let mut done = wqe;
+        done.status = status as u32;
+        done.state = 4;
+        qp.sq.write_back(place, &done);
+    }
+    complete::send(state, id, &wqe, status);
+    if status != Status::Success {
+        super::flush(state, id);
+    }
+    true
+}
+
+/// Uses up one retry. False when none is left.
+fn wait(state: &mut State, id: u32) -> bool {
+    let Some(qp) = state.qps.get_mut(&id) else {
+        return false;
+    };
+    let left = qp.rnr_left.unwrap_or(qp.attr.rnr_retry);
+    if left == 0 {
+        return false;
+    }
+    qp.rnr_left = Some(if left == FOREVER { FOREVER } else { left - 1 });
+    true
+}
+
+fn is_known(transport: Transport, opcode: u32, flush: bool) -> bool {
+    match opcode {
+        IB_UVERBS_WR_SEND | IB_UVERBS_WR_SEND_WITH_IMM => true,
+        IB_UVERBS_WR_RDMA_WRITE
+        | IB_UVERBS_WR_RDMA_WRITE_WITH_IMM
+        | IB_UVERBS_WR_SEND_WITH_INV
+        | IB_UVERBS_WR_BIND_MW => transport != Transport::Ud,
+        IB_UVERBS_WR_RDMA_READ
+        | IB_UVERBS_WR_ATOMIC_CMP_AND_SWP
+        | IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD
+        | IB_UVERBS_WR_LOCAL_INV => transport == Transport::Rc,
+        IB_UVERBS_WR_FLUSH | IB_UVERBS_WR_ATOMIC_WRITE => transport == Transport::Rc && flush,
+        _ => false,
+    }
+}
+
+/// Checks the entry, which lies in memory that the process can write to.
+fn prepare(state: &State, id: u32, wqe: rxe_send_wqe, rest: &[u8]) -> Result<Request, Status> {
+    let qp = state.qps.get(&id).ok_or(Status::LocalOperation)?;
+    let opcode = wqe.wr.opcode;
+    if !is_known(qp.transport, opcode, state.profile.has_flush()) {
+        return Err(Status::LocalOperation);
+    }
+    if matches!(
+        opcode,
+        IB_UVERBS_WR_LOCAL_INV | IB_UVERBS_WR_BIND_MW | IB_UVERBS_WR_FLUSH
+    ) {
+        return Ok(Request {
+            wqe,
+            sges: Vec::new(),
+            data: Vec::new(),
+            sender: id,
+            pd: qp.pd,
+        });
+    }
+    if wqe.dma.length > state.profile.max_message() {
+        return Err(Status::LocalLength);
+    }
+    if wqe.wr.send_flags & INLINE != 0 || opcode == IB_UVERBS_WR_ATOMIC_WRITE {
+        let data = rest
+            .get(..wqe.dma.length as usize)
+            .filter(|_| wqe.dma.length <= qp.cap.max_inline_data.max(8));
+        let data = data.ok_or(Status::LocalLength)?.to_vec();
+        return Ok(Request {
+            wqe,
+            sges: Vec::new(),
+            data,
+            sender: id,
+            pd: qp.pd,
+        });
+    }
+    if wqe.dma.num_sge > qp.cap.max_send_sge {
+        return Err(Status::LocalOperation);
+    }
+    let sges = entries(rest, wqe.dma.num_sge).ok_or(Status::LocalOperation)?;
+    let total: u64 = sges.iter().map(|sge| u64::from(sge.length)).sum();
+    if total < u64::from(wqe.dma.length) {
+        return Err(Status::LocalProtection);
+    }
+    let sends = !matches!(
+        opcode,
+        IB_UVERBS_WR_RDMA_READ
+            | IB_UVERBS_WR_ATOMIC_CMP_AND_SWP
+            | IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD
+    );
+    let mut data = if sends {
+        rights::gather(state, qp.pd, &sges).ok_or(Status::LocalProtection)?
+    } else {
+        Vec::new()
+    };
+    data.truncate(wqe.dma.length as usize);
+    Ok(Request {
+        wqe,
+        sges,
+        data,
+        sender: id,
+        pd: qp.pd,
+    })
+}
+
+fn carry_out(state: &mut State, request: &Request) -> Outcome {
+    match request.wqe.wr.opcode {
+        IB_UVERBS_WR_LOCAL_INV => Outcome::Done(invalidate(
+            state,
+            request.wqe.wr.ex.invalidate_rkey(),
+            Status::LocalOperation,
+        )),
+        IB_UVERBS_WR_BIND_MW => Outcome::Done(bind(state, request).unwrap_or(Status::Bind)),
+        _ => {
+            let transport = state.qps.get(&request.sender).map(|qp| qp.transport);
+            if transport == Some(Transport::Ud) {
+                datagram(state, request)
+            } else {
+                connected(state, request)
+            }
+        }
+    }
+}
+
+/// The other end of a connection, when it can hear this one.
+fn peer(state: &State, sender: u32) -> Option<u32> {
+    let qp = state.qps.get(&sender)?;
+    let id = qp.attr.dest_qp_num;
+    let peer = state.qps.get(&id)?;
+    let reachable = GIDS.contains(&qp.attr.dest.dgid);
+    let listens = peer.transport == qp.transport && (qps::RTR..=qps::SQD).contains(&peer.state());
+    (reachable && listens && peer.attr.dest_qp_num == sender).then_some(id)
+}
+
+fn connected(state: &mut State, request: &Request) -> Outcome {
+    let reliable = state
+        .qps
+        .get(&request.sender)
+        .is_some_and(|qp| qp.transport == Transport::Rc);
+    let outcome = match peer(state, request.sender) {
+        Some(peer) => at_peer(state, request, peer),
+        None => Outcome::Done(Status::RetryExceeded),
+    };
+    match outcome {
+        // Without acknowledgements a sender learns nothing of what became of its message.
+        _ if !reliable => Outcome::Done(Status::Success),
+        outcome => outcome,
+    }
+}
+
+fn at_peer(state: &mut State, request: &Request, peer: u32) -> Outcome {
+    let wr = &request.wqe.wr;
+    let status = match wr.opcode {
+        IB_UVERBS_WR_SEND | IB_UVERBS_WR_SEND_WITH_IMM | IB_UVERBS_WR_SEND_WITH_INV => {
+            return send(state, request, peer, Some(&request.data));
+        }
+        IB_UVERBS_WR_RDMA_WRITE | IB_UVERBS_WR_RDMA_WRITE_WITH_IMM => {
+            return write(state, request, peer);
+        }
+        IB_UVERBS_WR_RDMA_READ => read(state, request, peer),
+        IB_UVERBS_WR_ATOMIC_CMP_AND_SWP | IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD => {
+            atomic(state, request, peer)
+        }
+        IB_UVERBS_WR_ATOMIC_WRITE => {
+            let word = request
+                .data
+                .first_chunk::<8>()
+                .map(|bytes| u64::from_ne_bytes(*bytes));
+            let rdma = wr.wr.rdma();
+            let span = rights::remote(
+                state,
+                peer,
+                rdma.rkey,
+                rdma.remote_addr,
+                8,
+                IB_UVERBS_ACCESS_REMOTE_WRITE,
+            );
+            match (word, span) {
+                (Some(word), Some(span)) if span.update(|_| word).is_some() => Ok(()),
+                (_, Some(_)) => Err(Status::RemoteInvalid),
+                _ => Err(Status::RemoteAccess),
+            }
+        }
+        _ => {
+            let flush = wr.wr.flush();
+            let access = [
+                0,
+                IB_UVERBS_ACCESS_FLUSH_GLOBAL,
+                IB_UVERBS_ACCESS_FLUSH_PERSISTENT,
+            ];
+            let access = access
+                .get(usize::from(flush.r#type))
+                .copied()
+                .unwrap_or(u32::MAX);
+            match rights::remote(
+                state,
+                peer,
+                flush.rkey,
+                flush.remote_addr,
+                u64::from(flush.length),
+                access,
+            ) {
+                Some(_) => Ok(()),
+                None => Err(Status::RemoteAccess),
+            }
+        }
+    };
+    Outcome::Done(refused(state, peer, status))
+}
+
+/// A responder that refuses goes to the error state.
+fn refused(state: &mut State, peer: u32, status: Result<(), Status>) -> Status {
+    match status {
+        Ok(()) => Status::Success,
+        Err(Status::LocalProtection) => Status::LocalProtection,
+        Err(status) => {
+            super::flush(state, peer);
+            status
+        }
+    }
+}
+
+/// Sends, and the immediate value of a write.
+fn send(state: &mut State, request: &Request, peer: u32, payload: Option<&[u8]>) -> Outcome {
+    let wr = &request.wqe.wr;
+    let buffer = match receive::take(state, peer) {
+        Ok(buffer) => buffer,
+        Err(Refusal::NotReady) => return Outcome::NotReady,
+        Err(Refusal::Malformed) => {
+            return Outcome::Done(refused(state, peer, Err(Status::RemoteOperation)));
+        }
+    };
+    let with_imm = matches!(
+        wr.opcode,
+        IB_UVERBS_WR_SEND_WITH_IMM | IB_UVERBS_WR_RDMA_WRITE_WITH_IMM
+    );
+    let with_inv = wr.opcode == IB_UVERBS_WR_SEND_WITH_INV;
+    let arrival = Arrival {
+        payload,
+        byte_len: request.wqe.dma.length,
+        opcode: if payload.is_some() {
+            RECV
+        } else {
+            RECV_RDMA_WITH_IMM
+        },
+        flags: if with_imm { WC_WITH_IMM } else { 0 }
+            | if with_inv { WC_WITH_INVALIDATE } else { 0 },
+        ex: if with_imm || with_inv {
+            wr.ex.invalidate_rkey()
+        } else {
+            0
+        },
+        src_qp: 0,
+        solicited: wr.send_flags & SOLICITED != 0,
+    };
+    if with_inv {
+        let status = invalidate(state, wr.ex.invalidate_rkey(), Status::RemoteInvalid);
+        if status != Status::Success {
+            return Outcome::Done(refused(state, peer, Err(status)));
+        }
+    }
+    Outcome::Done(match receive::deliver(state, peer, &buffer, &arrival) {
+        Status::Success => Status::Success,
+        Status::LocalLength => refused(state, peer, Err(Status::RemoteInvalid)),
+        _ => refused(state, peer, Err(Status::RemoteOperation)),
+    })
+}
+
+fn write(state: &mut State, request: &Request, peer: u32) -> Outcome {
+    let rdma = request.wqe.wr.wr.rdma();
+    let length = request.data.len() as u64;
+    let immediate = request.wqe.wr.opcode == IB_UVERBS_WR_RDMA_WRITE_WITH_IMM;
+    let span = match length {
+        // A write of nothing needs no key.
+        0 => None,
+        _ => match rights::remote(
+            state,
+            peer,
+            rdma.rkey,
+            rdma.remote_addr,
+            length,
+            IB_UVERBS_ACCESS_REMOTE_WRITE,
+        ) {
+            Some(span) => Some(span),
+            None => return Outcome::Done(refused(state, peer, Err(Status::RemoteAccess))),
+        },
+    };
+    if let Some(span) = span {
+        span.write(&request.data);
+    }
+    if immediate {
+        send(state, request, peer, None)
+    } else {
+        Outcome::Done(Status::Success)
+    }
+}
+
+fn read(state: &State, request: &Request, peer: u32) -> Result<(), Status> {
+    let rdma = request.wqe.wr.wr.rdma();
+    let length = u64::from(request.wqe.dma.length);
+    if state
+        .qps
+        .get(&peer)
+        .is_none_or(|qp| qp.attr.max_dest_rd_atomic == 0)
+    {
+        return Err(Status::RemoteInvalid);
+    }
+    if length == 0 {
+        return Ok(());
+    }
+    let bytes = rights::remote(
+        state,
+        peer,
+        rdma.rkey,
+        rdma.remote_addr,
+        length,
+        IB_UVERBS_ACCESS_REMOTE_READ,
+    )
+    .ok_or(Status::RemoteAccess)?
+    .read();
+    rights::scatter(state, request.pd, &request.sges, &bytes).ok_or(Status::LocalProtection)
+}
+
+fn atomic(state: &State, request: &Request, peer: u32) -> Result<(), Status> {
+    let atomic = request.wqe.wr.wr.atomic();
+    let swap = request.wqe.wr.opcode == IB_UVERBS_WR_ATOMIC_CMP_AND_SWP;
+    let span = rights::remote(
+        state,
+        peer,
+        atomic.rkey,
+        atomic.remote_addr,
+        8,
+        IB_UVERBS_ACCESS_REMOTE_ATOMIC,
+    )
+    .ok_or(Status::RemoteAccess)?;
+    let old = span
+        .update(|old| match swap {
+            true if old == atomic.compare_add => atomic.swap,
+            true => old,
+            false => old.wrapping_add(atomic.compare_add),
+        })
+        .ok_or(Status::RemoteInvalid)?;
+    rights::scatter(state, request.pd, &request.sges, &old.to_ne_bytes())
+        .ok_or(Status::LocalProtection)
+}
+
+/// Frees a type 2 window. A region's key cannot be freed this way: only fast-registered ones can.
+fn invalidate(state: &mut State, rkey: u32, failure: Status) -> Status {
+    match state.mws.get_mut(&(rkey >> 8)) {
+        Some(mw) if mw.rkey == rkey && mw.type_2 && mw.mr.is_some() => {
+            (mw.mr, mw.qp, mw.address, mw.length, mw.access) = (None, None, 0, 0, 0);
+            Status::Success
+        }
+        _ => failure,
+    }
+}
+
+/// `rxe_bind_mw`.
+fn bind(state: &mut State, request: &Request) -> Option<Status> {
+    let ask = request.wqe.wr.wr.mw();
+    let writes = IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_REMOTE_ATOMIC;
+    let mr_id = ask.mr_lkey >> 8;
+    let target = state
+        .mrs
+        .get(&mr_id)
+        .filter(|mr| mr.key == ask.mr_lkey)
+        .copied();
+    let mw = state
+        .mws
+        .get_mut(&(ask.mw_rkey >> 8))
+        .filter(|mw| mw.rkey == ask.mw_rkey)?;
+    if mw.type_2 && (mw.mr.is_some() || mw.pd != request.pd || ask.length == 0) {
+        return None;
+    }
+    if ask.length != 0 {
+        let mr = target?;
+        let writable = ask.access & writes == 0 || mr.access & IB_UVERBS_ACCESS_LOCAL_WRITE != 0;
+        let inside = ask.addr >= mr.iova
+            && ask.addr.checked_add(ask.length)? <= mr.iova.checked_add(mr.length)?;
+        if mr.access & IB_UVERBS_ACCESS_MW_BIND == 0 || !writable || !inside {
+            return None;
+        }
+    }
+    mw.rkey = (mw.rkey & !0xff) | (ask.rkey & 0xff);
+    (mw.address, mw.length, mw.access) = (ask.addr, ask.length, ask.access);
+    mw.mr = (ask.length != 0).then_some(mr_id);
+    mw.qp = mw.type_2.then_some(request.sender);
+    Some(Status::Success)
+}
+
+/// A datagram: to one queue pair, or to all that joined the group. Nobody is told of its loss.
+fn datagram(state: &mut State, request: &Request) -> Outcome {
+    let ud = request.wqe.wr.wr.ud();
+    let (dgid, sgid_index) = match ud.ah_num {
+        0 => (ud.av.grh.dgid.raw(), ud.av.grh.sgid_index),
+        number => match state.ahs.get(&number) {
+            Some(ah) if ah.pd == request.pd => (ah.dgid, ah.sgid_index),
+            _ => return Outcome::Done(Status::LocalOperation),
+        },
+    };
+    let Ok(sgid) = device::gid(u32::from(sgid_index)) else {
+        return Outcome::Done(Status::LocalOperation);
+    };
+    // A queue key with the top bit set stands for the sender's own.
+    let own_qkey = state.qps.get(&request.sender).map_or(0, |qp| qp.attr.qkey);
+    let qkey = if ud.remote_qkey >> 31 == 1 {
+        own_qkey
+    } else {
+        ud.remote_qkey
+    };
+    let wanted = |id: &u32, groups: &[([u8; 16], u16)]| match dgid[0] {
+        0xff => groups.iter().any(|(gid, _)| *gid == dgid),
+        _ => GIDS.contains(&dgid) && *id == ud.remote_qpn,
+    };
+    let targets: Vec<u32> = state
+        .qps
+        .iter()
+        .filter(|(id, qp)| {
+            let listens =
+                qp.transport == Transport::Ud && (qps::RTR..=qps::SQD).contains(&qp.state());
+            listens && qp.attr.qkey == qkey && wanted(id, &qp.groups)
+        })
+        .map(|(id, _)| *id)
+        .collect();
+    let mut payload = grh(sgid, dgid, request.data.len());
+    payload.extend(&request.data);
+    let with_imm = request.wqe.wr.opcode == IB_UVERBS_WR_SEND_WITH_IMM;
+    for target in targets {
+        let Ok(buffer) = receive::take(state, target) else {
+            continue;
+        };
+        let arrival = Arrival {
+            payload: Some(&payload),
+            byte_len: u32::try_from(payload.len()).unwrap_or(u32::MAX),
+            opcode: RECV,
+            flags: if with_imm { WC_WITH_IMM } else { 0 },
+            ex: if with_imm {
+                request.wqe.wr.ex.invalidate_rkey()
+            } else {
+                0
+            },
+            src_qp: request.sender,
+            solicited: request.wqe.wr.send_flags & SOLICITED != 0,
+        };
+        receive::deliver(state, target, &buffer, &arrival);
+    }
+    Outcome::Done(Status::Success)
+}
+
+/// The 40 bytes in front of a datagram: an IPv6 header, or an IPv4 one in the last 20.
+fn grh(sgid: [u8; 16], dgid: [u8; 16], len: usize) -> Vec<u8> {
+    let len = u16::try_from(len).unwrap_or(u16::MAX).to_be_bytes();
+    let mut bytes = vec![0; GRH];
+    let is_v4 = |gid: &[u8; 16]| gid[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+    if is_v4(&sgid) && is_v4(&dgid) {
+        bytes[20] = 0x45;
+        bytes[22..24].copy_from_slice(&len);
+        bytes[28] = 64;
+        bytes[29] = 17;
+        bytes[32..36].copy_from_slice(&sgid[12..]);
+        bytes[36..40].copy_from_slice(&dgid[12..]);
+    } else {
+        bytes[0] = 0x60;
+        bytes[4..6].copy_from_slice(&len);
+        bytes[6] = 17;
+        bytes[7] = 64;
+        bytes[8..24].copy_from_slice(&sgid);
+        bytes[24..40].copy_from_slice(&dgid);
+    }
+    bytes
+}

@@ -1,0 +1,79 @@
+//! Writes down every call on an RDMA descriptor, by name.
+//!
+//! A [`Recorder`] stands between a [`Channel`](crate::Channel) and any [`Kernel`], the real one
+//! included. After each call it hands a [`Record`] to a [`Sink`]: what was asked, with the names the
+//! kernel's headers have for object, method and attributes, what came back, and how long it took.
+//! Legacy commands are shown as themselves, whether they travelled by `write(2)` or inside
+//! `INVOKE_WRITE`.
+//!
+//! ```text
+//! ioctl CQ/CREATE handle→3 cqe=255 user_handle=0x100000000 comp_vector=0 resp_cqe→255 uhw_out→[16] = ok (23 µs)
+//! invoke REG_MR start=0x7f0000001000 length=4096 hca_va=0x7f0000001000 access_flags=1 mr_handle→2 lkey→… rkey→… = ok (8 µs)
+//! mmap offset=4096 len=20480 rw = ok (12 µs)
+//! ```
+//!
+//! Keys are left out of the printed form: who knows an rkey can reach memory. [`Record::with_keys`]
+//! shows them.
+
+mod capture;
+mod fields;
+mod json;
+mod names;
+mod print;
+mod record;
+mod sink;
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+pub use names::Name;
+pub use print::WithKeys;
+pub use record::{Attribute, Body, CommandPath, Direction, FdClass, Record, Value};
+pub use sink::{Collector, Lines, Sink};
+
+use super::{Call, Kernel, Reply};
+use crate::error::Errno;
+
+/// A kernel whose calls are written down.
+#[derive(Debug)]
+pub struct Recorder<K> {
+    kernel: K,
+    sink: Arc<dyn Sink>,
+    count: AtomicU64,
+}
+
+impl<K: Kernel> Recorder<K> {
+    /// Records the calls of `kernel` into `sink`.
+    pub fn new(kernel: K, sink: Arc<dyn Sink>) -> Self {
+        Self {
+            kernel,
+            sink,
+            count: AtomicU64::new(0),
+        }
+    }
+
+    /// The kernel underneath.
+    pub fn kernel(&self) -> &K {
+        &self.kernel
+    }
+}
+
+impl<K: Kernel> Kernel for Recorder<K> {
+    fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
+        let start = Instant::now();
+        let answer = self.kernel.call(fd, call);
+        let duration = start.elapsed();
+        let record = Record {
+            number: self.count.fetch_add(1, Ordering::Relaxed),
+            fd: capture::class(&call),
+            fd_number: fd.as_raw_fd(),
+            duration,
+            body: capture::body(&call, &answer),
+            errno: answer.as_ref().err().map(|errno| errno.raw_os_error()),
+        };
+        self.sink.record(&record);
+        answer
+    }
+}

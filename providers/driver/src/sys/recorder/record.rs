@@ -1,0 +1,144 @@
+//! What is written down of a call: plain values, with public fields.
+
+use std::time::Duration;
+
+use super::names::Name;
+use crate::sys::Protection;
+
+/// One call and its result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// Counts the recorder's calls from 0.
+    pub number: u64,
+    /// What the descriptor is, as far as the call tells.
+    pub fd: FdClass,
+    /// The descriptor's number.
+    pub fd_number: i32,
+    /// From before the call to after it.
+    pub duration: Duration,
+    /// What was asked and answered.
+    pub body: Body,
+    /// The errno, or `None` for success.
+    pub errno: Option<i32>,
+}
+
+/// What a descriptor is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum FdClass {
+    /// `/dev/infiniband/uverbsN`.
+    Device,
+    /// Asynchronous events: its events have 16 bytes.
+    AsyncEvents,
+    /// A completion channel: its events have 8 bytes.
+    CompletionEvents,
+    /// Another event descriptor.
+    OtherEvents,
+}
+
+/// What was asked and answered.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Body {
+    /// An ioctl method.
+    Method {
+        /// `UVERBS_OBJECT_*`.
+        object: Name,
+        /// `UVERBS_METHOD_*`.
+        method: Name,
+        /// `RDMA_DRIVER_*` of the device.
+        driver_id: u32,
+        /// The attributes that were sent, driver data last.
+        attributes: Vec<Attribute>,
+    },
+    /// A legacy command.
+    Command {
+        /// `IB_USER_VERBS_CMD_*` or `IB_USER_VERBS_EX_CMD_*`.
+        command: Name,
+        /// How it travelled.
+        path: CommandPath,
+        /// The fields of request and reply, driver data last.
+        attributes: Vec<Attribute>,
+    },
+    /// `read(2)`.
+    Read {
+        /// Bytes there was room for.
+        room: usize,
+        /// The bytes that came.
+        bytes: Vec<u8>,
+    },
+    /// `mmap(2)`.
+    Map {
+        /// The kernel's cookie, in bytes.
+        offset: u64,
+        /// Bytes.
+        len: usize,
+        /// What the process may do there.
+        protection: Protection,
+    },
+}
+
+/// How a legacy command travelled.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum CommandPath {
+    /// Inside the ioctl `INVOKE_WRITE`.
+    Invoke,
+    /// By `write(2)`.
+    Write,
+}
+
+/// One attribute of a method, or one field of a legacy command.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attribute {
+    /// Its name in the kernel's headers.
+    pub name: Name,
+    /// Who wrote it.
+    pub direction: Direction,
+    /// Bytes.
+    pub len: usize,
+    /// A kernel that does not know it refuses the command.
+    pub mandatory: bool,
+    /// What it carried.
+    pub value: Value,
+}
+
+/// Who wrote an attribute.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Direction {
+    /// The process.
+    In,
+    /// The kernel.
+    Out,
+}
+
+/// What an attribute carried.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Value {
+    /// A number of up to 64 bits.
+    Number(u64),
+    /// The handle of an object.
+    Handle(u32),
+    /// Handles of several objects.
+    Handles(Vec<u32>),
+    /// A descriptor's number, or `None` when the kernel made none.
+    Fd(Option<i32>),
+    /// One of several payloads.
+    Choice(u8),
+    /// Up to 64 bytes as they were.
+    Bytes(Vec<u8>),
+    /// Too long to keep.
+    Long,
+    /// An output that the kernel did not write.
+    Unwritten,
+}
+
+impl Attribute {
+    /// True for keys that open memory to whoever knows them.
+    pub fn is_key(&self) -> bool {
+        let name = self.name.full().unwrap_or_default();
+        ["LKEY", "RKEY", "lkey", "rkey", "access_key"]
+            .iter()
+            .any(|key| name.ends_with(key))
+    }
+}

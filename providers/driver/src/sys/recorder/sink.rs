@@ -1,0 +1,98 @@
+//! Where records go.
+
+use std::fmt;
+use std::io::Write;
+use std::sync::{Mutex, PoisonError};
+
+use super::record::Record;
+
+/// Takes records. It is called after each call, on the thread that made it.
+pub trait Sink: fmt::Debug + Send + Sync {
+    /// Takes one record.
+    fn record(&self, record: &Record);
+}
+
+/// Keeps records in memory.
+#[derive(Debug, Default)]
+pub struct Collector(Mutex<Vec<Record>>);
+
+impl Collector {
+    /// An empty collector.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes out what was collected so far.
+    pub fn take(&self) -> Vec<Record> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Sink for Collector {
+    fn record(&self, record: &Record) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(record.clone());
+    }
+}
+
+/// Writes one line per record.
+///
+/// A writer that fails loses lines and fails nobody's call.
+pub struct Lines<W> {
+    writer: Mutex<W>,
+    keys: bool,
+    json: bool,
+}
+
+impl<W: Write + Send> Lines<W> {
+    /// Readable lines, without keys.
+    pub const fn new(writer: W) -> Self {
+        Self {
+            writer: Mutex::new(writer),
+            keys: false,
+            json: false,
+        }
+    }
+
+    /// Writes lkeys and rkeys too. Default: they are left out.
+    #[must_use]
+    pub fn with_keys(self) -> Self {
+        Self { keys: true, ..self }
+    }
+
+    /// Writes JSON objects. Default: readable lines.
+    #[must_use]
+    pub fn with_json(self) -> Self {
+        Self { json: true, ..self }
+    }
+
+    /// The writer, with everything written.
+    pub fn into_inner(self) -> W {
+        self.writer
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<W: Write + Send> Sink for Lines<W> {
+    fn record(&self, record: &Record) {
+        let line = match (self.json, self.keys) {
+            (true, keys) => record.to_json(keys),
+            (false, true) => record.with_keys().to_string(),
+            (false, false) => record.to_string(),
+        };
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = writeln!(writer, "{line}");
+    }
+}
+
+impl<W> fmt::Debug for Lines<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lines")
+            .field("keys", &self.keys)
+            .field("json", &self.json)
+            .finish_non_exhaustive()
+    }
+}
