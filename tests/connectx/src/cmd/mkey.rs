@@ -1,0 +1,101 @@
+//! Memory key commands.
+
+use super::Command;
+use crate::layout::command::{self, CTX, PAS};
+use crate::layout::queue::mkey;
+use crate::layout::{be32, be64};
+use crate::memory_key::{Mode, mode};
+use crate::objects::{Indirect, MemoryKey, Translation};
+use crate::status::{Outcome, Rule, require};
+
+/// CREATE_MKEY.
+pub(super) fn create(command: &mut Command<'_>) -> Outcome {
+    let context = command.context(CTX, mkey::LEN);
+    let free = mkey::FREE.is_set(&context);
+    let mode = mode(&context).ok_or(Rule::AccessMode.refuse())?;
+    if !free {
+        command
+            .device
+            .pds
+            .shared(mkey::PD.get(&context), command.uid)?;
+    }
+    let translation = translation(command, &context, mode)?;
+    let number = command.device.mkeys.add(
+        command.uid,
+        MemoryKey {
+            context,
+            translation,
+        },
+    )?;
+    command.reply(number);
+    Ok(())
+}
+
+fn translation(command: &Command<'_>, context: &[u8], mode: Mode) -> Outcome<Translation> {
+    if command::mkey::UMEM_VALID.is_set(command.input) {
+        let umem = command
+            .device
+            .umems
+            .of(command.get(command::mkey::UMEM_ID), command.uid)?;
+        let offset = command.get64(command::mkey::UMEM_OFFSET);
+        umem.part(offset, mkey::LENGTH.get(context).min(umem.length()))?;
+        return Ok(Translation::Umem(umem.clone(), offset));
+    }
+    let octowords = u64::from(command.get(command::mkey::ACTUAL_OCTOWORDS));
+    let room = command.input.len().saturating_sub(PAS) as u64;
+    match mode {
+        Mode::Physical => Ok(Translation::Physical),
+        Mode::Pages => {
+            require(mkey::LOG_PAGE.get(context) <= 40, Rule::BadSize)?;
+            if octowords == 0 {
+                return Ok(Translation::Pages(Vec::new()));
+            }
+            require(octowords <= room.div_ceil(16), Rule::PageList)?;
+            let count = (octowords * 2).min(room / 8) as usize;
+            Ok(Translation::Pages(
+                (0..count)
+                    .map(|i| be64(command.input, PAS + i * 8) & !7)
+                    .collect(),
+            ))
+        }
+        Mode::Keys | Mode::FixedKeys => {
+            require(octowords <= room / 16, Rule::PageList)?;
+            let size = (mode == Mode::FixedKeys).then(|| 1 << mkey::LOG_PAGE.get(context).min(40));
+            Ok(Translation::Keys(
+                (0..octowords as usize)
+                    .map(|i| indirect(command.input, PAS + i * 16, size))
+                    .collect(),
+            ))
+        }
+    }
+}
+
+/// One indirect entry; in a list of fixed-size entries the length is that of the key's page.
+pub(crate) fn indirect(bytes: &[u8], at: usize, size: Option<u64>) -> Indirect {
+    Indirect {
+        length: size.unwrap_or_else(|| u64::from(be32(bytes, at))),
+        key: be32(bytes, at + 4),
+        address: be64(bytes, at + 8),
+    }
+}
+
+/// QUERY_MKEY.
+pub(super) fn query(command: &mut Command<'_>) -> Outcome {
+    let context = command
+        .device
+        .mkeys
+        .of(command.number(), command.uid)?
+        .context
+        .clone();
+    command.reply_context(CTX, &context);
+    Ok(())
+}
+
+/// DESTROY_MKEY.
+pub(super) fn destroy(command: &mut Command<'_>) -> Outcome {
+    command
+        .device
+        .mkeys
+        .take(command.number(), command.uid)
+        .map(|_| ())
+}

@@ -1,0 +1,202 @@
+//! Queue pair commands.
+
+use super::{Command, qp_fields};
+use crate::buffer::Buffer;
+use crate::layout::command::{self, PAS, op};
+use crate::layout::{Wide, qp};
+use crate::objects::{QpState, QueuePair, RecvRing, SendRing, Service};
+use crate::status::{Outcome, Rule};
+
+const QPC: usize = command::qp::QPC;
+/// A receive queue of the queue pair's own.
+const RQ_OWN: u32 = 0;
+
+/// CREATE_QP.
+pub(super) fn create(command: &mut Command<'_>) -> Outcome {
+    let context = command.context(QPC, qp::LEN);
+    let service = Service::parse(qp::SERVICE.get(&context)).ok_or(Rule::ServiceType.refuse())?;
+    references(command, service, &context)?;
+    let recv = match qp::RQ_TYPE.get(&context) {
+        RQ_OWN => RecvRing {
+            entries: 1 << qp::LOG_RQ_SIZE.get(&context),
+            stride: 16 << qp::LOG_RQ_STRIDE.get(&context),
+            consumer: 0,
+        },
+        _ => RecvRing::default(),
+    };
+    let offset = u64::from(recv.entries) * u64::from(recv.stride);
+    let blocks = if qp::NO_SQ.is_set(&context) {
+        0
+    } else {
+        1 << qp::LOG_SQ_SIZE.get(&context)
+    };
+    let length = offset + u64::from(blocks) * 64;
+    let buffer = if command::qp::UMEM_VALID.is_set(command.input) {
+        let umem = command
+            .device
+            .umems
+            .of(command.get(command::qp::UMEM_ID), command.uid)?;
+        umem.part(command.get64(command::qp::UMEM_OFFSET), length)?
+    } else {
+        Buffer::parse(
+            command.input,
+            PAS,
+            qp::LOG_PAGE.get(&context),
+            qp::PAGE_OFFSET.get(&context),
+            length,
+        )?
+    };
+    let umem = qp::DBR_UMEM_VALID
+        .is_set(&context)
+        .then(|| qp::DBR_UMEM_ID.get(&context));
+    let doorbell = command.doorbell(umem, qp::DBR_ADDR.get(&context), 8)?;
+    let mut pair = QueuePair {
+        context,
+        extension: vec![0; qp::ext::LEN],
+        service,
+        state: QpState::Reset,
+        buffer,
+        doorbell,
+        send: SendRing {
+            offset,
+            blocks,
+            consumer: 0,
+        },
+        recv,
+        retries: 0,
+        rnr_retries: 0,
+        blocked_until: 0,
+        queued: false,
+        established: false,
+        last_wqe: false,
+    };
+    pair.enter(QpState::Reset);
+    let uid = command.uid;
+    let number = command.device.numbers.add(uid, ())?;
+    command.device.qps.put(uid, number, pair);
+    command.reply(number);
+    Ok(())
+}
+
+/// Everything a context names must exist and be within reach of the user context.
+fn references(command: &Command<'_>, service: Service, context: &[u8]) -> Outcome {
+    let (device, uid) = (&*command.device, command.uid);
+    if service == Service::Xrc {
+        let xrcd = qp::XRCD.get(context);
+        device.xrcds.shared(xrcd, uid)?;
+    } else if service != Service::Umr {
+        // The kernel's registration queue has no protection domain: it changes keys of all of them.
+        device.pds.shared(qp::PD.get(context), uid)?;
+    }
+    device
+        .uars
+        .shared(qp::UAR.get(context), uid)
+        .or_else(|refusal| {
+            // A target has no send queue and no page to ring it through.
+            if service == Service::Xrc {
+                Ok(&())
+            } else {
+                Err(refusal)
+            }
+        })?;
+    if !qp::NO_SQ.is_set(context) || service != Service::Xrc {
+        device.cqs.shared(qp::CQN_SEND.get(context), uid)?;
+    }
+    match qp::RQ_TYPE.get(context) {
+        1 => device.shared.shared(qp::SRQN.get(context), uid).map(|_| ()),
+        RQ_OWN if qp::CQN_RECV.get(context) != 0 => device
+            .cqs
+            .shared(qp::CQN_RECV.get(context), uid)
+            .map(|_| ()),
+        RQ_OWN | 3 => Ok(()),
+        _ => Err(Rule::Reserved.refuse()),
+    }
+}
+
+/// DESTROY_QP.
+pub(super) fn destroy(command: &mut Command<'_>) -> Outcome {
+    let (uid, number) = (command.uid, command.number());
+    let pair = command.device.qps.take(number, uid)?;
+    command.device.numbers.take(number, 0)?;
+    command
+        .device
+        .scheduler
+        .detach(qp::ext::GROUP_REQUESTER.get(&pair.extension));
+    for members in command.device.multicast.values_mut() {
+        members.retain(|member| *member != number);
+    }
+    Ok(())
+}
+
+/// QUERY_QP.
+pub(super) fn query(command: &mut Command<'_>) -> Outcome {
+    let pair = command.device.qps.of(command.number(), command.uid)?;
+    let mut context = pair.context.clone();
+    qp::HW_SQ_COUNTER.set(&mut context, u32::from(pair.send.consumer));
+    qp::HW_RQ_COUNTER.set(&mut context, u32::from(pair.recv.consumer));
+    let records =
+        [pair.doorbell, pair.doorbell + 4].map(|at| command.device.read_be32(at).unwrap_or(0));
+    qp::SW_RQ_COUNTER.set(&mut context, records[0]);
+    qp::SW_SQ_COUNTER.set(&mut context, records[1]);
+    let (extension, pages) = (pair.extension.clone(), pair.buffer.pages().to_vec());
+    let extended = command::qp::EXT.is_set(command.input);
+    command.reply_context(QPC, &context);
+    if extended {
+        command.reply_context(command::qp::EXT_CTX, &extension);
+    } else {
+        for (i, page) in pages.into_iter().enumerate() {
+            Wide(PAS + i * 8).set(command.output, page);
+        }
+    }
+    Ok(())
+}
+
+/// Any state transition.
+pub(super) fn modify(command: &mut Command<'_>, opcode: u16) -> Outcome {
+    let (uid, number) = (command.uid, command.number());
+    let context = command.context(QPC, qp::LEN);
+    let mask = command.get(command::qp::OPT_MASK);
+    let pair = command.device.qps.of(number, uid)?;
+    let next = qp_fields::next(opcode, pair.state)?;
+    let extended = command::qp::EXT.is_set(command.input)
+        && matches!(opcode, op::INIT2INIT_QP | op::RTS2RTS_QP)
+        && command.get(command::qp::EXT_MASK_LOW) & qp::ext::MASK_QUEUE_GROUP != 0;
+    if extended {
+        attach(command, number)?;
+    }
+    let pair = command.device.qps.of_mut(number, uid)?;
+    qp_fields::apply(opcode, pair.service, mask, &context, &mut pair.context);
+    match next {
+        QpState::Reset => {
+            pair.enter(QpState::Reset);
+            pair.send.consumer = 0;
+            pair.recv.consumer = 0;
+            pair.established = false;
+            pair.last_wqe = false;
+            pair.blocked_until = 0;
+        }
+        QpState::Error => command.device.fail_qp(number),
+        state => {
+            pair.enter(state);
+            if state == QpState::ReadyToSend {
+                pair.refill_retries();
+                // Work posted before the queue was ready waits for no second doorbell.
+                command.device.kicked.push(number);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Moves the queue pair to the queue group that the extended context names.
+fn attach(command: &mut Command<'_>, number: u32) -> Outcome {
+    let uid = command.uid;
+    let extension = command.context(command::qp::EXT_CTX, qp::ext::LEN);
+    let new = qp::ext::GROUP_REQUESTER.get(&extension);
+    let old = qp::ext::GROUP_REQUESTER.get(&command.device.qps.of(number, uid)?.extension);
+    command.device.scheduler.attach(uid, old, new)?;
+    let pair = command.device.qps.of_mut(number, uid)?;
+    qp::ext::GROUP_REQUESTER.copy(&extension, &mut pair.extension);
+    qp::ext::GROUP_RESPONDER.copy(&extension, &mut pair.extension);
+    Ok(())
+}

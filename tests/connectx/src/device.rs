@@ -1,0 +1,195 @@
+//! One ConnectX function: its identity, registers and object tables.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::buffer::Umem;
+use crate::init_segment::InitSegment;
+use crate::memory::{GuestMemory, Interrupts};
+use crate::objects::{
+    CompletionQueue, DcTarget, EventQueue, MemoryKey, Multicast, QpState, QueuePair, RawRing,
+    SharedQueue,
+};
+use crate::pci::ConfigSpace;
+use crate::profile::FunctionConfig;
+use crate::qos::{PacingTable, Scheduler};
+use crate::table::Table;
+use crate::trace::Trace;
+
+/// First UAR page that may be handed out: lower pages hold the init segment and the MSI-X table.
+const FIRST_UAR: u32 = 4;
+
+/// One function.
+#[derive(Debug)]
+pub(crate) struct Device {
+    pub(crate) index: usize,
+    pub(crate) config: FunctionConfig,
+    pub(crate) memory: Arc<dyn GuestMemory>,
+    pub(crate) interrupts: Arc<dyn Interrupts>,
+    pub(crate) trace: Arc<Trace>,
+    pub(crate) pci: ConfigSpace,
+    pub(crate) init: InitSegment,
+    /// Capability pages as the driver last set them.
+    pub(crate) set_caps: BTreeMap<u16, Vec<u8>>,
+    pub(crate) hca_enabled: bool,
+    pub(crate) link_up: bool,
+    pub(crate) cap_mask1: u32,
+    pub(crate) roce_addresses: BTreeMap<u32, Vec<u8>>,
+    pub(crate) nic_vport: Vec<u8>,
+    pub(crate) pds: Table<()>,
+    pub(crate) domains: Table<()>,
+    pub(crate) xrcds: Table<()>,
+    pub(crate) uars: Table<()>,
+    pub(crate) contexts: Table<u32>,
+    pub(crate) umems: Table<Umem>,
+    pub(crate) mkeys: Table<MemoryKey>,
+    pub(crate) eqs: Table<EventQueue>,
+    pub(crate) cqs: Table<CompletionQueue>,
+    /// Numbers of everything a doorbell or a packet can name: QPs, DCTs, SQs and RQs.
+    pub(crate) numbers: Table<()>,
+    pub(crate) qps: Table<QueuePair>,
+    pub(crate) dcts: Table<DcTarget>,
+    pub(crate) sqs: Table<RawRing>,
+    pub(crate) rqs: Table<RawRing>,
+    pub(crate) shared: Table<SharedQueue>,
+    pub(crate) tises: Table<Vec<u8>>,
+    pub(crate) tirs: Table<Vec<u8>>,
+    pub(crate) tables: Table<Vec<u8>>,
+    pub(crate) psvs: Table<()>,
+    pub(crate) multicast: Multicast,
+    pub(crate) pacing: PacingTable,
+    pub(crate) scheduler: Scheduler,
+    /// Queue pairs and SQs that may have work, for the fabric to run.
+    pub(crate) kicked: Vec<u32>,
+    /// What hardware would ignore or punish, by kind.
+    pub(crate) reports: BTreeMap<&'static str, u64>,
+    /// Commands that an operator asked to fail, by opcode.
+    pub(crate) failing: BTreeMap<u16, u32>,
+    /// How many messages to lose.
+    pub(crate) drop_next: u32,
+    pub(crate) now: u64,
+}
+
+impl Device {
+    /// A function as after power-on.
+    pub(crate) fn new(
+        index: usize,
+        config: FunctionConfig,
+        memory: Arc<dyn GuestMemory>,
+        interrupts: Arc<dyn Interrupts>,
+        trace: Arc<Trace>,
+    ) -> Self {
+        let pci = ConfigSpace::new(&config);
+        Self {
+            index,
+            memory,
+            interrupts,
+            trace,
+            pci,
+            init: InitSegment::default(),
+            set_caps: BTreeMap::new(),
+            hca_enabled: false,
+            link_up: true,
+            cap_mask1: 0,
+            roce_addresses: BTreeMap::new(),
+            nic_vport: config.nic_vport(),
+            pds: Table::new(1, 1 << 12),
+            domains: Table::new(1, 1 << 8),
+            xrcds: Table::new(1, 1 << 10),
+            uars: Table::new(FIRST_UAR, 1 << 13),
+            contexts: Table::new(1, 1 << 10),
+            umems: Table::new(1, 1 << 16),
+            mkeys: Table::new(2, 1 << 20),
+            eqs: Table::new(0, 64),
+            cqs: Table::new(1, 1 << 16),
+            numbers: Table::new(0x80, 1 << 17),
+            qps: Table::new(0, 0),
+            dcts: Table::new(0, 0),
+            sqs: Table::new(0, 0),
+            rqs: Table::new(0, 0),
+            shared: Table::new(1, 1 << 16),
+            tises: Table::new(1, 1 << 12),
+            tirs: Table::new(1, 1 << 12),
+            tables: Table::new(1, 1 << 8),
+            psvs: Table::new(1, 1 << 10),
+            multicast: Multicast::new(),
+            pacing: PacingTable::default(),
+            scheduler: Scheduler::default(),
+            kicked: Vec::new(),
+            reports: BTreeMap::new(),
+            failing: BTreeMap::new(),
+            drop_next: 0,
+            now: 0,
+            config,
+        }
+    }
+
+    /// Function-level reset: everything the driver made is gone, the identity and the PCI registers stay.
+    pub(crate) fn reset(&mut self) {
+        let mut fresh = Self::new(
+            self.index,
+            self.config.clone(),
+            Arc::clone(&self.memory),
+            Arc::clone(&self.interrupts),
+            Arc::clone(&self.trace),
+        );
+        fresh.now = self.now;
+        fresh.link_up = self.link_up;
+        fresh.reports = std::mem::take(&mut self.reports);
+        fresh.pci = std::mem::replace(&mut self.pci, ConfigSpace::new(&self.config));
+        *self = fresh;
+    }
+
+    /// Notes something a correct driver or program would not do.
+    pub(crate) fn report(&mut self, kind: &'static str, detail: &str) {
+        *self.reports.entry(kind).or_insert(0) += 1;
+        self.trace.report(self.index, kind, detail);
+    }
+
+    /// Whether commands and queues may reach guest memory.
+    pub(crate) fn bus_master(&self) -> bool {
+        self.pci.bus_master()
+    }
+
+    /// Reads a big-endian word of guest memory.
+    pub(crate) fn read_be32(&self, address: u64) -> Option<u32> {
+        let mut data = [0; 4];
+        self.memory.read(address, &mut data).ok()?;
+        Some(u32::from_be_bytes(data))
+    }
+
+    /// Stops a queue pair: enters the error state and asks for its work to be flushed.
+    pub(crate) fn fail_qp(&mut self, qpn: u32) {
+        if let Some(qp) = self.qps.get_mut(qpn)
+            && qp.state != QpState::Reset
+        {
+            qp.enter(QpState::Error);
+            qp.blocked_until = 0;
+            self.kicked.push(qpn);
+        }
+    }
+
+    /// How many objects of every kind exist, for the leak check after a driver has gone.
+    pub(crate) fn census(&self) -> Vec<(&'static str, usize)> {
+        vec![
+            ("pd", self.pds.len()),
+            ("transport domain", self.domains.len()),
+            ("xrcd", self.xrcds.len()),
+            ("uar", self.uars.len()),
+            ("uctx", self.contexts.len()),
+            ("umem", self.umems.len()),
+            ("mkey", self.mkeys.len()),
+            ("eq", self.eqs.len()),
+            ("cq", self.cqs.len()),
+            ("qp", self.qps.len()),
+            ("dct", self.dcts.len()),
+            ("sq", self.sqs.len()),
+            ("rq", self.rqs.len()),
+            ("srq", self.shared.len()),
+            ("tis", self.tises.len()),
+            ("tir", self.tirs.len()),
+            ("rqt", self.tables.len()),
+            ("scheduling element", self.scheduler.len()),
+        ]
+    }
+}

@@ -1,0 +1,257 @@
+//! Completion queues.
+
+use crate::buffer::Buffer;
+use crate::device::Device;
+use crate::engine::event;
+use crate::layout::queue::cq;
+use crate::layout::{Field, Wide, field, word};
+use crate::objects::Arm;
+use crate::status::{Outcome, Rule};
+
+const ENTRY: usize = 64;
+const OP_OWN: usize = 0x3f;
+const COUNTER_MASK: u32 = 0xff_ffff;
+
+const SOURCE_LID: Field = field(0x14, 15, 0);
+const FLAGS_QPN: Field = word(0x18);
+const USER_INDEX: Field = word(0x20);
+const IMMEDIATE: Field = word(0x24);
+const BYTE_COUNT: Field = word(0x2c);
+const TIMESTAMP: Wide = Wide(0x30);
+const VENDOR_SYNDROME: Field = field(0x34, 15, 8);
+const SYNDROME: Field = field(0x34, 7, 0);
+const SEND_OPCODE_QPN: Field = word(0x38);
+const WQE_COUNTER: Field = field(0x3c, 31, 16);
+const SIGNATURE: usize = 0x3e;
+
+/// Completion opcodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Opcode {
+    Request = 0,
+    WriteImmediate = 1,
+    Send = 2,
+    SendImmediate = 3,
+    SendInvalidate = 4,
+    Resize = 5,
+    RequestError = 0xd,
+    ResponseError = 0xe,
+}
+
+/// Why a work request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Syndrome {
+    LocalLength = 0x01,
+    LocalQpOperation = 0x02,
+    LocalProtection = 0x04,
+    Flushed = 0x05,
+    MemoryWindowBind = 0x06,
+    RemoteInvalidRequest = 0x12,
+    RemoteAccess = 0x13,
+    RemoteOperation = 0x14,
+    RetryExceeded = 0x15,
+    RnrRetryExceeded = 0x16,
+}
+
+/// One completion.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Completion {
+    pub(crate) opcode: Opcode,
+    pub(crate) qpn: u32,
+    pub(crate) user_index: u32,
+    pub(crate) wqe_counter: u16,
+    pub(crate) send_opcode: u8,
+    pub(crate) byte_count: u32,
+    pub(crate) immediate: u32,
+    /// GRH presence, service level and source queue pair.
+    pub(crate) flags_qpn: u32,
+    pub(crate) source_lid: u16,
+    pub(crate) syndrome: Option<Syndrome>,
+    pub(crate) solicited: bool,
+}
+
+impl Completion {
+    /// A completion with everything optional left out.
+    pub(crate) fn new(opcode: Opcode, qpn: u32, user_index: u32, wqe_counter: u16) -> Self {
+        Self {
+            opcode,
+            qpn,
+            user_index,
+            wqe_counter,
+            send_opcode: 0,
+            byte_count: 0,
+            immediate: 0,
+            flags_qpn: 0,
+            source_lid: 0,
+            syndrome: None,
+            solicited: false,
+        }
+    }
+
+    /// A failed one.
+    pub(crate) fn failed(self, syndrome: Syndrome) -> Self {
+        Self {
+            syndrome: Some(syndrome),
+            solicited: true,
+            ..self
+        }
+    }
+
+    fn encode(&self, now: u64) -> [u8; ENTRY] {
+        let mut entry = [0; ENTRY];
+        SOURCE_LID.set(&mut entry, u32::from(self.source_lid));
+        FLAGS_QPN.set(&mut entry, self.flags_qpn);
+        USER_INDEX.set(&mut entry, self.user_index);
+        IMMEDIATE.set(&mut entry, self.immediate);
+        BYTE_COUNT.set(&mut entry, self.byte_count);
+        TIMESTAMP.set(&mut entry, now);
+        if let Some(syndrome) = self.syndrome {
+            entry[0x30..0x38].fill(0);
+            VENDOR_SYNDROME.set(&mut entry, 0x80 | syndrome as u32);
+            SYNDROME.set(&mut entry, syndrome as u32);
+        }
+        SEND_OPCODE_QPN.set(&mut entry, u32::from(self.send_opcode) << 24 | self.qpn);
+        WQE_COUNTER.set(&mut entry, u32::from(self.wqe_counter));
+        let signature = !entry[..SIGNATURE].iter().fold(0, |sum, byte| sum ^ byte);
+        entry[SIGNATURE] = signature;
+        entry
+    }
+}
+
+/// Writes a completion, fires the event if the queue is armed for it, and handles overrun.
+pub(crate) fn push(device: &mut Device, cqn: u32, completion: Completion) {
+    let now = device.now;
+    let Some(queue) = device.cqs.get(cqn) else {
+        return;
+    };
+    if queue.failed {
+        return;
+    }
+    let consumer = device.read_be32(queue.doorbell).unwrap_or(0);
+    let size = 1u32 << queue.log_size;
+    let pending = queue.producer.wrapping_sub(consumer) & COUNTER_MASK;
+    if pending >= size && !cq::IGNORE_OVERRUN.is_set(&queue.context) {
+        overrun(device, cqn);
+        return;
+    }
+    let index = queue.producer;
+    let solicited = completion.solicited || completion.syndrome.is_some();
+    write(
+        device,
+        cqn,
+        &completion.encode(now),
+        completion.opcode,
+        completion.solicited,
+    );
+    let Some(queue) = device.cqs.get_mut(cqn) else {
+        return;
+    };
+    queue.producer = index.wrapping_add(1);
+    if solicited {
+        queue.solicited = queue.producer;
+    }
+    let fire = match queue.arm {
+        Some(Arm::Any) => true,
+        Some(Arm::Solicited) => solicited,
+        None => false,
+    };
+    if fire {
+        queue.arm = None;
+        let eqn = queue.eqn;
+        event::completion(device, eqn, cqn);
+    }
+}
+
+fn write(device: &mut Device, cqn: u32, entry: &[u8; ENTRY], opcode: Opcode, solicited: bool) {
+    let Some(queue) = device.cqs.get(cqn) else {
+        return;
+    };
+    let index = queue.producer;
+    let slot = u64::from(index & ((1 << queue.log_size) - 1)) * queue.cqe_size;
+    // The 64 bytes that every entry has are the second half of a long entry.
+    let offset = slot + queue.cqe_size - ENTRY as u64;
+    let owner = (index >> queue.log_size & 1) as u8;
+    let op_own = (opcode as u8) << 4 | u8::from(solicited) << 1 | owner;
+    let written = queue
+        .buffer
+        .write(&*device.memory, offset, &entry[..OP_OWN])
+        .is_ok()
+        && queue
+            .buffer
+            .address(offset + OP_OWN as u64)
+            .is_some_and(|at| device.memory.publish(at, op_own).is_ok());
+    let mut traced = *entry;
+    traced[OP_OWN] = op_own;
+    device.trace.entry("cqe", device.index, cqn, index, &traced);
+    if !written {
+        device.report("completion queue", "outside guest memory");
+    }
+}
+
+/// A full queue stops, and with it every queue pair that completes to it.
+fn overrun(device: &mut Device, cqn: u32) {
+    if let Some(queue) = device.cqs.get_mut(cqn) {
+        queue.failed = true;
+    }
+    device.report("completion queue overrun", &format!("CQ {cqn:#x}"));
+    event::cq_error(device, cqn);
+    let users: Vec<u32> = device
+        .qps
+        .iter()
+        .filter(|(_, qp)| qp.send_cq() == cqn || qp.recv_cq() == cqn)
+        .map(|(number, _)| number)
+        .collect();
+    for qpn in users {
+        device.fail_qp(qpn);
+    }
+}
+
+/// The arm doorbell: two words, sequence number with command and consumer counter, and the queue's number.
+pub(crate) fn doorbell(device: &mut Device, value: u64) {
+    let (first, cqn) = ((value >> 32) as u32, value as u32 & COUNTER_MASK);
+    let consumer = first & COUNTER_MASK;
+    let Some(queue) = device.cqs.get_mut(cqn) else {
+        device.report("CQ doorbell", &format!("no CQ {cqn:#x}"));
+        return;
+    };
+    let arm = if first >> 24 & 1 != 0 {
+        Arm::Solicited
+    } else {
+        Arm::Any
+    };
+    let reached = match arm {
+        Arm::Any => queue.producer,
+        Arm::Solicited => queue.solicited,
+    };
+    let ahead = reached.wrapping_sub(consumer) & COUNTER_MASK;
+    if ahead != 0 && ahead < 1 << 23 {
+        queue.arm = None;
+        let eqn = queue.eqn;
+        event::completion(device, eqn, cqn);
+    } else {
+        queue.arm = Some(arm);
+    }
+}
+
+/// Moves a queue to a new buffer: the old one ends with a resize entry, and what software has not taken from
+/// it is found there by software itself.
+pub(crate) fn resize(
+    device: &mut Device,
+    cqn: u32,
+    context: &[u8],
+    buffer: Buffer,
+    cqe_size: u64,
+) -> Outcome {
+    let marker = Completion::new(Opcode::Resize, 0, 0, 0).encode(device.now);
+    write(device, cqn, &marker, Opcode::Resize, false);
+    let queue = device.cqs.get_mut(cqn).ok_or(Rule::NoSuchObject.refuse())?;
+    queue.producer = queue.producer.wrapping_add(1);
+    queue.buffer = buffer;
+    queue.cqe_size = cqe_size;
+    queue.log_size = cq::LOG_SIZE.get(context);
+    for field in [cq::LOG_SIZE, cq::LOG_PAGE, cq::PAGE_OFFSET, cq::CQE_SIZE] {
+        field.copy(context, &mut queue.context);
+    }
+    Ok(())
+}

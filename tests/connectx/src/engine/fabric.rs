@@ -1,0 +1,403 @@
+//! The fabric: several functions, the work they have and the passing of time.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crate::device::Device;
+use crate::engine::send::Step;
+use crate::engine::shaper::Shaper;
+use crate::engine::{completion, event};
+use crate::init_segment;
+use crate::layout::queue::{ring, wq};
+use crate::layout::{be32, be64, qp};
+use crate::memory::{GuestMemory, Interrupts};
+use crate::objects::QpState;
+use crate::profile::FunctionConfig;
+use crate::trace::Trace;
+
+/// How many work requests one access may lead to before it returns; the rest is done by [`Fabric::advance`].
+const BUDGET: usize = 2048;
+const UAR_SHIFT: u64 = 12;
+const FIRST_UAR: u64 = 4;
+
+/// Offsets in a UAR page.
+mod uar {
+    pub(super) const CQ_ARM: u64 = 0x020;
+    pub(super) const EQ_ARM: u64 = 0x040;
+    pub(super) const EQ_UPDATE: u64 = 0x048;
+    pub(super) const SEND: u64 = 0x800;
+}
+
+/// Number of a function in its fabric.
+pub type FunctionId = usize;
+
+/// What can be chosen about a fabric.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Retry and RNR timers run this much faster than the standard's; 1 is real time.
+    pub time_divisor: u64,
+    /// Whether rate limits and caps of scheduling elements slow queues down.
+    pub shaper: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            time_divisor: 1,
+            shaper: false,
+        }
+    }
+}
+
+/// Functions joined by a lossless switch. All state of the model is here; nothing happens outside calls to it,
+/// and time passes only as told, so that tests are repeatable.
+#[derive(Debug)]
+pub struct Fabric {
+    pub(crate) devices: Vec<Device>,
+    pub(super) options: Options,
+    pub(super) now: u64,
+    pub(super) shaper: Shaper,
+    ready: VecDeque<(usize, u32)>,
+    waiting: BTreeMap<(usize, u32), u64>,
+    /// First halves of 64-bit doorbells that arrive in two writes.
+    halves: BTreeMap<(usize, u64), u32>,
+    trace: Arc<Trace>,
+}
+
+impl Fabric {
+    /// A fabric without functions.
+    #[must_use]
+    pub fn new(options: Options, trace: Arc<Trace>) -> Self {
+        Self {
+            devices: Vec::new(),
+            options,
+            now: 1,
+            shaper: Shaper::default(),
+            ready: VecDeque::new(),
+            waiting: BTreeMap::new(),
+            halves: BTreeMap::new(),
+            trace,
+        }
+    }
+
+    /// Adds a function and gives its number.
+    pub fn add_function(
+        &mut self,
+        config: FunctionConfig,
+        memory: Arc<dyn GuestMemory>,
+        interrupts: Arc<dyn Interrupts>,
+    ) -> FunctionId {
+        let index = self.devices.len();
+        self.devices.push(Device::new(
+            index,
+            config,
+            memory,
+            interrupts,
+            Arc::clone(&self.trace),
+        ));
+        index
+    }
+
+    /// Reads PCI configuration space.
+    pub fn config_read(&self, function: FunctionId, offset: u64, data: &mut [u8]) {
+        match self.devices.get(function) {
+            Some(device) => device.pci.read(offset, data),
+            None => data.fill(0xff),
+        }
+    }
+
+    /// Writes PCI configuration space.
+    pub fn config_write(&mut self, function: FunctionId, offset: u64, data: &[u8]) {
+        if let Some(device) = self.devices.get_mut(function) {
+            device.pci.write(offset, data);
+        }
+    }
+
+    /// Reads BAR0.
+    pub fn mmio_read(&self, function: FunctionId, offset: u64, data: &mut [u8]) {
+        data.fill(0);
+        if let Some(device) = self.devices.get(function)
+            && offset < init_segment::LEN
+        {
+            device.init.read(self.now, offset, data);
+        }
+    }
+
+    /// Writes BAR0: registers, command doorbell, and the doorbells of queues.
+    pub fn mmio_write(&mut self, function: FunctionId, offset: u64, data: &[u8]) {
+        if function >= self.devices.len() {
+            return;
+        }
+        if offset < FIRST_UAR << UAR_SHIFT {
+            self.write_registers(function, offset, data);
+        } else {
+            self.write_uar(function, offset, data);
+        }
+        self.run();
+    }
+
+    fn write_registers(&mut self, function: usize, offset: u64, data: &[u8]) {
+        let Some(device) = self.devices.get_mut(function) else {
+            return;
+        };
+        device.now = self.now;
+        for (i, bytes) in data.chunks_exact(4).enumerate() {
+            let at = offset.saturating_add(i as u64 * 4);
+            let value = be32(bytes, 0);
+            if at == init_segment::COMMAND_DOORBELL {
+                device.ring_commands(value);
+            } else {
+                device.init.write(at, value);
+            }
+        }
+    }
+
+    fn write_uar(&mut self, function: usize, offset: u64, data: &[u8]) {
+        let Some(device) = self.devices.get_mut(function) else {
+            return;
+        };
+        device.now = self.now;
+        let page = (offset >> UAR_SHIFT) as u32;
+        let within = offset & ((1 << UAR_SHIFT) - 1);
+        match (within, data.len()) {
+            (uar::EQ_ARM, 4) => event::doorbell(device, be32(data, 0), true),
+            (uar::EQ_UPDATE, 4) => event::doorbell(device, be32(data, 0), false),
+            (_, 8..) if within == uar::CQ_ARM => completion::doorbell(device, be64(data, 0)),
+            (_, 8..) if within >= uar::SEND && within.trailing_zeros() >= 8 => {
+                self.send_doorbell(function, page, be64(data, 0));
+            }
+            (_, 4) if is_wide(within) => {
+                self.halves.insert((function, offset), be32(data, 0));
+            }
+            (_, 4) if is_wide(within.wrapping_sub(4)) => {
+                if let Some(high) = self.halves.remove(&(function, offset - 4)) {
+                    let mut whole = [0; 8];
+                    whole[..4].copy_from_slice(&high.to_be_bytes());
+                    whole[4..].copy_from_slice(data);
+                    self.write_uar(function, offset - 4, &whole);
+                }
+            }
+            // The rest of a work request copied through the page.
+            _ => {}
+        }
+    }
+
+    fn send_doorbell(&mut self, function: usize, page: u32, value: u64) {
+        let Some(device) = self.devices.get_mut(function) else {
+            return;
+        };
+        let number = (value as u32) >> 8;
+        let index = (value >> 40) as u16;
+        let (owner, record, consumer) = if let Some(pair) = device.qps.get(number) {
+            (
+                qp::UAR.get(&pair.context),
+                pair.doorbell,
+                pair.send.consumer,
+            )
+        } else if let Some(queue) = device.sqs.get(number) {
+            (
+                wq::UAR.at(ring::WQ).get(&queue.context),
+                queue.doorbell,
+                queue.consumer,
+            )
+        } else {
+            device.report("send doorbell", &format!("no send queue {number:#x}"));
+            return;
+        };
+        if owner != page {
+            device.report(
+                "send doorbell",
+                &format!("queue {number:#x} of page {owner:#x} rung through page {page:#x}"),
+            );
+            return;
+        }
+        let producer = record
+            .checked_add(4)
+            .and_then(|at| device.read_be32(at))
+            .unwrap_or(0) as u16;
+        let posted = producer.wrapping_sub(consumer);
+        if posted != 0
+            && index.wrapping_sub(consumer) >= posted
+            && producer.wrapping_sub(index) > 1 << 15
+        {
+            device.report(
+                "send doorbell",
+                &format!("queue {number:#x}: rung before the record was updated"),
+            );
+        }
+        device.kicked.push(number);
+    }
+
+    /// Sets the time without doing what has become due; see [`Fabric::advance`].
+    pub fn set_time(&mut self, now: u64) {
+        self.now = self.now.max(now);
+        for device in &mut self.devices {
+            device.now = self.now;
+        }
+    }
+
+    /// Lets time pass up to `now` (nanoseconds, never backwards) and does what has become due.
+    pub fn advance(&mut self, now: u64) {
+        self.set_time(now);
+        let due: Vec<_> = self
+            .waiting
+            .iter()
+            .filter(|(_, at)| **at <= self.now)
+            .map(|(key, _)| *key)
+            .collect();
+        for key in due {
+            self.waiting.remove(&key);
+            self.ready.push_back(key);
+        }
+        // Receives posted to a stopped queue pair ring no doorbell.
+        for (index, device) in self.devices.iter().enumerate() {
+            for (number, pair) in device
+                .qps
+                .iter()
+                .filter(|(_, pair)| pair.state == QpState::Error)
+            {
+                if pair.recv.entries != 0
+                    && device
+                        .read_be32(pair.doorbell)
+                        .is_some_and(|at| at as u16 != pair.recv.consumer)
+                {
+                    self.ready.push_back((index, number));
+                }
+            }
+        }
+        self.run();
+    }
+
+    /// Whether [`Fabric::advance`] has work at this very time, or else the next time it will.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<u64> {
+        if self.ready.is_empty() {
+            self.waiting.values().min().copied()
+        } else {
+            Some(self.now)
+        }
+    }
+
+    /// Function-level reset.
+    pub fn reset(&mut self, function: FunctionId) {
+        if let Some(device) = self.devices.get_mut(function) {
+            device.reset();
+        }
+        self.ready.retain(|(owner, _)| *owner != function);
+        self.waiting.retain(|(owner, _), _| *owner != function);
+        self.halves.retain(|(owner, _), _| *owner != function);
+        self.shaper.reset(function);
+    }
+
+    /// Takes a port down or brings it up.
+    pub fn set_link(&mut self, function: FunctionId, up: bool) {
+        if let Some(device) = self.devices.get_mut(function)
+            && std::mem::replace(&mut device.link_up, up) != up
+        {
+            event::port(device, up);
+        }
+    }
+
+    /// Loses the next `count` messages that a function sends.
+    pub fn drop_messages(&mut self, function: FunctionId, count: u32) {
+        if let Some(device) = self.devices.get_mut(function) {
+            device.drop_next = count;
+        }
+    }
+
+    /// Fails the next `count` commands with an opcode.
+    pub fn fail_commands(&mut self, function: FunctionId, opcode: u16, count: u32) {
+        if let Some(device) = self.devices.get_mut(function)
+            && count > 0
+        {
+            device.failing.insert(opcode, count);
+        }
+    }
+
+    /// Sets the health syndrome; anything but 0 is a fatal error to the driver.
+    pub fn set_health(&mut self, function: FunctionId, syndrome: u8) {
+        if let Some(device) = self.devices.get_mut(function) {
+            device.init.health = syndrome;
+        }
+    }
+
+    /// How often each kind of wrong use was seen, over all functions.
+    #[must_use]
+    pub fn reports(&self) -> BTreeMap<&'static str, u64> {
+        let mut sum = BTreeMap::new();
+        for (kind, count) in self.devices.iter().flat_map(|device| &device.reports) {
+            *sum.entry(*kind).or_insert(0) += count;
+        }
+        sum
+    }
+
+    /// How many objects of each kind a function holds.
+    #[must_use]
+    pub fn census(&self, function: FunctionId) -> Vec<(&'static str, usize)> {
+        self.devices
+            .get(function)
+            .map(Device::census)
+            .unwrap_or_default()
+    }
+
+    /// Takes work from the queue, in turn, until there is none or the budget is used up.
+    fn run(&mut self) {
+        self.collect();
+        for _ in 0..BUDGET {
+            let Some((function, number)) = self.ready.pop_front() else {
+                break;
+            };
+            self.set_queued(function, number, false);
+            let raw = self
+                .devices
+                .get(function)
+                .is_some_and(|device| device.sqs.get(number).is_some());
+            let step = if raw {
+                self.step_raw(function, number)
+            } else {
+                self.step(function, number)
+            };
+            match step {
+                Step::Idle => {}
+                Step::Progress => self.enqueue(function, number),
+                Step::Wait(until) => {
+                    self.waiting.insert((function, number), until);
+                }
+            }
+            self.collect();
+        }
+    }
+
+    fn collect(&mut self) {
+        for function in 0..self.devices.len() {
+            for number in std::mem::take(&mut self.devices[function].kicked) {
+                self.enqueue(function, number);
+            }
+        }
+    }
+
+    fn enqueue(&mut self, function: usize, number: u32) {
+        if !self.set_queued(function, number, true) {
+            self.ready.push_back((function, number));
+        }
+    }
+
+    /// Marks a queue as being in the list of work; gives what the mark was.
+    fn set_queued(&mut self, function: usize, number: u32, value: bool) -> bool {
+        let Some(device) = self.devices.get_mut(function) else {
+            return true;
+        };
+        if let Some(pair) = device.qps.get_mut(number) {
+            std::mem::replace(&mut pair.queued, value)
+        } else if let Some(queue) = device.sqs.get_mut(number) {
+            std::mem::replace(&mut queue.queued, value)
+        } else {
+            true
+        }
+    }
+}
+
+/// Whether a 64-bit doorbell is at this offset of a page.
+fn is_wide(within: u64) -> bool {
+    within == uar::CQ_ARM || within >= uar::SEND && within.trailing_zeros() >= 8
+}

@@ -1,0 +1,91 @@
+//! Flushing: work of a stopped queue pair completes in error, in order.
+
+use crate::device::Device;
+use crate::engine::completion::{self, Completion, Opcode, Syndrome};
+use crate::engine::event::{self, QpEvent};
+use crate::engine::receive::{self, Pool};
+use crate::engine::wqe::Control;
+
+/// How many work requests are flushed before others get their turn.
+const BATCH: usize = 256;
+
+/// Flushes a batch of both queues; `true` if there may be more.
+pub(super) fn flush(device: &mut Device, qpn: u32) -> bool {
+    let more = send(device, qpn);
+    recv(device, qpn) || more
+}
+
+fn send(device: &mut Device, qpn: u32) -> bool {
+    for _ in 0..BATCH {
+        let Some(control) = next(device, qpn) else {
+            return false;
+        };
+        let Some(pair) = device.qps.get_mut(qpn) else {
+            return false;
+        };
+        let index = pair.send.consumer;
+        pair.send.consumer = index.wrapping_add(control.blocks());
+        let mut done = Completion::new(Opcode::RequestError, qpn, pair.user_index(), index)
+            .failed(Syndrome::Flushed);
+        done.send_opcode = control.opcode;
+        let cqn = pair.send_cq();
+        completion::push(device, cqn, done);
+    }
+    true
+}
+
+/// The control segment at the head of the send queue, if software posted one.
+pub(super) fn next(device: &Device, qpn: u32) -> Option<Control> {
+    let pair = device.qps.get(qpn).filter(|pair| pair.send.blocks != 0)?;
+    let producer = device.read_be32(pair.doorbell.checked_add(4)?)? as u16;
+    if producer == pair.send.consumer {
+        return None;
+    }
+    let mut bytes = [0; 16];
+    let slot = u64::from(u32::from(pair.send.consumer) & (pair.send.blocks - 1));
+    pair.buffer
+        .read(&*device.memory, pair.send.offset + slot * 64, &mut bytes)
+        .ok()?;
+    let mut control = Control::parse(&bytes);
+    // Never past the producer, whatever the size field says.
+    let left = producer.wrapping_sub(pair.send.consumer);
+    if control.blocks() > left {
+        control.units = usize::from(left) * 4;
+    }
+    Some(control)
+}
+
+fn recv(device: &mut Device, qpn: u32) -> bool {
+    let Some(pair) = device.qps.get(qpn) else {
+        return false;
+    };
+    let (cqn, user_index) = (pair.recv_cq(), pair.user_index());
+    if pair.shared_queue().is_some() {
+        // What is in a shared queue belongs to nobody yet; the event tells that this pair takes no more.
+        if let Some(pair) = device.qps.get_mut(qpn)
+            && !std::mem::replace(&mut pair.last_wqe, true)
+        {
+            event::qp(device, QpEvent::LastWqe, qpn);
+        }
+        return false;
+    }
+    for _ in 0..BATCH {
+        let Some(posted) = receive::take(device, Pool::Own(qpn)) else {
+            return false;
+        };
+        let done = Completion::new(Opcode::ResponseError, qpn, user_index, posted.index)
+            .failed(Syndrome::Flushed);
+        completion::push(device, cqn, done);
+    }
+    true
+}
+
+/// Flushes the send queue alone, as after an error on an unreliable service.
+pub(super) fn send_only(device: &mut Device, qpn: u32) {
+    // A ring holds no more work requests than blocks, so this many batches empty it.
+    for _ in 0..=u16::MAX as usize / BATCH {
+        if !send(device, qpn) {
+            break;
+        }
+    }
+}

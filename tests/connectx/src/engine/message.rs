@@ -1,0 +1,170 @@
+//! Messages between queue pairs and the copying of their payload.
+
+use crate::layout::qp;
+use crate::memory::{BusError, GuestMemory, Span, total};
+
+/// How much is moved at a time.
+const CHUNK: u64 = 64 << 10;
+
+/// Bytes to be sent.
+#[derive(Clone, Debug)]
+pub(crate) enum Payload {
+    /// In the sender's memory.
+    Memory(Vec<Span>),
+    /// Taken out of the work request.
+    Inline(Vec<u8>),
+}
+
+impl Payload {
+    /// Length in bytes.
+    pub(crate) fn length(&self) -> u64 {
+        match self {
+            Self::Memory(spans) => total(spans),
+            Self::Inline(bytes) => bytes.len() as u64,
+        }
+    }
+
+    /// Copies the payload from memory `from` to `spans` of memory `to`, as far as both reach.
+    pub(crate) fn copy(
+        &self,
+        from: &dyn GuestMemory,
+        to: &dyn GuestMemory,
+        spans: &[Span],
+    ) -> Result<(), BusError> {
+        let mut sink = Cursor::new(spans);
+        match self {
+            Self::Inline(bytes) => sink.put(to, bytes),
+            Self::Memory(source) => {
+                let mut chunk = vec![0; CHUNK.min(total(source)) as usize];
+                for span in source {
+                    let mut done = 0;
+                    while done < span.length {
+                        let part = &mut chunk[..(span.length - done).min(CHUNK) as usize];
+                        from.read(span.address + done, part)?;
+                        sink.put(to, part)?;
+                        done += part.len() as u64;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// All bytes at once, for short messages.
+    pub(crate) fn bytes(&self, from: &dyn GuestMemory, limit: usize) -> Result<Vec<u8>, BusError> {
+        match self {
+            Self::Inline(bytes) => Ok(bytes[..bytes.len().min(limit)].to_vec()),
+            Self::Memory(spans) => {
+                let mut out = Vec::new();
+                for span in spans {
+                    let take = (span.length as usize).min(limit - out.len());
+                    let at = out.len();
+                    out.resize(at + take, 0);
+                    from.read(span.address, &mut out[at..])?;
+                }
+                Ok(out)
+            }
+        }
+    }
+}
+
+/// A place to write, run by run.
+struct Cursor<'a> {
+    spans: &'a [Span],
+    done: u64,
+}
+
+impl<'a> Cursor<'a> {
+    fn new(spans: &'a [Span]) -> Self {
+        Self { spans, done: 0 }
+    }
+
+    fn put(&mut self, memory: &dyn GuestMemory, mut bytes: &[u8]) -> Result<(), BusError> {
+        while let (Some(span), false) = (self.spans.first(), bytes.is_empty()) {
+            let take = ((span.length - self.done) as usize).min(bytes.len());
+            memory.write(span.address + self.done, &bytes[..take])?;
+            bytes = &bytes[take..];
+            self.done += take as u64;
+            if self.done == span.length {
+                self.spans = &self.spans[1..];
+                self.done = 0;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a message asks of the other side.
+#[derive(Clone, Debug)]
+pub(crate) enum Action {
+    Send {
+        immediate: Option<u32>,
+        invalidate: Option<u32>,
+    },
+    Write {
+        immediate: Option<u32>,
+    },
+    Read,
+    CompareSwap {
+        compare: u64,
+        swap: u64,
+    },
+    FetchAdd {
+        add: u64,
+    },
+}
+
+/// One message on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Message {
+    pub(crate) action: Action,
+    pub(crate) payload: Payload,
+    /// Where the answer to a read or atomic goes, in the sender's memory.
+    pub(crate) answer: Vec<Span>,
+    pub(crate) remote_address: u64,
+    pub(crate) remote_key: u32,
+    pub(crate) solicited: bool,
+    pub(crate) source_qpn: u32,
+    pub(crate) source_lid: u16,
+    pub(crate) target_qpn: u32,
+    /// Shared receive queue named by an XRC message.
+    pub(crate) shared_queue: u32,
+    /// Q_Key of a datagram, access key of a dynamically connected message.
+    pub(crate) key: u64,
+    pub(crate) service_level: u32,
+    /// Source and destination GID if there is a global route header.
+    pub(crate) route: Option<([u8; 16], [u8; 16])>,
+}
+
+/// The receiver's word on a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Done; how many bytes were moved.
+    Done(u64),
+    /// Nobody answered.
+    Lost,
+    /// The receiver has no buffer; try again after so many nanoseconds.
+    NotReady(u64),
+    /// Refused.
+    Refused(crate::engine::completion::Syndrome),
+}
+
+/// Nanoseconds that the five-bit RNR NAK timer code stands for.
+pub(crate) fn rnr_delay(context: &[u8]) -> u64 {
+    rnr_code_delay(qp::MIN_RNR_NAK.get(context))
+}
+
+/// As [`rnr_delay`], from the code itself.
+pub(crate) fn rnr_code_delay(code: u32) -> u64 {
+    /// In units of 10 microseconds.
+    const UNITS: [u64; 32] = [
+        65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024,
+        1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+    ];
+    UNITS[(code & 31) as usize] * 10_000
+}
+
+/// Nanoseconds of the five-bit acknowledge timeout; 0 means no limit.
+pub(crate) fn ack_timeout(code: u32) -> Option<u64> {
+    (code != 0).then(|| 4096u64 << (code & 31))
+}

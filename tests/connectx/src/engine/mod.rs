@@ -1,0 +1,16 @@
+//! The moving parts: event and completion queues, work requests, transports and the fabric that joins functions.
+
+pub(crate) mod completion;
+pub(crate) mod event;
+mod fabric;
+mod flush;
+mod message;
+mod raw;
+pub(crate) mod receive;
+mod respond;
+mod send;
+mod shaper;
+mod umr;
+mod wqe;
+
+pub use fabric::{Fabric, FunctionId, Options};

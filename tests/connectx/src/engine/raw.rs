@@ -1,0 +1,173 @@
+//! Raw send queues: Ethernet frames as software wrote them.
+
+use crate::device::Device;
+use crate::engine::completion::{self, Completion, Opcode, Syndrome};
+use crate::engine::fabric::Fabric;
+use crate::engine::message::Payload;
+use crate::engine::receive::segment;
+use crate::engine::send::Step;
+use crate::engine::wqe::{Control, UNIT};
+use crate::layout::queue::{ring, wq};
+use crate::layout::transport::tis;
+use crate::layout::{be16, be32};
+use crate::memory_key::{Access, Right};
+use crate::objects::RingState;
+use crate::profile::limit;
+
+/// Send an Ethernet frame.
+const SEND: u8 = 0x0a;
+const NOP: u8 = 0x00;
+/// Where the Ethernet segment gives the length of the inline headers, and where those begin.
+const INLINE_LENGTH: usize = UNIT + 12;
+const INLINE_HEADERS: usize = UNIT + 14;
+
+impl Fabric {
+    /// Carries out the next work request of a raw send queue.
+    pub(super) fn step_raw(&mut self, function: usize, sqn: u32) -> Step {
+        let now = self.now;
+        let Some(device) = self.devices.get_mut(function) else {
+            return Step::Idle;
+        };
+        let Some(queue) = device
+            .sqs
+            .get(sqn)
+            .filter(|queue| queue.state == RingState::Ready)
+        else {
+            return Step::Idle;
+        };
+        if !device.bus_master() {
+            return Step::Idle;
+        }
+        if queue.blocked_until > now {
+            return Step::Wait(queue.blocked_until);
+        }
+        let Some((control, bytes)) = next(device, sqn) else {
+            return Step::Idle;
+        };
+        let length = frame(device, sqn, &bytes).map_or(0, |frame| frame.len() as u64);
+        if let Some(until) = self.shaper_gate_raw(function, sqn, length) {
+            return Step::Wait(until);
+        }
+        let Some(device) = self.devices.get_mut(function) else {
+            return Step::Idle;
+        };
+        device.trace.wqe(function, sqn, control.index, &bytes);
+        let sent = match control.opcode {
+            NOP => Ok(()),
+            SEND => frame(device, sqn, &bytes).map(|_| ()),
+            _ => Err(Syndrome::LocalQpOperation),
+        };
+        let Some(queue) = device.sqs.get_mut(sqn) else {
+            return Step::Idle;
+        };
+        let index = queue.consumer;
+        queue.consumer = index.wrapping_add(control.blocks());
+        let (cqn, user_index) = (queue.cqn(), ring::USER_INDEX.get(&queue.context));
+        let opcode = if sent.is_ok() {
+            Opcode::Request
+        } else {
+            Opcode::RequestError
+        };
+        let mut done = Completion::new(opcode, sqn, user_index, index);
+        done.send_opcode = control.opcode;
+        done.byte_count = length as u32;
+        if let Err(syndrome) = sent {
+            queue.state = RingState::Error;
+            completion::push(device, cqn, done.failed(syndrome));
+        } else if control.signaled {
+            completion::push(device, cqn, done);
+        }
+        Step::Progress
+    }
+}
+
+fn next(device: &Device, sqn: u32) -> Option<(Control, Vec<u8>)> {
+    let queue = device.sqs.get(sqn)?;
+    let producer = device.read_be32(queue.doorbell.checked_add(4)?)? as u16;
+    let left = producer.wrapping_sub(queue.consumer);
+    if left == 0 {
+        return None;
+    }
+    let mut bytes = vec![0; 64];
+    let at = |block: u16| {
+        u64::from(u32::from(queue.consumer.wrapping_add(block)) & (queue.entries - 1)) * 64
+    };
+    queue.buffer.read(&*device.memory, at(0), &mut bytes).ok()?;
+    let mut control = Control::parse(&bytes);
+    if control.blocks() > left || usize::from(control.blocks()) * 64 > limit::WQE {
+        control.units = 4;
+    }
+    for block in 1..control.blocks() {
+        let mut more = [0; 64];
+        queue
+            .buffer
+            .read(&*device.memory, at(block), &mut more)
+            .ok()?;
+        bytes.extend_from_slice(&more);
+    }
+    bytes.truncate((control.units * UNIT).max(UNIT));
+    Some((control, bytes))
+}
+
+/// The frame of a work request: headers inlined in the Ethernet segment, then the data segments.
+fn frame(device: &Device, sqn: u32, bytes: &[u8]) -> Result<Vec<u8>, Syndrome> {
+    /// Frames beyond the largest MTU are not sent.
+    const MAX: usize = 9216 + 18;
+    let queue = device.sqs.get(sqn).ok_or(Syndrome::LocalQpOperation)?;
+    let inline = usize::from(be16(bytes, INLINE_LENGTH));
+    let mut frame = bytes
+        .get(INLINE_HEADERS..INLINE_HEADERS + inline)
+        .ok_or(Syndrome::LocalQpOperation)?
+        .to_vec();
+    // Two bytes of headers fit in the segment itself.
+    let mut at = 2 * UNIT + inline.saturating_sub(2).next_multiple_of(UNIT);
+    // The queue's own PD for rings of the kernel, that of its TIS for rings of programs.
+    let tis = device.tises.get(ring::TIS.get(&queue.context));
+    let pd = match tis
+        .map(|tis| crate::layout::field(0x2c, 23, 0).get(tis))
+        .unwrap_or(0)
+    {
+        0 => wq::PD.at(ring::WQ).get(&queue.context),
+        pd => pd,
+    };
+    debug_assert!(tis.is_none_or(|tis| tis.len() == tis::LEN));
+    while at + UNIT <= bytes.len() {
+        let segment = segment(bytes, at);
+        let access = Access {
+            key: segment.key,
+            address: segment.address,
+            length: segment.length,
+            pd: if pd == 0 {
+                key_domain(device, segment.key)
+            } else {
+                pd
+            },
+            qpn: sqn,
+            right: Right::LocalRead,
+        };
+        if be32(bytes, at) >> 31 != 0 || segment.length > MAX as u64 {
+            return Err(Syndrome::LocalLength);
+        }
+        let mut spans = Vec::new();
+        device
+            .translate(access, &mut spans)
+            .map_err(|_| Syndrome::LocalProtection)?;
+        let part = Payload::Memory(spans)
+            .bytes(&*device.memory, MAX)
+            .map_err(|_| Syndrome::LocalProtection)?;
+        frame.extend_from_slice(&part);
+        if frame.len() > MAX {
+            return Err(Syndrome::LocalLength);
+        }
+        at += UNIT;
+    }
+    Ok(frame)
+}
+
+/// A ring that names no protection domain takes that of the key.
+fn key_domain(device: &Device, key: u32) -> u32 {
+    device
+        .mkeys
+        .get(key >> 8)
+        .map_or(0, |key| crate::layout::queue::mkey::PD.get(&key.context))
+}

@@ -1,0 +1,419 @@
+//! The responder: what a queue pair does with a message from the fabric.
+
+use std::sync::Arc;
+
+use crate::device::Device;
+use crate::engine::completion::{self, Completion, Opcode, Syndrome};
+use crate::engine::event::{self, QpEvent};
+use crate::engine::message::{Action, Answer, Message, Payload, rnr_code_delay, rnr_delay};
+use crate::engine::receive::{self, Misfit, Pool};
+use crate::layout::qp;
+use crate::layout::queue::{dct, mkey};
+use crate::memory::{GuestMemory, Span, push_span};
+use crate::memory_key::{Access, KeyError, Right};
+use crate::objects::{QpState, Service, SharedKind};
+
+/// Bytes that a datagram's receive buffer begins with.
+const GRH: usize = 40;
+
+/// The receiving end of a message.
+#[derive(Clone, Debug)]
+struct Endpoint {
+    qpn: u32,
+    pd: u32,
+    cqn: u32,
+    user_index: u32,
+    pool: Pool,
+    read: bool,
+    write: bool,
+    atomic: bool,
+    not_ready: u64,
+    datagram: bool,
+    reliable: bool,
+}
+
+/// Delivers `message` to a function; `source` is the memory of the function it came from.
+pub(super) fn deliver(
+    device: &mut Device,
+    source: &Arc<dyn GuestMemory>,
+    message: &Message,
+    service: Service,
+) -> Answer {
+    let Some(end) = endpoint(device, message, service) else {
+        return Answer::Lost;
+    };
+    let first = device.qps.get_mut(end.qpn).is_some_and(|qp| {
+        qp.state == QpState::ReadyToReceive
+            && !qp.datagram_service()
+            && !std::mem::replace(&mut qp.established, true)
+    });
+    if first {
+        event::qp(device, QpEvent::Established, end.qpn);
+    }
+    match message.action {
+        Action::Send {
+            immediate,
+            invalidate,
+        } => {
+            let opcode = match (immediate, invalidate) {
+                (Some(_), _) => Opcode::SendImmediate,
+                (None, Some(_)) => Opcode::SendInvalidate,
+                (None, None) => Opcode::Send,
+            };
+            if let Some(key) = invalidate
+                && let Err(syndrome) = invalidate_key(device, key, end.pd)
+            {
+                return refuse(device, &end, syndrome, QpEvent::AccessError);
+            }
+            receive_message(
+                device,
+                source,
+                message,
+                &end,
+                opcode,
+                immediate.or(invalidate),
+            )
+        }
+        Action::Write { immediate } => write(device, source, message, &end, immediate),
+        Action::Read => read(device, source, message, &end),
+        Action::CompareSwap { compare, swap } => {
+            atomic(device, source, message, &end, &mut |old| {
+                if old == compare { swap } else { old }
+            })
+        }
+        Action::FetchAdd { add } => atomic(device, source, message, &end, &mut |old| {
+            old.wrapping_add(add)
+        }),
+    }
+}
+
+impl crate::objects::QueuePair {
+    fn datagram_service(&self) -> bool {
+        self.service.is_datagram()
+    }
+}
+
+fn endpoint(device: &Device, message: &Message, service: Service) -> Option<Endpoint> {
+    if service == Service::DcInitiator {
+        return dc_endpoint(device, message);
+    }
+    let pair = device
+        .qps
+        .get(message.target_qpn)
+        .filter(|qp| qp.receives())?;
+    let context = &pair.context;
+    let matches = match (service, pair.service) {
+        (Service::Ud | Service::Management(_), Service::Ud | Service::Management(_)) => {
+            message.key as u32 == qp::QKEY.get(context)
+        }
+        (sender, receiver) => {
+            sender == receiver && qp::REMOTE_QPN.get(context) == message.source_qpn
+        }
+    };
+    if !matches {
+        return None;
+    }
+    let mut end = Endpoint {
+        qpn: message.target_qpn,
+        pd: pair.pd(),
+        cqn: pair.recv_cq(),
+        user_index: pair.user_index(),
+        pool: pair
+            .shared_queue()
+            .map_or(Pool::Own(message.target_qpn), Pool::Shared),
+        read: qp::READ_ENABLE.is_set(context),
+        write: qp::WRITE_ENABLE.is_set(context),
+        atomic: qp::ATOMIC_ENABLE.is_set(context),
+        not_ready: rnr_delay(context),
+        datagram: service.is_datagram(),
+        reliable: service.is_reliable(),
+    };
+    if service == Service::Xrc {
+        let queue = device.shared.get(message.shared_queue)?;
+        if queue.kind != SharedKind::Xrc || queue.xrcd != qp::XRCD.get(context) {
+            return None;
+        }
+        end.pool = Pool::Shared(message.shared_queue);
+        end.pd = queue.pd;
+        end.cqn = queue.cqn;
+        end.user_index = queue.user_index;
+    } else if let Pool::Shared(number) = end.pool {
+        end.pd = if service.is_datagram() {
+            device.shared.get(number)?.pd
+        } else {
+            end.pd
+        };
+    }
+    Some(end)
+}
+
+fn dc_endpoint(device: &Device, message: &Message) -> Option<Endpoint> {
+    let target = device
+        .dcts
+        .get(message.target_qpn)
+        .filter(|target| !target.draining)?;
+    let context = &target.context;
+    if dct::ACCESS_KEY.get(context) != message.key {
+        return None;
+    }
+    Some(Endpoint {
+        qpn: message.target_qpn,
+        pd: dct::PD.get(context),
+        cqn: dct::CQN.get(context),
+        user_index: dct::USER_INDEX.get(context),
+        pool: Pool::Shared(dct::SRQN.get(context)),
+        read: dct::READ.is_set(context),
+        write: dct::WRITE.is_set(context),
+        atomic: dct::ATOMIC.is_set(context),
+        not_ready: rnr_code_delay(dct::MIN_RNR_NAK.get(context)),
+        datagram: false,
+        reliable: true,
+    })
+}
+
+/// Stops the queue pair over a request it cannot serve.
+fn refuse(device: &mut Device, end: &Endpoint, syndrome: Syndrome, event: QpEvent) -> Answer {
+    if end.reliable {
+        device.fail_qp(end.qpn);
+        event::qp(device, event, end.qpn);
+        Answer::Refused(syndrome)
+    } else {
+        Answer::Lost
+    }
+}
+
+fn invalidate_key(device: &mut Device, key: u32, pd: u32) -> Result<(), Syndrome> {
+    let target = device
+        .mkeys
+        .get_mut(key >> 8)
+        .ok_or(Syndrome::RemoteAccess)?;
+    let context = &mut target.context;
+    if mkey::FREE.is_set(context)
+        || mkey::KEY.get(context) != key & 0xff
+        || mkey::PD.get(context) != pd
+        || !mkey::REMOTE_INVALIDATE.is_set(context)
+    {
+        return Err(Syndrome::RemoteAccess);
+    }
+    mkey::FREE.set(context, 1);
+    Ok(())
+}
+
+fn no_receive(end: &Endpoint) -> Answer {
+    if end.reliable {
+        Answer::NotReady(end.not_ready)
+    } else {
+        Answer::Lost
+    }
+}
+
+fn receive_message(
+    device: &mut Device,
+    source: &Arc<dyn GuestMemory>,
+    message: &Message,
+    end: &Endpoint,
+    opcode: Opcode,
+    immediate: Option<u32>,
+) -> Answer {
+    let Some(posted) = receive::take(device, end.pool) else {
+        return no_receive(end);
+    };
+    let header = if end.datagram { GRH as u64 } else { 0 };
+    let length = message.payload.length();
+    let pd = if let Pool::Shared(number) = end.pool {
+        shared_pd(device, number, end.pd)
+    } else {
+        end.pd
+    };
+    let placed =
+        receive::scatter(device, &posted, length + header, pd, end.qpn).and_then(|spans| {
+            place(device, source, message, end, &spans).map_err(|_| Misfit::Protection)
+        });
+    let mut done = Completion::new(opcode, end.qpn, end.user_index, posted.index);
+    done.solicited = message.solicited;
+    done.source_lid = message.source_lid;
+    done.byte_count = (length + header) as u32;
+    // Without immediate data the field carries the index of the partition key, 0.
+    done.immediate = immediate.unwrap_or(0);
+    done.flags_qpn = u32::from(message.route.is_some()) << 28
+        | message.service_level << 24
+        | message.source_qpn & 0xff_ffff;
+    match placed {
+        Ok(()) => {
+            completion::push(device, end.cqn, done);
+            Answer::Done(length)
+        }
+        Err(misfit) => {
+            let (local, remote) = match misfit {
+                Misfit::TooLong => (Syndrome::LocalLength, Syndrome::RemoteInvalidRequest),
+                Misfit::Protection => (Syndrome::LocalProtection, Syndrome::RemoteOperation),
+            };
+            let failed = Completion {
+                opcode: Opcode::ResponseError,
+                ..done
+            }
+            .failed(local);
+            completion::push(device, end.cqn, failed);
+            device.fail_qp(end.qpn);
+            if end.reliable {
+                Answer::Refused(remote)
+            } else {
+                Answer::Lost
+            }
+        }
+    }
+}
+
+fn shared_pd(device: &Device, number: u32, otherwise: u32) -> u32 {
+    device
+        .shared
+        .get(number)
+        .map_or(otherwise, |queue| queue.pd)
+}
+
+fn place(
+    device: &Device,
+    source: &Arc<dyn GuestMemory>,
+    message: &Message,
+    end: &Endpoint,
+    spans: &[Span],
+) -> Result<(), crate::memory::BusError> {
+    if !end.datagram {
+        return message.payload.copy(&**source, &*device.memory, spans);
+    }
+    let header = crate::memory::slice(spans, 0, GRH as u64);
+    let body = crate::memory::slice(spans, GRH as u64, u64::MAX);
+    Payload::Inline(route_header(message)).copy(&**source, &*device.memory, &header)?;
+    message.payload.copy(&**source, &*device.memory, &body)
+}
+
+/// The global route header as it was on the wire; zeros if there was none.
+fn route_header(message: &Message) -> Vec<u8> {
+    let mut header = vec![0; GRH];
+    if let Some((from, to)) = message.route {
+        header[0] = 0x60;
+        header[4..6].copy_from_slice(&(message.payload.length() as u16).to_be_bytes());
+        header[6] = 0x1b;
+        header[7] = 64;
+        header[8..24].copy_from_slice(&from);
+        header[24..40].copy_from_slice(&to);
+    }
+    header
+}
+
+fn remote(
+    device: &Device,
+    message: &Message,
+    end: &Endpoint,
+    length: u64,
+    right: Right,
+) -> Result<Vec<Span>, KeyError> {
+    let mut spans = Vec::new();
+    let access = Access {
+        key: message.remote_key,
+        address: message.remote_address,
+        length,
+        pd: end.pd,
+        qpn: end.qpn,
+        right,
+    };
+    device.translate(access, &mut spans)?;
+    Ok(spans)
+}
+
+fn write(
+    device: &mut Device,
+    source: &Arc<dyn GuestMemory>,
+    message: &Message,
+    end: &Endpoint,
+    immediate: Option<u32>,
+) -> Answer {
+    let length = message.payload.length();
+    if !end.write {
+        return refuse(device, end, Syndrome::RemoteAccess, QpEvent::AccessError);
+    }
+    let Ok(spans) = remote(device, message, end, length, Right::RemoteWrite) else {
+        return refuse(device, end, Syndrome::RemoteAccess, QpEvent::AccessError);
+    };
+    let posted = match immediate.map(|_| receive::take(device, end.pool)) {
+        Some(None) => return no_receive(end),
+        Some(posted) => posted,
+        None => None,
+    };
+    if message
+        .payload
+        .copy(&**source, &*device.memory, &spans)
+        .is_err()
+    {
+        return refuse(device, end, Syndrome::RemoteOperation, QpEvent::AccessError);
+    }
+    if let (Some(posted), Some(immediate)) = (posted, immediate) {
+        let mut done = Completion::new(
+            Opcode::WriteImmediate,
+            end.qpn,
+            end.user_index,
+            posted.index,
+        );
+        done.immediate = immediate;
+        done.byte_count = length as u32;
+        done.solicited = message.solicited;
+        done.source_lid = message.source_lid;
+        done.flags_qpn = message.service_level << 24 | message.source_qpn & 0xff_ffff;
+        completion::push(device, end.cqn, done);
+    }
+    Answer::Done(length)
+}
+
+fn read(
+    device: &mut Device,
+    source: &Arc<dyn GuestMemory>,
+    message: &Message,
+    end: &Endpoint,
+) -> Answer {
+    let length = crate::memory::total(&message.answer);
+    if !end.read {
+        return refuse(device, end, Syndrome::RemoteAccess, QpEvent::AccessError);
+    }
+    let Ok(spans) = remote(device, message, end, length, Right::RemoteRead) else {
+        return refuse(device, end, Syndrome::RemoteAccess, QpEvent::AccessError);
+    };
+    match Payload::Memory(spans).copy(&*device.memory, &**source, &message.answer) {
+        Ok(()) => Answer::Done(length),
+        Err(_) => refuse(device, end, Syndrome::RemoteOperation, QpEvent::AccessError),
+    }
+}
+
+fn atomic(
+    device: &mut Device,
+    source: &Arc<dyn GuestMemory>,
+    message: &Message,
+    end: &Endpoint,
+    change: &mut dyn FnMut(u64) -> u64,
+) -> Answer {
+    if !message.remote_address.is_multiple_of(8) {
+        return refuse(
+            device,
+            end,
+            Syndrome::RemoteInvalidRequest,
+            QpEvent::InvalidRequest,
+        );
+    }
+    if !end.atomic {
+        return refuse(device, end, Syndrome::RemoteAccess, QpEvent::AccessError);
+    }
+    let spans = match remote(device, message, end, 8, Right::RemoteAtomic) {
+        Ok(spans) if spans.len() == 1 => spans,
+        _ => return refuse(device, end, Syndrome::RemoteAccess, QpEvent::AccessError),
+    };
+    let Ok(old) = device.memory.update(spans[0].address, change) else {
+        return refuse(device, end, Syndrome::RemoteOperation, QpEvent::AccessError);
+    };
+    let mut room = Vec::new();
+    for span in &message.answer {
+        push_span(&mut room, span.address, span.length);
+    }
+    match Payload::Inline(old.to_ne_bytes().to_vec()).copy(&*device.memory, &**source, &room) {
+        Ok(()) => Answer::Done(8),
+        Err(_) => Answer::Refused(Syndrome::RemoteOperation),
+    }
+}

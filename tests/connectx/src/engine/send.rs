@@ -1,0 +1,543 @@
+//! The requester: takes work requests from a send queue and carries them out.
+
+use std::sync::Arc;
+
+use crate::device::Device;
+use crate::engine::completion::{self, Completion, Opcode, Syndrome};
+use crate::engine::fabric::Fabric;
+use crate::engine::flush;
+use crate::engine::message::{Action, Answer, Message, Payload, ack_timeout};
+use crate::engine::receive::Segment;
+use crate::engine::respond;
+use crate::engine::umr;
+use crate::engine::wqe::{self, Control, UNIT, WorkRequest, opcode};
+use crate::layout::qp::{self, path};
+use crate::memory::{Span, total};
+use crate::memory_key::{Access, Right};
+use crate::objects::{QpState, Service};
+use crate::profile::limit;
+
+/// What one look at a send queue led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Nothing to do.
+    Idle,
+    /// One work request was dealt with; there may be more.
+    Progress,
+    /// Nothing may happen before this time.
+    Wait(u64),
+}
+
+/// The end of one work request.
+enum Verdict {
+    Done(u64),
+    Failed(Syndrome),
+    Wait(u64),
+}
+
+/// The largest datagram payload: the largest MTU.
+const DATAGRAM: u64 = 4096;
+/// The first LID of the multicast range.
+const MULTICAST_LID: u16 = 0xc000;
+
+impl Fabric {
+    /// Carries out the next work request of a queue pair.
+    pub(super) fn step(&mut self, function: usize, qpn: u32) -> Step {
+        let now = self.now;
+        let Some(device) = self.devices.get_mut(function) else {
+            return Step::Idle;
+        };
+        if !device.bus_master() {
+            return Step::Idle;
+        }
+        let Some(pair) = device.qps.get(qpn) else {
+            return Step::Idle;
+        };
+        match pair.state {
+            QpState::Error => {
+                return if flush::flush(device, qpn) {
+                    Step::Progress
+                } else {
+                    Step::Idle
+                };
+            }
+            QpState::ReadyToSend => {}
+            _ => return Step::Idle,
+        }
+        if pair.blocked_until > now {
+            return Step::Wait(pair.blocked_until);
+        }
+        let service = pair.service;
+        let Some(control) = flush::next(device, qpn) else {
+            return Step::Idle;
+        };
+        let Some(bytes) = fetch(device, qpn, control) else {
+            device.report("send queue", "work request outside guest memory");
+            return self.finish(
+                function,
+                qpn,
+                control,
+                Verdict::Failed(Syndrome::LocalQpOperation),
+            );
+        };
+        device.trace.wqe(function, qpn, control.index, &bytes);
+        check(device, qpn, control);
+        let verdict = match wqe::parse(&bytes, service) {
+            Ok(request) => {
+                let length = length_hint(&request);
+                if let Some(until) = self.shaper_gate(function, qpn, length) {
+                    return Step::Wait(until);
+                }
+                self.execute(function, qpn, service, &request, &bytes)
+            }
+            Err(malformed) => {
+                device.report("malformed work request", malformed.0);
+                Verdict::Failed(Syndrome::LocalQpOperation)
+            }
+        };
+        self.finish(function, qpn, control, verdict)
+    }
+
+    fn finish(&mut self, function: usize, qpn: u32, control: Control, verdict: Verdict) -> Step {
+        let Some(device) = self.devices.get_mut(function) else {
+            return Step::Idle;
+        };
+        let Some(pair) = device.qps.get_mut(qpn) else {
+            return Step::Idle;
+        };
+        let index = pair.send.consumer;
+        let (cqn, user_index, service) = (pair.send_cq(), pair.user_index(), pair.service);
+        match verdict {
+            Verdict::Wait(until) => {
+                pair.blocked_until = until;
+                return Step::Wait(until);
+            }
+            Verdict::Done(bytes) => {
+                pair.send.consumer = index.wrapping_add(control.blocks());
+                pair.refill_retries();
+                if control.signaled {
+                    let mut done = Completion::new(Opcode::Request, qpn, user_index, index);
+                    done.send_opcode = control.opcode;
+                    done.byte_count = bytes as u32;
+                    completion::push(device, cqn, done);
+                }
+            }
+            Verdict::Failed(syndrome) => {
+                pair.send.consumer = index.wrapping_add(control.blocks());
+                pair.enter(if service.is_reliable() || service == Service::Umr {
+                    QpState::Error
+                } else {
+                    QpState::SendError
+                });
+                let mut done =
+                    Completion::new(Opcode::RequestError, qpn, user_index, index).failed(syndrome);
+                done.send_opcode = control.opcode;
+                completion::push(device, cqn, done);
+                if let Some(pair) = device.qps.get_mut(qpn)
+                    && pair.state == QpState::SendError
+                {
+                    // Only the send side stops; what is left of it is flushed at once.
+                    flush::send_only(device, qpn);
+                }
+            }
+        }
+        Step::Progress
+    }
+
+    fn execute(
+        &mut self,
+        function: usize,
+        qpn: u32,
+        service: Service,
+        request: &WorkRequest,
+        bytes: &[u8],
+    ) -> Verdict {
+        let Some(device) = self.devices.get_mut(function) else {
+            return Verdict::Failed(Syndrome::LocalQpOperation);
+        };
+        let Some(pair) = device.qps.get(qpn) else {
+            return Verdict::Failed(Syndrome::LocalQpOperation);
+        };
+        let pd = pair.pd();
+        match request.control.opcode {
+            opcode::NOP => return Verdict::Done(0),
+            opcode::UMR => {
+                return match umr::apply(device, bytes, pd, qpn) {
+                    Ok(()) => Verdict::Done(0),
+                    Err(reason) => {
+                        device.report("memory registration request", reason);
+                        Verdict::Failed(Syndrome::MemoryWindowBind)
+                    }
+                };
+            }
+            _ => {}
+        }
+        if !allowed(service, request.control.opcode) {
+            device.report("malformed work request", "opcode on this service type");
+            return Verdict::Failed(Syndrome::LocalQpOperation);
+        }
+        match message(device, qpn, service, request) {
+            Ok(message) if service.is_datagram() => {
+                self.datagram(function, &message, request, service)
+            }
+            Ok(message) => self.connected(function, qpn, service, &message, request),
+            Err(syndrome) => Verdict::Failed(syndrome),
+        }
+    }
+
+    fn connected(
+        &mut self,
+        function: usize,
+        qpn: u32,
+        service: Service,
+        message: &Message,
+        request: &WorkRequest,
+    ) -> Verdict {
+        let lid = match &request.address {
+            Some(address) => address.lid,
+            None => self
+                .devices
+                .get(function)
+                .and_then(|device| device.qps.get(qpn))
+                .map_or(0, |pair| {
+                    path::LID.at(qp::PRIMARY).get(&pair.context) as u16
+                }),
+        };
+        let answer = match self.reach(function, lid) {
+            Some(to) => self.hand_over(function, to, message, service),
+            None => Answer::Lost,
+        };
+        if !service.is_reliable() {
+            return Verdict::Done(message.payload.length());
+        }
+        let (now, divisor) = (self.now, self.options.time_divisor.max(1));
+        let Some(pair) = self
+            .devices
+            .get_mut(function)
+            .and_then(|device| device.qps.get_mut(qpn))
+        else {
+            return Verdict::Failed(Syndrome::LocalQpOperation);
+        };
+        match answer {
+            Answer::Done(bytes) => Verdict::Done(bytes),
+            Answer::Refused(syndrome) => Verdict::Failed(syndrome),
+            Answer::NotReady(_) if pair.rnr_retries == 0 => {
+                Verdict::Failed(Syndrome::RnrRetryExceeded)
+            }
+            Answer::NotReady(delay) => {
+                // Seven stands for "as often as it takes".
+                if pair.rnr_retries != 7 {
+                    pair.rnr_retries -= 1;
+                }
+                Verdict::Wait(now + (delay / divisor).max(1))
+            }
+            Answer::Lost => {
+                let code = path::ACK_TIMEOUT.at(qp::PRIMARY).get(&pair.context);
+                let delay = ack_timeout(code);
+                if pair.retries == 0 && delay.is_some() {
+                    return Verdict::Failed(Syndrome::RetryExceeded);
+                }
+                pair.retries = pair.retries.saturating_sub(1);
+                // Without a limit the sender looks again as often as with the longest usual one.
+                Verdict::Wait(now + (delay.unwrap_or(4096 << 18) / divisor).max(1))
+            }
+        }
+    }
+
+    fn datagram(
+        &mut self,
+        function: usize,
+        message: &Message,
+        request: &WorkRequest,
+        service: Service,
+    ) -> Verdict {
+        let length = message.payload.length();
+        if length > DATAGRAM {
+            return Verdict::Failed(Syndrome::LocalLength);
+        }
+        let Some(address) = request.address else {
+            return Verdict::Failed(Syndrome::LocalQpOperation);
+        };
+        if address.lid >= MULTICAST_LID {
+            self.multicast(function, message, address.gid.unwrap_or_default(), service);
+        } else if let Some(to) = self.reach(function, address.lid) {
+            let target = self
+                .devices
+                .get(to)
+                .and_then(|device| management_target(device, message.target_qpn));
+            let message = Message {
+                target_qpn: target.unwrap_or(message.target_qpn),
+                ..message.clone()
+            };
+            self.hand_over(function, to, &message, service);
+        }
+        Verdict::Done(length)
+    }
+
+    fn multicast(&mut self, function: usize, message: &Message, gid: [u8; 16], service: Service) {
+        for to in 0..self.devices.len() {
+            let members = self.devices[to]
+                .multicast
+                .get(&gid)
+                .cloned()
+                .unwrap_or_default();
+            for member in members {
+                // A sender in the group hears itself unless it asked not to.
+                let own = to == function && member == message.source_qpn;
+                let blocked = own
+                    && self.devices[to]
+                        .qps
+                        .get(member)
+                        .is_some_and(|qp| qp::BLOCK_LOOPBACK.is_set(&qp.context));
+                if !blocked && self.devices[to].link_up {
+                    let message = Message {
+                        target_qpn: member,
+                        ..message.clone()
+                    };
+                    self.hand_over(function, to, &message, service);
+                }
+            }
+        }
+    }
+
+    /// The function that a LID leads to, if both ports are up.
+    fn reach(&self, function: usize, lid: u16) -> Option<usize> {
+        let from = self.devices.get(function).filter(|device| device.link_up)?;
+        self.devices.iter().position(|to| {
+            to.config.lid == lid
+                && to.config.kind == from.config.kind
+                && to.link_up
+                && to.hca_enabled
+        })
+    }
+
+    fn hand_over(&mut self, from: usize, to: usize, message: &Message, service: Service) -> Answer {
+        let Some(sender) = self.devices.get_mut(from) else {
+            return Answer::Lost;
+        };
+        if sender.drop_next > 0 {
+            sender.drop_next -= 1;
+            return Answer::Lost;
+        }
+        let memory = Arc::clone(&sender.memory);
+        let Some(device) = self
+            .devices
+            .get_mut(to)
+            .filter(|device| device.bus_master())
+        else {
+            return Answer::Lost;
+        };
+        respond::deliver(device, &memory, message, service)
+    }
+}
+
+/// Queue pairs 0 and 1 are those of the port's management services.
+fn management_target(device: &Device, target: u32) -> Option<u32> {
+    let wanted = Service::Management(target);
+    (target < 2).then(|| {
+        device
+            .qps
+            .iter()
+            .find(|(_, qp)| qp.service == wanted)
+            .map(|(number, _)| number)
+    })?
+}
+
+fn allowed(service: Service, code: u8) -> bool {
+    match service {
+        Service::Rc | Service::Xrc | Service::DcInitiator => true,
+        Service::Uc => matches!(
+            code,
+            opcode::SEND
+                | opcode::SEND_IMMEDIATE
+                | opcode::RDMA_WRITE
+                | opcode::RDMA_WRITE_IMMEDIATE
+                | opcode::SEND_INVALIDATE
+        ),
+        Service::Ud | Service::Management(_) => {
+            matches!(code, opcode::SEND | opcode::SEND_IMMEDIATE)
+        }
+        Service::Umr | Service::Raw => false,
+    }
+}
+
+fn fetch(device: &Device, qpn: u32, control: Control) -> Option<Vec<u8>> {
+    let pair = device.qps.get(qpn)?;
+    let blocks = control.blocks();
+    let mut bytes = vec![0; usize::from(blocks) * 64];
+    if bytes.len() > limit::WQE {
+        return None;
+    }
+    for (i, block) in bytes.chunks_mut(64).enumerate() {
+        let slot = u32::from(pair.send.consumer).wrapping_add(i as u32) & (pair.send.blocks - 1);
+        pair.buffer
+            .read(
+                &*device.memory,
+                pair.send.offset + u64::from(slot) * 64,
+                block,
+            )
+            .ok()?;
+    }
+    bytes.truncate((control.units * UNIT).max(UNIT));
+    Some(bytes)
+}
+
+/// Reports what the control segment says wrongly about itself; hardware does not look.
+fn check(device: &mut Device, qpn: u32, control: Control) {
+    let consumer = device.qps.get(qpn).map(|qp| qp.send.consumer);
+    if consumer != Some(control.index) {
+        device.report(
+            "work request index",
+            &format!("QP {qpn:#x}: {:#x} at {consumer:x?}", control.index),
+        );
+    }
+    if control.qpn != qpn {
+        device.report(
+            "work request queue number",
+            &format!("QP {qpn:#x}: {:#x}", control.qpn),
+        );
+    }
+}
+
+fn length_hint(request: &WorkRequest) -> u64 {
+    match &request.inline {
+        Some(bytes) => bytes.len() as u64,
+        None => request
+            .segments
+            .iter()
+            .fold(0, |sum, segment| sum.saturating_add(segment.length)),
+    }
+}
+
+fn gather(
+    device: &Device,
+    segments: &[Segment],
+    pd: u32,
+    qpn: u32,
+    right: Right,
+) -> Result<Vec<Span>, Syndrome> {
+    let mut spans = Vec::new();
+    let mut sum = 0u64;
+    for segment in segments {
+        let Segment {
+            length,
+            key,
+            address,
+        } = *segment;
+        sum = sum.saturating_add(length);
+        if sum > 1 << limit::LOG_MSG {
+            return Err(Syndrome::LocalLength);
+        }
+        let access = Access {
+            key,
+            address,
+            length,
+            pd,
+            qpn,
+            right,
+        };
+        device
+            .translate(access, &mut spans)
+            .map_err(|_| Syndrome::LocalProtection)?;
+    }
+    Ok(spans)
+}
+
+fn message(
+    device: &Device,
+    qpn: u32,
+    service: Service,
+    request: &WorkRequest,
+) -> Result<Message, Syndrome> {
+    let pair = device.qps.get(qpn).ok_or(Syndrome::LocalQpOperation)?;
+    let context = &pair.context;
+    let pd = pair.pd();
+    let control = request.control;
+    let immediate = control.immediate;
+    let action = match control.opcode {
+        opcode::SEND => Action::Send {
+            immediate: None,
+            invalidate: None,
+        },
+        opcode::SEND_IMMEDIATE => Action::Send {
+            immediate: Some(immediate),
+            invalidate: None,
+        },
+        opcode::SEND_INVALIDATE => Action::Send {
+            immediate: None,
+            invalidate: Some(immediate),
+        },
+        opcode::RDMA_WRITE => Action::Write { immediate: None },
+        opcode::RDMA_WRITE_IMMEDIATE => Action::Write {
+            immediate: Some(immediate),
+        },
+        opcode::RDMA_READ => Action::Read,
+        opcode::COMPARE_SWAP => Action::CompareSwap {
+            compare: request.compare,
+            swap: request.swap_add,
+        },
+        _ => Action::FetchAdd {
+            add: request.swap_add,
+        },
+    };
+    let outbound = matches!(action, Action::Send { .. } | Action::Write { .. });
+    let (payload, answer) = match (&request.inline, outbound) {
+        (Some(bytes), true) => (Payload::Inline(bytes.clone()), Vec::new()),
+        (Some(_), false) => return Err(Syndrome::LocalQpOperation),
+        (None, true) => (
+            Payload::Memory(gather(
+                device,
+                &request.segments,
+                pd,
+                qpn,
+                Right::LocalRead,
+            )?),
+            Vec::new(),
+        ),
+        (None, false) => (
+            Payload::Inline(Vec::new()),
+            gather(device, &request.segments, pd, qpn, Right::LocalWrite)?,
+        ),
+    };
+    if matches!(action, Action::CompareSwap { .. } | Action::FetchAdd { .. }) && total(&answer) != 8
+    {
+        return Err(Syndrome::LocalLength);
+    }
+    let source_qpn = if let Service::Management(number) = service {
+        number
+    } else {
+        qpn
+    };
+    let mut message = Message {
+        action,
+        payload,
+        answer,
+        remote_address: request.remote_address,
+        remote_key: request.remote_key,
+        solicited: control.solicited,
+        source_qpn,
+        source_lid: device.config.lid,
+        target_qpn: qp::REMOTE_QPN.get(context),
+        shared_queue: request.shared_queue,
+        key: 0,
+        service_level: path::SERVICE_LEVEL.at(qp::PRIMARY).get(context),
+        route: None,
+    };
+    if let Some(address) = &request.address {
+        message.target_qpn = address.qpn;
+        message.service_level = address.service_level;
+        message.key = if service == Service::DcInitiator {
+            address.key
+        } else {
+            // A set top bit asks for the queue pair's own key.
+            let key = (address.key >> 32) as u32;
+            u64::from(if key >> 31 != 0 {
+                qp::QKEY.get(context)
+            } else {
+                key
+            })
+        };
+        message.route = address.gid.map(|to| (device.config.gid(), to));
+    }
+    Ok(message)
+}

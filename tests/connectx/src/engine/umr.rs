@@ -1,0 +1,159 @@
+//! User memory registration work requests, the kind that changes a key's attributes or its translation.
+
+use crate::cmd::indirect;
+use crate::device::Device;
+use crate::layout::queue::mkey;
+use crate::layout::{Field, be16, be32, be64, part};
+use crate::memory_key::{Access, Mode, Right, mode};
+use crate::objects::Translation;
+
+const CONTROL: usize = 16;
+const FLAGS: usize = CONTROL;
+const OCTOWORDS: usize = CONTROL + 4;
+const OFFSET: usize = CONTROL + 6;
+const MASK: usize = CONTROL + 8;
+const CONTEXT: usize = CONTROL + 48;
+const TRANSLATION: usize = CONTEXT + mkey::LEN;
+const FLAG_INLINE: u8 = 1 << 7;
+const CHECK_NOT_FREE: u8 = 1;
+const CHECK_FREE: u8 = 2;
+/// Translation entries beyond which a request is refused.
+const MAX_OCTOWORDS: usize = 1 << 16;
+
+/// Mask bits and the fields they select.
+const FIELDS: &[(u32, Field)] = &[
+    (1, mkey::LOG_PAGE_OLD),
+    (7, mkey::PD),
+    (8, mkey::REMOTE_INVALIDATE),
+    (13, mkey::KEY),
+    (14, mkey::QPN),
+    (17, mkey::LOCAL_READ),
+    (18, mkey::LOCAL_WRITE),
+    (19, mkey::REMOTE_READ),
+    (20, mkey::REMOTE_WRITE),
+    (21, mkey::ATOMIC),
+    (25, mkey::RELAXED_WRITE),
+    (29, mkey::FREE),
+    (42, mkey::LOG_PAGE_BIT5),
+    (47, mkey::RELAXED_READ),
+];
+const MASK_LENGTH: u32 = 0;
+const MASK_START: u32 = 6;
+
+/// Applies a request; the key is named by the immediate field of the control segment.
+pub(super) fn apply(
+    device: &mut Device,
+    bytes: &[u8],
+    pd: u32,
+    qpn: u32,
+) -> Result<(), &'static str> {
+    let key = be32(bytes, 12);
+    let flags = bytes.get(FLAGS).copied().unwrap_or(0);
+    let octowords = usize::from(be16(bytes, OCTOWORDS));
+    let offset = usize::from(be16(bytes, OFFSET));
+    let mask = be64(bytes, MASK);
+    let context = part(bytes, CONTEXT, mkey::LEN);
+    let target = device.mkeys.get(key >> 8).ok_or("no such key")?;
+    let free = mkey::FREE.is_set(&target.context);
+    match flags >> 5 & 3 {
+        CHECK_NOT_FREE if free => return Err("the key is free"),
+        CHECK_FREE if !free => return Err("the key is in use"),
+        _ => {}
+    }
+    let entries = if octowords == 0 {
+        Vec::new()
+    } else {
+        if octowords > MAX_OCTOWORDS {
+            return Err("too many translation entries");
+        }
+        translation_bytes(device, bytes, flags, octowords * 16, pd, qpn)?
+    };
+    let target = device.mkeys.get_mut(key >> 8).ok_or("no such key")?;
+    for (bit, field) in FIELDS {
+        if mask >> bit & 1 != 0 {
+            field.copy(&context, &mut target.context);
+        }
+    }
+    if mask >> MASK_LENGTH & 1 != 0 {
+        mkey::LENGTH.set(&mut target.context, mkey::LENGTH.get(&context));
+        mkey::LENGTH64.copy(&context, &mut target.context);
+    }
+    if mask >> MASK_START & 1 != 0 {
+        mkey::START.set(&mut target.context, mkey::START.get(&context));
+    }
+    if entries.is_empty() {
+        return Ok(());
+    }
+    load(target, &entries, offset)
+}
+
+/// Replaces translation entries from `offset` (in octowords) on.
+fn load(
+    target: &mut crate::objects::MemoryKey,
+    entries: &[u8],
+    offset: usize,
+) -> Result<(), &'static str> {
+    match mode(&target.context).ok_or("access mode")? {
+        Mode::Pages => {
+            let Translation::Pages(pages) = &mut target.translation else {
+                return Err("not a page list");
+            };
+            let first = offset * 2;
+            let count = entries.len() / 8;
+            let end = first
+                .checked_add(count)
+                .filter(|end| *end <= 4 * MAX_OCTOWORDS)
+                .ok_or("page list")?;
+            if pages.len() < end {
+                pages.resize(end, 0);
+            }
+            for (i, page) in pages[first..end].iter_mut().enumerate() {
+                *page = be64(entries, i * 8) & !7;
+            }
+        }
+        kind @ (Mode::Keys | Mode::FixedKeys) => {
+            let size =
+                (kind == Mode::FixedKeys).then(|| 1 << mkey::LOG_PAGE.get(&target.context).min(40));
+            let fresh = (0..entries.len() / 16).map(|i| indirect(entries, i * 16, size));
+            let Translation::Keys(keys) = &mut target.translation else {
+                return Err("not a key list");
+            };
+            keys.truncate(offset);
+            keys.extend(fresh);
+        }
+        Mode::Physical => return Err("a physical key has no translation"),
+    }
+    Ok(())
+}
+
+fn translation_bytes(
+    device: &Device,
+    bytes: &[u8],
+    flags: u8,
+    length: usize,
+    pd: u32,
+    qpn: u32,
+) -> Result<Vec<u8>, &'static str> {
+    if flags & FLAG_INLINE != 0 {
+        return bytes
+            .get(TRANSLATION..TRANSLATION + length)
+            .map(<[u8]>::to_vec)
+            .ok_or("inline translation");
+    }
+    let segment = super::receive::segment(bytes, TRANSLATION);
+    let access = Access {
+        key: segment.key,
+        address: segment.address,
+        length: length as u64,
+        pd,
+        qpn,
+        right: Right::LocalRead,
+    };
+    let mut spans = Vec::new();
+    device
+        .translate(access, &mut spans)
+        .map_err(|_| "translation list out of reach")?;
+    super::message::Payload::Memory(spans)
+        .bytes(&*device.memory, length)
+        .map_err(|_| "translation list not in memory")
+}

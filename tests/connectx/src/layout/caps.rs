@@ -1,0 +1,106 @@
+//! Fields of the capability pages that this model sets (reply of QUERY_HCA_CAP from byte 0x10 on).
+
+use super::{Field, bit, field, word};
+
+/// One capability with the value a profile gives it.
+pub(crate) type Setting = (Field, u32);
+
+/// General device capabilities, `cmd_hca_cap`.
+pub(crate) mod general {
+    use super::{Field, bit, field, word};
+    pub(crate) const PAGE_REQUEST_DISABLE: Field = bit(0x00, 25);
+    pub(crate) const VHCA_ID: Field = field(0x04, 15, 0);
+    pub(crate) const LOG_MAX_SRQ_SIZE: Field = field(0x10, 31, 24);
+    pub(crate) const LOG_MAX_QP_SIZE: Field = field(0x10, 23, 16);
+    pub(crate) const LOG_MAX_QP: Field = field(0x10, 4, 0);
+    pub(crate) const LOG_MAX_SRQ: Field = field(0x14, 20, 16);
+    pub(crate) const LOG_MAX_CQ_SIZE: Field = field(0x18, 23, 16);
+    pub(crate) const LOG_MAX_CQ: Field = field(0x18, 4, 0);
+    pub(crate) const LOG_MAX_EQ_SIZE: Field = field(0x1c, 31, 24);
+    pub(crate) const LOG_MAX_MKEY: Field = field(0x1c, 21, 16);
+    pub(crate) const LOG_MAX_EQ: Field = field(0x1c, 3, 0);
+    pub(crate) const LOG_MAX_MRW_SIZE: Field = field(0x20, 22, 16);
+    pub(crate) const LOG_MAX_KLM_LIST: Field = field(0x20, 5, 0);
+    pub(crate) const QPC_EXTENSION: Field = bit(0x24, 29);
+    pub(crate) const LOG_MAX_RA_REQ_DC: Field = field(0x24, 21, 16);
+    pub(crate) const LOG_MAX_RA_RES_DC: Field = field(0x24, 5, 0);
+    pub(crate) const LOG_MAX_RA_REQ_QP: Field = field(0x28, 21, 16);
+    pub(crate) const LOG_MAX_RA_RES_QP: Field = field(0x28, 5, 0);
+    pub(crate) const IB_VIRT: Field = bit(0x34, 29);
+    pub(crate) const ACK_DELAY: Field = field(0x34, 20, 16);
+    pub(crate) const PORT_TYPE: Field = field(0x34, 9, 8);
+    pub(crate) const NUM_PORTS: Field = field(0x34, 7, 0);
+    pub(crate) const LOG_MAX_MSG: Field = field(0x38, 28, 24);
+    pub(crate) const MAX_TC: Field = field(0x38, 19, 16);
+    pub(crate) const CQE_VERSION: Field = field(0x3c, 3, 0);
+    pub(crate) const UMR_SIZE_DISABLED: Field = bit(0x40, 24);
+    pub(crate) const DCT: Field = bit(0x40, 5);
+    pub(crate) const QOS: Field = bit(0x40, 4);
+    pub(crate) const ATOMIC: Field = bit(0x40, 1);
+    pub(crate) const CQ_IGNORE_OVERRUN: Field = bit(0x44, 31);
+    pub(crate) const CQ_RESIZE: Field = bit(0x44, 30);
+    pub(crate) const CQ_MODERATION: Field = bit(0x44, 29);
+    pub(crate) const BLOCK_LOOPBACK_MC: Field = bit(0x44, 23);
+    pub(crate) const QKEY_VIOLATIONS: Field = bit(0x44, 9);
+    pub(crate) const PKEY_VIOLATIONS: Field = bit(0x44, 8);
+    pub(crate) const XRC: Field = bit(0x44, 3);
+    pub(crate) const UD: Field = bit(0x44, 2);
+    pub(crate) const UC: Field = bit(0x44, 1);
+    pub(crate) const RC: Field = bit(0x44, 0);
+    pub(crate) const LOG_PAGE_SIZE: Field = field(0x48, 7, 0);
+    pub(crate) const LOG_BF_REG_SIZE: Field = field(0x4c, 20, 16);
+    pub(crate) const MAX_WQE_SQ: Field = field(0x50, 15, 0);
+    pub(crate) const MAX_WQE_RQ: Field = field(0x54, 15, 0);
+    pub(crate) const MAX_WQE_SQ_DC: Field = field(0x58, 15, 0);
+    pub(crate) const MAX_QP_MCG: Field = field(0x5c, 24, 0);
+    pub(crate) const LOG_MAX_MCG: Field = field(0x60, 7, 0);
+    pub(crate) const LOG_MAX_TD: Field = field(0x64, 28, 24);
+    pub(crate) const LOG_MAX_PD: Field = field(0x64, 20, 16);
+    pub(crate) const LOG_MAX_XRCD: Field = field(0x64, 4, 0);
+    pub(crate) const LOG_MAX_RQ: Field = field(0x6c, 28, 24);
+    pub(crate) const LOG_MAX_SQ: Field = field(0x6c, 20, 16);
+    pub(crate) const LOG_MAX_TIR: Field = field(0x6c, 12, 8);
+    pub(crate) const LOG_MAX_TIS: Field = field(0x6c, 4, 0);
+    pub(crate) const LOG_MAX_RMP: Field = field(0x70, 28, 24);
+    pub(crate) const LOG_MAX_RQT: Field = field(0x70, 20, 16);
+    pub(crate) const LOG_MAX_RQT_SIZE: Field = field(0x70, 12, 8);
+    pub(crate) const LOG_MAX_WQ_SIZE: Field = field(0x78, 4, 0);
+    pub(crate) const LOG_MAX_UCTX: Field = field(0x8c, 28, 24);
+    pub(crate) const LOG_MAX_UMEM: Field = field(0x8c, 20, 16);
+    pub(crate) const MAX_EQS: Field = field(0x8c, 15, 0);
+    pub(crate) const FREQUENCY_MHZ: Field = word(0x98);
+    pub(crate) const FREQUENCY_KHZ: Field = word(0x9c);
+    pub(crate) const UARS_PER_PAGE: Field = word(0xa4);
+    pub(crate) const NATIVE_PORT: Field = field(0xc0, 23, 16);
+    pub(crate) const UCTX_CAP: Field = word(0xd4);
+}
+
+/// Atomic capabilities, `atomic_caps`.
+pub(crate) mod atomic {
+    use super::{Field, bit, field};
+    pub(crate) const ENDIANNESS: Field = field(0x08, 31, 30);
+    pub(crate) const ENDIANNESS_MODE_1: Field = bit(0x08, 25);
+    pub(crate) const OPERATIONS: Field = field(0x10, 15, 0);
+    pub(crate) const SIZE_QP: Field = field(0x14, 15, 0);
+    pub(crate) const SIZE_DC: Field = field(0x18, 15, 0);
+}
+
+/// Quality of service capabilities, `qos_cap`.
+pub(crate) mod qos {
+    use super::{Field, bit, field, word};
+    pub(crate) const PACKET_PACING: Field = bit(0x00, 31);
+    pub(crate) const BURST_BOUND: Field = bit(0x00, 26);
+    pub(crate) const TYPICAL_SIZE: Field = bit(0x00, 25);
+    pub(crate) const NIC_SQ_SCHEDULING: Field = bit(0x00, 23);
+    pub(crate) const NIC_BW_SHARE: Field = bit(0x00, 22);
+    pub(crate) const NIC_RATE_LIMIT: Field = bit(0x00, 21);
+    pub(crate) const PACKET_PACING_UID: Field = bit(0x00, 20);
+    pub(crate) const NIC_QP_SCHEDULING: Field = bit(0x04, 30);
+    pub(crate) const LOG_MAX_QUEUE_GROUP: Field = field(0x04, 20, 16);
+    pub(crate) const MAX_RATE: Field = word(0x08);
+    pub(crate) const MIN_RATE: Field = word(0x0c);
+    pub(crate) const RATE_TABLE_SIZE: Field = field(0x10, 15, 0);
+    pub(crate) const MAX_BW_SHARE: Field = word(0x1c);
+    pub(crate) const NIC_ELEMENT_TYPES: Field = field(0x20, 31, 16);
+    pub(crate) const NIC_TSAR_TYPES: Field = field(0x20, 15, 0);
+}

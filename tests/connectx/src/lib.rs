@@ -1,0 +1,50 @@
+//! A software ConnectX.
+//!
+//! The model stands where the firmware and the hardware of an mlx5 function stand: it answers PCI configuration
+//! cycles, the initialization segment, the command queue and the doorbells of queues, and moves data between
+//! the guest memories of the functions of one [`Fabric`]. The stock `mlx5_core` and `mlx5_ib` drivers of Linux
+//! and the stock libmlx5 of rdma-core are its clients and its judges.
+//!
+//! Two ways to drive it:
+//! - in process, with [`Ram`] as guest memory and [`Counted`] interrupts, by [`Fabric::mmio_write`] and
+//!   [`Fabric::advance`] — for tests and fuzzing;
+//! - over vfio-user, by [`serve`], for QEMU.
+//!
+//! Every byte a guest supplies is untrusted. The model never panics on it, never loops without a bound, and
+//! reports what hardware would silently ignore.
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "registers and counters are cut to their width by design; every narrowing keeps the low bits"
+)]
+#![allow(
+    clippy::precedence,
+    reason = "shift-and-or of register fields reads as in the manuals"
+)]
+#![allow(
+    clippy::similar_names,
+    reason = "tis, tir, rqt, sq, rq and cqn, qpn, eqn are the names of the manuals"
+)]
+
+mod buffer;
+mod cmd;
+mod command_queue;
+mod device;
+mod engine;
+mod init_segment;
+mod layout;
+mod memory;
+mod memory_key;
+mod objects;
+mod pci;
+mod profile;
+mod qos;
+pub mod serve;
+mod status;
+mod table;
+mod trace;
+
+pub use engine::{Fabric, FunctionId, Options};
+pub use memory::{BusError, Counted, GuestMemory, Interrupts, Ram};
+pub use pci::{BAR0_SIZE, CONFIG_SIZE, VECTORS};
+pub use profile::{FunctionConfig, FunctionKind};
+pub use trace::Trace;

@@ -1,0 +1,213 @@
+//! Translation of a key, an address and a length into guest memory.
+
+use crate::device::Device;
+use crate::layout::queue::mkey;
+use crate::memory::{Span, push_span};
+use crate::objects::{MemoryKey, Translation};
+
+/// How a memory key translates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Physical,
+    Pages,
+    Keys,
+    FixedKeys,
+}
+
+/// Decodes the access mode; memory on the device and crossing keys are not modelled.
+pub(crate) fn mode(mkc: &[u8]) -> Option<Mode> {
+    match mkey::MODE_HIGH.get(mkc) << 2 | mkey::MODE_LOW.get(mkc) {
+        0 => Some(Mode::Physical),
+        1 => Some(Mode::Pages),
+        2 => Some(Mode::Keys),
+        3 => Some(Mode::FixedKeys),
+        _ => None,
+    }
+}
+
+/// What an access needs of the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Right {
+    LocalRead,
+    LocalWrite,
+    RemoteRead,
+    RemoteWrite,
+    RemoteAtomic,
+}
+
+impl Right {
+    fn granted(self, mkc: &[u8]) -> bool {
+        match self {
+            Self::LocalRead => mkey::LOCAL_READ,
+            Self::LocalWrite => mkey::LOCAL_WRITE,
+            Self::RemoteRead => mkey::REMOTE_READ,
+            Self::RemoteWrite => mkey::REMOTE_WRITE,
+            Self::RemoteAtomic => mkey::ATOMIC,
+        }
+        .is_set(mkc)
+    }
+}
+
+/// Why an access is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyError {
+    NoSuchKey,
+    Domain,
+    Rights,
+    Bounds,
+    Translation,
+}
+
+/// How deep indirect keys may point to indirect keys.
+const MAX_DEPTH: u32 = 4;
+/// The largest message is 1 GiB, which small pages cut into at most this many runs.
+const MAX_SPANS: usize = 1 << 19;
+
+/// One access to be translated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Access {
+    pub(crate) key: u32,
+    pub(crate) address: u64,
+    pub(crate) length: u64,
+    pub(crate) pd: u32,
+    pub(crate) qpn: u32,
+    pub(crate) right: Right,
+}
+
+impl Device {
+    /// Appends the memory that `access` means to `spans`.
+    pub(crate) fn translate(&self, access: Access, spans: &mut Vec<Span>) -> Result<(), KeyError> {
+        self.translate_at(access, spans, 0)
+    }
+
+    fn translate_at(
+        &self,
+        access: Access,
+        spans: &mut Vec<Span>,
+        depth: u32,
+    ) -> Result<(), KeyError> {
+        let Access {
+            key,
+            address,
+            length,
+            pd,
+            qpn,
+            right,
+        } = access;
+        if length == 0 {
+            return Ok(());
+        }
+        if depth > MAX_DEPTH || spans.len() > MAX_SPANS {
+            return Err(KeyError::Translation);
+        }
+        let memory_key = self.mkeys.get(key >> 8).ok_or(KeyError::NoSuchKey)?;
+        let mkc = &memory_key.context;
+        if mkey::FREE.is_set(mkc) || mkey::KEY.get(mkc) != key & 0xff {
+            return Err(KeyError::NoSuchKey);
+        }
+        let owner = mkey::QPN.get(mkc);
+        if mkey::PD.get(mkc) != pd || (owner != 0xff_ffff && owner != qpn) {
+            return Err(KeyError::Domain);
+        }
+        if !right.granted(mkc) {
+            return Err(KeyError::Rights);
+        }
+        let start = mkey::START.get(mkc);
+        if !mkey::LENGTH64.is_set(mkc) {
+            let offset = address.checked_sub(start).ok_or(KeyError::Bounds)?;
+            let end = offset.checked_add(length).ok_or(KeyError::Bounds)?;
+            if end > mkey::LENGTH.get(mkc) {
+                return Err(KeyError::Bounds);
+            }
+        }
+        address.checked_add(length).ok_or(KeyError::Bounds)?;
+        self.walk(memory_key, access, spans, depth)
+    }
+
+    fn walk(
+        &self,
+        memory_key: &MemoryKey,
+        access: Access,
+        spans: &mut Vec<Span>,
+        depth: u32,
+    ) -> Result<(), KeyError> {
+        let mkc = &memory_key.context;
+        let Access {
+            address, length, ..
+        } = access;
+        let start = mkey::START.get(mkc);
+        match &memory_key.translation {
+            Translation::Physical => {
+                push_span(spans, address, length);
+                Ok(())
+            }
+            Translation::Pages(pages) => {
+                let shift = mkey::LOG_PAGE.get(mkc);
+                if shift < 3 || shift > 40 {
+                    return Err(KeyError::Translation);
+                }
+                let size = 1u64 << shift;
+                let base = start & !(size - 1);
+                let mut at = address.checked_sub(base).ok_or(KeyError::Bounds)?;
+                let mut left = length;
+                while left > 0 {
+                    let page = pages
+                        .get((at >> shift) as usize)
+                        .ok_or(KeyError::Translation)?;
+                    let within = at & (size - 1);
+                    let run = (size - within).min(left);
+                    push_span(spans, (page & !(size - 1)).wrapping_add(within), run);
+                    if spans.len() > MAX_SPANS {
+                        return Err(KeyError::Translation);
+                    }
+                    at += run;
+                    left -= run;
+                }
+                Ok(())
+            }
+            Translation::Umem(umem, offset) => {
+                let within = address
+                    .checked_sub(start)
+                    .and_then(|o| o.checked_add(*offset))
+                    .ok_or(KeyError::Bounds)?;
+                let part = umem
+                    .part(within, length)
+                    .map_err(|_| KeyError::Translation)?;
+                for span in part.spans(0, length).ok_or(KeyError::Translation)? {
+                    push_span(spans, span.address, span.length);
+                }
+                Ok(())
+            }
+            Translation::Keys(entries) => {
+                let mut skip = address.checked_sub(start).ok_or(KeyError::Bounds)?;
+                let mut left = length;
+                for entry in entries {
+                    if left == 0 {
+                        break;
+                    }
+                    if skip >= entry.length {
+                        skip -= entry.length;
+                        continue;
+                    }
+                    let run = (entry.length - skip).min(left);
+                    let address = entry.address.checked_add(skip).ok_or(KeyError::Bounds)?;
+                    let inner = Access {
+                        key: entry.key,
+                        address,
+                        length: run,
+                        ..access
+                    };
+                    self.translate_at(inner, spans, depth + 1)?;
+                    left -= run;
+                    skip = 0;
+                }
+                if left == 0 {
+                    Ok(())
+                } else {
+                    Err(KeyError::Translation)
+                }
+            }
+            Translation::None => Err(KeyError::Translation),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! What kind of function is modelled, and the capability pages that make it so.
+
+use crate::layout::caps::{Setting, atomic, general, qos};
+use crate::layout::transport::nic_vport;
+
+/// Length of one capability page.
+pub(crate) const PAGE: usize = 4096;
+
+/// Capability types of QUERY_HCA_CAP with content here.
+pub(crate) mod cap_type {
+    pub(crate) const GENERAL: u16 = 0x00;
+    pub(crate) const ATOMIC: u16 = 0x03;
+    pub(crate) const QOS: u16 = 0x0c;
+}
+
+/// The link a function has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FunctionKind {
+    /// InfiniBand: LIDs, no network device.
+    InfiniBand,
+    /// Ethernet with raw packet queues only: no network device and no RoCE.
+    EthernetRaw,
+}
+
+impl FunctionKind {
+    /// Parses the name used on the command line.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "ib" => Self::InfiniBand,
+            "eth-raw" => Self::EthernetRaw,
+            _ => return None,
+        })
+    }
+}
+
+/// The identity of one function.
+#[derive(Clone, Debug)]
+pub struct FunctionConfig {
+    /// The link it has.
+    pub kind: FunctionKind,
+    /// Port, node and system image GUID in one; unique in the fabric.
+    pub guid: u64,
+    /// Local identifier on an InfiniBand fabric.
+    pub lid: u16,
+    /// Ethernet address.
+    pub mac: [u8; 6],
+    /// PCI device id; 0x1017 is the ConnectX-5.
+    pub device_id: u16,
+}
+
+impl FunctionConfig {
+    /// The `index`th function of a fabric, with identifiers made from the index.
+    #[must_use]
+    pub fn numbered(kind: FunctionKind, index: u16) -> Self {
+        let [high, low] = index.to_be_bytes();
+        Self {
+            kind,
+            guid: 0x0002_c903_00c0_0000 | u64::from(index) << 8,
+            lid: index.saturating_add(1),
+            mac: [0x02, 0xc9, 0x03, 0xc0, high, low],
+            device_id: 0x1017,
+        }
+    }
+
+    /// The advertised ("maximum") capability page of a type; unknown types are all zero.
+    pub(crate) fn capabilities(&self, kind: u16) -> Vec<u8> {
+        let mut page = vec![0; PAGE];
+        let settings: &[Setting] = match kind {
+            cap_type::GENERAL => GENERAL,
+            cap_type::ATOMIC => ATOMIC,
+            cap_type::QOS => QOS,
+            _ => &[],
+        };
+        for (field, value) in settings {
+            field.set(&mut page, *value);
+        }
+        if kind == cap_type::GENERAL {
+            general::VHCA_ID.set(&mut page, u32::from(self.lid));
+            match self.kind {
+                FunctionKind::InfiniBand => general::IB_VIRT.set(&mut page, 1),
+                FunctionKind::EthernetRaw => general::PORT_TYPE.set(&mut page, 1),
+            }
+        }
+        page
+    }
+
+    /// The initial NIC vport context.
+    pub(crate) fn nic_vport(&self) -> Vec<u8> {
+        let mut context = vec![0; nic_vport::LEN];
+        nic_vport::MTU.set(&mut context, 9216);
+        nic_vport::SYSTEM_GUID.set(&mut context, self.guid);
+        nic_vport::PORT_GUID.set(&mut context, self.guid);
+        nic_vport::NODE_GUID.set(&mut context, self.guid);
+        nic_vport::MAC.set(
+            &mut context,
+            self.mac
+                .iter()
+                .fold(0, |mac, byte| mac << 8 | u64::from(*byte)),
+        );
+        context
+    }
+
+    /// The port's default GID.
+    pub(crate) fn gid(&self) -> [u8; 16] {
+        let mut gid = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        gid[8..].copy_from_slice(&self.guid.to_be_bytes());
+        gid
+    }
+}
+
+/// Largest log2 sizes, which the commands check against.
+pub(crate) mod limit {
+    pub(crate) const LOG_CQ: u32 = 22;
+    pub(crate) const LOG_EQ: u32 = 22;
+    pub(crate) const LOG_WQ: u32 = 16;
+    pub(crate) const LOG_SRQ: u32 = 15;
+    pub(crate) const LOG_MSG: u32 = 30;
+    pub(crate) const WQE: usize = 1024;
+    pub(crate) const RATES: u32 = 128;
+    pub(crate) const QP_PER_GROUP: usize = 240;
+    pub(crate) const MAX_SHARE: u32 = 100;
+}
+
+const GENERAL: &[Setting] = &[
+    (general::PAGE_REQUEST_DISABLE, 1),
+    (general::LOG_MAX_SRQ_SIZE, limit::LOG_SRQ),
+    (general::LOG_MAX_QP_SIZE, 15),
+    (general::LOG_MAX_QP, 17),
+    (general::LOG_MAX_SRQ, 16),
+    (general::LOG_MAX_CQ_SIZE, limit::LOG_CQ),
+    (general::LOG_MAX_CQ, 16),
+    (general::LOG_MAX_EQ_SIZE, limit::LOG_EQ),
+    (general::LOG_MAX_MKEY, 20),
+    (general::LOG_MAX_EQ, 6),
+    (general::LOG_MAX_MRW_SIZE, 63),
+    (general::LOG_MAX_KLM_LIST, 16),
+    (general::QPC_EXTENSION, 1),
+    (general::LOG_MAX_RA_REQ_DC, 4),
+    (general::LOG_MAX_RA_RES_DC, 4),
+    (general::LOG_MAX_RA_REQ_QP, 4),
+    (general::LOG_MAX_RA_RES_QP, 4),
+    (general::ACK_DELAY, 16),
+    (general::NUM_PORTS, 1),
+    (general::LOG_MAX_MSG, limit::LOG_MSG),
+    (general::CQE_VERSION, 1),
+    (general::UMR_SIZE_DISABLED, 1),
+    (general::DCT, 1),
+    (general::QOS, 1),
+    (general::ATOMIC, 1),
+    (general::CQ_IGNORE_OVERRUN, 1),
+    (general::CQ_RESIZE, 1),
+    (general::CQ_MODERATION, 1),
+    (general::BLOCK_LOOPBACK_MC, 1),
+    (general::QKEY_VIOLATIONS, 1),
+    (general::PKEY_VIOLATIONS, 1),
+    (general::XRC, 1),
+    (general::UD, 1),
+    (general::UC, 1),
+    (general::RC, 1),
+    (general::LOG_PAGE_SIZE, 12),
+    (general::LOG_BF_REG_SIZE, 9),
+    (general::MAX_WQE_SQ, limit::WQE as u32),
+    (general::MAX_WQE_RQ, 512),
+    (general::MAX_WQE_SQ_DC, limit::WQE as u32),
+    (general::MAX_QP_MCG, limit::QP_PER_GROUP as u32),
+    (general::LOG_MAX_MCG, 10),
+    (general::LOG_MAX_TD, 8),
+    (general::LOG_MAX_PD, 12),
+    (general::LOG_MAX_XRCD, 10),
+    (general::LOG_MAX_RQ, 12),
+    (general::LOG_MAX_SQ, 12),
+    (general::LOG_MAX_TIR, 12),
+    (general::LOG_MAX_TIS, 12),
+    (general::LOG_MAX_RMP, 16),
+    (general::LOG_MAX_RQT, 8),
+    (general::LOG_MAX_RQT_SIZE, 8),
+    (general::LOG_MAX_WQ_SIZE, limit::LOG_WQ),
+    (general::LOG_MAX_UCTX, 10),
+    (general::LOG_MAX_UMEM, 16),
+    (general::MAX_EQS, 64),
+    (general::FREQUENCY_MHZ, 1000),
+    (general::FREQUENCY_KHZ, 1_000_000),
+    (general::UARS_PER_PAGE, 1),
+    (general::NATIVE_PORT, 1),
+    (general::UCTX_CAP, 3),
+];
+
+const ATOMIC: &[Setting] = &[
+    (atomic::ENDIANNESS_MODE_1, 1),
+    (atomic::OPERATIONS, 3),
+    (atomic::SIZE_QP, 8),
+    (atomic::SIZE_DC, 8),
+];
+
+const QOS: &[Setting] = &[
+    (qos::PACKET_PACING, 1),
+    (qos::BURST_BOUND, 1),
+    (qos::TYPICAL_SIZE, 1),
+    (qos::NIC_SQ_SCHEDULING, 1),
+    (qos::NIC_BW_SHARE, 1),
+    (qos::NIC_RATE_LIMIT, 1),
+    (qos::PACKET_PACING_UID, 1),
+    (qos::NIC_QP_SCHEDULING, 1),
+    (qos::LOG_MAX_QUEUE_GROUP, 10),
+    (qos::MAX_RATE, 100_000_000),
+    (qos::MIN_RATE, 1),
+    (qos::RATE_TABLE_SIZE, limit::RATES),
+    (qos::MAX_BW_SHARE, limit::MAX_SHARE),
+    (qos::NIC_ELEMENT_TYPES, 1 | 1 << 4),
+    (qos::NIC_TSAR_TYPES, 1),
+];

@@ -1,0 +1,213 @@
+//! Functions served over vfio-user, one UNIX socket each, for QEMU's `vfio-user-pci`.
+
+mod backend;
+mod control;
+mod guest;
+mod vectors;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use vfio_bindings::bindings::vfio::{
+    VFIO_IRQ_INFO_EVENTFD, VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX,
+    VFIO_PCI_MSIX_IRQ_INDEX, VFIO_PCI_NUM_IRQS, VFIO_PCI_NUM_REGIONS, VFIO_REGION_INFO_FLAG_READ,
+    VFIO_REGION_INFO_FLAG_WRITE, vfio_region_info,
+};
+use vfio_user::{IrqInfo, Server, ServerRegion};
+
+use crate::{
+    BAR0_SIZE, CONFIG_SIZE, Fabric, FunctionConfig, FunctionKind, Options, Trace, VECTORS,
+};
+
+/// How long the timer thread sleeps at most; receives posted to a stopped queue pair wait this long.
+const TICK: Duration = Duration::from_millis(2);
+
+/// What to serve.
+#[derive(Debug)]
+pub struct Service {
+    /// One function per entry, in this order.
+    pub functions: Vec<FunctionKind>,
+    /// Where the sockets are made: `function0.sock`, … and `control.sock`.
+    pub directory: PathBuf,
+    /// Options of the fabric.
+    pub options: Options,
+    /// Whether the first report of wrong use ends the server with an error.
+    pub strict: bool,
+}
+
+/// Why serving ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// A socket could not be made.
+    #[error("socket {path}: {reason}")]
+    Socket {
+        /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
+    /// A thread could not be started.
+    #[error("thread: {0}")]
+    Thread(#[from] std::io::Error),
+    /// Wrong use was seen and strictness asked for.
+    #[error("wrong use seen: {0}")]
+    Strict(String),
+}
+
+/// The fabric shared by the threads of a server.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    fabric: Mutex<Fabric>,
+    start: Instant,
+    wake: Condvar,
+}
+
+impl Shared {
+    /// Locks the fabric at the present time.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Fabric> {
+        let mut fabric = self.fabric.lock().unwrap_or_else(PoisonError::into_inner);
+        fabric.set_time(self.now());
+        fabric
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Tells the timer thread that there may be an earlier deadline.
+    pub(crate) fn nudge(&self) {
+        self.wake.notify_one();
+    }
+}
+
+/// The socket of a function.
+#[must_use]
+pub fn socket_path(directory: &Path, function: usize) -> PathBuf {
+    directory.join(format!("function{function}.sock"))
+}
+
+/// Serves until an error, or until the process is ended.
+///
+/// # Errors
+/// [`ServeError::Socket`] if a socket exists already or cannot be made, [`ServeError::Thread`] if the system has
+/// no more threads, [`ServeError::Strict`] if strictness was asked for and wrong use was seen.
+pub fn serve(service: &Service, trace: Arc<Trace>) -> Result<(), ServeError> {
+    let mut fabric = Fabric::new(service.options, trace);
+    let mut backends = Vec::new();
+    for (index, kind) in service.functions.iter().enumerate() {
+        let memory = Arc::new(guest::MappedMemory::default());
+        let vectors = Arc::new(vectors::Vectors::default());
+        let number = u16::try_from(index).unwrap_or(u16::MAX);
+        fabric.add_function(
+            FunctionConfig::numbered(*kind, number),
+            memory.clone(),
+            vectors.clone(),
+        );
+        backends.push((memory, vectors));
+    }
+    let shared = Arc::new(Shared {
+        fabric: Mutex::new(fabric),
+        start: Instant::now(),
+        wake: Condvar::new(),
+    });
+    for (function, (memory, vectors)) in backends.into_iter().enumerate() {
+        let path = socket_path(&service.directory, function);
+        let server = Server::new(&path, true, interrupts(), regions()).map_err(|error| {
+            ServeError::Socket {
+                path,
+                reason: error.to_string(),
+            }
+        })?;
+        let mut backend = backend::Backend {
+            shared: Arc::clone(&shared),
+            function,
+            memory,
+            vectors,
+        };
+        std::thread::Builder::new()
+            .name(format!("function{function}"))
+            .spawn(move || {
+                loop {
+                    if let Err(error) = server.run(&mut backend) {
+                        eprintln!("connectx: function {function}: {error}");
+                    }
+                    backend.disconnected();
+                }
+            })?;
+    }
+    let control = service.directory.join("control.sock");
+    control::listen(&control, Arc::clone(&shared)).map_err(|error| ServeError::Socket {
+        path: control,
+        reason: error.to_string(),
+    })?;
+    tick(&shared, service.strict)
+}
+
+fn tick(shared: &Shared, strict: bool) -> Result<(), ServeError> {
+    let mut fabric = shared.lock();
+    loop {
+        let now = shared.now();
+        fabric.advance(now);
+        if strict {
+            let reports = fabric.reports();
+            if !reports.is_empty() {
+                return Err(ServeError::Strict(format!("{reports:?}")));
+            }
+        }
+        let pause = match fabric.next_deadline() {
+            Some(at) => Duration::from_nanos(at.saturating_sub(now)).min(TICK),
+            None => TICK,
+        };
+        (fabric, _) = shared
+            .wake
+            .wait_timeout(fabric, pause)
+            .unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+fn regions() -> Vec<ServerRegion> {
+    (0..VFIO_PCI_NUM_REGIONS)
+        .map(|index| {
+            let size = match index {
+                VFIO_PCI_CONFIG_REGION_INDEX => CONFIG_SIZE as u64,
+                VFIO_PCI_BAR0_REGION_INDEX => BAR0_SIZE,
+                _ => 0,
+            };
+            let flags = if size == 0 {
+                0
+            } else {
+                VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE
+            };
+            let region_info = vfio_region_info {
+                argsz: u32::try_from(size_of::<vfio_region_info>()).unwrap_or(u32::MAX),
+                index,
+                flags,
+                size,
+                ..vfio_region_info::default()
+            };
+            ServerRegion {
+                region_info,
+                sparse_areas: Vec::new(),
+                mmap_fd: None,
+            }
+        })
+        .collect()
+}
+
+fn interrupts() -> Vec<IrqInfo> {
+    (0..VFIO_PCI_NUM_IRQS)
+        .map(|index| {
+            let count = if index == VFIO_PCI_MSIX_IRQ_INDEX {
+                VECTORS
+            } else {
+                0
+            };
+            IrqInfo {
+                index,
+                flags: if count == 0 { 0 } else { VFIO_IRQ_INFO_EVENTFD },
+                count,
+            }
+        })
+        .collect()
+}
