@@ -1,0 +1,342 @@
+//! One opened device: how commands reach it, and what was learned about it on the way.
+
+mod bits;
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use uverbs_uapi::ib_user_ioctl_cmds::{
+    UVERBS_ATTR_CORE_IN, UVERBS_ATTR_CORE_OUT, UVERBS_ATTR_INFO_OBJECT_ID, UVERBS_ATTR_INFO_TOTAL_HANDLES,
+    UVERBS_ATTR_WRITE_CMD, UVERBS_METHOD_INFO_HANDLES, UVERBS_METHOD_INVOKE_WRITE, UVERBS_OBJECT_DEVICE,
+    UVERBS_OBJECT_PD,
+};
+use zerocopy::{FromBytes, IntoBytes};
+
+use self::bits::OpBits;
+use crate::error::{Errno, Error, ErrorKind, Op, Result};
+use crate::sys::{
+    Attr, Call, Command, ForkToken, Kernel, Mapping, Protection, Reply, Uhw, Value, WriteCommand, cells,
+};
+
+/// Which encoding a command takes when it has several.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum CommandPath {
+    /// The ioctl method where the kernel has it, else `INVOKE_WRITE`, else `write(2)`.
+    #[default]
+    Auto,
+    /// Never `write(2)`: where the kernel lacks `INVOKE_WRITE`, legacy commands are unsupported.
+    Ioctl,
+    /// Legacy commands through `INVOKE_WRITE` wherever there is one, ioctl methods for the rest.
+    InvokeWrite,
+    /// Legacy commands through `write(2)` wherever there is one, ioctl methods for the rest.
+    ///
+    /// The kernel refuses such writes (EACCES) after `setuid` and in a forked child.
+    Write,
+}
+
+/// An opened device.
+///
+/// Commands are issued by the functions of [`cmd`](crate::cmd); this type chooses their encoding
+/// and turns errnos into errors. It may be used from any thread.
+#[derive(Debug)]
+pub struct Channel {
+    kernel: Arc<dyn Kernel>,
+    fd: OwnedFd,
+    driver_id: u32,
+    path: CommandPath,
+    fork: ForkToken,
+    no_ioctl: OpBits,
+    unsupported: OpBits,
+    no_invoke_write: AtomicBool,
+    removed: AtomicBool,
+    leaked: AtomicU64,
+}
+
+impl Channel {
+    /// A channel over `fd`, an opened uverbs device of driver `driver_id` (`RDMA_DRIVER_*`).
+    ///
+    /// # Errors
+    /// The errno of `getrandom(2)`, which identifies this process to its children.
+    pub fn new(kernel: Arc<dyn Kernel>, fd: OwnedFd, driver_id: u32, path: CommandPath) -> Result<Self> {
+        let fork = ForkToken::current().map_err(|errno| Error::os(Op::OpenDevice, errno))?;
+        Ok(Self {
+            kernel,
+            fd,
+            driver_id,
+            path,
+            fork,
+            no_ioctl: OpBits::default(),
+            unsupported: OpBits::default(),
+            no_invoke_write: AtomicBool::new(false),
+            removed: AtomicBool::new(false),
+            leaked: AtomicU64::new(0),
+        })
+    }
+
+    /// `RDMA_DRIVER_*` of the device.
+    pub fn driver_id(&self) -> u32 {
+        self.driver_id
+    }
+
+    /// The encoding that was asked for.
+    pub fn path(&self) -> CommandPath {
+        self.path
+    }
+
+    /// The process that opened the device.
+    pub fn fork_token(&self) -> ForkToken {
+        self.fork
+    }
+
+    /// Objects (and the memory a device may still write to) that were given up because their
+    /// destroy failed. They live until the process ends.
+    pub fn leaked(&self) -> u64 {
+        self.leaked.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_leak(&self) {
+        self.leaked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// True once the device is known to have been removed.
+    pub fn is_removed(&self) -> bool {
+        self.removed.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the device was removed: a `DEVICE_FATAL` event with EIO, or a hung-up event file.
+    pub fn set_removed(&self) {
+        self.removed.store(true, Ordering::Relaxed);
+    }
+
+    /// Finds out whether EIO meant that the device is gone: then every other command answers EIO too.
+    pub(crate) fn confirm_removed(&self) -> bool {
+        if self.is_removed() {
+            return true;
+        }
+        let mut total = 0_u32;
+        let gone = self.raw_ioctl(&Command {
+            object: UVERBS_OBJECT_DEVICE,
+            method: UVERBS_METHOD_INFO_HANDLES,
+            driver_id: self.driver_id,
+            attrs: &[
+                Attr::constant(UVERBS_ATTR_INFO_OBJECT_ID, UVERBS_OBJECT_PD),
+                Attr::output(UVERBS_ATTR_INFO_TOTAL_HANDLES, cells(&mut total)),
+            ],
+            uhw: Uhw::NONE,
+        }) == Err(Errno::IO);
+        if gone {
+            self.set_removed();
+        }
+        gone
+    }
+
+    fn raw_ioctl(&self, command: &Command<'_>) -> Result<(), Errno> {
+        self.kernel.call(self.fd.as_fd(), Call::Ioctl(command)).map(|_| ())
+    }
+
+    /// Issues an ioctl method.
+    ///
+    /// # Errors
+    /// The kernel's errno; [`ErrorKind::Forked`] in a child; [`ErrorKind::BadReply`] when a
+    /// mandatory output was not written.
+    pub fn ioctl(&self, op: Op, object: u16, method: u16, attrs: &[Attr<'_>], uhw: &Uhw<'_>) -> Result<()> {
+        self.check_process(op)?;
+        self.raw_ioctl(&Command {
+            object,
+            method,
+            driver_id: self.driver_id,
+            attrs,
+            uhw: *uhw,
+        })
+        .map_err(|errno| self.failure(op, errno))?;
+        match attrs.iter().find(|attr| attr.is_unanswered()) {
+            Some(attr) => Err(Error::bad_reply(op, "a mandatory output was not written").fact("attribute", attr.id)),
+            None => Ok(()),
+        }
+    }
+
+    /// Issues a legacy command, through `INVOKE_WRITE` where the kernel has it and the path allows it.
+    ///
+    /// # Errors
+    /// The kernel's errno; [`ErrorKind::Forked`] in a child; [`ErrorKind::Unsupported`] when the
+    /// provider's attributes exist only on the ioctl interface.
+    pub fn legacy(&self, op: Op, command: &WriteCommand<'_>) -> Result<()> {
+        self.check_process(op)?;
+        if command.uhw.needs_ioctl() {
+            return Err(Error::new(op, ErrorKind::Unsupported).fact("driver attributes need", "the ioctl interface"));
+        }
+        if self.path != CommandPath::Write && !self.no_invoke_write.load(Ordering::Relaxed) {
+            match self.invoke_write(command) {
+                Err(Errno::NOTTY | Errno::PROTONOSUPPORT) => self.no_invoke_write.store(true, Ordering::Relaxed),
+                result => return result.map_err(|errno| self.failure(op, errno)),
+            }
+        }
+        if self.path == CommandPath::Ioctl {
+            return Err(Error::new(op, ErrorKind::Unsupported).fact("kernel lacks", "INVOKE_WRITE"));
+        }
+        self.kernel
+            .call(self.fd.as_fd(), Call::Write(command))
+            .map_err(|errno| self.failure(op, errno))?;
+        Ok(())
+    }
+
+    fn invoke_write(&self, command: &WriteCommand<'_>) -> Result<(), Errno> {
+        let reply = (!command.reply.is_empty()).then_some(command.reply);
+        let request = (!command.request.is_empty()).then_some(command.request);
+        self.raw_ioctl(&Command {
+            object: UVERBS_OBJECT_DEVICE,
+            method: UVERBS_METHOD_INVOKE_WRITE,
+            driver_id: self.driver_id,
+            attrs: &[
+                Attr::constant(UVERBS_ATTR_WRITE_CMD, command.number()),
+                Attr::maybe(request, UVERBS_ATTR_CORE_IN, |id, bytes| {
+                    Attr::new(id, Value::In(bytes, None))
+                }),
+                Attr::maybe(reply, UVERBS_ATTR_CORE_OUT, Attr::output),
+            ],
+            uhw: command.uhw,
+        })
+    }
+
+    /// Issues a command that has both encodings: `ioctl` first, `legacy` where the kernel lacks the
+    /// method or the path asks for it.
+    ///
+    /// # Errors
+    /// Those of the encoding that was carried out.
+    pub fn dispatch<R>(
+        &self,
+        op: Op,
+        ioctl: impl FnOnce() -> Result<R>,
+        legacy: impl FnOnce() -> Result<R>,
+    ) -> Result<R> {
+        let prefers_legacy = matches!(self.path, CommandPath::InvokeWrite | CommandPath::Write);
+        if prefers_legacy || self.no_ioctl.contains(op) {
+            return legacy();
+        }
+        match ioctl() {
+            Err(error) if error.errno() == Some(Errno::NOTTY) => {
+                self.no_ioctl.insert_all();
+                legacy()
+            }
+            Err(error) if error.errno() == Some(Errno::PROTONOSUPPORT) => {
+                self.no_ioctl.insert(op);
+                legacy()
+            }
+            result => result,
+        }
+    }
+
+    /// Issues a command that exists only as an ioctl method, and remembers when the kernel lacks it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] when the kernel lacks the method, else those of the command.
+    pub fn ioctl_only<R>(&self, op: Op, ioctl: impl FnOnce() -> Result<R>) -> Result<R> {
+        if self.unsupported.contains(op) {
+            return Err(Error::os(op, Errno::PROTONOSUPPORT).hint("this kernel does not have the command"));
+        }
+        let result = ioctl();
+        if let Err(error) = &result
+            && matches!(error.errno(), Some(Errno::NOTTY | Errno::PROTONOSUPPORT))
+        {
+            self.unsupported.insert(op);
+        }
+        result
+    }
+
+    /// Maps queue or device memory that a command announced.
+    ///
+    /// # Errors
+    /// The errno of `mmap(2)`; [`ErrorKind::BadReply`] when `len` is 0.
+    pub fn map(&self, offset: u64, len: usize, protection: Protection) -> Result<Mapping> {
+        let op = Op::MapDeviceMemory;
+        self.check_process(op)?;
+        if len == 0 {
+            return Err(Error::bad_reply(op, "a mapping of no bytes"));
+        }
+        let call = Call::Map {
+            offset,
+            len,
+            protection,
+        };
+        match self.kernel.call(self.fd.as_fd(), call) {
+            Ok(Reply::Mapped(mapping)) if mapping.len() >= len => Ok(mapping),
+            Ok(_) => Err(Error::bad_reply(op, "no mapping of the announced size")),
+            Err(errno) => Err(self.failure(op, errno)),
+        }
+    }
+
+    /// Reads one event of type `E` from an event descriptor of this device.
+    ///
+    /// It blocks as the descriptor does. Signals do not end it: an interrupted read is repeated.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WouldBlock`] from a descriptor that does not block; [`ErrorKind::DeviceRemoved`]
+    /// when the device is gone; the kernel's errno otherwise.
+    pub fn read_event<E: FromBytes + IntoBytes>(&self, op: Op, fd: BorrowedFd<'_>) -> Result<E> {
+        self.check_process(op)?;
+        let mut event = E::new_zeroed();
+        loop {
+            match self.kernel.call(fd, Call::Read(cells(&mut event))) {
+                Ok(Reply::Read(count)) if count == size_of::<E>() => return Ok(event),
+                Ok(_) => return Err(Error::bad_reply(op, "an event of another size")),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Err(Error::os(op, Errno::AGAIN).with_kind(ErrorKind::WouldBlock)),
+                Err(Errno::IO) => {
+                    self.set_removed();
+                    return Err(self.failure(op, Errno::IO));
+                }
+                Err(errno) => return Err(self.failure(op, errno)),
+            }
+        }
+    }
+
+    /// Waits until `fd` is readable, for at most `timeout` (`None`: for ever). Returns whether it is.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DeviceRemoved`] when the descriptor was hung up; the errno of `poll(2)` otherwise.
+    pub fn wait_readable(&self, op: Op, fd: BorrowedFd<'_>, timeout: Option<std::time::Duration>) -> Result<bool> {
+        let deadline = timeout.map(|timeout| (std::time::Instant::now(), timeout));
+        loop {
+            let left = deadline.map(|(start, timeout)| timeout.saturating_sub(start.elapsed()));
+            let spec = left.map(|left| rustix::event::Timespec {
+                tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
+                tv_nsec: left.subsec_nanos().into(),
+            });
+            let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+            match poll(&mut fds, spec.as_ref()) {
+                Ok(0) => return Ok(false),
+                Ok(_) if fds[0].revents().contains(PollFlags::IN) => return Ok(true),
+                Ok(_) => {
+                    self.set_removed();
+                    return Err(self.failure(op, Errno::IO));
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(Error::os(op, errno)),
+            }
+        }
+    }
+
+    fn check_process(&self, op: Op) -> Result<()> {
+        if self.fork.is_current() {
+            return Ok(());
+        }
+        Err(Error::new(op, ErrorKind::Forked).hint("open the device again in the child"))
+    }
+
+    fn failure(&self, op: Op, errno: Errno) -> Error {
+        let error = Error::os(op, errno);
+        match errno {
+            Errno::IO if self.is_removed() => error.with_kind(ErrorKind::DeviceRemoved),
+            _ => error,
+        }
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}

@@ -1,0 +1,112 @@
+//! What is asked of a device in the same way whoever made it.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use crate::channel::Channel;
+use crate::cmd;
+use crate::discover::DeviceInfo;
+use crate::discover::sysfs::Sysfs;
+use crate::error::{Error, Op, Result};
+use crate::object::Object;
+use crate::types::{Gid, GidEntry, PortAttr};
+
+pub use cmd::event::read_async as read_async_event;
+
+/// More entries than any device has: the kernel allows 256 per port and table.
+const MAX_GIDS: usize = 4096;
+
+/// `ibv_query_port`.
+///
+/// # Errors
+/// EINVAL for a port the device does not have.
+pub fn query_port(channel: &Channel, port: u8) -> Result<PortAttr> {
+    cmd::device::query_port(channel, port.into())
+}
+
+/// `ibv_query_port_speed`, in units of 100 Mb/s.
+///
+/// # Errors
+/// Unsupported on most kernels and devices.
+pub fn query_port_speed(channel: &Channel, port: u8) -> Result<u64> {
+    cmd::device::query_port_speed(channel, port.into())
+}
+
+/// `ibv_query_gid_table`, by sysfs where the kernel has no command for it.
+///
+/// # Errors
+/// Those of the command.
+pub fn gid_table(channel: &Channel, info: &DeviceInfo) -> Result<Vec<GidEntry>> {
+    match cmd::gid::query_table(channel, MAX_GIDS) {
+        Err(error) if error.is_unsupported() => {
+            let sysfs = Sysfs::new();
+            let mut entries = Vec::new();
+            for port in 1..=info.ports.unwrap_or(1) {
+                entries.extend(sysfs.gid_table(&info.name, port)?);
+            }
+            Ok(entries)
+        }
+        result => result,
+    }
+}
+
+/// `ibv_query_gid_ex`, by sysfs where the kernel has no command for it.
+///
+/// # Errors
+/// EINVAL for a port or an index that the device does not have.
+pub fn gid(channel: &Channel, info: &DeviceInfo, port: u8, index: u32) -> Result<Option<GidEntry>> {
+    match cmd::gid::query_entry(channel, port.into(), index) {
+        Err(error) if error.is_unsupported() => {
+            let table = Sysfs::new().gid_table(&info.name, port.into())?;
+            Ok(table.into_iter().find(|entry| entry.index == index))
+        }
+        result => result,
+    }
+}
+
+/// Creates the file that asynchronous events are read from.
+///
+/// # Errors
+/// EMFILE, ENFILE, ENOMEM.
+pub fn event_file(channel: &Channel) -> Result<OwnedFd> {
+    cmd::event::alloc_async(channel)
+}
+
+/// `ibv_create_comp_channel`.
+///
+/// # Errors
+/// EMFILE, ENFILE, ENOMEM.
+pub fn completion_channel(channel: &Channel) -> Result<OwnedFd> {
+    cmd::comp_channel::create(channel)
+}
+
+/// Takes one completion event: the cookie of its queue.
+///
+/// # Errors
+/// Those of [`Channel::read_event`].
+pub fn read_completion_event(channel: &Channel, fd: BorrowedFd<'_>) -> Result<u64> {
+    Ok(cmd::event::read_completion(channel, fd)?.cq_user_handle)
+}
+
+/// Makes reads of an event file return at once when there is nothing.
+///
+/// # Errors
+/// The errno of `fcntl(2)`.
+pub fn set_nonblocking(op: Op, fd: BorrowedFd<'_>) -> Result<()> {
+    crate::sys::set_nonblocking(fd).map_err(|errno| Error::os(op, errno))
+}
+
+/// `ibv_attach_mcast`.
+///
+/// # Errors
+/// Those of the command.
+pub fn attach_multicast(qp: &Object, group: &Gid, lid: u16) -> Result<()> {
+    cmd::mcast::attach(qp.channel(), qp.handle(), group, lid)
+}
+
+/// `ibv_detach_mcast`.
+///
+/// # Errors
+/// Those of the command.
+pub fn detach_multicast(qp: &Object, group: &Gid, lid: u16) -> Result<()> {
+    cmd::mcast::detach(qp.channel(), qp.handle(), group, lid)
+}

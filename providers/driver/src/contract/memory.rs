@@ -1,0 +1,105 @@
+//! Memory regions: the same for every provider.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use crate::channel::Channel;
+use crate::cmd;
+use crate::error::Result;
+use crate::object::{Object, ObjectKind};
+use crate::sys::Uhw;
+use crate::types::{AccessFlags, LocalKey, RemoteKey, ReregFlags};
+
+/// What memory is registered.
+#[derive(Clone, Copy, Debug)]
+pub struct MrInit {
+    /// Where it starts in this process.
+    pub address: u64,
+    /// Bytes.
+    pub length: u64,
+    /// The address that work requests use for its first byte.
+    pub iova: u64,
+    /// What it may be used for.
+    pub access: AccessFlags,
+}
+
+/// What part of a dmabuf is registered.
+#[derive(Clone, Copy, Debug)]
+pub struct DmabufInit<'a> {
+    /// The dmabuf.
+    pub fd: std::os::fd::BorrowedFd<'a>,
+    /// Where the part starts in it.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+    /// The address that work requests use for its first byte.
+    pub iova: u64,
+    /// What it may be used for.
+    pub access: AccessFlags,
+}
+
+/// A registered memory region.
+#[derive(Debug)]
+pub struct Mr {
+    /// The kernel object.
+    pub object: Object,
+    /// The key for local pieces.
+    pub lkey: LocalKey,
+    /// The key for peers.
+    pub rkey: RemoteKey,
+}
+
+impl Mr {
+    pub(super) fn new(
+        channel: &Arc<Channel>,
+        pd: &Arc<Object>,
+        done: &cmd::mr::Registered,
+        keep: impl Any + Send + Sync,
+    ) -> Self {
+        let object = Object::new(channel, ObjectKind::MemoryRegion, done.handle, [Arc::clone(pd)]);
+        Self {
+            object: object.with_memory(keep),
+            lkey: done.lkey,
+            rkey: done.rkey,
+        }
+    }
+
+    /// `ibv_rereg_mr`: changes what `change` names of the region. `keep` replaces what it kept, if given.
+    ///
+    /// # Errors
+    /// Those of the command. Drivers may leave the region unusable when a change of its memory fails.
+    pub fn reregister(&mut self, change: &MrChange<'_>) -> Result<()> {
+        let mut flags = ReregFlags::empty();
+        flags.set(ReregFlags::CHANGE_TRANSLATION, change.memory.is_some());
+        flags.set(ReregFlags::CHANGE_PD, change.pd.is_some());
+        flags.set(ReregFlags::CHANGE_ACCESS, change.access.is_some());
+        let (start, length, iova) = change.memory.unwrap_or_default();
+        let request = cmd::mr::Reregister {
+            mr: self.object.handle(),
+            flags,
+            start,
+            length,
+            iova,
+            pd: change.pd.map_or(0, |pd| pd.handle()),
+            access: change.access.unwrap_or_default(),
+        };
+        let keys = cmd::mr::reregister(self.object.channel(), &request, &Uhw::NONE)?;
+        if let Some(pd) = change.pd {
+            self.object.replace_parents([Arc::clone(pd)]);
+        }
+        self.lkey = keys.lkey;
+        self.rkey = keys.rkey;
+        Ok(())
+    }
+}
+
+/// What changes about a region.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MrChange<'a> {
+    /// New memory: start, bytes, and the address of its first byte in work requests.
+    pub memory: Option<(u64, u64, u64)>,
+    /// New protection domain.
+    pub pd: Option<&'a Arc<Object>>,
+    /// New access.
+    pub access: Option<AccessFlags>,
+}

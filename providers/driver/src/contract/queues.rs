@@ -1,0 +1,207 @@
+//! Queues: what they are created with, and what each provider's own must do.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Op, PollError, PostError, Result};
+use crate::object::Object;
+use crate::types::{
+    QpAttr, QpAttrMask, QpCaps, QpCreateFlags, QpInfo, QpState, QpType, RecvRequest, SendRequest, SrqAttr, SrqModify,
+    SigMode, SrqType, WorkCompletion,
+};
+
+/// What a completion queue is created with.
+#[derive(Clone, Copy, Debug)]
+pub struct CqInit<'a> {
+    /// Entries at least.
+    pub entries: u32,
+    /// The cookie that its events carry.
+    pub cookie: u64,
+    /// Where its completion events go.
+    pub channel: Option<std::os::fd::BorrowedFd<'a>>,
+    /// Which of the device's interrupt vectors signals it.
+    pub vector: u32,
+}
+
+/// What a shared receive queue is created with.
+#[derive(Clone, Copy, Debug)]
+pub struct SrqInit {
+    /// What kind it is.
+    pub kind: SrqType,
+    /// Its sizes, and the limit it is armed with (0: not armed).
+    pub attr: SrqAttr,
+    /// The cookie that its events carry.
+    pub cookie: u64,
+}
+
+/// What a queue pair is created with.
+#[derive(Clone, Copy, Debug)]
+pub struct QpInit<'a> {
+    /// Its transport.
+    pub kind: QpType,
+    /// Where send completions go.
+    pub send_cq: &'a Arc<Object>,
+    /// Where receive completions go.
+    pub recv_cq: &'a Arc<Object>,
+    /// Where it receives from, instead of a queue of its own.
+    pub srq: Option<&'a Arc<Object>>,
+    /// Its sizes.
+    pub caps: QpCaps,
+    /// Which send requests report success.
+    pub signal: SigMode,
+    /// Other creation flags.
+    pub flags: QpCreateFlags,
+    /// The cookie that its events carry.
+    pub cookie: u64,
+}
+
+/// A completion queue.
+pub trait Cq: Debug + Send {
+    /// The kernel object.
+    fn object(&self) -> &Arc<Object>;
+
+    /// How many entries it holds.
+    fn entries(&self) -> u32;
+
+    /// Takes the oldest completion, if there is one. Its slot is given back by [`release`](Self::release).
+    ///
+    /// # Errors
+    /// [`PollError::Corrupt`] for entries the device cannot have meant.
+    fn next(&mut self) -> Result<Option<WorkCompletion>, PollError>;
+
+    /// Gives the slots of taken completions back to the device.
+    fn release(&mut self);
+
+    /// `ibv_req_notify_cq`: the next completion (or the next solicited one) sends one event.
+    ///
+    /// # Errors
+    /// Those of the command, where it is one.
+    fn arm(&mut self, solicited_only: bool) -> Result<()>;
+
+    /// `ibv_resize_cq`: makes room for `entries` at least. Completions in the queue stay.
+    ///
+    /// # Errors
+    /// Limits of the device, those of the command, those of mapping the new queue.
+    fn resize(&mut self, entries: u32) -> Result<()> {
+        let _ = entries;
+        Err(Error::new(Op::ResizeCompletionQueue, ErrorKind::Unsupported))
+    }
+}
+
+/// A shared receive queue.
+pub trait Srq: Debug + Send {
+    /// The kernel object.
+    fn object(&self) -> &Arc<Object>;
+
+    /// How many requests it holds, and pieces per request.
+    fn size(&self) -> SrqAttr;
+
+    /// The device's number for it (`ibv_get_srq_num`).
+    fn number(&self) -> u32;
+
+    /// `ibv_modify_srq`: resizes or arms it. Either everything in `change` is done or nothing.
+    ///
+    /// # Errors
+    /// Limits of the device, those of the command, those of mapping the new queue.
+    fn modify(&mut self, change: &SrqModify) -> Result<()>;
+
+    /// `ibv_query_srq`.
+    ///
+    /// # Errors
+    /// Those of the command.
+    fn query(&self) -> Result<SrqAttr>;
+
+    /// Puts one request into the queue, invisible to the device until [`ring`](Self::ring).
+    ///
+    /// # Errors
+    /// The queue is full, or the request does not fit it; nothing was put then.
+    ///
+    /// # Safety
+    /// From [`ring`](Self::ring) until the request's completion was polled, or the queue's destroy was confirmed,
+    /// the memory of every piece stays registered, allocated, and untouched by this process.
+    #[allow(unsafe_code, reason = "names memory that a device will write to")]
+    unsafe fn put(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError>;
+
+    /// Hands the device everything that was put.
+    ///
+    /// # Errors
+    /// [`PostError::Forked`], [`PostError::Poisoned`]; the requests were taken back then.
+    fn ring(&mut self) -> Result<(), PostError>;
+
+    /// Takes back everything that was put and not rung.
+    fn abort(&mut self);
+}
+
+/// A queue pair.
+pub trait Qp: Debug + Send {
+    /// The kernel object.
+    fn object(&self) -> &Object;
+
+    /// Gives up the queues and returns the kernel object, for its destroy.
+    fn into_object(self) -> Object;
+
+    /// The device's number for it, 24 bits.
+    fn number(&self) -> u32;
+
+    /// Its transport.
+    fn kind(&self) -> QpType;
+
+    /// Its sizes, as the device granted them.
+    fn caps(&self) -> QpCaps;
+
+    /// The state it was last seen in. A device moves a queue pair into an error state on its own.
+    fn state(&self) -> QpState;
+
+    /// `ibv_modify_qp`.
+    ///
+    /// # Errors
+    /// Those of the command.
+    fn modify(&mut self, attr: &QpAttr) -> Result<()>;
+
+    /// `ibv_query_qp`. The state it reports becomes [`state`](Self::state).
+    ///
+    /// # Errors
+    /// Those of the command.
+    fn query(&mut self, mask: QpAttrMask) -> Result<QpInfo>;
+
+    /// Puts one send request into the queue, invisible to the device until [`ring_send`](Self::ring_send).
+    ///
+    /// # Errors
+    /// The queue is full, or the request does not fit it; nothing was put then.
+    ///
+    /// # Safety
+    /// From [`ring_send`](Self::ring_send) until the request's completion was polled (its own, or that of a
+    /// later signaled request of this queue), or the queue pair's destroy or reset was confirmed, the memory of
+    /// every piece stays registered and allocated; this process does not write to it, and does not touch
+    /// it at all if the operation writes to it (reads, atomics).
+    #[allow(unsafe_code, reason = "names memory that a device will access")]
+    unsafe fn put_send(&mut self, request: &SendRequest<'_>) -> Result<(), PostError>;
+
+    /// Hands the device every send request that was put, with one doorbell.
+    ///
+    /// # Errors
+    /// [`PostError::Doorbell`], [`PostError::Forked`], [`PostError::Poisoned`]; the requests were taken back then.
+    fn ring_send(&mut self) -> Result<(), PostError>;
+
+    /// Takes back every send request that was put and not rung.
+    fn abort_send(&mut self);
+
+    /// Puts one receive request into the queue, as [`Srq::put`].
+    ///
+    /// # Errors
+    /// As [`Srq::put`]; [`PostError::UnsupportedOperation`] for a queue pair that receives from a shared queue.
+    ///
+    /// # Safety
+    /// As [`Srq::put`].
+    #[allow(unsafe_code, reason = "names memory that a device will write to")]
+    unsafe fn put_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError>;
+
+    /// Hands the device every receive request that was put.
+    ///
+    /// # Errors
+    /// As [`Srq::ring`].
+    fn ring_recv(&mut self) -> Result<(), PostError>;
+
+    /// Takes back every receive request that was put and not rung.
+    fn abort_recv(&mut self);
+}

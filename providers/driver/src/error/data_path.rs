@@ -1,0 +1,95 @@
+//! Data-path errors: `Copy`, two words at most, nothing allocated.
+
+use std::fmt;
+
+use super::Errno;
+
+/// Why a work request was not posted. Nothing of the refused request is visible to the device.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum PostError {
+    /// The queue has no free slot: poll completions first (`ENOMEM` of `ibv_post_send`).
+    QueueFull,
+    /// More scatter/gather entries than the queue was created for.
+    TooManySges {
+        /// Entries in the request.
+        asked: u32,
+        /// Entries a request of this queue may have.
+        max: u32,
+    },
+    /// More inline bytes than the queue was created for.
+    InlineTooLong {
+        /// Bytes in the request.
+        asked: u64,
+        /// Bytes a request of this queue may carry.
+        max: u32,
+    },
+    /// The message is longer than the device can send.
+    MessageTooLong {
+        /// Bytes in the request.
+        asked: u64,
+        /// Bytes a message may have.
+        max: u64,
+    },
+    /// The queue pair's transport, or the device, does not have this operation.
+    UnsupportedOperation,
+    /// A field of the request is impossible for its operation (alignment, size, missing destination).
+    InvalidRequest,
+    /// The queue pair is in a state that takes no such requests.
+    WrongState,
+    /// This process is a fork of the one that made the queue; the ring was not touched.
+    Forked,
+    /// The kernel refused the doorbell. The requests of the batch were taken back out of the ring.
+    Doorbell(Errno),
+    /// An earlier failure left the queue unusable; destroy it.
+    Poisoned,
+}
+
+impl fmt::Display for PostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::QueueFull => f.write_str("the queue is full"),
+            Self::TooManySges { asked, max } => {
+                write!(f, "{asked} scatter/gather entries, this queue takes {max}")
+            }
+            Self::InlineTooLong { asked, max } => {
+                write!(f, "{asked} inline bytes, this queue takes {max}")
+            }
+            Self::MessageTooLong { asked, max } => {
+                write!(f, "a message of {asked} bytes, the device sends {max}")
+            }
+            Self::UnsupportedOperation => f.write_str("the transport does not have this operation"),
+            Self::InvalidRequest => f.write_str("the request contradicts its operation"),
+            Self::WrongState => f.write_str("the queue pair takes no requests in its state"),
+            Self::Forked => f.write_str("the queue belongs to the parent of this process"),
+            Self::Doorbell(errno) => write!(f, "the doorbell was refused: {errno}"),
+            Self::Poisoned => f.write_str("the queue failed earlier; destroy it"),
+        }
+    }
+}
+
+impl std::error::Error for PostError {}
+
+/// Why a completion queue cannot be polled any further.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum PollError {
+    /// The ring's indexes or an entry are impossible. Completions before it were delivered.
+    Corrupt,
+    /// This process is a fork of the one that made the queue.
+    Forked,
+    /// The queue failed earlier (an overrun, a failed resize); destroy it.
+    Poisoned,
+}
+
+impl fmt::Display for PollError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Corrupt => "the completion ring holds something impossible",
+            Self::Forked => "the queue belongs to the parent of this process",
+            Self::Poisoned => "the queue failed earlier; destroy it",
+        })
+    }
+}
+
+impl std::error::Error for PollError {}

@@ -1,0 +1,27 @@
+//! What every uverbs provider stands on.
+//!
+//! | module | what lives there | may use |
+//! |---|---|---|
+//! | [`types`] | the vocabulary: values users and providers share | – |
+//! | [`error`] | the one control-path error, and the small data-path ones | – |
+//! | [`sys`] | the only system calls; every call on an RDMA fd is a [`sys::Call`] value | `types`, `error` |
+//! | [`channel`] | one opened device: which command encoding to use, fork and removal checks | `sys` |
+//! | [`cmd`] | one file per kernel object: request value in, reply value out | `channel` |
+//! | [`object`] | a kernel object that is destroyed once, after its children | `cmd` |
+//! | [`hw`] | memory shared with a device: rings, DMA pages, barriers | `sys` |
+//! | [`discover`] | which devices there are and how to open them | `sys` |
+//! | [`contract`] | what a provider must do | all of the above |
+
+pub mod channel;
+pub mod cmd;
+pub mod contract;
+pub mod discover;
+pub mod error;
+pub mod hw;
+pub mod object;
+pub mod sys;
+pub mod types;
+
+pub use channel::{Channel, CommandPath};
+pub use error::{Errno, Error, ErrorKind, Op, PollError, PostError, Result};
+pub use object::{EventCounts, Object};

@@ -1,0 +1,237 @@
+//! A kernel object: destroyed once, after its children, or given up and counted.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::channel::Channel;
+use crate::cmd;
+use crate::error::{Errno, Error, ErrorKind, Op, Result};
+
+/// What kind of kernel object a handle names.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[non_exhaustive]
+pub enum ObjectKind {
+    /// `UVERBS_OBJECT_AH`.
+    AddressHandle,
+    /// `UVERBS_OBJECT_COMP_CNTR`.
+    CompletionCounter,
+    /// `UVERBS_OBJECT_CQ`.
+    CompletionQueue,
+    /// `UVERBS_OBJECT_COUNTERS`.
+    Counters,
+    /// `UVERBS_OBJECT_DM`.
+    DeviceMemory,
+    /// `UVERBS_OBJECT_DMAH`.
+    DmaHandle,
+    /// `UVERBS_OBJECT_FLOW`.
+    Flow,
+    /// `UVERBS_OBJECT_FLOW_ACTION`.
+    FlowAction,
+    /// `UVERBS_OBJECT_RWQ_IND_TBL`.
+    IndirectionTable,
+    /// `UVERBS_OBJECT_MR`.
+    MemoryRegion,
+    /// `UVERBS_OBJECT_MW`.
+    MemoryWindow,
+    /// `UVERBS_OBJECT_PD`.
+    ProtectionDomain,
+    /// `UVERBS_OBJECT_QP`.
+    QueuePair,
+    /// `UVERBS_OBJECT_SRQ`.
+    SharedReceiveQueue,
+    /// `UVERBS_OBJECT_WQ`.
+    WorkQueue,
+    /// `UVERBS_OBJECT_XRCD`.
+    XrcDomain,
+}
+
+/// How many events the kernel had handed out for an object when it was destroyed.
+///
+/// libibverbs blocks until the same number was acknowledged. Here events carry a generation instead,
+/// so an event that nobody took holds up nothing, and one that was in flight is recognised as stale.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct EventCounts {
+    /// Completion events.
+    pub completions: u32,
+    /// Asynchronous events.
+    pub asynchronous: u32,
+}
+
+/// A kernel object of an opened device.
+///
+/// It holds its parents, so that they are destroyed after it whatever order handles are dropped
+/// in, and the memory that a device may touch through it. Both are released only when the kernel
+/// confirmed the destroy. A destroy that fails leaks them, counted in [`Channel::leaked`]: freeing
+/// memory that a device can still write to would be worse.
+pub struct Object {
+    channel: Arc<Channel>,
+    kind: ObjectKind,
+    handle: u32,
+    held: Option<Held>,
+}
+
+struct Held {
+    parents: Vec<Arc<Object>>,
+    memory: Mutex<Vec<Box<dyn Any + Send + Sync>>>,
+}
+
+impl Object {
+    /// Takes over the object that a create command returned.
+    pub fn new(
+        channel: &Arc<Channel>,
+        kind: ObjectKind,
+        handle: u32,
+        parents: impl IntoIterator<Item = Arc<Object>>,
+    ) -> Self {
+        Self {
+            channel: Arc::clone(channel),
+            kind,
+            handle,
+            held: Some(Held {
+                parents: parents.into_iter().collect(),
+                memory: Mutex::default(),
+            }),
+        }
+    }
+
+    /// Keeps `memory` until the kernel confirmed that the object is gone.
+    #[must_use]
+    pub fn with_memory(self, memory: impl Any + Send + Sync) -> Self {
+        self.keep(memory);
+        self
+    }
+
+    /// Keeps `memory`, too, until the kernel confirmed that the object is gone.
+    pub fn keep(&self, memory: impl Any + Send + Sync) {
+        if let Some(held) = &self.held {
+            // No code panics while it holds the lock.
+            let mut kept = held.memory.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.push(Box::new(memory));
+        }
+    }
+
+    /// Makes `parents` the objects that must outlive this one: a command moved it to others.
+    pub(crate) fn replace_parents(&mut self, parents: impl IntoIterator<Item = Arc<Object>>) {
+        if let Some(held) = &mut self.held {
+            held.parents = parents.into_iter().collect();
+        }
+    }
+
+    /// The kernel's handle.
+    pub fn handle(&self) -> u32 {
+        self.handle
+    }
+
+    /// The device it lives on.
+    pub fn channel(&self) -> &Arc<Channel> {
+        &self.channel
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> ObjectKind {
+        self.kind
+    }
+
+    /// Destroys the object and releases what it held.
+    ///
+    /// One system call, which waits until the device no longer uses the object.
+    ///
+    /// # Errors
+    /// The kernel's errno, EBUSY above all (something else still uses the object). What it held is
+    /// leaked then, and counted.
+    pub fn destroy(mut self) -> Result<EventCounts> {
+        self.destroy_once()
+    }
+
+    /// Destroys a shared object.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Busy`] while others share it (it lives on with them), else as [`destroy`](Self::destroy).
+    pub fn destroy_shared(shared: Arc<Self>) -> Result<EventCounts> {
+        match Arc::try_unwrap(shared) {
+            Ok(object) => object.destroy(),
+            Err(shared) => Err(shared.still_used()),
+        }
+    }
+
+    /// The error for an object that others share.
+    pub fn still_used(self: &Arc<Self>) -> Error {
+        Error::new(self.kind.destroy_op(), ErrorKind::Busy).fact("users", Arc::strong_count(self) - 1)
+    }
+
+    fn destroy_once(&mut self) -> Result<EventCounts> {
+        let Some(held) = self.held.take() else {
+            return Ok(EventCounts::default());
+        };
+        match self.destroy_command() {
+            Ok(counts) => Ok(counts),
+            Err(error) if error.kind() == ErrorKind::DeviceRemoved => Ok(EventCounts::default()),
+            Err(error) if error.errno() == Some(Errno::IO) && self.channel.confirm_removed() => {
+                Ok(EventCounts::default())
+            }
+            Err(error) => {
+                self.channel.count_leak();
+                leak(held);
+                Err(error)
+            }
+        }
+    }
+
+    fn destroy_command(&self) -> Result<EventCounts> {
+        let mut tries = 0;
+        loop {
+            match cmd::destroy(&self.channel, self.kind, self.handle) {
+                Err(error) if error.errno() == Some(Errno::INTR) && tries < MAX_INTERRUPTED => tries += 1,
+                result => return result,
+            }
+        }
+    }
+}
+
+/// A destroy that a signal interrupted did nothing and is issued again, but not for ever.
+const MAX_INTERRUPTED: u32 = 16;
+
+/// Gives up what a failed destroy left in the device's hands.
+#[expect(clippy::mem_forget, reason = "freeing it could free memory under DMA")]
+fn leak(held: Held) {
+    std::mem::forget(held.parents);
+    std::mem::forget(held.memory);
+}
+
+impl ObjectKind {
+    /// The operation that ends such an object.
+    pub const fn destroy_op(self) -> Op {
+        match self {
+            Self::AddressHandle => Op::DestroyAddressHandle,
+            Self::CompletionCounter => Op::DestroyCompletionCounter,
+            Self::CompletionQueue => Op::DestroyCompletionQueue,
+            Self::Counters => Op::DestroyCounters,
+            Self::DeviceMemory => Op::FreeDeviceMemory,
+            Self::DmaHandle => Op::FreeDmaHandle,
+            Self::Flow => Op::DestroyFlow,
+            Self::FlowAction => Op::DestroyFlowAction,
+            Self::IndirectionTable => Op::DestroyIndirectionTable,
+            Self::MemoryRegion => Op::DeregisterMemory,
+            Self::MemoryWindow => Op::DeallocMemoryWindow,
+            Self::ProtectionDomain => Op::DeallocProtectionDomain,
+            Self::QueuePair => Op::DestroyQueuePair,
+            Self::SharedReceiveQueue => Op::DestroySharedReceiveQueue,
+            Self::WorkQueue => Op::DestroyWorkQueue,
+            Self::XrcDomain => Op::CloseXrcDomain,
+        }
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        // A failure is counted in the channel; there is nobody to tell here.
+        let _ = self.destroy_once();
+    }
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}({})", self.kind, self.handle)
+    }
+}

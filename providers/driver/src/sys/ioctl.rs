@@ -1,0 +1,202 @@
+//! Turns a [`Command`] into the kernel's words and issues it.
+//!
+//! # Safety
+//!
+//! This file upholds that every address it gives the kernel is that of a live buffer of the length
+//! it states, writable where the kernel writes, for the whole of the system call. The kernel keeps
+//! none of these addresses after the call (`drivers/infiniband/core/uverbs_ioctl.c`).
+#![allow(unsafe_code, reason = "issues the ioctl and takes ownership of descriptors it returns")]
+
+use std::cell::Cell;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use rustix::ioctl::{Ioctl, IoctlOutput, Opcode};
+use uverbs_uapi::ib_user_ioctl_cmds::{UVERBS_ATTR_UHW_IN, UVERBS_ATTR_UHW_OUT};
+use uverbs_uapi::rdma_user_ioctl_cmds::{
+    RDMA_VERBS_IOCTL, UVERBS_ATTR_F_MANDATORY, UVERBS_ATTR_F_VALID_OUTPUT, ib_uverbs_attr, ib_uverbs_attr_enum_data,
+    ib_uverbs_ioctl_hdr,
+};
+use zerocopy::{Immutable, IntoBytes};
+
+use super::attr::{Attr, Command, Pointer, Value};
+use crate::error::Errno;
+
+/// The most attributes a command may have; the longest of the kernel has 18, and drivers add a few.
+const MAX_ATTRS: usize = 32;
+
+/// The most provider bytes that may hold an address to patch.
+const MAX_PATCHED: usize = 256;
+
+/// Header and attributes, as they lie in memory for the kernel.
+#[repr(C)]
+#[derive(IntoBytes, Immutable)]
+struct Words {
+    header: ib_uverbs_ioctl_hdr,
+    attrs: [ib_uverbs_attr; MAX_ATTRS],
+}
+
+/// Issues `command` on `fd` and writes the answers into its cells.
+pub(super) fn verbs_ioctl(fd: BorrowedFd<'_>, command: &Command<'_>) -> Result<(), Errno> {
+    let (uhw_in, uhw_out) = uhw_attrs(command);
+    let attrs = || {
+        command
+            .attrs
+            .iter()
+            .chain([&uhw_in, &uhw_out])
+            .chain(command.uhw.attrs)
+            .filter(|attr| !matches!(attr.value, Value::Absent))
+    };
+    let mut patched = [0; MAX_PATCHED];
+    let mut words = Words {
+        header: ib_uverbs_ioctl_hdr::default(),
+        attrs: [ib_uverbs_attr::default(); MAX_ATTRS],
+    };
+    let mut count = 0;
+    for attr in attrs() {
+        *words.attrs.get_mut(count).ok_or(Errno::TOOBIG)? = encode(attr, &mut patched)?;
+        count += 1;
+    }
+    let length = size_of::<ib_uverbs_ioctl_hdr>() + count * size_of::<ib_uverbs_attr>();
+    words.header.length = u16::try_from(length).map_err(|_| Errno::TOOBIG)?;
+    words.header.object_id = command.object;
+    words.header.method_id = command.method;
+    words.header.num_attrs = u16::try_from(count).map_err(|_| Errno::TOOBIG)?;
+    words.header.driver_id = command.driver_id;
+
+    // SAFETY: `Words` starts with the header that RDMA_VERBS_IOCTL takes and has room for the
+    // `count` attributes it announces; `encode` took every address in it from a borrow that
+    // lives as long as `command`, with that borrow's length.
+    unsafe { rustix::ioctl::ioctl(fd, VerbsIoctl(&mut words)) }?;
+
+    for (attr, answer) in attrs().zip(&words.attrs) {
+        decode(attr, answer);
+    }
+    Ok(())
+}
+
+/// The two attributes that carry driver data, absent when there is none.
+fn uhw_attrs<'a>(command: &Command<'a>) -> (Attr<'a>, Attr<'a>) {
+    let uhw = &command.uhw;
+    let input = Attr::maybe((!uhw.input.is_empty()).then_some(uhw.input), UVERBS_ATTR_UHW_IN, |id, bytes| {
+        Attr::new(id, Value::In(bytes, uhw.pointer))
+    });
+    let output = Attr::maybe((!uhw.output.is_empty()).then_some(uhw.output), UVERBS_ATTR_UHW_OUT, Attr::output);
+    (input.optional(), output.optional())
+}
+
+fn encode(attr: &Attr<'_>, patched: &mut [u8; MAX_PATCHED]) -> Result<ib_uverbs_attr, Errno> {
+    let mut word = ib_uverbs_attr {
+        attr_id: attr.id,
+        flags: if attr.mandatory { UVERBS_ATTR_F_MANDATORY } else { 0 },
+        ..ib_uverbs_attr::default()
+    };
+    match &attr.value {
+        Value::Absent => {}
+        Value::In(bytes, None) => encode_bytes(&mut word, bytes)?,
+        Value::In(bytes, Some(pointer)) => encode_bytes(&mut word, patch(bytes, pointer, patched)?)?,
+        Value::Out(cells, _) => {
+            word.len = u16::try_from(cells.len()).map_err(|_| Errno::INVAL)?;
+            word.data = cells.as_ptr().expose_provenance() as u64;
+        }
+        Value::Constant(value) => {
+            word.len = 8;
+            word.data = *value;
+        }
+        Value::Enum(element, payload) => {
+            encode_bytes(&mut word, payload)?;
+            word.attr_data = ib_uverbs_attr_enum_data {
+                elem_id: *element,
+                reserved: 0,
+            }
+            .into();
+        }
+        Value::Object(handle) => word.data = u64::from(*handle),
+        Value::Objects(handles) => {
+            word.len = u16::try_from(size_of_val(*handles)).map_err(|_| Errno::INVAL)?;
+            word.data = handles.as_ptr().expose_provenance() as u64;
+        }
+        Value::NewObject(_) => {}
+        Value::Fd(fd) => word.data = i64::from(fd.as_raw_fd()).cast_unsigned(),
+        Value::NewFd(_) => {}
+    }
+    Ok(word)
+}
+
+/// Up to 8 bytes travel in the attribute itself, more by address.
+fn encode_bytes(word: &mut ib_uverbs_attr, bytes: &[u8]) -> Result<(), Errno> {
+    word.len = u16::try_from(bytes.len()).map_err(|_| Errno::INVAL)?;
+    word.data = if bytes.len() <= 8 {
+        let mut inline = [0; 8];
+        inline[..bytes.len()].copy_from_slice(bytes);
+        u64::from_ne_bytes(inline)
+    } else {
+        bytes.as_ptr().expose_provenance() as u64
+    };
+    Ok(())
+}
+
+/// `bytes` with the address of the pointer's buffer in its place.
+pub(super) fn patch<'p>(
+    bytes: &[u8],
+    pointer: &Pointer<'_>,
+    patched: &'p mut [u8; MAX_PATCHED],
+) -> Result<&'p [u8], Errno> {
+    let copy = patched.get_mut(..bytes.len()).ok_or(Errno::TOOBIG)?;
+    copy.copy_from_slice(bytes);
+    let address = pointer.buffer.as_ptr().expose_provenance() as u64;
+    copy.get_mut(pointer.offset..)
+        .and_then(|rest| rest.first_chunk_mut::<8>())
+        .ok_or(Errno::INVAL)?
+        .copy_from_slice(&address.to_ne_bytes());
+    Ok(copy)
+}
+
+/// Scratch for [`patch`].
+pub(super) const fn patch_buffer() -> [u8; MAX_PATCHED] {
+    [0; MAX_PATCHED]
+}
+
+fn decode(attr: &Attr<'_>, answer: &ib_uverbs_attr) {
+    match &attr.value {
+        Value::Out(_, written) => written.set(answer.flags & UVERBS_ATTR_F_VALID_OUTPUT != 0),
+        #[expect(clippy::cast_possible_truncation, reason = "handles have 32 bits; the kernel puts them in the low half")]
+        Value::NewObject(handle) => handle.set(answer.data as u32),
+        Value::NewFd(slot) => slot.set(new_fd(answer)),
+        _ => {}
+    }
+}
+
+/// The descriptor that a create method put into its attribute.
+fn new_fd(answer: &ib_uverbs_attr) -> Option<OwnedFd> {
+    let raw = RawFd::try_from(answer.data.cast_signed()).ok().filter(|fd| *fd >= 0)?;
+    // SAFETY: the command succeeded, and the attribute is one that creates a descriptor: the kernel
+    // installed it for this call and nobody else knows its number.
+    Some(unsafe { OwnedFd::from_raw_fd(raw) })
+}
+
+/// `RDMA_VERBS_IOCTL` with its words.
+struct VerbsIoctl<'a>(&'a mut Words);
+
+// SAFETY: the opcode is the one whose argument is `Words`' prefix, the pointer is to those words,
+// and the kernel writes into them, which `IS_MUTATING` says.
+unsafe impl Ioctl for VerbsIoctl<'_> {
+    type Output = ();
+    const IS_MUTATING: bool = true;
+
+    fn opcode(&self) -> Opcode {
+        RDMA_VERBS_IOCTL as Opcode
+    }
+
+    fn as_ptr(&mut self) -> *mut rustix::ffi::c_void {
+        std::ptr::from_mut(self.0).cast()
+    }
+
+    unsafe fn output_from_ptr(_: IoctlOutput, _: *mut rustix::ffi::c_void) -> rustix::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The address of an output buffer, for a request that carries it as a number.
+pub(super) fn address(cells: &[Cell<u8>]) -> u64 {
+    cells.as_ptr().expose_provenance() as u64
+}

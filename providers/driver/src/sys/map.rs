@@ -1,0 +1,166 @@
+//! Memory that is shared with the kernel or a device.
+//!
+//! # Safety
+//!
+//! A [`Mapping`] is the only owner of its address range and unmaps it once, when it is dropped. It
+//! never lends a reference to the memory, because the other side may write at any time: users of
+//! the pointer make volatile or atomic accesses within the range.
+#![allow(unsafe_code, reason = "maps and unmaps memory")]
+
+use std::any::Any;
+use std::fmt;
+use std::os::fd::BorrowedFd;
+use std::ptr::{self, NonNull};
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+
+use crate::error::Errno;
+
+/// What this process may do with a mapping.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Protection {
+    /// Load only: clock pages.
+    Read,
+    /// Store only: doorbell pages.
+    Write,
+    /// Both: queues.
+    ReadWrite,
+}
+
+/// A range of memory that someone else may write to at any time.
+pub struct Mapping {
+    ptr: NonNull<u8>,
+    len: usize,
+    owner: Owner,
+}
+
+enum Owner {
+    /// Unmap the range when done.
+    Mmap,
+    /// The range belongs to this value (a fake kernel's memory).
+    Value(#[expect(dead_code, reason = "kept for its drop")] Box<dyn Any + Send + Sync>),
+}
+
+// SAFETY: a mapping is an address range without thread affinity; it lends no references.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; every access through `as_ptr` is its caller's unsafe code.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps `len` bytes at `offset` of a device descriptor.
+    ///
+    /// The range is left out of children (`MADV_DONTFORK`): a child that touched the parent's queues would corrupt them.
+    pub(super) fn of_fd(fd: BorrowedFd<'_>, offset: u64, len: usize, protection: Protection) -> Result<Self, Errno> {
+        let prot = match protection {
+            Protection::Read => ProtFlags::READ,
+            Protection::Write => ProtFlags::WRITE,
+            Protection::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
+        };
+        // SAFETY: with no address asked for and no MAP_FIXED the kernel picks a free range.
+        let ptr = unsafe { mmap(ptr::null_mut(), len, prot, MapFlags::SHARED, fd, offset) }?;
+        let mapping = Self::owned(ptr.cast(), len)?;
+        mapping.advise(Advice::LinuxDontFork)?;
+        Ok(mapping)
+    }
+
+    /// Maps `len` bytes of zeroed private memory, rounded up to whole pages.
+    ///
+    /// # Errors
+    /// ENOMEM, or EINVAL when `len` is 0.
+    pub fn anonymous(len: usize) -> Result<Self, Errno> {
+        let page = rustix::param::page_size();
+        let len = len.checked_next_multiple_of(page).ok_or(Errno::NOMEM)?;
+        // SAFETY: with no address asked for and no MAP_FIXED the kernel picks a free range.
+        let ptr = unsafe {
+            mmap_anonymous(
+                ptr::null_mut(),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE,
+            )
+        }?;
+        Self::owned(ptr.cast(), len)
+    }
+
+    fn owned(ptr: *mut u8, len: usize) -> Result<Self, Errno> {
+        Ok(Self {
+            ptr: NonNull::new(ptr).ok_or(Errno::NOMEM)?,
+            len,
+            owner: Owner::Mmap,
+        })
+    }
+
+    /// Wraps memory that `owner` keeps alive: what a fake kernel hands out as its mappings.
+    ///
+    /// # Safety
+    /// `ptr` is valid for reads and writes of `len` bytes for as long as `owner` lives, and nobody
+    /// forms a reference to that memory meanwhile.
+    pub unsafe fn from_owner(ptr: NonNull<u8>, len: usize, owner: Box<dyn Any + Send + Sync>) -> Self {
+        Self {
+            ptr,
+            len,
+            owner: Owner::Value(owner),
+        }
+    }
+
+    /// Tells the kernel something about the range.
+    ///
+    /// # Errors
+    /// The errno of `madvise(2)`.
+    pub fn advise(&self, advice: Advice) -> Result<(), Errno> {
+        if let Owner::Value(_) = self.owner {
+            return Ok(());
+        }
+        // SAFETY: the range is this mapping's own, and the advices used here (DONTFORK, WIPEONFORK)
+        // change what a child sees, never what this process holds.
+        unsafe { madvise(self.ptr.as_ptr().cast(), self.len, advice) }
+    }
+
+    /// The first byte. Valid for volatile and atomic accesses of [`len`](Self::len) bytes.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.ptr.as_ptr()
+    }
+
+    /// The aligned 32-bit word at `offset`, read once. `None` outside the mapping or unaligned.
+    pub fn load_u32(&self, offset: usize) -> Option<u32> {
+        let fits = offset.checked_add(4).is_some_and(|end| end <= self.len);
+        let word = self.as_ptr().wrapping_add(offset).cast::<u32>();
+        if !fits || !word.is_aligned() {
+            return None;
+        }
+        // SAFETY: inside the mapping and aligned, as just checked; a volatile read of memory that
+        // others may write.
+        Some(unsafe { word.read_volatile() })
+    }
+
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True for no bytes, which the kernel never maps.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The address as the device and the kernel know it.
+    pub fn address(&self) -> u64 {
+        self.ptr.as_ptr().expose_provenance() as u64
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        if let Owner::Mmap = self.owner {
+            // SAFETY: the range was mapped by this value, which lent no reference and ends here.
+            // The only failure is a wrong range, which would be a bug of this file.
+            let _ = unsafe { munmap(self.ptr.as_ptr().cast(), self.len) };
+        }
+    }
+}
+
+impl fmt::Debug for Mapping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mapping({} bytes)", self.len)
+    }
+}

@@ -1,0 +1,128 @@
+//! The only system calls of the library.
+//!
+//! Every ioctl, write, read and mmap on an RDMA file descriptor is a [`Call`]: a value that a
+//! [`Kernel`] carries out. [`Linux`] is the real one. Tests put a fake or a hostile kernel in its
+//! place, and a recorder can be wrapped around any of them, so the whole stack runs without a
+//! device and every command can be read.
+
+mod adopt;
+mod attr;
+#[cfg(feature = "fake")]
+pub mod fake;
+mod fork;
+mod ioctl;
+pub(crate) mod madvise;
+mod map;
+pub(crate) mod netlink;
+pub(crate) mod open;
+pub mod recorder;
+pub(crate) mod sysfs;
+mod write;
+
+use std::cell::Cell;
+use std::fmt;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+pub(crate) use adopt::adopt_fd;
+pub use attr::{Attr, Command, Pointer, Uhw, Value, cells};
+pub use fork::ForkToken;
+pub use map::{Mapping, Protection};
+pub use write::WriteCommand;
+
+use crate::error::Errno;
+
+/// Carries out calls on RDMA file descriptors.
+///
+/// An implementation answers a call completely or not at all: on `Err` no output cell of the call
+/// may be relied on.
+pub trait Kernel: fmt::Debug + Send + Sync {
+    /// Carries out one call on `fd`.
+    ///
+    /// # Errors
+    /// The errno of the system call.
+    fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno>;
+}
+
+impl<K: Kernel + ?Sized> Kernel for Arc<K> {
+    fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
+        (**self).call(fd, call)
+    }
+}
+
+/// One call on an RDMA file descriptor, as a value.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Call<'a> {
+    /// `ioctl(RDMA_VERBS_IOCTL)`: a method of an object with its attributes.
+    Ioctl(&'a Command<'a>),
+    /// `write(2)` of a legacy command.
+    Write(&'a WriteCommand<'a>),
+    /// `read(2)` of an event.
+    Read(&'a [Cell<u8>]),
+    /// `mmap(2)` of device or queue memory.
+    Map {
+        /// The kernel's cookie for the memory, in bytes.
+        offset: u64,
+        /// Bytes; not zero.
+        len: usize,
+        /// What this process may do with it.
+        protection: Protection,
+    },
+}
+
+/// What a [`Call`] gives back besides its output cells.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Reply {
+    /// The command was carried out.
+    Done,
+    /// So many bytes were read.
+    Read(usize),
+    /// The memory is mapped.
+    Mapped(Mapping),
+}
+
+/// The kernel this process runs on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Linux;
+
+impl Kernel for Linux {
+    fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
+        match call {
+            Call::Ioctl(command) => ioctl::verbs_ioctl(fd, command).map(|()| Reply::Done),
+            Call::Write(command) => write::write_command(fd, command).map(|()| Reply::Done),
+            Call::Read(buffer) => read(fd, buffer).map(Reply::Read),
+            Call::Map {
+                offset,
+                len,
+                protection,
+            } => Mapping::of_fd(fd, offset, len, protection).map(Reply::Mapped),
+        }
+    }
+}
+
+/// Reads one event. The largest event of the uverbs descriptors has 16 bytes, so the copy is cheap.
+fn read(fd: BorrowedFd<'_>, buffer: &[Cell<u8>]) -> Result<usize, Errno> {
+    let mut bytes = vec![0; buffer.len()];
+    let count = rustix::io::read(fd, &mut bytes)?;
+    for (cell, byte) in buffer.iter().zip(&bytes[..count]) {
+        cell.set(*byte);
+    }
+    Ok(count)
+}
+
+/// Makes reads of `fd` answer EAGAIN instead of waiting.
+pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    rustix::fs::fcntl_setfl(fd, rustix::fs::OFlags::NONBLOCK)
+}
+
+/// 32 random bits.
+///
+/// # Errors
+/// The errno of `getrandom(2)`.
+pub fn random_u32() -> Result<u32, Errno> {
+    let mut bytes = [0; 4];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(u32::from_ne_bytes(bytes))
+}

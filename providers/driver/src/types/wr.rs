@@ -1,0 +1,273 @@
+//! Work requests: what is posted to a send or a receive queue.
+//!
+//! A request is a plain value. Whether posting it is safe depends on the memory it names, so the
+//! functions that take scatter/gather entries are `unsafe` and list their obligations.
+
+use std::sync::Arc;
+
+use bitflags::bitflags;
+
+use super::{LocalKey, RemoteKey};
+use crate::object::Object;
+
+/// One piece of local memory (`ibv_sge`).
+#[doc(alias = "ibv_sge")]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[repr(C)]
+pub struct Sge {
+    /// Where it starts, as an address of the memory region `key` names.
+    pub address: u64,
+    /// Bytes. A length of 0 is no memory at all.
+    pub length: u32,
+    /// The memory region.
+    pub key: LocalKey,
+}
+
+/// A place in the memory of the other side.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Remote {
+    /// An address of the region or window `key` names.
+    pub address: u64,
+    /// The region or window, as its owner announced it.
+    pub key: RemoteKey,
+}
+
+bitflags! {
+    /// How a send request is carried out (`enum ibv_send_flags`).
+    #[doc(alias = "ibv_send_flags")]
+    #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+    pub struct SendFlags: u32 {
+        /// Start only when all reads and atomics before it are done (`IBV_SEND_FENCE`).
+        const FENCE = 1;
+        /// Report success too, not only failure (`IBV_SEND_SIGNALED`).
+        const SIGNALED = 1 << 1;
+        /// Wake a receiver that waits for solicited completions only (`IBV_SEND_SOLICITED`).
+        const SOLICITED = 1 << 2;
+        /// Let the device compute checksums (`IBV_SEND_IP_CSUM`).
+        const IP_CHECKSUM = 1 << 4;
+    }
+}
+
+/// What a send request does.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Operation<'a> {
+    /// Send to the peer's receive queue (`IBV_WR_SEND`).
+    Send,
+    /// The same with 32 bits that appear in the peer's completion (`IBV_WR_SEND_WITH_IMM`), in host order here.
+    SendImm(u32),
+    /// The same, and the peer's key is invalidated on arrival (`IBV_WR_SEND_WITH_INV`).
+    SendInvalidate(RemoteKey),
+    /// Write into the peer's memory (`IBV_WR_RDMA_WRITE`).
+    Write(Remote),
+    /// The same, and the peer gets a completion with 32 bits (`IBV_WR_RDMA_WRITE_WITH_IMM`).
+    WriteImm(Remote, u32),
+    /// Read from the peer's memory into the local pieces (`IBV_WR_RDMA_READ`).
+    Read(Remote),
+    /// Replace 8 bytes if they equal `compare`; the old value lands in the local piece (`IBV_WR_ATOMIC_CMP_AND_SWP`).
+    CompareSwap {
+        /// 8 bytes, aligned to 8.
+        remote: Remote,
+        /// The value that must be there.
+        compare: u64,
+        /// The value to put there.
+        swap: u64,
+    },
+    /// Add to 8 bytes; the old value lands in the local piece (`IBV_WR_ATOMIC_FETCH_AND_ADD`).
+    FetchAdd {
+        /// 8 bytes, aligned to 8.
+        remote: Remote,
+        /// What is added, modulo 2^64.
+        add: u64,
+    },
+    /// Store 8 bytes atomically in the peer's memory (`ibv_wr_atomic_write`).
+    AtomicWrite {
+        /// 8 bytes, aligned to 8.
+        remote: Remote,
+        /// The bytes.
+        value: [u8; 8],
+    },
+    /// Make the peer's memory visible or durable (`ibv_wr_flush`).
+    Flush {
+        /// Where the range starts.
+        remote: Remote,
+        /// Bytes in the range.
+        length: u32,
+        /// Visible, durable, or both.
+        placement: Placement,
+        /// The range, or the whole region.
+        whole_region: bool,
+    },
+    /// Bind a memory window (`IBV_WR_BIND_MW`).
+    BindWindow(&'a WindowBinding),
+    /// Invalidate a local key: a bound window's, or a region's (`IBV_WR_LOCAL_INV`).
+    LocalInvalidate(RemoteKey),
+}
+
+bitflags! {
+    /// How far a flush pushes data (`enum ib_placement_type`).
+    #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+    pub struct Placement: u32 {
+        /// Visible to everyone who reads the memory (`IB_FLUSH_GLOBAL`).
+        const GLOBAL = 1;
+        /// On persistent memory (`IB_FLUSH_PERSISTENT`).
+        const PERSISTENT = 2;
+    }
+}
+
+/// What a memory window is bound to.
+#[derive(Clone, Copy, Debug)]
+pub struct WindowBinding {
+    /// The window's present key.
+    pub window_key: RemoteKey,
+    /// The key it gets; only the low 8 bits may differ.
+    pub new_key: RemoteKey,
+    /// The region, registered with `MW_BIND`.
+    pub region_key: LocalKey,
+    /// Where the window starts.
+    pub address: u64,
+    /// Bytes; 0 unbinds.
+    pub length: u64,
+    /// What peers may do through the window.
+    pub access: super::AccessFlags,
+}
+
+/// The data of a send request.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Payload<'a> {
+    /// Registered memory, read (or, for reads and atomics, written) while the request is under way.
+    Gather(&'a [Sge]),
+    /// Bytes copied into the queue now; they need no registration (`IBV_SEND_INLINE`).
+    #[doc(alias = "IBV_SEND_INLINE")]
+    Inline(&'a [&'a [u8]]),
+}
+
+/// Where a datagram goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Destination<'a> {
+    /// The path.
+    pub address: &'a Address,
+    /// The queue pair there.
+    pub qp_num: u32,
+    /// Its queue key.
+    pub qkey: u32,
+}
+
+/// The words of an address handle, as queues carry them.
+///
+/// A provider fills in what its device reads: a number that the kernel gave, or a vector of bytes.
+#[derive(Clone, Debug)]
+pub struct Address {
+    /// The kernel object; absent where the address is local to this library.
+    pub object: Option<Arc<Object>>,
+    /// The kernel's number for it; 0 for none.
+    pub number: u32,
+    /// The device's own form.
+    pub vector: [u8; 88],
+}
+
+/// A send request (`ibv_send_wr`).
+#[doc(alias = "ibv_send_wr")]
+#[derive(Clone, Copy, Debug)]
+pub struct SendRequest<'a> {
+    /// Comes back in the completion.
+    pub wr_id: u64,
+    /// How it is carried out.
+    pub flags: SendFlags,
+    /// What it does.
+    pub operation: Operation<'a>,
+    /// Its data.
+    pub payload: Payload<'a>,
+    /// Where it goes; datagram queue pairs only.
+    pub destination: Option<Destination<'a>>,
+}
+
+/// A receive request (`ibv_recv_wr`).
+#[doc(alias = "ibv_recv_wr")]
+#[derive(Clone, Copy, Debug)]
+pub struct RecvRequest<'a> {
+    /// Comes back in the completion.
+    pub wr_id: u64,
+    /// Where the message goes. A datagram queue pair needs 40 more bytes, for the global routing header.
+    pub scatter: &'a [Sge],
+}
+
+impl<'a> SendRequest<'a> {
+    /// A request that does `operation` with `payload`: `wr_id` 0, not signaled.
+    pub const fn new(operation: Operation<'a>, payload: Payload<'a>) -> Self {
+        Self {
+            wr_id: 0,
+            flags: SendFlags::empty(),
+            operation,
+            payload,
+            destination: None,
+        }
+    }
+
+    /// Sends the pieces.
+    pub const fn send(gather: &'a [Sge]) -> Self {
+        Self::new(Operation::Send, Payload::Gather(gather))
+    }
+
+    /// Sends bytes that are copied into the queue.
+    pub const fn send_inline(bytes: &'a [&'a [u8]]) -> Self {
+        Self::new(Operation::Send, Payload::Inline(bytes))
+    }
+
+    /// Writes the pieces to `remote`.
+    pub const fn write(gather: &'a [Sge], remote: Remote) -> Self {
+        Self::new(Operation::Write(remote), Payload::Gather(gather))
+    }
+
+    /// Reads from `remote` into the pieces.
+    pub const fn read(scatter: &'a [Sge], remote: Remote) -> Self {
+        Self::new(Operation::Read(remote), Payload::Gather(scatter))
+    }
+
+    /// Sets what comes back in the completion.
+    #[must_use]
+    pub const fn wr_id(mut self, wr_id: u64) -> Self {
+        self.wr_id = wr_id;
+        self
+    }
+
+    /// Asks for a completion on success too.
+    #[must_use]
+    pub fn signaled(mut self) -> Self {
+        self.flags |= SendFlags::SIGNALED;
+        self
+    }
+
+    /// Adds flags.
+    #[must_use]
+    pub fn with(mut self, flags: SendFlags) -> Self {
+        self.flags |= flags;
+        self
+    }
+
+    /// Sets where a datagram goes.
+    #[must_use]
+    pub const fn to(mut self, destination: Destination<'a>) -> Self {
+        self.destination = Some(destination);
+        self
+    }
+}
+
+impl Payload<'_> {
+    /// The payload of operations that move no data.
+    pub const NONE: Payload<'static> = Payload::Gather(&[]);
+
+    /// Bytes in all pieces; no sum of lengths overflows 64 bits.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Gather(pieces) => pieces.iter().map(|piece| u64::from(piece.length)).sum(),
+            Self::Inline(pieces) => pieces.iter().map(|piece| piece.len() as u64).sum(),
+        }
+    }
+
+    /// True for no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}

@@ -1,0 +1,93 @@
+//! An opened rxe device.
+
+use std::sync::Arc;
+
+use uverbs_driver::contract::{self, CqInit, QpInit, SrqInit};
+use uverbs_driver::object::ObjectKind;
+use uverbs_driver::sys::Uhw;
+use uverbs_driver::types::{Address, AddressVector, DeviceAttr};
+use uverbs_driver::{Channel, Object, Result, cmd};
+
+use crate::{CompletionQueue, QueuePair, SharedReceiveQueue, ah};
+
+/// An opened rxe device.
+#[derive(Debug)]
+pub struct Context {
+    channel: Arc<Channel>,
+    opened: cmd::context::Context,
+    device: DeviceAttr,
+}
+
+impl contract::Context for Context {
+    type Pd = Arc<Object>;
+    type Cq = CompletionQueue;
+    type Qp = QueuePair;
+    type Srq = SharedReceiveQueue;
+
+    /// Two system calls: the context, and the device's limits, which later calls are checked against.
+    fn open(channel: Arc<Channel>) -> Result<Self> {
+        let opened = cmd::context::get(&channel, &cmd::context::GetContext::default(), &Uhw::NONE)?;
+        let device = cmd::device::query(&channel, &Uhw::NONE)?;
+        Ok(Self {
+            channel,
+            opened,
+            device,
+        })
+    }
+
+    fn opened(&self) -> &cmd::context::Context {
+        &self.opened
+    }
+
+    fn opened_mut(&mut self) -> &mut cmd::context::Context {
+        &mut self.opened
+    }
+
+    fn channel(&self) -> &Arc<Channel> {
+        &self.channel
+    }
+
+    fn device(&self) -> &DeviceAttr {
+        &self.device
+    }
+
+    fn alloc_pd(&self) -> Result<Self::Pd> {
+        let handle = cmd::pd::alloc(&self.channel, &Uhw::NONE)?;
+        Ok(Arc::new(Object::new(
+            &self.channel,
+            ObjectKind::ProtectionDomain,
+            handle,
+            [],
+        )))
+    }
+
+    fn pd_object(pd: &Self::Pd) -> &Arc<Object> {
+        pd
+    }
+
+    fn create_cq(&self, init: &CqInit<'_>) -> Result<Self::Cq> {
+        CompletionQueue::create(&self.channel, &self.device, init)
+    }
+
+    fn create_srq(&self, pd: &Self::Pd, init: &SrqInit) -> Result<Self::Srq> {
+        SharedReceiveQueue::create(&self.channel, &self.device, pd, init)
+    }
+
+    fn create_qp(&self, pd: &Self::Pd, init: &QpInit<'_>) -> Result<Self::Qp> {
+        QueuePair::create(&self.channel, &self.device, pd, init)
+    }
+
+    fn create_address(&self, pd: &Self::Pd, vector: &AddressVector) -> Result<Address> {
+        ah::create(&self.channel, pd, vector)
+    }
+
+    fn firmware_version(&self) -> String {
+        let raw = self.device.fw_ver.raw();
+        format!(
+            "{}.{}.{}",
+            raw >> 32 & 0xffff,
+            raw >> 16 & 0xffff,
+            raw & 0xffff
+        )
+    }
+}

@@ -1,0 +1,148 @@
+//! Completion queues: the kernel produces 48-byte completions, this side consumes them.
+
+use std::sync::Arc;
+
+use uverbs_driver::contract::{self, CqInit};
+use uverbs_driver::hw::SharedRing;
+use uverbs_driver::object::ObjectKind;
+use uverbs_driver::sys::{ForkToken, Uhw, cells};
+use uverbs_driver::types::{DeviceAttr, RemoteKey, WcFlags, WcOpcode, WcStatus, WorkCompletion};
+use uverbs_driver::{Channel, Error, Object, Op, PollError, Result, cmd};
+use uverbs_uapi::ib_user_verbs::ib_uverbs_wc;
+use uverbs_uapi::rdma_user_rxe::{rxe_create_cq_resp, rxe_resize_cq_resp};
+
+use crate::limits::some_at_most;
+use crate::queue;
+
+/// An rxe completion queue.
+#[derive(Debug)]
+pub struct CompletionQueue {
+    object: Arc<Object>,
+    /// `None` after a resize whose new ring could not be mapped.
+    ring: Option<SharedRing>,
+    /// The next completion to take.
+    head: u32,
+    /// Up to where the kernel had produced when last asked.
+    produced: u32,
+    max_entries: u32,
+    fork: ForkToken,
+}
+
+impl CompletionQueue {
+    pub(crate) fn create(
+        channel: &Arc<Channel>,
+        device: &DeviceAttr,
+        init: &CqInit<'_>,
+    ) -> Result<Self> {
+        let op = Op::CreateCompletionQueue;
+        some_at_most(op, "entries", init.entries, device.max_cqe)?;
+        let mut reply = rxe_create_cq_resp::default();
+        let create = cmd::cq::Create {
+            vector: init.vector,
+            channel: init.channel,
+            ..cmd::cq::Create::new(init.entries, init.cookie)
+        };
+        let created = cmd::cq::create(channel, &create, &Uhw::new(&[], cells(&mut reply)))?;
+        let object = Object::new(channel, ObjectKind::CompletionQueue, created.handle, []);
+        let ring = queue::map(channel, op, reply.mi, size_of::<ib_uverbs_wc>())?;
+        Ok(Self {
+            object: Arc::new(object),
+            ring: Some(ring),
+            head: 0,
+            produced: 0,
+            max_entries: device.max_cqe,
+            fork: channel.fork_token(),
+        })
+    }
+}
+
+impl contract::Cq for CompletionQueue {
+    fn object(&self) -> &Arc<Object> {
+        &self.object
+    }
+
+    fn entries(&self) -> u32 {
+        self.ring.as_ref().map_or(0, SharedRing::mask)
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<Option<WorkCompletion>, PollError> {
+        let Some(ring) = &self.ring else {
+            return Err(PollError::Poisoned);
+        };
+        if self.head == self.produced {
+            if !self.fork.is_current() {
+                return Err(PollError::Forked);
+            }
+            self.produced = ring.producer().ok_or(PollError::Corrupt)?;
+            if self.head == self.produced {
+                return Ok(None);
+            }
+        }
+        let entry = ring
+            .read::<ib_uverbs_wc>(self.head)
+            .ok_or(PollError::Corrupt)?;
+        self.head = ring.next(self.head);
+        Ok(Some(completion(&entry)))
+    }
+
+    #[inline]
+    fn release(&mut self) {
+        if let Some(ring) = &self.ring {
+            ring.release(self.head);
+        }
+    }
+
+    fn arm(&mut self, solicited_only: bool) -> Result<()> {
+        cmd::cq::request_notify(self.object.channel(), self.object.handle(), solicited_only)
+            .map_err(|errno| Error::os(Op::RequestNotification, errno))
+    }
+
+    /// The kernel moves waiting completions into a new ring, which replaces the mapped one.
+    fn resize(&mut self, entries: u32) -> Result<()> {
+        let op = Op::ResizeCompletionQueue;
+        some_at_most(op, "entries", entries, self.max_entries)?;
+        self.release();
+        let channel = self.object.channel();
+        let mut reply = rxe_resize_cq_resp::default();
+        cmd::cq::resize(
+            channel,
+            self.object.handle(),
+            entries,
+            &Uhw::new(&[], cells(&mut reply)),
+        )?;
+        // From here on the old ring is no longer the kernel's.
+        self.ring = None;
+        let ring = queue::map(channel, op, reply.mi, size_of::<ib_uverbs_wc>())?;
+        self.head = ring
+            .consumer()
+            .ok_or_else(|| Error::bad_reply(op, "consumer index"))?;
+        self.produced = self.head;
+        self.ring = Some(ring);
+        Ok(())
+    }
+}
+
+fn completion(entry: &ib_uverbs_wc) -> WorkCompletion {
+    let flags = WcFlags::from_bits_retain(entry.wc_flags);
+    WorkCompletion {
+        wr_id: entry.wr_id,
+        status: WcStatus::from_raw(entry.status),
+        opcode: WcOpcode::from_raw(entry.opcode),
+        vendor_err: entry.vendor_err,
+        byte_len: entry.byte_len,
+        imm: flags
+            .contains(WcFlags::WITH_IMM)
+            .then(|| entry.ex.imm_data().get()),
+        invalidated: flags
+            .contains(WcFlags::WITH_INVALIDATE)
+            .then(|| RemoteKey::from_raw(entry.ex.invalidate_rkey())),
+        qp_num: entry.qp_num,
+        src_qp: entry.src_qp,
+        flags,
+        pkey_index: entry.pkey_index,
+        slid: entry.slid,
+        sl: entry.sl,
+        dlid_path_bits: entry.dlid_path_bits,
+    }
+}

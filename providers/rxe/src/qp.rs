@@ -1,0 +1,208 @@
+//! Queue pairs.
+
+use std::sync::Arc;
+
+use uverbs_driver::contract::{self, QpInit};
+use uverbs_driver::object::ObjectKind;
+use uverbs_driver::sys::{Uhw, cells};
+use uverbs_driver::types::{
+    DeviceAttr, QpAttr, QpAttrMask, QpCaps, QpInfo, QpState, QpType, RecvRequest, SendRequest,
+};
+use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, PostError, Result, cmd};
+use uverbs_uapi::rdma_user_rxe::rxe_create_qp_resp;
+
+use crate::limits::at_most;
+use crate::queue;
+use crate::rq::ReceiveRing;
+use crate::sq::SendRing;
+
+/// An rxe queue pair.
+#[derive(Debug)]
+pub struct QueuePair {
+    // Before the object, so that the rings are unmapped while it still exists.
+    send: SendRing,
+    /// `None` when it receives from a shared queue.
+    recv: Option<ReceiveRing>,
+    object: Object,
+    number: u32,
+    kind: QpType,
+    caps: QpCaps,
+    state: QpState,
+}
+
+impl QueuePair {
+    pub(crate) fn create(
+        channel: &Arc<Channel>,
+        device: &DeviceAttr,
+        pd: &Arc<Object>,
+        init: &QpInit<'_>,
+    ) -> Result<Self> {
+        let op = Op::CreateQueuePair;
+        if !matches!(init.kind, QpType::Rc | QpType::Uc | QpType::Ud) {
+            return Err(Error::new(op, ErrorKind::Unsupported).fact("type", init.kind.to_string()));
+        }
+        check_caps(device, init)?;
+        let mut reply = rxe_create_qp_resp::default();
+        let create = cmd::qp::Create {
+            send_cq: Some(init.send_cq.handle()),
+            recv_cq: Some(init.recv_cq.handle()),
+            srq: init.srq.map(|srq| srq.handle()),
+            flags: init.flags,
+            signal: init.signal,
+            ..cmd::qp::Create::new(
+                init.kind,
+                cmd::qp::Parent::Pd(pd.handle()),
+                init.cookie,
+                init.caps,
+            )
+        };
+        let created = cmd::qp::create(channel, &create, &Uhw::new(&[], cells(&mut reply)))?;
+        let parents = [Some(pd), Some(init.send_cq), Some(init.recv_cq), init.srq];
+        let object = Object::new(
+            channel,
+            ObjectKind::QueuePair,
+            created.handle,
+            parents.into_iter().flatten().cloned(),
+        );
+        let caps = created.caps;
+        let fork = channel.fork_token();
+        let ring = queue::map(channel, op, reply.sq_mi, SendRing::slot_size(&caps))?;
+        let send = SendRing::new(ring, init.kind, &caps, device.caps, fork)
+            .ok_or_else(|| Error::bad_reply(op, "producer index"))?;
+        let recv = match init.srq {
+            Some(_) => None,
+            None => {
+                let ring = queue::map(
+                    channel,
+                    op,
+                    reply.rq_mi,
+                    ReceiveRing::slot_size(caps.max_recv_sge),
+                )?;
+                let recv = ReceiveRing::new(ring, caps.max_recv_sge, fork);
+                Some(recv.ok_or_else(|| Error::bad_reply(op, "producer index"))?)
+            }
+        };
+        Ok(Self {
+            send,
+            recv,
+            object,
+            number: created.qp_num,
+            kind: init.kind,
+            caps,
+            state: QpState::Reset,
+        })
+    }
+
+    /// Whether the kernel takes send requests. It logs a complaint about every doorbell it refuses.
+    fn takes_sends(&self) -> bool {
+        matches!(
+            self.state,
+            QpState::ReadyToSend
+                | QpState::SendQueueDrained
+                | QpState::SendQueueError
+                | QpState::Error
+        )
+    }
+
+    fn receive_ring(&mut self) -> Result<&mut ReceiveRing, PostError> {
+        self.recv.as_mut().ok_or(PostError::UnsupportedOperation)
+    }
+}
+
+fn check_caps(device: &DeviceAttr, init: &QpInit<'_>) -> Result<()> {
+    let op = Op::CreateQueuePair;
+    let caps = &init.caps;
+    at_most(op, "max_send_wr", caps.max_send_wr, device.max_qp_wr)?;
+    at_most(op, "max_send_sge", caps.max_send_sge, device.max_sge)?;
+    if init.srq.is_none() {
+        at_most(op, "max_recv_wr", caps.max_recv_wr, device.max_qp_wr)?;
+        at_most(op, "max_recv_sge", caps.max_recv_sge, device.max_sge)?;
+    }
+    at_most(op, "max_inline_data", caps.max_inline_data, MAX_INLINE)
+}
+
+/// rxe's `RXE_MAX_INLINE_DATA`: what fits into a work queue entry of 32 pieces.
+const MAX_INLINE: u32 = 512;
+
+impl contract::Qp for QueuePair {
+    fn object(&self) -> &Object {
+        &self.object
+    }
+
+    fn into_object(self) -> Object {
+        self.object
+    }
+
+    fn number(&self) -> u32 {
+        self.number
+    }
+
+    fn kind(&self) -> QpType {
+        self.kind
+    }
+
+    fn caps(&self) -> QpCaps {
+        self.caps
+    }
+
+    fn state(&self) -> QpState {
+        self.state
+    }
+
+    fn modify(&mut self, attr: &QpAttr) -> Result<()> {
+        cmd::qp::modify(
+            self.object.channel(),
+            self.object.handle(),
+            attr,
+            &Uhw::NONE,
+        )?;
+        if let Some(state) = attr.state {
+            self.state = state;
+        }
+        Ok(())
+    }
+
+    fn query(&mut self, mask: QpAttrMask) -> Result<QpInfo> {
+        let info = cmd::qp::query(self.object.channel(), self.object.handle(), mask)?;
+        self.state = info.state;
+        Ok(info)
+    }
+
+    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[inline]
+    unsafe fn put_send(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        if !self.takes_sends() {
+            return Err(PostError::WrongState);
+        }
+        self.send.put(request)
+    }
+
+    #[inline]
+    fn ring_send(&mut self) -> Result<(), PostError> {
+        self.send.ring(self.object.channel(), self.object.handle())
+    }
+
+    fn abort_send(&mut self) {
+        self.send.abort();
+    }
+
+    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[inline]
+    unsafe fn put_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
+        if self.state == QpState::Reset {
+            return Err(PostError::WrongState);
+        }
+        self.receive_ring()?.put(request)
+    }
+
+    #[inline]
+    fn ring_recv(&mut self) -> Result<(), PostError> {
+        self.receive_ring()?.ring()
+    }
+
+    fn abort_recv(&mut self) {
+        if let Some(recv) = &mut self.recv {
+            recv.abort();
+        }
+    }
+}

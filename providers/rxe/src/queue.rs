@@ -1,0 +1,40 @@
+//! Maps a queue that the kernel announced, and checks its shape once.
+
+use uverbs_driver::hw::{RingLayout, SharedRing};
+use uverbs_driver::sys::Protection;
+use uverbs_driver::{Channel, Error, Op, Result};
+use uverbs_uapi::rdma_user_rxe::{mminfo, rxe_queue_buf};
+
+/// Maps the queue behind `info`, whose slots must have `min_slot` bytes at least.
+///
+/// Two system calls. The slot size and the number of slots stand in the shared header; they are
+/// read here and never again, because whoever writes the header could change them.
+pub(crate) fn map(channel: &Channel, op: Op, info: mminfo, min_slot: usize) -> Result<SharedRing> {
+    let len = usize::try_from(info.size).map_err(|_| Error::bad_reply(op, "queue size"))?;
+    let mapping = channel.map(info.offset, len, Protection::ReadWrite)?;
+    let word = |offset| {
+        mapping.load_u32(offset).ok_or_else(|| {
+            Error::bad_reply(op, "a queue without a header").fact("bytes", info.size)
+        })
+    };
+    let log2_slot = word(std::mem::offset_of!(rxe_queue_buf, log2_elem_size))?;
+    let mask = word(std::mem::offset_of!(rxe_queue_buf, index_mask))?;
+    let bad_shape = || {
+        Error::bad_reply(op, "a queue of impossible shape")
+            .fact("log2 of the slot size", log2_slot)
+            .fact("index mask", mask)
+            .fact("bytes", info.size)
+    };
+    let slot_size = 1_usize
+        .checked_shl(log2_slot)
+        .filter(|size| *size >= min_slot)
+        .ok_or_else(bad_shape)?;
+    let layout = RingLayout {
+        producer: std::mem::offset_of!(rxe_queue_buf, producer_index),
+        consumer: std::mem::offset_of!(rxe_queue_buf, consumer_index),
+        data: size_of::<rxe_queue_buf>(),
+        slot_size,
+        slots: mask.checked_add(1).ok_or_else(bad_shape)?,
+    };
+    SharedRing::new(mapping, layout).ok_or_else(bad_shape)
+}

@@ -1,0 +1,116 @@
+//! The send ring of a queue pair: this side produces requests, the kernel consumes them when rung.
+
+use uverbs_driver::hw::SharedRing;
+use uverbs_driver::sys::ForkToken;
+use uverbs_driver::types::{DeviceCaps, QpCaps, QpType, SendRequest};
+use uverbs_driver::{Channel, PostError, cmd};
+use uverbs_uapi::rdma_user_rxe::rxe_sge;
+
+use crate::wqe;
+
+/// A send ring.
+#[derive(Debug)]
+pub(crate) struct SendRing {
+    ring: SharedRing,
+    /// Where the next request goes.
+    tail: u32,
+    /// Up to where the kernel may look.
+    published: u32,
+    limits: Limits,
+    fork: ForkToken,
+    /// A doorbell failed: what the kernel did with the ring is not known.
+    poisoned: bool,
+}
+
+/// What a request of this queue may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) kind: QpType,
+    pub(crate) max_sge: u32,
+    pub(crate) max_inline: u32,
+    /// Longest message, in bytes.
+    pub(crate) max_message: u64,
+    pub(crate) device: DeviceCaps,
+}
+
+/// rxe's `max_msg_sz`.
+const MAX_MESSAGE: u64 = 1 << 31;
+
+impl SendRing {
+    /// A ring that starts where its shared producer index stands. `None` when that is no index.
+    pub(crate) fn new(
+        ring: SharedRing,
+        kind: QpType,
+        caps: &QpCaps,
+        device: DeviceCaps,
+        fork: ForkToken,
+    ) -> Option<Self> {
+        let tail = ring.producer()?;
+        Some(Self {
+            ring,
+            tail,
+            published: tail,
+            limits: Limits {
+                kind,
+                max_sge: caps.max_send_sge,
+                max_inline: caps.max_inline_data,
+                max_message: MAX_MESSAGE,
+                device,
+            },
+            fork,
+            poisoned: false,
+        })
+    }
+
+    /// The bytes a slot must have for these capabilities.
+    pub(crate) fn slot_size(caps: &QpCaps) -> usize {
+        wqe::SEND_HEADER
+            + (caps.max_send_sge as usize * size_of::<rxe_sge>()).max(caps.max_inline_data as usize)
+    }
+
+    #[inline]
+    pub(crate) fn put(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        if self.poisoned {
+            return Err(PostError::Poisoned);
+        }
+        let next = self.ring.next(self.tail);
+        if next == self.ring.consumer().ok_or(PostError::Poisoned)? {
+            return Err(PostError::QueueFull);
+        }
+        wqe::put_send(&self.ring, self.tail, &self.limits, request)?;
+        self.tail = next;
+        Ok(())
+    }
+
+    /// Publishes what was put and rings the doorbell: one system call for the batch.
+    ///
+    /// When the doorbell fails the requests are taken back. The kernel may have looked at them
+    /// meanwhile on behalf of earlier requests, so the queue takes no more.
+    #[inline]
+    pub(crate) fn ring(&mut self, channel: &Channel, qp: u32) -> Result<(), PostError> {
+        if self.tail == self.published {
+            return Ok(());
+        }
+        if !self.fork.is_current() {
+            self.abort();
+            return Err(PostError::Forked);
+        }
+        self.ring.publish(self.tail);
+        match cmd::qp::doorbell(channel, qp) {
+            Ok(()) => {
+                self.published = self.tail;
+                Ok(())
+            }
+            Err(errno) => {
+                self.ring.publish(self.published);
+                self.tail = self.published;
+                self.poisoned = true;
+                Err(PostError::Doorbell(errno))
+            }
+        }
+    }
+
+    pub(crate) fn abort(&mut self) {
+        self.tail = self.published;
+    }
+}

@@ -1,0 +1,158 @@
+//! Shared receive queues.
+
+use std::sync::Arc;
+
+use uverbs_driver::contract::{self, SrqInit};
+use uverbs_driver::object::ObjectKind;
+use uverbs_driver::sys::{Pointer, Uhw, cells};
+use uverbs_driver::types::{DeviceAttr, RecvRequest, SrqAttr, SrqModify, SrqType};
+use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, PostError, Result, cmd};
+use uverbs_uapi::rdma_user_rxe::{mminfo, rxe_create_srq_resp, rxe_modify_srq_cmd};
+use zerocopy::IntoBytes;
+
+use crate::limits::{at_most, some_at_most};
+use crate::queue;
+use crate::rq::ReceiveRing;
+
+/// An rxe shared receive queue.
+#[derive(Debug)]
+pub struct SharedReceiveQueue {
+    object: Arc<Object>,
+    /// `None` after a resize whose new ring could not be mapped.
+    ring: Option<ReceiveRing>,
+    number: u32,
+    max_sge: u32,
+    max_wr: u32,
+}
+
+impl SharedReceiveQueue {
+    pub(crate) fn create(
+        channel: &Arc<Channel>,
+        device: &DeviceAttr,
+        pd: &Arc<Object>,
+        init: &SrqInit,
+    ) -> Result<Self> {
+        let op = Op::CreateSharedReceiveQueue;
+        if init.kind != SrqType::Basic {
+            return Err(Error::new(op, ErrorKind::Unsupported).fact("type", init.kind.to_string()));
+        }
+        let attr = init.attr;
+        some_at_most(op, "max_wr", attr.max_wr, device.max_srq_wr)?;
+        some_at_most(op, "max_sge", attr.max_sge, device.max_srq_sge)?;
+        at_most(op, "limit", attr.limit, attr.max_wr)?;
+        let mut reply = rxe_create_srq_resp::default();
+        let create = cmd::srq::Create {
+            pd: pd.handle(),
+            kind: cmd::srq::Kind::Basic,
+            max_wr: attr.max_wr,
+            max_sge: attr.max_sge,
+            limit: attr.limit,
+            user_handle: init.cookie,
+            event_fd: None,
+        };
+        let created = cmd::srq::create(channel, &create, &Uhw::new(&[], cells(&mut reply)))?;
+        let object = Object::new(
+            channel,
+            ObjectKind::SharedReceiveQueue,
+            created.handle,
+            [Arc::clone(pd)],
+        );
+        let mut queue = Self {
+            object: Arc::new(object),
+            ring: None,
+            number: reply.srq_num,
+            max_sge: created.max_sge,
+            max_wr: device.max_srq_wr,
+        };
+        queue.map(op, reply.mi)?;
+        Ok(queue)
+    }
+
+    fn map(&mut self, op: Op, info: mminfo) -> Result<()> {
+        let channel = self.object.channel();
+        let ring = queue::map(channel, op, info, ReceiveRing::slot_size(self.max_sge))?;
+        self.ring = ReceiveRing::new(ring, self.max_sge, channel.fork_token());
+        match self.ring {
+            Some(_) => Ok(()),
+            None => Err(Error::bad_reply(op, "producer index")),
+        }
+    }
+
+    fn check(&self, change: &SrqModify) -> Result<()> {
+        let op = Op::ModifySharedReceiveQueue;
+        let size = self.ring.as_ref().map_or(0, ReceiveRing::capacity);
+        if let Some(max_wr) = change.max_wr {
+            some_at_most(op, "max_wr", max_wr, self.max_wr)?;
+        }
+        if let Some(limit) = change.limit {
+            at_most(op, "limit", limit, size)?;
+        }
+        Ok(())
+    }
+}
+
+impl contract::Srq for SharedReceiveQueue {
+    fn object(&self) -> &Arc<Object> {
+        &self.object
+    }
+
+    fn size(&self) -> SrqAttr {
+        SrqAttr {
+            max_wr: self.ring.as_ref().map_or(0, ReceiveRing::capacity),
+            max_sge: self.max_sge,
+            limit: 0,
+        }
+    }
+
+    fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The kernel checks every attribute before it applies one; a resize moves the waiting
+    /// requests into a new ring, which replaces the mapped one.
+    fn modify(&mut self, change: &SrqModify) -> Result<()> {
+        let op = Op::ModifySharedReceiveQueue;
+        self.check(change)?;
+        if let Some(ring) = &mut self.ring {
+            ring.abort();
+        }
+        let mut info = mminfo::default();
+        let request = rxe_modify_srq_cmd::default();
+        let uhw = Uhw {
+            input: request.as_bytes(),
+            pointer: Some(Pointer {
+                offset: std::mem::offset_of!(rxe_modify_srq_cmd, mmap_info_addr),
+                buffer: cells(&mut info),
+            }),
+            ..Uhw::NONE
+        };
+        cmd::srq::modify(self.object.channel(), self.object.handle(), change, &uhw)?;
+        if change.max_wr.is_none() {
+            return Ok(());
+        }
+        // From here on the old ring is no longer the kernel's.
+        self.ring = None;
+        self.map(op, info)
+    }
+
+    fn query(&self) -> Result<SrqAttr> {
+        cmd::srq::query(self.object.channel(), self.object.handle())
+    }
+
+    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[inline]
+    unsafe fn put(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
+        self.ring.as_mut().ok_or(PostError::Poisoned)?.put(request)
+    }
+
+    #[inline]
+    fn ring(&mut self) -> Result<(), PostError> {
+        self.ring.as_mut().ok_or(PostError::Poisoned)?.ring()
+    }
+
+    fn abort(&mut self) {
+        if let Some(ring) = &mut self.ring {
+            ring.abort();
+        }
+    }
+}

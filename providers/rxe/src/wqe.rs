@@ -1,0 +1,361 @@
+//! Work requests in rxe's words.
+
+use uverbs_driver::PostError;
+use uverbs_driver::hw::SharedRing;
+use uverbs_driver::types::{
+    DeviceCaps, Operation, Payload, Placement, QpType, RecvRequest, Remote, SendRequest, Sge,
+};
+use uverbs_uapi::byte_order::__be32;
+use uverbs_uapi::ib_user_verbs::{
+    IB_FLUSH_MR, IB_FLUSH_RANGE, IB_UVERBS_WR_ATOMIC_CMP_AND_SWP,
+    IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD, IB_UVERBS_WR_ATOMIC_WRITE, IB_UVERBS_WR_BIND_MW,
+    IB_UVERBS_WR_FLUSH, IB_UVERBS_WR_LOCAL_INV, IB_UVERBS_WR_RDMA_READ, IB_UVERBS_WR_RDMA_WRITE,
+    IB_UVERBS_WR_RDMA_WRITE_WITH_IMM, IB_UVERBS_WR_SEND, IB_UVERBS_WR_SEND_WITH_IMM,
+    IB_UVERBS_WR_SEND_WITH_INV,
+};
+use uverbs_uapi::rdma_user_rxe::{
+    rxe_dma_info, rxe_recv_wqe, rxe_send_wqe, rxe_send_wr_atomic, rxe_send_wr_ex,
+    rxe_send_wr_flush, rxe_send_wr_mw, rxe_send_wr_rdma, rxe_send_wr_ud, rxe_send_wr_wr, rxe_sge,
+};
+use zerocopy::IntoBytes;
+
+use crate::sq::Limits;
+
+/// Where the pieces of a receive request start in its slot.
+pub(crate) const RECV_HEADER: usize = size_of::<rxe_recv_wqe>();
+
+/// Where the pieces, or the inline bytes, of a send request start in its slot.
+pub(crate) const SEND_HEADER: usize = size_of::<rxe_send_wqe>();
+
+/// `IB_SEND_INLINE`.
+const SEND_INLINE: u32 = 1 << 3;
+
+/// Writes a receive request into slot `index`.
+#[inline]
+pub(crate) fn put_recv(
+    ring: &SharedRing,
+    index: u32,
+    request: &RecvRequest<'_>,
+) -> Result<(), PostError> {
+    let length = total(request.scatter)?;
+    let header = rxe_recv_wqe {
+        wr_id: request.wr_id,
+        dma: dma(length, request.scatter.len()),
+        ..rxe_recv_wqe::default()
+    };
+    let written =
+        ring.put(index, 0, &header) && put_pieces(ring, index, RECV_HEADER, request.scatter);
+    if written {
+        Ok(())
+    } else {
+        Err(PostError::InvalidRequest)
+    }
+}
+
+/// Checks a send request and writes it into slot `index`.
+#[inline]
+pub(crate) fn put_send(
+    ring: &SharedRing,
+    index: u32,
+    limits: &Limits,
+    request: &SendRequest<'_>,
+) -> Result<(), PostError> {
+    check(limits, request)?;
+    let words = words(request)?;
+    let inline = matches!(request.payload, Payload::Inline(_));
+    let mut header = rxe_send_wqe::default();
+    header.wr.wr_id = request.wr_id;
+    header.wr.opcode = words.opcode;
+    header.wr.send_flags = request.flags.bits() | if inline { SEND_INLINE } else { 0 };
+    header.wr.ex = words.ex;
+    header.wr.wr = words.wr;
+    header.iova = words.iova;
+    let written = match (request.operation, request.payload) {
+        (Operation::AtomicWrite { value, .. }, _) => {
+            header.dma = dma(8, 0);
+            ring.write(index, SEND_HEADER, &value)
+        }
+        (Operation::Flush { length, .. }, _) => {
+            header.dma = dma(length, 0);
+            true
+        }
+        (_, Payload::Gather(pieces)) => {
+            header.dma = dma(total(pieces)?, pieces.len());
+            put_pieces(ring, index, SEND_HEADER, pieces)
+        }
+        (_, Payload::Inline(pieces)) => {
+            header.dma = dma(inline_total(pieces, limits)?, 0);
+            put_inline(ring, index, pieces)
+        }
+        _ => return Err(PostError::UnsupportedOperation),
+    };
+    if written && ring.put(index, 0, &header) {
+        Ok(())
+    } else {
+        Err(PostError::InvalidRequest)
+    }
+}
+
+fn dma(length: u32, pieces: usize) -> rxe_dma_info {
+    rxe_dma_info {
+        length,
+        resid: length,
+        // At most the queue's limit, which fits.
+        num_sge: u32::try_from(pieces).unwrap_or(u32::MAX),
+        ..rxe_dma_info::default()
+    }
+}
+
+#[inline]
+fn put_pieces(ring: &SharedRing, index: u32, mut offset: usize, pieces: &[Sge]) -> bool {
+    for piece in pieces {
+        let words = rxe_sge {
+            addr: piece.address,
+            length: piece.length,
+            lkey: piece.key.raw(),
+        };
+        if !ring.write(index, offset, words.as_bytes()) {
+            return false;
+        }
+        offset += size_of::<rxe_sge>();
+    }
+    true
+}
+
+fn put_inline(ring: &SharedRing, index: u32, pieces: &[&[u8]]) -> bool {
+    let mut offset = SEND_HEADER;
+    for piece in pieces {
+        if !ring.write(index, offset, piece) {
+            return false;
+        }
+        offset += piece.len();
+    }
+    true
+}
+
+/// The bytes of all pieces. The device counts them in 32 bits.
+fn total(pieces: &[Sge]) -> Result<u32, PostError> {
+    let asked = pieces.iter().map(|piece| u64::from(piece.length)).sum();
+    u32::try_from(asked).map_err(|_| PostError::MessageTooLong {
+        asked,
+        max: u32::MAX.into(),
+    })
+}
+
+fn inline_total(pieces: &[&[u8]], limits: &Limits) -> Result<u32, PostError> {
+    let asked = Payload::Inline(pieces).len();
+    u32::try_from(asked)
+        .ok()
+        .filter(|length| *length <= limits.max_inline)
+        .ok_or(PostError::InlineTooLong {
+            asked,
+            max: limits.max_inline,
+        })
+}
+
+/// Refuses what the kernel would not check, or would punish with a dead queue.
+#[inline]
+fn check(limits: &Limits, request: &SendRequest<'_>) -> Result<(), PostError> {
+    if !is_supported(limits, &request.operation) {
+        return Err(PostError::UnsupportedOperation);
+    }
+    if (limits.kind == QpType::Ud) != request.destination.is_some() {
+        return Err(PostError::InvalidRequest);
+    }
+    let asked = request.payload.len();
+    if asked > limits.max_message {
+        return Err(PostError::MessageTooLong {
+            asked,
+            max: limits.max_message,
+        });
+    }
+    if let Payload::Gather(pieces) = request.payload
+        && pieces.len() > limits.max_sge as usize
+    {
+        return Err(PostError::TooManySges {
+            asked: u32::try_from(pieces.len()).unwrap_or(u32::MAX),
+            max: limits.max_sge,
+        });
+    }
+    let inline = matches!(request.payload, Payload::Inline(_));
+    let valid = match request.operation {
+        Operation::Read(_) => !inline,
+        Operation::CompareSwap { remote, .. } | Operation::FetchAdd { remote, .. } => {
+            !inline && asked == 8 && remote.address.is_multiple_of(8)
+        }
+        Operation::AtomicWrite { remote, .. } => asked == 0 && remote.address.is_multiple_of(8),
+        Operation::Flush { .. } | Operation::BindWindow(_) | Operation::LocalInvalidate(_) => {
+            asked == 0
+        }
+        _ => true,
+    };
+    if valid {
+        Ok(())
+    } else {
+        Err(PostError::InvalidRequest)
+    }
+}
+
+/// Which operations the transport has; the last two also need a kernel (6.3) that announces them.
+fn is_supported(limits: &Limits, operation: &Operation<'_>) -> bool {
+    match operation {
+        Operation::Send | Operation::SendImm(_) => true,
+        Operation::SendInvalidate(_)
+        | Operation::Write(_)
+        | Operation::WriteImm(..)
+        | Operation::BindWindow(_) => {
+            matches!(limits.kind, QpType::Rc | QpType::Uc)
+        }
+        Operation::Read(_)
+        | Operation::CompareSwap { .. }
+        | Operation::FetchAdd { .. }
+        | Operation::LocalInvalidate(_) => limits.kind == QpType::Rc,
+        Operation::AtomicWrite { .. } => {
+            limits.kind == QpType::Rc && limits.device.contains(DeviceCaps::ATOMIC_WRITE)
+        }
+        Operation::Flush { placement, .. } => {
+            let needed = [
+                (Placement::GLOBAL, DeviceCaps::FLUSH_GLOBAL),
+                (Placement::PERSISTENT, DeviceCaps::FLUSH_PERSISTENT),
+            ];
+            limits.kind == QpType::Rc
+                && !placement.is_empty()
+                && needed
+                    .iter()
+                    .all(|(bit, cap)| !placement.contains(*bit) || limits.device.contains(*cap))
+        }
+        _ => false,
+    }
+}
+
+/// The words that depend on the operation.
+struct Words {
+    opcode: u32,
+    ex: rxe_send_wr_ex,
+    wr: rxe_send_wr_wr,
+    iova: u64,
+}
+
+impl Words {
+    fn new(opcode: u32, wr: impl Into<rxe_send_wr_wr>, iova: u64) -> Self {
+        Self {
+            opcode,
+            ex: rxe_send_wr_ex::default(),
+            wr: wr.into(),
+            iova,
+        }
+    }
+
+    fn rdma(opcode: u32, remote: Remote) -> Self {
+        let wr = rxe_send_wr_rdma {
+            remote_addr: remote.address,
+            rkey: remote.key.raw(),
+            reserved: 0,
+        };
+        Self::new(opcode, wr, remote.address)
+    }
+
+    fn atomic(opcode: u32, remote: Remote, compare_add: u64, swap: u64) -> Self {
+        let wr = rxe_send_wr_atomic {
+            remote_addr: remote.address,
+            compare_add,
+            swap,
+            rkey: remote.key.raw(),
+            reserved: 0,
+        };
+        Self::new(opcode, wr, remote.address)
+    }
+
+    fn imm(mut self, imm: u32) -> Self {
+        self.ex = rxe_send_wr_ex::from(__be32::new(imm));
+        self
+    }
+
+    fn invalidate(mut self, key: u32) -> Self {
+        self.ex = rxe_send_wr_ex::from(key);
+        self
+    }
+}
+
+#[inline]
+fn words(request: &SendRequest<'_>) -> Result<Words, PostError> {
+    Ok(match request.operation {
+        Operation::Send => message(IB_UVERBS_WR_SEND, request),
+        Operation::SendImm(imm) => message(IB_UVERBS_WR_SEND_WITH_IMM, request).imm(imm),
+        Operation::SendInvalidate(key) => {
+            message(IB_UVERBS_WR_SEND_WITH_INV, request).invalidate(key.raw())
+        }
+        Operation::Write(remote) => Words::rdma(IB_UVERBS_WR_RDMA_WRITE, remote),
+        Operation::WriteImm(remote, imm) => {
+            Words::rdma(IB_UVERBS_WR_RDMA_WRITE_WITH_IMM, remote).imm(imm)
+        }
+        Operation::Read(remote) => Words::rdma(IB_UVERBS_WR_RDMA_READ, remote),
+        Operation::AtomicWrite { remote, .. } => Words::rdma(IB_UVERBS_WR_ATOMIC_WRITE, remote),
+        Operation::CompareSwap {
+            remote,
+            compare,
+            swap,
+        } => Words::atomic(IB_UVERBS_WR_ATOMIC_CMP_AND_SWP, remote, compare, swap),
+        Operation::FetchAdd { remote, add } => {
+            Words::atomic(IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD, remote, add, 0)
+        }
+        Operation::LocalInvalidate(key) => {
+            Words::new(IB_UVERBS_WR_LOCAL_INV, rxe_send_wr_rdma::default(), 0).invalidate(key.raw())
+        }
+        Operation::Flush {
+            remote,
+            length,
+            placement,
+            whole_region,
+        } => flush(remote, length, placement, whole_region)?,
+        Operation::BindWindow(binding) => {
+            let bound = binding.length != 0;
+            let wr = rxe_send_wr_mw {
+                addr: binding.address,
+                length: binding.length,
+                mr_lkey: if bound { binding.region_key.raw() } else { 0 },
+                mw_rkey: binding.window_key.raw(),
+                rkey: binding.new_key.raw(),
+                access: binding.access.bits(),
+            };
+            Words::new(IB_UVERBS_WR_BIND_MW, wr, 0)
+        }
+        _ => return Err(PostError::UnsupportedOperation),
+    })
+}
+
+/// A message to the peer's receive queue; a datagram says where that is.
+fn message(opcode: u32, request: &SendRequest<'_>) -> Words {
+    let wr = match &request.destination {
+        None => rxe_send_wr_wr::default(),
+        Some(to) => rxe_send_wr_wr::from(rxe_send_wr_ud {
+            remote_qpn: to.qp_num,
+            remote_qkey: to.qkey,
+            ah_num: to.address.number,
+            ..rxe_send_wr_ud::default()
+        }),
+    };
+    Words::new(opcode, wr, 0)
+}
+
+fn flush(
+    remote: Remote,
+    length: u32,
+    placement: Placement,
+    whole_region: bool,
+) -> Result<Words, PostError> {
+    let level = if whole_region {
+        IB_FLUSH_MR
+    } else {
+        IB_FLUSH_RANGE
+    };
+    let wr = rxe_send_wr_flush {
+        remote_addr: remote.address,
+        length,
+        rkey: remote.key.raw(),
+        r#type: u8::try_from(placement.bits()).map_err(|_| PostError::InvalidRequest)?,
+        level: u8::try_from(level).map_err(|_| PostError::InvalidRequest)?,
+        ..rxe_send_wr_flush::default()
+    };
+    Ok(Words::new(IB_UVERBS_WR_FLUSH, wr, remote.address))
+}

@@ -1,0 +1,125 @@
+//! Completion channels: wake up when a completion queue has something.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use uverbs_driver::{ErrorKind, Op, Result, contract};
+
+use crate::event::EventSource;
+use crate::{Context, CqId};
+
+/// `ibv_comp_channel`—where the events of completion queues arrive.
+///
+/// One channel can serve any number of queues. Cheap to clone; clones share the events. Its
+/// descriptor ([`AsFd`]) becomes readable when there is an event, for `poll`, `epoll` and the like.
+///
+/// The way to sleep without missing a completion: ask for an event
+/// ([`request_notification`](crate::CompletionQueue::request_notification)), poll until the queue is empty, then wait.
+///
+/// ```no_run
+/// # fn f(context: &uverbs::Context) -> Result<(), Box<dyn std::error::Error>> {
+/// use uverbs::Notify;
+///
+/// let channel = context.create_completion_channel()?;
+/// let mut cq = context.completion_queue(64).channel(&channel).build()?;
+/// cq.request_notification(Notify::Any)?;
+/// while cq.poll()?.is_some() {}
+/// let event = channel.event(None)?.expect("no time limit");
+/// assert_eq!(event.queue(), cq.id());
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "ibv_comp_channel")]
+#[derive(Clone, Debug)]
+pub struct CompletionChannel {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    fd: OwnedFd,
+    context: Context,
+}
+
+/// A completion queue has a completion that it was asked to announce.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct CompletionEvent {
+    queue: u64,
+    context: Option<u64>,
+}
+
+impl CompletionChannel {
+    pub(crate) fn create(context: &Context) -> Result<Self> {
+        let fd = contract::completion_channel(&context.inner.channel)?;
+        contract::set_nonblocking(Op::CreateCompletionChannel, fd.as_fd())?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                fd,
+                context: context.clone(),
+            }),
+        })
+    }
+
+    /// `ibv_get_cq_event`—waits for the next event, for at most `timeout` (`None`: for ever).
+    ///
+    /// Returns `None` when the time is over. There is nothing to acknowledge.
+    ///
+    /// # Errors
+    /// [`DeviceRemoved`](ErrorKind::DeviceRemoved) once the device is gone.
+    #[doc(alias = "ibv_get_cq_event")]
+    #[doc(alias = "ibv_ack_cq_events")]
+    pub fn event(&self, timeout: Option<Duration>) -> Result<Option<CompletionEvent>> {
+        loop {
+            match self.try_event() {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                result => return result.map(Some),
+            }
+            let channel = &self.inner.context.inner.channel;
+            if !channel.wait_readable(Op::GetCompletionEvent, self.as_fd(), timeout)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Takes the next event if there is one. One system call; never waits.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](ErrorKind::WouldBlock) when there is none; else as [`event`](Self::event).
+    pub fn try_event(&self) -> Result<CompletionEvent> {
+        let inner = &self.inner.context.inner;
+        let queue = contract::read_completion_event(&inner.channel, self.as_fd())?;
+        let context = match inner.cookies.find(queue) {
+            Some(EventSource::CompletionQueue { context }) => Some(context),
+            _ => None,
+        };
+        Ok(CompletionEvent { queue, context })
+    }
+
+    /// True when both are the same channel.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    pub(crate) fn is_of(&self, context: &Context) -> bool {
+        Arc::ptr_eq(&self.inner.context.inner, &context.inner)
+    }
+}
+
+impl CompletionEvent {
+    /// Whose completion it is.
+    pub fn queue(&self) -> CqId {
+        CqId::from_raw(self.queue)
+    }
+
+    /// The context that the queue was created with; `None` when its handle is gone.
+    pub fn context(&self) -> Option<u64> {
+        self.context
+    }
+}
+
+impl AsFd for CompletionChannel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inner.fd.as_fd()
+    }
+}

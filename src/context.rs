@@ -1,0 +1,310 @@
+//! An opened device.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use uverbs_driver::contract;
+use uverbs_driver::discover::{self, DeviceInfo, ForkGuard, Target};
+use uverbs_driver::sys::recorder::{Recorder, Sink};
+use uverbs_driver::sys::{Kernel, Linux};
+use uverbs_driver::types::{DeviceAttr, GidEntry, PortAttr};
+use uverbs_driver::{Channel, CommandPath, Result};
+
+use crate::cookie::Cookies;
+use crate::event::EventFile;
+use crate::provider::{self, AnyContext};
+use crate::{CompletionChannel, CompletionQueue, CompletionQueueBuilder, Device, ProtectionDomain};
+
+/// `ibv_context`—an opened device.
+///
+/// Cheap to clone; the device stays open while any clone, or anything made from it, is alive.
+#[doc(alias = "ibv_context")]
+#[derive(Clone, Debug)]
+pub struct Context {
+    pub(crate) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) provider: AnyContext,
+    pub(crate) channel: Arc<Channel>,
+    pub(crate) cookies: Arc<Cookies>,
+    pub(crate) events: EventFile,
+    info: DeviceInfo,
+    fork: OnceLock<ForkGuard>,
+}
+
+/// How a device is opened.
+///
+/// ```no_run
+/// use uverbs::{CommandPath, OpenOptions};
+///
+/// let context = OpenOptions::new().command_path(CommandPath::Ioctl).open("rxe0")?;
+/// # Ok::<(), uverbs::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    path: CommandPath,
+    recorder: Option<Arc<dyn Sink>>,
+    kernel: Option<Arc<dyn Kernel>>,
+    discover: discover::Options,
+}
+
+impl OpenOptions {
+    /// The defaults: the kernel's newest command encoding, nothing recorded.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forces a command encoding. Default: [`CommandPath::Auto`].
+    #[must_use]
+    pub fn command_path(mut self, path: CommandPath) -> Self {
+        self.path = path;
+        self
+    }
+
+    /// Gives every command of the context, with its attributes by name, to `sink`.
+    #[must_use]
+    pub fn record(mut self, sink: Arc<dyn Sink>) -> Self {
+        self.recorder = Some(sink);
+        self
+    }
+
+    /// Where devices are looked for.
+    #[must_use]
+    pub fn discover(mut self, options: discover::Options) -> Self {
+        self.discover = options;
+        self
+    }
+
+    /// Carries commands out by something else than the running kernel: a fake, in tests.
+    #[must_use]
+    pub fn kernel(mut self, kernel: Arc<dyn Kernel>) -> Self {
+        self.kernel = Some(kernel);
+        self
+    }
+
+    /// Opens the device of that name (`rxe0`, or `uverbs0`).
+    ///
+    /// # Errors
+    /// As [`Context::open`].
+    pub fn open(self, name: &str) -> Result<Context> {
+        self.open_target(Target::Name(name.to_owned()))
+    }
+
+    /// Opens the device node at `path`.
+    ///
+    /// # Errors
+    /// As [`Context::open`].
+    pub fn open_path(self, path: impl Into<PathBuf>) -> Result<Context> {
+        self.open_target(Target::Path(path.into()))
+    }
+
+    /// Opens a context on a descriptor of a device node, such as one that another process passed.
+    ///
+    /// # Errors
+    /// As [`Context::open`]; EINVAL for a descriptor of something else, or one that has a context already.
+    pub fn from_fd(self, fd: OwnedFd) -> Result<Context> {
+        self.open_target(Target::Fd(fd))
+    }
+
+    /// Opens a device that was found.
+    ///
+    /// # Errors
+    /// As [`Context::open`].
+    pub fn open_device(self, device: &Device) -> Result<Context> {
+        let fd = discover::open_device(&device.info, &self.discover)?;
+        self.over(device.info.clone(), fd)
+    }
+
+    fn open_target(self, target: Target) -> Result<Context> {
+        let opened = discover::open(target, &self.discover)?;
+        self.over(opened.info, opened.fd)
+    }
+
+    /// Opens a context of the device that `info` describes on `fd`, without looking for anything.
+    ///
+    /// # Errors
+    /// As [`Context::open`].
+    pub fn over(self, info: DeviceInfo, fd: OwnedFd) -> Result<Context> {
+        let driver = provider::supported(&info)?;
+        let mut kernel: Arc<dyn Kernel> = self.kernel.unwrap_or_else(|| Arc::new(Linux));
+        if let Some(sink) = self.recorder {
+            kernel = Arc::new(Recorder::new(kernel, sink));
+        }
+        let channel = Arc::new(Channel::new(kernel, fd, driver.raw(), self.path)?);
+        let mut provider = AnyContext::open(driver, Arc::clone(&channel))?;
+        let events = EventFile::open(&channel, &mut provider)?;
+        Ok(Context {
+            inner: Arc::new(Inner {
+                provider,
+                channel,
+                cookies: Arc::default(),
+                events,
+                info,
+                fork: OnceLock::new(),
+            }),
+        })
+    }
+}
+
+impl Context {
+    /// `ibv_open_device`—opens the device of that name: `rxe0`, or the node's name `uverbs0`.
+    ///
+    /// About ten system calls; none waits.
+    ///
+    /// # Errors
+    /// | kind | cause |
+    /// |---|---|
+    /// | [`NotFound`](crate::ErrorKind::NotFound) | no such device, or not in this network namespace |
+    /// | [`PermissionDenied`](crate::ErrorKind::PermissionDenied) | EACCES of the node, EPERM of the network namespace |
+    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | no provider for its driver, or for that driver's ABI version |
+    /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | EMFILE, ENOMEM, EAGAIN of the rdma cgroup |
+    #[doc(alias = "ibv_open_device")]
+    pub fn open(name: &str) -> Result<Self> {
+        OpenOptions::new().open(name)
+    }
+
+    /// What is known of the device: names, numbers, driver.
+    pub fn info(&self) -> &DeviceInfo {
+        &self.inner.info
+    }
+
+    /// Its kernel name.
+    pub fn name(&self) -> &str {
+        &self.inner.info.name
+    }
+
+    /// `ibv_query_device_ex`—what the device can do, as it said when it was opened. No system call.
+    #[doc(alias = "ibv_query_device_ex")]
+    #[doc(alias = "ibv_query_device")]
+    pub fn device_attr(&self) -> &DeviceAttr {
+        self.inner.provider.device()
+    }
+
+    /// The firmware's version, as the vendor writes it.
+    pub fn firmware_version(&self) -> String {
+        self.inner.provider.firmware_version()
+    }
+
+    /// How many interrupt vectors completion queues can choose from.
+    pub fn completion_vectors(&self) -> u32 {
+        self.inner.provider.completion_vectors()
+    }
+
+    /// `ibv_query_port`—the state of a port, numbered from 1. One system call.
+    ///
+    /// # Errors
+    /// EINVAL for a port the device does not have.
+    #[doc(alias = "ibv_query_port")]
+    pub fn query_port(&self, port: u8) -> Result<PortAttr> {
+        contract::query_port(&self.inner.channel, port)
+    }
+
+    /// The speed of a port, in units of 100 Mb/s. One system call, since Linux 7.0.
+    ///
+    /// # Errors
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) on older kernels and by most drivers.
+    #[doc(alias = "ibv_query_port_speed")]
+    pub fn query_port_speed(&self, port: u8) -> Result<u64> {
+        contract::query_port_speed(&self.inner.channel, port)
+    }
+
+    /// `ibv_query_gid_table`—all used entries of all ports' GID tables.
+    ///
+    /// One system call, or sysfs where the kernel has no such command (before 5.10).
+    ///
+    /// # Errors
+    /// Those of the command.
+    #[doc(alias = "ibv_query_gid_table")]
+    pub fn gid_table(&self) -> Result<Vec<GidEntry>> {
+        contract::gid_table(&self.inner.channel, &self.inner.info)
+    }
+
+    /// `ibv_query_gid_ex`—one entry of a port's GID table, `None` for an empty one.
+    ///
+    /// # Errors
+    /// EINVAL for a port or an index that the device does not have.
+    #[doc(alias = "ibv_query_gid_ex")]
+    #[doc(alias = "ibv_query_gid")]
+    pub fn gid(&self, port: u8, index: u32) -> Result<Option<GidEntry>> {
+        contract::gid(&self.inner.channel, &self.inner.info, port, index)
+    }
+
+    /// `ibv_query_pkey`—one entry of a port's partition key table. Three system calls (sysfs).
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) beyond the table, or without sysfs.
+    #[doc(alias = "ibv_query_pkey")]
+    pub fn pkey(&self, port: u8, index: u16) -> Result<u16> {
+        discover::sysfs::Sysfs::new().pkey(&self.inner.info.name, port.into(), index.into())
+    }
+
+    /// `ibv_get_pkey_index`—where a partition key stands in a port's table.
+    ///
+    /// # Errors
+    /// As [`pkey`](Self::pkey).
+    #[doc(alias = "ibv_get_pkey_index")]
+    pub fn pkey_index(&self, port: u8, key: u16) -> Result<Option<u16>> {
+        let keys = discover::sysfs::Sysfs::new().pkeys(&self.inner.info.name, port.into())?;
+        Ok(keys
+            .iter()
+            .position(|other| *other == key)
+            .and_then(|index| index.try_into().ok()))
+    }
+
+    /// `ibv_alloc_pd`—allocates a protection domain. One system call.
+    ///
+    /// # Errors
+    /// ENOMEM; EAGAIN of the rdma cgroup.
+    #[doc(alias = "ibv_alloc_pd")]
+    pub fn alloc_pd(&self) -> Result<ProtectionDomain> {
+        ProtectionDomain::alloc(self)
+    }
+
+    /// `ibv_create_comp_channel`—creates a channel for the events of completion queues. Two system calls.
+    ///
+    /// # Errors
+    /// EMFILE, ENFILE, ENOMEM.
+    #[doc(alias = "ibv_create_comp_channel")]
+    pub fn create_completion_channel(&self) -> Result<CompletionChannel> {
+        CompletionChannel::create(self)
+    }
+
+    /// `ibv_create_cq`—creates a completion queue for `entries` completions at least. Three system calls on rxe.
+    ///
+    /// # Errors
+    /// As [`CompletionQueueBuilder::build`].
+    #[doc(alias = "ibv_create_cq")]
+    pub fn create_cq(&self, entries: u32) -> Result<CompletionQueue> {
+        self.completion_queue(entries).build()
+    }
+
+    /// Describes a completion queue with a channel, a vector, or a context of its own.
+    #[doc(alias = "ibv_create_cq_ex")]
+    pub fn completion_queue(&self, entries: u32) -> CompletionQueueBuilder<'_> {
+        CompletionQueueBuilder::new(self, entries)
+    }
+
+    /// Objects whose destroy the kernel refused. They, and the memory a device may reach through
+    /// them, are given up until the process ends.
+    pub fn leaked(&self) -> u64 {
+        self.inner.channel.leaked()
+    }
+
+    /// Keeps registered memory from being shared with children in a way that breaks it, where the kernel needs help.
+    pub(crate) fn fork_guard(&self) -> Result<&ForkGuard> {
+        if let Some(guard) = self.inner.fork.get() {
+            return Ok(guard);
+        }
+        let guard = ForkGuard::detect()?;
+        Ok(self.inner.fork.get_or_init(|| guard))
+    }
+}
+
+impl AsFd for Context {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inner.channel.as_fd()
+    }
+}

@@ -1,0 +1,149 @@
+//! The numbers that kernel events carry: table indexes with a generation, never addresses.
+//!
+//! An event that arrives after its object is gone finds another generation, or none, and is told
+//! apart without anybody having to wait for it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::event::EventSource;
+
+/// Which objects of a context events can be about.
+#[derive(Debug, Default)]
+pub(crate) struct Cookies {
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    generation: u32,
+    source: Option<EventSource>,
+}
+
+/// A number in use. Dropping it makes later events with it stale.
+#[derive(Debug)]
+pub(crate) struct Cookie {
+    cookies: Arc<Cookies>,
+    number: u64,
+}
+
+impl Cookies {
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        // No code panics while it holds the lock.
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A fresh number, which means nothing until [`Cookie::announce`] says what it stands for.
+    pub(crate) fn reserve(self: &Arc<Self>) -> Cookie {
+        let mut table = self.lock();
+        let index = table.free.pop().unwrap_or_else(|| {
+            table.entries.push(Entry::default());
+            u32::try_from(table.entries.len() - 1).unwrap_or(u32::MAX)
+        });
+        let generation = match table.entries.get_mut(index as usize) {
+            Some(entry) => {
+                // Never 0, so that no number is 0.
+                entry.generation = entry.generation.wrapping_add(1).max(1);
+                entry.generation
+            }
+            None => 0,
+        };
+        drop(table);
+        Cookie {
+            cookies: Arc::clone(self),
+            number: u64::from(generation) << 32 | u64::from(index),
+        }
+    }
+
+    /// What `number` stands for now.
+    pub(crate) fn find(&self, number: u64) -> Option<EventSource> {
+        let table = self.lock();
+        let entry = table.entries.get(index_of(number))?;
+        (entry.generation == generation_of(number)).then_some(entry.source)?
+    }
+}
+
+impl Cookie {
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Says what the number stands for.
+    pub(crate) fn announce(&self, source: EventSource) {
+        let mut table = self.cookies.lock();
+        if let Some(entry) = table.entries.get_mut(index_of(self.number)) {
+            entry.source = Some(source);
+        }
+    }
+}
+
+impl Drop for Cookie {
+    fn drop(&mut self) {
+        let mut table = self.cookies.lock();
+        let index = index_of(self.number);
+        if let Some(entry) = table.entries.get_mut(index) {
+            entry.source = None;
+            // The index was made from a u32.
+            table.free.extend(u32::try_from(index));
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the low half is the index")]
+fn index_of(number: u64) -> usize {
+    number as u32 as usize
+}
+
+fn generation_of(number: u64) -> u32 {
+    (number >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(context: u64) -> EventSource {
+        EventSource::CompletionQueue { context }
+    }
+
+    #[test]
+    fn a_number_means_its_object_and_no_other() {
+        let cookies = Arc::new(Cookies::default());
+        let (one, two) = (cookies.reserve(), cookies.reserve());
+        one.announce(source(1));
+        two.announce(source(2));
+        assert_eq!(cookies.find(one.number()), Some(source(1)));
+        assert_eq!(cookies.find(two.number()), Some(source(2)));
+        assert_ne!(one.number(), 0);
+    }
+
+    #[test]
+    fn a_stale_number_finds_nothing_even_when_its_place_is_used_again() {
+        let cookies = Arc::new(Cookies::default());
+        let gone = cookies.reserve();
+        gone.announce(source(1));
+        let number = gone.number();
+        drop(gone);
+        assert_eq!(cookies.find(number), None);
+        let next = cookies.reserve();
+        next.announce(source(2));
+        assert_eq!(
+            index_of(next.number()),
+            index_of(number),
+            "the place is used again"
+        );
+        assert_eq!(cookies.find(number), None);
+    }
+
+    #[test]
+    fn numbers_the_kernel_made_up_find_nothing() {
+        let cookies = Arc::new(Cookies::default());
+        assert_eq!(cookies.find(0), None);
+        assert_eq!(cookies.find(u64::MAX), None);
+    }
+}

@@ -1,0 +1,273 @@
+//! Completion queues.
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use uverbs_driver::contract::CqInit;
+use uverbs_driver::types::WorkCompletion;
+use uverbs_driver::{Error, EventCounts, Object, Op, PollError, Result};
+
+use crate::cookie::Cookie;
+use crate::event::EventSource;
+use crate::provider::AnyCq;
+use crate::{CompletionChannel, Context};
+
+/// `ibv_cq`—where finished work requests are reported.
+///
+/// One queue can serve any number of queue pairs and shared receive queues, and one poller polls it:
+/// polling takes `&mut self`, no lock and no system call. The kernel's queue lives until the
+/// last queue pair that uses it is gone.
+#[doc(alias = "ibv_cq")]
+#[derive(Debug)]
+pub struct CompletionQueue {
+    ring: AnyCq,
+    cookie: Cookie,
+    context: Context,
+    channel: Option<CompletionChannel>,
+}
+
+/// Which completion queue, for as long as the process runs.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct CqId(u64);
+
+/// Which completions send an event.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Notify {
+    /// The next one.
+    Any,
+    /// The next one that failed, or that its sender marked as solicited.
+    SolicitedOnly,
+}
+
+/// A completion queue to be created.
+#[derive(Debug)]
+pub struct CompletionQueueBuilder<'a> {
+    of: &'a Context,
+    entries: u32,
+    channel: Option<&'a CompletionChannel>,
+    vector: u32,
+    context: u64,
+}
+
+/// A completion that was taken out of its queue, which cannot be polled again while it lives.
+///
+/// Its fields are those of [`WorkCompletion`]. That it is bound to the queue is what lets
+/// [`owned`](crate::owned) queues trust it: it cannot be kept, copied, or made up.
+#[derive(Debug)]
+pub struct Completion<'cq> {
+    completion: WorkCompletion,
+    queue: CqId,
+    bound: PhantomData<&'cq mut CompletionQueue>,
+}
+
+impl<'a> CompletionQueueBuilder<'a> {
+    pub(crate) fn new(of: &'a Context, entries: u32) -> Self {
+        Self {
+            of,
+            entries,
+            channel: None,
+            vector: 0,
+            context: 0,
+        }
+    }
+
+    /// Where its events go. Default: nowhere, it can only be polled.
+    #[must_use]
+    pub fn channel(mut self, channel: &'a CompletionChannel) -> Self {
+        self.channel = Some(channel);
+        self
+    }
+
+    /// Which interrupt vector signals it, below [`Context::completion_vectors`]. Default: 0.
+    #[must_use]
+    pub fn vector(mut self, vector: u32) -> Self {
+        self.vector = vector;
+        self
+    }
+
+    /// A number of the user's that its events carry. Default: 0.
+    #[must_use]
+    pub fn context(mut self, context: u64) -> Self {
+        self.context = context;
+        self
+    }
+
+    /// Creates it. Three system calls on rxe: the command, and two for its mapping.
+    ///
+    /// # Errors
+    /// | kind | cause |
+    /// |---|---|
+    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | no entries, a vector the device does not have, a channel of another context |
+    /// | [`LimitExceeded`](crate::ErrorKind::LimitExceeded) | more entries than the device's `max_cqe` |
+    /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | ENOMEM, EAGAIN of the rdma cgroup |
+    pub fn build(&self) -> Result<CompletionQueue> {
+        let op = Op::CreateCompletionQueue;
+        let inner = &self.of.inner;
+        if let Some(channel) = self.channel
+            && !channel.is_of(self.of)
+        {
+            return Err(
+                Error::invalid(op, "channel").hint("the channel belongs to another context")
+            );
+        }
+        let vectors = self.of.completion_vectors();
+        if self.vector >= vectors.max(1) {
+            return Err(Error::invalid(op, "vector")
+                .fact("asked", self.vector)
+                .fact("vectors", vectors));
+        }
+        let cookie = inner.cookies.reserve();
+        cookie.announce(EventSource::CompletionQueue {
+            context: self.context,
+        });
+        let ring = inner.provider.create_cq(&CqInit {
+            entries: self.entries,
+            cookie: cookie.number(),
+            channel: self.channel.map(AsFd::as_fd),
+            vector: self.vector,
+        })?;
+        Ok(CompletionQueue {
+            ring,
+            cookie,
+            context: self.of.clone(),
+            channel: self.channel.cloned(),
+        })
+    }
+}
+
+impl CompletionQueue {
+    /// Takes the oldest completion, if there is one. No system call.
+    ///
+    /// ```no_run
+    /// # fn f(cq: &mut uverbs::CompletionQueue) -> Result<(), uverbs::PollError> {
+    /// while let Some(completion) = cq.poll()? {
+    ///     println!("{} {}", completion.wr_id, completion.status);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`PollError::Corrupt`] for a ring that holds something impossible, and for every poll after it.
+    #[doc(alias = "ibv_start_poll")]
+    #[doc(alias = "ibv_next_poll")]
+    #[doc(alias = "ibv_end_poll")]
+    #[inline]
+    pub fn poll(&mut self) -> Result<Option<Completion<'_>>, PollError> {
+        let Some(completion) = self.ring.next()? else {
+            return Ok(None);
+        };
+        self.ring.release();
+        Ok(Some(Completion {
+            completion,
+            queue: self.id(),
+            bound: PhantomData,
+        }))
+    }
+
+    /// `ibv_poll_cq`—takes as many completions as there are and `out` has room for, oldest first.
+    ///
+    /// Returns how many. No system call; the slots are given back to the device once for all of them.
+    ///
+    /// # Errors
+    /// As [`poll`](Self::poll), when there was none before the impossible one.
+    #[doc(alias = "ibv_poll_cq")]
+    #[inline]
+    pub fn poll_into(&mut self, out: &mut [WorkCompletion]) -> Result<usize, PollError> {
+        self.ring.poll_into(out)
+    }
+
+    /// `ibv_req_notify_cq`—asks for one event when the next completion arrives.
+    ///
+    /// One system call on rxe. A completion that is in the queue already sends none, so poll once more after asking.
+    ///
+    /// # Errors
+    /// Those of the command; EINVAL for a queue without a channel.
+    #[doc(alias = "ibv_req_notify_cq")]
+    pub fn request_notification(&mut self, notify: Notify) -> Result<()> {
+        if self.channel.is_none() {
+            return Err(
+                Error::invalid(Op::RequestNotification, "queue").hint("create it with a channel")
+            );
+        }
+        self.ring.arm(notify == Notify::SolicitedOnly)
+    }
+
+    /// `ibv_resize_cq`—makes room for `entries` completions at least. Those in the queue stay, in their order.
+    ///
+    /// Four system calls on rxe.
+    ///
+    /// # Errors
+    /// | kind | cause |
+    /// |---|---|
+    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | no entries, or fewer than are in the queue (EINVAL) |
+    /// | [`LimitExceeded`](crate::ErrorKind::LimitExceeded) | more than the device's `max_cqe` |
+    ///
+    /// A failure to map the new ring leaves a queue that answers [`PollError::Poisoned`].
+    #[doc(alias = "ibv_resize_cq")]
+    pub fn resize(&mut self, entries: u32) -> Result<()> {
+        self.ring.resize(entries)
+    }
+
+    /// How many completions it holds; the device may have given more than was asked for.
+    pub fn entries(&self) -> u32 {
+        self.ring.entries()
+    }
+
+    /// Which queue it is.
+    #[inline]
+    pub fn id(&self) -> CqId {
+        CqId(self.cookie.number())
+    }
+
+    /// The channel its events go to.
+    pub fn channel(&self) -> Option<&CompletionChannel> {
+        self.channel.as_ref()
+    }
+
+    /// `ibv_destroy_cq`—destroys it and tells how many events it had sent. One system call.
+    ///
+    /// Dropping it does the same. Events that nobody took hold up neither.
+    ///
+    /// # Errors
+    /// [`Busy`](crate::ErrorKind::Busy) while queue pairs use it; it lives on with them.
+    #[doc(alias = "ibv_destroy_cq")]
+    pub fn destroy(self) -> Result<EventCounts> {
+        let object = Arc::clone(self.ring.object());
+        drop(self.ring);
+        Object::destroy_shared(object)
+    }
+
+    pub(crate) fn object(&self) -> &Arc<Object> {
+        self.ring.object()
+    }
+
+    pub(crate) fn is_of(&self, context: &Context) -> bool {
+        Arc::ptr_eq(&self.context.inner, &context.inner)
+    }
+}
+
+impl CqId {
+    pub(crate) fn from_raw(raw: u64) -> Self {
+        Self(raw)
+    }
+}
+
+impl Completion<'_> {
+    /// The queue it was taken from.
+    #[inline]
+    pub fn queue(&self) -> CqId {
+        self.queue
+    }
+}
+
+impl Deref for Completion<'_> {
+    type Target = WorkCompletion;
+
+    #[inline]
+    fn deref(&self) -> &WorkCompletion {
+        &self.completion
+    }
+}

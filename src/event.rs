@@ -1,0 +1,148 @@
+//! Asynchronous events: what happens to devices, ports and queues outside any work request.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use uverbs_driver::types::{AsyncEventType, EventObject};
+use uverbs_driver::{Channel, ErrorKind, Op, Result, contract};
+
+use crate::Context;
+use crate::provider::AnyContext;
+
+/// `ibv_async_event`—something happened to a device, a port or a queue.
+///
+/// There is nothing to acknowledge: an event that is not taken, or is taken after its object is
+/// gone, holds up nobody.
+#[doc(alias = "ibv_async_event")]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct AsyncEvent {
+    /// What happened.
+    pub event: AsyncEventType,
+    /// To what it happened.
+    pub source: EventSource,
+}
+
+/// What an event is about.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum EventSource {
+    /// The whole device.
+    Device,
+    /// A port.
+    Port(u8),
+    /// A completion queue.
+    CompletionQueue {
+        /// The context it was created with.
+        context: u64,
+    },
+    /// A queue pair.
+    QueuePair {
+        /// Its number.
+        qp_num: u32,
+        /// The context it was created with.
+        context: u64,
+    },
+    /// A shared receive queue.
+    SharedReceiveQueue {
+        /// The context it was created with.
+        context: u64,
+    },
+    /// A queue whose handle is gone.
+    Gone,
+    /// Something this library does not know, as the kernel names it.
+    Unknown(u64),
+}
+
+/// The descriptor that events are read from.
+#[derive(Debug)]
+pub(crate) struct EventFile {
+    fd: OwnedFd,
+    nonblocking: OnceLock<()>,
+}
+
+impl EventFile {
+    /// The context's event file. It must exist before the objects whose events it carries.
+    pub(crate) fn open(channel: &Channel, provider: &mut AnyContext) -> Result<Self> {
+        let fd = match provider.take_event_file() {
+            Some(fd) => fd,
+            None => contract::event_file(channel)?,
+        };
+        Ok(Self {
+            fd,
+            nonblocking: OnceLock::new(),
+        })
+    }
+
+    /// The descriptor, switched to non-blocking reads when it is first used.
+    pub(crate) fn fd(&self) -> Result<BorrowedFd<'_>> {
+        if self.nonblocking.get().is_none() {
+            contract::set_nonblocking(Op::GetAsyncEvent, self.fd.as_fd())?;
+            let _ = self.nonblocking.set(());
+        }
+        Ok(self.fd.as_fd())
+    }
+}
+
+impl Context {
+    /// `ibv_get_async_event`—waits for the next event, for at most `timeout` (`None`: for ever).
+    ///
+    /// Returns `None` when the time is over. Two system calls when there is an event. Several threads may wait; each event goes to one.
+    ///
+    /// # Errors
+    /// [`DeviceRemoved`](ErrorKind::DeviceRemoved) once the device is gone and its last event was taken.
+    #[doc(alias = "ibv_get_async_event")]
+    pub fn async_event(&self, timeout: Option<Duration>) -> Result<Option<AsyncEvent>> {
+        let fd = self.inner.events.fd()?;
+        loop {
+            match self.try_async_event() {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                result => return result.map(Some),
+            }
+            if !self
+                .inner
+                .channel
+                .wait_readable(Op::GetAsyncEvent, fd, timeout)?
+            {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Takes the next event if there is one. One system call; never waits.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](ErrorKind::WouldBlock) when there is none; else as [`async_event`](Self::async_event).
+    pub fn try_async_event(&self) -> Result<AsyncEvent> {
+        let fd = self.inner.events.fd()?;
+        let raw = contract::read_async_event(&self.inner.channel, fd)?;
+        Ok(AsyncEvent {
+            event: raw.event,
+            source: self.source(raw.event, raw.element),
+        })
+    }
+
+    /// The descriptor that becomes readable when there is an event.
+    ///
+    /// # Errors
+    /// The errno of making it non-blocking.
+    pub fn event_fd(&self) -> Result<BorrowedFd<'_>> {
+        self.inner.events.fd()
+    }
+
+    fn source(&self, event: AsyncEventType, element: u64) -> EventSource {
+        match event.object() {
+            Some(EventObject::Device) => EventSource::Device,
+            Some(EventObject::Port) => {
+                u8::try_from(element).map_or(EventSource::Unknown(element), EventSource::Port)
+            }
+            Some(_) => self
+                .inner
+                .cookies
+                .find(element)
+                .unwrap_or(EventSource::Gone),
+            None => EventSource::Unknown(element),
+        }
+    }
+}

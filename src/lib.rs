@@ -1,0 +1,106 @@
+//! RDMA verbs in pure Rust, straight to the Linux kernel's uverbs ABI: no libibverbs, no provider
+//! libraries, no C.
+//!
+//! A process opens `/dev/infiniband/uverbsN`, issues the kernel's commands itself and maps the
+//! device's queues. A static musl binary is enough; a scratch container needs nothing else.
+//!
+//! ```no_run
+//! use uverbs::{QpType, owned};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let context = uverbs::Context::open("rxe0")?;
+//! let pd = context.alloc_pd()?;
+//! let mut cq = context.create_cq(16)?;
+//! let prepared = pd.create_qp(QpType::Rc, &cq, &cq).build()?;
+//!
+//! // Tell the peer who we are, hear who it is; here the peer is this queue pair itself.
+//! let endpoint = prepared.endpoint();
+//! let mut qp = owned::QueuePair::new(prepared.handshake(endpoint)?);
+//!
+//! // Buffers move in with a request and come back with its completion.
+//! let [mut message, reply] = pd.buffers::<2>(64)?;
+//! message[..5].copy_from_slice(b"hello");
+//! qp.recv(reply, 0)?;
+//! qp.send(message, 5, 1)?;
+//! let mut done = 0;
+//! while done < 2 {
+//!     let Some(completion) = cq.poll()? else { continue };
+//!     if let Some(finished) = qp.complete(&completion) {
+//!         assert!(finished.status.is_success());
+//!         done += 1;
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Two memory worlds
+//!
+//! [`owned`] is the safe one: queues own the buffers of posted work until it completed, or until
+//! the kernel confirmed that the queue is gone. No safe program can free or alias memory that a
+//! device may still touch, whatever it forgets or drops, in whatever order.
+//!
+//! The queues themselves ([`QueuePair::post_send`], [`SharedReceiveQueue::post_recv`]) take raw
+//! scatter/gather entries. Posting those is `unsafe`, and each function lists what its caller promises.
+//!
+//! # Handles
+//!
+//! Handles own their parents: one struct can hold a context, a domain, queues and regions, and
+//! every drop order is right. [`Context`], [`ProtectionDomain`], [`MemoryRegion`] and
+//! [`AddressHandle`] are cheap to clone. Queues are not: `&mut` gives the exclusive access
+//! that makes posting and polling free of locks.
+//!
+//! # Errors
+//!
+//! Control-path calls return [`Error`]: the operation, the errno, the facts, a hint. Posting and
+//! polling return the small [`PostError`] and [`PollError`]. Nothing here panics on a kernel's or a device's answer.
+//!
+//! # Features
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `tokio` | `async` waiting for completions and events ([`asynchronous`]) |
+//! | `cli` | the `uverbs` command-line tool |
+
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+compile_error!("uverbs speaks the 64-bit Linux kernel's RDMA interface");
+
+mod ah;
+#[cfg(feature = "tokio")]
+pub mod asynchronous;
+mod channel;
+mod context;
+mod cookie;
+mod cq;
+mod device;
+mod event;
+mod mr;
+mod mw;
+pub mod owned;
+mod pd;
+mod provider;
+mod qp;
+mod srq;
+
+pub use ah::AddressHandle;
+pub use channel::{CompletionChannel, CompletionEvent};
+pub use context::{Context, OpenOptions};
+pub use cq::{Completion, CompletionQueue, CompletionQueueBuilder, CqId, Notify};
+pub use device::{Device, devices};
+pub use event::{AsyncEvent, EventSource};
+pub use mr::{DmabufRange, MemoryRegion, Reregister};
+pub use mw::MemoryWindow;
+pub use pd::ProtectionDomain;
+pub use qp::{
+    HandshakeError, ParseEndpointError, PostFailed, PreparedQueuePair, QueuePair, QueuePairBuilder,
+    QueuePairEndpoint, RecvBatch, SendBatch,
+};
+pub use srq::SharedReceiveQueue;
+
+pub use uverbs_driver::discover;
+pub use uverbs_driver::error::{
+    self, Errno, Error, ErrorKind, Fact, Op, PollError, PostError, Result,
+};
+pub use uverbs_driver::object::EventCounts;
+pub use uverbs_driver::types::{self, *};
+pub use uverbs_driver::{CommandPath, sys::recorder};

@@ -1,0 +1,309 @@
+//! Memory regions.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use uverbs_driver::contract::{DmabufInit, Mr, MrChange, MrInit};
+use uverbs_driver::types::{AccessFlags, LocalKey, RemoteKey, Sge};
+use uverbs_driver::{Error, ErrorKind, Op, Result};
+
+use crate::ProtectionDomain;
+
+/// `ibv_mr`—memory that a device may use.
+///
+/// Cheap to clone; the memory is deregistered with the last clone. [`owned`](crate::owned) has
+/// regions that own their memory; this one names memory that its maker looks after.
+#[doc(alias = "ibv_mr")]
+#[derive(Clone, Debug)]
+pub struct MemoryRegion {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    mr: Mr,
+    address: u64,
+    length: u64,
+    access: AccessFlags,
+    pd: ProtectionDomain,
+}
+
+/// A part of a dmabuf to register.
+#[derive(Clone, Copy, Debug)]
+pub struct DmabufRange<'a> {
+    /// The dmabuf.
+    pub fd: BorrowedFd<'a>,
+    /// Where the part starts in it, in bytes.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+    /// The address that work requests use for its first byte; its low 12 bits equal those of `offset`.
+    pub iova: u64,
+}
+
+/// What [`MemoryRegion::reregister`] changes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reregister<'a> {
+    /// New memory: its first byte and its length.
+    pub memory: Option<(*mut u8, usize)>,
+    /// A new domain, of the same context.
+    pub pd: Option<&'a ProtectionDomain>,
+    /// New access.
+    pub access: Option<AccessFlags>,
+}
+
+impl ProtectionDomain {
+    /// `ibv_reg_mr`—registers `length` bytes at `address`.
+    ///
+    /// One system call (and two for each range on kernels that do not copy registered pages on fork,
+    /// before 5.12). The pages are pinned and count against `RLIMIT_MEMLOCK`, unless `access` has
+    /// [`ON_DEMAND`](AccessFlags::ON_DEMAND). An on-demand region at address 0 with length
+    /// `usize::MAX` covers the whole address space, where the device supports that.
+    ///
+    /// # Errors
+    /// | kind | cause |
+    /// |---|---|
+    /// | [`InvalidInput`](ErrorKind::InvalidInput) | no bytes or a range that wraps (EINVAL), memory that is not mapped or not writable (EFAULT), remote write without local write, unknown access bits |
+    /// | [`OutOfResources`](ErrorKind::OutOfResources) | ENOMEM: mostly `RLIMIT_MEMLOCK` |
+    /// | [`Unsupported`](ErrorKind::Unsupported) | on-demand paging that the device does not have |
+    ///
+    /// # Safety
+    /// Until the region is deregistered (its last clone is dropped):
+    /// 1. the range stays mapped, and what peers or posted work may do to it with `access` breaks no
+    ///    rule of the language: no reference to it exists while they write, none that is unique while they read;
+    /// 2. no value lives in it for which some bit patterns are invalid.
+    #[doc(alias = "ibv_reg_mr")]
+    #[doc(alias = "ibv_reg_mr_iova")]
+    #[expect(
+        unsafe_code,
+        reason = "lets a device use memory that this library does not own"
+    )]
+    pub unsafe fn register(
+        &self,
+        address: *mut u8,
+        length: usize,
+        access: AccessFlags,
+    ) -> Result<MemoryRegion> {
+        // SAFETY: the caller's promise, which does not depend on the iova.
+        unsafe { self.register_at(address, length, address.expose_provenance() as u64, access) }
+    }
+
+    /// `ibv_reg_mr_iova2`—registers memory whose first byte work requests address as `iova`.
+    ///
+    /// # Errors
+    /// As [`register`](Self::register).
+    ///
+    /// # Safety
+    /// As [`register`](Self::register).
+    #[doc(alias = "ibv_reg_mr_iova2")]
+    #[expect(
+        unsafe_code,
+        reason = "lets a device use memory that this library does not own"
+    )]
+    pub unsafe fn register_at(
+        &self,
+        address: *mut u8,
+        length: usize,
+        iova: u64,
+        access: AccessFlags,
+    ) -> Result<MemoryRegion> {
+        let op = Op::RegisterMemory;
+        let implicit =
+            length == usize::MAX && address.is_null() && access.contains(AccessFlags::ON_DEMAND);
+        if !implicit {
+            check_range(op, address.addr(), length)?;
+        }
+        let fork = self.context().fork_guard()?;
+        let keep = if fork.is_needed() && !implicit {
+            Some(fork.protect(address.addr(), length)?)
+        } else {
+            None
+        };
+        let init = MrInit {
+            address: address.expose_provenance() as u64,
+            length: length as u64,
+            iova,
+            access,
+        };
+        MemoryRegion::register(self, &init, keep)
+    }
+
+    /// `ibv_reg_dmabuf_mr`—registers a part of a dmabuf. One system call, since Linux 5.12.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) by kernels or devices without it (rxe has none);
+    /// EINVAL for a range outside the dmabuf.
+    #[doc(alias = "ibv_reg_dmabuf_mr")]
+    pub fn register_dmabuf(
+        &self,
+        range: &DmabufRange<'_>,
+        access: AccessFlags,
+    ) -> Result<MemoryRegion> {
+        let init = DmabufInit {
+            fd: range.fd,
+            offset: range.offset,
+            length: range.length,
+            iova: range.iova,
+            access,
+        };
+        let mr = self
+            .context()
+            .inner
+            .provider
+            .register_dmabuf(&self.inner.pd, &init)?;
+        Ok(MemoryRegion::over(
+            self,
+            mr,
+            range.iova,
+            range.length,
+            access,
+        ))
+    }
+}
+
+/// A range that the address space can hold.
+fn check_range(op: Op, address: usize, length: usize) -> Result<()> {
+    if length == 0 {
+        return Err(Error::invalid(op, "length").fact("length", 0_u32));
+    }
+    match address.checked_add(length) {
+        Some(_) => Ok(()),
+        None => Err(Error::invalid(op, "range")
+            .fact("address", address)
+            .fact("length", length)),
+    }
+}
+
+impl MemoryRegion {
+    pub(crate) fn register(
+        pd: &ProtectionDomain,
+        init: &MrInit,
+        keep: impl std::any::Any + Send + Sync,
+    ) -> Result<Self> {
+        let mr = pd
+            .context()
+            .inner
+            .provider
+            .register(&pd.inner.pd, init, keep)?;
+        Ok(Self::over(pd, mr, init.iova, init.length, init.access))
+    }
+
+    fn over(pd: &ProtectionDomain, mr: Mr, address: u64, length: u64, access: AccessFlags) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                mr,
+                address,
+                length,
+                access,
+                pd: pd.clone(),
+            }),
+        }
+    }
+
+    /// The key for pieces of work requests.
+    #[inline]
+    pub fn lkey(&self) -> LocalKey {
+        self.inner.mr.lkey
+    }
+
+    /// The key to give to peers. Whoever has it may do to the region what its access flags say.
+    pub fn rkey(&self) -> RemoteKey {
+        self.inner.mr.rkey
+    }
+
+    /// The address of its first byte in work requests.
+    #[inline]
+    pub fn address(&self) -> u64 {
+        self.inner.address
+    }
+
+    /// Bytes.
+    #[inline]
+    pub fn length(&self) -> u64 {
+        self.inner.length
+    }
+
+    /// What it may be used for.
+    pub fn access(&self) -> AccessFlags {
+        self.inner.access
+    }
+
+    /// The domain it is in.
+    pub fn pd(&self) -> &ProtectionDomain {
+        &self.inner.pd
+    }
+
+    /// A piece of the region for a work request; `None` when it does not lie inside.
+    #[inline]
+    pub fn sge(&self, offset: u64, length: u32) -> Option<Sge> {
+        let end = offset.checked_add(length.into())?;
+        (end <= self.inner.length).then(|| Sge {
+            address: self.inner.address.wrapping_add(offset),
+            length,
+            key: self.inner.mr.lkey,
+        })
+    }
+
+    /// `ibv_rereg_mr`—changes memory, domain or access of the region. One system call.
+    ///
+    /// The keys may change. rxe can change domain and access since 6.4, memory not.
+    ///
+    /// # Errors
+    /// | kind | cause |
+    /// |---|---|
+    /// | [`Busy`](ErrorKind::Busy) | clones of the region exist |
+    /// | [`InvalidInput`](ErrorKind::InvalidInput) | a domain of another context, a bad range, bad access |
+    /// | [`Unsupported`](ErrorKind::Unsupported) | the device cannot change it, or not that |
+    ///
+    /// After an error of the kernel the region may be unusable; deregistering it stays possible.
+    ///
+    /// # Safety
+    /// As [`ProtectionDomain::register`] for the new memory and the new access. No posted work uses the region.
+    #[doc(alias = "ibv_rereg_mr")]
+    #[expect(
+        unsafe_code,
+        reason = "lets a device use memory that this library does not own"
+    )]
+    pub unsafe fn reregister(&mut self, change: &Reregister<'_>) -> Result<()> {
+        let op = Op::ReregisterMemory;
+        let inner = Arc::get_mut(&mut self.inner).ok_or_else(|| Error::new(op, ErrorKind::Busy))?;
+        if let Some(pd) = change.pd
+            && !pd.is_of(inner.pd.context())
+        {
+            return Err(Error::invalid(op, "pd").hint("the domain belongs to another context"));
+        }
+        let mut memory = None;
+        if let Some((address, length)) = change.memory {
+            check_range(op, address.addr(), length)?;
+            let start = address.expose_provenance() as u64;
+            memory = Some((start, length as u64, start));
+        }
+        inner.mr.reregister(&MrChange {
+            memory,
+            pd: change.pd.map(ProtectionDomain::object),
+            access: change.access,
+        })?;
+        if let Some((start, length, _)) = memory {
+            inner.address = start;
+            inner.length = length;
+        }
+        if let Some(pd) = change.pd {
+            inner.pd = pd.clone();
+        }
+        inner.access = change.access.unwrap_or(inner.access);
+        Ok(())
+    }
+
+    /// `ibv_dereg_mr`—deregisters the memory. One system call. Dropping the last clone does the same.
+    ///
+    /// # Errors
+    /// [`Busy`](ErrorKind::Busy) while clones exist, or while a window is bound to it (EBUSY).
+    #[doc(alias = "ibv_dereg_mr")]
+    pub fn deregister(self) -> Result<()> {
+        let inner = Arc::try_unwrap(self.inner).map_err(|shared| {
+            Error::new(Op::DeregisterMemory, ErrorKind::Busy)
+                .fact("clones", Arc::strong_count(&shared) - 1)
+        })?;
+        inner.mr.object.destroy().map(|_| ())
+    }
+}

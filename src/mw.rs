@@ -1,0 +1,85 @@
+//! Memory windows: access for a peer that can be given and taken without registering again.
+
+use uverbs_driver::types::{AccessFlags, MwType, RemoteKey, WindowBinding};
+use uverbs_driver::{Object, Result};
+
+use crate::{MemoryRegion, ProtectionDomain};
+
+/// `ibv_mw`—a window onto a part of a memory region.
+///
+/// A window gives nothing until it is bound: post the [`WindowBinding`] that [`bind`](Self::bind)
+/// makes with [`Operation::BindWindow`](crate::Operation::BindWindow) on a queue pair of the same domain.
+#[doc(alias = "ibv_mw")]
+#[derive(Debug)]
+pub struct MemoryWindow {
+    object: Object,
+    key: RemoteKey,
+    kind: MwType,
+    pd: ProtectionDomain,
+}
+
+impl MemoryWindow {
+    pub(crate) fn alloc(pd: &ProtectionDomain, kind: MwType) -> Result<Self> {
+        let (object, key) = pd
+            .context()
+            .inner
+            .provider
+            .alloc_window(&pd.inner.pd, kind)?;
+        Ok(Self {
+            object,
+            key,
+            kind,
+            pd: pd.clone(),
+        })
+    }
+
+    /// The key that peers use, as of the last [`bind`](Self::bind).
+    pub fn key(&self) -> RemoteKey {
+        self.key
+    }
+
+    /// Its type.
+    pub fn kind(&self) -> MwType {
+        self.kind
+    }
+
+    /// The domain it is in.
+    pub fn pd(&self) -> &ProtectionDomain {
+        &self.pd
+    }
+
+    /// `ibv_bind_mw`—describes the binding of the window to `length` bytes at `address` of `region`.
+    ///
+    /// The key changes ([`ibv_inc_rkey`](RemoteKey::inc)), so that the old one is worth nothing once
+    /// the binding is done. A length of 0 unbinds. The region must be registered with
+    /// [`MW_BIND`](AccessFlags::MW_BIND). No system call: nothing happens until the binding is posted.
+    #[doc(alias = "ibv_bind_mw")]
+    #[doc(alias = "ibv_wr_bind_mw")]
+    pub fn bind(
+        &mut self,
+        region: &MemoryRegion,
+        address: u64,
+        length: u64,
+        access: AccessFlags,
+    ) -> WindowBinding {
+        let window_key = self.key;
+        self.key = window_key.inc();
+        WindowBinding {
+            window_key,
+            new_key: self.key,
+            region_key: region.lkey(),
+            address,
+            length,
+            access,
+        }
+    }
+
+    /// `ibv_dealloc_mw`—frees it. One system call. Dropping it does the same.
+    ///
+    /// # Errors
+    /// The kernel's errno.
+    #[doc(alias = "ibv_dealloc_mw")]
+    pub fn dealloc(self) -> Result<()> {
+        self.object.destroy().map(|_| ())
+    }
+}

@@ -1,0 +1,158 @@
+//! Memory that is either in the user's hands or in a queue's, never in both.
+//!
+//! # Safety
+//!
+//! A [`Buffer`] is the only handle to its range of a [`Region`]: ranges are cut disjoint when the
+//! region is made and never handed out twice. The region is registered for local access only, so no
+//! peer reaches it, and work requests name the range only while a queue owns the buffer.
+#![allow(
+    unsafe_code,
+    reason = "lends memory that a device accesses at other times"
+)]
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use uverbs_driver::contract::MrInit;
+use uverbs_driver::hw::Pages;
+use uverbs_driver::types::{AccessFlags, Sge};
+use uverbs_driver::{Error, Op, Result};
+
+use crate::{MemoryRegion, ProtectionDomain};
+
+/// Pages of this library and their registration.
+#[derive(Debug)]
+pub(super) struct Region {
+    pub(super) mr: MemoryRegion,
+    pub(super) pages: Arc<Pages>,
+}
+
+/// Registered memory of this process; see [the module](crate::owned).
+///
+/// It reads and writes as a byte slice, zeroed at first, aligned to 64 bytes.
+pub struct Buffer {
+    region: Arc<Region>,
+    offset: usize,
+    len: usize,
+}
+
+/// Buffers start on a cache line of their own, so that a device writing one disturbs no other.
+const ALIGN: usize = 64;
+
+impl ProtectionDomain {
+    /// Allocates and registers `N` buffers of `len` bytes each. Three system calls for all of them.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a length of 0;
+    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) for one above 4 GiB;
+    /// [`OutOfResources`](crate::ErrorKind::OutOfResources) for memory, mostly `RLIMIT_MEMLOCK`.
+    pub fn buffers<const N: usize>(&self, len: usize) -> Result<[Buffer; N]> {
+        let list = self.buffer_list(N, len)?;
+        list.try_into().map_err(|list: Vec<Buffer>| {
+            Error::invalid(Op::RegisterMemory, "count").fact("made", list.len())
+        })
+    }
+
+    /// Allocates and registers `count` buffers of `len` bytes each, as [`buffers`](Self::buffers).
+    ///
+    /// # Errors
+    /// As [`buffers`](Self::buffers).
+    pub fn buffer_list(&self, count: usize, len: usize) -> Result<Vec<Buffer>> {
+        let op = Op::RegisterMemory;
+        if u32::try_from(len).is_err() {
+            return Err(Error::limit(op, "length", len as u64, u32::MAX.into()));
+        }
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let stride = len.next_multiple_of(ALIGN);
+        let total = stride.checked_mul(count).ok_or_else(|| {
+            Error::invalid(op, "count")
+                .fact("count", count)
+                .fact("length", len)
+        })?;
+        let region = Arc::new(Region::new(self, total, AccessFlags::LOCAL_WRITE)?);
+        let buffers = (0..count).map(|at| Buffer {
+            region: Arc::clone(&region),
+            offset: at * stride,
+            len,
+        });
+        Ok(buffers.collect())
+    }
+}
+
+impl Region {
+    /// Maps and registers `len` bytes.
+    pub(super) fn new(pd: &ProtectionDomain, len: usize, access: AccessFlags) -> Result<Self> {
+        let op = Op::RegisterMemory;
+        if len == 0 {
+            return Err(Error::invalid(op, "length").fact("length", 0_u32));
+        }
+        let pages = Pages::new(len).map_err(|errno| Error::os(op, errno).fact("length", len))?;
+        let pages = Arc::new(pages);
+        let fork = pd.context().fork_guard()?;
+        let protected = if fork.is_needed() {
+            Some(fork.protect(pages.as_ptr().addr(), len)?)
+        } else {
+            None
+        };
+        let init = MrInit {
+            address: pages.address(),
+            length: len as u64,
+            iova: pages.address(),
+            access,
+        };
+        let mr = MemoryRegion::register(pd, &init, (Arc::clone(&pages), protected))?;
+        Ok(Self { mr, pages })
+    }
+}
+
+impl Buffer {
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True for no bytes, which cannot be allocated.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The first `len` bytes as a piece of a work request; `None` when there are not so many.
+    pub(super) fn sge(&self, len: usize) -> Option<Sge> {
+        if len > self.len {
+            return None;
+        }
+        self.region
+            .mr
+            .sge(self.offset as u64, u32::try_from(len).ok()?)
+    }
+
+    pub(super) fn is_in(&self, pd: &ProtectionDomain) -> bool {
+        self.region.mr.pd().is_same(pd)
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the range lies in the pages by construction. `self` is its only handle, and as it
+        // is borrowed here it is in no queue, so no device writes to it; peers never can.
+        unsafe { self.region.pages.slice(self.offset, self.len) }
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `self` is borrowed uniquely.
+        unsafe { self.region.pages.slice_mut(self.offset, self.len) }
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} bytes)", self.len)
+    }
+}

@@ -1,0 +1,359 @@
+//! A queue pair that owns the memory of its posted work.
+//!
+//! # Safety
+//!
+//! Posted memory is in `sending` or `receiving` from before it is rung until its completion was
+//! polled from this queue pair's completion queue, or the kernel confirmed a destroy or a reset.
+//! Nothing else takes it out. The queue pair underneath is never lent for writing, so nothing else
+//! is posted on it.
+#![allow(unsafe_code, reason = "posts memory that this queue owns")]
+
+use uverbs_driver::types::{
+    Destination, Gid, Operation, Payload, QpAttr, QpInfo, QpState, RecvRequest, SendFlags,
+    SendRequest,
+};
+use uverbs_driver::{Error, ErrorKind, Op, PostError, Result};
+
+use super::Buffer;
+use super::slab::Slab;
+use super::work::{Finished, Memory, Refused, Work};
+use crate::Completion;
+
+/// A queue pair for posting without `unsafe`; see [the module](crate::owned).
+#[derive(Debug)]
+pub struct QueuePair {
+    /// `None` only while it is being destroyed.
+    qp: Option<crate::QueuePair>,
+    sending: Slab<Work>,
+    receiving: Slab<Receive>,
+}
+
+/// A receive request in a queue.
+#[derive(Debug)]
+pub(super) struct Receive {
+    pub(super) context: u64,
+    pub(super) memory: Memory,
+}
+
+impl QueuePair {
+    /// Takes a queue pair over. Memory of work that was posted on it before stays its poster's business.
+    pub fn new(qp: crate::QueuePair) -> Self {
+        let caps = qp.caps();
+        Self {
+            sending: Slab::new(caps.max_send_wr),
+            receiving: Slab::new(caps.max_recv_wr),
+            qp: Some(qp),
+        }
+    }
+
+    /// The queue pair underneath, to look at.
+    ///
+    /// # Errors
+    /// Never in a queue pair that a caller can reach.
+    fn inner(&self) -> Result<&crate::QueuePair, PostError> {
+        self.qp.as_ref().ok_or(PostError::Poisoned)
+    }
+
+    /// Its number on the wire, 24 bits.
+    pub fn qp_num(&self) -> u32 {
+        self.inner().map_or(0, crate::QueuePair::qp_num)
+    }
+
+    /// The state it was put into, or last seen in.
+    pub fn state(&self) -> QpState {
+        self.inner().map_or(QpState::Error, crate::QueuePair::state)
+    }
+
+    /// How many send requests are under way.
+    pub fn sends_posted(&self) -> usize {
+        self.sending.len()
+    }
+
+    /// How many receive requests are posted.
+    pub fn receives_posted(&self) -> usize {
+        self.receiving.len()
+    }
+
+    /// Posts a send request; it is signaled. One system call on rxe.
+    ///
+    /// # Errors
+    /// Why it was refused, and the request with its memory.
+    pub fn post(&mut self, work: Work) -> Result<(), Box<Refused>> {
+        let refuse = |error, work| Err(Box::new(Refused { error, work }));
+        let Some(qp) = &mut self.qp else {
+            return refuse(PostError::Poisoned, Some(work));
+        };
+        if matches!(
+            work.operation,
+            Operation::BindWindow(_) | Operation::LocalInvalidate(_)
+        ) {
+            return refuse(PostError::UnsupportedOperation, Some(work));
+        }
+        let pieces = match work.memory.sge(qp.pd()) {
+            Ok(piece) => piece,
+            Err(error) => return refuse(error, Some(work)),
+        };
+        let id = match self.sending.insert(work) {
+            Ok(id) => id,
+            Err(work) => return refuse(PostError::QueueFull, Some(work)),
+        };
+        let Some(work) = self.sending.get(id) else {
+            return refuse(PostError::Poisoned, None);
+        };
+        let request = SendRequest {
+            wr_id: id,
+            flags: work.flags | SendFlags::SIGNALED,
+            operation: work.operation,
+            payload: Payload::Gather(pieces.as_slice()),
+            destination: work
+                .destination
+                .as_ref()
+                .map(|(address, qp_num, qkey)| -> Destination<'_> { address.to(*qp_num, *qkey) }),
+        };
+        // SAFETY: the memory of the piece is a buffer that this table owns now, or exposed memory
+        // that lends no references and that this table keeps registered. It leaves the table only as
+        // the module says.
+        match unsafe { qp.post_send(&[request]) } {
+            Ok(()) => Ok(()),
+            Err(failed) if matches!(failed.error, PostError::Doorbell(_)) => {
+                refuse(failed.error, None)
+            }
+            Err(failed) => {
+                let work = self.sending.remove(id);
+                refuse(failed.error, work)
+            }
+        }
+    }
+
+    /// Sends the first `len` bytes of `buffer`.
+    ///
+    /// # Errors
+    /// As [`post`](Self::post).
+    pub fn send(&mut self, buffer: Buffer, len: usize, context: u64) -> Result<(), Box<Refused>> {
+        self.post(Work::send().memory((buffer, len)).context(context))
+    }
+
+    /// Sends bytes that are copied into the queue; they need no buffer. Reported like every request, with [`Memory::None`].
+    ///
+    /// # Errors
+    /// [`InlineTooLong`](PostError::InlineTooLong) beyond what the queue pair was created for; else as [`post`](Self::post).
+    pub fn send_inline(&mut self, bytes: &[u8], context: u64) -> Result<(), PostError> {
+        let qp = self.qp.as_mut().ok_or(PostError::Poisoned)?;
+        let id = self
+            .sending
+            .insert(Work::send().context(context))
+            .map_err(|_| PostError::QueueFull)?;
+        let pieces = [bytes];
+        let mut batch = qp.send_batch();
+        let posted = batch
+            .push_inline(&SendRequest::send_inline(&pieces).wr_id(id).signaled())
+            .and_then(|()| batch.submit());
+        if let Err(error) = posted {
+            self.sending.remove(id);
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Posts `buffer` to receive a message into. No system call on rxe.
+    ///
+    /// # Errors
+    /// Why it was refused, and the buffer.
+    pub fn recv(&mut self, buffer: Buffer, context: u64) -> Result<(), (PostError, Buffer)> {
+        let Some(qp) = &mut self.qp else {
+            return Err((PostError::Poisoned, buffer));
+        };
+        post_receive(
+            &mut self.receiving,
+            buffer,
+            context,
+            qp.pd().clone(),
+            |request| {
+                // SAFETY: the memory of the piece is a buffer that the table owns until its completion
+                // was polled, or a destroy or reset was confirmed.
+                unsafe { qp.post_recv(&[*request]) }.map_err(|failed| failed.error)
+            },
+        )
+    }
+
+    /// Posts a receive request without memory, for a message without data (a write with immediate, say).
+    ///
+    /// # Errors
+    /// Why it was refused.
+    pub fn recv_empty(&mut self, context: u64) -> Result<(), PostError> {
+        let qp = self.qp.as_mut().ok_or(PostError::Poisoned)?;
+        let receive = Receive {
+            context,
+            memory: Memory::None,
+        };
+        let wr_id = self
+            .receiving
+            .insert(receive)
+            .map_err(|_| PostError::QueueFull)?;
+        // SAFETY: the request names no memory.
+        let posted = unsafe {
+            qp.post_recv(&[RecvRequest {
+                wr_id,
+                scatter: &[],
+            }])
+        };
+        posted.map_err(|failed| {
+            self.receiving.remove(wr_id);
+            failed.error
+        })
+    }
+
+    /// Takes the memory of a finished request back. `None` when the completion is another queue's.
+    pub fn complete(&mut self, completion: &Completion<'_>) -> Option<Finished> {
+        let qp = self.qp.as_ref()?;
+        if completion.qp_num != qp.qp_num() {
+            return None;
+        }
+        if completion.queue() == qp.send_cq()
+            && let Some(work) = self.sending.remove(completion.wr_id)
+        {
+            return Some(Finished::new(work.context, work.memory, completion));
+        }
+        if completion.queue() == qp.recv_cq()
+            && let Some(receive) = self.receiving.remove(completion.wr_id)
+        {
+            return Some(Finished::new(receive.context, receive.memory, completion));
+        }
+        None
+    }
+
+    /// `ibv_modify_qp`, except to RESET, for which there is [`reset`](Self::reset).
+    ///
+    /// # Errors
+    /// As [`QueuePair::modify`](crate::QueuePair::modify).
+    pub fn modify(&mut self, attr: &QpAttr) -> Result<()> {
+        let op = Op::ModifyQueuePair;
+        if attr.state == Some(QpState::Reset) {
+            return Err(Error::invalid(op, "state")
+                .hint("use reset, which returns the memory of discarded work"));
+        }
+        match &mut self.qp {
+            Some(qp) => qp.modify(attr),
+            None => Err(Error::new(op, ErrorKind::InvalidState)),
+        }
+    }
+
+    /// `ibv_query_qp`—what the kernel knows about it.
+    ///
+    /// # Errors
+    /// As [`QueuePair::query`](crate::QueuePair::query).
+    pub fn query(&mut self) -> Result<QpInfo> {
+        match &mut self.qp {
+            Some(qp) => qp.query(),
+            None => Err(Error::new(Op::QueryQueuePair, ErrorKind::InvalidState)),
+        }
+    }
+
+    /// Joins a multicast group, as [`QueuePair::attach_multicast`](crate::QueuePair::attach_multicast).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn attach_multicast(&mut self, group: &Gid, lid: u16) -> Result<()> {
+        match &mut self.qp {
+            Some(qp) => qp.attach_multicast(group, lid),
+            None => Err(Error::new(Op::AttachMulticast, ErrorKind::InvalidState)),
+        }
+    }
+
+    /// Moves it to RESET, which discards posted work, and returns the memory of all of it.
+    ///
+    /// Completions of that work that are still in a completion queue finish nothing any more.
+    ///
+    /// # Errors
+    /// As [`modify`](Self::modify); the memory stays in the queue then.
+    pub fn reset(&mut self) -> Result<Vec<Memory>> {
+        match &mut self.qp {
+            Some(qp) => qp.modify(&QpAttr::to(QpState::Reset))?,
+            None => return Err(Error::new(Op::ModifyQueuePair, ErrorKind::InvalidState)),
+        }
+        Ok(self.drain())
+    }
+
+    /// `ibv_destroy_qp`—destroys it and returns the memory of discarded work.
+    ///
+    /// # Errors
+    /// As [`QueuePair::destroy`](crate::QueuePair::destroy); the memory is given up then.
+    pub fn destroy(mut self) -> Result<Vec<Memory>> {
+        self.destroy_inner()?;
+        Ok(self.drain())
+    }
+
+    fn drain(&mut self) -> Vec<Memory> {
+        let sent = self.sending.drain().into_iter().map(|work| work.memory);
+        let received = self
+            .receiving
+            .drain()
+            .into_iter()
+            .map(|receive| receive.memory);
+        sent.chain(received)
+            .filter(|memory| !matches!(memory, Memory::None))
+            .collect()
+    }
+
+    #[expect(clippy::mem_forget, reason = "freeing it could free memory under DMA")]
+    fn destroy_inner(&mut self) -> Result<()> {
+        let Some(qp) = self.qp.take() else {
+            return Ok(());
+        };
+        let result = qp.destroy();
+        if result.is_err() {
+            std::mem::forget(std::mem::replace(&mut self.sending, Slab::new(0)));
+            std::mem::forget(std::mem::replace(&mut self.receiving, Slab::new(0)));
+        }
+        result.map(|_| ())
+    }
+}
+
+impl Drop for QueuePair {
+    fn drop(&mut self) {
+        // A failure is counted in the context, and the memory is given up; there is nobody to tell here.
+        let _ = self.destroy_inner();
+    }
+}
+
+/// Puts `buffer` into `table` and posts it; gives it back when it is refused.
+pub(super) fn post_receive(
+    table: &mut Slab<Receive>,
+    buffer: Buffer,
+    context: u64,
+    pd: crate::ProtectionDomain,
+    post: impl FnOnce(&RecvRequest<'_>) -> Result<(), PostError>,
+) -> Result<(), (PostError, Buffer)> {
+    let piece = if buffer.is_in(&pd) {
+        buffer.sge(buffer.len())
+    } else {
+        None
+    };
+    let Some(piece) = piece else {
+        return Err((PostError::InvalidRequest, buffer));
+    };
+    let refused = |error, receive: Receive| match receive.memory {
+        Memory::Buffer(buffer, _) => Err((error, buffer)),
+        // Only buffers are put into the table here.
+        Memory::None | Memory::Exposed(..) => Ok(()),
+    };
+    let receive = Receive {
+        context,
+        memory: Memory::from(buffer),
+    };
+    let wr_id = match table.insert(receive) {
+        Ok(id) => id,
+        Err(receive) => return refused(PostError::QueueFull, receive),
+    };
+    let scatter = [piece];
+    match post(&RecvRequest {
+        wr_id,
+        scatter: &scatter,
+    }) {
+        Ok(()) => Ok(()),
+        Err(error) => match table.remove(wr_id) {
+            Some(receive) => refused(error, receive),
+            None => Ok(()),
+        },
+    }
+}

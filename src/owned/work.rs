@@ -1,0 +1,236 @@
+//! What is posted, what comes back, and what is refused.
+
+use std::fmt;
+use std::ops::Range;
+
+use uverbs_driver::PostError;
+use uverbs_driver::types::{Operation, Remote, SendFlags, Sge, WcStatus, WorkCompletion};
+
+use super::{Buffer, ExposedMemory};
+use crate::{AddressHandle, ProtectionDomain};
+
+/// The memory of a request.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Memory {
+    /// None: the request moves no data.
+    None,
+    /// The first bytes of a buffer.
+    Buffer(Buffer, usize),
+    /// A range of memory that peers may access meanwhile.
+    Exposed(ExposedMemory, Range<usize>),
+}
+
+/// A send request, with the memory it moves.
+///
+/// ```no_run
+/// # fn f(qp: &mut uverbs::owned::QueuePair, buffer: uverbs::owned::Buffer, peer: uverbs::Remote) {
+/// use uverbs::owned::Work;
+/// use uverbs::SendFlags;
+///
+/// let len = buffer.len();
+/// let work = Work::write_imm(peer, 7).memory((buffer, len)).flags(SendFlags::FENCE).context(1);
+/// if let Err(refused) = qp.post(work) {
+///     eprintln!("{refused}");
+///     let _memory_is_still_ours = refused.work.map(Work::take_memory);
+/// }
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "nothing happens before it is posted"]
+pub struct Work {
+    pub(super) operation: Operation<'static>,
+    pub(super) memory: Memory,
+    pub(super) flags: SendFlags,
+    pub(super) context: u64,
+    pub(super) destination: Option<(AddressHandle, u32, u32)>,
+}
+
+/// A request that is done, one way or the other, and its memory.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Finished {
+    /// The number it was posted with.
+    pub context: u64,
+    /// How it ended.
+    pub status: WcStatus,
+    /// Bytes received or read, never more than were posted; 0 when it failed.
+    pub len: usize,
+    /// Its memory.
+    pub memory: Memory,
+    /// The completion; its `wr_id` is the library's own.
+    pub completion: WorkCompletion,
+}
+
+/// A request that was not posted, with everything in it.
+#[derive(Debug)]
+pub struct Refused {
+    /// Why.
+    pub error: PostError,
+    /// The request. `None` when the kernel refused the doorbell of a ring it may have looked at:
+    /// the queue keeps the memory until it is destroyed.
+    pub work: Option<Work>,
+}
+
+impl Work {
+    /// A request that does `operation` with no memory, no flags and context 0.
+    ///
+    /// [`Operation::BindWindow`] and [`Operation::LocalInvalidate`] are refused when posted: they change who may access memory.
+    pub fn new(operation: Operation<'static>) -> Self {
+        Self {
+            operation,
+            memory: Memory::None,
+            flags: SendFlags::empty(),
+            context: 0,
+            destination: None,
+        }
+    }
+
+    /// Sends to the peer's receive queue.
+    pub fn send() -> Self {
+        Self::new(Operation::Send)
+    }
+
+    /// Sends, with 32 bits for the peer's completion.
+    pub fn send_imm(imm: u32) -> Self {
+        Self::new(Operation::SendImm(imm))
+    }
+
+    /// Writes into the peer's memory.
+    pub fn write(remote: Remote) -> Self {
+        Self::new(Operation::Write(remote))
+    }
+
+    /// Writes into the peer's memory and completes a receive there, with 32 bits.
+    pub fn write_imm(remote: Remote, imm: u32) -> Self {
+        Self::new(Operation::WriteImm(remote, imm))
+    }
+
+    /// Reads from the peer's memory.
+    pub fn read(remote: Remote) -> Self {
+        Self::new(Operation::Read(remote))
+    }
+
+    /// What it moves: `(buffer, len)`, or `(exposed, range)`.
+    pub fn memory(mut self, memory: impl Into<Memory>) -> Self {
+        self.memory = memory.into();
+        self
+    }
+
+    /// How it is carried out, besides being signaled.
+    pub fn flags(mut self, flags: SendFlags) -> Self {
+        self.flags = flags;
+        self
+    }
+
+    /// A number that comes back when it is finished.
+    pub fn context(mut self, context: u64) -> Self {
+        self.context = context;
+        self
+    }
+
+    /// Where a datagram goes: the path, the queue pair at its end, its key.
+    pub fn to(mut self, address: &AddressHandle, qp_num: u32, qkey: u32) -> Self {
+        self.destination = Some((address.clone(), qp_num, qkey));
+        self
+    }
+
+    /// Takes the memory out again.
+    pub fn take_memory(self) -> Memory {
+        self.memory
+    }
+}
+
+impl Memory {
+    /// The buffer, if it is one.
+    pub fn into_buffer(self) -> Option<Buffer> {
+        match self {
+            Self::Buffer(buffer, _) => Some(buffer),
+            _ => None,
+        }
+    }
+
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Buffer(_, len) => *len,
+            Self::Exposed(_, range) => range.len(),
+        }
+    }
+
+    /// True for no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The piece for the device: `None` for no memory, an error for a range outside it or memory of another domain.
+    pub(super) fn sge(&self, pd: &ProtectionDomain) -> Result<Option<Sge>, PostError> {
+        let piece = match self {
+            Self::None => return Ok(None),
+            Self::Buffer(buffer, len) if buffer.is_in(pd) => buffer.sge(*len),
+            Self::Exposed(exposed, range) if exposed.is_in(pd) && range.start <= range.end => {
+                exposed.sge(range.start, range.len())
+            }
+            _ => None,
+        };
+        piece.map(Some).ok_or(PostError::InvalidRequest)
+    }
+}
+
+impl From<(Buffer, usize)> for Memory {
+    fn from((buffer, len): (Buffer, usize)) -> Self {
+        Self::Buffer(buffer, len)
+    }
+}
+
+impl From<Buffer> for Memory {
+    fn from(buffer: Buffer) -> Self {
+        let len = buffer.len();
+        Self::Buffer(buffer, len)
+    }
+}
+
+impl From<(ExposedMemory, Range<usize>)> for Memory {
+    fn from((exposed, range): (ExposedMemory, Range<usize>)) -> Self {
+        Self::Exposed(exposed, range)
+    }
+}
+
+impl Finished {
+    pub(super) fn new(context: u64, memory: Memory, completion: &WorkCompletion) -> Self {
+        let status = completion.status;
+        let len = if status.is_success() {
+            (completion.byte_len as usize).min(memory.len())
+        } else {
+            0
+        };
+        Self {
+            context,
+            status,
+            len,
+            memory,
+            completion: *completion,
+        }
+    }
+
+    /// The received bytes, when it was a receive into a buffer.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        match &self.memory {
+            Memory::Buffer(buffer, _) => buffer.get(..self.len),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not posted: {}", self.error)
+    }
+}
+
+impl std::error::Error for Refused {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}

@@ -1,0 +1,112 @@
+//! Protection domains.
+
+use std::sync::Arc;
+
+use uverbs_driver::types::{AddressVector, MwType, QpType, SrqAttr};
+use uverbs_driver::{Error, ErrorKind, Object, Op, Result};
+
+use crate::provider::AnyPd;
+use crate::{
+    AddressHandle, CompletionQueue, Context, MemoryWindow, QueuePairBuilder, SharedReceiveQueue,
+};
+
+/// `ibv_pd`—what queue pairs, memory and address handles must share to work together.
+///
+/// Cheap to clone. The kernel's domain lives until everything in it is gone.
+#[doc(alias = "ibv_pd")]
+#[derive(Clone, Debug)]
+pub struct ProtectionDomain {
+    pub(crate) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) pd: AnyPd,
+    pub(crate) context: Context,
+}
+
+impl ProtectionDomain {
+    pub(crate) fn alloc(context: &Context) -> Result<Self> {
+        Ok(Self {
+            inner: Arc::new(Inner {
+                pd: context.inner.provider.alloc_pd()?,
+                context: context.clone(),
+            }),
+        })
+    }
+
+    /// The device it is on.
+    pub fn context(&self) -> &Context {
+        &self.inner.context
+    }
+
+    /// True when both are the same domain.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// `ibv_create_qp`—describes a queue pair whose completions go to `send_cq` and `recv_cq`.
+    #[doc(alias = "ibv_create_qp")]
+    #[doc(alias = "ibv_create_qp_ex")]
+    pub fn create_qp<'a>(
+        &'a self,
+        kind: QpType,
+        send_cq: &'a CompletionQueue,
+        recv_cq: &'a CompletionQueue,
+    ) -> QueuePairBuilder<'a> {
+        QueuePairBuilder::new(self, kind, send_cq, recv_cq)
+    }
+
+    /// `ibv_create_srq`—creates a shared receive queue for `max_wr` requests of `max_sge` pieces each.
+    ///
+    /// # Errors
+    /// As [`SharedReceiveQueue::create`].
+    #[doc(alias = "ibv_create_srq")]
+    pub fn create_srq(&self, max_wr: u32, max_sge: u32) -> Result<SharedReceiveQueue> {
+        let attr = SrqAttr {
+            max_wr,
+            max_sge,
+            limit: 0,
+        };
+        SharedReceiveQueue::create(self, attr, 0)
+    }
+
+    /// `ibv_create_ah`—resolves a path for datagrams. One system call on rxe; it may wait for the network to resolve an address.
+    ///
+    /// # Errors
+    /// EINVAL for a port or GID index the device does not have, ENETUNREACH or EHOSTUNREACH and the like when there is no route.
+    #[doc(alias = "ibv_create_ah")]
+    pub fn create_ah(&self, vector: &AddressVector) -> Result<AddressHandle> {
+        AddressHandle::create(self, vector)
+    }
+
+    /// `ibv_alloc_mw`—allocates a memory window. One system call.
+    ///
+    /// # Errors
+    /// EINVAL for a type the device does not have, ENOMEM.
+    #[doc(alias = "ibv_alloc_mw")]
+    pub fn alloc_mw(&self, kind: MwType) -> Result<MemoryWindow> {
+        MemoryWindow::alloc(self, kind)
+    }
+
+    /// `ibv_dealloc_pd`—frees the domain. One system call. Dropping the last clone does the same.
+    ///
+    /// # Errors
+    /// [`Busy`](ErrorKind::Busy) while clones, or anything in the domain, exist; it lives on with them.
+    #[doc(alias = "ibv_dealloc_pd")]
+    pub fn dealloc(self) -> Result<()> {
+        let op = Op::DeallocProtectionDomain;
+        let inner = Arc::try_unwrap(self.inner).map_err(|shared| {
+            Error::new(op, ErrorKind::Busy).fact("clones", Arc::strong_count(&shared) - 1)
+        })?;
+        Object::destroy_shared(inner.pd.into_object()).map(|_| ())
+    }
+
+    pub(crate) fn object(&self) -> &Arc<Object> {
+        self.inner.pd.object()
+    }
+
+    pub(crate) fn is_of(&self, context: &Context) -> bool {
+        Arc::ptr_eq(&self.inner.context.inner, &context.inner)
+    }
+}

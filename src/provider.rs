@@ -1,0 +1,383 @@
+//! The only file that names providers: one enum per kind of handle, one `match` per call.
+
+use std::any::Any;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use uverbs_driver::contract::{
+    Context as _, Cq as _, CqInit, DmabufInit, Mr, MrInit, Qp as _, QpInit, Srq as _, SrqInit,
+};
+use uverbs_driver::discover::DeviceInfo;
+use uverbs_driver::types::{
+    Address, AddressVector, DeviceAttr, DriverId, MwType, QpAttr, QpAttrMask, QpCaps, QpInfo,
+    QpState, QpType, RecvRequest, RemoteKey, SendRequest, SrqAttr, SrqModify, WorkCompletion,
+};
+use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, PollError, PostError, Result};
+
+/// An opened device of any vendor.
+#[derive(Debug)]
+pub(crate) enum AnyContext {
+    Rxe(uverbs_rxe::Context),
+}
+
+/// A protection domain of any vendor.
+#[derive(Debug)]
+pub(crate) enum AnyPd {
+    Rxe(<uverbs_rxe::Context as uverbs_driver::contract::Context>::Pd),
+}
+
+/// A completion queue of any vendor.
+#[derive(Debug)]
+pub(crate) enum AnyCq {
+    Rxe(uverbs_rxe::CompletionQueue),
+}
+
+/// A shared receive queue of any vendor.
+#[derive(Debug)]
+pub(crate) enum AnySrq {
+    Rxe(uverbs_rxe::SharedReceiveQueue),
+}
+
+/// A queue pair of any vendor.
+#[derive(Debug)]
+pub(crate) enum AnyQp {
+    Rxe(uverbs_rxe::QueuePair),
+}
+
+/// The driver of a device, if there is a provider for it that speaks the kernel's version.
+pub(crate) fn supported(info: &DeviceInfo) -> Result<DriverId> {
+    match info.driver_id() {
+        Some(driver @ DriverId::Rxe) => {
+            info.check_abi(uverbs_rxe::ABI_VERSIONS)?;
+            Ok(driver)
+        }
+        Some(driver) => Err(Error::new(Op::OpenDevice, ErrorKind::Unsupported)
+            .fact("device", info.name.clone())
+            .fact("driver", driver.to_string())),
+        None => Err(Error::new(Op::OpenDevice, ErrorKind::Unsupported)
+            .fact("device", info.name.clone())
+            .fact("driver", "unknown")),
+    }
+}
+
+impl AnyContext {
+    pub(crate) fn open(driver: DriverId, channel: Arc<Channel>) -> Result<Self> {
+        match driver {
+            DriverId::Rxe => uverbs_rxe::Context::open(channel).map(Self::Rxe),
+            other => Err(Error::new(Op::OpenDevice, ErrorKind::Unsupported)
+                .fact("driver", other.to_string())),
+        }
+    }
+
+    /// The event file, if opening the context made one already.
+    pub(crate) fn take_event_file(&mut self) -> Option<OwnedFd> {
+        match self {
+            Self::Rxe(context) => context.opened_mut().async_fd.take(),
+        }
+    }
+
+    pub(crate) fn completion_vectors(&self) -> u32 {
+        match self {
+            Self::Rxe(context) => context.opened().num_comp_vectors,
+        }
+    }
+
+    pub(crate) fn device(&self) -> &DeviceAttr {
+        match self {
+            Self::Rxe(context) => context.device(),
+        }
+    }
+
+    pub(crate) fn firmware_version(&self) -> String {
+        match self {
+            Self::Rxe(context) => context.firmware_version(),
+        }
+    }
+
+    pub(crate) fn alloc_pd(&self) -> Result<AnyPd> {
+        match self {
+            Self::Rxe(context) => context.alloc_pd().map(AnyPd::Rxe),
+        }
+    }
+
+    pub(crate) fn create_cq(&self, init: &CqInit<'_>) -> Result<AnyCq> {
+        match self {
+            Self::Rxe(context) => context.create_cq(init).map(AnyCq::Rxe),
+        }
+    }
+
+    pub(crate) fn create_srq(&self, pd: &AnyPd, init: &SrqInit) -> Result<AnySrq> {
+        match (self, pd) {
+            (Self::Rxe(context), AnyPd::Rxe(pd)) => context.create_srq(pd, init).map(AnySrq::Rxe),
+        }
+    }
+
+    pub(crate) fn create_qp(&self, pd: &AnyPd, init: &QpInit<'_>) -> Result<AnyQp> {
+        match (self, pd) {
+            (Self::Rxe(context), AnyPd::Rxe(pd)) => context.create_qp(pd, init).map(AnyQp::Rxe),
+        }
+    }
+
+    pub(crate) fn create_address(&self, pd: &AnyPd, vector: &AddressVector) -> Result<Address> {
+        match (self, pd) {
+            (Self::Rxe(context), AnyPd::Rxe(pd)) => context.create_address(pd, vector),
+        }
+    }
+
+    pub(crate) fn register(
+        &self,
+        pd: &AnyPd,
+        init: &MrInit,
+        keep: impl Any + Send + Sync,
+    ) -> Result<Mr> {
+        match (self, pd) {
+            (Self::Rxe(context), AnyPd::Rxe(pd)) => context.register(pd, init, keep),
+        }
+    }
+
+    pub(crate) fn register_dmabuf(&self, pd: &AnyPd, init: &DmabufInit<'_>) -> Result<Mr> {
+        match (self, pd) {
+            (Self::Rxe(context), AnyPd::Rxe(pd)) => context.register_dmabuf(pd, init),
+        }
+    }
+
+    pub(crate) fn alloc_window(&self, pd: &AnyPd, kind: MwType) -> Result<(Object, RemoteKey)> {
+        match (self, pd) {
+            (Self::Rxe(context), AnyPd::Rxe(pd)) => context.alloc_window(pd, kind),
+        }
+    }
+}
+
+impl AnyPd {
+    pub(crate) fn object(&self) -> &Arc<Object> {
+        match self {
+            Self::Rxe(pd) => uverbs_rxe::Context::pd_object(pd),
+        }
+    }
+
+    pub(crate) fn into_object(self) -> Arc<Object> {
+        match self {
+            Self::Rxe(pd) => pd,
+        }
+    }
+}
+
+impl AnyCq {
+    pub(crate) fn object(&self) -> &Arc<Object> {
+        match self {
+            Self::Rxe(cq) => cq.object(),
+        }
+    }
+
+    pub(crate) fn entries(&self) -> u32 {
+        match self {
+            Self::Rxe(cq) => cq.entries(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn next(&mut self) -> Result<Option<WorkCompletion>, PollError> {
+        match self {
+            Self::Rxe(cq) => cq.next(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn poll_into(&mut self, out: &mut [WorkCompletion]) -> Result<usize, PollError> {
+        match self {
+            Self::Rxe(cq) => poll_into(cq, out),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn release(&mut self) {
+        match self {
+            Self::Rxe(cq) => cq.release(),
+        }
+    }
+
+    pub(crate) fn arm(&mut self, solicited_only: bool) -> Result<()> {
+        match self {
+            Self::Rxe(cq) => cq.arm(solicited_only),
+        }
+    }
+
+    pub(crate) fn resize(&mut self, entries: u32) -> Result<()> {
+        match self {
+            Self::Rxe(cq) => cq.resize(entries),
+        }
+    }
+}
+
+/// Fills `out` from the front. What was taken before an error is delivered; the error comes with the next call.
+#[inline]
+fn poll_into(
+    cq: &mut impl uverbs_driver::contract::Cq,
+    out: &mut [WorkCompletion],
+) -> Result<usize, PollError> {
+    let mut count = 0;
+    for slot in out.iter_mut() {
+        match cq.next() {
+            Ok(Some(completion)) => *slot = completion,
+            Ok(None) => break,
+            Err(error) if count == 0 => return Err(error),
+            Err(_) => break,
+        }
+        count += 1;
+    }
+    if count > 0 {
+        cq.release();
+    }
+    Ok(count)
+}
+
+impl AnySrq {
+    pub(crate) fn object(&self) -> &Arc<Object> {
+        match self {
+            Self::Rxe(srq) => srq.object(),
+        }
+    }
+
+    pub(crate) fn size(&self) -> SrqAttr {
+        match self {
+            Self::Rxe(srq) => srq.size(),
+        }
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        match self {
+            Self::Rxe(srq) => srq.number(),
+        }
+    }
+
+    pub(crate) fn modify(&mut self, change: &SrqModify) -> Result<()> {
+        match self {
+            Self::Rxe(srq) => srq.modify(change),
+        }
+    }
+
+    pub(crate) fn query(&self) -> Result<SrqAttr> {
+        match self {
+            Self::Rxe(srq) => srq.query(),
+        }
+    }
+
+    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[inline]
+    pub(crate) unsafe fn put(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
+        match self {
+            // SAFETY: the caller's promise is the one that `Srq::put` asks for.
+            Self::Rxe(srq) => unsafe { srq.put(request) },
+        }
+    }
+
+    #[inline]
+    pub(crate) fn ring(&mut self) -> Result<(), PostError> {
+        match self {
+            Self::Rxe(srq) => srq.ring(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn abort(&mut self) {
+        match self {
+            Self::Rxe(srq) => srq.abort(),
+        }
+    }
+}
+
+impl AnyQp {
+    pub(crate) fn object(&self) -> &Object {
+        match self {
+            Self::Rxe(qp) => qp.object(),
+        }
+    }
+
+    pub(crate) fn into_object(self) -> Object {
+        match self {
+            Self::Rxe(qp) => qp.into_object(),
+        }
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        match self {
+            Self::Rxe(qp) => qp.number(),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> QpType {
+        match self {
+            Self::Rxe(qp) => qp.kind(),
+        }
+    }
+
+    pub(crate) fn caps(&self) -> QpCaps {
+        match self {
+            Self::Rxe(qp) => qp.caps(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> QpState {
+        match self {
+            Self::Rxe(qp) => qp.state(),
+        }
+    }
+
+    pub(crate) fn modify(&mut self, attr: &QpAttr) -> Result<()> {
+        match self {
+            Self::Rxe(qp) => qp.modify(attr),
+        }
+    }
+
+    pub(crate) fn query(&mut self, mask: QpAttrMask) -> Result<QpInfo> {
+        match self {
+            Self::Rxe(qp) => qp.query(mask),
+        }
+    }
+
+    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[inline]
+    pub(crate) unsafe fn put_send(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        match self {
+            // SAFETY: the caller's promise is the one that `Qp::put_send` asks for.
+            Self::Rxe(qp) => unsafe { qp.put_send(request) },
+        }
+    }
+
+    #[inline]
+    pub(crate) fn ring_send(&mut self) -> Result<(), PostError> {
+        match self {
+            Self::Rxe(qp) => qp.ring_send(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn abort_send(&mut self) {
+        match self {
+            Self::Rxe(qp) => qp.abort_send(),
+        }
+    }
+
+    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[inline]
+    pub(crate) unsafe fn put_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
+        match self {
+            // SAFETY: the caller's promise is the one that `Qp::put_recv` asks for.
+            Self::Rxe(qp) => unsafe { qp.put_recv(request) },
+        }
+    }
+
+    #[inline]
+    pub(crate) fn ring_recv(&mut self) -> Result<(), PostError> {
+        match self {
+            Self::Rxe(qp) => qp.ring_recv(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn abort_recv(&mut self) {
+        match self {
+            Self::Rxe(qp) => qp.abort_recv(),
+        }
+    }
+}

@@ -1,0 +1,522 @@
+//! Describes a queue pair and creates it.
+
+use std::cell::OnceCell;
+
+use uverbs_driver::contract::QpInit;
+use uverbs_driver::types::{
+    AccessFlags, AckTimeout, GidEntry, GidType, LinkLayer, Mtu, OutOfRange, PortAttr, Psn, QpCaps,
+    QpCreateFlags, QpType, RetryCount, RnrRetry, RnrTimer, SigMode,
+};
+use uverbs_driver::{Errno, Error, ErrorKind, Op, Result};
+
+use super::{PreparedQueuePair, QueuePair, QueuePairEndpoint};
+use crate::event::EventSource;
+use crate::{CompletionQueue, ProtectionDomain, SharedReceiveQueue};
+
+/// A queue pair to be created ([`ProtectionDomain::create_qp`]).
+///
+/// [`build`](Self::build) may be called many times; each call creates a queue pair.
+///
+/// | setting | default | for |
+/// |---|---|---|
+/// | [`access`](Self::access) | local write | all |
+/// | [`min_rnr_timer`](Self::min_rnr_timer) | 16, 2.56 ms | RC |
+/// | [`timeout`](Self::timeout) | 4, 65.536 µs | RC |
+/// | [`retry_count`](Self::retry_count) | 6 | RC |
+/// | [`rnr_retry`](Self::rnr_retry) | 6 | RC |
+/// | [`max_rd_atomic`](Self::max_rd_atomic), [`max_dest_rd_atomic`](Self::max_dest_rd_atomic) | 1 | RC |
+/// | [`port`](Self::port), [`pkey_index`](Self::pkey_index) | 1, 0 | all |
+/// | [`gid_index`](Self::gid_index) | chosen, RoCE v2 preferred | all |
+/// | [`path_mtu`](Self::path_mtu) | the port's active MTU | RC, UC |
+/// | [`psn`](Self::psn) | random | all |
+/// | [`max_send_wr`](Self::max_send_wr), [`max_recv_wr`](Self::max_recv_wr) | 16 | all |
+/// | [`max_send_sge`](Self::max_send_sge), [`max_recv_sge`](Self::max_recv_sge) | 1 | all |
+/// | [`max_inline_data`](Self::max_inline_data) | 0 | all |
+#[derive(Clone, Debug)]
+pub struct QueuePairBuilder<'a> {
+    pd: &'a ProtectionDomain,
+    kind: QpType,
+    send_cq: &'a CompletionQueue,
+    recv_cq: &'a CompletionQueue,
+    srq: Option<&'a SharedReceiveQueue>,
+    caps: QpCaps,
+    signal: SigMode,
+    flags: QpCreateFlags,
+    context: u64,
+    gid_index: Option<u8>,
+    psn: Option<Psn>,
+    path_mtu: Option<Mtu>,
+    pub(super) settings: Settings,
+    /// What was found out about the port, for further calls of `build`.
+    port: OnceCell<Port>,
+}
+
+/// What a queue pair is connected with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    pub(super) access: AccessFlags,
+    pub(super) min_rnr_timer: RnrTimer,
+    pub(super) timeout: AckTimeout,
+    pub(super) retry_count: RetryCount,
+    pub(super) rnr_retry: RnrRetry,
+    pub(super) max_rd_atomic: u8,
+    pub(super) max_dest_rd_atomic: u8,
+    pub(super) port: u8,
+    pub(super) pkey_index: u16,
+    pub(super) qkey: u32,
+    pub(super) service_level: u8,
+    pub(super) traffic_class: u8,
+    pub(super) hop_limit: u8,
+    pub(super) path_mtu: Mtu,
+    pub(super) gid: Option<GidEntry>,
+}
+
+#[derive(Clone, Debug)]
+struct Port {
+    attr: PortAttr,
+    gid: Option<GidEntry>,
+}
+
+impl<'a> QueuePairBuilder<'a> {
+    pub(crate) fn new(
+        pd: &'a ProtectionDomain,
+        kind: QpType,
+        send_cq: &'a CompletionQueue,
+        recv_cq: &'a CompletionQueue,
+    ) -> Self {
+        Self {
+            pd,
+            kind,
+            send_cq,
+            recv_cq,
+            srq: None,
+            caps: QpCaps {
+                max_send_wr: 16,
+                max_recv_wr: 16,
+                max_send_sge: 1,
+                max_recv_sge: 1,
+                max_inline_data: 0,
+            },
+            signal: SigMode::Requested,
+            flags: QpCreateFlags::empty(),
+            context: 0,
+            gid_index: None,
+            psn: None,
+            path_mtu: None,
+            settings: Settings {
+                access: AccessFlags::LOCAL_WRITE,
+                min_rnr_timer: RnrTimer::default(),
+                timeout: AckTimeout::default(),
+                retry_count: RetryCount::default(),
+                rnr_retry: RnrRetry::default(),
+                max_rd_atomic: 1,
+                max_dest_rd_atomic: 1,
+                port: 1,
+                pkey_index: 0,
+                qkey: 0,
+                service_level: 0,
+                traffic_class: 0,
+                hop_limit: 64,
+                path_mtu: Mtu::B1024,
+                gid: None,
+            },
+            port: OnceCell::new(),
+        }
+    }
+
+    /// What peers may do through the queue pair. Default: [`LOCAL_WRITE`](AccessFlags::LOCAL_WRITE), nothing remote.
+    #[doc(alias = "set_access")]
+    pub fn access(&mut self, access: AccessFlags) -> &mut Self {
+        self.settings.access = access;
+        self
+    }
+
+    /// Lets peers read and write, in addition to what is allowed already.
+    pub fn allow_remote_rw(&mut self) -> &mut Self {
+        self.settings.access |= AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE;
+        self
+    }
+
+    /// How long a peer waits before it sends again when this side has no receive request. Default: 16, 2.56 ms. RC only.
+    ///
+    /// Takes the code (0 to 31), or a `Duration`: the shortest delay that is at least as long.
+    ///
+    /// # Errors
+    /// A code above 31, or a duration above 655.36 ms.
+    #[doc(alias = "set_min_rnr_timer")]
+    pub fn min_rnr_timer<T>(&mut self, timer: T) -> Result<&mut Self>
+    where
+        T: TryInto<RnrTimer>,
+        OutOfRange: From<T::Error>,
+    {
+        self.settings.min_rnr_timer = checked(timer)?;
+        Ok(self)
+    }
+
+    /// How long this side waits for an acknowledgement before it sends again. Default: 4, 65.536 µs. RC only.
+    ///
+    /// Takes the code (0 to 31; 0 waits for ever, else 4.096 µs · 2^code), or a `Duration`: the shortest time that is at least as long.
+    ///
+    /// # Errors
+    /// A code above 31.
+    #[doc(alias = "set_timeout")]
+    pub fn timeout<T>(&mut self, timeout: T) -> Result<&mut Self>
+    where
+        T: TryInto<AckTimeout>,
+        OutOfRange: From<T::Error>,
+    {
+        self.settings.timeout = checked(timeout)?;
+        Ok(self)
+    }
+
+    /// How often to send again without an answer before the queue pair fails. Default: 6. RC only.
+    ///
+    /// # Errors
+    /// A count above 7.
+    #[doc(alias = "set_retry_count")]
+    pub fn retry_count<T>(&mut self, count: T) -> Result<&mut Self>
+    where
+        T: TryInto<RetryCount>,
+        OutOfRange: From<T::Error>,
+    {
+        self.settings.retry_count = checked(count)?;
+        Ok(self)
+    }
+
+    /// How often to send again when the peer has no receive request. Default: 6; 7 is for ever. RC only.
+    ///
+    /// # Errors
+    /// A count above 7.
+    #[doc(alias = "set_rnr_retry")]
+    pub fn rnr_retry<T>(&mut self, count: T) -> Result<&mut Self>
+    where
+        T: TryInto<RnrRetry>,
+        OutOfRange: From<T::Error>,
+    {
+        self.settings.rnr_retry = checked(count)?;
+        Ok(self)
+    }
+
+    /// A number of the user's that its events carry. Default: 0.
+    #[doc(alias = "set_context")]
+    pub fn context(&mut self, context: u64) -> &mut Self {
+        self.context = context;
+        self
+    }
+
+    /// Reads and atomics that this side may have under way. Default: 1. RC only.
+    pub fn max_rd_atomic(&mut self, count: u8) -> &mut Self {
+        self.settings.max_rd_atomic = count;
+        self
+    }
+
+    /// Reads and atomics of the peer that this side answers at a time. Default: 1. RC only.
+    pub fn max_dest_rd_atomic(&mut self, count: u8) -> &mut Self {
+        self.settings.max_dest_rd_atomic = count;
+        self
+    }
+
+    /// The port, from 1. Default: 1.
+    pub fn port(&mut self, port: u8) -> &mut Self {
+        self.settings.port = port;
+        self.port = OnceCell::new();
+        self
+    }
+
+    /// The place of its partition key in the port's table. Default: 0.
+    pub fn pkey_index(&mut self, index: u16) -> &mut Self {
+        self.settings.pkey_index = index;
+        self
+    }
+
+    /// The place of its address in the port's GID table.
+    ///
+    /// Default: on Ethernet, the first of RoCE v2 that is not link-local, else the first of RoCE v2,
+    /// else the first of any; on InfiniBand, none: the LID does.
+    pub fn gid_index(&mut self, index: u8) -> &mut Self {
+        self.gid_index = Some(index);
+        self.port = OnceCell::new();
+        self
+    }
+
+    /// The largest payload of a packet; both sides must agree. Default: the port's active MTU. RC and UC.
+    pub fn path_mtu(&mut self, mtu: Mtu) -> &mut Self {
+        self.path_mtu = Some(mtu);
+        self
+    }
+
+    /// The number of the first packet it sends. Default: random, which makes a connection harder to forge.
+    #[doc(alias = "sq_psn")]
+    pub fn psn(&mut self, psn: Psn) -> &mut Self {
+        self.psn = Some(psn);
+        self
+    }
+
+    /// The key that datagrams to it must carry. Default: 0. UD only.
+    pub fn qkey(&mut self, qkey: u32) -> &mut Self {
+        self.settings.qkey = qkey;
+        self
+    }
+
+    /// The service level, 0 to 15; the priority on Ethernet. Default: 0.
+    pub fn service_level(&mut self, level: u8) -> &mut Self {
+        self.settings.service_level = level;
+        self
+    }
+
+    /// The traffic class; with RoCE v2 over IPv4 the type of service. Default: 0.
+    pub fn traffic_class(&mut self, class: u8) -> &mut Self {
+        self.settings.traffic_class = class;
+        self
+    }
+
+    /// How many routers a packet may pass. Default: 64.
+    pub fn hop_limit(&mut self, limit: u8) -> &mut Self {
+        self.settings.hop_limit = limit;
+        self
+    }
+
+    /// Send requests that it holds at least. Default: 16.
+    #[doc(alias = "set_max_send_wr")]
+    pub fn max_send_wr(&mut self, count: u32) -> &mut Self {
+        self.caps.max_send_wr = count;
+        self
+    }
+
+    /// Receive requests that it holds at least. Default: 16. Means nothing with a shared receive queue.
+    #[doc(alias = "set_max_recv_wr")]
+    pub fn max_recv_wr(&mut self, count: u32) -> &mut Self {
+        self.caps.max_recv_wr = count;
+        self
+    }
+
+    /// Pieces of a send request. Default: 1.
+    pub fn max_send_sge(&mut self, count: u32) -> &mut Self {
+        self.caps.max_send_sge = count;
+        self
+    }
+
+    /// Pieces of a receive request. Default: 1.
+    pub fn max_recv_sge(&mut self, count: u32) -> &mut Self {
+        self.caps.max_recv_sge = count;
+        self
+    }
+
+    /// Bytes that a send request may carry in the queue itself. Default: 0.
+    pub fn max_inline_data(&mut self, bytes: u32) -> &mut Self {
+        self.caps.max_inline_data = bytes;
+        self
+    }
+
+    /// Receives from a shared queue instead of one of its own.
+    pub fn srq(&mut self, srq: &'a SharedReceiveQueue) -> &mut Self {
+        self.srq = Some(srq);
+        self
+    }
+
+    /// Reports the success of every send request, signaled or not. Default: no.
+    #[doc(alias = "sq_sig_all")]
+    pub fn signal_all(&mut self) -> &mut Self {
+        self.signal = SigMode::All;
+        self
+    }
+
+    /// Creation flags of the device. Default: none.
+    pub fn create_flags(&mut self, flags: QpCreateFlags) -> &mut Self {
+        self.flags = flags;
+        self
+    }
+
+    /// `ibv_create_qp`—creates the queue pair. Five system calls on rxe, and two more the first time, for port and GIDs.
+    ///
+    /// # Errors
+    /// | kind (errno) | cause |
+    /// |---|---|
+    /// | [`InvalidInput`](ErrorKind::InvalidInput) (EINVAL) | queues of another context or domain, a port or GID index that does not exist, values the kernel refuses |
+    /// | [`LimitExceeded`](ErrorKind::LimitExceeded) | sizes above what the device has |
+    /// | [`OutOfResources`](ErrorKind::OutOfResources) (ENOMEM, EAGAIN) | memory, or the rdma cgroup |
+    /// | [`Unsupported`](ErrorKind::Unsupported) (EOPNOTSUPP, ENOSYS) | a transport or flag that the device does not have |
+    /// | [`PermissionDenied`](ErrorKind::PermissionDenied) (EPERM) | a transport that needs privileges |
+    #[doc(alias = "ibv_create_qp")]
+    pub fn build(&self) -> Result<PreparedQueuePair> {
+        self.check()?;
+        let port = self.find_port()?;
+        let context = self.pd.context();
+        let cookie = context.inner.cookies.reserve();
+        let queue = context.inner.provider.create_qp(
+            &self.pd.inner.pd,
+            &QpInit {
+                kind: self.kind,
+                send_cq: self.send_cq.object(),
+                recv_cq: self.recv_cq.object(),
+                srq: self.srq.map(|srq| srq.queue.object()),
+                caps: self.caps,
+                signal: self.signal,
+                flags: self.flags,
+                cookie: cookie.number(),
+            },
+        )?;
+        cookie.announce(EventSource::QueuePair {
+            qp_num: queue.number(),
+            context: self.context,
+        });
+        let endpoint = QueuePairEndpoint {
+            qp_num: queue.number(),
+            lid: port.attr.lid,
+            psn: self.psn.map_or_else(random_psn, Ok)?,
+            gid: port.gid.map(|entry| entry.gid),
+        };
+        let settings = Settings {
+            path_mtu: self.path_mtu.unwrap_or(port.attr.active_mtu),
+            gid: port.gid,
+            ..self.settings
+        };
+        let qp = QueuePair {
+            queue,
+            cookie,
+            pd: self.pd.clone(),
+            send_cq: self.send_cq.id(),
+            recv_cq: self.recv_cq.id(),
+            endpoint,
+        };
+        Ok(PreparedQueuePair::new(qp, settings))
+    }
+
+    /// Everything must be on one device, which the kernel could not even name.
+    fn check(&self) -> Result<()> {
+        let op = Op::CreateQueuePair;
+        let context = self.pd.context();
+        for (what, cq) in [("send_cq", self.send_cq), ("recv_cq", self.recv_cq)] {
+            if !cq.is_of(context) {
+                return Err(Error::invalid(op, what)
+                    .hint("the completion queue belongs to another context"));
+            }
+        }
+        match self.srq {
+            Some(srq) if !srq.pd().is_of(context) => Err(Error::invalid(op, "srq")
+                .hint("the shared receive queue belongs to another context")),
+            _ if self.settings.service_level > 15 => Err(Error::limit(
+                op,
+                "service_level",
+                self.settings.service_level.into(),
+                15,
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn find_port(&self) -> Result<&Port> {
+        if let Some(port) = self.port.get() {
+            return Ok(port);
+        }
+        let attr = self.pd.context().query_port(self.settings.port)?;
+        let port = Port {
+            gid: self.find_gid(&attr)?,
+            attr,
+        };
+        Ok(self.port.get_or_init(|| port))
+    }
+
+    fn find_gid(&self, attr: &PortAttr) -> Result<Option<GidEntry>> {
+        let op = Op::CreateQueuePair;
+        let context = self.pd.context();
+        let port = self.settings.port;
+        if let Some(index) = self.gid_index {
+            let entry = context.gid(port, index.into())?;
+            return match entry {
+                Some(entry) => Ok(Some(entry)),
+                None => Err(Error::invalid(op, "gid_index")
+                    .fact("gid_index", index)
+                    .hint("that place of the GID table is empty")),
+            };
+        }
+        if attr.link_layer != LinkLayer::Ethernet {
+            return Ok(None);
+        }
+        let table = context.gid_table()?;
+        match best_gid(table.iter().filter(|entry| entry.port == u32::from(port))) {
+            Some(entry) => Ok(Some(*entry)),
+            None => Err(Error::os(op, Errno::ADDRNOTAVAIL)
+                .with_kind(ErrorKind::NotFound)
+                .fact("port", port)
+                .hint(
+                    "the port has no GID: give its network interface an address and bring it up",
+                )),
+        }
+    }
+}
+
+/// RoCE v2 before v1, and an address that others can reach before a link-local one.
+fn best_gid<'t>(entries: impl Iterator<Item = &'t GidEntry>) -> Option<&'t GidEntry> {
+    // Work requests and paths carry 8 bits of index.
+    entries
+        .filter(|entry| entry.index <= 0xff && !entry.gid.is_zero())
+        .min_by_key(|entry| {
+            (
+                entry.gid_type != GidType::RoceV2,
+                entry.gid.is_link_local(),
+                entry.index,
+            )
+        })
+}
+
+fn checked<T, V>(value: V) -> Result<T>
+where
+    V: TryInto<T>,
+    OutOfRange: From<V::Error>,
+{
+    value.try_into().map_err(|error| {
+        let OutOfRange {
+            what, asked, max, ..
+        } = OutOfRange::from(error);
+        Error::limit(Op::CreateQueuePair, what, asked, max)
+    })
+}
+
+fn random_psn() -> Result<Psn> {
+    uverbs_driver::sys::random_u32()
+        .map(Psn::from_raw)
+        .map_err(|errno| Error::os(Op::CreateQueuePair, errno))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    fn entry(index: u32, gid: &str, gid_type: GidType) -> GidEntry {
+        GidEntry {
+            gid: gid.parse().unwrap(),
+            index,
+            port: 1,
+            gid_type,
+            netdev: None,
+        }
+    }
+
+    #[test]
+    fn a_routable_roce_v2_address_is_preferred() {
+        let table = [
+            entry(0, "fe80::1", GidType::RoceV1),
+            entry(1, "fe80::1", GidType::RoceV2),
+            entry(2, "::ffff:10.0.0.1", GidType::RoceV1),
+            entry(3, "::ffff:10.0.0.1", GidType::RoceV2),
+            entry(4, "2001:db8::1", GidType::RoceV2),
+        ];
+        let best = |table: &[GidEntry]| best_gid(table.iter()).map(|entry| entry.index);
+        assert_eq!(best(&table), Some(3));
+        assert_eq!(
+            best(&table[..3]),
+            Some(1),
+            "link-local v2 before routable v1"
+        );
+        assert_eq!(best(&table[..1]), Some(0));
+        assert_eq!(best(&[]), None);
+        assert_eq!(
+            best(&[entry(300, "::1", GidType::RoceV2)]),
+            None,
+            "beyond what a path can name"
+        );
+    }
+}

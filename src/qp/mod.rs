@@ -1,0 +1,148 @@
+//! Queue pairs: built, prepared, connected.
+
+mod builder;
+mod endpoint;
+mod post;
+mod prepared;
+
+use uverbs_driver::contract;
+use uverbs_driver::types::{Gid, QpAttr, QpAttrMask, QpCaps, QpInfo, QpState, QpType, diagnose};
+use uverbs_driver::{Errno, EventCounts, Result};
+
+pub use builder::QueuePairBuilder;
+pub use endpoint::{ParseEndpointError, QueuePairEndpoint};
+pub use post::{PostFailed, RecvBatch, SendBatch};
+pub(crate) use post::{ReceiveSide, post_recv_batch};
+pub use prepared::{HandshakeError, PreparedQueuePair};
+
+use crate::cookie::Cookie;
+use crate::provider::AnyQp;
+use crate::{CqId, ProtectionDomain};
+
+/// `ibv_qp`—a queue pair: a send queue and a receive queue.
+///
+/// Posting takes `&mut self`: no lock, and on devices with mapped doorbells no system call.
+/// [`owned::QueuePair`](crate::owned::QueuePair) wraps it for posting without `unsafe`.
+#[doc(alias = "ibv_qp")]
+#[derive(Debug)]
+pub struct QueuePair {
+    pub(crate) queue: AnyQp,
+    #[expect(dead_code, reason = "kept for its drop: later events are stale")]
+    cookie: Cookie,
+    pd: ProtectionDomain,
+    send_cq: CqId,
+    recv_cq: CqId,
+    endpoint: QueuePairEndpoint,
+}
+
+impl QueuePair {
+    /// Its number on the wire, 24 bits.
+    #[inline]
+    pub fn qp_num(&self) -> u32 {
+        self.queue.number()
+    }
+
+    /// Its transport.
+    pub fn kind(&self) -> QpType {
+        self.queue.kind()
+    }
+
+    /// Its sizes as granted: at least what was asked for.
+    pub fn caps(&self) -> QpCaps {
+        self.queue.caps()
+    }
+
+    /// The state it was put into, or last seen in by [`query`](Self::query).
+    ///
+    /// The device moves it to an error state on its own when a request fails.
+    pub fn state(&self) -> QpState {
+        self.queue.state()
+    }
+
+    /// Who it is, for a peer.
+    pub fn endpoint(&self) -> QueuePairEndpoint {
+        self.endpoint
+    }
+
+    /// Where its send completions go.
+    pub fn send_cq(&self) -> CqId {
+        self.send_cq
+    }
+
+    /// Where its receive completions go.
+    pub fn recv_cq(&self) -> CqId {
+        self.recv_cq
+    }
+
+    /// The domain it is in.
+    pub fn pd(&self) -> &ProtectionDomain {
+        &self.pd
+    }
+
+    /// `ibv_modify_qp`—changes state or attributes. One system call.
+    ///
+    /// # Errors
+    /// EINVAL for a transition that does not exist, attributes that it needs or does not take (the
+    /// error's facts say which), values the device does not have; EPERM for a privileged queue key.
+    #[doc(alias = "ibv_modify_qp")]
+    pub fn modify(&mut self, attr: &QpAttr) -> Result<()> {
+        modify(&mut self.queue, attr)
+    }
+
+    /// `ibv_query_qp`—what the kernel knows about it. One system call.
+    ///
+    /// # Errors
+    /// The kernel's errno.
+    #[doc(alias = "ibv_query_qp")]
+    pub fn query(&mut self) -> Result<QpInfo> {
+        self.queue.query(QpAttrMask::all())
+    }
+
+    /// `ibv_attach_mcast`—lets it receive what is sent to a multicast group. Datagram queue pairs only. One system call.
+    ///
+    /// `lid` is the group's on InfiniBand, 0 on Ethernet. Joining the group in the network is the caller's part.
+    ///
+    /// # Errors
+    /// EINVAL for another transport or a GID that is not multicast; ENOMEM when the device has no more groups.
+    #[doc(alias = "ibv_attach_mcast")]
+    pub fn attach_multicast(&mut self, group: &Gid, lid: u16) -> Result<()> {
+        contract::attach_multicast(self.queue.object(), group, lid)
+    }
+
+    /// `ibv_detach_mcast`—ends that. One system call.
+    ///
+    /// # Errors
+    /// EINVAL for a group it is not attached to.
+    #[doc(alias = "ibv_detach_mcast")]
+    pub fn detach_multicast(&mut self, group: &Gid, lid: u16) -> Result<()> {
+        contract::detach_multicast(self.queue.object(), group, lid)
+    }
+
+    /// `ibv_destroy_qp`—destroys it and tells how many events it had sent. One system call. Dropping it does the same.
+    ///
+    /// Posted work is discarded; after `Ok` the device uses none of its memory.
+    ///
+    /// # Errors
+    /// EBUSY while it is attached to a multicast group. Its memory is given up then, see [`Context::leaked`](crate::Context::leaked).
+    #[doc(alias = "ibv_destroy_qp")]
+    pub fn destroy(self) -> Result<EventCounts> {
+        self.queue.into_object().destroy()
+    }
+}
+
+/// Modifies, and when the kernel says EINVAL adds what is wrong with the transition, if that is it.
+fn modify(queue: &mut AnyQp, attr: &QpAttr) -> Result<()> {
+    let from = queue.state();
+    let error = match queue.modify(attr) {
+        Err(error) if error.errno() == Some(Errno::INVAL) => error,
+        result => return result,
+    };
+    let to = attr.state.unwrap_or(from);
+    let error = error
+        .fact("from", from.to_string())
+        .fact("to", to.to_string());
+    Err(match diagnose(from, to, queue.kind(), attr.mask()) {
+        Some(diagnosis) => error.fact("because", diagnosis.to_string()),
+        None => error,
+    })
+}

@@ -1,0 +1,268 @@
+//! Batches: requests are put into the ring one by one and rung once.
+
+use std::fmt;
+
+use uverbs_driver::PostError;
+use uverbs_driver::types::{Operation, Payload, RecvRequest, SendRequest};
+
+use crate::QueuePair;
+use crate::provider::{AnyQp, AnySrq};
+
+/// Some requests of a list were not posted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct PostFailed {
+    /// How many were posted: those before the refused one.
+    pub posted: usize,
+    /// Why the next one was refused.
+    pub error: PostError,
+}
+
+/// Send requests that are rung together. Dropping it takes them back.
+#[derive(Debug)]
+#[must_use = "nothing is sent before `submit`"]
+pub struct SendBatch<'qp> {
+    queue: &'qp mut AnyQp,
+}
+
+/// Receive requests that are rung together. Dropping it takes them back.
+#[derive(Debug)]
+#[must_use = "nothing is posted before `submit`"]
+pub struct RecvBatch<'q> {
+    queue: ReceiveSide<'q>,
+}
+
+/// Where a receive request goes.
+#[derive(Debug)]
+pub(crate) enum ReceiveSide<'q> {
+    Own(&'q mut AnyQp),
+    Shared(&'q mut AnySrq),
+}
+
+impl QueuePair {
+    /// Starts a batch of send requests that are rung once.
+    ///
+    /// ```no_run
+    /// # fn f(qp: &mut uverbs::QueuePair, region: &uverbs::MemoryRegion) -> Result<(), uverbs::PostError> {
+    /// use uverbs::SendRequest;
+    ///
+    /// let piece = [region.sge(0, 64).expect("inside the region")];
+    /// let mut batch = qp.send_batch();
+    /// for wr_id in 0..8 {
+    ///     // SAFETY: the region outlives the completions, and nothing writes to it until then.
+    ///     unsafe { batch.push(&SendRequest::send(&piece).wr_id(wr_id).signaled()) }?;
+    /// }
+    /// batch.submit()
+    /// # }
+    /// ```
+    #[doc(alias = "ibv_wr_start")]
+    #[inline]
+    pub fn send_batch(&mut self) -> SendBatch<'_> {
+        // A batch that was forgotten instead of dropped must not be rung with this one.
+        self.queue.abort_send();
+        SendBatch {
+            queue: &mut self.queue,
+        }
+    }
+
+    /// Starts a batch of receive requests that are rung once.
+    #[inline]
+    pub fn recv_batch(&mut self) -> RecvBatch<'_> {
+        RecvBatch::new(ReceiveSide::Own(&mut self.queue))
+    }
+
+    /// `ibv_post_send`—posts send requests, all of them with one doorbell. One system call on rxe.
+    ///
+    /// # Errors
+    /// The first request that was refused, and why; those before it are posted.
+    ///
+    /// # Safety
+    /// As [`SendBatch::push`], for each request.
+    #[doc(alias = "ibv_post_send")]
+    #[expect(unsafe_code, reason = "names memory that a device will access")]
+    #[inline]
+    pub unsafe fn post_send(&mut self, requests: &[SendRequest<'_>]) -> Result<(), PostFailed> {
+        let mut batch = self.send_batch();
+        for (posted, request) in requests.iter().enumerate() {
+            // SAFETY: the caller's promise, for each request.
+            if let Err(error) = unsafe { batch.push(request) } {
+                batch
+                    .submit()
+                    .map_err(|error| PostFailed { posted: 0, error })?;
+                return Err(PostFailed { posted, error });
+            }
+        }
+        batch
+            .submit()
+            .map_err(|error| PostFailed { posted: 0, error })
+    }
+
+    /// `ibv_post_recv`—posts receive requests, all of them with one ring of the queue. No system call on rxe.
+    ///
+    /// # Errors
+    /// The first request that was refused, and why; those before it are posted.
+    /// [`UnsupportedOperation`](PostError::UnsupportedOperation) for a queue pair with a shared receive queue.
+    ///
+    /// # Safety
+    /// As [`RecvBatch::push`], for each request.
+    #[doc(alias = "ibv_post_recv")]
+    #[expect(unsafe_code, reason = "names memory that a device will write to")]
+    #[inline]
+    pub unsafe fn post_recv(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), PostFailed> {
+        // SAFETY: the caller promises what `RecvBatch::push` asks for.
+        unsafe { post_recv_batch(self.recv_batch(), requests) }
+    }
+}
+
+impl SendBatch<'_> {
+    /// Puts a request into the ring, where the device does not see it yet.
+    ///
+    /// # Errors
+    /// Why it was refused. The batch goes on without it.
+    ///
+    /// # Safety
+    /// From [`submit`](Self::submit) until the completion of the request was polled (its own, or that
+    /// of a later signaled request of this queue), or until the queue pair was destroyed or reset with `Ok`:
+    /// 1. the memory of every piece of a [`Payload::Gather`] stays allocated and registered with its key in the queue pair's domain;
+    /// 2. this process does not write to it; and if the operation writes to it (read, compare and swap, fetch and add), does not read it either;
+    /// 3. a bound or invalidated key stops or starts no access that other promises rely on.
+    #[expect(unsafe_code, reason = "names memory that a device will access")]
+    #[inline]
+    pub unsafe fn push(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        // SAFETY: the caller's promise is the one that the provider asks for.
+        unsafe { self.queue.put_send(request) }
+    }
+
+    /// Puts a request into the ring that uses no registered memory: an inline send or write, an
+    /// atomic write, a flush. Safe, because the bytes are copied now.
+    ///
+    /// # Errors
+    /// [`PostError::InvalidRequest`] for a request with pieces or with keys; else as [`push`](Self::push).
+    #[expect(unsafe_code, reason = "posts what needs no promise")]
+    #[inline]
+    pub fn push_inline(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        let has_pieces = matches!(request.payload, Payload::Gather(pieces) if !pieces.is_empty());
+        let changes_keys = matches!(
+            request.operation,
+            Operation::BindWindow(_) | Operation::LocalInvalidate(_)
+        );
+        if has_pieces || changes_keys {
+            return Err(PostError::InvalidRequest);
+        }
+        // SAFETY: the request names no memory of this process and changes no key.
+        unsafe { self.queue.put_send(request) }
+    }
+
+    /// Hands the batch to the device with one doorbell. One system call on rxe, none for an empty batch.
+    ///
+    /// # Errors
+    /// [`PostError::Forked`] in a child, with the ring unchanged; [`PostError::Doorbell`] when the kernel
+    /// refused. Nothing of the batch is posted then.
+    #[doc(alias = "ibv_wr_complete")]
+    #[inline]
+    pub fn submit(self) -> Result<(), PostError> {
+        // What is rung is no longer there for the drop to take back.
+        self.queue.ring_send()
+    }
+}
+
+impl Drop for SendBatch<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.queue.abort_send();
+    }
+}
+
+impl<'q> RecvBatch<'q> {
+    #[inline]
+    pub(crate) fn new(mut queue: ReceiveSide<'q>) -> Self {
+        // A batch that was forgotten instead of dropped must not be rung with this one.
+        queue.abort();
+        Self { queue }
+    }
+
+    /// Puts a request into the ring, where the device does not see it yet.
+    ///
+    /// # Errors
+    /// Why it was refused. The batch goes on without it.
+    ///
+    /// # Safety
+    /// From [`submit`](Self::submit) until the completion of the request was polled, or until the queue
+    /// (pair) was destroyed or reset with `Ok`:
+    /// 1. the memory of every piece stays allocated and registered with its key in the queue's domain, for local writing;
+    /// 2. this process neither reads nor writes it.
+    #[expect(unsafe_code, reason = "names memory that a device will write to")]
+    #[inline]
+    pub unsafe fn push(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
+        match &mut self.queue {
+            // SAFETY: the caller's promise is the one that the provider asks for.
+            ReceiveSide::Own(qp) => unsafe { qp.put_recv(request) },
+            // SAFETY: as above.
+            ReceiveSide::Shared(srq) => unsafe { srq.put(request) },
+        }
+    }
+
+    /// Hands the batch to the device. No system call on rxe.
+    ///
+    /// # Errors
+    /// [`PostError::Forked`] in a child, with the ring unchanged. Nothing of the batch is posted then.
+    #[inline]
+    pub fn submit(mut self) -> Result<(), PostError> {
+        match &mut self.queue {
+            ReceiveSide::Own(qp) => qp.ring_recv(),
+            ReceiveSide::Shared(srq) => srq.ring(),
+        }
+    }
+}
+
+impl Drop for RecvBatch<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.queue.abort();
+    }
+}
+
+impl ReceiveSide<'_> {
+    #[inline]
+    fn abort(&mut self) {
+        match self {
+            Self::Own(qp) => qp.abort_recv(),
+            Self::Shared(srq) => srq.abort(),
+        }
+    }
+}
+
+/// Posts a list.
+///
+/// # Safety
+/// As [`RecvBatch::push`], for each request.
+#[expect(unsafe_code, reason = "names memory that a device will write to")]
+#[inline]
+pub(crate) unsafe fn post_recv_batch(
+    mut batch: RecvBatch<'_>,
+    requests: &[RecvRequest<'_>],
+) -> Result<(), PostFailed> {
+    for (posted, request) in requests.iter().enumerate() {
+        // SAFETY: the caller's promise, for each request.
+        if let Err(error) = unsafe { batch.push(request) } {
+            batch
+                .submit()
+                .map_err(|error| PostFailed { posted: 0, error })?;
+            return Err(PostFailed { posted, error });
+        }
+    }
+    batch
+        .submit()
+        .map_err(|error| PostFailed { posted: 0, error })
+}
+
+impl fmt::Display for PostFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "request {} was not posted: {}", self.posted, self.error)
+    }
+}
+
+impl std::error::Error for PostFailed {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}

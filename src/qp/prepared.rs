@@ -1,0 +1,202 @@
+//! A queue pair that exists and is not connected yet.
+
+use std::fmt;
+
+use uverbs_driver::types::{AddressVector, FlowLabel, GlobalRoute, QpAttr, QpState, QpType};
+use uverbs_driver::{Error, ErrorKind, Op, Result};
+
+use super::builder::Settings;
+use super::{QueuePair, QueuePairEndpoint, modify};
+
+/// A queue pair in RESET that knows its endpoint.
+///
+/// [`handshake`](Self::handshake) connects it to a peer; a datagram queue pair has none and is
+/// [activated](Self::activate). [`into_raw`](Self::into_raw) leaves every step to the caller.
+#[derive(Debug)]
+#[must_use = "a queue pair does nothing before the handshake"]
+pub struct PreparedQueuePair {
+    qp: QueuePair,
+    settings: Settings,
+}
+
+/// A handshake that failed. The queue pair is back in RESET and can be tried again.
+#[derive(Debug)]
+pub struct HandshakeError {
+    /// What the kernel refused.
+    pub error: Error,
+    /// The queue pair.
+    pub prepared: Box<PreparedQueuePair>,
+}
+
+impl PreparedQueuePair {
+    pub(super) fn new(qp: QueuePair, settings: Settings) -> Self {
+        Self { qp, settings }
+    }
+
+    /// Who it is: tell the peer.
+    pub fn endpoint(&self) -> QueuePairEndpoint {
+        self.qp.endpoint
+    }
+
+    /// Its number on the wire, 24 bits.
+    pub fn qp_num(&self) -> u32 {
+        self.qp.qp_num()
+    }
+
+    /// Connects it to the peer that `remote` describes: INIT, RTR, RTS. Three system calls; none
+    /// waits for the peer, which must do the same before traffic flows.
+    ///
+    /// Receive requests can be posted afterwards; a peer that sends earlier is told to wait (RC).
+    ///
+    /// # Errors
+    /// | kind | cause |
+    /// |---|---|
+    /// | [`Unsupported`](ErrorKind::Unsupported) | a transport without connections |
+    /// | [`InvalidInput`](ErrorKind::InvalidInput) | a GID on one side only; values the kernel refuses (EINVAL) |
+    /// | [`Other`](ErrorKind::Other) | no route to the peer (ENETUNREACH, EHOSTUNREACH, ETIMEDOUT) |
+    pub fn handshake(mut self, remote: QueuePairEndpoint) -> Result<QueuePair, HandshakeError> {
+        match self.connect(&remote) {
+            Ok(()) => Ok(self.qp),
+            Err(error) => Err(self.refused(error)),
+        }
+    }
+
+    /// Makes a datagram queue pair ready to send and receive: INIT, RTR, RTS. Three system calls.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) for a transport with connections; EPERM for a queue key with bit 31 set.
+    pub fn activate(mut self) -> Result<QueuePair, HandshakeError> {
+        match self.activate_datagrams() {
+            Ok(()) => Ok(self.qp),
+            Err(error) => Err(self.refused(error)),
+        }
+    }
+
+    /// The queue pair in RESET, to be taken through its states by hand.
+    pub fn into_raw(self) -> QueuePair {
+        self.qp
+    }
+
+    fn connect(&mut self, remote: &QueuePairEndpoint) -> Result<()> {
+        let reliable = match self.qp.kind() {
+            QpType::Rc => true,
+            QpType::Uc => false,
+            other => {
+                return Err(Error::new(Op::Handshake, ErrorKind::Unsupported)
+                    .fact("transport", other.to_string())
+                    .hint("datagram queue pairs are activated"));
+            }
+        };
+        let Settings {
+            min_rnr_timer,
+            timeout,
+            retry_count,
+            rnr_retry,
+            max_rd_atomic,
+            max_dest_rd_atomic,
+            access,
+            ..
+        } = self.settings;
+        let mut rtr = QpAttr::to(QpState::ReadyToReceive)
+            .av(self.path_to(remote)?)
+            .path_mtu(self.settings.path_mtu)
+            .dest_qpn(remote.qp_num)
+            .rq_psn(remote.psn);
+        let mut rts = QpAttr::to(QpState::ReadyToSend).sq_psn(self.qp.endpoint.psn);
+        if reliable {
+            rtr = rtr
+                .max_dest_rd_atomic(max_dest_rd_atomic)
+                .min_rnr_timer(min_rnr_timer);
+            rts = rts
+                .timeout(timeout)
+                .retry_count(retry_count)
+                .rnr_retry(rnr_retry)
+                .max_rd_atomic(max_rd_atomic);
+        }
+        self.modify(&self.init().access(access))?;
+        self.modify(&rtr)?;
+        self.modify(&rts)
+    }
+
+    fn activate_datagrams(&mut self) -> Result<()> {
+        if self.qp.kind() != QpType::Ud {
+            return Err(Error::new(Op::Handshake, ErrorKind::Unsupported)
+                .fact("transport", self.qp.kind().to_string())
+                .hint("connected queue pairs need a handshake"));
+        }
+        self.modify(&self.init().qkey(self.settings.qkey))?;
+        self.modify(&QpAttr::to(QpState::ReadyToReceive))?;
+        self.modify(&QpAttr::to(QpState::ReadyToSend).sq_psn(self.qp.endpoint.psn))
+    }
+
+    fn init(&self) -> QpAttr {
+        QpAttr::to(QpState::Init)
+            .pkey_index(self.settings.pkey_index)
+            .port(self.settings.port)
+    }
+
+    fn modify(&mut self, attr: &QpAttr) -> Result<()> {
+        modify(&mut self.qp.queue, attr)
+    }
+
+    fn path_to(&self, remote: &QueuePairEndpoint) -> Result<AddressVector> {
+        let grh = match (self.settings.gid, remote.gid) {
+            (None, None) => None,
+            (Some(own), Some(dgid)) => Some(GlobalRoute {
+                dgid,
+                flow_label: FlowLabel::default(),
+                sgid_index: u8::try_from(own.index)
+                    .map_err(|_| Error::limit(Op::Handshake, "gid_index", own.index.into(), 255))?,
+                hop_limit: self.settings.hop_limit,
+                traffic_class: self.settings.traffic_class,
+            }),
+            (own, _) => {
+                let missing = if own.is_none() {
+                    "this side's"
+                } else {
+                    "the peer's"
+                };
+                return Err(
+                    Error::invalid(Op::Handshake, "endpoint").fact("without a gid", missing)
+                );
+            }
+        };
+        Ok(AddressVector {
+            dlid: remote.lid,
+            sl: self.settings.service_level,
+            port: self.settings.port,
+            grh,
+            ..AddressVector::default()
+        })
+    }
+
+    /// Takes the queue pair back to RESET, so that another try starts from the beginning.
+    fn refused(mut self, error: Error) -> HandshakeError {
+        if self.qp.state() != QpState::Reset {
+            // Should this fail too, the next try reports it.
+            let _ = self.qp.queue.modify(&QpAttr::to(QpState::Reset));
+        }
+        HandshakeError {
+            error,
+            prepared: Box::new(self),
+        }
+    }
+}
+
+impl fmt::Display for HandshakeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for HandshakeError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+impl From<HandshakeError> for Error {
+    fn from(refused: HandshakeError) -> Self {
+        refused.error
+    }
+}

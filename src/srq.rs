@@ -1,0 +1,161 @@
+//! Shared receive queues.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use uverbs_driver::contract::SrqInit;
+use uverbs_driver::types::{RecvRequest, SrqAttr, SrqModify, SrqType};
+use uverbs_driver::{EventCounts, Object, Result};
+
+use crate::cookie::Cookie;
+use crate::event::EventSource;
+use crate::provider::AnySrq;
+use crate::qp::{PostFailed, RecvBatch, post_recv_batch};
+use crate::{ProtectionDomain, qp};
+
+/// `ibv_srq`—one receive queue for many queue pairs.
+///
+/// The kernel's queue lives until the last queue pair that receives from it is gone.
+#[doc(alias = "ibv_srq")]
+#[derive(Debug)]
+pub struct SharedReceiveQueue {
+    pub(crate) queue: AnySrq,
+    #[expect(dead_code, reason = "kept for its drop: later events are stale")]
+    cookie: Cookie,
+    pd: ProtectionDomain,
+}
+
+impl SharedReceiveQueue {
+    /// `ibv_create_srq`—creates a queue of these sizes, armed with `attr.limit` (0: not armed).
+    ///
+    /// Three system calls on rxe. Its events carry `context`.
+    ///
+    /// # Errors
+    /// | kind | cause |
+    /// |---|---|
+    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | no requests or no pieces |
+    /// | [`LimitExceeded`](crate::ErrorKind::LimitExceeded) | more than the device's `max_srq_wr`, `max_srq_sge`; a limit above the size |
+    /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | ENOMEM, EAGAIN of the rdma cgroup |
+    #[doc(alias = "ibv_create_srq")]
+    pub fn create(pd: &ProtectionDomain, attr: SrqAttr, context: u64) -> Result<Self> {
+        let inner = &pd.context().inner;
+        let cookie = inner.cookies.reserve();
+        cookie.announce(EventSource::SharedReceiveQueue { context });
+        let init = SrqInit {
+            kind: SrqType::Basic,
+            attr,
+            cookie: cookie.number(),
+        };
+        Ok(Self {
+            queue: inner.provider.create_srq(&pd.inner.pd, &init)?,
+            cookie,
+            pd: pd.clone(),
+        })
+    }
+
+    /// `ibv_modify_srq`—resizes it, arms it, or both. If anything in `change` is invalid, nothing is changed.
+    ///
+    /// [`max_wr`](SrqModify::max_wr) is the new size in requests. [`limit`](SrqModify::limit) arms
+    /// one [`SrqLimitReached`](crate::AsyncEventType::SrqLimitReached) event for the moment when
+    /// fewer than so many requests are left; 0 disarms. One system call, four for a resize on rxe.
+    ///
+    /// # Errors
+    /// | kind | cause |
+    /// |---|---|
+    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | a size of 0, below the armed limit, or below the number of waiting requests (EINVAL) |
+    /// | [`LimitExceeded`](crate::ErrorKind::LimitExceeded) | a size above the device's `max_srq_wr`; a limit above the queue's present size |
+    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | the device cannot resize |
+    #[doc(alias = "ibv_modify_srq")]
+    #[doc(alias = "IBV_SRQ_MAX_WR")]
+    #[doc(alias = "IBV_SRQ_LIMIT")]
+    pub fn modify(&mut self, change: &SrqModify) -> Result<()> {
+        self.queue.modify(change)
+    }
+
+    /// `ibv_query_srq`—its sizes and the armed limit, 0 once the event was sent. One system call.
+    ///
+    /// # Errors
+    /// The kernel's errno.
+    #[doc(alias = "ibv_query_srq")]
+    pub fn query(&self) -> Result<SrqAttr> {
+        self.queue.query()
+    }
+
+    /// Its sizes as granted; the limit reads 0 here. No system call.
+    pub fn size(&self) -> SrqAttr {
+        self.queue.size()
+    }
+
+    /// `ibv_get_srq_num`—the device's number for it.
+    #[doc(alias = "ibv_get_srq_num")]
+    pub fn number(&self) -> u32 {
+        self.queue.number()
+    }
+
+    /// The domain it is in.
+    pub fn pd(&self) -> &ProtectionDomain {
+        &self.pd
+    }
+
+    /// `ibv_post_srq_recv`—posts receive requests, all of them with one ring of the queue.
+    ///
+    /// No system call on rxe.
+    ///
+    /// # Errors
+    /// The first request that was refused, and why; those before it are posted.
+    ///
+    /// # Safety
+    /// Until the completion of each request was polled, or [`destroy`](Self::destroy) returned `Ok`:
+    /// 1. the memory of every piece stays allocated and registered with its key in this domain;
+    /// 2. this process neither reads nor writes it.
+    #[doc(alias = "ibv_post_srq_recv")]
+    #[expect(unsafe_code, reason = "names memory that a device will write to")]
+    #[inline]
+    pub unsafe fn post_recv(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), PostFailed> {
+        // SAFETY: the caller promises what `RecvBatch::push` asks for.
+        unsafe { post_recv_batch(self.recv_batch(), requests) }
+    }
+
+    /// Starts a batch of receive requests that are rung once.
+    #[inline]
+    pub fn recv_batch(&mut self) -> RecvBatch<'_> {
+        RecvBatch::new(qp::ReceiveSide::Shared(&mut self.queue))
+    }
+
+    /// `ibv_destroy_srq`—destroys it and tells how many events it had sent. One system call.
+    ///
+    /// # Errors
+    /// [`Busy`](crate::ErrorKind::Busy) while queue pairs use it; it lives on with them.
+    #[doc(alias = "ibv_destroy_srq")]
+    pub fn destroy(self) -> Result<EventCounts> {
+        let object = Arc::clone(self.queue.object());
+        drop(self.queue);
+        Object::destroy_shared(object)
+    }
+
+    /// Keeps `memory` until the kernel's queue is gone.
+    pub(crate) fn keep(&self, memory: impl Any + Send + Sync) {
+        self.queue.object().keep(memory);
+    }
+
+    /// Destroys it and returns `memory`; leaves `memory` with the queue if that lives on.
+    #[expect(clippy::mem_forget, reason = "freeing it could free memory under DMA")]
+    pub(crate) fn destroy_keeping<T: Any + Send + Sync>(self, memory: T) -> Result<T> {
+        let shared = Arc::clone(self.queue.object());
+        drop(self.queue);
+        let object = match Arc::try_unwrap(shared) {
+            Ok(object) => object,
+            Err(shared) => {
+                shared.keep(memory);
+                return Err(shared.still_used());
+            }
+        };
+        match object.destroy() {
+            Ok(_) => Ok(memory),
+            Err(error) => {
+                std::mem::forget(memory);
+                Err(error)
+            }
+        }
+    }
+}
