@@ -39,6 +39,7 @@ mod engine;
 mod event;
 mod fault;
 mod files;
+mod info;
 mod ioctl;
 mod legacy;
 mod modify;

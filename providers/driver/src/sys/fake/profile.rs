@@ -126,7 +126,7 @@ impl Profile {
     }
 
     /// True when the kernel has the ioctl method, whatever the driver does with it.
-    pub(super) fn has_method(self, object: u16, method: u16) -> bool {
+    pub fn has_method(self, object: u16, method: u16) -> bool {
         if !self.ioctl {
             return false;
         }

@@ -19,6 +19,8 @@ use super::rights;
 
 /// Bytes of the global routing header in front of a datagram.
 const GRH: usize = 40;
+/// `wqe_state_done`.
+const WQE_DONE: u32 = 3;
 /// `rnr_retry` 7 means for ever.
 const FOREVER: u8 = 7;
 
@@ -59,12 +61,14 @@ pub(super) fn next(state: &mut State, id: u32) -> bool {
         Outcome::NotReady if wait(state, id) => return false,
         Outcome::NotReady => Status::RnrRetryExceeded,
     };
-    if let Some(qp) = state.qps.get(&id) {
-        let mut done = wqe;
-        done.status = status as u32;
-        done.state = 4;
-        qp.sq.write_back(place, &done);
-    }
+    // A queue pair that is its own peer and refused the request has flushed it already.
+    let Some(qp) = state.qps.get(&id).filter(|qp| qp.state() == qps::RTS) else {
+        return false;
+    };
+    let mut done = wqe;
+    done.status = status as u32;
+    done.state = WQE_DONE;
+    qp.sq.write_back(place, &done);
     complete::send(state, id, &wqe, status);
     if status != Status::Success {
         super::flush(state, id);

@@ -1,0 +1,164 @@
+//! What the tests on the fake kernel share: kernels to run on, and a device opened on them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use uverbs::owned::{self, Buffer, Finished};
+use uverbs::recorder::{Collector, Record, Recorder};
+use uverbs::{Completion, Context, OpenOptions, QpType};
+use uverbs_driver::sys::fake::{Asked, FakeKernel, Profile};
+use uverbs_driver::{Channel, CommandPath, Result};
+use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
+
+/// Something that takes longer than this hangs.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Every encoding that can be forced.
+pub const PATHS: [CommandPath; 4] = [
+    CommandPath::Auto,
+    CommandPath::Ioctl,
+    CommandPath::InvokeWrite,
+    CommandPath::Write,
+];
+
+/// A fake kernel with a recorder in front of it.
+#[derive(Debug)]
+pub struct Bench {
+    /// The kernel.
+    pub fake: FakeKernel,
+    /// What was asked of it, by name.
+    pub records: Arc<Collector>,
+    /// The encoding that commands take.
+    pub path: CommandPath,
+}
+
+impl Bench {
+    /// A kernel as `profile` says, with commands encoded as `path` says.
+    pub fn new(profile: Profile, path: CommandPath) -> Self {
+        Self {
+            fake: FakeKernel::new(profile),
+            records: Arc::new(Collector::new()),
+            path,
+        }
+    }
+
+    /// A newest kernel with the library's own choice of encodings.
+    pub fn newest() -> Self {
+        Self::new(Profile::v7_2(), CommandPath::Auto)
+    }
+
+    /// An opened device without a context.
+    ///
+    /// # Errors
+    /// Those of opening it.
+    pub fn channel(&self) -> Result<Arc<Channel>> {
+        let kernel = Arc::new(Recorder::new(self.fake.clone(), self.records.clone()));
+        let fd = self
+            .fake
+            .open()
+            .map_err(|errno| uverbs::Error::os(uverbs::Op::OpenDevice, errno))?;
+        Ok(Arc::new(Channel::new(
+            kernel,
+            fd,
+            RDMA_DRIVER_RXE,
+            self.path,
+        )?))
+    }
+
+    /// An opened device with a context.
+    ///
+    /// # Errors
+    /// Those of opening it.
+    pub fn context(&self) -> Result<Context> {
+        let fd = self
+            .fake
+            .open()
+            .map_err(|errno| uverbs::Error::os(uverbs::Op::OpenDevice, errno))?;
+        OpenOptions::new()
+            .command_path(self.path)
+            .kernel(Arc::new(self.fake.clone()))
+            .record(self.records.clone())
+            .over(self.fake.device_info(), fd)
+    }
+
+    /// What was recorded since the last time.
+    pub fn take_records(&self) -> Vec<Record> {
+        self.records.take()
+    }
+}
+
+/// How a command reaches a kernel: as the method where both want that, else as the legacy command.
+/// `None` where the path forbids the only way there is.
+pub fn expected(
+    profile: Profile,
+    path: CommandPath,
+    method: Option<(u16, u16)>,
+    command: Option<u32>,
+) -> Option<Asked> {
+    let method = method.filter(|(object, method)| profile.has_method(*object, *method));
+    let prefers_legacy = matches!(path, CommandPath::InvokeWrite | CommandPath::Write);
+    match (method, command) {
+        (Some((object, method)), None) => Some(Asked::Method(object, method)),
+        (Some((object, method)), Some(_)) if !prefers_legacy => Some(Asked::Method(object, method)),
+        (_, Some(number)) if path != CommandPath::Write && profile.has_invoke_write() => {
+            Some(Asked::Invoked(number))
+        }
+        (_, Some(number)) if path != CommandPath::Ioctl => Some(Asked::Written(number)),
+        _ => None,
+    }
+}
+
+/// A queue pair connected to itself, and its completion queue.
+#[derive(Debug)]
+pub struct Loopback {
+    /// The queue pair. Declared first: it is dropped before its completion queue.
+    pub qp: owned::QueuePair,
+    /// Where both directions complete.
+    pub cq: uverbs::CompletionQueue,
+    /// The domain of both.
+    pub pd: uverbs::ProtectionDomain,
+}
+
+impl Loopback {
+    /// Connects a reliable queue pair of `context` to itself.
+    ///
+    /// # Errors
+    /// Those of every step.
+    pub fn new(context: &Context) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        let pd = context.alloc_pd()?;
+        let cq = context.create_cq(32)?;
+        let prepared = pd.create_qp(QpType::Rc, &cq, &cq).gid_index(1).build()?;
+        let endpoint = prepared.endpoint();
+        let qp = owned::QueuePair::new(prepared.handshake(endpoint)?);
+        Ok(Self { qp, cq, pd })
+    }
+
+    /// Polls until `count` completions came, and gives each to the queue pair.
+    ///
+    /// # Errors
+    /// What polling answers.
+    pub fn finish(&mut self, count: usize) -> Result<Vec<Finished>, uverbs::PollError> {
+        let mut finished = Vec::new();
+        let mut polls = 0;
+        while finished.len() < count && polls < 1000 {
+            polls += 1;
+            let Some(completion) = self.cq.poll()? else {
+                continue;
+            };
+            finished.extend(complete(&mut self.qp, &completion));
+        }
+        Ok(finished)
+    }
+
+    /// Registered buffers of `len` bytes.
+    ///
+    /// # Errors
+    /// Those of registering them.
+    pub fn buffers<const N: usize>(&self, len: usize) -> Result<[Buffer; N]> {
+        self.pd.buffers::<N>(len)
+    }
+}
+
+fn complete(qp: &mut owned::QueuePair, completion: &Completion<'_>) -> Option<Finished> {
+    qp.complete(completion)
+}
