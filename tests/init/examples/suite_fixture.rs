@@ -43,6 +43,7 @@ mod tests {
 
     #[test]
     fn e_makes_the_kernel_complain() {
+        // No end of line, as some drivers do it.
         fs::write("/dev/kmsg", "<4>rdma_rxe: a complaint made up by a test").unwrap();
     }
 

@@ -10,6 +10,11 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
+const DEVICE: &str = "/dev/kmsg";
+
+/// Our own line; it is not forwarded.
+const MARK: &str = "testbed: a command ended";
+
 /// The longest record that the kernel gives.
 const RECORD: usize = 8192;
 
@@ -25,8 +30,8 @@ impl KernelLog {
         let device = OpenOptions::new()
             .read(true)
             .custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits())
-            .open("/dev/kmsg")
-            .doing(|| "opening /dev/kmsg".into())?;
+            .open(DEVICE)
+            .doing(|| format!("opening {DEVICE}"))?;
         Ok(Self {
             device: Mutex::new(device),
             outgoing,
@@ -48,7 +53,18 @@ impl KernelLog {
         });
     }
 
-    /// Forwards every line that the kernel has written until now.
+    /// Forwards every line that the kernel has begun until now.
+    ///
+    /// A line that the kernel has not ended yet (some drivers forget to) is only given out when another one begins, so one
+    /// of our own is written behind it.
+    pub(crate) fn drain_whole(&self) {
+        if let Err(error) = std::fs::write(DEVICE, format!("<7>{MARK}\n")) {
+            eprintln!("testbed: writing {DEVICE}: {error}");
+        }
+        self.drain();
+    }
+
+    /// Forwards every whole line that the kernel has written until now.
     pub(crate) fn drain(&self) {
         let mut device = self.lock();
         let mut record = [0; RECORD];
@@ -56,7 +72,7 @@ impl KernelLog {
             match device.read(&mut record) {
                 Ok(length) if length > 0 => {
                     let text = String::from_utf8_lossy(record.get(..length).unwrap_or_default());
-                    if let Some(line) = parse(&text) {
+                    if let Some(line) = parse(&text).filter(|line| line.text != MARK) {
                         self.outgoing.send(&Event::Kernel(line));
                     }
                 }

@@ -9,8 +9,10 @@ use std::process::{Child, Command, Stdio};
 
 const PROGRAM: &str = "qemu-system-x86_64";
 
-/// What the kernel is told: where its console is, that a panic ends the machine, and what makes booting quick.
-const KERNEL_ARGUMENTS: &str = "console=ttyS0 loglevel=6 panic=-1 random.trust_cpu=on tsc=reliable mitigations=off net.ifnames=0";
+/// What the kernel is told: where its console is, that a panic ends the machine, what makes booting quick,
+/// and that lines written by programs are not thinned out.
+const KERNEL_ARGUMENTS: &str = "console=ttyS0 loglevel=6 panic=-1 random.trust_cpu=on \
+    tsc=reliable mitigations=off net.ifnames=0 printk.devkmsg=on";
 
 /// The parts of a machine that its user chooses.
 #[derive(Clone, Debug)]

@@ -85,7 +85,7 @@ impl Commands {
             for carrier in started.carriers {
                 let _ = carrier.join();
             }
-            log.drain();
+            log.drain_whole();
             outgoing.send(&Event::Ended {
                 id,
                 ending,

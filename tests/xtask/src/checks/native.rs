@@ -60,7 +60,7 @@ mod tests {
     use crate::metadata::Metadata;
     use serde_json::{Value, json};
 
-    fn package(id: &str, links: Option<&str>, publish: Option<Vec<String>>) -> Value {
+    fn package(id: &str, links: Option<&str>, publish: Option<&[&str]>) -> Value {
         json!({"id": id, "name": id, "version": "1.0.0", "license": "MIT", "links": links, "publish": publish, "targets": []})
     }
 
@@ -77,7 +77,7 @@ mod tests {
                 package("cc", None, None),
                 package("z-sys", Some("z"), None),
                 package("pkg-config", None, None),
-                package("tool", None, Some(Vec::new())),
+                package("tool", None, Some(&[])),
             ],
             "workspace_members": ["shipped", "tool"],
             "resolve": {"nodes": [
