@@ -147,6 +147,7 @@ fn dispatch(command: &mut Command<'_>, opcode: u16) -> Outcome {
         op::MODIFY_VPORT_STATE | op::QUERY_VNIC_ENV | op::QUERY_VPORT_COUNTER => Ok(()),
         op::SET_ROCE_ADDRESS => vport::set_roce_address(command),
         op::QUERY_ROCE_ADDRESS => vport::query_roce_address(command),
+        op::MAD_IFC => vport::management(command),
         op::CREATE_EQ => eq::create(command),
         op::DESTROY_EQ => eq::destroy(command),
         op::QUERY_EQ => eq::query(command),

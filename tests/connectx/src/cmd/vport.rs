@@ -139,3 +139,18 @@ pub(super) fn query_roce_address(command: &mut Command<'_>) -> Outcome {
     command.reply_context(CONTEXT, &address);
     Ok(())
 }
+
+/// MAD_IFC: the port's management agent, which knows no attribute; what the driver asks here is a vendor's
+/// extension, and "not supported" is a regular answer to it.
+pub(super) fn management(command: &mut Command<'_>) -> Outcome {
+    const MAD: usize = 256;
+    const METHOD: Field = field(0x00, 7, 0);
+    const STATUS: Field = field(0x04, 31, 16);
+    const RESPONSE: u32 = 0x81;
+    const UNSUPPORTED: u32 = 0x000c;
+    let mut mad = command.context(CONTEXT, MAD);
+    METHOD.set(&mut mad, RESPONSE);
+    STATUS.set(&mut mad, UNSUPPORTED);
+    command.reply_context(CONTEXT, &mad);
+    Ok(())
+}
