@@ -35,7 +35,7 @@ pub struct Device {
     pub sys_image_guid: Option<Guid>,
     /// What kind of node it is.
     pub node_type: Option<NodeType>,
-    /// What its first port speaks: `ib`, `roce`, `iw`, `opa` or `usnic` (Linux 5.0).
+    /// What its first port speaks: `ib`, `roce`, `iw`, `opa` or `usnic` (Linux 5.2).
     pub protocol: Option<String>,
     /// The device it is a part of (Linux 6.11).
     pub parent: Option<String>,

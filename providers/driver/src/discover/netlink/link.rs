@@ -62,8 +62,8 @@ impl<T: NetlinkTransport> Client<T> {
     /// `rdma dev set NAME netns`—moves a device to the network namespace of `netns`, an opened `/proc/PID/ns/net`.
     ///
     /// # Errors
-    /// EPERM without `CAP_NET_ADMIN` in both; EINVAL when devices are shared; EOPNOTSUPP when the driver cannot let go
-    /// of its users (rxe before Linux 6.20).
+    /// EPERM without `CAP_NET_ADMIN` in both; EINVAL when there is no such device; EOPNOTSUPP when devices are shared, or
+    /// the driver cannot let go of its users (rxe).
     pub fn move_to_netns(&mut self, index: u32, netns: BorrowedFd<'_>) -> Result<()> {
         let op = Op::SetSystem;
         let fd =

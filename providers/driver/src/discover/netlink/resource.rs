@@ -64,10 +64,10 @@ kinds! {
     /// Memory regions.
     MemoryRegion = "mr", RDMA_NLDEV_CMD_RES_MR_GET,
         RDMA_NLDEV_ATTR_RES_MR, RDMA_NLDEV_ATTR_RES_MR_ENTRY, RDMA_NLDEV_ATTR_RES_MRN;
-    /// Opened devices (Linux 5.15).
+    /// Opened devices (Linux 5.13).
     Context = "ctx", RDMA_NLDEV_CMD_RES_CTX_GET,
         RDMA_NLDEV_ATTR_RES_CTX, RDMA_NLDEV_ATTR_RES_CTX_ENTRY, RDMA_NLDEV_ATTR_RES_CTXN;
-    /// Shared receive queues (Linux 5.15).
+    /// Shared receive queues (Linux 5.13).
     SharedReceiveQueue = "srq", RDMA_NLDEV_CMD_RES_SRQ_GET,
         RDMA_NLDEV_ATTR_RES_SRQ, RDMA_NLDEV_ATTR_RES_SRQ_ENTRY, RDMA_NLDEV_ATTR_RES_SRQN;
 }

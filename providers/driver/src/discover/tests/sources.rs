@@ -369,7 +369,11 @@ fn refusal_takes_no_time() {
     let tree = Tree::new();
     tree.device("rxe0", RXE);
     tree.uverbs("uverbs0", "rxe0", 2);
-    let start = std::time::Instant::now();
-    open(Target::Name("rxe0".into()), &tree.options()).unwrap_err();
-    assert!(start.elapsed().as_millis() < 10, "{:?}", start.elapsed());
+    let refuse = || {
+        let start = std::time::Instant::now();
+        open(Target::Name("rxe0".into()), &tree.options()).unwrap_err();
+        start.elapsed()
+    };
+    let fastest = (0..10).map(|_| refuse()).min().unwrap();
+    assert!(fastest.as_millis() < 10, "{fastest:?}");
 }
