@@ -57,7 +57,7 @@ pub struct CompletionQueueBuilder<'a> {
 /// [`owned`](crate::owned) queues trust it: it cannot be kept, copied, or made up.
 #[derive(Debug)]
 pub struct Completion<'cq> {
-    completion: WorkCompletion,
+    wc: WorkCompletion,
     queue: CqId,
     bound: PhantomData<&'cq mut CompletionQueue>,
 }
@@ -156,12 +156,12 @@ impl CompletionQueue {
     #[doc(alias = "ibv_end_poll")]
     #[inline]
     pub fn poll(&mut self) -> Result<Option<Completion<'_>>, PollError> {
-        let Some(completion) = self.ring.next()? else {
+        let Some(wc) = self.ring.next()? else {
             return Ok(None);
         };
         self.ring.release();
         Ok(Some(Completion {
-            completion,
+            wc,
             queue: self.id(),
             bound: PhantomData,
         }))
@@ -268,6 +268,6 @@ impl Deref for Completion<'_> {
 
     #[inline]
     fn deref(&self) -> &WorkCompletion {
-        &self.completion
+        &self.wc
     }
 }

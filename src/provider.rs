@@ -219,9 +219,8 @@ fn poll_into(
     for slot in out.iter_mut() {
         match cq.next() {
             Ok(Some(completion)) => *slot = completion,
-            Ok(None) => break,
             Err(error) if count == 0 => return Err(error),
-            Err(_) => break,
+            Ok(None) | Err(_) => break,
         }
         count += 1;
     }

@@ -129,6 +129,15 @@ impl Buffer {
             .sge(self.offset as u64, u32::try_from(len).ok()?)
     }
 
+    /// All of it as a piece, if it is memory of `pd`.
+    pub(super) fn whole_in(&self, pd: &ProtectionDomain) -> Option<Sge> {
+        if self.is_in(pd) {
+            self.sge(self.len)
+        } else {
+            None
+        }
+    }
+
     pub(super) fn is_in(&self, pd: &ProtectionDomain) -> bool {
         self.region.mr.pd().is_same(pd)
     }

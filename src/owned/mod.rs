@@ -21,4 +21,4 @@ pub use buffer::Buffer;
 pub use exposed::ExposedMemory;
 pub use qp::QueuePair;
 pub use srq::SharedReceiveQueue;
-pub use work::{Finished, Memory, Refused, Work};
+pub use work::{Finished, Memory, ReceiveRefused, Refused, Work};

@@ -10,13 +10,13 @@
 
 use uverbs_driver::types::{
     Destination, Gid, Operation, Payload, QpAttr, QpInfo, QpState, RecvRequest, SendFlags,
-    SendRequest,
+    SendRequest, Sge,
 };
 use uverbs_driver::{Error, ErrorKind, Op, PostError, Result};
 
 use super::Buffer;
 use super::slab::Slab;
-use super::work::{Finished, Memory, Refused, Work};
+use super::work::{Finished, Memory, ReceiveRefused, Refused, Work};
 use crate::Completion;
 
 /// A queue pair for posting without `unsafe`; see [the module](crate::owned).
@@ -159,21 +159,16 @@ impl QueuePair {
     ///
     /// # Errors
     /// Why it was refused, and the buffer.
-    pub fn recv(&mut self, buffer: Buffer, context: u64) -> Result<(), (PostError, Buffer)> {
+    pub fn recv(&mut self, buffer: Buffer, context: u64) -> Result<(), ReceiveRefused> {
         let Some(qp) = &mut self.qp else {
-            return Err((PostError::Poisoned, buffer));
+            return Err(ReceiveRefused::new(PostError::Poisoned, buffer));
         };
-        post_receive(
-            &mut self.receiving,
-            buffer,
-            context,
-            qp.pd().clone(),
-            |request| {
-                // SAFETY: the memory of the piece is a buffer that the table owns until its completion
-                // was polled, or a destroy or reset was confirmed.
-                unsafe { qp.post_recv(&[*request]) }.map_err(|failed| failed.error)
-            },
-        )
+        let piece = buffer.whole_in(qp.pd());
+        post_receive(&mut self.receiving, buffer, piece, context, |request| {
+            // SAFETY: the memory of the piece is a buffer that the table owns until its completion
+            // was polled, or a destroy or reset was confirmed.
+            unsafe { qp.post_recv(&[*request]) }.map_err(|failed| failed.error)
+        })
     }
 
     /// Posts a receive request without memory, for a message without data (a write with immediate, say).
@@ -316,24 +311,19 @@ impl Drop for QueuePair {
     }
 }
 
-/// Puts `buffer` into `table` and posts it; gives it back when it is refused.
+/// Puts `buffer` into `table` and posts it as `piece`; gives it back when it is refused.
 pub(super) fn post_receive(
     table: &mut Slab<Receive>,
     buffer: Buffer,
+    piece: Option<Sge>,
     context: u64,
-    pd: crate::ProtectionDomain,
     post: impl FnOnce(&RecvRequest<'_>) -> Result<(), PostError>,
-) -> Result<(), (PostError, Buffer)> {
-    let piece = if buffer.is_in(&pd) {
-        buffer.sge(buffer.len())
-    } else {
-        None
-    };
+) -> Result<(), ReceiveRefused> {
     let Some(piece) = piece else {
-        return Err((PostError::InvalidRequest, buffer));
+        return Err(ReceiveRefused::new(PostError::InvalidRequest, buffer));
     };
     let refused = |error, receive: Receive| match receive.memory {
-        Memory::Buffer(buffer, _) => Err((error, buffer)),
+        Memory::Buffer(buffer, _) => Err(ReceiveRefused::new(error, buffer)),
         // Only buffers are put into the table here.
         Memory::None | Memory::Exposed(..) => Ok(()),
     };
@@ -346,10 +336,11 @@ pub(super) fn post_receive(
         Err(receive) => return refused(PostError::QueueFull, receive),
     };
     let scatter = [piece];
-    match post(&RecvRequest {
+    let request = RecvRequest {
         wr_id,
         scatter: &scatter,
-    }) {
+    };
+    match post(&request) {
         Ok(()) => Ok(()),
         Err(error) => match table.remove(wr_id) {
             Some(receive) => refused(error, receive),

@@ -119,8 +119,6 @@ fn parts(id: u64) -> (u32, u8, u32) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
     use super::*;
 
     #[test]

@@ -13,7 +13,7 @@ use uverbs_driver::{Error, ErrorKind, Op, PostError, Result};
 use super::Buffer;
 use super::qp::{Receive, post_receive};
 use super::slab::Slab;
-use super::work::{Finished, Memory};
+use super::work::{Finished, Memory, ReceiveRefused};
 use crate::Completion;
 
 /// A shared receive queue for posting without `unsafe`; see [the module](crate::owned).
@@ -53,21 +53,16 @@ impl SharedReceiveQueue {
     ///
     /// # Errors
     /// Why it was refused, and the buffer.
-    pub fn recv(&mut self, buffer: Buffer, context: u64) -> Result<(), (PostError, Buffer)> {
+    pub fn recv(&mut self, buffer: Buffer, context: u64) -> Result<(), ReceiveRefused> {
         let Some(srq) = &mut self.srq else {
-            return Err((PostError::Poisoned, buffer));
+            return Err(ReceiveRefused::new(PostError::Poisoned, buffer));
         };
-        post_receive(
-            &mut self.receiving,
-            buffer,
-            context,
-            srq.pd().clone(),
-            |request| {
-                // SAFETY: the memory of the piece is a buffer that the table owns until its completion
-                // was polled, or a destroy was confirmed.
-                unsafe { srq.post_recv(&[*request]) }.map_err(|failed| failed.error)
-            },
-        )
+        let piece = buffer.whole_in(srq.pd());
+        post_receive(&mut self.receiving, buffer, piece, context, |request| {
+            // SAFETY: the memory of the piece is a buffer that the table owns until its completion
+            // was polled, or a destroy was confirmed.
+            unsafe { srq.post_recv(&[*request]) }.map_err(|failed| failed.error)
+        })
     }
 
     /// Takes the memory of a finished request back. `None` when the completion is another queue's.

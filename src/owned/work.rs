@@ -72,6 +72,15 @@ pub struct Refused {
     pub work: Option<Work>,
 }
 
+/// A buffer that was not posted to receive into.
+#[derive(Debug)]
+pub struct ReceiveRefused {
+    /// Why.
+    pub error: PostError,
+    /// The buffer.
+    pub buffer: Buffer,
+}
+
 impl Work {
     /// A request that does `operation` with no memory, no flags and context 0.
     ///
@@ -230,6 +239,24 @@ impl fmt::Display for Refused {
 }
 
 impl std::error::Error for Refused {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+impl ReceiveRefused {
+    pub(super) fn new(error: PostError, buffer: Buffer) -> Self {
+        Self { error, buffer }
+    }
+}
+
+impl fmt::Display for ReceiveRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not posted: {}", self.error)
+    }
+}
+
+impl std::error::Error for ReceiveRefused {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.error)
     }

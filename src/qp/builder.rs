@@ -481,8 +481,6 @@ fn random_psn() -> Result<Psn> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
     use super::*;
 
     fn entry(index: u32, gid: &str, gid_type: GidType) -> GidEntry {

@@ -116,8 +116,6 @@ impl std::error::Error for ParseEndpointError {}
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
     use super::*;
 
     #[test]

@@ -8,16 +8,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use uverbs_uapi::ib_user_ioctl_cmds::{
-    UVERBS_ATTR_CORE_IN, UVERBS_ATTR_CORE_OUT, UVERBS_ATTR_INFO_OBJECT_ID, UVERBS_ATTR_INFO_TOTAL_HANDLES,
-    UVERBS_ATTR_WRITE_CMD, UVERBS_METHOD_INFO_HANDLES, UVERBS_METHOD_INVOKE_WRITE, UVERBS_OBJECT_DEVICE,
-    UVERBS_OBJECT_PD,
+    UVERBS_ATTR_CORE_IN, UVERBS_ATTR_CORE_OUT, UVERBS_ATTR_INFO_OBJECT_ID,
+    UVERBS_ATTR_INFO_TOTAL_HANDLES, UVERBS_ATTR_WRITE_CMD, UVERBS_METHOD_INFO_HANDLES,
+    UVERBS_METHOD_INVOKE_WRITE, UVERBS_OBJECT_DEVICE, UVERBS_OBJECT_PD,
 };
 use zerocopy::{FromBytes, IntoBytes};
 
 use self::bits::OpBits;
 use crate::error::{Errno, Error, ErrorKind, Op, Result};
 use crate::sys::{
-    Attr, Call, Command, ForkToken, Kernel, Mapping, Protection, Reply, Uhw, Value, WriteCommand, cells,
+    Attr, Call, Command, ForkToken, Kernel, Mapping, Protection, Reply, Uhw, Value, WriteCommand,
+    cells,
 };
 
 /// Which encoding a command takes when it has several.
@@ -60,7 +61,12 @@ impl Channel {
     ///
     /// # Errors
     /// The errno of `getrandom(2)`, which identifies this process to its children.
-    pub fn new(kernel: Arc<dyn Kernel>, fd: OwnedFd, driver_id: u32, path: CommandPath) -> Result<Self> {
+    pub fn new(
+        kernel: Arc<dyn Kernel>,
+        fd: OwnedFd,
+        driver_id: u32,
+        path: CommandPath,
+    ) -> Result<Self> {
         let fork = ForkToken::current().map_err(|errno| Error::os(Op::OpenDevice, errno))?;
         Ok(Self {
             kernel,
@@ -134,7 +140,9 @@ impl Channel {
     }
 
     fn raw_ioctl(&self, command: &Command<'_>) -> Result<(), Errno> {
-        self.kernel.call(self.fd.as_fd(), Call::Ioctl(command)).map(|_| ())
+        self.kernel
+            .call(self.fd.as_fd(), Call::Ioctl(command))
+            .map(|_| ())
     }
 
     /// Issues an ioctl method.
@@ -142,7 +150,14 @@ impl Channel {
     /// # Errors
     /// The kernel's errno; [`ErrorKind::Forked`] in a child; [`ErrorKind::BadReply`] when a
     /// mandatory output was not written.
-    pub fn ioctl(&self, op: Op, object: u16, method: u16, attrs: &[Attr<'_>], uhw: &Uhw<'_>) -> Result<()> {
+    pub fn ioctl(
+        &self,
+        op: Op,
+        object: u16,
+        method: u16,
+        attrs: &[Attr<'_>],
+        uhw: &Uhw<'_>,
+    ) -> Result<()> {
         self.check_process(op)?;
         self.raw_ioctl(&Command {
             object,
@@ -153,7 +168,8 @@ impl Channel {
         })
         .map_err(|errno| self.failure(op, errno))?;
         match attrs.iter().find(|attr| attr.is_unanswered()) {
-            Some(attr) => Err(Error::bad_reply(op, "a mandatory output was not written").fact("attribute", attr.id)),
+            Some(attr) => Err(Error::bad_reply(op, "a mandatory output was not written")
+                .fact("attribute", attr.id)),
             None => Ok(()),
         }
     }
@@ -166,11 +182,14 @@ impl Channel {
     pub fn legacy(&self, op: Op, command: &WriteCommand<'_>) -> Result<()> {
         self.check_process(op)?;
         if command.uhw.needs_ioctl() {
-            return Err(Error::new(op, ErrorKind::Unsupported).fact("driver attributes need", "the ioctl interface"));
+            return Err(Error::new(op, ErrorKind::Unsupported)
+                .fact("driver attributes need", "the ioctl interface"));
         }
         if self.path != CommandPath::Write && !self.no_invoke_write.load(Ordering::Relaxed) {
             match self.invoke_write(command) {
-                Err(Errno::NOTTY | Errno::PROTONOSUPPORT) => self.no_invoke_write.store(true, Ordering::Relaxed),
+                Err(Errno::NOTTY | Errno::PROTONOSUPPORT) => {
+                    self.no_invoke_write.store(true, Ordering::Relaxed);
+                }
                 result => return result.map_err(|errno| self.failure(op, errno)),
             }
         }
@@ -235,7 +254,9 @@ impl Channel {
     /// [`ErrorKind::Unsupported`] when the kernel lacks the method, else those of the command.
     pub fn ioctl_only<R>(&self, op: Op, ioctl: impl FnOnce() -> Result<R>) -> Result<R> {
         if self.unsupported.contains(op) {
-            return Err(Error::os(op, Errno::PROTONOSUPPORT).hint("this kernel does not have the command"));
+            return Err(
+                Error::os(op, Errno::PROTONOSUPPORT).hint("this kernel does not have the command")
+            );
         }
         let result = ioctl();
         if let Err(error) = &result
@@ -283,7 +304,9 @@ impl Channel {
                 Ok(Reply::Read(count)) if count == size_of::<E>() => return Ok(event),
                 Ok(_) => return Err(Error::bad_reply(op, "an event of another size")),
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Err(Error::os(op, Errno::AGAIN).with_kind(ErrorKind::WouldBlock)),
+                Err(Errno::AGAIN) => {
+                    return Err(Error::os(op, Errno::AGAIN).with_kind(ErrorKind::WouldBlock));
+                }
                 Err(Errno::IO) => {
                     self.set_removed();
                     return Err(self.failure(op, Errno::IO));
@@ -297,7 +320,12 @@ impl Channel {
     ///
     /// # Errors
     /// [`ErrorKind::DeviceRemoved`] when the descriptor was hung up; the errno of `poll(2)` otherwise.
-    pub fn wait_readable(&self, op: Op, fd: BorrowedFd<'_>, timeout: Option<std::time::Duration>) -> Result<bool> {
+    pub fn wait_readable(
+        &self,
+        op: Op,
+        fd: BorrowedFd<'_>,
+        timeout: Option<std::time::Duration>,
+    ) -> Result<bool> {
         let deadline = timeout.map(|timeout| (std::time::Instant::now(), timeout));
         loop {
             let left = deadline.map(|(start, timeout)| timeout.saturating_sub(start.elapsed()));

@@ -157,7 +157,8 @@ impl Object {
 
     /// The error for an object that others share.
     pub fn still_used(self: &Arc<Self>) -> Error {
-        Error::new(self.kind.destroy_op(), ErrorKind::Busy).fact("users", Arc::strong_count(self) - 1)
+        Error::new(self.kind.destroy_op(), ErrorKind::Busy)
+            .fact("users", Arc::strong_count(self) - 1)
     }
 
     fn destroy_once(&mut self) -> Result<EventCounts> {
@@ -182,7 +183,9 @@ impl Object {
         let mut tries = 0;
         loop {
             match cmd::destroy(&self.channel, self.kind, self.handle) {
-                Err(error) if error.errno() == Some(Errno::INTR) && tries < MAX_INTERRUPTED => tries += 1,
+                Err(error) if error.errno() == Some(Errno::INTR) && tries < MAX_INTERRUPTED => {
+                    tries += 1;
+                }
                 result => return result,
             }
         }

@@ -67,13 +67,14 @@ impl contract::Cq for CompletionQueue {
 
     #[inline]
     fn next(&mut self) -> Result<Option<WorkCompletion>, PollError> {
+        // A child has no mapping of the ring.
+        if !self.fork.is_current() {
+            return Err(PollError::Forked);
+        }
         let Some(ring) = &self.ring else {
             return Err(PollError::Poisoned);
         };
         if self.head == self.produced {
-            if !self.fork.is_current() {
-                return Err(PollError::Forked);
-            }
             self.produced = ring.producer().ok_or(PollError::Corrupt)?;
             if self.head == self.produced {
                 return Ok(None);

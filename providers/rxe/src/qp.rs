@@ -69,18 +69,13 @@ impl QueuePair {
         let ring = queue::map(channel, op, reply.sq_mi, SendRing::slot_size(&caps))?;
         let send = SendRing::new(ring, init.kind, &caps, device.caps, fork)
             .ok_or_else(|| Error::bad_reply(op, "producer index"))?;
-        let recv = match init.srq {
-            Some(_) => None,
-            None => {
-                let ring = queue::map(
-                    channel,
-                    op,
-                    reply.rq_mi,
-                    ReceiveRing::slot_size(caps.max_recv_sge),
-                )?;
-                let recv = ReceiveRing::new(ring, caps.max_recv_sge, fork);
-                Some(recv.ok_or_else(|| Error::bad_reply(op, "producer index"))?)
-            }
+        let recv = if init.srq.is_some() {
+            None
+        } else {
+            let min_slot = ReceiveRing::slot_size(caps.max_recv_sge);
+            let ring = queue::map(channel, op, reply.rq_mi, min_slot)?;
+            let recv = ReceiveRing::new(ring, caps.max_recv_sge, fork);
+            Some(recv.ok_or_else(|| Error::bad_reply(op, "producer index"))?)
         };
         Ok(Self {
             send,

@@ -45,6 +45,10 @@ impl ReceiveRing {
 
     #[inline]
     pub(crate) fn put(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
+        // A child has no mapping of the ring.
+        if !self.fork.is_current() {
+            return Err(PostError::Forked);
+        }
         let pieces = request.scatter.len();
         if pieces > self.max_sge as usize {
             return Err(PostError::TooManySges {

@@ -70,6 +70,10 @@ impl SendRing {
 
     #[inline]
     pub(crate) fn put(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        // A child has no mapping of the ring.
+        if !self.fork.is_current() {
+            return Err(PostError::Forked);
+        }
         if self.poisoned {
             return Err(PostError::Poisoned);
         }

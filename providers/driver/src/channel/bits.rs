@@ -40,7 +40,10 @@ mod tests {
         for &op in Op::ALL {
             let bits = OpBits::default();
             bits.insert(op);
-            let set: Vec<_> = Op::ALL.iter().filter(|other| bits.contains(**other)).collect();
+            let set: Vec<_> = Op::ALL
+                .iter()
+                .filter(|other| bits.contains(**other))
+                .collect();
             assert_eq!(set, [&op]);
         }
     }

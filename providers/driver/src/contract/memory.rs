@@ -56,7 +56,12 @@ impl Mr {
         done: &cmd::mr::Registered,
         keep: impl Any + Send + Sync,
     ) -> Self {
-        let object = Object::new(channel, ObjectKind::MemoryRegion, done.handle, [Arc::clone(pd)]);
+        let object = Object::new(
+            channel,
+            ObjectKind::MemoryRegion,
+            done.handle,
+            [Arc::clone(pd)],
+        );
         Self {
             object: object.with_memory(keep),
             lkey: done.lkey,

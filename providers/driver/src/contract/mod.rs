@@ -14,8 +14,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 pub use device::{
-    attach_multicast, detach_multicast, event_file, gid, gid_table, completion_channel, query_port, query_port_speed,
-    read_async_event, read_completion_event, set_nonblocking,
+    attach_multicast, completion_channel, detach_multicast, event_file, gid, gid_table, query_port,
+    query_port_speed, read_async_event, read_completion_event, set_nonblocking,
 };
 pub use memory::{DmabufInit, Mr, MrChange, MrInit};
 pub use queues::{Cq, CqInit, Qp, QpInit, Srq, SrqInit};
@@ -134,7 +134,12 @@ pub trait Context: Debug + Send + Sync + Sized {
     fn alloc_window(&self, pd: &Self::Pd, kind: MwType) -> Result<(Object, RemoteKey)> {
         let pd = Self::pd_object(pd);
         let done = cmd::mw::alloc(self.channel(), pd.handle(), kind, &Uhw::NONE)?;
-        let object = Object::new(self.channel(), ObjectKind::MemoryWindow, done.handle, [Arc::clone(pd)]);
+        let object = Object::new(
+            self.channel(),
+            ObjectKind::MemoryWindow,
+            done.handle,
+            [Arc::clone(pd)],
+        );
         Ok((object, done.rkey))
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Op, PollError, PostError, Result};
 use crate::object::Object;
 use crate::types::{
-    QpAttr, QpAttrMask, QpCaps, QpCreateFlags, QpInfo, QpState, QpType, RecvRequest, SendRequest, SrqAttr, SrqModify,
-    SigMode, SrqType, WorkCompletion,
+    QpAttr, QpAttrMask, QpCaps, QpCreateFlags, QpInfo, QpState, QpType, RecvRequest, SendRequest,
+    SigMode, SrqAttr, SrqModify, SrqType, WorkCompletion,
 };
 
 /// What a completion queue is created with.
@@ -84,7 +84,10 @@ pub trait Cq: Debug + Send {
     /// Limits of the device, those of the command, those of mapping the new queue.
     fn resize(&mut self, entries: u32) -> Result<()> {
         let _ = entries;
-        Err(Error::new(Op::ResizeCompletionQueue, ErrorKind::Unsupported))
+        Err(Error::new(
+            Op::ResizeCompletionQueue,
+            ErrorKind::Unsupported,
+        ))
     }
 }
 

@@ -44,10 +44,16 @@ pub enum ErrorKind {
 impl ErrorKind {
     pub(super) fn from_errno(errno: Errno) -> Self {
         match errno {
-            Errno::INVAL | Errno::FAULT | Errno::RANGE | Errno::OVERFLOW | Errno::TOOBIG => Self::InvalidInput,
-            Errno::OPNOTSUPP | Errno::PROTONOSUPPORT | Errno::NOSYS | Errno::NOTTY => Self::Unsupported,
+            Errno::INVAL | Errno::FAULT | Errno::RANGE | Errno::OVERFLOW | Errno::TOOBIG => {
+                Self::InvalidInput
+            }
+            Errno::OPNOTSUPP | Errno::PROTONOSUPPORT | Errno::NOSYS | Errno::NOTTY => {
+                Self::Unsupported
+            }
             Errno::PERM | Errno::ACCESS => Self::PermissionDenied,
-            Errno::NOMEM | Errno::NOSPC | Errno::MFILE | Errno::NFILE | Errno::AGAIN => Self::OutOfResources,
+            Errno::NOMEM | Errno::NOSPC | Errno::MFILE | Errno::NFILE | Errno::AGAIN => {
+                Self::OutOfResources
+            }
             Errno::NOENT | Errno::NODEV | Errno::NXIO | Errno::NODATA => Self::NotFound,
             Errno::BUSY | Errno::EXIST => Self::Busy,
             Errno::INTR => Self::Interrupted,

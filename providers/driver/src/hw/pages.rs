@@ -5,7 +5,14 @@
 //! [`Pages`] lends no references to its memory by itself: [`Pages::copy_to`] and
 //! [`Pages::copy_from`] make volatile accesses, which are right while a device writes. The two
 //! unsafe lenders are for memory that no device touches at the moment, which their callers prove.
-#![allow(unsafe_code, reason = "copies to and from memory that a device may access")]
+#![allow(
+    unsafe_code,
+    reason = "copies to and from memory that a device may access"
+)]
+#![expect(
+    clippy::cast_ptr_alignment,
+    reason = "alignment is made sure of before words are accessed"
+)]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -76,7 +83,11 @@ impl Pages {
         for (at, word) in words.iter().enumerate() {
             let word = u64::from_ne_bytes(*word);
             // SAFETY: the word lies in the range checked above and is aligned by `head`.
-            unsafe { to.wrapping_add(head + at * 8).cast::<u64>().write_volatile(word) };
+            unsafe {
+                to.wrapping_add(head + at * 8)
+                    .cast::<u64>()
+                    .write_volatile(word);
+            };
         }
         store_bytes(to.wrapping_add(head + words.len() * 8), last);
         true
@@ -97,7 +108,11 @@ impl Pages {
         let count = words.len();
         for (at, word) in words.iter_mut().enumerate() {
             // SAFETY: the word lies in the range checked above and is aligned by `head`.
-            let bits = unsafe { from.wrapping_add(head + at * 8).cast::<u64>().read_volatile() };
+            let bits = unsafe {
+                from.wrapping_add(head + at * 8)
+                    .cast::<u64>()
+                    .read_volatile()
+            };
             *word = bits.to_ne_bytes();
         }
         load_bytes(from.wrapping_add(head + count * 8), last);
@@ -144,7 +159,10 @@ impl Pages {
     /// # Safety
     /// While the slice lives, nothing else reads or writes the range: no device, no peer, no other
     /// handle. `offset + len` lies inside the pages.
-    #[expect(clippy::mut_from_ref, reason = "the caller proves that the range is its own")]
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "the caller proves that the range is its own"
+    )]
     pub unsafe fn slice_mut(&self, offset: usize, len: usize) -> &mut [u8] {
         // SAFETY: the caller's promise; the memory was zeroed when it was mapped.
         unsafe { std::slice::from_raw_parts_mut(self.as_ptr().wrapping_add(offset), len) }
@@ -167,8 +185,6 @@ fn load_bytes(from: *mut u8, bytes: &mut [u8]) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
     use super::*;
 
     #[test]

@@ -11,6 +11,10 @@
 //! Slots are copied in and out by volatile words: the other side may write at any moment, so no
 //! reference to the memory is formed and each word is accessed once.
 #![allow(unsafe_code, reason = "accesses memory shared with the other side")]
+#![expect(
+    clippy::cast_ptr_alignment,
+    reason = "invariant 3 makes slots and indexes aligned"
+)]
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -61,7 +65,9 @@ impl SharedRing {
         } = layout;
         let bytes = slot_size.checked_mul(usize::try_from(slots).ok()?)?;
         let end = data.checked_add(bytes)?;
-        let word_fits = |offset: usize| offset.is_multiple_of(4) && offset.checked_add(4).is_some_and(|end| end <= data);
+        let word_fits = |offset: usize| {
+            offset.is_multiple_of(4) && offset.checked_add(4).is_some_and(|end| end <= data)
+        };
         let fits = slots.is_power_of_two()
             && slot_size >= 8
             && slot_size.is_multiple_of(8)
@@ -139,7 +145,10 @@ impl SharedRing {
     /// Copies `bytes` into slot `index` at `offset`. Returns false, and copies nothing, when they do not fit.
     #[inline]
     pub fn write(&self, index: u32, offset: usize, bytes: &[u8]) -> bool {
-        if offset.checked_add(bytes.len()).is_none_or(|end| end > self.slot_size) {
+        if offset
+            .checked_add(bytes.len())
+            .is_none_or(|end| end > self.slot_size)
+        {
             return false;
         }
         let to = self.slot(index).wrapping_add(offset);
@@ -151,7 +160,12 @@ impl SharedRing {
 
     /// Copies `value` into slot `index` at `offset`, as [`write`](Self::write).
     #[inline]
-    pub fn put<T: IntoBytes + Immutable + ?Sized>(&self, index: u32, offset: usize, value: &T) -> bool {
+    pub fn put<T: IntoBytes + Immutable + ?Sized>(
+        &self,
+        index: u32,
+        offset: usize,
+        value: &T,
+    ) -> bool {
         self.write(index, offset, value.as_bytes())
     }
 
@@ -176,7 +190,8 @@ impl SharedRing {
     /// The first byte of slot `index`, which is masked first.
     #[inline]
     fn slot(&self, index: u32) -> *mut u8 {
-        self.data.wrapping_add((index & self.mask) as usize * self.slot_size)
+        self.data
+            .wrapping_add((index & self.mask) as usize * self.slot_size)
     }
 }
 
@@ -197,14 +212,17 @@ fn store(word: *mut u32, index: u32, order: Ordering) {
 
 impl fmt::Debug for SharedRing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SharedRing({} slots of {} bytes)", self.mask + 1, self.slot_size)
+        write!(
+            f,
+            "SharedRing({} slots of {} bytes)",
+            self.mask + 1,
+            self.slot_size
+        )
     }
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
     use super::*;
 
     const LAYOUT: RingLayout = RingLayout {
@@ -226,7 +244,11 @@ mod tests {
         ring.publish(8);
         assert_eq!(ring.producer(), Some(0));
         assert_eq!(ring.read::<[u64; 3]>(7), Some([1, 2, 3]));
-        assert_eq!(ring.read::<[u64; 3]>(15), Some([1, 2, 3]), "indexes are masked");
+        assert_eq!(
+            ring.read::<[u64; 3]>(15),
+            Some([1, 2, 3]),
+            "indexes are masked"
+        );
     }
 
     #[test]
@@ -248,16 +270,40 @@ mod tests {
     #[test]
     fn layouts_that_do_not_fit_are_refused() {
         let refused = [
-            RingLayout { slots: 64, ..LAYOUT },
+            RingLayout {
+                slots: 64,
+                ..LAYOUT
+            },
             RingLayout { slots: 6, ..LAYOUT },
             RingLayout { slots: 0, ..LAYOUT },
-            RingLayout { slot_size: 0, ..LAYOUT },
-            RingLayout { slot_size: 12, ..LAYOUT },
-            RingLayout { slot_size: usize::MAX & !7, ..LAYOUT },
-            RingLayout { producer: 126, ..LAYOUT },
-            RingLayout { consumer: 384, ..LAYOUT },
-            RingLayout { data: 385, ..LAYOUT },
-            RingLayout { data: usize::MAX & !7, ..LAYOUT },
+            RingLayout {
+                slot_size: 0,
+                ..LAYOUT
+            },
+            RingLayout {
+                slot_size: 12,
+                ..LAYOUT
+            },
+            RingLayout {
+                slot_size: usize::MAX & !7,
+                ..LAYOUT
+            },
+            RingLayout {
+                producer: 126,
+                ..LAYOUT
+            },
+            RingLayout {
+                consumer: 384,
+                ..LAYOUT
+            },
+            RingLayout {
+                data: 385,
+                ..LAYOUT
+            },
+            RingLayout {
+                data: usize::MAX & !7,
+                ..LAYOUT
+            },
         ];
         for layout in refused {
             assert!(SharedRing::new(memory(), layout).is_none(), "{layout:?}");

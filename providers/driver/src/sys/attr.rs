@@ -223,6 +223,11 @@ impl fmt::Debug for Uhw<'_> {
 
 impl fmt::Debug for Pointer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "pointer at {} to {} bytes", self.offset, self.buffer.len())
+        write!(
+            f,
+            "pointer at {} to {} bytes",
+            self.offset,
+            self.buffer.len()
+        )
     }
 }

@@ -8,7 +8,12 @@
 //!
 //! The page is mapped once and never unmapped, so the reference to its first word is valid forever.
 #![allow(unsafe_code, reason = "refers to a word in a page of its own")]
+#![expect(
+    clippy::cast_ptr_alignment,
+    reason = "pages are aligned for everything"
+)]
 
+use std::mem::ManuallyDrop;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -63,9 +68,10 @@ fn map_word() -> Option<&'static AtomicU64> {
     let page = Mapping::anonymous(size_of::<AtomicU64>()).ok()?;
     page.advise(Advice::LinuxWipeOnFork).ok()?;
     let word = page.as_ptr().cast::<AtomicU64>();
-    std::mem::forget(page);
-    // SAFETY: the page is zeroed, aligned, large enough, and stays mapped because its owner was
-    // forgotten; only atomic accesses are made to the word.
+    // The word is referred to for ever.
+    let _ = ManuallyDrop::new(page);
+    // SAFETY: the page is zeroed, aligned, large enough, and stays mapped because its owner is
+    // never dropped; only atomic accesses are made to the word.
     Some(unsafe { &*word })
 }
 

@@ -5,7 +5,10 @@
 //! This file upholds that every address it gives the kernel is that of a live buffer of the length
 //! it states, writable where the kernel writes, for the whole of the system call. The kernel keeps
 //! none of these addresses after the call (`drivers/infiniband/core/uverbs_ioctl.c`).
-#![allow(unsafe_code, reason = "issues the ioctl and takes ownership of descriptors it returns")]
+#![allow(
+    unsafe_code,
+    reason = "issues the ioctl and takes ownership of descriptors it returns"
+)]
 
 use std::cell::Cell;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -13,8 +16,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode};
 use uverbs_uapi::ib_user_ioctl_cmds::{UVERBS_ATTR_UHW_IN, UVERBS_ATTR_UHW_OUT};
 use uverbs_uapi::rdma_user_ioctl_cmds::{
-    RDMA_VERBS_IOCTL, UVERBS_ATTR_F_MANDATORY, UVERBS_ATTR_F_VALID_OUTPUT, ib_uverbs_attr, ib_uverbs_attr_enum_data,
-    ib_uverbs_ioctl_hdr,
+    RDMA_VERBS_IOCTL, UVERBS_ATTR_F_MANDATORY, UVERBS_ATTR_F_VALID_OUTPUT, ib_uverbs_attr,
+    ib_uverbs_attr_enum_data, ib_uverbs_ioctl_hdr,
 };
 use zerocopy::{Immutable, IntoBytes};
 
@@ -77,23 +80,34 @@ pub(super) fn verbs_ioctl(fd: BorrowedFd<'_>, command: &Command<'_>) -> Result<(
 /// The two attributes that carry driver data, absent when there is none.
 fn uhw_attrs<'a>(command: &Command<'a>) -> (Attr<'a>, Attr<'a>) {
     let uhw = &command.uhw;
-    let input = Attr::maybe((!uhw.input.is_empty()).then_some(uhw.input), UVERBS_ATTR_UHW_IN, |id, bytes| {
-        Attr::new(id, Value::In(bytes, uhw.pointer))
-    });
-    let output = Attr::maybe((!uhw.output.is_empty()).then_some(uhw.output), UVERBS_ATTR_UHW_OUT, Attr::output);
+    let input = Attr::maybe(
+        (!uhw.input.is_empty()).then_some(uhw.input),
+        UVERBS_ATTR_UHW_IN,
+        |id, bytes| Attr::new(id, Value::In(bytes, uhw.pointer)),
+    );
+    let output = Attr::maybe(
+        (!uhw.output.is_empty()).then_some(uhw.output),
+        UVERBS_ATTR_UHW_OUT,
+        Attr::output,
+    );
     (input.optional(), output.optional())
 }
 
 fn encode(attr: &Attr<'_>, patched: &mut [u8; MAX_PATCHED]) -> Result<ib_uverbs_attr, Errno> {
     let mut word = ib_uverbs_attr {
         attr_id: attr.id,
-        flags: if attr.mandatory { UVERBS_ATTR_F_MANDATORY } else { 0 },
+        flags: if attr.mandatory {
+            UVERBS_ATTR_F_MANDATORY
+        } else {
+            0
+        },
         ..ib_uverbs_attr::default()
     };
     match &attr.value {
-        Value::Absent => {}
         Value::In(bytes, None) => encode_bytes(&mut word, bytes)?,
-        Value::In(bytes, Some(pointer)) => encode_bytes(&mut word, patch(bytes, pointer, patched)?)?,
+        Value::In(bytes, Some(pointer)) => {
+            encode_bytes(&mut word, patch(bytes, pointer, patched)?)?;
+        }
         Value::Out(cells, _) => {
             word.len = u16::try_from(cells.len()).map_err(|_| Errno::INVAL)?;
             word.data = cells.as_ptr().expose_provenance() as u64;
@@ -115,9 +129,8 @@ fn encode(attr: &Attr<'_>, patched: &mut [u8; MAX_PATCHED]) -> Result<ib_uverbs_
             word.len = u16::try_from(size_of_val(*handles)).map_err(|_| Errno::INVAL)?;
             word.data = handles.as_ptr().expose_provenance() as u64;
         }
-        Value::NewObject(_) => {}
         Value::Fd(fd) => word.data = i64::from(fd.as_raw_fd()).cast_unsigned(),
-        Value::NewFd(_) => {}
+        Value::Absent | Value::NewObject(_) | Value::NewFd(_) => {}
     }
     Ok(word)
 }
@@ -159,7 +172,10 @@ pub(super) const fn patch_buffer() -> [u8; MAX_PATCHED] {
 fn decode(attr: &Attr<'_>, answer: &ib_uverbs_attr) {
     match &attr.value {
         Value::Out(_, written) => written.set(answer.flags & UVERBS_ATTR_F_VALID_OUTPUT != 0),
-        #[expect(clippy::cast_possible_truncation, reason = "handles have 32 bits; the kernel puts them in the low half")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "handles have 32 bits; the kernel puts them in the low half"
+        )]
         Value::NewObject(handle) => handle.set(answer.data as u32),
         Value::NewFd(slot) => slot.set(new_fd(answer)),
         _ => {}
@@ -168,7 +184,9 @@ fn decode(attr: &Attr<'_>, answer: &ib_uverbs_attr) {
 
 /// The descriptor that a create method put into its attribute.
 fn new_fd(answer: &ib_uverbs_attr) -> Option<OwnedFd> {
-    let raw = RawFd::try_from(answer.data.cast_signed()).ok().filter(|fd| *fd >= 0)?;
+    let raw = RawFd::try_from(answer.data.cast_signed())
+        .ok()
+        .filter(|fd| *fd >= 0)?;
     // SAFETY: the command succeeded, and the attribute is one that creates a descriptor: the kernel
     // installed it for this call and nobody else knows its number.
     Some(unsafe { OwnedFd::from_raw_fd(raw) })
@@ -191,7 +209,10 @@ unsafe impl Ioctl for VerbsIoctl<'_> {
         std::ptr::from_mut(self.0).cast()
     }
 
-    unsafe fn output_from_ptr(_: IoctlOutput, _: *mut rustix::ffi::c_void) -> rustix::io::Result<()> {
+    unsafe fn output_from_ptr(
+        _: IoctlOutput,
+        _: *mut rustix::ffi::c_void,
+    ) -> rustix::io::Result<()> {
         Ok(())
     }
 }

@@ -6,6 +6,10 @@
 //! never lends a reference to the memory, because the other side may write at any time: users of
 //! the pointer make volatile or atomic accesses within the range.
 #![allow(unsafe_code, reason = "maps and unmaps memory")]
+#![expect(
+    clippy::cast_ptr_alignment,
+    reason = "alignment is checked before a word is read"
+)]
 
 use std::any::Any;
 use std::fmt;
@@ -50,7 +54,12 @@ impl Mapping {
     /// Maps `len` bytes at `offset` of a device descriptor.
     ///
     /// The range is left out of children (`MADV_DONTFORK`): a child that touched the parent's queues would corrupt them.
-    pub(super) fn of_fd(fd: BorrowedFd<'_>, offset: u64, len: usize, protection: Protection) -> Result<Self, Errno> {
+    pub(super) fn of_fd(
+        fd: BorrowedFd<'_>,
+        offset: u64,
+        len: usize,
+        protection: Protection,
+    ) -> Result<Self, Errno> {
         let prot = match protection {
             Protection::Read => ProtFlags::READ,
             Protection::Write => ProtFlags::WRITE,
@@ -95,7 +104,11 @@ impl Mapping {
     /// # Safety
     /// `ptr` is valid for reads and writes of `len` bytes for as long as `owner` lives, and nobody
     /// forms a reference to that memory meanwhile.
-    pub unsafe fn from_owner(ptr: NonNull<u8>, len: usize, owner: Box<dyn Any + Send + Sync>) -> Self {
+    pub unsafe fn from_owner(
+        ptr: NonNull<u8>,
+        len: usize,
+        owner: Box<dyn Any + Send + Sync>,
+    ) -> Self {
         Self {
             ptr,
             len,

@@ -101,7 +101,11 @@ fn extended_bytes(command: &WriteCommand<'_>, response: &[Cell<u8>]) -> Result<V
         out_words: words(command.reply.len(), 8)?,
     };
     let extended = ib_uverbs_ex_cmd_hdr {
-        response: if response.is_empty() { 0 } else { address(response) },
+        response: if response.is_empty() {
+            0
+        } else {
+            address(response)
+        },
         provider_in_words: words(command.uhw.input.len(), 8)?,
         provider_out_words: words(command.uhw.output.len(), 8)?,
         cmd_hdr_reserved: 0,
