@@ -1,8 +1,11 @@
 //! What the tests on the fake kernel share: kernels to run on, and a device opened on them.
 
+mod life;
+
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use life::live;
 use uverbs::owned::{self, Buffer, Finished};
 use uverbs::recorder::{Collector, Record, Recorder};
 use uverbs::{Completion, Context, OpenOptions, QpType};

@@ -54,6 +54,8 @@ pub enum Effect {
     NoDescriptor,
     /// Mappings have only this many bytes.
     ShortMap(usize),
+    /// Mapped memory has this 32-bit word at this offset by the time it is mapped.
+    Poke(usize, u32),
     /// Reads return at most this many bytes.
     ShortRead(usize),
 }
@@ -72,6 +74,7 @@ impl fmt::Debug for Effect {
             Self::Handle(handle) => write!(f, "Handle({handle})"),
             Self::NoDescriptor => f.write_str("NoDescriptor"),
             Self::ShortMap(len) => write!(f, "ShortMap({len})"),
+            Self::Poke(offset, word) => write!(f, "Poke({offset}, {word:#x})"),
             Self::ShortRead(len) => write!(f, "ShortRead({len})"),
         }
     }
@@ -173,6 +176,14 @@ impl Struck {
         self.0.iter().fold(len, |len, effect| match effect {
             Effect::ShortMap(short) => len.min(*short),
             _ => len,
+        })
+    }
+
+    /// Words that are written into memory before it is mapped.
+    pub(super) fn pokes(&self) -> impl Iterator<Item = (usize, u32)> {
+        self.0.iter().filter_map(|effect| match effect {
+            Effect::Poke(offset, word) => Some((*offset, *word)),
+            _ => None,
         })
     }
 

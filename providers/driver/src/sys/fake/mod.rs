@@ -358,6 +358,9 @@ fn map(
         return Err(Errno::INVAL);
     }
     let pending = state.pending.swap_remove(at);
+    for (offset, word) in struck.pokes() {
+        pending.memory.store(offset, word);
+    }
     Ok(Reply::Mapped(pending.memory.map(struck.map_len(len))))
 }
 
