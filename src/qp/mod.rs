@@ -118,12 +118,13 @@ impl QueuePair {
         contract::detach_multicast(self.queue.object(), group, lid)
     }
 
-    /// `ibv_destroy_qp`—destroys it and tells how many events it had sent. One system call. Dropping it does the same.
+    /// `ibv_destroy_qp`—leaves its multicast groups, destroys it and tells how many events it had sent. One system call, and
+    /// one per group. Dropping it does the same.
     ///
     /// Posted work is discarded; after `Ok` the device uses none of its memory.
     ///
     /// # Errors
-    /// EBUSY while it is attached to a multicast group. Its memory is given up then, see [`Context::leaked`](crate::Context::leaked).
+    /// The kernel's errno. Its memory is given up then, see [`Context::leaked`](crate::Context::leaked).
     #[doc(alias = "ibv_destroy_qp")]
     pub fn destroy(self) -> Result<EventCounts> {
         self.queue.into_object().destroy()

@@ -2,11 +2,12 @@
 
 use std::any::Any;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::channel::Channel;
 use crate::cmd;
 use crate::error::{Errno, Error, ErrorKind, Op, Result};
+use crate::types::Gid;
 
 /// What kind of kernel object a handle names.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -73,6 +74,8 @@ pub struct Object {
 
 struct Held {
     parents: Vec<Arc<Object>>,
+    /// Multicast groups a queue pair is attached to: the kernel destroys none that is (EBUSY).
+    groups: Mutex<Vec<(Gid, u16)>>,
     memory: Mutex<Vec<Box<dyn Any + Send + Sync>>>,
 }
 
@@ -90,6 +93,7 @@ impl Object {
             handle,
             held: Some(Held {
                 parents: parents.into_iter().collect(),
+                groups: Mutex::default(),
                 memory: Mutex::default(),
             }),
         }
@@ -105,10 +109,35 @@ impl Object {
     /// Keeps `memory`, too, until the kernel confirmed that the object is gone.
     pub fn keep(&self, memory: impl Any + Send + Sync) {
         if let Some(held) = &self.held {
-            // No code panics while it holds the lock.
-            let mut kept = held.memory.lock().unwrap_or_else(PoisonError::into_inner);
-            kept.push(Box::new(memory));
+            lock(&held.memory).push(Box::new(memory));
         }
+    }
+
+    /// `ibv_attach_mcast`—attaches a queue pair to a group, until [`leave`](Self::leave) or its destroy.
+    ///
+    /// # Errors
+    /// Those of the command.
+    pub(crate) fn join(&self, group: &Gid, lid: u16) -> Result<()> {
+        cmd::mcast::attach(&self.channel, self.handle, group, lid)?;
+        if let Some(held) = &self.held {
+            lock(&held.groups).push((*group, lid));
+        }
+        Ok(())
+    }
+
+    /// `ibv_detach_mcast`—ends that.
+    ///
+    /// # Errors
+    /// Those of the command.
+    pub(crate) fn leave(&self, group: &Gid, lid: u16) -> Result<()> {
+        cmd::mcast::detach(&self.channel, self.handle, group, lid)?;
+        if let Some(held) = &self.held {
+            let mut groups = lock(&held.groups);
+            if let Some(at) = groups.iter().position(|joined| *joined == (*group, lid)) {
+                groups.swap_remove(at);
+            }
+        }
+        Ok(())
     }
 
     /// Makes `parents` the objects that must outlive this one: a command moved it to others.
@@ -165,6 +194,10 @@ impl Object {
         let Some(held) = self.held.take() else {
             return Ok(EventCounts::default());
         };
+        for (group, lid) in lock(&held.groups).drain(..) {
+            // Should this fail, the destroy fails too and says why.
+            let _ = cmd::mcast::detach(&self.channel, self.handle, &group, lid);
+        }
         match self.destroy_command() {
             Ok(counts) => Ok(counts),
             Err(error) if error.kind() == ErrorKind::DeviceRemoved => Ok(EventCounts::default()),
@@ -190,6 +223,11 @@ impl Object {
             }
         }
     }
+}
+
+/// No code panics while it holds one of these locks.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A destroy that a signal interrupted did nothing and is issued again, but not for ever.

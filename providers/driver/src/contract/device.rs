@@ -100,7 +100,7 @@ pub fn set_nonblocking(op: Op, fd: BorrowedFd<'_>) -> Result<()> {
 /// # Errors
 /// Those of the command.
 pub fn attach_multicast(qp: &Object, group: &Gid, lid: u16) -> Result<()> {
-    cmd::mcast::attach(qp.channel(), qp.handle(), group, lid)
+    qp.join(group, lid)
 }
 
 /// `ibv_detach_mcast`.
@@ -108,5 +108,5 @@ pub fn attach_multicast(qp: &Object, group: &Gid, lid: u16) -> Result<()> {
 /// # Errors
 /// Those of the command.
 pub fn detach_multicast(qp: &Object, group: &Gid, lid: u16) -> Result<()> {
-    cmd::mcast::detach(qp.channel(), qp.handle(), group, lid)
+    qp.leave(group, lid)
 }
