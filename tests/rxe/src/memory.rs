@@ -1,0 +1,122 @@
+//! Registered memory for tests that post raw requests.
+//!
+//! # Safety
+//!
+//! The bytes are atomics, so a device may write them while references to them exist. They are
+//! freed after their region: a test that still has posted work keeps this value.
+#![allow(unsafe_code, reason = "registers memory of its own")]
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use uverbs::{
+    AccessFlags, LocalKey, MemoryRegion, ProtectionDomain, Remote, RemoteKey, Result, Sge,
+};
+
+/// Bytes of this process and their registration.
+#[derive(Debug)]
+pub struct Registered {
+    // Before the bytes, so that it is deregistered first.
+    mr: MemoryRegion,
+    bytes: Box<[AtomicU8]>,
+}
+
+impl Registered {
+    /// Registers `len` zeroed bytes.
+    pub fn new(pd: &ProtectionDomain, len: usize, access: AccessFlags) -> Self {
+        Self::try_new(pd, len, access)
+            .unwrap_or_else(|error| panic!("cannot register {len} bytes for {access}: {error}"))
+    }
+
+    /// The same; tells why it cannot.
+    ///
+    /// # Errors
+    /// Those of registering.
+    pub fn try_new(pd: &ProtectionDomain, len: usize, access: AccessFlags) -> Result<Self> {
+        let bytes: Box<[AtomicU8]> = (0..len).map(|_| AtomicU8::new(0)).collect();
+        let start = bytes.as_ptr().cast::<u8>().cast_mut();
+        // SAFETY: the bytes are atomics without invalid values, and outlive the region.
+        let mr = unsafe { pd.register(start, len, access) }?;
+        Ok(Self { mr, bytes })
+    }
+
+    /// For everything a peer can do but binding windows.
+    pub fn remote_all(pd: &ProtectionDomain, len: usize) -> Self {
+        let access = AccessFlags::LOCAL_WRITE
+            | AccessFlags::REMOTE_READ
+            | AccessFlags::REMOTE_WRITE
+            | AccessFlags::REMOTE_ATOMIC;
+        Self::new(pd, len, access)
+    }
+
+    /// For local use.
+    pub fn local(pd: &ProtectionDomain, len: usize) -> Self {
+        Self::new(pd, len, AccessFlags::LOCAL_WRITE)
+    }
+
+    /// The region.
+    pub fn mr(&self) -> &MemoryRegion {
+        &self.mr
+    }
+
+    /// The region, to change it.
+    pub fn mr_mut(&mut self) -> &mut MemoryRegion {
+        &mut self.mr
+    }
+
+    /// A piece of it.
+    pub fn sge(&self, offset: u64, length: u32) -> Sge {
+        self.mr
+            .sge(offset, length)
+            .unwrap_or_else(|| panic!("{length} bytes at {offset} are outside of the region"))
+    }
+
+    /// A piece that needs not be inside.
+    pub fn raw_sge(&self, offset: u64, length: u32, key: LocalKey) -> Sge {
+        Sge {
+            address: self.mr.address().wrapping_add(offset),
+            length,
+            key,
+        }
+    }
+
+    /// A place in it for a peer.
+    pub fn remote(&self, offset: u64) -> Remote {
+        self.remote_by(offset, self.mr.rkey())
+    }
+
+    /// A place in it for a peer, by another key.
+    pub fn remote_by(&self, offset: u64, key: RemoteKey) -> Remote {
+        Remote {
+            address: self.mr.address().wrapping_add(offset),
+            key,
+        }
+    }
+
+    /// Fills it with `byte(position)`.
+    pub fn fill(&self, byte: impl Fn(usize) -> u8) {
+        for (at, cell) in self.bytes.iter().enumerate() {
+            cell.store(byte(at), Ordering::Relaxed);
+        }
+    }
+
+    /// Writes `bytes` at `offset`.
+    pub fn put(&self, offset: usize, bytes: &[u8]) {
+        for (cell, byte) in self.bytes[offset..][..bytes.len()].iter().zip(bytes) {
+            cell.store(*byte, Ordering::Relaxed);
+        }
+    }
+
+    /// The bytes at `offset`.
+    pub fn get(&self, offset: usize, len: usize) -> Vec<u8> {
+        let cells = &self.bytes[offset..][..len];
+        cells
+            .iter()
+            .map(|cell| cell.load(Ordering::Relaxed))
+            .collect()
+    }
+
+    /// All of it.
+    pub fn all(&self) -> Vec<u8> {
+        self.get(0, self.bytes.len())
+    }
+}

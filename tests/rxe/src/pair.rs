@@ -1,0 +1,104 @@
+//! Two connected queue pairs.
+
+use uverbs::{
+    AccessFlags, CompletionQueue, Context, PreparedQueuePair, ProtectionDomain, QpType, QueuePair,
+    QueuePairBuilder,
+};
+
+use crate::open;
+
+/// One end.
+#[derive(Debug)]
+pub struct Side {
+    /// The device.
+    pub context: Context,
+    /// Its domain.
+    pub pd: ProtectionDomain,
+    /// Completions of both its queues.
+    pub cq: CompletionQueue,
+    /// The queue pair, in RTS.
+    pub qp: QueuePair,
+}
+
+/// Both ends.
+#[derive(Debug)]
+pub struct Pair {
+    /// One.
+    pub a: Side,
+    /// The other.
+    pub b: Side,
+}
+
+impl Side {
+    /// A queue pair in RESET with the sizes that most tests want, changed by `set`.
+    pub fn prepare(
+        context: &Context,
+        kind: QpType,
+        set: impl Fn(&mut QueuePairBuilder<'_>),
+    ) -> (ProtectionDomain, CompletionQueue, PreparedQueuePair) {
+        let pd = context.alloc_pd().expect("a domain");
+        let cq = context.create_cq(256).expect("a completion queue");
+        let mut builder = pd.create_qp(kind, &cq, &cq);
+        builder
+            .max_send_wr(64)
+            .max_recv_wr(64)
+            .max_send_sge(4)
+            .max_recv_sge(4)
+            .max_inline_data(128);
+        builder.max_rd_atomic(8).max_dest_rd_atomic(8);
+        if kind != QpType::Ud {
+            builder.access(
+                AccessFlags::LOCAL_WRITE
+                    | AccessFlags::REMOTE_READ
+                    | AccessFlags::REMOTE_WRITE
+                    | AccessFlags::REMOTE_ATOMIC,
+            );
+        }
+        set(&mut builder);
+        let prepared = builder.build().expect("a queue pair");
+        (pd, cq, prepared)
+    }
+}
+
+impl Pair {
+    /// Two queue pairs of one device, connected with each other.
+    pub fn new(kind: QpType) -> Self {
+        Self::with(kind, |_| {})
+    }
+
+    /// The same, with other settings on both ends.
+    pub fn with(kind: QpType, set: impl Fn(&mut QueuePairBuilder<'_>)) -> Self {
+        let context = open();
+        Self::between(&context, &context, kind, set)
+    }
+
+    /// Two queue pairs of two devices (or of one).
+    pub fn between(
+        one: &Context,
+        other: &Context,
+        kind: QpType,
+        set: impl Fn(&mut QueuePairBuilder<'_>),
+    ) -> Self {
+        let (pd_a, cq_a, qp_a) = Side::prepare(one, kind, &set);
+        let (pd_b, cq_b, qp_b) = Side::prepare(other, kind, &set);
+        let (end_a, end_b) = (qp_a.endpoint(), qp_b.endpoint());
+        let connect = |qp: PreparedQueuePair, to| match kind {
+            QpType::Ud => qp.activate().expect("ready for datagrams"),
+            _ => qp.handshake(to).expect("connected"),
+        };
+        Self {
+            a: Side {
+                context: one.clone(),
+                qp: connect(qp_a, end_b),
+                pd: pd_a,
+                cq: cq_a,
+            },
+            b: Side {
+                context: other.clone(),
+                qp: connect(qp_b, end_a),
+                pd: pd_b,
+                cq: cq_b,
+            },
+        }
+    }
+}

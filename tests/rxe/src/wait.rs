@@ -1,0 +1,37 @@
+//! Polling with a deadline, so that a lost completion is a failure and not a hang.
+
+use std::time::{Duration, Instant};
+
+use uverbs::{CompletionQueue, WorkCompletion};
+
+/// How long a test waits for anything. Emulated processors are slow.
+pub const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Asks `ready` until it has an answer.
+pub fn until<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
+    let since = Instant::now();
+    loop {
+        if let Some(value) = ready() {
+            return value;
+        }
+        assert!(
+            since.elapsed() < DEADLINE,
+            "{what}: nothing in {DEADLINE:?}"
+        );
+        std::thread::yield_now();
+    }
+}
+
+/// The next completion of `cq`.
+pub fn next(cq: &mut CompletionQueue) -> WorkCompletion {
+    until("a completion", || {
+        cq.poll()
+            .expect("the queue can be polled")
+            .map(|done| *done)
+    })
+}
+
+/// The next `count` completions of `cq`, in their order.
+pub fn drain(cq: &mut CompletionQueue, count: usize) -> Vec<WorkCompletion> {
+    (0..count).map(|_| next(cq)).collect()
+}
