@@ -14,8 +14,8 @@ use uverbs_uapi::ib_user_verbs::{
 };
 
 use super::legacy::{Legacy, explain_create};
-use crate::channel::Channel;
-use crate::error::{Error, Op, Result};
+use crate::channel::{Channel, CommandPath};
+use crate::error::{Errno, Error, Op, Result};
 use crate::sys::{Attr, Uhw, adopt_fd, cells};
 use crate::types::AccessFlags;
 
@@ -85,13 +85,19 @@ pub fn get(channel: &Channel, request: &GetContext<'_>, uhw: &Uhw<'_>) -> Result
             .ioctl_only(op, || get_by_ioctl(channel, &fds, uhw))
             .map_err(explain_create);
     }
-    channel
-        .dispatch(
-            op,
-            || get_by_ioctl(channel, &[], uhw),
-            || get_by_legacy(channel, uhw),
-        )
-        .map_err(explain_create)
+    let by_ioctl = || get_by_ioctl(channel, &[], uhw);
+    match channel.dispatch(op, by_ioctl, || get_by_legacy(channel, uhw)) {
+        Err(error) if is_misread(channel, &error) => get_by_ioctl(channel, &[], uhw),
+        result => result,
+    }
+    .map_err(explain_create)
+}
+
+/// From 6.15 on the kernel's `GET_CONTEXT` looks for capability descriptors in attribute 2 even
+/// when it came by `INVOKE_WRITE`, whose attribute 2 is the command number: it takes the two halves
+/// of that number for descriptors, and answers EBADF. Such a kernel has the method.
+fn is_misread(channel: &Channel, error: &Error) -> bool {
+    channel.path() == CommandPath::InvokeWrite && error.errno() == Some(Errno::BADF)
 }
 
 fn get_by_ioctl(channel: &Channel, ucap_fds: &[RawFd], uhw: &Uhw<'_>) -> Result<Context> {

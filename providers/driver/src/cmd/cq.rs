@@ -115,9 +115,14 @@ pub fn create(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<
         None => channel.dispatch(op, by_ioctl, || create_by_legacy(channel, request, uhw)),
     };
     result.map_err(|error| {
-        explain_create(error)
+        let error = explain_create(error)
             .fact("entries", request.entries)
-            .fact("vector", request.vector)
+            .fact("vector", request.vector);
+        if request.flags.is_empty() {
+            error
+        } else {
+            error.fact("flags", request.flags.to_string())
+        }
     })
 }
 

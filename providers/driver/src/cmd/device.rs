@@ -171,7 +171,7 @@ fn extended_attr(reply: &ib_uverbs_ex_query_device_resp, known: usize) -> Device
 /// `ibv_query_port`—asks for the state and the limits of a port, numbered from 1.
 ///
 /// One system call; `DEVICE/QUERY_PORT` since 5.0, else `QUERY_PORT`. The second capability mask
-/// comes only from the former, and speeds beyond 8 bits from kernels after 6.12.
+/// comes only from the former, and speeds beyond 8 bits only from kernels later than 6.1.
 ///
 /// # Errors
 /// EINVAL: there is no such port.

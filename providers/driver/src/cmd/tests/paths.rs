@@ -81,6 +81,8 @@ fn any_other_errno_is_the_answer() {
     }
 }
 
+type Command<'a> = &'a dyn Fn(&Bench) -> Result<()>;
+
 #[test]
 fn the_forced_paths() {
     let create =
@@ -98,7 +100,7 @@ fn the_forced_paths() {
     ];
     for (path, starts) in table {
         let bench = Bench::on_path(Script::new().with_zeros(), path);
-        let commands: [&dyn Fn(&Bench) -> Result<()>; 3] = [&create, &alloc, &file];
+        let commands: [Command<'_>; 3] = [&create, &alloc, &file];
         for (command, start) in commands.into_iter().zip(starts) {
             command(&bench).unwrap();
             let line = bench.line();
@@ -224,6 +226,25 @@ fn the_legacy_context_brings_its_event_file() {
         context::CoreSupport::OPTIONAL_MR_ACCESS.final_access(access),
         access
     );
+}
+
+#[test]
+fn a_kernel_that_misreads_a_legacy_context_is_asked_by_the_method() {
+    let script = Script::new().with_zeros().refusing("invoke 0", Errno::BADF);
+    let bench = Bench::on_path(script, CommandPath::InvokeWrite);
+    let request = context::GetContext::default();
+    assert!(
+        context::get(&bench.channel, &request, &Uhw::NONE)
+            .unwrap()
+            .async_fd
+            .is_none()
+    );
+    assert_eq!(first_words(&bench.lines()), ["0", "0/3"]);
+
+    let script = Script::new().with_zeros().refusing("write 0", Errno::BADF);
+    let bench = Bench::on_path(script, CommandPath::Write);
+    let error = context::get(&bench.channel, &request, &Uhw::NONE).unwrap_err();
+    assert_eq!(error.errno(), Some(Errno::BADF), "write(2) is not misread");
 }
 
 #[test]

@@ -232,8 +232,8 @@ fn events_are_values() {
 #[test]
 fn impossible_requests_are_refused_before_the_kernel_sees_them() {
     let bench = Bench::new(Script::new());
-    for wqs in [[].as_slice(), &[1, 2, 3], &[0; 1 << 14]] {
-        assert!(ind_table::create(&bench.channel, wqs, &Uhw::NONE).is_err());
+    for wqs in [vec![], vec![1, 2, 3], vec![0; 1 << 14]] {
+        assert!(ind_table::create(&bench.channel, &wqs, &Uhw::NONE).is_err());
     }
     let mut spec = [0_u8; 16];
     for size in [0, 4, 12, 24, 255] {
