@@ -27,7 +27,7 @@ mod machine;
 mod qemu;
 pub mod suite;
 
-pub use debian::Kernel;
+pub use debian::{Kernel, Packages};
 pub use error::Error;
 pub use guest::{Child, Command, Guest, Output, complaints};
 pub use guest_init::{Ending, LogLine, Topology, WindowSize};

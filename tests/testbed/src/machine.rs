@@ -1,6 +1,6 @@
 //! A machine before it is started.
 
-use crate::debian::{Kernel, TOOLS, Userland};
+use crate::debian::{Kernel, Packages, TOOLS};
 use crate::guest::Guest;
 use crate::image::{self, Wanted};
 use crate::qemu::{self, Parts, Paths};
@@ -20,7 +20,7 @@ const BOOT_TIMEOUT: Duration = Duration::from_secs(180);
 pub struct Machine {
     kernel: Kernel,
     topology: Topology,
-    userland: Option<Userland>,
+    userland: Option<Packages>,
     programs: Vec<(String, PathBuf)>,
     files: Vec<(String, PathBuf)>,
     modules: Vec<Wanted>,
@@ -81,13 +81,9 @@ impl Machine {
     /// Lays further packages of Debian with all that they need into the guest. Their installation scripts are not run.
     #[must_use]
     pub fn with_debian_packages(mut self, packages: &[&str]) -> Self {
-        let userland = self.userland.get_or_insert_with(|| Userland {
-            suite: SUITE.into(),
-            packages: Vec::new(),
-        });
-        userland
-            .packages
-            .extend(packages.iter().map(|&package| package.to_owned()));
+        self.userland
+            .get_or_insert_with(|| Packages::new(SUITE, &[]))
+            .add(packages);
         self
     }
 
@@ -95,7 +91,7 @@ impl Machine {
     #[must_use]
     pub fn debian_suite(mut self, suite: &str) -> Self {
         if let Some(userland) = &mut self.userland {
-            userland.suite = suite.into();
+            userland.set_suite(suite);
         }
         self
     }
@@ -162,7 +158,7 @@ impl Machine {
             &["build", "--package", "guest-init", "--features", "guest"],
         )?;
         let kernel = self.kernel.files()?;
-        let userland = self.userland.as_ref().map(Userland::folder).transpose()?;
+        let userland = self.userland.as_ref().map(Packages::folder).transpose()?;
         let mut tree = image::base(userland.as_deref())?;
         for (path, source) in &self.programs {
             tree.program(path, source);

@@ -39,7 +39,8 @@ impl Apt {
         write(&folder.join("sources.list"), &sources)?;
         write(&folder.join("status"), "")?;
         let config = folder.join("apt.conf");
-        write(&config, &configuration(folder))?;
+        let preferred = suites.iter().find(|suite| suite.ends_with("-backports"));
+        write(&config, &configuration(folder, preferred.copied()))?;
         let apt = Self {
             config,
             archives: folder.join("cache/archives"),
@@ -92,7 +93,7 @@ impl Apt {
     }
 
     /// Downloads these packages with all that they need, down to the C library.
-    pub(super) fn download_closure(&self, packages: &[&str]) -> Result<Vec<PathBuf>, Error> {
+    pub(super) fn download_closure(&self, packages: &[String]) -> Result<Vec<PathBuf>, Error> {
         let args = [
             "-q",
             "-y",
@@ -131,10 +132,15 @@ fn packages_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-fn configuration(folder: &Path) -> String {
+/// Backports are only taken by those who say so; security updates are never set back by a preference.
+fn configuration(folder: &Path, preferred: Option<&str>) -> String {
     let folder = folder.display();
+    let preference = preferred.map_or_else(String::new, |suite| {
+        format!("APT::Default-Release \"{suite}\";\n")
+    });
     format!(
-        "Dir::Etc::SourceList \"{folder}/sources.list\";\n\
+        "{preference}\
+         Dir::Etc::SourceList \"{folder}/sources.list\";\n\
          Dir::Etc::SourceParts \"/dev/null\";\n\
          Dir::Etc::Preferences \"/dev/null\";\n\
          Dir::Etc::PreferencesParts \"/dev/null\";\n\

@@ -3,9 +3,10 @@
 mod apt;
 mod kernel;
 mod mirror;
-mod userland;
+mod packages;
 
 pub(crate) use apt::KEYRING;
 pub(crate) use kernel::Files;
 pub use kernel::Kernel;
-pub(crate) use userland::{TOOLS, Userland};
+pub use packages::Packages;
+pub(crate) use packages::TOOLS;

@@ -45,7 +45,7 @@ impl Measure {
     ) -> Self {
         Self {
             name,
-            unit: "MB/s",
+            unit: "MiB/s",
             kind: Kind::Bandwidth,
             size,
             theirs,
@@ -73,7 +73,7 @@ impl Measure {
         self.kind == Kind::Bandwidth
     }
 
-    /// One run of perftest: average bandwidth, or typical latency.
+    /// One run of perftest: average bandwidth (its MB are MiB), or typical latency.
     pub(super) fn theirs(&self, guest: &Guest, iterations: u32) -> anyhow::Result<f64> {
         let (size, iterations) = (self.size.to_string(), iterations.to_string());
         let command = |device: &str| {
@@ -130,7 +130,7 @@ impl Measure {
         };
         let text = run_pair(guest, command("rxe_a"), "listening", command("rxe_b"))?;
         let pointer = if self.kind == Kind::Bandwidth {
-            "/bandwidth/average_mb_s"
+            "/bandwidth/average_mib_s"
         } else {
             "/latency/median_us"
         };
