@@ -8,9 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use uverbs_uapi::ib_user_ioctl_cmds::{
-    UVERBS_ATTR_CORE_IN, UVERBS_ATTR_CORE_OUT, UVERBS_ATTR_INFO_OBJECT_ID,
-    UVERBS_ATTR_INFO_TOTAL_HANDLES, UVERBS_ATTR_WRITE_CMD, UVERBS_METHOD_INFO_HANDLES,
-    UVERBS_METHOD_INVOKE_WRITE, UVERBS_OBJECT_DEVICE, UVERBS_OBJECT_PD,
+    UVERBS_ATTR_CORE_IN, UVERBS_ATTR_CORE_OUT, UVERBS_ATTR_QUERY_PORT_PORT_NUM,
+    UVERBS_ATTR_QUERY_PORT_RESP, UVERBS_ATTR_WRITE_CMD, UVERBS_METHOD_INVOKE_WRITE,
+    UVERBS_METHOD_QUERY_PORT, UVERBS_OBJECT_DEVICE,
+};
+use uverbs_uapi::ib_user_ioctl_verbs::ib_uverbs_query_port_resp_ex;
+use uverbs_uapi::ib_user_verbs::{
+    IB_USER_VERBS_CMD_QUERY_PORT, ib_uverbs_query_port, ib_uverbs_query_port_resp,
 };
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -117,26 +121,50 @@ impl Channel {
         self.removed.store(true, Ordering::Relaxed);
     }
 
-    /// Finds out whether EIO meant that the device is gone: then every other command answers EIO too.
+    /// Finds out whether EIO meant that the device is gone: then asking for a port answers EIO too.
+    ///
+    /// Not every command would do: without its device the core still lists handles.
     pub(crate) fn confirm_removed(&self) -> bool {
         if self.is_removed() {
             return true;
         }
-        let mut total = 0_u32;
-        let gone = self.raw_ioctl(&Command {
+        let mut port = ib_uverbs_query_port_resp_ex::default();
+        let asked = self.raw_ioctl(&Command {
             object: UVERBS_OBJECT_DEVICE,
-            method: UVERBS_METHOD_INFO_HANDLES,
+            method: UVERBS_METHOD_QUERY_PORT,
             driver_id: self.driver_id,
             attrs: &[
-                Attr::constant(UVERBS_ATTR_INFO_OBJECT_ID, UVERBS_OBJECT_PD),
-                Attr::output(UVERBS_ATTR_INFO_TOTAL_HANDLES, cells(&mut total)),
+                Attr::constant(UVERBS_ATTR_QUERY_PORT_PORT_NUM, 1_u64),
+                Attr::output(UVERBS_ATTR_QUERY_PORT_RESP, cells(&mut port)),
             ],
             uhw: Uhw::NONE,
-        }) == Err(Errno::IO);
+        });
+        let gone = match asked {
+            Err(Errno::NOTTY | Errno::PROTONOSUPPORT) => self.write_answers_eio(),
+            answer => answer == Err(Errno::IO),
+        };
         if gone {
             self.set_removed();
         }
         gone
+    }
+
+    /// The same question by `write(2)`, for kernels without the method.
+    fn write_answers_eio(&self) -> bool {
+        let request = ib_uverbs_query_port {
+            port_num: 1,
+            ..ib_uverbs_query_port::default()
+        };
+        let mut port = ib_uverbs_query_port_resp::default();
+        let command = WriteCommand {
+            command: IB_USER_VERBS_CMD_QUERY_PORT,
+            extended: false,
+            request: request.as_bytes(),
+            reply: cells(&mut port),
+            uhw: Uhw::NONE,
+        };
+        let answer = self.kernel.call(self.fd.as_fd(), Call::Write(&command));
+        matches!(answer, Err(Errno::IO))
     }
 
     fn raw_ioctl(&self, command: &Command<'_>) -> Result<(), Errno> {

@@ -25,7 +25,11 @@ pub fn live(bench: &Bench) -> Result<()> {
         .build()?;
     let prepared = pd.create_qp(QpType::Rc, &cq, &cq).gid_index(1).build()?;
     let endpoint = prepared.endpoint();
-    let mut qp = owned::QueuePair::new(prepared.handshake(endpoint).map_err(|failed| failed.error)?);
+    let mut qp = owned::QueuePair::new(
+        prepared
+            .handshake(endpoint)
+            .map_err(|failed| failed.error)?,
+    );
     cq.request_notification(uverbs::Notify::Any)?;
     move_message(&mut qp, &mut cq, pd.buffers::<2>(64)?)?;
     let event = channel.event(Some(std::time::Duration::ZERO))?;
@@ -55,7 +59,8 @@ fn move_message(
     };
     message.fill(7);
     qp.recv(room, 1).map_err(|refused| failed(&refused.error))?;
-    qp.send(message, 64, 2).map_err(|refused| failed(&refused))?;
+    qp.send(message, 64, 2)
+        .map_err(|refused| failed(&refused))?;
     let mut finished = 0;
     for _ in 0..100 {
         if let Some(completion) = cq.poll().map_err(|error| failed(&error))? {

@@ -12,7 +12,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use fake_tests::{Bench, PATHS, expected};
-use uverbs::{AccessFlags, AddressVector, Gid, GlobalRoute, MwType, Mtu, Psn, QpAttr, QpAttrMask, QpState, QpType, ReregFlags, RetryCount, RnrRetry, RnrTimer, AckTimeout, SrqModify, QpCaps};
+use uverbs::{
+    AccessFlags, AckTimeout, AddressVector, Gid, GlobalRoute, Mtu, MwType, Psn, QpAttr, QpAttrMask,
+    QpCaps, QpState, QpType, ReregFlags, RetryCount, RnrRetry, RnrTimer, SrqModify,
+};
 use uverbs_driver::error::{ErrorKind, Result};
 use uverbs_driver::sys::fake::{Asked, Profile};
 use uverbs_driver::sys::{Pointer, Uhw, cells};
@@ -124,14 +127,21 @@ fn everything(profile: Profile, path: CommandPath) -> usize {
     );
     let Run { channel, steps, .. } = run;
     drop((async_fd, channel));
-    assert_eq!(bench.fake.objects().total(), 0, "{:?}", bench.fake.objects());
+    assert_eq!(
+        bench.fake.objects().total(),
+        0,
+        "{:?}",
+        bench.fake.objects()
+    );
     steps.into_inner()
 }
 
 fn queries(run: &Run<'_>) {
     let device = |method| Some((UVERBS_OBJECT_DEVICE, method));
     let ex = Some(EX | IB_USER_VERBS_EX_CMD_QUERY_DEVICE);
-    if let Some(attr) = run.step("query_device", None, ex, |ch| cmd::device::query(ch, &Uhw::NONE)) {
+    if let Some(attr) = run.step("query_device", None, ex, |ch| {
+        cmd::device::query(ch, &Uhw::NONE)
+    }) {
         assert_eq!(attr.max_qp_wr, 1 << 20);
         assert_eq!(attr.max_cqe, 32767);
     }
@@ -144,22 +154,37 @@ fn queries(run: &Run<'_>) {
     if let Some(port) = port {
         assert_eq!(port.active_mtu, Mtu::B1024);
     }
-    if run.profile.has_method(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE) {
-        let table = run.step("query_gid_table", device(UVERBS_METHOD_QUERY_GID_TABLE), None, |ch| {
-            cmd::gid::query_table(ch, 16)
-        });
+    if run
+        .profile
+        .has_method(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE)
+    {
+        let table = run.step(
+            "query_gid_table",
+            device(UVERBS_METHOD_QUERY_GID_TABLE),
+            None,
+            |ch| cmd::gid::query_table(ch, 16),
+        );
         assert_eq!(table.unwrap().len(), 2);
-        let entry = run.step("query_gid", device(UVERBS_METHOD_QUERY_GID_ENTRY), None, |ch| {
-            cmd::gid::query_entry(ch, 1, 1)
-        });
+        let entry = run.step(
+            "query_gid",
+            device(UVERBS_METHOD_QUERY_GID_ENTRY),
+            None,
+            |ch| cmd::gid::query_entry(ch, 1, 1),
+        );
         assert_eq!(entry.unwrap().unwrap().index, 1);
         assert!(cmd::gid::query_entry(&run.channel, 1, 9).unwrap().is_none());
         assert!(cmd::gid::query_entry(&run.channel, 2, 0).is_err());
     }
-    if run.profile.has_method(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INFO_HANDLES) {
-        let handles = run.step("info_handles", device(UVERBS_METHOD_INFO_HANDLES), None, |ch| {
-            cmd::device::info_handles(ch, UVERBS_OBJECT_PD, 8)
-        });
+    if run
+        .profile
+        .has_method(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INFO_HANDLES)
+    {
+        let handles = run.step(
+            "info_handles",
+            device(UVERBS_METHOD_INFO_HANDLES),
+            None,
+            |ch| cmd::device::info_handles(ch, UVERBS_OBJECT_PD, 8),
+        );
         assert!(handles.unwrap().is_empty());
     }
 }
@@ -233,9 +258,12 @@ fn memory(run: &Run<'_>, pd: u32) {
 
 fn queues(run: &Run<'_>, pd: u32, async_fd: &OwnedFd) {
     let channel_fd = run
-        .step("create_comp_channel", None, Some(IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL), |ch| {
-            cmd::comp_channel::create(ch)
-        })
+        .step(
+            "create_comp_channel",
+            None,
+            Some(IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL),
+            |ch| cmd::comp_channel::create(ch),
+        )
         .unwrap();
     let mut place = rxe_create_cq_resp::default();
     let create = cmd::cq::Create {
@@ -257,10 +285,15 @@ fn queues(run: &Run<'_>, pd: u32, async_fd: &OwnedFd) {
         cmd::cq::resize(ch, cq.handle, 40, &Uhw::new(&[], cells(&mut place)))
     });
     assert_eq!(entries, Some(63));
-    run.step("req_notify_cq", None, Some(IB_USER_VERBS_CMD_REQ_NOTIFY_CQ), |ch| {
-        cmd::cq::request_notify(ch, cq.handle, false)
-            .map_err(|errno| uverbs::Error::os(uverbs::Op::RequestNotification, errno))
-    });
+    run.step(
+        "req_notify_cq",
+        None,
+        Some(IB_USER_VERBS_CMD_REQ_NOTIFY_CQ),
+        |ch| {
+            cmd::cq::request_notify(ch, cq.handle, false)
+                .map_err(|errno| uverbs::Error::os(uverbs::Op::RequestNotification, errno))
+        },
+    );
     let srq = shared_receive(run, pd);
     queue_pairs(run, pd, cq.handle, srq);
     run.step(
@@ -270,7 +303,9 @@ fn queues(run: &Run<'_>, pd: u32, async_fd: &OwnedFd) {
         |ch| cmd::srq::destroy(ch, srq),
     );
     // An event that was read is counted by the destroy.
-    run.bench.fake.raise(uverbs_driver::sys::fake::Source::Cq(1), 0);
+    run.bench
+        .fake
+        .raise(uverbs_driver::sys::fake::Source::Cq(1), 0);
     let event = cmd::event::read_async(&run.channel, async_fd.as_fd()).unwrap();
     assert_eq!(event.element, 77);
     let counts = run.step(
@@ -316,9 +351,12 @@ fn shared_receive(run: &Run<'_>, pd: u32) -> u32 {
         max_wr: Some(20),
         limit: Some(4),
     };
-    run.step("modify_srq", None, Some(IB_USER_VERBS_CMD_MODIFY_SRQ), |ch| {
-        cmd::srq::modify(ch, srq.handle, &change, &uhw)
-    });
+    run.step(
+        "modify_srq",
+        None,
+        Some(IB_USER_VERBS_CMD_MODIFY_SRQ),
+        |ch| cmd::srq::modify(ch, srq.handle, &change, &uhw),
+    );
     assert_ne!(place.size, 0);
     let attr = run.step("query_srq", None, Some(IB_USER_VERBS_CMD_QUERY_SRQ), |ch| {
         cmd::srq::query(ch, srq.handle)
@@ -379,15 +417,23 @@ fn queue_pairs(run: &Run<'_>, pd: u32, cq: u32, srq: u32) {
 }
 
 fn multicast(run: &Run<'_>, qp: u32) {
-    let group = Gid::from([0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xef, 1, 2, 3]);
-    run.step("attach_mcast", None, Some(IB_USER_VERBS_CMD_ATTACH_MCAST), |ch| {
-        cmd::mcast::attach(ch, qp, &group, 0)
-    });
+    let group = Gid::from([
+        0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xef, 1, 2, 3,
+    ]);
+    run.step(
+        "attach_mcast",
+        None,
+        Some(IB_USER_VERBS_CMD_ATTACH_MCAST),
+        |ch| cmd::mcast::attach(ch, qp, &group, 0),
+    );
     let busy = cmd::qp::destroy(&run.channel, qp).unwrap_err();
     assert_eq!(busy.kind(), ErrorKind::Busy);
-    run.step("detach_mcast", None, Some(IB_USER_VERBS_CMD_DETACH_MCAST), |ch| {
-        cmd::mcast::detach(ch, qp, &group, 0)
-    });
+    run.step(
+        "detach_mcast",
+        None,
+        Some(IB_USER_VERBS_CMD_DETACH_MCAST),
+        |ch| cmd::mcast::detach(ch, qp, &group, 0),
+    );
 }
 
 fn way_to_rts(qp_type: QpType, number: u32) -> [QpAttr; 3] {
@@ -406,7 +452,9 @@ fn way_to_rts(qp_type: QpType, number: u32) -> [QpAttr; 3] {
     if qp_type == QpType::Uc {
         return [init, rtr, rts];
     }
-    let rtr = rtr.max_dest_rd_atomic(1).min_rnr_timer(RnrTimer::try_from(16).unwrap());
+    let rtr = rtr
+        .max_dest_rd_atomic(1)
+        .min_rnr_timer(RnrTimer::try_from(16).unwrap());
     let rts = rts
         .timeout(AckTimeout::try_from(4).unwrap())
         .retry_count(RetryCount::try_from(6).unwrap())
@@ -420,7 +468,8 @@ fn every_command_takes_the_encoding_that_the_rules_say() {
     for profile in Profile::ALL {
         for path in PATHS {
             let steps = everything(profile, path);
-            let possible = expected(profile, path, None, Some(IB_USER_VERBS_CMD_ALLOC_PD)).is_some();
+            let possible =
+                expected(profile, path, None, Some(IB_USER_VERBS_CMD_ALLOC_PD)).is_some();
             assert!(
                 steps >= 40 || !possible,
                 "{:?} by {path:?}: {steps} commands",
@@ -444,12 +493,17 @@ fn a_kernel_without_the_ioctl_or_without_invoke_write_is_served_by_write() {
 
 #[test]
 fn nothing_is_written_where_write_is_forbidden() {
-    for path in [CommandPath::Auto, CommandPath::Ioctl, CommandPath::InvokeWrite] {
+    for path in [
+        CommandPath::Auto,
+        CommandPath::Ioctl,
+        CommandPath::InvokeWrite,
+    ] {
         let bench = Bench::new(Profile::v6_12().without_write(), path);
         let context = bench.context().unwrap();
         let looped = fake_tests::Loopback::new(&context).unwrap();
         drop(looped);
-        let written = |seen: &uverbs_driver::sys::fake::Seen| matches!(seen.asked, Asked::Written(_));
+        let written =
+            |seen: &uverbs_driver::sys::fake::Seen| matches!(seen.asked, Asked::Written(_));
         assert!(!bench.fake.seen().iter().any(written));
     }
 }

@@ -8,9 +8,9 @@
 )]
 
 use fake_tests::{Bench, PATHS, live};
+use uverbs_driver::CommandPath;
 use uverbs_driver::error::Errno;
 use uverbs_driver::sys::fake::{Asked, Effect, Profile, Seen, When};
-use uverbs_driver::CommandPath;
 use uverbs_uapi::ib_user_ioctl_cmds::*;
 use uverbs_uapi::ib_user_verbs::*;
 
@@ -80,9 +80,15 @@ fn disturbed(profile: Profile, path: CommandPath, k: u64, errno: Errno) -> Outco
 fn may_be_survived(struck: Seen, errno: Errno) -> bool {
     match struck.asked {
         // The other encoding is tried.
-        Asked::Method(..) | Asked::Invoked(_) if matches!(errno, Errno::NOTTY | Errno::PROTONOSUPPORT) => true,
+        Asked::Method(..) | Asked::Invoked(_)
+            if matches!(errno, Errno::NOTTY | Errno::PROTONOSUPPORT) =>
+        {
+            true
+        }
         // The extended device query has a plain one behind it.
-        Asked::Invoked(number) | Asked::Written(number) if number & IB_USER_VERBS_CMD_FLAG_EXTENDED != 0 => {
+        Asked::Invoked(number) | Asked::Written(number)
+            if number & IB_USER_VERBS_CMD_FLAG_EXTENDED != 0 =>
+        {
             matches!(errno, Errno::OPNOTSUPP | Errno::NOSYS)
         }
         // A read that was interrupted or found nothing is repeated. A destroy in a drop has nobody to tell.
@@ -127,7 +133,10 @@ fn sweep(profile: Profile, path: CommandPath) -> (u64, usize) {
 fn every_errno_at_every_call_on_the_newest_kernel() {
     for path in PATHS {
         let (calls, survived) = sweep(Profile::v7_2(), path);
-        println!("{path:?}: {calls} calls, {} lives, {survived} survived", calls * LATTICE.len() as u64);
+        println!(
+            "{path:?}: {calls} calls, {} lives, {survived} survived",
+            calls * LATTICE.len() as u64
+        );
     }
 }
 
@@ -135,6 +144,9 @@ fn every_errno_at_every_call_on_the_newest_kernel() {
 fn every_errno_at_every_call_on_older_kernels() {
     for profile in [Profile::v5_10(), Profile::v6_1(), Profile::v6_12()] {
         let (calls, survived) = sweep(profile, CommandPath::Auto);
-        println!("{:?}: {calls} calls, {survived} survived", profile.version());
+        println!(
+            "{:?}: {calls} calls, {survived} survived",
+            profile.version()
+        );
     }
 }

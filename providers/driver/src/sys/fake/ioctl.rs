@@ -50,14 +50,13 @@ fn dispatch(
     args: &Args<'_>,
 ) -> Result<Answer, Errno> {
     let method = command.method;
-    let survives = is_destroy(command.object, method)
-        || (command.object, method) == (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INFO_HANDLES);
+    // Without its device the core still lists handles, and ends objects.
+    let lists = (command.object, method) == (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INFO_HANDLES);
+    let invokes = (command.object, method) == (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE);
     match state.removed {
-        None => {}
-        Some(_)
-            if (command.object, method) == (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE) => {}
-        Some(AfterRemoval::DestroySucceeds) if survives => {}
-        Some(_) => return Err(Errno::IO),
+        Some(AfterRemoval::DestroySucceeds) if is_destroy(command.object, method) => {}
+        Some(_) if !lists && !invokes => return Err(Errno::IO),
+        _ => {}
     }
     match command.object {
         UVERBS_OBJECT_DEVICE if method == UVERBS_METHOD_INVOKE_WRITE => {

@@ -1,0 +1,487 @@
+//! A kernel that lies: sizes, offsets, shapes, indexes, handles, outputs. The answer is an error or
+//! a smaller truth; never a panic, and no byte outside what was mapped.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::mem::offset_of;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fake_tests::{Bench, Loopback, live};
+use proptest::prelude::*;
+use uverbs::{AsyncEventType, ErrorKind, EventSource, PollError, PostError, QpType};
+use uverbs_driver::CommandPath;
+use uverbs_driver::sys::fake::{Effect, Profile, RingOf, RingView, Source, When};
+use uverbs_uapi::ib_user_ioctl_cmds::*;
+use uverbs_uapi::ib_user_verbs::*;
+use uverbs_uapi::rdma_user_rxe::{mminfo, rxe_create_qp_resp};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Commands that announce a queue.
+const ANNOUNCING: [When; 5] = [
+    When::Method(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE),
+    When::Method(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE),
+    When::Method(UVERBS_OBJECT_SRQ, UVERBS_METHOD_SRQ_CREATE),
+    When::Command(IB_USER_VERBS_CMD_RESIZE_CQ),
+    When::Command(IB_USER_VERBS_CMD_CREATE_CQ),
+];
+
+/// Lives on a newest kernel with one fault; it must fail, and leave nothing.
+fn must_fail(path: CommandPath, when: When, effect: Effect) -> uverbs::Error {
+    let bench = Bench::new(Profile::v7_2(), path);
+    let what = format!("{when:?} {effect:?} by {path:?}");
+    bench.fake.inject(when, effect);
+    let error = live(&bench).expect_err(&what);
+    bench.fake.clear_faults();
+    assert_eq!(bench.fake.objects().total(), 0, "{what}");
+    error
+}
+
+/// Changes every `mminfo` in the driver's reply.
+fn lie(change: impl Fn(&mut mminfo) + Send + Sync + 'static) -> Effect {
+    Effect::Rewrite(Arc::new(move |id, bytes| {
+        if id != UVERBS_ATTR_UHW_OUT {
+            return;
+        }
+        for part in bytes.chunks_exact_mut(size_of::<mminfo>()) {
+            let mut info = mminfo::read_from_bytes(part).unwrap();
+            change(&mut info);
+            part.copy_from_slice(info.as_bytes());
+        }
+    }))
+}
+
+#[test]
+fn queues_of_impossible_size_or_place_are_refused() {
+    let lies: [fn() -> Effect; 5] = [
+        || lie(|info| info.size = 0),
+        || lie(|info| info.size = u32::MAX),
+        || lie(|info| info.size += 4096),
+        || lie(|info| info.offset = u64::MAX),
+        || lie(|info| info.offset ^= 0x1000_0000),
+    ];
+    for when in ANNOUNCING {
+        let path = match when {
+            When::Command(IB_USER_VERBS_CMD_CREATE_CQ) => CommandPath::InvokeWrite,
+            _ => CommandPath::Auto,
+        };
+        for lie in lies {
+            must_fail(path, when, lie());
+        }
+    }
+}
+
+#[test]
+fn a_queue_smaller_than_its_header_says_is_refused() {
+    for len in [0, 4, 127, 383, 384, 400, 1024] {
+        let error = must_fail(CommandPath::Auto, When::Map, Effect::ShortMap(len));
+        assert_eq!(error.kind(), ErrorKind::BadReply, "{len}: {error}");
+    }
+}
+
+#[test]
+fn queues_of_impossible_shape_are_refused() {
+    // The first word is the size of a slot, as a power of two; the second the number of slots - 1.
+    for (offset, words) in [
+        (0, &[0, 1, 5, 20, 31, 32, 64, u32::MAX][..]),
+        (4, &[2, 5, 1 << 20, 1 << 31, u32::MAX - 1, u32::MAX][..]),
+    ] {
+        for word in words {
+            let error = must_fail(CommandPath::Auto, When::Map, Effect::Poke(offset, *word));
+            assert_eq!(
+                error.kind(),
+                ErrorKind::BadReply,
+                "{offset} {word:#x}: {error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_producer_index_outside_the_ring_is_refused_and_stays_so() {
+    for index in [32, 33, 1 << 16, u32::MAX] {
+        let bench = Bench::newest();
+        let context = bench.context().unwrap();
+        let mut cq = context.create_cq(31).unwrap();
+        let ring = bench.fake.ring(RingOf::Cq(1)).unwrap();
+        ring.store(RingView::PRODUCER, index);
+        assert_eq!(cq.poll().unwrap_err(), PollError::Corrupt, "{index}");
+        ring.store(RingView::PRODUCER, 0);
+        drop(cq);
+        assert_eq!(context.leaked(), 0);
+    }
+}
+
+#[test]
+fn a_consumer_index_outside_the_send_ring_stops_posting() {
+    for index in [64, 1 << 20, u32::MAX] {
+        let bench = Bench::newest();
+        let context = bench.context().unwrap();
+        let mut looped = Loopback::new(&context).unwrap();
+        let number = looped.qp.qp_num();
+        let ring = bench.fake.ring(RingOf::Send(number)).unwrap();
+        ring.store(RingView::CONSUMER, index);
+        let [buffer] = looped.buffers::<1>(8).unwrap();
+        let refused = looped.qp.send(buffer, 8, 1).unwrap_err();
+        assert!(
+            matches!(refused.error, PostError::Poisoned | PostError::QueueFull),
+            "{:?}",
+            refused.error
+        );
+    }
+}
+
+/// A completion that nobody asked for, in the next slot.
+fn forge(ring: &RingView, wc: &ib_uverbs_wc) {
+    let producer = ring.load(RingView::PRODUCER);
+    ring.write(ring.element(producer), wc.as_bytes());
+    ring.store(RingView::PRODUCER, (producer + 1) & ring.load(4));
+}
+
+#[test]
+fn forged_completions_give_nothing_back_twice() {
+    let bench = Bench::newest();
+    let context = bench.context().unwrap();
+    let mut looped = Loopback::new(&context).unwrap();
+    let number = looped.qp.qp_num();
+    let [room, message] = looped.buffers::<2>(16).unwrap();
+    looped.qp.recv(room, 1).unwrap();
+    looped.qp.send(message, 16, 2).unwrap();
+    let ring = bench.fake.ring(RingOf::Cq(1)).unwrap();
+    let honest: ib_uverbs_wc = ring.read(ring.element(0));
+    assert_eq!(looped.finish(2).unwrap().len(), 2);
+
+    let foreign = [
+        // Once more, as it was.
+        honest,
+        // Of a request that was never posted.
+        ib_uverbs_wc {
+            wr_id: u64::MAX,
+            ..honest
+        },
+        ib_uverbs_wc {
+            wr_id: honest.wr_id ^ (1 << 40),
+            ..honest
+        },
+        // Of another queue pair.
+        ib_uverbs_wc {
+            qp_num: number + 1,
+            ..honest
+        },
+        // Of no kind that there is.
+        ib_uverbs_wc {
+            opcode: 0xdead,
+            status: 0xbeef,
+            wc_flags: u32::MAX,
+            byte_len: u32::MAX,
+            ..honest
+        },
+    ];
+    for wc in &foreign {
+        forge(&ring, wc);
+    }
+    let mut taken = 0;
+    while let Some(completion) = looped.cq.poll().unwrap() {
+        assert!(looped.qp.complete(&completion).is_none(), "{completion:?}");
+        taken += 1;
+    }
+    assert_eq!(taken, foreign.len());
+}
+
+#[test]
+fn a_length_beyond_the_buffer_is_cut() {
+    let bench = Bench::newest();
+    let context = bench.context().unwrap();
+    let mut looped = Loopback::new(&context).unwrap();
+    let [room] = looped.buffers::<1>(16).unwrap();
+    looped.qp.recv(room, 1).unwrap();
+    let number = looped.qp.qp_num();
+    let posted = bench.fake.ring(RingOf::Receive(number)).unwrap();
+    let wr_id: u64 = posted.read(posted.element(0));
+    let ring = bench.fake.ring(RingOf::Cq(1)).unwrap();
+    forge(
+        &ring,
+        &ib_uverbs_wc {
+            wr_id,
+            byte_len: u32::MAX,
+            opcode: 128,
+            qp_num: number,
+            ..Default::default()
+        },
+    );
+    let done = looped.finish(1).unwrap();
+    assert_eq!(done[0].len, 16);
+    assert_eq!(done[0].bytes().unwrap().len(), 16);
+}
+
+#[test]
+fn outputs_that_are_not_written_are_noticed() {
+    for path in [CommandPath::Auto, CommandPath::InvokeWrite] {
+        let error = must_fail(path, When::Ioctl, Effect::Unmarked);
+        assert_eq!(error.kind(), ErrorKind::BadReply, "{error}");
+    }
+}
+
+#[test]
+fn outputs_of_any_length_are_survived() {
+    for path in [
+        CommandPath::Auto,
+        CommandPath::InvokeWrite,
+        CommandPath::Write,
+    ] {
+        for len in 0..64 {
+            let bench = Bench::new(Profile::v7_2(), path);
+            // Descriptors in replies are numbers that must be right, or another file would be closed.
+            for when in ANNOUNCING
+                .into_iter()
+                .chain([IB_USER_VERBS_CMD_ALLOC_PD, IB_USER_VERBS_CMD_REG_MR].map(When::Command))
+                .chain(
+                    [IB_USER_VERBS_CMD_QUERY_PORT, IB_USER_VERBS_CMD_CREATE_QP].map(When::Command),
+                )
+                .chain([When::Method(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT)])
+            {
+                bench.fake.inject(when, Effect::Truncate(len));
+            }
+            let answer = live(&bench);
+            // What ends the longest replies is padding.
+            assert!(len >= 28 || answer.is_err(), "{len} bytes by {path:?}");
+        }
+    }
+}
+
+#[test]
+fn success_without_execution_is_survived_at_every_call() {
+    let bench = Bench::newest();
+    live(&bench).unwrap();
+    for k in 0..bench.fake.calls() {
+        let bench = Bench::newest();
+        bench.fake.inject(When::Call(k), Effect::Pretend);
+        // Some pretences cannot be noticed: a doorbell has no reply. They must end in an error later, or in nothing.
+        let _ = live(&bench);
+    }
+}
+
+#[test]
+fn capabilities_below_what_was_asked_do_not_overrun_the_queue() {
+    let bench = Bench::newest();
+    bench.fake.inject(
+        When::Method(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE),
+        Effect::Rewrite(Arc::new(|id, bytes| {
+            if id == UVERBS_ATTR_CREATE_QP_RESP_CAP {
+                bytes.fill(0);
+            }
+        })),
+    );
+    let context = bench.context().unwrap();
+    // Refused, or usable within what was granted: nothing at all.
+    if let Ok(mut looped) = Loopback::new(&context) {
+        let [buffer, room] = looped.buffers::<2>(8).unwrap();
+        assert!(looped.qp.send(buffer, 8, 1).is_err());
+        assert!(looped.qp.recv(room, 2).is_err());
+    }
+}
+
+#[test]
+fn capabilities_above_what_is_there_do_not_overrun_the_queue() {
+    for word in [1 << 16, u32::MAX] {
+        let bench = Bench::newest();
+        bench.fake.inject(
+            When::Method(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE),
+            Effect::Rewrite(Arc::new(move |id, bytes: &mut [u8]| {
+                if id == UVERBS_ATTR_CREATE_QP_RESP_CAP {
+                    for part in bytes.chunks_exact_mut(4) {
+                        part.copy_from_slice(&u32::to_ne_bytes(word));
+                    }
+                }
+            })),
+        );
+        let context = bench.context().unwrap();
+        let pd = context.alloc_pd().unwrap();
+        let cq = context.create_cq(32).unwrap();
+        let error = pd
+            .create_qp(QpType::Rc, &cq, &cq)
+            .gid_index(1)
+            .build()
+            .expect_err("slots too small for that");
+        assert_eq!(error.kind(), ErrorKind::BadReply, "{error}");
+    }
+}
+
+#[test]
+fn both_rings_in_one_place_are_refused() {
+    let bench = Bench::newest();
+    bench.fake.inject(
+        When::Method(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE),
+        Effect::Rewrite(Arc::new(|id, bytes| {
+            if id == UVERBS_ATTR_UHW_OUT {
+                let mut reply = rxe_create_qp_resp::read_from_bytes(bytes).unwrap();
+                reply.rq_mi = reply.sq_mi;
+                bytes.copy_from_slice(reply.as_bytes());
+            }
+        })),
+    );
+    let context = bench.context().unwrap();
+    assert!(Loopback::new(&context).is_err());
+}
+
+#[test]
+fn a_gid_table_longer_than_asked_is_cut_or_refused() {
+    for count in [17_u64, 1 << 32, u64::MAX] {
+        let bench = Bench::newest();
+        let context = bench.context().unwrap();
+        bench.fake.inject(
+            When::Method(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE),
+            Effect::Rewrite(Arc::new(move |id, bytes: &mut [u8]| {
+                if id == UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES {
+                    bytes.copy_from_slice(&count.to_ne_bytes());
+                }
+            })),
+        );
+        match context.gid_table() {
+            Ok(table) => assert!(table.len() <= 4096),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::BadReply, "{error}"),
+        }
+    }
+}
+
+#[test]
+fn events_of_any_kind_for_anything_are_told_apart() {
+    let bench = Bench::newest();
+    let context = bench.context().unwrap();
+    let cq = context.completion_queue(8).context(42).build().unwrap();
+    bench.fake.raise(Source::Cq(1), 0);
+    for (element, kind) in [
+        (0, 8),
+        (1, 9),
+        (u64::MAX, 3),
+        (0xdead_0000_0001, 0),
+        (7, 0xffff),
+    ] {
+        bench.fake.raise(Source::Element(element), kind);
+    }
+    let next = || {
+        context
+            .async_event(Some(Duration::from_secs(1)))
+            .unwrap()
+            .expect("an event")
+    };
+    assert_eq!(next().source, EventSource::CompletionQueue { context: 42 });
+    assert_eq!(next().source, EventSource::Device);
+    assert_eq!(next().source, EventSource::Port(1));
+    for _ in 0..2 {
+        assert!(matches!(
+            next().source,
+            EventSource::Gone | EventSource::Unknown(_)
+        ));
+    }
+    let unknown = next();
+    assert_eq!(unknown.event, AsyncEventType::from_raw(0xffff));
+    drop(cq);
+}
+
+#[test]
+fn a_storm_of_events_is_taken_and_holds_up_no_destroy() {
+    let bench = Bench::newest();
+    let context = bench.context().unwrap();
+    let cq = context.create_cq(8).unwrap();
+    for _ in 0..10_000 {
+        bench.fake.raise(Source::Cq(1), 0);
+    }
+    for _ in 0..5_000 {
+        context.try_async_event().unwrap();
+    }
+    let start = Instant::now();
+    let counts = cq.destroy().unwrap();
+    assert!(start.elapsed() < Duration::from_secs(1));
+    assert_eq!(counts.asynchronous, 5_000);
+    // The kernel dropped those that nobody had read.
+    assert_eq!(
+        context.try_async_event().unwrap_err().kind(),
+        ErrorKind::WouldBlock
+    );
+}
+
+#[test]
+fn events_of_another_length_are_refused() {
+    for len in 0..16 {
+        let bench = Bench::newest();
+        let context = bench.context().unwrap();
+        bench.fake.inject(When::Read, Effect::ShortRead(len));
+        bench.fake.raise(Source::Element(1), 9);
+        let error = context.try_async_event().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::BadReply, "{len}: {error}");
+    }
+}
+
+#[test]
+fn an_overrun_completion_queue_loses_no_buffer() {
+    let bench = Bench::newest();
+    let context = bench.context().unwrap();
+    let pd = context.alloc_pd().unwrap();
+    let mut cq = context.create_cq(1).unwrap();
+    let prepared = pd
+        .create_qp(QpType::Rc, &cq, &cq)
+        .gid_index(1)
+        .build()
+        .unwrap();
+    let endpoint = prepared.endpoint();
+    let mut qp = uverbs::owned::QueuePair::new(prepared.handshake(endpoint).unwrap());
+    let buffers = pd.buffers::<8>(8).unwrap();
+    for (context, buffer) in (0..).zip(buffers) {
+        if context % 2 == 0 {
+            qp.recv(buffer, context).unwrap();
+        } else {
+            qp.send(buffer, 8, context).unwrap();
+        }
+    }
+    let mut back = 0;
+    while let Some(completion) = cq.poll().unwrap() {
+        back += usize::from(qp.complete(&completion).is_some());
+    }
+    assert!(back < 8);
+    let event = context.try_async_event().unwrap();
+    assert_eq!(event.event, AsyncEventType::from_raw(0));
+    assert_eq!(back + qp.destroy().unwrap().len(), 8);
+}
+
+/// Fault scripts for whole lives: at which call, and what.
+fn faults() -> impl Strategy<Value = Vec<(u64, Effect)>> {
+    let effect = prop_oneof![
+        (0_usize..64).prop_map(Effect::Truncate),
+        Just(Effect::Unmarked),
+        Just(Effect::Pretend),
+        (0_u32..8).prop_map(Effect::Handle),
+        (0_usize..8192).prop_map(Effect::ShortMap),
+        (0_usize..400, any::<u32>()).prop_map(|(at, word)| Effect::Poke(at & !3, word)),
+        (0_usize..17).prop_map(Effect::ShortRead),
+        (any::<usize>(), any::<u8>()).prop_map(|(at, mask)| {
+            Effect::Rewrite(Arc::new(move |id, bytes: &mut [u8]| {
+                // The first output of legacy commands may hold a descriptor's number.
+                if id != UVERBS_ATTR_CORE_OUT && !bytes.is_empty() {
+                    let at = at % bytes.len();
+                    bytes[at] ^= mask;
+                }
+            }))
+        }),
+    ];
+    prop::collection::vec((0_u64..40, effect), 1..4)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_few_lies_are_survived(script in faults()) {
+        let bench = Bench::newest();
+        for (k, effect) in script {
+            bench.fake.inject(When::Call(k), effect);
+        }
+        let _ = live(&bench);
+    }
+}
+
+const _: () = assert!(offset_of!(mminfo, size) == 8);

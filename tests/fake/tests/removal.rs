@@ -1,0 +1,147 @@
+//! A device that is taken away while it is used: waits end, buffers come back, drops succeed.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fake_tests::{Bench, Loopback, PATHS, PATIENCE};
+use uverbs::owned::Memory;
+use uverbs::{AsyncEventType, ErrorKind, EventSource, QpState};
+use uverbs_driver::sys::fake::{AfterRemoval, Profile};
+
+/// `IB_EVENT_DEVICE_FATAL`.
+const DEVICE_FATAL: u32 = 8;
+/// Within this every wait has to end.
+const PROMPTLY: Duration = Duration::from_millis(100);
+
+const REMOVALS: [AfterRemoval; 2] = [AfterRemoval::DestroySucceeds, AfterRemoval::DestroyFails];
+
+#[test]
+fn a_thread_that_waits_for_events_is_told() {
+    for after in REMOVALS {
+        let bench = Bench::newest();
+        let context = bench.context().unwrap();
+        let (tell, told) = mpsc::channel();
+        let waiter = {
+            let context = context.clone();
+            thread::spawn(move || {
+                let first = context.async_event(None);
+                tell.send(()).unwrap();
+                (first, context.async_event(None))
+            })
+        };
+        thread::sleep(Duration::from_millis(20));
+        let start = Instant::now();
+        bench.fake.remove_device(after);
+        told.recv_timeout(PATIENCE).expect("the event");
+        assert!(start.elapsed() < PROMPTLY, "{:?}", start.elapsed());
+        let (first, second) = waiter.join().unwrap();
+        let first = first.unwrap().expect("an event");
+        assert_eq!(first.event, AsyncEventType::from_raw(DEVICE_FATAL));
+        assert_eq!(first.source, EventSource::Device);
+        assert_eq!(second.unwrap_err().kind(), ErrorKind::DeviceRemoved);
+    }
+}
+
+#[test]
+fn a_thread_that_waits_for_completions_is_told() {
+    let bench = Bench::newest();
+    let context = bench.context().unwrap();
+    let channel = context.create_completion_channel().unwrap();
+    let waiter = {
+        let channel = channel.clone();
+        thread::spawn(move || (channel.event(None), Instant::now()))
+    };
+    thread::sleep(Duration::from_millis(20));
+    let start = Instant::now();
+    bench.fake.remove_device(AfterRemoval::DestroySucceeds);
+    let (answer, end) = waiter.join().unwrap();
+    assert!(end - start < PROMPTLY);
+    assert_eq!(answer.unwrap_err().kind(), ErrorKind::DeviceRemoved);
+}
+
+#[test]
+fn buffers_in_flight_come_back_and_nothing_leaks() {
+    for after in REMOVALS {
+        for path in PATHS {
+            let bench = Bench::new(Profile::v6_12(), path);
+            let context = bench.context().unwrap();
+            let mut looped = Loopback::new(&context).unwrap();
+            bench.fake.freeze(true);
+            let [message, room] = looped.buffers::<2>(16).unwrap();
+            looped.qp.recv(room, 1).unwrap();
+            looped.qp.send(message, 16, 2).unwrap();
+            assert!(looped.finish(1).unwrap().is_empty());
+            bench.fake.remove_device(after);
+
+            let what = format!("{after:?} by {path:?}");
+            let [spare] = spare(&mut looped);
+            if let Some(spare) = spare {
+                // Its doorbell is refused; the buffer stays with the queue until that is destroyed.
+                assert!(looped.qp.send(spare, 16, 3).is_err(), "{what}");
+            }
+            let Loopback { qp, cq, pd } = looped;
+            let memory = qp
+                .destroy()
+                .unwrap_or_else(|error| panic!("{what}: {error}"));
+            let buffers = memory
+                .iter()
+                .filter(|memory| matches!(memory, Memory::Buffer(..)))
+                .count();
+            assert!(buffers >= 2, "{what}: {buffers}");
+            drop((memory, cq, pd));
+            assert_eq!(context.leaked(), 0, "{what}");
+        }
+    }
+}
+
+/// A buffer that was registered before the device went: none can be made afterwards.
+fn spare(looped: &mut Loopback) -> [Option<uverbs::owned::Buffer>; 1] {
+    [looped.buffers::<1>(16).ok().map(|[buffer]| buffer)]
+}
+
+#[test]
+fn commands_say_that_the_device_is_gone() {
+    for path in PATHS {
+        let bench = Bench::new(Profile::v7_2(), path);
+        let context = bench.context().unwrap();
+        let mut looped = Loopback::new(&context).unwrap();
+        bench.fake.remove_device(AfterRemoval::DestroySucceeds);
+        // Once the event was taken, the library knows.
+        context.try_async_event().unwrap();
+        let _ = context.try_async_event();
+        for error in [
+            context.query_port(1).map(drop).unwrap_err(),
+            context.alloc_pd().map(drop).unwrap_err(),
+            context.create_cq(4).map(drop).unwrap_err(),
+            looped.qp.query().map(drop).unwrap_err(),
+            looped
+                .qp
+                .modify(&uverbs::QpAttr::to(QpState::Error))
+                .unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::DeviceRemoved, "{path:?}: {error}");
+        }
+        assert!(bench.fake.open().is_err());
+        drop(looped);
+        assert_eq!(context.leaked(), 0);
+    }
+}
+
+#[test]
+fn a_removal_that_nobody_was_told_of_is_found_out_by_the_destroy() {
+    for path in PATHS {
+        let bench = Bench::new(Profile::v7_2(), path);
+        let context = bench.context().unwrap();
+        let looped = Loopback::new(&context).unwrap();
+        bench.fake.remove_device(AfterRemoval::DestroyFails);
+        drop(looped);
+        assert_eq!(context.leaked(), 0, "{path:?}");
+    }
+}
