@@ -184,7 +184,8 @@ impl Machine {
             // Kernels before 6.14 ask for this by its name in the crypto layer when an rxe device is added.
             Wanted::optional("crc32_generic"),
         ];
-        wanted.extend(["ib_uverbs", "rdma_ucm", "rdma_rxe", "veth", "dummy"].map(required));
+        wanted.extend(["ib_uverbs", "rdma_ucm", "rdma_rxe", "veth"].map(required));
+        wanted.push(Wanted::required("dummy", "numdummies=0"));
         wanted.extend(["sch_netem", "tun", "udmabuf"].map(Wanted::optional));
         wanted.extend(self.modules.iter().cloned());
         wanted

@@ -156,6 +156,82 @@ fn ping_pongs(kernel: &str) {
     guest.power_off().unwrap();
 }
 
+#[test]
+#[ignore = "boots a machine; run by: cargo xtask test --level testbed"]
+fn commands_run_as_they_are_asked_to() {
+    let guest = Machine::new(Kernel::named("newest").unwrap())
+        .topology(Topology::TwoHosts)
+        .with_debian_tools()
+        .with_file(
+            file!()
+                .rsplit('/')
+                .next()
+                .map(|name| format!("tests/{name}"))
+                .unwrap(),
+            "/root/copy.rs",
+        )
+        .boot()
+        .unwrap();
+    let text = |command: Command| guest.run(command).unwrap().check().unwrap().stdout_text();
+
+    let command = Command::shell("id -u; id -g; id -G; ulimit -l; pwd; echo $X; cat");
+    let command = command
+        .user(1000)
+        .limit("memlock", 65536)
+        .cwd("/tmp")
+        .env("X", "y");
+    assert_eq!(text(command), "1000\n1000\n1000\n64\n/tmp\ny\n");
+
+    assert_eq!(
+        text(Command::new("cat").arg("/root/copy.rs")),
+        include_str!("kernels.rs")
+    );
+
+    let addresses =
+        |host: &str| text(Command::shell("ip -br -4 addr show scope global").namespace(host));
+    assert!(
+        addresses("a").contains("10.1.0.1/24") && !addresses("a").contains("10.1.0.2"),
+        "{}",
+        addresses("a")
+    );
+    assert!(
+        addresses("b").contains("10.1.0.2/24") && !addresses("b").contains("10.1.0.1"),
+        "{}",
+        addresses("b")
+    );
+
+    let terminal = WindowSize {
+        rows: 33,
+        columns: 77,
+    };
+    assert_eq!(
+        text(Command::shell("stty size; test -t 0 && echo yes").with_terminal(terminal)),
+        "33 77\r\nyes\r\n"
+    );
+
+    // What a command leaves behind ends with it.
+    let started = text(Command::shell(
+        "sleep 1234 & setsid sleep 1234 & pidof sleep",
+    ));
+    assert_eq!(started.split_whitespace().count(), 2, "{started}");
+    let left = guest.run(Command::new("pidof").arg("sleep")).unwrap();
+    assert_eq!(
+        left.code(),
+        Some(1),
+        "{}: {}",
+        left.ending_text(),
+        left.stdout_text()
+    );
+
+    let output = guest.run(Command::new("true").namespace("c")).unwrap();
+    assert!(
+        output.ending_text().contains("the network namespace c"),
+        "{}",
+        output.ending_text()
+    );
+    guest.power_off().unwrap();
+}
+
 fn packets_on_the_wire(guest: &Guest) -> u64 {
     let command = Command::new("cat")
         .arg("/sys/class/net/v1/statistics/rx_packets")
