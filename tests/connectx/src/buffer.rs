@@ -94,11 +94,6 @@ impl Buffer {
         })
     }
 
-    /// The length in bytes.
-    pub(crate) fn length(&self) -> u64 {
-        self.length
-    }
-
     /// Where `length` bytes from `offset` on lie; `None` outside the buffer.
     pub(crate) fn spans(&self, offset: u64, length: u64) -> Option<Vec<Span>> {
         let end = offset

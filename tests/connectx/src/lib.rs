@@ -24,12 +24,18 @@
     clippy::similar_names,
     reason = "tis, tir, rqt, sq, rq and cqn, qpn, eqn are the names of the manuals"
 )]
+#![allow(
+    clippy::unnecessary_wraps,
+    reason = "all commands have one signature, those that cannot be refused too"
+)]
 
 mod buffer;
 mod cmd;
 mod command_queue;
 mod device;
 mod engine;
+#[cfg(test)]
+mod harness;
 mod init_segment;
 mod layout;
 mod memory;

@@ -143,7 +143,7 @@ impl Device {
             }
             Translation::Pages(pages) => {
                 let shift = mkey::LOG_PAGE.get(mkc);
-                if shift < 3 || shift > 40 {
+                if !(3..=40).contains(&shift) {
                     return Err(KeyError::Translation);
                 }
                 let size = 1u64 << shift;
@@ -207,7 +207,6 @@ impl Device {
                     Err(KeyError::Translation)
                 }
             }
-            Translation::None => Err(KeyError::Translation),
         }
     }
 }

@@ -60,8 +60,6 @@ pub(crate) enum Translation {
     Keys(Vec<Indirect>),
     /// A umem and an offset in it.
     Umem(Umem, u64),
-    /// Nothing yet.
-    None,
 }
 
 /// A memory key.
@@ -110,7 +108,6 @@ pub(crate) enum QpState {
     ReadyToReceive = 2,
     ReadyToSend = 3,
     SendError = 4,
-    SendDrained = 5,
     Error = 6,
 }
 

@@ -10,7 +10,7 @@ use crate::table::Table;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rate {
     /// Kilobits per second.
-    pub(crate) rate: u32,
+    pub(crate) kilobits: u32,
     /// Largest burst in bytes, 0 for the device's own choice.
     pub(crate) burst: u32,
     /// Typical packet size in bytes, 0 for the device's own choice.
@@ -258,7 +258,7 @@ mod tests {
     fn rates_have_a_range() {
         let mut table = PacingTable::default();
         let rate = Rate {
-            rate: 1000,
+            kilobits: 1000,
             burst: 0,
             packet: 0,
         };

@@ -17,12 +17,11 @@ pub(crate) enum Status {
     Internal = 0x01,
     BadOpcode = 0x02,
     BadParameter = 0x03,
-    BadSystemState = 0x04,
     BadResource = 0x05,
     Limit = 0x08,
     BadResourceState = 0x09,
-    BadIndex = 0x0a,
     BadQpState = 0x10,
+    TooManyCompletions = 0x40,
     BadInputLength = 0x50,
 }
 
@@ -47,11 +46,11 @@ pub(crate) enum Rule {
     Share = 0xc0_000f,
     RingState = 0xc0_0010,
     Reserved = 0xc0_0011,
-    Capability = 0xc0_0012,
     Register = 0xc0_0013,
     Injected = 0xc0_0014,
     TooShort = 0xc0_0015,
     Depth = 0xc0_0016,
+    Outstanding = 0xc0_0017,
 }
 
 impl Rule {
@@ -70,13 +69,12 @@ impl Rule {
             | Self::Register
             | Self::Parent
             | Self::Reserved => Status::BadParameter,
-            Self::NoSuchObject | Self::ForeignObject | Self::Umem | Self::Capability => {
-                Status::BadResource
-            }
+            Self::NoSuchObject | Self::ForeignObject | Self::Umem => Status::BadResource,
             Self::InUse | Self::RingState => Status::BadResourceState,
             Self::TableFull => Status::Limit,
             Self::Transition => Status::BadQpState,
             Self::Injected => Status::Internal,
+            Self::Outstanding => Status::TooManyCompletions,
             Self::TooShort => Status::BadInputLength,
         };
         self.with(status)

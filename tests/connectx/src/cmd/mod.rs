@@ -128,14 +128,22 @@ fn dispatch(command: &mut Command<'_>, opcode: u16) -> Outcome {
     match opcode {
         op::ENABLE_HCA => hca::enable(command),
         op::DISABLE_HCA => hca::disable(command),
-        op::INIT_HCA | op::SET_ISSI | op::SET_DRIVER_VERSION | op::NOP | op::MANAGE_PAGES => Ok(()),
+        // Nothing to do, or nothing to say but zeros.
+        op::INIT_HCA
+        | op::SET_ISSI
+        | op::SET_DRIVER_VERSION
+        | op::NOP
+        | op::MANAGE_PAGES
+        | op::QUERY_SPECIAL_CONTEXTS
+        | op::MODIFY_VPORT_STATE
+        | op::QUERY_VNIC_ENV
+        | op::QUERY_VPORT_COUNTER => Ok(()),
         op::TEARDOWN_HCA => hca::teardown(command),
         op::QUERY_ISSI => hca::query_issi(command),
         op::QUERY_PAGES => hca::query_pages(command),
         op::QUERY_HCA_CAP => hca::query_cap(command),
         op::SET_HCA_CAP => hca::set_cap(command),
         op::QUERY_ADAPTER => hca::query_adapter(command),
-        op::QUERY_SPECIAL_CONTEXTS => Ok(()),
         op::ACCESS_REG => register::access(command),
         op::QUERY_HCA_VPORT_CONTEXT => vport::query_context(command),
         op::MODIFY_HCA_VPORT_CONTEXT => vport::modify_context(command),
@@ -144,7 +152,6 @@ fn dispatch(command: &mut Command<'_>, opcode: u16) -> Outcome {
         op::QUERY_NIC_VPORT_CONTEXT => vport::query_nic(command),
         op::MODIFY_NIC_VPORT_CONTEXT => vport::modify_nic(command),
         op::QUERY_VPORT_STATE => vport::query_state(command),
-        op::MODIFY_VPORT_STATE | op::QUERY_VNIC_ENV | op::QUERY_VPORT_COUNTER => Ok(()),
         op::SET_ROCE_ADDRESS => vport::set_roce_address(command),
         op::QUERY_ROCE_ADDRESS => vport::query_roce_address(command),
         op::MAD_IFC => vport::management(command),

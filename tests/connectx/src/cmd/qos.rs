@@ -23,7 +23,7 @@ const MODIFY_BANDWIDTH: u32 = 2;
 pub(super) fn set_rate(command: &mut Command<'_>) -> Outcome {
     let at = |field: Field| command.get(field.at(RATE_CTX));
     let rate = Rate {
-        rate: at(pacing::RATE),
+        kilobits: at(pacing::RATE),
         burst: at(pacing::BURST),
         packet: at(pacing::PACKET_SIZE) as u16,
     };
@@ -40,7 +40,7 @@ pub(super) fn query_rate(command: &mut Command<'_>) -> Outcome {
         .pacing
         .get(command.get(RATE_INDEX) as u16)
         .ok_or(Rule::NoSuchObject.refuse())?;
-    command.set(pacing::RATE.at(RATE_CTX), rate.rate);
+    command.set(pacing::RATE.at(RATE_CTX), rate.kilobits);
     command.set(pacing::BURST.at(RATE_CTX), rate.burst);
     command.set(pacing::PACKET_SIZE.at(RATE_CTX), u32::from(rate.packet));
     Ok(())

@@ -81,14 +81,13 @@ const TO_RTS: &[Field] = &[
 
 /// The state that `opcode` leads to from `state`.
 pub(super) fn next(opcode: u16, state: QpState) -> Outcome<QpState> {
-    use QpState::{Error, Init, ReadyToReceive, ReadyToSend, Reset, SendDrained, SendError};
+    use QpState::{Error, Init, ReadyToReceive, ReadyToSend, Reset, SendError};
     Ok(match (opcode, state) {
         (op::RST2INIT_QP, Reset) | (op::INIT2INIT_QP, Init) => Init,
         (op::INIT2RTR_QP, Init) => ReadyToReceive,
         (op::RTR2RTS_QP, ReadyToReceive)
         | (op::RTS2RTS_QP, ReadyToSend)
-        | (op::SQERR2RTS_QP, SendError)
-        | (op::SQD_RTS_QP, SendDrained) => ReadyToSend,
+        | (op::SQERR2RTS_QP, SendError) => ReadyToSend,
         (op::TO_ERR_QP, _) => Error,
         (op::TO_RST_QP, _) => Reset,
         _ => return Err(Rule::Transition.refuse()),

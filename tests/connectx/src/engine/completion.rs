@@ -6,7 +6,7 @@ use crate::engine::event;
 use crate::layout::queue::cq;
 use crate::layout::{Field, Wide, field, word};
 use crate::objects::Arm;
-use crate::status::{Outcome, Rule};
+use crate::status::{Outcome, Rule, require};
 
 const ENTRY: usize = 64;
 const OP_OWN: usize = 0x3f;
@@ -243,6 +243,10 @@ pub(crate) fn resize(
     buffer: Buffer,
     cqe_size: u64,
 ) -> Outcome {
+    let queue = device.cqs.get(cqn).ok_or(Rule::NoSuchObject.refuse())?;
+    let consumer = device.read_be32(queue.doorbell).unwrap_or(0);
+    let pending = queue.producer.wrapping_sub(consumer) & COUNTER_MASK;
+    require(pending < 1 << cq::LOG_SIZE.get(context), Rule::Outstanding)?;
     let marker = Completion::new(Opcode::Resize, 0, 0, 0).encode(device.now);
     write(device, cqn, &marker, Opcode::Resize, false);
     let queue = device.cqs.get_mut(cqn).ok_or(Rule::NoSuchObject.refuse())?;

@@ -123,10 +123,7 @@ fn frame(device: &Device, sqn: u32, bytes: &[u8]) -> Result<Vec<u8>, Syndrome> {
     let mut at = 2 * UNIT + inline.saturating_sub(2).next_multiple_of(UNIT);
     // The queue's own PD for rings of the kernel, that of its TIS for rings of programs.
     let tis = device.tises.get(ring::TIS.get(&queue.context));
-    let pd = match tis
-        .map(|tis| crate::layout::field(0x2c, 23, 0).get(tis))
-        .unwrap_or(0)
-    {
+    let pd = match tis.map_or(0, |tis| tis::PD.get(tis)) {
         0 => wq::PD.at(ring::WQ).get(&queue.context),
         pd => pd,
     };

@@ -14,7 +14,6 @@ const END_OF_LIST: u32 = 0x100;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pool {
     Own(u32),
-    Raw(u32),
     Shared(u32),
 }
 
@@ -72,7 +71,6 @@ pub(crate) fn available(device: &Device, queue: &SharedQueue) -> Option<u16> {
 pub(crate) fn take(device: &mut Device, pool: Pool) -> Option<Posted> {
     match pool {
         Pool::Own(qpn) => take_own(device, qpn),
-        Pool::Raw(rqn) => take_raw(device, rqn),
         Pool::Shared(srqn) => take_shared(device, srqn),
     }
 }
@@ -106,27 +104,6 @@ fn take_own(device: &mut Device, qpn: u32) -> Option<Posted> {
         segments: scatter_list(entry.get(skip..)?),
     };
     device.qps.get_mut(qpn)?.recv.consumer = index.wrapping_add(1);
-    Some(posted)
-}
-
-fn take_raw(device: &mut Device, rqn: u32) -> Option<Posted> {
-    let queue = device.rqs.get(rqn)?;
-    let producer = device.read_be32(queue.doorbell)? as u16;
-    let index = queue.consumer;
-    if producer == index {
-        return None;
-    }
-    let mut entry = vec![0; queue.stride as usize];
-    let slot = u64::from(u32::from(index) & (queue.entries - 1));
-    queue
-        .buffer
-        .read(&*device.memory, slot * u64::from(queue.stride), &mut entry)
-        .ok()?;
-    let posted = Posted {
-        index,
-        segments: scatter_list(&entry),
-    };
-    device.rqs.get_mut(rqn)?.consumer = index.wrapping_add(1);
     Some(posted)
 }
 

@@ -18,6 +18,10 @@ const GRH: usize = 40;
 
 /// The receiving end of a message.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are the enable bits of the context"
+)]
 struct Endpoint {
     qpn: u32,
     pd: u32,

@@ -29,6 +29,7 @@ pub(super) enum Step {
 }
 
 /// The end of one work request.
+#[derive(Clone, Copy)]
 enum Verdict {
     Done(u64),
     Failed(Syndrome),

@@ -67,7 +67,7 @@ fn limiters(device: &Device, group: u32, pacing: u16) -> Vec<(Limiter, u64)> {
         .map(|(id, _, cap)| (Limiter::Element(id), u64::from(cap) * 1_000_000))
         .collect();
     if let Some(rate) = device.pacing.get(pacing) {
-        limiters.push((Limiter::Rate(pacing), u64::from(rate.rate) * 1000));
+        limiters.push((Limiter::Rate(pacing), u64::from(rate.kilobits) * 1000));
     }
     limiters
 }

@@ -15,8 +15,9 @@ const MASK: usize = CONTROL + 8;
 const CONTEXT: usize = CONTROL + 48;
 const TRANSLATION: usize = CONTEXT + mkey::LEN;
 const FLAG_INLINE: u8 = 1 << 7;
-const CHECK_NOT_FREE: u8 = 1;
-const CHECK_FREE: u8 = 2;
+/// Values of the check field: what makes the request fail.
+const FAIL_IF_NOT_FREE: u8 = 1;
+const FAIL_IF_FREE: u8 = 2;
 /// Translation entries beyond which a request is refused.
 const MAX_OCTOWORDS: usize = 1 << 16;
 
@@ -56,8 +57,8 @@ pub(super) fn apply(
     let target = device.mkeys.get(key >> 8).ok_or("no such key")?;
     let free = mkey::FREE.is_set(&target.context);
     match flags >> 5 & 3 {
-        CHECK_NOT_FREE if free => return Err("the key is free"),
-        CHECK_FREE if !free => return Err("the key is in use"),
+        FAIL_IF_FREE if free => return Err("the key is free"),
+        FAIL_IF_NOT_FREE if !free => return Err("the key is in use"),
         _ => {}
     }
     let entries = if octowords == 0 {

@@ -240,7 +240,7 @@ mod tests {
             parse(&bytes, Service::Rc).unwrap().inline.unwrap(),
             b"hello"
         );
-        word(16).set(&mut bytes, 1 << 31 | 200);
+        word(16).set(&mut bytes, (1 << 31) | 0xc8);
         assert_eq!(
             parse(&bytes, Service::Rc).unwrap_err(),
             Malformed("inline length")

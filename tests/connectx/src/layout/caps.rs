@@ -31,7 +31,6 @@ pub(crate) mod general {
     pub(crate) const PORT_TYPE: Field = field(0x34, 9, 8);
     pub(crate) const NUM_PORTS: Field = field(0x34, 7, 0);
     pub(crate) const LOG_MAX_MSG: Field = field(0x38, 28, 24);
-    pub(crate) const MAX_TC: Field = field(0x38, 19, 16);
     pub(crate) const CQE_VERSION: Field = field(0x3c, 3, 0);
     pub(crate) const UMR_SIZE_DISABLED: Field = bit(0x40, 24);
     pub(crate) const DCT: Field = bit(0x40, 5);

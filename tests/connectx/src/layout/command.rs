@@ -38,7 +38,6 @@ pub(crate) const PAS: usize = 0x110;
 /// CREATE_MKEY.
 pub(crate) mod mkey {
     use super::{Field, Wide, bit, word};
-    pub(crate) const PAGES_PRESENT: Field = bit(0x0c, 31);
     pub(crate) const UMEM_VALID: Field = bit(0x0c, 30);
     pub(crate) const ACTUAL_OCTOWORDS: Field = word(0x60);
     pub(crate) const UMEM_ID: Field = word(0x64);
@@ -47,7 +46,7 @@ pub(crate) mod mkey {
 
 /// CREATE_QP and the QP transitions.
 pub(crate) mod qp {
-    use super::{Field, Wide, bit, field, word};
+    use super::{Field, Wide, bit, word};
     pub(crate) const EXT: Field = bit(0x08, 31);
     pub(crate) const OPT_MASK: Field = word(0x10);
     pub(crate) const QPC: usize = 0x18;
@@ -56,7 +55,6 @@ pub(crate) mod qp {
     pub(crate) const UMEM_VALID: Field = bit(0x10c, 31);
     pub(crate) const EXT_MASK_LOW: Field = word(0x10c);
     pub(crate) const EXT_CTX: usize = 0x110;
-    pub(crate) const INPUT_QPN: Field = field(0x08, 23, 0);
 }
 
 /// Opcodes of the commands that are modelled.

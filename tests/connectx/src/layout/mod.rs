@@ -22,7 +22,7 @@ pub(crate) struct Field {
 /// Names the bits `high..=low` of the word at byte `offset`.
 pub(crate) const fn field(offset: usize, high: u32, low: u32) -> Field {
     assert!(
-        offset % 4 == 0 && high < 32 && low <= high,
+        offset.is_multiple_of(4) && high < 32 && low <= high,
         "a field lies within one aligned word"
     );
     Field { offset, high, low }

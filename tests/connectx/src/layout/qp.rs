@@ -15,7 +15,6 @@ pub(crate) const LOG_RQ_SIZE: Field = field(0x08, 22, 19);
 pub(crate) const LOG_RQ_STRIDE: Field = field(0x08, 18, 16);
 pub(crate) const NO_SQ: Field = bit(0x08, 15);
 pub(crate) const LOG_SQ_SIZE: Field = field(0x08, 14, 11);
-pub(crate) const RESERVED_LKEY: Field = bit(0x08, 4);
 pub(crate) const COUNTER_SET: Field = field(0x0c, 31, 24);
 pub(crate) const UAR: Field = field(0x0c, 23, 0);
 pub(crate) const USER_INDEX: Field = field(0x10, 23, 0);
@@ -30,8 +29,6 @@ pub(crate) const RNR_RETRY: Field = field(0x70, 15, 13);
 pub(crate) const PACING_INDEX: Field = field(0x74, 15, 0);
 pub(crate) const SEND_PSN: Field = field(0x78, 23, 0);
 pub(crate) const CQN_SEND: Field = field(0x7c, 23, 0);
-pub(crate) const DETH_SQPN: Field = field(0x80, 23, 0);
-pub(crate) const LAST_ACKED_PSN: Field = field(0x88, 23, 0);
 pub(crate) const LOG_RRA_MAX: Field = field(0x90, 23, 21);
 pub(crate) const ATOMIC_MODE: Field = field(0x90, 19, 16);
 pub(crate) const READ_ENABLE: Field = bit(0x90, 15);
@@ -50,21 +47,16 @@ pub(crate) const HW_SQ_COUNTER: Field = field(0xb4, 31, 16);
 pub(crate) const SW_SQ_COUNTER: Field = field(0xb4, 15, 0);
 pub(crate) const HW_RQ_COUNTER: Field = word(0xb8);
 pub(crate) const SW_RQ_COUNTER: Field = word(0xbc);
-pub(crate) const DC_ACCESS_KEY: Wide = Wide(0xc8);
 pub(crate) const DBR_UMEM_VALID: Field = bit(0xd0, 28);
 pub(crate) const DBR_UMEM_ID: Field = word(0xe4);
 
 /// One address path, relative to [`PRIMARY`] or [`SECONDARY`].
 pub(crate) mod path {
-    use super::{Field, bit, field};
+    use super::{Field, field};
     pub(crate) const LEN: usize = 44;
     pub(crate) const PKEY_INDEX: Field = field(0x00, 15, 0);
-    pub(crate) const GRH: Field = bit(0x04, 23);
-    pub(crate) const SOURCE_PATH_BITS: Field = field(0x04, 22, 16);
     pub(crate) const LID: Field = field(0x04, 15, 0);
     pub(crate) const ACK_TIMEOUT: Field = field(0x08, 31, 27);
-    pub(crate) const SOURCE_INDEX: Field = field(0x08, 23, 16);
-    pub(crate) const GID: usize = 0x10;
     pub(crate) const SERVICE_LEVEL: Field = field(0x24, 27, 24);
     pub(crate) const PORT: Field = field(0x24, 23, 16);
 }

@@ -4,10 +4,8 @@ use super::{Field, Wide, bit, field, word};
 
 /// `eqc`, 64 bytes.
 pub(crate) mod eq {
-    use super::{Field, bit, field};
+    use super::{Field, field};
     pub(crate) const LEN: usize = 64;
-    pub(crate) const STATUS: Field = field(0x00, 31, 28);
-    pub(crate) const IGNORE_OVERRUN: Field = bit(0x00, 17);
     pub(crate) const STATE: Field = field(0x00, 11, 8);
     pub(crate) const PAGE_OFFSET: Field = field(0x08, 11, 6);
     pub(crate) const LOG_SIZE: Field = field(0x0c, 28, 24);
@@ -45,7 +43,6 @@ pub(crate) mod cq {
 pub(crate) mod wq {
     use super::{Field, Wide, bit, field, word};
     pub(crate) const TYPE: Field = field(0x00, 31, 28);
-    pub(crate) const SIGNATURE: Field = bit(0x00, 27);
     pub(crate) const PAGE_OFFSET: Field = field(0x04, 20, 16);
     pub(crate) const LIMIT: Field = field(0x04, 15, 0);
     pub(crate) const PD: Field = field(0x08, 23, 0);
@@ -74,7 +71,6 @@ pub(crate) mod ring {
     pub(crate) const QUEUE_GROUP: Field = field(0x20, 15, 0);
     pub(crate) const TIS: Field = field(0x2c, 23, 0);
     pub(crate) const MEM_RQ_TYPE: Field = field(0x00, 27, 24);
-    pub(crate) const RMPN: Field = field(0x10, 23, 0);
     pub(crate) const WQ: usize = 0x30;
 }
 
@@ -84,7 +80,6 @@ pub(crate) mod srq {
     pub(crate) const LEN: usize = 64;
     pub(crate) const STATE: Field = field(0x00, 31, 28);
     pub(crate) const LOG_SIZE: Field = field(0x00, 27, 24);
-    pub(crate) const SIGNATURE: Field = bit(0x04, 31);
     pub(crate) const LOG_STRIDE: Field = field(0x04, 26, 24);
     pub(crate) const XRCD: Field = field(0x04, 23, 0);
     pub(crate) const PAGE_OFFSET: Field = field(0x08, 31, 26);
@@ -117,11 +112,10 @@ pub(crate) mod dct {
 
 /// `mkc`, 64 bytes.
 pub(crate) mod mkey {
-    use super::{Field, Wide, bit, field, word};
+    use super::{Field, Wide, bit, field};
     pub(crate) const LEN: usize = 64;
     pub(crate) const FREE: Field = bit(0x00, 30);
     pub(crate) const MODE_HIGH: Field = field(0x00, 28, 26);
-    pub(crate) const UMR_ENABLE: Field = bit(0x00, 15);
     pub(crate) const ATOMIC: Field = bit(0x00, 14);
     pub(crate) const REMOTE_WRITE: Field = bit(0x00, 13);
     pub(crate) const REMOTE_READ: Field = bit(0x00, 12);
@@ -136,7 +130,6 @@ pub(crate) mod mkey {
     pub(crate) const PD: Field = field(0x0c, 23, 0);
     pub(crate) const START: Wide = Wide(0x10);
     pub(crate) const LENGTH: Wide = Wide(0x18);
-    pub(crate) const OCTOWORDS: Field = word(0x34);
     pub(crate) const RELAXED_READ: Field = bit(0x38, 6);
     pub(crate) const LOG_PAGE: Field = field(0x38, 5, 0);
     pub(crate) const LOG_PAGE_OLD: Field = field(0x38, 4, 0);

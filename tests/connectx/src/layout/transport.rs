@@ -7,6 +7,7 @@ pub(crate) mod tis {
     use super::{Field, field};
     pub(crate) const LEN: usize = 160;
     pub(crate) const TD: Field = field(0x24, 23, 0);
+    pub(crate) const PD: Field = field(0x2c, 23, 0);
 }
 
 /// `tirc`, 240 bytes.

@@ -9,6 +9,9 @@ use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 
 use crate::memory::{BusError, GuestMemory};
 
+/// What is done with one run: the region, the offset in it, and the part of the request it covers.
+type Access<'a> = dyn FnMut(&MmapRegion, usize, std::ops::Range<usize>) -> Option<()> + 'a;
+
 /// Mapped ranges of guest RAM by bus address.
 #[derive(Debug, Default)]
 pub(crate) struct MappedMemory(RwLock<BTreeMap<u64, MmapRegion>>);
@@ -52,12 +55,7 @@ impl MappedMemory {
     }
 
     /// Calls `access` for each run of mapped bytes with the range of the request it covers.
-    fn each(
-        &self,
-        address: u64,
-        length: usize,
-        access: &mut dyn FnMut(&MmapRegion, usize, std::ops::Range<usize>) -> Option<()>,
-    ) -> Result<(), BusError> {
+    fn each(&self, address: u64, length: usize, access: &mut Access<'_>) -> Result<(), BusError> {
         let lost = BusError { address, length };
         let regions = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let mut done = 0;

@@ -1,0 +1,8 @@
+//! A driver in miniature that drives the model through its registers and command queue, without a machine.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod commands;
+mod host;
+mod nonsense;
+mod transport;
+mod tree;

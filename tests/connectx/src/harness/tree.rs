@@ -1,0 +1,77 @@
+//! Scheduling elements through the command interface, and what a cap does.
+
+use super::host::{FREE, connected, fabric, segment_bytes};
+use crate::Options;
+use crate::layout::command::{self, PAS, op};
+use crate::layout::transport::sched;
+use crate::layout::{field, qp, word};
+use crate::objects::Service;
+use crate::status::Rule;
+
+fn create(host: &super::host::Host, kind: u32, parent: u32, cap: u32) -> Vec<u8> {
+    let mut input = host.input(op::CREATE_SCHEDULING_ELEMENT);
+    input.resize(0x80, 0);
+    field(0x08, 31, 24).set(&mut input, 3);
+    sched::TYPE.at(0x20).set(&mut input, kind);
+    sched::PARENT.at(0x20).set(&mut input, parent);
+    sched::SHARE.at(0x20).set(&mut input, 1);
+    sched::MAX_BANDWIDTH.at(0x20).set(&mut input, cap);
+    input
+}
+
+#[test]
+fn a_cap_holds_within_a_twentieth() {
+    let options = Options {
+        shaper: true,
+        ..Options::default()
+    };
+    let (mut fabric, mut hosts) = fabric(2, options);
+    let (mut a, mut b) = connected(&mut fabric, &mut hosts, Service::Rc);
+    let keys = [
+        hosts[0].all_rights(&mut fabric),
+        hosts[1].all_rights(&mut fabric),
+    ];
+    let id = |reply: &[u8]| word(0x10).get(reply);
+    let root = id(&hosts[0].ok(&mut fabric, &create(&hosts[0], 0, 0, 0), 0x40));
+    let leaf = id(&hosts[0].ok(&mut fabric, &create(&hosts[0], 4, root, 4000), 0x40));
+    let mut attach = hosts[0].input(op::RTS2RTS_QP);
+    attach.resize(PAS + qp::ext::LEN, 0);
+    command::qp::EXT.set(&mut attach, 1);
+    command::NUMBER.set(&mut attach, a.qpn);
+    command::qp::EXT_MASK_LOW.set(&mut attach, qp::ext::MASK_QUEUE_GROUP);
+    qp::ext::GROUP_REQUESTER
+        .at(command::qp::EXT_CTX)
+        .set(&mut attach, leaf);
+    hosts[0].ok(&mut fabric, &attach, 16);
+    let mut destroy = hosts[0].input(op::DESTROY_SCHEDULING_ELEMENT);
+    word(0x0c).set(&mut destroy, leaf);
+    assert_eq!(
+        hosts[0].refused(&mut fabric, &destroy).1,
+        Rule::InUse as u32
+    );
+
+    let (size, count) = (64 << 10, 40);
+    for _ in 0..count {
+        hosts[0].post_send(
+            &mut fabric,
+            &mut a,
+            0x0a,
+            0,
+            &segment_bytes(&[(size, keys[0], FREE)]),
+        );
+    }
+    let mut done = 0;
+    let mut now = 1;
+    while done < count {
+        hosts[1].post_recv(&mut b, &[(size, keys[1], FREE)]);
+        now = fabric.next_deadline().unwrap_or(now).max(now);
+        fabric.advance(now);
+        while hosts[0].poll(&mut a.cq).is_some() {
+            done += 1;
+        }
+        while hosts[1].poll(&mut b.cq).is_some() {}
+        assert!(now < 1_000_000_000, "only {done} of {count} after a second");
+    }
+    let gigabits = f64::from(size) * f64::from(count - 1) * 8.0 / now as f64;
+    assert!((gigabits - 4.0).abs() < 0.2, "{gigabits} Gb/s");
+}
