@@ -1,4 +1,10 @@
 //! An opened device.
+//!
+//! # Safety
+//!
+//! This is where the crate takes hold of the running kernel; the promise that it makes there is kept
+//! by all of its other files.
+#![allow(unsafe_code, reason = "takes hold of the running kernel")]
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -129,7 +135,7 @@ impl OpenOptions {
     /// As [`Context::open`].
     pub fn over(self, info: DeviceInfo, fd: OwnedFd) -> Result<Context> {
         let driver = provider::supported(&info)?;
-        let mut kernel: Arc<dyn Kernel> = self.kernel.unwrap_or_else(|| Arc::new(Linux));
+        let mut kernel: Arc<dyn Kernel> = self.kernel.unwrap_or_else(linux);
         if let Some(sink) = self.recorder {
             kernel = Arc::new(Recorder::new(kernel, sink));
         }
@@ -147,6 +153,12 @@ impl OpenOptions {
             }),
         })
     }
+}
+
+fn linux() -> Arc<dyn Kernel> {
+    // SAFETY: this crate registers memory, and posts requests that name it, only in functions that
+    // are unsafe and ask their caller for the promise, and in `owned`, which keeps it by ownership.
+    Arc::new(unsafe { Linux::new() })
 }
 
 impl Context {

@@ -1,9 +1,22 @@
 //! Completion counters (`UVERBS_OBJECT_COMP_CNTR`): count completions without a completion queue
 //! entry for each.
 //!
-//! No released kernel has them yet (7.2 does not): the commands answer EPROTONOSUPPORT there.
+//! Since Linux 7.3: the commands answer EPROTONOSUPPORT before.
 
-use uverbs_uapi::ib_user_ioctl_cmds::{UVERBS_OBJECT_DEVICE, UVERBS_OBJECT_QP};
+use uverbs_uapi::ib_user_ioctl_cmds::{
+    UVERBS_ATTR_CREATE_COMP_CNTR_HANDLE, UVERBS_ATTR_DESTROY_COMP_CNTR_HANDLE,
+    UVERBS_ATTR_MODIFY_COMP_CNTR_ENTRY, UVERBS_ATTR_MODIFY_COMP_CNTR_HANDLE,
+    UVERBS_ATTR_MODIFY_COMP_CNTR_OP, UVERBS_ATTR_MODIFY_COMP_CNTR_VALUE,
+    UVERBS_ATTR_QP_ATTACH_COMP_CNTR_CNTR_HANDLE, UVERBS_ATTR_QP_ATTACH_COMP_CNTR_HANDLE,
+    UVERBS_ATTR_QP_ATTACH_COMP_CNTR_OP_MASK, UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_MAX_COUNTERS,
+    UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_MAX_VALUE,
+    UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_SUPPORTED_QP_ATTACH_OPS, UVERBS_ATTR_READ_COMP_CNTR_ENTRY,
+    UVERBS_ATTR_READ_COMP_CNTR_HANDLE, UVERBS_ATTR_READ_COMP_CNTR_RESP_VALUE,
+    UVERBS_METHOD_COMP_CNTR_CREATE, UVERBS_METHOD_COMP_CNTR_DESTROY,
+    UVERBS_METHOD_COMP_CNTR_MODIFY, UVERBS_METHOD_COMP_CNTR_READ,
+    UVERBS_METHOD_QP_ATTACH_COMP_CNTR, UVERBS_METHOD_QUERY_COMP_CNTR_CAPS, UVERBS_OBJECT_COMP_CNTR,
+    UVERBS_OBJECT_DEVICE, UVERBS_OBJECT_QP,
+};
 
 use bitflags::bitflags;
 
@@ -11,33 +24,6 @@ use super::legacy::{Destroy, explain_create, handle_slot, new_handle};
 use crate::channel::Channel;
 use crate::error::{Op, Result};
 use crate::sys::{Attr, Uhw, cells};
-
-/// The numbers of `ib_user_ioctl_cmds.h` for completion counters, which the headers of released
-/// kernels do not have yet.
-mod ids {
-    pub(super) const UVERBS_OBJECT_COMP_CNTR: u16 = 19;
-    pub(super) const UVERBS_METHOD_COMP_CNTR_CREATE: u16 = 0;
-    pub(super) const UVERBS_METHOD_COMP_CNTR_DESTROY: u16 = 1;
-    pub(super) const UVERBS_METHOD_COMP_CNTR_MODIFY: u16 = 2;
-    pub(super) const UVERBS_METHOD_COMP_CNTR_READ: u16 = 3;
-    pub(super) const UVERBS_ATTR_CREATE_COMP_CNTR_HANDLE: u16 = 0;
-    pub(super) const UVERBS_ATTR_DESTROY_COMP_CNTR_HANDLE: u16 = 0;
-    pub(super) const UVERBS_ATTR_MODIFY_COMP_CNTR_HANDLE: u16 = 0;
-    pub(super) const UVERBS_ATTR_MODIFY_COMP_CNTR_ENTRY: u16 = 1;
-    pub(super) const UVERBS_ATTR_MODIFY_COMP_CNTR_OP: u16 = 2;
-    pub(super) const UVERBS_ATTR_MODIFY_COMP_CNTR_VALUE: u16 = 3;
-    pub(super) const UVERBS_ATTR_READ_COMP_CNTR_HANDLE: u16 = 0;
-    pub(super) const UVERBS_ATTR_READ_COMP_CNTR_ENTRY: u16 = 1;
-    pub(super) const UVERBS_ATTR_READ_COMP_CNTR_RESP_VALUE: u16 = 2;
-    pub(super) const UVERBS_METHOD_QUERY_COMP_CNTR_CAPS: u16 = 8;
-    pub(super) const UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_MAX_COUNTERS: u16 = 0;
-    pub(super) const UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_MAX_VALUE: u16 = 1;
-    pub(super) const UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_SUPPORTED_QP_ATTACH_OPS: u16 = 2;
-    pub(super) const UVERBS_METHOD_QP_ATTACH_COMP_CNTR: u16 = 2;
-    pub(super) const UVERBS_ATTR_QP_ATTACH_COMP_CNTR_HANDLE: u16 = 0;
-    pub(super) const UVERBS_ATTR_QP_ATTACH_COMP_CNTR_CNTR_HANDLE: u16 = 1;
-    pub(super) const UVERBS_ATTR_QP_ATTACH_COMP_CNTR_OP_MASK: u16 = 2;
-}
 
 bitflags! {
     /// Operations whose completions are counted (`enum ib_uverbs_qp_attach_comp_cntr_op`). Unknown
@@ -122,22 +108,22 @@ pub fn query_caps(channel: &Channel) -> Result<Caps> {
     channel.ioctl_only(op, || {
         let attrs = [
             Attr::output(
-                ids::UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_MAX_COUNTERS,
+                UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_MAX_COUNTERS,
                 cells(&mut max_counters),
             ),
             Attr::output(
-                ids::UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_MAX_VALUE,
+                UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_MAX_VALUE,
                 cells(&mut max_value),
             ),
             Attr::output(
-                ids::UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_SUPPORTED_QP_ATTACH_OPS,
+                UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_SUPPORTED_QP_ATTACH_OPS,
                 cells(&mut operations),
             ),
         ];
         channel.ioctl(
             op,
             UVERBS_OBJECT_DEVICE,
-            ids::UVERBS_METHOD_QUERY_COMP_CNTR_CAPS,
+            UVERBS_METHOD_QUERY_COMP_CNTR_CAPS,
             &attrs,
             &Uhw::NONE,
         )
@@ -162,13 +148,13 @@ pub fn create(channel: &Channel, uhw: &Uhw<'_>) -> Result<u32> {
     channel
         .ioctl_only(op, || {
             let attrs = [Attr::new_object(
-                ids::UVERBS_ATTR_CREATE_COMP_CNTR_HANDLE,
+                UVERBS_ATTR_CREATE_COMP_CNTR_HANDLE,
                 &handle,
             )];
             channel.ioctl(
                 op,
-                ids::UVERBS_OBJECT_COMP_CNTR,
-                ids::UVERBS_METHOD_COMP_CNTR_CREATE,
+                UVERBS_OBJECT_COMP_CNTR,
+                UVERBS_METHOD_COMP_CNTR_CREATE,
                 &attrs,
                 uhw,
             )
@@ -198,15 +184,15 @@ pub fn modify(
     channel
         .ioctl_only(op, || {
             let attrs = [
-                Attr::object(ids::UVERBS_ATTR_MODIFY_COMP_CNTR_HANDLE, counter),
-                Attr::constant(ids::UVERBS_ATTR_MODIFY_COMP_CNTR_ENTRY, entry.raw()),
-                Attr::constant(ids::UVERBS_ATTR_MODIFY_COMP_CNTR_OP, change.raw()),
-                Attr::input(ids::UVERBS_ATTR_MODIFY_COMP_CNTR_VALUE, &value),
+                Attr::object(UVERBS_ATTR_MODIFY_COMP_CNTR_HANDLE, counter),
+                Attr::constant(UVERBS_ATTR_MODIFY_COMP_CNTR_ENTRY, entry.raw()),
+                Attr::constant(UVERBS_ATTR_MODIFY_COMP_CNTR_OP, change.raw()),
+                Attr::input(UVERBS_ATTR_MODIFY_COMP_CNTR_VALUE, &value),
             ];
             channel.ioctl(
                 op,
-                ids::UVERBS_OBJECT_COMP_CNTR,
-                ids::UVERBS_METHOD_COMP_CNTR_MODIFY,
+                UVERBS_OBJECT_COMP_CNTR,
+                UVERBS_METHOD_COMP_CNTR_MODIFY,
                 &attrs,
                 &Uhw::NONE,
             )
@@ -227,17 +213,14 @@ pub fn read(channel: &Channel, counter: u32, entry: Entry) -> Result<u64> {
     let mut value = 0_u64;
     channel.ioctl_only(op, || {
         let attrs = [
-            Attr::object(ids::UVERBS_ATTR_READ_COMP_CNTR_HANDLE, counter),
-            Attr::constant(ids::UVERBS_ATTR_READ_COMP_CNTR_ENTRY, entry.raw()),
-            Attr::output(
-                ids::UVERBS_ATTR_READ_COMP_CNTR_RESP_VALUE,
-                cells(&mut value),
-            ),
+            Attr::object(UVERBS_ATTR_READ_COMP_CNTR_HANDLE, counter),
+            Attr::constant(UVERBS_ATTR_READ_COMP_CNTR_ENTRY, entry.raw()),
+            Attr::output(UVERBS_ATTR_READ_COMP_CNTR_RESP_VALUE, cells(&mut value)),
         ];
         channel.ioctl(
             op,
-            ids::UVERBS_OBJECT_COMP_CNTR,
-            ids::UVERBS_METHOD_COMP_CNTR_READ,
+            UVERBS_OBJECT_COMP_CNTR,
+            UVERBS_METHOD_COMP_CNTR_READ,
             &attrs,
             &Uhw::NONE,
         )
@@ -257,17 +240,14 @@ pub fn attach(channel: &Channel, qp: u32, counter: u32, operations: Operations) 
     channel
         .ioctl_only(op, || {
             let attrs = [
-                Attr::object(ids::UVERBS_ATTR_QP_ATTACH_COMP_CNTR_HANDLE, qp),
-                Attr::object(ids::UVERBS_ATTR_QP_ATTACH_COMP_CNTR_CNTR_HANDLE, counter),
-                Attr::constant(
-                    ids::UVERBS_ATTR_QP_ATTACH_COMP_CNTR_OP_MASK,
-                    operations.bits(),
-                ),
+                Attr::object(UVERBS_ATTR_QP_ATTACH_COMP_CNTR_HANDLE, qp),
+                Attr::object(UVERBS_ATTR_QP_ATTACH_COMP_CNTR_CNTR_HANDLE, counter),
+                Attr::constant(UVERBS_ATTR_QP_ATTACH_COMP_CNTR_OP_MASK, operations.bits()),
             ];
             channel.ioctl(
                 op,
                 UVERBS_OBJECT_QP,
-                ids::UVERBS_METHOD_QP_ATTACH_COMP_CNTR,
+                UVERBS_METHOD_QP_ATTACH_COMP_CNTR,
                 &attrs,
                 &Uhw::NONE,
             )
@@ -285,9 +265,9 @@ pub fn attach(channel: &Channel, qp: u32, counter: u32, operations: Operations) 
 pub fn destroy(channel: &Channel, handle: u32) -> Result<()> {
     Destroy {
         op: Op::DestroyCompletionCounter,
-        object: ids::UVERBS_OBJECT_COMP_CNTR,
-        method: ids::UVERBS_METHOD_COMP_CNTR_DESTROY,
-        attr: ids::UVERBS_ATTR_DESTROY_COMP_CNTR_HANDLE,
+        object: UVERBS_OBJECT_COMP_CNTR,
+        method: UVERBS_METHOD_COMP_CNTR_DESTROY,
+        attr: UVERBS_ATTR_DESTROY_COMP_CNTR_HANDLE,
     }
     .ioctl_only(channel, handle)
 }

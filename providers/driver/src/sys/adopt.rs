@@ -3,7 +3,7 @@
 //! # Safety
 //!
 //! The kernel installs a new descriptor for `GET_CONTEXT` and `CREATE_COMP_CHANNEL` and tells its
-//! number in the reply; nobody else knows it. Every [`Kernel`](super::Kernel) must keep to that: a
+//! number in the reply; nobody else knows it. Every [`Kernel`](super::Kernel) promises that: a
 //! number in such a reply is that of a descriptor which the caller owns from then on.
 #![allow(
     unsafe_code,

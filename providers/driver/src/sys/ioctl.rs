@@ -130,7 +130,9 @@ fn encode(attr: &Attr<'_>, patched: &mut [u8; MAX_PATCHED]) -> Result<ib_uverbs_
             word.data = handles.as_ptr().expose_provenance() as u64;
         }
         Value::Fd(fd) => word.data = i64::from(fd.as_raw_fd()).cast_unsigned(),
-        Value::Absent | Value::NewObject(_) | Value::NewFd(_) => {}
+        // A kernel that writes no handle leaves the caller's mark for "none" in place.
+        Value::NewObject(handle) => word.data = u64::from(handle.get()),
+        Value::Absent | Value::NewFd(_) => {}
     }
     Ok(word)
 }

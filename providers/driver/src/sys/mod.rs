@@ -4,6 +4,15 @@
 //! [`Kernel`] carries out. [`Linux`] is the real one. Tests put a fake or a hostile kernel in its
 //! place, and a recorder can be wrapped around any of them, so the whole stack runs without a
 //! device and every command can be read.
+//!
+//! # Safety
+//!
+//! Commands name memory by address: a kernel that registers it lets devices and peers use it. So
+//! the real kernel is had only through [`Linux::new`], whose caller promises to look after that.
+#![allow(
+    unsafe_code,
+    reason = "says what a kernel, and whoever uses the real one, promises"
+)]
 
 mod adopt;
 mod attr;
@@ -36,7 +45,11 @@ use crate::error::Errno;
 ///
 /// An implementation answers a call completely or not at all: on `Err` no output cell of the call
 /// may be relied on.
-pub trait Kernel: fmt::Debug + Send + Sync {
+///
+/// # Safety
+/// Descriptors that it hands out, in attributes or by number in the replies of `GET_CONTEXT` and
+/// `CREATE_COMP_CHANNEL`, are open and belong to the caller from then on.
+pub unsafe trait Kernel: fmt::Debug + Send + Sync {
     /// Carries out one call on `fd`.
     ///
     /// # Errors
@@ -44,7 +57,8 @@ pub trait Kernel: fmt::Debug + Send + Sync {
     fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno>;
 }
 
-impl<K: Kernel + ?Sized> Kernel for Arc<K> {
+// SAFETY: what it hands out is what the kernel behind it hands out.
+unsafe impl<K: Kernel + ?Sized> Kernel for Arc<K> {
     fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
         (**self).call(fd, call)
     }
@@ -84,10 +98,23 @@ pub enum Reply {
 }
 
 /// The kernel this process runs on.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Linux;
+#[derive(Debug)]
+pub struct Linux(());
 
-impl Kernel for Linux {
+impl Linux {
+    /// The way to the running kernel.
+    ///
+    /// # Safety
+    /// No command given to it, and no request put into a queue it mapped, makes a device use memory
+    /// of this process in a way that breaks a rule of the language: memory is registered and posted
+    /// only while it stays allocated, and while nobody holds a reference that the device's use of it contradicts.
+    pub const unsafe fn new() -> Self {
+        Self(())
+    }
+}
+
+// SAFETY: the running kernel installs the descriptors that it returns for the calling process.
+unsafe impl Kernel for Linux {
     fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
         match call {
             Call::Ioctl(command) => ioctl::verbs_ioctl(fd, command).map(|()| Reply::Done),
