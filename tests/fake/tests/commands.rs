@@ -262,7 +262,7 @@ fn queues(run: &Run<'_>, pd: u32, async_fd: &OwnedFd) {
             "create_comp_channel",
             None,
             Some(IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL),
-            |ch| cmd::comp_channel::create(ch),
+            cmd::comp_channel::create,
         )
         .unwrap();
     let mut place = rxe_create_cq_resp::default();

@@ -196,11 +196,14 @@ fn attribute(attr: &Attr<'_>, name: Name, answered: bool) -> Attribute {
     use Direction::{In, Out};
     let (direction, len, value) = match &attr.value {
         Sent::Absent => (In, 0, Value::Unwritten),
-        Sent::In(bytes, _) => (In, bytes.len(), value(bytes)),
+        Sent::In(bytes, _) => {
+            let shown = fields::of_attribute(&name, bytes, In).unwrap_or_else(|| value(bytes));
+            (In, bytes.len(), shown)
+        }
         Sent::Out(cells, written) => {
             let bytes: Vec<u8> = cells.iter().map(Cell::get).collect();
             let shown = if answered && written.get() {
-                value(&bytes)
+                fields::of_attribute(&name, &bytes, Out).unwrap_or_else(|| value(&bytes))
             } else {
                 Value::Unwritten
             };

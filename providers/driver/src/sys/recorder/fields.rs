@@ -65,6 +65,12 @@ fn collect(
                 continue;
             }
         }
+        if let Some(inner) = inner(field.name).and_then(find)
+            && inner.size == field.size
+        {
+            collect(inner, part, direction, fields);
+            continue;
+        }
         if is_filler(field.name) || field.size == 0 {
             continue;
         }
@@ -73,9 +79,39 @@ fn collect(
             direction,
             len: field.size,
             mandatory: true,
-            value: value(part),
+            // In network order, so the bytes say more than the number.
+            value: if field.name.ends_with("guid") {
+                Value::Bytes(part.to_vec())
+            } else {
+                value(part)
+            },
         });
     }
+}
+
+/// The struct inside a field, whose own fields stand for it.
+fn inner(field: &str) -> Option<&'static str> {
+    match field {
+        "dest" | "alt_dest" => Some("ib_uverbs_qp_dest"),
+        "attr" => Some("ib_uverbs_ah_attr"),
+        "grh" => Some("ib_uverbs_global_route"),
+        "legacy_resp" => Some("ib_uverbs_query_port_resp"),
+        _ => None,
+    }
+}
+
+/// The struct that an attribute of the ioctl interface carries.
+pub(super) fn of_attribute(name: &Name, bytes: &[u8], direction: Direction) -> Option<Value> {
+    let layout = find(match name.full()? {
+        "UVERBS_ATTR_CREATE_QP_CAP" | "UVERBS_ATTR_CREATE_QP_RESP_CAP" => "ib_uverbs_qp_cap",
+        "UVERBS_ATTR_QUERY_PORT_RESP" => "ib_uverbs_query_port_resp_ex",
+        "UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY" => "ib_uverbs_gid_entry",
+        "UVERBS_ATTR_DESTROY_CQ_RESP" => "ib_uverbs_destroy_cq_resp",
+        _ => return None,
+    })?;
+    let mut fields = Vec::new();
+    collect(layout, bytes, direction, &mut fields);
+    Some(Value::Fields(fields))
 }
 
 /// Fields that say nothing: the address of the reply, and what is always zero.

@@ -117,6 +117,7 @@ fn value(attribute: &Attribute, keys: bool) -> String {
         Value::Fd(Some(fd)) => fd.to_string(),
         Value::Choice(element) => element.to_string(),
         Value::Bytes(bytes) => format!("\"{}\"", hex(bytes)),
+        Value::Fields(fields) => list(fields, keys),
         Value::Fd(None) | Value::Long | Value::Unwritten => "null".to_owned(),
     }
 }

@@ -66,6 +66,9 @@ impl fmt::Display for Name {
         let Some(full) = self.full else {
             return write!(f, "{:#x}", self.raw);
         };
+        if full.starts_with("IB_USER_VERBS_EX_CMD_") {
+            f.write_str("EX_")?;
+        }
         let mut rest = bare(full);
         let mut said = self.context.clone();
         while let Some((word, later)) = rest.split_once('_') {

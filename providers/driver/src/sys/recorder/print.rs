@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use super::record::{Attribute, Body, CommandPath, Direction, Record, Value};
+use uverbs_uapi::ib_user_verbs::{ib_uverbs_async_event_desc, ib_uverbs_comp_event_desc};
+use zerocopy::FromBytes;
+
+use super::record::{Attribute, Body, CommandPath, Direction, FdClass, Record, Value};
 use crate::error::Errno;
 use crate::sys::Protection;
 
@@ -10,6 +13,11 @@ use crate::sys::Protection;
 const LARGE: u64 = 1 << 20;
 /// Fields of a legacy struct that are shown; the longest have 40.
 const MAX_FIELDS: usize = 20;
+
+/// Structs with so many fields are shown with their zeros.
+const FEW_FIELDS: usize = 4;
+/// Bytes that are shown in hexadecimal: a GID.
+const MAX_HEX: usize = 16;
 
 /// A record that prints its keys too.
 #[derive(Clone, Copy, Debug)]
@@ -58,20 +66,9 @@ fn line(record: &Record, keys: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result 
                 CommandPath::Write => "write",
             };
             write!(f, "{how} {command}")?;
-            let telling = |attribute: &&Attribute| !is_zero(&attribute.value);
-            for attribute in attributes.iter().filter(telling).take(MAX_FIELDS) {
-                write_attribute(attribute, keys, f)?;
-            }
-            if attributes.iter().filter(telling).count() > MAX_FIELDS {
-                f.write_str(" …")?;
-            }
+            write_fields(attributes, keys, f)?;
         }
-        Body::Read { room, bytes } => {
-            write!(f, "read[{room}]")?;
-            for byte in bytes {
-                write!(f, " {byte:02x}")?;
-            }
-        }
+        Body::Read { room, bytes } => write_event(record.fd, *room, bytes, f)?,
         Body::Map {
             offset,
             len,
@@ -98,6 +95,40 @@ fn errno_name(errno: i32) -> String {
     crate::error::errno_name(errno).to_string()
 }
 
+/// The fields of a struct, without zeros where there are many.
+fn write_fields(fields: &[Attribute], keys: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let short = fields.len() <= FEW_FIELDS;
+    let telling = |field: &&Attribute| short || !is_zero(&field.value);
+    for field in fields.iter().filter(telling).take(MAX_FIELDS) {
+        write_attribute(field, keys, f)?;
+    }
+    if fields.iter().filter(telling).count() > MAX_FIELDS {
+        f.write_str(" …")?;
+    }
+    Ok(())
+}
+
+fn write_event(
+    class: FdClass,
+    room: usize,
+    bytes: &[u8],
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    let asynchronous = ib_uverbs_async_event_desc::read_from_bytes(bytes);
+    let completion = ib_uverbs_comp_event_desc::read_from_bytes(bytes);
+    match (class, asynchronous, completion) {
+        (FdClass::AsyncEvents, Ok(event), _) => write!(
+            f,
+            "read event element={:#x} event_type={}",
+            event.element, event.event_type
+        ),
+        (FdClass::CompletionEvents, _, Ok(event)) => {
+            write!(f, "read completion cq_handle={:#x}", event.cq_handle)
+        }
+        _ => write!(f, "read[{room}] {} bytes", bytes.len()),
+    }
+}
+
 fn is_zero(value: &Value) -> bool {
     match value {
         Value::Number(number) => *number == 0,
@@ -116,15 +147,28 @@ fn write_attribute(attribute: &Attribute, keys: bool, f: &mut fmt::Formatter<'_>
     if attribute.is_key() && !keys {
         return f.write_str("…");
     }
+    if attribute.is_driver_data() {
+        return write!(f, "[{}]", attribute.len);
+    }
     match &attribute.value {
-        Value::Number(number) if *number >= LARGE => write!(f, "{number:#x}"),
+        Value::Number(number) if *number >= LARGE || attribute.is_mask() => {
+            write!(f, "{number:#x}")
+        }
         Value::Number(number) => write!(f, "{number}"),
         Value::Handle(handle) => write!(f, "{handle}"),
         Value::Handles(handles) => write!(f, "{handles:?}"),
         Value::Fd(Some(fd)) => write!(f, "fd {fd}"),
         Value::Fd(None) => f.write_str("no fd"),
         Value::Choice(element) => write!(f, "choice {element}"),
+        Value::Bytes(bytes) if bytes.len() <= MAX_HEX => {
+            bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        }
         Value::Bytes(_) | Value::Long => write!(f, "[{}]", attribute.len),
+        Value::Fields(fields) => {
+            f.write_str("{")?;
+            write_fields(fields, keys, f)?;
+            f.write_str(" }")
+        }
         Value::Unwritten => f.write_str("-"),
     }
 }

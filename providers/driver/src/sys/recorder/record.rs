@@ -127,6 +127,8 @@ pub enum Value {
     Choice(u8),
     /// Up to 64 bytes as they were.
     Bytes(Vec<u8>),
+    /// The fields of a struct.
+    Fields(Vec<Attribute>),
     /// Too long to keep.
     Long,
     /// An output that the kernel did not write.
@@ -134,6 +136,20 @@ pub enum Value {
 }
 
 impl Attribute {
+    /// True for bytes that only the provider and its driver understand.
+    pub(super) fn is_driver_data(&self) -> bool {
+        let name = self.name.full().unwrap_or_default();
+        name.ends_with("UHW_IN") || name.ends_with("UHW_OUT")
+    }
+
+    /// True for sets of bits.
+    pub(super) fn is_mask(&self) -> bool {
+        let name = self.name.full().unwrap_or_default();
+        ["mask", "MASK", "flags", "FLAGS"]
+            .iter()
+            .any(|word| name.ends_with(word))
+    }
+
     /// True for keys that open memory to whoever knows them.
     pub fn is_key(&self) -> bool {
         let name = self.name.full().unwrap_or_default();

@@ -1,0 +1,189 @@
+//! What the recorder writes down of a whole life.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use fake_tests::{Bench, PATHS, live};
+use uverbs::OpenOptions;
+use uverbs::recorder::{Body, Direction, FdClass, Lines, Record, Value};
+use uverbs_driver::CommandPath;
+use uverbs_driver::error::Errno;
+use uverbs_driver::sys::fake::{Effect, Profile, When};
+use uverbs_uapi::ib_user_verbs::IB_USER_VERBS_CMD_ALLOC_PD;
+
+fn life(path: CommandPath) -> Vec<Record> {
+    let bench = Bench::new(Profile::v7_2(), path);
+    live(&bench).unwrap();
+    bench.take_records()
+}
+
+/// A line without its duration, which differs from run to run.
+fn untimed(record: &Record) -> String {
+    let line = record.to_string();
+    let (head, tail) = line.rsplit_once(" (").unwrap();
+    assert!(tail.ends_with(" µs)"), "{line}");
+    head.to_owned()
+}
+
+#[test]
+#[ignore = "prints a life for people to read: --ignored --nocapture"]
+fn show() {
+    for path in PATHS {
+        println!("{path:?}");
+        for record in life(path) {
+            println!("{record}");
+        }
+    }
+}
+
+#[test]
+fn every_call_is_a_line_with_names_in_it() {
+    for path in PATHS {
+        for (number, record) in life(path).iter().enumerate() {
+            assert_eq!(record.number, number as u64);
+            let line = untimed(record);
+            assert!(line.ends_with(" = ok"), "{line}");
+            let names = match &record.body {
+                Body::Method {
+                    object,
+                    method,
+                    attributes,
+                    ..
+                } => [object, method]
+                    .into_iter()
+                    .chain(attributes.iter().map(|attribute| &attribute.name))
+                    .collect(),
+                Body::Command {
+                    command,
+                    attributes,
+                    ..
+                } => std::iter::once(command)
+                    .chain(attributes.iter().map(|attribute| &attribute.name))
+                    .collect(),
+                _ => Vec::new(),
+            };
+            assert!(names.iter().all(|name| name.full().is_some()), "{line}");
+        }
+    }
+}
+
+#[test]
+fn lines_read_as_documented() {
+    let lines: Vec<String> = life(CommandPath::Auto).iter().map(untimed).collect();
+    for wanted in [
+        "ioctl DEVICE/GET_CONTEXT num_comp_vectors→2 core_support?→3 = ok",
+        "invoke ALLOC_PD pd_handle→0 = ok",
+        "mmap offset=4096 len=4096 rw = ok",
+        "invoke REQ_NOTIFY_CQ cq_handle=1 solicited_only=0 = ok",
+        "read completion cq_handle=0x100000000 = ok",
+        "invoke RESIZE_CQ cq_handle=1 cqe=40 cqe→63 uhw_out→[16] = ok",
+        "ioctl CQ/DESTROY handle=1 resp→{ comp_events_reported→1 async_events_reported→0 } = ok",
+        "ioctl PD/DESTROY handle=0 = ok",
+    ] {
+        assert!(
+            lines.iter().any(|line| line == wanted),
+            "{wanted}\n{lines:#?}"
+        );
+    }
+    let written: Vec<String> = life(CommandPath::Write).iter().map(untimed).collect();
+    assert!(
+        written
+            .iter()
+            .any(|line| line == "write DEALLOC_PD pd_handle=0 = ok"),
+        "{written:#?}"
+    );
+}
+
+#[test]
+fn keys_are_printed_on_demand_only() {
+    for path in PATHS {
+        let records = life(path);
+        let (record, key) = records
+            .iter()
+            .find_map(|record| {
+                let (Body::Method { attributes, .. } | Body::Command { attributes, .. }) =
+                    &record.body
+                else {
+                    return None;
+                };
+                let rkey = attributes.iter().find(|attribute| {
+                    attribute.is_key() && attribute.direction == Direction::Out
+                })?;
+                match rkey.value {
+                    Value::Number(key) => Some((record, key)),
+                    _ => None,
+                }
+            })
+            .expect("a registration");
+        let shown = format!("→{key} ");
+        assert!(record.to_string().contains("lkey→… rkey→…"), "{record}");
+        assert!(!record.to_string().contains(&shown), "{record}");
+        assert!(record.with_keys().to_string().contains(&shown));
+        assert!(!record.to_json(false).contains(&format!(":{key}}}")));
+        assert!(record.to_json(true).contains(&format!(":{key}}}")));
+    }
+}
+
+#[test]
+fn a_failure_is_named() {
+    let bench = Bench::newest();
+    bench.fake.inject(
+        When::Command(IB_USER_VERBS_CMD_ALLOC_PD),
+        Effect::Fail(Errno::NOMEM),
+    );
+    live(&bench).unwrap_err();
+    let records = bench.take_records();
+    let failed = records
+        .iter()
+        .find(|record| record.errno.is_some())
+        .unwrap();
+    assert_eq!(untimed(failed), "invoke ALLOC_PD = ENOMEM");
+    assert_eq!(failed.fd, FdClass::Device);
+}
+
+/// A writer that others can look into.
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn lines_of_json_are_json() {
+    let out = Shared::default();
+    let bench = Bench::newest();
+    let context = OpenOptions::new()
+        .kernel(Arc::new(bench.fake.clone()))
+        .record(Arc::new(Lines::new(out.clone()).with_json()))
+        .over(bench.fake.device_info(), bench.fake.open().unwrap())
+        .unwrap();
+    context.query_port(1).unwrap();
+    drop(context.create_cq(4).unwrap());
+    drop(context);
+    let text = String::from_utf8(out.0.lock().unwrap().clone()).unwrap();
+    let mut methods = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let json: serde_json::Value = serde_json::from_str(line).expect(line);
+        assert_eq!(json["number"], number);
+        assert!(json["error"].is_null());
+        methods.extend(json["method"].as_str().map(str::to_owned));
+    }
+    assert!(
+        methods.contains(&"UVERBS_METHOD_CQ_CREATE".to_owned()),
+        "{text}"
+    );
+    assert_eq!(text.lines().count() as u64, bench.fake.calls());
+}
