@@ -26,7 +26,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// ```
 /// use uverbs_driver::error::{Errno, Error, ErrorKind, Op};
 ///
-/// let error = Error::os(Op::CreateQueuePair, Errno::INVAL).fact("max_send_sge", 40).fact("limit", 30);
+/// let error = Error::os(Op::CreateQueuePair, Errno::INVAL).fact("max_send_sge", 40_u32).fact("limit", 30_u32);
 /// assert_eq!(error.kind(), ErrorKind::InvalidInput);
 /// assert_eq!(error.to_string(), "create_qp: EINVAL (max_send_sge 40, limit 30)");
 /// ```

@@ -129,14 +129,14 @@ unsafe impl Kernel for Linux {
     }
 }
 
-/// Reads one event. The largest event of the uverbs descriptors has 16 bytes, so the copy is cheap.
 fn read(fd: BorrowedFd<'_>, buffer: &[Cell<u8>]) -> Result<usize, Errno> {
-    let mut bytes = vec![0; buffer.len()];
-    let count = rustix::io::read(fd, &mut bytes)?;
-    for (cell, byte) in buffer.iter().zip(&bytes[..count]) {
-        cell.set(*byte);
-    }
-    Ok(count)
+    write::with_buffer(buffer.len(), |bytes| {
+        let count = rustix::io::read(fd, &mut *bytes)?;
+        for (cell, byte) in buffer.iter().zip(&*bytes).take(count) {
+            cell.set(*byte);
+        }
+        Ok(count)
+    })
 }
 
 /// Makes reads of `fd` answer EAGAIN instead of waiting.

@@ -47,21 +47,58 @@ impl WriteCommand<'_> {
 
 /// Writes `command` to `fd` and copies the reply into its cells.
 pub(super) fn write_command(fd: BorrowedFd<'_>, command: &WriteCommand<'_>) -> Result<(), Errno> {
-    let mut scratch = vec![0_u8; command.reply.len() + command.uhw.output.len()];
-    let response = Cell::from_mut(scratch.as_mut_slice()).as_slice_of_cells();
-    let bytes = if command.extended {
-        extended_bytes(command, response)?
-    } else {
-        plain_bytes(command, response)?
-    };
-    let count = rustix::io::write(fd, &bytes)?;
-    if count != bytes.len() {
-        return Err(Errno::IO);
+    let reply_len = command.reply.len() + command.uhw.output.len();
+    with_buffer(reply_len, |scratch| {
+        let response = Cell::from_mut(scratch).as_slice_of_cells();
+        send(fd, command, response)?;
+        let (reply, driver) = response.split_at(command.reply.len());
+        copy(reply, command.reply);
+        copy(driver, command.uhw.output);
+        Ok(())
+    })
+}
+
+fn send(
+    fd: BorrowedFd<'_>,
+    command: &WriteCommand<'_>,
+    response: &[Cell<u8>],
+) -> Result<(), Errno> {
+    let headers = if command.extended { EX_HEADERS } else { HEADER };
+    let total = headers + command.request.len() + command.uhw.input.len();
+    with_buffer(total, |bytes| {
+        let (head, body) = bytes.split_at_mut(headers);
+        let (request, driver) = body.split_at_mut(command.request.len());
+        request.copy_from_slice(command.request);
+        match &command.uhw.pointer {
+            Some(pointer) => {
+                driver.copy_from_slice(patch(command.uhw.input, pointer, &mut patch_buffer())?);
+            }
+            None => driver.copy_from_slice(command.uhw.input),
+        }
+        if command.extended {
+            write_extended_headers(head, command, response)?;
+        } else {
+            write_plain_header(head, command, response, total)?;
+            point_at_response(request, command, response)?;
+        }
+        match rustix::io::write(fd, bytes)? {
+            written if written == total => Ok(()),
+            _ => Err(Errno::IO),
+        }
+    })
+}
+
+const HEADER: usize = size_of::<ib_uverbs_cmd_hdr>();
+const EX_HEADERS: usize = HEADER + size_of::<ib_uverbs_ex_cmd_hdr>();
+
+/// Lends `len` zeroed bytes: on the stack for everything but the longest commands, so that
+/// doorbells allocate nothing.
+pub(super) fn with_buffer<R>(len: usize, fill: impl FnOnce(&mut [u8]) -> R) -> R {
+    let mut small = [0; 256];
+    match small.get_mut(..len) {
+        Some(buffer) => fill(buffer),
+        None => fill(&mut vec![0; len]),
     }
-    let (reply, driver) = response.split_at(command.reply.len());
-    copy(reply, command.reply);
-    copy(driver, command.uhw.output);
-    Ok(())
 }
 
 fn copy(from: &[Cell<u8>], to: &[Cell<u8>]) {
@@ -70,31 +107,44 @@ fn copy(from: &[Cell<u8>], to: &[Cell<u8>]) {
     }
 }
 
-/// Header, core request with the response address, driver request; words of 4 bytes that count all of it.
-fn plain_bytes(command: &WriteCommand<'_>, response: &[Cell<u8>]) -> Result<Vec<u8>, Errno> {
-    let header_len = size_of::<ib_uverbs_cmd_hdr>();
-    let total = header_len + command.request.len() + command.uhw.input.len();
+/// Words of 4 bytes that count everything, driver data included.
+fn write_plain_header(
+    head: &mut [u8],
+    command: &WriteCommand<'_>,
+    response: &[Cell<u8>],
+    total: usize,
+) -> Result<(), Errno> {
     let header = ib_uverbs_cmd_hdr {
         command: command.command,
         in_words: words(total, 4)?,
         out_words: words(response.len(), 4)?,
     };
-    let mut bytes = Vec::with_capacity(total);
-    bytes.extend_from_slice(header.as_bytes());
-    bytes.extend_from_slice(command.request);
-    if !command.reply.is_empty() {
-        bytes
-            .get_mut(header_len..)
-            .and_then(|request| request.first_chunk_mut::<8>())
-            .ok_or(Errno::INVAL)?
-            .copy_from_slice(&address(response).to_ne_bytes());
-    }
-    extend_driver(&mut bytes, &command.uhw)?;
-    Ok(bytes)
+    head.copy_from_slice(header.as_bytes());
+    Ok(())
 }
 
-/// Header, extended header with the response address, core and driver request; words of 8 bytes, core and driver apart.
-fn extended_bytes(command: &WriteCommand<'_>, response: &[Cell<u8>]) -> Result<Vec<u8>, Errno> {
+/// Where there is a reply, the plain request starts with its address.
+fn point_at_response(
+    request: &mut [u8],
+    command: &WriteCommand<'_>,
+    response: &[Cell<u8>],
+) -> Result<(), Errno> {
+    if command.reply.is_empty() {
+        return Ok(());
+    }
+    request
+        .first_chunk_mut::<8>()
+        .ok_or(Errno::INVAL)?
+        .copy_from_slice(&address(response).to_ne_bytes());
+    Ok(())
+}
+
+/// Words of 8 bytes, core and driver data apart, and the address of the reply.
+fn write_extended_headers(
+    head: &mut [u8],
+    command: &WriteCommand<'_>,
+    response: &[Cell<u8>],
+) -> Result<(), Errno> {
     let header = ib_uverbs_cmd_hdr {
         command: command.number(),
         in_words: words(command.request.len(), 8)?,
@@ -110,19 +160,9 @@ fn extended_bytes(command: &WriteCommand<'_>, response: &[Cell<u8>]) -> Result<V
         provider_out_words: words(command.uhw.output.len(), 8)?,
         cmd_hdr_reserved: 0,
     };
-    let mut bytes = Vec::with_capacity(24 + command.request.len() + command.uhw.input.len());
-    bytes.extend_from_slice(header.as_bytes());
-    bytes.extend_from_slice(extended.as_bytes());
-    bytes.extend_from_slice(command.request);
-    extend_driver(&mut bytes, &command.uhw)?;
-    Ok(bytes)
-}
-
-fn extend_driver(bytes: &mut Vec<u8>, uhw: &Uhw<'_>) -> Result<(), Errno> {
-    match &uhw.pointer {
-        Some(pointer) => bytes.extend_from_slice(patch(uhw.input, pointer, &mut patch_buffer())?),
-        None => bytes.extend_from_slice(uhw.input),
-    }
+    let (first, second) = head.split_at_mut(HEADER);
+    first.copy_from_slice(header.as_bytes());
+    second.copy_from_slice(extended.as_bytes());
     Ok(())
 }
 
