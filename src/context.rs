@@ -10,12 +10,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use uverbs_driver::channel;
 use uverbs_driver::contract;
 use uverbs_driver::discover::{self, DeviceInfo, ForkGuard, Target};
 use uverbs_driver::sys::recorder::{Recorder, Sink};
 use uverbs_driver::sys::{Kernel, Linux};
 use uverbs_driver::types::{DeviceAttr, GidEntry, PortAttr};
-use uverbs_driver::{Channel, CommandPath, Result};
+use uverbs_driver::{Channel, CommandPath, Error, ErrorKind, Op, Result};
 
 use crate::cookie::Cookies;
 use crate::event::EventFile;
@@ -125,7 +126,10 @@ impl OpenOptions {
     }
 
     fn open_target(self, target: Target) -> Result<Context> {
-        let opened = discover::open(target, &self.discover)?;
+        let mut options = self.discover.clone();
+        // Registering memory needs to know; here it costs one system call, there five.
+        options.learn_fork = true;
+        let opened = discover::open(target, &options)?;
         self.over(opened.info, opened.fd)
     }
 
@@ -134,11 +138,20 @@ impl OpenOptions {
     /// # Errors
     /// As [`Context::open`].
     pub fn over(self, info: DeviceInfo, fd: OwnedFd) -> Result<Context> {
-        let driver = provider::supported(&info)?;
         let mut kernel: Arc<dyn Kernel> = self.kernel.unwrap_or_else(linux);
         if let Some(sink) = self.recorder {
             kernel = Arc::new(Recorder::new(kernel, sink));
         }
+        let driver = match provider::supported(&info)? {
+            Some(driver) => driver,
+            None => {
+                channel::driver_of(&*kernel, fd.as_fd(), provider::DRIVERS).ok_or_else(|| {
+                    Error::new(Op::OpenDevice, ErrorKind::Unsupported)
+                        .fact("device", info.name.clone())
+                        .fact("driver", "unknown")
+                })?
+            }
+        };
         let channel = Arc::new(Channel::new(kernel, fd, driver.raw(), self.path)?);
         let mut provider = AnyContext::open(driver, Arc::clone(&channel))?;
         let events = EventFile::open(&channel, &mut provider)?;

@@ -48,7 +48,7 @@ impl Device {
         &self.info
     }
 
-    /// Whether this library has a provider for it.
+    /// Whether this library has a provider for it. `Ok` too when its driver will only be known once it is opened.
     ///
     /// # Errors
     /// [`Unsupported`](crate::ErrorKind::Unsupported) with the driver's name, or with its ABI version.

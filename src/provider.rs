@@ -44,19 +44,21 @@ pub(crate) enum AnyQp {
     Rxe(uverbs_rxe::QueuePair),
 }
 
-/// The driver of a device, if there is a provider for it that speaks the kernel's version.
-pub(crate) fn supported(info: &DeviceInfo) -> Result<DriverId> {
+/// The drivers there is a provider for.
+pub(crate) const DRIVERS: &[DriverId] = &[DriverId::Rxe];
+
+/// The driver of a device that a provider speaks to in the kernel's version; `None` when discovery
+/// could not tell whose driver it is.
+pub(crate) fn supported(info: &DeviceInfo) -> Result<Option<DriverId>> {
     match info.driver_id() {
+        None => Ok(None),
         Some(driver @ DriverId::Rxe) => {
             info.check_abi(uverbs_rxe::ABI_VERSIONS)?;
-            Ok(driver)
+            Ok(Some(driver))
         }
         Some(driver) => Err(Error::new(Op::OpenDevice, ErrorKind::Unsupported)
             .fact("device", info.name.clone())
             .fact("driver", driver.to_string())),
-        None => Err(Error::new(Op::OpenDevice, ErrorKind::Unsupported)
-            .fact("device", info.name.clone())
-            .fact("driver", "unknown")),
     }
 }
 

@@ -1,6 +1,7 @@
 //! One opened device: how commands reach it, and what was learned about it on the way.
 
 mod bits;
+mod probe;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use uverbs_uapi::ib_user_verbs::{
 use zerocopy::{FromBytes, IntoBytes};
 
 use self::bits::OpBits;
+pub use self::probe::driver_of;
 use crate::error::{Errno, Error, ErrorKind, Op, Result};
 use crate::sys::{
     Attr, Call, Command, ForkToken, Kernel, Mapping, Protection, Reply, Uhw, Value, WriteCommand,
@@ -64,14 +66,14 @@ impl Channel {
     /// A channel over `fd`, an opened uverbs device of driver `driver_id` (`RDMA_DRIVER_*`).
     ///
     /// # Errors
-    /// The errno of `getrandom(2)`, which identifies this process to its children.
+    /// None at present.
     pub fn new(
         kernel: Arc<dyn Kernel>,
         fd: OwnedFd,
         driver_id: u32,
         path: CommandPath,
     ) -> Result<Self> {
-        let fork = ForkToken::current().map_err(|errno| Error::os(Op::OpenDevice, errno))?;
+        let fork = ForkToken::current();
         Ok(Self {
             kernel,
             fd,
