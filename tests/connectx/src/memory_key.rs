@@ -46,6 +46,14 @@ impl Right {
         }
         .is_set(mkc)
     }
+
+    /// What is asked of the keys behind an indirect one: they are used in its owner's name.
+    fn behind(self) -> Self {
+        match self {
+            Self::LocalRead | Self::RemoteRead => Self::LocalRead,
+            Self::LocalWrite | Self::RemoteWrite | Self::RemoteAtomic => Self::LocalWrite,
+        }
+    }
 }
 
 /// Why an access is refused.
@@ -195,6 +203,7 @@ impl Device {
                         key: entry.key,
                         address,
                         length: run,
+                        right: access.right.behind(),
                         ..access
                     };
                     self.translate_at(inner, spans, depth + 1)?;

@@ -152,6 +152,7 @@ const GENERAL: &[Setting] = &[
     (general::CQ_RESIZE, 1),
     (general::CQ_MODERATION, 1),
     (general::BLOCK_LOOPBACK_MC, 1),
+    (general::MEMORY_WINDOWS, 1),
     (general::QKEY_VIOLATIONS, 1),
     (general::PKEY_VIOLATIONS, 1),
     (general::XRC, 1),

@@ -5,7 +5,7 @@ use crate::device::Device;
 use crate::layout::queue::mkey;
 use crate::layout::{Field, be16, be32, be64, part};
 use crate::memory_key::{Access, Mode, Right, mode};
-use crate::objects::Translation;
+use crate::objects::{Indirect, Translation};
 
 const CONTROL: usize = 16;
 const FLAGS: usize = CONTROL;
@@ -115,7 +115,12 @@ fn load(
         kind @ (Mode::Keys | Mode::FixedKeys) => {
             let size =
                 (kind == Mode::FixedKeys).then(|| 1 << mkey::LOG_PAGE.get(&target.context).min(40));
-            let fresh = (0..entries.len() / 16).map(|i| indirect(entries, i * 16, size));
+            let fresh = match repeated(entries)? {
+                Some(list) => list,
+                None => (0..entries.len() / 16)
+                    .map(|i| indirect(entries, i * 16, size))
+                    .collect(),
+            };
             let Translation::Keys(keys) = &mut target.translation else {
                 return Err("not a key list");
             };
@@ -125,6 +130,30 @@ fn load(
         Mode::Physical => return Err("a physical key has no translation"),
     }
     Ok(())
+}
+
+/// A repeat block: the entries behind its header are gone through in turn, each a stride further every time.
+fn repeated(entries: &[u8]) -> Result<Option<Vec<Indirect>>, &'static str> {
+    const OPERATION: u32 = 0x400;
+    if be32(entries, 4) != OPERATION {
+        return Ok(None);
+    }
+    let repeats = u64::from(be32(entries, 8));
+    let count = usize::from(be16(entries, 14));
+    if entries.len() < 16 + count * 16 || repeats * count as u64 > MAX_OCTOWORDS as u64 {
+        return Err("repeat block");
+    }
+    let mut list = Vec::new();
+    for repeat in 0..repeats {
+        for at in (16..16 + count * 16).step_by(16) {
+            list.push(Indirect {
+                length: u64::from(be16(entries, at + 2)),
+                key: be32(entries, at + 4),
+                address: be64(entries, at + 8).wrapping_add(repeat * u64::from(be16(entries, at))),
+            });
+        }
+    }
+    Ok(Some(list))
 }
 
 fn translation_bytes(

@@ -40,6 +40,7 @@ pub(crate) mod general {
     pub(crate) const CQ_RESIZE: Field = bit(0x44, 30);
     pub(crate) const CQ_MODERATION: Field = bit(0x44, 29);
     pub(crate) const BLOCK_LOOPBACK_MC: Field = bit(0x44, 23);
+    pub(crate) const MEMORY_WINDOWS: Field = bit(0x44, 14);
     pub(crate) const QKEY_VIOLATIONS: Field = bit(0x44, 9);
     pub(crate) const PKEY_VIOLATIONS: Field = bit(0x44, 8);
     pub(crate) const XRC: Field = bit(0x44, 3);
