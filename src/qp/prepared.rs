@@ -43,6 +43,41 @@ impl PreparedQueuePair {
         self.qp.qp_num()
     }
 
+    /// The path to a peer from the port and GID that it was built with: what [`create_ah`](crate::ProtectionDomain::create_ah) takes. No system call.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) when only one side has a GID.
+    pub fn path_to(&self, remote: &QueuePairEndpoint) -> Result<AddressVector> {
+        let grh = match (self.settings.gid, remote.gid) {
+            (None, None) => None,
+            (Some(own), Some(dgid)) => Some(GlobalRoute {
+                dgid,
+                flow_label: FlowLabel::default(),
+                sgid_index: u8::try_from(own.index)
+                    .map_err(|_| Error::limit(Op::Handshake, "gid_index", own.index.into(), 255))?,
+                hop_limit: self.settings.hop_limit,
+                traffic_class: self.settings.traffic_class,
+            }),
+            (own, _) => {
+                let missing = if own.is_none() {
+                    "this side's"
+                } else {
+                    "the peer's"
+                };
+                return Err(
+                    Error::invalid(Op::Handshake, "endpoint").fact("without a gid", missing)
+                );
+            }
+        };
+        Ok(AddressVector {
+            dlid: remote.lid,
+            sl: self.settings.service_level,
+            port: self.settings.port,
+            grh,
+            ..AddressVector::default()
+        })
+    }
+
     /// Connects it to the peer that `remote` describes: INIT, RTR, RTS. Three system calls; none
     /// waits for the peer, which must do the same before traffic flows.
     ///
@@ -137,37 +172,6 @@ impl PreparedQueuePair {
 
     fn modify(&mut self, attr: &QpAttr) -> Result<()> {
         modify(&mut self.qp.queue, attr)
-    }
-
-    fn path_to(&self, remote: &QueuePairEndpoint) -> Result<AddressVector> {
-        let grh = match (self.settings.gid, remote.gid) {
-            (None, None) => None,
-            (Some(own), Some(dgid)) => Some(GlobalRoute {
-                dgid,
-                flow_label: FlowLabel::default(),
-                sgid_index: u8::try_from(own.index)
-                    .map_err(|_| Error::limit(Op::Handshake, "gid_index", own.index.into(), 255))?,
-                hop_limit: self.settings.hop_limit,
-                traffic_class: self.settings.traffic_class,
-            }),
-            (own, _) => {
-                let missing = if own.is_none() {
-                    "this side's"
-                } else {
-                    "the peer's"
-                };
-                return Err(
-                    Error::invalid(Op::Handshake, "endpoint").fact("without a gid", missing)
-                );
-            }
-        };
-        Ok(AddressVector {
-            dlid: remote.lid,
-            sl: self.settings.service_level,
-            port: self.settings.port,
-            grh,
-            ..AddressVector::default()
-        })
     }
 
     /// Takes the queue pair back to RESET, so that another try starts from the beginning.

@@ -1,0 +1,84 @@
+//! The command line.
+
+use clap::{Parser, Subcommand};
+
+use crate::commands;
+use crate::failure::Result;
+use crate::output::Output;
+use crate::session::{CommandPathArg, Session};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  everything went well
+  1  something failed (doctor: something is wrong)
+  2  the command line makes no sense
+  3  no such device
+  4  not allowed for this user
+  5  the device or the kernel cannot do it";
+
+/// RDMA devices: look at them, try them, measure them, find out what is wrong with them
+#[derive(Debug, Parser)]
+#[command(name = "uverbs", version, about, after_help = EXIT_CODES, max_term_width = 100)]
+#[command(propagate_version = true, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    /// How commands are given to the kernel
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t,
+        value_name = "ENCODING",
+        help_heading = "Global options"
+    )]
+    command_path: CommandPathArg,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    List(commands::list::Args),
+    #[command(flatten)]
+    Run(Run),
+}
+
+/// The commands that open devices.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Run {
+    Info(commands::info::Args),
+    Pingpong(commands::pingpong::Args),
+}
+
+impl Cli {
+    pub(crate) fn run(&self, out: &mut Output) -> Result<()> {
+        let session = Session {
+            path: self.command_path.into(),
+            recorder: None,
+        };
+        match &self.command {
+            Command::List(args) => commands::list::run(args, out),
+            Command::Run(run) => run.run(&session, out),
+        }
+    }
+}
+
+impl Run {
+    pub(crate) fn run(&self, session: &Session, out: &mut Output) -> Result<()> {
+        match self {
+            Self::Info(args) => commands::info::run(args, session, out),
+            Self::Pingpong(args) => commands::pingpong::run(args, session, out),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cli;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_contradicts_itself_nowhere() {
+        Cli::command().debug_assert();
+    }
+}

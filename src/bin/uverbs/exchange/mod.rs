@@ -1,0 +1,4 @@
+//! How two runs tell each other who they are: over TCP.
+
+pub(crate) mod pingpong;
+pub(crate) mod tcp;

@@ -1,0 +1,123 @@
+//! Standard output: lines, tables, JSON.
+
+use std::fmt::{self, Display};
+use std::io::{StdoutLock, Write};
+
+use anstream::AutoStream;
+use serde::Serialize;
+
+use crate::failure::{Failure, Result, of_stdout};
+
+/// Standard output, with colours only where they can be seen.
+pub(crate) struct Output {
+    stream: AutoStream<StdoutLock<'static>>,
+}
+
+impl Output {
+    pub(crate) fn new() -> Self {
+        Self {
+            stream: anstream::stdout().lock(),
+        }
+    }
+
+    /// Writes a line.
+    pub(crate) fn line(&mut self, text: impl Display) -> Result<()> {
+        writeln!(self.stream, "{text}").map_err(|error| of_stdout(&error))
+    }
+
+    /// Writes a value as JSON over several lines.
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<()> {
+        let text = serde_json::to_string_pretty(value).map_err(Failure::new)?;
+        self.line(text)
+    }
+
+    /// Writes a value as JSON on one line, and lets it out at once: for streams of values.
+    pub(crate) fn json_line(&mut self, value: &impl Serialize) -> Result<()> {
+        let text = serde_json::to_string(value).map_err(Failure::new)?;
+        self.line(text)?;
+        self.flush()
+    }
+
+    /// Lets everything out.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        self.stream.flush().map_err(|error| of_stdout(&error))
+    }
+}
+
+/// Rows of cells in columns as wide as their widest cell.
+pub(crate) struct Table {
+    rows: Vec<Vec<String>>,
+    right: Vec<bool>,
+    indent: usize,
+}
+
+impl Table {
+    /// A table with these headings. Columns whose heading starts with `>` are aligned to the right.
+    pub(crate) fn new(headings: &[&str]) -> Self {
+        let right = headings
+            .iter()
+            .map(|heading| heading.starts_with('>'))
+            .collect();
+        let first = headings
+            .iter()
+            .map(|heading| heading.trim_start_matches('>').to_owned())
+            .collect();
+        Self {
+            rows: vec![first],
+            right,
+            indent: 0,
+        }
+    }
+
+    /// Moves all of it to the right.
+    pub(crate) fn indented(mut self, columns: usize) -> Self {
+        self.indent = columns;
+        self
+    }
+
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+}
+
+impl Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut widths = vec![0; self.right.len()];
+        for row in &self.rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        for (at, row) in self.rows.iter().enumerate() {
+            if at > 0 {
+                f.write_str("\n")?;
+            }
+            let mut line = " ".repeat(self.indent);
+            for ((cell, width), right) in row.iter().zip(&widths).zip(&self.right) {
+                if *right {
+                    line.push_str(&format!("{cell:>width$}  "));
+                } else {
+                    line.push_str(&format!("{cell:<width$}  "));
+                }
+            }
+            f.write_str(line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Table;
+
+    #[test]
+    fn columns_line_up_and_lines_end_without_blanks() {
+        let mut table = Table::new(&["name", ">count", "note"]).indented(2);
+        table.row(["a".into(), "1000000".into(), "x".into()]);
+        table.row(["longer".into(), "7".into(), String::new()]);
+        assert_eq!(
+            table.to_string(),
+            "  name      count  note\n  a       1000000  x\n  longer        7"
+        );
+    }
+}

@@ -1,0 +1,118 @@
+//! How devices are opened in this run: named or chosen, recorded or not, by which command path.
+
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use uverbs::discover::Access;
+use uverbs::recorder::Sink;
+use uverbs::{CommandPath, Context, OpenOptions};
+
+use crate::failure::{self, Failure, Result};
+
+/// What every command needs to open devices.
+#[derive(Debug, Default)]
+pub(crate) struct Session {
+    pub(crate) path: CommandPath,
+    pub(crate) recorder: Option<Arc<dyn Sink>>,
+}
+
+/// Which encoding of commands the kernel is spoken to in.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub(crate) enum CommandPathArg {
+    /// The newest that the kernel has, per command
+    #[default]
+    Auto,
+    /// ioctl with attributes; fails where a kernel has none
+    Ioctl,
+    /// Legacy structures inside an ioctl
+    InvokeWrite,
+    /// write(2)
+    Write,
+}
+
+impl From<CommandPathArg> for CommandPath {
+    fn from(arg: CommandPathArg) -> Self {
+        match arg {
+            CommandPathArg::Auto => Self::Auto,
+            CommandPathArg::Ioctl => Self::Ioctl,
+            CommandPathArg::InvokeWrite => Self::InvokeWrite,
+            CommandPathArg::Write => Self::Write,
+        }
+    }
+}
+
+impl Session {
+    /// Opens the device of that name; without a name, the first that can be opened.
+    pub(crate) fn open(&self, name: Option<&str>) -> Result<Context> {
+        match name {
+            Some(path) if path.contains('/') => Ok(self.options().open_path(path)?),
+            Some(name) => self.options().open(name).map_err(|error| {
+                let unknown = error.kind() == uverbs::ErrorKind::NotFound;
+                let failure = Failure::from(error);
+                match unknown.then(known_names).flatten() {
+                    Some(names) => failure.hint(format_args!("devices here: {names}")),
+                    None => failure,
+                }
+            }),
+            None => self.open_first(),
+        }
+    }
+
+    /// Opens every device that can be opened.
+    pub(crate) fn open_all(&self) -> Result<Vec<Context>> {
+        let first = self.open_first()?;
+        let mut contexts = Vec::new();
+        for device in uverbs::devices()? {
+            if device.name() == first.name() {
+                contexts.push(first.clone());
+            } else if device.check_supported().is_ok()
+                && matches!(device.info().access, Access::Openable)
+            {
+                contexts.push(self.options().open_device(&device)?);
+            }
+        }
+        Ok(contexts)
+    }
+
+    fn open_first(&self) -> Result<Context> {
+        let devices = uverbs::devices()?;
+        let mut refused = None;
+        for device in &devices {
+            let error = match (&device.info().access, device.check_supported()) {
+                (Access::Refused(error), _) => error.clone(),
+                (_, Err(error)) => error,
+                _ => match self.options().open_device(device) {
+                    Ok(context) => return Ok(context),
+                    Err(error) => error,
+                },
+            };
+            refused.get_or_insert(error);
+        }
+        Err(match refused {
+            Some(error) => Failure::from(error).while_doing("no device can be opened"),
+            None => no_devices(),
+        })
+    }
+
+    fn options(&self) -> OpenOptions {
+        let options = OpenOptions::new().command_path(self.path);
+        match &self.recorder {
+            Some(sink) => options.record(Arc::clone(sink)),
+            None => options,
+        }
+    }
+}
+
+/// What is said on a machine without devices.
+pub(crate) fn no_devices() -> Failure {
+    Failure::with_code(failure::NO_DEVICE, "there are no RDMA devices here").hint(
+        "load the driver of your adapter, or make a software device: \
+         modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0",
+    )
+}
+
+fn known_names() -> Option<String> {
+    let devices = uverbs::devices().ok()?;
+    let names: Vec<&str> = devices.iter().map(uverbs::Device::name).collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
