@@ -22,6 +22,8 @@ pub struct Built {
     pub name: String,
     /// Where the file is.
     pub path: PathBuf,
+    /// Whether it is a test binary, by cargo's harness or its own.
+    pub is_test: bool,
 }
 
 /// Cargo, in the root of the workspace, as if it was called by hand.
@@ -78,5 +80,10 @@ pub fn build_program(name: &str, args: &[&str]) -> Result<PathBuf, Error> {
 fn executable(message: &Value) -> Option<Built> {
     let path = message.get("executable")?.as_str()?.into();
     let name = message.get("target")?.get("name")?.as_str()?.to_owned();
-    Some(Built { name, path })
+    let is_test = message.get("profile")?.get("test")?.as_bool()?;
+    Some(Built {
+        name,
+        path,
+        is_test,
+    })
 }
