@@ -16,6 +16,9 @@ use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
 /// Something that takes longer than this hangs.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Polls after which nothing more is expected. The interpreter takes its time for each.
+const MANY: usize = if cfg!(miri) { 20 } else { 1000 };
+
 /// Every encoding that can be forced.
 pub const PATHS: [CommandPath; 4] = [
     CommandPath::Auto,
@@ -143,7 +146,7 @@ impl Loopback {
     pub fn finish(&mut self, count: usize) -> Result<Vec<Finished>, uverbs::PollError> {
         let mut finished = Vec::new();
         let mut polls = 0;
-        while finished.len() < count && polls < 1000 {
+        while finished.len() < count && polls < MANY {
             polls += 1;
             let Some(completion) = self.cq.poll()? else {
                 continue;

@@ -41,6 +41,10 @@ impl ForkAdvice for LinuxForkAdvice {
         } else {
             Advice::LinuxDontFork
         };
+        if cfg!(miri) {
+            // The interpreter has no children that the advice could be about.
+            return Ok(());
+        }
         let start = ptr::without_provenance_mut(address);
         // SAFETY: these advices neither change this process's memory nor its mappings; the kernel checks the range.
         unsafe { madvise(start, len, advice) }

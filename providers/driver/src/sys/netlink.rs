@@ -50,6 +50,10 @@ impl RdmaSocket {
     /// EPROTONOSUPPORT where the kernel has no RDMA; EAFNOSUPPORT without netlink; EPERM or EACCES in a sandbox;
     /// EMFILE, ENFILE, ENOMEM.
     pub fn open() -> Result<Self, Errno> {
+        if cfg!(miri) {
+            // The interpreter has no such sockets, and would stop at one.
+            return Err(Errno::PROTONOSUPPORT);
+        }
         let fd = socket_with(
             AddressFamily::NETLINK,
             SocketType::RAW,

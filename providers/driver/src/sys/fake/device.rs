@@ -1,5 +1,5 @@
 //! The device itself: context, attributes, port, GIDs.
-#![expect(clippy::wildcard_imports, reason = "a table of the header's own names")]
+#![allow(clippy::wildcard_imports, reason = "a table of the header's own names")]
 
 use std::os::fd::OwnedFd;
 

@@ -1,5 +1,5 @@
 //! Dispatch of ioctl methods.
-#![expect(clippy::wildcard_imports, reason = "a table of the header's own names")]
+#![allow(clippy::wildcard_imports, reason = "a table of the header's own names")]
 
 use std::os::fd::RawFd;
 

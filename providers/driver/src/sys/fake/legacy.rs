@@ -1,5 +1,5 @@
 //! Dispatch of legacy commands, through `INVOKE_WRITE` and `write(2)`.
-#![expect(clippy::wildcard_imports, reason = "a table of the header's own names")]
+#![allow(clippy::wildcard_imports, reason = "a table of the header's own names")]
 
 use std::os::fd::IntoRawFd;
 

@@ -3,7 +3,7 @@
 //! The kernel checks a command against such a table before it looks at any value
 //! (`drivers/infiniband/core/uverbs_ioctl.c`); the table here is the same, so a command that is
 //! built wrongly fails in the fake as it would there.
-#![expect(clippy::wildcard_imports, reason = "a table of the header's own names")]
+#![allow(clippy::wildcard_imports, reason = "a table of the header's own names")]
 
 use uverbs_uapi::ib_user_ioctl_cmds::*;
 use uverbs_uapi::ib_user_ioctl_verbs::{ib_uverbs_gid_entry, ib_uverbs_qp_cap};

@@ -1,5 +1,5 @@
 //! Completions of requests.
-#![expect(clippy::wildcard_imports, reason = "a table of the header's own names")]
+#![allow(clippy::wildcard_imports, reason = "a table of the header's own names")]
 
 use uverbs_uapi::ib_user_verbs::*;
 use uverbs_uapi::rdma_user_rxe::{rxe_recv_wqe, rxe_send_wqe};

@@ -1,5 +1,5 @@
 //! One send request: checked as rxe checks it, then carried out between two queue pairs.
-#![expect(clippy::wildcard_imports, reason = "a table of the header's own names")]
+#![allow(clippy::wildcard_imports, reason = "a table of the header's own names")]
 
 use uverbs_uapi::ib_user_ioctl_verbs::{
     IB_UVERBS_ACCESS_FLUSH_GLOBAL, IB_UVERBS_ACCESS_FLUSH_PERSISTENT, IB_UVERBS_ACCESS_LOCAL_WRITE,
