@@ -31,10 +31,15 @@ pub const MAX_TABLE_ENTRIES: usize = u16::MAX as usize / size_of::<ib_uverbs_gid
 /// # Errors
 /// EINVAL: more slots are occupied than `capacity`. EOPNOTSUPP: the driver has no GID cache.
 #[doc(alias = "ibv_query_gid_table")]
+#[expect(
+    clippy::large_stack_arrays,
+    reason = "heap memory would cost system calls in a young process"
+)]
 pub fn query_table(channel: &Channel, capacity: usize) -> Result<Vec<GidEntry>> {
     let op = Op::QueryGidTable;
-    let mut entries = vec![ib_uverbs_gid_entry::default(); capacity.clamp(1, MAX_TABLE_ENTRIES)];
-    let room = entries.len();
+    let mut room_for_all = [ib_uverbs_gid_entry::default(); MAX_TABLE_ENTRIES];
+    let room = capacity.clamp(1, MAX_TABLE_ENTRIES);
+    let entries = &mut room_for_all[..room];
     let mut count = 0_u64;
     channel
         .ioctl_only(op, || {
@@ -46,7 +51,7 @@ pub fn query_table(channel: &Channel, capacity: usize) -> Result<Vec<GidEntry>> 
                 Attr::constant(UVERBS_ATTR_QUERY_GID_TABLE_FLAGS, 0_u32),
                 Attr::output(
                     UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES,
-                    slice_cells(&mut entries),
+                    slice_cells(entries),
                 ),
                 Attr::output(
                     UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES,

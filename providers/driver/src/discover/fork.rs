@@ -62,6 +62,11 @@ pub(super) fn learn<T: NetlinkTransport>(client: &mut Client<T>) {
     }
 }
 
+/// Whether [`copy_on_fork`] answers without asking.
+pub(super) fn is_known() -> bool {
+    COPIES.load(Ordering::Relaxed) != 0
+}
+
 /// Keeps an answer for [`copy_on_fork`].
 pub(super) fn remember(copies: bool) {
     COPIES.store(1 + u8::from(copies), Ordering::Relaxed);

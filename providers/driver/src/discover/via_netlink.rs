@@ -29,7 +29,7 @@ pub(super) fn find<T: NetlinkTransport>(
     name: &str,
     options: &Options,
 ) -> Result<Option<DeviceInfo>> {
-    let (found, system) = client.find(name, options.learn_fork)?;
+    let (found, system) = client.find(name, options.learn_fork && !fork::is_known())?;
     if let Some(system) = system {
         fork::remember(system.copy_on_fork);
     }

@@ -1,8 +1,10 @@
 //! Tells a process from its forked children.
 //!
 //! One page of the process is marked `MADV_WIPEONFORK` (Linux 4.14): the kernel hands a child a
-//! zeroed copy. A random word in it is this process's identity, so the check costs one load and no
+//! zeroed copy. A word in it is this process's identity, so the check costs one load and no
 //! system call, and a pid that is used again, or equal in another pid namespace, cannot fool it.
+//! A child's identity is higher than those of all processes it descends from, and only their
+//! handles can be in its memory.
 //!
 //! # Safety
 //!
@@ -20,7 +22,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::mm::Advice;
 
 use super::Mapping;
-use crate::error::Errno;
 
 /// The process that made a handle.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -28,29 +29,26 @@ pub struct ForkToken(u64);
 
 static WORD: OnceLock<Option<&'static AtomicU64>> = OnceLock::new();
 
+/// The highest identity that this process or one it descends from has had.
+static LAST: AtomicU64 = AtomicU64::new(0);
+
 impl ForkToken {
     /// The identity of this process.
     ///
     /// Where the kernel has no `MADV_WIPEONFORK`, every process looks the same and nothing is refused.
-    ///
-    /// # Errors
-    /// The errno of `getrandom(2)`.
-    pub fn current() -> Result<Self, Errno> {
+    pub fn current() -> Self {
         let Some(word) = *WORD.get_or_init(map_word) else {
-            return Ok(Self(0));
+            return Self(0);
         };
         let known = word.load(Ordering::Relaxed);
         if known != 0 {
-            return Ok(Self(known));
+            return Self(known);
         }
-        let mut bytes = [0; 8];
-        rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-        let fresh = u64::from_ne_bytes(bytes) | 1;
-        let token = match word.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => fresh,
-            Err(other_thread) => other_thread,
-        };
-        Ok(Self(token))
+        let fresh = LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        match word.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => Self(fresh),
+            Err(other_thread) => Self(other_thread),
+        }
     }
 
     /// True in the process that made it, false in its children.
@@ -81,8 +79,8 @@ mod tests {
 
     #[test]
     fn a_process_recognises_itself() {
-        let token = ForkToken::current().expect("getrandom");
+        let token = ForkToken::current();
         assert!(token.is_current());
-        assert_eq!(ForkToken::current().expect("getrandom"), token);
+        assert_eq!(ForkToken::current(), token);
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! # Safety
 //!
-//! A [`Mapping`] is the only owner of its address range and unmaps it once, when it is dropped. It
-//! never lends a reference to the memory, because the other side may write at any time: users of
-//! the pointer make volatile or atomic accesses within the range.
+//! A [`Mapping`] is the only owner of its address range and unmaps it once, when it is dropped, in
+//! the process that has it. It never lends a reference to the memory, because the other side may
+//! write at any time: users of the pointer make volatile or atomic accesses within the range.
 #![allow(unsafe_code, reason = "maps and unmaps memory")]
 #![expect(
     clippy::cast_ptr_alignment,
@@ -18,6 +18,7 @@ use std::ptr::{self, NonNull};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
+use super::ForkToken;
 use crate::error::Errno;
 
 /// What this process may do with a mapping.
@@ -41,6 +42,9 @@ pub struct Mapping {
 enum Owner {
     /// Unmap the range when done.
     Mmap,
+    /// Unmap the range when done, in the process that mapped it: children do not have it, and what
+    /// lies there in them is somebody else's.
+    MmapOf(ForkToken),
     /// The range belongs to this value (a fake kernel's memory).
     Value(#[expect(dead_code, reason = "kept for its drop")] Box<dyn Any + Send + Sync>),
 }
@@ -67,8 +71,9 @@ impl Mapping {
         };
         // SAFETY: with no address asked for and no MAP_FIXED the kernel picks a free range.
         let ptr = unsafe { mmap(ptr::null_mut(), len, prot, MapFlags::SHARED, fd, offset) }?;
-        let mapping = Self::owned(ptr.cast(), len)?;
+        let mut mapping = Self::owned(ptr.cast(), len)?;
         mapping.advise(Advice::LinuxDontFork)?;
+        mapping.owner = Owner::MmapOf(ForkToken::current());
         Ok(mapping)
     }
 
@@ -121,7 +126,8 @@ impl Mapping {
     /// # Errors
     /// The errno of `madvise(2)`.
     pub fn advise(&self, advice: Advice) -> Result<(), Errno> {
-        if let Owner::Value(_) = self.owner {
+        // The interpreter knows neither advice nor children.
+        if cfg!(miri) || matches!(self.owner, Owner::Value(_)) {
             return Ok(());
         }
         // SAFETY: the range is this mapping's own, and the advices used here (DONTFORK, WIPEONFORK)
@@ -164,7 +170,12 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        if let Owner::Mmap = self.owner {
+        let is_mapped = match &self.owner {
+            Owner::Mmap => true,
+            Owner::MmapOf(process) => process.is_current(),
+            Owner::Value(_) => false,
+        };
+        if is_mapped {
             // SAFETY: the range was mapped by this value, which lent no reference and ends here.
             // The only failure is a wrong range, which would be a bug of this file.
             let _ = unsafe { munmap(self.ptr.as_ptr().cast(), self.len) };
