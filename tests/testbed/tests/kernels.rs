@@ -120,7 +120,7 @@ fn ping_pongs(kernel: &str) {
         "ibv_ud_pingpong",
         "ibv_srq_pingpong",
     ] {
-        for (gid, family) in [("1", "IPv4"), ("2", "IPv6")] {
+        for (gid, family) in [("0", "link-local"), ("1", "IPv4"), ("2", "IPv6")] {
             let server = Command::new(program)
                 .args(["-d", "rxe_a", "-g", gid])
                 .namespace("a")
@@ -150,9 +150,29 @@ fn ping_pongs(kernel: &str) {
             server.wait().unwrap().check().unwrap();
         }
     }
-    // Eight runs of 1000 messages each way; loopback would leave the interface untouched.
+    // A device must reach itself, too.
+    let command = |args: &[&str]| {
+        let command = Command::new("ibv_rc_pingpong").args(["-d", "rxe_a", "-g", "1"]);
+        command
+            .args(args.iter().copied())
+            .namespace("a")
+            .timeout(20 * SECOND)
+    };
+    let server = guest
+        .spawn(command(&[]).with_terminal(WindowSize {
+            rows: 24,
+            columns: 200,
+        }))
+        .unwrap();
+    server.wait_for_text("local address", 10 * SECOND).unwrap();
+    let itself = guest.run(command(&["10.1.0.1"])).unwrap();
+    println!("{kernel} rxe_a with itself: {}", itself.ending_text());
+    itself.check().unwrap();
+    server.wait().unwrap().check().unwrap();
+
+    // Twelve runs of 1000 messages each way; loopback would leave the interface untouched.
     let carried = packets_on_the_wire(&guest) - before;
-    assert!(carried >= 8000, "only {carried} packets crossed the wire");
+    assert!(carried >= 12_000, "only {carried} packets crossed the wire");
     guest.power_off().unwrap();
 }
 

@@ -1,12 +1,15 @@
-//! The project's own programs, built for a guest.
+//! The project's own programs, static and optimised, built for a guest.
 
 use crate::metadata::Metadata;
 use anyhow::bail;
 use std::path::PathBuf;
 
-/// Builds the command-line tool, static and optimised.
+/// Builds the command-line tool.
 pub(crate) fn uverbs() -> anyhow::Result<PathBuf> {
-    if !has_uverbs()? {
+    if !Metadata::read()?
+        .member("uverbs")
+        .is_some_and(|package| package.has_program("uverbs"))
+    {
         bail!("the package uverbs has no program uverbs to run");
     }
     let args = [
@@ -22,9 +25,15 @@ pub(crate) fn uverbs() -> anyhow::Result<PathBuf> {
     Ok(testbed::cargo::build_program("uverbs", &args)?)
 }
 
-/// Whether this workspace has the command-line tool.
-pub(crate) fn has_uverbs() -> anyhow::Result<bool> {
-    Ok(Metadata::read()?
-        .member("uverbs")
-        .is_some_and(|package| package.has_program("uverbs")))
+/// Builds an example of the documentation.
+pub(crate) fn example(name: &str) -> anyhow::Result<PathBuf> {
+    let args = [
+        "build",
+        "--release",
+        "--package",
+        "uverbs",
+        "--example",
+        name,
+    ];
+    Ok(testbed::cargo::build_program(name, &args)?)
 }

@@ -2,9 +2,10 @@
 
 use crate::error::{Doing as _, Error};
 use futures_util::TryStreamExt as _;
+use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
 use rtnetlink::{Handle, LinkUnspec, LinkVeth};
 use std::fs::{self, File};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::AsRawFd as _;
 
 /// Route netlink in the network namespace of the thread that made it.
@@ -92,17 +93,31 @@ impl Links {
 
     /// The index of an interface.
     pub(crate) async fn index(&self, name: &str) -> Result<u32, Error> {
+        self.find(name).await.map(|link| link.header.index)
+    }
+
+    /// The IPv6 address that an Ethernet interface gives itself (RFC 4291, appendix A).
+    pub(crate) async fn link_local(&self, name: &str) -> Result<Ipv6Addr, Error> {
+        let link = self.find(name).await?;
+        let address = link
+            .attributes
+            .iter()
+            .find_map(|attribute| match attribute {
+                LinkAttribute::Address(bytes) => <[u8; 6]>::try_from(bytes.as_slice()).ok(),
+                _ => None,
+            });
+        let address = address.map(|[a, b, c, d, e, f]| {
+            let low = [a ^ 2, b, c, 0xff, 0xfe, d, e, f];
+            Ipv6Addr::from_bits((0xfe80 << 112) | u128::from(u64::from_be_bytes(low)))
+        });
+        address
+            .ok_or_else(|| Error::new(format!("looking for the address of {name}"), "it has none"))
+    }
+
+    async fn find(&self, name: &str) -> Result<LinkMessage, Error> {
         let doing = || format!("looking for the interface {name}");
-        let link = self
-            .0
-            .link()
-            .get()
-            .match_name(name.to_owned())
-            .execute()
-            .try_next()
-            .await
-            .doing(doing)?;
-        link.map(|link| link.header.index)
-            .ok_or_else(|| Error::new(doing(), "there is none"))
+        let mut links = self.0.link().get().match_name(name.to_owned()).execute();
+        let link = links.try_next().await.doing(doing)?;
+        link.ok_or_else(|| Error::new(doing(), "there is none"))
     }
 }

@@ -102,8 +102,11 @@ fn two_devices() -> Result<Network, Error> {
             links.add_addresses(host.link, &host.addresses()).await?;
             links.up(host.link).await?;
         }
-        for host in &HOSTS {
-            wire::bind_to_device(links, host.link, host.number).await?;
+        for (host, other) in [(first, second), (second, first)] {
+            let mut others: Vec<_> = other.addresses().map(|(address, _)| address).into();
+            others.push(links.link_local(other.link).await?.into());
+            let table = wire::DEVICE_TABLES + host.number;
+            wire::bind_to_device(links, host.link, table, &others).await?;
         }
         wire::move_local_rule(links).await
     })?;

@@ -9,7 +9,7 @@ use rtnetlink::RouteMessageBuilder;
 use rtnetlink::packet_route::route::RouteScope;
 use rtnetlink::packet_route::rule::RuleAction;
 use std::fs;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Before any other rule.
 const DEVICE_PRIORITY: u32 = 10;
@@ -18,7 +18,7 @@ const LOCAL_PRIORITY: u32 = 20;
 /// The table of local addresses.
 const LOCAL_TABLE: u8 = 255;
 /// The tables of the devices: this and the number of the host.
-const DEVICE_TABLES: u8 = 100;
+pub(crate) const DEVICE_TABLES: u8 = 100;
 
 /// Lets an interface receive packets that come from addresses of this very host, and answer for its own address alone.
 pub(crate) fn accept_own_addresses(link: &str) -> Result<(), Error> {
@@ -35,27 +35,30 @@ pub(crate) fn accept_own_addresses(link: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Sends what is bound to an interface out through it, local address or not.
-pub(crate) async fn bind_to_device(links: &Links, link: &str, number: u8) -> Result<(), Error> {
+/// Sends what is bound to an interface and meant for the other end out through it, although that is a local address too.
+/// What is meant for its own address stays where it is.
+pub(crate) async fn bind_to_device(
+    links: &Links,
+    link: &str,
+    table: u8,
+    others: &[IpAddr],
+) -> Result<(), Error> {
     let doing = || format!("routing what is bound to {link}");
     let index = links.index(link).await?;
-    let table = DEVICE_TABLES + number;
-    let route = RouteMessageBuilder::<Ipv4Addr>::new()
-        .destination_prefix(Ipv4Addr::new(10, 1, 0, 0), 24)
-        .output_interface(index)
-        .scope(RouteScope::Link)
-        .table_id(table.into())
-        .build();
-    links.0.route().add(route).execute().await.doing(doing)?;
-    for (network, length) in [
-        (Ipv6Addr::new(0xfd00, 1, 0, 0, 0, 0, 0, 0), 64),
-        (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 64),
-    ] {
-        let route = RouteMessageBuilder::<Ipv6Addr>::new()
-            .destination_prefix(network, length)
-            .output_interface(index)
-            .table_id(table.into())
-            .build();
+    for other in others {
+        let route = match *other {
+            IpAddr::V4(other) => RouteMessageBuilder::<Ipv4Addr>::new()
+                .destination_prefix(other, 32)
+                .output_interface(index)
+                .scope(RouteScope::Link)
+                .table_id(table.into())
+                .build(),
+            IpAddr::V6(other) => RouteMessageBuilder::<Ipv6Addr>::new()
+                .destination_prefix(other, 128)
+                .output_interface(index)
+                .table_id(table.into())
+                .build(),
+        };
         links.0.route().add(route).execute().await.doing(doing)?;
     }
     let rule = || {
