@@ -1,6 +1,7 @@
 //! What the tests on the fake kernel share: kernels to run on, and a device opened on them.
 
 mod life;
+pub mod targets;
 
 use std::sync::Arc;
 use std::time::Duration;
