@@ -19,6 +19,9 @@ use crate::trace::Trace;
 /// First UAR page that may be handed out: lower pages hold the init segment and the MSI-X table.
 const FIRST_UAR: u32 = 4;
 
+/// The first bytes of a GID that stands for an IPv4 address.
+pub(crate) const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+
 /// One function.
 #[derive(Debug)]
 pub(crate) struct Device {
@@ -56,6 +59,10 @@ pub(crate) struct Device {
     pub(crate) tirs: Table<Vec<u8>>,
     pub(crate) tables: Table<Vec<u8>>,
     pub(crate) psvs: Table<()>,
+    pub(crate) counter_sets: Table<()>,
+    pub(crate) flows: Table<crate::flow::Table>,
+    pub(crate) roots: BTreeMap<u8, u32>,
+    pub(crate) counters: Table<crate::flow::Counter>,
     pub(crate) multicast: Multicast,
     pub(crate) pacing: PacingTable,
     pub(crate) scheduler: Scheduler,
@@ -112,6 +119,10 @@ impl Device {
             tirs: Table::new(1, 1 << 12),
             tables: Table::new(1, 1 << 8),
             psvs: Table::new(1, 1 << 10),
+            counter_sets: Table::new(1, 256),
+            flows: Table::new(1, 1 << 12),
+            roots: BTreeMap::new(),
+            counters: Table::new(1, 1 << 14),
             multicast: Multicast::new(),
             pacing: PacingTable::default(),
             scheduler: Scheduler::default(),
@@ -144,6 +155,33 @@ impl Device {
     pub(crate) fn report(&mut self, kind: &'static str, detail: &str) {
         *self.reports.entry(kind).or_insert(0) += 1;
         self.trace.report(self.index, kind, detail);
+    }
+
+    /// Whether the port has this GID. The driver gives IPv4 addresses without the prefix that maps them.
+    pub(crate) fn has_roce_address(&self, gid: &[u8; 16]) -> bool {
+        self.roce_addresses.values().any(|entry| {
+            entry.get(..16).is_some_and(|address| {
+                address == gid
+                    || gid[..12] == MAPPED && address[..12] == [0; 12] && address[12..] == gid[12..]
+            })
+        })
+    }
+
+    /// The GID a message is sent from: the port's own on InfiniBand, an entry of the address table on Ethernet.
+    pub(crate) fn source_gid(&self, index: u32) -> [u8; 16] {
+        if !self.config.kind.is_ethernet() {
+            return self.config.gid();
+        }
+        let entry = self
+            .roce_addresses
+            .get(&index)
+            .and_then(|entry| entry.first_chunk::<16>())
+            .copied();
+        let mut gid = entry.unwrap_or_default();
+        if gid[..12] == [0; 12] {
+            gid[..12].copy_from_slice(&MAPPED);
+        }
+        gid
     }
 
     /// Whether commands and queues may reach guest memory.
@@ -190,6 +228,9 @@ impl Device {
             ("tir", self.tirs.len()),
             ("rqt", self.tables.len()),
             ("scheduling element", self.scheduler.len()),
+            ("flow table", self.flows.len()),
+            ("flow counter", self.counters.len()),
+            ("queue counter", self.counter_sets.len()),
         ]
     }
 }

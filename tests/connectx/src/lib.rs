@@ -34,6 +34,7 @@ mod cmd;
 mod command_queue;
 mod device;
 mod engine;
+mod flow;
 #[cfg(test)]
 mod harness;
 mod init_segment;

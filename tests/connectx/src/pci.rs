@@ -38,7 +38,7 @@ impl ConfigSpace {
         space.put(0x06, &0x0010u16.to_le_bytes());
         let class = match config.kind {
             FunctionKind::InfiniBand => [0x00, 0x00, 0x07, 0x02],
-            FunctionKind::EthernetRaw => [0x00, 0x00, 0x00, 0x02],
+            FunctionKind::EthernetRaw | FunctionKind::Roce => [0x00, 0x00, 0x00, 0x02],
         };
         space.put(0x08, &class);
         space.put(BAR0, &[0x0c]);

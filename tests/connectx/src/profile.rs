@@ -1,6 +1,6 @@
 //! What kind of function is modelled, and the capability pages that make it so.
 
-use crate::layout::caps::{Setting, atomic, general, qos};
+use crate::layout::caps::{Setting, atomic, ethernet, flow, general, qos, roce};
 use crate::layout::transport::nic_vport;
 
 /// Length of one capability page.
@@ -9,7 +9,10 @@ pub(crate) const PAGE: usize = 4096;
 /// Capability types of QUERY_HCA_CAP with content here.
 pub(crate) mod cap_type {
     pub(crate) const GENERAL: u16 = 0x00;
+    pub(crate) const ETHERNET: u16 = 0x01;
     pub(crate) const ATOMIC: u16 = 0x03;
+    pub(crate) const ROCE: u16 = 0x04;
+    pub(crate) const FLOW_TABLE: u16 = 0x07;
     pub(crate) const QOS: u16 = 0x0c;
 }
 
@@ -20,15 +23,23 @@ pub enum FunctionKind {
     InfiniBand,
     /// Ethernet with raw packet queues only: no network device and no RoCE.
     EthernetRaw,
+    /// Ethernet with a network device and RoCE.
+    Roce,
 }
 
 impl FunctionKind {
+    /// Whether the link is Ethernet.
+    pub(crate) fn is_ethernet(self) -> bool {
+        self != Self::InfiniBand
+    }
+
     /// Parses the name used on the command line.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Some(match name {
             "ib" => Self::InfiniBand,
             "eth-raw" => Self::EthernetRaw,
+            "roce" => Self::Roce,
             _ => return None,
         })
     }
@@ -70,16 +81,34 @@ impl FunctionConfig {
             cap_type::GENERAL => GENERAL,
             cap_type::ATOMIC => ATOMIC,
             cap_type::QOS => QOS,
+            cap_type::ETHERNET if self.kind == FunctionKind::Roce => ETHERNET,
+            cap_type::ROCE if self.kind == FunctionKind::Roce => ROCE,
+            cap_type::FLOW_TABLE if self.kind.is_ethernet() => FLOW_TABLE,
             _ => &[],
         };
         for (field, value) in settings {
             field.set(&mut page, *value);
         }
+        if kind == cap_type::FLOW_TABLE && self.kind.is_ethernet() {
+            // Every header field can be matched on, with any mask.
+            for field in flow::FIELDS {
+                field.set(&mut page, u32::MAX);
+            }
+        }
         if kind == cap_type::GENERAL {
             general::VHCA_ID.set(&mut page, u32::from(self.lid));
             match self.kind {
                 FunctionKind::InfiniBand => general::IB_VIRT.set(&mut page, 1),
-                FunctionKind::EthernetRaw => general::PORT_TYPE.set(&mut page, 1),
+                FunctionKind::EthernetRaw => {
+                    for (field, value) in ETHERNET_LINK {
+                        field.set(&mut page, *value);
+                    }
+                }
+                FunctionKind::Roce => {
+                    for (field, value) in ETHERNET_LINK.iter().chain(NETWORK_DEVICE) {
+                        field.set(&mut page, *value);
+                    }
+                }
             }
         }
         page
@@ -210,4 +239,54 @@ const QOS: &[Setting] = &[
     (qos::MAX_BW_SHARE, limit::MAX_SHARE),
     (qos::NIC_ELEMENT_TYPES, 1 | 1 << 4),
     (qos::NIC_TSAR_TYPES, 1),
+];
+
+/// What an Ethernet link adds to the general page.
+const ETHERNET_LINK: &[Setting] = &[
+    (general::PORT_TYPE, 1),
+    (general::NIC_FLOW_TABLE, 1),
+    (general::LOG_MAX_VLAN_LIST, 7),
+    (general::LOG_MAX_MC_LIST, 7),
+    (general::LOG_MAX_UC_LIST, 7),
+];
+
+/// What a network device and RoCE add to the general page.
+const NETWORK_DEVICE: &[Setting] = &[
+    (general::ETH_OFFLOADS, 1),
+    (general::ROCE, 1),
+    (general::MAX_TC, 8),
+];
+
+const ETHERNET: &[Setting] = &[
+    (ethernet::CHECKSUM, 1),
+    (ethernet::VLAN, 1),
+    (ethernet::WQE_VLAN_INSERT, 1),
+    (ethernet::SELF_LOOPBACK, 1),
+    (ethernet::MAX_LSO, 15),
+    (ethernet::INLINE_MODE, 2),
+    (ethernet::RSS_TABLE, 7),
+];
+
+const ROCE: &[Setting] = &[
+    (roce::L3_TYPES, 6),
+    (roce::VERSIONS, 5),
+    (roce::PORT, 4791),
+    (roce::MAX_SOURCE_PORT, 0xffff),
+    (roce::MIN_SOURCE_PORT, 0xc000),
+    (roce::ADDRESSES, 128),
+];
+
+const FLOW_TABLE: &[Setting] = &[
+    (flow::SUPPORT, 1),
+    (flow::COUNTERS, 1),
+    (flow::MODIFY_ENTRY, 1),
+    (flow::MODIFY_ROOT, 1),
+    (flow::IDENTIFIED_MISS, 1),
+    (flow::MODIFY_TABLE, 1),
+    (flow::LOG_MAX_SIZE, 24),
+    (flow::MAX_LEVEL, 200),
+    (flow::LOG_MAX_TABLES, 12),
+    (flow::LOG_MAX_COUNTERS, 14),
+    (flow::LOG_MAX_DESTINATIONS, 5),
+    (flow::LOG_MAX_FLOWS, 24),
 ];

@@ -123,7 +123,21 @@ impl crate::device::Device {
             )*};
         }
         purge!(
-            tirs, tises, tables, shared, cqs, mkeys, umems, xrcds, domains, pds, uars, psvs
+            flows,
+            counters,
+            counter_sets,
+            tirs,
+            tises,
+            tables,
+            shared,
+            cqs,
+            mkeys,
+            umems,
+            xrcds,
+            domains,
+            pds,
+            uars,
+            psvs
         );
         count
     }

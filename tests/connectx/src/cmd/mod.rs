@@ -4,6 +4,7 @@ mod cq;
 mod dct;
 mod devx;
 mod eq;
+mod flow;
 mod hca;
 mod mkey;
 pub(crate) use mkey::indirect;
@@ -137,7 +138,11 @@ fn dispatch(command: &mut Command<'_>, opcode: u16) -> Outcome {
         | op::QUERY_SPECIAL_CONTEXTS
         | op::MODIFY_VPORT_STATE
         | op::QUERY_VNIC_ENV
-        | op::QUERY_VPORT_COUNTER => Ok(()),
+        | op::QUERY_VPORT_COUNTER
+        | op::QUERY_Q_COUNTER
+        | op::SET_L2_TABLE_ENTRY
+        | op::DELETE_L2_TABLE_ENTRY
+        | op::SET_WOL_ROL => Ok(()),
         op::TEARDOWN_HCA => hca::teardown(command),
         op::QUERY_ISSI => hca::query_issi(command),
         op::QUERY_PAGES => hca::query_pages(command),
@@ -171,9 +176,12 @@ fn dispatch(command: &mut Command<'_>, opcode: u16) -> Outcome {
         | op::ALLOC_TRANSPORT_DOMAIN
         | op::DEALLOC_TRANSPORT_DOMAIN
         | op::CREATE_PSV
+        | op::ALLOC_Q_COUNTER
+        | op::DEALLOC_Q_COUNTER
         | op::DESTROY_PSV
         | op::ATTACH_TO_MCG
         | op::DETACH_FROM_MCG => resource::run(command, opcode),
+        op::SET_FLOW_TABLE_ROOT..=op::MODIFY_FLOW_TABLE => flow::run(command, opcode),
         op::CREATE_QP => qp::create(command),
         op::DESTROY_QP => qp::destroy(command),
         op::QUERY_QP => qp::query(command),

@@ -2,7 +2,6 @@
 
 use super::Command;
 use crate::layout::{Field, field, put, word};
-use crate::profile::FunctionKind;
 use crate::status::{Outcome, Rule};
 
 const ID: Field = field(0x08, 15, 0);
@@ -48,7 +47,7 @@ pub(super) fn access(command: &mut Command<'_>) -> Outcome {
         return write(command, id);
     }
     let out = |field: Field| field.at(DATA);
-    let ethernet = command.device.config.kind == FunctionKind::EthernetRaw;
+    let ethernet = command.device.config.kind.is_ethernet();
     match id {
         NODE_DESCRIPTION => put(
             command.output,

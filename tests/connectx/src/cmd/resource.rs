@@ -8,6 +8,7 @@ use crate::objects::QueuePair;
 use crate::profile::limit;
 use crate::status::{Outcome, Rule, require};
 
+const COUNTER_SET: crate::layout::Field = field(0x08, 7, 0);
 const PSV_INDEX: crate::layout::Field = field(0x10, 23, 0);
 
 /// Runs one command of this family.
@@ -19,6 +20,15 @@ pub(super) fn run(command: &mut Command<'_>, opcode: u16) -> Outcome {
         op::ALLOC_UAR => device.uars.add(uid, ())?,
         op::ALLOC_XRCD => device.xrcds.add(uid, ())?,
         op::ALLOC_TRANSPORT_DOMAIN => device.domains.add(uid, ())?,
+        op::ALLOC_Q_COUNTER => {
+            let number = device.counter_sets.add(uid, ())?;
+            command.set(COUNTER_SET, number);
+            return Ok(());
+        }
+        op::DEALLOC_Q_COUNTER => {
+            let number = command.get(COUNTER_SET);
+            return command.device.counter_sets.take(number, uid);
+        }
         op::CREATE_PSV => {
             let number = device.psvs.add(uid, ())?;
             command.set(PSV_INDEX, number);

@@ -12,6 +12,7 @@ const ENTRY: usize = 64;
 const OP_OWN: usize = 0x3f;
 const COUNTER_MASK: u32 = 0xff_ffff;
 
+const CHECKSUM: Field = field(0x14, 31, 16);
 const SOURCE_LID: Field = field(0x14, 15, 0);
 const FLAGS_QPN: Field = word(0x18);
 const USER_INDEX: Field = word(0x20);
@@ -67,6 +68,8 @@ pub(crate) struct Completion {
     /// GRH presence, service level and source queue pair.
     pub(crate) flags_qpn: u32,
     pub(crate) source_lid: u16,
+    /// Sum over the IP packet of a raw frame.
+    pub(crate) checksum: u16,
     pub(crate) syndrome: Option<Syndrome>,
     pub(crate) solicited: bool,
 }
@@ -84,6 +87,7 @@ impl Completion {
             immediate: 0,
             flags_qpn: 0,
             source_lid: 0,
+            checksum: 0,
             syndrome: None,
             solicited: false,
         }
@@ -100,6 +104,7 @@ impl Completion {
 
     fn encode(&self, now: u64) -> [u8; ENTRY] {
         let mut entry = [0; ENTRY];
+        CHECKSUM.set(&mut entry, u32::from(self.checksum));
         SOURCE_LID.set(&mut entry, u32::from(self.source_lid));
         FLAGS_QPN.set(&mut entry, self.flags_qpn);
         USER_INDEX.set(&mut entry, self.user_index);

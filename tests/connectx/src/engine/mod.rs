@@ -1,6 +1,7 @@
 //! The moving parts: event and completion queues, work requests, transports and the fabric that joins functions.
 
 pub(crate) mod completion;
+mod ethernet;
 pub(crate) mod event;
 mod fabric;
 mod flush;

@@ -2,6 +2,7 @@
 
 use crate::device::Device;
 use crate::engine::completion::{self, Completion, Opcode, Syndrome};
+use crate::engine::ethernet;
 use crate::engine::fabric::Fabric;
 use crate::engine::message::Payload;
 use crate::engine::receive::segment;
@@ -20,6 +21,8 @@ const NOP: u8 = 0x00;
 /// Where the Ethernet segment gives the length of the inline headers, and where those begin.
 const INLINE_LENGTH: usize = UNIT + 12;
 const INLINE_HEADERS: usize = UNIT + 14;
+const INSERT_VLAN: u16 = 0x8000;
+const CHECKSUM_FLAGS: usize = UNIT + 4;
 
 impl Fabric {
     /// Carries out the next work request of a raw send queue.
@@ -44,19 +47,22 @@ impl Fabric {
         let Some((control, bytes)) = next(device, sqn) else {
             return Step::Idle;
         };
-        let length = frame(device, sqn, &bytes).map_or(0, |frame| frame.len() as u64);
+        let sent = match control.opcode {
+            NOP => Ok(Vec::new()),
+            SEND => frame(device, sqn, &bytes),
+            _ => Err(Syndrome::LocalQpOperation),
+        };
+        let length = sent.as_ref().map_or(0, |frame| frame.len() as u64);
         if let Some(until) = self.shaper_gate_raw(function, sqn, length) {
             return Step::Wait(until);
+        }
+        if let Ok(frame) = &sent {
+            self.broadcast(function, frame);
         }
         let Some(device) = self.devices.get_mut(function) else {
             return Step::Idle;
         };
         device.trace.wqe(function, sqn, control.index, &bytes);
-        let sent = match control.opcode {
-            NOP => Ok(()),
-            SEND => frame(device, sqn, &bytes).map(|_| ()),
-            _ => Err(Syndrome::LocalQpOperation),
-        };
         let Some(queue) = device.sqs.get_mut(sqn) else {
             return Step::Idle;
         };
@@ -78,6 +84,23 @@ impl Fabric {
             completion::push(device, cqn, done);
         }
         Step::Progress
+    }
+
+    /// Carries a frame to every other port of the switch; their flow tables pick what is for them.
+    fn broadcast(&mut self, function: usize, frame: &[u8]) {
+        if frame.is_empty()
+            || !self
+                .devices
+                .get(function)
+                .is_some_and(|device| device.link_up)
+        {
+            return;
+        }
+        for (index, device) in self.devices.iter_mut().enumerate() {
+            if index != function && device.link_up && device.bus_master() {
+                ethernet::receive(device, frame);
+            }
+        }
     }
 }
 
@@ -114,7 +137,14 @@ fn frame(device: &Device, sqn: u32, bytes: &[u8]) -> Result<Vec<u8>, Syndrome> {
     /// Frames beyond the largest MTU are not sent.
     const MAX: usize = 9216 + 18;
     let queue = device.sqs.get(sqn).ok_or(Syndrome::LocalQpOperation)?;
-    let inline = usize::from(be16(bytes, INLINE_LENGTH));
+    let inline = be16(bytes, INLINE_LENGTH);
+    // With the top bit set the field is a VLAN tag to be inserted instead of headers.
+    let vlan = (inline & INSERT_VLAN != 0).then(|| be16(bytes, INLINE_HEADERS));
+    let inline = if vlan.is_some() {
+        0
+    } else {
+        usize::from(inline)
+    };
     let mut frame = bytes
         .get(INLINE_HEADERS..INLINE_HEADERS + inline)
         .ok_or(Syndrome::LocalQpOperation)?
@@ -158,6 +188,13 @@ fn frame(device: &Device, sqn: u32, bytes: &[u8]) -> Result<Vec<u8>, Syndrome> {
         }
         at += UNIT;
     }
+    if let Some(tag) = vlan
+        && frame.len() >= 12
+    {
+        let [high, low] = tag.to_be_bytes();
+        frame.splice(12..12, [0x81, 0x00, high, low]);
+    }
+    ethernet::offload(&mut frame, bytes.get(CHECKSUM_FLAGS).copied().unwrap_or(0));
     Ok(frame)
 }
 

@@ -14,6 +14,7 @@ const END_OF_LIST: u32 = 0x100;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pool {
     Own(u32),
+    Raw(u32),
     Shared(u32),
 }
 
@@ -71,6 +72,7 @@ pub(crate) fn available(device: &Device, queue: &SharedQueue) -> Option<u16> {
 pub(crate) fn take(device: &mut Device, pool: Pool) -> Option<Posted> {
     match pool {
         Pool::Own(qpn) => take_own(device, qpn),
+        Pool::Raw(rqn) => take_raw(device, rqn),
         Pool::Shared(srqn) => take_shared(device, srqn),
     }
 }
@@ -105,6 +107,25 @@ fn take_own(device: &mut Device, qpn: u32) -> Option<Posted> {
     };
     device.qps.get_mut(qpn)?.recv.consumer = index.wrapping_add(1);
     Some(posted)
+}
+
+fn take_raw(device: &mut Device, rqn: u32) -> Option<Posted> {
+    let queue = device.rqs.get(rqn)?;
+    let producer = device.read_be32(queue.doorbell)? as u16;
+    let index = queue.consumer;
+    if producer == index {
+        return None;
+    }
+    let mut entry = vec![0; queue.stride as usize];
+    let slot = u64::from(u32::from(index) & (queue.entries - 1));
+    let offset = slot * u64::from(queue.stride);
+    queue
+        .buffer
+        .read(&*device.memory, offset, &mut entry)
+        .ok()?;
+    let segments = scatter_list(&entry);
+    device.rqs.get_mut(rqn)?.consumer = index.wrapping_add(1);
+    Some(Posted { index, segments })
 }
 
 fn take_shared(device: &mut Device, srqn: u32) -> Option<Posted> {

@@ -239,9 +239,7 @@ fn receive_message(
     done.byte_count = (length + header) as u32;
     // Without immediate data the field carries the index of the partition key, 0.
     done.immediate = immediate.unwrap_or(0);
-    done.flags_qpn = u32::from(message.route.is_some()) << 28
-        | message.service_level << 24
-        | message.source_qpn & 0xff_ffff;
+    done.flags_qpn = packet_flags(device, message);
     match placed {
         Ok(()) => {
             completion::push(device, end.cqn, done);
@@ -291,18 +289,43 @@ fn place(
     message.payload.copy(&**source, &*device.memory, &body)
 }
 
-/// The global route header as it was on the wire; zeros if there was none.
+/// The global route header as it was on the wire, or for IPv4 the IP header in its second half; zeros if there
+/// was none.
 fn route_header(message: &Message) -> Vec<u8> {
     let mut header = vec![0; GRH];
-    if let Some((from, to)) = message.route {
+    let Some((from, to)) = message.route else {
+        return header;
+    };
+    let length = message.payload.length() as u16;
+    if is_mapped(&to) {
+        header[20] = 0x45;
+        header[22..24].copy_from_slice(&length.saturating_add(52).to_be_bytes());
+        header[28] = 64;
+        header[29] = 17;
+        header[32..36].copy_from_slice(&from[12..]);
+        header[36..40].copy_from_slice(&to[12..]);
+    } else {
         header[0] = 0x60;
-        header[4..6].copy_from_slice(&(message.payload.length() as u16).to_be_bytes());
+        header[4..6].copy_from_slice(&length.to_be_bytes());
         header[6] = 0x1b;
         header[7] = 64;
         header[8..24].copy_from_slice(&from);
         header[24..40].copy_from_slice(&to);
     }
     header
+}
+
+fn is_mapped(gid: &[u8; 16]) -> bool {
+    gid[..12] == crate::device::MAPPED
+}
+
+/// GRH presence, service level (on Ethernet the kind of IP header) and source queue pair.
+fn packet_flags(device: &Device, message: &Message) -> u32 {
+    let level = match message.route {
+        Some((_, to)) if device.config.kind.is_ethernet() => 1 + u32::from(is_mapped(&to)),
+        _ => message.service_level,
+    };
+    u32::from(message.route.is_some()) << 28 | level << 24 | message.source_qpn & 0xff_ffff
 }
 
 fn remote(

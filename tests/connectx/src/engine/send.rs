@@ -194,17 +194,15 @@ impl Fabric {
         message: &Message,
         request: &WorkRequest,
     ) -> Verdict {
-        let lid = match &request.address {
-            Some(address) => address.lid,
+        let (lid, gid) = match &request.address {
+            Some(address) => (address.lid, address.gid),
             None => self
                 .devices
                 .get(function)
                 .and_then(|device| device.qps.get(qpn))
-                .map_or(0, |pair| {
-                    path::LID.at(qp::PRIMARY).get(&pair.context) as u16
-                }),
+                .map_or((0, None), |pair| primary_path(&pair.context)),
         };
-        let answer = match self.reach(function, lid) {
+        let answer = match self.reach(function, lid, gid) {
             Some(to) => self.hand_over(function, to, message, service),
             None => Answer::Lost,
         };
@@ -259,9 +257,18 @@ impl Fabric {
         let Some(address) = request.address else {
             return Verdict::Failed(Syndrome::LocalQpOperation);
         };
-        if address.lid >= MULTICAST_LID {
+        let ethernet = self
+            .devices
+            .get(function)
+            .is_some_and(|device| device.config.kind.is_ethernet());
+        let multicast = if ethernet {
+            address.gid.is_some_and(|gid| is_multicast(&gid))
+        } else {
+            address.lid >= MULTICAST_LID
+        };
+        if multicast {
             self.multicast(function, message, address.gid.unwrap_or_default(), service);
-        } else if let Some(to) = self.reach(function, address.lid) {
+        } else if let Some(to) = self.reach(function, address.lid, address.gid) {
             let target = self
                 .devices
                 .get(to)
@@ -301,14 +308,17 @@ impl Fabric {
         }
     }
 
-    /// The function that a LID leads to, if both ports are up.
-    fn reach(&self, function: usize, lid: u16) -> Option<usize> {
+    /// The function that an address leads to, if both ports are up: by LID on InfiniBand, by GID on Ethernet.
+    fn reach(&self, function: usize, lid: u16, gid: Option<[u8; 16]>) -> Option<usize> {
         let from = self.devices.get(function).filter(|device| device.link_up)?;
+        let ethernet = from.config.kind.is_ethernet();
         self.devices.iter().position(|to| {
-            to.config.lid == lid
-                && to.config.kind == from.config.kind
-                && to.link_up
-                && to.hca_enabled
+            let addressed = if ethernet {
+                gid.is_some_and(|gid| to.has_roce_address(&gid))
+            } else {
+                to.config.lid == lid
+            };
+            addressed && to.config.kind == from.config.kind && to.link_up && to.hca_enabled
         })
     }
 
@@ -330,6 +340,22 @@ impl Fabric {
         };
         respond::deliver(device, &memory, message, service)
     }
+}
+
+/// Where the primary path of a context leads.
+fn primary_path(context: &[u8]) -> (u16, Option<[u8; 16]>) {
+    let lid = path::LID.at(qp::PRIMARY).get(context) as u16;
+    let at = qp::PRIMARY + path::GID;
+    let gid = context
+        .get(at..)
+        .and_then(|rest| rest.first_chunk::<16>())
+        .copied();
+    (lid, gid)
+}
+
+/// Whether a GID is an IPv6 multicast address, or the mapped form of an IPv4 one.
+fn is_multicast(gid: &[u8; 16]) -> bool {
+    gid[0] == 0xff || gid[..12] == crate::device::MAPPED && gid[12] >> 4 == 0xe
 }
 
 /// Queue pairs 0 and 1 are those of the port's management services.
@@ -538,7 +564,9 @@ fn message(
                 key
             })
         };
-        message.route = address.gid.map(|to| (device.config.gid(), to));
+        message.route = address
+            .gid
+            .map(|to| (device.source_gid(address.source_index), to));
     }
     Ok(message)
 }

@@ -26,6 +26,13 @@ pub(crate) mod general {
     pub(crate) const LOG_MAX_RA_RES_DC: Field = field(0x24, 5, 0);
     pub(crate) const LOG_MAX_RA_REQ_QP: Field = field(0x28, 21, 16);
     pub(crate) const LOG_MAX_RA_RES_QP: Field = field(0x28, 5, 0);
+    pub(crate) const NIC_FLOW_TABLE: Field = bit(0x34, 25);
+    pub(crate) const MAX_TC: Field = field(0x38, 19, 16);
+    pub(crate) const ETH_OFFLOADS: Field = bit(0x40, 3);
+    pub(crate) const ROCE: Field = bit(0x40, 2);
+    pub(crate) const LOG_MAX_VLAN_LIST: Field = field(0x7c, 20, 16);
+    pub(crate) const LOG_MAX_MC_LIST: Field = field(0x7c, 12, 8);
+    pub(crate) const LOG_MAX_UC_LIST: Field = field(0x7c, 4, 0);
     pub(crate) const IB_VIRT: Field = bit(0x34, 29);
     pub(crate) const ACK_DELAY: Field = field(0x34, 20, 16);
     pub(crate) const PORT_TYPE: Field = field(0x34, 9, 8);
@@ -103,4 +110,55 @@ pub(crate) mod qos {
     pub(crate) const MAX_BW_SHARE: Field = word(0x1c);
     pub(crate) const NIC_ELEMENT_TYPES: Field = field(0x20, 31, 16);
     pub(crate) const NIC_TSAR_TYPES: Field = field(0x20, 15, 0);
+}
+
+/// Ethernet offload capabilities, `per_protocol_networking_offload_caps`.
+pub(crate) mod ethernet {
+    use super::{Field, bit, field};
+    pub(crate) const CHECKSUM: Field = bit(0x00, 31);
+    pub(crate) const VLAN: Field = bit(0x00, 30);
+    pub(crate) const WQE_VLAN_INSERT: Field = bit(0x00, 24);
+    pub(crate) const SELF_LOOPBACK: Field = bit(0x00, 23);
+    pub(crate) const MAX_LSO: Field = field(0x00, 20, 16);
+    pub(crate) const INLINE_MODE: Field = field(0x00, 13, 12);
+    pub(crate) const RSS_TABLE: Field = field(0x00, 11, 8);
+}
+
+/// RoCE capabilities, `roce_cap`.
+pub(crate) mod roce {
+    use super::{Field, field};
+    pub(crate) const L3_TYPES: Field = field(0x10, 19, 16);
+    pub(crate) const VERSIONS: Field = field(0x10, 7, 0);
+    pub(crate) const PORT: Field = field(0x14, 15, 0);
+    pub(crate) const MAX_SOURCE_PORT: Field = field(0x18, 31, 16);
+    pub(crate) const MIN_SOURCE_PORT: Field = field(0x18, 15, 0);
+    pub(crate) const ADDRESSES: Field = field(0x1c, 15, 0);
+}
+
+/// Flow table capabilities: the block of tables for received frames.
+pub(crate) mod flow {
+    use super::{Field, bit, field, word};
+    const AT: usize = 0x40;
+    pub(crate) const SUPPORT: Field = bit(AT, 31);
+    pub(crate) const COUNTERS: Field = bit(AT, 29);
+    pub(crate) const MODIFY_ENTRY: Field = bit(AT, 28);
+    pub(crate) const MODIFY_ROOT: Field = bit(AT, 27);
+    pub(crate) const IDENTIFIED_MISS: Field = bit(AT, 26);
+    pub(crate) const MODIFY_TABLE: Field = bit(AT, 25);
+    pub(crate) const LOG_MAX_SIZE: Field = field(AT + 0x04, 29, 24);
+    pub(crate) const MAX_LEVEL: Field = field(AT + 0x04, 7, 0);
+    pub(crate) const LOG_MAX_TABLES: Field = field(AT + 0x0c, 7, 0);
+    pub(crate) const LOG_MAX_COUNTERS: Field = field(AT + 0x10, 15, 8);
+    pub(crate) const LOG_MAX_DESTINATIONS: Field = field(AT + 0x10, 7, 0);
+    pub(crate) const LOG_MAX_FLOWS: Field = field(AT + 0x14, 7, 0);
+    pub(crate) const FIELDS: [Field; 8] = [
+        word(AT + 0x20),
+        word(AT + 0x24),
+        word(AT + 0x28),
+        word(AT + 0x2c),
+        word(AT + 0x30),
+        word(AT + 0x34),
+        word(AT + 0x38),
+        word(AT + 0x3c),
+    ];
 }

@@ -56,6 +56,7 @@ pub(crate) mod path {
     pub(crate) const LEN: usize = 44;
     pub(crate) const PKEY_INDEX: Field = field(0x00, 15, 0);
     pub(crate) const LID: Field = field(0x04, 15, 0);
+    pub(crate) const GID: usize = 0x10;
     pub(crate) const ACK_TIMEOUT: Field = field(0x08, 31, 27);
     pub(crate) const SERVICE_LEVEL: Field = field(0x24, 27, 24);
     pub(crate) const PORT: Field = field(0x24, 23, 16);

@@ -92,7 +92,17 @@ impl Server {
             let socket = self.folder.join(format!("function{function}.sock"));
             machine = machine.qemu_args(&["-device", &port, "-device", &device(function, &socket)]);
         }
-        machine.boot().expect("the machine boots")
+        let guest = machine.boot().expect("the machine boots");
+        let ready = format!(
+            "for try in $(seq 100); do [ $(ls /dev/infiniband | grep -c uverbs) -ge {} ] && exit 0; sleep 0.1; done; exit 1",
+            self.functions
+        );
+        guest
+            .run(testbed::Command::shell(ready))
+            .expect("the guest runs commands")
+            .check()
+            .expect("every function gets its device");
+        guest
     }
 }
 
