@@ -16,7 +16,8 @@ fn seeds(name: &str) -> Vec<(String, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../fuzz/seeds")
         .join(name);
-    let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let entries =
+        fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     entries
         .map(|entry| {
             let path = entry.unwrap().path();
@@ -39,7 +40,10 @@ fn every_seed_of_every_target() {
 
 /// Seeds with a few bytes changed reach deeper than random ones.
 fn changed(target: Target) -> impl Strategy<Value = Vec<u8>> {
-    let seeds: Vec<Vec<u8>> = seeds(target.0).into_iter().map(|(_, bytes)| bytes).collect();
+    let seeds: Vec<Vec<u8>> = seeds(target.0)
+        .into_iter()
+        .map(|(_, bytes)| bytes)
+        .collect();
     let change = (any::<prop::sample::Index>(), any::<u8>());
     (
         prop::sample::select(seeds),
@@ -62,10 +66,7 @@ fn run(target: Target, cases: u32) {
         failure_persistence: None,
         ..ProptestConfig::default()
     };
-    let bytes = prop_oneof![
-        prop::collection::vec(any::<u8>(), 0..512),
-        changed(target)
-    ];
+    let bytes = prop_oneof![prop::collection::vec(any::<u8>(), 0..512), changed(target)];
     let mut runner = proptest::test_runner::TestRunner::new(config);
     runner
         .run(&bytes, |bytes| {
@@ -85,4 +86,11 @@ macro_rules! targets {
     )*};
 }
 
-targets!(async_event, gid_sysfs, ioctl_reply, nldev_dump, rxe_ring, wc);
+targets!(
+    async_event,
+    gid_sysfs,
+    ioctl_reply,
+    nldev_dump,
+    rxe_ring,
+    wc
+);

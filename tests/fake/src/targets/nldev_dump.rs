@@ -48,7 +48,9 @@ impl NetlinkTransport for Script<'_> {
 fn answer_to(datagram: &mut [u8], sequence: [u8; 4]) {
     let mut at = 0;
     while let Some(header) = datagram.get_mut(at..at + HEADER) {
-        let len = header.first_chunk().map_or(0, |len| u32::from_ne_bytes(*len));
+        let len = header
+            .first_chunk()
+            .map_or(0, |len| u32::from_ne_bytes(*len));
         if let Some(place) = header.get_mut(SEQUENCE..SEQUENCE + 4) {
             place.copy_from_slice(&sequence);
         }
