@@ -6,6 +6,7 @@ mod cargo;
 mod checks;
 mod ci;
 mod demo;
+mod examples;
 mod fetch;
 mod metadata;
 mod programs;

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: every level of tests.
 
 use crate::cargo::cargo;
+use crate::examples;
 use crate::metadata::Metadata;
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
@@ -171,7 +172,11 @@ fn one_level(level: Level, options: &Options) -> anyhow::Result<()> {
             }
             Ok(())
         }
-        Level::Rxe | Level::All => in_machines(options),
+        Level::Rxe | Level::All => {
+            let tests = in_machines(options);
+            let examples = examples::run(&kernels(options), &options.filters);
+            tests.and(examples)
+        }
     }
 }
 
@@ -209,10 +214,16 @@ fn combinations(options: &Options) -> Vec<(&str, Way)> {
 fn in_machines(options: &Options) -> anyhow::Result<()> {
     require(IN_A_MACHINE)?;
     let built = testbed::cargo::build(&["test", "--no-run", "--package", IN_A_MACHINE])?;
+    let (binaries, programs): (Vec<_>, Vec<_>) = built.into_iter().partition(|built| built.is_test);
     let mut failed = Vec::new();
     for (kernel, way) in combinations(options) {
-        let machine = Machine::new(Kernel::named(kernel)?);
-        for binary in &built {
+        // The programs of the package are what its tests start.
+        let machine = programs
+            .iter()
+            .fold(Machine::new(Kernel::named(kernel)?), |machine, program| {
+                machine.with_binary(&program.path, &program.name)
+            });
+        for binary in &binaries {
             println!(
                 "\n     Running {} (kernel {kernel}, path {})",
                 binary.name,

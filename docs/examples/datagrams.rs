@@ -1,0 +1,144 @@
+//! An unreliable datagram and its answer. The answer's address comes out of the question's global
+//! routing header, which stands in the first 40 bytes of every received datagram.
+//!
+//! `datagrams [DEVICE]`
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use uverbs::owned::{Buffer, QueuePair, Work};
+use uverbs::{
+    AddressVector, CompletionQueue, Context, Gid, GlobalRoute, Grh, ProtectionDomain, QpType,
+    QueuePairEndpoint, WorkCompletion,
+};
+
+const PORT: u8 = 1;
+/// The key that datagrams to either side must carry.
+const QKEY: u32 = 0x1111_1111;
+/// Bytes of a buffer: the header and a message.
+const SIZE: usize = Grh::LEN + 64;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
+    let device = std::env::args().nth(1).unwrap_or_else(|| "rxe0".to_owned());
+    let context = Context::open(&device)?;
+    let mut a = Side::new(&context)?;
+    let mut b = Side::new(&context)?;
+
+    // Who asks must know the address of the other side, and its queue pair's number.
+    let gid = b.endpoint.gid.ok_or("the port has no GID")?;
+    let route = GlobalRoute::new(gid, a.sgid_index);
+    let path = AddressVector::global(PORT, route);
+    a.send(&path, b.endpoint.qp_num, b"how are you?")?;
+
+    // Who answers need not: the completion and the header tell.
+    let question = b.receive()?;
+    println!("b heard {:?} from {}", question.text, question.sender);
+    let path = AddressVector::reply_to(PORT, &question.completion, &question.grh, b.sgid_index);
+    b.send(&path, question.completion.src_qp, b"fine, thanks")?;
+
+    let answer = a.receive()?;
+    println!("a heard {:?} from {}", answer.text, answer.sender);
+    Ok(())
+}
+
+struct Side {
+    pd: ProtectionDomain,
+    cq: CompletionQueue,
+    qp: QueuePair,
+    endpoint: QueuePairEndpoint,
+    sgid_index: u8,
+}
+
+/// A datagram that arrived.
+struct Received {
+    text: String,
+    sender: Gid,
+    grh: Grh,
+    completion: WorkCompletion,
+}
+
+impl Side {
+    fn new(context: &Context) -> Result<Self, Box<dyn Error>> {
+        let pd = context.alloc_pd()?;
+        let cq = context.create_cq(16)?;
+        let prepared = pd.create_qp(QpType::Ud, &cq, &cq).qkey(QKEY).build()?;
+        let endpoint = prepared.endpoint();
+        // Datagrams need no handshake.
+        let mut qp = QueuePair::new(prepared.activate()?);
+        let [incoming] = pd.buffers::<1>(SIZE)?;
+        qp.recv(incoming, 0)?;
+        // Which place of the GID table the builder chose.
+        let table = context.gid_table()?;
+        let entry = table
+            .iter()
+            .filter(|entry| entry.port == u32::from(PORT))
+            .find(|entry| Some(entry.gid) == endpoint.gid)
+            .ok_or("the address is gone")?;
+        let sgid_index = entry.index.try_into()?;
+        Ok(Self {
+            pd,
+            cq,
+            qp,
+            endpoint,
+            sgid_index,
+        })
+    }
+
+    fn send(
+        &mut self,
+        path: &AddressVector,
+        qp_num: u32,
+        text: &[u8],
+    ) -> Result<(), Box<dyn Error>> {
+        // The request holds a clone of the handle, so that it lives until the datagram is sent.
+        let address = self.pd.create_ah(path)?;
+        let [mut buffer] = self.pd.buffers::<1>(text.len())?;
+        buffer.copy_from_slice(text);
+        let work = Work::send().memory(buffer).to(&address, qp_num, QKEY);
+        self.qp.post(work)?;
+        self.next().map(drop)
+    }
+
+    fn receive(&mut self) -> Result<Received, Box<dyn Error>> {
+        let (buffer, completion) = self.next()?;
+        let bytes = buffer
+            .get(..completion.byte_len as usize)
+            .ok_or("a short buffer")?;
+        let grh = Grh::parse(bytes).ok_or("a datagram without a header")?;
+        let received = Received {
+            text: String::from_utf8_lossy(&bytes[Grh::LEN..]).into_owned(),
+            sender: grh.sgid(),
+            grh,
+            completion,
+        };
+        self.qp.recv(buffer, 0)?;
+        Ok(received)
+    }
+
+    /// The next request that is finished: its buffer and its completion.
+    fn next(&mut self) -> Result<(Buffer, WorkCompletion), Box<dyn Error>> {
+        loop {
+            let Some(completion) = self.cq.poll()? else {
+                continue;
+            };
+            let Some(finished) = self.qp.complete(&completion) else {
+                continue;
+            };
+            if !finished.status.is_success() {
+                return Err(finished.status.to_string().into());
+            }
+            let buffer = finished.memory.into_buffer().ok_or("no buffer came back")?;
+            return Ok((buffer, finished.completion));
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Lends a peer a part of a region through a memory window, and takes it back, without
+//! registering memory again.
+//!
+//! `memory_window [DEVICE]`
+//!
+//! # Safety
+//!
+//! What the window shows are the bytes of [`Shared`], which are atomics: a peer may change them
+//! while references exist. They are freed after their region.
+#![allow(
+    unsafe_code,
+    reason = "binds windows, which changes who may access memory"
+)]
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use uverbs::owned::{QueuePair as OwnedQueuePair, Work};
+use uverbs::{
+    AccessFlags, CompletionQueue, Context, MemoryRegion, MwType, Operation, Payload,
+    ProtectionDomain, QpType, QueuePair, Remote, SendRequest, WcStatus,
+};
+
+/// Bytes of the region, and the part of it that is lent.
+const SIZE: usize = 4096;
+const START: u64 = 1024;
+const LENGTH: u64 = 64;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
+    let device = std::env::args().nth(1).unwrap_or_else(|| "rxe0".to_owned());
+    let context = Context::open(&device)?;
+    let pd = context.alloc_pd()?;
+    let shared = Shared::new(&pd)?;
+    // A window of type 2 belongs to the queue pair that binds it.
+    let mut window = pd.alloc_mw(MwType::Type2)?;
+
+    let mut owner_cq = context.create_cq(16)?;
+    let owner = pd
+        .create_qp(QpType::Rc, &owner_cq, &owner_cq)
+        .access(AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::MW_BIND)
+        .build()?;
+    let peer_cq = context.create_cq(16)?;
+    let peer = pd.create_qp(QpType::Rc, &peer_cq, &peer_cq).build()?;
+    let (to_owner, to_peer) = (owner.endpoint(), peer.endpoint());
+    let mut owner = owner.handshake(to_peer)?;
+    let mut peer = Peer {
+        qp: OwnedQueuePair::new(peer.handshake(to_owner)?),
+        cq: peer_cq,
+    };
+
+    let start = shared.mr.address() + START;
+    let binding = window.bind(&shared.mr, start, LENGTH, AccessFlags::REMOTE_WRITE);
+    post(&mut owner, &mut owner_cq, Operation::BindWindow(&binding))?;
+    let lent = Remote {
+        address: start,
+        key: window.key(),
+    };
+
+    let status = peer.write(&pd, lent)?;
+    println!("through the window: {status}, byte {}", shared.byte(START)?);
+    if !status.is_success() {
+        return Err("the window is bound, and the peer may not write".into());
+    }
+
+    post(
+        &mut owner,
+        &mut owner_cq,
+        Operation::LocalInvalidate(window.key()),
+    )?;
+    let status = peer.write(&pd, lent)?;
+    println!("after it was taken back: {status}");
+    if status != WcStatus::RemoteAccess {
+        return Err("the peer still gets in".into());
+    }
+    Ok(())
+}
+
+/// Posts an operation that moves no data, and waits until it is done.
+fn post(
+    qp: &mut QueuePair,
+    cq: &mut CompletionQueue,
+    operation: Operation<'_>,
+) -> Result<(), Box<dyn Error>> {
+    let request = SendRequest::new(operation, Payload::NONE).signaled();
+    // SAFETY: the request moves no memory, and what the window shows may change at any time.
+    unsafe { qp.post_send(&[request]) }?;
+    loop {
+        let Some(completion) = cq.poll()? else {
+            continue;
+        };
+        if completion.status.is_success() {
+            return Ok(());
+        }
+        return Err(format!("{operation:?}: {}", completion.status).into());
+    }
+}
+
+struct Peer {
+    qp: OwnedQueuePair,
+    cq: CompletionQueue,
+}
+
+impl Peer {
+    /// Writes the byte 42, and tells how that went.
+    fn write(&mut self, pd: &ProtectionDomain, to: Remote) -> Result<WcStatus, Box<dyn Error>> {
+        let [mut buffer] = pd.buffers::<1>(1)?;
+        buffer[0] = 42;
+        self.qp.post(Work::write(to).memory(buffer))?;
+        loop {
+            let Some(completion) = self.cq.poll()? else {
+                continue;
+            };
+            if let Some(finished) = self.qp.complete(&completion) {
+                return Ok(finished.status);
+            }
+        }
+    }
+}
+
+/// Memory that windows can be bound to.
+struct Shared {
+    // Before the bytes: it is deregistered before they are freed.
+    mr: MemoryRegion,
+    bytes: Box<[AtomicU8]>,
+}
+
+impl Shared {
+    fn new(pd: &ProtectionDomain) -> Result<Self, uverbs::Error> {
+        let bytes: Box<[AtomicU8]> = (0..SIZE).map(|_| AtomicU8::new(0)).collect();
+        let access = AccessFlags::LOCAL_WRITE | AccessFlags::MW_BIND;
+        let start = bytes.as_ptr().cast::<u8>().cast_mut();
+        // SAFETY: the bytes are atomics without invalid values, and are freed after the region.
+        let mr = unsafe { pd.register(start, SIZE, access) }?;
+        Ok(Self { mr, bytes })
+    }
+
+    fn byte(&self, offset: u64) -> Result<u8, Box<dyn Error>> {
+        let byte = self
+            .bytes
+            .get(usize::try_from(offset)?)
+            .ok_or("outside of the region")?;
+        Ok(byte.load(Ordering::Acquire))
+    }
+}

@@ -1,0 +1,139 @@
+//! Writes, reads and atomics in the memory of a peer that does nothing meanwhile but watch a word
+//! of its memory. Without `unsafe`: memory that peers reach is read by copies and single loads.
+//!
+//! `one_sided [DEVICE]`
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use uverbs::owned::{Buffer, ExposedMemory, QueuePair, Work};
+use uverbs::{AccessFlags, CompletionQueue, Context, Operation, QpType, Remote};
+
+/// What is in the exposed memory, in bytes from its start.
+const COUNTER: usize = 0;
+const FLAG: usize = 8;
+const TEXT: usize = 64;
+/// Bytes of it.
+const SIZE: usize = 4096;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
+    let device = std::env::args().nth(1).unwrap_or_else(|| "rxe0".to_owned());
+    let context = Context::open(&device)?;
+    let pd = context.alloc_pd()?;
+
+    // The passive side: memory, and a queue pair that lets its peer at it.
+    let remote = AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC;
+    let memory = pd.expose(SIZE, remote)?;
+    let passive_cq = context.create_cq(1)?;
+    let passive = pd
+        .create_qp(QpType::Rc, &passive_cq, &passive_cq)
+        .access(AccessFlags::LOCAL_WRITE | remote)
+        .build()?;
+
+    let cq = context.create_cq(16)?;
+    let active = pd.create_qp(QpType::Rc, &cq, &cq).build()?;
+    let (to_active, to_passive) = (active.endpoint(), passive.endpoint());
+    let _passive = passive.handshake(to_active)?;
+    let mut active = Active {
+        qp: QueuePair::new(active.handshake(to_passive)?),
+        cq,
+        // Address and key: all that a peer needs. They would travel with the endpoint.
+        base: memory.remote(),
+    };
+
+    let watcher = std::thread::spawn({
+        let memory = memory.clone();
+        move || watch(&memory)
+    });
+    let [mut buffer] = pd.buffers::<1>(64)?;
+
+    buffer[..5].copy_from_slice(b"hello");
+    buffer = active.run(Work::write(active.at(TEXT)).memory((buffer, 5)))?;
+    // Writes of one connection land in their order: who sees the flag sees the text.
+    buffer[..8].copy_from_slice(&1_u64.to_ne_bytes());
+    buffer = active.run(Work::write(active.at(FLAG)).memory((buffer, 8)))?;
+    let seen = watcher.join().map_err(|_| "the watching thread failed")?;
+    let seen = seen.ok_or("the text lies outside of the memory")?;
+    println!("written and seen: {}", String::from_utf8_lossy(&seen));
+
+    buffer = active.run(Work::read(active.at(TEXT)).memory((buffer, 5)))?;
+    println!("read back: {}", String::from_utf8_lossy(&buffer[..5]));
+
+    let add = Operation::FetchAdd {
+        remote: active.at(COUNTER),
+        add: 40,
+    };
+    buffer = active.run(Work::new(add).memory((buffer, 8)))?;
+    println!("fetch and add 40: was {}", word(&buffer));
+    let swap = Operation::CompareSwap {
+        remote: active.at(COUNTER),
+        compare: 40,
+        swap: 42,
+    };
+    buffer = active.run(Work::new(swap).memory((buffer, 8)))?;
+    println!("compare with 40 and swap: was {}", word(&buffer));
+    println!("the counter is {}", memory.load(COUNTER).unwrap_or(0));
+    Ok(())
+}
+
+/// The passive side: waits for the flag, then copies the text out.
+fn watch(memory: &ExposedMemory) -> Option<Vec<u8>> {
+    while memory.load(FLAG)? != 1 {
+        std::thread::yield_now();
+    }
+    let mut text = vec![0; 5];
+    memory.read(TEXT, &mut text).then_some(text)
+}
+
+/// The first 8 bytes of a buffer as a number.
+fn word(buffer: &Buffer) -> u64 {
+    buffer
+        .first_chunk()
+        .map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+}
+
+struct Active {
+    cq: CompletionQueue,
+    qp: QueuePair,
+    base: Remote,
+}
+
+impl Active {
+    /// A place in the peer's memory.
+    fn at(&self, offset: usize) -> Remote {
+        Remote {
+            address: self.base.address + offset as u64,
+            key: self.base.key,
+        }
+    }
+
+    /// Carries out one request and returns its buffer.
+    fn run(&mut self, work: Work) -> Result<Buffer, Box<dyn Error>> {
+        self.qp.post(work)?;
+        loop {
+            let Some(completion) = self.cq.poll()? else {
+                continue;
+            };
+            let Some(finished) = self.qp.complete(&completion) else {
+                continue;
+            };
+            if !finished.status.is_success() {
+                return Err(finished.status.to_string().into());
+            }
+            return finished
+                .memory
+                .into_buffer()
+                .ok_or_else(|| "no buffer came back".into());
+        }
+    }
+}
