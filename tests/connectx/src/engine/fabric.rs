@@ -38,6 +38,8 @@ pub struct Options {
     pub time_divisor: u64,
     /// Whether rate limits and caps of scheduling elements slow queues down.
     pub shaper: bool,
+    /// Rate of every port in bits per second, in effect with the shaper.
+    pub link_rate: u64,
 }
 
 impl Default for Options {
@@ -45,6 +47,7 @@ impl Default for Options {
         Self {
             time_divisor: 1,
             shaper: false,
+            link_rate: 10_000_000_000,
         }
     }
 }

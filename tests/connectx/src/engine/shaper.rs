@@ -1,4 +1,9 @@
 //! Pacing and the scheduling tree in effect: when a queue may send.
+//!
+//! With the shaper on, a function's port sends one message at a time at the link's rate. Rate limits and caps of
+//! scheduling elements are leaky buckets of one message. When the port is free, of two waiting leaves the one
+//! goes first whose ancestor at the level where their paths part has been served less in proportion to its
+//! share.
 
 use std::collections::BTreeMap;
 
@@ -7,83 +12,186 @@ use crate::engine::fabric::Fabric;
 use crate::layout::qp;
 use crate::layout::queue::ring;
 
-/// Sending rights of one function.
+/// How long a leaf that was told to wait counts as waiting after its time has come.
+const PATIENCE: u64 = 1_000_000;
+/// The shortest wait for somebody else to go first.
+const TURN: u64 = 1_000;
+
+/// Sending rights of all functions.
 #[derive(Debug, Default)]
 pub(super) struct Shaper {
-    /// When each limited element or rate may send again.
+    /// When each limited thing may send again.
     free_at: BTreeMap<(usize, Limiter), u64>,
-    /// Work done for each leaf, in bytes divided by its share.
-    served: BTreeMap<(usize, u32), f64>,
+    /// Bytes by share that each element has sent.
+    served: BTreeMap<(usize, u32), u64>,
+    /// When each leaf last asked to send.
+    asked: BTreeMap<(usize, u32), u64>,
+    /// Leaves that were told to wait, and until when.
+    waiting: BTreeMap<(usize, u32), u64>,
 }
 
 /// Something with a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Limiter {
+    Port,
     Element(u32),
     Rate(u16),
 }
+
+/// A message that asks to be sent.
+struct Request {
+    function: usize,
+    leaf: u32,
+    /// Element and share from the leaf to the root.
+    path: Vec<(u32, u32)>,
+    limiters: Vec<(Limiter, u64)>,
+    bytes: u64,
+}
+
+/// Scale of the fixed-point count of served bytes.
+const SCALE: u64 = 1 << 16;
 
 impl Shaper {
     /// Forgets a function's history.
     pub(super) fn reset(&mut self, function: usize) {
         self.free_at.retain(|(owner, _), _| *owner != function);
         self.served.retain(|(owner, _), _| *owner != function);
+        self.asked.retain(|(owner, _), _| *owner != function);
+        self.waiting.retain(|(owner, _), _| *owner != function);
     }
 
-    /// `Some(time)` if the limiters say to wait; else charges them with `bytes`.
-    fn admit(
-        &mut self,
-        function: usize,
-        limiters: &[(Limiter, u64)],
-        bytes: u64,
-        now: u64,
-    ) -> Option<u64> {
-        let latest = limiters
+    fn served(&self, function: usize, element: u32) -> u64 {
+        self.served.get(&(function, element)).copied().unwrap_or(0)
+    }
+
+    /// `Some(time)` if the message has to wait; else it is charged for and goes.
+    fn admit(&mut self, request: &Request, device: &Device, now: u64) -> Option<u64> {
+        let key = (request.function, request.leaf);
+        let asked = self.asked.insert(key, now);
+        if request.leaf != 0 && asked.is_none_or(|at| at.saturating_add(PATIENCE) < now) {
+            self.catch_up(request);
+        }
+        let busy = request
+            .limiters
             .iter()
-            .filter_map(|(limiter, _)| self.free_at.get(&(function, *limiter)))
+            .filter_map(|(limiter, _)| self.free_at.get(&(request.function, *limiter)))
             .max()
-            .copied();
-        if let Some(until) = latest.filter(|until| *until > now) {
+            .copied()
+            .filter(|until| *until > now);
+        let until = busy.or_else(|| self.outranked(request, device, now).then_some(now + TURN));
+        if let Some(until) = until {
+            if request.leaf != 0 {
+                self.waiting.insert(key, until);
+            }
             return Some(until);
         }
-        for (limiter, bits_per_second) in limiters {
+        self.waiting.remove(&key);
+        for (limiter, bits_per_second) in &request.limiters {
             let time =
-                u128::from(bytes) * 8 * 1_000_000_000 / u128::from((*bits_per_second).max(1));
-            self.free_at.insert(
-                (function, *limiter),
-                now + u64::try_from(time).unwrap_or(u64::MAX / 2),
-            );
+                u128::from(request.bytes) * 8_000_000_000 / u128::from((*bits_per_second).max(1));
+            let until = now.saturating_add(u64::try_from(time).unwrap_or(u64::MAX / 2));
+            self.free_at.insert((request.function, *limiter), until);
+        }
+        for (element, share) in &request.path {
+            let entry = self.served.entry((request.function, *element)).or_insert(0);
+            *entry = entry
+                .saturating_add(request.bytes.saturating_mul(SCALE) / u64::from((*share).max(1)));
         }
         None
     }
+
+    /// A leaf that comes back after a pause claims nothing for the time it was away.
+    fn catch_up(&mut self, request: &Request) {
+        let least = self
+            .waiting
+            .keys()
+            .filter(|(function, _)| *function == request.function)
+            .map(|(function, leaf)| self.served(*function, *leaf))
+            .min();
+        if let Some(least) = least {
+            let entry = self
+                .served
+                .entry((request.function, request.leaf))
+                .or_insert(0);
+            *entry = (*entry).max(least);
+        }
+    }
+
+    /// Whether a waiting leaf, not held back by a limit of its own, has the better claim.
+    fn outranked(&self, request: &Request, device: &Device, now: u64) -> bool {
+        if request.leaf == 0 {
+            return false;
+        }
+        self.waiting
+            .iter()
+            .filter(|((function, leaf), until)| {
+                *function == request.function
+                    && *leaf != request.leaf
+                    && until.saturating_add(PATIENCE) > now
+            })
+            .any(|((function, leaf), _)| {
+                let path = path(device, *leaf);
+                let held = path.iter().any(|(id, _)| {
+                    self.free_at
+                        .get(&(*function, Limiter::Element(*id)))
+                        .is_some_and(|at| *at > now)
+                });
+                let parting = path
+                    .iter()
+                    .rev()
+                    .zip(request.path.iter().rev())
+                    .find(|(a, b)| a.0 != b.0);
+                !held
+                    && parting.is_some_and(|(other, own)| {
+                        self.served(*function, other.0) < self.served(*function, own.0)
+                    })
+            })
+    }
 }
 
-fn limiters(device: &Device, group: u32, pacing: u16) -> Vec<(Limiter, u64)> {
-    let mut limiters: Vec<_> = device
+fn path(device: &Device, leaf: u32) -> Vec<(u32, u32)> {
+    device
         .scheduler
-        .path(group)
+        .path(leaf)
         .into_iter()
-        .filter(|(_, _, cap)| *cap != 0)
-        .map(|(id, _, cap)| (Limiter::Element(id), u64::from(cap) * 1_000_000))
-        .collect();
-    if let Some(rate) = device.pacing.get(pacing) {
-        limiters.push((Limiter::Rate(pacing), u64::from(rate.kilobits) * 1000));
-    }
-    limiters
+        .map(|(id, share, _)| (id, share))
+        .collect()
 }
 
 impl Fabric {
+    fn ask(&mut self, function: usize, leaf: u32, pacing: u16, bytes: u64) -> Option<u64> {
+        let device = self.devices.get(function)?;
+        let mut limiters = vec![(Limiter::Port, self.options.link_rate)];
+        for (id, _, cap) in device
+            .scheduler
+            .path(leaf)
+            .into_iter()
+            .filter(|(_, _, cap)| *cap != 0)
+        {
+            limiters.push((Limiter::Element(id), u64::from(cap) * 1_000_000));
+        }
+        if let Some(rate) = device.pacing.get(pacing) {
+            limiters.push((Limiter::Rate(pacing), u64::from(rate.kilobits) * 1000));
+        }
+        let request = Request {
+            function,
+            leaf,
+            path: path(device, leaf),
+            limiters,
+            bytes,
+        };
+        self.shaper.admit(&request, device, self.now)
+    }
+
     /// Whether a message of a queue pair has to wait for its turn, and until when.
     pub(super) fn shaper_gate(&mut self, function: usize, qpn: u32, bytes: u64) -> Option<u64> {
         if !self.options.shaper {
             return None;
         }
-        let device = self.devices.get(function)?;
-        let pair = device.qps.get(qpn)?;
-        let group = qp::ext::GROUP_REQUESTER.get(&pair.extension);
+        let pair = self.devices.get(function)?.qps.get(qpn)?;
+        let leaf = qp::ext::GROUP_REQUESTER.get(&pair.extension);
         let pacing = qp::PACING_INDEX.get(&pair.context) as u16;
-        let limiters = limiters(device, group, pacing);
-        self.shaper.admit(function, &limiters, bytes, self.now)
+        self.ask(function, leaf, pacing, bytes)
     }
 
     /// As [`Fabric::shaper_gate`], for a raw send queue.
@@ -91,11 +199,9 @@ impl Fabric {
         if !self.options.shaper {
             return None;
         }
-        let device = self.devices.get(function)?;
-        let queue = device.sqs.get(sqn)?;
-        let group = ring::QUEUE_GROUP.get(&queue.context);
+        let queue = self.devices.get(function)?.sqs.get(sqn)?;
+        let leaf = ring::QUEUE_GROUP.get(&queue.context);
         let pacing = ring::PACING_INDEX.get(&queue.context) as u16;
-        let limiters = limiters(device, group, pacing);
-        self.shaper.admit(function, &limiters, bytes, self.now)
+        self.ask(function, leaf, pacing, bytes)
     }
 }
