@@ -7,7 +7,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use rustix::event::{PollFd, PollFlags, poll};
 use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_ATTR_CORE_IN, UVERBS_ATTR_CORE_OUT, UVERBS_ATTR_QUERY_PORT_PORT_NUM,
     UVERBS_ATTR_QUERY_PORT_RESP, UVERBS_ATTR_WRITE_CMD, UVERBS_METHOD_INVOKE_WRITE,
@@ -24,7 +23,7 @@ pub use self::probe::driver_of;
 use crate::error::{Errno, Error, ErrorKind, Op, Result};
 use crate::sys::{
     Attr, Call, Command, ForkToken, Kernel, Mapping, Protection, Reply, Uhw, Value, WriteCommand,
-    cells,
+    cells, wait_readable,
 };
 
 /// Which encoding a command takes when it has several.
@@ -356,28 +355,22 @@ impl Channel {
         fd: BorrowedFd<'_>,
         timeout: Option<std::time::Duration>,
     ) -> Result<bool> {
-        let deadline = timeout.map(|timeout| (std::time::Instant::now(), timeout));
-        loop {
-            let left = deadline.map(|(start, timeout)| timeout.saturating_sub(start.elapsed()));
-            let spec = left.map(|left| rustix::event::Timespec {
-                tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
-                tv_nsec: left.subsec_nanos().into(),
-            });
-            let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-            match poll(&mut fds, spec.as_ref()) {
-                Ok(0) => return Ok(false),
-                Ok(_) if fds[0].revents().contains(PollFlags::IN) => return Ok(true),
-                Ok(_) => {
-                    self.set_removed();
-                    return Err(self.failure(op, Errno::IO));
-                }
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(Error::os(op, errno)),
+        match wait_readable(fd, timeout) {
+            Ok(None) => Ok(false),
+            Ok(Some(true)) => Ok(true),
+            Ok(Some(false)) => {
+                self.set_removed();
+                Err(self.failure(op, Errno::IO))
             }
+            Err(errno) => Err(Error::os(op, errno)),
         }
     }
 
-    fn check_process(&self, op: Op) -> Result<()> {
+    /// Refuses `op` in a child of the process that opened the device.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Forked`].
+    pub fn check_process(&self, op: Op) -> Result<()> {
         if self.fork.is_current() {
             return Ok(());
         }
