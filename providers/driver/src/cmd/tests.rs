@@ -5,6 +5,7 @@
     reason = "a test that panics has failed"
 )]
 
+mod destroys;
 mod encodings;
 mod paths;
 mod posting;

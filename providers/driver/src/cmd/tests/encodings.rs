@@ -13,7 +13,6 @@ use crate::cmd::{
     flow_action, gid, ind_table, mcast, mr, mw, pd, qp, srq, wq, xrcd,
 };
 use crate::error::Result;
-use crate::object::{EventCounts, ObjectKind};
 use crate::sys::Uhw;
 use crate::types::{
     AccessFlags, AddressVector, CqCreateFlags, Gid, GlobalRoute, MrAdvice, MrAdviceFlags, MwType,
@@ -39,7 +38,7 @@ fn both<T>(command: impl Fn(&Channel) -> Result<T>) -> (String, String) {
 
 /// Checks a command that has both encodings.
 #[track_caller]
-fn check<T>(command: impl Fn(&Channel) -> Result<T>, ioctl: &str, write: &str) {
+pub(super) fn check<T>(command: impl Fn(&Channel) -> Result<T>, ioctl: &str, write: &str) {
     assert_eq!(both(command), (ioctl.to_owned(), write.to_owned()));
 }
 
@@ -583,79 +582,4 @@ fn the_rest() {
         |channel| comp_cntr::read(channel, 5, comp_cntr::Entry::Completions),
         "ioctl 19/3 0:obj=5 1:const=0x0 2:out8",
     );
-}
-
-#[test]
-fn every_kind_of_object_is_destroyed_by_its_own_command() {
-    let ways = [
-        (ObjectKind::AddressHandle, "6/0 0:obj=5", Some("8 in4")),
-        (ObjectKind::CompletionCounter, "19/1 0:obj=5", None),
-        (
-            ObjectKind::CompletionQueue,
-            "3/1 0:obj=5 1:out8",
-            Some("20 in16 out8"),
-        ),
-        (ObjectKind::Counters, "15/1 0:obj=5", None),
-        (ObjectKind::DeviceMemory, "14/1 0:obj=5", None),
-        (ObjectKind::DmaHandle, "17/1 0:obj=5", None),
-        (ObjectKind::Flow, "9/0 0:obj=5", Some("x51 in8")),
-        (ObjectKind::FlowAction, "13/1 0:obj=5", None),
-        (
-            ObjectKind::IndirectionTable,
-            "11/0 0:obj=5",
-            Some("x56 in8"),
-        ),
-        (ObjectKind::MemoryRegion, "7/1 0:obj=5", Some("13 in4")),
-        (ObjectKind::MemoryWindow, "8/0 0:obj=5", Some("16 in4")),
-        (ObjectKind::ProtectionDomain, "1/0 0:obj=5", Some("4 in4")),
-        (
-            ObjectKind::QueuePair,
-            "4/1 0:obj=5 1:out4",
-            Some("27 in16 out4"),
-        ),
-        (
-            ObjectKind::SharedReceiveQueue,
-            "5/1 0:obj=5 1:out4",
-            Some("35 in16 out4"),
-        ),
-        (
-            ObjectKind::WorkQueue,
-            "12/1 0:obj=5 1:out4",
-            Some("x54 in8 out16"),
-        ),
-        (ObjectKind::XrcDomain, "10/0 0:obj=5", Some("38 in4")),
-    ];
-    for (kind, ioctl, legacy) in ways {
-        let ioctl = format!("ioctl {ioctl}");
-        let write = legacy.map_or_else(|| ioctl.clone(), |words| format!("write {words}"));
-        check(
-            |channel| crate::cmd::destroy(channel, kind, 5),
-            &ioctl,
-            &write,
-        );
-    }
-}
-
-#[test]
-fn a_destroy_counts_events() {
-    let counts = [3_u32.to_ne_bytes(), 2_u32.to_ne_bytes()].concat();
-    let script = Script::new()
-        .replying("3/1:1", counts)
-        .replying("5/1:1", 4_u32.to_ne_bytes());
-    let bench = Bench::new(script);
-    let expected = EventCounts {
-        completions: 3,
-        asynchronous: 2,
-    };
-    assert_eq!(cq::destroy(&bench.channel, 1).unwrap(), expected);
-    assert_eq!(srq::destroy(&bench.channel, 1).unwrap().asynchronous, 4);
-
-    let extended = [
-        0_u32.to_ne_bytes(),
-        16_u32.to_ne_bytes(),
-        6_u32.to_ne_bytes(),
-    ]
-    .concat();
-    let bench = Bench::on_path(Script::new().replying("x54", extended), CommandPath::Write);
-    assert_eq!(wq::destroy(&bench.channel, 1).unwrap().asynchronous, 6);
 }

@@ -1,0 +1,123 @@
+//! `cargo metadata`, as far as it is looked at here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::root;
+
+/// Where static programs run. Crates that are for other systems alone are not built for it.
+const TARGET: &str = "x86_64-unknown-linux-musl";
+
+/// All crates that are built from the workspace, with every feature.
+#[derive(Debug)]
+pub struct Crates {
+    packages: BTreeMap<String, Package>,
+}
+
+/// One of them.
+#[derive(Clone, Debug)]
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// The C library it says it links, if it does.
+    pub links: Option<String>,
+    /// Whether it is a member of the workspace.
+    pub ours: bool,
+    /// Whether others get it.
+    pub shipped: bool,
+    /// Where its manifest is.
+    pub manifest: String,
+    /// What it is built with: ordinary dependencies and those of its build script, by id.
+    needs: Vec<String>,
+}
+
+impl Crates {
+    /// Asks cargo.
+    pub fn read() -> Self {
+        let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+            .current_dir(root())
+            .args(["metadata", "--format-version", "1", "--all-features"])
+            .args(["--filter-platform", TARGET])
+            .output()
+            .expect("cargo can be run");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "cargo metadata failed: {said}");
+        let json: Value = serde_json::from_slice(&output.stdout).expect("cargo writes JSON");
+        let members: BTreeSet<_> = list(&json["workspace_members"]).iter().map(text).collect();
+        let nodes = list(&json["resolve"]["nodes"]);
+        let needs: BTreeMap<_, _> = nodes
+            .iter()
+            .map(|node| (text(&node["id"]), needs(node)))
+            .collect();
+        let packages = list(&json["packages"]).iter().map(|package| {
+            let id = text(&package["id"]);
+            let ours = members.contains(&id);
+            let made = Package {
+                name: text(&package["name"]),
+                links: package["links"].as_str().map(str::to_owned),
+                ours,
+                // An empty list of registries means: nobody else gets it.
+                shipped: ours && package["publish"].is_null(),
+                manifest: text(&package["manifest_path"]),
+                needs: needs.get(&id).cloned().unwrap_or_default(),
+            };
+            (id, made)
+        });
+        Self {
+            packages: packages.collect(),
+        }
+    }
+
+    /// The members of the workspace.
+    pub fn ours(&self) -> impl Iterator<Item = &Package> {
+        self.packages.values().filter(|package| package.ours)
+    }
+
+    /// The crates that others get.
+    pub fn shipped(&self) -> impl Iterator<Item = &Package> {
+        self.packages.values().filter(|package| package.shipped)
+    }
+
+    /// What a crate is built with, directly.
+    pub fn direct<'a>(&'a self, of: &'a Package) -> impl Iterator<Item = &'a Package> {
+        of.needs.iter().filter_map(|id| self.packages.get(id))
+    }
+
+    /// All that a crate is built with, each with the crate that needs it.
+    pub fn closure<'a>(&'a self, of: &'a Package) -> Vec<(&'a Package, &'a Package)> {
+        let mut seen = BTreeSet::new();
+        let mut found = Vec::new();
+        let mut open = vec![of];
+        while let Some(package) = open.pop() {
+            for id in &package.needs {
+                if let Some(needed) = self.packages.get(id)
+                    && seen.insert(id)
+                {
+                    found.push((package, needed));
+                    open.push(needed);
+                }
+            }
+        }
+        found
+    }
+}
+
+/// The dependencies of a node, those of its tests left out.
+fn needs(node: &Value) -> Vec<String> {
+    let edges = list(&node["deps"]).iter();
+    let built = edges.filter(|edge| {
+        let kinds = list(&edge["dep_kinds"]);
+        kinds.iter().any(|kind| kind["kind"] != "dev")
+    });
+    built.map(|edge| text(&edge["pkg"])).collect()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().expect("cargo writes a text here").to_owned()
+}

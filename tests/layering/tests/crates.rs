@@ -1,0 +1,134 @@
+//! Which crates there are, who uses whom, and that none of them brings C along.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use layering::{Crates, sources};
+
+/// Every edge between shipped crates that the design has. `docs/ARCHITECTURE.md` draws them.
+const EDGES: [(&str, &[&str]); 5] = [
+    ("uverbs-uapi", &[]),
+    ("uverbs-driver", &["uverbs-uapi"]),
+    ("uverbs-rxe", &["uverbs-driver", "uverbs-uapi"]),
+    ("uverbs-mlx5", &["uverbs-driver", "uverbs-uapi"]),
+    ("uverbs", &["uverbs-driver", "uverbs-mlx5", "uverbs-rxe"]),
+];
+
+/// Crates that build, find or bind C.
+const C_BUILDERS: [&str; 9] = [
+    "autotools",
+    "bindgen",
+    "cc",
+    "cmake",
+    "cxx",
+    "meson",
+    "pkg-config",
+    "system-deps",
+    "vcpkg",
+];
+
+/// Crates whose names end in `-sys` although they hold Rust alone.
+const RUST_IN_SYS: [(&str, &str); 1] = [(
+    "linux-raw-sys",
+    "numbers and structs of the kernel, written in Rust",
+)];
+
+#[test]
+fn arrows_point_down() {
+    let crates = Crates::read();
+    let mut seen = 0;
+    for package in crates.shipped() {
+        let (_, allowed) = EDGES
+            .iter()
+            .find(|(name, _)| *name == package.name)
+            .unwrap_or_else(|| panic!("{} has no place among the layers", package.name));
+        for used in crates.direct(package).filter(|used| used.ours) {
+            assert!(
+                allowed.contains(&used.name.as_str()),
+                "{} uses {}, which the design does not have",
+                package.name,
+                used.name
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen >= 5, "only {seen} edges were looked at");
+}
+
+#[test]
+fn nothing_that_others_get_needs_what_is_for_tests() {
+    let crates = Crates::read();
+    for package in crates.shipped() {
+        for (by, needed) in crates.closure(package) {
+            assert!(
+                !needed.ours || needed.shipped,
+                "{} needs {}",
+                by.name,
+                needed.name
+            );
+        }
+    }
+}
+
+#[test]
+fn no_c_is_built_or_linked() {
+    let crates = Crates::read();
+    let mut wrong = BTreeSet::new();
+    let mut seen = BTreeSet::new();
+    for package in crates.shipped() {
+        assert_eq!(package.links, None, "{} links C", package.name);
+        for (by, needed) in crates.closure(package) {
+            seen.insert(&needed.name);
+            if let Some(library) = &needed.links {
+                wrong.insert(format!(
+                    "{} links {library} (needed by {})",
+                    needed.name, by.name
+                ));
+            }
+            if C_BUILDERS.contains(&needed.name.as_str()) {
+                wrong.insert(format!("{} is needed by {}", needed.name, by.name));
+            }
+            let known = RUST_IN_SYS.iter().any(|(name, _)| *name == needed.name);
+            if needed.name.ends_with("-sys") && !known {
+                wrong.insert(format!(
+                    "{} binds something (needed by {})",
+                    needed.name, by.name
+                ));
+            }
+        }
+    }
+    assert!(seen.len() > 10, "only {seen:?} were looked at");
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn every_crate_is_under_the_lint_table() {
+    for package in Crates::read().ours() {
+        let manifest = fs::read_to_string(&package.manifest).expect("a manifest");
+        let inherits = manifest
+            .split("[lints]")
+            .nth(1)
+            .is_some_and(|rest| rest.trim_start().starts_with("workspace = true"));
+        assert!(
+            inherits,
+            "{} lacks `[lints] workspace = true`",
+            package.manifest
+        );
+    }
+}
+
+#[test]
+fn the_facade_speaks_no_kernel_words() {
+    for source in sources(&["src"]) {
+        for (number, line) in source.code() {
+            for word in ["uverbs_uapi", "uverbs_driver::cmd", "cmd::"] {
+                assert!(!line.contains(word), "{}:{number}: {line}", source.path);
+            }
+        }
+    }
+}

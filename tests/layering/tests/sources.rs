@@ -1,0 +1,144 @@
+//! What may stand in a source file.
+
+use layering::{shipped, sources, whole_repository};
+
+/// The only folder whose code makes system calls.
+const SYS: &str = "providers/driver/src/sys/";
+
+/// Names of system interfaces that code elsewhere may use, and why.
+const NO_CALLS: [(&str, &str, &str); 4] = [
+    (
+        "providers/driver/src/error/mod.rs",
+        "rustix::io::Errno",
+        "a number with a name",
+    ),
+    (
+        "providers/driver/src/cmd/xrcd.rs",
+        "rustix::fs::OFlags",
+        "flags that a command carries",
+    ),
+    (
+        "src/asynchronous.rs",
+        "tokio::io::",
+        "waits for descriptors in the user's runtime",
+    ),
+    (
+        "src/asynchronous.rs",
+        "tokio::runtime::",
+        "asks whether there is a runtime",
+    ),
+];
+
+/// What a system call looks like in Rust.
+const INTERFACES: [&str; 13] = [
+    "libc::",
+    "linux_raw_sys::",
+    "memmap2::",
+    "nix::",
+    "rustix::",
+    "std::fs",
+    "TcpStream",
+    "UdpSocket",
+    "std::os::unix::fs",
+    "std::process",
+    "syscalls::",
+    "tokio::io::",
+    "tokio::runtime::",
+];
+
+/// Lines of code that no file passes; the mirrors of kernel headers are as long as those are.
+const LONGEST: usize = 600;
+const MIRRORS: &str = "uapi/src/";
+
+#[test]
+fn only_sys_makes_system_calls() {
+    let mut seen = 0;
+    let mut wrong = Vec::new();
+    for source in shipped() {
+        // The command-line tool is a program like any other user's.
+        let elsewhere = [SYS, "src/bin/"]
+            .iter()
+            .any(|folder| source.path.starts_with(folder));
+        if elsewhere || source.path.contains("/tests/") || source.path.ends_with("/tests.rs") {
+            continue;
+        }
+        seen += 1;
+        // What stands below is the file's own tests.
+        let code = source
+            .code()
+            .take_while(|(_, line)| *line != "#[cfg(test)]");
+        for (number, line) in code {
+            for interface in INTERFACES
+                .iter()
+                .filter(|interface| line.contains(**interface))
+            {
+                let allowed = NO_CALLS
+                    .iter()
+                    .any(|(path, name, _)| *path == source.path && line.contains(name));
+                if !allowed {
+                    wrong.push(format!("{}:{number}: {interface}: {line}", source.path));
+                }
+            }
+        }
+    }
+    assert!(seen > 100, "only {seen} files were looked at");
+    assert!(wrong.is_empty(), "system calls outside of sys: {wrong:#?}");
+}
+
+#[test]
+fn every_exception_is_still_needed() {
+    for (path, name, _) in NO_CALLS {
+        let used = shipped()
+            .iter()
+            .any(|source| source.path == path && source.text.contains(name));
+        assert!(
+            used,
+            "{path} no longer uses {name}: strike it from the list"
+        );
+    }
+}
+
+#[test]
+fn no_file_is_too_long() {
+    let mut wrong = Vec::new();
+    for source in whole_repository() {
+        let lines = source.code().count();
+        if lines > LONGEST && !source.path.starts_with(MIRRORS) {
+            wrong.push(format!(
+                "{} has {lines} lines of code, {LONGEST} are the limit",
+                source.path
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    // Written so that this file does not hold them.
+    let words = [
+        concat!("to", "do!"),
+        concat!("unimple", "mented!"),
+        concat!("FIX", "ME"),
+        concat!("TO", "DO"),
+    ];
+    for source in whole_repository() {
+        for (number, line) in (1..).zip(source.text.lines()) {
+            for word in words {
+                assert!(!line.contains(word), "{}:{number}: {line}", source.path);
+            }
+        }
+    }
+}
+
+#[test]
+fn examples_are_found_by_cargo() {
+    let manifest = include_str!("../../../Cargo.toml");
+    for source in sources(&["docs/examples"]) {
+        let entry = format!("path = \"{}\"", source.path);
+        assert!(
+            manifest.contains(&entry),
+            "Cargo.toml has no example with {entry}"
+        );
+    }
+}
