@@ -41,6 +41,8 @@ enum Command {
     List(commands::list::Args),
     #[command(flatten)]
     Run(Run),
+    Trace(commands::trace::Args),
+    Rates(commands::rates::Args),
 }
 
 /// The commands that open devices.
@@ -48,6 +50,9 @@ enum Command {
 pub(crate) enum Run {
     Info(commands::info::Args),
     Pingpong(commands::pingpong::Args),
+    Bench(commands::bench::Args),
+    Events(commands::events::Args),
+    Doctor(commands::doctor::Args),
 }
 
 impl Cli {
@@ -59,6 +64,8 @@ impl Cli {
         match &self.command {
             Command::List(args) => commands::list::run(args, out),
             Command::Run(run) => run.run(&session, out),
+            Command::Trace(args) => commands::trace::run(args, &session, out),
+            Command::Rates(args) => commands::rates::run(args, out),
         }
     }
 }
@@ -68,6 +75,9 @@ impl Run {
         match self {
             Self::Info(args) => commands::info::run(args, session, out),
             Self::Pingpong(args) => commands::pingpong::run(args, session, out),
+            Self::Bench(args) => commands::bench::run(args, session, out),
+            Self::Events(args) => commands::events::run(args, session, out),
+            Self::Doctor(args) => commands::doctor::run(args, session, out),
         }
     }
 }

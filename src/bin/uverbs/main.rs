@@ -4,8 +4,10 @@ mod cli;
 mod commands;
 mod exchange;
 mod failure;
+mod idle;
 mod output;
 mod session;
+mod stats;
 mod units;
 
 use std::process::ExitCode;

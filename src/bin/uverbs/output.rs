@@ -94,11 +94,14 @@ impl Display for Table {
             }
             let mut line = " ".repeat(self.indent);
             for ((cell, width), right) in row.iter().zip(&widths).zip(&self.right) {
-                if *right {
-                    line.push_str(&format!("{cell:>width$}  "));
+                let missing = " ".repeat(width.saturating_sub(cell.chars().count()));
+                let parts = if *right {
+                    [&missing, cell.as_str()]
                 } else {
-                    line.push_str(&format!("{cell:<width$}  "));
-                }
+                    [cell.as_str(), &missing]
+                };
+                line.extend(parts);
+                line.push_str("  ");
             }
             f.write_str(line.trim_end())?;
         }

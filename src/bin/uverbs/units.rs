@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use uverbs::Mtu;
+
 /// Reads a number of bytes: `64`, `4K`, `4KiB`, `1M`, `2G`; the letters count in 1024s.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text
@@ -40,6 +42,14 @@ pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
+/// Reads a path MTU.
+pub(crate) fn parse_mtu(text: &str) -> Result<Mtu, String> {
+    text.parse()
+        .ok()
+        .and_then(Mtu::from_bytes)
+        .ok_or_else(|| "256, 512, 1024, 2048 or 4096 is needed".to_owned())
+}
+
 /// Bytes with a unit where that is exact: `4 KiB`, `65,536` never.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [(u64, &str); 4] = [
@@ -49,7 +59,7 @@ pub(crate) fn bytes(count: u64) -> String {
         (1 << 10, "KiB"),
     ];
     for (size, unit) in UNITS {
-        if count >= size && count % size == 0 {
+        if count >= size && count.is_multiple_of(size) {
             return format!("{} {unit}", count / size);
         }
     }
@@ -57,16 +67,6 @@ pub(crate) fn bytes(count: u64) -> String {
         "1 byte".to_owned()
     } else {
         format!("{count} bytes")
-    }
-}
-
-/// Nanoseconds as microseconds with as many digits as matter.
-pub(crate) fn micros(nanos: f64) -> String {
-    let micros = nanos / 1000.0;
-    if micros < 100.0 {
-        format!("{micros:.2} µs")
-    } else {
-        format!("{micros:.1} µs")
     }
 }
 
@@ -121,11 +121,5 @@ mod tests {
         assert_eq!(bytes(4096), "4 KiB");
         assert_eq!(bytes(4097), "4097 bytes");
         assert_eq!(bytes(1 << 20), "1 MiB");
-    }
-
-    #[test]
-    fn microseconds_keep_what_matters() {
-        assert_eq!(micros(1234.0), "1.23 µs");
-        assert_eq!(micros(123_456.0), "123.5 µs");
     }
 }

@@ -1,5 +1,10 @@
 //! One file or folder per subcommand.
 
+pub(crate) mod bench;
+pub(crate) mod doctor;
+pub(crate) mod events;
 pub(crate) mod info;
 pub(crate) mod list;
 pub(crate) mod pingpong;
+pub(crate) mod rates;
+pub(crate) mod trace;

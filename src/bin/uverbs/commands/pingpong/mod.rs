@@ -62,7 +62,7 @@ pub(crate) struct Args {
     size: Option<u32>,
 
     /// Path MTU in bytes: 256, 512, 1024, 2048 or 4096
-    #[arg(short = 'm', long, value_name = "BYTES", default_value = "1024", value_parser = parse_mtu)]
+    #[arg(short = 'm', long, value_name = "BYTES", default_value = "1024", value_parser = units::parse_mtu)]
     mtu: Mtu,
 
     /// Receive requests to keep posted. Default: 64, or as many as it takes
@@ -269,11 +269,4 @@ impl Transport {
             Self::Ud => QpType::Ud,
         }
     }
-}
-
-fn parse_mtu(text: &str) -> Result<Mtu, String> {
-    text.parse()
-        .ok()
-        .and_then(Mtu::from_bytes)
-        .ok_or_else(|| "256, 512, 1024, 2048 or 4096 is needed".to_owned())
 }

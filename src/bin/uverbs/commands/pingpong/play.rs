@@ -3,24 +3,20 @@
 use std::time::{Duration, Instant};
 
 use uverbs::owned::{self, Buffer, Finished, Memory, Work};
-use uverbs::{AddressHandle, CompletionChannel, CompletionQueue, Notify};
+use uverbs::{AddressHandle, CompletionChannel, CompletionQueue};
 
 use super::Args;
 use super::setup::QKEY;
 use crate::failure::{Failure, Result};
+use crate::idle::Idle;
 
 /// Two sides that are connected.
 pub(super) struct Game {
     cq: CompletionQueue,
     channel: Option<CompletionChannel>,
     players: Vec<Player>,
-    receiver: Receiver,
-}
-
-/// Where receive requests are.
-pub(super) enum Receiver {
-    Own,
-    Shared(owned::SharedReceiveQueue),
+    /// Where receive requests are, if not with each queue pair.
+    srq: Option<owned::SharedReceiveQueue>,
 }
 
 /// A queue pair in the game.
@@ -51,13 +47,13 @@ impl Game {
         cq: CompletionQueue,
         channel: Option<CompletionChannel>,
         players: Vec<Player>,
-        receiver: Receiver,
+        srq: Option<owned::SharedReceiveQueue>,
     ) -> Self {
         Self {
             cq,
             channel,
             players,
-            receiver,
+            srq,
         }
     }
 
@@ -69,77 +65,56 @@ impl Game {
                 player.throw()?;
             }
         }
-        let mut heard = start;
+        let mut idle = Idle::new();
         while score.received < args.iters || score.sent < args.iters {
-            self.wait(args, &mut score)?;
-            let before = score.received + score.sent;
-            self.take_all(args, &mut score)?;
-            if score.received + score.sent > before {
-                heard = Instant::now();
-            } else if heard.elapsed() > args.timeout {
+            if self.take(args, &mut score)? {
+                idle.busy();
+                continue;
+            }
+            let silent = idle.wait(&mut self.cq, self.channel.as_ref(), args.timeout)?;
+            if silent.is_some_and(|silent| silent > args.timeout) {
                 return Err(silence(args, &score));
             }
         }
         score.elapsed = start.elapsed();
+        score.events = idle.events;
         Ok(score)
     }
 
-    /// Sleeps until there is an event, where events are wanted.
-    fn wait(&mut self, args: &Args, score: &mut Score) -> Result<()> {
-        let Some(channel) = &self.channel else {
-            return Ok(());
+    /// Takes a completion and does what follows from it. False when there was none.
+    fn take(&mut self, args: &Args, score: &mut Score) -> Result<bool> {
+        let Some(completion) = self.cq.poll()? else {
+            return Ok(false);
         };
-        if channel.event(Some(args.timeout))?.is_none() {
-            return Err(silence(args, score));
+        let number = completion.qp_num;
+        let player = self
+            .players
+            .iter_mut()
+            .find(|player| player.qp.qp_num() == number)
+            .ok_or_else(|| Failure::new(format_args!("a completion of queue pair {number}")))?;
+        if !completion.status.is_success() {
+            return Err(failed(&completion));
         }
-        score.events += 1;
-        Ok(self.cq.request_notification(Notify::Any)?)
-    }
-
-    /// Takes completions until there are none. When polling, waits for one a little.
-    fn take_all(&mut self, args: &Args, score: &mut Score) -> Result<()> {
-        let mut patience = if self.channel.is_some() { 0 } else { 4096 };
-        loop {
-            let Some(completion) = self.cq.poll()? else {
-                if patience == 0 {
-                    return Ok(());
-                }
-                patience -= 1;
-                std::hint::spin_loop();
-                continue;
-            };
-            let number = completion.qp_num;
-            let player = self
-                .players
-                .iter_mut()
-                .find(|player| player.qp.qp_num() == number)
-                .ok_or_else(|| Failure::new(format_args!("a completion of queue pair {number}")))?;
-            if !completion.status.is_success() {
-                return Err(failed(&completion));
-            }
-            let finished = match &mut self.receiver {
-                Receiver::Shared(srq) if completion.is_receive() => srq.complete(&completion),
-                _ => player.qp.complete(&completion),
-            };
-            let finished = finished
-                .ok_or_else(|| Failure::new("a completion of a request that nobody posted"))?;
-            if completion.is_receive() {
-                score.received += 1;
-                score.validated += u64::from(player.check(args, &finished)?);
-                repost(&mut self.receiver, player, finished)?;
-                player.waits_for_receive = false;
-            } else {
-                score.sent += 1;
-                player.message = into_buffer(finished);
-                player.waits_for_send = false;
-            }
-            if score.sent < args.iters && !player.waits_for_send && !player.waits_for_receive {
-                player.throw()?;
-            }
-            if score.received >= args.iters && score.sent >= args.iters {
-                return Ok(());
-            }
+        let finished = match &mut self.srq {
+            Some(srq) if completion.is_receive() => srq.complete(&completion),
+            _ => player.qp.complete(&completion),
+        };
+        let finished =
+            finished.ok_or_else(|| Failure::new("a completion of a request that nobody posted"))?;
+        if completion.is_receive() {
+            score.received += 1;
+            score.validated += u64::from(player.check(args, &finished)?);
+            repost(self.srq.as_mut(), player, finished)?;
+            player.waits_for_receive = false;
+        } else {
+            score.sent += 1;
+            player.message = into_buffer(finished);
+            player.waits_for_send = false;
         }
+        if score.sent < args.iters && !player.waits_for_send && !player.waits_for_receive {
+            player.throw()?;
+        }
+        Ok(true)
     }
 }
 
@@ -221,13 +196,17 @@ impl Player {
 }
 
 /// Gives the buffer of a received message back to the queue it came from.
-fn repost(receiver: &mut Receiver, player: &mut Player, finished: Finished) -> Result<()> {
+fn repost(
+    srq: Option<&mut owned::SharedReceiveQueue>,
+    player: &mut Player,
+    finished: Finished,
+) -> Result<()> {
     let Some(buffer) = into_buffer(finished) else {
         return Err(Failure::new("a receive without a buffer"));
     };
-    match receiver {
-        Receiver::Own => player.receive(buffer),
-        Receiver::Shared(srq) => srq.recv(buffer, 0).map_err(|refused| refused.error.into()),
+    match srq {
+        None => player.receive(buffer),
+        Some(srq) => Ok(srq.recv(buffer, 0).map_err(|refused| refused.error)?),
     }
 }
 

@@ -2,11 +2,11 @@
 
 use uverbs::owned::{self, Buffer};
 use uverbs::{
-    AddressHandle, CompletionChannel, CompletionQueue, Context, Notify, PreparedQueuePair,
+    AddressHandle, CompletionChannel, CompletionQueue, Context, PreparedQueuePair,
     ProtectionDomain, QueuePairEndpoint,
 };
 
-use super::play::{Game, Player, Receiver};
+use super::play::{Game, Player};
 use super::{Args, Transport};
 use crate::failure::{Failure, Result};
 use crate::session::Session;
@@ -37,22 +37,21 @@ impl Table {
         }
         check_datagram(args, &context)?;
         let pd = context.alloc_pd()?;
-        let channel = match args.events {
-            true => Some(context.create_completion_channel()?),
-            false => None,
+        let channel = if args.events {
+            Some(context.create_completion_channel()?)
+        } else {
+            None
         };
         let entries = depth.saturating_add(count);
         let mut builder = context.completion_queue(entries);
         if let Some(channel) = &channel {
             builder = builder.channel(channel);
         }
-        let mut cq = builder.build()?;
-        if channel.is_some() {
-            cq.request_notification(Notify::Any)?;
-        }
-        let srq = match args.srq {
-            true => Some(owned::SharedReceiveQueue::new(pd.create_srq(depth, 1)?)),
-            false => None,
+        let cq = builder.build()?;
+        let srq = if args.srq {
+            Some(owned::SharedReceiveQueue::new(pd.create_srq(depth, 1)?))
+        } else {
+            None
         };
         let prepared = {
             let mut builder = pd.create_qp(args.transport.qp_type(), &cq, &cq);
@@ -118,25 +117,24 @@ impl Table {
         for ((prepared, peer), message) in ends {
             let without_gid = prepared.endpoint().gid.is_some() && peer.gid.is_none();
             let connected = connect_one(args.transport, &self.pd, prepared, peer);
-            let (qp, address) = connected.map_err(|failure| match without_gid {
-                true => failure.hint("start the peer with -g and the index of its GID"),
-                false => failure,
+            let (qp, address) = connected.map_err(|failure| {
+                if without_gid {
+                    failure.hint("start the peer with -g and the index of its GID")
+                } else {
+                    failure
+                }
             })?;
             players.push(Player::new(qp, message, address, args));
         }
-        let receiver = match self.srq {
-            Some(srq) => Receiver::Shared(srq),
-            None => {
-                let size = args.message_size() as usize + args.transport.header();
-                for player in &mut players {
-                    for buffer in self.pd.buffer_list(args.depth() as usize, size)? {
-                        player.receive(buffer)?;
-                    }
+        if self.srq.is_none() {
+            let size = args.message_size() as usize + args.transport.header();
+            for player in &mut players {
+                for buffer in self.pd.buffer_list(args.depth() as usize, size)? {
+                    player.receive(buffer)?;
                 }
-                Receiver::Own
             }
-        };
-        Ok(Game::new(self.cq, self.channel, players, receiver))
+        }
+        Ok(Game::new(self.cq, self.channel, players, self.srq))
     }
 
     fn fill_shared(&mut self, args: &Args) -> Result<()> {

@@ -1,0 +1,135 @@
+//! The client: says what is measured, and measures it.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::args::Test;
+use super::report::{Outcome, Report, Row};
+use super::rig::{Parts, Rig, active_mtu};
+use super::spec::{Amount, Measure, Spec, Verb};
+use super::wire::{Message, VERSION, Wire, out_of_turn};
+use super::{bandwidth, latency, plot, report};
+use crate::exchange::tcp;
+use crate::failure::{Failure, Result};
+use crate::output::Output;
+use crate::session::Session;
+use crate::units;
+
+pub(super) fn run(
+    test: &Test,
+    verb: Verb,
+    host: &str,
+    session: &Session,
+    out: &mut Output,
+) -> Result<()> {
+    let local = test.endpoint.local();
+    let context = session.open(local.device)?;
+    let datagram = context
+        .query_port(local.ib_port)?
+        .active_mtu
+        .bytes()
+        .unwrap_or(256);
+    let spec = test.spec(verb, datagram);
+    spec.check()?;
+    let own_mtu = active_mtu(&context, &local, &spec)?;
+    let mut wire = Wire::new(tcp::connect(host, test.endpoint.port, test.wait)?);
+    wire.say(&Message::Hello {
+        version: VERSION,
+        spec: Box::new(spec.clone()),
+        mtu: own_mtu,
+    })?;
+    let Message::Welcome { ends, mtu } = wire.hear()? else {
+        return Err(out_of_turn());
+    };
+    let parts = Parts::make(&spec, &local, &context, mtu)?;
+    let own = parts.ends(&spec)?;
+    let mut rig = parts.connect(&spec, &ends)?;
+    wire.say(&Message::Join { ends: own })?;
+    expect_ready(&mut wire)?;
+
+    let mut result = Report::new(&context, &spec, mtu);
+    if !test.json {
+        report::headline(&result, out)?;
+    }
+    let mut columns = report::Columns::of(&spec);
+    for size in spec.sizes.clone() {
+        let row = round(&mut rig, &spec, size, &mut wire)?;
+        if !test.json {
+            columns.write(&row, out)?;
+        }
+        result.results.push(row);
+    }
+    wire.say(&Message::Bye)?;
+    if test.json {
+        out.json(&result)?;
+    }
+    match &test.plot {
+        Some(file) => plot::draw(&result, file, test.json, out),
+        None => Ok(()),
+    }
+}
+
+fn round(rig: &mut Rig, spec: &Spec, size: u32, wire: &mut Wire) -> Result<Row> {
+    wire.say(&Message::Round { size })?;
+    expect_ready(wire)?;
+    let bar = progress(spec, size);
+    let tick = |done: u64, elapsed: Duration| match spec.amount {
+        Amount::Iterations(_) => bar.set_position(done),
+        Amount::Seconds(_) => bar.set_position(millis(elapsed)),
+    };
+    let (messages, elapsed, outcome) = match spec.measure {
+        Measure::Bandwidth => {
+            let flow = bandwidth::request(rig, spec, size, tick)?;
+            let outcome = Outcome::bandwidth(size, &flow);
+            (flow.messages, flow.elapsed, outcome)
+        }
+        Measure::Latency => {
+            let rounds = latency::request(rig, spec, size, tick)?;
+            let outcome = Outcome::latency(&rounds.times);
+            (rounds.times.count(), rounds.elapsed, outcome)
+        }
+    };
+    bar.finish_and_clear();
+    wire.say(&Message::Over { messages })?;
+    let Message::Tally { messages: arrived } = wire.hear()? else {
+        return Err(out_of_turn());
+    };
+    if spec.transport.is_reliable() && arrived != messages {
+        return Err(Failure::new(format_args!(
+            "{messages} messages were acknowledged, the server saw {arrived}"
+        )));
+    }
+    Ok(Row {
+        size,
+        messages,
+        arrived,
+        seconds: elapsed.as_secs_f64(),
+        outcome,
+    })
+}
+
+fn expect_ready(wire: &mut Wire) -> Result<()> {
+    match wire.hear()? {
+        Message::Ready => Ok(()),
+        _ => Err(out_of_turn()),
+    }
+}
+
+/// A bar on stderr; it shows nothing unless that is a terminal.
+fn progress(spec: &Spec, size: u32) -> ProgressBar {
+    let length = match spec.amount {
+        Amount::Iterations(count) => count,
+        Amount::Seconds(seconds) => millis(Duration::from_secs_f64(seconds)),
+    };
+    let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{msg:>10} {bar:40} {percent:>3} % {eta}") {
+        bar.set_style(style);
+    }
+    bar.set_message(units::bytes(size.into()));
+    bar
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

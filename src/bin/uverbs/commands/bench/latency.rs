@@ -1,0 +1,281 @@
+//! One message at a time: how long it takes to the other side.
+//!
+//! Sends and writes go back and forth, and half of a round is what counts, as in `ib_send_lat`
+//! and `ib_write_lat`; a read is a round by itself, and all of it counts, as in `ib_read_lat`.
+
+use std::time::{Duration, Instant};
+
+use uverbs::WorkCompletion;
+
+use super::bandwidth::{check, silence};
+use super::post::Lane;
+use super::rig::Rig;
+use super::spec::{Amount, Spec, Verb};
+use super::wire::Wire;
+use crate::failure::{Failure, Result};
+use crate::idle::Idle;
+use crate::stats::Histogram;
+
+/// How long a message may be on its way.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// How long the server waits before it looks whether the client is done.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What the client saw.
+pub(super) struct Rounds {
+    pub(super) times: Histogram,
+    pub(super) elapsed: Duration,
+}
+
+/// Measures `size` bytes from the client's side.
+pub(super) fn request(
+    rig: &mut Rig,
+    spec: &Spec,
+    size: u32,
+    mut progress: impl FnMut(u64, Duration),
+) -> Result<Rounds> {
+    let (count, limit) = match spec.amount {
+        Amount::Iterations(count) => (count, None),
+        Amount::Seconds(seconds) => (u64::MAX, Some(Duration::from_secs_f64(seconds))),
+    };
+    let mut times = Histogram::new();
+    let mut own = Side::new(rig, spec, size);
+    let divisor = if spec.verb == Verb::Read { 1 } else { 2 };
+    let mut tick = Duration::from_millis(100);
+    let start = Instant::now();
+    let mut before = start;
+    for round in 0..count {
+        own.throw(round)?;
+        own.catch(round, |silent| {
+            if silent > SILENCE {
+                return Err(lost(spec));
+            }
+            Ok(false)
+        })?;
+        let now = Instant::now();
+        let nanos = now.duration_since(before).as_nanos() / divisor;
+        times.record(u64::try_from(nanos).unwrap_or(u64::MAX));
+        before = now;
+        let elapsed = now.duration_since(start);
+        if elapsed >= tick {
+            tick = elapsed + Duration::from_millis(100);
+            progress(round + 1, elapsed);
+        }
+        if limit.is_some_and(|limit| elapsed >= limit) {
+            break;
+        }
+    }
+    let elapsed = start.elapsed();
+    own.drain()?;
+    Ok(Rounds { times, elapsed })
+}
+
+/// Answers until the client says that it is over. Returns how many messages there were.
+pub(super) fn answer(rig: &mut Rig, spec: &Spec, size: u32, wire: &mut Wire) -> Result<u64> {
+    let mut own = Side::new(rig, spec, size);
+    for round in 0.. {
+        let caught = own.catch(round, |silent| Ok(silent > PAUSE && wire.has_news()?))?;
+        if !caught {
+            own.drain()?;
+            return Ok(round);
+        }
+        own.throw(round)?;
+    }
+    Ok(u64::MAX)
+}
+
+/// One side of a round.
+struct Side<'r> {
+    rig: &'r mut Rig,
+    spec: &'r Spec,
+    size: u32,
+    unsignaled: u32,
+    idle: Idle,
+}
+
+impl<'r> Side<'r> {
+    fn new(rig: &'r mut Rig, spec: &'r Spec, size: u32) -> Self {
+        if spec.verb == Verb::Write {
+            // The last byte of the round before says nothing in this one.
+            for lane in &rig.lanes {
+                let last = lane.incoming + size.saturating_sub(1) as usize;
+                rig.memory.store(last, 0);
+            }
+        }
+        Self {
+            rig,
+            spec,
+            size,
+            unsignaled: 0,
+            idle: Idle::new(),
+        }
+    }
+
+    /// Sends, writes or reads once. Every so often the request is signaled, to make room in the queue.
+    #[inline]
+    fn throw(&mut self, round: u64) -> Result<()> {
+        let Rig {
+            lanes,
+            memory,
+            template,
+            ..
+        } = &mut *self.rig;
+        let Some(lane) = lanes.first_mut() else {
+            return Ok(());
+        };
+        self.unsignaled += 1;
+        let count = self.unsignaled;
+        let signal = count >= self.spec.group || self.spec.verb == Verb::Read;
+        match self.spec.verb {
+            Verb::Send if signal => lane.send_for(memory, template, self.size, count)?,
+            Verb::Send => lane.send(memory, template, self.size, 1, false)?,
+            Verb::Write => {
+                let signal = signal.then_some(count);
+                lane.stamp(memory, template, self.size, stamp(round), signal)?;
+            }
+            Verb::Read => lane.send(memory, template, self.size, 1, true)?,
+        }
+        if signal {
+            self.unsignaled = 0;
+        }
+        // Room for the next one.
+        if self.spec.verb != Verb::Read && lane.under_way() >= u64::from(self.spec.tx_depth) {
+            self.reap()?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the other side's message. `give_up` is asked when there is nothing for a while;
+    /// false is returned when it says so.
+    #[inline]
+    fn catch(
+        &mut self,
+        round: u64,
+        mut give_up: impl FnMut(Duration) -> Result<bool>,
+    ) -> Result<bool> {
+        loop {
+            if self.is_there(round)? {
+                self.idle.busy();
+                return Ok(true);
+            }
+            let Rig {
+                send_cq,
+                recv_cq,
+                channel,
+                ..
+            } = &mut *self.rig;
+            let (cq, channel) = match self.spec.verb {
+                Verb::Send => (recv_cq, channel.as_ref()),
+                Verb::Read => (send_cq, channel.as_ref()),
+                // Nothing announces a write.
+                Verb::Write => (recv_cq, None),
+            };
+            if let Some(silent) = self.idle.wait(cq, channel, PAUSE)?
+                && give_up(silent)?
+            {
+                return Ok(false);
+            }
+        }
+    }
+
+    #[inline]
+    fn is_there(&mut self, round: u64) -> Result<bool> {
+        let mut completion = [WorkCompletion::default()];
+        match self.spec.verb {
+            Verb::Write => {
+                let last = self.size.saturating_sub(1) as usize;
+                let incoming = self.rig.lanes.first().map_or(0, |lane| lane.incoming);
+                Ok(self.rig.memory.load(incoming + last) == stamp(round))
+            }
+            Verb::Read => Ok(self.take_sent()?),
+            Verb::Send => {
+                if self.rig.recv_cq.poll_into(&mut completion)? == 0 {
+                    return Ok(false);
+                }
+                let [completion] = completion;
+                check(&completion)?;
+                let Rig {
+                    lanes,
+                    memory,
+                    template,
+                    ..
+                } = &mut *self.rig;
+                if let Some(lane) = lanes.first_mut() {
+                    lane.receives = lane.receives.saturating_sub(1);
+                    lane.receive(memory, template, self.spec.largest(), 1)?;
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Takes one completion of a request of this side, if there is one.
+    #[inline]
+    fn take_sent(&mut self) -> Result<bool> {
+        let mut completion = [WorkCompletion::default()];
+        if self.rig.send_cq.poll_into(&mut completion)? == 0 {
+            return Ok(false);
+        }
+        let [completion] = completion;
+        check(&completion)?;
+        let (number, count) = Lane::of_completion(completion.wr_id);
+        self.rig.lane(number)?.complete(count);
+        Ok(true)
+    }
+
+    /// Waits for a completion of this side's requests.
+    fn reap(&mut self) -> Result<()> {
+        let start = Instant::now();
+        while !self.take_sent()? {
+            if start.elapsed() > SILENCE {
+                return Err(silence());
+            }
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    /// Takes what is left of this side's completions. Those that were not signaled are counted with the next one.
+    fn drain(&mut self) -> Result<()> {
+        while self.under_way() > u64::from(self.unsignaled) {
+            self.reap()?;
+        }
+        if let Some(lane) = self.rig.lanes.first_mut() {
+            lane.complete(self.unsignaled.into());
+        }
+        Ok(())
+    }
+
+    fn under_way(&self) -> u64 {
+        self.rig.lanes.first().map_or(0, Lane::under_way)
+    }
+}
+
+/// What the last byte of a written message says: never 0, and not what it said the round before.
+const fn stamp(round: u64) -> u8 {
+    let [low, ..] = (round % 255 + 1).to_le_bytes();
+    low
+}
+
+fn lost(spec: &Spec) -> Failure {
+    let failure = Failure::new(format_args!("no answer for {} s", SILENCE.as_secs()));
+    if spec.transport.is_reliable() {
+        failure.hint("did the server end? its output says why")
+    } else {
+        failure.hint("a packet was lost; this transport does not send it again")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stamp;
+
+    #[test]
+    fn neighbouring_rounds_differ_and_none_is_zero() {
+        for round in 0..1000 {
+            assert_ne!(stamp(round), 0);
+            assert_ne!(stamp(round), stamp(round + 1));
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What client and server of a test say to each other: JSON, one message per line, over TCP.
+
+use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+
+use serde::{Deserialize, Serialize};
+use uverbs::{QueuePairEndpoint, Remote, RemoteKey};
+
+use super::spec::Spec;
+use crate::exchange::tcp::broken;
+use crate::failure::{Failure, Result};
+
+/// The version of these messages.
+pub(super) const VERSION: u32 = 1;
+
+/// No message is longer.
+const MAX_LINE: u64 = 1 << 20;
+
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Message {
+    /// Client: this is wanted; this side's largest packets have so many bytes.
+    Hello {
+        version: u32,
+        spec: Box<Spec>,
+        mtu: u32,
+    },
+    /// Server: these are my queue pairs; packets have so many bytes.
+    Welcome { ends: Vec<End>, mtu: u32 },
+    /// Client: these are mine, and they are connected.
+    Join { ends: Vec<End> },
+    /// Client: messages of so many bytes come now.
+    Round { size: u32 },
+    /// Server: ready for them.
+    Ready,
+    /// Client: that was the last one, of so many.
+    Over { messages: u64 },
+    /// Server: so many arrived.
+    Tally { messages: u64 },
+    /// Client: no more rounds.
+    Bye,
+    /// Either: it cannot be done.
+    Refused { why: String },
+}
+
+/// A queue pair and the memory that belongs to it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(super) struct End {
+    endpoint: String,
+    address: u64,
+    key: u32,
+}
+
+impl End {
+    pub(super) fn new(endpoint: QueuePairEndpoint, memory: Remote) -> Self {
+        Self {
+            endpoint: endpoint.to_string(),
+            address: memory.address,
+            key: memory.key.raw(),
+        }
+    }
+
+    pub(super) fn endpoint(&self) -> Result<QueuePairEndpoint> {
+        self.endpoint.parse().map_err(Failure::new)
+    }
+
+    pub(super) fn memory(&self) -> Remote {
+        Remote {
+            address: self.address,
+            key: RemoteKey::from_raw(self.key),
+        }
+    }
+}
+
+/// A connection to the other side.
+pub(super) struct Wire {
+    reader: BufReader<TcpStream>,
+}
+
+impl Wire {
+    pub(super) fn new(stream: TcpStream) -> Self {
+        Self {
+            reader: BufReader::new(stream),
+        }
+    }
+
+    pub(super) fn say(&mut self, message: &Message) -> Result<()> {
+        let mut line = serde_json::to_vec(message).map_err(Failure::new)?;
+        line.push(b'\n');
+        self.reader
+            .get_mut()
+            .write_all(&line)
+            .map_err(|error| broken(&error))
+    }
+
+    /// Waits for the next message. What the other side refuses ends this one too.
+    pub(super) fn hear(&mut self) -> Result<Message> {
+        let mut line = Vec::new();
+        let mut limited = (&mut self.reader).take(MAX_LINE);
+        limited
+            .read_until(b'\n', &mut line)
+            .map_err(|error| broken(&error))?;
+        if line.last() != Some(&b'\n') {
+            return Err(broken(&std::io::ErrorKind::UnexpectedEof.into()));
+        }
+        match serde_json::from_slice(&line) {
+            Ok(Message::Refused { why }) => Err(Failure::new(format_args!("the peer: {why}"))),
+            Ok(message) => Ok(message),
+            Err(_) => Err(out_of_turn()),
+        }
+    }
+
+    /// Lets the other side take as long as a test takes. That it is gone is noticed all the same.
+    pub(super) fn patient(&mut self) -> Result<()> {
+        self.reader
+            .get_ref()
+            .set_read_timeout(None)
+            .map_err(|error| broken(&error))
+    }
+
+    /// Whether [`hear`](Self::hear) has something at once.
+    pub(super) fn has_news(&mut self) -> Result<bool> {
+        if !self.reader.buffer().is_empty() {
+            return Ok(true);
+        }
+        let stream = self.reader.get_ref();
+        let peeked = stream.set_nonblocking(true).and_then(|()| {
+            let peeked = stream.peek(&mut [0]);
+            stream.set_nonblocking(false)?;
+            peeked
+        });
+        match peeked {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(broken(&error)),
+        }
+    }
+}
+
+/// The peer said something that does not belong here.
+pub(super) fn out_of_turn() -> Failure {
+    Failure::new("the peer speaks another language")
+        .hint("both sides must be uverbs bench, of the same version")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+    use std::net::TcpListener;
+
+    fn pair() -> (Wire, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (Wire::new(listener.accept().unwrap().0), stream)
+    }
+
+    #[test]
+    fn messages_arrive_as_they_were() {
+        let (mut one, stream) = pair();
+        let mut other = Wire::new(stream);
+        assert!(!one.has_news().unwrap());
+        let end = End::new(
+            "17/0/9a3/fe80::1".parse().unwrap(),
+            Remote {
+                address: u64::MAX,
+                key: RemoteKey::from_raw(7),
+            },
+        );
+        other.say(&Message::Join { ends: vec![end] }).unwrap();
+        let Message::Join { ends } = one.hear().unwrap() else {
+            unreachable!("another message");
+        };
+        assert_eq!(ends[0].endpoint().unwrap().qp_num, 17);
+        assert_eq!(ends[0].memory().address, u64::MAX);
+    }
+
+    #[test]
+    fn refusals_nonsense_and_silence_are_errors() {
+        let (mut one, mut stream) = pair();
+        stream
+            .write_all(b"{\"refused\":{\"why\":\"no\"}}\nGET / HTTP/1.1\n{\"round\"")
+            .unwrap();
+        drop(stream);
+        assert!(one.hear().unwrap_err().to_string().contains("the peer: no"));
+        assert!(one.hear().is_err());
+        assert!(one.hear().is_err());
+        assert!(one.has_news().unwrap(), "the end is news");
+    }
+}
