@@ -1,7 +1,7 @@
 //! What a provider must do.
 //!
 //! A provider turns requests into its device's words and maps its device's queues. It opens
-//! nothing and finds nothing: it is given a [`Channel`] and speaks through [`cmd`](crate::cmd).
+//! nothing and finds nothing: it is given a [`Channel`] and speaks through [`cmd`].
 //! The facade holds providers in an enum and calls these traits directly; there are no trait
 //! objects on the data path.
 

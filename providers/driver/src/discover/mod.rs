@@ -6,7 +6,7 @@
 //! | [`sysfs`] | `/sys` | everything but the driver's number, which is told by name and PCI numbers |
 //! | `/dev/infiniband` | the nodes | their numbers |
 //!
-//! Each is asked when the one before it cannot answer. [`list`] tells what there is, [`open()`] opens a device by name, by
+//! Each is asked when the one before it cannot answer. [`list()`] tells what there is, [`open()`] opens a device by name, by
 //! path or from a descriptor that was passed to this process. Nothing waits for a device to appear.
 
 mod device;
