@@ -95,14 +95,18 @@ impl contract::Cq for CompletionQueue {
     }
 
     fn arm(&mut self, solicited_only: bool) -> Result<()> {
+        let op = Op::RequestNotification;
+        self.object.channel().check_process(op)?;
         cmd::cq::request_notify(self.object.channel(), self.object.handle(), solicited_only)
-            .map_err(|errno| Error::os(Op::RequestNotification, errno))
+            .map_err(|errno| Error::os(op, errno))
     }
 
     /// The kernel moves waiting completions into a new ring, which replaces the mapped one.
     fn resize(&mut self, entries: u32) -> Result<()> {
         let op = Op::ResizeCompletionQueue;
         some_at_most(op, "entries", entries, self.max_entries)?;
+        // A child has no mapping of the ring.
+        self.object.channel().check_process(op)?;
         self.release();
         let channel = self.object.channel();
         let mut reply = rxe_resize_cq_resp::default();

@@ -5,7 +5,7 @@ use super::{
     Access, CharDevice, DeviceInfo, DriverMatch, Options, opening, via_netlink, via_nodes,
     via_sysfs,
 };
-use crate::error::{Error, ErrorKind, Op, Result};
+use crate::error::{Errno, Error, ErrorKind, Op, Result};
 
 /// `ibv_get_device_list`—all devices of this network namespace, those that cannot be opened too.
 ///
@@ -13,15 +13,27 @@ use crate::error::{Error, ErrorKind, Op, Result};
 /// does, the nodes in `/dev/infiniband` are the devices. No RDMA at all is an empty list.
 ///
 /// # Errors
-/// The errno of reading sysfs, where there is neither netlink nor any node.
+/// The errno of reading sysfs, where there is neither netlink nor any node; EMFILE, ENFILE, ENOMEM.
 #[doc(alias = "ibv_get_device_list")]
 pub fn list(options: &Options) -> Result<Vec<DeviceInfo>> {
-    let client = if options.netlink {
-        Client::connect().ok()
-    } else {
-        None
-    };
-    list_with(client, options)
+    list_with(connect(Op::ListDevices, options)?, options)
+}
+
+/// Netlink, where it can be asked. A process that has no room for a socket could not read sysfs either.
+fn connect(op: Op, options: &Options) -> Result<Option<Client>> {
+    if !options.netlink {
+        return Ok(None);
+    }
+    match Client::connect() {
+        Ok(client) => Ok(Some(client)),
+        Err(error) => match error.errno() {
+            Some(errno @ Errno::MFILE) => {
+                Err(Error::os(op, errno).hint("raise the limit of open files (ulimit -n)"))
+            }
+            Some(errno @ (Errno::NFILE | Errno::NOMEM)) => Err(Error::os(op, errno)),
+            _ => Ok(None),
+        },
+    }
 }
 
 pub(super) fn list_with<T: NetlinkTransport>(
@@ -78,14 +90,9 @@ fn by_best_source<T: NetlinkTransport>(
 /// made anew or renamed; else 8 and one per device. The names of nodes, and kernels before 5.3, take more.
 ///
 /// # Errors
-/// [`ErrorKind::NotFound`] when no source knows the name.
+/// [`ErrorKind::NotFound`] when no source knows the name; EMFILE, ENFILE, ENOMEM.
 pub fn find(name: &str, options: &Options) -> Result<DeviceInfo> {
-    let client = if options.netlink {
-        Client::connect().ok()
-    } else {
-        None
-    };
-    find_with(client, name, options)
+    find_with(connect(Op::OpenDevice, options)?, name, options)
 }
 
 pub(super) fn find_with<T: NetlinkTransport>(
