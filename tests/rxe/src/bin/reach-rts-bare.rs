@@ -1,0 +1,37 @@
+//! From nothing to a queue pair that is connected with itself, in a program that the C library starts
+//! without what Rust's runtime does before `main` (a handler for stack overflows, mostly).
+//!
+//! `sched_yield` marks the moment when the queue pair is ready to send.
+//!
+//! # Safety
+//!
+//! `main` has the name and the signature that the C library calls.
+#![no_main]
+#![allow(unsafe_code, reason = "exports main")]
+
+use rustix::thread::sched_yield;
+use uverbs::QpType;
+
+// SAFETY: see the module.
+#[unsafe(no_mangle)]
+extern "C" fn main(_count: i32, _arguments: *const *const u8) -> i32 {
+    match reach_rts() {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("{error}");
+            1
+        }
+    }
+}
+
+fn reach_rts() -> uverbs::Result<()> {
+    let context = rxe_tests::options().open(&rxe_tests::device_name())?;
+    let pd = context.alloc_pd()?;
+    let _buffers = pd.buffers::<2>(4096)?;
+    let cq = context.create_cq(16)?;
+    let prepared = pd.create_qp(QpType::Rc, &cq, &cq).build()?;
+    let endpoint = prepared.endpoint();
+    let _qp = prepared.handshake(endpoint)?;
+    sched_yield();
+    Ok(())
+}

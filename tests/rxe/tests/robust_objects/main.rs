@@ -1,0 +1,6 @@
+//! Many objects.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]

@@ -1,0 +1,188 @@
+//! A device that cannot be opened: the reason is known at once, and each reason is another.
+
+use std::fs::{Permissions, set_permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use uverbs::discover::netlink::{Client, NetnsMode};
+use uverbs::discover::{Access, find};
+use uverbs::{Context, Errno, Error, ErrorKind, OpenOptions};
+
+use crate::support::child::in_child;
+use crate::support::objects::Objects;
+use crate::support::user::become_nobody;
+
+/// The project's promise for a device that may not be opened, or whose node is missing.
+const AT_ONCE: Duration = Duration::from_millis(10);
+
+/// Where every device is asked for, by an emulated processor.
+const SOON: Duration = Duration::from_millis(200);
+
+/// The node of the device under test.
+fn node() -> PathBuf {
+    let info = find(&rxe_tests::device_name(), &Default::default()).expect("the device is listed");
+    info.path.expect("it has a node")
+}
+
+/// Why it cannot be opened, which is known soon.
+fn refused(open: impl Fn() -> uverbs::Result<Context>) -> Error {
+    refused_within(SOON, open)
+}
+
+fn refused_within(limit: Duration, open: impl Fn() -> uverbs::Result<Context>) -> Error {
+    let since = Instant::now();
+    let error = open().map(drop).expect_err("it was opened");
+    let first = since.elapsed();
+    let since = Instant::now();
+    let _ = open();
+    let again = since.elapsed();
+    println!("FIGURE: {first:?}, then {again:?}: {error}");
+    assert!(first < limit, "it took {first:?} to say so");
+    error
+}
+
+fn check(error: &Error, kind: ErrorKind, errno: Option<Errno>, hint: &str) {
+    assert_eq!((error.kind(), error.errno()), (kind, errno), "{error}");
+    let found = error.known_hint().unwrap_or_default();
+    assert!(found.contains(hint), "no word of {hint:?}: {error}");
+}
+
+#[test]
+fn without_permission() {
+    let before = Objects::now();
+    let path = node();
+    let mode = |mode| set_permissions(&path, Permissions::from_mode(mode)).expect("the mode is changed");
+    mode(0o600);
+    in_child(|| {
+        become_nobody();
+        let by_name = refused_within(AT_ONCE, || Context::open(&rxe_tests::device_name()));
+        check(&by_name, ErrorKind::PermissionDenied, Some(Errno::ACCESS), "chmod 666");
+        let by_path = refused_within(AT_ONCE, || OpenOptions::new().open_path(&path));
+        check(&by_path, ErrorKind::PermissionDenied, Some(Errno::ACCESS), "chmod 666");
+        let listed = uverbs::devices().expect("devices are listed all the same");
+        let device = listed.iter().find(|device| device.name() == rxe_tests::device_name());
+        let access = &device.expect("the device is listed").info().access;
+        assert!(
+            matches!(access, Access::Refused(error) if error.errno() == Some(Errno::ACCESS)),
+            "{access:?}"
+        );
+    });
+    mode(0o666);
+    in_child(|| {
+        become_nobody();
+        let context = Context::open(&rxe_tests::device_name()).expect("the mode allows it");
+        context.alloc_pd().expect("a domain");
+    });
+    before.return_within(Duration::from_secs(1));
+}
+
+#[test]
+fn without_a_node() {
+    let path = node();
+    in_child(|| {
+        unshare(CloneFlags::CLONE_NEWNS).expect("a mount namespace");
+        let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+        mount(None::<&str>, "/", None::<&str>, private, None::<&str>).expect("private mounts");
+        let folder = Path::new("/dev/infiniband");
+        mount(Some("tmpfs"), folder, Some("tmpfs"), MsFlags::empty(), None::<&str>).expect("an empty folder");
+        let by_name = refused_within(AT_ONCE, || Context::open(&rxe_tests::device_name()));
+        check(&by_name, ErrorKind::NotFound, Some(Errno::NOENT), "--device=");
+        let by_path = refused_within(AT_ONCE, || OpenOptions::new().open_path(&path));
+        check(&by_path, ErrorKind::NotFound, Some(Errno::NOENT), "--device=");
+
+        // A node that is there and is another device.
+        std::os::unix::fs::symlink("/dev/null", &path).expect("a stale node");
+        let stale = refused(|| Context::open(&rxe_tests::device_name()));
+        check(&stale, ErrorKind::InvalidInput, None, "stale");
+    });
+}
+
+#[test]
+fn without_a_device() {
+    for name in ["rxe77", "uverbs77", "", "/", "..", "rxe0\0", "mlx5_0", &"x".repeat(5000)] {
+        let error = refused(|| Context::open(name));
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{name:?}: {error}");
+        assert!(error.to_string().contains(&rxe_tests::device_name()), "what there is, is told: {error}");
+    }
+}
+
+#[test]
+fn files_that_are_no_device() {
+    let path = |path: &'static str| refused(move || OpenOptions::new().open_path(path));
+    check(&path("/proc/self/exe"), ErrorKind::Other, Some(Errno::TXTBSY), "");
+    check(&path("/dev"), ErrorKind::Other, Some(Errno::ISDIR), "");
+    check(&path("/nonexistent/uverbs0"), ErrorKind::NotFound, Some(Errno::NOENT), "--device=");
+    check(&path("/proc/self/mem"), ErrorKind::InvalidInput, None, "");
+    // A character device, and none of ours.
+    check(&path("/dev/null"), ErrorKind::Unsupported, None, "");
+    let descriptor = |file: &str| {
+        let opened = std::fs::File::options().read(true).write(true).open(file).expect("it opens");
+        refused(|| OpenOptions::new().from_fd(opened.try_clone().expect("a descriptor").into()))
+    };
+    check(&descriptor("/proc/self/mem"), ErrorKind::InvalidInput, None, "");
+    check(&descriptor("/dev/zero"), ErrorKind::Unsupported, None, "");
+    let (reader, _writer) = std::io::pipe().expect("a pipe");
+    let pipe = refused(|| OpenOptions::new().from_fd(reader.try_clone().expect("a descriptor").into()));
+    check(&pipe, ErrorKind::InvalidInput, None, "");
+}
+
+/// A descriptor that has a context already is no second one.
+#[test]
+fn a_descriptor_twice() {
+    use std::os::fd::AsFd as _;
+
+    let before = Objects::now();
+    let context = rxe_tests::open();
+    let again = || context.as_fd().try_clone_to_owned().expect("a descriptor");
+    let error = refused(|| OpenOptions::new().from_fd(again()));
+    assert_eq!((error.kind(), error.errno()), (ErrorKind::InvalidInput, Some(Errno::INVAL)), "{error}");
+    context.alloc_pd().expect("the first goes on");
+    drop(context);
+    before.same_now();
+}
+
+#[test]
+fn from_another_network_namespace() {
+    let path = node();
+    let mode = |mode| {
+        let mut last = None;
+        // A namespace that is going away holds the mode for a moment.
+        for _ in 0..200 {
+            match Client::connect().and_then(|mut client| client.set_netns_mode(mode)) {
+                Ok(()) => return,
+                Err(error) => last = Some(error),
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("{mode:?}: {last:?}");
+    };
+    let elsewhere = |part: &dyn Fn()| {
+        in_child(|| {
+            unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace");
+            part();
+        });
+    };
+    // Shared: other namespaces see the device.
+    elsewhere(&|| {
+        Context::open(&rxe_tests::device_name()).expect("shared devices open everywhere");
+    });
+    mode(NetnsMode::Exclusive);
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        elsewhere(&|| {
+            let by_name = refused(|| Context::open(&rxe_tests::device_name()));
+            check(&by_name, ErrorKind::NotFound, None, "network namespaces");
+            let by_path = refused(|| OpenOptions::new().open_path(&path));
+            check(&by_path, ErrorKind::PermissionDenied, Some(Errno::PERM), "network namespace");
+            let listed = uverbs::devices().expect("the list is empty");
+            assert!(listed.is_empty(), "{listed:?}");
+        });
+        Context::open(&rxe_tests::device_name()).expect("its own namespace opens it");
+    }));
+    mode(NetnsMode::Shared);
+    if let Err(panic) = result {
+        std::panic::resume_unwind(panic);
+    }
+}

@@ -1,0 +1,58 @@
+//! How many system calls it takes from the start of a process to a connected queue pair.
+
+use syscalls::Sysno;
+
+use crate::support::traced::{Program, SystemCall};
+
+/// The project's promise for rxe.
+const PROMISED: usize = 40;
+
+/// What the C library and Rust's runtime may do before `main`.
+const RUNTIME: usize = 14;
+
+/// From the very start, where no runtime stands before the program.
+#[test]
+fn a_bare_process_is_ready_to_send_after_few_system_calls() {
+    let (calls, marks) = calls_of("reach-rts-bare", 1);
+    print(&calls, &marks);
+    let total = calls.len();
+    println!("FIGURE: {total} system calls from the start of a bare process to RTS");
+    assert!(total <= PROMISED, "{total} system calls, at most {PROMISED} promised");
+}
+
+/// From `main`, in an ordinary program.
+#[test]
+fn an_ordinary_program_is_ready_to_send_after_few_system_calls() {
+    let (calls, marks) = calls_of("reach-rts", 2);
+    print(&calls, &marks);
+    let (before, total) = (marks[0], calls.len());
+    println!("FIGURE: {total} system calls from the start of a process to RTS, {before} of them before main");
+    assert!(before <= RUNTIME, "{before} system calls before main");
+    assert!(total - before <= PROMISED, "{} system calls since main", total - before);
+}
+
+/// The system calls of a helper up to its last mark, and how many there were at each mark.
+fn calls_of(name: &str, marks: usize) -> (Vec<SystemCall>, Vec<usize>) {
+    let program = Program::named(name);
+    let mut traced = program.trace();
+    let (mut calls, mut at) = (Vec::new(), Vec::new());
+    while at.len() < marks {
+        let call = traced.step().expect("it says that it is ready");
+        if call.number == Sysno::sched_yield {
+            at.extend(call.result.map(|_| calls.len()));
+        } else if call.result.is_some() {
+            calls.push(call);
+        }
+    }
+    traced.kill();
+    (calls, at)
+}
+
+fn print(calls: &[SystemCall], marks: &[usize]) {
+    for (at, call) in calls.iter().enumerate() {
+        if marks.contains(&at) {
+            println!("    main");
+        }
+        println!("{:3} {call}", at + 1);
+    }
+}

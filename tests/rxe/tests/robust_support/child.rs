@@ -1,0 +1,83 @@
+//! Forked children that run a part of a test.
+//!
+//! # Safety
+//!
+//! A test process has one thread when it forks, or threads that hold no lock a child takes.
+#![allow(unsafe_code, reason = "forks")]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{ForkResult, Pid, fork};
+
+/// How a child that did what it should ends.
+const DONE: i32 = 0;
+
+/// A child that runs.
+#[derive(Debug)]
+pub(crate) struct Forked(Pid);
+
+/// Runs `part` in a child and waits until it is done. A panic there is a panic here.
+pub(crate) fn in_child(part: impl FnOnce()) {
+    start(part).join();
+}
+
+/// Runs `part` in a child.
+pub(crate) fn start(part: impl FnOnce()) -> Forked {
+    // SAFETY: see the module.
+    match unsafe { fork() }.expect("a process can be forked") {
+        ForkResult::Parent { child } => Forked(child),
+        ForkResult::Child => {
+            let done = catch_unwind(AssertUnwindSafe(part));
+            // SAFETY: ends the child at once, without what the harness would do at exit.
+            unsafe { nix::libc::_exit(if done.is_ok() { DONE } else { 1 }) }
+        }
+    }
+}
+
+impl Forked {
+    /// Its number.
+    pub(crate) fn pid(&self) -> Pid {
+        self.0
+    }
+
+    /// Kills it.
+    pub(crate) fn kill(self) {
+        kill(self.0, Signal::SIGKILL).expect("the child is there");
+        assert!(matches!(
+            self.wait(),
+            WaitStatus::Signaled(_, Signal::SIGKILL, _)
+        ));
+    }
+
+    /// Waits until it is done.
+    pub(crate) fn join(self) {
+        let status = self.wait();
+        assert_eq!(
+            status,
+            WaitStatus::Exited(self.0, DONE),
+            "the child failed (its words are above)"
+        );
+    }
+
+    /// Waits until it died of touching memory that is not there.
+    pub(crate) fn died_of_fault(self) {
+        let status = self.wait();
+        assert!(matches!(status, WaitStatus::Signaled(_, Signal::SIGSEGV, _)), "{status:?}");
+    }
+
+    fn wait(&self) -> WaitStatus {
+        let since = Instant::now();
+        loop {
+            match waitpid(self.0, Some(WaitPidFlag::WNOHANG)).expect("the child is there") {
+                WaitStatus::StillAlive => {
+                    assert!(since.elapsed() < Duration::from_secs(60), "the child hangs");
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                status => return status,
+            }
+        }
+    }
+}

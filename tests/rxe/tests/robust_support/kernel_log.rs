@@ -1,0 +1,71 @@
+//! What the kernel says while a test runs.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt as _;
+
+/// Words of the drivers under test, and of a kernel in trouble.
+const OURS: [&str; 9] = [
+    "rxe",
+    "infiniband",
+    "ib_uverbs",
+    "ib_core",
+    "BUG",
+    "WARNING",
+    "Call Trace",
+    "Oops",
+    "refcount",
+];
+
+/// The log from one moment on.
+#[derive(Debug)]
+pub(crate) struct KernelLog(File);
+
+impl KernelLog {
+    /// From now on.
+    pub(crate) fn from_now() -> Self {
+        let opened = File::options()
+            .read(true)
+            .custom_flags(nix::libc::O_NONBLOCK)
+            .open("/dev/kmsg");
+        let mut file = opened.expect("/dev/kmsg can be read");
+        file.seek(SeekFrom::End(0)).expect("the log has an end");
+        Self(file)
+    }
+
+    /// Lines about RDMA, or of a kernel in trouble, that came since the last look. Progress reports
+    /// (level 7) are none.
+    pub(crate) fn lines(&mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut record = [0; 8192];
+        loop {
+            match self.0.read(&mut record) {
+                Ok(0) => return lines,
+                Ok(length) => {
+                    let text = String::from_utf8_lossy(&record[..length]).into_owned();
+                    let level = text
+                        .split(',')
+                        .next()
+                        .and_then(|number| number.parse::<u32>().ok());
+                    let is_ours = OURS.iter().any(|word| text.contains(word));
+                    if is_ours && level.is_none_or(|level| level & 7 < 7) {
+                        lines.push(text.trim_end().to_owned());
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return lines,
+                // Lines were overwritten before they were read.
+                Err(error) if error.raw_os_error() == Some(nix::libc::EPIPE) => {}
+                Err(error) => panic!("reading /dev/kmsg: {error}"),
+            }
+        }
+    }
+
+    /// Nothing came since the last look.
+    pub(crate) fn silent(&mut self, about: &str) {
+        let lines = self.lines();
+        assert!(
+            lines.is_empty(),
+            "the kernel complained about {about}: {lines:#?}"
+        );
+    }
+}

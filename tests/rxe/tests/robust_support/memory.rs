@@ -1,0 +1,38 @@
+//! What this process occupies.
+
+/// Bytes of a process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    /// In memory.
+    pub(crate) resident: u64,
+    /// Mapped.
+    pub(crate) mapped: u64,
+    /// Locked or pinned.
+    pub(crate) pinned: u64,
+}
+
+impl Memory {
+    /// What this process occupies now.
+    pub(crate) fn now() -> Self {
+        let status = std::fs::read_to_string("/proc/self/status").expect("/proc is mounted");
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let number = line.and_then(|line| line.split_whitespace().next());
+            1024 * number
+                .and_then(|text| text.parse::<u64>().ok())
+                .unwrap_or(0)
+        };
+        Self {
+            resident: field("VmRSS:"),
+            mapped: field("VmSize:"),
+            pinned: field("VmPin:"),
+        }
+    }
+}
+
+/// Descriptors that this process has open.
+pub(crate) fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd")
+        .expect("/proc is mounted")
+        .count()
+}

@@ -1,0 +1,11 @@
+//! What the tests of robustness share: counts of kernel objects, the kernel's log, processes.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+pub(crate) mod child;
+pub(crate) mod kernel_log;
+pub(crate) mod looped;
+pub(crate) mod memory;
+pub(crate) mod objects;
+pub(crate) mod rings;
+pub(crate) mod traced;
+pub(crate) mod user;

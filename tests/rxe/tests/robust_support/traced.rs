@@ -1,0 +1,152 @@
+//! Programs that are stopped at each of their system calls.
+//!
+//! # Safety
+//!
+//! What runs between fork and exec is one `ptrace(2)` call.
+#![allow(unsafe_code, reason = "asks to be traced between fork and exec")]
+
+use std::fmt;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use nix::sys::ptrace::{self, Options};
+use nix::sys::signal::Signal;
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::Pid;
+use syscalls::Sysno;
+
+/// `RDMA_VERBS_IOCTL`.
+const RDMA_VERBS_IOCTL: u64 = 0xc018_1b01;
+
+/// A program's file in the machine.
+#[derive(Debug)]
+pub(crate) struct Program(PathBuf);
+
+/// A stopped program.
+#[derive(Debug)]
+pub(crate) struct Traced {
+    child: Child,
+    pid: Pid,
+    inside: bool,
+}
+
+/// A system call that a program is about to make, or has just made.
+#[derive(Clone, Debug)]
+pub(crate) struct SystemCall {
+    /// Which.
+    pub(crate) number: Sysno,
+    /// Its arguments.
+    pub(crate) args: [u64; 3],
+    /// The object and the method of a verbs command.
+    pub(crate) command: Option<(u16, u16)>,
+    /// The result; `None` when it has not been made yet.
+    pub(crate) result: Option<i64>,
+}
+
+impl Program {
+    /// A helper of this package, which the test runner laid into the machine.
+    pub(crate) fn named(name: &str) -> Self {
+        let path = Path::new("/usr/local/bin").join(name);
+        assert!(path.exists(), "{} is missing: the test runner lays it down", path.display());
+        Self(path)
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// How it is started.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.0);
+        command.stdout(Stdio::null()).env("RUST_BACKTRACE", "0");
+        command
+    }
+
+    /// Starts it, stopped before its first instruction.
+    pub(crate) fn trace(&self) -> Traced {
+        let mut command = self.command();
+        // SAFETY: see the module.
+        unsafe { command.pre_exec(|| ptrace::traceme().map_err(Into::into)) };
+        let child = command.spawn().expect("the helper starts");
+        let pid = Pid::from_raw(child.id().try_into().expect("a process number"));
+        let status = waitpid(pid, None).expect("the helper is there");
+        assert_eq!(
+            status,
+            WaitStatus::Stopped(pid, Signal::SIGTRAP),
+            "stopped by exec"
+        );
+        let options = Options::PTRACE_O_TRACESYSGOOD | Options::PTRACE_O_EXITKILL;
+        ptrace::setoptions(pid, options).expect("it can be traced");
+        Traced {
+            child,
+            pid,
+            inside: false,
+        }
+    }
+}
+
+impl Traced {
+    /// Goes on to the next entry into, or return from, a system call. `None` when the program has ended.
+    pub(crate) fn step(&mut self) -> Option<SystemCall> {
+        ptrace::syscall(self.pid, None).expect("the helper is stopped");
+        match waitpid(self.pid, None).expect("the helper is there") {
+            WaitStatus::PtraceSyscall(_) => {}
+            WaitStatus::Exited(_, code) => {
+                assert_eq!(code, 0, "the helper failed");
+                return None;
+            }
+            other => panic!("the helper was stopped by {other:?}"),
+        }
+        self.inside = !self.inside;
+        let regs = ptrace::getregs(self.pid).expect("its registers can be read");
+        let number = usize::try_from(regs.orig_rax).ok().and_then(Sysno::new);
+        let number = number.unwrap_or_else(|| panic!("system call {}", regs.orig_rax));
+        let command = (number == Sysno::ioctl && regs.rsi == RDMA_VERBS_IOCTL)
+            .then(|| self.command_at(regs.rdx));
+        Some(SystemCall {
+            number,
+            args: [regs.rdi, regs.rsi, regs.rdx],
+            command,
+            result: (!self.inside).then_some(regs.rax.cast_signed()),
+        })
+    }
+
+    /// Length, object and method are the first three 16-bit words of the header.
+    fn command_at(&self, address: u64) -> (u16, u16) {
+        let address =
+            std::ptr::with_exposed_provenance_mut(usize::try_from(address).expect("an address"));
+        let word = ptrace::read(self.pid, address).expect("the header can be read");
+        let [_, _, o0, o1, m0, m1, ..] = word.to_ne_bytes();
+        (u16::from_ne_bytes([o0, o1]), u16::from_ne_bytes([m0, m1]))
+    }
+
+    /// Kills it where it stands.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("the helper is there");
+        self.child.wait().expect("the helper ends");
+    }
+
+    /// Lets it run on untraced.
+    pub(crate) fn detach(self) -> Child {
+        ptrace::detach(self.pid, None).expect("the helper is stopped");
+        self.child
+    }
+}
+
+impl fmt::Display for SystemCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.number)?;
+        if let Some((object, method)) = self.command {
+            write!(f, " object {object:#x} method {method:#x}")?;
+        } else {
+            let [a, b, c] = self.args;
+            write!(f, "({a:#x}, {b:#x}, {c:#x})")?;
+        }
+        match self.result {
+            Some(result) => write!(f, " = {result}"),
+            None => Ok(()),
+        }
+    }
+}
