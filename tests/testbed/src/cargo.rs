@@ -55,7 +55,7 @@ pub fn build(args: &[&str]) -> Result<Vec<Built>, Error> {
             "--quiet",
         ])
         .stderr(Stdio::inherit());
-    let messages = capture(&mut command)?;
+    let messages = capture(&mut command).map_err(said_above)?;
     Ok(messages
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok())
@@ -75,6 +75,20 @@ pub fn build_program(name: &str, args: &[&str]) -> Result<PathBuf, Error> {
             format!("no program {name}"),
         )
     })
+}
+
+/// What cargo writes to its standard output is not for people; what is, was shown as it came.
+fn said_above(error: Error) -> Error {
+    match error {
+        Error::Program {
+            program, status, ..
+        } => Error::Program {
+            program,
+            status,
+            output: "(shown above)".into(),
+        },
+        other => other,
+    }
 }
 
 fn executable(message: &Value) -> Option<Built> {

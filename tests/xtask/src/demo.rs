@@ -17,9 +17,6 @@ pub(crate) struct Options {
 /// How long a step may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a server prints as soon as clients may come.
-const READY: &str = "local address";
-
 /// The example that shows the limit event of a shared receive queue.
 const SRQ_LIMIT: &str = "srq_limit";
 
@@ -55,12 +52,10 @@ const STEPS: [Step; 5] = [
         command: &[SRQ_LIMIT, "rxe_a"],
     },
     Step {
-        title: "Bandwidth: messages of 1 MiB, there and back",
-        server: Some(&[
-            "uverbs", "pingpong", "-d", "rxe_a", "-s", "1MiB", "-n", "50",
-        ]),
+        title: "Bandwidth of writes into the memory of the other host",
+        server: Some(&["uverbs", "bench", "serve", "--once", "-d", "rxe_a"]),
         command: &[
-            "uverbs", "pingpong", "-d", "rxe_b", "-s", "1MiB", "-n", "50", "10.1.0.1",
+            "uverbs", "bench", "write", "-d", "rxe_b", "-n", "500", "10.1.0.1",
         ],
     },
 ];
@@ -103,13 +98,22 @@ fn show(guest: &Guest, step: &Step) -> anyhow::Result<()> {
         columns: 200,
     };
     let server = guest.spawn(command(words).namespace("a").with_terminal(terminal))?;
-    server.wait_for_text(READY, PATIENCE)?;
+    server.wait_for_text(ready(words), PATIENCE)?;
     let client = guest.run(command(step.command).namespace("b").echo())?;
     let server = server.wait()?;
     // The client's words are on the screen already; the server's matter when something went wrong.
     server.check()?;
     client.check()?;
     Ok(())
+}
+
+/// What a server prints as soon as clients may come.
+fn ready(words: &[&str]) -> &'static str {
+    if words.contains(&"bench") {
+        "listening"
+    } else {
+        "local address"
+    }
 }
 
 fn command(words: &[&'static str]) -> Command {

@@ -104,42 +104,27 @@ impl Measure {
     /// One run of our program: average bandwidth, or median latency.
     pub(super) fn ours(&self, guest: &Guest, iterations: u32) -> anyhow::Result<f64> {
         let (size, iterations) = (self.size.to_string(), iterations.to_string());
-        let what = if self.kind == Kind::Bandwidth {
-            "bandwidth"
-        } else {
-            "latency"
+        let (what, pointer) = match self.kind {
+            Kind::Bandwidth => ("--bandwidth", "/results/0/mib_per_second"),
+            Kind::Latency => ("--latency", "/results/0/median_us"),
         };
-        let command = |device: &str| {
-            let command = Command::new("uverbs").args([
-                "bench",
-                self.ours,
-                "--measure",
-                what,
-                "--device",
-                device,
-            ]);
-            command.args([
-                "--gid-index",
-                GID_INDEX,
-                "--size",
-                &size,
-                "--iterations",
-                &iterations,
-                "--json",
-            ])
-        };
-        let text = run_pair(guest, command("rxe_a"), "listening", command("rxe_b"))?;
-        let pointer = if self.kind == Kind::Bandwidth {
-            "/bandwidth/average_mib_s"
-        } else {
-            "/latency/median_us"
-        };
+        let server = ["bench", "serve", "--once", "-d", "rxe_a", "-g", GID_INDEX];
+        let client = [
+            "bench", self.ours, what, "--json", "-d", "rxe_b", "-g", GID_INDEX,
+        ];
+        let client = Command::new("uverbs")
+            .args(client)
+            .args(["-s", &size, "-n", &iterations]);
+        let text = run_pair(
+            guest,
+            Command::new("uverbs").args(server),
+            "listening",
+            client,
+        )?;
         let value: serde_json::Value =
             serde_json::from_str(&text).with_context(|| format!("no JSON:\n{text}"))?;
-        value
-            .pointer(pointer)
-            .and_then(serde_json::Value::as_f64)
-            .with_context(|| format!("no {pointer} in:\n{text}"))
+        let figure = value.pointer(pointer).and_then(serde_json::Value::as_f64);
+        figure.with_context(|| format!("no {pointer} in:\n{text}"))
     }
 }
 
