@@ -4,10 +4,12 @@
 //! at every later call, so that a request which met a receiver without buffers is tried again.
 
 mod complete;
+mod datagram;
 mod memory;
 mod receive;
 mod request;
 mod rights;
+mod window;
 
 use uverbs_uapi::ib_user_verbs::ib_uverbs_post_send;
 

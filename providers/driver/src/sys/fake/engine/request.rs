@@ -2,43 +2,40 @@
 #![allow(clippy::wildcard_imports, reason = "a table of the header's own names")]
 
 use uverbs_uapi::ib_user_ioctl_verbs::{
-    IB_UVERBS_ACCESS_FLUSH_GLOBAL, IB_UVERBS_ACCESS_FLUSH_PERSISTENT, IB_UVERBS_ACCESS_LOCAL_WRITE,
-    IB_UVERBS_ACCESS_MW_BIND, IB_UVERBS_ACCESS_REMOTE_ATOMIC, IB_UVERBS_ACCESS_REMOTE_READ,
-    IB_UVERBS_ACCESS_REMOTE_WRITE,
+    IB_UVERBS_ACCESS_FLUSH_GLOBAL, IB_UVERBS_ACCESS_FLUSH_PERSISTENT,
+    IB_UVERBS_ACCESS_REMOTE_ATOMIC, IB_UVERBS_ACCESS_REMOTE_READ, IB_UVERBS_ACCESS_REMOTE_WRITE,
 };
 use uverbs_uapi::ib_user_verbs::*;
 use uverbs_uapi::rdma_user_rxe::{rxe_send_wqe, rxe_sge};
 use zerocopy::FromBytes;
 
-use super::super::device::{self, GIDS};
+use super::super::device::GIDS;
 use super::super::qp::{Transport, qps};
 use super::super::state::State;
 use super::complete::{self, INLINE, SOLICITED, Status, WC_WITH_IMM, WC_WITH_INVALIDATE};
 use super::receive::{self, Arrival, RECV, RECV_RDMA_WITH_IMM, Refusal, entries};
-use super::rights;
+use super::{datagram, rights, window};
 
-/// Bytes of the global routing header in front of a datagram.
-const GRH: usize = 40;
 /// `wqe_state_done`.
 const WQE_DONE: u32 = 3;
 /// `rnr_retry` 7 means for ever.
 const FOREVER: u8 = 7;
 
 /// How a request ended.
-enum Outcome {
+pub(super) enum Outcome {
     Done(Status),
     /// The receiver has no buffer yet.
     NotReady,
 }
 
 /// A request with what belongs to it.
-struct Request {
-    wqe: rxe_send_wqe,
-    sges: Vec<rxe_sge>,
+pub(super) struct Request {
+    pub(super) wqe: rxe_send_wqe,
+    pub(super) sges: Vec<rxe_sge>,
     /// The bytes it sends.
-    data: Vec<u8>,
-    sender: u32,
-    pd: u32,
+    pub(super) data: Vec<u8>,
+    pub(super) sender: u32,
+    pub(super) pd: u32,
 }
 
 /// Carries out the request at the head of a send queue. False when there is none, or it has to wait.
@@ -171,16 +168,16 @@ fn prepare(state: &State, id: u32, wqe: rxe_send_wqe, rest: &[u8]) -> Result<Req
 
 fn carry_out(state: &mut State, request: &Request) -> Outcome {
     match request.wqe.wr.opcode {
-        IB_UVERBS_WR_LOCAL_INV => Outcome::Done(invalidate(
+        IB_UVERBS_WR_LOCAL_INV => Outcome::Done(window::invalidate(
             state,
             request.wqe.wr.ex.invalidate_rkey(),
             Status::LocalOperation,
         )),
-        IB_UVERBS_WR_BIND_MW => Outcome::Done(bind(state, request).unwrap_or(Status::Bind)),
+        IB_UVERBS_WR_BIND_MW => Outcome::Done(window::bind(state, request).unwrap_or(Status::Bind)),
         _ => {
             let transport = state.qps.get(&request.sender).map(|qp| qp.transport);
             if transport == Some(Transport::Ud) {
-                datagram(state, request)
+                datagram::datagram(state, request)
             } else {
                 connected(state, request)
             }
@@ -320,7 +317,7 @@ fn send(state: &mut State, request: &Request, peer: u32, payload: Option<&[u8]>)
         solicited: wr.send_flags & SOLICITED != 0,
     };
     if with_inv {
-        let status = invalidate(state, wr.ex.invalidate_rkey(), Status::RemoteInvalid);
+        let status = window::invalidate(state, wr.ex.invalidate_rkey(), Status::RemoteInvalid);
         if status != Status::Success {
             return Outcome::Done(refused(state, peer, Err(status)));
         }
@@ -408,130 +405,4 @@ fn atomic(state: &State, request: &Request, peer: u32) -> Result<(), Status> {
         .ok_or(Status::RemoteInvalid)?;
     rights::scatter(state, request.pd, &request.sges, &old.to_ne_bytes())
         .ok_or(Status::LocalProtection)
-}
-
-/// Frees a type 2 window. A region's key cannot be freed this way: only fast-registered ones can.
-fn invalidate(state: &mut State, rkey: u32, failure: Status) -> Status {
-    match state.mws.get_mut(&(rkey >> 8)) {
-        Some(mw) if mw.rkey == rkey && mw.type_2 && mw.mr.is_some() => {
-            (mw.mr, mw.qp, mw.address, mw.length, mw.access) = (None, None, 0, 0, 0);
-            Status::Success
-        }
-        _ => failure,
-    }
-}
-
-/// `rxe_bind_mw`.
-fn bind(state: &mut State, request: &Request) -> Option<Status> {
-    let ask = request.wqe.wr.wr.mw();
-    let writes = IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_REMOTE_ATOMIC;
-    let mr_id = ask.mr_lkey >> 8;
-    let target = state
-        .mrs
-        .get(&mr_id)
-        .filter(|mr| mr.key == ask.mr_lkey)
-        .copied();
-    let mw = state
-        .mws
-        .get_mut(&(ask.mw_rkey >> 8))
-        .filter(|mw| mw.rkey == ask.mw_rkey)?;
-    if mw.type_2 && (mw.mr.is_some() || mw.pd != request.pd || ask.length == 0) {
-        return None;
-    }
-    if ask.length != 0 {
-        let mr = target?;
-        let writable = ask.access & writes == 0 || mr.access & IB_UVERBS_ACCESS_LOCAL_WRITE != 0;
-        let inside = ask.addr >= mr.iova
-            && ask.addr.checked_add(ask.length)? <= mr.iova.checked_add(mr.length)?;
-        if mr.access & IB_UVERBS_ACCESS_MW_BIND == 0 || !writable || !inside {
-            return None;
-        }
-    }
-    mw.rkey = (mw.rkey & !0xff) | (ask.rkey & 0xff);
-    (mw.address, mw.length, mw.access) = (ask.addr, ask.length, ask.access);
-    mw.mr = (ask.length != 0).then_some(mr_id);
-    mw.qp = mw.type_2.then_some(request.sender);
-    Some(Status::Success)
-}
-
-/// A datagram: to one queue pair, or to all that joined the group. Nobody is told of its loss.
-fn datagram(state: &mut State, request: &Request) -> Outcome {
-    let ud = request.wqe.wr.wr.ud();
-    let (dgid, sgid_index) = match ud.ah_num {
-        0 => (ud.av.grh.dgid.raw(), ud.av.grh.sgid_index),
-        number => match state.ahs.get(&number) {
-            Some(ah) if ah.pd == request.pd => (ah.dgid, ah.sgid_index),
-            _ => return Outcome::Done(Status::LocalOperation),
-        },
-    };
-    let Ok(sgid) = device::gid(u32::from(sgid_index)) else {
-        return Outcome::Done(Status::LocalOperation);
-    };
-    // A queue key with the top bit set stands for the sender's own.
-    let own_qkey = state.qps.get(&request.sender).map_or(0, |qp| qp.attr.qkey);
-    let qkey = if ud.remote_qkey >> 31 == 1 {
-        own_qkey
-    } else {
-        ud.remote_qkey
-    };
-    let wanted = |id: &u32, groups: &[([u8; 16], u16)]| match dgid[0] {
-        0xff => groups.iter().any(|(gid, _)| *gid == dgid),
-        _ => GIDS.contains(&dgid) && *id == ud.remote_qpn,
-    };
-    let targets: Vec<u32> = state
-        .qps
-        .iter()
-        .filter(|(id, qp)| {
-            let listens =
-                qp.transport == Transport::Ud && (qps::RTR..=qps::SQD).contains(&qp.state());
-            listens && qp.attr.qkey == qkey && wanted(id, &qp.groups)
-        })
-        .map(|(id, _)| *id)
-        .collect();
-    let mut payload = grh(sgid, dgid, request.data.len());
-    payload.extend(&request.data);
-    let with_imm = request.wqe.wr.opcode == IB_UVERBS_WR_SEND_WITH_IMM;
-    for target in targets {
-        let Ok(buffer) = receive::take(state, target) else {
-            continue;
-        };
-        let arrival = Arrival {
-            payload: Some(&payload),
-            byte_len: u32::try_from(payload.len()).unwrap_or(u32::MAX),
-            opcode: RECV,
-            flags: if with_imm { WC_WITH_IMM } else { 0 },
-            ex: if with_imm {
-                request.wqe.wr.ex.invalidate_rkey()
-            } else {
-                0
-            },
-            src_qp: request.sender,
-            solicited: request.wqe.wr.send_flags & SOLICITED != 0,
-        };
-        receive::deliver(state, target, &buffer, &arrival);
-    }
-    Outcome::Done(Status::Success)
-}
-
-/// The 40 bytes in front of a datagram: an IPv6 header, or an IPv4 one in the last 20.
-fn grh(sgid: [u8; 16], dgid: [u8; 16], len: usize) -> Vec<u8> {
-    let len = u16::try_from(len).unwrap_or(u16::MAX).to_be_bytes();
-    let mut bytes = vec![0; GRH];
-    let is_v4 = |gid: &[u8; 16]| gid[..12] == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
-    if is_v4(&sgid) && is_v4(&dgid) {
-        bytes[20] = 0x45;
-        bytes[22..24].copy_from_slice(&len);
-        bytes[28] = 64;
-        bytes[29] = 17;
-        bytes[32..36].copy_from_slice(&sgid[12..]);
-        bytes[36..40].copy_from_slice(&dgid[12..]);
-    } else {
-        bytes[0] = 0x60;
-        bytes[4..6].copy_from_slice(&len);
-        bytes[6] = 17;
-        bytes[7] = 64;
-        bytes[8..24].copy_from_slice(&sgid);
-        bytes[24..40].copy_from_slice(&dgid);
-    }
-    bytes
 }
