@@ -2,6 +2,7 @@
 
 use super::Command;
 use crate::buffer::sized;
+use crate::engine::flush;
 use crate::layout::command::{CURRENT_STATE, MODIFY_MASK, RING_CTX, op};
 use crate::layout::queue::{ring, wq};
 use crate::layout::transport::{rqt, tir, tis};
@@ -13,6 +14,8 @@ use crate::table::Table;
 
 const MODIFY_PACING: u64 = 1 << 0;
 const MODIFY_GROUP: u64 = 1 << 2;
+/// The largest RQ table.
+const MAX_TABLE: u32 = 256;
 
 /// Runs one command of this family.
 pub(super) fn run(command: &mut Command<'_>, opcode: u16) -> Outcome {
@@ -85,39 +88,33 @@ fn create_tir(command: &mut Command<'_>) -> Outcome {
     Ok(())
 }
 
-/// Copies a table with its list of receive queues and checks each of them.
-fn rq_table(command: &Command<'_>) -> Outcome<Vec<u8>> {
+/// Copies a table of at most `max` receive queues and checks each of them.
+fn rq_table(command: &Command<'_>, max: u32) -> Outcome<Vec<u8>> {
     let header = command.context(RING_CTX, rqt::LEN);
-    let actual = rqt::ACTUAL_SIZE.get(&header) as usize;
-    require(
-        actual <= 256 && rqt::ACTUAL_SIZE.get(&header) <= rqt::MAX_SIZE.get(&header),
-        Rule::BadSize,
-    )?;
-    let context = command.context(RING_CTX, rqt::LIST + actual * 4);
-    for i in 0..actual {
-        command
-            .device
-            .rqs
-            .shared(be32(&context, rqt::LIST + i * 4) & 0xff_ffff, command.uid)?;
+    let actual = rqt::ACTUAL_SIZE.get(&header);
+    require(actual <= max && max <= MAX_TABLE, Rule::BadSize)?;
+    let mut context = command.context(RING_CTX, rqt::LIST + actual as usize * 4);
+    rqt::MAX_SIZE.set(&mut context, max);
+    for i in 0..actual as usize {
+        let rqn = be32(&context, rqt::LIST + i * 4) & 0xff_ffff;
+        command.device.rqs.shared(rqn, command.uid)?;
     }
     Ok(context)
 }
 
 fn create_rqt(command: &mut Command<'_>) -> Outcome {
-    let context = rq_table(command)?;
+    let max = rqt::MAX_SIZE.at(RING_CTX).get(command.input);
+    let context = rq_table(command, max)?;
     let number = command.device.tables.add(command.uid, context)?;
     command.reply(number);
     Ok(())
 }
 
 fn modify_rqt(command: &mut Command<'_>) -> Outcome {
-    let number = command.number();
-    command.device.tables.of(number, command.uid)?;
-    let mut context = command.context(RING_CTX, rqt::LEN);
-    let old = command.device.tables.of(number, command.uid)?;
-    rqt::MAX_SIZE.copy(old, &mut context);
-    let table = rq_table(command)?;
-    *command.device.tables.of_mut(number, command.uid)? = table;
+    let (number, uid) = (command.number(), command.uid);
+    let max = rqt::MAX_SIZE.get(command.device.tables.of(number, uid)?);
+    let table = rq_table(command, max)?;
+    *command.device.tables.of_mut(number, uid)? = table;
     Ok(())
 }
 
@@ -163,7 +160,10 @@ fn create_ring(command: &mut Command<'_>, send: bool) -> Outcome {
         require(log_stride == 6, Rule::BadSize)?;
     } else {
         require(ring::MEM_RQ_TYPE.get(&context) == 0, Rule::ElementType)?;
-        command.device.pds.shared(at(wq::PD), uid)?;
+        // The kernel's own ring for frames to be dropped has no buffers and so no protection domain.
+        if uid != 0 || at(wq::PD) != 0 {
+            command.device.pds.shared(at(wq::PD), uid)?;
+        }
         require((4..=12).contains(&log_stride), Rule::BadSize)?;
     }
     let length = sized(
@@ -249,6 +249,9 @@ fn modify_rq(command: &mut Command<'_>) -> Outcome {
     let context = command.context(RING_CTX, ring::LEN);
     let next = transition(command, command.device.rqs.of(number, uid)?, &context)?;
     enter(command.device.rqs.of_mut(number, uid)?, next);
+    if next == RingState::Error {
+        flush::raw_receives(command.device, number);
+    }
     Ok(())
 }
 

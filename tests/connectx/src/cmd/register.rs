@@ -13,6 +13,8 @@ const PMTU: u32 = 0x5003;
 const PTYS: u32 = 0x5004;
 const PAOS: u32 = 0x5006;
 const PVLC: u32 = 0x500f;
+/// Port counters; the model counts nothing per port, so they stand at zero.
+const PPCNT: u32 = 0x5008;
 
 /// Physical MTU, in bytes: three half words.
 mod pmtu {
@@ -78,7 +80,7 @@ pub(super) fn access(command: &mut Command<'_>) -> Outcome {
         }
         // Four data virtual lanes.
         PVLC => command.set(out(field(0x04, 3, 0)), 4),
-        HOST_ENDIANNESS => {}
+        HOST_ENDIANNESS | PPCNT => {}
         _ => return Err(Rule::Register.refuse()),
     }
     Ok(())

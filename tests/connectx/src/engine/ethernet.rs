@@ -89,6 +89,53 @@ pub(super) fn offload(frame: &mut [u8], flags: u8) {
     frame[field..field + 2].copy_from_slice(&value.to_be_bytes());
 }
 
+/// Cuts a long TCP segment into frames of at most `size` bytes of data, as a network card does.
+pub(super) fn segments(frame: &[u8], size: usize) -> Option<Vec<Vec<u8>>> {
+    const FINAL_FLAGS: u8 = 0x09;
+    // A long segment may leave its IP length open; the headers alone are looked at.
+    let at = if be16(frame, 12) == 0x8100 {
+        HEADER + 4
+    } else {
+        HEADER
+    };
+    let version = frame.get(at)? >> 4;
+    let header = match version {
+        4 => usize::from(frame[at] & 0xf) * 4,
+        6 => 40,
+        _ => return None,
+    };
+    let tcp = at + header;
+    let start = tcp + usize::from(frame.get(tcp + 12)? >> 4) * 4;
+    let data = frame.get(start..)?;
+    if header < 20 || size == 0 || start < tcp + 20 {
+        return None;
+    }
+    let sequence = be32(frame, tcp + 4);
+    let count = data.len().div_ceil(size).max(1);
+    let mut out = Vec::with_capacity(count);
+    for i in 0..count {
+        let part = data.get(i * size..data.len().min((i + 1) * size))?;
+        let mut one = frame[..start].to_vec();
+        one.extend_from_slice(part);
+        let length = one.len() - at;
+        if version == 4 {
+            let id = be16(frame, at + 4).wrapping_add(i as u16);
+            one[at + 2..at + 4].copy_from_slice(&(length as u16).to_be_bytes());
+            one[at + 4..at + 6].copy_from_slice(&id.to_be_bytes());
+        } else {
+            one[at + 4..at + 6].copy_from_slice(&((length - 40) as u16).to_be_bytes());
+        }
+        let next = sequence.wrapping_add((i * size) as u32);
+        one[tcp + 4..tcp + 8].copy_from_slice(&next.to_be_bytes());
+        if i + 1 < count {
+            one[tcp + 13] &= !FINAL_FLAGS;
+        }
+        offload(&mut one, IP_CHECKSUM | TRANSPORT_CHECKSUM);
+        out.push(one);
+    }
+    Some(out)
+}
+
 /// Steers a frame that arrived at a port.
 pub(super) fn receive(device: &mut Device, frame: &[u8]) {
     let packet = flow::parameters(frame);
@@ -212,6 +259,26 @@ mod tests {
         assert_eq!(sum(&frame[14..34]), 0xffff);
         let total = sum(&frame[26..34]) + sum(&frame[34..]) + 17 + 13;
         assert_eq!((total & 0xffff) + (total >> 16), 0xffff);
+    }
+
+    #[test]
+    fn a_long_segment_is_cut_and_numbered() {
+        let mut frame = vec![0u8; 14 + 20 + 20 + 2500];
+        frame[12] = 0x08;
+        frame[14..24].copy_from_slice(&[0x45, 0, 0, 0, 0, 7, 0, 0, 64, 6]);
+        frame[34 + 12] = 0x50;
+        frame[34 + 13] = 0x18;
+        let cut = segments(&frame, 1000).unwrap_or_default();
+        assert_eq!(
+            cut.iter().map(Vec::len).collect::<Vec<_>>(),
+            [1054, 1054, 554]
+        );
+        assert_eq!(be32(&cut[2], 34 + 4), 2000);
+        assert_eq!((be16(&cut[1], 18), be16(&cut[2], 16)), (8, 540));
+        assert_eq!((cut[0][47], cut[2][47]), (0x10, 0x18));
+        assert_eq!(sum(&cut[1][14..34]), 0xffff);
+        assert_eq!(segments(&frame, 0), None);
+        assert_eq!(segments(&frame[..40], 1000), None);
     }
 
     #[test]

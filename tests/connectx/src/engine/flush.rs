@@ -5,6 +5,7 @@ use crate::engine::completion::{self, Completion, Opcode, Syndrome};
 use crate::engine::event::{self, QpEvent};
 use crate::engine::receive::{self, Pool};
 use crate::engine::wqe::Control;
+use crate::layout::queue::ring;
 
 /// How many work requests are flushed before others get their turn.
 const BATCH: usize = 256;
@@ -78,6 +79,21 @@ fn recv(device: &mut Device, qpn: u32) -> bool {
         completion::push(device, cqn, done);
     }
     true
+}
+
+/// Completes all receives of a stopped raw queue in error.
+pub(crate) fn raw_receives(device: &mut Device, rqn: u32) {
+    for _ in 0..=u16::MAX {
+        let Some(posted) = receive::take(device, Pool::Raw(rqn)) else {
+            break;
+        };
+        let Some(queue) = device.rqs.get(rqn) else {
+            break;
+        };
+        let (cqn, user_index) = (queue.cqn(), ring::USER_INDEX.get(&queue.context));
+        let done = Completion::new(Opcode::ResponseError, rqn, user_index, posted.index);
+        completion::push(device, cqn, done.failed(Syndrome::Flushed));
+    }
 }
 
 /// Flushes the send queue alone, as after an error on an unreliable service.

@@ -4,7 +4,7 @@ pub(crate) mod completion;
 mod ethernet;
 pub(crate) mod event;
 mod fabric;
-mod flush;
+pub(crate) mod flush;
 mod message;
 mod raw;
 pub(crate) mod receive;

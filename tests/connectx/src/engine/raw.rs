@@ -18,11 +18,17 @@ use crate::profile::limit;
 /// Send an Ethernet frame.
 const SEND: u8 = 0x0a;
 const NOP: u8 = 0x00;
+/// Send one long TCP segment as many frames.
+const SEGMENT: u8 = 0x0e;
 /// Where the Ethernet segment gives the length of the inline headers, and where those begin.
 const INLINE_LENGTH: usize = UNIT + 12;
 const INLINE_HEADERS: usize = UNIT + 14;
 const INSERT_VLAN: u16 = 0x8000;
 const CHECKSUM_FLAGS: usize = UNIT + 4;
+const SEGMENT_SIZE: usize = UNIT + 6;
+/// The largest frame, and the largest TCP segment to be cut.
+const MAX_FRAME: usize = 9216 + 18;
+const MAX_SEGMENT: usize = 64 << 10;
 
 impl Fabric {
     /// Carries out the next work request of a raw send queue.
@@ -31,15 +37,14 @@ impl Fabric {
         let Some(device) = self.devices.get_mut(function) else {
             return Step::Idle;
         };
-        let Some(queue) = device
-            .sqs
-            .get(sqn)
-            .filter(|queue| queue.state == RingState::Ready)
-        else {
+        let Some(queue) = device.sqs.get(sqn) else {
             return Step::Idle;
         };
-        if !device.bus_master() {
+        if !device.bus_master() || queue.state == RingState::Reset {
             return Step::Idle;
+        }
+        if queue.state == RingState::Error {
+            return flush(device, sqn);
         }
         if queue.blocked_until > now {
             return Step::Wait(queue.blocked_until);
@@ -49,14 +54,20 @@ impl Fabric {
         };
         let sent = match control.opcode {
             NOP => Ok(Vec::new()),
-            SEND => frame(device, sqn, &bytes),
+            SEND => frame(device, sqn, &bytes, MAX_FRAME).map(|frame| vec![frame]),
+            SEGMENT => frame(device, sqn, &bytes, MAX_SEGMENT).and_then(|frame| {
+                ethernet::segments(&frame, usize::from(be16(&bytes, SEGMENT_SIZE)))
+                    .ok_or(Syndrome::LocalLength)
+            }),
             _ => Err(Syndrome::LocalQpOperation),
         };
-        let length = sent.as_ref().map_or(0, |frame| frame.len() as u64);
+        let length = sent.as_ref().map_or(0, |frames| {
+            frames.iter().map(|frame| frame.len() as u64).sum()
+        });
         if let Some(until) = self.shaper_gate_raw(function, sqn, length) {
             return Step::Wait(until);
         }
-        if let Ok(frame) = &sent {
+        for frame in sent.iter().flatten() {
             self.broadcast(function, frame);
         }
         let Some(device) = self.devices.get_mut(function) else {
@@ -104,6 +115,22 @@ impl Fabric {
     }
 }
 
+/// Completes the next work request of a stopped queue in error.
+fn flush(device: &mut Device, sqn: u32) -> Step {
+    let Some((control, _)) = next(device, sqn) else {
+        return Step::Idle;
+    };
+    let Some(queue) = device.sqs.get_mut(sqn) else {
+        return Step::Idle;
+    };
+    let index = queue.consumer;
+    queue.consumer = index.wrapping_add(control.blocks());
+    let (cqn, user_index) = (queue.cqn(), ring::USER_INDEX.get(&queue.context));
+    let done = Completion::new(Opcode::RequestError, sqn, user_index, index);
+    completion::push(device, cqn, done.failed(Syndrome::Flushed));
+    Step::Progress
+}
+
 fn next(device: &Device, sqn: u32) -> Option<(Control, Vec<u8>)> {
     let queue = device.sqs.get(sqn)?;
     let producer = device.read_be32(queue.doorbell.checked_add(4)?)? as u16;
@@ -133,9 +160,7 @@ fn next(device: &Device, sqn: u32) -> Option<(Control, Vec<u8>)> {
 }
 
 /// The frame of a work request: headers inlined in the Ethernet segment, then the data segments.
-fn frame(device: &Device, sqn: u32, bytes: &[u8]) -> Result<Vec<u8>, Syndrome> {
-    /// Frames beyond the largest MTU are not sent.
-    const MAX: usize = 9216 + 18;
+fn frame(device: &Device, sqn: u32, bytes: &[u8], max: usize) -> Result<Vec<u8>, Syndrome> {
     let queue = device.sqs.get(sqn).ok_or(Syndrome::LocalQpOperation)?;
     let inline = be16(bytes, INLINE_LENGTH);
     // With the top bit set the field is a VLAN tag to be inserted instead of headers.
@@ -172,7 +197,7 @@ fn frame(device: &Device, sqn: u32, bytes: &[u8]) -> Result<Vec<u8>, Syndrome> {
             qpn: sqn,
             right: Right::LocalRead,
         };
-        if be32(bytes, at) >> 31 != 0 || segment.length > MAX as u64 {
+        if be32(bytes, at) >> 31 != 0 || segment.length > max as u64 {
             return Err(Syndrome::LocalLength);
         }
         let mut spans = Vec::new();
@@ -180,10 +205,10 @@ fn frame(device: &Device, sqn: u32, bytes: &[u8]) -> Result<Vec<u8>, Syndrome> {
             .translate(access, &mut spans)
             .map_err(|_| Syndrome::LocalProtection)?;
         let part = Payload::Memory(spans)
-            .bytes(&*device.memory, MAX)
+            .bytes(&*device.memory, max)
             .map_err(|_| Syndrome::LocalProtection)?;
         frame.extend_from_slice(&part);
-        if frame.len() > MAX {
+        if frame.len() > max {
             return Err(Syndrome::LocalLength);
         }
         at += UNIT;

@@ -195,7 +195,7 @@ impl Fabric {
         request: &WorkRequest,
     ) -> Verdict {
         let (lid, gid) = match &request.address {
-            Some(address) => (address.lid, address.gid),
+            Some(address) => (address.lid, Some(address.raw_gid)),
             None => self
                 .devices
                 .get(function)
@@ -262,13 +262,13 @@ impl Fabric {
             .get(function)
             .is_some_and(|device| device.config.kind.is_ethernet());
         let multicast = if ethernet {
-            address.gid.is_some_and(|gid| is_multicast(&gid))
+            is_multicast(&address.raw_gid)
         } else {
             address.lid >= MULTICAST_LID
         };
         if multicast {
-            self.multicast(function, message, address.gid.unwrap_or_default(), service);
-        } else if let Some(to) = self.reach(function, address.lid, address.gid) {
+            self.multicast(function, message, address.raw_gid, service);
+        } else if let Some(to) = self.reach(function, address.lid, Some(address.raw_gid)) {
             let target = self
                 .devices
                 .get(to)
@@ -564,9 +564,12 @@ fn message(
                 key
             })
         };
-        message.route = address
-            .gid
-            .map(|to| (device.source_gid(address.source_index), to));
+        let to = if device.config.kind.is_ethernet() {
+            Some(address.raw_gid)
+        } else {
+            address.gid
+        };
+        message.route = to.map(|to| (device.source_gid(address.source_index), to));
     }
     Ok(message)
 }

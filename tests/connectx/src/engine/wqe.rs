@@ -63,6 +63,8 @@ pub(crate) struct AddressVector {
     pub(crate) service_level: u32,
     pub(crate) lid: u16,
     pub(crate) gid: Option<[u8; 16]>,
+    /// The destination GID whether or not a global route is asked for; on Ethernet there always is one.
+    pub(crate) raw_gid: [u8; 16],
     /// Index of the source address.
     pub(crate) source_index: u32,
 }
@@ -162,6 +164,7 @@ fn address_vector(bytes: &[u8], at: usize, extended: bool) -> AddressVector {
         service_level: be32(bytes, at + 12) >> 24 & 0xf,
         lid: be16(bytes, at + 14),
         gid: (extended && route >> 30 & 1 != 0).then_some(gid),
+        raw_gid: gid,
         source_index: route >> 20 & 0xff,
     }
 }

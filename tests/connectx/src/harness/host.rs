@@ -84,6 +84,7 @@ impl Host {
         self.eqn = self.create_eq(fabric, 0, 0);
     }
 
+    #[expect(clippy::unused_self, reason = "a command is one host's")]
     pub(super) fn input(&self, opcode: u16) -> Vec<u8> {
         let mut input = vec![0; 16];
         command::OPCODE.set(&mut input, u32::from(opcode));

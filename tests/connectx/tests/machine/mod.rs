@@ -22,7 +22,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts a server with functions of these kinds.
-    pub(crate) fn start(kinds: &[&str], options: &[&str]) -> Self {
+    pub(crate) fn start(kinds: &[&str]) -> Self {
         static COUNTER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = COUNTER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("connectx-{}-{number}", std::process::id()));
@@ -34,7 +34,8 @@ impl Server {
         let child = process
             .arg("--socket-dir")
             .arg(&folder)
-            .args(options)
+            .arg("--trace")
+            .arg(folder.join("trace"))
             .stdout(Stdio::null())
             .spawn()
             .expect("the server starts");
@@ -56,6 +57,11 @@ impl Server {
 
     fn control_socket(&self) -> PathBuf {
         self.folder.join("control.sock")
+    }
+
+    /// Where the server writes what it is asked.
+    pub(crate) fn trace(&self) -> PathBuf {
+        self.folder.join("trace")
     }
 
     /// Asks one question of the control socket.
