@@ -50,8 +50,8 @@ impl Idle {
             self.sleep(cq, channel, nap)?;
         } else {
             self.spins += 1;
+            // No pause instruction: the next look at the queue is what latency waits for.
             if self.spins < SPINS {
-                std::hint::spin_loop();
                 return Ok(None);
             }
             // On few processors the network stack may be what waits to run.

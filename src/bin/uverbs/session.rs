@@ -46,14 +46,7 @@ impl Session {
     pub(crate) fn open(&self, name: Option<&str>) -> Result<Context> {
         match name {
             Some(path) if path.contains('/') => Ok(self.options().open_path(path)?),
-            Some(name) => self.options().open(name).map_err(|error| {
-                let unknown = error.kind() == uverbs::ErrorKind::NotFound;
-                let failure = Failure::from(error);
-                match unknown.then(known_names).flatten() {
-                    Some(names) => failure.hint(format_args!("devices here: {names}")),
-                    None => failure,
-                }
-            }),
+            Some(name) => Ok(self.options().open(name)?),
             None => self.open_first(),
         }
     }
@@ -109,10 +102,4 @@ pub(crate) fn no_devices() -> Failure {
         "load the driver of your adapter, or make a software device: \
          modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0",
     )
-}
-
-fn known_names() -> Option<String> {
-    let devices = uverbs::devices().ok()?;
-    let names: Vec<&str> = devices.iter().map(uverbs::Device::name).collect();
-    (!names.is_empty()).then(|| names.join(", "))
 }

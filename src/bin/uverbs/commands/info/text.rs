@@ -144,7 +144,7 @@ struct Facts<'o> {
 
 impl Facts<'_> {
     fn fact(&mut self, name: &str, value: impl Display) -> Result<()> {
-        let width = 30_usize.saturating_sub(self.indent);
+        let width = 34_usize.saturating_sub(self.indent);
         self.out.line(format_args!(
             "{:indent$}{name:<width$}{value}",
             "",
