@@ -18,7 +18,7 @@ Exit codes:
 
 /// RDMA devices: look at them, try them, measure them, find out what is wrong with them
 #[derive(Debug, Parser)]
-#[command(name = "uverbs", version, about, after_help = EXIT_CODES, max_term_width = 100)]
+#[command(name = "uverbs", version, after_help = EXIT_CODES, max_term_width = 100)]
 #[command(propagate_version = true, disable_help_subcommand = true)]
 pub(crate) struct Cli {
     /// How commands are given to the kernel

@@ -3,6 +3,7 @@
 mod args;
 mod bandwidth;
 mod client;
+mod columns;
 mod latency;
 mod memory;
 mod plot;

@@ -6,8 +6,8 @@ use plotters::prelude::{
     BLUE, ChartBuilder, Color as _, IntoDrawingArea as _, LineSeries, PathElement, Rectangle,
     SVGBackend, WHITE,
 };
-use textplots::{Chart, Plot as _, Shape};
 
+use super::columns;
 use super::report::{Outcome, Report};
 use crate::failure::{Failure, Result};
 use crate::output::Output;
@@ -100,24 +100,10 @@ impl Picture {
         (x, if top > 0.0 { top * 1.05 } else { 1.0 })
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "drawn with dots")]
     fn text(&self) -> String {
-        let ((from, to), top) = self.ranges();
-        let points: Vec<(f32, f32)> = self
-            .points
-            .iter()
-            .map(|(x, y)| (*x as f32, *y as f32))
-            .collect();
-        let shape = if self.bars {
-            Shape::Bars(&points)
-        } else {
-            Shape::Lines(&points)
-        };
-        let mut chart = Chart::new_with_y_range(120, 60, from as f32, to as f32, 0.0, top as f32);
-        let chart = chart.lineplot(&shape);
-        chart.axis();
-        chart.figures();
-        format!("{}: {} by {}\n{chart}", self.title, self.y, self.x)
+        let (range, top) = self.ranges();
+        let picture = columns::draw(&self.points, range, top, self.bars);
+        format!("{}: {} by {}\n{picture}", self.title, self.y, self.x)
     }
 
     fn svg(&self) -> Result<String> {

@@ -123,7 +123,7 @@ fn sources() -> Vec<Finding> {
         (false, false) => Finding::fail("sysfs", "neither netlink nor sysfs tells about devices")
             .fix("modprobe ib_uverbs; in a container, mount /sys"),
     });
-    if let Ok(system) = system {
+    if let Ok(system) = &system {
         findings.push(match system.netns_mode {
             Some(netlink::NetnsMode::Exclusive) => Finding::ok(
                 "namespaces",
@@ -137,8 +137,9 @@ fn sources() -> Vec<Finding> {
             _ => Finding::ok("namespaces", "the kernel does not tell"),
         });
     }
-    findings.push(match discover::copy_on_fork() {
-        Ok(true) => Finding::ok("fork", "the kernel copies registered memory for children"),
+    findings.push(match (&system, discover::copy_on_fork()) {
+        (Err(_), _) => Finding::ok("fork", "not known without netlink"),
+        (_, Ok(true)) => Finding::ok("fork", "the kernel copies registered memory for children"),
         _ => Finding::ok(
             "fork",
             "the kernel does not copy registered memory for children; \
