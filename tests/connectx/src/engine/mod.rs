@@ -1,6 +1,7 @@
 //! The moving parts: event and completion queues, work requests, transports and the fabric that joins functions.
 
 pub(crate) mod completion;
+mod compose;
 mod ethernet;
 pub(crate) mod event;
 mod fabric;
@@ -9,6 +10,7 @@ mod message;
 mod raw;
 pub(crate) mod receive;
 mod respond;
+mod route;
 mod send;
 mod shaper;
 mod umr;

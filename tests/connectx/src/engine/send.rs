@@ -1,19 +1,15 @@
 //! The requester: takes work requests from a send queue and carries them out.
 
-use std::sync::Arc;
-
 use crate::device::Device;
 use crate::engine::completion::{self, Completion, Opcode, Syndrome};
+use crate::engine::compose::{length_hint, message};
 use crate::engine::fabric::Fabric;
 use crate::engine::flush;
-use crate::engine::message::{Action, Answer, Message, Payload, ack_timeout};
-use crate::engine::receive::Segment;
-use crate::engine::respond;
+use crate::engine::message::{Answer, Message, ack_timeout};
+use crate::engine::route::{is_multicast, management_target, primary_path};
 use crate::engine::umr;
 use crate::engine::wqe::{self, Control, UNIT, WorkRequest, opcode};
 use crate::layout::qp::{self, path};
-use crate::memory::{Span, total};
-use crate::memory_key::{Access, Right};
 use crate::objects::{QpState, Service};
 use crate::profile::limit;
 
@@ -281,93 +277,6 @@ impl Fabric {
         }
         Verdict::Done(length)
     }
-
-    fn multicast(&mut self, function: usize, message: &Message, gid: [u8; 16], service: Service) {
-        for to in 0..self.devices.len() {
-            let members = self.devices[to]
-                .multicast
-                .get(&gid)
-                .cloned()
-                .unwrap_or_default();
-            for member in members {
-                // A sender in the group hears itself unless it asked not to.
-                let own = to == function && member == message.source_qpn;
-                let blocked = own
-                    && self.devices[to]
-                        .qps
-                        .get(member)
-                        .is_some_and(|qp| qp::BLOCK_LOOPBACK.is_set(&qp.context));
-                if !blocked && self.devices[to].link_up {
-                    let message = Message {
-                        target_qpn: member,
-                        ..message.clone()
-                    };
-                    self.hand_over(function, to, &message, service);
-                }
-            }
-        }
-    }
-
-    /// The function that an address leads to, if both ports are up: by LID on InfiniBand, by GID on Ethernet.
-    fn reach(&self, function: usize, lid: u16, gid: Option<[u8; 16]>) -> Option<usize> {
-        let from = self.devices.get(function).filter(|device| device.link_up)?;
-        let ethernet = from.config.kind.is_ethernet();
-        self.devices.iter().position(|to| {
-            let addressed = if ethernet {
-                gid.is_some_and(|gid| to.has_roce_address(&gid))
-            } else {
-                to.config.lid == lid
-            };
-            addressed && to.config.kind == from.config.kind && to.link_up && to.hca_enabled
-        })
-    }
-
-    fn hand_over(&mut self, from: usize, to: usize, message: &Message, service: Service) -> Answer {
-        let Some(sender) = self.devices.get_mut(from) else {
-            return Answer::Lost;
-        };
-        if sender.drop_next > 0 {
-            sender.drop_next -= 1;
-            return Answer::Lost;
-        }
-        let memory = Arc::clone(&sender.memory);
-        let Some(device) = self
-            .devices
-            .get_mut(to)
-            .filter(|device| device.bus_master())
-        else {
-            return Answer::Lost;
-        };
-        respond::deliver(device, &memory, message, service)
-    }
-}
-
-/// Where the primary path of a context leads.
-fn primary_path(context: &[u8]) -> (u16, Option<[u8; 16]>) {
-    let lid = path::LID.at(qp::PRIMARY).get(context) as u16;
-    let at = qp::PRIMARY + path::GID;
-    let gid = context
-        .get(at..)
-        .and_then(|rest| rest.first_chunk::<16>())
-        .copied();
-    (lid, gid)
-}
-
-/// Whether a GID is an IPv6 multicast address, or the mapped form of an IPv4 one.
-fn is_multicast(gid: &[u8; 16]) -> bool {
-    gid[0] == 0xff || gid[..12] == crate::device::MAPPED && gid[12] >> 4 == 0xe
-}
-
-/// Queue pairs 0 and 1 are those of the port's management services.
-fn management_target(device: &Device, target: u32) -> Option<u32> {
-    let wanted = Service::Management(target);
-    (target < 2).then(|| {
-        device
-            .qps
-            .iter()
-            .find(|(_, qp)| qp.service == wanted)
-            .map(|(number, _)| number)
-    })?
 }
 
 fn allowed(service: Service, code: u8) -> bool {
@@ -424,152 +333,4 @@ fn check(device: &mut Device, qpn: u32, control: Control) {
             &format!("QP {qpn:#x}: {:#x}", control.qpn),
         );
     }
-}
-
-fn length_hint(request: &WorkRequest) -> u64 {
-    match &request.inline {
-        Some(bytes) => bytes.len() as u64,
-        None => request
-            .segments
-            .iter()
-            .fold(0, |sum, segment| sum.saturating_add(segment.length)),
-    }
-}
-
-fn gather(
-    device: &Device,
-    segments: &[Segment],
-    pd: u32,
-    qpn: u32,
-    right: Right,
-) -> Result<Vec<Span>, Syndrome> {
-    let mut spans = Vec::new();
-    let mut sum = 0u64;
-    for segment in segments {
-        let Segment {
-            length,
-            key,
-            address,
-        } = *segment;
-        sum = sum.saturating_add(length);
-        if sum > 1 << limit::LOG_MSG {
-            return Err(Syndrome::LocalLength);
-        }
-        let access = Access {
-            key,
-            address,
-            length,
-            pd,
-            qpn,
-            right,
-        };
-        device
-            .translate(access, &mut spans)
-            .map_err(|_| Syndrome::LocalProtection)?;
-    }
-    Ok(spans)
-}
-
-fn message(
-    device: &Device,
-    qpn: u32,
-    service: Service,
-    request: &WorkRequest,
-) -> Result<Message, Syndrome> {
-    let pair = device.qps.get(qpn).ok_or(Syndrome::LocalQpOperation)?;
-    let context = &pair.context;
-    let pd = pair.pd();
-    let control = request.control;
-    let immediate = control.immediate;
-    let action = match control.opcode {
-        opcode::SEND => Action::Send {
-            immediate: None,
-            invalidate: None,
-        },
-        opcode::SEND_IMMEDIATE => Action::Send {
-            immediate: Some(immediate),
-            invalidate: None,
-        },
-        opcode::SEND_INVALIDATE => Action::Send {
-            immediate: None,
-            invalidate: Some(immediate),
-        },
-        opcode::RDMA_WRITE => Action::Write { immediate: None },
-        opcode::RDMA_WRITE_IMMEDIATE => Action::Write {
-            immediate: Some(immediate),
-        },
-        opcode::RDMA_READ => Action::Read,
-        opcode::COMPARE_SWAP => Action::CompareSwap {
-            compare: request.compare,
-            swap: request.swap_add,
-        },
-        _ => Action::FetchAdd {
-            add: request.swap_add,
-        },
-    };
-    let outbound = matches!(action, Action::Send { .. } | Action::Write { .. });
-    let (payload, answer) = match (&request.inline, outbound) {
-        (Some(bytes), true) => (Payload::Inline(bytes.clone()), Vec::new()),
-        (Some(_), false) => return Err(Syndrome::LocalQpOperation),
-        (None, true) => (
-            Payload::Memory(gather(
-                device,
-                &request.segments,
-                pd,
-                qpn,
-                Right::LocalRead,
-            )?),
-            Vec::new(),
-        ),
-        (None, false) => (
-            Payload::Inline(Vec::new()),
-            gather(device, &request.segments, pd, qpn, Right::LocalWrite)?,
-        ),
-    };
-    if matches!(action, Action::CompareSwap { .. } | Action::FetchAdd { .. }) && total(&answer) != 8
-    {
-        return Err(Syndrome::LocalLength);
-    }
-    let source_qpn = if let Service::Management(number) = service {
-        number
-    } else {
-        qpn
-    };
-    let mut message = Message {
-        action,
-        payload,
-        answer,
-        remote_address: request.remote_address,
-        remote_key: request.remote_key,
-        solicited: control.solicited,
-        source_qpn,
-        source_lid: device.config.lid,
-        target_qpn: qp::REMOTE_QPN.get(context),
-        shared_queue: request.shared_queue,
-        key: 0,
-        service_level: path::SERVICE_LEVEL.at(qp::PRIMARY).get(context),
-        route: None,
-    };
-    if let Some(address) = &request.address {
-        message.target_qpn = address.qpn;
-        message.service_level = address.service_level;
-        message.key = if service == Service::DcInitiator {
-            address.key
-        } else {
-            // A set top bit asks for the queue pair's own key.
-            let key = (address.key >> 32) as u32;
-            u64::from(if key >> 31 != 0 {
-                qp::QKEY.get(context)
-            } else {
-                key
-            })
-        };
-        let to = if device.config.kind.is_ethernet() {
-            Some(address.raw_gid)
-        } else {
-            address.gid
-        };
-        message.route = to.map(|to| (device.source_gid(address.source_index), to));
-    }
-    Ok(message)
 }

@@ -1,0 +1,160 @@
+//! From a work request to a message: what to send, from where, and whom to.
+
+use crate::device::Device;
+use crate::engine::completion::Syndrome;
+use crate::engine::message::{Action, Message, Payload};
+use crate::engine::receive::Segment;
+use crate::engine::wqe::{WorkRequest, opcode};
+use crate::layout::qp::{self, path};
+use crate::memory::{Span, total};
+use crate::memory_key::{Access, Right};
+use crate::objects::Service;
+use crate::profile::limit;
+
+pub(super) fn length_hint(request: &WorkRequest) -> u64 {
+    match &request.inline {
+        Some(bytes) => bytes.len() as u64,
+        None => request
+            .segments
+            .iter()
+            .fold(0, |sum, segment| sum.saturating_add(segment.length)),
+    }
+}
+
+fn gather(
+    device: &Device,
+    segments: &[Segment],
+    pd: u32,
+    qpn: u32,
+    right: Right,
+) -> Result<Vec<Span>, Syndrome> {
+    let mut spans = Vec::new();
+    let mut sum = 0u64;
+    for segment in segments {
+        let Segment {
+            length,
+            key,
+            address,
+        } = *segment;
+        sum = sum.saturating_add(length);
+        if sum > 1 << limit::LOG_MSG {
+            return Err(Syndrome::LocalLength);
+        }
+        let access = Access {
+            key,
+            address,
+            length,
+            pd,
+            qpn,
+            right,
+        };
+        device
+            .translate(access, &mut spans)
+            .map_err(|_| Syndrome::LocalProtection)?;
+    }
+    Ok(spans)
+}
+
+pub(super) fn message(
+    device: &Device,
+    qpn: u32,
+    service: Service,
+    request: &WorkRequest,
+) -> Result<Message, Syndrome> {
+    let pair = device.qps.get(qpn).ok_or(Syndrome::LocalQpOperation)?;
+    let context = &pair.context;
+    let pd = pair.pd();
+    let control = request.control;
+    let immediate = control.immediate;
+    let action = match control.opcode {
+        opcode::SEND => Action::Send {
+            immediate: None,
+            invalidate: None,
+        },
+        opcode::SEND_IMMEDIATE => Action::Send {
+            immediate: Some(immediate),
+            invalidate: None,
+        },
+        opcode::SEND_INVALIDATE => Action::Send {
+            immediate: None,
+            invalidate: Some(immediate),
+        },
+        opcode::RDMA_WRITE => Action::Write { immediate: None },
+        opcode::RDMA_WRITE_IMMEDIATE => Action::Write {
+            immediate: Some(immediate),
+        },
+        opcode::RDMA_READ => Action::Read,
+        opcode::COMPARE_SWAP => Action::CompareSwap {
+            compare: request.compare,
+            swap: request.swap_add,
+        },
+        _ => Action::FetchAdd {
+            add: request.swap_add,
+        },
+    };
+    let outbound = matches!(action, Action::Send { .. } | Action::Write { .. });
+    let (payload, answer) = match (&request.inline, outbound) {
+        (Some(bytes), true) => (Payload::Inline(bytes.clone()), Vec::new()),
+        (Some(_), false) => return Err(Syndrome::LocalQpOperation),
+        (None, true) => (
+            Payload::Memory(gather(
+                device,
+                &request.segments,
+                pd,
+                qpn,
+                Right::LocalRead,
+            )?),
+            Vec::new(),
+        ),
+        (None, false) => (
+            Payload::Inline(Vec::new()),
+            gather(device, &request.segments, pd, qpn, Right::LocalWrite)?,
+        ),
+    };
+    if matches!(action, Action::CompareSwap { .. } | Action::FetchAdd { .. }) && total(&answer) != 8
+    {
+        return Err(Syndrome::LocalLength);
+    }
+    let source_qpn = if let Service::Management(number) = service {
+        number
+    } else {
+        qpn
+    };
+    let mut message = Message {
+        action,
+        payload,
+        answer,
+        remote_address: request.remote_address,
+        remote_key: request.remote_key,
+        solicited: control.solicited,
+        source_qpn,
+        source_lid: device.config.lid,
+        target_qpn: qp::REMOTE_QPN.get(context),
+        shared_queue: request.shared_queue,
+        key: 0,
+        service_level: path::SERVICE_LEVEL.at(qp::PRIMARY).get(context),
+        route: None,
+    };
+    if let Some(address) = &request.address {
+        message.target_qpn = address.qpn;
+        message.service_level = address.service_level;
+        message.key = if service == Service::DcInitiator {
+            address.key
+        } else {
+            // A set top bit asks for the queue pair's own key.
+            let key = (address.key >> 32) as u32;
+            u64::from(if key >> 31 != 0 {
+                qp::QKEY.get(context)
+            } else {
+                key
+            })
+        };
+        let to = if device.config.kind.is_ethernet() {
+            Some(address.raw_gid)
+        } else {
+            address.gid
+        };
+        message.route = to.map(|to| (device.source_gid(address.source_index), to));
+    }
+    Ok(message)
+}
