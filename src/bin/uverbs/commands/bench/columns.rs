@@ -102,7 +102,7 @@ mod tests {
         let lines: Vec<&str> = picture.lines().collect();
         assert_eq!(lines.len(), HEIGHT + 2);
         assert!(lines[0].ends_with("█ 59"), "{picture}");
-        assert!(lines[HEIGHT - 1].starts_with(" ▁"), "{picture}");
+        assert!(lines[HEIGHT - 1].starts_with(" ▂"), "{picture}");
         assert!(lines[HEIGHT + 1].starts_with('0') && lines[HEIGHT + 1].ends_with("59"));
         let heights = heights(&points, (0.0, 59.0), 59.0);
         assert!(heights.is_sorted() && heights[59] == Some(HEIGHT * 8));
