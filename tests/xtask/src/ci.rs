@@ -1,14 +1,14 @@
 //! `cargo xtask ci`: all that has to hold before a change is taken.
 
 use crate::cargo::cargo;
-use crate::{abi, checks, test};
+use crate::{abi, licences, test};
 use anyhow::bail;
 use clap::Args;
 use std::process::ExitCode;
 use std::time::Instant;
 use testbed::host;
 
-/// Run everything that has to hold: format, lints, documentation, licences, layers, ABI, tests.
+/// Run everything that has to hold: format, lints, documentation, licences, ABI, tests.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Stop at the first step that fails.
@@ -21,7 +21,7 @@ pub(crate) struct Options {
 
 type Step = (&'static str, fn() -> anyhow::Result<()>);
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 6] = [
     ("fmt", || cargo(&["fmt", "--all", "--check"], &[])),
     ("clippy", || {
         cargo(
@@ -43,9 +43,7 @@ const STEPS: [Step; 8] = [
             &[("RUSTDOCFLAGS", "-D warnings")],
         )
     }),
-    ("licences", checks::licences),
-    ("native", checks::native),
-    ("layers", checks::layers),
+    ("licences", licences::compare),
     ("abi", || abi::compare(false, false)),
     ("test", || test::run(&test::Options::everything()).map(drop)),
 ];

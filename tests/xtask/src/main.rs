@@ -3,11 +3,11 @@
 mod abi;
 mod bench;
 mod cargo;
-mod checks;
 mod ci;
 mod demo;
 mod examples;
 mod fetch;
+mod licences;
 mod metadata;
 mod programs;
 mod terminal;

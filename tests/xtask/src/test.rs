@@ -8,12 +8,15 @@ use clap::{Args, ValueEnum};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use testbed::suite::Suite;
-use testbed::{Kernel, Machine, host};
+use testbed::{Kernel, Machine, Topology, host};
 
 /// Packages whose tests need a machine: those of the first are run inside it, those of the others boot their own.
 const IN_A_MACHINE: &str = "rxe-tests";
 const WITH_MACHINES: [(&str, Level); 2] =
     [("testbed", Level::Testbed), ("interop", Level::Interop)];
+
+/// The test binary of that package which needs two hosts.
+const OF_TWO_HOSTS: &str = "two_hosts";
 
 /// What the tests in a machine find in their environment: the way to the kernel that they are to take.
 const PATH_VARIABLE: &str = "UVERBS_TEST_PATH";
@@ -233,9 +236,14 @@ fn in_machines(options: &Options) -> anyhow::Result<()> {
             let suite = suite
                 .env(PATH_VARIABLE, way.name())
                 .timeout(Duration::from_secs(options.timeout));
+            let topology = if binary.name == OF_TWO_HOSTS {
+                Topology::TwoHosts
+            } else {
+                Topology::OneHost
+            };
             let summary = suite
                 .include_ignored(options.include_ignored)
-                .run(&machine)?;
+                .run(&machine.clone().topology(topology))?;
             if !summary.is_ok() {
                 failed.push(format!(
                     "{} on {kernel} by {}: {} tests",
