@@ -59,12 +59,46 @@ impl Device {
         let listener = event::hears_commands(self);
         let mut done = 0;
         for slot in (0..1u32 << LOG_SLOTS).filter(|slot| vector >> slot & 1 != 0) {
-            if self.run_slot(queue + u64::from(slot) * ENTRY as u64) {
+            let address = queue + u64::from(slot) * ENTRY as u64;
+            if self.deferred.iter().any(|(_, held)| *held == slot) {
+                self.report("command slot", "rung while its command is at work");
+            } else if let Some(delay) = self.delay(address) {
+                self.deferred.push((self.now.saturating_add(delay), slot));
+            } else if self.run_slot(address) {
                 done |= 1 << slot;
             }
         }
         if done != 0 && listener {
             event::command_done(self, done);
+        }
+    }
+
+    /// How long the command of a slot is to be held back, if an operator asked for that.
+    fn delay(&self, address: u64) -> Option<u64> {
+        if self.slow.is_empty() {
+            return None;
+        }
+        let mut opcode = [0; 2];
+        self.memory.read(address + INPUT as u64, &mut opcode).ok()?;
+        self.slow.get(&u16::from_be_bytes(opcode)).copied()
+    }
+
+    /// Ends the slow commands whose time has come.
+    pub(crate) fn end_deferred(&mut self) {
+        let now = self.now;
+        let (due, later) = std::mem::take(&mut self.deferred)
+            .into_iter()
+            .partition(|(at, _)| *at <= now);
+        self.deferred = later;
+        let Some(queue) = self.init.command_queue() else {
+            return;
+        };
+        let listener = event::hears_commands(self);
+        for (_, slot) in due {
+            let done = self.run_slot(queue + u64::from(slot) * ENTRY as u64);
+            if done && listener {
+                event::command_done(self, 1 << slot);
+            }
         }
     }
 

@@ -74,6 +74,14 @@ pub(crate) struct Device {
     pub(crate) failing: BTreeMap<u16, u32>,
     /// How many messages to lose.
     pub(crate) drop_next: u32,
+    /// Commands that an operator asked to be slow, by opcode: nanoseconds.
+    pub(crate) slow: BTreeMap<u16, u64>,
+    /// Slow commands at work: when they end, and their slot.
+    pub(crate) deferred: Vec<(u64, u32)>,
+    /// How many completions to spoil.
+    pub(crate) spoil_next: u32,
+    /// Whether the function has been pulled out: everything reads as ones and nothing can be written.
+    pub(crate) removed: bool,
     pub(crate) now: u64,
 }
 
@@ -130,6 +138,10 @@ impl Device {
             reports: BTreeMap::new(),
             failing: BTreeMap::new(),
             drop_next: 0,
+            slow: BTreeMap::new(),
+            deferred: Vec::new(),
+            spoil_next: 0,
+            removed: false,
             now: 0,
             config,
         }

@@ -23,6 +23,8 @@ const VENDOR_SYNDROME: Field = field(0x34, 15, 8);
 const SYNDROME: Field = field(0x34, 7, 0);
 const SEND_OPCODE_QPN: Field = word(0x38);
 const WQE_COUNTER: Field = field(0x3c, 31, 16);
+/// A completion opcode that means nothing.
+const SPOILT: u8 = 0x9;
 const SIGNATURE: usize = 0x3e;
 
 /// Completion opcodes.
@@ -177,7 +179,9 @@ fn write(device: &mut Device, cqn: u32, entry: &[u8; ENTRY], opcode: Opcode, sol
     // The 64 bytes that every entry has are the second half of a long entry.
     let offset = slot + queue.cqe_size - ENTRY as u64;
     let owner = (index >> queue.log_size & 1) as u8;
-    let op_own = (opcode as u8) << 4 | u8::from(solicited) << 1 | owner;
+    let spoilt = device.spoil_next > 0;
+    let opcode = if spoilt { SPOILT } else { opcode as u8 };
+    let op_own = opcode << 4 | u8::from(solicited) << 1 | owner;
     let written = queue
         .buffer
         .write(&*device.memory, offset, &entry[..OP_OWN])
@@ -189,6 +193,7 @@ fn write(device: &mut Device, cqn: u32, entry: &[u8; ENTRY], opcode: Opcode, sol
     let mut traced = *entry;
     traced[OP_OWN] = op_own;
     device.trace.entry("cqe", device.index, cqn, index, &traced);
+    device.spoil_next = device.spoil_next.saturating_sub(1);
     if !written {
         device.report("completion queue", "outside guest memory");
     }

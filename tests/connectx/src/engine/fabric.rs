@@ -104,8 +104,8 @@ impl Fabric {
     /// Reads PCI configuration space.
     pub fn config_read(&self, function: FunctionId, offset: u64, data: &mut [u8]) {
         match self.devices.get(function) {
-            Some(device) => device.pci.read(offset, data),
-            None => data.fill(0xff),
+            Some(device) if !device.removed => device.pci.read(offset, data),
+            _ => data.fill(0xff),
         }
     }
 
@@ -119,7 +119,13 @@ impl Fabric {
     /// Reads BAR0.
     pub fn mmio_read(&self, function: FunctionId, offset: u64, data: &mut [u8]) {
         data.fill(0);
-        if let Some(device) = self.devices.get(function)
+        if self
+            .devices
+            .get(function)
+            .is_some_and(|device| device.removed)
+        {
+            data.fill(0xff);
+        } else if let Some(device) = self.devices.get(function)
             && offset < init_segment::LEN
         {
             device.init.read(self.now, offset, data);
@@ -128,7 +134,11 @@ impl Fabric {
 
     /// Writes BAR0: registers, command doorbell, and the doorbells of queues.
     pub fn mmio_write(&mut self, function: FunctionId, offset: u64, data: &[u8]) {
-        if function >= self.devices.len() {
+        if self
+            .devices
+            .get(function)
+            .is_none_or(|device| device.removed)
+        {
             return;
         }
         if offset < FIRST_UAR << UAR_SHIFT {
@@ -242,6 +252,11 @@ impl Fabric {
     /// Lets time pass up to `now` (nanoseconds, never backwards) and does what has become due.
     pub fn advance(&mut self, now: u64) {
         self.set_time(now);
+        for device in &mut self.devices {
+            if !device.deferred.is_empty() {
+                device.end_deferred();
+            }
+        }
         let due: Vec<_> = self
             .waiting
             .iter()
@@ -275,7 +290,12 @@ impl Fabric {
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
         if self.ready.is_empty() {
-            self.waiting.values().min().copied()
+            let commands = self
+                .devices
+                .iter()
+                .flat_map(|device| &device.deferred)
+                .map(|(at, _)| at);
+            self.waiting.values().chain(commands).min().copied()
         } else {
             Some(self.now)
         }
@@ -314,6 +334,31 @@ impl Fabric {
             && count > 0
         {
             device.failing.insert(opcode, count);
+        }
+    }
+
+    /// Holds every further command with an opcode back for so many nanoseconds; 0 ends that.
+    pub fn slow_commands(&mut self, function: FunctionId, opcode: u16, nanoseconds: u64) {
+        if let Some(device) = self.devices.get_mut(function) {
+            if nanoseconds == 0 {
+                device.slow.remove(&opcode);
+            } else {
+                device.slow.insert(opcode, nanoseconds);
+            }
+        }
+    }
+
+    /// Gives the next `count` completions an opcode that does not exist.
+    pub fn spoil_completions(&mut self, function: FunctionId, count: u32) {
+        if let Some(device) = self.devices.get_mut(function) {
+            device.spoil_next = count;
+        }
+    }
+
+    /// Pulls a function out of its slot; only a reset brings it back.
+    pub fn remove(&mut self, function: FunctionId) {
+        if let Some(device) = self.devices.get_mut(function) {
+            device.removed = true;
         }
     }
 

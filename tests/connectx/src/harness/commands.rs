@@ -162,3 +162,32 @@ fn reset_forgets_everything_but_who_the_function_is() {
     fabric.mmio_read(0, 0x14, &mut queue);
     assert_eq!(word(0).get(&queue), 0x56);
 }
+
+#[test]
+fn a_pulled_function_reads_as_ones_until_it_is_reset() {
+    let (mut fabric, _) = fabric(1, Options::default());
+    fabric.remove(0);
+    let mut word = [0; 4];
+    fabric.mmio_read(0, 0x1010, &mut word);
+    assert_eq!(word, [0xff; 4]);
+    fabric.config_read(0, 0, &mut word);
+    assert_eq!(word, [0xff; 4]);
+    fabric.reset(0);
+    fabric.mmio_read(0, 0x04, &mut word);
+    assert_eq!(word[..2], [0, 5]);
+}
+
+#[test]
+fn a_slow_command_ends_when_its_time_has_come() {
+    let (mut fabric, hosts) = fabric(1, Options::default());
+    fabric.slow_commands(0, op::ALLOC_PD, 5_000_000);
+    let owned = |host: &super::host::Host| host.bytes(0x103f, 1)[0] & 1;
+    hosts[0].ring(&mut fabric, &hosts[0].input(op::ALLOC_PD), 16);
+    assert_eq!(owned(&hosts[0]), 1);
+    let deadline = fabric.next_deadline().unwrap();
+    fabric.advance(deadline - 1);
+    assert_eq!(owned(&hosts[0]), 1);
+    fabric.advance(deadline);
+    assert_eq!(owned(&hosts[0]), 0);
+    assert!(fabric.census(0).contains(&("pd", 2)));
+}

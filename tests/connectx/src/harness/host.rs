@@ -91,8 +91,8 @@ impl Host {
         input
     }
 
-    /// Runs a command through slot 0 and gives its reply.
-    pub(super) fn run(&self, fabric: &mut Fabric, input: &[u8], length: usize) -> Vec<u8> {
+    /// Writes a command to slot 0 and rings; gives where the output mailboxes are.
+    pub(super) fn ring(&self, fabric: &mut Fabric, input: &[u8], length: usize) -> u64 {
         let mut entry = vec![0; 64];
         entry[0] = 7;
         word(0x04).set(&mut entry, input.len() as u32);
@@ -112,10 +112,17 @@ impl Host {
         self.chain(output, blocks(length), &[]);
         self.ram.write(COMMANDS, &entry).unwrap();
         fabric.mmio_write(self.function, 0x18, &1u32.to_be_bytes());
+        output
+    }
+
+    /// Runs a command through slot 0 and gives its reply.
+    pub(super) fn run(&self, fabric: &mut Fabric, input: &[u8], length: usize) -> Vec<u8> {
+        let output = self.ring(fabric, input, length);
+        let blocks = length.saturating_sub(16).div_ceil(512) as u64;
         let done = self.bytes(COMMANDS, 64);
         assert_eq!(done[0x3f], 0, "delivery status");
         let mut reply = done[0x20..0x20 + length.min(16)].to_vec();
-        for block in 0..blocks(length) {
+        for block in 0..blocks {
             let take = (length - reply.len()).min(512);
             reply.extend(self.bytes(output + block * 1024, take));
         }

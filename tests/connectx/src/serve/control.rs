@@ -14,6 +14,9 @@ reports                    wrong use seen so far
 link FUNCTION up|down      change the port's state
 drop FUNCTION COUNT        lose the next COUNT messages the function sends
 fail FUNCTION OPCODE COUNT fail the next COUNT commands with that opcode (hexadecimal)
+slow FUNCTION OPCODE MS    hold commands with that opcode back for so many milliseconds, 0 ends it
+spoil FUNCTION COUNT       give the next COUNT completions an opcode that does not exist
+remove FUNCTION            pull the function out: everything reads as ones
 health FUNCTION SYNDROME   set the health syndrome, 0 is healthy
 help                       this list
 ";
@@ -69,6 +72,21 @@ fn command(line: &str, shared: &Shared) -> Option<String> {
         ["fail", function, opcode, count] => {
             let opcode = u16::from_str_radix(opcode.trim_start_matches("0x"), 16).ok()?;
             fabric.fail_commands(function.parse().ok()?, opcode, count.parse().ok()?);
+            Some(done)
+        }
+        ["slow", function, opcode, milliseconds] => {
+            let opcode = u16::from_str_radix(opcode.trim_start_matches("0x"), 16).ok()?;
+            let milliseconds: u32 = milliseconds.parse().ok()?;
+            let nanoseconds = u64::from(milliseconds) * 1_000_000;
+            fabric.slow_commands(function.parse().ok()?, opcode, nanoseconds);
+            Some(done)
+        }
+        ["spoil", function, count] => {
+            fabric.spoil_completions(function.parse().ok()?, count.parse().ok()?);
+            Some(done)
+        }
+        ["remove", function] => {
+            fabric.remove(function.parse().ok()?);
             Some(done)
         }
         ["health", function, syndrome] => {
