@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use uverbs_driver::channel;
 use uverbs_driver::contract;
+use uverbs_driver::discover::sysfs::Sysfs;
 use uverbs_driver::discover::{self, DeviceInfo, ForkGuard, Target};
 use uverbs_driver::sys::recorder::{Recorder, Sink};
 use uverbs_driver::sys::{Kernel, Linux};
@@ -39,6 +40,7 @@ pub(crate) struct Inner {
     pub(crate) cookies: Arc<Cookies>,
     pub(crate) events: EventFile,
     info: DeviceInfo,
+    sysfs: Sysfs,
     fork: OnceLock<ForkGuard>,
 }
 
@@ -162,6 +164,7 @@ impl OpenOptions {
                 cookies: Arc::default(),
                 events,
                 info,
+                sysfs: Sysfs::at(&self.discover.sysfs_root),
                 fork: OnceLock::new(),
             }),
         })
@@ -244,7 +247,7 @@ impl Context {
     /// Those of the command.
     #[doc(alias = "ibv_query_gid_table")]
     pub fn gid_table(&self) -> Result<Vec<GidEntry>> {
-        contract::gid_table(&self.inner.channel, &self.inner.info)
+        contract::gid_table(&self.inner.channel, &self.inner.info, &self.inner.sysfs)
     }
 
     /// `ibv_query_gid_ex`—one entry of a port's GID table, `None` for an empty one.
@@ -254,7 +257,13 @@ impl Context {
     #[doc(alias = "ibv_query_gid_ex")]
     #[doc(alias = "ibv_query_gid")]
     pub fn gid(&self, port: u8, index: u32) -> Result<Option<GidEntry>> {
-        contract::gid(&self.inner.channel, &self.inner.info, port, index)
+        contract::gid(
+            &self.inner.channel,
+            &self.inner.info,
+            &self.inner.sysfs,
+            port,
+            index,
+        )
     }
 
     /// `ibv_query_pkey`—one entry of a port's partition key table. Three system calls (sysfs).
@@ -263,7 +272,9 @@ impl Context {
     /// [`NotFound`](crate::ErrorKind::NotFound) beyond the table, or without sysfs.
     #[doc(alias = "ibv_query_pkey")]
     pub fn pkey(&self, port: u8, index: u16) -> Result<u16> {
-        discover::sysfs::Sysfs::new().pkey(&self.inner.info.name, port.into(), index.into())
+        self.inner
+            .sysfs
+            .pkey(&self.inner.info.name, port.into(), index.into())
     }
 
     /// `ibv_get_pkey_index`—where a partition key stands in a port's table.
@@ -272,7 +283,7 @@ impl Context {
     /// As [`pkey`](Self::pkey).
     #[doc(alias = "ibv_get_pkey_index")]
     pub fn pkey_index(&self, port: u8, key: u16) -> Result<Option<u16>> {
-        let keys = discover::sysfs::Sysfs::new().pkeys(&self.inner.info.name, port.into())?;
+        let keys = self.inner.sysfs.pkeys(&self.inner.info.name, port.into())?;
         Ok(keys
             .iter()
             .position(|other| *other == key)

@@ -35,10 +35,9 @@ pub fn query_port_speed(channel: &Channel, port: u8) -> Result<u64> {
 ///
 /// # Errors
 /// Those of the command.
-pub fn gid_table(channel: &Channel, info: &DeviceInfo) -> Result<Vec<GidEntry>> {
+pub fn gid_table(channel: &Channel, info: &DeviceInfo, sysfs: &Sysfs) -> Result<Vec<GidEntry>> {
     match cmd::gid::query_table(channel, MAX_GIDS) {
         Err(error) if error.is_unsupported() => {
-            let sysfs = Sysfs::new();
             let mut entries = Vec::new();
             for port in 1..=info.ports.unwrap_or(1) {
                 entries.extend(sysfs.gid_table(&info.name, port)?);
@@ -53,10 +52,16 @@ pub fn gid_table(channel: &Channel, info: &DeviceInfo) -> Result<Vec<GidEntry>> 
 ///
 /// # Errors
 /// EINVAL for a port or an index that the device does not have.
-pub fn gid(channel: &Channel, info: &DeviceInfo, port: u8, index: u32) -> Result<Option<GidEntry>> {
+pub fn gid(
+    channel: &Channel,
+    info: &DeviceInfo,
+    sysfs: &Sysfs,
+    port: u8,
+    index: u32,
+) -> Result<Option<GidEntry>> {
     match cmd::gid::query_entry(channel, port.into(), index) {
         Err(error) if error.is_unsupported() => {
-            let table = Sysfs::new().gid_table(&info.name, port.into())?;
+            let table = sysfs.gid_table(&info.name, port.into())?;
             Ok(table.into_iter().find(|entry| entry.index == index))
         }
         result => result,

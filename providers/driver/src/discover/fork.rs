@@ -20,10 +20,10 @@ static COPIES: AtomicU8 = AtomicU8::new(0);
 /// `ibv_is_fork_initialized`—whether the kernel copies pinned pages for a child, so that fork needs no care.
 ///
 /// The kernel is asked once per process, in four system calls (netlink `RDMA_NLDEV_CMD_SYS_GET`). A kernel that does
-/// not know the question does not copy.
+/// not know the question does not copy; one that cannot be asked (no RDMA netlink, a sandbox) is taken not to.
 ///
 /// # Errors
-/// The errno of the netlink socket, except where the kernel has no RDMA netlink: then the answer is no.
+/// Any other errno of the netlink socket, EMFILE above all.
 #[doc(alias = "ibv_is_fork_initialized")]
 pub fn copy_on_fork() -> Result<bool> {
     match COPIES.load(Ordering::Relaxed) {
@@ -31,7 +31,7 @@ pub fn copy_on_fork() -> Result<bool> {
             let copies = Client::connect()
                 .and_then(|mut client| ask(&mut client))
                 .or_else(|error| {
-                    if error.is_unsupported() {
+                    if is_silent(&error) {
                         Ok(false)
                     } else {
                         Err(error)
@@ -42,6 +42,14 @@ pub fn copy_on_fork() -> Result<bool> {
         }
         known => Ok(known == 2),
     }
+}
+
+/// Whether there is nobody to ask: no RDMA netlink in the kernel, or none for this process (a sandbox).
+fn is_silent(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Unsupported | ErrorKind::PermissionDenied
+    ) || error.errno() == Some(Errno::AFNOSUPPORT)
 }
 
 fn ask<T: NetlinkTransport>(client: &mut Client<T>) -> Result<bool> {
