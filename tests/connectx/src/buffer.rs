@@ -32,6 +32,11 @@ impl Umem {
         ((self.pages.len() as u64) << self.shift).saturating_sub(self.offset)
     }
 
+    /// How many pages are listed.
+    pub(crate) fn entries(&self) -> usize {
+        self.pages.len()
+    }
+
     /// The part from `offset` on, `length` bytes long.
     pub(crate) fn part(&self, offset: u64, length: u64) -> Outcome<Buffer> {
         let start = self.offset.checked_add(offset).ok_or(Rule::Umem.refuse())?;

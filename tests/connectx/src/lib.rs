@@ -29,6 +29,7 @@
     reason = "all commands have one signature, those that cannot be refused too"
 )]
 
+mod budget;
 mod buffer;
 mod cmd;
 mod command_queue;

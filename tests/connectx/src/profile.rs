@@ -147,6 +147,9 @@ pub(crate) mod limit {
     pub(crate) const LOG_MSG: u32 = 30;
     pub(crate) const WQE: usize = 1024;
     pub(crate) const RATES: u32 = 128;
+    pub(crate) const ROCE_ADDRESSES: u32 = 128;
+    pub(crate) const GROUPS: usize = 1 << 10;
+    pub(crate) const CAP_TYPES: u16 = 0x40;
     pub(crate) const QP_PER_GROUP: usize = 240;
     pub(crate) const MAX_SHARE: u32 = 100;
 }
@@ -273,7 +276,7 @@ const ROCE: &[Setting] = &[
     (roce::PORT, 4791),
     (roce::MAX_SOURCE_PORT, 0xffff),
     (roce::MIN_SOURCE_PORT, 0xc000),
-    (roce::ADDRESSES, 128),
+    (roce::ADDRESSES, limit::ROCE_ADDRESSES),
 ];
 
 const FLOW_TABLE: &[Setting] = &[

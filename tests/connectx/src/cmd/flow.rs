@@ -1,6 +1,7 @@
 //! Flow steering commands: tables, groups, entries, roots and counters.
 
 use super::Command;
+use crate::budget::MAX_FLOWS;
 use crate::flow::{Counter, Destination, Entry, MATCH, Table};
 use crate::layout::command::{NUMBER32, OP_MOD, op};
 use crate::layout::{Field, Wide, be32, bit, field, word};
@@ -79,6 +80,7 @@ pub(super) fn run(command: &mut Command<'_>, opcode: u16) -> Outcome {
             Ok(())
         }
         op::CREATE_FLOW_GROUP => {
+            require(command.device.flow_entries() < MAX_FLOWS, Rule::TableFull)?;
             let criteria = command.context(CRITERIA, MATCH);
             let flows = command.device.flows.of_mut(table, uid)?;
             let id = flows.next_group;
@@ -186,6 +188,7 @@ fn set_entry(command: &mut Command<'_>, table: u32) -> Outcome {
             Destination::Elsewhere => {}
         }
     }
+    require(command.device.flow_entries() < MAX_FLOWS, Rule::TableFull)?;
     let (modify, mask) = (command.modifier == 1, command.get(MODIFY_MASK));
     let flows = command.device.flows.of_mut(table, uid)?;
     require(index < 1 << flows.log_size, Rule::OutOfRange)?;

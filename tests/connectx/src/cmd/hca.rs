@@ -4,7 +4,7 @@ use super::Command;
 use crate::layout::caps::{atomic, general};
 use crate::layout::transport::adapter;
 use crate::layout::{Field, field, put, word};
-use crate::profile::{PAGE, cap_type};
+use crate::profile::{PAGE, cap_type, limit};
 use crate::status::{Outcome, Rule, require};
 
 const CURRENT_ISSI: Field = field(0x08, 15, 0);
@@ -91,6 +91,7 @@ pub(super) fn set_cap(command: &mut Command<'_>) -> Outcome {
     require(command.input.len() > CAPABILITY, Rule::TooShort)?;
     // The driver writes the type shifted as in the query, with 0 in the lowest bit.
     let kind = command.modifier >> 1;
+    require(kind < limit::CAP_TYPES, Rule::OutOfRange)?;
     let page = command.context(CAPABILITY, PAGE);
     command.device.set_caps.insert(kind, page);
     Ok(())

@@ -17,10 +17,11 @@ mod resource;
 mod srq;
 mod vport;
 
+use crate::budget;
 use crate::device::Device;
 use crate::layout::command::{self, op};
 use crate::layout::{Field, Wide, part, put};
-use crate::status::{Outcome, Refusal, Rule};
+use crate::status::{Outcome, Refusal, Rule, require};
 
 /// One command at work: the device, the input and the reply under construction.
 pub(crate) struct Command<'a> {
@@ -82,7 +83,9 @@ pub(crate) fn execute(device: &mut Device, input: &[u8], length: usize) -> Vec<u
             input,
             output: &mut output,
         };
-        known_context(&command).and_then(|()| dispatch(&mut command, opcode))
+        known_context(&command)
+            .and_then(|()| within_budget(&command))
+            .and_then(|()| dispatch(&mut command, opcode))
     };
     if let Err(Refusal { status, syndrome }) = refused {
         output.fill(0);
@@ -112,6 +115,15 @@ fn known_context(command: &Command<'_>) -> Outcome {
         return Err(Rule::NoSuchObject.refuse());
     }
     Ok(())
+}
+
+/// A guest that keeps making large objects is stopped before it fills the host.
+fn within_budget(command: &Command<'_>) -> Outcome {
+    let large = command.input.len() > budget::LARGE;
+    require(
+        !large || command.device.list_entries() < budget::MAX_ENTRIES,
+        Rule::TableFull,
+    )
 }
 
 fn injected(device: &mut Device, opcode: u16) -> bool {

@@ -83,6 +83,11 @@ fn group(command: &Command<'_>) -> [u8; 16] {
 fn attach(command: &mut Command<'_>) -> Outcome {
     let (uid, qpn, gid) = (command.uid, command.number(), group(command));
     command.device.qps.of(qpn, uid).map(QueuePair::pd)?;
+    let groups = &command.device.multicast;
+    require(
+        groups.contains_key(&gid) || groups.len() < limit::GROUPS,
+        Rule::TableFull,
+    )?;
     let members = command.device.multicast.entry(gid).or_default();
     require(!members.contains(&qpn), Rule::InUse)?;
     require(members.len() < limit::QP_PER_GROUP, Rule::TableFull)?;

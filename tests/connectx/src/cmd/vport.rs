@@ -3,6 +3,7 @@
 use super::Command;
 use crate::layout::transport::{hca_vport, nic_vport};
 use crate::layout::{Field, Wide, field, put, word};
+use crate::profile::limit;
 use crate::status::{Outcome, Rule, require};
 
 const CONTEXT: usize = 0x10;
@@ -118,6 +119,7 @@ pub(super) fn query_state(command: &mut Command<'_>) -> Outcome {
 /// SET_ROCE_ADDRESS; an all-zero address frees the entry.
 pub(super) fn set_roce_address(command: &mut Command<'_>) -> Outcome {
     let index = command.get(ROCE_INDEX);
+    require(index < limit::ROCE_ADDRESSES, Rule::OutOfRange)?;
     let address = command.context(CONTEXT, ROCE_LEN);
     if (Wide(0).get(&address), Wide(8).get(&address)) == (0, 0) {
         command.device.roce_addresses.remove(&index);

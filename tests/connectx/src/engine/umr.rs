@@ -1,5 +1,6 @@
 //! User memory registration work requests, the kind that changes a key's attributes or its translation.
 
+use crate::budget::{LARGE, MAX_ENTRIES};
 use crate::cmd::indirect;
 use crate::device::Device;
 use crate::layout::queue::mkey;
@@ -64,7 +65,9 @@ pub(super) fn apply(
     let entries = if octowords == 0 {
         Vec::new()
     } else {
-        if octowords > MAX_OCTOWORDS {
+        if octowords > MAX_OCTOWORDS
+            || octowords * 16 > LARGE && device.list_entries() > MAX_ENTRIES
+        {
             return Err("too many translation entries");
         }
         translation_bytes(device, bytes, flags, octowords * 16, pd, qpn)?
