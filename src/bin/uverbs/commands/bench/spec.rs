@@ -66,6 +66,9 @@ pub(super) enum Amount {
 /// Requests that a queue may be asked for here; devices allow fewer.
 const MAX_DEPTH: u32 = 1 << 20;
 
+/// Bytes inside a request that a device may be asked for here.
+const MAX_INLINE: u32 = 1 << 16;
+
 impl Spec {
     /// Refuses what makes no sense: what the user typed, or what a stranger sent.
     pub(super) fn check(&self) -> Result<()> {
@@ -97,6 +100,9 @@ impl Spec {
         }
         if self.group > self.tx_depth {
             return refuse("a completion cannot stand for more requests than the queue has");
+        }
+        if self.inline > MAX_INLINE {
+            return refuse("no device takes more than 64 KiB inside a request");
         }
         if self.service_level > 15 {
             return refuse("service levels end at 15");
@@ -178,7 +184,7 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_refused() {
         assert!(good().check().is_ok());
-        let bad: [fn(&mut Spec); 12] = [
+        let bad: [fn(&mut Spec); 13] = [
             |spec| spec.sizes.clear(),
             |spec| spec.sizes.push(u32::MAX),
             |spec| spec.queue_pairs = 0,
@@ -186,6 +192,7 @@ mod tests {
             |spec| spec.tx_depth = 0,
             |spec| spec.rx_depth = u32::MAX,
             |spec| spec.group = 129,
+            |spec| spec.inline = u32::MAX,
             |spec| spec.amount = Amount::Iterations(0),
             |spec| spec.amount = Amount::Seconds(f64::NAN),
             |spec| (spec.transport, spec.verb) = (Transport::Uc, Verb::Read),

@@ -25,7 +25,7 @@ pub(super) fn look(context: &Context, port: u8) -> Finding {
             CHECK,
             format_args!("a message to this device itself through port {port} failed: {message}"),
         )
-        .fix("does a firewall drop UDP port 4791, or is the address of another namespace?"),
+        .fix("is the GID's address still on the interface (ip address), and UDP port 4791 open?"),
         Err(_) => Finding::fail(CHECK, "failed"),
     }
 }

@@ -146,6 +146,9 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
     if args.srq && args.transport != Transport::Rc {
         return Err(Failure::usage("--srq goes with the transport rc"));
     }
+    if args.message_size() == 0 {
+        return Err(Failure::usage("a message has a byte at least"));
+    }
     // Whoever sees the addresses below may connect already.
     let listener = match args.host {
         Some(_) => None,
