@@ -49,12 +49,17 @@ pub(super) struct Completions {
 
 /// A fabric of `count` InfiniBand functions, each brought up by the commands of a driver.
 pub(super) fn fabric(count: u16, options: Options) -> (Fabric, Vec<Host>) {
+    fabric_of(FunctionKind::InfiniBand, count, options)
+}
+
+/// As [`fabric`], of functions of any kind.
+pub(super) fn fabric_of(kind: FunctionKind, count: u16, options: Options) -> (Fabric, Vec<Host>) {
     let mut fabric = Fabric::new(options, Arc::new(Trace::silent(false)));
     let hosts = (0..count)
         .map(|index| {
             let ram = Arc::new(Ram::new(RAM));
             let interrupts = Arc::new(Counted::default());
-            let config = FunctionConfig::numbered(FunctionKind::InfiniBand, index);
+            let config = FunctionConfig::numbered(kind, index);
             let function = fabric.add_function(config, ram.clone(), interrupts.clone());
             let mut host = Host {
                 function,

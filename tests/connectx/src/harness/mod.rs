@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod commands;
+mod ethernet;
 mod host;
 mod nonsense;
 mod transport;
