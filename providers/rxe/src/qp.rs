@@ -145,14 +145,20 @@ impl contract::Qp for QueuePair {
     }
 
     fn modify(&mut self, attr: &QpAttr) -> Result<()> {
-        cmd::qp::modify(
-            self.object.channel(),
-            self.object.handle(),
-            attr,
-            &Uhw::NONE,
-        )?;
+        let discards = attr.state == Some(QpState::Reset) && !self.send.is_idle();
+        let modify = |attr| {
+            let channel = self.object.channel();
+            cmd::qp::modify(channel, self.object.handle(), attr, &Uhw::NONE)
+        };
+        modify(attr)?;
         if let Some(state) = attr.state {
             self.state = state;
+        }
+        if discards {
+            // rxe (since 6.3, rxe_sender) notes where its send queue starts before it discards what is
+            // in it, and would send the discarded slots, zeroed, in the next life of the queue pair. A
+            // second reset notes it again, now that the queue is empty.
+            modify(&QpAttr::to(QpState::Reset))?;
         }
         Ok(())
     }

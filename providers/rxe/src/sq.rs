@@ -114,6 +114,11 @@ impl SendRing {
         }
     }
 
+    /// True when the kernel has consumed everything that it was handed.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.ring.consumer() == Some(self.published)
+    }
+
     pub(crate) fn abort(&mut self) {
         self.tail = self.published;
     }
