@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use uverbs_driver::contract::{DmabufInit, Mr, MrChange, MrInit};
-use uverbs_driver::types::{AccessFlags, LocalKey, RemoteKey, Sge};
+use uverbs_driver::types::{AccessFlags, LocalKey, OdpGeneralCaps, RemoteKey, Sge};
 use uverbs_driver::{Error, ErrorKind, Op, Result};
 
 use crate::ProtectionDomain;
@@ -91,7 +91,7 @@ impl ProtectionDomain {
     /// `ibv_reg_mr_iova2`—registers memory whose first byte work requests address as `iova`.
     ///
     /// # Errors
-    /// As [`register`](Self::register).
+    /// As [`register`](Self::register); EINVAL when `address` and `iova` have different places in their pages.
     ///
     /// # Safety
     /// As [`register`](Self::register).
@@ -125,7 +125,21 @@ impl ProtectionDomain {
             iova,
             access,
         };
-        MemoryRegion::register(self, &init, keep)
+        MemoryRegion::register(self, &init, keep).map_err(|error| self.explain(error, access))
+    }
+
+    /// Kernels refuse on-demand paging with EINVAL when the driver does not know the flag (rxe before 6.15).
+    fn explain(&self, error: Error, access: AccessFlags) -> Error {
+        let odp = self.context().device_attr().odp.general;
+        if error.kind() == ErrorKind::InvalidInput
+            && access.contains(AccessFlags::ON_DEMAND)
+            && !odp.contains(OdpGeneralCaps::SUPPORT)
+        {
+            return error
+                .with_kind(ErrorKind::Unsupported)
+                .hint("the device announces no on-demand paging");
+        }
+        error
     }
 
     /// `ibv_reg_dmabuf_mr`—registers a part of a dmabuf. One system call, since Linux 5.12.

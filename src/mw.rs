@@ -9,6 +9,8 @@ use crate::{MemoryRegion, ProtectionDomain};
 ///
 /// A window gives nothing until it is bound: post the [`WindowBinding`] that [`bind`](Self::bind)
 /// makes with [`Operation::BindWindow`](crate::Operation::BindWindow) on a queue pair of the same domain.
+///
+/// rxe (up to Linux 7.2) checks the access a window was bound for, but the bounds of its region instead of its own.
 #[doc(alias = "ibv_mw")]
 #[derive(Debug)]
 pub struct MemoryWindow {

@@ -270,7 +270,7 @@ impl<'a> QueuePairBuilder<'a> {
         self
     }
 
-    /// How many routers a packet may pass. Default: 64.
+    /// How many routers a packet may pass. Default: 64. On RoCE the kernel takes what its route says instead.
     pub fn hop_limit(&mut self, limit: u8) -> &mut Self {
         self.settings.hop_limit = limit;
         self
