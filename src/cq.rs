@@ -227,7 +227,7 @@ impl CompletionQueue {
         self.channel.as_ref()
     }
 
-    /// `ibv_destroy_cq`—destroys it and tells how many events it had sent. One system call.
+    /// `ibv_destroy_cq`—destroys it and tells how many of its events were taken. One system call.
     ///
     /// Dropping it does the same. Events that nobody took hold up neither.
     ///

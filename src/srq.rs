@@ -122,7 +122,7 @@ impl SharedReceiveQueue {
         RecvBatch::new(qp::ReceiveSide::Shared(&mut self.queue))
     }
 
-    /// `ibv_destroy_srq`—destroys it and tells how many events it had sent. One system call.
+    /// `ibv_destroy_srq`—destroys it and tells how many of its events were taken. One system call.
     ///
     /// # Errors
     /// [`Busy`](crate::ErrorKind::Busy) while queue pairs use it; it lives on with them.

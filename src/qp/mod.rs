@@ -118,7 +118,7 @@ impl QueuePair {
         contract::detach_multicast(self.queue.object(), group, lid)
     }
 
-    /// `ibv_destroy_qp`—leaves its multicast groups, destroys it and tells how many events it had sent. One system call, and
+    /// `ibv_destroy_qp`—leaves its multicast groups, destroys it and tells how many of its events were taken. One system call, and
     /// one per group. Dropping it does the same.
     ///
     /// Posted work is discarded; after `Ok` the device uses none of its memory.
