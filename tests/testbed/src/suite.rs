@@ -176,7 +176,7 @@ impl Suite {
             }
         };
         let seconds = output.elapsed.as_secs_f64();
-        let wrong = complaints::among(&output.kernel);
+        let wrong = complaints::without_excuse(&output);
         let verdict = verdict(&output);
         if verdict == Verdict::Ignored {
             println!("test {test} ... ignored");

@@ -1,5 +1,6 @@
 //! Lines of the kernel log that a test must not cause.
 
+use super::Output;
 use guest_init::LogLine;
 
 /// What the kernel writes when something is wrong with itself.
@@ -47,6 +48,23 @@ pub fn among(lines: &[LogLine]) -> Vec<&LogLine> {
     lines.iter().filter(|line| is_complaint(line)).collect()
 }
 
+/// The words by which a test announces on standard output, a line for each, what it has the kernel complain about.
+const EXCUSE: &str = "the kernel may say: ";
+
+/// The same for what a test caused, without the complaints that it announced.
+pub fn without_excuse(output: &Output) -> Vec<&LogLine> {
+    let text = output.stdout_text();
+    // The harness begins a line with the name of the test, which the first announcement ends.
+    let excuses: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.split_once(EXCUSE))
+        .map(|(_, words)| words)
+        .collect();
+    let mut wrong = among(&output.kernel);
+    wrong.retain(|line| !excuses.iter().any(|words| line.text.contains(words)));
+    wrong
+}
+
 fn is_complaint(line: &LogLine) -> bool {
     let text = line.text.as_str();
     if ALLOWED.iter().any(|(allowed, _)| text.contains(allowed)) {
@@ -59,8 +77,10 @@ fn is_complaint(line: &LogLine) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_complaint;
-    use guest_init::LogLine;
+    use super::{is_complaint, without_excuse};
+    use crate::Output;
+    use guest_init::{Ending, LogLine};
+    use std::time::Duration;
 
     fn line(level: u8, text: &str) -> LogLine {
         LogLine {
@@ -91,5 +111,25 @@ mod tests {
         )));
         assert!(!is_complaint(&line(6, "rdma_rxe: loaded")));
         assert!(!is_complaint(&line(6, "infiniband rxe0: set active")));
+    }
+
+    #[test]
+    fn what_was_announced_is_no_complaint() {
+        let output = Output {
+            command: String::new(),
+            ending: Ending::Code(0),
+            stdout:
+                b"test a::b ... the kernel may say: error status\nthe kernel may say: too big\nok\n"
+                    .to_vec(),
+            stderr: Vec::new(),
+            elapsed: Duration::ZERO,
+            kernel: vec![
+                line(3, "rxe0: qp#17 rxe_complete: error status = 10"),
+                line(4, "rdma_rxe: cqe(9) too big"),
+                line(4, "rdma_rxe: something else"),
+            ],
+        };
+        let wrong = without_excuse(&output);
+        assert_eq!(wrong, [&output.kernel[2]]);
     }
 }

@@ -78,7 +78,7 @@ pub(super) fn words(output: &Output) -> String {
         return text;
     }
     text.push_str("--- kernel log ---\n");
-    let wrong = complaints::among(&output.kernel);
+    let wrong = complaints::without_excuse(output);
     for line in &output.kernel {
         let mark = if wrong.contains(&line) { '!' } else { ' ' };
         // Writing to a String does not fail.
