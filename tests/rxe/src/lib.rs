@@ -13,15 +13,19 @@
     reason = "a test fails by panicking, and says what is missing"
 )]
 
+pub mod link;
 mod memory;
 mod pair;
+pub mod raw;
 mod wait;
 
 pub use memory::Registered;
 pub use pair::{Pair, Side};
-pub use wait::{DEADLINE, drain, next, until};
+pub use wait::{DEADLINE, drain, next, nothing, until};
 
-use uverbs::{CommandPath, Context, OpenOptions};
+use uverbs::{
+    CommandPath, Context, GidEntry, GidType, OpenOptions, QueuePair, WcStatus, WorkCompletion,
+};
 
 /// The device under test.
 pub fn device_name() -> String {
@@ -58,6 +62,37 @@ pub fn open_named(name: &str) -> Context {
              cargo xtask test --level rxe): {error}"
         ),
     }
+}
+
+/// Tells the runner that the kernel is right to warn or complain with these words during this test.
+pub fn kernel_may_say(words: &str) {
+    println!("the kernel may say: {words}");
+}
+
+/// Tells the runner that requests fail in this test; newer kernels write a line for each.
+pub fn requests_fail() {
+    kernel_may_say("non-flush error status");
+}
+
+/// A request that this side could not carry out failed with `status`, or was flushed.
+///
+/// rxe does not tell every kind of failure apart, and since 6.3 moves the queue pair to ERROR before
+/// it reports such a request, which flushes it with the rest.
+pub fn failed_here(done: &WorkCompletion, status: WcStatus) {
+    let expected = if kernel() >= (6, 3) {
+        [status, WcStatus::Flushed]
+    } else {
+        [status, WcStatus::LocalQpOperation]
+    };
+    assert!(expected.contains(&done.status), "not {status}: {done:?}");
+}
+
+/// The entry of the GID table that the builder chose for `qp`.
+pub fn gid_entry(context: &Context, qp: &QueuePair) -> GidEntry {
+    let gid = qp.endpoint().gid.expect("RoCE has GIDs");
+    let table = context.gid_table().expect("a GID table");
+    let of = |entry: &&GidEntry| entry.gid == gid && entry.gid_type == GidType::RoceV2;
+    *table.iter().find(of).expect("the GID is in the table")
 }
 
 /// The running kernel, as (major, minor).

@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //!
-//! The bytes are atomics, so a device may write them while references to them exist. They are
-//! freed after their region: a test that still has posted work keeps this value.
+//! The bytes are atomics, so a device may write them while references to them exist, and they are
+//! never freed, so it may do so whatever a test drops.
 #![allow(unsafe_code, reason = "registers memory of its own")]
 
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -15,9 +15,8 @@ use uverbs::{
 /// Bytes of this process and their registration.
 #[derive(Debug)]
 pub struct Registered {
-    // Before the bytes, so that it is deregistered first.
     mr: MemoryRegion,
-    bytes: Box<[AtomicU8]>,
+    bytes: &'static [AtomicU8],
 }
 
 impl Registered {
@@ -33,8 +32,9 @@ impl Registered {
     /// Those of registering.
     pub fn try_new(pd: &ProtectionDomain, len: usize, access: AccessFlags) -> Result<Self> {
         let bytes: Box<[AtomicU8]> = (0..len).map(|_| AtomicU8::new(0)).collect();
+        let bytes: &'static [AtomicU8] = Box::leak(bytes);
         let start = bytes.as_ptr().cast::<u8>().cast_mut();
-        // SAFETY: the bytes are atomics without invalid values, and outlive the region.
+        // SAFETY: the bytes are atomics without invalid values that live as long as the process.
         let mr = unsafe { pd.register(start, len, access) }?;
         Ok(Self { mr, bytes })
     }
@@ -56,6 +56,19 @@ impl Registered {
     /// The region.
     pub fn mr(&self) -> &MemoryRegion {
         &self.mr
+    }
+
+    /// Deregisters it.
+    ///
+    /// # Errors
+    /// As [`MemoryRegion::deregister`].
+    pub fn deregister(self) -> Result<()> {
+        self.mr.deregister()
+    }
+
+    /// The aligned 8 bytes at `offset`, as a number.
+    pub fn word(&self, offset: usize) -> u64 {
+        u64::from_ne_bytes(self.get(offset, 8).try_into().expect("8 bytes"))
     }
 
     /// The region, to change it.

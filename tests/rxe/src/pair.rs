@@ -46,6 +46,8 @@ impl Side {
             .max_recv_sge(4)
             .max_inline_data(128);
         builder.max_rd_atomic(8).max_dest_rd_atomic(8);
+        // The default gives up after some milliseconds, which a busy machine takes for anything.
+        builder.timeout(14).expect("a legal timeout");
         if kind != QpType::Ud {
             builder.access(
                 AccessFlags::LOCAL_WRITE

@@ -35,3 +35,16 @@ pub fn next(cq: &mut CompletionQueue) -> WorkCompletion {
 pub fn drain(cq: &mut CompletionQueue, count: usize) -> Vec<WorkCompletion> {
     (0..count).map(|_| next(cq)).collect()
 }
+
+/// Nothing arrives in `cq` for a while.
+pub fn nothing(cq: &mut CompletionQueue) {
+    let since = Instant::now();
+    while since.elapsed() < Duration::from_millis(100) {
+        let done = cq.poll().expect("the queue can be polled");
+        assert!(
+            done.is_none(),
+            "a completion that nobody asked for: {done:?}"
+        );
+        std::thread::yield_now();
+    }
+}
