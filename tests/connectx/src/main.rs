@@ -12,8 +12,8 @@ Serves software ConnectX functions over vfio-user, for the stock mlx5 drivers of
 
 connectx --function KIND [--function KIND …] --socket-dir DIR [options]
 
-  --function KIND    ib (InfiniBand) or eth-raw (Ethernet with raw packet queues, no network device);
-                     once per function, all joined by one fabric
+  --function KIND    ib (InfiniBand), roce (Ethernet with a network device and RoCE) or eth-raw (Ethernet
+                     with raw packet queues only); once per function, all joined by one fabric
   --socket-dir DIR   where to make function0.sock, function1.sock, … and control.sock
   --strict           end with an error at the first thing a correct driver would not do
   --trace FILE       write every command, work request, completion and event as a JSON line
