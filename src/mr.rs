@@ -67,6 +67,9 @@ impl ProtectionDomain {
     /// | [`OutOfResources`](ErrorKind::OutOfResources) | ENOMEM: mostly `RLIMIT_MEMLOCK` |
     /// | [`Unsupported`](ErrorKind::Unsupported) | on-demand paging that the device does not have |
     ///
+    /// rxe announces on-demand paging since 6.15, and up to 7.2 takes every place of such a region for
+    /// the start of its page: transfers of more than a packet, or to anywhere else, go astray.
+    ///
     /// # Safety
     /// Until the region is deregistered (its last clone is dropped):
     /// 1. the range stays mapped, and what peers or posted work may do to it with `access` breaks no
@@ -292,6 +295,8 @@ impl MemoryRegion {
             let start = address.expose_provenance() as u64;
             memory = Some((start, length as u64, start));
         }
+        let provider = &inner.pd.context().inner.provider;
+        provider.check_memory(op, change.access.unwrap_or_default(), memory.is_some())?;
         inner.mr.reregister(&MrChange {
             memory,
             pd: change.pd.map(ProtectionDomain::object),

@@ -2,9 +2,9 @@
 
 use rxe_tests::{Pair, Registered, Side, drain, gid_entry, next, nothing, open, raw};
 use uverbs::{
-    AccessFlags, AckTimeout, AddressVector, Errno, ErrorKind, GlobalRoute, Mtu, Psn, QpAttr,
-    QpAttrMask, QpCaps, QpState, QpType, QueuePair, RetryCount, RnrRetry, RnrTimer, SendRequest,
-    WcStatus, types::is_legal,
+    AccessFlags, AckTimeout, AddressVector, ErrorKind, GlobalRoute, Mtu, Psn, QpAttr, QpAttrMask,
+    QpCaps, QpState, QpType, QueuePair, RetryCount, RnrRetry, RnrTimer, SendRequest, WcStatus,
+    types::is_legal,
 };
 
 const STATES: [QpState; 7] = [
@@ -200,8 +200,8 @@ fn every_transition_is_what_the_table_says() {
                 assert_eq!(qp.query().unwrap().state, now, "{kind} {from} to {to}");
                 if let Err(error) = result {
                     assert_eq!(
-                        error.errno(),
-                        Some(Errno::INVAL),
+                        error.kind(),
+                        ErrorKind::InvalidInput,
                         "{kind} {from} to {to}: {error}"
                     );
                     let text = error.to_string();
