@@ -10,6 +10,9 @@ use crate::{MemoryRegion, ProtectionDomain};
 /// A window gives nothing until it is bound: post the [`WindowBinding`] that [`bind`](Self::bind)
 /// makes with [`Operation::BindWindow`](crate::Operation::BindWindow) on a queue pair of the same domain.
 ///
+/// Free or invalidate a window of type 2 before the queue pair that it was bound on is destroyed: on
+/// rxe the destroy waits up to a minute for it, and then fails in the kernel.
+///
 /// rxe (up to Linux 7.2) checks the access a window was bound for, but the bounds of its region instead of its own.
 #[doc(alias = "ibv_mw")]
 #[derive(Debug)]
