@@ -9,8 +9,9 @@ use uverbs_driver::contract::{
 };
 use uverbs_driver::discover::DeviceInfo;
 use uverbs_driver::types::{
-    Address, AddressVector, DeviceAttr, DriverId, MwType, QpAttr, QpAttrMask, QpCaps, QpInfo,
-    QpState, QpType, RecvRequest, RemoteKey, SendRequest, SrqAttr, SrqModify, WorkCompletion,
+    AccessFlags, Address, AddressVector, DeviceAttr, DriverId, MwType, QpAttr, QpAttrMask, QpCaps,
+    QpInfo, QpState, QpType, RecvRequest, RemoteKey, SendRequest, SrqAttr, SrqModify,
+    WorkCompletion,
 };
 use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, PollError, PostError, Result};
 
@@ -123,6 +124,12 @@ impl AnyContext {
     pub(crate) fn create_address(&self, pd: &AnyPd, vector: &AddressVector) -> Result<Address> {
         match (self, pd) {
             (Self::Rxe(context), AnyPd::Rxe(pd)) => context.create_address(pd, vector),
+        }
+    }
+
+    pub(crate) fn check_memory(&self, op: Op, access: AccessFlags, moves: bool) -> Result<()> {
+        match self {
+            Self::Rxe(context) => context.check_memory(op, access, moves),
         }
     }
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use uverbs_driver::contract::{self, CqInit, QpInit, SrqInit};
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::Uhw;
-use uverbs_driver::types::{Address, AddressVector, DeviceAttr};
-use uverbs_driver::{Channel, Object, Result, cmd};
+use uverbs_driver::types::{AccessFlags, Address, AddressVector, DeviceAttr};
+use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
 
-use crate::{CompletionQueue, QueuePair, SharedReceiveQueue, ah};
+use crate::{CompletionQueue, QueuePair, SharedReceiveQueue, ah, limits};
 
 /// An opened rxe device.
 #[derive(Debug)]
@@ -79,6 +79,13 @@ impl contract::Context for Context {
 
     fn create_address(&self, pd: &Self::Pd, vector: &AddressVector) -> Result<Address> {
         ah::create(&self.channel, pd, vector)
+    }
+
+    fn check_memory(&self, op: Op, access: AccessFlags, moves: bool) -> Result<()> {
+        if moves {
+            return Err(Error::new(op, ErrorKind::Unsupported).fact("change of", "memory"));
+        }
+        limits::access(op, access)
     }
 
     fn firmware_version(&self) -> String {

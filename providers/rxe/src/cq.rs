@@ -56,6 +56,16 @@ impl CompletionQueue {
     }
 }
 
+impl CompletionQueue {
+    /// How many completions are in the queue; 0 when that cannot be known.
+    fn waiting(&self) -> u32 {
+        self.ring.as_ref().map_or(0, |ring| {
+            let produced = ring.producer().unwrap_or(self.head);
+            produced.wrapping_sub(self.head) & ring.mask()
+        })
+    }
+}
+
 impl contract::Cq for CompletionQueue {
     fn object(&self) -> &Arc<Object> {
         &self.object
@@ -108,6 +118,12 @@ impl contract::Cq for CompletionQueue {
         // A child has no mapping of the ring.
         self.object.channel().check_process(op)?;
         self.release();
+        let waiting = self.waiting();
+        if entries < waiting {
+            return Err(Error::invalid(op, "entries")
+                .fact("asked", entries)
+                .fact("waiting", waiting));
+        }
         let channel = self.object.channel();
         let mut reply = rxe_resize_cq_resp::default();
         cmd::cq::resize(

@@ -1,6 +1,7 @@
 //! Refuses what the device said it cannot do, before the kernel is asked and logs a warning.
 
-use uverbs_driver::{Error, Op, Result};
+use uverbs_driver::types::{AccessFlags, Mtu, QpAttr, QpState, QpType, diagnose};
+use uverbs_driver::{Error, ErrorKind, Op, Result};
 
 /// `asked` of `what` is at most `max`.
 pub(crate) fn at_most(op: Op, what: &'static str, asked: u32, max: u32) -> Result<()> {
@@ -16,4 +17,44 @@ pub(crate) fn some_at_most(op: Op, what: &'static str, asked: u32, max: u32) -> 
         return Err(Error::invalid(op, what).fact("min", 1_u32));
     }
     at_most(op, what, asked, max)
+}
+
+/// What a memory region may be used for: the kernel knows all of it, rxe does not.
+pub(crate) fn access(op: Op, access: AccessFlags) -> Result<()> {
+    let never = AccessFlags::ZERO_BASED | AccessFlags::HUGETLB;
+    if access.intersects(never) {
+        return Err(Error::new(op, ErrorKind::Unsupported).fact("access", access.to_string()));
+    }
+    Ok(())
+}
+
+/// Queue pair numbers have 24 bits on the wire.
+const MAX_QPN: u32 = 0x00ff_ffff;
+
+/// A change of a queue pair of type `kind` that was last seen in state `from`.
+///
+/// The kernel moves queue pairs to an error state on its own, from which it takes no more changes
+/// than from the state before. So nothing is refused here that it would accept.
+pub(crate) fn modify(kind: QpType, from: QpState, attr: &QpAttr, max_rd_atomic: u32) -> Result<()> {
+    let op = Op::ModifyQueuePair;
+    let from = attr.cur_state.unwrap_or(from);
+    let to = attr.state.unwrap_or(from);
+    if let Some(diagnosis) = diagnose(from, to, kind, attr.mask()) {
+        return Err(Error::new(op, ErrorKind::InvalidInput)
+            .fact("from", from.to_string())
+            .fact("to", to.to_string())
+            .fact("because", diagnosis.to_string()));
+    }
+    if let Some(count) = attr.max_rd_atomic {
+        at_most(op, "max_rd_atomic", count.into(), max_rd_atomic)?;
+    }
+    if let Some(number) = attr.dest_qpn {
+        at_most(op, "dest_qpn", number, MAX_QPN)?;
+    }
+    match attr.path_mtu {
+        Some(mtu) if !(Mtu::B256.raw()..=Mtu::B4096.raw()).contains(&mtu.raw()) => {
+            Err(Error::invalid(op, "path_mtu").fact("code", mtu.raw()))
+        }
+        _ => Ok(()),
+    }
 }

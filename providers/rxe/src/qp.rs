@@ -11,7 +11,7 @@ use uverbs_driver::types::{
 use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, PostError, Result, cmd};
 use uverbs_uapi::rdma_user_rxe::rxe_create_qp_resp;
 
-use crate::limits::at_most;
+use crate::limits::{self, at_most};
 use crate::queue;
 use crate::rq::ReceiveRing;
 use crate::sq::SendRing;
@@ -28,6 +28,8 @@ pub struct QueuePair {
     kind: QpType,
     caps: QpCaps,
     state: QpState,
+    /// The device's limit of reads and atomics under way.
+    max_rd_atomic: u32,
 }
 
 impl QueuePair {
@@ -85,6 +87,7 @@ impl QueuePair {
             kind: init.kind,
             caps,
             state: QpState::Reset,
+            max_rd_atomic: device.max_qp_rd_atom,
         })
     }
 
@@ -145,6 +148,7 @@ impl contract::Qp for QueuePair {
     }
 
     fn modify(&mut self, attr: &QpAttr) -> Result<()> {
+        limits::modify(self.kind, self.state, attr, self.max_rd_atomic)?;
         let discards = attr.state == Some(QpState::Reset) && !self.send.is_idle();
         let modify = |attr| {
             let channel = self.object.channel();

@@ -43,6 +43,12 @@ impl ReceiveRing {
         self.ring.mask()
     }
 
+    /// How many requests wait; 0 when that cannot be known.
+    pub(crate) fn waiting(&self) -> u32 {
+        let consumed = self.ring.consumer().unwrap_or(self.published);
+        self.published.wrapping_sub(consumed) & self.ring.mask()
+    }
+
     #[inline]
     pub(crate) fn put(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
         // A child has no mapping of the ring.

@@ -83,6 +83,23 @@ impl SharedReceiveQueue {
         let size = self.ring.as_ref().map_or(0, ReceiveRing::capacity);
         if let Some(max_wr) = change.max_wr {
             some_at_most(op, "max_wr", max_wr, self.max_wr)?;
+            self.object.channel().check_process(op)?;
+            let waiting = self.ring.as_ref().map_or(0, ReceiveRing::waiting);
+            if max_wr < waiting {
+                return Err(Error::invalid(op, "max_wr")
+                    .fact("asked", max_wr)
+                    .fact("waiting", waiting));
+            }
+            // The event that disarms the limit is not seen here.
+            let armed = match change.limit {
+                None if max_wr < size => contract::Srq::query(self)?.limit,
+                limit => limit.unwrap_or(0),
+            };
+            if max_wr < armed {
+                return Err(Error::invalid(op, "max_wr")
+                    .fact("asked", max_wr)
+                    .fact("limit", armed));
+            }
         }
         if let Some(limit) = change.limit {
             at_most(op, "limit", limit, size)?;

@@ -22,10 +22,10 @@ pub use queues::{Cq, CqInit, Qp, QpInit, Srq, SrqInit};
 
 use crate::channel::Channel;
 use crate::cmd;
-use crate::error::Result;
+use crate::error::{Op, Result};
 use crate::object::{Object, ObjectKind};
 use crate::sys::Uhw;
-use crate::types::{Address, AddressVector, DeviceAttr, MwType, RemoteKey};
+use crate::types::{AccessFlags, Address, AddressVector, DeviceAttr, MwType, RemoteKey};
 
 /// An opened device of one vendor (`verbs_context_ops`).
 pub trait Context: Debug + Send + Sync + Sized {
@@ -92,11 +92,22 @@ pub trait Context: Debug + Send + Sync + Sized {
     /// The firmware's version as this vendor writes it.
     fn firmware_version(&self) -> String;
 
+    /// Refuses what the kernel's driver would refuse with a complaint in the log: access that it does
+    /// not have, or (`moves`) memory that is to change under a region.
+    ///
+    /// # Errors
+    /// [`Unsupported`](crate::ErrorKind::Unsupported).
+    fn check_memory(&self, op: Op, access: AccessFlags, moves: bool) -> Result<()> {
+        let _ = (op, access, moves);
+        Ok(())
+    }
+
     /// `ibv_reg_mr_iova`: registers memory. `keep` is released once the kernel no longer uses the region.
     ///
     /// # Errors
     /// Those of the command.
     fn register(&self, pd: &Self::Pd, init: &MrInit, keep: impl Any + Send + Sync) -> Result<Mr> {
+        self.check_memory(Op::RegisterMemory, init.access, false)?;
         let pd = Self::pd_object(pd);
         let request = cmd::mr::Register {
             pd: pd.handle(),
