@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use uverbs_driver::{ErrorKind, Op, Result, contract};
 
@@ -70,13 +70,16 @@ impl CompletionChannel {
     #[doc(alias = "ibv_get_cq_event")]
     #[doc(alias = "ibv_ack_cq_events")]
     pub fn event(&self, timeout: Option<Duration>) -> Result<Option<CompletionEvent>> {
+        let since = Instant::now();
         loop {
             match self.try_event() {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 result => return result.map(Some),
             }
             let channel = &self.inner.context.inner.channel;
-            if !channel.wait_readable(Op::GetCompletionEvent, self.as_fd(), timeout)? {
+            // Another thread may have been faster, and the wait begins anew.
+            let left = timeout.map(|timeout| timeout.saturating_sub(since.elapsed()));
+            if !channel.wait_readable(Op::GetCompletionEvent, self.as_fd(), left)? {
                 return Ok(None);
             }
         }

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use uverbs_driver::types::{AsyncEventType, EventObject};
 use uverbs_driver::{Channel, ErrorKind, Op, Result, contract};
@@ -95,15 +95,18 @@ impl Context {
     #[doc(alias = "ibv_get_async_event")]
     pub fn async_event(&self, timeout: Option<Duration>) -> Result<Option<AsyncEvent>> {
         let fd = self.inner.events.fd()?;
+        let since = Instant::now();
         loop {
             match self.try_async_event() {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 result => return result.map(Some),
             }
+            // Another thread may have been faster, and the wait begins anew.
+            let left = timeout.map(|timeout| timeout.saturating_sub(since.elapsed()));
             if !self
                 .inner
                 .channel
-                .wait_readable(Op::GetAsyncEvent, fd, timeout)?
+                .wait_readable(Op::GetAsyncEvent, fd, left)?
             {
                 return Ok(None);
             }
