@@ -33,7 +33,7 @@ const SERIES: [Series; 3] = [
     },
     Series {
         name: "newest",
-        suites: &["sid"],
+        suites: &["sid", "trixie-backports"],
         package: r"^linux-image-[0-9].*-amd64$",
     },
 ];
@@ -53,7 +53,7 @@ pub(crate) struct Files {
 }
 
 impl Kernel {
-    /// The kernel of this name: `6.1` (Debian 12), `6.12` (Debian 13), `newest` (unstable).
+    /// The kernel of this name: `6.1` (Debian 12), `6.12` (Debian 13), `newest` (the newer of unstable and backports).
     ///
     /// # Errors
     /// [`Error::UnknownKernel`] for any other name.
