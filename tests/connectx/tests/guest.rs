@@ -91,7 +91,7 @@ fn stock_programs(kernel: &str) {
     let server = Server::start(&["ib", "ib"]);
     let guest = server.boot(kernel, &[]);
     let devices = run(&guest, "ibv_devinfo -v");
-    assert_eq!(devices.matches("PORT_ACTIVE").count(), 2, "{devices}");
+    assert_eq!(devices.matches("PORT_ACTIVE (4)").count(), 2, "{devices}");
     assert!(devices.contains("ATOMIC_HCA"), "{devices}");
     for kind in ["rc", "uc", "ud", "srq", "xsrq"] {
         for events in ["", " -e"] {
