@@ -1,6 +1,13 @@
-//! Faults.
+//! What goes wrong outside of the program: queues that overrun, peers and links that go away.
 #![allow(
     clippy::expect_used,
     clippy::panic,
-    reason = "a test fails by panicking"
+    reason = "a test fails by panicking, and says what is missing"
 )]
+
+mod links;
+mod overrun;
+mod peers;
+
+#[path = "../robust_support/mod.rs"]
+mod support;

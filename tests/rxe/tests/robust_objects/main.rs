@@ -1,6 +1,16 @@
-//! Many objects.
+//! Objects in great number, by many threads, and with every argument wrong.
 #![allow(
     clippy::expect_used,
     clippy::panic,
-    reason = "a test fails by panicking"
+    reason = "a test fails by panicking, and says what is missing"
 )]
+
+mod bad_commands;
+mod bad_queues;
+mod bad_requests;
+mod many;
+mod random;
+mod threads;
+
+#[path = "../robust_support/mod.rs"]
+mod support;

@@ -6,7 +6,8 @@ use uverbs::discover::fork::{ForkGuard, copy_on_fork};
 use uverbs::discover::netlink::Client;
 use uverbs::owned::{self, Work};
 use uverbs::{
-    AccessFlags, AddressVector, ErrorKind, MwType, Notify, PollError, PostError, QpAttr, QpState, QpType, SrqModify,
+    AccessFlags, AddressVector, ErrorKind, MwType, Notify, PollError, PostError, QpAttr, QpState,
+    QpType, SrqModify,
 };
 
 use crate::support::child::{in_child, start};
@@ -33,7 +34,10 @@ fn a_child_may_not_post_or_poll_and_the_rings_stay_as_they_are() {
 
     let (mut looped, srq) = in_child_with((looped, srq), |(mut looped, mut srq)| {
         let buffer = |looped: &mut Looped| looped.buffers.pop().expect("a buffer");
-        let refused = looped.qp.post(Work::send().context(77)).expect_err("a child's send");
+        let refused = looped
+            .qp
+            .post(Work::send().context(77))
+            .expect_err("a child's send");
         assert_eq!(refused.error, PostError::Forked);
         assert!(refused.work.is_some(), "the request comes back");
         let message = buffer(&mut looped);
@@ -44,7 +48,9 @@ fn a_child_may_not_post_or_poll_and_the_rings_stay_as_they_are() {
         let reply = buffer(&mut looped);
         let refused = looped.qp.recv(reply, 77).expect_err("a child's receive");
         assert_eq!(refused.error, PostError::Forked);
-        let refused = srq.recv(refused.buffer, 77).expect_err("a child's shared receive");
+        let refused = srq
+            .recv(refused.buffer, 77)
+            .expect_err("a child's shared receive");
         assert_eq!(refused.error, PostError::Forked);
         assert_eq!(looped.cq.poll().map(|_| ()), Err(PollError::Forked));
     });
@@ -67,7 +73,10 @@ fn completions_wait_for_the_parent() {
         looped.qp.recv(buffer, 10 + context).expect("posted");
     }
     for context in 0..3 {
-        looped.qp.post(Work::send().context(context)).expect("posted");
+        looped
+            .qp
+            .post(Work::send().context(context))
+            .expect("posted");
     }
     // One is taken by the parent, so that the rest is known to be there.
     let mut seen = vec![looped.finished().context];
@@ -98,11 +107,22 @@ fn looped_completion() -> uverbs::WorkCompletion {
 fn a_childs_commands_are_refused_and_its_drops_destroy_nothing() {
     let mut log = KernelLog::from_now();
     let looped = Looped::new();
-    let channel = looped.context.create_completion_channel().expect("a channel");
-    let cq = looped.context.completion_queue(4).channel(&channel).build().expect("a queue");
+    let channel = looped
+        .context
+        .create_completion_channel()
+        .expect("a channel");
+    let cq = looped
+        .context
+        .completion_queue(4)
+        .channel(&channel)
+        .build()
+        .expect("a queue");
     let srq = looped.pd.create_srq(8, 1).expect("a shared queue");
     let mw = looped.pd.alloc_mw(MwType::Type2).expect("a window");
-    let memory = looped.pd.expose(4096, AccessFlags::REMOTE_WRITE).expect("memory");
+    let memory = looped
+        .pd
+        .expose(4096, AccessFlags::REMOTE_WRITE)
+        .expect("memory");
     let objects = Objects::now();
     let all = (looped, channel, cq, srq, mw, memory);
 
@@ -115,20 +135,32 @@ fn a_childs_commands_are_refused_and_its_drops_destroy_nothing() {
             ("gid", looped.context.gid(1, 0).err()),
             ("channel", looped.context.create_completion_channel().err()),
             ("try_async_event", looped.context.try_async_event().err()),
-            ("async_event", looped.context.async_event(Some(Duration::ZERO)).err()),
+            (
+                "async_event",
+                looped.context.async_event(Some(Duration::ZERO)).err(),
+            ),
             ("try_event", channel.try_event().err()),
             ("event", channel.event(Some(Duration::ZERO)).err()),
             ("buffers", looped.pd.buffers::<1>(64).err()),
             ("expose", looped.pd.expose(64, AccessFlags::empty()).err()),
             ("create_srq", looped.pd.create_srq(4, 1).err()),
-            ("create_ah", looped.pd.create_ah(&AddressVector::default()).err()),
+            (
+                "create_ah",
+                looped.pd.create_ah(&AddressVector::default()).err(),
+            ),
             ("alloc_mw", looped.pd.alloc_mw(MwType::Type2).err()),
-            ("create_qp", looped.pd.create_qp(QpType::Rc, &cq, &cq).build().err()),
+            (
+                "create_qp",
+                looped.pd.create_qp(QpType::Rc, &cq, &cq).build().err(),
+            ),
             ("notify", cq.request_notification(Notify::Any).err()),
             ("resize_cq", cq.resize(8).err()),
             ("modify_srq", srq.modify(&SrqModify::default()).err()),
             ("query_srq", srq.query().err()),
-            ("modify_qp", looped.qp.modify(&QpAttr::to(QpState::Error)).err()),
+            (
+                "modify_qp",
+                looped.qp.modify(&QpAttr::to(QpState::Error)).err(),
+            ),
             ("query_qp", looped.qp.query().err()),
             ("reset_qp", looped.qp.reset().err()),
             ("dealloc_mw", mw.dealloc().err()),
@@ -136,7 +168,9 @@ fn a_childs_commands_are_refused_and_its_drops_destroy_nothing() {
             ("destroy_cq", cq.destroy().err()),
         ];
         for (call, error) in &refused {
-            let error = error.as_ref().unwrap_or_else(|| panic!("{call} worked in a child"));
+            let error = error
+                .as_ref()
+                .unwrap_or_else(|| panic!("{call} worked in a child"));
             assert_eq!(error.kind(), ErrorKind::Forked, "{call}: {error}");
         }
         drop((looped, channel, memory));
@@ -159,7 +193,11 @@ fn a_child_opens_a_context_of_its_own() {
         own.round_trip(2);
         let rings = rings::all();
         drop(inherited);
-        assert_eq!(rings::all().len(), rings.len(), "the child's own rings were unmapped");
+        assert_eq!(
+            rings::all().len(),
+            rings.len(),
+            "the child's own rings were unmapped"
+        );
         for byte in 0..20 {
             own.round_trip(byte);
         }
@@ -181,7 +219,9 @@ fn a_child_opens_a_context_of_its_own() {
 #[test]
 fn registered_memory_stays_the_parents() {
     let copies = copy_on_fork().expect("the kernel says");
-    let asked = Client::connect().and_then(|mut client| client.system()).expect("the kernel says");
+    let asked = Client::connect()
+        .and_then(|mut client| client.system())
+        .expect("the kernel says");
     assert_eq!(copies, asked.copy_on_fork);
     println!("FIGURE: copy on fork: {copies}");
     let mut looped = Looped::new();
@@ -193,14 +233,20 @@ fn registered_memory_stays_the_parents() {
     let child = start(|| {
         tell = None;
         for buffer in &mut looped.buffers {
-            assert!(!copies || buffer.iter().all(|byte| *byte == 1), "before the parent writes");
+            assert!(
+                !copies || buffer.iter().all(|byte| *byte == 1),
+                "before the parent writes"
+            );
             buffer.fill(7);
         }
         // Until the parent is done.
         let mut end = Vec::new();
         std::io::Read::read_to_end(&mut &hear, &mut end).expect("the parent's end");
         for buffer in &looped.buffers {
-            assert!(buffer.iter().all(|byte| *byte == 7), "the parent's traffic reached the child's copy");
+            assert!(
+                buffer.iter().all(|byte| *byte == 7),
+                "the parent's traffic reached the child's copy"
+            );
         }
     });
     std::thread::sleep(Duration::from_millis(50));
@@ -219,7 +265,9 @@ fn forced_protection_leaves_memory_out_of_children() {
     let pages = uverbs_driver::hw::Pages::new(3 * 4096).expect("pages");
     assert!(pages.store(0, 1, std::sync::atomic::Ordering::Relaxed));
     let guard = ForkGuard::forced();
-    let registration = guard.protect(pages.as_ptr().addr() + 100, 4096).expect("left out");
+    let registration = guard
+        .protect(pages.as_ptr().addr() + 100, 4096)
+        .expect("left out");
     let touch = |offset: usize| {
         start(|| {
             let _ = pages.load(offset, std::sync::atomic::Ordering::Relaxed);

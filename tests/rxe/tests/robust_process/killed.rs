@@ -29,7 +29,9 @@ fn killed_at_any_system_call() {
         slowest = slowest.max(before.return_within(LIMIT));
         stops += 1;
     }
-    println!("FIGURE: killed after {stops} system calls; the kernel was clean after {slowest:?} at the latest");
+    println!(
+        "FIGURE: killed after {stops} system calls; the kernel was clean after {slowest:?} at the latest"
+    );
     assert!(
         stops > 60,
         "only {stops} stops: the helper does not do what it should"

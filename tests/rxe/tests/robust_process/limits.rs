@@ -19,8 +19,15 @@ fn limit(resource: Resource, bytes: u64) {
 }
 
 fn check(error: &Error, errno: Errno, word: &str) {
-    assert_eq!((error.kind(), error.errno()), (ErrorKind::OutOfResources, Some(errno)), "{error}");
-    assert!(error.to_string().contains(word), "no word of {word}: {error}");
+    assert_eq!(
+        (error.kind(), error.errno()),
+        (ErrorKind::OutOfResources, Some(errno)),
+        "{error}"
+    );
+    assert!(
+        error.to_string().contains(word),
+        "no word of {word}: {error}"
+    );
 }
 
 #[test]
@@ -33,17 +40,29 @@ fn locked_memory() {
         limit(Resource::RLIMIT_MEMLOCK, 64 << 10);
         become_nobody();
         let mapped = Memory::now().mapped;
-        let error = pd.buffers::<1>(1 << 20).expect_err("1 MiB is more than 64 KiB");
+        let error = pd
+            .buffers::<1>(1 << 20)
+            .expect_err("1 MiB is more than 64 KiB");
         println!("{error}");
         check(&error, Errno::NOMEM, "locked memory");
-        let error = pd.expose(1 << 20, uverbs::AccessFlags::REMOTE_WRITE).expect_err("1 MiB");
+        let error = pd
+            .expose(1 << 20, uverbs::AccessFlags::REMOTE_WRITE)
+            .expect_err("1 MiB");
         check(&error, Errno::NOMEM, "locked memory");
-        assert_eq!(Memory::now().mapped, mapped, "memory that was not registered is kept");
+        assert_eq!(
+            Memory::now().mapped,
+            mapped,
+            "memory that was not registered is kept"
+        );
         let half = pd.buffers::<1>(32 << 10).expect("32 KiB fit");
-        let error = pd.buffers::<1>(40 << 10).expect_err("32 KiB are left at most");
+        let error = pd
+            .buffers::<1>(40 << 10)
+            .expect_err("32 KiB are left at most");
         check(&error, Errno::NOMEM, "locked memory");
         drop(half);
-        let all = pd.buffers::<1>(60 << 10).expect("what was locked is free again");
+        let all = pd
+            .buffers::<1>(60 << 10)
+            .expect("what was locked is free again");
         assert!(Memory::now().pinned >= 60 << 10);
         drop(all);
         assert_eq!(Memory::now().pinned, 0);
@@ -52,7 +71,12 @@ fn locked_memory() {
     before.return_within(Duration::from_secs(1));
     // How much may be locked is known to the kernel alone, and rxe tells of it since 6.4.
     let lines = log.lines();
-    assert!(lines.iter().all(|line| line.contains("rxe_reg_user_mr: returned err = -12")), "{lines:#?}");
+    assert!(
+        lines
+            .iter()
+            .all(|line| line.contains("rxe_reg_user_mr: returned err = -12")),
+        "{lines:#?}"
+    );
 }
 
 /// As many descriptors as are open, and `spare` more.
@@ -84,17 +108,27 @@ fn descriptors_run_out() {
                 }
             }
             setrlimit(Resource::RLIMIT_NOFILE, 1024, 4096).expect("the limit is set");
-            assert_eq!(descriptors(), open, "an open that failed keeps a descriptor");
+            assert_eq!(
+                descriptors(),
+                open,
+                "an open that failed keeps a descriptor"
+            );
         }
         assert_eq!(opened, 2, "two descriptors are enough");
 
         let context = rxe_tests::open();
         spare(3);
-        let channels: Vec<_> = (0..3).map(|_| context.create_completion_channel().expect("a channel")).collect();
-        let error = context.create_completion_channel().expect_err("none is left");
+        let channels: Vec<_> = (0..3)
+            .map(|_| context.create_completion_channel().expect("a channel"))
+            .collect();
+        let error = context
+            .create_completion_channel()
+            .expect_err("none is left");
         check(&error, Errno::MFILE, "");
         drop(channels);
-        context.create_completion_channel().expect("they are free again");
+        context
+            .create_completion_channel()
+            .expect("they are free again");
     });
     before.return_within(Duration::from_secs(1));
 }
@@ -104,15 +138,20 @@ struct Group(PathBuf);
 
 impl Group {
     fn new(limits: &str) -> Self {
-        let group = Self(PathBuf::from(format!("/sys/fs/cgroup/robust-{}", std::process::id())));
+        let group = Self(PathBuf::from(format!(
+            "/sys/fs/cgroup/robust-{}",
+            std::process::id()
+        )));
         fs::create_dir(&group.0).expect("the control groups are mounted");
         let device = rxe_tests::device_name();
-        fs::write(group.0.join("rdma.max"), format!("{device} {limits}")).expect("the rdma controller is on");
+        fs::write(group.0.join("rdma.max"), format!("{device} {limits}"))
+            .expect("the rdma controller is on");
         group
     }
 
     fn enter(&self) {
-        fs::write(self.0.join("cgroup.procs"), std::process::id().to_string()).expect("it can be entered");
+        fs::write(self.0.join("cgroup.procs"), std::process::id().to_string())
+            .expect("it can be entered");
     }
 
     fn in_use(&self) -> String {
@@ -134,7 +173,9 @@ fn the_rdma_control_group() {
         group.enter();
         let context = rxe_tests::open();
         let second = rxe_tests::open();
-        let error = Context::open(&rxe_tests::device_name()).map(drop).expect_err("a third handle");
+        let error = Context::open(&rxe_tests::device_name())
+            .map(drop)
+            .expect_err("a third handle");
         println!("{error}");
         check(&error, Errno::AGAIN, "rdma.max");
         drop(second);
@@ -142,14 +183,23 @@ fn the_rdma_control_group() {
         let pd = context.alloc_pd().expect("a domain");
         let cq = context.create_cq(8).expect("a queue");
         let buffers = pd.buffers::<1>(64).expect("a region");
-        let prepared = pd.create_qp(QpType::Rc, &cq, &cq).build().expect("a queue pair");
+        let prepared = pd
+            .create_qp(QpType::Rc, &cq, &cq)
+            .build()
+            .expect("a queue pair");
         for (what, error) in [
             ("alloc_pd", context.alloc_pd().map(drop).err()),
             ("create_cq", context.create_cq(8).map(drop).err()),
             ("reg_mr", pd.buffers::<1>(64).map(drop).err()),
-            ("create_qp", pd.create_qp(QpType::Rc, &cq, &cq).build().map(drop).err()),
+            (
+                "create_qp",
+                pd.create_qp(QpType::Rc, &cq, &cq).build().map(drop).err(),
+            ),
             ("create_srq", pd.create_srq(8, 1).map(drop).err()),
-            ("alloc_mw", pd.alloc_mw(uverbs::MwType::Type2).map(drop).err()),
+            (
+                "alloc_mw",
+                pd.alloc_mw(uverbs::MwType::Type2).map(drop).err(),
+            ),
         ] {
             let error = error.unwrap_or_else(|| panic!("{what}: a fifth object"));
             println!("{error}");
@@ -182,7 +232,8 @@ fn address_space_runs_out() {
         let (mut failed, mut made) = (0, 0);
         for pages in 0..160 {
             let mapped = Memory::now().mapped;
-            setrlimit(Resource::RLIMIT_AS, mapped + pages * 4096, u64::MAX).expect("the limit is set");
+            setrlimit(Resource::RLIMIT_AS, mapped + pages * 4096, u64::MAX)
+                .expect("the limit is set");
             let results = [
                 context.create_cq(4096).map(drop),
                 looped

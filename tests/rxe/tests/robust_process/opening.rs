@@ -54,16 +54,29 @@ fn check(error: &Error, kind: ErrorKind, errno: Option<Errno>, hint: &str) {
 fn without_permission() {
     let before = Objects::now();
     let path = node();
-    let mode = |mode| set_permissions(&path, Permissions::from_mode(mode)).expect("the mode is changed");
+    let mode =
+        |mode| set_permissions(&path, Permissions::from_mode(mode)).expect("the mode is changed");
     mode(0o600);
     in_child(|| {
         become_nobody();
         let by_name = refused_within(AT_ONCE, || Context::open(&rxe_tests::device_name()));
-        check(&by_name, ErrorKind::PermissionDenied, Some(Errno::ACCESS), "chmod 666");
+        check(
+            &by_name,
+            ErrorKind::PermissionDenied,
+            Some(Errno::ACCESS),
+            "chmod 666",
+        );
         let by_path = refused_within(AT_ONCE, || OpenOptions::new().open_path(&path));
-        check(&by_path, ErrorKind::PermissionDenied, Some(Errno::ACCESS), "chmod 666");
+        check(
+            &by_path,
+            ErrorKind::PermissionDenied,
+            Some(Errno::ACCESS),
+            "chmod 666",
+        );
         let listed = uverbs::devices().expect("devices are listed all the same");
-        let device = listed.iter().find(|device| device.name() == rxe_tests::device_name());
+        let device = listed
+            .iter()
+            .find(|device| device.name() == rxe_tests::device_name());
         let access = &device.expect("the device is listed").info().access;
         assert!(
             matches!(access, Access::Refused(error) if error.errno() == Some(Errno::ACCESS)),
@@ -87,11 +100,28 @@ fn without_a_node() {
         let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
         mount(None::<&str>, "/", None::<&str>, private, None::<&str>).expect("private mounts");
         let folder = Path::new("/dev/infiniband");
-        mount(Some("tmpfs"), folder, Some("tmpfs"), MsFlags::empty(), None::<&str>).expect("an empty folder");
+        mount(
+            Some("tmpfs"),
+            folder,
+            Some("tmpfs"),
+            MsFlags::empty(),
+            None::<&str>,
+        )
+        .expect("an empty folder");
         let by_name = refused_within(AT_ONCE, || Context::open(&rxe_tests::device_name()));
-        check(&by_name, ErrorKind::NotFound, Some(Errno::NOENT), "--device=");
+        check(
+            &by_name,
+            ErrorKind::NotFound,
+            Some(Errno::NOENT),
+            "--device=",
+        );
         let by_path = refused_within(AT_ONCE, || OpenOptions::new().open_path(&path));
-        check(&by_path, ErrorKind::NotFound, Some(Errno::NOENT), "--device=");
+        check(
+            &by_path,
+            ErrorKind::NotFound,
+            Some(Errno::NOENT),
+            "--device=",
+        );
 
         // A node that is there and is another device.
         std::os::unix::fs::symlink("/dev/null", &path).expect("a stale node");
@@ -102,30 +132,62 @@ fn without_a_node() {
 
 #[test]
 fn without_a_device() {
-    for name in ["rxe77", "uverbs77", "", "/", "..", "rxe0\0", "mlx5_0", &"x".repeat(5000)] {
+    for name in [
+        "rxe77",
+        "uverbs77",
+        "",
+        "/",
+        "..",
+        "rxe0\0",
+        "mlx5_0",
+        &"x".repeat(5000),
+    ] {
         let error = refused(|| Context::open(name));
         assert_eq!(error.kind(), ErrorKind::NotFound, "{name:?}: {error}");
-        assert!(error.to_string().contains(&rxe_tests::device_name()), "what there is, is told: {error}");
+        assert!(
+            error.to_string().contains(&rxe_tests::device_name()),
+            "what there is, is told: {error}"
+        );
     }
 }
 
 #[test]
 fn files_that_are_no_device() {
     let path = |path: &'static str| refused(move || OpenOptions::new().open_path(path));
-    check(&path("/proc/self/exe"), ErrorKind::Other, Some(Errno::TXTBSY), "");
+    check(
+        &path("/proc/self/exe"),
+        ErrorKind::Other,
+        Some(Errno::TXTBSY),
+        "",
+    );
     check(&path("/dev"), ErrorKind::Other, Some(Errno::ISDIR), "");
-    check(&path("/nonexistent/uverbs0"), ErrorKind::NotFound, Some(Errno::NOENT), "--device=");
+    check(
+        &path("/nonexistent/uverbs0"),
+        ErrorKind::NotFound,
+        Some(Errno::NOENT),
+        "--device=",
+    );
     check(&path("/proc/self/mem"), ErrorKind::InvalidInput, None, "");
     // A character device, and none of ours.
     check(&path("/dev/null"), ErrorKind::Unsupported, None, "");
     let descriptor = |file: &str| {
-        let opened = std::fs::File::options().read(true).write(true).open(file).expect("it opens");
+        let opened = std::fs::File::options()
+            .read(true)
+            .write(true)
+            .open(file)
+            .expect("it opens");
         refused(|| OpenOptions::new().from_fd(opened.try_clone().expect("a descriptor").into()))
     };
-    check(&descriptor("/proc/self/mem"), ErrorKind::InvalidInput, None, "");
+    check(
+        &descriptor("/proc/self/mem"),
+        ErrorKind::InvalidInput,
+        None,
+        "",
+    );
     check(&descriptor("/dev/zero"), ErrorKind::Unsupported, None, "");
     let (reader, _writer) = std::io::pipe().expect("a pipe");
-    let pipe = refused(|| OpenOptions::new().from_fd(reader.try_clone().expect("a descriptor").into()));
+    let pipe =
+        refused(|| OpenOptions::new().from_fd(reader.try_clone().expect("a descriptor").into()));
     check(&pipe, ErrorKind::InvalidInput, None, "");
 }
 
@@ -138,7 +200,11 @@ fn a_descriptor_twice() {
     let context = rxe_tests::open();
     let again = || context.as_fd().try_clone_to_owned().expect("a descriptor");
     let error = refused(|| OpenOptions::new().from_fd(again()));
-    assert_eq!((error.kind(), error.errno()), (ErrorKind::InvalidInput, Some(Errno::INVAL)), "{error}");
+    assert_eq!(
+        (error.kind(), error.errno()),
+        (ErrorKind::InvalidInput, Some(Errno::INVAL)),
+        "{error}"
+    );
     context.alloc_pd().expect("the first goes on");
     drop(context);
     before.same_now();
@@ -175,7 +241,12 @@ fn from_another_network_namespace() {
             let by_name = refused(|| Context::open(&rxe_tests::device_name()));
             check(&by_name, ErrorKind::NotFound, None, "network namespaces");
             let by_path = refused(|| OpenOptions::new().open_path(&path));
-            check(&by_path, ErrorKind::PermissionDenied, Some(Errno::PERM), "network namespace");
+            check(
+                &by_path,
+                ErrorKind::PermissionDenied,
+                Some(Errno::PERM),
+                "network namespace",
+            );
             let listed = uverbs::devices().expect("the list is empty");
             assert!(listed.is_empty(), "{listed:?}");
         });

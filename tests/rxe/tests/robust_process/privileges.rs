@@ -53,7 +53,10 @@ fn a_doorbell_by_write_is_refused_after_setuid_and_leaves_no_ghost() {
     let before = Objects::now();
     in_child(|| {
         let mut looped = Looped::by(CommandPath::Write);
-        let target = looped.pd.expose(64, AccessFlags::REMOTE_WRITE).expect("memory");
+        let target = looped
+            .pd
+            .expose(64, AccessFlags::REMOTE_WRITE)
+            .expect("memory");
         let Looped { pd, cq, .. } = &looped;
         let prepared = pd
             .create_qp(uverbs::QpType::Rc, cq, cq)
@@ -61,16 +64,25 @@ fn a_doorbell_by_write_is_refused_after_setuid_and_leaves_no_ghost() {
             .build()
             .expect("a queue pair");
         let endpoint = prepared.endpoint();
-        let mut qp = uverbs::owned::QueuePair::new(prepared.handshake(endpoint).expect("connected"));
+        let mut qp =
+            uverbs::owned::QueuePair::new(prepared.handshake(endpoint).expect("connected"));
         std::mem::swap(&mut looped.qp, &mut qp);
 
         let mut source = looped.buffers.pop().expect("a buffer");
         source.fill(0xaa);
-        looped.qp.post(Work::write(target.remote()).memory((source, 8))).expect("root may");
+        looped
+            .qp
+            .post(Work::write(target.remote()).memory((source, 8)))
+            .expect("root may");
         assert!(looped.finished().status.is_success());
         assert_eq!(target.load(0), Some(0xaaaa_aaaa_aaaa_aaaa));
 
-        let indexes = || rings::all().iter().map(rings::Ring::indexes).collect::<Vec<_>>();
+        let indexes = || {
+            rings::all()
+                .iter()
+                .map(rings::Ring::indexes)
+                .collect::<Vec<_>>()
+        };
         let quiet = indexes();
         become_nobody();
         let mut ghost = looped.buffers.pop().expect("a buffer");
@@ -80,12 +92,23 @@ fn a_doorbell_by_write_is_refused_after_setuid_and_leaves_no_ghost() {
             .post(Work::write(target.remote()).memory((ghost, 8)).context(77))
             .expect_err("write(2) is refused");
         assert_eq!(refused.error, PostError::Doorbell(Errno::ACCESS));
-        assert!(refused.work.is_none(), "the kernel may have seen the memory");
-        assert_eq!(indexes(), quiet, "the request was not taken back out of the ring");
+        assert!(
+            refused.work.is_none(),
+            "the kernel may have seen the memory"
+        );
+        assert_eq!(
+            indexes(),
+            quiet,
+            "the request was not taken back out of the ring"
+        );
         assert_eq!(looped.qp.sends_posted(), 1, "the queue keeps the memory");
 
         // Every queue pair's doorbell, by a way that works.
-        let descriptor = looped.context.as_fd().try_clone_to_owned().expect("a descriptor");
+        let descriptor = looped
+            .context
+            .as_fd()
+            .try_clone_to_owned()
+            .expect("a descriptor");
         // SAFETY: doorbells of queues that hold no request move no memory.
         let kernel = Arc::new(unsafe { Linux::new() });
         let other_way = Channel::new(
@@ -95,16 +118,30 @@ fn a_doorbell_by_write_is_refused_after_setuid_and_leaves_no_ghost() {
             CommandPath::Ioctl,
         )
         .expect("another channel");
-        let rung = (0..64).filter(|handle| cmd::qp::doorbell(&other_way, *handle).is_ok()).count();
-        assert!(rung >= 2, "{rung} doorbells were rung, two queue pairs exist");
+        let rung = (0..64)
+            .filter(|handle| cmd::qp::doorbell(&other_way, *handle).is_ok())
+            .count();
+        assert!(
+            rung >= 2,
+            "{rung} doorbells were rung, two queue pairs exist"
+        );
         std::thread::sleep(A_WHILE);
-        assert!(looped.cq.poll().expect("the queue can be polled").is_none(), "a ghost completed");
+        assert!(
+            looped.cq.poll().expect("the queue can be polled").is_none(),
+            "a ghost completed"
+        );
         assert_eq!(target.load(0), Some(0xaaaa_aaaa_aaaa_aaaa), "a ghost wrote");
 
-        let again = looped.qp.post(Work::send()).expect_err("the queue is unusable");
+        let again = looped
+            .qp
+            .post(Work::send())
+            .expect_err("the queue is unusable");
         assert_eq!(again.error, PostError::Poisoned);
         let refused = looped.context.alloc_pd().expect_err("write(2) is refused");
-        assert_eq!((refused.kind(), refused.errno()), (ErrorKind::PermissionDenied, Some(Errno::ACCESS)));
+        assert_eq!(
+            (refused.kind(), refused.errno()),
+            (ErrorKind::PermissionDenied, Some(Errno::ACCESS))
+        );
         println!("{refused}");
     });
     before.return_within(Duration::from_secs(1));

@@ -63,22 +63,38 @@ fn a_wait_for_completions_lasts_until_its_event() {
     let context = rxe_tests::open();
     let channel = context.create_completion_channel().expect("a channel");
     let mut looped = Looped::on(&context);
-    let mut cq = context.completion_queue(16).channel(&channel).context(7).build().expect("a queue");
+    let mut cq = context
+        .completion_queue(16)
+        .channel(&channel)
+        .context(7)
+        .build()
+        .expect("a queue");
     cq.request_notification(Notify::Any).expect("asked for");
 
     let limit = Duration::from_millis(300);
     let ((none, took), signals) = in_hail(|| {
         let since = Instant::now();
-        (channel.event(Some(limit)).expect("signals are no errors"), since.elapsed())
+        (
+            channel.event(Some(limit)).expect("signals are no errors"),
+            since.elapsed(),
+        )
     });
     assert_eq!(none, None);
-    assert!(took >= limit && took < 3 * limit, "{signals} signals turned {limit:?} into {took:?}");
+    assert!(
+        took >= limit && took < 3 * limit,
+        "{signals} signals turned {limit:?} into {took:?}"
+    );
     assert!(signals > 50, "only {signals} signals came");
 
-    let prepared = looped.pd.create_qp(uverbs::QpType::Rc, &cq, &cq).build().expect("a queue pair");
+    let prepared = looped
+        .pd
+        .create_qp(uverbs::QpType::Rc, &cq, &cq)
+        .build()
+        .expect("a queue pair");
     let endpoint = prepared.endpoint();
     let mut qp = uverbs::owned::QueuePair::new(prepared.handshake(endpoint).expect("connected"));
-    qp.recv(looped.buffers.pop().expect("a buffer"), 0).expect("posted");
+    qp.recv(looped.buffers.pop().expect("a buffer"), 0)
+        .expect("posted");
     for round in 0..20 {
         let (event, _) = in_hail(|| {
             std::thread::scope(|scope| {
@@ -86,7 +102,9 @@ fn a_wait_for_completions_lasts_until_its_event() {
                     std::thread::sleep(Duration::from_millis(20));
                     qp.post(Work::send().context(1)).expect("posted");
                 });
-                channel.event(Some(Duration::from_secs(10))).expect("signals are no errors")
+                channel
+                    .event(Some(Duration::from_secs(10)))
+                    .expect("signals are no errors")
             })
         });
         let event = event.unwrap_or_else(|| panic!("round {round}: the event was lost"));
@@ -94,11 +112,14 @@ fn a_wait_for_completions_lasts_until_its_event() {
         cq.request_notification(Notify::Any).expect("asked for");
         let mut done = 0;
         while done < 2 {
-            let completion = rxe_tests::until("a completion", || cq.poll().expect("polled").map(|wc| qp.complete(&wc)));
+            let completion = rxe_tests::until("a completion", || {
+                cq.poll().expect("polled").map(|wc| qp.complete(&wc))
+            });
             let finished = completion.expect("ours");
             assert!(finished.status.is_success());
             if finished.context == 0 {
-                qp.recv(finished.memory.into_buffer().expect("the buffer"), 0).expect("posted");
+                qp.recv(finished.memory.into_buffer().expect("the buffer"), 0)
+                    .expect("posted");
             }
             done += 1;
         }
@@ -116,19 +137,35 @@ fn a_wait_for_events_lasts_until_its_event() {
     let limit = Duration::from_millis(300);
     let ((none, took), signals) = in_hail(|| {
         let since = Instant::now();
-        (context.async_event(Some(limit)).expect("signals are no errors"), since.elapsed())
+        (
+            context
+                .async_event(Some(limit))
+                .expect("signals are no errors"),
+            since.elapsed(),
+        )
     });
     assert_eq!(none, None);
-    assert!(took >= limit && took < 3 * limit, "{signals} signals turned {limit:?} into {took:?}");
+    assert!(
+        took >= limit && took < 3 * limit,
+        "{signals} signals turned {limit:?} into {took:?}"
+    );
 
     let cq = context.create_cq(64).expect("a queue");
     let mut srq = uverbs::SharedReceiveQueue::create(
         &pd,
-        uverbs::SrqAttr { max_wr: 8, max_sge: 1, limit: 0 },
+        uverbs::SrqAttr {
+            max_wr: 8,
+            max_sge: 1,
+            limit: 0,
+        },
         9,
     )
     .expect("a shared queue");
-    srq.modify(&SrqModify { limit: Some(4), ..SrqModify::default() }).expect("armed");
+    srq.modify(&SrqModify {
+        limit: Some(4),
+        ..SrqModify::default()
+    })
+    .expect("armed");
     let mut shared = uverbs::owned::SharedReceiveQueue::new(srq);
     let prepared = pd
         .create_qp(uverbs::QpType::Rc, &cq, &cq)
@@ -148,7 +185,9 @@ fn a_wait_for_events_lasts_until_its_event() {
                     qp.post(Work::send()).expect("posted");
                 }
             });
-            context.async_event(Some(Duration::from_secs(10))).expect("signals are no errors")
+            context
+                .async_event(Some(Duration::from_secs(10)))
+                .expect("signals are no errors")
         })
     });
     let event = event.expect("the event was lost");

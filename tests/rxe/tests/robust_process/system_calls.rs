@@ -17,7 +17,10 @@ fn a_bare_process_is_ready_to_send_after_few_system_calls() {
     print(&calls, &marks);
     let total = calls.len();
     println!("FIGURE: {total} system calls from the start of a bare process to RTS");
-    assert!(total <= PROMISED, "{total} system calls, at most {PROMISED} promised");
+    assert!(
+        total <= PROMISED,
+        "{total} system calls, at most {PROMISED} promised"
+    );
 }
 
 /// From `main`, in an ordinary program.
@@ -26,9 +29,15 @@ fn an_ordinary_program_is_ready_to_send_after_few_system_calls() {
     let (calls, marks) = calls_of("reach-rts", 2);
     print(&calls, &marks);
     let (before, total) = (marks[0], calls.len());
-    println!("FIGURE: {total} system calls from the start of a process to RTS, {before} of them before main");
+    println!(
+        "FIGURE: {total} system calls from the start of a process to RTS, {before} of them before main"
+    );
     assert!(before <= RUNTIME, "{before} system calls before main");
-    assert!(total - before <= PROMISED, "{} system calls since main", total - before);
+    assert!(
+        total - before <= PROMISED,
+        "{} system calls since main",
+        total - before
+    );
 }
 
 /// The system calls of a helper up to its last mark, and how many there were at each mark.

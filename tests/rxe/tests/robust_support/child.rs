@@ -65,7 +65,10 @@ impl Forked {
     /// Waits until it died of touching memory that is not there.
     pub(crate) fn died_of_fault(self) {
         let status = self.wait();
-        assert!(matches!(status, WaitStatus::Signaled(_, Signal::SIGSEGV, _)), "{status:?}");
+        assert!(
+            matches!(status, WaitStatus::Signaled(_, Signal::SIGSEGV, _)),
+            "{status:?}"
+        );
     }
 
     fn wait(&self) -> WaitStatus {

@@ -69,3 +69,11 @@ impl KernelLog {
         );
     }
 }
+
+/// Tells the test runner what the kernel may complain about, because the test means it to.
+pub(crate) fn excuse(words: &str) {
+    println!("\nthe kernel may say: {words}");
+}
+
+/// What rxe says, since 6.4, of every request that fails.
+pub(crate) const FAILED_REQUEST: &str = "non-flush error status";

@@ -42,11 +42,20 @@ impl Looped {
     pub(crate) fn on(context: &Context) -> Self {
         let pd = context.alloc_pd().expect("a domain");
         let cq = context.create_cq(64).expect("a completion queue");
-        let prepared = pd.create_qp(QpType::Rc, &cq, &cq).build().expect("a queue pair");
+        let prepared = pd
+            .create_qp(QpType::Rc, &cq, &cq)
+            .build()
+            .expect("a queue pair");
         let endpoint = prepared.endpoint();
         let qp = QueuePair::new(prepared.handshake(endpoint).expect("connected"));
         let buffers = pd.buffer_list(4, 4096).expect("buffers");
-        Self { qp, cq, pd, context: context.clone(), buffers }
+        Self {
+            qp,
+            cq,
+            pd,
+            context: context.clone(),
+            buffers,
+        }
     }
 
     /// Sends a message to itself and looks at what arrives.
@@ -61,7 +70,10 @@ impl Looped {
             assert!(done.status.is_success(), "{}", done.status);
             if done.context == 1 {
                 let bytes = done.bytes().expect("a buffer");
-                assert!(bytes.len() == 4096 && bytes.iter().all(|got| *got == byte), "wrong bytes");
+                assert!(
+                    bytes.len() == 4096 && bytes.iter().all(|got| *got == byte),
+                    "wrong bytes"
+                );
             }
             self.take_back(done.memory);
         }
@@ -71,7 +83,11 @@ impl Looped {
     pub(crate) fn finished(&mut self) -> Finished {
         until("a completion", || {
             let done = self.cq.poll().expect("the queue can be polled")?;
-            Some(self.qp.complete(&done).expect("a completion of this queue pair"))
+            Some(
+                self.qp
+                    .complete(&done)
+                    .expect("a completion of this queue pair"),
+            )
         })
     }
 

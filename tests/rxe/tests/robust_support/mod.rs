@@ -6,6 +6,7 @@ pub(crate) mod kernel_log;
 pub(crate) mod looped;
 pub(crate) mod memory;
 pub(crate) mod objects;
+pub(crate) mod refusal;
 pub(crate) mod rings;
 pub(crate) mod traced;
 pub(crate) mod user;

@@ -48,7 +48,11 @@ impl Program {
     /// A helper of this package, which the test runner laid into the machine.
     pub(crate) fn named(name: &str) -> Self {
         let path = Path::new("/usr/local/bin").join(name);
-        assert!(path.exists(), "{} is missing: the test runner lays it down", path.display());
+        assert!(
+            path.exists(),
+            "{} is missing: the test runner lays it down",
+            path.display()
+        );
         Self(path)
     }
 

@@ -1,0 +1,120 @@
+//! Thousands of objects: nothing is left, memory stays flat, and so does the cost of each.
+
+use std::time::{Duration, Instant};
+
+use uverbs::QpType;
+
+use crate::support::kernel_log::KernelLog;
+use crate::support::memory::Memory;
+use crate::support::objects::Objects;
+
+/// How much slower the last objects may be than the first: what an emulated processor is off by.
+const NOISE: u32 = 2;
+
+/// Bytes that the allocator may have taken between the first tenth and the last.
+const SLACK: u64 = 256 << 10;
+
+/// Makes ten times `count` objects, `count` at a time, and destroys them.
+fn ten_times<T>(what: &str, count: usize, mut make: impl FnMut() -> T) {
+    let before = Objects::now();
+    let mut log = KernelLog::from_now();
+    let mut tenths: Vec<(Duration, Duration, Memory)> = Vec::new();
+    for _ in 0..10 {
+        let mut made = Vec::with_capacity(count);
+        let mut times = Vec::with_capacity(count);
+        for _ in 0..count {
+            let since = Instant::now();
+            made.push(make());
+            times.push(since.elapsed());
+        }
+        let mut ends = Vec::with_capacity(count);
+        while let Some(object) = made.pop() {
+            let since = Instant::now();
+            drop(object);
+            ends.push(since.elapsed());
+        }
+        before.same_now();
+        tenths.push((median(times), median(ends), Memory::now()));
+    }
+    let (first, last) = (tenths[0], tenths[9]);
+    println!(
+        "FIGURE: {} {what}: made in {:?} each at first and {:?} at last, destroyed in {:?} and {:?}; \
+         resident {} KiB and {} KiB, mapped {} KiB and {} KiB",
+        10 * count,
+        first.0,
+        last.0,
+        first.1,
+        last.1,
+        first.2.resident >> 10,
+        last.2.resident >> 10,
+        first.2.mapped >> 10,
+        last.2.mapped >> 10,
+    );
+    assert!(
+        last.0 < first.0 * NOISE,
+        "making them became slower: {tenths:?}"
+    );
+    assert!(
+        last.1 < first.1 * NOISE,
+        "destroying them became slower: {tenths:?}"
+    );
+    assert!(
+        last.2.resident <= first.2.resident + SLACK,
+        "memory grows: {tenths:?}"
+    );
+    assert!(
+        last.2.mapped <= first.2.mapped + SLACK,
+        "mappings grow: {tenths:?}"
+    );
+    log.silent(what);
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+#[test]
+fn ten_thousand_memory_regions() {
+    let context = rxe_tests::open();
+    let pd = context.alloc_pd().expect("a domain");
+    ten_times("memory regions", 1000, || {
+        pd.buffers::<1>(4096).expect("a region")
+    });
+    assert_eq!((context.leaked(), Memory::now().pinned), (0, 0));
+}
+
+#[test]
+fn a_thousand_queue_pairs() {
+    let context = rxe_tests::open();
+    let pd = context.alloc_pd().expect("a domain");
+    let cq = context.create_cq(256).expect("a queue");
+    let builder = pd.create_qp(QpType::Rc, &cq, &cq);
+    ten_times("queue pairs", 100, || {
+        let prepared = builder.build().expect("a queue pair");
+        let endpoint = prepared.endpoint();
+        prepared.handshake(endpoint).expect("connected")
+    });
+    assert_eq!(context.leaked(), 0);
+}
+
+#[test]
+fn thousands_of_other_objects() {
+    let context = rxe_tests::open();
+    let pd = context.alloc_pd().expect("a domain");
+    ten_times("completion queues", 100, || {
+        context.create_cq(64).expect("a queue")
+    });
+    ten_times("shared receive queues", 50, || {
+        pd.create_srq(64, 1).expect("a queue")
+    });
+    ten_times("domains", 100, || context.alloc_pd().expect("a domain"));
+    ten_times("windows", 100, || {
+        pd.alloc_mw(uverbs::MwType::Type2).expect("a window")
+    });
+    ten_times("channels", 50, || {
+        context.create_completion_channel().expect("a channel")
+    });
+    ten_times("contexts", 20, rxe_tests::open);
+    assert_eq!(context.leaked(), 0);
+}
