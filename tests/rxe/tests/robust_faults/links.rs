@@ -35,7 +35,10 @@ fn an_interface_that_goes_down_and_up() {
         let up = Up;
         let mut under_way = 0;
         let message = looped.buffers.pop().expect("a buffer");
-        looped.qp.recv(looped.buffers.pop().expect("a buffer"), 1).expect("posted");
+        looped
+            .qp
+            .recv(looped.buffers.pop().expect("a buffer"), 1)
+            .expect("posted");
         link::set_up(INTERFACES[0], false);
         looped.qp.send(message, 4096, 2).expect("posted");
         under_way += 1;
@@ -48,13 +51,21 @@ fn an_interface_that_goes_down_and_up() {
             let done = looped.finished();
             statuses.push(done.status);
         }
-        println!("round {round}: {under_way} sends ended after {:?} as {statuses:?}", since.elapsed());
+        println!(
+            "round {round}: {under_way} sends ended after {:?} as {statuses:?}",
+            since.elapsed()
+        );
         let event = until("an event about the port", || {
-            let event = context.async_event(Some(Duration::from_secs(5))).expect("events go on")?;
+            let event = context
+                .async_event(Some(Duration::from_secs(5)))
+                .expect("events go on")?;
             (event.event == AsyncEventType::PortError).then_some(event)
         });
         assert_eq!(event.source, EventSource::Port(1));
-        assert_ne!(context.query_port(1).expect("the port").state, PortState::Active);
+        assert_ne!(
+            context.query_port(1).expect("the port").state,
+            PortState::Active
+        );
         // What is posted on a dead queue pair is refused or finishes; its memory comes back.
         let left = looped.qp.receives_posted();
         let memory = looped.qp.destroy().expect("destroyed");
@@ -66,7 +77,10 @@ fn an_interface_that_goes_down_and_up() {
         });
         until("the port has an address", || {
             let table = context.gid_table().expect("the table");
-            table.iter().any(|entry| !entry.gid.is_link_local()).then_some(())
+            table
+                .iter()
+                .any(|entry| !entry.gid.is_link_local())
+                .then_some(())
         });
         Looped::on(&context).round_trip(2);
     }
@@ -78,9 +92,15 @@ fn an_interface_that_goes_down_and_up() {
 #[test]
 fn a_device_that_is_deleted_under_an_open_context() {
     let mut client = Client::connect().expect("netlink");
-    client.add_link("rxe9", "rxe", INTERFACES[1]).expect("another device");
+    client
+        .add_link("rxe9", "rxe", INTERFACES[1])
+        .expect("another device");
     let listed = client.devices().expect("the list");
-    let index = listed.iter().find(|device| device.name == "rxe9").expect("it is listed").index;
+    let index = listed
+        .iter()
+        .find(|device| device.name == "rxe9")
+        .expect("it is listed")
+        .index;
     let context = rxe_tests::open_named("rxe9");
     let pd = context.alloc_pd().expect("a domain");
     let cq = context.create_cq(8).expect("a queue");
@@ -93,15 +113,32 @@ fn a_device_that_is_deleted_under_an_open_context() {
         });
         until("the device can no longer be opened", || {
             let error = Context::open("rxe9").err()?;
-            assert!(matches!(error.kind(), ErrorKind::NotFound | ErrorKind::DeviceRemoved | ErrorKind::Other), "{error}");
+            assert!(
+                matches!(
+                    error.kind(),
+                    ErrorKind::NotFound | ErrorKind::DeviceRemoved | ErrorKind::Other
+                ),
+                "{error}"
+            );
             Some(())
         });
         let limit = Duration::from_millis(200);
         let since = Instant::now();
         let event = context.async_event(Some(limit));
-        assert!(since.elapsed() < limit + Duration::from_millis(300), "a wait took {:?}", since.elapsed());
+        assert!(
+            since.elapsed() < limit + Duration::from_millis(300),
+            "a wait took {:?}",
+            since.elapsed()
+        );
         let lets_go = deleted.load(Ordering::Relaxed);
-        println!("FIGURE: the deletion {}; {event:?}", if lets_go { "is done" } else { "waits for the context" });
+        println!(
+            "FIGURE: the deletion {}; {event:?}",
+            if lets_go {
+                "is done"
+            } else {
+                "waits for the context"
+            }
+        );
         let more = context.alloc_pd();
         if lets_go {
             // A kernel whose rxe lets go of its users: they are told.
@@ -119,8 +156,18 @@ fn a_device_that_is_deleted_under_an_open_context() {
         drop((cq, pd));
         assert_eq!(context.leaked(), 0);
         drop(context);
-        assert!(since.elapsed() < Duration::from_secs(1), "closing took {:?}", since.elapsed());
-        deleting.join().expect("the thread ends").expect("the device is deleted");
-        println!("the deletion was done {:?} after the context was closed", since.elapsed());
+        assert!(
+            since.elapsed() < Duration::from_secs(1),
+            "closing took {:?}",
+            since.elapsed()
+        );
+        deleting
+            .join()
+            .expect("the thread ends")
+            .expect("the device is deleted");
+        println!(
+            "the deletion was done {:?} after the context was closed",
+            since.elapsed()
+        );
     });
 }

@@ -19,7 +19,11 @@ fn an_overrun_loses_completions_and_no_memory() {
     let before = Objects::now();
     let context = rxe_tests::open();
     let pd = context.alloc_pd().expect("a domain");
-    let mut cq = context.completion_queue(4).context(11).build().expect("a queue");
+    let mut cq = context
+        .completion_queue(4)
+        .context(11)
+        .build()
+        .expect("a queue");
     let prepared = pd
         .create_qp(QpType::Rc, &cq, &cq)
         .max_send_wr(64)
@@ -38,7 +42,10 @@ fn an_overrun_loses_completions_and_no_memory() {
 
     // The events come as fast as completions are lost; all of them are about the queue.
     let mut events = 0_usize;
-    while let Some(event) = context.async_event(Some(Duration::from_millis(500))).expect("events go on") {
+    while let Some(event) = context
+        .async_event(Some(Duration::from_millis(500)))
+        .expect("events go on")
+    {
         assert_eq!(event.event, AsyncEventType::CqError);
         assert_eq!(event.source, EventSource::CompletionQueue { context: 11 });
         events += 1;
@@ -49,7 +56,11 @@ fn an_overrun_loses_completions_and_no_memory() {
         finished.push(qp.complete(&done).expect("a request of this queue pair"));
     }
     let owned = qp.sends_posted() + qp.receives_posted();
-    println!("FIGURE: {events} events; {} of {} completions came", finished.len(), 2 * POSTED);
+    println!(
+        "FIGURE: {events} events; {} of {} completions came",
+        finished.len(),
+        2 * POSTED
+    );
     assert!(events > 0, "no event tells of the overrun");
     assert!(finished.len() < 2 * POSTED, "nothing was lost");
     assert_eq!(owned, 2 * POSTED - finished.len(), "a buffer is nobody's");
@@ -58,14 +69,27 @@ fn an_overrun_loses_completions_and_no_memory() {
     let pinned = Memory::now().pinned;
     let memory = qp.destroy().expect("destroyed");
     assert_eq!(memory.len(), owned, "the destroy returns what was lost");
-    assert_eq!(Memory::now().pinned, pinned, "memory was deregistered early");
-    for buffer in memory.into_iter().filter_map(uverbs::owned::Memory::into_buffer) {
+    assert_eq!(
+        Memory::now().pinned,
+        pinned,
+        "memory was deregistered early"
+    );
+    for buffer in memory
+        .into_iter()
+        .filter_map(uverbs::owned::Memory::into_buffer)
+    {
         assert!(buffer.iter().all(|byte| *byte == 3 || *byte == 0));
     }
     drop(finished);
     let counts = cq.destroy().expect("destroyed");
     println!("{counts:?}");
-    assert_eq!(context.try_async_event().expect_err("no event is left").kind(), ErrorKind::WouldBlock);
+    assert_eq!(
+        context
+            .try_async_event()
+            .expect_err("no event is left")
+            .kind(),
+        ErrorKind::WouldBlock
+    );
     let mut looped = Looped::on(&context);
     looped.round_trip(5);
     drop((looped, pd));
@@ -82,10 +106,16 @@ fn a_storm_that_nobody_watches() {
     let context = rxe_tests::open();
     let pd = context.alloc_pd().expect("a domain");
     let cq = context.create_cq(1).expect("a queue");
-    let prepared = pd.create_qp(QpType::Rc, &cq, &cq).max_send_wr(64).build().expect("a queue pair");
+    let prepared = pd
+        .create_qp(QpType::Rc, &cq, &cq)
+        .max_send_wr(64)
+        .build()
+        .expect("a queue pair");
     let endpoint = prepared.endpoint();
     let mut qp = QueuePair::new(prepared.handshake(endpoint).expect("connected"));
-    let target = pd.expose(64, uverbs::AccessFlags::REMOTE_WRITE).expect("memory");
+    let target = pd
+        .expose(64, uverbs::AccessFlags::REMOTE_WRITE)
+        .expect("memory");
     for _ in 0..POSTED {
         // Refused once the send queue is full of requests whose completions were lost.
         if qp.post(Work::write(target.remote())).is_err() {
@@ -99,6 +129,10 @@ fn a_storm_that_nobody_watches() {
     drop((target, pd));
     assert_eq!(context.leaked(), 0);
     drop(context);
-    assert!(since.elapsed() < Duration::from_secs(1), "{:?}", since.elapsed());
+    assert!(
+        since.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        since.elapsed()
+    );
     before.return_within(Duration::from_secs(1));
 }

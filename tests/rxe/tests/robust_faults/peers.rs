@@ -21,11 +21,20 @@ struct Ends {
 fn ends() -> Ends {
     let context = rxe_tests::open();
     let pd = context.alloc_pd().expect("a domain");
-    let (cq, b_cq) = (context.create_cq(64).expect("a queue"), context.create_cq(64).expect("a queue"));
+    let (cq, b_cq) = (
+        context.create_cq(64).expect("a queue"),
+        context.create_cq(64).expect("a queue"),
+    );
     let build = |cq| {
         let mut builder = pd.create_qp(QpType::Rc, cq, cq);
         // 4 ms until it is sent again, once.
-        builder.timeout(10).expect("legal").retry_count(1).expect("legal").max_send_wr(32).max_recv_wr(32);
+        builder
+            .timeout(10)
+            .expect("legal")
+            .retry_count(1)
+            .expect("legal")
+            .max_send_wr(32)
+            .max_recv_wr(32);
         builder.build().expect("a queue pair")
     };
     let (a, b) = (build(&cq), build(&b_cq));
@@ -50,19 +59,34 @@ fn finish(qp: &mut QueuePair, cq: &mut CompletionQueue, count: usize) -> Vec<Fin
 fn an_unreachable_peer() {
     excuse(FAILED_REQUEST);
     let before = Objects::now();
-    let Ends { mut a, b, mut cq, b_cq, pd } = ends();
+    let Ends {
+        mut a,
+        b,
+        mut cq,
+        b_cq,
+        pd,
+    } = ends();
     b.destroy().expect("destroyed");
     for (context, buffer) in (100..).zip(pd.buffer_list(12, 64).expect("buffers")) {
-        a.post(Work::send().memory(buffer).context(context)).expect("posted");
+        a.post(Work::send().memory(buffer).context(context))
+            .expect("posted");
     }
     for (context, buffer) in (200..).zip(pd.buffer_list(3, 64).expect("buffers")) {
         a.recv(buffer, context).expect("posted");
     }
     let done = finish(&mut a, &mut cq, 15);
     let sends: Vec<_> = done.iter().filter(|done| done.context < 200).collect();
-    let receives: Vec<_> = done.iter().filter(|done| done.context >= 200).map(|done| done.context).collect();
+    let receives: Vec<_> = done
+        .iter()
+        .filter(|done| done.context >= 200)
+        .map(|done| done.context)
+        .collect();
     assert_eq!(sends[0].status, WcStatus::RetryExceeded);
-    assert!(sends[1..].iter().all(|done| done.status == WcStatus::Flushed));
+    assert!(
+        sends[1..]
+            .iter()
+            .all(|done| done.status == WcStatus::Flushed)
+    );
     let order: Vec<_> = sends.iter().map(|done| done.context).collect();
     assert_eq!(order, (100..112).collect::<Vec<_>>());
     assert_eq!(receives, [200, 201, 202]);
@@ -77,17 +101,26 @@ fn a_peer_that_is_destroyed_during_traffic() {
     excuse(FAILED_REQUEST);
     let before = Objects::now();
     for round in 0..10 {
-        let Ends { mut a, mut b, mut cq, b_cq, pd } = ends();
+        let Ends {
+            mut a,
+            mut b,
+            mut cq,
+            b_cq,
+            pd,
+        } = ends();
         for buffer in pd.buffer_list(16, 4096).expect("buffers") {
             b.recv(buffer, 0).expect("posted");
         }
         let mut posted = 0;
         for (context, buffer) in (0..).zip(pd.buffer_list(16, 4096).expect("buffers")) {
-            a.post(Work::send().memory(buffer).context(context)).expect("posted");
+            a.post(Work::send().memory(buffer).context(context))
+                .expect("posted");
             posted += 1;
             if context == round {
                 let received = b.receives_posted();
-                let returned = std::mem::replace(&mut b, ends_of_nobody(&pd, &b_cq)).destroy().expect("destroyed");
+                let returned = std::mem::replace(&mut b, ends_of_nobody(&pd, &b_cq))
+                    .destroy()
+                    .expect("destroyed");
                 assert_eq!(returned.len(), received, "the peer's buffers come back");
             }
         }
@@ -97,15 +130,28 @@ fn a_peer_that_is_destroyed_during_traffic() {
         let first_failed = done.iter().position(|done| !done.status.is_success());
         let failed = &done[first_failed.expect("the last one had no receiver")..];
         assert_eq!(failed[0].status, WcStatus::RetryExceeded, "round {round}");
-        assert!(failed[1..].iter().all(|done| done.status == WcStatus::Flushed));
-        println!("round {round}: {} sent, {} not", 16 - failed.len(), failed.len());
+        assert!(
+            failed[1..]
+                .iter()
+                .all(|done| done.status == WcStatus::Flushed)
+        );
+        println!(
+            "round {round}: {} sent, {} not",
+            16 - failed.len(),
+            failed.len()
+        );
     }
     before.return_within(Duration::from_secs(1));
 }
 
 /// A queue pair that does nothing.
 fn ends_of_nobody(pd: &ProtectionDomain, cq: &CompletionQueue) -> QueuePair {
-    QueuePair::new(pd.create_qp(QpType::Rc, cq, cq).build().expect("a queue pair").into_raw())
+    QueuePair::new(
+        pd.create_qp(QpType::Rc, cq, cq)
+            .build()
+            .expect("a queue pair")
+            .into_raw(),
+    )
 }
 
 /// The receiver has no buffer, for ever: the sender gives up after so many tries.
@@ -116,7 +162,11 @@ fn a_peer_that_never_receives() {
     let pd = context.alloc_pd().expect("a domain");
     let mut cq = context.create_cq(64).expect("a queue");
     let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
-    builder.rnr_retry(2).expect("legal").min_rnr_timer(1).expect("legal");
+    builder
+        .rnr_retry(2)
+        .expect("legal")
+        .min_rnr_timer(1)
+        .expect("legal");
     let prepared = builder.build().expect("a queue pair");
     let endpoint = prepared.endpoint();
     let mut qp = QueuePair::new(prepared.handshake(endpoint).expect("connected"));
@@ -125,5 +175,9 @@ fn a_peer_that_never_receives() {
     }
     let done = finish(&mut qp, &mut cq, 4);
     assert_eq!(done[0].status, WcStatus::RnrRetryExceeded);
-    assert!(done[1..].iter().all(|done| done.status == WcStatus::Flushed));
+    assert!(
+        done[1..]
+            .iter()
+            .all(|done| done.status == WcStatus::Flushed)
+    );
 }

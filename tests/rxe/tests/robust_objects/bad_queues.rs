@@ -1,4 +1,5 @@
 //! Every call that makes, changes and ends queues with arguments that are wrong.
+#![allow(clippy::too_many_lines, reason = "a list of cases is as long as it is")]
 
 use std::time::Duration;
 
@@ -368,6 +369,9 @@ fn new_queue_pairs() {
     refusals.end();
 }
 
+/// Changes a setting.
+type Set = fn(&mut uverbs::QueuePairBuilder<'_>);
+
 #[test]
 fn handshakes() {
     let context = rxe_tests::open();
@@ -433,7 +437,6 @@ fn handshakes() {
         .expect("connected after five refusals");
     drop(qp);
     refusals.forgive();
-    type Set = fn(&mut uverbs::QueuePairBuilder<'_>);
     let sets: [(&str, Set); 5] = [
         ("max_rd_atomic 255", |b| {
             b.max_rd_atomic(255);

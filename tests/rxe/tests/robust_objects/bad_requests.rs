@@ -3,6 +3,7 @@
 //! # Safety
 //!
 //! Requests that are accepted name registered memory of the test, or are never rung.
+#![allow(clippy::too_many_lines, reason = "a list of cases is as long as it is")]
 #![allow(unsafe_code, reason = "posts raw requests")]
 
 use rxe_tests::{Pair, Registered, drain};
@@ -33,17 +34,17 @@ fn raw_sends() {
         });
         let memory = Registered::remote_all(&pair.a.pd, 4096);
         let caps = pair.a.qp.caps();
-        let piece = memory.sge(0, 8);
-        let long = Sge {
+        let item = memory.sge(0, 8);
+        let huge = Sge {
             length: u32::MAX,
-            ..piece
+            ..item
         };
         let half = Sge {
             length: 1 << 31,
-            ..piece
+            ..item
         };
-        let pieces =
-            vec![Sge { length: 0, ..piece }; usize::try_from(caps.max_send_sge).expect("few") + 1];
+        let too_many =
+            vec![Sge { length: 0, ..item }; usize::try_from(caps.max_send_sge).expect("few") + 1];
         let inline = vec![7; usize::try_from(caps.max_inline_data).expect("few") + 1];
         let halves: [&[u8]; 2] = [&inline[1..], &inline[1..]];
         let connected = kind != QpType::Ud;
@@ -56,12 +57,12 @@ fn raw_sends() {
             access: uverbs::AccessFlags::empty(),
         };
         let gather = |operation, pieces| SendRequest::new(operation, Payload::Gather(pieces));
-        let one = [piece];
-        let (too_long, too_long_in_sum, too_long_by_one) = ([long], [half, half], [half, piece]);
+        let one = [item];
+        let (too_long, too_long_in_sum, too_long_by_one) = ([huge], [half, half], [half, item]);
         let too_much: [&[u8]; 1] = [&inline];
-        let short = [Sge { length: 4, ..piece }];
+        let short = [Sge { length: 4, ..item }];
         let cases = [
-            ("too many pieces", gather(Operation::Send, &pieces[..])),
+            ("too many pieces", gather(Operation::Send, &too_many[..])),
             ("too long", gather(Operation::Send, &too_long)),
             ("too long in sum", gather(Operation::Send, &too_long_in_sum)),
             ("too long by one", gather(Operation::Send, &too_long_by_one)),

@@ -15,32 +15,32 @@ const NOISE: u32 = 2;
 const SLACK: u64 = 256 << 10;
 
 /// Makes ten times `count` objects, `count` at a time, and destroys them.
-fn ten_times<T>(what: &str, count: usize, mut make: impl FnMut() -> T) {
+fn ten_times<T>(what: &str, number: usize, mut make: impl FnMut() -> T) {
     let before = Objects::now();
     let mut log = KernelLog::from_now();
-    let mut tenths: Vec<(Duration, Duration, Memory)> = Vec::new();
+    let mut all: Vec<(Duration, Duration, Memory)> = Vec::new();
     for _ in 0..10 {
-        let mut made = Vec::with_capacity(count);
-        let mut times = Vec::with_capacity(count);
-        for _ in 0..count {
+        let mut objects = Vec::with_capacity(number);
+        let mut starts = Vec::with_capacity(number);
+        for _ in 0..number {
             let since = Instant::now();
-            made.push(make());
-            times.push(since.elapsed());
+            objects.push(make());
+            starts.push(since.elapsed());
         }
-        let mut ends = Vec::with_capacity(count);
-        while let Some(object) = made.pop() {
+        let mut ends = Vec::with_capacity(number);
+        while let Some(object) = objects.pop() {
             let since = Instant::now();
             drop(object);
             ends.push(since.elapsed());
         }
         before.same_now();
-        tenths.push((median(times), median(ends), Memory::now()));
+        all.push((median(starts), median(ends), Memory::now()));
     }
-    let (first, last) = (tenths[0], tenths[9]);
+    let (first, last) = (all[0], all[9]);
     println!(
         "FIGURE: {} {what}: made in {:?} each at first and {:?} at last, destroyed in {:?} and {:?}; \
          resident {} KiB and {} KiB, mapped {} KiB and {} KiB",
-        10 * count,
+        10 * number,
         first.0,
         last.0,
         first.1,
@@ -52,19 +52,19 @@ fn ten_times<T>(what: &str, count: usize, mut make: impl FnMut() -> T) {
     );
     assert!(
         last.0 < first.0 * NOISE,
-        "making them became slower: {tenths:?}"
+        "making them became slower: {all:?}"
     );
     assert!(
         last.1 < first.1 * NOISE,
-        "destroying them became slower: {tenths:?}"
+        "destroying them became slower: {all:?}"
     );
     assert!(
         last.2.resident <= first.2.resident + SLACK,
-        "memory grows: {tenths:?}"
+        "memory grows: {all:?}"
     );
     assert!(
         last.2.mapped <= first.2.mapped + SLACK,
-        "mappings grow: {tenths:?}"
+        "mappings grow: {all:?}"
     );
     log.silent(what);
 }

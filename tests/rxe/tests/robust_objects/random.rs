@@ -37,6 +37,8 @@ impl Random {
     }
 }
 
+const KINDS: [QpType; 4] = [QpType::Rc, QpType::Uc, QpType::Ud, QpType::RawPacket];
+
 /// What a run has made so far.
 #[derive(Default)]
 struct World {
@@ -152,7 +154,6 @@ impl World {
         if self.pds.is_empty() || self.cqs.is_empty() {
             return;
         }
-        const KINDS: [QpType; 4] = [QpType::Rc, QpType::Uc, QpType::Ud, QpType::RawPacket];
         let pd = &self.pds[random.below(self.pds.len())];
         let (send, recv) = (random.below(self.cqs.len()), random.below(self.cqs.len()));
         let kind = KINDS[random.below(KINDS.len())];
@@ -232,7 +233,7 @@ impl World {
                 self.made(done);
             }
             2 if !self.srqs.is_empty() => {
-                drop(self.srqs.swap_remove(random.below(self.srqs.len())))
+                drop(self.srqs.swap_remove(random.below(self.srqs.len())));
             }
             3 if !self.qps.is_empty() => {
                 let at = random.below(self.qps.len());
@@ -248,7 +249,7 @@ impl World {
                 );
             }
             4 if !self.buffers.is_empty() => {
-                drop(self.buffers.swap_remove(random.below(self.buffers.len())))
+                drop(self.buffers.swap_remove(random.below(self.buffers.len())));
             }
             _ => {}
         }

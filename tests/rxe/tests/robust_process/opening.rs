@@ -23,7 +23,11 @@ const SOON: Duration = Duration::from_millis(200);
 
 /// The node of the device under test.
 fn node() -> PathBuf {
-    let info = find(&rxe_tests::device_name(), &Default::default()).expect("the device is listed");
+    let info = find(
+        &rxe_tests::device_name(),
+        &uverbs::discover::Options::default(),
+    )
+    .expect("the device is listed");
     info.path.expect("it has a node")
 }
 
