@@ -8,6 +8,7 @@
 mod bad_commands;
 mod bad_queues;
 mod bad_requests;
+mod bad_states;
 mod many;
 mod random;
 mod threads;
