@@ -3,6 +3,7 @@
 
 use std::os::fd::AsFd;
 
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use rxe_tests::{Pair, Registered, kernel_may_say, next, open, raw, requests_fail};
 use uverbs::{
     AccessFlags, DmabufRange, ErrorKind, OdpGeneralCaps, ProtectionDomain, QpType, Reregister,
@@ -269,4 +270,64 @@ fn on_demand_regions_work_where_they_are_announced() {
     assert_eq!(next(&mut pair.a.cq).status, WcStatus::Success);
     assert_eq!(back.all(), target.get(offset, 16));
     target.deregister().unwrap();
+}
+
+/// A page of its own, at `address` if that is given.
+fn map_page(address: *mut std::ffi::c_void, protection: ProtFlags) -> *mut u8 {
+    let flags = if address.is_null() {
+        MapFlags::PRIVATE
+    } else {
+        MapFlags::PRIVATE | MapFlags::FIXED
+    };
+    // SAFETY: nothing else is at the address: it is the kernel's choice, or was unmapped before.
+    unsafe { mmap_anonymous(address, 4096, protection, flags) }
+        .unwrap()
+        .cast()
+}
+
+#[test]
+fn memory_that_cannot_be_written_is_not_registered_for_writing() {
+    kernel_may_say("Unable to pin memory region");
+    let context = open();
+    let pd = context.alloc_pd().unwrap();
+    let page = map_page(std::ptr::null_mut(), ProtFlags::READ);
+    // SAFETY: nothing refers to the page.
+    let error = unsafe { pd.register(page, 4096, ALL) }.unwrap_err();
+    assert_eq!(error.errno(), Some(uverbs::Errno::FAULT), "{error}");
+    let reading = AccessFlags::REMOTE_READ;
+    // SAFETY: as above.
+    let region = unsafe { pd.register(page, 4096, reading) }.unwrap();
+    region.deregister().unwrap();
+}
+
+#[test]
+fn a_page_that_was_mapped_anew_is_not_the_one_that_was_registered() {
+    let mut pair = Pair::new(QpType::Rc);
+    let both = ProtFlags::READ | ProtFlags::WRITE;
+    let page = map_page(std::ptr::null_mut(), both);
+    // SAFETY: nothing refers to the page. That it is unmapped is what this test is about.
+    let region = unsafe { pair.b.pd.register(page, 4096, ALL) }.unwrap();
+    // SAFETY: nothing refers to the page.
+    unsafe { munmap(page.cast(), 4096) }.unwrap();
+    assert_eq!(map_page(page.cast(), both), page);
+    let source = Registered::local(&pair.a.pd, 8);
+    source.fill(|_| 0xff);
+    let pieces = [source.sge(0, 8)];
+    let there = uverbs::Remote {
+        address: region.address(),
+        key: region.rkey(),
+    };
+    let request = SendRequest::write(&pieces, there).signaled();
+    raw::send(&mut pair.a.qp, &[request]).unwrap();
+    assert_eq!(next(&mut pair.a.cq).status, WcStatus::Success);
+    // SAFETY: the page is mapped.
+    let byte = unsafe { page.read_volatile() };
+    assert_eq!(byte, 0, "a peer wrote into memory that nobody registered");
+    let back = Registered::local(&pair.a.pd, 8);
+    let pieces = [back.sge(0, 8)];
+    let request = SendRequest::read(&pieces, there).signaled();
+    raw::send(&mut pair.a.qp, &[request]).unwrap();
+    assert!(next(&mut pair.a.cq).is_success());
+    assert_eq!(back.all(), [0xff; 8], "the region still has its own page");
+    region.deregister().unwrap();
 }
