@@ -1,20 +1,23 @@
-//! An unreliable datagram and its answer. The answer's address comes out of the question's global
-//! routing header, which stands in the first 40 bytes of every received datagram.
+//! An unreliable datagram and its answer, and one to a multicast group. The answer's address comes
+//! out of the question's global routing header, in the first 40 bytes of every received datagram.
 //!
 //! `datagrams [DEVICE]`
 
 use std::error::Error;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::process::ExitCode;
 
 use uverbs::owned::{Buffer, QueuePair, Work};
 use uverbs::{
-    AddressVector, CompletionQueue, Context, Gid, GlobalRoute, Grh, ProtectionDomain, QpType,
-    QueuePairEndpoint, WorkCompletion,
+    AddressVector, CompletionQueue, Context, Gid, GlobalRoute, Grh, MULTICAST_QPN,
+    ProtectionDomain, QpType, QueuePairEndpoint, WorkCompletion,
 };
 
 const PORT: u8 = 1;
 /// The key that datagrams to either side must carry.
 const QKEY: u32 = 0x1111_1111;
+/// A group of this network.
+const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
 /// Bytes of a buffer: the header and a message.
 const SIZE: usize = Grh::LEN + 64;
 
@@ -48,6 +51,16 @@ fn run() -> Result<(), Box<dyn Error>> {
 
     let answer = a.receive()?;
     println!("a heard {:?} from {}", answer.text, answer.sender);
+
+    // Every member of a group hears what is sent to it. The network is joined by a socket.
+    let own = gid.ipv4_mapped().ok_or("the port has no IPv4 address")?;
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    socket.join_multicast_v4(&GROUP, &own)?;
+    let group = Gid::from(GROUP);
+    b.qp.attach_multicast(&group, 0)?;
+    let path = AddressVector::global(PORT, GlobalRoute::new(group, a.sgid_index));
+    a.send(&path, MULTICAST_QPN, b"everybody")?;
+    println!("b heard {:?} in group {GROUP}", b.receive()?.text);
     Ok(())
 }
 

@@ -1,0 +1,34 @@
+//! The program of the README: a queue pair that sends itself a message.
+
+use uverbs::{Context, QpType, owned};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let context = Context::open("rxe0")?;
+    let pd = context.alloc_pd()?;
+    let mut cq = context.create_cq(16)?;
+    let prepared = pd.create_qp(QpType::Rc, &cq, &cq).build()?;
+
+    // Two processes would tell each other these 27 bytes; here the peer is the queue pair itself.
+    let endpoint = prepared.endpoint();
+    let mut qp = owned::QueuePair::new(prepared.handshake(endpoint)?);
+
+    // Buffers move in with a request and come back with its completion.
+    let [mut message, reply] = pd.buffers::<2>(64)?;
+    message[..5].copy_from_slice(b"hello");
+    qp.recv(reply, 0)?;
+    qp.send(message, 5, 1)?;
+
+    while qp.sends_posted() + qp.receives_posted() > 0 {
+        let Some(completion) = cq.poll()? else {
+            continue;
+        };
+        let Some(finished) = qp.complete(&completion) else {
+            continue;
+        };
+        match finished.bytes() {
+            Some(bytes) if finished.context == 0 => println!("{}", String::from_utf8_lossy(bytes)),
+            _ => println!("request {}: {}", finished.context, finished.status),
+        }
+    }
+    Ok(())
+}
