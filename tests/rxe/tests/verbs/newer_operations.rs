@@ -138,6 +138,8 @@ fn a_flush_needs_its_access_on_the_region() {
 
 #[test]
 fn ordinary_memory_cannot_be_registered_as_persistent() {
+    // What memory is persistent is known to the kernel alone.
+    rxe_tests::kernel_may_say("rxe_reg_user_mr");
     let context = rxe_tests::open();
     let pd = context.alloc_pd().unwrap();
     let error = Registered::try_new(&pd, 64, ACCESS | AccessFlags::FLUSH_PERSISTENT).unwrap_err();
