@@ -48,6 +48,12 @@ pub(crate) fn modify(kind: QpType, from: QpState, attr: &QpAttr, max_rd_atomic: 
     if let Some(count) = attr.max_rd_atomic {
         at_most(op, "max_rd_atomic", count.into(), max_rd_atomic)?;
     }
+    if let Some(flags) = attr.access {
+        access(op, flags)?;
+        if !AccessFlags::all().contains(flags) {
+            return Err(Error::invalid(op, "access").fact("access", flags.to_string()));
+        }
+    }
     if let Some(number) = attr.dest_qpn {
         at_most(op, "dest_qpn", number, MAX_QPN)?;
     }

@@ -148,6 +148,8 @@ impl contract::Qp for QueuePair {
     }
 
     fn modify(&mut self, attr: &QpAttr) -> Result<()> {
+        // A child has no mapping of the ring.
+        self.object.channel().check_process(Op::ModifyQueuePair)?;
         limits::modify(self.kind, self.state, attr, self.max_rd_atomic)?;
         let discards = attr.state == Some(QpState::Reset) && !self.send.is_idle();
         let modify = |attr| {
