@@ -118,6 +118,7 @@ fn handshakes() {
         refusals.forgive();
     }
     let datagram = build(QpType::Ud);
+    refusals.forgive();
     let failed = datagram.handshake(own).expect_err("datagrams have no peer");
     refusals.check(
         "a datagram's handshake",
@@ -126,7 +127,9 @@ fn handshakes() {
     );
     drop(failed.prepared);
     refusals.forgive();
-    let failed = build(QpType::Rc)
+    let connection = build(QpType::Rc);
+    refusals.forgive();
+    let failed = connection
         .activate()
         .expect_err("a connection needs a peer");
     refusals.check(

@@ -38,7 +38,9 @@ impl Refusals {
         kinds: &[ErrorKind],
     ) {
         match result {
-            Ok(value) => self.wrong.push(format!("{call}: not refused: {value:?}")),
+            Ok(value) => self
+                .wrong
+                .push(format!("{call}: not refused: {:.80}", format!("{value:?}"))),
             Err(error) if kinds.contains(&error.kind()) => {
                 println!("{call}: {error}");
             }
