@@ -12,8 +12,11 @@ use testbed::{Kernel, Machine, Topology, host};
 
 /// Packages whose tests need a machine: those of the first are run inside it, those of the others boot their own.
 const IN_A_MACHINE: &str = "rxe-tests";
-const WITH_MACHINES: [(&str, Level); 2] =
-    [("testbed", Level::Testbed), ("interop", Level::Interop)];
+const WITH_MACHINES: [(&str, Level); 3] = [
+    ("testbed", Level::Testbed),
+    ("interop", Level::Interop),
+    ("connectx", Level::Connectx),
+];
 
 /// The test binary of that package which needs two hosts.
 const OF_TWO_HOSTS: &str = "two_hosts";
@@ -69,6 +72,8 @@ pub(crate) enum Level {
     Rxe,
     /// Debian's own RDMA programs on the other end, in machines.
     Interop,
+    /// The software ConnectX under the stock mlx5 drivers and Debian's programs, in machines.
+    Connectx,
     /// All of them.
     All,
 }
@@ -95,6 +100,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         Level::Testbed,
         Level::Rxe,
         Level::Interop,
+        Level::Connectx,
     ] {
         if ![level, Level::All].contains(&options.level) {
             continue;
@@ -146,23 +152,25 @@ fn one_level(level: Level, options: &Options) -> anyhow::Result<()> {
                 &[],
             )
         }
-        Level::Testbed | Level::Interop => {
+        Level::Testbed | Level::Interop | Level::Connectx => {
             let package = WITH_MACHINES
                 .iter()
                 .find(|(_, of)| *of == level)
                 .map_or("", |(package, _)| package);
             require(package)?;
-            // One of the testbed's own tests boots every kernel.
-            let kernels = if level == Level::Testbed {
-                vec!["all"]
-            } else {
+            // The other two boot every kernel by themselves.
+            let kernels = if level == Level::Interop {
                 kernels(options)
+            } else {
+                vec!["all"]
             };
             for kernel in kernels {
                 let args = [
                     "test",
                     "--package",
                     package,
+                    "--test",
+                    "*",
                     "--",
                     "--include-ignored",
                     "--test-threads",
