@@ -1,6 +1,7 @@
 //! Every change of a queue pair's state with arguments that are wrong.
 #![allow(clippy::too_many_lines, reason = "a list of cases is as long as it is")]
 
+use rxe_tests::until;
 use uverbs::ErrorKind::{
     InvalidInput, LimitExceeded, NotFound, Other, OutOfResources, TimedOut, Unsupported,
 };
@@ -240,6 +241,9 @@ fn in_state(
             if other == QpState::Error || other == QpState::SendQueueDrained {
                 qp.modify(&QpAttr::to(other)).expect("out of RTS");
             }
+            until("the send queue is drained", || {
+                (!qp.query().expect("its state").sq_draining).then_some(())
+            });
             qp
         }
     };

@@ -1,18 +1,25 @@
 //! Limits of the process and of its control group: told by name, and nothing is left half made.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::sys::resource::{Resource, setrlimit};
 use uverbs::{Context, Errno, Error, ErrorKind, QpType};
 
-use crate::support::child::in_child;
-use crate::support::kernel_log::KernelLog;
+use crate::support::child::{in_child, start};
+use crate::support::kernel_log::{KernelLog, excuse};
 use crate::support::looped::Looped;
 use crate::support::memory::{Memory, descriptors};
 use crate::support::objects::Objects;
 use crate::support::user::become_nobody;
+
+/// What rxe says of memory that cannot be locked, since 6.4 and before.
+const NO_MEMORY: [&str; 2] = [
+    "rxe_reg_user_mr: returned err = -12",
+    "Unable to pin memory region err = -12",
+];
 
 fn limit(resource: Resource, bytes: u64) {
     setrlimit(resource, bytes, bytes).expect("the limit is set");
@@ -32,6 +39,8 @@ fn check(error: &Error, errno: Errno, word: &str) {
 
 #[test]
 fn locked_memory() {
+    excuse(NO_MEMORY[0]);
+    excuse(NO_MEMORY[1]);
     let before = Objects::now();
     let mut log = KernelLog::from_now();
     in_child(|| {
@@ -69,12 +78,12 @@ fn locked_memory() {
         assert_eq!(context.leaked(), 0);
     });
     before.return_within(Duration::from_secs(1));
-    // How much may be locked is known to the kernel alone, and rxe tells of it since 6.4.
+    // How much may be locked is known to the kernel alone.
     let lines = log.lines();
     assert!(
         lines
             .iter()
-            .all(|line| line.contains("rxe_reg_user_mr: returned err = -12")),
+            .all(|line| NO_MEMORY.iter().any(|words| line.contains(words))),
         "{lines:#?}"
     );
 }
@@ -224,46 +233,56 @@ fn the_rdma_control_group() {
 fn address_space_runs_out() {
     let before = Objects::now();
     let mut log = KernelLog::from_now();
-    in_child(|| {
-        let mut looped = Looped::new();
-        let context = looped.context.clone();
-        let objects = Objects::now();
-        // Room for things of the allocator, and for ever more of the rings.
-        let (mut failed, mut made) = (0, 0);
-        for pages in 0..160 {
-            let mapped = Memory::now().mapped;
-            setrlimit(Resource::RLIMIT_AS, mapped + pages * 4096, u64::MAX)
-                .expect("the limit is set");
-            let results = [
-                context.create_cq(4096).map(drop),
-                looped
-                    .pd
-                    .create_qp(QpType::Rc, &looped.cq, &looped.cq)
-                    .max_send_wr(512)
-                    .max_recv_wr(512)
-                    .build()
-                    .map(drop),
-                looped.pd.create_srq(2048, 1).map(drop),
-                looped.pd.buffers::<1>(1 << 17).map(drop),
-            ];
-            setrlimit(Resource::RLIMIT_AS, u64::MAX, u64::MAX).expect("the limit is lifted");
-            for result in results {
-                match result {
-                    Ok(()) => made += 1,
-                    Err(error) => {
-                        failed += 1;
-                        check(&error, Errno::NOMEM, "");
-                    }
-                }
-            }
-            objects.same_now();
+    let (mut failed, mut made) = (0, 0);
+    for pages in (0..160).step_by(4) {
+        let (mut hear, mut tell) = std::io::pipe().expect("a pipe");
+        let child = start(|| {
+            let [failed, made] = with_pages_to_spare(pages);
+            tell.write_all(&[failed, made]).expect("the parent listens");
+        });
+        // It aborts where the limit strikes the allocator and not the library.
+        if child.joined_or_aborted() {
+            let mut counts = [0; 2];
+            hear.read_exact(&mut counts).expect("the child's counts");
+            failed += usize::from(counts[0]);
+            made += usize::from(counts[1]);
         }
-        println!("{made} objects were made, {failed} were not");
-        assert!(failed > 40 && made > 40, "{failed} failed, {made} did not");
-        assert_eq!(context.leaked(), 0);
-        looped.round_trip(1);
-        drop(looped);
-    });
-    before.return_within(Duration::from_secs(1));
+        before.return_within(Duration::from_secs(1));
+    }
+    println!("FIGURE: {made} objects were made, {failed} were not");
+    assert!(failed > 20 && made > 20, "{failed} failed, {made} did not");
     log.silent("queues that could not be mapped");
+}
+
+/// Makes objects with so much address space; says how many failed and how many did not.
+fn with_pages_to_spare(pages: u64) -> [u8; 2] {
+    let mut looped = Looped::new();
+    let context = looped.context.clone();
+    let objects = Objects::now();
+    let mapped = Memory::now().mapped;
+    setrlimit(Resource::RLIMIT_AS, mapped + pages * 4096, u64::MAX).expect("the limit is set");
+    let results = [
+        context.create_cq(4096).map(drop),
+        looped
+            .pd
+            .create_qp(QpType::Rc, &looped.cq, &looped.cq)
+            .max_send_wr(512)
+            .max_recv_wr(512)
+            .build()
+            .map(drop),
+        looped.pd.create_srq(2048, 1).map(drop),
+        looped.pd.buffers::<1>(1 << 17).map(drop),
+    ];
+    setrlimit(Resource::RLIMIT_AS, u64::MAX, u64::MAX).expect("the limit is lifted");
+    let mut counts = [0; 2];
+    for result in results {
+        if let Err(error) = &result {
+            check(error, Errno::NOMEM, "");
+        }
+        counts[usize::from(result.is_ok())] += 1;
+    }
+    objects.same_now();
+    assert_eq!(context.leaked(), 0);
+    looped.round_trip(1);
+    counts
 }

@@ -56,6 +56,8 @@ fn check(error: &Error, kind: ErrorKind, errno: Option<Errno>, hint: &str) {
 
 #[test]
 fn without_permission() {
+    // What an emulated processor runs for the first time, it has to translate.
+    drop(rxe_tests::open());
     let before = Objects::now();
     let path = node();
     let mode =
@@ -98,6 +100,7 @@ fn without_permission() {
 
 #[test]
 fn without_a_node() {
+    drop(rxe_tests::open());
     let path = node();
     in_child(|| {
         unshare(CloneFlags::CLONE_NEWNS).expect("a mount namespace");

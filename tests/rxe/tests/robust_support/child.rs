@@ -62,6 +62,17 @@ impl Forked {
         );
     }
 
+    /// Waits until it is done, or aborted because it got no memory.
+    pub(crate) fn joined_or_aborted(self) -> bool {
+        match self.wait() {
+            WaitStatus::Signaled(_, Signal::SIGABRT, _) => false,
+            status => {
+                assert_eq!(status, WaitStatus::Exited(self.0, DONE), "the child failed");
+                true
+            }
+        }
+    }
+
     /// Waits until it died of touching memory that is not there.
     pub(crate) fn died_of_fault(self) {
         let status = self.wait();
