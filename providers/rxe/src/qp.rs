@@ -6,7 +6,8 @@ use uverbs_driver::contract::{self, QpInit};
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Uhw, cells};
 use uverbs_driver::types::{
-    DeviceAttr, QpAttr, QpAttrMask, QpCaps, QpInfo, QpState, QpType, RecvRequest, SendRequest,
+    DeviceAttr, QpAttr, QpAttrMask, QpCaps, QpCreateFlags, QpInfo, QpState, QpType, RecvRequest,
+    SendRequest,
 };
 use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, PostError, Result, cmd};
 use uverbs_uapi::rdma_user_rxe::rxe_create_qp_resp;
@@ -42,6 +43,11 @@ impl QueuePair {
         let op = Op::CreateQueuePair;
         if !matches!(init.kind, QpType::Rc | QpType::Uc | QpType::Ud) {
             return Err(Error::new(op, ErrorKind::Unsupported).fact("type", init.kind.to_string()));
+        }
+        // What is signaled is said apart; rxe has no other flag.
+        let refused = init.flags.difference(QpCreateFlags::SQ_SIG_ALL);
+        if !refused.is_empty() {
+            return Err(Error::new(op, ErrorKind::Unsupported).fact("flags", refused.to_string()));
         }
         check_caps(device, init)?;
         let mut reply = rxe_create_qp_resp::default();
