@@ -44,10 +44,10 @@ fn locked_memory() {
     let before = Objects::now();
     let mut log = KernelLog::from_now();
     in_child(|| {
-        let context = rxe_tests::open();
-        let pd = context.alloc_pd().expect("a domain");
         limit(Resource::RLIMIT_MEMLOCK, 64 << 10);
         become_nobody();
+        let context = rxe_tests::open();
+        let pd = context.alloc_pd().expect("a domain");
         let mapped = Memory::now().mapped;
         let error = pd
             .buffers::<1>(1 << 20)
