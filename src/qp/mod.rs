@@ -139,11 +139,8 @@ fn modify(queue: &mut AnyQp, attr: &QpAttr) -> Result<()> {
         result => return result,
     };
     let to = attr.state.unwrap_or(from);
-    let error = error
-        .fact("from", from.to_string())
-        .fact("to", to.to_string());
     Err(match diagnose(from, to, queue.kind(), attr.mask()) {
         Some(diagnosis) => error.fact("because", diagnosis.to_string()),
-        None => error,
+        None => error.fact("from state", from.to_string()),
     })
 }
