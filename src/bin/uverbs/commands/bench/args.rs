@@ -88,7 +88,7 @@ pub(super) struct Test {
     #[arg(short = 'r', long, value_name = "COUNT", default_value_t = 512)]
     rx_depth: u32,
 
-    /// Requests per completion. Default: half of --tx-depth
+    /// Requests per completion. Default: half of --tx-depth; with --latency 1
     #[arg(short = 'Q', long, value_name = "COUNT")]
     cq_mod: Option<u32>,
 
@@ -152,7 +152,10 @@ impl Test {
         } else {
             vec![self.size.unwrap_or(default.min(limit))]
         };
-        let group = self.cq_mod.unwrap_or_else(|| (self.tx_depth / 2).max(1));
+        let group = self.cq_mod.unwrap_or(match measure {
+            Measure::Latency => 1,
+            Measure::Bandwidth => (self.tx_depth / 2).max(1),
+        });
         Spec {
             verb,
             measure,
