@@ -28,6 +28,10 @@ pub(crate) fn access(op: Op, access: AccessFlags) -> Result<()> {
     Ok(())
 }
 
+/// `RXE_ACCESS_SUPPORTED_QP`: local and remote access, windows, on-demand paging, flushes, and the
+/// optional bits 20 to 29.
+const QP_ACCESS: AccessFlags = AccessFlags::from_bits_retain(0x3ff0_035f);
+
 /// Queue pair numbers have 24 bits on the wire.
 const MAX_QPN: u32 = 0x00ff_ffff;
 
@@ -50,7 +54,7 @@ pub(crate) fn modify(kind: QpType, from: QpState, attr: &QpAttr, max_rd_atomic: 
     }
     if let Some(flags) = attr.access {
         access(op, flags)?;
-        if !AccessFlags::all().contains(flags) {
+        if !QP_ACCESS.contains(flags) {
             return Err(Error::invalid(op, "access").fact("access", flags.to_string()));
         }
     }

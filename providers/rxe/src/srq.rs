@@ -90,11 +90,12 @@ impl SharedReceiveQueue {
                     .fact("asked", max_wr)
                     .fact("waiting", waiting));
             }
-            // The event that disarms the limit is not seen here.
-            let armed = match change.limit {
-                None if max_wr < size => contract::Srq::query(self)?.limit,
-                limit => limit.unwrap_or(0),
-            };
+            // The kernel compares with the armed limit also where a new one is given. The event that
+            // disarms it is not seen here.
+            let mut armed = change.limit.unwrap_or(0);
+            if max_wr < size {
+                armed = armed.max(contract::Srq::query(self)?.limit);
+            }
             if max_wr < armed {
                 return Err(Error::invalid(op, "max_wr")
                     .fact("asked", max_wr)
