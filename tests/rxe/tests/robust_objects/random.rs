@@ -8,6 +8,7 @@ use uverbs::{
     SrqModify,
 };
 
+use crate::support::kernel_log::{FAILED_REQUEST, excuse};
 use crate::support::memory::{Memory, descriptors};
 use crate::support::objects::Objects;
 
@@ -258,6 +259,11 @@ impl World {
 
 #[test]
 fn calls_in_any_order() {
+    // Requests fail and queues overrun here, and a queue pair whose request failed is in another
+    // state than the library has seen.
+    excuse(FAILED_REQUEST);
+    excuse("queue full");
+    excuse("rxe_modify_qp: returned err = -22");
     let before = Objects::now();
     let open = descriptors();
     let seed = std::env::var("UVERBS_TEST_SEED")
