@@ -1,5 +1,5 @@
 //! Takes two queue pairs through their states one step at a time, and asks the kernel after each.
-//! A step that the kernel refuses says what is missing.
+//! A step that cannot be made says what is missing.
 //!
 //! `queue_pair_by_hand [DEVICE]`
 
@@ -37,12 +37,12 @@ fn run() -> Result<(), Box<dyn Error>> {
     a.step(&init)?;
     b.step(&init)?;
 
-    // Ready to receive needs a path; without one the kernel says EINVAL, and the error says why.
+    // Ready to receive needs a path; without one the step is refused, and the error says why.
     match a
         .qp
         .modify(&QpAttr::to(QpState::ReadyToReceive).dest_qpn(b.qp.qp_num()))
     {
-        Ok(()) => return Err("the kernel took half of a path".into()),
+        Ok(()) => return Err("half of a path was enough".into()),
         Err(error) => println!("refused: {error}"),
     }
 
