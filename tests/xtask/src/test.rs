@@ -21,6 +21,10 @@ const WITH_MACHINES: [(&str, Level); 3] = [
 /// The test binary of that package which needs two hosts.
 const OF_TWO_HOSTS: &str = "two_hosts";
 
+/// Binaries of tests whose names start so try the ways to the kernel where they matter: unless
+/// a way is asked for, one run of them on each kernel is enough.
+const OWN_WAY: &str = "robust_";
+
 /// What the tests in a machine find in their environment: the way to the kernel that they are to take.
 const PATH_VARIABLE: &str = "UVERBS_TEST_PATH";
 /// What the tests that boot machines find in their environment: the kernel's name.
@@ -234,7 +238,11 @@ fn in_machines(options: &Options) -> anyhow::Result<()> {
             .fold(Machine::new(Kernel::named(kernel)?), |machine, program| {
                 machine.with_binary(&program.path, &program.name)
             });
-        for binary in &binaries {
+        let once = options.path.is_empty() && way != Way::Auto;
+        let asked = binaries
+            .iter()
+            .filter(|binary| !once || !binary.name.starts_with(OWN_WAY));
+        for binary in asked {
             println!(
                 "\n     Running {} (kernel {kernel}, path {})",
                 binary.name,
