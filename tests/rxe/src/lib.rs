@@ -21,7 +21,7 @@ mod wait;
 
 pub use memory::Registered;
 pub use pair::{Pair, Side};
-pub use wait::{DEADLINE, drain, next, nothing, until};
+pub use wait::{DEADLINE, drain, next, nothing, queue_event, until};
 
 use uverbs::{
     CommandPath, Context, GidEntry, GidType, OpenOptions, QueuePair, WcStatus, WorkCompletion,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use uverbs::{CompletionQueue, WorkCompletion};
+use uverbs::{AsyncEvent, CompletionQueue, Context, EventSource, WorkCompletion};
 
 /// How long a test waits for anything. Emulated processors are slow.
 pub const DEADLINE: Duration = Duration::from_secs(20);
@@ -46,5 +46,15 @@ pub fn nothing(cq: &mut CompletionQueue) {
             "a completion that nobody asked for: {done:?}"
         );
         std::thread::yield_now();
+    }
+}
+
+/// The next event of a queue or the device. Events of ports come at any time: addresses appear and go.
+pub fn queue_event(context: &Context, timeout: Option<Duration>) -> Option<AsyncEvent> {
+    loop {
+        let event = context.async_event(timeout).expect("events can be read")?;
+        if !matches!(event.source, EventSource::Port(_)) {
+            return Some(event);
+        }
     }
 }

@@ -1,4 +1,6 @@
 //! Two hosts with a wire between them: everything that crosses it.
+//!
+//! That packets do cross it is a test of the testbed.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -9,7 +11,7 @@
     reason = "numbers of tests are small"
 )]
 
-use rxe_tests::{DEADLINE, Pair, Registered, gid_entry, next, open_named, raw};
+use rxe_tests::{DEADLINE, Pair, Registered, gid_entry, next, open_named, queue_event, raw};
 use uverbs::{
     AddressVector, AsyncEventType, EventSource, GlobalRoute, Grh, Operation, Payload, QpType,
     SendRequest, SrqModify, WcOpcode, WcStatus,
@@ -25,17 +27,9 @@ fn pair(kind: QpType) -> Pair {
     })
 }
 
-/// Packets that a device has received.
-fn received_packets(device: &str) -> u64 {
-    let path = format!("/sys/class/infiniband/{device}/ports/1/hw_counters/rcvd_pkts");
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    text.trim().parse().unwrap()
-}
-
 #[test]
-fn messages_of_all_sizes_cross_the_wire() {
+fn messages_of_all_sizes_reach_the_other_host() {
     let mut pair = pair(QpType::Rc);
-    let before = received_packets("rxe_b");
     let length = (1 << 20) + 7;
     let from = Registered::local(&pair.a.pd, length as usize);
     let to = Registered::remote_all(&pair.b.pd, length as usize);
@@ -49,9 +43,6 @@ fn messages_of_all_sizes_cross_the_wire() {
         assert_eq!((got.status, got.byte_len), (WcStatus::Success, length));
         assert!(to.get(0, length as usize) == from.get(0, length as usize));
     }
-    let mtu = pair.a.qp.query().unwrap().path_mtu.bytes().unwrap();
-    let packets = received_packets("rxe_b") - before;
-    assert!(packets >= u64::from(length / mtu), "{packets} packets");
 }
 
 #[test]
@@ -175,7 +166,7 @@ fn a_shared_receive_queue_serves_senders_of_the_other_host() {
         assert_eq!((got.wr_id, got.status), (wr_id as u64, WcStatus::Success));
         assert_eq!(got.qp_num, receivers[wr_id % 3].qp_num());
     }
-    let event = b.async_event(Some(DEADLINE)).unwrap().unwrap();
+    let event = queue_event(&b, Some(DEADLINE)).unwrap();
     assert_eq!(event.event, AsyncEventType::SrqLimitReached);
     assert_eq!(event.source, EventSource::SharedReceiveQueue { context: 0 });
 }

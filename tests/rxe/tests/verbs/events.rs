@@ -3,7 +3,9 @@
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use rxe_tests::{DEADLINE, Pair, Registered, kernel, link, next, open, raw, requests_fail};
+use rxe_tests::{
+    DEADLINE, Pair, Registered, kernel, link, next, open, queue_event, raw, requests_fail,
+};
 use uverbs::{
     AccessFlags, AsyncEvent, AsyncEventType, Context, ErrorKind, EventSource, Operation, Payload,
     PortState, QpAttr, QpState, QpType, RemoteKey, SendRequest, WcStatus,
@@ -38,7 +40,7 @@ fn wait_for(context: &Context, kind: AsyncEventType) -> AsyncEvent {
 #[test]
 fn no_event_is_no_error() {
     let context = open();
-    assert_eq!(context.async_event(Some(Duration::ZERO)).unwrap(), None);
+    assert_eq!(queue_event(&context, Some(Duration::ZERO)), None);
     let error = context.try_async_event().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::WouldBlock);
 }
@@ -47,6 +49,10 @@ fn no_event_is_no_error() {
 fn a_port_goes_down_and_comes_back() {
     let context = open();
     let name = interface(&context);
+    let before = context.gid_table().unwrap().len();
+    // Other tests want the addresses back.
+    let keep = format!("/proc/sys/net/ipv6/conf/{name}/keep_addr_on_down");
+    std::fs::write(&keep, "1").unwrap_or_else(|error| panic!("{keep}: {error}"));
     link::set_up(&name, false);
     let down = wait_for(&context, AsyncEventType::PortError);
     assert_eq!(down.source, EventSource::Port(1));
@@ -56,6 +62,9 @@ fn a_port_goes_down_and_comes_back() {
     assert_eq!(up.source, EventSource::Port(1));
     rxe_tests::until("an active port", || {
         (context.query_port(1).unwrap().state == PortState::Active).then_some(())
+    });
+    rxe_tests::until("the addresses of before", || {
+        (context.gid_table().unwrap().len() >= before).then_some(())
     });
 }
 
@@ -96,8 +105,8 @@ fn an_access_violation_is_told_to_the_side_whose_memory_it_was() {
     let request = SendRequest::new(Operation::Write(wrong), Payload::Inline(&bytes));
     raw::send(&mut pair.a.qp, &[request]).unwrap();
     assert_eq!(next(&mut pair.a.cq).status, WcStatus::RemoteAccess);
-    assert_eq!(one.async_event(SHORT).unwrap(), None);
-    match other.async_event(SHORT).unwrap() {
+    assert_eq!(queue_event(&one, SHORT), None);
+    match queue_event(&other, SHORT) {
         Some(event) => {
             assert_eq!(event.event, AsyncEventType::QpAccessError);
             let qp_num = pair.b.qp.qp_num();
@@ -124,7 +133,7 @@ fn the_last_receive_of_a_queue_pair_with_a_shared_queue() {
     let own = prepared.endpoint();
     let mut qp = prepared.handshake(own).unwrap();
     qp.modify(&QpAttr::to(QpState::Error)).unwrap();
-    match context.async_event(SHORT).unwrap() {
+    match queue_event(&context, SHORT) {
         Some(event) => {
             assert_eq!(event.event, AsyncEventType::LastWqeReached);
             let source = EventSource::QueuePair {
@@ -164,7 +173,7 @@ fn an_event_of_a_queue_pair_that_is_gone_finds_nobody() {
     // The event is there and nobody takes it: the kernel takes it back.
     let counts = pair.a.qp.destroy().unwrap();
     assert_eq!(counts.asynchronous, 0);
-    match context.async_event(SHORT).unwrap() {
+    match queue_event(&context, SHORT) {
         None => {}
         Some(event) => assert_eq!(event.source, EventSource::Gone),
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rxe_tests::{DEADLINE, next, open, raw};
+use rxe_tests::{DEADLINE, next, open, queue_event, raw};
 use uverbs::{
     AsyncEvent, AsyncEventType, CompletionQueue, Context, EventSource, ProtectionDomain, QpType,
     QueuePair, SendRequest, SharedReceiveQueue, SrqAttr, SrqModify,
@@ -79,18 +79,14 @@ fn one_event_when_fewer_are_left_than_the_limit() {
     assert_eq!(q.srq.query().unwrap().limit, 4);
     receive(&mut q.qp, &mut q.cq, 6);
     // Four are left, which is not fewer than four.
-    assert_eq!(q.context.async_event(SHORT).unwrap(), None);
+    assert_eq!(queue_event(&q.context, SHORT), None);
     assert_eq!(q.srq.query().unwrap().limit, 4);
     receive(&mut q.qp, &mut q.cq, 1);
-    let event = q.context.async_event(Some(DEADLINE)).unwrap();
+    let event = queue_event(&q.context, Some(DEADLINE));
     assert!(is_reached(event, 0x5152), "{event:?}");
     assert_eq!(q.srq.query().unwrap().limit, 0, "it is disarmed");
     receive(&mut q.qp, &mut q.cq, 2);
-    assert_eq!(
-        q.context.async_event(SHORT).unwrap(),
-        None,
-        "one event alone"
-    );
+    assert_eq!(queue_event(&q.context, SHORT), None, "one event alone");
 }
 
 #[test]
@@ -101,9 +97,9 @@ fn armed_again_and_again() {
         post(&mut q.srq, 4);
         q.srq.modify(&SrqModify::new().limit(3)).unwrap();
         receive(&mut q.qp, &mut q.cq, 3);
-        assert_eq!(q.context.async_event(SHORT).unwrap(), None);
+        assert_eq!(queue_event(&q.context, SHORT), None);
         receive(&mut q.qp, &mut q.cq, 1);
-        let event = q.context.async_event(Some(DEADLINE)).unwrap();
+        let event = queue_event(&q.context, Some(DEADLINE));
         assert!(is_reached(event, 0x5152), "{event:?}");
     }
     drop(q.qp);
@@ -118,7 +114,7 @@ fn a_disarmed_limit_tells_nothing() {
     q.srq.modify(&SrqModify::new().limit(0)).unwrap();
     assert_eq!(q.srq.query().unwrap().limit, 0);
     receive(&mut q.qp, &mut q.cq, 5);
-    assert_eq!(q.context.async_event(SHORT).unwrap(), None);
+    assert_eq!(queue_event(&q.context, SHORT), None);
     drop(q.qp);
     assert_eq!(q.srq.destroy().unwrap().asynchronous, 0);
 }
@@ -129,9 +125,9 @@ fn armed_when_it_is_created() {
     assert_eq!(q.srq.query().unwrap().limit, 2);
     post(&mut q.srq, 3);
     receive(&mut q.qp, &mut q.cq, 1);
-    assert_eq!(q.context.async_event(SHORT).unwrap(), None);
+    assert_eq!(queue_event(&q.context, SHORT), None);
     receive(&mut q.qp, &mut q.cq, 1);
-    let event = q.context.async_event(Some(DEADLINE)).unwrap();
+    let event = queue_event(&q.context, Some(DEADLINE));
     assert!(is_reached(event, 0x5152), "{event:?}");
 }
 
@@ -143,9 +139,9 @@ fn the_limit_survives_a_resize() {
     q.srq.modify(&SrqModify::new().max_wr(200)).unwrap();
     assert_eq!(q.srq.query().unwrap().limit, 5);
     receive(&mut q.qp, &mut q.cq, 5);
-    assert_eq!(q.context.async_event(SHORT).unwrap(), None);
+    assert_eq!(queue_event(&q.context, SHORT), None);
     receive(&mut q.qp, &mut q.cq, 1);
-    let event = q.context.async_event(Some(DEADLINE)).unwrap();
+    let event = queue_event(&q.context, Some(DEADLINE));
     assert!(is_reached(event, 0x5152), "{event:?}");
 }
 
@@ -166,7 +162,7 @@ fn each_queue_tells_of_itself() {
     others.swap(0, 2);
     for (_, qp, number) in &mut others {
         receive(qp, &mut q.cq, 1);
-        let event = q.context.async_event(Some(DEADLINE)).unwrap();
+        let event = queue_event(&q.context, Some(DEADLINE));
         assert!(is_reached(event, *number), "{number}: {event:?}");
     }
 }
@@ -179,6 +175,6 @@ fn an_event_that_nobody_took_holds_up_no_destroy() {
     drop(q.qp);
     // The kernel takes back what nobody took, and counts the rest.
     assert_eq!(q.srq.destroy().unwrap().asynchronous, 0);
-    assert_eq!(q.context.async_event(SHORT).unwrap(), None);
+    assert_eq!(queue_event(&q.context, SHORT), None);
     assert_eq!(q.context.leaked(), 0);
 }
