@@ -2,6 +2,7 @@
 
 use crate::debian::{Kernel, Packages, TOOLS};
 use crate::guest::Guest;
+use crate::host::say;
 use crate::image::{self, Wanted};
 use crate::qemu::{self, Parts, Paths};
 use crate::{Error, cargo};
@@ -26,6 +27,15 @@ pub struct Machine {
     modules: Vec<Wanted>,
     parts: Parts,
     boot_timeout: Duration,
+}
+
+/// How often a machine is booted again after a fault of the emulator.
+const MAX_FAULTS: u32 = 2;
+
+/// Whether the kernel stumbled over the breakpoint by which it patches its own code while it boots. Software emulation of two
+/// processors shows it to the other one at times; hardware does not.
+fn is_emulation_fault(error: &Error) -> bool {
+    matches!(error, Error::Machine { console, .. } if console.contains("int3: 0000"))
 }
 
 impl Machine {
@@ -167,12 +177,23 @@ impl Machine {
             tree.file(path, source)?;
         }
         image::finish(&mut tree, &init, &kernel, &self.modules(), self.topology)?;
-        let folder = tempfile::Builder::new().prefix("testbed-").tempdir();
-        let folder = folder.map_err(Error::file("making a folder in", std::env::temp_dir()))?;
-        let paths = Paths::in_folder(folder.path());
-        tree.write(&paths.image)?;
-        let machine = qemu::start(&self.parts, &kernel.image, &paths)?;
-        Guest::meet(machine, folder, &paths, self.boot_timeout)
+        let mut tries = 0;
+        loop {
+            let folder = tempfile::Builder::new().prefix("testbed-").tempdir();
+            let folder = folder.map_err(Error::file("making a folder in", std::env::temp_dir()))?;
+            let paths = Paths::in_folder(folder.path());
+            tree.write(&paths.image)?;
+            let machine = qemu::start(&self.parts, &kernel.image, &paths)?;
+            match Guest::meet(machine, folder, &paths, self.boot_timeout) {
+                Err(error) if is_emulation_fault(&error) && tries < MAX_FAULTS => {
+                    tries += 1;
+                    say(format_args!(
+                        "boots again: the emulator showed the kernel a half-patched instruction"
+                    ));
+                }
+                result => return result,
+            }
+        }
     }
 
     fn modules(&self) -> Vec<Wanted> {
