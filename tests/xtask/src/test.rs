@@ -130,7 +130,15 @@ fn one_level(level: Level, options: &Options) -> anyhow::Result<()> {
         Level::Unit => {
             cargo(
                 &with_filters(
-                    &["test", "--workspace", "--all-features", "--lib", "--bins"],
+                    &[
+                        "test",
+                        "--workspace",
+                        "--all-features",
+                        "--exclude",
+                        IN_A_MACHINE,
+                        "--lib",
+                        "--bins",
+                    ],
                     &filters,
                 ),
                 &[],
