@@ -4,8 +4,15 @@
 //! writes, and every access lies in bounds that were checked once, against the mapping's length,
 //! never against a number that the other side can change later.
 
+pub mod barrier;
+mod mmio;
 mod pages;
+mod record;
 mod shared_ring;
+mod unit_ring;
 
+pub use mmio::{HAS_REGISTERS, Register};
 pub use pages::Pages;
+pub use record::{Record, Records};
 pub use shared_ring::{RingLayout, SharedRing};
+pub use unit_ring::{UNIT, UnitRing};

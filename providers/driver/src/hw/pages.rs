@@ -14,7 +14,7 @@
     reason = "alignment is made sure of before words are accessed"
 )]
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::error::Errno;
 use crate::sys::Mapping;
@@ -34,6 +34,18 @@ impl Pages {
     pub fn new(len: usize) -> Result<Self, Errno> {
         Ok(Self {
             mapping: Mapping::anonymous(len)?,
+            len,
+        })
+    }
+
+    /// The same, left out of children (`MADV_DONTFORK`): for queues, whose memory a child must not touch, nor
+    /// make the parent lose to copy-on-write.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn for_device(len: usize) -> Result<Self, Errno> {
+        Ok(Self {
+            mapping: Mapping::for_device(len)?,
             len,
         })
     }
@@ -133,6 +145,28 @@ impl Pages {
             }
             None => false,
         }
+    }
+
+    /// Loads the aligned 4 bytes at `offset` in one access. `None` outside the pages or unaligned.
+    pub fn load_u32(&self, offset: usize) -> Option<u32> {
+        Some(self.half_word(offset)?.load(Ordering::Relaxed))
+    }
+
+    /// Stores the aligned 4 bytes at `offset` in one access. False outside the pages or unaligned.
+    #[inline]
+    pub fn store_u32(&self, offset: usize, value: u32) -> bool {
+        self.half_word(offset)
+            .map(|word| word.store(value, Ordering::Relaxed))
+            .is_some()
+    }
+
+    #[inline]
+    fn half_word(&self, offset: usize) -> Option<&AtomicU32> {
+        if !offset.is_multiple_of(4) || !self.contains(offset, 4) {
+            return None;
+        }
+        // SAFETY: as in `word`.
+        Some(unsafe { AtomicU32::from_ptr(self.as_ptr().wrapping_add(offset).cast()) })
     }
 
     fn word(&self, offset: usize) -> Option<&AtomicU64> {

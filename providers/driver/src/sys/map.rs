@@ -96,6 +96,17 @@ impl Mapping {
         Self::owned(ptr.cast(), len)
     }
 
+    /// The same, left out of children, who would otherwise share it with a device until either writes.
+    ///
+    /// # Errors
+    /// As [`anonymous`](Self::anonymous).
+    pub fn for_device(len: usize) -> Result<Self, Errno> {
+        let mut mapping = Self::anonymous(len)?;
+        mapping.advise(Advice::LinuxDontFork)?;
+        mapping.owner = Owner::MmapOf(ForkToken::current());
+        Ok(mapping)
+    }
+
     fn owned(ptr: *mut u8, len: usize) -> Result<Self, Errno> {
         Ok(Self {
             ptr: NonNull::new(ptr).ok_or(Errno::NOMEM)?,

@@ -1,0 +1,115 @@
+//! A page of a device's registers.
+//!
+//! # Safety
+//!
+//! Every store is volatile, aligned, and lies inside the mapping: offsets are checked when a [`Register`] is
+//! made, against the mapping that the register keeps. Registers are never read.
+#![allow(unsafe_code, reason = "stores to a device's registers")]
+#![expect(
+    clippy::cast_ptr_alignment,
+    reason = "offsets are multiples of 64 in a page-aligned mapping"
+)]
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::sys::Mapping;
+
+/// Whether registers can be reached by ordinary stores on this machine. s390x needs instructions of its own for them.
+pub const HAS_REGISTERS: bool = cfg!(not(target_arch = "s390x"));
+
+/// A part of a page of registers: what one doorbell has.
+#[derive(Clone)]
+pub struct Register {
+    start: *mut u8,
+    len: usize,
+    page: Arc<Mapping>,
+}
+
+// SAFETY: a register has no thread affinity; the pointer is into `page`, which is `Send` and `Sync`.
+unsafe impl Send for Register {}
+// SAFETY: stores are single volatile words; that two threads' words may come in any order is the device's to bear.
+unsafe impl Sync for Register {}
+
+impl Register {
+    /// The `len` bytes at `offset` of a page. Both are multiples of 8; `None` where they are not, or pass the page's end.
+    pub fn new(page: Arc<Mapping>, offset: usize, len: usize) -> Option<Self> {
+        let end = offset.checked_add(len)?;
+        let fits = HAS_REGISTERS && offset.is_multiple_of(8) && len >= 8 && len.is_multiple_of(8);
+        let aligned = page.as_ptr().addr().is_multiple_of(64);
+        (fits && aligned && end <= page.len()).then(|| Self {
+            start: page.as_ptr().wrapping_add(offset),
+            len,
+            page,
+        })
+    }
+
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Never: a register has 8 bytes at least.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The page it is in.
+    pub fn page(&self) -> &Arc<Mapping> {
+        &self.page
+    }
+
+    /// Stores 8 bytes, as they lie in memory, at the start in one access.
+    #[inline]
+    pub fn store(&self, word: u64) {
+        // SAFETY: a register has at least 8 bytes, aligned to 8.
+        unsafe { self.start.cast::<u64>().write_volatile(word) };
+    }
+
+    /// Stores 16 bytes at `offset`, as two words. What would pass the end is not stored.
+    #[inline]
+    pub fn copy(&self, offset: usize, unit: [u64; 2]) {
+        if offset.is_multiple_of(8) && offset < self.len && self.len - offset >= 16 {
+            let to = self.start.wrapping_add(offset).cast::<u64>();
+            // SAFETY: inside the register and aligned, as just checked.
+            unsafe { to.write_volatile(unit[0]) };
+            // SAFETY: as above; the second half of the 16 bytes.
+            unsafe { to.wrapping_add(1).write_volatile(unit[1]) };
+        }
+    }
+}
+
+impl fmt::Debug for Register {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Register({} bytes)", self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stores_stay_inside() {
+        let page = Arc::new(Mapping::anonymous(4096).unwrap());
+        assert!(Register::new(Arc::clone(&page), 4096, 8).is_none());
+        assert!(Register::new(Arc::clone(&page), 4, 8).is_none());
+        assert!(Register::new(Arc::clone(&page), usize::MAX & !7, 16).is_none());
+        let register = Register::new(Arc::clone(&page), 4096 - 32, 32).unwrap();
+        register.store(u64::from_ne_bytes([1, 2, 3, 4, 5, 6, 7, 8]));
+        register.copy(16, [u64::from_ne_bytes([9; 8]), 7]);
+        register.copy(24, [1, 1]);
+        register.copy(usize::MAX & !7, [1, 1]);
+        assert_eq!(
+            page.load_u32(4096 - 32),
+            Some(u32::from_ne_bytes([1, 2, 3, 4]))
+        );
+        assert_eq!(page.load_u32(4096 - 16), Some(u32::from_ne_bytes([9; 4])));
+        assert_eq!(
+            page.load_u32(4096 - 8),
+            Some(u32::from_ne_bytes(
+                7_u64.to_ne_bytes()[..4].try_into().unwrap()
+            ))
+        );
+    }
+}

@@ -1,0 +1,150 @@
+//! Doorbell records: two words in memory where a device looks for a queue's indexes.
+//!
+//! A record has a cache line of its own. Records are cut from pages that children do not get.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use super::Pages;
+use crate::error::Errno;
+
+/// Where records come from: the pages of one opened device.
+#[derive(Debug)]
+pub struct Records {
+    slot: usize,
+    pages: Mutex<Vec<Weak<Page>>>,
+}
+
+/// A page of records. It goes with its last record.
+#[derive(Debug)]
+struct Page {
+    memory: Pages,
+    /// One bit per slot in use.
+    used: [AtomicU64; MAX_SLOTS / 64],
+}
+
+/// Most records of a page: 4096 bytes in lines of 32.
+const MAX_SLOTS: usize = 128;
+const PAGE: usize = 4096;
+
+impl Records {
+    /// Records of `line` bytes each, the cache line of the device's machine; from 32 to 4096, a power of two. Others become 128.
+    pub fn new(line: usize) -> Self {
+        let fits = line.is_power_of_two() && (PAGE / MAX_SLOTS..=PAGE).contains(&line);
+        Self {
+            slot: if fits { line } else { 128 },
+            pages: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// A zeroed record. No system call while a page has room.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub fn take(&self) -> Result<Record, Errno> {
+        let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        for page in pages.iter() {
+            if let Some(page) = page.upgrade()
+                && let Some(record) = self.cut(&page)
+            {
+                return Ok(record);
+            }
+        }
+        let page = Arc::new(Page {
+            memory: Pages::for_device(PAGE)?,
+            used: [const { AtomicU64::new(0) }; MAX_SLOTS / 64],
+        });
+        pages.retain(|page| page.strong_count() > 0);
+        pages.push(Arc::downgrade(&page));
+        self.cut(&page).ok_or(Errno::NOMEM)
+    }
+
+    fn cut(&self, page: &Arc<Page>) -> Option<Record> {
+        let slot = (0..PAGE / self.slot).find(|slot| {
+            let bit = 1 << (slot % 64);
+            page.used[slot / 64].fetch_or(bit, Ordering::AcqRel) & bit == 0
+        })?;
+        let record = Record {
+            page: Arc::clone(page),
+            slot,
+            offset: slot * self.slot,
+        };
+        record
+            .page
+            .memory
+            .store(record.offset, 0, Ordering::Relaxed);
+        Some(record)
+    }
+}
+
+/// Two big-endian words that a device reads. The slot is free again when this is dropped.
+pub struct Record {
+    page: Arc<Page>,
+    slot: usize,
+    offset: usize,
+}
+
+impl Record {
+    /// Where it is, as the kernel is told.
+    pub fn address(&self) -> u64 {
+        self.page.memory.address() + self.offset as u64
+    }
+
+    /// Stores a value into word 0 or 1 (`word` is masked), big-endian, in one access.
+    #[inline]
+    pub fn store(&self, word: usize, value: u32) {
+        self.page
+            .memory
+            .store_u32(self.offset + (word & 1) * 4, value.to_be());
+    }
+
+    /// The value of word 0 or 1.
+    pub fn load(&self, word: usize) -> u32 {
+        let at = self.offset + (word & 1) * 4;
+        self.page.memory.load_u32(at).map_or(0, u32::from_be)
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        let bit = 1 << (self.slot % 64);
+        self.page.used[self.slot / 64].fetch_and(!bit, Ordering::AcqRel);
+    }
+}
+
+impl fmt::Debug for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Record({}, {})", self.load(0), self.load(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_have_lines_of_their_own_and_come_back() {
+        let records = Records::new(64);
+        let mut taken: Vec<Record> = (0..65).map(|_| records.take().unwrap()).collect();
+        let mut addresses: Vec<u64> = taken.iter().map(Record::address).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        assert_eq!(addresses.len(), 65);
+        assert!(addresses.iter().all(|address| address % 64 == 0));
+        taken[3].store(1, 0x1234);
+        assert_eq!((taken[3].load(0), taken[3].load(1)), (0, 0x1234));
+        let freed = taken.remove(3).address();
+        let again = records.take().unwrap();
+        assert_eq!((again.address(), again.load(1)), (freed, 0));
+    }
+
+    #[test]
+    fn an_odd_line_becomes_128_bytes() {
+        for line in [0, 3, 16, 8192] {
+            let records = Records::new(line);
+            let [one, two] = [records.take().unwrap(), records.take().unwrap()];
+            assert_eq!(two.address() - one.address(), 128);
+        }
+    }
+}
