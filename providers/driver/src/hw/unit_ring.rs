@@ -12,7 +12,6 @@
 //!
 //! Units are read and written by volatile words: the device may write at any moment, so no reference is formed.
 #![allow(unsafe_code, reason = "accesses memory shared with a device")]
-#![expect(clippy::cast_ptr_alignment, reason = "invariant 1 makes units aligned")]
 
 use std::fmt;
 use std::sync::Arc;
