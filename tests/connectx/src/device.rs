@@ -68,6 +68,8 @@ pub(crate) struct Device {
     pub(crate) scheduler: Scheduler,
     /// Queue pairs and SQs that may have work, for the fabric to run.
     pub(crate) kicked: Vec<u32>,
+    /// Work requests that software copied through a page, by the number of the queue they are next in.
+    pub(crate) pushed: BTreeMap<u32, Vec<u8>>,
     /// What hardware would ignore or punish, by kind.
     pub(crate) reports: BTreeMap<&'static str, u64>,
     /// Commands that an operator asked to fail, by opcode.
@@ -135,6 +137,7 @@ impl Device {
             pacing: PacingTable::default(),
             scheduler: Scheduler::default(),
             kicked: Vec::new(),
+            pushed: BTreeMap::new(),
             reports: BTreeMap::new(),
             failing: BTreeMap::new(),
             drop_next: 0,

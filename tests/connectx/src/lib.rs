@@ -51,7 +51,7 @@ mod status;
 mod table;
 mod trace;
 
-pub use engine::{Fabric, FunctionId, Options};
+pub use engine::{Doorbells, Fabric, FunctionId, Options};
 pub use memory::{BusError, Counted, GuestMemory, Interrupts, Ram};
 pub use pci::{BAR0_SIZE, CONFIG_SIZE, VECTORS};
 pub use profile::{FunctionConfig, FunctionKind};

@@ -17,6 +17,7 @@ connectx --function KIND [--function KIND …] --socket-dir DIR [options]
   --socket-dir DIR   where to make function0.sock, function1.sock, … and control.sock
   --strict           end with an error at the first thing a correct driver would not do
   --trace FILE       write every command, work request, completion and event as a JSON line
+  --blueflame        let work requests be copied through doorbell pages
   --shaper           let rate limits and caps of scheduling elements take effect
   --time-divisor N   run retry and RNR timers N times faster
   --help             this text
@@ -39,7 +40,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
     let mut directory = None;
     let mut trace = None;
     let mut options = Options::default();
-    let mut strict = false;
+    let (mut strict, mut blueflame) = (false, false);
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
         match word.as_str() {
@@ -54,6 +55,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
             "--socket-dir" => directory = Some(PathBuf::from(value()?)),
             "--trace" => trace = Some(PathBuf::from(value()?)),
             "--strict" => strict = true,
+            "--blueflame" => blueflame = true,
             "--shaper" => options.shaper = true,
             "--time-divisor" => {
                 options.time_divisor = value()?
@@ -72,6 +74,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
             functions,
             directory,
             options,
+            blueflame,
             strict,
         },
         trace,

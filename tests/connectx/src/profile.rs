@@ -58,6 +58,8 @@ pub struct FunctionConfig {
     pub mac: [u8; 6],
     /// PCI device id; 0x1017 is the ConnectX-5.
     pub device_id: u16,
+    /// Whether work requests may be copied through doorbell pages (BlueFlame).
+    pub blueflame: bool,
 }
 
 impl FunctionConfig {
@@ -71,6 +73,7 @@ impl FunctionConfig {
             lid: index.saturating_add(1),
             mac: [0x02, 0xc9, 0x03, 0xc0, high, low],
             device_id: 0x1017,
+            blueflame: false,
         }
     }
 
@@ -97,6 +100,7 @@ impl FunctionConfig {
         }
         if kind == cap_type::GENERAL {
             general::VHCA_ID.set(&mut page, u32::from(self.lid));
+            general::BLUEFLAME.set(&mut page, u32::from(self.blueflame));
             match self.kind {
                 FunctionKind::InfiniBand => general::IB_VIRT.set(&mut page, 1),
                 FunctionKind::EthernetRaw => {

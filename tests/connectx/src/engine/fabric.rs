@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::device::Device;
+use crate::engine::event;
 use crate::engine::send::Step;
 use crate::engine::shaper::Shaper;
-use crate::engine::{completion, event};
+use crate::engine::uar::Pages;
 use crate::init_segment;
-use crate::layout::queue::{ring, wq};
-use crate::layout::{be32, be64, qp};
+use crate::layout::be32;
 use crate::memory::{GuestMemory, Interrupts};
 use crate::objects::QpState;
 use crate::profile::FunctionConfig;
@@ -19,14 +19,6 @@ use crate::trace::Trace;
 const BUDGET: usize = 2048;
 const UAR_SHIFT: u64 = 12;
 const FIRST_UAR: u64 = 4;
-
-/// Offsets in a UAR page.
-mod uar {
-    pub(super) const CQ_ARM: u64 = 0x020;
-    pub(super) const EQ_ARM: u64 = 0x040;
-    pub(super) const EQ_UPDATE: u64 = 0x048;
-    pub(super) const SEND: u64 = 0x800;
-}
 
 /// Number of a function in its fabric.
 pub type FunctionId = usize;
@@ -62,8 +54,7 @@ pub struct Fabric {
     pub(super) shaper: Shaper,
     ready: VecDeque<(usize, u32)>,
     waiting: BTreeMap<(usize, u32), u64>,
-    /// First halves of 64-bit doorbells that arrive in two writes.
-    halves: BTreeMap<(usize, u64), u32>,
+    pub(super) pages: Pages,
     trace: Arc<Trace>,
 }
 
@@ -78,7 +69,7 @@ impl Fabric {
             shaper: Shaper::default(),
             ready: VecDeque::new(),
             waiting: BTreeMap::new(),
-            halves: BTreeMap::new(),
+            pages: Pages::default(),
             trace,
         }
     }
@@ -165,82 +156,6 @@ impl Fabric {
         }
     }
 
-    fn write_uar(&mut self, function: usize, offset: u64, data: &[u8]) {
-        let Some(device) = self.devices.get_mut(function) else {
-            return;
-        };
-        device.now = self.now;
-        let page = (offset >> UAR_SHIFT) as u32;
-        let within = offset & ((1 << UAR_SHIFT) - 1);
-        match (within, data.len()) {
-            (uar::EQ_ARM, 4) => event::doorbell(device, be32(data, 0), true),
-            (uar::EQ_UPDATE, 4) => event::doorbell(device, be32(data, 0), false),
-            (_, 8..) if within == uar::CQ_ARM => completion::doorbell(device, be64(data, 0)),
-            (_, 8..) if within >= uar::SEND && within.trailing_zeros() >= 8 => {
-                self.send_doorbell(function, page, be64(data, 0));
-            }
-            (_, 4) if is_wide(within) => {
-                self.halves.insert((function, offset), be32(data, 0));
-            }
-            (_, 4) if is_wide(within.wrapping_sub(4)) => {
-                if let Some(high) = self.halves.remove(&(function, offset - 4)) {
-                    let mut whole = [0; 8];
-                    whole[..4].copy_from_slice(&high.to_be_bytes());
-                    whole[4..].copy_from_slice(data);
-                    self.write_uar(function, offset - 4, &whole);
-                }
-            }
-            // The rest of a work request copied through the page.
-            _ => {}
-        }
-    }
-
-    fn send_doorbell(&mut self, function: usize, page: u32, value: u64) {
-        let Some(device) = self.devices.get_mut(function) else {
-            return;
-        };
-        let number = (value as u32) >> 8;
-        let index = (value >> 40) as u16;
-        let (owner, record, consumer) = if let Some(pair) = device.qps.get(number) {
-            (
-                qp::UAR.get(&pair.context),
-                pair.doorbell,
-                pair.send.consumer,
-            )
-        } else if let Some(queue) = device.sqs.get(number) {
-            (
-                wq::UAR.at(ring::WQ).get(&queue.context),
-                queue.doorbell,
-                queue.consumer,
-            )
-        } else {
-            device.report("send doorbell", &format!("no send queue {number:#x}"));
-            return;
-        };
-        if owner != page {
-            device.report(
-                "send doorbell",
-                &format!("queue {number:#x} of page {owner:#x} rung through page {page:#x}"),
-            );
-            return;
-        }
-        let producer = record
-            .checked_add(4)
-            .and_then(|at| device.read_be32(at))
-            .unwrap_or(0) as u16;
-        let posted = producer.wrapping_sub(consumer);
-        if posted != 0
-            && index.wrapping_sub(consumer) >= posted
-            && producer.wrapping_sub(index) > 1 << 15
-        {
-            device.report(
-                "send doorbell",
-                &format!("queue {number:#x}: rung before the record was updated"),
-            );
-        }
-        device.kicked.push(number);
-    }
-
     /// Sets the time without doing what has become due; see [`Fabric::advance`].
     pub fn set_time(&mut self, now: u64) {
         self.now = self.now.max(now);
@@ -257,6 +172,7 @@ impl Fabric {
                 device.end_deferred();
             }
         }
+        self.end_copies();
         let due: Vec<_> = self
             .waiting
             .iter()
@@ -295,7 +211,12 @@ impl Fabric {
                 .iter()
                 .flat_map(|device| &device.deferred)
                 .map(|(at, _)| at);
-            self.waiting.values().chain(commands).min().copied()
+            self.waiting
+                .values()
+                .chain(commands)
+                .copied()
+                .chain(self.pages.next_deadline())
+                .min()
         } else {
             Some(self.now)
         }
@@ -308,7 +229,7 @@ impl Fabric {
         }
         self.ready.retain(|(owner, _)| *owner != function);
         self.waiting.retain(|(owner, _), _| *owner != function);
-        self.halves.retain(|(owner, _), _| *owner != function);
+        self.pages.reset(function);
         self.shaper.reset(function);
     }
 
@@ -443,9 +364,4 @@ impl Fabric {
             true
         }
     }
-}
-
-/// Whether a 64-bit doorbell is at this offset of a page.
-fn is_wide(within: u64) -> bool {
-    within == uar::CQ_ARM || within >= uar::SEND && within.trailing_zeros() >= 8
 }

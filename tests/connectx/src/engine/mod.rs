@@ -13,7 +13,9 @@ mod respond;
 mod route;
 mod send;
 mod shaper;
+mod uar;
 mod umr;
 mod wqe;
 
 pub use fabric::{Fabric, FunctionId, Options};
+pub use uar::Doorbells;

@@ -52,6 +52,7 @@ impl Fabric {
         let Some((control, bytes)) = next(device, sqn) else {
             return Step::Idle;
         };
+        let (control, bytes) = device.pushed_or(sqn, control, bytes);
         let sent = match control.opcode {
             NOP => Ok(Vec::new()),
             SEND => frame(device, sqn, &bytes, MAX_FRAME).map(|frame| vec![frame]),

@@ -77,6 +77,7 @@ impl Fabric {
                 Verdict::Failed(Syndrome::LocalQpOperation),
             );
         };
+        let (control, bytes) = device.pushed_or(qpn, control, bytes);
         device.trace.wqe(function, qpn, control.index, &bytes);
         check(device, qpn, control);
         let verdict = match wqe::parse(&bytes, service) {

@@ -54,12 +54,20 @@ pub(super) fn fabric(count: u16, options: Options) -> (Fabric, Vec<Host>) {
 
 /// As [`fabric`], of functions of any kind.
 pub(super) fn fabric_of(kind: FunctionKind, count: u16, options: Options) -> (Fabric, Vec<Host>) {
+    let configs = (0..count).map(|index| FunctionConfig::numbered(kind, index));
+    fabric_from(configs, options)
+}
+
+/// As [`fabric`], of functions with profiles of their own.
+pub(super) fn fabric_from(
+    configs: impl Iterator<Item = FunctionConfig>,
+    options: Options,
+) -> (Fabric, Vec<Host>) {
     let mut fabric = Fabric::new(options, Arc::new(Trace::silent(false)));
-    let hosts = (0..count)
-        .map(|index| {
+    let hosts = configs
+        .map(|config| {
             let ram = Arc::new(Ram::new(RAM));
             let interrupts = Arc::new(Counted::default());
-            let config = FunctionConfig::numbered(kind, index);
             let function = fabric.add_function(config, ram.clone(), interrupts.clone());
             let mut host = Host {
                 function,
@@ -373,15 +381,20 @@ impl Host {
         immediate: u32,
         body: &[u8],
     ) {
-        let units = 1 + body.len().div_ceil(16) as u32;
-        let mut wqe = vec![0; 16];
+        let wqe = self.put_send(pair, opcode, immediate, body);
+        fabric.mmio_write(self.function, self.page() + 0x800, &wqe[..8]);
+    }
+
+    /// Writes a work request to the ring and its index to the record, without ringing.
+    pub(super) fn put_send(
+        &self,
+        pair: &mut Pair,
+        opcode: u8,
+        immediate: u32,
+        body: &[u8],
+    ) -> Vec<u8> {
+        let wqe = send_bytes(pair, opcode, immediate, body);
         let index = pair.posted;
-        word(0).set(&mut wqe, u32::from(index) << 8 | u32::from(opcode));
-        word(4).set(&mut wqe, pair.qpn << 8 | units);
-        word(8).set(&mut wqe, 0x08);
-        word(12).set(&mut wqe, immediate);
-        wqe.extend_from_slice(body);
-        wqe.resize(wqe.len().next_multiple_of(64), 0);
         for (i, block) in wqe.chunks(64).enumerate() {
             let slot = u64::from(index.wrapping_add(i as u16) & 63);
             self.ram
@@ -392,8 +405,12 @@ impl Host {
         self.ram
             .write(pair.record + 4, &u32::from(pair.posted).to_be_bytes())
             .unwrap();
-        let page = u64::from(self.uar) << 12;
-        fabric.mmio_write(self.function, page + 0x800, &wqe[..8]);
+        wqe
+    }
+
+    /// Where the page of doorbells is.
+    pub(super) fn page(&self) -> u64 {
+        u64::from(self.uar) << 12
     }
 
     /// Takes the next completion, if there is one.
@@ -424,6 +441,19 @@ pub(super) struct Cqe {
     pub(super) syndrome: u8,
     pub(super) bytes: u32,
     pub(super) entry: Vec<u8>,
+}
+
+/// The work request that comes next on a queue pair, in whole blocks.
+pub(super) fn send_bytes(pair: &Pair, opcode: u8, immediate: u32, body: &[u8]) -> Vec<u8> {
+    let units = 1 + body.len().div_ceil(16) as u32;
+    let mut wqe = vec![0; 16];
+    word(0).set(&mut wqe, u32::from(pair.posted) << 8 | u32::from(opcode));
+    word(4).set(&mut wqe, pair.qpn << 8 | units);
+    word(8).set(&mut wqe, 0x08);
+    word(12).set(&mut wqe, immediate);
+    wqe.extend_from_slice(body);
+    wqe.resize(wqe.len().next_multiple_of(64), 0);
+    wqe
 }
 
 /// Data segments of (length, key, address).

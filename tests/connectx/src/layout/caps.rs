@@ -55,6 +55,7 @@ pub(crate) mod general {
     pub(crate) const UC: Field = bit(0x44, 1);
     pub(crate) const RC: Field = bit(0x44, 0);
     pub(crate) const LOG_PAGE_SIZE: Field = field(0x48, 7, 0);
+    pub(crate) const BLUEFLAME: Field = bit(0x4c, 31);
     pub(crate) const LOG_BF_REG_SIZE: Field = field(0x4c, 20, 16);
     pub(crate) const MAX_WQE_SQ: Field = field(0x50, 15, 0);
     pub(crate) const MAX_WQE_RQ: Field = field(0x54, 15, 0);

@@ -11,6 +11,7 @@ use crate::serve::Shared;
 pub(crate) const HELP: &str = "\
 census FUNCTION            objects that exist, by kind
 reports                    wrong use seen so far
+doorbells                  how work requests came: plain doorbells, whole and partial copies
 link FUNCTION up|down      change the port's state
 drop FUNCTION COUNT        lose the next COUNT messages the function sends
 fail FUNCTION OPCODE COUNT fail the next COUNT commands with that opcode (hexadecimal)
@@ -53,6 +54,7 @@ fn command(line: &str, shared: &Shared) -> Option<String> {
     match words.as_slice() {
         ["help"] => Some(HELP.to_owned()),
         ["reports"] => Some(format!("{:?}\n", fabric.reports())),
+        ["doorbells"] => Some(format!("{:?}\n", fabric.doorbells())),
         ["census", function] => {
             let census = fabric.census(function.parse().ok()?);
             let live: Vec<_> = census

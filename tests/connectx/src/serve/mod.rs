@@ -32,6 +32,8 @@ pub struct Service {
     pub directory: PathBuf,
     /// Options of the fabric.
     pub options: Options,
+    /// Whether work requests may be copied through doorbell pages (BlueFlame).
+    pub blueflame: bool,
     /// Whether the first report of wrong use ends the server with an error.
     pub strict: bool,
 }
@@ -99,11 +101,11 @@ pub fn serve(service: &Service, trace: Arc<Trace>) -> Result<(), ServeError> {
         let memory = Arc::new(guest::MappedMemory::default());
         let vectors = Arc::new(vectors::Vectors::default());
         let number = u16::try_from(index).unwrap_or(u16::MAX);
-        fabric.add_function(
-            FunctionConfig::numbered(*kind, number),
-            memory.clone(),
-            vectors.clone(),
-        );
+        let config = FunctionConfig {
+            blueflame: service.blueflame,
+            ..FunctionConfig::numbered(*kind, number)
+        };
+        fabric.add_function(config, memory.clone(), vectors.clone());
         backends.push((memory, vectors));
     }
     let shared = Arc::new(Shared {
