@@ -3,6 +3,7 @@
 mod bits;
 mod probe;
 
+use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,6 +32,9 @@ use crate::sys::{
 #[non_exhaustive]
 pub enum CommandPath {
     /// The ioctl method where the kernel has it, else `INVOKE_WRITE`, else `write(2)`.
+    ///
+    /// Doorbells and the arming of completion queues start with `write(2)`, which costs the kernel
+    /// less, and change to `INVOKE_WRITE` for good when the kernel refuses one.
     #[default]
     Auto,
     /// Never `write(2)`: where the kernel lacks `INVOKE_WRITE`, legacy commands are unsupported.
@@ -57,23 +61,17 @@ pub struct Channel {
     no_ioctl: OpBits,
     unsupported: OpBits,
     no_invoke_write: AtomicBool,
+    /// The kernel refused a `write(2)` that `INVOKE_WRITE` may carry.
+    no_write: AtomicBool,
     removed: AtomicBool,
     leaked: AtomicU64,
 }
 
 impl Channel {
     /// A channel over `fd`, an opened uverbs device of driver `driver_id` (`RDMA_DRIVER_*`).
-    ///
-    /// # Errors
-    /// None at present.
-    pub fn new(
-        kernel: Arc<dyn Kernel>,
-        fd: OwnedFd,
-        driver_id: u32,
-        path: CommandPath,
-    ) -> Result<Self> {
+    pub fn new(kernel: Arc<dyn Kernel>, fd: OwnedFd, driver_id: u32, path: CommandPath) -> Self {
         let fork = ForkToken::current();
-        Ok(Self {
+        Self {
             kernel,
             fd,
             driver_id,
@@ -82,9 +80,10 @@ impl Channel {
             no_ioctl: OpBits::default(),
             unsupported: OpBits::default(),
             no_invoke_write: AtomicBool::new(false),
+            no_write: AtomicBool::new(false),
             removed: AtomicBool::new(false),
             leaked: AtomicU64::new(0),
-        })
+        }
     }
 
     /// `RDMA_DRIVER_*` of the device.
@@ -231,6 +230,30 @@ impl Channel {
         Ok(())
     }
 
+    /// Issues a legacy command of a data path: nothing is allocated unless it fails.
+    ///
+    /// On the automatic path by `write(2)`, as long as the kernel takes it. Its refusal comes before
+    /// anything is done, so the command is repeated at once as [`legacy`](Self::legacy) issues it.
+    ///
+    /// # Errors
+    /// The kernel's errno. EACCES in a forked child, as the kernel gives to such a child's `write(2)`.
+    pub fn ring(&self, op: Op, command: &WriteCommand<'_>) -> Result<(), Errno> {
+        if !self.fork.is_current() {
+            return Err(Errno::ACCESS);
+        }
+        if self.path == CommandPath::Auto && !self.no_write.load(Ordering::Relaxed) {
+            match self.kernel.call(self.fd.as_fd(), Call::Write(command)) {
+                // Of another user (EACCES), a filter's, or of a descriptor opened for reading (EBADF).
+                Err(Errno::ACCESS | Errno::PERM | Errno::BADF) => {
+                    self.no_write.store(true, Ordering::Relaxed);
+                }
+                result => return result.map(|_| ()),
+            }
+        }
+        self.legacy(op, command)
+            .map_err(|error| error.errno().unwrap_or(Errno::ACCESS))
+    }
+
     fn invoke_write(&self, command: &WriteCommand<'_>) -> Result<(), Errno> {
         let reply = (!command.reply.is_empty()).then_some(command.reply);
         let request = (!command.request.is_empty()).then_some(command.request);
@@ -326,12 +349,25 @@ impl Channel {
     /// [`ErrorKind::WouldBlock`] from a descriptor that does not block; [`ErrorKind::DeviceRemoved`]
     /// when the device is gone; the kernel's errno otherwise.
     pub fn read_event<E: FromBytes + IntoBytes>(&self, op: Op, fd: BorrowedFd<'_>) -> Result<E> {
-        self.check_process(op)?;
         let mut event = E::new_zeroed();
+        let count = self.read_bytes(op, fd, cells(&mut event))?;
+        if count == size_of::<E>() {
+            return Ok(event);
+        }
+        Err(Error::bad_reply(op, "an event of another size").fact("bytes", count))
+    }
+
+    /// Reads one event of a length that only the kernel knows, and returns that length, which is
+    /// at most that of `buffer`. Else as [`read_event`](Self::read_event).
+    ///
+    /// # Errors
+    /// As [`read_event`](Self::read_event).
+    pub fn read_bytes(&self, op: Op, fd: BorrowedFd<'_>, buffer: &[Cell<u8>]) -> Result<usize> {
+        self.check_process(op)?;
         loop {
-            match self.kernel.call(fd, Call::Read(cells(&mut event))) {
-                Ok(Reply::Read(count)) if count == size_of::<E>() => return Ok(event),
-                Ok(_) => return Err(Error::bad_reply(op, "an event of another size")),
+            match self.kernel.call(fd, Call::Read(buffer)) {
+                Ok(Reply::Read(count)) if count <= buffer.len() => return Ok(count),
+                Ok(_) => return Err(Error::bad_reply(op, "more bytes than there was room for")),
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => {
                     return Err(Error::os(op, Errno::AGAIN).with_kind(ErrorKind::WouldBlock));

@@ -45,6 +45,23 @@ pub enum ObjectKind {
     WorkQueue,
     /// `UVERBS_OBJECT_XRCD`.
     XrcDomain,
+    /// An object in a driver's own namespace.
+    Vendor(VendorKind),
+}
+
+/// What names, and ends, a kind of object that only one driver has.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct VendorKind {
+    /// What users call it.
+    pub name: &'static str,
+    /// The driver's object id.
+    pub object: u16,
+    /// The method that destroys it.
+    pub method: u16,
+    /// The attribute of that method which takes the handle.
+    pub attr: u16,
+    /// The operation that the method is, for errors.
+    pub op: Op,
 }
 
 /// How many events the kernel had handed out for an object when it was destroyed.
@@ -77,6 +94,8 @@ struct Held {
     /// Multicast groups a queue pair is attached to: the kernel destroys none that is (EBUSY).
     groups: Mutex<Vec<(Gid, u16)>>,
     memory: Mutex<Vec<Box<dyn Any + Send + Sync>>>,
+    /// Objects it was told to use after its creation, by what it uses them for.
+    uses: Mutex<Vec<(&'static str, Arc<Object>)>>,
 }
 
 impl Object {
@@ -95,6 +114,7 @@ impl Object {
                 parents: parents.into_iter().collect(),
                 groups: Mutex::default(),
                 memory: Mutex::default(),
+                uses: Mutex::default(),
             }),
         }
     }
@@ -147,6 +167,27 @@ impl Object {
         }
     }
 
+    /// Notes that a command made it use `other` as its `role`, in place of what it used before, or
+    /// nothing any more. What it uses is destroyed after it.
+    pub fn set_use(&self, role: &'static str, other: Option<Arc<Object>>) {
+        let Some(held) = &self.held else { return };
+        // What it used is released after the lock, because that may destroy it.
+        let _former = {
+            let mut uses = lock(&held.uses);
+            let at = uses.iter().position(|(used_as, _)| *used_as == role);
+            let former = at.map(|at| uses.swap_remove(at));
+            uses.extend(other.map(|other| (role, other)));
+            former
+        };
+    }
+
+    /// What it uses as its `role`.
+    pub fn used_as(&self, role: &str) -> Option<Arc<Object>> {
+        let uses = lock(&self.held.as_ref()?.uses);
+        let (_, other) = uses.iter().find(|(used_as, _)| *used_as == role)?;
+        Some(Arc::clone(other))
+    }
+
     /// The kernel's handle.
     pub fn handle(&self) -> u32 {
         self.handle
@@ -184,6 +225,27 @@ impl Object {
         }
     }
 
+    /// Destroys a shared object, or gives it back, whole, with the reason.
+    ///
+    /// # Errors
+    /// As [`destroy_shared`](Self::destroy_shared). Nothing is leaked: the object lives on.
+    pub fn try_destroy_shared(shared: Arc<Self>) -> Result<EventCounts, (Arc<Self>, Error)> {
+        let mut object = match Arc::try_unwrap(shared) {
+            Ok(object) => object,
+            Err(shared) => {
+                let error = shared.still_used();
+                return Err((shared, error));
+            }
+        };
+        match object.destroy_confirmed() {
+            Ok(counts) => {
+                object.held = None;
+                Ok(counts)
+            }
+            Err(error) => Err((Arc::new(object), error)),
+        }
+    }
+
     /// The error for an object that others share.
     pub fn still_used(self: &Arc<Self>) -> Error {
         Error::new(self.kind.destroy_op(), ErrorKind::Busy)
@@ -198,17 +260,20 @@ impl Object {
             // Should this fail, the destroy fails too and says why.
             let _ = cmd::mcast::detach(&self.channel, self.handle, &group, lid);
         }
+        self.destroy_confirmed().inspect_err(|_| {
+            self.channel.count_leak();
+            leak(held);
+        })
+    }
+
+    /// Issues the destroy; a device that is gone has no object any more.
+    fn destroy_confirmed(&self) -> Result<EventCounts> {
         match self.destroy_command() {
-            Ok(counts) => Ok(counts),
             Err(error) if error.kind() == ErrorKind::DeviceRemoved => Ok(EventCounts::default()),
             Err(error) if error.errno() == Some(Errno::IO) && self.channel.confirm_removed() => {
                 Ok(EventCounts::default())
             }
-            Err(error) => {
-                self.channel.count_leak();
-                leak(held);
-                Err(error)
-            }
+            result => result,
         }
     }
 
@@ -238,6 +303,7 @@ const MAX_INTERRUPTED: u32 = 16;
 fn leak(held: Held) {
     std::mem::forget(held.parents);
     std::mem::forget(held.memory);
+    std::mem::forget(held.uses);
 }
 
 impl ObjectKind {
@@ -260,6 +326,7 @@ impl ObjectKind {
             Self::SharedReceiveQueue => Op::DestroySharedReceiveQueue,
             Self::WorkQueue => Op::DestroyWorkQueue,
             Self::XrcDomain => Op::CloseXrcDomain,
+            Self::Vendor(vendor) => vendor.op,
         }
     }
 }
@@ -273,6 +340,9 @@ impl Drop for Object {
 
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}({})", self.kind, self.handle)
+        match self.kind {
+            ObjectKind::Vendor(vendor) => write!(f, "{}({})", vendor.name, self.handle),
+            kind => write!(f, "{kind:?}({})", self.handle),
+        }
     }
 }

@@ -47,8 +47,32 @@ pub mod wq;
 pub mod xrcd;
 
 use crate::channel::Channel;
-use crate::error::Result;
-use crate::object::{EventCounts, ObjectKind};
+use crate::error::{Op, Result};
+use crate::object::{EventCounts, ObjectKind, VendorKind};
+
+/// Destroys an object of a driver's own namespace.
+fn vendor_destroy(channel: &Channel, vendor: VendorKind, handle: u32) -> Result<()> {
+    legacy::Destroy {
+        op: vendor.op,
+        object: vendor.object,
+        method: vendor.method,
+        attr: vendor.attr,
+    }
+    .ioctl_only(channel, handle)
+}
+
+/// A slot that a create method of a driver's own puts the handle of the new object into.
+pub fn new_object_slot() -> std::cell::Cell<u32> {
+    legacy::handle_slot()
+}
+
+/// The handle in such a slot, once the method was carried out.
+///
+/// # Errors
+/// [`BadReply`](crate::ErrorKind::BadReply) when the kernel wrote none.
+pub fn new_object_handle(op: Op, slot: &std::cell::Cell<u32>) -> Result<u32> {
+    legacy::new_handle(op, slot.get())
+}
 
 /// Destroys the object `handle` of kind `kind`.
 pub(crate) fn destroy(channel: &Channel, kind: ObjectKind, handle: u32) -> Result<EventCounts> {
@@ -69,6 +93,7 @@ pub(crate) fn destroy(channel: &Channel, kind: ObjectKind, handle: u32) -> Resul
         ObjectKind::MemoryWindow => mw::destroy(channel, handle),
         ObjectKind::ProtectionDomain => pd::destroy(channel, handle),
         ObjectKind::XrcDomain => xrcd::destroy(channel, handle),
+        ObjectKind::Vendor(vendor) => vendor_destroy(channel, vendor, handle),
     };
     silent.map(|()| EventCounts::default())
 }

@@ -20,7 +20,7 @@ use crate::error::Errno;
 /// Carries out calls on RDMA file descriptors.
 ///
 /// An implementation answers a call completely or not at all: on `Err` no output cell of the call
-/// may be relied on.
+/// may be relied on, but for EREMOTEIO, with which a device's own words come back.
 ///
 /// # Safety
 /// Descriptors that it hands out, in attributes or by number in the replies of `GET_CONTEXT` and
