@@ -70,6 +70,7 @@ impl MemoryWindow {
         let window_key = self.key;
         self.key = window_key.inc();
         WindowBinding {
+            kind: self.kind,
             window_key,
             new_key: self.key,
             region_key: region.lkey(),

@@ -7,5 +7,11 @@
 //! Layouts: the kernel's `include/linux/mlx5/device.h`, `mlx5_ifc.h` and `include/uapi/rdma/mlx5-abi.h`,
 //! and the adapters' Programmer's Reference Manual.
 
+mod inline;
+mod operations;
+mod sizes;
+mod umr;
+mod wqe;
+
 /// The driver ABI versions this provider speaks.
 pub const ABI_VERSIONS: std::ops::RangeInclusive<u32> = 1..=1;

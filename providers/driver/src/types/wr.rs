@@ -118,6 +118,8 @@ bitflags! {
 /// What a memory window is bound to.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowBinding {
+    /// The window's type.
+    pub kind: super::MwType,
     /// The window's present key.
     pub window_key: RemoteKey,
     /// The key it gets; only the low 8 bits may differ.

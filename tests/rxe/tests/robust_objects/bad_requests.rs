@@ -49,6 +49,7 @@ fn raw_sends() {
         let halves: [&[u8]; 2] = [&inline[1..], &inline[1..]];
         let connected = kind != QpType::Ud;
         let binding = WindowBinding {
+            kind: MwType::Type2,
             window_key: RemoteKey::from_raw(1),
             new_key: RemoteKey::from_raw(2),
             region_key: memory.mr().lkey(),

@@ -1,0 +1,41 @@
+//! Which operations a transport has.
+
+use bitflags::bitflags;
+use uverbs_driver::types::{AtomicCap, QpType};
+
+bitflags! {
+    /// Operations of a send queue besides a plain send.
+    #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+    pub(crate) struct Operations: u8 {
+        /// Sends that carry 32 bits.
+        const SEND_IMM = 1;
+        /// Sends that invalidate a key of the peer.
+        const SEND_INVALIDATE = 1 << 1;
+        /// Writes, also with 32 bits.
+        const WRITE = 1 << 2;
+        /// Reads.
+        const READ = 1 << 3;
+        /// Atomic operations on 8 bytes.
+        const ATOMIC = 1 << 4;
+        /// Binding windows and invalidating local keys.
+        const CHANGE_KEY = 1 << 5;
+    }
+}
+
+impl Operations {
+    /// Those of a transport. Driver queue pairs are DC initiators.
+    pub(crate) fn of(kind: QpType, atomics: AtomicCap) -> Self {
+        let unreliable = Self::SEND_IMM | Self::SEND_INVALIDATE | Self::WRITE | Self::CHANGE_KEY;
+        match kind {
+            QpType::Uc => unreliable,
+            QpType::Ud => Self::SEND_IMM,
+            QpType::Rc | QpType::XrcInitiator | QpType::Driver if atomics == AtomicCap::None => {
+                unreliable | Self::READ
+            }
+            QpType::Rc | QpType::XrcInitiator | QpType::Driver => {
+                unreliable | Self::READ | Self::ATOMIC
+            }
+            _ => Self::empty(),
+        }
+    }
+}

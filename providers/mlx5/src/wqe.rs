@@ -1,0 +1,171 @@
+//! The segments of work requests, as 16-byte units in memory order.
+//!
+//! Pure functions: numbers in, words out. What goes behind what is the business of the rings.
+//! Layouts: Programmer's Reference Manual, "Work Request (WQE) Formats"; the kernel's
+//! `include/linux/mlx5/qp.h`.
+
+use uverbs_driver::types::{Remote, Sge};
+
+/// The unit that work requests are counted in.
+pub(crate) type Unit = [u64; 2];
+
+/// Bytes of a [`Unit`].
+pub(crate) const UNIT: u32 = 16;
+
+/// Units of the block that send queues are counted in.
+pub(crate) const BLOCK_UNITS: u32 = 4;
+
+/// Most units of a send request: the size field has 6 bits.
+pub(crate) const MAX_UNITS: u32 = 63;
+
+/// Opcodes of send requests.
+pub(crate) mod opcode {
+    pub(crate) const SEND_INVALIDATE: u32 = 0x01;
+    pub(crate) const WRITE: u32 = 0x08;
+    pub(crate) const WRITE_IMM: u32 = 0x09;
+    pub(crate) const SEND: u32 = 0x0a;
+    pub(crate) const SEND_IMM: u32 = 0x0b;
+    pub(crate) const TSO: u32 = 0x0e;
+    pub(crate) const READ: u32 = 0x10;
+    pub(crate) const COMPARE_SWAP: u32 = 0x11;
+    pub(crate) const FETCH_ADD: u32 = 0x12;
+    pub(crate) const MASKED_COMPARE_SWAP: u32 = 0x14;
+    pub(crate) const MASKED_FETCH_ADD: u32 = 0x15;
+    pub(crate) const UMR: u32 = 0x25;
+}
+
+/// Flags of the control segment.
+pub(crate) mod control {
+    /// A completion on success, too.
+    pub(crate) const SIGNALED: u32 = 1 << 3;
+    /// The receiver's completion is solicited.
+    pub(crate) const SOLICITED: u32 = 1 << 1;
+    /// Wait until all reads and atomics before it are done.
+    pub(crate) const FENCE: u32 = 4 << 5;
+    /// Wait until the memory key changes before it are done.
+    pub(crate) const SMALL_FENCE: u32 = 1 << 5;
+}
+
+/// The key that ends a list of receive segments.
+const INVALID_LKEY: u32 = 0x100;
+
+/// Two big-endian words in memory order.
+#[inline]
+const fn words(high: u32, low: u32) -> u64 {
+    ((high as u64) << 32 | low as u64).to_be()
+}
+
+/// The first 8 bytes of the control segment, which are also the doorbell.
+#[inline]
+pub(crate) const fn control_head(opcode: u32, index: u32, qpn: u32, units: u32) -> u64 {
+    words((index & 0xffff) << 8 | opcode, qpn << 8 | units)
+}
+
+/// The last 8 bytes of the control segment: flags of [`control`], and the immediate value, the key to
+/// invalidate or the key to change.
+#[inline]
+pub(crate) const fn control_tail(flags: u32, immediate: u32) -> u64 {
+    words(flags, immediate)
+}
+
+/// A place in the peer's memory.
+#[inline]
+pub(crate) const fn remote(remote: Remote) -> Unit {
+    [remote.address.to_be(), words(remote.key.raw(), 0)]
+}
+
+/// The operands of an atomic operation on 8 bytes.
+#[inline]
+pub(crate) const fn atomic(swap_or_add: u64, compare: u64) -> Unit {
+    [swap_or_add.to_be(), compare.to_be()]
+}
+
+/// The operands of a masked compare and swap: values, then masks.
+#[inline]
+pub(crate) const fn masked_compare_swap(
+    swap: u64,
+    compare: u64,
+    swap_mask: u64,
+    compare_mask: u64,
+) -> [Unit; 2] {
+    [
+        atomic(swap, compare),
+        [swap_mask.to_be(), compare_mask.to_be()],
+    ]
+}
+
+/// The operands of a masked fetch and add. A set bit of `boundary` stops the carry behind it.
+#[inline]
+pub(crate) const fn masked_fetch_add(add: u64, boundary: u64) -> Unit {
+    [add.to_be(), boundary.to_be()]
+}
+
+/// A piece of local memory.
+#[inline]
+pub(crate) const fn data(piece: &Sge) -> Unit {
+    [words(piece.length, piece.key.raw()), piece.address.to_be()]
+}
+
+/// What ends a receive request with fewer pieces than it could have.
+pub(crate) const END: Unit = [words(0, INVALID_LKEY), 0];
+
+/// The first 4 bytes of inline data: its length.
+#[inline]
+pub(crate) const fn inline_head(length: u32) -> u32 {
+    (1 << 31 | length).to_be()
+}
+
+/// The shared receive queue that an extended reliable connection sends to.
+#[inline]
+pub(crate) const fn xrc(srq: u32) -> Unit {
+    [words(srq, 0), 0]
+}
+
+/// The link of a shared receive queue's entry: which one comes next.
+#[inline]
+pub(crate) const fn srq_next(index: u32) -> Unit {
+    [words(index & 0xffff, 0), 0]
+}
+
+/// The long form of an address vector is used.
+const EXTENDED_AV: u32 = 1 << 31;
+
+/// A datagram's destination: the 48 bytes that the address handle holds in `vector`, with `key` (the
+/// queue key and 4 zeroes, or a DC access key) and the number filled in.
+#[inline]
+pub(crate) fn datagram(vector: &[u8; 88], key: u64, qpn: u32) -> [Unit; 3] {
+    let (eights, _) = vector.as_chunks::<8>();
+    let [_, [.., p, q, r, s], a, b, c, d, ..] = eights else {
+        return [[0; 2]; 3]; // A vector has 11 of them.
+    };
+    let path = u32::from_be_bytes([*p, *q, *r, *s]);
+    [
+        [key.to_be(), words(qpn | EXTENDED_AV, path)],
+        [u64::from_ne_bytes(*a), u64::from_ne_bytes(*b)],
+        [u64::from_ne_bytes(*c), u64::from_ne_bytes(*d)],
+    ]
+}
+
+/// The key of a UD destination as [`datagram`] takes it.
+#[inline]
+pub(crate) const fn ud_key(qkey: u32) -> u64 {
+    (qkey as u64) << 32
+}
+
+/// Ethernet: let the device compute the checksums of layers 3 and 4.
+pub(crate) const ETH_CHECKSUMS: u32 = 0xc0;
+
+/// The Ethernet segment up to its inline header, which starts in its last 2 bytes.
+///
+/// `first` are these 2 bytes, `header` how many bytes of header follow inline in all.
+#[inline]
+pub(crate) const fn ethernet(checksums: u32, mss: u16, header: u16, first: [u8; 2]) -> Unit {
+    [
+        words(0, checksums << 24 | mss as u32),
+        words(0, (header as u32) << 16 | u16::from_be_bytes(first) as u32),
+    ]
+}
+
+#[cfg(test)]
+#[path = "wqe/tests.rs"]
+mod tests;
