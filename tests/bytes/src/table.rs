@@ -1,0 +1,108 @@
+//! Work requests as data, read by both sides.
+
+use serde::{Deserialize, Serialize};
+
+/// Where the memory of requests lies, in both programs.
+pub const MEMORY: u64 = 0x2000_0000_0000;
+/// Its length in bytes.
+pub const LENGTH: u64 = 1 << 20;
+/// The first half is read, the second half is written to.
+pub const TARGET: u64 = LENGTH / 2;
+
+/// What is posted.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Table {
+    /// Queue pairs, one after the other.
+    pub cases: Vec<Case>,
+}
+
+/// One queue pair and what is posted to it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Case {
+    /// Its transport.
+    pub transport: Transport,
+    /// Send requests at once.
+    pub max_send_wr: u32,
+    /// Pieces of a send request.
+    pub max_send_sge: u32,
+    /// Inline bytes of a send request.
+    pub max_inline: u32,
+    /// Receive requests at once.
+    pub max_recv_wr: u32,
+    /// Pieces of a receive request.
+    pub max_recv_sge: u32,
+    /// Batches, each rung once; all of a batch completes before the next is posted.
+    pub batches: Vec<Vec<Request>>,
+}
+
+/// The transports of the table.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Transport {
+    /// Reliable connection.
+    Rc,
+    /// Unreliable connection.
+    Uc,
+    /// Unreliable datagram.
+    Ud,
+}
+
+/// One send request.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Request {
+    /// What it does.
+    pub verb: Verb,
+    /// `IBV_SEND_*`: fence.
+    pub fence: bool,
+    /// Signaled.
+    pub signaled: bool,
+    /// Solicited.
+    pub solicited: bool,
+    /// Copied into the queue.
+    pub inline: bool,
+    /// Pieces: offset and length.
+    pub pieces: Vec<(u64, u32)>,
+    /// Offset of the remote address.
+    pub remote: u64,
+    /// Immediate data, or the operands of atomics.
+    pub words: (u64, u64),
+}
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[expect(missing_docs, reason = "the names of `enum ibv_wr_opcode`")]
+pub enum Verb {
+    Send,
+    SendWithImm,
+    RdmaWrite,
+    RdmaWriteWithImm,
+    RdmaRead,
+    AtomicCmpAndSwp,
+    AtomicFetchAndAdd,
+}
+
+impl Verb {
+    /// Whether it takes a receive request of the peer.
+    pub fn is_received(self) -> bool {
+        matches!(
+            self,
+            Self::Send | Self::SendWithImm | Self::RdmaWriteWithImm
+        )
+    }
+}
+
+/// What a program says of a case, one JSON line each, so that its numbers can be told from content.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub struct Numbers {
+    /// The queue pair that sends.
+    pub qpn: u32,
+    /// The one that receives.
+    pub peer: u32,
+    /// The region's local key.
+    pub lkey: u32,
+    /// The region's remote key.
+    pub rkey: u32,
+    /// Sizes that were granted: send and receive requests, pieces, inline bytes.
+    pub caps: [u32; 5],
+}
