@@ -75,12 +75,12 @@ impl Device {
 
     /// How long the command of a slot is to be held back, if an operator asked for that.
     fn delay(&self, address: u64) -> Option<u64> {
-        if self.slow.is_empty() {
+        if !self.faults.delays_any() {
             return None;
         }
         let mut opcode = [0; 2];
         self.memory.read(address + INPUT as u64, &mut opcode).ok()?;
-        self.slow.get(&u16::from_be_bytes(opcode)).copied()
+        self.faults.delay(u16::from_be_bytes(opcode))
     }
 
     /// Ends the slow commands whose time has come.

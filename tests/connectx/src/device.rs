@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::buffer::Umem;
+use crate::faults::Faults;
 use crate::init_segment::InitSegment;
 use crate::memory::{GuestMemory, Interrupts};
 use crate::objects::{
@@ -72,16 +73,10 @@ pub(crate) struct Device {
     pub(crate) pushed: BTreeMap<u32, Vec<u8>>,
     /// What hardware would ignore or punish, by kind.
     pub(crate) reports: BTreeMap<&'static str, u64>,
-    /// Commands that an operator asked to fail, by opcode.
-    pub(crate) failing: BTreeMap<u16, u32>,
-    /// How many messages to lose.
-    pub(crate) drop_next: u32,
-    /// Commands that an operator asked to be slow, by opcode: nanoseconds.
-    pub(crate) slow: BTreeMap<u16, u64>,
+    /// Faults that an operator asked for.
+    pub(crate) faults: Faults,
     /// Slow commands at work: when they end, and their slot.
     pub(crate) deferred: Vec<(u64, u32)>,
-    /// How many completions to spoil.
-    pub(crate) spoil_next: u32,
     /// Whether the function has been pulled out: everything reads as ones and nothing can be written.
     pub(crate) removed: bool,
     pub(crate) now: u64,
@@ -139,11 +134,8 @@ impl Device {
             kicked: Vec::new(),
             pushed: BTreeMap::new(),
             reports: BTreeMap::new(),
-            failing: BTreeMap::new(),
-            drop_next: 0,
-            slow: BTreeMap::new(),
+            faults: Faults::default(),
             deferred: Vec::new(),
-            spoil_next: 0,
             removed: false,
             now: 0,
             config,

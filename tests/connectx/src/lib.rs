@@ -35,6 +35,7 @@ mod cmd;
 mod command_queue;
 mod device;
 mod engine;
+mod faults;
 mod flow;
 #[cfg(test)]
 mod harness;
@@ -52,6 +53,7 @@ mod table;
 mod trace;
 
 pub use engine::{Doorbells, Fabric, FunctionId, Options};
+pub use faults::Spoil;
 pub use memory::{BusError, Counted, GuestMemory, Interrupts, Ram};
 pub use pci::{BAR0_SIZE, CONFIG_SIZE, VECTORS};
 pub use profile::{FunctionConfig, FunctionKind};

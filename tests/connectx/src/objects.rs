@@ -1,6 +1,6 @@
 //! The objects that commands create.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::buffer::{Buffer, Umem};
 use crate::layout::{qp, queue};
@@ -188,6 +188,8 @@ pub(crate) struct QueuePair {
     pub(crate) blocked_until: u64,
     /// Whether the pair is in the fabric's queue of work.
     pub(crate) queued: bool,
+    /// Answers to the last atomic requests, by sequence number, for requests that come again.
+    pub(crate) atomics: VecDeque<(u32, u64)>,
     /// Whether "communication established" was reported.
     pub(crate) established: bool,
     /// Whether "last WQE reached" was reported.
@@ -218,6 +220,9 @@ impl QueuePair {
 
     /// Enters a state, keeping the context in step.
     pub(crate) fn enter(&mut self, state: QpState) {
+        if state == QpState::ReadyToReceive {
+            self.atomics.clear();
+        }
         self.state = state;
         qp::STATE.set(&mut self.context, state as u32);
     }

@@ -10,19 +10,50 @@ pub(crate) struct Refusal {
     pub(crate) syndrome: u32,
 }
 
-/// Command status codes of the PRM that the model gives.
+/// Command status codes of the PRM that the model gives, some of them on request only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Status {
     Internal = 0x01,
     BadOpcode = 0x02,
     BadParameter = 0x03,
+    BadSystemState = 0x04,
     BadResource = 0x05,
+    Busy = 0x06,
+    NotReady = 0x07,
     Limit = 0x08,
     BadResourceState = 0x09,
+    BadIndex = 0x0a,
+    NoResources = 0x0f,
     BadQpState = 0x10,
     TooManyCompletions = 0x40,
     BadInputLength = 0x50,
+    BadOutputLength = 0x51,
+}
+
+impl Status {
+    /// Decodes a status that a command is to fail with.
+    pub(crate) fn parse(raw: u8) -> Option<Self> {
+        [
+            Self::Internal,
+            Self::BadOpcode,
+            Self::BadParameter,
+            Self::BadSystemState,
+            Self::BadResource,
+            Self::Busy,
+            Self::NotReady,
+            Self::Limit,
+            Self::BadResourceState,
+            Self::BadIndex,
+            Self::NoResources,
+            Self::BadQpState,
+            Self::TooManyCompletions,
+            Self::BadInputLength,
+            Self::BadOutputLength,
+        ]
+        .into_iter()
+        .find(|status| *status as u8 == raw)
+    }
 }
 
 /// Every check that can refuse a command; the number is the syndrome that the guest's kernel log shows.

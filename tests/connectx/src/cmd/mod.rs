@@ -73,8 +73,8 @@ impl Command<'_> {
 pub(crate) fn execute(device: &mut Device, input: &[u8], length: usize) -> Vec<u8> {
     let opcode = command::OPCODE.get(input) as u16;
     let mut output = vec![0; length];
-    let refused = if injected(device, opcode) {
-        Err(Rule::Injected.refuse())
+    let refused = if let Some(refusal) = device.faults.refusal(opcode) {
+        Err(refusal)
     } else {
         let mut command = Command {
             uid: effective(command::UID.get(input) as u16),
@@ -124,17 +124,6 @@ fn within_budget(command: &Command<'_>) -> Outcome {
         !large || command.device.list_entries() < budget::MAX_ENTRIES,
         Rule::TableFull,
     )
-}
-
-fn injected(device: &mut Device, opcode: u16) -> bool {
-    let Some(left) = device.failing.get_mut(&opcode) else {
-        return false;
-    };
-    *left = left.saturating_sub(1);
-    if *left == 0 {
-        device.failing.remove(&opcode);
-    }
-    true
 }
 
 fn dispatch(command: &mut Command<'_>, opcode: u16) -> Outcome {

@@ -68,6 +68,7 @@ pub(super) fn create(command: &mut Command<'_>) -> Outcome {
         blocked_until: 0,
         queued: false,
         established: false,
+        atomics: std::collections::VecDeque::new(),
         last_wqe: false,
     };
     pair.enter(QpState::Reset);

@@ -3,6 +3,7 @@
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::engine::event;
+use crate::faults::Spoil;
 use crate::layout::queue::cq;
 use crate::layout::{Field, Wide, field, word};
 use crate::objects::Arm;
@@ -23,8 +24,6 @@ const VENDOR_SYNDROME: Field = field(0x34, 15, 8);
 const SYNDROME: Field = field(0x34, 7, 0);
 const SEND_OPCODE_QPN: Field = word(0x38);
 const WQE_COUNTER: Field = field(0x3c, 31, 16);
-/// A completion opcode that means nothing.
-const SPOILT: u8 = 0x9;
 const SIGNATURE: usize = 0x3e;
 
 /// Completion opcodes.
@@ -171,6 +170,7 @@ pub(crate) fn push(device: &mut Device, cqn: u32, completion: Completion) {
 }
 
 fn write(device: &mut Device, cqn: u32, entry: &[u8; ENTRY], opcode: Opcode, solicited: bool) {
+    let spoil = device.faults.spoils();
     let Some(queue) = device.cqs.get(cqn) else {
         return;
     };
@@ -179,9 +179,11 @@ fn write(device: &mut Device, cqn: u32, entry: &[u8; ENTRY], opcode: Opcode, sol
     // The 64 bytes that every entry has are the second half of a long entry.
     let offset = slot + queue.cqe_size - ENTRY as u64;
     let owner = (index >> queue.log_size & 1) as u8;
-    let spoilt = device.spoil_next > 0;
-    let opcode = if spoilt { SPOILT } else { opcode as u8 };
-    let op_own = opcode << 4 | u8::from(solicited) << 1 | owner;
+    let mut entry = *entry;
+    entry[OP_OWN] = (opcode as u8) << 4 | u8::from(solicited) << 1 | owner;
+    if let Some(kind) = spoil {
+        spoilt(&mut entry, kind);
+    }
     let written = queue
         .buffer
         .write(&*device.memory, offset, &entry[..OP_OWN])
@@ -189,13 +191,38 @@ fn write(device: &mut Device, cqn: u32, entry: &[u8; ENTRY], opcode: Opcode, sol
         && queue
             .buffer
             .address(offset + OP_OWN as u64)
-            .is_some_and(|at| device.memory.publish(at, op_own).is_ok());
-    let mut traced = *entry;
-    traced[OP_OWN] = op_own;
-    device.trace.entry("cqe", device.index, cqn, index, &traced);
-    device.spoil_next = device.spoil_next.saturating_sub(1);
+            .is_some_and(|at| device.memory.publish(at, entry[OP_OWN]).is_ok());
+    device.trace.entry("cqe", device.index, cqn, index, &entry);
     if !written {
         device.report("completion queue", "outside guest memory");
+    }
+}
+
+/// Makes one thing wrong about an entry.
+fn spoilt(entry: &mut [u8; ENTRY], kind: Spoil) {
+    const NO_OPCODE: u8 = 0x9;
+    const NO_SYNDROME: u32 = 0x7f;
+    let flip = |entry: &mut [u8; ENTRY], field: Field, bits: u32| {
+        let value = field.get(entry);
+        field.set(entry, value ^ bits);
+    };
+    match kind {
+        Spoil::Opcode => entry[OP_OWN] = entry[OP_OWN] & 0xf | NO_OPCODE << 4,
+        Spoil::QueueNumber => flip(entry, SEND_OPCODE_QPN, 0xff_fffe),
+        Spoil::UserIndex => flip(entry, USER_INDEX, 0xff_fffe),
+        Spoil::Counter => flip(entry, WQE_COUNTER, 0xffff),
+        Spoil::Owner => entry[OP_OWN] ^= 1,
+        Spoil::Syndrome => {
+            let error = if entry[OP_OWN] >> 4 == Opcode::Request as u8 {
+                Opcode::RequestError
+            } else {
+                Opcode::ResponseError
+            };
+            entry[OP_OWN] = entry[OP_OWN] & 0xf | (error as u8) << 4;
+            SYNDROME.set(entry, NO_SYNDROME);
+        }
+        Spoil::Length => BYTE_COUNT.set(entry, u32::MAX),
+        Spoil::Signature => entry[SIGNATURE] ^= 0xff,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::device::Device;
 use crate::engine::completion::Syndrome;
-use crate::engine::message::{Action, Message, Payload};
+use crate::engine::message::{Action, Message, Payload, packets};
 use crate::engine::receive::Segment;
 use crate::engine::wqe::{WorkRequest, opcode};
 use crate::layout::qp::{self, path};
@@ -120,6 +120,8 @@ pub(super) fn message(
     } else {
         qpn
     };
+    let psn = qp::SEND_PSN.get(context);
+    let packets = packets(context, payload.length().max(total(&answer)));
     let mut message = Message {
         action,
         payload,
@@ -127,6 +129,8 @@ pub(super) fn message(
         remote_address: request.remote_address,
         remote_key: request.remote_key,
         solicited: control.solicited,
+        psn,
+        packets,
         source_qpn,
         source_lid: device.config.lid,
         target_qpn: qp::REMOTE_QPN.get(context),

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::device::Device;
-use crate::engine::event;
 use crate::engine::send::Step;
 use crate::engine::shaper::Shaper;
 use crate::engine::uar::Pages;
@@ -231,63 +230,6 @@ impl Fabric {
         self.waiting.retain(|(owner, _), _| *owner != function);
         self.pages.reset(function);
         self.shaper.reset(function);
-    }
-
-    /// Takes a port down or brings it up.
-    pub fn set_link(&mut self, function: FunctionId, up: bool) {
-        if let Some(device) = self.devices.get_mut(function)
-            && std::mem::replace(&mut device.link_up, up) != up
-        {
-            event::port(device, up);
-        }
-    }
-
-    /// Loses the next `count` messages that a function sends.
-    pub fn drop_messages(&mut self, function: FunctionId, count: u32) {
-        if let Some(device) = self.devices.get_mut(function) {
-            device.drop_next = count;
-        }
-    }
-
-    /// Fails the next `count` commands with an opcode.
-    pub fn fail_commands(&mut self, function: FunctionId, opcode: u16, count: u32) {
-        if let Some(device) = self.devices.get_mut(function)
-            && count > 0
-        {
-            device.failing.insert(opcode, count);
-        }
-    }
-
-    /// Holds every further command with an opcode back for so many nanoseconds; 0 ends that.
-    pub fn slow_commands(&mut self, function: FunctionId, opcode: u16, nanoseconds: u64) {
-        if let Some(device) = self.devices.get_mut(function) {
-            if nanoseconds == 0 {
-                device.slow.remove(&opcode);
-            } else {
-                device.slow.insert(opcode, nanoseconds);
-            }
-        }
-    }
-
-    /// Gives the next `count` completions an opcode that does not exist.
-    pub fn spoil_completions(&mut self, function: FunctionId, count: u32) {
-        if let Some(device) = self.devices.get_mut(function) {
-            device.spoil_next = count;
-        }
-    }
-
-    /// Pulls a function out of its slot; only a reset brings it back.
-    pub fn remove(&mut self, function: FunctionId) {
-        if let Some(device) = self.devices.get_mut(function) {
-            device.removed = true;
-        }
-    }
-
-    /// Sets the health syndrome; anything but 0 is a fatal error to the driver.
-    pub fn set_health(&mut self, function: FunctionId, syndrome: u8) {
-        if let Some(device) = self.devices.get_mut(function) {
-            device.init.health = syndrome;
-        }
     }
 
     /// How often each kind of wrong use was seen, over all functions.

@@ -124,6 +124,9 @@ pub(crate) struct Message {
     pub(crate) remote_address: u64,
     pub(crate) remote_key: u32,
     pub(crate) solicited: bool,
+    /// Sequence number of the first packet, and how many there are; of a read, those of its answer.
+    pub(crate) psn: u32,
+    pub(crate) packets: u32,
     pub(crate) source_qpn: u32,
     pub(crate) source_lid: u16,
     pub(crate) target_qpn: u32,
@@ -167,4 +170,19 @@ pub(crate) fn rnr_code_delay(code: u32) -> u64 {
 /// Nanoseconds of the five-bit acknowledge timeout; 0 means no limit.
 pub(crate) fn ack_timeout(code: u32) -> Option<u64> {
     (code != 0).then(|| 4096u64 << (code & 31))
+}
+
+/// Packet sequence numbers have 24 bits.
+pub(crate) const PSN_MASK: u32 = 0xff_ffff;
+
+/// How many packets a message of `length` bytes makes on the path of a queue pair.
+pub(crate) fn packets(context: &[u8], length: u64) -> u32 {
+    // Without a legal MTU the largest is taken.
+    let code = match qp::MTU.get(context) {
+        code @ 1..=5 => code,
+        _ => 5,
+    };
+    u32::try_from(length.div_ceil(128 << code))
+        .unwrap_or(PSN_MASK)
+        .max(1)
 }

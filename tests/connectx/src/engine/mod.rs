@@ -12,6 +12,7 @@ pub(crate) mod receive;
 mod respond;
 mod route;
 mod send;
+mod sequence;
 mod shaper;
 mod uar;
 mod umr;

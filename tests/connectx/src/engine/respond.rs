@@ -7,6 +7,7 @@ use crate::engine::completion::{self, Completion, Opcode, Syndrome};
 use crate::engine::event::{self, QpEvent};
 use crate::engine::message::{Action, Answer, Message, Payload, rnr_code_delay, rnr_delay};
 use crate::engine::receive::{self, Misfit, Pool};
+use crate::engine::sequence::{self, Order};
 use crate::layout::qp;
 use crate::layout::queue::{dct, mkey};
 use crate::memory::{GuestMemory, Span, push_span};
@@ -54,6 +55,44 @@ pub(super) fn deliver(
     if first {
         event::qp(device, QpEvent::Established, end.qpn);
     }
+    let sequenced = matches!(service, Service::Rc | Service::Xrc);
+    match sequenced.then(|| sequence::order(device, end.qpn, message)) {
+        Some(Order::Ahead) => return Answer::Lost,
+        Some(Order::Again) => return again(device, source, message, &end),
+        Some(Order::Expected) | None => {}
+    }
+    let answer = serve(device, source, message, &end);
+    if sequenced && matches!(answer, Answer::Done(_)) {
+        sequence::advance(device, end.qpn, message);
+    }
+    answer
+}
+
+/// Answers a message that was served before: reads are served again, the rest is only acknowledged.
+fn again(
+    device: &mut Device,
+    source: &Arc<dyn GuestMemory>,
+    message: &Message,
+    end: &Endpoint,
+) -> Answer {
+    match message.action {
+        Action::Send { .. } | Action::Write { .. } => Answer::Done(message.payload.length()),
+        Action::Read => read(device, source, message, end),
+        Action::CompareSwap { .. } | Action::FetchAdd { .. } => {
+            match sequence::recall(device, end.qpn, message.psn) {
+                Some(old) => atomic_answer(device, source, message, old),
+                None => Answer::Lost,
+            }
+        }
+    }
+}
+
+fn serve(
+    device: &mut Device,
+    source: &Arc<dyn GuestMemory>,
+    message: &Message,
+    end: &Endpoint,
+) -> Answer {
     match message.action {
         Action::Send {
             immediate,
@@ -67,25 +106,23 @@ pub(super) fn deliver(
             if let Some(key) = invalidate
                 && let Err(syndrome) = invalidate_key(device, key, end.pd)
             {
-                return refuse(device, &end, syndrome, QpEvent::AccessError);
+                return refuse(device, end, syndrome, QpEvent::AccessError);
             }
             receive_message(
                 device,
                 source,
                 message,
-                &end,
+                end,
                 opcode,
                 immediate.or(invalidate),
             )
         }
-        Action::Write { immediate } => write(device, source, message, &end, immediate),
-        Action::Read => read(device, source, message, &end),
-        Action::CompareSwap { compare, swap } => {
-            atomic(device, source, message, &end, &mut |old| {
-                if old == compare { swap } else { old }
-            })
-        }
-        Action::FetchAdd { add } => atomic(device, source, message, &end, &mut |old| {
+        Action::Write { immediate } => write(device, source, message, end, immediate),
+        Action::Read => read(device, source, message, end),
+        Action::CompareSwap { compare, swap } => atomic(device, source, message, end, &mut |old| {
+            if old == compare { swap } else { old }
+        }),
+        Action::FetchAdd { add } => atomic(device, source, message, end, &mut |old| {
             old.wrapping_add(add)
         }),
     }
@@ -435,6 +472,17 @@ fn atomic(
     let Ok(old) = device.memory.update(spans[0].address, change) else {
         return refuse(device, end, Syndrome::RemoteOperation, QpEvent::AccessError);
     };
+    sequence::remember(device, end.qpn, message.psn, old);
+    atomic_answer(device, source, message, old)
+}
+
+/// Gives the requester the word as it was before.
+fn atomic_answer(
+    device: &Device,
+    source: &Arc<dyn GuestMemory>,
+    message: &Message,
+    old: u64,
+) -> Answer {
     let mut room = Vec::new();
     for span in &message.answer {
         push_span(&mut room, span.address, span.length);

@@ -66,10 +66,11 @@ impl Fabric {
         let Some(sender) = self.devices.get_mut(from) else {
             return Answer::Lost;
         };
-        if sender.drop_next > 0 {
-            sender.drop_next -= 1;
+        if sender.faults.drops() {
             return Answer::Lost;
         }
+        let twice = sender.faults.duplicates();
+        let unanswered = sender.faults.loses_acknowledge();
         let memory = Arc::clone(&sender.memory);
         let Some(device) = self
             .devices
@@ -78,7 +79,12 @@ impl Fabric {
         else {
             return Answer::Lost;
         };
-        respond::deliver(device, &memory, message, service)
+        let answer = respond::deliver(device, &memory, message, service);
+        if twice {
+            // The sender has its answer already.
+            respond::deliver(device, &memory, message, service);
+        }
+        if unanswered { Answer::Lost } else { answer }
     }
 }
 

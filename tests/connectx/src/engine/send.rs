@@ -5,7 +5,7 @@ use crate::engine::completion::{self, Completion, Opcode, Syndrome};
 use crate::engine::compose::{length_hint, message};
 use crate::engine::fabric::Fabric;
 use crate::engine::flush;
-use crate::engine::message::{Answer, Message, ack_timeout};
+use crate::engine::message::{Answer, Message, PSN_MASK, ack_timeout};
 use crate::engine::route::{is_multicast, management_target, primary_path};
 use crate::engine::umr;
 use crate::engine::wqe::{self, Control, UNIT, WorkRequest, opcode};
@@ -215,7 +215,11 @@ impl Fabric {
             return Verdict::Failed(Syndrome::LocalQpOperation);
         };
         match answer {
-            Answer::Done(bytes) => Verdict::Done(bytes),
+            Answer::Done(bytes) => {
+                let next = message.psn.wrapping_add(message.packets) & PSN_MASK;
+                qp::SEND_PSN.set(&mut pair.context, next);
+                Verdict::Done(bytes)
+            }
             Answer::Refused(syndrome) => Verdict::Failed(syndrome),
             Answer::NotReady(_) if pair.rnr_retries == 0 => {
                 Verdict::Failed(Syndrome::RnrRetryExceeded)

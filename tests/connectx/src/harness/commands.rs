@@ -139,7 +139,7 @@ fn sizes_and_page_lists_are_checked() {
 #[test]
 fn a_command_can_be_made_to_fail_on_request() {
     let (mut fabric, hosts) = fabric(1, Options::default());
-    fabric.fail_commands(0, op::ALLOC_PD, 1);
+    assert!(fabric.fail_commands(0, op::ALLOC_PD, 0, 1, 1));
     assert_eq!(
         hosts[0]
             .refused(&mut fabric, &hosts[0].input(op::ALLOC_PD))

@@ -4,6 +4,7 @@
 mod blueflame;
 mod commands;
 mod ethernet;
+mod faults;
 mod host;
 mod nonsense;
 mod transport;

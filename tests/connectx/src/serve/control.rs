@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::serve::Shared;
+use crate::{Fabric, Spoil};
 
 /// What the socket understands.
 pub(crate) const HELP: &str = "\
@@ -14,9 +15,16 @@ reports                    wrong use seen so far
 doorbells                  how work requests came: plain doorbells, whole and partial copies
 link FUNCTION up|down      change the port's state
 drop FUNCTION COUNT        lose the next COUNT messages the function sends
-fail FUNCTION OPCODE COUNT fail the next COUNT commands with that opcode (hexadecimal)
+duplicate FUNCTION COUNT   deliver the next COUNT messages twice
+lose-ack FUNCTION COUNT    deliver the next COUNT messages and lose what is answered
+fail FUNCTION OPCODE COUNT [SKIP [STATUS]]
+                           let SKIP commands with that opcode pass and fail the COUNT after them with the
+                           status (both hexadecimal; 1, an internal error, if left out); COUNT 0 ends that
 slow FUNCTION OPCODE MS    hold commands with that opcode back for so many milliseconds, 0 ends it
-spoil FUNCTION COUNT       give the next COUNT completions an opcode that does not exist
+spoil FUNCTION COUNT [KIND]
+                           make something wrong about the next COUNT completions, COUNT 0 ends that; KIND is
+                           opcode (if left out), qpn, user-index, counter, owner, syndrome, length, signature
+faults FUNCTION            what has been asked for and has not happened yet
 remove FUNCTION            pull the function out: everything reads as ones
 health FUNCTION SYNDROME   set the health syndrome, 0 is healthy
 help                       this list
@@ -40,16 +48,20 @@ pub(crate) fn listen(path: &Path, shared: Arc<Shared>) -> std::io::Result<()> {
 fn talk(stream: &UnixStream, shared: &Shared) -> std::io::Result<()> {
     let mut writer = stream;
     for line in BufReader::new(stream).lines() {
-        let reply =
-            command(&line?, shared).unwrap_or_else(|| "not understood; try help\n".to_owned());
+        let reply = command(&line?, &mut shared.lock())
+            .unwrap_or_else(|| "not understood; try help\n".to_owned());
         writer.write_all(reply.as_bytes())?;
     }
     Ok(())
 }
 
-fn command(line: &str, shared: &Shared) -> Option<String> {
+fn hexadecimal(word: &str) -> Option<u16> {
+    u16::from_str_radix(word.trim_start_matches("0x"), 16).ok()
+}
+
+/// Does what one line asks; `None` if it is not understood.
+fn command(line: &str, fabric: &mut Fabric) -> Option<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let mut fabric = shared.lock();
     let done = "ok\n".to_owned();
     match words.as_slice() {
         ["help"] => Some(HELP.to_owned()),
@@ -71,22 +83,47 @@ fn command(line: &str, shared: &Shared) -> Option<String> {
             fabric.drop_messages(function.parse().ok()?, count.parse().ok()?);
             Some(done)
         }
-        ["fail", function, opcode, count] => {
-            let opcode = u16::from_str_radix(opcode.trim_start_matches("0x"), 16).ok()?;
-            fabric.fail_commands(function.parse().ok()?, opcode, count.parse().ok()?);
+        ["duplicate", function, count] => {
+            fabric.duplicate_messages(function.parse().ok()?, count.parse().ok()?);
             Some(done)
         }
+        ["lose-ack", function, count] => {
+            fabric.lose_acknowledges(function.parse().ok()?, count.parse().ok()?);
+            Some(done)
+        }
+        ["fail", function, opcode, count, rest @ ..] if rest.len() <= 2 => {
+            let skip = rest.first().map_or(Some(0), |skip| skip.parse().ok())?;
+            let status = rest
+                .get(1)
+                .map_or(Some(1), |status| hexadecimal(status)?.try_into().ok())?;
+            fabric
+                .fail_commands(
+                    function.parse().ok()?,
+                    hexadecimal(opcode)?,
+                    skip,
+                    count.parse().ok()?,
+                    status,
+                )
+                .then_some(done)
+        }
         ["slow", function, opcode, milliseconds] => {
-            let opcode = u16::from_str_radix(opcode.trim_start_matches("0x"), 16).ok()?;
+            let opcode = hexadecimal(opcode)?;
             let milliseconds: u32 = milliseconds.parse().ok()?;
             let nanoseconds = u64::from(milliseconds) * 1_000_000;
             fabric.slow_commands(function.parse().ok()?, opcode, nanoseconds);
             Some(done)
         }
-        ["spoil", function, count] => {
-            fabric.spoil_completions(function.parse().ok()?, count.parse().ok()?);
+        ["spoil", function, count, kind @ ..] if kind.len() <= 1 => {
+            let kind = kind
+                .first()
+                .map_or(Some(Spoil::Opcode), |name| Spoil::parse(name))?;
+            fabric.spoil_completions(function.parse().ok()?, count.parse().ok()?, kind);
             Some(done)
         }
+        ["faults", function] => Some(format!(
+            "{}\n",
+            fabric.pending_faults(function.parse().ok()?)
+        )),
         ["remove", function] => {
             fabric.remove(function.parse().ok()?);
             Some(done)
@@ -96,5 +133,77 @@ fn command(line: &str, shared: &Shared) -> Option<String> {
             Some(done)
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Counted, FunctionConfig, FunctionKind, Options, Ram, Trace};
+
+    fn fabric() -> Fabric {
+        let mut fabric = Fabric::new(Options::default(), Arc::new(Trace::silent(false)));
+        fabric.add_function(
+            FunctionConfig::numbered(FunctionKind::InfiniBand, 0),
+            Arc::new(Ram::new(4096)),
+            Arc::new(Counted::default()),
+        );
+        fabric
+    }
+
+    #[test]
+    fn every_line_of_the_help_is_understood() {
+        let mut fabric = fabric();
+        for line in [
+            "reports",
+            "doorbells",
+            "census 0",
+            "link 0 down",
+            "link 0 up",
+            "drop 0 1",
+            "duplicate 0 1",
+            "lose-ack 0 1",
+            "fail 0 0x800 1",
+            "fail 0 800 1 2",
+            "fail 0 800 1 2 5",
+            "slow 0 800 1",
+            "spoil 0 1",
+            "spoil 0 1 owner",
+            "faults 0",
+            "health 0 0",
+            "remove 0",
+            "help",
+        ] {
+            assert!(command(line, &mut fabric).is_some(), "{line}");
+            let word = line.split(' ').next().unwrap();
+            assert!(
+                HELP.lines()
+                    .any(|help| help.split(' ').next() == Some(word)),
+                "{word} is not in the help"
+            );
+        }
+        for (name, _) in Spoil::ALL {
+            assert!(HELP.contains(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_does_nothing() {
+        let mut fabric = fabric();
+        for line in [
+            "",
+            "census",
+            "census x",
+            "fail 0 800 1 2 99",
+            "fail 0 800 1 2 5 6",
+            "spoil 0 1 colour",
+            "link 0 sideways",
+        ] {
+            assert_eq!(command(line, &mut fabric), None, "{line}");
+        }
+        assert!(!command("faults 0", &mut fabric).unwrap().contains("Owner"));
     }
 }
