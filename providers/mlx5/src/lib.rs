@@ -7,8 +7,10 @@
 //! Layouts: the kernel's `include/linux/mlx5/device.h`, `mlx5_ifc.h` and `include/uapi/rdma/mlx5-abi.h`,
 //! and the adapters' Programmer's Reference Manual.
 
+pub mod devx;
 mod inline;
 mod operations;
+pub mod prm;
 mod sizes;
 mod umr;
 mod wqe;

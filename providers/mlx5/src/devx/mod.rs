@@ -1,0 +1,147 @@
+//! DEVX: the firmware's own commands, and objects made by them
+//! (`drivers/infiniband/hw/mlx5/devx.c`).
+//!
+//! The kernel lets commands pass by their opcode, fills in the user context that they run in, and
+//! destroys what they created when the context ends. What a command means, it leaves to the device:
+//! everything that goes wrong there comes back with the firmware's status and syndrome.
+
+mod event;
+mod object;
+mod query;
+mod reply;
+mod umem;
+
+use std::sync::Arc;
+
+use uverbs_driver::sys::{Attr, Uhw, cells};
+use uverbs_driver::{Channel, Op, Result};
+use uverbs_uapi::mlx5_user_ioctl_cmds::{
+    MLX5_IB_ATTR_DEVX_OTHER_CMD_IN, MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT,
+    MLX5_IB_ATTR_DEVX_QUERY_EQN_DEV_EQN, MLX5_IB_ATTR_DEVX_QUERY_EQN_USER_VEC,
+    MLX5_IB_ATTR_DEVX_QUERY_UAR_DEV_IDX, MLX5_IB_ATTR_DEVX_QUERY_UAR_USER_IDX,
+    MLX5_IB_METHOD_DEVX_OTHER, MLX5_IB_METHOD_DEVX_QUERY_EQN, MLX5_IB_METHOD_DEVX_QUERY_UAR,
+    MLX5_IB_OBJECT_DEVX,
+};
+
+pub use event::{Eqe, Event, EventChannel, EventType};
+pub use object::DevxObject;
+pub use query::{QueryReplies, QueryReply};
+pub use umem::{Umem, UmemInit, UmemMemory};
+
+use crate::prm::{GeneralCaps, Mailbox, QosCaps};
+use reply::exchange;
+
+/// The way to the firmware of an opened device.
+///
+/// Commands run in the user context that the kernel made when the device was opened for DEVX; in a
+/// context without one only queries of capabilities and ports are let through.
+#[derive(Clone, Debug)]
+pub struct Devx {
+    channel: Arc<Channel>,
+}
+
+impl Devx {
+    /// The way to the firmware of the device behind `channel`.
+    pub fn new(channel: &Arc<Channel>) -> Self {
+        Self {
+            channel: Arc::clone(channel),
+        }
+    }
+
+    /// The device.
+    pub fn channel(&self) -> &Arc<Channel> {
+        &self.channel
+    }
+
+    /// `mlx5dv_devx_general_cmd`—has the firmware carry out a command that neither creates nor needs
+    /// an object, and returns its reply of at most `reply_len` bytes (16 at least).
+    ///
+    /// One system call; it waits for the firmware.
+    ///
+    /// # Errors
+    /// The errno that the firmware's status stands for, with status and syndrome. EINVAL without
+    /// them: the kernel does not let this opcode through here.
+    #[doc(alias = "mlx5dv_devx_general_cmd")]
+    pub fn command(&self, command: &Mailbox, reply_len: usize) -> Result<Mailbox> {
+        let mut reply = Mailbox::new(reply_len);
+        exchange(
+            &self.channel,
+            Op::DevxCommand,
+            MLX5_IB_OBJECT_DEVX,
+            MLX5_IB_METHOD_DEVX_OTHER,
+            (command, MLX5_IB_ATTR_DEVX_OTHER_CMD_IN),
+            (&mut reply, MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT),
+            &[],
+        )?;
+        Ok(reply)
+    }
+
+    /// What the device can do in general.
+    ///
+    /// # Errors
+    /// As [`command`](Self::command).
+    pub fn general_caps(&self) -> Result<GeneralCaps> {
+        let reply = self.command(&GeneralCaps::query(), crate::prm::CAP_REPLY_LEN)?;
+        Ok(GeneralCaps::parse(&reply))
+    }
+
+    /// What it can do for quality of service; nothing where it has none.
+    ///
+    /// # Errors
+    /// As [`command`](Self::command).
+    pub fn qos_caps(&self, general: &GeneralCaps) -> Result<QosCaps> {
+        if !general.qos {
+            return Ok(QosCaps::default());
+        }
+        let reply = self.command(&QosCaps::query(), crate::prm::CAP_REPLY_LEN)?;
+        Ok(QosCaps::parse(&reply))
+    }
+
+    /// `mlx5dv_devx_query_eqn`—the device's number of the event queue that completion vector `vector`
+    /// belongs to, for completion queues built by DEVX.
+    ///
+    /// One system call.
+    ///
+    /// # Errors
+    /// EINVAL (ENOENT on some kernels): there is no such vector.
+    #[doc(alias = "mlx5dv_devx_query_eqn")]
+    pub fn event_queue(&self, vector: u32) -> Result<u32> {
+        self.number(
+            Op::DevxQueryEventQueue,
+            MLX5_IB_METHOD_DEVX_QUERY_EQN,
+            (MLX5_IB_ATTR_DEVX_QUERY_EQN_USER_VEC, vector),
+            MLX5_IB_ATTR_DEVX_QUERY_EQN_DEV_EQN,
+        )
+        .map_err(|error| error.fact("vector", vector))
+    }
+
+    /// The device's number of the doorbell page that this context knows as `index`, in contexts with
+    /// static doorbell pages.
+    ///
+    /// One system call.
+    ///
+    /// # Errors
+    /// EINVAL: there is no such page.
+    pub fn uar_page(&self, index: u32) -> Result<u32> {
+        self.number(
+            Op::DevxQueryUar,
+            MLX5_IB_METHOD_DEVX_QUERY_UAR,
+            (MLX5_IB_ATTR_DEVX_QUERY_UAR_USER_IDX, index),
+            MLX5_IB_ATTR_DEVX_QUERY_UAR_DEV_IDX,
+        )
+        .map_err(|error| error.fact("index", index))
+    }
+
+    fn number(&self, op: Op, method: u16, ask: (u16, u32), answer: u16) -> Result<u32> {
+        let mut number = 0_u32;
+        self.channel.ioctl_only(op, || {
+            let attrs = [
+                Attr::input(ask.0, &ask.1),
+                Attr::output(answer, cells(&mut number)),
+            ];
+            self.channel
+                .ioctl(op, MLX5_IB_OBJECT_DEVX, method, &attrs, &Uhw::NONE)
+        })?;
+        Ok(number)
+    }
+}

@@ -1,0 +1,216 @@
+//! Objects that the firmware was told to create.
+
+use std::sync::Arc;
+
+use uverbs_driver::cmd::{new_object_handle, new_object_slot};
+use uverbs_driver::object::{ObjectKind, VendorKind};
+use uverbs_driver::sys::Attr;
+use uverbs_driver::{Error, Object, Op, Result};
+use uverbs_uapi::mlx5_user_ioctl_cmds::{
+    MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT,
+    MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE, MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE,
+    MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_IN, MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_OUT,
+    MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE, MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_IN,
+    MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_OUT, MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE,
+    MLX5_IB_METHOD_DEVX_OBJ_CREATE, MLX5_IB_METHOD_DEVX_OBJ_DESTROY,
+    MLX5_IB_METHOD_DEVX_OBJ_MODIFY, MLX5_IB_METHOD_DEVX_OBJ_QUERY, MLX5_IB_OBJECT_DEVX_OBJ,
+};
+
+use super::Devx;
+use super::reply::exchange;
+use crate::prm::{Field, Mailbox, field, opcode, word};
+
+/// `mlx5dv_devx_obj`—an object that a firmware command created.
+///
+/// Cheap to clone. The kernel destroys it when the last clone, and everything that was created
+/// upon it, is gone. A destroy that fails is counted in [`Channel::leaked`](uverbs_driver::Channel::leaked).
+#[doc(alias = "mlx5dv_devx_obj")]
+#[derive(Clone, Debug)]
+pub struct DevxObject {
+    object: Arc<Object>,
+    id: u32,
+    reply: Arc<Mailbox>,
+}
+
+const KIND: ObjectKind = ObjectKind::Vendor(VendorKind {
+    name: "DevxObject",
+    object: MLX5_IB_OBJECT_DEVX_OBJ,
+    method: MLX5_IB_METHOD_DEVX_OBJ_DESTROY,
+    attr: MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE,
+    op: Op::DevxDestroy,
+});
+
+/// Numbers of objects have 24 bits, those of general ones 32.
+const ID24: Field = field(0x08, 23, 0);
+const ID32: Field = word(0x08);
+const ELEMENT_ID: Field = word(0x10);
+
+impl Devx {
+    /// `mlx5dv_devx_obj_create`—has the firmware create an object. `parents` are the objects that the
+    /// command names; they live at least as long.
+    ///
+    /// One system call; it waits for the firmware.
+    ///
+    /// # Errors
+    /// The errno that the firmware's status stands for, with status and syndrome. EINVAL without
+    /// them: the kernel does not know the opcode as one that creates.
+    #[doc(alias = "mlx5dv_devx_obj_create")]
+    pub fn create(
+        &self,
+        command: &Mailbox,
+        reply_len: usize,
+        parents: impl IntoIterator<Item = Arc<Object>>,
+    ) -> Result<DevxObject> {
+        let op = Op::DevxCreate;
+        let handle = new_object_slot();
+        let mut reply = Mailbox::new(reply_len);
+        exchange(
+            &self.channel,
+            op,
+            MLX5_IB_OBJECT_DEVX_OBJ,
+            MLX5_IB_METHOD_DEVX_OBJ_CREATE,
+            (command, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN),
+            (&mut reply, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT),
+            &[Attr::new_object(
+                MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE,
+                &handle,
+            )],
+        )?;
+        let handle = new_object_handle(op, &handle)?;
+        let object = Object::new(&self.channel, KIND, handle, parents);
+        Ok(DevxObject {
+            object: Arc::new(object),
+            id: reply.get(id_field(command.opcode())),
+            reply: Arc::new(reply),
+        })
+    }
+
+    /// `mlx5dv_devx_qp_query` and its like—asks the firmware about `object`: one of DEVX, or a queue of
+    /// verbs whose number the command contains.
+    ///
+    /// One system call; it waits for the firmware.
+    ///
+    /// # Errors
+    /// As [`command`](Self::command). EINVAL without a status also when command and object do not
+    /// belong together.
+    #[doc(alias = "mlx5dv_devx_qp_query")]
+    #[doc(alias = "mlx5dv_devx_cq_query")]
+    #[doc(alias = "mlx5dv_devx_srq_query")]
+    #[doc(alias = "mlx5dv_devx_wq_query")]
+    #[doc(alias = "mlx5dv_devx_ind_tbl_query")]
+    pub fn query_object(
+        &self,
+        object: &Object,
+        command: &Mailbox,
+        reply_len: usize,
+    ) -> Result<Mailbox> {
+        let mut reply = Mailbox::new(reply_len);
+        exchange(
+            &self.channel,
+            Op::DevxQuery,
+            MLX5_IB_OBJECT_DEVX_OBJ,
+            MLX5_IB_METHOD_DEVX_OBJ_QUERY,
+            (command, MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_IN),
+            (&mut reply, MLX5_IB_ATTR_DEVX_OBJ_QUERY_CMD_OUT),
+            &[Attr::object(
+                MLX5_IB_ATTR_DEVX_OBJ_QUERY_HANDLE,
+                object.handle(),
+            )],
+        )?;
+        Ok(reply)
+    }
+
+    /// `mlx5dv_devx_qp_modify` and its like—has the firmware change `object`: one of DEVX, or a queue of
+    /// verbs whose number the command contains.
+    ///
+    /// One system call; it waits for the firmware.
+    ///
+    /// # Errors
+    /// As [`query_object`](Self::query_object).
+    #[doc(alias = "mlx5dv_devx_qp_modify")]
+    #[doc(alias = "mlx5dv_devx_cq_modify")]
+    #[doc(alias = "mlx5dv_devx_srq_modify")]
+    #[doc(alias = "mlx5dv_devx_wq_modify")]
+    #[doc(alias = "mlx5dv_devx_ind_tbl_modify")]
+    pub fn modify_object(
+        &self,
+        object: &Object,
+        command: &Mailbox,
+        reply_len: usize,
+    ) -> Result<Mailbox> {
+        let mut reply = Mailbox::new(reply_len);
+        exchange(
+            &self.channel,
+            Op::DevxModify,
+            MLX5_IB_OBJECT_DEVX_OBJ,
+            MLX5_IB_METHOD_DEVX_OBJ_MODIFY,
+            (command, MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_IN),
+            (&mut reply, MLX5_IB_ATTR_DEVX_OBJ_MODIFY_CMD_OUT),
+            &[Attr::object(
+                MLX5_IB_ATTR_DEVX_OBJ_MODIFY_HANDLE,
+                object.handle(),
+            )],
+        )?;
+        Ok(reply)
+    }
+}
+
+/// Where the reply of a create has the number of the new object.
+const fn id_field(created_by: u16) -> Field {
+    match created_by {
+        opcode::CREATE_GENERAL_OBJECT => ID32,
+        opcode::CREATE_SCHEDULING_ELEMENT => ELEMENT_ID,
+        _ => ID24,
+    }
+}
+
+impl DevxObject {
+    /// The device's number for it, as commands name it.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// The reply of the command that created it.
+    pub fn reply(&self) -> &Mailbox {
+        &self.reply
+    }
+
+    /// The kernel object.
+    pub fn object(&self) -> &Arc<Object> {
+        &self.object
+    }
+
+    /// `mlx5dv_devx_obj_query`—asks the firmware about it.
+    ///
+    /// # Errors
+    /// As [`Devx::query_object`].
+    #[doc(alias = "mlx5dv_devx_obj_query")]
+    pub fn query(&self, command: &Mailbox, reply_len: usize) -> Result<Mailbox> {
+        Devx::new(self.object.channel()).query_object(&self.object, command, reply_len)
+    }
+
+    /// `mlx5dv_devx_obj_modify`—has the firmware change it.
+    ///
+    /// # Errors
+    /// As [`Devx::modify_object`].
+    #[doc(alias = "mlx5dv_devx_obj_modify")]
+    pub fn modify(&self, command: &Mailbox, reply_len: usize) -> Result<Mailbox> {
+        Devx::new(self.object.channel()).modify_object(&self.object, command, reply_len)
+    }
+
+    /// `mlx5dv_devx_obj_destroy`—destroys it.
+    ///
+    /// One system call; it waits for the firmware.
+    ///
+    /// # Errors
+    /// [`Busy`](uverbs_driver::ErrorKind::Busy) while clones or users of it exist; else the errno that
+    /// the firmware's status stands for. The object is given back.
+    #[doc(alias = "mlx5dv_devx_obj_destroy")]
+    pub fn destroy(self) -> Result<(), (Self, Error)> {
+        let Self { object, id, reply } = self;
+        match Object::try_destroy_shared(object) {
+            Ok(_) => Ok(()),
+            Err((object, error)) => Err((Self { object, id, reply }, error.fact("id", id))),
+        }
+    }
+}

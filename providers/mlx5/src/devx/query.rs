@@ -1,0 +1,186 @@
+//! Queries whose replies come later, through a descriptor.
+
+use std::cell::Cell;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use uverbs_driver::contract::set_nonblocking;
+use uverbs_driver::sys::{Attr, Uhw, Value};
+use uverbs_driver::{Channel, Error, Op, Result};
+use uverbs_uapi::mlx5_user_ioctl_cmds::{
+    MLX5_IB_ATTR_DEVX_ASYNC_CMD_FD_ALLOC_HANDLE, MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_CMD_IN,
+    MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_FD, MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_HANDLE,
+    MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_OUT_LEN, MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_WR_ID,
+    MLX5_IB_METHOD_DEVX_ASYNC_CMD_FD_ALLOC, MLX5_IB_METHOD_DEVX_OBJ_ASYNC_QUERY,
+    MLX5_IB_OBJECT_DEVX_ASYNC_CMD_FD, MLX5_IB_OBJECT_DEVX_OBJ,
+};
+use uverbs_uapi::mlx5_user_ioctl_verbs::mlx5_ib_uapi_devx_async_cmd_hdr;
+
+use super::reply::check;
+use super::{Devx, DevxObject};
+use crate::prm::Mailbox;
+
+const HEADER: usize = size_of::<mlx5_ib_uapi_devx_async_cmd_hdr>();
+
+/// `mlx5dv_devx_cmd_comp`—where replies of asynchronous queries arrive.
+///
+/// The kernel keeps up to 1 MiB of replies that nobody read yet.
+#[doc(alias = "mlx5dv_devx_cmd_comp")]
+#[derive(Debug)]
+pub struct QueryReplies {
+    channel: Arc<Channel>,
+    fd: OwnedFd,
+    /// The longest reply that any query asked for.
+    longest: AtomicU16,
+}
+
+/// One reply.
+#[derive(Clone, Debug)]
+pub struct QueryReply {
+    /// The number that its query was given.
+    pub id: u64,
+    /// What the firmware answered; failures have their status in it.
+    pub reply: Mailbox,
+}
+
+impl QueryReply {
+    /// The reply, or why the firmware refused.
+    ///
+    /// # Errors
+    /// The errno that its status stands for.
+    pub fn into_result(self) -> Result<Mailbox> {
+        check(Op::DevxReply, self.reply.opcode(), &self.reply)?;
+        Ok(self.reply)
+    }
+}
+
+impl Devx {
+    /// `mlx5dv_devx_create_cmd_comp`—creates a place for the replies of asynchronous queries.
+    ///
+    /// One system call.
+    ///
+    /// # Errors
+    /// EMFILE, ENFILE, ENOMEM; unsupported without DEVX.
+    #[doc(alias = "mlx5dv_devx_create_cmd_comp")]
+    pub fn query_replies(&self) -> Result<QueryReplies> {
+        let op = Op::DevxReply;
+        let slot = Cell::new(None);
+        self.channel.ioctl_only(op, || {
+            self.channel.ioctl(
+                op,
+                MLX5_IB_OBJECT_DEVX_ASYNC_CMD_FD,
+                MLX5_IB_METHOD_DEVX_ASYNC_CMD_FD_ALLOC,
+                &[Attr::new_fd(
+                    MLX5_IB_ATTR_DEVX_ASYNC_CMD_FD_ALLOC_HANDLE,
+                    &slot,
+                )],
+                &Uhw::NONE,
+            )
+        })?;
+        let fd = slot
+            .take()
+            .ok_or_else(|| Error::bad_reply(op, "no descriptor"))?;
+        Ok(QueryReplies {
+            channel: Arc::clone(&self.channel),
+            fd,
+            longest: AtomicU16::new(16),
+        })
+    }
+}
+
+impl DevxObject {
+    /// `mlx5dv_devx_obj_query_async`—asks the firmware about the object without waiting: the reply, of at
+    /// most `reply_len` bytes (16 at least), comes to `replies` and carries `id`.
+    ///
+    /// One system call.
+    ///
+    /// # Errors
+    /// EAGAIN: too many replies wait to be read. EINVAL: command and object do not belong together.
+    #[doc(alias = "mlx5dv_devx_obj_query_async")]
+    pub fn query_async(
+        &self,
+        replies: &QueryReplies,
+        command: &Mailbox,
+        reply_len: u16,
+        id: u64,
+    ) -> Result<()> {
+        let op = Op::DevxQueryAsync;
+        let reply_len = reply_len.max(16);
+        // Before the command: its reply may be read by another thread at once.
+        replies.longest.fetch_max(reply_len, Ordering::Relaxed);
+        let channel = self.object().channel();
+        channel.ioctl_only(op, || {
+            let attrs = [
+                Attr::object(
+                    MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_HANDLE,
+                    self.object().handle(),
+                ),
+                Attr::new(
+                    MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_CMD_IN,
+                    Value::In(command.as_bytes(), None),
+                ),
+                Attr::fd(MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_FD, replies.fd.as_fd()),
+                Attr::input(MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_WR_ID, &id),
+                Attr::constant(MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_OUT_LEN, reply_len),
+            ];
+            channel.ioctl(
+                op,
+                MLX5_IB_OBJECT_DEVX_OBJ,
+                MLX5_IB_METHOD_DEVX_OBJ_ASYNC_QUERY,
+                &attrs,
+                &Uhw::NONE,
+            )
+        })
+    }
+}
+
+impl QueryReplies {
+    /// `mlx5dv_devx_get_async_cmd_comp`—takes the next reply. It waits for one, unless
+    /// [`set_nonblocking`](Self::set_nonblocking).
+    ///
+    /// One system call.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](uverbs_driver::ErrorKind::WouldBlock), [`DeviceRemoved`](uverbs_driver::ErrorKind::DeviceRemoved).
+    #[doc(alias = "mlx5dv_devx_get_async_cmd_comp")]
+    pub fn next(&self) -> Result<QueryReply> {
+        let op = Op::DevxReply;
+        let room = HEADER + usize::from(self.longest.load(Ordering::Relaxed));
+        let mut buffer = vec![0_u8; room];
+        let cells = Cell::from_mut(buffer.as_mut_slice()).as_slice_of_cells();
+        let count = self.channel.read_bytes(op, self.fd.as_fd(), cells)?;
+        buffer.truncate(count);
+        let (id, reply) = buffer
+            .split_first_chunk::<HEADER>()
+            .ok_or_else(|| Error::bad_reply(op, "less than a header").fact("bytes", count))?;
+        Ok(QueryReply {
+            id: u64::from_ne_bytes(*id),
+            reply: Mailbox::from(reply.to_vec()),
+        })
+    }
+
+    /// Waits until there is a reply, for at most `timeout` (`None`: for ever). Returns whether there is.
+    ///
+    /// # Errors
+    /// [`DeviceRemoved`](uverbs_driver::ErrorKind::DeviceRemoved).
+    pub fn wait(&self, timeout: Option<Duration>) -> Result<bool> {
+        self.channel
+            .wait_readable(Op::DevxReply, self.fd.as_fd(), timeout)
+    }
+
+    /// Makes [`next`](Self::next) return at once when there is nothing.
+    ///
+    /// # Errors
+    /// The errno of `fcntl(2)`.
+    pub fn set_nonblocking(&self) -> Result<()> {
+        set_nonblocking(Op::DevxReply, self.fd.as_fd())
+    }
+}
+
+impl AsFd for QueryReplies {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}

@@ -1,0 +1,158 @@
+//! Memory for objects that are made by DEVX commands.
+
+use std::any::Any;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use uverbs_driver::cmd::{new_object_handle, new_object_slot};
+use uverbs_driver::object::{ObjectKind, VendorKind};
+use uverbs_driver::sys::{Attr, Uhw, cells};
+use uverbs_driver::types::AccessFlags;
+use uverbs_driver::{Errno, Error, Object, Op, Result};
+use uverbs_uapi::mlx5_user_ioctl_cmds::{
+    MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE, MLX5_IB_ATTR_DEVX_UMEM_REG_ACCESS,
+    MLX5_IB_ATTR_DEVX_UMEM_REG_ADDR, MLX5_IB_ATTR_DEVX_UMEM_REG_DMABUF_FD,
+    MLX5_IB_ATTR_DEVX_UMEM_REG_HANDLE, MLX5_IB_ATTR_DEVX_UMEM_REG_LEN,
+    MLX5_IB_ATTR_DEVX_UMEM_REG_OUT_ID, MLX5_IB_ATTR_DEVX_UMEM_REG_PGSZ_BITMAP,
+    MLX5_IB_METHOD_DEVX_UMEM_DEREG, MLX5_IB_METHOD_DEVX_UMEM_REG, MLX5_IB_OBJECT_DEVX_UMEM,
+};
+
+use super::Devx;
+
+const KIND: ObjectKind = ObjectKind::Vendor(VendorKind {
+    name: "Umem",
+    object: MLX5_IB_OBJECT_DEVX_UMEM,
+    method: MLX5_IB_METHOD_DEVX_UMEM_DEREG,
+    attr: MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE,
+    op: Op::DevxDeregisterMemory,
+});
+
+/// What memory is registered.
+#[derive(Clone, Copy, Debug)]
+pub enum UmemMemory<'a> {
+    /// Memory of this process.
+    Process {
+        /// Where it starts.
+        address: u64,
+        /// Bytes.
+        length: u64,
+    },
+    /// A part of a dmabuf, which stays pinned.
+    Dmabuf {
+        /// The dmabuf.
+        fd: BorrowedFd<'a>,
+        /// Where the part starts in it.
+        offset: u64,
+        /// Bytes.
+        length: u64,
+    },
+}
+
+/// `mlx5dv_devx_umem_in`—how memory is registered.
+#[doc(alias = "mlx5dv_devx_umem_in")]
+#[derive(Clone, Copy, Debug)]
+pub struct UmemInit<'a> {
+    /// The memory.
+    pub memory: UmemMemory<'a>,
+    /// Whether the device may write: [`AccessFlags::LOCAL_WRITE`]; remote access and relaxed ordering
+    /// are known too.
+    pub access: AccessFlags,
+    /// The page sizes, a bit each, that keep offsets within it valid. `None`: 4 KiB, which suits
+    /// objects that start at its beginning only.
+    pub page_sizes: Option<u64>,
+}
+
+/// `mlx5dv_devx_umem`—registered memory. Cheap to clone.
+#[doc(alias = "mlx5dv_devx_umem")]
+#[derive(Clone, Debug)]
+pub struct Umem {
+    object: Arc<Object>,
+    id: u32,
+}
+
+impl Devx {
+    /// `mlx5dv_devx_umem_reg`, `mlx5dv_devx_umem_reg_ex`—registers memory for objects made by DEVX
+    /// commands. `keep` is released once the kernel no longer uses it.
+    ///
+    /// One system call. A dmabuf since 6.1.
+    ///
+    /// # Errors
+    /// EINVAL: no DEVX in this context, access that does not exist here, or page sizes that the memory
+    /// cannot have. EFAULT: not mapped. ENOMEM: the limit of locked memory.
+    #[doc(alias = "mlx5dv_devx_umem_reg")]
+    #[doc(alias = "mlx5dv_devx_umem_reg_ex")]
+    pub fn register(&self, init: &UmemInit<'_>, keep: impl Any + Send + Sync) -> Result<Umem> {
+        let op = Op::DevxRegisterMemory;
+        let (start, length, fd) = match init.memory {
+            UmemMemory::Process { address, length } => (address, length, None),
+            UmemMemory::Dmabuf { fd, offset, length } => (offset, length, Some(fd)),
+        };
+        let handle = new_object_slot();
+        let mut id = 0_u32;
+        self.channel
+            .ioctl_only(op, || {
+                let attrs = [
+                    Attr::new_object(MLX5_IB_ATTR_DEVX_UMEM_REG_HANDLE, &handle),
+                    Attr::input(MLX5_IB_ATTR_DEVX_UMEM_REG_ADDR, &start),
+                    Attr::input(MLX5_IB_ATTR_DEVX_UMEM_REG_LEN, &length),
+                    Attr::constant(MLX5_IB_ATTR_DEVX_UMEM_REG_ACCESS, init.access.bits()),
+                    Attr::maybe(
+                        init.page_sizes,
+                        MLX5_IB_ATTR_DEVX_UMEM_REG_PGSZ_BITMAP,
+                        Attr::constant,
+                    ),
+                    Attr::maybe(fd, MLX5_IB_ATTR_DEVX_UMEM_REG_DMABUF_FD, Attr::fd),
+                    Attr::output(MLX5_IB_ATTR_DEVX_UMEM_REG_OUT_ID, cells(&mut id)),
+                ];
+                self.channel.ioctl(
+                    op,
+                    MLX5_IB_OBJECT_DEVX_UMEM,
+                    MLX5_IB_METHOD_DEVX_UMEM_REG,
+                    &attrs,
+                    &Uhw::NONE,
+                )
+            })
+            .map_err(|error| explain(error).fact("bytes", length))?;
+        let handle = new_object_handle(op, &handle)?;
+        let object = Object::new(&self.channel, KIND, handle, []).with_memory(keep);
+        Ok(Umem {
+            object: Arc::new(object),
+            id,
+        })
+    }
+}
+
+fn explain(error: Error) -> Error {
+    match error.errno() {
+        Some(Errno::NOMEM) => error.hint(
+            "raise the limit of locked memory (ulimit -l, LimitMEMLOCK=) or grant CAP_IPC_LOCK",
+        ),
+        _ => error,
+    }
+}
+
+impl Umem {
+    /// The device's number for it, as commands name it.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// The kernel object: a parent of what is created on it.
+    pub fn object(&self) -> &Arc<Object> {
+        &self.object
+    }
+
+    /// `mlx5dv_devx_umem_dereg`—ends the registration.
+    ///
+    /// # Errors
+    /// [`Busy`](uverbs_driver::ErrorKind::Busy) while clones, or objects created on it, exist; else the
+    /// errno that the firmware's status stands for. It is given back.
+    #[doc(alias = "mlx5dv_devx_umem_dereg")]
+    pub fn deregister(self) -> Result<(), (Self, Error)> {
+        let id = self.id;
+        match Object::try_destroy_shared(self.object) {
+            Ok(_) => Ok(()),
+            Err((object, error)) => Err((Self { object, id }, error)),
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! `QUERY_HCA_CAP`: what the device can do, as far as this provider asks.
+
+use super::field::{Field, bit, field, word};
+use super::mailbox::Mailbox;
+use super::opcode;
+
+/// Where the capabilities start in the reply.
+const CAPS: usize = 0x10;
+/// The reply: 16 bytes and the longest group.
+pub(crate) const REPLY_LEN: usize = CAPS + 0x1000;
+const GENERAL: u16 = 0x00;
+const QOS: u16 = 0x0c;
+/// What is in force, as against what could be.
+const CURRENT: u16 = 1;
+
+/// The query for a group of current capabilities (`enum mlx5_cap_type`).
+pub fn query_hca_cap(group: u16) -> Mailbox {
+    Mailbox::command(opcode::QUERY_HCA_CAP, group << 1 | CURRENT, 16)
+}
+
+/// General capabilities (`cmd_hca_cap`) that decide what DEVX and scheduling can do.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct GeneralCaps {
+    /// There are [`QosCaps`].
+    pub qos: bool,
+    /// Modifies of queue pairs may carry the extended part (`qpc_extension`).
+    pub qpc_extension: bool,
+    /// Events are subscribed to by a table of types instead of the old fixed ones.
+    pub event_cap: bool,
+    /// User contexts the device has, as a power of two; 0 is no DEVX.
+    pub log_max_uctx: u8,
+    /// Registered memories for DEVX, as a power of two.
+    pub log_max_umem: u8,
+}
+
+/// Quality of service (`qos_cap`).
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the device's capabilities are single bits"
+)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct QosCaps {
+    /// Send rates can be limited.
+    pub packet_pacing: bool,
+    /// Bursts can be bounded.
+    pub burst_bound: bool,
+    /// The usual size of packets can be told.
+    pub typical_size: bool,
+    /// Rates can belong to a user context ([`PacingEntry`](crate::pacing::PacingEntry)).
+    pub packet_pacing_uid: bool,
+    /// The lowest rate, kb/s.
+    pub min_rate_kbps: u32,
+    /// The highest rate, kb/s.
+    pub max_rate_kbps: u32,
+    /// How many different rates there can be.
+    pub rates: u16,
+    /// Raw send queues can be attached to leaves.
+    pub nic_sq_scheduling: bool,
+    /// Queue pairs can be attached to leaves.
+    pub nic_qp_scheduling: bool,
+    /// Elements have shares.
+    pub nic_bw_share: bool,
+    /// Elements have caps.
+    pub nic_rate_limit: bool,
+    /// The largest share; 0 where the device does not say.
+    pub max_share: u32,
+    /// Leaves there can be, as a power of two; 0 where the device does not say.
+    pub log_max_leaves: u8,
+    /// Kinds of elements, a bit each ([`ElementKind`](super::ElementKind)).
+    pub element_types: u16,
+    /// Kinds of arbiters, a bit each ([`TsarKind`](super::TsarKind)).
+    pub tsar_types: u16,
+}
+
+const fn cap(field: Field) -> Field {
+    field.at(CAPS)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "each field is as wide as what it is read into, or narrower"
+)]
+impl GeneralCaps {
+    /// The query whose reply [`parse`](Self::parse) reads.
+    pub fn query() -> Mailbox {
+        query_hca_cap(GENERAL)
+    }
+
+    /// Reads a reply.
+    pub fn parse(reply: &Mailbox) -> Self {
+        let flag = |byte, at| reply.get(cap(bit(byte, at))) != 0;
+        Self {
+            qos: flag(0x40, 4),
+            qpc_extension: flag(0x24, 29),
+            event_cap: flag(0x10, 15),
+            log_max_uctx: reply.get(cap(field(0x8c, 28, 24))) as u8,
+            log_max_umem: reply.get(cap(field(0x8c, 20, 16))) as u8,
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "each field is as wide as what it is read into, or narrower"
+)]
+impl QosCaps {
+    /// The query whose reply [`parse`](Self::parse) reads.
+    pub fn query() -> Mailbox {
+        query_hca_cap(QOS)
+    }
+
+    /// Reads a reply.
+    pub fn parse(reply: &Mailbox) -> Self {
+        let flag = |byte, at| reply.get(cap(bit(byte, at))) != 0;
+        Self {
+            packet_pacing: flag(0x00, 31),
+            burst_bound: flag(0x00, 26),
+            typical_size: flag(0x00, 25),
+            packet_pacing_uid: flag(0x00, 20),
+            min_rate_kbps: reply.get(cap(word(0x0c))),
+            max_rate_kbps: reply.get(cap(word(0x08))),
+            rates: reply.get(cap(field(0x10, 15, 0))) as u16,
+            nic_sq_scheduling: flag(0x00, 23),
+            nic_qp_scheduling: flag(0x04, 30),
+            nic_bw_share: flag(0x00, 22),
+            nic_rate_limit: flag(0x00, 21),
+            max_share: reply.get(cap(word(0x1c))),
+            log_max_leaves: reply.get(cap(field(0x04, 20, 16))) as u8,
+            element_types: reply.get(cap(field(0x20, 31, 16))) as u16,
+            tsar_types: reply.get(cap(field(0x20, 15, 0))) as u16,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_queries_name_their_groups() {
+        assert_eq!(
+            GeneralCaps::query().as_bytes(),
+            [1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]
+        );
+        assert_eq!(QosCaps::query().as_bytes()[7], 0x19);
+    }
+
+    #[test]
+    fn bits_are_where_the_manual_has_them() {
+        let mut reply = Mailbox::new(REPLY_LEN);
+        // Bit numbers as the manual counts them, from the start of the capabilities.
+        for at in [8, 9, 10, 33] {
+            reply.as_mut_bytes()[CAPS + at / 8] |= 0x80 >> (at % 8);
+        }
+        reply.as_mut_bytes()[CAPS + 0x21] = 0x11;
+        let caps = QosCaps::parse(&reply);
+        assert!(caps.nic_sq_scheduling && caps.nic_bw_share && caps.nic_rate_limit);
+        assert!(caps.nic_qp_scheduling && !caps.packet_pacing);
+        assert_eq!(caps.element_types, 0x11);
+
+        let mut reply = Mailbox::new(REPLY_LEN);
+        for at in [0x21b, 0x122] {
+            reply.as_mut_bytes()[CAPS + at / 8] |= 0x80 >> (at % 8);
+        }
+        let caps = GeneralCaps::parse(&reply);
+        assert!(caps.qos && caps.qpc_extension && !caps.event_cap);
+        assert_eq!(GeneralCaps::parse(&Mailbox::new(0)), GeneralCaps::default());
+    }
+}

@@ -1,0 +1,20 @@
+//! The words of the firmware's commands (`mlx5_ifc.h`, Programmer's Reference Manual): those that
+//! this provider sends, typed; anything else is a [`Mailbox`] that the caller fills.
+
+mod element;
+mod field;
+mod hca_cap;
+mod mailbox;
+pub mod opcode;
+mod pacing;
+mod queue;
+mod status;
+
+pub use element::{ElementKind, ElementWords, TsarKind};
+pub use field::{Field, Wide, bit, field, word};
+pub(crate) use hca_cap::REPLY_LEN as CAP_REPLY_LEN;
+pub use hca_cap::{GeneralCaps, QosCaps, query_hca_cap};
+pub use mailbox::Mailbox;
+pub use pacing::rate_context;
+pub use queue::{Groups, attach_queue, attach_send_queue};
+pub use status::Status;

@@ -1,0 +1,104 @@
+//! What the firmware answers to a command (`MLX5_CMD_STAT_*`).
+
+use std::fmt;
+
+use uverbs_driver::Errno;
+
+macro_rules! statuses {
+    ($($(#[$doc:meta])* $name:ident = $raw:literal, $text:literal, $errno:ident;)*) => {
+        /// The status of a command's reply.
+        #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+        #[non_exhaustive]
+        pub enum Status {
+            $($(#[$doc])* $name,)*
+            /// One that this library does not know.
+            Unknown(u8),
+        }
+
+        impl Status {
+            /// From its number.
+            pub const fn from_raw(raw: u8) -> Self {
+                match raw {
+                    $($raw => Self::$name,)*
+                    other => Self::Unknown(other),
+                }
+            }
+
+            /// Its number.
+            pub const fn raw(self) -> u8 {
+                match self {
+                    $(Self::$name => $raw,)*
+                    Self::Unknown(raw) => raw,
+                }
+            }
+
+            /// The errno that the kernel's own commands fail with for it.
+            pub const fn errno(self) -> Errno {
+                match self {
+                    $(Self::$name => Errno::$errno,)*
+                    Self::Unknown(_) => Errno::IO,
+                }
+            }
+        }
+
+        impl fmt::Display for Status {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Self::$name => f.write_str($text),)*
+                    Self::Unknown(raw) => write!(f, "status {raw:#x}"),
+                }
+            }
+        }
+    };
+}
+
+statuses! {
+    /// Carried out.
+    Ok = 0x00, "OK", IO;
+    /// An error inside the device.
+    Internal = 0x01, "INTERNAL_ERR", IO;
+    /// There is no such command, or not in this configuration.
+    BadOperation = 0x02, "BAD_OP", INVAL;
+    /// A parameter is wrong.
+    BadParameter = 0x03, "BAD_PARAM", INVAL;
+    /// The device is not in a state for it.
+    BadSystemState = 0x04, "BAD_SYS_STATE", IO;
+    /// A resource does not exist, or belongs to another user context.
+    BadResource = 0x05, "BAD_RESOURCE", INVAL;
+    /// A resource is in use.
+    Busy = 0x06, "RESOURCE_BUSY", BUSY;
+    /// Not yet.
+    NotReady = 0x07, "NOT_READY", IO;
+    /// More than the device can.
+    Limit = 0x08, "EXCEED_LIM", NOMEM;
+    /// A resource is not in a state for it.
+    BadResourceState = 0x09, "BAD_RES_STATE", INVAL;
+    /// An index is out of range.
+    BadIndex = 0x0a, "BAD_INDEX", INVAL;
+    /// There is nothing left of it.
+    NoResources = 0x0f, "NO_RESOURCES", AGAIN;
+    /// The queue pair is not in a state for it.
+    BadQueueState = 0x10, "BAD_QP_STATE", INVAL;
+    /// A management datagram is wrong.
+    BadPacket = 0x30, "BAD_PKT", INVAL;
+    /// Not so many outstanding completions.
+    BadOutstanding = 0x40, "BAD_SIZE_OUTS_CQES", INVAL;
+    /// The command is too short or too long.
+    BadInputLength = 0x50, "BAD_INPUT_LEN", IO;
+    /// The reply's room is too small.
+    BadOutputLength = 0x51, "BAD_OUTPUT_LEN", IO;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_survive() {
+        for raw in 0..=u8::MAX {
+            assert_eq!(Status::from_raw(raw).raw(), raw);
+        }
+        assert_eq!(Status::from_raw(0x77).to_string(), "status 0x77");
+        assert_eq!(Status::from_raw(0x06).errno(), Errno::BUSY);
+    }
+}
