@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::buffer::Umem;
+use crate::engine::Rung;
 use crate::faults::Faults;
 use crate::init_segment::InitSegment;
 use crate::memory::{GuestMemory, Interrupts};
@@ -69,8 +70,8 @@ pub(crate) struct Device {
     pub(crate) scheduler: Scheduler,
     /// Queue pairs and SQs that may have work, for the fabric to run.
     pub(crate) kicked: Vec<u32>,
-    /// Work requests that software copied through a page, by the number of the queue they are next in.
-    pub(crate) pushed: BTreeMap<u32, Vec<u8>>,
+    /// The last doorbell of each send queue, kept if work requests may be copied through pages.
+    pub(crate) rung: BTreeMap<u32, Rung>,
     /// What hardware would ignore or punish, by kind.
     pub(crate) reports: BTreeMap<&'static str, u64>,
     /// Faults that an operator asked for.
@@ -132,7 +133,7 @@ impl Device {
             pacing: PacingTable::default(),
             scheduler: Scheduler::default(),
             kicked: Vec::new(),
-            pushed: BTreeMap::new(),
+            rung: BTreeMap::new(),
             reports: BTreeMap::new(),
             faults: Faults::default(),
             deferred: Vec::new(),

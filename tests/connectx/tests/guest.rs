@@ -183,3 +183,36 @@ fn roce_on_6_12() {
     assert_eq!(complaints(&guest), Vec::<String>::new());
     guest.power_off().expect("the machine powers off");
 }
+
+/// Stock libmlx5 copies inline work requests through doorbell pages once the kernel's probe saw copies arrive.
+#[test]
+fn blueflame_on_6_12() {
+    let server = Server::start_with(&["ib", "ib"], &["--blueflame"]);
+    let guest = server.boot("6.12", &[]);
+    for kind in ["rc", "uc", "ud", "srq", "xsrq"] {
+        both_sides(
+            &guest,
+            &format!("ibv_{kind}_pingpong -n 100"),
+            ["mlx5_0", "mlx5_1"],
+        );
+    }
+    // These messages are inline, so each is a copy.
+    let copies = |server: &Server| {
+        let counts = server.ask("doorbells");
+        let number = counts.split("copies: ").nth(1).expect("a count of copies");
+        number
+            .split(',')
+            .next()
+            .and_then(|number| number.parse::<u32>().ok())
+            .expect("a number")
+    };
+    let before = copies(&server);
+    both_sides(&guest, "ib_send_lat -F -n 500 -s 64", ["mlx5_0", "mlx5_1"]);
+    let sent = copies(&server) - before;
+    assert!(sent >= 900, "{sent} of 1000: {}", server.ask("doorbells"));
+    run(&guest, "rmmod mlx5_ib && rmmod mlx5_core");
+    assert_eq!(server.ask("census 0"), "[]");
+    assert_eq!(server.ask("reports"), "{}");
+    assert_eq!(complaints(&guest), Vec::<String>::new());
+    guest.power_off().expect("the machine powers off");
+}

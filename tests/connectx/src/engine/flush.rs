@@ -6,6 +6,7 @@ use crate::engine::event::{self, QpEvent};
 use crate::engine::receive::{self, Pool};
 use crate::engine::wqe::Control;
 use crate::layout::queue::ring;
+use crate::objects::QpState;
 
 /// How many work requests are flushed before others get their turn.
 const BATCH: usize = 256;
@@ -39,7 +40,13 @@ fn send(device: &mut Device, qpn: u32) -> bool {
 pub(super) fn next(device: &Device, qpn: u32) -> Option<Control> {
     let pair = device.qps.get(qpn).filter(|pair| pair.send.blocks != 0)?;
     let producer = device.read_be32(pair.doorbell.checked_add(4)?)? as u16;
-    if producer == pair.send.consumer {
+    let posted = producer.wrapping_sub(pair.send.consumer);
+    let left = if pair.state == QpState::ReadyToSend {
+        device.rung_for(qpn, pair.send.consumer, producer)
+    } else {
+        posted
+    };
+    if left == 0 {
         return None;
     }
     let mut bytes = [0; 16];
@@ -49,9 +56,8 @@ pub(super) fn next(device: &Device, qpn: u32) -> Option<Control> {
         .ok()?;
     let mut control = Control::parse(&bytes);
     // Never past the producer, whatever the size field says.
-    let left = producer.wrapping_sub(pair.send.consumer);
-    if control.blocks() > left {
-        control.units = usize::from(left) * 4;
+    if control.blocks() > posted {
+        control.units = usize::from(posted) * 4;
     }
     Some(control)
 }

@@ -20,3 +20,4 @@ mod wqe;
 
 pub use fabric::{Fabric, FunctionId, Options};
 pub use uar::Doorbells;
+pub(crate) use uar::Rung;

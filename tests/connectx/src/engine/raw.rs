@@ -136,7 +136,12 @@ fn next(device: &Device, sqn: u32) -> Option<(Control, Vec<u8>)> {
     let queue = device.sqs.get(sqn)?;
     let producer = device.read_be32(queue.doorbell.checked_add(4)?)? as u16;
     let left = producer.wrapping_sub(queue.consumer);
-    if left == 0 {
+    let ready = if queue.state == RingState::Ready {
+        device.rung_for(sqn, queue.consumer, producer)
+    } else {
+        left
+    };
+    if ready == 0 {
         return None;
     }
     let mut bytes = vec![0; 64];

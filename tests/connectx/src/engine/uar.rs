@@ -37,6 +37,15 @@ pub struct Doorbells {
     pub partial: u64,
 }
 
+/// What the last doorbell of a send queue said.
+#[derive(Debug)]
+pub(crate) struct Rung {
+    /// The index behind the request it named.
+    end: u16,
+    /// The request itself, if it was copied and is next in line.
+    copy: Option<Vec<u8>>,
+}
+
 /// A copy of which more is to come.
 #[derive(Debug)]
 struct Pending {
@@ -241,16 +250,26 @@ impl Fabric {
                 &format!("of queue {number:#x}: outside guest memory"),
             ),
         }
-        match copy {
+        if device.config.blueflame {
             // What is not next in line is read from the ring when its turn comes.
-            Some(bytes) if index == consumer => device.pushed.insert(number, bytes),
-            _ => device.pushed.remove(&number),
-        };
+            let copy = copy.filter(|_| index == consumer);
+            let end = index.wrapping_add(Control::parse(&value.to_be_bytes()).blocks());
+            device.rung.insert(number, Rung { end, copy });
+        }
         device.kicked.push(number);
     }
 }
 
 impl Device {
+    /// How many blocks of a send queue may be worked on. Doorbells are slower than memory: with copies on their
+    /// way, what was posted and not rung for yet is left alone.
+    pub(super) fn rung_for(&self, number: u32, consumer: u16, producer: u16) -> u16 {
+        let posted = producer.wrapping_sub(consumer);
+        self.rung
+            .get(&number)
+            .map_or(posted, |rung| rung.end.wrapping_sub(consumer).min(posted))
+    }
+
     /// The work request at the head of a queue: the copy that software pushed, if there is one, or what was read
     /// from the ring.
     pub(super) fn pushed_or(
@@ -259,7 +278,7 @@ impl Device {
         control: Control,
         bytes: Vec<u8>,
     ) -> (Control, Vec<u8>) {
-        let Some(copy) = self.pushed.get(&number) else {
+        let Some(copy) = self.rung.get(&number).and_then(|rung| rung.copy.as_ref()) else {
             return (control, bytes);
         };
         let pushed = Control::parse(copy);

@@ -30,14 +30,22 @@ health FUNCTION SYNDROME   set the health syndrome, 0 is healthy
 help                       this list
 ";
 
-/// Listens in a thread of its own.
+/// Listens in a thread of its own; every connection has one too, so one that stays open keeps nobody waiting.
 pub(crate) fn listen(path: &Path, shared: Arc<Shared>) -> std::io::Result<()> {
     let listener = UnixListener::bind(path)?;
     std::thread::Builder::new()
         .name("control".to_owned())
         .spawn(move || {
             for stream in listener.incoming().flatten() {
-                if let Err(error) = talk(&stream, &shared) {
+                let shared = Arc::clone(&shared);
+                let talking = std::thread::Builder::new()
+                    .name("control".to_owned())
+                    .spawn(move || {
+                        if let Err(error) = talk(&stream, &shared) {
+                            eprintln!("connectx: control: {error}");
+                        }
+                    });
+                if let Err(error) = talking {
                     eprintln!("connectx: control: {error}");
                 }
             }

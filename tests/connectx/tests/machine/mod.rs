@@ -23,6 +23,11 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server with functions of these kinds.
     pub(crate) fn start(kinds: &[&str]) -> Self {
+        Self::start_with(kinds, &[])
+    }
+
+    /// As [`Server::start`], with further options.
+    pub(crate) fn start_with(kinds: &[&str], options: &[&str]) -> Self {
         static COUNTER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = COUNTER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("connectx-{}-{number}", std::process::id()));
@@ -32,6 +37,7 @@ impl Server {
             process.args(["--function", kind]);
         }
         let child = process
+            .args(options)
             .arg("--socket-dir")
             .arg(&folder)
             .arg("--trace")
