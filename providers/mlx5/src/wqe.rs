@@ -36,6 +36,8 @@ pub(crate) mod opcode {
 
 /// Flags of the control segment.
 pub(crate) mod control {
+    use uverbs_driver::types::SendFlags;
+
     /// A completion on success, too.
     pub(crate) const SIGNALED: u32 = 1 << 3;
     /// The receiver's completion is solicited.
@@ -44,6 +46,34 @@ pub(crate) mod control {
     pub(crate) const FENCE: u32 = 4 << 5;
     /// Wait until the memory key changes before it are done.
     pub(crate) const SMALL_FENCE: u32 = 1 << 5;
+
+    /// The flags of a request. `fence` is what the request before asks for; a full fence includes it.
+    #[inline]
+    pub(crate) const fn flags(asked: SendFlags, fence: u32) -> u32 {
+        let flags = TABLE[(asked.bits() & 7) as usize] as u32;
+        if flags & FENCE == 0 {
+            flags | fence
+        } else {
+            flags
+        }
+    }
+
+    /// By fence (1), signaled (2) and solicited (4).
+    const TABLE: [u8; 8] = {
+        let [none, solicited] = [0, SOLICITED as u8];
+        let [signaled, both] = [SIGNALED as u8, (SIGNALED | SOLICITED) as u8];
+        let fence = FENCE as u8;
+        [
+            none,
+            fence,
+            signaled,
+            signaled | fence,
+            solicited,
+            solicited | fence,
+            both,
+            both | fence,
+        ]
+    };
 }
 
 /// The key that ends a list of receive segments.

@@ -1,0 +1,242 @@
+//! What stands behind the control segment of a send request.
+
+use uverbs_driver::PostError;
+use uverbs_driver::hw::UnitRing;
+use uverbs_driver::types::{Operation, Payload, SendRequest, Sge, WcOpcode};
+
+use crate::inline::Packer;
+use crate::operations::Operations;
+use crate::umr;
+use crate::wqe::{self, Unit, control, opcode};
+
+/// Longest message: one bit less than its length field has, which marks inline data.
+const MAX_MESSAGE: u64 = (1 << 31) - 1;
+
+/// What a request of this queue may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) max_sge: u32,
+    pub(crate) max_inline: u32,
+    pub(crate) operations: Operations,
+    /// The number of the queue pair.
+    pub(crate) qpn: u32,
+}
+
+/// A request that is being written: its first unit, the control segment, comes last.
+pub(crate) struct Writer<'r> {
+    pub(crate) ring: &'r UnitRing,
+    pub(crate) at: u32,
+}
+
+impl Writer<'_> {
+    #[inline]
+    pub(crate) fn unit(&mut self, unit: Unit) {
+        self.ring.put(self.at, unit);
+        self.at = self.at.wrapping_add(1);
+    }
+
+    pub(crate) fn units(&mut self, units: &[Unit]) {
+        for unit in units {
+            self.unit(*unit);
+        }
+    }
+}
+
+/// What the control segment says about a request, and what its completion will.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    pub(crate) opcode: u32,
+    pub(crate) immediate: u32,
+    pub(crate) completion: WcOpcode,
+    /// What the next request has to wait for.
+    pub(crate) fence: u32,
+}
+
+impl Kind {
+    #[inline]
+    pub(crate) const fn new(opcode: u32, immediate: u32, completion: WcOpcode) -> Self {
+        Self {
+            opcode,
+            immediate,
+            completion,
+            fence: 0,
+        }
+    }
+}
+
+/// Writes what the operation needs, and the data.
+#[inline]
+pub(crate) fn operation(
+    writer: &mut Writer<'_>,
+    limits: &Limits,
+    request: &SendRequest<'_>,
+) -> Result<Kind, PostError> {
+    let allowed = |operations| {
+        if limits.operations.contains(operations) {
+            Ok(())
+        } else {
+            Err(PostError::UnsupportedOperation)
+        }
+    };
+    let kind = match request.operation {
+        Operation::Write(remote) => {
+            allowed(Operations::WRITE)?;
+            writer.unit(wqe::remote(remote));
+            Kind::new(opcode::WRITE, 0, WcOpcode::RdmaWrite)
+        }
+        Operation::Send => Kind::new(opcode::SEND, 0, WcOpcode::Send),
+        Operation::SendImm(imm) => {
+            allowed(Operations::SEND_IMM)?;
+            Kind::new(opcode::SEND_IMM, imm, WcOpcode::Send)
+        }
+        Operation::SendInvalidate(key) => {
+            allowed(Operations::SEND_INVALIDATE)?;
+            Kind::new(opcode::SEND_INVALIDATE, key.raw(), WcOpcode::Send)
+        }
+        Operation::WriteImm(remote, imm) => {
+            allowed(Operations::WRITE)?;
+            writer.unit(wqe::remote(remote));
+            Kind::new(opcode::WRITE_IMM, imm, WcOpcode::RdmaWrite)
+        }
+        Operation::Read(remote) => {
+            allowed(Operations::READ)?;
+            let Payload::Gather(_) = request.payload else {
+                return Err(PostError::InvalidRequest);
+            };
+            writer.unit(wqe::remote(remote));
+            Kind::new(opcode::READ, 0, WcOpcode::RdmaRead)
+        }
+        Operation::CompareSwap {
+            remote,
+            compare,
+            swap,
+        } => {
+            allowed(Operations::ATOMIC)?;
+            let piece = atomic_piece(request, remote.address)?;
+            writer.units(&[wqe::remote(remote), wqe::atomic(swap, compare), piece]);
+            return Ok(Kind::new(opcode::COMPARE_SWAP, 0, WcOpcode::CompareSwap));
+        }
+        Operation::FetchAdd { remote, add } => {
+            allowed(Operations::ATOMIC)?;
+            let piece = atomic_piece(request, remote.address)?;
+            writer.units(&[wqe::remote(remote), wqe::atomic(add, 0), piece]);
+            return Ok(Kind::new(opcode::FETCH_ADD, 0, WcOpcode::FetchAdd));
+        }
+        Operation::BindWindow(_) | Operation::LocalInvalidate(_) => {
+            allowed(Operations::CHANGE_KEY)?;
+            return change_key(writer, request, limits);
+        }
+        _ => return Err(PostError::UnsupportedOperation),
+    };
+    payload(writer, limits, &request.payload)?;
+    Ok(kind)
+}
+
+/// Writes the data.
+#[inline]
+fn payload(
+    writer: &mut Writer<'_>,
+    limits: &Limits,
+    payload: &Payload<'_>,
+) -> Result<(), PostError> {
+    match *payload {
+        Payload::Gather(pieces) => gather(writer, limits.max_sge, pieces),
+        Payload::Inline(pieces) => inline(writer, limits.max_inline, pieces),
+        _ => Err(PostError::UnsupportedOperation),
+    }
+}
+
+#[inline]
+pub(crate) fn gather(
+    writer: &mut Writer<'_>,
+    max_sge: u32,
+    pieces: &[Sge],
+) -> Result<(), PostError> {
+    if pieces.len() > max_sge as usize {
+        return Err(PostError::TooManySges {
+            asked: u32::try_from(pieces.len()).unwrap_or(u32::MAX),
+            max: max_sge,
+        });
+    }
+    let mut total = 0;
+    for piece in pieces {
+        if piece.length != 0 {
+            total += u64::from(piece.length);
+            writer.unit(wqe::data(piece));
+        }
+    }
+    if total > MAX_MESSAGE {
+        return Err(PostError::MessageTooLong {
+            asked: total,
+            max: MAX_MESSAGE,
+        });
+    }
+    Ok(())
+}
+
+#[inline]
+pub(crate) fn inline(
+    writer: &mut Writer<'_>,
+    max_inline: u32,
+    pieces: &[&[u8]],
+) -> Result<(), PostError> {
+    let asked = Payload::Inline(pieces).len();
+    let length = u32::try_from(asked)
+        .ok()
+        .filter(|length| *length <= max_inline)
+        .ok_or(PostError::InlineTooLong {
+            asked,
+            max: max_inline,
+        })?;
+    if length == 0 {
+        return Ok(());
+    }
+    let mut packer = Packer::with_head(writer.ring, writer.at, length);
+    for piece in pieces {
+        packer.push(piece);
+    }
+    writer.at = packer.finish();
+    Ok(())
+}
+
+/// The piece that an atomic operation's old value lands in.
+fn atomic_piece(request: &SendRequest<'_>, address: u64) -> Result<Unit, PostError> {
+    match request.payload {
+        Payload::Gather([piece]) if piece.length == 8 && address.is_multiple_of(8) => {
+            Ok(wqe::data(piece))
+        }
+        _ => Err(PostError::InvalidRequest),
+    }
+}
+
+/// Writes the words of a bind or an invalidation.
+fn change_key(
+    writer: &mut Writer<'_>,
+    request: &SendRequest<'_>,
+    limits: &Limits,
+) -> Result<Kind, PostError> {
+    if !request.payload.is_empty() {
+        return Err(PostError::InvalidRequest);
+    }
+    let (key, completion) = match request.operation {
+        Operation::BindWindow(binding) => {
+            let units = umr::bind(binding, limits.qpn)?;
+            let count = if binding.length == 0 {
+                umr::INVALIDATE_UNITS
+            } else {
+                umr::BIND_UNITS
+            };
+            writer.units(units.get(..count).unwrap_or(&units));
+            (binding.window_key, WcOpcode::BindMw)
+        }
+        Operation::LocalInvalidate(key) => {
+            writer.units(&umr::invalidate());
+            (key, WcOpcode::LocalInvalidate)
+        }
+        _ => return Err(PostError::UnsupportedOperation),
+    };
+    Ok(Kind {
+        fence: control::SMALL_FENCE,
+        ..Kind::new(opcode::UMR, key.raw(), completion)
+    })
+}

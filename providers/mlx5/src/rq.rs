@@ -1,0 +1,189 @@
+//! The receive ring of a queue pair or a work queue: this side writes requests, the doorbell record hands them over.
+
+use std::sync::Arc;
+
+use uverbs_driver::PostError;
+use uverbs_driver::hw::{Record, UnitRing, barrier};
+use uverbs_driver::sys::ForkToken;
+use uverbs_driver::types::{RecvRequest, Sge};
+
+use crate::sizes;
+use crate::tracker::{QueuePairTracker, Receives, RecvTracker};
+use crate::wqe::{self, Unit};
+
+/// The word of a doorbell record that receive queues use.
+const RECEIVE_RECORD: usize = 0;
+
+/// Longest buffer: one bit less than its length field has.
+const MAX_MESSAGE: u64 = (1 << 31) - 1;
+
+/// log₂ of the bytes of a unit.
+const UNIT_SHIFT: u32 = 4;
+
+/// A receive ring.
+#[derive(Debug)]
+pub(crate) struct ReceiveRing {
+    ring: UnitRing,
+    /// Requests less one.
+    mask: u32,
+    /// log₂ of the units of a request.
+    shift: u32,
+    max_sge: u32,
+    /// Requests put, counted on and on.
+    end: u32,
+    /// Requests handed over.
+    rung: u32,
+    /// Requests that were completed when last asked.
+    tail: u32,
+    ready: bool,
+    /// The device may not see requests yet: raw packet queues receive before they are ready to.
+    held: bool,
+    fork: ForkToken,
+    tracker: Arc<QueuePairTracker>,
+    record: Arc<Record>,
+}
+
+/// What a receive ring is made of.
+pub(crate) struct Parts {
+    pub(crate) ring: UnitRing,
+    pub(crate) sizes: sizes::Receive,
+    pub(crate) fork: ForkToken,
+    pub(crate) tracker: Arc<QueuePairTracker>,
+    pub(crate) record: Arc<Record>,
+}
+
+impl ReceiveRing {
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self {
+            mask: parts.sizes.count.wrapping_sub(1),
+            shift: parts.sizes.shift.saturating_sub(UNIT_SHIFT),
+            max_sge: parts.sizes.max_sge,
+            end: 0,
+            rung: 0,
+            tail: 0,
+            ready: false,
+            held: false,
+            ring: parts.ring,
+            fork: parts.fork,
+            tracker: parts.tracker,
+            record: parts.record,
+        }
+    }
+
+    /// Says whether the queue is in a state that takes requests.
+    pub(crate) fn set_ready(&mut self, ready: bool) {
+        self.ready = ready;
+    }
+
+    /// Starts over after the queue was reset.
+    pub(crate) fn reset(&mut self) {
+        self.end = 0;
+        self.rung = 0;
+        self.tail = 0;
+        self.record.store(RECEIVE_RECORD, 0);
+    }
+
+    /// Keeps requests from the device, or shows it those that were handed over meanwhile.
+    pub(crate) fn hold(&mut self, held: bool) {
+        self.held = held;
+        if !held {
+            self.show();
+        }
+    }
+
+    fn own(&self) -> Option<&RecvTracker> {
+        match &self.tracker.recv {
+            Receives::Own(tracker) => Some(tracker),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn put(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
+        // A child has no mapping of the ring.
+        if !self.fork.is_current() {
+            return Err(PostError::Forked);
+        }
+        if !self.ready {
+            return Err(PostError::WrongState);
+        }
+        if self.end.wrapping_sub(self.tail) > self.mask {
+            self.tail = self.own().map_or(self.tail, RecvTracker::tail);
+            if self.end.wrapping_sub(self.tail) > self.mask {
+                return Err(PostError::QueueFull);
+            }
+        }
+        let index = self.end & self.mask;
+        put_pieces(&self.ring, index << self.shift, self.max_sge, request.scatter)?;
+        if let Some(tracker) = self.own() {
+            tracker.posted(index, request.wr_id);
+        }
+        self.end = self.end.wrapping_add(1);
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn ring(&mut self) -> Result<(), PostError> {
+        if self.end == self.rung {
+            return Ok(());
+        }
+        if !self.fork.is_current() {
+            self.abort();
+            return Err(PostError::Forked);
+        }
+        self.rung = self.end;
+        if !self.held {
+            self.show();
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn show(&self) {
+        barrier::to_device();
+        self.record.store(RECEIVE_RECORD, self.rung & 0xffff);
+    }
+
+    pub(crate) fn abort(&mut self) {
+        self.end = self.rung;
+    }
+}
+
+/// Writes the pieces of a receive request from unit `at` on. The device takes them in order up to `max_sge` or
+/// an end.
+#[inline]
+pub(crate) fn put_pieces(
+    ring: &UnitRing,
+    mut at: u32,
+    max_sge: u32,
+    pieces: &[Sge],
+) -> Result<(), PostError> {
+    if pieces.len() > max_sge as usize {
+        return Err(PostError::TooManySges {
+            asked: u32::try_from(pieces.len()).unwrap_or(u32::MAX),
+            max: max_sge,
+        });
+    }
+    let end = at.wrapping_add(max_sge);
+    let mut total = 0;
+    let mut put = |unit: Unit| {
+        ring.put(at, unit);
+        at = at.wrapping_add(1);
+    };
+    for piece in pieces {
+        if piece.length != 0 {
+            total += u64::from(piece.length);
+            put(wqe::data(piece));
+        }
+    }
+    if at != end {
+        ring.put(at, wqe::END);
+    }
+    if total > MAX_MESSAGE {
+        return Err(PostError::MessageTooLong {
+            asked: total,
+            max: MAX_MESSAGE,
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,288 @@
+//! The send ring of a queue pair: this side writes requests, the doorbell hands them over.
+//!
+//! Requests are put behind each other in blocks of 64 bytes. Nothing of them counts until the doorbell
+//! record says so; taking them back is forgetting where the end was.
+
+use std::sync::Arc;
+
+use uverbs_driver::PostError;
+use uverbs_driver::hw::{Record, UnitRing, barrier};
+use uverbs_driver::sys::ForkToken;
+use uverbs_driver::types::{Operation, Payload, SendFlags, SendRequest, WcOpcode};
+
+use crate::operations::Operations;
+use crate::request::{self, Kind, Limits, Writer};
+use crate::sizes;
+use crate::tracker::QueuePairTracker;
+use crate::uar::Doorbell;
+use crate::wqe::{self, BLOCK_UNITS, Unit, control, opcode};
+
+/// The word of a doorbell record that send queues use.
+const SEND_RECORD: usize = 1;
+
+/// A send ring.
+#[derive(Debug)]
+pub(crate) struct SendRing {
+    ring: UnitRing,
+    /// Blocks less one.
+    mask: u32,
+    /// How far it was written.
+    end: End,
+    /// How far the device may look.
+    rung: End,
+    /// The first block of the last request that was put.
+    last: u32,
+    /// Requests that were completed when last asked.
+    tail: u32,
+    limits: Limits,
+    /// Control flags of every request.
+    always: u32,
+    /// Requests that can be outstanding; 0 while the queue pair takes none.
+    room: u32,
+    max_requests: u32,
+    fork: ForkToken,
+    tracker: Arc<QueuePairTracker>,
+    record: Arc<Record>,
+    doorbell: Doorbell,
+}
+
+/// A position in the ring.
+#[derive(Clone, Copy, Debug, Default)]
+struct End {
+    /// The next block, counted on and on.
+    block: u32,
+    /// Requests before it, counted on and on.
+    requests: u32,
+    /// Control flags that the request before asks of the next one.
+    fence: u32,
+}
+
+/// What a send ring is made of.
+pub(crate) struct Parts {
+    pub(crate) ring: UnitRing,
+    pub(crate) sizes: sizes::Send,
+    pub(crate) operations: Operations,
+    pub(crate) qpn: u32,
+    pub(crate) signal_all: bool,
+    pub(crate) fork: ForkToken,
+    pub(crate) tracker: Arc<QueuePairTracker>,
+    pub(crate) record: Arc<Record>,
+    pub(crate) doorbell: Doorbell,
+}
+
+impl SendRing {
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self {
+            mask: parts.sizes.blocks.wrapping_sub(1),
+            end: End::default(),
+            rung: End::default(),
+            last: 0,
+            tail: 0,
+            limits: Limits {
+                max_sge: parts.sizes.usable_sge,
+                max_inline: parts.sizes.usable_inline,
+                operations: parts.operations,
+                qpn: parts.qpn,
+            },
+            always: if parts.signal_all {
+                control::SIGNALED
+            } else {
+                0
+            },
+            room: 0,
+            max_requests: parts.sizes.max_post,
+            ring: parts.ring,
+            fork: parts.fork,
+            tracker: parts.tracker,
+            record: parts.record,
+            doorbell: parts.doorbell,
+        }
+    }
+
+    /// Says whether the queue pair is in a state that takes requests.
+    pub(crate) fn set_ready(&mut self, ready: bool) {
+        self.room = if ready { self.max_requests } else { 0 };
+    }
+
+    /// Starts over after the queue pair was reset.
+    pub(crate) fn reset(&mut self) {
+        self.end = End::default();
+        self.rung = End::default();
+        self.tail = 0;
+        self.record.store(SEND_RECORD, 0);
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Puts a request to the peer of a connection.
+    ///
+    /// The operations that programs use all the time are written here, the others apart: registers are few.
+    #[inline]
+    pub(crate) fn put(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        let at = self.admit()?;
+        if request.destination.is_some() {
+            return Err(PostError::InvalidRequest);
+        }
+        let may = |operation| self.limits.operations.contains(operation);
+        let mut writer = self.writer(at);
+        let (opcode, immediate, completion) = match request.operation {
+            Operation::Write(remote) if may(Operations::WRITE) => {
+                writer.unit(wqe::remote(remote));
+                (opcode::WRITE, 0, WcOpcode::RdmaWrite)
+            }
+            Operation::WriteImm(remote, imm) if may(Operations::WRITE) => {
+                writer.unit(wqe::remote(remote));
+                (opcode::WRITE_IMM, imm, WcOpcode::RdmaWrite)
+            }
+            Operation::Send => (opcode::SEND, 0, WcOpcode::Send),
+            Operation::SendImm(imm) if may(Operations::SEND_IMM) => {
+                (opcode::SEND_IMM, imm, WcOpcode::Send)
+            }
+            _ => return self.put_behind(request, &[]),
+        };
+        match request.payload {
+            Payload::Gather(pieces) => {
+                request::gather(&mut writer, self.limits.max_sge, pieces)?;
+            }
+            Payload::Inline(pieces) => {
+                request::inline(&mut writer, self.limits.max_inline, pieces)?;
+            }
+            _ => return Err(PostError::UnsupportedOperation),
+        }
+        let at = writer.at;
+        let kind = Kind::new(opcode, immediate, completion);
+        self.commit(request.wr_id, request.flags, kind, at);
+        Ok(())
+    }
+
+    /// Puts a datagram.
+    #[inline]
+    pub(crate) fn put_datagram(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        let to = request.destination.ok_or(PostError::InvalidRequest)?;
+        let key = wqe::ud_key(to.qkey);
+        self.put_behind(request, &wqe::datagram(&to.address.vector, key, to.qp_num))
+    }
+
+    /// Puts a request behind `route`, the segments that say where it goes: XRC and DC.
+    pub(crate) fn put_routed(
+        &mut self,
+        request: &SendRequest<'_>,
+        route: &[Unit],
+    ) -> Result<(), PostError> {
+        if request.destination.is_some() {
+            return Err(PostError::InvalidRequest);
+        }
+        match request.operation {
+            Operation::BindWindow(_) | Operation::LocalInvalidate(_) => {
+                self.put_behind(request, &[])
+            }
+            _ => self.put_behind(request, route),
+        }
+    }
+
+    #[inline(never)]
+    fn put_behind(&mut self, request: &SendRequest<'_>, route: &[Unit]) -> Result<(), PostError> {
+        let at = self.admit()?;
+        let mut writer = self.writer(at);
+        writer.units(route);
+        let kind = request::operation(&mut writer, &self.limits, request)?;
+        let at = writer.at;
+        self.commit(request.wr_id, request.flags, kind, at);
+        Ok(())
+    }
+
+    /// The unit behind the control segment of the next request.
+    ///
+    /// # Errors
+    /// The queue takes no request now.
+    #[inline]
+    pub(crate) fn admit(&mut self) -> Result<u32, PostError> {
+        // A child has no mapping of the ring.
+        if !self.fork.is_current() {
+            return Err(PostError::Forked);
+        }
+        if self.end.requests.wrapping_sub(self.tail) >= self.room {
+            self.make_room()?;
+        }
+        Ok(self.end.block.wrapping_mul(BLOCK_UNITS).wrapping_add(1))
+    }
+
+    /// Looks for requests that were completed meanwhile.
+    #[inline(never)]
+    fn make_room(&mut self) -> Result<(), PostError> {
+        if self.room == 0 {
+            return Err(PostError::WrongState);
+        }
+        self.tail = self.tracker.send.tail();
+        if self.end.requests.wrapping_sub(self.tail) >= self.room {
+            return Err(PostError::QueueFull);
+        }
+        Ok(())
+    }
+
+    /// Writes from unit `at` on.
+    #[inline]
+    pub(crate) fn writer(&self, at: u32) -> Writer<'_> {
+        Writer {
+            ring: &self.ring,
+            at,
+        }
+    }
+
+    /// Ends the request that was written up to unit `at`.
+    #[expect(
+        clippy::inline_always,
+        reason = "a call costs a third of it: what is known about the request is passed in memory"
+    )]
+    #[inline(always)]
+    pub(crate) fn commit(&mut self, wr_id: u64, flags: SendFlags, kind: Kind, at: u32) {
+        let block = self.end.block;
+        let first = block.wrapping_mul(BLOCK_UNITS);
+        let units = at.wrapping_sub(first);
+        let head = wqe::control_head(kind.opcode, block, self.limits.qpn, units);
+        let flags = control::flags(flags, self.end.fence) | self.always;
+        let tail = wqe::control_tail(flags, kind.immediate);
+        self.ring.put(first, [head, tail]);
+        let requests = self.end.requests.wrapping_add(1);
+        self.tracker
+            .send
+            .posted(block & self.mask, wr_id, requests, kind.completion);
+        self.last = block;
+        self.end = End {
+            block: block.wrapping_add(units.div_ceil(BLOCK_UNITS)),
+            requests,
+            fence: kind.fence,
+        };
+    }
+
+    /// Hands over what was put: one doorbell for all of it.
+    #[inline]
+    pub(crate) fn ring(&mut self) -> Result<(), PostError> {
+        let count = self.end.requests.wrapping_sub(self.rung.requests);
+        if count == 0 {
+            return Ok(());
+        }
+        if !self.fork.is_current() {
+            self.abort();
+            return Err(PostError::Forked);
+        }
+        barrier::to_device();
+        self.record.store(SEND_RECORD, self.end.block & 0xffff);
+        let first = self.last.wrapping_mul(BLOCK_UNITS);
+        let blocks = self.end.block.wrapping_sub(self.last);
+        if count == 1 && blocks <= self.doorbell.blue_flame_blocks() {
+            self.doorbell.blue_flame(&self.ring, first, blocks);
+        } else {
+            self.doorbell.ring(self.ring.word(first, 0));
+        }
+        self.rung = self.end;
+        Ok(())
+    }
+
+    /// Takes back what was put and not handed over.
+    pub(crate) fn abort(&mut self) {
+        self.end = self.rung;
+    }
+}
