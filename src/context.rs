@@ -154,7 +154,7 @@ impl OpenOptions {
                 })?
             }
         };
-        let channel = Arc::new(Channel::new(kernel, fd, driver.raw(), self.path)?);
+        let channel = Arc::new(Channel::new(kernel, fd, driver.raw(), self.path));
         let mut provider = AnyContext::open(driver, Arc::clone(&channel))?;
         let events = EventFile::open(&channel, &mut provider)?;
         Ok(Context {

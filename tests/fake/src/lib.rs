@@ -69,7 +69,7 @@ impl Bench {
             fd,
             RDMA_DRIVER_RXE,
             self.path,
-        )?))
+        )))
     }
 
     /// An opened device with a context.
@@ -112,6 +112,14 @@ pub fn expected(
         }
         (_, Some(number)) if path != CommandPath::Ioctl => Some(Asked::Written(number)),
         _ => None,
+    }
+}
+
+/// How a doorbell reaches a kernel that takes `write(2)`.
+pub fn expected_ring(profile: Profile, path: CommandPath, command: u32) -> Option<Asked> {
+    match path {
+        CommandPath::Auto => Some(Asked::Written(command)),
+        _ => expected(profile, path, None, Some(command)),
     }
 }
 

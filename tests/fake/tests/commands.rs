@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use fake_tests::{Bench, PATHS, expected};
+use fake_tests::{Bench, PATHS, expected, expected_ring};
 use uverbs::{
     AccessFlags, AckTimeout, AddressVector, Gid, GlobalRoute, Mtu, MwType, Psn, QpAttr, QpAttrMask,
     QpCaps, QpState, QpType, ReregFlags, RetryCount, RnrRetry, RnrTimer, SrqModify,
@@ -47,13 +47,37 @@ impl Run<'_> {
         command: Option<u32>,
         issue: impl FnOnce(&Channel) -> Result<T>,
     ) -> Option<T> {
+        let wanted = expected(self.profile, self.bench.path, method, command);
+        self.check(name, wanted, issue)
+    }
+
+    /// The same for a command of a data path.
+    fn ring(
+        &self,
+        name: &str,
+        op: uverbs::Op,
+        command: u32,
+        issue: impl FnOnce(&Channel) -> Result<(), uverbs::Errno>,
+    ) {
+        let wanted = expected_ring(self.profile, self.bench.path, command);
+        self.check(name, wanted, |ch| {
+            issue(ch).map_err(|errno| uverbs::Error::os(op, errno))
+        });
+    }
+
+    fn check<T>(
+        &self,
+        name: &str,
+        wanted: Option<Asked>,
+        issue: impl FnOnce(&Channel) -> Result<T>,
+    ) -> Option<T> {
         let Self { bench, profile, .. } = self;
         let before = bench.fake.seen().len();
         let answer = issue(&self.channel);
         *self.steps.borrow_mut() += 1;
         let asked = bench.fake.seen()[before..].last().map(|seen| seen.asked);
         let context = format!("{name} on {:?} by {:?}", profile.version(), bench.path);
-        match (expected(*profile, bench.path, method, command), answer) {
+        match (wanted, answer) {
             (Some(wanted), Ok(value)) => {
                 assert_eq!(asked, Some(wanted), "{context}");
                 Some(value)
@@ -285,14 +309,11 @@ fn queues(run: &Run<'_>, pd: u32, async_fd: &OwnedFd) {
         cmd::cq::resize(ch, cq.handle, 40, &Uhw::new(&[], cells(&mut place)))
     });
     assert_eq!(entries, Some(63));
-    run.step(
+    run.ring(
         "req_notify_cq",
-        None,
-        Some(IB_USER_VERBS_CMD_REQ_NOTIFY_CQ),
-        |ch| {
-            cmd::cq::request_notify(ch, cq.handle, false)
-                .map_err(|errno| uverbs::Error::os(uverbs::Op::RequestNotification, errno))
-        },
+        uverbs::Op::RequestNotification,
+        IB_USER_VERBS_CMD_REQ_NOTIFY_CQ,
+        |ch| cmd::cq::request_notify(ch, cq.handle, false),
     );
     let srq = shared_receive(run, pd);
     queue_pairs(run, pd, cq.handle, srq);
@@ -400,10 +421,12 @@ fn queue_pairs(run: &Run<'_>, pd: u32, cq: u32, srq: u32) {
             })
             .unwrap();
         assert_eq!(info.state, QpState::ReadyToSend);
-        run.step("post_send", None, Some(IB_USER_VERBS_CMD_POST_SEND), |ch| {
-            cmd::qp::doorbell(ch, qp.handle)
-                .map_err(|errno| uverbs::Error::os(uverbs::Op::PostSend, errno))
-        });
+        run.ring(
+            "post_send",
+            uverbs::Op::PostSend,
+            IB_USER_VERBS_CMD_POST_SEND,
+            |ch| cmd::qp::doorbell(ch, qp.handle),
+        );
         if qp_type == QpType::Ud {
             multicast(run, qp.handle);
         }

@@ -18,7 +18,7 @@ use uverbs::{
 };
 use uverbs_driver::CommandPath;
 use uverbs_driver::error::Errno;
-use uverbs_driver::sys::fake::{Effect, Profile, RingOf, RingView, When};
+use uverbs_driver::sys::fake::{Asked, Effect, Profile, RingOf, RingView, When};
 use uverbs_uapi::ib_user_verbs::IB_USER_VERBS_CMD_POST_SEND;
 
 #[test]
@@ -87,8 +87,35 @@ fn a_process_that_lost_its_rights_goes_on_posting() {
     bench.fake.become_profile(Profile::v6_1().without_write());
     let [message, room] = looped.buffers::<2>(8).unwrap();
     looped.qp.recv(room, 1).unwrap();
+    let before = bench.fake.seen().len();
     looped.qp.send(message, 8, 2).unwrap();
     assert_eq!(looped.finish(2).unwrap().len(), 2);
+    let asked: Vec<_> = bench.fake.seen()[before..]
+        .iter()
+        .map(|seen| seen.asked)
+        .filter(|asked| matches!(asked, Asked::Written(_) | Asked::Invoked(_)))
+        .collect();
+    let doorbell = IB_USER_VERBS_CMD_POST_SEND;
+    assert_eq!(
+        asked,
+        [Asked::Written(doorbell), Asked::Invoked(doorbell)],
+        "rung again at once"
+    );
+    let [message, room] = looped.buffers::<2>(8).unwrap();
+    looped.qp.recv(room, 3).unwrap();
+    let before = bench.fake.seen().len();
+    looped.qp.send(message, 8, 4).unwrap();
+    assert_eq!(looped.finish(2).unwrap().len(), 2);
+    let asked: Vec<_> = bench.fake.seen()[before..]
+        .iter()
+        .map(|seen| seen.asked)
+        .filter(|asked| matches!(asked, Asked::Written(_) | Asked::Invoked(_)))
+        .collect();
+    assert_eq!(
+        asked,
+        [Asked::Invoked(doorbell)],
+        "written once, never again"
+    );
 }
 
 #[test]

@@ -80,7 +80,7 @@ fn lines_read_as_documented() {
         "ioctl DEVICE/GET_CONTEXT num_comp_vectors→2 core_support?→3 = ok",
         "invoke ALLOC_PD pd_handle→0 = ok",
         "mmap offset=4096 len=4096 rw = ok",
-        "invoke REQ_NOTIFY_CQ cq_handle=1 solicited_only=0 = ok",
+        "write REQ_NOTIFY_CQ cq_handle=1 solicited_only=0 = ok",
         "read completion cq_handle=0x100000000 = ok",
         "invoke RESIZE_CQ cq_handle=1 cqe=40 cqe→63 uhw_out→[16] = ok",
         "ioctl CQ/DESTROY handle=1 resp→{ comp_events_reported→1 async_events_reported→0 } = ok",

@@ -262,8 +262,8 @@ pub fn modify(channel: &Channel, cq: u32, count: u16, period_us: u16) -> Result<
 /// `ibv_req_notify_cq`—arms the queue: its next completion, or its next solicited one, sends an
 /// event to its channel.
 ///
-/// One system call, and nothing is allocated unless it fails. For drivers whose device has no
-/// doorbell for it.
+/// One system call, two the first time after `setuid`; nothing is allocated unless it fails. For
+/// drivers whose device has no doorbell for it.
 ///
 /// # Errors
 /// EINVAL, ENOENT: there is no such queue. EACCES: a forked child.

@@ -87,9 +87,7 @@ impl Legacy {
         channel.legacy(self.op, &self.command(request, reply, uhw))
     }
 
-    /// Issues it from a data path: nothing is allocated unless it fails.
-    ///
-    /// In a forked child the answer is EACCES, as the kernel gives to such a child's `write(2)`.
+    /// Issues it from a data path: see [`Channel::ring`].
     pub(super) fn ring<Q>(
         self,
         channel: &Channel,
@@ -99,8 +97,10 @@ impl Legacy {
     where
         Q: IntoBytes + Immutable,
     {
-        self.send(channel, request.as_bytes(), reply, &Uhw::NONE)
-            .map_err(|error| error.errno().unwrap_or(Errno::ACCESS))
+        channel.ring(
+            self.op,
+            &self.command(request.as_bytes(), reply, &Uhw::NONE),
+        )
     }
 
     fn command<'a>(

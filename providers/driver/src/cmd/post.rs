@@ -38,8 +38,9 @@ const _: () = assert!(RECV_WR_SIZE as usize == size_of::<ib_uverbs_recv_wr>());
 /// `ibv_post_send` of no requests—tells a driver whose send queue is shared with user space to look
 /// at it: rxe's doorbell.
 ///
-/// One system call; nothing is allocated unless it fails. The driver works in it: in kernel 6.1 rxe
-/// sends the packets before it returns, in later ones a worker may.
+/// One system call, two the first time after `setuid`; nothing is allocated unless it fails. The
+/// driver works in it: in kernel 6.1 rxe sends the packets before it returns, in later ones a worker
+/// may.
 ///
 /// # Errors
 /// EINVAL: there is no such queue pair, or it is not ready to send. ENOMEM. EACCES: a forked child,

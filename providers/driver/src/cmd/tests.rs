@@ -232,7 +232,7 @@ impl Bench {
     fn on_path(script: Script, path: CommandPath) -> Self {
         let script = Arc::new(script);
         let kernel: Arc<dyn Kernel> = Arc::<Script>::clone(&script);
-        let channel = Channel::new(kernel, null(), RDMA_DRIVER_RXE, path).unwrap();
+        let channel = Channel::new(kernel, null(), RDMA_DRIVER_RXE, path);
         Self { script, channel }
     }
 

@@ -1,7 +1,8 @@
 //! Legacy commands over `write(2)`.
 //!
 //! The kernel binds `write(2)` to the credentials of the opener: after `setuid` or `fork` it answers
-//! EACCES. So this path is used only where the kernel has no `INVOKE_WRITE` method, or by force.
+//! EACCES. So commands go this way only where the kernel has no `INVOKE_WRITE` method, or by force.
+//! Doorbells do until the kernel refuses one.
 //!
 //! # Safety
 //!

@@ -7,7 +7,7 @@ use zerocopy::FromBytes;
 
 use super::{Bench, Script};
 use crate::channel::CommandPath;
-use crate::cmd::{qp, srq};
+use crate::cmd::{cq, qp, srq};
 use crate::error::Errno;
 use crate::types::{
     LocalKey, Operation, Payload, RecvRequest, Remote, RemoteKey, SendRequest, Sge,
@@ -16,8 +16,10 @@ use crate::types::{
 #[test]
 fn the_doorbell_is_an_empty_post() {
     for (path, line) in [
-        (CommandPath::Auto, "invoke 28 in24 out4"),
+        (CommandPath::Auto, "write 28 in24 out4"),
         (CommandPath::Write, "write 28 in24 out4"),
+        (CommandPath::Ioctl, "invoke 28 in24 out4"),
+        (CommandPath::InvokeWrite, "invoke 28 in24 out4"),
     ] {
         let bench = Bench::on_path(Script::new(), path);
         qp::doorbell(&bench.channel, 9).unwrap();
@@ -30,8 +32,44 @@ fn the_doorbell_is_an_empty_post() {
         };
         assert_eq!(words, expected);
     }
-    let bench = Bench::new(Script::new().refusing("invoke 28", Errno::INVAL));
+    let bench = Bench::new(Script::new().refusing("write 28", Errno::INVAL));
     assert_eq!(qp::doorbell(&bench.channel, 9), Err(Errno::INVAL));
+    assert_eq!(bench.lines().len(), 1, "an answer is no refusal of the way");
+}
+
+#[test]
+fn a_doorbell_whose_write_is_refused_is_rung_by_ioctl_from_then_on() {
+    for errno in [Errno::ACCESS, Errno::PERM, Errno::BADF] {
+        let bench = Bench::new(Script::new().with_zeros().refusing("write", errno));
+        qp::doorbell(&bench.channel, 9).unwrap();
+        assert_eq!(
+            bench.lines(),
+            ["write 28 in24 out4", "invoke 28 in24 out4"],
+            "at once"
+        );
+        qp::doorbell(&bench.channel, 9).unwrap();
+        assert_eq!(bench.line(), "invoke 28 in24 out4");
+        cq::request_notify(&bench.channel, 1, false).unwrap();
+        assert_eq!(bench.line(), "invoke 23 in8", "for all of them");
+    }
+    let refused = Script::new().refusing("write", Errno::ACCESS);
+    let bench = Bench::on_path(refused, CommandPath::Write);
+    for _ in 0..2 {
+        assert_eq!(qp::doorbell(&bench.channel, 9), Err(Errno::ACCESS));
+        assert_eq!(bench.line(), "write 28 in24 out4", "forced");
+    }
+    let neither = Script::new()
+        .refusing("write", Errno::ACCESS)
+        .refusing("invoke", Errno::NOTTY);
+    let bench = Bench::new(neither);
+    assert_eq!(qp::doorbell(&bench.channel, 9), Err(Errno::ACCESS));
+}
+
+#[test]
+fn arming_starts_with_a_write_too() {
+    let bench = Bench::new(Script::new());
+    cq::request_notify(&bench.channel, 1, true).unwrap();
+    assert_eq!(bench.line(), "write 23 in8");
 }
 
 const PIECE: Sge = Sge {

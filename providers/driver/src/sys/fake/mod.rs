@@ -16,7 +16,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let fake = FakeKernel::new(Profile::v6_1());
-//! let channel = Channel::new(Arc::new(fake.clone()), fake.open()?, RDMA_DRIVER_RXE, CommandPath::Auto)?;
+//! let channel = Channel::new(Arc::new(fake.clone()), fake.open()?, RDMA_DRIVER_RXE, CommandPath::Auto);
 //! # drop(channel);
 //! # Ok(())
 //! # }
