@@ -37,7 +37,7 @@ mod device;
 mod engine;
 mod faults;
 mod flow;
-#[cfg(test)]
+#[cfg(any(test, feature = "harness"))]
 mod harness;
 mod init_segment;
 mod layout;
@@ -54,6 +54,8 @@ mod trace;
 
 pub use engine::{Doorbells, Fabric, FunctionId, Options};
 pub use faults::Spoil;
+#[cfg(any(test, feature = "harness"))]
+pub use harness::run_program;
 pub use memory::{BusError, Counted, GuestMemory, Interrupts, Ram};
 pub use pci::{BAR0_SIZE, CONFIG_SIZE, VECTORS};
 pub use profile::{FunctionConfig, FunctionKind};

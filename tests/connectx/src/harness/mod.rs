@@ -1,11 +1,29 @@
 //! A driver in miniature that drives the model through its registers and command queue, without a machine.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "tests, and what drives the model for them"
+)]
+#![cfg_attr(
+    not(test),
+    allow(dead_code, reason = "tests use more of the driver than programs do")
+)]
 
+#[cfg(test)]
 mod blueflame;
+#[cfg(test)]
 mod commands;
+#[cfg(test)]
 mod ethernet;
+#[cfg(test)]
 mod faults;
 mod host;
+#[cfg(test)]
 mod nonsense;
+mod program;
+#[cfg(test)]
 mod transport;
+#[cfg(test)]
 mod tree;
+
+pub use program::run as run_program;
