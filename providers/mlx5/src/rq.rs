@@ -114,7 +114,12 @@ impl ReceiveRing {
             }
         }
         let index = self.end & self.mask;
-        put_pieces(&self.ring, index << self.shift, self.max_sge, request.scatter)?;
+        put_pieces(
+            &self.ring,
+            index << self.shift,
+            self.max_sge,
+            request.scatter,
+        )?;
         if let Some(tracker) = self.own() {
             tracker.posted(index, request.wr_id);
         }

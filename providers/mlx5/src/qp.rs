@@ -1,0 +1,140 @@
+//! Queue pairs.
+
+mod create;
+mod state;
+
+use std::sync::Arc;
+
+use uverbs_driver::contract;
+use uverbs_driver::types::{
+    QpAttr, QpAttrMask, QpCaps, QpInfo, QpState, QpType, RecvRequest, SendRequest,
+};
+use uverbs_driver::{Object, PostError, Result};
+
+use crate::cq::CqShared;
+use crate::rq::ReceiveRing;
+use crate::sq::SendRing;
+use crate::tracker::QueuePairTracker;
+pub(crate) use create::Parent;
+
+/// An mlx5 queue pair.
+#[derive(Debug)]
+pub struct QueuePair {
+    /// `None` for the receiving side of XRC and for no requests.
+    send: Option<SendRing>,
+    /// `None` when it receives from a shared queue, and for no requests.
+    recv: Option<ReceiveRing>,
+    object: Object,
+    number: u32,
+    kind: QpType,
+    caps: QpCaps,
+    state: QpState,
+    /// The device's limit of reads and atomics under way.
+    max_rd_atomic: u32,
+    tracker: Arc<QueuePairTracker>,
+    send_cq: Option<Arc<CqShared>>,
+    recv_cq: Option<Arc<CqShared>>,
+    raw: Option<RawNumbers>,
+}
+
+/// The objects underneath a raw packet queue pair; 0 where the kernel did not say.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct RawNumbers {
+    /// Transport interface of receives.
+    pub tirn: u32,
+    /// Transport interface of sends.
+    pub tisn: u32,
+    /// Receive queue.
+    pub rqn: u32,
+    /// Send queue.
+    pub sqn: u32,
+}
+
+impl QueuePair {
+    /// The numbers of the objects underneath a raw packet queue pair.
+    pub fn raw_numbers(&self) -> Option<RawNumbers> {
+        self.raw
+    }
+
+    fn send_ring(&mut self) -> Result<&mut SendRing, PostError> {
+        self.send.as_mut().ok_or(PostError::UnsupportedOperation)
+    }
+
+    fn receive_ring(&mut self) -> Result<&mut ReceiveRing, PostError> {
+        self.recv.as_mut().ok_or(PostError::UnsupportedOperation)
+    }
+}
+
+impl contract::Qp for QueuePair {
+    fn object(&self) -> &Object {
+        &self.object
+    }
+
+    fn into_object(self) -> Object {
+        self.object
+    }
+
+    fn number(&self) -> u32 {
+        self.number
+    }
+
+    fn kind(&self) -> QpType {
+        self.kind
+    }
+
+    fn caps(&self) -> QpCaps {
+        self.caps
+    }
+
+    fn state(&self) -> QpState {
+        self.state
+    }
+
+    fn modify(&mut self, attr: &QpAttr) -> Result<()> {
+        self.change(attr)
+    }
+
+    fn query(&mut self, mask: QpAttrMask) -> Result<QpInfo> {
+        self.ask(mask)
+    }
+
+    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[inline]
+    unsafe fn put_send(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        let datagram = self.kind == QpType::Ud;
+        let ring = self.send_ring()?;
+        if datagram {
+            ring.put_datagram(request)
+        } else {
+            ring.put(request)
+        }
+    }
+
+    #[inline]
+    fn ring_send(&mut self) -> Result<(), PostError> {
+        self.send_ring()?.ring()
+    }
+
+    fn abort_send(&mut self) {
+        if let Some(send) = &mut self.send {
+            send.abort();
+        }
+    }
+
+    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[inline]
+    unsafe fn put_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
+        self.receive_ring()?.put(request)
+    }
+
+    #[inline]
+    fn ring_recv(&mut self) -> Result<(), PostError> {
+        self.receive_ring()?.ring()
+    }
+
+    fn abort_recv(&mut self) {
+        if let Some(recv) = &mut self.recv {
+            recv.abort();
+        }
+    }
+}

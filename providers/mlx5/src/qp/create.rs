@@ -1,0 +1,340 @@
+//! Creation of queue pairs.
+
+use std::sync::Arc;
+
+use uverbs_driver::contract::QpInit;
+use uverbs_driver::hw::{Pages, Record, UnitRing};
+use uverbs_driver::object::ObjectKind;
+use uverbs_driver::sys::{Uhw, cells};
+use uverbs_driver::types::{QpCaps, QpCreateFlags, QpState, QpType, SigMode};
+use uverbs_driver::{Error, ErrorKind, Object, Op, Result, cmd};
+use uverbs_uapi::mlx5_abi::{
+    MLX5_IB_CREATE_QP_RESP_MASK_RQN, MLX5_IB_CREATE_QP_RESP_MASK_SQN,
+    MLX5_IB_CREATE_QP_RESP_MASK_TIRN, MLX5_IB_CREATE_QP_RESP_MASK_TISN, mlx5_ib_create_qp,
+    mlx5_ib_create_qp_resp,
+};
+use zerocopy::IntoBytes;
+
+use super::{QueuePair, RawNumbers};
+use crate::context::Context;
+use crate::operations::Operations;
+use crate::pd::ProtectionDomain;
+use crate::registration::Registered;
+use crate::rq::{self, ReceiveRing};
+use crate::sizes::{self, Overhead};
+use crate::sq::{self, SendRing};
+use crate::table::{NO_NUMBER, Owner};
+use crate::tracker::{QueuePairTracker, Receives, RecvTracker};
+use crate::wqe::UNIT;
+
+/// Asks for version 1 of enhanced connection establishment.
+const ECE_VERSION_1: u32 = 0x1000_0000;
+
+/// The memory of a queue pair: its rings and its doorbell record.
+struct Memory {
+    /// Receive ring, then send ring.
+    main: Option<Arc<Pages>>,
+    /// The send ring of a raw packet queue pair, which is a queue of its own.
+    apart: Option<Arc<Pages>>,
+    send: Option<UnitRing>,
+    recv: Option<UnitRing>,
+    record: Arc<Record>,
+}
+
+impl Memory {
+    fn new(op: Op, record: Record, plan: &Plan) -> Result<Self> {
+        let (send, recv) = (plan.send.bytes(), plan.recv.bytes());
+        let allocate = |bytes: u32| {
+            if bytes == 0 {
+                return Ok(None);
+            }
+            let pages = Pages::for_device(bytes as usize).map_err(|errno| Error::os(op, errno))?;
+            Ok(Some(Arc::new(pages)))
+        };
+        let (main, apart) = if plan.apart {
+            (allocate(recv)?, allocate(send)?)
+        } else {
+            let total = recv
+                .checked_add(send)
+                .ok_or_else(|| Error::new(op, ErrorKind::LimitExceeded))?;
+            (allocate(total)?, None)
+        };
+        let (send_pages, offset) = match &apart {
+            Some(pages) => (Some(pages), 0),
+            None => (main.as_ref(), recv),
+        };
+        Ok(Self {
+            send: ring(send_pages, offset, send),
+            recv: ring(main.as_ref(), 0, recv),
+            main,
+            apart,
+            record: Arc::new(record),
+        })
+    }
+}
+
+/// The ring of `bytes` at an offset; `None` for none.
+fn ring(pages: Option<&Arc<Pages>>, offset: u32, bytes: u32) -> Option<UnitRing> {
+    let units = bytes / UNIT;
+    pages
+        .filter(|_| units != 0)
+        .and_then(|pages| UnitRing::new(Arc::clone(pages), offset as usize, units))
+}
+
+fn address(pages: Option<&Arc<Pages>>) -> u64 {
+    pages.map_or(0, |pages| pages.address())
+}
+
+/// What is created.
+struct Plan {
+    send: sizes::Send,
+    recv: sizes::Receive,
+    operations: Operations,
+    /// The send ring has memory of its own.
+    apart: bool,
+}
+
+impl Plan {
+    fn new(op: Op, context: &Context, init: &QpInit<'_>) -> Result<Self> {
+        let overhead = match init.kind {
+            QpType::Rc | QpType::Uc => Overhead::CONNECTED,
+            QpType::Ud => Overhead::DATAGRAM,
+            QpType::RawPacket => Overhead::RAW,
+            QpType::XrcInitiator | QpType::XrcTarget => Overhead::XRC,
+            kind => {
+                return Err(Error::new(op, ErrorKind::Unsupported).fact("type", kind.to_string()));
+            }
+        };
+        let limits = context.config().sizes();
+        let caps = &init.caps;
+        let send = match init.kind {
+            QpType::XrcTarget => sizes::Send::default(),
+            _ => sizes::Send::new(op, &limits, caps, overhead, 0)?,
+        };
+        let receives = init.srq.is_none() && !is_xrc(init.kind);
+        let recv = if receives {
+            sizes::Receive::new(op, &limits, caps.max_recv_wr, caps.max_recv_sge)?
+        } else {
+            sizes::Receive::default()
+        };
+        Ok(Self {
+            send,
+            recv,
+            operations: Operations::of(init.kind, context.device().atomic_cap),
+            apart: init.kind == QpType::RawPacket,
+        })
+    }
+
+    /// The sizes that a user is told.
+    fn caps(&self, asked: &QpCaps) -> QpCaps {
+        QpCaps {
+            max_send_wr: self.send.max_post,
+            max_recv_wr: self.recv.count,
+            max_send_sge: asked.max_send_sge,
+            max_recv_sge: self.recv.max_sge,
+            max_inline_data: self.send.max_inline,
+        }
+    }
+}
+
+/// What a queue pair belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Parent<'a> {
+    /// A protection domain.
+    Pd(&'a Arc<Object>),
+    /// An XRC domain: the receiving side of XRC.
+    Xrcd(&'a Arc<Object>),
+}
+
+impl<'a> Parent<'a> {
+    fn object(self) -> &'a Arc<Object> {
+        let (Self::Pd(object) | Self::Xrcd(object)) = self;
+        object
+    }
+
+    fn handle(self) -> cmd::qp::Parent {
+        match self {
+            Self::Pd(pd) => cmd::qp::Parent::Pd(pd.handle()),
+            Self::Xrcd(domain) => cmd::qp::Parent::Xrcd(domain.handle()),
+        }
+    }
+}
+
+const fn is_xrc(kind: QpType) -> bool {
+    matches!(kind, QpType::XrcInitiator | QpType::XrcTarget)
+}
+
+/// Options that the kernel's driver may have.
+const KNOWN_FLAGS: QpCreateFlags = QpCreateFlags::BLOCK_MULTICAST_LOOPBACK
+    .union(QpCreateFlags::SCATTER_FCS)
+    .union(QpCreateFlags::CVLAN_STRIPPING)
+    .union(QpCreateFlags::PCI_WRITE_END_PADDING)
+    .union(QpCreateFlags::SQ_SIG_ALL);
+
+impl QueuePair {
+    /// A queue pair of a protection domain.
+    pub(crate) fn create(
+        context: &Context,
+        pd: &ProtectionDomain,
+        init: &QpInit<'_>,
+    ) -> Result<Self> {
+        Self::create_in(context, Parent::Pd(pd.object()), init)
+    }
+
+    /// A queue pair of either kind of domain.
+    pub(crate) fn create_in(
+        context: &Context,
+        parent: Parent<'_>,
+        init: &QpInit<'_>,
+    ) -> Result<Self> {
+        let op = Op::CreateQueuePair;
+        let refused = init.flags.difference(KNOWN_FLAGS);
+        if !refused.is_empty() {
+            return Err(Error::new(op, ErrorKind::Unsupported).fact("flags", refused.to_string()));
+        }
+        let plan = Plan::new(op, context, init)?;
+        let record = context
+            .records()
+            .take()
+            .map_err(|errno| Error::os(op, errno))?;
+        let memory = Memory::new(op, record, &plan)?;
+        let receives = match init.srq {
+            Some(srq) => context
+                .srq_tracker(srq)
+                .map_or(Receives::None, Receives::Shared),
+            None if plan.recv.count != 0 => Receives::Own(RecvTracker::new(plan.recv.count)),
+            None => Receives::None,
+        };
+        let tracker = Arc::new(QueuePairTracker::new(plan.send.blocks, receives));
+        let owner = Owner::QueuePair(Arc::clone(&tracker));
+        let mut registered = None;
+        let uidx = if context.config().cqe_version == 0 {
+            NO_NUMBER
+        } else if init.kind == QpType::XrcTarget {
+            0 // Its receives complete by the number of their shared queue.
+        } else {
+            let number = Registered::new(op, context.trackers(), owner.clone())?;
+            registered.insert(number).user_index()
+        };
+        let doorbell = context.uars().for_queue_pair()?;
+        let words = mlx5_ib_create_qp {
+            buf_addr: address(memory.main.as_ref()),
+            db_addr: memory.record.address(),
+            sq_wqe_count: plan.send.blocks,
+            rq_wqe_count: plan.recv.count,
+            rq_wqe_shift: plan.recv.shift,
+            flags: doorbell.qp_flags(),
+            uidx,
+            bfreg_index: doorbell.qp_index(),
+            sq_buf_addr: address(memory.apart.as_ref()),
+            ece_options: if context.config().ece {
+                ECE_VERSION_1
+            } else {
+                0
+            },
+            ..mlx5_ib_create_qp::default()
+        };
+        let mut reply = mlx5_ib_create_qp_resp::default();
+        let create = cmd::qp::Create {
+            send_cq: (init.kind != QpType::XrcTarget).then(|| init.send_cq.handle()),
+            recv_cq: (!is_xrc(init.kind)).then(|| init.recv_cq.handle()),
+            srq: init.srq.map(|srq| srq.handle()),
+            flags: init.flags,
+            signal: init.signal,
+            ..cmd::qp::Create::new(
+                init.kind,
+                parent.handle(),
+                init.cookie,
+                QpCaps {
+                    max_inline_data: plan.send.max_inline,
+                    ..init.caps
+                },
+            )
+        };
+        let channel = context.channel();
+        let uhw = Uhw::new(words.as_bytes(), cells(&mut reply));
+        let created = cmd::qp::create(channel, &create, &uhw)?;
+        let parents = [
+            Some(parent.object()),
+            Some(init.send_cq),
+            Some(init.recv_cq),
+            init.srq,
+            doorbell.object(),
+        ];
+        let object = Object::new(
+            channel,
+            ObjectKind::QueuePair,
+            created.handle,
+            parents.into_iter().flatten().cloned(),
+        );
+        object.keep((memory.main, memory.apart, Arc::clone(&memory.record)));
+        if registered.is_none() && init.kind != QpType::XrcTarget {
+            let number = created.qp_num;
+            registered = Some(Registered::by_device(context.trackers(), number, owner));
+        }
+        object.keep(registered);
+        tracker.set_number(created.qp_num);
+        let send_cq = context.cq_shared(init.send_cq);
+        let recv_cq = context.cq_shared(init.recv_cq);
+        let doorbell = context.uars().resolve(doorbell, reply.bfreg_index)?;
+        let fork = channel.fork_token();
+        let raw = (init.kind == QpType::RawPacket).then(|| raw_numbers(&reply));
+        let send = memory.send.map(|ring| {
+            SendRing::new(sq::Parts {
+                ring,
+                sizes: plan.send,
+                operations: plan.operations,
+                // Of a raw packet queue pair, this is the number of its send queue.
+                qpn: created.qp_num,
+                signal_all: init.signal == SigMode::All
+                    || init.flags.contains(QpCreateFlags::SQ_SIG_ALL),
+                fork,
+                tracker: Arc::clone(&tracker),
+                record: Arc::clone(&memory.record),
+                doorbell,
+            })
+        });
+        let recv = memory.recv.map(|ring| {
+            ReceiveRing::new(rq::Parts {
+                ring,
+                sizes: plan.recv,
+                fork,
+                tracker: Arc::clone(&tracker),
+                record: memory.record,
+            })
+        });
+        let mut created = Self {
+            caps: plan.caps(&init.caps),
+            send,
+            recv,
+            object,
+            number: created.qp_num,
+            kind: init.kind,
+            state: QpState::Reset,
+            max_rd_atomic: context.device().max_qp_rd_atom,
+            tracker,
+            send_cq,
+            recv_cq,
+            raw,
+        };
+        // Completions of a former queue pair may wait under the number that this one got.
+        created.entered(QpState::Reset);
+        Ok(created)
+    }
+}
+
+fn raw_numbers(reply: &mlx5_ib_create_qp_resp) -> RawNumbers {
+    let known = |bit: u32, number: u32| {
+        if reply.comp_mask & bit != 0 {
+            number
+        } else {
+            0
+        }
+    };
+    RawNumbers {
+        tirn: known(MLX5_IB_CREATE_QP_RESP_MASK_TIRN, reply.tirn),
+        tisn: known(MLX5_IB_CREATE_QP_RESP_MASK_TISN, reply.tisn),
+        rqn: known(MLX5_IB_CREATE_QP_RESP_MASK_RQN, reply.rqn),
+        sqn: known(MLX5_IB_CREATE_QP_RESP_MASK_SQN, reply.sqn),
+    }
+}

@@ -1,0 +1,133 @@
+//! Changes of a queue pair's state, and what the kernel knows about it.
+
+use std::sync::Arc;
+
+use uverbs_driver::sys::{Uhw, cells};
+use uverbs_driver::types::{Mtu, QpAttr, QpAttrMask, QpInfo, QpState, QpType, diagnose};
+use uverbs_driver::{Error, ErrorKind, Op, Result, cmd};
+use uverbs_uapi::mlx5_abi::{mlx5_ib_burst_info, mlx5_ib_modify_qp, mlx5_ib_modify_qp_resp};
+use zerocopy::IntoBytes;
+
+use super::QueuePair;
+use crate::cq::CqShared;
+
+/// Queue pair numbers have 24 bits on the wire.
+const MAX_QPN: u32 = 0x00ff_ffff;
+
+impl QueuePair {
+    pub(super) fn change(&mut self, attr: &QpAttr) -> Result<()> {
+        let op = Op::ModifyQueuePair;
+        // A child has no mapping of the rings.
+        self.object.channel().check_process(op)?;
+        self.check(attr)?;
+        let channel = self.object.channel();
+        let handle = self.object.handle();
+        if attr.mask().needs_extended() {
+            let request = mlx5_ib_modify_qp::default();
+            let mut reply = mlx5_ib_modify_qp_resp::default();
+            let uhw = Uhw::new(request.as_bytes(), cells(&mut reply));
+            cmd::qp::modify(channel, handle, attr, &uhw)?;
+        } else {
+            cmd::qp::modify(channel, handle, attr, &Uhw::NONE)?;
+        }
+        if let Some(state) = attr.state {
+            self.entered(state);
+        }
+        Ok(())
+    }
+
+    /// Sets the rate limit: X 26 with the bursts as driver data. The caller compared it with what the
+    /// device can.
+    pub(crate) fn set_rate(&mut self, kbps: u32, burst: mlx5_ib_burst_info) -> Result<()> {
+        self.object.channel().check_process(Op::ModifyQueuePair)?;
+        let request = mlx5_ib_modify_qp {
+            burst_info: burst,
+            ..mlx5_ib_modify_qp::default()
+        };
+        let mut reply = mlx5_ib_modify_qp_resp::default();
+        let attr = QpAttr::new().rate_limit_kbps(kbps);
+        let uhw = Uhw::new(request.as_bytes(), cells(&mut reply));
+        cmd::qp::modify(self.object.channel(), self.object.handle(), &attr, &uhw)
+    }
+
+    /// Refuses what no kernel takes. The device moves queue pairs to an error state on its own, from which
+    /// there are no more changes than from the state before; so nothing is refused that it would accept.
+    fn check(&self, attr: &QpAttr) -> Result<()> {
+        let op = Op::ModifyQueuePair;
+        let from = attr.cur_state.unwrap_or(self.state);
+        let to = attr.state.unwrap_or(from);
+        if let Some(diagnosis) = diagnose(from, to, self.kind, attr.mask()) {
+            return Err(Error::new(op, ErrorKind::InvalidInput)
+                .fact("from", from.to_string())
+                .fact("to", to.to_string())
+                .fact("because", diagnosis.to_string()));
+        }
+        let at_most = |what, asked: u32, max: u32| {
+            if asked > max {
+                return Err(Error::limit(op, what, asked.into(), max.into()));
+            }
+            Ok(())
+        };
+        if let Some(count) = attr.max_rd_atomic {
+            at_most("max_rd_atomic", count.into(), self.max_rd_atomic)?;
+        }
+        if let Some(number) = attr.dest_qpn {
+            at_most("dest_qpn", number, MAX_QPN)?;
+        }
+        match attr.path_mtu {
+            Some(mtu) if !(Mtu::B256.raw()..=Mtu::B4096.raw()).contains(&mtu.raw()) => {
+                Err(Error::invalid(op, "path_mtu").fact("code", mtu.raw()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The kernel moved the queue pair to `state`.
+    pub(super) fn entered(&mut self, state: QpState) {
+        self.state = state;
+        if state == QpState::Reset {
+            self.restart();
+        }
+        let sends = matches!(
+            state,
+            QpState::ReadyToSend
+                | QpState::SendQueueDrained
+                | QpState::SendQueueError
+                | QpState::Error
+        );
+        if let Some(send) = &mut self.send {
+            send.set_ready(sends);
+        }
+        if let Some(recv) = &mut self.recv {
+            recv.set_ready(state != QpState::Reset);
+            if self.kind == QpType::RawPacket {
+                // Its receive queue runs from INIT on, but nothing may be received before RTR.
+                recv.hold(matches!(state, QpState::Reset | QpState::Init));
+            }
+        }
+    }
+
+    /// Forgets the requests that the reset threw away, and their completions.
+    fn restart(&mut self) {
+        let produced =
+            |queue: &Option<Arc<CqShared>>| queue.as_ref().map_or(0, |queue| queue.produced());
+        self.tracker
+            .restart(produced(&self.send_cq), produced(&self.recv_cq));
+        if let Some(send) = &mut self.send {
+            send.reset();
+        }
+        if let Some(recv) = &mut self.recv {
+            recv.reset();
+        }
+    }
+
+    pub(super) fn ask(&mut self, mask: QpAttrMask) -> Result<QpInfo> {
+        let mut info = cmd::qp::query(self.object.channel(), self.object.handle(), mask)?;
+        info.caps = self.caps;
+        if info.state != self.state && info.state != QpState::Reset {
+            self.entered(info.state);
+        }
+        self.state = info.state;
+        Ok(info)
+    }
+}

@@ -1,0 +1,209 @@
+//! Shared receive queues.
+
+mod ring;
+mod sizes;
+
+use std::sync::Arc;
+
+use uverbs_driver::contract::{self, SrqInit};
+use uverbs_driver::hw::{Pages, UnitRing};
+use uverbs_driver::object::ObjectKind;
+use uverbs_driver::sys::{Uhw, cells};
+use uverbs_driver::types::{RecvRequest, SrqAttr, SrqModify, SrqType};
+use uverbs_driver::{Error, ErrorKind, Object, Op, PostError, Result, cmd};
+use uverbs_uapi::mlx5_abi::{mlx5_ib_create_srq, mlx5_ib_create_srq_resp};
+use zerocopy::IntoBytes;
+
+use crate::context::Context;
+use crate::pd::ProtectionDomain;
+use crate::registration::Registered;
+use crate::table::{NO_NUMBER, Owner};
+use crate::tracker::SrqTracker;
+use ring::SharedRing;
+use sizes::Sizes;
+
+/// An mlx5 shared receive queue.
+#[derive(Debug)]
+pub struct SharedReceiveQueue {
+    ring: SharedRing,
+    object: Arc<Object>,
+    sizes: Sizes,
+    number: u32,
+}
+
+/// What an XRC queue needs besides.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Xrc<'a> {
+    /// Its domain.
+    pub(crate) domain: &'a Arc<Object>,
+    /// Where its receives complete.
+    pub(crate) cq: &'a Arc<Object>,
+}
+
+impl SharedReceiveQueue {
+    /// A queue for queue pairs of one protection domain.
+    pub(crate) fn create(context: &Context, pd: &ProtectionDomain, init: &SrqInit) -> Result<Self> {
+        Self::create_in(context, pd.object(), init, None)
+    }
+
+    /// A queue for queue pairs of one protection domain, or with `xrc` for senders of an XRC domain.
+    pub(crate) fn create_in(
+        context: &Context,
+        pd: &Arc<Object>,
+        init: &SrqInit,
+        xrc: Option<Xrc<'_>>,
+    ) -> Result<Self> {
+        let op = Op::CreateSharedReceiveQueue;
+        let fits = match init.kind {
+            SrqType::Basic => xrc.is_none(),
+            SrqType::Xrc => xrc.is_some(),
+            _ => false,
+        };
+        if !fits {
+            return Err(Error::new(op, ErrorKind::Unsupported).fact("type", init.kind.to_string()));
+        }
+        let config = context.config();
+        let sizes = Sizes::new(op, config.max_srq_recv_wr, config.max_rq_desc, &init.attr)?;
+        check_limit(op, init.attr.limit, &sizes)?;
+        let os = |errno| Error::os(op, errno);
+        let pages = Arc::new(Pages::for_device(sizes.units() as usize * 16).map_err(os)?);
+        let ring = UnitRing::new(Arc::clone(&pages), 0, sizes.units())
+            .ok_or_else(|| Error::new(op, ErrorKind::OutOfResources))?;
+        let record = Arc::new(context.records().take().map_err(os)?);
+        let tracker = Arc::new(SrqTracker::new(sizes.count));
+        // Completions name an XRC queue itself; those of a basic queue name the queue pair.
+        let owner = xrc.map(|_| Owner::Srq(Arc::clone(&tracker)));
+        let mut registered = None;
+        let mut uidx = 0;
+        if let Some(owner) = &owner {
+            uidx = NO_NUMBER;
+            if config.cqe_version != 0 {
+                let number = Registered::new(op, context.trackers(), owner.clone())?;
+                uidx = registered.insert(number).user_index();
+            }
+        }
+        let words = mlx5_ib_create_srq {
+            buf_addr: pages.address(),
+            db_addr: record.address(),
+            uidx,
+            ..mlx5_ib_create_srq::default()
+        };
+        let mut reply = mlx5_ib_create_srq_resp::default();
+        let kind = match xrc {
+            None => cmd::srq::Kind::Basic,
+            Some(xrc) => cmd::srq::Kind::Xrc {
+                xrcd: xrc.domain.handle(),
+                cq: xrc.cq.handle(),
+            },
+        };
+        let create = cmd::srq::Create {
+            pd: pd.handle(),
+            kind,
+            max_wr: sizes.max_wr(),
+            max_sge: sizes.max_sge,
+            limit: init.attr.limit,
+            user_handle: init.cookie,
+            event_fd: None,
+        };
+        let channel = context.channel();
+        let uhw = Uhw::new(words.as_bytes(), cells(&mut reply));
+        let created = cmd::srq::create(channel, &create, &uhw)?;
+        let parents = [Some(pd), xrc.map(|xrc| xrc.domain), xrc.map(|xrc| xrc.cq)];
+        let object = Object::new(
+            channel,
+            ObjectKind::SharedReceiveQueue,
+            created.handle,
+            parents.into_iter().flatten().cloned(),
+        );
+        object.keep((Arc::clone(&pages), Arc::clone(&record)));
+        if let (None, Some(owner)) = (&registered, owner) {
+            registered = Some(Registered::by_device(context.trackers(), reply.srqn, owner));
+        }
+        object.keep(registered);
+        context.note_srq(&object, &tracker);
+        let fork = channel.fork_token();
+        let queue = Self {
+            ring: SharedRing::new(ring, sizes, fork, tracker, record),
+            object: Arc::new(object),
+            sizes,
+            number: reply.srqn,
+        };
+        if init.attr.limit != 0 {
+            // The kernel's driver takes no limit when it creates a queue.
+            queue.arm(SrqModify::new().limit(init.attr.limit))?;
+        }
+        Ok(queue)
+    }
+
+    fn arm(&self, change: SrqModify) -> Result<()> {
+        let channel = self.object.channel();
+        cmd::srq::modify(channel, self.object.handle(), &change, &Uhw::NONE)
+    }
+}
+
+fn check_limit(op: Op, limit: u32, sizes: &Sizes) -> Result<()> {
+    if limit > sizes.max_wr() {
+        return Err(Error::limit(
+            op,
+            "limit",
+            limit.into(),
+            sizes.max_wr().into(),
+        ));
+    }
+    Ok(())
+}
+
+impl contract::Srq for SharedReceiveQueue {
+    fn object(&self) -> &Arc<Object> {
+        &self.object
+    }
+
+    fn size(&self) -> SrqAttr {
+        SrqAttr {
+            max_wr: self.sizes.max_wr(),
+            max_sge: self.sizes.max_sge,
+            limit: 0,
+        }
+    }
+
+    fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Arms it. No kernel's driver resizes a queue of this device (EINVAL, up to Linux 7.2).
+    fn modify(&mut self, change: &SrqModify) -> Result<()> {
+        let op = Op::ModifySharedReceiveQueue;
+        if let Some(max_wr) = change.max_wr {
+            return Err(Error::new(op, ErrorKind::Unsupported)
+                .fact("max_wr", max_wr)
+                .hint("mlx5 has no resizing; create another queue"));
+        }
+        if let Some(limit) = change.limit {
+            check_limit(op, limit, &self.sizes)?;
+        }
+        self.arm(*change)
+    }
+
+    fn query(&self) -> Result<SrqAttr> {
+        let known = cmd::srq::query(self.object.channel(), self.object.handle())?;
+        Ok(SrqAttr {
+            limit: known.limit,
+            ..self.size()
+        })
+    }
+
+    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[inline]
+    unsafe fn put(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
+        self.ring.put(request)
+    }
+
+    #[inline]
+    fn ring(&mut self) -> Result<(), PostError> {
+        self.ring.ring()
+    }
+
+    fn abort(&mut self) {
+        self.ring.abort();
+    }
+}

@@ -1,0 +1,93 @@
+//! How large a shared receive queue is.
+
+use uverbs_driver::types::SrqAttr;
+use uverbs_driver::{Error, Op, Result};
+
+use crate::wqe::UNIT;
+
+/// Most requests: links have 16 bits.
+const MAX_COUNT: u32 = 1 << 16;
+
+/// Fewest bytes of a request.
+const MIN_STRIDE: u32 = 32;
+
+/// A shared receive queue.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Sizes {
+    /// Requests, a power of two; one less than that can be outstanding.
+    pub(crate) count: u32,
+    /// log₂ of the units of each.
+    pub(crate) shift: u32,
+    /// Pieces a request may have.
+    pub(crate) max_sge: u32,
+}
+
+impl Sizes {
+    /// # Errors
+    /// What does not fit: at most `max_wr` requests (a power of two, of which one is not used), at most `max_desc`
+    /// bytes of each.
+    pub(crate) fn new(op: Op, max_wr: u32, max_desc: u32, attr: &SrqAttr) -> Result<Self> {
+        let most = max_wr.min(MAX_COUNT).saturating_sub(1);
+        if attr.max_wr == 0 {
+            return Err(Error::invalid(op, "max_wr").fact("min", 1_u32));
+        }
+        if attr.max_wr > most {
+            return Err(Error::limit(op, "max_wr", attr.max_wr.into(), most.into()));
+        }
+        let max_sge = (max_desc / UNIT).saturating_sub(1);
+        if attr.max_sge > max_sge {
+            let asked = attr.max_sge.into();
+            return Err(Error::limit(op, "max_sge", asked, max_sge.into()));
+        }
+        let stride = (UNIT + UNIT * attr.max_sge)
+            .max(MIN_STRIDE)
+            .next_power_of_two();
+        Ok(Self {
+            count: (attr.max_wr + 1).next_power_of_two(),
+            shift: (stride / UNIT).ilog2(),
+            max_sge: stride / UNIT - 1,
+        })
+    }
+
+    /// Requests that can be outstanding.
+    pub(crate) const fn max_wr(&self) -> u32 {
+        self.count - 1
+    }
+
+    /// Units of the ring.
+    pub(crate) const fn units(&self) -> u32 {
+        self.count << self.shift
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn sizes(max_wr: u32, max_sge: u32) -> Result<(u32, u32, u32)> {
+        let attr = SrqAttr {
+            max_wr,
+            max_sge,
+            limit: 0,
+        };
+        let sizes = Sizes::new(Op::CreateSharedReceiveQueue, 32768, 512, &attr)?;
+        Ok((sizes.max_wr(), sizes.units(), sizes.max_sge))
+    }
+
+    #[test]
+    fn rounded_up() {
+        assert_eq!(sizes(1, 1).unwrap(), (1, 4, 1));
+        assert_eq!(sizes(100, 1).unwrap(), (127, 256, 1));
+        assert_eq!(sizes(127, 2).unwrap(), (127, 512, 3));
+        assert_eq!(sizes(128, 0).unwrap(), (255, 512, 1));
+        assert_eq!(sizes(32767, 31).unwrap(), (32767, 1 << 20, 31));
+    }
+
+    #[test]
+    fn too_much_is_named() {
+        for (wr, sge, what) in [(0, 1, "max_wr"), (32768, 1, "max_wr"), (1, 32, "max_sge")] {
+            assert!(sizes(wr, sge).unwrap_err().to_string().contains(what));
+        }
+    }
+}
