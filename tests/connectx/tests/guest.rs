@@ -5,14 +5,35 @@
     reason = "a test fails by panicking"
 )]
 
-mod machine;
-
+use std::path::Path;
 use std::time::Duration;
 
-use machine::{Server, complaints};
-use testbed::{Command, Guest};
+use testbed::connectx::NO_REPORTS;
+use testbed::{Command, Connectx, Function, Guest, Kernel, Machine, complaints};
 
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// A machine with Debian's RDMA programs and these functions.
+fn boot(kernel: &str, connectx: impl Into<Connectx>) -> Guest {
+    Machine::new(Kernel::named(kernel).expect("a known kernel"))
+        .connectx(connectx)
+        .with_debian_tools()
+        .boot()
+        .expect("the machine boots")
+}
+
+fn ask(guest: &Guest, question: &str) -> String {
+    let connectx = guest.connectx().expect("the machine has functions");
+    connectx.ask(question).expect("the control socket answers")
+}
+
+/// Neither the model nor the kernel has anything to say against what was done.
+fn assert_silent(guest: &Guest) {
+    assert_eq!(ask(guest, "reports"), NO_REPORTS);
+    let log = guest.kernel_log();
+    let complaints = complaints::among(&log);
+    assert!(complaints.is_empty(), "{complaints:#?}");
+}
 
 fn run(guest: &Guest, line: &str) -> String {
     let output = guest
@@ -70,11 +91,9 @@ fn command_kinds(trace: &str) -> String {
 }
 
 /// Compares with what the kernel sent when the model was last looked at, so that drift between kernels shows.
-fn check_commands(server: &Server, kernel: &str) {
-    let golden =
-        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{kernel}.txt"));
-    let found =
-        command_kinds(&std::fs::read_to_string(server.trace()).expect("the trace was written"));
+fn check_commands(trace: &Path, kernel: &str) {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{kernel}.txt"));
+    let found = command_kinds(&std::fs::read_to_string(trace).expect("the trace was written"));
     if std::env::var_os("CONNECTX_BLESS").is_some() {
         std::fs::write(&golden, &found).expect("the golden file can be written");
     }
@@ -88,8 +107,9 @@ fn check_commands(server: &Server, kernel: &str) {
 }
 
 fn stock_programs(kernel: &str) {
-    let server = Server::start(&["ib", "ib"]);
-    let guest = server.boot(kernel, &[]);
+    let trace = std::env::temp_dir().join(format!("connectx-{kernel}-{}", std::process::id()));
+    let connectx = Connectx::new(&[Function::Ib, Function::Ib]).trace(&trace);
+    let guest = boot(kernel, connectx);
     let devices = run(&guest, "ibv_devinfo -v");
     assert_eq!(devices.matches("PORT_ACTIVE (4)").count(), 2, "{devices}");
     assert!(devices.contains("ATOMIC_HCA"), "{devices}");
@@ -120,11 +140,11 @@ fn stock_programs(kernel: &str) {
         );
     }
     run(&guest, "rmmod mlx5_ib && rmmod mlx5_core");
-    assert_eq!(server.ask("census 0"), "[]");
-    assert_eq!(server.ask("census 1"), "[]");
-    assert_eq!(server.ask("reports"), "{}");
-    assert_eq!(complaints(&guest), Vec::<String>::new());
-    check_commands(&server, kernel);
+    assert_eq!(ask(&guest, "census 0"), "[]");
+    assert_eq!(ask(&guest, "census 1"), "[]");
+    assert_silent(&guest);
+    check_commands(&trace, kernel);
+    std::fs::remove_file(&trace).expect("the trace is there");
     guest.power_off().expect("the machine powers off");
 }
 
@@ -143,76 +163,58 @@ fn stock_programs_on_the_newest() {
     stock_programs("newest");
 }
 
-/// RoCE between two functions in namespaces of their own, over network devices of the stock driver.
-#[test]
-fn roce_on_6_12() {
-    let server = Server::start(&["roce", "roce"]);
-    let guest = server.boot("6.12", &[]);
-    run(
-        &guest,
-        "rdma system set netns exclusive && ip netns add far && ip link set eth1 netns far && \
-         rdma dev set mlx5_1 netns far && ip addr add 10.9.0.1/24 dev eth0 && ip link set eth0 up && \
-         ip netns exec far ip addr add 10.9.0.2/24 dev eth1 && ip netns exec far ip link set eth1 up && sleep 2",
-    );
+/// RoCE between two functions over network devices of the stock driver, by addresses of all kinds.
+fn roce(kernel: &str) {
+    let guest = boot(kernel, &[Function::Roce, Function::Roce]);
+    let links = run(&guest, "rdma link");
     assert!(
-        run(&guest, "rdma link")
-            .contains("mlx5_0/1 state ACTIVE physical_state LINK_UP netdev eth0")
+        links.contains("mlx5_0/1 state ACTIVE physical_state LINK_UP netdev eth0"),
+        "{links}"
     );
-    for kind in ["rc", "uc", "ud", "srq"] {
-        let program = format!("ibv_{kind}_pingpong -n 100 -g 3");
-        let near = guest
-            .spawn(Command::shell(format!("{program} -d mlx5_0")).timeout(LIMIT))
-            .expect("the guest runs commands");
-        run(
-            &guest,
-            &format!(
-                "for try in 1 2 3 4 5 6 7 8; do sleep 0.5; \
-                 ip netns exec far {program} -d mlx5_1 10.9.0.1 && exit 0; done; exit 1"
-            ),
-        );
-        near.wait()
-            .expect("the program ends")
-            .check()
-            .expect("the program succeeds");
-    }
-    run(
-        &guest,
-        "ip link set eth0 down; ip netns exec far ip link set eth1 down; rmmod mlx5_ib && rmmod mlx5_core",
-    );
-    assert_eq!(server.ask("census 0"), "[]");
-    assert_eq!(complaints(&guest), Vec::<String>::new());
-    guest.power_off().expect("the machine powers off");
-}
-
-/// Stock libmlx5 copies inline work requests through doorbell pages once the kernel's probe saw copies arrive.
-#[test]
-fn blueflame_on_6_12() {
-    let server = Server::start_with(&["ib", "ib"], &["--blueflame"]);
-    let guest = server.boot("6.12", &[]);
-    for kind in ["rc", "uc", "ud", "srq", "xsrq"] {
+    // RoCE v1 and v2 by IPv4, RoCE v2 by IPv6 and by the link's own address.
+    for (kind, gid) in [("rc", 3), ("uc", 5), ("ud", 3), ("srq", 2), ("rc", 1)] {
         both_sides(
             &guest,
-            &format!("ibv_{kind}_pingpong -n 100"),
+            &format!("ibv_{kind}_pingpong -n 100 -g {gid}"),
             ["mlx5_0", "mlx5_1"],
         );
     }
-    // These messages are inline, so each is a copy.
-    let copies = |server: &Server| {
-        let counts = server.ask("doorbells");
-        let number = counts.split("copies: ").nth(1).expect("a count of copies");
-        number
-            .split(',')
-            .next()
-            .and_then(|number| number.parse::<u32>().ok())
-            .expect("a number")
-    };
-    let before = copies(&server);
-    both_sides(&guest, "ib_send_lat -F -n 500 -s 64", ["mlx5_0", "mlx5_1"]);
-    let sent = copies(&server) - before;
-    assert!(sent >= 900, "{sent} of 1000: {}", server.ask("doorbells"));
-    run(&guest, "rmmod mlx5_ib && rmmod mlx5_core");
-    assert_eq!(server.ask("census 0"), "[]");
-    assert_eq!(server.ask("reports"), "{}");
-    assert_eq!(complaints(&guest), Vec::<String>::new());
+    run(
+        &guest,
+        "ip link set eth0 down; ip link set eth1 down; rmmod mlx5_ib && rmmod mlx5_core",
+    );
+    assert_eq!(ask(&guest, "census 0"), "[]");
+    assert_eq!(ask(&guest, "census 1"), "[]");
+    assert_silent(&guest);
     guest.power_off().expect("the machine powers off");
+}
+
+#[test]
+fn roce_on_6_1() {
+    roce("6.1");
+}
+
+#[test]
+fn roce_on_6_12() {
+    roce("6.12");
+}
+
+#[test]
+fn roce_on_the_newest() {
+    roce("newest");
+}
+
+/// Programs in the guest reach the control socket, also while the host does.
+#[test]
+fn a_guest_asks_the_model() {
+    let guest = boot("6.12", &[Function::Ib]);
+    let question = format!(
+        "exec 3<>{}; for n in 1 2; do echo 'census 0' >&3; read -r answer <&3; echo \"$answer\"; done",
+        testbed::connectx::GUEST_SOCKET
+    );
+    let answers = run(&guest, &question);
+    let own = ask(&guest, "census 0");
+    assert!(own.len() > 2, "drivers have objects: {own}");
+    assert_eq!(answers, format!("{own}\n{own}\n"));
+    assert_silent(&guest);
 }

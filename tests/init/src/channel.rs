@@ -1,7 +1,7 @@
 //! The virtio port that carries the frames.
 
 use crate::error::{Doing as _, Error};
-use guest_init::{Event, PORT_NAME, Request};
+use guest_init::{Event, PORT_FOLDER, PORT_NAME, Request};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
 use std::path::PathBuf;
@@ -60,6 +60,23 @@ fn find() -> Result<PathBuf, Error> {
         format!("looking for the virtio port {PORT_NAME}"),
         "there is none",
     ))
+}
+
+/// Gives every virtio port that has a name that name.
+pub(crate) fn name_ports() -> Result<(), Error> {
+    let doing = || format!("naming the virtio ports in {PORT_FOLDER}");
+    fs::create_dir_all(PORT_FOLDER).doing(doing)?;
+    let ports = fs::read_dir("/sys/class/virtio-ports").doing(doing)?;
+    for port in ports.flatten() {
+        let name = fs::read_to_string(port.path().join("name")).unwrap_or_default();
+        let link = PathBuf::from(PORT_FOLDER).join(name.trim());
+        if name.trim().is_empty() || link.is_symlink() {
+            continue;
+        }
+        let target = PathBuf::from("/dev").join(port.file_name());
+        std::os::unix::fs::symlink(target, link).doing(doing)?;
+    }
+    Ok(())
 }
 
 impl Iterator for Incoming {

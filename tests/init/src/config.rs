@@ -1,12 +1,16 @@
 //! What a guest is to be when it comes up.
 
 use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
 
 /// Where the configuration lies in the guest.
 pub const CONFIG_PATH: &str = "/etc/testbed.json";
 
 /// Name of the virtio port that carries the frames.
 pub const PORT_NAME: &str = "testbed.control";
+
+/// Where the guest finds virtio ports by their names.
+pub const PORT_FOLDER: &str = "/dev/virtio-ports";
 
 /// What process 1 does before it says it is ready.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -15,6 +19,29 @@ pub struct Config {
     pub modules: Vec<ModuleFile>,
     /// Network devices and rxe devices to set up.
     pub topology: Topology,
+    /// Devices that come with the machine's PCI functions, in their order.
+    #[serde(default)]
+    pub devices: Vec<Device>,
+}
+
+/// A verbs device that comes with a PCI function, and what process 1 waits for before it says it is ready.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Device {
+    /// Its name, such as `mlx5_0`.
+    pub name: String,
+    /// What its port is.
+    pub port: Port,
+}
+
+/// What the port of a device is.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub enum Port {
+    /// Nothing to wait for.
+    Raw,
+    /// It becomes active by itself.
+    Infiniband,
+    /// It has a network interface, which gets these addresses (with the lengths of their networks) and is taken up.
+    Roce(Vec<(IpAddr, u8)>),
 }
 
 /// A kernel module to load.

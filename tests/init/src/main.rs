@@ -38,7 +38,13 @@ fn serve() -> Result<(), Error> {
     let (incoming, outgoing) = channel::open()?;
     let log = Arc::new(KernelLog::open(outgoing.clone())?);
     log.forward();
-    match loaded.and_then(|()| network::set_up(config.topology)) {
+    let network = loaded.and_then(|()| {
+        channel::name_ports()?;
+        let network = network::set_up(config.topology)?;
+        network::devices::set_up(&config.devices)?;
+        Ok(network)
+    });
+    match network {
         Ok(network) => announce(&outgoing, config.topology, &network)?,
         Err(error) => {
             log.drain();

@@ -45,15 +45,14 @@ pub fn command() -> Command {
 /// The musl target is missing and cannot be installed, or cargo fails (it says why on standard error).
 pub fn build(args: &[&str]) -> Result<Vec<Built>, Error> {
     ensure(&[Tool::MuslTarget])?;
+    executables(&[args, &["--target", MUSL]].concat())
+}
+
+fn executables(args: &[&str]) -> Result<Vec<Built>, Error> {
     let mut command = command();
     command
         .args(args)
-        .args([
-            "--target",
-            MUSL,
-            "--message-format=json-render-diagnostics",
-            "--quiet",
-        ])
+        .args(["--message-format=json-render-diagnostics", "--quiet"])
         .stderr(Stdio::inherit());
     let messages = capture(&mut command).map_err(said_above)?;
     Ok(messages
@@ -68,7 +67,19 @@ pub fn build(args: &[&str]) -> Result<Vec<Built>, Error> {
 /// # Errors
 /// As [`build`], and when cargo built no program of that name.
 pub fn build_program(name: &str, args: &[&str]) -> Result<PathBuf, Error> {
-    let built = build(args)?.into_iter().find(|built| built.name == name);
+    named(name, args, build(args)?)
+}
+
+/// Builds one program that runs on the host itself.
+///
+/// # Errors
+/// Cargo fails (it says why on standard error), or built no program of that name.
+pub fn build_host_program(name: &str, args: &[&str]) -> Result<PathBuf, Error> {
+    named(name, args, executables(args)?)
+}
+
+fn named(name: &str, args: &[&str], built: Vec<Built>) -> Result<PathBuf, Error> {
+    let built = built.into_iter().find(|built| built.name == name);
     built.map(|built| built.path).ok_or_else(|| {
         Error::packages(
             format!("cargo {}", args.join(" ")),

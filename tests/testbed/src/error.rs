@@ -59,6 +59,14 @@ pub enum Error {
         /// The end of its console.
         console: String,
     },
+    /// The software ConnectX of the machine is gone, or the machine has none.
+    #[error("the software ConnectX {what}\n{said}")]
+    Connectx {
+        /// What happened.
+        what: String,
+        /// What its server wrote.
+        said: String,
+    },
     /// A command in the guest did not end well.
     #[error("{command}: {ending}\n--- output ---\n{output}")]
     Command {

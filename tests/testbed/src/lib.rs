@@ -18,6 +18,7 @@
 
 mod cache;
 pub mod cargo;
+pub mod connectx;
 mod debian;
 mod error;
 mod guest;
@@ -27,6 +28,7 @@ mod machine;
 mod qemu;
 pub mod suite;
 
+pub use connectx::{Connectx, Function};
 pub use debian::{Kernel, Packages};
 pub use error::Error;
 pub use guest::{Child, Command, Guest, Output, complaints};

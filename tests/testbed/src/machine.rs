@@ -1,12 +1,13 @@
 //! A machine before it is started.
 
+use crate::connectx::{self, Connectx, Server};
 use crate::debian::{Kernel, Packages, TOOLS};
 use crate::guest::Guest;
 use crate::host::say;
 use crate::image::{self, Wanted};
 use crate::qemu::{self, Parts, Paths};
 use crate::{Error, cargo};
-use guest_init::Topology;
+use guest_init::{Config, Topology};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ pub struct Machine {
     programs: Vec<(String, PathBuf)>,
     files: Vec<(String, PathBuf)>,
     modules: Vec<Wanted>,
+    connectx: Option<Connectx>,
     parts: Parts,
     boot_timeout: Duration,
 }
@@ -48,6 +50,7 @@ impl Machine {
             programs: Vec::new(),
             files: Vec::new(),
             modules: Vec::new(),
+            connectx: None,
             parts: Parts {
                 qemu: None,
                 processors: 2,
@@ -63,6 +66,17 @@ impl Machine {
     #[must_use]
     pub fn topology(mut self, topology: Topology) -> Self {
         self.topology = topology;
+        self
+    }
+
+    /// Puts software ConnectX functions on the PCI bus: `mlx5_0`, `mlx5_1`, …; see [`connectx`] for what they become. There
+    /// is no rxe device beside them unless [`topology`](Self::topology) is said afterwards.
+    ///
+    /// A server process is started for each boot, and a QEMU that knows vfio-user is downloaded if the host has none.
+    #[must_use]
+    pub fn connectx(mut self, connectx: impl Into<Connectx>) -> Self {
+        self.connectx = Some(connectx.into());
+        self.topology = Topology::Bare;
         self
     }
 
@@ -176,15 +190,34 @@ impl Machine {
         for (path, source) in &self.files {
             tree.file(path, source)?;
         }
-        image::finish(&mut tree, &init, &kernel, &self.modules(), self.topology)?;
+        let devices = self.connectx.as_ref().map(Connectx::devices);
+        let config = Config {
+            modules: Vec::new(),
+            topology: self.topology,
+            devices: devices.unwrap_or_default(),
+        };
+        image::finish(&mut tree, &init, &kernel, &self.modules(), config)?;
+        let mut parts = self.parts.clone();
+        if self.connectx.is_some() && parts.qemu.is_none() {
+            parts.qemu = Some(connectx::qemu()?);
+        }
         let mut tries = 0;
         loop {
             let folder = tempfile::Builder::new().prefix("testbed-").tempdir();
             let folder = folder.map_err(Error::file("making a folder in", std::env::temp_dir()))?;
             let paths = Paths::in_folder(folder.path());
             tree.write(&paths.image)?;
-            let machine = qemu::start(&self.parts, &kernel.image, &paths)?;
-            match Guest::meet(machine, folder, &paths, self.boot_timeout) {
+            let server = self.connectx.as_ref().map(Server::start).transpose()?;
+            let functions = server
+                .as_ref()
+                .map(|server| server.qemu_arguments(parts.memory_mib));
+            let machine = qemu::start(
+                &parts,
+                &functions.unwrap_or_default(),
+                &kernel.image,
+                &paths,
+            )?;
+            match Guest::meet(machine, server, folder, &paths, self.boot_timeout) {
                 Err(error) if is_emulation_fault(&error) && tries < MAX_FAULTS => {
                     tries += 1;
                     say(format_args!(
@@ -207,6 +240,9 @@ impl Machine {
         ];
         wanted.extend(["ib_uverbs", "rdma_ucm", "rdma_rxe", "veth"].map(required));
         wanted.push(Wanted::required("dummy", "numdummies=0"));
+        if self.connectx.is_some() {
+            wanted.extend(["mlx5_core", "mlx5_ib"].map(required));
+        }
         wanted.extend(["sch_netem", "tun", "udmabuf"].map(Wanted::optional));
         wanted.extend(self.modules.iter().cloned());
         wanted

@@ -54,8 +54,13 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// Starts the machine.
-pub(crate) fn start(parts: &Parts, kernel: &Path, paths: &Paths) -> Result<Child, Error> {
+/// Starts the machine; `functions` are arguments for this start alone.
+pub(crate) fn start(
+    parts: &Parts,
+    functions: &[String],
+    kernel: &Path,
+    paths: &Paths,
+) -> Result<Child, Error> {
     let mut command = if let Some((program, words)) =
         parts.qemu.as_deref().and_then(|words| words.split_first())
     {
@@ -113,7 +118,7 @@ pub(crate) fn start(parts: &Parts, kernel: &Path, paths: &Paths) -> Result<Child
     command
         .arg("-device")
         .arg(format!("virtserialport,chardev=control,name={PORT_NAME}"));
-    command.args(&parts.arguments);
+    command.args(functions).args(&parts.arguments);
     let errors = File::create(&paths.errors).map_err(Error::file("making", &paths.errors))?;
     command
         .stdin(Stdio::null())

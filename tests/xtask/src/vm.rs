@@ -8,9 +8,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use testbed::{Command, Ending, Guest, Kernel, Machine, Topology, host};
+use testbed::connectx::NO_REPORTS;
+use testbed::{
+    Command, Connectx, Ending, Function, Guest, Kernel, Machine, Topology, complaints, host,
+};
 
-/// Boot a machine with rxe devices and run a command in it, or a shell.
+/// Boot a machine with rxe devices, or with software ConnectX functions, and run a command in it, or a shell.
 #[derive(Args, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -26,6 +29,21 @@ pub(crate) struct Options {
     /// No network and no rxe device.
     #[arg(long, conflicts_with = "two_hosts")]
     bare: bool,
+    /// Software ConnectX functions instead of rxe devices, such as ib,ib or roce,roce: mlx5_0, mlx5_1, …
+    #[arg(long, value_name = "KIND,…", value_delimiter = ',', conflicts_with_all = ["two_hosts", "bare"])]
+    connectx: Vec<Function>,
+    /// The model writes every command, work request, completion and event to this file.
+    #[arg(long, value_name = "FILE", requires = "connectx")]
+    trace: Option<PathBuf>,
+    /// The model lets rate limits, caps and shares take effect.
+    #[arg(long, requires = "connectx")]
+    shaper: bool,
+    /// The model takes work requests that come with the doorbell.
+    #[arg(long, requires = "connectx")]
+    blueflame: bool,
+    /// The model ends at the first thing that a correct driver would not do.
+    #[arg(long, requires = "connectx")]
+    strict: bool,
     /// Lay in Debian's programs: ibv_*, perftest, ip, rdma, strace, busybox.
     #[arg(long)]
     debian: bool,
@@ -73,6 +91,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     ));
     let guest = Arc::new(guest);
     let code = converse(&guest, options)?;
+    let right = options.connectx.is_empty() || is_silent(&guest);
     if options.log {
         for line in guest.kernel_log() {
             eprintln!(
@@ -85,7 +104,28 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if let Some(guest) = Arc::into_inner(guest) {
         guest.power_off()?;
     }
-    Ok(code)
+    Ok(if right { code } else { ExitCode::FAILURE })
+}
+
+/// Whether neither the kernel nor the model had anything to say against what happened; tells what they said.
+fn is_silent(guest: &Guest) -> bool {
+    let log = guest.kernel_log();
+    let complaints = complaints::among(&log);
+    for line in &complaints {
+        eprintln!("the kernel complains: {}", line.text);
+    }
+    let said = match guest
+        .connectx()
+        .and_then(|connectx| connectx.ask("reports"))
+    {
+        Ok(reports) if reports == NO_REPORTS => String::new(),
+        Ok(reports) => format!("the software ConnectX reports: {reports}"),
+        Err(error) => error.to_string(),
+    };
+    if !said.is_empty() {
+        eprintln!("{said}");
+    }
+    complaints.is_empty() && said.is_empty()
 }
 
 fn machine(options: &Options) -> anyhow::Result<Machine> {
@@ -97,6 +137,22 @@ fn machine(options: &Options) -> anyhow::Result<Machine> {
     let mut machine = Machine::new(Kernel::named(&options.kernel)?)
         .topology(topology)
         .memory_mib(options.memory);
+    if !options.connectx.is_empty() {
+        let mut connectx = Connectx::new(&options.connectx);
+        if options.strict {
+            connectx = connectx.strict();
+        }
+        if options.shaper {
+            connectx = connectx.shaper();
+        }
+        if options.blueflame {
+            connectx = connectx.blueflame();
+        }
+        if let Some(trace) = &options.trace {
+            connectx = connectx.trace(trace);
+        }
+        machine = machine.connectx(connectx);
+    }
     if options.debian || options.command.is_empty() {
         let packages: Vec<_> = options.package.iter().map(String::as_str).collect();
         machine = machine.with_debian_tools().with_debian_packages(&packages);

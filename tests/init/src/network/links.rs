@@ -30,7 +30,12 @@ pub(crate) fn run<T>(work: impl AsyncFnOnce(&Links) -> Result<T, Error>) -> Resu
 
 /// Addresses are of use at once: new interfaces do not look for others that have the same.
 pub(crate) fn quiet_defaults() {
-    for scope in ["all", "default"] {
+    quiet(&["all", "default"]);
+}
+
+/// The same for interfaces that are there already.
+pub(crate) fn quiet(scopes: &[&str]) {
+    for scope in scopes {
         let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{scope}/accept_dad"), "0");
         let _ = fs::write(
             format!("/proc/sys/net/ipv6/conf/{scope}/router_solicitations"),

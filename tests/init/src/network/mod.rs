@@ -1,5 +1,6 @@
 //! The network of the guest: veth pairs, addresses, namespaces, rxe devices.
 
+pub(crate) mod devices;
 mod links;
 pub(crate) mod namespace;
 mod rdma;
@@ -95,20 +96,14 @@ fn two_namespaces() -> Result<Network, Error> {
 /// Both devices in the initial namespace, which is the only one this kernel's rxe sends and receives in.
 fn two_devices() -> Result<Network, Error> {
     let [first, second] = &HOSTS;
+    let ends = [first, second].map(|host| wire::End {
+        link: host.link.to_owned(),
+        table: wire::HOST_TABLES + host.number,
+        addresses: host.addresses().into(),
+    });
     links::run(async |links| {
         links.add_pair(first.link, second.link).await?;
-        for host in &HOSTS {
-            wire::accept_own_addresses(host.link)?;
-            links.add_addresses(host.link, &host.addresses()).await?;
-            links.up(host.link).await?;
-        }
-        for (host, other) in [(first, second), (second, first)] {
-            let mut others: Vec<_> = other.addresses().map(|(address, _)| address).into();
-            others.push(links.link_local(other.link).await?.into());
-            let table = wire::DEVICE_TABLES + host.number;
-            wire::bind_to_device(links, host.link, table, &others).await?;
-        }
-        wire::move_local_rule(links).await
+        wire::join(links, &ends).await
     })?;
     for host in &HOSTS {
         namespace::alias_of_initial(host.namespace)?;

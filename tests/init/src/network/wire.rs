@@ -17,11 +17,42 @@ const DEVICE_PRIORITY: u32 = 10;
 const LOCAL_PRIORITY: u32 = 20;
 /// The table of local addresses.
 const LOCAL_TABLE: u8 = 255;
-/// The tables of the devices: this and the number of the host.
-pub(crate) const DEVICE_TABLES: u8 = 100;
+/// The routing tables of the hosts' interfaces: this and the number of the host.
+pub(crate) const HOST_TABLES: u8 = 100;
+/// The routing tables of PCI functions' interfaces: this and the number of the function.
+pub(crate) const FUNCTION_TABLES: u8 = 110;
+
+/// An interface with the addresses it is to have, and the routing table that is to be its own.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub(crate) link: String,
+    pub(crate) table: u8,
+    pub(crate) addresses: Vec<(IpAddr, u8)>,
+}
+
+/// Takes interfaces up that are joined by a wire, so that what is bound to one of them reaches the others over it.
+pub(crate) async fn join(links: &Links, ends: &[End]) -> Result<(), Error> {
+    for end in ends {
+        accept_own_addresses(&end.link)?;
+        links.add_addresses(&end.link, &end.addresses).await?;
+        links.up(&end.link).await?;
+    }
+    if ends.len() < 2 {
+        return Ok(());
+    }
+    for end in ends {
+        let mut others = Vec::new();
+        for other in ends.iter().filter(|other| other.link != end.link) {
+            others.extend(other.addresses.iter().map(|(address, _)| *address));
+            others.push(links.link_local(&other.link).await?.into());
+        }
+        bind_to_device(links, &end.link, end.table, &others).await?;
+    }
+    move_local_rule(links).await
+}
 
 /// Lets an interface receive packets that come from addresses of this very host, and answer for its own address alone.
-pub(crate) fn accept_own_addresses(link: &str) -> Result<(), Error> {
+fn accept_own_addresses(link: &str) -> Result<(), Error> {
     for (scope, name, value) in [
         ("all", "rp_filter", "0"),
         (link, "rp_filter", "0"),
@@ -37,7 +68,7 @@ pub(crate) fn accept_own_addresses(link: &str) -> Result<(), Error> {
 
 /// Sends what is bound to an interface and meant for the other end out through it, although that is a local address too.
 /// What is meant for its own address stays where it is.
-pub(crate) async fn bind_to_device(
+async fn bind_to_device(
     links: &Links,
     link: &str,
     table: u8,
@@ -75,7 +106,7 @@ pub(crate) async fn bind_to_device(
 }
 
 /// Moves the rule for local addresses, which comes first of all, behind those for devices.
-pub(crate) async fn move_local_rule(links: &Links) -> Result<(), Error> {
+async fn move_local_rule(links: &Links) -> Result<(), Error> {
     let doing = || "moving the rule for local addresses".to_owned();
     let rule = |priority| {
         links

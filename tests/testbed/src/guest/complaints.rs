@@ -21,11 +21,12 @@ const SERIOUS: [&str; 14] = [
     "unregister_netdevice: waiting",
 ];
 
-/// Who else must stay silent below "notice": a complaint of rxe or of the verbs layer is about what we sent them.
-const OURS: [&str; 4] = ["rdma_rxe", "rxe_", "infiniband", "ib_uverbs"];
+/// Who else must stay silent below "notice": a complaint of a verbs driver or of the verbs layer is about what we sent
+/// them, or about the software ConnectX.
+const OURS: [&str; 5] = ["rdma_rxe", "rxe_", "mlx5", "infiniband", "ib_uverbs"];
 
 /// Lines that are all right, each with the reason.
-const ALLOWED: [(&str, &str); 6] = [
+const ALLOWED: [(&str, &str); 8] = [
     ("rdma_rxe: loaded", "says that the module is there"),
     ("rdma_rxe: unloaded", "says that the module is gone"),
     (": added rxe", "says that a device is there"),
@@ -40,6 +41,14 @@ const ALLOWED: [(&str, &str); 6] = [
     (
         "rxe_reg_user_mr: returned err = -14",
         "whether memory is mapped is known to the kernel alone",
+    ),
+    (
+        "PTM is not supported by PCIe",
+        "the software ConnectX has no precision time measurement",
+    ),
+    (
+        "mlx5e_tc_post_act_init",
+        "the software ConnectX has no offloaded traffic control, which 6.1 misses aloud",
     ),
 ];
 
@@ -111,6 +120,14 @@ mod tests {
         )));
         assert!(!is_complaint(&line(6, "rdma_rxe: loaded")));
         assert!(!is_complaint(&line(6, "infiniband rxe0: set active")));
+    }
+
+    #[test]
+    fn the_drivers_of_the_connectx_are_heard() {
+        let timeout = "mlx5_core 0000:01:00.0: wait_func:1151:(pid 77): CREATE_QP(0x500) timeout";
+        assert!(is_complaint(&line(3, timeout)));
+        let ptm = "mlx5_core 0000:01:00.0: mlx5_pcie_set_ptm:1: PTM is not supported by PCIe";
+        assert!(!is_complaint(&line(4, ptm)));
     }
 
     #[test]

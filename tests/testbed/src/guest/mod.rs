@@ -11,6 +11,7 @@ pub use command::Command;
 pub use output::Output;
 
 use crate::Error;
+use crate::connectx::Server;
 use crate::qemu::Paths;
 use guest_init::{LogLine, Request};
 use link::Link;
@@ -29,6 +30,8 @@ pub struct Guest {
     next: AtomicU32,
     boot_time: Duration,
     machine: std::process::Child,
+    // After the machine, which must not see its functions go.
+    connectx: Option<Server>,
     _folder: TempDir,
 }
 
@@ -36,6 +39,7 @@ impl Guest {
     /// Waits until a machine that was started is ready.
     pub(crate) fn meet(
         machine: std::process::Child,
+        connectx: Option<Server>,
         folder: TempDir,
         paths: &Paths,
         timeout: Duration,
@@ -47,6 +51,7 @@ impl Guest {
             next: AtomicU32::new(1),
             boot_time: Duration::ZERO,
             machine,
+            connectx,
             _folder: folder,
         };
         guest.link.connect(&mut guest.machine, since + timeout)?;
@@ -69,6 +74,17 @@ impl Guest {
     /// share the initial one.
     pub fn has_separate_namespaces(&self) -> bool {
         self.link.ready(|ready| ready.separate_namespaces)
+    }
+
+    /// The server of the machine's software ConnectX functions.
+    ///
+    /// # Errors
+    /// The machine was booted without any.
+    pub fn connectx(&self) -> Result<&Server, Error> {
+        self.connectx.as_ref().ok_or_else(|| Error::Connectx {
+            what: "is not part of this machine".into(),
+            said: String::new(),
+        })
     }
 
     /// Starts a command. Several may run at once.

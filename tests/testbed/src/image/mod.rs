@@ -9,7 +9,7 @@ pub(crate) use tree::Tree;
 use crate::Error;
 use crate::debian::Files;
 use crate::host::capture;
-use guest_init::{CONFIG_PATH, Config, ModuleFile, Topology};
+use guest_init::{CONFIG_PATH, Config, ModuleFile};
 use std::path::Path;
 use std::process::Command;
 
@@ -89,13 +89,9 @@ pub(crate) fn finish(
     init: &Path,
     kernel: &Files,
     wanted: &[Wanted],
-    topology: Topology,
+    mut config: Config,
 ) -> Result<(), Error> {
     tree.program("/init", init);
-    let mut config = Config {
-        modules: Vec::new(),
-        topology,
-    };
     for module in modules::in_order(&kernel.modules, wanted)? {
         let path = format!("{MODULES}/{}.ko", module.name);
         tree.bytes(&path, module.bytes);

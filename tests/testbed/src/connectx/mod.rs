@@ -1,0 +1,217 @@
+//! Software ConnectX functions for a machine: its own server process, a QEMU that can take them, and the devices they become.
+//!
+//! | function | becomes | network |
+//! |---|---|---|
+//! | [`Function::Ib`] | `mlx5_N`, port active, LID N + 1 | none |
+//! | [`Function::Roce`] | `mlx5_N`, port active | its interface is up with 10.2.0.(N + 1)/24 and fd00:2::(N + 1)/64 |
+//! | [`Function::EthRaw`] | `mlx5_N` | none |
+//!
+//! All interfaces are in the initial network namespace; RDMA traffic between two functions crosses the model's switch.
+
+mod qemu;
+mod server;
+
+pub(crate) use qemu::command as qemu;
+pub use server::Server;
+
+use guest_init::{Device, Port};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Name of the virtio port that leads to the model's control socket.
+pub(crate) const PORT_NAME: &str = "testbed.connectx";
+
+/// Where programs in the guest find the model's control socket: a line written is a question, a line read its answer.
+pub const GUEST_SOCKET: &str = "/dev/virtio-ports/testbed.connectx";
+
+/// The control socket's answer to `reports` as long as nothing wrong was seen.
+pub const NO_REPORTS: &str = "{}";
+
+/// Kind of a software ConnectX function.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Function {
+    /// InfiniBand port.
+    Ib,
+    /// Ethernet port with a network interface and RoCE.
+    Roce,
+    /// Ethernet port without network interface: raw packets and DEVX only.
+    EthRaw,
+}
+
+impl Function {
+    /// The name on command lines.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ib => "ib",
+            Self::Roce => "roce",
+            Self::EthRaw => "eth-raw",
+        }
+    }
+
+    fn port(self, number: u8) -> Port {
+        match self {
+            Self::Ib => Port::Infiniband,
+            Self::Roce => Port::Roce(vec![
+                (Ipv4Addr::new(10, 2, 0, number).into(), 24),
+                (
+                    Ipv6Addr::new(0xfd00, 2, 0, 0, 0, 0, 0, number.into()).into(),
+                    64,
+                ),
+            ]),
+            Self::EthRaw => Port::Raw,
+        }
+    }
+}
+
+impl FromStr for Function {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        [Self::Ib, Self::Roce, Self::EthRaw]
+            .into_iter()
+            .find(|function| function.name() == name)
+            .ok_or_else(|| format!("{name:?} is none of ib, roce, eth-raw"))
+    }
+}
+
+/// Functions for a machine, and how the model behaves. They are `mlx5_0`, `mlx5_1`, … in the guest.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Connectx {
+    functions: Vec<Function>,
+    strict: bool,
+    shaper: bool,
+    blueflame: bool,
+    time_divisor: Option<u32>,
+    trace: Option<PathBuf>,
+}
+
+impl Connectx {
+    /// These functions, joined by one switch.
+    pub fn new(functions: &[Function]) -> Self {
+        Self {
+            functions: functions.to_vec(),
+            strict: false,
+            shaper: false,
+            blueflame: false,
+            time_divisor: None,
+            trace: None,
+        }
+    }
+
+    /// The model ends, and with it the functions, at the first thing that a correct driver would not do.
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
+    /// Rate limits, caps and shares take effect (10 Gb/s per port).
+    #[must_use]
+    pub fn shaper(mut self) -> Self {
+        self.shaper = true;
+        self
+    }
+
+    /// Doorbells may carry work requests.
+    #[must_use]
+    pub fn blueflame(mut self) -> Self {
+        self.blueflame = true;
+        self
+    }
+
+    /// Retry and RNR timers run this many times faster.
+    #[must_use]
+    pub fn time_divisor(mut self, divisor: u32) -> Self {
+        self.time_divisor = Some(divisor);
+        self
+    }
+
+    /// Every command, work request, completion and event becomes a JSON line of this file.
+    #[must_use]
+    pub fn trace(mut self, path: impl Into<PathBuf>) -> Self {
+        self.trace = Some(path.into());
+        self
+    }
+
+    /// The functions.
+    pub fn functions(&self) -> &[Function] {
+        &self.functions
+    }
+
+    /// What the guest is to wait for.
+    pub(crate) fn devices(&self) -> Vec<Device> {
+        let numbered = self.functions.iter().zip(0_u8..);
+        numbered
+            .map(|(function, index)| Device {
+                name: format!("mlx5_{index}"),
+                port: function.port(index + 1),
+            })
+            .collect()
+    }
+
+    /// The server's command line, without its folder.
+    fn arguments(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        for function in &self.functions {
+            words.extend(["--function".into(), function.name().into()]);
+        }
+        for (wanted, flag) in [
+            (self.strict, "--strict"),
+            (self.shaper, "--shaper"),
+            (self.blueflame, "--blueflame"),
+        ] {
+            if wanted {
+                words.push(flag.into());
+            }
+        }
+        if let Some(divisor) = self.time_divisor {
+            words.extend(["--time-divisor".into(), divisor.to_string()]);
+        }
+        if let Some(trace) = &self.trace {
+            words.extend(["--trace".into(), trace.display().to_string()]);
+        }
+        words
+    }
+}
+
+impl<const N: usize> From<&[Function; N]> for Connectx {
+    fn from(functions: &[Function; N]) -> Self {
+        Self::new(functions)
+    }
+}
+
+impl From<&[Function]> for Connectx {
+    fn from(functions: &[Function]) -> Self {
+        Self::new(functions)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Connectx, Function};
+    use guest_init::Port;
+
+    #[test]
+    fn functions_have_names() {
+        assert_eq!("eth-raw".parse(), Ok(Function::EthRaw));
+        assert!("ethernet".parse::<Function>().is_err());
+    }
+
+    #[test]
+    fn options_become_arguments_and_devices() {
+        let connectx = Connectx::new(&[Function::Ib, Function::Roce])
+            .shaper()
+            .time_divisor(8);
+        assert_eq!(
+            connectx.arguments().join(" "),
+            "--function ib --function roce --shaper --time-divisor 8"
+        );
+        let devices = connectx.devices();
+        assert_eq!(devices[1].name, "mlx5_1");
+        let Port::Roce(addresses) = &devices[1].port else {
+            unreachable!("{devices:?}")
+        };
+        assert_eq!(addresses[0], ("10.2.0.2".parse().unwrap(), 24));
+    }
+}
