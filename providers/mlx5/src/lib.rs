@@ -10,7 +10,9 @@
 pub mod devx;
 mod inline;
 mod operations;
+pub mod pacing;
 pub mod prm;
+pub mod sched;
 mod sizes;
 mod umr;
 mod wqe;

@@ -114,6 +114,13 @@ impl Error {
         self
     }
 
+    /// Replaces the operation, when what failed was a part of another.
+    #[must_use]
+    pub fn with_op(mut self, op: Op) -> Self {
+        self.inner.op = op;
+        self
+    }
+
     /// Replaces the class that was derived from the errno, when the operation knows better.
     #[must_use]
     pub fn with_kind(mut self, kind: ErrorKind) -> Self {

@@ -44,16 +44,43 @@ pub enum TsarKind {
     Ets = 2,
 }
 
-/// What an element is created with, or what a modify sets.
+/// `mlx5dv_sched_attr`—what an element is created with, or what a modify sets: what is present, and
+/// nothing else.
+///
+/// The C structure's `flags` are what is present here; its `comp_mask`, which must be 0, has nothing
+/// to say.
+#[doc(alias = "mlx5dv_sched_attr")]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct ElementWords {
-    /// Its weight among its siblings. `None`: not told, or not changed.
+pub struct ElementAttr {
+    /// Its weight among its siblings, without a unit; 0 is the device's default.
     pub share: Option<u32>,
-    /// Its cap, Mb/s. `None`: not told, or not changed.
+    /// The most it may send, in Mb/s, averaged over time; 0 is no limit.
     pub max_mbps: Option<u32>,
 }
 
-impl ElementWords {
+impl ElementAttr {
+    /// Nothing set: the device's default weight, no limit.
+    pub const fn new() -> Self {
+        Self {
+            share: None,
+            max_mbps: None,
+        }
+    }
+
+    /// Sets the weight among siblings; 0 is the device's default.
+    #[must_use]
+    pub const fn share(mut self, share: u32) -> Self {
+        self.share = Some(share);
+        self
+    }
+
+    /// Sets the limit, Mb/s; 0 is none.
+    #[must_use]
+    pub const fn max_mbps(mut self, max_mbps: u32) -> Self {
+        self.max_mbps = Some(max_mbps);
+        self
+    }
+
     /// The command that creates such an element under `parent` (0: as a root).
     pub fn create(&self, kind: ElementKind, parent: u32) -> Mailbox {
         let mut command = self.command(opcode::CREATE_GENERAL_OBJECT);
@@ -97,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_leaf_is_created_with_share_and_cap() {
-        let words = ElementWords {
+        let words = ElementAttr {
             share: Some(3),
             max_mbps: Some(4096),
         };
@@ -113,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_modify_names_its_element_and_no_parent() {
-        let words = ElementWords {
+        let words = ElementAttr {
             share: Some(0),
             max_mbps: None,
         };

@@ -1,0 +1,371 @@
+//! Packet pacing: how fast a queue may send.
+//!
+//! A queue pair of verbs has a [`RateLimit`]; a queue that DEVX commands built names a
+//! [`PacingEntry`] of the device's table.
+
+use std::fmt;
+
+use uverbs_driver::cmd::{self, new_object_handle, new_object_slot};
+use uverbs_driver::object::{ObjectKind, VendorKind};
+use uverbs_driver::sys::{Attr, Uhw, cells};
+use uverbs_driver::types::{QpAttr, QpState, QpType};
+use uverbs_driver::{Errno, Error, ErrorKind, Object, Op, Result};
+use uverbs_uapi::mlx5_abi::{
+    MLX5_IB_PP_SUPPORT_BURST, mlx5_ib_burst_info, mlx5_ib_modify_qp, mlx5_packet_pacing_caps,
+};
+use uverbs_uapi::mlx5_user_ioctl_cmds::{
+    MLX5_IB_ATTR_PP_OBJ_ALLOC_CTX, MLX5_IB_ATTR_PP_OBJ_ALLOC_FLAGS,
+    MLX5_IB_ATTR_PP_OBJ_ALLOC_HANDLE, MLX5_IB_ATTR_PP_OBJ_ALLOC_INDEX,
+    MLX5_IB_ATTR_PP_OBJ_DESTROY_HANDLE, MLX5_IB_METHOD_PP_OBJ_ALLOC, MLX5_IB_METHOD_PP_OBJ_DESTROY,
+    MLX5_IB_OBJECT_PP,
+};
+use uverbs_uapi::mlx5_user_ioctl_verbs::MLX5_IB_UAPI_PP_ALLOC_FLAGS_DEDICATED_INDEX;
+use zerocopy::IntoBytes;
+
+use crate::devx::Devx;
+use crate::prm::rate_context;
+
+/// `ibv_qp_rate_limit_attr`—how fast a queue may send.
+///
+/// The default is no limit.
+#[doc(alias = "ibv_qp_rate_limit_attr")]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct RateLimit {
+    /// The most it sends, in kb/s, while the link lets it and there is work. 0: no limit.
+    pub rate_kbps: u32,
+    /// The longest burst, in bytes, that shaping may let through at once. 0: the device's default.
+    pub max_burst: u32,
+    /// The packets it usually sends, in bytes. 0: the device's default, the port's MTU.
+    pub typical_packet: u16,
+}
+
+/// `mlx5_packet_pacing_caps`—what a device can pace, as it said when it was opened.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct PacingCaps {
+    /// The lowest rate, kb/s.
+    pub min_kbps: u32,
+    /// The highest rate, kb/s; 0 where there is no pacing.
+    pub max_kbps: u32,
+    /// The queue pairs that have a rate: a bit for each type, `1 << QpType::raw()`.
+    pub queue_types: u32,
+    /// Bursts and the usual packet can be told.
+    pub bursts: bool,
+}
+
+impl RateLimit {
+    /// No limit.
+    pub const UNLIMITED: Self = Self {
+        rate_kbps: 0,
+        max_burst: 0,
+        typical_packet: 0,
+    };
+
+    /// A rate in kb/s, with the device's own bursts.
+    pub const fn kbps(rate_kbps: u32) -> Self {
+        Self {
+            rate_kbps,
+            ..Self::UNLIMITED
+        }
+    }
+
+    /// Bounds bursts to so many bytes; 0 is the device's default.
+    #[must_use]
+    pub const fn max_burst(self, max_burst: u32) -> Self {
+        Self { max_burst, ..self }
+    }
+
+    /// Tells the size in bytes of the packets that are usually sent; 0 is the device's default.
+    #[must_use]
+    pub const fn typical_packet(self, typical_packet: u16) -> Self {
+        Self {
+            typical_packet,
+            ..self
+        }
+    }
+
+    const fn shapes_bursts(self) -> bool {
+        self.max_burst != 0 || self.typical_packet != 0
+    }
+}
+
+impl From<&mlx5_packet_pacing_caps> for PacingCaps {
+    fn from(words: &mlx5_packet_pacing_caps) -> Self {
+        Self {
+            min_kbps: words.qp_rate_limit_min,
+            max_kbps: words.qp_rate_limit_max,
+            queue_types: words.supported_qpts,
+            bursts: u32::from(words.cap_flags) & MLX5_IB_PP_SUPPORT_BURST != 0,
+        }
+    }
+}
+
+impl PacingCaps {
+    /// Whether queue pairs of this type have a rate.
+    pub fn supports(&self, kind: QpType) -> bool {
+        1_u32
+            .checked_shl(kind.raw())
+            .is_some_and(|bit| self.queue_types & bit != 0)
+    }
+
+    /// Checks whether `limit` can be set on queue pairs of this type.
+    ///
+    /// # Errors
+    /// | kind | cause |
+    /// |---|---|
+    /// | [`Unsupported`](ErrorKind::Unsupported) | the device paces nothing, not this type, or bursts not |
+    /// | [`LimitExceeded`](ErrorKind::LimitExceeded) | a rate outside the device's limits |
+    /// | [`InvalidInput`](ErrorKind::InvalidInput) | bursts without a rate |
+    pub fn check(&self, limit: &RateLimit, kind: QpType) -> Result<()> {
+        let op = Op::ModifyRateLimit;
+        if self.max_kbps == 0 {
+            return Err(Error::new(op, ErrorKind::Unsupported)
+                .fact("device lacks", "packet pacing")
+                .hint("packet pacing is a setting of the adapter's firmware"));
+        }
+        if !self.supports(kind) {
+            return Err(Error::new(op, ErrorKind::Unsupported)
+                .fact("type", kind.to_string())
+                .fact("types with a rate", self.to_string()));
+        }
+        let rate = limit.rate_kbps;
+        if rate == 0 && limit.shapes_bursts() {
+            return Err(Error::invalid(op, "burst or packet size without a rate")
+                .fact("max_burst", limit.max_burst)
+                .fact("typical_packet", limit.typical_packet));
+        }
+        if limit.shapes_bursts() && !self.bursts {
+            return Err(Error::new(op, ErrorKind::Unsupported)
+                .fact("device lacks", "bounds of bursts")
+                .hint("leave max_burst and typical_packet at 0"));
+        }
+        if rate != 0 && !(self.min_kbps..=self.max_kbps).contains(&rate) {
+            return Err(Error::new(op, ErrorKind::LimitExceeded)
+                .fact("rate in kb/s", rate)
+                .fact("min", self.min_kbps)
+                .fact("max", self.max_kbps));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for PacingCaps {
+    /// The types of queue pairs that have a rate.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut first = true;
+        for raw in (0..32).filter(|raw| self.queue_types & 1 << raw != 0) {
+            let comma = if first { "" } else { ", " };
+            write!(f, "{comma}{}", QpType::from_raw(raw))?;
+            first = false;
+        }
+        if first {
+            f.write_str("none")?;
+        }
+        Ok(())
+    }
+}
+
+/// `ibv_modify_qp_rate_limit`—sets how fast a queue pair may send.
+///
+/// One system call; it waits for the firmware.
+///
+/// # Errors
+/// As [`PacingCaps::check`], found before the kernel is asked. EINVAL: the queue pair is not ready to
+/// send; only newer kernels keep a rate that is set earlier, until it is. EOPNOTSUPP: the kernel does not know the
+/// attribute. ENOMEM, ENOSPC: the device has no place left in its table of rates.
+#[doc(alias = "ibv_modify_qp_rate_limit")]
+pub fn modify_rate_limit(
+    qp: &Object,
+    kind: QpType,
+    state: QpState,
+    caps: &PacingCaps,
+    limit: &RateLimit,
+) -> Result<()> {
+    caps.check(limit, kind)?;
+    let attr = QpAttr::new().rate_limit_kbps(limit.rate_kbps);
+    let words = mlx5_ib_modify_qp {
+        burst_info: mlx5_ib_burst_info {
+            max_burst_sz: limit.max_burst,
+            typical_pkt_sz: limit.typical_packet,
+            reserved: 0,
+        },
+        ..mlx5_ib_modify_qp::default()
+    };
+    let uhw = Uhw::new(words.as_bytes(), &[]);
+    cmd::qp::modify(qp.channel(), qp.handle(), &attr, &uhw).map_err(|error| {
+        let error = match error.errno() {
+            Some(Errno::INVAL) if state != QpState::ReadyToSend => {
+                error.hint("set the rate once the queue pair is ready to send")
+            }
+            _ => error,
+        };
+        error
+            .with_op(Op::ModifyRateLimit)
+            .fact("type", kind.to_string())
+            .fact("state", state.to_string())
+            .fact("rate in kb/s", limit.rate_kbps)
+            .fact("max_burst", limit.max_burst)
+            .fact("typical_packet", limit.typical_packet)
+    })
+}
+
+/// `mlx5dv_pp`—a rate in the device's table, for queues that DEVX commands build.
+#[doc(alias = "mlx5dv_pp")]
+#[derive(Debug)]
+pub struct PacingEntry {
+    object: Object,
+    index: u16,
+}
+
+const KIND: ObjectKind = ObjectKind::Vendor(VendorKind {
+    name: "PacingEntry",
+    object: MLX5_IB_OBJECT_PP,
+    method: MLX5_IB_METHOD_PP_OBJ_DESTROY,
+    attr: MLX5_IB_ATTR_PP_OBJ_DESTROY_HANDLE,
+    op: Op::FreePacing,
+});
+
+impl Devx {
+    /// `mlx5dv_pp_alloc`—takes a place in the device's table of rates. Contexts that want the same rate
+    /// share a place, unless `dedicated`.
+    ///
+    /// One system call; it waits for the firmware.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP, EPROTONOSUPPORT: the device does not pace for user contexts. EINVAL: no DEVX in this
+    /// context, or a rate outside the device's limits. ENOSPC: no place is left.
+    #[doc(alias = "mlx5dv_pp_alloc")]
+    pub fn pace(&self, limit: &RateLimit, dedicated: bool) -> Result<PacingEntry> {
+        let op = Op::AllocPacing;
+        let context = rate_context(limit.rate_kbps, limit.max_burst, limit.typical_packet);
+        let flags = if dedicated {
+            MLX5_IB_UAPI_PP_ALLOC_FLAGS_DEDICATED_INDEX
+        } else {
+            0
+        };
+        let handle = new_object_slot();
+        let mut index = 0_u16;
+        let channel = self.channel();
+        channel
+            .ioctl_only(op, || {
+                let attrs = [
+                    Attr::new_object(MLX5_IB_ATTR_PP_OBJ_ALLOC_HANDLE, &handle),
+                    Attr::input(MLX5_IB_ATTR_PP_OBJ_ALLOC_CTX, &context),
+                    Attr::constant(MLX5_IB_ATTR_PP_OBJ_ALLOC_FLAGS, flags),
+                    Attr::output(MLX5_IB_ATTR_PP_OBJ_ALLOC_INDEX, cells(&mut index)),
+                ];
+                channel.ioctl(
+                    op,
+                    MLX5_IB_OBJECT_PP,
+                    MLX5_IB_METHOD_PP_OBJ_ALLOC,
+                    &attrs,
+                    &Uhw::NONE,
+                )
+            })
+            .map_err(|error| explain(error, limit))?;
+        let handle = new_object_handle(op, &handle)?;
+        Ok(PacingEntry {
+            object: Object::new(channel, KIND, handle, []),
+            index,
+        })
+    }
+}
+
+fn explain(error: Error, limit: &RateLimit) -> Error {
+    let error = error
+        .fact("rate in kb/s", limit.rate_kbps)
+        .fact("max_burst", limit.max_burst)
+        .fact("typical_packet", limit.typical_packet);
+    match error.errno() {
+        Some(Errno::PROTONOSUPPORT | Errno::OPNOTSUPP) => {
+            error.hint("the device does not pace for user contexts")
+        }
+        _ => error,
+    }
+}
+
+impl PacingEntry {
+    /// Its place in the table, which commands that build queues name.
+    pub fn index(&self) -> u16 {
+        self.index
+    }
+
+    /// The kernel object.
+    pub fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// `mlx5dv_pp_free`—gives the place back. Dropping it does the same.
+    ///
+    /// # Errors
+    /// The kernel's errno.
+    #[doc(alias = "mlx5dv_pp_free")]
+    pub fn free(self) -> Result<()> {
+        self.object.destroy().map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+    use super::*;
+
+    const CAPS: PacingCaps = PacingCaps {
+        min_kbps: 1000,
+        max_kbps: 100_000,
+        queue_types: 1 << 8,
+        bursts: true,
+    };
+
+    fn refusal(caps: &PacingCaps, limit: RateLimit, kind: QpType) -> String {
+        caps.check(&limit, kind).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn limits_are_known_before_the_call() {
+        let raw = |limit| refusal(&CAPS, limit, QpType::RawPacket);
+        assert_eq!(
+            raw(RateLimit::kbps(999)),
+            "modify_qp_rate_limit: limit exceeded (rate in kb/s 999, min 1000, max 100000)"
+        );
+        assert!(raw(RateLimit::kbps(100_001)).contains("max 100000"));
+        assert!(raw(RateLimit::UNLIMITED.max_burst(1)).contains("without a rate"));
+        for limit in [
+            RateLimit::UNLIMITED,
+            RateLimit::kbps(1000),
+            RateLimit::kbps(100_000).max_burst(1).typical_packet(1500),
+        ] {
+            CAPS.check(&limit, QpType::RawPacket).unwrap();
+        }
+    }
+
+    #[test]
+    fn unsupported_and_invalid_are_told_apart() {
+        let kind =
+            |caps: &PacingCaps, limit: RateLimit, of| caps.check(&limit, of).unwrap_err().kind();
+        let rate = RateLimit::kbps(2000);
+        assert_eq!(
+            kind(&PacingCaps::default(), rate, QpType::RawPacket),
+            ErrorKind::Unsupported
+        );
+        assert_eq!(kind(&CAPS, rate, QpType::Rc), ErrorKind::Unsupported);
+        assert!(refusal(&CAPS, rate, QpType::Rc).contains("types with a rate raw packet"));
+        let plain = PacingCaps {
+            bursts: false,
+            ..CAPS
+        };
+        assert_eq!(
+            kind(&plain, rate.max_burst(1), QpType::RawPacket),
+            ErrorKind::Unsupported
+        );
+        assert_eq!(
+            kind(
+                &CAPS,
+                RateLimit::UNLIMITED.typical_packet(9),
+                QpType::RawPacket
+            ),
+            ErrorKind::InvalidInput
+        );
+        assert!(!CAPS.supports(QpType::Driver), "a shift beyond the mask");
+    }
+}

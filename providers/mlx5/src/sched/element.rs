@@ -1,0 +1,284 @@
+//! Single elements.
+
+use std::sync::Arc;
+
+use uverbs_driver::{Error, Object, Op, Result};
+
+use super::check::Limits;
+use crate::devx::{Devx, DevxObject};
+use crate::prm::{ElementAttr, ElementKind, GeneralCaps, QosCaps};
+
+const REPLY_LEN: usize = 16;
+
+/// Makes elements of one device's scheduling tree.
+///
+/// Elements belong to the context that made them and end with it. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Scheduler {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    devx: Devx,
+    general: GeneralCaps,
+    qos: QosCaps,
+    limits: Limits,
+}
+
+/// `mlx5dv_sched_node`—shares what it is given among the elements below it. Cheap to clone.
+///
+/// It is destroyed when the last clone, and every element below, is gone.
+#[doc(alias = "mlx5dv_sched_node")]
+#[derive(Clone, Debug)]
+pub struct Node {
+    scheduler: Scheduler,
+    object: DevxObject,
+    root: bool,
+}
+
+/// `mlx5dv_sched_leaf`—shares what it is given among the queues attached to it. Cheap to clone.
+///
+/// It is destroyed when the last clone is gone, and every queue that is attached to it was
+/// destroyed, detached, or attached elsewhere.
+#[doc(alias = "mlx5dv_sched_leaf")]
+#[derive(Clone, Debug)]
+pub struct Leaf {
+    scheduler: Scheduler,
+    object: DevxObject,
+}
+
+impl Scheduler {
+    /// Asks what the device can do.
+    ///
+    /// Two system calls, which wait for the firmware.
+    ///
+    /// # Errors
+    /// Those of the queries. A device without scheduling gives a scheduler that refuses everything.
+    pub fn new(devx: Devx) -> Result<Self> {
+        let general = devx.general_caps()?;
+        let qos = devx.qos_caps(&general)?;
+        Ok(Self::with_caps(devx, general, qos))
+    }
+
+    pub(crate) fn with_caps(devx: Devx, general: GeneralCaps, qos: QosCaps) -> Self {
+        let limits = Limits::of(&general, &qos);
+        Self {
+            inner: Arc::new(Inner {
+                devx,
+                general,
+                qos,
+                limits,
+            }),
+        }
+    }
+
+    /// What the device can do for quality of service.
+    pub fn caps(&self) -> &QosCaps {
+        &self.inner.qos
+    }
+
+    pub(super) fn general(&self) -> &GeneralCaps {
+        &self.inner.general
+    }
+
+    /// What that allows of a tree.
+    pub fn limits(&self) -> &Limits {
+        &self.inner.limits
+    }
+
+    pub(super) fn devx(&self) -> &Devx {
+        &self.inner.devx
+    }
+
+    /// `mlx5dv_sched_node_create`—creates a root, which has neither share nor cap.
+    ///
+    /// One system call; it waits for the firmware.
+    ///
+    /// # Errors
+    /// [`Unsupported`](uverbs_driver::ErrorKind::Unsupported): the device has no such scheduling. Else the errno that
+    /// the firmware's status stands for.
+    #[doc(alias = "mlx5dv_sched_node_create")]
+    pub fn create_root(&self) -> Result<Node> {
+        self.limits().check_nodes()?;
+        let object = self.create(ElementKind::Tsar, None, &ElementAttr::new())?;
+        Ok(Node {
+            scheduler: self.clone(),
+            object,
+            root: true,
+        })
+    }
+
+    fn create(
+        &self,
+        kind: ElementKind,
+        parent: Option<&DevxObject>,
+        attr: &ElementAttr,
+    ) -> Result<DevxObject> {
+        self.limits().check_attr(Op::CreateSchedElement, attr)?;
+        let parent_id = parent.map_or(0, DevxObject::id);
+        let command = attr.create(kind, parent_id);
+        let parents = parent.map(|parent| Arc::clone(parent.object()));
+        self.devx()
+            .create(&command, REPLY_LEN, parents)
+            .map_err(|error| {
+                describe(error.with_op(Op::CreateSchedElement), attr).fact("parent", parent_id)
+            })
+    }
+
+    fn modify(&self, object: &DevxObject, kind: ElementKind, attr: &ElementAttr) -> Result<()> {
+        self.limits().check_attr(Op::ModifySchedElement, attr)?;
+        object
+            .modify(&attr.modify(kind, object.id()), REPLY_LEN)
+            .map(|_| ())
+            .map_err(|error| {
+                describe(error.with_op(Op::ModifySchedElement), attr).fact("id", object.id())
+            })
+    }
+}
+
+fn describe(mut error: Error, attr: &ElementAttr) -> Error {
+    if let Some(share) = attr.share {
+        error = error.fact("share", share);
+    }
+    if let Some(cap) = attr.max_mbps {
+        error = error.fact("Mb/s", cap);
+    }
+    error
+}
+
+impl Node {
+    /// The device's number for it.
+    pub fn id(&self) -> u32 {
+        self.object.id()
+    }
+
+    /// Whether it has no parent.
+    pub fn is_root(&self) -> bool {
+        self.root
+    }
+
+    /// `mlx5dv_sched_node_create`—creates a node below it.
+    ///
+    /// One system call; it waits for the firmware.
+    ///
+    /// # Errors
+    /// [`Unsupported`](uverbs_driver::ErrorKind::Unsupported): the device has no shares or no caps.
+    /// [`LimitExceeded`](uverbs_driver::ErrorKind::LimitExceeded): a larger share than it has. Else the errno that the
+    /// firmware's status stands for.
+    #[doc(alias = "mlx5dv_sched_node_create")]
+    pub fn create_node(&self, attr: &ElementAttr) -> Result<Self> {
+        self.scheduler.limits().check_nodes()?;
+        let object = self
+            .scheduler
+            .create(ElementKind::Tsar, Some(&self.object), attr)?;
+        Ok(Self {
+            scheduler: self.scheduler.clone(),
+            object,
+            root: false,
+        })
+    }
+
+    /// `mlx5dv_sched_leaf_create`—creates a leaf below it.
+    ///
+    /// One system call; it waits for the firmware.
+    ///
+    /// # Errors
+    /// As [`create_node`](Self::create_node).
+    #[doc(alias = "mlx5dv_sched_leaf_create")]
+    pub fn create_leaf(&self, attr: &ElementAttr) -> Result<Leaf> {
+        let object = self
+            .scheduler
+            .create(ElementKind::QueueGroup, Some(&self.object), attr)?;
+        Ok(Leaf {
+            scheduler: self.scheduler.clone(),
+            object,
+        })
+    }
+
+    /// `mlx5dv_sched_node_modify`—changes what is present in `attr`. A root has nothing to change.
+    ///
+    /// One system call; it waits for the firmware.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](uverbs_driver::ErrorKind::InvalidInput): share or cap for a root. Else as
+    /// [`create_node`](Self::create_node); the node is as it was then.
+    #[doc(alias = "mlx5dv_sched_node_modify")]
+    pub fn modify(&self, attr: &ElementAttr) -> Result<()> {
+        if self.root && *attr != ElementAttr::new() {
+            return Err(Error::invalid(
+                Op::ModifySchedElement,
+                "share or cap of a root",
+            ));
+        }
+        self.scheduler.modify(&self.object, ElementKind::Tsar, attr)
+    }
+
+    /// `mlx5dv_sched_node_destroy`—destroys it. Dropping the last clone does the same.
+    ///
+    /// One system call; it waits for the firmware.
+    ///
+    /// # Errors
+    /// [`Busy`](uverbs_driver::ErrorKind::Busy) while there are elements below it, or clones; the node is given back.
+    #[doc(alias = "mlx5dv_sched_node_destroy")]
+    pub fn destroy(self) -> Result<(), (Self, Error)> {
+        let Self {
+            scheduler,
+            object,
+            root,
+        } = self;
+        object.destroy().map_err(|(object, error)| {
+            let node = Self {
+                scheduler,
+                object,
+                root,
+            };
+            (node, error.with_op(Op::DestroySchedElement))
+        })
+    }
+}
+
+impl Leaf {
+    /// The device's number for it.
+    pub fn id(&self) -> u32 {
+        self.object.id()
+    }
+
+    /// The kernel object: what an attached queue uses.
+    pub(crate) fn object(&self) -> &Arc<Object> {
+        self.object.object()
+    }
+
+    /// Whether queues are attached to it, or clones of it exist.
+    pub fn is_used(&self) -> bool {
+        Arc::strong_count(self.object()) > 1
+    }
+
+    /// `mlx5dv_sched_leaf_modify`—changes what is present in `attr`; queues stay attached.
+    ///
+    /// One system call; it waits for the firmware.
+    ///
+    /// # Errors
+    /// As [`Node::create_leaf`]; the leaf is as it was then.
+    #[doc(alias = "mlx5dv_sched_leaf_modify")]
+    pub fn modify(&self, attr: &ElementAttr) -> Result<()> {
+        self.scheduler
+            .modify(&self.object, ElementKind::QueueGroup, attr)
+    }
+
+    /// `mlx5dv_sched_leaf_destroy`—destroys it. Dropping the last clone does the same.
+    ///
+    /// One system call; it waits for the firmware.
+    ///
+    /// # Errors
+    /// [`Busy`](uverbs_driver::ErrorKind::Busy) while queues are attached to it, or clones exist; the leaf is given
+    /// back.
+    #[doc(alias = "mlx5dv_sched_leaf_destroy")]
+    pub fn destroy(self) -> Result<(), (Self, Error)> {
+        let Self { scheduler, object } = self;
+        object.destroy().map_err(|(object, error)| {
+            let leaf = Self { scheduler, object };
+            (leaf, error.with_op(Op::DestroySchedElement))
+        })
+    }
+}
