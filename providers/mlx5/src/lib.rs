@@ -7,6 +7,7 @@
 //! Layouts: the kernel's `include/linux/mlx5/device.h`, `mlx5_ifc.h` and `include/uapi/rdma/mlx5-abi.h`,
 //! and the adapters' Programmer's Reference Manual.
 
+pub mod caps;
 pub mod devx;
 mod inline;
 mod operations;

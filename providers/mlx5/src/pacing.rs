@@ -10,9 +10,7 @@ use uverbs_driver::object::{ObjectKind, VendorKind};
 use uverbs_driver::sys::{Attr, Uhw, cells};
 use uverbs_driver::types::{QpAttr, QpState, QpType};
 use uverbs_driver::{Errno, Error, ErrorKind, Object, Op, Result};
-use uverbs_uapi::mlx5_abi::{
-    MLX5_IB_PP_SUPPORT_BURST, mlx5_ib_burst_info, mlx5_ib_modify_qp, mlx5_packet_pacing_caps,
-};
+use uverbs_uapi::mlx5_abi::{mlx5_ib_burst_info, mlx5_ib_modify_qp};
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_PP_OBJ_ALLOC_CTX, MLX5_IB_ATTR_PP_OBJ_ALLOC_FLAGS,
     MLX5_IB_ATTR_PP_OBJ_ALLOC_HANDLE, MLX5_IB_ATTR_PP_OBJ_ALLOC_INDEX,
@@ -22,6 +20,7 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
 use uverbs_uapi::mlx5_user_ioctl_verbs::MLX5_IB_UAPI_PP_ALLOC_FLAGS_DEDICATED_INDEX;
 use zerocopy::IntoBytes;
 
+use crate::caps::{PacingCaps, QpTypes};
 use crate::devx::Devx;
 use crate::prm::rate_context;
 
@@ -37,19 +36,6 @@ pub struct RateLimit {
     pub max_burst: u32,
     /// The packets it usually sends, in bytes. 0: the device's default, the port's MTU.
     pub typical_packet: u16,
-}
-
-/// `mlx5_packet_pacing_caps`—what a device can pace, as it said when it was opened.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct PacingCaps {
-    /// The lowest rate, kb/s.
-    pub min_kbps: u32,
-    /// The highest rate, kb/s; 0 where there is no pacing.
-    pub max_kbps: u32,
-    /// The queue pairs that have a rate: a bit for each type, `1 << QpType::raw()`.
-    pub queue_types: u32,
-    /// Bursts and the usual packet can be told.
-    pub bursts: bool,
 }
 
 impl RateLimit {
@@ -88,25 +74,7 @@ impl RateLimit {
     }
 }
 
-impl From<&mlx5_packet_pacing_caps> for PacingCaps {
-    fn from(words: &mlx5_packet_pacing_caps) -> Self {
-        Self {
-            min_kbps: words.qp_rate_limit_min,
-            max_kbps: words.qp_rate_limit_max,
-            queue_types: words.supported_qpts,
-            bursts: u32::from(words.cap_flags) & MLX5_IB_PP_SUPPORT_BURST != 0,
-        }
-    }
-}
-
 impl PacingCaps {
-    /// Whether queue pairs of this type have a rate.
-    pub fn supports(&self, kind: QpType) -> bool {
-        1_u32
-            .checked_shl(kind.raw())
-            .is_some_and(|bit| self.queue_types & bit != 0)
-    }
-
     /// Checks whether `limit` can be set on queue pairs of this type.
     ///
     /// # Errors
@@ -117,15 +85,15 @@ impl PacingCaps {
     /// | [`InvalidInput`](ErrorKind::InvalidInput) | bursts without a rate |
     pub fn check(&self, limit: &RateLimit, kind: QpType) -> Result<()> {
         let op = Op::ModifyRateLimit;
-        if self.max_kbps == 0 {
+        if self.max_rate == 0 {
             return Err(Error::new(op, ErrorKind::Unsupported)
                 .fact("device lacks", "packet pacing")
                 .hint("packet pacing is a setting of the adapter's firmware"));
         }
-        if !self.supports(kind) {
+        if !self.qp_types.contains(kind) {
             return Err(Error::new(op, ErrorKind::Unsupported)
                 .fact("type", kind.to_string())
-                .fact("types with a rate", self.to_string()));
+                .fact("types with a rate", self.qp_types.to_string()));
         }
         let rate = limit.rate_kbps;
         if rate == 0 && limit.shapes_bursts() {
@@ -133,26 +101,26 @@ impl PacingCaps {
                 .fact("max_burst", limit.max_burst)
                 .fact("typical_packet", limit.typical_packet));
         }
-        if limit.shapes_bursts() && !self.bursts {
+        if limit.shapes_bursts() && !self.burst {
             return Err(Error::new(op, ErrorKind::Unsupported)
                 .fact("device lacks", "bounds of bursts")
                 .hint("leave max_burst and typical_packet at 0"));
         }
-        if rate != 0 && !(self.min_kbps..=self.max_kbps).contains(&rate) {
+        if rate != 0 && !(self.min_rate..=self.max_rate).contains(&rate) {
             return Err(Error::new(op, ErrorKind::LimitExceeded)
                 .fact("rate in kb/s", rate)
-                .fact("min", self.min_kbps)
-                .fact("max", self.max_kbps));
+                .fact("min", self.min_rate)
+                .fact("max", self.max_rate));
         }
         Ok(())
     }
 }
 
-impl fmt::Display for PacingCaps {
-    /// The types of queue pairs that have a rate.
+impl fmt::Display for QpTypes {
+    /// Their names.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut first = true;
-        for raw in (0..32).filter(|raw| self.queue_types & 1 << raw != 0) {
+        for raw in (0..32).filter(|raw| self.bits() & 1 << raw != 0) {
             let comma = if first { "" } else { ", " };
             write!(f, "{comma}{}", QpType::from_raw(raw))?;
             first = false;
@@ -311,10 +279,10 @@ mod tests {
     use super::*;
 
     const CAPS: PacingCaps = PacingCaps {
-        min_kbps: 1000,
-        max_kbps: 100_000,
-        queue_types: 1 << 8,
-        bursts: true,
+        min_rate: 1000,
+        max_rate: 100_000,
+        qp_types: QpTypes::from_bits(1 << 8),
+        burst: true,
     };
 
     fn refusal(caps: &PacingCaps, limit: RateLimit, kind: QpType) -> String {
@@ -351,7 +319,7 @@ mod tests {
         assert_eq!(kind(&CAPS, rate, QpType::Rc), ErrorKind::Unsupported);
         assert!(refusal(&CAPS, rate, QpType::Rc).contains("types with a rate raw packet"));
         let plain = PacingCaps {
-            bursts: false,
+            burst: false,
             ..CAPS
         };
         assert_eq!(
@@ -366,6 +334,9 @@ mod tests {
             ),
             ErrorKind::InvalidInput
         );
-        assert!(!CAPS.supports(QpType::Driver), "a shift beyond the mask");
+        assert!(
+            !CAPS.qp_types.contains(QpType::Driver),
+            "a shift beyond the mask"
+        );
     }
 }

@@ -28,7 +28,7 @@ pub use object::DevxObject;
 pub use query::{QueryReplies, QueryReply};
 pub use umem::{Umem, UmemInit, UmemMemory};
 
-use crate::prm::{GeneralCaps, Mailbox, QosCaps};
+use crate::prm::{CAP_REPLY_LEN, GeneralCaps, Mailbox, QosCaps, query_hca_cap};
 use reply::exchange;
 
 /// The way to the firmware of an opened device.
@@ -61,8 +61,18 @@ impl Devx {
     /// # Errors
     /// The errno that the firmware's status stands for, with status and syndrome. EINVAL without
     /// them: the kernel does not let this opcode through here.
+    ///
+    /// # Safety
+    /// 1. What the command sets up makes the device use no memory of this process but such that stays
+    ///    allocated, and is not reached through references, for as long as the device may use it.
     #[doc(alias = "mlx5dv_devx_general_cmd")]
-    pub fn command(&self, command: &Mailbox, reply_len: usize) -> Result<Mailbox> {
+    #[expect(unsafe_code, reason = "passes an obligation on")]
+    pub unsafe fn command(&self, command: &Mailbox, reply_len: usize) -> Result<Mailbox> {
+        self.ask(command, reply_len)
+    }
+
+    /// A command that sets nothing up.
+    fn ask(&self, command: &Mailbox, reply_len: usize) -> Result<Mailbox> {
         let mut reply = Mailbox::new(reply_len);
         exchange(
             &self.channel,
@@ -76,12 +86,21 @@ impl Devx {
         Ok(reply)
     }
 
+    /// The current capabilities of a group (`enum mlx5_cap_type`), as the firmware tells them: 16 bytes,
+    /// and then the group's words.
+    ///
+    /// # Errors
+    /// As [`command`](Self::command).
+    pub fn capabilities(&self, group: u16) -> Result<Mailbox> {
+        self.ask(&query_hca_cap(group), CAP_REPLY_LEN)
+    }
+
     /// What the device can do in general.
     ///
     /// # Errors
     /// As [`command`](Self::command).
     pub fn general_caps(&self) -> Result<GeneralCaps> {
-        let reply = self.command(&GeneralCaps::query(), crate::prm::CAP_REPLY_LEN)?;
+        let reply = self.ask(&GeneralCaps::query(), CAP_REPLY_LEN)?;
         Ok(GeneralCaps::parse(&reply))
     }
 
@@ -93,7 +112,7 @@ impl Devx {
         if !general.qos {
             return Ok(QosCaps::default());
         }
-        let reply = self.command(&QosCaps::query(), crate::prm::CAP_REPLY_LEN)?;
+        let reply = self.ask(&QosCaps::query(), CAP_REPLY_LEN)?;
         Ok(QosCaps::parse(&reply))
     }
 

@@ -54,8 +54,23 @@ impl Devx {
     /// # Errors
     /// The errno that the firmware's status stands for, with status and syndrome. EINVAL without
     /// them: the kernel does not know the opcode as one that creates.
+    ///
+    /// # Safety
+    /// 1. The object makes the device use no memory of this process but such that stays allocated, and
+    ///    is not reached through references, until the object's destroy was confirmed.
     #[doc(alias = "mlx5dv_devx_obj_create")]
-    pub fn create(
+    #[expect(unsafe_code, reason = "passes an obligation on")]
+    pub unsafe fn create(
+        &self,
+        command: &Mailbox,
+        reply_len: usize,
+        parents: impl IntoIterator<Item = Arc<Object>>,
+    ) -> Result<DevxObject> {
+        self.create_harmless(command, reply_len, parents)
+    }
+
+    /// Creates an object that uses no memory.
+    pub(crate) fn create_harmless(
         &self,
         command: &Mailbox,
         reply_len: usize,
@@ -127,12 +142,26 @@ impl Devx {
     ///
     /// # Errors
     /// As [`query_object`](Self::query_object).
+    ///
+    /// # Safety
+    /// 1. As that of [`create`](Self::create), for what the object uses after the change.
     #[doc(alias = "mlx5dv_devx_qp_modify")]
     #[doc(alias = "mlx5dv_devx_cq_modify")]
     #[doc(alias = "mlx5dv_devx_srq_modify")]
     #[doc(alias = "mlx5dv_devx_wq_modify")]
     #[doc(alias = "mlx5dv_devx_ind_tbl_modify")]
-    pub fn modify_object(
+    #[expect(unsafe_code, reason = "passes an obligation on")]
+    pub unsafe fn modify_object(
+        &self,
+        object: &Object,
+        command: &Mailbox,
+        reply_len: usize,
+    ) -> Result<Mailbox> {
+        self.modify_harmless(object, command, reply_len)
+    }
+
+    /// Changes nothing about the memory that an object uses.
+    pub(crate) fn modify_harmless(
         &self,
         object: &Object,
         command: &Mailbox,
@@ -193,9 +222,17 @@ impl DevxObject {
     ///
     /// # Errors
     /// As [`Devx::modify_object`].
+    ///
+    /// # Safety
+    /// 1. That of [`Devx::modify_object`].
     #[doc(alias = "mlx5dv_devx_obj_modify")]
-    pub fn modify(&self, command: &Mailbox, reply_len: usize) -> Result<Mailbox> {
-        Devx::new(self.object.channel()).modify_object(&self.object, command, reply_len)
+    #[expect(unsafe_code, reason = "passes an obligation on")]
+    pub unsafe fn modify(&self, command: &Mailbox, reply_len: usize) -> Result<Mailbox> {
+        self.modify_harmless(command, reply_len)
+    }
+
+    pub(crate) fn modify_harmless(&self, command: &Mailbox, reply_len: usize) -> Result<Mailbox> {
+        Devx::new(self.object.channel()).modify_harmless(&self.object, command, reply_len)
     }
 
     /// `mlx5dv_devx_obj_destroy`—destroys it.

@@ -5,6 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use uverbs_driver::cmd::{new_object_handle, new_object_slot};
+use uverbs_driver::hw::Pages;
 use uverbs_driver::object::{ObjectKind, VendorKind};
 use uverbs_driver::sys::{Attr, Uhw, cells};
 use uverbs_driver::types::AccessFlags;
@@ -79,9 +80,38 @@ impl Devx {
     /// # Errors
     /// EINVAL: no DEVX in this context, access that does not exist here, or page sizes that the memory
     /// cannot have. EFAULT: not mapped. ENOMEM: the limit of locked memory.
+    ///
+    /// # Safety
+    /// 1. The memory stays allocated until `keep` is released. While the device may use it, it is not
+    ///    reached through references, but for shared ones to atomics.
     #[doc(alias = "mlx5dv_devx_umem_reg")]
     #[doc(alias = "mlx5dv_devx_umem_reg_ex")]
-    pub fn register(&self, init: &UmemInit<'_>, keep: impl Any + Send + Sync) -> Result<Umem> {
+    #[expect(unsafe_code, reason = "passes an obligation on")]
+    pub unsafe fn register(
+        &self,
+        init: &UmemInit<'_>,
+        keep: impl Any + Send + Sync,
+    ) -> Result<Umem> {
+        self.register_kept(init, keep)
+    }
+
+    /// Registers pages, which are reached by volatile and atomic accesses alone.
+    ///
+    /// # Errors
+    /// As [`register`](Self::register).
+    pub fn register_pages(&self, pages: &Arc<Pages>, access: AccessFlags) -> Result<Umem> {
+        let init = UmemInit {
+            memory: UmemMemory::Process {
+                address: pages.address(),
+                length: pages.len() as u64,
+            },
+            access,
+            page_sizes: None,
+        };
+        self.register_kept(&init, Arc::clone(pages))
+    }
+
+    fn register_kept(&self, init: &UmemInit<'_>, keep: impl Any + Send + Sync) -> Result<Umem> {
         let op = Op::DevxRegisterMemory;
         let (start, length, fd) = match init.memory {
             UmemMemory::Process { address, length } => (address, length, None),

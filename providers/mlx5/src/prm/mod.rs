@@ -10,7 +10,7 @@ mod pacing;
 mod queue;
 mod status;
 
-pub use element::{ElementKind, ElementAttr, TsarKind};
+pub use element::{ElementAttr, ElementKind, TsarKind};
 pub use field::{Field, Wide, bit, field, word};
 pub(crate) use hca_cap::REPLY_LEN as CAP_REPLY_LEN;
 pub use hca_cap::{GeneralCaps, QosCaps, query_hca_cap};

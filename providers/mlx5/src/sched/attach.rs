@@ -59,7 +59,7 @@ impl Scheduler {
         self.check(qp, leaves)?;
         let command = command(qp, leaves)?;
         self.devx()
-            .modify_object(qp.object, &command, REPLY_LEN)
+            .modify_harmless(qp.object, &command, REPLY_LEN)
             .map_err(|error| {
                 error
                     .with_op(Op::AttachSchedElement)

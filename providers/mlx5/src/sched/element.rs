@@ -120,7 +120,7 @@ impl Scheduler {
         let command = attr.create(kind, parent_id);
         let parents = parent.map(|parent| Arc::clone(parent.object()));
         self.devx()
-            .create(&command, REPLY_LEN, parents)
+            .create_harmless(&command, REPLY_LEN, parents)
             .map_err(|error| {
                 describe(error.with_op(Op::CreateSchedElement), attr).fact("parent", parent_id)
             })
@@ -129,7 +129,7 @@ impl Scheduler {
     fn modify(&self, object: &DevxObject, kind: ElementKind, attr: &ElementAttr) -> Result<()> {
         self.limits().check_attr(Op::ModifySchedElement, attr)?;
         object
-            .modify(&attr.modify(kind, object.id()), REPLY_LEN)
+            .modify_harmless(&attr.modify(kind, object.id()), REPLY_LEN)
             .map(|_| ())
             .map_err(|error| {
                 describe(error.with_op(Op::ModifySchedElement), attr).fact("id", object.id())

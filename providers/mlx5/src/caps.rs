@@ -1,0 +1,130 @@
+//! What the kernel's driver says of the device beyond the general attributes (`mlx5_ib_query_device_resp`).
+
+use uverbs_driver::sys::{Uhw, cells};
+use uverbs_driver::types::{DeviceAttr, QpType};
+use uverbs_driver::{Channel, Result, cmd};
+use uverbs_uapi::mlx5_abi::mlx5_ib_query_device_resp;
+
+/// A set of queue pair types, as the kernel numbers them; unknown ones survive.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct QpTypes(u32);
+
+impl QpTypes {
+    /// From the kernel's bits.
+    pub const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    /// The kernel's bits (`1 << enum ib_uverbs_qp_type`).
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
+    /// Whether a type is in it.
+    pub fn contains(self, kind: QpType) -> bool {
+        1_u32.checked_shl(kind.raw()).is_some_and(|bit| self.0 & bit != 0)
+    }
+}
+
+/// `mlx5_packet_pacing_caps`—limits of the send rate of queue pairs.
+#[doc(alias = "mlx5_packet_pacing_caps")]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct PacingCaps {
+    /// The lowest rate, kb/s.
+    pub min_rate: u32,
+    /// The highest rate, kb/s; 0: there is no pacing.
+    pub max_rate: u32,
+    /// The types of queue pairs that can be paced.
+    pub qp_types: QpTypes,
+    /// Bursts and typical packet sizes can be chosen (`MLX5_IB_PP_SUPPORT_BURST`).
+    pub burst: bool,
+}
+
+/// `mlx5_ib_tso_caps`—segmentation by the device.
+#[doc(alias = "mlx5_ib_tso_caps")]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct TsoCaps {
+    /// The longest payload, bytes; 0: there is no segmentation.
+    pub max_payload: u32,
+    /// The types of queue pairs that have it.
+    pub qp_types: QpTypes,
+}
+
+/// What mlx5 devices have beyond others.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Caps {
+    /// Pacing of queue pairs.
+    pub pacing: PacingCaps,
+    /// Segmentation.
+    pub tso: TsoCaps,
+    /// Packet fields that receive hashes can cover (`MLX5_RX_HASH_*`).
+    pub rss_fields: u64,
+    /// Hash functions (`MLX5_RX_HASH_FUNC_*`).
+    pub rss_functions: u8,
+    /// Completions that one compressed entry can stand for; 0: no compression.
+    pub max_compressed: u32,
+    /// Formats of compressed entries (`MLX5_IB_CQE_RES_FORMAT_*`).
+    pub compressed_formats: u32,
+    /// Completion entries can be padded to 128 bytes (`MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD`).
+    pub padded_entries: bool,
+    /// Tunnels the device looks into (`MLX5_IB_TUNNELED_OFFLOADS_*`).
+    pub tunnels: u32,
+    /// log₂ of the streams that a DC initiator may have at once.
+    pub max_log_dci_streams: u8,
+}
+
+impl Caps {
+    /// Asks the kernel. One system call.
+    pub(crate) fn query(channel: &Channel) -> Result<(DeviceAttr, Self)> {
+        let mut reply = mlx5_ib_query_device_resp::default();
+        let device = cmd::device::query(channel, &Uhw::new(&[], cells(&mut reply)))?;
+        Ok((device, Self::new(&reply)))
+    }
+
+    fn new(reply: &mlx5_ib_query_device_resp) -> Self {
+        let pacing = &reply.packet_pacing_caps;
+        Self {
+            pacing: PacingCaps {
+                min_rate: pacing.qp_rate_limit_min,
+                max_rate: pacing.qp_rate_limit_max,
+                qp_types: QpTypes(pacing.supported_qpts),
+                burst: pacing.cap_flags & PACING_BURST != 0,
+            },
+            tso: TsoCaps {
+                max_payload: reply.tso_caps.max_tso,
+                qp_types: QpTypes(reply.tso_caps.supported_qpts),
+            },
+            rss_fields: reply.rss_caps.rx_hash_fields_mask,
+            rss_functions: reply.rss_caps.rx_hash_function,
+            max_compressed: reply.cqe_comp_caps.max_num,
+            compressed_formats: reply.cqe_comp_caps.supported_format,
+            padded_entries: reply.flags & PADDED_ENTRIES != 0,
+            tunnels: reply.tunnel_offloads_caps,
+            max_log_dci_streams: reply.dci_streams_caps.max_log_num_concurent,
+        }
+    }
+}
+
+/// `MLX5_IB_PP_SUPPORT_BURST`.
+const PACING_BURST: u8 = 1;
+/// `MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD`.
+const PADDED_ENTRIES: u32 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_known_before_they_are_met() {
+        let mut reply = mlx5_ib_query_device_resp::default();
+        reply.packet_pacing_caps.qp_rate_limit_max = 1000;
+        reply.packet_pacing_caps.supported_qpts = 1 << 2 | 1 << 8;
+        reply.packet_pacing_caps.cap_flags = 1;
+        let caps = Caps::new(&reply);
+        assert!(caps.pacing.burst && caps.pacing.max_rate == 1000);
+        assert!(caps.pacing.qp_types.contains(QpType::Rc));
+        assert!(!caps.pacing.qp_types.contains(QpType::Ud));
+        assert_eq!(caps.pacing.qp_types.bits(), 0x104);
+    }
+}
