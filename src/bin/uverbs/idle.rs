@@ -9,9 +9,14 @@ use crate::failure::Result;
 /// Empty polls before others may run.
 const SPINS: u32 = 512;
 
+/// The same where the next completion is what is timed: longer than a message takes, but not until
+/// the scheduler's tick, should all processors be busy waiting.
+const LONG_SPINS: u32 = 4096;
+
 /// Waits for completions, and knows since when.
 pub(crate) struct Idle {
     spins: u32,
+    patience: u32,
     armed: bool,
     since: Option<Instant>,
     /// How often it slept and was woken.
@@ -20,8 +25,19 @@ pub(crate) struct Idle {
 
 impl Idle {
     pub(crate) fn new() -> Self {
+        Self::with_patience(SPINS)
+    }
+
+    /// Keeps the processor for as long as a message should take: giving it up costs a system call in
+    /// the middle of what is measured, and the way back.
+    pub(crate) fn spinning() -> Self {
+        Self::with_patience(LONG_SPINS)
+    }
+
+    fn with_patience(patience: u32) -> Self {
         Self {
             spins: 0,
+            patience,
             armed: false,
             since: None,
             events: 0,
@@ -49,9 +65,9 @@ impl Idle {
         if let Some(channel) = channel {
             self.sleep(cq, channel, nap)?;
         } else {
-            self.spins += 1;
+            self.spins = self.spins.saturating_add(1);
             // No pause instruction: the next look at the queue is what latency waits for.
-            if self.spins < SPINS {
+            if self.spins < self.patience {
                 return Ok(None);
             }
             // On few processors the network stack may be what waits to run.

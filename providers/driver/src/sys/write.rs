@@ -95,8 +95,11 @@ const EX_HEADERS: usize = HEADER + size_of::<ib_uverbs_ex_cmd_hdr>();
 /// Lends `len` zeroed bytes: on the stack for everything but the longest commands, so that
 /// doorbells allocate nothing.
 pub(super) fn with_buffer<R>(len: usize, fill: impl FnOnce(&mut [u8]) -> R) -> R {
-    let mut small = [0; 256];
-    match small.get_mut(..len) {
+    // Zeroing more than a doorbell needs would be a fair part of what it costs in this process.
+    if let Some(buffer) = [0; 64].get_mut(..len) {
+        return fill(buffer);
+    }
+    match [0; 256].get_mut(..len) {
         Some(buffer) => fill(buffer),
         None => fill(&mut vec![0; len]),
     }

@@ -108,7 +108,7 @@ impl<'r> Side<'r> {
             spec,
             size,
             unsignaled: 0,
-            idle: Idle::new(),
+            idle: Idle::spinning(),
         }
     }
 
