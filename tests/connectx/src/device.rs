@@ -72,6 +72,8 @@ pub(crate) struct Device {
     pub(crate) kicked: Vec<u32>,
     /// The last doorbell of each send queue, kept if work requests may be copied through pages.
     pub(crate) rung: BTreeMap<u32, Rung>,
+    /// Bytes that each send queue has carried since it was made or the function was reset.
+    pub(crate) served: BTreeMap<u32, u64>,
     /// What hardware would ignore or punish, by kind.
     pub(crate) reports: BTreeMap<&'static str, u64>,
     /// Faults that an operator asked for.
@@ -134,6 +136,7 @@ impl Device {
             scheduler: Scheduler::default(),
             kicked: Vec::new(),
             rung: BTreeMap::new(),
+            served: BTreeMap::new(),
             reports: BTreeMap::new(),
             faults: Faults::default(),
             deferred: Vec::new(),

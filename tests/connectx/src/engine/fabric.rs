@@ -242,6 +242,13 @@ impl Fabric {
         sum
     }
 
+    /// The time in nanoseconds, and how many bytes each send queue of a function has carried, by its number.
+    #[must_use]
+    pub fn served(&self, function: FunctionId) -> (u64, BTreeMap<u32, u64>) {
+        let bytes = self.devices.get(function).map(|device| &device.served);
+        (self.now, bytes.cloned().unwrap_or_default())
+    }
+
     /// How many objects of each kind a function holds.
     #[must_use]
     pub fn census(&self, function: FunctionId) -> Vec<(&'static str, usize)> {

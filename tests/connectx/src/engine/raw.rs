@@ -80,6 +80,7 @@ impl Fabric {
         };
         let index = queue.consumer;
         queue.consumer = index.wrapping_add(control.blocks());
+        *device.served.entry(sqn).or_insert(0) += length;
         let (cqn, user_index) = (queue.cqn(), ring::USER_INDEX.get(&queue.context));
         let opcode = if sent.is_ok() {
             Opcode::Request

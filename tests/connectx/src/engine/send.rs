@@ -113,6 +113,7 @@ impl Fabric {
             Verdict::Done(bytes) => {
                 pair.send.consumer = index.wrapping_add(control.blocks());
                 pair.refill_retries();
+                *device.served.entry(qpn).or_insert(0) += bytes;
                 if control.signaled {
                     let mut done = Completion::new(Opcode::Request, qpn, user_index, index);
                     done.send_opcode = control.opcode;

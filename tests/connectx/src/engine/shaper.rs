@@ -5,15 +5,16 @@
 //! goes first whose ancestor at the level where their paths part has been served less in proportion to its
 //! share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::device::Device;
 use crate::engine::fabric::Fabric;
 use crate::layout::qp;
 use crate::layout::queue::ring;
 
-/// How long a leaf that was told to wait counts as waiting after its time has come.
-const PATIENCE: u64 = 1_000_000;
+/// How long a leaf that was told to wait counts as waiting after its time has come, and how much time a limit
+/// that was waited for makes good: who serves the function may be late.
+const PATIENCE: u64 = 20_000_000;
 /// The shortest wait for somebody else to go first.
 const TURN: u64 = 1_000;
 
@@ -22,6 +23,8 @@ const TURN: u64 = 1_000;
 pub(super) struct Shaper {
     /// When each limited thing may send again.
     free_at: BTreeMap<(usize, Limiter), u64>,
+    /// Limits that somebody was told to wait for.
+    wanted: BTreeSet<(usize, Limiter)>,
     /// Bytes by share that each element has sent.
     served: BTreeMap<(usize, u32), u64>,
     /// When each leaf last asked to send.
@@ -55,6 +58,7 @@ impl Shaper {
     /// Forgets a function's history.
     pub(super) fn reset(&mut self, function: usize) {
         self.free_at.retain(|(owner, _), _| *owner != function);
+        self.wanted.retain(|(owner, _)| *owner != function);
         self.served.retain(|(owner, _), _| *owner != function);
         self.asked.retain(|(owner, _), _| *owner != function);
         self.waiting.retain(|(owner, _), _| *owner != function);
@@ -71,13 +75,14 @@ impl Shaper {
         if request.leaf != 0 && asked.is_none_or(|at| at.saturating_add(PATIENCE) < now) {
             self.catch_up(request);
         }
-        let busy = request
-            .limiters
-            .iter()
-            .filter_map(|(limiter, _)| self.free_at.get(&(request.function, *limiter)))
-            .max()
-            .copied()
-            .filter(|until| *until > now);
+        let mut busy = None;
+        for (limiter, _) in &request.limiters {
+            let limit = (request.function, *limiter);
+            if let Some(until) = self.free_at.get(&limit).filter(|until| **until > now) {
+                self.wanted.insert(limit);
+                busy = busy.max(Some(*until));
+            }
+        }
         let until = busy.or_else(|| self.outranked(request, device, now).then_some(now + TURN));
         if let Some(until) = until {
             if request.leaf != 0 {
@@ -89,8 +94,14 @@ impl Shaper {
         for (limiter, bits_per_second) in &request.limiters {
             let time =
                 u128::from(request.bytes) * 8_000_000_000 / u128::from((*bits_per_second).max(1));
-            let until = now.saturating_add(u64::try_from(time).unwrap_or(u64::MAX / 2));
-            self.free_at.insert((request.function, *limiter), until);
+            let limit = (request.function, *limiter);
+            let free = self.free_at.get(&limit).copied();
+            let start = match free.filter(|_| self.wanted.remove(&limit)) {
+                Some(free) => free.max(now.saturating_sub(PATIENCE)),
+                None => now,
+            };
+            let until = start.saturating_add(u64::try_from(time).unwrap_or(u64::MAX / 2));
+            self.free_at.insert(limit, until);
         }
         for (element, share) in &request.path {
             let entry = self.served.entry((request.function, *element)).or_insert(0);

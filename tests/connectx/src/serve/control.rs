@@ -13,6 +13,7 @@ pub(crate) const HELP: &str = "\
 census FUNCTION            objects that exist, by kind
 reports                    wrong use seen so far
 doorbells                  how work requests came: plain doorbells, whole and partial copies
+served FUNCTION            the time in nanoseconds and the bytes that each send queue has carried, as JSON
 link FUNCTION up|down      change the port's state
 drop FUNCTION COUNT        lose the next COUNT messages the function sends
 duplicate FUNCTION COUNT   deliver the next COUNT messages twice
@@ -82,6 +83,13 @@ fn command(line: &str, fabric: &mut Fabric) -> Option<String> {
                 .filter(|(_, count)| *count != 0)
                 .collect();
             Some(format!("{live:?}\n"))
+        }
+        ["served", function] => {
+            let (now, bytes) = fabric.served(function.parse().ok()?);
+            Some(format!(
+                "{}\n",
+                serde_json::json!({"nanoseconds": now, "bytes": bytes})
+            ))
         }
         ["link", function, state @ ("up" | "down")] => {
             fabric.set_link(function.parse().ok()?, *state == "up");
@@ -169,6 +177,7 @@ mod tests {
             "reports",
             "doorbells",
             "census 0",
+            "served 0",
             "link 0 down",
             "link 0 up",
             "drop 0 1",
