@@ -9,9 +9,10 @@ use uverbs_driver::contract;
 use uverbs_driver::types::{
     QpAttr, QpAttrMask, QpCaps, QpInfo, QpState, QpType, RecvRequest, SendRequest,
 };
-use uverbs_driver::{Object, PostError, Result};
+use uverbs_driver::{Object, Op, PostError, Result};
 
 use crate::cq::CqShared;
+use crate::pacing::{PacingCaps, RateLimit, modify_rate_limit};
 use crate::rq::ReceiveRing;
 use crate::sq::SendRing;
 use crate::tracker::QueuePairTracker;
@@ -54,6 +55,19 @@ impl QueuePair {
     /// The numbers of the objects underneath a raw packet queue pair.
     pub fn raw_numbers(&self) -> Option<RawNumbers> {
         self.raw
+    }
+
+    /// `ibv_modify_qp_rate_limit`—sets how fast it may send; what the device can is in `caps`.
+    ///
+    /// One system call; it waits for the firmware.
+    ///
+    /// # Errors
+    /// Those of [`modify_rate_limit`].
+    #[doc(alias = "ibv_modify_qp_rate_limit")]
+    pub fn set_rate_limit(&self, caps: &PacingCaps, limit: &RateLimit) -> Result<()> {
+        let channel = self.object.channel();
+        channel.check_process(Op::ModifyRateLimit)?;
+        modify_rate_limit(&self.object, self.kind, self.state, caps, limit)
     }
 
     fn send_ring(&mut self) -> Result<&mut SendRing, PostError> {

@@ -286,3 +286,6 @@ impl SendRing {
         self.end = self.rung;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uverbs_driver::sys::{Uhw, cells};
 use uverbs_driver::types::{Mtu, QpAttr, QpAttrMask, QpInfo, QpState, QpType, diagnose};
 use uverbs_driver::{Error, ErrorKind, Op, Result, cmd};
-use uverbs_uapi::mlx5_abi::{mlx5_ib_burst_info, mlx5_ib_modify_qp, mlx5_ib_modify_qp_resp};
+use uverbs_uapi::mlx5_abi::{mlx5_ib_modify_qp, mlx5_ib_modify_qp_resp};
 use zerocopy::IntoBytes;
 
 use super::QueuePair;
@@ -34,20 +34,6 @@ impl QueuePair {
             self.entered(state);
         }
         Ok(())
-    }
-
-    /// Sets the rate limit: X 26 with the bursts as driver data. The caller compared it with what the
-    /// device can.
-    pub(crate) fn set_rate(&mut self, kbps: u32, burst: mlx5_ib_burst_info) -> Result<()> {
-        self.object.channel().check_process(Op::ModifyQueuePair)?;
-        let request = mlx5_ib_modify_qp {
-            burst_info: burst,
-            ..mlx5_ib_modify_qp::default()
-        };
-        let mut reply = mlx5_ib_modify_qp_resp::default();
-        let attr = QpAttr::new().rate_limit_kbps(kbps);
-        let uhw = Uhw::new(request.as_bytes(), cells(&mut reply));
-        cmd::qp::modify(self.object.channel(), self.object.handle(), &attr, &uhw)
     }
 
     /// Refuses what no kernel takes. The device moves queue pairs to an error state on its own, from which

@@ -1,0 +1,466 @@
+//! Random requests, read back from the ring and compared with what was asked.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+#[path = "decode.rs"]
+mod decode;
+
+use proptest::prelude::*;
+use uverbs_driver::hw::{Pages, Records};
+use uverbs_driver::sys::Mapping;
+use uverbs_driver::types::{
+    AccessFlags, Address, AtomicCap, Destination, LocalKey, MwType, Payload, QpCaps, QpType,
+    Remote, RemoteKey, Sge, WindowBinding,
+};
+use uverbs_driver::Op;
+
+use super::*;
+use crate::sizes::Overhead;
+use crate::tracker::Receives;
+use decode::{Decoded, decode};
+
+const QPN: u32 = 0x00ab_cdef;
+const UAR: usize = 4096;
+
+struct Queue {
+    ring: SendRing,
+    pages: Arc<Pages>,
+    registers: Arc<Mapping>,
+    record: Arc<Record>,
+    tracker: Arc<QueuePairTracker>,
+    sizes: sizes::Send,
+    route: usize,
+}
+
+/// A queue of `kind` whose doorbell may be copied through by `blocks` blocks.
+fn queue(kind: QpType, max_send_wr: u32, blocks: u32) -> Queue {
+    let limits = sizes::Limits {
+        max_sq_desc: 1024,
+        max_rq_desc: 512,
+        max_send_blocks: 32768,
+        max_recv_wr: 32768,
+    };
+    let (overhead, route) = match kind {
+        QpType::Ud => (Overhead::DATAGRAM, 48),
+        QpType::XrcInitiator => (Overhead::XRC, 16),
+        _ => (Overhead::CONNECTED, 0),
+    };
+    let caps = QpCaps {
+        max_send_wr,
+        max_send_sge: 4,
+        max_inline_data: 200,
+        ..QpCaps::default()
+    };
+    let sizes = sizes::Send::new(Op::CreateQueuePair, &limits, &caps, overhead, 0).unwrap();
+    let pages = Arc::new(Pages::new(sizes.bytes() as usize).unwrap());
+    let registers = Arc::new(Mapping::anonymous(UAR).unwrap());
+    let record = Arc::new(Records::new(64).take().unwrap());
+    let tracker = Arc::new(QueuePairTracker::new(sizes.blocks, Receives::None));
+    let mut ring = SendRing::new(Parts {
+        ring: UnitRing::new(Arc::clone(&pages), 0, sizes.blocks * BLOCK_UNITS).unwrap(),
+        sizes,
+        operations: Operations::of(kind, AtomicCap::Device),
+        qpn: QPN,
+        signal_all: false,
+        fork: ForkToken::current(),
+        tracker: Arc::clone(&tracker),
+        record: Arc::clone(&record),
+        doorbell: Doorbell::for_tests(&registers, blocks),
+    });
+    ring.set_ready(true);
+    Queue {
+        ring,
+        pages,
+        registers,
+        record,
+        tracker,
+        sizes,
+        route,
+    }
+}
+
+impl Queue {
+    fn bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.pages.len()];
+        assert!(self.pages.copy_to(0, &mut bytes));
+        bytes
+    }
+
+    fn decode(&self, block: u32) -> Decoded {
+        let at = (block % self.sizes.blocks) as usize * 64;
+        decode(&self.bytes(), at, self.route)
+    }
+
+    fn registers(&self, offset: usize, len: usize) -> Vec<u8> {
+        (offset..offset + len)
+            .step_by(4)
+            .flat_map(|at| self.registers.load_u32(at).unwrap().to_ne_bytes())
+            .collect()
+    }
+
+    fn put(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        match self.route {
+            0 => self.ring.put(request),
+            16 => self.ring.put_routed(request, &[wqe::xrc(0x77)]),
+            _ => self.ring.put_datagram(request),
+        }
+    }
+}
+
+/// A request as data.
+#[derive(Clone, Debug)]
+struct Asked {
+    operation: u8,
+    lengths: Vec<u32>,
+    inline: Option<Vec<Vec<u8>>>,
+    flags: u32,
+    numbers: (u64, u64, u32),
+    ring: bool,
+    completes: bool,
+}
+
+fn asked() -> impl Strategy<Value = Asked> {
+    let lengths = prop::collection::vec(prop_oneof![Just(0), Just(8), 1..9000_u32], 0..6);
+    let bytes = prop::collection::vec(prop::collection::vec(any::<u8>(), 0..90), 0..4);
+    (
+        0..11_u8,
+        lengths,
+        prop::option::of(bytes),
+        0..8_u32,
+        any::<(u64, u64, u32)>(),
+        any::<bool>(),
+        any::<bool>(),
+    )
+        .prop_map(
+            |(operation, lengths, inline, flags, numbers, ring, completes)| Asked {
+                operation,
+                lengths,
+                inline,
+                flags,
+                numbers,
+                ring,
+                completes,
+            },
+        )
+}
+
+fn remote(asked: &Asked) -> Remote {
+    let aligned = matches!(asked.operation, 6 | 7) && !asked.numbers.2.is_multiple_of(5);
+    Remote {
+        address: if aligned {
+            asked.numbers.0 & !7
+        } else {
+            asked.numbers.0
+        },
+        key: RemoteKey::from_raw(asked.numbers.2),
+    }
+}
+
+fn operation<'a>(asked: &Asked, binding: &'a WindowBinding) -> Operation<'a> {
+    let (first, second, third) = asked.numbers;
+    let key = RemoteKey::from_raw(third);
+    let remote = remote(asked);
+    match asked.operation {
+        0 => Operation::Send,
+        1 => Operation::SendImm(third),
+        2 => Operation::SendInvalidate(key),
+        3 => Operation::Write(remote),
+        4 => Operation::WriteImm(remote, !third),
+        5 => Operation::Read(remote),
+        6 => Operation::CompareSwap {
+            remote,
+            compare: second,
+            swap: first,
+        },
+        7 => Operation::FetchAdd {
+            remote,
+            add: second,
+        },
+        8 => Operation::BindWindow(binding),
+        9 => Operation::LocalInvalidate(key),
+        _ => Operation::AtomicWrite {
+            remote,
+            value: [1; 8],
+        },
+    }
+}
+
+/// Opcodes by the numbers above.
+const OPCODES: [u64; 10] = [0x0a, 0x0b, 0x01, 0x08, 0x09, 0x10, 0x11, 0x12, 0x25, 0x25];
+
+/// Whether a transport has an operation.
+fn has(kind: QpType, operation: u8) -> bool {
+    match kind {
+        QpType::Ud => operation < 2,
+        QpType::Uc => !matches!(operation, 5..=7 | 10),
+        _ => operation != 10,
+    }
+}
+
+/// What the decoder must find, or that the request must be refused.
+fn expect(kind: QpType, asked: &Asked, pieces: &[Sge], sizes: &sizes::Send) -> Option<Decoded> {
+    let number = asked.operation;
+    if !has(kind, number) {
+        return None;
+    }
+    let mut found = Decoded {
+        opcode: OPCODES[usize::from(number)],
+        ..Decoded::default()
+    };
+    let (first, second, third) = asked.numbers;
+    let remote = remote(asked);
+    found.remote =
+        matches!(number, 3..=7).then(|| (remote.address, u64::from(remote.key.raw())));
+    found.immediate = match number {
+        1 | 2 | 9 => third.into(),
+        4 => (!third).into(),
+        8 => 0x1200,
+        _ => 0,
+    };
+    found.operands = match number {
+        6 => Some((first, second)),
+        7 => Some((second, 0)),
+        _ => None,
+    };
+    let total: usize = match &asked.inline {
+        Some(inline) => inline.iter().map(Vec::len).sum(),
+        None => pieces.iter().map(|piece| piece.length as usize).sum(),
+    };
+    match (&asked.inline, number) {
+        (_, 8 | 9) => return (total == 0).then_some(found),
+        (Some(_), 5..=7) => return None,
+        (None, 6 | 7) => {
+            let fits = pieces.len() == 1 && total == 8 && remote.address.is_multiple_of(8);
+            if !fits {
+                return None;
+            }
+        }
+        (Some(inline), _) => {
+            if total > sizes.usable_inline as usize {
+                return None;
+            }
+            found.inline = (total != 0).then(|| inline.concat());
+        }
+        (None, _) if pieces.len() > sizes.usable_sge as usize => return None,
+        _ => {}
+    }
+    if asked.inline.is_none() {
+        found.pieces = pieces
+            .iter()
+            .filter(|piece| piece.length != 0)
+            .map(|piece| {
+                let key = piece.key.raw();
+                (piece.length.into(), key.into(), piece.address)
+            })
+            .collect();
+    }
+    Some(found)
+}
+
+fn binding() -> WindowBinding {
+    WindowBinding {
+        kind: MwType::Type2,
+        window_key: RemoteKey::from_raw(0x1200),
+        new_key: RemoteKey::from_raw(0x1201),
+        region_key: LocalKey::from_raw(0x5600),
+        address: 0x1000,
+        length: 0x2000,
+        access: AccessFlags::REMOTE_READ,
+    }
+}
+
+fn play(kind: QpType, script: &[Asked]) {
+    let mut queue = queue(kind, 7, 4);
+    let binding = binding();
+    let address = Address {
+        object: None,
+        number: 0,
+        vector: [0x5a; 88],
+    };
+    let (mut block, mut requests, mut done, mut rung) = (0_u32, 0_u32, 0_u32, 0_u32);
+    let (mut small_fence, mut fence_rung, mut block_rung) = (false, false, 0);
+    let (mut last, mut last_rung) = (0, 0);
+    for (wr_id, asked) in (1_u64..).zip(script) {
+        let pieces: Vec<Sge> = asked
+            .lengths
+            .iter()
+            .zip(1_u64..)
+            .map(|(length, at)| Sge {
+                address: at << 32 | asked.numbers.1 & 0xffff,
+                length: *length,
+                key: LocalKey::from_raw(asked.numbers.2 ^ *length),
+            })
+            .collect();
+        let slices: Vec<&[u8]> = asked.inline.iter().flatten().map(Vec::as_slice).collect();
+        let payload = match asked.inline {
+            Some(_) => Payload::Inline(&slices),
+            None => Payload::Gather(&pieces),
+        };
+        let flags = SendFlags::from_bits_retain(asked.flags);
+        let mut request = SendRequest::new(operation(asked, &binding), payload)
+            .wr_id(wr_id)
+            .with(flags);
+        if kind == QpType::Ud {
+            request = request.to(Destination {
+                address: &address,
+                qp_num: 0x1234,
+                qkey: 0x1111_1111,
+            });
+        }
+        let expected = expect(kind, asked, &pieces, &queue.sizes);
+        let full = requests - done >= queue.sizes.max_post;
+        let result = queue.put(&request);
+        match expected {
+            Some(expected) if !full => {
+                assert_eq!(result, Ok(()), "{asked:?}");
+                let found = queue.decode(block);
+                let fence = match asked.flags & 1 {
+                    1 => 0x80,
+                    _ if small_fence => 0x20,
+                    _ => 0,
+                };
+                let flags = fence | u64::from(asked.flags & 2) << 2 | u64::from(asked.flags & 4) >> 1;
+                assert_eq!((found.flags, found.qpn), (flags, u64::from(QPN)));
+                assert_eq!(found.index, u64::from(block & 0xffff));
+                let route = if expected.opcode == 0x25 {
+                    0
+                } else {
+                    queue.route
+                };
+                assert_eq!(found.route.len(), route);
+                small_fence = expected.opcode == 0x25;
+                last = block;
+                block = block.wrapping_add((found.units as u32).div_ceil(4));
+                requests += 1;
+                let relevant = Decoded {
+                    index: 0,
+                    qpn: 0,
+                    units: 0,
+                    flags: 0,
+                    route: Vec::new(),
+                    change: Vec::new(),
+                    ..found
+                };
+                assert_eq!(relevant, expected);
+            }
+            Some(_) => assert_eq!(result, Err(PostError::QueueFull)),
+            None => assert!(result.is_err(), "{asked:?}"),
+        }
+        if asked.flags == 6 && asked.ring {
+            queue.ring.abort();
+            (block, requests, small_fence, last) = (block_rung, rung, fence_rung, last_rung);
+        } else if asked.ring {
+            assert_eq!(queue.ring.ring(), Ok(()));
+            assert_eq!(queue.record.load(1), block & 0xffff);
+            assert_eq!(queue.record.load(0), 0);
+            (block_rung, rung, fence_rung, last_rung) = (block, requests, small_fence, last);
+        }
+        if asked.completes && rung > done {
+            let counter = u16::try_from(last & 0xffff).unwrap();
+            // The last request of the last doorbell, or of one before: all that were rung are done.
+            if requests == rung {
+                queue.tracker.send.completed(counter).unwrap();
+                done = rung;
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn reliable_connections(script in prop::collection::vec(asked(), 1..60)) {
+        play(QpType::Rc, &script);
+    }
+
+    #[test]
+    fn unreliable_connections(script in prop::collection::vec(asked(), 1..60)) {
+        play(QpType::Uc, &script);
+    }
+
+    #[test]
+    fn datagrams(script in prop::collection::vec(asked(), 1..60)) {
+        play(QpType::Ud, &script);
+    }
+
+    #[test]
+    fn xrc(script in prop::collection::vec(asked(), 1..60)) {
+        play(QpType::XrcInitiator, &script);
+    }
+}
+
+/// One request is copied through the doorbell, which has two buffers; several ring it with the last one's start.
+#[test]
+fn doorbells() {
+    let mut queue = queue(QpType::Rc, 16, 4);
+    let piece = [Sge {
+        address: 0x1000,
+        length: 64,
+        key: LocalKey::from_raw(7),
+    }];
+    let request = SendRequest::send(&piece);
+    queue.put(&request).unwrap();
+    queue.ring.ring().unwrap();
+    assert_eq!(queue.registers(0x800, 64), queue.bytes()[..64]);
+    queue.put(&request).unwrap();
+    queue.put(&request).unwrap();
+    queue.ring.ring().unwrap();
+    assert_eq!(queue.registers(0x900, 8), queue.bytes()[128..136]);
+    assert_eq!(queue.registers(0x908, 56), [0; 56]);
+    let bytes = [7; 180];
+    let pieces: [&[u8]; 1] = [&bytes];
+    queue.put(&SendRequest::send_inline(&pieces)).unwrap();
+    queue.ring.ring().unwrap();
+    assert_eq!(queue.registers(0x800, 256), queue.bytes()[192..448]);
+    // Nothing was put: nothing is rung.
+    queue.ring.ring().unwrap();
+    assert_eq!(queue.registers(0x900, 8), queue.bytes()[128..136]);
+}
+
+/// A shared doorbell is never copied through.
+#[test]
+fn a_shared_doorbell_takes_one_store() {
+    let mut queue = queue(QpType::Rc, 16, 0);
+    queue.put(&SendRequest::send(&[])).unwrap();
+    queue.ring.ring().unwrap();
+    assert_eq!(queue.registers(0x800, 8), queue.bytes()[..8]);
+    assert_eq!(queue.registers(0x808, 56), [0; 56]);
+}
+
+#[test]
+fn states_and_resets() {
+    let mut queue = queue(QpType::Rc, 2, 4);
+    let request = SendRequest::send(&[]).wr_id(5);
+    queue.ring.set_ready(false);
+    assert_eq!(queue.put(&request), Err(PostError::WrongState));
+    queue.ring.set_ready(true);
+    for _ in 0..queue.sizes.max_post {
+        queue.put(&request).unwrap();
+    }
+    assert_eq!(queue.put(&request), Err(PostError::QueueFull));
+    queue.ring.ring().unwrap();
+    assert_ne!(queue.record.load(1), 0);
+    queue.tracker.restart(0, 0);
+    queue.ring.reset();
+    assert_eq!(queue.record.load(1), 0);
+    queue.put(&request).unwrap();
+    assert_eq!(queue.decode(0).index, 0);
+}
+
+#[test]
+fn a_message_of_2_gib_does_not_pass_for_inline_data() {
+    let mut queue = queue(QpType::Rc, 2, 4);
+    let half = Sge {
+        address: 0,
+        length: 1 << 30,
+        key: LocalKey::from_raw(1),
+    };
+    let whole = Sge {
+        length: 1 << 31,
+        ..half
+    };
+    for pieces in [&[whole][..], &[half, half]] {
+        let result = queue.put(&SendRequest::send(pieces));
+        assert!(matches!(result, Err(PostError::MessageTooLong { .. })));
+    }
+}
