@@ -92,7 +92,7 @@ impl CompletionChannel {
     pub fn try_event(&self) -> Result<CompletionEvent> {
         let inner = &self.inner.context.inner;
         let queue = contract::read_completion_event(&inner.channel, self.as_fd())?;
-        let context = match inner.cookies.find(queue) {
+        let context = match inner.cookies.take_event(queue) {
             Some(EventSource::CompletionQueue { context }) => Some(context),
             _ => None,
         };

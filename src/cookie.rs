@@ -3,6 +3,7 @@
 //! An event that arrives after its object is gone finds another generation, or none, and is told
 //! apart without anybody having to wait for it.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::event::EventSource;
@@ -23,6 +24,8 @@ struct Table {
 struct Entry {
     generation: u32,
     source: Option<EventSource>,
+    /// Completion events that were taken.
+    events: Arc<AtomicU32>,
 }
 
 /// A number in use. Dropping it makes later events with it stale.
@@ -30,6 +33,7 @@ struct Entry {
 pub(crate) struct Cookie {
     cookies: Arc<Cookies>,
     number: u64,
+    events: Arc<AtomicU32>,
 }
 
 impl Cookies {
@@ -45,10 +49,12 @@ impl Cookies {
             table.entries.push(Entry::default());
             u32::try_from(table.entries.len() - 1).unwrap_or(u32::MAX)
         });
+        let events = Arc::default();
         let generation = match table.entries.get_mut(index as usize) {
             Some(entry) => {
                 // Never 0, so that no number is 0.
                 entry.generation = entry.generation.wrapping_add(1).max(1);
+                entry.events = Arc::clone(&events);
                 entry.generation
             }
             None => 0,
@@ -57,7 +63,19 @@ impl Cookies {
         Cookie {
             cookies: Arc::clone(self),
             number: u64::from(generation) << 32 | u64::from(index),
+            events,
         }
+    }
+
+    /// What `number` stands for now; a completion event with it was taken.
+    pub(crate) fn take_event(&self, number: u64) -> Option<EventSource> {
+        let table = self.lock();
+        let entry = table.entries.get(index_of(number))?;
+        if entry.generation != generation_of(number) {
+            return None;
+        }
+        entry.events.fetch_add(1, Ordering::Release);
+        entry.source
     }
 
     /// What `number` stands for now.
@@ -69,6 +87,11 @@ impl Cookies {
 }
 
 impl Cookie {
+    /// Counts the completion events that were taken.
+    pub(crate) fn events(&self) -> &Arc<AtomicU32> {
+        &self.events
+    }
+
     pub(crate) fn number(&self) -> u64 {
         self.number
     }

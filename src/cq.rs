@@ -127,6 +127,7 @@ impl<'a> CompletionQueueBuilder<'a> {
             cookie: cookie.number(),
             channel: self.channel.map(AsFd::as_fd),
             vector: self.vector,
+            events: self.channel.map(|_| cookie.events()),
         })?;
         Ok(CompletionQueue {
             ring,

@@ -22,7 +22,9 @@ impl QpTypes {
 
     /// Whether a type is in it.
     pub fn contains(self, kind: QpType) -> bool {
-        1_u32.checked_shl(kind.raw()).is_some_and(|bit| self.0 & bit != 0)
+        1_u32
+            .checked_shl(kind.raw())
+            .is_some_and(|bit| self.0 & bit != 0)
     }
 }
 

@@ -7,16 +7,38 @@
 //! Layouts: the kernel's `include/linux/mlx5/device.h`, `mlx5_ifc.h` and `include/uapi/rdma/mlx5-abi.h`,
 //! and the adapters' Programmer's Reference Manual.
 
+mod ah;
 pub mod caps;
+mod config;
+mod context;
+mod cq;
+mod cq_ring;
+mod cqe;
 pub mod devx;
 mod inline;
 mod operations;
 pub mod pacing;
+mod pd;
 pub mod prm;
+mod qp;
+mod registration;
+mod request;
+mod rq;
 pub mod sched;
 mod sizes;
+mod sq;
+mod srq;
+mod table;
+mod tracker;
+mod uar;
 mod umr;
 mod wqe;
+
+pub use context::Context;
+pub use cq::CompletionQueue;
+pub use pd::ProtectionDomain;
+pub use qp::{QueuePair, RawNumbers};
+pub use srq::SharedReceiveQueue;
 
 /// The driver ABI versions this provider speaks.
 pub const ABI_VERSIONS: std::ops::RangeInclusive<u32> = 1..=1;

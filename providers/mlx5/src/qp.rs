@@ -12,7 +12,8 @@ use uverbs_driver::types::{
 use uverbs_driver::{Object, Op, PostError, Result};
 
 use crate::cq::CqShared;
-use crate::pacing::{PacingCaps, RateLimit, modify_rate_limit};
+use crate::caps::PacingCaps;
+use crate::pacing::{RateLimit, modify_rate_limit};
 use crate::rq::ReceiveRing;
 use crate::sq::SendRing;
 use crate::tracker::QueuePairTracker;

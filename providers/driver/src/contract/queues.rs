@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use crate::error::{Error, ErrorKind, Op, PollError, PostError, Result};
 use crate::object::Object;
@@ -21,6 +22,8 @@ pub struct CqInit<'a> {
     pub channel: Option<std::os::fd::BorrowedFd<'a>>,
     /// Which of the device's interrupt vectors signals it.
     pub vector: u32,
+    /// Counts the completion events that were taken, for devices that want to know.
+    pub events: Option<&'a Arc<AtomicU32>>,
 }
 
 /// What a shared receive queue is created with.

@@ -38,6 +38,11 @@ pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     rustix::fs::fcntl_setfl(fd, rustix::fs::OFlags::NONBLOCK)
 }
 
+/// Bytes of a page of this machine.
+pub fn page_size() -> usize {
+    rustix::param::page_size()
+}
+
 /// 32 random bits.
 ///
 /// # Errors

@@ -5,13 +5,13 @@
 mod decode;
 
 use proptest::prelude::*;
+use uverbs_driver::Op;
 use uverbs_driver::hw::{Pages, Records};
 use uverbs_driver::sys::Mapping;
 use uverbs_driver::types::{
     AccessFlags, Address, AtomicCap, Destination, LocalKey, MwType, Payload, QpCaps, QpType,
     Remote, RemoteKey, Sge, WindowBinding,
 };
-use uverbs_driver::Op;
 
 use super::*;
 use crate::sizes::Overhead;
@@ -208,8 +208,7 @@ fn expect(kind: QpType, asked: &Asked, pieces: &[Sge], sizes: &sizes::Send) -> O
     };
     let (first, second, third) = asked.numbers;
     let remote = remote(asked);
-    found.remote =
-        matches!(number, 3..=7).then(|| (remote.address, u64::from(remote.key.raw())));
+    found.remote = matches!(number, 3..=7).then(|| (remote.address, u64::from(remote.key.raw())));
     found.immediate = match number {
         1 | 2 | 9 => third.into(),
         4 => (!third).into(),
@@ -318,7 +317,8 @@ fn play(kind: QpType, script: &[Asked]) {
                     _ if small_fence => 0x20,
                     _ => 0,
                 };
-                let flags = fence | u64::from(asked.flags & 2) << 2 | u64::from(asked.flags & 4) >> 1;
+                let flags =
+                    fence | u64::from(asked.flags & 2) << 2 | u64::from(asked.flags & 4) >> 1;
                 assert_eq!((found.flags, found.qpn), (flags, u64::from(QPN)));
                 assert_eq!(found.index, u64::from(block & 0xffff));
                 let route = if expected.opcode == 0x25 {

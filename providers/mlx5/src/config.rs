@@ -1,0 +1,146 @@
+//! What a user context is asked for, and what the kernel answers (`mlx5_ib_alloc_ucontext`).
+
+use uverbs_driver::sys::{Uhw, cells};
+use uverbs_driver::{Channel, Error, Op, Result, cmd};
+use uverbs_uapi::mlx5_abi::{
+    MLX5_IB_ALLOC_UCTX_DEVX, MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_ECE, MLX5_LIB_CAP_4K_UAR,
+    MLX5_LIB_CAP_DYN_UAR, mlx5_ib_alloc_ucontext_req_v2, mlx5_ib_alloc_ucontext_resp,
+};
+use zerocopy::IntoBytes;
+
+use crate::sizes;
+use crate::uar::UarConfig;
+
+/// Doorbells of a context, unless asked otherwise.
+const TOTAL: u32 = 16;
+/// How many of them belong to one queue pair each.
+const LOW_LATENCY: u32 = 4;
+
+/// Lengths of the request that kernels know, newest first: up to `lib_caps`, up to `max_cqe_version`, and what came before.
+const REQUEST_LENGTHS: [usize; 3] = [32, 24, 16];
+
+/// What Ethernet sends copy into the queue unless the device needs nothing.
+const ETH_MIN_INLINE: u32 = 18;
+/// `MLX5_USER_INLINE_MODE_NONE`.
+const INLINE_NONE: u8 = 1;
+
+/// `MLX5_USER_CMDS_SUPP_UHW_CREATE_AH`: the kernel resolves addresses of address handles.
+const CREATES_AH: u8 = 2;
+
+/// What the kernel said about the context.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Config {
+    /// Firmware commands may be sent.
+    pub(crate) devx: bool,
+    /// 1: completions carry the number a queue was created with; 0: only the device's own.
+    pub(crate) cqe_version: u8,
+    pub(crate) max_sq_desc: u32,
+    pub(crate) max_rq_desc: u32,
+    pub(crate) max_send_blocks: u32,
+    pub(crate) max_recv_wr: u32,
+    pub(crate) max_srq_recv_wr: u32,
+    /// Bytes of Ethernet headers that a send has to carry in its request.
+    pub(crate) eth_min_inline: u32,
+    pub(crate) cache_line: u32,
+    pub(crate) creates_ah: bool,
+    /// Enhanced connection establishment may be asked for.
+    pub(crate) ece: bool,
+    /// Where in its page the free-running clock is.
+    pub(crate) core_clock_offset: Option<u64>,
+    /// Bit 0: the page with what converts clock readings is version 1.
+    pub(crate) clock_info_versions: u8,
+    pub(crate) uar: UarConfig,
+}
+
+impl Config {
+    /// What queues are sized by.
+    pub(crate) fn sizes(&self) -> sizes::Limits {
+        sizes::Limits {
+            max_sq_desc: self.max_sq_desc,
+            max_rq_desc: self.max_rq_desc,
+            max_send_blocks: self.max_send_blocks,
+            max_recv_wr: self.max_recv_wr,
+        }
+    }
+
+    fn new(reply: &mlx5_ib_alloc_ucontext_resp, devx: bool) -> Self {
+        let has_clock = reply.comp_mask & CORE_CLOCK_OFFSET != 0;
+        Self {
+            devx,
+            cqe_version: reply.cqe_version,
+            max_sq_desc: reply.max_sq_desc_sz.into(),
+            max_rq_desc: reply.max_rq_desc_sz.into(),
+            max_send_blocks: reply.max_send_wqebb,
+            max_recv_wr: reply.max_recv_wr,
+            max_srq_recv_wr: reply.max_srq_recv_wr,
+            eth_min_inline: match reply.eth_min_inline {
+                INLINE_NONE => 0,
+                _ => ETH_MIN_INLINE,
+            },
+            cache_line: reply.cache_line_size,
+            creates_ah: reply.cmds_supp_uhw & CREATES_AH != 0,
+            ece: reply.comp_mask & MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_ECE != 0,
+            core_clock_offset: has_clock.then_some(reply.hca_core_clock_offset),
+            clock_info_versions: reply.clock_info_versions,
+            uar: UarConfig {
+                fixed: reply.tot_bfregs,
+                per_page: reply.num_uars_per_page.max(1),
+                register_size: reply.bf_reg_size,
+                dedicated: LOW_LATENCY,
+                shared: TOTAL - LOW_LATENCY,
+            },
+        }
+    }
+}
+
+/// `MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET`.
+const CORE_CLOCK_OFFSET: u32 = 1;
+
+/// Opens a user context: with firmware commands if the kernel has them, by the newest request it takes.
+///
+/// One system call on kernels of the last years; up to six.
+pub(crate) fn open(channel: &Channel) -> Result<(cmd::context::Context, Config)> {
+    let mut first = None;
+    for devx in [true, false] {
+        for length in REQUEST_LENGTHS {
+            match open_with(channel, length, devx) {
+                Ok(done) => return Ok(done),
+                // Only a request that the kernel does not understand is asked again in other words.
+                Err(error) if is_not_understood(&error) => {
+                    first.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Err(first.unwrap_or_else(|| Error::bad_reply(Op::GetContext, "nothing")))
+}
+
+fn is_not_understood(error: &Error) -> bool {
+    use uverbs_driver::Errno;
+    error.is_unsupported()
+        || matches!(
+            error.errno(),
+            Some(Errno::INVAL | Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS)
+        )
+}
+
+fn open_with(
+    channel: &Channel,
+    length: usize,
+    devx: bool,
+) -> Result<(cmd::context::Context, Config)> {
+    let request = mlx5_ib_alloc_ucontext_req_v2 {
+        total_num_bfregs: TOTAL,
+        num_low_latency_bfregs: LOW_LATENCY,
+        flags: if devx { MLX5_IB_ALLOC_UCTX_DEVX } else { 0 },
+        max_cqe_version: 1,
+        lib_caps: MLX5_LIB_CAP_4K_UAR | MLX5_LIB_CAP_DYN_UAR,
+        ..mlx5_ib_alloc_ucontext_req_v2::default()
+    };
+    let bytes = request.as_bytes();
+    let mut reply = mlx5_ib_alloc_ucontext_resp::default();
+    let uhw = Uhw::new(bytes.get(..length).unwrap_or(bytes), cells(&mut reply));
+    let opened = cmd::context::get(channel, &cmd::context::GetContext::default(), &uhw)?;
+    Ok((opened, Config::new(&reply, devx)))
+}

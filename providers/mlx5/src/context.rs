@@ -1,0 +1,189 @@
+//! An opened mlx5 device.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use uverbs_driver::contract::{self, CqInit, QpInit, SrqInit};
+use uverbs_driver::hw::Records;
+use uverbs_driver::types::{Address, AddressVector, DeviceAttr, LinkLayer};
+use uverbs_driver::{Channel, Object, Result, cmd};
+
+use crate::caps::Caps;
+use crate::config::{self, Config};
+use crate::cq::CqShared;
+use crate::pd::ProtectionDomain;
+use crate::table::Trackers;
+use crate::tracker::SrqTracker;
+use crate::uar::Uars;
+use crate::{CompletionQueue, QueuePair, SharedReceiveQueue, ah};
+
+/// An opened mlx5 device.
+#[derive(Debug)]
+pub struct Context {
+    channel: Arc<Channel>,
+    opened: cmd::context::Context,
+    device: DeviceAttr,
+    caps: Caps,
+    config: Config,
+    uars: Uars,
+    records: Arc<Records>,
+    trackers: Arc<Trackers>,
+    queues: Mutex<Queues>,
+}
+
+/// What queue pairs share with the queues they are created with, by the handles of those; and ports' links.
+#[derive(Debug, Default)]
+struct Queues {
+    cqs: HashMap<u32, std::sync::Weak<CqShared>>,
+    srqs: HashMap<u32, std::sync::Weak<SrqTracker>>,
+    links: HashMap<u8, LinkLayer>,
+}
+
+impl Context {
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) fn uars(&self) -> &Uars {
+        &self.uars
+    }
+
+    pub(crate) fn records(&self) -> &Records {
+        &self.records
+    }
+
+    pub(crate) fn trackers(&self) -> &Arc<Trackers> {
+        &self.trackers
+    }
+
+    /// What the device's driver adds to the general attributes.
+    pub fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    /// Whether firmware commands may be sent in this context.
+    pub fn has_devx(&self) -> bool {
+        self.config.devx
+    }
+
+    pub(crate) fn channel(&self) -> &Arc<Channel> {
+        &self.channel
+    }
+
+    pub(crate) fn device(&self) -> &DeviceAttr {
+        &self.device
+    }
+
+    /// What kind of link a port has. One system call per port.
+    pub(crate) fn link_layer(&self, port: u8) -> Result<LinkLayer> {
+        if let Some(link) = self.queues().links.get(&port) {
+            return Ok(*link);
+        }
+        let link = contract::query_port(&self.channel, port)?.link_layer;
+        self.queues().links.insert(port, link);
+        Ok(link)
+    }
+
+    fn queues(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a completion queue shares with the queue pairs that report to it.
+    pub(crate) fn cq_shared(&self, cq: &Object) -> Option<Arc<CqShared>> {
+        self.queues().cqs.get(&cq.handle())?.upgrade()
+    }
+
+    /// What a shared receive queue shares with the queue pairs that receive from it.
+    pub(crate) fn srq_tracker(&self, srq: &Object) -> Option<Arc<SrqTracker>> {
+        self.queues().srqs.get(&srq.handle())?.upgrade()
+    }
+
+    /// Makes a shared receive queue known to queue pairs.
+    pub(crate) fn note_srq(&self, srq: &Object, tracker: &Arc<SrqTracker>) {
+        let mut queues = self.queues();
+        queues.srqs.retain(|_, known| known.strong_count() > 0);
+        queues.srqs.insert(srq.handle(), Arc::downgrade(tracker));
+    }
+
+    fn note_cq(&self, cq: &Object, shared: &Arc<CqShared>) {
+        let mut queues = self.queues();
+        queues.cqs.retain(|_, known| known.strong_count() > 0);
+        queues.cqs.insert(cq.handle(), Arc::downgrade(shared));
+    }
+}
+
+impl contract::Context for Context {
+    type Pd = ProtectionDomain;
+    type Cq = CompletionQueue;
+    type Qp = QueuePair;
+    type Srq = SharedReceiveQueue;
+
+    /// Two system calls: the context, and the device's limits, which later calls are checked against.
+    fn open(channel: Arc<Channel>) -> Result<Self> {
+        let (opened, config) = config::open(&channel)?;
+        let (device, caps) = Caps::query(&channel)?;
+        Ok(Self {
+            uars: Uars::new(&channel, config.uar),
+            records: Arc::new(Records::new(config.cache_line as usize)),
+            trackers: Arc::default(),
+            queues: Mutex::default(),
+            channel,
+            opened,
+            device,
+            caps,
+            config,
+        })
+    }
+
+    fn opened(&self) -> &cmd::context::Context {
+        &self.opened
+    }
+
+    fn opened_mut(&mut self) -> &mut cmd::context::Context {
+        &mut self.opened
+    }
+
+    fn channel(&self) -> &Arc<Channel> {
+        &self.channel
+    }
+
+    fn device(&self) -> &DeviceAttr {
+        &self.device
+    }
+
+    fn alloc_pd(&self) -> Result<Self::Pd> {
+        ProtectionDomain::alloc(&self.channel)
+    }
+
+    fn pd_object(pd: &Self::Pd) -> &Arc<Object> {
+        pd.object()
+    }
+
+    fn create_cq(&self, init: &CqInit<'_>) -> Result<Self::Cq> {
+        let cq = CompletionQueue::create(self, init)?;
+        self.note_cq(contract::Cq::object(&cq), cq.shared());
+        Ok(cq)
+    }
+
+    fn create_srq(&self, pd: &Self::Pd, init: &SrqInit) -> Result<Self::Srq> {
+        SharedReceiveQueue::create(self, pd, init)
+    }
+
+    fn create_qp(&self, pd: &Self::Pd, init: &QpInit<'_>) -> Result<Self::Qp> {
+        QueuePair::create(self, pd, init)
+    }
+
+    fn create_address(&self, pd: &Self::Pd, vector: &AddressVector) -> Result<Address> {
+        ah::create(self, pd.object(), vector)
+    }
+
+    fn firmware_version(&self) -> String {
+        let raw = self.device.fw_ver.raw();
+        format!(
+            "{}.{}.{:04}",
+            raw >> 32 & 0xffff,
+            raw >> 16 & 0xffff,
+            raw & 0xffff
+        )
+    }
+}

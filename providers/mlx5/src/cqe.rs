@@ -1,0 +1,205 @@
+//! Completion entries: what the device writes, and what it means
+//! (`struct mlx5_cqe64` and `mlx5_err_cqe` of the kernel's `include/linux/mlx5/device.h`).
+
+use uverbs_driver::hw::UnitRing;
+use uverbs_driver::types::{RemoteKey, WcFlags, WcOpcode, WcStatus, WorkCompletion};
+
+/// What an entry says it is (`MLX5_CQE_*`).
+pub(crate) mod opcode {
+    pub(crate) const REQUEST: u32 = 0;
+    pub(crate) const RECEIVE_WRITE_IMM: u32 = 1;
+    pub(crate) const RECEIVE: u32 = 2;
+    pub(crate) const RECEIVE_IMM: u32 = 3;
+    pub(crate) const RECEIVE_INVALIDATE: u32 = 4;
+    pub(crate) const RESIZE: u32 = 5;
+    pub(crate) const SIGNATURE_ERROR: u32 = 12;
+    pub(crate) const REQUEST_ERROR: u32 = 13;
+    pub(crate) const RECEIVE_ERROR: u32 = 14;
+    /// Not written yet.
+    pub(crate) const INVALID: u32 = 15;
+}
+
+/// Bits 2 and 3 of the last byte: how the rest of the entry is to be read.
+pub(crate) mod format {
+    /// As it is.
+    pub(crate) const PLAIN: u32 = 0;
+    /// The first of several that are told by an array in the next one.
+    pub(crate) const COMPRESSED: u32 = 3;
+}
+
+/// The last word of an entry, which says whether it is there at all: in host order,
+/// queue pair (with the request's opcode) << 32 | request counter << 16 | signature << 8 | opcode and owner.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tail(pub(crate) u64);
+
+impl Tail {
+    #[inline]
+    pub(crate) const fn opcode(self) -> u32 {
+        (self.0 >> 4 & 0xf) as u32
+    }
+
+    #[inline]
+    pub(crate) const fn format(self) -> u32 {
+        (self.0 >> 2 & 3) as u32
+    }
+
+    #[inline]
+    pub(crate) const fn owner(self) -> u32 {
+        (self.0 & 1) as u32
+    }
+
+    #[inline]
+    pub(crate) const fn counter(self) -> u16 {
+        (self.0 >> 16) as u16
+    }
+
+    #[inline]
+    pub(crate) const fn qpn(self) -> u32 {
+        (self.0 >> 32) as u32 & 0xff_ffff
+    }
+}
+
+/// An entry, copied out of the ring: what is read lies still.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    /// Bytes 32 to 39: shared receive queue or user index, immediate data.
+    queue: u64,
+    /// Bytes 40 to 47; the last four are the length.
+    length: u64,
+    pub(crate) tail: Tail,
+    /// The first unit of the entry's 64 bytes.
+    first: u32,
+}
+
+impl Entry {
+    /// Copies what every completion needs of the entry whose 64 bytes begin at unit `first`.
+    #[inline]
+    pub(crate) fn read(ring: &UnitRing, first: u32, tail: Tail) -> Self {
+        let [queue, length] = ring.get(first.wrapping_add(2));
+        Self {
+            queue: u64::from_be(queue),
+            length: u64::from_be(length),
+            tail,
+            first,
+        }
+    }
+
+    /// The number that the queue was created with.
+    #[inline]
+    pub(crate) const fn user_index(&self) -> u32 {
+        (self.queue >> 32) as u32 & 0xff_ffff
+    }
+
+    #[inline]
+    const fn immediate(&self) -> u32 {
+        self.queue as u32
+    }
+
+    #[inline]
+    pub(crate) const fn byte_count(&self) -> u32 {
+        self.length as u32
+    }
+
+    /// What a request brought back.
+    #[inline]
+    pub(crate) fn sent(&self, wr_id: u64, opcode: WcOpcode, qp_num: u32) -> WorkCompletion {
+        WorkCompletion {
+            wr_id,
+            opcode,
+            qp_num,
+            byte_len: match opcode {
+                WcOpcode::RdmaRead => self.byte_count(),
+                WcOpcode::CompareSwap | WcOpcode::FetchAdd => 8,
+                _ => 0,
+            },
+            ..WorkCompletion::default()
+        }
+    }
+
+    /// What a message brought along. `kind` is one of the receive opcodes.
+    #[inline]
+    pub(crate) fn received(&self, ring: &UnitRing, wr_id: u64, qp_num: u32) -> WorkCompletion {
+        let [path, headers] = ring.get(self.first.wrapping_add(1));
+        let (path, headers) = (u64::from_be(path), u64::from_be(headers));
+        let from = (headers >> 32) as u32;
+        let mut flags = WcFlags::empty();
+        flags.set(WcFlags::GRH, from >> 28 & 3 != 0);
+        flags.set(WcFlags::IP_CSUM_OK, checksums_are_right(headers));
+        let mut done = WorkCompletion {
+            wr_id,
+            opcode: WcOpcode::Recv,
+            byte_len: self.byte_count(),
+            qp_num,
+            src_qp: from & 0xff_ffff,
+            sl: (from >> 24 & 0xf) as u8,
+            // Bytes 22 and 23, and 17.
+            slid: path as u16,
+            dlid_path_bits: (path >> 48) as u8 & 0x7f,
+            ..WorkCompletion::default()
+        };
+        match self.tail.opcode() {
+            opcode::RECEIVE => done.pkey_index = self.immediate() as u16,
+            opcode::RECEIVE_INVALIDATE => {
+                done.invalidated = Some(RemoteKey::from_raw(self.immediate()));
+                flags |= WcFlags::WITH_INVALIDATE;
+            }
+            kind => {
+                done.imm = Some(self.immediate());
+                flags |= WcFlags::WITH_IMM;
+                if kind == opcode::RECEIVE_WRITE_IMM {
+                    done.opcode = WcOpcode::RecvRdmaWithImm;
+                }
+            }
+        }
+        done.flags = flags;
+        done
+    }
+
+    /// What went wrong.
+    #[cold]
+    pub(crate) fn failed(
+        &self,
+        ring: &UnitRing,
+        wr_id: u64,
+        opcode: WcOpcode,
+        qp_num: u32,
+    ) -> WorkCompletion {
+        let syndromes = u64::from_be(ring.word(self.first.wrapping_add(3), 0));
+        WorkCompletion {
+            wr_id,
+            status: status((syndromes & 0xff) as u8),
+            vendor_err: (syndromes >> 8 & 0xff) as u32,
+            opcode,
+            qp_num,
+            ..WorkCompletion::default()
+        }
+    }
+}
+
+/// `headers` are bytes 24 to 31. Both checksums were found right, of an IPv4 packet: libmlx5's rule.
+#[inline]
+const fn checksums_are_right(headers: u64) -> bool {
+    const RIGHT: u64 = 0x06 << 24;
+    const IPV4: u64 = 2;
+    headers & RIGHT == RIGHT && headers >> 18 & 3 == IPV4
+}
+
+/// The status that a syndrome stands for (`MLX5_CQE_SYNDROME_*`).
+pub(crate) const fn status(syndrome: u8) -> WcStatus {
+    match syndrome {
+        0x01 => WcStatus::LocalLength,
+        0x02 => WcStatus::LocalQpOperation,
+        0x04 => WcStatus::LocalProtection,
+        0x05 => WcStatus::Flushed,
+        0x06 => WcStatus::MwBind,
+        0x10 => WcStatus::BadResponse,
+        0x11 => WcStatus::LocalAccess,
+        0x12 => WcStatus::RemoteInvalidRequest,
+        0x13 => WcStatus::RemoteAccess,
+        0x14 => WcStatus::RemoteOperation,
+        0x15 => WcStatus::RetryExceeded,
+        0x16 => WcStatus::RnrRetryExceeded,
+        0x22 => WcStatus::RemoteAborted,
+        _ => WcStatus::General,
+    }
+}

@@ -1,0 +1,191 @@
+//! Ethernet frames on raw packet queue pairs.
+
+use uverbs_driver::PostError;
+use uverbs_driver::types::{Operation, Payload, SendFlags, SendRequest, Sge, WcOpcode};
+
+use crate::inline::Packer;
+use crate::request::{self, Kind};
+use crate::sq::SendRing;
+use crate::wqe::{UNIT, opcode};
+
+/// The shortest header that segmentation works on: two addresses and a type.
+const MIN_TSO_HEADER: usize = 14;
+
+/// Bytes of the Ethernet segment in front of the header that stands in it.
+const PREFIX: u32 = 14;
+
+/// Let the device compute the checksums of layers 3 and 4.
+const CHECKSUMS: u8 = 0xc0;
+
+/// What a queue pair may do with frames.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ethernet {
+    /// Bytes of header that the device wants in the request.
+    pub(crate) min_inline: u32,
+    /// The device computes checksums.
+    pub(crate) checksums: bool,
+    /// Longest header in a request, as room was made for it.
+    pub(crate) max_header: u32,
+    /// Longest payload that the device cuts into frames; 0: none.
+    pub(crate) max_tso: u32,
+}
+
+/// A frame, or one that the device cuts into many, with its header apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// Comes back in the completion.
+    pub wr_id: u64,
+    /// How it is carried out.
+    pub flags: SendFlags,
+    /// The first bytes of the frame, which are copied into the queue.
+    pub header: &'a [u8],
+    /// The rest, in registered memory.
+    pub rest: &'a [Sge],
+    /// Bytes of payload per frame: the rest is cut, and each piece gets the header (`IBV_WR_TSO`). `None`: it is one frame.
+    pub segment: Option<u16>,
+}
+
+impl Ethernet {
+    /// The start of the Ethernet segment.
+    fn prefix(
+        &self,
+        flags: SendFlags,
+        segment: u16,
+        header: usize,
+    ) -> Result<[u8; PREFIX as usize], PostError> {
+        let mut bytes = [0; PREFIX as usize];
+        if flags.contains(SendFlags::IP_CHECKSUM) {
+            if !self.checksums {
+                return Err(PostError::UnsupportedOperation);
+            }
+            bytes[4] = CHECKSUMS;
+        }
+        bytes[6..8].copy_from_slice(&segment.to_be_bytes());
+        let header = u16::try_from(header).map_err(|_| PostError::InvalidRequest)?;
+        bytes[12..14].copy_from_slice(&header.to_be_bytes());
+        Ok(bytes)
+    }
+}
+
+impl SendRing {
+    /// Puts a frame as an ordinary request.
+    ///
+    /// Where the device wants a part of the header in the request, frames are sent inline or as a [`Frame`]: what pieces name need not
+    /// be in this process's reach.
+    pub(crate) fn put_ethernet(
+        &mut self,
+        ethernet: &Ethernet,
+        request: &SendRequest<'_>,
+    ) -> Result<(), PostError> {
+        let Operation::Send = request.operation else {
+            return Err(PostError::UnsupportedOperation);
+        };
+        if request.destination.is_some() || request.payload.is_empty() {
+            return Err(PostError::InvalidRequest);
+        }
+        let header = ethernet.min_inline as usize;
+        let at = self.admit()?;
+        let prefix = ethernet.prefix(request.flags, 0, header)?;
+        let mut writer = self.writer(at);
+        let mut packer = Packer::new(writer.ring, writer.at);
+        packer.push(&prefix);
+        match request.payload {
+            Payload::Gather(pieces) => {
+                if header != 0 {
+                    return Err(PostError::UnsupportedOperation);
+                }
+                writer.at = packer.finish();
+                request::gather(&mut writer, self.limits().max_sge, pieces)?;
+            }
+            Payload::Inline(pieces) => {
+                // The header counts as inline data: it is copied, too.
+                let max = self.limits().max_inline;
+                let asked = request.payload.len();
+                let length = u32::try_from(asked)
+                    .ok()
+                    .filter(|length| *length <= max)
+                    .ok_or(PostError::InlineTooLong { asked, max })?;
+                let rest = length
+                    .checked_sub(ethernet.min_inline)
+                    .ok_or(PostError::InvalidRequest)?;
+                let mut left = header;
+                for piece in pieces {
+                    let (first, _) = piece.split_at(piece.len().min(left));
+                    packer.push(first);
+                    left -= first.len();
+                }
+                writer.at = packer.finish();
+                if rest != 0 {
+                    let mut packer = Packer::with_head(writer.ring, writer.at, rest);
+                    let mut skip = header;
+                    for piece in pieces {
+                        let (first, data) = piece.split_at(piece.len().min(skip));
+                        packer.push(data);
+                        skip -= first.len();
+                    }
+                    writer.at = packer.finish();
+                }
+            }
+            _ => return Err(PostError::UnsupportedOperation),
+        }
+        let at = writer.at;
+        let kind = Kind::new(opcode::SEND, 0, WcOpcode::Send);
+        self.commit(request.wr_id, request.flags, kind, at);
+        Ok(())
+    }
+
+    /// Puts a frame with its header apart.
+    pub(crate) fn put_frame(
+        &mut self,
+        ethernet: &Ethernet,
+        frame: &Frame<'_>,
+    ) -> Result<(), PostError> {
+        let header = frame.header.len();
+        let room = ethernet.max_header.max(ethernet.min_inline);
+        if header > room as usize {
+            return Err(PostError::InlineTooLong {
+                asked: header as u64,
+                max: room,
+            });
+        }
+        let least = match frame.segment {
+            Some(_) => MIN_TSO_HEADER.max(ethernet.min_inline as usize),
+            None => ethernet.min_inline as usize,
+        };
+        let rest: u64 = frame.rest.iter().map(|piece| u64::from(piece.length)).sum();
+        if header < least || frame.segment == Some(0) || header == 0 && rest == 0 {
+            return Err(PostError::InvalidRequest);
+        }
+        if frame.segment.is_some() && rest > ethernet.max_tso.into() {
+            return if ethernet.max_tso == 0 {
+                Err(PostError::UnsupportedOperation)
+            } else {
+                Err(PostError::MessageTooLong {
+                    asked: rest,
+                    max: ethernet.max_tso.into(),
+                })
+            };
+        }
+        let at = self.admit()?;
+        let prefix = ethernet.prefix(frame.flags, frame.segment.unwrap_or(0), header)?;
+        let mut writer = self.writer(at);
+        let mut packer = Packer::new(writer.ring, writer.at);
+        packer.push(&prefix);
+        packer.push(frame.header);
+        writer.at = packer.finish();
+        request::gather(&mut writer, self.limits().max_sge, frame.rest)?;
+        let at = writer.at;
+        let kind = match frame.segment {
+            Some(_) => Kind::new(opcode::TSO, 0, WcOpcode::Tso),
+            None => Kind::new(opcode::SEND, 0, WcOpcode::Send),
+        };
+        self.commit(frame.wr_id, frame.flags, kind, at);
+        Ok(())
+    }
+}
+
+/// The longest header that fits into `room` bytes besides the segment itself.
+pub(crate) const fn max_header(room: u32) -> u32 {
+    // The segment has room for 18 bytes; more take whole units.
+    18 + room.next_multiple_of(UNIT)
+}
