@@ -21,6 +21,7 @@ pub mod pacing;
 mod pd;
 pub mod prm;
 mod qp;
+mod raw;
 mod registration;
 mod request;
 mod rq;
@@ -37,7 +38,8 @@ mod wqe;
 pub use context::Context;
 pub use cq::CompletionQueue;
 pub use pd::ProtectionDomain;
-pub use qp::{QueuePair, RawNumbers};
+pub use qp::{DcDestination, QueuePair, RawNumbers};
+pub use raw::Frame;
 pub use srq::SharedReceiveQueue;
 
 /// The driver ABI versions this provider speaks.

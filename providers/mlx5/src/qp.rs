@@ -1,6 +1,7 @@
 //! Queue pairs.
 
 mod create;
+mod special;
 mod state;
 
 use std::sync::Arc;
@@ -11,13 +12,15 @@ use uverbs_driver::types::{
 };
 use uverbs_driver::{Object, Op, PostError, Result};
 
-use crate::cq::CqShared;
 use crate::caps::PacingCaps;
+use crate::cq::CqShared;
 use crate::pacing::{RateLimit, modify_rate_limit};
+use crate::raw::Ethernet;
 use crate::rq::ReceiveRing;
 use crate::sq::SendRing;
 use crate::tracker::QueuePairTracker;
-pub(crate) use create::Parent;
+pub(crate) use create::{Parent, Role, Special};
+pub use special::DcDestination;
 
 /// An mlx5 queue pair.
 #[derive(Debug)]
@@ -37,6 +40,8 @@ pub struct QueuePair {
     send_cq: Option<Arc<CqShared>>,
     recv_cq: Option<Arc<CqShared>>,
     raw: Option<RawNumbers>,
+    role: Role,
+    ethernet: Option<Ethernet>,
 }
 
 /// The objects underneath a raw packet queue pair; 0 where the kernel did not say.
@@ -116,12 +121,11 @@ impl contract::Qp for QueuePair {
     #[expect(unsafe_code, reason = "passes its obligations on")]
     #[inline]
     unsafe fn put_send(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
-        let datagram = self.kind == QpType::Ud;
-        let ring = self.send_ring()?;
-        if datagram {
-            ring.put_datagram(request)
-        } else {
-            ring.put(request)
+        let ring = self.send.as_mut().ok_or(PostError::UnsupportedOperation)?;
+        match self.kind {
+            QpType::Rc | QpType::Uc => ring.put(request),
+            QpType::Ud => ring.put_datagram(request),
+            _ => self.put_special(request),
         }
     }
 

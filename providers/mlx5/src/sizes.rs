@@ -137,7 +137,8 @@ impl Send {
             return Err(Error::limit(op, "max_send_wr", asked, fit));
         }
         let max_inline = size - reserved - 4;
-        let ceiling = u64::from(MAX_UNITS * UNIT - overhead.used);
+        let used = u64::from(overhead.used) + header_room;
+        let ceiling = u64::from(MAX_UNITS * UNIT).saturating_sub(used);
         Ok(Self {
             blocks: narrow(blocks),
             max_post: narrow(bytes / size),
@@ -145,7 +146,7 @@ impl Send {
             max_inline: narrow(max_inline),
             max_header: header,
             usable_sge: caps.max_send_sge.min(narrow(ceiling / u64::from(UNIT))),
-            usable_inline: narrow(max_inline.min(ceiling - 4)),
+            usable_inline: narrow(max_inline.min(ceiling.saturating_sub(4))),
         })
     }
 

@@ -182,20 +182,6 @@ pub(crate) const fn ud_key(qkey: u32) -> u64 {
     (qkey as u64) << 32
 }
 
-/// Ethernet: let the device compute the checksums of layers 3 and 4.
-pub(crate) const ETH_CHECKSUMS: u32 = 0xc0;
-
-/// The Ethernet segment up to its inline header, which starts in its last 2 bytes.
-///
-/// `first` are these 2 bytes, `header` how many bytes of header follow inline in all.
-#[inline]
-pub(crate) const fn ethernet(checksums: u32, mss: u16, header: u16, first: [u8; 2]) -> Unit {
-    [
-        words(0, checksums << 24 | mss as u32),
-        words(0, (header as u32) << 16 | u16::from_be_bytes(first) as u32),
-    ]
-}
-
 #[cfg(test)]
 #[path = "wqe/tests.rs"]
 mod tests;

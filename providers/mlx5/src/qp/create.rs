@@ -6,11 +6,12 @@ use uverbs_driver::contract::QpInit;
 use uverbs_driver::hw::{Pages, Record, UnitRing};
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Uhw, cells};
-use uverbs_driver::types::{QpCaps, QpCreateFlags, QpState, QpType, SigMode};
+use uverbs_driver::types::{DeviceCaps, QpCaps, QpCreateFlags, QpState, QpType, SigMode};
 use uverbs_driver::{Error, ErrorKind, Object, Op, Result, cmd};
 use uverbs_uapi::mlx5_abi::{
     MLX5_IB_CREATE_QP_RESP_MASK_RQN, MLX5_IB_CREATE_QP_RESP_MASK_SQN,
-    MLX5_IB_CREATE_QP_RESP_MASK_TIRN, MLX5_IB_CREATE_QP_RESP_MASK_TISN, mlx5_ib_create_qp,
+    MLX5_IB_CREATE_QP_RESP_MASK_TIRN, MLX5_IB_CREATE_QP_RESP_MASK_TISN, MLX5_QP_FLAG_DCI_STREAM,
+    MLX5_QP_FLAG_TYPE_DCI, MLX5_QP_FLAG_TYPE_DCT, mlx5_ib_create_qp, mlx5_ib_create_qp_dci_streams,
     mlx5_ib_create_qp_resp,
 };
 use zerocopy::IntoBytes;
@@ -19,6 +20,7 @@ use super::{QueuePair, RawNumbers};
 use crate::context::Context;
 use crate::operations::Operations;
 use crate::pd::ProtectionDomain;
+use crate::raw::{Ethernet, max_header};
 use crate::registration::Registered;
 use crate::rq::{self, ReceiveRing};
 use crate::sizes::{self, Overhead};
@@ -85,6 +87,49 @@ fn address(pages: Option<&Arc<Pages>>) -> u64 {
     pages.map_or(0, |pages| pages.address())
 }
 
+/// What a queue pair of this device can be besides what the verbs say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Special {
+    pub(crate) role: Role,
+    /// What senders have to know to reach a target.
+    pub(crate) access_key: u64,
+    /// log₂ of the streams of an initiator, and of those that may be in error at once.
+    pub(crate) streams: Option<(u8, u8)>,
+    /// Room for segmentation headers, in bytes.
+    pub(crate) header: u32,
+}
+
+/// Which end of dynamic connections a queue pair is.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Role {
+    /// None.
+    #[default]
+    None,
+    /// The sending end.
+    Initiator,
+    /// The receiving end.
+    Target,
+}
+
+impl Special {
+    fn flags(&self) -> u32 {
+        let role = match self.role {
+            Role::None => 0,
+            Role::Initiator => MLX5_QP_FLAG_TYPE_DCI,
+            Role::Target => MLX5_QP_FLAG_TYPE_DCT,
+        };
+        role | self.streams.map_or(0, |_| MLX5_QP_FLAG_DCI_STREAM)
+    }
+
+    fn streams(&self) -> mlx5_ib_create_qp_dci_streams {
+        let (concurrent, errored) = self.streams.unwrap_or_default();
+        mlx5_ib_create_qp_dci_streams {
+            log_num_concurent: concurrent,
+            log_num_errored: errored,
+        }
+    }
+}
+
 /// What is created.
 struct Plan {
     send: sizes::Send,
@@ -95,23 +140,26 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(op: Op, context: &Context, init: &QpInit<'_>) -> Result<Self> {
+    fn new(op: Op, context: &Context, init: &QpInit<'_>, special: &Special) -> Result<Self> {
         let overhead = match init.kind {
             QpType::Rc | QpType::Uc => Overhead::CONNECTED,
             QpType::Ud => Overhead::DATAGRAM,
             QpType::RawPacket => Overhead::RAW,
             QpType::XrcInitiator | QpType::XrcTarget => Overhead::XRC,
+            QpType::Driver if special.role != Role::None => Overhead::DC,
             kind => {
                 return Err(Error::new(op, ErrorKind::Unsupported).fact("type", kind.to_string()));
             }
         };
         let limits = context.config().sizes();
         let caps = &init.caps;
-        let send = match init.kind {
-            QpType::XrcTarget => sizes::Send::default(),
-            _ => sizes::Send::new(op, &limits, caps, overhead, 0)?,
+        let only_receives = init.kind == QpType::XrcTarget || special.role == Role::Target;
+        let send = if only_receives {
+            sizes::Send::default()
+        } else {
+            sizes::Send::new(op, &limits, caps, overhead, special.header)?
         };
-        let receives = init.srq.is_none() && !is_xrc(init.kind);
+        let receives = init.srq.is_none() && !is_xrc(init.kind) && special.role == Role::None;
         let recv = if receives {
             sizes::Receive::new(op, &limits, caps.max_recv_wr, caps.max_recv_sge)?
         } else {
@@ -178,7 +226,7 @@ impl QueuePair {
         pd: &ProtectionDomain,
         init: &QpInit<'_>,
     ) -> Result<Self> {
-        Self::create_in(context, Parent::Pd(pd.object()), init)
+        Self::create_in(context, Parent::Pd(pd.object()), init, &Special::default())
     }
 
     /// A queue pair of either kind of domain.
@@ -186,13 +234,14 @@ impl QueuePair {
         context: &Context,
         parent: Parent<'_>,
         init: &QpInit<'_>,
+        special: &Special,
     ) -> Result<Self> {
         let op = Op::CreateQueuePair;
         let refused = init.flags.difference(KNOWN_FLAGS);
         if !refused.is_empty() {
             return Err(Error::new(op, ErrorKind::Unsupported).fact("flags", refused.to_string()));
         }
-        let plan = Plan::new(op, context, init)?;
+        let plan = Plan::new(op, context, init, special)?;
         let record = context
             .records()
             .take()
@@ -223,10 +272,15 @@ impl QueuePair {
             sq_wqe_count: plan.send.blocks,
             rq_wqe_count: plan.recv.count,
             rq_wqe_shift: plan.recv.shift,
-            flags: doorbell.qp_flags(),
+            flags: special.flags() | doorbell.qp_flags(),
             uidx,
             bfreg_index: doorbell.qp_index(),
-            sq_buf_addr: address(memory.apart.as_ref()),
+            // Of a target, the same word is its access key.
+            sq_buf_addr: match special.role {
+                Role::Target => special.access_key,
+                _ => address(memory.apart.as_ref()),
+            },
+            dci_streams: special.streams(),
             ece_options: if context.config().ece {
                 ECE_VERSION_1
             } else {
@@ -316,11 +370,27 @@ impl QueuePair {
             send_cq,
             recv_cq,
             raw,
+            role: special.role,
+            ethernet: ethernet(context, special, init.kind),
         };
         // Completions of a former queue pair may wait under the number that this one got.
         created.entered(QpState::Reset);
         Ok(created)
     }
+}
+
+fn ethernet(context: &Context, special: &Special, kind: QpType) -> Option<Ethernet> {
+    let tso = context.caps().tso;
+    (kind == QpType::RawPacket).then(|| Ethernet {
+        min_inline: context.config().eth_min_inline,
+        checksums: context.device().caps.contains(DeviceCaps::RAW_IP_CSUM),
+        max_header: max_header(special.header),
+        max_tso: if tso.qp_types.contains(kind) {
+            tso.max_payload
+        } else {
+            0
+        },
+    })
 }
 
 fn raw_numbers(reply: &mlx5_ib_create_qp_resp) -> RawNumbers {

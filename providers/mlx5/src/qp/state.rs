@@ -8,8 +8,11 @@ use uverbs_driver::{Error, ErrorKind, Op, Result, cmd};
 use uverbs_uapi::mlx5_abi::{mlx5_ib_modify_qp, mlx5_ib_modify_qp_resp};
 use zerocopy::IntoBytes;
 
-use super::QueuePair;
+use super::{QueuePair, Role};
 use crate::cq::CqShared;
+
+/// Where the number of a target ends in the reply.
+const DCTN_END: usize = std::mem::offset_of!(mlx5_ib_modify_qp_resp, dctn) + 4;
 
 /// Queue pair numbers have 24 bits on the wire.
 const MAX_QPN: u32 = 0x00ff_ffff;
@@ -22,11 +25,20 @@ impl QueuePair {
         self.check(attr)?;
         let channel = self.object.channel();
         let handle = self.object.handle();
-        if attr.mask().needs_extended() {
+        // A target comes into being when it becomes ready to receive: its number is in the reply.
+        let target = self.role == Role::Target;
+        if target || attr.mask().needs_extended() {
             let request = mlx5_ib_modify_qp::default();
             let mut reply = mlx5_ib_modify_qp_resp::default();
             let uhw = Uhw::new(request.as_bytes(), cells(&mut reply));
             cmd::qp::modify(channel, handle, attr, &uhw)?;
+            if target && attr.state == Some(QpState::ReadyToReceive) {
+                if (reply.response_length as usize) < DCTN_END {
+                    return Err(Error::bad_reply(op, "number of the target"));
+                }
+                self.number = reply.dctn;
+                self.tracker.set_number(reply.dctn);
+            }
         } else {
             cmd::qp::modify(channel, handle, attr, &Uhw::NONE)?;
         }

@@ -93,11 +93,3 @@ fn a_datagram_keeps_its_path_and_gets_its_number() {
     let dc = datagram(&vector, 0x0102_0304_0506_0708, 1);
     assert_eq!(bytes(&dc)[..8], hex("0102030405060708"));
 }
-
-#[test]
-fn an_ethernet_segment() {
-    assert_eq!(
-        bytes(&[ethernet(ETH_CHECKSUMS, 1460, 18, [0xaa, 0xbb])]),
-        hex("00000000 c0 00 05b4 00000000 0012 aabb")
-    );
-}
