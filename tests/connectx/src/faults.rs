@@ -214,6 +214,19 @@ impl Fabric {
         }
     }
 
+    /// Posts an asynchronous event without a cause: of the object with this number, or of the port. `false` if
+    /// there is no event of this name; [`Fabric::event_names`] are those there are.
+    pub fn request_event(&mut self, function: FunctionId, name: &str, number: u32) -> bool {
+        self.devices
+            .get_mut(function)
+            .is_some_and(|device| event::request(device, name, number))
+    }
+
+    /// The names of the events that can be asked for.
+    pub fn event_names() -> impl Iterator<Item = &'static str> {
+        event::on_request()
+    }
+
     /// Pulls a function out of its slot; only a reset brings it back.
     pub fn remove(&mut self, function: FunctionId) {
         if let Some(device) = self.devices.get_mut(function) {

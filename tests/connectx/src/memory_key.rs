@@ -83,6 +83,28 @@ pub(crate) struct Access {
 }
 
 impl Device {
+    /// Reports an access that a key refused.
+    pub(crate) fn report_key(&mut self, access: &Access, reason: KeyError) {
+        let Access {
+            key,
+            address,
+            length,
+            pd,
+            qpn,
+            right,
+        } = access;
+        let kind = match reason {
+            KeyError::Domain => "memory key of another protection domain",
+            _ => "memory key",
+        };
+        self.report(
+            kind,
+            &format!(
+                "{right:?} of queue {qpn:#x} in domain {pd:#x}: key {key:#x}, {length:#x} bytes at {address:#x}: {reason:?}"
+            ),
+        );
+    }
+
     /// Appends the memory that `access` means to `spans`.
     pub(crate) fn translate(&self, access: Access, spans: &mut Vec<Span>) -> Result<(), KeyError> {
         self.translate_at(access, spans, 0)

@@ -88,6 +88,9 @@ pub(crate) fn execute(device: &mut Device, input: &[u8], length: usize) -> Vec<u
             .and_then(|()| dispatch(&mut command, opcode))
     };
     if let Err(Refusal { status, syndrome }) = refused {
+        if syndrome == Rule::ForeignObject as u32 {
+            device.report("object of another user context", op::name(opcode));
+        }
         output.fill(0);
         command::STATUS.set(&mut output, status as u32);
         command::SYNDROME.set(&mut output, syndrome);

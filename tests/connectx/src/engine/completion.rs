@@ -245,13 +245,21 @@ fn overrun(device: &mut Device, cqn: u32) {
 }
 
 /// The arm doorbell: two words, sequence number with command and consumer counter, and the queue's number.
-pub(crate) fn doorbell(device: &mut Device, value: u64) {
+pub(crate) fn doorbell(device: &mut Device, page: u32, value: u64) {
     let (first, cqn) = ((value >> 32) as u32, value as u32 & COUNTER_MASK);
     let consumer = first & COUNTER_MASK;
     let Some(queue) = device.cqs.get_mut(cqn) else {
         device.report("CQ doorbell", &format!("no CQ {cqn:#x}"));
         return;
     };
+    let owner = cq::UAR.get(&queue.context);
+    if owner != page {
+        device.report(
+            "CQ doorbell through a foreign page",
+            &format!("CQ {cqn:#x} of page {owner:#x} armed through page {page:#x}"),
+        );
+        return;
+    }
     let arm = if first >> 24 & 1 != 0 {
         Arm::Solicited
     } else {

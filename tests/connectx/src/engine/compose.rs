@@ -7,7 +7,7 @@ use crate::engine::receive::Segment;
 use crate::engine::wqe::{WorkRequest, opcode};
 use crate::layout::qp::{self, path};
 use crate::memory::{Span, total};
-use crate::memory_key::{Access, Right};
+use crate::memory_key::{Access, KeyError, Right};
 use crate::objects::Service;
 use crate::profile::limit;
 
@@ -21,13 +21,30 @@ pub(super) fn length_hint(request: &WorkRequest) -> u64 {
     }
 }
 
+/// Why no message can be made of a work request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unfit {
+    pub(super) syndrome: Syndrome,
+    /// The access that a memory key refused.
+    pub(super) key: Option<(Access, KeyError)>,
+}
+
+impl From<Syndrome> for Unfit {
+    fn from(syndrome: Syndrome) -> Self {
+        Self {
+            syndrome,
+            key: None,
+        }
+    }
+}
+
 fn gather(
     device: &Device,
     segments: &[Segment],
     pd: u32,
     qpn: u32,
     right: Right,
-) -> Result<Vec<Span>, Syndrome> {
+) -> Result<Vec<Span>, Unfit> {
     let mut spans = Vec::new();
     let mut sum = 0u64;
     for segment in segments {
@@ -38,7 +55,7 @@ fn gather(
         } = *segment;
         sum = sum.saturating_add(length);
         if sum > 1 << limit::LOG_MSG {
-            return Err(Syndrome::LocalLength);
+            return Err(Syndrome::LocalLength.into());
         }
         let access = Access {
             key,
@@ -50,7 +67,10 @@ fn gather(
         };
         device
             .translate(access, &mut spans)
-            .map_err(|_| Syndrome::LocalProtection)?;
+            .map_err(|reason| Unfit {
+                syndrome: Syndrome::LocalProtection,
+                key: Some((access, reason)),
+            })?;
     }
     Ok(spans)
 }
@@ -60,7 +80,7 @@ pub(super) fn message(
     qpn: u32,
     service: Service,
     request: &WorkRequest,
-) -> Result<Message, Syndrome> {
+) -> Result<Message, Unfit> {
     let pair = device.qps.get(qpn).ok_or(Syndrome::LocalQpOperation)?;
     let context = &pair.context;
     let pd = pair.pd();
@@ -95,7 +115,7 @@ pub(super) fn message(
     let outbound = matches!(action, Action::Send { .. } | Action::Write { .. });
     let (payload, answer) = match (&request.inline, outbound) {
         (Some(bytes), true) => (Payload::Inline(bytes.clone()), Vec::new()),
-        (Some(_), false) => return Err(Syndrome::LocalQpOperation),
+        (Some(_), false) => return Err(Syndrome::LocalQpOperation.into()),
         (None, true) => (
             Payload::Memory(gather(
                 device,
@@ -113,7 +133,7 @@ pub(super) fn message(
     };
     if matches!(action, Action::CompareSwap { .. } | Action::FetchAdd { .. }) && total(&answer) != 8
     {
-        return Err(Syndrome::LocalLength);
+        return Err(Syndrome::LocalLength.into());
     }
     let source_qpn = if let Service::Management(number) = service {
         number

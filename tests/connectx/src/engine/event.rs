@@ -1,6 +1,7 @@
 //! Event queues.
 
 use crate::device::Device;
+use crate::layout::queue::eq;
 use crate::layout::{Field, field, word};
 
 /// Size of an event queue entry.
@@ -16,15 +17,62 @@ const COUNTER_MASK: u32 = 0xff_ffff;
 /// Event types.
 mod kind {
     pub(super) const COMPLETION: u8 = 0x00;
+    pub(super) const PATH_MIGRATED: u8 = 0x01;
     pub(super) const COMMUNICATION_ESTABLISHED: u8 = 0x02;
+    pub(super) const SQ_DRAINED: u8 = 0x03;
     pub(super) const CQ_ERROR: u8 = 0x04;
+    pub(super) const WQ_CATASTROPHIC: u8 = 0x05;
+    pub(super) const PATH_MIGRATION_FAILED: u8 = 0x07;
     pub(super) const PORT_CHANGE: u8 = 0x09;
     pub(super) const COMMAND: u8 = 0x0a;
     pub(super) const INVALID_REQUEST: u8 = 0x10;
     pub(super) const ACCESS_ERROR: u8 = 0x11;
+    pub(super) const SRQ_CATASTROPHIC: u8 = 0x12;
     pub(super) const LAST_WQE: u8 = 0x13;
     pub(super) const SRQ_LIMIT: u8 = 0x14;
     pub(super) const DCT_DRAINED: u8 = 0x1c;
+}
+
+/// Events that an operator can ask for, by name: type, subtype, and whether they are of the port.
+const ON_REQUEST: [(&str, u8, u8, bool); 16] = [
+    ("path-migrated", kind::PATH_MIGRATED, 0, false),
+    ("established", kind::COMMUNICATION_ESTABLISHED, 0, false),
+    ("sq-drained", kind::SQ_DRAINED, 0, false),
+    ("qp-fatal", kind::WQ_CATASTROPHIC, 0, false),
+    ("path-failed", kind::PATH_MIGRATION_FAILED, 0, false),
+    ("request-error", kind::INVALID_REQUEST, 0, false),
+    ("access-error", kind::ACCESS_ERROR, 0, false),
+    ("srq-error", kind::SRQ_CATASTROPHIC, 0, false),
+    ("last-wqe", kind::LAST_WQE, 0, false),
+    ("srq-limit", kind::SRQ_LIMIT, 0, false),
+    ("cq-error", kind::CQ_ERROR, 0, false),
+    ("lid-change", kind::PORT_CHANGE, 6, true),
+    ("pkey-change", kind::PORT_CHANGE, 7, true),
+    ("gid-change", kind::PORT_CHANGE, 8, true),
+    ("client-reregister", kind::PORT_CHANGE, 9, true),
+    ("port-initialized", kind::PORT_CHANGE, 5, true),
+];
+
+/// Posts an event without a cause: of the object with a number, or of the port. `false` if there is no such event.
+pub(crate) fn request(device: &mut Device, name: &str, number: u32) -> bool {
+    let Some((_, kind, subtype, of_port)) = ON_REQUEST.iter().find(|event| event.0 == name) else {
+        return false;
+    };
+    if *of_port {
+        port_change(device, *subtype);
+    } else if *kind == kind::CQ_ERROR {
+        cq_error(device, number);
+    } else {
+        let mut event = entry(*kind, *subtype);
+        OBJECT.set(&mut event, number);
+        broadcast(device, *kind, event);
+    }
+    true
+}
+
+/// The names of the events that can be asked for.
+pub(crate) fn on_request() -> impl Iterator<Item = &'static str> {
+    ON_REQUEST.iter().map(|event| event.0)
 }
 
 /// Events that concern a queue pair.
@@ -142,7 +190,11 @@ pub(crate) fn cq_error(device: &mut Device, cqn: u32) {
 
 /// The port changed state: up or down.
 pub(crate) fn port(device: &mut Device, up: bool) {
-    let mut event = entry(kind::PORT_CHANGE, if up { 4 } else { 1 });
+    port_change(device, if up { 4 } else { 1 });
+}
+
+fn port_change(device: &mut Device, subtype: u8) {
+    let mut event = entry(kind::PORT_CHANGE, subtype);
     field(DATA + 0x08, 31, 28).set(&mut event, 1);
     broadcast(device, kind::PORT_CHANGE, event);
 }
@@ -156,12 +208,20 @@ pub(crate) fn dct_drained(device: &mut Device, dctn: u32) {
 }
 
 /// The doorbell of an event queue: a new consumer counter, and perhaps arming.
-pub(crate) fn doorbell(device: &mut Device, value: u32, arm: bool) {
+pub(crate) fn doorbell(device: &mut Device, page: u32, value: u32, arm: bool) {
     let (eqn, consumer) = (value >> 24, value & COUNTER_MASK);
     let Some(queue) = device.eqs.get_mut(eqn) else {
         device.report("EQ doorbell", &format!("no EQ {eqn}"));
         return;
     };
+    let owner = eq::UAR.get(&queue.context);
+    if owner != page {
+        device.report(
+            "EQ doorbell through a foreign page",
+            &format!("EQ {eqn} of page {owner:#x} rung through page {page:#x}"),
+        );
+        return;
+    }
     let pending = queue.producer.wrapping_sub(consumer) & COUNTER_MASK;
     if pending > 1 << queue.log_size {
         device.report(

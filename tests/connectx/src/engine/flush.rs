@@ -58,6 +58,7 @@ pub(super) fn next(device: &Device, qpn: u32) -> Option<Control> {
     // Never past the producer, whatever the size field says.
     if control.blocks() > posted {
         control.units = usize::from(posted) * 4;
+        control.cut = true;
     }
     Some(control)
 }

@@ -287,6 +287,9 @@ fn receive_message(
                 Misfit::TooLong => (Syndrome::LocalLength, Syndrome::RemoteInvalidRequest),
                 Misfit::Protection => (Syndrome::LocalProtection, Syndrome::RemoteOperation),
             };
+            if misfit == Misfit::Protection {
+                device.report("memory key", &format!("of a receive of QP {:#x}", end.qpn));
+            }
             let failed = Completion {
                 opcode: Opcode::ResponseError,
                 ..done
@@ -366,7 +369,7 @@ fn packet_flags(device: &Device, message: &Message) -> u32 {
 }
 
 fn remote(
-    device: &Device,
+    device: &mut Device,
     message: &Message,
     end: &Endpoint,
     length: u64,
@@ -381,8 +384,13 @@ fn remote(
         qpn: end.qpn,
         right,
     };
-    device.translate(access, &mut spans)?;
-    Ok(spans)
+    match device.translate(access, &mut spans) {
+        Ok(()) => Ok(spans),
+        Err(reason) => {
+            device.report_key(&access, reason);
+            Err(reason)
+        }
+    }
 }
 
 fn write(

@@ -2,7 +2,7 @@
 
 use crate::device::Device;
 use crate::engine::completion::{self, Completion, Opcode, Syndrome};
-use crate::engine::compose::{length_hint, message};
+use crate::engine::compose::{Unfit, length_hint, message};
 use crate::engine::fabric::Fabric;
 use crate::engine::flush;
 use crate::engine::message::{Answer, Message, PSN_MASK, ack_timeout};
@@ -79,7 +79,7 @@ impl Fabric {
         };
         let (control, bytes) = device.pushed_or(qpn, control, bytes);
         device.trace.wqe(function, qpn, control.index, &bytes);
-        check(device, qpn, control);
+        check(device, qpn, control, &bytes);
         let verdict = match wqe::parse(&bytes, service) {
             Ok(request) => {
                 let length = length_hint(&request);
@@ -180,7 +180,12 @@ impl Fabric {
                 self.datagram(function, &message, request, service)
             }
             Ok(message) => self.connected(function, qpn, service, &message, request),
-            Err(syndrome) => Verdict::Failed(syndrome),
+            Err(Unfit { syndrome, key }) => {
+                if let Some((access, reason)) = key {
+                    device.report_key(&access, reason);
+                }
+                Verdict::Failed(syndrome)
+            }
         }
     }
 
@@ -324,8 +329,8 @@ fn fetch(device: &Device, qpn: u32, control: Control) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Reports what the control segment says wrongly about itself; hardware does not look.
-fn check(device: &mut Device, qpn: u32, control: Control) {
+/// Reports what a work request says wrongly about itself; hardware does not look.
+fn check(device: &mut Device, qpn: u32, control: Control, bytes: &[u8]) {
     let consumer = device.qps.get(qpn).map(|qp| qp.send.consumer);
     if consumer != Some(control.index) {
         device.report(
@@ -337,6 +342,21 @@ fn check(device: &mut Device, qpn: u32, control: Control) {
         device.report(
             "work request queue number",
             &format!("QP {qpn:#x}: {:#x}", control.qpn),
+        );
+    }
+    if control.cut {
+        device.report(
+            "work request size",
+            &format!(
+                "QP {qpn:#x}: {:#x} is longer than what was posted",
+                control.index
+            ),
+        );
+    }
+    if let Some(place) = wqe::reserved(bytes) {
+        device.report(
+            "reserved bits of a work request",
+            &format!("QP {qpn:#x}: {:#x}: {place}", control.index),
         );
     }
 }

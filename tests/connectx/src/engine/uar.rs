@@ -24,7 +24,7 @@ const BUFFER: u64 = 0x100;
 const PIECE: usize = 64;
 const DOORBELL: usize = 8;
 /// How long the rest of a copy is waited for, in nanoseconds, before the ring is read instead.
-const PATIENCE: u64 = 300_000;
+const PATIENCE: u64 = 2_000_000;
 
 /// How work requests came, over all functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,9 +106,9 @@ impl Fabric {
         device.now = self.now;
         let place = within(offset);
         match (place, data.len()) {
-            (EQ_ARM, 4) => event::doorbell(device, be32(data, 0), true),
-            (EQ_UPDATE, 4) => event::doorbell(device, be32(data, 0), false),
-            (CQ_ARM, DOORBELL..) => completion::doorbell(device, be64(data, 0)),
+            (EQ_ARM, 4) => event::doorbell(device, page_of(offset), be32(data, 0), true),
+            (EQ_UPDATE, 4) => event::doorbell(device, page_of(offset), be32(data, 0), false),
+            (CQ_ARM, DOORBELL..) => completion::doorbell(device, page_of(offset), be64(data, 0)),
             (_, DOORBELL..) if is_wide(place) => self.start_copy(function, offset, data),
             (_, 4) if is_wide(place) => {
                 self.pages.halves.insert((function, offset), be32(data, 0));

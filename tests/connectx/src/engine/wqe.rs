@@ -32,6 +32,8 @@ pub(crate) struct Control {
     pub(crate) signaled: bool,
     pub(crate) solicited: bool,
     pub(crate) immediate: u32,
+    /// Whether it is longer than what was posted, and has been cut to that.
+    pub(crate) cut: bool,
 }
 
 impl Control {
@@ -46,6 +48,7 @@ impl Control {
             signaled: flags >> 3 & 1 != 0,
             solicited: flags >> 1 & 1 != 0,
             immediate: be32(bytes, 12),
+            cut: false,
         }
     }
 
@@ -86,6 +89,18 @@ pub(crate) struct WorkRequest {
 /// A work request that makes no sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
+
+/// Which bits of the control segment are set that mean nothing.
+pub(crate) fn reserved(bytes: &[u8]) -> Option<&'static str> {
+    [
+        (4, 0xc0, "above the size"),
+        (8, 0xff00, "before the flags"),
+        (8, 0x11, "among the flags"),
+    ]
+    .into_iter()
+    .find(|(at, mask, _)| be32(bytes, *at) & mask != 0)
+    .map(|(_, _, place)| place)
+}
 
 /// Parses the `units` 16-byte units of a work request on a queue of `service`.
 pub(crate) fn parse(bytes: &[u8], service: Service) -> Result<WorkRequest, Malformed> {

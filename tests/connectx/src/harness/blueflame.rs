@@ -12,7 +12,7 @@ use crate::{Doorbells, FunctionConfig, FunctionKind, Options};
 const NOP: u8 = 0x00;
 const SEND: u8 = 0x0a;
 /// Longer than the rest of a copy is waited for.
-const LATER: u64 = 1_000_000;
+const LATER: u64 = 10_000_000;
 
 fn setup(blueflame: bool) -> (Fabric, Vec<Host>, Pair, Pair, [u32; 2]) {
     let configs = (0..2).map(|index| FunctionConfig {

@@ -47,6 +47,13 @@ pub(super) struct Completions {
     log_size: u32,
 }
 
+/// An event queue as its user sees it.
+#[derive(Debug)]
+pub(super) struct Events {
+    buffer: u64,
+    taken: u64,
+}
+
 /// A fabric of `count` InfiniBand functions, each brought up by the commands of a driver.
 pub(super) fn fabric(count: u16, options: Options) -> (Fabric, Vec<Host>) {
     fabric_of(FunctionKind::InfiniBand, count, options)
@@ -200,6 +207,26 @@ impl Host {
         bytes
     }
 
+    /// An event queue for these types of event, in the order in which they came.
+    pub(super) fn create_events(&mut self, fabric: &mut Fabric, mask: u64) -> Events {
+        let buffer = self.next_page;
+        for slot in 0..64 {
+            self.ram.write(buffer + slot * 64 + 63, &[1]).unwrap();
+        }
+        self.create_eq(fabric, 1, mask);
+        Events { buffer, taken: 0 }
+    }
+
+    /// Takes the next event, if there is one: type, subtype and data.
+    pub(super) fn next_event(&self, events: &mut Events) -> Option<(u8, u8, Vec<u8>)> {
+        let entry = self.bytes(events.buffer + events.taken % 64 * 64, 64);
+        if u64::from(entry[63] & 1) != events.taken / 64 % 2 {
+            return None;
+        }
+        events.taken += 1;
+        Some((entry[1], entry[3], part(&entry, 0x20, 0x1c)))
+    }
+
     pub(super) fn create_eq(&mut self, fabric: &mut Fabric, vector: u32, mask: u64) -> u32 {
         let buffer = self.pages(1);
         let mut input = self.input(op::CREATE_EQ);
@@ -279,6 +306,16 @@ impl Host {
 
     /// A queue pair with 16 receives of 4 segments and 64 send blocks.
     pub(super) fn create_qp(&mut self, fabric: &mut Fabric, service: u32) -> Pair {
+        self.create_qp_with(fabric, service, &[])
+    }
+
+    /// As [`Host::create_qp`], with further fields of the context.
+    pub(super) fn create_qp_with(
+        &mut self,
+        fabric: &mut Fabric,
+        service: u32,
+        set: &[(Field, u32)],
+    ) -> Pair {
         let cq = self.create_cq(fabric, 8);
         let buffer = self.pages(2);
         let record = self.pages(1);
@@ -295,6 +332,9 @@ impl Host {
         qp::CQN_RECV.at(at).set(&mut input, cq.cqn);
         qp::USER_INDEX.at(at).set(&mut input, 0x77);
         qp::DBR_ADDR.at(at).set(&mut input, record);
+        for (field, value) in set {
+            field.at(at).set(&mut input, *value);
+        }
         input.extend(buffer.to_be_bytes());
         input.extend((buffer + 4096).to_be_bytes());
         let qpn = command::NUMBER.get(&self.ok(fabric, &input, 16));

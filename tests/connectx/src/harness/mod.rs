@@ -16,11 +16,15 @@ mod commands;
 #[cfg(test)]
 mod ethernet;
 #[cfg(test)]
+mod events;
+#[cfg(test)]
 mod faults;
 mod host;
 #[cfg(test)]
 mod nonsense;
 mod program;
+#[cfg(test)]
+mod strict;
 #[cfg(test)]
 mod transport;
 #[cfg(test)]

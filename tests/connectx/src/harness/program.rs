@@ -282,7 +282,7 @@ impl Machine {
     fn fault(&mut self, function: usize, input: &mut Input<'_>) {
         let count = u32::from(input.byte() & 0xf);
         let fabric = &mut self.fabric;
-        match input.byte() % 10 {
+        match input.byte() % 11 {
             0 => fabric.drop_messages(function, count),
             1 => fabric.duplicate_messages(function, count),
             2 => fabric.lose_acknowledges(function, count),
@@ -300,6 +300,11 @@ impl Machine {
             }
             6 => fabric.set_link(function, count & 1 != 0),
             7 => fabric.set_health(function, input.byte()),
+            10 => {
+                let names: Vec<_> = Fabric::event_names().collect();
+                let name = names[usize::from(input.byte()) % names.len()];
+                fabric.request_event(function, name, u32::from(input.byte()));
+            }
             8 if count == 0 => fabric.remove(function),
             9 if count == 0 => fabric.reset(function),
             _ => {}

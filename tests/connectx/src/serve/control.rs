@@ -25,6 +25,10 @@ slow FUNCTION OPCODE MS    hold commands with that opcode back for so many milli
 spoil FUNCTION COUNT [KIND]
                            make something wrong about the next COUNT completions, COUNT 0 ends that; KIND is
                            opcode (if left out), qpn, user-index, counter, owner, syndrome, length, signature
+event FUNCTION NAME NUMBER post an asynchronous event of the object with that number (hexadecimal; any for
+                           events of the port): path-migrated, path-failed, established, sq-drained,
+                           qp-fatal, request-error, access-error, last-wqe, srq-limit, srq-error, cq-error,
+                           lid-change, pkey-change, gid-change, client-reregister, port-initialized
 faults FUNCTION            what has been asked for and has not happened yet
 remove FUNCTION            pull the function out: everything reads as ones
 health FUNCTION SYNDROME   set the health syndrome, 0 is healthy
@@ -136,6 +140,12 @@ fn command(line: &str, fabric: &mut Fabric) -> Option<String> {
             fabric.spoil_completions(function.parse().ok()?, count.parse().ok()?, kind);
             Some(done)
         }
+        ["event", function, name, number] => {
+            let number = u32::from_str_radix(number.trim_start_matches("0x"), 16).ok()?;
+            fabric
+                .request_event(function.parse().ok()?, name, number)
+                .then_some(done)
+        }
         ["faults", function] => Some(format!(
             "{}\n",
             fabric.pending_faults(function.parse().ok()?)
@@ -189,6 +199,7 @@ mod tests {
             "slow 0 800 1",
             "spoil 0 1",
             "spoil 0 1 owner",
+            "event 0 lid-change 0",
             "faults 0",
             "health 0 0",
             "remove 0",
@@ -202,7 +213,8 @@ mod tests {
                 "{word} is not in the help"
             );
         }
-        for (name, _) in Spoil::ALL {
+        let kinds = Spoil::ALL.iter().map(|(name, _)| *name);
+        for name in kinds.chain(Fabric::event_names()) {
             assert!(HELP.contains(name), "{name}");
         }
     }

@@ -146,16 +146,23 @@ pub fn serve(service: &Service, trace: Arc<Trace>) -> Result<(), ServeError> {
     tick(&shared, service.strict)
 }
 
+/// Fails if wrong use was seen.
+pub(crate) fn judge(fabric: &Fabric) -> Result<(), ServeError> {
+    let reports = fabric.reports();
+    if reports.is_empty() {
+        Ok(())
+    } else {
+        Err(ServeError::Strict(format!("{reports:?}")))
+    }
+}
+
 fn tick(shared: &Shared, strict: bool) -> Result<(), ServeError> {
     let mut fabric = shared.lock();
     loop {
         let now = shared.now();
         fabric.advance(now);
         if strict {
-            let reports = fabric.reports();
-            if !reports.is_empty() {
-                return Err(ServeError::Strict(format!("{reports:?}")));
-            }
+            judge(&fabric)?;
         }
         let pause = match fabric.next_deadline() {
             Some(at) => Duration::from_nanos(at.saturating_sub(now)).min(TICK),
@@ -212,4 +219,33 @@ fn interrupts() -> Vec<IrqInfo> {
             }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Counted, Ram};
+
+    #[test]
+    fn a_strict_server_ends_at_the_first_report() {
+        let mut fabric = Fabric::new(Options::default(), Arc::new(Trace::silent(false)));
+        fabric.add_function(
+            FunctionConfig::numbered(FunctionKind::InfiniBand, 0),
+            Arc::new(Ram::new(4096)),
+            Arc::new(Counted::default()),
+        );
+        assert!(judge(&fabric).is_ok());
+        // A doorbell for a queue that does not exist.
+        fabric.mmio_write(0, 0x4800, &[0; 8]);
+        let shared = Shared {
+            fabric: Mutex::new(fabric),
+            start: Instant::now(),
+            wake: Condvar::new(),
+        };
+        let end = tick(&shared, true);
+        assert!(
+            matches!(&end, Err(ServeError::Strict(seen)) if seen.contains("send doorbell")),
+            "{end:?}"
+        );
+    }
 }
