@@ -74,6 +74,7 @@ mod cookie;
 mod cq;
 mod device;
 mod event;
+pub mod mlx5;
 mod mr;
 mod mw;
 pub mod owned;

@@ -88,6 +88,14 @@ impl AnyContext {
         }
     }
 
+    /// The context of an mlx5 device.
+    pub(crate) fn mlx5(&self) -> Option<&uverbs_mlx5::Context> {
+        match self {
+            Self::Mlx5(context) => Some(context),
+            Self::Rxe(_) => None,
+        }
+    }
+
     /// The event file, if opening the context made one already.
     pub(crate) fn take_event_file(&mut self) -> Option<OwnedFd> {
         match self {
@@ -348,6 +356,14 @@ impl AnySrq {
 }
 
 impl AnyQp {
+    /// The number of the send queue underneath an mlx5 raw packet queue pair.
+    pub(crate) fn raw_send_queue(&self) -> Option<u32> {
+        match self {
+            Self::Mlx5(qp) => qp.raw_numbers().map(|numbers| numbers.sqn),
+            Self::Rxe(_) => None,
+        }
+    }
+
     pub(crate) fn object(&self) -> &Object {
         match self {
             Self::Mlx5(qp) => qp.object(),

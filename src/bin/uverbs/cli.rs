@@ -53,6 +53,7 @@ pub(crate) enum Run {
     Bench(commands::bench::Args),
     Events(commands::events::Args),
     Doctor(commands::doctor::Args),
+    Sched(commands::sched::Args),
 }
 
 impl Cli {
@@ -78,6 +79,7 @@ impl Run {
             Self::Bench(args) => commands::bench::run(args, session, out),
             Self::Events(args) => commands::events::run(args, session, out),
             Self::Doctor(args) => commands::doctor::run(args, session, out),
+            Self::Sched(args) => commands::sched::run(args, session, out),
         }
     }
 }

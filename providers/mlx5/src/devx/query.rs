@@ -97,7 +97,8 @@ impl DevxObject {
     /// One system call.
     ///
     /// # Errors
-    /// EAGAIN: too many replies wait to be read. EINVAL: command and object do not belong together.
+    /// EAGAIN: too many replies wait to be read. EINVAL: command and object do not belong together, or
+    /// the kernel asks about objects of this kind synchronously alone (6.1: general objects).
     #[doc(alias = "mlx5dv_devx_obj_query_async")]
     pub fn query_async(
         &self,

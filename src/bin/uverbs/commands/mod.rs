@@ -7,4 +7,5 @@ pub(crate) mod info;
 pub(crate) mod list;
 pub(crate) mod pingpong;
 pub(crate) mod rates;
+pub(crate) mod sched;
 pub(crate) mod trace;

@@ -1,0 +1,71 @@
+//! An opened mlx5 device, with what only it has.
+
+use uverbs_driver::{Error, ErrorKind, Op, Result};
+use uverbs_mlx5::caps::Caps;
+use uverbs_mlx5::devx::Devx;
+use uverbs_mlx5::sched::Scheduler;
+
+use crate::Context;
+
+/// An opened mlx5 device. Cheap to make.
+#[derive(Clone, Debug)]
+pub struct Adapter {
+    context: Context,
+}
+
+impl Context {
+    /// `mlx5dv_is_supported`—the device with what only mlx5 devices have.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) for a device of another driver.
+    #[doc(alias = "mlx5dv_is_supported")]
+    #[doc(alias = "mlx5dv_open_device")]
+    pub fn mlx5(&self) -> Result<Adapter> {
+        if self.inner.provider.mlx5().is_some() {
+            return Ok(Adapter {
+                context: self.clone(),
+            });
+        }
+        Err(Error::new(Op::Provider, ErrorKind::Unsupported)
+            .fact("device", self.name().to_owned())
+            .fact("needs driver", "mlx5"))
+    }
+}
+
+impl Adapter {
+    /// The opened device.
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// `mlx5dv_query_device`—what the kernel's driver says that the device can do, as it said when the
+    /// device was opened.
+    #[doc(alias = "mlx5dv_query_device")]
+    pub fn caps(&self) -> Caps {
+        let provider = self.context.inner.provider.mlx5();
+        provider.map(|context| *context.caps()).unwrap_or_default()
+    }
+
+    /// The way to the firmware.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported): the kernel opened the device without a user context for
+    /// firmware commands, because device or kernel have none.
+    pub fn devx(&self) -> Result<Devx> {
+        let provider = self.context.inner.provider.mlx5();
+        if provider.is_some_and(uverbs_mlx5::Context::has_devx) {
+            return Ok(Devx::new(&self.context.inner.channel));
+        }
+        Err(Error::new(Op::DevxCommand, ErrorKind::Unsupported)
+            .fact("device", self.context.name().to_owned())
+            .fact("context without", "DEVX"))
+    }
+
+    /// The tree of scheduling elements. Two system calls, which ask what the device allows.
+    ///
+    /// # Errors
+    /// As [`devx`](Self::devx), and those of the queries.
+    pub fn scheduling(&self) -> Result<Scheduler> {
+        Scheduler::new(self.devx()?)
+    }
+}

@@ -1,0 +1,23 @@
+//! What only mlx5 devices have: firmware commands ([`devx`]), rates ([`pacing`]), and the tree that
+//! shares out what a function may send ([`sched`]).
+//!
+//! ```no_run
+//! use uverbs::mlx5::sched::{Applied, Element, Tree};
+//!
+//! let context = uverbs::Context::open("mlx5_0")?;
+//! let tree = Tree::new([
+//!     Element::leaf("g1").share(7),
+//!     Element::leaf("g2").share(3).max_mbps(4096),
+//! ]);
+//! let mut applied = Applied::new(context.mlx5()?.scheduling()?);
+//! applied.apply(&tree)?;
+//! println!("{tree}");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod adapter;
+mod queue_pair;
+
+pub use adapter::Adapter;
+pub use uverbs_driver::hw::Pages;
+pub use uverbs_mlx5::{caps, devx, pacing, prm, sched};

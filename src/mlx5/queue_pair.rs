@@ -1,0 +1,56 @@
+//! What only queue pairs of mlx5 devices can do.
+
+use uverbs_driver::{Error, ErrorKind, Op, Result};
+use uverbs_mlx5::pacing::{self, RateLimit};
+use uverbs_mlx5::sched::{Attachable, Leaves, Scheduler};
+
+use crate::QueuePair;
+
+impl QueuePair {
+    /// `ibv_modify_qp_rate_limit`—sets how fast it may send; [`RateLimit::UNLIMITED`] ends that.
+    ///
+    /// A rate can be changed while requests are under way. One system call, which waits for the firmware.
+    ///
+    /// # Errors
+    /// | kind | errno | cause |
+    /// |---|---|---|
+    /// | [`Unsupported`](ErrorKind::Unsupported) | – | not an mlx5 device, one that paces nothing, or not this type, or no bounds of bursts |
+    /// | [`LimitExceeded`](ErrorKind::LimitExceeded) | – | outside the rates that [`PacingCaps`](crate::mlx5::caps::PacingCaps) tells |
+    /// | [`InvalidInput`](ErrorKind::InvalidInput) | – | bounds of bursts without a rate |
+    /// | [`InvalidInput`](ErrorKind::InvalidInput) | EINVAL | the queue pair is not ready to send; newer kernels keep the rate until it is |
+    /// | [`Unsupported`](ErrorKind::Unsupported) | EOPNOTSUPP | the kernel does not know rates |
+    /// | [`OutOfResources`](ErrorKind::OutOfResources) | ENOSPC | the device's table of rates is full |
+    #[doc(alias = "ibv_modify_qp_rate_limit")]
+    pub fn modify_rate_limit(&mut self, limit: &RateLimit) -> Result<()> {
+        let Some(context) = self.pd().context().inner.provider.mlx5() else {
+            return Err(Error::new(Op::ModifyRateLimit, ErrorKind::Unsupported)
+                .fact("device", self.pd().context().name().to_owned()));
+        };
+        pacing::modify_rate_limit(
+            self.queue.object(),
+            self.kind(),
+            self.state(),
+            &context.caps().pacing,
+            limit,
+        )
+    }
+
+    /// `mlx5dv_modify_qp_sched_elem`—attaches it to leaves of the scheduling tree in place of those that
+    /// it is attached to. Without leaves it is detached.
+    ///
+    /// It holds its leaves: they are destroyed after it. One system call, which waits for the firmware.
+    ///
+    /// # Errors
+    /// As [`Scheduler::attach`].
+    #[doc(alias = "mlx5dv_modify_qp_sched_elem")]
+    pub fn attach_to(&mut self, scheduler: &Scheduler, leaves: Leaves<'_>) -> Result<()> {
+        let qp = Attachable {
+            object: self.queue.object(),
+            kind: self.kind(),
+            state: self.state(),
+            number: self.qp_num(),
+            send_queue: self.queue.raw_send_queue(),
+        };
+        scheduler.attach(&qp, leaves)
+    }
+}
