@@ -2,7 +2,7 @@
 
 use uverbs_driver::hw::UnitRing;
 
-use crate::wqe::{self, UNIT, Unit};
+use crate::wqe::{self, Unit};
 
 /// Packs bytes that come in pieces of any length into units.
 ///
@@ -81,15 +81,6 @@ impl<'r> Packer<'r> {
             self.flush();
         }
         self.at
-    }
-}
-
-/// Units that `length` bytes of inline data take with their head.
-pub(crate) const fn units(length: u32) -> u32 {
-    if length == 0 {
-        0
-    } else {
-        (length + 4).div_ceil(UNIT)
     }
 }
 

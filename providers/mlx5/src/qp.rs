@@ -20,7 +20,7 @@ use crate::rq::ReceiveRing;
 use crate::sq::SendRing;
 use crate::tracker::QueuePairTracker;
 pub(crate) use create::{Parent, Role, Special};
-pub use special::DcDestination;
+pub use special::{DcDestination, MaskedAtomic};
 
 /// An mlx5 queue pair.
 #[derive(Debug)]

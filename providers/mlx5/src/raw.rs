@@ -1,12 +1,16 @@
 //! Ethernet frames on raw packet queue pairs.
 
-use uverbs_driver::PostError;
-use uverbs_driver::types::{Operation, Payload, SendFlags, SendRequest, Sge, WcOpcode};
+use uverbs_driver::contract::QpInit;
+use uverbs_driver::types::{Operation, Payload, QpType, SendFlags, SendRequest, Sge, WcOpcode};
+use uverbs_driver::{PostError, Result};
 
 use crate::inline::Packer;
+use crate::pd::ProtectionDomain;
+use crate::qp::{Parent, Special};
 use crate::request::{self, Kind};
 use crate::sq::SendRing;
 use crate::wqe::{UNIT, opcode};
+use crate::{Context, QueuePair};
 
 /// The shortest header that segmentation works on: two addresses and a type.
 const MIN_TSO_HEADER: usize = 14;
@@ -188,4 +192,29 @@ impl SendRing {
 pub(crate) const fn max_header(room: u32) -> u32 {
     // The segment has room for 18 bytes; more take whole units.
     18 + room.next_multiple_of(UNIT)
+}
+
+impl Context {
+    /// Creates a raw packet queue pair with room for `max_header` bytes of header in each request, as segmentation needs
+    /// (`max_tso_header`).
+    ///
+    /// # Errors
+    /// EPERM without `CAP_NET_RAW`; more header than a request has room for; else as for other queue pairs.
+    #[doc(alias = "IBV_QP_INIT_ATTR_MAX_TSO_HEADER")]
+    pub fn create_raw_packet(
+        &self,
+        pd: &ProtectionDomain,
+        init: &QpInit<'_>,
+        max_header: u16,
+    ) -> Result<QueuePair> {
+        let init = QpInit {
+            kind: QpType::RawPacket,
+            ..*init
+        };
+        let special = Special {
+            header: max_header.into(),
+            ..Special::default()
+        };
+        QueuePair::create_in(self, Parent::Pd(pd.object()), &init, &special)
+    }
 }

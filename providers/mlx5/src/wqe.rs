@@ -29,8 +29,10 @@ pub(crate) mod opcode {
     pub(crate) const READ: u32 = 0x10;
     pub(crate) const COMPARE_SWAP: u32 = 0x11;
     pub(crate) const FETCH_ADD: u32 = 0x12;
-    pub(crate) const MASKED_COMPARE_SWAP: u32 = 0x14;
-    pub(crate) const MASKED_FETCH_ADD: u32 = 0x15;
+    /// An extended operation on 8 bytes: modifier 8, and log₂ of the bytes less 2.
+    const EXTENDED: u32 = (8 | (3 - 2)) << 24;
+    pub(crate) const MASKED_COMPARE_SWAP: u32 = EXTENDED | 0x14;
+    pub(crate) const MASKED_FETCH_ADD: u32 = EXTENDED | 0x15;
     pub(crate) const UMR: u32 = 0x25;
 }
 
@@ -85,7 +87,7 @@ const fn words(high: u32, low: u32) -> u64 {
     ((high as u64) << 32 | low as u64).to_be()
 }
 
-/// The first 8 bytes of the control segment, which are also the doorbell.
+/// The first 8 bytes of the control segment, which are also the doorbell. The highest byte of `opcode` modifies it.
 #[inline]
 pub(crate) const fn control_head(opcode: u32, index: u32, qpn: u32, units: u32) -> u64 {
     words((index & 0xffff) << 8 | opcode, qpn << 8 | units)

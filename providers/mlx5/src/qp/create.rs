@@ -27,6 +27,7 @@ use crate::sizes::{self, Overhead};
 use crate::sq::{self, SendRing};
 use crate::table::{NO_NUMBER, Owner};
 use crate::tracker::{QueuePairTracker, Receives, RecvTracker};
+use crate::uar::Doorbell;
 use crate::wqe::UNIT;
 
 /// Asks for version 1 of enhanced connection establishment.
@@ -137,6 +138,8 @@ struct Plan {
     operations: Operations,
     /// The send ring has memory of its own.
     apart: bool,
+    /// There is no send queue, whatever sizes were asked for.
+    only_receives: bool,
 }
 
 impl Plan {
@@ -170,6 +173,7 @@ impl Plan {
             recv,
             operations: Operations::of(init.kind, context.device().atomic_cap),
             apart: init.kind == QpType::RawPacket,
+            only_receives,
         })
     }
 
@@ -265,16 +269,20 @@ impl QueuePair {
             let number = Registered::new(op, context.trackers(), owner.clone())?;
             registered.insert(number).user_index()
         };
-        let doorbell = context.uars().for_queue_pair()?;
+        // The kernel wants to know of a doorbell even where there is nothing to send; but not of what cannot send.
+        let doorbell = match plan.only_receives {
+            true => None,
+            false => Some(context.uars().for_queue_pair()?),
+        };
         let words = mlx5_ib_create_qp {
             buf_addr: address(memory.main.as_ref()),
             db_addr: memory.record.address(),
             sq_wqe_count: plan.send.blocks,
             rq_wqe_count: plan.recv.count,
             rq_wqe_shift: plan.recv.shift,
-            flags: special.flags() | doorbell.qp_flags(),
+            flags: special.flags() | doorbell.as_ref().map_or(0, Doorbell::qp_flags),
             uidx,
-            bfreg_index: doorbell.qp_index(),
+            bfreg_index: doorbell.as_ref().map_or(0, Doorbell::qp_index),
             // Of a target, the same word is its access key.
             sq_buf_addr: match special.role {
                 Role::Target => special.access_key,
@@ -313,7 +321,7 @@ impl QueuePair {
             Some(init.send_cq),
             Some(init.recv_cq),
             init.srq,
-            doorbell.object(),
+            doorbell.as_ref().and_then(Doorbell::object),
         ];
         let object = Object::new(
             channel,
@@ -330,10 +338,12 @@ impl QueuePair {
         tracker.set_number(created.qp_num);
         let send_cq = context.cq_shared(init.send_cq);
         let recv_cq = context.cq_shared(init.recv_cq);
-        let doorbell = context.uars().resolve(doorbell, reply.bfreg_index)?;
+        let doorbell = doorbell
+            .map(|doorbell| context.uars().resolve(doorbell, reply.bfreg_index))
+            .transpose()?;
         let fork = channel.fork_token();
         let raw = (init.kind == QpType::RawPacket).then(|| raw_numbers(&reply));
-        let send = memory.send.map(|ring| {
+        let send = memory.send.zip(doorbell).map(|(ring, doorbell)| {
             SendRing::new(sq::Parts {
                 ring,
                 sizes: plan.send,

@@ -1,11 +1,13 @@
 //! Sending on queue pairs that need more than a request: extended and dynamic connections, Ethernet.
 
 use uverbs_driver::PostError;
-use uverbs_driver::types::{Address, QpType, SendRequest};
+use uverbs_driver::types::{Address, QpType, Remote, SendFlags, SendRequest, Sge, WcOpcode};
 
 use super::{QueuePair, Role};
+use crate::operations::Operations;
 use crate::raw::Frame;
-use crate::wqe;
+use crate::request::Kind;
+use crate::wqe::{self, opcode};
 
 /// The receiving end of a dynamic connection.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +20,85 @@ pub struct DcDestination<'a> {
     pub access_key: u64,
 }
 
+/// An atomic operation on 8 bytes that looks at some of their bits.
+#[derive(Clone, Copy, Debug)]
+pub enum MaskedAtomic {
+    /// Replace the bits of `swap_mask` by those of `swap` if the bits of `compare_mask` equal those of `compare`
+    /// (`IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP`).
+    CompareSwap {
+        /// The value that must be there.
+        compare: u64,
+        /// Which bits of it count.
+        compare_mask: u64,
+        /// The value to put there.
+        swap: u64,
+        /// Which bits of it are put.
+        swap_mask: u64,
+    },
+    /// Add, but no carry leaves a bit that is set in `boundary` (`IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD`).
+    FetchAdd {
+        /// What is added.
+        add: u64,
+        /// The highest bits of the fields that are added to each for itself.
+        boundary: u64,
+    },
+}
+
 impl QueuePair {
+    /// Puts a masked atomic operation on a queue pair of a plain reliable connection: the old value lands in `piece`, 8
+    /// bytes.
+    ///
+    /// Not every device has it: others complete it with [`LocalQpOperation`](uverbs_driver::types::WcStatus::LocalQpOperation).
+    ///
+    /// # Errors
+    /// As `put_send`; [`PostError::InvalidRequest`]: not 8 bytes, or not aligned to 8.
+    ///
+    /// # Safety
+    /// As `put_send`.
+    #[allow(unsafe_code, reason = "names memory that a device will access")]
+    pub unsafe fn put_masked_atomic(
+        &mut self,
+        wr_id: u64,
+        flags: SendFlags,
+        remote: Remote,
+        operation: MaskedAtomic,
+        piece: &Sge,
+    ) -> Result<(), PostError> {
+        if self.kind != QpType::Rc {
+            return Err(PostError::UnsupportedOperation);
+        }
+        if piece.length != 8 || !remote.address.is_multiple_of(8) {
+            return Err(PostError::InvalidRequest);
+        }
+        let ring = self.send_ring()?;
+        if !ring.limits().operations.contains(Operations::ATOMIC) {
+            return Err(PostError::UnsupportedOperation);
+        }
+        let at = ring.admit()?;
+        let mut writer = ring.writer(at);
+        writer.unit(wqe::remote(remote));
+        let kind = match operation {
+            MaskedAtomic::CompareSwap {
+                compare,
+                compare_mask,
+                swap,
+                swap_mask,
+            } => {
+                let units = wqe::masked_compare_swap(swap, compare, swap_mask, compare_mask);
+                writer.units(&units);
+                Kind::new(opcode::MASKED_COMPARE_SWAP, 0, WcOpcode::CompareSwap)
+            }
+            MaskedAtomic::FetchAdd { add, boundary } => {
+                writer.unit(wqe::masked_fetch_add(add, boundary));
+                Kind::new(opcode::MASKED_FETCH_ADD, 0, WcOpcode::FetchAdd)
+            }
+        };
+        writer.unit(wqe::data(piece));
+        let at = writer.at;
+        ring.commit(wr_id, flags, kind, at);
+        Ok(())
+    }
+
     /// Puts a request on a queue pair that is neither of a plain connection nor for datagrams.
     pub(super) fn put_special(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
         let ring = self.send.as_mut().ok_or(PostError::UnsupportedOperation)?;

@@ -1,0 +1,87 @@
+//! Dynamic connections: initiators that reach any target, request by request.
+
+use uverbs_driver::contract::QpInit;
+use uverbs_driver::types::QpType;
+use uverbs_driver::{Error, Op, Result};
+
+use crate::pd::ProtectionDomain;
+use crate::qp::{Parent, Role, Special};
+use crate::{Context, QueuePair};
+
+/// `mlx5dv_dci_streams`—the streams of an initiator: what fails in one does not stop the others.
+#[doc(alias = "mlx5dv_dci_streams")]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Streams {
+    /// log₂ of how many there are.
+    pub log_concurrent: u8,
+    /// log₂ of how many may have failed before the whole initiator stops.
+    pub log_errored: u8,
+}
+
+impl Context {
+    /// `mlx5dv_create_qp`—creates a DC initiator; the kind that `init` names does not matter.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP: the device has no dynamic connections. More streams than it has; else as for other queue pairs.
+    #[doc(alias = "mlx5dv_create_qp")]
+    pub fn create_dc_initiator(
+        &self,
+        pd: &ProtectionDomain,
+        init: &QpInit<'_>,
+        streams: Option<Streams>,
+    ) -> Result<QueuePair> {
+        let most = self.caps().max_log_dci_streams;
+        if let Some(streams) = streams
+            && streams.log_concurrent > most
+        {
+            let asked = streams.log_concurrent.into();
+            return Err(Error::limit(
+                Op::CreateQueuePair,
+                "log of streams",
+                asked,
+                most.into(),
+            ));
+        }
+        let special = Special {
+            role: Role::Initiator,
+            streams: streams.map(|streams| (streams.log_concurrent, streams.log_errored)),
+            ..Special::default()
+        };
+        self.create_dynamic(pd, init, &special)
+    }
+
+    /// `mlx5dv_create_qp`—creates a DC target, which receives from the shared queue that `init` names. Senders need
+    /// `access_key`. Its number is known once it is ready to receive.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP: the device has no dynamic connections. No shared queue; else as for other queue pairs.
+    pub fn create_dc_target(
+        &self,
+        pd: &ProtectionDomain,
+        init: &QpInit<'_>,
+        access_key: u64,
+    ) -> Result<QueuePair> {
+        if init.srq.is_none() {
+            return Err(Error::invalid(Op::CreateQueuePair, "srq"));
+        }
+        let special = Special {
+            role: Role::Target,
+            access_key,
+            ..Special::default()
+        };
+        self.create_dynamic(pd, init, &special)
+    }
+
+    fn create_dynamic(
+        &self,
+        pd: &ProtectionDomain,
+        init: &QpInit<'_>,
+        special: &Special,
+    ) -> Result<QueuePair> {
+        let init = QpInit {
+            kind: QpType::Driver,
+            ..*init
+        };
+        QueuePair::create_in(self, Parent::Pd(pd.object()), &init, special)
+    }
+}

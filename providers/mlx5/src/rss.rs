@@ -1,0 +1,160 @@
+//! Receive-side scaling: queue pairs that spread packets over work queues by a hash of their headers.
+
+use std::sync::Arc;
+
+use bitflags::bitflags;
+use uverbs_driver::object::ObjectKind;
+use uverbs_driver::sys::{Uhw, cells};
+use uverbs_driver::types::{QpCaps, QpType};
+use uverbs_driver::{Error, ErrorKind, Object, Op, Result, cmd};
+use uverbs_uapi::mlx5_abi::{
+    MLX5_RX_HASH_DST_IPV4, MLX5_RX_HASH_DST_IPV6, MLX5_RX_HASH_DST_PORT_TCP,
+    MLX5_RX_HASH_DST_PORT_UDP, MLX5_RX_HASH_FUNC_TOEPLITZ, MLX5_RX_HASH_INNER,
+    MLX5_RX_HASH_IPSEC_SPI, MLX5_RX_HASH_SRC_IPV4, MLX5_RX_HASH_SRC_IPV6,
+    MLX5_RX_HASH_SRC_PORT_TCP, MLX5_RX_HASH_SRC_PORT_UDP, mlx5_ib_create_qp_resp,
+    mlx5_ib_create_qp_rss,
+};
+use zerocopy::IntoBytes;
+
+use crate::Context;
+use crate::pd::ProtectionDomain;
+use crate::rwq::IndirectionTable;
+
+/// Bytes of the key of the Toeplitz hash.
+pub const HASH_KEY: usize = 40;
+
+bitflags! {
+    /// `ibv_rx_hash_fields`—what of a packet enters the hash. Unknown bits are kept.
+    #[doc(alias = "ibv_rx_hash_fields")]
+    #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+    pub struct HashFields: u64 {
+        /// Source address, IPv4.
+        const SOURCE_IPV4 = MLX5_RX_HASH_SRC_IPV4;
+        /// Destination address, IPv4.
+        const DESTINATION_IPV4 = MLX5_RX_HASH_DST_IPV4;
+        /// Source address, IPv6.
+        const SOURCE_IPV6 = MLX5_RX_HASH_SRC_IPV6;
+        /// Destination address, IPv6.
+        const DESTINATION_IPV6 = MLX5_RX_HASH_DST_IPV6;
+        /// Source port, TCP.
+        const SOURCE_TCP = MLX5_RX_HASH_SRC_PORT_TCP;
+        /// Destination port, TCP.
+        const DESTINATION_TCP = MLX5_RX_HASH_DST_PORT_TCP;
+        /// Source port, UDP.
+        const SOURCE_UDP = MLX5_RX_HASH_SRC_PORT_UDP;
+        /// Destination port, UDP.
+        const DESTINATION_UDP = MLX5_RX_HASH_DST_PORT_UDP;
+        /// Index of an IPsec association.
+        const IPSEC = MLX5_RX_HASH_IPSEC_SPI;
+        /// The inner headers of a tunnel.
+        const INNER = MLX5_RX_HASH_INNER;
+        const _ = !0;
+    }
+}
+
+/// What packets are spread by.
+#[derive(Clone, Copy, Debug)]
+pub struct Hash {
+    /// What enters. IPv4 excludes IPv6, TCP excludes UDP.
+    pub fields: HashFields,
+    /// The key of the Toeplitz hash.
+    pub key: [u8; HASH_KEY],
+}
+
+/// A queue pair that receives frames into the work queues of a table. It has no states.
+#[derive(Debug)]
+pub struct SpreadingQueuePair {
+    object: Arc<Object>,
+    number: u32,
+    tirn: u32,
+}
+
+impl SpreadingQueuePair {
+    /// `ibv_create_qp_ex` with a hash—creates one; flow rules lead packets to it. One system call.
+    ///
+    /// # Errors
+    /// Unsupported: the device does not hash one of the fields. EINVAL: fields that exclude each other. EPERM without
+    /// `CAP_NET_RAW`.
+    pub fn create(
+        context: &Context,
+        pd: &ProtectionDomain,
+        table: &IndirectionTable,
+        hash: &Hash,
+        cookie: u64,
+    ) -> Result<Self> {
+        let op = Op::CreateQueuePair;
+        let caps = context.caps();
+        let lacking = hash.fields.bits() & !caps.rss_fields;
+        if u32::from(caps.rss_functions) & MLX5_RX_HASH_FUNC_TOEPLITZ == 0 || lacking != 0 {
+            return Err(Error::new(op, ErrorKind::Unsupported).fact("hash fields", lacking));
+        }
+        let words = words(hash);
+        let mut reply = mlx5_ib_create_qp_resp::default();
+        let create = cmd::qp::Create {
+            ind_table: Some(table.object().handle()),
+            ..cmd::qp::Create::new(
+                QpType::RawPacket,
+                cmd::qp::Parent::Pd(pd.object().handle()),
+                cookie,
+                QpCaps::default(),
+            )
+        };
+        let channel = context.channel();
+        let uhw = Uhw::new(words.as_bytes(), cells(&mut reply));
+        let created = cmd::qp::create(channel, &create, &uhw)?;
+        let parents = [Arc::clone(pd.object()), Arc::clone(table.object())];
+        let object = Object::new(channel, ObjectKind::QueuePair, created.handle, parents);
+        Ok(Self {
+            object: Arc::new(object),
+            number: created.qp_num,
+            tirn: reply.tirn,
+        })
+    }
+
+    /// The kernel object.
+    pub fn object(&self) -> &Arc<Object> {
+        &self.object
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The number of the transport interface underneath; 0 where the kernel does not say.
+    pub fn tirn(&self) -> u32 {
+        self.tirn
+    }
+}
+
+fn words(hash: &Hash) -> mlx5_ib_create_qp_rss {
+    let mut key = [0; 128];
+    key[..HASH_KEY].copy_from_slice(&hash.key);
+    mlx5_ib_create_qp_rss {
+        rx_hash_fields_mask: hash.fields.bits(),
+        rx_hash_function: MLX5_RX_HASH_FUNC_TOEPLITZ as u8,
+        rx_key_len: HASH_KEY as u8,
+        rx_hash_key: key,
+        ..mlx5_ib_create_qp_rss::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_words() {
+        let hash = Hash {
+            fields: HashFields::SOURCE_IPV4 | HashFields::DESTINATION_UDP,
+            key: [0xa5; HASH_KEY],
+        };
+        let words = words(&hash);
+        let bytes = words.as_bytes();
+        assert_eq!(bytes.len(), 152);
+        assert_eq!(bytes[..10], [0x81, 0, 0, 0, 0, 0, 0, 0, 1, 40]);
+        assert_eq!(bytes[16..56], [0xa5; 40]);
+        assert_eq!(bytes[10..16], [0; 6]);
+        assert_eq!(bytes[56..], [0; 96]);
+    }
+}

@@ -1,0 +1,246 @@
+//! Work queues: receive queues that a receive-side scaling table spreads packets over.
+
+use std::sync::Arc;
+
+use uverbs_driver::cmd::wq::{Flags, Modify, State};
+use uverbs_driver::hw::{Pages, UnitRing};
+use uverbs_driver::object::ObjectKind;
+use uverbs_driver::sys::{Uhw, cells};
+use uverbs_driver::types::RecvRequest;
+use uverbs_driver::{Error, ErrorKind, Object, Op, PostError, Result, cmd};
+use uverbs_uapi::mlx5_abi::{
+    mlx5_ib_create_rwq_ind_tbl_resp, mlx5_ib_create_wq, mlx5_ib_create_wq_resp, mlx5_ib_modify_wq,
+};
+use zerocopy::IntoBytes;
+
+use crate::Context;
+use crate::cq::CqShared;
+use crate::pd::ProtectionDomain;
+use crate::registration::Registered;
+use crate::rq::{self, ReceiveRing};
+use crate::sizes;
+use crate::table::Owner;
+use crate::tracker::{QueuePairTracker, Receives, RecvTracker};
+use crate::wqe::UNIT;
+
+/// `ibv_wq_init_attr`—what a work queue is created with.
+#[doc(alias = "ibv_wq_init_attr")]
+#[derive(Clone, Copy, Debug)]
+pub struct WorkQueueInit<'a> {
+    /// Where its receives complete.
+    pub cq: &'a Arc<Object>,
+    /// Outstanding receives at least.
+    pub max_wr: u32,
+    /// Scatter elements of a receive.
+    pub max_sge: u32,
+    /// Options.
+    pub flags: Flags,
+    /// The cookie that its events carry.
+    pub cookie: u64,
+}
+
+/// `ibv_wq`—a receive work queue.
+#[doc(alias = "ibv_wq")]
+#[derive(Debug)]
+pub struct WorkQueue {
+    ring: ReceiveRing,
+    object: Arc<Object>,
+    number: u32,
+    sizes: sizes::Receive,
+    tracker: Arc<QueuePairTracker>,
+    cq: Option<Arc<CqShared>>,
+}
+
+impl WorkQueue {
+    /// `ibv_create_wq`—creates a work queue in the reset state. One system call.
+    ///
+    /// # Errors
+    /// Limits of the device; Unsupported on devices whose completions carry no number of ours; those of the command.
+    #[doc(alias = "ibv_create_wq")]
+    pub fn create(
+        context: &Context,
+        pd: &ProtectionDomain,
+        init: &WorkQueueInit<'_>,
+    ) -> Result<Self> {
+        let op = Op::CreateWorkQueue;
+        if context.config().cqe_version == 0 {
+            return Err(Error::new(op, ErrorKind::Unsupported).fact("cqe_version", 0_u32));
+        }
+        if init.max_wr == 0 {
+            return Err(Error::invalid(op, "max_wr").fact("min", 1_u32));
+        }
+        let limits = context.config().sizes();
+        let sizes = sizes::Receive::new(op, &limits, init.max_wr, init.max_sge)?;
+        let os = |errno| Error::os(op, errno);
+        let pages = Arc::new(Pages::for_device(sizes.bytes() as usize).map_err(os)?);
+        let ring = UnitRing::new(Arc::clone(&pages), 0, sizes.bytes() / UNIT)
+            .ok_or_else(|| Error::new(op, ErrorKind::OutOfResources))?;
+        let record = Arc::new(context.records().take().map_err(os)?);
+        let receives = Receives::Own(RecvTracker::new(sizes.count));
+        let tracker = Arc::new(QueuePairTracker::new(0, receives));
+        let owner = Owner::QueuePair(Arc::clone(&tracker));
+        let registered = Registered::new(op, context.trackers(), owner)?;
+        let words = mlx5_ib_create_wq {
+            buf_addr: pages.address(),
+            db_addr: record.address(),
+            rq_wqe_count: sizes.count,
+            rq_wqe_shift: sizes.shift,
+            user_index: registered.user_index(),
+            ..mlx5_ib_create_wq::default()
+        };
+        let mut reply = mlx5_ib_create_wq_resp::default();
+        let create = cmd::wq::Create {
+            pd: pd.object().handle(),
+            cq: init.cq.handle(),
+            max_wr: init.max_wr,
+            max_sge: init.max_sge,
+            flags: init.flags,
+            user_handle: init.cookie,
+            event_fd: None,
+        };
+        let channel = context.channel();
+        let uhw = Uhw::new(words.as_bytes(), cells(&mut reply));
+        let created = cmd::wq::create(channel, &create, &uhw)?;
+        let parents = [Arc::clone(pd.object()), Arc::clone(init.cq)];
+        let object = Object::new(channel, ObjectKind::WorkQueue, created.handle, parents);
+        object.keep((pages, Arc::clone(&record), registered));
+        tracker.set_number(created.wq_num);
+        let mut queue = Self {
+            ring: ReceiveRing::new(rq::Parts {
+                ring,
+                sizes,
+                fork: channel.fork_token(),
+                tracker: Arc::clone(&tracker),
+                record,
+            }),
+            object: Arc::new(object),
+            number: created.wq_num,
+            sizes,
+            tracker,
+            cq: context.cq_shared(init.cq),
+        };
+        queue.restart();
+        Ok(queue)
+    }
+
+    fn restart(&mut self) {
+        let produced = self.cq.as_ref().map_or(0, |cq| cq.produced());
+        self.tracker.restart(produced, produced);
+        self.ring.reset();
+    }
+
+    /// The kernel object.
+    pub fn object(&self) -> &Arc<Object> {
+        &self.object
+    }
+
+    /// The device's number for it.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Outstanding receives, and scatter elements of each.
+    pub fn size(&self) -> (u32, u32) {
+        (self.sizes.count, self.sizes.max_sge)
+    }
+
+    /// `ibv_modify_wq`—moves it from one state to another. One system call.
+    ///
+    /// # Errors
+    /// EINVAL: it is in another state, or the move is illegal.
+    #[doc(alias = "ibv_modify_wq")]
+    pub fn modify(&mut self, from: State, to: State) -> Result<()> {
+        let channel = self.object.channel();
+        channel.check_process(Op::ModifyWorkQueue)?;
+        let request = Modify {
+            state: Some(to),
+            current: Some(from),
+            flags: None,
+        };
+        let words = mlx5_ib_modify_wq::default();
+        let uhw = Uhw::new(words.as_bytes(), &[]);
+        cmd::wq::modify(channel, self.object.handle(), &request, &uhw)?;
+        if to == State::Reset {
+            self.restart();
+        }
+        self.ring.set_ready(to != State::Reset);
+        Ok(())
+    }
+
+    /// Puts one receive request into the queue, invisible to the device until [`ring`](Self::ring).
+    ///
+    /// # Errors
+    /// As for the receive queue of a queue pair.
+    ///
+    /// # Safety
+    /// As for the receive queue of a queue pair.
+    #[doc(alias = "ibv_post_wq_recv")]
+    #[allow(unsafe_code, reason = "names memory that a device will write to")]
+    #[inline]
+    pub unsafe fn put(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
+        self.ring.put(request)
+    }
+
+    /// Hands the device everything that was put.
+    ///
+    /// # Errors
+    /// [`PostError::Forked`]; the requests were taken back then.
+    #[inline]
+    pub fn ring(&mut self) -> Result<(), PostError> {
+        self.ring.ring()
+    }
+
+    /// Takes back everything that was put and not rung.
+    pub fn abort(&mut self) {
+        self.ring.abort();
+    }
+}
+
+/// `ibv_rwq_ind_table`—a table of work queues.
+#[doc(alias = "ibv_rwq_ind_table")]
+#[derive(Debug)]
+pub struct IndirectionTable {
+    object: Arc<Object>,
+    number: u32,
+}
+
+impl IndirectionTable {
+    /// `ibv_create_rwq_ind_table`—creates a table of work queues, as many as a power of two. One system call.
+    ///
+    /// # Errors
+    /// Another count, those of the command.
+    #[doc(alias = "ibv_create_rwq_ind_table")]
+    pub fn create(context: &Context, queues: &[&WorkQueue]) -> Result<Self> {
+        if !queues.len().is_power_of_two() {
+            return Err(Error::invalid(Op::CreateIndirectionTable, "queues")
+                .fact("asked", queues.len())
+                .hint("a power of two"));
+        }
+        let handles: Vec<u32> = queues.iter().map(|queue| queue.object.handle()).collect();
+        let mut reply = mlx5_ib_create_rwq_ind_tbl_resp::default();
+        let channel = context.channel();
+        let uhw = Uhw::new(&[], cells(&mut reply));
+        let created = cmd::ind_table::create(channel, &handles, &uhw)?;
+        let parents = queues.iter().map(|queue| Arc::clone(&queue.object));
+        let object = Object::new(
+            channel,
+            ObjectKind::IndirectionTable,
+            created.handle,
+            parents,
+        );
+        Ok(Self {
+            object: Arc::new(object),
+            number: created.number,
+        })
+    }
+
+    /// The kernel object.
+    pub fn object(&self) -> &Arc<Object> {
+        &self.object
+    }
+
+    /// The device's number for it.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+}

@@ -1,0 +1,73 @@
+//! Extended reliable connections: shared receive queues that senders of any connection of a domain name.
+
+use std::sync::Arc;
+
+use uverbs_driver::contract::{QpInit, SrqInit};
+use uverbs_driver::object::ObjectKind;
+use uverbs_driver::sys::Uhw;
+use uverbs_driver::types::QpType;
+use uverbs_driver::{Error, Object, Op, Result, cmd};
+
+use crate::pd::ProtectionDomain;
+use crate::qp::{Parent, Special};
+use crate::srq::Xrc;
+use crate::{Context, QueuePair, SharedReceiveQueue};
+
+/// `ibv_xrcd`—an XRC domain.
+#[doc(alias = "ibv_xrcd")]
+#[derive(Debug)]
+pub struct XrcDomain {
+    object: Arc<Object>,
+}
+
+impl XrcDomain {
+    /// `ibv_open_xrcd`—opens a domain. One system call.
+    ///
+    /// # Errors
+    /// Those of [`cmd::xrcd::open`].
+    #[doc(alias = "ibv_open_xrcd")]
+    pub fn open(context: &Context, request: &cmd::xrcd::Open<'_>) -> Result<Self> {
+        let channel = context.channel();
+        let handle = cmd::xrcd::open(channel, request, &Uhw::NONE)?;
+        let object = Object::new(channel, ObjectKind::XrcDomain, handle, []);
+        Ok(Self {
+            object: Arc::new(object),
+        })
+    }
+
+    /// The kernel object.
+    pub fn object(&self) -> &Arc<Object> {
+        &self.object
+    }
+
+    /// `ibv_create_srq_ex`—creates a shared receive queue of the domain, whose receives complete in `cq`.
+    ///
+    /// # Errors
+    /// Limits of the device, those of the command.
+    pub fn create_srq(
+        &self,
+        context: &Context,
+        pd: &ProtectionDomain,
+        cq: &Arc<Object>,
+        init: &SrqInit,
+    ) -> Result<SharedReceiveQueue> {
+        let xrc = Xrc {
+            domain: &self.object,
+            cq,
+        };
+        SharedReceiveQueue::create_in(context, pd.object(), init, Some(xrc))
+    }
+
+    /// `ibv_create_qp_ex`—creates the receiving end of a connection of the domain. The queues that `init` names are not
+    /// used; its kind is [`QpType::XrcTarget`].
+    ///
+    /// # Errors
+    /// Another kind, those of the command.
+    pub fn create_target(&self, context: &Context, init: &QpInit<'_>) -> Result<QueuePair> {
+        if init.kind != QpType::XrcTarget {
+            return Err(Error::invalid(Op::CreateQueuePair, "type"));
+        }
+        let parent = Parent::Xrcd(&self.object);
+        QueuePair::create_in(context, parent, init, &Special::default())
+    }
+}
