@@ -41,6 +41,7 @@ impl<'r> Packer<'r> {
     }
 
     /// Adds bytes.
+    #[expect(clippy::cast_possible_truncation, reason = "at most 15 bytes are left")]
     #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let (whole, rest) = bytes.as_chunks::<16>();
@@ -48,8 +49,8 @@ impl<'r> Packer<'r> {
             self.add(u128::from_le_bytes(*sixteen), 128);
         }
         if !rest.is_empty() {
-            // At most 15 bytes.
-            self.add(partial(rest), rest.len() as u32 * 8);
+            let bytes = rest.len() as u32;
+            self.add(partial(rest), bytes * 8);
         }
     }
 

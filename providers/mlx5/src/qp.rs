@@ -1,6 +1,7 @@
 //! Queue pairs.
 
 mod create;
+mod plan;
 mod special;
 mod state;
 
@@ -19,7 +20,8 @@ use crate::raw::Ethernet;
 use crate::rq::ReceiveRing;
 use crate::sq::SendRing;
 use crate::tracker::QueuePairTracker;
-pub(crate) use create::{Parent, Role, Special};
+pub(crate) use create::Parent;
+pub(crate) use plan::{Role, Special};
 pub use special::{DcDestination, MaskedAtomic};
 
 /// An mlx5 queue pair.

@@ -9,10 +9,9 @@ use uverbs_driver::types::{QpCaps, QpType};
 use uverbs_driver::{Error, ErrorKind, Object, Op, Result, cmd};
 use uverbs_uapi::mlx5_abi::{
     MLX5_RX_HASH_DST_IPV4, MLX5_RX_HASH_DST_IPV6, MLX5_RX_HASH_DST_PORT_TCP,
-    MLX5_RX_HASH_DST_PORT_UDP, MLX5_RX_HASH_FUNC_TOEPLITZ, MLX5_RX_HASH_INNER,
-    MLX5_RX_HASH_IPSEC_SPI, MLX5_RX_HASH_SRC_IPV4, MLX5_RX_HASH_SRC_IPV6,
-    MLX5_RX_HASH_SRC_PORT_TCP, MLX5_RX_HASH_SRC_PORT_UDP, mlx5_ib_create_qp_resp,
-    mlx5_ib_create_qp_rss,
+    MLX5_RX_HASH_DST_PORT_UDP, MLX5_RX_HASH_INNER, MLX5_RX_HASH_IPSEC_SPI, MLX5_RX_HASH_SRC_IPV4,
+    MLX5_RX_HASH_SRC_IPV6, MLX5_RX_HASH_SRC_PORT_TCP, MLX5_RX_HASH_SRC_PORT_UDP,
+    mlx5_ib_create_qp_resp, mlx5_ib_create_qp_rss,
 };
 use zerocopy::IntoBytes;
 
@@ -22,6 +21,10 @@ use crate::rwq::IndirectionTable;
 
 /// Bytes of the key of the Toeplitz hash.
 pub const HASH_KEY: usize = 40;
+const HASH_KEY_LEN: u8 = 40;
+
+/// `MLX5_RX_HASH_FUNC_TOEPLITZ`.
+const TOEPLITZ: u8 = 1;
 
 bitflags! {
     /// `ibv_rx_hash_fields`—what of a packet enters the hash. Unknown bits are kept.
@@ -85,7 +88,7 @@ impl SpreadingQueuePair {
         let op = Op::CreateQueuePair;
         let caps = context.caps();
         let lacking = hash.fields.bits() & !caps.rss_fields;
-        if u32::from(caps.rss_functions) & MLX5_RX_HASH_FUNC_TOEPLITZ == 0 || lacking != 0 {
+        if caps.rss_functions & TOEPLITZ == 0 || lacking != 0 {
             return Err(Error::new(op, ErrorKind::Unsupported).fact("hash fields", lacking));
         }
         let words = words(hash);
@@ -132,8 +135,8 @@ fn words(hash: &Hash) -> mlx5_ib_create_qp_rss {
     key[..HASH_KEY].copy_from_slice(&hash.key);
     mlx5_ib_create_qp_rss {
         rx_hash_fields_mask: hash.fields.bits(),
-        rx_hash_function: MLX5_RX_HASH_FUNC_TOEPLITZ as u8,
-        rx_key_len: HASH_KEY as u8,
+        rx_hash_function: TOEPLITZ,
+        rx_key_len: HASH_KEY_LEN,
         rx_hash_key: key,
         ..mlx5_ib_create_qp_rss::default()
     }

@@ -10,6 +10,10 @@ pub(crate) const BLOCK: u32 = 64;
 
 /// What queue pairs may be as large as (the reply to opening a context).
 #[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::struct_field_names,
+    reason = "all of them are the most there may be"
+)]
 pub(crate) struct Limits {
     /// Bytes of a send request.
     pub(crate) max_sq_desc: u32,

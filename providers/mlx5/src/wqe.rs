@@ -52,7 +52,7 @@ pub(crate) mod control {
     /// The flags of a request. `fence` is what the request before asks for; a full fence includes it.
     #[inline]
     pub(crate) const fn flags(asked: SendFlags, fence: u32) -> u32 {
-        let flags = TABLE[(asked.bits() & 7) as usize] as u32;
+        let flags = TABLE[(asked.bits() & 7) as usize];
         if flags & FENCE == 0 {
             flags | fence
         } else {
@@ -61,19 +61,18 @@ pub(crate) mod control {
     }
 
     /// By fence (1), signaled (2) and solicited (4).
-    const TABLE: [u8; 8] = {
-        let [none, solicited] = [0, SOLICITED as u8];
-        let [signaled, both] = [SIGNALED as u8, (SIGNALED | SOLICITED) as u8];
-        let fence = FENCE as u8;
+    const TABLE: [u32; 8] = {
+        let both = SIGNALED | SOLICITED;
+        let (one, other) = (SIGNALED | FENCE, SOLICITED | FENCE);
         [
-            none,
-            fence,
-            signaled,
-            signaled | fence,
-            solicited,
-            solicited | fence,
+            0,
+            FENCE,
+            SIGNALED,
+            one,
+            SOLICITED,
+            other,
             both,
-            both | fence,
+            both | FENCE,
         ]
     };
 }
@@ -167,14 +166,18 @@ const EXTENDED_AV: u32 = 1 << 31;
 #[inline]
 pub(crate) fn datagram(vector: &[u8; 88], key: u64, qpn: u32) -> [Unit; 3] {
     let (eights, _) = vector.as_chunks::<8>();
-    let [_, [.., p, q, r, s], a, b, c, d, ..] = eights else {
+    let [_, start, rest @ ..] = eights else {
         return [[0; 2]; 3]; // A vector has 11 of them.
     };
-    let path = u32::from_be_bytes([*p, *q, *r, *s]);
+    let [second, third, ..] = rest.as_chunks::<2>().0 else {
+        return [[0; 2]; 3];
+    };
+    let number = u64::from(qpn | EXTENDED_AV) << 32;
+    let path = u64::from_be_bytes(*start) & 0xffff_ffff;
     [
-        [key.to_be(), words(qpn | EXTENDED_AV, path)],
-        [u64::from_ne_bytes(*a), u64::from_ne_bytes(*b)],
-        [u64::from_ne_bytes(*c), u64::from_ne_bytes(*d)],
+        [key.to_be(), (number | path).to_be()],
+        second.map(u64::from_ne_bytes),
+        third.map(u64::from_ne_bytes),
     ]
 }
 

@@ -10,20 +10,18 @@ use uverbs_driver::types::{DeviceCaps, QpCaps, QpCreateFlags, QpState, QpType, S
 use uverbs_driver::{Error, ErrorKind, Object, Op, Result, cmd};
 use uverbs_uapi::mlx5_abi::{
     MLX5_IB_CREATE_QP_RESP_MASK_RQN, MLX5_IB_CREATE_QP_RESP_MASK_SQN,
-    MLX5_IB_CREATE_QP_RESP_MASK_TIRN, MLX5_IB_CREATE_QP_RESP_MASK_TISN, MLX5_QP_FLAG_DCI_STREAM,
-    MLX5_QP_FLAG_TYPE_DCI, MLX5_QP_FLAG_TYPE_DCT, mlx5_ib_create_qp, mlx5_ib_create_qp_dci_streams,
+    MLX5_IB_CREATE_QP_RESP_MASK_TIRN, MLX5_IB_CREATE_QP_RESP_MASK_TISN, mlx5_ib_create_qp,
     mlx5_ib_create_qp_resp,
 };
 use zerocopy::IntoBytes;
 
+use super::plan::{Plan, Role, Special, is_xrc};
 use super::{QueuePair, RawNumbers};
 use crate::context::Context;
-use crate::operations::Operations;
 use crate::pd::ProtectionDomain;
 use crate::raw::{Ethernet, max_header};
 use crate::registration::Registered;
 use crate::rq::{self, ReceiveRing};
-use crate::sizes::{self, Overhead};
 use crate::sq::{self, SendRing};
 use crate::table::{NO_NUMBER, Owner};
 use crate::tracker::{QueuePairTracker, Receives, RecvTracker};
@@ -88,107 +86,6 @@ fn address(pages: Option<&Arc<Pages>>) -> u64 {
     pages.map_or(0, |pages| pages.address())
 }
 
-/// What a queue pair of this device can be besides what the verbs say.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Special {
-    pub(crate) role: Role,
-    /// What senders have to know to reach a target.
-    pub(crate) access_key: u64,
-    /// log₂ of the streams of an initiator, and of those that may be in error at once.
-    pub(crate) streams: Option<(u8, u8)>,
-    /// Room for segmentation headers, in bytes.
-    pub(crate) header: u32,
-}
-
-/// Which end of dynamic connections a queue pair is.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) enum Role {
-    /// None.
-    #[default]
-    None,
-    /// The sending end.
-    Initiator,
-    /// The receiving end.
-    Target,
-}
-
-impl Special {
-    fn flags(&self) -> u32 {
-        let role = match self.role {
-            Role::None => 0,
-            Role::Initiator => MLX5_QP_FLAG_TYPE_DCI,
-            Role::Target => MLX5_QP_FLAG_TYPE_DCT,
-        };
-        role | self.streams.map_or(0, |_| MLX5_QP_FLAG_DCI_STREAM)
-    }
-
-    fn streams(&self) -> mlx5_ib_create_qp_dci_streams {
-        let (concurrent, errored) = self.streams.unwrap_or_default();
-        mlx5_ib_create_qp_dci_streams {
-            log_num_concurent: concurrent,
-            log_num_errored: errored,
-        }
-    }
-}
-
-/// What is created.
-struct Plan {
-    send: sizes::Send,
-    recv: sizes::Receive,
-    operations: Operations,
-    /// The send ring has memory of its own.
-    apart: bool,
-    /// There is no send queue, whatever sizes were asked for.
-    only_receives: bool,
-}
-
-impl Plan {
-    fn new(op: Op, context: &Context, init: &QpInit<'_>, special: &Special) -> Result<Self> {
-        let overhead = match init.kind {
-            QpType::Rc | QpType::Uc => Overhead::CONNECTED,
-            QpType::Ud => Overhead::DATAGRAM,
-            QpType::RawPacket => Overhead::RAW,
-            QpType::XrcInitiator | QpType::XrcTarget => Overhead::XRC,
-            QpType::Driver if special.role != Role::None => Overhead::DC,
-            kind => {
-                return Err(Error::new(op, ErrorKind::Unsupported).fact("type", kind.to_string()));
-            }
-        };
-        let limits = context.config().sizes();
-        let caps = &init.caps;
-        let only_receives = init.kind == QpType::XrcTarget || special.role == Role::Target;
-        let send = if only_receives {
-            sizes::Send::default()
-        } else {
-            sizes::Send::new(op, &limits, caps, overhead, special.header)?
-        };
-        let receives = init.srq.is_none() && !is_xrc(init.kind) && special.role == Role::None;
-        let recv = if receives {
-            sizes::Receive::new(op, &limits, caps.max_recv_wr, caps.max_recv_sge)?
-        } else {
-            sizes::Receive::default()
-        };
-        Ok(Self {
-            send,
-            recv,
-            operations: Operations::of(init.kind, context.device().atomic_cap),
-            apart: init.kind == QpType::RawPacket,
-            only_receives,
-        })
-    }
-
-    /// The sizes that a user is told.
-    fn caps(&self, asked: &QpCaps) -> QpCaps {
-        QpCaps {
-            max_send_wr: self.send.max_post,
-            max_recv_wr: self.recv.count,
-            max_send_sge: asked.max_send_sge,
-            max_recv_sge: self.recv.max_sge,
-            max_inline_data: self.send.max_inline,
-        }
-    }
-}
-
 /// What a queue pair belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Parent<'a> {
@@ -210,10 +107,6 @@ impl<'a> Parent<'a> {
             Self::Xrcd(domain) => cmd::qp::Parent::Xrcd(domain.handle()),
         }
     }
-}
-
-const fn is_xrc(kind: QpType) -> bool {
-    matches!(kind, QpType::XrcInitiator | QpType::XrcTarget)
 }
 
 /// Options that the kernel's driver may have.
@@ -251,68 +144,21 @@ impl QueuePair {
             .take()
             .map_err(|errno| Error::os(op, errno))?;
         let memory = Memory::new(op, record, &plan)?;
-        let receives = match init.srq {
-            Some(srq) => context
-                .srq_tracker(srq)
-                .map_or(Receives::None, Receives::Shared),
-            None if plan.recv.count != 0 => Receives::Own(RecvTracker::new(plan.recv.count)),
-            None => Receives::None,
-        };
-        let tracker = Arc::new(QueuePairTracker::new(plan.send.blocks, receives));
+        let tracker = Arc::new(QueuePairTracker::new(
+            plan.send.blocks,
+            receives(context, init, &plan),
+        ));
         let owner = Owner::QueuePair(Arc::clone(&tracker));
-        let mut registered = None;
-        let uidx = if context.config().cqe_version == 0 {
-            NO_NUMBER
-        } else if init.kind == QpType::XrcTarget {
-            0 // Its receives complete by the number of their shared queue.
-        } else {
-            let number = Registered::new(op, context.trackers(), owner.clone())?;
-            registered.insert(number).user_index()
-        };
+        let (mut registered, uidx) = number(op, context, init.kind, &owner)?;
         // The kernel wants to know of a doorbell even where there is nothing to send; but not of what cannot send.
-        let doorbell = match plan.only_receives {
-            true => None,
-            false => Some(context.uars().for_queue_pair()?),
+        let doorbell = if plan.only_receives {
+            None
+        } else {
+            Some(context.uars().for_queue_pair()?)
         };
-        let words = mlx5_ib_create_qp {
-            buf_addr: address(memory.main.as_ref()),
-            db_addr: memory.record.address(),
-            sq_wqe_count: plan.send.blocks,
-            rq_wqe_count: plan.recv.count,
-            rq_wqe_shift: plan.recv.shift,
-            flags: special.flags() | doorbell.as_ref().map_or(0, Doorbell::qp_flags),
-            uidx,
-            bfreg_index: doorbell.as_ref().map_or(0, Doorbell::qp_index),
-            // Of a target, the same word is its access key.
-            sq_buf_addr: match special.role {
-                Role::Target => special.access_key,
-                _ => address(memory.apart.as_ref()),
-            },
-            dci_streams: special.streams(),
-            ece_options: if context.config().ece {
-                ECE_VERSION_1
-            } else {
-                0
-            },
-            ..mlx5_ib_create_qp::default()
-        };
+        let words = words(context, special, &plan, &memory, doorbell.as_ref(), uidx);
         let mut reply = mlx5_ib_create_qp_resp::default();
-        let create = cmd::qp::Create {
-            send_cq: (init.kind != QpType::XrcTarget).then(|| init.send_cq.handle()),
-            recv_cq: (!is_xrc(init.kind)).then(|| init.recv_cq.handle()),
-            srq: init.srq.map(|srq| srq.handle()),
-            flags: init.flags,
-            signal: init.signal,
-            ..cmd::qp::Create::new(
-                init.kind,
-                parent.handle(),
-                init.cookie,
-                QpCaps {
-                    max_inline_data: plan.send.max_inline,
-                    ..init.caps
-                },
-            )
-        };
+        let create = request(&plan, parent, init);
         let channel = context.channel();
         let uhw = Uhw::new(words.as_bytes(), cells(&mut reply));
         let created = cmd::qp::create(channel, &create, &uhw)?;
@@ -386,6 +232,85 @@ impl QueuePair {
         // Completions of a former queue pair may wait under the number that this one got.
         created.entered(QpState::Reset);
         Ok(created)
+    }
+}
+
+/// Where it receives from.
+fn receives(context: &Context, init: &QpInit<'_>, plan: &Plan) -> Receives {
+    match init.srq {
+        Some(srq) => context
+            .srq_tracker(srq)
+            .map_or(Receives::None, Receives::Shared),
+        None if plan.recv.count != 0 => Receives::Own(RecvTracker::new(plan.recv.count)),
+        None => Receives::None,
+    }
+}
+
+/// The number that its completions carry, where that is known before it is created.
+fn number(
+    op: Op,
+    context: &Context,
+    kind: QpType,
+    owner: &Owner,
+) -> Result<(Option<Registered>, u32)> {
+    if context.config().cqe_version == 0 {
+        return Ok((None, NO_NUMBER));
+    }
+    if kind == QpType::XrcTarget {
+        // Its receives complete by the number of their shared queue.
+        return Ok((None, 0));
+    }
+    let registered = Registered::new(op, context.trackers(), owner.clone())?;
+    let number = registered.user_index();
+    Ok((Some(registered), number))
+}
+
+/// The driver's words.
+fn words(
+    context: &Context,
+    special: &Special,
+    plan: &Plan,
+    memory: &Memory,
+    doorbell: Option<&Doorbell>,
+    uidx: u32,
+) -> mlx5_ib_create_qp {
+    mlx5_ib_create_qp {
+        buf_addr: address(memory.main.as_ref()),
+        db_addr: memory.record.address(),
+        sq_wqe_count: plan.send.blocks,
+        rq_wqe_count: plan.recv.count,
+        rq_wqe_shift: plan.recv.shift,
+        flags: special.flags() | doorbell.map_or(0, Doorbell::qp_flags),
+        uidx,
+        bfreg_index: doorbell.map_or(0, Doorbell::qp_index),
+        // Of a target, the same word is its access key.
+        sq_buf_addr: match special.role {
+            Role::Target => special.access_key,
+            _ => address(memory.apart.as_ref()),
+        },
+        dci_streams: special.streams(),
+        ece_options: if context.config().ece {
+            ECE_VERSION_1
+        } else {
+            0
+        },
+        ..mlx5_ib_create_qp::default()
+    }
+}
+
+/// The words of every driver.
+fn request<'a>(plan: &Plan, parent: Parent<'_>, init: &QpInit<'_>) -> cmd::qp::Create<'a> {
+    let caps = QpCaps {
+        max_inline_data: plan.send.max_inline,
+        ..init.caps
+    };
+    cmd::qp::Create {
+        send_cq: (init.kind != QpType::XrcTarget).then(|| init.send_cq.handle()),
+        recv_cq: (!is_xrc(init.kind)).then(|| init.recv_cq.handle()),
+        srq: init.srq.map(|srq| srq.handle()),
+        flags: init.flags,
+        signal: init.signal,
+        ..cmd::qp::Create::new(init.kind, parent.handle(), init.cookie, caps)
     }
 }
 

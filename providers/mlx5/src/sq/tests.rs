@@ -1,5 +1,9 @@
 //! Random requests, read back from the ring and compared with what was asked.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "tests of small numbers"
+)]
 
 #[path = "decode.rs"]
 mod decode;

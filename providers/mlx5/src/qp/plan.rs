@@ -1,0 +1,123 @@
+//! What is to be created: sizes, operations, and the words of special queue pairs.
+
+use uverbs_driver::contract::QpInit;
+use uverbs_driver::types::{QpCaps, QpType};
+use uverbs_driver::{Error, ErrorKind, Op, Result};
+use uverbs_uapi::mlx5_abi::{
+    MLX5_QP_FLAG_DCI_STREAM, MLX5_QP_FLAG_TYPE_DCI, MLX5_QP_FLAG_TYPE_DCT,
+    mlx5_ib_create_qp_dci_streams,
+};
+
+use crate::context::Context;
+use crate::operations::Operations;
+use crate::sizes::{self, Overhead};
+
+/// What a queue pair of this device can be besides what the verbs say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Special {
+    pub(crate) role: Role,
+    /// What senders have to know to reach a target.
+    pub(crate) access_key: u64,
+    /// log₂ of the streams of an initiator, and of those that may be in error at once.
+    pub(crate) streams: Option<(u8, u8)>,
+    /// Room for segmentation headers, in bytes.
+    pub(crate) header: u32,
+}
+
+/// Which end of dynamic connections a queue pair is.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Role {
+    /// None.
+    #[default]
+    None,
+    /// The sending end.
+    Initiator,
+    /// The receiving end.
+    Target,
+}
+
+impl Special {
+    pub(super) fn flags(&self) -> u32 {
+        let role = match self.role {
+            Role::None => 0,
+            Role::Initiator => MLX5_QP_FLAG_TYPE_DCI,
+            Role::Target => MLX5_QP_FLAG_TYPE_DCT,
+        };
+        role | self.streams.map_or(0, |_| MLX5_QP_FLAG_DCI_STREAM)
+    }
+
+    pub(super) fn streams(&self) -> mlx5_ib_create_qp_dci_streams {
+        let (concurrent, errored) = self.streams.unwrap_or_default();
+        mlx5_ib_create_qp_dci_streams {
+            log_num_concurent: concurrent,
+            log_num_errored: errored,
+        }
+    }
+}
+
+/// What is created.
+pub(super) struct Plan {
+    pub(super) send: sizes::Send,
+    pub(super) recv: sizes::Receive,
+    pub(super) operations: Operations,
+    /// The send ring has memory of its own.
+    pub(super) apart: bool,
+    /// There is no send queue, whatever sizes were asked for.
+    pub(super) only_receives: bool,
+}
+
+impl Plan {
+    pub(super) fn new(
+        op: Op,
+        context: &Context,
+        init: &QpInit<'_>,
+        special: &Special,
+    ) -> Result<Self> {
+        let overhead = match init.kind {
+            QpType::Rc | QpType::Uc => Overhead::CONNECTED,
+            QpType::Ud => Overhead::DATAGRAM,
+            QpType::RawPacket => Overhead::RAW,
+            QpType::XrcInitiator | QpType::XrcTarget => Overhead::XRC,
+            QpType::Driver if special.role != Role::None => Overhead::DC,
+            kind => {
+                return Err(Error::new(op, ErrorKind::Unsupported).fact("type", kind.to_string()));
+            }
+        };
+        let limits = context.config().sizes();
+        let caps = &init.caps;
+        let only_receives = init.kind == QpType::XrcTarget || special.role == Role::Target;
+        let send = if only_receives {
+            sizes::Send::default()
+        } else {
+            sizes::Send::new(op, &limits, caps, overhead, special.header)?
+        };
+        let receives = init.srq.is_none() && !is_xrc(init.kind) && special.role == Role::None;
+        let recv = if receives {
+            sizes::Receive::new(op, &limits, caps.max_recv_wr, caps.max_recv_sge)?
+        } else {
+            sizes::Receive::default()
+        };
+        Ok(Self {
+            send,
+            recv,
+            operations: Operations::of(init.kind, context.device().atomic_cap),
+            apart: init.kind == QpType::RawPacket,
+            only_receives,
+        })
+    }
+
+    /// The sizes that a user is told.
+    pub(super) fn caps(&self, asked: &QpCaps) -> QpCaps {
+        QpCaps {
+            max_send_wr: self.send.max_post,
+            max_recv_wr: self.recv.count,
+            max_send_sge: asked.max_send_sge,
+            max_recv_sge: self.recv.max_sge,
+            max_inline_data: self.send.max_inline,
+        }
+    }
+}
+
+pub(super) const fn is_xrc(kind: QpType) -> bool {
+    matches!(kind, QpType::XrcInitiator | QpType::XrcTarget)
+}
