@@ -19,5 +19,6 @@ mod adapter;
 mod queue_pair;
 
 pub use adapter::Adapter;
+pub use uverbs_driver::Object;
 pub use uverbs_driver::hw::Pages;
 pub use uverbs_mlx5::{caps, devx, pacing, prm, sched};

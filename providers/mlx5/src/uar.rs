@@ -62,11 +62,11 @@ pub(crate) struct UarConfig {
 
 /// A mapped page.
 #[derive(Clone, Debug)]
-struct Page {
-    memory: Arc<Mapping>,
+pub(crate) struct Page {
+    pub(crate) memory: Arc<Mapping>,
     /// The device's number of the page.
-    id: u32,
-    object: Option<Arc<Object>>,
+    pub(crate) id: u32,
+    pub(crate) object: Option<Arc<Object>>,
 }
 
 /// The doorbells of an opened device.
@@ -96,6 +96,37 @@ struct Shared {
     page: Page,
     place: usize,
     users: Arc<()>,
+}
+
+/// Takes a page of registers of its own from the kernel (`MLX5_IB_UAPI_UAR_ALLOC_TYPE_*`).
+pub(crate) fn allocate(channel: &Arc<Channel>, kind: u32) -> Result<Page> {
+    let op = Op::AllocUar;
+    let handle: Cell<u32> = new_object_slot();
+    let (mut offset, mut length, mut id) = (0_u64, 0_u32, 0_u32);
+    channel.ioctl_only(op, || {
+        let attrs = [
+            Attr::new_object(MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, &handle),
+            Attr::constant(MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, kind),
+            Attr::output(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, cells(&mut offset)),
+            Attr::output(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, cells(&mut length)),
+            Attr::output(MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, cells(&mut id)),
+        ];
+        channel.ioctl(
+            op,
+            MLX5_IB_OBJECT_UAR,
+            MLX5_IB_METHOD_UAR_OBJ_ALLOC,
+            &attrs,
+            &Uhw::NONE,
+        )
+    })?;
+    let handle = new_object_handle(op, &handle)?;
+    let object = Object::new(channel, KIND, handle, []);
+    let memory = channel.map(offset, length as usize, Protection::Write)?;
+    Ok(Page {
+        memory: Arc::new(memory),
+        id,
+        object: Some(Arc::new(object)),
+    })
 }
 
 fn lock(pool: &Mutex<Pool>) -> MutexGuard<'_, Pool> {
@@ -178,7 +209,7 @@ impl Uars {
     pub(crate) fn for_completion_queues(&self) -> Result<(Register, Option<u32>)> {
         let mut pool = lock(&self.pool);
         if pool.plain.is_none() {
-            match self.allocate(MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC) {
+            match allocate(&self.channel, MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC) {
                 Ok(page) => pool.plain = Some(page),
                 Err(_) if self.config.fixed != 0 => {
                     drop(pool);
@@ -209,43 +240,11 @@ impl Uars {
         } else {
             MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF
         };
-        let page = self.allocate(kind)?;
+        let page = allocate(&self.channel, kind)?;
         for place in (1..PER_UAR).rev() {
             pool.spare.push((page.clone(), place));
         }
         Ok((page, 0))
-    }
-
-    fn allocate(&self, kind: u32) -> Result<Page> {
-        let op = Op::AllocUar;
-        let handle: Cell<u32> = new_object_slot();
-        let (mut offset, mut length, mut id) = (0_u64, 0_u32, 0_u32);
-        self.channel.ioctl_only(op, || {
-            let attrs = [
-                Attr::new_object(MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, &handle),
-                Attr::constant(MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, kind),
-                Attr::output(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, cells(&mut offset)),
-                Attr::output(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, cells(&mut length)),
-                Attr::output(MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, cells(&mut id)),
-            ];
-            self.channel.ioctl(
-                op,
-                MLX5_IB_OBJECT_UAR,
-                MLX5_IB_METHOD_UAR_OBJ_ALLOC,
-                &attrs,
-                &Uhw::NONE,
-            )
-        })?;
-        let handle = new_object_handle(op, &handle)?;
-        let object = Object::new(&self.channel, KIND, handle, []);
-        let memory = self
-            .channel
-            .map(offset, length as usize, Protection::Write)?;
-        Ok(Page {
-            memory: Arc::new(memory),
-            id,
-            object: Some(Arc::new(object)),
-        })
     }
 
     fn fixed(&self, index: usize) -> Result<Page> {

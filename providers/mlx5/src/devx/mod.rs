@@ -9,6 +9,7 @@ mod event;
 mod object;
 mod query;
 mod reply;
+mod uar;
 mod umem;
 
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
 pub use event::{Eqe, Event, EventChannel, EventType};
 pub use object::DevxObject;
 pub use query::{QueryReplies, QueryReply};
+pub use uar::DevxUar;
 pub use umem::{Umem, UmemInit, UmemMemory};
 
 use crate::prm::{CAP_REPLY_LEN, GeneralCaps, Mailbox, QosCaps, query_hca_cap};

@@ -1,0 +1,61 @@
+//! Pages of registers for queues that are made by DEVX commands.
+
+use std::sync::Arc;
+
+use uverbs_driver::hw::Register;
+use uverbs_driver::{Error, Object, Op, Result};
+use uverbs_uapi::mlx5_user_ioctl_verbs::{
+    MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF, MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC,
+};
+
+use super::Devx;
+use crate::uar::{Page, allocate};
+
+/// `mlx5dv_devx_uar`—a page of the device's registers, mapped. Cheap to clone.
+#[doc(alias = "mlx5dv_devx_uar")]
+#[derive(Clone, Debug)]
+pub struct DevxUar(Page);
+
+impl Devx {
+    /// `mlx5dv_devx_alloc_uar`—takes a page of registers for queues of one's own. With `combining` the
+    /// processor may combine stores to it, which copies whole requests (BlueFlame).
+    ///
+    /// Two system calls, since 5.7.
+    ///
+    /// # Errors
+    /// [`Unsupported`](uverbs_driver::ErrorKind::Unsupported): an older kernel, or `combining` where the
+    /// machine cannot. ENOMEM, EINVAL: the device has no page left.
+    #[doc(alias = "mlx5dv_devx_alloc_uar")]
+    pub fn uar(&self, combining: bool) -> Result<DevxUar> {
+        let kind = if combining {
+            MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF
+        } else {
+            MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC
+        };
+        allocate(self.channel(), kind).map(DevxUar)
+    }
+}
+
+impl DevxUar {
+    /// The device's number for it, as commands that create queues name it.
+    pub fn id(&self) -> u32 {
+        self.0.id
+    }
+
+    /// The kernel object: a parent of what rings there.
+    pub fn object(&self) -> Option<&Arc<Object>> {
+        self.0.object.as_ref()
+    }
+
+    /// The `len` bytes at `offset`: 0x20 arms completion queues, doorbells of send queues start at 0x800.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](uverbs_driver::ErrorKind::InvalidInput): outside the page, or no multiples of 8.
+    pub fn register(&self, offset: usize, len: usize) -> Result<Register> {
+        Register::new(Arc::clone(&self.0.memory), offset, len).ok_or_else(|| {
+            Error::invalid(Op::AllocUar, "register")
+                .fact("offset", offset)
+                .fact("bytes", len)
+        })
+    }
+}
