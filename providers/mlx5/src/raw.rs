@@ -218,3 +218,6 @@ impl Context {
         QueuePair::create_in(self, Parent::Pd(pd.object()), &init, &special)
     }
 }
+
+#[cfg(test)]
+mod tests;

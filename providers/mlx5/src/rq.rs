@@ -192,3 +192,6 @@ pub(crate) fn put_pieces(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

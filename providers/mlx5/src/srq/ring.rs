@@ -135,3 +135,7 @@ impl SharedRing {
         self.sizes.count.wrapping_sub(1)
     }
 }
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,200 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::Arc;
+
+use uverbs_driver::Op;
+use uverbs_driver::hw::{Pages, Records, UnitRing};
+use uverbs_driver::sys::{ForkToken, Mapping};
+use uverbs_driver::types::{AtomicCap, LocalKey, QpCaps};
+
+use super::*;
+use crate::operations::Operations;
+use crate::sizes::{self, Overhead};
+use crate::sq::Parts;
+use crate::tracker::{QueuePairTracker, Receives};
+use crate::uar::Doorbell;
+
+const HEADER: u32 = 60;
+
+fn queue() -> (SendRing, Arc<Pages>) {
+    let limits = sizes::Limits {
+        max_sq_desc: 1024,
+        max_rq_desc: 512,
+        max_send_blocks: 32768,
+        max_recv_wr: 32768,
+    };
+    let caps = QpCaps {
+        max_send_wr: 8,
+        max_send_sge: 2,
+        max_inline_data: 100,
+        ..QpCaps::default()
+    };
+    let sizes =
+        sizes::Send::new(Op::CreateQueuePair, &limits, &caps, Overhead::RAW, HEADER).unwrap();
+    let pages = Arc::new(Pages::new(sizes.bytes() as usize).unwrap());
+    let page = Arc::new(Mapping::anonymous(4096).unwrap());
+    let mut ring = SendRing::new(Parts {
+        ring: UnitRing::new(Arc::clone(&pages), 0, sizes.bytes() / 16).unwrap(),
+        sizes,
+        operations: Operations::of(QpType::RawPacket, AtomicCap::None),
+        qpn: 0x12,
+        signal_all: true,
+        fork: ForkToken::current(),
+        tracker: Arc::new(QueuePairTracker::new(sizes.blocks, Receives::None)),
+        record: Arc::new(Records::new(64).take().unwrap()),
+        doorbell: Doorbell::for_tests(&page, 0),
+    });
+    ring.set_ready(true);
+    (ring, pages)
+}
+
+fn bytes(pages: &Pages, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    assert!(pages.copy_to(0, &mut bytes));
+    bytes
+}
+
+const ETHERNET: Ethernet = Ethernet {
+    min_inline: 0,
+    checksums: true,
+    max_header: 18 + 64,
+    max_tso: 65536,
+};
+
+const PIECE: Sge = Sge {
+    address: 0x1000,
+    length: 64,
+    key: LocalKey::from_raw(7),
+};
+
+fn sixteen(start: u8) -> Vec<u8> {
+    (start..start + 16).collect()
+}
+
+#[test]
+fn a_frame_by_pieces() {
+    let (mut ring, pages) = queue();
+    let request = SendRequest::send(std::slice::from_ref(&PIECE)).with(SendFlags::IP_CHECKSUM);
+    ring.put_ethernet(&ETHERNET, &request).unwrap();
+    let found = bytes(&pages, 48);
+    assert_eq!(found[..12], [0, 0, 0, 0x0a, 0, 0, 0x12, 3, 0, 0, 0, 8]);
+    assert_eq!(
+        found[16..32],
+        [0, 0, 0, 0, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+    );
+    assert_eq!(
+        found[32..48],
+        [0, 0, 0, 64, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0x10, 0]
+    );
+}
+
+#[test]
+fn an_inline_frame_has_its_header_in_the_segment() {
+    let (mut ring, pages) = queue();
+    let data: Vec<u8> = (1..=30).collect();
+    let slices: [&[u8]; 3] = [&data[..5], &data[5..20], &data[20..]];
+    let ethernet = Ethernet {
+        min_inline: 18,
+        ..ETHERNET
+    };
+    ring.put_ethernet(&ethernet, &SendRequest::send_inline(&slices))
+        .unwrap();
+    let found = bytes(&pages, 64);
+    assert_eq!(found[7], 4);
+    assert_eq!(found[28..32], [0, 18, 1, 2]);
+    assert_eq!(found[32..48], sixteen(3));
+    assert_eq!(found[48..52], [0x80, 0, 0, 12]);
+    assert_eq!(found[52..64], data[18..]);
+    let short: [&[u8]; 1] = [&data[..17]];
+    let result = ring.put_ethernet(&ethernet, &SendRequest::send_inline(&short));
+    assert_eq!(result, Err(PostError::InvalidRequest));
+    let pieces = SendRequest::send(std::slice::from_ref(&PIECE));
+    let result = ring.put_ethernet(&ethernet, &pieces);
+    assert_eq!(result, Err(PostError::UnsupportedOperation));
+}
+
+#[test]
+fn segmentation() {
+    let (mut ring, pages) = queue();
+    let header: Vec<u8> = (1..=34).collect();
+    let frame = Frame {
+        wr_id: 1,
+        flags: SendFlags::empty(),
+        header: &header,
+        rest: &[PIECE, PIECE],
+        segment: Some(1460),
+    };
+    ring.put_frame(&ETHERNET, &frame).unwrap();
+    let found = bytes(&pages, 96);
+    assert_eq!((found[3], found[7]), (0x0e, 6));
+    assert_eq!(found[22..24], 1460_u16.to_be_bytes());
+    assert_eq!(found[28..32], [0, 34, 1, 2]);
+    assert_eq!(
+        (&found[32..48], &found[48..64]),
+        (&sixteen(3)[..], &sixteen(19)[..])
+    );
+    assert_eq!(found[64..68], [0, 0, 0, 64]);
+    assert_eq!(found[80..84], [0, 0, 0, 64]);
+}
+
+#[test]
+fn what_a_frame_cannot_be() {
+    let (mut ring, _) = queue();
+    let long = vec![0; 18 + 64 + 1];
+    let frame = Frame {
+        wr_id: 1,
+        flags: SendFlags::empty(),
+        header: &long[..14],
+        rest: &[PIECE],
+        segment: Some(1460),
+    };
+    let mut refused =
+        |ethernet: Ethernet, frame: Frame<'_>| ring.put_frame(&ethernet, &frame).unwrap_err();
+    let too_long = Frame {
+        header: &long,
+        ..frame
+    };
+    assert!(matches!(
+        refused(ETHERNET, too_long),
+        PostError::InlineTooLong { max: 82, .. }
+    ));
+    let short = Frame {
+        header: &long[..13],
+        ..frame
+    };
+    assert_eq!(refused(ETHERNET, short), PostError::InvalidRequest);
+    let nothing = Frame {
+        segment: Some(0),
+        ..frame
+    };
+    assert_eq!(refused(ETHERNET, nothing), PostError::InvalidRequest);
+    let none = Ethernet {
+        max_tso: 0,
+        ..ETHERNET
+    };
+    assert_eq!(refused(none, frame), PostError::UnsupportedOperation);
+    let little = Ethernet {
+        max_tso: 63,
+        ..ETHERNET
+    };
+    assert!(matches!(
+        refused(little, frame),
+        PostError::MessageTooLong { .. }
+    ));
+    let plain = Ethernet {
+        checksums: false,
+        ..ETHERNET
+    };
+    let summed = Frame {
+        flags: SendFlags::IP_CHECKSUM,
+        ..frame
+    };
+    assert_eq!(refused(plain, summed), PostError::UnsupportedOperation);
+    assert!(ring.put_frame(&ETHERNET, &frame).is_ok());
+    let longest = Frame {
+        header: &long[..82],
+        rest: &[PIECE, PIECE],
+        ..frame
+    };
+    assert!(ring.put_frame(&ETHERNET, &longest).is_ok());
+}

@@ -1,0 +1,164 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use proptest::prelude::*;
+use uverbs_driver::Op;
+use uverbs_driver::hw::{Pages, Records};
+use uverbs_driver::types::LocalKey;
+
+use super::*;
+
+struct Queue {
+    ring: ReceiveRing,
+    pages: Arc<Pages>,
+    record: Arc<Record>,
+    tracker: Arc<QueuePairTracker>,
+    sizes: sizes::Receive,
+}
+
+fn queue(max_wr: u32, max_sge: u32) -> Queue {
+    let limits = sizes::Limits {
+        max_sq_desc: 1024,
+        max_rq_desc: 512,
+        max_send_blocks: 32768,
+        max_recv_wr: 32768,
+    };
+    let sizes = sizes::Receive::new(Op::CreateQueuePair, &limits, max_wr, max_sge).unwrap();
+    let pages = Arc::new(Pages::new(sizes.bytes() as usize).unwrap());
+    let record = Arc::new(Records::new(64).take().unwrap());
+    let receives = Receives::Own(RecvTracker::new(sizes.count));
+    let tracker = Arc::new(QueuePairTracker::new(0, receives));
+    let mut ring = ReceiveRing::new(Parts {
+        ring: UnitRing::new(Arc::clone(&pages), 0, sizes.bytes() / 16).unwrap(),
+        sizes,
+        fork: ForkToken::current(),
+        tracker: Arc::clone(&tracker),
+        record: Arc::clone(&record),
+    });
+    ring.set_ready(true);
+    Queue {
+        ring,
+        pages,
+        record,
+        tracker,
+        sizes,
+    }
+}
+
+impl Queue {
+    /// The segments of the request at `index`: length, key, address.
+    fn segments(&self, index: u32) -> Vec<(u32, u32, u64)> {
+        let stride = 1_usize << self.sizes.shift;
+        let at = (index % self.sizes.count) as usize * stride;
+        let mut bytes = vec![0; stride];
+        assert!(self.pages.copy_to(at, &mut bytes));
+        let number = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .fold(0_u64, |number, byte| number << 8 | u64::from(*byte))
+        };
+        bytes
+            .chunks(16)
+            .map(|unit| {
+                let narrow = |bytes| u32::try_from(number(bytes)).unwrap();
+                (narrow(&unit[..4]), narrow(&unit[4..8]), number(&unit[8..]))
+            })
+            .collect()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn requests(
+        max_wr in 1..20_u32,
+        max_sge in 0..6_u32,
+        script in prop::collection::vec((prop::collection::vec(0..3_u32, 0..9), 0..4_u8), 1..120),
+    ) {
+        let mut queue = queue(max_wr, max_sge);
+        let (mut put, mut rung, mut done) = (0_u32, 0_u32, 0_u32);
+        for (lengths, then) in script {
+            let scatter: Vec<Sge> = lengths
+                .iter()
+                .zip(1_u64..)
+                .map(|(length, at)| Sge {
+                    address: at << 40 | u64::from(put),
+                    length: *length,
+                    key: LocalKey::from_raw(*length + 7),
+                })
+                .collect();
+            let request = RecvRequest { wr_id: u64::from(put) | 1 << 63, scatter: &scatter };
+            let result = queue.ring.put(&request);
+            if put - done == queue.sizes.count {
+                prop_assert_eq!(result, Err(PostError::QueueFull));
+            } else if scatter.len() > queue.sizes.max_sge as usize {
+                let refused = matches!(result, Err(PostError::TooManySges { .. }));
+                prop_assert!(refused);
+            } else {
+                prop_assert_eq!(result, Ok(()));
+                let mut expected: Vec<(u32, u32, u64)> = scatter
+                    .iter()
+                    .filter(|piece| piece.length != 0)
+                    .map(|piece| (piece.length, piece.key.raw(), piece.address))
+                    .collect();
+                if expected.len() < queue.sizes.max_sge as usize {
+                    expected.push((0, 0x100, 0));
+                }
+                let found = queue.segments(put);
+                prop_assert_eq!(&found[..expected.len()], &expected[..]);
+                put += 1;
+            }
+            match then {
+                0 => {
+                    queue.ring.abort();
+                    put = rung;
+                }
+                1 => {
+                    queue.ring.ring().unwrap();
+                    rung = put;
+                    prop_assert_eq!((queue.record.load(0), queue.record.load(1)), (rung & 0xffff, 0));
+                }
+                2 if done < rung => {
+                    let Receives::Own(tracker) = &queue.tracker.recv else { unreachable!() };
+                    prop_assert_eq!(tracker.completed(), Some(u64::from(done) | 1 << 63));
+                    done += 1;
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A raw packet queue receives before it is ready to: its requests are shown later.
+#[test]
+fn held_requests_are_shown_later() {
+    let mut queue = queue(4, 1);
+    queue.ring.hold(true);
+    let request = RecvRequest {
+        wr_id: 1,
+        scatter: &[],
+    };
+    queue.ring.put(&request).unwrap();
+    queue.ring.ring().unwrap();
+    assert_eq!(queue.record.load(0), 0);
+    queue.ring.hold(false);
+    assert_eq!(queue.record.load(0), 1);
+}
+
+#[test]
+fn states_and_lengths() {
+    let mut queue = queue(4, 2);
+    let half = Sge {
+        address: 0,
+        length: 1 << 30,
+        key: LocalKey::from_raw(1),
+    };
+    let request = RecvRequest {
+        wr_id: 1,
+        scatter: &[half, half],
+    };
+    let result = queue.ring.put(&request);
+    assert!(matches!(result, Err(PostError::MessageTooLong { .. })));
+    queue.ring.set_ready(false);
+    assert_eq!(queue.ring.put(&request), Err(PostError::WrongState));
+}

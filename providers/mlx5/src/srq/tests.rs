@@ -1,0 +1,172 @@
+//! A device that follows the list, and completes in any order.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use proptest::prelude::*;
+use uverbs_driver::Op;
+use uverbs_driver::hw::{Pages, Records};
+use uverbs_driver::types::{LocalKey, Sge, SrqAttr};
+
+use super::*;
+
+struct Queue {
+    ring: SharedRing,
+    pages: Arc<Pages>,
+    record: Arc<Record>,
+    tracker: Arc<SrqTracker>,
+    sizes: Sizes,
+}
+
+fn queue(max_wr: u32, max_sge: u32) -> Queue {
+    let attr = SrqAttr {
+        max_wr,
+        max_sge,
+        limit: 0,
+    };
+    let sizes = Sizes::new(Op::CreateSharedReceiveQueue, 32768, 512, &attr).unwrap();
+    let pages = Arc::new(Pages::new(sizes.units() as usize * 16).unwrap());
+    let ring = UnitRing::new(Arc::clone(&pages), 0, sizes.units()).unwrap();
+    let record = Arc::new(Records::new(64).take().unwrap());
+    let tracker = Arc::new(SrqTracker::new(sizes.count));
+    let fork = ForkToken::current();
+    let shared = SharedRing::new(ring, sizes, fork, Arc::clone(&tracker), Arc::clone(&record));
+    Queue {
+        ring: shared,
+        pages,
+        record,
+        tracker,
+        sizes,
+    }
+}
+
+impl Queue {
+    fn word(&self, index: u32, unit: u32, at: usize) -> u32 {
+        let mut bytes = [0; 4];
+        let offset = ((index << self.sizes.shift) + unit) as usize * 16 + at;
+        assert!(self.pages.copy_to(offset, &mut bytes));
+        u32::from_be_bytes(bytes)
+    }
+
+    /// The request that the list names behind `index`.
+    fn behind(&self, index: u32) -> u32 {
+        self.word(index, 0, 0) & 0xffff
+    }
+}
+
+fn pieces(number: u32, count: usize) -> Vec<Sge> {
+    (0..count)
+        .map(|at| Sge {
+            address: u64::from(number) << 8,
+            // Every third is no memory at all.
+            length: if at % 3 == 2 { 0 } else { number + 1 },
+            key: LocalKey::from_raw(number),
+        })
+        .collect()
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Puts a request of so many pieces.
+    Put(usize),
+    Ring,
+    Abort,
+    /// The device uses one up; it completes as one of those under way.
+    Complete(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..5_usize).prop_map(Step::Put),
+        2 => Just(Step::Ring),
+        1 => Just(Step::Abort),
+        4 => any::<usize>().prop_map(Step::Complete),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn requests_come_back_in_any_order(max_wr in 1..80_u32, steps in prop::collection::vec(step(), 1..400)) {
+        let mut queue = queue(max_wr, 3);
+        let max_sge = queue.sizes.max_sge as usize;
+        let (mut put, mut rung, mut used) = (0_u32, 0_u32, 0_u32);
+        let mut asked: Vec<usize> = Vec::new();
+        let mut device_at = 0;
+        let mut under_way: Vec<(u32, u32)> = Vec::new();
+        let mut outstanding = 0;
+        for step in steps {
+            match step {
+                Step::Put(count) => {
+                    let scatter = pieces(put, count);
+                    let request = RecvRequest { wr_id: put.into(), scatter: &scatter };
+                    let result = queue.ring.put(&request);
+                    if outstanding == queue.sizes.max_wr() {
+                        prop_assert_eq!(result, Err(PostError::QueueFull));
+                    } else if count > max_sge {
+                        let refused = matches!(result, Err(PostError::TooManySges { .. }));
+                        prop_assert!(refused);
+                    } else {
+                        prop_assert_eq!(result, Ok(()));
+                        asked.truncate(put as usize);
+                        asked.push(count);
+                        put += 1;
+                        outstanding += 1;
+                    }
+                }
+                Step::Ring => {
+                    queue.ring.ring().unwrap();
+                    rung = put;
+                    prop_assert_eq!(queue.record.load(0), rung & 0xffff);
+                }
+                Step::Abort => {
+                    queue.ring.abort();
+                    outstanding -= put - rung;
+                    put = rung;
+                }
+                Step::Complete(which) => {
+                    // The device takes the next of the list, and looks where it leads.
+                    if used < rung {
+                        let number = used;
+                        let real = pieces(number, asked[number as usize]);
+                        let real: Vec<&Sge> = real.iter().filter(|piece| piece.length != 0).collect();
+                        for (piece, unit) in real.iter().zip(1..) {
+                            prop_assert_eq!(queue.word(device_at, unit, 0), piece.length);
+                            prop_assert_eq!(queue.word(device_at, unit, 4), piece.key.raw());
+                        }
+                        if real.len() < max_sge {
+                            let unit = u32::try_from(real.len()).unwrap() + 1;
+                            prop_assert_eq!(queue.word(device_at, unit, 0), 0);
+                            prop_assert_eq!(queue.word(device_at, unit, 4), 0x100);
+                        }
+                        under_way.push((device_at, number));
+                        device_at = queue.behind(device_at);
+                        used += 1;
+                    }
+                    if !under_way.is_empty() {
+                        let (index, number) = under_way.swap_remove(which % under_way.len());
+                        let index = u16::try_from(index).unwrap();
+                        prop_assert_eq!(queue.tracker.completed(index), Some(number.into()));
+                        outstanding -= 1;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A link that somebody wrote over leads elsewhere in the ring, not out of it.
+#[test]
+fn broken_links_stay_inside() {
+    let mut queue = queue(7, 1);
+    assert!(queue.pages.copy_from(0, &[0xff; 16 * 16]));
+    let piece = pieces(1, 1);
+    let request = RecvRequest {
+        wr_id: 1,
+        scatter: &piece,
+    };
+    for _ in 0..100 {
+        let _ = queue.ring.put(&request);
+        let _ = queue.tracker.completed(3);
+    }
+    queue.ring.ring().unwrap();
+}
