@@ -17,7 +17,7 @@ impl Device {
             Translation::Pages(pages) => pages.len(),
             Translation::Keys(keys) => keys.len(),
             Translation::Umem(umem, _) => umem.entries(),
-            Translation::Physical => 0,
+            Translation::Physical | Translation::Device(_) => 0,
         });
         let buffers = [
             self.eqs

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::buffer::Umem;
+use crate::device_memory::{Allocations, DeviceMemory};
 use crate::engine::Rung;
 use crate::faults::Faults;
 use crate::init_segment::InitSegment;
@@ -29,7 +30,10 @@ pub(crate) const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 pub(crate) struct Device {
     pub(crate) index: usize,
     pub(crate) config: FunctionConfig,
+    /// The guest's memory, and behind it the function's own.
     pub(crate) memory: Arc<dyn GuestMemory>,
+    guest: Arc<dyn GuestMemory>,
+    pub(crate) memory_taken: Allocations,
     pub(crate) interrupts: Arc<dyn Interrupts>,
     pub(crate) trace: Arc<Trace>,
     pub(crate) pci: ConfigSpace,
@@ -97,7 +101,9 @@ impl Device {
         let pci = ConfigSpace::new(&config);
         Self {
             index,
-            memory,
+            memory: Arc::new(DeviceMemory::new(Arc::clone(&memory))),
+            guest: memory,
+            memory_taken: Allocations::default(),
             interrupts,
             trace,
             pci,
@@ -111,7 +117,7 @@ impl Device {
             pds: Table::new(1, 1 << 12),
             domains: Table::new(1, 1 << 8),
             xrcds: Table::new(1, 1 << 10),
-            uars: Table::new(FIRST_UAR, 1 << 13),
+            uars: Table::new(FIRST_UAR, 1 << 12),
             contexts: Table::new(1, 1 << 10),
             umems: Table::new(1, 1 << 16),
             mkeys: Table::new(2, 1 << 20),
@@ -151,7 +157,7 @@ impl Device {
         let mut fresh = Self::new(
             self.index,
             self.config.clone(),
-            Arc::clone(&self.memory),
+            Arc::clone(&self.guest),
             Arc::clone(&self.interrupts),
             Arc::clone(&self.trace),
         );
@@ -228,6 +234,7 @@ impl Device {
             ("uctx", self.contexts.len()),
             ("umem", self.umems.len()),
             ("mkey", self.mkeys.len()),
+            ("device memory", self.memory_taken.len()),
             ("eq", self.eqs.len()),
             ("cq", self.cqs.len()),
             ("qp", self.qps.len()),

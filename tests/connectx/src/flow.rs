@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 /// Length of the match criteria and values.
 pub(crate) const MATCH: usize = 512;
+/// Where the parameters of the second kind begin: those that are not about the first three layers.
+const MISC: usize = 0x40;
 /// Tables for received frames.
 pub(crate) const NIC_RECEIVE: u8 = 0;
 
@@ -62,7 +64,7 @@ impl Table {
     }
 }
 
-/// The match parameters of a frame, laid out as the criteria are: outer headers only.
+/// The match parameters of a frame, laid out as the criteria are: outer headers only, without tunnels.
 pub(crate) fn parameters(frame: &[u8]) -> Vec<u8> {
     let mut out = vec![0; MATCH];
     let get = |at: usize, length: usize| frame.get(at..at + length).unwrap_or(&[]);
@@ -79,8 +81,11 @@ pub(crate) fn parameters(frame: &[u8]) -> Vec<u8> {
         at = 18;
     }
     put(0x06, &kind.to_be_bytes());
+    let mut flow_label = [0; 4];
     let (version, protocol, payload) = match kind {
         0x0800 => {
+            put(0x11, &[get(at + 1, 1).first().copied().unwrap_or(0)]);
+            put(0x1b, get(at + 8, 1));
             put(0x2c, get(at + 12, 4));
             put(0x3c, get(at + 16, 4));
             let header = usize::from(frame.get(at).copied().unwrap_or(0) & 0xf) * 4;
@@ -90,6 +95,10 @@ pub(crate) fn parameters(frame: &[u8]) -> Vec<u8> {
             (4u8, frame.get(at + 9).copied(), at + header)
         }
         0x86dd => {
+            let first = crate::layout::be32(frame, at);
+            put(0x11, &[(first >> 20) as u8]);
+            put(0x1b, get(at + 7, 1));
+            flow_label = (first & 0xf_ffff).to_be_bytes();
             put(0x20, get(at + 8, 16));
             put(0x30, get(at + 24, 16));
             (6, frame.get(at + 6).copied(), at + 40)
@@ -97,7 +106,14 @@ pub(crate) fn parameters(frame: &[u8]) -> Vec<u8> {
         _ => (0, None, at),
     };
     put(0x10, &[protocol.unwrap_or(0)]);
-    put(0x12, &[flags | version << 1]);
+    let tcp_flags = if protocol == Some(6) {
+        crate::layout::be16(frame, payload + 12) & 0x1ff
+    } else {
+        0
+    };
+    let [high, low] = tcp_flags.to_be_bytes();
+    put(0x12, &[flags | version << 1 | high, low]);
+    put(MISC + 0x20, &flow_label);
     match protocol {
         Some(6) => put(0x14, get(payload, 4)),
         Some(17) => put(0x1c, get(payload, 4)),

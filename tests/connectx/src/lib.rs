@@ -34,6 +34,7 @@ mod buffer;
 mod cmd;
 mod command_queue;
 mod device;
+mod device_memory;
 mod engine;
 mod faults;
 mod flow;

@@ -12,15 +12,18 @@ pub(crate) enum Mode {
     Pages,
     Keys,
     FixedKeys,
+    /// Memory on the device.
+    Device,
 }
 
-/// Decodes the access mode; memory on the device and crossing keys are not modelled.
+/// Decodes the access mode; crossing keys are not modelled.
 pub(crate) fn mode(mkc: &[u8]) -> Option<Mode> {
     match mkey::MODE_HIGH.get(mkc) << 2 | mkey::MODE_LOW.get(mkc) {
         0 => Some(Mode::Physical),
         1 => Some(Mode::Pages),
         2 => Some(Mode::Keys),
         3 => Some(Mode::FixedKeys),
+        5 => Some(Mode::Device),
         _ => None,
     }
 }
@@ -142,7 +145,11 @@ impl Device {
         if !right.granted(mkc) {
             return Err(KeyError::Rights);
         }
-        let start = mkey::START.get(mkc);
+        // Keys of memory on the device count from its start, wherever in the device that is.
+        let start = match memory_key.translation {
+            Translation::Device(_) => 0,
+            _ => mkey::START.get(mkc),
+        };
         if !mkey::LENGTH64.is_set(mkc) {
             let offset = address.checked_sub(start).ok_or(KeyError::Bounds)?;
             let end = offset.checked_add(length).ok_or(KeyError::Bounds)?;
@@ -168,6 +175,11 @@ impl Device {
         let start = mkey::START.get(mkc);
         match &memory_key.translation {
             Translation::Physical => {
+                push_span(spans, address, length);
+                Ok(())
+            }
+            Translation::Device(at) => {
+                let address = at.checked_add(address).ok_or(KeyError::Bounds)?;
                 push_span(spans, address, length);
                 Ok(())
             }

@@ -60,6 +60,8 @@ pub(crate) enum Translation {
     Keys(Vec<Indirect>),
     /// A umem and an offset in it.
     Umem(Umem, u64),
+    /// Memory on the device, from this bus address on.
+    Device(u64),
 }
 
 /// A memory key.

@@ -1,6 +1,8 @@
 //! What kind of function is modelled, and the capability pages that make it so.
 
-use crate::layout::caps::{Setting, atomic, ethernet, flow, general, qos, roce};
+use crate::cmd::LOG_MAX_ALIGNMENT;
+use crate::device_memory::{BAR_OFFSET, SIZE};
+use crate::layout::caps::{Setting, atomic, device_memory, ethernet, flow, general, qos, roce};
 use crate::layout::transport::nic_vport;
 
 /// Length of one capability page.
@@ -14,6 +16,7 @@ pub(crate) mod cap_type {
     pub(crate) const ROCE: u16 = 0x04;
     pub(crate) const FLOW_TABLE: u16 = 0x07;
     pub(crate) const QOS: u16 = 0x0c;
+    pub(crate) const DEVICE_MEMORY: u16 = 0x0f;
 }
 
 /// The link a function has.
@@ -84,6 +87,7 @@ impl FunctionConfig {
             cap_type::GENERAL => GENERAL,
             cap_type::ATOMIC => ATOMIC,
             cap_type::QOS => QOS,
+            cap_type::DEVICE_MEMORY => DEVICE_MEMORY,
             cap_type::ETHERNET if self.kind == FunctionKind::Roce => ETHERNET,
             cap_type::ROCE if self.kind == FunctionKind::Roce => ROCE,
             cap_type::FLOW_TABLE if self.kind.is_ethernet() => FLOW_TABLE,
@@ -91,6 +95,9 @@ impl FunctionConfig {
         };
         for (field, value) in settings {
             field.set(&mut page, *value);
+        }
+        if kind == cap_type::DEVICE_MEMORY {
+            device_memory::BAR_START.set(&mut page, BAR_OFFSET);
         }
         if kind == cap_type::FLOW_TABLE && self.kind.is_ethernet() {
             // Every header field can be matched on, with any mask.
@@ -183,6 +190,7 @@ const GENERAL: &[Setting] = &[
     (general::UMR_SIZE_DISABLED, 1),
     (general::DCT, 1),
     (general::QOS, 1),
+    (general::DEVICE_MEMORY, 1),
     (general::ATOMIC, 1),
     (general::CQ_IGNORE_OVERRUN, 1),
     (general::CQ_RESIZE, 1),
@@ -221,6 +229,14 @@ const GENERAL: &[Setting] = &[
     (general::UARS_PER_PAGE, 1),
     (general::NATIVE_PORT, 1),
     (general::UCTX_CAP, 3),
+];
+
+const DEVICE_MEMORY: &[Setting] = &[
+    (device_memory::MEMIC, 1),
+    (device_memory::LOG_MIN_SIZE, 6),
+    (device_memory::LOG_MAX_ALIGNMENT, LOG_MAX_ALIGNMENT),
+    (device_memory::BAR_SIZE, SIZE as u32),
+    (device_memory::MAX_SIZE, SIZE as u32),
 ];
 
 const ATOMIC: &[Setting] = &[

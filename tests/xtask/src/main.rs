@@ -10,6 +10,7 @@ mod fetch;
 mod licences;
 mod metadata;
 mod programs;
+mod pyverbs;
 mod terminal;
 mod test;
 mod vm;
@@ -32,6 +33,7 @@ enum Task {
     Ci(ci::Options),
     Demo(demo::Options),
     Fetch(fetch::Options),
+    Pyverbs(pyverbs::Options),
     Test(test::Options),
     Vm(vm::Options),
 }
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Task::Ci(options) => ci::run(&options),
         Task::Demo(options) => demo::run(&options),
         Task::Fetch(options) => fetch::run(&options),
+        Task::Pyverbs(options) => pyverbs::run(&options),
         Task::Test(options) => test::run(&options),
         Task::Vm(options) => vm::run(&options),
     };

@@ -1,44 +1,25 @@
 //! `cargo xtask test`: every level of tests.
 
+mod inside;
+
 use crate::cargo::cargo;
 use crate::examples;
 use crate::metadata::Metadata;
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
-use testbed::suite::Suite;
-use testbed::{Kernel, Machine, Topology, host};
+use std::time::Instant;
+use testbed::{Function, Kernel, host};
 
-/// Packages whose tests need a machine: those of the first are run inside it, those of the others boot their own.
-const IN_A_MACHINE: &str = "rxe-tests";
+/// Packages whose tests boot machines of their own.
 const WITH_MACHINES: [(&str, Level); 3] = [
     ("testbed", Level::Testbed),
     ("interop", Level::Interop),
     ("connectx", Level::Connectx),
 ];
 
-/// The test binary of that package which needs two hosts.
-const OF_TWO_HOSTS: &str = "two_hosts";
-
-/// Binaries of tests whose names start so try the ways to the kernel where they matter: unless
-/// a way is asked for, one run of them on each kernel is enough.
-const OWN_WAY: &str = "robust_";
-
-/// What the tests in a machine find in their environment: the way to the kernel that they are to take.
-const PATH_VARIABLE: &str = "UVERBS_TEST_PATH";
 /// What the tests that boot machines find in their environment: the kernel's name.
 const KERNEL_VARIABLE: &str = "UVERBS_TEST_KERNEL";
-
-/// What is run when neither kernel nor path is given: every kernel, and every path on one of them.
-const MATRIX: [(&str, Way); 6] = [
-    ("6.1", Way::Auto),
-    ("6.12", Way::Auto),
-    ("newest", Way::Auto),
-    ("6.12", Way::Ioctl),
-    ("6.12", Way::InvokeWrite),
-    ("6.12", Way::Write),
-];
 
 /// Run the tests.
 #[derive(Args, Debug)]
@@ -46,16 +27,19 @@ pub(crate) struct Options {
     /// Which tests.
     #[arg(long, value_enum, default_value_t = Level::All)]
     pub(crate) level: Level,
-    /// Kernel of the rxe and interop tests: 6.1, 6.12 or newest; all of them unless given.
+    /// Kernel of the rxe, mlx5 and interop tests: 6.1, 6.12 or newest; all of them unless given.
     #[arg(long)]
     pub(crate) kernel: Vec<String>,
-    /// The way to the kernel that the rxe tests take.
+    /// The way to the kernel that the rxe and mlx5 tests take.
     #[arg(long, value_enum)]
     pub(crate) path: Vec<Way>,
-    /// Time limit of each rxe test, in seconds.
+    /// Kind of the software ConnectX functions of the mlx5 tests: ib or roce.
+    #[arg(long, value_name = "KIND")]
+    pub(crate) function: Vec<Function>,
+    /// Time limit of each test in a machine, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     pub(crate) timeout: u64,
-    /// Run the rxe tests that are marked to be ignored, too.
+    /// Run the tests in machines that are marked to be ignored, too.
     #[arg(long)]
     pub(crate) include_ignored: bool,
     /// Run only tests whose names hold one of these texts.
@@ -74,6 +58,8 @@ pub(crate) enum Level {
     Testbed,
     /// The whole stack on the rxe driver of stock kernels, in machines.
     Rxe,
+    /// The whole stack on the mlx5 drivers of stock kernels and the software ConnectX, in machines.
+    Mlx5,
     /// Debian's own RDMA programs on the other end, in machines.
     Interop,
     /// The software ConnectX under the stock mlx5 drivers and Debian's programs, in machines.
@@ -103,6 +89,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         Level::Fake,
         Level::Testbed,
         Level::Rxe,
+        Level::Mlx5,
         Level::Interop,
         Level::Connectx,
     ] {
@@ -128,19 +115,10 @@ fn one_level(level: Level, options: &Options) -> anyhow::Result<()> {
     let filters: Vec<_> = options.filters.iter().map(String::as_str).collect();
     match level {
         Level::Unit => {
+            let args = ["test", "--workspace", "--all-features", "--lib", "--bins"];
+            let exclude = excluding(inside::PACKAGES);
             cargo(
-                &with_filters(
-                    &[
-                        "test",
-                        "--workspace",
-                        "--all-features",
-                        "--exclude",
-                        IN_A_MACHINE,
-                        "--lib",
-                        "--bins",
-                    ],
-                    &filters,
-                ),
+                &with_filters(&[&args[..], &exclude].concat(), &filters),
                 &[],
             )?;
             cargo(
@@ -153,12 +131,8 @@ fn one_level(level: Level, options: &Options) -> anyhow::Result<()> {
         }
         Level::Fake => {
             let args = ["test", "--workspace", "--all-features", "--test", "*"];
-            let machines = [IN_A_MACHINE]
-                .into_iter()
-                .chain(WITH_MACHINES.map(|(package, _)| package));
-            let exclude: Vec<_> = machines
-                .flat_map(|package| ["--exclude", package])
-                .collect();
+            let machines = WITH_MACHINES.map(|(package, _)| package);
+            let exclude = excluding(inside::PACKAGES.into_iter().chain(machines));
             cargo(
                 &with_filters(&[&args[..], &exclude].concat(), &filters),
                 &[],
@@ -195,8 +169,9 @@ fn one_level(level: Level, options: &Options) -> anyhow::Result<()> {
             }
             Ok(())
         }
+        Level::Mlx5 => inside::mlx5(options),
         Level::Rxe | Level::All => {
-            let tests = in_machines(options);
+            let tests = inside::rxe(options);
             let examples = examples::run(&kernels(options), &options.filters);
             tests.and(examples)
         }
@@ -211,78 +186,19 @@ fn with_filters<'a>(args: &[&'a str], filters: &[&'a str]) -> Vec<&'a str> {
     }
 }
 
+/// Arguments that leave packages out.
+fn excluding<'a>(packages: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    packages
+        .into_iter()
+        .flat_map(|package| ["--exclude", package])
+        .collect()
+}
+
 fn kernels(options: &Options) -> Vec<&str> {
     if options.kernel.is_empty() {
         return Kernel::all().map(Kernel::name).collect();
     }
     options.kernel.iter().map(String::as_str).collect()
-}
-
-/// Kernels and ways to run the rxe tests with.
-fn combinations(options: &Options) -> Vec<(&str, Way)> {
-    if options.kernel.is_empty() && options.path.is_empty() {
-        return MATRIX.to_vec();
-    }
-    let ways = if options.path.is_empty() {
-        &[Way::Auto][..]
-    } else {
-        &options.path
-    };
-    kernels(options)
-        .into_iter()
-        .flat_map(|kernel| ways.iter().map(move |way| (kernel, *way)))
-        .collect()
-}
-
-fn in_machines(options: &Options) -> anyhow::Result<()> {
-    require(IN_A_MACHINE)?;
-    let built = testbed::cargo::build(&["test", "--no-run", "--package", IN_A_MACHINE])?;
-    let (binaries, programs): (Vec<_>, Vec<_>) = built.into_iter().partition(|built| built.is_test);
-    let mut failed = Vec::new();
-    for (kernel, way) in combinations(options) {
-        // The programs of the package are what its tests start.
-        let machine = programs
-            .iter()
-            .fold(Machine::new(Kernel::named(kernel)?), |machine, program| {
-                machine.with_binary(&program.path, &program.name)
-            });
-        let once = options.path.is_empty() && way != Way::Auto;
-        let asked = binaries
-            .iter()
-            .filter(|binary| !once || !binary.name.starts_with(OWN_WAY));
-        for binary in asked {
-            println!(
-                "\n     Running {} (kernel {kernel}, path {})",
-                binary.name,
-                way.name()
-            );
-            let suite = Suite::new(&binary.name, &binary.path).filters(&options.filters);
-            let suite = suite
-                .env(PATH_VARIABLE, way.name())
-                .timeout(Duration::from_secs(options.timeout));
-            let topology = if binary.name == OF_TWO_HOSTS {
-                Topology::TwoHosts
-            } else {
-                Topology::OneHost
-            };
-            let summary = suite
-                .include_ignored(options.include_ignored)
-                .run(&machine.clone().topology(topology))?;
-            if !summary.is_ok() {
-                failed.push(format!(
-                    "{} on {kernel} by {}: {} tests",
-                    binary.name,
-                    way.name(),
-                    summary.failures.len()
-                ));
-            }
-        }
-    }
-    if failed.is_empty() {
-        Ok(())
-    } else {
-        bail!("{}", failed.join("; "))
-    }
 }
 
 fn require(package: &str) -> anyhow::Result<()> {
@@ -300,6 +216,7 @@ impl Options {
             level: Level::All,
             kernel: Vec::new(),
             path: Vec::new(),
+            function: Vec::new(),
             timeout: 120,
             include_ignored: false,
             filters: Vec::new(),

@@ -1,6 +1,7 @@
 //! Memory key commands.
 
 use super::Command;
+use crate::device_memory::bus_address;
 use crate::layout::command::{self, CTX, PAS};
 use crate::layout::queue::mkey;
 use crate::layout::{be32, be64};
@@ -45,6 +46,15 @@ fn translation(command: &Command<'_>, context: &[u8], mode: Mode) -> Outcome<Tra
     let room = command.input.len().saturating_sub(PAS) as u64;
     match mode {
         Mode::Physical => Ok(Translation::Physical),
+        Mode::Device => {
+            let (start, length) = (mkey::START.get(context), mkey::LENGTH.get(context));
+            require(
+                command.device.memory_taken.hold(start, length),
+                Rule::OutOfRange,
+            )?;
+            let at = bus_address(start).ok_or(Rule::OutOfRange.refuse())?;
+            Ok(Translation::Device(at))
+        }
         Mode::Pages => {
             require(mkey::LOG_PAGE.get(context) <= 40, Rule::BadSize)?;
             if octowords == 0 {

@@ -6,7 +6,9 @@ mod devx;
 mod eq;
 mod flow;
 mod hca;
+mod memic;
 mod mkey;
+pub(crate) use memic::LOG_MAX_ALIGNMENT;
 pub(crate) use mkey::indirect;
 mod qos;
 mod qp;
@@ -171,6 +173,8 @@ fn dispatch(command: &mut Command<'_>, opcode: u16) -> Outcome {
         op::DESTROY_CQ => cq::destroy(command),
         op::QUERY_CQ => cq::query(command),
         op::MODIFY_CQ => cq::modify(command),
+        op::ALLOC_MEMIC => memic::allocate(command),
+        op::DEALLOC_MEMIC => memic::release(command),
         op::CREATE_MKEY => mkey::create(command),
         op::QUERY_MKEY => mkey::query(command),
         op::DESTROY_MKEY => mkey::destroy(command),

@@ -14,6 +14,7 @@ use crate::table::Table;
 
 const MODIFY_PACING: u64 = 1 << 0;
 const MODIFY_GROUP: u64 = 1 << 2;
+const MODIFY_LOOPBACK: u64 = 1 << 4;
 /// The largest RQ table.
 const MAX_TABLE: u32 = 256;
 
@@ -123,12 +124,12 @@ fn modify_plain(command: &mut Command<'_>, opcode: u16) -> Outcome {
     if opcode == op::MODIFY_TIS {
         return command.device.tises.of(number, uid).map(|_| ());
     }
-    // Mask bit 0 is the hash, which the model does not compute, bit 1 the table.
+    // Of the rest, the model does not compute the Toeplitz hash and does not merge packets.
     let context = command.context(RING_CTX, tir::LEN);
-    let table = command.get64(MODIFY_MASK) & 2 != 0;
+    let loopback = command.get64(MODIFY_MASK) & MODIFY_LOOPBACK != 0;
     let old = command.device.tirs.of_mut(number, uid)?;
-    if table {
-        tir::TABLE.copy(&context, old);
+    if loopback {
+        tir::SELF_LOOPBACK.copy(&context, old);
     }
     Ok(())
 }

@@ -136,8 +136,19 @@ pub(super) fn segments(frame: &[u8], size: usize) -> Option<Vec<Vec<u8>>> {
     Some(out)
 }
 
-/// Steers a frame that arrived at a port.
-pub(super) fn receive(device: &mut Device, frame: &[u8]) {
+/// Whether a TIR takes a frame: those that queues of its own transport domain sent only if it is told to.
+fn takes(device: &Device, tirn: u32, frame: &[u8], sender: Option<u32>) -> bool {
+    let Some((context, domain)) = device.tirs.get(tirn).zip(sender) else {
+        return true;
+    };
+    let multicast = frame.first().is_some_and(|byte| byte & 1 != 0);
+    tir::TD.get(context) != domain
+        || tir::SELF_LOOPBACK.get(context) >> u32::from(multicast) & 1 != 0
+}
+
+/// Steers a frame that arrived at a port; `sender` is the transport domain of the queue that sent it through this
+/// very port.
+pub(super) fn receive(device: &mut Device, frame: &[u8], sender: Option<u32>) {
     let packet = flow::parameters(frame);
     let mut pending: Vec<u32> = device
         .roots
@@ -172,7 +183,9 @@ pub(super) fn receive(device: &mut Device, frame: &[u8]) {
         }
     }
     for (tirn, tag) in targets {
-        if let Some(rqn) = queue(device, tirn, &packet) {
+        if takes(device, tirn, frame, sender)
+            && let Some(rqn) = queue(device, tirn, &packet)
+        {
             deliver(device, rqn, frame, tag);
         }
     }

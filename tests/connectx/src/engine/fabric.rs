@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::device::Device;
+use crate::device_memory::bus_address;
 use crate::engine::send::Step;
 use crate::engine::shaper::Shaper;
 use crate::engine::uar::Pages;
@@ -119,6 +120,11 @@ impl Fabric {
             && offset < init_segment::LEN
         {
             device.init.read(self.now, offset, data);
+        } else if let Some(device) = self.devices.get(function)
+            && let Some(address) = bus_address(offset)
+            && device.memory.read(address, data).is_err()
+        {
+            data.fill(0);
         }
     }
 
@@ -129,6 +135,12 @@ impl Fabric {
             .get(function)
             .is_none_or(|device| device.removed)
         {
+            return;
+        }
+        if let Some(address) = bus_address(offset) {
+            let device = self.devices.get(function);
+            // What reaches beyond the end is lost.
+            let _ = device.map(|device| device.memory.write(address, data));
             return;
         }
         if offset < FIRST_UAR << UAR_SHIFT {

@@ -69,7 +69,7 @@ impl Fabric {
             return Step::Wait(until);
         }
         for frame in sent.iter().flatten() {
-            self.broadcast(function, frame);
+            self.broadcast(function, sqn, frame);
         }
         let Some(device) = self.devices.get_mut(function) else {
             return Step::Idle;
@@ -99,8 +99,9 @@ impl Fabric {
         Step::Progress
     }
 
-    /// Carries a frame to every other port of the switch; their flow tables pick what is for them.
-    fn broadcast(&mut self, function: usize, frame: &[u8]) {
+    /// Carries a frame to every port of the switch, back to the sender's too; their flow tables pick what is for
+    /// them.
+    fn broadcast(&mut self, function: usize, sqn: u32, frame: &[u8]) {
         if frame.is_empty()
             || !self
                 .devices
@@ -109,9 +110,15 @@ impl Fabric {
         {
             return;
         }
+        let domain = self.devices.get(function).and_then(|device| {
+            let queue = device.sqs.get(sqn)?;
+            let tis = device.tises.get(ring::TIS.get(&queue.context))?;
+            Some(tis::TD.get(tis))
+        });
         for (index, device) in self.devices.iter_mut().enumerate() {
-            if index != function && device.link_up && device.bus_master() {
-                ethernet::receive(device, frame);
+            if device.link_up && device.bus_master() {
+                let sender = domain.filter(|_| index == function);
+                ethernet::receive(device, frame, sender);
             }
         }
     }

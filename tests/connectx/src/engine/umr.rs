@@ -130,7 +130,7 @@ fn load(
             keys.truncate(offset);
             keys.extend(fresh);
         }
-        Mode::Physical => return Err("a physical key has no translation"),
+        Mode::Physical | Mode::Device => return Err("the key has no translation list"),
     }
     Ok(())
 }

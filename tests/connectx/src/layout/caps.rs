@@ -1,6 +1,6 @@
 //! Fields of the capability pages that this model sets (reply of QUERY_HCA_CAP from byte 0x10 on).
 
-use super::{Field, bit, field, word};
+use super::{Field, Wide, bit, field, word};
 
 /// One capability with the value a profile gives it.
 pub(crate) type Setting = (Field, u32);
@@ -34,6 +34,7 @@ pub(crate) mod general {
     pub(crate) const LOG_MAX_MC_LIST: Field = field(0x7c, 12, 8);
     pub(crate) const LOG_MAX_UC_LIST: Field = field(0x7c, 4, 0);
     pub(crate) const IB_VIRT: Field = bit(0x34, 29);
+    pub(crate) const DEVICE_MEMORY: Field = bit(0x34, 23);
     pub(crate) const ACK_DELAY: Field = field(0x34, 20, 16);
     pub(crate) const PORT_TYPE: Field = field(0x34, 9, 8);
     pub(crate) const NUM_PORTS: Field = field(0x34, 7, 0);
@@ -81,6 +82,17 @@ pub(crate) mod general {
     pub(crate) const UARS_PER_PAGE: Field = word(0xa4);
     pub(crate) const NATIVE_PORT: Field = field(0xc0, 23, 16);
     pub(crate) const UCTX_CAP: Field = word(0xd4);
+}
+
+/// Device memory capabilities, `device_mem_cap`.
+pub(crate) mod device_memory {
+    use super::{Field, Wide, bit, field, word};
+    pub(crate) const MEMIC: Field = bit(0x00, 31);
+    pub(crate) const LOG_MIN_SIZE: Field = field(0x04, 20, 16);
+    pub(crate) const LOG_MAX_ALIGNMENT: Field = field(0x04, 7, 0);
+    pub(crate) const BAR_START: Wide = Wide(0x08);
+    pub(crate) const BAR_SIZE: Field = word(0x10);
+    pub(crate) const MAX_SIZE: Field = word(0x14);
 }
 
 /// Atomic capabilities, `atomic_caps`.

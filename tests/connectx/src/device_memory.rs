@@ -1,0 +1,154 @@
+//! Memory on the device itself (MEMIC): reached by the CPU through BAR0, and by queues through keys of its own kind.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::memory::{BusError, GuestMemory, Ram};
+
+/// Where the memory lies in BAR0, behind the doorbell pages.
+pub(crate) const BAR_OFFSET: u64 = 16 << 20;
+/// How much there is; a driver keeps a map of at most 256 pages.
+pub(crate) const SIZE: u64 = 256 << 10;
+/// Where queues see it: an address that no guest's memory has.
+const BUS: u64 = 1 << 62;
+
+/// The bus as a function sees it: the guest's memory, and its own.
+#[derive(Debug)]
+pub(crate) struct DeviceMemory {
+    guest: Arc<dyn GuestMemory>,
+    own: Ram,
+}
+
+impl DeviceMemory {
+    pub(crate) fn new(guest: Arc<dyn GuestMemory>) -> Self {
+        Self {
+            guest,
+            own: Ram::new(SIZE as usize),
+        }
+    }
+
+    /// Whose memory an address is of, and where in it.
+    fn at(&self, address: u64) -> (&dyn GuestMemory, u64) {
+        match address.checked_sub(BUS) {
+            Some(offset) => (&self.own, offset),
+            None => (&*self.guest, address),
+        }
+    }
+}
+
+impl GuestMemory for DeviceMemory {
+    fn read(&self, address: u64, data: &mut [u8]) -> Result<(), BusError> {
+        let (memory, at) = self.at(address);
+        memory.read(at, data)
+    }
+
+    fn write(&self, address: u64, data: &[u8]) -> Result<(), BusError> {
+        let (memory, at) = self.at(address);
+        memory.write(at, data)
+    }
+
+    fn publish(&self, address: u64, byte: u8) -> Result<(), BusError> {
+        let (memory, at) = self.at(address);
+        memory.publish(at, byte)
+    }
+
+    fn update(&self, address: u64, change: &mut dyn FnMut(u64) -> u64) -> Result<u64, BusError> {
+        let (memory, at) = self.at(address);
+        memory.update(at, change)
+    }
+}
+
+/// The bus address of a place in BAR0, if it is one of the device's memory.
+pub(crate) fn bus_address(bar_offset: u64) -> Option<u64> {
+    bar_offset
+        .checked_sub(BAR_OFFSET)
+        .filter(|offset| *offset < SIZE)
+        .map(|offset| BUS + offset)
+}
+
+/// What is allocated: start in BAR0, and length.
+#[derive(Debug, Default)]
+pub(crate) struct Allocations(BTreeMap<u64, u64>);
+
+impl Allocations {
+    /// Takes `length` bytes at the first aligned place within a range of BAR0; `None` if there is none.
+    pub(crate) fn take(
+        &mut self,
+        range: std::ops::Range<u64>,
+        length: u64,
+        align: u64,
+    ) -> Option<u64> {
+        let start = range.start.max(BAR_OFFSET).next_multiple_of(align);
+        let end = start.checked_add(length)?;
+        let free = self
+            .0
+            .iter()
+            .all(|(at, held)| end <= *at || at + held <= start);
+        (free && length != 0 && end <= range.end.min(BAR_OFFSET + SIZE)).then(|| {
+            self.0.insert(start, length);
+            start
+        })
+    }
+
+    /// Gives back what was taken.
+    pub(crate) fn release(&mut self, start: u64, length: u64) -> bool {
+        let known = self.0.get(&start) == Some(&length);
+        known && self.0.remove(&start).is_some()
+    }
+
+    /// Whether all of this lies in one allocation.
+    pub(crate) fn hold(&self, start: u64, length: u64) -> bool {
+        let below = self.0.range(..=start).next_back();
+        below.is_some_and(|(at, held)| {
+            start
+                .checked_add(length)
+                .is_some_and(|end| end <= at + held)
+        })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Allocations, BAR_OFFSET, DeviceMemory, SIZE, bus_address};
+    use crate::memory::{GuestMemory, Ram};
+    use std::sync::Arc;
+
+    #[test]
+    fn both_memories_are_on_one_bus() {
+        let memory = DeviceMemory::new(Arc::new(Ram::new(64)));
+        let at = bus_address(BAR_OFFSET + 8).unwrap_or_default();
+        assert_eq!(memory.write(at, &[7; 8]), Ok(()));
+        assert_eq!(memory.write(8, &[9; 8]), Ok(()));
+        let mut data = [0; 8];
+        assert_eq!(memory.read(at, &mut data), Ok(()));
+        assert_eq!(data, [7; 8]);
+        assert_eq!(bus_address(BAR_OFFSET + SIZE), None);
+        assert!(
+            memory
+                .read(
+                    bus_address(BAR_OFFSET + SIZE - 1).unwrap_or_default(),
+                    &mut data
+                )
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn allocations_do_not_overlap_and_are_known() {
+        let mut held = Allocations::default();
+        let all = BAR_OFFSET..BAR_OFFSET + SIZE;
+        assert_eq!(held.take(all.clone(), 64, 64), Some(BAR_OFFSET));
+        assert_eq!(held.take(all.clone(), 64, 64), None);
+        let next = BAR_OFFSET + 4096..BAR_OFFSET + 8192;
+        assert_eq!(held.take(next, 128, 64), Some(BAR_OFFSET + 4096));
+        assert!(held.hold(BAR_OFFSET + 4100, 4));
+        assert!(!held.hold(BAR_OFFSET + 60, 8));
+        assert!(!held.release(BAR_OFFSET, 128));
+        assert!(held.release(BAR_OFFSET, 64));
+        assert_eq!(held.len(), 1);
+    }
+}

@@ -1,0 +1,198 @@
+//! `cargo xtask pyverbs`: rdma-core's own test-suite under the stock mlx5 drivers on the software ConnectX.
+
+mod report;
+mod table;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use report::Report;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use table::{Row, Table};
+use testbed::connectx::NO_REPORTS;
+use testbed::{Command, Connectx, Function, Guest, Kernel, Machine, Packages, complaints, host};
+
+/// The suite of Debian whose rdma-core is tested with, on every kernel.
+const SUITE: &str = "trixie";
+/// Where that suite keeps the tests, and where they lie in the guest.
+const TESTS: &str = "usr/share/doc/rdma-core/tests";
+const GUEST_TESTS: &str = "/opt/pyverbs/tests";
+/// What the tests are written with.
+const PACKAGES: [&str; 4] = ["python3-pyverbs", "python3-scapy", "ethtool", "kmod"];
+const MEMORY_MIB: u32 = 2048;
+
+/// Run rdma-core's own test-suite, which Debian ships, in machines with software ConnectX functions.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// Kernel: 6.1, 6.12 or newest.
+    #[arg(long, default_value = "6.12")]
+    kernel: Vec<String>,
+    /// What the machine's two functions are: ib, roce or eth-raw.
+    #[arg(long, default_values = ["ib", "roce"])]
+    function: Vec<Function>,
+    /// Only these modules, such as test_qp.
+    #[arg(long)]
+    module: Vec<String>,
+    /// Time limit of each module, in seconds: a module that takes longer hangs.
+    #[arg(long, value_name = "SECONDS", default_value_t = 150)]
+    timeout: u64,
+    /// How many tests must pass on each kernel, if no module is chosen.
+    #[arg(long, value_name = "TESTS", default_value_t = 220)]
+    least: u32,
+    /// The model writes every command, work request, completion and event to this file.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Print what the modules print.
+    #[arg(long)]
+    show: bool,
+}
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    let folder = Packages::new(SUITE, &PACKAGES[..1]).alone().folder()?;
+    let tests = folder.join(TESTS);
+    let modules = modules(&tests, &options.module)?;
+    let mut right = true;
+    for kernel in &options.kernel {
+        let mut table = Table::new(kernel, &options.function);
+        for function in &options.function {
+            on_function(options, kernel, *function, &tests, &modules, &mut table)?;
+        }
+        print!("{table}");
+        let ok = table.ok();
+        if options.module.is_empty() && ok < options.least {
+            println!("{ok} tests passed; it must be at least {}", options.least);
+            right = false;
+        }
+        right &= table.is_right();
+    }
+    Ok(if right {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// The names of the suite's modules, or of those that are asked for.
+fn modules(tests: &Path, asked: &[String]) -> anyhow::Result<Vec<String>> {
+    let entries = fs::read_dir(tests).with_context(|| tests.display().to_string())?;
+    let mut all: Vec<_> = entries
+        .filter_map(|entry| {
+            let name = entry.ok()?.file_name().into_string().ok()?;
+            let name = name.strip_suffix(".gz").unwrap_or(&name);
+            let name = name.strip_suffix(".py")?;
+            name.starts_with("test_").then(|| name.to_owned())
+        })
+        .collect();
+    all.sort();
+    if let Some(unknown) = asked.iter().find(|name| !all.contains(name)) {
+        bail!("the test-suite has no module {unknown}");
+    }
+    if !asked.is_empty() {
+        all.retain(|name| asked.contains(name));
+    }
+    Ok(all)
+}
+
+fn on_function(
+    options: &Options,
+    kernel: &str,
+    function: Function,
+    tests: &Path,
+    modules: &[String],
+    table: &mut Table,
+) -> anyhow::Result<()> {
+    let machine = machine(options, kernel, function, tests)?;
+    let mut guest = None;
+    for module in modules {
+        let booted = match guest.take() {
+            Some(booted) => booted,
+            None => boot(&machine)?,
+        };
+        let row = one_module(options, &booted, module)?;
+        host::say(format_args!("{kernel} {} {module}: {row}", function.name()));
+        // A machine in which something hangs is of no use for the next module.
+        let usable = row.hang.is_none();
+        table.add(function, module, row);
+        if usable {
+            guest = Some(booted);
+        } else {
+            close(booted, kernel, function, table)?;
+        }
+    }
+    match guest {
+        Some(guest) => close(guest, kernel, function, table),
+        None => Ok(()),
+    }
+}
+
+fn machine(
+    options: &Options,
+    kernel: &str,
+    function: Function,
+    tests: &Path,
+) -> anyhow::Result<Machine> {
+    let mut connectx = Connectx::new(&[function, function]);
+    if let Some(trace) = &options.trace {
+        connectx = connectx.trace(trace);
+    }
+    let mut machine = Machine::new(Kernel::named(kernel)?)
+        .connectx(connectx)
+        .memory_mib(MEMORY_MIB)
+        .with_debian_tools()
+        .with_debian_packages(&PACKAGES)
+        .debian_suite(SUITE);
+    for entry in fs::read_dir(tests).with_context(|| tests.display().to_string())? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if entry.file_type()?.is_file() {
+            let path = format!("{GUEST_TESTS}/{}", name.to_string_lossy());
+            machine = machine.with_file(entry.path(), &path);
+        }
+    }
+    Ok(machine)
+}
+
+fn boot(machine: &Machine) -> anyhow::Result<Guest> {
+    let guest = machine.boot()?;
+    guest
+        .run(Command::shell(format!("gunzip {GUEST_TESTS}/*.gz")))?
+        .check()?;
+    Ok(guest)
+}
+
+fn one_module(options: &Options, guest: &Guest, module: &str) -> anyhow::Result<Row> {
+    let since = Instant::now();
+    let line =
+        format!("exec python3 {GUEST_TESTS}/run_tests.py --dev mlx5_0 --port 1 -v {module} 2>&1");
+    let mut command = Command::shell(line).timeout(Duration::from_secs(options.timeout));
+    if options.show {
+        command = command.echo();
+    }
+    let output = guest.run(command)?;
+    let report = Report::parse(&output.stdout_text());
+    let complaints = complaints::among(&output.kernel);
+    Ok(Row {
+        hang: (output.code().is_none() || !report.is_complete()).then(|| output.ending_text()),
+        complaints: complaints
+            .into_iter()
+            .map(|line| line.text.clone())
+            .collect(),
+        report,
+        elapsed: since.elapsed(),
+    })
+}
+
+/// Asks the model what it thinks of the drivers, and ends the machine.
+fn close(guest: Guest, kernel: &str, function: Function, table: &mut Table) -> anyhow::Result<()> {
+    let reports = guest.connectx().context("no model")?.ask("reports")?;
+    if reports != NO_REPORTS {
+        table.note(format!(
+            "the model reports on {kernel} {}: {reports}",
+            function.name()
+        ));
+    }
+    guest.power_off()?;
+    Ok(())
+}
