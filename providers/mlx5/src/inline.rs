@@ -1,19 +1,21 @@
-//! Bytes that are copied into a send ring, in units of 16.
+//! Bytes that are copied into a send ring.
 
 use uverbs_driver::hw::UnitRing;
 
-use crate::wqe::{self, Unit};
+use crate::wqe;
 
-/// Packs bytes that come in pieces of any length into units.
+/// Packs bytes that come in pieces of any length into the units of a ring.
 ///
-/// Bytes are collected in a word of 16; nothing is written twice and nothing is copied byte by byte.
+/// Bytes are collected in a word of 8; nothing is stored twice and nothing is copied byte by byte.
 #[derive(Debug)]
 pub(crate) struct Packer<'r> {
     ring: &'r UnitRing,
-    at: u32,
+    /// The unit to store next, and which of its two words.
+    unit: u32,
+    half: u32,
     /// What is collected, the first byte lowest.
-    word: u128,
-    /// Bits in it, a multiple of 8 below 128.
+    word: u64,
+    /// Bits in it, a multiple of 8 below 64.
     filled: u32,
 }
 
@@ -23,7 +25,8 @@ impl<'r> Packer<'r> {
     pub(crate) fn new(ring: &'r UnitRing, at: u32) -> Self {
         Self {
             ring,
-            at,
+            unit: at,
+            half: 0,
             word: 0,
             filled: 0,
         }
@@ -34,74 +37,75 @@ impl<'r> Packer<'r> {
     pub(crate) fn with_head(ring: &'r UnitRing, at: u32, length: u32) -> Self {
         Self {
             ring,
-            at,
+            unit: at,
+            half: 0,
             word: wqe::inline_head(length).to_le().into(),
             filled: 32,
         }
     }
 
     /// Adds bytes.
-    #[expect(clippy::cast_possible_truncation, reason = "at most 15 bytes are left")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "at most 7 bytes are left over"
+    )]
     #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        let (whole, rest) = bytes.as_chunks::<16>();
-        for sixteen in whole {
-            self.add(u128::from_le_bytes(*sixteen), 128);
+        let (whole, rest) = bytes.as_chunks::<8>();
+        let (ring, filled) = (self.ring, self.filled);
+        let (mut unit, mut half, mut left) = (self.unit, self.half, self.word);
+        for eight in whole {
+            let word = u64::from_le_bytes(*eight);
+            ring.set_word(unit, half, (left | word << filled).to_le());
+            left = carry(word, filled);
+            unit = unit.wrapping_add(half);
+            half ^= 1;
         }
+        (self.unit, self.half, self.word) = (unit, half, left);
         if !rest.is_empty() {
-            let bytes = rest.len() as u32;
-            self.add(partial(rest), bytes * 8);
+            let word = partial(rest);
+            let after = filled + rest.len() as u32 * 8;
+            self.word |= word << filled;
+            if after >= 64 {
+                self.store(self.word);
+                self.word = carry(word, filled);
+            }
+            self.filled = after % 64;
         }
     }
 
-    /// Adds the lowest `bits` of `word`, whose others are 0.
     #[inline]
-    fn add(&mut self, word: u128, bits: u32) {
-        self.word |= word << self.filled;
-        let filled = self.filled + bits;
-        if filled < 128 {
-            self.filled = filled;
-            return;
-        }
-        self.flush();
-        // 128 - filled lies in 1..=128; 128 means that nothing is left over.
-        self.word = word.checked_shr(128 - self.filled).unwrap_or(0);
-        self.filled = filled - 128;
+    fn store(&mut self, word: u64) {
+        self.ring.set_word(self.unit, self.half, word.to_le());
+        self.unit = self.unit.wrapping_add(self.half);
+        self.half ^= 1;
     }
 
-    #[inline]
-    fn flush(&mut self) {
-        self.ring.put(self.at, unit(self.word));
-        self.at = self.at.wrapping_add(1);
-    }
-
-    /// Writes what is left, filled up with zeroes, and tells the unit behind it.
+    /// Stores what is left, filled up with zeroes, and tells the unit behind it.
     #[inline]
     pub(crate) fn finish(mut self) -> u32 {
         if self.filled != 0 {
-            self.flush();
+            self.store(self.word);
         }
-        self.at
+        if self.half != 0 {
+            self.store(0);
+        }
+        self.unit
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "takes the word apart")]
+/// What of a word was pushed out when it was shifted up by `filled` bits, below 64.
 #[inline]
-const fn unit(word: u128) -> Unit {
-    [(word as u64).to_le(), ((word >> 64) as u64).to_le()]
+const fn carry(word: u64, filled: u32) -> u64 {
+    word >> 1 >> (63 - filled)
 }
 
-/// Up to 15 bytes, the first lowest: two loads that may overlap instead of a loop.
+/// Up to 7 bytes, the first lowest: two loads that may overlap instead of a loop.
 #[inline]
-fn partial(bytes: &[u8]) -> u128 {
-    let len = bytes.len();
-    if let (Some(first), Some(last)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
-        let high = u128::from(u64::from_le_bytes(*last)) << (8 * (len - 8));
-        return u128::from(u64::from_le_bytes(*first)) | high;
-    }
+fn partial(bytes: &[u8]) -> u64 {
     if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
-        let high = u128::from(u32::from_le_bytes(*last)) << (8 * (len - 4));
-        return u128::from(u32::from_le_bytes(*first)) | high;
+        let high = u64::from(u32::from_le_bytes(*last)) << (8 * (bytes.len() - 4));
+        return u64::from(u32::from_le_bytes(*first)) | high;
     }
     match bytes {
         [a] => (*a).into(),

@@ -10,7 +10,8 @@ use crate::umr;
 use crate::wqe::{self, Unit, control, opcode};
 
 /// Longest message: one bit less than its length field has, which marks inline data.
-const MAX_MESSAGE: u64 = (1 << 31) - 1;
+const MAX_MESSAGE: u64 = MAX_PIECE as u64;
+const MAX_PIECE: u32 = (1 << 31) - 1;
 
 /// What a request of this queue may be.
 #[derive(Clone, Copy, Debug)]
@@ -157,6 +158,13 @@ pub(crate) fn gather(
             asked: u32::try_from(pieces.len()).unwrap_or(u32::MAX),
             max: max_sge,
         });
+    }
+    // Most requests have one piece.
+    if let [piece] = pieces
+        && (1..=MAX_PIECE).contains(&piece.length)
+    {
+        writer.unit(wqe::data(piece));
+        return Ok(());
     }
     let mut total = 0;
     for piece in pieces {

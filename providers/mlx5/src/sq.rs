@@ -35,6 +35,8 @@ pub(crate) struct SendRing {
     /// Requests that were completed when last asked.
     tail: u32,
     limits: Limits,
+    /// The number of the queue pair where the control segment has it.
+    queue: u32,
     /// Control flags of every request.
     always: u32,
     /// Requests that can be outstanding; 0 while the queue pair takes none.
@@ -47,14 +49,26 @@ pub(crate) struct SendRing {
 }
 
 /// A position in the ring.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct End {
     /// The next block, counted on and on.
     block: u32,
     /// Requests before it, counted on and on.
     requests: u32,
-    /// Control flags that the request before asks of the next one.
-    fence: u32,
+    /// Control flags of the next request, unless it has a full fence: those of every request, and what the request before
+    /// asks for.
+    flags: u32,
+}
+
+impl End {
+    /// Before the first request.
+    const fn new(flags: u32) -> Self {
+        Self {
+            block: 0,
+            requests: 0,
+            flags,
+        }
+    }
 }
 
 /// What a send ring is made of.
@@ -72,10 +86,17 @@ pub(crate) struct Parts {
 
 impl SendRing {
     pub(crate) fn new(parts: Parts) -> Self {
+        let always = if parts.signal_all {
+            control::SIGNALED
+        } else {
+            0
+        };
         Self {
             mask: parts.sizes.blocks.wrapping_sub(1),
-            end: End::default(),
-            rung: End::default(),
+            end: End::new(always),
+            rung: End::new(always),
+            queue: wqe::queue_word(parts.qpn),
+            always,
             last: 0,
             tail: 0,
             limits: Limits {
@@ -83,11 +104,6 @@ impl SendRing {
                 max_inline: parts.sizes.usable_inline,
                 operations: parts.operations,
                 qpn: parts.qpn,
-            },
-            always: if parts.signal_all {
-                control::SIGNALED
-            } else {
-                0
             },
             room: 0,
             max_requests: parts.sizes.max_post,
@@ -106,8 +122,8 @@ impl SendRing {
 
     /// Starts over after the queue pair was reset.
     pub(crate) fn reset(&mut self) {
-        self.end = End::default();
-        self.rung = End::default();
+        self.end = End::new(self.always);
+        self.rung = self.end;
         self.tail = 0;
         self.record.store(SEND_RECORD, 0);
     }
@@ -241,8 +257,8 @@ impl SendRing {
         let block = self.end.block;
         let first = block.wrapping_mul(BLOCK_UNITS);
         let units = at.wrapping_sub(first);
-        let head = wqe::control_head(kind.opcode, block, self.limits.qpn, units);
-        let flags = control::flags(flags, self.end.fence) | self.always;
+        let head = wqe::control_head(kind.opcode, block, self.queue, units);
+        let flags = control::flags(flags, self.end.flags, self.always);
         let tail = wqe::control_tail(flags, kind.immediate);
         self.ring.put(first, [head, tail]);
         let requests = self.end.requests.wrapping_add(1);
@@ -253,7 +269,7 @@ impl SendRing {
         self.end = End {
             block: block.wrapping_add(units.div_ceil(BLOCK_UNITS)),
             requests,
-            fence: kind.fence,
+            flags: kind.fence | self.always,
         };
     }
 

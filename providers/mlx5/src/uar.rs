@@ -375,9 +375,9 @@ impl Doorbell {
     #[inline]
     pub(crate) fn blue_flame(&mut self, ring: &UnitRing, first: u32, blocks: u32) {
         barrier::before_registers();
-        for unit in 0..blocks.min(self.blocks) * 4 {
-            let at = unit as usize * 16;
-            self.now.copy(at, ring.get(first.wrapping_add(unit)));
+        for block in 0..blocks.min(self.blocks) {
+            let units = ring.block(first.wrapping_add(block * 4));
+            self.now.copy_block(block as usize * 64, &units);
         }
         barrier::flush_registers();
         self.turn();

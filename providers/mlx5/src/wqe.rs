@@ -49,15 +49,11 @@ pub(crate) mod control {
     /// Wait until the memory key changes before it are done.
     pub(crate) const SMALL_FENCE: u32 = 1 << 5;
 
-    /// The flags of a request. `fence` is what the request before asks for; a full fence includes it.
+    /// The flags of a request: with a full fence, which includes a small one, and `always`; else with `usual`.
     #[inline]
-    pub(crate) const fn flags(asked: SendFlags, fence: u32) -> u32 {
+    pub(crate) const fn flags(asked: SendFlags, usual: u32, always: u32) -> u32 {
         let flags = TABLE[(asked.bits() & 7) as usize];
-        if flags & FENCE == 0 {
-            flags | fence
-        } else {
-            flags
-        }
+        flags | if flags & FENCE == 0 { usual } else { always }
     }
 
     /// By fence (1), signaled (2) and solicited (4).
@@ -86,10 +82,15 @@ const fn words(high: u32, low: u32) -> u64 {
     ((high as u64) << 32 | low as u64).to_be()
 }
 
-/// The first 8 bytes of the control segment, which are also the doorbell. The highest byte of `opcode` modifies it.
+/// A queue pair's number where the control segment has it.
+pub(crate) const fn queue_word(qpn: u32) -> u32 {
+    qpn << 8
+}
+
+/// The first 8 bytes of the control segment, which are also the doorbell. `queue` is a [`queue_word`]. The highest byte of `opcode` modifies it.
 #[inline]
-pub(crate) const fn control_head(opcode: u32, index: u32, qpn: u32, units: u32) -> u64 {
-    words((index & 0xffff) << 8 | opcode, qpn << 8 | units)
+pub(crate) const fn control_head(opcode: u32, index: u32, queue: u32, units: u32) -> u64 {
+    words((index & 0xffff) << 8 | opcode, queue | units)
 }
 
 /// The last 8 bytes of the control segment: flags of [`control`], and the immediate value, the key to

@@ -66,6 +66,18 @@ impl Register {
         unsafe { self.start.cast::<u64>().write_volatile(word) };
     }
 
+    /// Stores a block of 64 bytes at `offset`, word by word. What would pass the end is not stored.
+    #[inline]
+    pub fn copy_block(&self, offset: usize, block: &[[u64; 2]; 4]) {
+        if offset.is_multiple_of(8) && offset < self.len && self.len - offset >= 64 {
+            let to = self.start.wrapping_add(offset).cast::<u64>();
+            for (at, word) in block.as_flattened().iter().enumerate() {
+                // SAFETY: checked above for all 64 bytes; volatile, aligned.
+                unsafe { to.wrapping_add(at).write_volatile(*word) };
+            }
+        }
+    }
+
     /// Stores 16 bytes at `offset`, as two words. What would pass the end is not stored.
     #[inline]
     pub fn copy(&self, offset: usize, unit: [u64; 2]) {
@@ -100,6 +112,17 @@ mod tests {
         register.copy(16, [u64::from_ne_bytes([9; 8]), 7]);
         register.copy(24, [1, 1]);
         register.copy(usize::MAX & !7, [1, 1]);
+        register.copy_block(0, &[[1; 2]; 4]);
+        let block = Register::new(Arc::clone(&page), 128, 64).unwrap();
+        block.copy_block(0, &[[2, 3]; 4]);
+        block.copy_block(8, &[[1; 2]; 4]);
+        assert_eq!(page.load_u32(128 + 64), Some(0));
+        assert_eq!(
+            page.load_u32(128 + 56),
+            Some(u32::from_ne_bytes(
+                3_u64.to_ne_bytes()[..4].try_into().unwrap()
+            ))
+        );
         assert_eq!(
             page.load_u32(4096 - 32),
             Some(u32::from_ne_bytes([1, 2, 3, 4]))

@@ -86,6 +86,23 @@ impl UnitRing {
         [first, second]
     }
 
+    /// Loads the four units of an aligned block, as they lie in memory. The position is masked, and rounded down to a
+    /// multiple of 4.
+    #[inline]
+    pub fn block(&self, position: u32) -> [[u64; 2]; 4] {
+        let first = position & !3;
+        if self.mask < 3 {
+            return [0, 1, 2, 3].map(|unit| self.get(first + unit));
+        }
+        let mut block = [[0; 2]; 4];
+        let from = self.unit(first).cast::<u64>();
+        for (at, word) in block.as_flattened_mut().iter_mut().enumerate() {
+            // SAFETY: in a ring of a multiple of 4 units (invariant 2) an aligned block of 4 lies inside as a whole.
+            *word = unsafe { from.wrapping_add(at).read_volatile() };
+        }
+        block
+    }
+
     /// Loads one of a unit's two words (`half` is masked to 0 or 1), in one access.
     #[inline]
     pub fn word(&self, position: u32, half: u32) -> u64 {
@@ -131,6 +148,18 @@ mod tests {
         let mut bytes = [0; 16];
         assert!(pages.copy_to(1024 + 48, &mut bytes));
         assert_eq!(bytes[..8], 1_u64.to_ne_bytes());
+    }
+
+    #[test]
+    fn blocks_are_aligned_and_wrap() {
+        let pages = Arc::new(Pages::new(4096).unwrap());
+        let ring = UnitRing::new(Arc::clone(&pages), 0, 8).unwrap();
+        for unit in 0..8 {
+            ring.put(unit, [unit.into(), 0]);
+        }
+        assert_eq!(ring.block(8 + 6), [[4, 0], [5, 0], [6, 0], [7, 0]]);
+        let small = UnitRing::new(pages, 0, 2).unwrap();
+        assert_eq!(small.block(3), [[0, 0], [1, 0], [0, 0], [1, 0]]);
     }
 
     #[test]

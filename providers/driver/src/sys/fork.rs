@@ -24,8 +24,24 @@ use rustix::mm::Advice;
 use super::Mapping;
 
 /// The process that made a handle.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct ForkToken(u64);
+///
+/// It knows where to look, so that the check, which every post and poll makes, is one load and one comparison.
+#[derive(Clone, Copy, Debug)]
+pub struct ForkToken {
+    identity: u64,
+    word: &'static AtomicU64,
+}
+
+impl PartialEq for ForkToken {
+    fn eq(&self, other: &Self) -> bool {
+        self.identity == other.identity
+    }
+}
+
+impl Eq for ForkToken {}
+
+/// What stands for the page where the kernel has no `MADV_WIPEONFORK`: every process looks the same.
+static NO_WORD: AtomicU64 = AtomicU64::new(0);
 
 static WORD: OnceLock<Option<&'static AtomicU64>> = OnceLock::new();
 
@@ -38,26 +54,30 @@ impl ForkToken {
     /// Where the kernel has no `MADV_WIPEONFORK`, every process looks the same and nothing is refused.
     pub fn current() -> Self {
         let Some(word) = *WORD.get_or_init(map_word) else {
-            return Self(0);
+            return Self {
+                identity: 0,
+                word: &NO_WORD,
+            };
         };
         let known = word.load(Ordering::Relaxed);
         if known != 0 {
-            return Self(known);
+            return Self {
+                identity: known,
+                word,
+            };
         }
         let fresh = LAST.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        match word.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => Self(fresh),
-            Err(other_thread) => Self(other_thread),
-        }
+        let identity = match word.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => fresh,
+            Err(other_thread) => other_thread,
+        };
+        Self { identity, word }
     }
 
     /// True in the process that made it, false in its children.
     #[inline]
     pub fn is_current(self) -> bool {
-        match WORD.get() {
-            Some(Some(word)) => word.load(Ordering::Relaxed) == self.0,
-            _ => true,
-        }
+        self.word.load(Ordering::Relaxed) == self.identity
     }
 }
 

@@ -451,6 +451,30 @@ fn states_and_resets() {
     assert_eq!(queue.decode(0).index, 0);
 }
 
+/// Counters that have come round are like any other.
+#[test]
+fn counters_wrap() {
+    let bytes = [9; 150];
+    let slices: [&[u8]; 2] = [&bytes[..33], &bytes[33..]];
+    for start in [0xffff, 0x1fff_fffe, 0x3fff_ffff, 0x7fff_fffd, u32::MAX - 1] {
+        let mut queue = queue(QpType::Rc, 16, 4);
+        queue.ring.end.block = start;
+        queue.ring.end.requests = u32::MAX;
+        queue.ring.tail = u32::MAX;
+        queue.ring.rung = queue.ring.end;
+        let mut block = start;
+        for _ in 0..4 {
+            queue.put(&SendRequest::send_inline(&slices)).unwrap();
+            let found = queue.decode(block);
+            assert_eq!((found.index, found.units), (u64::from(block & 0xffff), 11));
+            assert_eq!(found.inline.unwrap(), bytes);
+            block = block.wrapping_add(3);
+        }
+        queue.ring.ring().unwrap();
+        assert_eq!(queue.record.load(1), block & 0xffff);
+    }
+}
+
 #[test]
 fn a_message_of_2_gib_does_not_pass_for_inline_data() {
     let mut queue = queue(QpType::Rc, 2, 4);

@@ -22,7 +22,7 @@ fn hex(text: &str) -> Vec<u8> {
 
 #[test]
 fn control() {
-    let head = control_head(opcode::WRITE, 0x1_2345, 0x00ab_cdef, 3);
+    let head = control_head(opcode::WRITE, 0x1_2345, queue_word(0x00ab_cdef), 3);
     let tail = control_tail(control::SIGNALED | control::FENCE, 0xfeed_beef);
     assert_eq!(
         bytes(&[[head, tail]]),
