@@ -1,25 +1,33 @@
 //! Test binaries of the ordinary `#[test]` harness, run in a guest test by test.
 //!
 //! Each test is a process of its own with a time limit of its own. A test fails when its process fails, when its time is
-//! over, when the kernel complains meanwhile, or when the machine dies; after the last the next test gets a new machine.
+//! over, when the kernel complains meanwhile, when something is left behind (see [`Suite::inventory`]), or when the machine
+//! dies; after the last the next test gets a new machine. So it does when a test says on standard output that it used the
+//! machine up.
 
+mod leftovers;
 mod report;
 
 pub use report::{Failure, Summary};
 
 use crate::{Command, Ending, Error, Guest, Machine, Output, complaints, host};
+use leftovers::Inventory;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// How long a test may run unless it is said otherwise. Emulated processors are slow.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A test binary and how to run it.
+/// The line by which a test says that nothing more can be done with the machine.
+const USED_UP: &str = "this machine is used up";
+
+/// Test binaries and how to run them.
 #[derive(Clone, Debug)]
 pub struct Suite {
-    name: String,
-    binary: PathBuf,
+    binaries: Vec<(String, PathBuf)>,
     filters: Vec<String>,
+    left_out: Vec<String>,
+    inventory: Option<String>,
     env: Vec<(String, String)>,
     timeout: Duration,
     include_ignored: bool,
@@ -37,13 +45,37 @@ impl Suite {
     /// A static test binary of the host, by the name under which it is reported.
     pub fn new(name: impl Into<String>, binary: impl Into<PathBuf>) -> Self {
         Self {
-            name: name.into(),
-            binary: binary.into(),
+            binaries: vec![(name.into(), binary.into())],
             filters: Vec::new(),
+            left_out: Vec::new(),
+            inventory: None,
             env: Vec::new(),
             timeout: TIMEOUT,
             include_ignored: false,
         }
+    }
+
+    /// One more binary to run on the same machine.
+    #[must_use]
+    pub fn and(mut self, name: impl Into<String>, binary: impl Into<PathBuf>) -> Self {
+        self.binaries.push((name.into(), binary.into()));
+        self
+    }
+
+    /// Leaves out tests whose own names (behind those of their modules) begin so.
+    #[must_use]
+    pub fn leave_out(mut self, prefix: &str) -> Self {
+        self.left_out.push(prefix.to_owned());
+        self
+    }
+
+    /// After every test, what this program of the guest prints has to be what it printed before, and likewise what the
+    /// software ConnectX counts and reports: a test that leaves something behind has failed. The program is also called once
+    /// on every new machine, with `--warm-up`, to have drivers make what they make at first use and keep.
+    #[must_use]
+    pub fn inventory(mut self, program: &str) -> Self {
+        self.inventory = Some(program.to_owned());
+        self
     }
 
     /// Runs only tests whose names hold one of these texts.
@@ -80,24 +112,34 @@ impl Suite {
     /// # Errors
     /// The machine does not come up, or the binary does not list its tests. A failed test is no error.
     pub fn run(&self, machine: &Machine) -> Result<Summary, Error> {
-        let machine = machine.clone().with_binary(&self.binary, &self.name);
+        let machine = self
+            .binaries
+            .iter()
+            .fold(machine.clone(), |machine, (name, path)| {
+                machine.with_binary(path, name)
+            });
         let since = Instant::now();
-        let mut guest = Some(self.boot(&machine)?);
-        let tests = self.list(guest.as_ref())?;
-        let wanted: Vec<_> = tests.iter().filter(|test| self.is_wanted(test)).collect();
-        let mut summary = Summary {
-            filtered_out: tests.len() - wanted.len(),
-            ..Summary::default()
-        };
-        println!("\nrunning {} tests", wanted.len());
-        for test in wanted {
+        let mut guest = None;
+        let mut summary = Summary::default();
+        for (binary, _) in &self.binaries {
             let running = match guest.take() {
                 Some(guest) => guest,
                 None => self.boot(&machine)?,
             };
-            let (alive, failure) = self.run_one(running, test, &mut summary);
-            guest = alive;
-            summary.failures.extend(failure);
+            let tests = self.list(&running, binary)?;
+            guest = Some(running);
+            let wanted: Vec<_> = tests.iter().filter(|test| self.is_wanted(test)).collect();
+            summary.filtered_out += tests.len() - wanted.len();
+            println!("\nrunning {} tests of {binary}", wanted.len());
+            for test in wanted {
+                let running = match guest.take() {
+                    Some(guest) => guest,
+                    None => self.boot(&machine)?,
+                };
+                let (alive, failure) = self.run_one(running, binary, test, &mut summary);
+                guest = alive;
+                summary.failures.extend(failure);
+            }
         }
         if let Some(guest) = guest {
             guest.power_off()?;
@@ -109,21 +151,33 @@ impl Suite {
 
     fn boot(&self, machine: &Machine) -> Result<Guest, Error> {
         let guest = machine.boot()?;
+        let names: Vec<_> = self
+            .binaries
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect();
         host::say(format_args!(
             "runs {} on {}, booted in {:.1} s",
-            self.name,
+            names.join(", "),
             guest.release(),
             guest.boot_time().as_secs_f64()
         ));
+        if let Some(program) = &self.inventory {
+            guest.run(Command::new(program).arg("--warm-up"))?.check()?;
+        }
+        let log = guest.kernel_log();
+        if let Some(line) = complaints::among(&log).first() {
+            return Err(Error::packages(
+                "the kernel complained while it booted",
+                &line.text,
+            ));
+        }
         Ok(guest)
     }
 
-    fn list(&self, guest: Option<&Guest>) -> Result<Vec<String>, Error> {
-        let Some(guest) = guest else {
-            return Ok(Vec::new());
-        };
+    fn list(&self, guest: &Guest, binary: &str) -> Result<Vec<String>, Error> {
         let listing = guest
-            .run(self.command().args(["--list", "--format", "terse"]))?
+            .run(self.command(binary).args(["--list", "--format", "terse"]))?
             .check()?;
         let text = listing.stdout_text();
         Ok(text
@@ -134,35 +188,47 @@ impl Suite {
     }
 
     fn is_wanted(&self, test: &str) -> bool {
-        self.filters.is_empty()
+        let own = test.rsplit("::").next().unwrap_or(test);
+        let asked = self.filters.is_empty()
             || self
                 .filters
                 .iter()
-                .any(|filter| test.contains(filter.as_str()))
+                .any(|filter| test.contains(filter.as_str()));
+        asked && !self.left_out.iter().any(|prefix| own.starts_with(prefix))
     }
 
-    fn command(&self) -> Command {
-        let command = Command::new(format!("/usr/local/bin/{}", self.name)).timeout(self.timeout);
+    fn command(&self, binary: &str) -> Command {
+        let command = Command::new(format!("/usr/local/bin/{binary}")).timeout(self.timeout);
         self.env
             .iter()
             .fold(command, |command, (name, value)| command.env(name, value))
     }
 
-    /// Runs a test; gives the machine back if it lived through it.
+    /// Runs a test; gives the machine back if it lived through it and is of further use.
     fn run_one(
         &self,
         guest: Guest,
+        binary: &str,
         test: &str,
         summary: &mut Summary,
     ) -> (Option<Guest>, Option<Failure>) {
         let mut command =
-            self.command()
+            self.command(binary)
                 .args(["--exact", test, "--nocapture", "--test-threads", "1"]);
         if self.include_ignored {
             command = command.arg("--include-ignored");
         }
-        let output = match guest.run(command) {
-            Ok(output) => output,
+        let ran = self.take_inventory(&guest).and_then(|before| {
+            let output = guest.run(command)?;
+            let used_up = output.stdout_text().contains(USED_UP);
+            let leftovers = match before {
+                Some(before) if !used_up => before.leftovers(&guest, &output)?,
+                _ => Vec::new(),
+            };
+            Ok((output, leftovers, used_up))
+        });
+        let (output, leftovers, used_up) = match ran {
+            Ok(ran) => ran,
             Err(error) => {
                 println!("test {test} ... FAILED (the machine died)");
                 return (
@@ -177,30 +243,39 @@ impl Suite {
         };
         let seconds = output.elapsed.as_secs_f64();
         let wrong = complaints::without_excuse(&output);
-        let verdict = verdict(&output);
-        if verdict == Verdict::Ignored {
-            println!("test {test} ... ignored");
-            summary.ignored += 1;
-        } else if verdict == Verdict::Passed && wrong.is_empty() {
-            println!("test {test} ... ok ({seconds:.2} s)");
-            summary.passed += 1;
-        } else {
-            println!("test {test} ... FAILED ({seconds:.2} s)");
-            let why = if verdict == Verdict::Failed {
-                output.ending_text()
-            } else {
-                "the kernel complained".into()
-            };
-            return (
-                Some(guest),
+        let failure = match verdict(&output) {
+            Verdict::Ignored => {
+                println!("test {test} ... ignored");
+                summary.ignored += 1;
+                None
+            }
+            Verdict::Passed if wrong.is_empty() && leftovers.is_empty() => {
+                println!("test {test} ... ok ({seconds:.2} s)");
+                summary.passed += 1;
+                None
+            }
+            verdict => {
+                println!("test {test} ... FAILED ({seconds:.2} s)");
+                let why = match verdict {
+                    Verdict::Failed => output.ending_text(),
+                    _ if wrong.is_empty() => leftovers.join("\n"),
+                    _ => "the kernel complained".into(),
+                };
                 Some(Failure {
                     test: test.into(),
                     why,
                     output: report::words(&output),
-                }),
-            );
-        }
-        (Some(guest), None)
+                })
+            }
+        };
+        ((!used_up).then_some(guest), failure)
+    }
+
+    fn take_inventory(&self, guest: &Guest) -> Result<Option<Inventory>, Error> {
+        let program = self.inventory.as_deref();
+        program
+            .map(|program| Inventory::take(guest, program))
+            .transpose()
     }
 }
 

@@ -25,7 +25,7 @@ extern "C" fn main(_count: i32, _arguments: *const *const u8) -> i32 {
 }
 
 fn reach_rts() -> uverbs::Result<()> {
-    let context = rxe_tests::options().open(&rxe_tests::device_name())?;
+    let context = verbs_tests::options().open(&verbs_tests::device_name())?;
     let pd = context.alloc_pd()?;
     let _buffers = pd.buffers::<2>(4096)?;
     let cq = context.create_cq(16)?;

@@ -10,7 +10,7 @@ use uverbs::{QpType, owned};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     sched_yield();
-    let context = rxe_tests::options().open(&rxe_tests::device_name())?;
+    let context = verbs_tests::options().open(&verbs_tests::device_name())?;
     let pd = context.alloc_pd()?;
     let buffers = pd.buffers::<2>(4096)?;
     let mut cq = context.create_cq(16)?;

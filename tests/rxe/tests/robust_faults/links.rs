@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rxe_tests::{link, until};
 use uverbs::discover::netlink::Client;
 use uverbs::owned::Work;
 use uverbs::{AsyncEventType, Context, ErrorKind, EventSource, PortState};
+use verbs_tests::{link, until};
 
 use crate::support::kernel_log::{FAILED_REQUEST, excuse};
 use crate::support::looped::Looped;
@@ -28,7 +28,7 @@ impl Drop for Up {
 #[test]
 fn an_interface_that_goes_down_and_up() {
     excuse(FAILED_REQUEST);
-    let context = rxe_tests::open();
+    let context = verbs_tests::open();
     for round in 0..3 {
         let mut looped = Looped::on(&context);
         looped.round_trip(1);
@@ -101,7 +101,7 @@ fn a_device_that_is_deleted_under_an_open_context() {
         .find(|device| device.name == "rxe9")
         .expect("it is listed")
         .index;
-    let context = rxe_tests::open_named("rxe9");
+    let context = verbs_tests::open_named("rxe9");
     let pd = context.alloc_pd().expect("a domain");
     let cq = context.create_cq(8).expect("a queue");
     let deleted = AtomicBool::new(false);

@@ -17,7 +17,7 @@ const POSTED: usize = 40;
 fn an_overrun_loses_completions_and_no_memory() {
     excuse("queue full");
     let before = Objects::now();
-    let context = rxe_tests::open();
+    let context = verbs_tests::open();
     let pd = context.alloc_pd().expect("a domain");
     let mut cq = context
         .completion_queue(4)
@@ -103,7 +103,7 @@ fn an_overrun_loses_completions_and_no_memory() {
 fn a_storm_that_nobody_watches() {
     excuse("queue full");
     let before = Objects::now();
-    let context = rxe_tests::open();
+    let context = verbs_tests::open();
     let pd = context.alloc_pd().expect("a domain");
     let cq = context.create_cq(1).expect("a queue");
     let prepared = pd

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use rxe_tests::until;
 use uverbs::owned::{Finished, QueuePair, Work};
 use uverbs::{CompletionQueue, ProtectionDomain, QpType, WcStatus};
+use verbs_tests::until;
 
 use crate::support::kernel_log::{FAILED_REQUEST, excuse};
 use crate::support::objects::Objects;
@@ -19,7 +19,7 @@ struct Ends {
 }
 
 fn ends() -> Ends {
-    let context = rxe_tests::open();
+    let context = verbs_tests::open();
     let pd = context.alloc_pd().expect("a domain");
     let (cq, b_cq) = (
         context.create_cq(64).expect("a queue"),
@@ -158,7 +158,7 @@ fn ends_of_nobody(pd: &ProtectionDomain, cq: &CompletionQueue) -> QueuePair {
 #[test]
 fn a_peer_that_never_receives() {
     excuse(FAILED_REQUEST);
-    let context = rxe_tests::open();
+    let context = verbs_tests::open();
     let pd = context.alloc_pd().expect("a domain");
     let mut cq = context.create_cq(64).expect("a queue");
     let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);

@@ -11,18 +11,18 @@ use std::os::fd::AsFd as _;
 use std::ptr::{null_mut, without_provenance_mut};
 use std::time::Duration;
 
-use rxe_tests::Registered;
 use uverbs::ErrorKind::{Busy, InvalidInput, LimitExceeded, NotFound, OutOfResources, Unsupported};
 use uverbs::{
     AccessFlags, AddressVector, DmabufRange, Gid, GlobalRoute, MwType, Reregister, SrqAttr,
 };
+use verbs_tests::Registered;
 
 use crate::support::kernel_log::excuse;
 use crate::support::refusal::Refusals;
 
 #[test]
 fn queries() {
-    let context = rxe_tests::open();
+    let context = verbs_tests::open();
     let mut refusals = Refusals::on(&context);
     for port in [0, 2, 3, 127, 255] {
         refusals.check(
@@ -85,7 +85,7 @@ fn queries() {
 #[test]
 fn buffers_and_exposed_memory() {
     excuse("rxe_reg_user_mr: returned err = -22");
-    let context = rxe_tests::open();
+    let context = verbs_tests::open();
     let pd = context.alloc_pd().expect("a domain");
     let mut refusals = Refusals::on(&context);
     refusals.check("no bytes", pd.buffers::<1>(0), &[InvalidInput]);
@@ -186,7 +186,7 @@ fn registrations() {
     excuse("rxe_reg_user_mr: returned err");
     excuse("Unable to pin memory region");
     excuse("unable to allocate memory for map");
-    let context = rxe_tests::open();
+    let context = verbs_tests::open();
     let pd = context.alloc_pd().expect("a domain");
     let memory = Registered::local(&pd, 8192);
     let start: *mut u8 =
@@ -312,8 +312,8 @@ fn registrations() {
 
 #[test]
 fn regions() {
-    let context = rxe_tests::open();
-    let other_context = rxe_tests::open();
+    let context = verbs_tests::open();
+    let other_context = verbs_tests::open();
     let pd = context.alloc_pd().expect("a domain");
     let stranger = other_context.alloc_pd().expect("a domain");
     let mut memory = Registered::local(&pd, 4096);
@@ -405,7 +405,7 @@ fn regions() {
 
 #[test]
 fn paths() {
-    let context = rxe_tests::open();
+    let context = verbs_tests::open();
     let pd = context.alloc_pd().expect("a domain");
     let gid = context.gid_table().expect("the table")[0];
     let table = context.query_port(1).expect("the port").gid_tbl_len;

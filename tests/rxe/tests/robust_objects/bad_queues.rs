@@ -13,8 +13,8 @@ use crate::support::refusal::Refusals;
 
 #[test]
 fn completion_queues() {
-    let context = rxe_tests::open();
-    let other = rxe_tests::open();
+    let context = verbs_tests::open();
+    let other = verbs_tests::open();
     let channel = context.create_completion_channel().expect("a channel");
     let strangers = other.create_completion_channel().expect("a channel");
     let max = context.device_attr().max_cqe;
@@ -93,7 +93,7 @@ fn completion_queues() {
 
 #[test]
 fn shared_receive_queues() {
-    let context = rxe_tests::open();
+    let context = verbs_tests::open();
     let pd = context.alloc_pd().expect("a domain");
     let (max_wr, max_sge) = (
         context.device_attr().max_srq_wr,
@@ -190,8 +190,8 @@ fn shared_receive_queues() {
 
 #[test]
 fn new_queue_pairs() {
-    let context = rxe_tests::open();
-    let other = rxe_tests::open();
+    let context = verbs_tests::open();
+    let other = verbs_tests::open();
     let (pd, strange_pd) = (
         context.alloc_pd().expect("a domain"),
         other.alloc_pd().expect("a domain"),

@@ -6,12 +6,12 @@
 #![allow(clippy::too_many_lines, reason = "a list of cases is as long as it is")]
 #![allow(unsafe_code, reason = "posts raw requests")]
 
-use rxe_tests::{Pair, Registered, drain};
 use uverbs::owned::{self, Memory, Work};
 use uverbs::{
     MwType, Operation, Payload, PostError, QpAttr, QpState, QpType, RecvRequest, Remote, RemoteKey,
     SendFlags, SendRequest, Sge, WcStatus, WindowBinding,
 };
+use verbs_tests::{Pair, Registered, drain};
 
 use crate::support::kernel_log::{FAILED_REQUEST, KernelLog, excuse};
 use crate::support::looped::Looped;
@@ -383,7 +383,7 @@ fn keys_that_are_wrong() {
     let before = Objects::now();
     let mut log = KernelLog::from_now();
     let windowless = |pair: &Pair| pair.a.pd.alloc_mw(MwType::Type2).expect("a window");
-    let strange_context = rxe_tests::open();
+    let strange_context = verbs_tests::open();
     let strange = Registered::remote_all(&strange_context.alloc_pd().expect("a domain"), 4096);
     for case in 0..7 {
         let mut pair = Pair::new(QpType::Rc);

@@ -1,7 +1,6 @@
 //! Every change of a queue pair's state with arguments that are wrong.
 #![allow(clippy::too_many_lines, reason = "a list of cases is as long as it is")]
 
-use rxe_tests::until;
 use uverbs::ErrorKind::{
     InvalidInput, LimitExceeded, NotFound, Other, OutOfResources, TimedOut, Unsupported,
 };
@@ -9,6 +8,7 @@ use uverbs::{
     AccessFlags, AddressVector, Gid, GlobalRoute, Mtu, Psn, QpAttr, QpState, QpType,
     QueuePairEndpoint,
 };
+use verbs_tests::until;
 
 use crate::support::refusal::Refusals;
 
@@ -17,7 +17,7 @@ type Set = fn(&mut uverbs::QueuePairBuilder<'_>);
 
 #[test]
 fn handshakes() {
-    let context = rxe_tests::open();
+    let context = verbs_tests::open();
     let pd = context.alloc_pd().expect("a domain");
     let cq = context.create_cq(8).expect("a queue");
     let build = |kind| pd.create_qp(kind, &cq, &cq).build().expect("a queue pair");
@@ -156,7 +156,7 @@ const STATES: [QpState; 7] = [
 /// From every state to every state, with nothing of what that needs, and with everything at once.
 #[test]
 fn modifications() {
-    let context = rxe_tests::open();
+    let context = verbs_tests::open();
     let mut refusals = Refusals::on(&context);
     let gid = context.gid_table().expect("the table")[0];
     let path = AddressVector {
@@ -253,7 +253,7 @@ fn in_state(
 /// One attribute after the other, each of which is impossible.
 #[test]
 fn attributes() {
-    let context = rxe_tests::open();
+    let context = verbs_tests::open();
     let mut refusals = Refusals::on(&context);
     let gid = context.gid_table().expect("the table")[0];
     let path = AddressVector {

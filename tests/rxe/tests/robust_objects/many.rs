@@ -87,7 +87,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
 
 #[test]
 fn ten_thousand_memory_regions() {
-    let context = rxe_tests::open();
+    let context = verbs_tests::open();
     let pd = context.alloc_pd().expect("a domain");
     ten_times("memory regions", 1000, || {
         pd.buffers::<1>(4096).expect("a region")
@@ -97,7 +97,7 @@ fn ten_thousand_memory_regions() {
 
 #[test]
 fn a_thousand_queue_pairs() {
-    let context = rxe_tests::open();
+    let context = verbs_tests::open();
     let pd = context.alloc_pd().expect("a domain");
     let cq = context.create_cq(256).expect("a queue");
     let builder = pd.create_qp(QpType::Rc, &cq, &cq);
@@ -127,7 +127,7 @@ fn a_thousand_queue_pairs() {
 
 #[test]
 fn thousands_of_other_objects() {
-    let context = rxe_tests::open();
+    let context = verbs_tests::open();
     let pd = context.alloc_pd().expect("a domain");
     ten_times("completion queues", 100, || {
         context.create_cq(64).expect("a queue")
@@ -142,6 +142,6 @@ fn thousands_of_other_objects() {
     ten_times("channels", 50, || {
         context.create_completion_channel().expect("a channel")
     });
-    ten_times("contexts", 20, rxe_tests::open);
+    ten_times("contexts", 20, verbs_tests::open);
     assert_eq!(context.leaked(), 0);
 }

@@ -278,7 +278,7 @@ fn calls_in_any_order() {
     let since = Instant::now();
     let (mut calls, mut refused, mut worlds) = (0, 0, 0);
     while since.elapsed() < DURATION {
-        let context = rxe_tests::open();
+        let context = verbs_tests::open();
         let mut world = World::default();
         for _ in 0..400 {
             world.step(&context, &mut random);

@@ -16,7 +16,7 @@ const LATE: Duration = Duration::from_millis(250);
 
 #[test]
 fn queues_move_to_other_threads() {
-    let context = rxe_tests::open();
+    let context = verbs_tests::open();
     let pd = context.alloc_pd().expect("a domain");
     let cq = context.create_cq(64).expect("a queue");
     let mut srq = owned::SharedReceiveQueue::new(pd.create_srq(16, 1).expect("a shared queue"));
@@ -47,7 +47,7 @@ fn queues_move_to_other_threads() {
         let (mut cq, mut qp, mut srq) = (cq, qp, srq);
         let (mut sent, mut received) = (0, 0);
         while sent + received < 16 {
-            let done = rxe_tests::until("a completion", || {
+            let done = verbs_tests::until("a completion", || {
                 let done = cq.poll().expect("polled")?;
                 assert!(done.status.is_success());
                 Some((qp.complete(&done).is_some(), srq.complete(&done).is_some()))
@@ -70,7 +70,7 @@ fn many_threads_make_and_destroy_on_one_context() {
     const ROUNDS: u8 = 25;
     let before = Objects::now();
     let mut log = KernelLog::from_now();
-    let context = rxe_tests::open();
+    let context = verbs_tests::open();
     let together = Barrier::new(THREADS);
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -95,7 +95,7 @@ fn many_threads_make_and_destroy_on_one_context() {
 #[test]
 fn readers_of_events_and_the_end_of_their_objects() {
     let before = Objects::now();
-    let context = rxe_tests::open();
+    let context = verbs_tests::open();
     let over = AtomicBool::new(false);
     let (taken, gone) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -163,7 +163,7 @@ fn readers_of_events_and_the_end_of_their_objects() {
 /// A wait ends in time although another thread takes every event away.
 #[test]
 fn a_wait_ends_in_time_although_others_take_the_events() {
-    let context = rxe_tests::open();
+    let context = verbs_tests::open();
     let channel = context.create_completion_channel().expect("a channel");
     let mut cq = context
         .completion_queue(64)
@@ -209,7 +209,7 @@ fn a_wait_ends_in_time_although_others_take_the_events() {
             qp.post(Work::send()).expect("posted");
             let mut done = 0;
             while done < 2 {
-                rxe_tests::until("a completion", || {
+                verbs_tests::until("a completion", || {
                     cq.poll()
                         .expect("polled")
                         .map(|wc| qp.complete(&wc).is_some())

@@ -46,7 +46,7 @@ fn locked_memory() {
     in_child(|| {
         limit(Resource::RLIMIT_MEMLOCK, 64 << 10);
         become_nobody();
-        let context = rxe_tests::open();
+        let context = verbs_tests::open();
         let pd = context.alloc_pd().expect("a domain");
         let mapped = Memory::now().mapped;
         let error = pd
@@ -100,12 +100,12 @@ fn descriptors_run_out() {
     let before = Objects::now();
     in_child(|| {
         let open = descriptors();
-        let name = rxe_tests::device_name();
+        let name = verbs_tests::device_name();
         // An open takes a socket, which is closed again, the node and the event file.
         let mut opened = 0;
         for count in 0..4 {
             spare(count);
-            match rxe_tests::options().open(&name) {
+            match verbs_tests::options().open(&name) {
                 Ok(context) => {
                     opened += 1;
                     context.alloc_pd().expect("a domain needs none");
@@ -125,7 +125,7 @@ fn descriptors_run_out() {
         }
         assert_eq!(opened, 2, "two descriptors are enough");
 
-        let context = rxe_tests::open();
+        let context = verbs_tests::open();
         spare(3);
         let channels: Vec<_> = (0..3)
             .map(|_| context.create_completion_channel().expect("a channel"))
@@ -152,7 +152,7 @@ impl Group {
             std::process::id()
         )));
         fs::create_dir(&group.0).expect("the control groups are mounted");
-        let device = rxe_tests::device_name();
+        let device = verbs_tests::device_name();
         fs::write(group.0.join("rdma.max"), format!("{device} {limits}"))
             .expect("the rdma controller is on");
         group
@@ -180,9 +180,9 @@ fn the_rdma_control_group() {
     let group = Group::new("hca_handle=2 hca_object=4");
     in_child(|| {
         group.enter();
-        let context = rxe_tests::open();
-        let second = rxe_tests::open();
-        let error = Context::open(&rxe_tests::device_name())
+        let context = verbs_tests::open();
+        let second = verbs_tests::open();
+        let error = Context::open(&verbs_tests::device_name())
             .map(drop)
             .expect_err("a third handle");
         println!("{error}");
@@ -221,7 +221,7 @@ fn the_rdma_control_group() {
     });
     before.return_within(Duration::from_secs(1));
     let left = group.in_use();
-    let device = rxe_tests::device_name();
+    let device = verbs_tests::device_name();
     assert!(
         left.is_empty() || left.contains(&format!("{device} hca_handle=0 hca_object=0")),
         "the control group still has {left}"

@@ -24,7 +24,7 @@ const SOON: Duration = Duration::from_millis(200);
 /// The node of the device under test.
 fn node() -> PathBuf {
     let info = find(
-        &rxe_tests::device_name(),
+        &verbs_tests::device_name(),
         &uverbs::discover::Options::default(),
     )
     .expect("the device is listed");
@@ -61,7 +61,7 @@ fn check(error: &Error, kind: ErrorKind, errno: Option<Errno>, hint: &str) {
 #[test]
 fn without_permission() {
     // What an emulated processor runs for the first time, it has to translate.
-    drop(rxe_tests::open());
+    drop(verbs_tests::open());
     let before = Objects::now();
     let path = node();
     let mode =
@@ -69,7 +69,7 @@ fn without_permission() {
     mode(0o600);
     in_child(|| {
         become_nobody();
-        let by_name = refused_within(AT_ONCE, || Context::open(&rxe_tests::device_name()));
+        let by_name = refused_within(AT_ONCE, || Context::open(&verbs_tests::device_name()));
         check(
             &by_name,
             ErrorKind::PermissionDenied,
@@ -86,7 +86,7 @@ fn without_permission() {
         let listed = uverbs::devices().expect("devices are listed all the same");
         let device = listed
             .iter()
-            .find(|device| device.name() == rxe_tests::device_name());
+            .find(|device| device.name() == verbs_tests::device_name());
         let access = &device.expect("the device is listed").info().access;
         assert!(
             matches!(access, Access::Refused(error) if error.errno() == Some(Errno::ACCESS)),
@@ -96,7 +96,7 @@ fn without_permission() {
     mode(0o666);
     in_child(|| {
         become_nobody();
-        let context = Context::open(&rxe_tests::device_name()).expect("the mode allows it");
+        let context = Context::open(&verbs_tests::device_name()).expect("the mode allows it");
         context.alloc_pd().expect("a domain");
     });
     before.return_within(Duration::from_secs(1));
@@ -104,7 +104,7 @@ fn without_permission() {
 
 #[test]
 fn without_a_node() {
-    drop(rxe_tests::open());
+    drop(verbs_tests::open());
     let path = node();
     in_child(|| {
         unshare(CloneFlags::CLONE_NEWNS).expect("a mount namespace");
@@ -119,7 +119,7 @@ fn without_a_node() {
             None::<&str>,
         )
         .expect("an empty folder");
-        let by_name = refused_within(AT_ONCE, || Context::open(&rxe_tests::device_name()));
+        let by_name = refused_within(AT_ONCE, || Context::open(&verbs_tests::device_name()));
         check(
             &by_name,
             ErrorKind::NotFound,
@@ -136,7 +136,7 @@ fn without_a_node() {
 
         // A node that is there and is another device.
         std::os::unix::fs::symlink("/dev/null", &path).expect("a stale node");
-        let stale = refused(|| Context::open(&rxe_tests::device_name()));
+        let stale = refused(|| Context::open(&verbs_tests::device_name()));
         check(&stale, ErrorKind::InvalidInput, None, "stale");
     });
 }
@@ -156,7 +156,7 @@ fn without_a_device() {
         let error = refused(|| Context::open(name));
         assert_eq!(error.kind(), ErrorKind::NotFound, "{name:?}: {error}");
         assert!(
-            error.to_string().contains(&rxe_tests::device_name()),
+            error.to_string().contains(&verbs_tests::device_name()),
             "what there is, is told: {error}"
         );
     }
@@ -208,7 +208,7 @@ fn a_descriptor_twice() {
     use std::os::fd::AsFd as _;
 
     let before = Objects::now();
-    let context = rxe_tests::open();
+    let context = verbs_tests::open();
     let again = || context.as_fd().try_clone_to_owned().expect("a descriptor");
     let error = refused(|| OpenOptions::new().from_fd(again()));
     assert_eq!(
@@ -244,12 +244,12 @@ fn from_another_network_namespace() {
     };
     // Shared: other namespaces see the device.
     elsewhere(&|| {
-        Context::open(&rxe_tests::device_name()).expect("shared devices open everywhere");
+        Context::open(&verbs_tests::device_name()).expect("shared devices open everywhere");
     });
     mode(NetnsMode::Exclusive);
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         elsewhere(&|| {
-            let by_name = refused(|| Context::open(&rxe_tests::device_name()));
+            let by_name = refused(|| Context::open(&verbs_tests::device_name()));
             check(&by_name, ErrorKind::NotFound, None, "network namespaces");
             let by_path = refused(|| OpenOptions::new().open_path(&path));
             check(
@@ -261,7 +261,7 @@ fn from_another_network_namespace() {
             let listed = uverbs::devices().expect("the list is empty");
             assert!(listed.is_empty(), "{listed:?}");
         });
-        Context::open(&rxe_tests::device_name()).expect("its own namespace opens it");
+        Context::open(&verbs_tests::device_name()).expect("its own namespace opens it");
     }));
     mode(NetnsMode::Shared);
     if let Err(panic) = result {

@@ -60,7 +60,7 @@ fn in_hail<T>(part: impl FnOnce() -> T) -> (T, u64) {
 
 #[test]
 fn a_wait_for_completions_lasts_until_its_event() {
-    let context = rxe_tests::open();
+    let context = verbs_tests::open();
     let channel = context.create_completion_channel().expect("a channel");
     let mut looped = Looped::on(&context);
     let mut cq = context
@@ -112,7 +112,7 @@ fn a_wait_for_completions_lasts_until_its_event() {
         cq.request_notification(Notify::Any).expect("asked for");
         let mut done = 0;
         while done < 2 {
-            let completion = rxe_tests::until("a completion", || {
+            let completion = verbs_tests::until("a completion", || {
                 cq.poll().expect("polled").map(|wc| qp.complete(&wc))
             });
             let finished = completion.expect("ours");
@@ -132,7 +132,7 @@ fn a_wait_for_completions_lasts_until_its_event() {
 
 #[test]
 fn a_wait_for_events_lasts_until_its_event() {
-    let context = rxe_tests::open();
+    let context = verbs_tests::open();
     let pd = context.alloc_pd().expect("a domain");
     let limit = Duration::from_millis(300);
     let ((none, took), signals) = in_hail(|| {

@@ -3,7 +3,7 @@
 use uverbs::owned::{Buffer, Finished, Memory, QueuePair};
 use uverbs::{CommandPath, CompletionQueue, Context, OpenOptions, ProtectionDomain, QpType};
 
-use rxe_tests::until;
+use verbs_tests::until;
 
 /// All ways to the kernel.
 pub(crate) const PATHS: [CommandPath; 4] = [
@@ -26,14 +26,14 @@ pub(crate) struct Looped {
 impl Looped {
     /// On the device under test, by the path under test.
     pub(crate) fn new() -> Self {
-        Self::on(&rxe_tests::open())
+        Self::on(&verbs_tests::open())
     }
 
     /// By this way to the kernel.
     pub(crate) fn by(path: CommandPath) -> Self {
         let context = OpenOptions::new()
             .command_path(path)
-            .open(&rxe_tests::device_name())
+            .open(&verbs_tests::device_name())
             .unwrap_or_else(|error| panic!("by {path:?}: {error}"));
         Self::on(&context)
     }

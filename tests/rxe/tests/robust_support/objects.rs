@@ -51,7 +51,7 @@ pub(crate) fn device_index() -> u32 {
 }
 
 fn summary() -> Summary {
-    let name = rxe_tests::device_name();
+    let name = verbs_tests::device_name();
     let all = Client::connect()
         .and_then(|mut client| client.summaries())
         .expect("RDMA netlink answers");

@@ -11,11 +11,11 @@
     reason = "numbers of tests are small"
 )]
 
-use rxe_tests::{DEADLINE, Pair, Registered, gid_entry, next, open_named, queue_event, raw};
 use uverbs::{
     AddressVector, AsyncEventType, EventSource, GlobalRoute, Grh, Operation, Payload, QpType,
     SendRequest, SrqModify, WcOpcode, WcStatus,
 };
+use verbs_tests::{DEADLINE, Pair, Registered, gid_entry, next, open_named, queue_event, raw};
 
 fn pair(kind: QpType) -> Pair {
     let (a, b) = (open_named("rxe_a"), open_named("rxe_b"));
@@ -173,7 +173,7 @@ fn a_shared_receive_queue_serves_senders_of_the_other_host() {
 
 #[test]
 fn a_connection_that_is_gone_is_noticed() {
-    rxe_tests::requests_fail();
+    verbs_tests::requests_fail();
     let (a, b) = (open_named("rxe_a"), open_named("rxe_b"));
     let mut pair = Pair::between(&a, &b, QpType::Rc, |builder| {
         builder.retry_count(1).unwrap().timeout(8).unwrap();

@@ -1,0 +1,12 @@
+//! What only mlx5 does, and what a ConnectX does on request.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod devx;
+mod functions;
+mod qos;
+mod unguarded;

@@ -1,0 +1,32 @@
+//! What the caller has to promise something for.
+//!
+//! # Safety
+//!
+//! Objects of these tests use pages that their registration keeps, or no memory at all.
+#![allow(unsafe_code, reason = "creates objects whose memory is kept")]
+
+use std::sync::Arc;
+
+use uverbs::mlx5::devx::{Devx, DevxObject, Umem, UmemInit, UmemMemory};
+use uverbs::mlx5::{Object, prm::Mailbox};
+use uverbs::{AccessFlags, Result};
+
+pub(super) fn create(
+    devx: &Devx,
+    command: &Mailbox,
+    parents: Vec<Arc<Object>>,
+) -> Result<DevxObject> {
+    // SAFETY: the memory that the command names is registered pages, which `parents` keep.
+    unsafe { devx.create(command, 16, parents) }
+}
+
+/// Registers addresses at which there is nothing.
+pub(super) fn register(devx: &Devx, address: u64, length: u64) -> Result<Umem> {
+    let init = UmemInit {
+        memory: UmemMemory::Process { address, length },
+        access: AccessFlags::LOCAL_WRITE,
+        page_sizes: None,
+    };
+    // SAFETY: there is no memory, so that nobody holds a reference to it.
+    unsafe { devx.register(&init, ()) }
+}

@@ -1,0 +1,134 @@
+//! What a test leaves behind.
+
+use crate::{Command, Error, Guest, Output};
+use serde_json::{Map, Value};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How long the kernel may take to clear up after a process.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Objects of the model that are the kernel's own affair: the driver makes an event queue when a vector is first used, and
+/// keeps it.
+const KEPT: [&str; 1] = ["eq"];
+
+/// The words by which a test announces on standard output, a line for each, what it has the software ConnectX report.
+const EXCUSE: &str = "the model may report: ";
+
+/// What there is on a machine between tests.
+#[derive(Debug)]
+pub(super) struct Inventory {
+    program: String,
+    /// What the program prints, and what the model counts, each with its name.
+    counts: Vec<(String, String)>,
+    /// What the model has reported so far.
+    reports: Map<String, Value>,
+}
+
+impl Inventory {
+    pub(super) fn take(guest: &Guest, program: &str) -> Result<Self, Error> {
+        let printed = guest.run(Command::new(program))?.check()?.stdout_text();
+        let mut counts = vec![(program.to_owned(), printed)];
+        let mut reports = Map::new();
+        if let Ok(connectx) = guest.connectx() {
+            for function in 0..connectx.functions() {
+                let question = format!("census {function}");
+                let answer = connectx.ask(&question)?;
+                counts.push((question, without_kept(&answer)));
+            }
+            let answer = connectx.ask("reports")?;
+            reports = serde_json::from_str(&answer)
+                .map_err(|error| Error::packages(format!("reports: {answer}"), error))?;
+        }
+        Ok(Self {
+            program: program.into(),
+            counts,
+            reports,
+        })
+    }
+
+    /// What there is more or less after a test, and what the model reported about it, each in words.
+    pub(super) fn leftovers(&self, guest: &Guest, output: &Output) -> Result<Vec<String>, Error> {
+        let since = Instant::now();
+        loop {
+            let now = Self::take(guest, &self.program)?;
+            if now.counts == self.counts || since.elapsed() > PATIENCE {
+                let mut words = self.differences(&now);
+                words.extend(self.new_reports(&now, &output.stdout_text()));
+                return Ok(words);
+            }
+            sleep(PAUSE);
+        }
+    }
+
+    fn differences(&self, now: &Self) -> Vec<String> {
+        let pairs = self.counts.iter().zip(&now.counts);
+        pairs
+            .filter(|(before, after)| before != after)
+            .map(|((name, before), (_, after))| {
+                format!("left behind, by {name}:\n  before {before}\n  after  {after}")
+            })
+            .collect()
+    }
+
+    fn new_reports(&self, now: &Self, stdout: &str) -> Vec<String> {
+        let excuses: Vec<_> = stdout
+            .lines()
+            .filter_map(|line| line.split_once(EXCUSE))
+            .map(|(_, words)| words)
+            .collect();
+        now.reports
+            .iter()
+            .filter(|(what, count)| self.reports.get(*what) != Some(count))
+            .filter(|(what, _)| !excuses.iter().any(|words| what.contains(words)))
+            .map(|(what, count)| format!("the model reports: {what} ({count} by now)"))
+            .collect()
+    }
+}
+
+/// A census, `[("kind", count), …]`, without what may be kept.
+fn without_kept(census: &str) -> String {
+    let kinds = census.trim_matches(['[', ']']).split_inclusive("), ");
+    kinds
+        .filter(|kind| {
+            !KEPT
+                .iter()
+                .any(|kept| kind.starts_with(&format!("(\"{kept}\"")))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Inventory, without_kept};
+    use serde_json::json;
+
+    fn inventory(count: &str, reports: &serde_json::Value) -> Inventory {
+        Inventory {
+            program: String::new(),
+            counts: vec![("census 0".into(), count.into())],
+            reports: reports.as_object().cloned().unwrap_or_default(),
+        }
+    }
+
+    #[test]
+    fn event_queues_may_stay() {
+        let census = r#"[("pd", 3), ("eq", 4), ("cq", 1)]"#;
+        assert_eq!(without_kept(census), r#"("pd", 3), ("cq", 1)"#);
+    }
+
+    #[test]
+    fn more_of_anything_is_told() {
+        let before = inventory("qp 1", &json!({"overrun": 1}));
+        assert!(before.differences(&before).is_empty());
+        let after = inventory("qp 2", &json!({"overrun": 2, "foreign page": 1}));
+        assert_eq!(before.differences(&after).len(), 1);
+        assert_eq!(before.new_reports(&after, "").len(), 2);
+        let excused = before.new_reports(&after, "test a ... the model may report: overrun\n");
+        assert_eq!(
+            excused,
+            ["the model reports: foreign page (1 by now)"].map(str::to_owned)
+        );
+    }
+}

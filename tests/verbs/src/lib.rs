@@ -1,0 +1,162 @@
+//! Tests of the whole stack on whatever device there is, and what these and the tests of single drivers share.
+//!
+//! They run inside a machine of the testbed (`cargo xtask test --level rxe`, `--level mlx5`), each in a process of its own.
+//! Tests whose names begin with `ib_` or `roce_` are for a port of that kind alone, those that begin with `rxe_` or `mlx5_`
+//! for that driver.
+//!
+//! | variable | what it says | default |
+//! |---|---|---|
+//! | `UVERBS_TEST_DEVICE` | the device | `rxe0` |
+//! | `UVERBS_TEST_PEER` | a device that it reaches | the same |
+//! | `UVERBS_TEST_PATH` | how commands reach the kernel: `auto`, `ioctl`, `invoke-write`, `write` | `auto` |
+#![allow(
+    clippy::missing_panics_doc,
+    clippy::panic,
+    clippy::expect_used,
+    reason = "a test fails by panicking, and says what is missing"
+)]
+
+pub mod link;
+mod memory;
+mod pair;
+pub mod raw;
+mod wait;
+
+pub use memory::Registered;
+pub use pair::{Pair, Side};
+pub use wait::{DEADLINE, drain, next, nothing, queue_event, until};
+
+use uverbs::{
+    AddressVector, CommandPath, Context, GidEntry, GidType, GlobalRoute, LinkLayer, OpenOptions,
+    QueuePair, WcStatus, WorkCompletion,
+};
+
+/// The device under test.
+pub fn device_name() -> String {
+    std::env::var("UVERBS_TEST_DEVICE").unwrap_or_else(|_| "rxe0".to_owned())
+}
+
+/// A device that the device under test reaches; the same where there is one alone.
+pub fn peer_name() -> String {
+    std::env::var("UVERBS_TEST_PEER").unwrap_or_else(|_| device_name())
+}
+
+/// Who drives the device under test.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Driver {
+    /// Soft RoCE.
+    Rxe,
+    /// ConnectX, as InfiniBand or Ethernet.
+    Mlx5,
+}
+
+/// Who drives the device under test, by its name.
+pub fn driver() -> Driver {
+    match device_name() {
+        name if name.starts_with("rxe") => Driver::Rxe,
+        name if name.starts_with("mlx5") => Driver::Mlx5,
+        name => panic!("nothing is known of the driver of {name}"),
+    }
+}
+
+/// The way to the kernel under test.
+pub fn command_path() -> CommandPath {
+    match std::env::var("UVERBS_TEST_PATH").as_deref() {
+        Err(_) | Ok("auto") => CommandPath::Auto,
+        Ok("ioctl") => CommandPath::Ioctl,
+        Ok("invoke-write") => CommandPath::InvokeWrite,
+        Ok("write") => CommandPath::Write,
+        Ok(other) => panic!("UVERBS_TEST_PATH: no way to the kernel is called {other:?}"),
+    }
+}
+
+/// How the device under test is opened.
+pub fn options() -> OpenOptions {
+    OpenOptions::new().command_path(command_path())
+}
+
+/// The device under test, opened.
+pub fn open() -> Context {
+    open_named(&device_name())
+}
+
+/// The device of this name, opened by the path under test.
+pub fn open_named(name: &str) -> Context {
+    match options().open(name) {
+        Ok(context) => context,
+        Err(error) => panic!(
+            "cannot open the RDMA device {name:?} (these tests run in a machine: \
+             cargo xtask test --level rxe, --level mlx5): {error}"
+        ),
+    }
+}
+
+/// Tells the runner that the kernel is right to warn or complain with these words during this test.
+pub fn kernel_may_say(words: &str) {
+    println!("the kernel may say: {words}");
+}
+
+/// Tells the runner that the software ConnectX is right to report these words during this test.
+pub fn model_may_report(words: &str) {
+    println!("the model may report: {words}");
+}
+
+/// Tells the runner that requests fail in this test; newer kernels write a line for each, and the software ConnectX reports
+/// those that name memory wrongly.
+pub fn requests_fail() {
+    kernel_may_say("non-flush error status");
+    model_may_report("memory key");
+}
+
+/// A request that this side could not carry out failed with `status`, or was flushed.
+///
+/// rxe does not tell every kind of failure apart, and since 6.3 moves the queue pair to ERROR before
+/// it reports such a request, which flushes it with the rest.
+pub fn failed_here(done: &WorkCompletion, status: WcStatus) {
+    let expected = if driver() == Driver::Mlx5 {
+        [status, status]
+    } else if kernel() >= (6, 3) {
+        [status, WcStatus::Flushed]
+    } else {
+        [status, WcStatus::LocalQpOperation]
+    };
+    assert!(expected.contains(&done.status), "not {status}: {done:?}");
+}
+
+/// Whether the port of the device is InfiniBand's; otherwise it is Ethernet's.
+pub fn is_infiniband(context: &Context) -> bool {
+    let port = context.query_port(1).expect("a port");
+    port.link_layer == LinkLayer::InfiniBand
+}
+
+/// The entry of the GID table that the builder chose for `qp` on Ethernet; the port's own on InfiniBand.
+pub fn gid_entry(context: &Context, qp: &QueuePair) -> GidEntry {
+    let table = context.gid_table().expect("a GID table");
+    if is_infiniband(context) {
+        return *table.first().expect("a port has a GID");
+    }
+    let gid = qp.endpoint().gid.expect("RoCE has GIDs");
+    let of = |entry: &&GidEntry| entry.gid == gid && entry.gid_type == GidType::RoceV2;
+    *table.iter().find(of).expect("the GID is in the table")
+}
+
+/// The way from a port to itself.
+pub fn own_address(context: &Context, qp: &QueuePair) -> AddressVector {
+    if is_infiniband(context) {
+        let port = context.query_port(1).expect("a port");
+        return AddressVector::local(1, port.lid);
+    }
+    let entry = gid_entry(context, qp);
+    let index = u8::try_from(entry.index).expect("a small table");
+    AddressVector::global(1, GlobalRoute::new(entry.gid, index))
+}
+
+/// The running kernel, as (major, minor).
+pub fn kernel() -> (u32, u32) {
+    let name = rustix::system::uname();
+    let release = name.release().to_string_lossy();
+    let mut parts = release
+        .split(|c: char| !c.is_ascii_digit())
+        .map(|part| part.parse().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
+}

@@ -1,0 +1,217 @@
+//! Tests that run inside machines.
+
+use super::{Options, Way, kernels, require};
+use anyhow::bail;
+use std::time::Duration;
+use testbed::cargo::Built;
+use testbed::connectx::GUEST_SOCKET;
+use testbed::suite::Suite;
+use testbed::{Function, Kernel, Machine, Topology};
+
+/// Tests of what every device does, and of what devices of one driver do.
+const ANY: &str = "verbs-tests";
+const RXE: &str = "rxe-tests";
+const MLX5: &str = "mlx5-tests";
+
+/// All packages whose tests run inside machines.
+pub(super) const PACKAGES: [&str; 3] = [ANY, RXE, MLX5];
+
+/// The rxe test binary which needs two hosts.
+const OF_TWO_HOSTS: &str = "two_hosts";
+
+/// Binaries of rxe tests whose names start so try the ways to the kernel where they matter: unless
+/// a way is asked for, one run of them on each kernel is enough.
+const OWN_WAY: &str = "robust_";
+
+/// How the names of tests begin that are about one kind of port alone, or about one driver. rxe has the Ethernet kind.
+const IB_ALONE: &str = "ib_";
+const ROCE_ALONE: &str = "roce_";
+const RXE_ALONE: &str = "rxe_";
+const MLX5_ALONE: &str = "mlx5_";
+
+/// The program that counts the kernel's objects.
+const INVENTORY: &str = "count-objects";
+
+/// What the tests find in their environment: the way to the kernel that they are to take, the device, another one that it
+/// reaches, and the control socket of the software ConnectX.
+const PATH_VARIABLE: &str = "UVERBS_TEST_PATH";
+const DEVICE_VARIABLE: &str = "UVERBS_TEST_DEVICE";
+const PEER_VARIABLE: &str = "UVERBS_TEST_PEER";
+const CONNECTX_VARIABLE: &str = "UVERBS_TEST_CONNECTX";
+
+/// How many times faster than asked for the model's retry timers run.
+const TIME_DIVISOR: u32 = 8;
+
+/// What is run of the rxe tests when neither kernel nor path is given: every kernel, and every path on one of them.
+const RXE_MATRIX: [(&str, Way); 6] = [
+    ("6.1", Way::Auto),
+    ("6.12", Way::Auto),
+    ("newest", Way::Auto),
+    ("6.12", Way::Ioctl),
+    ("6.12", Way::InvokeWrite),
+    ("6.12", Way::Write),
+];
+
+/// The same for the mlx5 tests.
+const MLX5_MATRIX: [(&str, Way, Function); 7] = [
+    ("6.1", Way::Auto, Function::Ib),
+    ("6.12", Way::Auto, Function::Ib),
+    ("6.12", Way::Auto, Function::Roce),
+    ("newest", Way::Auto, Function::Ib),
+    ("6.12", Way::Ioctl, Function::Ib),
+    ("6.12", Way::InvokeWrite, Function::Ib),
+    ("6.12", Way::Write, Function::Ib),
+];
+
+pub(super) fn rxe(options: &Options) -> anyhow::Result<()> {
+    let (binaries, programs) = build(&[ANY, RXE])?;
+    let mut failed = Vec::new();
+    for (kernel, way) in combinations(options) {
+        let machine = with_programs(Machine::new(Kernel::named(kernel)?), &programs);
+        let once = options.path.is_empty() && way != Way::Auto;
+        let asked = binaries
+            .iter()
+            .filter(|binary| !once || !binary.name.starts_with(OWN_WAY));
+        for binary in asked {
+            println!(
+                "\n     Running {} (kernel {kernel}, path {})",
+                binary.name,
+                way.name()
+            );
+            let suite = Suite::new(&binary.name, &binary.path);
+            let topology = if binary.name == OF_TWO_HOSTS {
+                Topology::TwoHosts
+            } else {
+                Topology::OneHost
+            };
+            let summary = with_options(suite, options, way)
+                .leave_out(IB_ALONE)
+                .leave_out(MLX5_ALONE)
+                .run(&machine.clone().topology(topology))?;
+            if !summary.is_ok() {
+                failed.push(format!(
+                    "{} on {kernel} by {}: {} tests",
+                    binary.name,
+                    way.name(),
+                    summary.failures.len()
+                ));
+            }
+        }
+    }
+    told(&failed)
+}
+
+pub(super) fn mlx5(options: &Options) -> anyhow::Result<()> {
+    let (binaries, programs) = build(&[ANY, MLX5])?;
+    let mut failed = Vec::new();
+    for (kernel, way, function) in mlx5_combinations(options) {
+        let what = format!(
+            "kernel {kernel}, path {}, two {} functions",
+            way.name(),
+            function.name()
+        );
+        println!("\n     Running the mlx5 tests ({what})");
+        let connectx = testbed::Connectx::new(&[function; 2])
+            .blueflame()
+            .time_divisor(TIME_DIVISOR);
+        let machine = Machine::new(Kernel::named(kernel)?).connectx(connectx);
+        let Some((first, others)) = binaries.split_first() else {
+            bail!("there are no mlx5 tests")
+        };
+        let suite = others
+            .iter()
+            .fold(Suite::new(&first.name, &first.path), |suite, binary| {
+                suite.and(&binary.name, &binary.path)
+            });
+        let other_kind = if function == Function::Ib {
+            ROCE_ALONE
+        } else {
+            IB_ALONE
+        };
+        let summary = with_options(suite, options, way)
+            .leave_out(other_kind)
+            .leave_out(RXE_ALONE)
+            .inventory(INVENTORY)
+            .env(DEVICE_VARIABLE, "mlx5_0")
+            .env(PEER_VARIABLE, "mlx5_1")
+            .env(CONNECTX_VARIABLE, GUEST_SOCKET)
+            .run(&with_programs(machine, &programs))?;
+        if !summary.is_ok() {
+            failed.push(format!("{what}: {} tests", summary.failures.len()));
+        }
+    }
+    told(&failed)
+}
+
+/// Builds the test binaries of packages, and the programs that their tests start.
+fn build(packages: &[&str]) -> anyhow::Result<(Vec<Built>, Vec<Built>)> {
+    let mut args = vec!["test", "--no-run"];
+    for package in packages {
+        require(package)?;
+        args.extend(["--package", package]);
+    }
+    let built = testbed::cargo::build(&args)?;
+    Ok(built.into_iter().partition(|built| built.is_test))
+}
+
+fn with_programs(machine: Machine, programs: &[Built]) -> Machine {
+    programs.iter().fold(machine, |machine, program| {
+        machine.with_binary(&program.path, &program.name)
+    })
+}
+
+fn with_options(suite: Suite, options: &Options, way: Way) -> Suite {
+    suite
+        .filters(&options.filters)
+        .env(PATH_VARIABLE, way.name())
+        .timeout(Duration::from_secs(options.timeout))
+        .include_ignored(options.include_ignored)
+}
+
+fn told(failed: &[String]) -> anyhow::Result<()> {
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        bail!("{}", failed.join("; "))
+    }
+}
+
+/// Kernels and ways to run the rxe tests with.
+fn combinations(options: &Options) -> Vec<(&str, Way)> {
+    if options.kernel.is_empty() && options.path.is_empty() {
+        return RXE_MATRIX.to_vec();
+    }
+    let ways = if options.path.is_empty() {
+        &[Way::Auto][..]
+    } else {
+        &options.path
+    };
+    kernels(options)
+        .into_iter()
+        .flat_map(|kernel| ways.iter().map(move |way| (kernel, *way)))
+        .collect()
+}
+
+/// The same for the mlx5 tests, with the kind of functions.
+fn mlx5_combinations(options: &Options) -> Vec<(&str, Way, Function)> {
+    if options.kernel.is_empty() && options.path.is_empty() && options.function.is_empty() {
+        return MLX5_MATRIX.to_vec();
+    }
+    let functions = if options.function.is_empty() {
+        &[Function::Ib][..]
+    } else {
+        &options.function
+    };
+    let named = if options.kernel.is_empty() && options.path.is_empty() {
+        kernels(options)
+            .into_iter()
+            .map(|kernel| (kernel, Way::Auto))
+            .collect()
+    } else {
+        combinations(options)
+    };
+    named
+        .into_iter()
+        .flat_map(|(kernel, way)| functions.iter().map(move |kind| (kernel, way, *kind)))
+        .collect()
+}
