@@ -2,10 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use crate::layout::{be16, be32, put};
+
 /// Length of the match criteria and values.
 pub(crate) const MATCH: usize = 512;
 /// Where the parameters of the second kind begin: those that are not about the first three layers.
 const MISC: usize = 0x40;
+const OUTER_FLOW_LABEL: usize = 0x20;
+const INNER_FLOW_LABEL: usize = 0x24;
+/// Where those of the frame in a tunnel begin.
+const INNER: usize = 0x80;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const UDP_HEADER: usize = 8;
+const VXLAN_PORT: u16 = 4789;
+const GENEVE_PORT: u16 = 6081;
 /// Tables for received frames.
 pub(crate) const NIC_RECEIVE: u8 = 0;
 
@@ -64,38 +75,57 @@ impl Table {
     }
 }
 
-/// The match parameters of a frame, laid out as the criteria are: outer headers only, without tunnels.
+/// The match parameters of a frame, laid out as the criteria are; inside a tunnel, of the inner frame too.
 pub(crate) fn parameters(frame: &[u8]) -> Vec<u8> {
     let mut out = vec![0; MATCH];
+    let found = headers(frame, &mut out, 0);
+    put(&mut out, MISC + OUTER_FLOW_LABEL, &found.flow_label);
+    if let Some(inner) = tunnel(frame, &found, &mut out) {
+        let found = headers(frame.get(inner..).unwrap_or_default(), &mut out, INNER);
+        put(&mut out, MISC + INNER_FLOW_LABEL, &found.flow_label);
+    }
+    out
+}
+
+/// What the headers up to the transport's say about what follows.
+struct Found {
+    protocol: Option<u8>,
+    /// Where the transport header begins.
+    payload: usize,
+    flow_label: [u8; 4],
+}
+
+/// Enters the layers 2 to 4 of a frame at an offset of the parameters.
+fn headers(frame: &[u8], out: &mut [u8], base: usize) -> Found {
     let get = |at: usize, length: usize| frame.get(at..at + length).unwrap_or(&[]);
-    let mut put = |at: usize, bytes: &[u8]| crate::layout::put(&mut out, at, bytes);
+    let mut put = |at: usize, bytes: &[u8]| put(out, base + at, bytes);
     put(0x00, get(6, 6));
     put(0x08, get(0, 6));
-    let mut kind = crate::layout::be16(frame, 12);
+    let mut kind = be16(frame, 12);
     let mut at = 14;
     let mut flags = 0u8;
     if kind == 0x8100 {
         put(0x0e, get(14, 2));
         flags |= 0x80;
-        kind = crate::layout::be16(frame, 16);
+        kind = be16(frame, 16);
         at = 18;
     }
     put(0x06, &kind.to_be_bytes());
     let mut flow_label = [0; 4];
     let (version, protocol, payload) = match kind {
         0x0800 => {
-            put(0x11, &[get(at + 1, 1).first().copied().unwrap_or(0)]);
+            put(0x11, get(at + 1, 1));
             put(0x1b, get(at + 8, 1));
             put(0x2c, get(at + 12, 4));
             put(0x3c, get(at + 16, 4));
             let header = usize::from(frame.get(at).copied().unwrap_or(0) & 0xf) * 4;
-            if crate::layout::be16(frame, at + 6) & 0x3fff != 0 {
+            if be16(frame, at + 6) & 0x3fff != 0 {
                 flags |= 0x20;
             }
             (4u8, frame.get(at + 9).copied(), at + header)
         }
         0x86dd => {
-            let first = crate::layout::be32(frame, at);
+            let first = be32(frame, at);
             put(0x11, &[(first >> 20) as u8]);
             put(0x1b, get(at + 7, 1));
             flow_label = (first & 0xf_ffff).to_be_bytes();
@@ -106,20 +136,48 @@ pub(crate) fn parameters(frame: &[u8]) -> Vec<u8> {
         _ => (0, None, at),
     };
     put(0x10, &[protocol.unwrap_or(0)]);
-    let tcp_flags = if protocol == Some(6) {
-        crate::layout::be16(frame, payload + 12) & 0x1ff
+    let tcp_flags = if protocol == Some(TCP) {
+        be16(frame, payload + 12) & 0x1ff
     } else {
         0
     };
     let [high, low] = tcp_flags.to_be_bytes();
     put(0x12, &[flags | version << 1 | high, low]);
-    put(MISC + 0x20, &flow_label);
     match protocol {
-        Some(6) => put(0x14, get(payload, 4)),
-        Some(17) => put(0x1c, get(payload, 4)),
+        Some(TCP) => put(0x14, get(payload, 4)),
+        Some(UDP) => put(0x1c, get(payload, 4)),
         _ => {}
     }
-    out
+    Found {
+        protocol,
+        payload,
+        flow_label,
+    }
+}
+
+/// Enters the header of a VXLAN or Geneve tunnel, and tells where the frame in it begins.
+fn tunnel(frame: &[u8], outer: &Found, out: &mut [u8]) -> Option<usize> {
+    const HEADER: usize = 8;
+    if outer.protocol != Some(UDP) {
+        return None;
+    }
+    let at = outer.payload + UDP_HEADER;
+    let header = frame.get(at..at + HEADER)?;
+    match be16(frame, outer.payload + 2) {
+        VXLAN_PORT => {
+            put(out, MISC + 0x18, &header[4..7]);
+            Some(at + HEADER)
+        }
+        GENEVE_PORT => {
+            let options = header[0] & 0x3f;
+            put(out, MISC + 0x1c, &header[4..7]);
+            put(out, MISC + 0x1f, &[header[1] >> 7]);
+            put(out, MISC + 0x29, &[options]);
+            put(out, MISC + 0x2a, &header[2..4]);
+            Some(at + HEADER + usize::from(options) * 4)
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -141,6 +199,23 @@ mod tests {
         assert_eq!(found[0x12], 4 << 1);
         assert_eq!(found[0x3c..0x40], [10, 0, 0, 1]);
         assert_eq!(found[0x1e..0x20], 4791u16.to_be_bytes());
+    }
+
+    #[test]
+    fn a_tunnel_is_looked_into() {
+        let mut frame = vec![0u8; 14 + 20 + 8 + 12];
+        frame[12..14].copy_from_slice(&[0x08, 0x00]);
+        frame[14] = 0x45;
+        frame[23] = 17;
+        frame[36..38].copy_from_slice(&GENEVE_PORT.to_be_bytes());
+        // One option word, protocol, network identifier.
+        frame[42..50].copy_from_slice(&[1, 0x80, 0x65, 0x58, 0, 1, 2, 0]);
+        frame.extend_from_slice(&[9; 14]);
+        let found = parameters(&frame);
+        assert_eq!(found[MISC + 0x1c..MISC + 0x20], [0, 1, 2, 1]);
+        assert_eq!(found[MISC + 0x28..MISC + 0x2c], [0, 1, 0x65, 0x58]);
+        assert_eq!(found[INNER + 0x08..INNER + 0x0e], [9; 6]);
+        assert_eq!(parameters(&frame[..48])[INNER..INNER + 0x40], [0; 0x40]);
     }
 
     #[test]

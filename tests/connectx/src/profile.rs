@@ -227,6 +227,7 @@ const GENERAL: &[Setting] = &[
     (general::FREQUENCY_MHZ, 1000),
     (general::FREQUENCY_KHZ, 1_000_000),
     (general::UARS_PER_PAGE, 1),
+    (general::LONG_CQE_ALWAYS, 1),
     (general::NATIVE_PORT, 1),
     (general::UCTX_CAP, 3),
 ];

@@ -163,14 +163,14 @@ fn stock_programs_on_the_newest() {
     stock_programs("newest");
 }
 
-/// RoCE between two functions over network devices of the stock driver, by addresses of all kinds.
+/// RoCE between two functions over network devices of the stock driver, by addresses of all kinds; then the drivers
+/// go and come again.
 fn roce(kernel: &str) {
+    const MODULES: &str = "/usr/lib/testbed-modules";
     let guest = boot(kernel, &[Function::Roce, Function::Roce]);
-    let links = run(&guest, "rdma link");
-    assert!(
-        links.contains("mlx5_0/1 state ACTIVE physical_state LINK_UP netdev eth0"),
-        "{links}"
-    );
+    let devices = run(&guest, "ibv_devinfo -v");
+    assert_eq!(devices.matches("PORT_ACTIVE (4)").count(), 2, "{devices}");
+    assert!(devices.contains("RoCE v2"), "{devices}");
     // RoCE v1 and v2 by IPv4, RoCE v2 by IPv6 and by the link's own address.
     for (kind, gid) in [("rc", 3), ("uc", 5), ("ud", 3), ("srq", 2), ("rc", 1)] {
         both_sides(
@@ -179,12 +179,33 @@ fn roce(kernel: &str) {
             ["mlx5_0", "mlx5_1"],
         );
     }
-    run(
-        &guest,
-        "ip link set eth0 down; ip link set eth1 down; rmmod mlx5_ib && rmmod mlx5_core",
-    );
+    for test in ["send_bw", "write_lat", "read_bw", "atomic_lat"] {
+        both_sides(
+            &guest,
+            &format!("ib_{test} -F -n 100 -x 3"),
+            ["mlx5_0", "mlx5_1"],
+        );
+    }
+    let leave = "ip link set eth0 down; ip link set eth1 down; rmmod mlx5_ib && rmmod mlx5_core";
+    run(&guest, leave);
     assert_eq!(ask(&guest, "census 0"), "[]");
     assert_eq!(ask(&guest, "census 1"), "[]");
+    run(
+        &guest,
+        &format!(
+            "insmod {MODULES}/mlx5_core.ko && insmod {MODULES}/mlx5_ib.ko && sleep 3 && \
+             ip addr add 10.2.0.1/24 dev eth0 && ip link set eth0 up && \
+             ip addr add 10.2.0.2/24 dev eth1 && ip link set eth1 up && sleep 3"
+        ),
+    );
+    let links = run(&guest, "rdma link");
+    for link in ["mlx5_0/1", "mlx5_1/1"] {
+        let active = format!("{link} state ACTIVE physical_state LINK_UP netdev eth");
+        assert!(links.contains(&active), "{links}");
+    }
+    both_sides(&guest, "ibv_rc_pingpong -n 100 -g 1", ["mlx5_0", "mlx5_1"]);
+    run(&guest, leave);
+    assert_eq!(ask(&guest, "census 0"), "[]");
     assert_silent(&guest);
     guest.power_off().expect("the machine powers off");
 }

@@ -70,7 +70,11 @@ fn create_tis(command: &mut Command<'_>) -> Outcome {
 fn create_tir(command: &mut Command<'_>) -> Outcome {
     let context = command.context(RING_CTX, tir::LEN);
     let uid = command.uid;
-    command.device.domains.shared(tir::TD.get(&context), uid)?;
+    // Programs that steer by themselves name no transport domain.
+    let domain = tir::TD.get(&context);
+    if domain != 0 {
+        command.device.domains.shared(domain, uid)?;
+    }
     match tir::DISPATCH.get(&context) {
         0 => command
             .device

@@ -17,6 +17,9 @@ use crate::objects::{QpState, Service, SharedKind};
 /// Bytes that a datagram's receive buffer begins with.
 const GRH: usize = 40;
 
+/// The partition key that every port has.
+const DEFAULT_PARTITION: u32 = 0xffff;
+
 /// The receiving end of a message.
 #[derive(Clone, Debug)]
 #[expect(
@@ -35,6 +38,8 @@ struct Endpoint {
     not_ready: u64,
     datagram: bool,
     reliable: bool,
+    /// What stands in place of immediate data: for management the partition key, else its index.
+    partition: u32,
 }
 
 /// Delivers `message` to a function; `source` is the memory of the function it came from.
@@ -168,6 +173,10 @@ fn endpoint(device: &Device, message: &Message, service: Service) -> Option<Endp
         not_ready: rnr_delay(context),
         datagram: service.is_datagram(),
         reliable: service.is_reliable(),
+        partition: match pair.service {
+            Service::Management(_) => DEFAULT_PARTITION,
+            _ => 0,
+        },
     };
     if service == Service::Xrc {
         let queue = device.shared.get(message.shared_queue)?;
@@ -209,6 +218,7 @@ fn dc_endpoint(device: &Device, message: &Message) -> Option<Endpoint> {
         not_ready: rnr_code_delay(dct::MIN_RNR_NAK.get(context)),
         datagram: false,
         reliable: true,
+        partition: 0,
     })
 }
 
@@ -274,8 +284,7 @@ fn receive_message(
     done.solicited = message.solicited;
     done.source_lid = message.source_lid;
     done.byte_count = (length + header) as u32;
-    // Without immediate data the field carries the index of the partition key, 0.
-    done.immediate = immediate.unwrap_or(0);
+    done.immediate = immediate.unwrap_or(end.partition);
     done.flags_qpn = packet_flags(device, message);
     match placed {
         Ok(()) => {

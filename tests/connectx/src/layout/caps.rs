@@ -80,6 +80,7 @@ pub(crate) mod general {
     pub(crate) const FREQUENCY_MHZ: Field = word(0x98);
     pub(crate) const FREQUENCY_KHZ: Field = word(0x9c);
     pub(crate) const UARS_PER_PAGE: Field = word(0xa4);
+    pub(crate) const LONG_CQE_ALWAYS: Field = bit(0xb4, 2);
     pub(crate) const NATIVE_PORT: Field = field(0xc0, 23, 16);
     pub(crate) const UCTX_CAP: Field = word(0xd4);
 }

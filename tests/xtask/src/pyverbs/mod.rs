@@ -22,6 +22,8 @@ const GUEST_TESTS: &str = "/opt/pyverbs/tests";
 /// What the tests are written with.
 const PACKAGES: [&str; 4] = ["python3-pyverbs", "python3-scapy", "ethtool", "kmod"];
 const MEMORY_MIB: u32 = 2048;
+/// Pages of 2 MiB that some tests want.
+const HUGE_PAGES: u32 = 32;
 
 /// Run rdma-core's own test-suite, which Debian ships, in machines with software ConnectX functions.
 #[derive(Args, Debug)]
@@ -157,7 +159,9 @@ fn machine(
 fn boot(machine: &Machine) -> anyhow::Result<Guest> {
     let guest = machine.boot()?;
     guest
-        .run(Command::shell(format!("gunzip {GUEST_TESTS}/*.gz")))?
+        .run(Command::shell(format!(
+            "gunzip {GUEST_TESTS}/*.gz && echo {HUGE_PAGES} > /proc/sys/vm/nr_hugepages"
+        )))?
         .check()?;
     Ok(guest)
 }
