@@ -50,8 +50,8 @@ fn ring_for_nothing(strict: bool) -> (Option<i32>, String) {
     }
     if ended.is_none() {
         server.kill().expect("the server can be ended");
-        server.wait().expect("the server ends");
     }
+    server.wait().expect("the server ends");
     let mut said = String::new();
     server
         .stderr
