@@ -18,6 +18,7 @@ connectx --function KIND [--function KIND …] --socket-dir DIR [options]
   --strict           end with an error at the first thing a correct driver would not do
   --trace FILE       write every command, work request, completion and event as a JSON line
   --blueflame        let work requests be copied through doorbell pages
+  --umr              let the kernel register memory by work requests (UMR) instead of commands
   --shaper           let rate limits and caps of scheduling elements take effect
   --time-divisor N   run retry and RNR timers N times faster
   --help             this text
@@ -40,7 +41,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
     let mut directory = None;
     let mut trace = None;
     let mut options = Options::default();
-    let (mut strict, mut blueflame) = (false, false);
+    let (mut strict, mut blueflame, mut umr) = (false, false, false);
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
         match word.as_str() {
@@ -56,6 +57,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
             "--trace" => trace = Some(PathBuf::from(value()?)),
             "--strict" => strict = true,
             "--blueflame" => blueflame = true,
+            "--umr" => umr = true,
             "--shaper" => options.shaper = true,
             "--time-divisor" => {
                 options.time_divisor = value()?
@@ -75,6 +77,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
             directory,
             options,
             blueflame,
+            umr,
             strict,
         },
         trace,

@@ -63,6 +63,8 @@ pub struct FunctionConfig {
     pub device_id: u16,
     /// Whether work requests may be copied through doorbell pages (BlueFlame).
     pub blueflame: bool,
+    /// Whether work requests may load the pages of memory keys, as the kernel then registers memory (UMR).
+    pub umr: bool,
 }
 
 impl FunctionConfig {
@@ -77,6 +79,7 @@ impl FunctionConfig {
             mac: [0x02, 0xc9, 0x03, 0xc0, high, low],
             device_id: 0x1017,
             blueflame: false,
+            umr: false,
         }
     }
 
@@ -108,6 +111,7 @@ impl FunctionConfig {
         if kind == cap_type::GENERAL {
             general::VHCA_ID.set(&mut page, u32::from(self.lid));
             general::BLUEFLAME.set(&mut page, u32::from(self.blueflame));
+            general::UMR_SIZE_DISABLED.set(&mut page, u32::from(!self.umr));
             match self.kind {
                 FunctionKind::InfiniBand => general::IB_VIRT.set(&mut page, 1),
                 FunctionKind::EthernetRaw => {
@@ -187,7 +191,6 @@ const GENERAL: &[Setting] = &[
     (general::NUM_PORTS, 1),
     (general::LOG_MAX_MSG, limit::LOG_MSG),
     (general::CQE_VERSION, 1),
-    (general::UMR_SIZE_DISABLED, 1),
     (general::DCT, 1),
     (general::QOS, 1),
     (general::DEVICE_MEMORY, 1),

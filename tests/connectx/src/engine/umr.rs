@@ -15,10 +15,15 @@ const OFFSET: usize = CONTROL + 6;
 const MASK: usize = CONTROL + 8;
 const CONTEXT: usize = CONTROL + 48;
 const TRANSLATION: usize = CONTEXT + mkey::LEN;
+const OFFSET_HIGH: usize = CONTROL + 16;
 const FLAG_INLINE: u8 = 1 << 7;
+/// The offset is one in the translation; else the field tells of signatures.
+const FLAG_OFFSET: u8 = 1 << 4;
 /// Values of the check field: what makes the request fail.
 const FAIL_IF_NOT_FREE: u8 = 1;
 const FAIL_IF_FREE: u8 = 2;
+/// Translations are loaded in blocks of so many octowords.
+const BLOCK: usize = 4;
 /// Translation entries beyond which a request is refused.
 const MAX_OCTOWORDS: usize = 1 << 16;
 
@@ -52,7 +57,11 @@ pub(super) fn apply(
     let key = be32(bytes, 12);
     let flags = bytes.get(FLAGS).copied().unwrap_or(0);
     let octowords = usize::from(be16(bytes, OCTOWORDS));
-    let offset = usize::from(be16(bytes, OFFSET));
+    let offset = if flags & FLAG_OFFSET == 0 {
+        0
+    } else {
+        (be32(bytes, OFFSET_HIGH) as usize) << 16 | usize::from(be16(bytes, OFFSET))
+    };
     let mask = be64(bytes, MASK);
     let context = part(bytes, CONTEXT, mkey::LEN);
     let target = device.mkeys.get(key >> 8).ok_or("no such key")?;
@@ -73,6 +82,7 @@ pub(super) fn apply(
         translation_bytes(device, bytes, flags, octowords * 16, pd, qpn)?
     };
     let target = device.mkeys.get_mut(key >> 8).ok_or("no such key")?;
+    let before = target.context.clone();
     for (bit, field) in FIELDS {
         if mask >> bit & 1 != 0 {
             field.copy(&context, &mut target.context);
@@ -88,7 +98,7 @@ pub(super) fn apply(
     if entries.is_empty() {
         return Ok(());
     }
-    load(target, &entries, offset)
+    load(target, &entries, offset).inspect_err(|_| target.context = before)
 }
 
 /// Replaces translation entries from `offset` (in octowords) on.
@@ -102,12 +112,17 @@ fn load(
             let Translation::Pages(pages) = &mut target.translation else {
                 return Err("not a page list");
             };
-            let first = offset * 2;
             let count = entries.len() / 8;
-            let end = first
-                .checked_add(count)
-                .filter(|end| *end <= 4 * MAX_OCTOWORDS)
-                .ok_or("page list")?;
+            // The room that the key was made with; the last block may reach beyond it.
+            let room = (mkey::OCTOWORDS.get(&target.context) as usize)
+                .min(2 * MAX_OCTOWORDS)
+                .next_multiple_of(BLOCK);
+            let end = offset
+                .checked_mul(2)
+                .and_then(|first| first.checked_add(count))
+                .filter(|end| *end <= 2 * room)
+                .ok_or("more pages than the key has room for")?;
+            let first = end - count;
             if pages.len() < end {
                 pages.resize(end, 0);
             }
@@ -127,6 +142,9 @@ fn load(
             let Translation::Keys(keys) = &mut target.translation else {
                 return Err("not a key list");
             };
+            if offset > keys.len() {
+                return Err("a gap in the key list");
+            }
             keys.truncate(offset);
             keys.extend(fresh);
         }
@@ -178,7 +196,7 @@ fn translation_bytes(
         key: segment.key,
         address: segment.address,
         length: length as u64,
-        pd,
+        pd: domain(device, segment.key, pd),
         qpn,
         right: Right::LocalRead,
     };
@@ -189,4 +207,12 @@ fn translation_bytes(
     super::message::Payload::Memory(spans)
         .bytes(&*device.memory, length)
         .map_err(|_| "translation list not in memory")
+}
+
+/// The kernel's queue for registration names no protection domain; it then takes that of the key.
+fn domain(device: &Device, key: u32, pd: u32) -> u32 {
+    match device.mkeys.get(key >> 8) {
+        Some(key) if pd == 0 => mkey::PD.get(&key.context),
+        _ => pd,
+    }
 }

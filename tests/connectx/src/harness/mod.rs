@@ -24,6 +24,8 @@ mod host;
 mod nonsense;
 mod program;
 #[cfg(test)]
+mod registration;
+#[cfg(test)]
 mod strict;
 #[cfg(test)]
 mod transport;

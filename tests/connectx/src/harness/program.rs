@@ -81,6 +81,7 @@ impl Machine {
         ][usize::from(choice % 3)];
         let configs = (0..2).map(|index| FunctionConfig {
             blueflame: choice & 0x80 != 0,
+            umr: choice & 0x20 != 0,
             ..FunctionConfig::numbered(kind, index)
         });
         let options = Options {

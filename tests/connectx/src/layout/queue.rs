@@ -131,6 +131,8 @@ pub(crate) mod mkey {
     pub(crate) const START: Wide = Wide(0x10);
     pub(crate) const LENGTH: Wide = Wide(0x18);
     pub(crate) const RELAXED_READ: Field = bit(0x38, 6);
+    /// How many 16-byte units of translation the key has room for.
+    pub(crate) const OCTOWORDS: Field = field(0x34, 31, 0);
     pub(crate) const LOG_PAGE: Field = field(0x38, 5, 0);
     pub(crate) const LOG_PAGE_OLD: Field = field(0x38, 4, 0);
     pub(crate) const LOG_PAGE_BIT5: Field = bit(0x38, 5);

@@ -34,6 +34,8 @@ pub struct Service {
     pub options: Options,
     /// Whether work requests may be copied through doorbell pages (BlueFlame).
     pub blueflame: bool,
+    /// Whether work requests may load the pages of memory keys (UMR).
+    pub umr: bool,
     /// Whether the first report of wrong use ends the server with an error.
     pub strict: bool,
 }
@@ -103,6 +105,7 @@ pub fn serve(service: &Service, trace: Arc<Trace>) -> Result<(), ServeError> {
         let number = u16::try_from(index).unwrap_or(u16::MAX);
         let config = FunctionConfig {
             blueflame: service.blueflame,
+            umr: service.umr,
             ..FunctionConfig::numbered(*kind, number)
         };
         fabric.add_function(config, memory.clone(), vectors.clone());

@@ -77,11 +77,16 @@ impl FromStr for Function {
 
 /// Functions for a machine, and how the model behaves. They are `mlx5_0`, `mlx5_1`, … in the guest.
 #[derive(Clone, Debug, Eq, PartialEq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the server"
+)]
 pub struct Connectx {
     functions: Vec<Function>,
     strict: bool,
     shaper: bool,
     blueflame: bool,
+    umr: bool,
     time_divisor: Option<u32>,
     trace: Option<PathBuf>,
 }
@@ -94,6 +99,7 @@ impl Connectx {
             strict: false,
             shaper: false,
             blueflame: false,
+            umr: false,
             time_divisor: None,
             trace: None,
         }
@@ -117,6 +123,13 @@ impl Connectx {
     #[must_use]
     pub fn blueflame(mut self) -> Self {
         self.blueflame = true;
+        self
+    }
+
+    /// The kernel registers memory by work requests instead of commands.
+    #[must_use]
+    pub fn umr(mut self) -> Self {
+        self.umr = true;
         self
     }
 
@@ -160,6 +173,7 @@ impl Connectx {
             (self.strict, "--strict"),
             (self.shaper, "--shaper"),
             (self.blueflame, "--blueflame"),
+            (self.umr, "--umr"),
         ] {
             if wanted {
                 words.push(flag.into());
