@@ -1,0 +1,140 @@
+//! Shares a port out between two groups of queue pairs, seven to three, the second with a cap, and
+//! measures what each group gets while both have something to send.
+//!
+//! `scheduling [DEVICE [PEER]]`
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use uverbs::mlx5::sched::{Applied, Element, Leaf, Leaves, Scheduler, Tree};
+use uverbs::owned::{Buffer, ExposedMemory, QueuePair, Work};
+use uverbs::{AccessFlags, CompletionQueue, Context, QpType};
+
+/// Bytes of a message.
+const SIZE: usize = 1024 * 1024;
+/// Messages under way in each queue pair.
+const DEPTH: usize = 4;
+/// How long both groups send.
+const TIME: Duration = Duration::from_secs(2);
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
+    let mut names = std::env::args().skip(1);
+    let device = names.next().unwrap_or_else(|| "mlx5_0".to_owned());
+    let context = Context::open(&device)?;
+    let peer = match names.next() {
+        Some(name) => Context::open(&name)?,
+        None => context.clone(),
+    };
+
+    let scheduler = context.mlx5()?.scheduling()?;
+    let tree = Tree::new([
+        Element::leaf("g1").share(7),
+        Element::leaf("g2").share(3).max_mbps(4096),
+    ]);
+    let mut applied = Applied::new(scheduler.clone());
+    applied.apply(&tree)?;
+    print!("{tree}");
+
+    let mut groups = Vec::new();
+    for name in ["g1", "g2"] {
+        let leaf = applied.leaf(name).ok_or("the leaf is there")?;
+        groups.push(Group::new(&context, &peer, &scheduler, leaf)?);
+    }
+
+    // Both always have something to send.
+    let start = Instant::now();
+    while start.elapsed() < TIME {
+        for group in &mut groups {
+            group.step()?;
+        }
+    }
+    let total: u64 = groups.iter().map(|group| group.bytes).sum();
+    for (name, group) in ["g1", "g2"].iter().zip(&groups) {
+        let megabits = group.bytes * 8 / 1_000_000 / TIME.as_secs();
+        let percent = (group.bytes * 100 + total / 2) / total.max(1);
+        println!("{name}: {megabits} Mb/s, {percent}%");
+    }
+
+    // A leaf with queue pairs stays: nothing is sent, and nothing is changed.
+    let smaller = Tree::new([Element::leaf("g1").share(1)]);
+    let refused = applied.apply(&smaller).err();
+    println!("refused: {}", refused.ok_or("g2 is in use")?);
+    drop(groups);
+    let plan = applied.apply(&smaller)?;
+    print!("{plan}");
+    Ok(())
+}
+
+/// A queue pair of a group, which writes to its peer's memory all the time.
+struct Group {
+    qp: QueuePair,
+    cq: CompletionQueue,
+    memory: ExposedMemory,
+    buffers: Vec<Buffer>,
+    bytes: u64,
+    _peer: (uverbs::QueuePair, CompletionQueue),
+}
+
+impl Group {
+    fn new(
+        context: &Context,
+        peer: &Context,
+        scheduler: &Scheduler,
+        leaf: &Leaf,
+    ) -> Result<Self, Box<dyn Error>> {
+        let (pd, peer_pd) = (context.alloc_pd()?, peer.alloc_pd()?);
+        let (cq, peer_cq) = (context.create_cq(16)?, peer.create_cq(1)?);
+        let memory = peer_pd.expose(SIZE, AccessFlags::REMOTE_WRITE)?;
+        let qp = pd.create_qp(QpType::Rc, &cq, &cq).build()?;
+        let other = peer_pd
+            .create_qp(QpType::Rc, &peer_cq, &peer_cq)
+            .access(AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE)
+            .build()?;
+        let (here, there) = (qp.endpoint(), other.endpoint());
+        let other = other.handshake(here)?;
+        let mut qp = qp.handshake(there)?;
+        let leaves = Leaves {
+            requestor: Some(leaf),
+            responder: None,
+        };
+        qp.attach_to(scheduler, leaves)?;
+        Ok(Self {
+            qp: QueuePair::new(qp),
+            cq,
+            memory,
+            buffers: pd.buffers::<DEPTH>(SIZE)?.into(),
+            bytes: 0,
+            _peer: (other, peer_cq),
+        })
+    }
+
+    /// Posts what can be posted, and takes what is done.
+    fn step(&mut self) -> Result<(), Box<dyn Error>> {
+        while let Some(buffer) = self.buffers.pop() {
+            let work = Work::write(self.memory.remote()).memory((buffer, SIZE));
+            self.qp.post(work)?;
+        }
+        while let Some(completion) = self.cq.poll()? {
+            let Some(finished) = self.qp.complete(&completion) else {
+                continue;
+            };
+            if !finished.status.is_success() {
+                return Err(finished.status.to_string().into());
+            }
+            self.bytes += SIZE as u64;
+            self.buffers.extend(finished.memory.into_buffer());
+        }
+        Ok(())
+    }
+}
