@@ -8,8 +8,8 @@ use crate::layout::{be16, be32, put};
 pub(crate) const MATCH: usize = 512;
 /// Where the parameters of the second kind begin: those that are not about the first three layers.
 const MISC: usize = 0x40;
-const OUTER_FLOW_LABEL: usize = 0x20;
-const INNER_FLOW_LABEL: usize = 0x24;
+const OUTER_FLOW_LABEL: usize = 0x1c;
+const INNER_FLOW_LABEL: usize = 0x20;
 /// Where those of the frame in a tunnel begin.
 const INNER: usize = 0x80;
 const TCP: u8 = 6;
@@ -165,15 +165,15 @@ fn tunnel(frame: &[u8], outer: &Found, out: &mut [u8]) -> Option<usize> {
     let header = frame.get(at..at + HEADER)?;
     match be16(frame, outer.payload + 2) {
         VXLAN_PORT => {
-            put(out, MISC + 0x18, &header[4..7]);
+            put(out, MISC + 0x14, &header[4..7]);
             Some(at + HEADER)
         }
         GENEVE_PORT => {
             let options = header[0] & 0x3f;
-            put(out, MISC + 0x1c, &header[4..7]);
-            put(out, MISC + 0x1f, &[header[1] >> 7]);
-            put(out, MISC + 0x29, &[options]);
-            put(out, MISC + 0x2a, &header[2..4]);
+            put(out, MISC + 0x18, &header[4..7]);
+            put(out, MISC + 0x1b, &[header[1] >> 7]);
+            put(out, MISC + 0x25, &[options]);
+            put(out, MISC + 0x26, &header[2..4]);
             Some(at + HEADER + usize::from(options) * 4)
         }
         _ => None,
@@ -212,8 +212,8 @@ mod tests {
         frame[42..50].copy_from_slice(&[1, 0x80, 0x65, 0x58, 0, 1, 2, 0]);
         frame.extend_from_slice(&[9; 14]);
         let found = parameters(&frame);
-        assert_eq!(found[MISC + 0x1c..MISC + 0x20], [0, 1, 2, 1]);
-        assert_eq!(found[MISC + 0x28..MISC + 0x2c], [0, 1, 0x65, 0x58]);
+        assert_eq!(found[MISC + 0x18..MISC + 0x1c], [0, 1, 2, 1]);
+        assert_eq!(found[MISC + 0x24..MISC + 0x28], [0, 1, 0x65, 0x58]);
         assert_eq!(found[INNER + 0x08..INNER + 0x0e], [9; 6]);
         assert_eq!(parameters(&frame[..48])[INNER..INNER + 0x40], [0; 0x40]);
     }
