@@ -1,8 +1,10 @@
-//! Two programs on the two hosts of one guest: one of this project, one of Debian's rdma-core.
+//! Two programs on two devices of one guest: one of this project, one of Debian's rdma-core.
 
 use std::time::Duration;
 
-use testbed::{Command, Error, Guest, Kernel, Machine, Output, Topology, WindowSize};
+use testbed::{
+    Command, Error, Function, Guest, Kernel, Machine, Output, Topology, WindowSize, complaints,
+};
 
 /// How long a server may take until it listens, and a run until it ends.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -10,8 +12,52 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What both kinds of server print once clients may come.
 const READY: &str = "local address";
 
-/// Index of the IPv4 address among the GIDs of a device.
-const GID_INDEX: &str = "1";
+/// The two devices.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Devices {
+    /// Soft RoCE on two hosts.
+    Rxe,
+    /// Two software ConnectX functions on InfiniBand.
+    ConnectxIb,
+    /// Two software ConnectX functions on Ethernet.
+    ConnectxRoce,
+}
+
+impl Devices {
+    /// Their names.
+    fn names(self) -> [&'static str; 2] {
+        match self {
+            Self::Rxe => ["rxe_a", "rxe_b"],
+            Self::ConnectxIb | Self::ConnectxRoce => ["mlx5_0", "mlx5_1"],
+        }
+    }
+
+    /// The arguments by which both kinds of programs choose a GID: that of the IPv4 address, for RoCE v2.
+    fn gid(self) -> &'static [&'static str] {
+        match self {
+            Self::Rxe => &["-g", "1"],
+            Self::ConnectxIb => &[],
+            Self::ConnectxRoce => &["-g", "3"],
+        }
+    }
+
+    /// Where the client finds the server.
+    fn server(self) -> &'static str {
+        match self {
+            Self::Rxe => "10.1.0.1",
+            Self::ConnectxIb => "127.0.0.1",
+            Self::ConnectxRoce => "10.2.0.1",
+        }
+    }
+
+    /// Runs a command on the host of the first or the second device.
+    fn on_host(self, host: &str, command: Command) -> Command {
+        match self {
+            Self::Rxe => command.namespace(host),
+            Self::ConnectxIb | Self::ConnectxRoce => command,
+        }
+    }
+}
 
 /// One of rdma-core's ping-pong programs, and how ours is asked for the same.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +74,7 @@ pub struct Program {
 ///
 /// # Errors
 /// A kernel, a tool or a package that cannot be had, by name; a guest that does not boot.
-pub fn boot() -> Result<Guest, Error> {
+pub fn boot(devices: Devices) -> Result<Guest, Error> {
     let kernel = std::env::var("UVERBS_TEST_KERNEL");
     let kernel = Kernel::named(kernel.as_deref().unwrap_or("6.12"))?;
     let args = [
@@ -41,8 +87,13 @@ pub fn boot() -> Result<Guest, Error> {
         "--features",
         "cli",
     ];
-    Machine::new(kernel)
-        .topology(Topology::TwoHosts)
+    let machine = Machine::new(kernel);
+    let machine = match devices {
+        Devices::Rxe => machine.topology(Topology::TwoHosts),
+        Devices::ConnectxIb => machine.connectx(&[Function::Ib; 2]),
+        Devices::ConnectxRoce => machine.connectx(&[Function::Roce; 2]),
+    };
+    machine
         .with_debian_tools()
         .with_binary(testbed::cargo::build_program("uverbs", &args)?, "uverbs")
         .boot()
@@ -63,13 +114,15 @@ pub enum Server {
 /// A side that does not start, does not end in time, or ends with a failure.
 pub fn play(
     guest: &Guest,
+    devices: Devices,
     program: Program,
     server: Server,
     extra: &[&str],
 ) -> Result<(Output, Output), Error> {
     let ours = |device: &str| {
         Command::new("uverbs")
-            .args(["pingpong", "-d", device, "-g", GID_INDEX])
+            .args(["pingpong", "-d", device])
+            .args(devices.gid().iter().copied())
             .args(program.ours.iter().copied())
             .args(program.both.iter().copied())
             .args(extra.iter().copied())
@@ -77,23 +130,44 @@ pub fn play(
     };
     let theirs = |device: &str| {
         Command::new(program.theirs)
-            .args(["-d", device, "-g", GID_INDEX])
+            .args(["-d", device])
+            .args(devices.gid().iter().copied())
             .args(program.both.iter().copied())
             .args(extra.iter().copied())
             .timeout(PATIENCE)
     };
+    let [one, other] = devices.names();
     let (first, second) = match server {
-        Server::Ours => (ours("rxe_a"), theirs("rxe_b")),
-        Server::Theirs => (theirs("rxe_a"), ours("rxe_b")),
+        Server::Ours => (ours(one), theirs(other)),
+        Server::Theirs => (theirs(one), ours(other)),
     };
     // A terminal makes rdma-core's programs print line by line.
     let terminal = WindowSize {
         rows: 24,
         columns: 200,
     };
-    let listening = guest.spawn(first.namespace("a").with_terminal(terminal))?;
+    let listening = guest.spawn(devices.on_host("a", first).with_terminal(terminal))?;
     listening.wait_for_text(READY, PATIENCE)?;
-    let client = guest.run(second.arg("10.1.0.1").namespace("b"))?;
+    let client = guest.run(devices.on_host("b", second.arg(devices.server())))?;
     let server = listening.wait()?;
     Ok((server.check()?, client.check()?))
+}
+
+/// What the kernel and, if there is one, the software ConnectX have to say against what happened.
+///
+/// # Errors
+/// The software ConnectX is gone.
+pub fn objections(guest: &Guest, devices: Devices) -> Result<Vec<String>, Error> {
+    let log = guest.kernel_log();
+    let mut found: Vec<_> = complaints::among(&log)
+        .iter()
+        .map(|line| line.text.clone())
+        .collect();
+    if devices != Devices::Rxe {
+        let reports = guest.connectx()?.ask("reports")?;
+        if reports != testbed::connectx::NO_REPORTS {
+            found.push(reports);
+        }
+    }
+    Ok(found)
 }

@@ -5,7 +5,8 @@
     reason = "a test fails by panicking"
 )]
 
-use interop::{Program, Server, boot, play};
+use interop::{Devices, Program, Server, boot, objections, play};
+use testbed::Guest;
 
 const RC: Program = Program {
     theirs: "ibv_rc_pingpong",
@@ -29,12 +30,21 @@ const SRQ: Program = Program {
 };
 
 /// Ours as server and as client, in each of `modes`; both sides say how many bytes went to and fro.
-fn both_ways(program: Program, modes: &[&[&str]]) {
-    let guest = boot().unwrap();
+fn both_ways(devices: Devices, programs: &[Program], modes: &[&[&str]]) {
+    let guest = boot(devices).unwrap();
+    for &program in programs {
+        in_modes(&guest, devices, program, modes);
+    }
+    let objections = objections(&guest, devices).unwrap();
+    assert!(objections.is_empty(), "{objections:?}");
+    guest.power_off().unwrap();
+}
+
+fn in_modes(guest: &Guest, devices: Devices, program: Program, modes: &[&[&str]]) {
     for mode in modes {
         for server in [Server::Theirs, Server::Ours] {
             let (listening, calling) =
-                play(&guest, program, server, mode).unwrap_or_else(|error| {
+                play(guest, devices, program, server, mode).unwrap_or_else(|error| {
                     panic!("{} {mode:?}, server {server:?}: {error}", program.theirs)
                 });
             for side in [listening.stdout_text(), calling.stdout_text()] {
@@ -46,28 +56,38 @@ fn both_ways(program: Program, modes: &[&[&str]]) {
             }
         }
     }
-    let log = guest.kernel_log();
-    let complaints = testbed::complaints::among(&log);
-    assert!(complaints.is_empty(), "{complaints:?}");
-    guest.power_off().unwrap();
 }
 
 #[test]
 fn reliable_connections() {
-    both_ways(RC, &[&[], &["-e"], &["-s", "65536"], &["-s", "1"]]);
+    both_ways(
+        Devices::Rxe,
+        &[RC],
+        &[&[], &["-e"], &["-s", "65536"], &["-s", "1"]],
+    );
 }
 
 #[test]
 fn unreliable_connections() {
-    both_ways(UC, &[&[], &["-e"]]);
+    both_ways(Devices::Rxe, &[UC], &[&[], &["-e"]]);
 }
 
 #[test]
 fn datagrams() {
-    both_ways(UD, &[&[], &["-e"]]);
+    both_ways(Devices::Rxe, &[UD], &[&[], &["-e"]]);
 }
 
 #[test]
 fn shared_receive_queues() {
-    both_ways(SRQ, &[&[], &["-e"]]);
+    both_ways(Devices::Rxe, &[SRQ], &[&[], &["-e"]]);
+}
+
+#[test]
+fn between_connectx_functions_on_infiniband() {
+    both_ways(Devices::ConnectxIb, &[RC, UC, UD, SRQ], &[&[], &["-e"]]);
+}
+
+#[test]
+fn between_connectx_functions_on_ethernet() {
+    both_ways(Devices::ConnectxRoce, &[RC, UC, UD, SRQ], &[&[], &["-e"]]);
 }

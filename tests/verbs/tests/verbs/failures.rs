@@ -4,7 +4,9 @@ use uverbs::{
     AccessFlags, LocalKey, Operation, Payload, QpState, QpType, QueuePairEndpoint, RemoteKey,
     SendRequest, WcStatus, WorkCompletion,
 };
-use verbs_tests::{Driver, Pair, Registered, Side, driver, drain, failed_here, next, open, raw, requests_fail};
+use verbs_tests::{
+    Driver, Pair, Registered, Side, drain, driver, failed_here, next, open, raw, requests_fail,
+};
 
 /// b's memory, as a's failing requests see it.
 struct Target {

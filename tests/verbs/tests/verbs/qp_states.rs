@@ -5,7 +5,9 @@ use uverbs::{
     QpState, QpType, QueuePair, RetryCount, RnrRetry, RnrTimer, SendRequest, WcStatus,
     types::is_legal,
 };
-use verbs_tests::{Driver, Pair, Registered, Side, drain, driver, next, nothing, open, own_address, raw};
+use verbs_tests::{
+    Driver, Pair, Registered, Side, drain, driver, next, nothing, open, own_address, raw,
+};
 
 const STATES: [QpState; 7] = [
     QpState::Reset,
@@ -367,7 +369,8 @@ fn sizes_are_granted_at_least() {
     let pd = context.alloc_pd().unwrap();
     let cq = context.create_cq(8).unwrap();
     for kind in [QpType::Rc, QpType::Uc, QpType::Ud] {
-        for (wr, sge, inline) in [(1, 1, 0), (5, 3, 64), (1000, 32, 512), (16, 0, 0)] {
+        let most = context.device_attr().max_sge;
+        for (wr, sge, inline) in [(1, 1, 0), (5, 3, 64), (1000, most, 512), (16, 0, 0)] {
             let mut builder = pd.create_qp(kind, &cq, &cq);
             builder.max_send_wr(wr).max_recv_wr(wr);
             builder

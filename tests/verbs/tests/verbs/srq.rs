@@ -4,7 +4,7 @@ use uverbs::{
     CompletionQueue, Context, ErrorKind, PostError, ProtectionDomain, QpType, QueuePair,
     SendRequest, SharedReceiveQueue, SrqAttr, SrqModify, WcStatus,
 };
-use verbs_tests::{Driver, driver, Registered, drain, nothing, open, raw};
+use verbs_tests::{Driver, Registered, drain, driver, nothing, open, raw};
 
 /// Queue pairs that talk to themselves and receive from one queue.
 struct Shared {
@@ -97,7 +97,7 @@ fn sizes_that_are_impossible() {
     let armed_beyond = SrqAttr {
         max_wr: 8,
         max_sge: 1,
-        limit: 9,
+        limit: 100,
     };
     let error = SharedReceiveQueue::create(&pd, armed_beyond, 0).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);

@@ -198,7 +198,7 @@ fn a_peer_invalidates_a_window_with_its_message() {
 }
 
 #[test]
-fn impossible_bindings_fail_and_say_so() {
+fn rxe_impossible_bindings_fail_and_say_so() {
     requests_fail();
     let mut pair = Pair::new(QpType::Rc);
     let region = bindable(&pair);
