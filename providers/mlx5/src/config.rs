@@ -3,7 +3,7 @@
 use uverbs_driver::sys::{Uhw, cells};
 use uverbs_driver::{Channel, Error, Op, Result, cmd};
 use uverbs_uapi::mlx5_abi::{
-    MLX5_IB_ALLOC_UCTX_DEVX, MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_ECE, MLX5_LIB_CAP_4K_UAR,
+    MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_ECE, MLX5_IB_ALLOC_UCTX_DEVX, MLX5_LIB_CAP_4K_UAR,
     MLX5_LIB_CAP_DYN_UAR, mlx5_ib_alloc_ucontext_req_v2, mlx5_ib_alloc_ucontext_resp,
 };
 use zerocopy::IntoBytes;

@@ -240,6 +240,12 @@ impl CompletionQueue {
         let Some(owner) = self.owners.find(&entry) else {
             return Ok(None);
         };
+        if let Owner::Gone(queue) = owner {
+            if is_receive(tail) {
+                let _ = queue.completed(tail.counter());
+            }
+            return Ok(None);
+        }
         let ring = &self.ring.units;
         match tail.opcode() {
             opcode::REQUEST => {
@@ -319,15 +325,27 @@ fn received(owner: &Owner, position: u64, tail: Tail) -> Option<Option<u64>> {
                 .then(|| queue.completed()),
             Receives::None => Some(None),
         },
-        Owner::Srq(queue) => Some(queue.completed(tail.counter())),
+        Owner::Srq(queue) | Owner::Gone(queue) => Some(queue.completed(tail.counter())),
     }
+}
+
+/// Whether an entry is about a receive request.
+fn is_receive(tail: Tail) -> bool {
+    matches!(
+        tail.opcode(),
+        opcode::RECEIVE_WRITE_IMM
+            | opcode::RECEIVE
+            | opcode::RECEIVE_IMM
+            | opcode::RECEIVE_INVALIDATE
+            | opcode::RECEIVE_ERROR
+    )
 }
 
 #[inline]
 fn number(owner: &Owner, tail: Tail) -> u32 {
     match owner {
         Owner::QueuePair(pair) => pair.number(),
-        Owner::Srq(_) => tail.qpn(),
+        Owner::Srq(_) | Owner::Gone(_) => tail.qpn(),
     }
 }
 

@@ -2,13 +2,13 @@
 //!
 //! A completion carries the number that its queue was created with (or the queue pair's number, on devices that
 //! have no such field). Completion queues look it up in a cache of their own, without a lock, and come here on a
-//! miss. A number is used again at once: completions of its former queue are told apart by their position.
+//! miss. When a number is used again, completions of its former queue are told apart by their position.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::tracker::{QueuePairTracker, SrqTracker};
+use crate::tracker::{QueuePairTracker, Receives, SrqTracker};
 
 /// What a completion can be about.
 #[derive(Clone, Debug)]
@@ -17,7 +17,25 @@ pub(crate) enum Owner {
     QueuePair(Arc<QueuePairTracker>),
     /// A shared receive queue that completions name themselves: XRC.
     Srq(Arc<SrqTracker>),
+    /// A queue pair that is gone, and received from this queue: what it used up goes back.
+    Gone(Arc<SrqTracker>),
 }
+
+impl Owner {
+    /// What is left to do for completions of a queue that is gone.
+    fn gone(self) -> Option<Self> {
+        match self {
+            Self::QueuePair(pair) => match &pair.recv {
+                Receives::Shared(queue) => Some(Self::Gone(Arc::clone(queue))),
+                _ => None,
+            },
+            Self::Srq(_) | Self::Gone(_) => None,
+        }
+    }
+}
+
+/// Numbers that rest before the first of them is used again: completions of its former queue may wait that long.
+const RESTING: usize = 4096;
 
 /// Numbers have 24 bits; the last one means none.
 pub(crate) const NO_NUMBER: u32 = 0x00ff_ffff;
@@ -33,7 +51,7 @@ pub(crate) struct Trackers {
 #[derive(Debug, Default)]
 struct Table {
     slots: Vec<Option<Owner>>,
-    free: Vec<u32>,
+    free: VecDeque<u32>,
     by_device_number: HashMap<u32, Owner>,
 }
 
@@ -41,7 +59,10 @@ impl Trackers {
     /// Gives a queue a number; `None` when all are in use.
     pub(crate) fn add(&self, owner: Owner) -> Option<u32> {
         let mut table = self.write();
-        if let Some(number) = table.free.pop() {
+        let may_grow = table.slots.len() < NO_NUMBER as usize;
+        if (table.free.len() > RESTING || !may_grow)
+            && let Some(number) = table.free.pop_front()
+        {
             *table.slots.get_mut(number as usize)? = Some(owner);
             return Some(number);
         }
@@ -57,9 +78,10 @@ impl Trackers {
     pub(crate) fn remove(&self, number: u32) {
         let mut table = self.write();
         if let Some(slot) = table.slots.get_mut(number as usize)
-            && slot.take().is_some()
+            && let Some(owner) = slot.take()
         {
-            table.free.push(number);
+            *slot = owner.gone();
+            table.free.push_back(number);
             self.epoch.fetch_add(1, Ordering::Release);
         }
     }
@@ -107,14 +129,13 @@ impl Trackers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tracker::Receives;
 
     fn owner() -> Owner {
         Owner::QueuePair(Arc::new(QueuePairTracker::new(1, Receives::None)))
     }
 
     #[test]
-    fn numbers_come_back_and_the_epoch_says_so() {
+    fn numbers_rest_and_come_back_and_the_epoch_says_so() {
         let trackers = Trackers::default();
         let [a, b] = [
             trackers.add(owner()).unwrap(),
@@ -122,11 +143,28 @@ mod tests {
         ];
         assert_eq!((a, b, trackers.epoch()), (0, 1, 0));
         trackers.remove(a);
-        trackers.remove(a);
         assert_eq!(trackers.epoch(), 1);
         assert!(trackers.find(a).is_none() && trackers.find(b).is_some());
-        assert_eq!(trackers.add(owner()), Some(a));
         assert!(trackers.find(77).is_none());
+        for _ in 0..RESTING {
+            let number = trackers.add(owner()).unwrap();
+            assert_ne!(number, a);
+            trackers.remove(number);
+        }
+        assert_eq!(trackers.add(owner()), Some(a));
+    }
+
+    #[test]
+    fn what_a_queue_pair_used_up_goes_back_when_it_is_gone() {
+        let trackers = Trackers::default();
+        let queue = Arc::new(SrqTracker::new(4));
+        let recv = Receives::Shared(Arc::clone(&queue));
+        let pair = Owner::QueuePair(Arc::new(QueuePairTracker::new(1, recv)));
+        let number = trackers.add(pair).unwrap();
+        trackers.remove(number);
+        assert!(matches!(trackers.find(number), Some(Owner::Gone(_))));
+        trackers.remove(number);
+        assert!(trackers.find(number).is_none());
     }
 
     #[test]

@@ -43,11 +43,11 @@ def memory():
 
 
 class Side:
-    def __init__(self, pd, case):
-        self.cq = CQ(pd.ctx, 4096)
+    def __init__(self, ctx, pd, case):
+        self.cq = CQ(ctx, 4096)
         cap = QPCap(case["max_send_wr"], case["max_recv_wr"], case["max_send_sge"], case["max_recv_sge"],
                     case["max_inline"])
-        init = QPInitAttr(qp_type=TYPES[case["transport"]], scq=self.cq, rcq=self.cq, cap=cap)
+        init = QPInitAttr(sq_sig_all=0, qp_type=TYPES[case["transport"]], scq=self.cq, rcq=self.cq, cap=cap)
         self.qp = QP(pd, init)
         self.caps = [init.cap.max_send_wr, init.cap.max_send_sge, init.cap.max_inline_data,
                      init.cap.max_recv_wr, init.cap.max_recv_sge]
@@ -57,7 +57,7 @@ def address(ctx, port):
     attr = ctx.query_port(1)
     if attr.link_layer == e.IBV_LINK_LAYER_ETHERNET:
         index = 1
-        gr = GlobalRoute(dgid=ctx.query_gid(1, index), sgid_index=index, hop_limit=64)
+        gr = GlobalRoute(dgid=ctx.query_gid(1, index), sgid_index=index, hop_limit=64, flow_label=0x12345)
         return AHAttr(gr=gr, is_global=1, port_num=1)
     return AHAttr(dlid=attr.lid, port_num=1)
 
@@ -103,7 +103,7 @@ def wait(cq, count):
 
 
 def run(ctx, pd, keys, case):
-    sender, receiver = Side(pd, case), Side(pd, case)
+    sender, receiver = Side(ctx, pd, case), Side(ctx, pd, case)
     print(json.dumps({"qpn": sender.qp.qp_num, "peer": receiver.qp.qp_num, "lkey": keys.lkey, "rkey": keys.rkey,
                       "caps": sender.caps}), flush=True)
     connect(ctx, sender, receiver, case["transport"])

@@ -80,7 +80,7 @@ fn request(transport: Transport, max_sge: u32, max_inline: u32) -> impl Strategy
     };
     let verb = prop::sample::select(verbs(transport));
     let flags = any::<[bool; 4]>();
-    let pieces = vec((0..TARGET / 2, 0..=longest), 1..=max_sge as usize);
+    let pieces = vec((0..TARGET / 2 - 81920, 0..=longest), 1..=max_sge as usize);
     let words = (any::<u64>(), any::<u64>());
     let remote = TARGET + 16384..2 * TARGET - 65536;
     (verb, flags, pieces, remote, words).prop_map(
@@ -90,6 +90,12 @@ fn request(transport: Transport, max_sge: u32, max_inline: u32) -> impl Strategy
             let inline = inline && max_inline > 0 && !reads;
             if is_atomic {
                 pieces = vec![(pieces[0].0 & !7, 8)];
+            }
+            if reads {
+                // What is read lands where nothing is sent from: inline data is what it was at the start.
+                for (offset, _) in &mut pieces {
+                    *offset += TARGET / 2 - 65536;
+                }
             }
             let mut room = if inline { max_inline } else { longest };
             for (_, length) in &mut pieces {

@@ -12,9 +12,9 @@ use anyhow::{Context as _, bail};
 use bytes_tests::table::{Case, LENGTH, MEMORY, Numbers, Request, TARGET, Table, Transport, Verb};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use uverbs::{
-    AccessFlags, AddressHandle, AddressVector, CompletionQueue, Context, LinkLayer, MemoryRegion,
-    Mtu, Operation, Payload, ProtectionDomain, QpType, QueuePair, RecvRequest, Remote, SendFlags,
-    SendRequest, Sge, WorkCompletion,
+    AccessFlags, AddressHandle, AddressVector, CompletionQueue, Context, FlowLabel, LinkLayer,
+    MemoryRegion, Mtu, Operation, Payload, ProtectionDomain, QpType, QueuePair, RecvRequest,
+    Remote, SendFlags, SendRequest, Sge, WorkCompletion,
 };
 
 const RECEIVED: u32 = 9040;
@@ -163,6 +163,8 @@ fn address(context: &Context, pd: &ProtectionDomain) -> anyhow::Result<AddressHa
         let gid = context.gid(1, 1)?.context("no GID at index 1")?.gid;
         let mut route = uverbs::GlobalRoute::new(gid, 1);
         route.hop_limit = 64;
+        // Without one the source port is random.
+        route.flow_label = FlowLabel::from_raw(0x12345);
         AddressVector::global(1, route)
     } else {
         AddressVector::local(1, port.lid)
