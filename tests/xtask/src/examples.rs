@@ -24,6 +24,9 @@ const EXAMPLES: [(&str, &str); 13] = [
     ("drop_privileges", "by write(2): alloc_pd: EACCES"),
 ];
 
+/// Examples for mlx5 devices, which the machines of these tests do not have.
+const MLX5: [&str; 3] = ["scheduling", "pacing", "devx"];
+
 /// How long an example may run. Emulated processors are slow.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -46,10 +49,10 @@ pub(crate) fn run(kernels: &[&str], filters: &[String]) -> anyhow::Result<()> {
         "--features",
         "tokio",
     ])?;
-    if let Some(unknown) = built
-        .iter()
-        .find(|built| !EXAMPLES.iter().any(|(name, _)| *name == built.name))
-    {
+    if let Some(unknown) = built.iter().find(|built| {
+        !EXAMPLES.iter().any(|(name, _)| *name == built.name)
+            && !MLX5.contains(&built.name.as_str())
+    }) {
         bail!("nobody says what the example {} prints", unknown.name);
     }
     let mut failed = Vec::new();
