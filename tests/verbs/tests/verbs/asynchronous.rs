@@ -32,7 +32,7 @@ fn looped() -> Loop {
     let pd = context.alloc_pd().unwrap();
     let channel = context.create_completion_channel().unwrap();
     let cq = context
-        .completion_queue(256)
+        .completion_queue(1024)
         .channel(&channel)
         .build()
         .unwrap();
@@ -40,7 +40,7 @@ fn looped() -> Loop {
     // Nothing is signaled, so a ConnectX takes no place in the send queue back.
     builder
         .max_send_wr(2048)
-        .max_recv_wr(64)
+        .max_recv_wr(512)
         .timeout(14)
         .unwrap();
     let prepared = builder.build().unwrap();
