@@ -18,8 +18,8 @@ use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, PollError, PostError,
 /// An opened device of any vendor.
 #[derive(Debug)]
 pub(crate) enum AnyContext {
-    Mlx5(uverbs_mlx5::Context),
-    Rxe(uverbs_rxe::Context),
+    Mlx5(Box<uverbs_mlx5::Context>),
+    Rxe(Box<uverbs_rxe::Context>),
 }
 
 /// A protection domain of any vendor.
@@ -81,8 +81,12 @@ fn foreign(op: Op) -> Error {
 impl AnyContext {
     pub(crate) fn open(driver: DriverId, channel: Arc<Channel>) -> Result<Self> {
         match driver {
-            DriverId::Mlx5 => uverbs_mlx5::Context::open(channel).map(Self::Mlx5),
-            DriverId::Rxe => uverbs_rxe::Context::open(channel).map(Self::Rxe),
+            DriverId::Mlx5 => {
+                uverbs_mlx5::Context::open(channel).map(|context| Self::Mlx5(Box::new(context)))
+            }
+            DriverId::Rxe => {
+                uverbs_rxe::Context::open(channel).map(|context| Self::Rxe(Box::new(context)))
+            }
             other => Err(Error::new(Op::OpenDevice, ErrorKind::Unsupported)
                 .fact("driver", other.to_string())),
         }
@@ -141,7 +145,9 @@ impl AnyContext {
 
     pub(crate) fn create_srq(&self, pd: &AnyPd, init: &SrqInit) -> Result<AnySrq> {
         match (self, pd) {
-            (Self::Mlx5(context), AnyPd::Mlx5(pd)) => context.create_srq(pd, init).map(AnySrq::Mlx5),
+            (Self::Mlx5(context), AnyPd::Mlx5(pd)) => {
+                context.create_srq(pd, init).map(AnySrq::Mlx5)
+            }
             (Self::Rxe(context), AnyPd::Rxe(pd)) => context.create_srq(pd, init).map(AnySrq::Rxe),
             _ => Err(foreign(Op::CreateSharedReceiveQueue)),
         }

@@ -45,10 +45,6 @@ pub(crate) struct Config {
     pub(crate) creates_ah: bool,
     /// Enhanced connection establishment may be asked for.
     pub(crate) ece: bool,
-    /// Where in its page the free-running clock is.
-    pub(crate) core_clock_offset: Option<u64>,
-    /// Bit 0: the page with what converts clock readings is version 1.
-    pub(crate) clock_info_versions: u8,
     pub(crate) uar: UarConfig,
 }
 
@@ -64,7 +60,6 @@ impl Config {
     }
 
     fn new(reply: &mlx5_ib_alloc_ucontext_resp, devx: bool) -> Self {
-        let has_clock = reply.comp_mask & CORE_CLOCK_OFFSET != 0;
         Self {
             devx,
             cqe_version: reply.cqe_version,
@@ -80,8 +75,6 @@ impl Config {
             cache_line: reply.cache_line_size,
             creates_ah: reply.cmds_supp_uhw & CREATES_AH != 0,
             ece: reply.comp_mask & MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_ECE != 0,
-            core_clock_offset: has_clock.then_some(reply.hca_core_clock_offset),
-            clock_info_versions: reply.clock_info_versions,
             uar: UarConfig {
                 fixed: reply.tot_bfregs,
                 per_page: reply.num_uars_per_page.max(1),
@@ -92,9 +85,6 @@ impl Config {
         }
     }
 }
-
-/// `MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET`.
-const CORE_CLOCK_OFFSET: u32 = 1;
 
 /// Opens a user context: with firmware commands if the kernel has them, by the newest request it takes.
 ///

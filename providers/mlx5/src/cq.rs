@@ -1,5 +1,9 @@
 //! Completion queues: the device writes entries into this process's memory, and reads in a doorbell record how far
 //! they were taken.
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "the device counts in 24 bits, and sizes are 64 or 128"
+)]
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +24,7 @@ use crate::Context;
 use crate::cq_ring::CqRing;
 use crate::cqe::{Entry, Tail, format, opcode};
 use crate::table::{Owner, Trackers};
-use crate::tracker::{QueuePairTracker, Receives};
+use crate::tracker::{QueuePairTracker, Receives, Sent};
 
 /// Most entries the device's counter leaves room for.
 const MAX_ENTRIES: u32 = 1 << 24;
@@ -248,47 +252,33 @@ impl CompletionQueue {
         }
         let ring = &self.ring.units;
         match tail.opcode() {
-            opcode::REQUEST => {
-                let Some((pair, sent)) = sent(owner, position, tail) else {
-                    return Ok(None);
-                };
-                let sent = sent.ok_or(PollError::Corrupt)?;
-                Ok(Some(entry.sent(sent.wr_id, sent.opcode, pair.number())))
-            }
+            opcode::REQUEST => match sent(owner, position, tail) {
+                Request::Of((pair, sent)) => {
+                    Ok(Some(entry.sent(sent.wr_id, sent.opcode, pair.number())))
+                }
+                other => other.none(),
+            },
             opcode::RECEIVE_WRITE_IMM
             | opcode::RECEIVE
             | opcode::RECEIVE_IMM
-            | opcode::RECEIVE_INVALIDATE => {
-                let Some(wr_id) = received(owner, position, tail) else {
-                    return Ok(None);
-                };
-                let wr_id = wr_id.ok_or(PollError::Corrupt)?;
-                Ok(Some(entry.received(ring, wr_id, number(owner, tail))))
-            }
-            opcode::REQUEST_ERROR => {
-                let Some((pair, sent)) = sent(owner, position, tail) else {
-                    return Ok(None);
-                };
-                let sent = sent.ok_or(PollError::Corrupt)?;
-                Ok(Some(entry.failed(
-                    ring,
-                    sent.wr_id,
-                    sent.opcode,
-                    pair.number(),
-                )))
-            }
-            opcode::RECEIVE_ERROR => {
-                let Some(wr_id) = received(owner, position, tail) else {
-                    return Ok(None);
-                };
-                let wr_id = wr_id.ok_or(PollError::Corrupt)?;
-                Ok(Some(entry.failed(
-                    ring,
-                    wr_id,
-                    WcOpcode::Recv,
-                    number(owner, tail),
-                )))
-            }
+            | opcode::RECEIVE_INVALIDATE => match received(owner, position, tail) {
+                Request::Of(wr_id) => Ok(Some(entry.received(ring, wr_id, number(owner, tail)))),
+                other => other.none(),
+            },
+            opcode::REQUEST_ERROR => match sent(owner, position, tail) {
+                Request::Of((pair, sent)) => {
+                    let number = pair.number();
+                    Ok(Some(entry.failed(ring, sent.wr_id, sent.opcode, number)))
+                }
+                other => other.none(),
+            },
+            opcode::RECEIVE_ERROR => match received(owner, position, tail) {
+                Request::Of(wr_id) => {
+                    let number = number(owner, tail);
+                    Ok(Some(entry.failed(ring, wr_id, WcOpcode::Recv, number)))
+                }
+                other => other.none(),
+            },
             // About a key, not about a request; nothing here makes keys with signatures.
             opcode::SIGNATURE_ERROR => Ok(None),
             _ => Err(PollError::Corrupt),
@@ -296,36 +286,62 @@ impl CompletionQueue {
     }
 }
 
-/// The send request that an entry is about; `None` for one of an earlier life.
-#[inline]
-fn sent(
-    owner: &Owner,
-    position: u64,
-    tail: Tail,
-) -> Option<(&QueuePairTracker, Option<crate::tracker::Sent>)> {
-    let Owner::QueuePair(pair) = owner else {
-        return None;
-    };
-    pair.sent_in_this_life(position)
-        .then(|| (&**pair, pair.send.completed(tail.counter())))
+/// What an entry stands for.
+enum Request<T> {
+    /// This one.
+    Of(T),
+    /// One of an earlier life of its queue.
+    Former,
+    /// None that there can be.
+    Unknown,
 }
 
-/// The receive request that an entry is about; the outer `None` for one of an earlier life.
+impl<T> Request<T> {
+    fn of(found: Option<T>) -> Self {
+        found.map_or(Self::Unknown, Self::Of)
+    }
+
+    /// What polling makes of an entry without a request.
+    #[cold]
+    fn none(self) -> Result<Option<WorkCompletion>, PollError> {
+        match self {
+            Self::Unknown => Err(PollError::Corrupt),
+            Self::Former | Self::Of(_) => Ok(None),
+        }
+    }
+}
+
+/// The send request that an entry is about, and its queue pair.
 #[inline]
-fn received(owner: &Owner, position: u64, tail: Tail) -> Option<Option<u64>> {
+fn sent(owner: &Owner, position: u64, tail: Tail) -> Request<(&QueuePairTracker, Sent)> {
+    let Owner::QueuePair(pair) = owner else {
+        return Request::Unknown;
+    };
+    if !pair.sent_in_this_life(position) {
+        return Request::Former;
+    }
+    let found = pair.send.completed(tail.counter());
+    Request::of(found.map(|sent| (&**pair, sent)))
+}
+
+/// The receive request that an entry is about.
+#[inline]
+fn received(owner: &Owner, position: u64, tail: Tail) -> Request<u64> {
     match owner {
-        Owner::QueuePair(pair) => match &pair.recv {
-            // Its request goes back to the shared queue even if nobody waits for it.
-            Receives::Shared(queue) => {
-                let wr_id = queue.completed(tail.counter());
-                pair.received_in_this_life(position).then_some(wr_id)
+        Owner::QueuePair(pair) => {
+            let current = pair.received_in_this_life(position);
+            match &pair.recv {
+                // Its request goes back to the shared queue even if nobody waits for it.
+                Receives::Shared(queue) => match queue.completed(tail.counter()) {
+                    _ if !current => Request::Former,
+                    found => Request::of(found),
+                },
+                Receives::Own(_) if !current => Request::Former,
+                Receives::Own(queue) => Request::of(queue.completed()),
+                Receives::None => Request::Unknown,
             }
-            Receives::Own(queue) => pair
-                .received_in_this_life(position)
-                .then(|| queue.completed()),
-            Receives::None => Some(None),
-        },
-        Owner::Srq(queue) | Owner::Gone(queue) => Some(queue.completed(tail.counter())),
+        }
+        Owner::Srq(queue) | Owner::Gone(queue) => Request::of(queue.completed(tail.counter())),
     }
 }
 

@@ -3,6 +3,10 @@
 //! An entry is there when its owner bit says that it was written in this turn around the ring. Positions are counted
 //! on and on in 64 bits, so the bit that is expected is a bit of the position. A resize takes an entry of its own,
 //! which is no completion: the device counts one more from then on, positions do not.
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "positions wrap around the ring, and the owner is one bit of them"
+)]
 
 use std::sync::Arc;
 

@@ -1,5 +1,9 @@
 //! Completion entries: what the device writes, and what it means
 //! (`struct mlx5_cqe64` and `mlx5_err_cqe` of the kernel's `include/linux/mlx5/device.h`).
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "fields are cut out of wider words"
+)]
 
 use uverbs_driver::hw::UnitRing;
 use uverbs_driver::types::{RemoteKey, WcFlags, WcOpcode, WcStatus, WorkCompletion};
@@ -21,10 +25,8 @@ pub(crate) mod opcode {
 
 /// Bits 2 and 3 of the last byte: how the rest of the entry is to be read.
 pub(crate) mod format {
-    /// As it is.
+    /// As it is. Others have the data in the entry, or stand for several; queues are not created for them.
     pub(crate) const PLAIN: u32 = 0;
-    /// The first of several that are told by an array in the next one.
-    pub(crate) const COMPRESSED: u32 = 3;
 }
 
 /// The last word of an entry, which says whether it is there at all: in host order,

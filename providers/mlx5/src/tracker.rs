@@ -3,6 +3,7 @@
 //! A completion names its queue and a position in it. What was posted there (the user's number, and how much of
 //! the queue it frees) is written by the thread that posts and read by the one that polls. All of it is atomic
 //! words, so neither side takes a lock; what orders the two is the device, which completes only what was posted.
+#![expect(clippy::cast_possible_truncation, reason = "two halves share a word")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

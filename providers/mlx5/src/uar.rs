@@ -150,7 +150,7 @@ impl Uars {
         if self.config.fixed != 0 {
             // The kernel chooses, and says so in its reply.
             let page = self.fixed(0)?;
-            return self.doorbell(&page, DOORBELLS, 0, Claim::Fixed);
+            return Self::doorbell(&page, DOORBELLS, 0, Claim::Fixed);
         }
         let mut pool = lock(&self.pool);
         if let Some((page, place)) = pool.free.pop() {
@@ -175,7 +175,7 @@ impl Uars {
             .min_by_key(|shared| Arc::strong_count(&shared.users))
             .ok_or_else(|| Error::bad_reply(Op::AllocUar, "no doorbell"))?;
         let claim = Claim::Shared(Arc::clone(&least.users));
-        self.doorbell(&least.page, self.offset(least.place), 0, claim)
+        Self::doorbell(&least.page, self.offset(least.place), 0, claim)
     }
 
     /// The doorbell of a queue pair that was created with `doorbell`, and got `index` in the kernel's reply.
@@ -199,7 +199,7 @@ impl Uars {
         let shared = self.config.fixed.saturating_sub(self.config.dedicated);
         let exclusive = index != 0 && index / 2 + index % 2 >= shared;
         let buffer = if exclusive { self.buffer() } else { 0 };
-        self.doorbell(&page, offset, buffer, Claim::Fixed)
+        Self::doorbell(&page, offset, buffer, Claim::Fixed)
     }
 
     /// Where completion queues are armed, and the number of its page where the kernel has to be told.
@@ -214,7 +214,7 @@ impl Uars {
                 Err(_) if self.config.fixed != 0 => {
                     drop(pool);
                     let page = self.fixed(0)?;
-                    return Ok((self.register(&page, ARM, 8)?, None));
+                    return Ok((Self::register(&page, ARM, 8)?, None));
                 }
                 Err(error) => return Err(error),
             }
@@ -222,12 +222,12 @@ impl Uars {
         let Some(page) = &pool.plain else {
             return Err(Error::bad_reply(Op::AllocUar, "no page"));
         };
-        Ok((self.register(page, ARM, 8)?, Some(page.id)))
+        Ok((Self::register(page, ARM, 8)?, Some(page.id)))
     }
 
     fn dedicated(&self, page: &Page, place: usize) -> Result<Doorbell> {
         let claim = Claim::Dedicated(Arc::clone(&self.pool), (page.clone(), place));
-        self.doorbell(page, self.offset(place), self.buffer(), claim)
+        Self::doorbell(page, self.offset(place), self.buffer(), claim)
     }
 
     /// A doorbell of a page, of a new one if none is left over.
@@ -252,17 +252,16 @@ impl Uars {
         if pool.fixed.len() <= index {
             pool.fixed.resize(index + 1, None);
         }
-        let memory = match pool.fixed.get(index) {
-            Some(Some(memory)) => Arc::clone(memory),
-            _ => {
-                let size = page_size();
-                let offset = (size as u64).saturating_mul(index as u64);
-                let memory = Arc::new(self.channel.map(offset, size, Protection::Write)?);
-                if let Some(slot) = pool.fixed.get_mut(index) {
-                    *slot = Some(Arc::clone(&memory));
-                }
-                memory
+        let memory = if let Some(Some(memory)) = pool.fixed.get(index) {
+            Arc::clone(memory)
+        } else {
+            let size = page_size();
+            let offset = (size as u64).saturating_mul(index as u64);
+            let memory = Arc::new(self.channel.map(offset, size, Protection::Write)?);
+            if let Some(slot) = pool.fixed.get_mut(index) {
+                *slot = Some(Arc::clone(&memory));
             }
+            memory
         };
         Ok(Page {
             memory,
@@ -286,22 +285,16 @@ impl Uars {
         DOORBELLS + place * self.distance()
     }
 
-    fn register(&self, page: &Page, offset: usize, len: usize) -> Result<Register> {
+    fn register(page: &Page, offset: usize, len: usize) -> Result<Register> {
         Register::new(Arc::clone(&page.memory), offset, len)
             .ok_or_else(|| Error::bad_reply(Op::AllocUar, "page of registers"))
     }
 
-    fn doorbell(
-        &self,
-        page: &Page,
-        offset: usize,
-        buffer: usize,
-        claim: Claim,
-    ) -> Result<Doorbell> {
+    fn doorbell(page: &Page, offset: usize, buffer: usize, claim: Claim) -> Result<Doorbell> {
         let len = buffer.max(8);
         Ok(Doorbell {
-            now: self.register(page, offset, len)?,
-            next: self.register(page, offset + buffer, len)?,
+            now: Self::register(page, offset, len)?,
+            next: Self::register(page, offset + buffer, len)?,
             blocks: u32::try_from(buffer / 64).unwrap_or(0),
             page: page.id,
             object: page.object.clone(),

@@ -48,6 +48,10 @@ pub enum Transport {
 }
 
 /// One send request.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are the flags of a request"
+)]
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Request {
     /// What it does.

@@ -44,7 +44,7 @@ pub fn sends(trace: &str, cases: &[Numbers]) -> Vec<Vec<Fetched>> {
             continue;
         }
         let lives = of_number.entry(qpn).or_default();
-        let index = index as u16;
+        let index = (index & 0xffff).try_into().unwrap_or(0);
         // The counter runs to 65535 and on; tables are too short for it to come back to 0.
         if index == 0 || lives.is_empty() {
             lives.push(Vec::new());

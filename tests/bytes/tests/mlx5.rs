@@ -32,8 +32,7 @@ fn boot(folder: &Path, tables: &[PathBuf], function: Function) -> Guest {
     ];
     let program = testbed::cargo::build_program("post-table", &build).expect("a program");
     let oracle = Path::new(env!("CARGO_MANIFEST_DIR")).join("oracle/post.py");
-    let kernel = std::env::var("UVERBS_TEST_KERNEL").unwrap_or_else(|_| "6.12".into());
-    let mut machine = Machine::new(Kernel::named(&kernel).expect("a kernel"))
+    let mut machine = Machine::new(Kernel::named("6.12").expect("a kernel"))
         .connectx(Connectx::new(&[function]).trace(folder.join("trace")))
         .with_debian_tools()
         .with_debian_packages(&["python3-pyverbs", "python3"])
@@ -130,13 +129,13 @@ fn requests_are_the_same(function: Function) {
 }
 
 #[test]
-#[ignore = "boots a machine; run by: cargo xtask test --level interop"]
+#[ignore = "boots a machine; run by: cargo xtask test --level connectx"]
 fn requests_are_the_same_on_infiniband() {
     requests_are_the_same(Function::Ib);
 }
 
 #[test]
-#[ignore = "boots a machine; run by: cargo xtask test --level interop"]
+#[ignore = "boots a machine; run by: cargo xtask test --level connectx"]
 fn requests_are_the_same_on_roce() {
     requests_are_the_same(Function::Roce);
 }

@@ -12,10 +12,11 @@ use std::time::Instant;
 use testbed::{Function, Kernel, host};
 
 /// Packages whose tests boot machines of their own.
-const WITH_MACHINES: [(&str, Level); 3] = [
+const WITH_MACHINES: [(&str, Level); 4] = [
     ("testbed", Level::Testbed),
     ("interop", Level::Interop),
     ("connectx", Level::Connectx),
+    ("bytes-tests", Level::Connectx),
 ];
 
 /// What the tests that boot machines find in their environment: the kernel's name.
@@ -139,33 +140,32 @@ fn one_level(level: Level, options: &Options) -> anyhow::Result<()> {
             )
         }
         Level::Testbed | Level::Interop | Level::Connectx => {
-            let package = WITH_MACHINES
-                .iter()
-                .find(|(_, of)| *of == level)
-                .map_or("", |(package, _)| package);
-            require(package)?;
-            // The other two boot every kernel by themselves.
+            // The others choose their kernels by themselves.
             let kernels = if level == Level::Interop {
                 kernels(options)
             } else {
                 vec!["all"]
             };
-            for kernel in kernels {
-                let args = [
-                    "test",
-                    "--package",
-                    package,
-                    "--test",
-                    "*",
-                    "--",
-                    "--include-ignored",
-                    "--test-threads",
-                    "1",
-                ];
-                cargo(
-                    &[&args[..], &filters].concat(),
-                    &[(KERNEL_VARIABLE, kernel)],
-                )?;
+            let packages = WITH_MACHINES.iter().filter(|(_, of)| *of == level);
+            for (package, _) in packages {
+                require(package)?;
+                for kernel in &kernels {
+                    let args = [
+                        "test",
+                        "--package",
+                        package,
+                        "--test",
+                        "*",
+                        "--",
+                        "--include-ignored",
+                        "--test-threads",
+                        "1",
+                    ];
+                    cargo(
+                        &[&args[..], &filters].concat(),
+                        &[(KERNEL_VARIABLE, kernel)],
+                    )?;
+                }
             }
             Ok(())
         }

@@ -5,6 +5,10 @@
 //! The memory of requests is mapped once at a fixed address, never unmapped, and no reference to it is formed while
 //! a device may write to it: inline bytes are copied out of its first half, which nobody writes to after `memory`.
 #![allow(unsafe_code, reason = "posts requests that name memory by address")]
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "offsets fit, and immediate data is half of a word"
+)]
 
 use std::fs;
 
@@ -125,8 +129,8 @@ fn run(
         .then(|| address(context, pd))
         .transpose()?;
     for batch in &case.batches {
-        let received = batch.iter().filter(|one| one.verb.is_received()).count();
-        for _ in 0..received {
+        let expected = batch.iter().filter(|one| one.verb.is_received()).count();
+        for _ in 0..expected {
             let scatter = [Sge {
                 address: MEMORY + TARGET,
                 length: RECEIVED,
@@ -152,7 +156,7 @@ fn run(
             &mut send_cq,
             batch.iter().filter(|one| one.signaled).count(),
         )?;
-        wait(&mut recv_cq, received)?;
+        wait(&mut recv_cq, expected)?;
     }
     Ok(())
 }
