@@ -12,7 +12,7 @@ use uverbs_driver::contract::{self, CqInit};
 use uverbs_driver::hw::{Record, Register, barrier};
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{ForkToken, Uhw, cells};
-use uverbs_driver::types::{WcOpcode, WorkCompletion};
+use uverbs_driver::types::WorkCompletion;
 use uverbs_driver::{Error, ErrorKind, Object, Op, PollError, Result, cmd};
 use uverbs_uapi::mlx5_abi::{
     MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX, mlx5_ib_create_cq, mlx5_ib_create_cq_resp,
@@ -22,9 +22,8 @@ use zerocopy::IntoBytes;
 
 use crate::Context;
 use crate::cq_ring::CqRing;
-use crate::cqe::{Entry, Tail, format, opcode};
-use crate::table::{Owner, Trackers};
-use crate::tracker::{QueuePairTracker, Receives, Sent};
+use crate::cqe::opcode;
+use crate::poll::Consumer;
 
 /// Most entries the device's counter leaves room for.
 const MAX_ENTRIES: u32 = 1 << 24;
@@ -74,12 +73,9 @@ impl CqShared {
 /// An mlx5 completion queue.
 #[derive(Debug)]
 pub struct CompletionQueue {
-    ring: Arc<CqRing>,
-    /// The next entry to look at.
-    position: u64,
+    consumer: Consumer,
     /// Up to where entries were given back.
     released: u64,
-    owners: Owners,
     shared: Arc<CqShared>,
     record: Arc<Record>,
     arm: Register,
@@ -89,51 +85,6 @@ pub struct CompletionQueue {
     max_entries: u32,
     fork: ForkToken,
     object: Arc<Object>,
-}
-
-/// Which queue a completion is about: a cache of the device's table.
-#[derive(Debug)]
-struct Owners {
-    trackers: Arc<Trackers>,
-    /// By user index; `None` for what is not known yet.
-    known: Vec<Option<Owner>>,
-    epoch: u64,
-    /// Completions carry the device's numbers alone.
-    by_device: bool,
-}
-
-impl Owners {
-    #[inline]
-    fn find(&mut self, entry: &Entry) -> Option<&Owner> {
-        if self.epoch != self.trackers.epoch() || self.by_device {
-            self.forget();
-        }
-        let index = entry.user_index() as usize;
-        if !matches!(self.known.get(index), Some(Some(_))) {
-            self.learn(index, entry)?;
-        }
-        self.known.get(index)?.as_ref()
-    }
-
-    #[cold]
-    fn forget(&mut self) {
-        self.epoch = self.trackers.epoch();
-        self.known.clear();
-    }
-
-    #[cold]
-    fn learn(&mut self, index: usize, entry: &Entry) -> Option<()> {
-        let owner = if self.by_device {
-            self.trackers.find_device_number(entry.tail.qpn())?
-        } else {
-            self.trackers.find(u32::try_from(index).ok()?)?
-        };
-        if self.known.len() <= index {
-            self.known.resize(index + 1, None);
-        }
-        *self.known.get_mut(index)? = Some(owner);
-        Some(())
-    }
 }
 
 /// log₂ of the ring for `entries`: one more, so that a full queue is told from an empty one.
@@ -187,15 +138,8 @@ impl CompletionQueue {
             consumer: AtomicU64::new(0),
         };
         Ok(Self {
-            ring,
-            position: 0,
+            consumer: Consumer::new(&ring, context.trackers(), context.config().cqe_version == 0),
             released: 0,
-            owners: Owners {
-                trackers: Arc::clone(context.trackers()),
-                known: Vec::new(),
-                epoch: 0,
-                by_device: context.config().cqe_version == 0,
-            },
             shared: Arc::new(shared),
             record,
             arm,
@@ -228,141 +172,6 @@ impl CompletionQueue {
     pub fn moderate(&self, count: u16, period: u16) -> Result<()> {
         cmd::cq::modify(self.object.channel(), self.object.handle(), count, period)
     }
-
-    /// The completion that the entry stands for; `None` for one about a queue that is gone.
-    #[inline]
-    fn completion(
-        &mut self,
-        position: u64,
-        tail: Tail,
-    ) -> Result<Option<WorkCompletion>, PollError> {
-        let first = self.ring.first(position);
-        let entry = Entry::read(&self.ring.units, first, tail);
-        if tail.format() != format::PLAIN {
-            return Err(PollError::Corrupt);
-        }
-        let Some(owner) = self.owners.find(&entry) else {
-            return Ok(None);
-        };
-        if let Owner::Gone(queue) = owner {
-            if is_receive(tail) {
-                let _ = queue.completed(tail.counter());
-            }
-            return Ok(None);
-        }
-        let ring = &self.ring.units;
-        match tail.opcode() {
-            opcode::REQUEST => match sent(owner, position, tail) {
-                Request::Of((pair, sent)) => {
-                    Ok(Some(entry.sent(sent.wr_id, sent.opcode, pair.number())))
-                }
-                other => other.none(),
-            },
-            opcode::RECEIVE_WRITE_IMM
-            | opcode::RECEIVE
-            | opcode::RECEIVE_IMM
-            | opcode::RECEIVE_INVALIDATE => match received(owner, position, tail) {
-                Request::Of(wr_id) => Ok(Some(entry.received(ring, wr_id, number(owner, tail)))),
-                other => other.none(),
-            },
-            opcode::REQUEST_ERROR => match sent(owner, position, tail) {
-                Request::Of((pair, sent)) => {
-                    let number = pair.number();
-                    Ok(Some(entry.failed(ring, sent.wr_id, sent.opcode, number)))
-                }
-                other => other.none(),
-            },
-            opcode::RECEIVE_ERROR => match received(owner, position, tail) {
-                Request::Of(wr_id) => {
-                    let number = number(owner, tail);
-                    Ok(Some(entry.failed(ring, wr_id, WcOpcode::Recv, number)))
-                }
-                other => other.none(),
-            },
-            // About a key, not about a request; nothing here makes keys with signatures.
-            opcode::SIGNATURE_ERROR => Ok(None),
-            _ => Err(PollError::Corrupt),
-        }
-    }
-}
-
-/// What an entry stands for.
-enum Request<T> {
-    /// This one.
-    Of(T),
-    /// One of an earlier life of its queue.
-    Former,
-    /// None that there can be.
-    Unknown,
-}
-
-impl<T> Request<T> {
-    fn of(found: Option<T>) -> Self {
-        found.map_or(Self::Unknown, Self::Of)
-    }
-
-    /// What polling makes of an entry without a request.
-    #[cold]
-    fn none(self) -> Result<Option<WorkCompletion>, PollError> {
-        match self {
-            Self::Unknown => Err(PollError::Corrupt),
-            Self::Former | Self::Of(_) => Ok(None),
-        }
-    }
-}
-
-/// The send request that an entry is about, and its queue pair.
-#[inline]
-fn sent(owner: &Owner, position: u64, tail: Tail) -> Request<(&QueuePairTracker, Sent)> {
-    let Owner::QueuePair(pair) = owner else {
-        return Request::Unknown;
-    };
-    if !pair.sent_in_this_life(position) {
-        return Request::Former;
-    }
-    let found = pair.send.completed(tail.counter());
-    Request::of(found.map(|sent| (&**pair, sent)))
-}
-
-/// The receive request that an entry is about.
-#[inline]
-fn received(owner: &Owner, position: u64, tail: Tail) -> Request<u64> {
-    match owner {
-        Owner::QueuePair(pair) => {
-            let current = pair.received_in_this_life(position);
-            match &pair.recv {
-                // Its request goes back to the shared queue even if nobody waits for it.
-                Receives::Shared(queue) => match queue.completed(tail.counter()) {
-                    _ if !current => Request::Former,
-                    found => Request::of(found),
-                },
-                Receives::Own(_) if !current => Request::Former,
-                Receives::Own(queue) => Request::of(queue.completed()),
-                Receives::None => Request::Unknown,
-            }
-        }
-        Owner::Srq(queue) | Owner::Gone(queue) => Request::of(queue.completed(tail.counter())),
-    }
-}
-
-/// Whether an entry is about a receive request.
-fn is_receive(tail: Tail) -> bool {
-    matches!(
-        tail.opcode(),
-        opcode::RECEIVE_WRITE_IMM
-            | opcode::RECEIVE
-            | opcode::RECEIVE_IMM
-            | opcode::RECEIVE_INVALIDATE
-            | opcode::RECEIVE_ERROR
-    )
-}
-
-#[inline]
-fn number(owner: &Owner, tail: Tail) -> u32 {
-    match owner {
-        Owner::QueuePair(pair) => pair.number(),
-        Owner::Srq(_) | Owner::Gone(_) => tail.qpn(),
-    }
 }
 
 impl contract::Cq for CompletionQueue {
@@ -371,7 +180,7 @@ impl contract::Cq for CompletionQueue {
     }
 
     fn entries(&self) -> u32 {
-        self.ring.entries() - 1
+        self.consumer.ring.entries() - 1
     }
 
     #[inline]
@@ -380,25 +189,18 @@ impl contract::Cq for CompletionQueue {
         if !self.fork.is_current() {
             return Err(PollError::Forked);
         }
-        let start = self.position;
-        while let Some(tail) = self.ring.tail(self.position) {
-            barrier::from_device();
-            let position = self.position;
-            self.position += 1;
-            match self.completion(position, tail) {
-                Ok(None) => {}
-                done => return done,
-            }
-        }
-        if self.position != start {
+        let start = self.consumer.position;
+        let done = self.consumer.next();
+        // What was skipped goes back at once: nobody comes to release it.
+        if matches!(done, Ok(None)) && self.consumer.position != start {
             self.release();
         }
-        Ok(None)
+        done
     }
 
     #[inline]
     fn release(&mut self) {
-        if self.released != self.position && self.fork.is_current() {
+        if self.released != self.consumer.position && self.fork.is_current() {
             self.give_back();
         }
     }
@@ -413,7 +215,7 @@ impl contract::Cq for CompletionQueue {
             .as_ref()
             .map_or(0, |events| events.load(Ordering::Acquire));
         let command = if solicited_only { SOLICITED } else { 0 };
-        let count = self.ring.count(self.position);
+        let count = self.consumer.ring.count(self.consumer.position);
         let word = (events & 3) << 28 | command | (count & COUNTER) as u32;
         barrier::to_device();
         self.record.store(ARM, word);
@@ -429,14 +231,18 @@ impl contract::Cq for CompletionQueue {
         let op = Op::ResizeCompletionQueue;
         let log = log_of(op, entries, self.max_entries)?;
         self.object.channel().check_process(op)?;
-        let old = Arc::clone(&self.ring);
+        let old = Arc::clone(&self.consumer.ring);
         if old.entries() == 1 << log {
             return Ok(());
         }
         let shared = Arc::clone(&self.shared);
         let mut current = shared.lock();
         let mut waiting = 0;
-        while waiting < old.entries() && old.tail(self.position + u64::from(waiting)).is_some() {
+        while waiting < old.entries()
+            && old
+                .tail(self.consumer.position + u64::from(waiting))
+                .is_some()
+        {
             waiting += 1;
         }
         if entries < waiting {
@@ -463,7 +269,7 @@ impl contract::Cq for CompletionQueue {
         )?;
         self.move_to(&ring, &old)?;
         *current = Arc::clone(&ring);
-        self.ring = ring;
+        self.consumer.ring = ring;
         drop(current);
         self.give_back();
         Ok(())
@@ -474,16 +280,18 @@ impl CompletionQueue {
     /// Tells the device how far entries were taken.
     #[inline]
     fn give_back(&mut self) {
-        self.released = self.position;
-        self.shared.consumer.store(self.position, Ordering::Release);
-        let count = self.ring.count(self.position);
+        self.released = self.consumer.position;
+        self.shared
+            .consumer
+            .store(self.consumer.position, Ordering::Release);
+        let count = self.consumer.ring.count(self.consumer.position);
         self.record.store(CONSUMER, (count & COUNTER) as u32);
     }
 
     /// Takes over what the old ring holds, up to the entry that says where the new one goes on.
     fn move_to(&self, ring: &CqRing, old: &CqRing) -> Result<()> {
         let op = Op::ResizeCompletionQueue;
-        let mut position = self.position;
+        let mut position = self.consumer.position;
         loop {
             let Some(tail) = old.tail(position) else {
                 return Err(Error::bad_reply(op, "no mark of the resize"));

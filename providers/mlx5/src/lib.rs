@@ -20,6 +20,7 @@ mod inline;
 mod operations;
 pub mod pacing;
 mod pd;
+mod poll;
 pub mod prm;
 mod qp;
 mod raw;
