@@ -177,8 +177,12 @@ fn one_module(options: &Options, guest: &Guest, module: &str) -> anyhow::Result<
     let output = guest.run(command)?;
     let report = Report::parse(&output.stdout_text());
     let complaints = complaints::among(&output.kernel);
+    let ended = output.code().is_some() && report.is_complete();
+    // rdma-core 56's suite crashes at times when Python ends without having used a device.
+    let late = !ended && report.is_complete() && report.ok() == 0 && report.failed() == 0;
     Ok(Row {
-        hang: (output.code().is_none() || !report.is_complete()).then(|| output.ending_text()),
+        hang: (!ended && !late).then(|| output.ending_text()),
+        late_end: late.then(|| output.ending_text()),
         complaints: complaints
             .into_iter()
             .map(|line| line.text.clone())

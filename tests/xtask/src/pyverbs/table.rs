@@ -12,6 +12,8 @@ pub(super) struct Row {
     pub(super) report: Report,
     /// How it ended, if not by itself.
     pub(super) hang: Option<String>,
+    /// How Python ended after the last test, all of them skipped, if not as it should.
+    pub(super) late_end: Option<String>,
     /// What the kernel had to say against it.
     pub(super) complaints: Vec<String>,
     pub(super) elapsed: Duration,
@@ -30,6 +32,9 @@ impl fmt::Display for Row {
         write!(f, "{ok} ok, {skipped} skipped, {failed} failed")?;
         if let Some(hang) = &self.hang {
             write!(f, ", did not end by itself: {hang}")?;
+        }
+        if let Some(end) = &self.late_end {
+            write!(f, ", after the last of them {end}")?;
         }
         write!(f, " ({:.0} s)", self.elapsed.as_secs_f64())
     }
@@ -154,6 +159,12 @@ impl fmt::Display for Table {
             }
             if let Some(hang) = &row.hang {
                 writeln!(f, "DID NOT END on {function}: {module}: {hang}")?;
+            }
+            if let Some(end) = &row.late_end {
+                writeln!(
+                    f,
+                    "skipped all, then {end}, on {function}: {module} (the suite's own fault)"
+                )?;
             }
             for complaint in &row.complaints {
                 writeln!(
