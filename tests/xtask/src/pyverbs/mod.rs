@@ -135,7 +135,7 @@ fn machine(
     function: Function,
     tests: &Path,
 ) -> anyhow::Result<Machine> {
-    let mut connectx = Connectx::new(&[function, function]);
+    let mut connectx = Connectx::new(&[function, function]).blueflame();
     if let Some(trace) = &options.trace {
         connectx = connectx.trace(trace);
     }
