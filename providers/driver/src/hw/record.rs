@@ -8,11 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::Pages;
 use crate::error::Errno;
+use crate::sys::ForkToken;
 
 /// Where records come from: the pages of one opened device.
 #[derive(Debug)]
 pub struct Records {
     slot: usize,
+    /// Children do not have the pages.
+    process: ForkToken,
     pages: Mutex<Vec<Weak<Page>>>,
 }
 
@@ -34,6 +37,7 @@ impl Records {
         let fits = line.is_power_of_two() && (PAGE / MAX_SLOTS..=PAGE).contains(&line);
         Self {
             slot: if fits { line } else { 128 },
+            process: ForkToken::current(),
             pages: Mutex::new(Vec::new()),
         }
     }
@@ -41,8 +45,11 @@ impl Records {
     /// A zeroed record. No system call while a page has room.
     ///
     /// # Errors
-    /// ENOMEM.
+    /// ENOMEM. EPERM in a child of the process that opened the device.
     pub fn take(&self) -> Result<Record, Errno> {
+        if !self.process.is_current() {
+            return Err(Errno::PERM);
+        }
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         for page in pages.iter() {
             if let Some(page) = page.upgrade()

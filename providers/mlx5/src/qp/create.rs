@@ -138,6 +138,7 @@ impl QueuePair {
         if !refused.is_empty() {
             return Err(Error::new(op, ErrorKind::Unsupported).fact("flags", refused.to_string()));
         }
+        context.channel().check_process(op)?;
         let plan = Plan::new(op, context, init, special)?;
         let record = context
             .records()
