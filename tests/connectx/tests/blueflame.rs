@@ -55,8 +55,24 @@ fn copies(guest: &Guest) -> u32 {
         .expect("a number")
 }
 
-/// The kernel first finds out whether copies arrive; then the library copies inline work requests.
+/// The kernel first finds out whether copies arrive whole; then the library copies inline work requests.
+///
+/// On a busy host the rest of a copy can come too late when the kernel tries, and it does without copies from then on:
+/// so there is more than one try.
 fn copied(kernel: &str) {
+    let mut counts = Vec::new();
+    while counts.len() < 3 {
+        let sent = sent_as_copies(kernel);
+        if sent >= 800 {
+            return;
+        }
+        counts.push(sent);
+    }
+    panic!("copies among 1000 messages: {counts:?}");
+}
+
+/// How many of 1000 inline messages were copies.
+fn sent_as_copies(kernel: &str) -> u32 {
     let guest = Machine::new(Kernel::named(kernel).expect("a known kernel"))
         .connectx(Connectx::new(&[Function::Ib, Function::Ib]).blueflame())
         .with_debian_tools()
@@ -70,7 +86,6 @@ fn copied(kernel: &str) {
     both_sides(&guest, "ib_send_lat -F -n 500 -s 64");
     let sent = copies(&guest) - before;
     println!("{kernel}: {}", ask(&guest, "doorbells"));
-    assert!(sent >= 800, "{sent} of 1000: {}", ask(&guest, "doorbells"));
     run(&guest, "rmmod mlx5_ib && rmmod mlx5_core");
     assert_eq!(ask(&guest, "census 0"), "[]");
     assert_eq!(ask(&guest, "reports"), NO_REPORTS);
@@ -78,6 +93,7 @@ fn copied(kernel: &str) {
     let complaints = complaints::among(&log);
     assert!(complaints.is_empty(), "{complaints:#?}");
     guest.power_off().expect("the machine powers off");
+    sent
 }
 
 #[test]
