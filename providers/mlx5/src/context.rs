@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use uverbs_driver::contract::{self, CqInit, QpInit, SrqInit};
 use uverbs_driver::hw::Records;
-use uverbs_driver::types::{Address, AddressVector, DeviceAttr, LinkLayer};
-use uverbs_driver::{Channel, Object, Result, cmd};
+use uverbs_driver::types::{Address, AddressVector, DeviceAttr, LinkLayer, QpType};
+use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
 
 use crate::caps::Caps;
 use crate::config::{self, Config};
@@ -170,6 +170,12 @@ impl contract::Context for Context {
     }
 
     fn create_qp(&self, pd: &Self::Pd, init: &QpInit<'_>) -> Result<Self::Qp> {
+        // Other kinds need more than this says, and have functions of their own.
+        if !matches!(init.kind, QpType::Rc | QpType::Uc | QpType::Ud) {
+            let kind = init.kind.to_string();
+            let error = Error::new(Op::CreateQueuePair, ErrorKind::Unsupported);
+            return Err(error.fact("type", kind));
+        }
         QueuePair::create(self, pd, init)
     }
 

@@ -129,7 +129,8 @@ impl SharedReceiveQueue {
             number: reply.srqn,
         };
         if init.attr.limit != 0 {
-            // The kernel's driver takes no limit when it creates a queue.
+            // The kernel's driver takes no limit when it creates a queue. The device compares at once: an empty queue is
+            // below every limit.
             queue.arm(SrqModify::new().limit(init.attr.limit))?;
         }
         Ok(queue)

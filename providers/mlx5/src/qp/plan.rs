@@ -1,7 +1,7 @@
 //! What is to be created: sizes, operations, and the words of special queue pairs.
 
 use uverbs_driver::contract::QpInit;
-use uverbs_driver::types::{QpCaps, QpType};
+use uverbs_driver::types::{DeviceAttr, QpCaps, QpType};
 use uverbs_driver::{Error, ErrorKind, Op, Result};
 use uverbs_uapi::mlx5_abi::{
     MLX5_QP_FLAG_DCI_STREAM, MLX5_QP_FLAG_TYPE_DCI, MLX5_QP_FLAG_TYPE_DCT,
@@ -66,6 +66,24 @@ pub(super) struct Plan {
     pub(super) only_receives: bool,
 }
 
+/// What the device announces is less than what its queues have room for.
+fn check_announced(op: Op, device: &DeviceAttr, init: &QpInit<'_>) -> Result<()> {
+    let caps = &init.caps;
+    let at_most = |what, asked: u32, max: u32| {
+        if asked > max {
+            return Err(Error::limit(op, what, asked.into(), max.into()));
+        }
+        Ok(())
+    };
+    at_most("max_send_wr", caps.max_send_wr, device.max_qp_wr)?;
+    at_most("max_send_sge", caps.max_send_sge, device.max_sge)?;
+    if init.srq.is_none() {
+        at_most("max_recv_wr", caps.max_recv_wr, device.max_qp_wr)?;
+        at_most("max_recv_sge", caps.max_recv_sge, device.max_sge)?;
+    }
+    Ok(())
+}
+
 impl Plan {
     pub(super) fn new(
         op: Op,
@@ -85,6 +103,7 @@ impl Plan {
         };
         let limits = context.config().sizes();
         let caps = &init.caps;
+        check_announced(op, context.device(), init)?;
         let only_receives = init.kind == QpType::XrcTarget || special.role == Role::Target;
         let send = if only_receives {
             sizes::Send::default()

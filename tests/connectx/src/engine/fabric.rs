@@ -144,6 +144,8 @@ impl Fabric {
             return;
         }
         if offset < FIRST_UAR << UAR_SHIFT {
+            // A command may reset what was rung for before it.
+            self.end_copies_of(function);
             self.write_registers(function, offset, data);
         } else {
             self.write_uar(function, offset, data);

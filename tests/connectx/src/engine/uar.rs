@@ -192,6 +192,20 @@ impl Fabric {
         self.send_doorbell(function, page_of(buffer), be64(&pending.bytes, 0), None);
     }
 
+    /// Gives up the copies of one function: something came that is ordered behind them.
+    pub(super) fn end_copies_of(&mut self, function: usize) {
+        let under_way: Vec<_> = self
+            .pages
+            .pending
+            .keys()
+            .filter(|(owner, _)| *owner == function)
+            .copied()
+            .collect();
+        for (function, buffer) in under_way {
+            self.give_up(function, buffer);
+        }
+    }
+
     /// Gives up the copies that were waited for long enough.
     pub(super) fn end_copies(&mut self) {
         let due: Vec<_> = self

@@ -121,7 +121,7 @@ fn a_disarmed_limit_tells_nothing() {
 }
 
 #[test]
-fn armed_when_it_is_created() {
+fn rxe_armed_when_it_is_created() {
     let mut q = limited(2);
     assert_eq!(q.srq.query().unwrap().limit, 2);
     post(&mut q.srq, 3);
@@ -130,6 +130,14 @@ fn armed_when_it_is_created() {
     receive(&mut q.qp, &mut q.cq, 1);
     let event = queue_event(&q.context, Some(DEADLINE));
     assert!(is_reached(event, 0x5152), "{event:?}");
+}
+
+#[test]
+fn mlx5_armed_when_it_is_created_it_is_below_its_limit_at_once() {
+    let q = limited(2);
+    let event = queue_event(&q.context, Some(DEADLINE));
+    assert!(is_reached(event, 0x5152), "{event:?}");
+    assert_eq!(q.srq.query().unwrap().limit, 0, "an event disarms it");
 }
 
 #[test]
