@@ -2,9 +2,9 @@
 
 use crate::device::Device;
 use crate::engine::completion::Syndrome;
-use crate::engine::message::{Action, Message, Payload, packets};
+use crate::engine::message::{Action, Message, Payload, Route, packets};
 use crate::engine::receive::Segment;
-use crate::engine::wqe::{WorkRequest, opcode};
+use crate::engine::wqe::{AddressVector, WorkRequest, opcode};
 use crate::layout::qp::{self, path};
 use crate::memory::{Span, total};
 use crate::memory_key::{Access, KeyError, Right};
@@ -173,12 +173,21 @@ pub(super) fn message(
                 key
             })
         };
-        let to = if device.config.kind.is_ethernet() {
-            Some(address.raw_gid)
-        } else {
-            address.gid
-        };
-        message.route = to.map(|to| (device.source_gid(address.source_index), to));
+        message.route = route(device, address);
     }
     Ok(message)
+}
+
+/// What the network header of a datagram says, if it has one.
+fn route(device: &Device, address: &AddressVector) -> Option<Route> {
+    let to = if device.config.kind.is_ethernet() {
+        Some(address.raw_gid)
+    } else {
+        address.gid
+    };
+    to.map(|to| Route {
+        from: device.source_gid(address.source_index),
+        to,
+        class: address.class,
+    })
 }

@@ -135,8 +135,17 @@ pub(crate) struct Message {
     /// Q_Key of a datagram, access key of a dynamically connected message.
     pub(crate) key: u64,
     pub(crate) service_level: u32,
-    /// Source and destination GID if there is a global route header.
-    pub(crate) route: Option<([u8; 16], [u8; 16])>,
+    /// What stands in the global route header if there is one.
+    pub(crate) route: Option<Route>,
+}
+
+/// What the network header of a message says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Route {
+    pub(crate) from: [u8; 16],
+    pub(crate) to: [u8; 16],
+    /// Traffic class, or type of service.
+    pub(crate) class: u8,
 }
 
 /// The receiver's word on a message.

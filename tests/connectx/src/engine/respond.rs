@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::device::Device;
 use crate::engine::completion::{self, Completion, Opcode, Syndrome};
 use crate::engine::event::{self, QpEvent};
-use crate::engine::message::{Action, Answer, Message, Payload, rnr_code_delay, rnr_delay};
+use crate::engine::message::{Action, Answer, Message, Payload, Route, rnr_code_delay, rnr_delay};
 use crate::engine::receive::{self, Misfit, Pool};
 use crate::engine::sequence::{self, Order};
 use crate::layout::qp;
@@ -342,19 +342,20 @@ fn place(
 /// was none.
 fn route_header(message: &Message) -> Vec<u8> {
     let mut header = vec![0; GRH];
-    let Some((from, to)) = message.route else {
+    let Some(Route { from, to, class }) = message.route else {
         return header;
     };
     let length = message.payload.length() as u16;
     if is_mapped(&to) {
         header[20] = 0x45;
+        header[21] = class;
         header[22..24].copy_from_slice(&length.saturating_add(52).to_be_bytes());
         header[28] = 64;
         header[29] = 17;
         header[32..36].copy_from_slice(&from[12..]);
         header[36..40].copy_from_slice(&to[12..]);
     } else {
-        header[0] = 0x60;
+        header[..2].copy_from_slice(&(0x6000 | u16::from(class) << 4).to_be_bytes());
         header[4..6].copy_from_slice(&length.to_be_bytes());
         header[6] = 0x1b;
         header[7] = 64;
@@ -371,7 +372,7 @@ fn is_mapped(gid: &[u8; 16]) -> bool {
 /// GRH presence, service level (on Ethernet the kind of IP header) and source queue pair.
 fn packet_flags(device: &Device, message: &Message) -> u32 {
     let level = match message.route {
-        Some((_, to)) if device.config.kind.is_ethernet() => 1 + u32::from(is_mapped(&to)),
+        Some(Route { to, .. }) if device.config.kind.is_ethernet() => 1 + u32::from(is_mapped(&to)),
         _ => message.service_level,
     };
     u32::from(message.route.is_some()) << 28 | level << 24 | message.source_qpn & 0xff_ffff

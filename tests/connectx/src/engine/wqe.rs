@@ -70,6 +70,7 @@ pub(crate) struct AddressVector {
     pub(crate) raw_gid: [u8; 16],
     /// Index of the source address.
     pub(crate) source_index: u32,
+    pub(crate) class: u8,
 }
 
 /// A parsed work request.
@@ -181,6 +182,11 @@ fn address_vector(bytes: &[u8], at: usize, extended: bool) -> AddressVector {
         gid: (extended && route >> 30 & 1 != 0).then_some(gid),
         raw_gid: gid,
         source_index: route >> 20 & 0xff,
+        class: bytes
+            .get(at + 26)
+            .copied()
+            .filter(|_| extended)
+            .unwrap_or(0),
     }
 }
 
