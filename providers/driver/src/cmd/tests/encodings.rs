@@ -288,7 +288,7 @@ fn completion_queues() {
 
     let bench = Bench::new(Script::new());
     cq::request_notify(&bench.channel, 5, true).unwrap();
-    assert_eq!(bench.line(), "invoke 23 in8");
+    assert_eq!(bench.line(), "write 23 in8");
     assert_eq!(
         bench.request(),
         [5_u32.to_ne_bytes(), 1_u32.to_ne_bytes()].concat()
