@@ -54,7 +54,7 @@ const RXE_MATRIX: [(&str, Way); 6] = [
 
 /// The same for the mlx5 tests; the ways to the kernel are the same code for both drivers.
 const MLX5_MATRIX: [(&str, Way, Function); 4] = [
-    ("6.1", Way::Auto, Function::Roce),
+    ("6.1", Way::Auto, Function::Ib),
     ("6.12", Way::Auto, Function::Ib),
     ("6.12", Way::InvokeWrite, Function::Roce),
     ("newest", Way::Auto, Function::Ib),
