@@ -147,7 +147,7 @@ fn errors_have_both_their_words() {
 }
 
 #[test]
-fn a_former_life_and_a_queue_that_is_gone_are_passed_over() {
+fn f25_a_former_life_and_a_queue_that_is_gone_are_passed_over() {
     let mut device = Device::new(3, 64);
     let shared = Arc::new(crate::tracker::SrqTracker::new(4));
     let (number, pair) = device.pair(Receives::Shared(Arc::clone(&shared)));
@@ -185,7 +185,7 @@ fn a_new_queue_with_an_old_number_is_another_one() {
 }
 
 #[test]
-fn an_impossible_entry_is_told_once() {
+fn f24_an_impossible_entry_is_told_once() {
     let mut device = Device::new(3, 64);
     let (number, pair) = device.pair(Receives::None);
     device.write(opcode::RECEIVE, number, 0, NOTHING);
@@ -200,7 +200,7 @@ fn an_impossible_entry_is_told_once() {
 proptest! {
     /// Whatever bytes the device writes: no panic, an end, and no memory taken for numbers that nobody has.
     #[test]
-    fn any_bytes_can_be_polled(words in proptest::collection::vec(any::<u64>(), 64), by_device: bool) {
+    fn f24_any_bytes_can_be_polled(words in proptest::collection::vec(any::<u64>(), 64), by_device: bool) {
         let ring = Arc::new(CqRing::new(3, 64, 0).unwrap());
         let trackers = Arc::<Trackers>::default();
         let mut consumer = Consumer::new(&ring, &trackers, by_device);

@@ -140,7 +140,7 @@ fn sweep(profile: Profile, path: CommandPath) -> (u64, usize) {
 }
 
 #[test]
-fn every_errno_at_every_call_on_the_newest_kernel() {
+fn f10_every_errno_at_every_call_on_the_newest_kernel() {
     for path in PATHS {
         let (calls, survived) = sweep(Profile::v7_2(), path);
         println!(
@@ -151,7 +151,7 @@ fn every_errno_at_every_call_on_the_newest_kernel() {
 }
 
 #[test]
-fn every_errno_at_every_call_on_older_kernels() {
+fn f10_every_errno_at_every_call_on_older_kernels() {
     for profile in [Profile::v5_10(), Profile::v6_1(), Profile::v6_12()] {
         let (calls, survived) = sweep(profile, CommandPath::Auto);
         println!(

@@ -56,7 +56,7 @@ fn lie(change: impl Fn(&mut mminfo) + Send + Sync + 'static) -> Effect {
 }
 
 #[test]
-fn queues_of_impossible_size_or_place_are_refused() {
+fn f08_queues_of_impossible_size_or_place_are_refused() {
     let lies: [fn() -> Effect; 5] = [
         || lie(|info| info.size = 0),
         || lie(|info| info.size = u32::MAX),
@@ -76,7 +76,7 @@ fn queues_of_impossible_size_or_place_are_refused() {
 }
 
 #[test]
-fn a_queue_smaller_than_its_header_says_is_refused() {
+fn f08_a_queue_smaller_than_its_header_says_is_refused() {
     for len in [0, 4, 127, 383, 384, 400, 1024] {
         let error = must_fail(CommandPath::Auto, When::Map, Effect::ShortMap(len));
         assert_eq!(error.kind(), ErrorKind::BadReply, "{len}: {error}");
@@ -84,7 +84,7 @@ fn a_queue_smaller_than_its_header_says_is_refused() {
 }
 
 #[test]
-fn queues_of_impossible_shape_are_refused() {
+fn f08_queues_of_impossible_shape_are_refused() {
     // The first word is the size of a slot, as a power of two; the second the number of slots - 1.
     for (offset, words) in [
         (0, &[0, 1, 5, 20, 31, 32, 64, u32::MAX][..]),
@@ -102,7 +102,7 @@ fn queues_of_impossible_shape_are_refused() {
 }
 
 #[test]
-fn a_producer_index_outside_the_ring_is_refused_and_stays_so() {
+fn f08_a_producer_index_outside_the_ring_is_refused_and_stays_so() {
     for index in [32, 33, 1 << 16, u32::MAX] {
         let bench = Bench::newest();
         let context = bench.context().unwrap();
@@ -117,7 +117,7 @@ fn a_producer_index_outside_the_ring_is_refused_and_stays_so() {
 }
 
 #[test]
-fn a_consumer_index_outside_the_send_ring_stops_posting() {
+fn f08_a_consumer_index_outside_the_send_ring_stops_posting() {
     for index in [64, 1 << 20, u32::MAX] {
         let bench = Bench::newest();
         let context = bench.context().unwrap();
@@ -143,7 +143,7 @@ fn forge(ring: &RingView, wc: &ib_uverbs_wc) {
 }
 
 #[test]
-fn forged_completions_give_nothing_back_twice() {
+fn f24_forged_completions_give_nothing_back_twice() {
     let bench = Bench::newest();
     let context = bench.context().unwrap();
     let mut looped = Loopback::new(&context).unwrap();
@@ -193,7 +193,7 @@ fn forged_completions_give_nothing_back_twice() {
 }
 
 #[test]
-fn a_length_beyond_the_buffer_is_cut() {
+fn f24_a_length_beyond_the_buffer_is_cut() {
     let bench = Bench::newest();
     let context = bench.context().unwrap();
     let mut looped = Loopback::new(&context).unwrap();
@@ -219,7 +219,7 @@ fn a_length_beyond_the_buffer_is_cut() {
 }
 
 #[test]
-fn outputs_that_are_not_written_are_noticed() {
+fn f07_outputs_that_are_not_written_are_noticed() {
     for path in [CommandPath::Auto, CommandPath::InvokeWrite] {
         let error = must_fail(path, When::Ioctl, Effect::Unmarked);
         assert_eq!(error.kind(), ErrorKind::BadReply, "{error}");
@@ -227,7 +227,7 @@ fn outputs_that_are_not_written_are_noticed() {
 }
 
 #[test]
-fn outputs_of_any_length_are_survived() {
+fn f07_outputs_of_any_length_are_survived() {
     for path in [
         CommandPath::Auto,
         CommandPath::InvokeWrite,
@@ -254,7 +254,7 @@ fn outputs_of_any_length_are_survived() {
 }
 
 #[test]
-fn success_without_execution_is_survived_at_every_call() {
+fn f07_success_without_execution_is_survived_at_every_call() {
     let bench = Bench::newest();
     live(&bench).unwrap();
     for k in 0..bench.fake.calls() {
@@ -266,7 +266,7 @@ fn success_without_execution_is_survived_at_every_call() {
 }
 
 #[test]
-fn capabilities_below_what_was_asked_do_not_overrun_the_queue() {
+fn f08_capabilities_below_what_was_asked_do_not_overrun_the_queue() {
     let bench = Bench::newest();
     bench.fake.inject(
         When::Method(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE),
@@ -286,7 +286,7 @@ fn capabilities_below_what_was_asked_do_not_overrun_the_queue() {
 }
 
 #[test]
-fn capabilities_above_what_is_there_do_not_overrun_the_queue() {
+fn f08_capabilities_above_what_is_there_do_not_overrun_the_queue() {
     for word in [1 << 16, u32::MAX] {
         let bench = Bench::newest();
         bench.fake.inject(
@@ -312,7 +312,7 @@ fn capabilities_above_what_is_there_do_not_overrun_the_queue() {
 }
 
 #[test]
-fn both_rings_in_one_place_are_refused() {
+fn f08_both_rings_in_one_place_are_refused() {
     let bench = Bench::newest();
     bench.fake.inject(
         When::Method(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE),
@@ -329,7 +329,7 @@ fn both_rings_in_one_place_are_refused() {
 }
 
 #[test]
-fn a_gid_table_longer_than_asked_is_cut_or_refused() {
+fn f08_a_gid_table_longer_than_asked_is_cut_or_refused() {
     for count in [17_u64, 1 << 32, u64::MAX] {
         let bench = Bench::newest();
         let context = bench.context().unwrap();
@@ -349,7 +349,7 @@ fn a_gid_table_longer_than_asked_is_cut_or_refused() {
 }
 
 #[test]
-fn events_of_any_kind_for_anything_are_told_apart() {
+fn f09_events_of_any_kind_for_anything_are_told_apart() {
     let bench = Bench::newest();
     let context = bench.context().unwrap();
     let cq = context.completion_queue(8).context(42).build().unwrap();
@@ -384,7 +384,7 @@ fn events_of_any_kind_for_anything_are_told_apart() {
 }
 
 #[test]
-fn a_storm_of_events_is_taken_and_holds_up_no_destroy() {
+fn f09_a_storm_of_events_is_taken_and_holds_up_no_destroy() {
     let bench = Bench::newest();
     let context = bench.context().unwrap();
     let cq = context.create_cq(8).unwrap();
@@ -406,7 +406,7 @@ fn a_storm_of_events_is_taken_and_holds_up_no_destroy() {
 }
 
 #[test]
-fn events_of_another_length_are_refused() {
+fn f09_events_of_another_length_are_refused() {
     for len in 0..16 {
         let bench = Bench::newest();
         let context = bench.context().unwrap();
@@ -418,7 +418,7 @@ fn events_of_another_length_are_refused() {
 }
 
 #[test]
-fn an_overrun_completion_queue_loses_no_buffer() {
+fn f23_an_overrun_completion_queue_loses_no_buffer() {
     let bench = Bench::newest();
     let context = bench.context().unwrap();
     let pd = context.alloc_pd().unwrap();
@@ -475,7 +475,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_few_lies_are_survived(script in faults()) {
+    fn f07_any_few_lies_are_survived(script in faults()) {
         let bench = Bench::newest();
         for (k, effect) in script {
             bench.fake.inject(When::Call(k), effect);

@@ -79,7 +79,7 @@ fn many_lives_leave_nothing() {
 }
 
 #[test]
-fn a_process_that_lost_its_rights_goes_on_posting() {
+fn f19_a_process_that_lost_its_rights_goes_on_posting() {
     let bench = Bench::new(Profile::v6_1(), CommandPath::Auto);
     let context = bench.context().unwrap();
     let mut looped = Loopback::new(&context).unwrap();
@@ -119,7 +119,7 @@ fn a_process_that_lost_its_rights_goes_on_posting() {
 }
 
 #[test]
-fn a_refused_doorbell_leaves_no_ghost_in_the_ring() {
+fn f19_a_refused_doorbell_leaves_no_ghost_in_the_ring() {
     let bench = Bench::newest();
     let context = bench.context().unwrap();
     let mut looped = Loopback::new(&context).unwrap();
@@ -151,7 +151,7 @@ fn a_refused_doorbell_leaves_no_ghost_in_the_ring() {
 }
 
 #[test]
-fn a_completion_of_a_queue_pair_that_is_gone_is_nobodys() {
+fn f25_a_completion_of_a_queue_pair_that_is_gone_is_nobodys() {
     let bench = Bench::newest();
     let context = bench.context().unwrap();
     let mut first = Loopback::new(&context).unwrap();

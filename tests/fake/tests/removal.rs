@@ -23,7 +23,7 @@ const PROMPTLY: Duration = Duration::from_millis(100);
 const REMOVALS: [AfterRemoval; 2] = [AfterRemoval::DestroySucceeds, AfterRemoval::DestroyFails];
 
 #[test]
-fn a_thread_that_waits_for_events_is_told() {
+fn f01_a_thread_that_waits_for_events_is_told() {
     for after in REMOVALS {
         let bench = Bench::newest();
         let context = bench.context().unwrap();
@@ -50,7 +50,7 @@ fn a_thread_that_waits_for_events_is_told() {
 }
 
 #[test]
-fn a_thread_that_waits_for_completions_is_told() {
+fn f01_a_thread_that_waits_for_completions_is_told() {
     let bench = Bench::newest();
     let context = bench.context().unwrap();
     let channel = context.create_completion_channel().unwrap();
@@ -67,7 +67,7 @@ fn a_thread_that_waits_for_completions_is_told() {
 }
 
 #[test]
-fn buffers_in_flight_come_back_and_nothing_leaks() {
+fn f01_buffers_in_flight_come_back_and_nothing_leaks() {
     for after in REMOVALS {
         for path in PATHS {
             let bench = Bench::new(Profile::v6_12(), path);
@@ -107,7 +107,7 @@ fn spare(looped: &mut Loopback) -> [Option<uverbs::owned::Buffer>; 1] {
 }
 
 #[test]
-fn commands_say_that_the_device_is_gone() {
+fn f01_commands_say_that_the_device_is_gone() {
     for path in PATHS {
         let bench = Bench::new(Profile::v7_2(), path);
         let context = bench.context().unwrap();
@@ -135,7 +135,7 @@ fn commands_say_that_the_device_is_gone() {
 }
 
 #[test]
-fn a_removal_that_nobody_was_told_of_is_found_out_by_the_destroy() {
+fn f01_a_removal_that_nobody_was_told_of_is_found_out_by_the_destroy() {
     for path in PATHS {
         let bench = Bench::new(Profile::v7_2(), path);
         let context = bench.context().unwrap();

@@ -26,7 +26,7 @@ impl Drop for Up {
 /// Traffic is under way when the interface goes down: every request finishes, an event tells, and
 /// once the interface is up again new queue pairs work.
 #[test]
-fn an_interface_that_goes_down_and_up() {
+fn f03_an_interface_that_goes_down_and_up() {
     excuse(FAILED_REQUEST);
     let context = verbs_tests::open();
     for round in 0..3 {
@@ -90,7 +90,7 @@ fn an_interface_that_goes_down_and_up() {
 /// Deleting a device waits, on kernels whose rxe cannot let go of its users, until they closed it.
 /// They go on meanwhile and are not held up; nobody can open it any more.
 #[test]
-fn a_device_that_is_deleted_under_an_open_context() {
+fn f02_a_device_that_is_deleted_under_an_open_context() {
     let mut client = Client::connect().expect("netlink");
     client
         .add_link("rxe9", "rxe", INTERFACES[1])

@@ -14,7 +14,7 @@ use crate::support::objects::Objects;
 const POSTED: usize = 40;
 
 #[test]
-fn an_overrun_loses_completions_and_no_memory() {
+fn f23_an_overrun_loses_completions_and_no_memory() {
     excuse("queue full");
     let before = Objects::now();
     let context = verbs_tests::open();
@@ -100,7 +100,7 @@ fn an_overrun_loses_completions_and_no_memory() {
 
 /// Nobody reads the events: neither the destroy nor the end of the context waits for that.
 #[test]
-fn a_storm_that_nobody_watches() {
+fn f23_a_storm_that_nobody_watches() {
     excuse("queue full");
     let before = Objects::now();
     let context = verbs_tests::open();

@@ -56,7 +56,7 @@ fn finish(qp: &mut QueuePair, cq: &mut CompletionQueue, count: usize) -> Vec<Fin
 
 /// The first request runs out of tries; all behind it are flushed, in their order.
 #[test]
-fn an_unreachable_peer() {
+fn f28_an_unreachable_peer() {
     excuse(FAILED_REQUEST);
     let before = Objects::now();
     let Ends {
@@ -97,7 +97,7 @@ fn an_unreachable_peer() {
 
 /// The peer is destroyed while messages are under way: what was posted finishes, one way or the other.
 #[test]
-fn a_peer_that_is_destroyed_during_traffic() {
+fn f25_a_peer_that_is_destroyed_during_traffic() {
     excuse(FAILED_REQUEST);
     let before = Objects::now();
     for round in 0..10 {
@@ -156,7 +156,7 @@ fn ends_of_nobody(pd: &ProtectionDomain, cq: &CompletionQueue) -> QueuePair {
 
 /// The receiver has no buffer, for ever: the sender gives up after so many tries.
 #[test]
-fn a_peer_that_never_receives() {
+fn f28_a_peer_that_never_receives() {
     excuse(FAILED_REQUEST);
     let context = verbs_tests::open();
     let pd = context.alloc_pd().expect("a domain");

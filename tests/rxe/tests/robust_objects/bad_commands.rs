@@ -21,7 +21,7 @@ use crate::support::kernel_log::excuse;
 use crate::support::refusal::Refusals;
 
 #[test]
-fn queries() {
+fn f21_queries() {
     let context = verbs_tests::open();
     let mut refusals = Refusals::on(&context);
     for port in [0, 2, 3, 127, 255] {
@@ -83,7 +83,7 @@ fn queries() {
 }
 
 #[test]
-fn buffers_and_exposed_memory() {
+fn f21_buffers_and_exposed_memory() {
     excuse("rxe_reg_user_mr: returned err = -22");
     let context = verbs_tests::open();
     let pd = context.alloc_pd().expect("a domain");
@@ -182,7 +182,7 @@ fn buffers_and_exposed_memory() {
 }
 
 #[test]
-fn registrations() {
+fn f21_registrations() {
     excuse("rxe_reg_user_mr: returned err");
     excuse("Unable to pin memory region");
     excuse("unable to allocate memory for map");
@@ -311,7 +311,7 @@ fn registrations() {
 }
 
 #[test]
-fn regions() {
+fn f21_regions() {
     let context = verbs_tests::open();
     let other_context = verbs_tests::open();
     let pd = context.alloc_pd().expect("a domain");
@@ -404,7 +404,7 @@ fn regions() {
 }
 
 #[test]
-fn paths() {
+fn f21_paths() {
     let context = verbs_tests::open();
     let pd = context.alloc_pd().expect("a domain");
     let gid = context.gid_table().expect("the table")[0];

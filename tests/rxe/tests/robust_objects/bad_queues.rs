@@ -12,7 +12,7 @@ use crate::support::looped::Looped;
 use crate::support::refusal::Refusals;
 
 #[test]
-fn completion_queues() {
+fn f21_completion_queues() {
     let context = verbs_tests::open();
     let other = verbs_tests::open();
     let channel = context.create_completion_channel().expect("a channel");
@@ -92,7 +92,7 @@ fn completion_queues() {
 }
 
 #[test]
-fn shared_receive_queues() {
+fn f21_shared_receive_queues() {
     let context = verbs_tests::open();
     let pd = context.alloc_pd().expect("a domain");
     let (max_wr, max_sge) = (
@@ -189,7 +189,7 @@ fn shared_receive_queues() {
 }
 
 #[test]
-fn new_queue_pairs() {
+fn f21_new_queue_pairs() {
     let context = verbs_tests::open();
     let other = verbs_tests::open();
     let (pd, strange_pd) = (

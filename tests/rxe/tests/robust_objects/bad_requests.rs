@@ -25,7 +25,7 @@ fn remote(address: u64) -> Remote {
 }
 
 #[test]
-fn raw_sends() {
+fn f21_raw_sends() {
     let before = Objects::now();
     let mut log = KernelLog::from_now();
     for kind in [QpType::Rc, QpType::Uc, QpType::Ud] {
@@ -200,7 +200,7 @@ fn raw_sends() {
 
 /// As many requests as it was made for, and no more; the refused one leaves no trace.
 #[test]
-fn full_queues() {
+fn f22_full_queues() {
     let mut pair = Pair::with(QpType::Rc, |builder| {
         builder.max_send_wr(8).max_recv_wr(8);
     });
@@ -378,7 +378,7 @@ fn wrong_states_and_queues() {
 
 /// What the device alone can find out ends the request with a status, and nothing else.
 #[test]
-fn keys_that_are_wrong() {
+fn f21_keys_that_are_wrong() {
     excuse(FAILED_REQUEST);
     let before = Objects::now();
     let mut log = KernelLog::from_now();

@@ -15,7 +15,7 @@ use crate::support::objects::Objects;
 const LATE: Duration = Duration::from_millis(250);
 
 #[test]
-fn queues_move_to_other_threads() {
+fn f27_queues_move_to_other_threads() {
     let context = verbs_tests::open();
     let pd = context.alloc_pd().expect("a domain");
     let cq = context.create_cq(64).expect("a queue");
@@ -65,7 +65,7 @@ fn queues_move_to_other_threads() {
 }
 
 #[test]
-fn many_threads_make_and_destroy_on_one_context() {
+fn f27_many_threads_make_and_destroy_on_one_context() {
     const THREADS: usize = 8;
     const ROUNDS: u8 = 25;
     let before = Objects::now();
@@ -93,7 +93,7 @@ fn many_threads_make_and_destroy_on_one_context() {
 
 /// Threads read events while the objects of these events are destroyed. None hangs, nothing waits for them.
 #[test]
-fn readers_of_events_and_the_end_of_their_objects() {
+fn f29_readers_of_events_and_the_end_of_their_objects() {
     let before = Objects::now();
     let context = verbs_tests::open();
     let over = AtomicBool::new(false);
@@ -162,7 +162,7 @@ fn readers_of_events_and_the_end_of_their_objects() {
 
 /// A wait ends in time although another thread takes every event away.
 #[test]
-fn a_wait_ends_in_time_although_others_take_the_events() {
+fn f27_a_wait_ends_in_time_although_others_take_the_events() {
     let context = verbs_tests::open();
     let channel = context.create_completion_channel().expect("a channel");
     let mut cq = context
@@ -224,7 +224,7 @@ fn a_wait_ends_in_time_although_others_take_the_events() {
 
 /// A reader without a time limit is woken by the event of another thread's doing.
 #[test]
-fn a_reader_without_a_limit_is_woken() {
+fn f29_a_reader_without_a_limit_is_woken() {
     let looped = Looped::new();
     let context = looped.context.clone();
     std::thread::scope(|scope| {

@@ -24,7 +24,7 @@ fn in_child_with<T>(handles: T, part: impl FnOnce(T)) -> T {
 }
 
 #[test]
-fn a_child_may_not_post_or_poll_and_the_rings_stay_as_they_are() {
+fn f18_a_child_may_not_post_or_poll_and_the_rings_stay_as_they_are() {
     let mut log = KernelLog::from_now();
     let mut looped = Looped::new();
     looped.round_trip(1);
@@ -66,7 +66,7 @@ fn a_child_may_not_post_or_poll_and_the_rings_stay_as_they_are() {
 
 /// A child that polls would take the parent's completions away.
 #[test]
-fn completions_wait_for_the_parent() {
+fn f18_completions_wait_for_the_parent() {
     let mut looped = Looped::new();
     for context in 0..3 {
         let buffer = looped.buffers.pop().expect("a buffer");
@@ -104,7 +104,7 @@ fn looped_completion() -> uverbs::WorkCompletion {
 }
 
 #[test]
-fn a_childs_commands_are_refused_and_its_drops_destroy_nothing() {
+fn f18_a_childs_commands_are_refused_and_its_drops_destroy_nothing() {
     let mut log = KernelLog::from_now();
     let looped = Looped::new();
     let channel = looped
@@ -184,7 +184,7 @@ fn a_childs_commands_are_refused_and_its_drops_destroy_nothing() {
 /// The child's own rings lie where the parent's were left out. Dropping the parent's handles must
 /// not unmap them.
 #[test]
-fn a_child_opens_a_context_of_its_own() {
+fn f18_a_child_opens_a_context_of_its_own() {
     let before = Objects::now();
     let mut looped = Looped::new();
     looped.round_trip(1);
@@ -217,7 +217,7 @@ fn a_child_opens_a_context_of_its_own() {
 
 /// Parent and child write to their copies of registered memory; the device keeps to the parent's.
 #[test]
-fn registered_memory_stays_the_parents() {
+fn f18_registered_memory_stays_the_parents() {
     let copies = copy_on_fork().expect("the kernel says");
     let asked = Client::connect()
         .and_then(|mut client| client.system())
@@ -261,7 +261,7 @@ fn registered_memory_stays_the_parents() {
 
 /// The way of kernels that do not copy: what is registered is not there in a child.
 #[test]
-fn forced_protection_leaves_memory_out_of_children() {
+fn f18_forced_protection_leaves_memory_out_of_children() {
     let pages = uverbs_driver::hw::Pages::new(3 * 4096).expect("pages");
     assert!(pages.store(0, 1, std::sync::atomic::Ordering::Relaxed));
     let guard = ForkGuard::forced();

@@ -13,7 +13,7 @@ const LIMIT: Duration = Duration::from_secs(1);
 
 /// Killed after each of its system calls. Being killed at the entry into one is the same: it is not carried out then.
 #[test]
-fn killed_at_any_system_call() {
+fn f20_killed_at_any_system_call() {
     let before = Objects::now();
     let mut log = KernelLog::from_now();
     let program = Program::named("reach-rts");
@@ -47,7 +47,7 @@ const INTERRUPTED: [&str; 2] = [
 
 /// Killed while work requests are under way and objects come and go.
 #[test]
-fn killed_during_traffic() {
+fn f20_killed_during_traffic() {
     INTERRUPTED.into_iter().for_each(excuse);
     let before = Objects::now();
     let mut log = KernelLog::from_now();

@@ -38,7 +38,7 @@ fn check(error: &Error, errno: Errno, word: &str) {
 }
 
 #[test]
-fn locked_memory() {
+fn f13_locked_memory() {
     excuse(NO_MEMORY[0]);
     excuse(NO_MEMORY[1]);
     let before = Objects::now();
@@ -96,7 +96,7 @@ fn spare(spare: u64) {
 }
 
 #[test]
-fn descriptors_run_out() {
+fn f12_descriptors_run_out() {
     let before = Objects::now();
     in_child(|| {
         let open = descriptors();
@@ -175,7 +175,7 @@ impl Drop for Group {
 }
 
 #[test]
-fn the_rdma_control_group() {
+fn f14_the_rdma_control_group() {
     let before = Objects::now();
     let group = Group::new("hca_handle=2 hca_object=4");
     in_child(|| {
@@ -230,7 +230,7 @@ fn the_rdma_control_group() {
 
 /// The kernel's object exists when its queue cannot be mapped: it is destroyed, and nothing is left.
 #[test]
-fn address_space_runs_out() {
+fn f15_address_space_runs_out() {
     let before = Objects::now();
     let mut log = KernelLog::from_now();
     let (mut failed, mut made) = (0, 0);

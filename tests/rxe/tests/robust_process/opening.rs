@@ -59,7 +59,7 @@ fn check(error: &Error, kind: ErrorKind, errno: Option<Errno>, hint: &str) {
 }
 
 #[test]
-fn without_permission() {
+fn f16_without_permission() {
     // What an emulated processor runs for the first time, it has to translate.
     drop(verbs_tests::open());
     let before = Objects::now();
@@ -103,7 +103,7 @@ fn without_permission() {
 }
 
 #[test]
-fn without_a_node() {
+fn f16_without_a_node() {
     drop(verbs_tests::open());
     let path = node();
     in_child(|| {
@@ -222,7 +222,7 @@ fn a_descriptor_twice() {
 }
 
 #[test]
-fn from_another_network_namespace() {
+fn f05_from_another_network_namespace() {
     let path = node();
     let mode = |mode| {
         let mut last = None;

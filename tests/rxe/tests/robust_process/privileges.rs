@@ -22,7 +22,7 @@ use crate::support::user::become_nobody;
 const A_WHILE: Duration = Duration::from_millis(200);
 
 #[test]
-fn posting_and_everything_else_work_after_setuid() {
+fn f19_posting_and_everything_else_work_after_setuid() {
     let before = Objects::now();
     let mut log = KernelLog::from_now();
     for path in PATHS.into_iter().filter(|path| *path != CommandPath::Write) {
@@ -49,7 +49,7 @@ fn posting_and_everything_else_work_after_setuid() {
 /// The kernel binds write(2) to the credentials of the opener. The request that was in the ring
 /// already is taken back; no later doorbell, by whatever way, executes it.
 #[test]
-fn a_doorbell_by_write_is_refused_after_setuid_and_leaves_no_ghost() {
+fn f19_a_doorbell_by_write_is_refused_after_setuid_and_leaves_no_ghost() {
     let before = Objects::now();
     in_child(|| {
         let mut looped = Looped::by(CommandPath::Write);

@@ -59,7 +59,7 @@ fn in_hail<T>(part: impl FnOnce() -> T) -> (T, u64) {
 }
 
 #[test]
-fn a_wait_for_completions_lasts_until_its_event() {
+fn f11_a_wait_for_completions_lasts_until_its_event() {
     let context = verbs_tests::open();
     let channel = context.create_completion_channel().expect("a channel");
     let mut looped = Looped::on(&context);
@@ -131,7 +131,7 @@ fn a_wait_for_completions_lasts_until_its_event() {
 }
 
 #[test]
-fn a_wait_for_events_lasts_until_its_event() {
+fn f11_a_wait_for_events_lasts_until_its_event() {
     let context = verbs_tests::open();
     let pd = context.alloc_pd().expect("a domain");
     let limit = Duration::from_millis(300);
@@ -196,7 +196,7 @@ fn a_wait_for_events_lasts_until_its_event() {
 }
 
 #[test]
-fn commands_are_carried_out_once() {
+fn f11_commands_are_carried_out_once() {
     let before = Objects::now();
     let ((), signals) = in_hail(|| {
         for byte in 0..30 {

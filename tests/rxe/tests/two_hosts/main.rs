@@ -172,7 +172,7 @@ fn a_shared_receive_queue_serves_senders_of_the_other_host() {
 }
 
 #[test]
-fn a_connection_that_is_gone_is_noticed() {
+fn f28_a_connection_that_is_gone_is_noticed() {
     verbs_tests::requests_fail();
     let (a, b) = (open_named("rxe_a"), open_named("rxe_b"));
     let mut pair = Pair::between(&a, &b, QpType::Rc, |builder| {

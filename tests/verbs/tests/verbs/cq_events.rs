@@ -141,7 +141,7 @@ fn one_channel_serves_many_queues() {
 }
 
 #[test]
-fn nothing_is_missed_by_asking_polling_and_waiting() {
+fn f27_nothing_is_missed_by_asking_polling_and_waiting() {
     const TOTAL: u64 = 2000;
     let Loop {
         channel,
@@ -197,7 +197,7 @@ fn nothing_is_missed_by_asking_polling_and_waiting() {
 }
 
 #[test]
-fn events_that_nobody_took_hold_up_nothing() {
+fn f09_events_that_nobody_took_hold_up_nothing() {
     let Loop {
         channel,
         send_cq,

@@ -47,7 +47,7 @@ fn no_event_is_no_error() {
 }
 
 #[test]
-fn roce_a_port_goes_down_and_comes_back() {
+fn roce_f03_a_port_goes_down_and_comes_back() {
     let context = open();
     let name = interface(&context);
     let before = context.gid_table().unwrap().len();
@@ -173,7 +173,7 @@ fn rxe_a_drained_send_queue() {
 }
 
 #[test]
-fn rxe_an_event_of_a_queue_pair_that_is_gone_finds_nobody() {
+fn rxe_f29_an_event_of_a_queue_pair_that_is_gone_finds_nobody() {
     let mut pair = Pair::new(QpType::Rc);
     let context = pair.a.context.clone();
     let drain = QpAttr::to(QpState::SendQueueDrained).sqd_async_notify(true);

@@ -214,7 +214,7 @@ fn a_receive_into_memory_that_is_not_registered() {
 }
 
 #[test]
-fn no_receive_and_no_patience() {
+fn f28_no_receive_and_no_patience() {
     requests_fail();
     let mut pair = Pair::with(QpType::Rc, |builder| {
         builder.rnr_retry(1).unwrap().min_rnr_timer(1).unwrap();
@@ -246,7 +246,7 @@ fn no_receive_and_patience() {
 }
 
 #[test]
-fn nobody_answers_and_everything_outstanding_is_flushed_in_order() {
+fn f28_nobody_answers_and_everything_outstanding_is_flushed_in_order() {
     requests_fail();
     let context = open();
     let (pd, mut cq, prepared) = Side::prepare(&context, QpType::Rc, |builder| {

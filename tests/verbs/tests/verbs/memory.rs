@@ -26,7 +26,7 @@ fn write(pair: &mut Pair, text: &[u8], target: &Registered, offset: u64) -> WcSt
 }
 
 #[test]
-fn sizes_and_places() {
+fn f30_sizes_and_places() {
     let context = open();
     let pd = context.alloc_pd().unwrap();
     for len in [1, 63, 4095, 4096, 4097, 3 << 20] {
@@ -39,7 +39,7 @@ fn sizes_and_places() {
 }
 
 #[test]
-fn what_cannot_be_registered_is_told_apart() {
+fn f21_what_cannot_be_registered_is_told_apart() {
     kernel_may_say("Unable to pin memory region");
     kernel_may_say("rxe_reg_user_mr");
     let context = open();
@@ -86,7 +86,7 @@ fn work_requests_address_a_region_as_its_maker_said() {
 }
 
 #[test]
-fn a_deregistered_key_opens_nothing() {
+fn f26_a_deregistered_key_opens_nothing() {
     requests_fail();
     let mut pair = Pair::new(QpType::Rc);
     let target = Registered::remote_all(&pair.b.pd, 64);
@@ -286,7 +286,7 @@ fn map_page(address: *mut std::ffi::c_void, protection: ProtFlags) -> *mut u8 {
 }
 
 #[test]
-fn memory_that_cannot_be_written_is_not_registered_for_writing() {
+fn f30_memory_that_cannot_be_written_is_not_registered_for_writing() {
     kernel_may_say("Unable to pin memory region");
     let context = open();
     let pd = context.alloc_pd().unwrap();
@@ -301,7 +301,7 @@ fn memory_that_cannot_be_written_is_not_registered_for_writing() {
 }
 
 #[test]
-fn a_page_that_was_mapped_anew_is_not_the_one_that_was_registered() {
+fn f26_a_page_that_was_mapped_anew_is_not_the_one_that_was_registered() {
     let mut pair = Pair::new(QpType::Rc);
     let both = ProtFlags::READ | ProtFlags::WRITE;
     let page = map_page(std::ptr::null_mut(), both);

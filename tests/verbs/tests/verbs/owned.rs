@@ -229,7 +229,7 @@ fn a_full_queue_gives_the_buffer_back() {
 }
 
 #[test]
-fn reset_and_destroy_return_what_was_discarded() {
+fn f25_reset_and_destroy_return_what_was_discarded() {
     let mut all = everything();
     let mut buffers = all.pd.buffer_list(8, 16).unwrap();
     for context in 0..5 {

@@ -61,7 +61,7 @@ fn a_batch_is_rung_once_and_polling_rings_nothing() {
 }
 
 #[test]
-fn a_batch_that_is_dropped_or_forgotten_sends_nothing() {
+fn f27_a_batch_that_is_dropped_or_forgotten_sends_nothing() {
     let mut pair = Pair::new(QpType::Rc);
     let to = Registered::local(&pair.b.pd, 64);
     receives(&mut pair, &to, 4);
@@ -215,7 +215,7 @@ fn inline_data_up_to_the_limit_and_no_further() {
 }
 
 #[test]
-fn a_full_send_queue_takes_no_more_until_requests_complete() {
+fn f22_a_full_send_queue_takes_no_more_until_requests_complete() {
     let mut pair = Pair::with(QpType::Rc, |builder| {
         builder.max_send_wr(8).rnr_retry(7).unwrap();
         builder.min_rnr_timer(1).unwrap().retry_count(7).unwrap();
@@ -246,7 +246,7 @@ fn a_full_send_queue_takes_no_more_until_requests_complete() {
 }
 
 #[test]
-fn a_full_receive_queue_takes_no_more() {
+fn f22_a_full_receive_queue_takes_no_more() {
     let mut pair = Pair::with(QpType::Rc, |builder| {
         builder.max_recv_wr(8);
     });
@@ -265,7 +265,7 @@ fn a_full_receive_queue_takes_no_more() {
 }
 
 #[test]
-fn requests_that_do_not_fit_are_refused_before_the_ring_is_touched() {
+fn f21_requests_that_do_not_fit_are_refused_before_the_ring_is_touched() {
     let mut pair = Pair::with(QpType::Rc, |builder| {
         builder.max_send_sge(2).max_recv_sge(2).max_inline_data(0);
     });

@@ -174,7 +174,7 @@ fn the_firmware_version_is_what_sysfs_says() {
 }
 
 #[test]
-fn a_device_that_was_found_without_netlink_is_the_same() {
+fn f17_a_device_that_was_found_without_netlink_is_the_same() {
     let mut discovery = Options::default();
     discovery.netlink = false;
     let context = options().discover(discovery).open(&device_name()).unwrap();

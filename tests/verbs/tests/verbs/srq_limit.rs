@@ -177,7 +177,7 @@ fn each_queue_tells_of_itself() {
 }
 
 #[test]
-fn an_event_that_nobody_took_holds_up_no_destroy() {
+fn f09_an_event_that_nobody_took_holds_up_no_destroy() {
     let mut q = limited(1);
     post(&mut q.srq, 1);
     receive(&mut q.qp, &mut q.cq, 1);

@@ -68,7 +68,7 @@ fn assert_bad_or_zero(bench: &Bench) {
 }
 
 #[test]
-fn a_device_reply_is_believed_as_far_as_it_says_it_goes() {
+fn f07_a_device_reply_is_believed_as_far_as_it_says_it_goes() {
     let mut reply = ib_uverbs_ex_query_device_resp {
         response_length: 304,
         timestamp_mask: u64::MAX,
@@ -108,7 +108,7 @@ fn a_device_reply_is_believed_as_far_as_it_says_it_goes() {
 }
 
 #[test]
-fn counts_beyond_the_room_are_bad_replies() {
+fn f08_counts_beyond_the_room_are_bad_replies() {
     let entry = ib_uverbs_gid_entry {
         gid: [0, u64::MAX],
         gid_index: 3,

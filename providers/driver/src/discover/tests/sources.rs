@@ -151,7 +151,7 @@ fn access_is_probed() {
 }
 
 #[test]
-fn nodes_alone_are_listed_and_opened() {
+fn f17_nodes_alone_are_listed_and_opened() {
     let tree = Tree::new();
     tree.link("uverbs0", "/dev/null");
     tree.link("uverbs12", "/dev/zero");
@@ -353,7 +353,7 @@ fn a_node_s_name_finds_its_device_over_netlink() {
 }
 
 #[test]
-fn netlink_that_fails_gives_way_to_sysfs() {
+fn f17_netlink_that_fails_gives_way_to_sysfs() {
     let tree = Tree::new();
     tree.device("rxe0", RXE);
     tree.uverbs("uverbs0", "rxe0", 2);
