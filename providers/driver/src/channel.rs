@@ -237,6 +237,7 @@ impl Channel {
     ///
     /// # Errors
     /// The kernel's errno. EACCES in a forked child, as the kernel gives to such a child's `write(2)`.
+    /// EPROTONOSUPPORT when no encoding is left that the path allows.
     pub fn ring(&self, op: Op, command: &WriteCommand<'_>) -> Result<(), Errno> {
         if !self.fork.is_current() {
             return Err(Errno::ACCESS);
@@ -251,7 +252,11 @@ impl Channel {
             }
         }
         self.legacy(op, command)
-            .map_err(|error| error.errno().unwrap_or(Errno::ACCESS))
+            .map_err(|error| match (error.errno(), error.kind()) {
+                (Some(errno), _) => errno,
+                (None, ErrorKind::Forked) => Errno::ACCESS,
+                _ => Errno::PROTONOSUPPORT,
+            })
     }
 
     fn invoke_write(&self, command: &WriteCommand<'_>) -> Result<(), Errno> {

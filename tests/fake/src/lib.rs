@@ -1,12 +1,14 @@
 //! What the tests on the fake kernel share: kernels to run on, and a device opened on them.
 
 mod life;
+mod operations;
 pub mod targets;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use life::live;
+pub use operations::{is_destroy, operation};
 use uverbs::owned::{self, Buffer, Finished};
 use uverbs::recorder::{Collector, Record, Recorder};
 use uverbs::{Completion, Context, OpenOptions, QpType};

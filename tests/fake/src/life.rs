@@ -1,13 +1,18 @@
 //! The whole life of a device's objects, for tests that disturb it.
 
 use uverbs::owned::{self, Buffer};
-use uverbs::{Context, Error, ErrorKind, Op, QpType};
+use uverbs::{Context, Error, ErrorKind, Op, PostError, QpType};
 use uverbs_driver::Result;
+use uverbs_driver::sys::fake::Source;
 
 use crate::Bench;
 
+/// `IB_EVENT_PORT_ACTIVE`.
+const PORT_ACTIVE: u32 = 9;
+
 /// Opens the device, connects a queue pair to itself with a shared receive queue beside it, moves
-/// a message, waits for its completions by an event, and gives everything back.
+/// a message, waits for its completions by an event, hears that the port is active, and gives
+/// everything back.
 ///
 /// # Errors
 /// Whatever went wrong first.
@@ -36,6 +41,13 @@ pub fn live(bench: &Bench) -> Result<()> {
     if event.is_none() {
         return Err(Error::new(Op::GetCompletionEvent, ErrorKind::TimedOut));
     }
+    bench.fake.raise(Source::Element(1), PORT_ACTIVE);
+    if context
+        .async_event(Some(std::time::Duration::ZERO))?
+        .is_none()
+    {
+        return Err(Error::new(Op::GetAsyncEvent, ErrorKind::TimedOut));
+    }
     srq.modify(&uverbs::SrqModify {
         max_wr: Some(16),
         limit: None,
@@ -54,16 +66,18 @@ fn move_message(
     cq: &mut uverbs::CompletionQueue,
     [mut message, room]: [Buffer; 2],
 ) -> Result<()> {
-    let failed = |error: &dyn std::fmt::Display| {
-        Error::new(Op::PostSend, ErrorKind::Other).fact("error", error.to_string())
-    };
     message.fill(7);
-    qp.recv(room, 1).map_err(|refused| failed(&refused.error))?;
+    qp.recv(room, 1)
+        .map_err(|refused| not_posted(Op::PostReceive, refused.error))?;
     qp.send(message, 64, 2)
-        .map_err(|refused| failed(&refused))?;
+        .map_err(|refused| not_posted(Op::PostSend, refused.error))?;
     let mut finished = 0;
     for _ in 0..100 {
-        if let Some(completion) = cq.poll().map_err(|error| failed(&error))? {
+        let polled = cq.poll().map_err(|error| {
+            Error::new(Op::PollCompletionQueue, ErrorKind::BadReply)
+                .fact("error", error.to_string())
+        })?;
+        if let Some(completion) = polled {
             finished += usize::from(qp.complete(&completion).is_some());
         }
     }
@@ -71,6 +85,13 @@ fn move_message(
         Ok(())
     } else {
         Err(Error::new(Op::PollCompletionQueue, ErrorKind::TimedOut).fact("finished", finished))
+    }
+}
+
+fn not_posted(op: Op, error: PostError) -> Error {
+    match error {
+        PostError::Doorbell(errno) => Error::os(op, errno),
+        error => Error::new(op, ErrorKind::Other).fact("error", error.to_string()),
     }
 }
 

@@ -1,5 +1,6 @@
-//! Every errno at every call of a whole life: an error or a documented fallback, never a panic, and
-//! nothing left behind that the kernel had not refused to destroy.
+//! Every errno at every call of a whole life: an error that names the operation and the errno, or a
+//! documented fallback; never a panic; nothing left behind but what the kernel refused to destroy;
+//! and the next life is as if nothing had happened.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -7,12 +8,12 @@
     reason = "a test fails by panicking"
 )]
 
-use fake_tests::{Bench, PATHS, live};
+use fake_tests::{Bench, PATHS, is_destroy, live, operation};
+use uverbs::{Error, ErrorKind};
 use uverbs_driver::CommandPath;
 use uverbs_driver::error::Errno;
 use uverbs_driver::sys::fake::{Asked, Effect, Profile, Seen, When};
-use uverbs_uapi::ib_user_ioctl_cmds::*;
-use uverbs_uapi::ib_user_verbs::*;
+use uverbs_uapi::ib_user_verbs::IB_USER_VERBS_CMD_FLAG_EXTENDED;
 
 /// The errnos a kernel can answer anything with.
 const LATTICE: [Errno; 16] = [
@@ -34,30 +35,13 @@ const LATTICE: [Errno; 16] = [
     Errno::FAULT,
 ];
 
-fn is_destroy(asked: Asked) -> bool {
-    match asked {
-        Asked::Method(UVERBS_OBJECT_DEVICE | UVERBS_OBJECT_ASYNC_EVENT, _) => false,
-        Asked::Method(UVERBS_OBJECT_MR, method) => method == UVERBS_METHOD_MR_DESTROY,
-        Asked::Method(UVERBS_OBJECT_PD | UVERBS_OBJECT_AH | UVERBS_OBJECT_MW, _) => true,
-        Asked::Method(_, method) => method == UVERBS_METHOD_CQ_DESTROY,
-        Asked::Invoked(number) | Asked::Written(number) => matches!(
-            number,
-            IB_USER_VERBS_CMD_DEALLOC_PD
-                | IB_USER_VERBS_CMD_DEREG_MR
-                | IB_USER_VERBS_CMD_DESTROY_CQ
-                | IB_USER_VERBS_CMD_DESTROY_QP
-                | IB_USER_VERBS_CMD_DESTROY_SRQ
-        ),
-        _ => false,
-    }
-}
-
-/// What became of one life in which call `k` failed with `errno`.
+/// What became of one life in which call `k` failed with `errno`, and of the one after it.
 struct Outcome {
-    struck: Option<Seen>,
-    answer: Result<(), uverbs::Error>,
+    struck: Seen,
+    answer: Result<(), Error>,
     left: usize,
-    refused_destroys: usize,
+    next: Result<(), Error>,
+    left_by_next: usize,
 }
 
 fn disturbed(profile: Profile, path: CommandPath, k: u64, errno: Errno) -> Outcome {
@@ -65,14 +49,49 @@ fn disturbed(profile: Profile, path: CommandPath, k: u64, errno: Errno) -> Outco
     bench.fake.inject(When::Call(k), Effect::Fail(errno));
     let answer = live(&bench);
     let seen = bench.fake.seen();
+    let left = bench.fake.objects().total();
+    bench.fake.clear_faults();
     Outcome {
-        struck: usize::try_from(k).ok().and_then(|k| seen.get(k).copied()),
+        struck: seen[usize::try_from(k).unwrap()],
         answer,
-        left: bench.fake.objects().total(),
-        refused_destroys: seen
-            .iter()
-            .filter(|one| is_destroy(one.asked) && one.answer.is_err())
-            .count(),
+        left,
+        next: live(&bench),
+        left_by_next: bench.fake.objects().total() - left,
+    }
+}
+
+/// The class of an error with this errno.
+fn kind_of(struck: Seen, errno: Errno) -> ErrorKind {
+    match errno {
+        Errno::INTR => ErrorKind::Interrupted,
+        Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NOSPC => ErrorKind::OutOfResources,
+        Errno::ACCESS | Errno::PERM => ErrorKind::PermissionDenied,
+        // An event file ends when its device does.
+        Errno::IO if matches!(struck.asked, Asked::Read(_)) => ErrorKind::DeviceRemoved,
+        Errno::NODEV | Errno::NXIO => ErrorKind::NotFound,
+        Errno::BUSY => ErrorKind::Busy,
+        Errno::OPNOTSUPP | Errno::PROTONOSUPPORT | Errno::NOTTY => ErrorKind::Unsupported,
+        Errno::INVAL | Errno::FAULT => ErrorKind::InvalidInput,
+        _ => ErrorKind::Other,
+    }
+}
+
+/// Whether this error tells what happened.
+fn tells(error: &Error, path: CommandPath, struck: Seen, errno: Errno) -> bool {
+    if Some(error.op()) == operation(struck.asked) && error.errno() == Some(errno) {
+        return error.kind() == kind_of(struck, errno);
+    }
+    let lacks_it = kind_of(struck, errno) == ErrorKind::Unsupported;
+    match struck.asked {
+        // A drop tells nobody; what the object stood on is still in use then, or counted as leaked.
+        asked if is_destroy(asked) => matches!(error.kind(), ErrorKind::Busy | ErrorKind::Other),
+        // sysfs was asked instead, and does not have the fake device.
+        Asked::Method(..) if lacks_it => error.errno() == Some(Errno::NOENT),
+        // There was no other way that the path allows.
+        Asked::Invoked(_) if lacks_it && path == CommandPath::Ioctl => {
+            error.is_unsupported() && Some(error.op()) == operation(struck.asked)
+        }
+        _ => false,
     }
 }
 
@@ -113,12 +132,12 @@ fn sweep(profile: Profile, path: CommandPath) -> (u64, usize) {
     for k in 0..calls {
         for errno in LATTICE {
             let outcome = disturbed(profile, path, k, errno);
+            let Outcome { struck, .. } = outcome;
             let what = format!(
                 "call {k} {:?} on {:?} by {path:?}: {errno}",
-                outcome.struck.map(|seen| seen.asked),
+                struck.asked,
                 profile.version()
             );
-            let struck = outcome.struck.expect("the call was reached");
             match outcome.answer {
                 Ok(()) => {
                     assert!(
@@ -127,13 +146,22 @@ fn sweep(profile: Profile, path: CommandPath) -> (u64, usize) {
                     );
                     survived += 1;
                 }
-                Err(error) => assert!(!error.to_string().is_empty(), "{what}"),
+                Err(error) => assert!(
+                    tells(&error, path, struck, errno),
+                    "{what} is told as {error}"
+                ),
             }
+            // A destroy that was only interrupted is issued again.
+            let refused = is_destroy(struck.asked) && errno != Errno::INTR;
             assert!(
-                outcome.left == 0 || outcome.refused_destroys > 0,
+                outcome.left == 0 || refused,
                 "{what}: {} objects left",
                 outcome.left
             );
+            if let Err(error) = outcome.next {
+                panic!("{what}: the next life failed: {error}");
+            }
+            assert_eq!(outcome.left_by_next, 0, "{what}: left by the next life");
         }
     }
     (calls, survived)
@@ -158,5 +186,61 @@ fn f10_every_errno_at_every_call_on_older_kernels() {
             "{:?}: {calls} calls, {survived} survived",
             profile.version()
         );
+    }
+}
+
+/// Reads and mappings that bring less than they should.
+#[test]
+fn f07_every_read_and_every_mapping_cut_short() {
+    for path in PATHS {
+        let bench = Bench::new(Profile::v6_12(), path);
+        live(&bench).unwrap();
+        let mut cut = 0;
+        for (k, seen) in (0..).zip(bench.fake.seen()) {
+            let effects: Vec<_> = match seen.asked {
+                Asked::Read(len) => (0..len).map(Effect::ShortRead).collect(),
+                Asked::Map { len, .. } => {
+                    [0, 1, 127, len / 2, len - 1].map(Effect::ShortMap).to_vec()
+                }
+                _ => continue,
+            };
+            for effect in effects {
+                let what = format!("call {k} {:?} by {path:?}: {effect:?}", seen.asked);
+                let bench = Bench::new(Profile::v6_12(), path);
+                bench.fake.inject(When::Call(k), effect);
+                let error = live(&bench).expect_err(&what);
+                assert_eq!(error.kind(), ErrorKind::BadReply, "{what}: {error}");
+                assert_eq!(bench.fake.objects().total(), 0, "{what}");
+                bench.fake.clear_faults();
+                live(&bench).unwrap_or_else(|error| panic!("{what}: the next life: {error}"));
+                cut += 1;
+            }
+        }
+        assert!(cut >= 50, "{path:?}: {cut}");
+    }
+}
+
+/// A queue that cannot be mapped is destroyed again, whatever the reason.
+#[test]
+fn f15_every_mapping_fails() {
+    for path in PATHS {
+        let bench = Bench::new(Profile::v6_12(), path);
+        live(&bench).unwrap();
+        let is_map = |seen: &Seen| matches!(seen.asked, Asked::Map { .. });
+        let mappings: Vec<_> = (0..)
+            .zip(bench.fake.seen())
+            .filter(|(_, seen)| is_map(seen))
+            .collect();
+        // Of a completion queue, made and resized; of a shared one, made and resized; of two queue pairs.
+        assert_eq!(mappings.len(), 7, "{path:?}: {mappings:?}");
+        for (k, seen) in mappings {
+            for errno in [Errno::NOMEM, Errno::AGAIN, Errno::MFILE, Errno::PERM] {
+                let outcome = disturbed(Profile::v6_12(), path, k, errno);
+                let error = outcome.answer.unwrap_err();
+                assert_eq!(error.errno(), Some(errno), "{seen:?} by {path:?}: {error}");
+                assert_eq!(outcome.left, 0, "{seen:?} by {path:?}");
+                outcome.next.unwrap();
+            }
+        }
     }
 }

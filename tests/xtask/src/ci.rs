@@ -1,14 +1,14 @@
 //! `cargo xtask ci`: all that has to hold before a change is taken.
 
 use crate::cargo::cargo;
-use crate::{abi, licences, test};
+use crate::{abi, faults, licences, test};
 use anyhow::bail;
 use clap::Args;
 use std::process::ExitCode;
 use std::time::Instant;
 use testbed::host;
 
-/// Run everything that has to hold: format, lints, documentation, licences, ABI, tests.
+/// Run everything that has to hold: format, lints, documentation, licences, tests of faults, ABI, tests.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Stop at the first step that fails.
@@ -21,7 +21,7 @@ pub(crate) struct Options {
 
 type Step = (&'static str, fn() -> anyhow::Result<()>);
 
-const STEPS: [Step; 6] = [
+const STEPS: [Step; 7] = [
     ("fmt", || cargo(&["fmt", "--all", "--check"], &[])),
     ("clippy", || {
         cargo(
@@ -44,6 +44,7 @@ const STEPS: [Step; 6] = [
         )
     }),
     ("licences", licences::compare),
+    ("faults", faults::compare),
     ("abi", || abi::compare(false, false)),
     ("test", || test::run(&test::Options::everything()).map(drop)),
 ];

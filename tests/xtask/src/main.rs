@@ -6,6 +6,7 @@ mod cargo;
 mod ci;
 mod demo;
 mod examples;
+mod faults;
 mod fetch;
 mod licences;
 mod metadata;
@@ -32,6 +33,7 @@ enum Task {
     Bench(bench::Options),
     Ci(ci::Options),
     Demo(demo::Options),
+    Faults(faults::Options),
     Fetch(fetch::Options),
     Pyverbs(pyverbs::Options),
     Test(test::Options),
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Task::Bench(options) => bench::run(&options),
         Task::Ci(options) => ci::run(&options),
         Task::Demo(options) => demo::run(&options),
+        Task::Faults(options) => faults::run(&options),
         Task::Fetch(options) => fetch::run(&options),
         Task::Pyverbs(options) => pyverbs::run(&options),
         Task::Test(options) => test::run(&options),

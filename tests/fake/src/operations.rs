@@ -1,0 +1,75 @@
+//! Which operation a user asked for when the kernel saw a call.
+
+use uverbs::Op;
+use uverbs_driver::sys::fake::Asked;
+use uverbs_uapi::ib_user_ioctl_cmds::*;
+use uverbs_uapi::ib_user_verbs::*;
+
+/// The operation that an error of this call has to name. `None` for calls that [`live`](crate::live) does not make.
+pub fn operation(asked: Asked) -> Option<Op> {
+    match asked {
+        Asked::Method(object, method) => of_method(object, method),
+        Asked::Invoked(number) | Asked::Written(number) => of_command(number),
+        Asked::Map { .. } => Some(Op::MapDeviceMemory),
+        Asked::Read(8) => Some(Op::GetCompletionEvent),
+        Asked::Read(16) => Some(Op::GetAsyncEvent),
+        _ => None,
+    }
+}
+
+/// Whether the call ends an object.
+pub fn is_destroy(asked: Asked) -> bool {
+    matches!(
+        operation(asked),
+        Some(
+            Op::DeallocProtectionDomain
+                | Op::DeregisterMemory
+                | Op::DestroyCompletionQueue
+                | Op::DestroyQueuePair
+                | Op::DestroySharedReceiveQueue
+        )
+    )
+}
+
+fn of_method(object: u16, method: u16) -> Option<Op> {
+    Some(match (object, method) {
+        (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT) => Op::GetContext,
+        (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT) => Op::QueryPort,
+        (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY) => Op::QueryGid,
+        (UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC) => Op::AsyncEvent,
+        (UVERBS_OBJECT_PD, UVERBS_METHOD_PD_DESTROY) => Op::DeallocProtectionDomain,
+        (UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY) => Op::DeregisterMemory,
+        (UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE) => Op::CreateCompletionQueue,
+        (UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_DESTROY) => Op::DestroyCompletionQueue,
+        (UVERBS_OBJECT_SRQ, UVERBS_METHOD_SRQ_CREATE) => Op::CreateSharedReceiveQueue,
+        (UVERBS_OBJECT_SRQ, UVERBS_METHOD_SRQ_DESTROY) => Op::DestroySharedReceiveQueue,
+        (UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE) => Op::CreateQueuePair,
+        (UVERBS_OBJECT_QP, UVERBS_METHOD_QP_DESTROY) => Op::DestroyQueuePair,
+        _ => return None,
+    })
+}
+
+fn of_command(number: u32) -> Option<Op> {
+    Some(match number & !IB_USER_VERBS_CMD_FLAG_EXTENDED {
+        IB_USER_VERBS_CMD_GET_CONTEXT => Op::GetContext,
+        IB_USER_VERBS_CMD_QUERY_DEVICE => Op::QueryDevice,
+        IB_USER_VERBS_CMD_QUERY_PORT => Op::QueryPort,
+        IB_USER_VERBS_CMD_ALLOC_PD => Op::AllocProtectionDomain,
+        IB_USER_VERBS_CMD_DEALLOC_PD => Op::DeallocProtectionDomain,
+        IB_USER_VERBS_CMD_REG_MR => Op::RegisterMemory,
+        IB_USER_VERBS_CMD_DEREG_MR => Op::DeregisterMemory,
+        IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL => Op::CreateCompletionChannel,
+        IB_USER_VERBS_CMD_CREATE_CQ => Op::CreateCompletionQueue,
+        IB_USER_VERBS_CMD_RESIZE_CQ => Op::ResizeCompletionQueue,
+        IB_USER_VERBS_CMD_REQ_NOTIFY_CQ => Op::RequestNotification,
+        IB_USER_VERBS_CMD_DESTROY_CQ => Op::DestroyCompletionQueue,
+        IB_USER_VERBS_CMD_CREATE_SRQ => Op::CreateSharedReceiveQueue,
+        IB_USER_VERBS_CMD_MODIFY_SRQ => Op::ModifySharedReceiveQueue,
+        IB_USER_VERBS_CMD_DESTROY_SRQ => Op::DestroySharedReceiveQueue,
+        IB_USER_VERBS_CMD_CREATE_QP => Op::CreateQueuePair,
+        IB_USER_VERBS_CMD_MODIFY_QP => Op::ModifyQueuePair,
+        IB_USER_VERBS_CMD_DESTROY_QP => Op::DestroyQueuePair,
+        IB_USER_VERBS_CMD_POST_SEND => Op::PostSend,
+        _ => return None,
+    })
+}
