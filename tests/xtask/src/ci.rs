@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: all that has to hold before a change is taken.
 
 use crate::cargo::cargo;
-use crate::{abi, faults, licences, test};
+use crate::{abi, coverage, faults, licences, test};
 use anyhow::bail;
 use clap::Args;
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ pub(crate) struct Options {
 
 type Step = (&'static str, fn() -> anyhow::Result<()>);
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     ("fmt", || cargo(&["fmt", "--all", "--check"], &[])),
     ("clippy", || {
         cargo(
@@ -46,6 +46,7 @@ const STEPS: [Step; 7] = [
     ("licences", licences::compare),
     ("faults", faults::compare),
     ("abi", || abi::compare(false, false)),
+    ("coverage", coverage::compare),
     ("test", || test::run(&test::Options::everything()).map(drop)),
 ];
 

@@ -4,6 +4,7 @@ mod abi;
 mod bench;
 mod cargo;
 mod ci;
+mod coverage;
 mod demo;
 mod examples;
 mod faults;
@@ -32,6 +33,7 @@ enum Task {
     Abi(abi::Options),
     Bench(bench::Options),
     Ci(ci::Options),
+    Coverage(coverage::Options),
     Demo(demo::Options),
     Faults(faults::Options),
     Fetch(fetch::Options),
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Task::Abi(options) => abi::run(&options),
         Task::Bench(options) => bench::run(&options),
         Task::Ci(options) => ci::run(&options),
+        Task::Coverage(options) => coverage::run(&options),
         Task::Demo(options) => demo::run(&options),
         Task::Faults(options) => faults::run(&options),
         Task::Fetch(options) => fetch::run(&options),

@@ -1,0 +1,152 @@
+//! What the kernel's headers have: objects, methods and attributes, commands, netlink.
+
+use anyhow::bail;
+use std::collections::BTreeSet;
+use uverbs_uapi::ib_user_ioctl_cmds::{
+    HEADER as CORE, UVERBS_ATTR_UHW_IN, UVERBS_ATTR_UHW_OUT, uverbs_default_objects,
+};
+use uverbs_uapi::ib_user_ioctl_verbs::{RDMA_DRIVER_MLX5, RDMA_DRIVER_UNKNOWN};
+use uverbs_uapi::ib_user_verbs::{ib_uverbs_ex_write_cmds, ib_uverbs_write_cmds};
+use uverbs_uapi::mlx5_user_ioctl_cmds::{HEADER as MLX5, mlx5_ib_objects};
+use uverbs_uapi::names;
+use uverbs_uapi::rdma_netlink::{rdma_nldev_attr, rdma_nldev_command};
+
+/// Enums of these headers whose members are no ids, and the bounds of the id spaces.
+const OTHER_ENUMS: [&str; 3] = [
+    "uverbs_driver_namespace",
+    "mlx5_ib_flow_type",
+    "mlx5_ib_create_flow_flags",
+];
+
+/// How many ids of each half of an id space are looked at.
+const IDS: u16 = 0x80;
+
+/// An object of the verbs ioctl.
+pub(super) struct Object {
+    pub(super) name: &'static str,
+    pub(super) methods: Vec<Method>,
+}
+
+/// One of its methods.
+pub(super) struct Method {
+    pub(super) name: &'static str,
+    pub(super) attributes: Vec<&'static str>,
+}
+
+/// Everything that is to be covered.
+pub(super) struct Abi {
+    pub(super) objects: Vec<Object>,
+    pub(super) commands: Vec<&'static str>,
+    pub(super) extended_commands: Vec<&'static str>,
+    pub(super) netlink_commands: Vec<&'static str>,
+    pub(super) netlink_attributes: Vec<&'static str>,
+}
+
+impl Abi {
+    /// As the mirrors of the headers have it, asked by the functions that name commands for the recorder.
+    ///
+    /// # Errors
+    /// An id of the headers that these functions have no name for: the recorder would print a number.
+    pub(super) fn read() -> anyhow::Result<Self> {
+        let core = uverbs_default_objects::NAMES.iter();
+        let ids = core.chain(mlx5_ib_objects::NAMES);
+        let objects: Vec<_> = ids.map(|(name, id)| object(name, *id)).collect();
+        let abi = Self {
+            objects,
+            commands: members(ib_uverbs_write_cmds::NAMES),
+            extended_commands: members(ib_uverbs_ex_write_cmds::NAMES),
+            netlink_commands: members(rdma_nldev_command::NAMES),
+            netlink_attributes: members(rdma_nldev_attr::NAMES),
+        };
+        let known: BTreeSet<_> = abi.ioctl_names().collect();
+        let nameless: Vec<_> = CORE
+            .enums
+            .iter()
+            .chain(MLX5.enums)
+            .filter(|ids| !OTHER_ENUMS.contains(&ids.name))
+            .flat_map(|ids| ids.members)
+            .map(|(name, _)| *name)
+            .filter(|name| !known.contains(name))
+            .collect();
+        if !nameless.is_empty() {
+            bail!(
+                "uverbs_uapi::names does not find, so the recorder cannot print: {}",
+                nameless.join(", ")
+            );
+        }
+        Ok(abi)
+    }
+
+    /// Every object, method and attribute.
+    pub(super) fn ioctl_names(&self) -> impl Iterator<Item = &'static str> {
+        self.objects.iter().flat_map(|object| {
+            let below = object.methods.iter().flat_map(|method| {
+                [method.name]
+                    .into_iter()
+                    .chain(method.attributes.iter().copied())
+            });
+            [object.name].into_iter().chain(below)
+        })
+    }
+
+    /// Every name that is implemented, or has a reason not to be. What netlink has more than discovery needs is not.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.ioctl_names()
+            .chain(self.commands.iter().copied())
+            .chain(self.extended_commands.iter().copied())
+    }
+}
+
+fn members<T>(names: &'static [(&'static str, T)]) -> Vec<&'static str> {
+    names.iter().map(|(name, _)| *name).collect()
+}
+
+fn object(name: &'static str, id: u16) -> Object {
+    let method = |method: u16| {
+        let name = names::method(id, method, RDMA_DRIVER_MLX5)?;
+        let attributes = ids().filter_map(|attribute| attribute_name(id, method, attribute));
+        Some(Method {
+            name,
+            attributes: attributes.collect(),
+        })
+    };
+    Object {
+        name,
+        methods: ids().filter_map(method).collect(),
+    }
+}
+
+/// Driver data goes with nearly every command and is no attribute of one method.
+fn attribute_name(object: u16, method: u16, attribute: u16) -> Option<&'static str> {
+    let name = names::attribute(object, method, attribute, RDMA_DRIVER_MLX5)?;
+    let driver_data = [UVERBS_ATTR_UHW_IN, UVERBS_ATTR_UHW_OUT].contains(&attribute)
+        && names::attribute(object, method, attribute, RDMA_DRIVER_UNKNOWN) == Some(name);
+    (!driver_data).then_some(name)
+}
+
+/// Core ids, then a driver's.
+fn ids() -> impl Iterator<Item = u16> {
+    (0..IDS).chain(UVERBS_ATTR_UHW_IN..UVERBS_ATTR_UHW_IN + IDS)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_without_a_name() {
+        let abi = Abi::read().unwrap();
+        let cq = abi.objects.iter().find(|o| o.name == "UVERBS_OBJECT_CQ");
+        let create = &cq.unwrap().methods[0];
+        assert_eq!(create.name, "UVERBS_METHOD_CQ_CREATE");
+        assert!(create.attributes.contains(&"UVERBS_ATTR_CREATE_CQ_CQE"));
+        assert!(
+            create
+                .attributes
+                .contains(&"MLX5_IB_ATTR_CREATE_CQ_UAR_INDEX")
+        );
+        assert!(!create.attributes.contains(&"UVERBS_ATTR_UHW_IN"));
+    }
+}

@@ -1,0 +1,143 @@
+//! What tests were seen to ask of kernels: the committed records.
+//!
+//! One file per kind of device and kernel. One line per command, way and kind of answer:
+//!
+//! ```text
+//! # Linux 6.12.48+deb13-amd64
+//! ioctl ok UVERBS_OBJECT_PD UVERBS_METHOD_PD_DESTROY UVERBS_ATTR_DESTROY_PD_HANDLE
+//! write error IB_USER_VERBS_CMD_CREATE_CQ
+//! ```
+
+use anyhow::{Context as _, bail};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+/// Kinds of devices that tests run on, with the kernels of each, in the order of the page's columns.
+pub(super) const COLUMNS: [(&str, &str, &str); 9] = [
+    ("fake", "", "fake"),
+    ("rxe", "5.10", "rxe 5.10"),
+    ("rxe", "6.1", "rxe 6.1"),
+    ("rxe", "6.12", "rxe 6.12"),
+    ("rxe", "newest", "rxe newest"),
+    ("mlx5", "5.10", "mlx5 5.10"),
+    ("mlx5", "6.1", "mlx5 6.1"),
+    ("mlx5", "6.12", "mlx5 6.12"),
+    ("mlx5", "newest", "mlx5 newest"),
+];
+
+/// How a kernel answered, the best first.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum Answer {
+    /// It did it.
+    Ok,
+    /// It refused.
+    Error,
+    /// It, or its driver, does not have this.
+    Unsupported,
+}
+
+/// What was seen of one kind of device on one kernel.
+pub(super) struct Seen {
+    /// The column's title.
+    pub(super) title: &'static str,
+    /// The kernel as it calls itself; `None` where no test has been recorded.
+    pub(super) release: Option<String>,
+    answers: BTreeMap<String, BTreeSet<(Answer, Way)>>,
+}
+
+/// How a command reached the kernel.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum Way {
+    Ioctl,
+    Invoke,
+    Write,
+}
+
+impl Seen {
+    /// Reads the records of a folder, one for each column.
+    pub(super) fn read_all(folder: &Path) -> anyhow::Result<Vec<Self>> {
+        let column = |(device, kernel, title): (&str, &str, &'static str)| {
+            let path = folder.join(file(device, kernel));
+            let text = if path.exists() {
+                fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?
+            } else {
+                String::new()
+            };
+            Self::parse(title, &text).with_context(|| format!("understanding {}", path.display()))
+        };
+        COLUMNS.into_iter().map(column).collect()
+    }
+
+    fn parse(title: &'static str, text: &str) -> anyhow::Result<Self> {
+        let mut seen = Self {
+            title,
+            release: None,
+            answers: BTreeMap::new(),
+        };
+        for line in text.lines() {
+            if let Some(release) = line.strip_prefix("# ") {
+                seen.release = Some(release.to_owned());
+                continue;
+            }
+            let mut words = line.split(' ');
+            let way = match words.next() {
+                Some("ioctl") => Way::Ioctl,
+                Some("invoke") => Way::Invoke,
+                Some("write") => Way::Write,
+                _ => bail!("no way to the kernel begins {line:?}"),
+            };
+            let answer = match words.next() {
+                Some("ok") => Answer::Ok,
+                Some("error") => Answer::Error,
+                Some("unsupported") => Answer::Unsupported,
+                _ => bail!("no kind of answer is in {line:?}"),
+            };
+            for name in words {
+                let answers = seen.answers.entry(name.to_owned()).or_default();
+                answers.insert((answer, way));
+            }
+        }
+        Ok(seen)
+    }
+
+    /// Names that were asked for.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.answers.keys().map(String::as_str)
+    }
+
+    /// The best answer to anything with this name, and the ways on which it came.
+    pub(super) fn of(&self, name: &str) -> Option<(Answer, BTreeSet<Way>)> {
+        let answers = self.answers.get(name)?;
+        let (best, _) = answers.first()?;
+        let ways = answers.iter().filter(|(answer, _)| answer == best);
+        Some((*best, ways.map(|(_, way)| *way).collect()))
+    }
+}
+
+/// The name of a record.
+pub(super) fn file(device: &str, kernel: &str) -> String {
+    if kernel.is_empty() {
+        format!("{device}.txt")
+    } else {
+        format!("{device}-{kernel}.txt")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    #[test]
+    fn the_best_answer_counts() {
+        let text = "# Linux 6.1\nwrite error A\ninvoke ok A\nioctl unsupported B C D\n";
+        let seen = Seen::parse("rxe 6.1", text).unwrap();
+        assert_eq!(seen.release.as_deref(), Some("Linux 6.1"));
+        assert_eq!(seen.of("A").unwrap(), (Answer::Ok, [Way::Invoke].into()));
+        assert_eq!(seen.of("D").unwrap().0, Answer::Unsupported);
+        assert!(seen.of("E").is_none());
+        assert!(Seen::parse("", "pigeon ok A").is_err());
+    }
+}
