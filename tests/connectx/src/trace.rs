@@ -1,4 +1,4 @@
-//! What happened, as JSON lines: commands, work requests, completions, events and reports.
+//! What happened, as JSON lines: commands, work requests, doorbells, completions, events and reports.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -91,6 +91,26 @@ impl Trace {
         }
     }
 
+    /// One receive request with all of its room, and the producer's record as the device saw them.
+    pub(crate) fn receive(&self, function: usize, posted: &Receive<'_>) {
+        if self.is_on() {
+            self.line(&json!({
+                "kind": "receive", "function": function, "pool": posted.pool, "queue": posted.queue,
+                "index": posted.index, "record": posted.record, "bytes": hex(posted.bytes),
+            }));
+        }
+    }
+
+    /// One doorbell of a queue: where in its page, what was written there, and the records that the device found.
+    pub(crate) fn doorbell(&self, function: usize, rung: &Doorbell<'_>) {
+        if self.is_on() {
+            self.line(&json!({
+                "kind": rung.kind, "function": function, "queue": rung.queue, "place": rung.place,
+                "value": hex_all(&rung.value.to_be_bytes()), "records": rung.records, "copied": rung.copied,
+            }));
+        }
+    }
+
     /// One completion or event as written.
     pub(crate) fn entry(&self, kind: &str, function: usize, queue: u32, index: u32, entry: &[u8]) {
         if self.is_on() {
@@ -120,15 +140,45 @@ impl Trace {
     }
 }
 
+/// A receive request in the trace.
+pub(crate) struct Receive<'a> {
+    /// What kind of queue: `qp`, `rq` or `srq`.
+    pub(crate) pool: &'a str,
+    pub(crate) queue: u32,
+    /// Place in the queue.
+    pub(crate) index: u32,
+    pub(crate) record: u32,
+    pub(crate) bytes: &'a [u8],
+}
+
+/// A doorbell in the trace.
+pub(crate) struct Doorbell<'a> {
+    /// `doorbell` of a send queue, `arm` of a completion queue.
+    pub(crate) kind: &'a str,
+    pub(crate) queue: u32,
+    /// Offset in the page.
+    pub(crate) place: u64,
+    pub(crate) value: u64,
+    /// Of a send queue: receive and send record of the queue pair, then the consumer indexes of its send and its receive
+    /// completion queue. Of a completion queue: consumer index and arm record.
+    pub(crate) records: &'a [Option<u32>],
+    /// Whether the request itself came with it.
+    pub(crate) copied: bool,
+}
+
 /// Lower-case hexadecimal, cut where only zeros follow.
 fn hex(bytes: &[u8]) -> String {
     let end = bytes
         .iter()
         .rposition(|byte| *byte != 0)
         .map_or(0, |last| last + 1);
-    bytes[..end]
+    hex_all(&bytes[..end])
+}
+
+fn hex_all(bytes: &[u8]) -> String {
+    bytes
         .iter()
-        .fold(String::with_capacity(end * 2), |text, byte| {
+        .fold(String::with_capacity(bytes.len() * 2), |text, byte| {
             text + &format!("{byte:02x}")
         })
 }

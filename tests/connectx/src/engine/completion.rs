@@ -2,12 +2,13 @@
 
 use crate::buffer::Buffer;
 use crate::device::Device;
-use crate::engine::event;
+use crate::engine::{event, uar};
 use crate::faults::Spoil;
 use crate::layout::queue::cq;
 use crate::layout::{Field, Wide, field, word};
 use crate::objects::Arm;
 use crate::status::{Outcome, Rule, require};
+use crate::trace::Doorbell;
 
 const ENTRY: usize = 64;
 const OP_OWN: usize = 0x3f;
@@ -244,10 +245,33 @@ fn overrun(device: &mut Device, cqn: u32) {
     }
 }
 
+fn trace_arm(device: &Device, cqn: u32, value: u64) {
+    if let (true, Some(queue)) = (device.trace.is_on(), device.cqs.get(cqn)) {
+        let word = |at| {
+            queue
+                .doorbell
+                .checked_add(at)
+                .and_then(|at| device.read_be32(at))
+        };
+        device.trace.doorbell(
+            device.index,
+            &Doorbell {
+                kind: "arm",
+                queue: cqn,
+                place: uar::CQ_ARM,
+                value,
+                records: &[word(0), word(4)],
+                copied: false,
+            },
+        );
+    }
+}
+
 /// The arm doorbell: two words, sequence number with command and consumer counter, and the queue's number.
 pub(crate) fn doorbell(device: &mut Device, page: u32, value: u64) {
     let (first, cqn) = ((value >> 32) as u32, value as u32 & COUNTER_MASK);
     let consumer = first & COUNTER_MASK;
+    trace_arm(device, cqn, value);
     let Some(queue) = device.cqs.get_mut(cqn) else {
         device.report("CQ doorbell", &format!("no CQ {cqn:#x}"));
         return;

@@ -6,6 +6,7 @@ use crate::layout::{be16, be32, be64, qp};
 use crate::memory::{Span, total};
 use crate::memory_key::{Access, Right};
 use crate::objects::SharedQueue;
+use crate::trace::Receive;
 
 /// The key that ends a scatter list before its room is used up.
 const END_OF_LIST: u32 = 0x100;
@@ -82,9 +83,9 @@ fn take_own(device: &mut Device, qpn: u32) -> Option<Posted> {
     if pair.recv.entries == 0 {
         return None;
     }
-    let producer = device.read_be32(pair.doorbell)? as u16;
+    let record = device.read_be32(pair.doorbell)?;
     let index = pair.recv.consumer;
-    if producer == index {
+    if record as u16 == index {
         return None;
     }
     let mut entry = vec![0; pair.recv.stride as usize];
@@ -96,6 +97,16 @@ fn take_own(device: &mut Device, qpn: u32) -> Option<Posted> {
             &mut entry,
         )
         .ok()?;
+    device.trace.receive(
+        device.index,
+        &Receive {
+            pool: "qp",
+            queue: qpn,
+            index: index.into(),
+            record,
+            bytes: &entry,
+        },
+    );
     let skip = if qp::SIGNATURE.is_set(&pair.context) {
         16
     } else {
@@ -111,9 +122,9 @@ fn take_own(device: &mut Device, qpn: u32) -> Option<Posted> {
 
 fn take_raw(device: &mut Device, rqn: u32) -> Option<Posted> {
     let queue = device.rqs.get(rqn)?;
-    let producer = device.read_be32(queue.doorbell)? as u16;
+    let record = device.read_be32(queue.doorbell)?;
     let index = queue.consumer;
-    if producer == index {
+    if record as u16 == index {
         return None;
     }
     let mut entry = vec![0; queue.stride as usize];
@@ -123,6 +134,16 @@ fn take_raw(device: &mut Device, rqn: u32) -> Option<Posted> {
         .buffer
         .read(&*device.memory, offset, &mut entry)
         .ok()?;
+    device.trace.receive(
+        device.index,
+        &Receive {
+            pool: "rq",
+            queue: rqn,
+            index: index.into(),
+            record,
+            bytes: &entry,
+        },
+    );
     let segments = scatter_list(&entry);
     device.rqs.get_mut(rqn)?.consumer = index.wrapping_add(1);
     Some(Posted { index, segments })
@@ -148,6 +169,16 @@ fn take_shared(device: &mut Device, srqn: u32) -> Option<Posted> {
             &mut entry,
         )
         .ok()?;
+    device.trace.receive(
+        device.index,
+        &Receive {
+            pool: "srq",
+            queue: srqn,
+            index,
+            record: device.read_be32(queue.doorbell)?,
+            bytes: &entry,
+        },
+    );
     let next = u32::from(be16(&entry, 2));
     let segments = scatter_list(if queue.cyclic {
         &entry

@@ -12,9 +12,10 @@ use crate::engine::wqe::{Control, UNIT, opcode};
 use crate::engine::{completion, event};
 use crate::layout::queue::{ring, wq};
 use crate::layout::{be32, be64, qp};
+use crate::trace;
 
 const PAGE_SHIFT: u64 = 12;
-const CQ_ARM: u64 = 0x020;
+pub(super) const CQ_ARM: u64 = 0x020;
 const EQ_ARM: u64 = 0x040;
 const EQ_UPDATE: u64 = 0x048;
 /// Where the buffers of send queues begin, and the length of one.
@@ -141,7 +142,7 @@ impl Fabric {
         let expected = data.len() > DOORBELL || self.pages.copied.contains(&(function, page));
         if !blueflame || !expected || length == 0 || length > BUFFER as usize {
             self.pages.counts.plain += 1;
-            self.send_doorbell(function, page, be64(data, 0), None);
+            self.send_doorbell(function, offset, be64(data, 0), None);
             return;
         }
         self.pages.pending.insert(
@@ -175,7 +176,7 @@ impl Fabric {
         {
             whole.bytes.truncate(whole.length);
             self.pages.counts.copies += 1;
-            self.send_doorbell(function, page, be64(&whole.bytes, 0), Some(whole.bytes));
+            self.send_doorbell(function, buffer, be64(&whole.bytes, 0), Some(whole.bytes));
         }
     }
 
@@ -189,7 +190,7 @@ impl Fabric {
         } else {
             self.pages.counts.partial += 1;
         }
-        self.send_doorbell(function, page_of(buffer), be64(&pending.bytes, 0), None);
+        self.send_doorbell(function, buffer, be64(&pending.bytes, 0), None);
     }
 
     /// Gives up the copies of one function: something came that is ordered behind them.
@@ -220,7 +221,8 @@ impl Fabric {
         }
     }
 
-    fn send_doorbell(&mut self, function: usize, page: u32, value: u64, copy: Option<Vec<u8>>) {
+    fn send_doorbell(&mut self, function: usize, offset: u64, value: u64, copy: Option<Vec<u8>>) {
+        let page = page_of(offset);
         let Some(device) = self.devices.get_mut(function) else {
             return;
         };
@@ -250,6 +252,7 @@ impl Fabric {
             return;
         }
         let producer = record.checked_add(4).and_then(|at| device.read_be32(at));
+        device.trace_send(number, offset, value, copy.is_some());
         match producer {
             // The doorbell names the last request, so the record is beyond it however much has been done since.
             Some(producer) if (producer as u16).wrapping_sub(index).wrapping_sub(1) >> 15 != 0 => {
@@ -275,6 +278,31 @@ impl Fabric {
 }
 
 impl Device {
+    /// Writes down a doorbell with what stands in the records it is about.
+    fn trace_send(&self, number: u32, offset: u64, value: u64, copied: bool) {
+        let Some(pair) = self.qps.get(number).filter(|_| self.trace.is_on()) else {
+            return;
+        };
+        let consumed = |cqn| self.read_be32(self.cqs.get(cqn)?.doorbell);
+        let records = [
+            self.read_be32(pair.doorbell),
+            pair.doorbell
+                .checked_add(4)
+                .and_then(|at| self.read_be32(at)),
+            consumed(pair.send_cq()),
+            consumed(pair.recv_cq()),
+        ];
+        let rung = trace::Doorbell {
+            kind: "doorbell",
+            queue: number,
+            place: within(offset),
+            value,
+            records: &records,
+            copied,
+        };
+        self.trace.doorbell(self.index, &rung);
+    }
+
     /// How many blocks of a send queue may be worked on. Doorbells are slower than memory: with copies on their
     /// way, what was posted and not rung for yet is left alone.
     pub(super) fn rung_for(&self, number: u32, consumer: u16, producer: u16) -> u16 {
