@@ -7,7 +7,7 @@ pub mod targets;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use life::live;
+pub use life::{live, live_on};
 pub use operations::{is_destroy, operation};
 use uverbs::owned::{self, Buffer, Finished};
 use uverbs::recorder::{Collector, Record, Recorder};

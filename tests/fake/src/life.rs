@@ -3,7 +3,7 @@
 use uverbs::owned::{self, Buffer};
 use uverbs::{Context, Error, ErrorKind, Op, PostError, QpType};
 use uverbs_driver::Result;
-use uverbs_driver::sys::fake::Source;
+use uverbs_driver::sys::fake::{FakeKernel, Source};
 
 use crate::Bench;
 
@@ -17,7 +17,14 @@ const PORT_ACTIVE: u32 = 9;
 /// # Errors
 /// Whatever went wrong first.
 pub fn live(bench: &Bench) -> Result<()> {
-    let context = bench.context()?;
+    live_on(&bench.fake, bench.context()?)
+}
+
+/// The same on a device that was opened already, of this kernel.
+///
+/// # Errors
+/// Whatever went wrong first.
+pub fn live_on(fake: &FakeKernel, context: Context) -> Result<()> {
     context.query_port(1)?;
     let channel = context.create_completion_channel()?;
     let pd = context.alloc_pd()?;
@@ -41,7 +48,7 @@ pub fn live(bench: &Bench) -> Result<()> {
     if event.is_none() {
         return Err(Error::new(Op::GetCompletionEvent, ErrorKind::TimedOut));
     }
-    bench.fake.raise(Source::Element(1), PORT_ACTIVE);
+    fake.raise(Source::Element(1), PORT_ACTIVE);
     if context
         .async_event(Some(std::time::Duration::ZERO))?
         .is_none()
