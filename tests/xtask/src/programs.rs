@@ -25,6 +25,19 @@ pub(crate) fn uverbs() -> anyhow::Result<PathBuf> {
     Ok(testbed::cargo::build_program("uverbs", &args)?)
 }
 
+/// Builds the program whose instructions are counted.
+pub(crate) fn cost() -> anyhow::Result<PathBuf> {
+    let args = [
+        "build",
+        "--release",
+        "--package",
+        "cost-tests",
+        "--bin",
+        "cost",
+    ];
+    Ok(testbed::cargo::build_program("cost", &args)?)
+}
+
 /// Builds an example of the documentation.
 pub(crate) fn example(name: &str) -> anyhow::Result<PathBuf> {
     let args = [

@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: our command-line tool against perftest, in pairs, in one guest.
 
+mod cost;
 mod measure;
 mod statistics;
 
@@ -10,9 +11,12 @@ use statistics::Pairs;
 use std::process::ExitCode;
 use testbed::{Guest, Kernel, Machine, Topology, host};
 
-/// Compare bandwidth and latency over rxe with those of perftest.
+/// Compare bandwidth and latency over rxe with those of perftest, or what mlx5's data path costs with what libmlx5's does.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
+    /// Count instructions on a software ConnectX instead, beside libmlx5's.
+    #[arg(long, conflicts_with_all = ["pairs", "iterations"])]
+    mlx5: bool,
     /// Kernel: 6.1, 6.12 or newest.
     #[arg(long, default_value = "6.12")]
     kernel: String,
@@ -28,6 +32,9 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    if options.mlx5 {
+        return cost::run(options);
+    }
     let machine = Machine::new(Kernel::named(&options.kernel)?)
         .topology(Topology::TwoHosts)
         .with_debian_tools()

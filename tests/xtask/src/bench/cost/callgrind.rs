@@ -1,0 +1,111 @@
+//! Callgrind in the guest, and what it writes.
+
+use anyhow::{Context as _, bail};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use testbed::{Command, Guest};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Functions whose names begin so are counted, with all that they call, and nothing else.
+const COUNTED: &str = "counted_";
+
+/// Instructions by function, of those functions and of what they call.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Counts(BTreeMap<String, f64>);
+
+/// Counts the program's loops.
+pub(super) fn run(guest: &Guest, program: &str, rounds: u32) -> anyhow::Result<Counts> {
+    let file = format!("/tmp/{program}-{rounds}");
+    let line = format!(
+        "valgrind --quiet --tool=callgrind --toggle-collect='*{COUNTED}*' --compress-strings=no --compress-pos=no \
+         --callgrind-out-file={file} {program} mlx5_0 {rounds} >&2 && cat {file}"
+    );
+    let output = guest.run(Command::shell(line).timeout(PATIENCE))?.check()?;
+    let counts = Counts::read(&output.stdout_text());
+    if counts.0.is_empty() {
+        bail!("nothing of {program} was counted");
+    }
+    Ok(counts)
+}
+
+impl Counts {
+    /// Reads Callgrind's format: behind `fn=` come lines of position and cost. The line behind `calls=` is what the called
+    /// function cost, with all that it called.
+    fn read(text: &str) -> Self {
+        let mut counts = Self::default();
+        let mut current = None;
+        for line in text.lines() {
+            if let Some(name) = line.strip_prefix("fn=") {
+                current = counted(name);
+            } else if let Some(name) = &current
+                && line.starts_with(|first: char| first.is_ascii_digit())
+                && let Some(cost) = line.split(' ').nth(1)
+                && let Ok(cost) = cost.parse::<f64>()
+            {
+                *counts.0.entry(String::clone(name)).or_default() += cost;
+            }
+        }
+        counts
+    }
+
+    /// The difference to a run with fewer rounds, per turn of a loop.
+    pub(super) fn less(&self, few: &Self, turns: f64) -> anyhow::Result<Self> {
+        let each = self.0.iter().map(|(name, cost)| {
+            let before = few
+                .0
+                .get(name)
+                .with_context(|| format!("{name} was not counted"))?;
+            Ok((name.clone(), (cost - before) / turns))
+        });
+        each.collect::<anyhow::Result<_>>().map(Self)
+    }
+
+    /// The sum of some functions'.
+    pub(super) fn sum(&self, functions: &[&str]) -> anyhow::Result<f64> {
+        let each = functions.iter().map(|&name| {
+            let cost = self.0.get(name);
+            cost.copied()
+                .with_context(|| format!("{name} was not counted"))
+        });
+        each.sum()
+    }
+}
+
+/// The name of a counted function, without its path and what a compiler puts behind it.
+fn counted(name: &str) -> Option<String> {
+    let name = name.get(name.find(COUNTED)?..)?;
+    let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    Some(name.get(..end.unwrap_or(name.len()))?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Counts;
+
+    const FILE: &str = "events: Ir\n\nob=/usr/local/bin/cost\nfl=???\nfn=main\n0 7\n\nfn=cost::counted_poll::h12\n0 100\n0 20\n\
+                        cob=/lib/libmlx5.so\ncfi=???\ncfn=poll\ncalls=64 0\n0 1000\nfn=poll\n0 1000\n";
+
+    #[test]
+    fn a_function_is_counted_with_what_it_calls() {
+        let counts = Counts::read(FILE);
+        assert_eq!(counts.sum(&["counted_poll"]).ok(), Some(1120.0));
+        assert_eq!(counts.0.len(), 1);
+        assert!(counts.sum(&["counted_write"]).is_err());
+    }
+
+    #[test]
+    fn what_is_done_once_cancels_out() {
+        let (few, many) = (
+            Counts::read(FILE),
+            Counts::read(&FILE.replace(" 1000", " 1640")),
+        );
+        assert_eq!(
+            many.less(&few, 64.0)
+                .ok()
+                .and_then(|each| each.sum(&["counted_poll"]).ok()),
+            Some(10.0)
+        );
+        assert!(many.less(&Counts::default(), 64.0).is_err());
+    }
+}
