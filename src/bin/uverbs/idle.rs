@@ -11,7 +11,7 @@ const SPINS: u32 = 512;
 
 /// The same where the next completion is what is timed: longer than a message takes, but not until
 /// the scheduler's tick, should all processors be busy waiting.
-const LONG_SPINS: u32 = 4096;
+const LONG_SPINS: u32 = 1 << 16;
 
 /// Waits for completions, and knows since when.
 pub(crate) struct Idle {

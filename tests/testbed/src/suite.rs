@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 /// How long a test may run unless it is said otherwise. Emulated processors are slow.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
+/// How lines begin that a test measured, and that are told although it passed.
+const FIGURE: &str = "FIGURE: ";
+
 /// The line by which a test says that nothing more can be done with the machine.
 const USED_UP: &str = "this machine is used up";
 
@@ -251,6 +254,9 @@ impl Suite {
             }
             Verdict::Passed if wrong.is_empty() && leftovers.is_empty() => {
                 println!("test {test} ... ok ({seconds:.2} s)");
+                for figure in figures(&output) {
+                    println!("    {figure}");
+                }
                 summary.passed += 1;
                 None
             }
@@ -277,6 +283,15 @@ impl Suite {
             .map(|program| Inventory::take(guest, program))
             .transpose()
     }
+}
+
+/// What a test measured.
+fn figures(output: &Output) -> Vec<String> {
+    let text = output.stdout_text();
+    text.lines()
+        .filter_map(|line| line.split_once(FIGURE))
+        .map(|(_, figure)| figure.to_owned())
+        .collect()
 }
 
 /// What became of a test: the exit code says whether it failed, the harness's closing line whether it ran at all.

@@ -66,32 +66,25 @@ pub(super) fn rxe(options: &Options) -> anyhow::Result<()> {
     for (kernel, way) in combinations(options) {
         let machine = with_programs(Machine::new(Kernel::named(kernel)?), &programs);
         let once = options.path.is_empty() && way != Way::Auto;
-        let asked = binaries
+        let (two_hosts, one_host): (Vec<_>, Vec<_>) = binaries
             .iter()
-            .filter(|binary| !once || !binary.name.starts_with(OWN_WAY));
-        for binary in asked {
-            println!(
-                "\n     Running {} (kernel {kernel}, path {})",
-                binary.name,
-                way.name()
-            );
-            let suite = Suite::new(&binary.name, &binary.path);
-            let topology = if binary.name == OF_TWO_HOSTS {
-                Topology::TwoHosts
-            } else {
-                Topology::OneHost
+            .filter(|binary| !once || !binary.name.starts_with(OWN_WAY))
+            .partition(|binary| binary.name == OF_TWO_HOSTS);
+        for (topology, binaries) in [
+            (Topology::OneHost, one_host),
+            (Topology::TwoHosts, two_hosts),
+        ] {
+            let Some(suite) = suite_of(binaries) else {
+                continue;
             };
+            let what = format!("kernel {kernel}, path {}, {topology:?}", way.name());
+            println!("\n     Running the rxe tests ({what})");
             let summary = with_options(suite, options, way)
                 .leave_out(IB_ALONE)
                 .leave_out(MLX5_ALONE)
                 .run(&machine.clone().topology(topology))?;
             if !summary.is_ok() {
-                failed.push(format!(
-                    "{} on {kernel} by {}: {} tests",
-                    binary.name,
-                    way.name(),
-                    summary.failures.len()
-                ));
+                failed.push(format!("{what}: {} tests", summary.failures.len()));
             }
         }
     }
@@ -112,14 +105,9 @@ pub(super) fn mlx5(options: &Options) -> anyhow::Result<()> {
             .blueflame()
             .time_divisor(TIME_DIVISOR);
         let machine = Machine::new(Kernel::named(kernel)?).connectx(connectx);
-        let Some((first, others)) = binaries.split_first() else {
+        let Some(suite) = suite_of(&binaries) else {
             bail!("there are no mlx5 tests")
         };
-        let suite = others
-            .iter()
-            .fold(Suite::new(&first.name, &first.path), |suite, binary| {
-                suite.and(&binary.name, &binary.path)
-            });
         let other_kind = if function == Function::Ib {
             ROCE_ALONE
         } else {
@@ -149,6 +137,16 @@ fn build(packages: &[&str]) -> anyhow::Result<(Vec<Built>, Vec<Built>)> {
     }
     let built = testbed::cargo::build(&args)?;
     Ok(built.into_iter().partition(|built| built.is_test))
+}
+
+/// All binaries in one suite, which one machine runs.
+fn suite_of<'b>(binaries: impl IntoIterator<Item = &'b Built>) -> Option<Suite> {
+    let mut binaries = binaries.into_iter();
+    let first = binaries.next()?;
+    let suite = Suite::new(&first.name, &first.path);
+    Some(binaries.fold(suite, |suite, binary| {
+        suite.and(&binary.name, &binary.path)
+    }))
 }
 
 fn with_programs(machine: Machine, programs: &[Built]) -> Machine {
