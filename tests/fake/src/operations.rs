@@ -1,4 +1,8 @@
 //! Which operation a user asked for when the kernel saw a call.
+#![expect(
+    clippy::wildcard_imports,
+    reason = "the kernel's names tell where they are from"
+)]
 
 use uverbs::Op;
 use uverbs_driver::sys::fake::Asked;

@@ -77,8 +77,8 @@ fn f01_the_device_goes_before_any_call() {
             for after in [AfterRemoval::DestroySucceeds, AfterRemoval::DestroyFails] {
                 let what = format!("before call {at} by {path:?}, {after:?}");
                 let fake = FakeKernel::new(Profile::v6_12());
-                let lived =
-                    open_leaving(&fake, path, at, after).and_then(|context| live_on(&fake, context));
+                let lived = open_leaving(&fake, path, at, after)
+                    .and_then(|context| live_on(&fake, context));
                 match lived {
                     // Only objects were left to destroy, and those of a device that is gone are gone.
                     Ok(()) => assert!(at > bench.fake.calls() / 2, "{what} went unnoticed"),
