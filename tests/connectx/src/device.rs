@@ -246,6 +246,7 @@ impl Device {
             ("tir", self.tirs.len()),
             ("rqt", self.tables.len()),
             ("scheduling element", self.scheduler.len()),
+            ("rate", self.pacing.len()),
             ("flow table", self.flows.len()),
             ("flow counter", self.counters.len()),
             ("queue counter", self.counter_sets.len()),

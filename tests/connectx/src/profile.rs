@@ -259,6 +259,8 @@ const QOS: &[Setting] = &[
     (qos::NIC_RATE_LIMIT, 1),
     (qos::PACKET_PACING_UID, 1),
     (qos::NIC_QP_SCHEDULING, 1),
+    (qos::PACKET_PACING_UD, 1),
+    (qos::PACKET_PACING_UC, 1),
     (qos::LOG_MAX_QUEUE_GROUP, 10),
     (qos::MAX_RATE, 100_000_000),
     (qos::MIN_RATE, 1),

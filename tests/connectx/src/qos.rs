@@ -40,6 +40,11 @@ impl PacingTable {
     pub(crate) fn get(&self, index: u16) -> Option<Rate> {
         self.0.get(&index).copied()
     }
+
+    /// How many rates there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
 }
 
 /// What a scheduling element is.

@@ -5,7 +5,7 @@ use crate::buffer::Buffer;
 use crate::layout::command::{self, PAS, op};
 use crate::layout::{Wide, qp};
 use crate::objects::{QpState, QueuePair, RecvRing, SendRing, Service};
-use crate::status::{Outcome, Rule};
+use crate::status::{Outcome, Rule, require};
 
 const QPC: usize = command::qp::QPC;
 /// A receive queue of the queue pair's own.
@@ -159,6 +159,15 @@ pub(super) fn modify(command: &mut Command<'_>, opcode: u16) -> Outcome {
     let mask = command.get(command::qp::OPT_MASK);
     let pair = command.device.qps.of(number, uid)?;
     let next = qp_fields::next(opcode, pair.state)?;
+    if mask & qp_fields::optional::PACING_INDEX != 0 {
+        let index = qp::PACING_INDEX.get(&context) as u16;
+        let paced = matches!(pair.service, Service::Ud | Service::Uc);
+        require(paced, Rule::ServiceType)?;
+        require(
+            index == 0 || command.device.pacing.get(index).is_some(),
+            Rule::NoSuchObject,
+        )?;
+    }
     let extended = command::qp::EXT.is_set(command.input)
         && matches!(opcode, op::INIT2INIT_QP | op::RTS2RTS_QP)
         && command.get(command::qp::EXT_MASK_LOW) & qp::ext::MASK_QUEUE_GROUP != 0;

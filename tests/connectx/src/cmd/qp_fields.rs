@@ -7,7 +7,7 @@ use crate::objects::{QpState, Service};
 use crate::status::{Outcome, Rule};
 
 /// Bits of the optional parameter mask.
-mod optional {
+pub(super) mod optional {
     pub(super) const ALTERNATE_PATH: u32 = 1 << 0;
     pub(super) const READ_ENABLE: u32 = 1 << 1;
     pub(super) const ATOMIC_ENABLE: u32 = 1 << 2;
@@ -23,6 +23,7 @@ mod optional {
     pub(super) const RNR_RETRY: u32 = 1 << 13;
     pub(super) const ACK_TIMEOUT: u32 = 1 << 14;
     pub(super) const PORT: u32 = 1 << 16;
+    pub(in crate::cmd) const PACING_INDEX: u32 = 1 << 22;
     pub(super) const COUNTER_SET: u32 = 1 << 25;
 }
 
@@ -46,6 +47,7 @@ const OPTIONAL: &[(u32, Field)] = &[
     (optional::RNR_RETRY, qp::RNR_RETRY),
     (optional::ACK_TIMEOUT, PRIMARY_ACK),
     (optional::PORT, PRIMARY_PORT),
+    (optional::PACING_INDEX, qp::PACING_INDEX),
     (optional::COUNTER_SET, qp::COUNTER_SET),
 ];
 

@@ -263,6 +263,11 @@ impl Fabric {
         (self.now, bytes.cloned().unwrap_or_default())
     }
 
+    /// Lets rate limits, caps and shares take effect from now on, or no more.
+    pub fn set_shaper(&mut self, on: bool) {
+        self.options.shaper = on;
+    }
+
     /// How many objects of each kind a function holds.
     #[must_use]
     pub fn census(&self, function: FunctionId) -> Vec<(&'static str, usize)> {

@@ -23,6 +23,8 @@ const SEGMENT: u8 = 0x0e;
 /// Where the Ethernet segment gives the length of the inline headers, and where those begin.
 const INLINE_LENGTH: usize = UNIT + 12;
 const INLINE_HEADERS: usize = UNIT + 14;
+/// Top bit of a data segment that holds its bytes itself.
+const INLINE_DATA: u32 = 1 << 31;
 const INSERT_VLAN: u16 = 0x8000;
 const CHECKSUM_FLAGS: usize = UNIT + 4;
 const SEGMENT_SIZE: usize = UNIT + 6;
@@ -198,6 +200,16 @@ fn frame(device: &Device, sqn: u32, bytes: &[u8], max: usize) -> Result<Vec<u8>,
     };
     debug_assert!(tis.is_none_or(|tis| tis.len() == tis::LEN));
     while at + UNIT <= bytes.len() {
+        let count = be32(bytes, at);
+        if count & INLINE_DATA != 0 {
+            let length = (count & 0x3ff) as usize;
+            let data = bytes
+                .get(at + 4..at + 4 + length)
+                .ok_or(Syndrome::LocalQpOperation)?;
+            frame.extend_from_slice(data);
+            at += (4 + length).next_multiple_of(UNIT);
+            continue;
+        }
         let segment = segment(bytes, at);
         let access = Access {
             key: segment.key,
@@ -211,7 +223,7 @@ fn frame(device: &Device, sqn: u32, bytes: &[u8], max: usize) -> Result<Vec<u8>,
             qpn: sqn,
             right: Right::LocalRead,
         };
-        if be32(bytes, at) >> 31 != 0 || segment.length > max as u64 {
+        if segment.length > max as u64 {
             return Err(Syndrome::LocalLength);
         }
         let mut spans = Vec::new();

@@ -117,6 +117,8 @@ pub(crate) mod qos {
     pub(crate) const NIC_RATE_LIMIT: Field = bit(0x00, 21);
     pub(crate) const PACKET_PACING_UID: Field = bit(0x00, 20);
     pub(crate) const NIC_QP_SCHEDULING: Field = bit(0x04, 30);
+    pub(crate) const PACKET_PACING_UD: Field = bit(0x04, 29);
+    pub(crate) const PACKET_PACING_UC: Field = bit(0x04, 28);
     pub(crate) const LOG_MAX_QUEUE_GROUP: Field = field(0x04, 20, 16);
     pub(crate) const MAX_RATE: Field = word(0x08);
     pub(crate) const MIN_RATE: Field = word(0x0c);

@@ -14,6 +14,7 @@ census FUNCTION            objects that exist, by kind
 reports                    wrong use seen so far
 doorbells                  how work requests came: plain doorbells, whole and partial copies
 served FUNCTION            the time in nanoseconds and the bytes that each send queue has carried, as JSON
+shaper on|off              let rates, caps and shares take effect, or not
 link FUNCTION up|down      change the port's state
 drop FUNCTION COUNT        lose the next COUNT messages the function sends
 duplicate FUNCTION COUNT   deliver the next COUNT messages twice
@@ -94,6 +95,10 @@ fn command(line: &str, fabric: &mut Fabric) -> Option<String> {
                 "{}\n",
                 serde_json::json!({"nanoseconds": now, "bytes": bytes})
             ))
+        }
+        ["shaper", state @ ("on" | "off")] => {
+            fabric.set_shaper(*state == "on");
+            Some(done)
         }
         ["link", function, state @ ("up" | "down")] => {
             fabric.set_link(function.parse().ok()?, *state == "up");
@@ -188,6 +193,7 @@ mod tests {
             "doorbells",
             "census 0",
             "served 0",
+            "shaper on",
             "link 0 down",
             "link 0 up",
             "drop 0 1",

@@ -9,4 +9,5 @@
 mod devx;
 mod functions;
 mod qos;
+mod rates;
 mod unguarded;
