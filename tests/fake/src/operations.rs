@@ -1,5 +1,5 @@
 //! Which operation a user asked for when the kernel saw a call.
-#![expect(
+#![allow(
     clippy::wildcard_imports,
     reason = "the kernel's names tell where they are from"
 )]

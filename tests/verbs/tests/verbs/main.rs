@@ -19,6 +19,7 @@ mod datagram;
 mod drops;
 mod events;
 mod failures;
+mod kinds_of_memory;
 mod memory;
 mod multicast;
 mod newer_operations;
