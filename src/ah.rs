@@ -39,6 +39,11 @@ impl AddressHandle {
         }
     }
 
+    /// The device's own words of the path.
+    pub(crate) fn words(&self) -> &Address {
+        &self.address
+    }
+
     /// The domain it is in.
     pub fn pd(&self) -> &ProtectionDomain {
         &self.pd

@@ -207,6 +207,14 @@ impl AnyContext {
 }
 
 impl AnyPd {
+    /// The domain of an mlx5 device.
+    pub(crate) fn mlx5(&self) -> Option<&uverbs_mlx5::ProtectionDomain> {
+        match self {
+            Self::Mlx5(pd) => Some(pd),
+            Self::Rxe(_) => None,
+        }
+    }
+
     pub(crate) fn object(&self) -> &Arc<Object> {
         match self {
             Self::Mlx5(pd) => uverbs_mlx5::Context::pd_object(pd),
@@ -366,6 +374,15 @@ impl AnyQp {
     pub(crate) fn raw_send_queue(&self) -> Option<u32> {
         match self {
             Self::Mlx5(qp) => qp.raw_numbers().map(|numbers| numbers.sqn),
+            Self::Rxe(_) => None,
+        }
+    }
+
+    /// The queue pair of an mlx5 device.
+    #[inline]
+    pub(crate) fn mlx5_mut(&mut self) -> Option<&mut uverbs_mlx5::QueuePair> {
+        match self {
+            Self::Mlx5(qp) => Some(qp),
             Self::Rxe(_) => None,
         }
     }

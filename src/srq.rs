@@ -39,15 +39,28 @@ impl SharedReceiveQueue {
     #[doc(alias = "ibv_create_srq")]
     pub fn create(pd: &ProtectionDomain, attr: SrqAttr, context: u64) -> Result<Self> {
         let inner = &pd.context().inner;
-        let cookie = inner.cookies.reserve();
+        Self::create_by(pd, SrqType::Basic, attr, context, |init| {
+            inner.provider.create_srq(&pd.inner.pd, init)
+        })
+    }
+
+    /// A queue of another kind, which `create` knows how to make.
+    pub(crate) fn create_by(
+        pd: &ProtectionDomain,
+        kind: SrqType,
+        attr: SrqAttr,
+        context: u64,
+        create: impl FnOnce(&SrqInit) -> Result<AnySrq>,
+    ) -> Result<Self> {
+        let cookie = pd.context().inner.cookies.reserve();
         cookie.announce(EventSource::SharedReceiveQueue { context });
         let init = SrqInit {
-            kind: SrqType::Basic,
+            kind,
             attr,
             cookie: cookie.number(),
         };
         Ok(Self {
-            queue: inner.provider.create_srq(&pd.inner.pd, &init)?,
+            queue: create(&init)?,
             cookie,
             pd: pd.clone(),
         })

@@ -33,6 +33,12 @@ impl Context {
 }
 
 impl Adapter {
+    /// The provider's side of it.
+    pub(crate) fn provider(&self, op: Op) -> Result<&uverbs_mlx5::Context> {
+        let provider = self.context.inner.provider.mlx5();
+        provider.ok_or_else(|| Error::new(op, ErrorKind::Unsupported))
+    }
+
     /// The opened device.
     pub fn context(&self) -> &Context {
         &self.context

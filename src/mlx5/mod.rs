@@ -16,9 +16,20 @@
 //! ```
 
 mod adapter;
+mod dc;
+mod frame;
+mod masked;
 mod queue_pair;
+mod special;
+mod xrc;
 
 pub use adapter::Adapter;
+pub(crate) use special::{DynamicEnd, Special};
+pub use xrc::XrcDomain;
+
 pub use uverbs_driver::Object;
 pub use uverbs_driver::hw::Pages;
+pub use uverbs_mlx5::dc::Streams;
+pub use uverbs_mlx5::xrc::SharedXrcDomain;
+pub use uverbs_mlx5::{DcDestination, Frame, MaskedAtomic};
 pub use uverbs_mlx5::{caps, devx, pacing, prm, sched};

@@ -11,6 +11,7 @@ use uverbs_driver::{Errno, Error, ErrorKind, Op, Result};
 
 use super::{PreparedQueuePair, QueuePair, QueuePairEndpoint};
 use crate::event::EventSource;
+use crate::mlx5::{DynamicEnd, Special};
 use crate::{CompletionQueue, ProtectionDomain, SharedReceiveQueue};
 
 /// A queue pair to be created ([`ProtectionDomain::create_qp`]).
@@ -47,6 +48,8 @@ pub struct QueuePairBuilder<'a> {
     psn: Option<Psn>,
     path_mtu: Option<Mtu>,
     pub(super) settings: Settings,
+    /// What only some devices make.
+    pub(crate) special: Special<'a>,
     /// What was found out about the port, for further calls of `build`.
     port: OnceCell<Port>,
 }
@@ -69,6 +72,7 @@ pub(super) struct Settings {
     pub(super) hop_limit: u8,
     pub(super) path_mtu: Mtu,
     pub(super) gid: Option<GidEntry>,
+    pub(super) end: DynamicEnd,
 }
 
 #[derive(Clone, Debug)]
@@ -119,7 +123,9 @@ impl<'a> QueuePairBuilder<'a> {
                 hop_limit: 64,
                 path_mtu: Mtu::B1024,
                 gid: None,
+                end: DynamicEnd::Neither,
             },
+            special: Special::None,
             port: OnceCell::new(),
         }
     }
@@ -343,19 +349,17 @@ impl<'a> QueuePairBuilder<'a> {
         let port = self.find_port()?;
         let context = self.pd.context();
         let cookie = context.inner.cookies.reserve();
-        let queue = context.inner.provider.create_qp(
-            &self.pd.inner.pd,
-            &QpInit {
-                kind: self.kind,
-                send_cq: self.send_cq.object(),
-                recv_cq: self.recv_cq.object(),
-                srq: self.srq.map(|srq| srq.queue.object()),
-                caps: self.caps,
-                signal: self.signal,
-                flags: self.flags,
-                cookie: cookie.number(),
-            },
-        )?;
+        let init = QpInit {
+            kind: self.kind,
+            send_cq: self.send_cq.object(),
+            recv_cq: self.recv_cq.object(),
+            srq: self.srq.map(|srq| srq.queue.object()),
+            caps: self.caps,
+            signal: self.signal,
+            flags: self.flags,
+            cookie: cookie.number(),
+        };
+        let queue = self.special.create(self.pd, &init)?;
         cookie.announce(EventSource::QueuePair {
             qp_num: queue.number(),
             context: self.context,
@@ -369,6 +373,7 @@ impl<'a> QueuePairBuilder<'a> {
         let settings = Settings {
             path_mtu: self.path_mtu.unwrap_or(port.attr.active_mtu),
             gid: port.gid,
+            end: self.special.end(),
             ..self.settings
         };
         let qp = QueuePair {
@@ -395,6 +400,10 @@ impl<'a> QueuePairBuilder<'a> {
         match self.srq {
             Some(srq) if !srq.pd().is_of(context) => Err(Error::invalid(op, "srq")
                 .hint("the shared receive queue belongs to another context")),
+            _ if !self.special.is_of(context) => {
+                Err(Error::invalid(op, "xrc domain")
+                    .hint("the XRC domain belongs to another context"))
+            }
             _ if self.settings.service_level > 15 => Err(Error::limit(
                 op,
                 "service_level",
@@ -430,7 +439,8 @@ impl<'a> QueuePairBuilder<'a> {
                     .hint("that place of the GID table is empty")),
             };
         }
-        if attr.link_layer != LinkLayer::Ethernet {
+        // Frames have their addresses in them.
+        if attr.link_layer != LinkLayer::Ethernet || self.kind == QpType::RawPacket {
             return Ok(None);
         }
         let table = context.gid_table()?;

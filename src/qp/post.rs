@@ -21,7 +21,7 @@ pub struct PostFailed {
 #[derive(Debug)]
 #[must_use = "nothing is sent before `submit`"]
 pub struct SendBatch<'qp> {
-    queue: &'qp mut AnyQp,
+    pub(crate) queue: &'qp mut AnyQp,
 }
 
 /// Receive requests that are rung together. Dropping it takes them back.

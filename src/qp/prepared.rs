@@ -6,6 +6,8 @@ use uverbs_driver::types::{AddressVector, FlowLabel, GlobalRoute, QpAttr, QpStat
 use uverbs_driver::{Error, ErrorKind, Op, Result};
 
 use super::builder::Settings;
+use crate::mlx5::DynamicEnd;
+
 use super::{QueuePair, QueuePairEndpoint, modify};
 
 /// A queue pair in RESET that knows its endpoint.
@@ -96,12 +98,15 @@ impl PreparedQueuePair {
         }
     }
 
-    /// Makes a datagram queue pair ready to send and receive: INIT, RTR, RTS. Three system calls.
+    /// Makes a queue pair without a peer of its own ready to send and receive: INIT, RTR, RTS. Three system calls, two for a DC target.
+    ///
+    /// These are datagram queue pairs, raw packet queue pairs, and both ends of dynamic connections. A DC target gets
+    /// the number that [`QueuePair::endpoint`] tells now, and stays in RTR.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) for a transport with connections; EPERM for a queue key with bit 31 set.
     pub fn activate(mut self) -> Result<QueuePair, HandshakeError> {
-        match self.activate_datagrams() {
+        match self.activate_unconnected() {
             Ok(()) => Ok(self.qp),
             Err(error) => Err(self.refused(error)),
         }
@@ -113,9 +118,11 @@ impl PreparedQueuePair {
     }
 
     fn connect(&mut self, remote: &QueuePairEndpoint) -> Result<()> {
-        let reliable = match self.qp.kind() {
-            QpType::Rc => true,
-            QpType::Uc => false,
+        let (requests, responses) = match self.qp.kind() {
+            QpType::Rc => (true, true),
+            QpType::XrcInitiator => (true, false),
+            QpType::XrcTarget => (false, true),
+            QpType::Uc => (false, false),
             other => {
                 return Err(Error::new(Op::Handshake, ErrorKind::Unsupported)
                     .fact("transport", other.to_string())
@@ -138,10 +145,14 @@ impl PreparedQueuePair {
             .dest_qpn(remote.qp_num)
             .rq_psn(remote.psn);
         let mut rts = QpAttr::to(QpState::ReadyToSend).sq_psn(self.qp.endpoint.psn);
-        if reliable {
+        if responses {
             rtr = rtr
                 .max_dest_rd_atomic(max_dest_rd_atomic)
                 .min_rnr_timer(min_rnr_timer);
+            // A target resends its answers, too.
+            rts = rts.timeout(timeout);
+        }
+        if requests {
             rts = rts
                 .timeout(timeout)
                 .retry_count(retry_count)
@@ -153,12 +164,57 @@ impl PreparedQueuePair {
         self.modify(&rts)
     }
 
-    fn activate_datagrams(&mut self) -> Result<()> {
-        if self.qp.kind() != QpType::Ud {
-            return Err(Error::new(Op::Handshake, ErrorKind::Unsupported)
-                .fact("transport", self.qp.kind().to_string())
-                .hint("connected queue pairs need a handshake"));
+    fn activate_unconnected(&mut self) -> Result<()> {
+        match (self.qp.kind(), self.settings.end) {
+            (QpType::Ud, _) => self.activate_datagrams(),
+            (QpType::RawPacket, _) => {
+                self.modify(&QpAttr::to(QpState::Init).port(self.settings.port))?;
+                self.modify(&QpAttr::to(QpState::ReadyToReceive))?;
+                self.modify(&QpAttr::to(QpState::ReadyToSend))
+            }
+            (_, DynamicEnd::Initiator) => self.activate_initiator(),
+            (_, DynamicEnd::Target) => self.activate_target(),
+            (kind, DynamicEnd::Neither) => Err(Error::new(Op::Handshake, ErrorKind::Unsupported)
+                .fact("transport", kind.to_string())
+                .hint("connected queue pairs need a handshake")),
         }
+    }
+
+    fn activate_initiator(&mut self) -> Result<()> {
+        let Settings {
+            path_mtu,
+            timeout,
+            retry_count,
+            rnr_retry,
+            max_rd_atomic,
+            ..
+        } = self.settings;
+        self.modify(&self.init())?;
+        self.modify(&QpAttr::to(QpState::ReadyToReceive).path_mtu(path_mtu))?;
+        let rts = QpAttr::to(QpState::ReadyToSend)
+            .sq_psn(self.qp.endpoint.psn)
+            .timeout(timeout)
+            .retry_count(retry_count)
+            .rnr_retry(rnr_retry)
+            .max_rd_atomic(max_rd_atomic);
+        self.modify(&rts)
+    }
+
+    fn activate_target(&mut self) -> Result<()> {
+        // What answers look like; where they go is in the requests.
+        let answers = self.path_to(&self.qp.endpoint)?;
+        self.modify(&self.init().access(self.settings.access))?;
+        let rtr = QpAttr::to(QpState::ReadyToReceive)
+            .av(answers)
+            .path_mtu(self.settings.path_mtu)
+            .min_rnr_timer(self.settings.min_rnr_timer);
+        self.modify(&rtr)?;
+        // The device makes a target only now.
+        self.qp.endpoint.qp_num = self.qp.qp_num();
+        Ok(())
+    }
+
+    fn activate_datagrams(&mut self) -> Result<()> {
         self.modify(&self.init().qkey(self.settings.qkey))?;
         self.modify(&QpAttr::to(QpState::ReadyToReceive))?;
         self.modify(&QpAttr::to(QpState::ReadyToSend).sq_psn(self.qp.endpoint.psn))

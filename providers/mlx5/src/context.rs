@@ -171,7 +171,10 @@ impl contract::Context for Context {
 
     fn create_qp(&self, pd: &Self::Pd, init: &QpInit<'_>) -> Result<Self::Qp> {
         // Other kinds need more than this says, and have functions of their own.
-        if !matches!(init.kind, QpType::Rc | QpType::Uc | QpType::Ud) {
+        if !matches!(
+            init.kind,
+            QpType::Rc | QpType::Uc | QpType::Ud | QpType::XrcInitiator
+        ) {
             let kind = init.kind.to_string();
             let error = Error::new(Op::CreateQueuePair, ErrorKind::Unsupported);
             return Err(error.fact("type", kind));

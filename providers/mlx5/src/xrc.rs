@@ -1,5 +1,6 @@
 //! Extended reliable connections: shared receive queues that senders of any connection of a domain name.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use uverbs_driver::contract::{QpInit, SrqInit};
@@ -20,15 +21,32 @@ pub struct XrcDomain {
     object: Arc<Object>,
 }
 
+/// `ibv_xrcd_init_attr`—an XRC domain that processes share, by a file.
+#[doc(alias = "ibv_xrcd_init_attr")]
+#[derive(Clone, Copy, Debug)]
+pub struct SharedXrcDomain<'a> {
+    /// The file whose inode stands for the domain.
+    pub file: BorrowedFd<'a>,
+    /// Make the domain if no process has opened it (`O_CREAT`).
+    pub create: bool,
+    /// With `create`: fail if a process has (`O_EXCL`).
+    pub exclusive: bool,
+}
+
 impl XrcDomain {
-    /// `ibv_open_xrcd`—opens a domain. One system call.
+    /// `ibv_open_xrcd`—opens a domain of this process's own, or one that a file stands for. One system call.
     ///
     /// # Errors
     /// Those of [`cmd::xrcd::open`].
     #[doc(alias = "ibv_open_xrcd")]
-    pub fn open(context: &Context, request: &cmd::xrcd::Open<'_>) -> Result<Self> {
+    pub fn open(context: &Context, shared: Option<&SharedXrcDomain<'_>>) -> Result<Self> {
         let channel = context.channel();
-        let handle = cmd::xrcd::open(channel, request, &Uhw::NONE)?;
+        let request = shared.map_or_else(cmd::xrcd::Open::default, |shared| cmd::xrcd::Open {
+            file: Some(shared.file),
+            create: shared.create,
+            exclusive: shared.exclusive,
+        });
+        let handle = cmd::xrcd::open(channel, &request, &Uhw::NONE)?;
         let object = Object::new(channel, ObjectKind::XrcDomain, handle, []);
         Ok(Self {
             object: Arc::new(object),

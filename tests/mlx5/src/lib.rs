@@ -17,6 +17,7 @@
 )]
 
 mod model;
+pub mod raw;
 
 pub use model::Model;
 pub use verbs_tests::model_may_report;

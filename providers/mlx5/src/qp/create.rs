@@ -301,10 +301,15 @@ fn words(
 
 /// The words of every driver.
 fn request<'a>(plan: &Plan, parent: Parent<'_>, init: &QpInit<'_>) -> cmd::qp::Create<'a> {
-    let caps = QpCaps {
+    let mut caps = QpCaps {
         max_inline_data: plan.send.max_inline,
         ..init.caps
     };
+    if init.kind == QpType::Driver {
+        // Neither end of dynamic connections has a receive queue; asked for one, the kernel wants memory for it.
+        caps.max_recv_wr = 0;
+        caps.max_recv_sge = 0;
+    }
     cmd::qp::Create {
         send_cq: (init.kind != QpType::XrcTarget).then(|| init.send_cq.handle()),
         recv_cq: (!is_xrc(init.kind)).then(|| init.recv_cq.handle()),

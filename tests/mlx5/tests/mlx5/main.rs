@@ -6,8 +6,11 @@
     reason = "a test fails by panicking"
 )]
 
+mod dc;
 mod devx;
 mod functions;
+mod masked;
 mod qos;
 mod rates;
 mod unguarded;
+mod xrc;

@@ -1,0 +1,116 @@
+//! Dynamic connections: an initiator reaches any target, request by request, without a connection of its own to each.
+
+use uverbs_driver::types::{QpType, SendRequest};
+use uverbs_driver::{PostError, Result};
+use uverbs_mlx5::DcDestination;
+
+use super::{Special, Streams};
+use crate::{
+    AddressHandle, CompletionQueue, ProtectionDomain, QueuePairBuilder, SendBatch,
+    SharedReceiveQueue,
+};
+
+impl ProtectionDomain {
+    /// `mlx5dv_create_qp` with `MLX5DV_DCTYPE_DCI`—describes a DC initiator, which sends to DC targets. mlx5 devices only.
+    ///
+    /// [`activate`](crate::PreparedQueuePair::activate) makes it ready; each request says where it goes
+    /// ([`push_dc`](SendBatch::push_dc)).
+    ///
+    /// ```no_run
+    /// # fn f(pd: uverbs::ProtectionDomain, cq: uverbs::CompletionQueue, srq: uverbs::SharedReceiveQueue)
+    /// # -> Result<(), Box<dyn std::error::Error>> {
+    /// use uverbs::SendRequest;
+    ///
+    /// let initiator = pd.create_dc_initiator(&cq).max_inline_data(64).build()?;
+    /// let target = pd.create_dc_target(&srq, &cq, 0xfeed).build()?;
+    /// let path = initiator.path_to(&target.endpoint())?;
+    /// let target = target.activate()?;
+    /// let mut initiator = initiator.activate()?;
+    ///
+    /// let address = pd.create_ah(&path)?;
+    /// let mut batch = initiator.send_batch();
+    /// let bytes: [&[u8]; 1] = [b"hello"];
+    /// // SAFETY: inline data is copied; no memory is named.
+    /// unsafe { batch.push_dc(&SendRequest::send_inline(&bytes), &address.to_dc_target(target.qp_num(), 0xfeed)) }?;
+    /// batch.submit()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "mlx5dv_create_qp")]
+    #[doc(alias = "MLX5DV_DCTYPE_DCI")]
+    pub fn create_dc_initiator<'a>(&'a self, cq: &'a CompletionQueue) -> QueuePairBuilder<'a> {
+        let mut builder = QueuePairBuilder::new(self, QpType::Driver, cq, cq);
+        builder.special = Special::DcInitiator(None);
+        builder
+    }
+
+    /// `mlx5dv_create_qp` with `MLX5DV_DCTYPE_DCT`—describes a DC target, which receives from `srq` what initiators send that know
+    /// `access_key`. mlx5 devices only. Receives complete in `cq`.
+    ///
+    /// It has a number once it is [activated](crate::PreparedQueuePair::activate). It takes remote writes, reads and atomics if its
+    /// [`access`](QueuePairBuilder::access) says so.
+    #[doc(alias = "mlx5dv_create_qp")]
+    #[doc(alias = "MLX5DV_DCTYPE_DCT")]
+    pub fn create_dc_target<'a>(
+        &'a self,
+        srq: &'a SharedReceiveQueue,
+        cq: &'a CompletionQueue,
+        access_key: u64,
+    ) -> QueuePairBuilder<'a> {
+        let mut builder = QueuePairBuilder::new(self, QpType::Driver, cq, cq);
+        builder.special = Special::DcTarget(access_key);
+        builder.srq(srq);
+        builder
+    }
+}
+
+impl QueuePairBuilder<'_> {
+    /// `mlx5dv_dci_streams`—gives a DC initiator streams: what fails in one does not stop the others. Default: none.
+    ///
+    /// Building fails with [`LimitExceeded`](crate::ErrorKind::LimitExceeded) where the device has fewer
+    /// ([`Caps::max_log_dci_streams`](crate::mlx5::caps::Caps), 0 for none). Means nothing for other queue pairs.
+    #[doc(alias = "mlx5dv_dci_streams")]
+    #[doc(alias = "MLX5DV_QP_INIT_ATTR_MASK_DCI_STREAMS")]
+    pub fn dci_streams(&mut self, streams: Streams) -> &mut Self {
+        if let Special::DcInitiator(of) = &mut self.special {
+            *of = Some(streams);
+        }
+        self
+    }
+}
+
+impl AddressHandle {
+    /// A DC target at the end of this path, and the key that it was created with.
+    pub fn to_dc_target(&self, number: u32, access_key: u64) -> DcDestination<'_> {
+        DcDestination {
+            address: self.words(),
+            number,
+            access_key,
+        }
+    }
+}
+
+impl SendBatch<'_> {
+    /// Puts a request of a DC initiator into the ring. No system call.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push); [`PostError::UnsupportedOperation`] on queue pairs of another type.
+    ///
+    /// # Safety
+    /// As [`push`](Self::push).
+    #[doc(alias = "mlx5dv_wr_set_dc_addr")]
+    #[expect(unsafe_code, reason = "names memory that a device will access")]
+    #[inline]
+    pub unsafe fn push_dc(
+        &mut self,
+        request: &SendRequest<'_>,
+        to: &DcDestination<'_>,
+    ) -> Result<(), PostError> {
+        let qp = self
+            .queue
+            .mlx5_mut()
+            .ok_or(PostError::UnsupportedOperation)?;
+        // SAFETY: the caller's promise is the one that the provider asks for.
+        unsafe { qp.put_dc(request, to) }
+    }
+}

@@ -1,0 +1,42 @@
+//! Raw packet queue pairs: Ethernet frames, as they are on the wire.
+
+use uverbs_driver::{PostError, Result};
+use uverbs_mlx5::Frame;
+
+use super::Special;
+use crate::{QueuePairBuilder, SendBatch};
+
+impl QueuePairBuilder<'_> {
+    /// Makes room for `bytes` of header in each request of a raw packet queue pair, as segmentation needs. Default: 0. mlx5 devices only.
+    ///
+    /// Building fails with [`InvalidInput`](crate::ErrorKind::InvalidInput) for queue pairs of another type.
+    #[doc(alias = "IBV_QP_INIT_ATTR_MAX_TSO_HEADER")]
+    pub fn max_tso_header(&mut self, bytes: u16) -> &mut Self {
+        self.special = Special::Headers(bytes);
+        self
+    }
+}
+
+impl SendBatch<'_> {
+    /// Puts a frame whose header is apart, or one that the device cuts into many, into the ring of a raw packet queue pair. No system call.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push); [`PostError::UnsupportedOperation`] on queue pairs of another type or device, and for segmentation or
+    /// checksums that the device does not have; [`PostError::InlineTooLong`] for a header longer than
+    /// [there is room for](QueuePairBuilder::max_tso_header); [`PostError::InvalidRequest`] for an empty frame, or a header that is shorter than what the device wants in
+    /// the request.
+    ///
+    /// # Safety
+    /// As [`push`](Self::push), for the pieces of [`Frame::rest`].
+    #[doc(alias = "IBV_WR_TSO")]
+    #[doc(alias = "ibv_wr_send_tso")]
+    #[expect(unsafe_code, reason = "names memory that a device will access")]
+    pub unsafe fn push_frame(&mut self, frame: &Frame<'_>) -> Result<(), PostError> {
+        let qp = self
+            .queue
+            .mlx5_mut()
+            .ok_or(PostError::UnsupportedOperation)?;
+        // SAFETY: the caller's promise is the one that the provider asks for.
+        unsafe { qp.put_frame(frame) }
+    }
+}

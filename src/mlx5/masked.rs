@@ -1,0 +1,41 @@
+//! Atomic operations that look at some bits of a word.
+
+use uverbs_driver::types::{Remote, SendFlags, Sge};
+use uverbs_driver::{PostError, Result};
+use uverbs_mlx5::MaskedAtomic;
+
+use crate::SendBatch;
+
+impl SendBatch<'_> {
+    /// Puts a masked atomic operation on 8 bytes of the peer's memory into the ring: what was there lands in `piece`. Reliable
+    /// connections of mlx5 devices only; no system call. (`IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP` and `…_FETCH_AND_ADD` of the
+    /// vendor's older libraries; rdma-core has no name for it.)
+    ///
+    /// Not every device has it. The kernel does not say which do; one that does not completes the request with
+    /// [`LocalQpOperation`](crate::WcStatus::LocalQpOperation), after which the queue pair is in ERROR.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push); [`PostError::UnsupportedOperation`] on queue pairs of another type or device, or where the device
+    /// announces no atomics; [`PostError::InvalidRequest`] for a piece that is not 8 bytes long or an address that is not aligned to 8.
+    ///
+    /// # Safety
+    /// As [`push`](Self::push).
+    #[doc(alias = "IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP")]
+    #[doc(alias = "IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD")]
+    #[expect(unsafe_code, reason = "names memory that a device will access")]
+    pub unsafe fn push_masked_atomic(
+        &mut self,
+        wr_id: u64,
+        flags: SendFlags,
+        remote: Remote,
+        operation: MaskedAtomic,
+        piece: &Sge,
+    ) -> Result<(), PostError> {
+        let qp = self
+            .queue
+            .mlx5_mut()
+            .ok_or(PostError::UnsupportedOperation)?;
+        // SAFETY: the caller's promise is the one that the provider asks for.
+        unsafe { qp.put_masked_atomic(wr_id, flags, remote, operation, piece) }
+    }
+}

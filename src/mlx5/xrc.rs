@@ -1,0 +1,174 @@
+//! Extended reliable connections: senders name the shared receive queue that each message goes to.
+
+use std::sync::Arc;
+
+use uverbs_driver::types::{QpType, SendRequest, SrqAttr, SrqType};
+use uverbs_driver::{Error, ErrorKind, Object, Op, PostError, Result};
+
+use uverbs_mlx5::xrc::SharedXrcDomain;
+
+use super::{Adapter, Special};
+use crate::provider::AnySrq;
+use crate::{
+    CompletionQueue, Context, ProtectionDomain, QueuePairBuilder, SendBatch, SharedReceiveQueue,
+};
+
+/// `ibv_xrcd`—an XRC domain: what the receiving ends of connections and the shared queues that they deliver to have in common.
+///
+/// One connection per peer process reaches all shared receive queues of the domain; with plain connections each pair of queues
+/// needs one.
+///
+/// ```no_run
+/// use uverbs::{QpType, SendRequest, SrqAttr};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let context = uverbs::Context::open("mlx5_0")?;
+/// let (pd, cq) = (context.alloc_pd()?, context.create_cq(64)?);
+/// let domain = context.mlx5()?.open_xrc_domain()?;
+/// let attr = SrqAttr { max_wr: 64, max_sge: 1, limit: 0 };
+/// let srq = domain.create_srq(&pd, &cq, attr, 0)?;
+/// let target = domain.create_target(&pd, &cq).build()?;
+/// let initiator = pd.create_qp(QpType::XrcInitiator, &cq, &cq).max_inline_data(64).build()?;
+///
+/// // The two ends are connected as any others.
+/// let (to, from) = (target.endpoint(), initiator.endpoint());
+/// let (_target, mut initiator) = (target.handshake(from)?, initiator.handshake(to)?);
+/// let mut batch = initiator.send_batch();
+/// let bytes: [&[u8]; 1] = [b"hello"];
+/// // SAFETY: inline data is copied; no memory is named.
+/// unsafe { batch.push_xrc(&SendRequest::send_inline(&bytes), srq.number()) }?;
+/// batch.submit()?;
+/// # Ok(())
+/// # }
+/// ```
+#[doc(alias = "ibv_xrcd")]
+#[derive(Debug)]
+pub struct XrcDomain {
+    pub(crate) domain: uverbs_mlx5::xrc::XrcDomain,
+    context: Context,
+}
+
+impl Adapter {
+    /// `ibv_open_xrcd`—opens an XRC domain of this process's own. One system call.
+    ///
+    /// # Errors
+    /// | kind | cause |
+    /// |---|---|
+    /// | [`Unsupported`](ErrorKind::Unsupported) | EOPNOTSUPP, ENOSYS: the device has no XRC |
+    /// | [`OutOfResources`](ErrorKind::OutOfResources) | ENOMEM, EAGAIN of the rdma cgroup |
+    #[doc(alias = "ibv_open_xrcd")]
+    pub fn open_xrc_domain(&self) -> Result<XrcDomain> {
+        self.xrc_domain(None)
+    }
+
+    /// `ibv_open_xrcd`—opens the XRC domain that a file stands for. One system call.
+    ///
+    /// # Errors
+    /// As [`open_xrc_domain`](Self::open_xrc_domain); EAGAIN: no process has opened it, and `create` is not set; EINVAL: a process has, and
+    /// `exclusive` is set.
+    #[doc(alias = "ibv_open_xrcd")]
+    pub fn open_shared_xrc_domain(&self, shared: &SharedXrcDomain<'_>) -> Result<XrcDomain> {
+        self.xrc_domain(Some(shared))
+    }
+
+    fn xrc_domain(&self, shared: Option<&SharedXrcDomain<'_>>) -> Result<XrcDomain> {
+        let context = self.provider(Op::OpenXrcDomain)?;
+        Ok(XrcDomain {
+            domain: uverbs_mlx5::xrc::XrcDomain::open(context, shared)?,
+            context: self.context().clone(),
+        })
+    }
+}
+
+impl XrcDomain {
+    /// `ibv_create_srq_ex` with `IBV_SRQT_XRC`—creates a shared receive queue that senders name by its
+    /// [number](SharedReceiveQueue::number). Its receives complete in `cq`; its events carry `context`. One system call.
+    ///
+    /// # Errors
+    /// As [`SharedReceiveQueue::create`]; [`InvalidInput`](ErrorKind::InvalidInput) for a domain or queue of another context.
+    #[doc(alias = "ibv_create_srq_ex")]
+    #[doc(alias = "IBV_SRQT_XRC")]
+    pub fn create_srq(
+        &self,
+        pd: &ProtectionDomain,
+        cq: &CompletionQueue,
+        attr: SrqAttr,
+        context: u64,
+    ) -> Result<SharedReceiveQueue> {
+        let op = Op::CreateSharedReceiveQueue;
+        for (what, is_ours) in [
+            ("pd", pd.is_of(&self.context)),
+            ("cq", cq.is_of(&self.context)),
+        ] {
+            if !is_ours {
+                return Err(Error::invalid(op, what).hint("it belongs to another context"));
+            }
+        }
+        let provider = self.context.inner.provider.mlx5();
+        let (Some(device), Some(domain)) = (provider, pd.inner.pd.mlx5()) else {
+            return Err(Error::new(op, ErrorKind::Unsupported));
+        };
+        SharedReceiveQueue::create_by(pd, SrqType::Xrc, attr, context, |init| {
+            let srq = self.domain.create_srq(device, domain, cq.object(), init)?;
+            Ok(AnySrq::Mlx5(srq))
+        })
+    }
+
+    /// `ibv_create_qp_ex` with `IBV_QPT_XRC_RECV`—describes the receiving end of a connection, of type
+    /// [`XrcTarget`](QpType::XrcTarget).
+    ///
+    /// The device uses neither `pd` nor `cq`: what arrives is received, checked and completed by the shared queue that the sender
+    /// names. They stay as long as the queue pair.
+    #[doc(alias = "ibv_create_qp_ex")]
+    #[doc(alias = "IBV_QPT_XRC_RECV")]
+    pub fn create_target<'a>(
+        &'a self,
+        pd: &'a ProtectionDomain,
+        cq: &'a CompletionQueue,
+    ) -> QueuePairBuilder<'a> {
+        let mut builder = QueuePairBuilder::new(pd, QpType::XrcTarget, cq, cq);
+        builder.special = Special::XrcTarget(self);
+        builder
+    }
+
+    /// `ibv_close_xrcd`—closes it. One system call. Dropping it does the same.
+    ///
+    /// # Errors
+    /// [`Busy`](ErrorKind::Busy) while queues or queue pairs of it exist; it lives on with them.
+    #[doc(alias = "ibv_close_xrcd")]
+    pub fn close(self) -> Result<()> {
+        let object = Arc::clone(self.domain.object());
+        drop(self.domain);
+        Object::destroy_shared(object).map(|_| ())
+    }
+
+    pub(crate) fn is_of(&self, context: &Context) -> bool {
+        Arc::ptr_eq(&self.context.inner, &context.inner)
+    }
+}
+
+impl SendBatch<'_> {
+    /// Puts a request of an XRC initiator ([`QpType::XrcInitiator`]) into the ring, for the peer's shared receive queue with the
+    /// number `srq`; it matters for sends and for writes with an immediate value. No system call.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push); [`PostError::UnsupportedOperation`] on queue pairs of another type.
+    ///
+    /// # Safety
+    /// As [`push`](Self::push).
+    #[doc(alias = "ibv_wr_set_xrc_srqn")]
+    #[expect(unsafe_code, reason = "names memory that a device will access")]
+    #[inline]
+    pub unsafe fn push_xrc(
+        &mut self,
+        request: &SendRequest<'_>,
+        srq: u32,
+    ) -> Result<(), PostError> {
+        let qp = self
+            .queue
+            .mlx5_mut()
+            .ok_or(PostError::UnsupportedOperation)?;
+        // SAFETY: the caller's promise is the one that the provider asks for.
+        unsafe { qp.put_xrc(request, srq) }
+    }
+}

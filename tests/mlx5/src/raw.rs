@@ -1,0 +1,53 @@
+//! Posting without `unsafe` at every call what only mlx5 devices take.
+//!
+//! # Safety
+//!
+//! What these tests post names memory of [`Registered`](verbs_tests::Registered): atomics that are never freed, whatever a
+//! device does to them and whenever.
+#![allow(unsafe_code, reason = "posts memory that is never freed")]
+
+use uverbs::mlx5::{DcDestination, MaskedAtomic};
+use uverbs::{PostError, QueuePair, Remote, SendFlags, SendRequest, Sge};
+
+/// Sends one request to a shared receive queue of an XRC domain.
+///
+/// # Errors
+/// As [`SendBatch::push_xrc`](uverbs::SendBatch::push_xrc).
+pub fn send_xrc(qp: &mut QueuePair, request: &SendRequest<'_>, srq: u32) -> Result<(), PostError> {
+    let mut batch = qp.send_batch();
+    // SAFETY: see the module.
+    unsafe { batch.push_xrc(request, srq) }?;
+    batch.submit()
+}
+
+/// Sends one request to a DC target.
+///
+/// # Errors
+/// As [`SendBatch::push_dc`](uverbs::SendBatch::push_dc).
+pub fn send_dc(
+    qp: &mut QueuePair,
+    request: &SendRequest<'_>,
+    to: &DcDestination<'_>,
+) -> Result<(), PostError> {
+    let mut batch = qp.send_batch();
+    // SAFETY: see the module.
+    unsafe { batch.push_dc(request, to) }?;
+    batch.submit()
+}
+
+/// Posts a masked atomic operation, signaled.
+///
+/// # Errors
+/// As [`SendBatch::push_masked_atomic`](uverbs::SendBatch::push_masked_atomic).
+pub fn masked_atomic(
+    qp: &mut QueuePair,
+    wr_id: u64,
+    remote: Remote,
+    operation: MaskedAtomic,
+    piece: &Sge,
+) -> Result<(), PostError> {
+    let mut batch = qp.send_batch();
+    // SAFETY: see the module.
+    unsafe { batch.push_masked_atomic(wr_id, SendFlags::SIGNALED, remote, operation, piece) }?;
+    batch.submit()
+}
