@@ -15,6 +15,7 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
 };
 use uverbs_uapi::ib_user_ioctl_verbs::ib_uverbs_query_port_resp_ex;
 use uverbs_uapi::ib_user_verbs::{
+    IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, IB_USER_VERBS_CMD_GET_CONTEXT,
     IB_USER_VERBS_CMD_QUERY_PORT, ib_uverbs_query_port, ib_uverbs_query_port_resp,
 };
 use zerocopy::{FromBytes, IntoBytes};
@@ -65,6 +66,14 @@ pub struct Channel {
     no_write: AtomicBool,
     removed: AtomicBool,
     leaked: AtomicU64,
+}
+
+/// Whether the reply of a legacy command has the number of a new descriptor.
+const fn hands_out_descriptor(number: u32) -> bool {
+    matches!(
+        number,
+        IB_USER_VERBS_CMD_GET_CONTEXT | IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL
+    )
 }
 
 impl Channel {
@@ -218,7 +227,11 @@ impl Channel {
                 Err(Errno::NOTTY | Errno::PROTONOSUPPORT) => {
                     self.no_invoke_write.store(true, Ordering::Relaxed);
                 }
-                result => return result.map_err(|errno| self.failure(op, errno)),
+                // Who asks for a descriptor looks by itself, lest one be lost.
+                Ok(false) if !hands_out_descriptor(command.number()) => {
+                    return Err(Error::bad_reply(op, "the reply was not written"));
+                }
+                result => return result.map(drop).map_err(|errno| self.failure(op, errno)),
             }
         }
         if self.path == CommandPath::Ioctl {
@@ -259,22 +272,25 @@ impl Channel {
             })
     }
 
-    fn invoke_write(&self, command: &WriteCommand<'_>) -> Result<(), Errno> {
+    /// Returns whether the kernel wrote the reply, if there is one.
+    fn invoke_write(&self, command: &WriteCommand<'_>) -> Result<bool, Errno> {
         let reply = (!command.reply.is_empty()).then_some(command.reply);
         let request = (!command.request.is_empty()).then_some(command.request);
+        let attrs = [
+            Attr::constant(UVERBS_ATTR_WRITE_CMD, command.number()),
+            Attr::maybe(request, UVERBS_ATTR_CORE_IN, |id, bytes| {
+                Attr::new(id, Value::In(bytes, None))
+            }),
+            Attr::maybe(reply, UVERBS_ATTR_CORE_OUT, Attr::output),
+        ];
         self.raw_ioctl(&Command {
             object: UVERBS_OBJECT_DEVICE,
             method: UVERBS_METHOD_INVOKE_WRITE,
             driver_id: self.driver_id,
-            attrs: &[
-                Attr::constant(UVERBS_ATTR_WRITE_CMD, command.number()),
-                Attr::maybe(request, UVERBS_ATTR_CORE_IN, |id, bytes| {
-                    Attr::new(id, Value::In(bytes, None))
-                }),
-                Attr::maybe(reply, UVERBS_ATTR_CORE_OUT, Attr::output),
-            ],
+            attrs: &attrs,
             uhw: command.uhw,
-        })
+        })?;
+        Ok(!attrs.iter().any(Attr::is_unanswered))
     }
 
     /// Issues a command that has both encodings: `ioctl` first, `legacy` where the kernel lacks the

@@ -9,6 +9,7 @@ mod demo;
 mod examples;
 mod faults;
 mod fetch;
+mod fuzz;
 mod licences;
 mod metadata;
 mod programs;
@@ -37,6 +38,7 @@ enum Task {
     Demo(demo::Options),
     Faults(faults::Options),
     Fetch(fetch::Options),
+    Fuzz(fuzz::Options),
     Pyverbs(pyverbs::Options),
     Test(test::Options),
     Vm(vm::Options),
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         Task::Demo(options) => demo::run(&options),
         Task::Faults(options) => faults::run(&options),
         Task::Fetch(options) => fetch::run(&options),
+        Task::Fuzz(options) => fuzz::run(&options),
         Task::Pyverbs(options) => pyverbs::run(&options),
         Task::Test(options) => test::run(&options),
         Task::Vm(options) => vm::run(&options),

@@ -1,0 +1,73 @@
+//! Commands about addresses, groups and flows.
+
+use uverbs_driver::cmd::{ah, flow, mcast};
+use uverbs_driver::types::{AddressVector, FlowLabel, Gid, GlobalRoute, Rate};
+
+use super::Run;
+
+pub(super) fn vector(run: &Run) -> AddressVector {
+    let tape = &run.tape;
+    AddressVector {
+        dlid: tape.half(),
+        sl: tape.byte(),
+        src_path_bits: tape.byte(),
+        static_rate: Rate::from_raw(tape.byte()),
+        port: tape.byte(),
+        grh: tape.maybe(|tape| {
+            let mut gid = [0; 16];
+            tape.fill(&mut gid);
+            GlobalRoute {
+                flow_label: FlowLabel::from_raw(tape.word()),
+                traffic_class: tape.byte(),
+                ..GlobalRoute::new(Gid::from_bytes(gid), tape.byte())
+            }
+        }),
+    }
+}
+
+/// Creates and destroys address handles and flows, joins and leaves groups, as the bytes say.
+///
+/// # Panics
+/// When nothing was said and something came back.
+pub fn reply_address(bytes: &[u8]) {
+    let Some(run) = Run::new(bytes) else { return };
+    run.commands(one);
+}
+
+fn one(run: &Run, which: u8) {
+    let (tape, channel) = (&run.tape, &run.channel);
+    let handle = tape.byte().into();
+    match which % 5 {
+        0 => {
+            let vector = vector(run);
+            let cookie = tape.long();
+            run.told(run.with_uhw(|uhw| ah::create(channel, handle, &vector, cookie, uhw)));
+        }
+        1 => drop(run.told(ah::destroy(channel, handle))),
+        2 => {
+            let mut gid = [0; 16];
+            tape.fill(&mut gid);
+            let gid = Gid::from_bytes(gid);
+            run.told(mcast::attach(channel, handle, &gid, tape.half()));
+            run.told(mcast::detach(channel, handle, &gid, tape.half()));
+        }
+        3 => {
+            let specs = tape.take(usize::from(tape.byte()));
+            let request = flow::Create {
+                qp: handle,
+                kind: tape.one_of(&[
+                    flow::Kind::Normal,
+                    flow::Kind::AllDefault,
+                    flow::Kind::MulticastDefault,
+                    flow::Kind::Sniffer,
+                ]),
+                priority: tape.half(),
+                port: tape.byte(),
+                flags: flow::Flags::from_bits_retain(tape.word()),
+                specs: &specs,
+            };
+            run.told(run.with_uhw(|uhw| flow::create(channel, &request, uhw)));
+        }
+        _ => drop(run.told(flow::destroy(channel, handle))),
+    }
+}

@@ -1,0 +1,57 @@
+//! Commands about completion queues.
+
+use uverbs_driver::cmd::cq;
+use uverbs_driver::types::CqCreateFlags;
+
+use super::Run;
+
+/// Creates, resizes, polls and destroys completion queues as the bytes say.
+///
+/// # Panics
+/// When more completions come back than were asked for, or nothing was said and something came back.
+pub fn reply_cq(bytes: &[u8]) {
+    let Some(run) = Run::new(bytes) else { return };
+    run.commands(one);
+}
+
+fn one(run: &Run, which: u8) {
+    let (tape, channel) = (&run.tape, &run.channel);
+    let handle = tape.byte().into();
+    match which % 6 {
+        0 => {
+            let request = cq::Create {
+                vector: tape.byte().into(),
+                channel: tape.maybe(|_| run.fd()),
+                flags: CqCreateFlags::from_bits_retain(tape.byte().into()),
+                event_fd: tape.maybe(|_| run.fd()),
+                buffer: tape.maybe(|tape| match tape.flag() {
+                    true => cq::Buffer::Address {
+                        address: tape.long(),
+                        length: tape.long(),
+                    },
+                    false => cq::Buffer::Fd {
+                        fd: run.fd(),
+                        offset: tape.long(),
+                        length: tape.long(),
+                    },
+                }),
+                ..cq::Create::new(tape.word(), tape.long())
+            };
+            run.told(run.with_uhw(|uhw| cq::create(channel, &request, uhw)));
+        }
+        1 => {
+            let entries = tape.word();
+            run.told(run.with_uhw(|uhw| cq::resize(channel, handle, entries, uhw)));
+        }
+        2 => drop(run.told(cq::modify(channel, handle, tape.half(), tape.half()))),
+        3 => {
+            let _ = cq::request_notify(channel, handle, tape.flag());
+        }
+        4 => {
+            let max = usize::from(tape.byte());
+            let polled = run.told(cq::poll(channel, handle, max));
+            assert!(polled.is_none_or(|polled| polled.len() <= max));
+        }
+        _ => drop(run.told(cq::destroy(channel, handle))),
+    }
+}

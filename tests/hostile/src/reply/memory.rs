@@ -1,0 +1,146 @@
+//! Commands about domains and memory.
+
+use uverbs_driver::cmd::{dm, dmah, mr, mw, pd};
+use uverbs_driver::types::{AccessFlags, MrAdvice, MrAdviceFlags, MwType, ReregFlags};
+use uverbs_uapi::ib_user_verbs::ib_uverbs_sge;
+
+use super::Run;
+
+/// Allocates, registers, changes and gives back what the bytes say.
+///
+/// # Panics
+/// When nothing was said and something came back.
+pub fn reply_memory(bytes: &[u8]) {
+    let Some(run) = Run::new(bytes) else { return };
+    run.commands(|run, which| match which % 3 {
+        0 => register(run),
+        1 => about_regions(run),
+        _ => about_others(run),
+    });
+}
+
+fn access(run: &Run) -> AccessFlags {
+    AccessFlags::from_bits_retain(run.tape.word())
+}
+
+fn register(run: &Run) {
+    let (tape, channel) = (&run.tape, &run.channel);
+    let (start, length, iova) = (tape.long(), tape.long(), tape.long());
+    let access = access(run);
+    let handle = tape.byte().into();
+    match tape.byte() % 4 {
+        0 => {
+            let request = mr::Register {
+                pd: handle,
+                start,
+                length,
+                iova,
+                access,
+            };
+            run.told(run.with_uhw(|uhw| mr::register(channel, &request, uhw)));
+        }
+        1 => {
+            let request = mr::RegisterEx {
+                pd: handle,
+                source: match tape.flag() {
+                    true => mr::Source::Address(start),
+                    false => mr::Source::Fd {
+                        fd: run.fd(),
+                        offset: start,
+                    },
+                },
+                length,
+                iova,
+                access,
+                dma_handle: tape.maybe(crate::Tape::word),
+            };
+            run.told(run.with_uhw(|uhw| mr::register_ex(channel, &request, uhw)));
+        }
+        2 => {
+            let request = mr::RegisterDmabuf {
+                pd: handle,
+                fd: run.fd(),
+                offset: start,
+                length,
+                iova,
+                access,
+            };
+            run.told(run.with_uhw(|uhw| mr::register_dmabuf(channel, &request, uhw)));
+        }
+        _ => {
+            let request = mr::RegisterDm {
+                pd: handle,
+                dm: 3,
+                offset: start,
+                length,
+                access,
+            };
+            run.told(mr::register_dm(
+                channel,
+                &request,
+                &uverbs_driver::sys::Uhw::NONE,
+            ));
+        }
+    }
+}
+
+fn about_regions(run: &Run) {
+    let (tape, channel) = (&run.tape, &run.channel);
+    let handle = tape.byte().into();
+    match tape.byte() % 4 {
+        0 => {
+            let request = mr::Reregister {
+                mr: handle,
+                flags: ReregFlags::from_bits_retain(tape.byte().into()),
+                start: tape.long(),
+                length: tape.long(),
+                iova: tape.long(),
+                pd: 1,
+                access: access(run),
+            };
+            run.told(run.with_uhw(|uhw| mr::reregister(channel, &request, uhw)));
+        }
+        1 => drop(run.told(mr::query(channel, handle))),
+        2 => {
+            let ranges = vec![ib_uverbs_sge::default(); tape.pick(5)];
+            let request = mr::Advise {
+                pd: handle,
+                advice: MrAdvice::from_raw(tape.byte().into()),
+                flags: MrAdviceFlags::from_bits_retain(tape.byte().into()),
+                ranges: &ranges,
+            };
+            run.told(run.with_uhw(|uhw| mr::advise(channel, &request, uhw)));
+        }
+        _ => drop(run.told(mr::destroy(channel, handle))),
+    }
+}
+
+fn about_others(run: &Run) {
+    let (tape, channel) = (&run.tape, &run.channel);
+    let handle = tape.byte().into();
+    match tape.byte() % 8 {
+        0 => drop(run.told(run.with_uhw(|uhw| pd::alloc(channel, uhw)))),
+        1 => drop(run.told(pd::destroy(channel, handle))),
+        2 => {
+            let kind = MwType::from_raw(tape.byte());
+            run.told(run.with_uhw(|uhw| mw::alloc(channel, handle, kind, uhw)));
+        }
+        3 => drop(run.told(mw::destroy(channel, handle))),
+        4 => {
+            let (length, alignment) = (tape.long(), tape.word());
+            run.told(run.with_uhw(|uhw| dm::alloc(channel, length, alignment, uhw)));
+        }
+        5 => drop(run.told(dm::destroy(channel, handle))),
+        6 => {
+            let request = dmah::Alloc {
+                cpu: tape.maybe(crate::Tape::word),
+                memory: tape.maybe(|tape| {
+                    tape.one_of(&[dmah::MemoryType::Volatile, dmah::MemoryType::Persistent])
+                }),
+                hint: tape.maybe(crate::Tape::byte),
+            };
+            run.told(run.with_uhw(|uhw| dmah::alloc(channel, &request, uhw)));
+        }
+        _ => drop(run.told(dmah::destroy(channel, handle))),
+    }
+}

@@ -1,0 +1,84 @@
+//! Commands about shared receive queues, receive work queues and tables of those.
+
+use uverbs_driver::cmd::{ind_table, srq, wq};
+use uverbs_driver::types::SrqModify;
+
+use super::Run;
+
+/// Creates, changes and destroys them as the bytes say.
+///
+/// # Panics
+/// When nothing was said and something came back.
+pub fn reply_receive(bytes: &[u8]) {
+    let Some(run) = Run::new(bytes) else { return };
+    run.commands(one);
+}
+
+pub(super) fn create_srq(run: &Run, kind: srq::Kind) {
+    let tape = &run.tape;
+    let request = srq::Create {
+        pd: tape.byte().into(),
+        kind,
+        max_wr: tape.word(),
+        max_sge: tape.word(),
+        limit: tape.word(),
+        user_handle: tape.long(),
+        event_fd: tape.maybe(|_| run.fd()),
+    };
+    run.told(run.with_uhw(|uhw| srq::create(&run.channel, &request, uhw)));
+}
+
+fn one(run: &Run, which: u8) {
+    let (tape, channel) = (&run.tape, &run.channel);
+    let handle = tape.byte().into();
+    let number = |tape: &crate::Tape| u32::from(tape.byte());
+    match which % 9 {
+        0 => {
+            let kind = match tape.byte() % 3 {
+                0 => srq::Kind::TagMatching {
+                    cq: number(tape),
+                    max_num_tags: tape.word(),
+                },
+                _ => srq::Kind::Basic,
+            };
+            create_srq(run, kind);
+        }
+        1 => {
+            let change = SrqModify {
+                max_wr: tape.maybe(crate::Tape::word),
+                limit: tape.maybe(crate::Tape::word),
+            };
+            run.told(run.with_uhw(|uhw| srq::modify(channel, handle, &change, uhw)));
+        }
+        2 => drop(run.told(srq::query(channel, handle))),
+        3 => drop(run.told(srq::destroy(channel, handle))),
+        4 => {
+            let request = wq::Create {
+                pd: handle,
+                cq: number(tape),
+                max_wr: tape.word(),
+                max_sge: tape.word(),
+                flags: wq::Flags::from_bits_retain(tape.byte().into()),
+                user_handle: tape.long(),
+                event_fd: tape.maybe(|_| run.fd()),
+            };
+            run.told(run.with_uhw(|uhw| wq::create(channel, &request, uhw)));
+        }
+        5 => {
+            const STATES: [wq::State; 3] = [wq::State::Reset, wq::State::Ready, wq::State::Error];
+            let flags = |tape: &crate::Tape| wq::Flags::from_bits_retain(tape.byte().into());
+            let request = wq::Modify {
+                state: tape.maybe(|tape| tape.one_of(&STATES)),
+                current: tape.maybe(|tape| tape.one_of(&STATES)),
+                flags: tape.maybe(|tape| (flags(tape), flags(tape))),
+            };
+            run.told(run.with_uhw(|uhw| wq::modify(channel, handle, &request, uhw)));
+        }
+        6 => drop(run.told(wq::destroy(channel, handle))),
+        7 => {
+            let queues = vec![handle; tape.pick(70)];
+            run.told(run.with_uhw(|uhw| ind_table::create(channel, &queues, uhw)));
+        }
+        _ => drop(run.told(ind_table::destroy(channel, handle))),
+    }
+}

@@ -1,0 +1,49 @@
+//! Commands about XRC domains, and what lives in them.
+
+use uverbs_driver::cmd::{qp, srq, xrcd};
+
+use super::Run;
+use super::pair;
+use super::receive::create_srq;
+
+/// Opens and closes domains, and makes queues in them, as the bytes say.
+///
+/// # Panics
+/// When nothing was said and something came back.
+pub fn reply_xrc(bytes: &[u8]) {
+    let Some(run) = Run::new(bytes) else { return };
+    run.commands(one);
+}
+
+fn one(run: &Run, which: u8) {
+    let (tape, channel) = (&run.tape, &run.channel);
+    let handle = tape.byte().into();
+    match which % 5 {
+        0 => {
+            let request = xrcd::Open {
+                file: tape.maybe(|_| run.fd()),
+                create: tape.flag(),
+                exclusive: tape.flag(),
+            };
+            run.told(run.with_uhw(|uhw| xrcd::open(channel, &request, uhw)));
+        }
+        1 => drop(run.told(xrcd::destroy(channel, handle))),
+        2 => {
+            let request = qp::Open {
+                xrcd: handle,
+                qp_num: tape.word(),
+                qp_type: pair::kind(run),
+                user_handle: tape.long(),
+            };
+            run.told(run.with_uhw(|uhw| qp::open(channel, &request, uhw)));
+        }
+        3 => pair::create(run),
+        _ => create_srq(
+            run,
+            srq::Kind::Xrc {
+                xrcd: handle,
+                cq: tape.byte().into(),
+            },
+        ),
+    }
+}

@@ -1,0 +1,101 @@
+//! The fuzzed functions over the committed seeds, over changed ones, and over random bytes.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use hostile_tests::{ALL, Target};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+
+fn fuzz() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
+}
+
+fn seeds(name: &str) -> Vec<(String, Vec<u8>)> {
+    let folder = fuzz().join("seeds").join(name);
+    let entries =
+        fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    entries
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            (path.display().to_string(), fs::read(&path).unwrap())
+        })
+        .collect()
+}
+
+#[test]
+fn every_seed_of_every_target() {
+    for (name, body) in ALL {
+        let seeds = seeds(name);
+        assert!(!seeds.is_empty(), "{name} has no seeds");
+        for (file, bytes) in seeds {
+            println!("{file}");
+            body(&bytes);
+        }
+    }
+}
+
+/// Seeds with a few bytes changed reach deeper than random ones.
+fn changed(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
+    let change = (any::<prop::sample::Index>(), any::<u8>());
+    (
+        prop::sample::select(seeds),
+        prop::collection::vec(change, 0..8),
+    )
+        .prop_map(|(mut bytes, changes)| {
+            for (at, byte) in changes {
+                if !bytes.is_empty() {
+                    let at = at.index(bytes.len());
+                    bytes[at] = byte;
+                }
+            }
+            bytes
+        })
+}
+
+fn run((name, body): Target) {
+    let config = ProptestConfig {
+        cases: 128,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let seeds = seeds(name).into_iter().map(|(_, bytes)| bytes).collect();
+    let random = prop::collection::vec(any::<u8>(), 0..512);
+    TestRunner::new(config)
+        .run(&prop_oneof![random, changed(seeds)], |bytes| {
+            body(&bytes);
+            Ok(())
+        })
+        .unwrap_or_else(|error| panic!("{name}: {error}"));
+}
+
+#[test]
+fn changed_seeds_and_random_bytes() {
+    for target in ALL {
+        println!("{}", target.0);
+        run(*target);
+    }
+}
+
+/// A target that libFuzzer does not know is not fuzzed.
+#[test]
+fn every_target_is_one_of_the_fuzzers() {
+    let manifest = fs::read_to_string(fuzz().join("Cargo.toml")).unwrap();
+    let all = ALL.iter().chain(&fake_tests::targets::ALL);
+    for name in all.map(|(name, _)| *name).chain(["connectx"]) {
+        assert!(
+            manifest.contains(&format!("name = \"{name}\"\n")),
+            "{name} is not in the fuzzer's manifest"
+        );
+        let file = fuzz().join(format!("fuzz_targets/{name}.rs"));
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.contains(&format!("::{name}(bytes)")) || name == "connectx");
+    }
+    assert!(manifest.matches("[[bin]]").count() > 7);
+}
