@@ -61,7 +61,10 @@ impl Bench {
     /// # Errors
     /// Those of opening it.
     pub fn channel(&self) -> Result<Arc<Channel>> {
-        let kernel = Arc::new(Recorder::new(self.fake.clone(), self.records.clone()));
+        let kernel = Arc::new(Recorder::new(
+            self.fake.clone(),
+            coverage::and_to(self.records.clone()),
+        ));
         let fd = self
             .fake
             .open()
@@ -86,7 +89,7 @@ impl Bench {
         OpenOptions::new()
             .command_path(self.path)
             .kernel(Arc::new(self.fake.clone()))
-            .record(self.records.clone())
+            .record(coverage::and_to(self.records.clone()))
             .over(self.fake.device_info(), fd)
     }
 

@@ -34,6 +34,7 @@ pub struct Suite {
     env: Vec<(String, String)>,
     timeout: Duration,
     include_ignored: bool,
+    keep: Option<String>,
 }
 
 /// What the harness says of a test that was run alone.
@@ -55,6 +56,7 @@ impl Suite {
             env: Vec::new(),
             timeout: TIMEOUT,
             include_ignored: false,
+            keep: None,
         }
     }
 
@@ -106,6 +108,13 @@ impl Suite {
     #[must_use]
     pub fn include_ignored(mut self, include: bool) -> Self {
         self.include_ignored = include;
+        self
+    }
+
+    /// Keeps the lines of the tests' standard output that hold this text, in [`Summary::kept`].
+    #[must_use]
+    pub fn keep(mut self, text: &str) -> Self {
+        self.keep = Some(text.to_owned());
         self
     }
 
@@ -224,6 +233,9 @@ impl Suite {
         let ran = self.take_inventory(&guest).and_then(|before| {
             let output = guest.run(command)?;
             let used_up = output.stdout_text().contains(USED_UP);
+            if let Some(text) = &self.keep {
+                summary.keep(text, &output);
+            }
             let leftovers = match before {
                 Some(before) if !used_up => before.leftovers(&guest, &output)?,
                 _ => Vec::new(),

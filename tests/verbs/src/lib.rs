@@ -72,7 +72,11 @@ pub fn command_path() -> CommandPath {
 
 /// How the device under test is opened.
 pub fn options() -> OpenOptions {
-    OpenOptions::new().command_path(command_path())
+    let options = OpenOptions::new().command_path(command_path());
+    match coverage::sink() {
+        Some(sink) => options.record(sink),
+        None => options,
+    }
 }
 
 /// The device under test, opened.

@@ -3,6 +3,7 @@
 mod abi;
 mod page;
 mod reasons;
+pub(crate) mod record;
 mod scan;
 mod seen;
 

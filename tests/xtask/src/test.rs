@@ -3,6 +3,7 @@
 mod inside;
 
 use crate::cargo::cargo;
+use crate::coverage::record;
 use crate::examples;
 use crate::metadata::Metadata;
 use anyhow::{Context as _, bail};
@@ -18,6 +19,9 @@ const WITH_MACHINES: [(&str, Level); 4] = [
     ("connectx", Level::Connectx),
     ("bytes-tests", Level::Connectx),
 ];
+
+/// The package of tests on the fake kernel that can say what they ask of it.
+const SAYING: &str = "fake-tests";
 
 /// What the tests that boot machines find in their environment: the kernel's name.
 const KERNEL_VARIABLE: &str = "UVERBS_TEST_KERNEL";
@@ -43,6 +47,9 @@ pub(crate) struct Options {
     /// Run the tests in machines that are marked to be ignored, too.
     #[arg(long)]
     pub(crate) include_ignored: bool,
+    /// Write down what the fake, rxe and mlx5 tests ask of their kernels, for the page of `cargo xtask coverage`.
+    #[arg(long)]
+    pub(crate) seen: bool,
     /// Run only tests whose names hold one of these texts.
     #[arg(value_name = "FILTER")]
     pub(crate) filters: Vec<String>,
@@ -134,6 +141,11 @@ fn one_level(level: Level, options: &Options) -> anyhow::Result<()> {
             let args = ["test", "--workspace", "--all-features", "--test", "*"];
             let machines = WITH_MACHINES.map(|(package, _)| package);
             let exclude = excluding(inside::PACKAGES.into_iter().chain(machines));
+            if options.seen {
+                let args = ["test", "--package", SAYING, "--test", "*"];
+                let asked = record::cargo_asked(&with_filters(&args, &filters))?;
+                return asked.write("fake", "", options.is_part());
+            }
             cargo(
                 &with_filters(&[&args[..], &exclude].concat(), &filters),
                 &[],
@@ -210,6 +222,11 @@ fn require(package: &str) -> anyhow::Result<()> {
 }
 
 impl Options {
+    /// Whether less is run of each kernel than could be.
+    fn is_part(&self) -> bool {
+        !(self.filters.is_empty() && self.path.is_empty() && self.function.is_empty())
+    }
+
     /// Every level, every kernel, every path.
     pub(crate) fn everything() -> Self {
         Self {
@@ -219,6 +236,7 @@ impl Options {
             function: Vec::new(),
             timeout: 120,
             include_ignored: false,
+            seen: false,
             filters: Vec::new(),
         }
     }

@@ -1,6 +1,7 @@
 //! What came of a suite, in the words of `cargo test`.
 
 use crate::{Output, complaints};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ pub struct Summary {
     pub filtered_out: usize,
     /// From the start of the machine to the end of the last test.
     pub elapsed: Duration,
+    /// The lines that were to be kept, each once.
+    pub kept: BTreeSet<String>,
 }
 
 /// A test that failed.
@@ -34,6 +37,12 @@ impl Summary {
     /// Whether no test failed.
     pub fn is_ok(&self) -> bool {
         self.failures.is_empty()
+    }
+
+    pub(super) fn keep(&mut self, text: &str, output: &Output) {
+        let said = output.stdout_text();
+        let kept = said.lines().filter(|line| line.contains(text));
+        self.kept.extend(kept.map(str::to_owned));
     }
 
     /// Tells the failures and the closing line on standard output.

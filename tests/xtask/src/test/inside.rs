@@ -1,7 +1,9 @@
 //! Tests that run inside machines.
 
 use super::{Options, Way, kernels, require};
+use crate::coverage::record::{ASKED, Askings};
 use anyhow::bail;
+use coverage::MARK;
 use std::time::Duration;
 use testbed::cargo::Built;
 use testbed::connectx::GUEST_SOCKET;
@@ -63,6 +65,7 @@ const MLX5_MATRIX: [(&str, Way, Function); 4] = [
 pub(super) fn rxe(options: &Options) -> anyhow::Result<()> {
     let (binaries, programs) = build(&[ANY, RXE])?;
     let mut failed = Vec::new();
+    let mut askings = Askings::default();
     for (kernel, way) in combinations(options) {
         let machine = with_programs(Machine::new(Kernel::named(kernel)?), &programs);
         let once = options.path.is_empty() && way != Way::Auto;
@@ -83,17 +86,20 @@ pub(super) fn rxe(options: &Options) -> anyhow::Result<()> {
                 .leave_out(IB_ALONE)
                 .leave_out(MLX5_ALONE)
                 .run(&machine.clone().topology(topology))?;
+            askings.hear(kernel, &summary.kept);
             if !summary.is_ok() {
                 failed.push(format!("{what}: {} tests", summary.failures.len()));
             }
         }
     }
-    told(&failed)
+    told(&failed)?;
+    askings.write("rxe", options.is_part())
 }
 
 pub(super) fn mlx5(options: &Options) -> anyhow::Result<()> {
     let (binaries, programs) = build(&[ANY, MLX5])?;
     let mut failed = Vec::new();
+    let mut askings = Askings::default();
     for (kernel, way, function) in mlx5_combinations(options) {
         let what = format!(
             "kernel {kernel}, path {}, two {} functions",
@@ -121,11 +127,13 @@ pub(super) fn mlx5(options: &Options) -> anyhow::Result<()> {
             .env(PEER_VARIABLE, "mlx5_1")
             .env(CONNECTX_VARIABLE, GUEST_SOCKET)
             .run(&with_programs(machine, &programs))?;
+        askings.hear(kernel, &summary.kept);
         if !summary.is_ok() {
             failed.push(format!("{what}: {} tests", summary.failures.len()));
         }
     }
-    told(&failed)
+    told(&failed)?;
+    askings.write("mlx5", options.is_part())
 }
 
 /// Builds the test binaries of packages, and the programs that their tests start.
@@ -156,6 +164,11 @@ fn with_programs(machine: Machine, programs: &[Built]) -> Machine {
 }
 
 fn with_options(suite: Suite, options: &Options, way: Way) -> Suite {
+    let suite = if options.seen {
+        suite.env(ASKED.0, ASKED.1).keep(MARK)
+    } else {
+        suite
+    };
     suite
         .filters(&options.filters)
         .env(PATH_VARIABLE, way.name())

@@ -1,0 +1,83 @@
+//! Tells the runner what a test asks of the kernel: object, method and attributes by name, the way, and the kind of answer.
+//!
+//! It does so on standard output, where a test's environment has [`VARIABLE`] (`cargo xtask test --seen`). Each line begins
+//! with [`MARK`] and is told once by each process:
+//!
+//! ```text
+//! seen: # Linux 6.12.48+deb13-amd64
+//! seen: ioctl ok UVERBS_OBJECT_PD UVERBS_METHOD_PD_DESTROY UVERBS_ATTR_DESTROY_PD_HANDLE
+//! seen: write error IB_USER_VERBS_CMD_CREATE_CQ
+//! ```
+
+mod line;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write as _;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use uverbs::recorder::{Record, Sink};
+
+/// The variable whose presence asks for it.
+pub const VARIABLE: &str = "UVERBS_TEST_SEEN";
+
+/// How the lines begin.
+pub const MARK: &str = "seen: ";
+
+/// Where the records of this process go, if anybody asked.
+pub fn sink() -> Option<Arc<dyn Sink>> {
+    static SEEN: LazyLock<Option<Arc<Seen>>> =
+        LazyLock::new(|| std::env::var_os(VARIABLE).map(|_| Arc::new(Seen::new())));
+    SEEN.clone().map(|seen| seen as Arc<dyn Sink>)
+}
+
+/// Gives each record to `sink`, and to the runner if it asked.
+pub fn and_to(sink: Arc<dyn Sink>) -> Arc<dyn Sink> {
+    match self::sink() {
+        Some(seen) => Arc::new(Both(seen, sink)),
+        None => sink,
+    }
+}
+
+/// Tells each new line.
+#[derive(Debug)]
+struct Seen(Mutex<BTreeSet<String>>);
+
+impl Seen {
+    fn new() -> Self {
+        if let Ok(release) = fs::read_to_string("/proc/sys/kernel/osrelease") {
+            tell(&format!("# Linux {}", release.trim()));
+        }
+        Self(Mutex::default())
+    }
+}
+
+impl Sink for Seen {
+    fn record(&self, record: &Record) {
+        let Some(line) = line::of(record) else {
+            return;
+        };
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !told.contains(&line) {
+            tell(&line);
+            told.insert(line);
+        }
+    }
+}
+
+/// Past the harness, which would keep it to itself.
+fn tell(line: &str) {
+    let line = format!("{MARK}{line}\n");
+    // Nothing can be done where nobody reads.
+    let _ = std::io::stdout().lock().write_all(line.as_bytes());
+}
+
+#[derive(Debug)]
+struct Both(Arc<dyn Sink>, Arc<dyn Sink>);
+
+impl Sink for Both {
+    fn record(&self, record: &Record) {
+        self.0.record(record);
+        self.1.record(record);
+    }
+}
