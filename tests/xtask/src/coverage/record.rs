@@ -3,7 +3,6 @@
 use super::SEEN;
 use super::seen::file;
 use anyhow::{Context as _, bail};
-use coverage::{MARK, VARIABLE};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
@@ -11,8 +10,9 @@ use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 use testbed::{cargo, host};
 
-/// What asks tests to say it.
-pub(crate) const ASKED: (&str, &str) = (VARIABLE, "1");
+/// What tests find in their environment when they are asked to say it, and how they begin: as in `tests/coverage`.
+pub(crate) const ASKED: (&str, &str) = ("UVERBS_TEST_SEEN", "1");
+pub(crate) const MARK: &str = "seen: ";
 
 /// What tests of one kind of device on one kernel asked.
 #[derive(Debug, Default)]

@@ -1,9 +1,8 @@
 //! Tests that run inside machines.
 
 use super::{Options, Way, kernels, require};
-use crate::coverage::record::{ASKED, Askings};
+use crate::coverage::record::{ASKED, Askings, MARK};
 use anyhow::bail;
-use coverage::MARK;
 use std::time::Duration;
 use testbed::cargo::Built;
 use testbed::connectx::GUEST_SOCKET;
