@@ -44,42 +44,44 @@ impl ProtectionDomain {
     /// Allocates and registers `N` buffers of `len` bytes each. Three system calls for all of them.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a length of 0;
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a length, or a number, of 0;
     /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) for one above 4 GiB;
     /// [`OutOfResources`](crate::ErrorKind::OutOfResources) for memory, mostly `RLIMIT_MEMLOCK`.
     pub fn buffers<const N: usize>(&self, len: usize) -> Result<[Buffer; N]> {
-        let list = self.buffer_list(N, len)?;
-        list.try_into().map_err(|list: Vec<Buffer>| {
-            Error::invalid(Op::RegisterMemory, "count").fact("made", list.len())
-        })
+        let region = self.region_of(N, len)?;
+        Ok(std::array::from_fn(|at| Buffer::of(&region, at, len)))
     }
 
     /// Allocates and registers `count` buffers of `len` bytes each, as [`buffers`](Self::buffers).
     ///
     /// # Errors
-    /// As [`buffers`](Self::buffers).
+    /// As [`buffers`](Self::buffers); none are a list, too.
     pub fn buffer_list(&self, count: usize, len: usize) -> Result<Vec<Buffer>> {
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let region = self.region_of(count, len)?;
+        Ok((0..count).map(|at| Buffer::of(&region, at, len)).collect())
+    }
+
+    /// Memory for that many buffers.
+    fn region_of(&self, count: usize, len: usize) -> Result<Arc<Region>> {
         let op = Op::RegisterMemory;
         if u32::try_from(len).is_err() {
             return Err(Error::limit(op, "length", len as u64, u32::MAX.into()));
         }
-        if count == 0 {
-            return Ok(Vec::new());
-        }
-        let stride = len.next_multiple_of(ALIGN);
-        let total = stride.checked_mul(count).ok_or_else(|| {
+        let total = stride(len).checked_mul(count).ok_or_else(|| {
             Error::invalid(op, "count")
                 .fact("count", count)
                 .fact("length", len)
         })?;
-        let region = Arc::new(Region::new(self, total, AccessFlags::LOCAL_WRITE)?);
-        let buffers = (0..count).map(|at| Buffer {
-            region: Arc::clone(&region),
-            offset: at * stride,
-            len,
-        });
-        Ok(buffers.collect())
+        Region::new(self, total, AccessFlags::LOCAL_WRITE).map(Arc::new)
     }
+}
+
+/// From one buffer to the next, in bytes. The length is below 4 GiB.
+const fn stride(len: usize) -> usize {
+    len.next_multiple_of(ALIGN)
 }
 
 impl Region {
@@ -109,6 +111,15 @@ impl Region {
 }
 
 impl Buffer {
+    /// The buffer at this place of a region that was made for such ones.
+    fn of(region: &Arc<Region>, at: usize, len: usize) -> Self {
+        Self {
+            region: Arc::clone(region),
+            offset: at * stride(len),
+            len,
+        }
+    }
+
     /// Bytes.
     pub fn len(&self) -> usize {
         self.len

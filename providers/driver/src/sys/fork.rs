@@ -8,20 +8,15 @@
 //!
 //! # Safety
 //!
-//! The page is mapped once and never unmapped, so the reference to its first word is valid forever.
-#![allow(unsafe_code, reason = "refers to a word in a page of its own")]
-#![expect(
-    clippy::cast_ptr_alignment,
-    reason = "pages are aligned for everything"
-)]
+//! The advice is given for one static page, which holds nothing but that word. To a child it is
+//! memory that holds zeros, and it is read and written by atomic accesses only.
+#![allow(unsafe_code, reason = "calls madvise on a page of its own")]
 
-use std::mem::ManuallyDrop;
+use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::mm::Advice;
-
-use super::Mapping;
+use rustix::mm::{Advice, madvise};
 
 /// The process that made a handle.
 ///
@@ -40,6 +35,22 @@ impl PartialEq for ForkToken {
 
 impl Eq for ForkToken {}
 
+/// The largest page of the machines that Linux runs verbs on, in bytes.
+const LARGEST_PAGE: usize = 1 << 16;
+
+/// Whole pages, whatever their size is.
+#[repr(C, align(65536))]
+struct Page {
+    word: AtomicU64,
+    _rest: [u8; LARGEST_PAGE - size_of::<AtomicU64>()],
+}
+
+/// Zeroed at the start, so it takes no room in the file, and no memory but for the page with the word.
+static PAGE: Page = Page {
+    word: AtomicU64::new(0),
+    _rest: [0; LARGEST_PAGE - size_of::<AtomicU64>()],
+};
+
 /// What stands for the page where the kernel has no `MADV_WIPEONFORK`: every process looks the same.
 static NO_WORD: AtomicU64 = AtomicU64::new(0);
 
@@ -53,7 +64,7 @@ impl ForkToken {
     ///
     /// Where the kernel has no `MADV_WIPEONFORK`, every process looks the same and nothing is refused.
     pub fn current() -> Self {
-        let Some(word) = *WORD.get_or_init(map_word) else {
+        let Some(word) = *WORD.get_or_init(wiped_word) else {
             return Self {
                 identity: 0,
                 word: &NO_WORD,
@@ -81,16 +92,17 @@ impl ForkToken {
     }
 }
 
-/// Maps the page, or `None` when the kernel cannot wipe it on fork.
-fn map_word() -> Option<&'static AtomicU64> {
-    let page = Mapping::anonymous(size_of::<AtomicU64>()).ok()?;
-    page.advise(Advice::LinuxWipeOnFork).ok()?;
-    let word = page.as_ptr().cast::<AtomicU64>();
-    // The word is referred to for ever.
-    let _ = ManuallyDrop::new(page);
-    // SAFETY: the page is zeroed, aligned, large enough, and stays mapped because its owner is
-    // never dropped; only atomic accesses are made to the word.
-    Some(unsafe { &*word })
+/// The word, or `None` when the kernel cannot wipe its page on fork.
+fn wiped_word() -> Option<&'static AtomicU64> {
+    if cfg!(miri) {
+        // The interpreter knows neither advice nor children.
+        return Some(&PAGE.word);
+    }
+    let page = ptr::from_ref(&PAGE).cast_mut().cast();
+    // SAFETY: the range is that static alone, whole pages of it; nothing changes in this process, and
+    // in a child a word that is only accessed atomically becomes 0.
+    unsafe { madvise(page, size_of::<Page>(), Advice::LinuxWipeOnFork) }.ok()?;
+    Some(&PAGE.word)
 }
 
 #[cfg(test)]

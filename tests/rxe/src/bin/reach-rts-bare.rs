@@ -27,7 +27,6 @@ extern "C" fn main(_count: i32, _arguments: *const *const u8) -> i32 {
 fn reach_rts() -> uverbs::Result<()> {
     let context = verbs_tests::options().open(&verbs_tests::device_name())?;
     let pd = context.alloc_pd()?;
-    let _buffers = pd.buffers::<2>(4096)?;
     let cq = context.create_cq(16)?;
     let prepared = pd.create_qp(QpType::Rc, &cq, &cq).build()?;
     let endpoint = prepared.endpoint();

@@ -12,12 +12,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     sched_yield();
     let context = verbs_tests::options().open(&verbs_tests::device_name())?;
     let pd = context.alloc_pd()?;
-    let buffers = pd.buffers::<2>(4096)?;
     let mut cq = context.create_cq(16)?;
     let prepared = pd.create_qp(QpType::Rc, &cq, &cq).build()?;
     let endpoint = prepared.endpoint();
     let qp = prepared.handshake(endpoint)?;
     sched_yield();
+    let buffers = pd.buffers::<2>(4096)?;
     let mut qp = owned::QueuePair::new(qp);
     std::io::stdout().write_all(b"ready to send\n")?;
 

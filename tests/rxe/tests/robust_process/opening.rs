@@ -36,10 +36,11 @@ fn refused(open: impl Fn() -> uverbs::Result<Context>) -> Error {
     refused_within(SOON, open)
 }
 
-/// The median of some tries counts: a single one includes what the emulator and its neighbours do meanwhile.
+/// The quickest of some tries counts: the others include what the emulator and its neighbours do meanwhile, and what
+/// opening waits for would be in all of them.
 fn refused_within(limit: Duration, open: impl Fn() -> uverbs::Result<Context>) -> Error {
     let error = open().map(drop).expect_err("it was opened");
-    let took = (0..5).map(|_| {
+    let took = (0..9).map(|_| {
         let since = Instant::now();
         let _ = open();
         since.elapsed()
@@ -47,8 +48,8 @@ fn refused_within(limit: Duration, open: impl Fn() -> uverbs::Result<Context>) -
     let mut took: Vec<_> = took.collect();
     took.sort();
     println!("FIGURE: {took:?}: {error}");
-    let median = took[took.len() / 2];
-    assert!(median < limit, "it took {median:?} to say so");
+    let quickest = took[0];
+    assert!(quickest < limit, "it took {quickest:?} to say so");
     error
 }
 
