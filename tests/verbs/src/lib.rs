@@ -16,6 +16,7 @@
     reason = "a test fails by panicking, and says what is missing"
 )]
 
+pub mod impair;
 pub mod link;
 mod memory;
 mod pair;

@@ -49,7 +49,7 @@ pub fn index(name: &str) -> u32 {
     text.trim().parse().expect("a number")
 }
 
-fn talk(kind: u16, flags: u16, body: &[u8]) {
+pub(crate) fn talk(kind: u16, flags: u16, body: &[u8]) {
     // Protocol 0 is NETLINK_ROUTE.
     let socket = socket_with(
         AddressFamily::NETLINK,

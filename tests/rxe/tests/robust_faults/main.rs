@@ -6,6 +6,7 @@
 )]
 
 mod links;
+mod modules;
 mod overrun;
 mod peers;
 

@@ -6,6 +6,7 @@
     reason = "a test fails by panicking, and says what is missing"
 )]
 
+mod elsewhere;
 mod forked;
 mod killed;
 mod limits;

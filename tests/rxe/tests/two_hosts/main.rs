@@ -11,6 +11,8 @@
     reason = "numbers of tests are small"
 )]
 
+mod bad_wire;
+
 use uverbs::{
     AddressVector, AsyncEventType, EventSource, GlobalRoute, Grh, Operation, Payload, QpType,
     SendRequest, SrqModify, WcOpcode, WcStatus,

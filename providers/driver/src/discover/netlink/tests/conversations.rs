@@ -314,3 +314,18 @@ fn a_process_is_charged_with_its_objects() {
     assert_eq!((usage.qp, usage.total()), (2, 2));
     assert_eq!(script.unread(), 0);
 }
+
+#[test]
+fn f06_what_a_link_misses_is_told() {
+    for (errno, word) in [
+        (Errno::NOENT, "modprobe crc32_generic"),
+        (Errno::INVAL, "modprobe rdma_rxe"),
+        (Errno::NODEV, "no such network device"),
+        (Errno::PERM, "CAP_NET_ADMIN"),
+    ] {
+        let script = Script::new([error(1, errno)]);
+        let error = script.client().add_link("rxe7", "rxe", "eth0").unwrap_err();
+        assert_eq!(error.errno(), Some(errno));
+        assert!(error.known_hint().unwrap().contains(word), "{error}");
+    }
+}
