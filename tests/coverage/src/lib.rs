@@ -9,8 +9,6 @@
 //! seen: write error IB_USER_VERBS_CMD_CREATE_CQ
 //! ```
 
-mod line;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
@@ -54,7 +52,7 @@ impl Seen {
 
 impl Sink for Seen {
     fn record(&self, record: &Record) {
-        let Some(line) = line::of(record) else {
+        let Some(line) = record.outline() else {
             return;
         };
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);

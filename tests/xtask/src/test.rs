@@ -20,7 +20,8 @@ const WITH_MACHINES: [(&str, Level); 4] = [
     ("bytes-tests", Level::Connectx),
 ];
 
-/// The package of tests on the fake kernel that can say what they ask of it.
+/// The package whose unit tests can say what commands they ask for, and that of tests on the fake kernel which can.
+const COMMANDS: &str = "uverbs-driver";
 const SAYING: &str = "fake-tests";
 
 /// What the tests that boot machines find in their environment: the kernel's name.
@@ -47,7 +48,7 @@ pub(crate) struct Options {
     /// Run the tests in machines that are marked to be ignored, too.
     #[arg(long)]
     pub(crate) include_ignored: bool,
-    /// Write down what the fake, rxe and mlx5 tests ask of their kernels, for the page of `cargo xtask coverage`.
+    /// Write down what the unit, fake, rxe and mlx5 tests ask of their kernels, for the page of `cargo xtask coverage`.
     #[arg(long)]
     pub(crate) seen: bool,
     /// Run only tests whose names hold one of these texts.
@@ -123,6 +124,11 @@ fn one_level(level: Level, options: &Options) -> anyhow::Result<()> {
     let filters: Vec<_> = options.filters.iter().map(String::as_str).collect();
     match level {
         Level::Unit => {
+            if options.seen {
+                let args = ["test", "--package", COMMANDS, "--lib"];
+                let asked = record::cargo_asked(&with_filters(&args, &filters))?;
+                return asked.write("unit", "", options.is_part());
+            }
             let args = ["test", "--workspace", "--all-features", "--lib", "--bins"];
             let exclude = excluding(inside::PACKAGES);
             cargo(

@@ -14,7 +14,8 @@ use std::fs;
 use std::path::Path;
 
 /// Kinds of devices that tests run on, with the kernels of each, in the order of the page's columns.
-pub(super) const COLUMNS: [(&str, &str, &str); 9] = [
+pub(super) const COLUMNS: [(&str, &str, &str); 10] = [
+    ("unit", "", "unit"),
     ("fake", "", "fake"),
     ("rxe", "5.10", "rxe 5.10"),
     ("rxe", "6.1", "rxe 6.1"),

@@ -19,6 +19,7 @@ mod capture;
 mod fields;
 mod json;
 mod names;
+mod outline;
 mod print;
 mod record;
 mod sink;
