@@ -3,12 +3,14 @@
 mod life;
 mod operations;
 pub mod targets;
+mod world;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use life::{live, live_on};
 pub use operations::{is_destroy, operation};
+pub use world::World;
 use uverbs::owned::{self, Buffer, Finished};
 use uverbs::recorder::{Collector, Record, Recorder};
 use uverbs::{Completion, Context, OpenOptions, QpType};
