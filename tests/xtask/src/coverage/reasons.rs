@@ -42,13 +42,15 @@ pub(super) const REASONS: &[Reason] = &[
             "IB_USER_VERBS_CMD_QUERY_MR",
             "IB_USER_VERBS_CMD_BIND_MW",
             "IB_USER_VERBS_CMD_PEEK_CQ",
-            "UVERBS_ATTR_FLOW_ACTION_ESP_ENCAP",
         ],
     },
     Reason {
         kind: Kind::Dead,
         why: "actions for ESP left the kernel with 5.18",
-        names: &["MLX5_IB_ATTR_CREATE_FLOW_ACTION_FLAGS"],
+        names: &[
+            "UVERBS_ATTR_FLOW_ACTION_ESP_ENCAP",
+            "MLX5_IB_ATTR_CREATE_FLOW_ACTION_FLAGS",
+        ],
     },
     Reason {
         kind: Kind::Otherwise,
