@@ -1,0 +1,167 @@
+//! The mlx5 provider, on a kernel that lies and on a device that does.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use fake_tests::Bench;
+use uverbs::discover::DriverMatch;
+use uverbs::{CompletionQueue, Context, DriverId, OpenOptions, ProtectionDomain, QpType, owned};
+use uverbs_driver::sys::Kernel;
+use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_MLX5;
+
+use crate::liar::{Liar, descriptor};
+use crate::mlx5::{Adapter, ENTRY, Ring};
+use crate::tape::Tape;
+
+fn open(kernel: Arc<dyn Kernel>) -> Option<Context> {
+    let mut info = Bench::newest().fake.device_info();
+    info.driver = DriverMatch::Kernel(DriverId::from_raw(RDMA_DRIVER_MLX5));
+    info.abi_version = Some(1);
+    OpenOptions::new()
+        .kernel(kernel)
+        .over(info, descriptor().ok()?)
+        .ok()
+}
+
+/// Opens an mlx5 device on a kernel whose every answer is made up, and makes and ends objects of it.
+pub fn mlx5_context(bytes: &[u8]) {
+    let tape = Arc::new(Tape::new(bytes));
+    let liar = Liar::new(&tape);
+    let Some(context) = open(Arc::new(liar.clone())) else {
+        return;
+    };
+    let _ = format!("{:?} {}", context.device_attr(), context.firmware_version());
+    if let Ok(adapter) = context.mlx5() {
+        let _ = format!("{:?}", adapter.caps());
+    }
+    for _ in 0..16 {
+        if tape.is_empty() {
+            break;
+        }
+        let Ok(pd) = context.alloc_pd() else { continue };
+        let Ok(mut cq) = context.create_cq(1 + u32::from(tape.byte())) else {
+            continue;
+        };
+        let srq = pd.create_srq(1 + u32::from(tape.byte()), 1 + u32::from(tape.byte() % 8));
+        let kind = tape.one_of(&[QpType::Rc, QpType::Uc, QpType::Ud]);
+        let mut builder = pd.create_qp(kind, &cq, &cq);
+        builder.max_send_wr(tape.byte().into());
+        if let Ok(srq) = &srq {
+            builder.srq(srq);
+        }
+        if let Ok(prepared) = builder.build() {
+            let endpoint = prepared.endpoint();
+            let _ = prepared.handshake(endpoint).map(|mut qp| qp.query());
+        }
+        let _ = cq.poll();
+        let _ = cq.resize(tape.byte().into());
+    }
+    liar.settle();
+}
+
+/// Posts, polls and resizes while the device writes entries that fit, entries that do not, and anything anywhere.
+///
+/// # Panics
+/// When a request ends twice, or one that was never posted, or a buffer does not come back.
+pub fn mlx5_ring(bytes: &[u8]) {
+    let tape = Tape::new(bytes);
+    let adapter = Adapter::default();
+    let Some(context) = open(Arc::new(adapter.clone())) else {
+        return;
+    };
+    let Some((pd, mut cq, mut qp)) = queues(&context) else {
+        return;
+    };
+    let mut posted = BTreeSet::new();
+    let mut produced = 0_usize;
+    for next in 0..256_u64 {
+        if tape.is_empty() {
+            break;
+        }
+        match tape.byte() % 8 {
+            0 | 1 => {
+                let Ok([buffer]) = pd.buffers::<1>(16) else {
+                    continue;
+                };
+                let done = match tape.flag() {
+                    true => qp.recv(buffer, next).is_ok(),
+                    false => qp.send(buffer, tape.pick(17), next).is_ok(),
+                };
+                if done {
+                    posted.insert(next);
+                }
+            }
+            2 | 3 => {
+                if let Ok(Some(completion)) = cq.poll()
+                    && let Some(done) = qp.complete(&completion)
+                {
+                    assert!(posted.remove(&done.context), "{done:?} ended twice");
+                    assert!(done.len <= 16, "{done:?}");
+                }
+            }
+            4 | 5 => complete(&adapter, &tape, &mut produced),
+            6 => {
+                let rings = adapter.rings();
+                if !rings.is_empty() {
+                    let ring = rings[tape.pick(rings.len())];
+                    let offset = usize::from(tape.half()) * 8;
+                    adapter.write(&ring, offset, tape.long());
+                }
+            }
+            _ => {
+                if tape.byte() % 8 == 1 {
+                    let _ = cq.resize(u32::from(tape.byte()));
+                }
+            }
+        }
+    }
+    let memory = qp.destroy().map(|memory| memory.len());
+    assert_eq!(
+        memory.ok(),
+        Some(posted.len()),
+        "every buffer comes back once"
+    );
+}
+
+fn queues(context: &Context) -> Option<(ProtectionDomain, CompletionQueue, owned::QueuePair)> {
+    let pd = context.alloc_pd().ok()?;
+    let cq = context.create_cq(15).ok()?;
+    let prepared = pd
+        .create_qp(QpType::Rc, &cq, &cq)
+        .max_send_wr(8)
+        .max_recv_wr(8)
+        .build()
+        .ok()?;
+    let endpoint = prepared.endpoint();
+    let qp = owned::QueuePair::new(prepared.handshake(endpoint).ok()?);
+    Some((pd, cq, qp))
+}
+
+/// Writes an entry where the device would write its next, mostly one that is possible.
+fn complete(adapter: &Adapter, tape: &Tape, produced: &mut usize) {
+    let rings = adapter.rings();
+    let rings: Vec<Ring> = rings
+        .into_iter()
+        .filter(|ring| ring.of_completions)
+        .collect();
+    let Some(ring) = rings.last() else { return };
+    let entries = ring.len() / ENTRY;
+    let at = *produced % entries * ENTRY;
+    for word in 1..4 {
+        adapter.write(ring, at + word * 8, u64::from(tape.byte()).to_be());
+    }
+    let index = u64::from(tape.byte() % 4);
+    adapter.write(
+        ring,
+        at + 32,
+        (index << 32 | u64::from(tape.byte())).to_be(),
+    );
+    adapter.write(ring, at + 40, u64::from(tape.byte()).to_be());
+    adapter.write(ring, at + 48, u64::from(tape.half()).to_be());
+    let kind = u64::from(tape.byte() % 16);
+    let counter = u64::from(tape.byte() % 16);
+    let owner = (*produced / entries % 2) as u64 ^ u64::from(tape.byte() == 9);
+    let tail = 0x77_u64 << 32 | counter << 16 | kind << 4 | owner;
+    adapter.write(ring, at + 56, tail.to_be());
+    *produced += 1;
+}

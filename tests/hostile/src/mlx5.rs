@@ -1,0 +1,272 @@
+//! An mlx5 kernel that carries everything out, and its device, whose side of the queues the fuzzer plays.
+//!
+//! # Safety
+//!
+//! The device writes where the library told the kernel that its queues are, and inside of them alone. The library keeps
+//! that memory until the kernel confirmed that the queue is gone; with the confirmation it is forgotten here.
+#![allow(unsafe_code, reason = "is a kernel, and writes as a device does")]
+
+use std::cell::Cell;
+use std::os::fd::BorrowedFd;
+use std::ptr::with_exposed_provenance_mut;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use uverbs_driver::Errno;
+use uverbs_driver::sys::{Call, Command, Kernel, Mapping, Reply, Uhw, Value};
+use uverbs_uapi::ib_user_ioctl_cmds::{
+    UVERBS_ATTR_CORE_IN, UVERBS_ATTR_CORE_OUT, UVERBS_ATTR_CREATE_CQ_CQE, UVERBS_METHOD_CQ_CREATE,
+    UVERBS_METHOD_CQ_DESTROY, UVERBS_METHOD_QP_CREATE, UVERBS_METHOD_QP_DESTROY, UVERBS_OBJECT_CQ,
+    UVERBS_OBJECT_QP,
+};
+use uverbs_uapi::ib_user_verbs::{
+    IB_USER_VERBS_CMD_FLAG_EXTENDED, IB_USER_VERBS_CMD_GET_CONTEXT, IB_USER_VERBS_CMD_RESIZE_CQ,
+    IB_USER_VERBS_EX_CMD_QUERY_DEVICE, ib_uverbs_ex_query_device_resp, ib_uverbs_get_context_resp,
+    ib_uverbs_resize_cq,
+};
+use uverbs_uapi::mlx5_abi::{
+    mlx5_ib_alloc_ucontext_resp, mlx5_ib_create_cq, mlx5_ib_create_qp, mlx5_ib_resize_cq,
+};
+use uverbs_uapi::mlx5_user_ioctl_cmds::{
+    MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, MLX5_IB_METHOD_UAR_OBJ_ALLOC, MLX5_IB_OBJECT_UAR,
+};
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::liar::{descriptor, hand_out, invoked};
+
+/// Bytes of a completion entry.
+pub(crate) const ENTRY: usize = 64;
+
+/// Memory of a queue that the device knows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ring {
+    /// The handle of the queue.
+    owner: u32,
+    address: u64,
+    /// Bytes, a multiple of eight.
+    len: usize,
+    /// Whether completions are in it.
+    pub(crate) of_completions: bool,
+}
+
+impl Ring {
+    /// Bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+/// The kernel and its device. Clones are the same ones.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Adapter(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    handles: AtomicU32,
+    rings: Mutex<Vec<Ring>>,
+}
+
+impl Adapter {
+    fn lock(&self) -> MutexGuard<'_, Vec<Ring>> {
+        self.0.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The queues that there are.
+    pub(crate) fn rings(&self) -> Vec<Ring> {
+        self.lock().clone()
+    }
+
+    /// Writes eight bytes as the device does; nothing where the queue is gone, or ends before them.
+    pub(crate) fn write(&self, ring: &Ring, offset: usize, value: u64) {
+        let rings = self.lock();
+        let lives = rings
+            .iter()
+            .any(|other| other.address == ring.address && other.owner == ring.owner);
+        if !lives || !offset.is_multiple_of(8) || offset + 8 > ring.len {
+            return;
+        }
+        let Ok(address) = usize::try_from(ring.address) else {
+            return;
+        };
+        let word = with_exposed_provenance_mut::<u64>(address + offset);
+        // SAFETY: inside a queue that the library keeps, as just checked, and aligned, because queues start at pages;
+        // the library reads it by atomics, too.
+        let word = unsafe { AtomicU64::from_ptr(word) };
+        word.store(value, Ordering::Release);
+    }
+
+    fn new_handle(&self) -> u32 {
+        1 + self.0.handles.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn ioctl(&self, command: &Command<'_>) -> Result<(), Errno> {
+        let what = (command.object, command.method);
+        let mut handle = 0;
+        for attr in command.attrs.iter().chain(command.uhw.attrs) {
+            match &attr.value {
+                Value::Out(cells, written) => {
+                    let is_length = what == (MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC)
+                        && attr.id == MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH;
+                    if is_length {
+                        put(cells, &4096_u32);
+                    } else if attr.id != UVERBS_ATTR_CORE_OUT && cells.len() == 4 {
+                        put(cells, &0x77_u32);
+                    }
+                    written.set(true);
+                }
+                Value::NewObject(slot) => {
+                    handle = self.new_handle();
+                    slot.set(handle);
+                }
+                Value::NewFd(fd) => fd.set(Some(descriptor()?)),
+                Value::Object(gone)
+                    if what == (UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_DESTROY)
+                        || what == (UVERBS_OBJECT_QP, UVERBS_METHOD_QP_DESTROY) =>
+                {
+                    self.lock().retain(|ring| ring.owner != *gone);
+                }
+                _ => {}
+            }
+        }
+        match what {
+            (UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE) => self.note_cq(command, handle),
+            (UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE) => self.note_qp(&command.uhw, handle),
+            _ => {}
+        }
+        if let Some(number) = invoked(command) {
+            let part = |id| command.attrs.iter().find(move |attr| attr.id == id);
+            let request = match part(UVERBS_ATTR_CORE_IN).map(|attr| &attr.value) {
+                Some(Value::In(bytes, _)) => *bytes,
+                _ => &[],
+            };
+            let reply = match part(UVERBS_ATTR_CORE_OUT).map(|attr| &attr.value) {
+                Some(Value::Out(cells, _)) => *cells,
+                _ => &[],
+            };
+            self.legacy(number, request, reply, &command.uhw)?;
+        }
+        Ok(())
+    }
+
+    fn legacy(
+        &self,
+        number: u32,
+        request: &[u8],
+        reply: &[Cell<u8>],
+        uhw: &Uhw<'_>,
+    ) -> Result<(), Errno> {
+        const QUERY_DEVICE: u32 =
+            IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_QUERY_DEVICE;
+        match number {
+            IB_USER_VERBS_CMD_GET_CONTEXT => {
+                let context = ib_uverbs_get_context_resp {
+                    async_fd: 0,
+                    num_comp_vectors: 4,
+                };
+                put(reply, &context);
+                hand_out(number, reply)?;
+                let context = mlx5_ib_alloc_ucontext_resp {
+                    bf_reg_size: 512,
+                    cache_line_size: 64,
+                    max_sq_desc_sz: 1024,
+                    max_rq_desc_sz: 512,
+                    max_send_wqebb: 32768,
+                    max_recv_wr: 32768,
+                    max_srq_recv_wr: 32767,
+                    num_ports: 1,
+                    cqe_version: 1,
+                    num_uars_per_page: 1,
+                    ..mlx5_ib_alloc_ucontext_resp::default()
+                };
+                put(uhw.output, &context);
+            }
+            QUERY_DEVICE => {
+                let mut device = ib_uverbs_ex_query_device_resp::default();
+                device.base.max_qp_wr = 32768;
+                device.base.max_sge = 30;
+                device.base.max_cqe = 4_194_303;
+                device.base.max_srq_wr = 32767;
+                device.base.max_srq_sge = 31;
+                device.base.phys_port_cnt = 1;
+                put(reply, &device);
+            }
+            IB_USER_VERBS_CMD_RESIZE_CQ => {
+                let asked = ib_uverbs_resize_cq::read_from_prefix(request);
+                let ring = mlx5_ib_resize_cq::read_from_prefix(uhw.input);
+                if let (Ok((asked, _)), Ok((ring, _))) = (asked, ring) {
+                    self.note(asked.cq_handle, ring.buf_addr, entries(asked.cqe), true);
+                }
+                put(reply, &77_u32);
+            }
+            _ => put(reply, &self.new_handle()),
+        }
+        Ok(())
+    }
+
+    fn note(&self, owner: u32, address: u64, len: usize, of_completions: bool) {
+        self.lock().push(Ring {
+            owner,
+            address,
+            len,
+            of_completions,
+        });
+    }
+
+    fn note_cq(&self, command: &Command<'_>, handle: u32) {
+        let asked = command.attrs.iter().find_map(|attr| match &attr.value {
+            Value::In(bytes, _) if attr.id == UVERBS_ATTR_CREATE_CQ_CQE => {
+                u32::read_from_prefix(bytes).ok().map(|(count, _)| count)
+            }
+            Value::Constant(count) if attr.id == UVERBS_ATTR_CREATE_CQ_CQE => {
+                u32::try_from(*count).ok()
+            }
+            _ => None,
+        });
+        let words = mlx5_ib_create_cq::read_from_prefix(command.uhw.input);
+        if let (Some(asked), Ok((words, _))) = (asked, words) {
+            self.note(handle, words.buf_addr, entries(asked), true);
+            self.note(handle, words.db_addr, 8, false);
+        }
+    }
+
+    fn note_qp(&self, uhw: &Uhw<'_>, handle: u32) {
+        if let Ok((words, _)) = mlx5_ib_create_qp::read_from_prefix(uhw.input) {
+            let len = u64::from(words.sq_wqe_count) * 64
+                + (u64::from(words.rq_wqe_count) << words.rq_wqe_shift);
+            let len = usize::try_from(len).unwrap_or(0);
+            self.note(handle, words.buf_addr, len, false);
+            self.note(handle, words.db_addr, 8, false);
+        }
+    }
+}
+
+/// Bytes of a ring whose last entry is number `last`.
+fn entries(last: u32) -> usize {
+    (last as usize + 1) * ENTRY
+}
+
+/// Puts a reply into its cells, as far as it fits.
+fn put<T: IntoBytes + zerocopy::Immutable>(cells: &[Cell<u8>], value: &T) {
+    cells
+        .iter()
+        .zip(value.as_bytes())
+        .for_each(|(cell, byte)| cell.set(*byte));
+}
+
+// SAFETY: descriptors in attributes and in replies are new ones, given away here.
+unsafe impl Kernel for Adapter {
+    fn call(&self, _: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
+        match call {
+            Call::Ioctl(command) => self.ioctl(command)?,
+            Call::Write(command) => self.legacy(
+                command.number(),
+                command.request,
+                command.reply,
+                &command.uhw,
+            )?,
+            Call::Map { len, .. } => return Mapping::anonymous(len).map(Reply::Mapped),
+            _ => return Err(Errno::AGAIN),
+        }
+        Ok(Reply::Done)
+    }
+}

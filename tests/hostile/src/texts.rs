@@ -1,0 +1,205 @@
+//! What is parsed without a kernel: words of the firmware, texts, messages of peers, files.
+
+use std::fs;
+use std::io::{self, Cursor, Read, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use uverbs::discover::{self, Target};
+use uverbs::{Gid, Guid, QueuePairEndpoint};
+use uverbs_mlx5::prm::{self, GeneralCaps, Mailbox, QosCaps, bit, field, word};
+
+use crate::cli;
+use crate::tape::Tape;
+
+/// Reads any mailbox as every structure there is, and writes fields anywhere.
+///
+/// # Panics
+/// When a field that was written is not read back, or changes its neighbours.
+pub fn prm_words(bytes: &[u8]) {
+    let mailbox = Mailbox::from(bytes.to_vec());
+    let _ = (
+        mailbox.status().to_string(),
+        mailbox.syndrome(),
+        mailbox.opcode(),
+    );
+    let general = GeneralCaps::parse(&mailbox);
+    let qos = QosCaps::parse(&mailbox);
+    let _ = format!("{mailbox:?} {general:?} {qos:?}");
+    let _ = uverbs_mlx5::sched::Limits::of(&general, &qos);
+
+    let tape = Tape::new(bytes);
+    let mut words = tape.take(64);
+    for _ in 0..16 {
+        if tape.is_empty() {
+            break;
+        }
+        let byte = usize::from(tape.byte()) / 4 * 4;
+        let (one, other) = (u32::from(tape.byte()) % 32, u32::from(tape.byte()) % 32);
+        let (high, low) = (one.max(other), one.min(other));
+        let (place, width) = match tape.byte() % 3 {
+            0 => (field(byte, high, low), high - low + 1),
+            1 => (bit(byte, high), 1),
+            _ => (word(byte), 32),
+        };
+        let value = tape.word();
+        let before = words.clone();
+        let fits = place.set(&mut words, value);
+        if fits {
+            assert_eq!(place.get(&words), value & (u32::MAX >> (32 - width)));
+            let old = place.get(&before);
+            assert!(place.set(&mut words, old));
+        }
+        assert_eq!(words, before, "the rest is as it was");
+        if fits {
+            place.set(&mut words, value);
+        }
+        let wide = prm::Wide(byte);
+        if wide.set(&mut words, tape.long()) {
+            let _ = wide.get(&words);
+        }
+    }
+}
+
+/// Parses texts that peers and users give: what is understood is written so that it is understood again.
+///
+/// # Panics
+/// When it is not.
+pub fn texts(bytes: &[u8]) {
+    if let Some(bytes) = bytes.first_chunk()
+        && let Some(endpoint) = QueuePairEndpoint::from_bytes(bytes)
+    {
+        assert_eq!(&endpoint.to_bytes(), bytes);
+        assert_eq!(endpoint.to_string().parse(), Ok(endpoint));
+    }
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    if let Ok(gid) = text.parse::<Gid>() {
+        assert_eq!(gid.to_string().parse::<Gid>().ok(), Some(gid));
+    }
+    if let Ok(guid) = text.parse::<Guid>() {
+        assert_eq!(guid.to_string().parse::<Guid>().ok(), Some(guid));
+    }
+    if let Ok(endpoint) = text.parse::<QueuePairEndpoint>() {
+        assert_eq!(endpoint.to_string().parse(), Ok(endpoint));
+    }
+}
+
+/// A peer that says what the bytes are, and hears everything.
+struct Peer<'a>(Cursor<&'a [u8]>);
+
+impl Read for Peer<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+impl Write for Peer<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Speaks `uverbs pingpong`'s and `uverbs bench`'s exchange with a peer that says anything.
+///
+/// # Panics
+/// When a test that makes no sense, or a number that no queue pair has, is taken from it.
+pub fn exchange(bytes: &[u8]) {
+    let Some((kind, rest)) = bytes.split_first() else {
+        return;
+    };
+    let peer = || Peer(Cursor::new(rest));
+    let sane = |peers: &[QueuePairEndpoint]| {
+        assert!(!peers.is_empty());
+        assert!(peers.iter().all(|peer| (1..1 << 24).contains(&peer.qp_num)));
+        Ok(())
+    };
+    let count = if kind & 2 == 0 { 1 } else { cli::SHARED };
+    match kind % 2 {
+        0 => {
+            let _ = cli::serve(&mut peer(), &[], count, sane);
+            let _ = cli::call(&mut peer(), &[], count, sane);
+        }
+        _ => cli::bench_message(rest),
+    }
+}
+
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+/// Reads a tree from a file of any content, in both languages.
+///
+/// # Panics
+/// When a tree comes out that no device could have.
+pub fn sched_file(bytes: &[u8]) {
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("uverbs-tree-{}-{number}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    for end in ["json", "toml"] {
+        let path = path.with_extension(end);
+        if fs::write(&path, bytes).is_err() {
+            return;
+        }
+        let tree = cli::read_tree(&path);
+        let _ = fs::remove_file(&path);
+        if let Ok(tree) = tree {
+            assert!(uverbs_mlx5::sched::Limits::none().check(&tree).is_ok());
+            let _ = tree.to_string();
+        }
+    }
+}
+
+/// Looks for devices in a tree of sysfs with any content and no device nodes.
+///
+/// # Panics
+/// When a device without a node can be opened.
+pub fn sysfs_devices(bytes: &[u8]) {
+    let tape = Tape::new(bytes);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("uverbs-devices-{}-{number}", std::process::id());
+    let root = std::env::temp_dir().join(name);
+    for file in [
+        "class/infiniband_verbs/uverbs0/ibdev",
+        "class/infiniband_verbs/uverbs0/dev",
+        "class/infiniband_verbs/uverbs0/abi_version",
+        "class/infiniband_verbs/uverbs1/ibdev",
+        "class/infiniband_verbs/uverbs1/dev",
+        "class/infiniband_verbs/abi_version",
+        "class/infiniband/rxe0/node_type",
+        "class/infiniband/rxe0/node_guid",
+        "class/infiniband/rxe0/sys_image_guid",
+        "class/infiniband/rxe0/fw_ver",
+        "class/infiniband/rxe0/device/modalias",
+        "class/infiniband/rxe0/ports/1/state",
+    ] {
+        let content = match tape.byte() {
+            0xff => continue,
+            0xfe => b"rxe0\n".to_vec(),
+            0xfd => b"231:192\n".to_vec(),
+            len => tape.take(usize::from(len % 64)),
+        };
+        let path = root.join(file);
+        let made = path.parent().map(fs::create_dir_all);
+        if !matches!(made, Some(Ok(()))) || fs::write(path, content).is_err() {
+            break;
+        }
+    }
+    let mut options = discover::Options::default();
+    options.netlink = false;
+    options.sysfs_root.clone_from(&root);
+    options.dev_root = root.join("dev");
+    if let Ok(devices) = discover::list(&options) {
+        for device in devices {
+            let _ = format!("{device:?} {:?}", device.driver_id());
+            let _ = discover::find(&device.name, &options);
+        }
+    }
+    for name in ["rxe0", "uverbs0", "uverbs1"] {
+        let _ = discover::find(name, &options);
+        assert!(discover::open(Target::Name(name.to_owned()), &options).is_err());
+    }
+    let _ = fs::remove_dir_all(root);
+}
