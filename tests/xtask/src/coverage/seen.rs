@@ -27,6 +27,20 @@ pub(super) const COLUMNS: [(&str, &str, &str); 10] = [
     ("mlx5", "newest", "mlx5 newest"),
 ];
 
+/// What a command inside INVOKE_WRITE goes with; the records have the command alone.
+const INVOKED: [&str; 4] = [
+    "UVERBS_OBJECT_DEVICE",
+    "UVERBS_METHOD_INVOKE_WRITE",
+    "UVERBS_ATTR_CORE_IN",
+    "UVERBS_ATTR_WRITE_CMD",
+];
+
+/// Commands that are asked for a reply, for sure.
+const WITH_REPLY: [&[&str]; 2] = [
+    &["IB_USER_VERBS_CMD_ALLOC_PD"],
+    &["IB_USER_VERBS_CMD_QUERY_QP"],
+];
+
 /// How a kernel answered, the best first.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Answer {
@@ -94,12 +108,25 @@ impl Seen {
                 Some("unsupported") => Answer::Unsupported,
                 _ => bail!("no kind of answer is in {line:?}"),
             };
-            for name in words {
-                let answers = seen.answers.entry(name.to_owned()).or_default();
-                answers.insert((answer, way));
+            let words: Vec<_> = words.collect();
+            for &name in &words {
+                seen.add(name, answer, way);
+            }
+            if way == Way::Invoke {
+                for name in INVOKED {
+                    seen.add(name, answer, Way::Ioctl);
+                }
+                if WITH_REPLY.contains(&words.as_slice()) {
+                    seen.add("UVERBS_ATTR_CORE_OUT", answer, Way::Ioctl);
+                }
             }
         }
         Ok(seen)
+    }
+
+    fn add(&mut self, name: &str, answer: Answer, way: Way) {
+        let answers = self.answers.entry(name.to_owned()).or_default();
+        answers.insert((answer, way));
     }
 
     /// Names that were asked for.
@@ -139,6 +166,8 @@ mod tests {
         assert_eq!(seen.of("A").unwrap(), (Answer::Ok, [Way::Invoke].into()));
         assert_eq!(seen.of("D").unwrap().0, Answer::Unsupported);
         assert!(seen.of("E").is_none());
+        let invoke = seen.of("UVERBS_METHOD_INVOKE_WRITE").unwrap();
+        assert_eq!(invoke, (Answer::Ok, [Way::Ioctl].into()));
         assert!(Seen::parse("", "pigeon ok A").is_err());
     }
 }
