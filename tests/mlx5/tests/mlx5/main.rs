@@ -12,5 +12,7 @@ mod functions;
 mod masked;
 mod qos;
 mod rates;
+mod refused;
 mod unguarded;
+mod wire;
 mod xrc;
