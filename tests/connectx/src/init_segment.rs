@@ -13,7 +13,9 @@ const QUEUE_HIGH: usize = 0x010;
 const QUEUE_LOW: usize = 0x014;
 const TIMER_HIGH: usize = 0x1000;
 const TIMER_LOW: usize = 0x1004;
-const HEALTH_SYNDROME: usize = 0x213;
+const HEALTH_SYNDROME: usize = 0x23d;
+/// Its top bit asks the driver for a reset, without which it takes no syndrome for fatal.
+const HEALTH_SEVERITY: usize = HEALTH_SYNDROME - 5;
 const HEALTH_COUNTER: usize = 0x1010;
 
 /// log2 of the number of command slots, and of their stride in bytes.
@@ -48,6 +50,7 @@ impl InitSegment {
         field(QUEUE_LOW, 3, 0).set(&mut image, LOG_STRIDE);
         bit(0x1fc, 31).set(&mut image, 0);
         image[HEALTH_SYNDROME] = self.health;
+        image[HEALTH_SEVERITY] = u8::from(self.health != 0) << 7;
         word(TIMER_HIGH).set(&mut image, (now >> 32) as u32);
         word(TIMER_LOW).set(&mut image, now as u32);
         // The driver compares two reads about two seconds apart; it must move in between, also after a wrap.

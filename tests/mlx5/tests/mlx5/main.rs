@@ -8,6 +8,7 @@
 
 mod dc;
 mod devx;
+mod entries;
 mod functions;
 mod masked;
 mod qos;

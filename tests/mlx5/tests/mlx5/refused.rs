@@ -5,7 +5,7 @@ use uverbs::discover::netlink::Client;
 use uverbs::{AccessFlags, ErrorKind, QpType, Result};
 use verbs_tests::{Registered, is_infiniband, kernel_may_say, open, options, until};
 
-/// The commands of it: number and name. Those of the second half are an Ethernet port's alone.
+/// The commands of it: number and name.
 const COMMANDS: [(&str, &str); 9] = [
     ("a04", "CREATE_UCTX"),
     ("802", "ALLOC_UAR"),
