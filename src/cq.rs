@@ -155,12 +155,12 @@ impl CompletionQueue {
     #[doc(alias = "ibv_start_poll")]
     #[doc(alias = "ibv_next_poll")]
     #[doc(alias = "ibv_end_poll")]
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a part of polling")]
+    #[inline(always)]
     pub fn poll(&mut self) -> Result<Option<Completion<'_>>, PollError> {
-        let Some(wc) = self.ring.next()? else {
+        let Some(wc) = self.ring.poll()? else {
             return Ok(None);
         };
-        self.ring.release();
         Ok(Some(Completion {
             wc,
             queue: self.id(),

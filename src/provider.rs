@@ -245,11 +245,12 @@ impl AnyCq {
         }
     }
 
-    #[inline]
-    pub(crate) fn next(&mut self) -> Result<Option<WorkCompletion>, PollError> {
+    #[expect(clippy::inline_always, reason = "a part of polling")]
+    #[inline(always)]
+    pub(crate) fn poll(&mut self) -> Result<Option<WorkCompletion>, PollError> {
         match self {
-            Self::Mlx5(cq) => cq.next(),
-            Self::Rxe(cq) => cq.next(),
+            Self::Mlx5(cq) => poll(cq),
+            Self::Rxe(cq) => poll(cq),
         }
     }
 
@@ -258,14 +259,6 @@ impl AnyCq {
         match self {
             Self::Mlx5(cq) => poll_into(cq, out),
             Self::Rxe(cq) => poll_into(cq, out),
-        }
-    }
-
-    #[inline]
-    pub(crate) fn release(&mut self) {
-        match self {
-            Self::Mlx5(cq) => cq.release(),
-            Self::Rxe(cq) => cq.release(),
         }
     }
 
@@ -284,6 +277,17 @@ impl AnyCq {
     }
 }
 
+/// Takes one completion, and gives its slot back at once.
+#[expect(clippy::inline_always, reason = "a part of polling")]
+#[inline(always)]
+fn poll(cq: &mut impl uverbs_driver::contract::Cq) -> Result<Option<WorkCompletion>, PollError> {
+    let done = cq.next()?;
+    if done.is_some() {
+        cq.release();
+    }
+    Ok(done)
+}
+
 /// Fills `out` from the front. What was taken before an error is delivered; the error comes with the next call.
 #[inline]
 fn poll_into(
@@ -292,10 +296,10 @@ fn poll_into(
 ) -> Result<usize, PollError> {
     let mut count = 0;
     for slot in out.iter_mut() {
-        match cq.next() {
-            Ok(Some(completion)) => *slot = completion,
+        match cq.next_into(slot) {
+            Ok(true) => {}
             Err(error) if count == 0 => return Err(error),
-            Ok(None) | Err(_) => break,
+            Ok(false) | Err(_) => break,
         }
         count += 1;
     }
@@ -444,21 +448,61 @@ impl AnyQp {
     }
 
     #[expect(unsafe_code, reason = "passes its obligations on")]
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
     pub(crate) unsafe fn put_send(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
         match self {
             // SAFETY: the caller's promise is the one that `Qp::put_send` asks for.
             Self::Mlx5(qp) => unsafe { qp.put_send(request) },
             // SAFETY: as above.
-            Self::Rxe(qp) => unsafe { qp.put_send(request) },
+            Self::Rxe(qp) => unsafe { qp.put_send(&{ *request }) },
         }
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
     pub(crate) fn ring_send(&mut self) -> Result<(), PostError> {
         match self {
             Self::Mlx5(qp) => qp.ring_send(),
             Self::Rxe(qp) => qp.ring_send(),
+        }
+    }
+
+    /// Posts a list of requests: how many were posted, and why the next one was not.
+    ///
+    /// # Safety
+    /// As [`put_send`](Self::put_send), for each request.
+    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    pub(crate) unsafe fn post_send(
+        &mut self,
+        requests: &[SendRequest<'_>],
+    ) -> Result<(), (usize, PostError)> {
+        match self {
+            // SAFETY: the caller's promise.
+            Self::Mlx5(qp) => unsafe { post_send(qp, requests) },
+            // SAFETY: as above.
+            Self::Rxe(qp) => unsafe { post_send(qp, requests) },
+        }
+    }
+
+    /// As [`post_send`](Self::post_send), for receive requests.
+    ///
+    /// # Safety
+    /// As [`put_recv`](Self::put_recv), for each request.
+    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    pub(crate) unsafe fn post_recv(
+        &mut self,
+        requests: &[RecvRequest<'_>],
+    ) -> Result<(), (usize, PostError)> {
+        match self {
+            // SAFETY: the caller's promise.
+            Self::Mlx5(qp) => unsafe { post_recv(qp, requests) },
+            // SAFETY: as above.
+            Self::Rxe(qp) => unsafe { post_recv(qp, requests) },
         }
     }
 
@@ -471,17 +515,19 @@ impl AnyQp {
     }
 
     #[expect(unsafe_code, reason = "passes its obligations on")]
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
     pub(crate) unsafe fn put_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
         match self {
             // SAFETY: the caller's promise is the one that `Qp::put_recv` asks for.
             Self::Mlx5(qp) => unsafe { qp.put_recv(request) },
             // SAFETY: as above.
-            Self::Rxe(qp) => unsafe { qp.put_recv(request) },
+            Self::Rxe(qp) => unsafe { qp.put_recv(&{ *request }) },
         }
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
     pub(crate) fn ring_recv(&mut self) -> Result<(), PostError> {
         match self {
             Self::Mlx5(qp) => qp.ring_recv(),
@@ -496,4 +542,50 @@ impl AnyQp {
             Self::Rxe(qp) => qp.abort_recv(),
         }
     }
+}
+
+/// Puts the requests and rings once. Those before a refused one are posted.
+///
+/// # Safety
+/// As [`Qp::put_send`](uverbs_driver::contract::Qp::put_send), for each request.
+#[expect(unsafe_code, reason = "passes its obligations on")]
+#[expect(clippy::inline_always, reason = "a part of posting")]
+#[inline(always)]
+unsafe fn post_send(
+    qp: &mut impl uverbs_driver::contract::Qp,
+    requests: &[SendRequest<'_>],
+) -> Result<(), (usize, PostError)> {
+    // A batch that was forgotten instead of dropped must not be rung with this one.
+    qp.abort_send();
+    for (posted, request) in requests.iter().enumerate() {
+        // A copy: of a request that stays where it is, nothing is known to the compiler any more.
+        // SAFETY: the caller's promise, for each request.
+        if let Err(error) = unsafe { qp.put_send(&{ *request }) } {
+            qp.ring_send().map_err(|error| (0, error))?;
+            return Err((posted, error));
+        }
+    }
+    qp.ring_send().map_err(|error| (0, error))
+}
+
+/// The same for receive requests.
+///
+/// # Safety
+/// As [`Qp::put_recv`](uverbs_driver::contract::Qp::put_recv), for each request.
+#[expect(unsafe_code, reason = "passes its obligations on")]
+#[expect(clippy::inline_always, reason = "a part of posting")]
+#[inline(always)]
+unsafe fn post_recv(
+    qp: &mut impl uverbs_driver::contract::Qp,
+    requests: &[RecvRequest<'_>],
+) -> Result<(), (usize, PostError)> {
+    qp.abort_recv();
+    for (posted, request) in requests.iter().enumerate() {
+        // SAFETY: the caller's promise, for each request.
+        if let Err(error) = unsafe { qp.put_recv(&{ *request }) } {
+            qp.ring_recv().map_err(|error| (0, error))?;
+            return Err((posted, error));
+        }
+    }
+    qp.ring_recv().map_err(|error| (0, error))
 }

@@ -79,21 +79,12 @@ impl QueuePair {
     /// As [`SendBatch::push`], for each request.
     #[doc(alias = "ibv_post_send")]
     #[expect(unsafe_code, reason = "names memory that a device will access")]
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
     pub unsafe fn post_send(&mut self, requests: &[SendRequest<'_>]) -> Result<(), PostFailed> {
-        let mut batch = self.send_batch();
-        for (posted, request) in requests.iter().enumerate() {
-            // SAFETY: the caller's promise, for each request.
-            if let Err(error) = unsafe { batch.push(request) } {
-                batch
-                    .submit()
-                    .map_err(|error| PostFailed { posted: 0, error })?;
-                return Err(PostFailed { posted, error });
-            }
-        }
-        batch
-            .submit()
-            .map_err(|error| PostFailed { posted: 0, error })
+        // SAFETY: the caller's promise, for each request.
+        unsafe { self.queue.post_send(requests) }
+            .map_err(|(posted, error)| PostFailed { posted, error })
     }
 
     /// `ibv_post_recv`—posts receive requests, all of them with one ring of the queue. No system call on rxe.
@@ -106,10 +97,12 @@ impl QueuePair {
     /// As [`RecvBatch::push`], for each request.
     #[doc(alias = "ibv_post_recv")]
     #[expect(unsafe_code, reason = "names memory that a device will write to")]
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
     pub unsafe fn post_recv(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), PostFailed> {
-        // SAFETY: the caller promises what `RecvBatch::push` asks for.
-        unsafe { post_recv_batch(self.recv_batch(), requests) }
+        // SAFETY: the caller's promise, for each request.
+        unsafe { self.queue.post_recv(requests) }
+            .map_err(|(posted, error)| PostFailed { posted, error })
     }
 }
 
@@ -126,7 +119,8 @@ impl SendBatch<'_> {
     /// 2. this process does not write to it; and if the operation writes to it (read, compare and swap, fetch and add), does not read it either;
     /// 3. a bound or invalidated key stops or starts no access that other promises rely on.
     #[expect(unsafe_code, reason = "names memory that a device will access")]
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
     pub unsafe fn push(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
         // SAFETY: the caller's promise is the one that the provider asks for.
         unsafe { self.queue.put_send(request) }
@@ -158,7 +152,8 @@ impl SendBatch<'_> {
     /// [`PostError::Forked`] in a child, with the ring unchanged; [`PostError::Doorbell`] when the kernel
     /// refused. Nothing of the batch is posted then.
     #[doc(alias = "ibv_wr_complete")]
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
     pub fn submit(self) -> Result<(), PostError> {
         // What is rung is no longer there for the drop to take back.
         self.queue.ring_send()
@@ -191,13 +186,14 @@ impl<'q> RecvBatch<'q> {
     /// 1. the memory of every piece stays allocated and registered with its key in the queue's domain, for local writing;
     /// 2. this process neither reads nor writes it.
     #[expect(unsafe_code, reason = "names memory that a device will write to")]
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
     pub unsafe fn push(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
         match &mut self.queue {
             // SAFETY: the caller's promise is the one that the provider asks for.
             ReceiveSide::Own(qp) => unsafe { qp.put_recv(request) },
             // SAFETY: as above.
-            ReceiveSide::Shared(srq) => unsafe { srq.put(request) },
+            ReceiveSide::Shared(srq) => unsafe { srq.put(&{ *request }) },
         }
     }
 
@@ -205,7 +201,8 @@ impl<'q> RecvBatch<'q> {
     ///
     /// # Errors
     /// [`PostError::Forked`] in a child, with the ring unchanged. Nothing of the batch is posted then.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
     pub fn submit(mut self) -> Result<(), PostError> {
         match &mut self.queue {
             ReceiveSide::Own(qp) => qp.ring_recv(),
@@ -236,7 +233,8 @@ impl ReceiveSide<'_> {
 /// # Safety
 /// As [`RecvBatch::push`], for each request.
 #[expect(unsafe_code, reason = "names memory that a device will write to")]
-#[inline]
+#[expect(clippy::inline_always, reason = "a part of posting")]
+#[inline(always)]
 pub(crate) unsafe fn post_recv_batch(
     mut batch: RecvBatch<'_>,
     requests: &[RecvRequest<'_>],

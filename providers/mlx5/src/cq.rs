@@ -23,7 +23,7 @@ use zerocopy::IntoBytes;
 use crate::Context;
 use crate::cq_ring::CqRing;
 use crate::cqe::opcode;
-use crate::poll::Consumer;
+use crate::poll::{Consumer, Next};
 
 /// Most entries the device's counter leaves room for.
 const MAX_ENTRIES: u32 = 1 << 24;
@@ -183,19 +183,57 @@ impl contract::Cq for CompletionQueue {
         self.consumer.ring.entries() - 1
     }
 
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "a completion is built where its user wants it"
+    )]
+    #[inline(always)]
     fn next(&mut self) -> Result<Option<WorkCompletion>, PollError> {
         // A child has no mapping of the ring.
         if !self.fork.is_current() {
             return Err(PollError::Forked);
         }
-        let start = self.consumer.position;
-        let done = self.consumer.next();
-        // What was skipped goes back at once: nobody comes to release it.
-        if matches!(done, Ok(None)) && self.consumer.position != start {
-            self.release();
+        match self.consumer.look() {
+            Next::None => return Ok(None),
+            Next::Request(tail) => {
+                if let Some(done) = self.consumer.take_sent(tail) {
+                    return Ok(Some(done));
+                }
+            }
+            Next::Other => {}
         }
-        done
+        // Passed on as a value, so that what is above need not be in memory.
+        match self.next_of_any_kind() {
+            Ok(Some(done)) => Ok(Some(done)),
+            Ok(None) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    #[expect(
+        clippy::inline_always,
+        reason = "a completion is built where its user wants it"
+    )]
+    #[inline(always)]
+    fn next_into(&mut self, slot: &mut WorkCompletion) -> Result<bool, PollError> {
+        if !self.fork.is_current() {
+            return Err(PollError::Forked);
+        }
+        match self.consumer.look() {
+            Next::None => return Ok(false),
+            Next::Request(tail) => {
+                if let Some(done) = self.consumer.take_sent(tail) {
+                    *slot = done;
+                    return Ok(true);
+                }
+            }
+            Next::Other => {}
+        }
+        let Some(done) = self.next_of_any_kind()? else {
+            return Ok(false);
+        };
+        *slot = done;
+        Ok(true)
     }
 
     #[inline]
@@ -277,6 +315,17 @@ impl contract::Cq for CompletionQueue {
 }
 
 impl CompletionQueue {
+    #[inline(never)]
+    fn next_of_any_kind(&mut self) -> Result<Option<WorkCompletion>, PollError> {
+        let start = self.consumer.position;
+        let done = self.consumer.next();
+        // What was skipped goes back at once: nobody comes to release it.
+        if matches!(done, Ok(None)) && self.consumer.position != start {
+            self.give_back();
+        }
+        done
+    }
+
     /// Tells the device how far entries were taken.
     #[inline]
     fn give_back(&mut self) {

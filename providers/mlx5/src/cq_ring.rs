@@ -13,10 +13,36 @@ use std::sync::Arc;
 use uverbs_driver::error::Errno;
 use uverbs_driver::hw::{Pages, UnitRing};
 
-use crate::cqe::{Tail, opcode};
+use crate::cqe::{Tail, format, opcode};
 
 /// Units of 16 bytes in the part of an entry that means something.
 const ENTRY_UNITS: u32 = 4;
+
+/// An entry that was looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    /// The first unit of its 64 bytes.
+    pub(crate) first: u32,
+    pub(crate) tail: Tail,
+    /// The lowest bit is the owner bit of this turn around the ring.
+    owner: u32,
+}
+
+impl Look {
+    /// Whether the device has written it.
+    #[inline]
+    pub(crate) fn is_there(self) -> bool {
+        self.tail.owner() == self.owner & 1 && self.tail.opcode() != opcode::INVALID
+    }
+
+    /// Whether the device has written it, and it says that a request was carried out and has no special format.
+    #[inline]
+    pub(crate) fn is_plain_request(self) -> bool {
+        // Opcode, format and owner at once; the bit between is whether it was solicited.
+        const PLAIN: u32 = opcode::REQUEST << 4 | format::PLAIN << 2;
+        (self.tail.0 as u32 ^ PLAIN ^ self.owner & 1) & 0xfd == 0
+    }
+}
 
 /// A ring of completions.
 #[derive(Debug)]
@@ -74,13 +100,24 @@ impl CqRing {
         ((self.count(position) as u32) << self.shift).wrapping_add(self.skip)
     }
 
+    /// Looks at the entry at `position`, whether it is there or not.
+    #[inline]
+    pub(crate) fn look(&self, position: u64) -> Look {
+        let count = self.count(position);
+        let first = ((count as u32) << self.shift).wrapping_add(self.skip);
+        let tail = Tail(u64::from_be(self.units.word(first.wrapping_add(3), 1)));
+        Look {
+            first,
+            tail,
+            owner: (count >> self.log) as u32,
+        }
+    }
+
     /// The last word of the entry at `position`, if the device has written the entry.
     #[inline]
     pub(crate) fn tail(&self, position: u64) -> Option<Tail> {
-        let at = self.first(position).wrapping_add(3);
-        let tail = Tail(u64::from_be(self.units.word(at, 1)));
-        let written = tail.owner() == (self.count(position) >> self.log) as u32 & 1;
-        (written && tail.opcode() != opcode::INVALID).then_some(tail)
+        let look = self.look(position);
+        look.is_there().then_some(look.tail)
     }
 
     /// Puts `other`'s entry at `position` at the same position, as if the device had written it here.

@@ -94,6 +94,61 @@ impl<'r> Packer<'r> {
     }
 }
 
+/// Bytes that a unit holds beside the head of inline data.
+const BESIDE_HEAD: usize = 12;
+
+/// Bytes of one piece: those beside the head, and the rest.
+pub(crate) type Piece<'a> = (&'a [u8; BESIDE_HEAD], &'a [u8]);
+
+/// Puts inline data of one piece, which begins with `start`, from unit `at` on, filled up with zeroes; tells the unit behind it.
+///
+/// The head has four bytes, so all that follows falls into whole units from the thirteenth byte on: no word is put together.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a request is shorter than 2³¹ bytes"
+)]
+#[expect(
+    clippy::inline_always,
+    reason = "of a length that the caller's code knows, only stores are left"
+)]
+#[inline(always)]
+pub(crate) fn put_piece(
+    ring: &UnitRing,
+    mut at: u32,
+    start: &[u8; BESIDE_HEAD],
+    rest: &[u8],
+) -> u32 {
+    let head = wqe::inline_head((BESIDE_HEAD + rest.len()) as u32).to_le();
+    let [a, b, c, d, second @ ..] = *start;
+    let first = u64::from(head) | u64::from(u32::from_le_bytes([a, b, c, d])) << 32;
+    ring.put(at, [first.to_le(), u64::from_ne_bytes(second)]);
+    at = at.wrapping_add(1);
+    let (whole, last) = rest.as_chunks::<16>();
+    for unit in whole {
+        let word = u128::from_le_bytes(*unit);
+        ring.put(at, [(word as u64).to_le(), ((word >> 64) as u64).to_le()]);
+        at = at.wrapping_add(1);
+    }
+    if !last.is_empty() {
+        let unit = match (last.split_first_chunk(), last.last_chunk::<8>()) {
+            // Of the last eight bytes, some are in the first word already.
+            (Some((low, high)), Some(end)) => {
+                let end = u64::from_le_bytes(*end);
+                let high = if high.is_empty() {
+                    0
+                } else {
+                    end >> (64 - 8 * high.len())
+                };
+                [u64::from_le_bytes(*low), high]
+            }
+            _ => [partial(last), 0],
+        };
+        ring.put(at, unit.map(u64::to_le));
+        at = at.wrapping_add(1);
+    }
+    at
+}
+
 /// What of a word was pushed out when it was shifted up by `filled` bits, below 64.
 #[inline]
 const fn carry(word: u64, filled: u32) -> u64 {

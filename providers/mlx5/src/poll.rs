@@ -6,10 +6,21 @@ use uverbs_driver::hw::barrier;
 use uverbs_driver::types::{WcOpcode, WorkCompletion};
 use uverbs_driver::{PollError, Result};
 
-use crate::cq_ring::CqRing;
+use crate::cq_ring::{CqRing, Look};
 use crate::cqe::{Entry, Tail, format, opcode};
 use crate::table::{Owner, Trackers};
 use crate::tracker::{QueuePairTracker, Receives, Sent};
+
+/// What the next entry is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Next {
+    /// A send request was carried out, most likely.
+    Request(Look),
+    /// Something else.
+    Other,
+    /// Not there yet.
+    None,
+}
 
 /// The side of a completion queue that takes completions.
 #[derive(Debug)]
@@ -29,10 +40,43 @@ impl Consumer {
             owners: Owners {
                 trackers: Arc::clone(trackers),
                 known: Vec::new(),
-                epoch: 0,
+                epoch: if by_device { NO_EPOCH } else { 0 },
                 by_device,
             },
         }
+    }
+
+    /// What the next entry is.
+    #[expect(clippy::inline_always, reason = "a part of polling")]
+    #[inline(always)]
+    pub(crate) fn look(&self) -> Next {
+        let tail = self.ring.look(self.position);
+        if tail.is_plain_request() {
+            Next::Request(tail)
+        } else if tail.is_there() {
+            Next::Other
+        } else {
+            Next::None
+        }
+    }
+
+    /// Takes the entry that [`look`](Self::look) has found: a send request of a known queue pair was carried out. `None`
+    /// where it is something else after all; nothing has happened then.
+    #[expect(
+        clippy::inline_always,
+        reason = "a completion is built where its user wants it"
+    )]
+    #[inline(always)]
+    pub(crate) fn take_sent(&mut self, tail: Look) -> Option<WorkCompletion> {
+        barrier::from_device();
+        let entry = Entry::read(&self.ring.units, tail.first, tail.tail);
+        let pair = self.owners.known_pair(&entry)?;
+        if !pair.sent_in_this_life(self.position) {
+            return None;
+        }
+        let sent = pair.send.completed(tail.tail.counter())?;
+        self.position += 1;
+        Some(entry.sent(sent.wr_id, sent.opcode, pair.number()))
     }
 
     /// The next completion of a queue that is still there.
@@ -110,6 +154,9 @@ impl Consumer {
     }
 }
 
+/// An epoch that never is: nothing in the cache is good.
+const NO_EPOCH: u64 = u64::MAX;
+
 /// Which queue a completion is about: a cache of the device's table.
 #[derive(Debug)]
 struct Owners {
@@ -122,9 +169,21 @@ struct Owners {
 }
 
 impl Owners {
+    /// The queue pair that the entry is about, if it is in the cache and the cache is good.
+    #[inline]
+    fn known_pair(&self, entry: &Entry) -> Option<&QueuePairTracker> {
+        if self.epoch != self.trackers.epoch() {
+            return None;
+        }
+        match self.known.get(entry.user_index() as usize) {
+            Some(Some(Owner::QueuePair(pair))) => Some(pair),
+            _ => None,
+        }
+    }
+
     #[inline]
     fn find(&mut self, entry: &Entry) -> Option<&Owner> {
-        if self.epoch != self.trackers.epoch() || self.by_device {
+        if self.epoch != self.trackers.epoch() {
             self.forget();
         }
         let index = if self.by_device {
@@ -140,7 +199,9 @@ impl Owners {
 
     #[cold]
     fn forget(&mut self) {
-        self.epoch = self.trackers.epoch();
+        if !self.by_device {
+            self.epoch = self.trackers.epoch();
+        }
         self.known.clear();
     }
 

@@ -78,10 +78,12 @@ impl QueuePair {
         modify_rate_limit(&self.object, self.kind, self.state, caps, limit)
     }
 
+    #[inline]
     fn send_ring(&mut self) -> Result<&mut SendRing, PostError> {
         self.send.as_mut().ok_or(PostError::UnsupportedOperation)
     }
 
+    #[inline]
     fn receive_ring(&mut self) -> Result<&mut ReceiveRing, PostError> {
         self.recv.as_mut().ok_or(PostError::UnsupportedOperation)
     }
@@ -121,21 +123,25 @@ impl contract::Qp for QueuePair {
     }
 
     #[expect(unsafe_code, reason = "passes its obligations on")]
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
     unsafe fn put_send(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
         let ring = self.send.as_mut().ok_or(PostError::UnsupportedOperation)?;
         match self.kind {
             QpType::Rc | QpType::Uc => ring.put(request),
-            QpType::Ud => ring.put_datagram(request),
-            _ => self.put_special(request),
+            // By copies: of a request that stays where it is, nothing is known to the compiler any more.
+            QpType::Ud => ring.put_datagram(&{ *request }),
+            _ => self.put_special(&{ *request }),
         }
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
     fn ring_send(&mut self) -> Result<(), PostError> {
         self.send_ring()?.ring()
     }
 
+    #[inline]
     fn abort_send(&mut self) {
         if let Some(send) = &mut self.send {
             send.abort();
@@ -143,16 +149,19 @@ impl contract::Qp for QueuePair {
     }
 
     #[expect(unsafe_code, reason = "passes its obligations on")]
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
     unsafe fn put_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
         self.receive_ring()?.put(request)
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
     fn ring_recv(&mut self) -> Result<(), PostError> {
         self.receive_ring()?.ring()
     }
 
+    #[inline]
     fn abort_recv(&mut self) {
         if let Some(recv) = &mut self.recv {
             recv.abort();

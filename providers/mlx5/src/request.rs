@@ -4,7 +4,7 @@ use uverbs_driver::PostError;
 use uverbs_driver::hw::UnitRing;
 use uverbs_driver::types::{Operation, Payload, SendRequest, Sge, WcOpcode};
 
-use crate::inline::Packer;
+use crate::inline::{self, Packer};
 use crate::operations::Operations;
 use crate::umr;
 use crate::wqe::{self, Unit, control, opcode};
@@ -147,7 +147,21 @@ fn payload(
     }
 }
 
+/// Whether a piece alone fits a request with up to `max_sge` pieces.
 #[inline]
+pub(crate) fn is_usual(piece: &Sge, max_sge: u32) -> bool {
+    max_sge != 0 && (1..=MAX_PIECE).contains(&piece.length)
+}
+
+/// Inline data as [`inline::put_piece`] takes it; `None` where it is too long for the queue or too short.
+#[inline]
+pub(crate) fn usual_inline(piece: &[u8], max_inline: u32) -> Option<inline::Piece<'_>> {
+    if piece.len() > max_inline as usize {
+        return None;
+    }
+    piece.split_first_chunk()
+}
+
 pub(crate) fn gather(
     writer: &mut Writer<'_>,
     max_sge: u32,
@@ -158,13 +172,6 @@ pub(crate) fn gather(
             asked: u32::try_from(pieces.len()).unwrap_or(u32::MAX),
             max: max_sge,
         });
-    }
-    // Most requests have one piece.
-    if let [piece] = pieces
-        && (1..=MAX_PIECE).contains(&piece.length)
-    {
-        writer.unit(wqe::data(piece));
-        return Ok(());
     }
     let mut total = 0;
     for piece in pieces {
@@ -182,12 +189,7 @@ pub(crate) fn gather(
     Ok(())
 }
 
-#[inline]
-pub(crate) fn inline(
-    writer: &mut Writer<'_>,
-    max_inline: u32,
-    pieces: &[&[u8]],
-) -> Result<(), PostError> {
+fn inline(writer: &mut Writer<'_>, max_inline: u32, pieces: &[&[u8]]) -> Result<(), PostError> {
     let asked = Payload::Inline(pieces).len();
     let length = u32::try_from(asked)
         .ok()

@@ -15,7 +15,8 @@ use crate::wqe::{self, Unit};
 const RECEIVE_RECORD: usize = 0;
 
 /// Longest buffer: one bit less than its length field has.
-const MAX_MESSAGE: u64 = (1 << 31) - 1;
+const MAX_MESSAGE: u64 = MAX_PIECE as u64;
+const MAX_PIECE: u32 = (1 << 31) - 1;
 
 /// log₂ of the bytes of a unit.
 const UNIT_SHIFT: u32 = 4;
@@ -91,6 +92,7 @@ impl ReceiveRing {
         }
     }
 
+    #[inline]
     fn own(&self) -> Option<&RecvTracker> {
         match &self.tracker.recv {
             Receives::Own(tracker) => Some(tracker),
@@ -98,7 +100,11 @@ impl ReceiveRing {
         }
     }
 
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "what the caller knows about the request would be passed in memory and asked again"
+    )]
+    #[inline(always)]
     pub(crate) fn put(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
         // A child has no mapping of the ring.
         if !self.fork.is_current() {
@@ -108,10 +114,7 @@ impl ReceiveRing {
             return Err(PostError::WrongState);
         }
         if self.end.wrapping_sub(self.tail) > self.mask {
-            self.tail = self.own().map_or(self.tail, RecvTracker::tail);
-            if self.end.wrapping_sub(self.tail) > self.mask {
-                return Err(PostError::QueueFull);
-            }
+            self.make_room()?;
         }
         let index = self.end & self.mask;
         put_pieces(
@@ -124,6 +127,17 @@ impl ReceiveRing {
             tracker.posted(index, request.wr_id);
         }
         self.end = self.end.wrapping_add(1);
+        Ok(())
+    }
+
+    /// Looks for requests that were completed meanwhile.
+    #[cold]
+    #[inline(never)]
+    fn make_room(&mut self) -> Result<(), PostError> {
+        self.tail = self.own().map_or(self.tail, RecvTracker::tail);
+        if self.end.wrapping_sub(self.tail) > self.mask {
+            return Err(PostError::QueueFull);
+        }
         Ok(())
     }
 
@@ -149,6 +163,7 @@ impl ReceiveRing {
         self.record.store(RECEIVE_RECORD, self.rung & 0xffff);
     }
 
+    #[inline]
     pub(crate) fn abort(&mut self) {
         self.end = self.rung;
     }
@@ -156,8 +171,30 @@ impl ReceiveRing {
 
 /// Writes the pieces of a receive request from unit `at` on. The device takes them in order up to `max_sge` or
 /// an end.
-#[inline]
+#[expect(clippy::inline_always, reason = "a part of posting")]
+#[inline(always)]
 pub(crate) fn put_pieces(
+    ring: &UnitRing,
+    at: u32,
+    max_sge: u32,
+    pieces: &[Sge],
+) -> Result<(), PostError> {
+    // Most requests have one piece.
+    if let [piece] = pieces
+        && max_sge != 0
+        && (1..=MAX_PIECE).contains(&piece.length)
+    {
+        ring.put(at, wqe::data(piece));
+        if max_sge != 1 {
+            ring.put(at.wrapping_add(1), wqe::END);
+        }
+        return Ok(());
+    }
+    put_any_pieces(ring, at, max_sge, pieces)
+}
+
+#[inline(never)]
+fn put_any_pieces(
     ring: &UnitRing,
     mut at: u32,
     max_sge: u32,

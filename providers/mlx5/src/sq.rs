@@ -10,6 +10,7 @@ use uverbs_driver::hw::{Record, UnitRing, barrier};
 use uverbs_driver::sys::ForkToken;
 use uverbs_driver::types::{Operation, Payload, SendFlags, SendRequest, WcOpcode};
 
+use crate::inline;
 use crate::operations::Operations;
 use crate::request::{self, Kind, Limits, Writer};
 use crate::sizes;
@@ -134,43 +135,76 @@ impl SendRing {
 
     /// Puts a request to the peer of a connection.
     ///
-    /// The operations that programs use all the time are written here, the others apart: registers are few.
-    #[inline]
+    /// The operations that programs use all the time are written here, the others apart: registers are few. Where
+    /// the caller's code says what the request is, nothing is left of the questions.
+    #[expect(
+        clippy::inline_always,
+        reason = "what the caller knows about the request would be passed in memory and asked again"
+    )]
+    #[inline(always)]
     pub(crate) fn put(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
         let at = self.admit()?;
+        let (needs, opcode, remote, immediate, completion) = match request.operation {
+            Operation::Write(remote) => {
+                let needs = Operations::WRITE;
+                (needs, opcode::WRITE, Some(remote), 0, WcOpcode::RdmaWrite)
+            }
+            Operation::WriteImm(remote, imm) => {
+                let (needs, opcode) = (Operations::WRITE, opcode::WRITE_IMM);
+                (needs, opcode, Some(remote), imm, WcOpcode::RdmaWrite)
+            }
+            Operation::Send => {
+                let needs = Operations::empty();
+                (needs, opcode::SEND, None, 0, WcOpcode::Send)
+            }
+            Operation::SendImm(imm) => {
+                let (needs, opcode) = (Operations::SEND_IMM, opcode::SEND_IMM);
+                (needs, opcode, None, imm, WcOpcode::Send)
+            }
+            _ => return self.put_apart(*request),
+        };
+        if request.destination.is_some() || !self.limits.operations.contains(needs) {
+            return self.put_apart(*request);
+        }
+        let kind = Kind::new(opcode, immediate, completion);
+        let block = self.end.block;
+        match request.payload {
+            Payload::Gather([piece]) if request::is_usual(piece, self.limits.max_sge) => {
+                let (rest, units) = match remote {
+                    Some(remote) => ([wqe::remote(remote), wqe::data(piece), [0; 2]], 3),
+                    None => ([wqe::data(piece), [0; 2], [0; 2]], 2),
+                };
+                let control = self.note(block, units, request.wr_id, request.flags, kind);
+                let [second, third, fourth] = rest;
+                let first = block.wrapping_mul(BLOCK_UNITS);
+                self.ring
+                    .put_block(first, &[control, second, third, fourth]);
+            }
+            Payload::Inline([piece]) => {
+                let Some((start, rest)) = request::usual_inline(piece, self.limits.max_inline)
+                else {
+                    return self.put_apart(*request);
+                };
+                let data = at.wrapping_add(u32::from(remote.is_some()));
+                if let Some(remote) = remote {
+                    self.ring.put(at, wqe::remote(remote));
+                }
+                let end = inline::put_piece(&self.ring, data, start, rest);
+                self.commit(request.wr_id, request.flags, kind, end);
+            }
+            _ => return self.put_apart(*request),
+        }
+        Ok(())
+    }
+
+    /// Puts any request to the peer of a connection. It is passed by value: of one that stays where it is, nothing is known
+    /// to the compiler any more.
+    #[inline(never)]
+    fn put_apart(&mut self, request: SendRequest<'_>) -> Result<(), PostError> {
         if request.destination.is_some() {
             return Err(PostError::InvalidRequest);
         }
-        let may = |operation| self.limits.operations.contains(operation);
-        let mut writer = self.writer(at);
-        let (opcode, immediate, completion) = match request.operation {
-            Operation::Write(remote) if may(Operations::WRITE) => {
-                writer.unit(wqe::remote(remote));
-                (opcode::WRITE, 0, WcOpcode::RdmaWrite)
-            }
-            Operation::WriteImm(remote, imm) if may(Operations::WRITE) => {
-                writer.unit(wqe::remote(remote));
-                (opcode::WRITE_IMM, imm, WcOpcode::RdmaWrite)
-            }
-            Operation::Send => (opcode::SEND, 0, WcOpcode::Send),
-            Operation::SendImm(imm) if may(Operations::SEND_IMM) => {
-                (opcode::SEND_IMM, imm, WcOpcode::Send)
-            }
-            _ => return self.put_behind(request, &[]),
-        };
-        match request.payload {
-            Payload::Gather(pieces) => {
-                request::gather(&mut writer, self.limits.max_sge, pieces)?;
-            }
-            Payload::Inline(pieces) => {
-                request::inline(&mut writer, self.limits.max_inline, pieces)?;
-            }
-            _ => return Err(PostError::UnsupportedOperation),
-        }
-        let at = writer.at;
-        let kind = Kind::new(opcode, immediate, completion);
-        self.commit(request.wr_id, request.flags, kind, at);
-        Ok(())
+        self.put_behind(&request, &[])
     }
 
     /// Puts a datagram.
@@ -213,7 +247,8 @@ impl SendRing {
     ///
     /// # Errors
     /// The queue takes no request now.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
     pub(crate) fn admit(&mut self) -> Result<u32, PostError> {
         // A child has no mapping of the ring.
         if !self.fork.is_current() {
@@ -226,6 +261,7 @@ impl SendRing {
     }
 
     /// Looks for requests that were completed meanwhile.
+    #[cold]
     #[inline(never)]
     fn make_room(&mut self) -> Result<(), PostError> {
         if self.room == 0 {
@@ -256,11 +292,20 @@ impl SendRing {
     pub(crate) fn commit(&mut self, wr_id: u64, flags: SendFlags, kind: Kind, at: u32) {
         let block = self.end.block;
         let first = block.wrapping_mul(BLOCK_UNITS);
-        let units = at.wrapping_sub(first);
+        let control = self.note(block, at.wrapping_sub(first), wr_id, flags, kind);
+        self.ring.put(first, control);
+    }
+
+    /// Notes a request of `units` units at `block`, the end, which is moved behind it; returns its control segment.
+    #[expect(
+        clippy::inline_always,
+        reason = "a call costs a third of it: what is known about the request is passed in memory"
+    )]
+    #[inline(always)]
+    fn note(&mut self, block: u32, units: u32, wr_id: u64, flags: SendFlags, kind: Kind) -> Unit {
         let head = wqe::control_head(kind.opcode, block, self.queue, units);
         let flags = control::flags(flags, self.end.flags, self.always);
         let tail = wqe::control_tail(flags, kind.immediate);
-        self.ring.put(first, [head, tail]);
         let requests = self.end.requests.wrapping_add(1);
         self.tracker
             .send
@@ -271,10 +316,12 @@ impl SendRing {
             requests,
             flags: kind.fence | self.always,
         };
+        [head, tail]
     }
 
     /// Hands over what was put: one doorbell for all of it.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
     pub(crate) fn ring(&mut self) -> Result<(), PostError> {
         let count = self.end.requests.wrapping_sub(self.rung.requests);
         if count == 0 {
@@ -298,8 +345,11 @@ impl SendRing {
     }
 
     /// Takes back what was put and not handed over.
+    #[inline]
     pub(crate) fn abort(&mut self) {
-        self.end = self.rung;
+        if self.end.requests != self.rung.requests {
+            self.end = self.rung;
+        }
     }
 }
 

@@ -33,6 +33,17 @@ pub(crate) struct Sent {
     pub(crate) opcode: WcOpcode,
 }
 
+/// What send queues complete, by number.
+const OPCODES: [WcOpcode; 16] = {
+    let mut opcodes = [WcOpcode::Send; 16];
+    let mut number = 0;
+    while number < opcodes.len() {
+        opcodes[number] = WcOpcode::from_raw(number as u32);
+        number += 1;
+    }
+    opcodes
+};
+
 impl SendTracker {
     /// For a queue of `blocks` (a power of two, or 0) blocks of 64 bytes.
     pub(crate) fn new(blocks: u32) -> Self {
@@ -70,7 +81,7 @@ impl SendTracker {
         self.tail.store(after as u32, Ordering::Release);
         Some(Sent {
             wr_id,
-            opcode: WcOpcode::from_raw((after >> 32) as u32),
+            opcode: OPCODES[(after >> 32) as usize % OPCODES.len()],
         })
     }
 

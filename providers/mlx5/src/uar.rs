@@ -293,8 +293,11 @@ impl Uars {
     fn doorbell(page: &Page, offset: usize, buffer: usize, claim: Claim) -> Result<Doorbell> {
         let len = buffer.max(8);
         Ok(Doorbell {
-            now: Self::register(page, offset, len)?,
-            next: Self::register(page, offset + buffer, len)?,
+            buffers: [
+                Self::register(page, offset, len)?,
+                Self::register(page, offset + buffer, len)?,
+            ],
+            turn: 1,
             blocks: u32::try_from(buffer / 64).unwrap_or(0),
             page: page.id,
             object: page.object.clone(),
@@ -321,8 +324,9 @@ enum Claim {
 /// A doorbell of a send queue.
 #[derive(Debug)]
 pub(crate) struct Doorbell {
-    now: Register,
-    next: Register,
+    /// Used in turn: a copy may still be on its way. The same one twice without BlueFlame.
+    buffers: [Register; 2],
+    turn: usize,
     /// Blocks of 64 bytes that may be copied through it.
     blocks: u32,
     page: u32,
@@ -359,29 +363,22 @@ impl Doorbell {
     #[inline]
     pub(crate) fn ring(&mut self, word: u64) {
         barrier::before_registers();
-        self.now.store(word);
+        self.next_buffer().store(word);
         barrier::flush_registers();
-        self.turn();
     }
 
     /// Rings by copying the `blocks` blocks from unit `first` of a ring on.
     #[inline]
     pub(crate) fn blue_flame(&mut self, ring: &UnitRing, first: u32, blocks: u32) {
         barrier::before_registers();
-        for block in 0..blocks.min(self.blocks) {
-            let units = ring.block(first.wrapping_add(block * 4));
-            self.now.copy_block(block as usize * 64, &units);
-        }
+        self.next_buffer().copy_blocks(ring, first, blocks);
         barrier::flush_registers();
-        self.turn();
     }
 
-    /// The buffers are used in turn: a copy may still be on its way.
     #[inline]
-    fn turn(&mut self) {
-        if self.blocks != 0 {
-            std::mem::swap(&mut self.now, &mut self.next);
-        }
+    fn next_buffer(&mut self) -> &Register {
+        self.turn ^= 1;
+        &self.buffers[self.turn & 1]
     }
 }
 
@@ -400,8 +397,8 @@ impl Doorbell {
         let buffer = blocks as usize * 64;
         let register = |offset| Register::new(Arc::clone(page), offset, buffer.max(8)).unwrap();
         Self {
-            now: register(DOORBELLS),
-            next: register(DOORBELLS + buffer),
+            buffers: [register(DOORBELLS), register(DOORBELLS + buffer)],
+            turn: 1,
             blocks,
             page: 0,
             object: None,

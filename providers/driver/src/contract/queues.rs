@@ -72,6 +72,19 @@ pub trait Cq: Debug + Send {
     /// [`PollError::Corrupt`] for entries the device cannot have meant.
     fn next(&mut self) -> Result<Option<WorkCompletion>, PollError>;
 
+    /// The same into `slot`, which is as it was where there is none. Returns whether there was one.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    #[inline]
+    fn next_into(&mut self, slot: &mut WorkCompletion) -> Result<bool, PollError> {
+        let Some(done) = self.next()? else {
+            return Ok(false);
+        };
+        *slot = done;
+        Ok(true)
+    }
+
     /// Gives the slots of taken completions back to the device.
     fn release(&mut self);
 

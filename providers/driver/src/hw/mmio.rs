@@ -13,6 +13,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::UnitRing;
 use crate::sys::Mapping;
 
 /// Whether registers can be reached by ordinary stores on this machine. s390x needs instructions of its own for them.
@@ -75,6 +76,26 @@ impl Register {
                 // SAFETY: checked above for all 64 bytes; volatile, aligned.
                 unsafe { to.wrapping_add(at).write_volatile(*word) };
             }
+        }
+    }
+
+    /// Copies `blocks` blocks of 64 bytes, from unit `first` of a ring on, to the start, word by word. Does nothing where they
+    /// would pass the end.
+    #[inline(never)]
+    pub fn copy_blocks(&self, ring: &UnitRing, first: u32, blocks: u32) {
+        let blocks = blocks as usize;
+        if blocks > self.len / 64 {
+            return;
+        }
+        let mut to = self.start.cast::<u64>();
+        let mut from = first;
+        for _ in 0..blocks {
+            ring.each_word(from, |at, word| {
+                // SAFETY: checked above for all blocks; volatile, aligned.
+                unsafe { to.wrapping_add(at).write_volatile(word) };
+            });
+            to = to.wrapping_add(8);
+            from = from.wrapping_add(4);
         }
     }
 

@@ -66,6 +66,7 @@ impl Pages {
     }
 
     /// The first byte.
+    #[inline]
     pub fn as_ptr(&self) -> *mut u8 {
         self.mapping.as_ptr()
     }
@@ -75,6 +76,7 @@ impl Pages {
         &self.mapping
     }
 
+    #[inline]
     fn contains(&self, offset: usize, len: usize) -> bool {
         offset.checked_add(len).is_some_and(|end| end <= self.len)
     }

@@ -103,6 +103,38 @@ impl UnitRing {
         block
     }
 
+    /// Stores the four units of an aligned block, as they lie in memory. The position is masked, and rounded down to a
+    /// multiple of 4.
+    #[inline]
+    pub fn put_block(&self, position: u32, block: &[[u64; 2]; 4]) {
+        let first = position & !3;
+        if self.mask < 3 {
+            for (unit, at) in block.iter().zip(first..) {
+                self.put(at, *unit);
+            }
+            return;
+        }
+        let to = self.unit(first).cast::<u64>();
+        for (at, word) in block.as_flattened().iter().enumerate() {
+            // SAFETY: in a ring of a multiple of 4 units (invariant 2) an aligned block of 4 lies inside as a whole.
+            unsafe { to.wrapping_add(at).write_volatile(*word) };
+        }
+    }
+
+    /// Loads the words of an aligned block one after the other, and gives each away before the next. A ring of fewer than 4
+    /// units has none.
+    #[inline]
+    pub fn each_word(&self, position: u32, mut each: impl FnMut(usize, u64)) {
+        if self.mask < 3 {
+            return;
+        }
+        let from = self.unit(position & !3).cast::<u64>();
+        for at in 0..8 {
+            // SAFETY: in a ring of a multiple of 4 units (invariant 2) an aligned block of 4 lies inside as a whole.
+            each(at, unsafe { from.wrapping_add(at).read_volatile() });
+        }
+    }
+
     /// Loads one of a unit's two words (`half` is masked to 0 or 1), in one access.
     #[inline]
     pub fn word(&self, position: u32, half: u32) -> u64 {
@@ -158,8 +190,22 @@ mod tests {
             ring.put(unit, [unit.into(), 0]);
         }
         assert_eq!(ring.block(8 + 6), [[4, 0], [5, 0], [6, 0], [7, 0]]);
+        ring.put_block(8 + 6, &[[1, 2], [3, 4], [5, 6], [7, 8]]);
+        assert_eq!(
+            [3, 4, 7].map(|unit| ring.get(unit)),
+            [[3, 0], [1, 2], [7, 8]]
+        );
+        let mut words = Vec::new();
+        ring.each_word(5, |at, word| words.push((at, word)));
+        assert_eq!(
+            words,
+            (0..8).map(|at| (at, at as u64 + 1)).collect::<Vec<_>>()
+        );
         let small = UnitRing::new(pages, 0, 2).unwrap();
         assert_eq!(small.block(3), [[0, 0], [1, 0], [0, 0], [1, 0]]);
+        small.each_word(3, |_, _| unreachable!());
+        small.put_block(1, &[[5, 0], [6, 0], [7, 0], [8, 0]]);
+        assert_eq!([small.get(0), small.get(1)], [[7, 0], [8, 0]]);
     }
 
     #[test]
