@@ -49,6 +49,11 @@ pub enum EventSource {
         /// The context it was created with.
         context: u64,
     },
+    /// A receive work queue.
+    WorkQueue {
+        /// The context it was created with.
+        context: u64,
+    },
     /// A queue whose handle is gone.
     Gone,
     /// Something this library does not know, as the kernel names it.

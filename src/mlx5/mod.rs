@@ -17,19 +17,30 @@
 
 mod adapter;
 mod dc;
+mod flow;
 mod frame;
 mod masked;
 mod queue_pair;
 mod special;
+mod work_queue;
 mod xrc;
 
 pub use adapter::Adapter;
+pub use flow::FlowId;
+pub(crate) use flow::FlowRules;
 pub(crate) use special::{DynamicEnd, Special};
+pub use work_queue::{IndirectionTable, RssQueuePair, WorkQueue, WorkQueueSettings};
 pub use xrc::XrcDomain;
 
 pub use uverbs_driver::Object;
 pub use uverbs_driver::hw::Pages;
 pub use uverbs_mlx5::dc::Streams;
+pub use uverbs_mlx5::flow::{
+    EthernetFields, Flags as FlowFlags, FlowInit, FlowSpec, Ipv4Fields, Ipv6Fields,
+    Kind as FlowKind, PortFields,
+};
+pub use uverbs_mlx5::rss::{Hash, HashFields};
+pub use uverbs_mlx5::rwq::{Flags as WorkQueueFlags, State as WorkQueueState};
 pub use uverbs_mlx5::xrc::SharedXrcDomain;
 pub use uverbs_mlx5::{DcDestination, Frame, MaskedAtomic};
 pub use uverbs_mlx5::{caps, devx, pacing, prm, sched};

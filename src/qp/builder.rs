@@ -11,7 +11,7 @@ use uverbs_driver::{Errno, Error, ErrorKind, Op, Result};
 
 use super::{PreparedQueuePair, QueuePair, QueuePairEndpoint};
 use crate::event::EventSource;
-use crate::mlx5::{DynamicEnd, Special};
+use crate::mlx5::{DynamicEnd, FlowRules, Special};
 use crate::{CompletionQueue, ProtectionDomain, SharedReceiveQueue};
 
 /// A queue pair to be created ([`ProtectionDomain::create_qp`]).
@@ -377,6 +377,7 @@ impl<'a> QueuePairBuilder<'a> {
             ..self.settings
         };
         let qp = QueuePair {
+            flows: FlowRules::default(),
             queue,
             cookie,
             pd: self.pd.clone(),

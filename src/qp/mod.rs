@@ -16,6 +16,7 @@ pub(crate) use post::{ReceiveSide, post_recv_batch};
 pub use prepared::{HandshakeError, PreparedQueuePair};
 
 use crate::cookie::Cookie;
+use crate::mlx5::FlowRules;
 use crate::provider::AnyQp;
 use crate::{CqId, ProtectionDomain};
 
@@ -26,6 +27,8 @@ use crate::{CqId, ProtectionDomain};
 #[doc(alias = "ibv_qp")]
 #[derive(Debug)]
 pub struct QueuePair {
+    /// Before the queue, which the kernel keeps as long as there are any.
+    pub(crate) flows: FlowRules,
     pub(crate) queue: AnyQp,
     #[expect(dead_code, reason = "kept for its drop: later events are stale")]
     cookie: Cookie,
@@ -127,6 +130,7 @@ impl QueuePair {
     /// The kernel's errno. Its memory is given up then, see [`Context::leaked`](crate::Context::leaked).
     #[doc(alias = "ibv_destroy_qp")]
     pub fn destroy(self) -> Result<EventCounts> {
+        drop(self.flows);
         self.queue.into_object().destroy()
     }
 }

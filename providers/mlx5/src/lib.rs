@@ -16,6 +16,7 @@ mod cq_ring;
 mod cqe;
 pub mod dc;
 pub mod devx;
+pub mod flow;
 mod inline;
 mod operations;
 pub mod pacing;

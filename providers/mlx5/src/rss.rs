@@ -55,6 +55,18 @@ bitflags! {
     }
 }
 
+/// Fields of headers that no packet has both of.
+const EXCLUDE_EACH_OTHER: [(HashFields, HashFields); 2] = [
+    (
+        HashFields::SOURCE_IPV4.union(HashFields::DESTINATION_IPV4),
+        HashFields::SOURCE_IPV6.union(HashFields::DESTINATION_IPV6),
+    ),
+    (
+        HashFields::SOURCE_TCP.union(HashFields::DESTINATION_TCP),
+        HashFields::SOURCE_UDP.union(HashFields::DESTINATION_UDP),
+    ),
+];
+
 /// What packets are spread by.
 #[derive(Clone, Copy, Debug)]
 pub struct Hash {
@@ -76,7 +88,7 @@ impl SpreadingQueuePair {
     /// `ibv_create_qp_ex` with a hash—creates one; flow rules lead packets to it. One system call.
     ///
     /// # Errors
-    /// Unsupported: the device does not hash one of the fields. EINVAL: fields that exclude each other. EPERM without
+    /// Unsupported: the device does not hash one of the fields. `InvalidInput`: fields that exclude each other. EPERM without
     /// `CAP_NET_RAW`.
     pub fn create(
         context: &Context,
@@ -90,6 +102,14 @@ impl SpreadingQueuePair {
         let lacking = hash.fields.bits() & !caps.rss_fields;
         if caps.rss_functions & TOEPLITZ == 0 || lacking != 0 {
             return Err(Error::new(op, ErrorKind::Unsupported).fact("hash fields", lacking));
+        }
+        for (one, other) in EXCLUDE_EACH_OTHER {
+            if hash.fields.intersects(one) && hash.fields.intersects(other) {
+                // The kernel would refuse it too, and complain.
+                return Err(Error::invalid(op, "hash fields")
+                    .fact("fields", hash.fields.bits())
+                    .hint("IPv4 excludes IPv6, TCP excludes UDP"));
+            }
         }
         let words = words(hash);
         let mut reply = mlx5_ib_create_qp_resp::default();

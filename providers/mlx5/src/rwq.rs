@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::cmd::wq::{Flags, Modify, State};
+use uverbs_driver::cmd::wq::Modify;
 use uverbs_driver::hw::{Pages, UnitRing};
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Uhw, cells};
@@ -22,6 +22,8 @@ use crate::sizes;
 use crate::table::Owner;
 use crate::tracker::{QueuePairTracker, Receives, RecvTracker};
 use crate::wqe::UNIT;
+
+pub use uverbs_driver::cmd::wq::{Flags, State};
 
 /// `ibv_wq_init_attr`—what a work queue is created with.
 #[doc(alias = "ibv_wq_init_attr")]

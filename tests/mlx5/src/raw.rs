@@ -6,8 +6,8 @@
 //! device does to them and whenever.
 #![allow(unsafe_code, reason = "posts memory that is never freed")]
 
-use uverbs::mlx5::{DcDestination, MaskedAtomic};
-use uverbs::{PostError, QueuePair, Remote, SendFlags, SendRequest, Sge};
+use uverbs::mlx5::{DcDestination, Frame, MaskedAtomic, WorkQueue};
+use uverbs::{PostError, PostFailed, QueuePair, RecvRequest, Remote, SendFlags, SendRequest, Sge};
 
 /// Sends one request to a shared receive queue of an XRC domain.
 ///
@@ -50,4 +50,24 @@ pub fn masked_atomic(
     // SAFETY: see the module.
     unsafe { batch.push_masked_atomic(wr_id, SendFlags::SIGNALED, remote, operation, piece) }?;
     batch.submit()
+}
+
+/// Sends one frame.
+///
+/// # Errors
+/// As [`SendBatch::push_frame`](uverbs::SendBatch::push_frame).
+pub fn send_frame(qp: &mut QueuePair, frame: &Frame<'_>) -> Result<(), PostError> {
+    let mut batch = qp.send_batch();
+    // SAFETY: see the module.
+    unsafe { batch.push_frame(frame) }?;
+    batch.submit()
+}
+
+/// Posts a receive request to a work queue.
+///
+/// # Errors
+/// As [`WorkQueue::post_recv`].
+pub fn recv_work(queue: &mut WorkQueue, wr_id: u64, scatter: &[Sge]) -> Result<(), PostFailed> {
+    // SAFETY: see the module.
+    unsafe { queue.post_recv(&[RecvRequest { wr_id, scatter }]) }
 }

@@ -9,11 +9,13 @@
 mod dc;
 mod devx;
 mod entries;
+mod frames;
 mod functions;
 mod masked;
 mod qos;
 mod rates;
 mod refused;
+mod spread;
 mod unguarded;
 mod wire;
 mod xrc;

@@ -1,0 +1,351 @@
+//! Flow rules: which frames a queue pair receives.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use uverbs_driver::object::ObjectKind;
+use uverbs_driver::sys::Uhw;
+use uverbs_driver::{Object, Result, cmd};
+use uverbs_uapi::ib_user_verbs::{
+    ib_uverbs_flow_eth_filter, ib_uverbs_flow_ipv4_filter, ib_uverbs_flow_ipv6_filter,
+    ib_uverbs_flow_spec_action_drop, ib_uverbs_flow_spec_action_tag, ib_uverbs_flow_spec_eth,
+    ib_uverbs_flow_spec_hdr, ib_uverbs_flow_spec_ipv4, ib_uverbs_flow_spec_ipv6,
+    ib_uverbs_flow_spec_tcp_udp, ib_uverbs_flow_tcp_udp_filter,
+};
+use zerocopy::IntoBytes;
+
+pub use uverbs_driver::cmd::flow::{Flags, Kind};
+
+/// The kernel's numbers of specifications (`enum ib_flow_spec_type`).
+mod spec {
+    pub(super) const ETHERNET: u32 = 0x20;
+    pub(super) const IPV4: u32 = 0x30;
+    pub(super) const IPV6: u32 = 0x31;
+    pub(super) const TCP: u32 = 0x40;
+    pub(super) const UDP: u32 = 0x41;
+    pub(super) const TAG: u32 = 0x1000;
+    pub(super) const DROP: u32 = 0x1001;
+}
+
+/// `ibv_flow_attr`—a rule: what it looks for, and its rank.
+#[doc(alias = "ibv_flow_attr")]
+#[derive(Clone, Copy, Debug)]
+pub struct FlowInit<'a> {
+    /// What it catches.
+    pub kind: Kind,
+    /// Its rank among the rules; 0 comes first.
+    pub priority: u16,
+    /// The port, from 1.
+    pub port: u8,
+    /// How it catches.
+    pub flags: Flags,
+    /// What frames it is about, from the outer headers inwards; at most 10.
+    pub specs: &'a [FlowSpec],
+}
+
+/// `ibv_flow_spec`—a header to look at, or what to do with a frame. Bits that are set in a mask have to be as in the value.
+#[doc(alias = "ibv_flow_spec")]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum FlowSpec {
+    /// The Ethernet header: value and mask (`ibv_flow_spec_eth`).
+    Ethernet(EthernetFields, EthernetFields),
+    /// The IPv4 header (`ibv_flow_spec_ipv4_ext`).
+    Ipv4(Ipv4Fields, Ipv4Fields),
+    /// The IPv6 header (`ibv_flow_spec_ipv6`).
+    Ipv6(Ipv6Fields, Ipv6Fields),
+    /// The TCP header (`ibv_flow_spec_tcp_udp`).
+    Tcp(PortFields, PortFields),
+    /// The UDP header.
+    Udp(PortFields, PortFields),
+    /// Completions tell this number, 24 bits (`ibv_flow_spec_action_tag`).
+    Tag(u32),
+    /// The frame is thrown away (`ibv_flow_spec_action_drop`).
+    Drop,
+}
+
+/// `ibv_flow_eth_filter`—fields of an Ethernet header.
+#[doc(alias = "ibv_flow_eth_filter")]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct EthernetFields {
+    /// Where the frame goes.
+    pub destination: [u8; 6],
+    /// Where it comes from.
+    pub source: [u8; 6],
+    /// What is inside.
+    pub ether_type: u16,
+    /// Priority and number of the virtual network.
+    pub vlan_tag: u16,
+}
+
+/// `ibv_flow_ipv4_ext_filter`—fields of an IPv4 header.
+#[doc(alias = "ibv_flow_ipv4_ext_filter")]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Ipv4Fields {
+    /// Where the packet comes from.
+    pub source: Ipv4Addr,
+    /// Where it goes.
+    pub destination: Ipv4Addr,
+    /// What is inside.
+    pub protocol: u8,
+    /// Type of service.
+    pub service: u8,
+    /// Time to live.
+    pub ttl: u8,
+    /// Fragment flags.
+    pub flags: u8,
+}
+
+/// `ibv_flow_ipv6_filter`—fields of an IPv6 header.
+#[doc(alias = "ibv_flow_ipv6_filter")]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Ipv6Fields {
+    /// Where the packet comes from.
+    pub source: Ipv6Addr,
+    /// Where it goes.
+    pub destination: Ipv6Addr,
+    /// The flow label.
+    pub flow_label: u32,
+    /// What is inside.
+    pub next_header: u8,
+    /// The traffic class.
+    pub traffic_class: u8,
+    /// The hop limit.
+    pub hop_limit: u8,
+}
+
+/// `ibv_flow_tcp_udp_filter`—ports of a TCP or UDP header.
+#[doc(alias = "ibv_flow_tcp_udp_filter")]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct PortFields {
+    /// The destination's.
+    pub destination: u16,
+    /// The source's.
+    pub source: u16,
+}
+
+impl Default for Ipv4Fields {
+    fn default() -> Self {
+        Self {
+            source: Ipv4Addr::UNSPECIFIED,
+            destination: Ipv4Addr::UNSPECIFIED,
+            protocol: 0,
+            service: 0,
+            ttl: 0,
+            flags: 0,
+        }
+    }
+}
+
+impl Default for Ipv6Fields {
+    fn default() -> Self {
+        Self {
+            source: Ipv6Addr::UNSPECIFIED,
+            destination: Ipv6Addr::UNSPECIFIED,
+            flow_label: 0,
+            next_header: 0,
+            traffic_class: 0,
+            hop_limit: 0,
+        }
+    }
+}
+
+/// `ibv_create_flow`—creates a rule for a queue pair, which must live as long. One system call.
+///
+/// # Errors
+/// EPERM without `CAP_NET_RAW`; what the device cannot match; those of [`cmd::flow::create`].
+#[doc(alias = "ibv_create_flow")]
+pub fn create(qp: &Object, init: &FlowInit<'_>) -> Result<Object> {
+    let mut specs = Vec::new();
+    for spec in init.specs {
+        spec.encode(&mut specs);
+    }
+    let request = cmd::flow::Create {
+        qp: qp.handle(),
+        kind: init.kind,
+        priority: init.priority,
+        port: init.port,
+        flags: init.flags,
+        specs: &specs,
+    };
+    let handle = cmd::flow::create(qp.channel(), &request, &Uhw::NONE)?;
+    Ok(Object::new(qp.channel(), ObjectKind::Flow, handle, []))
+}
+
+/// The start of a specification of type `T`.
+fn header<T>(kind: u32) -> ib_uverbs_flow_spec_hdr {
+    ib_uverbs_flow_spec_hdr {
+        r#type: kind,
+        // The largest has 88 bytes.
+        size: u16::try_from(size_of::<T>()).unwrap_or(u16::MAX),
+        reserved: 0,
+    }
+}
+
+impl FlowSpec {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Ethernet(value, mask) => {
+                let words = ib_uverbs_flow_spec_eth {
+                    hdr: header::<ib_uverbs_flow_spec_eth>(spec::ETHERNET),
+                    val: value.words(),
+                    mask: mask.words(),
+                };
+                out.extend_from_slice(words.as_bytes());
+            }
+            Self::Ipv4(value, mask) => {
+                let words = ib_uverbs_flow_spec_ipv4 {
+                    hdr: header::<ib_uverbs_flow_spec_ipv4>(spec::IPV4),
+                    val: value.words(),
+                    mask: mask.words(),
+                };
+                out.extend_from_slice(words.as_bytes());
+            }
+            Self::Ipv6(value, mask) => {
+                let words = ib_uverbs_flow_spec_ipv6 {
+                    hdr: header::<ib_uverbs_flow_spec_ipv6>(spec::IPV6),
+                    val: value.words(),
+                    mask: mask.words(),
+                };
+                out.extend_from_slice(words.as_bytes());
+            }
+            Self::Tcp(value, mask) => ports(spec::TCP, *value, *mask, out),
+            Self::Udp(value, mask) => ports(spec::UDP, *value, *mask, out),
+            Self::Tag(number) => {
+                let words = ib_uverbs_flow_spec_action_tag {
+                    hdr: header::<ib_uverbs_flow_spec_action_tag>(spec::TAG),
+                    tag_id: *number,
+                    reserved1: 0,
+                };
+                out.extend_from_slice(words.as_bytes());
+            }
+            Self::Drop => {
+                let words = ib_uverbs_flow_spec_action_drop {
+                    hdr: header::<ib_uverbs_flow_spec_action_drop>(spec::DROP),
+                };
+                out.extend_from_slice(words.as_bytes());
+            }
+        }
+    }
+}
+
+fn ports(kind: u32, value: PortFields, mask: PortFields, out: &mut Vec<u8>) {
+    let words = ib_uverbs_flow_spec_tcp_udp {
+        hdr: header::<ib_uverbs_flow_spec_tcp_udp>(kind),
+        val: value.words(),
+        mask: mask.words(),
+    };
+    out.extend_from_slice(words.as_bytes());
+}
+
+impl EthernetFields {
+    fn words(&self) -> ib_uverbs_flow_eth_filter {
+        ib_uverbs_flow_eth_filter {
+            dst_mac: self.destination,
+            src_mac: self.source,
+            ether_type: self.ether_type.into(),
+            vlan_tag: self.vlan_tag.into(),
+        }
+    }
+}
+
+impl Ipv4Fields {
+    fn words(&self) -> ib_uverbs_flow_ipv4_filter {
+        ib_uverbs_flow_ipv4_filter {
+            src_ip: self.source.to_bits().into(),
+            dst_ip: self.destination.to_bits().into(),
+            proto: self.protocol,
+            tos: self.service,
+            ttl: self.ttl,
+            flags: self.flags,
+        }
+    }
+}
+
+impl Ipv6Fields {
+    fn words(&self) -> ib_uverbs_flow_ipv6_filter {
+        ib_uverbs_flow_ipv6_filter {
+            src_ip: self.source.octets(),
+            dst_ip: self.destination.octets(),
+            flow_label: self.flow_label.into(),
+            next_hdr: self.next_header,
+            traffic_class: self.traffic_class,
+            hop_limit: self.hop_limit,
+            reserved: 0,
+        }
+    }
+}
+
+impl PortFields {
+    fn words(self) -> ib_uverbs_flow_tcp_udp_filter {
+        ib_uverbs_flow_tcp_udp_filter {
+            dst_port: self.destination.into(),
+            src_port: self.source.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn specifications_are_the_kernels() {
+        let mut bytes = Vec::new();
+        let value = PortFields {
+            destination: 0x1234,
+            source: 0,
+        };
+        let mask = PortFields {
+            destination: 0xffff,
+            source: 0,
+        };
+        FlowSpec::Udp(value, mask).encode(&mut bytes);
+        assert_eq!(
+            bytes,
+            [
+                0x41, 0, 0, 0, 16, 0, 0, 0, 0x12, 0x34, 0, 0, 0xff, 0xff, 0, 0
+            ]
+        );
+        let mut bytes = Vec::new();
+        let value = Ipv4Fields {
+            source: Ipv4Addr::new(10, 1, 2, 3),
+            protocol: 17,
+            ..Ipv4Fields::default()
+        };
+        FlowSpec::Ipv4(value, value).encode(&mut bytes);
+        assert_eq!(bytes.len(), 32);
+        assert_eq!(
+            bytes[..17],
+            [0x30, 0, 0, 0, 32, 0, 0, 0, 10, 1, 2, 3, 0, 0, 0, 0, 17]
+        );
+        for (spec, kind, size) in [
+            (
+                FlowSpec::Ethernet(EthernetFields::default(), EthernetFields::default()),
+                0x20,
+                40,
+            ),
+            (
+                FlowSpec::Ipv6(Ipv6Fields::default(), Ipv6Fields::default()),
+                0x31,
+                88,
+            ),
+            (FlowSpec::Tcp(mask, mask), 0x40, 16),
+        ] {
+            let mut bytes = Vec::new();
+            spec.encode(&mut bytes);
+            assert_eq!(
+                (bytes[0], bytes.len(), usize::from(bytes[4])),
+                (kind, size, size)
+            );
+        }
+        let mut bytes = Vec::new();
+        FlowSpec::Tag(7).encode(&mut bytes);
+        FlowSpec::Drop.encode(&mut bytes);
+        assert_eq!(
+            bytes,
+            [
+                0, 0x10, 0, 0, 16, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0x10, 0, 0, 8, 0, 0, 0
+            ]
+        );
+    }
+}

@@ -1,0 +1,299 @@
+//! Work queues, tables of them, and queue pairs that spread frames over such a table by a hash of their headers.
+
+use std::sync::Arc;
+
+use uverbs_driver::types::RecvRequest;
+use uverbs_driver::{Error, Object, Op, Result};
+use uverbs_mlx5::flow::FlowInit;
+use uverbs_mlx5::rss::{Hash, SpreadingQueuePair};
+use uverbs_mlx5::rwq::{self, Flags, State, WorkQueueInit};
+
+use super::flow::FlowRules;
+use super::{Adapter, FlowId};
+use crate::cookie::Cookie;
+use crate::event::EventSource;
+use crate::{CompletionQueue, PostFailed, ProtectionDomain};
+
+/// `ibv_wq_init_attr`—sizes and options of a work queue.
+#[doc(alias = "ibv_wq_init_attr")]
+#[derive(Clone, Copy, Debug)]
+pub struct WorkQueueSettings {
+    /// Receive requests that it holds at least. Default: 16.
+    pub max_wr: u32,
+    /// Pieces of a receive request. Default: 1.
+    pub max_sge: u32,
+    /// Options of the device. Default: none.
+    pub flags: Flags,
+    /// A number of the user's that its events carry. Default: 0.
+    pub context: u64,
+}
+
+impl Default for WorkQueueSettings {
+    fn default() -> Self {
+        Self {
+            max_wr: 16,
+            max_sge: 1,
+            flags: Flags::empty(),
+            context: 0,
+        }
+    }
+}
+
+/// `ibv_wq`—a receive work queue: the receiving side of a raw packet queue pair by itself.
+#[doc(alias = "ibv_wq")]
+#[derive(Debug)]
+pub struct WorkQueue {
+    queue: rwq::WorkQueue,
+    #[expect(dead_code, reason = "kept for its drop: later events are stale")]
+    cookie: Cookie,
+    pd: ProtectionDomain,
+}
+
+/// `ibv_rwq_ind_table`—a table of work queues: which one a frame's hash leads to.
+#[doc(alias = "ibv_rwq_ind_table")]
+#[derive(Debug)]
+pub struct IndirectionTable {
+    table: rwq::IndirectionTable,
+    adapter: Adapter,
+}
+
+/// A raw packet queue pair that only receives: [rules](Self::create_flow) lead frames to it, and their hash to a work queue of its table.
+///
+/// It has no states.
+#[derive(Debug)]
+pub struct RssQueuePair {
+    flows: FlowRules,
+    queue: SpreadingQueuePair,
+    #[expect(dead_code, reason = "kept for its drop: later events are stale")]
+    cookie: Cookie,
+}
+
+fn foreign(op: Op, what: &'static str) -> Error {
+    Error::invalid(op, what).hint("it belongs to another context")
+}
+
+impl Adapter {
+    /// `ibv_create_wq`—creates a work queue in RESET, whose receives complete in `cq`. One system call.
+    ///
+    /// # Errors
+    /// | kind | errno | cause |
+    /// |---|---|---|
+    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | – | a domain or queue of another context; no requests |
+    /// | [`LimitExceeded`](crate::ErrorKind::LimitExceeded) | – | sizes above what the device has |
+    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | EOPNOTSUPP, ENOSYS | a port that is not Ethernet's, an option that the device does not have |
+    /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | ENOMEM | memory |
+    #[doc(alias = "ibv_create_wq")]
+    pub fn create_work_queue(
+        &self,
+        pd: &ProtectionDomain,
+        cq: &CompletionQueue,
+        settings: &WorkQueueSettings,
+    ) -> Result<WorkQueue> {
+        let op = Op::CreateWorkQueue;
+        if !cq.is_of(self.context()) {
+            return Err(foreign(op, "cq"));
+        }
+        let domain = self.domain(op, pd)?;
+        let cookie = self.context().inner.cookies.reserve();
+        cookie.announce(EventSource::WorkQueue {
+            context: settings.context,
+        });
+        let init = WorkQueueInit {
+            cq: cq.object(),
+            max_wr: settings.max_wr,
+            max_sge: settings.max_sge,
+            flags: settings.flags,
+            cookie: cookie.number(),
+        };
+        Ok(WorkQueue {
+            queue: rwq::WorkQueue::create(self.provider(op)?, domain, &init)?,
+            cookie,
+            pd: pd.clone(),
+        })
+    }
+
+    /// `ibv_create_rwq_ind_table`—creates a table of work queues, as many as a power of two; one may stand in it more than once. One
+    /// system call.
+    ///
+    /// The queues live until the table is gone.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput): another count, or a queue of another context; EINVAL: more than the device has
+    /// room for.
+    #[doc(alias = "ibv_create_rwq_ind_table")]
+    pub fn create_indirection_table(&self, queues: &[&WorkQueue]) -> Result<IndirectionTable> {
+        let op = Op::CreateIndirectionTable;
+        if queues.iter().any(|queue| !queue.pd.is_of(self.context())) {
+            return Err(foreign(op, "queues"));
+        }
+        let queues: Vec<_> = queues.iter().map(|queue| &queue.queue).collect();
+        Ok(IndirectionTable {
+            table: rwq::IndirectionTable::create(self.provider(op)?, &queues)?,
+            adapter: self.clone(),
+        })
+    }
+
+    /// The provider's side of a domain of this context.
+    pub(crate) fn domain<'a>(
+        &self,
+        op: Op,
+        pd: &'a ProtectionDomain,
+    ) -> Result<&'a uverbs_mlx5::ProtectionDomain> {
+        let domain = pd.inner.pd.mlx5();
+        domain
+            .filter(|_| pd.is_of(self.context()))
+            .ok_or_else(|| foreign(op, "pd"))
+    }
+}
+
+impl WorkQueue {
+    /// The device's number for it, which its completions carry.
+    pub fn number(&self) -> u32 {
+        self.queue.number()
+    }
+
+    /// Outstanding receives, and pieces of each, as granted.
+    pub fn size(&self) -> (u32, u32) {
+        self.queue.size()
+    }
+
+    /// The domain it is in.
+    pub fn pd(&self) -> &ProtectionDomain {
+        &self.pd
+    }
+
+    /// `ibv_modify_wq`—takes it from one state to another: RESET to RDY, either to ERR, and that to RESET. One system call.
+    ///
+    /// # Errors
+    /// EINVAL: it is in another state, or there is no such transition.
+    #[doc(alias = "ibv_modify_wq")]
+    pub fn modify(&mut self, from: State, to: State) -> Result<()> {
+        self.queue.modify(from, to)
+    }
+
+    /// `ibv_post_wq_recv`—posts receive requests, all of them with one ring of the queue. No system call.
+    ///
+    /// # Errors
+    /// The first request that was refused, and why; those before it are posted.
+    ///
+    /// # Safety
+    /// Until the completion of each request was polled, or [`destroy`](Self::destroy) or a change to RESET returned `Ok`:
+    /// 1. the memory of every piece stays allocated and registered with its key in this domain;
+    /// 2. this process neither reads nor writes it.
+    #[doc(alias = "ibv_post_wq_recv")]
+    #[expect(unsafe_code, reason = "names memory that a device will write to")]
+    pub unsafe fn post_recv(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), PostFailed> {
+        let ring = |queue: &mut rwq::WorkQueue| {
+            let done = queue.ring();
+            done.map_err(|error| PostFailed { posted: 0, error })
+        };
+        for (posted, request) in requests.iter().enumerate() {
+            // SAFETY: the caller's promise, for each request.
+            if let Err(error) = unsafe { self.queue.put(request) } {
+                ring(&mut self.queue)?;
+                return Err(PostFailed { posted, error });
+            }
+        }
+        ring(&mut self.queue)
+    }
+
+    /// `ibv_destroy_wq`—destroys it. One system call. Dropping it does the same.
+    ///
+    /// # Errors
+    /// [`Busy`](crate::ErrorKind::Busy) while a table has it; it lives on with that.
+    #[doc(alias = "ibv_destroy_wq")]
+    pub fn destroy(self) -> Result<()> {
+        let object = Arc::clone(self.queue.object());
+        drop(self.queue);
+        Object::destroy_shared(object).map(|_| ())
+    }
+}
+
+impl IndirectionTable {
+    /// The device's number for it.
+    pub fn number(&self) -> u32 {
+        self.table.number()
+    }
+
+    /// `ibv_create_qp_ex` with `ibv_rx_hash_conf`—creates a queue pair that spreads frames over the table by the Toeplitz hash of `hash`. Its
+    /// events carry `context`. One system call.
+    ///
+    /// # Errors
+    /// | kind | errno | cause |
+    /// |---|---|---|
+    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | – | the device does not hash by one of the fields |
+    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | – | fields that exclude each other (IPv4 and IPv6, TCP and UDP); a domain of another context |
+    /// | [`PermissionDenied`](crate::ErrorKind::PermissionDenied) | EPERM | no `CAP_NET_RAW` |
+    #[doc(alias = "ibv_rx_hash_conf")]
+    #[doc(alias = "ibv_create_qp_ex")]
+    pub fn create_queue_pair(
+        &self,
+        pd: &ProtectionDomain,
+        hash: &Hash,
+        context: u64,
+    ) -> Result<RssQueuePair> {
+        let op = Op::CreateQueuePair;
+        let domain = self.adapter.domain(op, pd)?;
+        let provider = self.adapter.provider(op)?;
+        let cookie = self.adapter.context().inner.cookies.reserve();
+        let queue =
+            SpreadingQueuePair::create(provider, domain, &self.table, hash, cookie.number())?;
+        cookie.announce(EventSource::QueuePair {
+            qp_num: queue.number(),
+            context,
+        });
+        Ok(RssQueuePair {
+            flows: FlowRules::default(),
+            queue,
+            cookie,
+        })
+    }
+
+    /// `ibv_destroy_rwq_ind_table`—destroys it. One system call. Dropping it does the same.
+    ///
+    /// # Errors
+    /// [`Busy`](crate::ErrorKind::Busy) while a queue pair uses it; it lives on with that.
+    #[doc(alias = "ibv_destroy_rwq_ind_table")]
+    pub fn destroy(self) -> Result<()> {
+        let object = Arc::clone(self.table.object());
+        drop(self.table);
+        Object::destroy_shared(object).map(|_| ())
+    }
+}
+
+impl RssQueuePair {
+    /// Its number.
+    pub fn qp_num(&self) -> u32 {
+        self.queue.number()
+    }
+
+    /// `ibv_create_flow`—has frames that match spread by it. One system call.
+    ///
+    /// # Errors
+    /// As [`QueuePair::create_flow`](crate::QueuePair::create_flow).
+    #[doc(alias = "ibv_create_flow")]
+    pub fn create_flow(&mut self, init: &FlowInit<'_>) -> Result<FlowId> {
+        self.flows.create(self.queue.object(), init)
+    }
+
+    /// `ibv_destroy_flow`—ends a rule. One system call.
+    ///
+    /// # Errors
+    /// As [`QueuePair::destroy_flow`](crate::QueuePair::destroy_flow).
+    #[doc(alias = "ibv_destroy_flow")]
+    pub fn destroy_flow(&mut self, rule: FlowId) -> Result<()> {
+        self.flows.destroy(rule)
+    }
+
+    /// `ibv_destroy_qp`—ends its rules and destroys it. One system call, and one per rule. Dropping it does the same.
+    ///
+    /// # Errors
+    /// The kernel's errno.
+    #[doc(alias = "ibv_destroy_qp")]
+    pub fn destroy(self) -> Result<()> {
+        drop(self.flows);
+        let object = Arc::clone(self.queue.object());
+        drop(self.queue);
+        Object::destroy_shared(object).map(|_| ())
+    }
+}
