@@ -62,7 +62,7 @@ fn fail(model: &mut Model, command: &str, skip: u32, status: &str) -> Option<uve
 }
 
 #[test]
-fn each_step_fails_with_the_errno_of_its_status_and_leaves_nothing() {
+fn f10_each_step_fails_with_the_errno_of_its_status_and_leaves_nothing() {
     kernel_may_say("mlx5");
     everything().unwrap();
     let (mut model, before) = (Model::open(), counts());

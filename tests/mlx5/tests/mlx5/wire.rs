@@ -11,7 +11,7 @@ fn pair(retries: u8) -> Pair {
 }
 
 #[test]
-fn what_is_lost_is_sent_again() {
+fn f28_what_is_lost_is_sent_again() {
     let mut pair = pair(7);
     let there = Registered::remote_all(&pair.b.pd, 64);
     for (fault, value) in [
@@ -32,7 +32,7 @@ fn what_is_lost_is_sent_again() {
 }
 
 #[test]
-fn a_message_is_received_once_however_often_it_comes() {
+fn f28_a_message_is_received_once_however_often_it_comes() {
     let mut pair = pair(7);
     let to = Registered::local(&pair.b.pd, 64);
     for wr_id in 0..4 {
@@ -57,7 +57,7 @@ fn a_message_is_received_once_however_often_it_comes() {
 }
 
 #[test]
-fn an_atomic_whose_answer_is_lost_happens_once() {
+fn f28_an_atomic_whose_answer_is_lost_happens_once() {
     let mut pair = pair(7);
     let there = Registered::remote_all(&pair.b.pd, 72);
     let place = (8 - there.mr().address() % 8) % 8;
@@ -80,7 +80,7 @@ fn an_atomic_whose_answer_is_lost_happens_once() {
 }
 
 #[test]
-fn a_network_that_loses_everything_exhausts_the_retries() {
+fn f28_a_network_that_loses_everything_exhausts_the_retries() {
     requests_fail();
     for fault in ["drop", "lose-ack"] {
         let mut model = Model::open();
