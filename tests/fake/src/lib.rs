@@ -10,13 +10,13 @@ use std::time::Duration;
 
 pub use life::{live, live_on};
 pub use operations::{is_destroy, operation};
-pub use world::World;
 use uverbs::owned::{self, Buffer, Finished};
 use uverbs::recorder::{Collector, Record, Recorder};
 use uverbs::{Completion, Context, OpenOptions, QpType};
 use uverbs_driver::sys::fake::{Asked, FakeKernel, Profile};
 use uverbs_driver::{Channel, CommandPath, Result};
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
+pub use world::World;
 
 /// Something that takes longer than this hangs.
 pub const PATIENCE: Duration = Duration::from_secs(5);
