@@ -3,6 +3,7 @@
 //! That packets do cross it is a test of the testbed.
 #![allow(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic,
     reason = "a test fails by panicking"
 )]

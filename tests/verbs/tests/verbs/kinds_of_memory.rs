@@ -49,7 +49,7 @@ impl Mapped {
     fn byte(&self, at: usize) -> u8 {
         assert!(at < self.len);
         // SAFETY: it is inside of the mapping.
-        unsafe { self.address().add(at).read_volatile() }
+        unsafe { self.address().wrapping_add(at).read_volatile() }
     }
 }
 
@@ -64,7 +64,11 @@ impl Drop for Mapped {
 fn register(pair: &Pair, memory: &Mapped, at: usize, len: usize) -> uverbs::Result<MemoryRegion> {
     assert!(at + len <= memory.len);
     // SAFETY: the part is mapped, and looked at only by volatile reads.
-    unsafe { pair.b.pd.register(memory.address().add(at), len, ALL) }
+    unsafe {
+        pair.b
+            .pd
+            .register(memory.address().wrapping_add(at), len, ALL)
+    }
 }
 
 /// Has the peer write a byte into a region, and tells how that ended.
