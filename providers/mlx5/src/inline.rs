@@ -169,3 +169,32 @@ fn partial(bytes: &[u8]) -> u64 {
         _ => 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use uverbs_driver::hw::Pages;
+
+    use super::*;
+
+    #[test]
+    fn a_piece_alone_is_put_as_pieces_are() {
+        let bytes: Vec<u8> = (1..=200).collect();
+        for length in BESIDE_HEAD..bytes.len() {
+            let rings = [0, 1].map(|_| {
+                let pages = Arc::new(Pages::new(4096).unwrap());
+                UnitRing::new(pages, 0, 16).unwrap()
+            });
+            let piece = &bytes[..length];
+            let (start, rest) = piece.split_first_chunk().unwrap();
+            let end = put_piece(&rings[0], 13, start, rest);
+            let mut packer = Packer::with_head(&rings[1], 13, length.try_into().unwrap());
+            packer.push(piece);
+            assert_eq!(end, packer.finish(), "{length} bytes");
+            for unit in 0..16 {
+                assert_eq!(rings[0].get(unit), rings[1].get(unit), "{length} bytes");
+            }
+        }
+    }
+}
