@@ -64,7 +64,7 @@ impl Writer {
 }
 
 #[test]
-fn an_opcode_that_does_not_exist_is_an_error_and_the_next_entry_none() {
+fn f24_an_opcode_that_does_not_exist_is_an_error_and_the_next_entry_none() {
     let mut writer = Writer::new();
     writer.spoil("opcode");
     assert_eq!(writer.poll(), Err(PollError::Corrupt));
@@ -73,7 +73,7 @@ fn an_opcode_that_does_not_exist_is_an_error_and_the_next_entry_none() {
 }
 
 #[test]
-fn an_entry_about_nobody_is_passed_over() {
+fn f24_an_entry_about_nobody_is_passed_over() {
     let mut writer = Writer::new();
     writer.spoil("user-index");
     nothing(&mut writer.pair.a.cq);
@@ -81,7 +81,7 @@ fn an_entry_about_nobody_is_passed_over() {
 }
 
 #[test]
-fn what_is_not_looked_at_does_no_harm() {
+fn f24_what_is_not_looked_at_does_no_harm() {
     for kind in ["qpn", "signature", "length"] {
         let mut writer = Writer::new();
         writer.spoil(kind);
@@ -94,7 +94,7 @@ fn what_is_not_looked_at_does_no_harm() {
 
 /// The device's word is taken for which request it is; another place of the queue has an old request, or none yet.
 #[test]
-fn a_wrong_counter_is_one_completion_and_harms_no_other() {
+fn f24_a_wrong_counter_is_one_completion_and_harms_no_other() {
     let mut writer = Writer::new();
     writer.goes_on();
     writer.spoil("counter");
@@ -107,7 +107,7 @@ fn a_wrong_counter_is_one_completion_and_harms_no_other() {
 }
 
 #[test]
-fn an_unknown_syndrome_keeps_its_number() {
+fn f24_an_unknown_syndrome_keeps_its_number() {
     let mut writer = Writer::new();
     writer.spoil("syndrome");
     let done = next(&mut writer.pair.a.cq);
@@ -117,7 +117,7 @@ fn an_unknown_syndrome_keeps_its_number() {
 }
 
 #[test]
-fn an_entry_that_the_device_keeps_is_not_seen() {
+fn f24_an_entry_that_the_device_keeps_is_not_seen() {
     let mut writer = Writer::new();
     writer.spoil("owner");
     nothing(&mut writer.pair.a.cq);
@@ -144,7 +144,7 @@ fn received_bytes_are_told_as_the_device_tells_them() {
 }
 
 #[test]
-fn a_full_send_queue_says_so_and_takes_more_once_it_is_polled() {
+fn f22_a_full_send_queue_says_so_and_takes_more_once_it_is_polled() {
     let mut writer = Writer::new();
     let mut posted = 0;
     let full = loop {
@@ -164,7 +164,7 @@ fn a_full_send_queue_says_so_and_takes_more_once_it_is_polled() {
 }
 
 #[test]
-fn an_overrun_is_told_as_an_event_and_ends_in_errors() {
+fn f23_an_overrun_is_told_as_an_event_and_ends_in_errors() {
     requests_fail();
     kernel_may_say("CQ error on CQN");
     kernel_may_say("mlx5");
