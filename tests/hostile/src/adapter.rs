@@ -83,9 +83,13 @@ pub fn mlx5_ring(bytes: &[u8]) {
                 let Ok([buffer]) = pd.buffers::<1>(16) else {
                     continue;
                 };
+                // After a doorbell that failed, the queue keeps what it may have been told of.
                 let done = match tape.flag() {
                     true => qp.recv(buffer, next).is_ok(),
-                    false => qp.send(buffer, tape.pick(17), next).is_ok(),
+                    false => match qp.send(buffer, tape.pick(17), next) {
+                        Ok(()) => true,
+                        Err(refused) => refused.work.is_none(),
+                    },
                 };
                 if done {
                     posted.insert(next);

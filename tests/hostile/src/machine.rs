@@ -220,9 +220,13 @@ impl World {
         }
         let at = tape.pick(self.qps.len());
         let (qp, posted) = &mut self.qps[at];
+        // After a doorbell that failed, the queue keeps what it may have been told of.
         let done = match tape.flag() {
             true => qp.recv(buffer, self.posted).is_ok(),
-            false => qp.send(buffer, tape.pick(33), self.posted).is_ok(),
+            false => match qp.send(buffer, tape.pick(33), self.posted) {
+                Ok(()) => true,
+                Err(refused) => refused.work.is_none(),
+            },
         };
         if done {
             posted.insert(self.posted);

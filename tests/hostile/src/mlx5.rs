@@ -129,6 +129,9 @@ impl Adapter {
             }
         }
         match what {
+            (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT) => {
+                put(command.uhw.output, &opened());
+            }
             (UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE) => self.note_cq(command, handle),
             (UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE) => self.note_qp(&command.uhw, handle),
             _ => {}
@@ -165,23 +168,12 @@ impl Adapter {
                 };
                 put(reply, &context);
                 hand_out(number, reply)?;
-                let context = mlx5_ib_alloc_ucontext_resp {
-                    bf_reg_size: 512,
-                    cache_line_size: 64,
-                    max_sq_desc_sz: 1024,
-                    max_rq_desc_sz: 512,
-                    max_send_wqebb: 32768,
-                    max_recv_wr: 32768,
-                    max_srq_recv_wr: 32767,
-                    num_ports: 1,
-                    cqe_version: 1,
-                    num_uars_per_page: 1,
-                    ..mlx5_ib_alloc_ucontext_resp::default()
-                };
-                put(uhw.output, &context);
+                put(uhw.output, &opened());
             }
             QUERY_DEVICE => {
                 let mut device = ib_uverbs_ex_query_device_resp::default();
+                device.response_length =
+                    u32::try_from(size_of_val(&device)).map_err(|_| Errno::INVAL)?;
                 device.base.max_qp_wr = 32768;
                 device.base.max_sge = 30;
                 device.base.max_cqe = 4_194_303;
@@ -237,6 +229,23 @@ impl Adapter {
             self.note(handle, words.buf_addr, len, false);
             self.note(handle, words.db_addr, 8, false);
         }
+    }
+}
+
+/// What the driver says of a context.
+fn opened() -> mlx5_ib_alloc_ucontext_resp {
+    mlx5_ib_alloc_ucontext_resp {
+        bf_reg_size: 512,
+        cache_line_size: 64,
+        max_sq_desc_sz: 1024,
+        max_rq_desc_sz: 512,
+        max_send_wqebb: 32768,
+        max_recv_wr: 32768,
+        max_srq_recv_wr: 32767,
+        num_ports: 1,
+        cqe_version: 1,
+        num_uars_per_page: 1,
+        ..mlx5_ib_alloc_ucontext_resp::default()
     }
 }
 

@@ -176,7 +176,8 @@ fn check(device: &Device<'_>, applied: &Applied<&Device<'_>>, tree: &Tree) {
         let id = applied.get(&element.name).expect("an element of the tree");
         let (_, attr) = table.get(id).expect("the device has it");
         if element.attr.share.is_some() {
-            assert_eq!(attr.share, element.attr.share);
+            // 0 is what an element has without being told.
+            assert_eq!(attr.share.unwrap_or(0), element.attr.share.unwrap_or(0));
         }
         left.extend(element.children());
     }
