@@ -6,18 +6,18 @@ import json
 import sys
 
 from pyverbs.addr import AH, AHAttr, GlobalRoute
-from pyverbs.cq import CQ
+from pyverbs.cq import CQ, CompChannel
 from pyverbs.device import Context
 from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 import pyverbs.enums as e
 
 MEMORY = 0x200000000000
 LENGTH = 1 << 20
 TARGET = LENGTH // 2
-RECEIVED = 9040
 QKEY = 0x11111111
 
 VERBS = {
@@ -43,21 +43,36 @@ def memory():
 
 
 class Side:
-    def __init__(self, ctx, pd, case):
-        self.cq = CQ(ctx, 4096)
+    def __init__(self, ctx, pd, case, shared):
+        self.channel = CompChannel(ctx)
+        self.cq = CQ(ctx, 4096, None, self.channel, 0)
+        self.srq = None
+        if shared:
+            attr = SrqInitAttr(SrqAttr(case["max_recv_wr"], case["max_recv_sge"]))
+            self.srq = SRQ(pd, attr)
         cap = QPCap(case["max_send_wr"], case["max_recv_wr"], case["max_send_sge"], case["max_recv_sge"],
                     case["max_inline"])
-        init = QPInitAttr(sq_sig_all=0, qp_type=TYPES[case["transport"]], scq=self.cq, rcq=self.cq, cap=cap)
+        init = QPInitAttr(sq_sig_all=0, qp_type=TYPES[case["transport"]], scq=self.cq, rcq=self.cq, srq=self.srq, cap=cap)
         self.qp = QP(pd, init)
         self.caps = [init.cap.max_send_wr, init.cap.max_send_sge, init.cap.max_inline_data,
                      init.cap.max_recv_wr, init.cap.max_recv_sge]
+        self.receives = self.caps[3:]
+        if shared:
+            # Not what a query tells: that counts requests which libmlx5 keeps for itself.
+            self.receives = [attr.max_wr, attr.max_sge]
+
+    def srq_number(self):
+        return self.srq.get_srq_num() if self.srq else 0
+
+    def post_recv(self, wr):
+        (self.srq or self.qp).post_recv(wr)
 
 
-def address(ctx, port):
+def address(ctx, flow_label):
     attr = ctx.query_port(1)
     if attr.link_layer == e.IBV_LINK_LAYER_ETHERNET:
         index = 1
-        gr = GlobalRoute(dgid=ctx.query_gid(1, index), sgid_index=index, hop_limit=64, flow_label=0x12345)
+        gr = GlobalRoute(dgid=ctx.query_gid(1, index), sgid_index=index, hop_limit=64, flow_label=flow_label)
         return AHAttr(gr=gr, is_global=1, port_num=1)
     return AHAttr(dlid=attr.lid, port_num=1)
 
@@ -74,8 +89,17 @@ def connect(ctx, side, other, transport):
     attr.min_rnr_timer = 12
     attr.timeout, attr.retry_cnt, attr.rnr_retry = 14, 7, 7
     attr.rq_psn = attr.sq_psn = 0
-    attr.ah_attr = address(ctx, 1)
+    attr.ah_attr = address(ctx, 0)
     side.qp.to_rts(attr)
+
+
+def chained(requests):
+    chain = None
+    for wr in reversed(requests):
+        if chain is not None:
+            wr.next_wr = chain
+        chain = wr
+    return chain
 
 
 def request(which, keys, peer, ah):
@@ -103,28 +127,29 @@ def wait(cq, count):
 
 
 def run(ctx, pd, keys, case):
-    sender, receiver = Side(ctx, pd, case), Side(ctx, pd, case)
+    sender, receiver = Side(ctx, pd, case, False), Side(ctx, pd, case, case["shared"])
     print(json.dumps({"qpn": sender.qp.qp_num, "peer": receiver.qp.qp_num, "lkey": keys.lkey, "rkey": keys.rkey,
-                      "caps": sender.caps}), flush=True)
+                      "srq": receiver.srq_number(), "caps": sender.caps, "receives": receiver.receives}), flush=True)
     connect(ctx, sender, receiver, case["transport"])
     connect(ctx, receiver, sender, case["transport"])
-    ah = AH(pd, attr=address(ctx, 1)) if case["transport"] == "UD" else None
+    ah = AH(pd, attr=address(ctx, 0x12345)) if case["transport"] == "UD" else None
     for batch in case["batches"]:
-        received = sum(1 for one in batch if one["verb"] in ("SEND", "SEND_WITH_IMM", "RDMA_WRITE_WITH_IMM"))
-        for _ in range(received):
-            receiver.qp.post_recv(RecvWR(num_sge=1, sg=[SGE(MEMORY + TARGET, RECEIVED, keys.lkey)]))
-        chain = None
-        for one in reversed(batch):
-            wr = request(one, keys, receiver.qp.qp_num, ah)
-            if chain is not None:
-                wr.next_wr = chain
-            keep = getattr(run, "keep", [])
-            keep.append(wr)
-            run.keep = keep
-            chain = wr
-        sender.qp.post_send(chain)
-        wait(sender.cq, sum(one["signaled"] for one in batch))
-        wait(receiver.cq, received)
+        received = [one for one in batch["requests"]
+                    if one["verb"] in ("SEND", "SEND_WITH_IMM", "RDMA_WRITE_WITH_IMM")]
+        if batch["notify"] is not None:
+            receiver.cq.req_notify(batch["notify"])
+        receives = [RecvWR(num_sge=len(one["receive"]),
+                           sg=[SGE(MEMORY + offset, length, keys.lkey) for offset, length in one["receive"]])
+                    for one in received]
+        if receives:
+            receiver.post_recv(chained(receives))
+        requests = [request(one, keys, receiver.qp.qp_num, ah) for one in batch["requests"]]
+        sender.qp.post_send(chained(requests))
+        if batch["notify"] is not None:
+            receiver.channel.get_cq_event(receiver.cq)
+            receiver.cq.ack_events(1)
+        wait(sender.cq, sum(one["signaled"] for one in batch["requests"]))
+        wait(receiver.cq, len(received))
 
 
 def main():

@@ -5,12 +5,14 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
-use crate::table::{Case, Request, TARGET, Table, Transport, Verb};
+use crate::table::{Batch, Case, Request, TARGET, Table, Transport, Verb};
 
 /// The longest message: more than one packet, less than a send takes too long for.
 const LONGEST: u32 = 9000;
 /// A datagram's.
 const DATAGRAM: u32 = 2048;
+/// What stands before a datagram where it is received.
+const ROUTE: u32 = 40;
 
 /// A table of `cases` queue pairs; the same for the same seed.
 #[must_use]
@@ -32,14 +34,21 @@ fn case() -> impl Strategy<Value = Case> {
         Just(Transport::Ud)
     ];
     let inline = prop_oneof![Just(0_u32), 1_u32..300];
-    (transport, 1_u32..40, 1_u32..6, inline, 1_u32..20, 1_u32..5).prop_flat_map(
-        |(transport, max_send_wr, max_send_sge, max_inline, max_recv_wr, max_recv_sge)| {
-            let one = request(transport, max_send_sge, max_inline);
-            let batch = vec(one, 1..=max_send_wr.min(max_recv_wr) as usize);
-            vec(batch, 1..12).prop_map(move |mut batches| {
-                for last in batches.iter_mut().filter_map(|batch| batch.last_mut()) {
-                    last.signaled = true;
-                }
+    let receive = (1_u32..20, 1_u32..9, any::<bool>());
+    (transport, 1_u32..40, 1_u32..6, inline, receive).prop_flat_map(
+        |(transport, max_send_wr, max_send_sge, max_inline, receive)| {
+            let (max_recv_wr, max_recv_sge, shared) = receive;
+            let one = (
+                request(transport, max_send_sge, max_inline),
+                scatter(max_recv_sge),
+            );
+            let requests = vec(one, 1..=max_send_wr.min(max_recv_wr) as usize);
+            let batch = (requests, prop::option::of(any::<bool>()));
+            vec(batch, 1..12).prop_map(move |batches| {
+                let batches = batches.into_iter();
+                let batches = batches
+                    .map(|(requests, notify)| batch_of(transport, shared, requests, notify))
+                    .collect();
                 Case {
                     transport,
                     max_send_wr,
@@ -47,11 +56,68 @@ fn case() -> impl Strategy<Value = Case> {
                     max_inline,
                     max_recv_wr,
                     max_recv_sge,
+                    shared,
                     batches,
                 }
             })
         },
     )
+}
+
+/// Where a receive request's pieces begin, and how they share what there is.
+fn scatter(max_sge: u32) -> impl Strategy<Value = Vec<(u64, u32)>> {
+    let piece = (TARGET..2 * TARGET - 16384, any::<u32>());
+    vec(piece, 1..=max_sge as usize)
+}
+
+fn batch_of(
+    transport: Transport,
+    shared: bool,
+    requests: Vec<(Request, Vec<(u64, u32)>)>,
+    notify: Option<bool>,
+) -> Batch {
+    let mut requests: Vec<Request> = requests
+        .into_iter()
+        .map(|(mut request, pieces)| {
+            if request.verb.is_received() {
+                request.receive = pieces;
+                share(transport, shared, &mut request);
+            }
+            request
+        })
+        .collect();
+    if let Some(last) = requests.last_mut() {
+        last.signaled = true;
+    }
+    let mut batch = Batch {
+        requests,
+        notify: None,
+    };
+    // Only an event that comes is waited for.
+    batch.notify =
+        notify.filter(|solicited| batch.received().any(|one| one.solicited || !solicited));
+    batch
+}
+
+/// Cuts the room for a message at random. A queue pair's own queue leaves out pieces of no length; libmlx5's shared queues
+/// do not, and the device takes 0 for 2 GiB: in those every piece has a length.
+fn share(transport: Transport, shared: bool, request: &mut Request) {
+    let message: u32 = request.pieces.iter().map(|(_, length)| length).sum();
+    let route = if transport == Transport::Ud { ROUTE } else { 0 };
+    let mut left = message + route;
+    let least = u32::from(shared);
+    let count = request.receive.len();
+    for (at, (_, length)) in request.receive.iter_mut().enumerate() {
+        let part = if at + 1 == count || *length % 4 == 0 && at == 0 {
+            left
+        } else if *length % 4 == 1 {
+            0
+        } else {
+            *length % (left + 1)
+        };
+        *length = part.max(least);
+        left = left.saturating_sub(part);
+    }
 }
 
 fn verbs(transport: Transport) -> Vec<Verb> {
@@ -112,6 +178,7 @@ fn request(transport: Transport, max_sge: u32, max_inline: u32) -> impl Strategy
                 pieces,
                 remote: if is_atomic { remote & !7 } else { remote },
                 words,
+                receive: Vec::new(),
             }
         },
     )

@@ -31,8 +31,33 @@ pub struct Case {
     pub max_recv_wr: u32,
     /// Pieces of a receive request.
     pub max_recv_sge: u32,
+    /// Whether the receiving side receives from a shared queue, of the same size.
+    pub shared: bool,
     /// Batches, each rung once; all of a batch completes before the next is posted.
-    pub batches: Vec<Vec<Request>>,
+    pub batches: Vec<Batch>,
+}
+
+/// What is posted at once.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Batch {
+    /// In order.
+    pub requests: Vec<Request>,
+    /// Whether the receiving side waits for an event: of any completion, or (true) of a solicited one.
+    pub notify: Option<bool>,
+}
+
+impl Batch {
+    /// Those that take a receive request of the peer.
+    pub fn received(&self) -> impl Iterator<Item = &Request> {
+        self.requests.iter().filter(|one| one.verb.is_received())
+    }
+}
+
+impl Case {
+    /// What is posted, in order.
+    pub fn requests(&self) -> impl Iterator<Item = &Request> {
+        self.batches.iter().flat_map(|batch| &batch.requests)
+    }
 }
 
 /// The transports of the table.
@@ -70,6 +95,8 @@ pub struct Request {
     pub remote: u64,
     /// Immediate data, or the operands of atomics.
     pub words: (u64, u64),
+    /// Pieces of the peer's receive request, where it takes one.
+    pub receive: Vec<(u64, u32)>,
 }
 
 /// What a request does.
@@ -103,10 +130,14 @@ pub struct Numbers {
     pub qpn: u32,
     /// The one that receives.
     pub peer: u32,
+    /// What it receives from; 0: itself.
+    pub srq: u32,
     /// The region's local key.
     pub lkey: u32,
     /// The region's remote key.
     pub rkey: u32,
-    /// Sizes that were granted: send and receive requests, pieces, inline bytes.
+    /// Sizes that the sending side was granted: send requests, pieces and inline bytes, receive requests and pieces.
     pub caps: [u32; 5],
+    /// Requests and pieces that the receiving side was granted, in its own or in the shared queue.
+    pub receives: [u32; 2],
 }

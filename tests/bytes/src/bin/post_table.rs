@@ -11,18 +11,20 @@
 )]
 
 use std::fs;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use bytes_tests::table::{Case, LENGTH, MEMORY, Numbers, Request, TARGET, Table, Transport, Verb};
+use bytes_tests::table::{Batch, Case, LENGTH, MEMORY, Numbers, Request, Table, Transport, Verb};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use uverbs::{
     AccessFlags, AddressHandle, AddressVector, CompletionQueue, Context, FlowLabel, LinkLayer,
-    MemoryRegion, Mtu, Operation, Payload, ProtectionDomain, QpType, QueuePair, RecvRequest,
-    Remote, SendFlags, SendRequest, Sge, WorkCompletion,
+    MemoryRegion, Mtu, Notify, Operation, Payload, ProtectionDomain, Psn, QpType, QueuePair,
+    QueuePairBuilder, RecvRequest, Remote, SendFlags, SendRequest, Sge, SharedReceiveQueue,
+    SrqAttr, WorkCompletion,
 };
 
-const RECEIVED: u32 = 9040;
 const QKEY: u32 = 0x1111_1111;
+const PATIENCE: Duration = Duration::from_secs(20);
 
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -81,26 +83,32 @@ fn run(
         Transport::Uc => QpType::Uc,
         Transport::Ud => QpType::Ud,
     };
-    let mut send_cq = context.create_cq(4096)?;
-    let mut recv_cq = context.create_cq(4096)?;
-    let prepare = |cq: &CompletionQueue| {
-        pd.create_qp(kind, cq, cq)
-            .max_send_wr(case.max_send_wr)
-            .max_send_sge(case.max_send_sge)
-            .max_inline_data(case.max_inline)
-            .max_recv_wr(case.max_recv_wr)
-            .max_recv_sge(case.max_recv_sge)
-            .access(
-                AccessFlags::LOCAL_WRITE
-                    | AccessFlags::REMOTE_WRITE
-                    | AccessFlags::REMOTE_READ
-                    | AccessFlags::REMOTE_ATOMIC,
-            )
-            .path_mtu(Mtu::B1024)
-            .qkey(QKEY)
-            .build()
+    let channel = context.create_completion_channel()?;
+    let create_cq = || context.completion_queue(4096).channel(&channel).build();
+    let (mut send_cq, mut recv_cq) = (create_cq()?, create_cq()?);
+    let attr = SrqAttr {
+        max_wr: case.max_recv_wr,
+        max_sge: case.max_recv_sge,
+        limit: 0,
     };
-    let (sender, receiver) = (prepare(&send_cq)?, prepare(&recv_cq)?);
+    let mut srq = case
+        .shared
+        .then(|| SharedReceiveQueue::create(pd, attr, 0))
+        .transpose()?;
+    let port = context.query_port(1)?;
+    let prepare = |cq: &CompletionQueue, srq: Option<&SharedReceiveQueue>| {
+        let mut builder = pd.create_qp(kind, cq, cq);
+        describe(&mut builder, kind, case)?;
+        if port.link_layer == LinkLayer::Ethernet {
+            builder.gid_index(1);
+        }
+        if let Some(srq) = srq {
+            builder.srq(srq);
+        }
+        builder.build()
+    };
+    let sender = prepare(&send_cq, None)?;
+    let receiver = prepare(&recv_cq, srq.as_ref())?;
     let (to_sender, to_receiver) = (sender.endpoint(), receiver.endpoint());
     let (mut sender, mut receiver) = if kind == QpType::Ud {
         (sender.activate()?, receiver.activate()?)
@@ -110,10 +118,78 @@ fn run(
             receiver.handshake(to_sender)?,
         )
     };
+    let numbers = numbers(&sender, &receiver, srq.as_ref(), mr);
+    println!("{}", serde_json::to_string(&numbers)?);
+    let ah = (kind == QpType::Ud)
+        .then(|| address(context, pd))
+        .transpose()?;
+    for batch in &case.batches {
+        if let Some(solicited) = batch.notify {
+            recv_cq.request_notification(if solicited {
+                Notify::SolicitedOnly
+            } else {
+                Notify::Any
+            })?;
+        }
+        receive(&mut receiver, srq.as_mut(), batch, mr)?;
+        post(
+            &mut sender,
+            &batch.requests,
+            mr,
+            bytes,
+            receiver.qp_num(),
+            ah.as_ref(),
+        )?;
+        if batch.notify.is_some() {
+            channel.event(Some(PATIENCE))?.context("no event")?;
+        }
+        let signaled = batch.requests.iter().filter(|one| one.signaled).count();
+        wait(&mut send_cq, signaled)?;
+        wait(&mut recv_cq, batch.received().count())?;
+    }
+    Ok(())
+}
+
+/// The settings of the other program.
+fn describe(
+    builder: &mut QueuePairBuilder<'_>,
+    kind: QpType,
+    case: &Case,
+) -> Result<(), uverbs::Error> {
+    let mut access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE;
+    if kind == QpType::Rc {
+        access |= AccessFlags::REMOTE_READ | AccessFlags::REMOTE_ATOMIC;
+    }
+    builder
+        .max_send_wr(case.max_send_wr)
+        .max_send_sge(case.max_send_sge)
+        .max_inline_data(case.max_inline)
+        .max_recv_wr(case.max_recv_wr)
+        .max_recv_sge(case.max_recv_sge)
+        .access(access)
+        .psn(Psn::from_raw(0))
+        .max_rd_atomic(8)
+        .max_dest_rd_atomic(8)
+        .min_rnr_timer(12)?
+        .timeout(14)?
+        .retry_count(7)?
+        .rnr_retry(7)?
+        .path_mtu(Mtu::B1024)
+        .qkey(QKEY);
+    Ok(())
+}
+
+fn numbers(
+    sender: &QueuePair,
+    receiver: &QueuePair,
+    srq: Option<&SharedReceiveQueue>,
+    mr: &MemoryRegion,
+) -> Numbers {
     let caps = sender.caps();
-    let numbers = Numbers {
+    Numbers {
         qpn: sender.qp_num(),
         peer: receiver.qp_num(),
+        srq: srq.map_or(0, SharedReceiveQueue::number),
         lkey: mr.lkey().raw(),
         rkey: mr.rkey().raw(),
         caps: [
@@ -123,40 +199,42 @@ fn run(
             caps.max_recv_wr,
             caps.max_recv_sge,
         ],
+        receives: match srq {
+            Some(srq) => [srq.size().max_wr, srq.size().max_sge],
+            None => [receiver.caps().max_recv_wr, receiver.caps().max_recv_sge],
+        },
+    }
+}
+
+fn pieces_of(pieces: &[(u64, u32)], mr: &MemoryRegion) -> Vec<Sge> {
+    let piece = |&(offset, length)| Sge {
+        address: MEMORY + offset,
+        length,
+        key: mr.lkey(),
     };
-    println!("{}", serde_json::to_string(&numbers)?);
-    let ah = (kind == QpType::Ud)
-        .then(|| address(context, pd))
-        .transpose()?;
-    for batch in &case.batches {
-        let expected = batch.iter().filter(|one| one.verb.is_received()).count();
-        for _ in 0..expected {
-            let scatter = [Sge {
-                address: MEMORY + TARGET,
-                length: RECEIVED,
-                key: mr.lkey(),
-            }];
-            // SAFETY: see the file's paragraph.
-            unsafe {
-                receiver.post_recv(&[RecvRequest {
-                    wr_id: 0,
-                    scatter: &scatter,
-                }])
-            }?;
-        }
-        post(
-            &mut sender,
-            batch,
-            mr,
-            bytes,
-            receiver.qp_num(),
-            ah.as_ref(),
-        )?;
-        wait(
-            &mut send_cq,
-            batch.iter().filter(|one| one.signaled).count(),
-        )?;
-        wait(&mut recv_cq, expected)?;
+    pieces.iter().map(piece).collect()
+}
+
+/// Posts the receive requests of a batch with one ring of their queue.
+fn receive(
+    qp: &mut QueuePair,
+    srq: Option<&mut SharedReceiveQueue>,
+    batch: &Batch,
+    mr: &MemoryRegion,
+) -> anyhow::Result<()> {
+    let lists: Vec<Vec<Sge>> = batch
+        .received()
+        .map(|one| pieces_of(&one.receive, mr))
+        .collect();
+    let requests: Vec<RecvRequest<'_>> = lists
+        .iter()
+        .map(|scatter| RecvRequest { wr_id: 0, scatter })
+        .collect();
+    match srq {
+        // SAFETY: see the file's paragraph.
+        Some(srq) => unsafe { srq.post_recv(&requests) }?,
+        // SAFETY: see the file's paragraph.
+        None => unsafe { qp.post_recv(&requests) }?,
     }
     Ok(())
 }
@@ -186,15 +264,7 @@ fn post(
 ) -> anyhow::Result<()> {
     let mut batch = qp.send_batch();
     for one in requests {
-        let pieces: Vec<Sge> = one
-            .pieces
-            .iter()
-            .map(|&(offset, length)| Sge {
-                address: MEMORY + offset,
-                length,
-                key: mr.lkey(),
-            })
-            .collect();
+        let pieces = pieces_of(&one.pieces, mr);
         let copied: Vec<&[u8]> = one
             .pieces
             .iter()

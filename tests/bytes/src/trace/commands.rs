@@ -1,0 +1,108 @@
+//! Commands to the firmware: what the kernel made of the commands that it was given.
+
+use super::{Line, unhex};
+
+/// A command that creates or changes a queue.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Told {
+    /// The manual's name of it.
+    pub name: String,
+    /// Its input without the page list, with numbers and addresses taken out.
+    pub input: Vec<u8>,
+}
+
+/// Numbers and addresses differ from run to run: offsets of 32-bit words and the bits of them.
+const NUMBER: u32 = 0x00ff_ffff;
+const LOG_PAGE: u32 = 0x1f00_0000;
+const ALL: u32 = u32::MAX;
+/// Where in a page a queue begins: so many 64ths of it.
+const OFFSET: u32 = 0xfc0;
+
+/// The pages of queues follow the context.
+const PAGES: usize = 0x110;
+/// Contexts of completion queues, queue pairs and memory pools' work queues.
+const CQ: usize = 0x10;
+const QP: usize = 0x18;
+const WQ: usize = 0x20 + 0x30;
+
+fn masks(name: &str) -> Option<Vec<(usize, u32)>> {
+    Some(match name {
+        // Page of registers, event queue, page size, doorbell record. How large the pages are, and so where in one a queue begins, depends
+        // on what memory the system found.
+        "CREATE_CQ" => vec![
+            (CQ + 0x08, OFFSET),
+            (CQ + 0x0c, NUMBER),
+            (CQ + 0x14, ALL),
+            (CQ + 0x18, LOG_PAGE),
+            (CQ + 0x38, ALL),
+            (CQ + 0x3c, ALL),
+        ],
+        // Where in a page it begins, domain, page of registers, doorbell record, page size, and how many places: libmlx5 takes more.
+        "CREATE_RMP" => vec![
+            (WQ + 0x04, 0x001f_0000),
+            (WQ + 0x08, NUMBER),
+            (WQ + 0x0c, NUMBER),
+            (WQ + 0x10, ALL),
+            (WQ + 0x14, ALL),
+            (WQ + 0x20, 0x1f1f),
+        ],
+        // Domain, page of registers, user index, page size, completion queues, doorbell record, shared queue.
+        "CREATE_QP" => vec![
+            (QP + 0x04, NUMBER),
+            (QP + 0x0c, NUMBER),
+            (QP + 0x10, NUMBER),
+            (QP + 0x14, LOG_PAGE),
+            (QP + 0x7c, NUMBER),
+            (QP + 0x90, OFFSET),
+            (QP + 0x9c, NUMBER),
+            (QP + 0xa0, ALL),
+            (QP + 0xa4, ALL),
+            (QP + 0xac, NUMBER),
+        ],
+        // Number, domain, and what creation has, too; the peer's number.
+        "RST2INIT_QP" | "INIT2RTR_QP" | "RTR2RTS_QP" | "RTS2RTS_QP" => vec![
+            (0x08, NUMBER),
+            (QP + 0x04, NUMBER),
+            (QP + 0x0c, NUMBER),
+            (QP + 0x10, NUMBER),
+            (QP + 0x14, NUMBER),
+            (QP + 0x7c, NUMBER),
+            (QP + 0x90, OFFSET),
+            (QP + 0x9c, NUMBER),
+            (QP + 0xa0, ALL),
+            (QP + 0xa4, ALL),
+            (QP + 0xac, NUMBER),
+        ],
+        _ => return None,
+    })
+}
+
+impl Told {
+    /// `None` for commands that are not compared, and for those that failed.
+    pub(super) fn new(line: &Line) -> Option<Self> {
+        let masks = masks(&line.name).filter(|_| line.status == 0)?;
+        let mut input = unhex(&line.input);
+        input.resize(PAGES, 0);
+        // The user context: pyverbs opens devices without DEVX, and then there is none.
+        input[2..4].fill(0);
+        for (at, mask) in masks {
+            for (byte, mask) in input[at..at + 4].iter_mut().zip(mask.to_be_bytes()) {
+                *byte &= !mask;
+            }
+        }
+        Some(Self {
+            name: line.name.clone(),
+            input,
+        })
+    }
+
+    /// Words that differ, for people: offset, this and the other.
+    #[must_use]
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        let words = self.input.chunks(4).zip(other.input.chunks(4));
+        let differ = words.enumerate().filter(|(_, (one, other))| one != other);
+        differ
+            .map(|(at, (one, other))| format!("{:#x}: {one:02x?} {other:02x?}", at * 4))
+            .collect()
+    }
+}
