@@ -437,7 +437,7 @@ impl Channel {
     fn failure(&self, op: Op, errno: Errno) -> Error {
         let error = Error::os(op, errno);
         match errno {
-            Errno::IO if self.is_removed() => error.with_kind(ErrorKind::DeviceRemoved),
+            Errno::IO if self.confirm_removed() => error.with_kind(ErrorKind::DeviceRemoved),
             _ => error,
         }
     }
