@@ -14,6 +14,7 @@ pub struct Told {
 /// Numbers and addresses differ from run to run: offsets of 32-bit words and the bits of them.
 const NUMBER: u32 = 0x00ff_ffff;
 const LOG_PAGE: u32 = 0x1f00_0000;
+const UDP_PORT: u32 = 0xffff;
 const ALL: u32 = u32::MAX;
 /// Where in a page a queue begins: so many 64ths of it.
 const OFFSET: u32 = 0xfc0;
@@ -23,6 +24,8 @@ const PAGES: usize = 0x110;
 /// Contexts of completion queues, queue pairs and memory pools' work queues.
 const CQ: usize = 0x10;
 const QP: usize = 0x18;
+/// The primary path in the context of a queue pair.
+const PATH: usize = QP + 0x18;
 const WQ: usize = 0x20 + 0x30;
 
 fn masks(name: &str) -> Option<Vec<(usize, u32)>> {
@@ -59,13 +62,14 @@ fn masks(name: &str) -> Option<Vec<(usize, u32)>> {
             (QP + 0xa4, ALL),
             (QP + 0xac, NUMBER),
         ],
-        // Number, domain, and what creation has, too; the peer's number.
+        // Number, domain, and what creation has, too; the peer's number, and the UDP port that the kernel makes of both numbers.
         "RST2INIT_QP" | "INIT2RTR_QP" | "RTR2RTS_QP" | "RTS2RTS_QP" => vec![
             (0x08, NUMBER),
             (QP + 0x04, NUMBER),
             (QP + 0x0c, NUMBER),
             (QP + 0x10, NUMBER),
             (QP + 0x14, NUMBER),
+            (PATH + 0x20, UDP_PORT),
             (QP + 0x7c, NUMBER),
             (QP + 0x90, OFFSET),
             (QP + 0x9c, NUMBER),

@@ -151,9 +151,7 @@ fn suite_of<'b>(binaries: impl IntoIterator<Item = &'b Built>) -> Option<Suite> 
     let mut binaries = binaries.into_iter();
     let first = binaries.next()?;
     let suite = Suite::new(&first.name, &first.path);
-    Some(binaries.fold(suite, |suite, binary| {
-        suite.and(&binary.name, &binary.path)
-    }))
+    Some(binaries.fold(suite, |suite, binary| suite.and(&binary.name, &binary.path)))
 }
 
 fn with_programs(machine: Machine, programs: &[Built]) -> Machine {
