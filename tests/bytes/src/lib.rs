@@ -18,7 +18,7 @@
 //! | behind the end of a list in a shared queue | what was there before, in its order | the same, in another order |
 //! | a piece without a length in a shared queue | a length of 0, which the device takes for 2 GiB | left out; the tables have none |
 //! | places of a shared queue | more than were asked for, so that receives which found memory not there can wait and be used again | what was asked for; such a receive completes with an error |
-//! | records beside a doorbell | as the device finds them, which may be later than the doorbell | the same; fewer than a tenth may differ |
+//! | records beside a doorbell | as the device finds them, which may be later than the doorbell | the same; fewer than a third may differ, for a busy host makes the device late |
 //! | user context of commands | none, unless a DEVX context was asked for | always, where the device has them |
 
 pub mod generate;
