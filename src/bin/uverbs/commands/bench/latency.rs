@@ -45,8 +45,18 @@ pub(super) fn request(
     let mut tick = Duration::from_millis(100);
     let start = Instant::now();
     let mut before = start;
+    let mut took = None;
     for round in 0..count {
         own.throw(round)?;
+        // Written down while the message is on its way, so that no round waits for it.
+        if let Some(took) = took.take() {
+            times.record(nanoseconds(took) / divisor);
+            let elapsed = before.duration_since(start);
+            if elapsed >= tick {
+                tick = elapsed + Duration::from_millis(100);
+                progress(round, elapsed);
+            }
+        }
         own.catch(round, |silent| {
             if silent > SILENCE {
                 return Err(lost(spec));
@@ -54,17 +64,14 @@ pub(super) fn request(
             Ok(false)
         })?;
         let now = Instant::now();
-        let nanos = now.duration_since(before).as_nanos() / divisor;
-        times.record(u64::try_from(nanos).unwrap_or(u64::MAX));
+        took = Some(now.duration_since(before));
         before = now;
-        let elapsed = now.duration_since(start);
-        if elapsed >= tick {
-            tick = elapsed + Duration::from_millis(100);
-            progress(round + 1, elapsed);
-        }
-        if limit.is_some_and(|limit| elapsed >= limit) {
+        if limit.is_some_and(|limit| now.duration_since(start) >= limit) {
             break;
         }
+    }
+    if let Some(took) = took {
+        times.record(nanoseconds(took) / divisor);
     }
     let elapsed = start.elapsed();
     own.drain()?;
@@ -248,6 +255,11 @@ impl<'r> Side<'r> {
     fn under_way(&self) -> u64 {
         self.rig.lanes.first().map_or(0, Lane::under_way)
     }
+}
+
+/// Rounds are given up after seconds; 64 bits are enough for 584 years.
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// What the last byte of a written message says: never 0, and not what it said the round before.
