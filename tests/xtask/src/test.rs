@@ -129,7 +129,14 @@ fn one_level(level: Level, options: &Options) -> anyhow::Result<()> {
                 let asked = record::cargo_asked(&with_filters(&args, &filters))?;
                 return asked.write("unit", "", options.is_part());
             }
-            let args = ["test", "--workspace", "--all-features", "--lib", "--bins"];
+            let args = [
+                "test",
+                "--no-fail-fast",
+                "--workspace",
+                "--all-features",
+                "--lib",
+                "--bins",
+            ];
             let exclude = excluding(inside::PACKAGES);
             cargo(
                 &with_filters(&[&args[..], &exclude].concat(), &filters),
@@ -144,7 +151,14 @@ fn one_level(level: Level, options: &Options) -> anyhow::Result<()> {
             )
         }
         Level::Fake => {
-            let args = ["test", "--workspace", "--all-features", "--test", "*"];
+            let args = [
+                "test",
+                "--no-fail-fast",
+                "--workspace",
+                "--all-features",
+                "--test",
+                "*",
+            ];
             let machines = WITH_MACHINES.map(|(package, _)| package);
             let exclude = excluding(inside::PACKAGES.into_iter().chain(machines));
             if options.seen {

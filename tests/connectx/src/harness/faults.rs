@@ -197,6 +197,8 @@ fn the_health_syndrome_is_read_back() {
     let (mut fabric, _) = fabric(1, Options::default());
     fabric.set_health(0, 0x10);
     let mut word = [0; 4];
-    fabric.mmio_read(0, 0x210, &mut word);
-    assert_eq!(word[3], 0x10);
+    fabric.mmio_read(0, 0x23c, &mut word);
+    assert_eq!(word[1], 0x10);
+    fabric.mmio_read(0, 0x238, &mut word);
+    assert_eq!(word[0], 1 << 7, "a reset is asked for");
 }
