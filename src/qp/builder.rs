@@ -347,6 +347,12 @@ impl<'a> QueuePairBuilder<'a> {
     pub fn build(&self) -> Result<PreparedQueuePair> {
         self.check()?;
         let port = self.find_port()?;
+        if self.kind == QpType::RawPacket && port.attr.link_layer != LinkLayer::Ethernet {
+            return Err(Error::new(Op::CreateQueuePair, ErrorKind::Unsupported)
+                .fact("port", self.settings.port)
+                .fact("link_layer", port.attr.link_layer.to_string())
+                .hint("raw packets are Ethernet frames: the port must be Ethernet's"));
+        }
         let context = self.pd.context();
         let cookie = context.inner.cookies.reserve();
         let init = QpInit {

@@ -394,6 +394,16 @@ fn sizes_are_granted_at_least() {
 type Set<'a> = &'a dyn Fn(&mut uverbs::QueuePairBuilder<'_>);
 
 #[test]
+fn rxe_has_three_transports() {
+    let context = open();
+    let (pd, cq) = (context.alloc_pd().unwrap(), context.create_cq(8).unwrap());
+    for kind in [QpType::RawPacket, QpType::XrcInitiator] {
+        let error = pd.create_qp(kind, &cq, &cq).build().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{kind}: {error}");
+    }
+}
+
+#[test]
 fn sizes_beyond_the_device_are_refused() {
     let context = open();
     let attr = context.device_attr();
@@ -428,12 +438,7 @@ fn sizes_beyond_the_device_are_refused() {
     for set in sets {
         assert_eq!(refused(set), ErrorKind::LimitExceeded);
     }
-    for kind in [
-        QpType::RawPacket,
-        QpType::XrcInitiator,
-        QpType::Driver,
-        QpType::Unknown(99),
-    ] {
+    for kind in [QpType::Driver, QpType::Unknown(99)] {
         let error = pd.create_qp(kind, &cq, &cq).build().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{kind}: {error}");
     }

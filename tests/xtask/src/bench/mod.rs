@@ -5,6 +5,7 @@ mod measure;
 mod statistics;
 
 use crate::programs;
+use anyhow::bail;
 use clap::Args;
 use measure::Measure;
 use statistics::Pairs;
@@ -29,11 +30,24 @@ pub(crate) struct Options {
     /// Write the table as JSON instead.
     #[arg(long)]
     json: bool,
+    /// Measure only what has one of these texts in its name.
+    #[arg(value_name = "FILTER", conflicts_with = "mlx5")]
+    filters: Vec<String>,
+}
+
+impl Options {
+    fn wants(&self, measure: &Measure) -> bool {
+        let named = |text: &String| measure.name.contains(text.as_str());
+        self.filters.is_empty() || self.filters.iter().any(named)
+    }
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if options.mlx5 {
         return cost::run(options);
+    }
+    if !measure::ALL.iter().any(|measure| options.wants(measure)) {
+        bail!("nothing is measured whose name has one of these texts");
     }
     let machine = Machine::new(Kernel::named(&options.kernel)?)
         .topology(Topology::TwoHosts)
@@ -46,7 +60,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         guest.boot_time().as_secs_f64()
     ));
     let mut rows = Vec::new();
-    for measure in measure::ALL {
+    for measure in measure::ALL.iter().filter(|measure| options.wants(measure)) {
         rows.push((measure, pairs(&guest, measure, options)?));
     }
     if options.json {

@@ -80,15 +80,15 @@ pub(super) struct Test {
     #[arg(short = 'q', long, value_name = "COUNT", default_value_t = 1)]
     qp: u32,
 
-    /// Requests under way per queue pair
-    #[arg(long, value_name = "COUNT", default_value_t = 128)]
-    tx_depth: u32,
+    /// Requests under way per queue pair. Default: 128, with --latency 8; at least twice --cq-mod
+    #[arg(long, value_name = "COUNT")]
+    tx_depth: Option<u32>,
 
-    /// Receive requests per queue pair
-    #[arg(short = 'r', long, value_name = "COUNT", default_value_t = 512)]
-    rx_depth: u32,
+    /// Receive requests per queue pair. Default: 512; with --latency 16
+    #[arg(short = 'r', long, value_name = "COUNT")]
+    rx_depth: Option<u32>,
 
-    /// Requests per completion. Default: half of --tx-depth; with --latency 1
+    /// Requests per completion. Default: half of --tx-depth
     #[arg(short = 'Q', long, value_name = "COUNT")]
     cq_mod: Option<u32>,
 
@@ -152,10 +152,14 @@ impl Test {
         } else {
             vec![self.size.unwrap_or(default.min(limit))]
         };
-        let group = self.cq_mod.unwrap_or(match measure {
-            Measure::Latency => 1,
-            Measure::Bandwidth => (self.tx_depth / 2).max(1),
-        });
+        // One message is under way at a time: rings that stay in the caches are enough.
+        let (tx_depth, rx_depth) = match measure {
+            Measure::Latency => (8, 16),
+            Measure::Bandwidth => (128, 512),
+        };
+        let least = self.cq_mod.map_or(0, |group| group.saturating_mul(2));
+        let tx_depth = self.tx_depth.unwrap_or(least.max(tx_depth));
+        let group = self.cq_mod.unwrap_or((tx_depth / 2).max(1));
         Spec {
             verb,
             measure,
@@ -166,8 +170,8 @@ impl Test {
                 None => Amount::Iterations(self.iters.unwrap_or(1000)),
             },
             queue_pairs: self.qp,
-            tx_depth: self.tx_depth,
-            rx_depth: self.rx_depth,
+            tx_depth,
+            rx_depth: self.rx_depth.unwrap_or(rx_depth),
             group,
             post_list: self.post_list.unwrap_or(group),
             inline: match verb {

@@ -44,18 +44,23 @@ pub(super) fn request(
     let divisor = if spec.verb == Verb::Read { 1 } else { 2 };
     let mut tick = Duration::from_millis(100);
     let start = Instant::now();
+    let mut first = Duration::ZERO;
     let mut before = start;
-    let mut took = None;
     for round in 0..count {
         own.throw(round)?;
-        // Written down while the message is on its way, so that no round waits for it.
-        if let Some(took) = took.take() {
-            times.record(nanoseconds(took) / divisor);
-            let elapsed = before.duration_since(start);
-            if elapsed >= tick {
-                tick = elapsed + Duration::from_millis(100);
-                progress(round, elapsed);
-            }
+        // The clock is read and all is written down while the message is on its way, so that no
+        // round waits for it: a round is from here to here.
+        let now = Instant::now();
+        let elapsed = now.duration_since(start);
+        if round == 0 {
+            first = elapsed;
+        } else {
+            times.record(nanoseconds(now.duration_since(before)) / divisor);
+        }
+        before = now;
+        if elapsed >= tick {
+            tick = elapsed + Duration::from_millis(100);
+            progress(round, elapsed);
         }
         own.catch(round, |silent| {
             if silent > SILENCE {
@@ -63,16 +68,12 @@ pub(super) fn request(
             }
             Ok(false)
         })?;
-        let now = Instant::now();
-        took = Some(now.duration_since(before));
-        before = now;
-        if limit.is_some_and(|limit| now.duration_since(start) >= limit) {
+        if limit.is_some_and(|limit| elapsed >= limit) {
             break;
         }
     }
-    if let Some(took) = took {
-        times.record(nanoseconds(took) / divisor);
-    }
+    // Nothing is posted at the end of the last round; the post of the first makes up for it.
+    times.record(nanoseconds(before.elapsed() + first) / divisor);
     let elapsed = start.elapsed();
     own.drain()?;
     Ok(Rounds { times, elapsed })
