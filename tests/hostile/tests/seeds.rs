@@ -9,9 +9,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hostile_tests::{ALL, Target};
+use hostile_tests::Target;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
+
+/// What is fuzzed: words of a kernel, and the library against those who lie.
+fn targets() -> impl Iterator<Item = Target> {
+    let words = fake_tests::targets::ALL.iter();
+    words.chain(hostile_tests::ALL).copied()
+}
 
 fn fuzz() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
@@ -31,7 +37,7 @@ fn seeds(name: &str) -> Vec<(String, Vec<u8>)> {
 
 #[test]
 fn every_seed_of_every_target() {
-    for (name, body) in ALL {
+    for (name, body) in targets() {
         let seeds = seeds(name);
         assert!(!seeds.is_empty(), "{name} has no seeds");
         for (file, bytes) in seeds {
@@ -77,9 +83,9 @@ fn run((name, body): Target) {
 
 #[test]
 fn changed_seeds_and_random_bytes() {
-    for target in ALL {
+    for target in targets() {
         println!("{}", target.0);
-        run(*target);
+        run(target);
     }
 }
 
@@ -87,8 +93,7 @@ fn changed_seeds_and_random_bytes() {
 #[test]
 fn every_target_is_one_of_the_fuzzers() {
     let manifest = fs::read_to_string(fuzz().join("Cargo.toml")).unwrap();
-    let all = ALL.iter().chain(&fake_tests::targets::ALL);
-    for name in all.map(|(name, _)| *name).chain(["connectx"]) {
+    for name in targets().map(|(name, _)| name).chain(["connectx"]) {
         assert!(
             manifest.contains(&format!("name = \"{name}\"\n")),
             "{name} is not in the fuzzer's manifest"

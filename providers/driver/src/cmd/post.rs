@@ -9,6 +9,8 @@
 //! where the request says so. As in [`mr`](super::mr), that it stays valid is up to the layers
 //! above.
 
+use std::cell::Cell;
+
 use uverbs_uapi::byte_order::__be32;
 use uverbs_uapi::ib_user_verbs::{
     IB_USER_VERBS_CMD_POST_RECV, IB_USER_VERBS_CMD_POST_SEND, IB_USER_VERBS_CMD_POST_SRQ_RECV,
@@ -87,14 +89,13 @@ pub fn post_send(channel: &Channel, qp: u32, requests: &[SendRequest<'_>]) -> Re
         wqe_size: SEND_WR_SIZE,
     };
     let mut reply = ib_uverbs_post_send_resp::default();
-    Legacy::plain(op, IB_USER_VERBS_CMD_POST_SEND)
-        .send(
-            channel,
-            &[command.as_bytes(), &body, sges.as_bytes()].concat(),
-            cells(&mut reply),
-            &Uhw::NONE,
-        )
-        .map_err(|error| error.fact("requests", requests.len()))
+    submit(
+        channel,
+        Legacy::plain(op, IB_USER_VERBS_CMD_POST_SEND),
+        &[command.as_bytes(), &body, sges.as_bytes()],
+        cells(&mut reply),
+        requests.len(),
+    )
 }
 
 fn send_wr(
@@ -197,6 +198,19 @@ fn gather(op: Op, pieces: &[Sge], sges: &mut Vec<ib_uverbs_sge>) -> Result<u32> 
     count(op, "scatter/gather elements", pieces.len())
 }
 
+/// Sends a list of requests, whose command and bodies are these parts.
+fn submit(
+    channel: &Channel,
+    legacy: Legacy,
+    parts: &[&[u8]],
+    reply: &[Cell<u8>],
+    requests: usize,
+) -> Result<()> {
+    legacy
+        .send(channel, &parts.concat(), reply, &Uhw::NONE)
+        .map_err(|error| error.fact("requests", requests))
+}
+
 fn count(op: Op, what: &'static str, count: usize) -> Result<u32> {
     u32::try_from(count).map_err(|_| Error::limit(op, what, count as u64, u32::MAX.into()))
 }
@@ -219,14 +233,13 @@ pub fn post_recv(channel: &Channel, qp: u32, requests: &[RecvRequest<'_>]) -> Re
         wqe_size: RECV_WR_SIZE,
     };
     let mut reply = ib_uverbs_post_recv_resp::default();
-    Legacy::plain(op, IB_USER_VERBS_CMD_POST_RECV)
-        .send(
-            channel,
-            &[command.as_bytes(), &body].concat(),
-            cells(&mut reply),
-            &Uhw::NONE,
-        )
-        .map_err(|error| error.fact("requests", requests.len()))
+    submit(
+        channel,
+        Legacy::plain(op, IB_USER_VERBS_CMD_POST_RECV),
+        &[command.as_bytes(), &body],
+        cells(&mut reply),
+        requests.len(),
+    )
 }
 
 /// `ibv_post_srq_recv`—the same for a shared receive queue.
@@ -245,14 +258,13 @@ pub fn post_srq_recv(channel: &Channel, srq: u32, requests: &[RecvRequest<'_>]) 
         wqe_size: RECV_WR_SIZE,
     };
     let mut reply = ib_uverbs_post_srq_recv_resp::default();
-    Legacy::plain(op, IB_USER_VERBS_CMD_POST_SRQ_RECV)
-        .send(
-            channel,
-            &[command.as_bytes(), &body].concat(),
-            cells(&mut reply),
-            &Uhw::NONE,
-        )
-        .map_err(|error| error.fact("requests", requests.len()))
+    submit(
+        channel,
+        Legacy::plain(op, IB_USER_VERBS_CMD_POST_SRQ_RECV),
+        &[command.as_bytes(), &body],
+        cells(&mut reply),
+        requests.len(),
+    )
 }
 
 /// The requests and, after all of them, their scatter elements.

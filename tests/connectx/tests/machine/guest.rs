@@ -1,71 +1,10 @@
 //! The stock drivers and Debian's own programs against the model, kernel by kernel.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
 
 use std::path::Path;
-use std::time::Duration;
 
-use testbed::connectx::NO_REPORTS;
-use testbed::{Command, Connectx, Function, Guest, Kernel, Machine, complaints};
+use testbed::{Connectx, Function};
 
-const LIMIT: Duration = Duration::from_secs(60);
-
-/// A machine with Debian's RDMA programs and these functions.
-fn boot(kernel: &str, connectx: impl Into<Connectx>) -> Guest {
-    Machine::new(Kernel::named(kernel).expect("a known kernel"))
-        .connectx(connectx)
-        .with_debian_tools()
-        .boot()
-        .expect("the machine boots")
-}
-
-fn ask(guest: &Guest, question: &str) -> String {
-    let connectx = guest.connectx().expect("the machine has functions");
-    connectx.ask(question).expect("the control socket answers")
-}
-
-/// Neither the model nor the kernel has anything to say against what was done.
-fn assert_silent(guest: &Guest) {
-    assert_eq!(ask(guest, "reports"), NO_REPORTS);
-    let log = guest.kernel_log();
-    let complaints = complaints::among(&log);
-    assert!(complaints.is_empty(), "{complaints:#?}");
-}
-
-fn run(guest: &Guest, line: &str) -> String {
-    let output = guest
-        .run(Command::shell(line).timeout(LIMIT))
-        .expect("the guest runs commands");
-    assert!(
-        output.success(),
-        "{line}: {}\n{}{}",
-        output.ending_text(),
-        output.stdout_text(),
-        output.stderr_text()
-    );
-    output.stdout_text()
-}
-
-/// Runs a two-sided program of Debian's over the two functions.
-fn both_sides(guest: &Guest, program: &str, devices: [&str; 2]) {
-    let server = guest
-        .spawn(Command::shell(format!("{program} -d {}", devices[0])).timeout(LIMIT))
-        .expect("the guest runs commands");
-    // The client tries once; the server says nothing when it listens.
-    let client = format!(
-        "for try in 1 2 3 4 5 6 7 8; do sleep 0.5; {program} -d {} 127.0.0.1 && exit 0; done; exit 1",
-        devices[1]
-    );
-    run(guest, &client);
-    server
-        .wait()
-        .expect("the server ends")
-        .check()
-        .expect("the server succeeds");
-}
+use crate::support::{ask, assert_silent, boot, both_sides, leave, run};
 
 /// The kinds of command that a kernel's drivers sent, one per line: name, modifier and for registers the number.
 fn command_kinds(trace: &str) -> String {
@@ -139,9 +78,7 @@ fn stock_programs(kernel: &str) {
             ["mlx5_0", "mlx5_1"],
         );
     }
-    run(&guest, "rmmod mlx5_ib && rmmod mlx5_core");
-    assert_eq!(ask(&guest, "census 0"), "[]");
-    assert_eq!(ask(&guest, "census 1"), "[]");
+    leave(&guest);
     assert_silent(&guest);
     check_commands(&trace, kernel);
     std::fs::remove_file(&trace).expect("the trace is there");
@@ -186,8 +123,8 @@ fn roce(kernel: &str) {
             ["mlx5_0", "mlx5_1"],
         );
     }
-    let leave = "ip link set eth0 down; ip link set eth1 down; rmmod mlx5_ib && rmmod mlx5_core";
-    run(&guest, leave);
+    let shut = "ip link set eth0 down; ip link set eth1 down; rmmod mlx5_ib && rmmod mlx5_core";
+    run(&guest, shut);
     assert_eq!(ask(&guest, "census 0"), "[]");
     assert_eq!(ask(&guest, "census 1"), "[]");
     run(
@@ -204,7 +141,7 @@ fn roce(kernel: &str) {
         assert!(links.contains(&active), "{links}");
     }
     both_sides(&guest, "ibv_rc_pingpong -n 100 -g 1", ["mlx5_0", "mlx5_1"]);
-    run(&guest, leave);
+    run(&guest, shut);
     assert_eq!(ask(&guest, "census 0"), "[]");
     assert_silent(&guest);
     guest.power_off().expect("the machine powers off");

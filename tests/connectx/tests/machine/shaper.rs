@@ -1,16 +1,12 @@
 //! What shares and caps of scheduling elements do to programs: stock rdma-core in a guest, measured by the model.
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test fails by panicking"
-)]
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use testbed::connectx::NO_REPORTS;
-use testbed::{Command, Connectx, Function, Guest, Kernel, Machine, complaints};
+use testbed::{Command, Connectx, Function, Guest};
+
+use crate::support::{ask, assert_silent, machine};
 
 const LIMIT: Duration = Duration::from_secs(90);
 /// How long the program writes, and how much of that is measured.
@@ -20,9 +16,8 @@ const MEASURED: Duration = Duration::from_secs(4);
 
 fn boot() -> Guest {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guest_programs/schedule.py");
-    Machine::new(Kernel::named("6.12").expect("a known kernel"))
-        .connectx(Connectx::new(&[Function::Ib, Function::Ib]).shaper())
-        .with_debian_tools()
+    let connectx = Connectx::new(&[Function::Ib, Function::Ib]).shaper();
+    machine("6.12", connectx)
         .with_debian_packages(&["python3-pyverbs"])
         .with_file(program, "/schedule.py")
         .boot()
@@ -31,11 +26,7 @@ fn boot() -> Guest {
 
 /// The model's time in nanoseconds and what each queue of the first function has carried.
 fn served(guest: &Guest) -> (f64, BTreeMap<u64, f64>) {
-    let connectx = guest.connectx().expect("the machine has functions");
-    let answer = connectx
-        .ask("served 0")
-        .expect("the control socket answers");
-    let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
+    let answer: serde_json::Value = serde_json::from_str(&ask(guest, "served 0")).expect("JSON");
     let bytes = answer["bytes"].as_object().expect("bytes by queue");
     let bytes = bytes
         .iter()
@@ -87,11 +78,6 @@ fn shares_and_caps_are_seen_by_stock_programs() {
     println!("cap of 4 Gb/s: {capped:.3?} Gb/s");
     assert!((capped[0] / 4.0 - 1.0).abs() < 0.05, "{capped:?}");
 
-    let connectx = guest.connectx().expect("the machine has functions");
-    let reports = connectx.ask("reports").expect("the control socket answers");
-    assert_eq!(reports, NO_REPORTS);
-    let log = guest.kernel_log();
-    let complaints = complaints::among(&log);
-    assert!(complaints.is_empty(), "{complaints:#?}");
+    assert_silent(&guest);
     guest.power_off().expect("the machine powers off");
 }
