@@ -118,7 +118,7 @@ impl Context {
         }
     }
 
-    /// Takes the next event if there is one. One system call; never waits.
+    /// Takes the next event if there is one. One system call, two after `DeviceFatal`; never waits.
     ///
     /// # Errors
     /// [`WouldBlock`](ErrorKind::WouldBlock) when there is none; else as [`async_event`](Self::async_event).
@@ -132,6 +132,8 @@ impl Context {
     }
 
     /// The descriptor that becomes readable when there is an event.
+    ///
+    /// After `DeviceFatal` ask once more: when the device was removed that was the last event, and the descriptor stays silent.
     ///
     /// # Errors
     /// The errno of making it non-blocking.

@@ -65,6 +65,8 @@ pub struct Channel {
     /// The kernel refused a `write(2)` that `INVOKE_WRITE` may carry.
     no_write: AtomicBool,
     removed: AtomicBool,
+    /// The device told of a fatal error, or of its removal.
+    fatal: AtomicBool,
     leaked: AtomicU64,
 }
 
@@ -91,6 +93,7 @@ impl Channel {
             no_invoke_write: AtomicBool::new(false),
             no_write: AtomicBool::new(false),
             removed: AtomicBool::new(false),
+            fatal: AtomicBool::new(false),
             leaked: AtomicU64::new(0),
         }
     }
@@ -125,18 +128,33 @@ impl Channel {
         self.removed.load(Ordering::Relaxed)
     }
 
-    /// Notes that the device was removed: a `DEVICE_FATAL` event with EIO, or a hung-up event file.
+    /// Notes that the device was removed: EIO that was confirmed, or a hung-up event file.
     pub fn set_removed(&self) {
         self.removed.store(true, Ordering::Relaxed);
     }
 
-    /// Finds out whether EIO meant that the device is gone: then asking for a port answers EIO too.
+    /// Notes a `DEVICE_FATAL` event: the last one when the device was removed, else one of many.
+    pub(crate) fn set_fatal(&self) {
+        self.fatal.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether `DEVICE_FATAL` was the last event. The kernel does not hang up asynchronous event files.
+    pub(crate) fn has_no_more_events(&self) -> bool {
+        self.fatal.load(Ordering::Relaxed) && self.confirm_removed()
+    }
+
+    /// Finds out whether EIO meant that the device was taken away: then asking for a port answers EIO too.
     ///
     /// Not every command would do: without its device the core still lists handles.
     pub(crate) fn confirm_removed(&self) -> bool {
-        if self.is_removed() {
-            return true;
+        if !self.is_removed() && self.port_refusal() == Some(Errno::IO) {
+            self.set_removed();
         }
+        self.is_removed()
+    }
+
+    /// What asking for a port is refused with.
+    fn port_refusal(&self) -> Option<Errno> {
         let mut port = ib_uverbs_query_port_resp_ex::default();
         let asked = self.raw_ioctl(&Command {
             object: UVERBS_OBJECT_DEVICE,
@@ -148,18 +166,14 @@ impl Channel {
             ],
             uhw: Uhw::NONE,
         });
-        let gone = match asked {
-            Err(Errno::NOTTY | Errno::PROTONOSUPPORT) => self.write_answers_eio(),
-            answer => answer == Err(Errno::IO),
-        };
-        if gone {
-            self.set_removed();
+        match asked {
+            Err(Errno::NOTTY | Errno::PROTONOSUPPORT) => self.port_refusal_of_write(),
+            answer => answer.err(),
         }
-        gone
     }
 
     /// The same question by `write(2)`, for kernels without the method.
-    fn write_answers_eio(&self) -> bool {
+    fn port_refusal_of_write(&self) -> Option<Errno> {
         let request = ib_uverbs_query_port {
             port_num: 1,
             ..ib_uverbs_query_port::default()
@@ -173,7 +187,7 @@ impl Channel {
             uhw: Uhw::NONE,
         };
         let answer = self.kernel.call(self.fd.as_fd(), Call::Write(&command));
-        matches!(answer, Err(Errno::IO))
+        answer.err()
     }
 
     fn raw_ioctl(&self, command: &Command<'_>) -> Result<(), Errno> {
@@ -436,10 +450,24 @@ impl Channel {
 
     fn failure(&self, op: Op, errno: Errno) -> Error {
         let error = Error::os(op, errno);
-        match errno {
-            Errno::IO if self.confirm_removed() => error.with_kind(ErrorKind::DeviceRemoved),
-            _ => error,
+        let gone = match errno {
+            Errno::IO => self.confirm_removed() || self.is_given_up(),
+            Errno::NOLINK => self.is_removed() || self.is_given_up(),
+            _ => false,
+        };
+        if gone {
+            error.with_kind(ErrorKind::DeviceRemoved)
+        } else {
+            error
         }
+    }
+
+    /// Whether the driver has given the device up after a fatal error, and is about to take it away.
+    ///
+    /// mlx5 answers ENOLINK from then on (`mlx5_internal_err_ret_value`). It may recover the device, but as another one.
+    /// The device may still move data until then, so this proves of no object that it is gone.
+    fn is_given_up(&self) -> bool {
+        matches!(self.port_refusal(), Some(Errno::NOLINK | Errno::IO))
     }
 }
 

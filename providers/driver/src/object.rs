@@ -266,10 +266,10 @@ impl Object {
         })
     }
 
-    /// Issues the destroy; a device that is gone has no object any more.
+    /// Issues the destroy; a device that was taken away has no object any more.
     fn destroy_confirmed(&self) -> Result<EventCounts> {
         match self.destroy_command() {
-            Err(error) if error.kind() == ErrorKind::DeviceRemoved => Ok(EventCounts::default()),
+            // By any other errno (ENOLINK) the device may still be there, and the object with it.
             Err(error) if error.errno() == Some(Errno::IO) && self.channel.confirm_removed() => {
                 Ok(EventCounts::default())
             }

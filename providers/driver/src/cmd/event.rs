@@ -11,7 +11,7 @@ use uverbs_uapi::ib_user_verbs::{ib_uverbs_async_event_desc, ib_uverbs_comp_even
 
 use super::legacy::explain_create;
 use crate::channel::Channel;
-use crate::error::{Error, Op, Result};
+use crate::error::{Errno, Error, ErrorKind, Op, Result};
 use crate::sys::{Attr, Uhw};
 use crate::types::AsyncEventType;
 
@@ -58,15 +58,28 @@ pub struct AsyncEvent {
 ///
 /// One system call, which blocks as the file does.
 ///
+/// The last event of a device that was removed is `DEVICE_FATAL`. The kernel does not end the file after it: a file that
+/// blocks then blocks until it is closed (`uverbs_std_types_async_fd.c`). One that does not is found out by a second call.
+///
 /// # Errors
 /// [`WouldBlock`](crate::ErrorKind::WouldBlock): nothing there, and the file does not block.
 /// [`DeviceRemoved`](crate::ErrorKind::DeviceRemoved): nothing will come any more.
 #[doc(alias = "ibv_get_async_event")]
 pub fn read_async(channel: &Channel, fd: BorrowedFd<'_>) -> Result<AsyncEvent> {
-    let event: ib_uverbs_async_event_desc = channel.read_event(Op::GetAsyncEvent, fd)?;
+    let op = Op::GetAsyncEvent;
+    let raw: ib_uverbs_async_event_desc = match channel.read_event(op, fd) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock && channel.has_no_more_events() => {
+            return Err(Error::os(op, Errno::IO).with_kind(ErrorKind::DeviceRemoved));
+        }
+        read => read?,
+    };
+    let event = AsyncEventType::from_raw(raw.event_type);
+    if event == AsyncEventType::DeviceFatal {
+        channel.set_fatal();
+    }
     Ok(AsyncEvent {
-        element: event.element,
-        event: AsyncEventType::from_raw(event.event_type),
+        element: raw.element,
+        event,
     })
 }
 

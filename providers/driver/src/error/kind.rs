@@ -23,7 +23,7 @@ pub enum ErrorKind {
     NotFound,
     /// The object is still in use (EBUSY, EEXIST).
     Busy,
-    /// The device was removed from under the process (EIO after a removal).
+    /// The device was removed from under the process (EIO after a removal, ENOLINK after a fatal error of an mlx5 device).
     DeviceRemoved,
     /// The handle was made before `fork`, and this is the child.
     Forked,
@@ -131,6 +131,7 @@ const NAMES: &[(Errno, &str)] = &[
     (Errno::NFILE, "ENFILE"),
     (Errno::NODATA, "ENODATA"),
     (Errno::NODEV, "ENODEV"),
+    (Errno::NOLINK, "ENOLINK"),
     (Errno::NOENT, "ENOENT"),
     (Errno::NOMEM, "ENOMEM"),
     (Errno::NOSPC, "ENOSPC"),

@@ -60,7 +60,7 @@ pub(super) fn broadcast(state: &mut State, element: u64, event_type: u32) {
     }
 }
 
-/// Takes the device away: every event file gets `DEVICE_FATAL` and then ends.
+/// Takes the device away: every event file gets `DEVICE_FATAL` and then nothing more, completion channels end.
 pub(super) fn remove_device(state: &mut State, after: AfterRemoval) {
     broadcast(state, 0, DEVICE_FATAL);
     state.removed = Some(after);
@@ -68,7 +68,7 @@ pub(super) fn remove_device(state: &mut State, after: AfterRemoval) {
     for file in state
         .files
         .iter_mut()
-        .filter(|file| file.role != Role::Device)
+        .filter(|file| !matches!(file.role, Role::Device | Role::Events(_)))
     {
         file.close();
     }
