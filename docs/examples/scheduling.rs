@@ -1,5 +1,5 @@
 //! Shares a port out between two groups of queue pairs, seven to three, the second with a cap, and
-//! measures what each group gets while both have something to send.
+//! measures what each group gets while both have something to send, and the second alone.
 //!
 //! `scheduling [DEVICE [PEER]]`
 
@@ -53,17 +53,15 @@ fn run() -> Result<(), Box<dyn Error>> {
     }
 
     // Both always have something to send.
-    let start = Instant::now();
-    while start.elapsed() < TIME {
-        for group in &mut groups {
-            group.step()?;
-        }
+    let rates = measure(&mut groups)?;
+    let total: u64 = rates.iter().sum();
+    for (name, rate) in ["g1", "g2"].iter().zip(&rates) {
+        let percent = (rate * 100 + total / 2) / total.max(1);
+        println!("{name}: {rate} Mb/s, {percent}%");
     }
-    let total: u64 = groups.iter().map(|group| group.bytes).sum();
-    for (name, group) in ["g1", "g2"].iter().zip(&groups) {
-        let megabits = group.bytes * 8 / 1_000_000 / TIME.as_secs();
-        let percent = (group.bytes * 100 + total / 2) / total.max(1);
-        println!("{name}: {megabits} Mb/s, {percent}%");
+    // When the first is silent, the second gets more, up to its cap.
+    for rate in measure(&mut groups[1..])? {
+        println!("g2 alone: {rate} Mb/s");
     }
 
     // A leaf with queue pairs stays: nothing is sent, and nothing is changed.
@@ -74,6 +72,21 @@ fn run() -> Result<(), Box<dyn Error>> {
     let plan = applied.apply(&smaller)?;
     print!("{plan}");
     Ok(())
+}
+
+/// What each of these groups sends, in Mb/s.
+fn measure(groups: &mut [Group]) -> Result<Vec<u64>, Box<dyn Error>> {
+    let before: Vec<_> = groups.iter().map(|group| group.bytes).collect();
+    let start = Instant::now();
+    while start.elapsed() < TIME {
+        for group in groups.iter_mut() {
+            group.step()?;
+        }
+    }
+    let sent = groups.iter().zip(before);
+    Ok(sent
+        .map(|(group, before)| (group.bytes - before) * 8 / 1_000_000 / TIME.as_secs())
+        .collect())
 }
 
 /// A queue pair of a group, which writes to its peer's memory all the time.

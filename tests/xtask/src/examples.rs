@@ -1,7 +1,10 @@
-//! The examples of the documentation, run on the rxe driver of a stock kernel.
+//! The examples of the documentation, run on the rxe driver of a stock kernel; those for mlx5 on the software ConnectX.
+
+pub(crate) mod mlx5;
 
 use anyhow::{Context as _, bail};
 use std::time::Duration;
+use testbed::cargo::Built;
 use testbed::{Command, Guest, Kernel, Machine, complaints, host};
 
 /// Each example, and a text that it prints once it has done what it is for.
@@ -24,9 +27,6 @@ const EXAMPLES: [(&str, &str); 13] = [
     ("drop_privileges", "by write(2): alloc_pd: EACCES"),
 ];
 
-/// Examples for mlx5 devices, which the machines of these tests do not have.
-const MLX5: [&str; 3] = ["scheduling", "pacing", "devx"];
-
 /// How long an example may run. Emulated processors are slow.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -41,29 +41,12 @@ pub(crate) fn run(kernels: &[&str], filters: &[String]) -> anyhow::Result<()> {
     if wanted.is_empty() {
         return Ok(());
     }
-    let built = testbed::cargo::build(&[
-        "build",
-        "--package",
-        "uverbs",
-        "--examples",
-        "--features",
-        "tokio",
-    ])?;
-    if let Some(unknown) = built.iter().find(|built| {
-        !EXAMPLES.iter().any(|(name, _)| *name == built.name)
-            && !MLX5.contains(&built.name.as_str())
-    }) {
-        bail!("nobody says what the example {} prints", unknown.name);
-    }
+    let built = build()?;
     let mut failed = Vec::new();
     for kernel in kernels {
         let mut machine = Machine::new(Kernel::named(kernel)?);
         for (name, _) in &wanted {
-            let program = built
-                .iter()
-                .find(|built| built.name == *name)
-                .with_context(|| format!("there is no example {name}"))?;
-            machine = machine.with_binary(&program.path, name);
+            machine = with_example(machine, &built, name)?;
         }
         let guest = machine.boot()?;
         println!("\n     Running examples (kernel {kernel})");
@@ -88,15 +71,46 @@ pub(crate) fn run(kernels: &[&str], filters: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn one(guest: &Guest, name: &str, text: &str) -> anyhow::Result<()> {
-    let output = guest.run(Command::new(name).timeout(PATIENCE))?.check()?;
-    let said = output.stdout_text();
-    if !said.contains(text) {
-        bail!("it did not say {text:?}, but:\n{said}");
+/// All examples; somebody has to know what each of them prints.
+fn build() -> anyhow::Result<Vec<Built>> {
+    let built = testbed::cargo::build(&[
+        "build",
+        "--package",
+        "uverbs",
+        "--examples",
+        "--features",
+        "tokio",
+    ])?;
+    if let Some(unknown) = built.iter().find(|built| {
+        !EXAMPLES.iter().any(|(name, _)| *name == built.name) && !mlx5::knows(&built.name)
+    }) {
+        bail!("nobody says what the example {} prints", unknown.name);
     }
+    Ok(built)
+}
+
+fn with_example(machine: Machine, built: &[Built], name: &str) -> anyhow::Result<Machine> {
+    let program = built
+        .iter()
+        .find(|built| built.name == name)
+        .with_context(|| format!("there is no example {name}"))?;
+    Ok(machine.with_binary(&program.path, name))
+}
+
+fn one(guest: &Guest, name: &str, text: &str) -> anyhow::Result<()> {
+    let said = said_by(guest, Command::new(name))?;
+    if said.contains(text) {
+        return Ok(());
+    }
+    bail!("it did not say {text:?}, but:\n{said}")
+}
+
+/// What a program that succeeds prints, without a complaint of the kernel.
+fn said_by(guest: &Guest, command: Command) -> anyhow::Result<String> {
+    let output = guest.run(command.timeout(PATIENCE))?.check()?;
     let wrong = complaints::among(&output.kernel);
     if wrong.is_empty() {
-        return Ok(());
+        return Ok(output.stdout_text());
     }
     bail!("the kernel complained: {wrong:?}")
 }

@@ -29,6 +29,10 @@ const KERNEL_VARIABLE: &str = "UVERBS_TEST_KERNEL";
 
 /// Run the tests.
 #[derive(Args, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub(crate) struct Options {
     /// Which tests.
     #[arg(long, value_enum, default_value_t = Level::All)]
@@ -42,6 +46,12 @@ pub(crate) struct Options {
     /// Kind of the software ConnectX functions of the mlx5 tests: ib or roce.
     #[arg(long, value_name = "KIND")]
     pub(crate) function: Vec<Function>,
+    /// Every kernel with every path (and every kind of function), where they are not given, instead of a choice.
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// The software ConnectX of the mlx5 tests ends at the first wrong use. Tests that provoke one fail then.
+    #[arg(long)]
+    pub(crate) strict: bool,
     /// Time limit of each test in a machine, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     pub(crate) timeout: u64,
@@ -201,7 +211,11 @@ fn one_level(level: Level, options: &Options) -> anyhow::Result<()> {
             }
             Ok(())
         }
-        Level::Mlx5 => inside::mlx5(options),
+        Level::Mlx5 => {
+            let tests = inside::mlx5(options);
+            let examples = examples::mlx5::run(&kernels(options), &options.filters);
+            tests.and(examples)
+        }
         Level::Rxe | Level::All => {
             let tests = inside::rxe(options);
             let examples = examples::run(&kernels(options), &options.filters);
@@ -254,6 +268,8 @@ impl Options {
             kernel: Vec::new(),
             path: Vec::new(),
             function: Vec::new(),
+            all: false,
+            strict: false,
             timeout: 120,
             include_ignored: false,
             seen: false,
@@ -270,6 +286,8 @@ impl Level {
 }
 
 impl Way {
+    const ALL: [Self; 4] = [Self::Auto, Self::Ioctl, Self::InvokeWrite, Self::Write];
+
     fn name(self) -> String {
         self.to_possible_value()
             .map_or_else(String::new, |value| value.get_name().to_owned())

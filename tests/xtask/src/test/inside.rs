@@ -109,6 +109,11 @@ pub(super) fn mlx5(options: &Options) -> anyhow::Result<()> {
         let connectx = testbed::Connectx::new(&[function; 2])
             .blueflame()
             .time_divisor(TIME_DIVISOR);
+        let connectx = if options.strict {
+            connectx.strict()
+        } else {
+            connectx
+        };
         let machine = Machine::new(Kernel::named(kernel)?).connectx(connectx);
         let Some(suite) = suite_of(&binaries) else {
             bail!("there are no mlx5 tests")
@@ -183,13 +188,13 @@ fn told(failed: &[String]) -> anyhow::Result<()> {
 
 /// Kernels and ways to run the rxe tests with.
 fn combinations(options: &Options) -> Vec<(&str, Way)> {
-    if options.kernel.is_empty() && options.path.is_empty() {
+    if !options.all && options.kernel.is_empty() && options.path.is_empty() {
         return RXE_MATRIX.to_vec();
     }
-    let ways = if options.path.is_empty() {
-        &[Way::Auto][..]
-    } else {
-        &options.path
+    let ways = match options.path.as_slice() {
+        [] if options.all => &Way::ALL[..],
+        [] => &[Way::Auto],
+        asked => asked,
     };
     kernels(options)
         .into_iter()
@@ -199,15 +204,16 @@ fn combinations(options: &Options) -> Vec<(&str, Way)> {
 
 /// The same for the mlx5 tests, with the kind of functions.
 fn mlx5_combinations(options: &Options) -> Vec<(&str, Way, Function)> {
-    if options.kernel.is_empty() && options.path.is_empty() && options.function.is_empty() {
+    let nothing = !options.all && options.kernel.is_empty() && options.path.is_empty();
+    if nothing && options.function.is_empty() {
         return MLX5_MATRIX.to_vec();
     }
-    let functions = if options.function.is_empty() {
-        &[Function::Ib][..]
-    } else {
-        &options.function
+    let functions = match options.function.as_slice() {
+        [] if options.all => &[Function::Ib, Function::Roce][..],
+        [] => &[Function::Ib],
+        asked => asked,
     };
-    let named = if options.kernel.is_empty() && options.path.is_empty() {
+    let named = if nothing {
         kernels(options)
             .into_iter()
             .map(|kernel| (kernel, Way::Auto))

@@ -1,0 +1,195 @@
+//! The examples for mlx5 devices, and `uverbs sched`, on an InfiniBand and an Ethernet function of the software ConnectX, whose
+//! shares, caps and rates take effect.
+
+use super::{build, said_by, with_example};
+use crate::programs;
+use anyhow::{Context as _, bail};
+use testbed::connectx::NO_REPORTS;
+use testbed::{Command, Connectx, Function, Guest, Kernel, Machine, host};
+
+/// The functions that the examples are run on.
+const DEVICES: [&str; 2] = ["mlx5_0", "mlx5_1"];
+
+/// The trees of the guide, as files.
+const TREES: [&str; 2] = ["scheduling.toml", "scheduling-other.toml"];
+
+/// What part of a port's 10 Gb/s the group with seven of ten shares gets, in percent. A busy host is forgiven something.
+const SEVEN_OF_TEN: std::ops::RangeInclusive<u32> = 65..=75;
+
+/// What the group with the cap gets alone, in Mb/s: more than its share of the port, not much more than the cap.
+const UP_TO_THE_CAP: std::ops::RangeInclusive<u32> = 3100..=4300;
+
+/// A program with its arguments, and texts that it prints. DEVICE stands for a function's name.
+type Line = (&'static str, &'static [&'static str]);
+
+const EXAMPLES: [Line; 3] = [
+    (
+        "scheduling DEVICE",
+        &[
+            "├── g1  70%",
+            "└── g2  30%  at most 4096 Mb/s",
+            "refused: ",
+            "destroy g2",
+        ],
+    ),
+    ("pacing DEVICE", &[" kb/s for ", "refused: ", "place "]),
+    (
+        "devx DEVICE",
+        &[
+            "user contexts",
+            "element ",
+            "firmware status BAD_PARAM, syndrome 0xc00002",
+            "0 left behind",
+        ],
+    ),
+];
+
+const COMMANDS: [Line; 4] = [
+    (
+        "uverbs sched show /scheduling.toml",
+        &["├── g1  70%", "└── g2  30%  at most 4096 Mb/s"],
+    ),
+    (
+        "uverbs sched plan /scheduling.toml -d DEVICE",
+        &["create  root", "create  g1  leaf", "create  g2  leaf"],
+    ),
+    (
+        "uverbs sched plan /scheduling-other.toml --from /scheduling.toml -d DEVICE",
+        &["modify", "create  web  node", "destroy g2"],
+    ),
+    (
+        "uverbs sched apply /scheduling.toml /scheduling-other.toml -d DEVICE",
+        &["create  g2  leaf", "destroy g2", "destroy root"],
+    ),
+];
+
+/// Whether an example of this name is run here.
+pub(super) fn knows(name: &str) -> bool {
+    EXAMPLES.iter().any(|line| program(line) == name)
+}
+
+fn program(line: &Line) -> &'static str {
+    line.0.split(' ').next().unwrap_or_default()
+}
+
+/// Runs those whose names hold one of the filters, on each of these kernels.
+pub(crate) fn run(kernels: &[&str], filters: &[String]) -> anyhow::Result<()> {
+    let wanted: Vec<_> = EXAMPLES
+        .iter()
+        .chain(&COMMANDS)
+        .filter(|line| filters.is_empty() || filters.iter().any(|filter| line.0.contains(filter)))
+        .collect();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let built = build()?;
+    let tool = programs::uverbs()?;
+    let mut failed = Vec::new();
+    for kernel in kernels {
+        let connectx = Connectx::new(&[Function::Ib, Function::Roce]).shaper();
+        let mut machine = Machine::new(Kernel::named(kernel)?)
+            .connectx(connectx)
+            .with_binary(&tool, "uverbs");
+        for line in &EXAMPLES {
+            machine = with_example(machine, &built, program(line))?;
+        }
+        for tree in TREES {
+            machine = machine.with_file(format!("docs/examples/{tree}"), &format!("/{tree}"));
+        }
+        let guest = machine.boot()?;
+        println!("\n     Running examples for mlx5 (kernel {kernel})");
+        for (line, texts) in &wanted {
+            for device in DEVICES {
+                let line = line.replace("DEVICE", device);
+                match one(&guest, &line, texts) {
+                    Ok(figures) => println!("example {line} ... ok{figures}"),
+                    Err(error) => {
+                        println!("example {line} ... FAILED\n{error:#}");
+                        failed.push(format!("{line} on {kernel}"));
+                    }
+                }
+            }
+        }
+        guest.power_off()?;
+    }
+    if !failed.is_empty() {
+        bail!("examples: {}", failed.join(", "));
+    }
+    host::say(format_args!(
+        "ran {} examples for mlx5 on {} kernels",
+        wanted.len(),
+        kernels.len()
+    ));
+    Ok(())
+}
+
+/// Runs one; it leaves nothing behind in the model, which has nothing to report.
+fn one(guest: &Guest, line: &str, texts: &[&str]) -> anyhow::Result<String> {
+    let census = || -> anyhow::Result<String> {
+        let model = guest.connectx()?;
+        Ok(format!(
+            "{} {}",
+            model.ask("census 0")?,
+            model.ask("census 1")?
+        ))
+    };
+    let before = census()?;
+    let mut words = line.split(' ');
+    let name = words.next().context("a program")?;
+    let said = said_by(guest, Command::new(name).args(words))?;
+    for text in texts {
+        if !said.contains(text) {
+            bail!("it did not say {text:?}, but:\n{said}");
+        }
+    }
+    let after = census()?;
+    if without_queues(&after) != without_queues(&before) {
+        bail!("left behind:\n  before {before}\n  after  {after}");
+    }
+    let reports = guest.connectx()?.ask("reports")?;
+    if reports != NO_REPORTS {
+        bail!("the model reports: {reports}");
+    }
+    if name == "scheduling" {
+        return shares(&said);
+    }
+    Ok(String::new())
+}
+
+/// Queues are the driver's own affair, too: it makes some when a vector is first used, or memory first registered.
+fn without_queues(census: &str) -> String {
+    let kept = ["eq\"", "cq\"", "qp\""];
+    census
+        .split("(\"")
+        .filter(|kind| !kept.iter().any(|kept| kind.starts_with(kept)))
+        .collect()
+}
+
+/// Whether the two groups got what their shares say, and the second alone no more than its cap.
+fn shares(said: &str) -> anyhow::Result<String> {
+    let measured: Vec<_> = said
+        .lines()
+        .filter(|line| line.contains(" Mb/s"))
+        .skip(1)
+        .collect();
+    let [first, second, alone] = measured.as_slice() else {
+        bail!("not two groups and one alone:\n{said}");
+    };
+    let percent = number(first, "Mb/s, ", "%")?;
+    if !SEVEN_OF_TEN.contains(&percent) {
+        bail!("seven of ten shares are not {percent}%:\n{said}");
+    }
+    let alone_mbps = number(alone, "alone: ", " Mb/s")?;
+    if !UP_TO_THE_CAP.contains(&alone_mbps) {
+        bail!("a cap of 4096 Mb/s is not {alone_mbps} Mb/s:\n{said}");
+    }
+    Ok(format!(" ({first}; {second}; {alone})"))
+}
+
+/// The number between two texts.
+fn number(line: &str, before: &str, after: &str) -> anyhow::Result<u32> {
+    line.split_once(before)
+        .and_then(|(_, rest)| rest.split_once(after))
+        .and_then(|(digits, _)| digits.parse().ok())
+        .with_context(|| format!("no number between {before:?} and {after:?} in {line:?}"))
+}
