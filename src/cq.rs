@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use uverbs_driver::contract::CqInit;
-use uverbs_driver::types::WorkCompletion;
+use uverbs_driver::types::{Timestamps, WorkCompletion};
 use uverbs_driver::{Error, EventCounts, Object, Op, PollError, Result};
 
 use crate::cookie::Cookie;
@@ -49,6 +49,7 @@ pub struct CompletionQueueBuilder<'a> {
     channel: Option<&'a CompletionChannel>,
     vector: u32,
     context: u64,
+    timestamps: Timestamps,
 }
 
 /// A completion that was taken out of its queue, which cannot be polled again while it lives.
@@ -70,6 +71,7 @@ impl<'a> CompletionQueueBuilder<'a> {
             channel: None,
             vector: 0,
             context: 0,
+            timestamps: Timestamps::None,
         }
     }
 
@@ -94,6 +96,15 @@ impl<'a> CompletionQueueBuilder<'a> {
         self
     }
 
+    /// What its completions are stamped with, for [`CompletionQueue::poll_stamped`]. Default: nothing.
+    #[doc(alias = "IBV_WC_EX_WITH_COMPLETION_TIMESTAMP")]
+    #[doc(alias = "IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK")]
+    #[must_use]
+    pub fn timestamps(mut self, timestamps: Timestamps) -> Self {
+        self.timestamps = timestamps;
+        self
+    }
+
     /// Creates it. Three system calls on rxe: the command, and two for its mapping.
     ///
     /// # Errors
@@ -102,6 +113,7 @@ impl<'a> CompletionQueueBuilder<'a> {
     /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | no entries, a vector the device does not have, a channel of another context |
     /// | [`LimitExceeded`](crate::ErrorKind::LimitExceeded) | more entries than the device's `max_cqe` |
     /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | ENOMEM, EAGAIN of the rdma cgroup |
+    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | timestamps of a device that has no clock, as rxe; the time of day where the kernel makes none of the clock's counts |
     pub fn build(&self) -> Result<CompletionQueue> {
         let op = Op::CreateCompletionQueue;
         let inner = &self.of.inner;
@@ -128,6 +140,7 @@ impl<'a> CompletionQueueBuilder<'a> {
             channel: self.channel.map(AsFd::as_fd),
             vector: self.vector,
             events: self.channel.map(|_| cookie.events()),
+            timestamps: self.timestamps,
         })?;
         Ok(CompletionQueue {
             ring,
@@ -166,6 +179,41 @@ impl CompletionQueue {
             queue: self.id(),
             bound: PhantomData,
         }))
+    }
+
+    /// `ibv_wc_read_completion_ts`, `ibv_wc_read_completion_wallclock_ns`—takes the oldest completion, if there is one, with what it is
+    /// stamped with. No system call.
+    ///
+    /// The stamp is what [`timestamps`](CompletionQueueBuilder::timestamps) asked for: counts of the device's clock, which
+    /// [`mlx5::ClockInfo`](crate::mlx5::ClockInfo) turns into time, or nanoseconds since 1970. `None` where nothing
+    /// was asked for, and for completions that failed. A completion queue that is only polled otherwise pays nothing for it.
+    ///
+    /// ```no_run
+    /// # fn f(context: &uverbs::Context) -> Result<(), Box<dyn std::error::Error>> {
+    /// use uverbs::Timestamps;
+    ///
+    /// let mut cq = context.completion_queue(64).timestamps(Timestamps::WallClock).build()?;
+    /// if let Some((completion, Some(nanoseconds))) = cq.poll_stamped()? {
+    ///     println!("{} at {nanoseconds} ns", completion.wr_id);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`poll`](Self::poll).
+    #[doc(alias = "ibv_wc_read_completion_ts")]
+    #[doc(alias = "ibv_wc_read_completion_wallclock_ns")]
+    pub fn poll_stamped(&mut self) -> Result<Option<(Completion<'_>, Option<u64>)>, PollError> {
+        let Some((wc, stamp)) = self.ring.poll_stamped()? else {
+            return Ok(None);
+        };
+        let completion = Completion {
+            wc,
+            queue: self.id(),
+            bound: PhantomData,
+        };
+        Ok(Some((completion, stamp)))
     }
 
     /// `ibv_poll_cq`—takes as many completions as there are and `out` has room for, oldest first.

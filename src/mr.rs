@@ -205,7 +205,13 @@ impl MemoryRegion {
         Ok(Self::over(pd, mr, init.iova, init.length, init.access))
     }
 
-    fn over(pd: &ProtectionDomain, mr: Mr, address: u64, length: u64, access: AccessFlags) -> Self {
+    pub(crate) fn over(
+        pd: &ProtectionDomain,
+        mr: Mr,
+        address: u64,
+        length: u64,
+        access: AccessFlags,
+    ) -> Self {
         Self {
             inner: Arc::new(Inner {
                 mr,

@@ -23,6 +23,8 @@ pub struct ProtectionDomain {
 pub(crate) struct Inner {
     pub(crate) pd: AnyPd,
     pub(crate) context: Context,
+    /// The domain that it is one with, and only has something more than.
+    of: Option<ProtectionDomain>,
 }
 
 impl ProtectionDomain {
@@ -31,8 +33,25 @@ impl ProtectionDomain {
             inner: Arc::new(Inner {
                 pd: context.inner.provider.alloc_pd()?,
                 context: context.clone(),
+                of: None,
             }),
         })
+    }
+
+    /// The same domain, known to the provider as `pd`.
+    pub(crate) fn derive(&self, pd: AnyPd) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                pd,
+                context: self.context().clone(),
+                of: Some(self.root().clone()),
+            }),
+        }
+    }
+
+    /// The domain that the kernel knows.
+    fn root(&self) -> &Self {
+        self.inner.of.as_ref().unwrap_or(self)
     }
 
     /// The device it is on.
@@ -40,9 +59,9 @@ impl ProtectionDomain {
         &self.inner.context
     }
 
-    /// True when both are the same domain.
+    /// True when both are the same domain for the device; a parent domain is the same as the one it was made of.
     pub fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.inner, &other.inner)
+        Arc::ptr_eq(&self.root().inner, &other.root().inner)
     }
 
     /// `ibv_create_qp`—describes a queue pair whose completions go to `send_cq` and `recv_cq`.
@@ -89,16 +108,19 @@ impl ProtectionDomain {
         MemoryWindow::alloc(self, kind)
     }
 
-    /// `ibv_dealloc_pd`—frees the domain. One system call. Dropping the last clone does the same.
+    /// `ibv_dealloc_pd`—frees the domain. One system call, none for a parent domain. Dropping the last clone does the same.
     ///
     /// # Errors
-    /// [`Busy`](ErrorKind::Busy) while clones, or anything in the domain, exist; it lives on with them.
+    /// [`Busy`](ErrorKind::Busy) while clones, parent domains of it, or anything in the domain, exist; it lives on with them.
     #[doc(alias = "ibv_dealloc_pd")]
     pub fn dealloc(self) -> Result<()> {
         let op = Op::DeallocProtectionDomain;
         let inner = Arc::try_unwrap(self.inner).map_err(|shared| {
             Error::new(op, ErrorKind::Busy).fact("clones", Arc::strong_count(&shared) - 1)
         })?;
+        if inner.of.is_some() {
+            return Ok(());
+        }
         Object::destroy_shared(inner.pd.into_object()).map(|_| ())
     }
 

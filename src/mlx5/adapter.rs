@@ -1,6 +1,7 @@
 //! An opened mlx5 device, with what only it has.
 
 use uverbs_driver::{Error, ErrorKind, Op, Result};
+use uverbs_mlx5::Clock;
 use uverbs_mlx5::caps::Caps;
 use uverbs_mlx5::devx::Devx;
 use uverbs_mlx5::sched::Scheduler;
@@ -65,6 +66,24 @@ impl Adapter {
         Err(Error::new(Op::DevxCommand, ErrorKind::Unsupported)
             .fact("device", self.context.name().to_owned())
             .fact("context without", "DEVX"))
+    }
+
+    /// The device's clock, which completions are stamped with. Two system calls the first time, none later.
+    ///
+    /// ```no_run
+    /// let context = uverbs::Context::open("mlx5_0")?;
+    /// let clock = context.mlx5()?.clock()?;
+    /// let (count, info) = (clock.count()?, clock.info()?);
+    /// println!("{count} counts are {} ns since 1970", info.to_nanoseconds(count));
+    /// # Ok::<(), uverbs::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported): neither device nor kernel has a clock to map.
+    #[doc(alias = "ibv_query_rt_values_ex")]
+    #[doc(alias = "mlx5dv_get_clock_info")]
+    pub fn clock(&self) -> Result<Clock> {
+        self.provider(Op::MapClock)?.clock()
     }
 
     /// The tree of scheduling elements. Two system calls, which ask what the device allows.

@@ -20,17 +20,21 @@ mod dc;
 mod flow;
 mod frame;
 mod masked;
+mod memory;
 mod queue_pair;
 mod special;
+mod stamp;
+mod thread;
 mod work_queue;
 mod xrc;
 
 pub use adapter::Adapter;
 pub use flow::FlowId;
 pub(crate) use flow::FlowRules;
+pub use memory::{DeviceMemory, NullRegion};
 pub(crate) use special::{DynamicEnd, Special};
 pub use work_queue::{IndirectionTable, RssQueuePair, WorkQueue, WorkQueueSettings};
-pub use xrc::XrcDomain;
+pub use xrc::{XrcDomain, XrcTarget};
 
 pub use uverbs_driver::Object;
 pub use uverbs_driver::hw::Pages;
@@ -42,5 +46,8 @@ pub use uverbs_mlx5::flow::{
 pub use uverbs_mlx5::rss::{Hash, HashFields};
 pub use uverbs_mlx5::rwq::{Flags as WorkQueueFlags, State as WorkQueueState};
 pub use uverbs_mlx5::xrc::SharedXrcDomain;
-pub use uverbs_mlx5::{DcDestination, Frame, MaskedAtomic};
+pub use uverbs_mlx5::{
+    Clock, ClockInfo, DcDestination, DeviceMemoryInfo, Frame, MaskedAtomic, OperationWord,
+    ThreadDomain,
+};
 pub use uverbs_mlx5::{caps, devx, pacing, prm, sched};

@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::types::{QpType, SendRequest, SrqAttr, SrqType};
+use uverbs_driver::types::{
+    QpAttr, QpAttrMask, QpInfo, QpState, QpType, SendRequest, SrqAttr, SrqType,
+};
 use uverbs_driver::{Error, ErrorKind, Object, Op, PostError, Result};
 
 use uverbs_mlx5::xrc::SharedXrcDomain;
 
 use super::{Adapter, Special};
-use crate::provider::AnySrq;
+use crate::cookie::Cookie;
+use crate::provider::{AnyQp, AnySrq};
 use crate::{
-    CompletionQueue, Context, ProtectionDomain, QueuePairBuilder, SendBatch, SharedReceiveQueue,
+    CompletionQueue, Context, EventSource, ProtectionDomain, QueuePairBuilder, SendBatch,
+    SharedReceiveQueue,
 };
 
 /// `ibv_xrcd`—an XRC domain: what the receiving ends of connections and the shared queues that they deliver to have in common.
@@ -131,6 +135,30 @@ impl XrcDomain {
         builder
     }
 
+    /// `ibv_open_qp`—opens the receiving end with this number, which this or another process has created in the domain. Two system calls.
+    ///
+    /// It lives until whoever created it and everybody who opened it has closed it. Its events carry `context`.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput): EINVAL, there is none in this domain.
+    #[doc(alias = "ibv_open_qp")]
+    pub fn open_target(&self, number: u32, context: u64) -> Result<XrcTarget> {
+        let op = Op::OpenQueuePair;
+        let inner = &self.context.inner;
+        let device = inner.provider.mlx5();
+        let device = device.ok_or_else(|| Error::new(op, ErrorKind::Unsupported))?;
+        let cookie = inner.cookies.reserve();
+        let queue = self.domain.open_target(device, number, cookie.number())?;
+        cookie.announce(EventSource::QueuePair {
+            qp_num: number,
+            context,
+        });
+        Ok(XrcTarget {
+            queue: AnyQp::Mlx5(queue),
+            cookie,
+        })
+    }
+
     /// `ibv_close_xrcd`—closes it. One system call. Dropping it does the same.
     ///
     /// # Errors
@@ -144,6 +172,50 @@ impl XrcDomain {
 
     pub(crate) fn is_of(&self, context: &Context) -> bool {
         Arc::ptr_eq(&self.context.inner, &context.inner)
+    }
+}
+
+/// The receiving end of an XRC connection, opened by its number.
+#[derive(Debug)]
+pub struct XrcTarget {
+    queue: AnyQp,
+    #[expect(dead_code, reason = "kept for its drop: later events are stale")]
+    cookie: Cookie,
+}
+
+impl XrcTarget {
+    /// Its number on the wire.
+    pub fn qp_num(&self) -> u32 {
+        self.queue.number()
+    }
+
+    /// The state it was last seen in.
+    pub fn state(&self) -> QpState {
+        self.queue.state()
+    }
+
+    /// `ibv_query_qp`—what the kernel knows about it. One system call.
+    ///
+    /// # Errors
+    /// The kernel's errno.
+    pub fn query(&mut self) -> Result<QpInfo> {
+        self.queue.query(QpAttrMask::all())
+    }
+
+    /// `ibv_modify_qp`—changes its state or attributes, for everybody who has it. One system call.
+    ///
+    /// # Errors
+    /// EINVAL for a transition that does not exist, and attributes that it needs or does not take.
+    pub fn modify(&mut self, attr: &QpAttr) -> Result<()> {
+        self.queue.modify(attr)
+    }
+
+    /// `ibv_destroy_qp`—closes it, and destroys it if nobody else has it. One system call. Dropping it does the same.
+    ///
+    /// # Errors
+    /// The kernel's errno.
+    pub fn close(self) -> Result<()> {
+        self.queue.into_object().destroy().map(|_| ())
     }
 }
 

@@ -1,13 +1,17 @@
 //! What a user context is asked for, and what the kernel answers (`mlx5_ib_alloc_ucontext`).
 
 use uverbs_driver::sys::{Uhw, cells};
+use uverbs_driver::types::LocalKey;
 use uverbs_driver::{Channel, Error, Op, Result, cmd};
 use uverbs_uapi::mlx5_abi::{
-    MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_ECE, MLX5_IB_ALLOC_UCTX_DEVX, MLX5_LIB_CAP_4K_UAR,
+    MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET,
+    MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY, MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_ECE,
+    MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_REAL_TIME_TS, MLX5_IB_ALLOC_UCTX_DEVX, MLX5_LIB_CAP_4K_UAR,
     MLX5_LIB_CAP_DYN_UAR, mlx5_ib_alloc_ucontext_req_v2, mlx5_ib_alloc_ucontext_resp,
 };
 use zerocopy::IntoBytes;
 
+use crate::clock::ClockConfig;
 use crate::sizes;
 use crate::uar::UarConfig;
 
@@ -46,6 +50,9 @@ pub(crate) struct Config {
     /// Enhanced connection establishment may be asked for.
     pub(crate) ece: bool,
     pub(crate) uar: UarConfig,
+    pub(crate) clock: ClockConfig,
+    /// The key of the region that is nowhere.
+    pub(crate) null_key: Option<LocalKey>,
 }
 
 impl Config {
@@ -60,6 +67,7 @@ impl Config {
     }
 
     fn new(reply: &mlx5_ib_alloc_ucontext_resp, devx: bool) -> Self {
+        let has = |bit: u32| reply.comp_mask & bit != 0;
         Self {
             devx,
             cqe_version: reply.cqe_version,
@@ -74,13 +82,22 @@ impl Config {
             },
             cache_line: reply.cache_line_size,
             creates_ah: reply.cmds_supp_uhw & CREATES_AH != 0,
-            ece: reply.comp_mask & MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_ECE != 0,
+            ece: has(MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_ECE),
             uar: UarConfig {
                 fixed: reply.tot_bfregs,
                 per_page: reply.num_uars_per_page.max(1),
                 register_size: reply.bf_reg_size,
                 dedicated: LOW_LATENCY,
                 shared: TOTAL - LOW_LATENCY,
+                extra: reply.num_dyn_bfregs,
+            },
+            null_key: has(MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY)
+                .then(|| LocalKey::new(reply.dump_fill_mkey)),
+            clock: ClockConfig {
+                counter: has(MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET)
+                    .then_some(reply.hca_core_clock_offset),
+                versions: reply.clock_info_versions,
+                real_time: has(MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_REAL_TIME_TS),
             },
         }
     }

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use uverbs_driver::contract::{self, CqInit, QpInit, SrqInit};
 use uverbs_driver::hw::Records;
-use uverbs_driver::types::{Address, AddressVector, DeviceAttr, LinkLayer, QpType};
+use uverbs_driver::types::{Address, AddressVector, DeviceAttr, LinkLayer, LocalKey, QpType};
 use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
 
 use crate::caps::Caps;
+use crate::clock::Clocks;
 use crate::config::{self, Config};
 use crate::cq::CqShared;
 use crate::pd::ProtectionDomain;
@@ -28,6 +29,7 @@ pub struct Context {
     uars: Uars,
     records: Arc<Records>,
     trackers: Arc<Trackers>,
+    clocks: Clocks,
     queues: Mutex<Queues>,
 }
 
@@ -52,6 +54,10 @@ impl Context {
         &self.records
     }
 
+    pub(crate) fn clocks(&self) -> &Clocks {
+        &self.clocks
+    }
+
     pub(crate) fn trackers(&self) -> &Arc<Trackers> {
         &self.trackers
     }
@@ -59,6 +65,13 @@ impl Context {
     /// What the device's driver adds to the general attributes.
     pub fn caps(&self) -> &Caps {
         &self.caps
+    }
+
+    /// `ibv_alloc_null_mr`—the key of the device's region that is nowhere: what is written there is gone. `None` where the device, or
+    /// the kernel, has none.
+    #[doc(alias = "ibv_alloc_null_mr")]
+    pub fn null_key(&self) -> Option<LocalKey> {
+        self.config.null_key
     }
 
     /// Whether firmware commands may be sent in this context.
@@ -126,6 +139,7 @@ impl contract::Context for Context {
             uars: Uars::new(&channel, config.uar),
             records: Arc::new(Records::new(config.cache_line as usize)),
             trackers: Arc::default(),
+            clocks: Clocks::default(),
             queues: Mutex::default(),
             channel,
             opened,

@@ -24,6 +24,7 @@ use crate::Context;
 use crate::cq_ring::CqRing;
 use crate::cqe::opcode;
 use crate::poll::{Consumer, Next};
+use crate::stamp::Stamps;
 
 /// Most entries the device's counter leaves room for.
 const MAX_ENTRIES: u32 = 1 << 24;
@@ -85,6 +86,7 @@ pub struct CompletionQueue {
     max_entries: u32,
     fork: ForkToken,
     object: Arc<Object>,
+    stamps: Stamps,
 }
 
 /// log₂ of the ring for `entries`: one more, so that a full queue is told from an empty one.
@@ -114,12 +116,14 @@ impl CompletionQueue {
         let os = |errno| Error::os(op, errno);
         let ring = Arc::new(CqRing::new(log, ENTRY, 0).map_err(os)?);
         let record = Arc::new(context.records().take().map_err(os)?);
+        let stamps = Stamps::new(context, init.timestamps)?;
         let (arm, page) = context.uars().for_completion_queues()?;
         let words = mlx5_ib_create_cq {
             buf_addr: ring.units.address(),
             db_addr: record.address(),
             cqe_size: ring.entry_size(),
-            flags: page.map_or(0, |_| MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX as u16),
+            flags: stamps.driver_flags()
+                | page.map_or(0, |_| MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX as u16),
             uar_page_index: page.map_or(0, |page| page as u16),
             ..mlx5_ib_create_cq::default()
         };
@@ -127,6 +131,7 @@ impl CompletionQueue {
         let create = cmd::cq::Create {
             vector: init.vector,
             channel: init.channel,
+            flags: stamps.flags(),
             ..cmd::cq::Create::new(ring.entries() - 1, init.cookie)
         };
         let uhw = Uhw::new(words.as_bytes(), cells(&mut reply));
@@ -148,7 +153,16 @@ impl CompletionQueue {
             max_entries,
             fork: channel.fork_token(),
             object: Arc::new(object),
+            stamps,
         })
+    }
+
+    /// What the completion that was taken last is stamped with, in what the queue was created for. Only until it is
+    /// [released](contract::Cq::release). `None` for one that failed: the device puts its reasons there.
+    pub fn timestamp(&mut self) -> Option<u64> {
+        let position = self.consumer.position.checked_sub(1)?;
+        let stamp = self.consumer.ring.stamp(position)?;
+        self.stamps.of(stamp)
     }
 
     pub(crate) fn shared(&self) -> &Arc<CqShared> {

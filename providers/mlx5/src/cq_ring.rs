@@ -120,6 +120,14 @@ impl CqRing {
         look.is_there().then_some(look.tail)
     }
 
+    /// When the entry at `position`, which is there, was written. `None` for a failure.
+    pub(crate) fn stamp(&self, position: u64) -> Option<u64> {
+        let [stamp, tail] = self.units.get(self.first(position).wrapping_add(3));
+        let failed = [opcode::REQUEST_ERROR, opcode::RECEIVE_ERROR];
+        let kind = Tail(u64::from_be(tail)).opcode();
+        (!failed.contains(&kind)).then(|| u64::from_be(stamp))
+    }
+
     /// Puts `other`'s entry at `position` at the same position, as if the device had written it here.
     pub(crate) fn take(&self, other: &Self, position: u64) {
         let (target, source) = (self.first(position), other.first(position));

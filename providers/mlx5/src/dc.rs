@@ -82,6 +82,6 @@ impl Context {
             kind: QpType::Driver,
             ..*init
         };
-        QueuePair::create_in(self, Parent::Pd(pd.object()), &init, special)
+        QueuePair::create_in(self, Parent::Pd(pd), &init, special)
     }
 }

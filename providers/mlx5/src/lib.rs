@@ -9,6 +9,7 @@
 
 mod ah;
 pub mod caps;
+mod clock;
 mod config;
 mod context;
 mod cq;
@@ -16,8 +17,11 @@ mod cq_ring;
 mod cqe;
 pub mod dc;
 pub mod devx;
+mod dm;
+mod doorbell;
 pub mod flow;
 mod inline;
+mod mmap;
 mod operations;
 pub mod pacing;
 mod pd;
@@ -34,19 +38,24 @@ pub mod sched;
 mod sizes;
 mod sq;
 mod srq;
+mod stamp;
 mod table;
+mod thread;
 mod tracker;
 mod uar;
 mod umr;
 mod wqe;
 pub mod xrc;
 
+pub use clock::{Clock, ClockInfo};
 pub use context::Context;
 pub use cq::CompletionQueue;
+pub use dm::{DeviceMemory, DeviceMemoryInfo, OperationWord};
 pub use pd::ProtectionDomain;
 pub use qp::{DcDestination, MaskedAtomic, QueuePair, RawNumbers};
 pub use raw::Frame;
 pub use srq::SharedReceiveQueue;
+pub use thread::ThreadDomain;
 
 /// The driver ABI versions this provider speaks.
 pub const ABI_VERSIONS: std::ops::RangeInclusive<u32> = 1..=1;

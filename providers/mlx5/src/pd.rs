@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Uhw, cells};
-use uverbs_driver::{Channel, Object, Result, cmd};
+use uverbs_driver::{Channel, Error, Object, Op, Result, cmd};
 use uverbs_uapi::mlx5_abi::mlx5_ib_alloc_pd_resp;
 
-/// An mlx5 protection domain.
+use crate::thread::ThreadDomain;
+
+/// An mlx5 protection domain, or one with a thread domain: a parent domain.
 #[derive(Debug)]
 pub struct ProtectionDomain {
     object: Arc<Object>,
     number: u32,
+    thread: Option<ThreadDomain>,
 }
 
 impl ProtectionDomain {
@@ -22,7 +25,31 @@ impl ProtectionDomain {
         Ok(Self {
             object: Arc::new(object),
             number: reply.pdn,
+            thread: None,
         })
+    }
+
+    /// `ibv_alloc_parent_domain`—the same domain for the kernel and the device; its queue pairs are rung at `thread`'s page of
+    /// registers. No system call.
+    ///
+    /// # Errors
+    /// A thread domain of another context.
+    #[doc(alias = "ibv_alloc_parent_domain")]
+    pub fn with_thread(&self, thread: &ThreadDomain) -> Result<Self> {
+        if !thread.is_of(self.object.channel()) {
+            let op = Op::AllocParentDomain;
+            return Err(Error::invalid(op, "thread domain").hint("it belongs to another context"));
+        }
+        Ok(Self {
+            object: Arc::clone(&self.object),
+            number: self.number,
+            thread: Some(thread.clone()),
+        })
+    }
+
+    /// What its queue pairs are rung by, if not by any doorbell of the device.
+    pub(crate) fn thread(&self) -> Option<&ThreadDomain> {
+        self.thread.as_ref()
     }
 
     /// The kernel object.

@@ -13,13 +13,14 @@ use uverbs_driver::types::{
 };
 use uverbs_driver::{Object, Op, PostError, Result};
 
+use crate::Context;
 use crate::caps::PacingCaps;
 use crate::cq::CqShared;
 use crate::pacing::{RateLimit, modify_rate_limit};
 use crate::raw::Ethernet;
 use crate::rq::ReceiveRing;
 use crate::sq::SendRing;
-use crate::tracker::QueuePairTracker;
+use crate::tracker::{QueuePairTracker, Receives};
 pub(crate) use create::Parent;
 pub(crate) use plan::{Role, Special};
 pub use special::{DcDestination, MaskedAtomic};
@@ -63,6 +64,28 @@ impl QueuePair {
     /// The numbers of the objects underneath a raw packet queue pair.
     pub fn raw_numbers(&self) -> Option<RawNumbers> {
         self.raw
+    }
+
+    /// The receiving end of an XRC connection that somebody else has created. One system call, which asks for its state.
+    pub(crate) fn opened(context: &Context, object: Object, number: u32) -> Result<Self> {
+        let mut opened = Self {
+            send: None,
+            recv: None,
+            object,
+            number,
+            kind: QpType::XrcTarget,
+            caps: QpCaps::default(),
+            state: QpState::Reset,
+            max_rd_atomic: context.device().max_qp_rd_atom,
+            tracker: Arc::new(QueuePairTracker::new(0, Receives::None)),
+            send_cq: None,
+            recv_cq: None,
+            raw: None,
+            role: Role::None,
+            ethernet: None,
+        };
+        opened.ask(QpAttrMask::STATE)?;
+        Ok(opened)
     }
 
     /// `ibv_modify_qp_rate_limit`—sets how fast it may send; what the device can is in `caps`.

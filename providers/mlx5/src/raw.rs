@@ -215,7 +215,7 @@ impl Context {
             header: max_header.into(),
             ..Special::default()
         };
-        QueuePair::create_in(self, Parent::Pd(pd.object()), &init, &special)
+        QueuePair::create_in(self, Parent::Pd(pd), &init, &special)
     }
 }
 

@@ -10,12 +10,12 @@ use uverbs_driver::hw::{Record, UnitRing, barrier};
 use uverbs_driver::sys::ForkToken;
 use uverbs_driver::types::{Operation, Payload, SendFlags, SendRequest, WcOpcode};
 
+use crate::doorbell::Doorbell;
 use crate::inline;
 use crate::operations::Operations;
 use crate::request::{self, Kind, Limits, Writer};
 use crate::sizes;
 use crate::tracker::QueuePairTracker;
-use crate::uar::Doorbell;
 use crate::wqe::{self, BLOCK_UNITS, Unit, control, opcode};
 
 /// The word of a doorbell record that send queues use.

@@ -11,11 +11,11 @@ use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use uverbs_driver::cmd::{new_object_handle, new_object_slot};
-use uverbs_driver::hw::{Register, UnitRing, barrier};
+use uverbs_driver::hw::Register;
 use uverbs_driver::object::{ObjectKind, VendorKind};
 use uverbs_driver::sys::{Attr, Mapping, Protection, Uhw, cells};
-use uverbs_driver::{Channel, Error, Object, Op, Result};
-use uverbs_uapi::mlx5_abi::MLX5_QP_FLAG_UAR_PAGE_INDEX;
+use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result};
+use uverbs_uapi::mlx5_abi::MLX5_IB_MMAP_ALLOC_WC;
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH,
     MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID,
@@ -26,12 +26,15 @@ use uverbs_uapi::mlx5_user_ioctl_verbs::{
     MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF, MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC,
 };
 
+use crate::doorbell::{Claim, Doorbell, Naming};
+use crate::mmap;
+
 /// Bytes of a page of registers, whatever the machine's pages are.
 const UAR: usize = 4096;
 /// The first doorbell of a page.
-const DOORBELLS: usize = 0x800;
+pub(crate) const DOORBELLS: usize = 0x800;
 /// Doorbells of a page that send queues may use.
-const PER_UAR: usize = 2;
+pub(crate) const PER_UAR: usize = 2;
 /// Where completion queues are armed.
 const ARM: usize = 0x20;
 /// Distance of doorbells in a page without BlueFlame.
@@ -58,6 +61,8 @@ pub(crate) struct UarConfig {
     pub(crate) dedicated: u32,
     /// Doorbells that the others share.
     pub(crate) shared: u32,
+    /// With fixed doorbells: how many more can be mapped, a page at a time.
+    pub(crate) extra: u32,
 }
 
 /// A mapped page.
@@ -77,8 +82,9 @@ pub(crate) struct Uars {
     pool: Arc<Mutex<Pool>>,
 }
 
+/// Doorbells that nobody has, and what is known of the others.
 #[derive(Debug, Default)]
-struct Pool {
+pub(crate) struct Pool {
     /// The context's fixed pages, as far as they were mapped.
     fixed: Vec<Option<Arc<Mapping>>>,
     /// For arming completion queues.
@@ -89,6 +95,32 @@ struct Pool {
     free: Vec<(Page, usize)>,
     dedicated: u32,
     shared: Vec<Shared>,
+    /// Pages of thread domains that are gone, which the kernel hands out only once, and how many it handed out.
+    extra: Vec<ExtraPage>,
+    extra_taken: u32,
+}
+
+/// The page of a thread domain, how its doorbells are named, and where it goes back to.
+#[derive(Debug)]
+pub(crate) struct ThreadPage {
+    pub(crate) page: Page,
+    pub(crate) naming: Naming,
+    extra: Option<(Arc<Mutex<Pool>>, ExtraPage)>,
+}
+
+impl Drop for ThreadPage {
+    fn drop(&mut self) {
+        if let Some((pool, page)) = self.extra.take() {
+            Pool::lock(&pool).give_back_extra(page);
+        }
+    }
+}
+
+/// A page beyond the fixed ones, and its place among those.
+#[derive(Clone, Debug)]
+pub(crate) struct ExtraPage {
+    pub(crate) memory: Arc<Mapping>,
+    pub(crate) index: u32,
 }
 
 #[derive(Debug)]
@@ -129,8 +161,20 @@ pub(crate) fn allocate(channel: &Arc<Channel>, kind: u32) -> Result<Page> {
     })
 }
 
-fn lock(pool: &Mutex<Pool>) -> MutexGuard<'_, Pool> {
-    pool.lock().unwrap_or_else(PoisonError::into_inner)
+impl Pool {
+    pub(crate) fn lock(pool: &Mutex<Self>) -> MutexGuard<'_, Self> {
+        pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes back the doorbell of one queue pair.
+    pub(crate) fn give_back(&mut self, place: (Page, usize)) {
+        self.free.push(place);
+    }
+
+    /// Takes back the page of a thread domain, which the kernel hands out only once.
+    pub(crate) fn give_back_extra(&mut self, page: ExtraPage) {
+        self.extra.push(page);
+    }
 }
 
 impl Uars {
@@ -150,9 +194,9 @@ impl Uars {
         if self.config.fixed != 0 {
             // The kernel chooses, and says so in its reply.
             let page = self.fixed(0)?;
-            return Self::doorbell(&page, DOORBELLS, 0, Claim::Fixed);
+            return Self::doorbell(&page, DOORBELLS, 0, Claim::None);
         }
-        let mut pool = lock(&self.pool);
+        let mut pool = Pool::lock(&self.pool);
         if let Some((page, place)) = pool.free.pop() {
             return self.dedicated(&page, place);
         }
@@ -183,7 +227,7 @@ impl Uars {
     /// # Errors
     /// The kernel names a doorbell that there is not, those of mapping its page.
     pub(crate) fn resolve(&self, doorbell: Doorbell, index: u32) -> Result<Doorbell> {
-        if self.config.fixed == 0 {
+        if !doorbell.is_kernels_choice() {
             return Ok(doorbell);
         }
         let op = Op::CreateQueuePair;
@@ -199,7 +243,7 @@ impl Uars {
         let shared = self.config.fixed.saturating_sub(self.config.dedicated);
         let exclusive = index != 0 && index / 2 + index % 2 >= shared;
         let buffer = if exclusive { self.buffer() } else { 0 };
-        Self::doorbell(&page, offset, buffer, Claim::Fixed)
+        Self::doorbell(&page, offset, buffer, Claim::None)
     }
 
     /// Where completion queues are armed, and the number of its page where the kernel has to be told.
@@ -207,7 +251,7 @@ impl Uars {
     /// # Errors
     /// As [`for_queue_pair`](Self::for_queue_pair).
     pub(crate) fn for_completion_queues(&self) -> Result<(Register, Option<u32>)> {
-        let mut pool = lock(&self.pool);
+        let mut pool = Pool::lock(&self.pool);
         if pool.plain.is_none() {
             match allocate(&self.channel, MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC) {
                 Ok(page) => pool.plain = Some(page),
@@ -225,6 +269,69 @@ impl Uars {
         Ok((Self::register(page, ARM, 8)?, Some(page.id)))
     }
 
+    /// A page for a thread domain alone.
+    ///
+    /// # Errors
+    /// No page left, those of mapping one. [`ErrorKind::Unsupported`] where the kernel gave fixed doorbells and no more.
+    pub(crate) fn for_thread(&self) -> Result<ThreadPage> {
+        if self.config.fixed == 0 {
+            let page = self.allocate()?;
+            return Ok(ThreadPage {
+                naming: Naming::Page(page.id),
+                page,
+                extra: None,
+            });
+        }
+        let extra = self.extra_page()?;
+        let page = Page {
+            memory: Arc::clone(&extra.memory),
+            id: 0,
+            object: None,
+        };
+        Ok(ThreadPage {
+            naming: Naming::Index(extra.index.saturating_mul(self.per_extra())),
+            page,
+            extra: Some((Arc::clone(&self.pool), extra)),
+        })
+    }
+
+    /// The registers of a place on such a page.
+    pub(crate) fn registers_of(&self, page: &Page, place: usize) -> Result<[Register; 2]> {
+        Self::buffers(page, self.offset(place), self.buffer())
+    }
+
+    /// Doorbells of a page beyond the fixed ones.
+    fn per_extra(&self) -> u32 {
+        self.config.per_page.max(1).saturating_mul(2)
+    }
+
+    fn extra_page(&self) -> Result<ExtraPage> {
+        let op = Op::AllocUar;
+        let mut pool = Pool::lock(&self.pool);
+        if let Some(page) = pool.extra.pop() {
+            return Ok(page);
+        }
+        let most = self.config.extra / self.per_extra();
+        let index = pool.extra_taken;
+        if self.config.register_size == 0 || most == 0 {
+            return Err(Error::new(op, ErrorKind::Unsupported)
+                .hint("the kernel maps no doorbells beyond those of the context"));
+        }
+        if index >= most {
+            return Err(Error::limit(op, "pages", (index + 1).into(), most.into()));
+        }
+        let memory = self.channel.map(
+            mmap::offset(MLX5_IB_MMAP_ALLOC_WC, index),
+            page_size(),
+            Protection::Write,
+        )?;
+        pool.extra_taken += 1;
+        Ok(ExtraPage {
+            memory: Arc::new(memory),
+            index,
+        })
+    }
+
     fn dedicated(&self, page: &Page, place: usize) -> Result<Doorbell> {
         let claim = Claim::Dedicated(Arc::clone(&self.pool), (page.clone(), place));
         Self::doorbell(page, self.offset(place), self.buffer(), claim)
@@ -235,20 +342,25 @@ impl Uars {
         if let Some(taken) = pool.spare.pop() {
             return Ok(taken);
         }
-        let kind = if self.config.register_size == 0 {
-            MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC
-        } else {
-            MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF
-        };
-        let page = allocate(&self.channel, kind)?;
+        let page = self.allocate()?;
         for place in (1..PER_UAR).rev() {
             pool.spare.push((page.clone(), place));
         }
         Ok((page, 0))
     }
 
+    /// A page of its own: with BlueFlame, where the device has it.
+    fn allocate(&self) -> Result<Page> {
+        let kind = if self.config.register_size == 0 {
+            MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC
+        } else {
+            MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF
+        };
+        allocate(&self.channel, kind)
+    }
+
     fn fixed(&self, index: usize) -> Result<Page> {
-        let mut pool = lock(&self.pool);
+        let mut pool = Pool::lock(&self.pool);
         if pool.fixed.len() <= index {
             pool.fixed.resize(index + 1, None);
         }
@@ -291,118 +403,24 @@ impl Uars {
     }
 
     fn doorbell(page: &Page, offset: usize, buffer: usize, claim: Claim) -> Result<Doorbell> {
+        let naming = match page.object {
+            Some(_) => Naming::Page(page.id),
+            None => Naming::Kernel,
+        };
+        let buffers = Self::buffers(page, offset, buffer)?;
+        Ok(Doorbell::new(buffers, naming, page.object.clone(), claim))
+    }
+
+    /// Both buffers of a doorbell; the same one twice without BlueFlame.
+    fn buffers(page: &Page, offset: usize, buffer: usize) -> Result<[Register; 2]> {
         let len = buffer.max(8);
-        Ok(Doorbell {
-            buffers: [
-                Self::register(page, offset, len)?,
-                Self::register(page, offset + buffer, len)?,
-            ],
-            turn: 1,
-            blocks: u32::try_from(buffer / 64).unwrap_or(0),
-            page: page.id,
-            object: page.object.clone(),
-            claim,
-        })
+        Ok([
+            Self::register(page, offset, len)?,
+            Self::register(page, offset + buffer, len)?,
+        ])
     }
 }
 
 fn page_size() -> usize {
     uverbs_driver::sys::page_size()
-}
-
-/// What happens to a doorbell when its queue pair is gone.
-#[derive(Debug)]
-enum Claim {
-    /// It goes back to where it came from.
-    Dedicated(Arc<Mutex<Pool>>, (Page, usize)),
-    /// One user less.
-    Shared(#[expect(dead_code, reason = "counts")] Arc<()>),
-    /// The kernel keeps count.
-    Fixed,
-}
-
-/// A doorbell of a send queue.
-#[derive(Debug)]
-pub(crate) struct Doorbell {
-    /// Used in turn: a copy may still be on its way. The same one twice without BlueFlame.
-    buffers: [Register; 2],
-    turn: usize,
-    /// Blocks of 64 bytes that may be copied through it.
-    blocks: u32,
-    page: u32,
-    object: Option<Arc<Object>>,
-    claim: Claim,
-}
-
-impl Doorbell {
-    /// What the creation of a queue pair says about it (`MLX5_QP_FLAG_*`).
-    pub(crate) fn qp_flags(&self) -> u32 {
-        match self.claim {
-            Claim::Fixed => 0,
-            _ => MLX5_QP_FLAG_UAR_PAGE_INDEX,
-        }
-    }
-
-    /// The number of its page, where [`qp_flags`](Self::qp_flags) announce it.
-    pub(crate) fn qp_index(&self) -> u32 {
-        self.page
-    }
-
-    /// The kernel object of its page, which a queue pair must not outlive.
-    pub(crate) fn object(&self) -> Option<&Arc<Object>> {
-        self.object.as_ref()
-    }
-
-    /// Blocks of 64 bytes that may be copied through it; 0: none.
-    #[inline]
-    pub(crate) fn blue_flame_blocks(&self) -> u32 {
-        self.blocks
-    }
-
-    /// Rings: `word` is the start of the last request, as it lies in memory.
-    #[inline]
-    pub(crate) fn ring(&mut self, word: u64) {
-        barrier::before_registers();
-        self.next_buffer().store(word);
-        barrier::flush_registers();
-    }
-
-    /// Rings by copying the `blocks` blocks from unit `first` of a ring on.
-    #[inline]
-    pub(crate) fn blue_flame(&mut self, ring: &UnitRing, first: u32, blocks: u32) {
-        barrier::before_registers();
-        self.next_buffer().copy_blocks(ring, first, blocks);
-        barrier::flush_registers();
-    }
-
-    #[inline]
-    fn next_buffer(&mut self) -> &Register {
-        self.turn ^= 1;
-        &self.buffers[self.turn & 1]
-    }
-}
-
-impl Drop for Doorbell {
-    fn drop(&mut self) {
-        if let Claim::Dedicated(pool, place) = &self.claim {
-            lock(pool).free.push(place.clone());
-        }
-    }
-}
-
-#[cfg(test)]
-impl Doorbell {
-    /// The first doorbell of a page that is only memory, with buffers of `blocks` blocks.
-    pub(crate) fn for_tests(page: &Arc<Mapping>, blocks: u32) -> Self {
-        let buffer = blocks as usize * 64;
-        let register = |offset| Register::new(Arc::clone(page), offset, buffer.max(8)).unwrap();
-        Self {
-            buffers: [register(DOORBELLS), register(DOORBELLS + buffer)],
-            turn: 1,
-            blocks,
-            page: 0,
-            object: None,
-            claim: Claim::Fixed,
-        }
-    }
 }

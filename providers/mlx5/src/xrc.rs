@@ -88,4 +88,24 @@ impl XrcDomain {
         let parent = Parent::Xrcd(&self.object);
         QueuePair::create_in(context, parent, init, &Special::default())
     }
+
+    /// `ibv_open_qp`—opens the receiving end with this number, which any process has created in the domain. Two system calls.
+    ///
+    /// # Errors
+    /// EINVAL: there is none.
+    #[doc(alias = "ibv_open_qp")]
+    pub fn open_target(&self, context: &Context, number: u32, cookie: u64) -> Result<QueuePair> {
+        let channel = context.channel();
+        channel.check_process(Op::OpenQueuePair)?;
+        let request = cmd::qp::Open {
+            xrcd: self.object.handle(),
+            qp_num: number,
+            qp_type: QpType::XrcTarget,
+            user_handle: cookie,
+        };
+        let opened = cmd::qp::open(channel, &request, &Uhw::NONE)?;
+        let parents = [Arc::clone(&self.object)];
+        let object = Object::new(channel, ObjectKind::QueuePair, opened.handle, parents);
+        QueuePair::opened(context, object, opened.qp_num)
+    }
 }

@@ -6,8 +6,10 @@ use uverbs_driver::contract::{self, CqInit};
 use uverbs_driver::hw::SharedRing;
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{ForkToken, Uhw, cells};
-use uverbs_driver::types::{DeviceAttr, RemoteKey, WcFlags, WcOpcode, WcStatus, WorkCompletion};
-use uverbs_driver::{Channel, Error, Object, Op, PollError, Result, cmd};
+use uverbs_driver::types::{
+    DeviceAttr, RemoteKey, Timestamps, WcFlags, WcOpcode, WcStatus, WorkCompletion,
+};
+use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, PollError, Result, cmd};
 use uverbs_uapi::ib_user_verbs::ib_uverbs_wc;
 use uverbs_uapi::rdma_user_rxe::{rxe_create_cq_resp, rxe_resize_cq_resp};
 
@@ -36,6 +38,9 @@ impl CompletionQueue {
     ) -> Result<Self> {
         let op = Op::CreateCompletionQueue;
         some_at_most(op, "entries", init.entries, device.max_cqe)?;
+        if init.timestamps != Timestamps::None {
+            return Err(Error::new(op, ErrorKind::Unsupported).hint("the device has no clock"));
+        }
         let mut reply = rxe_create_cq_resp::default();
         let create = cmd::cq::Create {
             vector: init.vector,

@@ -12,6 +12,32 @@ pub(crate) const SIZE: u64 = 256 << 10;
 /// Where queues see it: an address that no guest's memory has.
 const BUS: u64 = 1 << 62;
 
+/// Where there is nothing: writes are lost, and zeros are read.
+pub(crate) const NOWHERE: u64 = 1 << 61;
+
+/// What is there.
+#[derive(Debug)]
+struct Nothing;
+
+impl GuestMemory for Nothing {
+    fn read(&self, _: u64, data: &mut [u8]) -> Result<(), BusError> {
+        data.fill(0);
+        Ok(())
+    }
+
+    fn write(&self, _: u64, _: &[u8]) -> Result<(), BusError> {
+        Ok(())
+    }
+
+    fn publish(&self, _: u64, _: u8) -> Result<(), BusError> {
+        Ok(())
+    }
+
+    fn update(&self, _: u64, _: &mut dyn FnMut(u64) -> u64) -> Result<u64, BusError> {
+        Ok(0)
+    }
+}
+
 /// The bus as a function sees it: the guest's memory, and its own.
 #[derive(Debug)]
 pub(crate) struct DeviceMemory {
@@ -31,6 +57,7 @@ impl DeviceMemory {
     fn at(&self, address: u64) -> (&dyn GuestMemory, u64) {
         match address.checked_sub(BUS) {
             Some(offset) => (&self.own, offset),
+            None if address >= NOWHERE => (&Nothing, address),
             None => (&*self.guest, address),
         }
     }
@@ -113,7 +140,7 @@ impl Allocations {
 
 #[cfg(test)]
 mod tests {
-    use super::{Allocations, BAR_OFFSET, DeviceMemory, SIZE, bus_address};
+    use super::{Allocations, BAR_OFFSET, DeviceMemory, NOWHERE, SIZE, bus_address};
     use crate::memory::{GuestMemory, Ram};
     use std::sync::Arc;
 
@@ -126,6 +153,9 @@ mod tests {
         let mut data = [0; 8];
         assert_eq!(memory.read(at, &mut data), Ok(()));
         assert_eq!(data, [7; 8]);
+        assert_eq!(memory.write(NOWHERE, &[7; 8]), Ok(()));
+        assert_eq!(memory.read(NOWHERE + 4, &mut data), Ok(()));
+        assert_eq!(data, [0; 8]);
         assert_eq!(bus_address(BAR_OFFSET + SIZE), None);
         assert!(
             memory

@@ -1,9 +1,13 @@
 //! Translation of a key, an address and a length into guest memory.
 
 use crate::device::Device;
+use crate::device_memory::NOWHERE;
 use crate::layout::queue::mkey;
 use crate::memory::{Span, push_span};
 use crate::objects::{MemoryKey, Translation};
+
+/// The key of the region that is nowhere, of every domain; no key that is created gets this number.
+pub(crate) const NOWHERE_KEY: u32 = 0xffff_fe00;
 
 /// How a memory key translates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,6 +132,13 @@ impl Device {
             right,
         } = access;
         if length == 0 {
+            return Ok(());
+        }
+        if key == NOWHERE_KEY {
+            if !matches!(right, Right::LocalRead | Right::LocalWrite) {
+                return Err(KeyError::Rights);
+            }
+            push_span(spans, NOWHERE, length);
             return Ok(());
         }
         if depth > MAX_DEPTH || spans.len() > MAX_SPANS {

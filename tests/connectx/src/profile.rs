@@ -179,6 +179,7 @@ const GENERAL: &[Setting] = &[
     (general::LOG_MAX_CQ, 16),
     (general::LOG_MAX_EQ_SIZE, limit::LOG_EQ),
     (general::LOG_MAX_MKEY, 20),
+    (general::DUMP_FILL_MKEY, 1),
     (general::LOG_MAX_EQ, 6),
     (general::LOG_MAX_MRW_SIZE, 63),
     (general::LOG_MAX_KLM_LIST, 16),

@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Op, PollError, PostError, Result};
 use crate::object::Object;
 use crate::types::{
     QpAttr, QpAttrMask, QpCaps, QpCreateFlags, QpInfo, QpState, QpType, RecvRequest, SendRequest,
-    SigMode, SrqAttr, SrqModify, SrqType, WorkCompletion,
+    SigMode, SrqAttr, SrqModify, SrqType, Timestamps, WorkCompletion,
 };
 
 /// What a completion queue is created with.
@@ -24,6 +24,8 @@ pub struct CqInit<'a> {
     pub vector: u32,
     /// Counts the completion events that were taken, for devices that want to know.
     pub events: Option<&'a Arc<AtomicU32>>,
+    /// What its completions are stamped with.
+    pub timestamps: Timestamps,
 }
 
 /// What a shared receive queue is created with.

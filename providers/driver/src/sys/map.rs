@@ -15,6 +15,7 @@ use std::any::Any;
 use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
@@ -161,6 +162,44 @@ impl Mapping {
         // SAFETY: inside the mapping and aligned, as just checked; a volatile read of memory that
         // others may write.
         Some(unsafe { word.read_volatile() })
+    }
+
+    /// The aligned 32-bit word at `offset`, in one atomic access without order; right on memory that may only be read.
+    pub fn load_u32_atomic(&self, offset: usize) -> Option<u32> {
+        let word = self.aligned::<AtomicU32>(offset)?;
+        // SAFETY: inside the mapping and aligned, as just checked, for as long as this access lasts, which is atomic.
+        Some(unsafe { (*word).load(Ordering::Relaxed) })
+    }
+
+    /// The aligned 64-bit word at `offset`, as [`load_u32_atomic`](Self::load_u32_atomic).
+    pub fn load_u64_atomic(&self, offset: usize) -> Option<u64> {
+        let word = self.aligned::<AtomicU64>(offset)?;
+        // SAFETY: as above.
+        Some(unsafe { (*word).load(Ordering::Relaxed) })
+    }
+
+    /// Stores the aligned 32-bit word at `offset` in one atomic access without order, on memory that may be written. `None` outside the
+    /// mapping or unaligned.
+    pub fn store_u32_atomic(&self, offset: usize, value: u32) -> Option<()> {
+        let word = self.aligned::<AtomicU32>(offset)?;
+        // SAFETY: as above.
+        unsafe { (*word).store(value, Ordering::Relaxed) };
+        Some(())
+    }
+
+    /// Stores the aligned 64-bit word at `offset`, as [`store_u32_atomic`](Self::store_u32_atomic).
+    pub fn store_u64_atomic(&self, offset: usize, value: u64) -> Option<()> {
+        let word = self.aligned::<AtomicU64>(offset)?;
+        // SAFETY: as above.
+        unsafe { (*word).store(value, Ordering::Relaxed) };
+        Some(())
+    }
+
+    /// The place of a `T` at `offset`. `None` outside the mapping or unaligned.
+    fn aligned<T>(&self, offset: usize) -> Option<*const T> {
+        let end = offset.checked_add(size_of::<T>())?;
+        let place = self.as_ptr().wrapping_add(offset).cast::<T>();
+        (end <= self.len && place.is_aligned()).then_some(place.cast_const())
     }
 
     /// Bytes.

@@ -266,6 +266,18 @@ impl WorkCompletion {
     }
 }
 
+/// What the completions of a queue are stamped with.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Timestamps {
+    /// Nothing.
+    #[default]
+    None,
+    /// `IBV_WC_EX_WITH_COMPLETION_TIMESTAMP`—counts of the device's clock.
+    Raw,
+    /// `IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK`—nanoseconds since 1970.
+    WallClock,
+}
+
 open_flags! {
     /// `ibv_create_cq_attr_flags`—options of a new completion queue.
     #[doc(alias = "ibv_create_cq_attr_flags")]

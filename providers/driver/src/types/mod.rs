@@ -36,7 +36,7 @@ mod time;
 mod wr;
 
 pub use ah::{AddressVector, FlowLabel, GlobalRoute, MULTICAST_LID_BASE, MULTICAST_QPN};
-pub use cq::{CqCreateFlags, WcFlags, WcOpcode, WcStatus, WorkCompletion};
+pub use cq::{CqCreateFlags, Timestamps, WcFlags, WcOpcode, WcStatus, WorkCompletion};
 pub use device::{DeviceAttr, DriverId, FirmwareVersion, NodeType, TransportType};
 pub use device_caps::{
     AtomicCap, CqModerationCaps, DeviceCaps, OdpCaps, OdpGeneralCaps, OdpTransportCaps,

@@ -18,6 +18,7 @@ use zerocopy::IntoBytes;
 use super::plan::{Plan, Role, Special, is_xrc};
 use super::{QueuePair, RawNumbers};
 use crate::context::Context;
+use crate::doorbell::Doorbell;
 use crate::pd::ProtectionDomain;
 use crate::raw::{Ethernet, max_header};
 use crate::registration::Registered;
@@ -25,7 +26,6 @@ use crate::rq::{self, ReceiveRing};
 use crate::sq::{self, SendRing};
 use crate::table::{NO_NUMBER, Owner};
 use crate::tracker::{QueuePairTracker, Receives, RecvTracker};
-use crate::uar::Doorbell;
 use crate::wqe::UNIT;
 
 /// Asks for version 1 of enhanced connection establishment.
@@ -90,20 +90,34 @@ fn address(pages: Option<&Arc<Pages>>) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Parent<'a> {
     /// A protection domain.
-    Pd(&'a Arc<Object>),
+    Pd(&'a ProtectionDomain),
     /// An XRC domain: the receiving side of XRC.
     Xrcd(&'a Arc<Object>),
 }
 
 impl<'a> Parent<'a> {
     fn object(self) -> &'a Arc<Object> {
-        let (Self::Pd(object) | Self::Xrcd(object)) = self;
-        object
+        match self {
+            Self::Pd(pd) => pd.object(),
+            Self::Xrcd(domain) => domain,
+        }
+    }
+
+    /// Where its queue pairs are rung.
+    fn doorbell(self, context: &Context) -> Result<Doorbell> {
+        let thread = match self {
+            Self::Pd(pd) => pd.thread(),
+            Self::Xrcd(_) => None,
+        };
+        thread.map_or_else(
+            || context.uars().for_queue_pair(),
+            |thread| Ok(thread.doorbell()),
+        )
     }
 
     fn handle(self) -> cmd::qp::Parent {
         match self {
-            Self::Pd(pd) => cmd::qp::Parent::Pd(pd.handle()),
+            Self::Pd(pd) => cmd::qp::Parent::Pd(pd.object().handle()),
             Self::Xrcd(domain) => cmd::qp::Parent::Xrcd(domain.handle()),
         }
     }
@@ -123,7 +137,7 @@ impl QueuePair {
         pd: &ProtectionDomain,
         init: &QpInit<'_>,
     ) -> Result<Self> {
-        Self::create_in(context, Parent::Pd(pd.object()), init, &Special::default())
+        Self::create_in(context, Parent::Pd(pd), init, &Special::default())
     }
 
     /// A queue pair of either kind of domain.
@@ -155,7 +169,7 @@ impl QueuePair {
         let doorbell = if plan.only_receives {
             None
         } else {
-            Some(context.uars().for_queue_pair()?)
+            Some(parent.doorbell(context)?)
         };
         let words = words(context, special, &plan, &memory, doorbell.as_ref(), uidx);
         let mut reply = mlx5_ib_create_qp_resp::default();

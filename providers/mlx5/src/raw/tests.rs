@@ -8,11 +8,11 @@ use uverbs_driver::sys::{ForkToken, Mapping};
 use uverbs_driver::types::{AtomicCap, LocalKey, QpCaps};
 
 use super::*;
+use crate::doorbell::Doorbell;
 use crate::operations::Operations;
 use crate::sizes::{self, Overhead};
 use crate::sq::Parts;
 use crate::tracker::{QueuePairTracker, Receives};
-use crate::uar::Doorbell;
 
 const HEADER: u32 = 60;
 

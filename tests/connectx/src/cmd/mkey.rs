@@ -4,8 +4,8 @@ use super::Command;
 use crate::device_memory::bus_address;
 use crate::layout::command::{self, CTX, PAS};
 use crate::layout::queue::mkey;
-use crate::layout::{be32, be64};
-use crate::memory_key::{Mode, mode};
+use crate::layout::{Field, be32, be64, word};
+use crate::memory_key::{Mode, NOWHERE_KEY, mode};
 use crate::objects::{Indirect, MemoryKey, Translation};
 use crate::status::{Outcome, Rule, require};
 
@@ -87,6 +87,13 @@ pub(crate) fn indirect(bytes: &[u8], at: usize, size: Option<u64>) -> Indirect {
         key: be32(bytes, at + 4),
         address: be64(bytes, at + 8),
     }
+}
+
+/// QUERY_SPECIAL_CONTEXTS: keys that the device has by itself.
+pub(super) fn query_special(command: &mut Command<'_>) -> Outcome {
+    const DUMP_FILL: Field = word(0x08);
+    command.set(DUMP_FILL, NOWHERE_KEY);
+    Ok(())
 }
 
 /// QUERY_MKEY.

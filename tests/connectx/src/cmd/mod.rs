@@ -141,7 +141,6 @@ fn dispatch(command: &mut Command<'_>, opcode: u16) -> Outcome {
         | op::SET_DRIVER_VERSION
         | op::NOP
         | op::MANAGE_PAGES
-        | op::QUERY_SPECIAL_CONTEXTS
         | op::MODIFY_VPORT_STATE
         | op::QUERY_VNIC_ENV
         | op::QUERY_VPORT_COUNTER
@@ -175,6 +174,7 @@ fn dispatch(command: &mut Command<'_>, opcode: u16) -> Outcome {
         op::MODIFY_CQ => cq::modify(command),
         op::ALLOC_MEMIC => memic::allocate(command),
         op::DEALLOC_MEMIC => memic::release(command),
+        op::QUERY_SPECIAL_CONTEXTS => mkey::query_special(command),
         op::CREATE_MKEY => mkey::create(command),
         op::QUERY_MKEY => mkey::query(command),
         op::DESTROY_MKEY => mkey::destroy(command),

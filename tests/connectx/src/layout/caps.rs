@@ -18,6 +18,7 @@ pub(crate) mod general {
     pub(crate) const LOG_MAX_CQ: Field = field(0x18, 4, 0);
     pub(crate) const LOG_MAX_EQ_SIZE: Field = field(0x1c, 31, 24);
     pub(crate) const LOG_MAX_MKEY: Field = field(0x1c, 21, 16);
+    pub(crate) const DUMP_FILL_MKEY: Field = bit(0x1c, 7);
     pub(crate) const LOG_MAX_EQ: Field = field(0x1c, 3, 0);
     pub(crate) const LOG_MAX_MRW_SIZE: Field = field(0x20, 22, 16);
     pub(crate) const LOG_MAX_KLM_LIST: Field = field(0x20, 5, 0);

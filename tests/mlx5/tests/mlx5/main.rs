@@ -6,6 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod clock;
 mod dc;
 mod devx;
 mod entries;
@@ -13,11 +14,13 @@ mod frames;
 mod functions;
 mod many;
 mod masked;
+mod memory;
 mod qos;
 mod rates;
 mod refused;
 mod removal;
 mod spread;
+mod threads;
 mod unbound;
 mod unguarded;
 mod wire;

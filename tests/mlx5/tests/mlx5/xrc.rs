@@ -219,3 +219,53 @@ fn a_file_stands_for_a_domain() {
     second.close().unwrap();
     std::fs::remove_file(path).unwrap();
 }
+
+#[test]
+fn a_receiver_is_opened_by_its_number_and_outlives_its_creator() {
+    let path = std::env::temp_dir().join("uverbs-xrc-opened");
+    let file = std::fs::File::create(&path).unwrap();
+    let shared = SharedXrcDomain {
+        file: file.as_fd(),
+        create: true,
+        exclusive: false,
+    };
+    let (one, two) = (open(), open());
+    let domain = |context: &Context| {
+        let adapter = context.mlx5().unwrap();
+        adapter.open_shared_xrc_domain(&shared).unwrap()
+    };
+    let (domain_of_one, domain_of_two) = (domain(&one), domain(&two));
+    let (pd, cq) = (two.alloc_pd().unwrap(), two.create_cq(16).unwrap());
+    let target = domain_of_two.create_target(&pd, &cq).build().unwrap();
+    let number = target.endpoint().qp_num;
+    let mut opened = domain_of_one.open_target(number, 0).unwrap();
+    assert_eq!((opened.qp_num(), opened.state()), (number, QpState::Reset));
+
+    let (own_pd, mut own_cq) = (one.alloc_pd().unwrap(), one.create_cq(16).unwrap());
+    let mut queue = domain_of_one.create_srq(&own_pd, &own_cq, SIZE, 0).unwrap();
+    let sender_cq = one.create_cq(16).unwrap();
+    let mut builder = own_pd.create_qp(QpType::XrcInitiator, &sender_cq, &sender_cq);
+    builder.max_inline_data(64).timeout(14).unwrap();
+    let initiator = builder.build().unwrap();
+    let (to, from) = (target.endpoint(), initiator.endpoint());
+    let mut initiator = initiator.handshake(to).unwrap();
+    let target = target.handshake(from).unwrap();
+    assert_eq!(opened.query().unwrap().state, target.state());
+    assert_eq!(opened.state(), target.state());
+
+    // Its creator goes, and all that it had.
+    drop((target, cq, pd, domain_of_two, two));
+    let bytes: [&[u8]; 1] = [b"still there"];
+    let memory = Registered::local(&own_pd, 64);
+    raw::recv_shared(&mut queue, 3, &[memory.sge(0, 64)]).unwrap();
+    let request = SendRequest::send_inline(&bytes);
+    mlx5::send_xrc(&mut initiator, &request, queue.number()).unwrap();
+    let done = next(&mut own_cq);
+    assert!(done.is_success() && done.wr_id == 3, "{done:?}");
+    assert_eq!(memory.get(0, 11), b"still there");
+    let error = domain_of_one.open_target(0xff_fffe, 0).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    opened.close().unwrap();
+    assert_eq!(one.leaked(), 0);
+    std::fs::remove_file(path).unwrap();
+}

@@ -1,6 +1,6 @@
 //! Completion queues: sizes, order, and the consumer index over many rounds.
 
-use uverbs::{ErrorKind, QpType, SendRequest, WcStatus, WorkCompletion};
+use uverbs::{ErrorKind, QpType, SendRequest, Timestamps, WcStatus, WorkCompletion};
 use verbs_tests::{Pair, Registered, drain, next, nothing, open, raw};
 
 /// b has receives for everything that a is going to send.
@@ -190,4 +190,17 @@ fn every_queue_has_an_id_of_its_own() {
     let gone = one.id();
     drop(one);
     assert_ne!(context.create_cq(1).unwrap().id(), gone);
+}
+
+#[test]
+fn rxe_has_no_clock_and_says_so() {
+    let context = open();
+    assert_eq!(context.device_attr().completion_timestamp_mask, 0);
+    for timestamps in [Timestamps::Raw, Timestamps::WallClock] {
+        let builder = context.completion_queue(4).timestamps(timestamps);
+        let error = builder.build().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    }
+    let mut cq = context.create_cq(4).unwrap();
+    assert!(cq.poll_stamped().unwrap().is_none());
 }

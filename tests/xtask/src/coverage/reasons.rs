@@ -101,14 +101,8 @@ pub(super) const REASONS: &[Reason] = &[
     },
     Reason {
         kind: Kind::Missing,
-        why: "device memory of mlx5: its offset and page, operations on it",
-        names: &[
-            "MLX5_IB_ATTR_ALLOC_DM_REQ_TYPE",
-            "MLX5_IB_ATTR_ALLOC_DM_RESP_PAGE_INDEX",
-            "MLX5_IB_ATTR_ALLOC_DM_RESP_START_OFFSET",
-            "MLX5_IB_METHOD_DM_MAP_OP_ADDR",
-            "MLX5_IB_METHOD_DM_QUERY",
-        ],
+        why: "device memory of mlx5 for steering by software",
+        names: &["MLX5_IB_ATTR_ALLOC_DM_REQ_TYPE"],
     },
     Reason {
         kind: Kind::Missing,

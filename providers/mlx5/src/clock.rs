@@ -1,0 +1,282 @@
+//! The device's clock: a counter that completions are stamped with, and how the kernel makes time of it.
+//!
+//! Both are pages that are mapped for reading: one of the device, with the counter, and one of the kernel, with the
+//! numbers of the conversion (`struct ib_uverbs_clock_info`), which it writes anew every few seconds and when the clock
+//! is set.
+
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::yield_now;
+
+use uverbs_driver::sys::{Mapping, Protection, page_size};
+use uverbs_driver::{Channel, Error, ErrorKind, Op, Result};
+use uverbs_uapi::mlx5_abi::{
+    MLX5_IB_CLOCK_INFO_KERNEL_UPDATING, MLX5_IB_CLOCK_INFO_V1, MLX5_IB_MMAP_CLOCK_INFO,
+    MLX5_IB_MMAP_CORE_CLOCK,
+};
+
+use crate::Context;
+use crate::mmap;
+
+/// How often a page is read again before its writer is given up on: at first at once, later after others had their turn.
+const SPINS: u32 = 100;
+const TRIES: u32 = 1000;
+/// How often the two halves of the counter are read; the upper one changes every few seconds.
+const COUNTER_TRIES: u32 = 8;
+
+/// What the kernel said about the clock when the context was opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClockConfig {
+    /// Where the counter lies in its page; `None`: there is none to map.
+    pub(crate) counter: Option<u64>,
+    /// Bits by version of the page of conversions (`MLX5_IB_CLOCK_INFO_*`).
+    pub(crate) versions: u8,
+    /// Completions can carry the time of day as the device keeps it.
+    pub(crate) real_time: bool,
+}
+
+/// The pages, as far as they were mapped.
+#[derive(Debug, Default)]
+pub(crate) struct Clocks {
+    counter: Mutex<Option<Arc<Mapping>>>,
+    conversion: Mutex<Option<Arc<Mapping>>>,
+}
+
+/// The clock of an opened device.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    counter: Option<(Arc<Mapping>, usize)>,
+    conversion: Option<Arc<Mapping>>,
+    khz: u64,
+    channel: Arc<Channel>,
+}
+
+/// `mlx5dv_clock_info`—how counts of the clock become nanoseconds of the time of day, until the kernel says it anew.
+#[doc(alias = "mlx5dv_clock_info")]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ClockInfo {
+    /// The time when [`last_cycles`](Self::last_cycles) was read, in nanoseconds since 1970 as the kernel's clock of the device has it.
+    pub nanoseconds: u64,
+    /// The count at that time.
+    pub last_cycles: u64,
+    /// The part of a nanosecond that [`nanoseconds`](Self::nanoseconds) leaves out, times 2 to the power of [`shift`](Self::shift).
+    pub fraction: u64,
+    /// Nanoseconds of a count, times 2 to the power of [`shift`](Self::shift).
+    pub multiplier: u32,
+    /// See [`multiplier`](Self::multiplier).
+    pub shift: u32,
+    /// The bits of a count that mean something.
+    pub mask: u64,
+    /// How often the kernel makes these numbers anew, in counts.
+    pub overflow_period: u64,
+}
+
+impl ClockInfo {
+    /// `mlx5dv_ts_to_ns`—the time of a count, in nanoseconds since 1970.
+    ///
+    /// Right for counts up to half of [`mask`](Self::mask) before or after [`last_cycles`](Self::last_cycles): minutes with
+    /// 41 bits at 1 GHz. Rounds as the kernel does; nothing overflows on the way.
+    ///
+    /// ```
+    /// use uverbs_mlx5::ClockInfo;
+    ///
+    /// let info = ClockInfo {
+    ///     nanoseconds: 1_000_000,
+    ///     last_cycles: 500,
+    ///     multiplier: 3 << 20, // 3 ns each
+    ///     shift: 20,
+    ///     mask: (1 << 41) - 1,
+    ///     ..ClockInfo::default()
+    /// };
+    /// assert_eq!(info.to_nanoseconds(510), 1_000_030);
+    /// assert_eq!(info.to_nanoseconds(490), 999_970);
+    /// ```
+    #[doc(alias = "mlx5dv_ts_to_ns")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a count of at most 64 bits times 32 bits, as many nanoseconds as 64 bits hold"
+    )]
+    pub const fn to_nanoseconds(&self, count: u64) -> u64 {
+        let after = count.wrapping_sub(self.last_cycles) & self.mask;
+        let shift = if self.shift < 64 { self.shift } else { 63 };
+        let fraction = self.fraction as u128;
+        if after > self.mask / 2 {
+            let before = self.last_cycles.wrapping_sub(count) & self.mask;
+            let ago = (before as u128 * self.multiplier as u128).saturating_sub(fraction);
+            self.nanoseconds.wrapping_sub((ago >> shift) as u64)
+        } else {
+            let since = after as u128 * self.multiplier as u128 + fraction;
+            self.nanoseconds.wrapping_add((since >> shift) as u64)
+        }
+    }
+
+    /// Reads the page once; `None` while the kernel writes it.
+    fn read(page: &Mapping) -> Option<Self> {
+        let sign = page.load_u32_atomic(SIGN)?;
+        if sign & MLX5_IB_CLOCK_INFO_KERNEL_UPDATING != 0 {
+            return None;
+        }
+        // The fields are read after the sign, and the sign again after the fields.
+        fence(Ordering::Acquire);
+        let info = Self {
+            nanoseconds: page.load_u64_atomic(NANOSECONDS)?,
+            last_cycles: page.load_u64_atomic(CYCLES)?,
+            fraction: page.load_u64_atomic(FRACTION)?,
+            multiplier: page.load_u32_atomic(MULTIPLIER)?,
+            shift: page.load_u32_atomic(SHIFT)?,
+            mask: page.load_u64_atomic(MASK)?,
+            overflow_period: page.load_u64_atomic(OVERFLOW_PERIOD)?,
+        };
+        fence(Ordering::Acquire);
+        (page.load_u32_atomic(SIGN)? == sign).then_some(info)
+    }
+}
+
+/// The time of day of a completion's stamp as a device writes it that keeps it itself: seconds, and nanoseconds of the
+/// second.
+pub(crate) fn of_day(stamp: u64) -> u64 {
+    (stamp >> 32)
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(stamp & 0xffff_ffff)
+}
+
+// Offsets in `struct ib_uverbs_clock_info`.
+const SIGN: usize = 0;
+const NANOSECONDS: usize = 8;
+const CYCLES: usize = 16;
+const FRACTION: usize = 24;
+const MULTIPLIER: usize = 32;
+const SHIFT: usize = 36;
+const MASK: usize = 40;
+const OVERFLOW_PERIOD: usize = 48;
+
+impl Context {
+    /// The clock. Two system calls the first time, which map its pages; none later.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported): the device has no clock that can be mapped; those of mapping.
+    pub fn clock(&self) -> Result<Clock> {
+        let op = Op::MapClock;
+        self.channel().check_process(op)?;
+        let config = self.config().clock;
+        let counter = match config.counter {
+            // Bigger pages hold registers that are not for everybody: the kernel maps none.
+            Some(offset) => {
+                let place = usize::try_from(offset).unwrap_or(0) & (page_size() - 1);
+                let page = self.clock_page(&self.clocks().counter, MLX5_IB_MMAP_CORE_CLOCK, 0);
+                supported(page)?.map(|page| (page, place))
+            }
+            None => None,
+        };
+        let conversion = if config.versions >> MLX5_IB_CLOCK_INFO_V1 & 1 != 0 {
+            let version = MLX5_IB_CLOCK_INFO_V1;
+            let pages = &self.clocks().conversion;
+            supported(self.clock_page(pages, MLX5_IB_MMAP_CLOCK_INFO, version))?
+        } else {
+            None
+        };
+        if counter.is_none() && conversion.is_none() {
+            return Err(Error::new(op, ErrorKind::Unsupported));
+        }
+        Ok(Clock {
+            counter,
+            conversion,
+            khz: self.device().hca_core_clock_khz,
+            channel: Arc::clone(self.channel()),
+        })
+    }
+
+    fn clock_page(
+        &self,
+        known: &Mutex<Option<Arc<Mapping>>>,
+        command: u32,
+        index: u32,
+    ) -> Result<Arc<Mapping>> {
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(page) = &*known {
+            return Ok(Arc::clone(page));
+        }
+        let size = page_size();
+        let offset = mmap::offset(command, index);
+        let page = Arc::new(self.channel().map(offset, size, Protection::Read)?);
+        *known = Some(Arc::clone(&page));
+        Ok(page)
+    }
+}
+
+/// `None` for a page that the kernel does not map.
+fn supported(page: Result<Arc<Mapping>>) -> Result<Option<Arc<Mapping>>> {
+    match page {
+        Ok(page) => Ok(Some(page)),
+        Err(error) if error.is_unsupported() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl Clock {
+    /// How many thousand counts the clock makes in a second, as the kernel says.
+    pub fn frequency_khz(&self) -> u64 {
+        self.khz
+    }
+
+    /// `ibv_query_rt_values_ex`—the clock's count now: what a completion that happened now would be stamped with. No system call;
+    /// two or three reads of the device's registers, a microsecond or so.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) where the kernel does not map the register (machines with pages above 4 KiB);
+    /// [`Forked`](ErrorKind::Forked) in a child.
+    #[doc(alias = "ibv_query_rt_values_ex")]
+    pub fn count(&self) -> Result<u64> {
+        let op = Op::ReadClock;
+        self.channel.check_process(op)?;
+        let counter = self.counter.as_ref();
+        let (page, offset) =
+            counter.ok_or_else(|| Error::new(op, ErrorKind::Unsupported).hint("no register"))?;
+        let half = |at: usize| {
+            let word = page.load_u32(offset + at);
+            word.map(u32::from_be)
+                .ok_or_else(|| Error::bad_reply(op, "place of the register"))
+        };
+        let mut upper = half(0)?;
+        for _ in 0..COUNTER_TRIES {
+            let lower = half(4)?;
+            let again = half(0)?;
+            if again == upper {
+                return Ok(u64::from(upper) << 32 | u64::from(lower));
+            }
+            upper = again;
+        }
+        Err(Error::new(op, ErrorKind::Busy).hint("the register never stood still"))
+    }
+
+    /// `mlx5dv_get_clock_info`—how counts become time at the moment. No system call, unless the kernel has been writing it for
+    /// long: then the processor is left to others.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) where the kernel keeps no such page; [`Busy`](ErrorKind::Busy) if it was being
+    /// written all the time; [`Forked`](ErrorKind::Forked) in a child.
+    #[doc(alias = "mlx5dv_get_clock_info")]
+    pub fn info(&self) -> Result<ClockInfo> {
+        let op = Op::ReadClock;
+        self.channel.check_process(op)?;
+        let page = self.conversion.as_ref();
+        let page = page.ok_or_else(|| {
+            Error::new(op, ErrorKind::Unsupported).hint("the kernel makes no time of its counts")
+        })?;
+        for attempt in 0..TRIES {
+            if let Some(info) = ClockInfo::read(page) {
+                return Ok(info);
+            }
+            if attempt < SPINS {
+                std::hint::spin_loop();
+            } else {
+                yield_now();
+            }
+        }
+        Err(Error::new(op, ErrorKind::Busy).hint("the kernel was writing its page all the time"))
+    }
+}
+
+#[cfg(test)]
+#[path = "clock_tests.rs"]
+mod tests;

@@ -1,0 +1,392 @@
+//! Memory on the device (MEMIC): allocated by the kernel, mapped into this process, and registered like other memory.
+//!
+//! Its pages are registers to the processor: they are read and written in words, which are never cached.
+
+use std::sync::Arc;
+
+use uverbs_driver::contract::{Context as _, Mr};
+use uverbs_driver::hw::{HAS_REGISTERS, barrier};
+use uverbs_driver::object::ObjectKind;
+use uverbs_driver::sys::{Attr, Mapping, Protection, Uhw, cells, page_size};
+use uverbs_driver::types::AccessFlags;
+use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
+use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_OBJECT_DM;
+use uverbs_uapi::mlx5_abi::MLX5_IB_MMAP_DEVICE_MEM;
+use uverbs_uapi::mlx5_user_ioctl_cmds::{
+    MLX5_IB_ATTR_ALLOC_DM_RESP_PAGE_INDEX, MLX5_IB_ATTR_ALLOC_DM_RESP_START_OFFSET,
+    MLX5_IB_ATTR_DM_MAP_OP_ADDR_REQ_HANDLE, MLX5_IB_ATTR_DM_MAP_OP_ADDR_REQ_OP,
+    MLX5_IB_ATTR_DM_MAP_OP_ADDR_RESP_PAGE_INDEX, MLX5_IB_ATTR_DM_MAP_OP_ADDR_RESP_START_OFFSET,
+    MLX5_IB_ATTR_QUERY_DM_REQ_HANDLE, MLX5_IB_ATTR_QUERY_DM_RESP_LENGTH,
+    MLX5_IB_ATTR_QUERY_DM_RESP_PAGE_INDEX, MLX5_IB_ATTR_QUERY_DM_RESP_START_OFFSET,
+    MLX5_IB_METHOD_DM_MAP_OP_ADDR, MLX5_IB_METHOD_DM_QUERY,
+};
+
+use crate::Context;
+use crate::mmap;
+use crate::pd::ProtectionDomain;
+
+/// The device hands its memory out in pieces of this many bytes.
+const PIECE: u64 = 64;
+/// What a processor reads and writes at once, at least.
+const WORD: usize = 4;
+/// What the registration of it is kept by.
+const USED_AS: &str = "device memory";
+
+/// Where the kernel put it: which page to map, and where it begins there.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+struct Place {
+    page: u16,
+    offset: u64,
+}
+
+impl Place {
+    /// Maps so many bytes of it: whole pages, from the page's start on.
+    fn map(self, channel: &Channel, length: u64) -> Result<Window> {
+        let size = page_size();
+        let bytes = length.next_multiple_of(PIECE);
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let bytes = bytes
+            .checked_next_multiple_of(size)
+            .ok_or_else(|| Error::invalid(Op::AllocDeviceMemory, "length"))?;
+        let offset = mmap::offset(MLX5_IB_MMAP_DEVICE_MEM, self.page.into());
+        let start = usize::try_from(self.offset).unwrap_or(usize::MAX);
+        Ok(Window {
+            memory: Arc::new(channel.map(offset, bytes, Protection::ReadWrite)?),
+            start,
+        })
+    }
+}
+
+/// A part of the device that is mapped.
+#[derive(Clone, Debug)]
+struct Window {
+    memory: Arc<Mapping>,
+    start: usize,
+}
+
+/// `ibv_dm`—memory on the device.
+#[doc(alias = "ibv_dm")]
+#[derive(Debug)]
+pub struct DeviceMemory {
+    object: Arc<Object>,
+    window: Window,
+    length: u64,
+}
+
+/// `mlx5dv_dm_map_op_addr`—a word that does something to device memory when it is written.
+#[doc(alias = "mlx5dv_dm_map_op_addr")]
+#[derive(Debug)]
+pub struct OperationWord {
+    window: Window,
+    channel: Arc<Channel>,
+    #[expect(dead_code, reason = "the memory outlives it")]
+    memory: Arc<Object>,
+}
+
+/// `MLX5_IB_METHOD_DM_QUERY`—what the kernel knows of device memory.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct DeviceMemoryInfo {
+    /// Where it begins in its first page.
+    pub start: u64,
+    /// Which page to map.
+    pub page: u16,
+    /// Bytes that were asked for.
+    pub length: u64,
+}
+
+impl DeviceMemory {
+    /// `ibv_alloc_dm`—allocates `length` bytes, aligned to 2 to the power of `log2_alignment` (64 at least). Two system calls.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported): the device has none. [`InvalidInput`](ErrorKind::InvalidInput): no bytes, or an
+    /// alignment above the device's. [`OutOfResources`](ErrorKind::OutOfResources): not so much left.
+    #[doc(alias = "ibv_alloc_dm")]
+    pub fn alloc(context: &Context, length: u64, log2_alignment: u32) -> Result<Self> {
+        let op = Op::AllocDeviceMemory;
+        let channel = context.channel();
+        channel.check_process(op)?;
+        let most = context.device().max_dm_size;
+        if most == 0 || !HAS_REGISTERS {
+            return Err(Error::new(op, ErrorKind::Unsupported).hint("the device has no memory"));
+        }
+        if length == 0 {
+            return Err(Error::invalid(op, "length").fact("asked", length));
+        }
+        if length > most {
+            return Err(Error::limit(op, "length", length, most));
+        }
+        let mut place = Place::default();
+        let attrs = [
+            Attr::output(
+                MLX5_IB_ATTR_ALLOC_DM_RESP_START_OFFSET,
+                cells(&mut place.offset),
+            ),
+            Attr::output(
+                MLX5_IB_ATTR_ALLOC_DM_RESP_PAGE_INDEX,
+                cells(&mut place.page),
+            ),
+        ];
+        let uhw = Uhw {
+            attrs: &attrs,
+            ..Uhw::NONE
+        };
+        let handle = cmd::dm::alloc(channel, length, log2_alignment, &uhw)?;
+        let object = Object::new(channel, ObjectKind::DeviceMemory, handle, []);
+        let window = place.map(channel, length)?;
+        if !window.holds(length) {
+            return Err(Error::bad_reply(op, "place of the memory"));
+        }
+        Ok(Self {
+            object: Arc::new(object),
+            window,
+            length,
+        })
+    }
+
+    /// Bytes.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// The kernel object.
+    pub fn object(&self) -> &Arc<Object> {
+        &self.object
+    }
+
+    /// `ibv_memcpy_to_dm`—copies `bytes` to `offset`; both are multiples of 4. No system call.
+    ///
+    /// Words are stored one by one, 8 bytes wide where that is aligned: the device and its peers may see
+    /// some of them before others.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for what is not a multiple of 4, or passes the end;
+    /// [`Forked`](ErrorKind::Forked) in a child.
+    #[doc(alias = "ibv_memcpy_to_dm")]
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let at = self.place(offset, bytes.len())?;
+        let copied = self.window.store(at, bytes);
+        barrier::flush_registers();
+        copied.ok_or_else(|| Error::invalid(Op::AccessDeviceMemory, "range"))
+    }
+
+    /// `ibv_memcpy_from_dm`—copies bytes from `offset` on; it and their number are multiples of 4. No system call.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    #[doc(alias = "ibv_memcpy_from_dm")]
+    pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        let at = self.place(offset, bytes.len())?;
+        self.window
+            .load(at, bytes)
+            .ok_or_else(|| Error::invalid(Op::AccessDeviceMemory, "range"))
+    }
+
+    /// Where in the mapping a range lies.
+    fn place(&self, offset: u64, length: usize) -> Result<usize> {
+        let op = Op::AccessDeviceMemory;
+        self.object.channel().check_process(op)?;
+        let end = offset.checked_add(length as u64);
+        let aligned = offset.is_multiple_of(WORD as u64) && length.is_multiple_of(WORD);
+        let at = usize::try_from(offset).ok();
+        match at.and_then(|at| self.window.start.checked_add(at)) {
+            Some(at) if aligned && end.is_some_and(|end| end <= self.length) => Ok(at),
+            _ => Err(Error::invalid(op, "range")
+                .fact("offset", offset)
+                .fact("bytes", length)
+                .fact("of", self.length)),
+        }
+    }
+
+    /// `ibv_reg_dm_mr`—registers a part of it in a domain; work requests count its bytes from 0. One system call.
+    ///
+    /// # Errors
+    /// EINVAL for a part beyond its end, or access that device memory has not.
+    #[doc(alias = "ibv_reg_dm_mr")]
+    pub fn register(
+        &self,
+        context: &Context,
+        pd: &ProtectionDomain,
+        offset: u64,
+        length: u64,
+        access: AccessFlags,
+    ) -> Result<Mr> {
+        let access = access | AccessFlags::ZERO_BASED;
+        let request = cmd::mr::RegisterDm {
+            pd: pd.object().handle(),
+            dm: self.object.handle(),
+            offset,
+            length,
+            access: context.opened().core_support.final_access(access),
+        };
+        let channel = context.channel();
+        let done = cmd::mr::register_dm(channel, &request, &Uhw::NONE)?;
+        let parents = [Arc::clone(pd.object())];
+        let object = Object::new(channel, ObjectKind::MemoryRegion, done.handle, parents);
+        object.set_use(USED_AS, Some(Arc::clone(&self.object)));
+        Ok(Mr {
+            object,
+            lkey: done.lkey,
+            rkey: done.rkey,
+        })
+    }
+
+    /// `mlx5dv_dm_map_op_addr`—maps the word by which operation number `operation` of the device is done to this memory. Two
+    /// system calls, since Linux 5.13.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported): the device, or the kernel, does not have the operation.
+    #[doc(alias = "mlx5dv_dm_map_op_addr")]
+    pub fn map_operation(&self, operation: u8) -> Result<OperationWord> {
+        let op = Op::MapDeviceMemoryOperation;
+        let channel = self.object.channel();
+        channel.check_process(op)?;
+        let mut place = Place::default();
+        channel.ioctl_only(op, || {
+            let attrs = [
+                Attr::object(MLX5_IB_ATTR_DM_MAP_OP_ADDR_REQ_HANDLE, self.object.handle()),
+                Attr::input(MLX5_IB_ATTR_DM_MAP_OP_ADDR_REQ_OP, &operation),
+                Attr::output(
+                    MLX5_IB_ATTR_DM_MAP_OP_ADDR_RESP_START_OFFSET,
+                    cells(&mut place.offset),
+                ),
+                Attr::output(
+                    MLX5_IB_ATTR_DM_MAP_OP_ADDR_RESP_PAGE_INDEX,
+                    cells(&mut place.page),
+                ),
+            ];
+            let method = MLX5_IB_METHOD_DM_MAP_OP_ADDR;
+            channel.ioctl(op, UVERBS_OBJECT_DM, method, &attrs, &Uhw::NONE)
+        })?;
+        let window = place.map(channel, self.length)?;
+        if !window.holds(WORD as u64) {
+            return Err(Error::bad_reply(op, "place of the word"));
+        }
+        Ok(OperationWord {
+            window,
+            channel: Arc::clone(channel),
+            memory: Arc::clone(&self.object),
+        })
+    }
+
+    /// `MLX5_IB_METHOD_DM_QUERY`—asks the kernel where the memory lies. One system call, since Linux 5.13.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) by older kernels.
+    #[doc(alias = "ibv_import_dm")]
+    pub fn query(&self) -> Result<DeviceMemoryInfo> {
+        let op = Op::QueryDeviceMemory;
+        let channel = self.object.channel();
+        let mut info = DeviceMemoryInfo::default();
+        channel.ioctl_only(op, || {
+            let attrs = [
+                Attr::object(MLX5_IB_ATTR_QUERY_DM_REQ_HANDLE, self.object.handle()),
+                Attr::output(
+                    MLX5_IB_ATTR_QUERY_DM_RESP_START_OFFSET,
+                    cells(&mut info.start),
+                ),
+                Attr::output(MLX5_IB_ATTR_QUERY_DM_RESP_PAGE_INDEX, cells(&mut info.page)),
+                Attr::output(MLX5_IB_ATTR_QUERY_DM_RESP_LENGTH, cells(&mut info.length)),
+            ];
+            let method = MLX5_IB_METHOD_DM_QUERY;
+            channel.ioctl(op, UVERBS_OBJECT_DM, method, &attrs, &Uhw::NONE)
+        })?;
+        Ok(info)
+    }
+
+    /// `ibv_free_dm`—frees it. One system call. Dropping it does the same, once its registrations are gone.
+    ///
+    /// # Errors
+    /// [`Busy`](ErrorKind::Busy) while memory regions of it, or words of operations, exist; it lives on with them.
+    #[doc(alias = "ibv_free_dm")]
+    pub fn free(self) -> Result<()> {
+        drop(self.window);
+        Object::destroy_shared(self.object).map(|_| ())
+    }
+}
+
+impl OperationWord {
+    /// Does the operation, with `value` for what it takes. No system call.
+    ///
+    /// # Errors
+    /// [`Forked`](ErrorKind::Forked) in a child.
+    pub fn apply(&self, value: u32) -> Result<()> {
+        let op = Op::AccessDeviceMemory;
+        self.channel.check_process(op)?;
+        barrier::before_registers();
+        let stored = self.window.store(self.window.start, &value.to_ne_bytes());
+        barrier::flush_registers();
+        stored.ok_or_else(|| Error::invalid(op, "place of the word"))
+    }
+}
+
+impl Window {
+    /// Whether so many bytes lie in it.
+    fn holds(&self, length: u64) -> bool {
+        let end = (self.start as u64).checked_add(length);
+        self.start.is_multiple_of(WORD) && end.is_some_and(|end| end <= self.memory.len() as u64)
+    }
+
+    /// Stores words from `at` on. `None` when one does not lie inside.
+    fn store(&self, at: usize, bytes: &[u8]) -> Option<()> {
+        let mut at = at;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let wide = rest.split_first_chunk::<8>();
+            if let Some((word, more)) = wide.filter(|_| at.is_multiple_of(8)) {
+                self.memory
+                    .store_u64_atomic(at, u64::from_ne_bytes(*word))?;
+                (at, rest) = (at + 8, more);
+            } else {
+                let (word, more) = rest.split_first_chunk::<WORD>()?;
+                self.memory
+                    .store_u32_atomic(at, u32::from_ne_bytes(*word))?;
+                (at, rest) = (at + WORD, more);
+            }
+        }
+        Some(())
+    }
+
+    /// Loads words from `at` on. `None` when one does not lie inside.
+    fn load(&self, at: usize, bytes: &mut [u8]) -> Option<()> {
+        let mut at = at;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let step = if at.is_multiple_of(8) && rest.len() >= 8 {
+                let (word, more) = rest.split_first_chunk_mut::<8>()?;
+                *word = self.memory.load_u64_atomic(at)?.to_ne_bytes();
+                rest = more;
+                8
+            } else {
+                let (word, more) = rest.split_first_chunk_mut::<WORD>()?;
+                *word = self.memory.load_u32_atomic(at)?.to_ne_bytes();
+                rest = more;
+                WORD
+            };
+            at += step;
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_copied_wherever_they_are_aligned() {
+        let memory = Arc::new(Mapping::anonymous(4096).unwrap());
+        let window = Window { memory, start: 64 };
+        let bytes: Vec<u8> = (1..=28).collect();
+        for at in [64, 68, 4096 - 28] {
+            assert_eq!(window.store(at, &bytes), Some(()));
+            let mut back = [0; 28];
+            assert_eq!(window.load(at, &mut back), Some(()));
+            assert_eq!(back[..], bytes);
+        }
+        assert_eq!(window.store(4096 - 24, &bytes), None);
+        assert_eq!(window.load(4096 - 24, &mut [0; 28]), None);
+        assert_eq!(window.store(64, &bytes[..6]), None);
+        assert!(window.holds(4096 - 64) && !window.holds(4096 - 63));
+        assert!(!window.holds(u64::MAX));
+    }
+}

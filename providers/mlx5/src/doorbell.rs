@@ -1,0 +1,171 @@
+//! The doorbell of a send queue.
+
+use std::sync::{Arc, Mutex};
+
+use uverbs_driver::Object;
+use uverbs_driver::hw::{Register, UnitRing, barrier};
+use uverbs_uapi::mlx5_abi::{MLX5_QP_FLAG_BFREG_INDEX, MLX5_QP_FLAG_UAR_PAGE_INDEX};
+
+use crate::thread::Registers;
+use crate::uar::{Page, Pool};
+
+/// How the creation of a queue pair names a doorbell.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Naming {
+    /// Not at all: the kernel chooses, and says so in its reply.
+    Kernel,
+    /// By the device's number of its page.
+    Page(u32),
+    /// By its index among those of the context.
+    Index(u32),
+}
+
+/// What happens to a doorbell when its queue pair is gone.
+#[derive(Debug)]
+pub(crate) enum Claim {
+    /// Nothing.
+    None,
+    /// It goes back to where it came from.
+    Dedicated(Arc<Mutex<Pool>>, (Page, usize)),
+    /// One user less.
+    Shared(#[expect(dead_code, reason = "counts")] Arc<()>),
+}
+
+/// A doorbell of a send queue.
+#[derive(Debug)]
+pub(crate) struct Doorbell {
+    /// Used in turn: a copy may still be on its way. The same one twice without BlueFlame.
+    buffers: [Register; 2],
+    turn: usize,
+    /// Blocks of 64 bytes that may be copied through it.
+    blocks: u32,
+    /// Copies go through these registers instead, which all queue pairs of a thread domain have in common.
+    thread: Option<Arc<Registers>>,
+    naming: Naming,
+    object: Option<Arc<Object>>,
+    claim: Claim,
+}
+
+impl Doorbell {
+    /// A doorbell with these buffers, on the page of `object`.
+    pub(crate) fn new(
+        buffers: [Register; 2],
+        naming: Naming,
+        object: Option<Arc<Object>>,
+        claim: Claim,
+    ) -> Self {
+        Self {
+            blocks: blocks_of(&buffers),
+            buffers,
+            turn: 1,
+            thread: None,
+            naming,
+            object,
+            claim,
+        }
+    }
+
+    /// A doorbell that is rung at `plain`, and copied through `thread`'s registers.
+    pub(crate) fn of_thread(
+        plain: Register,
+        thread: &Arc<Registers>,
+        naming: Naming,
+        object: Option<Arc<Object>>,
+    ) -> Self {
+        let mut doorbell = Self::new([plain.clone(), plain], naming, object, Claim::None);
+        doorbell.blocks = blocks_of(thread.buffers());
+        doorbell.thread = Some(Arc::clone(thread));
+        doorbell
+    }
+
+    /// Whether the kernel's reply tells which doorbell it is.
+    pub(crate) fn is_kernels_choice(&self) -> bool {
+        self.naming == Naming::Kernel
+    }
+
+    /// What the creation of a queue pair says about it (`MLX5_QP_FLAG_*`).
+    pub(crate) fn qp_flags(&self) -> u32 {
+        match self.naming {
+            Naming::Kernel => 0,
+            Naming::Page(_) => MLX5_QP_FLAG_UAR_PAGE_INDEX,
+            Naming::Index(_) => MLX5_QP_FLAG_BFREG_INDEX,
+        }
+    }
+
+    /// What it is called there, where [`qp_flags`](Self::qp_flags) announce it.
+    pub(crate) fn qp_index(&self) -> u32 {
+        match self.naming {
+            Naming::Kernel => 0,
+            Naming::Page(index) | Naming::Index(index) => index,
+        }
+    }
+
+    /// The kernel object of its page, which a queue pair must not outlive.
+    pub(crate) fn object(&self) -> Option<&Arc<Object>> {
+        self.object.as_ref()
+    }
+
+    /// Blocks of 64 bytes that may be copied through it; 0: none.
+    #[inline]
+    pub(crate) fn blue_flame_blocks(&self) -> u32 {
+        self.blocks
+    }
+
+    /// Rings: `word` is the start of the last request, as it lies in memory.
+    #[inline]
+    pub(crate) fn ring(&mut self, word: u64) {
+        barrier::before_registers();
+        self.next_buffer().store(word);
+        barrier::flush_registers();
+    }
+
+    /// Rings by copying the `blocks` blocks from unit `first` of a ring on.
+    #[inline]
+    pub(crate) fn blue_flame(&mut self, ring: &UnitRing, first: u32, blocks: u32) {
+        if self.thread.is_some() {
+            return self.blue_flame_of_thread(ring, first, blocks);
+        }
+        barrier::before_registers();
+        self.next_buffer().copy_blocks(ring, first, blocks);
+        barrier::flush_registers();
+    }
+
+    #[inline(never)]
+    fn blue_flame_of_thread(&mut self, ring: &UnitRing, first: u32, blocks: u32) {
+        let thread = self.thread.as_ref();
+        if !thread.is_some_and(|registers| registers.copy(ring, first, blocks)) {
+            self.ring(ring.word(first, 0));
+        }
+    }
+
+    #[inline]
+    fn next_buffer(&mut self) -> &Register {
+        self.turn ^= 1;
+        &self.buffers[self.turn & 1]
+    }
+}
+
+/// Blocks that fit into one of the buffers; one of less than a block is only for ringing.
+fn blocks_of(buffers: &[Register; 2]) -> u32 {
+    u32::try_from(buffers[0].len() / 64).unwrap_or(0)
+}
+
+impl Drop for Doorbell {
+    fn drop(&mut self) {
+        if let Claim::Dedicated(pool, place) = &self.claim {
+            Pool::lock(pool).give_back(place.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+impl Doorbell {
+    /// The first doorbell of a page that is only memory, with buffers of `blocks` blocks.
+    pub(crate) fn for_tests(page: &Arc<uverbs_driver::sys::Mapping>, blocks: u32) -> Self {
+        let buffer = blocks as usize * 64;
+        let start = crate::uar::DOORBELLS;
+        let register = |offset| Register::new(Arc::clone(page), offset, buffer.max(8)).unwrap();
+        let buffers = [register(start), register(start + buffer)];
+        Self::new(buffers, Naming::Kernel, None, Claim::None)
+    }
+}

@@ -1,0 +1,57 @@
+//! Thread domains and parent domains.
+
+use uverbs_driver::{Error, ErrorKind, Op, Result};
+use uverbs_mlx5::ThreadDomain;
+
+use super::Adapter;
+use crate::ProtectionDomain;
+use crate::provider::AnyPd;
+
+impl Adapter {
+    /// `ibv_alloc_td`—allocates a thread domain: a page of the device's registers for queue pairs that one thread uses. Two
+    /// system calls.
+    ///
+    /// The first four queue pairs of a context have a doorbell each, and the others share; only the former hand over a single request by
+    /// copying it through the doorbell (BlueFlame). All queue pairs of a thread domain do. Other
+    /// threads may use them, too, and at the same time: whoever finds the registers taken rings as without BlueFlame.
+    ///
+    /// ```no_run
+    /// use uverbs::QpType;
+    ///
+    /// let context = uverbs::Context::open("mlx5_0")?;
+    /// let (pd, cq) = (context.alloc_pd()?, context.create_cq(64)?);
+    /// let thread = context.mlx5()?.alloc_thread_domain()?;
+    /// let own = pd.with_thread_domain(&thread)?;
+    /// let prepared = own.create_qp(QpType::Rc, &cq, &cq).build()?;
+    /// # Ok::<(), uverbs::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// | kind | cause |
+    /// |---|---|
+    /// | [`OutOfResources`](ErrorKind::OutOfResources) | ENOMEM: the device has no page left |
+    /// | [`LimitExceeded`](ErrorKind::LimitExceeded) | before 5.7, more pages than the kernel maps for one context |
+    /// | [`Unsupported`](ErrorKind::Unsupported) | before 5.7, a device or machine without BlueFlame |
+    #[doc(alias = "ibv_alloc_td")]
+    pub fn alloc_thread_domain(&self) -> Result<ThreadDomain> {
+        ThreadDomain::alloc(self.provider(Op::AllocUar)?)
+    }
+}
+
+impl ProtectionDomain {
+    /// `ibv_alloc_parent_domain`—this domain and a thread domain as one, a parent domain: queue pairs that are created in it use the
+    /// thread domain's registers. mlx5 devices only. No system call.
+    ///
+    /// For everything else the two are the same domain: memory, shared receive queues and address handles of one
+    /// serve queue pairs of the other. Completion queues and shared receive queues take no lock here anyway, so
+    /// nothing is gained by naming a parent domain for them.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a thread domain of another context.
+    #[doc(alias = "ibv_alloc_parent_domain")]
+    pub fn with_thread_domain(&self, thread: &ThreadDomain) -> Result<Self> {
+        let pd = self.inner.pd.mlx5();
+        let pd = pd.ok_or_else(|| Error::new(Op::AllocParentDomain, ErrorKind::Unsupported))?;
+        Ok(self.derive(AnyPd::Mlx5(pd.with_thread(thread)?)))
+    }
+}
