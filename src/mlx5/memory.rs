@@ -20,7 +20,7 @@ use crate::{Context, MemoryRegion, ProtectionDomain};
 /// memory.write(0, b"counters")?;
 /// let access = AccessFlags::REMOTE_READ | AccessFlags::REMOTE_ATOMIC | AccessFlags::LOCAL_WRITE;
 /// let region = pd.register_device_memory(&memory, 0, 4096, access)?;
-/// println!("peers use address {} and key {}", region.address(), region.rkey());
+/// println!("peers use address {} and key {}", region.address(), region.rkey().raw());
 /// # Ok::<(), uverbs::Error>(())
 /// ```
 #[doc(alias = "ibv_dm")]
