@@ -5,14 +5,16 @@ use std::sync::Arc;
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Uhw, cells};
 use uverbs_driver::types::{Address, AddressVector};
-use uverbs_driver::{Channel, Error, Object, Op, Result, cmd};
+use uverbs_driver::{Channel, Object, Result, cmd};
 use uverbs_uapi::rdma_user_rxe::rxe_create_ah_resp;
 
-/// Creates an address handle. One system call.
+use crate::vector;
+
+/// Creates an address handle. One system call; two before 5.15, where the kernel numbers no handles
+/// and each work request says the whole path.
 ///
 /// # Errors
-/// Those of the command. [`BadReply`](uverbs_driver::ErrorKind::BadReply) from kernels before 5.15,
-/// which number no handles and leave the path to each work request.
+/// Those of the command, and before 5.15 those of [`vector::path`].
 pub(crate) fn create(
     channel: &Arc<Channel>,
     pd: &Arc<Object>,
@@ -27,13 +29,14 @@ pub(crate) fn create(
         &Uhw::new(&[], cells(&mut reply)),
     )?;
     let object = Object::new(channel, ObjectKind::AddressHandle, handle, [Arc::clone(pd)]);
-    if reply.ah_num == 0 {
-        return Err(Error::bad_reply(Op::CreateAddressHandle, "no number")
-            .hint("kernels before 5.15 are not supported"));
-    }
+    let path = if reply.ah_num == 0 {
+        vector::path(channel, vector)?
+    } else {
+        [0; 88]
+    };
     Ok(Address {
         object: Some(Arc::new(object)),
         number: reply.ah_num,
-        vector: [0; 88],
+        vector: path,
     })
 }

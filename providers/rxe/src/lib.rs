@@ -16,6 +16,7 @@ mod queue;
 mod rq;
 mod sq;
 mod srq;
+mod vector;
 mod wqe;
 
 pub use context::Context;

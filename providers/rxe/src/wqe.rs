@@ -17,7 +17,7 @@ use uverbs_uapi::rdma_user_rxe::{
     rxe_dma_info, rxe_recv_wqe, rxe_send_wqe, rxe_send_wr_atomic, rxe_send_wr_ex,
     rxe_send_wr_flush, rxe_send_wr_mw, rxe_send_wr_rdma, rxe_send_wr_ud, rxe_send_wr_wr, rxe_sge,
 };
-use zerocopy::IntoBytes;
+use zerocopy::{IntoBytes, transmute};
 
 use crate::sq::Limits;
 
@@ -332,6 +332,8 @@ fn message(opcode: u32, request: &SendRequest<'_>) -> Words {
             remote_qpn: to.qp_num,
             remote_qkey: to.qkey,
             ah_num: to.address.number,
+            // Read by kernels that number no handles.
+            av: transmute!(to.address.vector),
             ..rxe_send_wr_ud::default()
         }),
     };

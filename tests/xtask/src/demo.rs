@@ -9,7 +9,7 @@ use testbed::{Command, Guest, Kernel, Machine, Topology, WindowSize, host};
 /// Boot a stock kernel and show RDMA from static programs: devices, ping-pong, events, bandwidth.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Kernel: 6.1, 6.12 or newest.
+    /// Kernel: 5.10, 6.1, 6.12 or newest.
     #[arg(long, default_value = "6.12")]
     kernel: String,
 }

@@ -7,7 +7,7 @@ use testbed::{Kernel, host};
 /// Download the kernels, so that machines boot without a network later.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Kernel: 6.1, 6.12 or newest; all of them unless given.
+    /// Kernel: 5.10, 6.1, 6.12 or newest; all but 5.10 unless given.
     #[arg(long)]
     kernel: Vec<String>,
     /// Forget what was downloaded and take what Debian has now.
@@ -17,7 +17,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let kernels: Vec<Kernel> = if options.kernel.is_empty() {
-        Kernel::all().collect()
+        Kernel::usual().collect()
     } else {
         options
             .kernel

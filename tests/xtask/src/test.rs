@@ -37,7 +37,7 @@ pub(crate) struct Options {
     /// Which tests.
     #[arg(long, value_enum, default_value_t = Level::All)]
     pub(crate) level: Level,
-    /// Kernel of the rxe, mlx5 and interop tests: 6.1, 6.12 or newest; all of them unless given.
+    /// Kernel of the rxe, mlx5 and interop tests: 5.10, 6.1, 6.12 or newest; all but 5.10 unless given.
     #[arg(long)]
     pub(crate) kernel: Vec<String>,
     /// The way to the kernel that the rxe and mlx5 tests take.
@@ -242,7 +242,7 @@ fn excluding<'a>(packages: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
 
 fn kernels(options: &Options) -> Vec<&str> {
     if options.kernel.is_empty() {
-        return Kernel::all().map(Kernel::name).collect();
+        return Kernel::usual().map(Kernel::name).collect();
     }
     options.kernel.iter().map(String::as_str).collect()
 }

@@ -20,7 +20,7 @@ use testbed::{
     reason = "each is a flag of the command line"
 )]
 pub(crate) struct Options {
-    /// Kernel: 6.1, 6.12 or newest.
+    /// Kernel: 5.10, 6.1, 6.12 or newest.
     #[arg(long, default_value = "6.12")]
     kernel: String,
     /// Two hosts, a and b, with rxe_a and rxe_b, instead of one with rxe0.

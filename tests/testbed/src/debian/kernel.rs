@@ -18,23 +18,34 @@ struct Series {
     suites: &'static [&'static str],
     /// Regular expression for the package's name.
     package: &'static str,
+    /// Whether it is taken when no kernel is asked for: mirrors keep it for as long as its Debian is maintained.
+    usual: bool,
 }
 
-const SERIES: [Series; 3] = [
+const SERIES: [Series; 4] = [
+    Series {
+        name: "5.10",
+        suites: &["bullseye", "bullseye-security"],
+        package: r"^linux-image-5\.10\..*-amd64$",
+        usual: false,
+    },
     Series {
         name: "6.1",
         suites: &["bookworm", "bookworm-security"],
         package: r"^linux-image-6\.1\..*-amd64$",
+        usual: true,
     },
     Series {
         name: "6.12",
         suites: &["trixie", "trixie-security"],
         package: r"^linux-image-6\.12\..*-amd64$",
+        usual: true,
     },
     Series {
         name: "newest",
         suites: &["sid", "trixie-backports"],
         package: r"^linux-image-[0-9].*-amd64$",
+        usual: true,
     },
 ];
 
@@ -53,7 +64,7 @@ pub(crate) struct Files {
 }
 
 impl Kernel {
-    /// The kernel of this name: `6.1` (Debian 12), `6.12` (Debian 13), `newest` (the newer of unstable and backports).
+    /// The kernel of this name: `5.10` (Debian 11), `6.1` (Debian 12), `6.12` (Debian 13), `newest` (the newer of unstable and backports).
     ///
     /// # Errors
     /// [`Error::UnknownKernel`] for any other name.
@@ -75,6 +86,11 @@ impl Kernel {
     /// Every kernel that there is a name for, oldest first.
     pub fn all() -> impl Iterator<Item = Self> {
         SERIES.iter().map(Self)
+    }
+
+    /// The kernels that are taken when none is asked for, oldest first: without `5.10`, which mirrors may drop at any time.
+    pub fn usual() -> impl Iterator<Item = Self> {
+        SERIES.iter().filter(|series| series.usual).map(Self)
     }
 
     /// Its name.
@@ -211,7 +227,7 @@ mod tests {
             .map_err(|error| error.to_string());
         assert_eq!(
             error,
-            Err("there is no kernel named \"2.6\"; there are: 6.1, 6.12, newest".into())
+            Err("there is no kernel named \"2.6\"; there are: 5.10, 6.1, 6.12, newest".into())
         );
     }
 }

@@ -60,8 +60,8 @@ fn roce_a_datagram_arrives_behind_its_network_header() {
     assert_eq!(header.dgid(), gid);
     assert_eq!(header.version(), IpVersion::V4);
     assert_eq!(header.next_header(), 17, "UDP");
-    // The kernel takes the route's, not the address vector's.
-    assert_eq!(header.hop_limit(), 64);
+    // Kernels that number address handles take the route's, others the address vector's.
+    assert!([64, 33].contains(&header.hop_limit()), "{header:?}");
     // The two low bits are the network's (ECN).
     assert_eq!(header.traffic_class() & 0xfc, 0x28);
 }
@@ -161,6 +161,7 @@ fn roce_by_ipv6_too() {
 
 #[test]
 fn the_wrong_queue_key_is_not_let_in() {
+    verbs_tests::kernel_may_say("bad qkey");
     let mut pair = pair();
     let address = to_b(&pair);
     let to = Registered::local(&pair.b.pd, 256);

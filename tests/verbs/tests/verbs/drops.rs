@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use uverbs::recorder::{Body, Collector, Record};
-use uverbs::{AddressVector, GlobalRoute, MwType, Notify, QpType};
+use uverbs::{AddressVector, ErrorKind, GlobalRoute, MwType, Notify, QpType};
 use verbs_tests::{Driver, Registered, device_name, driver, options, raw};
 
 /// How many objects of each kind were made, and how many destroyed.
@@ -222,7 +222,11 @@ fn roce_address_window_region_and_group_in_every_order() {
         let address = pd.create_ah(&AddressVector::global(1, route)).unwrap();
         let group = std::net::Ipv4Addr::new(239, 5, 5, 5).into();
         qp.attach_multicast(&group, 0).unwrap();
-        let window = pd.alloc_mw(MwType::Type2).unwrap();
+        let window = match pd.alloc_mw(MwType::Type2) {
+            Err(error) if error.kind() == ErrorKind::Unsupported => None,
+            window => Some(window.unwrap()),
+        };
+        let objects = if window.is_some() { 6 } else { 5 };
         let region = Registered::remote_all(&pd, 64);
         drop(cq);
         let mut all: [Option<Box<dyn std::any::Any>>; 5] = [
@@ -236,7 +240,7 @@ fn roce_address_window_region_and_group_in_every_order() {
             drop(all[*item].take());
         }
         let left = balance(&collector.take());
-        assert_eq!(left.0.len(), 6, "{left:?}");
+        assert_eq!(left.0.len(), objects, "{left:?}");
         assert!(
             left.0.values().all(|count| *count == 0),
             "{order:?}: {left:?}"
@@ -251,8 +255,8 @@ fn a_domain_in_use_says_so_and_lives_on() {
     let pd = context.alloc_pd().unwrap();
     let memory = Registered::remote_all(&pd, 64);
     let clone = pd.clone();
-    assert_eq!(clone.dealloc().unwrap_err().kind(), uverbs::ErrorKind::Busy);
-    assert_eq!(pd.dealloc().unwrap_err().kind(), uverbs::ErrorKind::Busy);
+    assert_eq!(clone.dealloc().unwrap_err().kind(), ErrorKind::Busy);
+    assert_eq!(pd.dealloc().unwrap_err().kind(), ErrorKind::Busy);
     assert_eq!(memory.all(), [0; 64]);
     memory.deregister().unwrap();
     let pd = context.alloc_pd().unwrap();

@@ -9,7 +9,8 @@ use std::ptr::null_mut;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
-use uverbs::{AccessFlags, MemoryRegion, QpType, Remote, SendRequest, WcStatus};
+use uverbs::discover::fork::copy_on_fork;
+use uverbs::{AccessFlags, ErrorKind, MemoryRegion, QpType, Remote, SendRequest, WcStatus};
 use verbs_tests::{Pair, Registered, kernel_may_say, next, raw};
 
 const ALL: AccessFlags = AccessFlags::LOCAL_WRITE
@@ -160,6 +161,17 @@ fn f30_huge_pages() {
     assert_eq!(there.trim(), "4", "the kernel made fewer huge pages");
     {
         let memory = Mapped::anonymous(2 * HUGE, MapFlags::HUGETLB);
+        if !copy_on_fork().unwrap() {
+            // Memory that children would take away is kept out of them, which only works for whole pages.
+            let part = register(&pair, &memory, 0, 1).unwrap_err();
+            assert_eq!(part.kind(), ErrorKind::InvalidInput, "{part}");
+            let whole = register(&pair, &memory, 0, 2 * HUGE).unwrap();
+            assert_eq!(write(&mut pair, &whole, 9, 3), WcStatus::Success);
+            whole.deregister().unwrap();
+            drop(memory);
+            std::fs::write(pool, "0").unwrap();
+            return;
+        }
         reached(&mut pair, &memory, "huge pages");
         let file = file(HUGE, MemfdFlags::HUGETLB);
         reached(&mut pair, &Mapped::of(&file, HUGE), "a file of huge pages");

@@ -18,7 +18,7 @@ pub(crate) struct Options {
     /// Count instructions on a software ConnectX instead, beside libmlx5's.
     #[arg(long, conflicts_with_all = ["pairs", "iterations"])]
     mlx5: bool,
-    /// Kernel: 6.1, 6.12 or newest.
+    /// Kernel: 5.10, 6.1, 6.12 or newest.
     #[arg(long, default_value = "6.12")]
     kernel: String,
     /// How many pairs of runs.

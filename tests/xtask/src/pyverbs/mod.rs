@@ -28,7 +28,7 @@ const HUGE_PAGES: u32 = 32;
 /// Run rdma-core's own test-suite, which Debian ships, in machines with software ConnectX functions.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Kernel: 6.1, 6.12 or newest.
+    /// Kernel: 5.10, 6.1, 6.12 or newest.
     #[arg(long, default_value = "6.12")]
     kernel: Vec<String>,
     /// What the machine's two functions are: ib, roce or eth-raw.
