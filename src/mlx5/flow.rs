@@ -5,7 +5,7 @@ use uverbs_mlx5::flow::{self, FlowInit};
 
 use crate::QueuePair;
 
-/// `ibv_flow`—a rule of a queue pair, as [`QueuePair::create_flow`] named it.
+/// `ibv_flow`—a rule of a queue pair, as [`QueuePair::create_flow`] or [`QueuePair::steer`] named it.
 #[doc(alias = "ibv_flow")]
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct FlowId(u64);
@@ -19,11 +19,15 @@ pub(crate) struct FlowRules {
 
 impl FlowRules {
     pub(crate) fn create(&mut self, qp: &Object, init: &FlowInit<'_>) -> Result<FlowId> {
-        let rule = flow::create(qp, init)?;
+        Ok(self.adopt(flow::create(qp, init)?))
+    }
+
+    /// Takes over a rule.
+    pub(crate) fn adopt(&mut self, rule: Object) -> FlowId {
         self.made += 1;
         let id = FlowId(self.made);
         self.rules.push((id, rule));
-        Ok(id)
+        id
     }
 
     pub(crate) fn destroy(&mut self, id: FlowId) -> Result<()> {

@@ -15,16 +15,21 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod action;
 mod adapter;
+mod data_direct;
 mod dc;
 mod flow;
 mod frame;
 mod masked;
+mod matcher;
 mod memory;
+mod port;
 mod queue_pair;
 mod special;
 mod stamp;
 mod thread;
+mod var;
 mod work_queue;
 mod xrc;
 
@@ -45,9 +50,11 @@ pub use uverbs_mlx5::flow::{
 };
 pub use uverbs_mlx5::rss::{Hash, HashFields};
 pub use uverbs_mlx5::rwq::{Flags as WorkQueueFlags, State as WorkQueueState};
+pub use uverbs_mlx5::var::{MappedVar, Var, VarKind};
+pub use uverbs_mlx5::vport::{RegisterBits, SwitchPort};
 pub use uverbs_mlx5::xrc::SharedXrcDomain;
 pub use uverbs_mlx5::{
     Clock, ClockInfo, DcDestination, DeviceMemoryInfo, Frame, MaskedAtomic, OperationWord,
     ThreadDomain,
 };
-pub use uverbs_mlx5::{caps, devx, pacing, prm, sched};
+pub use uverbs_mlx5::{caps, devx, pacing, prm, sched, steering};

@@ -7,6 +7,7 @@ use uverbs_driver::{Error, Object, Op, Result};
 use uverbs_mlx5::flow::FlowInit;
 use uverbs_mlx5::rss::{Hash, SpreadingQueuePair};
 use uverbs_mlx5::rwq::{self, Flags, State, WorkQueueInit};
+use uverbs_mlx5::steering::{FlowMatcher, MatchRule};
 
 use super::flow::FlowRules;
 use super::{Adapter, FlowId};
@@ -274,6 +275,16 @@ impl RssQueuePair {
     #[doc(alias = "ibv_create_flow")]
     pub fn create_flow(&mut self, init: &FlowInit<'_>) -> Result<FlowId> {
         self.flows.create(self.queue.object(), init)
+    }
+
+    /// `mlx5dv_create_flow`—has frames that match spread by it. One system call, which waits for the firmware.
+    ///
+    /// # Errors
+    /// As [`QueuePair::steer`](crate::QueuePair::steer).
+    #[doc(alias = "mlx5dv_create_flow")]
+    pub fn steer(&mut self, matcher: &FlowMatcher, rule: &MatchRule<'_>) -> Result<FlowId> {
+        let made = matcher.steer(self.queue.object(), rule)?;
+        Ok(self.flows.adopt(made))
     }
 
     /// `ibv_destroy_flow`—ends a rule. One system call.

@@ -15,6 +15,7 @@ mod context;
 mod cq;
 mod cq_ring;
 mod cqe;
+mod data_direct;
 pub mod dc;
 pub mod devx;
 mod dm;
@@ -35,15 +36,20 @@ mod rq;
 pub mod rss;
 pub mod rwq;
 pub mod sched;
+#[cfg(test)]
+mod scripted;
 mod sizes;
 mod sq;
 mod srq;
 mod stamp;
+pub mod steering;
 mod table;
 mod thread;
 mod tracker;
 mod uar;
 mod umr;
+pub mod var;
+pub mod vport;
 mod wqe;
 pub mod xrc;
 

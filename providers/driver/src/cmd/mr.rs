@@ -268,36 +268,36 @@ pub fn register_dmabuf(
     let handle = handle_slot();
     let mut lkey = 0_u32;
     let mut rkey = 0_u32;
-    channel
-        .ioctl_only(op, || {
-            let attrs = [
-                Attr::new_object(UVERBS_ATTR_REG_DMABUF_MR_HANDLE, &handle),
-                Attr::object(UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, request.pd),
-                Attr::input(UVERBS_ATTR_REG_DMABUF_MR_OFFSET, &request.offset),
-                Attr::input(UVERBS_ATTR_REG_DMABUF_MR_LENGTH, &request.length),
-                Attr::input(UVERBS_ATTR_REG_DMABUF_MR_IOVA, &request.iova),
-                // The one descriptor that travels as data.
-                Attr::input(UVERBS_ATTR_REG_DMABUF_MR_FD, &fd),
-                Attr::constant(
-                    UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS,
-                    request.access.bits(),
-                ),
-                Attr::output(UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, cells(&mut lkey)),
-                Attr::output(UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, cells(&mut rkey)),
-            ];
-            channel.ioctl(
-                op,
-                UVERBS_OBJECT_MR,
-                UVERBS_METHOD_REG_DMABUF_MR,
-                &attrs,
-                uhw,
-            )
-        })
-        .map_err(|error| {
-            error
-                .fact("bytes", request.length)
-                .fact("offset", request.offset)
-        })?;
+    let mut register = || {
+        let attrs = [
+            Attr::new_object(UVERBS_ATTR_REG_DMABUF_MR_HANDLE, &handle),
+            Attr::object(UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, request.pd),
+            Attr::input(UVERBS_ATTR_REG_DMABUF_MR_OFFSET, &request.offset),
+            Attr::input(UVERBS_ATTR_REG_DMABUF_MR_LENGTH, &request.length),
+            Attr::input(UVERBS_ATTR_REG_DMABUF_MR_IOVA, &request.iova),
+            // The one descriptor that travels as data.
+            Attr::input(UVERBS_ATTR_REG_DMABUF_MR_FD, &fd),
+            Attr::constant(
+                UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS,
+                request.access.bits(),
+            ),
+            Attr::output(UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, cells(&mut lkey)),
+            Attr::output(UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, cells(&mut rkey)),
+        ];
+        let method = UVERBS_METHOD_REG_DMABUF_MR;
+        channel.ioctl(op, UVERBS_OBJECT_MR, method, &attrs, uhw)
+    };
+    // A kernel that lacks the driver's attributes alone has the method.
+    let done = if uhw.attrs.is_empty() {
+        channel.ioctl_only(op, register)
+    } else {
+        register()
+    };
+    done.map_err(|error| {
+        error
+            .fact("bytes", request.length)
+            .fact("offset", request.offset)
+    })?;
     registered(op, handle.get(), lkey, rkey)
 }
 

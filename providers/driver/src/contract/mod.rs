@@ -125,6 +125,19 @@ pub trait Context: Debug + Send + Sync + Sized {
     /// # Errors
     /// Those of the command.
     fn register_dmabuf(&self, pd: &Self::Pd, init: &DmabufInit<'_>) -> Result<Mr> {
+        self.register_dmabuf_with(pd, init, &Uhw::NONE)
+    }
+
+    /// The same with what a driver adds.
+    ///
+    /// # Errors
+    /// Those of the command.
+    fn register_dmabuf_with(
+        &self,
+        pd: &Self::Pd,
+        init: &DmabufInit<'_>,
+        uhw: &Uhw<'_>,
+    ) -> Result<Mr> {
         let pd = Self::pd_object(pd);
         let request = cmd::mr::RegisterDmabuf {
             pd: pd.handle(),
@@ -134,7 +147,7 @@ pub trait Context: Debug + Send + Sync + Sized {
             iova: init.iova,
             access: self.opened().core_support.final_access(init.access),
         };
-        let done = cmd::mr::register_dmabuf(self.channel(), &request, &Uhw::NONE)?;
+        let done = cmd::mr::register_dmabuf(self.channel(), &request, uhw)?;
         Ok(Mr::new(self.channel(), pd, &done, ()))
     }
 

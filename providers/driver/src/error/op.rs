@@ -140,6 +140,17 @@ ops! {
     ModifySchedElement = "sched_modify",
     DestroySchedElement = "sched_destroy",
     AttachSchedElement = "modify_qp_sched_elem",
+    CreateFlowMatcher = "create_flow_matcher",
+    DestroyFlowMatcher = "destroy_flow_matcher",
+    CreateMatchedFlow = "create_flow by a matcher",
+    CreateModifyHeader = "create_flow_action_modify_header",
+    CreatePacketReformat = "create_flow_action_packet_reformat",
+    CreateSteeringAnchor = "create_steering_anchor",
+    DestroySteeringAnchor = "destroy_steering_anchor",
+    AllocVar = "alloc_var",
+    FreeVar = "free_var",
+    QuerySwitchPort = "query_port of the switch",
+    DataDirectPath = "get_data_direct_sysfs_path",
     Provider = "provider command",
 }
 

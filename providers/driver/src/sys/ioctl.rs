@@ -125,10 +125,7 @@ fn encode(attr: &Attr<'_>, patched: &mut [u8; MAX_PATCHED]) -> Result<ib_uverbs_
             .into();
         }
         Value::Object(handle) => word.data = u64::from(*handle),
-        Value::Objects(handles) => {
-            word.len = u16::try_from(size_of_val(*handles)).map_err(|_| Errno::INVAL)?;
-            word.data = handles.as_ptr().expose_provenance() as u64;
-        }
+        Value::Objects(handles) => encode_bytes(&mut word, handles.as_bytes())?,
         Value::Fd(fd) => word.data = i64::from(fd.as_raw_fd()).cast_unsigned(),
         // A kernel that writes no handle leaves the caller's mark for "none" in place.
         Value::NewObject(handle) => word.data = u64::from(handle.get()),

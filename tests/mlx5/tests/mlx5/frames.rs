@@ -15,7 +15,7 @@ pub(crate) const ETHER_TYPE: u16 = 0x88b5;
 pub(crate) const OTHER_TYPE: u16 = 0x88b6;
 
 /// The shortest frame there is, without its checksum.
-const FRAME: usize = 60;
+pub(crate) const FRAME: usize = 60;
 
 pub(crate) struct Port {
     pub(crate) context: Context,
@@ -87,13 +87,13 @@ pub(crate) fn rule(specs: &[FlowSpec]) -> FlowInit<'_> {
     }
 }
 
-fn frame(to: [u8; 6], from: [u8; 6], ether_type: u16, fill: u8) -> Vec<u8> {
+pub(crate) fn frame(to: [u8; 6], from: [u8; 6], ether_type: u16, fill: u8) -> Vec<u8> {
     let mut bytes = [&to[..], &from, &ether_type.to_be_bytes()].concat();
     bytes.resize(FRAME, fill);
     bytes
 }
 
-fn send(port: &mut Port, bytes: &[u8]) {
+pub(crate) fn send(port: &mut Port, bytes: &[u8]) {
     let pieces = [bytes];
     let request = SendRequest::send_inline(&pieces).signaled();
     let mut batch = port.qp.send_batch();

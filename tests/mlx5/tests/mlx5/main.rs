@@ -20,6 +20,7 @@ mod rates;
 mod refused;
 mod removal;
 mod spread;
+mod steering;
 mod threads;
 mod unbound;
 mod unguarded;

@@ -88,39 +88,14 @@ pub(super) const REASONS: &[Reason] = &[
         names: &["MLX5_IB_METHOD_PD_QUERY"],
     },
     Reason {
-        kind: Kind::Missing,
-        why: "steering by the device's own match words",
-        names: &[
-            "MLX5_IB_OBJECT_FLOW_MATCHER",
-            "MLX5_IB_METHOD_CREATE_FLOW",
-            "MLX5_IB_METHOD_DESTROY_FLOW",
-            "MLX5_IB_METHOD_FLOW_ACTION_CREATE_MODIFY_HEADER",
-            "MLX5_IB_METHOD_FLOW_ACTION_CREATE_PACKET_REFORMAT",
-            "MLX5_IB_OBJECT_STEERING_ANCHOR",
-        ],
+        kind: Kind::Otherwise,
+        why: "the type of the table says the direction, and the kernel takes one of the two",
+        names: &["MLX5_IB_ATTR_FLOW_MATCHER_FLOW_FLAGS"],
     },
     Reason {
         kind: Kind::Missing,
         why: "device memory of mlx5 for steering by software",
         names: &["MLX5_IB_ATTR_ALLOC_DM_REQ_TYPE"],
-    },
-    Reason {
-        kind: Kind::Missing,
-        why: "doorbell pages of emulated virtio devices",
-        names: &["MLX5_IB_OBJECT_VAR"],
-    },
-    Reason {
-        kind: Kind::Missing,
-        why: "the port of a representor in the embedded switch",
-        names: &["MLX5_IB_METHOD_QUERY_PORT"],
-    },
-    Reason {
-        kind: Kind::Missing,
-        why: "memory of another PCI device by the data-direct function",
-        names: &[
-            "MLX5_IB_METHOD_GET_DATA_DIRECT_SYSFS_PATH",
-            "MLX5_IB_ATTR_REG_DMABUF_MR_ACCESS_FLAGS",
-        ],
     },
 ];
 

@@ -1,0 +1,159 @@
+//! A kernel that writes down what it is asked, and answers by a script: for tests of single methods.
+#![allow(unsafe_code, reason = "is a kernel")]
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex};
+
+use uverbs_driver::channel::CommandPath;
+use uverbs_driver::sys::recorder::{Record, Recorder, Sink};
+use uverbs_driver::sys::{Attr, Call, Command, Kernel, Mapping, Reply, Value};
+use uverbs_driver::{Channel, Errno};
+use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_MLX5;
+
+/// The kernel. Handles count from 1.
+#[derive(Debug, Default)]
+pub(crate) struct Scripted {
+    lines: Mutex<Vec<String>>,
+    handles: Mutex<u32>,
+    refusals: Mutex<Vec<(String, Errno)>>,
+    outputs: Mutex<Vec<(u16, Vec<u8>)>>,
+    deaf: Mutex<bool>,
+}
+
+impl Scripted {
+    pub(crate) fn new() -> (Arc<Self>, Arc<Channel>) {
+        let script = Arc::new(Self::default());
+        let kernel: Arc<dyn Kernel> = Arc::<Self>::clone(&script);
+        let kernel = if std::env::var_os("UVERBS_TEST_SEEN").is_some() {
+            Arc::new(Recorder::new(kernel, Arc::new(Outlines)))
+        } else {
+            kernel
+        };
+        let fd = File::open("/dev/null").unwrap().into();
+        let channel = Channel::new(kernel, fd, RDMA_DRIVER_MLX5, CommandPath::Auto);
+        (script, Arc::new(channel))
+    }
+
+    /// Refuses what begins so, from now on.
+    pub(crate) fn refuse(&self, start: &str, errno: Errno) {
+        self.refusals
+            .lock()
+            .unwrap()
+            .push((start.to_owned(), errno));
+    }
+
+    /// Refuses nothing more.
+    pub(crate) fn accept(&self) {
+        self.refusals.lock().unwrap().clear();
+    }
+
+    /// Writes `bytes` to outputs with this id.
+    pub(crate) fn answer(&self, id: u16, bytes: &[u8]) {
+        self.outputs.lock().unwrap().push((id, bytes.to_vec()));
+    }
+
+    /// Returns no handles.
+    pub(crate) fn without_handles(&self) {
+        *self.deaf.lock().unwrap() = true;
+    }
+
+    /// What it was asked since the last time: `object/method id:value …`, ids counted from the driver's first.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.lines.lock().unwrap())
+    }
+
+    fn method(&self, command: &Command<'_>) -> Result<(), Errno> {
+        let mut line = format!("{}/{}", short(command.object), short(command.method));
+        for attr in command.attrs.iter().chain(command.uhw.attrs) {
+            if !matches!(attr.value, Value::Absent) {
+                write!(line, " {}", describe(attr)).unwrap();
+            }
+        }
+        let refusals = self.refusals.lock().unwrap();
+        let refusal = refusals.iter().find(|(start, _)| line.starts_with(start));
+        let result = refusal.map_or(Ok(()), |(_, errno)| Err(*errno));
+        self.lines.lock().unwrap().push(line);
+        result?;
+        for attr in command.attrs {
+            match &attr.value {
+                Value::NewObject(slot) if !*self.deaf.lock().unwrap() => {
+                    let mut handles = self.handles.lock().unwrap();
+                    *handles += 1;
+                    slot.set(*handles);
+                }
+                Value::Out(cells, written) => {
+                    let outputs = self.outputs.lock().unwrap();
+                    let bytes = outputs.iter().find(|(id, _)| *id == attr.id);
+                    for (cell, byte) in cells.iter().zip(bytes.iter().flat_map(|(_, b)| b)) {
+                        cell.set(*byte);
+                    }
+                    written.set(true);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+// SAFETY: it hands out no descriptors.
+unsafe impl Kernel for Scripted {
+    fn call(&self, _: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
+        match call {
+            Call::Ioctl(command) => self.method(command).map(|()| Reply::Done),
+            Call::Map { offset, len, .. } => {
+                let line = format!("map {offset:#x} {len}");
+                self.lines.lock().unwrap().push(line);
+                Mapping::anonymous(len).map(Reply::Mapped)
+            }
+            _ => Err(Errno::NOSYS),
+        }
+    }
+}
+
+/// Ids of the driver as `+0`, `+1`, …
+fn short(id: u16) -> String {
+    match id.checked_sub(0x1000) {
+        Some(own) => format!("+{own}"),
+        None => id.to_string(),
+    }
+}
+
+fn describe(attr: &Attr<'_>) -> String {
+    let value = match &attr.value {
+        Value::In(bytes, _) if bytes.len() <= 16 => {
+            let digits = bytes.iter().fold(String::new(), |mut text, byte| {
+                write!(text, "{byte:02x}").unwrap();
+                text
+            });
+            format!("in={digits}")
+        }
+        Value::In(bytes, _) => format!("in{}", bytes.len()),
+        Value::Out(cells, _) => format!("out{}", cells.len()),
+        Value::Constant(value) => format!("const={value:#x}"),
+        Value::Enum(element, payload) => format!("enum{element}={payload:?}"),
+        Value::Object(handle) => format!("obj={handle}"),
+        Value::Objects(handles) => format!("objs={handles:?}"),
+        Value::NewObject(_) => "new".to_owned(),
+        Value::Fd(_) => "fd".to_owned(),
+        other => format!("{other:?}"),
+    };
+    format!("{}:{value}", short(attr.id))
+}
+
+/// Tells the runner what was asked, past the harness, which would keep it to itself.
+#[derive(Debug)]
+struct Outlines;
+
+impl Sink for Outlines {
+    fn record(&self, record: &Record) {
+        if let Some(outline) = record.outline() {
+            let line = format!("seen: {outline}\n");
+            std::io::stdout().write_all(line.as_bytes()).unwrap();
+        }
+    }
+}

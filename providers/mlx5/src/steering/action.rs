@@ -1,0 +1,307 @@
+//! What rules do to packets: change their headers.
+
+use std::sync::Arc;
+
+use uverbs_driver::cmd::{new_object_handle, new_object_slot};
+use uverbs_driver::object::ObjectKind;
+use uverbs_driver::sys::{Attr, Uhw};
+use uverbs_driver::{Channel, Error, Object, Op, Result};
+use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_OBJECT_FLOW_ACTION;
+use uverbs_uapi::mlx5_user_ioctl_cmds::{
+    MLX5_IB_ATTR_CREATE_MODIFY_HEADER_ACTIONS_PRM, MLX5_IB_ATTR_CREATE_MODIFY_HEADER_FT_TYPE,
+    MLX5_IB_ATTR_CREATE_MODIFY_HEADER_HANDLE, MLX5_IB_METHOD_FLOW_ACTION_CREATE_MODIFY_HEADER,
+};
+
+use super::TableKind;
+use crate::prm::{Field, field, word};
+
+/// `ibv_flow_action`—what rules do to packets. Cheap to clone; rules keep it.
+#[doc(alias = "ibv_flow_action")]
+#[derive(Clone, Debug)]
+pub struct FlowAction {
+    object: Arc<Object>,
+}
+
+/// A field that can be changed (`MLX5_ACTION_IN_FIELD_*` of `mlx5_ifc.h`, 12 bits).
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct HeaderField(pub u16);
+
+impl HeaderField {
+    /// The upper 32 bits of the source address of a frame.
+    pub const SOURCE_MAC_HIGH: Self = Self(0x01);
+    /// The lower 16.
+    pub const SOURCE_MAC_LOW: Self = Self(0x02);
+    /// The upper 32 bits of the destination address.
+    pub const DESTINATION_MAC_HIGH: Self = Self(0x04);
+    /// The lower 16.
+    pub const DESTINATION_MAC_LOW: Self = Self(0x05);
+    /// Six bits of differentiated services.
+    pub const IP_DSCP: Self = Self(0x06);
+    /// The source port of TCP.
+    pub const TCP_SOURCE: Self = Self(0x08);
+    /// The destination port of TCP.
+    pub const TCP_DESTINATION: Self = Self(0x09);
+    /// The time to live of IPv4.
+    pub const IP_TTL: Self = Self(0x0a);
+    /// The source port of UDP.
+    pub const UDP_SOURCE: Self = Self(0x0b);
+    /// The destination port of UDP.
+    pub const UDP_DESTINATION: Self = Self(0x0c);
+    /// The source of IPv4.
+    pub const IPV4_SOURCE: Self = Self(0x15);
+    /// The destination of IPv4.
+    pub const IPV4_DESTINATION: Self = Self(0x16);
+    /// The number of the first virtual network.
+    pub const VLAN: Self = Self(0x17);
+    /// The hop limit of IPv6.
+    pub const IPV6_HOP_LIMIT: Self = Self(0x47);
+    /// Register A of the packet's metadata.
+    pub const REGISTER_A: Self = Self(0x49);
+    /// Register B.
+    pub const REGISTER_B: Self = Self(0x50);
+
+    /// Register C `number` (0 to 7) of the packet's metadata.
+    pub const fn register_c(number: u8) -> Self {
+        let number = if number > 7 { 7 } else { number };
+        Self(0x51 + number as u16)
+    }
+}
+
+/// One change (`set_add_copy_action_in_auto` of `mlx5_ifc.h`).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum HeaderChange {
+    /// Bits of a field become those of `value`.
+    Set {
+        /// The field.
+        field: HeaderField,
+        /// The first bit, from the lowest.
+        offset: u8,
+        /// How many: 1 to 32.
+        length: u8,
+        /// Their value.
+        value: u32,
+    },
+    /// A number is added to a field.
+    Add {
+        /// The field.
+        field: HeaderField,
+        /// The number; two's complement.
+        value: u32,
+    },
+    /// Bits of a field are copied to another.
+    Copy {
+        /// Where from.
+        from: HeaderField,
+        /// The first bit of these.
+        from_offset: u8,
+        /// Where to.
+        to: HeaderField,
+        /// The first bit there.
+        to_offset: u8,
+        /// How many: 1 to 32.
+        length: u8,
+    },
+}
+
+const TYPE: Field = field(0x00, 31, 28);
+const FIELD: Field = field(0x00, 27, 16);
+const OFFSET: Field = field(0x00, 12, 8);
+const LENGTH: Field = field(0x00, 4, 0);
+const VALUE: Field = word(0x04);
+const TO: Field = field(0x04, 27, 16);
+const TO_OFFSET: Field = field(0x04, 12, 8);
+const SET: u32 = 1;
+const ADD: u32 = 2;
+const COPY: u32 = 3;
+
+impl HeaderChange {
+    /// The device's words.
+    ///
+    /// # Errors
+    /// Bits that no field has.
+    fn encode(&self) -> Result<[u8; 8]> {
+        let mut words = [0; 8];
+        let mut put = |field: Field, value: u32| {
+            field.set(&mut words, value);
+        };
+        match *self {
+            Self::Set {
+                field,
+                offset,
+                length,
+                value,
+            } => {
+                bits(offset, length)?;
+                put(TYPE, SET);
+                put(FIELD, field.0.into());
+                put(OFFSET, offset.into());
+                // 32 is written as 0.
+                put(LENGTH, length.into());
+                put(VALUE, value);
+            }
+            Self::Add { field, value } => {
+                put(TYPE, ADD);
+                put(FIELD, field.0.into());
+                put(VALUE, value);
+            }
+            Self::Copy {
+                from,
+                from_offset,
+                to,
+                to_offset,
+                length,
+            } => {
+                bits(from_offset, length)?;
+                bits(to_offset, length)?;
+                put(TYPE, COPY);
+                put(FIELD, from.0.into());
+                put(OFFSET, from_offset.into());
+                put(LENGTH, length.into());
+                put(TO, to.0.into());
+                put(TO_OFFSET, to_offset.into());
+            }
+        }
+        Ok(words)
+    }
+}
+
+/// Checks bits of a word.
+fn bits(offset: u8, length: u8) -> Result<()> {
+    if length != 0 && u32::from(offset) + u32::from(length) <= u32::BITS {
+        return Ok(());
+    }
+    Err(Error::invalid(Op::CreateModifyHeader, "bits")
+        .fact("offset", u32::from(offset))
+        .fact("length", u32::from(length)))
+}
+
+impl FlowAction {
+    /// `mlx5dv_create_flow_action_modify_header`—creates an action that changes headers, one change after the other, of packets in
+    /// tables of this kind.
+    ///
+    /// One system call, since 4.20; it waits for the firmware.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](uverbs_driver::ErrorKind::InvalidInput): no change, or bits that no field has. EOPNOTSUPP: the device changes no
+    /// headers, or not in these tables. ENOSPC, ENOMEM: too many changes. EINVAL, EREMOTEIO: a field that the firmware does not change.
+    #[doc(alias = "mlx5dv_create_flow_action_modify_header")]
+    pub fn modify_header(
+        channel: &Arc<Channel>,
+        table: TableKind,
+        changes: &[HeaderChange],
+    ) -> Result<Self> {
+        let op = Op::CreateModifyHeader;
+        if changes.is_empty() {
+            return Err(Error::invalid(op, "changes"));
+        }
+        let words: Vec<[u8; 8]> = changes
+            .iter()
+            .map(HeaderChange::encode)
+            .collect::<Result<_>>()?;
+        let words = words.as_flattened();
+        let handle = new_object_slot();
+        channel
+            .ioctl_only(op, || {
+                let attrs = [
+                    Attr::new_object(MLX5_IB_ATTR_CREATE_MODIFY_HEADER_HANDLE, &handle),
+                    Attr::input(MLX5_IB_ATTR_CREATE_MODIFY_HEADER_ACTIONS_PRM, words),
+                    Attr::constant(MLX5_IB_ATTR_CREATE_MODIFY_HEADER_FT_TYPE, table.raw()),
+                ];
+                channel.ioctl(
+                    op,
+                    UVERBS_OBJECT_FLOW_ACTION,
+                    MLX5_IB_METHOD_FLOW_ACTION_CREATE_MODIFY_HEADER,
+                    &attrs,
+                    &Uhw::NONE,
+                )
+            })
+            .map_err(|error| {
+                error
+                    .fact("table", format!("{table:?}"))
+                    .fact("changes", changes.len())
+            })?;
+        Ok(Self::over(channel, new_object_handle(op, &handle)?))
+    }
+
+    /// Takes over a new action.
+    pub(super) fn over(channel: &Arc<Channel>, handle: u32) -> Self {
+        let object = Object::new(channel, ObjectKind::FlowAction, handle, []);
+        Self {
+            object: Arc::new(object),
+        }
+    }
+
+    /// The kernel object.
+    pub fn object(&self) -> &Arc<Object> {
+        &self.object
+    }
+
+    /// `ibv_destroy_flow_action`—destroys it. One system call. Dropping it does the same.
+    ///
+    /// # Errors
+    /// [`Busy`](uverbs_driver::ErrorKind::Busy) while clones, or rules with it, exist; it is given back.
+    #[doc(alias = "ibv_destroy_flow_action")]
+    pub fn destroy(self) -> Result<(), (Self, Error)> {
+        match Object::try_destroy_shared(self.object) {
+            Ok(_) => Ok(()),
+            Err((object, error)) => Err((Self { object }, error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn changes_are_the_devices_words() {
+        let field = HeaderField::DESTINATION_MAC_LOW;
+        let set = HeaderChange::Set {
+            field,
+            offset: 4,
+            length: 12,
+            value: 0x0123_4567,
+        };
+        let words = [0x10, 5, 4, 12, 1, 0x23, 0x45, 0x67];
+        assert_eq!(set.encode().unwrap(), words);
+        let whole = HeaderChange::Set {
+            field: HeaderField::IPV4_SOURCE,
+            offset: 0,
+            length: 32,
+            value: u32::MAX,
+        };
+        let words = [0x10, 0x15, 0, 0, 0xff, 0xff, 0xff, 0xff];
+        assert_eq!(whole.encode().unwrap(), words);
+        let add = HeaderChange::Add {
+            field: HeaderField::IP_TTL,
+            value: u32::MAX,
+        };
+        let words = [0x20, 0x0a, 0, 0, 0xff, 0xff, 0xff, 0xff];
+        assert_eq!(add.encode().unwrap(), words);
+        let copy = HeaderChange::Copy {
+            from: HeaderField::register_c(1),
+            from_offset: 8,
+            to: HeaderField(0x103),
+            to_offset: 16,
+            length: 16,
+        };
+        let words = [0x30, 0x52, 8, 16, 1, 3, 16, 0];
+        assert_eq!(copy.encode().unwrap(), words);
+    }
+
+    #[test]
+    fn bits_end_with_their_field() {
+        for (offset, length) in [(0, 0), (0, 33), (17, 16), (255, 255)] {
+            let set = HeaderChange::Set {
+                field: HeaderField::VLAN,
+                offset,
+                length,
+                value: 0,
+            };
+            assert!(set.encode().is_err(), "{offset} {length}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Anchors: where firmware commands hang tables of their own under the kernel's.
+
+use std::sync::Arc;
+
+use uverbs_driver::cmd::{new_object_handle, new_object_slot};
+use uverbs_driver::object::{ObjectKind, VendorKind};
+use uverbs_driver::sys::{Attr, Uhw, cells};
+use uverbs_driver::{Channel, Errno, Error, Object, Op, Result};
+use uverbs_uapi::mlx5_user_ioctl_cmds::{
+    MLX5_IB_ATTR_STEERING_ANCHOR_CREATE_HANDLE, MLX5_IB_ATTR_STEERING_ANCHOR_DESTROY_HANDLE,
+    MLX5_IB_ATTR_STEERING_ANCHOR_FT_ID, MLX5_IB_ATTR_STEERING_ANCHOR_FT_TYPE,
+    MLX5_IB_ATTR_STEERING_ANCHOR_PRIORITY, MLX5_IB_METHOD_STEERING_ANCHOR_CREATE,
+    MLX5_IB_METHOD_STEERING_ANCHOR_DESTROY, MLX5_IB_OBJECT_STEERING_ANCHOR,
+};
+
+use super::TableKind;
+
+/// `mlx5dv_steering_anchor`—a table of the kernel's that lasts, to which tables made by firmware commands lead. Cheap to clone.
+#[doc(alias = "mlx5dv_steering_anchor")]
+#[derive(Clone, Debug)]
+pub struct SteeringAnchor {
+    object: Arc<Object>,
+    table_id: u32,
+}
+
+const KIND: ObjectKind = ObjectKind::Vendor(VendorKind {
+    name: "SteeringAnchor",
+    object: MLX5_IB_OBJECT_STEERING_ANCHOR,
+    method: MLX5_IB_METHOD_STEERING_ANCHOR_DESTROY,
+    attr: MLX5_IB_ATTR_STEERING_ANCHOR_DESTROY_HANDLE,
+    op: Op::DestroySteeringAnchor,
+});
+
+impl SteeringAnchor {
+    /// `mlx5dv_create_steering_anchor`—creates an anchor at the rank `priority` of tables of this kind.
+    ///
+    /// One system call, since 6.0; it waits for the firmware.
+    ///
+    /// # Errors
+    /// EPERM: no `CAP_NET_RAW`. EPROTONOSUPPORT: an older kernel, or a device whose contexts cannot share tables. EOPNOTSUPP: the device
+    /// has no such tables. ENOMEM, EINVAL: a rank that there is not.
+    #[doc(alias = "mlx5dv_create_steering_anchor")]
+    #[doc(alias = "mlx5dv_steering_anchor_attr")]
+    pub fn create(channel: &Arc<Channel>, table: TableKind, priority: u16) -> Result<Self> {
+        let op = Op::CreateSteeringAnchor;
+        let handle = new_object_slot();
+        let mut table_id = 0_u32;
+        channel
+            .ioctl_only(op, || {
+                let attrs = [
+                    Attr::new_object(MLX5_IB_ATTR_STEERING_ANCHOR_CREATE_HANDLE, &handle),
+                    Attr::constant(MLX5_IB_ATTR_STEERING_ANCHOR_FT_TYPE, table.raw()),
+                    Attr::input(MLX5_IB_ATTR_STEERING_ANCHOR_PRIORITY, &priority),
+                    Attr::output(MLX5_IB_ATTR_STEERING_ANCHOR_FT_ID, cells(&mut table_id)),
+                ];
+                channel.ioctl(
+                    op,
+                    MLX5_IB_OBJECT_STEERING_ANCHOR,
+                    MLX5_IB_METHOD_STEERING_ANCHOR_CREATE,
+                    &attrs,
+                    &Uhw::NONE,
+                )
+            })
+            .map_err(|error| explain(error, table, priority))?;
+        let handle = new_object_handle(op, &handle)?;
+        Ok(Self {
+            object: Arc::new(Object::new(channel, KIND, handle, [])),
+            table_id,
+        })
+    }
+
+    /// The device's number of the table, as firmware commands name it.
+    pub fn table_id(&self) -> u32 {
+        self.table_id
+    }
+
+    /// The kernel object: a parent of what leads there.
+    pub fn object(&self) -> &Arc<Object> {
+        &self.object
+    }
+
+    /// `mlx5dv_destroy_steering_anchor`—destroys it. One system call. Dropping it does the same.
+    ///
+    /// # Errors
+    /// [`Busy`](uverbs_driver::ErrorKind::Busy) while clones, or objects created upon it, exist; it is given back.
+    #[doc(alias = "mlx5dv_destroy_steering_anchor")]
+    pub fn destroy(self) -> Result<(), (Self, Error)> {
+        let table_id = self.table_id;
+        match Object::try_destroy_shared(self.object) {
+            Ok(_) => Ok(()),
+            Err((object, error)) => Err((Self { object, table_id }, error)),
+        }
+    }
+}
+
+fn explain(error: Error, table: TableKind, priority: u16) -> Error {
+    let error = error
+        .fact("table", format!("{table:?}"))
+        .fact("priority", u32::from(priority));
+    match error.errno() {
+        Some(Errno::PERM) => error.hint("grant CAP_NET_RAW"),
+        _ => error,
+    }
+}

@@ -1,0 +1,184 @@
+//! Matchers: which words rules look at.
+
+use std::sync::Arc;
+
+use uverbs_driver::cmd::{new_object_handle, new_object_slot};
+use uverbs_driver::object::{ObjectKind, VendorKind};
+use uverbs_driver::sys::{Attr, Uhw, Value};
+use uverbs_driver::{Channel, Errno, Error, Object, Op, Result};
+use uverbs_uapi::mlx5_user_ioctl_cmds::{
+    MLX5_IB_ATTR_FLOW_MATCHER_CREATE_HANDLE, MLX5_IB_ATTR_FLOW_MATCHER_DESTROY_HANDLE,
+    MLX5_IB_ATTR_FLOW_MATCHER_FLOW_TYPE, MLX5_IB_ATTR_FLOW_MATCHER_FT_TYPE,
+    MLX5_IB_ATTR_FLOW_MATCHER_IB_PORT, MLX5_IB_ATTR_FLOW_MATCHER_MATCH_CRITERIA,
+    MLX5_IB_ATTR_FLOW_MATCHER_MATCH_MASK, MLX5_IB_FLOW_TYPE_ALL_DEFAULT,
+    MLX5_IB_FLOW_TYPE_MC_DEFAULT, MLX5_IB_FLOW_TYPE_NORMAL, MLX5_IB_FLOW_TYPE_SNIFFER,
+    MLX5_IB_METHOD_FLOW_MATCHER_CREATE, MLX5_IB_METHOD_FLOW_MATCHER_DESTROY,
+    MLX5_IB_OBJECT_FLOW_MATCHER,
+};
+
+use super::{MatchWords, TableKind};
+
+/// What a matcher's rules catch (`enum mlx5_ib_flow_type`).
+///
+/// Kernels so far make rules of [`Normal`](Self::Normal) matchers only (EOPNOTSUPP for the others' rules).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum MatchKind {
+    /// What matches. The priority is the matcher's rank; 0 comes first.
+    Normal {
+        /// The rank.
+        priority: u16,
+    },
+    /// A copy of everything.
+    Sniffer,
+    /// Everything that no other rule catches.
+    AllDefault,
+    /// All multicast that no other rule catches.
+    MulticastDefault,
+}
+
+/// `mlx5dv_flow_matcher_attr`—a matcher to create.
+#[doc(alias = "mlx5dv_flow_matcher_attr")]
+#[derive(Clone, Copy, Debug)]
+pub struct MatcherInit<'a> {
+    /// The bits that its rules look at.
+    pub mask: &'a MatchWords,
+    /// What they catch.
+    pub kind: MatchKind,
+    /// Which way packets go.
+    pub table: TableKind,
+    /// The port, from 1, whose packets of the transport are steered ([`TableKind::RdmaTransportReceive`],
+    /// [`TableKind::RdmaTransportTransmit`]); for nothing else.
+    pub ib_port: Option<u32>,
+}
+
+impl<'a> MatcherInit<'a> {
+    /// A matcher of received frames, first in rank.
+    pub const fn new(mask: &'a MatchWords) -> Self {
+        Self {
+            mask,
+            kind: MatchKind::Normal { priority: 0 },
+            table: TableKind::NicReceive,
+            ib_port: None,
+        }
+    }
+}
+
+/// `mlx5dv_flow_matcher`—which words rules look at. Cheap to clone; its rules keep it.
+#[doc(alias = "mlx5dv_flow_matcher")]
+#[derive(Clone, Debug)]
+pub struct FlowMatcher {
+    object: Arc<Object>,
+    mask: Arc<MatchWords>,
+}
+
+const KIND: ObjectKind = ObjectKind::Vendor(VendorKind {
+    name: "FlowMatcher",
+    object: MLX5_IB_OBJECT_FLOW_MATCHER,
+    method: MLX5_IB_METHOD_FLOW_MATCHER_DESTROY,
+    attr: MLX5_IB_ATTR_FLOW_MATCHER_DESTROY_HANDLE,
+    op: Op::DestroyFlowMatcher,
+});
+
+impl FlowMatcher {
+    /// `mlx5dv_create_flow_matcher`—creates a matcher.
+    ///
+    /// One system call, since 4.19. The kernel asks the device for nothing yet.
+    ///
+    /// # Errors
+    /// EINVAL: [`TableKind::Switch`] where functions are not represented, or a port that does not exist or goes with another
+    /// table. EOPNOTSUPP: the context may not steer a port's transport. EPROTONOSUPPORT: the kernel does not know the port.
+    #[doc(alias = "mlx5dv_create_flow_matcher")]
+    pub fn create(channel: &Arc<Channel>, init: &MatcherInit<'_>) -> Result<Self> {
+        let op = Op::CreateFlowMatcher;
+        let handle = new_object_slot();
+        let priority;
+        let (element, payload): (u8, &[u8]) = match init.kind {
+            MatchKind::Normal { priority: rank } => {
+                priority = rank.to_ne_bytes();
+                (number(MLX5_IB_FLOW_TYPE_NORMAL), &priority)
+            }
+            MatchKind::Sniffer => (number(MLX5_IB_FLOW_TYPE_SNIFFER), &[]),
+            MatchKind::AllDefault => (number(MLX5_IB_FLOW_TYPE_ALL_DEFAULT), &[]),
+            MatchKind::MulticastDefault => (number(MLX5_IB_FLOW_TYPE_MC_DEFAULT), &[]),
+        };
+        let criteria = init.mask.criteria();
+        let attrs = [
+            Attr::new_object(MLX5_IB_ATTR_FLOW_MATCHER_CREATE_HANDLE, &handle),
+            Attr::input(MLX5_IB_ATTR_FLOW_MATCHER_MATCH_MASK, init.mask.used()),
+            Attr::new(
+                MLX5_IB_ATTR_FLOW_MATCHER_FLOW_TYPE,
+                Value::Enum(element, payload),
+            ),
+            Attr::input(MLX5_IB_ATTR_FLOW_MATCHER_MATCH_CRITERIA, &criteria),
+            Attr::constant(MLX5_IB_ATTR_FLOW_MATCHER_FT_TYPE, init.table.raw()),
+            Attr::maybe(
+                init.ib_port.as_ref(),
+                MLX5_IB_ATTR_FLOW_MATCHER_IB_PORT,
+                Attr::input,
+            ),
+        ];
+        let create = || {
+            channel.ioctl(
+                op,
+                MLX5_IB_OBJECT_FLOW_MATCHER,
+                MLX5_IB_METHOD_FLOW_MATCHER_CREATE,
+                &attrs,
+                &Uhw::NONE,
+            )
+        };
+        // A kernel that lacks the port alone has the method.
+        let created = if init.ib_port.is_some() {
+            create()
+        } else {
+            channel.ioctl_only(op, create)
+        };
+        created.map_err(|error| explain(error, init))?;
+        let handle = new_object_handle(op, &handle)?;
+        Ok(Self {
+            object: Arc::new(Object::new(channel, KIND, handle, [])),
+            mask: Arc::new(init.mask.clone()),
+        })
+    }
+
+    /// The kernel object.
+    pub fn object(&self) -> &Arc<Object> {
+        &self.object
+    }
+
+    /// The bits that its rules look at.
+    pub fn mask(&self) -> &MatchWords {
+        &self.mask
+    }
+
+    /// `mlx5dv_destroy_flow_matcher`—destroys it. One system call. Dropping it does the same.
+    ///
+    /// # Errors
+    /// [`Busy`](uverbs_driver::ErrorKind::Busy) while clones, or rules of it, exist; it is given back.
+    #[doc(alias = "mlx5dv_destroy_flow_matcher")]
+    pub fn destroy(self) -> Result<(), (Self, Error)> {
+        let mask = self.mask;
+        match Object::try_destroy_shared(self.object) {
+            Ok(_) => Ok(()),
+            Err((object, error)) => Err((Self { object, mask }, error)),
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the kernel numbers these from 0"
+)]
+const fn number(kind: u32) -> u8 {
+    kind as u8
+}
+
+fn explain(error: Error, init: &MatcherInit<'_>) -> Error {
+    let error = error.fact("table", format!("{:?}", init.table));
+    match (error.errno(), init.table, init.ib_port) {
+        (Some(Errno::INVAL), TableKind::Switch, _) => {
+            error.hint("the embedded switch has such tables in switchdev mode alone")
+        }
+        (_, _, Some(port)) => error.fact("port", port),
+        _ => error,
+    }
+}

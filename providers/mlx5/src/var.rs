@@ -1,0 +1,225 @@
+//! Doorbell pages of emulated virtio devices (`drivers/infiniband/hw/mlx5/main.c`).
+
+use std::sync::Arc;
+
+use uverbs_driver::cmd::{new_object_handle, new_object_slot};
+use uverbs_driver::hw::Register;
+use uverbs_driver::object::{ObjectKind, VendorKind};
+use uverbs_driver::sys::{Attr, Mapping, Protection, Uhw, cells};
+use uverbs_driver::{Channel, Error, Object, Op, Result};
+use uverbs_uapi::mlx5_user_ioctl_cmds::{
+    MLX5_IB_ATTR_VAR_OBJ_ALLOC_FLAGS, MLX5_IB_ATTR_VAR_OBJ_ALLOC_HANDLE,
+    MLX5_IB_ATTR_VAR_OBJ_ALLOC_MMAP_LENGTH, MLX5_IB_ATTR_VAR_OBJ_ALLOC_MMAP_OFFSET,
+    MLX5_IB_ATTR_VAR_OBJ_ALLOC_PAGE_ID, MLX5_IB_ATTR_VAR_OBJ_DESTROY_HANDLE,
+    MLX5_IB_METHOD_VAR_OBJ_ALLOC, MLX5_IB_METHOD_VAR_OBJ_DESTROY, MLX5_IB_OBJECT_VAR,
+};
+use uverbs_uapi::mlx5_user_ioctl_verbs::MLX5_IB_UAPI_VAR_ALLOC_FLAG_TLP;
+
+/// Which devices a page is for.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum VarKind {
+    /// Emulated virtio devices.
+    #[default]
+    Virtio,
+    /// Devices that are emulated by PCI Express packets (`MLX5_IB_UAPI_VAR_ALLOC_FLAG_TLP`).
+    Packets,
+}
+
+/// `mlx5dv_var`—a page of doorbells that guests of an emulated device ring (virtio access region).
+///
+/// Its offset and length are for whoever maps it into a guest; [`map`](Self::map) maps it here.
+#[doc(alias = "mlx5dv_var")]
+#[derive(Debug)]
+pub struct Var {
+    object: Arc<Object>,
+    page_id: u32,
+    offset: u64,
+    length: u32,
+}
+
+/// A [`Var`] that this process has mapped; cheap to clone. The kernel gives the page to nobody else before it is unmapped.
+#[derive(Clone, Debug)]
+pub struct MappedVar(Arc<Mapping>);
+
+const KIND: ObjectKind = ObjectKind::Vendor(VendorKind {
+    name: "Var",
+    object: MLX5_IB_OBJECT_VAR,
+    method: MLX5_IB_METHOD_VAR_OBJ_DESTROY,
+    attr: MLX5_IB_ATTR_VAR_OBJ_DESTROY_HANDLE,
+    op: Op::FreeVar,
+});
+
+impl Var {
+    /// `mlx5dv_alloc_var`—takes a page from the device.
+    ///
+    /// One system call, since 5.6; [`VarKind::Packets`] is newer.
+    ///
+    /// # Errors
+    /// [`Unsupported`](uverbs_driver::ErrorKind::Unsupported) (EPROTONOSUPPORT, EOPNOTSUPP): the device emulates none, or the kernel is
+    /// older. ENOSPC: no page is left.
+    #[doc(alias = "mlx5dv_alloc_var")]
+    pub fn alloc(channel: &Arc<Channel>, kind: VarKind) -> Result<Self> {
+        let op = Op::AllocVar;
+        let handle = new_object_slot();
+        let (mut offset, mut length, mut page_id) = (0_u64, 0_u32, 0_u32);
+        let flags = match kind {
+            VarKind::Virtio => None,
+            VarKind::Packets => Some(MLX5_IB_UAPI_VAR_ALLOC_FLAG_TLP),
+        };
+        {
+            let attrs = [
+                Attr::new_object(MLX5_IB_ATTR_VAR_OBJ_ALLOC_HANDLE, &handle),
+                Attr::maybe(flags, MLX5_IB_ATTR_VAR_OBJ_ALLOC_FLAGS, Attr::constant),
+                Attr::output(MLX5_IB_ATTR_VAR_OBJ_ALLOC_MMAP_OFFSET, cells(&mut offset)),
+                Attr::output(MLX5_IB_ATTR_VAR_OBJ_ALLOC_MMAP_LENGTH, cells(&mut length)),
+                Attr::output(MLX5_IB_ATTR_VAR_OBJ_ALLOC_PAGE_ID, cells(&mut page_id)),
+            ];
+            let alloc = || {
+                let method = MLX5_IB_METHOD_VAR_OBJ_ALLOC;
+                channel.ioctl(op, MLX5_IB_OBJECT_VAR, method, &attrs, &Uhw::NONE)
+            };
+            // A kernel that lacks the flags alone has the method.
+            let done = if flags.is_some() {
+                alloc()
+            } else {
+                channel.ioctl_only(op, alloc)
+            };
+            done.map_err(|error| error.fact("for", format!("{kind:?}")))?;
+        }
+        let handle = new_object_handle(op, &handle)?;
+        Ok(Self {
+            object: Arc::new(Object::new(channel, KIND, handle, [])),
+            page_id,
+            offset,
+            length,
+        })
+    }
+
+    /// The device's number of the page, as commands that create emulated queues name it.
+    pub fn page_id(&self) -> u32 {
+        self.page_id
+    }
+
+    /// Where it is in the device's descriptor, for `mmap(2)`.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// How long it is, in bytes.
+    pub fn length(&self) -> u32 {
+        self.length
+    }
+
+    /// The kernel object: a parent of what rings there.
+    pub fn object(&self) -> &Arc<Object> {
+        &self.object
+    }
+
+    /// Maps it here, to be written. One system call.
+    ///
+    /// # Errors
+    /// The errno of `mmap(2)`.
+    pub fn map(&self) -> Result<MappedVar> {
+        let channel = self.object.channel();
+        let memory = channel.map(self.offset, self.length as usize, Protection::Write)?;
+        Ok(MappedVar(Arc::new(memory)))
+    }
+
+    /// `mlx5dv_free_var`—gives it back. One system call. Dropping it does the same.
+    ///
+    /// # Errors
+    /// [`Busy`](uverbs_driver::ErrorKind::Busy) while objects created upon it exist; it is returned then.
+    #[doc(alias = "mlx5dv_free_var")]
+    pub fn free(self) -> Result<(), (Self, Error)> {
+        let Self {
+            object,
+            page_id,
+            offset,
+            length,
+        } = self;
+        match Object::try_destroy_shared(object) {
+            Ok(_) => Ok(()),
+            Err((object, error)) => {
+                let page = Self {
+                    object,
+                    page_id,
+                    offset,
+                    length,
+                };
+                Err((page, error))
+            }
+        }
+    }
+}
+
+impl MappedVar {
+    /// The `len` bytes at `offset`.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](uverbs_driver::ErrorKind::InvalidInput): outside the page, or no multiples of 8.
+    pub fn register(&self, offset: usize, len: usize) -> Result<Register> {
+        Register::new(Arc::clone(&self.0), offset, len).ok_or_else(|| {
+            Error::invalid(Op::AllocVar, "register")
+                .fact("offset", offset)
+                .fact("bytes", len)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use uverbs_driver::{Errno, ErrorKind};
+
+    use super::*;
+    use crate::scripted::Scripted;
+
+    #[test]
+    fn a_page_is_taken_mapped_and_given_back() {
+        let (kernel, channel) = Scripted::new();
+        kernel.answer(0x1001, &0x4_0000_u64.to_ne_bytes());
+        kernel.answer(0x1002, &8192_u32.to_ne_bytes());
+        kernel.answer(0x1003, &5_u32.to_ne_bytes());
+        let page = Var::alloc(&channel, VarKind::Virtio).unwrap();
+        assert_eq!(
+            (page.page_id(), page.offset(), page.length()),
+            (5, 0x4_0000, 8192)
+        );
+        let mapped = page.map().unwrap();
+        assert_eq!(mapped.register(4096, 8).unwrap().len(), 8);
+        for (offset, len) in [(8192, 8), (4, 8), (0, 12), (usize::MAX - 7, 8)] {
+            let error = mapped.register(offset, len).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        }
+        let user = Arc::clone(page.object());
+        let (page, error) = page.free().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+        drop(user);
+        page.free().unwrap();
+        assert_eq!(
+            kernel.asked(),
+            [
+                "+6/+0 +0:new +1:out8 +2:out4 +3:out4",
+                "map 0x40000 8192",
+                "+6/+1 +0:obj=1",
+            ]
+        );
+    }
+
+    #[test]
+    fn flags_that_the_kernel_lacks_spoil_nothing_else() {
+        let (kernel, channel) = Scripted::new();
+        kernel.refuse("+6/+0", Errno::PROTONOSUPPORT);
+        let error = Var::alloc(&channel, VarKind::Packets).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert_eq!(
+            kernel.asked(),
+            ["+6/+0 +0:new +4:const=0x1 +1:out8 +2:out4 +3:out4"]
+        );
+        kernel.accept();
+        let page = Var::alloc(&channel, VarKind::Virtio).unwrap();
+        // The kernel says that it has no bytes.
+        assert_eq!(page.map().unwrap_err().kind(), ErrorKind::BadReply);
+    }
+}

@@ -1,0 +1,64 @@
+//! Memory of other PCI devices by the data-direct function.
+
+use std::path::PathBuf;
+
+use uverbs_driver::contract::DmabufInit;
+use uverbs_driver::types::AccessFlags;
+use uverbs_driver::{Error, ErrorKind, Op, Result};
+
+use super::Adapter;
+use crate::{DmabufRange, MemoryRegion, ProtectionDomain};
+
+impl Adapter {
+    /// `mlx5dv_get_data_direct_sysfs_path`—the folder in sysfs of the function that reaches other PCI devices past the processor. One
+    /// system call, since Linux 6.12.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) (ENODEV): the device has none, or it is not bound to its driver.
+    /// [`Unsupported`](ErrorKind::Unsupported) (EPROTONOSUPPORT): an older kernel.
+    #[doc(alias = "mlx5dv_get_data_direct_sysfs_path")]
+    pub fn data_direct_path(&self) -> Result<PathBuf> {
+        self.provider(Op::DataDirectPath)?.data_direct_path()
+    }
+}
+
+impl ProtectionDomain {
+    /// `mlx5dv_reg_dmabuf_mr`—registers a part of a dmabuf that the device's data-direct function reaches past the processor. mlx5 devices
+    /// only; one system call, since Linux 6.12. The `iova` starts a page.
+    ///
+    /// # Errors
+    /// | kind | errno | cause |
+    /// |---|---|---|
+    /// | [`Unsupported`](ErrorKind::Unsupported) | – | not an mlx5 device |
+    /// | [`Unsupported`](ErrorKind::Unsupported) | EOPNOTSUPP, EPROTONOSUPPORT | paging on demand, an `iova` within a page; an older kernel |
+    /// | [`InvalidInput`](ErrorKind::InvalidInput) | EINVAL | the device has no such function; a range outside the dmabuf |
+    #[doc(alias = "mlx5dv_reg_dmabuf_mr")]
+    pub fn register_data_direct(
+        &self,
+        range: &DmabufRange<'_>,
+        access: AccessFlags,
+    ) -> Result<MemoryRegion> {
+        let (Some(context), Some(pd)) =
+            (self.context().inner.provider.mlx5(), self.inner.pd.mlx5())
+        else {
+            return Err(Error::new(Op::RegisterDmabuf, ErrorKind::Unsupported)
+                .fact("device", self.context().name().to_owned())
+                .fact("needs driver", "mlx5"));
+        };
+        let init = DmabufInit {
+            fd: range.fd,
+            offset: range.offset,
+            length: range.length,
+            iova: range.iova,
+            access,
+        };
+        let mr = context.register_data_direct(pd, &init)?;
+        Ok(MemoryRegion::over(
+            self,
+            mr,
+            range.iova,
+            range.length,
+            access,
+        ))
+    }
+}

@@ -1,0 +1,83 @@
+//! Steering by the device's own match words: matchers, and rules that lead frames to queue pairs.
+
+use uverbs_driver::Result;
+use uverbs_mlx5::steering::{FlowMatcher, MatchRule, MatcherInit, SteeringAnchor, TableKind};
+
+use super::{Adapter, FlowId};
+use crate::QueuePair;
+
+impl Adapter {
+    /// `mlx5dv_create_flow_matcher`—creates a matcher: which words of packets its rules look at. One system call, since Linux 4.19.
+    ///
+    /// Frames go to a queue pair by [`QueuePair::steer`], elsewhere by [`FlowMatcher::create_flow`].
+    ///
+    /// ```no_run
+    /// use uverbs::QpType;
+    /// use uverbs::mlx5::steering::{FlowTarget, MatchHeaders, MatchRule, MatchWords, MatcherInit};
+    ///
+    /// let context = uverbs::Context::open("mlx5_0")?;
+    /// let (pd, cq) = (context.alloc_pd()?, context.create_cq(64)?);
+    /// let mut qp = pd.create_qp(QpType::RawPacket, &cq, &cq).build()?.activate()?;
+    ///
+    /// let outer = MatchHeaders::Outer;
+    /// let mask = MatchWords::new().destination_mac(outer, [0xff; 6]).ether_type(outer, 0xffff);
+    /// let matcher = context.mlx5()?.create_flow_matcher(&MatcherInit::new(&mask))?;
+    /// let mine = MatchWords::new().destination_mac(outer, [2, 0, 0, 0, 0, 7]);
+    /// qp.steer(&matcher, &MatchRule::new(&mine.clone().ether_type(outer, 0x88b5)))?;
+    /// // Until this is dropped:
+    /// let others = mine.ether_type(outer, 0x88b6);
+    /// let _dropping = matcher.create_flow(FlowTarget::Drop, &MatchRule::new(&others))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// | kind | errno | cause |
+    /// |---|---|---|
+    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | EINVAL | tables of the embedded switch where functions are not represented; a port that does not exist, or goes with another table |
+    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | EOPNOTSUPP, EPROTONOSUPPORT | the context may not steer a port's transport, or the kernel is older |
+    /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | ENOMEM | memory |
+    #[doc(alias = "mlx5dv_create_flow_matcher")]
+    pub fn create_flow_matcher(&self, init: &MatcherInit<'_>) -> Result<FlowMatcher> {
+        FlowMatcher::create(&self.context().inner.channel, init)
+    }
+
+    /// `mlx5dv_create_steering_anchor`—creates a table that lasts at the rank `priority`, to which tables made by firmware commands
+    /// lead. One system call, since Linux 6.0.
+    ///
+    /// # Errors
+    /// | kind | errno | cause |
+    /// |---|---|---|
+    /// | [`PermissionDenied`](crate::ErrorKind::PermissionDenied) | EPERM | no `CAP_NET_RAW` |
+    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | EOPNOTSUPP, EPROTONOSUPPORT | the device has no such tables, or its contexts cannot share them; the kernel is older |
+    /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | ENOMEM | memory, or a rank that there is not |
+    #[doc(alias = "mlx5dv_create_steering_anchor")]
+    pub fn create_steering_anchor(
+        &self,
+        table: TableKind,
+        priority: u16,
+    ) -> Result<SteeringAnchor> {
+        SteeringAnchor::create(&self.context().inner.channel, table, priority)
+    }
+}
+
+impl QueuePair {
+    /// `mlx5dv_create_flow`—has frames that match delivered to this raw packet queue pair. mlx5 devices only; one system call, which
+    /// waits for the firmware.
+    ///
+    /// The rule lasts until [`destroy_flow`](Self::destroy_flow), or goes with the queue pair. The matcher lives as long.
+    ///
+    /// # Errors
+    /// | kind | errno | cause |
+    /// |---|---|---|
+    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | – | a value with bits outside of the matcher's mask; a matcher, or something the rule names, of another context |
+    /// | [`LimitExceeded`](crate::ErrorKind::LimitExceeded) | – | more than two actions, a tag of more than 24 bits |
+    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | EINVAL | another transport, tables that do not lead to queue pairs, actions that exclude each other |
+    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | EOPNOTSUPP | tables or words that device or kernel do not have; a matcher that is not normal |
+    /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | ENOMEM, ENOSPC | memory, a rank above 15, or the device's tables are full |
+    /// | [`PermissionDenied`](crate::ErrorKind::PermissionDenied) | EPERM | no `CAP_NET_RAW` |
+    #[doc(alias = "mlx5dv_create_flow")]
+    pub fn steer(&mut self, matcher: &FlowMatcher, rule: &MatchRule<'_>) -> Result<FlowId> {
+        let made = matcher.steer(self.queue.object(), rule)?;
+        Ok(self.flows.adopt(made))
+    }
+}

@@ -1,0 +1,20 @@
+//! Ports as the embedded switch knows them.
+
+use uverbs_driver::Result;
+use uverbs_mlx5::vport::SwitchPort;
+
+use super::Adapter;
+
+impl Adapter {
+    /// `mlx5dv_query_port`—asks what port `port`, from 1, is to the embedded switch. One system call, since Linux 5.14.
+    ///
+    /// # Errors
+    /// | kind | errno | cause |
+    /// |---|---|---|
+    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | EINVAL | there is no such port |
+    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | EOPNOTSUPP, EPROTONOSUPPORT | a port of a switch that represents no function; the kernel is older |
+    #[doc(alias = "mlx5dv_query_port")]
+    pub fn switch_port(&self, port: u32) -> Result<SwitchPort> {
+        SwitchPort::query(&self.context().inner.channel, port)
+    }
+}
