@@ -96,7 +96,7 @@ mod tests {
     use uverbs_driver::ErrorKind;
 
     use super::*;
-    use crate::scripted::Scripted;
+    use crate::tests::scripted::Scripted;
 
     #[test]
     fn the_path_is_below_sysfs() {

@@ -36,14 +36,14 @@ mod rq;
 pub mod rss;
 pub mod rwq;
 pub mod sched;
-#[cfg(test)]
-mod scripted;
 mod sizes;
 mod sq;
 mod srq;
 mod stamp;
 pub mod steering;
 mod table;
+#[cfg(test)]
+mod tests;
 mod thread;
 mod tracker;
 mod uar;

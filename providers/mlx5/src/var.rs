@@ -173,7 +173,7 @@ mod tests {
     use uverbs_driver::{Errno, ErrorKind};
 
     use super::*;
-    use crate::scripted::Scripted;
+    use crate::tests::scripted::Scripted;
 
     #[test]
     fn a_page_is_taken_mapped_and_given_back() {

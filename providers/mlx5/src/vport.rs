@@ -104,7 +104,7 @@ mod tests {
     use uverbs_driver::ErrorKind;
 
     use super::*;
-    use crate::scripted::Scripted;
+    use crate::tests::scripted::Scripted;
 
     #[test]
     fn a_port_is_asked_for() {

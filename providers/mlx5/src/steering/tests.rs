@@ -10,7 +10,7 @@ use uverbs_driver::{Channel, Errno, ErrorKind, Object};
 use super::*;
 use crate::devx::{Devx, DevxObject};
 use crate::prm::{Mailbox, opcode};
-use crate::scripted::Scripted;
+use crate::tests::scripted::Scripted;
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 7];
 

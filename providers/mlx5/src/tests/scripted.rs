@@ -1,5 +1,4 @@
 //! A kernel that writes down what it is asked, and answers by a script: for tests of single methods.
-#![allow(unsafe_code, reason = "is a kernel")]
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 use std::fmt::Write as _;
@@ -101,6 +100,7 @@ impl Scripted {
 }
 
 // SAFETY: it hands out no descriptors.
+#[allow(unsafe_code, reason = "is a kernel")]
 unsafe impl Kernel for Scripted {
     fn call(&self, _: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
         match call {
