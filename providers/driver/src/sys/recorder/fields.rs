@@ -12,6 +12,18 @@ pub(super) fn of_command(
     bytes: &[u8],
     direction: Direction,
 ) -> Option<Vec<Attribute>> {
+    let mut fields = Vec::new();
+    collect(
+        command_layout(command, reply)?,
+        bytes,
+        direction,
+        &mut fields,
+    );
+    Some(fields)
+}
+
+/// The struct of a command's request or reply.
+pub(super) fn command_layout(command: &Name, reply: bool) -> Option<&'static Struct> {
     let full = command.full()?;
     let (plain, extended) = match full.strip_prefix("IB_USER_VERBS_EX_CMD_") {
         Some(rest) => (rest, true),
@@ -19,13 +31,17 @@ pub(super) fn of_command(
     };
     let suffix = if reply { "_resp" } else { "" };
     let base = plain.to_lowercase();
-    let layout = extended
+    extended
         .then(|| find(&format!("ib_uverbs_ex_{base}{suffix}")))
         .flatten()
         .or_else(|| find(&format!("ib_uverbs_{base}{suffix}")))
-        .or_else(|| find(alias(&base, reply)?))?;
+        .or_else(|| find(alias(&base, reply)?))
+}
+
+/// The fields of a struct by its name in the kernel's headers.
+pub(super) fn of_struct(name: &str, bytes: &[u8], direction: Direction) -> Option<Vec<Attribute>> {
     let mut fields = Vec::new();
-    collect(layout, bytes, direction, &mut fields);
+    collect(find(name)?, bytes, direction, &mut fields);
     Some(fields)
 }
 

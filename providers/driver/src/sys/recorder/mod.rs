@@ -15,6 +15,7 @@
 //! Keys are left out of the printed form: who knows an rkey can reach memory. [`Record::with_keys`]
 //! shows them.
 
+mod bytes;
 mod capture;
 mod fields;
 mod json;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+pub use bytes::{attribute_fields, command_fields, command_name, struct_fields};
 pub use names::Name;
 pub use print::WithKeys;
 pub use record::{Attribute, Body, CommandPath, Direction, FdClass, Record, Value};
