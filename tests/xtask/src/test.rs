@@ -13,9 +13,10 @@ use std::time::Instant;
 use testbed::{Function, Kernel, host};
 
 /// Packages whose tests boot machines of their own.
-const WITH_MACHINES: [(&str, Level); 4] = [
+const WITH_MACHINES: [(&str, Level); 5] = [
     ("testbed", Level::Testbed),
     ("interop", Level::Interop),
+    ("recordings", Level::Interop),
     ("connectx", Level::Connectx),
     ("bytes-tests", Level::Connectx),
 ];
@@ -182,15 +183,15 @@ fn one_level(level: Level, options: &Options) -> anyhow::Result<()> {
             )
         }
         Level::Testbed | Level::Interop | Level::Connectx => {
-            // The others choose their kernels by themselves.
-            let kernels = if level == Level::Interop {
-                kernels(options)
-            } else {
-                vec!["all"]
-            };
             let packages = WITH_MACHINES.iter().filter(|(_, of)| *of == level);
             for (package, _) in packages {
                 require(package)?;
+                // The others choose their kernels by themselves.
+                let kernels = if *package == "interop" {
+                    kernels(options)
+                } else {
+                    vec!["all"]
+                };
                 for kernel in &kernels {
                     let args = [
                         "test",

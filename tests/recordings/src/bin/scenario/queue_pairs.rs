@@ -1,0 +1,102 @@
+//! Queue pairs through their states.
+
+use std::time::Duration;
+
+use uverbs::{
+    AccessFlags, AckTimeout, CompletionQueue, Gid, Mtu, ProtectionDomain, Psn, QpAttr, QpState,
+    QpType, QueuePair, RetryCount, RnrRetry, RnrTimer, SharedReceiveQueue,
+};
+
+use super::{PORT, Stage};
+
+const QKEY: u32 = 0x1111_1111;
+
+/// One of 16 requests of 2 pieces to send, and 8 of 1 to receive.
+pub(crate) fn create(
+    pd: &ProtectionDomain,
+    cq: &CompletionQueue,
+    srq: Option<&SharedReceiveQueue>,
+    kind: QpType,
+) -> anyhow::Result<QueuePair> {
+    let mut builder = pd.create_qp(kind, cq, cq);
+    builder
+        .max_send_wr(16)
+        .max_send_sge(2)
+        .max_inline_data(64)
+        .max_recv_wr(8)
+        .max_recv_sge(1);
+    if let Some(srq) = srq {
+        builder.srq(srq).max_recv_wr(0).max_recv_sge(0);
+    }
+    Ok(builder.build()?.into_raw())
+}
+
+impl Stage {
+    pub(crate) fn states(&self, kind: QpType) -> anyhow::Result<()> {
+        let pd = self.context.alloc_pd()?;
+        let cq = self.context.create_cq(32)?;
+        let mut qp = create(&pd, &cq, None, kind)?;
+        qp.query()?;
+        self.connect_to_itself(&mut qp)?;
+        qp.query()?;
+        qp.modify(&QpAttr::to(QpState::Error))?;
+        qp.query()?;
+        qp.modify(&QpAttr::to(QpState::Reset))?;
+        qp.destroy()?;
+        cq.destroy()?;
+        pd.dealloc()?;
+        Ok(())
+    }
+
+    pub(crate) fn connect_to_itself(&self, qp: &mut QueuePair) -> anyhow::Result<()> {
+        let kind = qp.kind();
+        let psn = Psn::new(0x1234)?;
+        let init = QpAttr::to(QpState::Init).pkey_index(0).port(PORT);
+        qp.modify(&if kind == QpType::Ud {
+            init.qkey(QKEY)
+        } else {
+            init.access(AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE)
+        })?;
+        let mut ready = QpAttr::to(QpState::ReadyToReceive);
+        if kind != QpType::Ud {
+            ready = ready
+                .av(self.path()?)
+                .path_mtu(Mtu::B1024)
+                .dest_qpn(qp.qp_num())
+                .rq_psn(psn);
+        }
+        if kind == QpType::Rc {
+            ready = ready
+                .max_dest_rd_atomic(1)
+                .min_rnr_timer(RnrTimer::from_duration(Duration::from_micros(640))?);
+        }
+        qp.modify(&ready)?;
+        let mut ready = QpAttr::to(QpState::ReadyToSend).sq_psn(psn);
+        if kind == QpType::Rc {
+            ready = ready
+                .timeout(AckTimeout::new(14)?)
+                .retry_count(RetryCount::new(7)?)
+                .rnr_retry(RnrRetry::INFINITE)
+                .max_rd_atomic(1);
+        }
+        qp.modify(&ready)?;
+        Ok(())
+    }
+
+    pub(crate) fn multicast(&self) -> anyhow::Result<()> {
+        let pd = self.context.alloc_pd()?;
+        let cq = self.context.create_cq(32)?;
+        let mut qp = create(&pd, &cq, None, QpType::Ud)?;
+        let mut group = [0; 16];
+        group[..2].copy_from_slice(&[0xff, 0x0e]);
+        group[15] = 7;
+        let group = Gid::from_bytes(group);
+        self.connect_to_itself(&mut qp)?;
+        qp.attach_multicast(&group, 0xc007)?;
+        qp.detach_multicast(&group, 0xc007)?;
+        qp.destroy()?;
+        cq.destroy()?;
+        pd.dealloc()?;
+        Ok(())
+    }
+}

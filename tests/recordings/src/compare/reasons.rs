@@ -1,0 +1,75 @@
+//! The list of differences on purpose.
+
+use anyhow::bail;
+
+use super::Difference;
+
+/// Differences on purpose: command, field (`call` for a whole call), theirs, ours, and why.
+///
+/// A `*` at the end of a word stands for anything.
+#[derive(Debug, Default)]
+pub struct Reasons(Vec<Reason>);
+
+#[derive(Debug)]
+struct Reason {
+    words: [String; 4],
+    used: bool,
+}
+
+impl Reasons {
+    /// Reads the list.
+    ///
+    /// # Errors
+    /// A line without a reason.
+    pub fn read(text: &str) -> anyhow::Result<Self> {
+        let mut reasons = Vec::new();
+        for line in text.lines() {
+            let mut words = line.split_whitespace().map(str::to_owned);
+            let Some(first) = words.next().filter(|word| !word.starts_with('#')) else {
+                continue;
+            };
+            let (Some(field), Some(theirs), Some(ours), Some(_why)) =
+                (words.next(), words.next(), words.next(), words.next())
+            else {
+                bail!("no reason: {line}");
+            };
+            reasons.push(Reason {
+                words: [first, field, theirs, ours],
+                used: false,
+            });
+        }
+        Ok(Self(reasons))
+    }
+
+    /// Whether a difference is one on purpose.
+    pub fn covers(&mut self, difference: &Difference) -> bool {
+        let field = if difference.field.is_empty() {
+            "call"
+        } else {
+            &difference.field
+        };
+        let said = [
+            &difference.command,
+            field,
+            &difference.theirs,
+            &difference.ours,
+        ];
+        let mut covered = false;
+        for reason in &mut self.0 {
+            let fits = reason.words.iter().zip(said).all(|(word, said)| {
+                word.strip_suffix('*')
+                    .map_or(word == said, |begin| said.starts_with(begin))
+            });
+            reason.used |= fits;
+            covered |= fits;
+        }
+        covered
+    }
+
+    /// Entries that covered nothing.
+    #[must_use]
+    pub fn unused(&self) -> Vec<String> {
+        let unused = self.0.iter().filter(|reason| !reason.used);
+        unused.map(|reason| reason.words.join(" ")).collect()
+    }
+}

@@ -1,0 +1,143 @@
+//! What the recorder writes down: one JSON object per system call, with every byte in and out.
+
+use serde::{Deserialize, Serialize};
+
+/// One system call on an RDMA descriptor.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Call {
+    /// The thread.
+    pub pid: i32,
+    /// The descriptor.
+    pub fd: i32,
+    /// What the descriptor is, as `/proc` names it.
+    pub file: String,
+    /// The errno, or 0.
+    pub errno: i32,
+    /// What was asked.
+    pub what: What,
+}
+
+/// What was asked.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// `RDMA_VERBS_IOCTL`.
+    Ioctl {
+        /// Object id.
+        object: u16,
+        /// Method id.
+        method: u16,
+        /// `RDMA_DRIVER_*`.
+        driver: u32,
+        /// In the order they were sent.
+        attrs: Vec<Attr>,
+    },
+    /// A legacy command by `write(2)`.
+    Write {
+        /// The number, with the flag of extended commands.
+        command: u32,
+        /// The request after its header.
+        request: Hex,
+        /// Driver data of the request, if the header says how much of it there is.
+        request_driver: Hex,
+        /// The reply, as long as there was room.
+        reply: Hex,
+        /// Driver data of the reply, as above.
+        reply_driver: Hex,
+    },
+    /// `mmap(2)`.
+    Map {
+        /// Bytes.
+        len: u64,
+        /// `PROT_*`.
+        protection: u64,
+        /// The cookie.
+        offset: u64,
+    },
+    /// `read(2)`.
+    Read {
+        /// What came.
+        bytes: Hex,
+    },
+    /// `close(2)`.
+    Close,
+}
+
+/// One attribute of a method.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Attr {
+    /// Its id.
+    pub id: u16,
+    /// Its flags before the call.
+    pub flags: u16,
+    /// Its flags after it.
+    pub flags_after: u16,
+    /// Bytes at the address, or 0 for handles and descriptors.
+    pub len: u16,
+    /// Element of an enumeration.
+    pub element: u8,
+    /// The data word before the call.
+    pub data: u64,
+    /// The data word after the call.
+    pub data_after: u64,
+    /// What was at the address before the call; empty if nothing is there.
+    pub before: Hex,
+    /// What was at the address after the call.
+    pub after: Hex,
+}
+
+/// Bytes, as hexadecimal digits.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Hex(pub Vec<u8>);
+
+impl Serialize for Hex {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&digits(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Hex {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let pairs = text.as_bytes().chunks(2);
+        let bytes: Option<Vec<u8>> = pairs
+            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+            .collect();
+        bytes
+            .map(Self)
+            .ok_or_else(|| serde::de::Error::custom("not hexadecimal"))
+    }
+}
+
+/// Lower-case digits.
+#[must_use]
+pub fn digits(bytes: &[u8]) -> String {
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |text, byte| {
+            text + &format!("{byte:02x}")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn lines_come_back_as_they_were() {
+        let call = Call {
+            pid: 1,
+            fd: 3,
+            file: "/dev/infiniband/uverbs0".to_owned(),
+            errno: 0,
+            what: What::Read {
+                bytes: Hex(vec![0, 255, 16]),
+            },
+        };
+        let line = serde_json::to_string(&call).unwrap();
+        assert!(line.contains("00ff10"), "{line}");
+        assert_eq!(serde_json::from_str::<Call>(&line).unwrap(), call);
+        assert!(serde_json::from_str::<Hex>("\"0g\"").is_err());
+    }
+}

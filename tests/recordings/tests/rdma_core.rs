@@ -1,0 +1,15 @@
+//! Boots a machine: what rdma-core asks of the kernel, and what this library asks for the same.
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+mod machine;
+
+#[test]
+#[ignore = "boots a machine; run by: cargo xtask test --level interop"]
+fn calls_on_rxe_are_those_of_rdma_core() {
+    machine::agree();
+}
