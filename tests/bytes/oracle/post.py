@@ -3,6 +3,7 @@
 
 import ctypes
 import json
+import os
 import sys
 
 from pyverbs.addr import AH, AHAttr, GlobalRoute
@@ -10,9 +11,10 @@ from pyverbs.cq import CQ, CompChannel
 from pyverbs.device import Context
 from pyverbs.mr import MR
 from pyverbs.pd import PD
-from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
-from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
+from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr, QPInitAttrEx
+from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr, SrqInitAttrEx
 from pyverbs.wr import SGE, RecvWR, SendWR
+from pyverbs.xrcd import XRCD, XRCDInitAttr
 import pyverbs.enums as e
 
 MEMORY = 0x200000000000
@@ -30,6 +32,8 @@ VERBS = {
     "ATOMIC_FETCH_AND_ADD": e.IBV_WR_ATOMIC_FETCH_AND_ADD,
 }
 TYPES = {"RC": e.IBV_QPT_RC, "UC": e.IBV_QPT_UC, "UD": e.IBV_QPT_UD}
+# That have reads and atomics.
+RELIABLE = ("RC", "XRC")
 
 
 def memory():
@@ -61,11 +65,37 @@ class Side:
             # Not what a query tells: that counts requests which libmlx5 keeps for itself.
             self.receives = [attr.max_wr, attr.max_sge]
 
+    def post_recv(self, wr):
+        (self.srq or self.qp).post_recv(wr)
+
     def srq_number(self):
         return self.srq.get_srq_num() if self.srq else 0
 
-    def post_recv(self, wr):
-        (self.srq or self.qp).post_recv(wr)
+
+class Initiator(Side):
+    def __init__(self, ctx, pd, case):
+        self.channel = CompChannel(ctx)
+        self.cq = CQ(ctx, 4096, None, self.channel, 0)
+        self.srq = None
+        cap = QPCap(case["max_send_wr"], 0, case["max_send_sge"], 0, case["max_inline"])
+        init = QPInitAttrEx(qp_type=e.IBV_QPT_XRC_SEND, comp_mask=e.IBV_QP_INIT_ATTR_PD, pd=pd, scq=self.cq, cap=cap, sq_sig_all=0)
+        self.qp = QP(ctx, init)
+        self.caps = [init.max_send_wr, init.max_send_sge, init.max_inline_data, 0, 0]
+
+
+class Target(Side):
+    def __init__(self, ctx, pd, case, domain):
+        self.channel = CompChannel(ctx)
+        self.cq = CQ(ctx, 4096, None, self.channel, 0)
+        attr = SrqInitAttrEx(max_wr=case["max_recv_wr"], max_sge=case["max_recv_sge"])
+        attr.srq_type = e.IBV_SRQT_XRC
+        attr.pd, attr.xrcd, attr.cq = pd, domain, self.cq
+        attr.comp_mask = (e.IBV_SRQ_INIT_ATTR_TYPE | e.IBV_SRQ_INIT_ATTR_PD | e.IBV_SRQ_INIT_ATTR_CQ |
+                          e.IBV_SRQ_INIT_ATTR_XRCD)
+        self.srq = SRQ(ctx, attr)
+        self.receives = [attr.max_wr, attr.max_sge]
+        init = QPInitAttrEx(qp_type=e.IBV_QPT_XRC_RECV, comp_mask=e.IBV_QP_INIT_ATTR_XRCD, pd=pd, xrcd=domain)
+        self.qp = QP(ctx, init)
 
 
 def address(ctx, flow_label):
@@ -81,7 +111,7 @@ def connect(ctx, side, other, transport):
     attr = QPAttr(port_num=1)
     attr.qkey = QKEY
     attr.qp_access_flags = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE
-    if transport == "RC":
+    if transport in RELIABLE:
         attr.qp_access_flags |= e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_REMOTE_ATOMIC
     attr.dest_qp_num = other.qp.qp_num
     attr.path_mtu = e.IBV_MTU_1024
@@ -102,7 +132,7 @@ def chained(requests):
     return chain
 
 
-def request(which, keys, peer, ah):
+def request(which, keys, receiver, ah, is_xrc):
     flags = 0
     for name in ("fence", "signaled", "solicited", "inline"):
         flags |= getattr(e, "IBV_SEND_" + name.upper()) if which[name] else 0
@@ -114,7 +144,9 @@ def request(which, keys, peer, ah):
     if "ATOMIC" in which["verb"]:
         wr.set_wr_atomic(keys.rkey, MEMORY + which["remote"], which["words"][0], which["words"][1])
     if ah is not None:
-        wr.set_wr_ud(ah, peer, QKEY)
+        wr.set_wr_ud(ah, receiver.qp.qp_num, QKEY)
+    if is_xrc:
+        wr.set_qp_type_xrc(receiver.srq_number())
     return wr
 
 
@@ -127,9 +159,14 @@ def wait(cq, count):
 
 
 def run(ctx, pd, keys, case):
-    sender, receiver = Side(ctx, pd, case, False), Side(ctx, pd, case, case["shared"])
+    is_xrc = case["transport"] == "XRC"
+    if is_xrc:
+        domain = XRCD(ctx, XRCDInitAttr(e.IBV_XRCD_INIT_ATTR_FD | e.IBV_XRCD_INIT_ATTR_OFLAGS, os.O_CREAT, -1))
+        sender, receiver = Initiator(ctx, pd, case), Target(ctx, pd, case, domain)
+    else:
+        sender, receiver = Side(ctx, pd, case, False), Side(ctx, pd, case, case["shared"])
     print(json.dumps({"qpn": sender.qp.qp_num, "peer": receiver.qp.qp_num, "lkey": keys.lkey, "rkey": keys.rkey,
-                      "srq": receiver.srq_number(), "caps": sender.caps, "receives": receiver.receives}), flush=True)
+                      "srq": receiver.srq_number(), "xrc": is_xrc, "caps": sender.caps, "receives": receiver.receives}), flush=True)
     connect(ctx, sender, receiver, case["transport"])
     connect(ctx, receiver, sender, case["transport"])
     ah = AH(pd, attr=address(ctx, 0x12345)) if case["transport"] == "UD" else None
@@ -143,7 +180,7 @@ def run(ctx, pd, keys, case):
                     for one in received]
         if receives:
             receiver.post_recv(chained(receives))
-        requests = [request(one, keys, receiver.qp.qp_num, ah) for one in batch["requests"]]
+        requests = [request(one, keys, receiver, ah, is_xrc) for one in batch["requests"]]
         sender.qp.post_send(chained(requests))
         if batch["notify"] is not None:
             receiver.channel.get_cq_event(receiver.cq)

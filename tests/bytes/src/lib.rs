@@ -1,26 +1,40 @@
 //! The same work requests, posted by this library and by libmlx5, on a software ConnectX that writes down what it is given.
 //!
 //! A [`Table`] of requests is drawn at random with a fixed seed. `post-table` posts it with this library,
-//! `oracle/post.py` with rdma-core (pyverbs); [`trace`] reads the device's trace of each and makes them comparable.
+//! `oracle/post.py` with rdma-core (pyverbs); [`trace`] reads the device's trace of each and makes them comparable. Both run under
+//! `oracle/asked.py`, which writes down what they ask of the kernel ([`asked`]). `post-qos` and `oracle/qos.c` ask for rates and scheduling elements,
+//! `post-frames` and `oracle/frames.c` post raw packets with checksums and segmentation.
 //!
 //! Compared are: send requests; receive requests with all of their room; doorbells with what is written there, and the
-//! doorbell records and consumer indexes that the device finds then; arms of completion queues; sizes that were granted; and what the
-//! firmware is told to create and to change.
+//! doorbell records and consumer indexes that the device finds then; arms of completion queues; sizes that were granted; what the
+//! firmware is told to create and to change; the commands to the kernel that lead to it, with the data for the driver; and every
+//! firmware command of rates of queue pairs, places in the table of rates, scheduling elements, and queues attached to them.
+//!
+//! `cargo xtask test --level connectx` compares a small table on 6.12: InfiniBand, and RoCE with BlueFlame (requests that come with their
+//! doorbells). With `UVERBS_BYTES=6.1,6.12,newest` in the environment it compares large ones on these kernels, each with and without BlueFlame.
+//!
+//! libmlx5 has no call for masked atomics: they are not compared. Nor are the requests of DC initiators, yet.
 //!
 //! # What is not the same, and why
+//!
+//! The test counts these differences. One that is not seen any more is an error, too, except of records and of BlueFlame, which depend on time.
 //!
 //! | what | libmlx5 | here |
 //! |---|---|---|
 //! | numbers, keys, addresses, page lists | its own | their own; replaced or left out |
-//! | behind inline data that ends within a unit | what was there before | zeros; nobody reads it |
+//! | behind inline data, or a header, that ends within a unit | what was there before | zeros; nobody reads it |
 //! | the second operand of fetch-and-add | what was there before | zeros; nobody reads it |
 //! | in which order places of a shared queue are used again | as they complete | lowest first. Each request names the next, which is checked |
 //! | behind the end of a list in a shared queue | what was there before, in its order | the same, in another order |
 //! | a piece without a length in a shared queue | a length of 0, which the device takes for 2 GiB | left out; the tables have none |
 //! | places of a shared queue | more than were asked for, so that receives which found memory not there can wait and be used again | what was asked for; such a receive completes with an error |
-//! | records beside a doorbell | as the device finds them, which may be later than the doorbell | the same; fewer than a third may differ, for a busy host makes the device late |
-//! | user context of commands | none, unless a DEVX context was asked for | always, where the device has them |
+//! | queues of an XRC target | memory and a page of registers, sizes of 0 | a doorbell record and the default sizes: it has no queues, the kernel reads none of them |
+//! | flag of scatter to completions | set | not set: small answers would be copied to addresses that need not be this process's |
+//! | records beside a doorbell | as the device finds them, which may be later than the doorbell | the same; what must stand there however late it looks is checked |
+//! | requests that come with their doorbell | as far as they are there when the device looks, else it reads the queue | the same, counted with the records |
+//! | which of a doorbell's two buffers is first | the one that its last queue pair left | the first |
 
+pub mod asked;
 pub mod generate;
 pub mod table;
 pub mod trace;

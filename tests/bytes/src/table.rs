@@ -70,6 +70,19 @@ pub enum Transport {
     Uc,
     /// Unreliable datagram.
     Ud,
+    /// Extended reliable connection: an initiator, and a target with a shared queue of its domain.
+    Xrc,
+}
+
+impl Transport {
+    /// 16-byte units of a request that say where it goes.
+    pub fn route_units(self) -> usize {
+        match self {
+            Self::Rc | Self::Uc => 0,
+            Self::Ud => 3,
+            Self::Xrc => 1,
+        }
+    }
 }
 
 /// One send request.
@@ -132,6 +145,8 @@ pub struct Numbers {
     pub peer: u32,
     /// What it receives from; 0: itself.
     pub srq: u32,
+    /// Whether requests name that.
+    pub xrc: bool,
     /// The region's local key.
     pub lkey: u32,
     /// The region's remote key.

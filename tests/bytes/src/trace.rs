@@ -1,13 +1,17 @@
 //! What the device was given, from its trace.
 
 mod commands;
+mod frames;
 mod lives;
+mod qos;
 mod receives;
 mod rings;
 mod sends;
 
 pub use commands::Told;
+pub use frames::{Frames, frames};
 pub use lives::{Life, lives};
+pub use qos::qos;
 pub use receives::Received;
 pub use rings::Rung;
 pub use sends::Fetched;
@@ -41,7 +45,7 @@ struct Line {
     copied: bool,
 }
 
-fn unhex(text: &str) -> Vec<u8> {
+pub(crate) fn unhex(text: &str) -> Vec<u8> {
     let digits = text.as_bytes().chunks(2);
     digits
         .map(|pair| {

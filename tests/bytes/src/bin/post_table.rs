@@ -82,6 +82,7 @@ fn run(
         Transport::Rc => QpType::Rc,
         Transport::Uc => QpType::Uc,
         Transport::Ud => QpType::Ud,
+        Transport::Xrc => QpType::XrcInitiator,
     };
     let channel = context.create_completion_channel()?;
     let create_cq = || context.completion_queue(4096).channel(&channel).build();
@@ -91,14 +92,25 @@ fn run(
         max_sge: case.max_recv_sge,
         limit: 0,
     };
-    let mut srq = case
-        .shared
-        .then(|| SharedReceiveQueue::create(pd, attr, 0))
+    let domain = (case.transport == Transport::Xrc)
+        .then(|| context.mlx5()?.open_xrc_domain())
         .transpose()?;
+    let mut srq = match &domain {
+        Some(domain) => Some(domain.create_srq(pd, &recv_cq, attr, 0)?),
+        None if case.shared => Some(SharedReceiveQueue::create(pd, attr, 0)?),
+        None => None,
+    };
     let port = context.query_port(1)?;
-    let prepare = |cq: &CompletionQueue, srq: Option<&SharedReceiveQueue>| {
-        let mut builder = pd.create_qp(kind, cq, cq);
-        describe(&mut builder, kind, case)?;
+    let prepare = |cq: &CompletionQueue, receives: Option<&SharedReceiveQueue>| {
+        let mut builder = match (&domain, receives) {
+            (Some(domain), Some(_)) => domain.create_target(pd, cq),
+            _ => pd.create_qp(kind, cq, cq),
+        };
+        let srq = receives.filter(|_| domain.is_none());
+        describe(&mut builder, case)?;
+        if receives.is_none() || domain.is_none() {
+            sizes(&mut builder, case);
+        }
         if port.link_layer == LinkLayer::Ethernet {
             builder.gid_index(1);
         }
@@ -137,8 +149,13 @@ fn run(
             &batch.requests,
             mr,
             bytes,
-            receiver.qp_num(),
-            ah.as_ref(),
+            To {
+                peer: receiver.qp_num(),
+                ah: ah.as_ref(),
+                srq: domain
+                    .is_some()
+                    .then(|| srq.as_ref().map_or(0, SharedReceiveQueue::number)),
+            },
         )?;
         if batch.notify.is_some() {
             channel.event(Some(PATIENCE))?.context("no event")?;
@@ -151,21 +168,12 @@ fn run(
 }
 
 /// The settings of the other program.
-fn describe(
-    builder: &mut QueuePairBuilder<'_>,
-    kind: QpType,
-    case: &Case,
-) -> Result<(), uverbs::Error> {
+fn describe(builder: &mut QueuePairBuilder<'_>, case: &Case) -> Result<(), uverbs::Error> {
     let mut access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE;
-    if kind == QpType::Rc {
+    if matches!(case.transport, Transport::Rc | Transport::Xrc) {
         access |= AccessFlags::REMOTE_READ | AccessFlags::REMOTE_ATOMIC;
     }
     builder
-        .max_send_wr(case.max_send_wr)
-        .max_send_sge(case.max_send_sge)
-        .max_inline_data(case.max_inline)
-        .max_recv_wr(case.max_recv_wr)
-        .max_recv_sge(case.max_recv_sge)
         .access(access)
         .psn(Psn::from_raw(0))
         .max_rd_atomic(8)
@@ -179,6 +187,18 @@ fn describe(
     Ok(())
 }
 
+fn sizes(builder: &mut QueuePairBuilder<'_>, case: &Case) {
+    builder
+        .max_send_wr(case.max_send_wr)
+        .max_send_sge(case.max_send_sge)
+        .max_inline_data(case.max_inline);
+    let (requests, pieces) = match case.transport {
+        Transport::Xrc => (0, 0),
+        _ => (case.max_recv_wr, case.max_recv_sge),
+    };
+    builder.max_recv_wr(requests).max_recv_sge(pieces);
+}
+
 fn numbers(
     sender: &QueuePair,
     receiver: &QueuePair,
@@ -190,6 +210,7 @@ fn numbers(
         qpn: sender.qp_num(),
         peer: receiver.qp_num(),
         srq: srq.map_or(0, SharedReceiveQueue::number),
+        xrc: sender.kind() == QpType::XrcInitiator,
         lkey: mr.lkey().raw(),
         rkey: mr.rkey().raw(),
         caps: [
@@ -254,13 +275,22 @@ fn address(context: &Context, pd: &ProtectionDomain) -> anyhow::Result<AddressHa
     Ok(pd.create_ah(&vector)?)
 }
 
+/// Where requests go.
+#[derive(Clone, Copy)]
+struct To<'a> {
+    peer: u32,
+    /// Of a datagram.
+    ah: Option<&'a AddressHandle>,
+    /// Of an XRC domain.
+    srq: Option<u32>,
+}
+
 fn post(
     qp: &mut QueuePair,
     requests: &[Request],
     mr: &MemoryRegion,
     bytes: &[u8],
-    peer: u32,
-    ah: Option<&AddressHandle>,
+    to: To<'_>,
 ) -> anyhow::Result<()> {
     let mut batch = qp.send_batch();
     for one in requests {
@@ -301,11 +331,15 @@ fn post(
         request.flags.set(SendFlags::FENCE, one.fence);
         request.flags.set(SendFlags::SIGNALED, one.signaled);
         request.flags.set(SendFlags::SOLICITED, one.solicited);
-        if let Some(ah) = ah {
-            request = request.to(ah.to(peer, QKEY));
+        if let Some(ah) = to.ah {
+            request = request.to(ah.to(to.peer, QKEY));
         }
-        // SAFETY: see the file's paragraph.
-        unsafe { batch.push(&request) }?;
+        match to.srq {
+            // SAFETY: see the file's paragraph.
+            Some(srq) => unsafe { batch.push_xrc(&request, srq) }?,
+            // SAFETY: see the file's paragraph.
+            None => unsafe { batch.push(&request) }?,
+        }
     }
     Ok(batch.submit()?)
 }

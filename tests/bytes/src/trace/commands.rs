@@ -1,6 +1,6 @@
 //! Commands to the firmware: what the kernel made of the commands that it was given.
 
-use super::{Line, unhex};
+use super::{Line, unhex, word};
 
 /// A command that creates or changes a queue.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -9,6 +9,8 @@ pub struct Told {
     pub name: String,
     /// Its input without the page list, with numbers and addresses taken out.
     pub input: Vec<u8>,
+    /// How many places a memory pool has, which differs.
+    pub places: u32,
 }
 
 /// Numbers and addresses differ from run to run: offsets of 32-bit words and the bits of them.
@@ -16,6 +18,8 @@ const NUMBER: u32 = 0x00ff_ffff;
 const LOG_PAGE: u32 = 0x1f00_0000;
 const UDP_PORT: u32 = 0xffff;
 const ALL: u32 = u32::MAX;
+const LOG_WQ_PAGE: u32 = 0x1f00;
+const PLACES: u32 = 0x1f;
 /// Where in a page a queue begins: so many 64ths of it.
 const OFFSET: u32 = 0xfc0;
 
@@ -47,9 +51,9 @@ fn masks(name: &str) -> Option<Vec<(usize, u32)>> {
             (WQ + 0x0c, NUMBER),
             (WQ + 0x10, ALL),
             (WQ + 0x14, ALL),
-            (WQ + 0x20, 0x1f1f),
+            (WQ + 0x20, LOG_WQ_PAGE | PLACES),
         ],
-        // Domain, page of registers, user index, page size, completion queues, doorbell record, shared queue.
+        // Domain, page of registers, user index, page size, XRC domain, completion queues, doorbell record, shared queue.
         "CREATE_QP" => vec![
             (QP + 0x04, NUMBER),
             (QP + 0x0c, NUMBER),
@@ -57,6 +61,7 @@ fn masks(name: &str) -> Option<Vec<(usize, u32)>> {
             (QP + 0x14, LOG_PAGE),
             (QP + 0x7c, NUMBER),
             (QP + 0x90, OFFSET),
+            (QP + 0x98, NUMBER),
             (QP + 0x9c, NUMBER),
             (QP + 0xa0, ALL),
             (QP + 0xa4, ALL),
@@ -72,6 +77,7 @@ fn masks(name: &str) -> Option<Vec<(usize, u32)>> {
             (PATH + 0x20, UDP_PORT),
             (QP + 0x7c, NUMBER),
             (QP + 0x90, OFFSET),
+            (QP + 0x98, NUMBER),
             (QP + 0x9c, NUMBER),
             (QP + 0xa0, ALL),
             (QP + 0xa4, ALL),
@@ -87,8 +93,10 @@ impl Told {
         let masks = masks(&line.name).filter(|_| line.status == 0)?;
         let mut input = unhex(&line.input);
         input.resize(PAGES, 0);
-        // The user context: pyverbs opens devices without DEVX, and then there is none.
-        input[2..4].fill(0);
+        let places = (line.name == "CREATE_RMP").then(|| word(&input, WQ + 0x20) & PLACES);
+        // The user context, where there is one.
+        input[3] = u8::from(input[2] | input[3] != 0);
+        input[2] = 0;
         for (at, mask) in masks {
             for (byte, mask) in input[at..at + 4].iter_mut().zip(mask.to_be_bytes()) {
                 *byte &= !mask;
@@ -97,6 +105,7 @@ impl Told {
         Some(Self {
             name: line.name.clone(),
             input,
+            places: places.unwrap_or_default(),
         })
     }
 

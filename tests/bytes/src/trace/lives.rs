@@ -157,6 +157,7 @@ mod tests {
             qpn: 7,
             peer: 8,
             srq: 9,
+            xrc: false,
             lkey: 0x900,
             rkey: 0x901,
             caps: [0; 5],

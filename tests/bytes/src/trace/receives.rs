@@ -19,6 +19,8 @@ pub struct Received {
     /// All of its room, or in a shared queue what is read of it, with the local key replaced. Places there are used again in another
     /// order, so that what is left behind the end differs.
     pub bytes: Vec<u8>,
+    /// What is left there.
+    pub left: Vec<u8>,
 }
 
 impl Received {
@@ -26,7 +28,7 @@ impl Received {
         let mut bytes = unhex(&line.bytes);
         let stride = (numbers.receives[1] as usize + usize::from(numbers.srq != 0)) * UNIT;
         bytes.resize(stride.next_power_of_two().max(bytes.len()), 0);
-        let mut next = None;
+        let (mut next, mut left) = (None, Vec::new());
         if numbers.srq != 0 {
             let first: Vec<u8> = bytes.drain(..UNIT).collect();
             next = Some(u32::from(first[2]) << 8 | u32::from(first[3]));
@@ -40,7 +42,7 @@ impl Received {
                 .position(|unit| unit[4..8] == END.to_be_bytes());
             if let Some(end) = end {
                 let pieces = bytes.len() - UNIT;
-                bytes.drain((end + 1) * UNIT..pieces);
+                left = bytes.drain((end + 1) * UNIT..pieces).collect();
             }
         }
         for unit in bytes.chunks_exact_mut(UNIT) {
@@ -53,6 +55,7 @@ impl Received {
             record: line.record,
             next,
             bytes,
+            left,
         }
     }
 }

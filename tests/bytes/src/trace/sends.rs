@@ -18,14 +18,15 @@ impl Fetched {
     #[must_use]
     pub fn without_padding(&self, transport: Transport, request: &Request) -> Self {
         let mut same = self.clone();
+        let route = transport.route_units();
+        let behind = route * 16;
         if request.verb == Verb::AtomicFetchAndAdd
-            && let Some(operand) = same.bytes.get_mut(40..48)
+            && let Some(operand) = same.bytes.get_mut(behind + 40..behind + 48)
         {
             operand.fill(0);
         }
         let length: u32 = request.pieces.iter().map(|(_, length)| length).sum();
         if request.inline && length > 0 {
-            let route = if transport == Transport::Ud { 3 } else { 0 };
             let remote = matches!(request.verb, Verb::RdmaWrite | Verb::RdmaWriteWithImm);
             let start = (1 + route + usize::from(remote)) * 16;
             let end = start + 4 + length as usize;
@@ -42,6 +43,9 @@ impl Fetched {
         let units = bytes.get(7).map_or(0, |count| usize::from(count & 0x3f));
         bytes.resize(units.max(1) * 16, 0);
         bytes[4..7].fill(0);
+        if numbers.xrc && bytes[16..20] == numbers.srq.to_be_bytes() {
+            bytes[16..20].copy_from_slice(b"srqn");
+        }
         for unit in bytes[16..].chunks_exact_mut(16) {
             // A piece has the local key in its second word; the remote key, and the peer of a datagram, stand in the third.
             for (at, number, name) in [

@@ -1,0 +1,185 @@
+//! What a program asked of the kernel, from `oracle/asked.py`: what the library chose itself, and the data for the driver behind it.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::trace::unhex;
+
+/// A command as the tracer writes it down.
+#[derive(Debug, Deserialize)]
+struct Line {
+    object: u16,
+    method: u16,
+    attributes: BTreeMap<u16, String>,
+}
+
+/// `UVERBS_ATTR_UHW_IN`: the data for the driver.
+const DRIVER: u16 = 1 << 12;
+/// Attributes of `UVERBS_METHOD_INVOKE_WRITE`.
+const CORE_IN: u16 = 0;
+const WRITE_CMD: u16 = 2;
+/// `UVERBS_ATTR_CREATE_QP_CAP`, `UVERBS_ATTR_CREATE_QP_TYPE` and `IBV_QPT_XRC_RECV`.
+const QP_CAP: u16 = 8;
+const QP_TYPE: u16 = 9;
+const XRC_TARGET: [u8; 1] = [10];
+/// `UVERBS_ATTR_CREATE_SRQ_MAX_WR`.
+const SRQ_MAX_WR: u16 = 5;
+/// Where `struct ib_uverbs_modify_qp` has the queue pair, its peer and the state.
+const HANDLE: usize = 0x40;
+const PEER: usize = 0x54;
+const STATE: usize = 0x60;
+
+/// A command that creates or changes something.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Asked {
+    /// The kernel's name of it; of modifications, with the number of the state.
+    pub name: String,
+    /// What tells things of their kind, by attribute; numbers are left out, addresses are 1 where there is one. Zeros at
+    /// the end are left out, too, and with them what is 0, for it need not be said.
+    pub parts: BTreeMap<u16, Vec<u8>>,
+    /// Of a shared queue, how many requests were asked for, which differs.
+    pub places: Option<Vec<u8>>,
+    /// Of an XRC target, what is said of queues that it does not have, which differs.
+    pub target: Vec<Vec<u8>>,
+    /// Of a queue pair, whether small answers are to be put into completions, which differs.
+    pub scatters: bool,
+}
+
+/// Kinds: object, method, name, attributes that are compared besides the driver's, and numbers in the data for it: offset and length.
+type Kind = (
+    u16,
+    u16,
+    &'static str,
+    &'static [u16],
+    &'static [(usize, usize)],
+);
+
+const KINDS: [Kind; 4] = [
+    (0, 3, "GET_CONTEXT", &[], &[]),
+    // Entries, vector, flags. Buffer, doorbell record, page of registers.
+    (3, 0, "CREATE_CQ", &[1, 4, 5], &[(0, 8), (8, 8), (24, 2)]),
+    // Sizes, type, flags. Buffer, doorbell record, user index, doorbell.
+    (
+        4,
+        0,
+        "CREATE_QP",
+        &[8, 9, 10],
+        &[(0, 8), (8, 8), (32, 4), (36, 4), (40, 8)],
+    ),
+    // Pieces, limit, type. Buffer, doorbell record, user index.
+    (5, 0, "CREATE_SRQ", &[6, 7, 9], &[(0, 8), (8, 8), (24, 4)]),
+];
+
+/// The flags' first byte in `struct mlx5_ib_create_qp`, and `MLX5_QP_FLAG_SCATTER_CQE`.
+const QP_FLAGS: usize = 28;
+const SCATTER_CQE: u8 = 1 << 1;
+
+/// Those of the legacy commands that are compared.
+const WRITTEN: [(u32, &str); 3] = [
+    (5, "CREATE_AH"),
+    (26, "MODIFY_QP"),
+    // The extended one has a rate behind the same words.
+    (0x8000_001a, "MODIFY_QP"),
+];
+
+impl Asked {
+    fn new(line: &Line) -> Option<Self> {
+        let part = |number| line.attributes.get(&number).map(|text| unhex(text));
+        let mut parts = BTreeMap::new();
+        if (line.object, line.method) == (0, 0) {
+            let command = part(WRITE_CMD)?;
+            let command = u32::from_le_bytes(command.get(..4)?.try_into().ok()?);
+            let (_, name) = WRITTEN.iter().find(|(number, _)| *number == command)?;
+            let mut name = (*name).to_owned();
+            if name == "MODIFY_QP" {
+                let mut core = part(CORE_IN)?;
+                name = format!("{name} {}", core.get(STATE)?);
+                numbers_out(&mut core, &[(HANDLE, 4), (PEER, 4)]);
+                parts.insert(CORE_IN, core);
+            }
+            parts.extend(part(DRIVER).map(|data| (DRIVER, data)));
+            without_zeros(&mut parts);
+            return Some(Self {
+                name,
+                parts,
+                places: None,
+                target: Vec::new(),
+                scatters: false,
+            });
+        }
+        let (.., name, compared, numbers) = KINDS
+            .iter()
+            .find(|(object, method, ..)| (line.object, line.method) == (*object, *method))?;
+        parts.extend(compared.iter().filter_map(|&at| Some((at, part(at)?))));
+        let mut scatters = false;
+        if let Some(mut data) = part(DRIVER) {
+            if *name == "CREATE_QP"
+                && let Some(flags) = data.get_mut(QP_FLAGS)
+            {
+                scatters = *flags & SCATTER_CQE != 0;
+                *flags &= !SCATTER_CQE;
+            }
+            numbers_out(&mut data, numbers);
+            parts.insert(DRIVER, data);
+        }
+        without_zeros(&mut parts);
+        let mut target = Vec::new();
+        if *name == "CREATE_QP" && parts.get(&QP_TYPE).is_some_and(|kind| *kind == XRC_TARGET) {
+            target.extend([QP_CAP, DRIVER].map(|at| parts.remove(&at).unwrap_or_default()));
+        }
+        Some(Self {
+            name: (*name).to_owned(),
+            parts,
+            target,
+            scatters,
+            places: (*name == "CREATE_SRQ").then(|| part(SRQ_MAX_WR)).flatten(),
+        })
+    }
+}
+
+fn without_zeros(parts: &mut BTreeMap<u16, Vec<u8>>) {
+    for part in parts.values_mut() {
+        let end = part.iter().rposition(|byte| *byte != 0);
+        part.truncate(end.map_or(0, |last| last + 1));
+    }
+    parts.retain(|_, part| !part.is_empty());
+}
+
+fn numbers_out(data: &mut [u8], numbers: &[(usize, usize)]) {
+    for &(at, length) in numbers {
+        if let Some(number) = data.get_mut(at..at + length) {
+            let is_address = length == 8 && number.iter().any(|byte| *byte != 0);
+            number.fill(0);
+            number[0] = u8::from(is_address);
+        }
+    }
+}
+
+/// The commands of a run, those of a name together and in order.
+#[must_use]
+pub fn asked(output: &str) -> Vec<Asked> {
+    let lines = output
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    let mut asked: Vec<Asked> = lines.filter_map(|line: Line| Asked::new(&line)).collect();
+    asked.sort_by(|one, other| one.name.cmp(&other.name));
+    asked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_taken_out_and_kinds_told_apart() {
+        let cq = r#"{"object":3,"method":0,"attributes":{"0":"09000000","1":"00100000","4096":"00100000000000000000000000000000400000000000010005"}}"#;
+        let other = r#"{"object":1,"method":0,"attributes":{}}"#;
+        let said = asked(&format!("{other}\n{{}}\n{cq}"));
+        assert_eq!(said.len(), 1);
+        assert_eq!(said[0].name, "CREATE_CQ");
+        assert_eq!(said[0].parts[&1], [0, 0x10]);
+        let data = &said[0].parts[&DRIVER];
+        assert_eq!((data[0], data[1], data[8], data[16]), (1, 0, 0, 0x40));
+    }
+}

@@ -1,0 +1,107 @@
+//! Raw packets.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+
+use super::{Fetched, Line, unhex, word};
+
+const UNIT: usize = 16;
+/// Where replies to creations have the number.
+const NUMBER: usize = 8;
+/// The Ethernet segment: the length of the header in it, and where that begins. What else there is follows in the next unit.
+const LENGTH: usize = 28;
+const HEADER: usize = 30;
+/// The mark of inline data.
+const INLINE: u32 = 1 << 31;
+
+/// What a program says of itself.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Frames {
+    /// Its region's local key.
+    pub lkey: u32,
+    /// Where that begins.
+    pub memory: u64,
+}
+
+/// The requests of a run's send queues in order, with the key replaced, addresses counted from the region, and zeros behind headers and
+/// inline data that end within a unit.
+#[must_use]
+pub fn frames(trace: &str, said: Frames) -> Vec<Fetched> {
+    let mut queues = BTreeSet::new();
+    let mut frames = Vec::new();
+    for line in trace.lines() {
+        let Ok(line) = serde_json::from_str::<Line>(line) else {
+            continue;
+        };
+        match line.kind.as_str() {
+            // The kernel has send queues, too, but without a user context.
+            "command" if line.name == "CREATE_SQ" && word(&unhex(&line.input), 0) & 0xffff != 0 => {
+                queues.insert(word(&unhex(&line.output), NUMBER) & 0x00ff_ffff);
+            }
+            "wqe" if queues.contains(&line.qpn) => frames.push(frame(&line, said)),
+            _ => {}
+        }
+    }
+    frames
+}
+
+fn frame(line: &Line, said: Frames) -> Fetched {
+    let mut bytes = unhex(&line.bytes);
+    let units = bytes.get(7).map_or(0, |count| usize::from(count & 0x3f));
+    bytes.resize(units.max(3) * UNIT, 0);
+    bytes[4..7].fill(0);
+    let header = usize::from(bytes[LENGTH]) << 8 | usize::from(bytes[LENGTH + 1]);
+    let end = HEADER + header;
+    let rest = end.next_multiple_of(UNIT).min(bytes.len());
+    bytes[end.min(rest)..rest].fill(0);
+    let inline = word(&bytes, rest);
+    if inline & INLINE != 0 {
+        let end = rest + 4 + (inline & !INLINE) as usize;
+        let length = bytes.len();
+        bytes[end.min(length)..].fill(0);
+    } else {
+        for piece in bytes[rest..].chunks_exact_mut(UNIT) {
+            if word(piece, 4) != said.lkey {
+                continue;
+            }
+            let address = u64::from(word(piece, 8)) << 32 | u64::from(word(piece, 12));
+            piece[4..8].copy_from_slice(b"lkey");
+            piece[8..].copy_from_slice(&address.wrapping_sub(said.memory).to_be_bytes());
+        }
+    }
+    Fetched {
+        index: line.index,
+        bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_and_a_piece_are_told_from_what_stands_between() {
+        let said = Frames {
+            lkey: 0x604,
+            memory: 0x1000,
+        };
+        let header = "aa".repeat(14);
+        let trace = [
+            r#"{"kind":"command","name":"CREATE_SQ","in":"09040003","out":"000000000000000000000007"}"#.to_owned(),
+            r#"{"kind":"wqe","qpn":9,"index":0,"bytes":"00"}"#.to_owned(),
+            format!(
+                r#"{{"kind":"wqe","qpn":7,"index":3,"bytes":"0000030a000007040000000800000000000000000000000000000000000e{header}eeee{}0000000500000604000000000000100f"}}"#,
+                "00".repeat(2)
+            ),
+        ]
+        .join("\n");
+        let frames = frames(&trace, said);
+        assert_eq!((frames.len(), frames[0].index), (1, 3));
+        let bytes = &frames[0].bytes;
+        assert_eq!(bytes[HEADER..HEADER + 14], [0xaa; 14]);
+        assert_eq!(bytes[44..48], [0; 4]);
+        assert_eq!(&bytes[52..56], b"lkey");
+        assert_eq!(bytes[63], 0xf);
+    }
+}
