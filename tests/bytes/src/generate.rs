@@ -14,7 +14,7 @@ const DATAGRAM: u32 = 2048;
 /// What stands before a datagram where it is received.
 const ROUTE: u32 = 40;
 
-/// A table of `cases` queue pairs, and the one of [`leftovers`]; the same for the same seed.
+/// A table of `cases` queue pairs, and one made for what they may leave out; the same for the same seed.
 #[must_use]
 pub fn table(seed: u64, cases: usize) -> Table {
     let mut bytes = [0; 32];
