@@ -41,6 +41,19 @@ pub struct DmabufRange<'a> {
     pub iova: u64,
 }
 
+impl<'a> DmabufRange<'a> {
+    /// What a provider registers.
+    pub(crate) fn with(&self, access: AccessFlags) -> DmabufInit<'a> {
+        DmabufInit {
+            fd: self.fd,
+            offset: self.offset,
+            length: self.length,
+            iova: self.iova,
+            access,
+        }
+    }
+}
+
 /// What [`MemoryRegion::reregister`] changes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reregister<'a> {
@@ -156,13 +169,7 @@ impl ProtectionDomain {
         range: &DmabufRange<'_>,
         access: AccessFlags,
     ) -> Result<MemoryRegion> {
-        let init = DmabufInit {
-            fd: range.fd,
-            offset: range.offset,
-            length: range.length,
-            iova: range.iova,
-            access,
-        };
+        let init = range.with(access);
         let mr = self
             .context()
             .inner

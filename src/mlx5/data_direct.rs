@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use uverbs_driver::contract::DmabufInit;
 use uverbs_driver::types::AccessFlags;
 use uverbs_driver::{Error, ErrorKind, Op, Result};
 
@@ -45,14 +44,7 @@ impl ProtectionDomain {
                 .fact("device", self.context().name().to_owned())
                 .fact("needs driver", "mlx5"));
         };
-        let init = DmabufInit {
-            fd: range.fd,
-            offset: range.offset,
-            length: range.length,
-            iova: range.iova,
-            access,
-        };
-        let mr = context.register_data_direct(pd, &init)?;
+        let mr = context.register_data_direct(pd, &range.with(access))?;
         Ok(MemoryRegion::over(
             self,
             mr,

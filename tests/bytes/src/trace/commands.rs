@@ -32,6 +32,20 @@ const QP: usize = 0x18;
 const PATH: usize = QP + 0x18;
 const WQ: usize = 0x20 + 0x30;
 
+/// What the context of every queue pair has, in creation and in changes.
+const QUEUE_PAIR: [(usize, u32); 10] = [
+    (QP + 0x04, NUMBER),
+    (QP + 0x0c, NUMBER),
+    (QP + 0x10, NUMBER),
+    (QP + 0x7c, NUMBER),
+    (QP + 0x90, OFFSET),
+    (QP + 0x98, NUMBER),
+    (QP + 0x9c, NUMBER),
+    (QP + 0xa0, ALL),
+    (QP + 0xa4, ALL),
+    (QP + 0xac, NUMBER),
+];
+
 fn masks(name: &str) -> Option<Vec<(usize, u32)>> {
     Some(match name {
         // Page of registers, event queue, page size, doorbell record. How large the pages are, and so where in one a queue begins, depends
@@ -54,35 +68,12 @@ fn masks(name: &str) -> Option<Vec<(usize, u32)>> {
             (WQ + 0x20, LOG_WQ_PAGE | PLACES),
         ],
         // Domain, page of registers, user index, page size, XRC domain, completion queues, doorbell record, shared queue.
-        "CREATE_QP" => vec![
-            (QP + 0x04, NUMBER),
-            (QP + 0x0c, NUMBER),
-            (QP + 0x10, NUMBER),
-            (QP + 0x14, LOG_PAGE),
-            (QP + 0x7c, NUMBER),
-            (QP + 0x90, OFFSET),
-            (QP + 0x98, NUMBER),
-            (QP + 0x9c, NUMBER),
-            (QP + 0xa0, ALL),
-            (QP + 0xa4, ALL),
-            (QP + 0xac, NUMBER),
-        ],
+        "CREATE_QP" => [&[(QP + 0x14, LOG_PAGE)], &QUEUE_PAIR[..]].concat(),
         // Number, domain, and what creation has, too; the peer's number, and the UDP port that the kernel makes of both numbers.
-        "RST2INIT_QP" | "INIT2RTR_QP" | "RTR2RTS_QP" | "RTS2RTS_QP" => vec![
-            (0x08, NUMBER),
-            (QP + 0x04, NUMBER),
-            (QP + 0x0c, NUMBER),
-            (QP + 0x10, NUMBER),
-            (QP + 0x14, NUMBER),
-            (PATH + 0x20, UDP_PORT),
-            (QP + 0x7c, NUMBER),
-            (QP + 0x90, OFFSET),
-            (QP + 0x98, NUMBER),
-            (QP + 0x9c, NUMBER),
-            (QP + 0xa0, ALL),
-            (QP + 0xa4, ALL),
-            (QP + 0xac, NUMBER),
-        ],
+        "RST2INIT_QP" | "INIT2RTR_QP" | "RTR2RTS_QP" | "RTS2RTS_QP" => {
+            let own = [(0x08, NUMBER), (QP + 0x14, NUMBER), (PATH + 0x20, UDP_PORT)];
+            [&own, &QUEUE_PAIR[..]].concat()
+        }
         _ => return None,
     })
 }
