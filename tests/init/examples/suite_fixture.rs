@@ -14,6 +14,8 @@ mod tests {
     use std::fs;
     use std::thread::park;
 
+    const TRACE: &str = "/run/another-test-was-here";
+
     #[test]
     fn a_passes() {
         assert!(
@@ -58,5 +60,12 @@ mod tests {
     }
 
     #[test]
-    fn h_passes_after_all_that() {}
+    fn h_passes_after_all_that() {
+        fs::write(TRACE, "").unwrap();
+    }
+
+    #[test]
+    fn i_passes_on_a_machine_of_its_own() {
+        assert!(!fs::exists(TRACE).unwrap(), "another test was here");
+    }
 }

@@ -4,6 +4,9 @@
 //! over, when the kernel complains meanwhile, when something is left behind (see [`Suite::inventory`]), or when the machine
 //! dies; after the last the next test gets a new machine. So it does when a test says on standard output that it used the
 //! machine up.
+//!
+//! Emulated machines on a busy host are not evenly fast. [`Suite::tries`] gives a test that failed another try on a machine
+//! of its own; what passes only then is told as unsteady, with what went wrong.
 
 mod leftovers;
 mod report;
@@ -35,7 +38,11 @@ pub struct Suite {
     timeout: Duration,
     include_ignored: bool,
     keep: Option<String>,
+    tries: usize,
 }
+
+/// From so many failures on there is something wrong with more than their luck, and none is tried again.
+const TOO_MANY: usize = 4;
 
 /// What the harness says of a test that was run alone.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -57,6 +64,7 @@ impl Suite {
             timeout: TIMEOUT,
             include_ignored: false,
             keep: None,
+            tries: 1,
         }
     }
 
@@ -111,6 +119,13 @@ impl Suite {
         self
     }
 
+    /// How many times a test may be run until it passes (once). From the second time on it has a new machine.
+    #[must_use]
+    pub fn tries(mut self, tries: usize) -> Self {
+        self.tries = tries;
+        self
+    }
+
     /// Keeps the lines of the tests' standard output that hold this text, in [`Summary::kept`].
     #[must_use]
     pub fn keep(mut self, text: &str) -> Self {
@@ -156,9 +171,31 @@ impl Suite {
         if let Some(guest) = guest {
             guest.power_off()?;
         }
+        for _ in 1..self.tries {
+            if summary.failures.len() < TOO_MANY {
+                self.try_again(&machine, &mut summary)?;
+            }
+        }
         summary.elapsed = since.elapsed();
         summary.print();
         Ok(summary)
+    }
+
+    /// Runs what failed once more, each on a machine of its own.
+    fn try_again(&self, machine: &Machine, summary: &mut Summary) -> Result<(), Error> {
+        for failure in std::mem::take(&mut summary.failures) {
+            println!("\nonce more, on a new machine:");
+            let guest = self.boot(machine)?;
+            let (alive, again) = self.run_one(guest, &failure.binary, &failure.test, summary);
+            if let Some(guest) = alive {
+                guest.power_off()?;
+            }
+            match again {
+                Some(again) => summary.failures.push(again),
+                None => summary.unsteady.push(failure),
+            }
+        }
+        Ok(())
     }
 
     fn boot(&self, machine: &Machine) -> Result<Guest, Error> {
@@ -245,15 +282,14 @@ impl Suite {
         let (output, leftovers, used_up) = match ran {
             Ok(ran) => ran,
             Err(error) => {
-                println!("test {test} ... FAILED (the machine died)");
-                return (
-                    None,
-                    Some(Failure {
-                        test: test.into(),
-                        why: error.to_string(),
-                        output: String::new(),
-                    }),
-                );
+                let failure = Failure {
+                    binary: binary.into(),
+                    test: test.into(),
+                    why: error.to_string(),
+                    output: String::new(),
+                };
+                println!("test {test} ... FAILED (the machine died)\n{failure}");
+                return (None, Some(failure));
             }
         };
         let seconds = output.elapsed.as_secs_f64();
@@ -273,17 +309,19 @@ impl Suite {
                 None
             }
             verdict => {
-                println!("test {test} ... FAILED ({seconds:.2} s)");
                 let why = match verdict {
                     Verdict::Failed => output.ending_text(),
                     _ if wrong.is_empty() => leftovers.join("\n"),
                     _ => "the kernel complained".into(),
                 };
-                Some(Failure {
+                let failure = Failure {
+                    binary: binary.into(),
                     test: test.into(),
                     why,
                     output: report::words(&output),
-                })
+                };
+                println!("test {test} ... FAILED ({seconds:.2} s)\n{failure}");
+                Some(failure)
             }
         };
         ((!used_up).then_some(guest), failure)

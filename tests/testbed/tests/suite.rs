@@ -2,12 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
-use testbed::suite::Suite;
+use testbed::suite::{Failure, Suite};
 use testbed::{Kernel, Machine};
 
-#[test]
-#[ignore = "boots a machine; run by: cargo xtask test --level testbed"]
-fn every_kind_of_test_is_told_apart() {
+/// The tests of `tests/init/examples/suite_fixture.rs`.
+fn fixture() -> Suite {
     let args = [
         "test",
         "--no-run",
@@ -17,10 +16,15 @@ fn every_kind_of_test_is_told_apart() {
         "suite_fixture",
     ];
     let binary = testbed::cargo::build_program("suite_fixture", &args).unwrap();
-    let suite = Suite::new("suite_fixture", binary)
+    Suite::new("suite_fixture", binary)
         .env("FIXTURE", "1")
-        .timeout(Duration::from_secs(5));
-    let summary = suite
+        .timeout(Duration::from_secs(5))
+}
+
+#[test]
+#[ignore = "boots a machine; run by: cargo xtask test --level testbed"]
+fn every_kind_of_test_is_told_apart() {
+    let summary = fixture()
         .run(&Machine::new(Kernel::named("6.12").unwrap()))
         .unwrap();
 
@@ -41,8 +45,10 @@ fn every_kind_of_test_is_told_apart() {
             "tests::e_makes_the_kernel_complain",
             "tests::f_leaves_without_a_word",
             "tests::g_kills_the_machine",
+            "tests::i_passes_on_a_machine_of_its_own",
         ]
     );
+    assert!(summary.unsteady.is_empty(), "{:?}", summary.unsteady);
     let why = |index: usize| {
         format!(
             "{}\n{}",
@@ -61,6 +67,32 @@ fn every_kind_of_test_is_told_apart() {
         why(2)
     );
     assert!(why(4).contains("Kernel panic"), "{}", why(4));
+}
+
+#[test]
+#[ignore = "boots a machine; run by: cargo xtask test --level testbed"]
+fn a_test_that_fails_can_have_another_try() {
+    let wanted = ["b_fails", "h_passes", "i_passes"].map(str::to_owned);
+    let summary = fixture()
+        .filters(&wanted)
+        .tries(2)
+        .run(&Machine::new(Kernel::named("6.12").unwrap()))
+        .unwrap();
+    let names = |failures: &[Failure]| {
+        let names = failures.iter().map(|failure| failure.test.clone());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(names(&summary.failures), ["tests::b_fails"]);
+    assert_eq!(
+        names(&summary.unsteady),
+        ["tests::i_passes_on_a_machine_of_its_own"]
+    );
+    assert!(
+        summary.unsteady[0].output.contains("another test was here"),
+        "{}",
+        summary.unsteady[0]
+    );
+    assert_eq!(summary.passed, 2);
 }
 
 #[test]

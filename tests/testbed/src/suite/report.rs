@@ -2,7 +2,7 @@
 
 use crate::{Output, complaints};
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 /// What came of a suite.
@@ -12,6 +12,8 @@ pub struct Summary {
     pub passed: usize,
     /// Tests that failed.
     pub failures: Vec<Failure>,
+    /// Tests that failed and passed when they were tried again.
+    pub unsteady: Vec<Failure>,
     /// Number of tests that were marked `#[ignore]` and not run.
     pub ignored: usize,
     /// Number of tests that no filter matched.
@@ -25,6 +27,8 @@ pub struct Summary {
 /// A test that failed.
 #[derive(Clone, Debug)]
 pub struct Failure {
+    /// The binary that it is of.
+    pub binary: String,
     /// Its name.
     pub test: String,
     /// How it failed.
@@ -45,22 +49,18 @@ impl Summary {
         self.kept.extend(kept.map(str::to_owned));
     }
 
-    /// Tells the failures and the closing line on standard output.
+    /// Tells the names of what failed and the closing line on standard output; how each failed was told when it did.
     pub fn print(&self) {
-        if !self.failures.is_empty() {
-            println!("\nfailures:");
-        }
-        for failure in &self.failures {
-            println!(
-                "\n---- {} ----\n{}\n{}",
-                failure.test, failure.why, failure.output
-            );
-        }
-        if !self.failures.is_empty() {
-            println!("\nfailures:");
-        }
-        for failure in &self.failures {
-            println!("    {}", failure.test);
+        for (title, failures) in [
+            ("failures", &self.failures),
+            ("unsteady, passed at another try", &self.unsteady),
+        ] {
+            if !failures.is_empty() {
+                println!("\n{title}:");
+            }
+            for failure in failures {
+                println!("    {}: {}", failure.test, failure.why);
+            }
         }
         println!("\n{}\n", self.closing_line());
     }
@@ -75,6 +75,16 @@ impl Summary {
             self.ignored,
             self.filtered_out,
             self.elapsed.as_secs_f64()
+        )
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "---- {} ----\n{}\n{}----",
+            self.test, self.why, self.output
         )
     }
 }
@@ -118,6 +128,7 @@ mod tests {
             "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.50s"
         );
         summary.failures.push(Failure {
+            binary: "b".into(),
             test: "t".into(),
             why: String::new(),
             output: String::new(),

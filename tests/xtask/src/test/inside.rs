@@ -6,7 +6,7 @@ use anyhow::bail;
 use std::time::Duration;
 use testbed::cargo::Built;
 use testbed::connectx::GUEST_SOCKET;
-use testbed::suite::Suite;
+use testbed::suite::{Failure, Suite};
 use testbed::{Function, Kernel, Machine, Topology};
 
 /// Tests of what every device does, and of what devices of one driver do.
@@ -61,7 +61,7 @@ const MLX5_MATRIX: [(&str, Way, Function); 4] = [
     ("newest", Way::Auto, Function::Ib),
 ];
 
-pub(super) fn rxe(options: &Options) -> anyhow::Result<()> {
+pub(super) fn rxe(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Result<()> {
     let (binaries, programs) = build(&[ANY, RXE])?;
     let mut failed = Vec::new();
     let mut askings = Askings::default();
@@ -86,6 +86,7 @@ pub(super) fn rxe(options: &Options) -> anyhow::Result<()> {
                 .leave_out(MLX5_ALONE)
                 .run(&machine.clone().topology(topology))?;
             askings.hear(kernel, &summary.kept);
+            unsteady.extend(names(&summary.unsteady, &what));
             if !summary.is_ok() {
                 failed.push(format!("{what}: {} tests", summary.failures.len()));
             }
@@ -95,7 +96,7 @@ pub(super) fn rxe(options: &Options) -> anyhow::Result<()> {
     askings.write("rxe", options.is_part())
 }
 
-pub(super) fn mlx5(options: &Options) -> anyhow::Result<()> {
+pub(super) fn mlx5(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Result<()> {
     let (binaries, programs) = build(&[ANY, MLX5])?;
     let mut failed = Vec::new();
     let mut askings = Askings::default();
@@ -132,6 +133,7 @@ pub(super) fn mlx5(options: &Options) -> anyhow::Result<()> {
             .env(CONNECTX_VARIABLE, GUEST_SOCKET)
             .run(&with_programs(machine, &programs))?;
         askings.hear(kernel, &summary.kept);
+        unsteady.extend(names(&summary.unsteady, &what));
         if !summary.is_ok() {
             failed.push(format!("{what}: {} tests", summary.failures.len()));
         }
@@ -175,7 +177,14 @@ fn with_options(suite: Suite, options: &Options, way: Way) -> Suite {
         .filters(&options.filters)
         .env(PATH_VARIABLE, way.name())
         .timeout(Duration::from_secs(options.timeout))
+        .tries(options.tries)
         .include_ignored(options.include_ignored)
+}
+
+fn names<'f>(failures: &'f [Failure], what: &'f str) -> impl Iterator<Item = String> + 'f {
+    failures
+        .iter()
+        .map(move |failure| format!("{} ({what})", failure.test))
 }
 
 fn told(failed: &[String]) -> anyhow::Result<()> {
