@@ -44,7 +44,15 @@ const EXAMPLES: [Line; 3] = [
     ),
 ];
 
-const COMMANDS: [Line; 4] = [
+const COMMANDS: [Line; 5] = [
+    (
+        "uverbs info -v DEVICE",
+        &[
+            " to 100000000 kb/s",
+            "scheduling, shares",
+            "firmware commands               yes",
+        ],
+    ),
     (
         "uverbs sched show /scheduling.toml",
         &["├── g1  70%", "└── g2  30%  at most 4096 Mb/s"],

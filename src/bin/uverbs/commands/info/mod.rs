@@ -1,6 +1,7 @@
 //! `uverbs info`.
 
 mod limits;
+mod mlx5;
 mod report;
 mod text;
 
@@ -15,7 +16,7 @@ use report::DeviceReport;
     after_help = "Examples:\n  uverbs info\n  uverbs info -v rxe0\n  uverbs info --json mlx5_0 | jq '.[0].ports[0].gids'"
 )]
 pub(crate) struct Args {
-    /// Limits, counters, on-demand paging and every address too
+    /// Limits, counters, on-demand paging, what only mlx5 has, and every address too
     #[arg(short, long)]
     verbose: bool,
 

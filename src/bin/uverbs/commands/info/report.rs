@@ -6,6 +6,7 @@ use serde::Serialize;
 use uverbs::discover::{netlink, sysfs::Sysfs};
 use uverbs::{Context, ErrorKind, GidEntry, PortAttr};
 
+use super::mlx5::Mlx5Report;
 use crate::failure::Result;
 
 #[derive(Debug, Serialize)]
@@ -30,6 +31,8 @@ pub(super) struct DeviceReport {
     /// Sizes and counts, by the C names.
     pub(super) limits: Vec<Limit>,
     pub(super) on_demand_paging: Odp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) mlx5: Option<Mlx5Report>,
     /// Objects that exist now, of all processes.
     pub(super) in_use: BTreeMap<String, u64>,
     pub(super) counters: BTreeMap<String, u64>,
@@ -150,6 +153,7 @@ impl DeviceReport {
                 ud: attr.odp.ud.to_string(),
                 xrc: attr.odp.xrc.to_string(),
             },
+            mlx5: Mlx5Report::of(context),
             in_use: in_use
                 .map(|summary| summary.counts.into_iter().collect())
                 .unwrap_or_default(),

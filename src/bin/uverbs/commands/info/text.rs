@@ -54,6 +54,9 @@ pub(super) fn write(report: &DeviceReport, verbose: bool, out: &mut Output) -> R
                 format_args!("{value}{}", unit.unwrap_or_default()),
             )?;
         }
+        if let Some(mlx5) = &report.mlx5 {
+            mlx5.write(&mut facts)?;
+        }
         facts.counts("in use", &report.in_use)?;
         facts.counts("counters", &report.counters)?;
     }
@@ -137,13 +140,13 @@ fn write_port(port: &PortReport, verbose: bool, out: &mut Output) -> Result<()> 
 }
 
 /// Lines of a name and a value.
-struct Facts<'o> {
+pub(super) struct Facts<'o> {
     indent: usize,
     out: &'o mut Output,
 }
 
 impl Facts<'_> {
-    fn fact(&mut self, name: &str, value: impl Display) -> Result<()> {
+    pub(super) fn fact(&mut self, name: &str, value: impl Display) -> Result<()> {
         let width = 34_usize.saturating_sub(self.indent);
         self.out.line(format_args!(
             "{:indent$}{name:<width$}{value}",
@@ -152,11 +155,11 @@ impl Facts<'_> {
         ))
     }
 
-    fn maybe(&mut self, name: &str, value: Option<impl Display>) -> Result<()> {
+    pub(super) fn maybe(&mut self, name: &str, value: Option<impl Display>) -> Result<()> {
         value.map_or(Ok(()), |value| self.fact(name, value))
     }
 
-    fn list(&mut self, name: &str, words: &[String]) -> Result<()> {
+    pub(super) fn list(&mut self, name: &str, words: &[String]) -> Result<()> {
         let mut name = name;
         if words.is_empty() {
             return self.fact(name, "none");
