@@ -22,7 +22,7 @@ const UP_TO_THE_CAP: std::ops::RangeInclusive<u32> = 3100..=4300;
 /// A program with its arguments, and texts that it prints. DEVICE stands for a function's name.
 type Line = (&'static str, &'static [&'static str]);
 
-const EXAMPLES: [Line; 3] = [
+const EXAMPLES: [Line; 7] = [
     (
         "scheduling DEVICE",
         &[
@@ -41,6 +41,25 @@ const EXAMPLES: [Line; 3] = [
             "firmware status BAD_PARAM, syndrome 0xc00002",
             "0 left behind",
         ],
+    ),
+    (
+        "xrc DEVICE",
+        &[
+            "queue 0 received \"to the first\"",
+            "queue 1 received \"to the second\"",
+        ],
+    ),
+    (
+        "dynamic_connections DEVICE",
+        &[
+            "the one target received \"one\"",
+            "the other target received \"other\"",
+        ],
+    ),
+    ("timestamps DEVICE", &["kHz", "10 stamps"]),
+    (
+        "device_memory DEVICE",
+        &["the device counted to 42", "a peer reads 42"],
     ),
 ];
 
