@@ -1,31 +1,25 @@
 /* The scenarios of src/bin/scenario with libibverbs, to be recorded and compared: scenario DEVICE NAME. */
 
 #include <arpa/inet.h>
-#include <infiniband/verbs.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "scenario.h"
 
 #define PAGES 16384
 #define PSN 0x1234
 #define QKEY 0x11111111
-#define PORT 1
 
-static struct ibv_context *context;
-static char *memory;
+struct ibv_context *context;
+char *memory;
 
-static void check(int failed, const char *what)
+void check(int failed, const char *what)
 {
 	if (failed) {
 		perror(what);
 		exit(1);
 	}
 }
-
-#define OK(call) check((call) != 0, #call)
-#define MADE(call) ({ __typeof__(call) made = (call); check(!made, #call); made; })
 
 static uint8_t gid_index(union ibv_gid *gid)
 {
@@ -115,7 +109,7 @@ static void completion_queues(void)
 	OK(ibv_destroy_comp_channel(channel));
 }
 
-static struct ibv_qp *queue_pair(struct ibv_pd *pd, struct ibv_cq *cq, struct ibv_srq *srq, enum ibv_qp_type type)
+struct ibv_qp *queue_pair(struct ibv_pd *pd, struct ibv_cq *cq, struct ibv_srq *srq, enum ibv_qp_type type)
 {
 	struct ibv_qp_init_attr init = {
 		.send_cq = cq, .recv_cq = cq, .srq = srq, .qp_type = type,
@@ -139,7 +133,7 @@ static struct ibv_ah_attr path(void)
 	return attr;
 }
 
-static void connect_to_itself(struct ibv_qp *qp, enum ibv_qp_type type)
+void connect_to_itself(struct ibv_qp *qp, enum ibv_qp_type type)
 {
 	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT };
@@ -354,7 +348,7 @@ int main(int argc, char **argv)
 	else if (!strcmp(name, "events"))
 		events();
 	else
-		check(1, "no such scenario");
+		check(!play_mlx5(name), "no such scenario");
 	OK(ibv_close_device(context));
 	return 0;
 }

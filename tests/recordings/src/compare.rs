@@ -23,20 +23,25 @@ pub struct Difference {
     pub ours: String,
 }
 
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Difference {
+    /// What differs, whatever the object.
+    #[must_use]
+    pub fn in_words(&self) -> String {
         let Self {
-            object,
             command,
             field,
             theirs,
             ours,
+            ..
         } = self;
         let field = if field.is_empty() { "call" } else { field };
-        write!(
-            f,
-            "{object}: {command} {field}: theirs {theirs}, ours {ours}"
-        )
+        format!("{command} {field}: theirs {theirs}, ours {ours}")
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.object, self.in_words())
     }
 }
 
@@ -63,11 +68,18 @@ pub fn differences(theirs: &Recording, ours: &Recording) -> Vec<Difference> {
 
 type Pair<'a> = (Option<&'a Step>, Option<&'a Step>);
 
-/// Questions to the device may come in any order: each is paired with the most similar one.
+/// Questions to the device may come in any order: each is paired with the same one, else with the most similar that is left.
 fn by_name<'a>(theirs: &'a [Step], ours: &'a [Step]) -> Vec<Pair<'a>> {
     let mut left: Vec<&Step> = ours.iter().collect();
     let mut pairs = Vec::new();
+    let mut alone = Vec::new();
     for one in theirs {
+        match left.iter().position(|other| *other == one) {
+            Some(at) => pairs.push((Some(one), Some(left.remove(at)))),
+            None => alone.push(one),
+        }
+    }
+    for one in alone {
         let similar = left
             .iter()
             .enumerate()
@@ -219,6 +231,12 @@ mod tests {
             ("QUERY_PORT", &[("port", "1")][..]),
             ("QUERY_PORT", &[("port", "2")]),
         ];
+        // What is the same is not taken by what is only similar.
+        let theirs = recording("CONTEXT", &one);
+        let ours = recording("CONTEXT", &one[1..]);
+        let found = differences(&theirs, &ours);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].in_words(), "QUERY_PORT call: theirs made, ours -");
         let theirs = recording("CONTEXT", &one);
         let ours = recording("CONTEXT", &[one[1], one[0]]);
         assert!(differences(&theirs, &ours).is_empty());

@@ -1,6 +1,8 @@
 //! From bytes to names: every call becomes a command with fields, however it travelled.
 
+mod devx;
 mod driver;
+mod firmware;
 mod values;
 
 use uverbs::recorder;
@@ -11,6 +13,7 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
 use uverbs_uapi::names;
 
 use crate::raw::{Attr, Call, What};
+pub use devx::Asked;
 pub use values::Value;
 
 /// A call by its names.
@@ -40,8 +43,7 @@ pub struct Field {
 }
 
 /// Names a call; `driver` is the device's, for commands that do not say it.
-#[must_use]
-pub fn command(call: &Call, driver: u32) -> Command {
+pub fn command(call: &Call, driver: u32, asked: &mut Asked) -> Command {
     let mut command = match &call.what {
         What::Ioctl {
             object,
@@ -79,9 +81,14 @@ pub fn command(call: &Call, driver: u32) -> Command {
             ];
             plain("mmap", "CONTEXT", &fields)
         }
+        What::Read { bytes } if call.file.contains("devx_async_event") => devx::event(&bytes.0),
+        What::Read { bytes } if call.file.contains("devx_async_cmd") => {
+            devx::reply(&bytes.0, asked)
+        }
         What::Read { bytes } => event(&bytes.0),
         What::Close => plain("close", "CONTEXT", &[]),
     };
+    asked.remember(&command);
     command.fd = call.fd;
     command.errno = call.errno;
     if call.errno != 0 {
@@ -165,6 +172,14 @@ fn legacy(number: u32, driver: u32, parts: [&[u8]; 4]) -> Command {
             recorder::command_fields(&full, out, core).unwrap_or((Vec::new(), core.len()));
         fields.extend(values::of_attributes(core_fields, out));
         let tail = core.get(size..).unwrap_or_default();
+        if name == "EX_CREATE_FLOW" && !out {
+            fields.push(Field {
+                name: "specifications".to_owned(),
+                out,
+                value: Value::Bytes(tail.to_vec()),
+            });
+            continue;
+        }
         let data = if driver_data.is_empty() {
             tail
         } else {
@@ -202,8 +217,11 @@ const MAKERS: [&str; 4] = ["ALLOC", "REG_", "CREATE", "OPEN_"];
 /// Whether a command makes an object.
 pub(crate) fn makes(name: &str) -> bool {
     let begins = |name: &str| MAKERS.iter().any(|maker| name.starts_with(maker));
+    let bare = ["EX_", "MLX5_"]
+        .iter()
+        .find_map(|prefix| name.strip_prefix(prefix));
     begins(name)
-        || name.strip_prefix("EX_").is_some_and(begins)
+        || bare.is_some_and(begins)
         || ["_CREATE", "_ALLOC", "_REG"]
             .iter()
             .any(|maker| name.contains(maker))
@@ -257,6 +275,12 @@ fn method(object: u16, method: u16, driver: u32, attrs: &[Attr]) -> Command {
             handles.min_by_key(|attr| named(attr).len())
         })
         .flatten();
+    let is_firmware = |attr: &Attr| {
+        let name = named(attr);
+        name.ends_with("_CMD_IN") || name.ends_with("_CMD_OUT")
+    };
+    let firmware = attrs.iter().find(|attr| named(attr).ends_with("_CMD_IN"));
+    let firmware = firmware.map(|attr| firmware::opcode(&values::sent(attr)));
     let mut fields = Vec::new();
     for attr in attrs {
         let full = names::attribute(object, method, attr.id, driver);
@@ -269,9 +293,14 @@ fn method(object: u16, method: u16, driver: u32, attrs: &[Attr]) -> Command {
             continue;
         }
         let new = made.is_some_and(|made| made.id == attr.id);
-        fields.extend(values::of_attr(attr, full, &named(attr), new));
+        let firmware = firmware.as_deref().filter(|_| is_firmware(attr));
+        fields.extend(values::of_attr(attr, full, &named(attr), new, firmware));
     }
     only_filled(&mut fields);
+    let name = match firmware {
+        Some(opcode) => format!("{name}/{opcode}"),
+        None => name,
+    };
     Command {
         fd: -1,
         name,

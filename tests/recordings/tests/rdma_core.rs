@@ -1,4 +1,4 @@
-//! Boots a machine: what rdma-core asks of the kernel, and what this library asks for the same.
+//! Boots machines: what rdma-core asks of the kernel, and what this library asks for the same.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -11,5 +11,11 @@ mod machine;
 #[test]
 #[ignore = "boots a machine; run by: cargo xtask test --level interop"]
 fn calls_on_rxe_are_those_of_rdma_core() {
-    machine::agree();
+    machine::rxe();
+}
+
+#[test]
+#[ignore = "boots a machine; run by: cargo xtask test --level interop"]
+fn calls_on_connectx_are_those_of_rdma_core() {
+    machine::mlx5();
 }

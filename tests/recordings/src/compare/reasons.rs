@@ -13,7 +13,8 @@ pub struct Reasons(Vec<Reason>);
 #[derive(Debug)]
 struct Reason {
     words: [String; 4],
-    used: bool,
+    /// Differences that it covered.
+    count: usize,
 }
 
 impl Reasons {
@@ -35,7 +36,7 @@ impl Reasons {
             };
             reasons.push(Reason {
                 words: [first, field, theirs, ours],
-                used: false,
+                count: 0,
             });
         }
         Ok(Self(reasons))
@@ -60,7 +61,7 @@ impl Reasons {
                 word.strip_suffix('*')
                     .map_or(word == said, |begin| said.starts_with(begin))
             });
-            reason.used |= fits;
+            reason.count += usize::from(fits);
             covered |= fits;
         }
         covered
@@ -69,7 +70,16 @@ impl Reasons {
     /// Entries that covered nothing.
     #[must_use]
     pub fn unused(&self) -> Vec<String> {
-        let unused = self.0.iter().filter(|reason| !reason.used);
+        let unused = self.0.iter().filter(|reason| reason.count == 0);
         unused.map(|reason| reason.words.join(" ")).collect()
+    }
+
+    /// How many differences each entry covered.
+    #[must_use]
+    pub fn counts(&self) -> Vec<String> {
+        let lines = self.0.iter();
+        lines
+            .map(|reason| format!("{:5} {}", reason.count, reason.words.join(" ")))
+            .collect()
     }
 }

@@ -56,20 +56,57 @@ pub(super) fn sent(attr: &Attr) -> Vec<u8> {
 }
 
 fn is_fd(name: &str) -> bool {
-    name.ends_with("_FD") || name.contains("CHANNEL") || name.contains("FD_HANDLE")
+    let marks = ["CHANNEL", "FD_HANDLE", "FD_ALLOC_HANDLE"];
+    name.ends_with("_FD") || marks.iter().any(|mark| name.contains(mark))
+}
+
+/// Whether an attribute without bytes carries a handle.
+fn has_handle(name: &str) -> bool {
+    let ends = ["_DEST_QP", "_DEST_DEVX", "_FLOW_MATCHER"];
+    name.contains("HANDLE") || ends.iter().any(|end| name.ends_with(end))
+}
+
+/// Whether the kernel writes an attribute if it does what it is asked.
+fn is_answer(name: &str) -> bool {
+    let ends = [
+        "_OUT",
+        "_OUT_ID",
+        "_DEV_EQN",
+        "_MMAP_OFFSET",
+        "_MMAP_LENGTH",
+        "_PAGE_ID",
+        "_PP_OBJ_ALLOC_INDEX",
+    ];
+    name.contains("RESP") || ends.iter().any(|end| name.ends_with(end))
+}
+
+/// Attributes with the handles of several objects.
+const HANDLES: [&str; 2] = ["_ARR_COUNTERS_DEVX", "_ARR_FLOW_ACTIONS"];
+
+fn handles(name: &str, bytes: &[u8]) -> Vec<Field> {
+    let words = bytes.chunks_exact(4).enumerate();
+    words
+        .map(|(at, word)| Field {
+            name: format!("{name}[{at}]"),
+            out: false,
+            value: Value::Handle(u32::from_ne_bytes([word[0], word[1], word[2], word[3]])),
+        })
+        .collect()
 }
 
 /// Whether an attribute names an object by its handle or its descriptor.
 pub(super) fn is_handle(attr: &Attr, name: &str) -> bool {
-    attr.len == 0 && (is_fd(name) || name.contains("HANDLE"))
+    attr.len == 0 && (is_fd(name) || has_handle(name))
 }
 
-/// An attribute; one that carries a struct becomes its fields. `new` is of a handle that the kernel gave.
+/// An attribute; one that carries a struct becomes its fields. `new` is of a handle that the kernel gave, `firmware` the opcode of a
+/// firmware command or of what it is the reply to.
 pub(super) fn of_attr(
     attr: &Attr,
     full: Option<&'static str>,
     name: &str,
     new: bool,
+    firmware: Option<&str>,
 ) -> Vec<Field> {
     let one = |out, value| {
         vec![Field {
@@ -85,15 +122,16 @@ pub(super) fn of_attr(
             new,
             if is_fd(name) {
                 Value::Fd(low.cast_signed())
-            } else if name.contains("HANDLE") {
+            } else if has_handle(name) {
                 Value::Handle(low)
             } else {
-                Value::Number(attr.data)
+                // An element of an enumeration may have no bytes.
+                Value::Number(attr.data | u64::from(attr.element))
             },
         );
     }
     let written = attr.flags_after & WRITTEN != 0;
-    let out = written || name.contains("RESP") || name.ends_with("_OUT");
+    let out = written || is_answer(name);
     if out && !written {
         return one(true, Value::Unwritten);
     }
@@ -102,8 +140,14 @@ pub(super) fn of_attr(
     } else {
         sent(attr)
     };
+    if HANDLES.iter().any(|end| name.ends_with(end)) {
+        return handles(name, &bytes);
+    }
     if name == "QUERY_GID_TABLE_RESP_ENTRIES" {
         return gid_entries(&bytes);
+    }
+    if let Some(opcode) = firmware {
+        return super::firmware::fields(name, opcode, out, &bytes);
     }
     let direction = if out { Direction::Out } else { Direction::In };
     let inner = full.and_then(|full| recorder::attribute_fields(full, &bytes, direction));

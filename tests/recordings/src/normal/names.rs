@@ -1,9 +1,12 @@
 //! Names for what the kernel and the process number as they like.
 
+mod numbers;
+
 use std::collections::BTreeMap;
 
 use crate::decode::{Command, Field, Value, makes};
 use crate::raw::digits;
+use numbers::Numbers;
 
 /// Of a change: the size.
 const IB_SRQ_MAX_WR: u64 = 1;
@@ -19,7 +22,7 @@ pub(super) struct Names {
     offsets: BTreeMap<u64, (String, String)>,
     /// Whose new ring will be mapped next, from a place that the kernel wrote to memory.
     moved: Option<String>,
-    qp_numbers: BTreeMap<u64, String>,
+    numbers: Numbers,
     counts: BTreeMap<String, usize>,
 }
 
@@ -44,6 +47,10 @@ impl Names {
                 let known = self.fds.remove(&command.fd);
                 return known.unwrap_or_else(|| "CONTEXT".to_owned());
             }
+            "read_devx_event" | "read_devx_reply" => {
+                let known = self.fds.get(&command.fd);
+                return known.unwrap_or(&command.object).clone();
+            }
             "read_event" | "read_completion" | "read" => {
                 let cookie = command
                     .fields
@@ -63,7 +70,9 @@ impl Names {
         }
         let makes = makes(&command.name) && command.errno == 0;
         let Some(own) = own(command) else {
-            return command.object.clone();
+            // What is asked of the firmware in general.
+            let general = command.object == "MLX5_DEVX";
+            return if general { "CONTEXT" } else { &command.object }.to_owned();
         };
         if makes {
             let name = self.made(&command.object);
@@ -73,13 +82,13 @@ impl Names {
                 let handle = u32::try_from(number(&own.value)).unwrap_or(u32::MAX);
                 self.handles.insert((command.fd, handle), name.clone());
             }
-            self.learn(command, &name);
+            self.learn(command, &name, true);
             return name;
         }
         let name = self
             .reference(command.fd, own)
             .unwrap_or_else(|| command.object.clone());
-        self.learn(command, &name);
+        self.learn(command, &name, false);
         name
     }
 
@@ -90,7 +99,7 @@ impl Names {
     }
 
     /// Cookies, ring offsets and numbers that belong to an object.
-    fn learn(&mut self, command: &Command, name: &str) {
+    fn learn(&mut self, command: &Command, name: &str, made: bool) {
         let value = |wanted: &str| {
             let field = command.fields.iter().find(|field| field.name == wanted);
             field.map_or(0, |field| number(&field.value))
@@ -108,13 +117,19 @@ impl Names {
                 let of = field.name.trim_start_matches("uhw.");
                 let ring = of.replace("mi.offset", "ring");
                 self.offsets.insert(number, (name.to_owned(), ring));
-            } else if field.out && (last == "qpn" || last.ends_with("QP_NUM")) {
-                self.qp_numbers.insert(number, format!("{name}.number"));
+            } else if field.out && last.ends_with("MMAP_OFFSET") {
+                let pages = (name.to_owned(), "pages".to_owned());
+                self.offsets.insert(number, pages);
+            } else if field.out && made {
+                self.numbers.learn(&field.name, number, name);
             }
         }
     }
 
     fn reference(&self, fd: i32, field: &Field) -> Option<String> {
+        if let Some(fd) = descriptor(field) {
+            return self.fds.get(&fd).cloned();
+        }
         let handle = u32::try_from(number(&field.value)).ok()?;
         self.handles.get(&(fd, handle)).cloned()
     }
@@ -145,6 +160,9 @@ impl Names {
             let known = self.fds.get(&fd).map_or("descriptor", String::as_str);
             return Some(if fd < 0 { "-1" } else { known }.to_owned());
         }
+        if let Some(known) = self.numbers.find(&field.name, raw) {
+            return Some(known);
+        }
         Some(match &field.value {
             Value::Unwritten => "unwritten".to_owned(),
             Value::Bytes(bytes) => shown(&lower, bytes),
@@ -166,15 +184,14 @@ impl Names {
                 }
             }
             _ if lower.ends_with("lkey") || lower.ends_with("rkey") => "key".to_owned(),
-            _ if lower.ends_with("qp_num") || lower == "qpn" || lower.ends_with("dest_qpn") => self
-                .qp_numbers
-                .get(&raw)
-                .cloned()
-                .unwrap_or_else(|| raw.to_string()),
-            _ if lower == "offset" && (command.name == "mmap" || field.name.contains("mi.")) => {
+            _ if lower.ends_with("mmap_offset")
+                || lower == "offset" && (command.name == "mmap" || field.name.contains("mi.")) =>
+            {
                 let known = self.offsets.get(&raw).map(|(_, ring)| ring.clone());
-                known.unwrap_or_else(|| format!("{raw:#x}"))
+                known.unwrap_or_else(|| fixed(raw))
             }
+            // Of the program's other files.
+            _ if lower.ends_with("fd_num") => "descriptor".to_owned(),
             // Of the program's stack.
             _ if lower == "mmap_info_addr" => "address".to_owned(),
             _ if is_address(&lower) => address(command, raw),
@@ -186,6 +203,15 @@ impl Names {
             }
             _ => raw.to_string(),
         })
+    }
+}
+
+/// What a driver keeps at fixed places: mlx5's clocks.
+fn fixed(offset: u64) -> String {
+    match offset {
+        0x50_0000 => "core_clock".to_owned(),
+        0x70_0000 => "clock_info".to_owned(),
+        _ => format!("{offset:#x}"),
     }
 }
 
@@ -239,9 +265,17 @@ fn descriptor(field: &Field) -> Option<i32> {
 }
 
 fn is_address(lower: &str) -> bool {
-    ["start", "hca_va", "iova", "addr", "_va", "virt_addr"]
-        .iter()
-        .any(|end| lower.ends_with(end))
+    // Raw packet queue pairs have their send queue's place where dynamically connected ones have a key.
+    let ends = [
+        "start",
+        "hca_va",
+        "iova",
+        "addr",
+        "_va",
+        "virt_addr",
+        "access_key",
+    ];
+    ends.iter().any(|end| lower.ends_with(end))
 }
 
 /// Where the process keeps things is its own choice; whether two addresses are the same is not.

@@ -114,7 +114,8 @@ fn rdma_file(pid: Pid, fd: i32) -> Option<String> {
     let link: PathBuf = format!("/proc/{pid}/fd/{fd}").into();
     let file = std::fs::read_link(link).ok()?;
     let file = file.to_str()?;
-    (file.starts_with("/dev/infiniband/uverbs") || file.contains("infinibandevent"))
+    let events = ["infinibandevent", "devx_async"];
+    (file.starts_with("/dev/infiniband/uverbs") || events.iter().any(|name| file.contains(name)))
         .then(|| file.to_owned())
 }
 

@@ -1,23 +1,24 @@
-//! The machine that both kinds of programs run in.
+//! The machines that both kinds of programs run in.
+
+mod agree;
 
 use std::path::{Path, PathBuf};
 use std::process::Command as Compiler;
 use std::time::Duration;
 
-use recordings::compare::{Reasons, differences};
 use recordings::normal::Recording;
+use testbed::connectx::{Connectx, Function};
 use testbed::{Command, Guest, Kernel, Machine, Packages, cargo};
-use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
+use uverbs_uapi::ib_user_ioctl_verbs::{RDMA_DRIVER_MLX5, RDMA_DRIVER_RXE};
 
 /// The Debian whose programs are laid into guests.
 const SUITE: &str = "bookworm";
 const PATIENCE: Duration = Duration::from_secs(120);
 /// The kernel whose answers are in the goldens.
 const GOLDEN_KERNEL: &str = "6.12";
-/// Set to write the goldens anew.
-const WRITE: &str = "UVERBS_RECORDINGS_WRITE";
 
-const SCENARIOS: [&str; 11] = [
+/// What every device can be asked.
+const EVERYWHERE: [&str; 11] = [
     "queries",
     "regions",
     "windows",
@@ -31,9 +32,34 @@ const SCENARIOS: [&str; 11] = [
     "events",
 ];
 
-/// What the scenarios run on: the device, and the folder of its goldens.
-const DEVICE: &str = "rxe0";
-const KIND: &str = "rxe";
+/// What mlx5 devices can be asked besides.
+const MLX5: [&str; 4] = ["firmware", "pages", "scheduling", "pacing-entries"];
+/// Where the kind of the port matters.
+const MLX5_ROCE: [&str; 7] = [
+    "queries",
+    "rc",
+    "ud",
+    "addresses",
+    "multicast",
+    "pacing",
+    "raw-packets",
+];
+
+/// A device that scenarios run on.
+pub(crate) struct Stage {
+    /// The folder of its goldens.
+    pub(crate) kind: &'static str,
+    pub(crate) device: &'static str,
+    pub(crate) scenarios: Vec<&'static str>,
+}
+
+/// Scenarios of one driver.
+pub(crate) struct Play {
+    /// Its name, before `-differences.txt`.
+    pub(crate) driver: &'static str,
+    number: u32,
+    pub(crate) stages: Vec<Stage>,
+}
 
 fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -45,12 +71,13 @@ fn oracle(folder: &Path) -> PathBuf {
         .folder()
         .expect("Debian's packages");
     let program = folder.join("scenario-theirs");
+    let sources = ["scenario.c", "mlx5.c"].map(|name| package().join("oracle").join(name));
     let output = Compiler::new("cc")
         .arg(format!("--sysroot={}", root.display()))
         .args(["-O1", "-Wall", "-Werror", "-o"])
         .arg(&program)
-        .arg(package().join("oracle/scenario.c"))
-        .arg("-libverbs")
+        .args(sources)
+        .args(["-libverbs", "-lmlx5"])
         .output()
         .expect("a C compiler `cc`: apt install gcc");
     let said = String::from_utf8_lossy(&output.stderr);
@@ -70,18 +97,22 @@ fn program(name: &str) -> PathBuf {
     cargo::build_program(name, &args).expect("a program")
 }
 
-fn boot(kernel: &str, folder: &Path) -> Guest {
-    Machine::new(Kernel::named(kernel).expect("a kernel"))
+fn boot(machine: Machine, name: &str) -> Guest {
+    let folder = std::env::temp_dir().join(format!("recordings-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let guest = machine
         .with_debian_tools()
         .with_binary(program("record-calls"), "record-calls")
         .with_binary(program("scenario"), "scenario")
-        .with_binary(oracle(folder), "scenario-theirs")
+        .with_binary(oracle(&folder), "scenario-theirs")
         .boot()
-        .expect("the machine boots")
+        .expect("the machine boots");
+    let _ = std::fs::remove_dir_all(&folder);
+    guest
 }
 
 /// Runs a command under the recorder.
-fn record(guest: &Guest, command: &str) -> Recording {
+fn record(guest: &Guest, command: &str, driver: u32) -> Recording {
     let shell = format!("record-calls /calls {command} && cat /calls && rm /calls");
     let output = guest
         .run(Command::shell(&shell).timeout(PATIENCE))
@@ -94,82 +125,51 @@ fn record(guest: &Guest, command: &str) -> Recording {
         .lines()
         .filter(|line| line.starts_with("{\"pid\""))
         .collect();
-    Recording::read(&calls.join("\n"), RDMA_DRIVER_RXE).expect("calls")
+    Recording::read(&calls.join("\n"), driver).expect("calls")
 }
 
-/// Compares every scenario, and both sides with what was recorded before.
-pub(crate) fn agree() {
+fn kernel() -> String {
     let kernel = std::env::var("UVERBS_TEST_KERNEL").ok();
     let kernel = kernel.filter(|name| name != "all");
-    let kernel = kernel.unwrap_or_else(|| GOLDEN_KERNEL.to_owned());
-    let folder = std::env::temp_dir().join(format!("recordings-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let guest = boot(&kernel, &folder);
-    let _ = std::fs::remove_dir_all(&folder);
-    let list = package().join(format!("{KIND}-differences.txt"));
-    let mut reasons = Reasons::read(&std::fs::read_to_string(&list).unwrap()).unwrap();
-    let mut wrong = Vec::new();
-    let mut calls = 0;
-    for scenario in SCENARIOS {
-        let theirs = record(&guest, &format!("scenario-theirs {DEVICE} {scenario}"));
-        let ours = record(&guest, &format!("scenario {DEVICE} {scenario}"));
-        calls += theirs
-            .lives
-            .values()
-            .map(|life| life.steps.len())
-            .sum::<usize>();
-        for difference in differences(&theirs, &ours) {
-            if !reasons.covers(&difference) {
-                wrong.push(format!("{scenario}: {difference}"));
-            }
-        }
-        if kernel == GOLDEN_KERNEL {
-            for (side, recording) in [("rdma-core", &theirs), ("uverbs", &ours)] {
-                wrong.extend(golden(scenario, side, recording));
-            }
-        }
-    }
-    if kernel == GOLDEN_KERNEL {
-        wrong.extend(
-            reasons
-                .unused()
-                .into_iter()
-                .map(|line| format!("a reason that nothing needs: {line}")),
-        );
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    println!(
-        "{} scenarios agree: {calls} calls of rdma-core",
-        SCENARIOS.len()
-    );
-    guest.power_off().unwrap();
+    kernel.unwrap_or_else(|| GOLDEN_KERNEL.to_owned())
 }
 
-/// The line by which a recording differs from the one that is kept.
-fn golden(scenario: &str, side: &str, recording: &Recording) -> Option<String> {
-    let file = package().join(format!("goldens/{KIND}/{scenario}.{side}.txt"));
-    let program = if side == "uverbs" {
-        "scenario"
-    } else {
-        "scenario-theirs"
+/// Soft RoCE.
+pub(crate) fn rxe() {
+    let play = Play {
+        driver: "rxe",
+        number: RDMA_DRIVER_RXE,
+        stages: vec![Stage {
+            kind: "rxe",
+            device: "rxe0",
+            scenarios: EVERYWHERE.to_vec(),
+        }],
     };
-    let text = format!(
-        "# Linux {GOLDEN_KERNEL}: record-calls FILE {program} {DEVICE} {scenario}\n{recording}"
-    );
-    if std::env::var_os(WRITE).is_some() {
-        std::fs::create_dir_all(file.parent()?).unwrap();
-        std::fs::write(&file, &text).unwrap();
-        return None;
-    }
-    let kept = std::fs::read_to_string(&file).unwrap_or_default();
-    let mut lines = kept.lines().zip(text.lines());
-    let differs = lines.find(|(kept, now)| kept != now);
-    let (kept_count, now_count) = (kept.lines().count(), text.lines().count());
-    match differs {
-        Some((kept, now)) => Some(format!("{scenario}.{side}: kept {kept}\n  now {now}")),
-        None if kept_count != now_count => Some(format!(
-            "{scenario}.{side}: kept {kept_count} lines, now {now_count}"
-        )),
-        None => None,
-    }
+    let kernel = kernel();
+    let machine = Machine::new(Kernel::named(&kernel).expect("a kernel"));
+    play.on(&boot(machine, "rxe"), &kernel);
+}
+
+/// Two functions of the software ConnectX under the stock drivers.
+pub(crate) fn mlx5() {
+    let play = Play {
+        driver: "mlx5",
+        number: RDMA_DRIVER_MLX5,
+        stages: vec![
+            Stage {
+                kind: "mlx5-ib",
+                device: "mlx5_0",
+                scenarios: [&EVERYWHERE[..], &MLX5].concat(),
+            },
+            Stage {
+                kind: "mlx5-roce",
+                device: "mlx5_1",
+                scenarios: MLX5_ROCE.to_vec(),
+            },
+        ],
+    };
+    let kernel = kernel();
+    let machine = Machine::new(Kernel::named(&kernel).expect("a kernel"))
+        .connectx(Connectx::new(&[Function::Ib, Function::Roce]));
+    play.on(&boot(machine, "mlx5"), &kernel);
 }

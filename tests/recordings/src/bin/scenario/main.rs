@@ -1,15 +1,18 @@
-//! `scenario DEVICE NAME`: the scenarios of `oracle/scenario.c` with this library, to be recorded and compared.
+//! `scenario DEVICE NAME`: the scenarios of `oracle/*.c` with this library, to be recorded and compared.
 //!
 //! # Safety
 //!
-//! Regions and requests name the memory of `main`, of which no reference is formed before they are gone.
+//! Regions, requests and firmware commands name the memory of `main`, of which no reference is formed before they are gone.
 #![allow(
     unsafe_code,
-    reason = "registers memory, and posts requests that name it"
+    reason = "registers memory, and posts requests and commands that name it"
 )]
 
 mod events;
+mod firmware;
 mod queue_pairs;
+mod raw_packets;
+mod shaping;
 
 use anyhow::{Context as _, bail};
 use uverbs::{
@@ -52,6 +55,12 @@ fn main() -> anyhow::Result<()> {
         "addresses" => stage.addresses(),
         "multicast" => stage.multicast(),
         "events" => stage.events(),
+        "firmware" => stage.firmware(),
+        "pages" => stage.pages(),
+        "scheduling" => stage.scheduling(),
+        "pacing-entries" => stage.pacing_entries(),
+        "pacing" => stage.pacing(),
+        "raw-packets" => stage.raw_packets(),
         _ => bail!("no such scenario"),
     };
     played.with_context(|| name.clone())

@@ -1,0 +1,116 @@
+//! Comparing every scenario, and both sides with what was recorded before.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use recordings::compare::{Difference, Reasons, differences};
+use recordings::normal::Recording;
+use testbed::Guest;
+
+use super::{GOLDEN_KERNEL, Play, Stage, package, record};
+
+/// Set to write the goldens anew.
+const WRITE: &str = "UVERBS_RECORDINGS_WRITE";
+
+impl Play {
+    /// Plays every scenario on both sides.
+    pub(super) fn on(&self, guest: &Guest, kernel: &str) {
+        let since = Instant::now();
+        let list = package().join(format!("{}-differences.txt", self.driver));
+        let mut reasons = Reasons::read(&std::fs::read_to_string(&list).unwrap()).unwrap();
+        let mut without_reason: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut wrong = Vec::new();
+        let (mut calls, mut scenarios) = (0, 0);
+        for stage in &self.stages {
+            for scenario in &stage.scenarios {
+                let (theirs, ours) = self.both(guest, stage, scenario);
+                calls += theirs
+                    .lives
+                    .values()
+                    .map(|life| life.steps.len())
+                    .sum::<usize>();
+                scenarios += 1;
+                for difference in differences(&theirs, &ours) {
+                    if !reasons.covers(&difference) {
+                        let Difference { object, .. } = &difference;
+                        let place = format!("{} {scenario} {object}", stage.kind);
+                        let what = difference.in_words();
+                        without_reason.entry(what).or_default().push(place);
+                    }
+                }
+                if kernel == GOLDEN_KERNEL {
+                    for (side, recording) in [("rdma-core", &theirs), ("uverbs", &ours)] {
+                        wrong.extend(stage.golden(scenario, side, recording));
+                    }
+                }
+            }
+        }
+        // Each once, with where it is seen.
+        wrong.extend(
+            without_reason
+                .into_iter()
+                .map(|(what, places)| format!("{what}  [{}]", places.join(", "))),
+        );
+        if kernel == GOLDEN_KERNEL {
+            wrong.extend(
+                reasons
+                    .unused()
+                    .into_iter()
+                    .map(|line| format!("a reason that nothing needs: {line}")),
+            );
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        println!(
+            "{}: {scenarios} scenarios agree in {:.0?}: {calls} calls of rdma-core; on purpose differ:\n{}",
+            self.driver,
+            since.elapsed(),
+            reasons.counts().join("\n")
+        );
+    }
+
+    fn both(&self, guest: &Guest, stage: &Stage, scenario: &str) -> (Recording, Recording) {
+        let device = stage.device;
+        let play = |program: &str| {
+            record(
+                guest,
+                &format!("{program} {device} {scenario}"),
+                self.number,
+            )
+        };
+        (play("scenario-theirs"), play("scenario"))
+    }
+}
+
+impl Stage {
+    /// The line by which a recording differs from the one that is kept.
+    fn golden(&self, scenario: &str, side: &str, recording: &Recording) -> Option<String> {
+        let Self { kind, device, .. } = self;
+        let file = package().join(format!("goldens/{kind}/{scenario}.{side}.txt"));
+        let program = if side == "uverbs" {
+            "scenario"
+        } else {
+            "scenario-theirs"
+        };
+        let text = format!(
+            "# Linux {GOLDEN_KERNEL}: record-calls FILE {program} {device} {scenario}\n{recording}"
+        );
+        if std::env::var_os(WRITE).is_some() {
+            std::fs::create_dir_all(file.parent()?).unwrap();
+            std::fs::write(&file, &text).unwrap();
+            return None;
+        }
+        let kept = std::fs::read_to_string(&file).unwrap_or_default();
+        let mut lines = kept.lines().zip(text.lines());
+        let differs = lines.find(|(kept, now)| kept != now);
+        let (kept_count, now_count) = (kept.lines().count(), text.lines().count());
+        match differs {
+            Some((kept, now)) => Some(format!(
+                "{kind} {scenario}.{side}: kept {kept}\n  now {now}"
+            )),
+            None if kept_count != now_count => Some(format!(
+                "{kind} {scenario}.{side}: kept {kept_count} lines, now {now_count}"
+            )),
+            None => None,
+        }
+    }
+}
