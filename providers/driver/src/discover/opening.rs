@@ -32,7 +32,7 @@ pub struct Opened {
 
 /// `ibv_open_device`—opens the node of a device for commands.
 ///
-/// By name it takes 7 system calls with netlink when the number in the name is the device's index, else 10 and one per
+/// By name it takes 6 system calls with netlink when the number in the name is the device's index, else 9 and one per
 /// device. A path or a descriptor
 /// that no source knows is opened all the same, as [`Source::DevOnly`](super::Source::DevOnly). A failure is known at
 /// once: nothing waits for a node to appear.

@@ -17,6 +17,7 @@ mod map;
 pub(crate) mod netlink;
 pub(crate) mod open;
 pub mod recorder;
+mod recvmmsg;
 pub(crate) mod sysfs;
 mod wait;
 mod write;

@@ -1,21 +1,26 @@
-//! The RDMA netlink socket: three system calls (`socket`, `sendto`, `recvfrom`) and `close`.
+//! The RDMA netlink socket: three system calls (`socket`, `sendto`, `recvmmsg`) and `close`.
 //!
 //! The socket is never bound: the kernel gives it an address when it first sends.
 
 use std::fmt;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::netlink::{self, SocketAddrNetlink};
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recvfrom, send, socket_with,
-};
+use rustix::net::netlink;
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socket_with};
 
+use super::recvmmsg::recv_from_kernel;
 use crate::error::Errno;
 
 /// The largest datagram the kernel builds for a dump (`netlink_dump` in `net/netlink/af_netlink.c`);
 /// single answers are smaller.
 pub const NETLINK_DATAGRAM_MAX: usize = 32 * 1024;
+
+/// The largest datagram that answers one question with one message (`NLMSG_GOODSIZE` in `include/linux/netlink.h`).
+const NETLINK_ANSWER_MAX: usize = 8 * 1024;
+
+/// The most datagrams received at once: what a buffer of [`NETLINK_DATAGRAM_MAX`] has room for.
+pub const NETLINK_ANSWERS: usize = NETLINK_DATAGRAM_MAX / NETLINK_ANSWER_MAX;
 
 /// How long an answer may take, seconds.
 ///
@@ -30,11 +35,13 @@ pub trait NetlinkTransport: fmt::Debug {
     /// The errno of `sendto(2)`.
     fn send(&mut self, datagram: &[u8]) -> Result<(), Errno>;
 
-    /// Receives one datagram and says how long it was, which is more than `buffer` has when it was cut off.
+    /// Receives one datagram at least and as many as `lengths` has places at most, one to four, into equal parts of
+    /// `buffer`. Each length is that of the whole datagram, which is more than its part has when it was cut off.
+    /// Returns how many there were.
     ///
     /// # Errors
-    /// The errno of `recvfrom(2)`; ETIMEDOUT when nothing comes.
-    fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, Errno>;
+    /// The errno of `recvmmsg(2)`; ETIMEDOUT when nothing comes.
+    fn receive(&mut self, buffer: &mut [u8], lengths: &mut [usize]) -> Result<usize, Errno>;
 }
 
 /// A `NETLINK_RDMA` socket.
@@ -87,23 +94,12 @@ impl NetlinkTransport for RdmaSocket {
         }
     }
 
-    fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, Errno> {
+    fn receive(&mut self, buffer: &mut [u8], lengths: &mut [usize]) -> Result<usize, Errno> {
         loop {
-            match recvfrom(
-                &self.fd,
-                &mut *buffer,
-                RecvFlags::DONTWAIT | RecvFlags::TRUNC,
-            ) {
-                Ok((_, length, sender)) => {
-                    // Processes can send to this socket too; port 0 is the kernel.
-                    let sender = sender.and_then(|sender| SocketAddrNetlink::try_from(sender).ok());
-                    if sender.is_some_and(|sender| sender.pid() == 0) {
-                        return Ok(length);
-                    }
-                }
+            match recv_from_kernel(self.fd.as_fd(), buffer, lengths) {
                 Err(Errno::AGAIN) => self.wait()?,
                 Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno),
+                received => return received,
             }
         }
     }

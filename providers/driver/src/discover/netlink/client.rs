@@ -20,7 +20,7 @@ const BATCH: usize = 8;
 
 /// Asks the kernel about RDMA devices.
 ///
-/// A question costs one `sendto` and one `recvfrom`. A list costs one `recvfrom` per device, or per 32 KiB of objects of
+/// A question costs one `sendto` and one `recvmmsg`. A list costs one `recvmmsg` per device, or per 32 KiB of objects of
 /// one device, and one for its end. Nothing waits: the kernel answers while it is asked. The socket is closed on drop.
 #[derive(Debug)]
 pub struct Client<T = RdmaSocket> {

@@ -1,7 +1,8 @@
 //! Sends requests and collects what answers them.
 
 use super::{
-    Attributes, Malformed, Message, NETLINK_DATAGRAM_MAX, NetlinkTransport, Request, messages,
+    Attributes, Malformed, Message, NETLINK_ANSWERS, NETLINK_DATAGRAM_MAX, NetlinkTransport,
+    Request, messages,
 };
 use crate::error::{Errno, Error, ErrorKind, Op, Result};
 
@@ -38,6 +39,8 @@ impl Outcome {
 pub(super) struct Conversation<T> {
     transport: T,
     sequence: u32,
+    /// Datagrams of an earlier exchange may be unread, which can be as large as they get.
+    unread: bool,
 }
 
 impl<T: NetlinkTransport> Conversation<T> {
@@ -45,6 +48,7 @@ impl<T: NetlinkTransport> Conversation<T> {
         Self {
             transport,
             sequence: 1,
+            unread: false,
         }
     }
 
@@ -95,15 +99,38 @@ impl<T: NetlinkTransport> Conversation<T> {
     ) -> Result<()> {
         let first = self.send(op, requests)?;
         let mut buffer = [0; NETLINK_DATAGRAM_MAX];
+        let mut lengths = [0; NETLINK_ANSWERS];
         for _ in 0..DATAGRAMS_MAX {
-            if !outcomes.iter().any(|outcome| outcome.is_open()) || enough(outcomes) {
+            if !outcomes.iter().any(|outcome| outcome.is_open()) {
                 return Ok(());
             }
-            let datagram = self.receive(op, &mut buffer)?;
-            read(first, outcomes, datagram, &mut each)
-                .map_err(|malformed| bad_reply(op, malformed))?;
+            if enough(outcomes) {
+                self.unread = true;
+                return Ok(());
+            }
+            let lengths = &mut lengths[..self.at_once(requests, outcomes)];
+            for datagram in self.receive(op, &mut buffer, lengths)? {
+                read(first, outcomes, datagram?, &mut each)
+                    .map_err(|malformed| bad_reply(op, malformed))?;
+            }
         }
         Err(Error::bad_reply(op, "it never ends"))
+    }
+
+    /// How many datagrams are received at once: the answers that come before those to a list, which may be as large as
+    /// datagrams get.
+    fn at_once(&self, requests: &[&Request<'_>], outcomes: &[Outcome]) -> usize {
+        let mut open = requests
+            .iter()
+            .zip(outcomes)
+            .filter(|(_, outcome)| outcome.is_open());
+        let single = open.by_ref().take_while(|(request, _)| !request.is_list());
+        let single = single.count();
+        if self.unread {
+            1
+        } else {
+            single.clamp(1, NETLINK_ANSWERS)
+        }
     }
 
     fn send(&mut self, op: Op, requests: &[&Request<'_>]) -> Result<u32> {
@@ -119,15 +146,26 @@ impl<T: NetlinkTransport> Conversation<T> {
         Ok(first)
     }
 
-    fn receive<'b>(&mut self, op: Op, buffer: &'b mut [u8]) -> Result<&'b [u8]> {
-        let length = self
+    /// Receives as many datagrams as `lengths` has places, or fewer.
+    fn receive<'b>(
+        &mut self,
+        op: Op,
+        buffer: &'b mut [u8],
+        lengths: &'b mut [usize],
+    ) -> Result<impl Iterator<Item = Result<&'b [u8]>>> {
+        let room = buffer.len() / lengths.len().max(1);
+        let count = self
             .transport
-            .receive(buffer)
+            .receive(buffer, lengths)
             .map_err(|errno| Error::os(op, errno))?;
-        buffer.get(..length).ok_or_else(|| {
-            Error::bad_reply(op, "a datagram larger than the kernel makes them")
-                .fact("bytes", length)
-        })
+        let parts = buffer.chunks_exact(room.max(1));
+        let received = lengths.iter().take(count).zip(parts);
+        Ok(received.map(move |(length, part)| {
+            part.get(..*length).ok_or_else(|| {
+                Error::bad_reply(op, "a datagram larger than the kernel makes them")
+                    .fact("bytes", *length)
+            })
+        }))
     }
 }
 

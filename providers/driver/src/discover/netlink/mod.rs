@@ -29,4 +29,6 @@ pub use resource::{Owner, Resource, ResourceKind, Summary, Usage};
 pub use statistics::{Counter, parse_counters};
 pub use system::{NetnsMode, System};
 
-pub use crate::sys::netlink::{NETLINK_DATAGRAM_MAX, NetlinkTransport, RdmaSocket};
+pub use crate::sys::netlink::{
+    NETLINK_ANSWERS, NETLINK_DATAGRAM_MAX, NetlinkTransport, RdmaSocket,
+};

@@ -118,6 +118,11 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Whether everything there is was asked for, which several datagrams may answer.
+    pub const fn is_list(&self) -> bool {
+        self.flags & NLM_F_DUMP == NLM_F_DUMP
+    }
+
     /// Appends the message to a datagram.
     pub fn encode(&self, sequence: u32, datagram: &mut Vec<u8>) {
         let mut header = NetlinkHeader::default();

@@ -257,6 +257,26 @@ fn settings_are_learned_along() {
     assert!(found.is_some());
     assert!(system.unwrap().copy_on_fork);
     assert_eq!(script.sent().len(), 1);
+    assert_eq!(script.receives.get(), 1, "three answers come together");
+}
+
+/// What is left of an earlier list may be larger than the part of the buffer that an answer gets.
+#[test]
+fn what_an_earlier_search_left_unread_is_received_one_by_one() {
+    let many: Vec<_> = (0..100).map(|at| device(true, 3, at, "mlx5_x")).collect();
+    let script = Script::new([
+        device(false, 1, 0, "rxe0"),
+        char_device(2, 231, 192, "uverbs0"),
+        many.concat().repeat(5),
+        done(3),
+        device(false, 4, 1, "rxe1"),
+        char_device(5, 231, 193, "uverbs1"),
+    ]);
+    let mut client = script.client();
+    assert!(client.find("rxe0", false).unwrap().0.is_some());
+    let found = client.find("rxe1", false).unwrap().0.unwrap();
+    assert_eq!(found.device.index, 1);
+    assert_eq!(script.receives.get(), 5);
 }
 
 #[test]

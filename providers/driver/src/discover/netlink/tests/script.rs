@@ -1,6 +1,6 @@
 //! A kernel that says what it was told to say.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -15,6 +15,8 @@ use crate::error::Errno;
 pub(crate) struct Script {
     pub(crate) sent: Rc<RefCell<Vec<Vec<u8>>>>,
     pub(crate) left: Rc<RefCell<VecDeque<Vec<u8>>>>,
+    /// How often it was listened to.
+    pub(crate) receives: Rc<Cell<usize>>,
 }
 
 impl Script {
@@ -45,11 +47,24 @@ impl NetlinkTransport for Script {
         Ok(())
     }
 
-    fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, Errno> {
-        let datagram = self.left.borrow_mut().pop_front().ok_or(Errno::TIMEDOUT)?;
-        let fits = datagram.len().min(buffer.len());
-        buffer[..fits].copy_from_slice(&datagram[..fits]);
-        Ok(datagram.len())
+    fn receive(&mut self, buffer: &mut [u8], lengths: &mut [usize]) -> Result<usize, Errno> {
+        let mut left = self.left.borrow_mut();
+        let room = buffer.len() / lengths.len();
+        let mut count = 0;
+        for (part, length) in buffer.chunks_exact_mut(room).zip(lengths) {
+            let Some(datagram) = left.pop_front() else {
+                break;
+            };
+            let fits = datagram.len().min(part.len());
+            part[..fits].copy_from_slice(&datagram[..fits]);
+            *length = datagram.len();
+            count += 1;
+        }
+        self.receives.set(self.receives.get() + 1);
+        if count == 0 {
+            return Err(Errno::TIMEDOUT);
+        }
+        Ok(count)
     }
 }
 
