@@ -28,19 +28,35 @@ impl NetlinkTransport for Script<'_> {
         Ok(())
     }
 
-    fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, Errno> {
-        self.datagrams += 1;
-        if self.input.is_empty() || self.datagrams > 64 {
+    fn receive(&mut self, buffer: &mut [u8], lengths: &mut [usize]) -> Result<usize, Errno> {
+        let room = buffer.len() / lengths.len().max(1);
+        let mut count = 0;
+        for (part, length) in buffer.chunks_exact_mut(room.max(1)).zip(lengths) {
+            self.datagrams += 1;
+            if self.input.is_empty() || self.datagrams > 64 {
+                break;
+            }
+            *length = self.next_into(part);
+            count += 1;
+        }
+        if count == 0 {
             return Err(Errno::TIMEDOUT);
         }
+        Ok(count)
+    }
+}
+
+impl Script<'_> {
+    /// Puts the next datagram into `part`, as far as it fits, and tells how long it is.
+    fn next_into(&mut self, part: &mut [u8]) -> usize {
         let announced = self.input.small();
         let mut datagram = self.input.take(announced).to_vec();
         answer_to(&mut datagram, self.sequence);
-        let len = datagram.len().min(buffer.len());
-        if let (Some(to), Some(from)) = (buffer.get_mut(..len), datagram.get(..len)) {
+        let len = datagram.len().min(part.len());
+        if let (Some(to), Some(from)) = (part.get_mut(..len), datagram.get(..len)) {
             to.copy_from_slice(from);
         }
-        Ok(datagram.len())
+        datagram.len()
     }
 }
 
