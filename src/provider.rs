@@ -249,16 +249,16 @@ impl AnyCq {
     #[inline(always)]
     pub(crate) fn poll(&mut self) -> Result<Option<WorkCompletion>, PollError> {
         match self {
-            Self::Mlx5(cq) => poll(cq),
-            Self::Rxe(cq) => poll(cq),
+            Self::Mlx5(cq) => cq.poll(),
+            Self::Rxe(cq) => cq.poll(),
         }
     }
 
     #[inline]
     pub(crate) fn poll_into(&mut self, out: &mut [WorkCompletion]) -> Result<usize, PollError> {
         match self {
-            Self::Mlx5(cq) => poll_into(cq, out),
-            Self::Rxe(cq) => poll_into(cq, out),
+            Self::Mlx5(cq) => cq.poll_into(out),
+            Self::Rxe(cq) => cq.poll_into(out),
         }
     }
 
@@ -275,38 +275,6 @@ impl AnyCq {
             Self::Rxe(cq) => cq.resize(entries),
         }
     }
-}
-
-/// Takes one completion, and gives its slot back at once.
-#[expect(clippy::inline_always, reason = "a part of polling")]
-#[inline(always)]
-fn poll(cq: &mut impl uverbs_driver::contract::Cq) -> Result<Option<WorkCompletion>, PollError> {
-    let done = cq.next()?;
-    if done.is_some() {
-        cq.release();
-    }
-    Ok(done)
-}
-
-/// Fills `out` from the front. What was taken before an error is delivered; the error comes with the next call.
-#[inline]
-fn poll_into(
-    cq: &mut impl uverbs_driver::contract::Cq,
-    out: &mut [WorkCompletion],
-) -> Result<usize, PollError> {
-    let mut count = 0;
-    for slot in out.iter_mut() {
-        match cq.next_into(slot) {
-            Ok(true) => {}
-            Err(error) if count == 0 => return Err(error),
-            Ok(false) | Err(_) => break,
-        }
-        count += 1;
-    }
-    if count > 0 {
-        cq.release();
-    }
-    Ok(count)
 }
 
 impl AnySrq {
@@ -481,9 +449,9 @@ impl AnyQp {
     ) -> Result<(), (usize, PostError)> {
         match self {
             // SAFETY: the caller's promise.
-            Self::Mlx5(qp) => unsafe { post_send(qp, requests) },
+            Self::Mlx5(qp) => unsafe { qp.post_send(requests) },
             // SAFETY: as above.
-            Self::Rxe(qp) => unsafe { post_send(qp, requests) },
+            Self::Rxe(qp) => unsafe { qp.post_send(requests) },
         }
     }
 
@@ -500,9 +468,9 @@ impl AnyQp {
     ) -> Result<(), (usize, PostError)> {
         match self {
             // SAFETY: the caller's promise.
-            Self::Mlx5(qp) => unsafe { post_recv(qp, requests) },
+            Self::Mlx5(qp) => unsafe { qp.post_recv(requests) },
             // SAFETY: as above.
-            Self::Rxe(qp) => unsafe { post_recv(qp, requests) },
+            Self::Rxe(qp) => unsafe { qp.post_recv(requests) },
         }
     }
 
@@ -542,50 +510,4 @@ impl AnyQp {
             Self::Rxe(qp) => qp.abort_recv(),
         }
     }
-}
-
-/// Puts the requests and rings once. Those before a refused one are posted.
-///
-/// # Safety
-/// As [`Qp::put_send`](uverbs_driver::contract::Qp::put_send), for each request.
-#[expect(unsafe_code, reason = "passes its obligations on")]
-#[expect(clippy::inline_always, reason = "a part of posting")]
-#[inline(always)]
-unsafe fn post_send(
-    qp: &mut impl uverbs_driver::contract::Qp,
-    requests: &[SendRequest<'_>],
-) -> Result<(), (usize, PostError)> {
-    // A batch that was forgotten instead of dropped must not be rung with this one.
-    qp.abort_send();
-    for (posted, request) in requests.iter().enumerate() {
-        // A copy: of a request that stays where it is, nothing is known to the compiler any more.
-        // SAFETY: the caller's promise, for each request.
-        if let Err(error) = unsafe { qp.put_send(&{ *request }) } {
-            qp.ring_send().map_err(|error| (0, error))?;
-            return Err((posted, error));
-        }
-    }
-    qp.ring_send().map_err(|error| (0, error))
-}
-
-/// The same for receive requests.
-///
-/// # Safety
-/// As [`Qp::put_recv`](uverbs_driver::contract::Qp::put_recv), for each request.
-#[expect(unsafe_code, reason = "passes its obligations on")]
-#[expect(clippy::inline_always, reason = "a part of posting")]
-#[inline(always)]
-unsafe fn post_recv(
-    qp: &mut impl uverbs_driver::contract::Qp,
-    requests: &[RecvRequest<'_>],
-) -> Result<(), (usize, PostError)> {
-    qp.abort_recv();
-    for (posted, request) in requests.iter().enumerate() {
-        // SAFETY: the caller's promise, for each request.
-        if let Err(error) = unsafe { qp.put_recv(&{ *request }) } {
-            qp.ring_recv().map_err(|error| (0, error))?;
-            return Err((posted, error));
-        }
-    }
-    qp.ring_recv().map_err(|error| (0, error))
 }

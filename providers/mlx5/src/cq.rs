@@ -75,8 +75,6 @@ impl CqShared {
 #[derive(Debug)]
 pub struct CompletionQueue {
     consumer: Consumer,
-    /// Up to where entries were given back.
-    released: u64,
     shared: Arc<CqShared>,
     record: Arc<Record>,
     arm: Register,
@@ -144,7 +142,6 @@ impl CompletionQueue {
         };
         Ok(Self {
             consumer: Consumer::new(&ring, context.trackers(), context.config().cqe_version == 0),
-            released: 0,
             shared: Arc::new(shared),
             record,
             arm,
@@ -160,8 +157,8 @@ impl CompletionQueue {
     /// What the completion that was taken last is stamped with, in what the queue was created for. Only until it is
     /// [released](contract::Cq::release). `None` for one that failed: the device puts its reasons there.
     pub fn timestamp(&mut self) -> Option<u64> {
-        let position = self.consumer.position.checked_sub(1)?;
-        let stamp = self.consumer.ring.stamp(position)?;
+        let position = self.consumer.position().checked_sub(1)?;
+        let stamp = self.consumer.ring().stamp(position)?;
         self.stamps.of(stamp)
     }
 
@@ -194,33 +191,28 @@ impl contract::Cq for CompletionQueue {
     }
 
     fn entries(&self) -> u32 {
-        self.consumer.ring.entries() - 1
+        self.consumer.ring().entries() - 1
     }
 
-    #[expect(
-        clippy::inline_always,
-        reason = "a completion is built where its user wants it"
-    )]
-    #[inline(always)]
+    #[inline]
     fn next(&mut self) -> Result<Option<WorkCompletion>, PollError> {
         // A child has no mapping of the ring.
         if !self.fork.is_current() {
             return Err(PollError::Forked);
         }
-        match self.consumer.look() {
-            Next::None => return Ok(None),
-            Next::Request(tail) => {
-                if let Some(done) = self.consumer.take_sent(tail) {
-                    return Ok(Some(done));
-                }
-            }
-            Next::Other => {}
+        let start = self.consumer.position();
+        let done = self.consumer.next();
+        // What was skipped goes back at once: nobody comes to release it.
+        if !matches!(done, Ok(Some(_))) && self.consumer.position() != start {
+            self.give_back();
         }
-        // Passed on as a value, so that what is above need not be in memory.
-        match self.next_of_any_kind() {
-            Ok(Some(done)) => Ok(Some(done)),
-            Ok(None) => Ok(None),
-            Err(error) => Err(error),
+        done
+    }
+
+    #[inline]
+    fn release(&mut self) {
+        if self.fork.is_current() {
+            self.give_back();
         }
     }
 
@@ -229,32 +221,37 @@ impl contract::Cq for CompletionQueue {
         reason = "a completion is built where its user wants it"
     )]
     #[inline(always)]
-    fn next_into(&mut self, slot: &mut WorkCompletion) -> Result<bool, PollError> {
+    fn poll(&mut self) -> Result<Option<WorkCompletion>, PollError> {
         if !self.fork.is_current() {
             return Err(PollError::Forked);
         }
-        match self.consumer.look() {
-            Next::None => return Ok(false),
-            Next::Request(tail) => {
-                if let Some(done) = self.consumer.take_sent(tail) {
-                    *slot = done;
-                    return Ok(true);
-                }
+        match self.consumer.take_usual() {
+            Next::Usual(done) => {
+                self.give_back();
+                Ok(Some(done))
             }
-            Next::Other => {}
+            Next::None => Ok(None),
+            // Passed on as a value, so that what is above need not be in memory.
+            Next::Other => match self.poll_other() {
+                Ok(Some(done)) => Ok(Some(done)),
+                Ok(None) => Ok(None),
+                Err(error) => Err(error),
+            },
         }
-        let Some(done) = self.next_of_any_kind()? else {
-            return Ok(false);
-        };
-        *slot = done;
-        Ok(true)
     }
 
     #[inline]
-    fn release(&mut self) {
-        if self.released != self.consumer.position && self.fork.is_current() {
+    fn poll_into(&mut self, out: &mut [WorkCompletion]) -> Result<usize, PollError> {
+        if !self.fork.is_current() {
+            return Err(PollError::Forked);
+        }
+        let start = self.consumer.position();
+        let filled = self.consumer.fill(out);
+        // What was skipped goes back, too.
+        if self.consumer.position() != start {
             self.give_back();
         }
+        filled
     }
 
     /// No system call.
@@ -267,7 +264,7 @@ impl contract::Cq for CompletionQueue {
             .as_ref()
             .map_or(0, |events| events.load(Ordering::Acquire));
         let command = if solicited_only { SOLICITED } else { 0 };
-        let count = self.consumer.ring.count(self.consumer.position);
+        let count = self.consumer.ring().count(self.consumer.position());
         let word = (events & 3) << 28 | command | (count & COUNTER) as u32;
         barrier::to_device();
         self.record.store(ARM, word);
@@ -283,7 +280,7 @@ impl contract::Cq for CompletionQueue {
         let op = Op::ResizeCompletionQueue;
         let log = log_of(op, entries, self.max_entries)?;
         self.object.channel().check_process(op)?;
-        let old = Arc::clone(&self.consumer.ring);
+        let old = Arc::clone(self.consumer.ring());
         if old.entries() == 1 << log {
             return Ok(());
         }
@@ -292,7 +289,7 @@ impl contract::Cq for CompletionQueue {
         let mut waiting = 0;
         while waiting < old.entries()
             && old
-                .tail(self.consumer.position + u64::from(waiting))
+                .tail(self.consumer.position() + u64::from(waiting))
                 .is_some()
         {
             waiting += 1;
@@ -321,7 +318,7 @@ impl contract::Cq for CompletionQueue {
         )?;
         self.move_to(&ring, &old)?;
         *current = Arc::clone(&ring);
-        self.consumer.ring = ring;
+        self.consumer.move_to(ring);
         drop(current);
         self.give_back();
         Ok(())
@@ -329,32 +326,28 @@ impl contract::Cq for CompletionQueue {
 }
 
 impl CompletionQueue {
+    /// Takes what is not usual.
     #[inline(never)]
-    fn next_of_any_kind(&mut self) -> Result<Option<WorkCompletion>, PollError> {
-        let start = self.consumer.position;
+    fn poll_other(&mut self) -> Result<Option<WorkCompletion>, PollError> {
         let done = self.consumer.next();
-        // What was skipped goes back at once: nobody comes to release it.
-        if matches!(done, Ok(None)) && self.consumer.position != start {
-            self.give_back();
-        }
+        // What was skipped goes back, too.
+        self.give_back();
         done
     }
 
     /// Tells the device how far entries were taken.
     #[inline]
-    fn give_back(&mut self) {
-        self.released = self.consumer.position;
-        self.shared
-            .consumer
-            .store(self.consumer.position, Ordering::Release);
-        let count = self.consumer.ring.count(self.consumer.position);
+    fn give_back(&self) {
+        let position = self.consumer.position();
+        self.shared.consumer.store(position, Ordering::Release);
+        let count = self.consumer.ring().count(position);
         self.record.store(CONSUMER, (count & COUNTER) as u32);
     }
 
     /// Takes over what the old ring holds, up to the entry that says where the new one goes on.
     fn move_to(&self, ring: &CqRing, old: &CqRing) -> Result<()> {
         let op = Op::ResizeCompletionQueue;
-        let mut position = self.consumer.position;
+        let mut position = self.consumer.position();
         loop {
             let Some(tail) = old.tail(position) else {
                 return Err(Error::bad_reply(op, "no mark of the resize"));

@@ -11,49 +11,80 @@
 use std::sync::Arc;
 
 use uverbs_driver::error::Errno;
-use uverbs_driver::hw::{Pages, UnitRing};
+use uverbs_driver::hw::{Block, BlockRing, Pages};
 
 use crate::cqe::{Tail, format, opcode};
 
-/// Units of 16 bytes in the part of an entry that means something.
+/// Bytes of the part of an entry that means something.
+const BLOCK: u32 = 64;
+/// Units of 16 bytes in it.
 const ENTRY_UNITS: u32 = 4;
+
+/// Where an entry is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// Entries before it, counted on and on.
+    pub(crate) position: u64,
+    /// The block of the ring that its 64 bytes are, counted on and on.
+    block: u32,
+}
 
 /// An entry that was looked at.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
-    /// The first unit of its 64 bytes.
-    pub(crate) first: u32,
+pub(crate) struct Look<'r> {
+    /// Its 64 bytes.
+    pub(crate) block: Block<'r>,
     pub(crate) tail: Tail,
-    /// The lowest bit is the owner bit of this turn around the ring.
+    /// The owner bit of this turn around the ring.
     owner: u32,
 }
 
-impl Look {
+impl<'r> Look<'r> {
+    #[inline]
+    fn new(block: Block<'r>, owner: u32) -> Self {
+        Self {
+            block,
+            tail: Tail(u64::from_be(block.word(7))),
+            owner,
+        }
+    }
+
     /// Whether the device has written it.
     #[inline]
     pub(crate) fn is_there(self) -> bool {
-        self.tail.owner() == self.owner & 1 && self.tail.opcode() != opcode::INVALID
+        self.tail.owner() == self.owner && self.tail.opcode() != opcode::INVALID
     }
 
-    /// Whether the device has written it, and it says that a request was carried out and has no special format.
+    /// Whether the device has written it, and it says that a request was carried out or a message came, and has no special
+    /// format.
     #[inline]
-    pub(crate) fn is_plain_request(self) -> bool {
-        // Opcode, format and owner at once; the bit between is whether it was solicited.
-        const PLAIN: u32 = opcode::REQUEST << 4 | format::PLAIN << 2;
-        (self.tail.0 as u32 ^ PLAIN ^ self.owner & 1) & 0xfd == 0
+    pub(crate) fn is_usual(self) -> bool {
+        // Opcode, format and owner at once; left out are whether it was solicited, and what tells the two opcodes apart.
+        const BITS: u32 = 0xfd & !(opcode::RECEIVE << 4);
+        const { assert!(opcode::REQUEST == 0 && format::PLAIN == 0) };
+        self.tail.0 as u32 & BITS == self.owner
+    }
+
+    /// Whether the device has written it, and it is of this kind and has no special format.
+    #[inline]
+    pub(crate) fn is(self, kind: u32) -> bool {
+        const BITS: u32 = 0xfd;
+        self.tail.0 as u32 & BITS == kind << 4 | format::PLAIN << 2 | self.owner
     }
 }
 
 /// A ring of completions.
 #[derive(Debug)]
 pub(crate) struct CqRing {
-    pub(crate) units: UnitRing,
+    pub(crate) units: BlockRing,
     /// log₂ of the entries.
     log: u32,
-    /// log₂ of the units of an entry: 2 or 3.
+    /// log₂ of the blocks of an entry: 0 or 1.
     shift: u32,
-    /// Units before the 64 bytes of an entry.
-    skip: u32,
+    /// Blocks of an entry: its 64 bytes are the last one.
+    blocks: u32,
+    /// The bit of a block's number that is the owner bit.
+    owner: u32,
     /// How far the device's count is ahead of positions.
     ahead: u64,
 }
@@ -61,13 +92,16 @@ pub(crate) struct CqRing {
 impl CqRing {
     /// A ring of `1 << log` entries of `size` (64 or 128) bytes, none of them written. The device counts `ahead` more.
     pub(crate) fn new(log: u32, size: u32, ahead: u64) -> Result<Self, Errno> {
-        let units = (size / 16).checked_shl(log).ok_or(Errno::INVAL)?;
-        let pages = Arc::new(Pages::for_device(units as usize * 16)?);
+        let blocks = size / BLOCK;
+        let all = blocks.checked_shl(log).ok_or(Errno::INVAL)?;
+        let pages = Arc::new(Pages::for_device(all as usize * BLOCK as usize)?);
+        let shift = blocks.trailing_zeros();
         let ring = Self {
-            units: UnitRing::new(pages, 0, units).ok_or(Errno::INVAL)?,
+            units: BlockRing::new(pages, 0, all).ok_or(Errno::INVAL)?,
             log,
-            shift: (size / 16).trailing_zeros(),
-            skip: size / 16 - ENTRY_UNITS,
+            shift,
+            blocks,
+            owner: log + shift,
             ahead,
         };
         for position in 0..1_u64 << log {
@@ -85,7 +119,7 @@ impl CqRing {
 
     /// Bytes of an entry.
     pub(crate) fn entry_size(&self) -> u32 {
-        16 << self.shift
+        BLOCK << self.shift
     }
 
     /// What the device calls a position.
@@ -94,29 +128,57 @@ impl CqRing {
         position.wrapping_add(self.ahead)
     }
 
-    /// The first unit of an entry's 64 bytes.
+    /// Where the entry at `position` is.
     #[inline]
-    pub(crate) fn first(&self, position: u64) -> u32 {
-        ((self.count(position) as u32) << self.shift).wrapping_add(self.skip)
+    pub(crate) fn place(&self, position: u64) -> Place {
+        let before = (self.count(position) as u32) << self.shift;
+        Place {
+            position,
+            block: before.wrapping_add(self.blocks.wrapping_sub(1)),
+        }
     }
 
-    /// Looks at the entry at `position`, whether it is there or not.
+    /// The place behind another.
     #[inline]
-    pub(crate) fn look(&self, position: u64) -> Look {
-        let count = self.count(position);
-        let first = ((count as u32) << self.shift).wrapping_add(self.skip);
-        let tail = Tail(u64::from_be(self.units.word(first.wrapping_add(3), 1)));
-        Look {
-            first,
-            tail,
-            owner: (count >> self.log) as u32,
+    pub(crate) fn behind(&self, place: Place) -> Place {
+        Place {
+            position: place.position + 1,
+            block: place.block.wrapping_add(self.blocks),
         }
+    }
+
+    /// Looks at an entry, whether it is there or not.
+    #[inline]
+    pub(crate) fn look(&self, place: Place) -> Look<'_> {
+        Look::new(self.units.block(place.block), self.owner(place))
+    }
+
+    /// The owner bit at a place.
+    #[inline]
+    fn owner(&self, place: Place) -> u32 {
+        place.block >> self.owner & 1
+    }
+
+    /// Looks at entries from a place on, each beside one of `slots`, as long as `each` says so. They end with the ring.
+    #[expect(clippy::inline_always, reason = "a part of polling")]
+    #[inline(always)]
+    pub(crate) fn look_along<T>(
+        &self,
+        place: Place,
+        slots: &mut [T],
+        mut each: impl FnMut(Look<'_>, &mut T) -> bool,
+    ) {
+        let owner = self.owner(place);
+        self.units
+            .along(place.block, self.shift, slots, |block, slot| {
+                each(Look::new(block, owner), slot)
+            });
     }
 
     /// The last word of the entry at `position`, if the device has written the entry.
     #[inline]
     pub(crate) fn tail(&self, position: u64) -> Option<Tail> {
-        let look = self.look(position);
+        let look = self.look(self.place(position));
         look.is_there().then_some(look.tail)
     }
 
@@ -126,6 +188,11 @@ impl CqRing {
         let failed = [opcode::REQUEST_ERROR, opcode::RECEIVE_ERROR];
         let kind = Tail(u64::from_be(tail)).opcode();
         (!failed.contains(&kind)).then(|| u64::from_be(stamp))
+    }
+
+    /// The first unit of an entry's 64 bytes.
+    pub(crate) fn first(&self, position: u64) -> u32 {
+        self.place(position).block.wrapping_mul(ENTRY_UNITS)
     }
 
     /// Puts `other`'s entry at `position` at the same position, as if the device had written it here.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use uverbs_driver::Object;
-use uverbs_driver::hw::{Register, UnitRing, barrier};
+use uverbs_driver::hw::{BlockRing, Register, barrier};
 use uverbs_uapi::mlx5_abi::{MLX5_QP_FLAG_BFREG_INDEX, MLX5_QP_FLAG_UAR_PAGE_INDEX};
 
 use crate::thread::Registers;
@@ -119,22 +119,27 @@ impl Doorbell {
         barrier::flush_registers();
     }
 
-    /// Rings by copying the `blocks` blocks from unit `first` of a ring on.
+    /// Rings by copying the `blocks` blocks from `first` of a ring on.
     #[inline]
-    pub(crate) fn blue_flame(&mut self, ring: &UnitRing, first: u32, blocks: u32) {
+    pub(crate) fn blue_flame(&mut self, ring: &BlockRing, first: u32, blocks: u32) {
         if self.thread.is_some() {
             return self.blue_flame_of_thread(ring, first, blocks);
         }
         barrier::before_registers();
-        self.next_buffer().copy_blocks(ring, first, blocks);
+        let buffer = self.next_buffer();
+        if blocks == 1 {
+            buffer.copy_block(ring.block(first));
+        } else {
+            buffer.copy_blocks(ring, first, blocks);
+        }
         barrier::flush_registers();
     }
 
     #[inline(never)]
-    fn blue_flame_of_thread(&mut self, ring: &UnitRing, first: u32, blocks: u32) {
+    fn blue_flame_of_thread(&mut self, ring: &BlockRing, first: u32, blocks: u32) {
         let thread = self.thread.as_ref();
         if !thread.is_some_and(|registers| registers.copy(ring, first, blocks)) {
-            self.ring(ring.word(first, 0));
+            self.ring(ring.block(first).word(0));
         }
     }
 

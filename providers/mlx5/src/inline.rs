@@ -97,21 +97,14 @@ impl<'r> Packer<'r> {
 /// Bytes that a unit holds beside the head of inline data.
 const BESIDE_HEAD: usize = 12;
 
-/// Bytes of one piece: those beside the head, and the rest.
-pub(crate) type Piece<'a> = (&'a [u8; BESIDE_HEAD], &'a [u8]);
-
-/// Puts inline data of one piece, which begins with `start`, from unit `at` on, filled up with zeroes; tells the unit behind it.
+/// Puts inline data of one piece, which begins with `start`, from unit `at` on, filled up with zeroes. Tells the unit behind it.
 ///
 /// The head has four bytes, so all that follows falls into whole units from the thirteenth byte on: no word is put together.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "a request is shorter than 2³¹ bytes"
 )]
-#[expect(
-    clippy::inline_always,
-    reason = "of a length that the caller's code knows, only stores are left"
-)]
-#[inline(always)]
+#[inline]
 pub(crate) fn put_piece(
     ring: &UnitRing,
     mut at: u32,
@@ -123,10 +116,9 @@ pub(crate) fn put_piece(
     let first = u64::from(head) | u64::from(u32::from_le_bytes([a, b, c, d])) << 32;
     ring.put(at, [first.to_le(), u64::from_ne_bytes(second)]);
     at = at.wrapping_add(1);
-    let (whole, last) = rest.as_chunks::<16>();
+    let (whole, last) = rest.as_chunks();
     for unit in whole {
-        let word = u128::from_le_bytes(*unit);
-        ring.put(at, [(word as u64).to_le(), ((word >> 64) as u64).to_le()]);
+        ring.put_bytes(at, unit);
         at = at.wrapping_add(1);
     }
     if !last.is_empty() {

@@ -2,9 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use proptest::prelude::*;
-use uverbs_driver::types::{WcFlags, WcStatus};
+use uverbs_driver::types::{WcFlags, WcOpcode, WcStatus};
 
 use super::*;
+use crate::table::Owner;
 use crate::tracker::RecvTracker;
 
 const QPN: u32 = 0x1234;
@@ -174,9 +175,10 @@ fn f25_a_former_life_and_a_queue_that_is_gone_are_passed_over() {
 #[test]
 fn a_new_queue_with_an_old_number_is_another_one() {
     let mut device = Device::new(3, 64);
-    let (number, _) = device.pair(Receives::None);
+    let (number, pair) = device.pair(Receives::None);
+    pair.send.posted(0, 7, 1, WcOpcode::Send);
     device.write(opcode::REQUEST, number, 0, NOTHING);
-    assert_eq!(device.poll().unwrap().wr_id, 0);
+    assert_eq!(device.poll().unwrap().wr_id, 7);
     device.trackers.remove(number);
     let (other, pair) = device.pair(Receives::None);
     pair.send.posted(1, 8, 1, WcOpcode::Send);
@@ -197,7 +199,108 @@ fn f24_an_impossible_entry_is_told_once() {
     assert_eq!(device.poll().unwrap().wr_id, 3);
 }
 
+/// Polls as its user asks: one by one through the short way, the long way, or as many at once.
+fn polled(device: &mut Device, way: usize) -> Vec<Result<WorkCompletion, PollError>> {
+    let mut results = Vec::new();
+    loop {
+        let consumer = &mut device.consumer;
+        let result = match way {
+            0 => consumer.next(),
+            1 => match consumer.take_usual() {
+                Next::Usual(done) => Ok(Some(done)),
+                Next::Other => consumer.next(),
+                Next::None => Ok(None),
+            },
+            slots => {
+                // What was in the slots before must not show.
+                let mut out = vec![GARBAGE; slots - 1];
+                match consumer.fill(&mut out) {
+                    Ok(0) => Ok(None),
+                    Ok(count) => {
+                        results.extend(out.into_iter().take(count).map(Ok));
+                        continue;
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+        };
+        match result {
+            Ok(None) => return results,
+            Ok(Some(done)) => results.push(Ok(done)),
+            Err(error) => results.push(Err(error)),
+        }
+    }
+}
+
+const GARBAGE: WorkCompletion = WorkCompletion {
+    wr_id: u64::MAX,
+    status: WcStatus::General,
+    opcode: WcOpcode::Driver3,
+    vendor_err: 1,
+    byte_len: 2,
+    imm: Some(3),
+    invalidated: Some(uverbs_driver::types::RemoteKey::from_raw(4)),
+    qp_num: 5,
+    src_qp: 6,
+    flags: WcFlags::all(),
+    pkey_index: 7,
+    slid: 8,
+    sl: 9,
+    dlid_path_bits: 10,
+};
+
+/// Lets a device write entries of these kinds, about these queues and requests, and polls them in one of the ways.
+fn play(
+    size: u32,
+    script: &[(u32, u32, u16, [u64; 6])],
+    way: usize,
+) -> Vec<Result<WorkCompletion, PollError>> {
+    let mut device = Device::new(2, size);
+    let pairs = [
+        Receives::None,
+        Receives::Own(RecvTracker::new(4)),
+        Receives::Own(RecvTracker::new(2)),
+    ]
+    .map(|recv| device.pair(recv));
+    let mut results = Vec::new();
+    for (turn, four) in script.chunks(4).enumerate() {
+        for &(kind, queue, counter, middle) in four {
+            let (number, pair) = &pairs[queue as usize % pairs.len()];
+            // Some are not under way.
+            let after = pair.send.tail() + u32::from(counter % 5);
+            let opcode = WcOpcode::from_raw(u32::from(counter / 8 % 8));
+            let wr_id = u64::from(after) + 1000;
+            pair.send.posted((counter & 7).into(), wr_id, after, opcode);
+            if turn == 3 && counter == 0 {
+                pair.restart(device.produced, device.produced);
+            }
+            device.write(kind, *number, counter, middle);
+        }
+        results.extend(polled(&mut device, way));
+        if turn == 5 {
+            device.trackers.remove(pairs[0].0);
+        }
+    }
+    results
+}
+
 proptest! {
+    /// One by one or many at once, over any entries: the same completions, and the same complaints.
+    #[test]
+    fn f24_all_ways_of_polling_agree(
+        long: bool,
+        script in proptest::collection::vec(
+            (prop_oneof![3 => Just(0), 2 => Just(2), 1 => 0..16_u32], 0..3_u32, 0..64_u16, any::<[u64; 6]>()),
+            0..40,
+        ),
+        slots in 1..6_usize,
+    ) {
+        let size = if long { 128 } else { 64 };
+        let all = play(size, &script, 0);
+        prop_assert_eq!(&all, &play(size, &script, 1));
+        prop_assert_eq!(&all, &play(size, &script, 1 + slots));
+    }
+
     /// Whatever bytes the device writes: no panic, an end, and no memory taken for numbers that nobody has.
     #[test]
     fn f24_any_bytes_can_be_polled(words in proptest::collection::vec(any::<u64>(), 64), by_device: bool) {

@@ -106,6 +106,30 @@ impl QueuePair {
         self.send.as_mut().ok_or(PostError::UnsupportedOperation)
     }
 
+    /// Puts a request that goes nowhere by a plain connection.
+    #[inline(never)]
+    fn put_other(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        match self.kind {
+            QpType::Ud => self.send_ring()?.put_datagram(request),
+            _ => self.put_special(request),
+        }
+    }
+
+    /// Posts such requests.
+    #[inline(never)]
+    fn post_others(&mut self, requests: &[SendRequest<'_>]) -> Result<(), (usize, PostError)> {
+        let ring = |queue: &mut Self| queue.send_ring()?.ring();
+        // A batch that was forgotten instead of dropped must not be rung with this one.
+        contract::Qp::abort_send(self);
+        for (posted, request) in requests.iter().enumerate() {
+            if let Err(error) = self.put_other(request) {
+                ring(self).map_err(|error| (0, error))?;
+                return Err((posted, error));
+            }
+        }
+        ring(self).map_err(|error| (0, error))
+    }
+
     #[inline]
     fn receive_ring(&mut self) -> Result<&mut ReceiveRing, PostError> {
         self.recv.as_mut().ok_or(PostError::UnsupportedOperation)
@@ -149,12 +173,10 @@ impl contract::Qp for QueuePair {
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     unsafe fn put_send(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
-        let ring = self.send.as_mut().ok_or(PostError::UnsupportedOperation)?;
-        match self.kind {
-            QpType::Rc | QpType::Uc => ring.put(request),
-            // By copies: of a request that stays where it is, nothing is known to the compiler any more.
-            QpType::Ud => ring.put_datagram(&{ *request }),
-            _ => self.put_special(&{ *request }),
+        match (&mut self.send, self.kind) {
+            (Some(ring), QpType::Rc | QpType::Uc) => ring.put(request),
+            // By a copy: of a request that stays where it is, nothing is known to the compiler any more.
+            _ => self.put_other(&{ *request }),
         }
     }
 
@@ -168,6 +190,30 @@ impl contract::Qp for QueuePair {
     fn abort_send(&mut self) {
         if let Some(send) = &mut self.send {
             send.abort();
+        }
+    }
+
+    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    unsafe fn post_send(&mut self, requests: &[SendRequest<'_>]) -> Result<(), (usize, PostError)> {
+        match (&mut self.send, self.kind) {
+            (Some(ring), QpType::Rc | QpType::Uc) => ring.post(requests),
+            _ => match requests {
+                // By a copy: of a request that stays where it is, nothing is known to the compiler any more.
+                [one] => self.post_others(&[*one]),
+                _ => self.post_others(requests),
+            },
+        }
+    }
+
+    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    unsafe fn post_recv(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), (usize, PostError)> {
+        match &mut self.recv {
+            Some(ring) => ring.post(requests),
+            None => Err((0, PostError::UnsupportedOperation)),
         }
     }
 

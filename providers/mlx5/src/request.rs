@@ -153,15 +153,6 @@ pub(crate) fn is_usual(piece: &Sge, max_sge: u32) -> bool {
     max_sge != 0 && (1..=MAX_PIECE).contains(&piece.length)
 }
 
-/// Inline data as [`inline::put_piece`] takes it; `None` where it is too long for the queue or too short.
-#[inline]
-pub(crate) fn usual_inline(piece: &[u8], max_inline: u32) -> Option<inline::Piece<'_>> {
-    if piece.len() > max_inline as usize {
-        return None;
-    }
-    piece.split_first_chunk()
-}
-
 pub(crate) fn gather(
     writer: &mut Writer<'_>,
     max_sge: u32,
@@ -199,6 +190,12 @@ fn inline(writer: &mut Writer<'_>, max_inline: u32, pieces: &[&[u8]]) -> Result<
             max: max_inline,
         })?;
     if length == 0 {
+        return Ok(());
+    }
+    if let [piece] = pieces
+        && let Some((start, rest)) = piece.split_first_chunk()
+    {
+        writer.at = inline::put_piece(writer.ring, writer.at, start, rest);
         return Ok(());
     }
     let mut packer = Packer::with_head(writer.ring, writer.at, length);

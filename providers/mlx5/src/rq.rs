@@ -36,7 +36,8 @@ pub(crate) struct ReceiveRing {
     rung: u32,
     /// Requests that were completed when last asked.
     tail: u32,
-    ready: bool,
+    /// Requests that can be outstanding; 0 while the queue takes none.
+    room: u32,
     /// The device may not see requests yet: raw packet queues receive before they are ready to.
     held: bool,
     fork: ForkToken,
@@ -62,7 +63,7 @@ impl ReceiveRing {
             end: 0,
             rung: 0,
             tail: 0,
-            ready: false,
+            room: 0,
             held: false,
             ring: parts.ring,
             fork: parts.fork,
@@ -73,7 +74,7 @@ impl ReceiveRing {
 
     /// Says whether the queue is in a state that takes requests.
     pub(crate) fn set_ready(&mut self, ready: bool) {
-        self.ready = ready;
+        self.room = if ready { self.mask.wrapping_add(1) } else { 0 };
     }
 
     /// Starts over after the queue was reset.
@@ -110,32 +111,63 @@ impl ReceiveRing {
         if !self.fork.is_current() {
             return Err(PostError::Forked);
         }
-        if !self.ready {
-            return Err(PostError::WrongState);
+        // What comes later must not come back here: the compiler would forget what it knows about the request.
+        if self.is_full() {
+            return self.put_apart(*request);
         }
-        if self.end.wrapping_sub(self.tail) > self.mask {
+        let [piece] = request.scatter else {
+            return self.put_apart(*request);
+        };
+        if !is_usual(piece, self.max_sge) {
+            return self.put_apart(*request);
+        }
+        let index = self.end & self.mask;
+        put_piece(&self.ring, index << self.shift, self.max_sge, piece);
+        self.note(index, request.wr_id);
+        Ok(())
+    }
+
+    /// Puts any request.
+    #[inline(never)]
+    fn put_apart(&mut self, request: RecvRequest<'_>) -> Result<(), PostError> {
+        if self.is_full() {
             self.make_room()?;
         }
         let index = self.end & self.mask;
-        put_pieces(
+        put_any_pieces(
             &self.ring,
             index << self.shift,
             self.max_sge,
             request.scatter,
         )?;
+        self.note(index, request.wr_id);
+        Ok(())
+    }
+
+    /// Notes the request at `index`, the end, which is moved behind it.
+    #[inline]
+    fn note(&mut self, index: u32, wr_id: u64) {
         if let Some(tracker) = self.own() {
-            tracker.posted(index, request.wr_id);
+            tracker.posted(index, wr_id);
         }
         self.end = self.end.wrapping_add(1);
-        Ok(())
+    }
+
+    /// Whether there is no room, as far as is known.
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.end.wrapping_sub(self.tail) >= self.room
     }
 
     /// Looks for requests that were completed meanwhile.
     #[cold]
     #[inline(never)]
     fn make_room(&mut self) -> Result<(), PostError> {
+        if self.room == 0 {
+            return Err(PostError::WrongState);
+        }
         self.tail = self.own().map_or(self.tail, RecvTracker::tail);
-        if self.end.wrapping_sub(self.tail) > self.mask {
+        if self.is_full() {
             return Err(PostError::QueueFull);
         }
         Ok(())
@@ -150,11 +182,45 @@ impl ReceiveRing {
             self.abort();
             return Err(PostError::Forked);
         }
+        self.hand_over();
+        Ok(())
+    }
+
+    /// Hands over what was put by this process.
+    #[inline]
+    fn hand_over(&mut self) {
         self.rung = self.end;
         if !self.held {
             self.show();
         }
+    }
+
+    /// Puts requests and hands them over: how many, and why the next one was not.
+    #[expect(
+        clippy::inline_always,
+        reason = "what the caller knows about the requests would be passed in memory and asked again"
+    )]
+    #[inline(always)]
+    pub(crate) fn post(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), (usize, PostError)> {
+        // A batch that was forgotten instead of dropped must not be rung with this one.
+        self.abort();
+        for (posted, request) in requests.iter().enumerate() {
+            // A copy: of a request that stays where it is, nothing is known to the compiler any more.
+            if let Err(error) = self.put(&{ *request }) {
+                return self.stop(posted, error);
+            }
+        }
+        if !requests.is_empty() {
+            self.hand_over();
+        }
         Ok(())
+    }
+
+    /// Hands over what was put before the request that was refused.
+    #[cold]
+    fn stop(&mut self, posted: usize, error: PostError) -> Result<(), (usize, PostError)> {
+        self.ring().map_err(|error| (0, error))?;
+        Err((posted, error))
     }
 
     #[inline]
@@ -166,6 +232,21 @@ impl ReceiveRing {
     #[inline]
     pub(crate) fn abort(&mut self) {
         self.end = self.rung;
+    }
+}
+
+/// Whether a piece alone fits a request with up to `max_sge` pieces.
+#[inline]
+fn is_usual(piece: &Sge, max_sge: u32) -> bool {
+    max_sge != 0 && (1..=MAX_PIECE).contains(&piece.length)
+}
+
+/// Writes a usual piece from unit `at` on, and the end behind it where there could be more.
+#[inline]
+fn put_piece(ring: &UnitRing, at: u32, max_sge: u32, piece: &Sge) {
+    ring.put(at, wqe::data(piece));
+    if max_sge != 1 {
+        ring.put(at.wrapping_add(1), wqe::END);
     }
 }
 
@@ -181,13 +262,9 @@ pub(crate) fn put_pieces(
 ) -> Result<(), PostError> {
     // Most requests have one piece.
     if let [piece] = pieces
-        && max_sge != 0
-        && (1..=MAX_PIECE).contains(&piece.length)
+        && is_usual(piece, max_sge)
     {
-        ring.put(at, wqe::data(piece));
-        if max_sge != 1 {
-            ring.put(at.wrapping_add(1), wqe::END);
-        }
+        put_piece(ring, at, max_sge, piece);
         return Ok(());
     }
     put_any_pieces(ring, at, max_sge, pieces)

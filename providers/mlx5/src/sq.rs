@@ -2,21 +2,26 @@
 //!
 //! Requests are put behind each other in blocks of 64 bytes. Nothing of them counts until the doorbell
 //! record says so; taking them back is forgetting where the end was.
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "what fits a block is counted in a few bits"
+)]
+
+mod post;
 
 use std::sync::Arc;
 
 use uverbs_driver::PostError;
-use uverbs_driver::hw::{Record, UnitRing, barrier};
+use uverbs_driver::hw::{Block, BlockRing, Record};
 use uverbs_driver::sys::ForkToken;
-use uverbs_driver::types::{Operation, Payload, SendFlags, SendRequest, WcOpcode};
+use uverbs_driver::types::{Operation, Payload, Remote, SendFlags, SendRequest, WcOpcode};
 
 use crate::doorbell::Doorbell;
-use crate::inline;
 use crate::operations::Operations;
 use crate::request::{self, Kind, Limits, Writer};
 use crate::sizes;
 use crate::tracker::QueuePairTracker;
-use crate::wqe::{self, BLOCK_UNITS, Unit, control, opcode};
+use crate::wqe::{self, BLOCK_UNITS, UNIT, Unit, control, opcode};
 
 /// The word of a doorbell record that send queues use.
 const SEND_RECORD: usize = 1;
@@ -24,15 +29,15 @@ const SEND_RECORD: usize = 1;
 /// A send ring.
 #[derive(Debug)]
 pub(crate) struct SendRing {
-    ring: UnitRing,
+    ring: BlockRing,
     /// Blocks less one.
     mask: u32,
     /// How far it was written.
     end: End,
     /// How far the device may look.
     rung: End,
-    /// The first block of the last request that was put.
-    last: u32,
+    /// The first word of the last request that was put: the doorbell.
+    last: u64,
     /// Requests that were completed when last asked.
     tail: u32,
     limits: Limits,
@@ -72,9 +77,16 @@ impl End {
     }
 }
 
+/// The byte of a request where inline data starts, behind its length.
+#[inline]
+const fn inline_start(remote: Option<Remote>) -> usize {
+    let units = if remote.is_some() { 2 } else { 1 };
+    units * UNIT as usize + 4
+}
+
 /// What a send ring is made of.
 pub(crate) struct Parts {
-    pub(crate) ring: UnitRing,
+    pub(crate) ring: BlockRing,
     pub(crate) sizes: sizes::Send,
     pub(crate) operations: Operations,
     pub(crate) qpn: u32,
@@ -143,7 +155,13 @@ impl SendRing {
     )]
     #[inline(always)]
     pub(crate) fn put(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
-        let at = self.admit()?;
+        if !self.fork.is_current() {
+            return Err(PostError::Forked);
+        }
+        // What comes later must not come back here: the compiler would forget what it knows about the request.
+        if self.is_full() {
+            return self.put_apart(*request);
+        }
         let (needs, opcode, remote, immediate, completion) = match request.operation {
             Operation::Write(remote) => {
                 let needs = Operations::WRITE;
@@ -167,30 +185,35 @@ impl SendRing {
             return self.put_apart(*request);
         }
         let kind = Kind::new(opcode, immediate, completion);
-        let block = self.end.block;
+        let number = self.end.block;
         match request.payload {
             Payload::Gather([piece]) if request::is_usual(piece, self.limits.max_sge) => {
                 let (rest, units) = match remote {
                     Some(remote) => ([wqe::remote(remote), wqe::data(piece), [0; 2]], 3),
                     None => ([wqe::data(piece), [0; 2], [0; 2]], 2),
                 };
-                let control = self.note(block, units, request.wr_id, request.flags, kind);
-                let [second, third, fourth] = rest;
-                let first = block.wrapping_mul(BLOCK_UNITS);
-                self.ring
-                    .put_block(first, &[control, second, third, fourth]);
-            }
-            Payload::Inline([piece]) => {
-                let Some((start, rest)) = request::usual_inline(piece, self.limits.max_inline)
-                else {
-                    return self.put_apart(*request);
-                };
-                let data = at.wrapping_add(u32::from(remote.is_some()));
-                if let Some(remote) = remote {
-                    self.ring.put(at, wqe::remote(remote));
+                let control = self.note(units, 1, request.wr_id, request.flags, kind);
+                let block = self.ring.block(number);
+                block.put(0, control);
+                for (at, unit) in rest.into_iter().enumerate() {
+                    block.put(at + 1, unit);
                 }
-                let end = inline::put_piece(&self.ring, data, start, rest);
-                self.commit(request.wr_id, request.flags, kind, end);
+            }
+            // What fits the first block, and is not so short that it is put together byte by byte.
+            Payload::Inline([piece])
+                if piece.len() <= self.limits.max_inline as usize
+                    && Block::takes(inline_start(remote), piece.len()) =>
+            {
+                let start = inline_start(remote);
+                let units = (start + piece.len()).div_ceil(UNIT as usize) as u32;
+                let control = self.note(units, 1, request.wr_id, request.flags, kind);
+                let block = self.ring.block(number);
+                block.put(0, control);
+                if let Some(remote) = remote {
+                    block.put(1, wqe::remote(remote));
+                }
+                block.put_half(start / 4 - 1, wqe::inline_head(piece.len() as u32));
+                block.put_bytes(start, piece);
             }
             _ => return self.put_apart(*request),
         }
@@ -247,17 +270,21 @@ impl SendRing {
     ///
     /// # Errors
     /// The queue takes no request now.
-    #[expect(clippy::inline_always, reason = "a part of posting")]
-    #[inline(always)]
     pub(crate) fn admit(&mut self) -> Result<u32, PostError> {
         // A child has no mapping of the ring.
         if !self.fork.is_current() {
             return Err(PostError::Forked);
         }
-        if self.end.requests.wrapping_sub(self.tail) >= self.room {
+        if self.is_full() {
             self.make_room()?;
         }
         Ok(self.end.block.wrapping_mul(BLOCK_UNITS).wrapping_add(1))
+    }
+
+    /// Whether there is no room, as far as is known.
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.end.requests.wrapping_sub(self.tail) >= self.room
     }
 
     /// Looks for requests that were completed meanwhile.
@@ -268,7 +295,7 @@ impl SendRing {
             return Err(PostError::WrongState);
         }
         self.tail = self.tracker.send.tail();
-        if self.end.requests.wrapping_sub(self.tail) >= self.room {
+        if self.is_full() {
             return Err(PostError::QueueFull);
         }
         Ok(())
@@ -284,25 +311,23 @@ impl SendRing {
     }
 
     /// Ends the request that was written up to unit `at`.
-    #[expect(
-        clippy::inline_always,
-        reason = "a call costs a third of it: what is known about the request is passed in memory"
-    )]
-    #[inline(always)]
+    #[inline]
     pub(crate) fn commit(&mut self, wr_id: u64, flags: SendFlags, kind: Kind, at: u32) {
-        let block = self.end.block;
-        let first = block.wrapping_mul(BLOCK_UNITS);
-        let control = self.note(block, at.wrapping_sub(first), wr_id, flags, kind);
+        let first = self.end.block.wrapping_mul(BLOCK_UNITS);
+        let units = at.wrapping_sub(first);
+        let blocks = units.div_ceil(BLOCK_UNITS);
+        let control = self.note(units, blocks, wr_id, flags, kind);
         self.ring.put(first, control);
     }
 
-    /// Notes a request of `units` units at `block`, the end, which is moved behind it; returns its control segment.
+    /// Notes a request of `units` units in `blocks` blocks at the end, which is moved behind it; returns its control segment.
     #[expect(
         clippy::inline_always,
         reason = "a call costs a third of it: what is known about the request is passed in memory"
     )]
     #[inline(always)]
-    fn note(&mut self, block: u32, units: u32, wr_id: u64, flags: SendFlags, kind: Kind) -> Unit {
+    fn note(&mut self, units: u32, blocks: u32, wr_id: u64, flags: SendFlags, kind: Kind) -> Unit {
+        let block = self.end.block;
         let head = wqe::control_head(kind.opcode, block, self.queue, units);
         let flags = control::flags(flags, self.end.flags, self.always);
         let tail = wqe::control_tail(flags, kind.immediate);
@@ -310,46 +335,13 @@ impl SendRing {
         self.tracker
             .send
             .posted(block & self.mask, wr_id, requests, kind.completion);
-        self.last = block;
+        self.last = head;
         self.end = End {
-            block: block.wrapping_add(units.div_ceil(BLOCK_UNITS)),
+            block: block.wrapping_add(blocks),
             requests,
             flags: kind.fence | self.always,
         };
         [head, tail]
-    }
-
-    /// Hands over what was put: one doorbell for all of it.
-    #[expect(clippy::inline_always, reason = "a part of posting")]
-    #[inline(always)]
-    pub(crate) fn ring(&mut self) -> Result<(), PostError> {
-        let count = self.end.requests.wrapping_sub(self.rung.requests);
-        if count == 0 {
-            return Ok(());
-        }
-        if !self.fork.is_current() {
-            self.abort();
-            return Err(PostError::Forked);
-        }
-        barrier::to_device();
-        self.record.store(SEND_RECORD, self.end.block & 0xffff);
-        let first = self.last.wrapping_mul(BLOCK_UNITS);
-        let blocks = self.end.block.wrapping_sub(self.last);
-        if count == 1 && blocks <= self.doorbell.blue_flame_blocks() {
-            self.doorbell.blue_flame(&self.ring, first, blocks);
-        } else {
-            self.doorbell.ring(self.ring.word(first, 0));
-        }
-        self.rung = self.end;
-        Ok(())
-    }
-
-    /// Takes back what was put and not handed over.
-    #[inline]
-    pub(crate) fn abort(&mut self) {
-        if self.end.requests != self.rung.requests {
-            self.end = self.rung;
-        }
     }
 }
 

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use uverbs_driver::hw::{Register, UnitRing, barrier};
+use uverbs_driver::hw::{BlockRing, Register, barrier};
 use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result};
 
 use crate::Context;
@@ -121,8 +121,8 @@ impl Registers {
         &self.buffers
     }
 
-    /// Copies `blocks` blocks from unit `first` of a ring on. False, and nothing was copied, when another thread is at it.
-    pub(crate) fn copy(&self, ring: &UnitRing, first: u32, blocks: u32) -> bool {
+    /// Copies `blocks` blocks from the `first` of a ring on. False, and nothing was copied, when another thread is at it.
+    pub(crate) fn copy(&self, ring: &BlockRing, first: u32, blocks: u32) -> bool {
         let was = self.state.fetch_or(TAKEN, Ordering::Acquire);
         if was & TAKEN != 0 {
             return false;
@@ -162,24 +162,24 @@ mod tests {
         for at in 0..256_u32 {
             assert!(pages.store_u32(at as usize * 16, at));
         }
-        let ring = UnitRing::new(Arc::clone(&pages), 0, 256).unwrap();
+        let ring = BlockRing::new(Arc::clone(&pages), 0, 64).unwrap();
         let plain = Register::new(Arc::clone(&page), DOORBELLS + 2 * BUFFER, 8).unwrap();
         let mut one = Doorbell::of_thread(plain.clone(), &shared, Naming::Page(7), None);
         let mut other = Doorbell::of_thread(plain, &shared, Naming::Page(7), None);
         assert_eq!((one.blue_flame_blocks(), one.qp_index()), (4, 7));
-        one.blue_flame(&ring, 4, 1);
+        one.blue_flame(&ring, 1, 1);
         assert_eq!((word(&page, 0), word(&page, 16)), (4, 5));
         assert_eq!(word(&page, BUFFER), 0);
         // Of the same thread domain: the next buffer, whichever queue pair it is.
-        other.blue_flame(&ring, 8, 1);
+        other.blue_flame(&ring, 2, 1);
         assert_eq!((word(&page, 0), word(&page, BUFFER)), (4, 8));
         // As if another thread were copying.
         shared.state.fetch_or(TAKEN, Ordering::Relaxed);
-        one.blue_flame(&ring, 12, 1);
+        one.blue_flame(&ring, 3, 1);
         assert_eq!((word(&page, 0), word(&page, BUFFER)), (4, 8));
         assert_eq!(word(&page, 2 * BUFFER), 12);
         shared.state.fetch_and(!TAKEN, Ordering::Relaxed);
-        one.blue_flame(&ring, 16, 1);
+        one.blue_flame(&ring, 4, 1);
         assert_eq!(word(&page, 0), 16);
         other.ring(99);
         assert_eq!(word(&page, 2 * BUFFER), 99);

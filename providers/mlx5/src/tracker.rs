@@ -3,7 +3,6 @@
 //! A completion names its queue and a position in it. What was posted there (the user's number, and how much of
 //! the queue it frees) is written by the thread that posts and read by the one that polls. All of it is atomic
 //! words, so neither side takes a lock; what orders the two is the device, which completes only what was posted.
-#![expect(clippy::cast_possible_truncation, reason = "two halves share a word")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -16,14 +15,18 @@ pub(crate) struct SendTracker {
     entries: Box<[SendEntry]>,
     /// Requests completed, counted on and on.
     tail: AtomicU32,
+    /// Some may be completed after others that were posted later.
+    unordered: bool,
 }
 
 /// A request, at the index of its first block.
 #[derive(Debug, Default)]
 struct SendEntry {
     wr_id: AtomicU64,
-    /// Low half: requests posted up to and with this one. High half: what kind of completion it has.
-    after: AtomicU64,
+    /// Requests posted up to and with this one.
+    after: AtomicU32,
+    /// What kind of completion it has.
+    kind: AtomicU32,
 }
 
 /// What a completion of a send queue stands for.
@@ -33,16 +36,20 @@ pub(crate) struct Sent {
     pub(crate) opcode: WcOpcode,
 }
 
-/// What send queues complete, by number.
-const OPCODES: [WcOpcode; 16] = {
-    let mut opcodes = [WcOpcode::Send; 16];
-    let mut number = 0;
-    while number < opcodes.len() {
-        opcodes[number] = WcOpcode::from_raw(number as u32);
-        number += 1;
+/// What send queues complete, by number. These are all there are.
+#[inline]
+const fn opcode_of(kind: u32) -> WcOpcode {
+    match kind & 7 {
+        0 => WcOpcode::Send,
+        1 => WcOpcode::RdmaWrite,
+        2 => WcOpcode::RdmaRead,
+        3 => WcOpcode::CompareSwap,
+        4 => WcOpcode::FetchAdd,
+        5 => WcOpcode::BindMw,
+        6 => WcOpcode::LocalInvalidate,
+        _ => WcOpcode::Tso,
     }
-    opcodes
-};
+}
 
 impl SendTracker {
     /// For a queue of `blocks` (a power of two, or 0) blocks of 64 bytes.
@@ -50,6 +57,7 @@ impl SendTracker {
         Self {
             entries: (0..blocks).map(|_| SendEntry::default()).collect(),
             tail: AtomicU32::new(0),
+            unordered: false,
         }
     }
 
@@ -58,10 +66,8 @@ impl SendTracker {
     pub(crate) fn posted(&self, index: u32, wr_id: u64, after: u32, opcode: WcOpcode) {
         if let Some(entry) = self.entries.get(index as usize) {
             entry.wr_id.store(wr_id, Ordering::Relaxed);
-            let kind = u64::from(opcode.raw()) << 32;
-            entry
-                .after
-                .store(kind | u64::from(after), Ordering::Relaxed);
+            entry.after.store(after, Ordering::Relaxed);
+            entry.kind.store(opcode.raw(), Ordering::Relaxed);
         }
     }
 
@@ -71,18 +77,34 @@ impl SendTracker {
         self.tail.load(Ordering::Acquire)
     }
 
-    /// The request that begins at block `counter`, and those before it, are completed.
+    /// The request that begins at block `counter`, and those before it, are completed. `None` for one that is not under way.
     #[inline]
     pub(crate) fn completed(&self, counter: u16) -> Option<Sent> {
         let mask = self.entries.len().wrapping_sub(1);
         let entry = self.entries.get(usize::from(counter) & mask)?;
         let wr_id = entry.wr_id.load(Ordering::Relaxed);
         let after = entry.after.load(Ordering::Relaxed);
-        self.tail.store(after as u32, Ordering::Release);
+        // Less than the blocks that there are, and more than none: what was completed before is behind, or far ahead.
+        let completes = after.wrapping_sub(self.tail.load(Ordering::Relaxed));
+        if completes.wrapping_sub(1) as usize >= self.entries.len() {
+            if !self.unordered {
+                return None;
+            }
+        } else {
+            self.tail.store(after, Ordering::Release);
+        }
         Some(Sent {
             wr_id,
-            opcode: OPCODES[(after >> 32) as usize % OPCODES.len()],
+            opcode: opcode_of(entry.kind.load(Ordering::Relaxed)),
         })
+    }
+
+    /// What was noted at block `index` was taken back. `tail` is what [`tail`](Self::tail) said at some time: completing it again
+    /// completes nothing.
+    pub(crate) fn taken_back(&self, index: u32, tail: u32) {
+        if let Some(entry) = self.entries.get(index as usize) {
+            entry.after.store(tail, Ordering::Relaxed);
+        }
     }
 
     fn reset(&self) {
@@ -224,6 +246,15 @@ impl QueuePairTracker {
         }
     }
 
+    /// The same with several streams of requests, which overtake each other: a completion may be of one that counts as completed.
+    pub(crate) fn unordered(self) -> Self {
+        let send = SendTracker {
+            unordered: true,
+            ..self.send
+        };
+        Self { send, ..self }
+    }
+
     /// The device's number for it.
     #[inline]
     pub(crate) fn number(&self) -> u32 {
@@ -271,6 +302,35 @@ mod tests {
         assert_eq!((sent.wr_id, sent.opcode), (12, WcOpcode::RdmaRead));
         assert_eq!(tracker.tail(), 3);
         assert_eq!(SendTracker::new(0).completed(3), None);
+    }
+
+    #[test]
+    fn what_is_not_under_way_completes_nothing() {
+        let tracker = SendTracker::new(4);
+        assert_eq!(tracker.completed(0), None, "nothing was posted");
+        for index in 0..4 {
+            let after = (u32::MAX - 1).wrapping_add(index);
+            tracker.posted(index, index.into(), after, WcOpcode::Send);
+        }
+        tracker.tail.store(u32::MAX - 2, Ordering::Relaxed);
+        assert_eq!(tracker.completed(1).map(|sent| sent.wr_id), Some(1));
+        assert_eq!(tracker.completed(1), None, "it is done");
+        assert_eq!(tracker.completed(0), None, "with what was before it");
+        tracker.taken_back(3, u32::MAX - 2);
+        assert_eq!(tracker.completed(3), None, "it never was");
+        assert_eq!(tracker.completed(2).map(|sent| sent.wr_id), Some(2));
+        assert_eq!(tracker.tail(), 0);
+    }
+
+    #[test]
+    fn streams_may_overtake_each_other() {
+        let tracker = QueuePairTracker::new(4, Receives::None).unordered().send;
+        tracker.posted(0, 10, 1, WcOpcode::Send);
+        tracker.posted(1, 11, 2, WcOpcode::RdmaRead);
+        for index in [1, 0] {
+            let sent = tracker.completed(index).unwrap();
+            assert_eq!((sent.wr_id, tracker.tail()), (10 + u64::from(index), 2));
+        }
     }
 
     #[test]

@@ -74,21 +74,43 @@ pub trait Cq: Debug + Send {
     /// [`PollError::Corrupt`] for entries the device cannot have meant.
     fn next(&mut self) -> Result<Option<WorkCompletion>, PollError>;
 
-    /// The same into `slot`, which is as it was where there is none. Returns whether there was one.
+    /// Gives the slots of taken completions back to the device.
+    fn release(&mut self);
+
+    /// Takes one completion, and gives its slot back at once.
     ///
     /// # Errors
     /// As [`next`](Self::next).
-    #[inline]
-    fn next_into(&mut self, slot: &mut WorkCompletion) -> Result<bool, PollError> {
-        let Some(done) = self.next()? else {
-            return Ok(false);
-        };
-        *slot = done;
-        Ok(true)
+    #[expect(clippy::inline_always, reason = "a part of polling")]
+    #[inline(always)]
+    fn poll(&mut self) -> Result<Option<WorkCompletion>, PollError> {
+        let done = self.next()?;
+        if done.is_some() {
+            self.release();
+        }
+        Ok(done)
     }
 
-    /// Gives the slots of taken completions back to the device.
-    fn release(&mut self);
+    /// Fills `out` from the front, and gives the slots back together. Returns how many there were.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next), for the first; what was taken before another is delivered.
+    #[inline]
+    fn poll_into(&mut self, out: &mut [WorkCompletion]) -> Result<usize, PollError> {
+        let mut count = 0;
+        for slot in out.iter_mut() {
+            match self.next() {
+                Ok(Some(done)) => *slot = done,
+                Err(error) if count == 0 => return Err(error),
+                Ok(None) | Err(_) => break,
+            }
+            count += 1;
+        }
+        if count > 0 {
+            self.release();
+        }
+        Ok(count)
+    }
 
     /// `ibv_req_notify_cq`: the next completion (or the next solicited one) sends one event.
     ///
@@ -207,6 +229,30 @@ pub trait Qp: Debug + Send {
     /// Takes back every send request that was put and not rung.
     fn abort_send(&mut self);
 
+    /// Puts the requests and rings once: how many were posted, and why the next one was not.
+    ///
+    /// # Errors
+    /// Those of [`put_send`](Self::put_send), those before the refused one are posted; those of [`ring_send`](Self::ring_send).
+    ///
+    /// # Safety
+    /// As [`put_send`](Self::put_send), for each request.
+    #[allow(unsafe_code, reason = "names memory that a device will access")]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    unsafe fn post_send(&mut self, requests: &[SendRequest<'_>]) -> Result<(), (usize, PostError)> {
+        // A batch that was forgotten instead of dropped must not be rung with this one.
+        self.abort_send();
+        for (posted, request) in requests.iter().enumerate() {
+            // A copy: of a request that stays where it is, nothing is known to the compiler any more.
+            // SAFETY: the caller's promise, for each request.
+            if let Err(error) = unsafe { self.put_send(&{ *request }) } {
+                self.ring_send().map_err(|error| (0, error))?;
+                return Err((posted, error));
+            }
+        }
+        self.ring_send().map_err(|error| (0, error))
+    }
+
     /// Puts one receive request into the queue, as [`Srq::put`].
     ///
     /// # Errors
@@ -225,4 +271,26 @@ pub trait Qp: Debug + Send {
 
     /// Takes back every receive request that was put and not rung.
     fn abort_recv(&mut self);
+
+    /// As [`post_send`](Self::post_send), of receive requests.
+    ///
+    /// # Errors
+    /// Those of [`put_recv`](Self::put_recv), those before the refused one are posted; those of [`ring_recv`](Self::ring_recv).
+    ///
+    /// # Safety
+    /// As [`put_recv`](Self::put_recv), for each request.
+    #[allow(unsafe_code, reason = "names memory that a device will write to")]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    unsafe fn post_recv(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), (usize, PostError)> {
+        self.abort_recv();
+        for (posted, request) in requests.iter().enumerate() {
+            // SAFETY: the caller's promise, for each request.
+            if let Err(error) = unsafe { self.put_recv(&{ *request }) } {
+                self.ring_recv().map_err(|error| (0, error))?;
+                return Err((posted, error));
+            }
+        }
+        self.ring_recv().map_err(|error| (0, error))
+    }
 }

@@ -13,7 +13,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::UnitRing;
+use super::wide::Wide;
+use super::{Block, BlockRing};
 use crate::sys::Mapping;
 
 /// Whether registers can be reached by ordinary stores on this machine. s390x needs instructions of its own for them.
@@ -33,11 +34,13 @@ unsafe impl Send for Register {}
 unsafe impl Sync for Register {}
 
 impl Register {
-    /// The `len` bytes at `offset` of a page. Both are multiples of 8; `None` where they are not, or pass the page's end.
+    /// The `len` bytes at `offset` of a page. Both are multiples of 8, of 64 bytes and more the offset is one of 16;
+    /// `None` where they are not, or pass the page's end.
     pub fn new(page: Arc<Mapping>, offset: usize, len: usize) -> Option<Self> {
         let end = offset.checked_add(len)?;
         let fits = HAS_REGISTERS && offset.is_multiple_of(8) && len >= 8 && len.is_multiple_of(8);
-        let aligned = page.as_ptr().addr().is_multiple_of(64);
+        let aligned =
+            page.as_ptr().addr().is_multiple_of(64) && (len < 64 || offset.is_multiple_of(16));
         (fits && aligned && end <= page.len()).then(|| Self {
             start: page.as_ptr().wrapping_add(offset),
             len,
@@ -67,35 +70,32 @@ impl Register {
         unsafe { self.start.cast::<u64>().write_volatile(word) };
     }
 
-    /// Stores a block of 64 bytes at `offset`, word by word. What would pass the end is not stored.
+    /// Copies a block to the start, 16 bytes at a time where the processor can. Does nothing where it would pass the end.
     #[inline]
-    pub fn copy_block(&self, offset: usize, block: &[[u64; 2]; 4]) {
-        if offset.is_multiple_of(8) && offset < self.len && self.len - offset >= 64 {
-            let to = self.start.wrapping_add(offset).cast::<u64>();
-            for (at, word) in block.as_flattened().iter().enumerate() {
-                // SAFETY: checked above for all 64 bytes; volatile, aligned.
-                unsafe { to.wrapping_add(at).write_volatile(*word) };
-            }
+    pub fn copy_block(&self, block: Block<'_>) {
+        if self.len >= 64 {
+            self.copy_inside(0, block);
         }
     }
 
-    /// Copies `blocks` blocks of 64 bytes, from unit `first` of a ring on, to the start, word by word. Does nothing where they
-    /// would pass the end.
+    /// Copies `blocks` blocks, from the `first` of a ring on, to the start. Does nothing where they would pass the end.
     #[inline(never)]
-    pub fn copy_blocks(&self, ring: &UnitRing, first: u32, blocks: u32) {
-        let blocks = blocks as usize;
-        if blocks > self.len / 64 {
+    pub fn copy_blocks(&self, ring: &BlockRing, first: u32, blocks: u32) {
+        if blocks as usize > self.len / 64 {
             return;
         }
-        let mut to = self.start.cast::<u64>();
-        let mut from = first;
-        for _ in 0..blocks {
-            ring.each_word(from, |at, word| {
-                // SAFETY: checked above for all blocks; volatile, aligned.
-                unsafe { to.wrapping_add(at).write_volatile(word) };
-            });
-            to = to.wrapping_add(8);
-            from = from.wrapping_add(4);
+        for at in 0..blocks {
+            self.copy_inside(at as usize, ring.block(first.wrapping_add(at)));
+        }
+    }
+
+    /// Copies a block to the place of the `number`-th one, which the caller knows to be inside.
+    #[inline]
+    fn copy_inside(&self, number: usize, block: Block<'_>) {
+        let to = self.start.cast::<Wide>().wrapping_add(number * 4);
+        for at in 0..4 {
+            // SAFETY: inside the register as its users checked; one of 64 bytes and more is aligned to 16.
+            unsafe { to.wrapping_add(at).write_volatile(block.wide(at)) };
         }
     }
 
@@ -133,10 +133,15 @@ mod tests {
         register.copy(16, [u64::from_ne_bytes([9; 8]), 7]);
         register.copy(24, [1, 1]);
         register.copy(usize::MAX & !7, [1, 1]);
-        register.copy_block(0, &[[1; 2]; 4]);
+        let pages = Arc::new(crate::hw::Pages::new(4096).unwrap());
+        let ring = BlockRing::new(pages, 0, 2).unwrap();
+        for unit in 0..4 {
+            ring.block(1).put(unit, [2, 3]);
+        }
+        register.copy_block(ring.block(1));
+        assert!(Register::new(Arc::clone(&page), 128 + 8, 64).is_none());
         let block = Register::new(Arc::clone(&page), 128, 64).unwrap();
-        block.copy_block(0, &[[2, 3]; 4]);
-        block.copy_block(8, &[[1; 2]; 4]);
+        block.copy_block(ring.block(1));
         assert_eq!(page.load_u32(128 + 64), Some(0));
         assert_eq!(
             page.load_u32(128 + 56),

@@ -5,12 +5,15 @@
 //! never against a number that the other side can change later.
 
 pub mod barrier;
+mod block_ring;
 mod mmio;
 mod pages;
 mod record;
 mod shared_ring;
 mod unit_ring;
+mod wide;
 
+pub use block_ring::{Block, BlockRing};
 pub use mmio::{HAS_REGISTERS, Register};
 pub use pages::Pages;
 pub use record::{Record, Records};

@@ -12,11 +12,16 @@
 //!
 //! Units are read and written by volatile words: the device may write at any moment, so no reference is formed.
 #![allow(unsafe_code, reason = "accesses memory shared with a device")]
+#![expect(
+    clippy::cast_ptr_alignment,
+    reason = "units are aligned to 16 when a ring is made"
+)]
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::Pages;
+use super::wide::Wide;
 
 /// Bytes of a unit.
 pub const UNIT: usize = 16;
@@ -86,53 +91,14 @@ impl UnitRing {
         [first, second]
     }
 
-    /// Loads the four units of an aligned block, as they lie in memory. The position is masked, and rounded down to a
-    /// multiple of 4.
+    /// Stores a unit of these bytes. The position is masked.
     #[inline]
-    pub fn block(&self, position: u32) -> [[u64; 2]; 4] {
-        let first = position & !3;
-        if self.mask < 3 {
-            return [0, 1, 2, 3].map(|unit| self.get(first + unit));
-        }
-        let mut block = [[0; 2]; 4];
-        let from = self.unit(first).cast::<u64>();
-        for (at, word) in block.as_flattened_mut().iter_mut().enumerate() {
-            // SAFETY: in a ring of a multiple of 4 units (invariant 2) an aligned block of 4 lies inside as a whole.
-            *word = unsafe { from.wrapping_add(at).read_volatile() };
-        }
-        block
-    }
-
-    /// Stores the four units of an aligned block, as they lie in memory. The position is masked, and rounded down to a
-    /// multiple of 4.
-    #[inline]
-    pub fn put_block(&self, position: u32, block: &[[u64; 2]; 4]) {
-        let first = position & !3;
-        if self.mask < 3 {
-            for (unit, at) in block.iter().zip(first..) {
-                self.put(at, *unit);
-            }
-            return;
-        }
-        let to = self.unit(first).cast::<u64>();
-        for (at, word) in block.as_flattened().iter().enumerate() {
-            // SAFETY: in a ring of a multiple of 4 units (invariant 2) an aligned block of 4 lies inside as a whole.
-            unsafe { to.wrapping_add(at).write_volatile(*word) };
-        }
-    }
-
-    /// Loads the words of an aligned block one after the other, and gives each away before the next. A ring of fewer than 4
-    /// units has none.
-    #[inline]
-    pub fn each_word(&self, position: u32, mut each: impl FnMut(usize, u64)) {
-        if self.mask < 3 {
-            return;
-        }
-        let from = self.unit(position & !3).cast::<u64>();
-        for at in 0..8 {
-            // SAFETY: in a ring of a multiple of 4 units (invariant 2) an aligned block of 4 lies inside as a whole.
-            each(at, unsafe { from.wrapping_add(at).read_volatile() });
-        }
+    pub fn put_bytes(&self, position: u32, bytes: &[u8; UNIT]) {
+        // SAFETY: 16 bytes that are borrowed; any alignment will do.
+        let unit = unsafe { bytes.as_ptr().cast::<Wide>().read_unaligned() };
+        let to = self.unit(position).cast::<Wide>();
+        // SAFETY: inside the ring; units are aligned to 16 by the invariants.
+        unsafe { to.write_volatile(unit) };
     }
 
     /// Loads one of a unit's two words (`half` is masked to 0 or 1), in one access.
@@ -149,6 +115,12 @@ impl UnitRing {
         let to = self.unit(position).cast::<u64>();
         // SAFETY: inside the unit and aligned by the invariants.
         unsafe { to.wrapping_add((half & 1) as usize).write_volatile(word) };
+    }
+
+    /// The first unit.
+    #[inline]
+    pub(super) fn start(&self) -> *mut [u64; 2] {
+        self.start
     }
 
     #[inline]
@@ -177,35 +149,11 @@ mod tests {
         assert_eq!(ring.word(u32::MAX, 3), 0);
         ring.set_word(63, 1, 9);
         assert_eq!(ring.get(u32::MAX), [0, 9]);
+        ring.put_bytes(64 + 4, &[5; 16]);
+        assert_eq!(ring.get(4), [u64::from_ne_bytes([5; 8]); 2]);
         let mut bytes = [0; 16];
         assert!(pages.copy_to(1024 + 48, &mut bytes));
         assert_eq!(bytes[..8], 1_u64.to_ne_bytes());
-    }
-
-    #[test]
-    fn blocks_are_aligned_and_wrap() {
-        let pages = Arc::new(Pages::new(4096).unwrap());
-        let ring = UnitRing::new(Arc::clone(&pages), 0, 8).unwrap();
-        for unit in 0..8 {
-            ring.put(unit, [unit.into(), 0]);
-        }
-        assert_eq!(ring.block(8 + 6), [[4, 0], [5, 0], [6, 0], [7, 0]]);
-        ring.put_block(8 + 6, &[[1, 2], [3, 4], [5, 6], [7, 8]]);
-        assert_eq!(
-            [3, 4, 7].map(|unit| ring.get(unit)),
-            [[3, 0], [1, 2], [7, 8]]
-        );
-        let mut words = Vec::new();
-        ring.each_word(5, |at, word| words.push((at, word)));
-        assert_eq!(
-            words,
-            (0..8).map(|at| (at, at as u64 + 1)).collect::<Vec<_>>()
-        );
-        let small = UnitRing::new(pages, 0, 2).unwrap();
-        assert_eq!(small.block(3), [[0, 0], [1, 0], [0, 0], [1, 0]]);
-        small.each_word(3, |_, _| unreachable!());
-        small.put_block(1, &[[5, 0], [6, 0], [7, 0], [8, 0]]);
-        assert_eq!([small.get(0), small.get(1)], [[7, 0], [8, 0]]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use uverbs_driver::contract::QpInit;
-use uverbs_driver::hw::{Pages, Record, UnitRing};
+use uverbs_driver::hw::{BlockRing, Pages, Record, UnitRing};
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Uhw, cells};
 use uverbs_driver::types::{DeviceCaps, QpCaps, QpCreateFlags, QpState, QpType, SigMode};
@@ -26,7 +26,7 @@ use crate::rq::{self, ReceiveRing};
 use crate::sq::{self, SendRing};
 use crate::table::{NO_NUMBER, Owner};
 use crate::tracker::{QueuePairTracker, Receives, RecvTracker};
-use crate::wqe::UNIT;
+use crate::wqe::{BLOCK_UNITS, UNIT};
 
 /// Asks for version 1 of enhanced connection establishment.
 const ECE_VERSION_1: u32 = 0x1000_0000;
@@ -37,7 +37,7 @@ struct Memory {
     main: Option<Arc<Pages>>,
     /// The send ring of a raw packet queue pair, which is a queue of its own.
     apart: Option<Arc<Pages>>,
-    send: Option<UnitRing>,
+    send: Option<BlockRing>,
     recv: Option<UnitRing>,
     record: Arc<Record>,
 }
@@ -65,21 +65,22 @@ impl Memory {
             None => (main.as_ref(), recv),
         };
         Ok(Self {
-            send: ring(send_pages, offset, send),
-            recv: ring(main.as_ref(), 0, recv),
+            send: send_pages.filter(|_| send != 0).and_then(|pages| {
+                BlockRing::new(
+                    Arc::clone(pages),
+                    offset as usize,
+                    send / (UNIT * BLOCK_UNITS),
+                )
+            }),
+            recv: main
+                .as_ref()
+                .filter(|_| recv != 0)
+                .and_then(|pages| UnitRing::new(Arc::clone(pages), 0, recv / UNIT)),
             main,
             apart,
             record: Arc::new(record),
         })
     }
-}
-
-/// The ring of `bytes` at an offset; `None` for none.
-fn ring(pages: Option<&Arc<Pages>>, offset: u32, bytes: u32) -> Option<UnitRing> {
-    let units = bytes / UNIT;
-    pages
-        .filter(|_| units != 0)
-        .and_then(|pages| UnitRing::new(Arc::clone(pages), offset as usize, units))
 }
 
 fn address(pages: Option<&Arc<Pages>>) -> u64 {
@@ -159,10 +160,12 @@ impl QueuePair {
             .take()
             .map_err(|errno| Error::os(op, errno))?;
         let memory = Memory::new(op, record, &plan)?;
-        let tracker = Arc::new(QueuePairTracker::new(
-            plan.send.blocks,
-            receives(context, init, &plan),
-        ));
+        let tracker = QueuePairTracker::new(plan.send.blocks, receives(context, init, &plan));
+        let tracker = Arc::new(if special.streams.is_some() {
+            tracker.unordered()
+        } else {
+            tracker
+        });
         let owner = Owner::QueuePair(Arc::clone(&tracker));
         let (mut registered, uidx) = number(op, context, init.kind, &owner)?;
         // The kernel wants to know of a doorbell even where there is nothing to send; but not of what cannot send.

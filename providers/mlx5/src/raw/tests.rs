@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use uverbs_driver::Op;
-use uverbs_driver::hw::{Pages, Records, UnitRing};
+use uverbs_driver::hw::{BlockRing, Pages, Records};
 use uverbs_driver::sys::{ForkToken, Mapping};
 use uverbs_driver::types::{AtomicCap, LocalKey, QpCaps};
 
@@ -34,7 +34,7 @@ fn queue() -> (SendRing, Arc<Pages>) {
     let pages = Arc::new(Pages::new(sizes.bytes() as usize).unwrap());
     let page = Arc::new(Mapping::anonymous(4096).unwrap());
     let mut ring = SendRing::new(Parts {
-        ring: UnitRing::new(Arc::clone(&pages), 0, sizes.bytes() / 16).unwrap(),
+        ring: BlockRing::new(Arc::clone(&pages), 0, sizes.blocks).unwrap(),
         sizes,
         operations: Operations::of(QpType::RawPacket, AtomicCap::None),
         qpn: 0x12,

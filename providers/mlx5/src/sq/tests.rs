@@ -60,7 +60,7 @@ fn queue(kind: QpType, max_send_wr: u32, blocks: u32) -> Queue {
     let record = Arc::new(Records::new(64).take().unwrap());
     let tracker = Arc::new(QueuePairTracker::new(sizes.blocks, Receives::None));
     let mut ring = SendRing::new(Parts {
-        ring: UnitRing::new(Arc::clone(&pages), 0, sizes.blocks * BLOCK_UNITS).unwrap(),
+        ring: BlockRing::new(Arc::clone(&pages), 0, sizes.blocks).unwrap(),
         sizes,
         operations: Operations::of(kind, AtomicCap::Device),
         qpn: QPN,

@@ -1,0 +1,264 @@
+//! A ring of 64-byte blocks of four units: what send requests and completions are counted in.
+//!
+//! Which block it is is masked once; everything inside has its place in the code then.
+//!
+//! # Safety
+//!
+//! [`BlockRing`] is a [`UnitRing`] of a multiple of 4 units, so `mask` (the number of blocks less one) and any block below it
+//! keep inside of it. [`Block`] points to the first unit of such a block, and lives no longer than the ring.
+#![allow(unsafe_code, reason = "accesses memory shared with a device")]
+#![expect(
+    clippy::cast_ptr_alignment,
+    reason = "units are aligned to 16 when a ring is made"
+)]
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::unit_ring::UNIT;
+use super::wide::{Unaligned, Wide};
+use super::{Pages, UnitRing};
+
+/// Units of a block.
+const UNITS: usize = 4;
+/// Bytes of a block.
+const BYTES: usize = UNITS * UNIT;
+
+/// A ring of blocks, and of the units that they are made of.
+#[derive(Debug)]
+pub struct BlockRing {
+    units: UnitRing,
+    mask: u32,
+}
+
+/// A block of a ring.
+#[derive(Clone, Copy, Debug)]
+pub struct Block<'r> {
+    start: *mut [u64; 2],
+    ring: PhantomData<&'r BlockRing>,
+}
+
+impl BlockRing {
+    /// The ring of `blocks` (a power of two) at `offset` bytes of `pages`; `None` where that does not fit.
+    pub fn new(pages: Arc<Pages>, offset: usize, blocks: u32) -> Option<Self> {
+        let units = blocks.checked_mul(4)?;
+        UnitRing::new(pages, offset, units).map(|units| Self {
+            mask: blocks - 1,
+            units,
+        })
+    }
+
+    /// A block; its number is masked.
+    #[inline]
+    pub fn block(&self, number: u32) -> Block<'_> {
+        let at = (number & self.mask) as usize * UNITS;
+        Block {
+            start: self.units.start().wrapping_add(at),
+            ring: PhantomData,
+        }
+    }
+
+    /// Goes along blocks and `slots` side by side, as long as `each` says so and neither ends. The first is the one with
+    /// `number`, which is masked; then comes every `1 << shift`-th, up to the end of the ring.
+    #[expect(clippy::inline_always, reason = "what `each` knows stays in registers")]
+    #[inline(always)]
+    pub fn along<T>(
+        &self,
+        number: u32,
+        shift: u32,
+        slots: &mut [T],
+        mut each: impl FnMut(Block<'_>, &mut T) -> bool,
+    ) {
+        let first = number & self.mask;
+        // Of these, each lies below the end: the first does, and what is behind it is divided.
+        let most = ((self.mask - first) >> (shift & 31)) as usize + 1;
+        let mut start = self.block(first).start;
+        let count = slots.len().min(most);
+        for slot in slots.get_mut(..count).unwrap_or_default() {
+            let block = Block {
+                start,
+                ring: PhantomData,
+            };
+            if !each(block, slot) {
+                break;
+            }
+            start = start.wrapping_add(UNITS << (shift & 31));
+        }
+    }
+}
+
+impl Deref for BlockRing {
+    type Target = UnitRing;
+
+    #[inline]
+    fn deref(&self) -> &UnitRing {
+        &self.units
+    }
+}
+
+impl Block<'_> {
+    /// Loads a word (`at` is masked, below 8) as it lies in memory, in one access.
+    #[inline]
+    pub fn word(self, at: usize) -> u64 {
+        let from = self.start.cast::<u64>().wrapping_add(at & 7);
+        // SAFETY: inside the block and aligned (see the file's paragraph).
+        unsafe { from.read_volatile() }
+    }
+
+    /// Loads half a word (`at` is masked, below 16) as it lies in memory, in one access.
+    #[inline]
+    pub fn half(self, at: usize) -> u32 {
+        let from = self.start.cast::<u32>().wrapping_add(at & 15);
+        // SAFETY: as for a word.
+        unsafe { from.read_volatile() }
+    }
+
+    /// Stores a unit (`at` is masked, below 4) as it lies in memory.
+    #[inline]
+    pub fn put(self, at: usize, unit: [u64; 2]) {
+        let to = self.start.wrapping_add(at & 3).cast::<u64>();
+        // SAFETY: as for a word.
+        unsafe { to.write_volatile(unit[0]) };
+        // SAFETY: as above; the second half of the unit.
+        unsafe { to.wrapping_add(1).write_volatile(unit[1]) };
+    }
+
+    /// Stores half a word (`at` is masked, below 16) as it lies in memory, in one access.
+    #[inline]
+    pub fn put_half(self, at: usize, half: u32) {
+        let to = self.start.cast::<u32>().wrapping_add(at & 15);
+        // SAFETY: as for a word.
+        unsafe { to.write_volatile(half) };
+    }
+
+    /// Whether [`put_bytes`](Self::put_bytes) can store so many bytes from byte `at` of a block on.
+    #[inline]
+    pub const fn takes(at: usize, length: usize) -> bool {
+        at <= BYTES - UNIT && length.wrapping_sub(UNIT) <= BYTES - UNIT - at
+    }
+
+    /// Stores bytes from byte `at` of the block on, and fills their last unit up with zeroes. Does nothing where they are
+    /// fewer than 16, or would pass the block's end ([`takes`](Self::takes)).
+    ///
+    /// 16 at a time, of which the last may lie over those before: a length takes no loop, and no bytes one by one.
+    #[inline]
+    pub fn put_bytes(self, at: usize, bytes: &[u8]) {
+        let length = bytes.len();
+        if !Self::takes(at, length) {
+            return;
+        }
+        self.put((at + length - 1) / UNIT, [0; 2]);
+        let to = self.start.cast::<u8>().wrapping_add(at);
+        let copy = |from: usize| {
+            let source = bytes.as_ptr().wrapping_add(from).cast::<Wide>();
+            // SAFETY: the callers below name 16 bytes of `bytes`; any alignment will do.
+            let run = Unaligned(unsafe { source.read_unaligned() });
+            let target = to.wrapping_add(from).cast::<Unaligned>();
+            // SAFETY: as many bytes from `at` on are inside the block; the type has no alignment.
+            unsafe { target.write_volatile(run) };
+        };
+        copy(0);
+        if length > 2 * UNIT {
+            copy(UNIT);
+            if length > 3 * UNIT {
+                copy(2 * UNIT);
+            }
+        }
+        copy(length - UNIT);
+    }
+
+    /// Loads a unit (`at` is masked, below 4).
+    #[inline]
+    pub(super) fn wide(self, at: usize) -> Wide {
+        let from = self.start.wrapping_add(at & 3).cast::<Wide>();
+        // SAFETY: inside the block; units are aligned to 16.
+        unsafe { from.read_volatile() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_wrap_and_their_parts_stay_inside() {
+        let pages = Arc::new(Pages::new(4096).unwrap());
+        let ring = BlockRing::new(Arc::clone(&pages), 64, 2).unwrap();
+        let bytes: [u8; 16] = std::array::from_fn(|at| u8::try_from(at).unwrap());
+        for number in 0..4 {
+            ring.block(number).put(5, [number.into(), 7]);
+            ring.block(number).put_bytes(48, &bytes);
+        }
+        assert_eq!((ring.get(1), ring.get(5)), ([2, 7], [3, 7]));
+        assert_eq!(ring.get(3), ring.get(7));
+        let block = ring.block(u32::MAX);
+        assert_eq!((block.word(2), block.word(8 + 3)), (3, 7));
+        assert_eq!(block.half(16 + 12).to_ne_bytes(), [0, 1, 2, 3]);
+        assert_eq!(block.half(15).to_ne_bytes(), [12, 13, 14, 15]);
+        let mut found = [0; 16];
+        assert!(pages.copy_to(64 + 48, &mut found));
+        assert_eq!(found, bytes);
+        assert!(pages.copy_to(64 + 128, &mut found));
+        assert_eq!(found, [0; 16]);
+    }
+
+    #[test]
+    fn blocks_come_with_slots_up_to_either_end() {
+        let pages = Arc::new(Pages::new(4096).unwrap());
+        let ring = BlockRing::new(pages, 64, 8).unwrap();
+        for number in 0..8 {
+            ring.block(number).put(0, [number.into(), 0]);
+        }
+        let along = |number, shift, slots, until| {
+            let mut slots = vec![9; slots];
+            ring.along(number, shift, &mut slots, |block, slot| {
+                *slot = block.word(0);
+                *slot != until
+            });
+            slots
+        };
+        assert_eq!(along(8 + 5, 0, 5, 99), [5, 6, 7, 9, 9]);
+        assert_eq!(along(5, 0, 2, 99), [5, 6]);
+        assert_eq!(along(5, 0, 3, 6), [5, 6, 9]);
+        assert_eq!(along(3, 1, 5, 99), [3, 5, 7, 9, 9]);
+        assert_eq!(along(2, 1, 5, 99), [2, 4, 6, 9, 9]);
+        assert_eq!(along(7, 31, 2, 99), [7, 9]);
+        assert_eq!(along(0, 0, 0, 99), []);
+    }
+
+    #[test]
+    fn bytes_of_any_length_stay_inside_and_are_filled_up() {
+        let bytes: Vec<u8> = (1..=80).collect();
+        for (at, length) in (0..=80).flat_map(|at| (0..=80).map(move |length| (at, length))) {
+            let pages = Arc::new(Pages::new(4096).unwrap());
+            let ring = BlockRing::new(Arc::clone(&pages), 0, 4).unwrap();
+            for unit in 0..16 {
+                ring.put(unit, [u64::MAX; 2]);
+            }
+            let mut expected = [0xff; 256];
+            ring.block(1).put_bytes(at, &bytes[..length]);
+            let takes = Block::takes(at, length);
+            assert_eq!(takes, length >= 16 && at + length <= 64);
+            if takes {
+                let (start, end) = (64 + at, 64 + at + length);
+                expected[start..end].copy_from_slice(&bytes[..length]);
+                expected[end..end.next_multiple_of(16)].fill(0);
+            }
+            let mut found = [0; 256];
+            assert!(pages.copy_to(0, &mut found));
+            assert_eq!(found, expected, "{length} bytes at {at}");
+            ring.block(1).put_half(16 + 15, 0x55aa_55aa);
+            assert_eq!(ring.block(1).half(15), 0x55aa_55aa);
+        }
+    }
+
+    #[test]
+    fn rings_that_do_not_fit_are_refused() {
+        let pages = Arc::new(Pages::new(4096).unwrap());
+        for (offset, blocks) in [(0, 0), (0, 3), (0, 128), (64, 64), (0, 1 << 30)] {
+            assert!(BlockRing::new(Arc::clone(&pages), offset, blocks).is_none());
+        }
+        assert!(BlockRing::new(pages, 0, 64).is_some());
+    }
+}

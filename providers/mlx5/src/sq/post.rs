@@ -1,0 +1,87 @@
+//! Requests are handed over to the device, or taken back.
+
+use uverbs_driver::PostError;
+use uverbs_driver::hw::barrier;
+use uverbs_driver::types::SendRequest;
+
+use super::{SEND_RECORD, SendRing};
+
+impl SendRing {
+    /// Hands over what was put: one doorbell for all of it.
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    pub(crate) fn ring(&mut self) -> Result<(), PostError> {
+        if self.end.requests == self.rung.requests {
+            return Ok(());
+        }
+        if !self.fork.is_current() {
+            self.abort();
+            return Err(PostError::Forked);
+        }
+        self.hand_over();
+        Ok(())
+    }
+
+    /// Hands over what was put by this process, which is something.
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    fn hand_over(&mut self) {
+        barrier::to_device();
+        self.record.store(SEND_RECORD, self.end.block & 0xffff);
+        let first = self.rung.block;
+        let blocks = self.end.block.wrapping_sub(first);
+        let alone = self.end.requests.wrapping_sub(self.rung.requests) == 1;
+        if alone && blocks <= self.doorbell.blue_flame_blocks() {
+            self.doorbell.blue_flame(&self.ring, first, blocks);
+        } else {
+            self.doorbell.ring(self.last);
+        }
+        self.rung = self.end;
+    }
+
+    /// Puts requests to the peer of a connection and hands them over: how many, and why the next one was not.
+    #[expect(
+        clippy::inline_always,
+        reason = "what the caller knows about the requests would be passed in memory and asked again"
+    )]
+    #[inline(always)]
+    pub(crate) fn post(&mut self, requests: &[SendRequest<'_>]) -> Result<(), (usize, PostError)> {
+        // A batch that was forgotten instead of dropped must not be rung with this one.
+        self.abort();
+        for (posted, request) in requests.iter().enumerate() {
+            // A copy: of a request that stays where it is, nothing is known to the compiler any more.
+            if let Err(error) = self.put(&{ *request }) {
+                return self.stop(posted, error);
+            }
+        }
+        if !requests.is_empty() {
+            self.hand_over();
+        }
+        Ok(())
+    }
+
+    /// Hands over what was put before the request that was refused.
+    #[cold]
+    fn stop(&mut self, posted: usize, error: PostError) -> Result<(), (usize, PostError)> {
+        self.ring().map_err(|error| (0, error))?;
+        Err((posted, error))
+    }
+
+    /// Takes back what was put and not handed over.
+    #[inline]
+    pub(crate) fn abort(&mut self) {
+        if self.end.requests != self.rung.requests {
+            self.take_back();
+        }
+    }
+
+    #[cold]
+    fn take_back(&mut self) {
+        let blocks = self.end.block.wrapping_sub(self.rung.block);
+        for block in 0..blocks {
+            let index = self.rung.block.wrapping_add(block) & self.mask;
+            self.tracker.send.taken_back(index, self.tail);
+        }
+        self.end = self.rung;
+    }
+}
