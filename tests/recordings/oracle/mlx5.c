@@ -225,6 +225,27 @@ static void pacing(void)
 	OK(ibv_dealloc_pd(pd));
 }
 
+/* Of a send queue. */
+static void raw_scheduling(void)
+{
+	struct ibv_pd *pd = MADE(ibv_alloc_pd(context));
+	struct ibv_cq *cq = MADE(ibv_create_cq(context, 32, NULL, NULL, 0));
+	struct ibv_qp *qp = raw(pd, cq);
+	struct mlx5dv_sched_attr attr = element(NULL, 0, 0, 0);
+	struct mlx5dv_sched_node *root = MADE(mlx5dv_sched_node_create(context, &attr));
+	struct mlx5dv_sched_leaf *leaf;
+
+	attr = element(root, CAP, 0, 4096);
+	leaf = MADE(mlx5dv_sched_leaf_create(context, &attr));
+	OK(mlx5dv_modify_qp_sched_elem(qp, leaf, NULL));
+	OK(mlx5dv_modify_qp_sched_elem(qp, NULL, NULL));
+	OK(ibv_destroy_qp(qp));
+	OK(mlx5dv_sched_leaf_destroy(leaf));
+	OK(mlx5dv_sched_node_destroy(root));
+	OK(ibv_destroy_cq(cq));
+	OK(ibv_dealloc_pd(pd));
+}
+
 /* A rule of verbs, and rules by match words. */
 static void raw_packets(void)
 {
@@ -285,6 +306,8 @@ int play_mlx5(const char *name)
 	static const struct { const char *name; void (*play)(void); } scenarios[] = {
 		{ "firmware", firmware }, { "pages", pages }, { "scheduling", scheduling },
 		{ "pacing-entries", entries }, { "pacing", pacing }, { "raw-packets", raw_packets },
+		{ "raw-scheduling", raw_scheduling }, { "work-queues", work_queues }, { "extended", extended },
+		{ "device-memory", device_memory }, { "dynamic", dynamic },
 	};
 
 	for (size_t at = 0; at < sizeof(scenarios) / sizeof(*scenarios); at++)

@@ -119,7 +119,7 @@ struct ibv_qp *queue_pair(struct ibv_pd *pd, struct ibv_cq *cq, struct ibv_srq *
 	return MADE(ibv_create_qp(pd, &init));
 }
 
-static struct ibv_ah_attr path(void)
+struct ibv_ah_attr path(void)
 {
 	struct ibv_ah_attr attr = { .port_num = PORT };
 

@@ -18,5 +18,14 @@ void check(int failed, const char *what);
 struct ibv_qp *queue_pair(struct ibv_pd *pd, struct ibv_cq *cq, struct ibv_srq *srq, enum ibv_qp_type type);
 void connect_to_itself(struct ibv_qp *qp, enum ibv_qp_type type);
 
+/* To this port itself. */
+struct ibv_ah_attr path(void);
+
+/* In objects.c. */
+void work_queues(void);
+void extended(void);
+void device_memory(void);
+void dynamic(void);
+
 /* Of mlx5 alone; whether there is one of that name. */
 int play_mlx5(const char *name);

@@ -172,12 +172,8 @@ fn legacy(number: u32, driver: u32, parts: [&[u8]; 4]) -> Command {
             recorder::command_fields(&full, out, core).unwrap_or((Vec::new(), core.len()));
         fields.extend(values::of_attributes(core_fields, out));
         let tail = core.get(size..).unwrap_or_default();
-        if name == "EX_CREATE_FLOW" && !out {
-            fields.push(Field {
-                name: "specifications".to_owned(),
-                out,
-                value: Value::Bytes(tail.to_vec()),
-            });
+        if !out && let Some(lists) = values::of_list(&name, tail) {
+            fields.extend(lists);
             continue;
         }
         let data = if driver_data.is_empty() {
@@ -281,15 +277,19 @@ fn method(object: u16, method: u16, driver: u32, attrs: &[Attr]) -> Command {
     };
     let firmware = attrs.iter().find(|attr| named(attr).ends_with("_CMD_IN"));
     let firmware = firmware.map(|attr| firmware::opcode(&values::sent(attr)));
+    // What spreads frames over a table has driver data of its own.
+    let spreads = attrs.iter().any(|attr| named(attr).contains("IND_TABLE"));
+    let driver_name = if spreads { "QP_CREATE/RSS" } else { &name };
     let mut fields = Vec::new();
     for attr in attrs {
         let full = names::attribute(object, method, attr.id, driver);
         if full.is_some_and(|full| full.ends_with("ATTR_UHW_IN")) {
-            fields.extend(driver::fields(driver, &name, false, &values::sent(attr)));
+            let sent = values::sent(attr);
+            fields.extend(driver::fields(driver, driver_name, false, &sent));
             continue;
         }
         if full.is_some_and(|full| full.ends_with("ATTR_UHW_OUT")) {
-            fields.extend(driver::fields(driver, &name, true, &attr.after.0));
+            fields.extend(driver::fields(driver, driver_name, true, &attr.after.0));
             continue;
         }
         let new = made.is_some_and(|made| made.id == attr.id);

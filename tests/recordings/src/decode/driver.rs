@@ -52,12 +52,16 @@ fn mlx5(command: &str, out: bool) -> Option<&'static str> {
         ("CREATE_SRQ" | "SRQ_CREATE", false) => "mlx5_ib_create_srq",
         ("CREATE_SRQ" | "SRQ_CREATE", true) => "mlx5_ib_create_srq_resp",
         ("CREATE_QP" | "EX_CREATE_QP" | "QP_CREATE", false) => "mlx5_ib_create_qp",
-        ("CREATE_QP" | "EX_CREATE_QP" | "QP_CREATE", true) => "mlx5_ib_create_qp_resp",
+        ("CREATE_QP" | "EX_CREATE_QP" | "QP_CREATE" | "QP_CREATE/RSS", true) => {
+            "mlx5_ib_create_qp_resp"
+        }
+        ("QP_CREATE/RSS", false) => "mlx5_ib_create_qp_rss",
         ("EX_MODIFY_QP", false) => "mlx5_ib_modify_qp",
         ("EX_MODIFY_QP", true) => "mlx5_ib_modify_qp_resp",
         ("EX_QUERY_DEVICE", true) => "mlx5_ib_query_device_resp",
-        ("EX_CREATE_WQ", false) => "mlx5_ib_create_wq",
-        ("EX_CREATE_WQ", true) => "mlx5_ib_create_wq_resp",
+        ("EX_CREATE_WQ" | "WQ_CREATE", false) => "mlx5_ib_create_wq",
+        ("EX_CREATE_WQ" | "WQ_CREATE", true) => "mlx5_ib_create_wq_resp",
+        ("EX_CREATE_RWQ_IND_TBL", true) => "mlx5_ib_create_rwq_ind_tbl_resp",
         ("EX_MODIFY_WQ", false) => "mlx5_ib_modify_wq",
         ("ALLOC_MW", false) => "mlx5_ib_alloc_mw",
         _ => return None,

@@ -38,6 +38,7 @@ const OFFSETS: u64 = 1 << 20;
 type Number = (&'static str, usize, u32);
 
 const LOW24: u32 = 0x00ff_ffff;
+const LOW16: u32 = 0xffff;
 const ALL: u32 = u32::MAX;
 /// In a completion queue's context, which is at the same place in commands and in replies.
 const OF_CQ: [Number; 3] = [
@@ -66,7 +67,7 @@ fn numbers(opcode: &str, out: bool) -> Vec<Number> {
             ("element", 0x114, ALL),
             ("element", 0x118, ALL),
         ],
-        ("MODIFY_SQ", false) => vec![("sqn", 0x08, LOW24), ("element", 0x40, ALL)],
+        ("MODIFY_SQ", false) => vec![("sqn", 0x08, LOW24), ("element", 0x40, LOW16)],
         ("ALLOC_FLOW_COUNTER", true) => vec![("counter", 0x08, ALL)],
         ("QUERY_FLOW_COUNTER", false) => vec![("counter", 0x1c, ALL)],
         (CREATE_GENERAL, false) => vec![("element", 0x38, ALL)],

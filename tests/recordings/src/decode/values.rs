@@ -94,6 +94,19 @@ fn handles(name: &str, bytes: &[u8]) -> Vec<Field> {
         .collect()
 }
 
+/// What follows a legacy command's struct and belongs to it: rules' specifications, tables' queues.
+pub(super) fn of_list(command: &str, tail: &[u8]) -> Option<Vec<Field>> {
+    match command {
+        "EX_CREATE_FLOW" => Some(vec![Field {
+            name: "specifications".to_owned(),
+            out: false,
+            value: Value::Bytes(tail.to_vec()),
+        }]),
+        "EX_CREATE_RWQ_IND_TBL" => Some(handles("queues", tail)),
+        _ => None,
+    }
+}
+
 /// Whether an attribute names an object by its handle or its descriptor.
 pub(super) fn is_handle(attr: &Attr, name: &str) -> bool {
     attr.len == 0 && (is_fd(name) || has_handle(name))

@@ -194,8 +194,8 @@ impl Names {
             _ if lower.ends_with("fd_num") => "descriptor".to_owned(),
             // Of the program's stack.
             _ if lower == "mmap_info_addr" => "address".to_owned(),
-            _ if is_address(&lower) => address(command, raw),
-            _ if lower == "ah_num" || lower.ends_with("srq_num") => {
+            _ if is_address(&lower) && !is_key(command, &lower) => address(command, raw),
+            _ if lower == "ah_num" || lower == "dctn" || lower.ends_with("srq_num") => {
                 format!("{life}.number")
             }
             _ if raw >= 1 << 16 || lower.contains("flags") || lower.contains("mask") => {
@@ -264,8 +264,16 @@ fn descriptor(field: &Field) -> Option<i32> {
     }
 }
 
+/// Dynamically connected ends have a key where raw packet queue pairs have their send queue's place.
+fn is_key(command: &Command, lower: &str) -> bool {
+    const DRIVER: u64 = 0xff;
+    let kind = |field: &&Field| field.name == "CREATE_QP_TYPE";
+    let kind = command.fields.iter().find(kind);
+    let is_driver = kind.is_some_and(|field| number(&field.value) == DRIVER);
+    is_driver && (lower.ends_with("access_key") || lower.ends_with("sq_buf_addr"))
+}
+
 fn is_address(lower: &str) -> bool {
-    // Raw packet queue pairs have their send queue's place where dynamically connected ones have a key.
     let ends = [
         "start",
         "hca_va",

@@ -33,9 +33,17 @@ const EVERYWHERE: [&str; 11] = [
 ];
 
 /// What mlx5 devices can be asked besides.
-const MLX5: [&str; 4] = ["firmware", "pages", "scheduling", "pacing-entries"];
+const MLX5: [&str; 7] = [
+    "firmware",
+    "pages",
+    "scheduling",
+    "pacing-entries",
+    "extended",
+    "device-memory",
+    "dynamic",
+];
 /// Where the kind of the port matters.
-const MLX5_ROCE: [&str; 7] = [
+const MLX5_ROCE: [&str; 9] = [
     "queries",
     "rc",
     "ud",
@@ -43,6 +51,8 @@ const MLX5_ROCE: [&str; 7] = [
     "multicast",
     "pacing",
     "raw-packets",
+    "raw-scheduling",
+    "work-queues",
 ];
 
 /// A device that scenarios run on.
@@ -71,7 +81,8 @@ fn oracle(folder: &Path) -> PathBuf {
         .folder()
         .expect("Debian's packages");
     let program = folder.join("scenario-theirs");
-    let sources = ["scenario.c", "mlx5.c"].map(|name| package().join("oracle").join(name));
+    let sources =
+        ["scenario.c", "mlx5.c", "objects.c"].map(|name| package().join("oracle").join(name));
     let output = Compiler::new("cc")
         .arg(format!("--sysroot={}", root.display()))
         .args(["-O1", "-Wall", "-Werror", "-o"])

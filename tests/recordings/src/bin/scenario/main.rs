@@ -10,6 +10,7 @@
 
 mod events;
 mod firmware;
+mod objects;
 mod queue_pairs;
 mod raw_packets;
 mod shaping;
@@ -61,6 +62,11 @@ fn main() -> anyhow::Result<()> {
         "pacing-entries" => stage.pacing_entries(),
         "pacing" => stage.pacing(),
         "raw-packets" => stage.raw_packets(),
+        "raw-scheduling" => stage.raw_scheduling(),
+        "work-queues" => stage.work_queues(),
+        "extended" => stage.extended(),
+        "device-memory" => stage.device_memory(),
+        "dynamic" => stage.dynamic(),
         _ => bail!("no such scenario"),
     };
     played.with_context(|| name.clone())

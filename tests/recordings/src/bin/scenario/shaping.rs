@@ -44,6 +44,28 @@ impl Stage {
         Ok(())
     }
 
+    /// Of a send queue.
+    pub(crate) fn raw_scheduling(&self) -> anyhow::Result<()> {
+        let pd = self.context.alloc_pd()?;
+        let cq = self.context.create_cq(32)?;
+        let mut qp = raw(&pd, &cq)?;
+        let scheduler = self.context.mlx5()?.scheduling()?;
+        let root = scheduler.create_root()?;
+        let leaf = root.create_leaf(&ElementAttr::new().max_mbps(4096))?;
+        let requests = Leaves {
+            requestor: Some(&leaf),
+            responder: None,
+        };
+        qp.attach_to(&scheduler, requests)?;
+        qp.attach_to(&scheduler, Leaves::default())?;
+        qp.destroy()?;
+        leaf.destroy().map_err(|(_, error)| error)?;
+        root.destroy().map_err(|(_, error)| error)?;
+        cq.destroy()?;
+        pd.dealloc()?;
+        Ok(())
+    }
+
     /// Entries of the table of rates.
     pub(crate) fn pacing_entries(&self) -> anyhow::Result<()> {
         let devx = self.context.mlx5()?.devx()?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Ends of names of fields that the kernel tells a new object's number in, and what is numbered there.
-const GIVING: [(&str, &str); 13] = [
+const GIVING: [(&str, &str); 15] = [
     ("QP_NUM", "qp"),
     ("qpn", "qp"),
     ("pdn", "pd"),
@@ -13,6 +13,8 @@ const GIVING: [(&str, &str); 13] = [
     ("tisn", "tis"),
     ("rqn", "rq"),
     ("sqn", "sq"),
+    ("WQ_NUM", "wq"),
+    ("ind_tbl_num", "table"),
     ("UAR_OBJ_ALLOC_PAGE_ID", "uar"),
     ("UMEM_REG_OUT_ID", "umem"),
     (".element", "element"),

@@ -1,0 +1,118 @@
+//! Objects that few devices have.
+
+use uverbs::mlx5::{Hash, HashFields, WorkQueue, WorkQueueSettings, WorkQueueState};
+use uverbs::{
+    AccessFlags, CompletionQueue, Mtu, ProtectionDomain, QpAttr, QpState, QpType, QueuePairBuilder,
+    RnrTimer, SrqAttr,
+};
+
+use super::{PORT, Stage};
+
+const ACCESS_KEY: u64 = 0xfeed;
+
+/// Requests to send and their pieces; there are none to receive.
+fn sizes(builder: &mut QueuePairBuilder<'_>, requests: u32, pieces: u32) {
+    builder
+        .max_send_wr(requests)
+        .max_send_sge(pieces)
+        .max_inline_data(4 * requests)
+        .max_recv_wr(0)
+        .max_recv_sge(0);
+}
+
+impl Stage {
+    fn work_queue(&self, pd: &ProtectionDomain, cq: &CompletionQueue) -> anyhow::Result<WorkQueue> {
+        let settings = WorkQueueSettings::default();
+        let mut queue = self.context.mlx5()?.create_work_queue(pd, cq, &settings)?;
+        queue.modify(WorkQueueState::Reset, WorkQueueState::Ready)?;
+        Ok(queue)
+    }
+
+    /// Work queues, a table of them, and what spreads over it.
+    pub(crate) fn work_queues(&self) -> anyhow::Result<()> {
+        let pd = self.context.alloc_pd()?;
+        let cq = self.context.create_cq(64)?;
+        let (one, two) = (self.work_queue(&pd, &cq)?, self.work_queue(&pd, &cq)?);
+        let adapter = self.context.mlx5()?;
+        let table = adapter.create_indirection_table(&[&one, &two])?;
+        let mut key = [0; 40];
+        key[..3].copy_from_slice(&[1, 2, 3]);
+        let hash = Hash {
+            fields: HashFields::SOURCE_IPV4 | HashFields::DESTINATION_UDP,
+            key,
+        };
+        table.create_queue_pair(&pd, &hash, 0)?.destroy()?;
+        table.destroy()?;
+        one.destroy()?;
+        two.destroy()?;
+        cq.destroy()?;
+        pd.dealloc()?;
+        Ok(())
+    }
+
+    /// Both ends of extended reliable connections.
+    pub(crate) fn extended(&self) -> anyhow::Result<()> {
+        let pd = self.context.alloc_pd()?;
+        let cq = self.context.create_cq(32)?;
+        let domain = self.context.mlx5()?.open_xrc_domain()?;
+        let attr = SrqAttr {
+            max_wr: 64,
+            max_sge: 1,
+            limit: 0,
+        };
+        let srq = domain.create_srq(&pd, &cq, attr, 0)?;
+        let mut builder = pd.create_qp(QpType::XrcInitiator, &cq, &cq);
+        sizes(&mut builder, 16, 2);
+        let initiator = builder.build()?.into_raw();
+        let mut builder = domain.create_target(&pd, &cq);
+        sizes(&mut builder, 0, 0);
+        let target = builder.build()?.into_raw();
+        target.destroy()?;
+        initiator.destroy()?;
+        srq.destroy()?;
+        drop(domain);
+        cq.destroy()?;
+        pd.dealloc()?;
+        Ok(())
+    }
+
+    /// Memory on the device.
+    pub(crate) fn device_memory(&self) -> anyhow::Result<()> {
+        let pd = self.context.alloc_pd()?;
+        let memory = self.context.mlx5()?.alloc_device_memory(4096, 6)?;
+        let mr = pd.register_device_memory(&memory, 0, 1024, AccessFlags::LOCAL_WRITE)?;
+        memory.write(0, &[0; 64])?;
+        mr.deregister()?;
+        memory.free()?;
+        pd.dealloc()?;
+        Ok(())
+    }
+
+    /// Both ends of dynamic connections.
+    pub(crate) fn dynamic(&self) -> anyhow::Result<()> {
+        let pd = self.context.alloc_pd()?;
+        let cq = self.context.create_cq(32)?;
+        let srq = pd.create_srq(64, 2)?;
+        let mut builder = pd.create_dc_target(&srq, &cq, ACCESS_KEY);
+        sizes(&mut builder, 0, 0);
+        let mut target = builder.build()?.into_raw();
+        let mut builder = pd.create_dc_initiator(&cq);
+        sizes(&mut builder, 16, 2);
+        let mut initiator = builder.build()?.into_raw();
+
+        let init = QpAttr::to(QpState::Init).pkey_index(0).port(PORT);
+        let ready = QpAttr::to(QpState::ReadyToReceive)
+            .path_mtu(Mtu::B1024)
+            .av(self.path()?);
+        target.modify(&init.access(AccessFlags::REMOTE_WRITE))?;
+        target.modify(&ready.min_rnr_timer(RnrTimer::from_raw(12)))?;
+        initiator.modify(&init)?;
+        initiator.modify(&ready)?;
+        initiator.destroy()?;
+        target.destroy()?;
+        srq.destroy()?;
+        cq.destroy()?;
+        pd.dealloc()?;
+        Ok(())
+    }
+}
