@@ -354,11 +354,44 @@ impl Channel {
         result
     }
 
-    /// Maps queue or device memory that a command announced.
+    /// Maps queue or device memory that a command announced, and leaves it out of children. Two system calls.
     ///
     /// # Errors
-    /// The errno of `mmap(2)`; [`ErrorKind::BadReply`] when `len` is 0.
+    /// The errno of `mmap(2)` or `madvise(2)`; [`ErrorKind::BadReply`] when `len` is 0.
     pub fn map(&self, offset: u64, len: usize, protection: Protection) -> Result<Mapping> {
+        let mut mapping = self.map_near(offset, len, protection, 0)?;
+        mapping
+            .leave_out()
+            .map_err(|errno| self.failure(Op::MapDeviceMemory, errno))?;
+        Ok(mapping)
+    }
+
+    /// Maps two pieces of memory, each with its offset and length. Three system calls, as long as the addresses before those of the
+    /// first are free, else four.
+    ///
+    /// # Errors
+    /// As [`map`](Self::map).
+    pub fn map_both(
+        &self,
+        first: (u64, usize),
+        second: (u64, usize),
+        protection: Protection,
+    ) -> Result<(Mapping, Mapping)> {
+        let mut high = self.map_near(first.0, first.1, protection, 0)?;
+        let before = high.as_ptr().addr().saturating_sub(second.1);
+        let mut low = self.map_near(second.0, second.1, protection, before)?;
+        Mapping::leave_out_both(&mut low, &mut high)
+            .map_err(|errno| self.failure(Op::MapDeviceMemory, errno))?;
+        Ok((high, low))
+    }
+
+    fn map_near(
+        &self,
+        offset: u64,
+        len: usize,
+        protection: Protection,
+        near: usize,
+    ) -> Result<Mapping> {
         let op = Op::MapDeviceMemory;
         self.check_process(op)?;
         if len == 0 {
@@ -368,6 +401,7 @@ impl Channel {
             offset,
             len,
             protection,
+            near,
         };
         match self.kernel.call(self.fd.as_fd(), call) {
             Ok(Reply::Mapped(mapping)) if mapping.len() >= len => Ok(mapping),

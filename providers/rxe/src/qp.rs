@@ -74,17 +74,20 @@ impl QueuePair {
         );
         let caps = created.caps;
         let fork = channel.fork_token();
-        let ring = queue::map(channel, op, reply.sq_mi, SendRing::slot_size(&caps))?;
-        let send = SendRing::new(ring, init.kind, &caps, device.caps, fork)
-            .ok_or_else(|| Error::bad_reply(op, "producer index"))?;
-        let recv = if init.srq.is_some() {
-            None
+        let sends = (reply.sq_mi, SendRing::slot_size(&caps));
+        let (sends, receives) = if init.srq.is_some() {
+            (queue::map(channel, op, sends.0, sends.1)?, None)
         } else {
-            let min_slot = ReceiveRing::slot_size(caps.max_recv_sge);
-            let ring = queue::map(channel, op, reply.rq_mi, min_slot)?;
-            let recv = ReceiveRing::new(ring, caps.max_recv_sge, fork);
-            Some(recv.ok_or_else(|| Error::bad_reply(op, "producer index"))?)
+            let receives = (reply.rq_mi, ReceiveRing::slot_size(caps.max_recv_sge));
+            let (sends, receives) = queue::map_both(channel, op, sends, receives)?;
+            (sends, Some(receives))
         };
+        let no_index = || Error::bad_reply(op, "producer index");
+        let send =
+            SendRing::new(sends, init.kind, &caps, device.caps, fork).ok_or_else(no_index)?;
+        let recv = receives
+            .map(|ring| ReceiveRing::new(ring, caps.max_recv_sge, fork).ok_or_else(no_index))
+            .transpose()?;
         Ok(Self {
             send,
             recv,

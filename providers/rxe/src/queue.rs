@@ -1,17 +1,40 @@
 //! Maps a queue that the kernel announced, and checks its shape once.
 
 use uverbs_driver::hw::{RingLayout, SharedRing};
-use uverbs_driver::sys::Protection;
+use uverbs_driver::sys::{Mapping, Protection};
 use uverbs_driver::{Channel, Error, Op, Result};
 use uverbs_uapi::rdma_user_rxe::{mminfo, rxe_queue_buf};
 
-/// Maps the queue behind `info`, whose slots must have `min_slot` bytes at least.
-///
-/// Two system calls. The slot size and the number of slots stand in the shared header; they are
-/// read here and never again, because whoever writes the header could change them.
+/// Maps the queue behind `info`, whose slots must have `min_slot` bytes at least. Two system calls.
 pub(crate) fn map(channel: &Channel, op: Op, info: mminfo, min_slot: usize) -> Result<SharedRing> {
+    let (offset, len) = piece(op, info)?;
+    let mapping = channel.map(offset, len, Protection::ReadWrite)?;
+    ring(op, info, mapping, min_slot)
+}
+
+/// Maps two queues, each with its smallest slot. Three system calls as a rule.
+pub(crate) fn map_both(
+    channel: &Channel,
+    op: Op,
+    first: (mminfo, usize),
+    second: (mminfo, usize),
+) -> Result<(SharedRing, SharedRing)> {
+    let pieces = (piece(op, first.0)?, piece(op, second.0)?);
+    let mappings = channel.map_both(pieces.0, pieces.1, Protection::ReadWrite)?;
+    Ok((
+        ring(op, first.0, mappings.0, first.1)?,
+        ring(op, second.0, mappings.1, second.1)?,
+    ))
+}
+
+fn piece(op: Op, info: mminfo) -> Result<(u64, usize)> {
     let len = usize::try_from(info.size).map_err(|_| Error::bad_reply(op, "queue size"))?;
-    let mapping = channel.map(info.offset, len, Protection::ReadWrite)?;
+    Ok((info.offset, len))
+}
+
+/// The slot size and the number of slots stand in the shared header; they are read here and never again, because whoever
+/// writes the header could change them.
+fn ring(op: Op, info: mminfo, mapping: Mapping, min_slot: usize) -> Result<SharedRing> {
     let word = |offset| {
         mapping.load_u32(offset).ok_or_else(|| {
             Error::bad_reply(op, "a queue without a header").fact("bytes", info.size)

@@ -58,6 +58,8 @@ pub enum Call<'a> {
         len: usize,
         /// What this process may do with it.
         protection: Protection,
+        /// The address where it would best lie, 0 for anywhere. What is there already stays: the memory is put elsewhere then.
+        near: usize,
     },
 }
 
@@ -100,7 +102,8 @@ unsafe impl Kernel for Linux {
                 offset,
                 len,
                 protection,
-            } => Mapping::of_fd(fd, offset, len, protection).map(Reply::Mapped),
+                near,
+            } => Mapping::of_fd(fd, offset, len, protection, near).map(Reply::Mapped),
         }
     }
 }

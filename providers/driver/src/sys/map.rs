@@ -56,26 +56,53 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `len` bytes at `offset` of a device descriptor.
-    ///
-    /// The range is left out of children (`MADV_DONTFORK`): a child that touched the parent's queues would corrupt them.
+    /// Maps `len` bytes at `offset` of a device descriptor, at the address `near` if that is free.
     pub(super) fn of_fd(
         fd: BorrowedFd<'_>,
         offset: u64,
         len: usize,
         protection: Protection,
+        near: usize,
     ) -> Result<Self, Errno> {
         let prot = match protection {
             Protection::Read => ProtFlags::READ,
             Protection::Write => ProtFlags::WRITE,
             Protection::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
         };
-        // SAFETY: with no address asked for and no MAP_FIXED the kernel picks a free range.
-        let ptr = unsafe { mmap(ptr::null_mut(), len, prot, MapFlags::SHARED, fd, offset) }?;
-        let mut mapping = Self::owned(ptr.cast(), len)?;
-        mapping.advise(Advice::LinuxDontFork)?;
-        mapping.owner = Owner::MmapOf(ForkToken::current());
-        Ok(mapping)
+        let near = ptr::without_provenance_mut(near);
+        // SAFETY: without MAP_FIXED the kernel picks a free range, whatever address is asked for.
+        let ptr = unsafe { mmap(near, len, prot, MapFlags::SHARED, fd, offset) }?;
+        Self::owned(ptr.cast(), len)
+    }
+
+    /// Leaves the range out of children (`MADV_DONTFORK`): a child that touched the parent's queues would corrupt them.
+    pub(crate) fn leave_out(&mut self) -> Result<(), Errno> {
+        if self.is_mapped() {
+            self.advise(Advice::LinuxDontFork)?;
+            self.owner = Owner::MmapOf(ForkToken::current());
+        }
+        Ok(())
+    }
+
+    /// The same for two, by one system call where `low` ends where `high` begins.
+    pub(crate) fn leave_out_both(low: &mut Self, high: &mut Self) -> Result<(), Errno> {
+        let meet = low.as_ptr().addr() + low.len == high.as_ptr().addr();
+        if cfg!(miri) || !meet || !low.is_mapped() || !high.is_mapped() {
+            low.leave_out()?;
+            return high.leave_out();
+        }
+        let len = low.len + high.len;
+        // SAFETY: both ranges are these mappings' own and nothing lies between them; as in `advise`.
+        unsafe { madvise(low.as_ptr().cast(), len, Advice::LinuxDontFork) }?;
+        let process = ForkToken::current();
+        low.owner = Owner::MmapOf(process);
+        high.owner = Owner::MmapOf(process);
+        Ok(())
+    }
+
+    /// Whether the range was mapped by this value.
+    fn is_mapped(&self) -> bool {
+        !matches!(self.owner, Owner::Value(_))
     }
 
     /// Maps `len` bytes of zeroed private memory, rounded up to whole pages.
@@ -103,8 +130,7 @@ impl Mapping {
     /// As [`anonymous`](Self::anonymous).
     pub fn for_device(len: usize) -> Result<Self, Errno> {
         let mut mapping = Self::anonymous(len)?;
-        mapping.advise(Advice::LinuxDontFork)?;
-        mapping.owner = Owner::MmapOf(ForkToken::current());
+        mapping.leave_out()?;
         Ok(mapping)
     }
 

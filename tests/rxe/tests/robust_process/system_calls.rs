@@ -10,8 +10,9 @@ const PROMISED: usize = 40;
 /// What the C library and Rust's runtime may do before `main`.
 const RUNTIME: usize = 14;
 
-/// What may come after it, memory for the first allocations included.
-const SINCE_MAIN: usize = 34;
+/// What may come after it, memory for the first allocations included. It is 30 when the rings of the queue
+/// pair lie side by side, as they do unless something else has the place.
+const SINCE_MAIN: usize = 32;
 
 /// From the very start, where no runtime stands before the program.
 #[test]

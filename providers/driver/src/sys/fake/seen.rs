@@ -49,6 +49,7 @@ impl Asked {
                 offset,
                 len,
                 protection,
+                ..
             } => Self::Map {
                 offset,
                 len,

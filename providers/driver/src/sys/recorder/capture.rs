@@ -61,6 +61,7 @@ pub(super) fn body(call: &Call<'_>, answer: &Result<Reply, Errno>) -> Body {
             offset,
             len,
             protection,
+            ..
         } => Body::Map {
             offset: *offset,
             len: *len,
