@@ -1,6 +1,7 @@
 //! The project's own commands: `cargo xtask --help`. One file per command.
 
 mod abi;
+mod asan;
 mod bench;
 mod cargo;
 mod ci;
@@ -32,6 +33,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Task {
     Abi(abi::Options),
+    Asan(asan::Options),
     Bench(bench::Options),
     Ci(ci::Options),
     Coverage(coverage::Options),
@@ -47,6 +49,7 @@ enum Task {
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Abi(options) => abi::run(&options),
+        Task::Asan(options) => asan::run(&options),
         Task::Bench(options) => bench::run(&options),
         Task::Ci(options) => ci::run(&options),
         Task::Coverage(options) => coverage::run(&options),
