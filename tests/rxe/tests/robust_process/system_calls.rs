@@ -11,7 +11,7 @@ const PROMISED: usize = 40;
 const RUNTIME: usize = 14;
 
 /// What may come after it, memory for the first allocations included. It is 30 when the rings of the queue
-/// pair lie side by side, as they do unless something else has the place.
+/// pair lie side by side, and 31 when something else has the place.
 const SINCE_MAIN: usize = 32;
 
 /// From the very start, where no runtime stands before the program.
