@@ -38,6 +38,19 @@ pub(crate) fn cost() -> anyhow::Result<PathBuf> {
     Ok(testbed::cargo::build_program("cost", &args)?)
 }
 
+/// Builds the program whose system calls are counted.
+pub(crate) fn reach_rts() -> anyhow::Result<PathBuf> {
+    let args = [
+        "build",
+        "--release",
+        "--package",
+        "rxe-tests",
+        "--bin",
+        "reach-rts",
+    ];
+    Ok(testbed::cargo::build_program("reach-rts", &args)?)
+}
+
 /// Builds an example of the documentation.
 pub(crate) fn example(name: &str) -> anyhow::Result<PathBuf> {
     let args = [

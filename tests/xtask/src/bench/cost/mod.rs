@@ -1,10 +1,12 @@
-//! `cargo xtask bench --mlx5`: instructions of our data path beside libmlx5's, on one software ConnectX.
+//! `cargo xtask bench --mlx5`: instructions of our data path beside libmlx5's, on one software ConnectX, and what it takes to
+//! get there.
 //!
 //! Both programs of `tests/cost` run the same loops under Callgrind in one guest. What a loop costs is the difference
 //! between two runs with different numbers of rounds, so that what is done once cancels out. It is exact: it is the same in every run.
 
 mod callgrind;
 mod oracle;
+mod start;
 
 use super::Options;
 use crate::programs;
@@ -66,8 +68,13 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
             print(&release, &rows, copied);
         }
     }
+    let (release, rows) = start(options)?;
+    good &= rows.iter().all(start::Row::is_good);
     if options.json {
+        tables.push(rows.iter().map(start::Row::json).collect());
         println!("{}", Value::from(tables));
+    } else {
+        start::print(&release, &rows);
     }
     Ok(if good {
         ExitCode::SUCCESS
@@ -109,6 +116,20 @@ fn count(options: &Options, copied: bool) -> anyhow::Result<(String, Vec<Row>)> 
             })
         })
         .collect::<anyhow::Result<_>>()?;
+    let release = guest.release();
+    guest.power_off()?;
+    Ok((release, rows))
+}
+
+/// Compares whole programs from their start.
+fn start(options: &Options) -> anyhow::Result<(String, Vec<start::Row>)> {
+    let guest = Machine::new(Kernel::named(&options.kernel)?)
+        .connectx(Connectx::new(&[Function::Ib; 2]).blueflame())
+        .with_debian_tools()
+        .with_binary(programs::uverbs()?, "uverbs")
+        .with_binary(programs::reach_rts()?, start::REACH_RTS)
+        .boot()?;
+    let rows = start::measure(&guest)?;
     let release = guest.release();
     guest.power_off()?;
     Ok((release, rows))
