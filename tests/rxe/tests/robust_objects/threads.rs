@@ -12,7 +12,7 @@ use crate::support::looped::Looped;
 use crate::support::objects::Objects;
 
 /// How late a wait may end.
-const LATE: Duration = Duration::from_secs(5);
+const LATE: Duration = Duration::from_secs(2);
 
 #[test]
 fn f27_queues_move_to_other_threads() {

@@ -10,7 +10,7 @@ const GOAL: f64 = 0.2;
 /// How many runs the time is the median of.
 const RUNS: usize = 9;
 /// Bytes of a server's answer, which it writes when its queue pair is ready to send.
-const ANSWER: &str = ", 52";
+const ANSWER: &str = ", 52) = 52";
 /// What names the device for our program.
 const DEVICE_VARIABLE: &str = "UVERBS_TEST_DEVICE";
 /// Where strace writes.
