@@ -11,6 +11,7 @@ use uverbs_driver::{Error, EventCounts, Object, Op, PollError, Result};
 
 use crate::cookie::Cookie;
 use crate::event::EventSource;
+use crate::mlx5::{self, Entries};
 use crate::provider::AnyCq;
 use crate::{CompletionChannel, Context};
 
@@ -50,6 +51,7 @@ pub struct CompletionQueueBuilder<'a> {
     vector: u32,
     context: u64,
     timestamps: Timestamps,
+    pub(crate) written: Entries,
 }
 
 /// A completion that was taken out of its queue, which cannot be polled again while it lives.
@@ -72,6 +74,7 @@ impl<'a> CompletionQueueBuilder<'a> {
             vector: 0,
             context: 0,
             timestamps: Timestamps::None,
+            written: Entries::default(),
         }
     }
 
@@ -113,7 +116,7 @@ impl<'a> CompletionQueueBuilder<'a> {
     /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | no entries, a vector the device does not have, a channel of another context |
     /// | [`LimitExceeded`](crate::ErrorKind::LimitExceeded) | more entries than the device's `max_cqe` |
     /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | ENOMEM, EAGAIN of the rdma cgroup |
-    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | timestamps of a device that has no clock, as rxe; the time of day where the kernel makes none of the clock's counts |
+    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | timestamps of a device that has no clock, as rxe; the time of day where the kernel makes none of the clock's counts; [entries](Self::entries_of_mlx5) that the device does not write |
     pub fn build(&self) -> Result<CompletionQueue> {
         let op = Op::CreateCompletionQueue;
         let inner = &self.of.inner;
@@ -134,14 +137,15 @@ impl<'a> CompletionQueueBuilder<'a> {
         cookie.announce(EventSource::CompletionQueue {
             context: self.context,
         });
-        let ring = inner.provider.create_cq(&CqInit {
+        let init = CqInit {
             entries: self.entries,
             cookie: cookie.number(),
             channel: self.channel.map(AsFd::as_fd),
             vector: self.vector,
             events: self.channel.map(|_| cookie.events()),
             timestamps: self.timestamps,
-        })?;
+        };
+        let ring = mlx5::create_cq(self.of, &init, self.written)?;
         Ok(CompletionQueue {
             ring,
             cookie,

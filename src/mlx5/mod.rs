@@ -19,6 +19,7 @@ mod action;
 mod adapter;
 mod data_direct;
 mod dc;
+mod entries;
 mod flow;
 mod frame;
 mod masked;
@@ -34,6 +35,7 @@ mod work_queue;
 mod xrc;
 
 pub use adapter::Adapter;
+pub(crate) use entries::create as create_cq;
 pub use flow::FlowId;
 pub(crate) use flow::FlowRules;
 pub use memory::{DeviceMemory, NullRegion};
@@ -54,7 +56,7 @@ pub use uverbs_mlx5::var::{MappedVar, Var, VarKind};
 pub use uverbs_mlx5::vport::{RegisterBits, SwitchPort};
 pub use uverbs_mlx5::xrc::SharedXrcDomain;
 pub use uverbs_mlx5::{
-    Clock, ClockInfo, DcDestination, DeviceMemoryInfo, Frame, MaskedAtomic, OperationWord,
-    ThreadDomain,
+    Clock, ClockInfo, DcDestination, DeviceMemoryInfo, Entries, EntrySize, Frame, MaskedAtomic,
+    OperationWord, Results, ThreadDomain,
 };
 pub use uverbs_mlx5::{caps, devx, pacing, prm, sched, steering};

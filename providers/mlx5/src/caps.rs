@@ -68,6 +68,8 @@ pub struct Caps {
     pub max_compressed: u32,
     /// Formats of compressed entries (`MLX5_IB_CQE_RES_FORMAT_*`).
     pub compressed_formats: u32,
+    /// Entries of 128 bytes can be compressed, too (`MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_COMP`).
+    pub long_compressed: bool,
     /// Completion entries can be padded to 128 bytes (`MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD`).
     pub padded_entries: bool,
     /// Tunnels the device looks into (`MLX5_IB_TUNNELED_OFFLOADS_*`).
@@ -101,6 +103,7 @@ impl Caps {
             rss_functions: reply.rss_caps.rx_hash_function,
             max_compressed: reply.cqe_comp_caps.max_num,
             compressed_formats: reply.cqe_comp_caps.supported_format,
+            long_compressed: reply.flags & LONG_COMPRESSED != 0,
             padded_entries: reply.flags & PADDED_ENTRIES != 0,
             tunnels: reply.tunnel_offloads_caps,
             max_log_dci_streams: reply.dci_streams_caps.max_log_num_concurent,
@@ -110,6 +113,8 @@ impl Caps {
 
 /// `MLX5_IB_PP_SUPPORT_BURST`.
 const PACING_BURST: u8 = 1;
+/// `MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_COMP`.
+const LONG_COMPRESSED: u32 = 1;
 /// `MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD`.
 const PADDED_ENTRIES: u32 = 2;
 

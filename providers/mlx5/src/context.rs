@@ -10,6 +10,7 @@ use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
 
 use crate::caps::Caps;
 use crate::clock::Clocks;
+use crate::compressed::Entries;
 use crate::config::{self, Config};
 use crate::cq::CqShared;
 use crate::pd::ProtectionDomain;
@@ -72,6 +73,17 @@ impl Context {
     #[doc(alias = "ibv_alloc_null_mr")]
     pub fn null_key(&self) -> Option<LocalKey> {
         self.config.null_key
+    }
+
+    /// `mlx5dv_create_cq`—creates a completion queue in which the device writes as `entries` says.
+    ///
+    /// # Errors
+    /// Those of any, and [`Unsupported`](ErrorKind::Unsupported) where the device does not write that way.
+    #[doc(alias = "mlx5dv_create_cq")]
+    pub fn create_cq_with(&self, init: &CqInit<'_>, entries: Entries) -> Result<CompletionQueue> {
+        let cq = CompletionQueue::create(self, init, entries)?;
+        self.note_cq(contract::Cq::object(&cq), cq.shared());
+        Ok(cq)
     }
 
     /// Whether firmware commands may be sent in this context.
@@ -174,9 +186,7 @@ impl contract::Context for Context {
     }
 
     fn create_cq(&self, init: &CqInit<'_>) -> Result<Self::Cq> {
-        let cq = CompletionQueue::create(self, init)?;
-        self.note_cq(contract::Cq::object(&cq), cq.shared());
-        Ok(cq)
+        self.create_cq_with(init, Entries::default())
     }
 
     fn create_srq(&self, pd: &Self::Pd, init: &SrqInit) -> Result<Self::Srq> {

@@ -21,6 +21,7 @@ use uverbs_uapi::mlx5_abi::{
 use zerocopy::IntoBytes;
 
 use crate::Context;
+use crate::compressed::Entries;
 use crate::cq_ring::CqRing;
 use crate::cqe::opcode;
 use crate::poll::{Consumer, Next};
@@ -28,8 +29,6 @@ use crate::stamp::Stamps;
 
 /// Most entries the device's counter leaves room for.
 const MAX_ENTRIES: u32 = 1 << 24;
-/// Bytes of an entry.
-const ENTRY: u32 = 64;
 /// Words of the doorbell record.
 const CONSUMER: usize = 0;
 const ARM: usize = 1;
@@ -58,8 +57,10 @@ impl CqShared {
         let mut position = self.consumer.load(Ordering::Acquire);
         loop {
             let end = position.saturating_add(ring.entries().into());
-            while position < end && ring.tail(position).is_some() {
-                position += 1;
+            while position < end
+                && let Some(tail) = ring.tail(position)
+            {
+                position += ring.stands_for(position, tail);
             }
             // What was given back meanwhile may have been written over, and ended the walk too soon.
             let consumer = self.consumer.load(Ordering::Acquire);
@@ -104,27 +105,30 @@ fn log_of(op: Op, entries: u32, max: u32) -> Result<u32> {
 }
 
 impl CompletionQueue {
-    pub(crate) fn create(context: &Context, init: &CqInit<'_>) -> Result<Self> {
+    /// `mlx5dv_create_cq`—creates one in which the device writes as `entries` says.
+    pub(crate) fn create(context: &Context, init: &CqInit<'_>, entries: Entries) -> Result<Self> {
         let op = Op::CreateCompletionQueue;
+        entries.check(context.caps())?;
         let max_entries = context.device().max_cqe;
         let log = log_of(op, init.entries, max_entries)?;
         let channel = context.channel();
         // A child has no mapping of the records.
         channel.check_process(op)?;
         let os = |errno| Error::os(op, errno);
-        let ring = Arc::new(CqRing::new(log, ENTRY, 0).map_err(os)?);
+        let ring = CqRing::new(log, entries.bytes(), 0).map_err(os)?;
+        let ring = Arc::new(ring.compressed(entries.compressed));
         let record = Arc::new(context.records().take().map_err(os)?);
         let stamps = Stamps::new(context, init.timestamps)?;
         let (arm, page) = context.uars().for_completion_queues()?;
-        let words = mlx5_ib_create_cq {
+        let mut words = mlx5_ib_create_cq {
             buf_addr: ring.units.address(),
             db_addr: record.address(),
-            cqe_size: ring.entry_size(),
             flags: stamps.driver_flags()
                 | page.map_or(0, |_| MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX as u16),
             uar_page_index: page.map_or(0, |page| page as u16),
             ..mlx5_ib_create_cq::default()
         };
+        entries.tell(&mut words);
         let mut reply = mlx5_ib_create_cq_resp::default();
         let create = cmd::cq::Create {
             vector: init.vector,
@@ -289,7 +293,7 @@ impl contract::Cq for CompletionQueue {
         let mut waiting = 0;
         while waiting < old.entries()
             && old
-                .tail(self.consumer.position() + u64::from(waiting))
+                .settle(self.consumer.position() + u64::from(waiting))
                 .is_some()
         {
             waiting += 1;
@@ -301,7 +305,7 @@ impl contract::Cq for CompletionQueue {
         }
         let ring = CqRing::new(log, old.entry_size(), old.count(1))
             .map_err(|errno| Error::os(op, errno))?;
-        let ring = Arc::new(ring);
+        let ring = Arc::new(ring.compressed(old.results));
         let words = mlx5_ib_resize_cq {
             buf_addr: ring.units.address(),
             cqe_size: old.entry_size() as u16,
@@ -349,7 +353,7 @@ impl CompletionQueue {
         let op = Op::ResizeCompletionQueue;
         let mut position = self.consumer.position();
         loop {
-            let Some(tail) = old.tail(position) else {
+            let Some(tail) = old.settle(position) else {
                 return Err(Error::bad_reply(op, "no mark of the resize"));
             };
             barrier::from_device();

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use uverbs_driver::error::Errno;
 use uverbs_driver::hw::{Block, BlockRing, Pages};
 
+use crate::compressed::Results;
 use crate::cqe::{Tail, format, opcode};
 
 /// Bytes of the part of an entry that means something.
@@ -87,6 +88,8 @@ pub(crate) struct CqRing {
     owner: u32,
     /// How far the device's count is ahead of positions.
     ahead: u64,
+    /// What is kept of completions that come as one, where they may.
+    pub(crate) results: Option<Results>,
 }
 
 impl CqRing {
@@ -103,6 +106,7 @@ impl CqRing {
             blocks,
             owner: log + shift,
             ahead,
+            results: None,
         };
         for position in 0..1_u64 << log {
             let at = ring.first(position).wrapping_add(3);
@@ -110,6 +114,11 @@ impl CqRing {
             ring.units.set_word(at, 1, tail.to_be());
         }
         Ok(ring)
+    }
+
+    /// The same, in which several completions may come as one.
+    pub(crate) fn compressed(self, results: Option<Results>) -> Self {
+        Self { results, ..self }
     }
 
     /// How many entries there are.
@@ -155,11 +164,12 @@ impl CqRing {
 
     /// The owner bit at a place.
     #[inline]
-    fn owner(&self, place: Place) -> u32 {
+    pub(crate) fn owner(&self, place: Place) -> u32 {
         place.block >> self.owner & 1
     }
 
-    /// Looks at entries from a place on, each beside one of `slots`, as long as `each` says so. They end with the ring.
+    /// Looks at entries from a place on, each beside one of `slots`, as long as `each` says so. They end with the ring. Returns
+    /// how many `each` wanted.
     #[expect(clippy::inline_always, reason = "a part of polling")]
     #[inline(always)]
     pub(crate) fn look_along<T>(
@@ -167,12 +177,12 @@ impl CqRing {
         place: Place,
         slots: &mut [T],
         mut each: impl FnMut(Look<'_>, &mut T) -> bool,
-    ) {
+    ) -> usize {
         let owner = self.owner(place);
         self.units
             .along(place.block, self.shift, slots, |block, slot| {
                 each(Look::new(block, owner), slot)
-            });
+            })
     }
 
     /// The last word of the entry at `position`, if the device has written the entry.
@@ -180,6 +190,15 @@ impl CqRing {
     pub(crate) fn tail(&self, position: u64) -> Option<Tail> {
         let look = self.look(self.place(position));
         look.is_there().then_some(look.tail)
+    }
+
+    /// The same for the next entry to be taken. What came as one becomes entries.
+    pub(crate) fn settle(&self, position: u64) -> Option<Tail> {
+        let tail = self.tail(position)?;
+        if tail.format() == format::COMPRESSED && self.expand(position) {
+            return self.tail(position);
+        }
+        Some(tail)
     }
 
     /// When the entry at `position`, which is there, was written. `None` for a failure.

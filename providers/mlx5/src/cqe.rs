@@ -25,8 +25,10 @@ pub(crate) mod opcode {
 
 /// Bits 2 and 3 of the last byte: how the rest of the entry is to be read.
 pub(crate) mod format {
-    /// As it is. Others have the data in the entry, or stand for several; queues are not created for them.
+    /// As it is.
     pub(crate) const PLAIN: u32 = 0;
+    /// It stands for several. What is left has the data in the entry; no queue is created for that.
+    pub(crate) const COMPRESSED: u32 = 3;
 }
 
 /// The last word of an entry, which says whether it is there at all: in host order,
@@ -79,13 +81,16 @@ static SENT: WorkCompletion = WorkCompletion {
     dlid_path_bits: 0,
 };
 
+/// The bits of a queue's number.
+const OWNER: u32 = 0xff_ffff;
+
 /// An entry that the device has written. No part of it is read twice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'r> {
     block: Block<'r>,
     pub(crate) tail: Tail,
-    /// The number that the queue was created with.
-    pub(crate) user_index: u32,
+    /// The number that the queue was created with, in memory's order and with other bits above it.
+    owner: u32,
 }
 
 impl<'r> Entry<'r> {
@@ -95,8 +100,20 @@ impl<'r> Entry<'r> {
         Self {
             block,
             tail,
-            user_index: u32::from_be(block.half(8)) & 0xff_ffff,
+            owner: block.half(8),
         }
+    }
+
+    /// The number that the queue was created with.
+    #[inline]
+    pub(crate) const fn user_index(&self) -> u32 {
+        u32::from_be(self.owner) & OWNER
+    }
+
+    /// Whether it is about the same queue as another.
+    #[inline]
+    pub(crate) const fn is_beside(&self, other: &Self) -> bool {
+        (self.owner ^ other.owner) & OWNER.to_be() == 0
     }
 
     /// Bytes 36 to 39.

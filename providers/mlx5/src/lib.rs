@@ -10,6 +10,7 @@
 mod ah;
 pub mod caps;
 mod clock;
+mod compressed;
 mod config;
 mod context;
 mod cq;
@@ -54,6 +55,7 @@ mod wqe;
 pub mod xrc;
 
 pub use clock::{Clock, ClockInfo};
+pub use compressed::{Entries, EntrySize, Results};
 pub use context::Context;
 pub use cq::CompletionQueue;
 pub use dm::{DeviceMemory, DeviceMemoryInfo, OperationWord};

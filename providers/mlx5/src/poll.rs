@@ -16,9 +16,9 @@ use uverbs_driver::types::WorkCompletion;
 use uverbs_driver::{PollError, Result};
 
 use crate::cq_ring::{CqRing, Place};
-use crate::cqe::{Entry, opcode};
+use crate::cqe::{Entry, format, opcode};
 use crate::table::Trackers;
-use crate::tracker::{QueuePairTracker, Receives};
+use crate::tracker::{QueuePairTracker, RecvRun, SendRun};
 use owners::Owners;
 
 /// What the next entry is.
@@ -113,7 +113,9 @@ impl Consumer {
                 Ok(None) => break,
                 Err(error) if count == 0 => return Err(error),
                 Err(_) => {
-                    self.untake();
+                    if self.position() != before {
+                        self.untake();
+                    }
                     break;
                 }
             }
@@ -125,85 +127,105 @@ impl Consumer {
     /// Takes entries that follow each other: requests of one known queue pair that were carried out.
     #[inline(never)]
     fn take_sent(&mut self, out: &mut [WorkCompletion]) {
-        self.take_alike(out, opcode::REQUEST, |pair, entry, position, slot| {
-            if pair.sent_in_this_life(position)
-                && let Some(sent) = pair.send.completed(entry.tail.counter())
-            {
-                entry.sent_into(slot, sent.wr_id, sent.opcode, pair.number());
-                return true;
-            }
-            false
-        });
+        self.take_alike(
+            out,
+            opcode::REQUEST,
+            |pair| Some(pair.sends()),
+            |run, entry, number, slot| {
+                let sent = run.completed(entry.tail.counter())?;
+                entry.sent_into(slot, sent.wr_id, sent.opcode, number);
+                Some(())
+            },
+            SendRun::end,
+        );
     }
 
     /// Takes entries that follow each other: messages that came for one known queue pair with a queue of its own.
     #[inline(never)]
     fn take_received(&mut self, out: &mut [WorkCompletion]) {
-        self.take_alike(out, opcode::RECEIVE, |pair, entry, position, slot| {
-            if let Receives::Own(queue) = &pair.recv
-                && pair.received_in_this_life(position)
-                && let Some(wr_id) = queue.completed()
-            {
-                *slot = entry.received(opcode::RECEIVE, wr_id, pair.number());
-                return true;
-            }
-            false
-        });
+        self.take_alike(
+            out,
+            opcode::RECEIVE,
+            QueuePairTracker::receives,
+            |run, entry, number, slot| {
+                *slot = entry.received(opcode::RECEIVE, run.completed()?, number);
+                Some(())
+            },
+            RecvRun::end,
+        );
     }
 
     /// Takes entries of one kind and one known queue pair that follow each other, as long as `take` puts
-    /// something into their slots.
+    /// something into their slots. Nothing is taken where the queue pair was reset or went meanwhile.
     #[expect(
         clippy::inline_always,
         reason = "a completion is built where its user wants it"
     )]
     #[inline(always)]
-    fn take_alike(
-        &mut self,
+    fn take_alike<'s, R: 's>(
+        &'s mut self,
         out: &mut [WorkCompletion],
         kind: u32,
-        take: impl Fn(&QueuePairTracker, &Entry<'_>, u64, &mut WorkCompletion) -> bool,
+        begin: impl FnOnce(&'s QueuePairTracker) -> Option<R>,
+        take: impl Fn(&mut R, &Entry<'_>, u32, &mut WorkCompletion) -> Option<()>,
+        end: impl FnOnce(R, u64) -> bool,
     ) {
         let (ring, start) = (&*self.ring, self.next);
         let known = self.owners.age();
         let first = ring.look(start);
         barrier::from_device();
-        let number = Entry::new(first.block, first.tail).user_index;
-        let Some(pair) = self.owners.known_pair(number) else {
+        let first = Entry::new(first.block, first.tail);
+        let Some(pair) = self.owners.known_pair(first.user_index()) else {
             return;
         };
-        let mut position = start.position;
-        ring.look_along(start, out, |look, slot| {
+        let Some(mut run) = begin(pair) else {
+            return;
+        };
+        let device_number = pair.number();
+        let taken = ring.look_along(start, out, |look, slot| {
             if !look.is(kind) {
                 return false;
             }
             barrier::from_device();
             let entry = Entry::new(look.block, look.tail);
-            // The number may have become another queue's meanwhile.
-            if entry.user_index != number || !known.is_good() {
+            if !entry.is_beside(&first) {
                 return false;
             }
-            let taken = take(pair, &entry, position, slot);
-            position += u64::from(taken);
-            taken
+            take(&mut run, &entry, device_number, slot).is_some()
         });
-        // Again from its place, so that it need not be kept at hand.
-        self.next = self.ring.place(position);
+        // The number may have become another queue's meanwhile.
+        if known.is_good() && end(run, start.position) {
+            // Again from its place, so that it need not be kept at hand.
+            self.next = self.ring.place(start.position + taken as u64);
+        }
     }
 
     /// The next completion of a queue that is still there.
     ///
     /// # Errors
-    /// [`PollError::Corrupt`] for an entry that no request can have; it counts as taken.
+    /// [`PollError::Corrupt`] for an entry that no request can have. It counts as taken, but for one that says that it stands for
+    /// others, and not how many: where the next one is, nobody knows.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<WorkCompletion>, PollError> {
+        let start = self.position();
         loop {
             let (ring, place) = (&*self.ring, self.next);
-            let look = ring.look(place);
+            let mut look = ring.look(place);
             if !look.is_there() {
                 return Ok(None);
             }
             barrier::from_device();
+            if look.tail.format() == format::COMPRESSED && ring.results.is_some() {
+                if !ring.expand(place.position) {
+                    // Told by a call that passed nothing over.
+                    return if place.position == start {
+                        Err(PollError::Corrupt)
+                    } else {
+                        Ok(None)
+                    };
+                }
+                look = ring.look(place);
+            }
             self.next = ring.behind(place);
             match self.owners.completion(place.position, look) {
                 Ok(None) => {}

@@ -6,7 +6,7 @@ use uverbs_driver::types::{WcFlags, WcOpcode, WcStatus};
 
 use super::*;
 use crate::table::Owner;
-use crate::tracker::RecvTracker;
+use crate::tracker::{Receives, RecvTracker};
 
 const QPN: u32 = 0x1234;
 
@@ -74,7 +74,7 @@ fn requests_come_back_through_many_turns_of_the_ring() {
             let done = device.poll().unwrap();
             assert_eq!((done.wr_id, done.qp_num), (u64::from(round) + 100, QPN));
             assert_eq!((done.opcode, done.byte_len), (WcOpcode::RdmaRead, 77));
-            assert_eq!(pair.send.tail(), round + 1);
+            assert_eq!(pair.sent_tail(), round + 1);
         }
     }
 }
@@ -267,7 +267,7 @@ fn play(
         for &(kind, queue, counter, middle) in four {
             let (number, pair) = &pairs[queue as usize % pairs.len()];
             // Some are not under way.
-            let after = pair.send.tail() + u32::from(counter % 5);
+            let after = pair.sent_tail() + u32::from(counter % 5);
             let opcode = WcOpcode::from_raw(u32::from(counter / 8 % 8));
             let wr_id = u64::from(after) + 1000;
             pair.send.posted((counter & 7).into(), wr_id, after, opcode);

@@ -166,7 +166,7 @@ impl ReceiveRing {
         if self.room == 0 {
             return Err(PostError::WrongState);
         }
-        self.tail = self.own().map_or(self.tail, RecvTracker::tail);
+        self.tail = self.tracker.received_tail();
         if self.is_full() {
             return Err(PostError::QueueFull);
         }

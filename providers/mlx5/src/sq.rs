@@ -294,7 +294,7 @@ impl SendRing {
         if self.room == 0 {
             return Err(PostError::WrongState);
         }
-        self.tail = self.tracker.send.tail();
+        self.tail = self.tracker.sent_tail();
         if self.is_full() {
             return Err(PostError::QueueFull);
         }

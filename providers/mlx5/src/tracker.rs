@@ -4,17 +4,19 @@
 //! the queue it frees) is written by the thread that posts and read by the one that polls. All of it is atomic
 //! words, so neither side takes a lock; what orders the two is the device, which completes only what was posted.
 
+mod life;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use uverbs_driver::types::WcOpcode;
 
+use life::{Life, Run, Side};
+
 /// A send queue.
 #[derive(Debug)]
 pub(crate) struct SendTracker {
     entries: Box<[SendEntry]>,
-    /// Requests completed, counted on and on.
-    tail: AtomicU32,
     /// Some may be completed after others that were posted later.
     unordered: bool,
 }
@@ -56,7 +58,6 @@ impl SendTracker {
     pub(crate) fn new(blocks: u32) -> Self {
         Self {
             entries: (0..blocks).map(|_| SendEntry::default()).collect(),
-            tail: AtomicU32::new(0),
             unordered: false,
         }
     }
@@ -71,27 +72,40 @@ impl SendTracker {
         }
     }
 
-    /// Requests completed, counted on and on. What they freed may be written to.
-    #[inline]
-    pub(crate) fn tail(&self) -> u32 {
-        self.tail.load(Ordering::Acquire)
+    /// What was noted at block `index` was taken back. `tail` is how many were completed at some time: completing it again
+    /// completes nothing.
+    pub(crate) fn taken_back(&self, index: u32, tail: u32) {
+        if let Some(entry) = self.entries.get(index as usize) {
+            entry.after.store(tail, Ordering::Relaxed);
+        }
     }
+}
 
+/// Requests of a send queue that complete one after another.
+#[derive(Debug)]
+pub(crate) struct SendRun<'t> {
+    run: Run<'t>,
+    /// One more than were completed: what the next one makes it, at least.
+    next: u32,
+    entries: &'t [SendEntry],
+    unordered: bool,
+}
+
+impl SendRun<'_> {
     /// The request that begins at block `counter`, and those before it, are completed. `None` for one that is not under way.
     #[inline]
-    pub(crate) fn completed(&self, counter: u16) -> Option<Sent> {
+    pub(crate) fn completed(&mut self, counter: u16) -> Option<Sent> {
         let mask = self.entries.len().wrapping_sub(1);
         let entry = self.entries.get(usize::from(counter) & mask)?;
         let wr_id = entry.wr_id.load(Ordering::Relaxed);
         let after = entry.after.load(Ordering::Relaxed);
         // Less than the blocks that there are, and more than none: what was completed before is behind, or far ahead.
-        let completes = after.wrapping_sub(self.tail.load(Ordering::Relaxed));
-        if completes.wrapping_sub(1) as usize >= self.entries.len() {
+        if after.wrapping_sub(self.next) as usize >= self.entries.len() {
             if !self.unordered {
                 return None;
             }
         } else {
-            self.tail.store(after, Ordering::Release);
+            self.next = after.wrapping_add(1);
         }
         Some(Sent {
             wr_id,
@@ -99,16 +113,12 @@ impl SendTracker {
         })
     }
 
-    /// What was noted at block `index` was taken back. `tail` is what [`tail`](Self::tail) said at some time: completing it again
-    /// completes nothing.
-    pub(crate) fn taken_back(&self, index: u32, tail: u32) {
-        if let Some(entry) = self.entries.get(index as usize) {
-            entry.after.store(tail, Ordering::Relaxed);
-        }
-    }
-
-    fn reset(&self) {
-        self.tail.store(0, Ordering::Release);
+    /// See [`Run::end`].
+    #[inline]
+    #[must_use]
+    pub(crate) fn end(mut self, first: u64) -> bool {
+        self.run.tail = self.next.wrapping_sub(1);
+        self.run.end(first)
     }
 }
 
@@ -116,7 +126,6 @@ impl SendTracker {
 #[derive(Debug)]
 pub(crate) struct RecvTracker {
     wr_ids: Box<[AtomicU64]>,
-    tail: AtomicU32,
 }
 
 impl RecvTracker {
@@ -124,7 +133,6 @@ impl RecvTracker {
     pub(crate) fn new(count: u32) -> Self {
         Self {
             wr_ids: (0..count).map(|_| AtomicU64::new(0)).collect(),
-            tail: AtomicU32::new(0),
         }
     }
 
@@ -135,28 +143,31 @@ impl RecvTracker {
             slot.store(wr_id, Ordering::Relaxed);
         }
     }
+}
 
-    /// Requests completed, counted on and on.
-    #[inline]
-    pub(crate) fn tail(&self) -> u32 {
-        self.tail.load(Ordering::Acquire)
-    }
+/// Requests of a receive queue that complete one after another.
+#[derive(Debug)]
+pub(crate) struct RecvRun<'t> {
+    run: Run<'t>,
+    wr_ids: &'t [AtomicU64],
+}
 
+impl RecvRun<'_> {
     /// The oldest request is completed. The device's counter says the same as ours, and ours cannot be wrong.
     #[inline]
-    pub(crate) fn completed(&self) -> Option<u64> {
-        let tail = self.tail.load(Ordering::Relaxed);
+    pub(crate) fn completed(&mut self) -> Option<u64> {
         let mask = self.wr_ids.len().wrapping_sub(1);
-        let wr_id = self
-            .wr_ids
-            .get(tail as usize & mask)?
-            .load(Ordering::Relaxed);
-        self.tail.store(tail.wrapping_add(1), Ordering::Release);
+        let at = self.run.tail as usize & mask;
+        let wr_id = self.wr_ids.get(at)?.load(Ordering::Relaxed);
+        self.run.tail = self.run.tail.wrapping_add(1);
         Some(wr_id)
     }
 
-    fn reset(&self) {
-        self.tail.store(0, Ordering::Release);
+    /// See [`Run::end`].
+    #[inline]
+    #[must_use]
+    pub(crate) fn end(self, first: u64) -> bool {
+        self.run.end(first)
     }
 }
 
@@ -223,15 +234,33 @@ pub(crate) enum Receives {
     None,
 }
 
+/// What an entry of a completion queue stands for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Request<T> {
+    /// This one.
+    Of(T),
+    /// One of an earlier life of its queue.
+    Former,
+    /// None that there can be.
+    Unknown,
+}
+
+impl<T> Request<T> {
+    #[inline]
+    pub(crate) fn of(found: Option<T>) -> Self {
+        found.map_or(Self::Unknown, Self::Of)
+    }
+}
+
 /// A queue pair.
 #[derive(Debug)]
 pub(crate) struct QueuePairTracker {
     number: AtomicU32,
+    life: Life,
     pub(crate) send: SendTracker,
+    sent: Side,
     pub(crate) recv: Receives,
-    /// The first entries of its completion queues that belong to this life of the queue pair.
-    send_since: AtomicU64,
-    recv_since: AtomicU64,
+    received: Side,
 }
 
 impl QueuePairTracker {
@@ -239,10 +268,11 @@ impl QueuePairTracker {
     pub(crate) fn new(blocks: u32, recv: Receives) -> Self {
         Self {
             number: AtomicU32::new(0),
+            life: Life::default(),
             send: SendTracker::new(blocks),
+            sent: Side::default(),
             recv,
-            send_since: AtomicU64::new(0),
-            recv_since: AtomicU64::new(0),
+            received: Side::default(),
         }
     }
 
@@ -266,107 +296,82 @@ impl QueuePairTracker {
     }
 
     /// A life begins, at its creation or a reset: completions before these indexes are not about it.
+    ///
+    /// For the thread that posts. Another may be in the middle of polling: what it says of the old life is not about the new one.
     pub(crate) fn restart(&self, send_since: u64, recv_since: u64) {
-        self.send.reset();
-        if let Receives::Own(recv) = &self.recv {
-            recv.reset();
+        self.life
+            .next([(&self.sent, send_since), (&self.received, recv_since)]);
+    }
+
+    /// Requests sent that are completed, counted on and on in this life. What they freed may be written to. For the thread that posts.
+    #[inline]
+    pub(crate) fn sent_tail(&self) -> u32 {
+        self.sent.tail(&self.life)
+    }
+
+    /// The same for its own receive requests.
+    #[inline]
+    pub(crate) fn received_tail(&self) -> u32 {
+        self.received.tail(&self.life)
+    }
+
+    /// Completions of its send queue begin. For the thread that polls.
+    #[inline]
+    pub(crate) fn sends(&self) -> SendRun<'_> {
+        let run = self.sent.run(&self.life);
+        SendRun {
+            next: run.tail.wrapping_add(1),
+            run,
+            entries: &self.send.entries,
+            unordered: self.send.unordered,
         }
-        self.send_since.store(send_since, Ordering::Release);
-        self.recv_since.store(recv_since, Ordering::Release);
     }
 
-    /// Whether the entry `index` of its send completion queue is about this life.
+    /// Completions of its own receive queue begin. `None` where it has none. For the thread that polls.
     #[inline]
-    pub(crate) fn sent_in_this_life(&self, index: u64) -> bool {
-        index >= self.send_since.load(Ordering::Acquire)
+    pub(crate) fn receives(&self) -> Option<RecvRun<'_>> {
+        let Receives::Own(queue) = &self.recv else {
+            return None;
+        };
+        Some(RecvRun {
+            run: self.received.run(&self.life),
+            wr_ids: &queue.wr_ids,
+        })
     }
 
-    /// The same for its receive completion queue.
+    /// The request that the entry `index` of its send completion queue is about.
     #[inline]
-    pub(crate) fn received_in_this_life(&self, index: u64) -> bool {
-        index >= self.recv_since.load(Ordering::Acquire)
+    pub(crate) fn sent(&self, index: u64, counter: u16) -> Request<Sent> {
+        let mut run = self.sends();
+        let found = run.completed(counter);
+        if run.end(index) {
+            Request::of(found)
+        } else {
+            Request::Former
+        }
+    }
+
+    /// The request that the entry `index` of its receive completion queue is about, which has this counter.
+    #[inline]
+    pub(crate) fn received(&self, index: u64, counter: u16) -> Request<u64> {
+        if let Some(mut run) = self.receives() {
+            let found = run.completed();
+            return if run.end(index) {
+                Request::of(found)
+            } else {
+                Request::Former
+            };
+        }
+        let Receives::Shared(queue) = &self.recv else {
+            return Request::Unknown;
+        };
+        // Its request goes back to the shared queue even if nobody waits for it.
+        match queue.completed(counter) {
+            _ if !self.received.began_by(index) => Request::Former,
+            found => Request::of(found),
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_completion_frees_what_was_posted_before_it() {
-        let tracker = SendTracker::new(8);
-        tracker.posted(0, 10, 1, WcOpcode::Send);
-        tracker.posted(1, 11, 2, WcOpcode::RdmaWrite);
-        tracker.posted(5, 12, 3, WcOpcode::RdmaRead);
-        let sent = tracker.completed(8 + 5).unwrap();
-        assert_eq!((sent.wr_id, sent.opcode), (12, WcOpcode::RdmaRead));
-        assert_eq!(tracker.tail(), 3);
-        assert_eq!(SendTracker::new(0).completed(3), None);
-    }
-
-    #[test]
-    fn what_is_not_under_way_completes_nothing() {
-        let tracker = SendTracker::new(4);
-        assert_eq!(tracker.completed(0), None, "nothing was posted");
-        for index in 0..4 {
-            let after = (u32::MAX - 1).wrapping_add(index);
-            tracker.posted(index, index.into(), after, WcOpcode::Send);
-        }
-        tracker.tail.store(u32::MAX - 2, Ordering::Relaxed);
-        assert_eq!(tracker.completed(1).map(|sent| sent.wr_id), Some(1));
-        assert_eq!(tracker.completed(1), None, "it is done");
-        assert_eq!(tracker.completed(0), None, "with what was before it");
-        tracker.taken_back(3, u32::MAX - 2);
-        assert_eq!(tracker.completed(3), None, "it never was");
-        assert_eq!(tracker.completed(2).map(|sent| sent.wr_id), Some(2));
-        assert_eq!(tracker.tail(), 0);
-    }
-
-    #[test]
-    fn streams_may_overtake_each_other() {
-        let tracker = QueuePairTracker::new(4, Receives::None).unordered().send;
-        tracker.posted(0, 10, 1, WcOpcode::Send);
-        tracker.posted(1, 11, 2, WcOpcode::RdmaRead);
-        for index in [1, 0] {
-            let sent = tracker.completed(index).unwrap();
-            assert_eq!((sent.wr_id, tracker.tail()), (10 + u64::from(index), 2));
-        }
-    }
-
-    #[test]
-    fn receives_complete_in_order() {
-        let tracker = RecvTracker::new(2);
-        tracker.posted(0, 7);
-        tracker.posted(1, 8);
-        assert_eq!(tracker.completed(), Some(7));
-        tracker.posted(0, 9);
-        assert_eq!(tracker.completed(), Some(8));
-        assert_eq!(tracker.completed(), Some(9));
-        assert_eq!(tracker.tail(), 3);
-    }
-
-    #[test]
-    fn shared_receives_come_back_in_any_order() {
-        let tracker = SrqTracker::new(70);
-        tracker.posted(69, 1);
-        tracker.posted(3, 2);
-        assert_eq!(tracker.completed(69), Some(1));
-        assert_eq!(tracker.completed(3), Some(2));
-        assert_eq!(tracker.completed(70), None);
-        let mut free = Vec::new();
-        tracker.take_free(|index| free.push(index));
-        tracker.take_free(|index| free.push(index));
-        assert_eq!(free, [3, 69]);
-    }
-
-    #[test]
-    fn lives_are_told_apart() {
-        let tracker = QueuePairTracker::new(4, Receives::None);
-        tracker.send.posted(0, 1, 1, WcOpcode::Send);
-        tracker.send.completed(0);
-        tracker.restart(5, 9);
-        assert_eq!(tracker.send.tail(), 0);
-        assert!(!tracker.sent_in_this_life(4) && tracker.sent_in_this_life(5));
-        assert!(!tracker.received_in_this_life(8) && tracker.received_in_this_life(9));
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
 //! One ConnectX function: its identity, registers and object tables.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::buffer::Umem;
@@ -74,6 +74,8 @@ pub(crate) struct Device {
     pub(crate) scheduler: Scheduler,
     /// Queue pairs and SQs that may have work, for the fabric to run.
     pub(crate) kicked: Vec<u32>,
+    /// Completion queues that completions wait for.
+    pub(crate) waiting_cqs: BTreeSet<u32>,
     /// The last doorbell of each send queue, kept if work requests may be copied through pages.
     pub(crate) rung: BTreeMap<u32, Rung>,
     /// Bytes that each send queue has carried since it was made or the function was reset.
@@ -141,6 +143,7 @@ impl Device {
             pacing: PacingTable::default(),
             scheduler: Scheduler::default(),
             kicked: Vec::new(),
+            waiting_cqs: BTreeSet::new(),
             rung: BTreeMap::new(),
             served: BTreeMap::new(),
             reports: BTreeMap::new(),

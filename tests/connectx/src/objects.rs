@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::buffer::{Buffer, Umem};
+use crate::engine::completion::Ready;
 use crate::layout::{qp, queue};
 
 /// An event queue.
@@ -39,6 +40,8 @@ pub(crate) struct CompletionQueue {
     pub(crate) solicited: u32,
     pub(crate) arm: Option<Arm>,
     pub(crate) failed: bool,
+    /// Completions to be written as one.
+    pub(crate) waiting: Vec<Ready>,
 }
 
 /// One entry of an indirect memory key.

@@ -2,6 +2,7 @@
 
 use crate::cmd::LOG_MAX_ALIGNMENT;
 use crate::device_memory::{BAR_OFFSET, SIZE};
+use crate::engine::compress::MOST;
 use crate::layout::caps::{Setting, atomic, device_memory, ethernet, flow, general, qos, roce};
 use crate::layout::transport::nic_vport;
 
@@ -232,6 +233,9 @@ const GENERAL: &[Setting] = &[
     (general::FREQUENCY_KHZ, 1_000_000),
     (general::UARS_PER_PAGE, 1),
     (general::LONG_CQE_ALWAYS, 1),
+    (general::LONG_COMPRESSION, 1),
+    (general::COMPRESSION, 1),
+    (general::MAX_COMPRESSED, MOST),
     (general::NATIVE_PORT, 1),
     (general::UCTX_CAP, 3),
 ];

@@ -25,7 +25,8 @@ use uverbs_uapi::ib_user_verbs::{
     ib_uverbs_resize_cq,
 };
 use uverbs_uapi::mlx5_abi::{
-    mlx5_ib_alloc_ucontext_resp, mlx5_ib_create_cq, mlx5_ib_create_qp, mlx5_ib_resize_cq,
+    MLX5_IB_CQE_RES_FORMAT_CSUM, MLX5_IB_CQE_RES_FORMAT_HASH, mlx5_ib_alloc_ucontext_resp,
+    mlx5_ib_create_cq, mlx5_ib_create_qp, mlx5_ib_query_device_resp, mlx5_ib_resize_cq,
 };
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, MLX5_IB_METHOD_UAR_OBJ_ALLOC, MLX5_IB_OBJECT_UAR,
@@ -181,6 +182,11 @@ impl Adapter {
                 device.base.max_srq_sge = 31;
                 device.base.phys_port_cnt = 1;
                 put(reply, &device);
+                let mut more = mlx5_ib_query_device_resp::default();
+                more.cqe_comp_caps.max_num = 64;
+                more.cqe_comp_caps.supported_format =
+                    MLX5_IB_CQE_RES_FORMAT_HASH | MLX5_IB_CQE_RES_FORMAT_CSUM;
+                put(uhw.output, &more);
             }
             IB_USER_VERBS_CMD_RESIZE_CQ => {
                 let asked = ib_uverbs_resize_cq::read_from_prefix(request);

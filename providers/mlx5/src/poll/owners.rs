@@ -10,7 +10,7 @@ use super::Next;
 use crate::cq_ring::{CqRing, Look, Place};
 use crate::cqe::{Entry, Tail, format, opcode};
 use crate::table::{Owner, Trackers};
-use crate::tracker::{QueuePairTracker, Receives, Sent};
+use crate::tracker::{QueuePairTracker, Request, Sent};
 
 /// An epoch that never is: nothing in the cache is good.
 const NO_EPOCH: u64 = u64::MAX;
@@ -78,18 +78,16 @@ impl Owners {
         }
         barrier::from_device();
         let entry = Entry::new(look.block, look.tail);
-        let Some(pair) = self.known_pair(entry.user_index) else {
+        let Some(pair) = self.known_pair(entry.user_index()) else {
             return Next::Other;
         };
         if look.tail.opcode() == opcode::REQUEST {
-            if pair.sent_in_this_life(place.position)
-                && let Some(sent) = pair.send.completed(look.tail.counter())
-            {
+            if let Request::Of(sent) = pair.sent(place.position, look.tail.counter()) {
                 return Next::Usual(entry.sent(sent.wr_id, sent.opcode, pair.number()));
             }
-        } else if let Receives::Own(queue) = &pair.recv
-            && pair.received_in_this_life(place.position)
-            && let Some(wr_id) = queue.completed()
+        } else if let Some(mut run) = pair.receives()
+            && let Some(wr_id) = run.completed()
+            && run.end(place.position)
         {
             return Next::Usual(entry.received(opcode::RECEIVE, wr_id, pair.number()));
         }
@@ -122,28 +120,28 @@ impl Owners {
                 Request::Of((pair, sent)) => {
                     Ok(Some(entry.sent(sent.wr_id, sent.opcode, pair.number())))
                 }
-                other => other.none(),
+                other => none(&other),
             },
             kind @ (opcode::RECEIVE_WRITE_IMM
             | opcode::RECEIVE
             | opcode::RECEIVE_IMM
             | opcode::RECEIVE_INVALIDATE) => match received(owner, position, tail) {
                 Request::Of(wr_id) => Ok(Some(entry.received(kind, wr_id, number(owner, tail)))),
-                other => other.none(),
+                other => none(&other),
             },
             opcode::REQUEST_ERROR => match sent(owner, position, tail) {
                 Request::Of((pair, sent)) => {
                     let number = pair.number();
                     Ok(Some(entry.failed(sent.wr_id, sent.opcode, number)))
                 }
-                other => other.none(),
+                other => none(&other),
             },
             opcode::RECEIVE_ERROR => match received(owner, position, tail) {
                 Request::Of(wr_id) => {
                     let number = number(owner, tail);
                     Ok(Some(entry.failed(wr_id, WcOpcode::Recv, number)))
                 }
-                other => other.none(),
+                other => none(&other),
             },
             // About a key, not about a request; nothing here makes keys with signatures.
             opcode::SIGNATURE_ERROR => Ok(None),
@@ -171,7 +169,7 @@ impl Owners {
         let index = if self.by_device {
             0
         } else {
-            entry.user_index as usize
+            entry.user_index() as usize
         };
         if !matches!(self.known.get(index), Some(Some(_))) {
             self.learn(index, entry)?;
@@ -202,28 +200,12 @@ impl Owners {
     }
 }
 
-/// What an entry stands for.
-enum Request<T> {
-    /// This one.
-    Of(T),
-    /// One of an earlier life of its queue.
-    Former,
-    /// None that there can be.
-    Unknown,
-}
-
-impl<T> Request<T> {
-    fn of(found: Option<T>) -> Self {
-        found.map_or(Self::Unknown, Self::Of)
-    }
-
-    /// What polling makes of an entry without a request.
-    #[cold]
-    fn none(self) -> Result<Option<WorkCompletion>, PollError> {
-        match self {
-            Self::Unknown => Err(PollError::Corrupt),
-            Self::Former | Self::Of(_) => Ok(None),
-        }
+/// What polling makes of an entry without a request.
+#[cold]
+fn none<T>(request: &Request<T>) -> Result<Option<WorkCompletion>, PollError> {
+    match request {
+        Request::Unknown => Err(PollError::Corrupt),
+        Request::Former | Request::Of(_) => Ok(None),
     }
 }
 
@@ -233,30 +215,18 @@ fn sent(owner: &Owner, position: u64, tail: Tail) -> Request<(&QueuePairTracker,
     let Owner::QueuePair(pair) = owner else {
         return Request::Unknown;
     };
-    if !pair.sent_in_this_life(position) {
-        return Request::Former;
+    match pair.sent(position, tail.counter()) {
+        Request::Of(sent) => Request::Of((pair, sent)),
+        Request::Former => Request::Former,
+        Request::Unknown => Request::Unknown,
     }
-    let found = pair.send.completed(tail.counter());
-    Request::of(found.map(|sent| (&**pair, sent)))
 }
 
 /// The receive request that an entry is about.
 #[inline]
 fn received(owner: &Owner, position: u64, tail: Tail) -> Request<u64> {
     match owner {
-        Owner::QueuePair(pair) => {
-            let current = pair.received_in_this_life(position);
-            match &pair.recv {
-                // Its request goes back to the shared queue even if nobody waits for it.
-                Receives::Shared(queue) => match queue.completed(tail.counter()) {
-                    _ if !current => Request::Former,
-                    found => Request::of(found),
-                },
-                Receives::Own(_) if !current => Request::Former,
-                Receives::Own(queue) => Request::of(queue.completed()),
-                Receives::None => Request::Unknown,
-            }
-        }
+        Owner::QueuePair(pair) => pair.received(position, tail.counter()),
         Owner::Srq(queue) | Owner::Gone(queue) => Request::of(queue.completed(tail.counter())),
     }
 }

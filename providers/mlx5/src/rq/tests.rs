@@ -6,6 +6,7 @@ use uverbs_driver::hw::{Pages, Records};
 use uverbs_driver::types::LocalKey;
 
 use super::*;
+use crate::tracker::Request;
 
 struct Queue {
     ring: ReceiveRing,
@@ -119,8 +120,7 @@ proptest! {
                     prop_assert_eq!((queue.record.load(0), queue.record.load(1)), (rung & 0xffff, 0));
                 }
                 2 if done < rung => {
-                    let Receives::Own(tracker) = &queue.tracker.recv else { unreachable!() };
-                    prop_assert_eq!(tracker.completed(), Some(u64::from(done) | 1 << 63));
+                    prop_assert_eq!(queue.tracker.received(0, 0), Request::Of(u64::from(done) | 1 << 63));
                     done += 1;
                 }
                 _ => {}

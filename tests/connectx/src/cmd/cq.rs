@@ -2,7 +2,7 @@
 
 use super::Command;
 use crate::buffer::{Buffer, sized};
-use crate::engine::completion;
+use crate::engine::{completion, compress};
 use crate::layout::Wide;
 use crate::layout::command::{CTX, CTX_UMEM_ID, CTX_UMEM_OFFSET, CTX_UMEM_VALID, PARAM, PAS};
 use crate::layout::queue::cq;
@@ -47,6 +47,7 @@ fn buffer(command: &Command<'_>, context: &[u8]) -> Outcome<Buffer> {
 /// CREATE_CQ.
 pub(super) fn create(command: &mut Command<'_>) -> Outcome {
     let context = command.context(CTX, cq::LEN);
+    compress::check(&context)?;
     let eqn = cq::EQN.get(&context) & 0xff;
     command.device.eqs.shared(eqn, command.uid)?;
     command
@@ -70,6 +71,7 @@ pub(super) fn create(command: &mut Command<'_>) -> Outcome {
         solicited: 0,
         arm: None,
         failed: false,
+        waiting: Vec::new(),
         context,
     };
     let number = command.device.cqs.add(command.uid, queue)?;

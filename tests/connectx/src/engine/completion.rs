@@ -2,30 +2,31 @@
 
 use crate::buffer::Buffer;
 use crate::device::Device;
-use crate::engine::{event, uar};
+use crate::engine::{compress, event, uar};
 use crate::faults::Spoil;
 use crate::layout::queue::cq;
 use crate::layout::{Field, Wide, field, word};
-use crate::objects::Arm;
+use crate::objects::{Arm, CompletionQueue};
 use crate::status::{Outcome, Rule, require};
 use crate::trace::Doorbell;
 
-const ENTRY: usize = 64;
+pub(super) const ENTRY: usize = 64;
 const OP_OWN: usize = 0x3f;
 const COUNTER_MASK: u32 = 0xff_ffff;
 
-const CHECKSUM: Field = field(0x14, 31, 16);
+pub(super) const CHECKSUM: Field = field(0x14, 31, 16);
 const SOURCE_LID: Field = field(0x14, 15, 0);
 const FLAGS_QPN: Field = word(0x18);
 const USER_INDEX: Field = word(0x20);
 const IMMEDIATE: Field = word(0x24);
-const BYTE_COUNT: Field = word(0x2c);
+pub(super) const BYTE_COUNT: Field = word(0x2c);
 const TIMESTAMP: Wide = Wide(0x30);
 const VENDOR_SYNDROME: Field = field(0x34, 15, 8);
 const SYNDROME: Field = field(0x34, 7, 0);
 const SEND_OPCODE_QPN: Field = word(0x38);
-const WQE_COUNTER: Field = field(0x3c, 31, 16);
-const SIGNATURE: usize = 0x3e;
+pub(super) const SEND_OPCODE: Field = field(0x38, 31, 24);
+pub(super) const WQE_COUNTER: Field = field(0x3c, 31, 16);
+pub(super) const SIGNATURE: usize = 0x3e;
 
 /// Completion opcodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +56,17 @@ pub(crate) enum Syndrome {
     RemoteOperation = 0x14,
     RetryExceeded = 0x15,
     RnrRetryExceeded = 0x16,
+}
+
+/// A completion as it is written, but for whose turn it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ready {
+    pub(super) entry: [u8; ENTRY],
+    pub(super) opcode: Opcode,
+    /// The bits of the last byte that say how to read the rest.
+    pub(super) format: u8,
+    pub(super) solicited: bool,
+    pub(super) failed: bool,
 }
 
 /// One completion.
@@ -128,7 +140,13 @@ impl Completion {
 
 /// Writes a completion, fires the event if the queue is armed for it, and handles overrun.
 pub(crate) fn push(device: &mut Device, cqn: u32, completion: Completion) {
-    let now = device.now;
+    let ready = Ready {
+        entry: completion.encode(device.now),
+        opcode: completion.opcode,
+        format: 0,
+        solicited: completion.solicited,
+        failed: completion.syndrome.is_some(),
+    };
     let Some(queue) = device.cqs.get(cqn) else {
         return;
     };
@@ -138,23 +156,34 @@ pub(crate) fn push(device: &mut Device, cqn: u32, completion: Completion) {
     let consumer = device.read_be32(queue.doorbell).unwrap_or(0);
     let size = 1u32 << queue.log_size;
     let pending = queue.producer.wrapping_sub(consumer) & COUNTER_MASK;
-    if pending >= size && !cq::IGNORE_OVERRUN.is_set(&queue.context) {
+    let overruns = pending + queue.waiting.len() as u32 >= size;
+    if overruns && !cq::IGNORE_OVERRUN.is_set(&queue.context) {
+        compress::flush(device, cqn);
         overrun(device, cqn);
         return;
     }
-    let index = queue.producer;
-    let solicited = completion.solicited || completion.syndrome.is_some();
-    write(
-        device,
-        cqn,
-        &completion.encode(now),
-        completion.opcode,
-        completion.solicited,
-    );
+    let waits = compress::waits(queue, &ready);
+    if !waits || !compress::joins(queue, &ready) {
+        compress::flush(device, cqn);
+    }
+    if !waits {
+        put(device, cqn, &ready, 1);
+        return;
+    }
+    if let Some(queue) = device.cqs.get_mut(cqn) {
+        queue.waiting.push(ready);
+        device.waiting_cqs.insert(cqn);
+    }
+}
+
+/// Writes an entry that stands for `count` completions.
+pub(super) fn put(device: &mut Device, cqn: u32, ready: &Ready, count: u32) {
+    write(device, cqn, ready);
     let Some(queue) = device.cqs.get_mut(cqn) else {
         return;
     };
-    queue.producer = index.wrapping_add(1);
+    let solicited = ready.solicited || ready.failed;
+    queue.producer = queue.producer.wrapping_add(count);
     if solicited {
         queue.solicited = queue.producer;
     }
@@ -170,18 +199,37 @@ pub(crate) fn push(device: &mut Device, cqn: u32, completion: Completion) {
     }
 }
 
-fn write(device: &mut Device, cqn: u32, entry: &[u8; ENTRY], opcode: Opcode, solicited: bool) {
+/// Where the 64 bytes that every entry has are: the second half of a long one.
+fn offset(queue: &CompletionQueue, index: u32) -> u64 {
+    let slot = u64::from(index & ((1 << queue.log_size) - 1)) * queue.cqe_size;
+    slot + queue.cqe_size - ENTRY as u64
+}
+
+/// Writes what is no entry of its own into the place of one.
+pub(super) fn write_raw(device: &mut Device, cqn: u32, index: u32, bytes: &[u8; ENTRY]) {
+    let Some(queue) = device.cqs.get(cqn) else {
+        return;
+    };
+    let at = offset(queue, index);
+    let written = queue.buffer.write(&*device.memory, at, bytes).is_ok();
+    device.trace
+        .entry("cqe array", device.index, cqn, index, bytes);
+    if !written {
+        device.report("completion queue", "outside guest memory");
+    }
+}
+
+fn write(device: &mut Device, cqn: u32, ready: &Ready) {
     let spoil = device.faults.spoils();
     let Some(queue) = device.cqs.get(cqn) else {
         return;
     };
     let index = queue.producer;
-    let slot = u64::from(index & ((1 << queue.log_size) - 1)) * queue.cqe_size;
-    // The 64 bytes that every entry has are the second half of a long entry.
-    let offset = slot + queue.cqe_size - ENTRY as u64;
+    let offset = offset(queue, index);
     let owner = (index >> queue.log_size & 1) as u8;
-    let mut entry = *entry;
-    entry[OP_OWN] = (opcode as u8) << 4 | u8::from(solicited) << 1 | owner;
+    let mut entry = ready.entry;
+    entry[OP_OWN] =
+        (ready.opcode as u8) << 4 | ready.format | u8::from(ready.solicited) << 1 | owner;
     if let Some(kind) = spoil {
         spoilt(&mut entry, kind);
     }
@@ -312,12 +360,19 @@ pub(crate) fn resize(
     buffer: Buffer,
     cqe_size: u64,
 ) -> Outcome {
+    compress::flush(device, cqn);
     let queue = device.cqs.get(cqn).ok_or(Rule::NoSuchObject.refuse())?;
     let consumer = device.read_be32(queue.doorbell).unwrap_or(0);
     let pending = queue.producer.wrapping_sub(consumer) & COUNTER_MASK;
     require(pending < 1 << cq::LOG_SIZE.get(context), Rule::Outstanding)?;
-    let marker = Completion::new(Opcode::Resize, 0, 0, 0).encode(device.now);
-    write(device, cqn, &marker, Opcode::Resize, false);
+    let marker = Ready {
+        entry: Completion::new(Opcode::Resize, 0, 0, 0).encode(device.now),
+        opcode: Opcode::Resize,
+        format: 0,
+        solicited: false,
+        failed: false,
+    };
+    write(device, cqn, &marker);
     let queue = device.cqs.get_mut(cqn).ok_or(Rule::NoSuchObject.refuse())?;
     queue.producer = queue.producer.wrapping_add(1);
     queue.buffer = buffer;

@@ -303,6 +303,7 @@ impl Fabric {
             }
             self.collect();
         }
+        self.end_waiting();
     }
 
     fn collect(&mut self) {

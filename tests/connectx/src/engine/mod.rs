@@ -2,6 +2,7 @@
 
 pub(crate) mod completion;
 mod compose;
+pub(crate) mod compress;
 mod ethernet;
 pub(crate) mod event;
 mod fabric;

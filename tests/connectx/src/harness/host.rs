@@ -47,6 +47,13 @@ pub(super) struct Completions {
     log_size: u32,
 }
 
+impl Completions {
+    /// Where a slot of the ring is.
+    pub(super) fn slot(&self, at: u64) -> u64 {
+        self.buffer + at * 64
+    }
+}
+
 /// An event queue as its user sees it.
 #[derive(Debug)]
 pub(super) struct Events {
@@ -239,9 +246,8 @@ impl Host {
         command::NUMBER.get(&self.ok(fabric, &input, 16)) & 0xff
     }
 
-    pub(super) fn create_cq(&mut self, fabric: &mut Fabric, log_size: u32) -> Completions {
-        let buffer = self.pages((64u64 << log_size).div_ceil(4096));
-        let record = self.pages(1);
+    /// The command that creates a completion queue of 64-byte entries.
+    pub(super) fn cq_input(&self, log_size: u32, buffer: u64, record: u64) -> Vec<u8> {
         let mut input = self.input(op::CREATE_CQ);
         input.resize(PAS, 0);
         cq::LOG_SIZE.at(CTX).set(&mut input, log_size);
@@ -251,6 +257,13 @@ impl Host {
         for page in 0..(64u64 << log_size).div_ceil(4096) {
             input.extend((buffer + page * 4096).to_be_bytes());
         }
+        input
+    }
+
+    pub(super) fn create_cq(&mut self, fabric: &mut Fabric, log_size: u32) -> Completions {
+        let buffer = self.pages((64u64 << log_size).div_ceil(4096));
+        let record = self.pages(1);
+        let input = self.cq_input(log_size, buffer, record);
         let cqn = command::NUMBER.get(&self.ok(fabric, &input, 16));
         for slot in 0..1u64 << log_size {
             self.ram.write(buffer + slot * 64 + 63, &[0xf0]).unwrap();

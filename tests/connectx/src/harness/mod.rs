@@ -14,6 +14,8 @@ mod blueflame;
 #[cfg(test)]
 mod commands;
 #[cfg(test)]
+mod compressed;
+#[cfg(test)]
 mod ethernet;
 #[cfg(test)]
 mod events;

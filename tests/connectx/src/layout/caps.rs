@@ -82,6 +82,9 @@ pub(crate) mod general {
     pub(crate) const FREQUENCY_KHZ: Field = word(0x9c);
     pub(crate) const UARS_PER_PAGE: Field = word(0xa4);
     pub(crate) const LONG_CQE_ALWAYS: Field = bit(0xb4, 2);
+    pub(crate) const LONG_COMPRESSION: Field = bit(0xb4, 1);
+    pub(crate) const COMPRESSION: Field = bit(0xb4, 0);
+    pub(crate) const MAX_COMPRESSED: Field = field(0xb8, 15, 0);
     pub(crate) const NATIVE_PORT: Field = field(0xc0, 23, 16);
     pub(crate) const UCTX_CAP: Field = word(0xd4);
 }

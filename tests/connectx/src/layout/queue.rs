@@ -24,6 +24,9 @@ pub(crate) mod cq {
     pub(crate) const DBR_UMEM_VALID: Field = bit(0x00, 25);
     pub(crate) const CQE_SIZE: Field = field(0x00, 23, 21);
     pub(crate) const IGNORE_OVERRUN: Field = bit(0x00, 17);
+    pub(crate) const COMPRESSED: Field = bit(0x00, 14);
+    pub(crate) const MINI_FORMAT: Field = field(0x00, 13, 12);
+    pub(crate) const COMPRESSION_LAYOUT: Field = field(0x00, 1, 0);
     pub(crate) const STATE: Field = field(0x00, 11, 8);
     pub(crate) const DBR_UMEM_ID: Field = word(0x04);
     pub(crate) const PAGE_OFFSET: Field = field(0x08, 11, 6);

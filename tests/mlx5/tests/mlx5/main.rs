@@ -7,6 +7,7 @@
 )]
 
 mod clock;
+mod compressed;
 mod dc;
 mod devx;
 mod entries;

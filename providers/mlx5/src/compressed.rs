@@ -1,0 +1,242 @@
+//! Compressed completions: entries of which several come as one.
+//!
+//! A title stands in the place of the first, with everything that they have in common, and how many there are where a length
+//! would be. The second place holds an array of what is different about the first eight, the ninth place that of the next eight,
+//! and so on; what lies in the other places is old. Here they become entries like any others, each in its own place, which is
+//! this side's until it gives them back: so polling, resets and resizes meet them as if they had come one by one.
+//!
+//! Facts: `struct mlx5_mini_cqe8` of the kernel's `include/linux/mlx5/device.h`, and the network driver's own receive path.
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "fields are cut out of wider words"
+)]
+
+use std::sync::atomic::{Ordering, fence};
+
+use uverbs_driver::hw::barrier;
+use uverbs_driver::{Error, ErrorKind, Op, Result};
+use uverbs_uapi::mlx5_abi::{
+    MLX5_IB_CQE_RES_FORMAT_CSUM, MLX5_IB_CQE_RES_FORMAT_HASH, MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD,
+    mlx5_ib_create_cq,
+};
+
+use crate::caps::Caps;
+use crate::cq_ring::CqRing;
+use crate::cqe::{Tail, format, opcode};
+
+/// `MLX5DV_CQE_RES_FORMAT_*`—what compressed completions of messages keep besides their lengths.
+///
+/// Of requests that were carried out, nothing is lost in any of them. There is a third one in the kernel, for receive queues
+/// with strides, which this crate has not.
+#[doc(alias = "mlx5dv_cqe_comp_res_format")]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Results {
+    /// The hash of the packet's fields.
+    Hash,
+    /// The sum over the packet.
+    Checksum,
+}
+
+/// How long the entries of a completion queue are.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum EntrySize {
+    /// 64 bytes.
+    #[default]
+    Short,
+    /// 128 bytes, of which the device writes the second half.
+    Long,
+    /// 128 bytes, of which the device writes all, so that no cache line is written in part
+    /// (`MLX5DV_CQ_INIT_ATTR_FLAGS_CQE_PAD`).
+    Padded,
+}
+
+/// `mlx5dv_cq_init_attr`—how the device writes into a completion queue.
+#[doc(alias = "mlx5dv_cq_init_attr")]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Entries {
+    /// Several completions may come as one entry, and this is kept of each. Default: each has its own.
+    pub compressed: Option<Results>,
+    /// How long they are.
+    pub size: EntrySize,
+}
+
+impl Results {
+    /// The kernel's name for it.
+    const fn format(self) -> u32 {
+        match self {
+            Self::Hash => MLX5_IB_CQE_RES_FORMAT_HASH,
+            Self::Checksum => MLX5_IB_CQE_RES_FORMAT_CSUM,
+        }
+    }
+}
+
+impl Entries {
+    /// Refuses what the device does not have.
+    pub(crate) fn check(self, caps: &Caps) -> Result<()> {
+        let unsupported = || Error::new(Op::CreateCompletionQueue, ErrorKind::Unsupported);
+        if self.size == EntrySize::Padded && !caps.padded_entries {
+            return Err(unsupported().hint("the device does not fill entries of 128 bytes up"));
+        }
+        let Some(results) = self.compressed else {
+            return Ok(());
+        };
+        if caps.max_compressed == 0 || caps.compressed_formats & results.format() == 0 {
+            return Err(unsupported()
+                .fact("format", format!("{results:?}"))
+                .fact("max_compressed", caps.max_compressed)
+                .hint("the device does not compress completions this way"));
+        }
+        if self.size != EntrySize::Short && !caps.long_compressed {
+            return Err(unsupported().hint("the device compresses entries of 64 bytes only"));
+        }
+        Ok(())
+    }
+
+    /// Bytes of an entry.
+    pub(crate) const fn bytes(self) -> u32 {
+        match self.size {
+            EntrySize::Short => 64,
+            EntrySize::Long | EntrySize::Padded => 128,
+        }
+    }
+
+    /// Says it to the kernel's driver.
+    pub(crate) fn tell(self, words: &mut mlx5_ib_create_cq) {
+        words.cqe_size = self.bytes();
+        if self.size == EntrySize::Padded {
+            words.flags |= MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD as u16;
+        }
+        if let Some(results) = self.compressed {
+            words.cqe_comp_en = 1;
+            words.cqe_comp_res_format = results.format() as u8;
+        }
+    }
+}
+
+/// What one entry of an array says: eight of them are as long as an entry.
+const EACH: u32 = 8;
+/// The word of an entry that its length is in, and its last one.
+const LENGTH: usize = 5;
+const TAIL: usize = 7;
+
+/// An entry's eight words, in host order.
+type Words = [u64; 8];
+
+impl CqRing {
+    /// How many entries the one at `position`, which is there, stands for. May be asked by any thread, while another expands them.
+    pub(crate) fn stands_for(&self, position: u64, tail: Tail) -> u64 {
+        if self.results.is_none() || tail.format() != format::COMPRESSED {
+            return 1;
+        }
+        barrier::from_device();
+        let count = self.words(position)[LENGTH] & u64::from(u32::MAX);
+        // The title is the last to become an entry, and its length after that.
+        barrier::from_device();
+        match self.tail(position) {
+            Some(now) if now.format() == format::COMPRESSED => {
+                count.clamp(1, self.entries().into())
+            }
+            _ => 1,
+        }
+    }
+
+    /// Makes entries of what came as one at `position`, which is the next to be taken. Says whether it could; a title
+    /// that makes no sense stays.
+    #[cold]
+    pub(crate) fn expand(&self, position: u64) -> bool {
+        let Some(results) = self.results else {
+            return false;
+        };
+        barrier::from_device();
+        let title = self.words(position);
+        let (tail, count) = (Tail(title[TAIL]), title[LENGTH] as u32);
+        let sound = tail.format() == format::COMPRESSED
+            && tail.opcode() <= opcode::RECEIVE_INVALIDATE
+            && (2..=self.entries()).contains(&count);
+        if !sound {
+            return false;
+        }
+        // From behind: an array lies where the first entry of its own will be, or the second.
+        for group in (0..count.div_ceil(EACH)).rev() {
+            let first = group * EACH;
+            let minis = self.words(position + u64::from(first.max(1)));
+            let behind_title = usize::from(group == 0);
+            for (index, mini) in (first..count).zip(minis).skip(behind_title) {
+                self.put(
+                    position + u64::from(index),
+                    &one(&title, mini, index, results),
+                );
+            }
+            if group == 0 {
+                self.put_title(position, &one(&title, minis[0], 0, results));
+            }
+        }
+        true
+    }
+
+    fn words(&self, position: u64) -> Words {
+        let first = self.first(position);
+        let mut words = [0; 8];
+        for (unit, pair) in (0..).zip(words.as_chunks_mut::<2>().0) {
+            *pair = self.units.get(first.wrapping_add(unit)).map(u64::from_be);
+        }
+        words
+    }
+
+    /// Puts an entry into its place, as if the device had written it there.
+    fn put(&self, position: u64, words: &Words) {
+        let first = self.first(position);
+        let mut words = *words;
+        words[TAIL] = words[TAIL] & !1 | u64::from(self.owner(self.place(position)));
+        for (unit, pair) in (0..).zip(words.as_chunks::<2>().0) {
+            self.units
+                .put(first.wrapping_add(unit), pair.map(u64::to_be));
+        }
+    }
+
+    /// Puts the first one into the title's place. Who finds it no title any more finds the others.
+    fn put_title(&self, position: u64, words: &Words) {
+        let first = self.first(position);
+        let owner = u64::from(self.owner(self.place(position)));
+        let tail = words[TAIL] & !1 | owner;
+        fence(Ordering::Release);
+        self.units.set_word(first.wrapping_add(3), 1, tail.to_be());
+        fence(Ordering::Release);
+        for (unit, pair) in (0..3).zip(words.as_chunks::<2>().0) {
+            self.units
+                .put(first.wrapping_add(unit), pair.map(u64::to_be));
+        }
+    }
+}
+
+/// The entry with this index behind a title, with what is different about it.
+fn one(title: &Words, mini: u64, index: u32, results: Results) -> Words {
+    const COUNTER: u64 = 0xffff << 16;
+    const FORMAT: u64 = 3 << 2;
+    const SEND_OPCODE: u64 = 0xff << 56;
+    const HASH: u64 = u32::MAX as u64;
+    const HASH_TYPE: u64 = 0xff << 56;
+    const CHECKSUM: u64 = 0xffff << 16;
+    let mut words = *title;
+    words[LENGTH] = words[LENGTH] & !u64::from(u32::MAX) | mini & u64::from(u32::MAX);
+    let tail = &mut words[TAIL];
+    *tail &= !FORMAT;
+    if Tail(*tail).opcode() == opcode::REQUEST {
+        // Its counter and its own opcode, 16 and 8 bits.
+        *tail = *tail & !(COUNTER | SEND_OPCODE) | mini >> 32 & COUNTER | mini << 16 & SEND_OPCODE;
+        return words;
+    }
+    let counter = Tail(*tail).counter().wrapping_add(index as u16);
+    *tail = *tail & !COUNTER | u64::from(counter) << 16;
+    match results {
+        Results::Hash => words[1] = words[1] & !HASH | mini >> 32,
+        Results::Checksum => {
+            words[1] &= !HASH;
+            words[2] = words[2] & !(HASH_TYPE | CHECKSUM) | mini >> 32 & CHECKSUM;
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! Completions that are written as one: a title with what they have in common, and arrays of what is different about each.
+//!
+//! Completions wait while there is work to do. Those that are alike go into memory together then: the title in the place of the
+//! first, the first array in the second place, the next one in the ninth, and so on. What lies in the other places stays.
+
+use super::completion::{self, ENTRY, Opcode, Ready};
+use crate::device::Device;
+use crate::engine::fabric::Fabric;
+use crate::layout::queue::cq;
+use crate::layout::{Field, field, word};
+use crate::objects::CompletionQueue;
+use crate::status::{Outcome, Rule, require};
+
+/// Most completions that are written as one.
+pub(crate) const MOST: u32 = 64;
+
+/// The bits of the last byte that say that an entry stands for several.
+const FORMAT: u8 = 3 << 2;
+/// What an array has room for.
+const EACH: usize = 8;
+/// Bytes of each.
+const MINI: usize = 8;
+
+/// The format of what is kept of a message if that is the sum over it; 0: its hash, of which there is none here.
+const SUM: u32 = 1;
+
+const TIMESTAMP: std::ops::Range<usize> = 0x30..0x38;
+
+/// Refuses a queue that asks for what there is not.
+pub(crate) fn check(context: &[u8]) -> Outcome {
+    let format = cq::MINI_FORMAT.get(context);
+    require(format <= SUM || !is_on(context), Rule::Reserved)?;
+    // The layout with a count of turns in every entry.
+    require(cq::COMPRESSION_LAYOUT.get(context) == 0, Rule::Reserved)
+}
+
+fn is_on(context: &[u8]) -> bool {
+    cq::COMPRESSED.is_set(context)
+}
+
+/// Whether a queue takes completions that wait for others.
+pub(crate) fn waits(queue: &CompletionQueue, ready: &Ready) -> bool {
+    is_on(&queue.context) && !ready.failed && (ready.opcode as u8) <= Opcode::SendInvalidate as u8
+}
+
+/// Whether a completion can be written with those that wait.
+pub(crate) fn joins(queue: &CompletionQueue, ready: &Ready) -> bool {
+    let (Some(first), Some(last)) = (queue.waiting.first(), queue.waiting.last()) else {
+        return true;
+    };
+    let request = ready.opcode == Opcode::Request;
+    let follows = request
+        || completion::WQE_COUNTER.get(&ready.entry)
+            == (completion::WQE_COUNTER.get(&last.entry) + 1) & 0xffff;
+    follows
+        && queue.waiting.len() < MOST.min(1 << queue.log_size) as usize
+        && common(&queue.context, first) == common(&queue.context, ready)
+}
+
+/// What completions that are written as one have in common.
+fn common(context: &[u8], ready: &Ready) -> (Opcode, bool, [u8; ENTRY]) {
+    let mut entry = ready.entry;
+    completion::BYTE_COUNT.set(&mut entry, 0);
+    completion::WQE_COUNTER.set(&mut entry, 0);
+    entry[TIMESTAMP].fill(0);
+    entry[completion::SIGNATURE] = 0;
+    if ready.opcode == Opcode::Request {
+        completion::SEND_OPCODE.set(&mut entry, 0);
+    } else if cq::MINI_FORMAT.get(context) == SUM {
+        completion::CHECKSUM.set(&mut entry, 0);
+    }
+    (ready.opcode, ready.solicited, entry)
+}
+
+/// Writes what waits for a queue.
+pub(crate) fn flush(device: &mut Device, cqn: u32) {
+    let Some(queue) = device.cqs.get_mut(cqn) else {
+        return;
+    };
+    let waiting = std::mem::take(&mut queue.waiting);
+    let [first, _, ..] = waiting.as_slice() else {
+        if let Some(single) = waiting.first() {
+            completion::put(device, cqn, single, 1);
+        }
+        return;
+    };
+    let sums = cq::MINI_FORMAT.get(&queue.context) == SUM;
+    let start = queue.producer;
+    for (group, eight) in (0u32..).zip(waiting.chunks(EACH)) {
+        let mut array = [0; ENTRY];
+        for (slot, ready) in array.chunks_exact_mut(MINI).zip(eight) {
+            slot.copy_from_slice(&mini(ready, sums));
+        }
+        let at = start.wrapping_add((group * EACH as u32).max(1));
+        completion::write_raw(device, cqn, at, &array);
+    }
+    let mut title = *first;
+    title.format = FORMAT;
+    completion::BYTE_COUNT.set(&mut title.entry, waiting.len() as u32);
+    completion::put(device, cqn, &title, waiting.len() as u32);
+}
+
+/// What is different about one.
+fn mini(ready: &Ready, sums: bool) -> [u8; MINI] {
+    const COUNTER: Field = field(0, 31, 16);
+    const SEND_OPCODE: Field = field(0, 15, 8);
+    const LENGTH: Field = word(4);
+    let mut mini = [0; MINI];
+    LENGTH.set(&mut mini, completion::BYTE_COUNT.get(&ready.entry));
+    if ready.opcode == Opcode::Request {
+        COUNTER.set(&mut mini, completion::WQE_COUNTER.get(&ready.entry));
+        SEND_OPCODE.set(&mut mini, completion::SEND_OPCODE.get(&ready.entry));
+    } else if sums {
+        COUNTER.set(&mut mini, completion::CHECKSUM.get(&ready.entry));
+    }
+    mini
+}
+
+impl Fabric {
+    /// Writes all completions that wait for others: there are no more now.
+    pub(super) fn end_waiting(&mut self) {
+        for device in &mut self.devices {
+            for cqn in std::mem::take(&mut device.waiting_cqs) {
+                flush(device, cqn);
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Completions that come as one, and entries of 128 bytes.
+
+use mlx5_tests::Model;
+use uverbs::mlx5::{Entries, EntrySize, Results};
+use uverbs::{
+    AccessFlags, CompletionQueue, Context, PollError, QpAttr, QpState, QpType, QueuePair,
+    SendRequest, WorkCompletion,
+};
+use verbs_tests::{Registered, nothing, open, raw, until};
+
+const ALL: [Entries; 6] = {
+    const fn of(compressed: Option<Results>, size: EntrySize) -> Entries {
+        Entries { compressed, size }
+    }
+    [
+        of(Some(Results::Hash), EntrySize::Short),
+        of(Some(Results::Checksum), EntrySize::Short),
+        of(Some(Results::Hash), EntrySize::Long),
+        of(Some(Results::Checksum), EntrySize::Padded),
+        of(None, EntrySize::Long),
+        of(None, EntrySize::Padded),
+    ]
+};
+const BYTES: u32 = 8;
+/// Requests that are handed over at once.
+const BATCH: u64 = 21;
+
+/// A queue pair connected to another, whose completions come as `entries` says.
+struct Ends {
+    sender: QueuePair,
+    receiver: QueuePair,
+    sent: CompletionQueue,
+    received: CompletionQueue,
+    memory: Registered,
+    /// Requests that were posted.
+    posted: u64,
+}
+
+impl Ends {
+    fn new(context: &Context, entries: Entries) -> Self {
+        let pd = context.alloc_pd().unwrap();
+        let [sent, received] = [(), ()].map(|()| {
+            let builder = context.completion_queue(31).entries_of_mlx5(entries);
+            builder.build().unwrap()
+        });
+        let [a, b] = [(), ()].map(|()| {
+            let mut builder = pd.create_qp(QpType::Rc, &sent, &received);
+            builder.timeout(14).unwrap();
+            builder.max_send_wr(32).max_recv_wr(32);
+            builder.access(AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ);
+            builder.build().unwrap()
+        });
+        let (to_a, to_b) = (a.endpoint(), b.endpoint());
+        Self {
+            sender: a.handshake(to_b).unwrap(),
+            receiver: b.handshake(to_a).unwrap(),
+            sent,
+            received,
+            memory: Registered::remote_all(&pd, 4096),
+            posted: 0,
+        }
+    }
+
+    /// Posts sends of several lengths, reads and writes, `count` in all, and rings once. Returns which of them were sends.
+    fn post(&mut self, count: u64) -> Vec<u64> {
+        let numbers: Vec<u64> = (self.posted..self.posted + count).collect();
+        self.posted += count;
+        let mut sends = Vec::new();
+        for &number in &numbers {
+            if number % 7 != 3 {
+                let pieces = [self.memory.sge(2048, 64)];
+                raw::recv(&mut self.receiver, number, &pieces).unwrap();
+                sends.push(number);
+            }
+        }
+        let mut batch = self.sender.send_batch();
+        for &number in &numbers {
+            let pieces = [self.memory.sge(0, length(number))];
+            let request = match number % 14 {
+                3 => SendRequest::read(&pieces, self.memory.remote(1024)),
+                10 => SendRequest::write(&pieces, self.memory.remote(1024)),
+                _ => SendRequest::send(&pieces),
+            };
+            raw::push(&mut batch, &request.wr_id(number).signaled()).unwrap();
+        }
+        batch.submit().unwrap();
+        sends
+    }
+
+    /// Takes the completions of those, and finds nothing behind them.
+    fn take(&mut self, first: u64, sends: &[u64], at_once: bool) {
+        for number in first..self.posted {
+            let done = one(&mut self.sent, at_once);
+            assert!(done.is_success(), "{done:?}");
+            assert_eq!((done.wr_id, done.qp_num), (number, self.sender.qp_num()));
+            if number % 14 == 3 {
+                assert_eq!(done.byte_len, length(number));
+            }
+        }
+        for &number in sends {
+            let done = one(&mut self.received, at_once);
+            assert!(done.is_success(), "{done:?}");
+            assert_eq!((done.wr_id, done.byte_len), (number, length(number)));
+            assert_eq!(done.qp_num, self.receiver.qp_num());
+        }
+        for cq in [&mut self.sent, &mut self.received] {
+            assert!(cq.poll().unwrap().is_none());
+        }
+    }
+}
+
+fn length(number: u64) -> u32 {
+    BYTES + u32::try_from(number % 5).unwrap()
+}
+
+/// The next completion, by one way of polling or the other.
+fn one(cq: &mut CompletionQueue, at_once: bool) -> WorkCompletion {
+    until("a completion", || {
+        if at_once {
+            let mut out = [WorkCompletion::default()];
+            (cq.poll_into(&mut out).unwrap() == 1).then(|| out[0])
+        } else {
+            cq.poll().unwrap().map(|done| *done)
+        }
+    })
+}
+
+#[test]
+fn they_are_what_was_posted_through_many_turns_of_the_ring() {
+    let context = open();
+    for entries in ALL {
+        let mut ends = Ends::new(&context, entries);
+        for round in 0..12 {
+            let first = ends.posted;
+            let sends = ends.post(BATCH - round % 4);
+            ends.take(first, &sends, round % 2 == 1);
+        }
+    }
+}
+
+#[test]
+fn they_stay_when_the_queue_is_resized() {
+    let context = open();
+    for entries in ALL {
+        let mut ends = Ends::new(&context, entries);
+        for (round, size) in [63, 31, 127, 40].into_iter().enumerate() {
+            let first = ends.posted;
+            let sends = ends.post(BATCH);
+            if round % 2 == 1 {
+                // Some are taken before.
+                assert_eq!(one(&mut ends.sent, false).wr_id, first);
+            }
+            ends.sent.resize(size).unwrap();
+            ends.received.resize(size).unwrap();
+            ends.take(first + (round % 2) as u64, &sends, true);
+        }
+    }
+}
+
+#[test]
+fn those_of_a_former_life_are_passed_over() {
+    let context = open();
+    for entries in ALL {
+        let mut ends = Ends::new(&context, entries);
+        let sends = ends.post(BATCH);
+        for _ in &sends {
+            one(&mut ends.received, true);
+        }
+        ends.sender.modify(&QpAttr::to(QpState::Reset)).unwrap();
+        nothing(&mut ends.sent);
+    }
+}
+
+/// The device says that its entry stands for more than there can be. Where the next one is, nobody knows then.
+#[test]
+fn f24_a_count_that_cannot_be_is_an_error_that_stays() {
+    let (context, mut model) = (open(), Model::open());
+    let mut ends = Ends::new(&context, ALL[0]);
+    model.make("spoil 0 1 length");
+    ends.post(BATCH);
+    let cqs = [&mut ends.sent, &mut ends.received];
+    // One of both is spoilt, and the other is not.
+    let [sent, received] = cqs.map(|cq| {
+        until("an entry", || match cq.poll() {
+            Ok(None) => None,
+            Ok(Some(_)) => Some(false),
+            Err(error) => {
+                assert_eq!(error, PollError::Corrupt);
+                assert_eq!(cq.poll().err(), Some(error), "it stays");
+                Some(true)
+            }
+        })
+    });
+    assert_ne!(sent, received);
+}
