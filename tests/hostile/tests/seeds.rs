@@ -67,7 +67,7 @@ fn changed(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
 
 fn run((name, body): Target) {
     let config = ProptestConfig {
-        cases: 128,
+        cases: if cfg!(miri) { 1 } else { 128 },
         failure_persistence: None,
         ..ProptestConfig::default()
     };

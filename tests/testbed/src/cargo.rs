@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::host::{Tool, capture, ensure};
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -28,7 +29,18 @@ pub struct Built {
 
 /// Cargo, in the root of the workspace, as if it was called by hand.
 pub fn command() -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    by_hand(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Cargo of another toolchain, by its name, in the root of the workspace, as if it was called by hand.
+pub fn command_of(toolchain: &str) -> Command {
+    let mut command = by_hand("rustup");
+    command.args(["run", toolchain, "cargo"]);
+    command
+}
+
+fn by_hand(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
     command.current_dir(workspace());
     // Set by `cargo run` for the program that it runs; they would make cargo build everything anew.
     for (name, _) in std::env::vars()

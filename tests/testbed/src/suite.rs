@@ -8,12 +8,14 @@
 //! Emulated machines on a busy host are not evenly fast. [`Suite::tries`] gives a test that failed another try on a machine
 //! of its own; what passes only then is told as unsteady, with what went wrong.
 
+mod harvest;
 mod leftovers;
 mod report;
 
 pub use report::{Failure, Summary};
 
 use crate::{Command, Ending, Error, Guest, Machine, Output, complaints, host};
+use harvest::Harvest;
 use leftovers::Inventory;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -38,6 +40,7 @@ pub struct Suite {
     timeout: Duration,
     include_ignored: bool,
     keep: Option<String>,
+    harvest: Option<Harvest>,
     tries: usize,
 }
 
@@ -64,6 +67,7 @@ impl Suite {
             timeout: TIMEOUT,
             include_ignored: false,
             keep: None,
+            harvest: None,
             tries: 1,
         }
     }
@@ -133,6 +137,14 @@ impl Suite {
         self
     }
 
+    /// Before a machine goes, brings the files of a folder of the guest to a folder here, where none of the same name is
+    /// replaced. They are read by a program of the guest that prints a file, or the names of the files in a folder.
+    #[must_use]
+    pub fn bring(mut self, program: &str, guest: &str, here: impl Into<PathBuf>) -> Self {
+        self.harvest = Some(Harvest::new(program, guest, here));
+        self
+    }
+
     /// Runs the tests on a machine of this kind, telling each result on standard output as it comes, and the closing lines
     /// at the end.
     ///
@@ -169,7 +181,7 @@ impl Suite {
             }
         }
         if let Some(guest) = guest {
-            guest.power_off()?;
+            self.part_with(guest)?;
         }
         for _ in 1..self.tries {
             if summary.failures.len() < TOO_MANY {
@@ -188,7 +200,7 @@ impl Suite {
             let guest = self.boot(machine)?;
             let (alive, again) = self.run_one(guest, &failure.binary, &failure.test, summary);
             if let Some(guest) = alive {
-                guest.power_off()?;
+                self.part_with(guest)?;
             }
             match again {
                 Some(again) => summary.failures.push(again),
@@ -222,6 +234,20 @@ impl Suite {
             ));
         }
         Ok(guest)
+    }
+
+    fn part_with(&self, guest: Guest) -> Result<(), Error> {
+        self.harvest_from(&guest);
+        guest.power_off()
+    }
+
+    /// What cannot be brought is no fault of the tests.
+    fn harvest_from(&self, guest: &Guest) {
+        if let Some(harvest) = &self.harvest
+            && let Err(error) = harvest.bring(guest)
+        {
+            host::say(format_args!("could not bring files home: {error}"));
+        }
     }
 
     fn list(&self, guest: &Guest, binary: &str) -> Result<Vec<String>, Error> {
@@ -324,7 +350,11 @@ impl Suite {
                 Some(failure)
             }
         };
-        ((!used_up).then_some(guest), failure)
+        if used_up {
+            self.harvest_from(&guest);
+            return (None, failure);
+        }
+        (Some(guest), failure)
     }
 
     fn take_inventory(&self, guest: &Guest) -> Result<Option<Inventory>, Error> {

@@ -4,7 +4,7 @@ mod abi;
 mod page;
 mod reasons;
 pub(crate) mod record;
-mod scan;
+pub(crate) mod scan;
 mod seen;
 
 use abi::Abi;

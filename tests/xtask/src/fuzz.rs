@@ -170,8 +170,10 @@ fn fuzz(folder: &Path, name: &str, options: &Options) -> anyhow::Result<Outcome>
     let artifacts = folder.join("artifacts").join(name);
     fs::create_dir_all(&artifacts).with_context(|| artifacts.display().to_string())?;
     let mut command = fuzzer(folder, name, options.max_len);
+    // 0 would be for ever.
+    let seconds = (options.minutes * 60.0).max(1.0);
     let mut child = command
-        .arg(format!("-max_total_time={:.0}", options.minutes * 60.0))
+        .arg(format!("-max_total_time={seconds:.0}"))
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
         .arg("-print_final_stats=1")
         .args(inputs(folder, name)?)

@@ -12,7 +12,9 @@ mod faults;
 mod fetch;
 mod fuzz;
 mod licences;
+mod lines;
 mod metadata;
+mod miri;
 mod programs;
 mod pyverbs;
 mod terminal;
@@ -41,6 +43,8 @@ enum Task {
     Faults(faults::Options),
     Fetch(fetch::Options),
     Fuzz(fuzz::Options),
+    Lines(lines::Options),
+    Miri(miri::Options),
     Pyverbs(pyverbs::Options),
     Test(test::Options),
     Vm(vm::Options),
@@ -57,6 +61,8 @@ fn main() -> ExitCode {
         Task::Faults(options) => faults::run(&options),
         Task::Fetch(options) => fetch::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
+        Task::Lines(options) => lines::run(&options),
+        Task::Miri(options) => miri::run(&options),
         Task::Pyverbs(options) => pyverbs::run(&options),
         Task::Test(options) => test::run(&options),
         Task::Vm(options) => vm::run(&options),

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every level of tests.
 
-mod inside;
+pub(crate) mod inside;
 
 use crate::cargo::cargo;
 use crate::coverage::record;
@@ -8,6 +8,7 @@ use crate::examples;
 use crate::metadata::Metadata;
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 use testbed::{Function, Kernel, host};
@@ -68,6 +69,9 @@ pub(crate) struct Options {
     /// Write down what the unit, fake, rxe and mlx5 tests ask of their kernels, for the page of `cargo xtask coverage`.
     #[arg(long)]
     pub(crate) seen: bool,
+    /// Where to bring what tests in machines counted of their lines; they are built for it then.
+    #[arg(skip)]
+    pub(crate) counts: Option<PathBuf>,
     /// Run only tests whose names hold one of these texts.
     #[arg(value_name = "FILTER")]
     pub(crate) filters: Vec<String>,
@@ -304,6 +308,7 @@ impl Options {
             tries: TRIES,
             include_ignored: false,
             seen: false,
+            counts: None,
             filters: Vec::new(),
         }
     }

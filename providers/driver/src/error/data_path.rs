@@ -93,3 +93,47 @@ impl fmt::Display for PollError {
 }
 
 impl std::error::Error for PollError {}
+
+#[cfg(test)]
+mod tests {
+    use super::{Errno, PollError, PostError};
+    use std::collections::HashSet;
+
+    #[test]
+    fn each_refusal_says_what_was_asked_and_what_is_possible() {
+        let (asked, max) = (40, 30);
+        let words = [
+            PostError::QueueFull,
+            PostError::TooManySges { asked, max },
+            PostError::InlineTooLong {
+                asked: asked.into(),
+                max,
+            },
+            PostError::MessageTooLong {
+                asked: asked.into(),
+                max: max.into(),
+            },
+            PostError::UnsupportedOperation,
+            PostError::InvalidRequest,
+            PostError::WrongState,
+            PostError::Forked,
+            PostError::Doorbell(Errno::ACCESS),
+            PostError::Poisoned,
+        ]
+        .map(|error| error.to_string());
+        assert_eq!(words.iter().collect::<HashSet<_>>().len(), words.len());
+        let limits = words.iter().filter(|text| text.contains("40"));
+        assert!(limits.clone().all(|text| text.contains("30")));
+        assert_eq!(limits.count(), 3);
+        let doorbell = PostError::Doorbell(Errno::ACCESS).to_string();
+        assert!(doorbell.contains(&Errno::ACCESS.to_string()), "{doorbell}");
+    }
+
+    #[test]
+    fn a_queue_says_why_it_cannot_be_polled() {
+        let words = [PollError::Corrupt, PollError::Forked, PollError::Poisoned]
+            .map(|error| error.to_string());
+        assert_eq!(words.iter().collect::<HashSet<_>>().len(), words.len());
+        assert!(words[2].contains("destroy it"), "{}", words[2]);
+    }
+}

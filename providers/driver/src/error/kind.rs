@@ -149,3 +149,73 @@ const NAMES: &[(Errno, &str)] = &[
     (Errno::ADDRNOTAVAIL, "EADDRNOTAVAIL"),
     (Errno::HOSTUNREACH, "EHOSTUNREACH"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::{Errno, ErrorKind};
+    use std::collections::HashSet;
+    use std::io;
+
+    /// Each kind, an errno that it stands for where there is one, and what it is to `std`.
+    const KINDS: [(ErrorKind, Option<Errno>, io::ErrorKind); 15] = [
+        (
+            ErrorKind::InvalidInput,
+            Some(Errno::INVAL),
+            io::ErrorKind::InvalidInput,
+        ),
+        (ErrorKind::LimitExceeded, None, io::ErrorKind::InvalidInput),
+        (
+            ErrorKind::Unsupported,
+            Some(Errno::NOTTY),
+            io::ErrorKind::Unsupported,
+        ),
+        (
+            ErrorKind::PermissionDenied,
+            Some(Errno::ACCESS),
+            io::ErrorKind::PermissionDenied,
+        ),
+        (
+            ErrorKind::OutOfResources,
+            Some(Errno::MFILE),
+            io::ErrorKind::OutOfMemory,
+        ),
+        (
+            ErrorKind::NotFound,
+            Some(Errno::NXIO),
+            io::ErrorKind::NotFound,
+        ),
+        (
+            ErrorKind::Busy,
+            Some(Errno::EXIST),
+            io::ErrorKind::ResourceBusy,
+        ),
+        (ErrorKind::DeviceRemoved, None, io::ErrorKind::Other),
+        (ErrorKind::Forked, None, io::ErrorKind::Other),
+        (ErrorKind::InvalidState, None, io::ErrorKind::Other),
+        (ErrorKind::BadReply, None, io::ErrorKind::InvalidData),
+        (ErrorKind::WouldBlock, None, io::ErrorKind::WouldBlock),
+        (
+            ErrorKind::Interrupted,
+            Some(Errno::INTR),
+            io::ErrorKind::Interrupted,
+        ),
+        (
+            ErrorKind::TimedOut,
+            Some(Errno::TIMEDOUT),
+            io::ErrorKind::TimedOut,
+        ),
+        (ErrorKind::Other, Some(Errno::PIPE), io::ErrorKind::Other),
+    ];
+
+    #[test]
+    fn every_kind_has_words_and_a_kind_of_std() {
+        for (kind, errno, io) in KINDS {
+            assert_eq!(kind.io_kind(), io, "{kind}");
+            if let Some(errno) = errno {
+                assert_eq!(ErrorKind::from_errno(errno), kind, "{errno}");
+            }
+        }
+        let words: HashSet<_> = KINDS.iter().map(|(kind, ..)| kind.to_string()).collect();
+        assert_eq!(words.len(), KINDS.len());
+    }
+}

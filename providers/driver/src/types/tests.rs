@@ -10,6 +10,7 @@ mod addresses;
 mod open;
 mod qp;
 mod rate;
+mod texts;
 mod time;
 mod transition;
 mod uapi;

@@ -2,8 +2,11 @@
 
 use super::{capture, run, say};
 use crate::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// The toolchain that has what stable ones have not.
+pub const NIGHTLY: &str = "nightly";
 
 /// A tool of the host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -12,6 +15,10 @@ pub enum Tool {
     DebianKeyring,
     /// Knows Debian's mirror on systems that are not Debian.
     Debootstrap,
+    /// What reads the counts of instrumented programs.
+    LlvmTools,
+    /// The interpreter that finds undefined behaviour, of the [`NIGHTLY`] toolchain.
+    Miri,
     /// The Rust target for static programs.
     MuslTarget,
     /// The machine itself.
@@ -23,6 +30,10 @@ impl Tool {
         match self {
             Self::DebianKeyring => Path::new(crate::debian::KEYRING).exists(),
             Self::Debootstrap => Path::new("/usr/share/debootstrap/scripts/sid").exists(),
+            Self::LlvmTools => llvm_tools().is_ok_and(|folder| folder.join("llvm-cov").exists()),
+            Self::Miri => {
+                capture(crate::cargo::command_of(NIGHTLY).args(["miri", "--version"])).is_ok()
+            }
             Self::MuslTarget => capture(Command::new("rustc").args([
                 "--print",
                 "target-libdir",
@@ -38,6 +49,8 @@ impl Tool {
         match self {
             Self::DebianKeyring => "the keyring of Debian's archive",
             Self::Debootstrap => "debootstrap (it knows Debian's mirror)",
+            Self::LlvmTools => "llvm-tools of the Rust toolchain",
+            Self::Miri => "Miri, with the nightly toolchain it is part of",
             Self::MuslTarget => "the Rust target for static programs",
             Self::Qemu => "QEMU for x86",
         }
@@ -59,6 +72,15 @@ impl Tool {
                 "--no-install-recommends",
                 "debootstrap",
             ],
+            Self::LlvmTools => vec!["rustup", "component", "add", "llvm-tools"],
+            Self::Miri => vec![
+                "rustup",
+                "toolchain",
+                "install",
+                NIGHTLY,
+                "--profile=minimal",
+                "--component=miri,rust-src",
+            ],
             Self::MuslTarget => vec!["rustup", "target", "add", crate::cargo::MUSL],
             Self::Qemu => vec![
                 "apt-get",
@@ -69,6 +91,15 @@ impl Tool {
             ],
         }
     }
+}
+
+/// The folder of the toolchain's own `llvm-cov` and `llvm-profdata`, which know the counts that its compiler makes.
+///
+/// # Errors
+/// The compiler does not say where its libraries are.
+pub fn llvm_tools() -> Result<PathBuf, Error> {
+    let libraries = capture(Command::new("rustc").args(["--print", "target-libdir"]))?;
+    Ok(Path::new(libraries.trim()).with_file_name("bin"))
 }
 
 /// Sees to it that the tools are there.

@@ -77,7 +77,7 @@ impl Uses {
     }
 }
 
-fn sources(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+pub(crate) fn sources(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     let entries = fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
     for entry in entries {
         let path = entry?.path();
@@ -91,7 +91,7 @@ fn sources(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
 }
 
 /// Tests of their own file are declared elsewhere, so only the name tells.
-fn is_test_file(file: &str) -> bool {
+pub(crate) fn is_test_file(file: &str) -> bool {
     let parts = Path::new(file).components();
     parts
         .map(|part| part.as_os_str().to_string_lossy())
@@ -224,7 +224,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
 }
 
 /// `#[cfg(test)]`, and `#[test]`.
-fn is_for_tests(attribute: &syn::Attribute) -> bool {
+pub(crate) fn is_for_tests(attribute: &syn::Attribute) -> bool {
     match &attribute.meta {
         syn::Meta::Path(path) => path.is_ident("test"),
         syn::Meta::List(list) => list.path.is_ident("cfg") && list.tokens.to_string() == "test",

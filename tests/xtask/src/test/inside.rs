@@ -2,6 +2,7 @@
 
 use super::{Options, Way, kernels, require};
 use crate::coverage::record::{ASKED, Askings, MARK};
+use crate::lines::measure::{COUNTING, FILE, VARIABLE};
 use anyhow::bail;
 use std::time::Duration;
 use testbed::cargo::Built;
@@ -16,6 +17,10 @@ const MLX5: &str = "mlx5-tests";
 
 /// All packages whose tests run inside machines.
 pub(super) const PACKAGES: [&str; 3] = [ANY, RXE, MLX5];
+
+/// The packages whose tests run on a device of each driver.
+pub(crate) const OF_RXE: [&str; 2] = [ANY, RXE];
+pub(crate) const OF_MLX5: [&str; 2] = [ANY, MLX5];
 
 /// The rxe test binary which needs two hosts.
 const OF_TWO_HOSTS: &str = "two_hosts";
@@ -32,6 +37,10 @@ const MLX5_ALONE: &str = "mlx5_";
 
 /// The program that counts the kernel's objects.
 const INVENTORY: &str = "count-objects";
+
+/// The program that prints files, and the folder of the guest where tests count their lines.
+const PRINTER: &str = "print-files";
+const COUNTS: &str = "/root/counts";
 
 /// What the tests find in their environment: the way to the kernel that they are to take, the device, another one that it
 /// reaches, and the control socket of the software ConnectX.
@@ -61,8 +70,8 @@ const MLX5_MATRIX: [(&str, Way, Function); 4] = [
     ("newest", Way::Auto, Function::Ib),
 ];
 
-pub(super) fn rxe(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Result<()> {
-    let (binaries, programs) = build(&[ANY, RXE])?;
+pub(crate) fn rxe(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Result<()> {
+    let (binaries, programs) = build(&OF_RXE, options.counts.is_some())?;
     let mut failed = Vec::new();
     let mut askings = Askings::default();
     for (kernel, way) in combinations(options) {
@@ -96,8 +105,8 @@ pub(super) fn rxe(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Resu
     askings.write("rxe", options.is_part())
 }
 
-pub(super) fn mlx5(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Result<()> {
-    let (binaries, programs) = build(&[ANY, MLX5])?;
+pub(crate) fn mlx5(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Result<()> {
+    let (binaries, programs) = build(&OF_MLX5, options.counts.is_some())?;
     let mut failed = Vec::new();
     let mut askings = Askings::default();
     for (kernel, way, function) in mlx5_combinations(options) {
@@ -142,9 +151,12 @@ pub(super) fn mlx5(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Res
     askings.write("mlx5", options.is_part())
 }
 
-/// Builds the test binaries of packages, and the programs that their tests start.
-fn build(packages: &[&str]) -> anyhow::Result<(Vec<Built>, Vec<Built>)> {
+/// Builds the test binaries of packages, which may count their lines, and the programs that their tests start.
+pub(crate) fn build(packages: &[&str], counting: bool) -> anyhow::Result<(Vec<Built>, Vec<Built>)> {
     let mut args = vec!["test", "--no-run"];
+    if counting {
+        args.extend(COUNTING);
+    }
     for package in packages {
         require(package)?;
         args.extend(["--package", package]);
@@ -172,6 +184,12 @@ fn with_options(suite: Suite, options: &Options, way: Way) -> Suite {
         suite.env(ASKED.0, ASKED.1).keep(MARK)
     } else {
         suite
+    };
+    let suite = match &options.counts {
+        Some(folder) => suite
+            .env(VARIABLE, format!("{COUNTS}/{FILE}"))
+            .bring(PRINTER, COUNTS, folder),
+        None => suite,
     };
     suite
         .filters(&options.filters)

@@ -1,0 +1,91 @@
+//! `cargo xtask miri`: what makes no system call, in the interpreter that finds undefined behaviour.
+
+use anyhow::bail;
+use clap::Args;
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+use testbed::cargo::{command_of, workspace};
+use testbed::host::{self, NIGHTLY, Tool};
+
+/// The stack, and the tests that run it on the fake kernel, on rings and on the answers of liars.
+const PACKAGES: [&str; 5] = [
+    "uverbs-rxe",
+    "uverbs-mlx5",
+    "uverbs-driver",
+    "fake-tests",
+    "hostile-tests",
+];
+
+/// Files and the clock are the real ones: the fake kernel's events arrive at pipes, and tests wait for them. Old values are not
+/// served to readers: the interpreter's model of them does not know words that are read in another width than they were written,
+/// and the other side of a ring does that.
+const FLAGS: &str = "-Zmiri-disable-isolation -Zmiri-disable-weak-memory-emulation";
+
+/// How many cases a property has, unless its test says otherwise: the interpreter is some hundred times slower.
+const CASES: &str = "6";
+
+/// Tests that need what the interpreter has not, by a part of their names, and what that is.
+const LACKING: [(&str, &str); 2] = [
+    (
+        "discover::tests::forks::the_kernel_does_it",
+        "/proc/self/smaps tells of real memory",
+    ),
+    ("sys::recvmmsg::tests::", "sockets of netlink"),
+];
+
+/// Run what makes no system call under Miri, which finds undefined behaviour: accesses out of bounds, after free or unaligned,
+/// data races, invalid values, references that alias.
+///
+/// Miri and its nightly toolchain are installed if they are missing.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// Only these packages.
+    #[arg(long, value_name = "NAME", value_parser = PACKAGES)]
+    package: Vec<String>,
+    /// Run only tests whose names hold one of these texts.
+    #[arg(value_name = "FILTER")]
+    filters: Vec<String>,
+}
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    host::ensure(&[Tool::Miri])?;
+    for (test, why) in LACKING {
+        println!("left out: {test} ({why})");
+    }
+    let mut results = Vec::new();
+    for package in PACKAGES {
+        if !options.package.is_empty() && !options.package.iter().any(|name| name == package) {
+            continue;
+        }
+        host::say(format_args!("interprets the tests of {package}"));
+        let since = Instant::now();
+        let result = host::run(&mut interpreted(package, &options.filters));
+        if let Err(error) = &result {
+            eprintln!("error: {package}: {error}");
+        }
+        results.push((package, result.is_ok(), since.elapsed().as_secs()));
+    }
+    for (package, passed, seconds) in &results {
+        let word = if *passed { "ok" } else { "FAILED" };
+        println!("{package:<14} {word:<6} {seconds:>5} s");
+    }
+    if results.iter().any(|(_, passed, _)| !passed) {
+        bail!("Miri found something");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn interpreted(package: &str, filters: &[String]) -> Command {
+    let mut command = command_of(NIGHTLY);
+    command
+        .args(["miri", "test", "--no-fail-fast", "--lib", "--tests"])
+        .args(["--package", package])
+        .arg("--target-dir")
+        .arg(workspace().join("target/miri"))
+        .arg("--")
+        .args(filters)
+        .args(LACKING.iter().flat_map(|(test, _)| ["--skip", test]))
+        .env("MIRIFLAGS", FLAGS)
+        .env("PROPTEST_CASES", CASES);
+    command
+}
