@@ -14,15 +14,33 @@ pub(crate) struct Cookies {
     table: Mutex<Table>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Table {
     entries: Vec<Entry>,
-    free: Vec<u32>,
+    /// The place that was given back last; [`NOWHERE`] when all are in use.
+    free: u32,
 }
+
+impl Default for Table {
+    fn default() -> Self {
+        Self {
+            entries: Vec::new(),
+            free: NOWHERE,
+        }
+    }
+}
+
+/// No place in the table.
+const NOWHERE: u32 = u32::MAX;
+
+/// How many places the table grows by at least: most contexts have no more queues.
+const MORE: usize = 8;
 
 #[derive(Debug, Default)]
 struct Entry {
     generation: u32,
+    /// While the place is free: the one that was given back before it.
+    next_free: u32,
     source: Option<EventSource>,
     /// Completion events that were taken.
     events: Arc<AtomicU32>,
@@ -36,6 +54,22 @@ pub(crate) struct Cookie {
     events: Arc<AtomicU32>,
 }
 
+impl Table {
+    /// A place that nobody has.
+    fn place(&mut self) -> u32 {
+        let free = self.free;
+        if let Some(entry) = self.entries.get(free as usize) {
+            self.free = entry.next_free;
+            return free;
+        }
+        if self.entries.len() == self.entries.capacity() {
+            self.entries.reserve(MORE);
+        }
+        self.entries.push(Entry::default());
+        u32::try_from(self.entries.len() - 1).unwrap_or(NOWHERE)
+    }
+}
+
 impl Cookies {
     fn lock(&self) -> MutexGuard<'_, Table> {
         // No code panics while it holds the lock.
@@ -45,10 +79,7 @@ impl Cookies {
     /// A fresh number, which means nothing until [`Cookie::announce`] says what it stands for.
     pub(crate) fn reserve(self: &Arc<Self>) -> Cookie {
         let mut table = self.lock();
-        let index = table.free.pop().unwrap_or_else(|| {
-            table.entries.push(Entry::default());
-            u32::try_from(table.entries.len() - 1).unwrap_or(u32::MAX)
-        });
+        let index = table.place();
         let events = Arc::default();
         let generation = match table.entries.get_mut(index as usize) {
             Some(entry) => {
@@ -70,7 +101,7 @@ impl Cookies {
     /// What `number` stands for now; a completion event with it was taken.
     pub(crate) fn take_event(&self, number: u64) -> Option<EventSource> {
         let table = self.lock();
-        let entry = table.entries.get(index_of(number))?;
+        let entry = table.entries.get(index_of(number) as usize)?;
         if entry.generation != generation_of(number) {
             return None;
         }
@@ -81,7 +112,7 @@ impl Cookies {
     /// What `number` stands for now.
     pub(crate) fn find(&self, number: u64) -> Option<EventSource> {
         let table = self.lock();
-        let entry = table.entries.get(index_of(number))?;
+        let entry = table.entries.get(index_of(number) as usize)?;
         (entry.generation == generation_of(number)).then_some(entry.source)?
     }
 }
@@ -99,7 +130,7 @@ impl Cookie {
     /// Says what the number stands for.
     pub(crate) fn announce(&self, source: EventSource) {
         let mut table = self.cookies.lock();
-        if let Some(entry) = table.entries.get_mut(index_of(self.number)) {
+        if let Some(entry) = table.entries.get_mut(index_of(self.number) as usize) {
             entry.source = Some(source);
         }
     }
@@ -108,18 +139,19 @@ impl Cookie {
 impl Drop for Cookie {
     fn drop(&mut self) {
         let mut table = self.cookies.lock();
+        let before = table.free;
         let index = index_of(self.number);
-        if let Some(entry) = table.entries.get_mut(index) {
+        if let Some(entry) = table.entries.get_mut(index as usize) {
             entry.source = None;
-            // The index was made from a u32.
-            table.free.extend(u32::try_from(index));
+            entry.next_free = before;
+            table.free = index;
         }
     }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the low half is the index")]
-fn index_of(number: u64) -> usize {
-    number as u32 as usize
+fn index_of(number: u64) -> u32 {
+    number as u32
 }
 
 fn generation_of(number: u64) -> u32 {
@@ -161,6 +193,26 @@ mod tests {
             "the place is used again"
         );
         assert_eq!(cookies.find(number), None);
+    }
+
+    #[test]
+    fn places_are_used_again_before_the_table_grows() {
+        let cookies = Arc::new(Cookies::default());
+        let first: Vec<_> = (0..20).map(|_| cookies.reserve()).collect();
+        let mut places: Vec<_> = first
+            .iter()
+            .map(|cookie| index_of(cookie.number()))
+            .collect();
+        drop(first);
+        let again: Vec<_> = (0..20).map(|_| cookies.reserve()).collect();
+        let mut again: Vec<_> = again
+            .iter()
+            .map(|cookie| index_of(cookie.number()))
+            .collect();
+        places.sort_unstable();
+        again.sort_unstable();
+        assert_eq!(places, (0..20).collect::<Vec<_>>());
+        assert_eq!(again, places);
     }
 
     #[test]

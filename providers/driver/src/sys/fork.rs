@@ -35,20 +35,23 @@ impl PartialEq for ForkToken {
 
 impl Eq for ForkToken {}
 
-/// The largest page of the machines that Linux runs verbs on, in bytes.
-const LARGEST_PAGE: usize = 1 << 16;
-
-/// Whole pages, whatever their size is.
-#[repr(C, align(65536))]
+/// A whole page, or several: as large as the largest that this kind of machine has, which is also its size. A program is
+/// loaded at a multiple of that, so it is no more than it has to be.
+#[cfg_attr(
+    any(target_arch = "x86_64", target_arch = "riscv64", target_arch = "s390x"),
+    repr(align(4096))
+)]
+#[cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "riscv64", target_arch = "s390x")),
+    repr(align(65536))
+)]
 struct Page {
     word: AtomicU64,
-    _rest: [u8; LARGEST_PAGE - size_of::<AtomicU64>()],
 }
 
 /// Zeroed at the start, so it takes no room in the file, and no memory but for the page with the word.
 static PAGE: Page = Page {
     word: AtomicU64::new(0),
-    _rest: [0; LARGEST_PAGE - size_of::<AtomicU64>()],
 };
 
 /// What stands for the page where the kernel has no `MADV_WIPEONFORK`: every process looks the same.

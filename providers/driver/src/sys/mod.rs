@@ -5,8 +5,8 @@
 //! place, and a recorder can be wrapped around any of them, so the whole stack runs without a
 //! device and every command can be read.
 
-mod adopt;
 mod attr;
+mod descriptor;
 #[cfg(feature = "fake")]
 pub mod fake;
 mod fork;
@@ -16,6 +16,7 @@ pub(crate) mod madvise;
 mod map;
 pub(crate) mod netlink;
 pub(crate) mod open;
+mod random;
 pub mod recorder;
 mod recvmmsg;
 pub(crate) mod sysfs;
@@ -24,11 +25,12 @@ mod write;
 
 use std::os::fd::BorrowedFd;
 
-pub(crate) use adopt::adopt_fd;
 pub use attr::{Attr, Command, Pointer, Uhw, Value, cells};
+pub(crate) use descriptor::adopt_fd;
 pub use fork::ForkToken;
 pub use kernel::{Call, Kernel, Linux, Reply};
 pub use map::{Mapping, Protection};
+pub use random::random_u32;
 pub(crate) use wait::wait_readable;
 pub use write::WriteCommand;
 
@@ -42,14 +44,4 @@ pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
 /// Bytes of a page of this machine.
 pub fn page_size() -> usize {
     rustix::param::page_size()
-}
-
-/// 32 random bits.
-///
-/// # Errors
-/// The errno of `getrandom(2)`.
-pub fn random_u32() -> Result<u32, Errno> {
-    let mut bytes = [0; 4];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-    Ok(u32::from_ne_bytes(bytes))
 }

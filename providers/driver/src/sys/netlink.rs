@@ -3,12 +3,13 @@
 //! The socket is never bound: the kernel gives it an address when it first sends.
 
 use std::fmt;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::netlink;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socket_with};
 
+use super::descriptor::Descriptor;
 use super::recvmmsg::recv_from_kernel;
 use crate::error::Errno;
 
@@ -47,7 +48,7 @@ pub trait NetlinkTransport: fmt::Debug {
 /// A `NETLINK_RDMA` socket.
 #[derive(Debug)]
 pub struct RdmaSocket {
-    fd: OwnedFd,
+    fd: Descriptor,
 }
 
 impl RdmaSocket {
@@ -67,7 +68,7 @@ impl RdmaSocket {
             SocketFlags::CLOEXEC,
             Some(netlink::RDMA),
         )?;
-        Ok(Self { fd })
+        Ok(Self { fd: fd.into() })
     }
 
     fn wait(&self) -> Result<(), Errno> {
