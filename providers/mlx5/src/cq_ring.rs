@@ -168,8 +168,7 @@ impl CqRing {
         place.block >> self.owner & 1
     }
 
-    /// Looks at entries from a place on, each beside one of `slots`, as long as `each` says so. They end with the ring. Returns
-    /// how many `each` wanted.
+    /// Looks at entries from a place on, each beside one of `slots`, as long as `each` says so. They end with the ring.
     #[expect(clippy::inline_always, reason = "a part of polling")]
     #[inline(always)]
     pub(crate) fn look_along<T>(
@@ -177,12 +176,12 @@ impl CqRing {
         place: Place,
         slots: &mut [T],
         mut each: impl FnMut(Look<'_>, &mut T) -> bool,
-    ) -> usize {
+    ) {
         let owner = self.owner(place);
         self.units
             .along(place.block, self.shift, slots, |block, slot| {
                 each(Look::new(block, owner), slot)
-            })
+            });
     }
 
     /// The last word of the entry at `position`, if the device has written the entry.

@@ -182,7 +182,8 @@ impl Consumer {
             return;
         };
         let device_number = pair.number();
-        let taken = ring.look_along(start, out, |look, slot| {
+        let mut position = start.position;
+        ring.look_along(start, out, |look, slot| {
             if !look.is(kind) {
                 return false;
             }
@@ -191,12 +192,14 @@ impl Consumer {
             if !entry.is_beside(&first) {
                 return false;
             }
-            take(&mut run, &entry, device_number, slot).is_some()
+            let taken = take(&mut run, &entry, device_number, slot).is_some();
+            position += u64::from(taken);
+            taken
         });
         // The number may have become another queue's meanwhile.
         if known.is_good() && end(run, start.position) {
             // Again from its place, so that it need not be kept at hand.
-            self.next = self.ring.place(start.position + taken as u64);
+            self.next = self.ring.place(position);
         }
     }
 

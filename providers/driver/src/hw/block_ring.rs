@@ -60,7 +60,7 @@ impl BlockRing {
     }
 
     /// Goes along blocks and `slots` side by side, as long as `each` says so and neither ends. The first is the one with
-    /// `number`, which is masked; then comes every `1 << shift`-th, up to the end of the ring. Returns how many `each` wanted.
+    /// `number`, which is masked; then comes every `1 << shift`-th, up to the end of the ring.
     #[expect(clippy::inline_always, reason = "what `each` knows stays in registers")]
     #[inline(always)]
     pub fn along<T>(
@@ -69,25 +69,22 @@ impl BlockRing {
         shift: u32,
         slots: &mut [T],
         mut each: impl FnMut(Block<'_>, &mut T) -> bool,
-    ) -> usize {
+    ) {
         let first = number & self.mask;
         // Of these, each lies below the end: the first does, and what is behind it is divided.
         let most = ((self.mask - first) >> (shift & 31)) as usize + 1;
         let mut start = self.block(first).start;
         let count = slots.len().min(most);
-        let mut rest = slots.get_mut(..count).unwrap_or_default().iter_mut();
-        while let Some(slot) = rest.next() {
+        for slot in slots.get_mut(..count).unwrap_or_default() {
             let block = Block {
                 start,
                 ring: PhantomData,
             };
             if !each(block, slot) {
-                // Told by what is left, so that nothing is counted on the way.
-                return count - 1 - rest.len();
+                break;
             }
             start = start.wrapping_add(UNITS << (shift & 31));
         }
-        count
     }
 }
 
@@ -215,12 +212,10 @@ mod tests {
         }
         let along = |number, shift, slots, until| {
             let mut slots = vec![9; slots];
-            let wanted = ring.along(number, shift, &mut slots, |block, slot| {
+            ring.along(number, shift, &mut slots, |block, slot| {
                 *slot = block.word(0);
                 *slot != until
             });
-            let expected = slots.iter().filter(|slot| ![until, 9].contains(slot));
-            assert_eq!(wanted, expected.count());
             slots
         };
         assert_eq!(along(8 + 5, 0, 5, 99), [5, 6, 7, 9, 9]);
