@@ -212,7 +212,8 @@ pub(super) fn write_raw(device: &mut Device, cqn: u32, index: u32, bytes: &[u8; 
     };
     let at = offset(queue, index);
     let written = queue.buffer.write(&*device.memory, at, bytes).is_ok();
-    device.trace
+    device
+        .trace
         .entry("cqe array", device.index, cqn, index, bytes);
     if !written {
         device.report("completion queue", "outside guest memory");
