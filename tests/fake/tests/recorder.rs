@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use fake_tests::{Bench, PATHS, live};
 use uverbs::OpenOptions;
-use uverbs::recorder::{Body, Direction, FdClass, Lines, Record, Value};
+use uverbs::recorder::{Body, Direction, FdClass, Lines, Record, Sink, Value};
 use uverbs_driver::CommandPath;
 use uverbs_driver::error::Errno;
 use uverbs_driver::sys::fake::{Effect, Profile, When};
@@ -186,4 +186,69 @@ fn lines_of_json_are_json() {
         "{text}"
     );
     assert_eq!(text.lines().count() as u64, bench.fake.calls());
+}
+
+#[test]
+fn an_outline_has_names_and_the_kind_of_answer() {
+    let outlines = |path| -> Vec<_> {
+        let records = life(path);
+        let lines = records.iter().filter_map(Record::outline);
+        lines.collect()
+    };
+    let auto = outlines(CommandPath::Auto);
+    for wanted in [
+        "ioctl ok UVERBS_OBJECT_PD UVERBS_METHOD_PD_DESTROY UVERBS_ATTR_DESTROY_PD_HANDLE",
+        "invoke ok IB_USER_VERBS_CMD_ALLOC_PD",
+        "write ok IB_USER_VERBS_CMD_REQ_NOTIFY_CQ",
+    ] {
+        assert!(
+            auto.iter().any(|line| line == wanted),
+            "{wanted}\n{auto:#?}"
+        );
+    }
+    // One of its questions was never a legacy command.
+    let written = outlines(CommandPath::Write);
+    assert!(
+        written.iter().all(|line| {
+            line.starts_with("write ok IB_USER_VERBS_")
+                || line.starts_with("ioctl ok UVERBS_OBJECT_DEVICE UVERBS_METHOD_QUERY_GID_ENTRY ")
+        }),
+        "{written:#?}"
+    );
+
+    let mut refused = life(CommandPath::Write)
+        .into_iter()
+        .find(|record| {
+            record
+                .outline()
+                .is_some_and(|line| line.contains("ALLOC_PD"))
+        })
+        .unwrap();
+    for (errno, answer) in [(Errno::NOTTY, "unsupported"), (Errno::NOMEM, "error")] {
+        refused.errno = Some(errno.raw_os_error());
+        let wanted = format!("write {answer} IB_USER_VERBS_CMD_ALLOC_PD");
+        assert_eq!(refused.outline(), Some(wanted));
+    }
+}
+
+#[test]
+fn lines_are_written_as_was_asked() {
+    let records = life(CommandPath::Auto);
+    let written = |lines: Lines<Vec<u8>>| {
+        for record in &records {
+            lines.record(record);
+        }
+        assert!(!format!("{lines:?}").contains("writer"));
+        String::from_utf8(lines.into_inner()).unwrap()
+    };
+    let plain = written(Lines::new(Vec::new()));
+    let with_keys = written(Lines::new(Vec::new()).with_keys());
+    assert_eq!(plain.lines().count(), records.len());
+    assert!(plain.contains("rkey→…") && !with_keys.contains("rkey→…"));
+    let json = written(Lines::new(Vec::new()).with_json());
+    assert_eq!(json.lines().count(), records.len());
+    for line in json.lines() {
+        let value: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(value.is_object(), "{line}");
+    }
 }
