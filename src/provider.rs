@@ -9,8 +9,8 @@ use uverbs_driver::contract::{
 };
 use uverbs_driver::discover::DeviceInfo;
 use uverbs_driver::types::{
-    AccessFlags, Address, AddressVector, DeviceAttr, DriverId, MwType, QpAttr, QpAttrMask, QpCaps,
-    QpInfo, QpState, QpType, RecvRequest, RemoteKey, SendRequest, SrqAttr, SrqModify,
+    AccessFlags, Address, AddressVector, DeviceAttr, DriverId, Ece, MwType, QpAttr, QpAttrMask,
+    QpCaps, QpInfo, QpState, QpType, RecvRequest, RemoteKey, SendRequest, SrqAttr, SrqModify,
     WorkCompletion,
 };
 use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, PollError, PostError, Result};
@@ -412,6 +412,27 @@ impl AnyQp {
         match self {
             Self::Mlx5(qp) => qp.query(mask),
             Self::Rxe(qp) => qp.query(mask),
+        }
+    }
+
+    pub(crate) fn ece(&self) -> Result<Ece> {
+        match self {
+            Self::Mlx5(qp) => qp.ece(),
+            Self::Rxe(qp) => qp.ece(),
+        }
+    }
+
+    pub(crate) fn check_ece(&self, ece: &Ece) -> Result<()> {
+        match self {
+            Self::Mlx5(qp) => qp.check_ece(ece),
+            Self::Rxe(qp) => qp.check_ece(ece),
+        }
+    }
+
+    pub(crate) fn set_ece(&mut self, ece: &Ece) -> Result<()> {
+        match self {
+            Self::Mlx5(qp) => qp.set_ece(ece),
+            Self::Rxe(qp) => qp.set_ece(ece),
         }
     }
 

@@ -9,7 +9,7 @@
 #![allow(unsafe_code, reason = "posts memory that this queue owns")]
 
 use uverbs_driver::types::{
-    Destination, Gid, Operation, Payload, QpAttr, QpInfo, QpState, RecvRequest, SendFlags,
+    Destination, Ece, Gid, Operation, Payload, QpAttr, QpInfo, QpState, RecvRequest, SendFlags,
     SendRequest, Sge,
 };
 use uverbs_driver::{Error, ErrorKind, Op, PostError, Result};
@@ -241,6 +241,28 @@ impl QueuePair {
         match &mut self.qp {
             Some(qp) => qp.query(),
             None => Err(Error::new(Op::QueryQueuePair, ErrorKind::InvalidState)),
+        }
+    }
+
+    /// `ibv_query_ece`—as [`QueuePair::ece`](crate::QueuePair::ece).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn ece(&self) -> Result<Ece> {
+        match &self.qp {
+            Some(qp) => qp.ece(),
+            None => Err(Error::new(Op::QueryEce, ErrorKind::InvalidState)),
+        }
+    }
+
+    /// `ibv_set_ece`—as [`QueuePair::set_ece`](crate::QueuePair::set_ece).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn set_ece(&mut self, ece: &Ece) -> Result<()> {
+        match &mut self.qp {
+            Some(qp) => qp.set_ece(ece),
+            None => Err(Error::new(Op::SetEce, ErrorKind::InvalidState)),
         }
     }
 

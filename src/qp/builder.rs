@@ -4,8 +4,8 @@ use std::cell::OnceCell;
 
 use uverbs_driver::contract::QpInit;
 use uverbs_driver::types::{
-    AccessFlags, AckTimeout, GidEntry, GidType, LinkLayer, Mtu, OutOfRange, PortAttr, Psn, QpCaps,
-    QpCreateFlags, QpType, RetryCount, RnrRetry, RnrTimer, SigMode,
+    AccessFlags, AckTimeout, Ece, GidEntry, GidType, LinkLayer, Mtu, OutOfRange, PortAttr, Psn,
+    QpCaps, QpCreateFlags, QpType, RetryCount, RnrRetry, RnrTimer, SigMode,
 };
 use uverbs_driver::{Errno, Error, ErrorKind, Op, Result};
 
@@ -73,6 +73,8 @@ pub(super) struct Settings {
     pub(super) path_mtu: Mtu,
     pub(super) gid: Option<GidEntry>,
     pub(super) end: DynamicEnd,
+    /// What the peer's device can do, if it is known.
+    pub(super) ece: Option<Ece>,
 }
 
 #[derive(Clone, Debug)]
@@ -124,6 +126,7 @@ impl<'a> QueuePairBuilder<'a> {
                 path_mtu: Mtu::B1024,
                 gid: None,
                 end: DynamicEnd::Neither,
+                ece: None,
             },
             special: Special::None,
             port: OnceCell::new(),
@@ -327,6 +330,14 @@ impl<'a> QueuePairBuilder<'a> {
         self
     }
 
+    /// What the peer's device can do beyond the standard, where that is known already; else [`PreparedQueuePair::set_ece`]. Default:
+    /// unknown, nothing is agreed to.
+    #[doc(alias = "ibv_set_ece")]
+    pub fn ece(&mut self, peer: Ece) -> &mut Self {
+        self.settings.ece = Some(peer);
+        self
+    }
+
     /// Creation flags of the device. Default: none.
     pub fn create_flags(&mut self, flags: QpCreateFlags) -> &mut Self {
         self.flags = flags;
@@ -341,7 +352,7 @@ impl<'a> QueuePairBuilder<'a> {
     /// | [`InvalidInput`](ErrorKind::InvalidInput) (EINVAL) | queues of another context or domain, a port or GID index that does not exist, values the kernel refuses |
     /// | [`LimitExceeded`](ErrorKind::LimitExceeded) | sizes above what the device has |
     /// | [`OutOfResources`](ErrorKind::OutOfResources) (ENOMEM, EAGAIN) | memory, or the rdma cgroup |
-    /// | [`Unsupported`](ErrorKind::Unsupported) (EOPNOTSUPP, ENOSYS) | a transport or flag that the device does not have |
+    /// | [`Unsupported`](ErrorKind::Unsupported) (EOPNOTSUPP, ENOSYS) | a transport, a flag or [options](Self::ece) that the device does not have |
     /// | [`PermissionDenied`](ErrorKind::PermissionDenied) (EPERM) | a transport that needs privileges |
     #[doc(alias = "ibv_create_qp")]
     pub fn build(&self) -> Result<PreparedQueuePair> {
@@ -366,6 +377,9 @@ impl<'a> QueuePairBuilder<'a> {
             cookie: cookie.number(),
         };
         let queue = self.special.create(self.pd, &init)?;
+        if let Some(ece) = &self.settings.ece {
+            queue.check_ece(ece)?;
+        }
         cookie.announce(EventSource::QueuePair {
             qp_num: queue.number(),
             context: self.context,

@@ -6,7 +6,9 @@ mod post;
 mod prepared;
 
 use uverbs_driver::contract;
-use uverbs_driver::types::{Gid, QpAttr, QpAttrMask, QpCaps, QpInfo, QpState, QpType, diagnose};
+use uverbs_driver::types::{
+    Ece, Gid, QpAttr, QpAttrMask, QpCaps, QpInfo, QpState, QpType, diagnose,
+};
 use uverbs_driver::{Errno, EventCounts, Result};
 
 pub use builder::QueuePairBuilder;
@@ -99,6 +101,35 @@ impl QueuePair {
     #[doc(alias = "ibv_query_qp")]
     pub fn query(&mut self) -> Result<QpInfo> {
         self.queue.query(QpAttrMask::all())
+    }
+
+    /// `ibv_query_ece`—what its device can do beyond the standard, or, once it was [told](Self::set_ece) what the peer's can, what both
+    /// agreed to. No system call.
+    ///
+    /// The options that a device agreed to are known after the change of state that follows. Those of a queue pair that was taken
+    /// back to RESET are what it offered at first.
+    ///
+    /// # Errors
+    /// [`Unsupported`](uverbs_driver::ErrorKind::Unsupported): the device or its firmware has no such options, as rxe.
+    #[doc(alias = "ibv_query_ece")]
+    pub fn ece(&self) -> Result<Ece> {
+        self.queue.ece()
+    }
+
+    /// `ibv_set_ece`—has the device agree to what the peer's can do, with the next [`modify`](Self::modify): that from INIT to RTR,
+    /// as a rule. No system call.
+    ///
+    /// One change carries it, and only if it succeeds; a DC target's is that to RTR. Until then, and if the peer's device
+    /// has nothing in common with this one, [`ece`](Self::ece) tells no options.
+    ///
+    /// # Errors
+    /// | kind | cause |
+    /// |---|---|
+    /// | [`Unsupported`](uverbs_driver::ErrorKind::Unsupported) | the device or its firmware has no such options; the peer's has none (`vendor_id` 0) |
+    /// | [`InvalidInput`](uverbs_driver::ErrorKind::InvalidInput) | options of another vendor; a field that is not defined |
+    #[doc(alias = "ibv_set_ece")]
+    pub fn set_ece(&mut self, ece: &Ece) -> Result<()> {
+        self.queue.set_ece(ece)
     }
 
     /// `ibv_attach_mcast`—lets it receive what is sent to a multicast group. Datagram queue pairs only. One system call.

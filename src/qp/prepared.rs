@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use uverbs_driver::types::{AddressVector, FlowLabel, GlobalRoute, QpAttr, QpState, QpType};
+use uverbs_driver::types::{AddressVector, Ece, FlowLabel, GlobalRoute, QpAttr, QpState, QpType};
 use uverbs_driver::{Error, ErrorKind, Op, Result};
 
 use super::builder::Settings;
@@ -43,6 +43,27 @@ impl PreparedQueuePair {
     /// Its number on the wire, 24 bits.
     pub fn qp_num(&self) -> u32 {
         self.qp.qp_num()
+    }
+
+    /// `ibv_query_ece`—what its device can do beyond the standard: tell a peer that is to agree to it. No system call.
+    ///
+    /// # Errors
+    /// As [`QueuePair::ece`].
+    #[doc(alias = "ibv_query_ece")]
+    pub fn ece(&self) -> Result<Ece> {
+        self.qp.ece()
+    }
+
+    /// `ibv_set_ece`—has [`handshake`](Self::handshake) (or [`activate`](Self::activate)) agree to what the peer's device can do, by the
+    /// change to RTR. What came of it is [`QueuePair::ece`] afterwards. No system call.
+    ///
+    /// # Errors
+    /// As [`QueuePair::set_ece`].
+    #[doc(alias = "ibv_set_ece")]
+    pub fn set_ece(&mut self, ece: &Ece) -> Result<()> {
+        self.qp.queue.check_ece(ece)?;
+        self.settings.ece = Some(*ece);
+        Ok(())
     }
 
     /// The path to a peer from the port and GID that it was built with: what [`create_ah`](crate::ProtectionDomain::create_ah) takes. No system call.
@@ -159,7 +180,7 @@ impl PreparedQueuePair {
                 .rnr_retry(rnr_retry)
                 .max_rd_atomic(max_rd_atomic);
         }
-        self.modify(&self.init().access(access))?;
+        self.initialize(self.init().access(access))?;
         self.modify(&rtr)?;
         self.modify(&rts)
     }
@@ -189,7 +210,7 @@ impl PreparedQueuePair {
             max_rd_atomic,
             ..
         } = self.settings;
-        self.modify(&self.init())?;
+        self.initialize(self.init())?;
         self.modify(&QpAttr::to(QpState::ReadyToReceive).path_mtu(path_mtu))?;
         let rts = QpAttr::to(QpState::ReadyToSend)
             .sq_psn(self.qp.endpoint.psn)
@@ -203,7 +224,7 @@ impl PreparedQueuePair {
     fn activate_target(&mut self) -> Result<()> {
         // What answers look like; where they go is in the requests.
         let answers = self.path_to(&self.qp.endpoint)?;
-        self.modify(&self.init().access(self.settings.access))?;
+        self.initialize(self.init().access(self.settings.access))?;
         let rtr = QpAttr::to(QpState::ReadyToReceive)
             .av(answers)
             .path_mtu(self.settings.path_mtu)
@@ -215,7 +236,7 @@ impl PreparedQueuePair {
     }
 
     fn activate_datagrams(&mut self) -> Result<()> {
-        self.modify(&self.init().qkey(self.settings.qkey))?;
+        self.initialize(self.init().qkey(self.settings.qkey))?;
         self.modify(&QpAttr::to(QpState::ReadyToReceive))?;
         self.modify(&QpAttr::to(QpState::ReadyToSend).sq_psn(self.qp.endpoint.psn))
     }
@@ -224,6 +245,15 @@ impl PreparedQueuePair {
         QpAttr::to(QpState::Init)
             .pkey_index(self.settings.pkey_index)
             .port(self.settings.port)
+    }
+
+    /// Goes to INIT. What the peer's device can do is for the change after it.
+    fn initialize(&mut self, init: QpAttr) -> Result<()> {
+        self.modify(&init)?;
+        match self.settings.ece {
+            Some(ece) => self.qp.set_ece(&ece),
+            None => Ok(()),
+        }
     }
 
     fn modify(&mut self, attr: &QpAttr) -> Result<()> {

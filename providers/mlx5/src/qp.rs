@@ -1,6 +1,7 @@
 //! Queue pairs.
 
 mod create;
+mod ece;
 mod plan;
 mod special;
 mod state;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 
 use uverbs_driver::contract;
 use uverbs_driver::types::{
-    QpAttr, QpAttrMask, QpCaps, QpInfo, QpState, QpType, RecvRequest, SendRequest,
+    Ece, QpAttr, QpAttrMask, QpCaps, QpInfo, QpState, QpType, RecvRequest, SendRequest,
 };
 use uverbs_driver::{Object, Op, PostError, Result};
 
@@ -22,6 +23,7 @@ use crate::rq::ReceiveRing;
 use crate::sq::SendRing;
 use crate::tracker::{QueuePairTracker, Receives};
 pub(crate) use create::Parent;
+use ece::Establishment;
 pub(crate) use plan::{Role, Special};
 pub use special::{DcDestination, MaskedAtomic};
 
@@ -45,6 +47,7 @@ pub struct QueuePair {
     raw: Option<RawNumbers>,
     role: Role,
     ethernet: Option<Ethernet>,
+    ece: Establishment,
 }
 
 /// The objects underneath a raw packet queue pair; 0 where the kernel did not say.
@@ -83,6 +86,7 @@ impl QueuePair {
             raw: None,
             role: Role::None,
             ethernet: None,
+            ece: Establishment::new(context.config().ece, 0),
         };
         opened.ask(QpAttrMask::STATE)?;
         Ok(opened)
@@ -167,6 +171,18 @@ impl contract::Qp for QueuePair {
 
     fn query(&mut self, mask: QpAttrMask) -> Result<QpInfo> {
         self.ask(mask)
+    }
+
+    fn ece(&self) -> Result<Ece> {
+        self.ece.told()
+    }
+
+    fn check_ece(&self, ece: &Ece) -> Result<()> {
+        self.ece.check(ece)
+    }
+
+    fn set_ece(&mut self, ece: &Ece) -> Result<()> {
+        self.ece.wish(ece)
     }
 
     #[expect(unsafe_code, reason = "passes its obligations on")]

@@ -234,6 +234,13 @@ impl Fabric {
         }
     }
 
+    /// Changes what a function can do beyond the standard when a connection is established; 0: nothing. Drivers ask when they are bound.
+    /// `false` if there is no such function.
+    pub fn set_ece(&mut self, function: FunctionId, options: u32) -> bool {
+        let device = self.devices.get_mut(function);
+        device.map(|device| device.config.ece = options).is_some()
+    }
+
     /// Sets the health syndrome; anything but 0 is a fatal error to the driver.
     pub fn set_health(&mut self, function: FunctionId, syndrome: u8) {
         if let Some(device) = self.devices.get_mut(function) {

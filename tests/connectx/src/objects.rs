@@ -199,6 +199,8 @@ pub(crate) struct QueuePair {
     pub(crate) established: bool,
     /// Whether "last WQE reached" was reported.
     pub(crate) last_wqe: bool,
+    /// What was agreed to of the options of connection establishment.
+    pub(crate) ece: u32,
 }
 
 impl QueuePair {

@@ -66,7 +66,13 @@ pub struct FunctionConfig {
     pub blueflame: bool,
     /// Whether work requests may load the pages of memory keys, as the kernel then registers memory (UMR).
     pub umr: bool,
+    /// What it can do beyond the standard when a connection is established (ECE); 0: it has no such options.
+    pub ece: u32,
 }
+
+/// The version of the options of connection establishment, and the options that every other function has.
+const ECE_VERSION: u32 = 0x1000_0000;
+const ECE_OPTIONS: [u32; 2] = [0b0111, 0b1101];
 
 impl FunctionConfig {
     /// The `index`th function of a fabric, with identifiers made from the index.
@@ -81,6 +87,20 @@ impl FunctionConfig {
             device_id: 0x1017,
             blueflame: false,
             umr: false,
+            ece: ECE_VERSION | ECE_OPTIONS[usize::from(index % 2)],
+        }
+    }
+
+    /// What both sides of a connection can do, if this side asks for `asked`: nothing in another version.
+    pub(crate) fn agree(&self, asked: u32) -> u32 {
+        const VERSION: u32 = 0xf000_0000;
+        if asked == 0 || (asked ^ self.ece) & VERSION != 0 {
+            return 0;
+        }
+        // Nothing but the version asks for all there is.
+        match asked & !VERSION {
+            0 => self.ece,
+            _ => asked & self.ece,
         }
     }
 
@@ -112,6 +132,7 @@ impl FunctionConfig {
         if kind == cap_type::GENERAL {
             general::VHCA_ID.set(&mut page, u32::from(self.lid));
             general::BLUEFLAME.set(&mut page, u32::from(self.blueflame));
+            general::ECE.set(&mut page, u32::from(self.ece != 0));
             general::UMR_SIZE_DISABLED.set(&mut page, u32::from(!self.umr));
             match self.kind {
                 FunctionKind::InfiniBand => general::IB_VIRT.set(&mut page, 1),

@@ -24,6 +24,10 @@
 #define CQ_ERROR 4
 #define COOKIE 0x77
 
+/* What a peer's device can do, and what both can. */
+#define PEER 0x10000035
+#define AGREED 0x10000005
+
 #define SHARE MLX5DV_SCHED_ELEM_ATTR_FLAGS_BW_SHARE
 #define CAP MLX5DV_SCHED_ELEM_ATTR_FLAGS_MAX_AVG_BW
 /* Of mlx5_user_ioctl_verbs.h: an index of the table of rates that nobody else has. */
@@ -301,13 +305,38 @@ static void raw_packets(void)
 	OK(ibv_dealloc_pd(pd));
 }
 
+/* What the device offers, the peer's, and what is agreed to by the change to RTR. */
+static void establishment(void)
+{
+	struct ibv_pd *pd = MADE(ibv_alloc_pd(context));
+	struct ibv_cq *cq = MADE(ibv_create_cq(context, 32, NULL, NULL, 0));
+	struct ibv_qp *qp = queue_pair(pd, cq, NULL, IBV_QPT_UC);
+	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT, .port_num = PORT };
+	struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = qp->qp_num,
+		.ah_attr = path() };
+	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS };
+	struct ibv_ece ece;
+
+	OK(ibv_query_ece(qp, &ece));
+	OK(ibv_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS));
+	ece.options = PEER;
+	OK(ibv_set_ece(qp, &ece));
+	OK(ibv_modify_qp(qp, &rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN));
+	OK(ibv_modify_qp(qp, &rts, IBV_QP_STATE | IBV_QP_SQ_PSN));
+	OK(ibv_query_ece(qp, &ece));
+	check(ece.options != AGREED, "what was agreed to");
+	OK(ibv_destroy_qp(qp));
+	OK(ibv_destroy_cq(cq));
+	OK(ibv_dealloc_pd(pd));
+}
+
 int play_mlx5(const char *name)
 {
 	static const struct { const char *name; void (*play)(void); } scenarios[] = {
 		{ "firmware", firmware }, { "pages", pages }, { "scheduling", scheduling },
 		{ "pacing-entries", entries }, { "pacing", pacing }, { "raw-packets", raw_packets },
 		{ "raw-scheduling", raw_scheduling }, { "work-queues", work_queues }, { "extended", extended },
-		{ "device-memory", device_memory }, { "dynamic", dynamic },
+		{ "device-memory", device_memory }, { "dynamic", dynamic }, { "establishment", establishment },
 	};
 
 	for (size_t at = 0; at < sizeof(scenarios) / sizeof(*scenarios); at++)

@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | `UVERBS_TEST_DEVICE` | the device | `rxe0` |
 //! | `UVERBS_TEST_PEER` | a device that it reaches | the same |
+//! | `UVERBS_TEST_CONNECTX` | the software ConnectX's control socket, if there is one | |
 //! | `UVERBS_TEST_PATH` | how commands reach the kernel: `auto`, `ioctl`, `invoke-write`, `write` | `auto` |
 #![allow(
     clippy::missing_panics_doc,
@@ -27,10 +28,16 @@ pub use memory::Registered;
 pub use pair::{Pair, Side};
 pub use wait::{DEADLINE, drain, next, nothing, queue_event, until};
 
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write as _};
+
 use uverbs::{
     AddressVector, CommandPath, Context, GidEntry, GidType, GlobalRoute, LinkLayer, OpenOptions,
     QueuePair, WcStatus, WorkCompletion,
 };
+
+/// The variable that names the software ConnectX's control socket.
+const CONNECTX_VARIABLE: &str = "UVERBS_TEST_CONNECTX";
 
 /// The device under test.
 pub fn device_name() -> String {
@@ -101,9 +108,21 @@ pub fn kernel_may_say(words: &str) {
     println!("the kernel may say: {words}");
 }
 
-/// Tells the runner that the software ConnectX is right to report these words during this test.
+/// Tells the runner, and the software ConnectX, which may be strict, that it is right to report these words during this test.
+/// Called while nobody else talks to it.
 pub fn model_may_report(words: &str) {
     println!("the model may report: {words}");
+    if let Ok(path) = std::env::var(CONNECTX_VARIABLE) {
+        let file = File::options().read(true).write(true).open(&path);
+        let mut model = file.unwrap_or_else(|error| panic!("{path}: {error}"));
+        // No words stand for the end of all that.
+        let words = if words.is_empty() { "*" } else { words };
+        let line = format!("expect {words}\n");
+        model.write_all(line.as_bytes()).expect("the model listens");
+        let mut answer = String::new();
+        let said = BufReader::new(&model).read_line(&mut answer);
+        said.expect("the model answers");
+    }
 }
 
 /// Tells the runner that requests fail in this test; newer kernels write a line for each, and the software ConnectX reports

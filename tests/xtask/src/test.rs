@@ -54,7 +54,7 @@ pub(crate) struct Options {
     /// Every kernel with every path (and every kind of function), where they are not given, instead of a choice.
     #[arg(long)]
     pub(crate) all: bool,
-    /// The software ConnectX of the mlx5 tests ends at the first wrong use. Tests that provoke one fail then.
+    /// The software ConnectX of the mlx5 tests ends at the first wrong use that no test has announced.
     #[arg(long)]
     pub(crate) strict: bool,
     /// Time limit of each test in a machine, in seconds.

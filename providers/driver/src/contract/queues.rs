@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicU32;
 use crate::error::{Error, ErrorKind, Op, PollError, PostError, Result};
 use crate::object::Object;
 use crate::types::{
-    QpAttr, QpAttrMask, QpCaps, QpCreateFlags, QpInfo, QpState, QpType, RecvRequest, SendRequest,
-    SigMode, SrqAttr, SrqModify, SrqType, Timestamps, WorkCompletion,
+    Ece, QpAttr, QpAttrMask, QpCaps, QpCreateFlags, QpInfo, QpState, QpType, RecvRequest,
+    SendRequest, SigMode, SrqAttr, SrqModify, SrqType, Timestamps, WorkCompletion,
 };
 
 /// What a completion queue is created with.
@@ -206,6 +206,31 @@ pub trait Qp: Debug + Send {
     /// # Errors
     /// Those of the command.
     fn query(&mut self, mask: QpAttrMask) -> Result<QpInfo>;
+
+    /// `ibv_query_ece`: what the device offered when it was created, or agreed to since.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported): the device has no such options.
+    fn ece(&self) -> Result<Ece> {
+        Err(Error::new(Op::QueryEce, ErrorKind::Unsupported))
+    }
+
+    /// Whether [`set_ece`](Self::set_ece) would take these.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) as above; options of another vendor.
+    fn check_ece(&self, ece: &Ece) -> Result<()> {
+        let _ = ece;
+        Err(Error::new(Op::SetEce, ErrorKind::Unsupported))
+    }
+
+    /// `ibv_set_ece`: what the next [`modify`](Self::modify) asks the device to agree to.
+    ///
+    /// # Errors
+    /// As [`check_ece`](Self::check_ece).
+    fn set_ece(&mut self, ece: &Ece) -> Result<()> {
+        self.check_ece(ece)
+    }
 
     /// Puts one send request into the queue, invisible to the device until [`ring_send`](Self::ring_send).
     ///

@@ -70,6 +70,8 @@ ops! {
     OpenQueuePair = "open_qp",
     ModifyQueuePair = "modify_qp",
     QueryQueuePair = "query_qp",
+    SetEce = "set_ece",
+    QueryEce = "query_ece",
     DestroyQueuePair = "destroy_qp",
     AttachMulticast = "attach_mcast",
     DetachMulticast = "detach_mcast",

@@ -17,6 +17,7 @@ mod ah;
 mod cq;
 mod device;
 mod device_caps;
+mod ece;
 mod event;
 mod gid;
 mod grh;
@@ -42,6 +43,7 @@ pub use device_caps::{
     AtomicCap, CqModerationCaps, DeviceCaps, OdpCaps, OdpGeneralCaps, OdpTransportCaps,
     RawPacketCaps, RssCaps, TagMatchingCaps, TagMatchingFlags,
 };
+pub use ece::Ece;
 pub use event::{AsyncEventType, EventObject};
 pub use gid::{Gid, GidEntry, GidType, ParseGidError};
 pub use grh::{Grh, IpVersion};

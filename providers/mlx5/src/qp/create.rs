@@ -15,6 +15,7 @@ use uverbs_uapi::mlx5_abi::{
 };
 use zerocopy::IntoBytes;
 
+use super::ece::{self, Establishment};
 use super::plan::{Plan, Role, Special, is_xrc};
 use super::{QueuePair, RawNumbers};
 use crate::context::Context;
@@ -27,9 +28,6 @@ use crate::sq::{self, SendRing};
 use crate::table::{NO_NUMBER, Owner};
 use crate::tracker::{QueuePairTracker, Receives, RecvTracker};
 use crate::wqe::{BLOCK_UNITS, UNIT};
-
-/// Asks for version 1 of enhanced connection establishment.
-const ECE_VERSION_1: u32 = 0x1000_0000;
 
 /// The memory of a queue pair: its rings and its doorbell record.
 struct Memory {
@@ -246,6 +244,7 @@ impl QueuePair {
             raw,
             role: special.role,
             ethernet: ethernet(context, special, init.kind),
+            ece: Establishment::new(context.config().ece, reply.ece_options),
         };
         // Completions of a former queue pair may wait under the number that this one got.
         created.entered(QpState::Reset);
@@ -307,11 +306,7 @@ fn words(
             _ => address(memory.apart.as_ref()),
         },
         dci_streams: special.streams(),
-        ece_options: if context.config().ece {
-            ECE_VERSION_1
-        } else {
-            0
-        },
+        ece_options: ece::at_create(context.config().ece),
         ..mlx5_ib_create_qp::default()
     }
 }

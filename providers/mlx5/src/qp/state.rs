@@ -27,11 +27,19 @@ impl QueuePair {
         let handle = self.object.handle();
         // A target comes into being when it becomes ready to receive: its number is in the reply.
         let target = self.role == Role::Target;
-        if target || attr.mask().needs_extended() {
-            let request = mlx5_ib_modify_qp::default();
+        let ece_options = self.ece.asked();
+        if target || ece_options != 0 || attr.mask().needs_extended() {
+            let request = mlx5_ib_modify_qp {
+                ece_options,
+                ..mlx5_ib_modify_qp::default()
+            };
             let mut reply = mlx5_ib_modify_qp_resp::default();
             let uhw = Uhw::new(request.as_bytes(), cells(&mut reply));
             cmd::qp::modify(channel, handle, attr, &uhw)?;
+            // The kernel keeps a target's until the device makes it.
+            if !target || attr.state == Some(QpState::ReadyToReceive) {
+                self.ece.answered(&reply);
+            }
             if target && attr.state == Some(QpState::ReadyToReceive) {
                 if (reply.response_length as usize) < DCTN_END {
                     return Err(Error::bad_reply(op, "number of the target"));
@@ -84,6 +92,7 @@ impl QueuePair {
     pub(super) fn entered(&mut self, state: QpState) {
         self.state = state;
         if state == QpState::Reset {
+            self.ece.restart();
             self.restart();
         }
         let sends = matches!(

@@ -2,7 +2,7 @@
 
 use super::Command;
 use crate::engine::event;
-use crate::layout::command::CTX;
+use crate::layout::command::{CTX, REPLY_ECE};
 use crate::layout::queue::dct;
 use crate::objects::DcTarget;
 use crate::status::{Outcome, Rule, require};
@@ -12,11 +12,13 @@ const DRAINED: u32 = 2;
 
 /// CREATE_DCT.
 pub(super) fn create(command: &mut Command<'_>) -> Outcome {
-    let context = command.context(CTX, dct::LEN);
+    let mut context = command.context(CTX, dct::LEN);
     let uid = command.uid;
     command.device.pds.shared(dct::PD.get(&context), uid)?;
     command.device.cqs.shared(dct::CQN.get(&context), uid)?;
     command.device.shared.shared(dct::SRQN.get(&context), uid)?;
+    let agreed = command.agree(dct::ECE.get(&context))?;
+    dct::ECE.set(&mut context, agreed);
     let number = command.device.numbers.add(uid, ())?;
     command.device.dcts.put(
         uid,
@@ -27,6 +29,7 @@ pub(super) fn create(command: &mut Command<'_>) -> Outcome {
         },
     );
     command.reply(number);
+    command.set(REPLY_ECE, agreed);
     Ok(())
 }
 

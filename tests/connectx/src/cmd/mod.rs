@@ -65,6 +65,13 @@ impl Command<'_> {
         self.set(command::NUMBER, number);
     }
 
+    /// What is agreed to of the options of connection establishment that are asked for.
+    pub(crate) fn agree(&self, asked: u32) -> Outcome<u32> {
+        let config = &self.device.config;
+        require(asked == 0 || config.ece != 0, Rule::Reserved)?;
+        Ok(config.agree(asked))
+    }
+
     /// Replies with a context.
     pub(crate) fn reply_context(&mut self, at: usize, context: &[u8]) {
         put(self.output, at, context);

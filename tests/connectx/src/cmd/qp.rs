@@ -50,6 +50,7 @@ pub(super) fn create(command: &mut Command<'_>) -> Outcome {
         .is_set(&context)
         .then(|| qp::DBR_UMEM_ID.get(&context));
     let doorbell = command.doorbell(umem, qp::DBR_ADDR.get(&context), 8)?;
+    let ece = command.agree(command.get(command::qp::ECE))?;
     let mut pair = QueuePair {
         context,
         extension: vec![0; qp::ext::LEN],
@@ -70,12 +71,14 @@ pub(super) fn create(command: &mut Command<'_>) -> Outcome {
         established: false,
         atomics: std::collections::VecDeque::new(),
         last_wqe: false,
+        ece,
     };
     pair.enter(QpState::Reset);
     let uid = command.uid;
     let number = command.device.numbers.add(uid, ())?;
     command.device.qps.put(uid, number, pair);
     command.reply(number);
+    command.set(command::REPLY_ECE, ece);
     Ok(())
 }
 
@@ -140,7 +143,9 @@ pub(super) fn query(command: &mut Command<'_>) -> Outcome {
     qp::SW_RQ_COUNTER.set(&mut context, records[0]);
     qp::SW_SQ_COUNTER.set(&mut context, records[1]);
     let (extension, pages) = (pair.extension.clone(), pair.buffer.pages().to_vec());
+    let ece = pair.ece;
     let extended = command::qp::EXT.is_set(command.input);
+    command.set(command::qp::ECE, ece);
     command.reply_context(QPC, &context);
     if extended {
         command.reply_context(command::qp::EXT_CTX, &extension);
@@ -174,6 +179,9 @@ pub(super) fn modify(command: &mut Command<'_>, opcode: u16) -> Outcome {
     if extended {
         attach(command, number)?;
     }
+    if takes_ece(opcode) {
+        establish(command, number)?;
+    }
     let pair = command.device.qps.of_mut(number, uid)?;
     qp_fields::apply(opcode, pair.service, mask, &context, &mut pair.context);
     match next {
@@ -195,6 +203,25 @@ pub(super) fn modify(command: &mut Command<'_>, opcode: u16) -> Outcome {
             }
         }
     }
+    Ok(())
+}
+
+/// Whether a transition has room for options of connection establishment.
+fn takes_ece(opcode: u16) -> bool {
+    matches!(
+        opcode,
+        op::RST2INIT_QP | op::INIT2INIT_QP | op::INIT2RTR_QP | op::RTR2RTS_QP | op::RTS2RTS_QP
+    )
+}
+
+/// Agrees to the options of connection establishment that are asked for; without any, those of before stay.
+fn establish(command: &mut Command<'_>, number: u32) -> Outcome {
+    let asked = command.get(command::qp::ECE);
+    let agreed = command.agree(asked)?;
+    if asked != 0 {
+        command.device.qps.of_mut(number, command.uid)?.ece = agreed;
+    }
+    command.set(command::REPLY_ECE, agreed);
     Ok(())
 }
 

@@ -55,6 +55,9 @@ pub struct Fabric {
     ready: VecDeque<(usize, u32)>,
     waiting: BTreeMap<(usize, u32), u64>,
     pub(super) pages: Pages,
+    /// What may be reported now, and what was reported while it might.
+    expected: Vec<String>,
+    excused: BTreeMap<&'static str, u64>,
     trace: Arc<Trace>,
 }
 
@@ -70,6 +73,8 @@ impl Fabric {
             ready: VecDeque::new(),
             waiting: BTreeMap::new(),
             pages: Pages::default(),
+            expected: Vec::new(),
+            excused: BTreeMap::new(),
             trace,
         }
     }
@@ -254,6 +259,36 @@ impl Fabric {
             *sum.entry(*kind).or_insert(0) += count;
         }
         sum
+    }
+
+    /// Lets reports that have these words in their kind be, from now on (`*`: all), for those who provoke them; without words none is let
+    /// be any more. They are counted all the same.
+    pub fn expect_reports(&mut self, words: &str) {
+        if !words.is_empty() {
+            self.expected.push(words.to_owned());
+            return;
+        }
+        for (kind, count) in self.reports() {
+            if self.is_expected(kind) {
+                self.excused.insert(kind, count);
+            }
+        }
+        self.expected.clear();
+    }
+
+    /// Reports that nobody was to expect.
+    #[must_use]
+    pub fn unexpected_reports(&self) -> BTreeMap<&'static str, u64> {
+        let mut reports = self.reports();
+        reports.retain(|kind, count| {
+            *count > self.excused.get(kind).copied().unwrap_or(0) && !self.is_expected(kind)
+        });
+        reports
+    }
+
+    fn is_expected(&self, kind: &str) -> bool {
+        let mut expected = self.expected.iter();
+        expected.any(|words| words == "*" || kind.contains(words))
     }
 
     /// The time in nanoseconds, and how many bytes each send queue of a function has carried, by its number.

@@ -121,6 +121,40 @@ fn queue_pairs_take_only_the_transitions_they_may() {
 }
 
 #[test]
+fn what_both_sides_can_do_is_agreed_to() {
+    const ALL: u32 = 0x1000_0007;
+    let (mut fabric, mut hosts) = fabric(1, Options::default());
+    let pair = hosts[0].create_qp(&mut fabric, 0);
+    let host = &hosts[0];
+    let change = |fabric: &mut crate::Fabric, opcode, asked| {
+        let mut input = host.input(opcode);
+        input.resize(PAS, 0);
+        command::NUMBER.set(&mut input, pair.qpn);
+        command::qp::ECE.set(&mut input, asked);
+        let agreed = command::REPLY_ECE.get(&host.ok(fabric, &input, 16));
+        let mut query = host.input(op::QUERY_QP);
+        command::NUMBER.set(&mut query, pair.qpn);
+        (agreed, command::qp::ECE.get(&host.ok(fabric, &query, PAS)))
+    };
+    // Only the version: all there is.
+    let init = change(&mut fabric, op::RST2INIT_QP, 0x1000_0000);
+    assert_eq!(init, (ALL, ALL));
+    let ready = change(&mut fabric, op::INIT2RTR_QP, 0x1000_000d);
+    assert_eq!(ready, (0x1000_0005, 0x1000_0005), "what the peer has");
+    let silent = change(&mut fabric, op::RTR2RTS_QP, 0);
+    assert_eq!(silent, (0, 0x1000_0005), "nobody asks");
+    let other = change(&mut fabric, op::RTS2RTS_QP, 0x2000_0005);
+    assert_eq!(other, (0, 0), "another version");
+    // A function without such options refuses them.
+    assert!(fabric.set_ece(0, 0) && !fabric.set_ece(1, 0));
+    let mut input = host.input(op::RTS2RTS_QP);
+    input.resize(PAS, 0);
+    command::NUMBER.set(&mut input, pair.qpn);
+    command::qp::ECE.set(&mut input, ALL);
+    assert_eq!(host.refused(&mut fabric, &input).1, Rule::Reserved as u32);
+}
+
+#[test]
 fn sizes_and_page_lists_are_checked() {
     let (mut fabric, hosts) = fabric(1, Options::default());
     let host = &hosts[0];

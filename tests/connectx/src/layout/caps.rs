@@ -13,6 +13,7 @@ pub(crate) mod general {
     pub(crate) const LOG_MAX_SRQ_SIZE: Field = field(0x10, 31, 24);
     pub(crate) const LOG_MAX_QP_SIZE: Field = field(0x10, 23, 16);
     pub(crate) const LOG_MAX_QP: Field = field(0x10, 4, 0);
+    pub(crate) const ECE: Field = bit(0x14, 28);
     pub(crate) const LOG_MAX_SRQ: Field = field(0x14, 20, 16);
     pub(crate) const LOG_MAX_CQ_SIZE: Field = field(0x18, 23, 16);
     pub(crate) const LOG_MAX_CQ: Field = field(0x18, 4, 0);

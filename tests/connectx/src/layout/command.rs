@@ -16,6 +16,8 @@ pub(crate) const SYNDROME: Field = word(0x04);
 pub(crate) const NUMBER: Field = field(0x08, 23, 0);
 /// As [`NUMBER`], for objects with 32-bit identifiers.
 pub(crate) const NUMBER32: Field = word(0x08);
+/// Connection establishment options in the replies of CREATE_QP, CREATE_DCT and the transitions.
+pub(crate) const REPLY_ECE: Field = word(0x0c);
 /// Second parameter word.
 pub(crate) const PARAM: Field = word(0x0c);
 /// State that a modify command expects the ring to be in.
@@ -49,6 +51,8 @@ pub(crate) mod qp {
     use super::{Field, Wide, bit, word};
     pub(crate) const EXT: Field = bit(0x08, 31);
     pub(crate) const OPT_MASK: Field = word(0x10);
+    /// Connection establishment options, of the command and of QUERY_QP's reply.
+    pub(crate) const ECE: Field = word(0x14);
     pub(crate) const QPC: usize = 0x18;
     pub(crate) const UMEM_OFFSET: Wide = Wide(0x100);
     pub(crate) const UMEM_ID: Field = word(0x108);

@@ -99,7 +99,7 @@ pub(crate) mod srq {
 
 /// `dctc`, 64 bytes.
 pub(crate) mod dct {
-    use super::{Field, Wide, bit, field};
+    use super::{Field, Wide, bit, field, word};
     pub(crate) const LEN: usize = 64;
     pub(crate) const STATE: Field = field(0x00, 27, 24);
     pub(crate) const USER_INDEX: Field = field(0x04, 23, 0);
@@ -111,6 +111,7 @@ pub(crate) mod dct {
     pub(crate) const SRQN: Field = field(0x14, 23, 0);
     pub(crate) const PD: Field = field(0x18, 23, 0);
     pub(crate) const ACCESS_KEY: Wide = Wide(0x20);
+    pub(crate) const ECE: Field = word(0x3c);
 }
 
 /// `mkc`, 64 bytes.

@@ -12,6 +12,8 @@ use crate::{Fabric, Spoil};
 pub(crate) const HELP: &str = "\
 census FUNCTION            objects that exist, by kind
 reports                    wrong use seen so far
+expect WORDS               let reports that have these words be (*: all), although the server is strict; without words,
+                           none any more
 doorbells                  how work requests came: plain doorbells, whole and partial copies
 served FUNCTION            the time in nanoseconds and the bytes that each send queue has carried, as JSON
 shaper on|off              let rates, caps and shares take effect, or not
@@ -30,6 +32,8 @@ event FUNCTION NAME NUMBER post an asynchronous event of the object with that nu
                            events of the port): path-migrated, path-failed, established, sq-drained,
                            qp-fatal, request-error, access-error, last-wqe, srq-limit, srq-error, cq-error,
                            lid-change, pkey-change, gid-change, client-reregister, port-initialized
+ece FUNCTION OPTIONS       what the function can do beyond the standard (hexadecimal), 0: it has no such options;
+                           a driver asks when it is bound
 faults FUNCTION            what has been asked for and has not happened yet
 remove FUNCTION            pull the function out: everything reads as ones
 health FUNCTION SYNDROME   set the health syndrome, 0 is healthy
@@ -80,6 +84,10 @@ fn command(line: &str, fabric: &mut Fabric) -> Option<String> {
     match words.as_slice() {
         ["help"] => Some(HELP.to_owned()),
         ["reports"] => Some(format!("{:?}\n", fabric.reports())),
+        ["expect", words @ ..] => {
+            fabric.expect_reports(&words.join(" "));
+            Some(done)
+        }
         ["doorbells"] => Some(format!("{:?}\n", fabric.doorbells())),
         ["census", function] => {
             let census = fabric.census(function.parse().ok()?);
@@ -151,6 +159,12 @@ fn command(line: &str, fabric: &mut Fabric) -> Option<String> {
                 .request_event(function.parse().ok()?, name, number)
                 .then_some(done)
         }
+        ["ece", function, options] => {
+            let options = u32::from_str_radix(options.trim_start_matches("0x"), 16).ok()?;
+            fabric
+                .set_ece(function.parse().ok()?, options)
+                .then_some(done)
+        }
         ["faults", function] => Some(format!(
             "{}\n",
             fabric.pending_faults(function.parse().ok()?)
@@ -190,6 +204,8 @@ mod tests {
         let mut fabric = fabric();
         for line in [
             "reports",
+            "expect send doorbell",
+            "expect",
             "doorbells",
             "census 0",
             "served 0",
@@ -206,6 +222,7 @@ mod tests {
             "spoil 0 1",
             "spoil 0 1 owner",
             "event 0 lid-change 0",
+            "ece 0 0",
             "faults 0",
             "health 0 0",
             "remove 0",
@@ -232,6 +249,7 @@ mod tests {
             "",
             "census",
             "census x",
+            "ece 7 0",
             "fail 0 800 1 2 99",
             "fail 0 800 1 2 5 6",
             "spoil 0 1 colour",

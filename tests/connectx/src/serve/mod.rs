@@ -149,9 +149,9 @@ pub fn serve(service: &Service, trace: Arc<Trace>) -> Result<(), ServeError> {
     tick(&shared, service.strict)
 }
 
-/// Fails if wrong use was seen.
+/// Fails if wrong use was seen that nobody was to expect.
 pub(crate) fn judge(fabric: &Fabric) -> Result<(), ServeError> {
-    let reports = fabric.reports();
+    let reports = fabric.unexpected_reports();
     if reports.is_empty() {
         Ok(())
     } else {

@@ -10,6 +10,7 @@ mod clock;
 mod compressed;
 mod dc;
 mod devx;
+mod ece;
 mod entries;
 mod frames;
 mod functions;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mlx5_tests::{model_may_report, uses_the_machine_up};
+use mlx5_tests::{Model, model_may_report, uses_the_machine_up};
 use uverbs::owned::{Buffer, QueuePair};
 use uverbs::{
     AsyncEventType, CompletionQueue, Context, ErrorKind, EventSource, PortState, ProtectionDomain,
@@ -170,7 +170,8 @@ fn f01_the_driver_lets_go_under_load() {
     assert_eq!(context.leaked(), 0);
 }
 
-/// As after an upgrade of the driver: the old handles are of no use, new ones are as good as ever.
+/// As after an upgrade of the driver: the old handles are of no use, new ones are as good as ever. What the firmware lost meanwhile is
+/// told by the new ones.
 #[test]
 fn ib_f04_the_driver_comes_back() {
     uses_the_machine_up();
@@ -180,6 +181,7 @@ fn ib_f04_the_driver_comes_back() {
     let load = Load::on(&old);
     tell_driver("unbind", &address);
     assert!(old.alloc_pd().is_err());
+    Model::open().make("ece 0 0");
     tell_driver("bind", &address);
     let new = until("the device is back", || {
         let context = verbs_tests::options().open(&device_name()).ok()?;
@@ -197,5 +199,6 @@ fn ib_f04_the_driver_comes_back() {
     drop(old);
     until("more traffic", || (fresh.turn() > 0).then_some(()));
     drop(fresh);
+    crate::ece::is_missing(&new);
     assert_eq!(new.leaked(), 0);
 }

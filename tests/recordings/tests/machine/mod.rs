@@ -33,7 +33,7 @@ const EVERYWHERE: [&str; 11] = [
 ];
 
 /// What mlx5 devices can be asked besides.
-const MLX5: [&str; 7] = [
+const MLX5: [&str; 8] = [
     "firmware",
     "pages",
     "scheduling",
@@ -41,6 +41,7 @@ const MLX5: [&str; 7] = [
     "extended",
     "device-memory",
     "dynamic",
+    "establishment",
 ];
 /// Where the kind of the port matters.
 const MLX5_ROCE: [&str; 9] = [

@@ -37,6 +37,8 @@ impl Inventory {
                 let answer = connectx.ask(&question)?;
                 counts.push((question, without_kept(&answer)));
             }
+            // What the test before had it report is over; a strict model is strict again.
+            connectx.ask("expect")?;
             let answer = connectx.ask("reports")?;
             reports = serde_json::from_str(&answer)
                 .map_err(|error| Error::packages(format!("reports: {answer}"), error))?;

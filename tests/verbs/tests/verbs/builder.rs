@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use uverbs::{
-    AccessFlags, AckTimeout, Context, ErrorKind, GidType, Mtu, ProtectionDomain, Psn, QpState,
-    QpType, QueuePairBuilder, QueuePairEndpoint, RetryCount, RnrTimer, SendRequest, WcStatus,
+    AccessFlags, AckTimeout, Context, Ece, ErrorKind, GidType, Mtu, Op, ProtectionDomain, Psn,
+    QpState, QpType, QueuePairBuilder, QueuePairEndpoint, RetryCount, RnrTimer, SendRequest,
+    WcStatus,
 };
 use verbs_tests::{Registered, is_infiniband, next, open, raw};
 
@@ -215,4 +216,28 @@ fn an_endpoint_travels_as_text_and_as_bytes() {
         .endpoint();
     assert_eq!(own.to_string().parse(), Ok(own));
     assert_eq!(QueuePairEndpoint::from_bytes(&own.to_bytes()), Some(own));
+}
+
+#[test]
+fn rxe_has_nothing_beyond_the_standard_to_agree_to() {
+    let (_context, pd, cq) = parts();
+    let mut prepared = pd.create_qp(QpType::Rc, &cq, &cq).build().unwrap();
+    let error = prepared.ece().unwrap_err();
+    assert_eq!(
+        (error.kind(), error.op()),
+        (ErrorKind::Unsupported, Op::QueryEce)
+    );
+    let peer = Ece {
+        vendor_id: Ece::MELLANOX,
+        options: 0x1000_0001,
+        comp_mask: 0,
+    };
+    let error = prepared.set_ece(&peer).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.op()),
+        (ErrorKind::Unsupported, Op::SetEce)
+    );
+    let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
+    let error = builder.ece(peer).build().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
 }

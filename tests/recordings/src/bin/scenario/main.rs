@@ -67,6 +67,7 @@ fn main() -> anyhow::Result<()> {
         "extended" => stage.extended(),
         "device-memory" => stage.device_memory(),
         "dynamic" => stage.dynamic(),
+        "establishment" => stage.establishment(),
         _ => bail!("no such scenario"),
     };
     played.with_context(|| name.clone())

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use anyhow::bail;
 use uverbs::{
     AccessFlags, AckTimeout, CompletionQueue, Gid, Mtu, ProtectionDomain, Psn, QpAttr, QpState,
     QpType, QueuePair, RetryCount, RnrRetry, RnrTimer, SharedReceiveQueue,
@@ -10,6 +11,10 @@ use uverbs::{
 use super::{PORT, Stage};
 
 const QKEY: u32 = 0x1111_1111;
+
+/// What a peer's device can do, and what both can.
+const PEER: u32 = 0x1000_0035;
+const AGREED: u32 = 0x1000_0005;
 
 /// One of 16 requests of 2 pieces to send, and 8 of 1 to receive.
 pub(crate) fn create(
@@ -80,6 +85,32 @@ impl Stage {
                 .max_rd_atomic(1);
         }
         qp.modify(&ready)?;
+        Ok(())
+    }
+
+    /// What the device offers, the peer's, and what is agreed to by the change to RTR.
+    pub(crate) fn establishment(&self) -> anyhow::Result<()> {
+        let pd = self.context.alloc_pd()?;
+        let cq = self.context.create_cq(32)?;
+        let mut qp = create(&pd, &cq, None, QpType::Uc)?;
+        let mut ece = qp.ece()?;
+        let init = QpAttr::to(QpState::Init).pkey_index(0).port(PORT);
+        let rtr = QpAttr::to(QpState::ReadyToReceive)
+            .av(self.path()?)
+            .path_mtu(Mtu::B1024)
+            .dest_qpn(qp.qp_num())
+            .rq_psn(Psn::new(0)?);
+        qp.modify(&init.access(AccessFlags::empty()))?;
+        ece.options = PEER;
+        qp.set_ece(&ece)?;
+        qp.modify(&rtr)?;
+        qp.modify(&QpAttr::to(QpState::ReadyToSend).sq_psn(Psn::new(0)?))?;
+        if qp.ece()?.options != AGREED {
+            bail!("the device agreed to {:?}", qp.ece()?);
+        }
+        qp.destroy()?;
+        cq.destroy()?;
+        pd.dealloc()?;
         Ok(())
     }
 
