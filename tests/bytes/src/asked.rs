@@ -23,6 +23,9 @@ const WRITE_CMD: u16 = 2;
 const QP_CAP: u16 = 8;
 const QP_TYPE: u16 = 9;
 const XRC_TARGET: [u8; 1] = [10];
+/// `IBV_QPT_DRIVER`; `MLX5_QP_FLAG_TYPE_DCT` in the flags tells a target of dynamic connections from an initiator.
+const DRIVER_TYPE: [u8; 1] = [0xff];
+const DC_TARGET: u8 = 1 << 4;
 /// `UVERBS_ATTR_CREATE_SRQ_MAX_WR`.
 const SRQ_MAX_WR: u16 = 5;
 /// Where `struct ib_uverbs_modify_qp` has the queue pair, its peer and the state.
@@ -40,7 +43,7 @@ pub struct Asked {
     pub parts: BTreeMap<u16, Vec<u8>>,
     /// Of a shared queue, how many requests were asked for, which differs.
     pub places: Option<Vec<u8>>,
-    /// Of an XRC target, what is said of queues that it does not have, which differs.
+    /// Of a target of XRC or of dynamic connections, what is said of queues that it does not have, which differs.
     pub target: Vec<Vec<u8>>,
     /// Of a queue pair, whether small answers are to be put into completions, which differs.
     pub scatters: bool,
@@ -73,6 +76,8 @@ const KINDS: [Kind; 4] = [
 
 /// The flags' first byte in `struct mlx5_ib_create_qp`, and `MLX5_QP_FLAG_SCATTER_CQE`.
 const QP_FLAGS: usize = 28;
+/// Where the same has the doorbell record.
+const QP_RECORD: std::ops::Range<usize> = 8..16;
 const SCATTER_CQE: u8 = 1 << 1;
 
 /// Those of the legacy commands that are compared.
@@ -127,6 +132,16 @@ impl Asked {
         let mut target = Vec::new();
         if *name == "CREATE_QP" && parts.get(&QP_TYPE).is_some_and(|kind| *kind == XRC_TARGET) {
             target.extend([QP_CAP, DRIVER].map(|at| parts.remove(&at).unwrap_or_default()));
+        }
+        if *name == "CREATE_QP" && parts.get(&QP_TYPE).is_some_and(|kind| *kind == DRIVER_TYPE) {
+            let data = parts.get_mut(&DRIVER);
+            if let Some(data) = data.filter(|data| {
+                data.get(QP_FLAGS)
+                    .is_some_and(|flags| flags & DC_TARGET != 0)
+            }) {
+                target.push(data[QP_RECORD].to_vec());
+                data[QP_RECORD].fill(0);
+            }
         }
         Some(Self {
             name: (*name).to_owned(),

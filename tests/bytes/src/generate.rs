@@ -73,14 +73,15 @@ fn case() -> impl Strategy<Value = Case> {
         Just(Transport::Rc),
         Just(Transport::Uc),
         Just(Transport::Ud),
-        Just(Transport::Xrc)
+        Just(Transport::Xrc),
+        Just(Transport::Dc)
     ];
     let inline = prop_oneof![Just(0_u32), 1_u32..300];
     let receive = (1_u32..20, 1_u32..9, any::<bool>());
     (transport, 1_u32..40, 1_u32..6, inline, receive).prop_flat_map(
         |(transport, max_send_wr, max_send_sge, max_inline, receive)| {
             let (max_recv_wr, max_recv_sge, shared) = receive;
-            let shared = shared || transport == Transport::Xrc;
+            let shared = shared || matches!(transport, Transport::Xrc | Transport::Dc);
             let one = (
                 request(transport, max_send_sge, max_inline),
                 scatter(max_recv_sge),
@@ -178,7 +179,7 @@ fn verbs(transport: Transport) -> Vec<Verb> {
     let count = match transport {
         Transport::Ud => 2,
         Transport::Uc => 4,
-        Transport::Rc | Transport::Xrc => 7,
+        Transport::Rc | Transport::Xrc | Transport::Dc => 7,
     };
     all[..count].to_vec()
 }

@@ -13,7 +13,7 @@
 //! `cargo xtask test --level connectx` compares a small table on 6.12: InfiniBand, and RoCE with BlueFlame (requests that come with their
 //! doorbells). With `UVERBS_BYTES=6.1,6.12,newest` in the environment it compares large ones on these kernels, each with and without BlueFlame.
 //!
-//! libmlx5 has no call for masked atomics: they are not compared. Nor are the requests of DC initiators, yet.
+//! libmlx5 has no call for masked atomics: they are not compared.
 //!
 //! # What is not the same, and why
 //!
@@ -29,6 +29,7 @@
 //! | a piece without a length in a shared queue | a length of 0, which the device takes for 2 GiB | left out; the tables have none |
 //! | places of a shared queue | more than were asked for, so that receives which found memory not there can wait and be used again | what was asked for; such a receive completes with an error |
 //! | queues of an XRC target | memory and a page of registers, sizes of 0 | a doorbell record and the default sizes: it has no queues, the kernel reads none of them |
+//! | record of a DC target | none | one, which the kernel does not read either |
 //! | flag of scatter to completions | set | not set: small answers would be copied to addresses that need not be this process's |
 //! | records beside a doorbell | as the device finds them, which may be later than the doorbell | the same; what must stand there however late it looks is checked |
 //! | requests that come with their doorbell | as far as they are there when the device looks, else it reads the queue | the same, counted with the records |

@@ -72,6 +72,8 @@ pub enum Transport {
     Ud,
     /// Extended reliable connection: an initiator, and a target with a shared queue of its domain.
     Xrc,
+    /// Dynamic connections: an initiator, and a target with a shared queue.
+    Dc,
 }
 
 impl Transport {
@@ -79,7 +81,7 @@ impl Transport {
     pub fn route_units(self) -> usize {
         match self {
             Self::Rc | Self::Uc => 0,
-            Self::Ud => 3,
+            Self::Ud | Self::Dc => 3,
             Self::Xrc => 1,
         }
     }

@@ -24,6 +24,8 @@ use uverbs::{
 };
 
 const QKEY: u32 = 0x1111_1111;
+/// Of targets of dynamic connections.
+const ACCESS_KEY: u64 = 0x0123_4567_89ab_cdef;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn main() -> anyhow::Result<()> {
@@ -83,6 +85,7 @@ fn run(
         Transport::Uc => QpType::Uc,
         Transport::Ud => QpType::Ud,
         Transport::Xrc => QpType::XrcInitiator,
+        Transport::Dc => QpType::Driver,
     };
     let channel = context.create_completion_channel()?;
     let create_cq = || context.completion_queue(4096).channel(&channel).build();
@@ -104,11 +107,20 @@ fn run(
     let prepare = |cq: &CompletionQueue, receives: Option<&SharedReceiveQueue>| {
         let mut builder = match (&domain, receives) {
             (Some(domain), Some(_)) => domain.create_target(pd, cq),
+            (None, Some(srq)) if kind == QpType::Driver => pd.create_dc_target(srq, cq, ACCESS_KEY),
+            (None, None) if kind == QpType::Driver => pd.create_dc_initiator(cq),
             _ => pd.create_qp(kind, cq, cq),
         };
         let srq = receives.filter(|_| domain.is_none());
         describe(&mut builder, case)?;
-        if receives.is_none() || domain.is_none() {
+        if receives.is_some() && kind == QpType::Driver {
+            // It has no queues.
+            builder
+                .max_send_wr(0)
+                .max_send_sge(0)
+                .max_recv_wr(0)
+                .max_recv_sge(0);
+        } else if receives.is_none() || domain.is_none() {
             sizes(&mut builder, case);
         }
         if port.link_layer == LinkLayer::Ethernet {
@@ -122,7 +134,7 @@ fn run(
     let sender = prepare(&send_cq, None)?;
     let receiver = prepare(&recv_cq, srq.as_ref())?;
     let (to_sender, to_receiver) = (sender.endpoint(), receiver.endpoint());
-    let (mut sender, mut receiver) = if kind == QpType::Ud {
+    let (mut sender, mut receiver) = if matches!(kind, QpType::Ud | QpType::Driver) {
         (sender.activate()?, receiver.activate()?)
     } else {
         (
@@ -132,7 +144,7 @@ fn run(
     };
     let numbers = numbers(&sender, &receiver, srq.as_ref(), mr);
     println!("{}", serde_json::to_string(&numbers)?);
-    let ah = (kind == QpType::Ud)
+    let ah = matches!(kind, QpType::Ud | QpType::Driver)
         .then(|| address(context, pd))
         .transpose()?;
     for batch in &case.batches {
@@ -152,6 +164,7 @@ fn run(
             To {
                 peer: receiver.qp_num(),
                 ah: ah.as_ref(),
+                dynamic: kind == QpType::Driver,
                 srq: domain
                     .is_some()
                     .then(|| srq.as_ref().map_or(0, SharedReceiveQueue::number)),
@@ -170,7 +183,10 @@ fn run(
 /// The settings of the other program.
 fn describe(builder: &mut QueuePairBuilder<'_>, case: &Case) -> Result<(), uverbs::Error> {
     let mut access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE;
-    if matches!(case.transport, Transport::Rc | Transport::Xrc) {
+    if matches!(
+        case.transport,
+        Transport::Rc | Transport::Xrc | Transport::Dc
+    ) {
         access |= AccessFlags::REMOTE_READ | AccessFlags::REMOTE_ATOMIC;
     }
     builder
@@ -193,7 +209,7 @@ fn sizes(builder: &mut QueuePairBuilder<'_>, case: &Case) {
         .max_send_sge(case.max_send_sge)
         .max_inline_data(case.max_inline);
     let (requests, pieces) = match case.transport {
-        Transport::Xrc => (0, 0),
+        Transport::Xrc | Transport::Dc => (0, 0),
         _ => (case.max_recv_wr, case.max_recv_sge),
     };
     builder.max_recv_wr(requests).max_recv_sge(pieces);
@@ -279,8 +295,9 @@ fn address(context: &Context, pd: &ProtectionDomain) -> anyhow::Result<AddressHa
 #[derive(Clone, Copy)]
 struct To<'a> {
     peer: u32,
-    /// Of a datagram.
+    /// Of a datagram, and of a request to a target of dynamic connections.
     ah: Option<&'a AddressHandle>,
+    dynamic: bool,
     /// Of an XRC domain.
     srq: Option<u32>,
 }
@@ -331,14 +348,20 @@ fn post(
         request.flags.set(SendFlags::FENCE, one.fence);
         request.flags.set(SendFlags::SIGNALED, one.signaled);
         request.flags.set(SendFlags::SOLICITED, one.solicited);
-        if let Some(ah) = to.ah {
+        let dynamic = to.ah.filter(|_| to.dynamic);
+        if let Some(ah) = to.ah.filter(|_| !to.dynamic) {
             request = request.to(ah.to(to.peer, QKEY));
         }
-        match to.srq {
+        match (dynamic, to.srq) {
+            (Some(ah), _) => {
+                let target = ah.to_dc_target(to.peer, ACCESS_KEY);
+                // SAFETY: see the file's paragraph.
+                unsafe { batch.push_dc(&request, &target) }?;
+            }
             // SAFETY: see the file's paragraph.
-            Some(srq) => unsafe { batch.push_xrc(&request, srq) }?,
+            (None, Some(srq)) => unsafe { batch.push_xrc(&request, srq) }?,
             // SAFETY: see the file's paragraph.
-            None => unsafe { batch.push(&request) }?,
+            (None, None) => unsafe { batch.push(&request) }?,
         }
     }
     Ok(batch.submit()?)

@@ -25,8 +25,9 @@ const OFFSET: u32 = 0xfc0;
 
 /// The pages of queues follow the context.
 const PAGES: usize = 0x110;
-/// Contexts of completion queues, queue pairs and memory pools' work queues.
+/// Contexts of completion queues, targets of dynamic connections, queue pairs and memory pools' work queues.
 const CQ: usize = 0x10;
+const DCT: usize = 0x10;
 const QP: usize = 0x18;
 /// The primary path in the context of a queue pair.
 const PATH: usize = QP + 0x18;
@@ -69,6 +70,13 @@ fn masks(name: &str) -> Option<Vec<(usize, u32)>> {
         ],
         // Domain, page of registers, user index, page size, XRC domain, completion queues, doorbell record, shared queue.
         "CREATE_QP" => [&[(QP + 0x14, LOG_PAGE)], &QUEUE_PAIR[..]].concat(),
+        // User index, completion queue, shared queue, domain.
+        "CREATE_DCT" => vec![
+            (DCT + 0x04, NUMBER),
+            (DCT + 0x08, NUMBER),
+            (DCT + 0x14, NUMBER),
+            (DCT + 0x18, NUMBER),
+        ],
         // Number, domain, and what creation has, too; the peer's number, and the UDP port that the kernel makes of both numbers.
         "RST2INIT_QP" | "INIT2RTR_QP" | "RTR2RTS_QP" | "RTS2RTS_QP" => {
             let own = [(0x08, NUMBER), (QP + 0x14, NUMBER), (PATH + 0x20, UDP_PORT)];

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use super::{Fetched, Line, Received, Rung, Told, unhex, word};
 use crate::table::Numbers;
 
-/// Where CREATE_QP has the completion queue of receives.
+/// Where CREATE_QP and CREATE_DCT have the completion queue of receives.
 const CQN_RECV: usize = 0x18 + 0x9c;
+const DCT_CQN: usize = 0x10 + 0x08;
 /// Where replies to creations have the number, and commands that change something.
 const COMMAND_NUMBER: usize = 8;
 const NUMBER: u32 = 0xff_ffff;
@@ -28,7 +29,7 @@ pub struct Life {
     pub commands: Vec<Told>,
 }
 
-/// Takes a trace (JSON lines) apart, in which the cases follow each other. Each creates two queue pairs, the sending one first; numbers
+/// Takes a trace (JSON lines) apart, in which the cases follow each other. Each creates two ends, the sending one first; numbers
 /// may come again.
 #[must_use]
 pub fn lives(trace: &str, cases: &[Numbers]) -> Vec<Life> {
@@ -78,7 +79,8 @@ impl Walk<'_> {
         match line.name.as_str() {
             "CREATE_CQ" => drop(self.unclaimed.insert((CREATE_CQ, created), told)),
             "CREATE_RMP" => drop(self.unclaimed.insert((CREATE_RMP, created), told)),
-            "CREATE_QP" => {
+            // A target of dynamic connections comes into being by a command of its own.
+            "CREATE_QP" | "CREATE_DCT" => {
                 let at = self.created / 2;
                 let Some(case) = self.cases.get(at) else {
                     return;
@@ -88,7 +90,11 @@ impl Walk<'_> {
                     return;
                 }
                 self.created += 1;
-                self.cqn = word(&input, CQN_RECV) & NUMBER;
+                let cqn = match line.name.as_str() {
+                    "CREATE_DCT" => DCT_CQN,
+                    _ => CQN_RECV,
+                };
+                self.cqn = word(&input, cqn) & NUMBER;
                 let upon = [(CREATE_CQ, self.cqn), (CREATE_RMP, case.srq)];
                 let upon = upon.into_iter().take(1 + usize::from(receives));
                 let claimed = upon.filter_map(|key| self.unclaimed.remove(&key));
