@@ -339,6 +339,21 @@ impl QueuePairTracker {
         })
     }
 
+    /// The request that the entry `index` of its send completion queue is about, as most are: of this life, of which it is not the
+    /// first, and not overtaken by another stream's.
+    #[inline]
+    pub(crate) fn sent_in_order(&self, index: u64, counter: u16) -> Option<Sent> {
+        let run = self.sent.go_on(&self.life)?;
+        let mut run = SendRun {
+            next: run.tail.wrapping_add(1),
+            run,
+            entries: &self.send.entries,
+            unordered: false,
+        };
+        let sent = run.completed(counter)?;
+        run.end(index).then_some(sent)
+    }
+
     /// The request that the entry `index` of its send completion queue is about.
     #[inline]
     pub(crate) fn sent(&self, index: u64, counter: u16) -> Request<Sent> {

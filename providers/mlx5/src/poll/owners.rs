@@ -82,7 +82,7 @@ impl Owners {
             return Next::Other;
         };
         if look.tail.opcode() == opcode::REQUEST {
-            if let Request::Of(sent) = pair.sent(place.position, look.tail.counter()) {
+            if let Some(sent) = pair.sent_in_order(place.position, look.tail.counter()) {
                 return Next::Usual(entry.sent(sent.wr_id, sent.opcode, pair.number()));
             }
         } else if let Some(mut run) = pair.receives()

@@ -15,7 +15,7 @@ pub(super) struct Life(AtomicU32);
 pub(super) struct Side {
     /// The first entry of the completion queue that belongs to this life.
     since: AtomicU64,
-    /// Life << 32 | requests completed in it, counted on and on. Another life's word says that there is none yet.
+    /// Requests completed, counted on and on << 32 | the life it is so in. Another life's word says that there is none yet.
     progress: AtomicU64,
 }
 
@@ -43,8 +43,8 @@ impl Side {
     #[expect(clippy::cast_possible_truncation, reason = "two halves of a word")]
     fn tail_in(&self, life: u32) -> u32 {
         let word = self.progress.load(Ordering::Acquire);
-        if (word >> 32) as u32 == life {
-            word as u32
+        if word as u32 == life {
+            (word >> 32) as u32
         } else {
             0
         }
@@ -59,6 +59,18 @@ impl Side {
             life,
             tail: self.tail_in(life),
         }
+    }
+
+    /// Completions go on. `None` where none of this life has been counted yet.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "two halves of a word")]
+    pub(super) fn go_on(&self, life: &Life) -> Option<Run<'_>> {
+        let word = self.progress.load(Ordering::Acquire);
+        (word as u32 == life.0.load(Ordering::Acquire)).then_some(Run {
+            side: self,
+            life: word as u32,
+            tail: (word >> 32) as u32,
+        })
     }
 
     /// Whether this life had begun when the entry `index` came.
@@ -92,7 +104,7 @@ impl Run<'_> {
 
     #[inline]
     fn store(self) {
-        let word = u64::from(self.life) << 32 | u64::from(self.tail);
+        let word = u64::from(self.tail) << 32 | u64::from(self.life);
         self.side.progress.store(word, Ordering::Release);
     }
 }
