@@ -72,6 +72,17 @@ impl SendTracker {
         }
     }
 
+    /// Completions from where `run` is.
+    #[inline]
+    fn run_from<'t>(&'t self, run: Run<'t>) -> SendRun<'t> {
+        SendRun {
+            next: run.tail.wrapping_add(1),
+            run,
+            entries: &self.entries,
+            unordered: self.unordered,
+        }
+    }
+
     /// What was noted at block `index` was taken back. `tail` is how many were completed at some time: completing it again
     /// completes nothing.
     pub(crate) fn taken_back(&self, index: u32, tail: u32) {
@@ -318,13 +329,7 @@ impl QueuePairTracker {
     /// Completions of its send queue begin. For the thread that polls.
     #[inline]
     pub(crate) fn sends(&self) -> SendRun<'_> {
-        let run = self.sent.run(&self.life);
-        SendRun {
-            next: run.tail.wrapping_add(1),
-            run,
-            entries: &self.send.entries,
-            unordered: self.send.unordered,
-        }
+        self.send.run_from(self.sent.run(&self.life))
     }
 
     /// Completions of its own receive queue begin. `None` where it has none. For the thread that polls.
@@ -345,10 +350,8 @@ impl QueuePairTracker {
     pub(crate) fn sent_in_order(&self, index: u64, counter: u16) -> Option<Sent> {
         let run = self.sent.go_on(&self.life)?;
         let mut run = SendRun {
-            next: run.tail.wrapping_add(1),
-            run,
-            entries: &self.send.entries,
             unordered: false,
+            ..self.send.run_from(run)
         };
         let sent = run.completed(counter)?;
         run.end(index).then_some(sent)

@@ -27,13 +27,17 @@ const FLAGS: &str =
 const CASES: &str = "6";
 
 /// Tests that need what the interpreter has not, by a part of their names, and what that is.
-const LACKING: [(&str, &str); 4] = [
+const LACKING: [(&str, &str); 5] = [
     ("discover::tests::sources::", "stat(2) of device nodes"),
     (
         "discover::tests::forks::the_kernel_does_it",
         "/proc/self/smaps tells of real memory",
     ),
     ("sys::open::tests::", "fstat(2) of device nodes"),
+    (
+        "sys::random::tests::the_seed_is_the_programs",
+        "an auxiliary vector",
+    ),
     ("sys::recvmmsg::tests::", "sockets of netlink"),
 ];
 

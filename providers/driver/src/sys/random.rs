@@ -83,9 +83,6 @@ mod tests {
 
     #[test]
     fn the_seed_is_the_programs() {
-        if cfg!(miri) {
-            return;
-        }
         let seed = seed().expect("Linux gives one");
         assert_ne!(seed, [0; SEED_LEN]);
         assert_eq!(super::seed(), Some(seed));

@@ -134,7 +134,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "the interpreter has no such sockets")]
     fn answers_come_together_and_in_order() {
         let socket = socket();
         let mut buffer = [0; 4096];
@@ -171,7 +170,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "the interpreter has no such sockets")]
     fn what_a_process_sent_has_no_length() {
         let (reader, writer) = (socket(), socket());
         // The kernel gives both an address when they first send.

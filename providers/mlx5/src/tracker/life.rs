@@ -40,14 +40,17 @@ impl Side {
     }
 
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "two halves of a word")]
     fn tail_in(&self, life: u32) -> u32 {
+        let (tail, of) = self.progress();
+        if of == life { tail } else { 0 }
+    }
+
+    /// Requests completed, and the life it is so in.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "two halves of a word")]
+    fn progress(&self) -> (u32, u32) {
         let word = self.progress.load(Ordering::Acquire);
-        if word as u32 == life {
-            (word >> 32) as u32
-        } else {
-            0
-        }
+        ((word >> 32) as u32, word as u32)
     }
 
     /// Completions begin.
@@ -63,13 +66,12 @@ impl Side {
 
     /// Completions go on. `None` where none of this life has been counted yet.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "two halves of a word")]
     pub(super) fn go_on(&self, life: &Life) -> Option<Run<'_>> {
-        let word = self.progress.load(Ordering::Acquire);
-        (word as u32 == life.0.load(Ordering::Acquire)).then_some(Run {
+        let (tail, of) = self.progress();
+        (of == life.0.load(Ordering::Acquire)).then_some(Run {
             side: self,
-            life: word as u32,
-            tail: (word >> 32) as u32,
+            life: of,
+            tail,
         })
     }
 
