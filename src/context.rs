@@ -247,7 +247,14 @@ impl Context {
     /// Those of the command.
     #[doc(alias = "ibv_query_gid_table")]
     pub fn gid_table(&self) -> Result<Vec<GidEntry>> {
-        contract::gid_table(&self.inner.channel, &self.inner.info, &self.inner.sysfs)
+        let mut table = Vec::new();
+        self.each_gid(|entry| table.push(entry))?;
+        Ok(table)
+    }
+
+    pub(crate) fn each_gid(&self, each: impl FnMut(GidEntry)) -> Result<()> {
+        let inner = &self.inner;
+        contract::each_gid(&inner.channel, &inner.info, &inner.sysfs, each)
     }
 
     /// `ibv_query_gid_ex`—one entry of a port's GID table, `None` for an empty one.

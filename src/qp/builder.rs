@@ -464,31 +464,35 @@ impl<'a> QueuePairBuilder<'a> {
         if attr.link_layer != LinkLayer::Ethernet || self.kind == QpType::RawPacket {
             return Ok(None);
         }
-        let table = context.gid_table()?;
-        match best_gid(table.iter().filter(|entry| entry.port == u32::from(port))) {
-            Some(entry) => Ok(Some(*entry)),
-            None => Err(Error::os(op, Errno::ADDRNOTAVAIL)
-                .with_kind(ErrorKind::NotFound)
-                .fact("port", port)
-                .hint(
-                    "the port has no GID: give its network interface an address and bring it up",
-                )),
+        let mut best = None;
+        context.each_gid(|entry| {
+            if entry.port == u32::from(port) {
+                best = better_gid(best, entry);
+            }
+        })?;
+        if best.is_some() {
+            return Ok(best);
         }
+        Err(Error::os(op, Errno::ADDRNOTAVAIL)
+            .with_kind(ErrorKind::NotFound)
+            .fact("port", port)
+            .hint("the port has no GID: give its network interface an address and bring it up"))
     }
 }
 
 /// RoCE v2 before v1, and an address that others can reach before a link-local one.
-fn best_gid<'t>(entries: impl Iterator<Item = &'t GidEntry>) -> Option<&'t GidEntry> {
+fn better_gid(best: Option<GidEntry>, entry: GidEntry) -> Option<GidEntry> {
     // Work requests and paths carry 8 bits of index.
-    entries
-        .filter(|entry| entry.index <= 0xff && !entry.gid.is_zero())
-        .min_by_key(|entry| {
-            (
-                entry.gid_type != GidType::RoceV2,
-                entry.gid.is_link_local(),
-                entry.index,
-            )
-        })
+    if entry.index > 0xff || entry.gid.is_zero() {
+        return best;
+    }
+    best.into_iter().chain([entry]).min_by_key(|entry| {
+        (
+            entry.gid_type != GidType::RoceV2,
+            entry.gid.is_link_local(),
+            entry.index,
+        )
+    })
 }
 
 fn checked<T, V>(value: V) -> Result<T>
@@ -533,7 +537,10 @@ mod tests {
             entry(3, "::ffff:10.0.0.1", GidType::RoceV2),
             entry(4, "2001:db8::1", GidType::RoceV2),
         ];
-        let best = |table: &[GidEntry]| best_gid(table.iter()).map(|entry| entry.index);
+        let best = |table: &[GidEntry]| {
+            let best = table.iter().copied().fold(None, better_gid);
+            best.map(|entry| entry.index)
+        };
         assert_eq!(best(&table), Some(3));
         assert_eq!(
             best(&table[..3]),

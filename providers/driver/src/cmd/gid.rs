@@ -31,11 +31,21 @@ pub const MAX_TABLE_ENTRIES: usize = u16::MAX as usize / size_of::<ib_uverbs_gid
 /// # Errors
 /// EINVAL: more slots are occupied than `capacity`. EOPNOTSUPP: the driver has no GID cache.
 #[doc(alias = "ibv_query_gid_table")]
+pub fn query_table(channel: &Channel, capacity: usize) -> Result<Vec<GidEntry>> {
+    let mut table = Vec::new();
+    each_entry(channel, capacity, |entry| table.push(entry))?;
+    Ok(table)
+}
+
+/// As [`query_table`], one entry after the other and without heap memory.
+///
+/// # Errors
+/// Those of [`query_table`].
 #[expect(
     clippy::large_stack_arrays,
-    reason = "heap memory would cost system calls in a young process"
+    reason = "heap memory would cost system calls in a young process, and how many would depend on the entries"
 )]
-pub fn query_table(channel: &Channel, capacity: usize) -> Result<Vec<GidEntry>> {
+pub fn each_entry(channel: &Channel, capacity: usize, each: impl FnMut(GidEntry)) -> Result<()> {
     let op = Op::QueryGidTable;
     let mut room_for_all = [ib_uverbs_gid_entry::default(); MAX_TABLE_ENTRIES];
     let room = capacity.clamp(1, MAX_TABLE_ENTRIES);
@@ -73,7 +83,8 @@ pub fn query_table(channel: &Channel, capacity: usize) -> Result<Vec<GidEntry>> 
         .ok_or_else(|| {
             Error::bad_reply(op, "more entries than there was room for").fact("entries", count)
         })?;
-    Ok(known.iter().map(gid_entry).collect())
+    known.iter().map(gid_entry).for_each(each);
+    Ok(())
 }
 
 /// `ibv_query_gid_ex`—reads one slot of a port's GID table. An empty slot is `None`.

@@ -31,18 +31,26 @@ pub fn query_port_speed(channel: &Channel, port: u8) -> Result<u64> {
     cmd::device::query_port_speed(channel, port.into())
 }
 
-/// `ibv_query_gid_table`, by sysfs where the kernel has no command for it.
+/// Calls `each` with every used entry of the GID tables (`ibv_query_gid_table`), read from sysfs where the kernel has no
+/// command for it.
 ///
 /// # Errors
 /// Those of the command.
-pub fn gid_table(channel: &Channel, info: &DeviceInfo, sysfs: &Sysfs) -> Result<Vec<GidEntry>> {
-    match cmd::gid::query_table(channel, MAX_GIDS) {
+pub fn each_gid(
+    channel: &Channel,
+    info: &DeviceInfo,
+    sysfs: &Sysfs,
+    mut each: impl FnMut(GidEntry),
+) -> Result<()> {
+    match cmd::gid::each_entry(channel, MAX_GIDS, &mut each) {
         Err(error) if error.is_unsupported() => {
-            let mut entries = Vec::new();
             for port in 1..=info.ports.unwrap_or(1) {
-                entries.extend(sysfs.gid_table(&info.name, port)?);
+                sysfs
+                    .gid_table(&info.name, port)?
+                    .into_iter()
+                    .for_each(&mut each);
             }
-            Ok(entries)
+            Ok(())
         }
         result => result,
     }

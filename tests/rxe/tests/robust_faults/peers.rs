@@ -1,7 +1,5 @@
 //! A peer that is not there, or goes away.
 
-use std::time::Duration;
-
 use uverbs::owned::{Finished, QueuePair, Work};
 use uverbs::{CompletionQueue, ProtectionDomain, QpType, WcStatus};
 use verbs_tests::until;
@@ -92,7 +90,7 @@ fn f28_an_unreachable_peer() {
     assert_eq!(receives, [200, 201, 202]);
     assert_eq!((a.sends_posted(), a.receives_posted()), (0, 0));
     drop((done, a, cq, b_cq, pd));
-    before.return_within(Duration::from_secs(1));
+    before.return_in_time();
 }
 
 /// The peer is destroyed while messages are under way: what was posted finishes, one way or the other.
@@ -141,7 +139,7 @@ fn f25_a_peer_that_is_destroyed_during_traffic() {
             failed.len()
         );
     }
-    before.return_within(Duration::from_secs(1));
+    before.return_in_time();
 }
 
 /// A queue pair that does nothing.

@@ -12,7 +12,7 @@ use crate::support::looped::Looped;
 use crate::support::objects::Objects;
 
 /// How late a wait may end.
-const LATE: Duration = Duration::from_secs(2);
+const LATE: Duration = verbs_tests::DEADLINE;
 
 #[test]
 fn f27_queues_move_to_other_threads() {
@@ -87,7 +87,7 @@ fn f27_many_threads_make_and_destroy_on_one_context() {
     });
     assert_eq!(context.leaked(), 0);
     drop(context);
-    before.return_within(Duration::from_secs(1));
+    before.return_in_time();
     log.silent("many threads");
 }
 

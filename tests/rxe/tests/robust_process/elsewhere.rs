@@ -1,7 +1,6 @@
 //! Containers: no `/sys`, another user namespace.
 
 use std::fs;
-use std::time::Duration;
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
@@ -46,7 +45,7 @@ fn f17_without_sysfs() {
         hide_sysfs();
         is_usable();
     });
-    before.return_within(Duration::from_secs(1));
+    before.return_in_time();
 }
 
 #[test]
@@ -64,5 +63,5 @@ fn f17_in_another_user_namespace() {
         hide_sysfs();
         is_usable();
     });
-    before.return_within(Duration::from_secs(1));
+    before.return_in_time();
 }

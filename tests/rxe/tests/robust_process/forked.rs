@@ -212,7 +212,7 @@ fn f18_a_child_opens_a_context_of_its_own() {
     });
     looped.round_trip(3);
     drop(looped);
-    before.return_within(Duration::from_secs(1));
+    before.return_in_time();
 }
 
 /// Parent and child write to their copies of registered memory; the device keeps to the parent's.

@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use nix::sys::resource::{Resource, setrlimit};
 use uverbs::{Context, Errno, Error, ErrorKind, QpType};
@@ -77,7 +76,7 @@ fn f13_locked_memory() {
         assert_eq!(Memory::now().pinned, 0);
         assert_eq!(context.leaked(), 0);
     });
-    before.return_within(Duration::from_secs(1));
+    before.return_in_time();
     // How much may be locked is known to the kernel alone.
     let lines = log.lines();
     assert!(
@@ -139,7 +138,7 @@ fn f12_descriptors_run_out() {
             .create_completion_channel()
             .expect("they are free again");
     });
-    before.return_within(Duration::from_secs(1));
+    before.return_in_time();
 }
 
 /// A control group of this test, removed with it.
@@ -219,7 +218,7 @@ fn f14_the_rdma_control_group() {
         drop((again, buffers, cq));
         assert_eq!(context.leaked(), 0);
     });
-    before.return_within(Duration::from_secs(1));
+    before.return_in_time();
     let left = group.in_use();
     let device = verbs_tests::device_name();
     assert!(
@@ -247,7 +246,7 @@ fn f15_address_space_runs_out() {
             failed += usize::from(counts[0]);
             made += usize::from(counts[1]);
         }
-        before.return_within(Duration::from_secs(1));
+        before.return_in_time();
     }
     println!("FIGURE: {made} objects were made, {failed} were not");
     assert!(failed > 20 && made > 20, "{failed} failed, {made} did not");

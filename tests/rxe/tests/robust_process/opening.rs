@@ -18,6 +18,9 @@ use crate::support::user::become_nobody;
 /// The project's promise for a device that may not be opened, or whose node is missing.
 const AT_ONCE: Duration = Duration::from_millis(10);
 
+/// How often that is asked on a busy machine.
+const TRIES: usize = 100;
+
 /// Where every device is asked for, by an emulated processor.
 const SOON: Duration = Duration::from_millis(200);
 
@@ -40,15 +43,16 @@ fn refused(open: impl Fn() -> uverbs::Result<Context>) -> Error {
 /// opening waits for would be in all of them.
 fn refused_within(limit: Duration, open: impl Fn() -> uverbs::Result<Context>) -> Error {
     let error = open().map(drop).expect_err("it was opened");
-    let took = (0..9).map(|_| {
+    let mut quickest = Duration::MAX;
+    for _ in 0..TRIES {
         let since = Instant::now();
         let _ = open();
-        since.elapsed()
-    });
-    let mut took: Vec<_> = took.collect();
-    took.sort();
-    println!("FIGURE: {took:?}: {error}");
-    let quickest = took[0];
+        quickest = quickest.min(since.elapsed());
+        if quickest < limit {
+            break;
+        }
+    }
+    println!("FIGURE: {quickest:?}: {error}");
     assert!(quickest < limit, "it took {quickest:?} to say so");
     error
 }
@@ -100,7 +104,7 @@ fn f16_without_permission() {
         let context = Context::open(&verbs_tests::device_name()).expect("the mode allows it");
         context.alloc_pd().expect("a domain");
     });
-    before.return_within(Duration::from_secs(1));
+    before.return_in_time();
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn f19_posting_and_everything_else_work_after_setuid() {
         });
         println!("{path:?}: 20 round trips and new objects after setuid");
     }
-    before.return_within(Duration::from_secs(1));
+    before.return_in_time();
     log.silent("a process that changed its user");
 }
 
@@ -143,5 +143,5 @@ fn f19_a_doorbell_by_write_is_refused_after_setuid_and_leaves_no_ghost() {
         );
         println!("{refused}");
     });
-    before.return_within(Duration::from_secs(1));
+    before.return_in_time();
 }

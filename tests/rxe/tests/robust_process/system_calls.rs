@@ -1,6 +1,9 @@
 //! How many system calls it takes from the start of a process to a connected queue pair.
 
+use std::net::Ipv4Addr;
+
 use syscalls::Sysno;
+use verbs_tests::link;
 
 use crate::support::traced::{Program, SystemCall};
 
@@ -37,6 +40,27 @@ fn an_ordinary_program_is_ready_to_send_after_few_system_calls() {
         total <= PROMISED,
         "{total} system calls, at most {PROMISED} promised"
     );
+}
+
+/// What else is on the machine changes nothing: addresses, of which the port has a GID each.
+#[test]
+fn the_number_of_addresses_costs_no_system_call() {
+    const INTERFACE: &str = "v0";
+    let few = calls_of("reach-rts", 2).0.len();
+    let mut added = Vec::new();
+    let more = [1, 2, 5, 40].map(|count| {
+        while added.len() < count {
+            let last = 100 + u8::try_from(added.len()).expect("few addresses");
+            let address = Ipv4Addr::new(10, 78, 0, last);
+            link::set_address(INTERFACE, address, true);
+            added.push(address);
+        }
+        calls_of("reach-rts", 2).0.len()
+    });
+    for address in added {
+        link::set_address(INTERFACE, address, false);
+    }
+    assert_eq!(more, [few; 4]);
 }
 
 /// The system calls of a helper up to its last mark, and how many there were at each mark.

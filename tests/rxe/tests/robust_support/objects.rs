@@ -23,6 +23,11 @@ impl Objects {
         )
     }
 
+    /// Waits until the counts are these again, where nothing is promised of the time it takes.
+    pub(crate) fn return_in_time(&self) {
+        self.return_within(verbs_tests::DEADLINE);
+    }
+
     /// Waits until the counts are these again, and says how long it took.
     pub(crate) fn return_within(&self, limit: Duration) -> Duration {
         let since = Instant::now();
