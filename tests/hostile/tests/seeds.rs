@@ -19,6 +19,11 @@ fn targets() -> impl Iterator<Item = Target> {
     words.chain(hostile_tests::ALL).copied()
 }
 
+/// How many seeds of each target are run. The interpreter takes seconds for each.
+const SEEDS: usize = if cfg!(miri) { 2 } else { usize::MAX };
+/// How many changed or random inputs of each target are run.
+const CASES: u32 = if cfg!(miri) { 1 } else { 128 };
+
 fn fuzz() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
 }
@@ -27,12 +32,26 @@ fn seeds(name: &str) -> Vec<(String, Vec<u8>)> {
     let folder = fuzz().join("seeds").join(name);
     let entries =
         fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    entries
+    let mut seeds: Vec<_> = entries
         .map(|entry| {
             let path = entry.unwrap().path();
             (path.display().to_string(), fs::read(&path).unwrap())
         })
-        .collect()
+        .collect();
+    seeds.sort_by(|(a_file, a), (b_file, b)| (a.len(), a_file).cmp(&(b.len(), b_file)));
+    seeds
+}
+
+/// At most so many of them, from the first to the last.
+fn spread<T>(all: Vec<T>, most: usize) -> Vec<T> {
+    let (last, gaps) = (all.len().saturating_sub(1), most.saturating_sub(1));
+    if gaps >= last {
+        return all;
+    }
+    let wanted: Vec<_> = (0..most).map(|at| at * last / gaps.max(1)).collect();
+    let numbered = all.into_iter().enumerate();
+    let kept = numbered.filter(|(at, _)| wanted.contains(at));
+    kept.map(|(_, one)| one).collect()
 }
 
 #[test]
@@ -40,11 +59,26 @@ fn every_seed_of_every_target() {
     for (name, body) in targets() {
         let seeds = seeds(name);
         assert!(!seeds.is_empty(), "{name} has no seeds");
+        let there = seeds.len();
+        let seeds = spread(seeds, SEEDS);
+        println!("{name}: {} of {there} seeds", seeds.len());
         for (file, bytes) in seeds {
             println!("{file}");
             body(&bytes);
         }
     }
+}
+
+#[test]
+fn a_spread_goes_from_the_first_to_the_last() {
+    let all: Vec<_> = (0..11).collect();
+    assert_eq!(spread(all.clone(), usize::MAX), all);
+    assert_eq!(spread(all.clone(), 11), all);
+    assert_eq!(spread(all.clone(), 3), [0, 5, 10]);
+    assert_eq!(spread(all.clone(), 2), [0, 10]);
+    assert_eq!(spread(all, 1), [0]);
+    assert_eq!(spread(vec![7], 2), [7]);
+    assert!(spread(Vec::<u8>::new(), 2).is_empty());
 }
 
 /// Seeds with a few bytes changed reach deeper than random ones.
@@ -67,7 +101,7 @@ fn changed(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
 
 fn run((name, body): Target) {
     let config = ProptestConfig {
-        cases: if cfg!(miri) { 1 } else { 128 },
+        cases: CASES,
         failure_persistence: None,
         ..ProptestConfig::default()
     };
@@ -84,7 +118,7 @@ fn run((name, body): Target) {
 #[test]
 fn changed_seeds_and_random_bytes() {
     for target in targets() {
-        println!("{}", target.0);
+        println!("{}: {CASES} inputs", target.0);
         run(target);
     }
 }

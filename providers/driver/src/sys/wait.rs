@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 
 use crate::error::Errno;
 
@@ -25,12 +25,31 @@ pub(crate) fn wait_readable(
             tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
             tv_nsec: left.subsec_nanos().into(),
         });
-        let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
-        match poll(&mut fds, spec.as_ref()) {
-            Ok(0) => return Ok(None),
-            Ok(_) => return Ok(Some(fds[0].revents().contains(PollFlags::IN))),
+        let found = if cfg!(miri) {
+            look_by_epoll(fd, spec.as_ref())
+        } else {
+            look(fd, spec.as_ref())
+        };
+        match found {
             Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
+            found => return found,
         }
     }
+}
+
+fn look(fd: BorrowedFd<'_>, timeout: Option<&Timespec>) -> Result<Option<bool>, Errno> {
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    let found = poll(&mut fds, timeout)?;
+    Ok((found != 0).then(|| fds[0].revents().contains(PollFlags::IN)))
+}
+
+/// The same, of more calls: `poll(2)` is not among those that the interpreter knows.
+fn look_by_epoll(fd: BorrowedFd<'_>, timeout: Option<&Timespec>) -> Result<Option<bool>, Errno> {
+    let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    let wanted = epoll::EventFlags::IN | epoll::EventFlags::ET;
+    epoll::add(&set, fd, epoll::EventData::new_u64(0), wanted)?;
+    let mut found = Vec::with_capacity(1);
+    epoll::wait(&set, rustix::buffer::spare_capacity(&mut found), timeout)?;
+    let flags = found.first().map(|event| event.flags);
+    Ok(flags.map(|flags| flags.contains(epoll::EventFlags::IN)))
 }

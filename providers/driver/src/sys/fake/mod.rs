@@ -3,7 +3,7 @@
 //! [`FakeKernel`] carries out [`Call`]s as Linux would: it checks attributes against the core's
 //! tables, keeps objects and their uses, hands out descriptors that can be polled, shares queues
 //! with the process, and moves data between queue pairs when the doorbell rings. So the whole
-//! stack runs on it without a device and without privileges, most of it under Miri too.
+//! stack runs on it without a device and without privileges, under Miri too.
 //!
 //! It can also be wrong on purpose. [`FakeKernel::inject`] makes calls fail or lie, the queues can be
 //! overwritten through [`FakeKernel::ring`], events can be made up, and the device can be taken away.
@@ -66,7 +66,7 @@ pub use seen::{Asked, Seen};
 pub use state::AfterRemoval;
 
 use self::fault::Struck;
-use self::files::{FileId, Role, is_nonblocking};
+use self::files::{Event, FileId, Role, is_nonblocking};
 use self::state::{Kind, State};
 use super::{Call, Kernel, Protection, Reply};
 use crate::error::Errno;
@@ -161,12 +161,13 @@ impl FakeKernel {
         }
     }
 
+    /// The state after the files that the process closed were closed here too.
     fn lock(&self) -> MutexGuard<'_, State> {
         // A panic of a test thread must not hide what the others find.
-        self.shared
-            .state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        let locked = self.shared.state.lock();
+        let mut state = locked.unwrap_or_else(PoisonError::into_inner);
+        state.reap();
+        state
     }
 
     /// Opens the device, as `open(2)` of `/dev/infiniband/uverbs0` would.
@@ -211,10 +212,9 @@ impl FakeKernel {
         self.lock().profile = profile;
     }
 
-    /// What exists, after the files that the process closed were closed here too.
+    /// What exists: closing a descriptor for the last time has ended what belonged to it.
     pub fn objects(&self) -> Objects {
-        let mut state = self.lock();
-        state.reap();
+        let state = self.lock();
         Objects {
             contexts: state.contexts.len(),
             event_files: state
@@ -294,11 +294,13 @@ impl FakeKernel {
             if file.role == Role::Device {
                 return Err(Errno::INVAL);
             }
-            if let Some(event) = file.queue.front() {
-                if event.bytes.len() > buffer.len() {
-                    return Err(Errno::INVAL);
-                }
-                return Ok(take_event(&mut state, id, buffer, struck));
+            if let Some(event) = file.queue.front()
+                && event.bytes.len() > buffer.len()
+            {
+                return Err(Errno::INVAL);
+            }
+            if let Some(event) = file.pop(fd) {
+                return Ok(hand_over(&mut state, event, buffer, struck));
             }
             if file.is_closed() {
                 return Err(Errno::IO);
@@ -315,10 +317,7 @@ impl FakeKernel {
     }
 }
 
-fn take_event(state: &mut State, id: FileId, buffer: &[Cell<u8>], struck: &Struck) -> usize {
-    let Some(event) = state.files.get_mut(id).and_then(files::File::pop) else {
-        return 0;
-    };
+fn hand_over(state: &mut State, event: Event, buffer: &[Cell<u8>], struck: &Struck) -> usize {
     let mut bytes = event.bytes;
     struck.alter(0, &mut bytes);
     let len = struck.read_len(bytes.len());
