@@ -147,12 +147,12 @@ impl CqRing {
         }
     }
 
-    /// The place behind another.
+    /// The place so many entries behind another.
     #[inline]
-    pub(crate) fn behind(&self, place: Place) -> Place {
+    pub(crate) fn behind(&self, place: Place, entries: u32) -> Place {
         Place {
-            position: place.position + 1,
-            block: place.block.wrapping_add(self.blocks),
+            position: place.position + u64::from(entries),
+            block: place.block.wrapping_add(entries.wrapping_mul(self.blocks)),
         }
     }
 
@@ -168,7 +168,8 @@ impl CqRing {
         place.block >> self.owner & 1
     }
 
-    /// Looks at entries from a place on, each beside one of `slots`, as long as `each` says so. They end with the ring.
+    /// Looks at entries from a place on, each beside one of `slots`, as long as `each` says so, and returns of how many it
+    /// did. They end with the ring.
     #[expect(clippy::inline_always, reason = "a part of polling")]
     #[inline(always)]
     pub(crate) fn look_along<T>(
@@ -176,12 +177,12 @@ impl CqRing {
         place: Place,
         slots: &mut [T],
         mut each: impl FnMut(Look<'_>, &mut T) -> bool,
-    ) {
+    ) -> usize {
         let owner = self.owner(place);
         self.units
             .along(place.block, self.shift, slots, |block, slot| {
                 each(Look::new(block, owner), slot)
-            });
+            })
     }
 
     /// The last word of the entry at `position`, if the device has written the entry.

@@ -77,7 +77,7 @@ impl Consumer {
     pub(crate) fn take_usual(&mut self) -> Next {
         let next = self.owners.usual(&self.ring, self.next);
         if let Next::Usual(_) = next {
-            self.next = self.ring.behind(self.next);
+            self.next = self.ring.behind(self.next, 1);
         }
         next
     }
@@ -93,14 +93,13 @@ impl Consumer {
             && !rest.is_empty()
         {
             let look = self.ring.look(self.next);
-            if !look.is_there() {
-                break;
-            }
             let before = self.position();
             if look.is(opcode::REQUEST) {
                 self.take_sent(rest);
             } else if look.is(opcode::RECEIVE) {
                 self.take_received(rest);
+            } else if !look.is_there() {
+                break;
             }
             // No more than there are slots.
             let taken = self.position().wrapping_sub(before) as usize;
@@ -182,8 +181,7 @@ impl Consumer {
             return;
         };
         let device_number = pair.number();
-        let mut position = start.position;
-        ring.look_along(start, out, |look, slot| {
+        let taken = ring.look_along(start, out, |look, slot| {
             if !look.is(kind) {
                 return false;
             }
@@ -192,14 +190,11 @@ impl Consumer {
             if !entry.is_beside(&first) {
                 return false;
             }
-            let taken = take(&mut run, &entry, device_number, slot).is_some();
-            position += u64::from(taken);
-            taken
+            take(&mut run, &entry, device_number, slot).is_some()
         });
         // The number may have become another queue's meanwhile.
         if known.is_good() && end(run, start.position) {
-            // Again from its place, so that it need not be kept at hand.
-            self.next = self.ring.place(position);
+            self.next = ring.behind(start, taken as u32);
         }
     }
 
@@ -229,7 +224,7 @@ impl Consumer {
                 }
                 look = ring.look(place);
             }
-            self.next = ring.behind(place);
+            self.next = ring.behind(place, 1);
             match self.owners.completion(place.position, look) {
                 Ok(None) => {}
                 done => return done,

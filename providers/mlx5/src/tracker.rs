@@ -76,7 +76,7 @@ impl SendTracker {
     #[inline]
     fn run_from<'t>(&'t self, run: Run<'t>) -> SendRun<'t> {
         SendRun {
-            next: run.tail.wrapping_add(1),
+            not_tail: !run.tail,
             run,
             entries: &self.entries,
             unordered: self.unordered,
@@ -96,8 +96,8 @@ impl SendTracker {
 #[derive(Debug)]
 pub(crate) struct SendRun<'t> {
     run: Run<'t>,
-    /// One more than were completed: what the next one makes it, at least.
-    next: u32,
+    /// The complement of the requests completed: posted ones plus this are how many lie between, in one addition.
+    not_tail: u32,
     entries: &'t [SendEntry],
     unordered: bool,
 }
@@ -111,12 +111,12 @@ impl SendRun<'_> {
         let wr_id = entry.wr_id.load(Ordering::Relaxed);
         let after = entry.after.load(Ordering::Relaxed);
         // Less than the blocks that there are, and more than none: what was completed before is behind, or far ahead.
-        if after.wrapping_sub(self.next) as usize >= self.entries.len() {
+        if after.wrapping_add(self.not_tail) as usize >= self.entries.len() {
             if !self.unordered {
                 return None;
             }
         } else {
-            self.next = after.wrapping_add(1);
+            self.not_tail = !after;
         }
         Some(Sent {
             wr_id,
@@ -128,7 +128,7 @@ impl SendRun<'_> {
     #[inline]
     #[must_use]
     pub(crate) fn end(mut self, first: u64) -> bool {
-        self.run.tail = self.next.wrapping_sub(1);
+        self.run.tail = !self.not_tail;
         self.run.end(first)
     }
 }

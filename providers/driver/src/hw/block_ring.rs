@@ -60,7 +60,8 @@ impl BlockRing {
     }
 
     /// Goes along blocks and `slots` side by side, as long as `each` says so and neither ends. The first is the one with
-    /// `number`, which is masked; then comes every `1 << shift`-th, up to the end of the ring.
+    /// `number`, which is masked; then comes every `1 << shift`-th, up to the end of the ring. Returns how many `each` said
+    /// so of.
     #[expect(clippy::inline_always, reason = "what `each` knows stays in registers")]
     #[inline(always)]
     pub fn along<T>(
@@ -69,11 +70,12 @@ impl BlockRing {
         shift: u32,
         slots: &mut [T],
         mut each: impl FnMut(Block<'_>, &mut T) -> bool,
-    ) {
+    ) -> usize {
         let first = number & self.mask;
         // Of these, each lies below the end: the first does, and what is behind it is divided.
         let most = ((self.mask - first) >> (shift & 31)) as usize + 1;
-        let mut start = self.block(first).start;
+        let begin = self.block(first).start;
+        let mut start = begin;
         let count = slots.len().min(most);
         for slot in slots.get_mut(..count).unwrap_or_default() {
             let block = Block {
@@ -85,6 +87,9 @@ impl BlockRing {
             }
             start = start.wrapping_add(UNITS << (shift & 31));
         }
+        // Told by how far it came, so that nothing else is counted on the way.
+        let passed = start.addr().wrapping_sub(begin.addr()) / BYTES;
+        passed >> (shift & 31)
     }
 }
 

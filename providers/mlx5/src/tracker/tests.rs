@@ -42,7 +42,7 @@ fn what_is_not_under_way_completes_nothing() {
             .posted(index, index.into(), after, WcOpcode::Send);
     }
     let mut run = tracker.sends();
-    run.next = u32::MAX - 1;
+    run.not_tail = !(u32::MAX - 2);
     assert!(run.end(0));
     assert_eq!(sent(1), Request::Of(1));
     assert_eq!(sent(1), Request::Unknown, "it is done");
