@@ -93,6 +93,14 @@ fn calls(bytes: &[u8], bench: &Bench) -> Option<Outcome> {
     Some((std::mem::take(&mut world.said), bench.fake.objects()))
 }
 
+/// How long a queue is to be: short, because memory is most of what it costs, and one in 256 as long as can be said.
+fn length(tape: &Tape) -> u32 {
+    match tape.half() {
+        long @ 0xff00.. => long.into(),
+        short => u32::from(short) % 300,
+    }
+}
+
 fn about(world: &mut World, tape: &Tape, context: &Context) {
     match tape.byte() % 3 {
         0 => world.say("port", context.query_port(tape.byte() % 4)),
@@ -112,7 +120,7 @@ fn create(world: &mut World, tape: &Tape, context: &Context) {
         }
         1 => {
             let made = context
-                .completion_queue(tape.half().into())
+                .completion_queue(length(tape))
                 .vector(tape.byte().into())
                 .build();
             let cq = world.made("cq", made);
@@ -125,7 +133,7 @@ fn create(world: &mut World, tape: &Tape, context: &Context) {
             let Some(pd) = world.pds.last().cloned() else {
                 return;
             };
-            let made = pd.create_srq(tape.half().into(), u32::from(tape.byte()) % 40);
+            let made = pd.create_srq(length(tape), u32::from(tape.byte()) % 40);
             let srq = world.made("srq", made);
             if let Some(srq) = &srq {
                 world
@@ -150,8 +158,8 @@ fn create_pair(world: &mut World, tape: &Tape) {
         let kind = tape.one_of(&[QpType::Rc, QpType::Uc, QpType::Ud, QpType::RawPacket]);
         let mut builder = pd.create_qp(kind, send, recv);
         builder
-            .max_send_wr(tape.half().into())
-            .max_recv_wr(tape.half().into())
+            .max_send_wr(length(tape))
+            .max_recv_wr(length(tape))
             .max_send_sge(u32::from(tape.byte()) % 40)
             .max_recv_sge(u32::from(tape.byte()) % 40)
             .max_inline_data(tape.half().into())
@@ -223,14 +231,14 @@ fn change_others(world: &mut World, tape: &Tape) {
             return;
         };
         let change = SrqModify {
-            max_wr: tape.maybe(|tape| tape.half().into()),
+            max_wr: tape.maybe(length),
             limit: tape.maybe(|tape| tape.byte().into()),
         };
         world.say("modify srq", srq.modify(&change));
         world.say("query srq", srq.query());
         world.srqs.push(srq);
     } else if let Some(mut cq) = world.cqs.pop() {
-        world.say("resize", cq.resize(tape.half().into()));
+        world.say("resize", cq.resize(length(tape)));
         world.said.push(format!("{} entries", cq.entries()));
         world.cqs.push(cq);
     }
