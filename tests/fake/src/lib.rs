@@ -19,7 +19,7 @@ use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
 pub use world::World;
 
 /// Something that takes longer than this hangs.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(if cfg!(miri) { 300 } else { 5 });
 
 /// Polls after which nothing more is expected. The interpreter takes its time for each.
 const MANY: usize = if cfg!(miri) { 20 } else { 1000 };
@@ -31,6 +31,11 @@ pub const PATHS: [CommandPath; 4] = [
     CommandPath::InvokeWrite,
     CommandPath::Write,
 ];
+
+/// All of many like cases; in the interpreter, which is some hundred times slower, every `stride`-th of them.
+pub fn thinned<T>(all: impl IntoIterator<Item = T>, stride: usize) -> impl Iterator<Item = T> {
+    all.into_iter().step_by(if cfg!(miri) { stride } else { 1 })
+}
 
 /// A fake kernel with a recorder in front of it.
 #[derive(Debug)]

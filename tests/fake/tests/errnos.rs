@@ -8,7 +8,7 @@
     reason = "a test fails by panicking"
 )]
 
-use fake_tests::{Bench, PATHS, is_destroy, live, operation};
+use fake_tests::{Bench, PATHS, is_destroy, live, operation, thinned};
 use uverbs::{Error, ErrorKind};
 use uverbs_driver::CommandPath;
 use uverbs_driver::error::Errno;
@@ -123,67 +123,65 @@ fn may_be_survived(path: CommandPath, struck: Seen, errno: Errno) -> bool {
     }
 }
 
-fn sweep(profile: Profile, path: CommandPath) -> (u64, usize) {
+/// How many lives there were, and how many of them survived.
+fn sweep(profile: Profile, path: CommandPath) -> (usize, usize) {
     let bench = Bench::new(profile, path);
     live(&bench).unwrap_or_else(|error| panic!("{:?} by {path:?}: {error}", profile.version()));
     let calls = bench.fake.calls();
     assert_eq!(bench.fake.objects().total(), 0);
-    let mut survived = 0;
-    for k in 0..calls {
-        for errno in LATTICE {
-            let outcome = disturbed(profile, path, k, errno);
-            let Outcome { struck, .. } = outcome;
-            let what = format!(
-                "call {k} {:?} on {:?} by {path:?}: {errno}",
-                struck.asked,
-                profile.version()
-            );
-            match outcome.answer {
-                Ok(()) => {
-                    assert!(
-                        may_be_survived(path, struck, errno),
-                        "{what} went unnoticed"
-                    );
-                    survived += 1;
-                }
-                Err(error) => assert!(
-                    tells(&error, path, struck, errno),
-                    "{what} is told as {error}"
-                ),
+    let (mut lives, mut survived) = (0, 0);
+    let pairs = (0..calls).flat_map(|k| LATTICE.map(|errno| (k, errno)));
+    for (k, errno) in thinned(pairs, 149) {
+        let outcome = disturbed(profile, path, k, errno);
+        lives += 1;
+        let Outcome { struck, .. } = outcome;
+        let what = format!(
+            "call {k} {:?} on {:?} by {path:?}: {errno}",
+            struck.asked,
+            profile.version()
+        );
+        match outcome.answer {
+            Ok(()) => {
+                assert!(
+                    may_be_survived(path, struck, errno),
+                    "{what} went unnoticed"
+                );
+                survived += 1;
             }
-            // A destroy that was only interrupted is issued again.
-            let refused = is_destroy(struck.asked) && errno != Errno::INTR;
-            assert!(
-                outcome.left == 0 || refused,
-                "{what}: {} objects left",
-                outcome.left
-            );
-            if let Err(error) = outcome.next {
-                panic!("{what}: the next life failed: {error}");
-            }
-            assert_eq!(outcome.left_by_next, 0, "{what}: left by the next life");
+            Err(error) => assert!(
+                tells(&error, path, struck, errno),
+                "{what} is told as {error}"
+            ),
         }
+        // A destroy that was only interrupted is issued again.
+        let refused = is_destroy(struck.asked) && errno != Errno::INTR;
+        assert!(
+            outcome.left == 0 || refused,
+            "{what}: {} objects left",
+            outcome.left
+        );
+        if let Err(error) = outcome.next {
+            panic!("{what}: the next life failed: {error}");
+        }
+        assert_eq!(outcome.left_by_next, 0, "{what}: left by the next life");
     }
-    (calls, survived)
+    (lives, survived)
 }
 
 #[test]
 fn f10_every_errno_at_every_call_on_the_newest_kernel() {
     for path in PATHS {
-        let (calls, survived) = sweep(Profile::v7_2(), path);
-        println!(
-            "{path:?}: {calls} calls, {} lives, {survived} survived",
-            calls * LATTICE.len() as u64
-        );
+        let (lives, survived) = sweep(Profile::v7_2(), path);
+        println!("{path:?}: {lives} lives, {survived} survived");
     }
 }
 
 #[test]
 fn f10_every_errno_at_every_call_on_older_kernels() {
     for profile in [Profile::v5_10(), Profile::v6_1(), Profile::v6_12()] {
-        let (calls, survived) = sweep(profile, CommandPath::Auto);
+        let (lives, survived) = sweep(profile, CommandPath::Auto);
         println!(
-            "{:?}: {calls} calls, {survived} survived",
+            "{:?}: {lives} lives, {survived} survived",
             profile.version()
         );
     }
@@ -196,27 +194,28 @@ fn f07_every_read_and_every_mapping_cut_short() {
         let bench = Bench::new(Profile::v6_12(), path);
         live(&bench).unwrap();
         let mut cut = 0;
-        for (k, seen) in (0..).zip(bench.fake.seen()) {
+        let cuts = (0..).zip(bench.fake.seen()).flat_map(|(k, seen)| {
             let effects: Vec<_> = match seen.asked {
                 Asked::Read(len) => (0..len).map(Effect::ShortRead).collect(),
                 Asked::Map { len, .. } => {
                     [0, 1, 127, len / 2, len - 1].map(Effect::ShortMap).to_vec()
                 }
-                _ => continue,
+                _ => Vec::new(),
             };
-            for effect in effects {
-                let what = format!("call {k} {:?} by {path:?}: {effect:?}", seen.asked);
-                let bench = Bench::new(Profile::v6_12(), path);
-                bench.fake.inject(When::Call(k), effect);
-                let error = live(&bench).expect_err(&what);
-                assert_eq!(error.kind(), ErrorKind::BadReply, "{what}: {error}");
-                assert_eq!(bench.fake.objects().total(), 0, "{what}");
-                bench.fake.clear_faults();
-                live(&bench).unwrap_or_else(|error| panic!("{what}: the next life: {error}"));
-                cut += 1;
-            }
+            effects.into_iter().map(move |effect| (k, seen, effect))
+        });
+        for (k, seen, effect) in thinned(cuts, 11) {
+            let what = format!("call {k} {:?} by {path:?}: {effect:?}", seen.asked);
+            let bench = Bench::new(Profile::v6_12(), path);
+            bench.fake.inject(When::Call(k), effect);
+            let error = live(&bench).expect_err(&what);
+            assert_eq!(error.kind(), ErrorKind::BadReply, "{what}: {error}");
+            assert_eq!(bench.fake.objects().total(), 0, "{what}");
+            bench.fake.clear_faults();
+            live(&bench).unwrap_or_else(|error| panic!("{what}: the next life: {error}"));
+            cut += 1;
         }
-        assert!(cut >= 50, "{path:?}: {cut}");
+        assert!(cut >= 5 && (cut >= 50 || cfg!(miri)), "{path:?}: {cut}");
     }
 }
 
@@ -233,14 +232,16 @@ fn f15_every_mapping_fails() {
             .collect();
         // Of a completion queue, made and resized; of a shared one, made and resized; of two queue pairs.
         assert_eq!(mappings.len(), 7, "{path:?}: {mappings:?}");
-        for (k, seen) in mappings {
-            for errno in [Errno::NOMEM, Errno::AGAIN, Errno::MFILE, Errno::PERM] {
-                let outcome = disturbed(Profile::v6_12(), path, k, errno);
-                let error = outcome.answer.unwrap_err();
-                assert_eq!(error.errno(), Some(errno), "{seen:?} by {path:?}: {error}");
-                assert_eq!(outcome.left, 0, "{seen:?} by {path:?}");
-                outcome.next.unwrap();
-            }
+        let errnos = [Errno::NOMEM, Errno::AGAIN, Errno::MFILE, Errno::PERM];
+        let pairs = mappings
+            .into_iter()
+            .flat_map(|mapping| errnos.map(|errno| (mapping, errno)));
+        for ((k, seen), errno) in thinned(pairs, 9) {
+            let outcome = disturbed(Profile::v6_12(), path, k, errno);
+            let error = outcome.answer.unwrap_err();
+            assert_eq!(error.errno(), Some(errno), "{seen:?} by {path:?}: {error}");
+            assert_eq!(outcome.left, 0, "{seen:?} by {path:?}");
+            outcome.next.unwrap();
         }
     }
 }

@@ -15,7 +15,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fake_tests::{Bench, Loopback, PATHS, live, live_on};
+use fake_tests::{Bench, Loopback, PATHS, live, live_on, thinned};
 use uverbs::owned::Memory;
 use uverbs::{Context, Error, ErrorKind, Op, OpenOptions, Result};
 use uverbs_driver::CommandPath;
@@ -73,7 +73,7 @@ fn f01_the_device_goes_before_any_call() {
     for path in PATHS {
         let bench = Bench::new(Profile::v6_12(), path);
         live(&bench).unwrap();
-        for at in 0..bench.fake.calls() {
+        for at in thinned(0..bench.fake.calls(), 17) {
             for after in [AfterRemoval::DestroySucceeds, AfterRemoval::DestroyFails] {
                 let what = format!("before call {at} by {path:?}, {after:?}");
                 let fake = FakeKernel::new(Profile::v6_12());

@@ -17,10 +17,14 @@ use uverbs_driver::sys::fake::{AfterRemoval, Profile};
 
 /// `IB_EVENT_DEVICE_FATAL`.
 const DEVICE_FATAL: u32 = 8;
-/// Within this every wait has to end.
-const PROMPTLY: Duration = Duration::from_millis(100);
+/// Within this every wait has to end. The interpreter is never prompt.
+const PROMPTLY: Duration = if cfg!(miri) {
+    PATIENCE
+} else {
+    Duration::from_millis(100)
+};
 /// How often that is looked at on a busy machine.
-const TRIES: usize = 20;
+const TRIES: usize = if cfg!(miri) { 2 } else { 20 };
 
 /// Does it, however often, until the wait in it has ended promptly.
 fn promptly(mut end: impl FnMut() -> Duration) {

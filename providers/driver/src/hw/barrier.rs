@@ -35,7 +35,7 @@ pub fn to_device() {
 pub fn from_device() {
     #[cfg(all(target_arch = "aarch64", not(miri)))]
     {
-        // SAFETY: see the file's paragraph.
+        // SAFETY: the instruction orders accesses to memory; it makes none, and changes no register and no flag.
         unsafe { std::arch::asm!("dmb oshld", options(nostack, preserves_flags)) };
     }
     #[cfg(any(not(target_arch = "aarch64"), miri))]
@@ -62,7 +62,7 @@ pub fn flush_registers() {
 fn outer_store_fence() {
     #[cfg(all(target_arch = "aarch64", not(miri)))]
     {
-        // SAFETY: see the file's paragraph.
+        // SAFETY: the instruction orders accesses to memory; it makes none, and changes no register and no flag.
         unsafe { std::arch::asm!("dmb oshst", options(nostack, preserves_flags)) };
     }
     #[cfg(any(not(target_arch = "aarch64"), miri))]
@@ -73,17 +73,17 @@ fn outer_store_fence() {
 fn registers_fence() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        // SAFETY: see the file's paragraph.
+        // SAFETY: the instruction orders accesses to memory; it makes none, and changes no register and no flag.
         unsafe { std::arch::asm!("sfence", options(nostack, preserves_flags)) };
     }
     #[cfg(all(target_arch = "aarch64", not(miri)))]
     {
-        // SAFETY: see the file's paragraph.
+        // SAFETY: the instruction orders accesses to memory; it makes none, and changes no register and no flag.
         unsafe { std::arch::asm!("dsb st", options(nostack, preserves_flags)) };
     }
     #[cfg(all(target_arch = "riscv64", not(miri)))]
     {
-        // SAFETY: see the file's paragraph.
+        // SAFETY: the instruction orders accesses to memory; it makes none, and changes no register and no flag.
         unsafe { std::arch::asm!("fence ow, ow", options(nostack, preserves_flags)) };
     }
     #[cfg(any(
