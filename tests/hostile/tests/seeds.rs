@@ -54,18 +54,20 @@ fn spread<T>(all: Vec<T>, most: usize) -> Vec<T> {
     kept.map(|(_, one)| one).collect()
 }
 
-#[test]
-fn every_seed_of_every_target() {
-    for (name, body) in targets() {
-        let seeds = seeds(name);
-        assert!(!seeds.is_empty(), "{name} has no seeds");
-        let there = seeds.len();
-        let seeds = spread(seeds, SEEDS);
-        println!("{name}: {} of {there} seeds", seeds.len());
-        for (file, bytes) in seeds {
-            println!("{file}");
-            body(&bytes);
-        }
+fn target(name: &str) -> Target {
+    let found = targets().find(|(other, _)| *other == name);
+    found.unwrap_or_else(|| panic!("{name} is no target"))
+}
+
+fn run_seeds((name, body): Target) {
+    let seeds = seeds(name);
+    assert!(!seeds.is_empty(), "{name} has no seeds");
+    let there = seeds.len();
+    let seeds = spread(seeds, SEEDS);
+    println!("{name}: {} of {there} seeds", seeds.len());
+    for (file, bytes) in seeds {
+        println!("{file}");
+        body(&bytes);
     }
 }
 
@@ -99,7 +101,8 @@ fn changed(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
         })
 }
 
-fn run((name, body): Target) {
+fn run_changed((name, body): Target) {
+    println!("{name}: {CASES} inputs");
     let config = ProptestConfig {
         cases: CASES,
         failure_persistence: None,
@@ -115,12 +118,62 @@ fn run((name, body): Target) {
         .unwrap_or_else(|error| panic!("{name}: {error}"));
 }
 
+/// The same two tests of each target.
+macro_rules! tests_of {
+    ($($name:ident,)*) => {
+        const TESTED: &[&str] = &[$(stringify!($name)),*];
+
+        mod every_seed_of {
+            $(#[test]
+            fn $name() {
+                super::run_seeds(super::target(stringify!($name)));
+            })*
+        }
+
+        mod changed_seeds_and_random_bytes_of {
+            $(#[test]
+            fn $name() {
+                super::run_changed(super::target(stringify!($name)));
+            })*
+        }
+    };
+}
+
+tests_of!(
+    api_machine,
+    async_event,
+    completion_event,
+    devx_event,
+    differential,
+    exchange,
+    gid_sysfs,
+    ioctl_reply,
+    mlx5_context,
+    mlx5_ring,
+    nldev_dump,
+    prm_words,
+    reply_address,
+    reply_cq,
+    reply_device,
+    reply_devx,
+    reply_memory,
+    reply_qp,
+    reply_receive,
+    reply_xrc,
+    rxe_ring,
+    rxe_srq,
+    sched_file,
+    sched_tree,
+    sysfs_devices,
+    texts,
+    wc,
+);
+
 #[test]
-fn changed_seeds_and_random_bytes() {
-    for target in targets() {
-        println!("{}: {CASES} inputs", target.0);
-        run(target);
-    }
+fn every_target_is_tested() {
+    let mut all: Vec<_> = targets().map(|(name, _)| name).collect();
+    all.sort_unstable();
+    assert_eq!(all, TESTED);
 }
 
 /// A target that libFuzzer does not know is not fuzzed.
