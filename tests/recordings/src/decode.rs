@@ -238,16 +238,24 @@ fn only_filled(fields: &mut Vec<Field>) {
     });
 }
 
+/// A name of the kernel's headers without what every name begins with.
+fn short(full: &str, word: &str) -> String {
+    full.strip_prefix(&format!("UVERBS_{word}_"))
+        .map(str::to_owned)
+        .or_else(|| {
+            full.strip_prefix(&format!("MLX5_IB_{word}_"))
+                .map(|rest| format!("MLX5_{rest}"))
+        })
+        .unwrap_or_else(|| full.to_owned())
+}
+
+/// What an attribute is called here.
+pub(crate) fn attribute_name(object: u16, method: u16, id: u16, driver: u32) -> String {
+    names::attribute(object, method, id, driver)
+        .map_or_else(|| format!("{id:#x}"), |full| short(full, "ATTR"))
+}
+
 fn method(object: u16, method: u16, driver: u32, attrs: &[Attr]) -> Command {
-    let short = |full: &str, word: &str| {
-        full.strip_prefix(&format!("UVERBS_{word}_"))
-            .map(str::to_owned)
-            .or_else(|| {
-                full.strip_prefix(&format!("MLX5_IB_{word}_"))
-                    .map(|rest| format!("MLX5_{rest}"))
-            })
-            .unwrap_or_else(|| full.to_owned())
-    };
     let name = names::method(object, method, driver).map_or_else(
         || format!("{object:#x}/{method:#x}"),
         |full| short(full, "METHOD"),
@@ -258,10 +266,7 @@ fn method(object: u16, method: u16, driver: u32, attrs: &[Attr]) -> Command {
         "DEVICE" => "CONTEXT".to_owned(),
         _ => object_name,
     };
-    let named = |attr: &Attr| {
-        let full = names::attribute(object, method, attr.id, driver);
-        full.map_or_else(|| format!("{:#x}", attr.id), |full| short(full, "ATTR"))
-    };
+    let named = |attr: &Attr| attribute_name(object, method, attr.id, driver);
     // A new object's handle is the attribute whose name says least. A handle may be 0 before and after the call.
     let made = makes(&name)
         .then(|| {

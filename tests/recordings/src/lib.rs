@@ -8,4 +8,5 @@ pub mod compare;
 pub mod decode;
 pub mod normal;
 pub mod raw;
+pub mod shapes;
 pub mod tracer;

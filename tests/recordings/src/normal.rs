@@ -78,7 +78,7 @@ impl Recording {
 }
 
 /// A question whether the kernel has a way, which is made to fail.
-fn is_probe(command: &Command) -> bool {
+pub(crate) fn is_probe(command: &Command) -> bool {
     const ENOSPC: i32 = 28;
     command.errno == ENOSPC && command.object == "CONTEXT"
 }

@@ -17,6 +17,26 @@ struct Reason {
     count: usize,
 }
 
+impl Reason {
+    fn fits(&self, difference: &Difference) -> bool {
+        let field = if difference.field.is_empty() {
+            "call"
+        } else {
+            &difference.field
+        };
+        let said = [
+            &difference.command,
+            field,
+            &difference.theirs,
+            &difference.ours,
+        ];
+        self.words.iter().zip(said).all(|(word, said)| {
+            word.strip_suffix('*')
+                .map_or(word == said, |begin| said.starts_with(begin))
+        })
+    }
+}
+
 impl Reasons {
     /// Reads the list.
     ///
@@ -44,27 +64,19 @@ impl Reasons {
 
     /// Whether a difference is one on purpose.
     pub fn covers(&mut self, difference: &Difference) -> bool {
-        let field = if difference.field.is_empty() {
-            "call"
-        } else {
-            &difference.field
-        };
-        let said = [
-            &difference.command,
-            field,
-            &difference.theirs,
-            &difference.ours,
-        ];
         let mut covered = false;
         for reason in &mut self.0 {
-            let fits = reason.words.iter().zip(said).all(|(word, said)| {
-                word.strip_suffix('*')
-                    .map_or(word == said, |begin| said.starts_with(begin))
-            });
+            let fits = reason.fits(difference);
             reason.count += usize::from(fits);
             covered |= fits;
         }
         covered
+    }
+
+    /// The same, without counting it.
+    #[must_use]
+    pub fn fit(&self, difference: &Difference) -> bool {
+        self.0.iter().any(|reason| reason.fits(difference))
     }
 
     /// Entries that covered nothing.

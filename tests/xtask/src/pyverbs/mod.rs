@@ -1,10 +1,13 @@
 //! `cargo xtask pyverbs`: rdma-core's own test-suite under the stock mlx5 drivers on the software ConnectX.
 
+mod device;
+mod recording;
 mod report;
 mod table;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use device::Device;
 use report::Report;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,9 +34,11 @@ pub(crate) struct Options {
     /// Kernel: 5.10, 6.1, 6.12 or newest.
     #[arg(long, default_value = "6.12")]
     kernel: Vec<String>,
-    /// What the machine's two functions are: ib, roce or eth-raw.
-    #[arg(long, default_values = ["ib", "roce"])]
-    function: Vec<Function>,
+    /// What the machine's two devices are: ib, roce or eth-raw (functions of the software ConnectX), or rxe.
+    ///
+    /// Default: ib and roce; rxe, ib and roce for a recording.
+    #[arg(long)]
+    function: Vec<Device>,
     /// Only these modules, such as test_qp.
     #[arg(long)]
     module: Vec<String>,
@@ -46,6 +51,9 @@ pub(crate) struct Options {
     /// The model writes every command, work request, completion and event to this file.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Write down every call on RDMA descriptors: all of them in target/pyverbs, the distinct ones in tests/recordings/goldens.
+    #[arg(long)]
+    record: bool,
     /// Print what the modules print.
     #[arg(long)]
     show: bool,
@@ -57,13 +65,22 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let modules = modules(&tests, &options.module)?;
     let mut right = true;
     for kernel in &options.kernel {
-        let mut table = Table::new(kernel, &options.function);
-        for function in &options.function {
-            on_function(options, kernel, *function, &tests, &modules, &mut table)?;
+        let devices = devices(options);
+        let mut table = Table::new(kernel, &devices);
+        for device in devices {
+            let mut chosen = modules.clone();
+            let recorded = device.recorded();
+            if options.record && options.module.is_empty() && !recorded.is_empty() {
+                chosen.retain(|module| recorded.contains(&module.as_str()));
+            }
+            on_device(options, kernel, device, &tests, &chosen, &mut table)?;
+            if options.record {
+                recording::reduce(device, kernel, SUITE)?;
+            }
         }
         print!("{table}");
         let ok = table.ok();
-        if options.module.is_empty() && ok < options.least {
+        if options.module.is_empty() && !options.record && ok < options.least {
             println!("{ok} tests passed; it must be at least {}", options.least);
             right = false;
         }
@@ -74,6 +91,15 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+fn devices(options: &Options) -> Vec<Device> {
+    if !options.function.is_empty() {
+        return options.function.clone();
+    }
+    let connectx = [Function::Ib, Function::Roce].map(Device::Connectx);
+    let rxe = options.record.then_some(Device::Rxe);
+    rxe.into_iter().chain(connectx).collect()
 }
 
 /// The names of the suite's modules, or of those that are asked for.
@@ -97,34 +123,34 @@ fn modules(tests: &Path, asked: &[String]) -> anyhow::Result<Vec<String>> {
     Ok(all)
 }
 
-fn on_function(
+fn on_device(
     options: &Options,
     kernel: &str,
-    function: Function,
+    device: Device,
     tests: &Path,
     modules: &[String],
     table: &mut Table,
 ) -> anyhow::Result<()> {
-    let machine = machine(options, kernel, function, tests)?;
+    let machine = machine(options, kernel, device, tests)?;
     let mut guest = None;
     for module in modules {
         let booted = match guest.take() {
             Some(booted) => booted,
-            None => boot(&machine)?,
+            None => boot(options, &machine)?,
         };
-        let row = one_module(options, &booted, module)?;
-        host::say(format_args!("{kernel} {} {module}: {row}", function.name()));
+        let row = one_module(options, &booted, device, module)?;
+        host::say(format_args!("{kernel} {} {module}: {row}", device.name()));
         // A machine in which something hangs is of no use for the next module.
         let usable = row.hang.is_none();
-        table.add(function, module, row);
+        table.add(device, module, row);
         if usable {
             guest = Some(booted);
         } else {
-            close(booted, kernel, function, table)?;
+            close(booted, kernel, device, table)?;
         }
     }
     match guest {
-        Some(guest) => close(guest, kernel, function, table),
+        Some(guest) => close(guest, kernel, device, table),
         None => Ok(()),
     }
 }
@@ -132,15 +158,21 @@ fn on_function(
 fn machine(
     options: &Options,
     kernel: &str,
-    function: Function,
+    device: Device,
     tests: &Path,
 ) -> anyhow::Result<Machine> {
-    let mut connectx = Connectx::new(&[function, function]).blueflame();
-    if let Some(trace) = &options.trace {
-        connectx = connectx.trace(trace);
+    let mut machine = Machine::new(Kernel::named(kernel)?);
+    if let Device::Connectx(function) = device {
+        let mut connectx = Connectx::new(&[function, function]).blueflame();
+        if let Some(trace) = &options.trace {
+            connectx = connectx.trace(trace);
+        }
+        machine = machine.connectx(connectx);
     }
-    let mut machine = Machine::new(Kernel::named(kernel)?)
-        .connectx(connectx)
+    if options.record {
+        machine = recording::machine(machine)?;
+    }
+    let mut machine = machine
         .memory_mib(MEMORY_MIB)
         .with_debian_tools()
         .with_debian_packages(&PACKAGES)
@@ -156,20 +188,35 @@ fn machine(
     Ok(machine)
 }
 
-fn boot(machine: &Machine) -> anyhow::Result<Guest> {
+fn boot(options: &Options, machine: &Machine) -> anyhow::Result<Guest> {
     let guest = machine.boot()?;
     guest
         .run(Command::shell(format!(
             "gunzip {GUEST_TESTS}/*.gz && echo {HUGE_PAGES} > /proc/sys/vm/nr_hugepages"
         )))?
         .check()?;
+    if options.record {
+        recording::prepare(&guest)?;
+    }
     Ok(guest)
 }
 
-fn one_module(options: &Options, guest: &Guest, module: &str) -> anyhow::Result<Row> {
+fn one_module(
+    options: &Options,
+    guest: &Guest,
+    device: Device,
+    module: &str,
+) -> anyhow::Result<Row> {
     let since = Instant::now();
-    let line =
-        format!("exec python3 {GUEST_TESTS}/run_tests.py --dev mlx5_0 --port 1 -v {module} 2>&1");
+    let recorder = if options.record {
+        recording::words()
+    } else {
+        String::new()
+    };
+    let line = format!(
+        "exec {recorder}python3 {GUEST_TESTS}/run_tests.py --dev {} --port 1 -v {module} 2>&1",
+        device.verbs_name()
+    );
     let mut command = Command::shell(line).timeout(Duration::from_secs(options.timeout));
     if options.show {
         command = command.echo();
@@ -178,6 +225,9 @@ fn one_module(options: &Options, guest: &Guest, module: &str) -> anyhow::Result<
     let report = Report::parse(&output.stdout_text());
     let complaints = complaints::among(&output.kernel);
     let ended = output.code().is_some() && report.is_complete();
+    if options.record {
+        recording::fetch(guest, device, module, ended)?;
+    }
     // rdma-core 56's suite crashes at times when Python ends without having used a device.
     let late = !ended && report.is_complete() && report.ok() == 0 && report.failed() == 0;
     Ok(Row {
@@ -193,13 +243,15 @@ fn one_module(options: &Options, guest: &Guest, module: &str) -> anyhow::Result<
 }
 
 /// Asks the model what it thinks of the drivers, and ends the machine.
-fn close(guest: Guest, kernel: &str, function: Function, table: &mut Table) -> anyhow::Result<()> {
-    let reports = guest.connectx().context("no model")?.ask("reports")?;
-    if reports != NO_REPORTS {
-        table.note(format!(
-            "the model reports on {kernel} {}: {reports}",
-            function.name()
-        ));
+fn close(guest: Guest, kernel: &str, device: Device, table: &mut Table) -> anyhow::Result<()> {
+    if device != Device::Rxe {
+        let reports = guest.connectx().context("no model")?.ask("reports")?;
+        if reports != NO_REPORTS {
+            table.note(format!(
+                "the model reports on {kernel} {}: {reports}",
+                device.name()
+            ));
+        }
     }
     guest.power_off()?;
     Ok(())

@@ -1,12 +1,12 @@
 //! The table of results, with the reasons for what was not run.
 
+use super::device::Device;
 use super::report::Report;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
-use testbed::Function;
 
-/// What became of one module on one function.
+/// What became of one module on one device.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) report: Report,
@@ -40,30 +40,30 @@ impl fmt::Display for Row {
     }
 }
 
-/// All modules on all functions of one kernel.
+/// All modules on all devices of one kernel.
 #[derive(Debug)]
 pub(super) struct Table {
     kernel: String,
-    functions: Vec<Function>,
-    rows: BTreeMap<String, Vec<(Function, Row)>>,
+    devices: Vec<Device>,
+    rows: BTreeMap<String, Vec<(Device, Row)>>,
     notes: Vec<String>,
 }
 
 impl Table {
-    pub(super) fn new(kernel: &str, functions: &[Function]) -> Self {
+    pub(super) fn new(kernel: &str, devices: &[Device]) -> Self {
         Self {
             kernel: kernel.to_owned(),
-            functions: functions.to_vec(),
+            devices: devices.to_vec(),
             rows: BTreeMap::new(),
             notes: Vec::new(),
         }
     }
 
-    pub(super) fn add(&mut self, function: Function, module: &str, row: Row) {
+    pub(super) fn add(&mut self, device: Device, module: &str, row: Row) {
         self.rows
             .entry(module.to_owned())
             .or_default()
-            .push((function, row));
+            .push((device, row));
     }
 
     /// Something to be told beside the tests; it makes no run fail, for the tests also do what is wrong.
@@ -71,7 +71,7 @@ impl Table {
         self.notes.push(note);
     }
 
-    /// How many tests passed over all functions.
+    /// How many tests passed over all devices.
     pub(super) fn ok(&self) -> u32 {
         self.cells().map(|(_, _, row)| row.report.ok()).sum()
     }
@@ -81,29 +81,29 @@ impl Table {
         self.cells().all(|(_, _, row)| row.is_right())
     }
 
-    fn cells(&self) -> impl Iterator<Item = (&str, Function, &Row)> {
+    fn cells(&self) -> impl Iterator<Item = (&str, Device, &Row)> {
         self.rows.iter().flat_map(|(module, rows)| {
             rows.iter()
-                .map(move |(function, row)| (module.as_str(), *function, row))
+                .map(move |(device, row)| (module.as_str(), *device, row))
         })
     }
 
-    fn of(&self, function: Function) -> impl Iterator<Item = (&str, &Row)> {
+    fn of(&self, device: Device) -> impl Iterator<Item = (&str, &Row)> {
         self.cells()
-            .filter(move |(_, of, _)| *of == function)
+            .filter(move |(_, of, _)| *of == device)
             .map(|(module, _, row)| (module, row))
     }
 
     fn counts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\n{:<28}", format!("kernel {}", self.kernel))?;
-        for function in &self.functions {
-            write!(f, "{:>8}  ok skip fail", function.name())?;
+        for device in &self.devices {
+            write!(f, "{:>8}  ok skip fail", device.name())?;
         }
         writeln!(f)?;
         for (module, rows) in &self.rows {
             write!(f, "{module:<28}")?;
-            for function in &self.functions {
-                let row = rows.iter().find(|(of, _)| of == function);
+            for device in &self.devices {
+                let row = rows.iter().find(|(of, _)| of == device);
                 let Some((_, row)) = row else {
                     write!(f, "{:>23}", "-")?;
                     continue;
@@ -116,9 +116,9 @@ impl Table {
             writeln!(f)?;
         }
         write!(f, "{:<28}", "all")?;
-        for function in &self.functions {
+        for device in &self.devices {
             let sum = |count: fn(&Report) -> u32| -> u32 {
-                self.of(*function).map(|(_, row)| count(&row.report)).sum()
+                self.of(*device).map(|(_, row)| count(&row.report)).sum()
             };
             let (ok, skip) = (sum(Report::ok), sum(|report| report.skipped));
             write!(f, "{:>8}{ok:>4}{skip:>5}{:>5} ", "", sum(Report::failed))?;
@@ -127,15 +127,15 @@ impl Table {
     }
 
     fn reasons(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for function in &self.functions {
+        for device in &self.devices {
             let mut reasons: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
-            for (module, row) in self.of(*function) {
+            for (module, row) in self.of(*device) {
                 for reason in &row.report.reasons {
                     let modules = reasons.entry(reason).or_default();
                     *modules.entry(module).or_default() += 1;
                 }
             }
-            writeln!(f, "skipped on {}:", function.name())?;
+            writeln!(f, "skipped on {}:", device.name())?;
             let mut reasons: Vec<_> = reasons.into_iter().collect();
             reasons.sort_by_key(|(_, modules)| std::cmp::Reverse(modules.values().sum::<usize>()));
             for (reason, modules) in reasons {
@@ -152,25 +152,22 @@ impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.counts(f)?;
         self.reasons(f)?;
-        for (module, function, row) in self.cells() {
-            let function = function.name();
+        for (module, device, row) in self.cells() {
+            let device = device.name();
             for failure in &row.report.failures {
-                writeln!(f, "FAILED on {function}: {failure}")?;
+                writeln!(f, "FAILED on {device}: {failure}")?;
             }
             if let Some(hang) = &row.hang {
-                writeln!(f, "DID NOT END on {function}: {module}: {hang}")?;
+                writeln!(f, "DID NOT END on {device}: {module}: {hang}")?;
             }
             if let Some(end) = &row.late_end {
                 writeln!(
                     f,
-                    "skipped all, then {end}, on {function}: {module} (the suite's own fault)"
+                    "skipped all, then {end}, on {device}: {module} (the suite's own fault)"
                 )?;
             }
             for complaint in &row.complaints {
-                writeln!(
-                    f,
-                    "THE KERNEL COMPLAINS on {function}: {module}: {complaint}"
-                )?;
+                writeln!(f, "THE KERNEL COMPLAINS on {device}: {module}: {complaint}")?;
             }
         }
         for note in &self.notes {

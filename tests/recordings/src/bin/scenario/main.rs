@@ -14,6 +14,7 @@ mod objects;
 mod queue_pairs;
 mod raw_packets;
 mod shaping;
+mod suite;
 
 use anyhow::{Context as _, bail};
 use uverbs::{
@@ -68,6 +69,7 @@ fn main() -> anyhow::Result<()> {
         "device-memory" => stage.device_memory(),
         "dynamic" => stage.dynamic(),
         "establishment" => stage.establishment(),
+        "test-suite" => stage.suite(device.starts_with("mlx5")),
         _ => bail!("no such scenario"),
     };
     played.with_context(|| name.clone())

@@ -1,0 +1,240 @@
+//! What rdma-core's test-suite asks besides what the other scenarios do.
+
+use std::fs::File;
+use std::os::fd::AsFd as _;
+
+use uverbs::mlx5::{Entries, EntrySize, Results, SharedXrcDomain, Streams, VarKind};
+use uverbs::types::Timestamps;
+use uverbs::{
+    AccessFlags, AckTimeout, AddressVector, CompletionQueue, Mtu, ProtectionDomain, Psn, QpAttr,
+    QpCreateFlags, QpState, QpType, Reregister, RnrTimer, SrqModify,
+};
+
+use super::{PORT, Stage};
+
+/// Kinds of access of regions. Not all kernels and devices have the last two, and two are refused: remote access that writes without
+/// local access that does.
+const OF_REGIONS: [u32; 12] = [
+    0x2, 0x3, 0x5, 0x7, 0x8, 0x9, 0xf, 0x11, 0x13, 0x41, 0x103, 0x10_0001,
+];
+/// Of queue pairs.
+const OF_QUEUE_PAIRS: [u32; 9] = [0x0, 0x1, 0x6, 0x7, 0x9, 0xa, 0xb, 0xf, 0x30e];
+const KEY: u64 = 0xbad_c0de;
+
+impl Stage {
+    /// All of it; `special` with what mlx5 has.
+    pub(crate) fn suite(&self, special: bool) -> anyhow::Result<()> {
+        let pd = self.context.alloc_pd()?;
+        self.suite_of_queries(&pd);
+        self.suite_of_regions(&pd)?;
+        self.suite_of_completion_queues(special)?;
+        let cq = self.context.create_cq(32)?;
+        Self::suite_of_shared_queues(&pd, &cq)?;
+        self.suite_of_queue_pairs(&pd, &cq)?;
+        if special {
+            self.suite_of_mlx5(&pd, &cq)?;
+        }
+        cq.destroy()?;
+        pd.dealloc()?;
+        Ok(())
+    }
+
+    /// Of ports and places that are not there.
+    fn suite_of_queries(&self, pd: &ProtectionDomain) {
+        let _ = pd.create_ah(&AddressVector::local(PORT, 1));
+        let _ = self.context.query_port(PORT + 1);
+        let _ = self.context.gid(PORT, 7);
+        let _ = self.context.completion_queue(32).vector(1 << 16).build();
+        let _ = self.context.create_cq(1 << 23);
+    }
+
+    fn suite_of_regions(&self, pd: &ProtectionDomain) -> anyhow::Result<()> {
+        for access in OF_REGIONS {
+            let access = AccessFlags::from_bits_retain(access);
+            // SAFETY: see the program's paragraph.
+            let made = unsafe { pd.register(self.memory, 4096, access) };
+            if let Ok(mr) = made {
+                mr.deregister()?;
+            }
+        }
+        let local = AccessFlags::LOCAL_WRITE;
+        // SAFETY: as above.
+        let mut mr = unsafe { pd.register(self.memory, 4096, local) }?;
+        let moved = Reregister {
+            memory: Some((self.memory, 8192)),
+            ..Reregister::default()
+        };
+        // SAFETY: as above.
+        let _ = unsafe { mr.reregister(&moved) };
+        for access in [0x1, 0x3, 0x9] {
+            let access = Reregister {
+                access: Some(AccessFlags::from_bits_retain(access)),
+                ..Reregister::default()
+            };
+            // SAFETY: as above.
+            let _ = unsafe { mr.reregister(&access) };
+        }
+        mr.deregister()?;
+        Ok(())
+    }
+
+    fn suite_of_completion_queues(&self, special: bool) -> anyhow::Result<()> {
+        let builder = || self.context.completion_queue(64);
+        builder().vector(1).build()?.destroy()?;
+        let mut plain = builder().build()?;
+        let _ = plain.resize(1 << 22);
+        plain.destroy()?;
+        if !special {
+            return Ok(());
+        }
+        builder().timestamps(Timestamps::Raw).build()?.destroy()?;
+        for (compressed, size) in [
+            (None, EntrySize::Long),
+            (Some(Results::Hash), EntrySize::Short),
+            (Some(Results::Checksum), EntrySize::Short),
+        ] {
+            let entries = Entries { compressed, size };
+            builder().entries_of_mlx5(entries).build()?.destroy()?;
+        }
+        // Not all devices have these.
+        let padded = Entries {
+            compressed: None,
+            size: EntrySize::Padded,
+        };
+        let _ = builder().entries_of_mlx5(padded).build();
+        Ok(())
+    }
+
+    fn suite_of_shared_queues(pd: &ProtectionDomain, cq: &CompletionQueue) -> anyhow::Result<()> {
+        let mut srq = pd.create_srq(64, 1)?;
+        let _ = srq.modify(&SrqModify::new().limit(1 << 20));
+        for kind in [QpType::Rc, QpType::Uc, QpType::Ud] {
+            let mut builder = pd.create_qp(kind, cq, cq);
+            builder.srq(&srq).max_recv_wr(0).max_recv_sge(0);
+            builder.signal_all();
+            // Not all kinds have shared queues everywhere.
+            let _ = builder.build();
+        }
+        srq.destroy()?;
+        Ok(())
+    }
+
+    fn suite_of_queue_pairs(
+        &self,
+        pd: &ProtectionDomain,
+        cq: &CompletionQueue,
+    ) -> anyhow::Result<()> {
+        for kind in [QpType::Rc, QpType::Uc, QpType::Ud] {
+            let mut builder = pd.create_qp(kind, cq, cq);
+            builder.signal_all();
+            builder.build()?.into_raw().destroy()?;
+        }
+        let flags = QpCreateFlags::BLOCK_MULTICAST_LOOPBACK;
+        // Not all devices have them.
+        let mut builder = pd.create_qp(QpType::Ud, cq, cq);
+        let _ = builder.signal_all().create_flags(flags).build();
+        let mut qp = pd.create_qp(QpType::Uc, cq, cq).build()?.into_raw();
+        self.connect_to_itself(&mut qp)?;
+        qp.destroy()?;
+        for access in OF_QUEUE_PAIRS {
+            let mut qp = pd.create_qp(QpType::Rc, cq, cq).build()?.into_raw();
+            let init = QpAttr::to(QpState::Init).pkey_index(0).port(PORT);
+            let _ = qp.modify(&init.access(AccessFlags::from_bits_retain(access)));
+            qp.destroy()?;
+        }
+        Ok(())
+    }
+
+    fn suite_of_mlx5(&self, pd: &ProtectionDomain, cq: &CompletionQueue) -> anyhow::Result<()> {
+        let adapter = self.context.mlx5()?;
+        let memory = adapter.alloc_device_memory(4096, 6)?;
+        memory.query()?;
+        for (length, access) in [(1024, 0xf), (8192, 0x1)] {
+            let access = AccessFlags::from_bits_retain(access);
+            if let Ok(mr) = pd.register_device_memory(&memory, 0, length, access) {
+                mr.deregister()?;
+            }
+        }
+        memory.free()?;
+        // Of functions that are no switches, ports say little, and none of the models emulates devices.
+        let _ = adapter.switch_port(u32::from(PORT));
+        let _ = adapter.alloc_var(VarKind::default());
+
+        // Of ethernet ports alone.
+        for flags in [
+            QpCreateFlags::empty(),
+            QpCreateFlags::BLOCK_MULTICAST_LOOPBACK,
+            QpCreateFlags::BLOCK_MULTICAST_LOOPBACK | QpCreateFlags::CVLAN_STRIPPING,
+        ] {
+            let mut builder = pd.create_qp(QpType::RawPacket, cq, cq);
+            let _ = builder.create_flags(flags).build();
+            let _ = builder.signal_all().build();
+        }
+        self.suite_of_extended(pd, cq)?;
+        self.suite_of_dynamic(pd, cq)
+    }
+
+    /// A domain that a file stands for, and the receiving end of a connection up to its last state.
+    fn suite_of_extended(&self, pd: &ProtectionDomain, cq: &CompletionQueue) -> anyhow::Result<()> {
+        let file = File::open("/")?;
+        let shared = SharedXrcDomain {
+            file: file.as_fd(),
+            create: true,
+            exclusive: false,
+        };
+        let domain = self.context.mlx5()?.open_shared_xrc_domain(&shared)?;
+        let mut builder = domain.create_target(pd, cq);
+        builder.max_send_wr(0).max_send_sge(0).max_inline_data(0);
+        builder.max_recv_wr(0).max_recv_sge(0);
+        let mut target = builder.build()?.into_raw();
+        let init = QpAttr::to(QpState::Init).pkey_index(0).port(PORT);
+        target.modify(&init.access(AccessFlags::empty()))?;
+        let ready = QpAttr::to(QpState::ReadyToReceive)
+            .av(self.path()?)
+            .path_mtu(Mtu::B1024)
+            .dest_qpn(target.qp_num())
+            .rq_psn(Psn::new(0)?);
+        target.modify(
+            &ready
+                .max_dest_rd_atomic(1)
+                .min_rnr_timer(RnrTimer::from_raw(12)),
+        )?;
+        let ready = QpAttr::to(QpState::ReadyToSend).sq_psn(Psn::new(0)?);
+        target.modify(&ready.timeout(AckTimeout::new(14)?))?;
+        target.destroy()?;
+        drop(domain);
+        let mut builder = pd.create_qp(QpType::XrcInitiator, cq, cq);
+        builder.signal_all().max_recv_wr(0).max_recv_sge(0);
+        builder.build()?.into_raw().destroy()?;
+        Ok(())
+    }
+
+    /// Both ends of dynamic connections, as the test-suite makes them.
+    fn suite_of_dynamic(&self, pd: &ProtectionDomain, cq: &CompletionQueue) -> anyhow::Result<()> {
+        let srq = pd.create_srq(64, 2)?;
+        let mut builder = pd.create_dc_target(&srq, cq, KEY);
+        builder.signal_all().max_send_wr(0).max_send_sge(0);
+        builder.max_inline_data(0).max_recv_wr(0).max_recv_sge(0);
+        let mut target = builder.build()?.into_raw();
+        let mut builder = pd.create_dc_initiator(cq);
+        builder.signal_all().max_recv_wr(0).max_recv_sge(0);
+        let mut initiator = builder.build()?.into_raw();
+        builder.dci_streams(Streams {
+            log_concurrent: 2,
+            log_errored: 2,
+        });
+        // Not all devices have them.
+        let _ = builder.build();
+
+        let init = QpAttr::to(QpState::Init).pkey_index(0).port(PORT);
+        let ready = QpAttr::to(QpState::ReadyToReceive).path_mtu(Mtu::B1024);
+        target.modify(&init.access(AccessFlags::from_bits_retain(0xf)))?;
+        target.modify(&ready.av(self.path()?).min_rnr_timer(RnrTimer::from_raw(12)))?;
+        initiator.modify(&init)?;
+        initiator.modify(&ready)?;
+        initiator.destroy()?;
+        target.destroy()?;
+        srq.destroy()?;
+        Ok(())
+    }
+}
