@@ -3,8 +3,10 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use uverbs_driver::contract::{DmabufInit, Mr, MrChange, MrInit};
-use uverbs_driver::types::{AccessFlags, LocalKey, OdpGeneralCaps, RemoteKey, Sge};
+use uverbs_driver::contract::{self, DmabufInit, Mr, MrChange, MrInit};
+use uverbs_driver::types::{
+    AccessFlags, LocalKey, MrAdvice, MrAdviceFlags, OdpGeneralCaps, RemoteKey, Sge,
+};
 use uverbs_driver::{Error, ErrorKind, Op, Result};
 
 use crate::ProtectionDomain;
@@ -142,6 +144,25 @@ impl ProtectionDomain {
             access,
         };
         MemoryRegion::register(self, &init, keep).map_err(|error| self.explain(error, access))
+    }
+
+    /// `ibv_advise_mr`—brings pages of on-demand regions in before they are needed, so that work finds them there.
+    ///
+    /// The pieces are of regions of this domain, at most 4095. One system call, since Linux 5.0; without
+    /// [`FLUSH`](MrAdviceFlags::FLUSH) the kernel only begins, and what it cannot do is not told.
+    ///
+    /// # Errors
+    /// | kind | cause |
+    /// |---|---|
+    /// | [`Unsupported`](ErrorKind::Unsupported) | the driver does not take this advice |
+    /// | [`InvalidInput`](ErrorKind::InvalidInput) | no pieces, a region that is not on demand or of the whole address space but its own, unmapped memory (EFAULT) |
+    /// | [`NotFound`](ErrorKind::NotFound) | no such region (ENOENT; before 5.7 EFAULT) |
+    /// | [`PermissionDenied`](ErrorKind::PermissionDenied) | for writing, in a region that is only read; a region of another domain (EPERM) |
+    /// | [`LimitExceeded`](ErrorKind::LimitExceeded) | too many pieces |
+    #[doc(alias = "ibv_advise_mr")]
+    pub fn advise(&self, advice: MrAdvice, flags: MrAdviceFlags, pieces: &[Sge]) -> Result<()> {
+        let channel = &self.context().inner.channel;
+        contract::advise_memory(channel, self.object(), advice, flags, pieces)
     }
 
     /// Kernels refuse on-demand paging with EINVAL when the driver does not know the flag (rxe before 6.15).

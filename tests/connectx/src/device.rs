@@ -6,8 +6,10 @@ use std::sync::Arc;
 use crate::buffer::Umem;
 use crate::device_memory::{Allocations, DeviceMemory};
 use crate::engine::Rung;
+use crate::engine::paging::PageFault;
 use crate::faults::Faults;
 use crate::init_segment::InitSegment;
+use crate::layout::queue::mkey;
 use crate::memory::{GuestMemory, Interrupts};
 use crate::objects::{
     CompletionQueue, DcTarget, EventQueue, MemoryKey, Multicast, QpState, QueuePair, RawRing,
@@ -76,6 +78,10 @@ pub(crate) struct Device {
     pub(crate) kicked: Vec<u32>,
     /// Completion queues that completions wait for.
     pub(crate) waiting_cqs: BTreeSet<u32>,
+    /// Page faults at work, by token, and the next token.
+    pub(crate) page_faults: BTreeMap<u32, PageFault>,
+    pub(crate) next_page_fault: u32,
+    pub(crate) page_faults_asked: u64,
     /// The last doorbell of each send queue, kept if work requests may be copied through pages.
     pub(crate) rung: BTreeMap<u32, Rung>,
     /// Bytes that each send queue has carried since it was made or the function was reset.
@@ -144,6 +150,9 @@ impl Device {
             scheduler: Scheduler::default(),
             kicked: Vec::new(),
             waiting_cqs: BTreeSet::new(),
+            page_faults: BTreeMap::new(),
+            next_page_fault: 1,
+            page_faults_asked: 0,
             rung: BTreeMap::new(),
             served: BTreeMap::new(),
             reports: BTreeMap::new(),
@@ -223,8 +232,16 @@ impl Device {
         {
             qp.enter(QpState::Error);
             qp.blocked_until = 0;
+            self.forget_page_faults(qpn);
             self.kicked.push(qpn);
         }
+    }
+
+    /// How many memory keys stand for nothing.
+    pub(crate) fn free_keys(&self) -> usize {
+        let keys = self.mkeys.iter();
+        keys.filter(|(_, key)| mkey::FREE.is_set(&key.context))
+            .count()
     }
 
     /// How many objects of every kind exist, for the leak check after a driver has gone.

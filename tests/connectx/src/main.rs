@@ -19,6 +19,8 @@ connectx --function KIND [--function KIND …] --socket-dir DIR [options]
   --trace FILE       write every command, work request, completion and event as a JSON line
   --blueflame        let work requests be copied through doorbell pages
   --umr              let the kernel register memory by work requests (UMR) instead of commands
+  --odp              let pages of registered memory be absent until they are needed (on-demand paging);
+                     includes --umr
   --shaper           let rate limits and caps of scheduling elements take effect
   --time-divisor N   run retry and RNR timers N times faster
   --help             this text
@@ -41,7 +43,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
     let mut directory = None;
     let mut trace = None;
     let mut options = Options::default();
-    let (mut strict, mut blueflame, mut umr) = (false, false, false);
+    let (mut strict, mut blueflame, mut umr, mut paging) = (false, false, false, false);
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
         match word.as_str() {
@@ -58,6 +60,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
             "--strict" => strict = true,
             "--blueflame" => blueflame = true,
             "--umr" => umr = true,
+            "--odp" => (umr, paging) = (true, true),
             "--shaper" => options.shaper = true,
             "--time-divisor" => {
                 options.time_divisor = value()?
@@ -78,6 +81,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
             options,
             blueflame,
             umr,
+            paging,
             strict,
         },
         trace,

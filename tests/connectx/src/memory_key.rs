@@ -4,10 +4,17 @@ use crate::device::Device;
 use crate::device_memory::NOWHERE;
 use crate::layout::queue::mkey;
 use crate::memory::{Span, push_span};
-use crate::objects::{MemoryKey, Translation};
+use crate::objects::{Indirect, MemoryKey, Translation};
 
 /// The key of the region that is nowhere, of every domain; no key that is created gets this number.
 pub(crate) const NOWHERE_KEY: u32 = 0xffff_fe00;
+/// The key behind which no page is there yet, of every domain, for lists of keys to point to.
+pub(crate) const NULL_KEY: u32 = 0xffff_fd00;
+
+/// Bits of a page list's entry: the page may be read, and written. With neither it is absent.
+pub(crate) const READABLE: u64 = 1;
+/// See [`READABLE`].
+pub(crate) const WRITABLE: u64 = 2;
 
 /// How a memory key translates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +68,14 @@ impl Right {
             Self::LocalWrite | Self::RemoteWrite | Self::RemoteAtomic => Self::LocalWrite,
         }
     }
+
+    /// The bit that a page's entry must have.
+    fn page_bit(self) -> u64 {
+        match self.behind() {
+            Self::LocalRead => READABLE,
+            _ => WRITABLE,
+        }
+    }
 }
 
 /// Why an access is refused.
@@ -71,10 +86,12 @@ pub(crate) enum KeyError {
     Rights,
     Bounds,
     Translation,
+    /// A page is not there: the kernel may be asked for it.
+    Absent,
 }
 
 /// How deep indirect keys may point to indirect keys.
-const MAX_DEPTH: u32 = 4;
+pub(crate) const MAX_DEPTH: u32 = 4;
 /// The largest message is 1 GiB, which small pages cut into at most this many runs.
 const MAX_SPANS: usize = 1 << 19;
 
@@ -87,6 +104,19 @@ pub(crate) struct Access {
     pub(crate) pd: u32,
     pub(crate) qpn: u32,
     pub(crate) right: Right,
+}
+
+impl Access {
+    /// The part of it that goes through an entry of a key list.
+    fn through(self, entry: &Indirect, skip: u64, length: u64) -> Result<Self, KeyError> {
+        Ok(Self {
+            key: entry.key,
+            address: entry.address.checked_add(skip).ok_or(KeyError::Bounds)?,
+            length,
+            right: self.right.behind(),
+            ..self
+        })
+    }
 }
 
 impl Device {
@@ -140,6 +170,9 @@ impl Device {
             }
             push_span(spans, NOWHERE, length);
             return Ok(());
+        }
+        if key == NULL_KEY && depth > 0 {
+            return Err(KeyError::Absent);
         }
         if depth > MAX_DEPTH || spans.len() > MAX_SPANS {
             return Err(KeyError::Translation);
@@ -207,9 +240,12 @@ impl Device {
                     let page = pages
                         .get((at >> shift) as usize)
                         .ok_or(KeyError::Translation)?;
+                    if page & access.right.page_bit() == 0 {
+                        return Err(KeyError::Absent);
+                    }
                     let within = at & (size - 1);
                     let run = (size - within).min(left);
-                    push_span(spans, (page & !(size - 1)).wrapping_add(within), run);
+                    push_span(spans, (page & !7 & !(size - 1)).wrapping_add(within), run);
                     if spans.len() > MAX_SPANS {
                         return Err(KeyError::Translation);
                     }
@@ -231,36 +267,69 @@ impl Device {
                 }
                 Ok(())
             }
-            Translation::Keys(entries) => {
-                let mut skip = address.checked_sub(start).ok_or(KeyError::Bounds)?;
-                let mut left = length;
-                for entry in entries {
-                    if left == 0 {
-                        break;
-                    }
-                    if skip >= entry.length {
-                        skip -= entry.length;
-                        continue;
-                    }
-                    let run = (entry.length - skip).min(left);
-                    let address = entry.address.checked_add(skip).ok_or(KeyError::Bounds)?;
-                    let inner = Access {
-                        key: entry.key,
-                        address,
-                        length: run,
-                        right: access.right.behind(),
-                        ..access
-                    };
-                    self.translate_at(inner, spans, depth + 1)?;
-                    left -= run;
-                    skip = 0;
-                }
-                if left == 0 {
-                    Ok(())
-                } else {
-                    Err(KeyError::Translation)
-                }
+            Translation::Keys(entries) if mode(mkc) == Some(Mode::FixedKeys) => {
+                self.walk_fixed(mkc, entries, access, spans, depth)
             }
+            Translation::Keys(entries) => {
+                let skip = address.checked_sub(start).ok_or(KeyError::Bounds)?;
+                self.walk_keys(entries, skip, access, spans, depth)
+            }
+        }
+    }
+
+    /// Through keys that all stand for as much memory as a page of the list.
+    fn walk_fixed(
+        &self,
+        mkc: &[u8],
+        entries: &[Indirect],
+        access: Access,
+        spans: &mut Vec<Span>,
+        depth: u32,
+    ) -> Result<(), KeyError> {
+        let shift = mkey::LOG_PAGE.get(mkc).min(40);
+        let start = mkey::START.get(mkc);
+        let mut at = access.address.checked_sub(start).ok_or(KeyError::Bounds)?;
+        let mut left = access.length;
+        while left > 0 {
+            let entry = entries
+                .get((at >> shift) as usize)
+                .ok_or(KeyError::Translation)?;
+            let within = at & ((1 << shift) - 1);
+            let run = ((1 << shift) - within).min(left);
+            self.translate_at(access.through(entry, within, run)?, spans, depth + 1)?;
+            at += run;
+            left -= run;
+        }
+        Ok(())
+    }
+
+    /// Through keys with lengths of their own.
+    fn walk_keys(
+        &self,
+        entries: &[Indirect],
+        mut skip: u64,
+        access: Access,
+        spans: &mut Vec<Span>,
+        depth: u32,
+    ) -> Result<(), KeyError> {
+        let mut left = access.length;
+        for entry in entries {
+            if left == 0 {
+                break;
+            }
+            if skip >= entry.length {
+                skip -= entry.length;
+                continue;
+            }
+            let run = (entry.length - skip).min(left);
+            self.translate_at(access.through(entry, skip, run)?, spans, depth + 1)?;
+            left -= run;
+            skip = 0;
+        }
+        if left == 0 {
+            Ok(())
+        } else {
+            Err(KeyError::Translation)
         }
     }
 }

@@ -57,9 +57,9 @@ pub(crate) struct Indirect {
 pub(crate) enum Translation {
     /// Addresses are bus addresses.
     Physical,
-    /// A page list.
+    /// A page list; the lowest bits of an entry say what may be done with its page.
     Pages(Vec<u64>),
-    /// A list of keys with lengths.
+    /// A list of keys, with lengths where those are not all of the size of the key's page.
     Keys(Vec<Indirect>),
     /// A umem and an offset in it.
     Umem(Umem, u64),

@@ -3,8 +3,11 @@
 use crate::cmd::LOG_MAX_ALIGNMENT;
 use crate::device_memory::{BAR_OFFSET, SIZE};
 use crate::engine::compress::MOST;
-use crate::layout::caps::{Setting, atomic, device_memory, ethernet, flow, general, qos, roce};
+use crate::layout::caps::{
+    Setting, atomic, device_memory, ethernet, flow, general, paging, qos, roce,
+};
 use crate::layout::transport::nic_vport;
+use crate::memory_key::MAX_DEPTH;
 
 /// Length of one capability page.
 pub(crate) const PAGE: usize = 4096;
@@ -13,6 +16,7 @@ pub(crate) const PAGE: usize = 4096;
 pub(crate) mod cap_type {
     pub(crate) const GENERAL: u16 = 0x00;
     pub(crate) const ETHERNET: u16 = 0x01;
+    pub(crate) const PAGING: u16 = 0x02;
     pub(crate) const ATOMIC: u16 = 0x03;
     pub(crate) const ROCE: u16 = 0x04;
     pub(crate) const FLOW_TABLE: u16 = 0x07;
@@ -66,6 +70,9 @@ pub struct FunctionConfig {
     pub blueflame: bool,
     /// Whether work requests may load the pages of memory keys, as the kernel then registers memory (UMR).
     pub umr: bool,
+    /// Whether pages of memory keys may be absent, to be asked for when they are needed (on-demand paging). The kernel has no use for it
+    /// without [`umr`](Self::umr).
+    pub paging: bool,
     /// What it can do beyond the standard when a connection is established (ECE); 0: it has no such options.
     pub ece: u32,
 }
@@ -87,6 +94,7 @@ impl FunctionConfig {
             device_id: 0x1017,
             blueflame: false,
             umr: false,
+            paging: false,
             ece: ECE_VERSION | ECE_OPTIONS[usize::from(index % 2)],
         }
     }
@@ -110,6 +118,7 @@ impl FunctionConfig {
         let settings: &[Setting] = match kind {
             cap_type::GENERAL => GENERAL,
             cap_type::ATOMIC => ATOMIC,
+            cap_type::PAGING if self.paging => PAGING,
             cap_type::QOS => QOS,
             cap_type::DEVICE_MEMORY => DEVICE_MEMORY,
             cap_type::ETHERNET if self.kind == FunctionKind::Roce => ETHERNET,
@@ -134,6 +143,11 @@ impl FunctionConfig {
             general::BLUEFLAME.set(&mut page, u32::from(self.blueflame));
             general::ECE.set(&mut page, u32::from(self.ece != 0));
             general::UMR_SIZE_DISABLED.set(&mut page, u32::from(!self.umr));
+            if self.paging {
+                for (field, value) in WITH_PAGING {
+                    field.set(&mut page, *value);
+                }
+            }
             match self.kind {
                 FunctionKind::InfiniBand => general::IB_VIRT.set(&mut page, 1),
                 FunctionKind::EthernetRaw => {
@@ -259,6 +273,23 @@ const GENERAL: &[Setting] = &[
     (general::MAX_COMPRESSED, MOST),
     (general::NATIVE_PORT, 1),
     (general::UCTX_CAP, 3),
+];
+
+/// What on-demand paging adds to the general page.
+const WITH_PAGING: &[Setting] = &[
+    (general::PAGING, 1),
+    // Regions of a whole address space: lists of keys of one size each, which are loaded in parts and begin as the null key.
+    (general::FIXED_BUFFER, 1),
+    (general::EXTENDED_OFFSET, 1),
+    (general::NULL_KEY, 1),
+    (general::MAX_INDIRECTION, MAX_DEPTH),
+];
+
+const PAGING: &[Setting] = &[
+    (paging::RC, 0b11_1111),
+    (paging::UD, 0b10_0001),
+    (paging::XRC, 0b11_1111),
+    (paging::DC, 0b11_1111),
 ];
 
 const DEVICE_MEMORY: &[Setting] = &[

@@ -75,7 +75,12 @@ impl Machine {
     /// A server process is started for each boot, and a QEMU that knows vfio-user is downloaded if the host has none.
     #[must_use]
     pub fn connectx(mut self, connectx: impl Into<Connectx>) -> Self {
-        self.connectx = Some(connectx.into());
+        let connectx = connectx.into();
+        if connectx.has_on_demand_paging() {
+            // With five levels of page tables a region of the whole address space takes 2^26 keys, a gibibyte of them, on 6.12 and before.
+            self.parts.kernel_arguments.push("no5lvl".into());
+        }
+        self.connectx = Some(connectx);
         self.topology = Topology::Bare;
         self
     }
@@ -240,8 +245,16 @@ impl Machine {
         ];
         wanted.extend(["ib_uverbs", "rdma_ucm", "rdma_rxe", "veth"].map(required));
         wanted.push(Wanted::required("dummy", "numdummies=0"));
-        if self.connectx.is_some() {
-            wanted.extend(["mlx5_core", "mlx5_ib"].map(required));
+        if let Some(connectx) = &self.connectx {
+            // Where memory is registered by work requests, the driver begins with six thousand keys that it makes and at the end destroys
+            // one by one, unless it is to keep no more than it has used.
+            let core = if connectx.has_on_demand_paging() {
+                "prof_sel=0"
+            } else {
+                ""
+            };
+            wanted.push(Wanted::required("mlx5_core", core));
+            wanted.push(required("mlx5_ib"));
         }
         wanted.extend(["sch_netem", "tun", "udmabuf"].map(Wanted::optional));
         wanted.extend(self.modules.iter().cloned());

@@ -41,6 +41,9 @@ pub(crate) struct Options {
     /// The model takes work requests that come with the doorbell.
     #[arg(long, requires = "connectx")]
     blueflame: bool,
+    /// Pages of registered memory may be absent in the model until they are needed (on-demand paging).
+    #[arg(long, requires = "connectx")]
+    odp: bool,
     /// The model ends at the first thing that a correct driver would not do.
     #[arg(long, requires = "connectx")]
     strict: bool,
@@ -147,6 +150,9 @@ fn machine(options: &Options) -> anyhow::Result<Machine> {
         }
         if options.blueflame {
             connectx = connectx.blueflame();
+        }
+        if options.odp {
+            connectx = connectx.on_demand_paging();
         }
         if let Some(trace) = &options.trace {
             connectx = connectx.trace(trace);

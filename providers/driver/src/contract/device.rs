@@ -6,11 +6,16 @@ use crate::channel::Channel;
 use crate::cmd;
 use crate::discover::DeviceInfo;
 use crate::discover::sysfs::Sysfs;
-use crate::error::{Error, Op, Result};
+use crate::error::{Error, ErrorKind, Op, Result};
 use crate::object::Object;
-use crate::types::{Gid, GidEntry, PortAttr};
+use crate::sys::Uhw;
+use crate::types::{Gid, GidEntry, MrAdvice, MrAdviceFlags, PortAttr, Sge};
+use uverbs_uapi::ib_user_verbs::ib_uverbs_sge;
 
 pub use cmd::event::read_async as read_async_event;
+
+/// The length of an attribute, 16 bits, holds so many ranges.
+const MAX_RANGES: usize = 4095;
 
 /// More entries than any device has: the kernel allows 256 per port and table.
 const MAX_GIDS: usize = 4096;
@@ -21,6 +26,39 @@ const MAX_GIDS: usize = 4096;
 /// EINVAL for a port the device does not have.
 pub fn query_port(channel: &Channel, port: u8) -> Result<PortAttr> {
     cmd::device::query_port(channel, port.into())
+}
+
+/// `ibv_advise_mr`, for pieces of regions of a protection domain.
+///
+/// # Errors
+/// As [`cmd::mr::advise`]; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) for more than 4095 pieces.
+pub fn advise_memory(
+    channel: &Channel,
+    pd: &Object,
+    advice: MrAdvice,
+    flags: MrAdviceFlags,
+    pieces: &[Sge],
+) -> Result<()> {
+    if pieces.len() > MAX_RANGES {
+        return Err(Error::new(Op::AdviseMemory, ErrorKind::LimitExceeded)
+            .fact("ranges", pieces.len())
+            .fact("most", MAX_RANGES));
+    }
+    let ranges: Vec<_> = pieces
+        .iter()
+        .map(|piece| ib_uverbs_sge {
+            addr: piece.address,
+            length: piece.length,
+            lkey: piece.key.raw(),
+        })
+        .collect();
+    let request = cmd::mr::Advise {
+        pd: pd.handle(),
+        advice,
+        flags,
+        ranges: &ranges,
+    };
+    cmd::mr::advise(channel, &request, &Uhw::NONE)
 }
 
 /// `ibv_query_port_speed`, in units of 100 Mb/s.

@@ -14,8 +14,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 pub use device::{
-    attach_multicast, completion_channel, detach_multicast, each_gid, event_file, gid, query_port,
-    query_port_speed, read_async_event, read_completion_event, set_nonblocking,
+    advise_memory, attach_multicast, completion_channel, detach_multicast, each_gid, event_file,
+    gid, query_port, query_port_speed, read_async_event, read_completion_event, set_nonblocking,
 };
 pub use memory::{DmabufInit, Mr, MrChange, MrInit};
 pub use queues::{Cq, CqInit, Qp, QpInit, Srq, SrqInit};

@@ -5,7 +5,7 @@ use crate::device_memory::bus_address;
 use crate::layout::command::{self, CTX, PAS};
 use crate::layout::queue::mkey;
 use crate::layout::{Field, be32, be64, word};
-use crate::memory_key::{Mode, NOWHERE_KEY, mode};
+use crate::memory_key::{Mode, NOWHERE_KEY, NULL_KEY, READABLE, WRITABLE, mode};
 use crate::objects::{Indirect, MemoryKey, Translation};
 use crate::status::{Outcome, Rule, require};
 
@@ -62,28 +62,31 @@ fn translation(command: &Command<'_>, context: &[u8], mode: Mode) -> Outcome<Tra
             }
             require(octowords <= room.div_ceil(16), Rule::PageList)?;
             let count = (octowords * 2).min(room / 8) as usize;
+            // Without this the entries are addresses alone.
+            let paged =
+                command.device.config.paging && command.get(command::mkey::PAGE_ACCESS) != 0;
+            let rights = if paged { 0 } else { READABLE | WRITABLE };
             Ok(Translation::Pages(
                 (0..count)
-                    .map(|i| be64(command.input, PAS + i * 8) & !7)
+                    .map(|i| be64(command.input, PAS + i * 8) | rights)
                     .collect(),
             ))
         }
         Mode::Keys | Mode::FixedKeys => {
             require(octowords <= room / 16, Rule::PageList)?;
-            let size = (mode == Mode::FixedKeys).then(|| 1 << mkey::LOG_PAGE.get(context).min(40));
             Ok(Translation::Keys(
                 (0..octowords as usize)
-                    .map(|i| indirect(command.input, PAS + i * 16, size))
+                    .map(|i| indirect(command.input, PAS + i * 16))
                     .collect(),
             ))
         }
     }
 }
 
-/// One indirect entry; in a list of fixed-size entries the length is that of the key's page.
-pub(crate) fn indirect(bytes: &[u8], at: usize, size: Option<u64>) -> Indirect {
+/// One indirect entry; in a list of fixed-size entries the length means nothing.
+pub(crate) fn indirect(bytes: &[u8], at: usize) -> Indirect {
     Indirect {
-        length: size.unwrap_or_else(|| u64::from(be32(bytes, at))),
+        length: u64::from(be32(bytes, at)),
         key: be32(bytes, at + 4),
         address: be64(bytes, at + 8),
     }
@@ -92,20 +95,33 @@ pub(crate) fn indirect(bytes: &[u8], at: usize, size: Option<u64>) -> Indirect {
 /// QUERY_SPECIAL_CONTEXTS: keys that the device has by itself.
 pub(super) fn query_special(command: &mut Command<'_>) -> Outcome {
     const DUMP_FILL: Field = word(0x08);
+    const NULL: Field = word(0x10);
     command.set(DUMP_FILL, NOWHERE_KEY);
+    if command.device.config.paging {
+        command.set(NULL, NULL_KEY);
+    }
     Ok(())
 }
 
-/// QUERY_MKEY.
+/// QUERY_MKEY: the context, and of an indirect key the list.
 pub(super) fn query(command: &mut Command<'_>) -> Outcome {
-    let context = command
-        .device
-        .mkeys
-        .of(command.number(), command.uid)?
-        .context
-        .clone();
+    let key = command.device.mkeys.of(command.number(), command.uid)?;
+    let context = key.context.clone();
+    let list: Vec<u8> = match &key.translation {
+        Translation::Keys(entries) => entries.iter().flat_map(listed).collect(),
+        _ => Vec::new(),
+    };
     command.reply_context(CTX, &context);
+    command.reply_context(PAS, &list);
     Ok(())
+}
+
+/// An indirect entry as it came.
+fn listed(entry: &Indirect) -> Vec<u8> {
+    let mut bytes = (entry.length as u32).to_be_bytes().to_vec();
+    bytes.extend(entry.key.to_be_bytes());
+    bytes.extend(entry.address.to_be_bytes());
+    bytes
 }
 
 /// DESTROY_MKEY.

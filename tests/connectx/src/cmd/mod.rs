@@ -8,6 +8,7 @@ mod flow;
 mod hca;
 mod memic;
 mod mkey;
+mod paging;
 pub(crate) use memic::LOG_MAX_ALIGNMENT;
 pub(crate) use mkey::indirect;
 mod qos;
@@ -185,6 +186,7 @@ fn dispatch(command: &mut Command<'_>, opcode: u16) -> Outcome {
         op::CREATE_MKEY => mkey::create(command),
         op::QUERY_MKEY => mkey::query(command),
         op::DESTROY_MKEY => mkey::destroy(command),
+        op::PAGE_FAULT_RESUME => paging::resume(command),
         op::ALLOC_PD..=op::DEALLOC_UAR
         | op::ALLOC_XRCD
         | op::DEALLOC_XRCD

@@ -122,6 +122,7 @@ pub(super) fn destroy(command: &mut Command<'_>) -> Outcome {
     let (uid, number) = (command.uid, command.number());
     let pair = command.device.qps.take(number, uid)?;
     command.device.numbers.take(number, 0)?;
+    command.device.forget_page_faults(number);
     command
         .device
         .scheduler
@@ -192,6 +193,7 @@ pub(super) fn modify(command: &mut Command<'_>, opcode: u16) -> Outcome {
             pair.established = false;
             pair.last_wqe = false;
             pair.blocked_until = 0;
+            command.device.forget_page_faults(number);
         }
         QpState::Error => command.device.fail_qp(number),
         state => {

@@ -1,8 +1,9 @@
 //! Event queues.
 
 use crate::device::Device;
+use crate::engine::paging::Need;
 use crate::layout::queue::eq;
-use crate::layout::{Field, field, word};
+use crate::layout::{Field, Wide, field, word};
 
 /// Size of an event queue entry.
 pub(crate) const ENTRY: u64 = 64;
@@ -25,6 +26,7 @@ mod kind {
     pub(super) const PATH_MIGRATION_FAILED: u8 = 0x07;
     pub(super) const PORT_CHANGE: u8 = 0x09;
     pub(super) const COMMAND: u8 = 0x0a;
+    pub(super) const PAGE_FAULT: u8 = 0x0c;
     pub(super) const INVALID_REQUEST: u8 = 0x10;
     pub(super) const ACCESS_ERROR: u8 = 0x11;
     pub(super) const SRQ_CATASTROPHIC: u8 = 0x12;
@@ -140,10 +142,49 @@ fn entry(kind: u8, subtype: u8) -> [u8; ENTRY as usize] {
 
 /// Whether any queue asked for command completions.
 pub(crate) fn hears_commands(device: &Device) -> bool {
+    hears(device, kind::COMMAND)
+}
+
+/// Whether any queue asked for page faults.
+pub(crate) fn hears_page_faults(device: &Device) -> bool {
+    hears(device, kind::PAGE_FAULT)
+}
+
+fn hears(device: &Device, kind: u8) -> bool {
     device
         .eqs
         .iter()
-        .any(|(_, queue)| queue.mask[0] >> kind::COMMAND & 1 != 0)
+        .any(|(_, queue)| queue.mask[0] >> kind & 1 != 0)
+}
+
+/// A page that is needed is not there.
+pub(crate) fn page_fault(device: &mut Device, need: &Need, token: u32) {
+    let subtype = u8::from(matches!(need, Need::Remote { .. }));
+    let mut event = entry(kind::PAGE_FAULT, subtype);
+    let kind_and = |low: u32| u32::from(need.kind()) << 24 | low;
+    match *need {
+        Need::Request { queue, index, .. }
+        | Need::Receive { queue, index }
+        | Need::SharedReceive { queue, index } => {
+            field(DATA + 0x04, 15, 0).set(&mut event, u32::from(index));
+            word(DATA + 0x0c).set(&mut event, token);
+            word(DATA + 0x18).set(&mut event, kind_and(queue));
+        }
+        Need::Remote {
+            key,
+            address,
+            length,
+            packet,
+            ..
+        } => {
+            word(DATA + 0x04).set(&mut event, key);
+            field(DATA + 0x08, 15, 0).set(&mut event, packet);
+            word(DATA + 0x0c).set(&mut event, length);
+            Wide(DATA + 0x10).set(&mut event, address);
+            word(DATA + 0x18).set(&mut event, kind_and(token));
+        }
+    }
+    broadcast(device, kind::PAGE_FAULT, event);
 }
 
 /// Tells which command slots have finished; nobody hears it before the command event queue exists.

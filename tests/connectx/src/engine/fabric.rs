@@ -298,18 +298,32 @@ impl Fabric {
         (self.now, bytes.cloned().unwrap_or_default())
     }
 
+    /// How often a function asked the kernel for pages that were not there.
+    #[must_use]
+    pub fn page_faults(&self, function: FunctionId) -> u64 {
+        let device = self.devices.get(function);
+        device.map_or(0, |device| device.page_faults_asked)
+    }
+
     /// Lets rate limits, caps and shares take effect from now on, or no more.
     pub fn set_shaper(&mut self, on: bool) {
         self.options.shaper = on;
     }
 
-    /// How many objects of each kind a function holds.
+    /// How many objects of each kind a function holds. Where the kernel registers memory by work requests, it keeps memory keys
+    /// that are free for later and makes more in the background; those are left out there.
     #[must_use]
     pub fn census(&self, function: FunctionId) -> Vec<(&'static str, usize)> {
-        self.devices
-            .get(function)
-            .map(Device::census)
-            .unwrap_or_default()
+        let Some(device) = self.devices.get(function) else {
+            return Vec::new();
+        };
+        let mut census = device.census();
+        if device.config.umr {
+            for (_, count) in census.iter_mut().filter(|(kind, _)| *kind == "mkey") {
+                *count -= device.free_keys();
+            }
+        }
+        census
     }
 
     /// Takes work from the queue, in turn, until there is none or the budget is used up.

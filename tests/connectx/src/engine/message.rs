@@ -157,6 +157,8 @@ pub(crate) enum Answer {
     Lost,
     /// The receiver has no buffer; try again after so many nanoseconds.
     NotReady(u64),
+    /// The receiver waits for pages of its memory.
+    Paused,
     /// Refused.
     Refused(crate::engine::completion::Syndrome),
 }

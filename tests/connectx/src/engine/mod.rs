@@ -8,6 +8,7 @@ pub(crate) mod event;
 mod fabric;
 pub(crate) mod flush;
 mod message;
+pub(crate) mod paging;
 mod raw;
 pub(crate) mod receive;
 mod respond;

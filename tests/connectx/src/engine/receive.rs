@@ -4,7 +4,7 @@ use crate::device::Device;
 use crate::engine::event;
 use crate::layout::{be16, be32, be64, qp};
 use crate::memory::{Span, total};
-use crate::memory_key::{Access, Right};
+use crate::memory_key::{Access, KeyError, Right};
 use crate::objects::SharedQueue;
 use crate::trace::Receive;
 
@@ -54,6 +54,8 @@ pub(crate) struct Posted {
 pub(crate) enum Misfit {
     TooLong,
     Protection,
+    /// A page is not there: the kernel may be asked for it.
+    Absent,
 }
 
 fn scatter_list(bytes: &[u8]) -> Vec<Segment> {
@@ -195,6 +197,28 @@ fn take_shared(device: &mut Device, srqn: u32) -> Option<Posted> {
     })
 }
 
+/// Puts the receive that was taken last back to where it was, to be taken again.
+pub(crate) fn put_back(device: &mut Device, pool: Pool, posted: &Posted) {
+    match pool {
+        Pool::Own(qpn) => {
+            if let Some(pair) = device.qps.get_mut(qpn) {
+                pair.recv.consumer = posted.index;
+            }
+        }
+        Pool::Raw(rqn) => {
+            if let Some(queue) = device.rqs.get_mut(rqn) {
+                queue.consumer = posted.index;
+            }
+        }
+        Pool::Shared(srqn) => {
+            if let Some(queue) = device.shared.get_mut(srqn) {
+                queue.head = u32::from(posted.index);
+                queue.consumed = queue.consumed.wrapping_sub(1);
+            }
+        }
+    }
+}
+
 /// Fires the limit event once if the queue holds fewer receives than its limit.
 pub(crate) fn check_limit(device: &mut Device, srqn: u32) {
     let Some(queue) = device.shared.get(srqn) else {
@@ -235,7 +259,10 @@ pub(crate) fn scatter(
         };
         device
             .translate(access, &mut spans)
-            .map_err(|_| Misfit::Protection)?;
+            .map_err(|reason| match reason {
+                KeyError::Absent => Misfit::Absent,
+                _ => Misfit::Protection,
+            })?;
         left -= take;
     }
     debug_assert!(total(&spans) + left == length);

@@ -6,6 +6,7 @@ use crate::device::Device;
 use crate::engine::completion::{self, Completion, Opcode, Syndrome};
 use crate::engine::event::{self, QpEvent};
 use crate::engine::message::{Action, Answer, Message, Payload, Route, rnr_code_delay, rnr_delay};
+use crate::engine::paging::{self, Need, Side, Standing};
 use crate::engine::receive::{self, Misfit, Pool};
 use crate::engine::sequence::{self, Order};
 use crate::layout::qp;
@@ -16,6 +17,9 @@ use crate::objects::{QpState, Service, SharedKind};
 
 /// Bytes that a datagram's receive buffer begins with.
 const GRH: usize = 40;
+
+/// The largest packet.
+const PACKET: u64 = 4096;
 
 /// The partition key that every port has.
 const DEFAULT_PARTITION: u32 = 0xffff;
@@ -38,6 +42,8 @@ struct Endpoint {
     not_ready: u64,
     datagram: bool,
     reliable: bool,
+    /// Whether the kernel could not bring a page that this message needs.
+    pageless: bool,
     /// What stands in place of immediate data: for management the partition key, else its index.
     partition: u32,
 }
@@ -49,9 +55,14 @@ pub(super) fn deliver(
     message: &Message,
     service: Service,
 ) -> Answer {
-    let Some(end) = endpoint(device, message, service) else {
+    let Some(mut end) = endpoint(device, message, service) else {
         return Answer::Lost;
     };
+    match paging::standing(device, end.qpn, Side::of(message)) {
+        Standing::Free => {}
+        Standing::Waiting => return Answer::Paused,
+        Standing::Failed => end.pageless = true,
+    }
     let first = device.qps.get_mut(end.qpn).is_some_and(|qp| {
         qp.state == QpState::ReadyToReceive
             && !qp.datagram_service()
@@ -109,18 +120,17 @@ fn serve(
                 (None, None) => Opcode::Send,
             };
             if let Some(key) = invalidate
-                && let Err(syndrome) = invalidate_key(device, key, end.pd)
+                && let Err(syndrome) = invalidate_key(device, key, end.pd, false)
             {
                 return refuse(device, end, syndrome, QpEvent::AccessError);
             }
-            receive_message(
-                device,
-                source,
-                message,
-                end,
-                opcode,
-                immediate.or(invalidate),
-            )
+            let carried = immediate.or(invalidate);
+            let answer = receive_message(device, source, message, end, opcode, carried);
+            // A message that has to come again finds the key as it was.
+            if let (Some(key), Answer::Done(_)) = (invalidate, answer) {
+                let _ = invalidate_key(device, key, end.pd, true);
+            }
+            answer
         }
         Action::Write { immediate } => write(device, source, message, end, immediate),
         Action::Read => read(device, source, message, end),
@@ -173,6 +183,7 @@ fn endpoint(device: &Device, message: &Message, service: Service) -> Option<Endp
         not_ready: rnr_delay(context),
         datagram: service.is_datagram(),
         reliable: service.is_reliable(),
+        pageless: false,
         partition: match pair.service {
             Service::Management(_) => DEFAULT_PARTITION,
             _ => 0,
@@ -218,6 +229,7 @@ fn dc_endpoint(device: &Device, message: &Message) -> Option<Endpoint> {
         not_ready: rnr_code_delay(dct::MIN_RNR_NAK.get(context)),
         datagram: false,
         reliable: true,
+        pageless: false,
         partition: 0,
     })
 }
@@ -233,7 +245,8 @@ fn refuse(device: &mut Device, end: &Endpoint, syndrome: Syndrome, event: QpEven
     }
 }
 
-fn invalidate_key(device: &mut Device, key: u32, pd: u32) -> Result<(), Syndrome> {
+/// Whether a key may be invalidated by a peer; does so if asked.
+fn invalidate_key(device: &mut Device, key: u32, pd: u32, really: bool) -> Result<(), Syndrome> {
     let target = device
         .mkeys
         .get_mut(key >> 8)
@@ -246,7 +259,9 @@ fn invalidate_key(device: &mut Device, key: u32, pd: u32) -> Result<(), Syndrome
     {
         return Err(Syndrome::RemoteAccess);
     }
-    mkey::FREE.set(context, 1);
+    if really {
+        mkey::FREE.set(context, 1);
+    }
     Ok(())
 }
 
@@ -291,12 +306,18 @@ fn receive_message(
             completion::push(device, end.cqn, done);
             Answer::Done(length)
         }
+        Err(Misfit::Absent) if asked_for_receive(device, message, end, &posted) => {
+            receive::put_back(device, end.pool, &posted);
+            Answer::Paused
+        }
         Err(misfit) => {
             let (local, remote) = match misfit {
                 Misfit::TooLong => (Syndrome::LocalLength, Syndrome::RemoteInvalidRequest),
-                Misfit::Protection => (Syndrome::LocalProtection, Syndrome::RemoteOperation),
+                Misfit::Protection | Misfit::Absent => {
+                    (Syndrome::LocalProtection, Syndrome::RemoteOperation)
+                }
             };
-            if misfit == Misfit::Protection {
+            if misfit != Misfit::TooLong {
                 device.report("memory key", &format!("of a receive of QP {:#x}", end.qpn));
             }
             let failed = Completion {
@@ -313,6 +334,22 @@ fn receive_message(
             }
         }
     }
+}
+
+/// Asks for a page of a receive, if its queue can wait for one.
+fn asked_for_receive(
+    device: &mut Device,
+    message: &Message,
+    end: &Endpoint,
+    posted: &receive::Posted,
+) -> bool {
+    let index = posted.index;
+    let need = match end.pool {
+        Pool::Own(queue) if end.reliable => Need::Receive { queue, index },
+        Pool::Shared(queue) if end.reliable || end.datagram => Need::SharedReceive { queue, index },
+        _ => return false,
+    };
+    !end.pageless && paging::ask(device, end.qpn, Side::of(message), need)
 }
 
 fn shared_pd(device: &Device, number: u32, otherwise: u32) -> u32 {
@@ -396,11 +433,44 @@ fn remote(
     };
     match device.translate(access, &mut spans) {
         Ok(()) => Ok(spans),
+        Err(KeyError::Absent) if asked_for_remote(device, message, end, length, right) => {
+            Err(KeyError::Absent)
+        }
         Err(reason) => {
             device.report_key(&access, reason);
-            Err(reason)
+            // Nobody brings the page.
+            Err(match reason {
+                KeyError::Absent => KeyError::Translation,
+                reason => reason,
+            })
         }
     }
+}
+
+/// Asks for a page that a peer reads or writes, if that can wait for one.
+fn asked_for_remote(
+    device: &mut Device,
+    message: &Message,
+    end: &Endpoint,
+    length: u64,
+    right: Right,
+) -> bool {
+    let need = Need::Remote {
+        key: message.remote_key,
+        address: message.remote_address,
+        length: length as u32,
+        packet: length.min(PACKET) as u32,
+        write: right != Right::RemoteRead,
+    };
+    end.reliable && !end.pageless && paging::ask(device, end.qpn, Side::of(message), need)
+}
+
+/// What becomes of a message for whose memory there is no way.
+fn denied(device: &mut Device, end: &Endpoint, reason: KeyError) -> Answer {
+    if reason == KeyError::Absent {
+        return Answer::Paused;
+    }
+    refuse(device, end, Syndrome::RemoteAccess, QpEvent::AccessError)
 }
 
 fn write(
@@ -414,8 +484,9 @@ fn write(
     if !end.write {
         return refuse(device, end, Syndrome::RemoteAccess, QpEvent::AccessError);
     }
-    let Ok(spans) = remote(device, message, end, length, Right::RemoteWrite) else {
-        return refuse(device, end, Syndrome::RemoteAccess, QpEvent::AccessError);
+    let spans = match remote(device, message, end, length, Right::RemoteWrite) {
+        Ok(spans) => spans,
+        Err(reason) => return denied(device, end, reason),
     };
     let posted = match immediate.map(|_| receive::take(device, end.pool)) {
         Some(None) => return no_receive(end),
@@ -456,8 +527,9 @@ fn read(
     if !end.read {
         return refuse(device, end, Syndrome::RemoteAccess, QpEvent::AccessError);
     }
-    let Ok(spans) = remote(device, message, end, length, Right::RemoteRead) else {
-        return refuse(device, end, Syndrome::RemoteAccess, QpEvent::AccessError);
+    let spans = match remote(device, message, end, length, Right::RemoteRead) {
+        Ok(spans) => spans,
+        Err(reason) => return denied(device, end, reason),
     };
     match Payload::Memory(spans).copy(&*device.memory, &**source, &message.answer) {
         Ok(()) => Answer::Done(length),
@@ -485,7 +557,8 @@ fn atomic(
     }
     let spans = match remote(device, message, end, 8, Right::RemoteAtomic) {
         Ok(spans) if spans.len() == 1 => spans,
-        _ => return refuse(device, end, Syndrome::RemoteAccess, QpEvent::AccessError),
+        Err(reason) => return denied(device, end, reason),
+        Ok(_) => return refuse(device, end, Syndrome::RemoteAccess, QpEvent::AccessError),
     };
     let Ok(old) = device.memory.update(spans[0].address, change) else {
         return refuse(device, end, Syndrome::RemoteOperation, QpEvent::AccessError);

@@ -6,10 +6,12 @@ use crate::engine::compose::{Unfit, length_hint, message};
 use crate::engine::fabric::Fabric;
 use crate::engine::flush;
 use crate::engine::message::{Answer, Message, PSN_MASK, ack_timeout};
+use crate::engine::paging::{self, Need, Side, Standing};
 use crate::engine::route::{is_multicast, management_target, primary_path};
 use crate::engine::umr;
 use crate::engine::wqe::{self, Control, UNIT, WorkRequest, opcode};
 use crate::layout::qp::{self, path};
+use crate::memory_key::KeyError;
 use crate::objects::{QpState, Service};
 use crate::profile::limit;
 
@@ -30,6 +32,8 @@ enum Verdict {
     Done(u64),
     Failed(Syndrome),
     Wait(u64),
+    /// Not before the kernel has answered.
+    PageFault,
 }
 
 /// The largest datagram payload: the largest MTU.
@@ -77,6 +81,22 @@ impl Fabric {
                 Verdict::Failed(Syndrome::LocalQpOperation),
             );
         };
+        match paging::standing(device, qpn, Side::Requests) {
+            Standing::Free => {}
+            Standing::Waiting => return Step::Idle,
+            Standing::Failed => {
+                device.report(
+                    "memory key",
+                    &format!("of a request of QP {qpn:#x}: no page"),
+                );
+                return self.finish(
+                    function,
+                    qpn,
+                    control,
+                    Verdict::Failed(Syndrome::LocalProtection),
+                );
+            }
+        }
         let (control, bytes) = device.pushed_or(qpn, control, bytes);
         device.trace.wqe(function, qpn, control.index, &bytes);
         check(device, qpn, control, &bytes);
@@ -110,6 +130,7 @@ impl Fabric {
                 pair.blocked_until = until;
                 return Step::Wait(until);
             }
+            Verdict::PageFault => return Step::Idle,
             Verdict::Done(bytes) => {
                 pair.send.consumer = index.wrapping_add(control.blocks());
                 pair.refill_retries();
@@ -181,12 +202,45 @@ impl Fabric {
             }
             Ok(message) => self.connected(function, qpn, service, &message, request),
             Err(Unfit { syndrome, key }) => {
+                let absent = matches!(key, Some((_, KeyError::Absent)));
+                if absent && self.needs_page(function, qpn, service, request) {
+                    return Verdict::PageFault;
+                }
+                let Some(device) = self.devices.get_mut(function) else {
+                    return Verdict::Failed(syndrome);
+                };
                 if let Some((access, reason)) = key {
                     device.report_key(&access, reason);
                 }
                 Verdict::Failed(syndrome)
             }
         }
+    }
+
+    /// Asks for a page of a request's own memory, if its service type can wait for one.
+    fn needs_page(
+        &mut self,
+        function: usize,
+        qpn: u32,
+        service: Service,
+        request: &WorkRequest,
+    ) -> bool {
+        let waits = service.is_reliable() || service == Service::Ud;
+        let Some(device) = self.devices.get_mut(function).filter(|_| waits) else {
+            return false;
+        };
+        let Some(pair) = device.qps.get(qpn) else {
+            return false;
+        };
+        let need = Need::Request {
+            queue: qpn,
+            index: pair.send.consumer,
+            answered: matches!(
+                request.control.opcode,
+                opcode::RDMA_READ | opcode::COMPARE_SWAP | opcode::FETCH_ADD
+            ),
+        };
+        paging::ask(device, qpn, Side::Requests, need)
     }
 
     fn connected(
@@ -227,6 +281,7 @@ impl Fabric {
                 Verdict::Done(bytes)
             }
             Answer::Refused(syndrome) => Verdict::Failed(syndrome),
+            Answer::Paused => Verdict::Wait(now + paging::PAUSE),
             Answer::NotReady(_) if pair.rnr_retries == 0 => {
                 Verdict::Failed(Syndrome::RnrRetryExceeded)
             }
@@ -284,7 +339,9 @@ impl Fabric {
                 target_qpn: target.unwrap_or(message.target_qpn),
                 ..message.clone()
             };
-            self.hand_over(function, to, &message, service);
+            if self.hand_over(function, to, &message, service) == Answer::Paused {
+                return Verdict::Wait(self.now + paging::PAUSE);
+            }
         }
         Verdict::Done(length)
     }

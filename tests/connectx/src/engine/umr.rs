@@ -5,8 +5,8 @@ use crate::cmd::indirect;
 use crate::device::Device;
 use crate::layout::queue::mkey;
 use crate::layout::{Field, be16, be32, be64, part};
-use crate::memory_key::{Access, Mode, Right, mode};
-use crate::objects::{Indirect, Translation};
+use crate::memory_key::{Access, Mode, READABLE, Right, WRITABLE, mode};
+use crate::objects::{Indirect, MemoryKey, Translation};
 
 const CONTROL: usize = 16;
 const FLAGS: usize = CONTROL;
@@ -81,6 +81,13 @@ pub(super) fn apply(
         }
         translation_bytes(device, bytes, flags, octowords * 16, pd, qpn)?
     };
+    // A device without on-demand paging looks at addresses alone.
+    let rights = if device.config.paging {
+        0
+    } else {
+        READABLE | WRITABLE
+    };
+    let in_part = flags & FLAG_OFFSET != 0;
     let target = device.mkeys.get_mut(key >> 8).ok_or("no such key")?;
     let before = target.context.clone();
     for (bit, field) in FIELDS {
@@ -98,58 +105,76 @@ pub(super) fn apply(
     if entries.is_empty() {
         return Ok(());
     }
-    load(target, &entries, offset).inspect_err(|_| target.context = before)
+    let loaded = match mode(&target.context) {
+        Some(Mode::Pages) => load_pages(target, &entries, offset, rights),
+        Some(Mode::Keys | Mode::FixedKeys) => load_keys(target, &entries, offset, in_part),
+        Some(Mode::Physical | Mode::Device) => Err("the key has no translation list"),
+        None => Err("access mode"),
+    };
+    loaded.inspect_err(|_| target.context = before)
 }
 
-/// Replaces translation entries from `offset` (in octowords) on.
-fn load(
-    target: &mut crate::objects::MemoryKey,
+/// The room that a key was made with, in octowords; the last block may reach beyond it.
+fn room(target: &MemoryKey) -> usize {
+    (mkey::OCTOWORDS.get(&target.context) as usize)
+        .min(2 * MAX_OCTOWORDS)
+        .next_multiple_of(BLOCK)
+}
+
+/// Replaces pages from `offset` (in octowords) on.
+fn load_pages(
+    target: &mut MemoryKey,
     entries: &[u8],
     offset: usize,
+    rights: u64,
 ) -> Result<(), &'static str> {
-    match mode(&target.context).ok_or("access mode")? {
-        Mode::Pages => {
-            let Translation::Pages(pages) = &mut target.translation else {
-                return Err("not a page list");
-            };
-            let count = entries.len() / 8;
-            // The room that the key was made with; the last block may reach beyond it.
-            let room = (mkey::OCTOWORDS.get(&target.context) as usize)
-                .min(2 * MAX_OCTOWORDS)
-                .next_multiple_of(BLOCK);
-            let end = offset
-                .checked_mul(2)
-                .and_then(|first| first.checked_add(count))
-                .filter(|end| *end <= 2 * room)
-                .ok_or("more pages than the key has room for")?;
-            let first = end - count;
-            if pages.len() < end {
-                pages.resize(end, 0);
-            }
-            for (i, page) in pages[first..end].iter_mut().enumerate() {
-                *page = be64(entries, i * 8) & !7;
-            }
-        }
-        kind @ (Mode::Keys | Mode::FixedKeys) => {
-            let size =
-                (kind == Mode::FixedKeys).then(|| 1 << mkey::LOG_PAGE.get(&target.context).min(40));
-            let fresh = match repeated(entries)? {
-                Some(list) => list,
-                None => (0..entries.len() / 16)
-                    .map(|i| indirect(entries, i * 16, size))
-                    .collect(),
-            };
-            let Translation::Keys(keys) = &mut target.translation else {
-                return Err("not a key list");
-            };
-            if offset > keys.len() {
-                return Err("a gap in the key list");
-            }
-            keys.truncate(offset);
-            keys.extend(fresh);
-        }
-        Mode::Physical | Mode::Device => return Err("the key has no translation list"),
+    let room = room(target);
+    let Translation::Pages(pages) = &mut target.translation else {
+        return Err("not a page list");
+    };
+    let count = entries.len() / 8;
+    let end = offset
+        .checked_mul(2)
+        .and_then(|first| first.checked_add(count))
+        .filter(|end| *end <= 2 * room)
+        .ok_or("more pages than the key has room for")?;
+    let first = end - count;
+    if pages.len() < end {
+        pages.resize(end, 0);
     }
+    for (i, page) in pages[first..end].iter_mut().enumerate() {
+        *page = be64(entries, i * 8) | rights;
+    }
+    Ok(())
+}
+
+/// Replaces keys from `offset` on: those that are given, or if not in part all that follow.
+fn load_keys(
+    target: &mut MemoryKey,
+    entries: &[u8],
+    offset: usize,
+    in_part: bool,
+) -> Result<(), &'static str> {
+    let room = room(target);
+    let fresh = match repeated(entries)? {
+        Some(list) => list,
+        None => (0..entries.len() / 16)
+            .map(|i| indirect(entries, i * 16))
+            .collect(),
+    };
+    let Translation::Keys(keys) = &mut target.translation else {
+        return Err("not a key list");
+    };
+    if offset > keys.len() {
+        return Err("a gap in the key list");
+    }
+    if !in_part {
+        keys.truncate(offset);
+    } else if offset + fresh.len() > room.max(keys.len()) {
+        return Err("more keys than the key has room for");
+    }
+    let replaced = (keys.len() - offset).min(fresh.len());
+    keys.splice(offset..offset + replaced, fresh);
     Ok(())
 }
 

@@ -24,6 +24,8 @@ mod faults;
 mod host;
 #[cfg(test)]
 mod nonsense;
+#[cfg(test)]
+mod paging;
 mod program;
 #[cfg(test)]
 mod registration;

@@ -22,6 +22,10 @@ pub(crate) mod general {
     pub(crate) const DUMP_FILL_MKEY: Field = bit(0x1c, 7);
     pub(crate) const LOG_MAX_EQ: Field = field(0x1c, 3, 0);
     pub(crate) const LOG_MAX_MRW_SIZE: Field = field(0x20, 22, 16);
+    pub(crate) const MAX_INDIRECTION: Field = field(0x20, 31, 24);
+    pub(crate) const FIXED_BUFFER: Field = bit(0x20, 23);
+    pub(crate) const EXTENDED_OFFSET: Field = bit(0x20, 7);
+    pub(crate) const NULL_KEY: Field = bit(0x20, 6);
     pub(crate) const LOG_MAX_KLM_LIST: Field = field(0x20, 5, 0);
     pub(crate) const QPC_EXTENSION: Field = bit(0x24, 29);
     pub(crate) const LOG_MAX_RA_REQ_DC: Field = field(0x24, 21, 16);
@@ -49,6 +53,7 @@ pub(crate) mod general {
     pub(crate) const CQ_IGNORE_OVERRUN: Field = bit(0x44, 31);
     pub(crate) const CQ_RESIZE: Field = bit(0x44, 30);
     pub(crate) const CQ_MODERATION: Field = bit(0x44, 29);
+    pub(crate) const PAGING: Field = bit(0x44, 24);
     pub(crate) const BLOCK_LOOPBACK_MC: Field = bit(0x44, 23);
     pub(crate) const MEMORY_WINDOWS: Field = bit(0x44, 14);
     pub(crate) const QKEY_VIOLATIONS: Field = bit(0x44, 9);
@@ -88,6 +93,17 @@ pub(crate) mod general {
     pub(crate) const MAX_COMPRESSED: Field = field(0xb8, 15, 0);
     pub(crate) const NATIVE_PORT: Field = field(0xc0, 23, 16);
     pub(crate) const UCTX_CAP: Field = word(0xd4);
+}
+
+/// On-demand paging, `odp_cap`: what of each transport may meet a page that is not there. Later kernels call these words the
+/// scheme of the transports; the scheme of the memory, behind them, is left zero.
+pub(crate) mod paging {
+    use super::{Field, field};
+    /// The operations of a transport, from the highest bit on: send, receive, write, read, atomic, receive from a shared queue.
+    pub(crate) const RC: Field = field(0x10, 31, 26);
+    pub(crate) const UD: Field = field(0x18, 31, 26);
+    pub(crate) const XRC: Field = field(0x1c, 31, 26);
+    pub(crate) const DC: Field = field(0x20, 31, 26);
 }
 
 /// Device memory capabilities, `device_mem_cap`.

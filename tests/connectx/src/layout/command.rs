@@ -40,6 +40,8 @@ pub(crate) const PAS: usize = 0x110;
 /// CREATE_MKEY.
 pub(crate) mod mkey {
     use super::{Field, Wide, bit, word};
+    /// The entries of the page list say what may be done with each page.
+    pub(crate) const PAGE_ACCESS: Field = bit(0x0c, 31);
     pub(crate) const UMEM_VALID: Field = bit(0x0c, 30);
     pub(crate) const ACTUAL_OCTOWORDS: Field = word(0x60);
     pub(crate) const UMEM_ID: Field = word(0x64);
@@ -82,7 +84,7 @@ pub(crate) mod op {
         DISABLE_HCA = 0x105, QUERY_PAGES = 0x107, MANAGE_PAGES = 0x108, SET_HCA_CAP = 0x109, QUERY_ISSI = 0x10a,
         SET_ISSI = 0x10b, SET_DRIVER_VERSION = 0x10d,
         CREATE_MKEY = 0x200, QUERY_MKEY = 0x201, DESTROY_MKEY = 0x202, QUERY_SPECIAL_CONTEXTS = 0x203,
-        ALLOC_MEMIC = 0x205, DEALLOC_MEMIC = 0x206,
+        PAGE_FAULT_RESUME = 0x204, ALLOC_MEMIC = 0x205, DEALLOC_MEMIC = 0x206,
         CREATE_EQ = 0x301, DESTROY_EQ = 0x302, QUERY_EQ = 0x303,
         CREATE_CQ = 0x400, DESTROY_CQ = 0x401, QUERY_CQ = 0x402, MODIFY_CQ = 0x403,
         CREATE_QP = 0x500, DESTROY_QP = 0x501, RST2INIT_QP = 0x502, INIT2RTR_QP = 0x503, RTR2RTS_QP = 0x504,

@@ -15,6 +15,7 @@ reports                    wrong use seen so far
 expect WORDS               let reports that have these words be (*: all), although the server is strict; without words,
                            none any more
 doorbells                  how work requests came: plain doorbells, whole and partial copies
+page-faults FUNCTION       how often it asked the kernel for pages
 served FUNCTION            the time in nanoseconds and the bytes that each send queue has carried, as JSON
 shaper on|off              let rates, caps and shares take effect, or not
 link FUNCTION up|down      change the port's state
@@ -77,6 +78,13 @@ fn hexadecimal(word: &str) -> Option<u16> {
     u16::from_str_radix(word.trim_start_matches("0x"), 16).ok()
 }
 
+/// The kinds of objects that there are, and how many.
+fn live(fabric: &Fabric, function: usize) -> Vec<(&'static str, usize)> {
+    let mut census = fabric.census(function);
+    census.retain(|(_, count)| *count != 0);
+    census
+}
+
 /// Does what one line asks; `None` if it is not understood.
 fn command(line: &str, fabric: &mut Fabric) -> Option<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -89,13 +97,10 @@ fn command(line: &str, fabric: &mut Fabric) -> Option<String> {
             Some(done)
         }
         ["doorbells"] => Some(format!("{:?}\n", fabric.doorbells())),
-        ["census", function] => {
-            let census = fabric.census(function.parse().ok()?);
-            let live: Vec<_> = census
-                .into_iter()
-                .filter(|(_, count)| *count != 0)
-                .collect();
-            Some(format!("{live:?}\n"))
+        ["census", function] => Some(format!("{:?}\n", live(fabric, function.parse().ok()?))),
+        ["page-faults", function] => {
+            let count = fabric.page_faults(function.parse().ok()?);
+            Some(format!("{count}\n"))
         }
         ["served", function] => {
             let (now, bytes) = fabric.served(function.parse().ok()?);
@@ -209,6 +214,7 @@ mod tests {
             "doorbells",
             "census 0",
             "served 0",
+            "page-faults 0",
             "shaper on",
             "link 0 down",
             "link 0 up",

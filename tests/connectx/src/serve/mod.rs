@@ -25,6 +25,10 @@ const TICK: Duration = Duration::from_millis(2);
 
 /// What to serve.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line"
+)]
 pub struct Service {
     /// One function per entry, in this order.
     pub functions: Vec<FunctionKind>,
@@ -36,6 +40,8 @@ pub struct Service {
     pub blueflame: bool,
     /// Whether work requests may load the pages of memory keys (UMR).
     pub umr: bool,
+    /// Whether pages of memory keys may be absent until they are needed (on-demand paging).
+    pub paging: bool,
     /// Whether the first report of wrong use ends the server with an error.
     pub strict: bool,
 }
@@ -106,6 +112,7 @@ pub fn serve(service: &Service, trace: Arc<Trace>) -> Result<(), ServeError> {
         let config = FunctionConfig {
             blueflame: service.blueflame,
             umr: service.umr,
+            paging: service.paging,
             ..FunctionConfig::numbered(*kind, number)
         };
         fabric.add_function(config, memory.clone(), vectors.clone());

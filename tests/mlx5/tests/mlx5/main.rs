@@ -17,6 +17,7 @@ mod functions;
 mod many;
 mod masked;
 mod memory;
+mod paging;
 mod qos;
 mod rates;
 mod refused;

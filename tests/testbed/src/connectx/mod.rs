@@ -87,6 +87,7 @@ pub struct Connectx {
     shaper: bool,
     blueflame: bool,
     umr: bool,
+    odp: bool,
     time_divisor: Option<u32>,
     trace: Option<PathBuf>,
 }
@@ -100,6 +101,7 @@ impl Connectx {
             shaper: false,
             blueflame: false,
             umr: false,
+            odp: false,
             time_divisor: None,
             trace: None,
         }
@@ -133,6 +135,13 @@ impl Connectx {
         self
     }
 
+    /// Pages of registered memory may be absent until they are needed; includes [`umr`](Self::umr).
+    #[must_use]
+    pub fn on_demand_paging(mut self) -> Self {
+        self.odp = true;
+        self
+    }
+
     /// Retry and RNR timers run this many times faster.
     #[must_use]
     pub fn time_divisor(mut self, divisor: u32) -> Self {
@@ -145,6 +154,10 @@ impl Connectx {
     pub fn trace(mut self, path: impl Into<PathBuf>) -> Self {
         self.trace = Some(path.into());
         self
+    }
+
+    pub(crate) fn has_on_demand_paging(&self) -> bool {
+        self.odp
     }
 
     /// The functions.
@@ -174,6 +187,7 @@ impl Connectx {
             (self.shaper, "--shaper"),
             (self.blueflame, "--blueflame"),
             (self.umr, "--umr"),
+            (self.odp, "--odp"),
         ] {
             if wanted {
                 words.push(flag.into());

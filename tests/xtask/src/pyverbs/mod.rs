@@ -164,6 +164,9 @@ fn machine(
     let mut machine = Machine::new(Kernel::named(kernel)?);
     if let Device::Connectx(function) = device {
         let mut connectx = Connectx::new(&[function, function]).blueflame();
+        if !options.record {
+            connectx = connectx.on_demand_paging();
+        }
         if let Some(trace) = &options.trace {
             connectx = connectx.trace(trace);
         }

@@ -119,6 +119,12 @@ pub(crate) fn mlx5(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Res
         let connectx = testbed::Connectx::new(&[function; 2])
             .blueflame()
             .time_divisor(TIME_DIVISOR);
+        // With on-demand paging the kernel registers memory by work requests, without by commands.
+        let connectx = if function == Function::Ib {
+            connectx.on_demand_paging()
+        } else {
+            connectx
+        };
         let connectx = if options.strict {
             connectx.strict()
         } else {
