@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use recordings::compare::{Difference, Reasons, differences};
 use recordings::normal::Recording;
+use recordings::shapes::Shapes;
 use testbed::Guest;
 
-use super::{GOLDEN_KERNEL, Play, Stage, package, record};
+use super::{GOLDEN_KERNEL, OF_TEST_SUITE, Play, Stage, package, record};
 
 /// Set to write the goldens anew.
 const WRITE: &str = "UVERBS_RECORDINGS_WRITE";
@@ -20,10 +21,16 @@ impl Play {
         let mut reasons = Reasons::read(&std::fs::read_to_string(&list).unwrap()).unwrap();
         let mut without_reason: BTreeMap<String, Vec<String>> = BTreeMap::new();
         let mut wrong = Vec::new();
+        let mut shapes = Shapes::default();
         let (mut calls, mut scenarios) = (0, 0);
         for stage in &self.stages {
             for scenario in &stage.scenarios {
-                let (theirs, ours) = self.both(guest, stage, scenario);
+                let [theirs, ours] = ["scenario-theirs", "scenario"].map(|program| {
+                    record(guest, &format!("{program} {} {scenario}", stage.device))
+                });
+                shapes.record(&ours, self.number).unwrap();
+                let [theirs, ours] = [theirs, ours]
+                    .map(|calls| Recording::read(&calls, self.number).expect("calls"));
                 calls += theirs
                     .lives
                     .values()
@@ -44,6 +51,11 @@ impl Play {
                     }
                 }
             }
+            let beside = format!("scenario {} {OF_TEST_SUITE}", stage.device);
+            shapes.record(&record(guest, &beside), self.number).unwrap();
+        }
+        if kernel == GOLDEN_KERNEL {
+            wrong.extend(self.shapes(&shapes));
         }
         // Each once, with where it is seen.
         wrong.extend(
@@ -68,16 +80,35 @@ impl Play {
         );
     }
 
-    fn both(&self, guest: &Guest, stage: &Stage, scenario: &str) -> (Recording, Recording) {
-        let device = stage.device;
-        let play = |program: &str| {
-            record(
-                guest,
-                &format!("{program} {device} {scenario}"),
-                self.number,
-            )
-        };
-        (play("scenario-theirs"), play("scenario"))
+    /// The line by which the shapes of this library's calls differ from those that are kept.
+    fn shapes(&self, shapes: &Shapes) -> Option<String> {
+        let Self { driver, .. } = self;
+        let text = format!(
+            "# Linux {GOLDEN_KERNEL}: record-calls FILE scenario DEVICE SCENARIO, all scenarios and test-suite; \
+             call-shapes {driver} FILE...\n{shapes}"
+        );
+        kept(&format!("test-suite/{driver}.uverbs.txt"), &text)
+    }
+}
+
+/// The line by which a text differs from the golden that is kept, or writes it.
+fn kept(name: &str, text: &str) -> Option<String> {
+    let file = package().join("goldens").join(name);
+    if std::env::var_os(WRITE).is_some() {
+        std::fs::create_dir_all(file.parent()?).unwrap();
+        std::fs::write(&file, text).unwrap();
+        return None;
+    }
+    let kept = std::fs::read_to_string(&file).unwrap_or_default();
+    let mut lines = kept.lines().zip(text.lines());
+    let differs = lines.find(|(kept, now)| kept != now);
+    let (kept_count, now_count) = (kept.lines().count(), text.lines().count());
+    match differs {
+        Some((kept, now)) => Some(format!("{name}: kept {kept}\n  now {now}")),
+        None if kept_count != now_count => {
+            Some(format!("{name}: kept {kept_count} lines, now {now_count}"))
+        }
+        None => None,
     }
 }
 
@@ -85,7 +116,6 @@ impl Stage {
     /// The line by which a recording differs from the one that is kept.
     fn golden(&self, scenario: &str, side: &str, recording: &Recording) -> Option<String> {
         let Self { kind, device, .. } = self;
-        let file = package().join(format!("goldens/{kind}/{scenario}.{side}.txt"));
         let program = if side == "uverbs" {
             "scenario"
         } else {
@@ -94,23 +124,6 @@ impl Stage {
         let text = format!(
             "# Linux {GOLDEN_KERNEL}: record-calls FILE {program} {device} {scenario}\n{recording}"
         );
-        if std::env::var_os(WRITE).is_some() {
-            std::fs::create_dir_all(file.parent()?).unwrap();
-            std::fs::write(&file, &text).unwrap();
-            return None;
-        }
-        let kept = std::fs::read_to_string(&file).unwrap_or_default();
-        let mut lines = kept.lines().zip(text.lines());
-        let differs = lines.find(|(kept, now)| kept != now);
-        let (kept_count, now_count) = (kept.lines().count(), text.lines().count());
-        match differs {
-            Some((kept, now)) => Some(format!(
-                "{kind} {scenario}.{side}: kept {kept}\n  now {now}"
-            )),
-            None if kept_count != now_count => Some(format!(
-                "{kind} {scenario}.{side}: kept {kept_count} lines, now {now_count}"
-            )),
-            None => None,
-        }
+        kept(&format!("{kind}/{scenario}.{side}.txt"), &text)
     }
 }

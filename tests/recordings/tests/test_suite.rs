@@ -1,0 +1,73 @@
+//! What rdma-core's test-suite asks of the kernel, beside what this library asks: the distinct shapes of calls, as they were recorded.
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use recordings::compare::Reasons;
+use recordings::shapes::Shapes;
+use recordings::shapes::agree::without_reason;
+
+/// The most that may be kept.
+const MOST: u64 = 300 << 10;
+
+fn folder() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/goldens/test-suite"))
+}
+
+fn shapes(name: &str) -> Shapes {
+    let text = std::fs::read_to_string(folder().join(name)).unwrap();
+    Shapes::parse(&text).unwrap()
+}
+
+/// All that was asked on any kind of a driver's devices is asked by this library, or stands in the list with its reason.
+fn agree(driver: &str, kinds: &[&str], least: usize) {
+    let mut theirs = Shapes::default();
+    for kind in kinds {
+        theirs.0.extend(shapes(&format!("{kind}.rdma-core.txt")).0);
+    }
+    assert!(theirs.0.len() >= least, "{} shapes", theirs.0.len());
+    let list = folder().join(format!("../../test-suite-{driver}-differences.txt"));
+    let mut reasons = Reasons::read(&std::fs::read_to_string(list).unwrap()).unwrap();
+    let ours = shapes(&format!("{driver}.uverbs.txt"));
+    let found = without_reason(&theirs, &ours, &mut reasons);
+    // Each once, with the first call in which it is seen.
+    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for difference in found {
+        let place = places.entry(difference.in_words()).or_default();
+        place.push(difference.object);
+    }
+    let mut wrong: Vec<String> = places
+        .into_iter()
+        .map(|(words, calls)| format!("{words}  [{} times: {}]", calls.len(), calls[0]))
+        .collect();
+    let unused = reasons.unused().into_iter();
+    wrong.extend(unused.map(|line| format!("a reason that nothing needs: {line}")));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    println!(
+        "{driver}: {} shapes; on purpose differ:\n{}",
+        theirs.0.len(),
+        reasons.counts().join("\n")
+    );
+}
+
+#[test]
+fn what_the_test_suite_asks_of_rxe_is_asked() {
+    agree("rxe", &["rxe"], 30);
+}
+
+#[test]
+fn what_the_test_suite_asks_of_connectx_is_asked() {
+    agree("mlx5", &["ib", "roce"], 80);
+}
+
+#[test]
+fn little_is_kept() {
+    let files = std::fs::read_dir(folder()).unwrap();
+    let sizes = files.map(|file| file.unwrap().metadata().unwrap().len());
+    assert!(sizes.sum::<u64>() < MOST);
+}
