@@ -119,30 +119,35 @@ impl Devx {
         };
         let handle = new_object_slot();
         let mut id = 0_u32;
-        self.channel
-            .ioctl_only(op, || {
-                let attrs = [
-                    Attr::new_object(MLX5_IB_ATTR_DEVX_UMEM_REG_HANDLE, &handle),
-                    Attr::input(MLX5_IB_ATTR_DEVX_UMEM_REG_ADDR, &start),
-                    Attr::input(MLX5_IB_ATTR_DEVX_UMEM_REG_LEN, &length),
-                    Attr::constant(MLX5_IB_ATTR_DEVX_UMEM_REG_ACCESS, init.access.bits()),
-                    Attr::maybe(
-                        init.page_sizes,
-                        MLX5_IB_ATTR_DEVX_UMEM_REG_PGSZ_BITMAP,
-                        Attr::constant,
-                    ),
-                    Attr::maybe(fd, MLX5_IB_ATTR_DEVX_UMEM_REG_DMABUF_FD, Attr::fd),
-                    Attr::output(MLX5_IB_ATTR_DEVX_UMEM_REG_OUT_ID, cells(&mut id)),
-                ];
-                self.channel.ioctl(
-                    op,
-                    MLX5_IB_OBJECT_DEVX_UMEM,
-                    MLX5_IB_METHOD_DEVX_UMEM_REG,
-                    &attrs,
-                    &Uhw::NONE,
-                )
-            })
-            .map_err(|error| explain(error).fact("bytes", length))?;
+        let mut register = || {
+            let attrs = [
+                Attr::new_object(MLX5_IB_ATTR_DEVX_UMEM_REG_HANDLE, &handle),
+                Attr::input(MLX5_IB_ATTR_DEVX_UMEM_REG_ADDR, &start),
+                Attr::input(MLX5_IB_ATTR_DEVX_UMEM_REG_LEN, &length),
+                Attr::constant(MLX5_IB_ATTR_DEVX_UMEM_REG_ACCESS, init.access.bits()),
+                Attr::maybe(
+                    init.page_sizes,
+                    MLX5_IB_ATTR_DEVX_UMEM_REG_PGSZ_BITMAP,
+                    Attr::constant,
+                ),
+                Attr::maybe(fd, MLX5_IB_ATTR_DEVX_UMEM_REG_DMABUF_FD, Attr::fd),
+                Attr::output(MLX5_IB_ATTR_DEVX_UMEM_REG_OUT_ID, cells(&mut id)),
+            ];
+            self.channel.ioctl(
+                op,
+                MLX5_IB_OBJECT_DEVX_UMEM,
+                MLX5_IB_METHOD_DEVX_UMEM_REG,
+                &attrs,
+                &Uhw::NONE,
+            )
+        };
+        // A kernel that lacks a newer attribute alone has the method.
+        let done = if fd.is_some() || init.page_sizes.is_some() {
+            register()
+        } else {
+            self.channel.ioctl_only(op, register)
+        };
+        done.map_err(|error| explain(error).fact("bytes", length))?;
         let handle = new_object_handle(op, &handle)?;
         let object = Object::new(&self.channel, KIND, handle, []).with_memory(keep);
         Ok(Umem {
@@ -184,5 +189,55 @@ impl Umem {
             Ok(_) => Ok(()),
             Err((object, error)) => Err((Self { object, id }, error)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::os::fd::AsFd as _;
+
+    use super::*;
+    use crate::tests::scripted::Scripted;
+
+    #[test]
+    fn a_kernel_without_an_attribute_has_the_method() {
+        let (kernel, channel) = Scripted::new();
+        let devx = Devx::new(&channel);
+        let pages = Arc::new(Pages::new(4096).unwrap());
+        let memory = |page_sizes| UmemInit {
+            memory: UmemMemory::Process {
+                address: pages.address(),
+                length: 4096,
+            },
+            access: AccessFlags::LOCAL_WRITE,
+            page_sizes,
+        };
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let foreign = UmemInit {
+            memory: UmemMemory::Dmabuf {
+                fd: file.as_fd(),
+                offset: 0,
+                length: 4096,
+            },
+            ..memory(None)
+        };
+        kernel.refuse("", Errno::PROTONOSUPPORT);
+        for init in [&foreign, &memory(Some(1 << 12))] {
+            devx.register_kept(init, ()).unwrap_err();
+        }
+        assert_eq!(kernel.asked().len(), 2);
+        kernel.accept();
+        drop(devx.register_kept(&memory(None), ()).unwrap());
+        kernel.refuse("", Errno::PROTONOSUPPORT);
+        kernel.asked();
+        devx.register_kept(&memory(None), ()).unwrap_err();
+        devx.register_kept(&memory(None), ()).unwrap_err();
+        assert_eq!(
+            kernel.asked().len(),
+            1,
+            "what is not there is asked for once"
+        );
     }
 }
