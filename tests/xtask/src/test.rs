@@ -1,6 +1,7 @@
 //! `cargo xtask test`: every level of tests.
 
 pub(crate) mod inside;
+pub(crate) mod old_rxe;
 
 use crate::cargo::cargo;
 use crate::coverage::record;

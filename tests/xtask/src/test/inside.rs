@@ -1,6 +1,6 @@
 //! Tests that run inside machines.
 
-use super::{Options, Way, kernels, require};
+use super::{Options, Way, kernels, old_rxe, require};
 use crate::coverage::record::{ASKED, Askings, MARK};
 use crate::lines::measure::{COUNTING, FILE, VARIABLE};
 use anyhow::bail;
@@ -90,7 +90,8 @@ pub(crate) fn rxe(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Resu
             };
             let what = format!("kernel {kernel}, path {}, {topology:?}", way.name());
             println!("\n     Running the rxe tests ({what})");
-            let summary = with_options(suite, options, way)
+            let suite = old_rxe::leave_out(with_options(suite, options, way), kernel);
+            let summary = suite
                 .leave_out(IB_ALONE)
                 .leave_out(MLX5_ALONE)
                 .run(&machine.clone().topology(topology))?;
