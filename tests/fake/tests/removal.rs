@@ -26,10 +26,11 @@ const PROMPTLY: Duration = if cfg!(miri) {
 /// How often that is looked at on a busy machine.
 const TRIES: usize = if cfg!(miri) { 2 } else { 20 };
 
-/// Does it, however often, until the wait in it has ended promptly.
+/// Does it often: half of the times, at least, the wait in it has to end promptly.
 fn promptly(mut end: impl FnMut() -> Duration) {
-    let took: Vec<_> = (0..TRIES).map(|_| end()).collect();
-    assert!(took.iter().any(|took| *took < PROMPTLY), "{took:?}");
+    let mut took: Vec<_> = (0..TRIES).map(|_| end()).collect();
+    took.sort();
+    assert!(took[TRIES / 2] < PROMPTLY, "{took:?}");
 }
 
 const REMOVALS: [AfterRemoval; 2] = [AfterRemoval::DestroySucceeds, AfterRemoval::DestroyFails];

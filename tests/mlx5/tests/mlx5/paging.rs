@@ -294,9 +294,9 @@ fn ib_pages_may_go_while_they_are_used() {
 fn ib_a_region_of_the_whole_address_space_has_all_memory() {
     let mut pair = Pair::new(QpType::Rc);
     let pinned = status("VmPin");
-    // SAFETY: posted work uses mappings of atomics that stay.
+    // SAFETY: posted work uses mappings of atomics that stay until it is done.
     let here = unsafe { pair.a.pd.register(null_mut(), usize::MAX, ALL) }.unwrap();
-    // SAFETY: as above.
+    // SAFETY: posted work uses mappings of atomics that stay until it is done.
     let there = unsafe { pair.b.pd.register(null_mut(), usize::MAX, ALL) }.unwrap();
     for round in 0..3 {
         // Memory that did not exist when the regions were made.

@@ -51,27 +51,27 @@ impl Stage {
     fn suite_of_regions(&self, pd: &ProtectionDomain) -> anyhow::Result<()> {
         for access in OF_REGIONS {
             let access = AccessFlags::from_bits_retain(access);
-            // SAFETY: see the program's paragraph.
+            // SAFETY: the memory is `main`'s, which outlives the region; nothing works on it.
             let made = unsafe { pd.register(self.memory, 4096, access) };
             if let Ok(mr) = made {
                 mr.deregister()?;
             }
         }
         let local = AccessFlags::LOCAL_WRITE;
-        // SAFETY: as above.
+        // SAFETY: the same memory; nothing works on the region.
         let mut mr = unsafe { pd.register(self.memory, 4096, local) }?;
         let moved = Reregister {
             memory: Some((self.memory, 8192)),
             ..Reregister::default()
         };
-        // SAFETY: as above.
+        // SAFETY: `main`'s memory has these bytes, too; nothing works on the region.
         let _ = unsafe { mr.reregister(&moved) };
         for access in [0x1, 0x3, 0x9] {
             let access = Reregister {
                 access: Some(AccessFlags::from_bits_retain(access)),
                 ..Reregister::default()
             };
-            // SAFETY: as above.
+            // SAFETY: the memory stays the same; nothing works on the region.
             let _ = unsafe { mr.reregister(&access) };
         }
         mr.deregister()?;
