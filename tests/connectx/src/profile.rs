@@ -129,6 +129,9 @@ impl FunctionConfig {
         for (field, value) in settings {
             field.set(&mut page, *value);
         }
+        if kind == cap_type::ATOMIC && self.masked_atomics() {
+            atomic::OPERATIONS.set(&mut page, 0b1111);
+        }
         if kind == cap_type::DEVICE_MEMORY {
             device_memory::BAR_START.set(&mut page, BAR_OFFSET);
         }
@@ -163,6 +166,11 @@ impl FunctionConfig {
             }
         }
         page
+    }
+
+    /// Whether atomics on some bits of a word are carried out.
+    pub(crate) fn masked_atomics(&self) -> bool {
+        self.kind == FunctionKind::InfiniBand
     }
 
     /// The initial NIC vport context.
@@ -302,7 +310,7 @@ const DEVICE_MEMORY: &[Setting] = &[
 
 const ATOMIC: &[Setting] = &[
     (atomic::ENDIANNESS_MODE_1, 1),
-    (atomic::OPERATIONS, 3),
+    (atomic::OPERATIONS, 0b0011),
     (atomic::SIZE_QP, 8),
     (atomic::SIZE_DC, 8),
 ];

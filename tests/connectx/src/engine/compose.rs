@@ -104,13 +104,7 @@ pub(super) fn message(
             immediate: Some(immediate),
         },
         opcode::RDMA_READ => Action::Read,
-        opcode::COMPARE_SWAP => Action::CompareSwap {
-            compare: request.compare,
-            swap: request.swap_add,
-        },
-        _ => Action::FetchAdd {
-            add: request.swap_add,
-        },
+        _ => Action::Atomic(request.atomic.ok_or(Syndrome::LocalQpOperation)?),
     };
     let outbound = matches!(action, Action::Send { .. } | Action::Write { .. });
     let (payload, answer) = match (&request.inline, outbound) {
@@ -131,8 +125,7 @@ pub(super) fn message(
             gather(device, &request.segments, pd, qpn, Right::LocalWrite)?,
         ),
     };
-    if matches!(action, Action::CompareSwap { .. } | Action::FetchAdd { .. }) && total(&answer) != 8
-    {
+    if matches!(action, Action::Atomic(_)) && total(&answer) != 8 {
         return Err(Syndrome::LocalLength.into());
     }
     let source_qpn = if let Service::Management(number) = service {

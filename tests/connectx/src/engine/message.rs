@@ -1,5 +1,6 @@
 //! Messages between queue pairs and the copying of their payload.
 
+use crate::engine::atomic::Atomic;
 use crate::layout::qp;
 use crate::memory::{BusError, GuestMemory, Span, total};
 
@@ -105,13 +106,7 @@ pub(crate) enum Action {
         immediate: Option<u32>,
     },
     Read,
-    CompareSwap {
-        compare: u64,
-        swap: u64,
-    },
-    FetchAdd {
-        add: u64,
-    },
+    Atomic(Atomic),
 }
 
 /// One message on its way.

@@ -1,5 +1,6 @@
 //! The moving parts: event and completion queues, work requests, transports and the fabric that joins functions.
 
+pub(crate) mod atomic;
 pub(crate) mod completion;
 mod compose;
 pub(crate) mod compress;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::device::Device;
+use crate::engine::atomic::Atomic;
 use crate::engine::completion::{self, Completion, Opcode, Syndrome};
 use crate::engine::event::{self, QpEvent};
 use crate::engine::message::{Action, Answer, Message, Payload, Route, rnr_code_delay, rnr_delay};
@@ -94,12 +95,10 @@ fn again(
     match message.action {
         Action::Send { .. } | Action::Write { .. } => Answer::Done(message.payload.length()),
         Action::Read => read(device, source, message, end),
-        Action::CompareSwap { .. } | Action::FetchAdd { .. } => {
-            match sequence::recall(device, end.qpn, message.psn) {
-                Some(old) => atomic_answer(device, source, message, old),
-                None => Answer::Lost,
-            }
-        }
+        Action::Atomic(_) => match sequence::recall(device, end.qpn, message.psn) {
+            Some(old) => atomic_answer(device, source, message, old),
+            None => Answer::Lost,
+        },
     }
 }
 
@@ -134,12 +133,7 @@ fn serve(
         }
         Action::Write { immediate } => write(device, source, message, end, immediate),
         Action::Read => read(device, source, message, end),
-        Action::CompareSwap { compare, swap } => atomic(device, source, message, end, &mut |old| {
-            if old == compare { swap } else { old }
-        }),
-        Action::FetchAdd { add } => atomic(device, source, message, end, &mut |old| {
-            old.wrapping_add(add)
-        }),
+        Action::Atomic(operation) => atomic(device, source, message, end, operation),
     }
 }
 
@@ -542,7 +536,7 @@ fn atomic(
     source: &Arc<dyn GuestMemory>,
     message: &Message,
     end: &Endpoint,
-    change: &mut dyn FnMut(u64) -> u64,
+    operation: Atomic,
 ) -> Answer {
     if !message.remote_address.is_multiple_of(8) {
         return refuse(
@@ -560,7 +554,10 @@ fn atomic(
         Err(reason) => return denied(device, end, reason),
         Ok(_) => return refuse(device, end, Syndrome::RemoteAccess, QpEvent::AccessError),
     };
-    let Ok(old) = device.memory.update(spans[0].address, change) else {
+    let Ok(old) = device
+        .memory
+        .update(spans[0].address, &mut |old| operation.apply(old))
+    else {
         return refuse(device, end, Syndrome::RemoteOperation, QpEvent::AccessError);
     };
     sequence::remember(device, end.qpn, message.psn, old);

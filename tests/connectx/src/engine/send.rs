@@ -1,6 +1,7 @@
 //! The requester: takes work requests from a send queue and carries them out.
 
 use crate::device::Device;
+use crate::engine::atomic::is_masked;
 use crate::engine::completion::{self, Completion, Opcode, Syndrome};
 use crate::engine::compose::{Unfit, length_hint, message};
 use crate::engine::fabric::Fabric;
@@ -192,7 +193,8 @@ impl Fabric {
             }
             _ => {}
         }
-        if !allowed(service, request.control.opcode) {
+        let code = request.control.opcode;
+        if !allowed(service, code) || is_masked(code) && !device.config.masked_atomics() {
             device.report("malformed work request", "opcode on this service type");
             return Verdict::Failed(Syndrome::LocalQpOperation);
         }
@@ -235,10 +237,7 @@ impl Fabric {
         let need = Need::Request {
             queue: qpn,
             index: pair.send.consumer,
-            answered: matches!(
-                request.control.opcode,
-                opcode::RDMA_READ | opcode::COMPARE_SWAP | opcode::FETCH_ADD
-            ),
+            answered: request.control.opcode == opcode::RDMA_READ || request.atomic.is_some(),
         };
         paging::ask(device, qpn, Side::Requests, need)
     }

@@ -1,5 +1,6 @@
 //! Send work requests as they stand in the ring.
 
+use crate::engine::atomic::{Atomic, is_atomic, operands};
 use crate::engine::receive::{Segment, segment};
 use crate::layout::{be16, be32, be64};
 use crate::objects::Service;
@@ -15,6 +16,8 @@ pub(crate) mod opcode {
     pub(crate) const RDMA_READ: u8 = 0x10;
     pub(crate) const COMPARE_SWAP: u8 = 0x11;
     pub(crate) const FETCH_ADD: u8 = 0x12;
+    pub(crate) const MASKED_COMPARE_SWAP: u8 = 0x14;
+    pub(crate) const MASKED_FETCH_ADD: u8 = 0x15;
     pub(crate) const UMR: u8 = 0x25;
 }
 
@@ -25,6 +28,8 @@ pub(crate) const UNIT: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Control {
     pub(crate) opcode: u8,
+    /// What the opcode means more exactly.
+    pub(crate) modifier: u8,
     pub(crate) index: u16,
     pub(crate) qpn: u32,
     /// Length of the whole work request in 16-byte units.
@@ -42,6 +47,7 @@ impl Control {
         let flags = be32(bytes, 8) as u8;
         Self {
             opcode: be32(bytes, 0) as u8,
+            modifier: (be32(bytes, 0) >> 24) as u8,
             index: (be32(bytes, 0) >> 8) as u16,
             qpn: be32(bytes, 4) >> 8,
             units: (be32(bytes, 4) & 0x3f) as usize,
@@ -81,8 +87,7 @@ pub(crate) struct WorkRequest {
     pub(crate) shared_queue: u32,
     pub(crate) remote_address: u64,
     pub(crate) remote_key: u32,
-    pub(crate) swap_add: u64,
-    pub(crate) compare: u64,
+    pub(crate) atomic: Option<Atomic>,
     pub(crate) segments: Vec<Segment>,
     pub(crate) inline: Option<Vec<u8>>,
 }
@@ -117,8 +122,7 @@ pub(crate) fn parse(bytes: &[u8], service: Service) -> Result<WorkRequest, Malfo
         shared_queue: 0,
         remote_address: 0,
         remote_key: 0,
-        swap_add: 0,
-        compare: 0,
+        atomic: None,
         segments: Vec::new(),
         inline: None,
     };
@@ -146,26 +150,26 @@ pub(crate) fn parse(bytes: &[u8], service: Service) -> Result<WorkRequest, Malfo
         }
         request.address = Some(address_vector(bytes, start, extended));
     }
-    match control.opcode {
+    let code = control.opcode;
+    match code {
         opcode::SEND | opcode::SEND_IMMEDIATE | opcode::SEND_INVALIDATE => {}
-        opcode::RDMA_WRITE
-        | opcode::RDMA_WRITE_IMMEDIATE
-        | opcode::RDMA_READ
-        | opcode::COMPARE_SWAP
-        | opcode::FETCH_ADD => {
-            let start = advance(UNIT)?;
-            request.remote_address = be64(bytes, start);
-            request.remote_key = be32(bytes, start + 8);
-            if matches!(control.opcode, opcode::COMPARE_SWAP | opcode::FETCH_ADD) {
-                let start = advance(UNIT)?;
-                request.swap_add = be64(bytes, start);
-                request.compare = be64(bytes, start + 8);
-            }
+        opcode::RDMA_WRITE | opcode::RDMA_WRITE_IMMEDIATE | opcode::RDMA_READ => {
+            remote(bytes, advance(UNIT)?, &mut request);
+        }
+        _ if is_atomic(code) => {
+            remote(bytes, advance(UNIT)?, &mut request);
+            let start = advance(operands(code))?;
+            request.atomic = Some(Atomic::parse(code, control.modifier, &bytes[start..])?);
         }
         _ => return Err(Malformed("opcode")),
     }
     data(bytes, at, &mut request)?;
     Ok(request)
+}
+
+fn remote(bytes: &[u8], at: usize, request: &mut WorkRequest) {
+    request.remote_address = be64(bytes, at);
+    request.remote_key = be32(bytes, at + 8);
 }
 
 fn address_vector(bytes: &[u8], at: usize, extended: bool) -> AddressVector {
