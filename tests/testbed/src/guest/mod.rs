@@ -104,7 +104,13 @@ impl Guest {
     /// # Errors
     /// The machine is gone or hangs.
     pub fn run(&self, command: impl Into<Command>) -> Result<Output, Error> {
-        self.spawn(command)?.wait()
+        let output = self.spawn(command).and_then(Child::wait);
+        output.map_err(|error| self.connectx_is_gone().unwrap_or(error))
+    }
+
+    /// The last words of a server that ended, and the machine's functions with it.
+    fn connectx_is_gone(&self) -> Option<Error> {
+        self.connectx.as_ref()?.ask("help").err()
     }
 
     /// The kernel log until now.
