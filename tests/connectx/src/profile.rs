@@ -1,5 +1,7 @@
 //! What kind of function is modelled, and the capability pages that make it so.
 
+use std::str::FromStr;
+
 use crate::cmd::LOG_MAX_ALIGNMENT;
 use crate::device_memory::{BAR_OFFSET, SIZE};
 use crate::engine::compress::MOST;
@@ -40,16 +42,18 @@ impl FunctionKind {
     pub(crate) fn is_ethernet(self) -> bool {
         self != Self::InfiniBand
     }
+}
 
-    /// Parses the name used on the command line.
-    #[must_use]
-    pub fn parse(name: &str) -> Option<Self> {
-        Some(match name {
-            "ib" => Self::InfiniBand,
-            "eth-raw" => Self::EthernetRaw,
-            "roce" => Self::Roce,
-            _ => return None,
-        })
+impl FromStr for FunctionKind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "ib" => Ok(Self::InfiniBand),
+            "eth-raw" => Ok(Self::EthernetRaw),
+            "roce" => Ok(Self::Roce),
+            _ => Err("it is none of ib, roce, eth-raw".to_owned()),
+        }
     }
 }
 

@@ -11,8 +11,9 @@ use std::time::Duration;
 pub use life::{live, live_on};
 pub use operations::{is_destroy, operation};
 use uverbs::owned::{self, Buffer, Finished};
-use uverbs::recorder::{Collector, Record, Recorder};
+use uverbs::recorder::{Recorder, Sink};
 use uverbs::{Completion, Context, OpenOptions, QpType};
+use uverbs_driver::sys::Kernel;
 use uverbs_driver::sys::fake::{Asked, FakeKernel, Profile};
 use uverbs_driver::{Channel, CommandPath, Result};
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
@@ -32,20 +33,26 @@ pub const PATHS: [CommandPath; 4] = [
     CommandPath::Write,
 ];
 
-/// All of many like cases; in the interpreter, which is some hundred times slower, every `stride`-th of them.
+/// Every encoding that can be forced; in the interpreter, which is some hundred times slower, the library's choice and the
+/// one that needs nothing of a kernel.
+pub fn ways() -> impl Iterator<Item = CommandPath> {
+    thinned(PATHS, 3)
+}
+
+/// All of many like cases; in the interpreter, every `stride`-th of them.
 pub fn thinned<T>(all: impl IntoIterator<Item = T>, stride: usize) -> impl Iterator<Item = T> {
     all.into_iter().step_by(if cfg!(miri) { stride } else { 1 })
 }
 
-/// A fake kernel with a recorder in front of it.
+/// A fake kernel, and how it is spoken to.
 #[derive(Debug)]
 pub struct Bench {
     /// The kernel.
     pub fake: FakeKernel,
-    /// What was asked of it, by name.
-    pub records: Arc<Collector>,
     /// The encoding that commands take.
     pub path: CommandPath,
+    /// Who is told of each call.
+    sink: Option<Arc<dyn Sink>>,
 }
 
 impl Bench {
@@ -53,9 +60,16 @@ impl Bench {
     pub fn new(profile: Profile, path: CommandPath) -> Self {
         Self {
             fake: FakeKernel::new(profile),
-            records: Arc::new(Collector::new()),
             path,
+            sink: coverage::sink(),
         }
+    }
+
+    /// Each call is told to `sink`, too.
+    #[must_use]
+    pub fn recorded_by(mut self, sink: Arc<dyn Sink>) -> Self {
+        self.sink = Some(coverage::and_to(sink));
+        self
     }
 
     /// A newest kernel with the library's own choice of encodings.
@@ -68,10 +82,11 @@ impl Bench {
     /// # Errors
     /// Those of opening it.
     pub fn channel(&self) -> Result<Arc<Channel>> {
-        let kernel = Arc::new(Recorder::new(
-            self.fake.clone(),
-            coverage::and_to(self.records.clone()),
-        ));
+        let fake = self.fake.clone();
+        let kernel: Arc<dyn Kernel> = match &self.sink {
+            Some(sink) => Arc::new(Recorder::new(fake, sink.clone())),
+            None => Arc::new(fake),
+        };
         let fd = self
             .fake
             .open()
@@ -93,16 +108,14 @@ impl Bench {
             .fake
             .open()
             .map_err(|errno| uverbs::Error::os(uverbs::Op::OpenDevice, errno))?;
-        OpenOptions::new()
+        let options = OpenOptions::new()
             .command_path(self.path)
-            .kernel(Arc::new(self.fake.clone()))
-            .record(coverage::and_to(self.records.clone()))
-            .over(self.fake.device_info(), fd)
-    }
-
-    /// What was recorded since the last time.
-    pub fn take_records(&self) -> Vec<Record> {
-        self.records.take()
+            .kernel(Arc::new(self.fake.clone()));
+        let options = match &self.sink {
+            Some(sink) => options.record(sink.clone()),
+            None => options,
+        };
+        options.over(self.fake.device_info(), fd)
     }
 }
 

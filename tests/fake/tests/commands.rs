@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use fake_tests::{Bench, PATHS, expected, expected_ring};
+use fake_tests::{Bench, PATHS, expected, expected_ring, thinned, ways};
 use uverbs::{
     AccessFlags, AckTimeout, AddressVector, Gid, GlobalRoute, Mtu, MwType, Psn, QpAttr, QpAttrMask,
     QpCaps, QpState, QpType, ReregFlags, RetryCount, RnrRetry, RnrTimer, SrqModify,
@@ -488,17 +488,17 @@ fn way_to_rts(qp_type: QpType, number: u32) -> [QpAttr; 3] {
 
 #[test]
 fn every_command_takes_the_encoding_that_the_rules_say() {
-    for profile in Profile::ALL {
-        for path in PATHS {
-            let steps = everything(profile, path);
-            let possible =
-                expected(profile, path, None, Some(IB_USER_VERBS_CMD_ALLOC_PD)).is_some();
-            assert!(
-                steps >= 40 || !possible,
-                "{:?} by {path:?}: {steps} commands",
-                profile.version()
-            );
-        }
+    let all = Profile::ALL
+        .into_iter()
+        .flat_map(|profile| PATHS.map(|path| (profile, path)));
+    for (profile, path) in thinned(all, 5) {
+        let steps = everything(profile, path);
+        let possible = expected(profile, path, None, Some(IB_USER_VERBS_CMD_ALLOC_PD)).is_some();
+        assert!(
+            steps >= 40 || !possible,
+            "{:?} by {path:?}: {steps} commands",
+            profile.version()
+        );
     }
 }
 
@@ -508,7 +508,7 @@ fn a_kernel_without_the_ioctl_or_without_invoke_write_is_served_by_write() {
         Profile::v6_1().without_ioctl(),
         Profile::v6_1().without_invoke_write(),
     ] {
-        for path in PATHS {
+        for path in ways() {
             everything(profile, path);
         }
     }

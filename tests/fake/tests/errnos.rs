@@ -8,7 +8,7 @@
     reason = "a test fails by panicking"
 )]
 
-use fake_tests::{Bench, PATHS, is_destroy, live, operation, thinned};
+use fake_tests::{Bench, is_destroy, live, operation, thinned, ways};
 use uverbs::{Error, ErrorKind};
 use uverbs_driver::CommandPath;
 use uverbs_driver::error::Errno;
@@ -170,7 +170,7 @@ fn sweep(profile: Profile, path: CommandPath) -> (usize, usize) {
 
 #[test]
 fn f10_every_errno_at_every_call_on_the_newest_kernel() {
-    for path in PATHS {
+    for path in ways() {
         let (lives, survived) = sweep(Profile::v7_2(), path);
         println!("{path:?}: {lives} lives, {survived} survived");
     }
@@ -178,7 +178,7 @@ fn f10_every_errno_at_every_call_on_the_newest_kernel() {
 
 #[test]
 fn f10_every_errno_at_every_call_on_older_kernels() {
-    for profile in [Profile::v5_10(), Profile::v6_1(), Profile::v6_12()] {
+    for profile in thinned([Profile::v5_10(), Profile::v6_1(), Profile::v6_12()], 2) {
         let (lives, survived) = sweep(profile, CommandPath::Auto);
         println!(
             "{:?}: {lives} lives, {survived} survived",
@@ -190,7 +190,7 @@ fn f10_every_errno_at_every_call_on_older_kernels() {
 /// Reads and mappings that bring less than they should.
 #[test]
 fn f07_every_read_and_every_mapping_cut_short() {
-    for path in PATHS {
+    for path in ways() {
         let bench = Bench::new(Profile::v6_12(), path);
         live(&bench).unwrap();
         let mut cut = 0;
@@ -222,7 +222,7 @@ fn f07_every_read_and_every_mapping_cut_short() {
 /// A queue that cannot be mapped is destroyed again, whatever the reason.
 #[test]
 fn f15_every_mapping_fails() {
-    for path in PATHS {
+    for path in ways() {
         let bench = Bench::new(Profile::v6_12(), path);
         live(&bench).unwrap();
         let is_map = |seen: &Seen| matches!(seen.asked, Asked::Map { .. });

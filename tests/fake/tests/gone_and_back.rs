@@ -15,7 +15,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fake_tests::{Bench, Loopback, PATHS, live, live_on, thinned};
+use fake_tests::{Bench, Loopback, live, live_on, thinned, ways};
 use uverbs::owned::Memory;
 use uverbs::{Context, Error, ErrorKind, Op, OpenOptions, Result};
 use uverbs_driver::CommandPath;
@@ -70,7 +70,7 @@ fn is_of_removal(error: &Error) -> bool {
 
 #[test]
 fn f01_the_device_goes_before_any_call() {
-    for path in PATHS {
+    for path in ways() {
         let bench = Bench::new(Profile::v6_12(), path);
         live(&bench).unwrap();
         for at in thinned(0..bench.fake.calls(), 17) {

@@ -9,18 +9,19 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use fake_tests::{Bench, PATHS, live};
+use fake_tests::{Bench, live, ways};
 use uverbs::OpenOptions;
-use uverbs::recorder::{Body, Direction, FdClass, Lines, Record, Sink, Value};
+use uverbs::recorder::{Body, Collector, Direction, FdClass, Lines, Record, Sink, Value};
 use uverbs_driver::CommandPath;
 use uverbs_driver::error::Errno;
 use uverbs_driver::sys::fake::{Effect, Profile, When};
 use uverbs_uapi::ib_user_verbs::IB_USER_VERBS_CMD_ALLOC_PD;
 
 fn life(path: CommandPath) -> Vec<Record> {
-    let bench = Bench::new(Profile::v7_2(), path);
+    let records = Arc::new(Collector::new());
+    let bench = Bench::new(Profile::v7_2(), path).recorded_by(records.clone());
     live(&bench).unwrap();
-    bench.take_records()
+    records.take()
 }
 
 /// A line without its duration, which differs from run to run.
@@ -34,7 +35,7 @@ fn untimed(record: &Record) -> String {
 #[test]
 #[ignore = "prints a life for people to read: --ignored --nocapture"]
 fn show() {
-    for path in PATHS {
+    for path in ways() {
         println!("{path:?}");
         for record in life(path) {
             println!("{record}");
@@ -44,7 +45,7 @@ fn show() {
 
 #[test]
 fn every_call_is_a_line_with_names_in_it() {
-    for path in PATHS {
+    for path in ways() {
         for (number, record) in life(path).iter().enumerate() {
             assert_eq!(record.number, number as u64);
             let line = untimed(record);
@@ -102,7 +103,7 @@ fn lines_read_as_documented() {
 
 #[test]
 fn keys_are_printed_on_demand_only() {
-    for path in PATHS {
+    for path in ways() {
         let records = life(path);
         let (record, key) = records
             .iter()
@@ -132,13 +133,14 @@ fn keys_are_printed_on_demand_only() {
 
 #[test]
 fn a_failure_is_named() {
-    let bench = Bench::newest();
+    let records = Arc::new(Collector::new());
+    let bench = Bench::newest().recorded_by(records.clone());
     bench.fake.inject(
         When::Command(IB_USER_VERBS_CMD_ALLOC_PD),
         Effect::Fail(Errno::NOMEM),
     );
     live(&bench).unwrap_err();
-    let records = bench.take_records();
+    let records = records.take();
     let failed = records
         .iter()
         .find(|record| record.errno.is_some())

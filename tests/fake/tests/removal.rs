@@ -10,7 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fake_tests::{Bench, Loopback, PATHS, PATIENCE};
+use fake_tests::{Bench, Loopback, PATIENCE, ways};
 use uverbs::owned::Memory;
 use uverbs::{AsyncEventType, ErrorKind, EventSource, QpState};
 use uverbs_driver::sys::fake::{AfterRemoval, Profile};
@@ -87,7 +87,7 @@ fn f01_a_thread_that_waits_for_completions_is_told() {
 #[test]
 fn f01_buffers_in_flight_come_back_and_nothing_leaks() {
     for after in REMOVALS {
-        for path in PATHS {
+        for path in ways() {
             let bench = Bench::new(Profile::v6_12(), path);
             let context = bench.context().unwrap();
             let mut looped = Loopback::new(&context).unwrap();
@@ -126,7 +126,7 @@ fn spare(looped: &mut Loopback) -> [Option<uverbs::owned::Buffer>; 1] {
 
 #[test]
 fn f01_commands_say_that_the_device_is_gone() {
-    for path in PATHS {
+    for path in ways() {
         let bench = Bench::new(Profile::v7_2(), path);
         let context = bench.context().unwrap();
         let mut looped = Loopback::new(&context).unwrap();
@@ -154,7 +154,7 @@ fn f01_commands_say_that_the_device_is_gone() {
 
 #[test]
 fn f01_a_removal_that_nobody_was_told_of_is_found_out_by_the_destroy() {
-    for path in PATHS {
+    for path in ways() {
         let bench = Bench::new(Profile::v7_2(), path);
         let context = bench.context().unwrap();
         let looped = Loopback::new(&context).unwrap();
