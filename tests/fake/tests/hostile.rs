@@ -330,7 +330,7 @@ fn f08_both_rings_in_one_place_are_refused() {
 
 #[test]
 fn f08_a_gid_table_longer_than_asked_is_cut_or_refused() {
-    for count in [17_u64, 1 << 32, u64::MAX] {
+    for count in thinned([u64::MAX, 1 << 32, 17], 3) {
         let bench = Bench::newest();
         let context = bench.context().unwrap();
         bench.fake.inject(
