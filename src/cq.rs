@@ -297,6 +297,10 @@ impl CompletionQueue {
         self.ring.object()
     }
 
+    pub(crate) fn number(&self) -> Option<u32> {
+        self.ring.number()
+    }
+
     pub(crate) fn is_of(&self, context: &Context) -> bool {
         Arc::ptr_eq(&self.context.inner, &context.inner)
     }

@@ -238,6 +238,14 @@ impl AnyCq {
         }
     }
 
+    /// The device's number for it.
+    pub(crate) fn number(&self) -> Option<u32> {
+        match self {
+            Self::Mlx5(cq) => Some(cq.number()),
+            Self::Rxe(_) => None,
+        }
+    }
+
     pub(crate) fn entries(&self) -> u32 {
         match self {
             Self::Mlx5(cq) => cq.entries(),

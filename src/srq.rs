@@ -146,6 +146,10 @@ impl SharedReceiveQueue {
         Object::destroy_shared(object)
     }
 
+    pub(crate) fn object(&self) -> &Object {
+        self.queue.object()
+    }
+
     /// Keeps `memory` until the kernel's queue is gone.
     pub(crate) fn keep(&self, memory: impl Any + Send + Sync) {
         self.queue.object().keep(memory);

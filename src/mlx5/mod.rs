@@ -20,6 +20,7 @@ mod adapter;
 mod data_direct;
 mod dc;
 mod entries;
+mod firmware;
 mod flow;
 mod frame;
 mod masked;
@@ -36,6 +37,7 @@ mod xrc;
 
 pub use adapter::Adapter;
 pub(crate) use entries::create as create_cq;
+pub use firmware::FirmwareQueue;
 pub use flow::FlowId;
 pub(crate) use flow::FlowRules;
 pub use memory::{DeviceMemory, NullRegion};

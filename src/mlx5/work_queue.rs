@@ -148,6 +148,10 @@ impl Adapter {
 }
 
 impl WorkQueue {
+    pub(crate) fn object(&self) -> &Object {
+        self.queue.object()
+    }
+
     /// The device's number for it, which its completions carry.
     pub fn number(&self) -> u32 {
         self.queue.number()
@@ -211,6 +215,10 @@ impl WorkQueue {
 }
 
 impl IndirectionTable {
+    pub(crate) fn object(&self) -> &Object {
+        self.table.object()
+    }
+
     /// The device's number for it.
     pub fn number(&self) -> u32 {
         self.table.number()

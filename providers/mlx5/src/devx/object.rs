@@ -119,6 +119,7 @@ impl Devx {
         command: &Mailbox,
         reply_len: usize,
     ) -> Result<Mailbox> {
+        self.own(Op::DevxQuery, object)?;
         let mut reply = Mailbox::new(reply_len);
         exchange(
             &self.channel,
@@ -160,6 +161,14 @@ impl Devx {
         self.modify_harmless(object, command, reply_len)
     }
 
+    /// Handles of another context are numbers of other objects here.
+    fn own(&self, op: Op, object: &Object) -> Result<()> {
+        if Arc::ptr_eq(object.channel(), &self.channel) {
+            return Ok(());
+        }
+        Err(Error::invalid(op, "object").hint("it belongs to another context"))
+    }
+
     /// Changes nothing about the memory that an object uses.
     pub(crate) fn modify_harmless(
         &self,
@@ -167,6 +176,7 @@ impl Devx {
         command: &Mailbox,
         reply_len: usize,
     ) -> Result<Mailbox> {
+        self.own(Op::DevxModify, object)?;
         let mut reply = Mailbox::new(reply_len);
         exchange(
             &self.channel,

@@ -8,6 +8,8 @@ pub const CREATE_MKEY: u16 = 0x200;
 pub const CREATE_CQ: u16 = 0x400;
 /// Asks about a completion queue.
 pub const QUERY_CQ: u16 = 0x402;
+/// Changes a completion queue.
+pub const MODIFY_CQ: u16 = 0x403;
 /// Creates a queue pair.
 pub const CREATE_QP: u16 = 0x500;
 /// INIT to INIT.

@@ -6,9 +6,9 @@ use std::time::Duration;
 use mlx5_tests::Model;
 use uverbs::mlx5::devx::{Devx, DevxObject, DevxUar, EventType, Umem};
 use uverbs::mlx5::prm::{Field, Mailbox, Wide, bit, field, opcode, word};
-use uverbs::mlx5::{Object, Pages};
-use uverbs::{AccessFlags, Errno, ErrorKind};
-use verbs_tests::{kernel, kernel_may_say, open};
+use uverbs::mlx5::{FirmwareQueue as _, Object, Pages};
+use uverbs::{AccessFlags, Errno, ErrorKind, QpType};
+use verbs_tests::{Pair, kernel, kernel_may_say, open};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));
 const OBJECT_TYPE: Field = field(0x04, 15, 0);
@@ -120,6 +120,61 @@ fn a_status_becomes_the_errno_it_stands_for() {
         assert_eq!(error.errno(), Some(errno), "{error}");
         assert!(error.to_string().contains(name), "{error}");
     }
+}
+
+#[test]
+fn queues_of_verbs_are_asked_about_and_changed() {
+    const PERIOD: Field = field(0x20, 27, 16);
+    const COUNT: Field = field(0x20, 15, 0);
+    const QUERY_RMP: u16 = 0x90f;
+    const RMP_STATE: Field = field(0x20, 23, 20);
+    let pair = Pair::new(QpType::Rc);
+    let adapter = pair.a.context.mlx5().unwrap();
+    let mut asked = Mailbox::command(opcode::QUERY_QP, 0, 16);
+    asked.set(OBJECT_ID, pair.a.qp.qp_num());
+    let reply = adapter.query_queue(&pair.a.qp, &asked, 0x110).unwrap();
+    // Ready to send, and connected to the other one.
+    assert_eq!(reply.get(field(0x18, 31, 28)), 3, "{reply:?}");
+
+    // The number has to be that of the queue.
+    let error = adapter.query_queue(&pair.a.cq, &asked, 0x110).unwrap_err();
+    assert_eq!(error.errno(), Some(Errno::INVAL), "{error}");
+    asked.set(OBJECT_ID, pair.a.qp.qp_num() + 1);
+    let error = adapter.query_queue(&pair.a.qp, &asked, 0x110).unwrap_err();
+    assert_eq!(error.errno(), Some(Errno::INVAL), "{error}");
+    // Elsewhere its handle is another object's.
+    let elsewhere = open().mlx5().unwrap();
+    let error = elsewhere
+        .query_queue(&pair.a.qp, &asked, 0x110)
+        .unwrap_err();
+    assert_eq!(
+        (error.kind(), error.errno()),
+        (ErrorKind::InvalidInput, None)
+    );
+
+    let srq = pair.a.pd.create_srq(8, 1).unwrap();
+    let mut asked = Mailbox::command(QUERY_RMP, 0, 16);
+    asked.set(OBJECT_ID, srq.firmware_number().unwrap());
+    let reply = adapter.query_queue(&srq, &asked, 0x110).unwrap();
+    assert_eq!(reply.get(RMP_STATE), 1, "ready: {reply:?}");
+
+    let cq = &pair.a.cq;
+    let number = cq.firmware_number().unwrap();
+    let known = || {
+        let mut asked = Mailbox::command(opcode::QUERY_CQ, 0, 16);
+        asked.set(OBJECT_ID, number);
+        let reply = adapter.query_queue(cq, &asked, 0x110).unwrap();
+        (reply.get(PERIOD), reply.get(COUNT))
+    };
+    assert_eq!(known(), (0, 0));
+    let mut change = Mailbox::command(opcode::MODIFY_CQ, 0, 0x110);
+    change.set(OBJECT_ID, number);
+    // The period, and the count.
+    change.set(word(0x0c), 0b11);
+    change.set(PERIOD, 20);
+    change.set(COUNT, 5);
+    super::unguarded::moderate(&adapter, cq, &change).unwrap();
+    assert_eq!(known(), (20, 5));
 }
 
 #[test]

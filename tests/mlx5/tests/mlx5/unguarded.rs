@@ -7,9 +7,10 @@
 
 use std::sync::Arc;
 
+use uverbs::mlx5::Adapter;
 use uverbs::mlx5::devx::{Devx, DevxObject, Umem, UmemInit, UmemMemory};
 use uverbs::mlx5::{Object, prm::Mailbox};
-use uverbs::{AccessFlags, Result};
+use uverbs::{AccessFlags, CompletionQueue, Result};
 
 pub(super) fn create(
     devx: &Devx,
@@ -29,4 +30,14 @@ pub(super) fn register(devx: &Devx, address: u64, length: u64) -> Result<Umem> {
     };
     // SAFETY: there is no memory, so that nobody holds a reference to it.
     unsafe { devx.register(&init, ()) }
+}
+
+/// Changes how events of a completion queue are moderated.
+pub(super) fn moderate(
+    adapter: &Adapter,
+    cq: &CompletionQueue,
+    command: &Mailbox,
+) -> Result<Mailbox> {
+    // SAFETY: neither its memory nor its state changes.
+    unsafe { adapter.modify_queue(cq, command, 16) }
 }
