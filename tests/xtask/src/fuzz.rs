@@ -1,11 +1,14 @@
 //! `cargo xtask fuzz`: libFuzzer with AddressSanitizer, target by target.
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use testbed::cargo::workspace;
 use testbed::host;
 
@@ -31,6 +34,9 @@ pub(crate) struct Options {
     /// How long each target is fuzzed.
     #[arg(long, value_name = "N", default_value_t = 10.0)]
     minutes: f64,
+    /// How many targets are fuzzed at a time.
+    #[arg(long, value_name = "N", default_value = "1")]
+    jobs: NonZero<usize>,
     /// Longest input, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 4096)]
     max_len: u32,
@@ -57,17 +63,13 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let folder = workspace().join("fuzz");
     let targets = chosen(&folder, &options.targets)?;
     build(&folder, &targets)?;
-    let mut outcomes = Vec::new();
-    for name in &targets {
-        if options.minimize {
+    if options.minimize {
+        for name in &targets {
             minimize(&folder, name, options.max_len)?;
-            continue;
         }
-        host::say(format_args!("fuzzes {name}"));
-        let outcome = fuzz(&folder, name, options)?;
-        print_one(&outcome);
-        outcomes.push(outcome);
+        return Ok(ExitCode::SUCCESS);
     }
+    let outcomes = fuzz_all(&folder, &targets, options)?;
     if outcomes.len() > 1 {
         println!();
         outcomes.iter().for_each(print_one);
@@ -164,6 +166,35 @@ fn inputs(folder: &Path, name: &str) -> anyhow::Result<[PathBuf; 2]> {
         fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     }
     Ok(folders)
+}
+
+/// Fuzzes `jobs` targets at a time.
+fn fuzz_all(folder: &Path, targets: &[String], options: &Options) -> anyhow::Result<Vec<Outcome>> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut outcomes = Vec::new();
+        while let Some(name) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+            host::say(format_args!("fuzzes {name}"));
+            let outcome = fuzz(folder, name, options)?;
+            print_one(&outcome);
+            outcomes.push(outcome);
+        }
+        Ok(outcomes)
+    };
+    let done = thread::scope(|scope| {
+        let workers: Vec<_> = (0..options.jobs.get()).map(|_| scope.spawn(work)).collect();
+        workers
+            .into_iter()
+            .map(|worker| {
+                worker
+                    .join()
+                    .map_err(|_| anyhow!("a fuzzer's thread died"))?
+            })
+            .collect::<anyhow::Result<Vec<_>>>()
+    })?;
+    let mut outcomes: Vec<_> = done.into_iter().flatten().collect();
+    outcomes.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(outcomes)
 }
 
 fn fuzz(folder: &Path, name: &str, options: &Options) -> anyhow::Result<Outcome> {
