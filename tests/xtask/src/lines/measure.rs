@@ -133,7 +133,8 @@ pub(super) fn merged() -> anyhow::Result<String> {
     let merged = folder().join("merged.profdata");
     let mut merge = Command::new(tools.join("llvm-profdata"));
     merge
-        .args(["merge", "--sparse", "--output"])
+        // A process that is killed while it writes leaves a broken file, which is told.
+        .args(["merge", "--sparse", "--failure-mode=all", "--output"])
         .arg(&merged)
         .args(&profiles);
     host::run(&mut merge)?;
