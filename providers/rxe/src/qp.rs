@@ -88,6 +88,14 @@ impl QueuePair {
         let recv = receives
             .map(|ring| ReceiveRing::new(ring, caps.max_recv_sge, fork).ok_or_else(no_index))
             .transpose()?;
+        // Tables are made for as many, whatever the kernel says that it granted.
+        let caps = QpCaps {
+            max_send_wr: caps.max_send_wr.min(send.capacity()),
+            max_recv_wr: caps
+                .max_recv_wr
+                .min(recv.as_ref().map_or(0, ReceiveRing::capacity)),
+            ..caps
+        };
         Ok(Self {
             send,
             recv,

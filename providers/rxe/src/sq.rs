@@ -114,6 +114,11 @@ impl SendRing {
         }
     }
 
+    /// How many requests fit.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.ring.mask()
+    }
+
     /// True when the kernel has consumed everything that it was handed.
     pub(crate) fn is_idle(&self) -> bool {
         self.ring.consumer() == Some(self.published)

@@ -312,6 +312,29 @@ fn f08_capabilities_above_what_is_there_do_not_overrun_the_queue() {
 }
 
 #[test]
+fn f08_more_requests_than_the_rings_have_room_for_are_not_believed() {
+    let bench = Bench::newest();
+    bench.fake.inject(
+        When::Method(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE),
+        Effect::Rewrite(Arc::new(move |id, bytes: &mut [u8]| {
+            if id == UVERBS_ATTR_CREATE_QP_RESP_CAP {
+                // The first two words, `max_send_wr` and `max_recv_wr`.
+                bytes[..8].fill(0xff);
+            }
+        })),
+    );
+    let context = bench.context().unwrap();
+    let pd = context.alloc_pd().unwrap();
+    let cq = context.create_cq(32).unwrap();
+    let prepared = pd.create_qp(QpType::Rc, &cq, &cq).gid_index(1).build();
+    let own = prepared.as_ref().unwrap().endpoint();
+    let caps = prepared.unwrap().handshake(own).unwrap().caps();
+    for granted in [caps.max_send_wr, caps.max_recv_wr] {
+        assert!((16..256).contains(&granted), "{caps:?}");
+    }
+}
+
+#[test]
 fn f08_both_rings_in_one_place_are_refused() {
     let bench = Bench::newest();
     bench.fake.inject(
