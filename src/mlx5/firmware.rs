@@ -15,7 +15,7 @@ mod sealed {
 
 /// A queue of verbs, or a table of them, whose number firmware commands may contain.
 pub trait FirmwareQueue: sealed::Known {
-    /// The firmware's number for it. Completion queues of other devices have none.
+    /// The device's number for it, which is that of firmware commands on mlx5. Completion queues of rxe have none.
     #[doc(alias = "mlx5dv_init_obj")]
     fn firmware_number(&self) -> Option<u32>;
 }
@@ -108,7 +108,7 @@ impl Adapter {
         reply_len: usize,
     ) -> Result<Mailbox> {
         let devx = self.devx()?;
-        // SAFETY: the caller's promise: nothing about the memory that the queue uses changes.
+        // SAFETY: (1 of `modify_object`) by the caller's second promise the device uses no memory but what the queue keeps already.
         unsafe { devx.modify_object(queue.known(), command, reply_len) }
     }
 }

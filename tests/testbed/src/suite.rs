@@ -210,15 +210,7 @@ impl Suite {
         Ok(())
     }
 
-    /// A kernel that complains while it boots gets another chance: some of what its drivers wait for takes a busy host too long.
     fn boot(&self, machine: &Machine) -> Result<Guest, Error> {
-        self.boot_once(machine).or_else(|error| {
-            host::say(format_args!("boots once more: {error}"));
-            self.boot_once(machine)
-        })
-    }
-
-    fn boot_once(&self, machine: &Machine) -> Result<Guest, Error> {
         let guest = machine.boot()?;
         let names: Vec<_> = self
             .binaries
