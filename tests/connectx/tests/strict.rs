@@ -33,9 +33,9 @@ fn ring_for_nothing(strict: bool) -> (Option<i32>, String) {
         std::thread::sleep(Duration::from_millis(5));
     }
     let mut client = Client::new(&folder.join("function0.sock")).expect("the server answers");
-    client
-        .region_write(0, 0x4800, &[0; 8])
-        .expect("the register is written");
+    let written = client.region_write(0, 0x4800, &[0; 8]);
+    // A strict server may be gone before it has answered.
+    assert!(strict || written.is_ok(), "{written:?}");
     // A lenient server goes on for as long as one looks.
     let patience = if strict {
         LIMIT

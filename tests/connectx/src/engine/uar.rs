@@ -24,8 +24,10 @@ const BUFFER: u64 = 0x100;
 /// Copies are made of pieces of this length.
 const PIECE: usize = 64;
 const DOORBELL: usize = 8;
-/// How long the rest of a copy is waited for, in nanoseconds, before the ring is read instead.
+/// How long more is waited for behind eight bytes that may be a doorbell alone, in nanoseconds, before the ring is read.
 const PATIENCE: u64 = 2_000_000;
+/// The same where more has come: that is a copy, and its rest is late only because the host is busy.
+const COPY_PATIENCE: u64 = 50_000_000;
 
 /// How work requests came, over all functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -158,9 +160,8 @@ impl Fabric {
 
     fn continue_copy(&mut self, function: usize, offset: u64, data: &[u8]) {
         let buffer = offset & !(BUFFER - 1);
-        let (page, until) = (page_of(offset), self.now.saturating_add(PATIENCE));
         let key = (function, buffer);
-        self.pages.copied.insert((function, page));
+        self.pages.copied.insert((function, page_of(offset)));
         let Some(pending) = self.pages.pending.get_mut(&key) else {
             return;
         };
@@ -170,7 +171,12 @@ impl Fabric {
             return;
         }
         pending.bytes.extend_from_slice(data);
-        pending.until = until;
+        let patience = if pending.bytes.len() > DOORBELL {
+            COPY_PATIENCE
+        } else {
+            PATIENCE
+        };
+        pending.until = self.now.saturating_add(patience);
         if pending.bytes.len() >= pending.length
             && let Some(mut whole) = self.pages.pending.remove(&key)
         {
