@@ -87,8 +87,9 @@ impl Buffer {
         length: u64,
     ) -> Outcome<Self> {
         let shift = log_page + 12;
+        require(shift <= 40, Rule::PageList)?;
         let offset = u64::from(page_offset) << (shift - 6);
-        require(shift <= 40 && offset < 1 << shift, Rule::PageList)?;
+        require(offset < 1 << shift, Rule::PageList)?;
         let count = (offset + length).div_ceil(1 << shift);
         let pages = page_list(input, at, count)?;
         Ok(Self {
@@ -210,6 +211,9 @@ mod tests {
         ram.read(0x1000, &mut data).unwrap();
         assert_eq!(data, [3, 4]);
         assert!(Buffer::parse(&input, 0, 0, 0, 0x10_0000).is_err());
+        for log_page in [29, 58, 63] {
+            assert!(Buffer::parse(&input, 0, log_page, 63, 0x1000).is_err());
+        }
     }
 
     #[test]
