@@ -6,8 +6,7 @@
 //! machine up.
 //!
 //! Emulated machines on a busy host are not evenly fast. [`Suite::tries`] gives a test that failed another try on a machine
-//! of its own, and a machine that did not come up without complaints another start; what passes only then is told as
-//! unsteady, with what went wrong.
+//! of its own; what passes only then is told as unsteady, with what went wrong.
 
 mod harvest;
 mod leftovers;
@@ -164,7 +163,7 @@ impl Suite {
         for (binary, _) in &self.binaries {
             let running = match guest.take() {
                 Some(guest) => guest,
-                None => self.boot(&machine, &mut summary)?,
+                None => self.boot(&machine)?,
             };
             let tests = self.list(&running, binary)?;
             guest = Some(running);
@@ -174,7 +173,7 @@ impl Suite {
             for test in wanted {
                 let running = match guest.take() {
                     Some(guest) => guest,
-                    None => self.boot(&machine, &mut summary)?,
+                    None => self.boot(&machine)?,
                 };
                 let (alive, failure) = self.run_one(running, binary, test, &mut summary);
                 guest = alive;
@@ -198,7 +197,7 @@ impl Suite {
     fn try_again(&self, machine: &Machine, summary: &mut Summary) -> Result<(), Error> {
         for failure in std::mem::take(&mut summary.failures) {
             println!("\nonce more, on a new machine:");
-            let guest = self.boot(machine, summary)?;
+            let guest = self.boot(machine)?;
             let (alive, again) = self.run_one(guest, &failure.binary, &failure.test, summary);
             if let Some(guest) = alive {
                 self.part_with(guest)?;
@@ -211,28 +210,7 @@ impl Suite {
         Ok(())
     }
 
-    /// A machine to test on, which gets as many tries to come up as a test has to pass.
-    fn boot(&self, machine: &Machine, summary: &mut Summary) -> Result<Guest, Error> {
-        let mut tries = 1;
-        loop {
-            match self.boot_once(machine) {
-                Err(error) if tries < self.tries => {
-                    let failure = Failure {
-                        binary: "machine".into(),
-                        test: "boot".into(),
-                        why: error.to_string(),
-                        output: String::new(),
-                    };
-                    println!("boot ... FAILED\n{failure}");
-                    summary.unsteady.push(failure);
-                    tries += 1;
-                }
-                booted => return booted,
-            }
-        }
-    }
-
-    fn boot_once(&self, machine: &Machine) -> Result<Guest, Error> {
+    fn boot(&self, machine: &Machine) -> Result<Guest, Error> {
         let guest = machine.boot()?;
         let names: Vec<_> = self
             .binaries

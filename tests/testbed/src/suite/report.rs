@@ -12,7 +12,7 @@ pub struct Summary {
     pub passed: usize,
     /// Tests that failed.
     pub failures: Vec<Failure>,
-    /// Tests that failed and passed when they were tried again, and starts of the machine likewise.
+    /// Tests that failed and passed when they were tried again.
     pub unsteady: Vec<Failure>,
     /// Number of tests that were marked `#[ignore]` and not run.
     pub ignored: usize,
