@@ -22,6 +22,7 @@ use uverbs_driver::{Channel, CommandPath, Error, ErrorKind, Op, Result};
 use crate::cookie::Cookies;
 use crate::event::EventFile;
 use crate::provider::{self, AnyContext};
+use crate::unpolled::Unpolled;
 use crate::{CompletionChannel, CompletionQueue, CompletionQueueBuilder, Device, ProtectionDomain};
 
 /// `ibv_context`—an opened device.
@@ -38,6 +39,7 @@ pub(crate) struct Inner {
     pub(crate) provider: AnyContext,
     pub(crate) channel: Arc<Channel>,
     pub(crate) cookies: Arc<Cookies>,
+    pub(crate) unpolled: Arc<Unpolled>,
     pub(crate) events: EventFile,
     info: DeviceInfo,
     sysfs: Sysfs,
@@ -162,6 +164,7 @@ impl OpenOptions {
                 provider,
                 channel,
                 cookies: Arc::default(),
+                unpolled: Arc::default(),
                 events,
                 info,
                 sysfs: Sysfs::at(&self.discover.sysfs_root),

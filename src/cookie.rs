@@ -1,12 +1,30 @@
 //! The numbers that kernel events carry: table indexes with a generation, never addresses.
 //!
 //! An event that arrives after its object is gone finds another generation, or none, and is told
-//! apart without anybody having to wait for it.
+//! apart without anybody having to wait for it. Generations are counted for the whole process, so a number
+//! means one object, of whichever context and at whatever time.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use uverbs_driver::{Error, ErrorKind, Op, Result};
+
 use crate::event::EventSource;
+
+/// The low bits of a number are the index, the 40 above are the generation.
+const INDEX_BITS: u32 = 24;
+const LAST_GENERATION: u64 = (1 << (64 - INDEX_BITS)) - 1;
+
+/// The generation that was given out last; the first is 1, so that no number is 0.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+fn next_generation(last: &AtomicU64) -> Option<u64> {
+    last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
+        (last < LAST_GENERATION).then_some(last + 1)
+    })
+    .ok()
+    .map(|last| last + 1)
+}
 
 /// Which objects of a context events can be about.
 #[derive(Debug, Default)]
@@ -38,7 +56,7 @@ const MORE: usize = 8;
 
 #[derive(Debug, Default)]
 struct Entry {
-    generation: u32,
+    generation: u64,
     /// While the place is free: the one that was given back before it.
     next_free: u32,
     source: Option<EventSource>,
@@ -55,18 +73,22 @@ pub(crate) struct Cookie {
 }
 
 impl Table {
-    /// A place that nobody has.
-    fn place(&mut self) -> u32 {
+    /// A place that nobody has. `None` when all that there can be are in use.
+    fn place(&mut self) -> Option<u32> {
         let free = self.free;
         if let Some(entry) = self.entries.get(free as usize) {
             self.free = entry.next_free;
-            return free;
+            return Some(free);
+        }
+        let index = u32::try_from(self.entries.len()).ok()?;
+        if index >= 1 << INDEX_BITS {
+            return None;
         }
         if self.entries.len() == self.entries.capacity() {
             self.entries.reserve(MORE);
         }
         self.entries.push(Entry::default());
-        u32::try_from(self.entries.len() - 1).unwrap_or(NOWHERE)
+        Some(index)
     }
 }
 
@@ -77,25 +99,28 @@ impl Cookies {
     }
 
     /// A fresh number, which means nothing until [`Cookie::announce`] says what it stands for.
-    pub(crate) fn reserve(self: &Arc<Self>) -> Cookie {
-        let mut table = self.lock();
-        let index = table.place();
+    ///
+    /// # Errors
+    /// [`LimitExceeded`](ErrorKind::LimitExceeded) with 2^24 numbers of a context in use;
+    /// [`OutOfResources`](ErrorKind::OutOfResources) when the process has had 2^40.
+    pub(crate) fn reserve(self: &Arc<Self>, op: Op) -> Result<Cookie> {
+        let generation = next_generation(&GENERATION).ok_or_else(|| {
+            Error::new(op, ErrorKind::OutOfResources).fact("objects created", LAST_GENERATION)
+        })?;
         let events = Arc::default();
-        let generation = match table.entries.get_mut(index as usize) {
-            Some(entry) => {
-                // Never 0, so that no number is 0.
-                entry.generation = entry.generation.wrapping_add(1).max(1);
-                entry.events = Arc::clone(&events);
-                entry.generation
-            }
-            None => 0,
-        };
-        drop(table);
-        Cookie {
-            cookies: Arc::clone(self),
-            number: u64::from(generation) << 32 | u64::from(index),
-            events,
+        let mut table = self.lock();
+        let too_many = || Error::limit(op, "objects", 1 << INDEX_BITS, (1 << INDEX_BITS) - 1);
+        let index = table.place().ok_or_else(too_many)?;
+        if let Some(entry) = table.entries.get_mut(index as usize) {
+            entry.generation = generation;
+            entry.events = Arc::clone(&events);
         }
+        drop(table);
+        Ok(Cookie {
+            cookies: Arc::clone(self),
+            number: generation << INDEX_BITS | u64::from(index),
+            events,
+        })
     }
 
     /// What `number` stands for now; a completion event with it was taken.
@@ -149,18 +174,22 @@ impl Drop for Cookie {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the low half is the index")]
+#[expect(clippy::cast_possible_truncation, reason = "24 bits are left")]
 fn index_of(number: u64) -> u32 {
-    number as u32
+    (number & ((1 << INDEX_BITS) - 1)) as u32
 }
 
-fn generation_of(number: u64) -> u32 {
-    (number >> 32) as u32
+fn generation_of(number: u64) -> u64 {
+    number >> INDEX_BITS
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn reserve(cookies: &Arc<Cookies>) -> Cookie {
+        cookies.reserve(Op::CreateQueuePair).unwrap()
+    }
 
     fn source(context: u64) -> EventSource {
         EventSource::CompletionQueue { context }
@@ -169,7 +198,7 @@ mod tests {
     #[test]
     fn a_number_means_its_object_and_no_other() {
         let cookies = Arc::new(Cookies::default());
-        let (one, two) = (cookies.reserve(), cookies.reserve());
+        let (one, two) = (reserve(&cookies), reserve(&cookies));
         one.announce(source(1));
         two.announce(source(2));
         assert_eq!(cookies.find(one.number()), Some(source(1)));
@@ -180,12 +209,12 @@ mod tests {
     #[test]
     fn a_stale_number_finds_nothing_even_when_its_place_is_used_again() {
         let cookies = Arc::new(Cookies::default());
-        let gone = cookies.reserve();
+        let gone = reserve(&cookies);
         gone.announce(source(1));
         let number = gone.number();
         drop(gone);
         assert_eq!(cookies.find(number), None);
-        let next = cookies.reserve();
+        let next = reserve(&cookies);
         next.announce(source(2));
         assert_eq!(
             index_of(next.number()),
@@ -198,13 +227,13 @@ mod tests {
     #[test]
     fn places_are_used_again_before_the_table_grows() {
         let cookies = Arc::new(Cookies::default());
-        let first: Vec<_> = (0..20).map(|_| cookies.reserve()).collect();
+        let first: Vec<_> = (0..20).map(|_| reserve(&cookies)).collect();
         let mut places: Vec<_> = first
             .iter()
             .map(|cookie| index_of(cookie.number()))
             .collect();
         drop(first);
-        let again: Vec<_> = (0..20).map(|_| cookies.reserve()).collect();
+        let again: Vec<_> = (0..20).map(|_| reserve(&cookies)).collect();
         let mut again: Vec<_> = again
             .iter()
             .map(|cookie| index_of(cookie.number()))
@@ -220,5 +249,21 @@ mod tests {
         let cookies = Arc::new(Cookies::default());
         assert_eq!(cookies.find(0), None);
         assert_eq!(cookies.find(u64::MAX), None);
+    }
+
+    #[test]
+    fn contexts_have_no_number_in_common() {
+        let numbers: std::collections::HashSet<_> = (0..10)
+            .map(|_| reserve(&Arc::new(Cookies::default())).number())
+            .collect();
+        assert_eq!(numbers.len(), 10);
+    }
+
+    #[test]
+    fn generations_end_and_do_not_begin_anew() {
+        let last = AtomicU64::new(LAST_GENERATION - 1);
+        assert_eq!(next_generation(&last), Some(LAST_GENERATION));
+        assert_eq!(next_generation(&last), None);
+        assert_eq!(next_generation(&last), None);
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use uverbs_driver::contract::CqInit;
+use uverbs_driver::contract::{self, CqInit};
 use uverbs_driver::types::{Timestamps, WorkCompletion};
 use uverbs_driver::{Error, EventCounts, Object, Op, PollError, Result};
 
@@ -29,7 +29,7 @@ pub struct CompletionQueue {
     channel: Option<CompletionChannel>,
 }
 
-/// Which completion queue, for as long as the process runs.
+/// Which completion queue. No other queue of the process has, had, or will have the same.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct CqId(u64);
 
@@ -56,8 +56,8 @@ pub struct CompletionQueueBuilder<'a> {
 
 /// A completion that was taken out of its queue, which cannot be polled again while it lives.
 ///
-/// Its fields are those of [`WorkCompletion`]. That it is bound to the queue is what lets
-/// [`owned`](crate::owned) queues trust it: it cannot be kept, copied, or made up.
+/// Its fields are those of [`WorkCompletion`]. It cannot be copied or made up, so an
+/// [`owned`](crate::owned) queue that it is given to gives the memory of its request back once.
 #[derive(Debug)]
 pub struct Completion<'cq> {
     wc: WorkCompletion,
@@ -133,10 +133,11 @@ impl<'a> CompletionQueueBuilder<'a> {
                 .fact("asked", self.vector)
                 .fact("vectors", vectors));
         }
-        let cookie = inner.cookies.reserve();
+        let cookie = inner.cookies.reserve(op)?;
         cookie.announce(EventSource::CompletionQueue {
             context: self.context,
         });
+        let unpolled: Arc<dyn contract::Unpolled> = inner.unpolled.clone();
         let init = CqInit {
             entries: self.entries,
             cookie: cookie.number(),
@@ -144,6 +145,7 @@ impl<'a> CompletionQueueBuilder<'a> {
             vector: self.vector,
             events: self.channel.map(|_| cookie.events()),
             timestamps: self.timestamps,
+            unpolled: Some(&unpolled),
         };
         let ring = mlx5::create_cq(self.of, &init, self.written)?;
         Ok(CompletionQueue {

@@ -25,7 +25,7 @@
 //! let mut done = 0;
 //! while done < 2 {
 //!     let Some(completion) = cq.poll()? else { continue };
-//!     if let Some(finished) = qp.complete(&completion) {
+//!     if let Ok(finished) = qp.complete(completion) {
 //!         assert!(finished.status.is_success());
 //!         done += 1;
 //!     }
@@ -82,6 +82,7 @@ mod pd;
 mod provider;
 mod qp;
 mod srq;
+mod unpolled;
 
 pub use ah::AddressHandle;
 pub use channel::{CompletionChannel, CompletionEvent};

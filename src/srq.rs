@@ -1,11 +1,12 @@
 //! Shared receive queues.
 
 use std::any::Any;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use uverbs_driver::contract::SrqInit;
 use uverbs_driver::types::{RecvRequest, SrqAttr, SrqModify, SrqType};
-use uverbs_driver::{EventCounts, Object, Result};
+use uverbs_driver::{EventCounts, Object, Op, Result};
 
 use crate::cookie::Cookie;
 use crate::event::EventSource;
@@ -52,7 +53,11 @@ impl SharedReceiveQueue {
         context: u64,
         create: impl FnOnce(&SrqInit) -> Result<AnySrq>,
     ) -> Result<Self> {
-        let cookie = pd.context().inner.cookies.reserve();
+        let cookie = pd
+            .context()
+            .inner
+            .cookies
+            .reserve(Op::CreateSharedReceiveQueue)?;
         cookie.announce(EventSource::SharedReceiveQueue { context });
         let init = SrqInit {
             kind,
@@ -121,6 +126,10 @@ impl SharedReceiveQueue {
     /// Until the completion of each request was polled, or [`destroy`](Self::destroy) returned `Ok`:
     /// 1. the memory of every piece stays allocated and registered with its key in this domain;
     /// 2. this process neither reads nor writes it.
+    ///
+    /// And, for ever:
+    ///
+    /// 3. its `wr_id` is below [`RESERVED_WR_IDS`](crate::RESERVED_WR_IDS), as that of a [send request](crate::SendBatch::push).
     #[doc(alias = "ibv_post_srq_recv")]
     #[expect(unsafe_code, reason = "names memory that a device will write to")]
     #[inline]
@@ -156,23 +165,19 @@ impl SharedReceiveQueue {
     }
 
     /// Destroys it and returns `memory`; leaves `memory` with the queue if that lives on.
-    #[expect(clippy::mem_forget, reason = "freeing it could free memory under DMA")]
     pub(crate) fn destroy_keeping<T: Any + Send + Sync>(self, memory: T) -> Result<T> {
+        // Given up, also should the destroy unwind, unless the kernel confirms it.
+        let memory = ManuallyDrop::new(memory);
         let shared = Arc::clone(self.queue.object());
         drop(self.queue);
         let object = match Arc::try_unwrap(shared) {
             Ok(object) => object,
             Err(shared) => {
-                shared.keep(memory);
+                shared.keep(ManuallyDrop::into_inner(memory));
                 return Err(shared.still_used());
             }
         };
-        match object.destroy() {
-            Ok(_) => Ok(memory),
-            Err(error) => {
-                std::mem::forget(memory);
-                Err(error)
-            }
-        }
+        object.destroy()?;
+        Ok(ManuallyDrop::into_inner(memory))
     }
 }

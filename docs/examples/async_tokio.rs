@@ -161,8 +161,8 @@ impl End {
         };
         let finished = self
             .qp
-            .complete(&completion)
-            .ok_or("a completion of another queue pair")?;
+            .complete(completion)
+            .map_err(|_| "a completion of another queue pair")?;
         Ok(Some(finished))
     }
 

@@ -144,7 +144,7 @@ impl Side {
             let Some(completion) = self.cq.poll()? else {
                 continue;
             };
-            let Some(finished) = self.qp.complete(&completion) else {
+            let Ok(finished) = self.qp.complete(completion) else {
                 continue;
             };
             if !finished.status.is_success() {

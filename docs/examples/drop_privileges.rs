@@ -79,8 +79,8 @@ fn finish(qp: &mut QueuePair, cq: &mut CompletionQueue) -> Result<(), Box<dyn Er
             continue;
         };
         let finished = qp
-            .complete(&completion)
-            .ok_or("a completion of another queue pair")?;
+            .complete(completion)
+            .map_err(|_| "a completion of another queue pair")?;
         if finished.status.is_success() {
             return Ok(());
         }

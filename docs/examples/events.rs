@@ -110,8 +110,8 @@ fn take_completions(
     let mut count = 0;
     while let Some(completion) = cq.poll()? {
         let finished = srq
-            .complete(&completion)
-            .ok_or("a completion of another queue")?;
+            .complete(completion)
+            .map_err(|_| "a completion of another queue")?;
         if !finished.status.is_success() {
             return Err(finished.status.to_string().into());
         }

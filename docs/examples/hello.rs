@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let Some(completion) = cq.poll()? else {
             continue;
         };
-        let Some(finished) = qp.complete(&completion) else {
+        let Ok(finished) = qp.complete(completion) else {
             continue;
         };
         match finished.bytes() {

@@ -121,7 +121,7 @@ impl Peer {
             let Some(completion) = self.cq.poll()? else {
                 continue;
             };
-            if let Some(finished) = self.qp.complete(&completion) {
+            if let Ok(finished) = self.qp.complete(completion) {
                 return Ok(finished.status);
             }
         }

@@ -117,7 +117,7 @@ impl End {
             std::thread::yield_now();
             return Ok(());
         };
-        let Some(finished) = self.qp.complete(&completion) else {
+        let Ok(finished) = self.qp.complete(completion) else {
             return Err("a completion of another queue pair".into());
         };
         if !finished.status.is_success() {

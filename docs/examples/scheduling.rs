@@ -139,7 +139,7 @@ impl Group {
             self.qp.post(work)?;
         }
         while let Some(completion) = self.cq.poll()? {
-            let Some(finished) = self.qp.complete(&completion) else {
+            let Ok(finished) = self.qp.complete(completion) else {
                 continue;
             };
             if !finished.status.is_success() {

@@ -84,7 +84,7 @@ fn run() -> Result<(), Box<dyn Error>> {
             continue;
         };
         let qp_num = completion.qp_num;
-        let Some(finished) = srq.complete(&completion) else {
+        let Ok(finished) = srq.complete(completion) else {
             continue;
         };
         if !finished.status.is_success() {
@@ -138,7 +138,7 @@ impl Sender {
             let Some(completion) = self.cq.poll()? else {
                 continue;
             };
-            let Some(finished) = self.qp.complete(&completion) else {
+            let Ok(finished) = self.qp.complete(completion) else {
                 continue;
             };
             if finished.status.is_success() {

@@ -95,7 +95,7 @@ impl Adapter {
             return Err(foreign(op, "cq"));
         }
         let domain = self.domain(op, pd)?;
-        let cookie = self.context().inner.cookies.reserve();
+        let cookie = self.context().inner.cookies.reserve(op)?;
         cookie.announce(EventSource::WorkQueue {
             context: settings.context,
         });
@@ -185,6 +185,10 @@ impl WorkQueue {
     /// Until the completion of each request was polled, or [`destroy`](Self::destroy) or a change to RESET returned `Ok`:
     /// 1. the memory of every piece stays allocated and registered with its key in this domain;
     /// 2. this process neither reads nor writes it.
+    ///
+    /// And, for ever:
+    ///
+    /// 3. its `wr_id` is below [`RESERVED_WR_IDS`](crate::RESERVED_WR_IDS), as that of a [send request](crate::SendBatch::push).
     #[doc(alias = "ibv_post_wq_recv")]
     #[expect(unsafe_code, reason = "names memory that a device will write to")]
     pub unsafe fn post_recv(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), PostFailed> {
@@ -244,7 +248,7 @@ impl IndirectionTable {
         let op = Op::CreateQueuePair;
         let domain = self.adapter.domain(op, pd)?;
         let provider = self.adapter.provider(op)?;
-        let cookie = self.adapter.context().inner.cookies.reserve();
+        let cookie = self.adapter.context().inner.cookies.reserve(op)?;
         let queue =
             SpreadingQueuePair::create(provider, domain, &self.table, hash, cookie.number())?;
         cookie.announce(EventSource::QueuePair {

@@ -147,7 +147,7 @@ impl XrcDomain {
         let inner = &self.context.inner;
         let device = inner.provider.mlx5();
         let device = device.ok_or_else(|| Error::new(op, ErrorKind::Unsupported))?;
-        let cookie = inner.cookies.reserve();
+        let cookie = inner.cookies.reserve(op)?;
         let queue = self.domain.open_target(device, number, cookie.number())?;
         cookie.announce(EventSource::QueuePair {
             qp_num: number,

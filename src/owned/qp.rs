@@ -2,15 +2,18 @@
 //!
 //! # Safety
 //!
-//! Posted memory is in `sending` or `receiving` from before it is rung until its completion was
-//! polled from this queue pair's completion queue, or the kernel confirmed a destroy or a reset.
-//! Nothing else takes it out. The queue pair underneath is never lent for writing, so nothing else
-//! is posted on it.
+//! Posted memory is in the tables from before it is rung until its completion was polled, or the
+//! kernel confirmed a destroy or a reset. A completion is of a request in the tables when it has its
+//! id: ids are unique in the process, given to one request at a time, and not to be had by requests
+//! that are posted elsewhere (see `slab`). A completion can be used once, because it is given away
+//! and cannot be made or copied. A table that is left behind by an unwind is leaked, not freed.
 #![allow(unsafe_code, reason = "posts memory that this queue owns")]
 
+use std::mem::ManuallyDrop;
+
 use uverbs_driver::types::{
-    Destination, Ece, Gid, Operation, Payload, QpAttr, QpInfo, QpState, RecvRequest, SendFlags,
-    SendRequest, Sge,
+    Destination, Ece, Gid, Operation, Payload, QpAttr, QpCaps, QpInfo, QpState, RecvRequest,
+    SendFlags, SendRequest, Sge,
 };
 use uverbs_driver::{Error, ErrorKind, Op, PostError, Result};
 
@@ -24,8 +27,33 @@ use crate::Completion;
 pub struct QueuePair {
     /// `None` only while it is being destroyed.
     qp: Option<crate::QueuePair>,
+    tables: Tables,
+}
+
+/// What is posted on a queue pair.
+#[derive(Debug, Default)]
+struct Tables {
     sending: Slab<Work>,
     receiving: Slab<Receive>,
+}
+
+impl Tables {
+    /// Empty ones, for as many requests as the queue pair has room for.
+    fn of(caps: &QpCaps) -> Self {
+        Self {
+            sending: Slab::new(caps.max_send_wr),
+            receiving: Slab::new(caps.max_recv_wr),
+        }
+    }
+
+    /// The memory of all requests.
+    fn into_memory(self) -> Vec<Memory> {
+        let sent = self.sending.into_iter().map(|work| work.memory);
+        let received = self.receiving.into_iter().map(|receive| receive.memory);
+        sent.chain(received)
+            .filter(|memory| !matches!(memory, Memory::None))
+            .collect()
+    }
 }
 
 /// A receive request in a queue.
@@ -36,12 +64,11 @@ pub(super) struct Receive {
 }
 
 impl QueuePair {
-    /// Takes a queue pair over. Memory of work that was posted on it before stays its poster's business.
+    /// Takes a queue pair over. Memory of work that was posted on it before stays its poster's business;
+    /// its completions finish nothing here.
     pub fn new(qp: crate::QueuePair) -> Self {
-        let caps = qp.caps();
         Self {
-            sending: Slab::new(caps.max_send_wr),
-            receiving: Slab::new(caps.max_recv_wr),
+            tables: Tables::of(&qp.caps()),
             qp: Some(qp),
         }
     }
@@ -66,12 +93,12 @@ impl QueuePair {
 
     /// How many send requests are under way.
     pub fn sends_posted(&self) -> usize {
-        self.sending.len()
+        self.tables.sending.len()
     }
 
     /// How many receive requests are posted.
     pub fn receives_posted(&self) -> usize {
-        self.receiving.len()
+        self.tables.receiving.len()
     }
 
     /// Posts a send request; it is signaled. One system call on rxe.
@@ -93,11 +120,11 @@ impl QueuePair {
             Ok(piece) => piece,
             Err(error) => return refuse(error, Some(work)),
         };
-        let id = match self.sending.insert(work) {
+        let id = match self.tables.sending.insert(work) {
             Ok(id) => id,
             Err(work) => return refuse(PostError::QueueFull, Some(work)),
         };
-        let Some(work) = self.sending.get(id) else {
+        let Some(work) = self.tables.sending.get(id) else {
             return refuse(PostError::Poisoned, None);
         };
         let request = SendRequest {
@@ -119,7 +146,7 @@ impl QueuePair {
                 refuse(failed.error, None)
             }
             Err(failed) => {
-                let work = self.sending.remove(id);
+                let work = self.tables.sending.remove(id);
                 refuse(failed.error, work)
             }
         }
@@ -140,19 +167,20 @@ impl QueuePair {
     pub fn send_inline(&mut self, bytes: &[u8], context: u64) -> Result<(), PostError> {
         let qp = self.qp.as_mut().ok_or(PostError::Poisoned)?;
         let id = self
+            .tables
             .sending
             .insert(Work::send().context(context))
             .map_err(|_| PostError::QueueFull)?;
         let pieces = [bytes];
         let mut batch = qp.send_batch();
         let posted = batch
-            .push_inline(&SendRequest::send_inline(&pieces).wr_id(id).signaled())
+            .push_without_memory(&SendRequest::send_inline(&pieces).wr_id(id).signaled())
             .and_then(|()| batch.submit());
-        if let Err(error) = posted {
-            self.sending.remove(id);
-            return Err(error);
-        }
-        Ok(())
+        posted.inspect_err(|error| {
+            if !matches!(error, PostError::Doorbell(_)) {
+                self.tables.sending.remove(id);
+            }
+        })
     }
 
     /// Posts `buffer` to receive a message into. No system call on rxe.
@@ -164,11 +192,17 @@ impl QueuePair {
             return Err(ReceiveRefused::new(PostError::Poisoned, buffer));
         };
         let piece = buffer.whole_in(qp.pd());
-        post_receive(&mut self.receiving, buffer, piece, context, |request| {
-            // SAFETY: the memory of the piece is a buffer that the table owns until its completion
-            // was polled, or a destroy or reset was confirmed.
-            unsafe { qp.post_recv(&[*request]) }.map_err(|failed| failed.error)
-        })
+        post_receive(
+            &mut self.tables.receiving,
+            buffer,
+            piece,
+            context,
+            |request| {
+                // SAFETY: the memory of the piece is a buffer that the table owns until its completion
+                // was polled, or a destroy or reset was confirmed.
+                unsafe { qp.post_recv(&[*request]) }.map_err(|failed| failed.error)
+            },
+        )
     }
 
     /// Posts a receive request without memory, for a message without data (a write with immediate, say).
@@ -182,6 +216,7 @@ impl QueuePair {
             memory: Memory::None,
         };
         let wr_id = self
+            .tables
             .receiving
             .insert(receive)
             .map_err(|_| PostError::QueueFull)?;
@@ -193,28 +228,34 @@ impl QueuePair {
             }])
         };
         posted.map_err(|failed| {
-            self.receiving.remove(wr_id);
+            self.tables.receiving.remove(wr_id);
             failed.error
         })
     }
 
-    /// Takes the memory of a finished request back. `None` when the completion is another queue's.
-    pub fn complete(&mut self, completion: &Completion<'_>) -> Option<Finished> {
-        let qp = self.qp.as_ref()?;
-        if completion.qp_num != qp.qp_num() {
-            return None;
+    /// Takes the memory of a finished request back, for its completion.
+    ///
+    /// No system call, and no search: the completion says where the request is.
+    ///
+    /// # Errors
+    /// The completion, when it is not of a request of this queue pair: another's, one that was posted
+    /// before it was taken over, or one that a [`reset`](Self::reset) discarded.
+    #[inline]
+    pub fn complete<'cq>(
+        &mut self,
+        completion: Completion<'cq>,
+    ) -> Result<Finished, Completion<'cq>> {
+        // No more than care: the ids are enough, as long as the kernel speaks the truth.
+        if completion.qp_num != self.qp_num() {
+            return Err(completion);
         }
-        if completion.queue() == qp.send_cq()
-            && let Some(work) = self.sending.remove(completion.wr_id)
-        {
-            return Some(Finished::new(work.context, work.memory, completion));
+        if let Some(work) = self.tables.sending.remove(completion.wr_id) {
+            return Ok(Finished::new(work.context, work.memory, &completion));
         }
-        if completion.queue() == qp.recv_cq()
-            && let Some(receive) = self.receiving.remove(completion.wr_id)
-        {
-            return Some(Finished::new(receive.context, receive.memory, completion));
+        if let Some(receive) = self.tables.receiving.remove(completion.wr_id) {
+            return Ok(Finished::new(receive.context, receive.memory, &completion));
         }
-        None
+        Err(completion)
     }
 
     /// `ibv_modify_qp`, except to RESET, for which there is [`reset`](Self::reset).
@@ -284,11 +325,13 @@ impl QueuePair {
     /// # Errors
     /// As [`modify`](Self::modify); the memory stays in the queue then.
     pub fn reset(&mut self) -> Result<Vec<Memory>> {
-        match &mut self.qp {
-            Some(qp) => qp.modify(&QpAttr::to(QpState::Reset))?,
-            None => return Err(Error::new(Op::ModifyQueuePair, ErrorKind::InvalidState)),
-        }
-        Ok(self.drain())
+        let Some(qp) = &mut self.qp else {
+            return Err(Error::new(Op::ModifyQueuePair, ErrorKind::InvalidState));
+        };
+        // Made first: afterwards there is nothing left that may fail.
+        let fresh = Tables::of(&qp.caps());
+        qp.modify(&QpAttr::to(QpState::Reset))?;
+        Ok(std::mem::replace(&mut self.tables, fresh).into_memory())
     }
 
     /// `ibv_destroy_qp`—destroys it and returns the memory of discarded work.
@@ -296,33 +339,17 @@ impl QueuePair {
     /// # Errors
     /// As [`QueuePair::destroy`](crate::QueuePair::destroy); the memory is given up then.
     pub fn destroy(mut self) -> Result<Vec<Memory>> {
-        self.destroy_inner()?;
-        Ok(self.drain())
+        Ok(self.destroy_inner()?.into_memory())
     }
 
-    fn drain(&mut self) -> Vec<Memory> {
-        let sent = self.sending.drain().into_iter().map(|work| work.memory);
-        let received = self
-            .receiving
-            .drain()
-            .into_iter()
-            .map(|receive| receive.memory);
-        sent.chain(received)
-            .filter(|memory| !matches!(memory, Memory::None))
-            .collect()
-    }
-
-    #[expect(clippy::mem_forget, reason = "freeing it could free memory under DMA")]
-    fn destroy_inner(&mut self) -> Result<()> {
+    /// Destroys it. What was posted is given up unless the kernel confirms that, also should the destroy unwind.
+    fn destroy_inner(&mut self) -> Result<Tables> {
         let Some(qp) = self.qp.take() else {
-            return Ok(());
+            return Ok(Tables::default());
         };
-        let result = qp.destroy();
-        if result.is_err() {
-            std::mem::forget(std::mem::replace(&mut self.sending, Slab::new(0)));
-            std::mem::forget(std::mem::replace(&mut self.receiving, Slab::new(0)));
-        }
-        result.map(|_| ())
+        let tables = ManuallyDrop::new(std::mem::take(&mut self.tables));
+        qp.destroy()?;
+        Ok(ManuallyDrop::into_inner(tables))
     }
 }
 

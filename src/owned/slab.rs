@@ -1,101 +1,128 @@
 //! What is in a queue: a table of fixed size whose indexes travel as work request ids.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Values in a queue. An id is of use once, in its own table, while its value is there.
+use uverbs_driver::types::RESERVED_WR_IDS;
+
+use crate::unpolled::PLACE_BITS;
+
+/// Values in a queue, each under an id that nothing else in the process has.
 ///
-/// An id has three parts: a tag that no other table of the process has (32 bits), a generation
-/// that tells the uses of a place apart (8), and the place (24).
+/// An id is [`RESERVED_WR_IDS`], a tag that no other table of the process has or had (39 bits), and
+/// a place in the table (24 bits). Requests of users never have such an id. A place is used again
+/// only after its value was taken out by the one completion with its id, or after the tag changed,
+/// so an id never stands for two requests whose completions could be confused.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
-    tag: u32,
-    places: Vec<Place<T>>,
+    /// The upper bits that all of its ids have.
+    base: u64,
+    places: Vec<Option<T>>,
     free: Vec<u32>,
 }
 
+const PLACES: u64 = 1 << PLACE_BITS;
+
+/// Gives out tags, each once.
 #[derive(Debug)]
-struct Place<T> {
-    generation: u8,
-    value: Option<T>,
+struct Tags {
+    next: AtomicU64,
 }
 
-static NEXT_TAG: AtomicU32 = AtomicU32::new(1);
+/// Tags end here; the numbers above would not fit beside [`RESERVED_WR_IDS`].
+const LAST_TAG: u64 = RESERVED_WR_IDS >> PLACE_BITS;
 
-fn next_tag() -> u32 {
-    NEXT_TAG.fetch_add(1, Ordering::Relaxed)
+static TAGS: Tags = Tags {
+    next: AtomicU64::new(0),
+};
+
+impl Tags {
+    /// The common part of the ids of a new table. `None` once there are no more.
+    fn take(&self) -> Option<u64> {
+        self.next
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |tag| {
+                (tag < LAST_TAG).then_some(tag + 1)
+            })
+            .ok()
+            .map(|tag| RESERVED_WR_IDS | tag << PLACE_BITS)
+    }
 }
-
-const PLACE_BITS: u32 = 24;
 
 impl<T> Slab<T> {
-    /// A table of `capacity` places, at most 2^24.
+    /// A table of `capacity` places, at most 2^24. It has none if the process has used up all ids.
     pub(super) fn new(capacity: u32) -> Self {
+        Self::with_tags(&TAGS, capacity)
+    }
+
+    fn with_tags(tags: &Tags, capacity: u32) -> Self {
+        let base = tags.take();
         let mut slab = Self {
-            tag: next_tag(),
+            base: base.unwrap_or(0),
             places: Vec::new(),
             free: Vec::new(),
         };
-        slab.grow(capacity);
+        if base.is_some() {
+            slab.grow(capacity);
+        }
         slab
     }
 
     /// Makes room for `capacity` values, at most 2^24. It never shrinks.
     pub(super) fn grow(&mut self, capacity: u32) {
-        let from = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
-        for index in from..capacity.min(1 << PLACE_BITS) {
-            self.places.push(Place {
-                generation: 0,
-                value: None,
-            });
-            self.free.push(index);
+        if self.base == 0 {
+            return;
         }
+        let capacity = capacity.min(1 << PLACE_BITS);
+        let from = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
+        if capacity <= from {
+            return;
+        }
+        self.free.reserve(capacity as usize - self.free.len());
+        self.places.resize_with(capacity as usize, || None);
+        self.free.extend((from..capacity).rev());
     }
 
     /// Takes a place for `value`. The value comes back when there is none.
+    #[inline]
     pub(super) fn insert(&mut self, value: T) -> Result<u64, T> {
         let Some(index) = self.free.pop() else {
             return Err(value);
         };
         match self.places.get_mut(index as usize) {
             Some(place) => {
-                place.generation = place.generation.wrapping_add(1);
-                place.value = Some(value);
-                Ok(id(self.tag, place.generation, index))
+                *place = Some(value);
+                Ok(self.base | u64::from(index))
             }
             None => Err(value),
         }
     }
 
     /// Takes the value with this id out, if it is there.
+    #[inline]
     pub(super) fn remove(&mut self, id: u64) -> Option<T> {
-        let (tag, generation, index) = parts(id);
-        let place = self.places.get_mut(index as usize)?;
-        if tag != self.tag || generation != place.generation {
-            return None;
-        }
-        let value = place.value.take()?;
+        let index = self.place(id)?;
+        let value = self.places.get_mut(index as usize)?.take()?;
         self.free.push(index);
         Some(value)
     }
 
     /// The value with this id, if it is there.
+    #[inline]
     pub(super) fn get(&self, id: u64) -> Option<&T> {
-        let (tag, generation, index) = parts(id);
-        let place = self.places.get(index as usize)?;
-        (tag == self.tag && generation == place.generation).then_some(place.value.as_ref())?
+        let index = self.place(id)?;
+        self.places.get(index as usize)?.as_ref()
     }
 
-    /// Takes everything out. Ids given before are of no use any more.
-    pub(super) fn drain(&mut self) -> Vec<T> {
-        self.tag = next_tag();
-        let mut values = Vec::new();
-        for (index, place) in (0..).zip(&mut self.places) {
-            if let Some(value) = place.value.take() {
-                values.push(value);
-                self.free.push(index);
-            }
-        }
-        values
+    /// Where the value with this id would be, if the id is one of this table.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "24 bits are left")]
+    fn place(&self, id: u64) -> Option<u32> {
+        let place = id ^ self.base;
+        (place < PLACES).then_some(place as u32)
+    }
+
+    /// The upper part that all of its ids have, and no others.
+    pub(super) fn base(&self) -> u64 {
+        self.base
     }
 
     /// How many values are in it.
@@ -104,17 +131,25 @@ impl<T> Slab<T> {
     }
 }
 
-fn id(tag: u32, generation: u8, index: u32) -> u64 {
-    u64::from(tag) << 32 | u64::from(generation) << PLACE_BITS | u64::from(index)
+impl<T> Default for Slab<T> {
+    /// A table without places, which has no ids.
+    fn default() -> Self {
+        Self {
+            base: 0,
+            places: Vec::new(),
+            free: Vec::new(),
+        }
+    }
 }
 
-fn parts(id: u64) -> (u32, u8, u32) {
-    let [t0, t1, t2, t3, generation, i0, i1, i2] = id.to_be_bytes();
-    (
-        u32::from_be_bytes([t0, t1, t2, t3]),
-        generation,
-        u32::from_be_bytes([0, i0, i1, i2]),
-    )
+impl<T> IntoIterator for Slab<T> {
+    type Item = T;
+    type IntoIter = std::iter::Flatten<std::vec::IntoIter<Option<T>>>;
+
+    /// Everything that is in it. Its ids are of no use any more.
+    fn into_iter(self) -> Self::IntoIter {
+        self.places.into_iter().flatten()
+    }
 }
 
 #[cfg(test)]
@@ -134,13 +169,11 @@ mod tests {
     }
 
     #[test]
-    fn a_used_place_has_another_id() {
-        let mut slab = Slab::new(1);
-        let first = slab.insert(1).unwrap();
-        assert_eq!(slab.remove(first), Some(1));
-        let second = slab.insert(2).unwrap();
-        assert_ne!(first, second);
-        assert_eq!(slab.remove(first), None);
+    fn ids_are_those_that_users_cannot_have() {
+        let mut slab = Slab::new(3);
+        for value in 0..3 {
+            assert!(slab.insert(value).unwrap() >= RESERVED_WR_IDS);
+        }
     }
 
     #[test]
@@ -149,21 +182,47 @@ mod tests {
         let mut other = Slab::new(4);
         let mine = slab.insert(()).unwrap();
         assert_eq!(other.insert(()).map(|id| slab.remove(id)), Ok(None));
-        for made_up in [0, u64::MAX, mine ^ 1, mine ^ 1 << 24, mine ^ 1 << 32] {
+        for bit in 0..64 {
+            assert_eq!(slab.remove(mine ^ 1 << bit), None, "{bit}");
+        }
+        for made_up in [0, u64::MAX, mine + 4] {
             assert_eq!(slab.remove(made_up), None, "{made_up:#x}");
         }
         assert_eq!(slab.remove(mine), Some(()));
     }
 
     #[test]
-    fn what_is_drained_has_no_id_any_more() {
-        let mut slab = Slab::new(3);
-        let id = slab.insert(7).unwrap();
-        assert_eq!(slab.drain(), [7]);
-        assert_eq!(slab.remove(id), None);
-        assert!(
-            (0..3).all(|value| slab.insert(value).is_ok()),
-            "all places are free again"
-        );
+    fn a_table_that_grows_keeps_what_is_in_it() {
+        let mut slab = Slab::new(1);
+        let first = slab.insert(1).unwrap();
+        slab.grow(3);
+        slab.grow(2);
+        let more: Vec<_> = (2..4).map(|value| slab.insert(value).unwrap()).collect();
+        assert_eq!(slab.insert(9), Err(9));
+        assert_eq!(slab.remove(first), Some(1));
+        assert_eq!(slab.remove(more[1]), Some(3));
+        assert_eq!(slab.into_iter().collect::<Vec<_>>(), [2]);
+    }
+
+    #[test]
+    fn when_all_tags_are_used_up_there_is_a_table_without_places() {
+        let tags = Tags {
+            next: AtomicU64::new(LAST_TAG - 1),
+        };
+        let mut last = Slab::with_tags(&tags, 1);
+        assert!(last.insert(()).is_ok_and(|id| id >= RESERVED_WR_IDS));
+        for _ in 0..3 {
+            let mut none = Slab::with_tags(&tags, 1);
+            none.grow(5);
+            assert_eq!(none.insert(()), Err(()));
+            assert_eq!(none.remove(0), None);
+        }
+    }
+
+    #[test]
+    fn the_empty_table_knows_no_id() {
+        let mut none = Slab::<()>::default();
+        assert_eq!(none.remove(0), None);
+        assert_eq!(none.get(RESERVED_WR_IDS), None);
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! # Safety
 //!
-//! Posted memory is in `receiving` from before it is rung until its completion was polled, or the
-//! kernel confirmed that the queue is gone. Ids are of no use in any other table, so a completion
-//! of another queue takes nothing out.
+//! Posted memory is in `receiving` from before it is rung until its completion was polled or went
+//! unpolled, or the kernel confirmed that the queue is gone. Ids are unique in the process and not to
+//! be had by requests that are posted elsewhere (see `slab`), so a completion of another request takes
+//! nothing out, whatever it is of.
 #![allow(unsafe_code, reason = "posts memory that this queue owns")]
 
 use uverbs_driver::types::SrqModify;
@@ -14,7 +15,7 @@ use super::Buffer;
 use super::qp::{Receive, post_receive};
 use super::slab::Slab;
 use super::work::{Finished, Memory, ReceiveRefused};
-use crate::Completion;
+use crate::{Completion, Context};
 
 /// A shared receive queue for posting without `unsafe`; see [the module](crate::owned).
 ///
@@ -23,13 +24,43 @@ use crate::Completion;
 pub struct SharedReceiveQueue {
     srq: Option<crate::SharedReceiveQueue>,
     receiving: Slab<Receive>,
+    unpolled: Unpolled,
+}
+
+/// Notes completions that went with their queue, as long as it lives.
+#[derive(Debug)]
+struct Unpolled {
+    context: Context,
+    queue: u64,
+}
+
+impl Unpolled {
+    fn register(context: &Context, queue: u64) -> Self {
+        context.inner.unpolled.register(queue);
+        Self {
+            context: context.clone(),
+            queue,
+        }
+    }
+
+    fn take(&self) -> Option<u64> {
+        self.context.inner.unpolled.take(self.queue)
+    }
+}
+
+impl Drop for Unpolled {
+    fn drop(&mut self) {
+        self.context.inner.unpolled.forget(self.queue);
+    }
 }
 
 impl SharedReceiveQueue {
     /// Takes a shared receive queue over. Memory posted on it before stays its poster's business.
     pub fn new(srq: crate::SharedReceiveQueue) -> Self {
+        let receiving = Slab::new(srq.size().max_wr);
         Self {
-            receiving: Slab::new(srq.size().max_wr),
+            unpolled: Unpolled::register(srq.pd().context(), receiving.base()),
+            receiving,
             srq: Some(srq),
         }
     }
@@ -65,10 +96,33 @@ impl SharedReceiveQueue {
         })
     }
 
-    /// Takes the memory of a finished request back. `None` when the completion is another queue's.
-    pub fn complete(&mut self, completion: &Completion<'_>) -> Option<Finished> {
-        let receive = self.receiving.remove(completion.wr_id)?;
-        Some(Finished::new(receive.context, receive.memory, completion))
+    /// Takes the memory of a finished request back, for its completion. No system call.
+    ///
+    /// # Errors
+    /// The completion, when it is not of a request of this queue.
+    #[inline]
+    pub fn complete<'cq>(
+        &mut self,
+        completion: Completion<'cq>,
+    ) -> Result<Finished, Completion<'cq>> {
+        match self.receiving.remove(completion.wr_id) {
+            Some(receive) => Ok(Finished::new(receive.context, receive.memory, &completion)),
+            None => Err(completion),
+        }
+    }
+
+    /// Takes a request back that was used up and has no completion any more, if there is one.
+    ///
+    /// A queue pair that is destroyed or reset, and a completion queue that is destroyed, take completions along
+    /// that were not polled; so a server whose clients come and go asks now and then. Such requests end with
+    /// [`WcStatus::Flushed`](crate::WcStatus::WrFlushErr) and tell no queue pair. No system call.
+    pub fn unpolled(&mut self) -> Option<Finished> {
+        while let Some(wr_id) = self.unpolled.take() {
+            if let Some(receive) = self.receiving.remove(wr_id) {
+                return Some(Finished::unpolled(receive.context, receive.memory, wr_id));
+            }
+        }
+        None
     }
 
     /// `ibv_modify_srq`—resizes or arms it, as [`SharedReceiveQueue::modify`](crate::SharedReceiveQueue::modify).
@@ -95,13 +149,9 @@ impl SharedReceiveQueue {
         let Some(srq) = self.srq.take() else {
             return Ok(Vec::new());
         };
-        let table = std::mem::replace(&mut self.receiving, Slab::new(0));
-        let mut unused = srq.destroy_keeping(table)?;
-        Ok(unused
-            .drain()
-            .into_iter()
-            .map(|receive| receive.memory)
-            .collect())
+        let table = std::mem::take(&mut self.receiving);
+        let unused = srq.destroy_keeping(table)?;
+        Ok(unused.into_iter().map(|receive| receive.memory).collect())
     }
 }
 
@@ -109,7 +159,7 @@ impl Drop for SharedReceiveQueue {
     fn drop(&mut self) {
         if let Some(srq) = self.srq.take() {
             // Freed with the kernel's queue, which queue pairs may keep alive.
-            srq.keep(std::mem::replace(&mut self.receiving, Slab::new(0)));
+            srq.keep(std::mem::take(&mut self.receiving));
         }
     }
 }

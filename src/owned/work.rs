@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use uverbs_driver::PostError;
-use uverbs_driver::types::{Operation, Remote, SendFlags, Sge, WcStatus, WorkCompletion};
+use uverbs_driver::types::{Operation, Remote, SendFlags, Sge, WcOpcode, WcStatus, WorkCompletion};
 
 use super::{Buffer, ExposedMemory};
 use crate::{AddressHandle, ProtectionDomain};
@@ -221,6 +221,17 @@ impl Finished {
             memory,
             completion: *completion,
         }
+    }
+
+    /// Of a request whose completion went with its queue.
+    pub(super) fn unpolled(context: u64, memory: Memory, wr_id: u64) -> Self {
+        let completion = WorkCompletion {
+            wr_id,
+            status: WcStatus::Flushed,
+            opcode: WcOpcode::Recv,
+            ..WorkCompletion::default()
+        };
+        Self::new(context, memory, &completion)
     }
 
     /// The received bytes, when it was a receive into a buffer.

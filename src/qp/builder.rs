@@ -365,7 +365,7 @@ impl<'a> QueuePairBuilder<'a> {
                 .hint("raw packets are Ethernet frames: the port must be Ethernet's"));
         }
         let context = self.pd.context();
-        let cookie = context.inner.cookies.reserve();
+        let cookie = context.inner.cookies.reserve(Op::CreateQueuePair)?;
         let init = QpInit {
             kind: self.kind,
             send_cq: self.send_cq.object(),

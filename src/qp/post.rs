@@ -3,7 +3,7 @@
 use std::fmt;
 
 use uverbs_driver::PostError;
-use uverbs_driver::types::{Operation, Payload, RecvRequest, SendRequest};
+use uverbs_driver::types::{Operation, Payload, RESERVED_WR_IDS, RecvRequest, SendRequest};
 
 use crate::QueuePair;
 use crate::provider::{AnyQp, AnySrq};
@@ -118,6 +118,11 @@ impl SendBatch<'_> {
     /// 1. the memory of every piece of a [`Payload::Gather`] stays allocated and registered with its key in the queue pair's domain;
     /// 2. this process does not write to it; and if the operation writes to it (read, compare and swap, fetch and add), does not read it either;
     /// 3. a bound or invalidated key stops or starts no access that other promises rely on.
+    ///
+    /// And, for ever:
+    ///
+    /// 4. its `wr_id` is below [`RESERVED_WR_IDS`]: a completion with a greater one may give the memory of an
+    ///    [`owned`](crate::owned) queue back, wherever it was polled.
     #[expect(unsafe_code, reason = "names memory that a device will access")]
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
@@ -130,10 +135,23 @@ impl SendBatch<'_> {
     /// atomic write, a flush. Safe, because the bytes are copied now.
     ///
     /// # Errors
-    /// [`PostError::InvalidRequest`] for a request with pieces or with keys; else as [`push`](Self::push).
-    #[expect(unsafe_code, reason = "posts what needs no promise")]
+    /// [`PostError::InvalidRequest`] for a request with pieces or with keys; [`PostError::ReservedId`] for a `wr_id`
+    /// of [`RESERVED_WR_IDS`] or above; else as [`push`](Self::push).
     #[inline]
     pub fn push_inline(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        if request.wr_id >= RESERVED_WR_IDS {
+            return Err(PostError::ReservedId);
+        }
+        self.push_without_memory(request)
+    }
+
+    /// The same, whatever the id.
+    #[expect(unsafe_code, reason = "posts what needs no promise")]
+    #[inline]
+    pub(crate) fn push_without_memory(
+        &mut self,
+        request: &SendRequest<'_>,
+    ) -> Result<(), PostError> {
         let has_pieces = matches!(request.payload, Payload::Gather(pieces) if !pieces.is_empty());
         let changes_keys = matches!(
             request.operation,
@@ -185,6 +203,10 @@ impl<'q> RecvBatch<'q> {
     /// (pair) was destroyed or reset with `Ok`:
     /// 1. the memory of every piece stays allocated and registered with its key in the queue's domain, for local writing;
     /// 2. this process neither reads nor writes it.
+    ///
+    /// And, for ever:
+    ///
+    /// 3. its `wr_id` is below [`RESERVED_WR_IDS`], as that of a [send request](SendBatch::push).
     #[expect(unsafe_code, reason = "names memory that a device will write to")]
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]

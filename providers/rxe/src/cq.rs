@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::contract::{self, CqInit};
+use uverbs_driver::contract::{self, CqInit, Unpolled};
 use uverbs_driver::hw::SharedRing;
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{ForkToken, Uhw, cells};
@@ -28,6 +28,15 @@ pub struct CompletionQueue {
     produced: u32,
     max_entries: u32,
     fork: ForkToken,
+    unpolled: Option<Arc<dyn Unpolled>>,
+}
+
+/// What was in the queue when it was destroyed. Kept with the kernel's object, which completions reach until then.
+struct Rest {
+    ring: SharedRing,
+    head: u32,
+    fork: ForkToken,
+    unpolled: Arc<dyn Unpolled>,
 }
 
 impl CompletionQueue {
@@ -57,11 +66,10 @@ impl CompletionQueue {
             produced: 0,
             max_entries: device.max_cqe,
             fork: channel.fork_token(),
+            unpolled: init.unpolled.cloned(),
         })
     }
-}
 
-impl CompletionQueue {
     /// How many completions are in the queue; 0 when that cannot be known.
     fn waiting(&self) -> u32 {
         self.ring.as_ref().map_or(0, |ring| {
@@ -146,6 +154,39 @@ impl contract::Cq for CompletionQueue {
         self.produced = self.head;
         self.ring = Some(ring);
         Ok(())
+    }
+}
+
+impl Drop for CompletionQueue {
+    fn drop(&mut self) {
+        if let (Some(ring), Some(unpolled)) = (self.ring.take(), self.unpolled.take()) {
+            self.object.keep(Rest {
+                ring,
+                head: self.head,
+                fork: self.fork,
+                unpolled,
+            });
+        }
+    }
+}
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        // A child has no mapping of the ring.
+        if !self.fork.is_current() {
+            return;
+        }
+        let Some(produced) = self.ring.producer() else {
+            return;
+        };
+        // An index inside the ring, so this ends.
+        while self.head != produced {
+            let Some(entry) = self.ring.read::<ib_uverbs_wc>(self.head) else {
+                return;
+            };
+            self.unpolled.completed(entry.wr_id);
+            self.head = self.ring.next(self.head);
+        }
     }
 }
 

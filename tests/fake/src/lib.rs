@@ -185,7 +185,7 @@ impl Loopback {
             let Some(completion) = self.cq.poll()? else {
                 continue;
             };
-            finished.extend(complete(&mut self.qp, &completion));
+            finished.extend(complete(&mut self.qp, completion));
         }
         Ok(finished)
     }
@@ -199,6 +199,6 @@ impl Loopback {
     }
 }
 
-fn complete(qp: &mut owned::QueuePair, completion: &Completion<'_>) -> Option<Finished> {
-    qp.complete(completion)
+fn complete(qp: &mut owned::QueuePair, completion: Completion<'_>) -> Option<Finished> {
+    qp.complete(completion).ok()
 }

@@ -85,7 +85,7 @@ fn move_message(
                 .fact("error", error.to_string())
         })?;
         if let Some(completion) = polled {
-            finished += usize::from(qp.complete(&completion).is_some());
+            finished += usize::from(qp.complete(completion).is_ok());
         }
     }
     if finished == 2 {

@@ -9,10 +9,10 @@ use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use uverbs::owned::{self, Buffer, Memory};
+use uverbs::owned::{self, Buffer, Finished, Memory};
 use uverbs::{
-    CompletionChannel, CompletionQueue, Context, Notify, ProtectionDomain, QpAttr, QpState, QpType,
-    SrqModify,
+    Completion, CompletionChannel, CompletionQueue, Context, Notify, ProtectionDomain, QpAttr,
+    QpState, QpType, SrqModify,
 };
 use uverbs_driver::sys::fake::Objects;
 
@@ -329,27 +329,27 @@ impl World {
             return;
         };
         while let Ok(Some(completion)) = cq.poll() {
-            let mut owners = 0;
-            let of_qps = qps
-                .iter_mut()
-                .map(|Pair { qp, posted, .. }| (qp.complete(&completion), posted));
-            let of_srqs = srqs
-                .iter_mut()
-                .map(|Shared { srq, posted, .. }| (srq.complete(&completion), posted));
-            for (finished, posted) in of_qps.chain(of_srqs) {
-                let Some(finished) = finished else { continue };
-                owners += 1;
-                let token = posted.remove(&finished.context);
-                assert!(token.is_some(), "{finished:?} was not posted there");
-                let buffer = finished.memory.into_buffer();
-                buffers.extend(
-                    buffer
-                        .into_iter()
-                        .zip(token)
-                        .map(|(buffer, token)| Known(buffer, token)),
-                );
-            }
-            assert!(owners <= 1, "{completion:?} belongs to {owners}");
+            let mut rest = Some(completion);
+            let of_qps = qps.iter_mut().find_map(|Pair { qp, posted, .. }| {
+                owner(&mut rest, posted, |completion| qp.complete(completion))
+            });
+            let found = of_qps.or_else(|| {
+                srqs.iter_mut().find_map(|Shared { srq, posted, .. }| {
+                    owner(&mut rest, posted, |completion| srq.complete(completion))
+                })
+            });
+            let Some((finished, posted)) = found else {
+                continue;
+            };
+            let token = posted.remove(&finished.context);
+            assert!(token.is_some(), "{finished:?} was not posted there");
+            let buffer = finished.memory.into_buffer();
+            buffers.extend(
+                buffer
+                    .into_iter()
+                    .zip(token)
+                    .map(|(buffer, token)| Known(buffer, token)),
+            );
         }
     }
 
@@ -464,4 +464,19 @@ fn pick_mut<T>(list: &mut [T], number: usize) -> Option<&mut T> {
 fn take<T>(list: &mut Vec<T>, number: usize) -> Option<T> {
     let at = index(list, number)?;
     Some(list.swap_remove(at))
+}
+
+/// Gives the completion to a queue, if nobody took it yet: what finished there, and what was posted there.
+fn owner<'cq, 'p, P>(
+    rest: &mut Option<Completion<'cq>>,
+    posted: &'p mut P,
+    complete: impl FnOnce(Completion<'cq>) -> Result<Finished, Completion<'cq>>,
+) -> Option<(Finished, &'p mut P)> {
+    match complete(rest.take()?) {
+        Ok(finished) => Some((finished, posted)),
+        Err(completion) => {
+            *rest = Some(completion);
+            None
+        }
+    }
 }

@@ -150,8 +150,8 @@ fn what_is_not_allowed_fails_and_the_rest_is_flushed() {
     let mut ended = Vec::new();
     while let Some(completion) = cq.poll().unwrap() {
         let done = near
-            .complete(&completion)
-            .or_else(|| far.complete(&completion))
+            .complete(completion)
+            .or_else(|completion| far.complete(completion))
             .expect("one of the two");
         ended.push((done.context, done.status));
     }
@@ -232,7 +232,7 @@ fn a_datagram_carries_its_header_and_its_sender() {
     .unwrap();
     let mut received = None;
     while let Some(completion) = cq.poll().unwrap() {
-        let done = qp.complete(&completion).unwrap();
+        let done = qp.complete(completion).unwrap();
         assert!(done.status.is_success());
         if done.context == 1 {
             received = Some(done);

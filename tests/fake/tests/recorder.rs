@@ -76,13 +76,22 @@ fn every_call_is_a_line_with_names_in_it() {
 
 #[test]
 fn lines_read_as_documented() {
-    let lines: Vec<String> = life(CommandPath::Auto).iter().map(untimed).collect();
+    let cookie = |line: String| match line.split_once("read completion cq_handle=0x") {
+        Some((before, number)) => {
+            let rest = number.trim_start_matches(|digit: char| digit.is_ascii_hexdigit());
+            format!("{before}read completion cq_handle=…{rest}")
+        }
+        None => line,
+    };
+    let life_lines = life(CommandPath::Auto);
+    let lines: Vec<String> = life_lines.iter().map(untimed).map(cookie).collect();
     for wanted in [
         "ioctl DEVICE/GET_CONTEXT num_comp_vectors→2 core_support?→3 = ok",
         "invoke ALLOC_PD pd_handle→0 = ok",
         "mmap offset=4096 len=4096 rw = ok",
         "write REQ_NOTIFY_CQ cq_handle=1 solicited_only=0 = ok",
-        "read completion cq_handle=0x100000000 = ok",
+        // The number is the queue's alone in this process, so another one each time.
+        "read completion cq_handle=… = ok",
         "invoke RESIZE_CQ cq_handle=1 cqe=40 cqe→63 uhw_out→[16] = ok",
         "ioctl CQ/DESTROY handle=1 resp→{ comp_events_reported→1 async_events_reported→0 } = ok",
         "ioctl PD/DESTROY handle=0 = ok",

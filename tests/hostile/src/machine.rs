@@ -238,18 +238,22 @@ impl World {
             return;
         }
         let at = tape.pick(self.cqs.len());
-        let Ok(Some(completion)) = self.cqs[at].poll() else {
+        let Ok(Some(mut completion)) = self.cqs[at].poll() else {
             return;
         };
         for (qp, posted) in &mut self.qps {
-            if let Some(done) = qp.complete(&completion) {
-                assert!(posted.remove(&done.context), "{done:?} ended twice");
-                return;
+            match qp.complete(completion) {
+                Ok(done) => {
+                    assert!(posted.remove(&done.context), "{done:?} ended twice");
+                    return;
+                }
+                Err(other) => completion = other,
             }
         }
         for srq in &mut self.srqs {
-            if srq.complete(&completion).is_some() {
-                return;
+            match srq.complete(completion) {
+                Ok(_) => return,
+                Err(other) => completion = other,
             }
         }
     }

@@ -63,11 +63,12 @@ pub fn rxe_srq(bytes: &[u8]) {
                 let Ok(Some(completion)) = cq.poll() else {
                     continue;
                 };
-                if let Some(done) = srq.complete(&completion) {
-                    assert!(posted.remove(&done.context), "{done:?} ended twice");
-                    assert!(done.len <= 16, "{done:?}");
-                } else {
-                    drop(qp.complete(&completion));
+                match srq.complete(completion) {
+                    Ok(done) => {
+                        assert!(posted.remove(&done.context), "{done:?} ended twice");
+                        assert!(done.len <= 16, "{done:?}");
+                    }
+                    Err(completion) => drop(qp.complete(completion)),
                 }
             }
             5 => {

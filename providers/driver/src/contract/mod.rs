@@ -18,7 +18,7 @@ pub use device::{
     gid, query_port, query_port_speed, read_async_event, read_completion_event, set_nonblocking,
 };
 pub use memory::{DmabufInit, Mr, MrChange, MrInit};
-pub use queues::{Cq, CqInit, Qp, QpInit, Srq, SrqInit};
+pub use queues::{Cq, CqInit, Qp, QpInit, Srq, SrqInit, Unpolled};
 
 use crate::channel::Channel;
 use crate::cmd;

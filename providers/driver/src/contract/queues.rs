@@ -26,6 +26,14 @@ pub struct CqInit<'a> {
     pub events: Option<&'a Arc<AtomicU32>>,
     /// What its completions are stamped with.
     pub timestamps: Timestamps,
+    /// Told of the completions that were in it when it was destroyed.
+    pub unpolled: Option<&'a Arc<dyn Unpolled>>,
+}
+
+/// Hears of requests whose completions nobody will poll.
+pub trait Unpolled: Debug + Send + Sync {
+    /// The request that the user numbered `wr_id` completed, and its completion went with its queue.
+    fn completed(&self, wr_id: u64);
 }
 
 /// What a shared receive queue is created with.

@@ -35,6 +35,8 @@ pub enum PostError {
     UnsupportedOperation,
     /// A field of the request is impossible for its operation (alignment, size, missing destination).
     InvalidRequest,
+    /// Its id is one of those that are [reserved](crate::types::RESERVED_WR_IDS) for queues that own their memory.
+    ReservedId,
     /// The queue pair is in a state that takes no such requests.
     WrongState,
     /// This process is a fork of the one that made the queue; the ring was not touched.
@@ -60,6 +62,7 @@ impl fmt::Display for PostError {
             }
             Self::UnsupportedOperation => f.write_str("the transport does not have this operation"),
             Self::InvalidRequest => f.write_str("the request contradicts its operation"),
+            Self::ReservedId => f.write_str("ids with bit 63 set are reserved"),
             Self::WrongState => f.write_str("the queue pair takes no requests in its state"),
             Self::Forked => f.write_str("the queue belongs to the parent of this process"),
             Self::Doorbell(errno) => write!(f, "the doorbell was refused: {errno}"),
@@ -115,6 +118,7 @@ mod tests {
             },
             PostError::UnsupportedOperation,
             PostError::InvalidRequest,
+            PostError::ReservedId,
             PostError::WrongState,
             PostError::Forked,
             PostError::Doorbell(Errno::ACCESS),

@@ -59,6 +59,6 @@ pub use rate::Rate;
 pub use srq::{SrqAttr, SrqAttrMask, SrqModify, SrqType};
 pub use time::{AckTimeout, Psn, RetryCount, RnrRetry, RnrTimer};
 pub use wr::{
-    Address, Destination, Operation, Payload, Placement, RecvRequest, Remote, SendFlags,
-    SendRequest, Sge, WindowBinding,
+    Address, Destination, Operation, Payload, Placement, RESERVED_WR_IDS, RecvRequest, Remote,
+    SendFlags, SendRequest, Sge, WindowBinding,
 };

@@ -10,6 +10,13 @@ use bitflags::bitflags;
 use super::{LocalKey, RemoteKey};
 use crate::object::Object;
 
+/// Work request ids from here on (bit 63 set) are of queues that own their memory.
+///
+/// A request that a user names by a number of their own has a smaller one, so that no completion of it
+/// passes for one of theirs. A request posted without `unsafe` is refused with such an id; who posts with
+/// `unsafe` promises not to use any.
+pub const RESERVED_WR_IDS: u64 = 1 << 63;
+
 /// One piece of local memory (`ibv_sge`).
 #[doc(alias = "ibv_sge")]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -173,7 +180,7 @@ pub struct Address {
 #[doc(alias = "ibv_send_wr")]
 #[derive(Clone, Copy, Debug)]
 pub struct SendRequest<'a> {
-    /// Comes back in the completion.
+    /// Comes back in the completion. Below [`RESERVED_WR_IDS`].
     pub wr_id: u64,
     /// How it is carried out.
     pub flags: SendFlags,
@@ -189,7 +196,7 @@ pub struct SendRequest<'a> {
 #[doc(alias = "ibv_recv_wr")]
 #[derive(Clone, Copy, Debug)]
 pub struct RecvRequest<'a> {
-    /// Comes back in the completion.
+    /// Comes back in the completion. Below [`RESERVED_WR_IDS`].
     pub wr_id: u64,
     /// Where the message goes. A datagram queue pair needs 40 more bytes, for the global routing header.
     pub scatter: &'a [Sge],
@@ -227,7 +234,7 @@ impl<'a> SendRequest<'a> {
         Self::new(Operation::Read(remote), Payload::Gather(scatter))
     }
 
-    /// Sets what comes back in the completion.
+    /// Sets what comes back in the completion. Below [`RESERVED_WR_IDS`].
     #[must_use]
     pub const fn wr_id(mut self, wr_id: u64) -> Self {
         self.wr_id = wr_id;

@@ -30,7 +30,7 @@ pub fn rxe_ring(bytes: &[u8]) {
             }
             2 | 3 => {
                 if let Ok(Some(completion)) = looped.cq.poll() {
-                    drop(looped.qp.complete(&completion));
+                    drop(looped.qp.complete(completion));
                 }
             }
             4 => {

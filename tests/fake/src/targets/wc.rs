@@ -67,7 +67,7 @@ pub fn wc(bytes: &[u8]) {
         ring.write(ring.element(producer), &wc);
         ring.store(RingView::PRODUCER, (producer + 1) & ring.load(4));
         while let Ok(Some(completion)) = looped.cq.poll() {
-            if let Some(finished) = looped.qp.complete(&completion) {
+            if let Ok(finished) = looped.qp.complete(completion) {
                 assert!(posted.remove(&finished.context), "{finished:?} ended twice");
                 assert!(finished.len <= 16);
             }

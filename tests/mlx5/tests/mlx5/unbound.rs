@@ -83,7 +83,7 @@ impl Load {
         while done < 64
             && let Ok(Some(completion)) = self.cq.poll()
         {
-            let finished = self.qp.complete(&completion).expect("its own");
+            let finished = self.qp.complete(completion).expect("its own");
             done += 1;
             let receive = finished.context == 0;
             if let Some(buffer) = finished.memory.into_buffer() {

@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut round = 0_u64;
     loop {
         let Some(done) = cq.poll()? else { continue };
-        let Some(finished) = qp.complete(&done) else {
+        let Ok(finished) = qp.complete(done) else {
             return Err("a completion of nobody's".into());
         };
         if !finished.status.is_success() {

@@ -53,7 +53,7 @@ fn f23_an_overrun_loses_completions_and_no_memory() {
     }
     let mut finished = Vec::new();
     while let Ok(Some(done)) = cq.poll() {
-        finished.push(qp.complete(&done).expect("a request of this queue pair"));
+        finished.push(qp.complete(done).expect("a request of this queue pair"));
     }
     let owned = qp.sends_posted() + qp.receives_posted();
     println!(

@@ -46,7 +46,7 @@ fn finish(qp: &mut QueuePair, cq: &mut CompletionQueue, count: usize) -> Vec<Fin
     let mut next = || {
         until("a completion", || {
             let done = cq.poll().expect("polled")?;
-            Some(qp.complete(&done).expect("a request of this queue pair"))
+            Some(qp.complete(done).expect("a request of this queue pair"))
         })
     };
     (0..count).map(|_| next()).collect()

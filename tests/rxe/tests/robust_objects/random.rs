@@ -215,13 +215,20 @@ impl World {
             return;
         }
         let at = random.below(self.cqs.len());
-        let Ok(Some(done)) = self.cqs[at].poll() else {
+        let Ok(Some(mut done)) = self.cqs[at].poll() else {
             return;
         };
-        let qps = self.qps.iter_mut().find_map(|qp| qp.complete(&done));
-        let srqs = || self.srqs.iter_mut().find_map(|srq| srq.complete(&done));
-        if let Some(finished) = qps.or_else(srqs) {
-            self.buffers.extend(finished.memory.into_buffer());
+        for qp in &mut self.qps {
+            match qp.complete(done) {
+                Ok(finished) => return self.buffers.extend(finished.memory.into_buffer()),
+                Err(other) => done = other,
+            }
+        }
+        for srq in &mut self.srqs {
+            match srq.complete(done) {
+                Ok(finished) => return self.buffers.extend(finished.memory.into_buffer()),
+                Err(other) => done = other,
+            }
         }
     }
 

@@ -85,7 +85,7 @@ impl Looped {
             let done = self.cq.poll().expect("the queue can be polled")?;
             Some(
                 self.qp
-                    .complete(&done)
+                    .complete(done)
                     .expect("a completion of this queue pair"),
             )
         })

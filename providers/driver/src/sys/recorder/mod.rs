@@ -7,7 +7,7 @@
 //! `INVOKE_WRITE`.
 //!
 //! ```text
-//! ioctl CQ/CREATE handle→1 cqe=255 user_handle=0x100000000 comp_vector=0 flags=0x0 resp_cqe→255 uhw_out→[16] = ok (23 µs)
+//! ioctl CQ/CREATE handle→1 cqe=255 user_handle=0x1000000 comp_vector=0 flags=0x0 resp_cqe→255 uhw_out→[16] = ok (23 µs)
 //! invoke REG_MR start=0x7f0000001000 length=4096 hca_va=0x7f0000001000 access_flags=0x1 mr_handle→2 lkey→… rkey→… = ok (8 µs)
 //! mmap offset=4096 len=20480 rw = ok (12 µs)
 //! ```

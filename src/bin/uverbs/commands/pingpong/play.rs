@@ -95,13 +95,14 @@ impl Game {
         if !completion.status.is_success() {
             return Err(failed(&completion));
         }
+        let received = completion.is_receive();
         let finished = match &mut self.srq {
-            Some(srq) if completion.is_receive() => srq.complete(&completion),
-            _ => player.qp.complete(&completion),
+            Some(srq) if received => srq.complete(completion),
+            _ => player.qp.complete(completion),
         };
         let finished =
-            finished.ok_or_else(|| Failure::new("a completion of a request that nobody posted"))?;
-        if completion.is_receive() {
+            finished.map_err(|_| Failure::new("a completion of a request that nobody posted"))?;
+        if received {
             score.received += 1;
             score.validated += u64::from(player.check(args, &finished)?);
             repost(self.srq.as_mut(), player, finished)?;
