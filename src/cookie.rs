@@ -174,7 +174,6 @@ impl Drop for Cookie {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "24 bits are left")]
 fn index_of(number: u64) -> u32 {
     (number & ((1 << INDEX_BITS) - 1)) as u32
 }
