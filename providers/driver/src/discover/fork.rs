@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::netlink::{Client, NetlinkTransport};
 use super::pages::PageCounts;
 use crate::error::{Errno, Error, ErrorKind, Op, Result};
-pub use crate::sys::madvise::{ForkAdvice, LinuxForkAdvice};
+pub use crate::sys::madvise::ForkAdvice;
+pub(crate) use crate::sys::madvise::LinuxForkAdvice;
 
 /// What is known of the kernel: 0 nothing, 1 it does not copy, 2 it copies.
 static COPIES: AtomicU8 = AtomicU8::new(0);

@@ -13,7 +13,7 @@ use rustix::mm::{Advice, madvise};
 
 use crate::error::Errno;
 
-/// Says which pages a child gets. [`LinuxForkAdvice`] is the real one; tests put another in its place.
+/// Says which pages a child gets. The real one is `madvise(2)`; tests put another in its place.
 pub trait ForkAdvice: fmt::Debug + Send + Sync {
     /// Bytes of a page: a power of two.
     fn page_size(&self) -> usize;
@@ -28,7 +28,7 @@ pub trait ForkAdvice: fmt::Debug + Send + Sync {
 
 /// `madvise(2)`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct LinuxForkAdvice;
+pub(crate) struct LinuxForkAdvice;
 
 impl ForkAdvice for LinuxForkAdvice {
     fn page_size(&self) -> usize {

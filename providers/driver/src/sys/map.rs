@@ -77,8 +77,10 @@ impl Mapping {
 
     /// Leaves the range out of children (`MADV_DONTFORK`): a child that touched the parent's queues would corrupt them.
     pub(crate) fn leave_out(&mut self) -> Result<(), Errno> {
-        if self.is_mapped() {
-            self.advise(Advice::LinuxDontFork)?;
+        // The interpreter knows neither advice nor children.
+        if self.is_mapped() && !cfg!(miri) {
+            // SAFETY: the range is this mapping's own, and the advice changes what children have there, not what this process has.
+            unsafe { madvise(self.as_ptr().cast(), self.len, Advice::LinuxDontFork) }?;
             self.owner = Owner::MmapOf(ForkToken::current());
         }
         Ok(())
@@ -92,7 +94,7 @@ impl Mapping {
             return high.leave_out();
         }
         let len = low.len + high.len;
-        // SAFETY: both ranges are these mappings' own and nothing lies between them; as in `advise`.
+        // SAFETY: both ranges are these mappings' own and nothing lies between them; as in `leave_out`.
         unsafe { madvise(low.as_ptr().cast(), len, Advice::LinuxDontFork) }?;
         let process = ForkToken::current();
         low.owner = Owner::MmapOf(process);
@@ -157,20 +159,6 @@ impl Mapping {
             len,
             owner: Owner::Value(owner),
         }
-    }
-
-    /// Tells the kernel something about the range.
-    ///
-    /// # Errors
-    /// The errno of `madvise(2)`.
-    pub fn advise(&self, advice: Advice) -> Result<(), Errno> {
-        // The interpreter knows neither advice nor children.
-        if cfg!(miri) || matches!(self.owner, Owner::Value(_)) {
-            return Ok(());
-        }
-        // SAFETY: the range is this mapping's own, and the advices used here (DONTFORK, WIPEONFORK)
-        // change what a child sees, never what this process holds.
-        unsafe { madvise(self.ptr.as_ptr().cast(), self.len, advice) }
     }
 
     /// The first byte. Valid for volatile and atomic accesses of [`len`](Self::len) bytes.
