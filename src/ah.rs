@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use uverbs_driver::types::{Address, AddressVector, Destination};
-use uverbs_driver::{Error, ErrorKind, Object, Op, Result};
+use uverbs_driver::{Error, ErrorKind, Op, Result};
 
 use crate::ProtectionDomain;
 
@@ -59,9 +59,6 @@ impl AddressHandle {
             Error::new(Op::DestroyAddressHandle, ErrorKind::Busy)
                 .fact("clones", Arc::strong_count(&shared) - 1)
         })?;
-        match address.object {
-            Some(object) => Object::destroy_shared(object).map(|_| ()),
-            None => Ok(()),
-        }
+        address.destroy()
     }
 }

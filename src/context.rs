@@ -2,9 +2,10 @@
 //!
 //! # Safety
 //!
-//! This is where the crate takes hold of the running kernel; the promise that it makes there is kept
-//! by all of its other files.
-#![allow(unsafe_code, reason = "takes hold of the running kernel")]
+//! This is where the crate takes hold of a kernel, by a [`Channel`]: whoever has one may issue any command. The promise that is made
+//! for it there is kept by all of its other files. They give away neither the channel, nor the device's descriptor, nor
+//! an object that was made by it, which `cargo xtask surface` holds.
+#![allow(unsafe_code, reason = "takes hold of a kernel")]
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ use uverbs_driver::discover::sysfs::Sysfs;
 use uverbs_driver::discover::{self, DeviceInfo, ForkGuard, Target};
 use uverbs_driver::sys::recorder::{Recorder, Sink};
 use uverbs_driver::sys::{Kernel, Linux};
-use uverbs_driver::types::{DeviceAttr, GidEntry, PortAttr};
+use uverbs_driver::types::{DeviceAttr, DriverId, GidEntry, PortAttr};
 use uverbs_driver::{Channel, CommandPath, Error, ErrorKind, Op, Result};
 
 use crate::cookie::Cookies;
@@ -115,7 +116,8 @@ impl OpenOptions {
     /// Opens a context on a descriptor of a device node, such as one that another process passed.
     ///
     /// # Errors
-    /// As [`Context::open`]; EINVAL for a descriptor of something else, or one that has a context already.
+    /// As [`Context::open`]; [`InvalidInput`](ErrorKind::InvalidInput) for a descriptor of something else, or (EINVAL) one that has a
+    /// context already.
     pub fn from_fd(self, fd: OwnedFd) -> Result<Context> {
         self.open_target(Target::Fd(fd))
     }
@@ -140,23 +142,28 @@ impl OpenOptions {
     /// Opens a context of the device that `info` describes on `fd`, without looking for anything.
     ///
     /// # Errors
-    /// As [`Context::open`].
+    /// As [`Context::open`]; [`InvalidInput`](ErrorKind::InvalidInput) for a descriptor of something else than a device of verbs, or of
+    /// one with another driver.
     pub fn over(self, info: DeviceInfo, fd: OwnedFd) -> Result<Context> {
-        let mut kernel: Arc<dyn Kernel> = self.kernel.unwrap_or_else(linux);
+        let mut kernel: Arc<dyn Kernel> = self.kernel.unwrap_or_else(|| Arc::new(Linux));
         if let Some(sink) = self.recorder {
             kernel = Arc::new(Recorder::new(kernel, sink));
         }
-        let driver = match provider::supported(&info)? {
+        let told = provider::supported(&info)?;
+        // Ioctls say whose words they carry, and the kernel looks. Writes do not.
+        let asked = told.filter(|_| self.path == CommandPath::Write);
+        kernel.check_device(fd.as_fd(), asked)?;
+        let driver = match told {
             Some(driver) => driver,
-            None => {
-                channel::driver_of(&*kernel, fd.as_fd(), provider::DRIVERS).ok_or_else(|| {
-                    Error::new(Op::OpenDevice, ErrorKind::Unsupported)
-                        .fact("device", info.name.clone())
-                        .fact("driver", "unknown")
-                })?
-            }
+            // SAFETY: it takes calls on the descriptor, as just checked.
+            None => unsafe { driver_of(&*kernel, fd.as_fd(), &info) }?,
         };
-        let channel = Arc::new(Channel::new(kernel, fd, driver.raw(), self.path));
+        // SAFETY: (1) the kernel takes calls on the descriptor, and knows the driver or compares it with each ioctl's, as
+        // said above; (2) this crate and its providers register memory, and post requests that name it, only in
+        // functions that are unsafe and ask their caller for the promise, and in `owned`, which keeps it by ownership;
+        // (3) nothing of theirs that others can call takes a handle, or gives one or the channel away.
+        let channel = unsafe { Channel::new(kernel, fd, driver.raw(), self.path) };
+        let channel = Arc::new(channel);
         let mut provider = AnyContext::open(driver, Arc::clone(&channel))?;
         let events = EventFile::open(&channel, &mut provider)?;
         Ok(Context {
@@ -174,10 +181,22 @@ impl OpenOptions {
     }
 }
 
-fn linux() -> Arc<dyn Kernel> {
-    // SAFETY: this crate registers memory, and posts requests that name it, only in functions that
-    // are unsafe and ask their caller for the promise, and in `owned`, which keeps it by ownership.
-    Arc::new(unsafe { Linux::new() })
+/// The driver of the device behind `fd`, as the kernel knows it.
+///
+/// # Safety
+/// 1. `kernel` takes calls on `fd`.
+unsafe fn driver_of(
+    kernel: &dyn Kernel,
+    fd: BorrowedFd<'_>,
+    info: &DeviceInfo,
+) -> Result<DriverId> {
+    // SAFETY: the caller's promise.
+    let found = unsafe { channel::driver_of(kernel, fd, provider::DRIVERS) };
+    found.ok_or_else(|| {
+        Error::new(Op::OpenDevice, ErrorKind::Unsupported)
+            .fact("device", info.name.clone())
+            .fact("driver", "unknown")
+    })
 }
 
 impl Context {
@@ -333,6 +352,17 @@ impl Context {
         CompletionQueueBuilder::new(self, entries)
     }
 
+    /// The descriptor of the opened device: for whoever maps pages of it into a guest, or hands it to another process.
+    ///
+    /// # Safety
+    /// For everything that is done with the descriptor and its copies, by whoever gets them:
+    /// 1. no command makes the device use memory of this process, or map it, in a way that breaks a rule of the language;
+    /// 2. no command changes or destroys what was made by this context.
+    #[doc(alias = "cmd_fd")]
+    pub unsafe fn device_fd(&self) -> BorrowedFd<'_> {
+        self.inner.channel.as_fd()
+    }
+
     /// Objects whose destroy the kernel refused. They, and the memory a device may reach through
     /// them, are given up until the process ends.
     pub fn leaked(&self) -> u64 {
@@ -346,11 +376,5 @@ impl Context {
         }
         let guard = ForkGuard::detect()?;
         Ok(self.inner.fork.get_or_init(|| guard))
-    }
-}
-
-impl AsFd for Context {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.inner.channel.as_fd()
     }
 }

@@ -7,9 +7,13 @@ use super::{Adapter, IndirectionTable, WorkQueue};
 use crate::{CompletionQueue, QueuePair, SharedReceiveQueue};
 
 mod sealed {
+    /// The kernel's object behind a queue, which stays in here: a bound makes the method below callable from outside.
+    #[derive(Debug)]
+    pub struct Behind<'a>(pub(super) &'a super::Object);
+
     /// What the kernel knows as an object of verbs.
     pub trait Known {
-        fn known(&self) -> &super::Object;
+        fn known(&self) -> Behind<'_>;
     }
 }
 
@@ -30,9 +34,9 @@ macro_rules! queues {
         }
 
         impl sealed::Known for $queue {
-            fn known(&self) -> &Object {
+            fn known(&self) -> sealed::Behind<'_> {
                 let $this = self;
-                $object
+                sealed::Behind($object)
             }
         })*
     };
@@ -82,7 +86,8 @@ impl Adapter {
         command: &Mailbox,
         reply_len: usize,
     ) -> Result<Mailbox> {
-        self.devx()?.query_object(queue.known(), command, reply_len)
+        self.devx()?
+            .query_object(queue.known().0, command, reply_len)
     }
 
     /// `mlx5dv_devx_qp_modify` and its like—has the firmware change `queue` by a command that contains its number.
@@ -109,6 +114,6 @@ impl Adapter {
     ) -> Result<Mailbox> {
         let devx = self.devx()?;
         // SAFETY: (1 of `modify_object`) by the caller's second promise the device uses no memory but what the queue keeps already.
-        unsafe { devx.modify_object(queue.known(), command, reply_len) }
+        unsafe { devx.modify_object(queue.known().0, command, reply_len) }
     }
 }

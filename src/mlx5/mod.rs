@@ -45,7 +45,6 @@ pub(crate) use special::{DynamicEnd, Special};
 pub use work_queue::{IndirectionTable, RssQueuePair, WorkQueue, WorkQueueSettings};
 pub use xrc::{XrcDomain, XrcTarget};
 
-pub use uverbs_driver::Object;
 pub use uverbs_driver::hw::Pages;
 pub use uverbs_mlx5::dc::Streams;
 pub use uverbs_mlx5::flow::{

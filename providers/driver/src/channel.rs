@@ -1,4 +1,7 @@
 //! One opened device: how commands reach it, and what was learned about it on the way.
+//!
+//! Who has a [`Channel`] may issue any command on the device. So making one is `unsafe`, everything that takes one is
+//! safe, and no type that others are given gives its channel away.
 
 mod bits;
 mod probe;
@@ -80,7 +83,25 @@ const fn hands_out_descriptor(number: u32) -> bool {
 
 impl Channel {
     /// A channel over `fd`, an opened uverbs device of driver `driver_id` (`RDMA_DRIVER_*`).
-    pub fn new(kernel: Arc<dyn Kernel>, fd: OwnedFd, driver_id: u32, path: CommandPath) -> Self {
+    ///
+    /// # Safety
+    /// For everything that is done with the channel, by whoever gets it, and with what is made by it (objects, mappings):
+    /// 1. `fd` is a device that `kernel` [takes calls on](Kernel::check_device), and its driver is `driver_id`;
+    /// 2. no command, and no request in a queue, makes a device or the kernel use memory of this process in a way that
+    ///    breaks a rule of the language: memory is registered and posted only while it stays allocated, and while nobody
+    ///    holds a reference that the use of it contradicts;
+    /// 3. an object is destroyed or changed only by who has it, and each handle that the kernel gave is taken over
+    ///    by one [`Object`](crate::Object).
+    #[expect(
+        unsafe_code,
+        reason = "who has a channel may have the kernel do anything"
+    )]
+    pub unsafe fn new(
+        kernel: Arc<dyn Kernel>,
+        fd: OwnedFd,
+        driver_id: u32,
+        path: CommandPath,
+    ) -> Self {
         let fork = ForkToken::current();
         Self {
             kernel,
@@ -186,14 +207,24 @@ impl Channel {
             reply: cells(&mut port),
             uhw: Uhw::NONE,
         };
-        let answer = self.kernel.call(self.fd.as_fd(), Call::Write(&command));
+        let answer = self.call(self.fd.as_fd(), Call::Write(&command));
         answer.err()
     }
 
     fn raw_ioctl(&self, command: &Command<'_>) -> Result<(), Errno> {
-        self.kernel
-            .call(self.fd.as_fd(), Call::Ioctl(command))
-            .map(|_| ())
+        self.call(self.fd.as_fd(), Call::Ioctl(command)).map(drop)
+    }
+
+    /// Every call of a channel.
+    #[expect(
+        unsafe_code,
+        reason = "spends the promise that the channel was made with"
+    )]
+    #[inline]
+    fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
+        // SAFETY: (1) whoever made the channel promised that `fd` is a device of this kernel, whose event files are the only
+        // other descriptors that come here; (2, 3) and the same of everything that is done with the channel.
+        unsafe { self.kernel.call(fd, call) }
     }
 
     /// Issues an ioctl method.
@@ -251,8 +282,7 @@ impl Channel {
         if self.path == CommandPath::Ioctl {
             return Err(Error::new(op, ErrorKind::Unsupported).fact("kernel lacks", "INVOKE_WRITE"));
         }
-        self.kernel
-            .call(self.fd.as_fd(), Call::Write(command))
+        self.call(self.fd.as_fd(), Call::Write(command))
             .map_err(|errno| self.failure(op, errno))?;
         Ok(())
     }
@@ -270,7 +300,7 @@ impl Channel {
             return Err(Errno::ACCESS);
         }
         if self.path == CommandPath::Auto && !self.no_write.load(Ordering::Relaxed) {
-            match self.kernel.call(self.fd.as_fd(), Call::Write(command)) {
+            match self.call(self.fd.as_fd(), Call::Write(command)) {
                 // Of another user (EACCES), a filter's, or of a descriptor opened for reading (EBADF).
                 Err(Errno::ACCESS | Errno::PERM | Errno::BADF) => {
                     self.no_write.store(true, Ordering::Relaxed);
@@ -403,7 +433,7 @@ impl Channel {
             protection,
             near,
         };
-        match self.kernel.call(self.fd.as_fd(), call) {
+        match self.call(self.fd.as_fd(), call) {
             Ok(Reply::Mapped(mapping)) if mapping.len() >= len => Ok(mapping),
             Ok(_) => Err(Error::bad_reply(op, "no mapping of the announced size")),
             Err(errno) => Err(self.failure(op, errno)),
@@ -434,7 +464,7 @@ impl Channel {
     pub fn read_bytes(&self, op: Op, fd: BorrowedFd<'_>, buffer: &[Cell<u8>]) -> Result<usize> {
         self.check_process(op)?;
         loop {
-            match self.kernel.call(fd, Call::Read(buffer)) {
+            match self.call(fd, Call::Read(buffer)) {
                 Ok(Reply::Read(count)) if count <= buffer.len() => return Ok(count),
                 Ok(_) => return Err(Error::bad_reply(op, "more bytes than there was room for")),
                 Err(Errno::INTR) => {}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Uhw, cells, random_u32};
 use uverbs_driver::types::{Address, AddressVector, GidType, LinkLayer};
-use uverbs_driver::{Error, ErrorKind, Object, Op, Result, cmd};
+use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
 use uverbs_uapi::mlx5_abi::mlx5_ib_create_ah_resp;
 
 use crate::Context;
@@ -38,7 +38,7 @@ pub(crate) fn create(
         words[14..16].copy_from_slice(&vector.dlid.to_be_bytes());
         let global = u32::from(vector.grh.is_some()) * GLOBAL;
         set_bits(&mut words, global);
-        return Ok(address(None, &words));
+        return Ok(address(context.channel(), None, &words));
     }
     let Some(global) = &vector.grh else {
         return Err(Error::invalid(op, "no global route").hint("on Ethernet a GID is the address"));
@@ -70,7 +70,7 @@ pub(crate) fn create(
     )?;
     let object = Object::new(channel, ObjectKind::AddressHandle, handle, [Arc::clone(pd)]);
     words[20..26].copy_from_slice(&reply.dmac);
-    Ok(address(Some(Arc::new(object)), &words))
+    Ok(address(channel, Some(Arc::new(object)), &words))
 }
 
 /// The part that both link layers have.
@@ -95,14 +95,10 @@ fn rate(vector: &AddressVector) -> u8 {
     RATES.get(raw).copied().unwrap_or(0)
 }
 
-fn address(object: Option<Arc<Object>>, words: &[u8; 48]) -> Address {
+fn address(on: &Channel, object: Option<Arc<Object>>, words: &[u8; 48]) -> Address {
     let mut vector = [0; 88];
     vector[..48].copy_from_slice(words);
-    Address {
-        object,
-        number: 0,
-        vector,
-    }
+    Address::new(on, object, 0, vector)
 }
 
 #[cfg(test)]

@@ -148,11 +148,6 @@ impl DeviceMemory {
         self.length
     }
 
-    /// The kernel object.
-    pub fn object(&self) -> &Arc<Object> {
-        &self.object
-    }
-
     /// `ibv_memcpy_to_dm`—copies `bytes` to `offset`; both are multiples of 4. No system call.
     ///
     /// Words are stored one by one, 8 bytes wide where that is aligned: the device and its peers may see

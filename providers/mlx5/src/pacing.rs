@@ -257,11 +257,6 @@ impl PacingEntry {
         self.index
     }
 
-    /// The kernel object.
-    pub fn object(&self) -> &Object {
-        &self.object
-    }
-
     /// `mlx5dv_pp_free`—gives the place back. Dropping it does the same.
     ///
     /// # Errors

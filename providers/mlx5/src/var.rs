@@ -15,6 +15,8 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
 };
 use uverbs_uapi::mlx5_user_ioctl_verbs::MLX5_IB_UAPI_VAR_ALLOC_FLAG_TLP;
 
+use crate::devx::Parent;
+
 /// Which devices a page is for.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum VarKind {
@@ -110,9 +112,9 @@ impl Var {
         self.length
     }
 
-    /// The kernel object: a parent of what rings there.
-    pub fn object(&self) -> &Arc<Object> {
-        &self.object
+    /// It, as a parent of what rings there.
+    pub fn parent(&self) -> Parent {
+        Parent(Arc::clone(&self.object))
     }
 
     /// Maps it here, to be written. One system call.
@@ -192,7 +194,7 @@ mod tests {
             let error = mapped.register(offset, len).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
         }
-        let user = Arc::clone(page.object());
+        let user = page.parent();
         let (page, error) = page.free().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
         drop(user);

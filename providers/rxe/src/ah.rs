@@ -34,9 +34,6 @@ pub(crate) fn create(
     } else {
         [0; 88]
     };
-    Ok(Address {
-        object: Some(Arc::new(object)),
-        number: reply.ah_num,
-        vector: path,
-    })
+    let object = Some(Arc::new(object));
+    Ok(Address::new(channel, object, reply.ah_num, path))
 }

@@ -331,9 +331,9 @@ fn message(opcode: u32, request: &SendRequest<'_>) -> Words {
         Some(to) => rxe_send_wr_wr::from(rxe_send_wr_ud {
             remote_qpn: to.qp_num,
             remote_qkey: to.qkey,
-            ah_num: to.address.number,
+            ah_num: to.address.number(),
             // Read by kernels that number no handles.
-            av: transmute!(to.address.vector),
+            av: transmute!(*to.address.vector()),
             ..rxe_send_wr_ud::default()
         }),
     };

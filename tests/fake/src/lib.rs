@@ -14,7 +14,7 @@ use uverbs::owned::{self, Buffer, Finished};
 use uverbs::recorder::{Recorder, Sink};
 use uverbs::{Completion, Context, OpenOptions, QpType};
 use uverbs_driver::sys::Kernel;
-use uverbs_driver::sys::fake::{Asked, FakeKernel, Profile};
+use uverbs_driver::sys::fake::{Asked, Effect, FakeKernel, Profile, RingOf, RingView, When};
 use uverbs_driver::{Channel, CommandPath, Result};
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
 pub use world::World;
@@ -81,6 +81,7 @@ impl Bench {
     ///
     /// # Errors
     /// Those of opening it.
+    #[expect(unsafe_code, reason = "issues commands of its own")]
     pub fn channel(&self) -> Result<Arc<Channel>> {
         let fake = self.fake.clone();
         let kernel: Arc<dyn Kernel> = match &self.sink {
@@ -91,12 +92,29 @@ impl Bench {
             .fake
             .open()
             .map_err(|errno| uverbs::Error::os(uverbs::Op::OpenDevice, errno))?;
-        Ok(Arc::new(Channel::new(
-            kernel,
-            fd,
-            RDMA_DRIVER_RXE,
-            self.path,
-        )))
+        // SAFETY: (1) the descriptor is of the fake's device; (2, 3) these tests issue commands on objects of their own, and
+        // keep what they register.
+        let channel = unsafe { Channel::new(kernel, fd, RDMA_DRIVER_RXE, self.path) };
+        Ok(Arc::new(channel))
+    }
+
+    /// Lets `effect` strike the calls that `when` says.
+    #[expect(unsafe_code, reason = "plays a kernel that lies")]
+    pub fn inject(&self, when: When, effect: Effect) {
+        // SAFETY: (1) memory that these tests register is the library's own buffers, which are reached by copies once they
+        // are back, and the fake does not reach what was pretended to be gone, because nothing is posted then;
+        // (2) no test rewrites the numbers of descriptors.
+        unsafe { self.fake.inject(when, effect) }
+    }
+
+    /// The memory of a queue.
+    #[expect(
+        unsafe_code,
+        reason = "plays a kernel, or a process, that overwrites queues"
+    )]
+    pub fn ring(&self, which: RingOf) -> Option<RingView> {
+        // SAFETY: (1) these tests overwrite no requests; (2) completions are made up while the fake's device is held back.
+        unsafe { self.fake.ring(which) }
     }
 
     /// An opened device with a context.

@@ -66,9 +66,7 @@ fn take(path: CommandPath, steps: &[Step]) -> u64 {
     for (number, step) in steps.iter().enumerate() {
         let before = bench.fake.calls();
         if let Some((offset, errno)) = step.fault {
-            bench
-                .fake
-                .inject(When::Call(before + offset), Effect::Fail(errno));
+            bench.inject(When::Call(before + offset), Effect::Fail(errno));
         }
         world.step(step.what, step.a, step.b);
         bench.fake.clear_faults();

@@ -58,7 +58,7 @@ fn what_a_process_leaves_open_goes_with_its_file() {
         let context = bench.context().unwrap();
         let pd = context.alloc_pd().unwrap();
         let cq = context.create_cq(8).unwrap();
-        bench.fake.inject(When::Always, Effect::Fail(Errno::NOMEM));
+        bench.inject(When::Always, Effect::Fail(Errno::NOMEM));
         drop((pd, cq));
         bench.fake.clear_faults();
         let left = bench.fake.objects();

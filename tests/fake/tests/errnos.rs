@@ -46,7 +46,7 @@ struct Outcome {
 
 fn disturbed(profile: Profile, path: CommandPath, k: u64, errno: Errno) -> Outcome {
     let bench = Bench::new(profile, path);
-    bench.fake.inject(When::Call(k), Effect::Fail(errno));
+    bench.inject(When::Call(k), Effect::Fail(errno));
     let answer = live(&bench);
     let seen = bench.fake.seen();
     let left = bench.fake.objects().total();
@@ -207,7 +207,7 @@ fn f07_every_read_and_every_mapping_cut_short() {
         for (k, seen, effect) in thinned(cuts, 11) {
             let what = format!("call {k} {:?} by {path:?}: {effect:?}", seen.asked);
             let bench = Bench::new(Profile::v6_12(), path);
-            bench.fake.inject(When::Call(k), effect);
+            bench.inject(When::Call(k), effect);
             let error = live(&bench).expect_err(&what);
             assert_eq!(error.kind(), ErrorKind::BadReply, "{what}: {error}");
             assert_eq!(bench.fake.objects().total(), 0, "{what}");

@@ -34,7 +34,7 @@ const ANNOUNCING: [When; 5] = [
 fn must_fail(path: CommandPath, when: When, effect: Effect) -> uverbs::Error {
     let bench = Bench::new(Profile::v7_2(), path);
     let what = format!("{when:?} {effect:?} by {path:?}");
-    bench.fake.inject(when, effect);
+    bench.inject(when, effect);
     let error = live(&bench).expect_err(&what);
     bench.fake.clear_faults();
     assert_eq!(bench.fake.objects().total(), 0, "{what}");
@@ -107,7 +107,7 @@ fn f08_a_producer_index_outside_the_ring_is_refused_and_stays_so() {
         let bench = Bench::newest();
         let context = bench.context().unwrap();
         let mut cq = context.create_cq(31).unwrap();
-        let ring = bench.fake.ring(RingOf::Cq(1)).unwrap();
+        let ring = bench.ring(RingOf::Cq(1)).unwrap();
         ring.store(RingView::PRODUCER, index);
         assert_eq!(cq.poll().unwrap_err(), PollError::Corrupt, "{index}");
         ring.store(RingView::PRODUCER, 0);
@@ -123,7 +123,7 @@ fn f08_a_consumer_index_outside_the_send_ring_stops_posting() {
         let context = bench.context().unwrap();
         let mut looped = Loopback::new(&context).unwrap();
         let number = looped.qp.qp_num();
-        let ring = bench.fake.ring(RingOf::Send(number)).unwrap();
+        let ring = bench.ring(RingOf::Send(number)).unwrap();
         ring.store(RingView::CONSUMER, index);
         let [buffer] = looped.buffers::<1>(8).unwrap();
         let refused = looped.qp.send(buffer, 8, 1).unwrap_err();
@@ -151,7 +151,7 @@ fn f24_forged_completions_give_nothing_back_twice() {
     let [room, message] = looped.buffers::<2>(16).unwrap();
     looped.qp.recv(room, 1).unwrap();
     looped.qp.send(message, 16, 2).unwrap();
-    let ring = bench.fake.ring(RingOf::Cq(1)).unwrap();
+    let ring = bench.ring(RingOf::Cq(1)).unwrap();
     let honest: ib_uverbs_wc = ring.read(ring.element(0));
     assert_eq!(looped.finish(2).unwrap().len(), 2);
 
@@ -201,9 +201,9 @@ fn f24_a_length_beyond_the_buffer_is_cut() {
     let [room] = looped.buffers::<1>(16).unwrap();
     looped.qp.recv(room, 1).unwrap();
     let number = looped.qp.qp_num();
-    let posted = bench.fake.ring(RingOf::Receive(number)).unwrap();
+    let posted = bench.ring(RingOf::Receive(number)).unwrap();
     let wr_id: u64 = posted.read(posted.element(0));
-    let ring = bench.fake.ring(RingOf::Cq(1)).unwrap();
+    let ring = bench.ring(RingOf::Cq(1)).unwrap();
     forge(
         &ring,
         &ib_uverbs_wc {
@@ -245,7 +245,7 @@ fn f07_outputs_of_any_length_are_survived() {
                 )
                 .chain([When::Method(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT)])
             {
-                bench.fake.inject(when, Effect::Truncate(len));
+                bench.inject(when, Effect::Truncate(len));
             }
             let answer = live(&bench);
             // What ends the longest replies is padding.
@@ -260,7 +260,7 @@ fn f07_success_without_execution_is_survived_at_every_call() {
     live(&bench).unwrap();
     for k in thinned(0..bench.fake.calls(), 7) {
         let bench = Bench::newest();
-        bench.fake.inject(When::Call(k), Effect::Pretend);
+        bench.inject(When::Call(k), Effect::Pretend);
         // Some pretences cannot be noticed: a doorbell has no reply. They must end in an error later, or in nothing.
         let _ = live(&bench);
     }
@@ -269,7 +269,7 @@ fn f07_success_without_execution_is_survived_at_every_call() {
 #[test]
 fn f08_capabilities_below_what_was_asked_do_not_overrun_the_queue() {
     let bench = Bench::newest();
-    bench.fake.inject(
+    bench.inject(
         When::Method(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE),
         Effect::Rewrite(Arc::new(|id, bytes| {
             if id == UVERBS_ATTR_CREATE_QP_RESP_CAP {
@@ -290,7 +290,7 @@ fn f08_capabilities_below_what_was_asked_do_not_overrun_the_queue() {
 fn f08_capabilities_above_what_is_there_do_not_overrun_the_queue() {
     for word in [1 << 16, u32::MAX] {
         let bench = Bench::newest();
-        bench.fake.inject(
+        bench.inject(
             When::Method(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE),
             Effect::Rewrite(Arc::new(move |id, bytes: &mut [u8]| {
                 if id == UVERBS_ATTR_CREATE_QP_RESP_CAP {
@@ -315,7 +315,7 @@ fn f08_capabilities_above_what_is_there_do_not_overrun_the_queue() {
 #[test]
 fn f08_more_requests_than_the_rings_have_room_for_are_not_believed() {
     let bench = Bench::newest();
-    bench.fake.inject(
+    bench.inject(
         When::Method(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE),
         Effect::Rewrite(Arc::new(move |id, bytes: &mut [u8]| {
             if id == UVERBS_ATTR_CREATE_QP_RESP_CAP {
@@ -338,7 +338,7 @@ fn f08_more_requests_than_the_rings_have_room_for_are_not_believed() {
 #[test]
 fn f08_both_rings_in_one_place_are_refused() {
     let bench = Bench::newest();
-    bench.fake.inject(
+    bench.inject(
         When::Method(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE),
         Effect::Rewrite(Arc::new(|id, bytes| {
             if id == UVERBS_ATTR_UHW_OUT {
@@ -357,7 +357,7 @@ fn f08_a_gid_table_longer_than_asked_is_cut_or_refused() {
     for count in thinned([u64::MAX, 1 << 32, 17], 3) {
         let bench = Bench::newest();
         let context = bench.context().unwrap();
-        bench.fake.inject(
+        bench.inject(
             When::Method(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE),
             Effect::Rewrite(Arc::new(move |id, bytes: &mut [u8]| {
                 if id == UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES {
@@ -435,7 +435,7 @@ fn f09_events_of_another_length_are_refused() {
     for len in 0..16 {
         let bench = Bench::newest();
         let context = bench.context().unwrap();
-        bench.fake.inject(When::Read, Effect::ShortRead(len));
+        bench.inject(When::Read, Effect::ShortRead(len));
         bench.fake.raise(Source::Element(1), 9);
         let error = context.try_async_event().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::BadReply, "{len}: {error}");
@@ -503,7 +503,7 @@ proptest! {
     fn f07_any_few_lies_are_survived(script in faults()) {
         let bench = Bench::newest();
         for (k, effect) in script {
-            bench.fake.inject(When::Call(k), effect);
+            bench.inject(When::Call(k), effect);
         }
         let _ = live(&bench);
     }

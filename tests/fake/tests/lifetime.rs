@@ -126,9 +126,9 @@ fn f19_a_refused_doorbell_leaves_no_ghost_in_the_ring() {
     let number = looped.qp.qp_num();
     let [message, room, another] = looped.buffers::<3>(8).unwrap();
     looped.qp.recv(room, 1).unwrap();
-    let ring = bench.fake.ring(RingOf::Send(number)).unwrap();
+    let ring = bench.ring(RingOf::Send(number)).unwrap();
     let before = ring.load(RingView::PRODUCER);
-    bench.fake.inject(
+    bench.inject(
         When::Command(IB_USER_VERBS_CMD_POST_SEND),
         Effect::Fail(Errno::ACCESS),
     );

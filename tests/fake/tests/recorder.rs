@@ -144,7 +144,7 @@ fn keys_are_printed_on_demand_only() {
 fn a_failure_is_named() {
     let records = Arc::new(Collector::new());
     let bench = Bench::newest().recorded_by(records.clone());
-    bench.fake.inject(
+    bench.inject(
         When::Command(IB_USER_VERBS_CMD_ALLOC_PD),
         Effect::Fail(Errno::NOMEM),
     );

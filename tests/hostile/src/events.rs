@@ -46,7 +46,7 @@ pub fn completion_event(bytes: &[u8]) {
                 .raise(Source::Cq(u32::from(tape.byte()) % 12), tape.word()),
             3 => {
                 let len = usize::from(tape.byte()) % 17;
-                bench.fake.inject(When::Read, Effect::ShortRead(len));
+                bench.inject(When::Read, Effect::ShortRead(len));
             }
             4 => bench.fake.clear_faults(),
             _ => drop(read()),

@@ -59,7 +59,7 @@ pub fn api_machine(bytes: &[u8]) {
                 for _ in 0..=tape.pick(2) {
                     let at = bench.fake.calls() + u64::from(tape.byte() % 8);
                     let effect = Effect::Fail(tape.one_of(&ERRNOS));
-                    bench.fake.inject(When::Call(at), effect);
+                    bench.inject(When::Call(at), effect);
                 }
             }
             1 => bench.fake.freeze(tape.flag()),

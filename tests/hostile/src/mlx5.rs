@@ -270,7 +270,7 @@ fn put<T: IntoBytes + zerocopy::Immutable>(cells: &[Cell<u8>], value: &T) {
 
 // SAFETY: descriptors in attributes and in replies are new ones, given away here.
 unsafe impl Kernel for Adapter {
-    fn call(&self, _: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
+    unsafe fn call(&self, _: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
         match call {
             Call::Ioctl(command) => self.ioctl(command)?,
             Call::Write(command) => self.legacy(

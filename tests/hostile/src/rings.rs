@@ -96,7 +96,7 @@ fn overwrite(bench: &Bench, tape: &Tape) {
         0 => RingOf::Cq(1),
         _ => RingOf::Srq(1 + u32::from(tape.byte() % 2)),
     };
-    let Some(ring) = bench.fake.ring(which) else {
+    let Some(ring) = bench.ring(which) else {
         return;
     };
     match tape.byte() % 5 {

@@ -10,7 +10,7 @@ use uverbs_uapi::ib_user_verbs::{
 use super::legacy::Legacy;
 use crate::channel::Channel;
 use crate::error::{Error, Op, Result};
-use crate::sys::{Uhw, adopt_fd};
+use crate::sys::{NO_DESCRIPTOR, Uhw, adopt_fd};
 
 /// `ibv_create_comp_channel`—creates a completion channel. It blocks until O_NONBLOCK is set;
 /// closing it destroys it.
@@ -23,7 +23,7 @@ use crate::sys::{Uhw, adopt_fd};
 #[doc(alias = "ibv_destroy_comp_channel")]
 pub fn create(channel: &Channel) -> Result<OwnedFd> {
     let op = Op::CreateCompletionChannel;
-    let unanswered = ib_uverbs_create_comp_channel_resp { fd: u32::MAX };
+    let unanswered = ib_uverbs_create_comp_channel_resp { fd: NO_DESCRIPTOR };
     let request = ib_uverbs_create_comp_channel::default();
     let reply = Legacy::plain(op, IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL).call(
         channel,

@@ -16,7 +16,7 @@ use uverbs_uapi::ib_user_verbs::{
 use super::legacy::{Legacy, explain_create};
 use crate::channel::{Channel, CommandPath};
 use crate::error::{Errno, Error, Op, Result};
-use crate::sys::{Attr, Uhw, adopt_fd, cells};
+use crate::sys::{Attr, NO_DESCRIPTOR, Uhw, adopt_fd, cells};
 use crate::types::AccessFlags;
 
 bitflags! {
@@ -135,7 +135,7 @@ fn get_by_ioctl(channel: &Channel, ucap_fds: &[RawFd], uhw: &Uhw<'_>) -> Result<
 fn get_by_legacy(channel: &Channel, uhw: &Uhw<'_>) -> Result<Context> {
     let op = Op::GetContext;
     let unanswered = ib_uverbs_get_context_resp {
-        async_fd: u32::MAX,
+        async_fd: NO_DESCRIPTOR,
         num_comp_vectors: 0,
     };
     let reply = Legacy::plain(op, IB_USER_VERBS_CMD_GET_CONTEXT).call(

@@ -30,6 +30,9 @@ const MAX_ATTRS: usize = 32;
 /// The most provider bytes that may hold an address to patch.
 const MAX_PATCHED: usize = 256;
 
+/// What stands in the attribute of a new descriptor until the kernel writes its number: -1.
+const NO_FD: u64 = u64::MAX;
+
 /// Header and attributes, as they lie in memory for the kernel.
 #[repr(C)]
 #[derive(IntoBytes, Immutable)]
@@ -129,7 +132,9 @@ fn encode(attr: &Attr<'_>, patched: &mut [u8; MAX_PATCHED]) -> Result<ib_uverbs_
         Value::Fd(fd) => word.data = i64::from(fd.as_raw_fd()).cast_unsigned(),
         // A kernel that writes no handle leaves the caller's mark for "none" in place.
         Value::NewObject(handle) => word.data = u64::from(handle.get()),
-        Value::Absent | Value::NewFd(_) => {}
+        // The same for one that writes no descriptor: 0 would be one, of somebody else.
+        Value::NewFd(_) => word.data = NO_FD,
+        Value::Absent => {}
     }
     Ok(word)
 }
@@ -186,8 +191,8 @@ fn new_fd(answer: &ib_uverbs_attr) -> Option<OwnedFd> {
     let raw = RawFd::try_from(answer.data.cast_signed())
         .ok()
         .filter(|fd| *fd >= 0)?;
-    // SAFETY: the command succeeded, and the attribute is one that creates a descriptor: the kernel
-    // installed it for this call and nobody else knows its number.
+    // SAFETY: the command succeeded, and the attribute is one that creates a descriptor. It is not the mark that was there, so
+    // the kernel wrote it: it installed the descriptor for this call, and nobody else knows its number.
     Some(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
@@ -219,4 +224,21 @@ unsafe impl Ioctl for VerbsIoctl<'_> {
 /// The address of an output buffer, for a request that carries it as a number.
 pub(super) fn address(cells: &[Cell<u8>]) -> u64 {
     cells.as_ptr().expose_provenance() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_descriptor_that_nobody_wrote_is_none() -> Result<(), Errno> {
+        let slot = Cell::new(None);
+        let asked = Attr::new_fd(7, &slot);
+        let word = encode(&asked, &mut patch_buffer())?;
+        assert_eq!(word.data, u64::MAX);
+        // The kernel said that all was well, and left the attribute as it was.
+        decode(&asked, &word);
+        assert!(slot.take().is_none());
+        Ok(())
+    }
 }

@@ -3,10 +3,10 @@
 //! # Safety
 //!
 //! Commands name memory by address: a kernel that registers it lets devices and peers use it. So
-//! the real kernel is had only through [`Linux::new`], whose caller promises to look after that.
+//! anybody may have a kernel, and [`Kernel::call`] is `unsafe`: its caller promises to look after that.
 #![allow(
     unsafe_code,
-    reason = "says what a kernel, and whoever uses the real one, promises"
+    reason = "says what a kernel, and whoever calls one, promises"
 )]
 
 use std::cell::Cell;
@@ -14,8 +14,9 @@ use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use super::{Command, Mapping, Protection, WriteCommand, ioctl, write};
-use crate::error::Errno;
+use super::{Command, Mapping, Protection, WriteCommand, device, ioctl, write};
+use crate::error::{Errno, Result};
+use crate::types::DriverId;
 
 /// Carries out calls on RDMA file descriptors.
 ///
@@ -30,13 +31,37 @@ pub unsafe trait Kernel: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// The errno of the system call.
-    fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno>;
+    ///
+    /// # Safety
+    /// 1. `fd` is a descriptor of a device that this kernel [takes calls on](Self::check_device), or an event file that
+    ///    it handed out.
+    /// 2. Neither the call, nor a request in a queue that it maps, makes a device or the kernel use memory of this process
+    ///    in a way that breaks a rule of the language: memory is registered and posted only while it stays allocated, and
+    ///    while nobody holds a reference that the use of it contradicts.
+    /// 3. What the call destroys or changes is the caller's own.
+    unsafe fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno>;
+
+    /// Refuses a descriptor that calls must not be made on: one that is no device of this kernel, or not of `driver`, if that is given.
+    ///
+    /// As it stands here it takes every descriptor: for kernels that look nothing up by it, or refuse in [`call`](Self::call).
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput), with what the descriptor is.
+    fn check_device(&self, fd: BorrowedFd<'_>, driver: Option<DriverId>) -> Result<()> {
+        let _ = (fd, driver);
+        Ok(())
+    }
 }
 
 // SAFETY: what it hands out is what the kernel behind it hands out.
 unsafe impl<K: Kernel + ?Sized> Kernel for Arc<K> {
-    fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
-        (**self).call(fd, call)
+    unsafe fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
+        // SAFETY: the caller's promise is the one that the kernel behind it asks for.
+        unsafe { (**self).call(fd, call) }
+    }
+
+    fn check_device(&self, fd: BorrowedFd<'_>, driver: Option<DriverId>) -> Result<()> {
+        (**self).check_device(fd, driver)
     }
 }
 
@@ -76,24 +101,13 @@ pub enum Reply {
 }
 
 /// The kernel this process runs on.
-#[derive(Debug)]
-pub struct Linux(());
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Linux;
 
-impl Linux {
-    /// The way to the running kernel.
-    ///
-    /// # Safety
-    /// No command given to it, and no request put into a queue it mapped, makes a device use memory
-    /// of this process in a way that breaks a rule of the language: memory is registered and posted
-    /// only while it stays allocated, and while nobody holds a reference that the device's use of it contradicts.
-    pub const unsafe fn new() -> Self {
-        Self(())
-    }
-}
-
-// SAFETY: the running kernel installs the descriptors that it returns for the calling process.
+// SAFETY: the running kernel installs the descriptors that it returns for the calling process. It is asked for them on
+// devices alone, which its callers promise.
 unsafe impl Kernel for Linux {
-    fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
+    unsafe fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
         match call {
             Call::Ioctl(command) => ioctl::verbs_ioctl(fd, command).map(|()| Reply::Done),
             Call::Write(command) => write::write_command(fd, command).map(|()| Reply::Done),
@@ -105,6 +119,15 @@ unsafe impl Kernel for Linux {
                 near,
             } => Mapping::of_fd(fd, offset, len, protection, near).map(Reply::Mapped),
         }
+    }
+
+    /// One system call for the first 32 devices, whose numbers are fixed, a few more for others; and one for the driver.
+    fn check_device(&self, fd: BorrowedFd<'_>, driver: Option<DriverId>) -> Result<()> {
+        device::check_verbs_device(fd)?;
+        // SAFETY: the descriptor is of a verbs device, as just checked.
+        driver.map_or(Ok(()), |driver| unsafe {
+            device::check_driver(self, fd, driver)
+        })
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod attr;
 mod descriptor;
+mod device;
 #[cfg(feature = "fake")]
 pub mod fake;
 mod fork;
@@ -26,7 +27,8 @@ mod write;
 use std::os::fd::BorrowedFd;
 
 pub use attr::{Attr, Command, Pointer, Uhw, Value, cells};
-pub(crate) use descriptor::adopt_fd;
+pub(crate) use descriptor::{NO_DESCRIPTOR, adopt_fd};
+pub(crate) use device::is_driver;
 pub use fork::ForkToken;
 pub use kernel::{Call, Kernel, Linux, Reply};
 pub use map::{Mapping, Protection};

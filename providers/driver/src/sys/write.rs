@@ -7,8 +7,8 @@
 //! # Safety
 //!
 //! The kernel writes the reply through an address that is part of the written bytes. This file
-//! upholds that the address is that of a scratch buffer of at least the announced length, which
-//! lives until the system call returns.
+//! upholds that the address is that of cells of at least the announced length, the reply's own or a scratch
+//! buffer's, which live until the system call returns.
 
 use std::cell::Cell;
 use std::os::fd::BorrowedFd;
@@ -46,13 +46,20 @@ impl WriteCommand<'_> {
     }
 }
 
-/// Writes `command` to `fd` and copies the reply into its cells.
+/// Writes `command` to `fd`. What the kernel leaves alone of its reply stays in the cells as it was: marks for "no answer"
+/// above all.
 pub(super) fn write_command(fd: BorrowedFd<'_>, command: &WriteCommand<'_>) -> Result<(), Errno> {
+    if command.uhw.output.is_empty() {
+        return send(fd, command, command.reply);
+    }
+    // The driver's part of a reply follows the core's without a gap.
     let reply_len = command.reply.len() + command.uhw.output.len();
     with_buffer(reply_len, |scratch| {
         let response = Cell::from_mut(scratch).as_slice_of_cells();
-        send(fd, command, response)?;
         let (reply, driver) = response.split_at(command.reply.len());
+        copy(command.reply, reply);
+        copy(command.uhw.output, driver);
+        send(fd, command, response)?;
         copy(reply, command.reply);
         copy(driver, command.uhw.output);
         Ok(())

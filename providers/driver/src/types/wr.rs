@@ -8,6 +8,8 @@ use std::sync::Arc;
 use bitflags::bitflags;
 
 use super::{LocalKey, RemoteKey};
+use crate::channel::Channel;
+use crate::error::Result;
 use crate::object::Object;
 
 /// Work request ids from here on (bit 63 set) are of queues that own their memory.
@@ -168,12 +170,55 @@ pub struct Destination<'a> {
 /// A provider fills in what its device reads: a number that the kernel gave, or a vector of bytes.
 #[derive(Clone, Debug)]
 pub struct Address {
-    /// The kernel object; absent where the address is local to this library.
-    pub object: Option<Arc<Object>>,
+    object: Option<Arc<Object>>,
+    number: u32,
+    vector: [u8; 88],
+}
+
+impl Address {
+    /// What a provider made on a device: the kernel object, absent where the address is local to this library; the kernel's
+    /// number for it, 0 for none; and the device's own form.
+    pub fn new(
+        made_on: &Channel,
+        object: Option<Arc<Object>>,
+        number: u32,
+        vector: [u8; 88],
+    ) -> Self {
+        // Who has no channel makes up no address.
+        let _ = made_on;
+        Self {
+            object,
+            number,
+            vector,
+        }
+    }
+
+    pub(crate) fn object(&self) -> Option<&Object> {
+        self.object.as_deref()
+    }
+
     /// The kernel's number for it; 0 for none.
-    pub number: u32,
+    #[inline]
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
     /// The device's own form.
-    pub vector: [u8; 88],
+    #[inline]
+    pub fn vector(&self) -> &[u8; 88] {
+        &self.vector
+    }
+
+    /// `ibv_destroy_ah`—destroys the kernel object, if there is one.
+    ///
+    /// # Errors
+    /// As [`Object::destroy_shared`].
+    pub fn destroy(self) -> Result<()> {
+        match self.object {
+            Some(object) => Object::destroy_shared(object).map(drop),
+            None => Ok(()),
+        }
+    }
 }
 
 /// A send request (`ibv_send_wr`).

@@ -21,7 +21,7 @@ use uverbs_uapi::mlx5_user_ioctl_verbs::{
 };
 use zerocopy::IntoBytes;
 
-use super::{Devx, DevxObject};
+use super::{Devx, DevxObject, check_context};
 use crate::prm::{Field, field, word};
 
 const HEADER: usize = size_of::<mlx5_ib_uapi_devx_async_event_hdr>();
@@ -225,6 +225,7 @@ impl EventChannel {
     ///
     /// # Errors
     /// EINVAL: more kinds, or one that does not exist, or not for objects, or only for objects.
+    /// [`InvalidInput`](uverbs_driver::ErrorKind::InvalidInput): an object of another context.
     #[doc(alias = "mlx5dv_devx_subscribe_devx_event")]
     pub fn subscribe(
         &self,
@@ -261,6 +262,10 @@ impl EventChannel {
         let op = Op::DevxSubscribe;
         if kinds.is_empty() {
             return Err(Error::invalid(op, "kinds"));
+        }
+        if let Some(object) = object {
+            // Its handle is another object's here.
+            check_context(op, object, &self.channel)?;
         }
         let numbers: Vec<u16> = kinds.iter().map(|kind| kind.raw()).collect();
         let number = eventfd.map(|fd| fd.as_raw_fd().cast_unsigned());

@@ -15,7 +15,7 @@ mod umem;
 use std::sync::Arc;
 
 use uverbs_driver::sys::{Attr, Uhw, cells};
-use uverbs_driver::{Channel, Op, Result};
+use uverbs_driver::{Channel, Error, Object, Op, Result};
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_DEVX_OTHER_CMD_IN, MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT,
     MLX5_IB_ATTR_DEVX_QUERY_EQN_DEV_EQN, MLX5_IB_ATTR_DEVX_QUERY_EQN_USER_VEC,
@@ -25,13 +25,21 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
 };
 
 pub use event::{Eqe, Event, EventChannel, EventType};
-pub use object::DevxObject;
+pub use object::{DevxObject, Parent};
 pub use query::{QueryReplies, QueryReply};
 pub use uar::DevxUar;
 pub use umem::{Umem, UmemInit, UmemMemory};
 
 use crate::prm::{CAP_REPLY_LEN, GeneralCaps, Mailbox, QosCaps, query_hca_cap};
 use reply::exchange;
+
+/// Handles of another context are numbers of other objects in this one.
+fn check_context(op: Op, object: &Object, channel: &Arc<Channel>) -> Result<()> {
+    if Arc::ptr_eq(object.channel(), channel) {
+        return Ok(());
+    }
+    Err(Error::invalid(op, "object").hint("it belongs to another context"))
+}
 
 /// The way to the firmware of an opened device.
 ///
@@ -50,8 +58,7 @@ impl Devx {
         }
     }
 
-    /// The device.
-    pub fn channel(&self) -> &Arc<Channel> {
+    pub(crate) fn channel(&self) -> &Arc<Channel> {
         &self.channel
     }
 

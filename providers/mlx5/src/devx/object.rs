@@ -16,8 +16,8 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_METHOD_DEVX_OBJ_MODIFY, MLX5_IB_METHOD_DEVX_OBJ_QUERY, MLX5_IB_OBJECT_DEVX_OBJ,
 };
 
-use super::Devx;
 use super::reply::exchange;
+use super::{Devx, check_context};
 use crate::prm::{Field, Mailbox, field, opcode, word};
 
 /// `mlx5dv_devx_obj`—an object that a firmware command created.
@@ -31,6 +31,10 @@ pub struct DevxObject {
     id: u32,
     reply: Arc<Mailbox>,
 }
+
+/// Something that a command names which creates an object: it is destroyed after that object.
+#[derive(Clone, Debug)]
+pub struct Parent(pub(crate) Arc<Object>);
 
 const KIND: ObjectKind = ObjectKind::Vendor(VendorKind {
     name: "DevxObject",
@@ -64,8 +68,9 @@ impl Devx {
         &self,
         command: &Mailbox,
         reply_len: usize,
-        parents: impl IntoIterator<Item = Arc<Object>>,
+        parents: impl IntoIterator<Item = Parent>,
     ) -> Result<DevxObject> {
+        let parents = parents.into_iter().map(|Parent(object)| object);
         self.create_harmless(command, reply_len, parents)
     }
 
@@ -161,12 +166,8 @@ impl Devx {
         self.modify_harmless(object, command, reply_len)
     }
 
-    /// Handles of another context are numbers of other objects here.
     fn own(&self, op: Op, object: &Object) -> Result<()> {
-        if Arc::ptr_eq(object.channel(), &self.channel) {
-            return Ok(());
-        }
-        Err(Error::invalid(op, "object").hint("it belongs to another context"))
+        check_context(op, object, &self.channel)
     }
 
     /// Changes nothing about the memory that an object uses.
@@ -214,9 +215,13 @@ impl DevxObject {
         &self.reply
     }
 
-    /// The kernel object.
-    pub fn object(&self) -> &Arc<Object> {
+    pub(crate) fn object(&self) -> &Arc<Object> {
         &self.object
+    }
+
+    /// It, as a parent of another one.
+    pub fn parent(&self) -> Parent {
+        Parent(Arc::clone(&self.object))
     }
 
     /// `mlx5dv_devx_obj_query`—asks the firmware about it.
@@ -259,5 +264,50 @@ impl DevxObject {
             Ok(_) => Ok(()),
             Err((object, error)) => Err((Self { object, id, reply }, error.fact("id", id))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::fs::File;
+    use std::os::fd::AsFd as _;
+
+    use uverbs_driver::ErrorKind;
+
+    use super::*;
+    use crate::devx::EventType;
+    use crate::tests::scripted::Scripted;
+
+    /// A handle is a number that every context counts from the start.
+    #[test]
+    fn objects_of_another_context_are_not_named() {
+        let ((_, channel), (kernel, other)) = (Scripted::new(), Scripted::new());
+        let command = Mailbox::command(opcode::CREATE_GENERAL_OBJECT, 0, 16);
+        let object = Devx::new(&channel).create_harmless(&command, 16, []);
+        let object = object.unwrap();
+        let foreign = Devx::new(&other);
+        let (events, replies) = (foreign.event_channel(false), foreign.query_replies());
+        let (events, replies) = (events.unwrap(), replies.unwrap());
+        kernel.asked();
+        let file = File::open("/dev/null").unwrap();
+        let kinds = [EventType::Completion];
+        for refused in [
+            foreign
+                .query_object(object.object(), &command, 16)
+                .map(drop),
+            foreign
+                .modify_harmless(object.object(), &command, 16)
+                .map(drop),
+            events.subscribe(Some(&object), &kinds, 1),
+            events.subscribe_eventfd(Some(&object), &kinds, file.as_fd()),
+            object.query_async(&replies, &command, 16, 1),
+        ] {
+            let error = refused.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+            assert!(error.to_string().contains("another context"), "{error}");
+        }
+        assert_eq!(kernel.asked(), [""; 0]);
     }
 }

@@ -19,7 +19,7 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
 use uverbs_uapi::mlx5_user_ioctl_verbs::mlx5_ib_uapi_devx_async_cmd_hdr;
 
 use super::reply::check;
-use super::{Devx, DevxObject};
+use super::{Devx, DevxObject, check_context};
 use crate::prm::Mailbox;
 
 const HEADER: usize = size_of::<mlx5_ib_uapi_devx_async_cmd_hdr>();
@@ -108,6 +108,7 @@ impl DevxObject {
         id: u64,
     ) -> Result<()> {
         let op = Op::DevxQueryAsync;
+        check_context(op, self.object(), &replies.channel)?;
         let reply_len = reply_len.max(16);
         // Before the command: its reply may be read by another thread at once.
         replies.longest.fetch_max(reply_len, Ordering::Relaxed);

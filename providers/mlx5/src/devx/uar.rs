@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use uverbs_driver::hw::Register;
-use uverbs_driver::{Error, Object, Op, Result};
+use uverbs_driver::{Error, Op, Result};
 use uverbs_uapi::mlx5_user_ioctl_verbs::{
     MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF, MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC,
 };
 
-use super::Devx;
+use super::{Devx, Parent};
 use crate::uar::{Page, allocate};
 
 /// `mlx5dv_devx_uar`—a page of the device's registers, mapped. Cheap to clone.
@@ -42,9 +42,9 @@ impl DevxUar {
         self.0.id
     }
 
-    /// The kernel object: a parent of what rings there.
-    pub fn object(&self) -> Option<&Arc<Object>> {
-        self.0.object.as_ref()
+    /// It, as a parent of what rings there; `None` for a page that comes with the context.
+    pub fn parent(&self) -> Option<Parent> {
+        self.0.object.clone().map(Parent)
     }
 
     /// The `len` bytes at `offset`: 0x20 arms completion queues, doorbells of send queues start at 0x800.

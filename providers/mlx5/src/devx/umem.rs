@@ -18,7 +18,7 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_METHOD_DEVX_UMEM_DEREG, MLX5_IB_METHOD_DEVX_UMEM_REG, MLX5_IB_OBJECT_DEVX_UMEM,
 };
 
-use super::Devx;
+use super::{Devx, Parent};
 
 const KIND: ObjectKind = ObjectKind::Vendor(VendorKind {
     name: "Umem",
@@ -172,9 +172,9 @@ impl Umem {
         self.id
     }
 
-    /// The kernel object: a parent of what is created on it.
-    pub fn object(&self) -> &Arc<Object> {
-        &self.object
+    /// It, as a parent of what is created on it.
+    pub fn parent(&self) -> Parent {
+        Parent(Arc::clone(&self.object))
     }
 
     /// `mlx5dv_devx_umem_dereg`—ends the registration.

@@ -142,7 +142,7 @@ impl QueuePair {
         if self.role != Role::Initiator {
             return Err(PostError::UnsupportedOperation);
         }
-        let route = wqe::datagram(&to.address.vector, to.access_key, to.number);
+        let route = wqe::datagram(to.address.vector(), to.access_key, to.number);
         self.send_ring()?.put_routed(request, &route)
     }
 

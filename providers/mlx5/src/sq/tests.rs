@@ -19,6 +19,7 @@ use uverbs_driver::types::{
 
 use super::*;
 use crate::sizes::Overhead;
+use crate::tests::scripted::Scripted;
 use crate::tracker::{Receives, Request};
 use decode::{Decoded, decode};
 
@@ -274,11 +275,8 @@ fn binding() -> WindowBinding {
 fn play(kind: QpType, script: &[Asked]) {
     let mut queue = queue(kind, 7, 4);
     let binding = binding();
-    let address = Address {
-        object: None,
-        number: 0,
-        vector: [0x5a; 88],
-    };
+    let (_, channel) = Scripted::new();
+    let address = Address::new(&channel, None, 0, [0x5a; 88]);
     let (mut block, mut requests, mut done, mut rung) = (0_u32, 0_u32, 0_u32, 0_u32);
     let (mut small_fence, mut fence_rung, mut block_rung) = (false, false, 0);
     let (mut last, mut last_rung) = (0, 0);

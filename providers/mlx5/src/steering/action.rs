@@ -233,7 +233,7 @@ impl FlowAction {
     }
 
     /// The kernel object.
-    pub fn object(&self) -> &Arc<Object> {
+    pub(crate) fn object(&self) -> &Arc<Object> {
         &self.object
     }
 

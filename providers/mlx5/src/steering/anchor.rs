@@ -14,6 +14,7 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
 };
 
 use super::TableKind;
+use crate::devx::Parent;
 
 /// `mlx5dv_steering_anchor`—a table of the kernel's that lasts, to which tables made by firmware commands lead. Cheap to clone.
 #[doc(alias = "mlx5dv_steering_anchor")]
@@ -74,9 +75,9 @@ impl SteeringAnchor {
         self.table_id
     }
 
-    /// The kernel object: a parent of what leads there.
-    pub fn object(&self) -> &Arc<Object> {
-        &self.object
+    /// It, as a parent of what leads there.
+    pub fn parent(&self) -> Parent {
+        Parent(Arc::clone(&self.object))
     }
 
     /// `mlx5dv_destroy_steering_anchor`—destroys it. One system call. Dropping it does the same.

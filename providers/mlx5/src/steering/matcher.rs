@@ -141,7 +141,7 @@ impl FlowMatcher {
     }
 
     /// The kernel object.
-    pub fn object(&self) -> &Arc<Object> {
+    pub(crate) fn object(&self) -> &Arc<Object> {
         &self.object
     }
 

@@ -219,7 +219,7 @@ fn anchors_are_asked_for() {
     kernel.answer(0x1003, &0x1234_u32.to_ne_bytes());
     let anchor = SteeringAnchor::create(&channel, TableKind::NicReceive, 2).unwrap();
     assert_eq!(anchor.table_id(), 0x1234);
-    let user = Object::new(&channel, ObjectKind::Flow, 9, [Arc::clone(anchor.object())]);
+    let user = Object::new(&channel, ObjectKind::Flow, 9, [anchor.parent().0]);
     let (anchor, error) = anchor.destroy().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Busy);
     drop(user);

@@ -44,7 +44,7 @@ pub fn async_event(bytes: &[u8]) {
             }
             4 => {
                 let len = usize::from(input.byte()) % 17;
-                bench.fake.inject(When::Read, Effect::ShortRead(len));
+                bench.inject(When::Read, Effect::ShortRead(len));
             }
             _ => taken += u32::from(take()),
         }

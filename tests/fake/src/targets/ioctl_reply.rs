@@ -56,7 +56,7 @@ pub fn ioctl_reply(bytes: &[u8]) {
             break;
         }
         let (when, effect) = change(&mut input);
-        bench.fake.inject(when, effect);
+        bench.inject(when, effect);
     }
     // An error is as good an end as success.
     let _ = live(&bench);

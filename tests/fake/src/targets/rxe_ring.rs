@@ -49,7 +49,7 @@ fn overwrite(bench: &Bench, number: u32, input: &mut Input<'_>) {
         1 => RingOf::Send(number),
         _ => RingOf::Receive(number),
     };
-    let Some(ring) = bench.fake.ring(which) else {
+    let Some(ring) = bench.ring(which) else {
         return;
     };
     match (pick / 3) % 6 {

@@ -37,14 +37,13 @@ pub fn wc(bytes: &[u8]) {
             posted.insert(number);
         }
     }
-    let Some(ring) = bench.fake.ring(RingOf::Cq(1)) else {
+    let Some(ring) = bench.ring(RingOf::Cq(1)) else {
         return;
     };
     // The cookies of posted work, so that bytes can hit them.
     let number = looped.qp.qp_num();
     let cookies = [RingOf::Send(number), RingOf::Receive(number)].map(|queue| {
         bench
-            .fake
             .ring(queue)
             .map_or(0, |ring| ring.read::<u64>(ring.element(0)))
     });

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mlx5_tests::Model;
-use uverbs::mlx5::devx::{Devx, DevxObject, DevxUar, EventType, Umem};
+use uverbs::mlx5::devx::{Devx, DevxObject, DevxUar, EventType, Parent, Umem};
 use uverbs::mlx5::prm::{Field, Mailbox, Wide, bit, field, opcode, word};
-use uverbs::mlx5::{FirmwareQueue as _, Object, Pages};
+use uverbs::mlx5::{FirmwareQueue as _, Pages};
 use uverbs::{AccessFlags, Errno, ErrorKind, QpType};
 use verbs_tests::{Pair, kernel, kernel_may_say, open};
 
@@ -34,8 +34,7 @@ impl Queue {
             .unwrap();
         let uar = devx.uar(false).unwrap();
         let command = Self::command(&umem, &uar, devx.event_queue(0).unwrap());
-        let parents = [Arc::clone(umem.object())];
-        let parents = parents.into_iter().chain(uar.object().cloned());
+        let parents = [umem.parent()].into_iter().chain(uar.parent());
         Self {
             object: create(devx, &command, parents.collect()).unwrap(),
             pages,
@@ -64,7 +63,7 @@ impl Queue {
     }
 }
 
-fn create(devx: &Devx, command: &Mailbox, parents: Vec<Arc<Object>>) -> uverbs::Result<DevxObject> {
+fn create(devx: &Devx, command: &Mailbox, parents: Vec<Parent>) -> uverbs::Result<DevxObject> {
     super::unguarded::create(devx, command, parents)
 }
 
@@ -200,13 +199,13 @@ fn objects_are_made_asked_and_destroyed_after_their_users() {
 
 #[test]
 fn a_destroy_that_fails_gives_the_object_back() {
-    let (mut model, devx) = (Model::open(), devx());
-    let queue = Queue::new(&devx);
+    let (mut model, context) = (Model::open(), open());
+    let queue = Queue::new(&context.mlx5().unwrap().devx().unwrap());
     model.make("fail 0 401 1 0 6");
     let (object, error) = queue.object.destroy().unwrap_err();
     assert_eq!(error.errno(), Some(Errno::BUSY), "{error}");
     object.destroy().unwrap();
-    assert_eq!(devx.channel().leaked(), 0);
+    assert_eq!(context.leaked(), 0);
 }
 
 #[test]

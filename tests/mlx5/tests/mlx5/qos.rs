@@ -236,7 +236,8 @@ fn rates_are_refused_before_the_kernel_is_asked() {
 
 #[test]
 fn places_in_the_table_of_rates_are_shared_unless_they_are_dedicated() {
-    let devx = open().mlx5().unwrap().devx().unwrap();
+    let context = open();
+    let devx = context.mlx5().unwrap().devx().unwrap();
     let limit = RateLimit::kbps(100_000)
         .max_burst(20_000)
         .typical_packet(1024);
@@ -249,5 +250,5 @@ fn places_in_the_table_of_rates_are_shared_unless_they_are_dedicated() {
     assert_ne!(other.index(), one.index());
     one.free().unwrap();
     drop((same, other));
-    assert_eq!(devx.channel().leaked(), 0);
+    assert_eq!(context.leaked(), 0);
 }

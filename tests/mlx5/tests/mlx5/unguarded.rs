@@ -5,18 +5,12 @@
 //! Objects of these tests use pages that their registration keeps, or no memory at all.
 #![allow(unsafe_code, reason = "creates objects whose memory is kept")]
 
-use std::sync::Arc;
-
 use uverbs::mlx5::Adapter;
-use uverbs::mlx5::devx::{Devx, DevxObject, Umem, UmemInit, UmemMemory};
-use uverbs::mlx5::{Object, prm::Mailbox};
+use uverbs::mlx5::devx::{Devx, DevxObject, Parent, Umem, UmemInit, UmemMemory};
+use uverbs::mlx5::prm::Mailbox;
 use uverbs::{AccessFlags, CompletionQueue, Result};
 
-pub(super) fn create(
-    devx: &Devx,
-    command: &Mailbox,
-    parents: Vec<Arc<Object>>,
-) -> Result<DevxObject> {
+pub(super) fn create(devx: &Devx, command: &Mailbox, parents: Vec<Parent>) -> Result<DevxObject> {
     // SAFETY: the memory that the command names is registered pages, which `parents` keep.
     unsafe { devx.create(command, 16, parents) }
 }

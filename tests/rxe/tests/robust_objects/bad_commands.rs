@@ -284,7 +284,9 @@ fn f21_registrations() {
     }
     let (pipe, _other) = std::io::pipe().expect("a pipe");
     let null = std::fs::File::open("/dev/null").expect("the null device");
-    for fd in [pipe.as_fd(), null.as_fd(), context.as_fd()] {
+    // SAFETY: (1, 2) the kernel finds out that the device is no dmabuf.
+    let device = unsafe { context.device_fd() };
+    for fd in [pipe.as_fd(), null.as_fd(), device] {
         let range = DmabufRange {
             fd,
             offset: 0,

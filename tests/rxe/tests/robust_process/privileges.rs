@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code, reason = "rings doorbells behind the back of the library")]
 
-use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -104,19 +103,12 @@ fn f19_a_doorbell_by_write_is_refused_after_setuid_and_leaves_no_ghost() {
         assert_eq!(looped.qp.sends_posted(), 1, "the queue keeps the memory");
 
         // Every queue pair's doorbell, by a way that works.
-        let descriptor = looped
-            .context
-            .as_fd()
-            .try_clone_to_owned()
-            .expect("a descriptor");
-        // SAFETY: doorbells of queues that hold no request move no memory.
-        let kernel = Arc::new(unsafe { Linux::new() });
-        let other_way = Channel::new(
-            kernel,
-            descriptor,
-            uverbs::DriverId::Rxe.raw(),
-            CommandPath::Ioctl,
-        );
+        // SAFETY: (1, 2) doorbells of queues that hold no request move no memory, and change nothing.
+        let descriptor = unsafe { looped.context.device_fd() };
+        let descriptor = descriptor.try_clone_to_owned().expect("a descriptor");
+        let (kernel, rxe) = (Arc::new(Linux), uverbs::DriverId::Rxe.raw());
+        // SAFETY: (1) it is the device that the library opened; (2, 3) as above.
+        let other_way = unsafe { Channel::new(kernel, descriptor, rxe, CommandPath::Ioctl) };
         let rung = (0..64)
             .filter(|handle| cmd::qp::doorbell(&other_way, *handle).is_ok())
             .count();

@@ -1,6 +1,7 @@
 //! Opening a device by name, by node, by path and by descriptor.
 
-use uverbs::{ErrorKind, OpenOptions};
+use uverbs::discover::DriverMatch;
+use uverbs::{CommandPath, DriverId, ErrorKind, OpenOptions};
 use verbs_tests::{Driver, command_path, device_name, driver, open, options};
 
 #[test]
@@ -24,27 +25,64 @@ fn by_path() {
 #[test]
 fn by_descriptor() {
     let path = open().info().path.clone().unwrap();
-    let open_node = || std::fs::File::options().read(true).write(true).open(&path);
-    let context = options().from_fd(open_node().unwrap().into()).unwrap();
+    let node = std::fs::File::options().read(true).write(true).open(path);
+    let node = node.unwrap();
+    let used = node.try_clone().unwrap();
+    let context = options().from_fd(node.into()).unwrap();
     assert_eq!(context.name(), device_name());
     context.query_port(1).unwrap();
 
-    let used = rustix::io::dup(&context).unwrap();
-    let error = options().from_fd(used).unwrap_err();
+    let error = options().from_fd(used.into()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
 }
 
 #[test]
 fn a_descriptor_of_something_else_is_refused() {
-    let null = std::fs::File::open("/dev/null").unwrap();
-    let error = options().from_fd(null.into()).unwrap_err();
-    assert!(
-        matches!(
+    let null = || {
+        std::fs::File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/null")
+    };
+    let error = options().from_fd(null().unwrap().into()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    // Neither by the name of a device that there is, nor by a path on which no command says whose it is.
+    for path in [command_path(), CommandPath::Write] {
+        let options = OpenOptions::new().command_path(path);
+        let info = open().info().clone();
+        let error = options.over(info, null().unwrap().into()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    }
+}
+
+#[test]
+fn a_device_is_not_spoken_to_as_another_drivers() {
+    let context = open();
+    let mut info = context.info().clone();
+    let other = match driver() {
+        Driver::Mlx5 => DriverId::Rxe,
+        Driver::Rxe => DriverId::Mlx5,
+    };
+    info.driver = DriverMatch::Kernel(other);
+    info.abi_version = Some(1);
+    let path = info.path.clone().unwrap();
+    for commands in [
+        CommandPath::Auto,
+        CommandPath::Ioctl,
+        CommandPath::InvokeWrite,
+        CommandPath::Write,
+    ] {
+        let node = std::fs::File::options().read(true).write(true).open(&path);
+        let options = OpenOptions::new().command_path(commands);
+        let error = options
+            .over(info.clone(), node.unwrap().into())
+            .unwrap_err();
+        assert_eq!(
             error.kind(),
-            ErrorKind::InvalidInput | ErrorKind::Unsupported
-        ),
-        "{error}"
-    );
+            ErrorKind::InvalidInput,
+            "{commands:?}: {error}"
+        );
+    }
 }
 
 #[test]
@@ -64,8 +102,8 @@ fn every_listed_device_tells_whether_it_can_be_opened() {
         .expect("the device is listed");
     ours.check_supported().unwrap();
     let id = match driver() {
-        Driver::Rxe => uverbs::DriverId::Rxe,
-        Driver::Mlx5 => uverbs::DriverId::Mlx5,
+        Driver::Rxe => DriverId::Rxe,
+        Driver::Mlx5 => DriverId::Mlx5,
     };
     assert_eq!(ours.info().driver_id(), Some(id));
     let context = OpenOptions::new()

@@ -8,6 +8,9 @@
 //! It can also be wrong on purpose. [`FakeKernel::inject`] makes calls fail or lie, the queues can be
 //! overwritten through [`FakeKernel::ring`], events can be made up, and the device can be taken away.
 //!
+//! Its device reads and writes registered memory as a real one does. So it is no less dangerous to call
+//! ([`Kernel::call`]), and what makes it lie about the end of an object, or puts requests and completions into queues, is `unsafe`.
+//!
 //! ```
 //! use std::sync::Arc;
 //! use uverbs_driver::sys::fake::{FakeKernel, Profile};
@@ -16,7 +19,9 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let fake = FakeKernel::new(Profile::v6_1());
-//! let channel = Channel::new(Arc::new(fake.clone()), fake.open()?, RDMA_DRIVER_RXE, CommandPath::Auto);
+//! let (kernel, fd) = (Arc::new(fake.clone()), fake.open()?);
+//! // SAFETY: (1) the descriptor is of the fake's device; (2, 3) no command is issued.
+//! let channel = unsafe { Channel::new(kernel, fd, RDMA_DRIVER_RXE, CommandPath::Auto) };
 //! # drop(channel);
 //! # Ok(())
 //! # }
@@ -69,7 +74,8 @@ use self::fault::Struck;
 use self::files::{Event, FileId, Role, is_nonblocking};
 use self::state::{Kind, State};
 use super::{Call, Kernel, Protection, Reply};
-use crate::error::Errno;
+use crate::error::{Errno, Error, Op, Result};
+use crate::types::DriverId;
 
 /// A kernel with one rxe device. Clones are the same kernel.
 #[derive(Clone)]
@@ -183,7 +189,13 @@ impl FakeKernel {
     }
 
     /// Lets `effect` strike the calls that `when` says. Several can be set; they add up.
-    pub fn inject(&self, when: When, effect: Effect) {
+    ///
+    /// # Safety
+    /// 1. What the fake says of an object's end or reset, when it is struck, lets nobody free or reach memory that the fake still
+    ///    has registered: the memory stays allocated, and no reference contradicts what the fake's device does with it.
+    /// 2. Rewritten replies name no descriptor that the fake did not make for that very reply.
+    #[expect(unsafe_code, reason = "a kernel that lies about memory breaks it")]
+    pub unsafe fn inject(&self, when: When, effect: Effect) {
         self.lock().script.add(when, effect);
     }
 
@@ -238,7 +250,12 @@ impl FakeKernel {
     }
 
     /// The memory of a queue, to overwrite it as a hostile kernel or process would.
-    pub fn ring(&self, which: RingOf) -> Option<RingView> {
+    ///
+    /// # Safety
+    /// 1. Requests that are written into it name memory that its owner may let the fake's device use.
+    /// 2. Completions that are written into it let nobody free or reach memory that the fake's device still uses.
+    #[expect(unsafe_code, reason = "who writes a queue commands the device")]
+    pub unsafe fn ring(&self, which: RingOf) -> Option<RingView> {
         let state = self.lock();
         let ring = match which {
             RingOf::Cq(id) => &state.cqs.get(&id)?.ring,
@@ -366,7 +383,7 @@ fn map(
 #[expect(unsafe_code, reason = "promises fresh descriptors")]
 // SAFETY: every descriptor it hands out was just made and is given away with its ownership.
 unsafe impl Kernel for FakeKernel {
-    fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
+    unsafe fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
         let (struck, number) = {
             let mut state = self.lock();
             let number = state.calls;
@@ -384,6 +401,20 @@ unsafe impl Kernel for FakeKernel {
             seen.answer = Err(*errno);
         }
         answer
+    }
+
+    fn check_device(&self, fd: BorrowedFd<'_>, driver: Option<DriverId>) -> Result<()> {
+        let op = Op::OpenDevice;
+        let file = self.lock().files.of_fd(fd).map(|file| file.role);
+        if file != Ok(Role::Device) {
+            return Err(Error::invalid(op, "the file").fact("expected", "a device of this kernel"));
+        }
+        match driver {
+            Some(driver) if driver != DriverId::Rxe => {
+                Err(Error::os(op, Errno::INVAL).fact("driver", driver.to_string()))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

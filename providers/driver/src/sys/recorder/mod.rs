@@ -38,6 +38,7 @@ pub use sink::{Collector, Lines, Sink};
 
 use super::{Call, Kernel, Reply};
 use crate::error::Errno;
+use crate::types::DriverId;
 
 /// A kernel whose calls are written down.
 #[derive(Debug)]
@@ -63,12 +64,13 @@ impl<K: Kernel> Recorder<K> {
     }
 }
 
-#[expect(unsafe_code, reason = "passes the promise of the kernel underneath on")]
+#[expect(unsafe_code, reason = "passes promises on")]
 // SAFETY: what it hands out is what the kernel underneath hands out.
 unsafe impl<K: Kernel> Kernel for Recorder<K> {
-    fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
+    unsafe fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
         let start = Instant::now();
-        let answer = self.kernel.call(fd, call);
+        // SAFETY: the caller's promise is the one that the kernel underneath asks for.
+        let answer = unsafe { self.kernel.call(fd, call) };
         let duration = start.elapsed();
         let record = Record {
             number: self.count.fetch_add(1, Ordering::Relaxed),
@@ -80,5 +82,9 @@ unsafe impl<K: Kernel> Kernel for Recorder<K> {
         };
         self.sink.record(&record);
         answer
+    }
+
+    fn check_device(&self, fd: BorrowedFd<'_>, driver: Option<DriverId>) -> crate::Result<()> {
+        self.kernel.check_device(fd, driver)
     }
 }

@@ -3,7 +3,6 @@
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::AsFd as _;
-use std::sync::Arc;
 
 use anyhow::bail;
 use rustix::event::{EventfdFlags, eventfd};
@@ -50,8 +49,7 @@ impl Stage {
         create.set(word(0x4c), 4096);
         create.set(word(0x58), umem.id());
         create.set(bit(0x5c, 31), 1);
-        let parents = [Arc::clone(umem.object())];
-        let parents = parents.into_iter().chain(uar.object().cloned());
+        let parents = [umem.parent()].into_iter().chain(uar.parent());
         // SAFETY: see the program's paragraph.
         let cq = unsafe { devx.create(&create, 16, parents) }?;
 

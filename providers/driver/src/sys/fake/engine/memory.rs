@@ -3,8 +3,8 @@
 //! # Safety
 //!
 //! A device writes to memory that it was told about: whoever registered a range promised that it
-//! stays mapped until the registration was destroyed. The fake takes that promise from the
-//! `REG_MR` command, exactly as a real device does, checks every access against the registered
+//! stays mapped until the registration was destroyed, by the promise that [`Kernel::call`](crate::sys::Kernel::call) asks for. The fake takes it
+//! from the `REG_MR` command, exactly as a real device does, checks every access against the registered
 //! range and its rights, and makes byte-wise volatile accesses through exposed provenance. It
 //! forms no reference. Memory that is unmapped while still registered is the caller's bug, here as
 //! there.

@@ -1,0 +1,115 @@
+//! Commands by `write(2)` that are taken and not answered: on a file that takes everything.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::sync::Arc;
+
+use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
+
+use crate::channel::{Channel, CommandPath};
+use crate::cmd::{ah, comp_channel, context, cq, flow, ind_table, mr, mw, pd, qp, srq, wq, xrcd};
+use crate::error::{Error, ErrorKind};
+use crate::sys::{Linux, Uhw};
+use crate::types::{AccessFlags, AddressVector, MwType, QpCaps, QpType};
+
+/// The running kernel, with `/dev/null` for a device.
+#[expect(unsafe_code, reason = "opens what is no device")]
+fn channel() -> Channel {
+    let null = File::options().read(true).write(true).open("/dev/null");
+    // SAFETY: (1) it is none, but takes writes and refuses all other calls; (2, 3) it does nothing with them.
+    unsafe {
+        Channel::new(
+            Arc::new(Linux),
+            null.unwrap().into(),
+            RDMA_DRIVER_RXE,
+            CommandPath::Write,
+        )
+    }
+}
+
+#[track_caller]
+fn assert_bad<T: std::fmt::Debug>(result: Result<T, Error>) {
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BadReply, "{error}");
+}
+
+#[test]
+fn no_descriptor_is_taken_over() {
+    let channel = channel();
+    let stdin = std::fs::read_link("/proc/self/fd/0").unwrap();
+    assert_bad(context::get(
+        &channel,
+        &context::GetContext::default(),
+        &Uhw::NONE,
+    ));
+    assert_bad(comp_channel::create(&channel));
+    assert_eq!(std::fs::read_link("/proc/self/fd/0").unwrap(), stdin);
+}
+
+#[test]
+fn no_create_succeeds_without_a_handle() {
+    let channel = channel();
+    let rule = flow::Create {
+        qp: 5,
+        kind: flow::Kind::Normal,
+        priority: 0,
+        port: 1,
+        flags: flow::Flags::empty(),
+        specs: &[],
+    };
+    let memory = mr::Register {
+        pd: 3,
+        start: 0x1000,
+        length: 4096,
+        iova: 0x1000,
+        access: AccessFlags::LOCAL_WRITE,
+    };
+    let shared = srq::Create {
+        pd: 3,
+        kind: srq::Kind::Basic,
+        max_wr: 64,
+        max_sge: 1,
+        limit: 0,
+        user_handle: 1,
+        event_fd: None,
+    };
+    let queue = wq::Create {
+        pd: 3,
+        cq: 1,
+        max_wr: 16,
+        max_sge: 1,
+        flags: wq::Flags::empty(),
+        user_handle: 1,
+        event_fd: None,
+    };
+    let pair = qp::Create {
+        send_cq: Some(1),
+        recv_cq: Some(2),
+        ..qp::Create::new(QpType::Rc, qp::Parent::Pd(3), 0x42, QpCaps::default())
+    };
+    let open = qp::Open {
+        xrcd: 8,
+        qp_num: 17,
+        qp_type: QpType::XrcTarget,
+        user_handle: 0,
+    };
+    // What a driver answers behind it makes no difference.
+    for length in [0, 8] {
+        let mut driver = vec![0; length];
+        let output = Cell::from_mut(driver.as_mut_slice()).as_slice_of_cells();
+        let uhw = Uhw::new(&[], output);
+        assert_bad(pd::alloc(&channel, &uhw));
+        assert_bad(mr::register(&channel, &memory, &uhw));
+        assert_bad(mw::alloc(&channel, 3, MwType::Type2, &uhw));
+        assert_bad(ah::create(&channel, 3, &AddressVector::default(), 0, &uhw));
+        assert_bad(cq::create(&channel, &cq::Create::new(1, 0), &uhw));
+        assert_bad(srq::create(&channel, &shared, &uhw));
+        assert_bad(qp::create(&channel, &pair, &uhw));
+        assert_bad(qp::open(&channel, &open, &uhw));
+        assert_bad(wq::create(&channel, &queue, &uhw));
+        assert_bad(ind_table::create(&channel, &[1, 2], &uhw));
+        assert_bad(flow::create(&channel, &rule, &uhw));
+        assert_bad(xrcd::open(&channel, &xrcd::Open::default(), &uhw));
+    }
+    assert_eq!(channel.leaked(), 0, "nothing was made");
+}

@@ -1,0 +1,173 @@
+//! Tells descriptors of verbs devices from all others.
+//!
+//! A command that is written to another file may be taken for data, and its reply for one: `/dev/null` takes everything and
+//! answers nothing. So a descriptor that somebody brings is looked at before the first command.
+
+use std::fs;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+
+use uverbs_uapi::ib_user_ioctl_cmds::{
+    UVERBS_ATTR_WRITE_CMD, UVERBS_METHOD_INVOKE_WRITE, UVERBS_OBJECT_DEVICE,
+};
+use uverbs_uapi::ib_user_verbs::IB_USER_VERBS_CMD_QUERY_DEVICE;
+
+use super::open::{CharDevice, number_of};
+use super::{Attr, Call, Command, Kernel, Uhw};
+use crate::error::{Errno, Error, Op, Result};
+use crate::types::DriverId;
+
+/// What the kernel calls these devices: their class, and their numbers.
+const CLASS: &str = "infiniband_verbs";
+
+/// The numbers of the first 32 devices (`IB_UVERBS_BASE_DEV`); those of others come from a range that the kernel picks.
+const FIXED: CharDevice = CharDevice {
+    major: 231,
+    minor: 192,
+};
+const FIXED_MINORS: u32 = 32;
+
+/// Refuses a descriptor of anything but a verbs device.
+///
+/// One system call where the number is a fixed one. Else the kernel's table of numbers is read, and the device's class looked up
+/// in sysfs: either is enough, as containers may lack one.
+///
+/// # Errors
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput), with what it is; the errno of `fstat(2)`.
+pub(super) fn check_verbs_device(fd: BorrowedFd<'_>) -> Result<()> {
+    let number = number_of(fd)?;
+    if is_fixed(number) || is_picked(number) || is_of_class(number) {
+        return Ok(());
+    }
+    Err(Error::invalid(Op::OpenDevice, "the file")
+        .fact("device number", number.to_string())
+        .fact("expected", "a device of InfiniBand verbs"))
+}
+
+/// Refuses a verbs device that `driver` does not drive.
+///
+/// One system call. Kernels that cannot be asked (before 5.0) are believed to have it.
+///
+/// # Errors
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput) (EINVAL): another one does; any other errno of the question.
+///
+/// # Safety
+/// 1. As that of [`is_driver`].
+#[expect(unsafe_code, reason = "passes an obligation on")]
+pub(super) unsafe fn check_driver(
+    kernel: &dyn Kernel,
+    fd: BorrowedFd<'_>,
+    driver: DriverId,
+) -> Result<()> {
+    let op = Op::OpenDevice;
+    // SAFETY: the caller's promise.
+    match unsafe { is_driver(kernel, fd, driver) } {
+        Ok(true) | Err(Errno::NOTTY | Errno::PROTONOSUPPORT) => Ok(()),
+        Ok(false) => Err(Error::os(op, Errno::INVAL)
+            .fact("driver", driver.to_string())
+            .hint("the device has another driver")),
+        Err(errno) => Err(Error::os(op, errno)),
+    }
+}
+
+/// Whether `driver` is the driver of the device behind `fd`. One system call.
+///
+/// The kernel compares the driver id of a command before anything else (EINVAL). The command asked
+/// here has no room for its answer, so with the right id it ends with ENOSPC and has done nothing;
+/// it needs no context.
+///
+/// # Errors
+/// ENOTTY, EPROTONOSUPPORT: the kernel cannot be asked. Any other errno of the command.
+///
+/// # Safety
+/// 1. `fd` is a device that `kernel` [takes calls on](Kernel::check_device).
+#[expect(unsafe_code, reason = "passes an obligation on")]
+pub(crate) unsafe fn is_driver(
+    kernel: &dyn Kernel,
+    fd: BorrowedFd<'_>,
+    driver: DriverId,
+) -> Result<bool, Errno> {
+    let attrs = [Attr::constant(
+        UVERBS_ATTR_WRITE_CMD,
+        IB_USER_VERBS_CMD_QUERY_DEVICE,
+    )];
+    let command = Command {
+        object: UVERBS_OBJECT_DEVICE,
+        method: UVERBS_METHOD_INVOKE_WRITE,
+        driver_id: driver.raw(),
+        attrs: &attrs,
+        uhw: Uhw::NONE,
+    };
+    // SAFETY: (1) the caller's promise; (2, 3) the command names no memory and changes nothing.
+    match unsafe { kernel.call(fd, Call::Ioctl(&command)) } {
+        Err(Errno::NOSPC) => Ok(true),
+        Err(Errno::INVAL) => Ok(false),
+        Err(errno) => Err(errno),
+        // It cannot have answered without room.
+        Ok(_) => Err(Errno::PROTONOSUPPORT),
+    }
+}
+
+fn is_fixed(number: CharDevice) -> bool {
+    number.major == FIXED.major && (FIXED.minor..FIXED.minor + FIXED_MINORS).contains(&number.minor)
+}
+
+/// Whether the number is in a range that the kernel picked for such devices.
+fn is_picked(number: CharDevice) -> bool {
+    fs::read_to_string("/proc/devices").is_ok_and(|table| has_range(&table, number.major))
+}
+
+/// Whether the table, `/proc/devices`, gives `major` to these devices alone. Of the fixed one they have a part.
+fn has_range(table: &str, major: u32) -> bool {
+    let characters = table.split("\n\n").next().unwrap_or_default();
+    let mut rows = characters
+        .lines()
+        .filter_map(|row| row.trim().split_once(' '));
+    major != FIXED.major
+        && rows.any(|(number, name)| number.parse() == Ok(major) && name.trim() == CLASS)
+}
+
+fn is_of_class(number: CharDevice) -> bool {
+    let class = PathBuf::from(format!("/sys/dev/char/{number}/subsystem"));
+    fs::read_link(class).is_ok_and(|class| class.file_name().is_some_and(|name| name == CLASS))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use std::fs::File;
+    use std::os::fd::AsFd as _;
+
+    use super::*;
+    use crate::error::ErrorKind;
+
+    const TABLE: &str = "Character devices:\n  1 mem\n231 infiniband_mad\n231 infiniband_verbs\n\
+                         244 infiniband_verbs\n245 infiniband_verbs_not\n\nBlock devices:\n  7 loop\n243 infiniband_verbs\n";
+
+    #[test]
+    fn the_first_devices_are_known_by_their_numbers() {
+        let is = |major, minor| is_fixed(CharDevice { major, minor });
+        assert!(is(231, 192) && is(231, 223));
+        // Others share the major number: management datagrams end before it, connection managers come after.
+        assert!(!is(231, 191) && !is(231, 224) && !is(1, 192));
+    }
+
+    #[test]
+    fn others_are_known_by_the_kernels_table() {
+        assert!(has_range(TABLE, 244));
+        for other in [1, 7, 231, 243, 245, 500] {
+            assert!(!has_range(TABLE, other), "{other}");
+        }
+        assert!(!has_range("", 244));
+    }
+
+    #[test]
+    fn what_takes_any_bytes_is_no_device() {
+        for path in ["/dev/null", "/dev/zero", "/proc/self/exe", "/"] {
+            let file = File::open(path).unwrap();
+            let error = check_verbs_device(file.as_fd()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{path}: {error}");
+        }
+    }
+}
