@@ -115,7 +115,7 @@ impl SharedReceiveQueue {
     ///
     /// A queue pair that is destroyed or reset, and a completion queue that is destroyed, take completions along
     /// that were not polled; so a server whose clients come and go asks now and then. Such requests end with
-    /// [`WcStatus::Flushed`](crate::WcStatus::WrFlushErr) and tell no queue pair. No system call.
+    /// [`WcStatus::Flushed`](crate::WcStatus::Flushed) and tell no queue pair. No system call.
     pub fn unpolled(&mut self) -> Option<Finished> {
         while let Some(wr_id) = self.unpolled.take() {
             if let Some(receive) = self.receiving.remove(wr_id) {
