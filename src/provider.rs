@@ -347,6 +347,15 @@ impl AnySrq {
             Self::Rxe(srq) => srq.abort(),
         }
     }
+
+    /// Takes the numbers of requests that are over and have no completion.
+    #[expect(dead_code, reason = "owned queues ask next")]
+    pub(crate) fn take_unreported(&mut self, each: &mut dyn FnMut(u64)) {
+        match self {
+            Self::Mlx5(srq) => srq.take_unreported(each),
+            Self::Rxe(srq) => srq.take_unreported(each),
+        }
+    }
 }
 
 impl AnyQp {

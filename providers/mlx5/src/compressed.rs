@@ -11,9 +11,6 @@
     reason = "fields are cut out of wider words"
 )]
 
-use std::sync::atomic::{Ordering, fence};
-
-use uverbs_driver::hw::barrier;
 use uverbs_driver::{Error, ErrorKind, Op, Result};
 use uverbs_uapi::mlx5_abi::{
     MLX5_IB_CQE_RES_FORMAT_CSUM, MLX5_IB_CQE_RES_FORMAT_HASH, MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD,
@@ -23,6 +20,8 @@ use uverbs_uapi::mlx5_abi::{
 use crate::caps::Caps;
 use crate::cq_ring::CqRing;
 use crate::cqe::{Tail, format, opcode};
+use crate::sync::atomic::{Ordering, fence};
+use crate::sync::barrier;
 
 /// `MLX5DV_CQE_RES_FORMAT_*`—what compressed completions of messages keep besides their lengths.
 ///

@@ -5,8 +5,10 @@
     reason = "the device counts in 24 bits, and sizes are 64 or 128"
 )]
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod shared;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use uverbs_driver::contract::{self, CqInit};
 use uverbs_driver::hw::{Record, Register, barrier};
@@ -24,8 +26,9 @@ use crate::Context;
 use crate::compressed::Entries;
 use crate::cq_ring::CqRing;
 use crate::cqe::opcode;
-use crate::poll::{Consumer, Next};
+use crate::poll::{Consumer, Left, Next};
 use crate::stamp::Stamps;
+pub(crate) use shared::CqShared;
 
 /// Most entries the device's counter leaves room for.
 const MAX_ENTRIES: u32 = 1 << 24;
@@ -35,42 +38,6 @@ const ARM: usize = 1;
 /// The arm command for solicited completions only.
 const SOLICITED: u32 = 1 << 24;
 const COUNTER: u64 = 0xff_ffff;
-
-/// What a completion queue shares with the queue pairs that report to it.
-#[derive(Debug)]
-pub(crate) struct CqShared {
-    ring: Mutex<Arc<CqRing>>,
-    /// Entries given back, as the device knows.
-    consumer: AtomicU64,
-}
-
-impl CqShared {
-    fn lock(&self) -> MutexGuard<'_, Arc<CqRing>> {
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The position behind the last entry that the device has written.
-    ///
-    /// Entries of a queue pair that was destroyed or reset are before it, since it writes no more.
-    pub(crate) fn produced(&self) -> u64 {
-        let ring = self.lock();
-        let mut position = self.consumer.load(Ordering::Acquire);
-        loop {
-            let end = position.saturating_add(ring.entries().into());
-            while position < end
-                && let Some(tail) = ring.tail(position)
-            {
-                position += ring.stands_for(position, tail);
-            }
-            // What was given back meanwhile may have been written over, and ended the walk too soon.
-            let consumer = self.consumer.load(Ordering::Acquire);
-            if consumer <= position {
-                return position;
-            }
-            position = consumer;
-        }
-    }
-}
 
 /// An mlx5 completion queue.
 #[derive(Debug)]
@@ -140,13 +107,12 @@ impl CompletionQueue {
         let created = cmd::cq::create(channel, &create, &uhw)?;
         let object = Object::new(channel, ObjectKind::CompletionQueue, created.handle, [])
             .with_memory((Arc::clone(&ring), Arc::clone(&record), arm.clone()));
-        let shared = CqShared {
-            ring: Mutex::new(Arc::clone(&ring)),
-            consumer: AtomicU64::new(0),
-        };
+        let shared = CqShared::new(&ring);
+        let (trackers, by_device) = (context.trackers(), context.config().cqe_version == 0);
+        object.keep(Left::new(&shared, trackers, by_device));
         Ok(Self {
-            consumer: Consumer::new(&ring, context.trackers(), context.config().cqe_version == 0),
-            shared: Arc::new(shared),
+            consumer: Consumer::new(&shared, trackers, by_device),
+            shared,
             record,
             arm,
             number: reply.cqn,
@@ -329,6 +295,13 @@ impl contract::Cq for CompletionQueue {
     }
 }
 
+impl Drop for CompletionQueue {
+    fn drop(&mut self) {
+        // What was taken last may not have been given back. What is behind it is for `Left`.
+        self.shared.take(self.consumer.position());
+    }
+}
+
 impl CompletionQueue {
     /// Takes what is not usual.
     #[inline(never)]
@@ -343,7 +316,7 @@ impl CompletionQueue {
     #[inline]
     fn give_back(&self) {
         let position = self.consumer.position();
-        self.shared.consumer.store(position, Ordering::Release);
+        self.shared.take(position);
         let count = self.consumer.ring().count(position);
         self.record.store(CONSUMER, (count & COUNTER) as u32);
     }

@@ -11,10 +11,11 @@
 use std::sync::Arc;
 
 use uverbs_driver::error::Errno;
-use uverbs_driver::hw::{Block, BlockRing, Pages};
+use uverbs_driver::hw::Pages;
 
 use crate::compressed::Results;
 use crate::cqe::{Tail, format, opcode};
+use crate::sync::{Block, BlockRing};
 
 /// Bytes of the part of an entry that means something.
 const BLOCK: u32 = 64;
@@ -185,11 +186,17 @@ impl CqRing {
             })
     }
 
+    /// The entry at `position`, if the device has written it.
+    #[inline]
+    pub(crate) fn look_at(&self, position: u64) -> Option<Look<'_>> {
+        let look = self.look(self.place(position));
+        look.is_there().then_some(look)
+    }
+
     /// The last word of the entry at `position`, if the device has written the entry.
     #[inline]
     pub(crate) fn tail(&self, position: u64) -> Option<Tail> {
-        let look = self.look(self.place(position));
-        look.is_there().then_some(look.tail)
+        self.look_at(position).map(|look| look.tail)
     }
 
     /// The same for the next entry to be taken. What came as one becomes entries.

@@ -5,8 +5,9 @@
     reason = "fields are cut out of wider words"
 )]
 
-use uverbs_driver::hw::Block;
 use uverbs_driver::types::{RemoteKey, WcFlags, WcOpcode, WcStatus, WorkCompletion};
+
+use crate::sync::Block;
 
 /// What an entry says it is (`MLX5_CQE_*`).
 pub(crate) mod opcode {
@@ -60,6 +61,18 @@ impl Tail {
     #[inline]
     pub(crate) const fn qpn(self) -> u32 {
         (self.0 >> 32) as u32 & 0xff_ffff
+    }
+
+    /// Whether it is about a receive request.
+    pub(crate) const fn is_receive(self) -> bool {
+        matches!(
+            self.opcode(),
+            opcode::RECEIVE_WRITE_IMM
+                | opcode::RECEIVE
+                | opcode::RECEIVE_IMM
+                | opcode::RECEIVE_INVALIDATE
+                | opcode::RECEIVE_ERROR
+        )
     }
 }
 

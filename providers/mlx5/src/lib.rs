@@ -42,6 +42,7 @@ mod sq;
 mod srq;
 mod stamp;
 pub mod steering;
+mod sync;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -7,18 +7,21 @@
     reason = "positions differ by no more than a slice is long"
 )]
 
+mod left;
 mod owners;
 
 use std::sync::Arc;
 
-use uverbs_driver::hw::barrier;
 use uverbs_driver::types::WorkCompletion;
 use uverbs_driver::{PollError, Result};
 
+use crate::cq::CqShared;
 use crate::cq_ring::{CqRing, Place};
 use crate::cqe::{Entry, format, opcode};
+use crate::sync::barrier;
 use crate::table::Trackers;
 use crate::tracker::{QueuePairTracker, RecvRun, SendRun};
+pub(crate) use left::Left;
 use owners::Owners;
 
 /// What the next entry is.
@@ -42,12 +45,13 @@ pub(crate) struct Consumer {
 }
 
 impl Consumer {
-    /// Takes completions out of `ring`. `by_device`: they carry no numbers but the device's.
-    pub(crate) fn new(ring: &Arc<CqRing>, trackers: &Arc<Trackers>, by_device: bool) -> Self {
+    /// Takes completions out of `cq`, of which none was taken. `by_device`: they carry no numbers but the device's.
+    pub(crate) fn new(cq: &Arc<CqShared>, trackers: &Arc<Trackers>, by_device: bool) -> Self {
+        let ring = Arc::clone(&cq.lock());
         Self {
-            ring: Arc::clone(ring),
             next: ring.place(0),
-            owners: Owners::new(trackers, by_device),
+            ring,
+            owners: Owners::new(cq, trackers, by_device),
         }
     }
 
@@ -139,9 +143,11 @@ impl Consumer {
         );
     }
 
-    /// Takes entries that follow each other: messages that came for one known queue pair with a queue of its own.
+    /// Takes entries that follow each other: messages that came for one known queue pair with a queue of its own, or one by one
+    /// what came for shared ones.
     #[inline(never)]
     fn take_received(&mut self, out: &mut [WorkCompletion]) {
+        let before = self.position();
         self.take_alike(
             out,
             opcode::RECEIVE,
@@ -152,6 +158,15 @@ impl Consumer {
             },
             RecvRun::end,
         );
+        if self.position() != before {
+            return;
+        }
+        for slot in out {
+            let Next::Usual(done) = self.take_usual() else {
+                return;
+            };
+            *slot = done;
+        }
     }
 
     /// Takes entries of one kind and one known queue pair that follow each other, as long as `take` puts
@@ -198,7 +213,8 @@ impl Consumer {
         }
     }
 
-    /// The next completion of a queue that is still there.
+    /// The next completion of a queue that is still there. `None` also behind as many others as the ring holds: a device could
+    /// keep its user here for ever.
     ///
     /// # Errors
     /// [`PollError::Corrupt`] for an entry that no request can have. It counts as taken, but for one that says that it stands for
@@ -226,6 +242,9 @@ impl Consumer {
             }
             self.next = ring.behind(place, 1);
             match self.owners.completion(place.position, look) {
+                Ok(None) if self.position() - start >= self.ring.entries().into() => {
+                    return Ok(None);
+                }
                 Ok(None) => {}
                 done => return done,
             }

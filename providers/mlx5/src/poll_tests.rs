@@ -1,38 +1,59 @@
 //! A device in miniature writes entries into a ring; what polling makes of them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use std::collections::HashMap;
+
 use proptest::prelude::*;
+use uverbs_driver::Op;
 use uverbs_driver::types::{WcFlags, WcOpcode, WcStatus};
 
 use super::*;
-use crate::table::Owner;
-use crate::tracker::{Receives, RecvTracker};
+use crate::registration::{Registered, Reports};
+use crate::table::{DeviceNumber, Owner};
+use crate::tracker::{Receives, RecvTracker, SrqTracker};
 
 const QPN: u32 = 0x1234;
 
 struct Device {
     consumer: Consumer,
+    shared: Arc<CqShared>,
     trackers: Arc<Trackers>,
+    registered: HashMap<u32, Registered>,
     /// The next entry that the device writes.
     produced: u64,
 }
 
 impl Device {
     fn new(log: u32, size: u32) -> Self {
-        let ring = Arc::new(CqRing::new(log, size, 0).unwrap());
+        let shared = CqShared::new(&Arc::new(CqRing::new(log, size, 0).unwrap()));
         let trackers = Arc::<Trackers>::default();
         Self {
-            consumer: Consumer::new(&ring, &trackers, false),
+            consumer: Consumer::new(&shared, &trackers, false),
+            shared,
             trackers,
+            registered: HashMap::new(),
             produced: 0,
         }
     }
 
-    fn pair(&self, recv: Receives) -> (u32, Arc<QueuePairTracker>) {
+    fn pair(&mut self, recv: Receives) -> (u32, Arc<QueuePairTracker>) {
         let pair = Arc::new(QueuePairTracker::new(8, recv));
         pair.set_number(QPN);
-        let number = self.trackers.add(Owner::QueuePair(Arc::clone(&pair)));
-        (number.unwrap(), pair)
+        pair.restart(self.shared.produced(), self.shared.produced());
+        let owner = Owner::QueuePair(Arc::clone(&pair));
+        let registered = Registered::new(Op::CreateQueuePair, &self.trackers, owner).unwrap();
+        let registered = registered.created(Reports {
+            sends: Some(Arc::clone(&self.shared)),
+            receives: Some(Arc::clone(&self.shared)),
+        });
+        let number = registered.user_index();
+        self.registered.insert(number, registered);
+        (number, pair)
+    }
+
+    /// The queue pair is gone.
+    fn remove(&mut self, number: u32) {
+        self.registered.remove(&number).unwrap();
     }
 
     /// Writes an entry as the device does: the byte that says it is there comes last.
@@ -53,7 +74,9 @@ impl Device {
     }
 
     fn poll(&mut self) -> Option<WorkCompletion> {
-        self.consumer.next().unwrap()
+        let done = self.consumer.next();
+        self.shared.take(self.consumer.position());
+        done.unwrap()
     }
 }
 
@@ -150,9 +173,9 @@ fn errors_have_both_their_words() {
 #[test]
 fn f25_a_former_life_and_a_queue_that_is_gone_are_passed_over() {
     let mut device = Device::new(3, 64);
-    let shared = Arc::new(crate::tracker::SrqTracker::new(4));
+    let shared = Arc::new(SrqTracker::new(4));
     let (number, pair) = device.pair(Receives::Shared(Arc::clone(&shared)));
-    shared.posted(2, 40);
+    shared.post(2, 40);
     pair.send.posted(0, 1, 1, WcOpcode::Send);
     device.write(opcode::REQUEST, number, 0, NOTHING);
     device.write(opcode::RECEIVE, number, 2, NOTHING);
@@ -160,16 +183,21 @@ fn f25_a_former_life_and_a_queue_that_is_gone_are_passed_over() {
     pair.send.posted(0, 2, 1, WcOpcode::Send);
     device.write(opcode::REQUEST, number, 0, NOTHING);
     assert_eq!(device.poll().unwrap().wr_id, 2);
-    let mut free = Vec::new();
-    shared.take_free(|index| free.push(index));
-    assert_eq!(free, [2], "its receive goes back to the shared queue");
+    assert_eq!(
+        shared.taken(),
+        (vec![2], vec![40]),
+        "its receive goes back to the shared queue"
+    );
 
-    shared.posted(3, 41);
+    shared.post(3, 41);
     device.write(opcode::RECEIVE, number, 3, NOTHING);
-    device.trackers.remove(number);
+    device.remove(number);
     assert_eq!(device.poll(), None);
-    shared.take_free(|index| free.push(index));
-    assert_eq!(free, [2, 3], "also when nobody is left");
+    assert_eq!(
+        shared.taken(),
+        (vec![3], vec![41]),
+        "also when nobody is left"
+    );
 }
 
 #[test]
@@ -179,11 +207,163 @@ fn a_new_queue_with_an_old_number_is_another_one() {
     pair.send.posted(0, 7, 1, WcOpcode::Send);
     device.write(opcode::REQUEST, number, 0, NOTHING);
     assert_eq!(device.poll().unwrap().wr_id, 7);
-    device.trackers.remove(number);
+    device.remove(number);
     let (other, pair) = device.pair(Receives::None);
     pair.send.posted(1, 8, 1, WcOpcode::Send);
     device.write(opcode::REQUEST, other, 1, NOTHING);
     assert_eq!(device.poll().unwrap().wr_id, 8);
+}
+
+/// B1 of the review: a poller that knew the queue pair as gone swallowed what came for the next one with the number.
+#[test]
+fn b1_a_tombstone_ends_when_its_number_comes_again() {
+    let mut device = Device::new(3, 64);
+    let queues = [(); 2].map(|()| Arc::new(SrqTracker::new(4)));
+    let (number, _) = device.pair(Receives::Shared(Arc::clone(&queues[0])));
+    queues[0].post(2, 40);
+    device.write(opcode::RECEIVE, number, 2, NOTHING);
+    device.remove(number);
+    assert_eq!(device.poll(), None);
+    assert!(device.consumer.owners.known.len() > number as usize);
+    // Some number is another's, sooner or later this one.
+    for round in 0.. {
+        let (other, pair) = device.pair(Receives::Shared(Arc::clone(&queues[1])));
+        queues[1].post(round & 3, 7);
+        pair.send.posted(1, 8, 1, WcOpcode::Send);
+        device.write(opcode::REQUEST, other, 1, NOTHING);
+        device.write(opcode::RECEIVE, other, (round & 3) as u16, NOTHING);
+        assert_eq!(device.poll().map(|done| done.wr_id), Some(8));
+        assert_eq!(device.poll().map(|done| done.wr_id), Some(7));
+        assert_eq!(queues[1].taken(), (vec![round & 3], vec![]));
+        if other == number {
+            break;
+        }
+        assert!(round < 10_000);
+    }
+}
+
+/// Entries of a queue pair that is gone free nothing in the shared queue of the next one with its number, nor complete its work.
+#[test]
+fn what_waits_of_a_former_queue_is_not_the_next_ones() {
+    let mut device = Device::new(3, 64);
+    let queues = [(); 2].map(|()| Arc::new(SrqTracker::new(4)));
+    for queue in &queues {
+        queue.post(2, 40);
+    }
+    let (number, _) = device.pair(Receives::Shared(Arc::clone(&queues[0])));
+    device.write(opcode::RECEIVE, number, 2, NOTHING);
+    device.write(opcode::REQUEST, number, 0, NOTHING);
+    device.remove(number);
+    let mut pairs = Vec::new();
+    for _ in 0..10 {
+        let (_, pair) = device.pair(Receives::Shared(Arc::clone(&queues[1])));
+        pair.send.posted(0, 9, 1, WcOpcode::Send);
+        pairs.push(pair);
+    }
+    assert_eq!(device.poll(), None);
+    assert_eq!(queues[0].taken(), (vec![2], vec![40]));
+    assert_eq!(queues[1].taken(), (vec![], vec![]));
+    assert!(pairs.iter().all(|pair| pair.sent_tail() == 0));
+}
+
+/// What nobody polled goes back when the completion queue does, once, and is told of.
+#[test]
+fn b2_what_is_left_in_a_completion_queue_goes_back() {
+    let mut device = Device::new(2, 64);
+    let queue = Arc::new(SrqTracker::new(8));
+    for index in 0..6 {
+        queue.post(index, u64::from(index) + 40);
+    }
+    let left = Left::new(&device.shared, &device.trackers, false);
+    let (first, _) = device.pair(Receives::Shared(Arc::clone(&queue)));
+    let (second, _) = device.pair(Receives::Shared(Arc::clone(&queue)));
+    for (number, index) in [(first, 0), (second, 1), (first, 2), (second, 3)] {
+        device.write(opcode::RECEIVE, number, index, NOTHING);
+    }
+    assert_eq!(device.poll().unwrap().wr_id, 40);
+    device.remove(first);
+    // Taken by the poller: whoever goes on takes it a second time no more.
+    drop(left);
+    device.remove(second);
+    let mut told = Vec::new();
+    queue.take_unreported(|wr_id| told.push(wr_id));
+    assert_eq!(told, [41, 42, 43]);
+    assert_eq!(queue.taken(), (vec![0, 1, 2, 3], vec![]));
+    let again = device.pair(Receives::None).0;
+    assert!(again == first || again == second, "no number rests");
+}
+
+/// C1 of the review: a device that completes what is not under way.
+#[test]
+fn c1_what_is_not_posted_is_not_completed() {
+    let mut device = Device::new(3, 64);
+    let queue = Arc::new(SrqTracker::new(4));
+    let (number, _) = device.pair(Receives::Shared(Arc::clone(&queue)));
+    let (gone, _) = device.pair(Receives::Shared(Arc::clone(&queue)));
+    queue.post(1, 40);
+    queue.post(2, 41);
+    device.write(opcode::RECEIVE, gone, 2, NOTHING);
+    device.write(opcode::RECEIVE, gone, 2, NOTHING);
+    device.remove(gone);
+    for index in [1, 1, 3, 4] {
+        device.write(opcode::RECEIVE, number, index, NOTHING);
+    }
+    // The first of those that are gone is passed over.
+    assert_eq!(device.consumer.next(), Err(PollError::Corrupt));
+    assert_eq!(device.poll().unwrap().wr_id, 40);
+    for _ in 0..3 {
+        assert_eq!(device.consumer.next(), Err(PollError::Corrupt));
+    }
+    assert_eq!(queue.taken(), (vec![1, 2], vec![41]));
+    // Taken back, they are as good as never posted.
+    device.write(opcode::RECEIVE, number, 1, NOTHING);
+    assert_eq!(device.consumer.next(), Err(PollError::Corrupt));
+    assert_eq!(queue.taken(), (vec![], vec![]));
+}
+
+/// C4 of the review: a device that writes on and on what nobody waits for. It goes by what is given back to the shared queue, which
+/// is how it sees that an entry was passed over; the poller, which asks the table each time, is slower.
+#[test]
+fn c4_a_device_that_never_stops_holds_nobody() {
+    const LOG: u32 = 6;
+    const ENTRIES: u32 = 1 << LOG;
+    const MANY: u64 = if cfg!(miri) { 500 } else { 20_000 };
+    let mut device = Device::new(LOG, 64);
+    let (shared, trackers) = (Arc::clone(&device.shared), Arc::clone(&device.trackers));
+    let mut consumer = Consumer::new(&shared, &trackers, true);
+    let queue = Arc::new(SrqTracker::new(ENTRIES));
+    let recv = Receives::Shared(Arc::clone(&queue));
+    let owner = Owner::QueuePair(Arc::new(QueuePairTracker::new(0, recv)));
+    let reports = Reports {
+        sends: None,
+        receives: Some(Arc::clone(&shared)),
+    };
+    let number = DeviceNumber::QueuePair(QPN);
+    let op = Op::CreateQueuePair;
+    let gone = Registered::by_device(op, &trackers, number, owner, reports).unwrap();
+    for index in 0..ENTRIES {
+        queue.post(index, 1);
+        device.write(opcode::RECEIVE, 0, index as u16, NOTHING);
+    }
+    drop(gone);
+    let most = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while device.produced < MANY {
+                for index in queue.taken().0 {
+                    queue.post(index, 1);
+                    device.write(opcode::RECEIVE, 0, index as u16, NOTHING);
+                }
+            }
+        });
+        let mut most = 0;
+        while consumer.position() < MANY {
+            let before = consumer.position();
+            assert_eq!(consumer.next(), Ok(None));
+            most = most.max(consumer.position() - before);
+        }
+        most
+    });
+    assert_eq!(most, ENTRIES.into(), "a full ring, and no more at once");
 }
 
 #[test]
@@ -278,7 +458,7 @@ fn play(
         }
         results.extend(polled(&mut device, way));
         if turn == 5 {
-            device.trackers.remove(pairs[0].0);
+            device.remove(pairs[0].0);
         }
     }
     results
@@ -306,7 +486,7 @@ proptest! {
     fn f24_any_bytes_can_be_polled(words in proptest::collection::vec(any::<u64>(), 64), by_device: bool) {
         let ring = Arc::new(CqRing::new(3, 64, 0).unwrap());
         let trackers = Arc::<Trackers>::default();
-        let mut consumer = Consumer::new(&ring, &trackers, by_device);
+        let mut consumer = Consumer::new(&CqShared::new(&ring), &trackers, by_device);
         for recv in [Receives::None, Receives::Own(RecvTracker::new(2))] {
             let pair = Arc::new(QueuePairTracker::new(4, recv));
             trackers.add(Owner::QueuePair(pair));

@@ -16,11 +16,12 @@ use uverbs_driver::{Object, Op, PostError, Result};
 
 use crate::Context;
 use crate::caps::PacingCaps;
-use crate::cq::CqShared;
 use crate::pacing::{RateLimit, modify_rate_limit};
 use crate::raw::Ethernet;
+use crate::registration::Reports;
 use crate::rq::ReceiveRing;
 use crate::sq::SendRing;
+use crate::table::Trackers;
 use crate::tracker::{QueuePairTracker, Receives};
 pub(crate) use create::Parent;
 use ece::Establishment;
@@ -42,12 +43,13 @@ pub struct QueuePair {
     /// The device's limit of reads and atomics under way.
     max_rd_atomic: u32,
     tracker: Arc<QueuePairTracker>,
-    send_cq: Option<Arc<CqShared>>,
-    recv_cq: Option<Arc<CqShared>>,
+    reports: Reports,
     raw: Option<RawNumbers>,
     role: Role,
     ethernet: Option<Ethernet>,
     ece: Establishment,
+    /// Of a target whose completions carry the device's number: where it is noted once it has one.
+    unnumbered: Option<Arc<Trackers>>,
 }
 
 /// The objects underneath a raw packet queue pair; 0 where the kernel did not say.
@@ -81,12 +83,12 @@ impl QueuePair {
             state: QpState::Reset,
             max_rd_atomic: context.device().max_qp_rd_atom,
             tracker: Arc::new(QueuePairTracker::new(0, Receives::None)),
-            send_cq: None,
-            recv_cq: None,
+            reports: Reports::default(),
             raw: None,
             role: Role::None,
             ethernet: None,
             ece: Establishment::new(context.config().ece, 0),
+            unnumbered: None,
         };
         opened.ask(QpAttrMask::STATE)?;
         Ok(opened)

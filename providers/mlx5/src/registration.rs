@@ -4,58 +4,110 @@ use std::sync::Arc;
 
 use uverbs_driver::{Error, ErrorKind, Op, Result};
 
-use crate::table::{NO_NUMBER, Owner, Trackers};
+use crate::cq::CqShared;
+use crate::cqe::Entry;
+use crate::table::{DeviceNumber, Mark, Marks, NO_NUMBER, Owner, Trackers};
+
+/// Where a queue's completions go.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reports {
+    pub(crate) sends: Option<Arc<CqShared>>,
+    pub(crate) receives: Option<Arc<CqShared>>,
+}
+
+impl Reports {
+    /// Of a queue that only receives.
+    pub(crate) fn receives(cq: Option<Arc<CqShared>>) -> Self {
+        Self {
+            sends: None,
+            receives: cq,
+        }
+    }
+
+    fn marks(&self, position: impl Fn(&CqShared) -> Option<u64>) -> Marks {
+        [&self.sends, &self.receives].map(|cq| {
+            let cq = cq.as_ref()?;
+            Some(Mark::new(cq, position(cq)?))
+        })
+    }
+}
 
 /// Given back when this is dropped, which its kernel object does when the queue is gone for sure.
 #[derive(Debug)]
 pub(crate) struct Registered {
     trackers: Arc<Trackers>,
-    number: Number,
+    number: u32,
+    /// What its completions carry instead.
+    device: Option<DeviceNumber>,
+    reports: Reports,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Number {
-    /// Ours, which the device puts into completions.
-    Own(u32),
-    /// The device's own.
-    Device(u32),
+fn exhausted(op: Op) -> Error {
+    Error::new(op, ErrorKind::OutOfResources).fact("max", NO_NUMBER)
 }
 
 impl Registered {
     /// Takes a number for a queue that is about to be created.
     pub(crate) fn new(op: Op, trackers: &Arc<Trackers>, owner: Owner) -> Result<Self> {
-        let number = trackers
-            .add(owner)
-            .ok_or_else(|| Error::new(op, ErrorKind::OutOfResources).fact("max", NO_NUMBER))?;
         Ok(Self {
+            number: trackers.add(owner).ok_or_else(|| exhausted(op))?,
             trackers: Arc::clone(trackers),
-            number: Number::Own(number),
+            device: None,
+            reports: Reports::default(),
         })
     }
 
-    /// Notes a queue that was created with the device's number.
-    pub(crate) fn by_device(trackers: &Arc<Trackers>, number: u32, owner: Owner) -> Self {
-        trackers.add_device_number(number, owner);
-        Self {
+    /// The queue was created, and completes there.
+    #[must_use]
+    pub(crate) fn created(mut self, reports: Reports) -> Self {
+        self.reports = reports;
+        self
+    }
+
+    /// Notes a queue that was created with the device's number, and completes there.
+    pub(crate) fn by_device(
+        op: Op,
+        trackers: &Arc<Trackers>,
+        number: DeviceNumber,
+        owner: Owner,
+        reports: Reports,
+    ) -> Result<Self> {
+        // What was written before is about others that had the number.
+        let since = reports.marks(|cq| Some(cq.produced()));
+        Ok(Self {
+            number: trackers
+                .add_device(number, owner, since)
+                .ok_or_else(|| exhausted(op))?,
             trackers: Arc::clone(trackers),
-            number: Number::Device(number),
-        }
+            device: Some(number),
+            reports,
+        })
     }
 
     /// What the device is told.
     pub(crate) fn user_index(&self) -> u32 {
-        match self.number {
-            Number::Own(number) => number,
-            Number::Device(_) => NO_NUMBER,
+        match self.device {
+            None => self.number,
+            Some(_) => NO_NUMBER,
+        }
+    }
+
+    fn is_about(&self, entry: &Entry<'_>) -> bool {
+        match self.device {
+            None => entry.user_index() == self.number,
+            Some(DeviceNumber::QueuePair(number)) => entry.tail.qpn() == number,
+            Some(DeviceNumber::Srq(number)) => {
+                entry.tail.is_receive() && entry.user_index() == number
+            }
         }
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        match self.number {
-            Number::Own(number) => self.trackers.remove(number),
-            Number::Device(number) => self.trackers.remove_device_number(number),
-        }
+        let until = self
+            .reports
+            .marks(|cq| cq.waiting(|entry| self.is_about(entry)));
+        self.trackers.remove(self.number, until);
     }
 }

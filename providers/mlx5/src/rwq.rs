@@ -16,7 +16,7 @@ use zerocopy::IntoBytes;
 use crate::Context;
 use crate::cq::CqShared;
 use crate::pd::ProtectionDomain;
-use crate::registration::Registered;
+use crate::registration::{Registered, Reports};
 use crate::rq::{self, ReceiveRing};
 use crate::sizes;
 use crate::table::Owner;
@@ -105,6 +105,8 @@ impl WorkQueue {
         let created = cmd::wq::create(channel, &create, &uhw)?;
         let parents = [Arc::clone(pd.object()), Arc::clone(init.cq)];
         let object = Object::new(channel, ObjectKind::WorkQueue, created.handle, parents);
+        let cq = context.cq_shared(init.cq);
+        let registered = registered.created(Reports::receives(cq.clone()));
         object.keep((pages, Arc::clone(&record), registered));
         tracker.set_number(created.wq_num);
         let mut queue = Self {
@@ -119,7 +121,7 @@ impl WorkQueue {
             number: created.wq_num,
             sizes,
             tracker,
-            cq: context.cq_shared(init.cq),
+            cq,
         };
         queue.restart();
         Ok(queue)

@@ -16,8 +16,8 @@ use zerocopy::IntoBytes;
 
 use crate::context::Context;
 use crate::pd::ProtectionDomain;
-use crate::registration::Registered;
-use crate::table::{NO_NUMBER, Owner};
+use crate::registration::{Registered, Reports};
+use crate::table::{DeviceNumber, NO_NUMBER, Owner};
 use crate::tracker::SrqTracker;
 use ring::SharedRing;
 use sizes::Sizes;
@@ -116,10 +116,15 @@ impl SharedReceiveQueue {
             parents.into_iter().flatten().cloned(),
         );
         object.keep((Arc::clone(&pages), Arc::clone(&record)));
-        if let (None, Some(owner)) = (&registered, owner) {
-            registered = Some(Registered::by_device(context.trackers(), reply.srqn, owner));
+        if let (Some(owner), Some(xrc)) = (owner, xrc) {
+            let reports = Reports::receives(context.cq_shared(xrc.cq));
+            object.keep(if let Some(registered) = registered {
+                registered.created(reports)
+            } else {
+                let number = DeviceNumber::Srq(reply.srqn);
+                Registered::by_device(op, context.trackers(), number, owner, reports)?
+            });
         }
-        object.keep(registered);
         context.note_srq(&object, &tracker);
         let fork = channel.fork_token();
         let queue = Self {
@@ -206,5 +211,9 @@ impl contract::Srq for SharedReceiveQueue {
 
     fn abort(&mut self) {
         self.ring.abort();
+    }
+
+    fn take_unreported(&mut self, each: &mut dyn FnMut(u64)) {
+        self.ring.take_unreported(each);
     }
 }

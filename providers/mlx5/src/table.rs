@@ -1,13 +1,19 @@
 //! Which queue a completion is about.
 //!
-//! A completion carries the number that its queue was created with (or the queue pair's number, on devices that
-//! have no such field). Completion queues look it up in a cache of their own, without a lock, and come here on a
-//! miss. When a number is used again, completions of its former queue are told apart by their position.
+//! A completion carries the number that its queue was created with. Completion queues look it up in a cache of their own, without
+//! a lock, and come here on a miss. A number is used again when nothing waits any more that carries it: completions of a queue that
+//! is gone may stay in a completion queue for as long as its user likes, and say what goes back to a shared receive queue.
+//!
+//! On devices whose completions carry no number of ours but the device's own, which comes again when the device likes, the queues
+//! that had it one after another are told apart by what was in their completion queues when they were created.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, Weak};
 
+use crate::cq::CqShared;
+use crate::cqe::Entry;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::tracker::{QueuePairTracker, Receives, SrqTracker};
 
 /// What a completion can be about.
@@ -34,74 +40,185 @@ impl Owner {
     }
 }
 
-/// Numbers that rest before the first of them is used again: completions of its former queue may wait that long.
-const RESTING: usize = 4096;
-
 /// Numbers have 24 bits; the last one means none.
 pub(crate) const NO_NUMBER: u32 = 0x00ff_ffff;
+
+/// How many numbers that rest are looked at when a new one is wanted.
+const SOME: usize = 4;
+
+/// What the device calls a queue itself.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum DeviceNumber {
+    QueuePair(u32),
+    /// A shared receive queue of XRC.
+    Srq(u32),
+}
+
+/// A place in a completion queue, which may be gone.
+#[derive(Clone, Debug)]
+pub(crate) struct Mark {
+    cq: Weak<CqShared>,
+    position: u64,
+}
+
+impl Mark {
+    pub(crate) fn new(cq: &Arc<CqShared>, position: u64) -> Self {
+        Self {
+            cq: Arc::downgrade(cq),
+            position,
+        }
+    }
+
+    /// Whether everything before it was taken.
+    fn is_passed(&self) -> bool {
+        self.cq
+            .upgrade()
+            .is_none_or(|cq| cq.taken() >= self.position)
+    }
+
+    /// Whether `position` of `cq` is behind it.
+    fn is_before(&self, cq: &Weak<CqShared>, position: u64) -> bool {
+        self.cq.ptr_eq(cq) && self.position <= position
+    }
+}
+
+/// Marks of where a queue's sends complete, and its receives.
+pub(crate) type Marks = [Option<Mark>; 2];
 
 /// The queues of an opened device by number.
 #[derive(Debug, Default)]
 pub(crate) struct Trackers {
     table: RwLock<Table>,
-    /// Moves when a number is given back: what caches hold of it is old.
+    /// Moves when anything that the table said of a number is no longer so: what caches hold of it is old.
     epoch: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Table {
-    slots: Vec<Option<Owner>>,
+    slots: Vec<Slot>,
+    /// Numbers that nothing carries any more. Their slots say nothing.
     free: VecDeque<u32>,
-    by_device_number: HashMap<u32, Owner>,
+    /// Numbers of queues that are gone, and until when completions that carry them may wait.
+    resting: VecDeque<(u32, Marks)>,
+    /// Those of ours that stand for the device's, oldest first.
+    by_device: HashMap<DeviceNumber, Vec<u32>>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    owner: Option<Owner>,
+    /// The device's number for it, and from where on completions with that are about it.
+    device: Option<Box<(DeviceNumber, Marks)>>,
+}
+
+impl Table {
+    /// Looks at `count` of the numbers that rest: nothing carries those any more whose marks were passed. Says whether the table had
+    /// something to say of one.
+    fn wake(&mut self, count: usize) -> bool {
+        let mut spoke = false;
+        for _ in 0..count.min(self.resting.len()) {
+            let Some((number, until)) = self.resting.pop_front() else {
+                break;
+            };
+            if until.iter().flatten().all(Mark::is_passed) {
+                spoke |= self.free(number);
+            } else {
+                self.resting.push_back((number, until));
+            }
+        }
+        spoke
+    }
+
+    /// Nothing carries `number` any more. Says whether the table had something to say of it.
+    fn free(&mut self, number: u32) -> bool {
+        self.free.push_back(number);
+        let Some(slot) = self.slots.get_mut(number as usize) else {
+            return false;
+        };
+        if let Some(device) = slot.device.take()
+            && let Some(numbers) = self.by_device.get_mut(&device.0)
+        {
+            numbers.retain(|other| *other != number);
+            if numbers.is_empty() {
+                self.by_device.remove(&device.0);
+            }
+        }
+        slot.owner.take().is_some()
+    }
+
+    /// A number that nothing carries; `None` when there is none left.
+    fn unused(&mut self) -> Option<u32> {
+        if let Some(number) = self.free.pop_front() {
+            return Some(number);
+        }
+        let number = u32::try_from(self.slots.len()).ok()?;
+        if number >= NO_NUMBER {
+            return None;
+        }
+        self.slots.push(Slot::default());
+        Some(number)
+    }
 }
 
 impl Trackers {
     /// Gives a queue a number; `None` when all are in use.
     pub(crate) fn add(&self, owner: Owner) -> Option<u32> {
+        self.put(Slot {
+            owner: Some(owner),
+            device: None,
+        })
+    }
+
+    /// Notes a queue by the device's number, which its completions carry from these marks on. Gives it a number of ours.
+    pub(crate) fn add_device(
+        &self,
+        number: DeviceNumber,
+        owner: Owner,
+        since: Marks,
+    ) -> Option<u32> {
+        self.put(Slot {
+            owner: Some(owner),
+            device: Some(Box::new((number, since))),
+        })
+    }
+
+    fn put(&self, slot: Slot) -> Option<u32> {
         let mut table = self.write();
-        let may_grow = table.slots.len() < NO_NUMBER as usize;
-        if (table.free.len() > RESTING || !may_grow)
-            && let Some(number) = table.free.pop_front()
-        {
-            *table.slots.get_mut(number as usize)? = Some(owner);
-            return Some(number);
+        let mut spoke = table.wake(SOME);
+        let mut number = table.unused();
+        if number.is_none() {
+            spoke |= table.wake(usize::MAX);
+            number = table.unused();
         }
-        let number = u32::try_from(table.slots.len()).ok()?;
-        if number >= NO_NUMBER {
-            return None;
+        if spoke {
+            self.turn();
         }
-        table.slots.push(Some(owner));
+        let number = number?;
+        if let Some(device) = &slot.device {
+            table.by_device.entry(device.0).or_default().push(number);
+        }
+        *table.slots.get_mut(number as usize)? = slot;
         Some(number)
     }
 
-    /// The queue `number` is gone.
-    pub(crate) fn remove(&self, number: u32) {
+    /// The queue `number` is gone; up to these marks, completions may wait that are about it.
+    pub(crate) fn remove(&self, number: u32, until: Marks) {
         let mut table = self.write();
-        if let Some(slot) = table.slots.get_mut(number as usize)
-            && let Some(owner) = slot.take()
-        {
-            *slot = owner.gone();
-            table.free.push_back(number);
-            self.epoch.fetch_add(1, Ordering::Release);
+        if until.iter().all(Option::is_none) {
+            table.free(number);
+        } else if let Some(slot) = table.slots.get_mut(number as usize) {
+            slot.owner = slot.owner.take().and_then(Owner::gone);
+            table.resting.push_back((number, until));
         }
+        self.turn();
     }
 
-    /// Notes a queue by the device's own number, for devices whose completions carry no other.
-    pub(crate) fn add_device_number(&self, number: u32, owner: Owner) {
-        let old = self.write().by_device_number.insert(number, owner);
-        if old.is_some() {
-            self.epoch.fetch_add(1, Ordering::Release);
-        }
+    /// What caches hold is old. For whoever has the table.
+    fn turn(&self) {
+        self.epoch.fetch_add(1, Ordering::Release);
     }
 
-    /// The queue with the device's number is gone.
-    pub(crate) fn remove_device_number(&self, number: u32) {
-        if self.write().by_device_number.remove(&number).is_some() {
-            self.epoch.fetch_add(1, Ordering::Release);
-        }
-    }
-
-    /// Moves whenever a number is given back.
+    /// Moves when anything that was found here is no longer so.
     #[inline]
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
@@ -109,12 +226,35 @@ impl Trackers {
 
     /// The queue with this number.
     pub(crate) fn find(&self, number: u32) -> Option<Owner> {
-        self.read().slots.get(number as usize)?.clone()
+        self.read().slots.get(number as usize)?.owner.clone()
     }
 
-    /// The queue with this number of the device's.
-    pub(crate) fn find_device_number(&self, number: u32) -> Option<Owner> {
-        self.read().by_device_number.get(&number).cloned()
+    /// The queue that an entry at `position` of `cq` is about, by the device's number.
+    pub(crate) fn find_device(
+        &self,
+        cq: &Weak<CqShared>,
+        position: u64,
+        entry: &Entry<'_>,
+    ) -> Option<Owner> {
+        let receive = entry.tail.is_receive();
+        let table = self.read();
+        let find = |number: DeviceNumber| {
+            let slots = table.by_device.get(&number)?.iter().rev();
+            slots
+                .filter_map(|number| table.slots.get(*number as usize))
+                .find(|slot| {
+                    let since = slot.device.as_ref().map(|device| &device.1);
+                    let side = since.and_then(|since| since[usize::from(receive)].as_ref());
+                    side.is_some_and(|since| since.is_before(cq, position))
+                })
+        };
+        // Receives of a shared queue carry its number, too. That of XRC is all that is known of them.
+        let shared = entry.user_index();
+        let slot = (receive && shared != 0)
+            .then(|| find(DeviceNumber::Srq(shared)))
+            .flatten()
+            .or_else(|| find(DeviceNumber::QueuePair(entry.tail.qpn())))?;
+        slot.owner.clone()
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Table> {
@@ -127,53 +267,4 @@ impl Trackers {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn owner() -> Owner {
-        Owner::QueuePair(Arc::new(QueuePairTracker::new(1, Receives::None)))
-    }
-
-    #[test]
-    fn numbers_rest_and_come_back_and_the_epoch_says_so() {
-        let trackers = Trackers::default();
-        let [a, b] = [
-            trackers.add(owner()).unwrap(),
-            trackers.add(owner()).unwrap(),
-        ];
-        assert_eq!((a, b, trackers.epoch()), (0, 1, 0));
-        trackers.remove(a);
-        assert_eq!(trackers.epoch(), 1);
-        assert!(trackers.find(a).is_none() && trackers.find(b).is_some());
-        assert!(trackers.find(77).is_none());
-        for _ in 0..RESTING {
-            let number = trackers.add(owner()).unwrap();
-            assert_ne!(number, a);
-            trackers.remove(number);
-        }
-        assert_eq!(trackers.add(owner()), Some(a));
-    }
-
-    #[test]
-    fn what_a_queue_pair_used_up_goes_back_when_it_is_gone() {
-        let trackers = Trackers::default();
-        let queue = Arc::new(SrqTracker::new(4));
-        let recv = Receives::Shared(Arc::clone(&queue));
-        let pair = Owner::QueuePair(Arc::new(QueuePairTracker::new(1, recv)));
-        let number = trackers.add(pair).unwrap();
-        trackers.remove(number);
-        assert!(matches!(trackers.find(number), Some(Owner::Gone(_))));
-        trackers.remove(number);
-        assert!(trackers.find(number).is_none());
-    }
-
-    #[test]
-    fn queues_are_found_by_the_devices_number() {
-        let trackers = Trackers::default();
-        trackers.add_device_number(0x55, owner());
-        assert!(trackers.find_device_number(0x55).is_some());
-        trackers.remove_device_number(0x55);
-        assert!(trackers.find_device_number(0x55).is_none());
-        assert_eq!(trackers.epoch(), 1);
-    }
-}
+mod tests;

@@ -5,13 +5,15 @@
 //! words, so neither side takes a lock; what orders the two is the device, which completes only what was posted.
 
 mod life;
+mod srq;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use uverbs_driver::types::WcOpcode;
 
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use life::{Life, Run, Side};
+pub(crate) use srq::SrqTracker;
 
 /// A send queue.
 #[derive(Debug)]
@@ -182,58 +184,6 @@ impl RecvRun<'_> {
     }
 }
 
-/// A shared receive queue, whose requests complete in any order.
-#[derive(Debug)]
-pub(crate) struct SrqTracker {
-    wr_ids: Box<[AtomicU64]>,
-    /// One bit per request that was completed and not yet taken back.
-    free: Box<[AtomicU64]>,
-}
-
-impl SrqTracker {
-    /// For a queue of `count` requests.
-    pub(crate) fn new(count: u32) -> Self {
-        Self {
-            wr_ids: (0..count).map(|_| AtomicU64::new(0)).collect(),
-            free: (0..count.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
-        }
-    }
-
-    /// Notes the request at `index`.
-    #[inline]
-    pub(crate) fn posted(&self, index: u32, wr_id: u64) {
-        if let Some(slot) = self.wr_ids.get(index as usize) {
-            slot.store(wr_id, Ordering::Relaxed);
-        }
-    }
-
-    /// The request at `index` is completed and may be used again. `None` for an index that the queue does not have.
-    #[inline]
-    pub(crate) fn completed(&self, index: u16) -> Option<u64> {
-        let at = usize::from(index);
-        let wr_id = self.wr_ids.get(at)?.load(Ordering::Relaxed);
-        self.free
-            .get(at / 64)?
-            .fetch_or(1 << (at % 64), Ordering::Release);
-        Some(wr_id)
-    }
-
-    /// Takes the requests that were completed since: calls `each` with their indexes, in order.
-    #[inline]
-    pub(crate) fn take_free(&self, mut each: impl FnMut(u32)) {
-        for (word, bits) in (0_u32..).step_by(64).zip(&self.free) {
-            if bits.load(Ordering::Relaxed) == 0 {
-                continue;
-            }
-            let mut taken = bits.swap(0, Ordering::Acquire);
-            while taken != 0 {
-                each(word + taken.trailing_zeros());
-                taken &= taken - 1;
-            }
-        }
-    }
-}
-
 /// Where a queue pair receives from.
 #[derive(Debug)]
 pub(crate) enum Receives {
@@ -369,6 +319,16 @@ impl QueuePairTracker {
         }
     }
 
+    /// The request of a shared queue that the entry `index` of its receive completion queue is about, if it is of this life and
+    /// under way.
+    #[inline(never)]
+    pub(crate) fn received_shared(&self, index: u64, counter: u16) -> Option<u64> {
+        match &self.recv {
+            Receives::Shared(queue) if self.received.began_by(index) => queue.completed(counter),
+            _ => None,
+        }
+    }
+
     /// The request that the entry `index` of its receive completion queue is about, which has this counter.
     #[inline]
     pub(crate) fn received(&self, index: u64, counter: u16) -> Request<u64> {
@@ -383,10 +343,13 @@ impl QueuePairTracker {
         let Receives::Shared(queue) = &self.recv else {
             return Request::Unknown;
         };
+        if self.received.began_by(index) {
+            return Request::of(queue.completed(counter));
+        }
         // Its request goes back to the shared queue even if nobody waits for it.
-        match queue.completed(counter) {
-            _ if !self.received.began_by(index) => Request::Former,
-            found => Request::of(found),
+        match queue.used_up(counter) {
+            Some(()) => Request::Former,
+            None => Request::Unknown,
         }
     }
 }

@@ -181,6 +181,13 @@ pub trait Srq: Debug + Send {
 
     /// Takes back everything that was put and not rung.
     fn abort(&mut self);
+
+    /// Takes the numbers of requests that are over and have no completion: they were used up by queue pairs that were destroyed or
+    /// reset before their completions were polled. Each is told once. Whoever never asks loses nothing: their places are
+    /// free; no more of them are kept than the queue has requests.
+    fn take_unreported(&mut self, each: &mut dyn FnMut(u64)) {
+        let _ = each;
+    }
 }
 
 /// A queue pair.

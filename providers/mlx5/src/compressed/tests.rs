@@ -8,6 +8,7 @@ use uverbs_driver::PollError;
 use uverbs_driver::types::{WcOpcode, WorkCompletion};
 
 use super::*;
+use crate::cq::CqShared;
 use crate::poll::{Consumer, Next};
 use crate::table::{Owner, Trackers};
 use crate::tracker::{QueuePairTracker, Receives, RecvTracker};
@@ -37,7 +38,7 @@ impl Device {
         pair.set_number(QPN);
         trackers.add(Owner::QueuePair(Arc::clone(&pair))).unwrap();
         Self {
-            consumer: Consumer::new(&ring, &trackers, false),
+            consumer: Consumer::new(&CqShared::new(&ring), &trackers, false),
             ring,
             pair,
             produced: 0,

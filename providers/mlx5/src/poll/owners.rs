@@ -1,16 +1,17 @@
 //! Whose completion an entry is, and what it says.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use uverbs_driver::hw::barrier;
 use uverbs_driver::types::{WcOpcode, WorkCompletion};
 use uverbs_driver::{PollError, Result};
 
 use super::Next;
+use crate::cq::CqShared;
 use crate::cq_ring::{CqRing, Look, Place};
 use crate::cqe::{Entry, Tail, format, opcode};
+use crate::sync::barrier;
 use crate::table::{Owner, Trackers};
-use crate::tracker::{QueuePairTracker, Request, Sent};
+use crate::tracker::{QueuePairTracker, Receives, Request, Sent, SrqTracker};
 
 /// An epoch that never is: nothing in the cache is good.
 const NO_EPOCH: u64 = u64::MAX;
@@ -19,6 +20,8 @@ const NO_EPOCH: u64 = u64::MAX;
 #[derive(Debug)]
 pub(super) struct Owners {
     trackers: Arc<Trackers>,
+    /// Where the completions are.
+    cq: Weak<CqShared>,
     /// By user index; `None` for what is not known yet.
     pub(super) known: Vec<Option<Owner>>,
     epoch: u64,
@@ -43,9 +46,10 @@ impl Age<'_> {
 
 impl Owners {
     /// Knows nothing yet. `by_device`: completions carry no numbers but the device's.
-    pub(super) fn new(trackers: &Arc<Trackers>, by_device: bool) -> Self {
+    pub(super) fn new(cq: &Arc<CqShared>, trackers: &Arc<Trackers>, by_device: bool) -> Self {
         Self {
             trackers: Arc::clone(trackers),
+            cq: Arc::downgrade(cq),
             known: Vec::new(),
             epoch: if by_device { NO_EPOCH } else { 0 },
             by_device,
@@ -85,10 +89,10 @@ impl Owners {
             if let Some(sent) = pair.sent_in_order(place.position, look.tail.counter()) {
                 return Next::Usual(entry.sent(sent.wr_id, sent.opcode, pair.number()));
             }
-        } else if let Some(mut run) = pair.receives()
-            && let Some(wr_id) = run.completed()
-            && run.end(place.position)
-        {
+        } else if let Some(wr_id) = match pair.receives() {
+            Some(mut run) => run.completed().filter(|_| run.end(place.position)),
+            None => pair.received_shared(place.position, look.tail.counter()),
+        } {
             return Next::Usual(entry.received(opcode::RECEIVE, wr_id, pair.number()));
         }
         Next::Other
@@ -106,14 +110,14 @@ impl Owners {
         if tail.format() != format::PLAIN {
             return Err(PollError::Corrupt);
         }
-        let Some(owner) = self.find(&entry) else {
+        let Some(owner) = self.find(position, &entry) else {
             return Ok(None);
         };
         if let Owner::Gone(queue) = owner {
-            if is_receive(tail) {
-                let _ = queue.completed(tail.counter());
-            }
-            return Ok(None);
+            return match pass_over(queue, tail) {
+                Some(()) => Ok(None),
+                None => Err(PollError::Corrupt),
+            };
         }
         match tail.opcode() {
             opcode::REQUEST => match sent(owner, position, tail) {
@@ -161,8 +165,24 @@ impl Owners {
         }
     }
 
+    /// Passes over an entry that nobody waits for.
+    #[cold]
+    pub(super) fn leave(&mut self, position: u64, look: Look<'_>) {
+        let tail = look.tail;
+        let entry = Entry::new(look.block, tail);
+        let queue = match self.find(position, &entry) {
+            Some(Owner::QueuePair(pair)) => match &pair.recv {
+                Receives::Shared(queue) => queue,
+                _ => return,
+            },
+            Some(Owner::Gone(queue)) => queue,
+            _ => return,
+        };
+        let _ = pass_over(queue, tail);
+    }
+
     #[inline]
-    fn find(&mut self, entry: &Entry<'_>) -> Option<&Owner> {
+    fn find(&mut self, position: u64, entry: &Entry<'_>) -> Option<&Owner> {
         if self.epoch != self.trackers.epoch() {
             self.forget();
         }
@@ -172,7 +192,7 @@ impl Owners {
             entry.user_index() as usize
         };
         if !matches!(self.known.get(index), Some(Some(_))) {
-            self.learn(index, entry)?;
+            self.learn(index, position, entry)?;
         }
         self.known.get(index)?.as_ref()
     }
@@ -186,9 +206,9 @@ impl Owners {
     }
 
     #[cold]
-    fn learn(&mut self, index: usize, entry: &Entry<'_>) -> Option<()> {
+    fn learn(&mut self, index: usize, position: u64, entry: &Entry<'_>) -> Option<()> {
         let owner = if self.by_device {
-            self.trackers.find_device_number(entry.tail.qpn())?
+            self.trackers.find_device(&self.cq, position, entry)?
         } else {
             self.trackers.find(u32::try_from(index).ok()?)?
         };
@@ -223,7 +243,8 @@ fn sent(owner: &Owner, position: u64, tail: Tail) -> Request<(&QueuePairTracker,
 }
 
 /// The receive request that an entry is about.
-#[inline]
+#[expect(clippy::inline_always, reason = "a part of polling")]
+#[inline(always)]
 fn received(owner: &Owner, position: u64, tail: Tail) -> Request<u64> {
     match owner {
         Owner::QueuePair(pair) => pair.received(position, tail.counter()),
@@ -231,16 +252,14 @@ fn received(owner: &Owner, position: u64, tail: Tail) -> Request<u64> {
     }
 }
 
-/// Whether an entry is about a receive request.
-fn is_receive(tail: Tail) -> bool {
-    matches!(
-        tail.opcode(),
-        opcode::RECEIVE_WRITE_IMM
-            | opcode::RECEIVE
-            | opcode::RECEIVE_IMM
-            | opcode::RECEIVE_INVALIDATE
-            | opcode::RECEIVE_ERROR
-    )
+/// Passes over an entry of a queue pair that is gone. What it used up of `queue` goes back; `None` where that is impossible.
+#[cold]
+fn pass_over(queue: &SrqTracker, tail: Tail) -> Option<()> {
+    if tail.is_receive() {
+        queue.used_up(tail.counter())
+    } else {
+        Some(())
+    }
 }
 
 #[inline]

@@ -22,10 +22,10 @@ use crate::context::Context;
 use crate::doorbell::Doorbell;
 use crate::pd::ProtectionDomain;
 use crate::raw::{Ethernet, max_header};
-use crate::registration::Registered;
+use crate::registration::{Registered, Reports};
 use crate::rq::{self, ReceiveRing};
 use crate::sq::{self, SendRing};
-use crate::table::{NO_NUMBER, Owner};
+use crate::table::{DeviceNumber, NO_NUMBER, Owner, Trackers};
 use crate::tracker::{QueuePairTracker, Receives, RecvTracker};
 use crate::wqe::{BLOCK_UNITS, UNIT};
 
@@ -147,6 +147,7 @@ impl QueuePair {
         special: &Special,
     ) -> Result<Self> {
         let op = Op::CreateQueuePair;
+        check_entries(op, context, init.kind)?;
         let refused = init.flags.difference(KNOWN_FLAGS);
         if !refused.is_empty() {
             return Err(Error::new(op, ErrorKind::Unsupported).fact("flags", refused.to_string()));
@@ -158,20 +159,15 @@ impl QueuePair {
             .take()
             .map_err(|errno| Error::os(op, errno))?;
         let memory = Memory::new(op, record, &plan)?;
-        let tracker = QueuePairTracker::new(plan.send.blocks, receives(context, init, &plan));
-        let tracker = Arc::new(if special.streams.is_some() {
-            tracker.unordered()
-        } else {
-            tracker
-        });
-        let owner = Owner::QueuePair(Arc::clone(&tracker));
-        let (mut registered, uidx) = number(op, context, init.kind, &owner)?;
+        let tracker = tracker(context, init, &plan, special);
+        let numbered = Numbered::new(op, context, init.kind, &tracker)?;
         // The kernel wants to know of a doorbell even where there is nothing to send; but not of what cannot send.
         let doorbell = if plan.only_receives {
             None
         } else {
             Some(parent.doorbell(context)?)
         };
+        let uidx = numbered.uidx;
         let words = words(context, special, &plan, &memory, doorbell.as_ref(), uidx);
         let mut reply = mlx5_ib_create_qp_resp::default();
         let create = request(&plan, parent, init);
@@ -192,14 +188,17 @@ impl QueuePair {
             parents.into_iter().flatten().cloned(),
         );
         object.keep((memory.main, memory.apart, Arc::clone(&memory.record)));
-        if registered.is_none() && init.kind != QpType::XrcTarget {
-            let number = created.qp_num;
-            registered = Some(Registered::by_device(context.trackers(), number, owner));
-        }
-        object.keep(registered);
         tracker.set_number(created.qp_num);
-        let send_cq = context.cq_shared(init.send_cq);
-        let recv_cq = context.cq_shared(init.recv_cq);
+        let reports = Reports {
+            sends: context.cq_shared(init.send_cq),
+            receives: context.cq_shared(init.recv_cq),
+        };
+        // A target has no number before it is ready to receive.
+        let is_numbered = special.role != Role::Target || numbered.registered.is_some();
+        if is_numbered {
+            let trackers = context.trackers();
+            object.keep(numbered.created(op, trackers, created.qp_num, reports.clone())?);
+        }
         let doorbell = doorbell
             .map(|doorbell| context.uars().resolve(doorbell, reply.bfreg_index))
             .transpose()?;
@@ -239,17 +238,40 @@ impl QueuePair {
             state: QpState::Reset,
             max_rd_atomic: context.device().max_qp_rd_atom,
             tracker,
-            send_cq,
-            recv_cq,
+            reports,
             raw,
             role: special.role,
             ethernet: ethernet(context, special, init.kind),
             ece: Establishment::new(context.config().ece, reply.ece_options),
+            unnumbered: (!is_numbered).then(|| Arc::clone(context.trackers())),
         };
         // Completions of a former queue pair may wait under the number that this one got.
         created.entered(QpState::Reset);
         Ok(created)
     }
+}
+
+/// Sends and receives of a raw packet queue pair have two numbers of the device's, of two kinds.
+fn check_entries(op: Op, context: &Context, kind: QpType) -> Result<()> {
+    if kind == QpType::RawPacket && context.config().cqe_version == 0 {
+        return Err(Error::new(op, ErrorKind::Unsupported).fact("cqe_version", 0_u32));
+    }
+    Ok(())
+}
+
+/// What its completion queues are to know.
+fn tracker(
+    context: &Context,
+    init: &QpInit<'_>,
+    plan: &Plan,
+    special: &Special,
+) -> Arc<QueuePairTracker> {
+    let tracker = QueuePairTracker::new(plan.send.blocks, receives(context, init, plan));
+    Arc::new(if special.streams.is_some() {
+        tracker.unordered()
+    } else {
+        tracker
+    })
 }
 
 /// Where it receives from.
@@ -264,22 +286,63 @@ fn receives(context: &Context, init: &QpInit<'_>, plan: &Plan) -> Receives {
 }
 
 /// The number that its completions carry, where that is known before it is created.
-fn number(
-    op: Op,
-    context: &Context,
-    kind: QpType,
-    owner: &Owner,
-) -> Result<(Option<Registered>, u32)> {
-    if context.config().cqe_version == 0 {
-        return Ok((None, NO_NUMBER));
+struct Numbered {
+    /// What they are looked up as; `None` for what has none.
+    owner: Option<Owner>,
+    registered: Option<Registered>,
+    /// What the device is told.
+    uidx: u32,
+}
+
+impl Numbered {
+    fn new(
+        op: Op,
+        context: &Context,
+        kind: QpType,
+        tracker: &Arc<QueuePairTracker>,
+    ) -> Result<Self> {
+        let owner = Owner::QueuePair(Arc::clone(tracker));
+        if kind == QpType::XrcTarget {
+            // Its receives complete by the number of their shared queue.
+            let by_device = context.config().cqe_version == 0;
+            return Ok(Self {
+                owner: None,
+                registered: None,
+                uidx: if by_device { NO_NUMBER } else { 0 },
+            });
+        }
+        if context.config().cqe_version == 0 {
+            return Ok(Self {
+                owner: Some(owner),
+                registered: None,
+                uidx: NO_NUMBER,
+            });
+        }
+        let registered = Registered::new(op, context.trackers(), owner.clone())?;
+        Ok(Self {
+            owner: Some(owner),
+            uidx: registered.user_index(),
+            registered: Some(registered),
+        })
     }
-    if kind == QpType::XrcTarget {
-        // Its receives complete by the number of their shared queue.
-        return Ok((None, 0));
+
+    /// The queue pair was created, and got this number of the device's.
+    fn created(
+        self,
+        op: Op,
+        trackers: &Arc<Trackers>,
+        number: u32,
+        reports: Reports,
+    ) -> Result<Option<Registered>> {
+        match (self.registered, self.owner) {
+            (Some(registered), _) => Ok(Some(registered.created(reports))),
+            (None, Some(owner)) => {
+                let number = DeviceNumber::QueuePair(number);
+                Registered::by_device(op, trackers, number, owner, reports).map(Some)
+            }
+            (None, None) => Ok(None),
+        }
     }
-    let registered = Registered::new(op, context.trackers(), owner.clone())?;
-    let number = registered.user_index();
-    Ok((Some(registered), number))
 }
 
 /// The driver's words.

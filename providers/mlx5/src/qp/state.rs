@@ -10,6 +10,8 @@ use zerocopy::IntoBytes;
 
 use super::{QueuePair, Role};
 use crate::cq::CqShared;
+use crate::registration::{Registered, Reports};
+use crate::table::{DeviceNumber, Owner};
 
 /// Where the number of a target ends in the reply.
 const DCTN_END: usize = std::mem::offset_of!(mlx5_ib_modify_qp_resp, dctn) + 4;
@@ -46,6 +48,13 @@ impl QueuePair {
                 }
                 self.number = reply.dctn;
                 self.tracker.set_number(reply.dctn);
+                if let Some(trackers) = self.unnumbered.take() {
+                    let reports = self.reports.clone();
+                    let number = DeviceNumber::QueuePair(reply.dctn);
+                    let owner = Owner::QueuePair(Arc::clone(&self.tracker));
+                    let registered = Registered::by_device(op, &trackers, number, owner, reports)?;
+                    self.object.keep(registered);
+                }
             }
         } else {
             cmd::qp::modify(channel, handle, attr, &Uhw::NONE)?;
@@ -118,8 +127,8 @@ impl QueuePair {
     fn restart(&mut self) {
         let produced =
             |queue: &Option<Arc<CqShared>>| queue.as_ref().map_or(0, |queue| queue.produced());
-        self.tracker
-            .restart(produced(&self.send_cq), produced(&self.recv_cq));
+        let Reports { sends, receives } = &self.reports;
+        self.tracker.restart(produced(sends), produced(receives));
         if let Some(send) = &mut self.send {
             send.reset();
         }

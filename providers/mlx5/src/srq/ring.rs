@@ -2,7 +2,12 @@
 //!
 //! Each request names the one behind it, and the device follows. So requests can be used up, and used again,
 //! in any order. The last of the list stays empty: its link is written when there is one to come.
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "indexes have 16 bits, as links have"
+)]
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use uverbs_driver::PostError;
@@ -23,21 +28,42 @@ const RECORD: usize = 0;
 pub(crate) struct SharedRing {
     ring: UnitRing,
     sizes: Sizes,
-    end: End,
-    rung: End,
-    /// The last of the list, which is not used until another is linked to it.
-    tail: u32,
+    list: List,
+    /// Requests that were put, counted on and on: so far the list was followed.
+    end: u64,
     fork: ForkToken,
     tracker: Arc<SrqTracker>,
     record: Arc<Record>,
+    /// Numbers of requests that were used up and are free again, and that no completion says so of. No more than the queue has
+    /// requests: the oldest are forgotten where nobody asks.
+    unreported: VecDeque<u64>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct End {
-    /// The next request to write.
-    head: u32,
-    /// Requests that were put, counted on and on.
-    count: u32,
+/// The list. What the device follows is written for it alone, and not read again.
+#[derive(Debug)]
+struct List {
+    /// A ring of indexes.
+    order: Box<[u16]>,
+    /// Requests that were linked to it, counted on and on. The last of them is not used until another is linked to it.
+    linked: u64,
+}
+
+impl List {
+    /// `count` requests, in order.
+    fn new(count: u32) -> Self {
+        Self {
+            order: (0..count).map(|index| index as u16).collect(),
+            linked: count.into(),
+        }
+    }
+
+    /// The request at a place in the list.
+    #[inline]
+    fn at(&self, place: u64) -> u32 {
+        let mask = self.order.len().wrapping_sub(1);
+        let index = self.order.get(place as usize & mask);
+        index.copied().map_or(0, u32::from)
+    }
 }
 
 impl SharedRing {
@@ -49,91 +75,106 @@ impl SharedRing {
         tracker: Arc<SrqTracker>,
         record: Arc<Record>,
     ) -> Self {
-        let ring = Self {
+        for index in 1..sizes.count {
+            link(&ring, sizes.shift, index - 1, index);
+        }
+        Self {
             ring,
             sizes,
-            end: End::default(),
-            rung: End::default(),
-            tail: sizes.count.wrapping_sub(1),
+            list: List::new(sizes.count),
+            end: 0,
             fork,
             tracker,
             record,
-        };
-        for index in 0..ring.tail {
-            ring.link(index, index + 1);
+            unreported: VecDeque::new(),
         }
-        ring
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
     pub(crate) fn put(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
         // A child has no mapping of the ring.
         if !self.fork.is_current() {
             return Err(PostError::Forked);
         }
-        let index = self.end.head;
-        if index == self.tail && !self.extend() {
+        if self.list.linked.wrapping_sub(self.end) == 1 && !self.extend() {
             return Err(PostError::QueueFull);
         }
+        let index = self.list.at(self.end);
         let at = index << self.sizes.shift;
         let behind_link = at.wrapping_add(1);
         put_pieces(&self.ring, behind_link, self.sizes.max_sge, request.scatter)?;
         self.tracker.posted(index, request.wr_id);
-        self.end = End {
-            head: self.next(index),
-            count: self.end.count.wrapping_add(1),
-        };
+        self.end += 1;
         Ok(())
     }
 
     #[inline]
     pub(crate) fn ring(&mut self) -> Result<(), PostError> {
-        if self.end.count == self.rung.count {
+        if self.end == self.tracker.rung() {
             return Ok(());
         }
         if !self.fork.is_current() {
             self.abort();
             return Err(PostError::Forked);
         }
-        self.rung = self.end;
+        self.tracker.ring(self.end);
         barrier::to_device();
-        self.record.store(RECORD, self.rung.count & 0xffff);
+        self.record.store(RECORD, self.end as u32 & 0xffff);
         Ok(())
     }
 
     /// Takes back what was put. What was linked meanwhile stays linked: nobody uses it yet.
+    #[inline]
     pub(crate) fn abort(&mut self) {
-        self.end = self.rung;
+        self.end = self.tracker.rung();
+    }
+
+    /// Takes the numbers of requests that were used up and that no completion says so of.
+    pub(crate) fn take_unreported(&mut self, each: &mut dyn FnMut(u64)) {
+        for wr_id in std::mem::take(&mut self.unreported) {
+            each(wr_id);
+        }
+        self.tracker.take_unreported(each);
     }
 
     /// Links requests that the device is done with. False if there are none.
     #[inline(never)]
     fn extend(&mut self) -> bool {
-        let before = self.tail;
-        let mut tail = before;
-        self.tracker.take_free(|index| {
-            self.link(tail, index);
-            tail = index;
-        });
-        self.tail = tail;
-        tail != before
+        let (ring, shift) = (&self.ring, self.sizes.shift);
+        let most = self.list.order.len();
+        let before = self.list.linked;
+        let (mut linked, mut last) = (before, self.list.at(before.wrapping_sub(1)));
+        let order = &mut *self.list.order;
+        let mask = order.len().wrapping_sub(1);
+        self.tracker.take_free(
+            |index| {
+                if let Some(slot) = order.get_mut(linked as usize & mask) {
+                    *slot = index as u16;
+                }
+                link(ring, shift, last, index);
+                last = index;
+                linked += 1;
+                linked - 1
+            },
+            |wr_id| keep(&mut self.unreported, wr_id, most),
+        );
+        self.list.linked = linked;
+        linked != before
     }
+}
 
-    fn link(&self, from: u32, to: u32) {
-        self.ring.put(from << self.sizes.shift, srq_next(to));
-    }
+#[inline]
+fn link(ring: &UnitRing, shift: u32, from: u32, to: u32) {
+    ring.put(from << shift, srq_next(to));
+}
 
-    /// The request behind `index`. A link that somebody else wrote over leads elsewhere in the ring.
-    #[inline]
-    fn next(&self, index: u32) -> u32 {
-        let word = self.ring.word(index << self.sizes.shift, 0);
-        // 16 bits at byte 2.
-        (u64::from_be(word) >> 32) as u32 & 0xffff & self.mask()
+#[cold]
+fn keep(unreported: &mut VecDeque<u64>, wr_id: u64, most: usize) {
+    if unreported.len() >= most {
+        unreported.pop_front();
     }
-
-    fn mask(&self) -> u32 {
-        self.sizes.count.wrapping_sub(1)
-    }
+    unreported.push_back(wr_id);
 }
 
 #[cfg(test)]

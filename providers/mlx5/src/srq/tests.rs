@@ -1,5 +1,5 @@
 //! A device that follows the list, and completes in any order.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use proptest::prelude::*;
 use uverbs_driver::Op;
@@ -71,6 +71,10 @@ enum Step {
     Abort,
     /// The device uses one up; it completes as one of those under way.
     Complete(usize),
+    /// The same, for a queue pair that is gone.
+    UseUp(usize),
+    /// Asks for what was used up so.
+    Ask,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -79,6 +83,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Ring),
         1 => Just(Step::Abort),
         4 => any::<usize>().prop_map(Step::Complete),
+        1 => any::<usize>().prop_map(Step::UseUp),
+        1 => Just(Step::Ask),
     ]
 }
 
@@ -94,6 +100,7 @@ proptest! {
         let mut device_at = 0;
         let mut under_way: Vec<(u32, u32)> = Vec::new();
         let mut outstanding = 0;
+        let mut untold = Vec::new();
         for step in steps {
             match step {
                 Step::Put(count) => {
@@ -123,7 +130,17 @@ proptest! {
                     outstanding -= put - rung;
                     put = rung;
                 }
-                Step::Complete(which) => {
+                Step::Ask => {
+                    let mut told = Vec::new();
+                    queue.ring.take_unreported(&mut |wr_id| told.push(wr_id));
+                    told.sort_unstable();
+                    untold.sort_unstable();
+                    prop_assert_eq!(&told, &untold);
+                    untold.clear();
+                }
+                Step::Complete(which) | Step::UseUp(which) => {
+                    // Whoever wants to know asks in time.
+                    let told = matches!(step, Step::Complete(_)) || untold.len() > max_wr as usize;
                     // The device takes the next of the list, and looks where it leads.
                     if used < rung {
                         let number = used;
@@ -145,7 +162,12 @@ proptest! {
                     if !under_way.is_empty() {
                         let (index, number) = under_way.swap_remove(which % under_way.len());
                         let index = u16::try_from(index).unwrap();
-                        prop_assert_eq!(queue.tracker.completed(index), Some(number.into()));
+                        if told {
+                            prop_assert_eq!(queue.tracker.completed(index), Some(number.into()));
+                        } else {
+                            prop_assert_eq!(queue.tracker.used_up(index), Some(()));
+                            untold.push(u64::from(number));
+                        }
                         outstanding -= 1;
                     }
                 }
@@ -154,9 +176,69 @@ proptest! {
     }
 }
 
-/// A link that somebody wrote over leads elsewhere in the ring, not out of it.
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// C1 of the review: whatever a device says is used up, no request is in the list twice, nor in the list while it is under way.
+    #[test]
+    fn c1_nothing_is_linked_twice(
+        max_wr in 1..20_u32,
+        steps in prop::collection::vec((0..8, 0..24_u16), 1..200),
+    ) {
+        let mut queue = queue(max_wr, 1);
+        let piece = pieces(1, 1);
+        let mut told = 0;
+        for (step, index) in steps {
+            match step {
+                0..3 => {
+                    let wr_id = u64::from(index);
+                    let _ = queue.ring.put(&RecvRequest { wr_id, scatter: &piece });
+                }
+                3 => queue.ring.ring().unwrap(),
+                4 => queue.ring.abort(),
+                5 => {
+                    let _ = queue.tracker.used_up(index);
+                }
+                6 => queue.ring.take_unreported(&mut |_| told += 1),
+                _ => {
+                    let _ = queue.tracker.completed(index);
+                }
+            }
+            let (list, end) = (&queue.ring.list, queue.ring.end);
+            let mut linked: Vec<u32> = (end..list.linked).map(|place| list.at(place)).collect();
+            linked.sort_unstable();
+            let count = linked.len();
+            linked.dedup();
+            prop_assert_eq!(count, linked.len());
+            prop_assert!((1..=queue.sizes.count as usize).contains(&count));
+        }
+    }
+}
+
+/// Whoever never asks loses no room, and no more is kept for them than the queue has requests.
 #[test]
-fn broken_links_stay_inside() {
+fn what_nobody_asks_for_is_forgotten() {
+    let mut queue = queue(3, 1);
+    let piece = pieces(1, 1);
+    for wr_id in 0..100 {
+        let index = queue.ring.list.at(queue.ring.end) as u16;
+        let scatter = &piece;
+        queue.ring.put(&RecvRequest { wr_id, scatter }).unwrap();
+        queue.ring.ring().unwrap();
+        assert_eq!(queue.tracker.used_up(index), Some(()));
+    }
+    let mut told = Vec::new();
+    queue.ring.take_unreported(&mut |wr_id| told.push(wr_id));
+    assert!((4..=8).contains(&told.len()), "{told:?}");
+    assert_eq!(told.last(), Some(&99));
+    queue
+        .ring
+        .take_unreported(&mut |wr_id| panic!("{wr_id} is told twice"));
+}
+
+/// A link that somebody wrote over leads the device elsewhere, and not this side.
+#[test]
+fn broken_links_are_not_followed() {
     let mut queue = queue(7, 1);
     assert!(queue.pages.copy_from(0, &[0xff; 16 * 16]));
     let piece = pieces(1, 1);

@@ -4,7 +4,7 @@
 //! is about to store would be taken for the new one's. So how far a queue got stands in one word with the life it is true of,
 //! and whether an entry is of the present life is asked last, after all that was read for it.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Which life a queue pair is in.
 #[derive(Debug, Default)]

@@ -1,0 +1,80 @@
+//! What a completion queue shares with the queues that report to it: where it is, and how far it was taken.
+
+use std::sync::{Arc, PoisonError};
+
+use crate::cq_ring::CqRing;
+use crate::cqe::Entry;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard, barrier};
+
+/// The part of a completion queue that others may ask.
+#[derive(Debug)]
+pub(crate) struct CqShared {
+    ring: Mutex<Arc<CqRing>>,
+    /// Entries taken, and given back to the device.
+    taken: AtomicU64,
+}
+
+impl CqShared {
+    /// Nothing was taken out of `ring` yet.
+    pub(crate) fn new(ring: &Arc<CqRing>) -> Arc<Self> {
+        Arc::new(Self {
+            ring: Mutex::new(Arc::clone(ring)),
+            taken: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Arc<CqRing>> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Entries taken: whose they were, is known to whoever took them.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Acquire)
+    }
+
+    /// Entries up to `position` were taken.
+    #[inline]
+    pub(crate) fn take(&self, position: u64) {
+        self.taken.store(position, Ordering::Release);
+    }
+
+    /// The position behind the last entry that the device has written.
+    ///
+    /// Entries of a queue that was destroyed or reset are before it, since it writes no more.
+    pub(crate) fn produced(&self) -> u64 {
+        self.walk(|_| ())
+    }
+
+    /// The position behind the last entry that the device has written, if before it there may be one that `is_about` says so of
+    /// and that was not taken. For queues that are gone.
+    pub(crate) fn waiting(&self, is_about: impl Fn(&Entry<'_>) -> bool) -> Option<u64> {
+        let mut found = false;
+        let end = self.walk(|entry| found |= is_about(entry));
+        (found && self.taken() < end).then_some(end)
+    }
+
+    /// Goes along the entries that wait, up to the last one that was written before, or some behind it. What is taken meanwhile
+    /// may be missed, or seen as what the device wrote over it.
+    fn walk(&self, mut each: impl FnMut(&Entry<'_>)) -> u64 {
+        let ring = self.lock();
+        let mut position = self.taken();
+        // The device cannot have written more before now.
+        let most = position.saturating_add(ring.entries().into());
+        loop {
+            while position < most
+                && let Some(look) = ring.look_at(position)
+            {
+                barrier::from_device();
+                each(&Entry::new(look.block, look.tail));
+                position += ring.stands_for(position, look.tail);
+            }
+            // What was given back meanwhile may have been written over, and ended the walk too soon.
+            let taken = self.taken();
+            if taken <= position || position >= most {
+                return position;
+            }
+            position = taken;
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Stand-ins for what devices write, of which `loom` sees every access.
+//!
+//! The words of an entry that polling goes by, and that others look at meanwhile, are `loom`'s: whose it is, how many it stands
+//! for, and the last one. The rest is read by the poller alone.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64 as Plain;
+
+use loom::sync::atomic::{AtomicU64, Ordering};
+use uverbs_driver::hw::Pages;
+
+/// What comes before what, by the fences of the language. On x86-64 the real ones are stronger or cost nothing.
+pub(crate) mod barrier {
+    use loom::sync::atomic::{Ordering, fence};
+
+    pub(crate) fn from_device() {
+        fence(Ordering::Acquire);
+    }
+
+    /// For the model of a device.
+    #[cfg(test)]
+    pub(crate) fn to_device() {
+        fence(Ordering::Release);
+    }
+}
+
+/// The words of an entry that are modelled: bytes 32 to 39, 40 to 47, and the last eight.
+const MODELLED: [usize; 3] = [4, 5, 7];
+
+#[derive(Debug)]
+struct Words {
+    modelled: [AtomicU64; 3],
+    others: [Plain; 8],
+}
+
+impl Words {
+    fn load(&self, at: usize) -> u64 {
+        match MODELLED.iter().position(|word| *word == at) {
+            Some(at) => self.modelled[at].load(Ordering::Relaxed),
+            None => self.others[at & 7].load(Ordering::Relaxed),
+        }
+    }
+
+    fn store(&self, at: usize, value: u64) {
+        match MODELLED.iter().position(|word| *word == at) {
+            Some(at) => self.modelled[at].store(value, Ordering::Relaxed),
+            None => self.others[at & 7].store(value, Ordering::Relaxed),
+        }
+    }
+}
+
+/// A ring of 64-byte blocks.
+#[derive(Debug)]
+pub(crate) struct BlockRing {
+    blocks: Vec<Words>,
+}
+
+/// A block of a ring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block<'r>(&'r Words);
+
+impl BlockRing {
+    #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
+    pub(crate) fn new(_: Arc<Pages>, _: usize, blocks: u32) -> Option<Self> {
+        let words = |_| Words {
+            modelled: Default::default(),
+            others: Default::default(),
+        };
+        Some(Self {
+            blocks: (0..blocks).map(words).collect(),
+        })
+    }
+
+    pub(crate) fn block(&self, number: u32) -> Block<'_> {
+        Block(&self.blocks[number as usize & (self.blocks.len() - 1)])
+    }
+
+    pub(crate) fn along<T>(
+        &self,
+        number: u32,
+        shift: u32,
+        slots: &mut [T],
+        mut each: impl FnMut(Block<'_>, &mut T) -> bool,
+    ) -> usize {
+        let first = number as usize & (self.blocks.len() - 1);
+        let numbers = (first..self.blocks.len()).step_by(1 << shift);
+        let mut passed = 0;
+        for (number, slot) in numbers.zip(slots) {
+            if !each(Block(&self.blocks[number]), slot) {
+                break;
+            }
+            passed += 1;
+        }
+        passed
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        0
+    }
+
+    pub(crate) fn put(&self, unit: u32, value: [u64; 2]) {
+        self.set_word(unit, 0, value[0]);
+        self.set_word(unit, 1, value[1]);
+    }
+
+    pub(crate) fn get(&self, unit: u32) -> [u64; 2] {
+        let block = self.block(unit / 4);
+        let first = unit as usize % 4 * 2;
+        let second = block.word(first + 1);
+        [block.word(first), second]
+    }
+
+    pub(crate) fn set_word(&self, unit: u32, half: u32, value: u64) {
+        let at = (unit % 4 * 2 + (half & 1)) as usize;
+        self.block(unit / 4).0.store(at, value);
+    }
+}
+
+impl Block<'_> {
+    pub(crate) fn word(self, at: usize) -> u64 {
+        self.0.load(at & 7)
+    }
+
+    /// Half of a word as it lies in memory.
+    pub(crate) fn half(self, at: usize) -> u32 {
+        let [a, b, c, d, e, f, g, h] = self.word(at / 2 & 7).to_ne_bytes();
+        let half = if at % 2 == 0 {
+            [a, b, c, d]
+        } else {
+            [e, f, g, h]
+        };
+        u32::from_ne_bytes(half)
+    }
+}

@@ -1,0 +1,214 @@
+//! Numbers that come and go, while completions that carry them wait.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use uverbs_driver::Op;
+
+use super::*;
+use crate::cq_ring::CqRing;
+use crate::cqe::opcode;
+use crate::registration::{Registered, Reports};
+use crate::tracker::RecvTracker;
+
+const OP: Op = Op::CreateQueuePair;
+
+fn pair(recv: Receives) -> Owner {
+    Owner::QueuePair(Arc::new(QueuePairTracker::new(1, recv)))
+}
+
+fn owner() -> Owner {
+    pair(Receives::None)
+}
+
+/// A completion queue of four entries, and how far its device is.
+struct Cq {
+    shared: Arc<CqShared>,
+    produced: u64,
+}
+
+impl Cq {
+    fn new() -> Self {
+        let ring = Arc::new(CqRing::new(2, 64, 0).unwrap());
+        Self {
+            shared: CqShared::new(&ring),
+            produced: 0,
+        }
+    }
+
+    /// The device writes an entry with this word, its own number and this counter.
+    fn write(&mut self, kind: u32, user_index: u32, qpn: u32, counter: u16) {
+        let ring = self.shared.lock();
+        let first = ring.first(self.produced);
+        let index = u64::from(user_index) << 32;
+        ring.units.put(first + 2, [index.to_be(), 0]);
+        let owner = self.produced >> 2 & 1;
+        let tail = u64::from(qpn) << 32 | u64::from(counter) << 16 | u64::from(kind) << 4 | owner;
+        ring.units.set_word(first + 3, 1, tail.to_be());
+        self.produced += 1;
+    }
+
+    fn reports(&self) -> Reports {
+        Reports {
+            sends: Some(Arc::clone(&self.shared)),
+            receives: Some(Arc::clone(&self.shared)),
+        }
+    }
+
+    /// Whose the entry at `position` is, by the device's number.
+    fn owner(&self, trackers: &Trackers, position: u64) -> Option<Owner> {
+        let ring = Arc::clone(&self.shared.lock());
+        let look = ring.look_at(position).unwrap();
+        let cq = Arc::downgrade(&self.shared);
+        trackers.find_device(&cq, position, &Entry::new(look.block, look.tail))
+    }
+}
+
+fn registered(trackers: &Arc<Trackers>, cq: &Cq, owner: Owner) -> Registered {
+    let registered = Registered::new(OP, trackers, owner).unwrap();
+    registered.created(cq.reports())
+}
+
+#[test]
+fn a_number_that_nothing_carries_comes_again_and_the_epoch_says_so() {
+    let trackers = Trackers::default();
+    let [a, b] = [
+        trackers.add(owner()).unwrap(),
+        trackers.add(owner()).unwrap(),
+    ];
+    assert_eq!((a, b, trackers.epoch()), (0, 1, 0));
+    trackers.remove(a, [None, None]);
+    assert_eq!(trackers.epoch(), 1);
+    assert!(trackers.find(a).is_none() && trackers.find(b).is_some());
+    assert!(trackers.find(77).is_none());
+    assert_eq!(trackers.add(owner()), Some(a));
+    assert!(trackers.find(a).is_some());
+}
+
+#[test]
+fn a_number_rests_until_what_carries_it_was_taken() {
+    let trackers = Arc::<Trackers>::default();
+    let mut cq = Cq::new();
+    let queue = Arc::new(SrqTracker::new(4));
+    let first = registered(&trackers, &cq, pair(Receives::Shared(Arc::clone(&queue))));
+    let number = first.user_index();
+    cq.write(opcode::REQUEST, number + 1, 0, 0);
+    cq.write(opcode::RECEIVE, number, 0, 0);
+    cq.write(opcode::REQUEST, number + 1, 0, 0);
+    drop(first);
+    assert!(matches!(trackers.find(number), Some(Owner::Gone(_))));
+    for taken in 0..3 {
+        cq.shared.take(taken);
+        let other = registered(&trackers, &cq, owner());
+        assert_ne!(other.user_index(), number, "{taken} of 3 were taken");
+    }
+    cq.shared.take(3);
+    let epoch = trackers.epoch();
+    let others: Vec<_> = (0..3).map(|_| trackers.add(owner()).unwrap()).collect();
+    assert!(others.contains(&number), "{others:?}");
+    assert!(trackers.epoch() > epoch, "what caches hold of it is old");
+    assert_eq!(Arc::strong_count(&queue), 1, "nothing is kept for it");
+}
+
+#[test]
+fn a_number_rests_no_longer_than_the_completion_queue_is_there() {
+    let trackers = Arc::<Trackers>::default();
+    let mut cq = Cq::new();
+    let first = registered(&trackers, &cq, owner());
+    let number = first.user_index();
+    cq.write(opcode::REQUEST, number, 0, 0);
+    drop(first);
+    assert_ne!(trackers.add(owner()), Some(number));
+    drop(cq);
+    assert_eq!(trackers.add(owner()), Some(number));
+}
+
+#[test]
+fn a_number_that_was_never_used_is_free_at_once() {
+    let trackers = Arc::<Trackers>::default();
+    let refused = Registered::new(OP, &trackers, owner()).unwrap();
+    let number = refused.user_index();
+    drop(refused);
+    assert_eq!(trackers.add(owner()), Some(number));
+}
+
+/// The device gives a number again before its former queue was noted as gone: B6 of the review.
+#[test]
+fn b6_a_late_end_takes_nothing_from_the_successor() {
+    let trackers = Arc::<Trackers>::default();
+    let mut cq = Cq::new();
+    let number = DeviceNumber::QueuePair(5);
+    let queues = [4, 8].map(|count| Arc::new(SrqTracker::new(count)));
+    let [first, second] = queues.each_ref().map(|queue| {
+        let owner = pair(Receives::Shared(Arc::clone(queue)));
+        cq.write(opcode::REQUEST, 0, 5, 0);
+        Registered::by_device(OP, &trackers, number, owner, cq.reports()).unwrap()
+    });
+    cq.write(opcode::RECEIVE, 9, 5, 0);
+    let whose = |cq: &Cq, position| match cq.owner(&trackers, position) {
+        Some(Owner::QueuePair(pair)) => match &pair.recv {
+            Receives::Shared(queue) => (true, queues.iter().position(|it| Arc::ptr_eq(it, queue))),
+            _ => panic!("a shared one"),
+        },
+        Some(Owner::Gone(queue)) => (false, queues.iter().position(|it| Arc::ptr_eq(it, &queue))),
+        Some(Owner::Srq(_)) => panic!("a queue pair"),
+        None => (false, None),
+    };
+    assert_eq!(whose(&cq, 0), (false, None), "it was before both");
+    assert_eq!(whose(&cq, 1), (true, Some(0)));
+    assert_eq!(whose(&cq, 2), (true, Some(1)));
+    drop(first);
+    assert_eq!(whose(&cq, 1), (false, Some(0)), "a tombstone");
+    assert_eq!(whose(&cq, 2), (true, Some(1)), "the successor stays");
+    drop(second);
+    assert_eq!(whose(&cq, 1), (false, Some(0)));
+    assert_eq!(whose(&cq, 2), (false, Some(1)));
+    // Another completion queue's positions say nothing.
+    let mut other = Cq::new();
+    other.write(opcode::RECEIVE, 9, 5, 0);
+    assert_eq!(whose(&other, 0), (false, None));
+    // Nothing is kept for what was taken.
+    cq.shared.take(3);
+    assert_eq!(trackers.add(owner()), Some(0));
+    assert_eq!(trackers.add(owner()), Some(1));
+    assert!(queues.iter().all(|queue| Arc::strong_count(queue) == 1));
+    assert!(trackers.read().by_device.is_empty());
+}
+
+/// Queue pairs and shared receive queues of XRC count for themselves; receives of a shared queue carry both numbers.
+#[test]
+fn shared_queues_have_numbers_of_their_own() {
+    let trackers = Arc::<Trackers>::default();
+    let mut cq = Cq::new();
+    let note =
+        |number, owner| Registered::by_device(OP, &trackers, number, owner, cq.reports()).unwrap();
+    let _pair = note(
+        DeviceNumber::QueuePair(5),
+        pair(Receives::Own(RecvTracker::new(1))),
+    );
+    let queue = Owner::Srq(Arc::new(SrqTracker::new(1)));
+    let xrc = note(DeviceNumber::Srq(5), queue);
+    for (kind, shared, number, found) in [
+        (opcode::REQUEST, 0, 5, Some(true)),
+        (opcode::REQUEST, 5, 5, Some(true)),
+        (opcode::RECEIVE, 0, 5, Some(true)),
+        (opcode::RECEIVE, 5, 5, Some(false)),
+        (opcode::RECEIVE, 5, 77, Some(false)),
+        (opcode::RECEIVE_ERROR, 5, 77, Some(false)),
+        (opcode::RECEIVE, 6, 5, Some(true)),
+        (opcode::RECEIVE, 6, 77, None),
+        (opcode::REQUEST, 5, 77, None),
+    ] {
+        let position = cq.produced;
+        cq.write(kind, shared, number, 0);
+        let owner = cq.owner(&trackers, position);
+        let is_pair = owner.map(|owner| matches!(owner, Owner::QueuePair(_)));
+        assert_eq!(is_pair, found, "kind {kind}, {shared}, {number}");
+        cq.shared.take(cq.produced);
+    }
+    drop(xrc);
+    let position = cq.produced;
+    cq.write(opcode::RECEIVE, 5, 5, 0);
+    assert!(matches!(
+        cq.owner(&trackers, position),
+        Some(Owner::QueuePair(_))
+    ));
+}

@@ -1,0 +1,189 @@
+//! A shared receive queue, whose requests complete in any order, for queue pairs that come and go.
+//!
+//! Requests are handed over in the order of a list, which the thread that posts has linked them to. So one that has its place before
+//! the end of what was handed over is under way or used up, and any other is not: no completion is about it. Used up it is by
+//! whoever polls its completion; of two, its bit in `free` says who came second.
+
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A shared receive queue.
+#[derive(Debug)]
+pub(crate) struct SrqTracker {
+    requests: Box<[Linked]>,
+    /// Where in the list the requests end that were handed over.
+    rung: AtomicU64,
+    /// One bit per request that was used up and not yet linked again.
+    free: Box<[AtomicU64]>,
+    /// One bit per request that was used up by a queue pair that nobody waits for any more, and not yet told of.
+    unreported: Box<[AtomicU64]>,
+    /// There may be some of them.
+    any_unreported: AtomicBool,
+}
+
+/// A request.
+#[derive(Debug)]
+struct Linked {
+    /// The number that it was last posted with.
+    wr_id: AtomicU64,
+    /// Its last place in the list, counted on and on.
+    place: AtomicU64,
+}
+
+/// The word of a request's bit, and the bit.
+#[inline]
+const fn bit(index: usize) -> (usize, u64) {
+    (index / 64, 1 << (index % 64))
+}
+
+impl SrqTracker {
+    /// For a queue of `count` requests, which are in the list in order.
+    pub(crate) fn new(count: u32) -> Self {
+        let words = || {
+            let words = 0..count.div_ceil(64);
+            words.map(|_| AtomicU64::new(0)).collect()
+        };
+        let linked = |place: u32| Linked {
+            wr_id: AtomicU64::new(0),
+            place: AtomicU64::new(place.into()),
+        };
+        Self {
+            requests: (0..count).map(linked).collect(),
+            rung: AtomicU64::new(0),
+            free: words(),
+            unreported: words(),
+            any_unreported: AtomicBool::new(false),
+        }
+    }
+
+    /// Notes the request at `index`. For the thread that posts.
+    #[inline]
+    pub(crate) fn posted(&self, index: u32, wr_id: u64) {
+        if let Some(request) = self.requests.get(index as usize) {
+            request.wr_id.store(wr_id, Ordering::Relaxed);
+        }
+    }
+
+    /// How far in the list requests were handed over. For the thread that posts.
+    #[inline]
+    pub(crate) fn rung(&self) -> u64 {
+        self.rung.load(Ordering::Relaxed)
+    }
+
+    /// Requests are handed over, up to this place in the list. For the thread that posts.
+    #[inline]
+    pub(crate) fn ring(&self, end: u64) {
+        self.rung.store(end, Ordering::Relaxed);
+    }
+
+    /// The request at `index` is completed and may be used again. `None` for one that is not under way.
+    #[inline]
+    pub(crate) fn completed(&self, index: u16) -> Option<u64> {
+        let request = self.requests.get(usize::from(index))?;
+        if request.place.load(Ordering::Relaxed) >= self.rung.load(Ordering::Relaxed) {
+            return None;
+        }
+        let wr_id = request.wr_id.load(Ordering::Relaxed);
+        let (word, bit) = bit(index.into());
+        // Who finds the bit set comes second.
+        let before = self.free.get(word)?.fetch_or(bit, Ordering::Release);
+        (before & bit == 0).then_some(wr_id)
+    }
+
+    /// The request at `index` was used up, and no completion will say so. `None` for one that is not under way.
+    #[cold]
+    pub(crate) fn used_up(&self, index: u16) -> Option<()> {
+        let request = self.requests.get(usize::from(index))?;
+        let (word, bit) = bit(index.into());
+        let free = self.free.get(word)?;
+        let handed_over = request.place.load(Ordering::Relaxed) < self.rung.load(Ordering::Relaxed);
+        if !handed_over || free.load(Ordering::Relaxed) & bit != 0 {
+            return None;
+        }
+        // Before it is free, after which its number may be another one's.
+        self.unreported.get(word)?.fetch_or(bit, Ordering::Relaxed);
+        self.any_unreported.store(true, Ordering::Release);
+        free.fetch_or(bit, Ordering::Release);
+        Some(())
+    }
+
+    /// Takes the requests that were used up since: calls `link` with their indexes, in order, which returns their new places in the
+    /// list, and `unreported` before with the numbers of those that no completion said so of. For the thread that posts.
+    #[inline]
+    pub(crate) fn take_free(
+        &self,
+        mut link: impl FnMut(u32) -> u64,
+        mut unreported: impl FnMut(u64),
+    ) {
+        let (requests, rung) = (&*self.requests, self.rung());
+        let words = self.free.iter().zip(&self.unreported);
+        for (first, (free, untold)) in (0_u32..).step_by(64).zip(words) {
+            if free.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            let mut taken = free.swap(0, Ordering::Acquire);
+            if untold.load(Ordering::Relaxed) & taken != 0 {
+                let told = untold.fetch_and(!taken, Ordering::Relaxed) & taken;
+                self.tell(first, told, &mut unreported);
+            }
+            while taken != 0 {
+                let index = first + taken.trailing_zeros();
+                taken &= taken - 1;
+                // Others are in the list already: a device completed them all the same.
+                if let Some(request) = requests.get(index as usize)
+                    && request.place.load(Ordering::Relaxed) < rung
+                {
+                    request.place.store(link(index), Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Takes the numbers of requests that were used up and that no completion said so of; not those that
+    /// [`take_free`](Self::take_free) told of. For the thread that posts.
+    pub(crate) fn take_unreported(&self, mut each: impl FnMut(u64)) {
+        if !self.any_unreported.load(Ordering::Relaxed) {
+            return;
+        }
+        // Another that is noted from here on is seen now, or the next time.
+        self.any_unreported.swap(false, Ordering::Acquire);
+        for (first, unreported) in (0..).step_by(64).zip(&self.unreported) {
+            let told = unreported.swap(0, Ordering::Relaxed);
+            self.tell(first, told, &mut each);
+        }
+    }
+
+    /// Tells the numbers of the requests from `first` on whose bits are set. They stand there until this thread posts again.
+    #[cold]
+    fn tell(&self, first: u32, mut bits: u64, each: &mut impl FnMut(u64)) {
+        while bits != 0 {
+            let index = first + bits.trailing_zeros();
+            bits &= bits - 1;
+            if let Some(request) = self.requests.get(index as usize) {
+                each(request.wr_id.load(Ordering::Relaxed));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl SrqTracker {
+    /// Posts the request at `index`, wherever it is in the list.
+    pub(crate) fn post(&self, index: u32, wr_id: u64) {
+        self.posted(index, wr_id);
+        self.requests[index as usize]
+            .place
+            .store(0, Ordering::Relaxed);
+        self.ring(1);
+    }
+
+    /// What is free, and the numbers of what nobody was told of.
+    pub(crate) fn taken(&self) -> (Vec<u32>, Vec<u64>) {
+        let (mut free, mut unreported) = (Vec::new(), Vec::new());
+        let link = |index| {
+            free.push(index);
+            1
+        };
+        self.take_free(link, |wr_id| unreported.push(wr_id));
+        (free, unreported)
+    }
+}
