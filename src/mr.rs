@@ -78,7 +78,7 @@ impl ProtectionDomain {
     /// # Errors
     /// | kind | cause |
     /// |---|---|
-    /// | [`InvalidInput`](ErrorKind::InvalidInput) | no bytes or a range that wraps (EINVAL), memory that is not mapped or not writable (EFAULT), remote write without local write, unknown access bits |
+    /// | [`InvalidInput`](ErrorKind::InvalidInput) | no bytes or a range that wraps (EINVAL), memory that is not mapped or not writable (EFAULT), remote write without local write, access without a name (but for what is [optional](AccessFlags::OPTIONAL)) |
     /// | [`OutOfResources`](ErrorKind::OutOfResources) | ENOMEM: mostly `RLIMIT_MEMLOCK` |
     /// | [`Unsupported`](ErrorKind::Unsupported) | on-demand paging that the device does not have |
     ///
@@ -126,6 +126,8 @@ impl ProtectionDomain {
         access: AccessFlags,
     ) -> Result<MemoryRegion> {
         let op = Op::RegisterMemory;
+        // Before the range is changed for forks.
+        access.asked(op, "access")?;
         let implicit =
             length == usize::MAX && address.is_null() && access.contains(AccessFlags::ON_DEMAND);
         if !implicit {

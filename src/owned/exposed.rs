@@ -39,9 +39,10 @@ impl ProtectionDomain {
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) for a length of 0, or access that makes no sense here
-    /// (on-demand paging, huge pages, zero-based addresses);
+    /// (on-demand paging, huge pages, zero-based addresses) or has no name;
     /// [`OutOfResources`](ErrorKind::OutOfResources) for memory, mostly `RLIMIT_MEMLOCK`.
     pub fn expose(&self, len: usize, access: AccessFlags) -> Result<ExposedMemory> {
+        access.asked(Op::RegisterMemory, "access")?;
         let refused = AccessFlags::ON_DEMAND | AccessFlags::HUGETLB | AccessFlags::ZERO_BASED;
         if access.intersects(refused) {
             return Err(Error::new(Op::RegisterMemory, ErrorKind::InvalidInput)

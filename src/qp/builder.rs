@@ -349,7 +349,7 @@ impl<'a> QueuePairBuilder<'a> {
     /// # Errors
     /// | kind (errno) | cause |
     /// |---|---|
-    /// | [`InvalidInput`](ErrorKind::InvalidInput) (EINVAL) | queues of another context or domain, a port or GID index that does not exist, values the kernel refuses |
+    /// | [`InvalidInput`](ErrorKind::InvalidInput) (EINVAL) | a transport or a flag without a name, queues of another context or domain, a port or GID index that does not exist, values the kernel refuses |
     /// | [`LimitExceeded`](ErrorKind::LimitExceeded) | sizes above what the device has |
     /// | [`OutOfResources`](ErrorKind::OutOfResources) (ENOMEM, EAGAIN) | memory, or the rdma cgroup |
     /// | [`Unsupported`](ErrorKind::Unsupported) (EOPNOTSUPP, ENOSYS) | a transport, a flag or [options](Self::ece) that the device does not have |
@@ -408,9 +408,11 @@ impl<'a> QueuePairBuilder<'a> {
         Ok(PreparedQueuePair::new(qp, settings))
     }
 
-    /// Everything must be on one device, which the kernel could not even name.
+    /// Everything must have a name, and be on one device, which the kernel could not even name.
     fn check(&self) -> Result<()> {
         let op = Op::CreateQueuePair;
+        self.kind.asked(op, "kind")?;
+        self.flags.asked(op, "flags")?;
         let context = self.pd.context();
         for (what, cq) in [("send_cq", self.send_cq), ("recv_cq", self.recv_cq)] {
             if !cq.is_of(context) {

@@ -24,13 +24,14 @@ const GLOBAL: u32 = 1 << 30;
 /// the kernel's search for the peer's Ethernet address, which may wait for it.
 ///
 /// # Errors
-/// EINVAL: no global route on Ethernet, or a GID slot that is empty. Those of the command.
+/// Those of [`AddressVector::check`]. EINVAL: no global route on Ethernet, or a GID slot that is empty. Those of the command.
 pub(crate) fn create(
     context: &Context,
     pd: &Arc<Object>,
     vector: &AddressVector,
 ) -> Result<Address> {
     let op = Op::CreateAddressHandle;
+    vector.check(op)?;
     let mut words = route(vector);
     if context.link_layer(vector.port)? != LinkLayer::Ethernet {
         words[12] = rate(vector) << 4 | vector.sl & 0xf;

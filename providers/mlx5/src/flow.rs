@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::Uhw;
-use uverbs_driver::{Object, Result, cmd};
+use uverbs_driver::{Error, Object, Op, Result, cmd};
 use uverbs_uapi::ib_user_verbs::{
     ib_uverbs_flow_eth_filter, ib_uverbs_flow_ipv4_filter, ib_uverbs_flow_ipv6_filter,
     ib_uverbs_flow_spec_action_drop, ib_uverbs_flow_spec_action_tag, ib_uverbs_flow_spec_eth,
@@ -103,7 +103,7 @@ pub struct Ipv6Fields {
     pub source: Ipv6Addr,
     /// Where it goes.
     pub destination: Ipv6Addr,
-    /// The flow label.
+    /// The flow label, 20 bits.
     pub flow_label: u32,
     /// What is inside.
     pub next_header: u8,
@@ -152,11 +152,13 @@ impl Default for Ipv6Fields {
 /// `ibv_create_flow`—creates a rule for a queue pair, which must live as long. One system call.
 ///
 /// # Errors
-/// EPERM without `CAP_NET_RAW`; what the device cannot match; those of [`cmd::flow::create`].
+/// [`LimitExceeded`](uverbs_driver::ErrorKind::LimitExceeded): a tag of more than 24 bits, a flow label of more than 20. EPERM
+/// without `CAP_NET_RAW`; what the device cannot match; those of [`cmd::flow::create`].
 #[doc(alias = "ibv_create_flow")]
 pub fn create(qp: &Object, init: &FlowInit<'_>) -> Result<Object> {
     let mut specs = Vec::new();
     for spec in init.specs {
+        spec.check()?;
         spec.encode(&mut specs);
     }
     let request = cmd::flow::Create {
@@ -182,6 +184,22 @@ fn header<T>(kind: u32) -> ib_uverbs_flow_spec_hdr {
 }
 
 impl FlowSpec {
+    /// Whether its numbers fit their fields.
+    fn check(&self) -> Result<()> {
+        let (what, asked, max) = match self {
+            Self::Ipv6(value, mask) => {
+                let asked = value.flow_label.max(mask.flow_label);
+                ("flow label", asked, 0xf_ffff)
+            }
+            Self::Tag(number) => ("tag", *number, 0xff_ffff),
+            _ => return Ok(()),
+        };
+        if asked > max {
+            return Err(Error::limit(Op::CreateFlow, what, asked.into(), max.into()));
+        }
+        Ok(())
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Ethernet(value, mask) => {
@@ -287,6 +305,23 @@ impl PortFields {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_fit_their_fields() {
+        let label = |flow_label| Ipv6Fields {
+            flow_label,
+            ..Ipv6Fields::default()
+        };
+        for (spec, fits) in [
+            (FlowSpec::Tag(0xff_ffff), true),
+            (FlowSpec::Tag(1 << 24), false),
+            (FlowSpec::Ipv6(label(0xf_ffff), label(0xf_ffff)), true),
+            (FlowSpec::Ipv6(label(1 << 20), label(0)), false),
+            (FlowSpec::Ipv6(label(0), label(u32::MAX)), false),
+        ] {
+            assert_eq!(spec.check().is_ok(), fits, "{spec:?}");
+        }
+    }
 
     #[test]
     fn specifications_are_the_kernels() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bitflags::bitflags;
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Uhw, cells};
-use uverbs_driver::types::{QpCaps, QpType};
+use uverbs_driver::types::{QpCaps, QpType, asked_flags};
 use uverbs_driver::{Error, ErrorKind, Object, Op, Result, cmd};
 use uverbs_uapi::mlx5_abi::{
     MLX5_RX_HASH_DST_IPV4, MLX5_RX_HASH_DST_IPV6, MLX5_RX_HASH_DST_PORT_TCP,
@@ -16,6 +16,7 @@ use uverbs_uapi::mlx5_abi::{
 use zerocopy::IntoBytes;
 
 use crate::Context;
+use crate::caps::Caps;
 use crate::pd::ProtectionDomain;
 use crate::rwq::IndirectionTable;
 
@@ -27,7 +28,7 @@ const HASH_KEY_LEN: u8 = 40;
 const TOEPLITZ: u8 = 1;
 
 bitflags! {
-    /// `ibv_rx_hash_fields`—what of a packet enters the hash. Unknown bits are kept.
+    /// `ibv_rx_hash_fields`—what of a packet enters the hash. Unknown bits are kept: a device says what it can.
     #[doc(alias = "ibv_rx_hash_fields")]
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct HashFields: u64 {
@@ -88,8 +89,8 @@ impl SpreadingQueuePair {
     /// `ibv_create_qp_ex` with a hash—creates one; flow rules lead packets to it. One system call.
     ///
     /// # Errors
-    /// Unsupported: the device does not hash one of the fields. `InvalidInput`: fields that exclude each other. EPERM without
-    /// `CAP_NET_RAW`.
+    /// Unsupported: the device does not hash one of the fields. `InvalidInput`: fields that exclude each other, or have no
+    /// name. EPERM without `CAP_NET_RAW`.
     pub fn create(
         context: &Context,
         pd: &ProtectionDomain,
@@ -98,20 +99,8 @@ impl SpreadingQueuePair {
         cookie: u64,
     ) -> Result<Self> {
         let op = Op::CreateQueuePair;
-        let caps = context.caps();
-        let lacking = hash.fields.bits() & !caps.rss_fields;
-        if caps.rss_functions & TOEPLITZ == 0 || lacking != 0 {
-            return Err(Error::new(op, ErrorKind::Unsupported).fact("hash fields", lacking));
-        }
-        for (one, other) in EXCLUDE_EACH_OTHER {
-            if hash.fields.intersects(one) && hash.fields.intersects(other) {
-                // The kernel would refuse it too, and complain.
-                return Err(Error::invalid(op, "hash fields")
-                    .fact("fields", hash.fields.bits())
-                    .hint("IPv4 excludes IPv6, TCP excludes UDP"));
-            }
-        }
-        let words = words(hash);
+        let fields = fields(op, context.caps(), hash.fields)?;
+        let words = words(fields, &hash.key);
         let mut reply = mlx5_ib_create_qp_resp::default();
         let create = cmd::qp::Create {
             ind_table: Some(table.object().handle()),
@@ -150,11 +139,29 @@ impl SpreadingQueuePair {
     }
 }
 
-fn words(hash: &Hash) -> mlx5_ib_create_qp_rss {
+/// The fields for a request, if the device hashes them.
+fn fields(op: Op, caps: &Caps, asked: HashFields) -> Result<u64> {
+    let fields = asked_flags(op, "hash fields", asked)?;
+    let lacking = fields & !caps.rss_fields;
+    if caps.rss_functions & TOEPLITZ == 0 || lacking != 0 {
+        return Err(Error::new(op, ErrorKind::Unsupported).fact("hash fields", lacking));
+    }
+    for (one, other) in EXCLUDE_EACH_OTHER {
+        if asked.intersects(one) && asked.intersects(other) {
+            // The kernel would refuse it too, and complain.
+            return Err(Error::invalid(op, "hash fields")
+                .fact("fields", fields)
+                .hint("IPv4 excludes IPv6, TCP excludes UDP"));
+        }
+    }
+    Ok(fields)
+}
+
+fn words(fields: u64, hash_key: &[u8; HASH_KEY]) -> mlx5_ib_create_qp_rss {
     let mut key = [0; 128];
-    key[..HASH_KEY].copy_from_slice(&hash.key);
+    key[..HASH_KEY].copy_from_slice(hash_key);
     mlx5_ib_create_qp_rss {
-        rx_hash_fields_mask: hash.fields.bits(),
+        rx_hash_fields_mask: fields,
         rx_hash_function: TOEPLITZ,
         rx_key_len: HASH_KEY_LEN,
         rx_hash_key: key,
@@ -167,12 +174,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_words() {
-        let hash = Hash {
-            fields: HashFields::SOURCE_IPV4 | HashFields::DESTINATION_UDP,
-            key: [0xa5; HASH_KEY],
+    fn fields_that_can_be_asked_for() {
+        let op = Op::CreateQueuePair;
+        let caps = |rss_fields| Caps {
+            rss_fields,
+            rss_functions: TOEPLITZ,
+            ..Caps::default()
         };
-        let words = words(&hash);
+        let kind = |rss_fields, asked| {
+            let asked = HashFields::from_bits_retain(asked);
+            fields(op, &caps(rss_fields), asked).map_err(|error| error.kind())
+        };
+        for at in 0..64 {
+            let bit = 1 << at;
+            // Whatever the device says of itself.
+            let (able, unable) = if matches!(at, 0..=8 | 31) {
+                (Ok(bit), Err(ErrorKind::Unsupported))
+            } else {
+                (Err(ErrorKind::InvalidInput), Err(ErrorKind::InvalidInput))
+            };
+            assert_eq!((kind(!0, bit), kind(0, bit)), (able, unable), "{at}");
+        }
+        assert_eq!(kind(!0, 0b101), Err(ErrorKind::InvalidInput));
+        assert_eq!(
+            fields(op, &Caps::default(), HashFields::empty())
+                .unwrap_err()
+                .kind(),
+            ErrorKind::Unsupported
+        );
+    }
+
+    #[test]
+    fn the_kernels_words() {
+        let fields = HashFields::SOURCE_IPV4 | HashFields::DESTINATION_UDP;
+        let words = words(fields.bits(), &[0xa5; HASH_KEY]);
         let bytes = words.as_bytes();
         assert_eq!(bytes.len(), 152);
         assert_eq!(bytes[..10], [0x81, 0, 0, 0, 0, 0, 0, 0, 1, 40]);

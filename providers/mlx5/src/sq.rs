@@ -235,7 +235,8 @@ impl SendRing {
     pub(crate) fn put_datagram(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
         let to = request.destination.ok_or(PostError::InvalidRequest)?;
         let key = wqe::ud_key(to.qkey);
-        self.put_behind(request, &wqe::datagram(to.address.vector(), key, to.qp_num))
+        let number = to.asked_qp_num()?;
+        self.put_behind(request, &wqe::datagram(to.address.vector(), key, number))
     }
 
     /// Puts a request behind `route`, the segments that say where it goes: XRC and DC.

@@ -54,6 +54,7 @@ impl SharedReceiveQueue {
         xrc: Option<Xrc<'_>>,
     ) -> Result<Self> {
         let op = Op::CreateSharedReceiveQueue;
+        init.check()?;
         let fits = match init.kind {
             SrqType::Basic => xrc.is_none(),
             SrqType::Xrc => xrc.is_some(),

@@ -64,7 +64,7 @@ const ACCESS: [(AccessFlags, u8); 4] = [
 /// The words of a bind; the first [`INVALIDATE_UNITS`] of them if its length is 0, which unbinds.
 ///
 /// # Errors
-/// [`PostError::MessageTooLong`] for more than 2 GiB.
+/// [`PostError::MessageTooLong`] for more than 2 GiB; those of [`WindowBinding::asked`].
 pub(crate) fn bind(binding: &WindowBinding, qpn: u32) -> Result<[Unit; BIND_UNITS], PostError> {
     if binding.length > MAX_LENGTH {
         return Err(PostError::MessageTooLong {
@@ -72,7 +72,8 @@ pub(crate) fn bind(binding: &WindowBinding, qpn: u32) -> Result<[Unit; BIND_UNIT
             max: MAX_LENGTH,
         });
     }
-    let owned = binding.kind != MwType::Type1;
+    let rights = binding.asked()?;
+    let owned = binding.kind == MwType::Type2;
     let variant = binding.new_key.raw() & 0xff;
     if binding.length == 0 {
         return Ok(extend(freed(variant, owned)));
@@ -85,9 +86,9 @@ pub(crate) fn bind(binding: &WindowBinding, qpn: u32) -> Result<[Unit; BIND_UNIT
     }
     let access = ACCESS
         .iter()
-        .filter(|(right, _)| binding.access.contains(*right))
+        .filter(|(right, _)| rights.contains(*right))
         .fold(0, |access, (_, bit)| access | bit);
-    let start = if binding.access.contains(AccessFlags::ZERO_BASED) {
+    let start = if rights.contains(AccessFlags::ZERO_BASED) {
         0
     } else {
         binding.address
@@ -199,6 +200,25 @@ mod tests {
         assert_eq!(unbound, units(words));
         words[3] = (0x4000_0000_ffff_ff00, 0);
         assert_eq!(invalidate(), units(words)[..INVALIDATE_UNITS]);
+    }
+
+    #[test]
+    fn nothing_without_a_meaning_is_bound() {
+        let bind = |kind, access| bind(&binding(MwType::from_raw(kind), 0x2000, access), 5);
+        let plain = bind(2, REMOTE).unwrap();
+        for at in 0..32 {
+            let bit = AccessFlags::from_bits_retain(1 << at);
+            let bound = bind(2, REMOTE | bit);
+            match at {
+                0 | 3 | 5 => assert_ne!(bound.unwrap(), plain, "bit {at}"),
+                // A window has it already, is not about it, or may not know it.
+                1 | 2 | 8 | 9 | 20..=29 => assert_eq!(bound.unwrap(), plain, "bit {at}"),
+                _ => assert_eq!(bound, Err(PostError::InvalidRequest), "bit {at}"),
+            }
+        }
+        for kind in [0, 3, 255] {
+            assert_eq!(bind(kind, REMOTE), Err(PostError::InvalidRequest), "{kind}");
+        }
     }
 
     #[test]

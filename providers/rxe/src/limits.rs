@@ -1,7 +1,7 @@
 //! Refuses what the device said it cannot do, before the kernel is asked and logs a warning.
 
-use uverbs_driver::types::{AccessFlags, Mtu, QpAttr, QpState, QpType, diagnose};
-use uverbs_driver::{Error, ErrorKind, Op, Result};
+use uverbs_driver::types::{AccessFlags, QpAttr, QpState, QpType, diagnose};
+use uverbs_driver::{Error, ErrorKind, Op, Result, cmd};
 
 /// `asked` of `what` is at most `max`.
 pub(crate) fn at_most(op: Op, what: &'static str, asked: u32, max: u32) -> Result<()> {
@@ -32,15 +32,13 @@ pub(crate) fn access(op: Op, access: AccessFlags) -> Result<()> {
 /// optional bits 20 to 29.
 const QP_ACCESS: AccessFlags = AccessFlags::from_bits_retain(0x3ff0_035f);
 
-/// Queue pair numbers have 24 bits on the wire.
-const MAX_QPN: u32 = 0x00ff_ffff;
-
 /// A change of a queue pair of type `kind` that was last seen in state `from`.
 ///
 /// The kernel moves queue pairs to an error state on its own, from which it takes no more changes
 /// than from the state before. So nothing is refused here that it would accept.
 pub(crate) fn modify(kind: QpType, from: QpState, attr: &QpAttr, max_rd_atomic: u32) -> Result<()> {
     let op = Op::ModifyQueuePair;
+    cmd::qp::check(attr)?;
     let from = attr.cur_state.unwrap_or(from);
     let to = attr.state.unwrap_or(from);
     if let Some(diagnosis) = diagnose(from, to, kind, attr.mask()) {
@@ -58,13 +56,5 @@ pub(crate) fn modify(kind: QpType, from: QpState, attr: &QpAttr, max_rd_atomic: 
             return Err(Error::invalid(op, "access").fact("access", flags.to_string()));
         }
     }
-    if let Some(number) = attr.dest_qpn {
-        at_most(op, "dest_qpn", number, MAX_QPN)?;
-    }
-    match attr.path_mtu {
-        Some(mtu) if !(Mtu::B256.raw()..=Mtu::B4096.raw()).contains(&mtu.raw()) => {
-            Err(Error::invalid(op, "path_mtu").fact("code", mtu.raw()))
-        }
-        _ => Ok(()),
-    }
+    Ok(())
 }

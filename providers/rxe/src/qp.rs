@@ -41,6 +41,7 @@ impl QueuePair {
         init: &QpInit<'_>,
     ) -> Result<Self> {
         let op = Op::CreateQueuePair;
+        init.check()?;
         if !matches!(init.kind, QpType::Rc | QpType::Uc | QpType::Ud) {
             return Err(Error::new(op, ErrorKind::Unsupported).fact("type", init.kind.to_string()));
         }

@@ -33,6 +33,7 @@ impl SharedReceiveQueue {
         init: &SrqInit,
     ) -> Result<Self> {
         let op = Op::CreateSharedReceiveQueue;
+        init.check()?;
         if init.kind != SrqType::Basic {
             return Err(Error::new(op, ErrorKind::Unsupported).fact("type", init.kind.to_string()));
         }

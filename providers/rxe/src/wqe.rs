@@ -3,7 +3,8 @@
 use uverbs_driver::PostError;
 use uverbs_driver::hw::SharedRing;
 use uverbs_driver::types::{
-    DeviceCaps, Operation, Payload, Placement, QpType, RecvRequest, Remote, SendRequest, Sge,
+    Address, DeviceCaps, Operation, Payload, Placement, QpType, RecvRequest, Remote, SendFlags,
+    SendRequest, Sge,
 };
 use uverbs_uapi::byte_order::__be32;
 use uverbs_uapi::ib_user_verbs::{
@@ -14,8 +15,9 @@ use uverbs_uapi::ib_user_verbs::{
     IB_UVERBS_WR_SEND_WITH_INV,
 };
 use uverbs_uapi::rdma_user_rxe::{
-    rxe_dma_info, rxe_recv_wqe, rxe_send_wqe, rxe_send_wr_atomic, rxe_send_wr_ex,
-    rxe_send_wr_flush, rxe_send_wr_mw, rxe_send_wr_rdma, rxe_send_wr_ud, rxe_send_wr_wr, rxe_sge,
+    RXE_NETWORK_TYPE_IPV4, RXE_NETWORK_TYPE_IPV6, rxe_av, rxe_dma_info, rxe_recv_wqe, rxe_send_wqe,
+    rxe_send_wr_atomic, rxe_send_wr_ex, rxe_send_wr_flush, rxe_send_wr_mw, rxe_send_wr_rdma,
+    rxe_send_wr_ud, rxe_send_wr_wr, rxe_sge,
 };
 use zerocopy::{IntoBytes, transmute};
 
@@ -27,8 +29,13 @@ pub(crate) const RECV_HEADER: usize = size_of::<rxe_recv_wqe>();
 /// Where the pieces, or the inline bytes, of a send request start in its slot.
 pub(crate) const SEND_HEADER: usize = size_of::<rxe_send_wqe>();
 
-/// `IB_SEND_INLINE`.
+/// `IB_SEND_INLINE`. Set by the payload alone: the kernel reads the pieces of a request that has it as its data.
 const SEND_INLINE: u32 = 1 << 3;
+
+/// The flags that rxe knows; no other bit gets into a ring.
+const KNOWN: SendFlags = SendFlags::FENCE
+    .union(SendFlags::SIGNALED)
+    .union(SendFlags::SOLICITED);
 
 /// Writes a receive request into slot `index`.
 #[inline]
@@ -66,7 +73,8 @@ pub(crate) fn put_send(
     let mut header = rxe_send_wqe::default();
     header.wr.wr_id = request.wr_id;
     header.wr.opcode = words.opcode;
-    header.wr.send_flags = request.flags.bits() | if inline { SEND_INLINE } else { 0 };
+    header.wr.send_flags =
+        request.flags.bits() & KNOWN.bits() | if inline { SEND_INLINE } else { 0 };
     header.wr.ex = words.ex;
     header.wr.wr = words.wr;
     header.iova = words.iova;
@@ -184,9 +192,8 @@ fn check(limits: &Limits, request: &SendRequest<'_>) -> Result<(), PostError> {
             !inline && asked == 8 && remote.address.is_multiple_of(8)
         }
         Operation::AtomicWrite { remote, .. } => asked == 0 && remote.address.is_multiple_of(8),
-        Operation::Flush { .. } | Operation::BindWindow(_) | Operation::LocalInvalidate(_) => {
-            asked == 0
-        }
+        Operation::Flush { placement, .. } => asked == 0 && placement.is_known(),
+        Operation::BindWindow(_) | Operation::LocalInvalidate(_) => asked == 0,
         _ => true,
     };
     if valid {
@@ -219,7 +226,6 @@ fn is_supported(limits: &Limits, operation: &Operation<'_>) -> bool {
                 (Placement::PERSISTENT, DeviceCaps::FLUSH_PERSISTENT),
             ];
             limits.kind == QpType::Rc
-                && !placement.is_empty()
                 && needed
                     .iter()
                     .all(|(bit, cap)| !placement.contains(*bit) || limits.device.contains(*cap))
@@ -280,10 +286,10 @@ impl Words {
 #[inline]
 fn words(request: &SendRequest<'_>) -> Result<Words, PostError> {
     Ok(match request.operation {
-        Operation::Send => message(IB_UVERBS_WR_SEND, request),
-        Operation::SendImm(imm) => message(IB_UVERBS_WR_SEND_WITH_IMM, request).imm(imm),
+        Operation::Send => message(IB_UVERBS_WR_SEND, request)?,
+        Operation::SendImm(imm) => message(IB_UVERBS_WR_SEND_WITH_IMM, request)?.imm(imm),
         Operation::SendInvalidate(key) => {
-            message(IB_UVERBS_WR_SEND_WITH_INV, request).invalidate(key.raw())
+            message(IB_UVERBS_WR_SEND_WITH_INV, request)?.invalidate(key.raw())
         }
         Operation::Write(remote) => Words::rdma(IB_UVERBS_WR_RDMA_WRITE, remote),
         Operation::WriteImm(remote, imm) => {
@@ -316,7 +322,7 @@ fn words(request: &SendRequest<'_>) -> Result<Words, PostError> {
                 mr_lkey: if bound { binding.region_key.raw() } else { 0 },
                 mw_rkey: binding.window_key.raw(),
                 rkey: binding.new_key.raw(),
-                access: binding.access.bits(),
+                access: binding.asked()?.bits(),
             };
             Words::new(IB_UVERBS_WR_BIND_MW, wr, 0)
         }
@@ -325,19 +331,29 @@ fn words(request: &SendRequest<'_>) -> Result<Words, PostError> {
 }
 
 /// A message to the peer's receive queue; a datagram says where that is.
-fn message(opcode: u32, request: &SendRequest<'_>) -> Words {
+fn message(opcode: u32, request: &SendRequest<'_>) -> Result<Words, PostError> {
     let wr = match &request.destination {
         None => rxe_send_wr_wr::default(),
         Some(to) => rxe_send_wr_wr::from(rxe_send_wr_ud {
-            remote_qpn: to.qp_num,
+            remote_qpn: to.asked_qp_num()?,
             remote_qkey: to.qkey,
             ah_num: to.address.number(),
-            // Read by kernels that number no handles.
-            av: transmute!(*to.address.vector()),
+            av: path(to.address)?,
             ..rxe_send_wr_ud::default()
         }),
     };
-    Words::new(opcode, wr, 0)
+    Ok(Words::new(opcode, wr, 0))
+}
+
+/// The path of an address. Read by kernels that number no handles, and where the number is 0.
+fn path(address: &Address) -> Result<rxe_av, PostError> {
+    let path: rxe_av = transmute!(*address.vector());
+    let network = u32::from(path.network_type);
+    if address.number() == 0 && network != RXE_NETWORK_TYPE_IPV4 && network != RXE_NETWORK_TYPE_IPV6
+    {
+        return Err(PostError::InvalidRequest);
+    }
+    Ok(path)
 }
 
 fn flush(
@@ -361,3 +377,6 @@ fn flush(
     };
     Ok(Words::new(IB_UVERBS_WR_FLUSH, wr, remote.address))
 }
+
+#[cfg(test)]
+mod tests;

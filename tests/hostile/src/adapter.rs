@@ -17,7 +17,7 @@ use crate::liar::{Liar, descriptor};
 use crate::mlx5::{Adapter, ENTRY, Ring};
 use crate::tape::Tape;
 
-fn open(kernel: Arc<dyn Kernel>) -> Option<Context> {
+pub(crate) fn open(kernel: Arc<dyn Kernel>) -> Option<Context> {
     let mut info = Bench::newest().fake.device_info();
     info.driver = DriverMatch::Kernel(DriverId::from_raw(RDMA_DRIVER_MLX5));
     info.abi_version = Some(1);
@@ -133,7 +133,7 @@ pub fn mlx5_ring(bytes: &[u8]) {
     );
 }
 
-fn queues(
+pub(crate) fn queues(
     context: &Context,
     compressed: bool,
 ) -> Result<(ProtectionDomain, CompletionQueue, owned::QueuePair), Box<dyn Error>> {

@@ -27,6 +27,8 @@ mod rings;
 mod tape;
 mod texts;
 mod tree;
+#[cfg(test)]
+mod values;
 
 #[path = "../../../src/bin/uverbs/exchange/mod.rs"]
 #[expect(dead_code, reason = "the tool uses more of it than the targets here")]

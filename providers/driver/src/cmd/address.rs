@@ -2,10 +2,12 @@
 
 use uverbs_uapi::ib_user_verbs::{ib_uverbs_ah_attr, ib_uverbs_global_route, ib_uverbs_qp_dest};
 
+use crate::error::{Op, Result};
 use crate::types::{AddressVector, FlowLabel, Gid, GlobalRoute, Rate};
 
 /// For `CREATE_AH`.
-pub(super) fn ah_attr(av: &AddressVector) -> ib_uverbs_ah_attr {
+pub(super) fn ah_attr(op: Op, av: &AddressVector) -> Result<ib_uverbs_ah_attr> {
+    av.check(op)?;
     let grh = av
         .grh
         .map_or_else(ib_uverbs_global_route::default, |route| {
@@ -18,20 +20,20 @@ pub(super) fn ah_attr(av: &AddressVector) -> ib_uverbs_ah_attr {
                 reserved: 0,
             }
         });
-    ib_uverbs_ah_attr {
+    Ok(ib_uverbs_ah_attr {
         grh,
         dlid: av.dlid,
         sl: av.sl,
         src_path_bits: av.src_path_bits,
-        static_rate: av.static_rate.raw(),
+        static_rate: av.static_rate.asked(op, "static_rate")?,
         is_global: av.grh.is_some().into(),
         port_num: av.port,
         reserved: 0,
-    }
+    })
 }
 
 /// For `MODIFY_QP`.
-pub(super) fn qp_dest(av: &AddressVector) -> ib_uverbs_qp_dest {
+pub(super) fn qp_dest(op: Op, av: &AddressVector) -> Result<ib_uverbs_qp_dest> {
     let ib_uverbs_ah_attr {
         grh,
         dlid,
@@ -41,8 +43,8 @@ pub(super) fn qp_dest(av: &AddressVector) -> ib_uverbs_qp_dest {
         is_global,
         port_num,
         reserved: _,
-    } = ah_attr(av);
-    ib_uverbs_qp_dest {
+    } = ah_attr(op, av)?;
+    Ok(ib_uverbs_qp_dest {
         dgid: grh.dgid,
         flow_label: grh.flow_label,
         dlid,
@@ -55,7 +57,7 @@ pub(super) fn qp_dest(av: &AddressVector) -> ib_uverbs_qp_dest {
         static_rate,
         is_global,
         port_num,
-    }
+    })
 }
 
 /// From `QUERY_QP`.

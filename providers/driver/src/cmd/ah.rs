@@ -21,7 +21,7 @@ use crate::types::AddressVector;
 /// can take as long as an ARP or neighbour discovery.
 ///
 /// # Errors
-/// EINVAL: no such port or GID slot, or no global route on Ethernet. ETIMEDOUT, EHOSTUNREACH,
+/// Those of [`AddressVector::check`]. EINVAL: no such port or GID slot, or no global route on Ethernet. ETIMEDOUT, EHOSTUNREACH,
 /// ENETUNREACH: the peer has no Ethernet address. EOPNOTSUPP: the driver leaves address handles to
 /// user space. ENOMEM, EAGAIN (rdma cgroup).
 #[doc(alias = "ibv_create_ah")]
@@ -36,7 +36,7 @@ pub fn create(
     let command = ib_uverbs_create_ah {
         user_handle,
         pd_handle: pd,
-        attr: ah_attr(av),
+        attr: ah_attr(op, av)?,
         ..ib_uverbs_create_ah::default()
     };
     let unanswered = ib_uverbs_create_ah_resp {

@@ -18,31 +18,27 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_OBJECT_DEVICE, UVERBS_OBJECT_QP,
 };
 
-use bitflags::bitflags;
-
 use super::legacy::{Destroy, explain_create, handle_slot, new_handle};
 use crate::channel::Channel;
 use crate::error::{Op, Result};
 use crate::sys::{Attr, Uhw, cells};
+use crate::types::macros::open_flags;
 
-bitflags! {
-    /// Operations whose completions are counted (`enum ib_uverbs_qp_attach_comp_cntr_op`). Unknown
-    /// bits are kept.
-    #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+open_flags! {
+    /// Operations whose completions are counted (`enum ib_uverbs_qp_attach_comp_cntr_op`).
     pub struct Operations: u32 {
         /// Sends.
-        const SEND = 1;
+        SEND = 1, "IB_UVERBS_QP_ATTACH_COMP_CNTR_OP_SEND";
         /// Receives.
-        const RECV = 1 << 1;
+        RECV = 1 << 1, "IB_UVERBS_QP_ATTACH_COMP_CNTR_OP_RECV";
         /// RDMA reads.
-        const RDMA_READ = 1 << 2;
+        RDMA_READ = 1 << 2, "IB_UVERBS_QP_ATTACH_COMP_CNTR_OP_RDMA_READ";
         /// RDMA reads by the peer.
-        const REMOTE_RDMA_READ = 1 << 3;
+        REMOTE_RDMA_READ = 1 << 3, "IB_UVERBS_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ";
         /// RDMA writes.
-        const RDMA_WRITE = 1 << 4;
+        RDMA_WRITE = 1 << 4, "IB_UVERBS_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE";
         /// RDMA writes by the peer.
-        const REMOTE_RDMA_WRITE = 1 << 5;
-        const _ = !0;
+        REMOTE_RDMA_WRITE = 1 << 5, "IB_UVERBS_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE";
     }
 }
 
@@ -233,16 +229,18 @@ pub fn read(channel: &Channel, counter: u32, entry: Entry) -> Result<u64> {
 /// One system call.
 ///
 /// # Errors
-/// EOPNOTSUPP: the driver cannot count one of them.
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): an operation without a name. EOPNOTSUPP: the driver cannot count one
+/// of them.
 #[doc(alias = "ibv_qp_attach_comp_cntr")]
 pub fn attach(channel: &Channel, qp: u32, counter: u32, operations: Operations) -> Result<()> {
     let op = Op::AttachCompletionCounter;
+    let mask = operations.asked(op, "operations")?;
     channel
         .ioctl_only(op, || {
             let attrs = [
                 Attr::object(UVERBS_ATTR_QP_ATTACH_COMP_CNTR_HANDLE, qp),
                 Attr::object(UVERBS_ATTR_QP_ATTACH_COMP_CNTR_CNTR_HANDLE, counter),
-                Attr::constant(UVERBS_ATTR_QP_ATTACH_COMP_CNTR_OP_MASK, operations.bits()),
+                Attr::constant(UVERBS_ATTR_QP_ATTACH_COMP_CNTR_OP_MASK, mask),
             ];
             channel.ioctl(
                 op,
@@ -252,7 +250,7 @@ pub fn attach(channel: &Channel, qp: u32, counter: u32, operations: Operations) 
                 &Uhw::NONE,
             )
         })
-        .map_err(|error| error.fact("operations", operations.bits()))
+        .map_err(|error| error.fact("operations", operations.to_string()))
 }
 
 /// `ibv_destroy_comp_cntr`—destroys a completion counter.

@@ -102,6 +102,7 @@ pub struct Created {
 /// if there are flags. A buffer needs the former.
 ///
 /// # Errors
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): an option without a name.
 /// EINVAL: no entries, more than the device has, or no such vector. EOPNOTSUPP: an option the
 /// driver lacks. EBADF, EINVAL: not a completion channel of this context. ENOMEM, EAGAIN (rdma
 /// cgroup).
@@ -133,6 +134,7 @@ fn create_by_ioctl(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Re
         Some(Buffer::Address { address, length }) => (Some(address), None, Some(length)),
         Some(Buffer::Fd { fd, offset, length }) => (None, Some((*fd, offset)), Some(length)),
     };
+    let flags = request.flags.asked(op, "flags")?;
     let handle = handle_slot();
     let mut entries = 0_u32;
     channel.ioctl(
@@ -149,7 +151,7 @@ fn create_by_ioctl(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Re
                 Attr::fd,
             ),
             Attr::input(UVERBS_ATTR_CREATE_CQ_COMP_VECTOR, &request.vector),
-            Attr::constant(UVERBS_ATTR_CREATE_CQ_FLAGS, request.flags.bits()),
+            Attr::constant(UVERBS_ATTR_CREATE_CQ_FLAGS, flags),
             Attr::output(UVERBS_ATTR_CREATE_CQ_RESP_CQE, cells(&mut entries)),
             Attr::maybe(request.event_fd, UVERBS_ATTR_CREATE_CQ_EVENT_FD, Attr::fd),
             Attr::maybe(address, UVERBS_ATTR_CREATE_CQ_BUFFER_VA, Attr::input),
@@ -195,7 +197,7 @@ fn create_by_legacy(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> R
             cqe: request.entries,
             comp_vector: request.vector,
             comp_channel,
-            flags: request.flags.bits(),
+            flags: request.flags.asked(op, "flags")?,
             ..ib_uverbs_ex_create_cq::default()
         };
         let unanswered = ib_uverbs_ex_create_cq_resp {

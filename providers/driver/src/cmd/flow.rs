@@ -1,6 +1,5 @@
 //! Flow steering rules (`UVERBS_OBJECT_FLOW`).
 
-use bitflags::bitflags;
 use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_ATTR_DESTROY_FLOW_HANDLE, UVERBS_METHOD_FLOW_DESTROY, UVERBS_OBJECT_FLOW,
 };
@@ -15,6 +14,7 @@ use super::legacy::{Destroy, Legacy, NO_HANDLE, explain_create, new_handle};
 use crate::channel::Channel;
 use crate::error::{Errno, Error, Op, Result};
 use crate::sys::{Uhw, cells};
+use crate::types::macros::asked_flags;
 
 /// `ibv_flow_attr_type`—what a rule catches (`enum ib_flow_attr_type`).
 #[doc(alias = "ibv_flow_attr_type")]
@@ -41,16 +41,14 @@ impl Kind {
     }
 }
 
-bitflags! {
-    /// `ibv_flow_flags`—how a rule catches (`enum ib_flow_flags`). Unknown bits are kept.
+asked_flags! {
+    /// `ibv_flow_flags`—how a rule catches (`enum ib_flow_flags`).
     #[doc(alias = "ibv_flow_flags")]
-    #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct Flags: u32 {
         /// Packets go on to the next rule too.
-        const DONT_TRAP = 1 << 1;
+        DONT_TRAP = 1 << 1, "IBV_FLOW_ATTR_FLAGS_DONT_TRAP";
         /// Packets on their way out.
-        const EGRESS = 1 << 2;
-        const _ = !0;
+        EGRESS = 1 << 2, "IBV_FLOW_ATTR_FLAGS_EGRESS";
     }
 }
 
@@ -80,7 +78,7 @@ const MAX_SPECS: u8 = 10;
 /// One system call, the extended command since 3.12.
 ///
 /// # Errors
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput): the specifications' sizes do not add up.
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): the specifications' sizes do not add up, or a flag without a name.
 /// EPERM: no `CAP_NET_RAW`. EINVAL: no such port, or a contradiction. EOPNOTSUPP: the driver lacks
 /// a specification. ENOMEM.
 #[doc(alias = "ibv_create_flow")]
@@ -113,7 +111,7 @@ pub fn create(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<
             num_of_specs,
             reserved: [0; 2],
             port: request.port,
-            flags: request.flags.bits(),
+            flags: request.flags.asked(op, "flags")?,
         },
     };
     let mut reply = ib_uverbs_create_flow_resp {

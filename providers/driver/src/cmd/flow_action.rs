@@ -14,6 +14,8 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_OBJECT_FLOW_ACTION,
 };
 use uverbs_uapi::ib_user_ioctl_verbs::{
+    IB_UVERBS_FLOW_ACTION_ESP_FLAGS_ENCRYPT, IB_UVERBS_FLOW_ACTION_ESP_FLAGS_ESN_NEW_WINDOW,
+    IB_UVERBS_FLOW_ACTION_ESP_FLAGS_FULL_OFFLOAD, IB_UVERBS_FLOW_ACTION_ESP_FLAGS_TRANSPORT,
     IB_UVERBS_FLOW_ACTION_ESP_KEYMAT_AES_GCM, IB_UVERBS_FLOW_ACTION_ESP_REPLAY_BMP,
     IB_UVERBS_FLOW_ACTION_ESP_REPLAY_NONE, ib_uverbs_flow_action_esp,
     ib_uverbs_flow_action_esp_keymat_aes_gcm, ib_uverbs_flow_action_esp_replay_bmp,
@@ -22,7 +24,7 @@ use zerocopy::IntoBytes;
 
 use super::legacy::{Destroy, explain_create, handle_slot, new_handle};
 use crate::channel::Channel;
-use crate::error::{Op, Result};
+use crate::error::{Error, Op, Result};
 use crate::sys::{Attr, Uhw, Value};
 
 /// How packets that come twice are told.
@@ -63,10 +65,12 @@ impl fmt::Debug for Esp {
 /// One system call, 4.17 to 5.17.
 ///
 /// # Errors
-/// EPROTONOSUPPORT: another kernel. EOPNOTSUPP: the driver has none. EINVAL: a part is missing.
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): a flag without a name. EPROTONOSUPPORT: another kernel. EOPNOTSUPP:
+/// the driver has none. EINVAL: a part is missing.
 #[doc(alias = "ibv_create_flow_action_esp")]
 pub fn create_esp(channel: &Channel, request: &Esp, uhw: &Uhw<'_>) -> Result<u32> {
     let op = Op::CreateFlowAction;
+    check(op, request)?;
     let handle = handle_slot();
     let target = Attr::new_object(UVERBS_ATTR_CREATE_FLOW_ACTION_ESP_HANDLE, &handle);
     channel
@@ -93,6 +97,7 @@ pub fn create_esp(channel: &Channel, request: &Esp, uhw: &Uhw<'_>) -> Result<u32
 #[doc(alias = "ibv_modify_flow_action_esp")]
 pub fn modify_esp(channel: &Channel, action: u32, request: &Esp, uhw: &Uhw<'_>) -> Result<()> {
     let op = Op::ModifyFlowAction;
+    check(op, request)?;
     let target = Attr::object(UVERBS_ATTR_MODIFY_FLOW_ACTION_ESP_HANDLE, action);
     channel.ioctl_only(op, || {
         esp_method(
@@ -104,6 +109,19 @@ pub fn modify_esp(channel: &Channel, action: u32, request: &Esp, uhw: &Uhw<'_>) 
             uhw,
         )
     })
+}
+
+/// Flags that have a name (`enum ib_uverbs_flow_action_esp_flags`).
+const NAMED: u32 = IB_UVERBS_FLOW_ACTION_ESP_FLAGS_FULL_OFFLOAD
+    | IB_UVERBS_FLOW_ACTION_ESP_FLAGS_TRANSPORT
+    | IB_UVERBS_FLOW_ACTION_ESP_FLAGS_ENCRYPT
+    | IB_UVERBS_FLOW_ACTION_ESP_FLAGS_ESN_NEW_WINDOW;
+
+fn check(op: Op, request: &Esp) -> Result<()> {
+    match request.attrs.flags & !NAMED {
+        0 => Ok(()),
+        unnamed => Err(Error::invalid(op, "flags").fact("unnamed bits", format!("{unnamed:#x}"))),
+    }
 }
 
 fn esp_method(

@@ -74,7 +74,8 @@ pub struct Registered {
 /// has it.
 ///
 /// # Errors
-/// ENOMEM: more than the limit of locked memory. EFAULT: not mapped, or not writable. EINVAL: flags
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): access without a name, but for what is optional
+/// ([`AccessFlags::OPTIONAL`]). ENOMEM: more than the limit of locked memory. EFAULT: not mapped, or not writable. EINVAL: flags
 /// that contradict each other or that the device does not have, or `iova` at another place of its
 /// page. EAGAIN: the rdma cgroup.
 #[doc(alias = "ibv_reg_mr")]
@@ -88,7 +89,7 @@ pub fn register(channel: &Channel, request: &Register, uhw: &Uhw<'_>) -> Result<
         length: request.length,
         hca_va: request.iova,
         pd_handle: request.pd,
-        access_flags: request.access.bits(),
+        access_flags: request.access.asked(op, "access")?,
     };
     let unanswered = ib_uverbs_reg_mr_resp {
         mr_handle: NO_HANDLE,
@@ -197,6 +198,7 @@ fn register_by_ioctl(
         Source::Address(address) => (Some(address), None),
         Source::Fd { fd, offset } => (None, Some((*fd, offset))),
     };
+    let access = request.access.asked(op, "access")?;
     let handle = handle_slot();
     let mut lkey = 0_u32;
     let mut rkey = 0_u32;
@@ -216,7 +218,7 @@ fn register_by_ioctl(
                 Attr::input(UVERBS_ATTR_REG_MR_IOVA, &request.iova),
                 Attr::maybe(address, UVERBS_ATTR_REG_MR_ADDR, Attr::input),
                 Attr::input(UVERBS_ATTR_REG_MR_LENGTH, &request.length),
-                Attr::constant(UVERBS_ATTR_REG_MR_ACCESS_FLAGS, request.access.bits()),
+                Attr::constant(UVERBS_ATTR_REG_MR_ACCESS_FLAGS, access),
                 Attr::maybe(dmabuf.map(|(fd, _)| fd), UVERBS_ATTR_REG_MR_FD, Attr::fd),
                 Attr::maybe(
                     dmabuf.map(|(_, offset)| offset),
@@ -255,6 +257,7 @@ pub struct RegisterDmabuf<'a> {
 /// One system call, since 5.12.
 ///
 /// # Errors
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): access without a name.
 /// EOPNOTSUPP: the driver does not take dma-bufs. EBADF, EINVAL: not a dma-buf, or a range outside
 /// it.
 #[doc(alias = "ibv_reg_dmabuf_mr")]
@@ -265,6 +268,7 @@ pub fn register_dmabuf(
 ) -> Result<Registered> {
     let op = Op::RegisterDmabuf;
     let fd = request.fd.as_raw_fd();
+    let access = request.access.asked(op, "access")?;
     let handle = handle_slot();
     let mut lkey = 0_u32;
     let mut rkey = 0_u32;
@@ -277,10 +281,7 @@ pub fn register_dmabuf(
             Attr::input(UVERBS_ATTR_REG_DMABUF_MR_IOVA, &request.iova),
             // The one descriptor that travels as data.
             Attr::input(UVERBS_ATTR_REG_DMABUF_MR_FD, &fd),
-            Attr::constant(
-                UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS,
-                request.access.bits(),
-            ),
+            Attr::constant(UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, access),
             Attr::output(UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, cells(&mut lkey)),
             Attr::output(UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, cells(&mut rkey)),
         ];
@@ -321,10 +322,12 @@ pub struct RegisterDm {
 /// One system call, since 4.17.
 ///
 /// # Errors
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): access without a name.
 /// EINVAL: outside the device memory, or not zero-based. EOPNOTSUPP: the driver has none.
 #[doc(alias = "ibv_reg_dm_mr")]
 pub fn register_dm(channel: &Channel, request: &RegisterDm, uhw: &Uhw<'_>) -> Result<Registered> {
     let op = Op::RegisterDeviceMemory;
+    let access = request.access.asked(op, "access")?;
     let handle = handle_slot();
     let mut lkey = 0_u32;
     let mut rkey = 0_u32;
@@ -335,7 +338,7 @@ pub fn register_dm(channel: &Channel, request: &RegisterDm, uhw: &Uhw<'_>) -> Re
                 Attr::input(UVERBS_ATTR_REG_DM_MR_OFFSET, &request.offset),
                 Attr::input(UVERBS_ATTR_REG_DM_MR_LENGTH, &request.length),
                 Attr::object(UVERBS_ATTR_REG_DM_MR_PD_HANDLE, request.pd),
-                Attr::constant(UVERBS_ATTR_REG_DM_MR_ACCESS_FLAGS, request.access.bits()),
+                Attr::constant(UVERBS_ATTR_REG_DM_MR_ACCESS_FLAGS, access),
                 Attr::object(UVERBS_ATTR_REG_DM_MR_DM_HANDLE, request.dm),
                 Attr::output(UVERBS_ATTR_REG_DM_MR_RESP_LKEY, cells(&mut lkey)),
                 Attr::output(UVERBS_ATTR_REG_DM_MR_RESP_RKEY, cells(&mut rkey)),
@@ -384,21 +387,23 @@ pub struct Keys {
 /// decides.
 ///
 /// # Errors
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): a change or access without a name.
 /// EOPNOTSUPP: the driver cannot, or a flag is unknown. EINVAL: nothing to change, or as
 /// [`register`]. EBUSY: windows are bound to it.
 #[doc(alias = "ibv_rereg_mr")]
 pub fn reregister(channel: &Channel, request: &Reregister, uhw: &Uhw<'_>) -> Result<Keys> {
+    let op = Op::ReregisterMemory;
     let command = ib_uverbs_rereg_mr {
         response: 0,
         mr_handle: request.mr,
-        flags: request.flags.bits(),
+        flags: request.flags.asked(op, "flags")?,
         start: request.start,
         length: request.length,
         hca_va: request.iova,
         pd_handle: request.pd,
-        access_flags: request.access.bits(),
+        access_flags: request.access.asked(op, "access")?,
     };
-    let reply = Legacy::plain(Op::ReregisterMemory, IB_USER_VERBS_CMD_REREG_MR)
+    let reply = Legacy::plain(op, IB_USER_VERBS_CMD_REREG_MR)
         .call(channel, &command, ib_uverbs_rereg_mr_resp::default(), uhw)
         .map_err(|error| explain_pin(error).fact("changes", request.flags.to_string()))?;
     Ok(Keys {
@@ -476,17 +481,20 @@ pub struct Advise<'a> {
 /// One system call, since 5.0.
 ///
 /// # Errors
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): advice, or a flag, without a name.
 /// EOPNOTSUPP: the driver does not take this advice. EINVAL, ENOENT: a range is not of an on-demand
 /// region. EFAULT: not mapped.
 #[doc(alias = "ibv_advise_mr")]
 pub fn advise(channel: &Channel, request: &Advise<'_>, uhw: &Uhw<'_>) -> Result<()> {
     let op = Op::AdviseMemory;
+    let advice = request.advice.asked(op, "advice")?;
+    let flags = request.flags.asked(op, "flags")?;
     channel
         .ioctl_only(op, || {
             let attrs = [
                 Attr::object(UVERBS_ATTR_ADVISE_MR_PD_HANDLE, request.pd),
-                Attr::constant(UVERBS_ATTR_ADVISE_MR_ADVICE, request.advice.raw()),
-                Attr::constant(UVERBS_ATTR_ADVISE_MR_FLAGS, request.flags.bits()),
+                Attr::constant(UVERBS_ATTR_ADVISE_MR_ADVICE, advice),
+                Attr::constant(UVERBS_ATTR_ADVISE_MR_FLAGS, flags),
                 Attr::input(UVERBS_ATTR_ADVISE_MR_SGE_LIST, request.ranges),
             ];
             channel.ioctl(op, UVERBS_OBJECT_MR, UVERBS_METHOD_ADVISE_MR, &attrs, uhw)

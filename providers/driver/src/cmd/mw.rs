@@ -28,13 +28,14 @@ pub struct AllocatedMw {
 /// One system call. The kernel has only the legacy command.
 ///
 /// # Errors
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): a type without a name.
 /// EOPNOTSUPP: the driver has no windows. EINVAL: not of this type. ENOMEM, EAGAIN (rdma cgroup).
 #[doc(alias = "ibv_alloc_mw")]
 pub fn alloc(channel: &Channel, pd: u32, mw_type: MwType, uhw: &Uhw<'_>) -> Result<AllocatedMw> {
     let op = Op::AllocMemoryWindow;
     let request = ib_uverbs_alloc_mw {
         pd_handle: pd,
-        mw_type: mw_type.raw(),
+        mw_type: mw_type.asked(op, "mw_type")?,
         ..ib_uverbs_alloc_mw::default()
     };
     let unanswered = ib_uverbs_alloc_mw_resp {
@@ -43,7 +44,7 @@ pub fn alloc(channel: &Channel, pd: u32, mw_type: MwType, uhw: &Uhw<'_>) -> Resu
     };
     let reply = Legacy::plain(op, IB_USER_VERBS_CMD_ALLOC_MW)
         .call(channel, &request, unanswered, uhw)
-        .map_err(|error| explain_create(error).fact("type", mw_type.raw()))?;
+        .map_err(|error| explain_create(error).fact("type", mw_type.to_string()))?;
     Ok(AllocatedMw {
         handle: new_handle(op, reply.mw_handle)?,
         rkey: RemoteKey::new(reply.rkey),

@@ -71,7 +71,7 @@ pub fn doorbell(channel: &Channel, qp: u32) -> Result<(), Errno> {
 ///
 /// # Errors
 /// [`Unsupported`](ErrorKind::Unsupported): an operation or inline data that this command cannot
-/// carry; nothing was posted then. EINVAL, ENOMEM: the driver refused a request. The kernel does
+/// carry; [`InvalidInput`](ErrorKind::InvalidInput): a flag without a name. Nothing was posted then. EINVAL, ENOMEM: the driver refused a request. The kernel does
 /// not return its reply on failure, so which one is not known.
 #[doc(alias = "ibv_post_send")]
 pub fn post_send(channel: &Channel, qp: u32, requests: &[SendRequest<'_>]) -> Result<()> {
@@ -145,7 +145,7 @@ fn send_wr(
         wr_id: request.wr_id,
         num_sge: gather(op, pieces, sges)?,
         opcode,
-        send_flags: request.flags.bits(),
+        send_flags: request.flags.asked(op, "flags")?,
         ex,
         wr,
     })

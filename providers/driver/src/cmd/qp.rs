@@ -24,7 +24,7 @@ use uverbs_uapi::ib_user_verbs::{
 
 use super::legacy::{Destroy, Legacy, NO_HANDLE, explain_create, handle_slot, new_handle};
 pub use super::post::{doorbell, post_recv, post_send};
-pub use super::qp_state::{modify, query};
+pub use super::qp_state::{check, modify, query};
 use crate::channel::Channel;
 use crate::error::{Errno, Error, Op, Result};
 use crate::object::EventCounts;
@@ -115,6 +115,7 @@ pub struct Created {
 /// an indirection table or a source number.
 ///
 /// # Errors
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): a type or an option without a name.
 /// EINVAL: more than the device has, an option it lacks, or queues that do not fit the type.
 /// EOPNOTSUPP: not of this type. EPERM: raw packets or a source number without `CAP_NET_RAW`.
 /// ENOMEM, EAGAIN (rdma cgroup).
@@ -155,6 +156,8 @@ fn create_by_ioctl(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Re
         SigMode::All => request.plain_flags() | QpCreateFlags::SQ_SIG_ALL,
         SigMode::Requested => request.plain_flags(),
     };
+    let flags = flags.asked(op, "flags")?;
+    let qp_type = request.qp_type.asked(op, "qp_type")?;
     let asked = cap_words(&request.caps);
     let handle = handle_slot();
     let mut given = ib_uverbs_qp_cap::default();
@@ -185,8 +188,8 @@ fn create_by_ioctl(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Re
             ),
             Attr::input(UVERBS_ATTR_CREATE_QP_USER_HANDLE, &request.user_handle),
             Attr::input(UVERBS_ATTR_CREATE_QP_CAP, &asked),
-            Attr::constant(UVERBS_ATTR_CREATE_QP_TYPE, request.qp_type.raw()),
-            Attr::constant(UVERBS_ATTR_CREATE_QP_FLAGS, flags.bits()),
+            Attr::constant(UVERBS_ATTR_CREATE_QP_TYPE, qp_type),
+            Attr::constant(UVERBS_ATTR_CREATE_QP_FLAGS, flags),
             Attr::maybe(
                 request.source_qpn.as_ref(),
                 UVERBS_ATTR_CREATE_QP_SOURCE_QPN,
@@ -249,9 +252,7 @@ fn create_by_legacy(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> R
 }
 
 fn extended_words(op: Op, request: &Create<'_>) -> Result<ib_uverbs_ex_create_qp> {
-    let Ok(qp_type) = u8::try_from(request.qp_type.raw()) else {
-        return Err(Error::invalid(op, "qp_type"));
-    };
+    let qp_type = byte(op, request.qp_type)?;
     // The receiving side of XRC has its domain in the place of the protection domain.
     let (Parent::Pd(pd_handle) | Parent::Xrcd(pd_handle)) = request.parent;
     let send_cq_handle = request.send_cq.unwrap_or(0);
@@ -278,10 +279,15 @@ fn extended_words(op: Op, request: &Create<'_>) -> Result<ib_uverbs_ex_create_qp
         comp_mask: request
             .ind_table
             .map_or(0, |_| IB_UVERBS_CREATE_QP_MASK_IND_TABLE),
-        create_flags: (request.plain_flags() | source).bits(),
+        create_flags: (request.plain_flags() | source).asked(op, "flags")?,
         rwq_ind_tbl_handle: request.ind_table.unwrap_or(0),
         source_qpn: request.source_qpn.unwrap_or(0),
     })
+}
+
+/// A type as the legacy commands have it.
+fn byte(op: Op, qp_type: QpType) -> Result<u8> {
+    u8::try_from(qp_type.asked(op, "qp_type")?).map_err(|_| Error::invalid(op, "qp_type"))
 }
 
 fn plain_words(words: &ib_uverbs_ex_create_qp) -> ib_uverbs_create_qp {
@@ -346,13 +352,12 @@ pub struct Opened {
 /// One system call, the legacy command.
 ///
 /// # Errors
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): a type without a name.
 /// EINVAL: there is no such domain or queue pair.
 #[doc(alias = "ibv_open_qp")]
 pub fn open(channel: &Channel, request: &Open, uhw: &Uhw<'_>) -> Result<Opened> {
     let op = Op::OpenQueuePair;
-    let Ok(qp_type) = u8::try_from(request.qp_type.raw()) else {
-        return Err(Error::invalid(op, "qp_type"));
-    };
+    let qp_type = byte(op, request.qp_type)?;
     let command = ib_uverbs_open_qp {
         user_handle: request.user_handle,
         pd_handle: request.xrcd,

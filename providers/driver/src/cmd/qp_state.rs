@@ -2,8 +2,8 @@
 
 use uverbs_uapi::ib_user_verbs::{
     IB_USER_VERBS_CMD_MODIFY_QP, IB_USER_VERBS_CMD_QUERY_QP, IB_USER_VERBS_EX_CMD_MODIFY_QP,
-    ib_uverbs_ex_modify_qp, ib_uverbs_ex_modify_qp_resp, ib_uverbs_modify_qp, ib_uverbs_qp_dest,
-    ib_uverbs_query_qp, ib_uverbs_query_qp_resp,
+    ib_uverbs_ex_modify_qp, ib_uverbs_ex_modify_qp_resp, ib_uverbs_modify_qp, ib_uverbs_query_qp,
+    ib_uverbs_query_qp_resp,
 };
 
 use super::address::{address_vector, qp_dest};
@@ -16,8 +16,21 @@ use crate::types::{
     QpInfo, QpState, RetryCount, RnrRetry, RnrTimer, SigMode,
 };
 
+/// Queue pair numbers have 24 bits on the wire.
+const MAX_QPN: u32 = 0x00ff_ffff;
+
 /// The highest attribute bit that the plain command takes.
 const LAST_PLAIN_BIT: u32 = 24;
+
+/// Whether [`modify`] could ask for it, whatever the device: its values have names, and its numbers fit their fields.
+///
+/// No system call. For providers that look at attributes before the kernel does.
+///
+/// # Errors
+/// [`InvalidInput`](ErrorKind::InvalidInput), [`LimitExceeded`](ErrorKind::LimitExceeded), as those of [`modify`].
+pub fn check(attr: &QpAttr) -> Result<()> {
+    modify_words(Op::ModifyQueuePair, 0, attr).map(|_| ())
+}
 
 /// `ibv_modify_qp`—sets attributes of a queue pair: those that are present in `attr`.
 ///
@@ -26,6 +39,8 @@ const LAST_PLAIN_BIT: u32 = 24;
 /// resizes queue pairs.
 ///
 /// # Errors
+/// [`InvalidInput`](ErrorKind::InvalidInput): a value without a name, such as a state or an MTU that this version does not
+/// know. [`LimitExceeded`](ErrorKind::LimitExceeded): a number wider than its field.
 /// EINVAL: an attribute is missing or wrong for the move from this state to that. EPERM: a
 /// privileged queue key without `CAP_NET_RAW`. EOPNOTSUPP: an attribute the kernel does not know.
 /// ETIMEDOUT: the peer has no Ethernet address (RoCE).
@@ -38,10 +53,10 @@ pub fn modify(channel: &Channel, qp: u32, attr: &QpAttr, uhw: &Uhw<'_>) -> Resul
             Error::new(op, ErrorKind::Unsupported).fact("the kernel ABI has no field for", "caps")
         );
     }
-    let mask = attr.mask();
-    let base = modify_words(qp, attr);
-    let needs_extended =
-        mask.bits() >> (LAST_PLAIN_BIT + 1) != 0 || !uhw.input.is_empty() || !uhw.output.is_empty();
+    let base = modify_words(op, qp, attr)?;
+    let needs_extended = base.attr_mask >> (LAST_PLAIN_BIT + 1) != 0
+        || !uhw.input.is_empty()
+        || !uhw.output.is_empty();
     let result = if needs_extended {
         let command = ib_uverbs_ex_modify_qp {
             base,
@@ -78,30 +93,39 @@ fn explain(mut error: Error, attr: &QpAttr) -> Error {
     }
 }
 
-fn modify_words(qp: u32, attr: &QpAttr) -> ib_uverbs_modify_qp {
+/// What is asked for an attribute; 0 for one that is absent.
+fn asked<T, R: Default>(attr: Option<T>, ask: impl FnOnce(T) -> Result<R>) -> Result<R> {
+    attr.map_or_else(|| Ok(R::default()), ask)
+}
+
+fn modify_words(op: Op, qp: u32, attr: &QpAttr) -> Result<ib_uverbs_modify_qp> {
     let alt = attr.alt_path.unwrap_or_default();
-    let alt_dest = attr
-        .alt_path
-        .map_or_else(ib_uverbs_qp_dest::default, |path| qp_dest(&path.av));
-    ib_uverbs_modify_qp {
-        dest: attr
-            .av
-            .as_ref()
-            .map_or_else(ib_uverbs_qp_dest::default, qp_dest),
+    let alt_dest = asked(attr.alt_path, |path| qp_dest(op, &path.av))?;
+    let dest_qpn = attr.dest_qpn.unwrap_or(0);
+    if dest_qpn > MAX_QPN {
+        return Err(Error::limit(
+            op,
+            "dest_qpn",
+            dest_qpn.into(),
+            MAX_QPN.into(),
+        ));
+    }
+    Ok(ib_uverbs_modify_qp {
+        dest: asked(attr.av, |av| qp_dest(op, &av))?,
         alt_dest,
         qp_handle: qp,
-        attr_mask: attr.mask().bits(),
+        attr_mask: attr.mask().asked(op, "attributes")?,
         qkey: attr.qkey.unwrap_or(0),
         rq_psn: attr.rq_psn.map_or(0, Psn::raw),
         sq_psn: attr.sq_psn.map_or(0, Psn::raw),
-        dest_qp_num: attr.dest_qpn.unwrap_or(0),
-        qp_access_flags: attr.access.map_or(0, |access| access.bits()),
+        dest_qp_num: dest_qpn,
+        qp_access_flags: asked(attr.access, |access| access.asked(op, "access"))?,
         pkey_index: attr.pkey_index.unwrap_or(0),
         alt_pkey_index: attr.alt_path.map_or(0, |path| path.pkey_index),
-        qp_state: attr.state.map_or(0, QpState::raw),
-        cur_qp_state: attr.cur_state.map_or(0, QpState::raw),
-        path_mtu: attr.path_mtu.map_or(0, Mtu::raw),
-        path_mig_state: attr.migration.map_or(0, MigrationState::raw),
+        qp_state: asked(attr.state, |state| state.asked(op, "state"))?,
+        cur_qp_state: asked(attr.cur_state, |state| state.asked(op, "cur_state"))?,
+        path_mtu: asked(attr.path_mtu, |mtu| mtu.asked(op, "path_mtu"))?,
+        path_mig_state: asked(attr.migration, |state| state.asked(op, "migration"))?,
         en_sqd_async_notify: attr.sqd_async_notify.unwrap_or(false).into(),
         max_rd_atomic: attr.max_rd_atomic.unwrap_or(0),
         max_dest_rd_atomic: attr.max_dest_rd_atomic.unwrap_or(0),
@@ -113,7 +137,7 @@ fn modify_words(qp: u32, attr: &QpAttr) -> ib_uverbs_modify_qp {
         alt_port_num: alt_dest.port_num,
         alt_timeout: attr.alt_path.map_or(0, |_| alt.timeout.raw()),
         reserved: [0; 2],
-    }
+    })
 }
 
 /// `ibv_query_qp`—asks the driver for the attributes in `mask`; it may tell others too.
@@ -121,15 +145,17 @@ fn modify_words(qp: u32, attr: &QpAttr) -> ib_uverbs_modify_qp {
 /// One system call, the legacy command.
 ///
 /// # Errors
+/// [`InvalidInput`](ErrorKind::InvalidInput): an attribute without a name.
 /// EINVAL, ENOENT: there is no such queue pair. Else the driver's.
 #[doc(alias = "ibv_query_qp")]
 pub fn query(channel: &Channel, qp: u32, mask: QpAttrMask) -> Result<QpInfo> {
+    let op = Op::QueryQueuePair;
     let command = ib_uverbs_query_qp {
         response: 0,
         qp_handle: qp,
-        attr_mask: mask.bits(),
+        attr_mask: mask.asked(op, "attributes")?,
     };
-    let reply = Legacy::plain(Op::QueryQueuePair, IB_USER_VERBS_CMD_QUERY_QP).call(
+    let reply = Legacy::plain(op, IB_USER_VERBS_CMD_QUERY_QP).call(
         channel,
         &command,
         ib_uverbs_query_qp_resp::default(),

@@ -142,6 +142,7 @@ fn create_by_ioctl(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Re
     let op = Op::CreateSharedReceiveQueue;
     let max_num_tags = request.kind.max_num_tags();
     let is_xrc = request.kind.xrcd().is_some();
+    let srq_type = request.kind.srq_type().asked(op, "type")?;
     let handle = handle_slot();
     let mut max_wr = 0_u32;
     let mut max_sge = 0_u32;
@@ -172,7 +173,7 @@ fn create_by_ioctl(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Re
                 UVERBS_ATTR_CREATE_SRQ_MAX_NUM_TAGS,
                 Attr::input,
             ),
-            Attr::constant(UVERBS_ATTR_CREATE_SRQ_TYPE, request.kind.srq_type().raw()),
+            Attr::constant(UVERBS_ATTR_CREATE_SRQ_TYPE, srq_type),
             Attr::maybe(request.event_fd, UVERBS_ATTR_CREATE_SRQ_EVENT_FD, Attr::fd),
             Attr::output(UVERBS_ATTR_CREATE_SRQ_RESP_MAX_WR, cells(&mut max_wr)),
             Attr::output(UVERBS_ATTR_CREATE_SRQ_RESP_MAX_SGE, cells(&mut max_sge)),
@@ -217,7 +218,7 @@ fn create_by_legacy(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> R
             let command = ib_uverbs_create_xsrq {
                 response: 0,
                 user_handle: request.user_handle,
-                srq_type: request.kind.srq_type().raw(),
+                srq_type: request.kind.srq_type().asked(op, "type")?,
                 pd_handle: request.pd,
                 max_wr: request.max_wr,
                 max_sge: request.max_sge,
@@ -247,13 +248,14 @@ fn create_by_legacy(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> R
 /// EOPNOTSUPP: the driver cannot resize.
 #[doc(alias = "ibv_modify_srq")]
 pub fn modify(channel: &Channel, srq: u32, request: &SrqModify, uhw: &Uhw<'_>) -> Result<()> {
+    let op = Op::ModifySharedReceiveQueue;
     let command = ib_uverbs_modify_srq {
         srq_handle: srq,
-        attr_mask: request.mask().bits(),
+        attr_mask: request.mask().asked(op, "attributes")?,
         max_wr: request.max_wr.unwrap_or(0),
         srq_limit: request.limit.unwrap_or(0),
     };
-    Legacy::plain(Op::ModifySharedReceiveQueue, IB_USER_VERBS_CMD_MODIFY_SRQ)
+    Legacy::plain(op, IB_USER_VERBS_CMD_MODIFY_SRQ)
         .tell(channel, &command, uhw)
         .map_err(|mut error| {
             if let Some(max_wr) = request.max_wr {

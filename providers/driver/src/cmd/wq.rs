@@ -2,7 +2,6 @@
 
 use std::os::fd::BorrowedFd;
 
-use bitflags::bitflags;
 use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_ATTR_CREATE_WQ_CQ_HANDLE, UVERBS_ATTR_CREATE_WQ_EVENT_FD, UVERBS_ATTR_CREATE_WQ_FLAGS,
     UVERBS_ATTR_CREATE_WQ_HANDLE, UVERBS_ATTR_CREATE_WQ_MAX_SGE, UVERBS_ATTR_CREATE_WQ_MAX_WR,
@@ -24,21 +23,20 @@ use crate::channel::Channel;
 use crate::error::{Op, Result};
 use crate::object::EventCounts;
 use crate::sys::{Attr, Uhw, cells};
+use crate::types::macros::asked_flags;
 
-bitflags! {
-    /// `ibv_wq_flags`—options of a work queue (`enum ib_uverbs_wq_flags`). Unknown bits are kept.
+asked_flags! {
+    /// `ibv_wq_flags`—options of a work queue (`enum ib_uverbs_wq_flags`).
     #[doc(alias = "ibv_wq_flags")]
-    #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct Flags: u32 {
         /// The VLAN tag is stripped.
-        const CVLAN_STRIPPING = 1;
+        CVLAN_STRIPPING = 1, "IBV_WQ_FLAGS_CVLAN_STRIPPING";
         /// Frames keep their checksum.
-        const SCATTER_FCS = 1 << 1;
+        SCATTER_FCS = 1 << 1, "IBV_WQ_FLAGS_SCATTER_FCS";
         /// Packets wait while no receive is posted.
-        const DELAY_DROP = 1 << 2;
+        DELAY_DROP = 1 << 2, "IBV_WQ_FLAGS_DELAY_DROP";
         /// Writes are padded to a cache line.
-        const PCI_WRITE_END_PADDING = 1 << 3;
-        const _ = !0;
+        PCI_WRITE_END_PADDING = 1 << 3, "IBV_WQ_FLAGS_PCI_WRITE_END_PADDING";
     }
 }
 
@@ -102,7 +100,8 @@ pub struct Created {
 /// One system call; `WQ/CREATE` since 5.8, else the extended `CREATE_WQ` (4.7).
 ///
 /// # Errors
-/// EOPNOTSUPP: the driver has none, or lacks an option. EINVAL: more than the device has. ENOMEM.
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): an option without a name. EOPNOTSUPP: the driver has none, or lacks
+/// an option. EINVAL: more than the device has. ENOMEM.
 #[doc(alias = "ibv_create_wq")]
 pub fn create(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
     channel
@@ -120,6 +119,7 @@ pub fn create(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<
 
 fn create_by_ioctl(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
     let op = Op::CreateWorkQueue;
+    let flags = request.flags.asked(op, "flags")?;
     let handle = handle_slot();
     let mut max_wr = 0_u32;
     let mut max_sge = 0_u32;
@@ -137,7 +137,7 @@ fn create_by_ioctl(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Re
             Attr::maybe(request.event_fd, UVERBS_ATTR_CREATE_WQ_EVENT_FD, Attr::fd),
             Attr::input(UVERBS_ATTR_CREATE_WQ_MAX_WR, &request.max_wr),
             Attr::input(UVERBS_ATTR_CREATE_WQ_MAX_SGE, &request.max_sge),
-            Attr::constant(UVERBS_ATTR_CREATE_WQ_FLAGS, request.flags.bits()),
+            Attr::constant(UVERBS_ATTR_CREATE_WQ_FLAGS, flags),
             Attr::output(UVERBS_ATTR_CREATE_WQ_RESP_MAX_WR, cells(&mut max_wr)),
             Attr::output(UVERBS_ATTR_CREATE_WQ_RESP_MAX_SGE, cells(&mut max_sge)),
             Attr::output(UVERBS_ATTR_CREATE_WQ_RESP_WQ_NUM, cells(&mut wq_num)),
@@ -162,7 +162,7 @@ fn create_by_legacy(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> R
         cq_handle: request.cq,
         max_wr: request.max_wr,
         max_sge: request.max_sge,
-        create_flags: request.flags.bits(),
+        create_flags: request.flags.asked(op, "flags")?,
         reserved: 0,
     };
     let unanswered = ib_uverbs_ex_create_wq_resp {
@@ -200,9 +200,11 @@ const WQ_FLAGS: u32 = 1 << 2;
 /// One system call, the extended command since 4.7.
 ///
 /// # Errors
-/// EINVAL: nothing to change, or an illegal move. EOPNOTSUPP: an option that cannot change.
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): an option without a name. EINVAL: nothing to change, or an illegal
+/// move. EOPNOTSUPP: an option that cannot change.
 #[doc(alias = "ibv_modify_wq")]
 pub fn modify(channel: &Channel, wq: u32, request: &Modify, uhw: &Uhw<'_>) -> Result<()> {
+    let op = Op::ModifyWorkQueue;
     let bit = |present: bool, bit: u32| if present { bit } else { 0 };
     let (flags, flags_mask) = request.flags.unwrap_or_default();
     let command = ib_uverbs_ex_modify_wq {
@@ -212,10 +214,10 @@ pub fn modify(channel: &Channel, wq: u32, request: &Modify, uhw: &Uhw<'_>) -> Re
         wq_handle: wq,
         wq_state: request.state.map_or(0, State::raw),
         curr_wq_state: request.current.map_or(0, State::raw),
-        flags: flags.bits(),
-        flags_mask: flags_mask.bits(),
+        flags: flags.asked(op, "flags")?,
+        flags_mask: flags_mask.asked(op, "flags")?,
     };
-    Legacy::extended(Op::ModifyWorkQueue, IB_USER_VERBS_EX_CMD_MODIFY_WQ)
+    Legacy::extended(op, IB_USER_VERBS_EX_CMD_MODIFY_WQ)
         .tell(channel, &command, uhw)
         .map_err(|error| error.fact("attributes", command.attr_mask))
 }

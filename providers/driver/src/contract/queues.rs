@@ -68,6 +68,30 @@ pub struct QpInit<'a> {
     pub cookie: u64,
 }
 
+impl SrqInit {
+    /// Whether it can be asked for, whatever the device: its kind has a name.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput).
+    pub fn check(&self) -> Result<()> {
+        self.kind
+            .asked(Op::CreateSharedReceiveQueue, "kind")
+            .map(|_| ())
+    }
+}
+
+impl QpInit<'_> {
+    /// Whether it can be asked for, whatever the device: its kind and its flags have names.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](ErrorKind::InvalidInput).
+    pub fn check(&self) -> Result<()> {
+        let op = Op::CreateQueuePair;
+        self.kind.asked(op, "kind")?;
+        self.flags.asked(op, "flags").map(|_| ())
+    }
+}
+
 /// A completion queue.
 pub trait Cq: Debug + Send {
     /// The kernel object.

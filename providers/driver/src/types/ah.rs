@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::{Gid, Grh, OutOfRange, Rate, WorkCompletion, time::field};
+use crate::error::{Error, Op, Result};
 
 /// Queue pair number that stands for "all in this multicast group".
 #[doc(alias = "IB_MULTICAST_QPN")]
@@ -11,6 +12,12 @@ pub const MULTICAST_QPN: u32 = 0x00ff_ffff;
 /// First multicast LID of InfiniBand.
 #[doc(alias = "IB_MULTICAST_LID_BASE")]
 pub const MULTICAST_LID_BASE: u16 = 0xc000;
+
+/// Service levels have 4 bits.
+const MAX_SERVICE_LEVEL: u8 = 15;
+
+/// A port has up to 128 LIDs.
+const MAX_PATH_BITS: u8 = 127;
 
 field! {
     /// Flow label, 20 bits: packets with the same one keep their order. Default: 0, "none".
@@ -92,7 +99,7 @@ pub struct AddressVector {
     pub dlid: u16,
     /// Service level, 0 to 15; priority on Ethernet.
     pub sl: u8,
-    /// Low bits of the own LID to send from.
+    /// Low bits of the own LID to send from, 0 to 127.
     pub src_path_bits: u8,
     /// How fast to send. Default: as fast as the port.
     pub static_rate: Rate,
@@ -125,6 +132,25 @@ impl AddressVector {
             port,
             grh: Some(grh),
         }
+    }
+
+    /// Whether it can be asked for, whatever the device: its rate has a name, and its numbers fit their
+    /// fields, 4 bits of service level and 7 path bits.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a rate without a name;
+    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) for a number that is too wide.
+    pub fn check(&self, op: Op) -> Result<()> {
+        self.static_rate.asked(op, "static_rate")?;
+        for (what, asked, max) in [
+            ("sl", self.sl, MAX_SERVICE_LEVEL),
+            ("src_path_bits", self.src_path_bits, MAX_PATH_BITS),
+        ] {
+            if asked > max {
+                return Err(Error::limit(op, what, asked.into(), max.into()));
+            }
+        }
+        Ok(())
     }
 
     /// `ibv_init_ah_from_wc`—back to the sender of a UD message.

@@ -278,7 +278,7 @@ pub enum Timestamps {
     WallClock,
 }
 
-open_flags! {
+asked_flags! {
     /// `ibv_create_cq_attr_flags`—options of a new completion queue.
     #[doc(alias = "ibv_create_cq_attr_flags")]
     pub struct CqCreateFlags: u32 {

@@ -39,7 +39,7 @@ impl PhysicalState {
 impl Default for PhysicalState {
     /// Not reported.
     fn default() -> Self {
-        Self::Unknown(0)
+        Self::from_raw(0)
     }
 }
 
@@ -155,7 +155,7 @@ impl LinkWidth {
 
 impl Default for LinkWidth {
     fn default() -> Self {
-        Self::Unknown(0)
+        Self::from_raw(0)
     }
 }
 
@@ -202,7 +202,7 @@ impl LinkSpeed {
 
 impl Default for LinkSpeed {
     fn default() -> Self {
-        Self::Unknown(0)
+        Self::from_raw(0)
     }
 }
 
@@ -224,6 +224,6 @@ open_enum! {
 
 impl Default for VirtualLanes {
     fn default() -> Self {
-        Self::Unknown(0)
+        Self::from_raw(0)
     }
 }

@@ -3,17 +3,20 @@
 //! Providers and commands speak in these types and the public crate re-exports them. Three rules
 //! hold throughout:
 //!
-//! - *Unknown values survive.* An enum that the kernel may extend has an `Unknown(raw)` variant;
-//!   `from_raw` and `raw` are total and undo each other. Flag sets keep bits that have no name.
+//! - *Unknown values survive in answers and are never asked for.* An enum that the kernel may extend
+//!   has an `Unknown` variant, which holds no number that has a name; `from_raw` and `raw` are total
+//!   and undo each other. Flag sets keep bits that have no name. Whoever writes a request takes the
+//!   number by `asked`, which refuses what has no name.
 //! - *Numbers are the kernel's.* Raw values are those of `include/uapi/rdma/*.h`; where libibverbs
 //!   numbers a thing differently, the type says so.
 //! - *Names.* `Display` prints short lower-case words. `c_name` gives the libibverbs constant, and
 //!   `ibv_str`, where the C library has a `*_str` function, exactly its text.
 
 #[macro_use]
-mod macros;
+pub(crate) mod macros;
 
 mod ah;
+pub(crate) mod asked;
 mod cq;
 mod device;
 mod device_caps;
@@ -37,6 +40,7 @@ mod time;
 mod wr;
 
 pub use ah::{AddressVector, FlowLabel, GlobalRoute, MULTICAST_LID_BASE, MULTICAST_QPN};
+pub use asked::{Unrecognized, asked_flags};
 pub use cq::{CqCreateFlags, Timestamps, WcFlags, WcOpcode, WcStatus, WorkCompletion};
 pub use device::{DeviceAttr, DriverId, FirmwareVersion, NodeType, TransportType};
 pub use device_caps::{

@@ -8,7 +8,7 @@ open_flags! {
     /// Default: empty, which lets the local device only read. Remote write and remote atomic need
     /// local write.
     #[doc(alias = "ibv_access_flags")]
-    pub struct AccessFlags: u32 {
+    pub struct AccessFlags: u32, ignored 0x3ff0_0000 {
         /// The local device may write (receive, read response).
         LOCAL_WRITE = 1 << 0, "IBV_ACCESS_LOCAL_WRITE";
         /// Peers may RDMA write.
@@ -131,7 +131,7 @@ open_enum! {
     }
 }
 
-open_flags! {
+asked_flags! {
     /// How advice is taken.
     pub struct MrAdviceFlags: u32 {
         /// Before the call returns.
@@ -139,7 +139,7 @@ open_flags! {
     }
 }
 
-open_flags! {
+asked_flags! {
     /// `ibv_rereg_mr_flags`—what a re-registration changes.
     #[doc(alias = "ibv_rereg_mr_flags")]
     pub struct ReregFlags: u32 {

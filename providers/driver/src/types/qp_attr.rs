@@ -183,7 +183,7 @@ impl Default for QpInfo {
         Self {
             state: QpState::Reset,
             cur_state: QpState::Reset,
-            path_mtu: Mtu::Unknown(0),
+            path_mtu: Mtu::from_raw(0),
             migration: MigrationState::Migrated,
             qkey: 0,
             rq_psn: Psn::default(),

@@ -65,23 +65,28 @@ pub fn is_legal(cur: QpState, next: QpState, qp_type: QpType, mask: M) -> bool {
 }
 
 /// What is wrong with a modify from `cur` to `next` that sets `mask`; none if nothing is, or if the
-/// type or a state is one that the table does not hold.
+/// type or the state before is one that the table does not hold. A state that has no name cannot be
+/// asked for, whatever the type.
 ///
 /// If the modify sets no state, `next` is `cur`. Attributes that the kernel drops for XRC queue
 /// pairs do not count. An address vector outside a move to RTR also sets the port, since the kernel
 /// adds it; where that is not allowed, the address vector is reported.
 pub fn diagnose(cur: QpState, next: QpState, qp_type: QpType, mask: M) -> Option<Diagnosis> {
-    if !judged(cur, next, qp_type) {
+    let impossible = Diagnosis {
+        from: cur,
+        to: next,
+        possible: false,
+        missing: M::empty(),
+        not_allowed: M::empty(),
+    };
+    if mask.contains(M::STATE) && !is_named(next) {
+        return Some(impossible);
+    }
+    if !judged(cur, qp_type) {
         return None;
     }
     let Some(Requirement { required, optional }) = requirement(cur, next, qp_type) else {
-        return Some(Diagnosis {
-            from: cur,
-            to: next,
-            possible: false,
-            missing: M::empty(),
-            not_allowed: M::empty(),
-        });
+        return Some(impossible);
     };
     let set = mask.difference(ignored(qp_type));
     let mut allowed = required | optional | M::STATE | M::RATE_LIMIT;
@@ -109,7 +114,7 @@ pub fn diagnose(cur: QpState, next: QpState, qp_type: QpType, mask: M) -> Option
 /// Every transition may also set the state, and a rate limit (kernel 6.1 and older: only raw packet
 /// queue pairs that go to RTS or stay there).
 pub fn requirement(cur: QpState, next: QpState, qp_type: QpType) -> Option<Requirement> {
-    if !judged(cur, next, qp_type) || !POSSIBLE.contains(&(cur, next)) {
+    if !judged(cur, qp_type) || !POSSIBLE.contains(&(cur, next)) {
         return None;
     }
     let row = ROWS
@@ -124,9 +129,13 @@ pub fn requirement(cur: QpState, next: QpState, qp_type: QpType) -> Option<Requi
     )
 }
 
-fn judged(cur: QpState, next: QpState, qp_type: QpType) -> bool {
-    let known = |state| !matches!(state, QpState::Unknown(_));
-    known(cur) && known(next) && !matches!(qp_type, QpType::Driver | QpType::Unknown(_))
+/// Whether the table holds such queue pairs in such a state, which may be one that a kernel told.
+fn judged(cur: QpState, qp_type: QpType) -> bool {
+    is_named(cur) && !matches!(qp_type, QpType::Driver | QpType::Unknown(_))
+}
+
+const fn is_named(state: QpState) -> bool {
+    !matches!(state, QpState::Unknown(_))
 }
 
 /// Attributes the modify command takes out before anybody looks.

@@ -5,11 +5,9 @@
 
 use std::sync::Arc;
 
-use bitflags::bitflags;
-
-use super::{LocalKey, RemoteKey};
+use super::{AccessFlags, LocalKey, MULTICAST_QPN, MwType, RemoteKey};
 use crate::channel::Channel;
-use crate::error::Result;
+use crate::error::{PostError, Result};
 use crate::object::Object;
 
 /// Work request ids from here on (bit 63 set) are of queues that own their memory.
@@ -41,19 +39,20 @@ pub struct Remote {
     pub key: RemoteKey,
 }
 
-bitflags! {
-    /// How a send request is carried out (`enum ibv_send_flags`).
+asked_flags! {
+    /// `ibv_send_flags`—how a send request is carried out (`enum ibv_send_flags`).
+    ///
+    /// Queues take the flags that their device knows; no other bit gets into a ring.
     #[doc(alias = "ibv_send_flags")]
-    #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct SendFlags: u32 {
-        /// Start only when all reads and atomics before it are done (`IBV_SEND_FENCE`).
-        const FENCE = 1;
-        /// Report success too, not only failure (`IBV_SEND_SIGNALED`).
-        const SIGNALED = 1 << 1;
-        /// Wake a receiver that waits for solicited completions only (`IBV_SEND_SOLICITED`).
-        const SOLICITED = 1 << 2;
-        /// Let the device compute checksums (`IBV_SEND_IP_CSUM`).
-        const IP_CHECKSUM = 1 << 4;
+        /// Start only when all reads and atomics before it are done.
+        FENCE = 1, "IBV_SEND_FENCE";
+        /// Report success too, not only failure.
+        SIGNALED = 1 << 1, "IBV_SEND_SIGNALED";
+        /// Wake a receiver that waits for solicited completions only.
+        SOLICITED = 1 << 2, "IBV_SEND_SOLICITED";
+        /// Let the device compute checksums.
+        IP_CHECKSUM = 1 << 4, "IBV_SEND_IP_CSUM";
     }
 }
 
@@ -113,14 +112,20 @@ pub enum Operation<'a> {
     LocalInvalidate(RemoteKey),
 }
 
-bitflags! {
+asked_flags! {
     /// How far a flush pushes data (`enum ib_placement_type`).
-    #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct Placement: u32 {
-        /// Visible to everyone who reads the memory (`IB_FLUSH_GLOBAL`).
-        const GLOBAL = 1;
-        /// On persistent memory (`IB_FLUSH_PERSISTENT`).
-        const PERSISTENT = 2;
+        /// Visible to everyone who reads the memory.
+        GLOBAL = 1, "IB_FLUSH_GLOBAL";
+        /// On persistent memory.
+        PERSISTENT = 2, "IB_FLUSH_PERSISTENT";
+    }
+}
+
+impl Placement {
+    /// Whether it says where data goes, and nothing else.
+    pub const fn is_known(self) -> bool {
+        !self.is_empty() && Self::all().contains(self)
     }
 }
 
@@ -128,7 +133,7 @@ bitflags! {
 #[derive(Clone, Copy, Debug)]
 pub struct WindowBinding {
     /// The window's type.
-    pub kind: super::MwType,
+    pub kind: MwType,
     /// The window's present key.
     pub window_key: RemoteKey,
     /// The key it gets; only the low 8 bits may differ.
@@ -140,7 +145,30 @@ pub struct WindowBinding {
     /// Bytes; 0 unbinds.
     pub length: u64,
     /// What peers may do through the window.
-    pub access: super::AccessFlags,
+    pub access: AccessFlags,
+}
+
+/// What access to a window can mean.
+const OF_WINDOWS: AccessFlags = AccessFlags::LOCAL_WRITE
+    .union(AccessFlags::REMOTE_WRITE)
+    .union(AccessFlags::REMOTE_READ)
+    .union(AccessFlags::REMOTE_ATOMIC)
+    .union(AccessFlags::ZERO_BASED)
+    .union(AccessFlags::FLUSH_GLOBAL)
+    .union(AccessFlags::FLUSH_PERSISTENT);
+
+impl WindowBinding {
+    /// The access for a ring: what means something to a window. What is optional is left out.
+    ///
+    /// # Errors
+    /// [`PostError::InvalidRequest`] for other access, and for a type without a name.
+    pub fn asked(&self) -> Result<AccessFlags, PostError> {
+        let access = self.access.without_optional();
+        match self.kind {
+            MwType::Type1 | MwType::Type2 if OF_WINDOWS.contains(access) => Ok(access),
+            _ => Err(PostError::InvalidRequest),
+        }
+    }
 }
 
 /// The data of a send request.
@@ -159,10 +187,24 @@ pub enum Payload<'a> {
 pub struct Destination<'a> {
     /// The path.
     pub address: &'a Address,
-    /// The queue pair there.
+    /// The queue pair there, 24 bits.
     pub qp_num: u32,
     /// Its queue key.
     pub qkey: u32,
+}
+
+impl Destination<'_> {
+    /// The number of the queue pair, for a ring.
+    ///
+    /// # Errors
+    /// [`PostError::InvalidRequest`] for one that is wider than its field.
+    #[inline]
+    pub const fn asked_qp_num(&self) -> Result<u32, PostError> {
+        if self.qp_num > MULTICAST_QPN {
+            return Err(PostError::InvalidRequest);
+        }
+        Ok(self.qp_num)
+    }
 }
 
 /// The words of an address handle, as queues carry them.

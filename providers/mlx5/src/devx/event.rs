@@ -22,7 +22,7 @@ use uverbs_uapi::mlx5_user_ioctl_verbs::{
 use zerocopy::IntoBytes;
 
 use super::{Devx, DevxObject, check_context};
-use crate::prm::{Field, field, word};
+use crate::prm::{Field, Unrecognized, field, word};
 
 const HEADER: usize = size_of::<mlx5_ib_uapi_devx_async_event_hdr>();
 
@@ -33,8 +33,8 @@ macro_rules! event_types {
         #[non_exhaustive]
         pub enum EventType {
             $($(#[$doc])* $name,)*
-            /// A type that has no name here.
-            Unknown(u16),
+            /// A type that has no name here: it is read, never subscribed to.
+            Unknown(Unrecognized<u16>),
         }
 
         impl EventType {
@@ -42,7 +42,7 @@ macro_rules! event_types {
             pub const fn from_raw(raw: u16) -> Self {
                 match raw {
                     $($raw => Self::$name,)*
-                    other => Self::Unknown(other),
+                    other => Self::Unknown(Unrecognized::new(other)),
                 }
             }
 
@@ -50,7 +50,16 @@ macro_rules! event_types {
             pub const fn raw(self) -> u16 {
                 match self {
                     $(Self::$name => $raw,)*
-                    Self::Unknown(raw) => raw,
+                    Self::Unknown(unrecognized) => unrecognized.raw(),
+                }
+            }
+
+            /// Its number for a subscription.
+            fn asked(self) -> Result<u16> {
+                match self {
+                    Self::Unknown(other) => Err(Error::invalid(Op::DevxSubscribe, "kinds")
+                        .fact("unknown", other.raw())),
+                    named => Ok(named.raw()),
                 }
             }
         }
@@ -72,8 +81,22 @@ event_types! {
     WorkQueueError = 0x05;
     /// Migration to the alternate path failed.
     PathMigrationFailed = 0x07;
+    /// The device failed inside.
+    InternalError = 0x08;
     /// A port changed its state.
     PortChange = 0x09;
+    /// A firmware command completed.
+    Command = 0x0a;
+    /// The firmware wants pages, or gives some back.
+    PageRequest = 0x0b;
+    /// A request faulted on memory that is paged in on demand.
+    PageFault = 0x0c;
+    /// The context of a function's port changed.
+    VportChange = 0x0d;
+    /// Functions of the embedded switch came or went.
+    SwitchFunctionsChanged = 0x0e;
+    /// A function changed its state.
+    FunctionStateChange = 0x0f;
     /// A queue pair received a request that it must not have.
     InvalidRequest = 0x10;
     /// A queue pair received a request for memory that it must not touch.
@@ -84,12 +107,38 @@ event_types! {
     LastRequest = 0x13;
     /// A shared receive queue fell below its limit.
     ReceiveLimit = 0x14;
+    /// A pin of the adapter changed.
+    Gpio = 0x15;
+    /// A transceiver came, went or failed.
+    PortModule = 0x16;
+    /// The adapter is too warm.
+    TemperatureWarning = 0x17;
     /// An extended receive queue cannot go on.
     ExtendedReceiveQueueError = 0x18;
+    /// The adapter was configured from elsewhere.
+    RemoteConfiguration = 0x19;
+    /// Doorbells come faster than the device takes them.
+    DoorbellCongestion = 0x1a;
+    /// The device is stalled by the host.
+    Stall = 0x1b;
     /// A dynamically connected target has drained.
     TargetDrained = 0x1c;
     /// A packet came to such a target with the wrong key.
     TargetKeyViolation = 0x1d;
+    /// The adapter's logic array failed.
+    FpgaError = 0x20;
+    /// A queue pair of the adapter's logic array failed.
+    FpgaQueuePairError = 0x21;
+    /// Something else, which the sub-type tells.
+    General = 0x22;
+    /// A watched counter passed its threshold.
+    MonitorCounter = 0x24;
+    /// A pulse per second came in, or went out.
+    PulsePerSecond = 0x25;
+    /// The device's tracer has something to say.
+    Tracer = 0x26;
+    /// An object changed.
+    ObjectChange = 0x27;
 }
 
 /// An entry of the device's event queue, 64 bytes.
@@ -267,7 +316,10 @@ impl EventChannel {
             // Its handle is another object's here.
             check_context(op, object, &self.channel)?;
         }
-        let numbers: Vec<u16> = kinds.iter().map(|kind| kind.raw()).collect();
+        let numbers: Vec<u16> = kinds
+            .iter()
+            .map(|kind| kind.asked())
+            .collect::<Result<_>>()?;
         let number = eventfd.map(|fd| fd.as_raw_fd().cast_unsigned());
         let handle = object.map(|object| object.handle());
         self.channel
@@ -373,7 +425,10 @@ fn parse(event: &[u8]) -> Option<Event> {
 
 #[cfg(test)]
 mod tests {
+    use uverbs_driver::ErrorKind;
+
     use super::*;
+    use crate::tests::scripted::Scripted;
 
     #[test]
     fn an_entry_is_read_in_place() {
@@ -400,6 +455,29 @@ mod tests {
     fn numbers_survive() {
         for raw in [0, 9, 0x1d, 0x1e, 0xff, 0x1234] {
             assert_eq!(EventType::from_raw(raw).raw(), raw);
+        }
+    }
+
+    #[test]
+    fn what_has_no_name_is_not_subscribed_to() {
+        let (kernel, channel) = Scripted::new();
+        let events = EventChannel {
+            channel,
+            fd: std::fs::File::open("/dev/null").unwrap().into(),
+            omits_data: false,
+        };
+        for raw in (0..=0x200).chain([u16::MAX]) {
+            let kind = EventType::from_raw(raw);
+            let done = events.subscribe(None, &[EventType::PortChange, kind], 1);
+            let asked = kernel.asked();
+            if matches!(kind, EventType::Unknown(_)) {
+                let error = done.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+                assert_eq!(asked, [""; 0], "{raw:#x}");
+            } else {
+                done.unwrap();
+                assert_eq!(asked.len(), 1, "{raw:#x}");
+            }
         }
     }
 }

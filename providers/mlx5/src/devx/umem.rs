@@ -113,6 +113,7 @@ impl Devx {
 
     fn register_kept(&self, init: &UmemInit<'_>, keep: impl Any + Send + Sync) -> Result<Umem> {
         let op = Op::DevxRegisterMemory;
+        let access = init.access.asked(op, "access")?;
         let (start, length, fd) = match init.memory {
             UmemMemory::Process { address, length } => (address, length, None),
             UmemMemory::Dmabuf { fd, offset, length } => (offset, length, Some(fd)),
@@ -124,7 +125,7 @@ impl Devx {
                 Attr::new_object(MLX5_IB_ATTR_DEVX_UMEM_REG_HANDLE, &handle),
                 Attr::input(MLX5_IB_ATTR_DEVX_UMEM_REG_ADDR, &start),
                 Attr::input(MLX5_IB_ATTR_DEVX_UMEM_REG_LEN, &length),
-                Attr::constant(MLX5_IB_ATTR_DEVX_UMEM_REG_ACCESS, init.access.bits()),
+                Attr::constant(MLX5_IB_ATTR_DEVX_UMEM_REG_ACCESS, access),
                 Attr::maybe(
                     init.page_sizes,
                     MLX5_IB_ATTR_DEVX_UMEM_REG_PGSZ_BITMAP,
@@ -198,8 +199,32 @@ mod tests {
 
     use std::os::fd::AsFd as _;
 
+    use uverbs_driver::ErrorKind;
+
     use super::*;
     use crate::tests::scripted::Scripted;
+
+    #[test]
+    fn access_without_a_name_is_not_asked_for() {
+        let (kernel, channel) = Scripted::new();
+        let devx = Devx::new(&channel);
+        let pages = Arc::new(Pages::new(4096).unwrap());
+        for at in 0..32 {
+            let access = AccessFlags::LOCAL_WRITE | AccessFlags::from_bits_retain(1 << at);
+            let made = devx.register_pages(&pages, access);
+            let asked = kernel.asked();
+            if matches!(at, 0..=9 | 20..=29) {
+                made.unwrap();
+                assert_eq!(asked.len(), 1, "bit {at}");
+            } else {
+                let error = made.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+                assert_eq!(asked, [""; 0], "bit {at}");
+            }
+            // Of what was made, the end.
+            kernel.asked();
+        }
+    }
 
     #[test]
     fn a_kernel_without_an_attribute_has_the_method() {

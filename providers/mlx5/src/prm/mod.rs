@@ -9,6 +9,7 @@ pub mod opcode;
 mod pacing;
 mod queue;
 mod status;
+mod unrecognized;
 
 pub use element::{ElementAttr, ElementKind, TsarKind};
 pub use field::{Field, Wide, bit, field, word};
@@ -18,3 +19,4 @@ pub use mailbox::Mailbox;
 pub use pacing::rate_context;
 pub use queue::{Groups, attach_queue, attach_send_queue};
 pub use status::Status;
+pub use unrecognized::Unrecognized;

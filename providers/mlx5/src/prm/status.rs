@@ -4,6 +4,8 @@ use std::fmt;
 
 use uverbs_driver::Errno;
 
+use super::Unrecognized;
+
 macro_rules! statuses {
     ($($(#[$doc:meta])* $name:ident = $raw:literal, $text:literal, $errno:ident;)*) => {
         /// The status of a command's reply.
@@ -12,7 +14,7 @@ macro_rules! statuses {
         pub enum Status {
             $($(#[$doc])* $name,)*
             /// One that this library does not know.
-            Unknown(u8),
+            Unknown(Unrecognized<u8>),
         }
 
         impl Status {
@@ -20,7 +22,7 @@ macro_rules! statuses {
             pub const fn from_raw(raw: u8) -> Self {
                 match raw {
                     $($raw => Self::$name,)*
-                    other => Self::Unknown(other),
+                    other => Self::Unknown(Unrecognized::new(other)),
                 }
             }
 
@@ -28,7 +30,7 @@ macro_rules! statuses {
             pub const fn raw(self) -> u8 {
                 match self {
                     $(Self::$name => $raw,)*
-                    Self::Unknown(raw) => raw,
+                    Self::Unknown(unrecognized) => unrecognized.raw(),
                 }
             }
 
@@ -45,7 +47,7 @@ macro_rules! statuses {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
                     $(Self::$name => f.write_str($text),)*
-                    Self::Unknown(raw) => write!(f, "status {raw:#x}"),
+                    Self::Unknown(other) => write!(f, "status {:#x}", other.raw()),
                 }
             }
         }

@@ -147,11 +147,8 @@ impl QueuePair {
         special: &Special,
     ) -> Result<Self> {
         let op = Op::CreateQueuePair;
+        check(op, init)?;
         check_entries(op, context, init.kind)?;
-        let refused = init.flags.difference(KNOWN_FLAGS);
-        if !refused.is_empty() {
-            return Err(Error::new(op, ErrorKind::Unsupported).fact("flags", refused.to_string()));
-        }
         context.channel().check_process(op)?;
         let plan = Plan::new(op, context, init, special)?;
         let record = context
@@ -272,6 +269,16 @@ fn tracker(
     } else {
         tracker
     })
+}
+
+/// Refuses what no driver of these devices has.
+fn check(op: Op, init: &QpInit<'_>) -> Result<()> {
+    init.check()?;
+    let refused = init.flags.difference(KNOWN_FLAGS);
+    if refused.is_empty() {
+        return Ok(());
+    }
+    Err(Error::new(op, ErrorKind::Unsupported).fact("flags", refused.to_string()))
 }
 
 /// Where it receives from.

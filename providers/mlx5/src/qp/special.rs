@@ -14,7 +14,7 @@ use crate::wqe::{self, opcode};
 pub struct DcDestination<'a> {
     /// The path.
     pub address: &'a Address,
-    /// The target's number.
+    /// The target's number, 24 bits.
     pub number: u32,
     /// The target's access key.
     pub access_key: u64,
@@ -42,6 +42,14 @@ pub enum MaskedAtomic {
         /// The highest bits of the fields that are added to each for itself.
         boundary: u64,
     },
+}
+
+/// Numbers of queues have 24 bits; in a request, other bits stand beside them.
+const fn check_number(number: u32) -> Result<(), PostError> {
+    if number > 0xff_ffff {
+        return Err(PostError::InvalidRequest);
+    }
+    Ok(())
 }
 
 impl QueuePair {
@@ -113,7 +121,8 @@ impl QueuePair {
     /// writes with an immediate value.
     ///
     /// # Errors
-    /// As `put_send`; [`PostError::UnsupportedOperation`] on other queue pairs.
+    /// As `put_send`; [`PostError::UnsupportedOperation`] on other queue pairs; [`PostError::InvalidRequest`] for a number of
+    /// more than 24 bits.
     ///
     /// # Safety
     /// As `put_send`.
@@ -122,13 +131,15 @@ impl QueuePair {
         if self.kind != QpType::XrcInitiator {
             return Err(PostError::UnsupportedOperation);
         }
+        check_number(srq)?;
         self.send_ring()?.put_routed(request, &[wqe::xrc(srq)])
     }
 
     /// Puts a request on a DC initiator.
     ///
     /// # Errors
-    /// As `put_send`; [`PostError::UnsupportedOperation`] on other queue pairs.
+    /// As `put_send`; [`PostError::UnsupportedOperation`] on other queue pairs; [`PostError::InvalidRequest`] for a number of
+    /// more than 24 bits.
     ///
     /// # Safety
     /// As `put_send`.
@@ -142,6 +153,7 @@ impl QueuePair {
         if self.role != Role::Initiator {
             return Err(PostError::UnsupportedOperation);
         }
+        check_number(to.number)?;
         let route = wqe::datagram(to.address.vector(), to.access_key, to.number);
         self.send_ring()?.put_routed(request, &route)
     }

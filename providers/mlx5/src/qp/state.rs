@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use uverbs_driver::sys::{Uhw, cells};
-use uverbs_driver::types::{Mtu, QpAttr, QpAttrMask, QpInfo, QpState, QpType, diagnose};
+use uverbs_driver::types::{QpAttr, QpAttrMask, QpInfo, QpState, QpType, diagnose};
 use uverbs_driver::{Error, ErrorKind, Op, Result, cmd};
 use uverbs_uapi::mlx5_abi::{mlx5_ib_modify_qp, mlx5_ib_modify_qp_resp};
 use zerocopy::IntoBytes;
@@ -15,9 +15,6 @@ use crate::table::{DeviceNumber, Owner};
 
 /// Where the number of a target ends in the reply.
 const DCTN_END: usize = std::mem::offset_of!(mlx5_ib_modify_qp_resp, dctn) + 4;
-
-/// Queue pair numbers have 24 bits on the wire.
-const MAX_QPN: u32 = 0x00ff_ffff;
 
 impl QueuePair {
     pub(super) fn change(&mut self, attr: &QpAttr) -> Result<()> {
@@ -44,6 +41,8 @@ impl QueuePair {
             }
             if target && attr.state == Some(QpState::ReadyToReceive) {
                 if (reply.response_length as usize) < DCTN_END {
+                    // It is there all the same.
+                    self.entered(QpState::ReadyToReceive);
                     return Err(Error::bad_reply(op, "number of the target"));
                 }
                 self.number = reply.dctn;
@@ -69,6 +68,7 @@ impl QueuePair {
     /// there are no more changes than from the state before; so nothing is refused that it would accept.
     fn check(&self, attr: &QpAttr) -> Result<()> {
         let op = Op::ModifyQueuePair;
+        cmd::qp::check(attr)?;
         let from = attr.cur_state.unwrap_or(self.state);
         let to = attr.state.unwrap_or(from);
         if let Some(diagnosis) = diagnose(from, to, self.kind, attr.mask()) {
@@ -77,22 +77,13 @@ impl QueuePair {
                 .fact("to", to.to_string())
                 .fact("because", diagnosis.to_string()));
         }
-        let at_most = |what, asked: u32, max: u32| {
-            if asked > max {
-                return Err(Error::limit(op, what, asked.into(), max.into()));
-            }
-            Ok(())
-        };
-        if let Some(count) = attr.max_rd_atomic {
-            at_most("max_rd_atomic", count.into(), self.max_rd_atomic)?;
-        }
-        if let Some(number) = attr.dest_qpn {
-            at_most("dest_qpn", number, MAX_QPN)?;
-        }
-        match attr.path_mtu {
-            Some(mtu) if !(Mtu::B256.raw()..=Mtu::B4096.raw()).contains(&mtu.raw()) => {
-                Err(Error::invalid(op, "path_mtu").fact("code", mtu.raw()))
-            }
+        match attr.max_rd_atomic.map(u32::from) {
+            Some(asked) if asked > self.max_rd_atomic => Err(Error::limit(
+                op,
+                "max_rd_atomic",
+                asked.into(),
+                self.max_rd_atomic.into(),
+            )),
             _ => Ok(()),
         }
     }

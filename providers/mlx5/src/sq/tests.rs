@@ -391,6 +391,80 @@ proptest! {
     }
 }
 
+/// Each flag alone, named or not, on what is written in place and on what is written apart.
+#[test]
+fn no_flag_without_a_name_gets_into_a_ring() {
+    let piece = [Sge {
+        address: 0x1000,
+        length: 64,
+        key: LocalKey::from_raw(7),
+    }];
+    let bytes = [3; 40];
+    let slices: [&[u8]; 1] = [&bytes];
+    let remote = Remote {
+        address: 0x2000,
+        key: RemoteKey::from_raw(9),
+    };
+    let (_, channel) = Scripted::new();
+    let address = Address::new(&channel, None, 0, [0x5a; 88]);
+    let to = Destination {
+        address: &address,
+        qp_num: 0x1234,
+        qkey: 5,
+    };
+    for (kind, request) in [
+        (QpType::Rc, SendRequest::send(&piece)),
+        (QpType::Rc, SendRequest::send_inline(&slices)),
+        (QpType::Rc, SendRequest::write(&piece, remote)),
+        (QpType::Rc, SendRequest::read(&piece, remote)),
+        (QpType::Ud, SendRequest::send(&piece).to(to)),
+        (QpType::XrcInitiator, SendRequest::send(&piece)),
+    ] {
+        let put = |flags| {
+            let mut queue = queue(kind, 4, 4);
+            queue.put(&request.with(flags)).unwrap();
+            queue.decode(0)
+        };
+        let plain = put(SendFlags::empty());
+        for at in 0..32_u32 {
+            let found = put(SendFlags::from_bits_retain(1 << at));
+            let flags = match at {
+                0 => 0x80,
+                1 => 0x08,
+                2 => 0x02,
+                _ => 0,
+            };
+            assert_eq!(found.flags, flags, "{kind}, bit {at}");
+            assert_eq!(Decoded { flags: 0, ..found }, plain, "{kind}, bit {at}");
+        }
+    }
+}
+
+/// Beside the number stands whether the address is a long one; nothing else may.
+#[test]
+fn a_destination_has_24_bits() {
+    let (_, channel) = Scripted::new();
+    let address = Address::new(&channel, None, 0, [0x5a; 88]);
+    for (qp_num, put) in [
+        (0, Ok(())),
+        (0xff_ffff, Ok(())),
+        (1 << 24, Err(PostError::InvalidRequest)),
+        (u32::MAX, Err(PostError::InvalidRequest)),
+    ] {
+        let mut queue = queue(QpType::Ud, 4, 4);
+        let to = Destination {
+            address: &address,
+            qp_num,
+            qkey: 5,
+        };
+        assert_eq!(
+            queue.put(&SendRequest::send(&[]).to(to)),
+            put,
+            "{qp_num:#x}"
+        );
+    }
+}
+
 /// One request is copied through the doorbell, which has two buffers; several ring it with the last one's start.
 #[test]
 fn doorbells() {

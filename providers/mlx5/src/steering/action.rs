@@ -27,6 +27,9 @@ pub struct FlowAction {
 pub struct HeaderField(pub u16);
 
 impl HeaderField {
+    /// The highest number that has a place in a change.
+    const MAX: u16 = 0xfff;
+
     /// The upper 32 bits of the source address of a frame.
     pub const SOURCE_MAC_HIGH: Self = Self(0x01);
     /// The lower 16.
@@ -119,9 +122,24 @@ impl HeaderChange {
     /// The device's words.
     ///
     /// # Errors
-    /// Bits that no field has.
+    /// A number that no field has, or bits.
     fn encode(&self) -> Result<[u8; 8]> {
         let mut words = [0; 8];
+        let (one, other) = match *self {
+            Self::Set { field, .. } | Self::Add { field, .. } => (field, field),
+            Self::Copy { from, to, .. } => (from, to),
+        };
+        for field in [one, other] {
+            if field.0 > HeaderField::MAX {
+                let max = HeaderField::MAX.into();
+                return Err(Error::limit(
+                    Op::CreateModifyHeader,
+                    "field",
+                    field.0.into(),
+                    max,
+                ));
+            }
+        }
         let mut put = |field: Field, value: u32| {
             field.set(&mut words, value);
         };
@@ -183,7 +201,8 @@ impl FlowAction {
     /// One system call, since 4.20; it waits for the firmware.
     ///
     /// # Errors
-    /// [`InvalidInput`](uverbs_driver::ErrorKind::InvalidInput): no change, or bits that no field has. EOPNOTSUPP: the device changes no
+    /// [`InvalidInput`](uverbs_driver::ErrorKind::InvalidInput): no change, or bits that no field has.
+    /// [`LimitExceeded`](uverbs_driver::ErrorKind::LimitExceeded): a field of more than 12 bits. EOPNOTSUPP: the device changes no
     /// headers, or not in these tables. ENOSPC, ENOMEM: too many changes. EINVAL, EREMOTEIO: a field that the firmware does not change.
     #[doc(alias = "mlx5dv_create_flow_action_modify_header")]
     pub fn modify_header(
@@ -254,7 +273,36 @@ impl FlowAction {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
+    use uverbs_driver::ErrorKind;
+
     use super::*;
+
+    #[test]
+    fn a_field_has_12_bits() {
+        let kind = |change: HeaderChange| change.encode().map_err(|error| error.kind());
+        let of = |field| HeaderChange::Add { field, value: 1 };
+        assert!(of(HeaderField(0xfff)).encode().is_ok());
+        // Cut, they would be other fields.
+        for number in [0x1000, 0x1001, 0xffff] {
+            let (wide, fits) = (HeaderField(number), HeaderField::IP_TTL);
+            let set = HeaderChange::Set {
+                field: wide,
+                offset: 0,
+                length: 1,
+                value: 0,
+            };
+            let copy = |from, to| HeaderChange::Copy {
+                from,
+                from_offset: 0,
+                to,
+                to_offset: 0,
+                length: 1,
+            };
+            for change in [of(wide), set, copy(wide, fits), copy(fits, wide)] {
+                assert_eq!(kind(change), Err(ErrorKind::LimitExceeded), "{change:?}");
+            }
+        }
+    }
 
     #[test]
     fn changes_are_the_devices_words() {

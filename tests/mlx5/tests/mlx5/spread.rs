@@ -210,12 +210,19 @@ fn roce_what_cannot_be_spread_is_told() {
     let three: Vec<_> = s.queues.iter().take(3).collect();
     let error = adapter.create_indirection_table(&three).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
-    let ipsec = Hash {
-        fields: HashFields::from_bits_retain(1 << 60),
-        key: KEY,
-    };
-    let error = s.table.create_queue_pair(&s.pd, &ipsec, 0).unwrap_err();
+    let of = |fields| Hash { fields, key: KEY };
+    let lacking = HashFields::all()
+        .iter_names()
+        .map(|(_, field)| field)
+        .find(|field| field.bits() & adapter.caps().rss_fields == 0);
+    let error = s
+        .table
+        .create_queue_pair(&s.pd, &of(lacking.unwrap()), 0)
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    let unnamed = of(HashFields::from_bits_retain(1 << 60));
+    let error = s.table.create_queue_pair(&s.pd, &unnamed, 0).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     let both = Hash {
         fields: HashFields::SOURCE_IPV4 | HashFields::SOURCE_IPV6,
         key: KEY,

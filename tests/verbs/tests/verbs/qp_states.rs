@@ -438,9 +438,12 @@ fn sizes_beyond_the_device_are_refused() {
     for set in sets {
         assert_eq!(refused(set), ErrorKind::LimitExceeded);
     }
-    for kind in [QpType::Driver, QpType::Unknown(99)] {
+    for (kind, expected) in [
+        (QpType::Driver, ErrorKind::Unsupported),
+        (QpType::from_raw(99), ErrorKind::InvalidInput),
+    ] {
         let error = pd.create_qp(kind, &cq, &cq).build().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsupported, "{kind}: {error}");
+        assert_eq!(error.kind(), expected, "{kind}: {error}");
     }
 }
 

@@ -237,7 +237,7 @@ fn rxe_a_region_with_a_bound_window_is_busy() {
 #[test]
 fn a_window_type_that_does_not_exist_is_refused() {
     let pair = Pair::new(QpType::Rc);
-    let error = pair.b.pd.alloc_mw(MwType::Unknown(7)).unwrap_err();
+    let error = pair.b.pd.alloc_mw(MwType::from_raw(7)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
 }
 

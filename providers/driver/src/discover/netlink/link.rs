@@ -10,6 +10,7 @@ use uverbs_uapi::rdma_netlink::{
 
 use super::{Attribute, Client, NetlinkTransport, NetnsMode, Request};
 use crate::error::{Errno, Error, Op, Result};
+use crate::types::asked;
 
 impl<T: NetlinkTransport> Client<T> {
     /// `rdma link add NAME type KIND netdev NETDEV`—makes a software device on a network device.
@@ -78,13 +79,15 @@ impl<T: NetlinkTransport> Client<T> {
     /// `rdma system set netns`—says whether devices belong to network namespaces.
     ///
     /// # Errors
-    /// EPERM without `CAP_NET_ADMIN`; EBUSY while there are other network namespaces; EINVAL for an unknown mode.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a mode without a name; EPERM without `CAP_NET_ADMIN`; EBUSY
+    /// while there are other network namespaces.
     pub fn set_netns_mode(&mut self, mode: NetnsMode) -> Result<()> {
+        let op = Op::SetSystem;
+        if let NetnsMode::Unknown(mode) = mode {
+            return Err(asked::unnamed(op, "mode", mode.raw().into()));
+        }
         let attributes = [Attribute::u8(RDMA_NLDEV_SYS_ATTR_NETNS_MODE, mode.raw())];
-        self.order(
-            Op::SetSystem,
-            &Request::order(RDMA_NLDEV_CMD_SYS_SET, &attributes),
-        )
+        self.order(op, &Request::order(RDMA_NLDEV_CMD_SYS_SET, &attributes))
     }
 
     fn order(&mut self, op: Op, request: &Request<'_>) -> Result<()> {

@@ -6,6 +6,7 @@ use uverbs_uapi::rdma_netlink::{
 };
 
 use super::{Attributes, Malformed};
+use crate::types::Unrecognized;
 
 /// Whether devices belong to network namespaces.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -15,8 +16,8 @@ pub enum NetnsMode {
     Exclusive,
     /// All devices are in all namespaces.
     Shared,
-    /// A mode this version has no name for.
-    Unknown(u8),
+    /// A mode this version has no name for. Only a kernel's answer makes one.
+    Unknown(Unrecognized<u8>),
 }
 
 impl NetnsMode {
@@ -25,7 +26,7 @@ impl NetnsMode {
         match self {
             Self::Exclusive => 0,
             Self::Shared => 1,
-            Self::Unknown(raw) => raw,
+            Self::Unknown(unrecognized) => unrecognized.raw(),
         }
     }
 
@@ -34,7 +35,7 @@ impl NetnsMode {
         match raw {
             0 => Self::Exclusive,
             1 => Self::Shared,
-            raw => Self::Unknown(raw),
+            raw => Self::Unknown(Unrecognized::new(raw)),
         }
     }
 }

@@ -1,15 +1,20 @@
-//! Every enum and flag set keeps every number.
+//! Every enum and flag set keeps every number that is said, and none without a name is asked for.
 
 use std::{collections::HashSet, fmt::Write as _};
 
 use proptest::prelude::*;
 
+use crate::cmd::comp_cntr::Operations;
+use crate::cmd::flow::Flags as FlowFlags;
+use crate::cmd::wq::Flags as WqFlags;
 use crate::types::{
-    AccessFlags, AsyncEventType, AtomicCap, CqCreateFlags, DeviceCaps, DriverId, EventObject,
-    GidType, LinkLayer, LinkSpeed, LinkWidth, MigrationState, MrAdvice, Mtu, MwType, NodeType,
-    PhysicalState, PortCaps, PortState, QpAttrMask, QpState, QpType, Rate, SigMode, SrqType,
-    TransportType, VirtualLanes, WcFlags, WcOpcode, WcStatus,
+    AccessFlags, AddressVector, AsyncEventType, AtomicCap, CqCreateFlags, DeviceCaps, DriverId,
+    EventObject, GidType, LinkLayer, LinkSpeed, LinkWidth, LocalKey, MigrationState, MrAdvice,
+    MrAdviceFlags, Mtu, MwType, NodeType, PhysicalState, Placement, PortCaps, PortState,
+    QpAttrMask, QpCreateFlags, QpState, QpType, Rate, RemoteKey, ReregFlags, SendFlags, SigMode,
+    SrqAttrMask, SrqType, TransportType, VirtualLanes, WcFlags, WcOpcode, WcStatus, WindowBinding,
 };
+use crate::{ErrorKind, Op, PostError};
 
 /// For each enum: every raw number survives, names are unique, unknown numbers are marked as such.
 macro_rules! total {
@@ -25,6 +30,8 @@ macro_rules! total {
                     prop_assert_eq!(matches!(value, $type::Unknown(_)), !known);
                     prop_assert_eq!(value.c_name().is_some(), known);
                     prop_assert_eq!(value.to_string().contains("unknown"), !known);
+                    let asked = value.asked(Op::ModifyQueuePair, "it");
+                    prop_assert_eq!(asked.map_err(|error| error.kind()), if known { Ok(raw) } else { Err(ErrorKind::InvalidInput) });
                 }
             )+
         }
@@ -78,9 +85,36 @@ proptest! {
         prop_assert_eq!(DeviceCaps::from_bits_truncate(raw).bits(), raw);
         prop_assert_eq!(AccessFlags::from_bits_truncate(low).bits(), low);
         prop_assert_eq!(PortCaps::from_bits_truncate(low).bits(), low);
-        prop_assert_eq!(QpAttrMask::from_bits_truncate(low).bits(), low);
         prop_assert_eq!(WcFlags::from_bits_truncate(low).bits(), low);
-        prop_assert_eq!(CqCreateFlags::from_bits_truncate(low).bits(), low);
+    }
+
+    #[test]
+    fn flags_that_are_only_asked_for_know_named_bits_alone(low in any::<u32>()) {
+        for all in [QpAttrMask::from_bits_truncate(low), !QpAttrMask::from_bits_retain(low), QpAttrMask::all()] {
+            prop_assert!(all.asked(Op::QueryQueuePair, "attributes").is_ok(), "{}", all);
+        }
+        prop_assert_eq!(QpAttrMask::from_bits_truncate(low).bits(), low & 0x021f_ffff);
+        prop_assert_eq!(CqCreateFlags::from_bits_truncate(low).bits(), low & 3);
+        prop_assert_eq!(SendFlags::from_bits_truncate(low).bits(), low & 0x17);
+    }
+
+    #[test]
+    fn an_address_vector_is_asked_for_as_it_fits(sl in any::<u8>(), bits in any::<u8>(), rate in any::<u8>()) {
+        let vector = AddressVector {
+            sl,
+            src_path_bits: bits,
+            static_rate: Rate::from_raw(rate),
+            ..AddressVector::default()
+        };
+        let expected = if Rate::from_raw(rate).c_name().is_none() {
+            Err(ErrorKind::InvalidInput)
+        } else if sl > 15 || bits > 127 {
+            Err(ErrorKind::LimitExceeded)
+        } else {
+            Ok(())
+        };
+        let checked = vector.check(Op::CreateAddressHandle);
+        prop_assert_eq!(checked.map_err(|error| error.kind()), expected);
     }
 
     #[test]
@@ -88,6 +122,104 @@ proptest! {
         let required = AccessFlags::from_bits_retain(raw).without_optional();
         prop_assert_eq!(required.bits(), raw & 0xc00f_ffff);
     }
+}
+
+/// For each flag set: the bits that have a name, and those that nobody minds, are asked for; no other is.
+macro_rules! asked {
+    ($($type:ident, $named:literal;)+) => {
+        #[test]
+        fn bits_without_a_name_are_not_asked_for() {
+            $(
+                let named = u64::from($type::from_bits_retain($named).bits());
+                for at in 0..u64::from($type::empty().bits().leading_zeros()) {
+                    let bit = 1 << at;
+                    let asked = $type::from_bits_retain(bit).asked(Op::CreateQueuePair, "flags");
+                    let what = concat!(stringify!($type), " bit");
+                    if named & 1 << at != 0 {
+                        assert_eq!(asked.unwrap(), bit, "{what} {at}");
+                    } else {
+                        let error = asked.unwrap_err();
+                        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{what} {at}");
+                        let text = error.to_string();
+                        assert!(text.contains(&format!("flags, unnamed bits {bit:#x}")), "{text}");
+                        // Beside one that has a name, too; only it is named.
+                        let lowest = $type::from_bits_retain(1 << named.trailing_zeros());
+                        let both = lowest | $type::from_bits_retain(bit);
+                        let error = both.asked(Op::CreateQueuePair, "flags").unwrap_err();
+                        assert_eq!(error.to_string(), text);
+                    }
+                }
+            )+
+        }
+    };
+}
+
+asked! {
+    AccessFlags, 0x3ff0_03ff;
+    CqCreateFlags, 0x3;
+    FlowFlags, 0x6;
+    MrAdviceFlags, 0x1;
+    Operations, 0x3f;
+    Placement, 0x3;
+    QpAttrMask, 0x021f_ffff;
+    QpCreateFlags, 0x1f02;
+    ReregFlags, 0x7;
+    SendFlags, 0x17;
+    SrqAttrMask, 0x3;
+    WqFlags, 0xf;
+}
+
+#[test]
+fn there_is_one_spelling_of_a_number() {
+    for raw in 0..=u8::MAX {
+        let state = QpState::from_raw(raw);
+        assert_eq!(state == QpState::Reset, raw == 0, "{state:?}");
+        if let QpState::Unknown(other) = state {
+            assert_eq!(other.raw(), raw);
+            assert_eq!(
+                format!("{state:?} {other:?}"),
+                format!("Unknown({raw}) {raw}")
+            );
+            let error = state.asked(Op::ModifyQueuePair, "state").unwrap_err();
+            let text = format!("modify_qp: invalid argument (argument state, unknown {raw})");
+            assert_eq!(error.to_string(), text);
+        }
+    }
+}
+
+#[test]
+fn a_window_is_bound_for_what_it_can_give() {
+    let binding = |kind, access| WindowBinding {
+        kind: MwType::from_raw(kind),
+        window_key: RemoteKey::new(1),
+        new_key: RemoteKey::new(2),
+        region_key: LocalKey::new(3),
+        address: 4096,
+        length: 4096,
+        access: AccessFlags::from_bits_retain(access),
+    };
+    for at in 0..32_u32 {
+        let asked = binding(2, 1 << at).asked();
+        let expected = match at {
+            0..=3 | 5 | 8 | 9 => Ok(AccessFlags::from_bits_retain(1 << at)),
+            20..=29 => Ok(AccessFlags::empty()),
+            _ => Err(PostError::InvalidRequest),
+        };
+        assert_eq!(asked, expected, "bit {at}");
+    }
+    for kind in 0..=u8::MAX {
+        let known = kind == 1 || kind == 2;
+        assert_eq!(binding(kind, 2).asked().is_ok(), known, "type {kind}");
+    }
+}
+
+#[test]
+fn a_flush_goes_somewhere_that_has_a_name() {
+    for bits in 0..16 {
+        let placement = Placement::from_bits_retain(bits);
+        assert_eq!(placement.is_known(), (1..4).contains(&bits), "{placement}");
+    }
+    assert!(!Placement::from_bits_retain(1 << 31 | 1).is_known());
 }
 
 #[test]
@@ -115,7 +247,7 @@ fn texts_of_the_c_library() {
     assert_eq!(PortState::Active.ibv_str(), "active");
     assert_eq!(PortState::Active.c_name(), Some("IBV_PORT_ACTIVE"));
     assert_eq!(PortState::Active.devinfo_name(), "PORT_ACTIVE");
-    assert_eq!(PortState::Unknown(9).devinfo_name(), "invalid state");
+    assert_eq!(PortState::from_raw(9).devinfo_name(), "invalid state");
     assert_eq!(PhysicalState::LinkUp.devinfo_name(), "LINK_UP");
     assert_eq!(
         NodeType::ChannelAdapter.ibv_str(),
@@ -131,7 +263,7 @@ fn texts_of_the_c_library() {
         AsyncEventType::SrqLimitReached.ibv_str(),
         "SRQ limit reached"
     );
-    assert_eq!(AsyncEventType::Unknown(99).ibv_str(), "unknown");
+    assert_eq!(AsyncEventType::from_raw(99).ibv_str(), "unknown");
 }
 
 #[test]
@@ -156,7 +288,7 @@ fn events_name_their_object() {
     assert_eq!(wq, [19]);
     assert_eq!(port, [9, 10, 11, 12, 13, 17, 18]);
     assert_eq!(device, [8, 20]);
-    assert_eq!(AsyncEventType::Unknown(21).object(), None);
+    assert_eq!(AsyncEventType::from_raw(21).object(), None);
 }
 
 #[test]

@@ -146,19 +146,37 @@ fn what_is_not_in_the_table_is_not_judged() {
     assert!(is_legal(
         QpState::Reset,
         QpState::ReadyToSend,
-        QpType::Unknown(77),
+        QpType::from_raw(77),
         M::all()
     ));
     assert!(is_legal(
-        QpState::Unknown(7),
+        QpState::from_raw(7),
         QpState::Init,
         QpType::Rc,
-        M::empty()
+        M::STATE
     ));
+    // Neither is a change that asks for no state, in a state that a kernel told.
+    let told = QpState::from_raw(7);
+    assert!(is_legal(told, told, QpType::Rc, M::QKEY));
     assert_eq!(
         requirement(QpState::Reset, QpState::Init, QpType::Driver),
         None
     );
+}
+
+#[test]
+fn a_state_without_a_name_is_nowhere_to_go() {
+    let types = TYPES.into_iter();
+    for qp_type in types.chain([QpType::Driver, QpType::from_raw(77)]) {
+        for &from in QpState::ALL.iter().chain([&QpState::from_raw(8)]) {
+            for raw in 7..=u8::MAX {
+                let to = QpState::from_raw(raw);
+                let wrong = diagnose(from, to, qp_type, M::STATE).unwrap();
+                assert!(!wrong.possible, "{qp_type}: {from} to {to}");
+                assert_eq!(requirement(from, to, qp_type), None);
+            }
+        }
+    }
 }
 
 #[test]

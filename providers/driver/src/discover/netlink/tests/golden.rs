@@ -300,3 +300,15 @@ fn names_that_do_not_fit_are_refused_before_the_kernel_is_asked() {
     }
     assert_eq!(script.sent(), Vec::<Vec<u8>>::new());
 }
+
+#[test]
+fn a_mode_without_a_name_is_refused_before_the_kernel_is_asked() {
+    let script = Script::default();
+    for raw in 2..=u8::MAX {
+        let mode = NetnsMode::from_raw(raw);
+        assert_eq!(mode.raw(), raw);
+        let error = script.client().set_netns_mode(mode).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    }
+    assert_eq!(script.sent(), Vec::<Vec<u8>>::new());
+}
