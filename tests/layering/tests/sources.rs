@@ -103,6 +103,27 @@ fn every_exception_is_still_needed() {
     }
 }
 
+/// A command's flags go through `asked`, which refuses bits that have no name; `bits` would pass them.
+#[test]
+fn encoders_ask_for_named_bits() {
+    // Flags that it makes itself.
+    let own = ("providers/driver/src/cmd/xrcd.rs", "oflags.bits()");
+    let encoders = sources(&["providers/driver/src/cmd"]);
+    let mut asked = 0;
+    for source in &encoders {
+        if source.path.contains("/tests") {
+            continue;
+        }
+        for (number, line) in source.code() {
+            let is_own = source.path == own.0 && line.contains(own.1);
+            let passes = line.contains(".bits()") && !is_own;
+            assert!(!passes, "{}:{number}: {line}", source.path);
+            asked += usize::from(line.contains(".asked("));
+        }
+    }
+    assert!(asked > 20, "only {asked} values are asked for");
+}
+
 #[test]
 fn no_file_is_too_long() {
     let mut wrong = Vec::new();

@@ -20,6 +20,8 @@ pub use device::{
 pub use memory::{DmabufInit, Mr, MrChange, MrInit};
 pub use queues::{Cq, CqInit, Qp, QpInit, Srq, SrqInit, Unpolled};
 
+pub use crate::types::asked::asked_flags;
+
 use crate::channel::Channel;
 use crate::cmd;
 use crate::error::{Op, Result};

@@ -5,39 +5,57 @@
 //! second spelling of a named one would pass every comparison in between.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use bitflags::{Bits, Flag, Flags};
 
 use crate::error::{Error, Op, Result};
 
-/// A number that has no name in this version. Somebody said it: it cannot be made up.
+/// A number that has no name in the enum `E`. Somebody said it: it cannot be made up.
 ///
-/// Only `from_raw` of an enum makes one, and never of a number that has a name. So two values of an
-/// enum are equal exactly if their numbers are.
+/// Only `E::from_raw` makes one, and never of a number that has a name. So two values of an enum are
+/// equal exactly if their numbers are.
 ///
 /// ```compile_fail
+/// use uverbs_driver::types::QpState;
+///
 /// // A second spelling of `QpState::Reset`.
-/// let reset = uverbs_driver::types::QpState::Unknown(0);
+/// let reset = QpState::Unknown(0);
+/// ```
+///
+/// What has no name in one enum may have one in another:
+///
+/// ```compile_fail
+/// use uverbs_driver::types::{MwType, QpState};
+///
+/// let MwType::Unknown(nothing) = MwType::from_raw(0) else { return };
+/// let reset = QpState::Unknown(nothing);
 /// ```
 #[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[repr(transparent)]
-pub struct Unrecognized<T>(T);
+pub struct Unrecognized<E, T> {
+    raw: T,
+    of: PhantomData<fn() -> E>,
+}
 
-impl<T: Copy> Unrecognized<T> {
+impl<E, T: Copy> Unrecognized<E, T> {
     pub(crate) const fn new(raw: T) -> Self {
-        Self(raw)
+        Self {
+            raw,
+            of: PhantomData,
+        }
     }
 
     /// The number.
     pub const fn raw(self) -> T {
-        self.0
+        self.raw
     }
 }
 
 /// The number alone.
-impl<T: fmt::Debug> fmt::Debug for Unrecognized<T> {
+impl<E, T: fmt::Debug> fmt::Debug for Unrecognized<E, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.raw.fmt(f)
     }
 }
 

@@ -20,7 +20,7 @@ macro_rules! open_enum {
             $( $(#[$vmeta])* #[doc(alias = $c)] $variant, )+
             /// A number this version has no name for. `from_raw` never puts a known number here, and
             /// nothing else makes one.
-            Unknown($crate::types::Unrecognized<$repr>),
+            Unknown($crate::types::Unrecognized<$name, $repr>),
         }
 
         impl $name {

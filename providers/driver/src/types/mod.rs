@@ -40,7 +40,7 @@ mod time;
 mod wr;
 
 pub use ah::{AddressVector, FlowLabel, GlobalRoute, MULTICAST_LID_BASE, MULTICAST_QPN};
-pub use asked::{Unrecognized, asked_flags};
+pub use asked::Unrecognized;
 pub use cq::{CqCreateFlags, Timestamps, WcFlags, WcOpcode, WcStatus, WorkCompletion};
 pub use device::{DeviceAttr, DriverId, FirmwareVersion, NodeType, TransportType};
 pub use device_caps::{

@@ -34,7 +34,7 @@ macro_rules! event_types {
         pub enum EventType {
             $($(#[$doc])* $name,)*
             /// A type that has no name here: it is read, never subscribed to.
-            Unknown(Unrecognized<u16>),
+            Unknown(Unrecognized<EventType, u16>),
         }
 
         impl EventType {

@@ -14,7 +14,7 @@ macro_rules! statuses {
         pub enum Status {
             $($(#[$doc])* $name,)*
             /// One that this library does not know.
-            Unknown(Unrecognized<u8>),
+            Unknown(Unrecognized<Status, u8>),
         }
 
         impl Status {

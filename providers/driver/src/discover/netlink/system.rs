@@ -17,7 +17,7 @@ pub enum NetnsMode {
     /// All devices are in all namespaces.
     Shared,
     /// A mode this version has no name for. Only a kernel's answer makes one.
-    Unknown(Unrecognized<u8>),
+    Unknown(Unrecognized<NetnsMode, u8>),
 }
 
 impl NetnsMode {
