@@ -349,7 +349,6 @@ impl AnySrq {
     }
 
     /// Takes the numbers of requests that are over and have no completion.
-    #[expect(dead_code, reason = "owned queues ask next")]
     pub(crate) fn take_unreported(&mut self, each: &mut dyn FnMut(u64)) {
         match self {
             Self::Mlx5(srq) => srq.take_unreported(each),

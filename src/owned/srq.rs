@@ -25,6 +25,8 @@ pub struct SharedReceiveQueue {
     srq: Option<crate::SharedReceiveQueue>,
     receiving: Slab<Receive>,
     unpolled: Unpolled,
+    /// Ids of receives that are over, whose completions nobody will poll.
+    over: Vec<u64>,
 }
 
 /// Notes completions that went with their queue, as long as it lives.
@@ -60,6 +62,7 @@ impl SharedReceiveQueue {
         let receiving = Slab::new(srq.size().max_wr);
         Self {
             unpolled: Unpolled::register(srq.pd().context(), receiving.base()),
+            over: Vec::new(),
             receiving,
             srq: Some(srq),
         }
@@ -117,12 +120,23 @@ impl SharedReceiveQueue {
     /// that were not polled; so a server whose clients come and go asks now and then. Such requests end with
     /// [`WcStatus::Flushed`](crate::WcStatus::Flushed) and tell no queue pair. No system call.
     pub fn unpolled(&mut self) -> Option<Finished> {
-        while let Some(wr_id) = self.unpolled.take() {
+        if self.over.is_empty() {
+            self.learn();
+        }
+        while let Some(wr_id) = self.over.pop().or_else(|| self.unpolled.take()) {
             if let Some(receive) = self.receiving.remove(wr_id) {
                 return Some(Finished::unpolled(receive.context, receive.memory, wr_id));
             }
         }
         None
+    }
+
+    /// Notes what is over. The provider tells it once, and only before the requests' places are used again.
+    fn learn(&mut self) {
+        if let Some(srq) = &mut self.srq {
+            let over = &mut self.over;
+            srq.queue.take_unreported(&mut |wr_id| over.push(wr_id));
+        }
     }
 
     /// `ibv_modify_srq`—resizes or arms it, as [`SharedReceiveQueue::modify`](crate::SharedReceiveQueue::modify).
