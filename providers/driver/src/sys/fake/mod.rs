@@ -297,6 +297,12 @@ impl FakeKernel {
         self.shared.changed.notify_all();
     }
 
+    /// Writes `byte` everywhere the device may still write: the memory of all receives, reads and atomics that are posted
+    /// and not completed. Returns how many bytes.
+    pub fn scribble(&self, byte: u8) -> u64 {
+        engine::scribble(&self.lock(), byte)
+    }
+
     /// Waits for an event and copies it out, as `read(2)` does.
     fn read(
         &self,

@@ -225,6 +225,16 @@ impl Ring {
         Some((place, bytes))
     }
 
+    /// All elements in it, oldest first.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = Vec<u8>> {
+        (0..self.count()).map(|step| {
+            let mut bytes = vec![0; 1 << self.log2_elem];
+            let place = self.place(self.own.wrapping_add(step));
+            self.memory.read(place, &mut bytes);
+            bytes
+        })
+    }
+
     /// Takes the element that [`head`](Self::head) showed.
     pub(super) fn pop(&mut self) {
         self.own = self.own.wrapping_add(1) & self.mask;

@@ -9,9 +9,12 @@ mod memory;
 mod receive;
 mod request;
 mod rights;
+mod scribble;
 mod window;
 
 use uverbs_uapi::ib_user_verbs::ib_uverbs_post_send;
+
+pub(super) use scribble::scribble;
 
 use super::event;
 use super::files::FileId;
@@ -70,6 +73,9 @@ pub(super) fn flush(state: &mut State, id: u32) {
     if let Some(qp) = state.qps.get_mut(&id) {
         qp.attr.qp_state = qps::ERR;
         qp.rnr_left = None;
+    }
+    if state.frozen {
+        return;
     }
     complete::flush_send(state, id);
     complete::flush_receive(state, id);

@@ -86,6 +86,17 @@ pub(super) fn entries(bytes: &[u8], count: u32) -> Option<Vec<rxe_sge>> {
     Some(sges)
 }
 
+/// Completes `buffer` with an error that has nothing to do with it.
+pub(super) fn fail(state: &mut State, id: u32, buffer: &Buffer, status: Status) {
+    let wc = ib_uverbs_wc {
+        wr_id: buffer.wr_id,
+        status: status as u32,
+        qp_num: id,
+        ..Default::default()
+    };
+    complete::receive(state, id, &wc, false);
+}
+
 /// Fills `buffer` and completes it. The status tells the sender how it went.
 pub(super) fn deliver(
     state: &mut State,

@@ -319,6 +319,7 @@ fn send(state: &mut State, request: &Request, peer: u32, payload: Option<&[u8]>)
     if with_inv {
         let status = window::invalidate(state, wr.ex.invalidate_rkey(), Status::RemoteInvalid);
         if status != Status::Success {
+            receive::fail(state, peer, &buffer, status);
             return Outcome::Done(refused(state, peer, Err(status)));
         }
     }

@@ -1,0 +1,180 @@
+//! Every call whose shape the library may change: the only place to look at when it does.
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use uverbs::owned::{self, Finished};
+use uverbs::{
+    Completion, CompletionQueue, Operation, Payload, PollError, PostError, PreparedQueuePair,
+    QpState, QueuePair, QueuePairEndpoint, QueuePairBuilder, SendRequest, WorkCompletion,
+};
+
+/// A queue that gives memory back for completions.
+pub(crate) trait Owner {
+    /// Offers it a completion, which it takes, or leaves where it was.
+    fn offer(&mut self, completion: &mut Option<Completion<'_>>) -> Option<Finished>;
+}
+
+impl Owner for owned::QueuePair {
+    fn offer(&mut self, completion: &mut Option<Completion<'_>>) -> Option<Finished> {
+        self.complete(completion.as_ref()?)
+    }
+}
+
+impl Owner for owned::SharedReceiveQueue {
+    fn offer(&mut self, completion: &mut Option<Completion<'_>>) -> Option<Finished> {
+        self.complete(completion.as_ref()?)
+    }
+}
+
+/// Whose completions they are: the place, and the completion queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source {
+    pub(crate) site: usize,
+    pub(crate) cq: u32,
+}
+
+/// What came of an offer: what the completion says, who took it, and how often somebody had before.
+pub(crate) type Offered = Option<(WorkCompletion, Option<Finished>, usize)>;
+
+/// A completion that is held while others are polled, from whatever queue.
+pub(crate) trait Held: Sync {
+    /// Offers it to a queue, if it is still there.
+    fn offer(&self, owner: &mut dyn Owner) -> Offered;
+
+    /// Where it was taken.
+    fn source(&self) -> Source;
+}
+
+/// A completion in the program's hands.
+pub(crate) struct Holding<'cq> {
+    source: Source,
+    completion: Mutex<Option<Completion<'cq>>>,
+    taken: AtomicUsize,
+}
+
+impl<'cq> Holding<'cq> {
+    pub(crate) fn new(source: Source, completion: Completion<'cq>) -> Self {
+        Self {
+            source,
+            completion: Mutex::new(Some(completion)),
+            taken: AtomicUsize::new(0),
+        }
+    }
+
+    /// Whether somebody took it.
+    pub(crate) fn was_taken(&self) -> bool {
+        self.taken.load(Ordering::Relaxed) != 0
+    }
+}
+
+impl Held for Holding<'_> {
+    fn offer(&self, owner: &mut dyn Owner) -> Offered {
+        let mut held = self
+            .completion
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let says = **held.as_ref()?;
+        let finished = owner.offer(&mut held);
+        let before = self
+            .taken
+            .fetch_add(finished.is_some().into(), Ordering::Relaxed);
+        Some((says, finished, before))
+    }
+
+    fn source(&self) -> Source {
+        self.source
+    }
+}
+
+/// What a completion says, and who took it.
+pub(crate) type Polled = (WorkCompletion, Vec<(u32, Finished)>);
+
+/// Takes a completion, and offers it to each owner in turn, also after one took it.
+pub(crate) fn poll(
+    cq: &mut CompletionQueue,
+    owners: &mut [(u32, &mut dyn Owner)],
+) -> Result<Option<Polled>, PollError> {
+    let Some(completion) = cq.poll()? else {
+        return Ok(None);
+    };
+    let says = *completion;
+    let mut offered = Some(completion);
+    let taken = owners
+        .iter_mut()
+        .filter_map(|(which, owner)| Some((*which, owner.offer(&mut offered)?)))
+        .collect();
+    Ok(Some((says, taken)))
+}
+
+/// A queue pair that owns its memory, if this one may become one.
+pub(crate) fn own(qp: QueuePair) -> Option<owned::QueuePair> {
+    Some(owned::QueuePair::new(qp))
+}
+
+/// A shared queue that owns its memory.
+pub(crate) fn own_shared(srq: uverbs::SharedReceiveQueue) -> owned::SharedReceiveQueue {
+    owned::SharedReceiveQueue::new(srq)
+}
+
+/// A state by its number, in the spelling that a program chooses.
+pub(crate) fn state(raw: u8, spelled_out: bool) -> QpState {
+    if spelled_out {
+        QpState::from_raw(raw)
+    } else {
+        QpState::Unknown(raw)
+    }
+}
+
+/// Connects a queue pair to a peer, or makes it ready for datagrams.
+pub(crate) fn connect(
+    prepared: PreparedQueuePair,
+    peer: Option<QueuePairEndpoint>,
+) -> uverbs::Result<QueuePair> {
+    let connected = match peer {
+        Some(peer) => prepared.handshake(peer),
+        None => prepared.activate(),
+    };
+    connected.map_err(|failed| failed.error)
+}
+
+/// Builds a queue pair.
+pub(crate) fn build(builder: &QueuePairBuilder<'_>) -> uverbs::Result<PreparedQueuePair> {
+    builder.build()
+}
+
+/// What becomes of a batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ending {
+    Submitted,
+    Dropped,
+    Forgotten,
+}
+
+/// Posts a request without memory on a queue pair that nobody owns.
+pub(crate) fn post_raw(
+    qp: &mut QueuePair,
+    wr_id: u64,
+    operation: Operation<'_>,
+    bytes: Option<&[u8]>,
+    ending: Ending,
+) -> Result<(), PostError> {
+    let pieces = bytes.map(|bytes| [bytes]);
+    let payload = match &pieces {
+        Some(pieces) => Payload::Inline(pieces),
+        None => Payload::NONE,
+    };
+    let request = SendRequest::new(operation, payload).wr_id(wr_id).signaled();
+    let mut batch = qp.send_batch();
+    let put = batch.push_inline(&request);
+    match ending {
+        Ending::Submitted => put.and(batch.submit()),
+        Ending::Dropped => put,
+        #[expect(clippy::mem_forget, reason = "a program may")]
+        Ending::Forgotten => {
+            std::mem::forget(batch);
+            put
+        }
+    }
+}

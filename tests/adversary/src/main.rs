@@ -1,0 +1,183 @@
+//! Runs programs at random until one breaks a promise: `cargo xtask adversary`.
+
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use adversary::device::Device;
+use adversary::fake::Fakes;
+use adversary::finding::{Finding, Rule};
+use adversary::op::{self, Op};
+use adversary::run::{Devices, Random, play, shrink};
+use anyhow::{Context as _, bail};
+use clap::{Parser, ValueEnum};
+
+/// Run safe programs at random on a device in this process, which writes wherever it may.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "adversary", max_term_width = 100)]
+struct Options {
+    /// How many programs are run.
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    sequences: u64,
+    /// What they run on.
+    #[arg(long, value_enum, default_value_t = Model::Fake)]
+    model: Model,
+    /// What the programs follow from.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// How many processes share the work.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    jobs: u64,
+    /// The number of the first program.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    first: u64,
+    /// Steps that a program has at most.
+    #[arg(long, value_name = "N", default_value_t = 48)]
+    steps: usize,
+    /// Look at this promise alone.
+    #[arg(long, value_enum)]
+    only: Option<Promise>,
+    /// Make no steps of this kind: what is behind a known finding is found so.
+    #[arg(long, value_name = "STEP", value_delimiter = ',')]
+    without: Vec<String>,
+    /// Play the program of these bytes, in hexadecimal.
+    #[arg(long, value_name = "HEX")]
+    play: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Model {
+    /// Two fake kernels with rxe devices.
+    Fake,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Promise {
+    Changed,
+    Leaked,
+    NotOut,
+    Lost,
+    Foreign,
+    Garbled,
+}
+
+impl Promise {
+    fn rule(self) -> Rule {
+        match self {
+            Self::Changed => Rule::Changed,
+            Self::Leaked => Rule::Leaked,
+            Self::NotOut => Rule::NotOut,
+            Self::Lost => Rule::Lost,
+            Self::Foreign => Rule::Foreign,
+            Self::Garbled => Rule::Garbled,
+        }
+    }
+}
+
+impl Model {
+    fn devices(self) -> Devices {
+        match self {
+            Self::Fake => || -> Box<dyn Device> { Box::<Fakes>::default() },
+        }
+    }
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let options = Options::parse();
+    if let Some(hex) = &options.play {
+        let bytes = unhex(hex).context("two digits for each byte")?;
+        return Ok(tell(&options, None, &op::program(&bytes)));
+    }
+    if options.jobs > 1 {
+        return share(&options);
+    }
+    let since = Instant::now();
+    let mut said = since;
+    let last = options.first + options.sequences;
+    for number in options.first..last {
+        let mut ops = Random::of(options.seed, number).program(options.steps);
+        ops.retain(|op| !options.without.contains(&format!("{:?}", op.what)));
+        let only = options.only.map(Promise::rule);
+        if let Err(found) = play(options.model.devices(), &ops, only) {
+            let done = number - options.first + 1;
+            say_rate(done, since.elapsed());
+            println!("program {number} of seed {}: {found}", options.seed);
+            return Ok(tell(&options, Some(found), &ops));
+        }
+        if said.elapsed() > Duration::from_secs(60) {
+            said = Instant::now();
+            say_rate(number - options.first + 1, since.elapsed());
+        }
+    }
+    say_rate(options.sequences, since.elapsed());
+    Ok(ExitCode::SUCCESS)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate")]
+fn say_rate(count: u64, took: Duration) {
+    let rate = count as f64 / took.as_secs_f64().max(1e-9);
+    println!("{count} programs in {:.1} s, {rate:.0}/s", took.as_secs_f64());
+}
+
+/// Plays a program, and its shortest form if it breaks a promise.
+fn tell(options: &Options, found: Option<Finding>, ops: &[Op]) -> ExitCode {
+    let devices = options.model.devices();
+    let only = options.only.map(Promise::rule);
+    let again = play(devices, ops, only);
+    let Err(again) = again else {
+        println!("{}", if found.is_some() { "not again" } else { "no finding" });
+        return ExitCode::from(u8::from(found.is_some()));
+    };
+    println!("{again}");
+    let short = shrink(devices, ops, &again, only);
+    if let Err(found) = play(devices, &short, only) {
+        println!("shortest of {} steps: {found}", short.len());
+    }
+    for op in &short {
+        println!("  {op}");
+    }
+    let hex: String = op::bytes(&short).iter().map(|byte| format!("{byte:02x}")).collect();
+    println!("bytes {hex}");
+    ExitCode::FAILURE
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<_>> = text.chars().map(|digit| digit.to_digit(16)).collect();
+    let pairs = digits?;
+    let byte = |pair: &[u32]| u8::try_from(pair[0] << 4 | pair[1]).ok();
+    pairs.chunks_exact(2).map(byte).collect()
+}
+
+/// Several processes, each with its share of the numbers.
+fn share(options: &Options) -> anyhow::Result<ExitCode> {
+    let program = std::env::current_exe()?;
+    let share = options.sequences.div_ceil(options.jobs);
+    let model = options.model.to_possible_value().context("a model")?;
+    let mut children = Vec::new();
+    for job in 0..options.jobs {
+        let start = job * share;
+        let count = share.min(options.sequences.saturating_sub(start));
+        let mut command = Command::new(&program);
+        command
+            .args(["--sequences", &count.to_string()])
+            .args(["--model", model.get_name()])
+            .args(["--seed", &options.seed.to_string()])
+            .args(["--first", &(options.first + start).to_string()])
+            .args(["--steps", &options.steps.to_string()])
+            .stdin(Stdio::null());
+        if !options.without.is_empty() {
+            command.args(["--without", &options.without.join(",")]);
+        }
+        if let Some(only) = options.only.and_then(|only| only.to_possible_value()) {
+            command.args(["--only", only.get_name()]);
+        }
+        children.push(command.spawn()?);
+    }
+    let mut failed = 0;
+    for mut child in children {
+        failed += u32::from(!child.wait()?.success());
+    }
+    if failed != 0 {
+        bail!("{failed} of {} found something", options.jobs);
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,128 @@
+//! Programs at random, one after the other.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+use crate::World;
+use crate::device::Device;
+use crate::finding::{Finding, Rule};
+use crate::op::{BYTES, Op, program};
+use crate::world::Sprung;
+
+/// Makes devices, fresh ones for each program.
+pub type Devices = fn() -> Box<dyn Device>;
+
+/// Runs a program on fresh devices.
+///
+/// # Errors
+/// The first promise that was broken; a panic of the library is one.
+pub fn play(devices: Devices, ops: &[Op], only: Option<Rule>) -> Result<(), Finding> {
+    hush();
+    let device = devices();
+    let played = catch_unwind(AssertUnwindSafe(|| World::new(&*device, only).play(ops)));
+    played.unwrap_or_else(|payload| {
+        let text = payload
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| payload.downcast_ref::<&str>().copied());
+        Err(Finding::new(Rule::Panicked, text.unwrap_or("a panic")))
+    })
+}
+
+/// Panics that programs make on purpose say nothing.
+fn hush() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !info.payload().is::<Sprung>() {
+                before(info);
+            }
+        }));
+    });
+}
+
+/// Numbers that follow from a seed (SplitMix64).
+#[derive(Clone, Copy, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// Those of one program of a run.
+    pub fn of(seed: u64, number: u64) -> Self {
+        let mut random = Self(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        random.next();
+        random
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// A program of at most so many steps. Mostly it begins with something to work with.
+    pub fn program(&mut self, most: usize) -> Vec<Op> {
+        use crate::op::What::{Allocate, MakeCq, MakePair, Expose};
+        let start = self.next();
+        let count = most / 2 + usize::try_from(start >> 8).unwrap_or(0) % (most / 2).max(1);
+        let mut ops = Vec::new();
+        if start & 0xf != 0 {
+            let made = [MakeCq, MakePair, Allocate, Expose];
+            ops.extend(made.map(|what| Op { what, a: 0, b: 3, c: 0 }));
+        }
+        while ops.len() < count {
+            let bytes = self.next().to_le_bytes();
+            ops.extend(program(&bytes[..2 * BYTES]));
+        }
+        ops
+    }
+}
+
+/// The shortest program found that breaks the same promise.
+pub fn shrink(devices: Devices, ops: &[Op], finding: &Finding, only: Option<Rule>) -> Vec<Op> {
+    let mut best = ops.to_vec();
+    let fails = |ops: &[Op]| {
+        play(devices, ops, only).is_err_and(|found| found.rule == finding.rule)
+    };
+    loop {
+        let before = best.clone();
+        let mut len = best.len().next_power_of_two();
+        while len > 0 {
+            let mut at = 0;
+            while at < best.len() {
+                let mut fewer = best.clone();
+                fewer.drain(at..(at + len).min(best.len()));
+                if fails(&fewer) {
+                    best = fewer;
+                } else {
+                    at += len;
+                }
+            }
+            len /= 2;
+        }
+        for at in 0..best.len() {
+            for part in 0..3 {
+                for value in [0, 1, 2, 3, 8] {
+                    let mut simpler = best.clone();
+                    let op = &mut simpler[at];
+                    let field = [&mut op.a, &mut op.b, &mut op.c];
+                    let [a, b, c] = field;
+                    let field = [a, b, c].into_iter().nth(part);
+                    let Some(field) = field.filter(|field| **field > value) else {
+                        break;
+                    };
+                    *field = value;
+                    if fails(&simpler) {
+                        best = simpler;
+                        break;
+                    }
+                }
+            }
+        }
+        if best == before {
+            return best;
+        }
+    }
+}

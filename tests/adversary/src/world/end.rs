@@ -1,0 +1,129 @@
+//! The end of a program: everything ends, and nothing is left.
+
+use std::collections::HashSet;
+
+use uverbs::{QpAttr, QpState};
+
+use super::made::{Body, Srq};
+use super::{Outcome, World};
+use crate::finding::Rule;
+
+impl World<'_> {
+    /// Ends all that is posted, then all there is.
+    pub(super) fn end(mut self) -> Outcome {
+        self.trap.disarm();
+        self.device.mend();
+        self.freeze(false);
+        let flushed = self.flush();
+        self.drain()?;
+        self.look()?;
+        self.check_flushed(&flushed)?;
+        for pair in std::mem::take(&mut self.pairs) {
+            self.end_pair(pair)?;
+        }
+        self.look()?;
+        for srq in std::mem::take(&mut self.srqs) {
+            self.end_shared(srq)?;
+        }
+        self.look()?;
+        self.nothing_is_left()
+    }
+
+    /// Flushes queue pairs, and tells which. Those in RESET have nothing to flush.
+    fn flush(&mut self) -> HashSet<u32> {
+        let mut flushed = HashSet::new();
+        for pair in &mut self.pairs {
+            let uid = pair.uid;
+            if let Some(qp) = pair.owned()
+                && qp.modify(&QpAttr::to(QpState::Error)).is_ok()
+            {
+                flushed.insert(uid);
+            }
+        }
+        flushed
+    }
+
+    /// Polls until nothing comes.
+    fn drain(&mut self) -> Outcome {
+        self.device.run();
+        loop {
+            let mut count = 0;
+            for at in 0..self.cqs.len() {
+                count += self.poll_at(at, 0, usize::MAX)?;
+            }
+            if count == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    fn check_flushed(&self, flushed: &HashSet<u32>) -> Outcome {
+        if self.doubt || self.discarded {
+            return Ok(());
+        }
+        for pair in self.pairs.iter().filter(|pair| flushed.contains(&pair.uid)) {
+            if !self.polls(pair.send_cq) || !self.polls(pair.recv_cq) {
+                continue;
+            }
+            let mine = |(_, request): &(_, &super::Request)| request.owner == pair.uid;
+            if let Some((number, _)) = self.requests.iter().find(mine) {
+                self.found(Rule::Lost, || {
+                    format!("request {number} of {} never ended", pair.uid)
+                })?;
+            }
+            if let Body::Owned(qp) = &pair.body
+                && (qp.sends_posted(), qp.receives_posted()) != (0, 0)
+            {
+                self.found(Rule::Lost, || {
+                    let (sends, receives) = (qp.sends_posted(), qp.receives_posted());
+                    format!("{} says {sends} and {receives} are posted", pair.uid)
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a completion queue can still be polled.
+    fn polls(&self, uid: u32) -> bool {
+        self.cqs.iter().any(|cq| cq.uid == uid && cq.queue.is_some())
+    }
+
+    fn end_shared(&mut self, srq: Srq) -> Outcome {
+        let told = !self.doubt
+            && !self.discarded
+            && srq.users.iter().all(|(_, recv_cq)| self.polls(*recv_cq));
+        let posted = srq.queue.receives_posted();
+        if told
+            && let Some(there) = self.device.shared(srq.site, srq.number)
+            && there != posted
+        {
+            self.found(Rule::Lost, || {
+                format!("{} has {posted} receives, its device {there}", srq.uid)
+            })?;
+        }
+        let owner = srq.uid;
+        match srq.queue.destroy() {
+            Ok(memory) => self.given_up(owner, memory),
+            // Queue pairs that were forgotten use it.
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Drops all, and looks at what the kernel has.
+    fn nothing_is_left(mut self) -> Outcome {
+        self.cqs.clear();
+        self.exposed.clear();
+        self.hands.clear();
+        self.graveyard.clear();
+        let sites = std::mem::take(&mut self.sites);
+        let leaked: u64 = sites.iter().flatten().map(|site| site.context.leaked()).sum();
+        drop(sites);
+        if leaked != 0 || self.doubt {
+            return Ok(());
+        }
+        match self.device.left() {
+            Some(left) => self.found(Rule::Leaked, || left),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Everything that a program holds, and what is known of it.
+#![forbid(unsafe_code)]
+
+mod change;
+mod end;
+mod ending;
+mod made;
+mod make;
+mod poll;
+mod post;
+mod trap;
+
+use std::any::Any;
+use std::collections::{HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+
+use uverbs::owned::{ExposedMemory, Memory};
+
+pub use self::trap::Sprung;
+use self::made::{Cq, Hand, Pair, Request, Site, Srq};
+use self::trap::Trap;
+use crate::device::{Device, SITES};
+use crate::face::Held;
+use crate::finding::{Finding, Rule};
+use crate::op::{Op, What};
+
+/// Objects of each kind that a program holds at most.
+const ENOUGH: usize = 6;
+/// Buffers that a program holds at most.
+const FULL: usize = 24;
+
+/// What came of steps.
+type Outcome<T = ()> = Result<T, Finding>;
+
+/// A program at work.
+pub struct World<'d> {
+    device: &'d dyn Device,
+    sites: [Option<Site>; SITES],
+    cqs: Vec<Cq>,
+    srqs: Vec<Srq>,
+    pairs: Vec<Pair>,
+    exposed: Vec<(usize, ExposedMemory)>,
+    hands: Vec<Hand>,
+    /// What is never dropped, until all is looked at.
+    graveyard: Vec<Box<dyn Any + Send>>,
+    /// What is posted, by the number it was posted with.
+    requests: HashMap<u64, Request>,
+    /// Messages that were sent: their numbers and lengths.
+    messages: HashMap<u64, usize>,
+    /// Ids of completions, as a program sees them.
+    seen: Vec<u64>,
+    /// Numbers that queue pairs of each site had.
+    used: HashSet<(usize, u32)>,
+    next: u64,
+    pattern: u8,
+    frozen: bool,
+    trap: Arc<Trap>,
+    traps: bool,
+    /// Calls failed or ended with a panic: what was posted is not known for sure.
+    doubt: bool,
+    /// Completions were taken and not offered to anybody.
+    discarded: bool,
+    /// Promises that are looked at; all but when they are chosen.
+    only: Option<Rule>,
+}
+
+impl<'d> World<'d> {
+    /// A program that holds nothing yet.
+    pub fn new(device: &'d dyn Device, only: Option<Rule>) -> Self {
+        Self {
+            device,
+            sites: Default::default(),
+            cqs: Vec::new(),
+            srqs: Vec::new(),
+            pairs: Vec::new(),
+            exposed: Vec::new(),
+            hands: Vec::new(),
+            graveyard: Vec::new(),
+            requests: HashMap::new(),
+            messages: HashMap::new(),
+            seen: Vec::new(),
+            used: HashSet::new(),
+            next: 1,
+            pattern: 0,
+            frozen: false,
+            trap: Arc::default(),
+            traps: false,
+            doubt: false,
+            discarded: false,
+            only,
+        }
+    }
+
+    /// Makes the steps, and ends with nothing left.
+    ///
+    /// # Errors
+    /// The first promise that was broken.
+    pub fn play(mut self, program: &[Op]) -> Outcome {
+        self.traps = program.iter().any(|op| op.what == What::Panic);
+        self.run(program, &[])?;
+        self.end()
+    }
+
+    /// A promise was broken. Nothing came of it when others are looked at.
+    fn found(&self, rule: Rule, detail: impl FnOnce() -> String) -> Outcome {
+        match self.only {
+            Some(only) if only != rule => Ok(()),
+            _ => Err(Finding::new(rule, detail())),
+        }
+    }
+
+    fn run(&mut self, ops: &[Op], held: &[&dyn Held]) -> Outcome {
+        let mut at = 0;
+        while let Some(op) = ops.get(at) {
+            at += 1;
+            let rest = &ops[at..];
+            if op.what == What::Hold {
+                at += self.guarded(|world| world.hold(*op, rest, held))?;
+            } else if op.what == What::Thread && !rest.is_empty() {
+                at += 1;
+                self.elsewhere(rest[0], held)?;
+            } else {
+                self.step(*op, held)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Another thread makes the step.
+    fn elsewhere(&mut self, op: Op, held: &[&dyn Held]) -> Outcome {
+        let joined = std::thread::scope(|scope| scope.spawn(|| self.step(op, held)).join());
+        joined.unwrap_or_else(|payload| resume_unwind(payload))
+    }
+
+    /// Makes a step, after which nothing in the program's hands has changed, whatever the device writes.
+    fn step(&mut self, op: Op, held: &[&dyn Held]) -> Outcome {
+        self.guarded(|world| world.act(op, held))?;
+        self.look()
+    }
+
+    /// Does something that a panic of the program's own may end.
+    fn guarded<T: Default>(&mut self, act: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
+        if !self.trap.is_armed() {
+            return act(self);
+        }
+        match catch_unwind(AssertUnwindSafe(|| act(self))) {
+            Ok(done) => done,
+            Err(payload) if payload.is::<Sprung>() => {
+                self.doubt = true;
+                Ok(T::default())
+            }
+            Err(payload) => resume_unwind(payload),
+        }
+    }
+
+    /// The device writes where it may, and nothing that the program sees changes.
+    fn look(&mut self) -> Outcome {
+        // Never what fresh memory holds.
+        self.pattern = self.pattern.checked_add(1).unwrap_or(1);
+        self.device.scribble(self.pattern);
+        let changed = self.hands.iter().find(|hand| hand.has_changed());
+        match changed {
+            Some(hand) => self.found(Rule::Changed, || hand.difference()),
+            None => Ok(()),
+        }
+    }
+
+    fn act(&mut self, op: Op, held: &[&dyn Held]) -> Outcome {
+        let Op { what, a, b, c } = op;
+        match what {
+            What::MakeCq => self.make_cq(a),
+            What::MakeSrq => self.make_srq(a, b),
+            What::MakePair => self.make_pairs(a, b, c, true),
+            What::MakeRaw => self.make_pairs(a, b, c, false),
+            What::Own => self.own(a),
+            What::Allocate => self.allocate(a, b, c),
+            What::Expose => self.expose(a),
+            What::Send => return self.send(a, b, c),
+            What::Receive => return self.receive(a, b),
+            What::ReceiveShared => return self.receive_shared(a, b),
+            What::OneSided => return self.one_sided(a, b, c),
+            What::Inline => return self.inline(a, c),
+            What::ReceiveEmpty => return self.receive_empty(a),
+            What::Refused => return self.refused(a, b, c),
+            What::RawPost => self.post_raw(a, b, c),
+            What::Poll => return self.poll(a, b, c),
+            What::PollInto => self.poll_into(a, c),
+            What::Offer => return self.offer(a, b, held),
+            What::Modify => self.modify(a, b, c),
+            What::Connect => self.connect(a, b),
+            What::Reset => return self.reset(a),
+            What::Destroy => return self.destroy(a, c),
+            What::Drop => self.drop_one(a, c),
+            What::Forget => self.forget(a, c),
+            What::Swap => self.swap(a, b, c),
+            What::ResizeCq => self.resize_cq(a, b),
+            What::ModifySrq => self.modify_srq(a, b),
+            What::Churn => self.churn(a, c),
+            What::Freeze => self.freeze(true),
+            What::Run => {
+                self.freeze(false);
+                self.device.run();
+                self.freeze(a & 1 != 0);
+            }
+            What::Panic => self.trap.arm(a % 4),
+            What::Fault => {
+                self.doubt = true;
+                self.device.fail(pick(SITES, a), b % 8);
+            }
+            What::Touch => self.touch(a),
+            What::Hold | What::Thread => {}
+        }
+        Ok(())
+    }
+
+    fn freeze(&mut self, frozen: bool) {
+        self.frozen = frozen;
+        self.device.freeze(frozen);
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// A request ended, at `owner`. Its memory goes into the program's hands.
+    fn ended(&mut self, number: u64, owner: u32, memory: Memory) -> Outcome {
+        let place = made::place(&memory);
+        match self.requests.remove(&number) {
+            Some(request) if request.owner == owner && request.place == place => {}
+            known => {
+                self.found(Rule::NotOut, || {
+                    format!("request {number} of {owner} ended with {place:?}; known: {known:?}")
+                })?;
+            }
+        }
+        self.take(memory);
+        Ok(())
+    }
+
+    /// Puts memory into the program's hands.
+    fn take(&mut self, memory: Memory) {
+        if let Some(buffer) = memory.into_buffer() {
+            self.hands.push(Hand::new(buffer));
+        }
+    }
+}
+
+/// Which of so many; nothing of none comes to be asked for.
+fn pick(count: usize, number: u8) -> usize {
+    usize::from(number) % count.max(1)
+}
