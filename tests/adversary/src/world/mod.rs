@@ -141,7 +141,7 @@ impl<'d> World<'d> {
 
     /// Does something that a panic of the program's own may end.
     fn guarded<T: Default>(&mut self, act: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
-        if !self.trap.is_armed() {
+        if !self.traps {
             return act(self);
         }
         match catch_unwind(AssertUnwindSafe(|| act(self))) {

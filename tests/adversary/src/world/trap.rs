@@ -27,10 +27,6 @@ impl Trap {
     pub(super) fn disarm(&self) {
         self.0.store(-1, Ordering::Relaxed);
     }
-
-    pub(super) fn is_armed(&self) -> bool {
-        self.0.load(Ordering::Relaxed) >= 0
-    }
 }
 
 impl Sink for Trap {
