@@ -32,6 +32,9 @@ pub trait Device: Send + Sync {
     /// The kernel fails no more calls.
     fn mend(&self);
 
+    /// The library lost hold of what the last call made. A kernel would have its pages pinned, which nobody else has.
+    fn abandon(&self) {}
+
     /// How many receives a shared queue of that site has, as the device sees it.
     fn shared(&self, site: usize, number: u32) -> Option<usize>;
 

@@ -12,6 +12,7 @@ pub mod device;
 mod face;
 pub mod fake;
 pub mod finding;
+pub mod mlx5;
 pub mod op;
 pub mod run;
 mod world;

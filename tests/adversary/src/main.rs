@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use adversary::device::Device;
 use adversary::fake::Fakes;
 use adversary::finding::{Finding, Rule};
+use adversary::mlx5::Cards;
 use adversary::op::{self, Op};
 use adversary::run::{Devices, Random, play, shrink};
 use anyhow::{Context as _, bail};
@@ -36,6 +37,9 @@ struct Options {
     /// Look at this promise alone.
     #[arg(long, value_enum)]
     only: Option<Promise>,
+    /// Print the program before each step: what it was that ended the process.
+    #[arg(long)]
+    say: bool,
     /// Make no steps of this kind: what is behind a known finding is found so.
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
     without: Vec<String>,
@@ -48,6 +52,10 @@ struct Options {
 enum Model {
     /// Two fake kernels with rxe devices.
     Fake,
+    /// Two software ConnectX.
+    Connectx,
+    /// The same, whose completions carry the numbers of queue pairs alone.
+    ConnectxV0,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -77,6 +85,8 @@ impl Model {
     fn devices(self) -> Devices {
         match self {
             Self::Fake => || -> Box<dyn Device> { Box::<Fakes>::default() },
+            Self::Connectx => || -> Box<dyn Device> { Box::new(Cards::new(1)) },
+            Self::ConnectxV0 => || -> Box<dyn Device> { Box::new(Cards::new(0)) },
         }
     }
 }
@@ -96,6 +106,10 @@ fn main() -> anyhow::Result<ExitCode> {
     for number in options.first..last {
         let mut ops = Random::of(options.seed, number).program(options.steps);
         ops.retain(|op| !options.without.contains(&format!("{:?}", op.what)));
+        if options.say {
+            let hex: String = op::bytes(&ops).iter().map(|byte| format!("{byte:02x}")).collect();
+            println!("program {number}: {hex}");
+        }
         let only = options.only.map(Promise::rule);
         if let Err(found) = play(options.model.devices(), &ops, only) {
             let done = number - options.first + 1;

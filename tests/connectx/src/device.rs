@@ -180,6 +180,16 @@ impl Device {
         *self = fresh;
     }
 
+    /// Numbers of objects that are gone come again at once.
+    #[cfg(any(test, feature = "harness"))]
+    pub(crate) fn reuse_numbers_early(&mut self) {
+        self.pds.reuse_early();
+        self.mkeys.reuse_early();
+        self.cqs.reuse_early();
+        self.numbers.reuse_early();
+        self.shared.reuse_early();
+    }
+
     /// Notes something a correct driver or program would not do.
     pub(crate) fn report(&mut self, kind: &'static str, detail: &str) {
         *self.reports.entry(kind).or_insert(0) += 1;

@@ -35,6 +35,8 @@ mod cmd;
 mod command_queue;
 mod device;
 mod device_memory;
+#[cfg(any(test, feature = "harness"))]
+pub mod driver;
 mod engine;
 mod faults;
 mod flow;

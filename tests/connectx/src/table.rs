@@ -12,6 +12,8 @@ pub(crate) struct Table<T> {
     first: u32,
     end: u32,
     next: u32,
+    /// The lowest free number comes next, as if the others had been through their turns.
+    eager: bool,
 }
 
 #[derive(Debug)]
@@ -28,7 +30,14 @@ impl<T> Table<T> {
             first,
             end,
             next: first,
+            eager: false,
         }
+    }
+
+    /// From now on numbers are reused as early as possible.
+    #[cfg(any(test, feature = "harness"))]
+    pub(crate) fn reuse_early(&mut self) {
+        self.eager = true;
     }
 
     /// Adds an object under a fresh number.
@@ -48,6 +57,9 @@ impl<T> Table<T> {
         let room = self.end.saturating_sub(self.first);
         if self.objects.len() >= room as usize {
             return Err(Rule::TableFull.refuse());
+        }
+        if self.eager {
+            self.next = self.first;
         }
         // At most one step per live object, because a run of used numbers is as long as the table at most.
         for _ in 0..=self.objects.len() {
@@ -148,6 +160,15 @@ mod tests {
         table.take(4, 1).unwrap();
         assert_eq!([5, 6, 4].map(|_| table.add(1, ()).unwrap()), [5, 6, 4]);
         assert_eq!(table.add(1, ()).unwrap_err().status, Status::Limit);
+    }
+
+    #[test]
+    fn or_as_early_as_possible() {
+        let mut table = Table::new(4, 7);
+        table.reuse_early();
+        assert_eq!([4, 5].map(|_| table.add(1, ()).unwrap()), [4, 5]);
+        table.take(4, 1).unwrap();
+        assert_eq!(table.add(1, ()).unwrap(), 4);
     }
 
     #[test]

@@ -148,6 +148,7 @@ impl<'d> World<'d> {
             Ok(done) => done,
             Err(payload) if payload.is::<Sprung>() => {
                 self.doubt = true;
+                self.device.abandon();
                 Ok(T::default())
             }
             Err(payload) => resume_unwind(payload),

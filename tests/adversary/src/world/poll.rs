@@ -139,16 +139,13 @@ impl World<'_> {
         let Some(bytes) = finished.bytes().filter(|_| received) else {
             return Ok(());
         };
+        let is_known = |bytes: &[u8]| {
+            let number = message(bytes);
+            let len = number.and_then(|number| self.messages.get(&number));
+            bytes.len() < 8 || len == Some(&bytes.len())
+        };
         // Behind the header, if it is a datagram.
-        let of_datagram = finished.completion.src_qp != 0;
-        let bytes = if of_datagram { bytes.get(40..).unwrap_or(&[]) } else { bytes };
-        if bytes.len() < 8 {
-            return Ok(());
-        }
-        let known = message(bytes)
-            .and_then(|number| self.messages.get(&number))
-            .is_some_and(|len| *len == bytes.len());
-        if known {
+        if is_known(bytes) || bytes.get(40..).is_some_and(is_known) {
             return Ok(());
         }
         self.found(Rule::Garbled, || format!("{finished:?}: {bytes:x?}"))

@@ -14,6 +14,7 @@ mod raw;
 pub(crate) mod receive;
 mod respond;
 mod route;
+mod scribble;
 mod send;
 mod sequence;
 mod shaper;

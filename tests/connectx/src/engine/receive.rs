@@ -5,7 +5,7 @@ use crate::engine::event;
 use crate::layout::{be16, be32, be64, qp};
 use crate::memory::{Span, total};
 use crate::memory_key::{Access, KeyError, Right};
-use crate::objects::SharedQueue;
+use crate::objects::{QueuePair, SharedQueue};
 use crate::trace::Receive;
 
 /// The key that ends a scatter list before its room is used up.
@@ -69,6 +69,62 @@ fn scatter_list(bytes: &[u8]) -> Vec<Segment> {
 pub(crate) fn available(device: &Device, queue: &SharedQueue) -> Option<u16> {
     let producer = device.read_be32(queue.doorbell)? as u16;
     Some(producer.wrapping_sub(queue.consumed))
+}
+
+/// What is in a queue pair's own receive queue, in its order.
+pub(crate) fn waiting_own(device: &Device, pair: &QueuePair) -> Vec<Posted> {
+    let Some(record) = device.read_be32(pair.doorbell) else {
+        return Vec::new();
+    };
+    let posted = (record as u16).wrapping_sub(pair.recv.consumer);
+    // Never more than the ring has, whatever the record says.
+    let count = u32::from(posted).min(pair.recv.entries);
+    let read = |step: u32| {
+        let index = pair.recv.consumer.wrapping_add(step as u16);
+        let slot = u64::from(u32::from(index) & (pair.recv.entries - 1));
+        let mut entry = vec![0; pair.recv.stride as usize];
+        let offset = slot * u64::from(pair.recv.stride);
+        let read = pair.buffer.read(&*device.memory, offset, &mut entry);
+        read.ok().map(|()| Posted {
+            index,
+            segments: scatter_list(&entry),
+        })
+    };
+    (0..count).map_while(read).collect()
+}
+
+/// What is in a shared queue, in its order.
+pub(crate) fn waiting(device: &Device, queue: &SharedQueue) -> Vec<Posted> {
+    let mask = (1u32 << queue.log_size) - 1;
+    let count = u32::from(available(device, queue).unwrap_or(0)).min(mask + 1);
+    let mut posted = Vec::new();
+    let mut at = if queue.cyclic {
+        u32::from(queue.consumed)
+    } else {
+        queue.head
+    };
+    for _ in 0..count {
+        let mut entry = vec![0; queue.stride as usize];
+        let offset = u64::from(at & mask) * u64::from(queue.stride);
+        if queue
+            .buffer
+            .read(&*device.memory, offset, &mut entry)
+            .is_err()
+        {
+            break;
+        }
+        let list = if queue.cyclic { 0 } else { 16 };
+        posted.push(Posted {
+            index: (at & mask) as u16,
+            segments: scatter_list(entry.get(list..).unwrap_or(&[])),
+        });
+        at = if queue.cyclic {
+            at + 1
+        } else {
+            u32::from(be16(&entry, 2))
+        };
+    }
+    posted
 }
 
 /// Takes the next receive of a pool, if there is one.

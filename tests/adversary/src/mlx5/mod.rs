@@ -1,0 +1,246 @@
+//! The software ConnectX in this process, and the kernel's driver in miniature that sets it up for the library.
+//!
+//! Queues of the library are queues of the model, at their own addresses. Doorbells are not trapped: the device looks at
+//! the records instead, which are written before.
+
+mod commands;
+mod kernel;
+mod memory;
+mod modify;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use connectx::driver::{Function, Refused};
+use uverbs::discover::{DeviceInfo, DriverMatch};
+use uverbs::recorder::Sink;
+use uverbs::{CommandPath, Context, DriverId, Errno, OpenOptions, Result};
+use uverbs_driver::sys::fake::{FakeKernel, Profile};
+use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_MLX5;
+
+use self::memory::{Process, Range};
+use crate::device::Device;
+
+/// A device, and the kernel that drives it.
+#[derive(Debug)]
+struct Card {
+    state: Mutex<State>,
+    memory: Arc<Process>,
+    handles: AtomicU32,
+    /// Calls until one fails; below 0 none does.
+    fault: AtomicI32,
+    cqe_version: u8,
+    /// What the last call let the device reach.
+    named: Mutex<Vec<Range>>,
+}
+
+#[derive(Debug)]
+struct State {
+    function: Function,
+    objects: BTreeMap<u32, Object>,
+    frozen: bool,
+}
+
+/// An object of the kernel's: what it is, its number in the device, and the memory that it lets the device reach.
+#[derive(Clone, Debug)]
+struct Object {
+    kind: Kind,
+    number: u32,
+    memory: Vec<Range>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Kind {
+    Pd,
+    Mr,
+    Cq { record: u64 },
+    Qp { service: u32, state: u8 },
+    Srq,
+}
+
+impl Card {
+    fn new(cqe_version: u8) -> std::result::Result<Self, Refused> {
+        let memory = Arc::new(Process::default());
+        Ok(Self {
+            state: Mutex::new(State {
+                function: Function::new(memory.clone())?,
+                objects: BTreeMap::new(),
+                frozen: false,
+            }),
+            memory,
+            handles: AtomicU32::new(1),
+            fault: AtomicI32::new(-1),
+            cqe_version,
+            named: Mutex::default(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn handle(&self) -> u32 {
+        self.handles.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn named(&self) -> MutexGuard<'_, Vec<Range>> {
+        self.named.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes back what the last call let the device reach.
+    fn abandon(&self) {
+        for range in std::mem::take(&mut *self.named()) {
+            self.memory.forget(range);
+            for object in self.lock().objects.values_mut() {
+                object.memory.retain(|other| *other != range);
+            }
+        }
+    }
+
+    /// Fails the call whose turn it is.
+    fn strike(&self) -> std::result::Result<(), Errno> {
+        self.named().clear();
+        let left = self.fault.load(Ordering::Relaxed);
+        if left >= 0 {
+            self.fault.store(left - 1, Ordering::Relaxed);
+        }
+        if left == 0 {
+            return Err(Errno::NOMEM);
+        }
+        Ok(())
+    }
+}
+
+/// Two devices, each with a kernel of its own.
+#[derive(Debug)]
+pub struct Cards([Arc<Card>; 2]);
+
+impl Cards {
+    /// Devices whose completions carry what the library chose, or (version 0) the number of the queue pair alone.
+    ///
+    /// # Panics
+    /// Never: a function without objects refuses nothing.
+    #[expect(clippy::expect_used, reason = "there is nothing to refuse")]
+    pub fn new(cqe_version: u8) -> Self {
+        Self([(), ()].map(|()| Arc::new(Card::new(cqe_version).expect("a function"))))
+    }
+
+    fn of(&self, site: usize) -> &Arc<Card> {
+        &self.0[usize::from(site > 1)]
+    }
+}
+
+fn info() -> DeviceInfo {
+    let mut info = FakeKernel::new(Profile::v7_2()).device_info();
+    info.driver = DriverMatch::Kernel(DriverId::from_raw(RDMA_DRIVER_MLX5));
+    info.abi_version = Some(1);
+    info
+}
+
+impl Device for Cards {
+    fn open(&self, site: usize, sink: Option<Arc<dyn Sink>>) -> Result<Context> {
+        let fd = kernel::descriptor()
+            .map_err(|errno| uverbs::Error::os(uverbs::Op::OpenDevice, errno))?;
+        let mut options = OpenOptions::new()
+            .command_path(CommandPath::InvokeWrite)
+            .kernel(self.of(site).clone());
+        if let Some(sink) = sink {
+            options = options.record(sink);
+        }
+        options.over(info(), fd)
+    }
+
+    fn scribble(&self, byte: u8) {
+        for card in &self.0 {
+            card.lock().function.scribble(byte);
+        }
+    }
+
+    fn run(&self) {
+        for card in &self.0 {
+            let mut state = card.lock();
+            if !state.frozen {
+                state.function.work(false);
+            }
+        }
+    }
+
+    fn freeze(&self, frozen: bool) {
+        for card in &self.0 {
+            card.lock().frozen = frozen;
+        }
+    }
+
+    fn fail(&self, site: usize, after: u8) {
+        self.of(site).fault.store(after.into(), Ordering::Relaxed);
+    }
+
+    fn mend(&self) {
+        for card in &self.0 {
+            card.fault.store(-1, Ordering::Relaxed);
+        }
+    }
+
+    fn abandon(&self) {
+        for card in &self.0 {
+            card.abandon();
+        }
+    }
+
+    fn shared(&self, site: usize, number: u32) -> Option<usize> {
+        let state = self.of(site).lock();
+        state.function.shared_receives(number).map(usize::from)
+    }
+
+    fn left(&self) -> Option<String> {
+        let left: Vec<_> = self
+            .0
+            .iter()
+            .flat_map(|card| card.lock().objects.values().cloned().collect::<Vec<_>>())
+            .collect();
+        (!left.is_empty()).then(|| format!("{left:?}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use uverbs::QpType;
+
+    use super::*;
+    use crate::face;
+
+    /// Else programs would run on a device that does nothing.
+    #[test]
+    fn a_message_arrives_by_either_kind_of_number() {
+        for cqe_version in [0, 1] {
+            let cards = Cards::new(cqe_version);
+            let context = cards.open(0, None).unwrap();
+            let pd = context.alloc_pd().unwrap();
+            let mut cq = context.create_cq(16).unwrap();
+            let prepared = pd.create_qp(QpType::Rc, &cq, &cq).build().unwrap();
+            let own = prepared.endpoint();
+            let mut qp = face::own(prepared.handshake(own).unwrap()).unwrap();
+            let [mut message, room] = pd.buffers::<2>(64).unwrap();
+            message.fill(7);
+            qp.recv(room, 1).unwrap();
+            qp.send(message, 64, 2).unwrap();
+            cards.scribble(9);
+            cards.run();
+            for _ in 0..2 {
+                let (_, taken) = face::poll(&mut cq, &mut [(0, &mut qp)]).unwrap().unwrap();
+                let done = &taken[0].1;
+                assert!(done.status.is_success(), "{done:?}");
+                if done.completion.is_receive() {
+                    assert_eq!(done.bytes(), Some(&[7; 64][..]));
+                }
+            }
+            assert!(cards.left().is_some());
+            drop((qp, cq, pd));
+            drop(context);
+            assert_eq!(cards.left(), None);
+        }
+    }
+
+}
