@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use uverbs::owned::{self, Finished};
 use uverbs::{
     Completion, CompletionQueue, Operation, Payload, PollError, PostError, PreparedQueuePair,
-    QpState, QueuePair, QueuePairEndpoint, QueuePairBuilder, SendRequest, WorkCompletion,
+    QpState, QueuePair, QueuePairBuilder, QueuePairEndpoint, SendRequest, WorkCompletion,
 };
 
 /// A queue that gives memory back for completions.
@@ -18,13 +18,15 @@ pub(crate) trait Owner {
 
 impl Owner for owned::QueuePair {
     fn offer(&mut self, completion: &mut Option<Completion<'_>>) -> Option<Finished> {
-        self.complete(completion.as_ref()?)
+        let ended = self.complete(completion.take()?);
+        ended.map_err(|back| *completion = Some(back)).ok()
     }
 }
 
 impl Owner for owned::SharedReceiveQueue {
     fn offer(&mut self, completion: &mut Option<Completion<'_>>) -> Option<Finished> {
-        self.complete(completion.as_ref()?)
+        let ended = self.complete(completion.take()?);
+        ended.map_err(|back| *completion = Some(back)).ok()
     }
 }
 
@@ -118,13 +120,9 @@ pub(crate) fn own_shared(srq: uverbs::SharedReceiveQueue) -> owned::SharedReceiv
     owned::SharedReceiveQueue::new(srq)
 }
 
-/// A state by its number, in the spelling that a program chooses.
-pub(crate) fn state(raw: u8, spelled_out: bool) -> QpState {
-    if spelled_out {
-        QpState::from_raw(raw)
-    } else {
-        QpState::Unknown(raw)
-    }
+/// A state by its number.
+pub(crate) fn state(raw: u8) -> QpState {
+    QpState::from_raw(raw)
 }
 
 /// Connects a queue pair to a peer, or makes it ready for datagrams.

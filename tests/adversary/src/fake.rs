@@ -53,10 +53,12 @@ impl Device for Fakes {
         }
     }
 
+    #[expect(unsafe_code, reason = "plays a kernel without memory")]
     fn fail(&self, site: usize, after: u8) {
         let fake = self.of(site);
         let call = When::Call(fake.calls() + u64::from(after));
-        fake.inject(call, Effect::Fail(Errno::NOMEM));
+        // SAFETY: (1) a call that fails did nothing, and says nothing of an object's end; (2) nothing is rewritten.
+        unsafe { fake.inject(call, Effect::Fail(Errno::NOMEM)) };
     }
 
     fn mend(&self) {
@@ -65,8 +67,10 @@ impl Device for Fakes {
         }
     }
 
+    #[expect(unsafe_code, reason = "looks at a queue")]
     fn shared(&self, site: usize, number: u32) -> Option<usize> {
-        let ring = self.of(site).ring(RingOf::Srq(number))?;
+        // SAFETY: nothing is written into it.
+        let ring = unsafe { self.of(site).ring(RingOf::Srq(number)) }?;
         // The mask of the indexes.
         let mask = ring.load(4);
         let count = ring

@@ -107,7 +107,10 @@ fn main() -> anyhow::Result<ExitCode> {
         let mut ops = Random::of(options.seed, number).program(options.steps);
         ops.retain(|op| !options.without.contains(&format!("{:?}", op.what)));
         if options.say {
-            let hex: String = op::bytes(&ops).iter().map(|byte| format!("{byte:02x}")).collect();
+            let hex: String = op::bytes(&ops)
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
             println!("program {number}: {hex}");
         }
         let only = options.only.map(Promise::rule);
@@ -129,7 +132,10 @@ fn main() -> anyhow::Result<ExitCode> {
 #[expect(clippy::cast_precision_loss, reason = "a rate")]
 fn say_rate(count: u64, took: Duration) {
     let rate = count as f64 / took.as_secs_f64().max(1e-9);
-    println!("{count} programs in {:.1} s, {rate:.0}/s", took.as_secs_f64());
+    println!(
+        "{count} programs in {:.1} s, {rate:.0}/s",
+        took.as_secs_f64()
+    );
 }
 
 /// Plays a program, and its shortest form if it breaks a promise.
@@ -138,7 +144,14 @@ fn tell(options: &Options, found: Option<Finding>, ops: &[Op]) -> ExitCode {
     let only = options.only.map(Promise::rule);
     let again = play(devices, ops, only);
     let Err(again) = again else {
-        println!("{}", if found.is_some() { "not again" } else { "no finding" });
+        println!(
+            "{}",
+            if found.is_some() {
+                "not again"
+            } else {
+                "no finding"
+            }
+        );
         return ExitCode::from(u8::from(found.is_some()));
     };
     println!("{again}");
@@ -149,7 +162,10 @@ fn tell(options: &Options, found: Option<Finding>, ops: &[Op]) -> ExitCode {
     for op in &short {
         println!("  {op}");
     }
-    let hex: String = op::bytes(&short).iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex: String = op::bytes(&short)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     println!("bytes {hex}");
     ExitCode::FAILURE
 }

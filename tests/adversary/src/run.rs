@@ -64,13 +64,18 @@ impl Random {
 
     /// A program of at most so many steps. Mostly it begins with something to work with.
     pub fn program(&mut self, most: usize) -> Vec<Op> {
-        use crate::op::What::{Allocate, MakeCq, MakePair, Expose};
+        use crate::op::What::{Allocate, Expose, MakeCq, MakePair};
         let start = self.next();
         let count = most / 2 + usize::try_from(start >> 8).unwrap_or(0) % (most / 2).max(1);
         let mut ops = Vec::new();
         if start & 0xf != 0 {
             let made = [MakeCq, MakePair, Allocate, Expose];
-            ops.extend(made.map(|what| Op { what, a: 0, b: 3, c: 0 }));
+            ops.extend(made.map(|what| Op {
+                what,
+                a: 0,
+                b: 3,
+                c: 0,
+            }));
         }
         while ops.len() < count {
             let bytes = self.next().to_le_bytes();
@@ -83,9 +88,8 @@ impl Random {
 /// The shortest program found that breaks the same promise.
 pub fn shrink(devices: Devices, ops: &[Op], finding: &Finding, only: Option<Rule>) -> Vec<Op> {
     let mut best = ops.to_vec();
-    let fails = |ops: &[Op]| {
-        play(devices, ops, only).is_err_and(|found| found.rule == finding.rule)
-    };
+    let fails =
+        |ops: &[Op]| play(devices, ops, only).is_err_and(|found| found.rule == finding.rule);
     loop {
         let before = best.clone();
         let mut len = best.len().next_power_of_two();

@@ -445,7 +445,12 @@ impl Function {
         wq::DBR_ADDR.at(at).set(&mut input, init.record);
         wq::LOG_STRIDE.at(at).set(&mut input, init.log_stride);
         wq::LOG_SIZE.at(at).set(&mut input, init.log_size);
-        pages(&mut input, init.buffer, 1 << (init.log_size + init.log_stride), 0);
+        pages(
+            &mut input,
+            init.buffer,
+            1 << (init.log_size + init.log_stride),
+            0,
+        );
         self.make(&input)
     }
 
@@ -481,7 +486,11 @@ impl Function {
         }
         // The index of the last request is what is checked; any one below the record is right.
         let mut bell = [0; 8];
-        put(&mut bell, 0, &(u32::from(posted.wrapping_sub(1)) << 8).to_be_bytes());
+        put(
+            &mut bell,
+            0,
+            &(u32::from(posted.wrapping_sub(1)) << 8).to_be_bytes(),
+        );
         put(&mut bell, 4, &(number << 8 | 1).to_be_bytes());
         let page = u64::from(self.uar) << 12;
         self.fabric.mmio_write(0, page + SEND_DOORBELL, &bell);
@@ -504,4 +513,3 @@ impl Function {
         self.fabric.reports()
     }
 }
-

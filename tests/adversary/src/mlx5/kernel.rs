@@ -89,7 +89,9 @@ fn ioctl(card: &Card, command: &Command<'_>) -> Result<(), Errno> {
     }
     let part = |id| {
         let mut attrs = command.attrs.iter();
-        attrs.find(move |attr| attr.id == id).map(|attr| &attr.value)
+        attrs
+            .find(move |attr| attr.id == id)
+            .map(|attr| &attr.value)
     };
     let number = match part(UVERBS_ATTR_WRITE_CMD) {
         Some(Value::Constant(number)) => u32::try_from(*number).map_err(|_| Errno::INVAL)?,
@@ -133,7 +135,7 @@ fn allocate_uar(card: &Card, command: &Command<'_>) -> Result<(), Errno> {
 
 // SAFETY: descriptors in replies are new ones, given away here.
 unsafe impl Kernel for Card {
-    fn call(&self, _: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
+    unsafe fn call(&self, _: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
         self.strike()?;
         match call {
             Call::Ioctl(command) => ioctl(self, command).map(|()| Reply::Done),

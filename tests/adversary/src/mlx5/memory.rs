@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{RwLock, RwLockReadGuard, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use connectx::{BusError, GuestMemory};
 

@@ -24,7 +24,10 @@ impl Card {
         let mut locked = self.lock();
         let state = &mut *locked;
         let Some(Object {
-            kind: Kind::Qp { service, state: known },
+            kind: Kind::Qp {
+                service,
+                state: known,
+            },
             number,
             ..
         }) = state.objects.get_mut(&asked.qp_handle)

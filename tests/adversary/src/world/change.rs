@@ -76,13 +76,16 @@ impl World<'_> {
     /// To a state, with what that takes or without, in more than one spelling.
     pub(super) fn modify(&mut self, a: u8, b: u8, c: u8) {
         let Some(pair) = self.pair(a) else { return };
-        let state = face::state([0, 0, 1, 2, 3, 4, 5, 6][pick(8, b)], c & 1 == 0);
+        let state = face::state([0, 0, 1, 2, 3, 4, 5, 6][pick(8, b)]);
         let attr = match c & 6 {
             0 => QpAttr::to(state),
-            _ => pair.link.attributes(QpState::from_raw(state.raw())).state(state),
+            _ => pair
+                .link
+                .attributes(QpState::from_raw(state.raw()))
+                .state(state),
         };
         let attr = match c >> 3 {
-            0 => attr.cur_state(face::state(b >> 4, true)),
+            0 => attr.cur_state(face::state(b >> 4)),
             1 => attr.access(AccessFlags::from_bits_retain(b.into())),
             _ => attr,
         };
@@ -174,10 +177,9 @@ impl World<'_> {
 
     pub(super) fn swap(&mut self, a: u8, b: u8, c: u8) {
         fn two<T>(list: &mut [T], a: u8, b: u8) {
-            if let Ok([one, other]) = list.get_disjoint_mut([
-                pick(list.len(), a),
-                pick(list.len(), b),
-            ]) {
+            if let Ok([one, other]) =
+                list.get_disjoint_mut([pick(list.len(), a), pick(list.len(), b)])
+            {
                 std::mem::swap(one, other);
             }
         }

@@ -85,7 +85,9 @@ impl World<'_> {
 
     /// Whether a completion queue can still be polled.
     fn polls(&self, uid: u32) -> bool {
-        self.cqs.iter().any(|cq| cq.uid == uid && cq.queue.is_some())
+        self.cqs
+            .iter()
+            .any(|cq| cq.uid == uid && cq.queue.is_some())
     }
 
     fn end_shared(&mut self, srq: Srq) -> Outcome {
@@ -116,7 +118,11 @@ impl World<'_> {
         self.hands.clear();
         self.graveyard.clear();
         let sites = std::mem::take(&mut self.sites);
-        let leaked: u64 = sites.iter().flatten().map(|site| site.context.leaked()).sum();
+        let leaked: u64 = sites
+            .iter()
+            .flatten()
+            .map(|site| site.context.leaked())
+            .sum();
         drop(sites);
         if leaked != 0 || self.doubt {
             return Ok(());

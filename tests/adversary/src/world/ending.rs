@@ -25,11 +25,15 @@ impl World<'_> {
                     }
                 }
             }
-            6 => drop(take(&mut self.cqs, a).map(|cq| cq.queue.map(uverbs::CompletionQueue::destroy))),
+            6 => drop(
+                take(&mut self.cqs, a).map(|cq| cq.queue.map(uverbs::CompletionQueue::destroy)),
+            ),
             _ => {
                 let site = pick(self.sites.len(), a);
                 let which = usize::from(a >> 7);
-                let pd = self.sites[site].as_mut().and_then(|site| site.pds[which].take());
+                let pd = self.sites[site]
+                    .as_mut()
+                    .and_then(|site| site.pds[which].take());
                 drop(pd.map(uverbs::ProtectionDomain::dealloc));
             }
         }
@@ -73,7 +77,11 @@ impl World<'_> {
             12 => drop(take(&mut self.exposed, a)),
             13 => {
                 let site = pick(self.sites.len(), a);
-                drop(self.sites[site].as_mut().and_then(|site| site.pds[usize::from(a >> 7)].take()));
+                drop(
+                    self.sites[site]
+                        .as_mut()
+                        .and_then(|site| site.pds[usize::from(a >> 7)].take()),
+                );
             }
             14 => self.hands.truncate(usize::from(a)),
             _ => {

@@ -134,7 +134,10 @@ impl World<'_> {
         let others = self.cqs.iter().filter(|cq| cq.site == site);
         let others: Vec<_> = others.collect();
         let recv = others[pick(others.len(), b)];
-        let shared = self.srqs.iter().filter(|srq| srq.site == site && srq.pd == pd);
+        let shared = self
+            .srqs
+            .iter()
+            .filter(|srq| srq.site == site && srq.pd == pd);
         let shared: Vec<_> = shared.collect();
         let srq = (b & 0x08 != 0 && !shared.is_empty()).then(|| shared[pick(shared.len(), a)]);
         let (Some(send_queue), Some(recv_queue)) = (&send.queue, &recv.queue) else {
@@ -215,7 +218,9 @@ impl World<'_> {
     /// An owner for a queue pair that has none.
     pub(super) fn own(&mut self, a: u8) {
         let is_raw = |pair: &Pair| matches!(pair.body, Body::Raw(_));
-        let raw: Vec<_> = (0..self.pairs.len()).filter(|at| is_raw(&self.pairs[*at])).collect();
+        let raw: Vec<_> = (0..self.pairs.len())
+            .filter(|at| is_raw(&self.pairs[*at]))
+            .collect();
         if raw.is_empty() {
             return;
         }

@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use uverbs::owned::{ExposedMemory, Memory};
 
-pub use self::trap::Sprung;
 use self::made::{Cq, Hand, Pair, Request, Site, Srq};
+pub use self::trap::Sprung;
 use self::trap::Trap;
 use crate::device::{Device, SITES};
 use crate::face::Held;

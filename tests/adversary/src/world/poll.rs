@@ -16,7 +16,10 @@ impl World<'_> {
             let uid = pair.uid;
             Some((uid, pair.owned()? as &mut dyn Owner))
         });
-        let srqs = self.srqs.iter_mut().map(|srq| (srq.uid, &mut srq.queue as &mut dyn Owner));
+        let srqs = self
+            .srqs
+            .iter_mut()
+            .map(|srq| (srq.uid, &mut srq.queue as &mut dyn Owner));
         let mut owners: Vec<_> = pairs.chain(srqs).collect();
         if !owners.is_empty() {
             let middle = first % owners.len();
@@ -131,7 +134,9 @@ impl World<'_> {
         if of_pair || of_shared {
             return Ok(());
         }
-        self.found(Rule::Foreign, || format!("{says:?} finished a request of {owner}"))
+        self.found(Rule::Foreign, || {
+            format!("{says:?} finished a request of {owner}")
+        })
     }
 
     fn check_message(&mut self, finished: &Finished) -> Outcome {

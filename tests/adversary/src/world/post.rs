@@ -256,7 +256,11 @@ impl World<'_> {
         } else if !self.hands.is_empty() && b & 15 != 12 {
             let mut hand = self.hands.swap_remove(pick(self.hands.len(), b >> 4));
             let atomic = matches!(b & 15, 10 | 11);
-            let len = if atomic { 8 } else { hand.buffer.len().min(SPACE.into()) };
+            let len = if atomic {
+                8
+            } else {
+                hand.buffer.len().min(SPACE.into())
+            };
             hand.write(number, len);
             self.messages.insert(number, len);
             there = Some(hand.buffer.as_ptr().addr());
