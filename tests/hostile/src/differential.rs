@@ -259,7 +259,7 @@ fn short_lived(world: &mut World, tape: &Tape) {
             world.say("mw", keys);
         }
         _ => {
-            let access = AccessFlags::from_bits_retain(tape.half().into());
+            let access = AccessFlags::from_bits_retain(u32::from(tape.half()) & 0x7ff);
             let made = pd.expose(1 + usize::from(tape.half()), access);
             world.say("mr", made.map(|memory| memory.remote().key.raw()));
         }

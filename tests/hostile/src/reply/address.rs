@@ -9,9 +9,9 @@ pub(super) fn vector(run: &Run) -> AddressVector {
     let tape = &run.tape;
     AddressVector {
         dlid: tape.half(),
-        sl: tape.byte(),
-        src_path_bits: tape.byte(),
-        static_rate: Rate::from_raw(tape.byte()),
+        sl: tape.byte() % 17,
+        src_path_bits: tape.byte() & 0x7f,
+        static_rate: Rate::from_raw(tape.byte() % 27),
         port: tape.byte(),
         grh: tape.maybe(|tape| {
             let mut gid = [0; 16];
@@ -63,7 +63,7 @@ fn one(run: &Run, which: u8) {
                 ]),
                 priority: tape.half(),
                 port: tape.byte(),
-                flags: flow::Flags::from_bits_retain(tape.word()),
+                flags: flow::Flags::from_bits_truncate(tape.word()),
                 specs: &specs,
             };
             run.told(run.with_uhw(|uhw| flow::create(channel, &request, uhw)));

@@ -88,7 +88,7 @@ fn about_counters(run: &Run) {
         }
         3 => drop(run.told(comp_cntr::read(channel, handle, entry))),
         4 => {
-            let operations = Operations::from_bits_retain(tape.word());
+            let operations = Operations::from_bits_retain(tape.word() & 0x7f);
             run.told(comp_cntr::attach(channel, 1, handle, operations));
         }
         5 => drop(run.told(comp_cntr::destroy(channel, handle))),

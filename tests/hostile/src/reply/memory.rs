@@ -19,8 +19,9 @@ pub fn reply_memory(bytes: &[u8]) {
     });
 }
 
-fn access(run: &Run) -> AccessFlags {
-    AccessFlags::from_bits_retain(run.tape.word())
+/// Of bits that have no name, one that is refused and those that are not.
+pub(super) fn access(run: &Run) -> AccessFlags {
+    AccessFlags::from_bits_retain(run.tape.word() & 0x3ff8_03ff)
 }
 
 fn register(run: &Run) {
@@ -91,7 +92,7 @@ fn about_regions(run: &Run) {
         0 => {
             let request = mr::Reregister {
                 mr: handle,
-                flags: ReregFlags::from_bits_retain(tape.byte().into()),
+                flags: ReregFlags::from_bits_truncate(tape.byte().into()),
                 start: tape.long(),
                 length: tape.long(),
                 iova: tape.long(),
@@ -105,8 +106,8 @@ fn about_regions(run: &Run) {
             let ranges = vec![ib_uverbs_sge::default(); tape.pick(5)];
             let request = mr::Advise {
                 pd: handle,
-                advice: MrAdvice::from_raw(tape.byte().into()),
-                flags: MrAdviceFlags::from_bits_retain(tape.byte().into()),
+                advice: MrAdvice::from_raw((tape.byte() % 4).into()),
+                flags: MrAdviceFlags::from_bits_truncate(tape.byte().into()),
                 ranges: &ranges,
             };
             run.told(run.with_uhw(|uhw| mr::advise(channel, &request, uhw)));
@@ -122,7 +123,7 @@ fn about_others(run: &Run) {
         0 => drop(run.told(run.with_uhw(|uhw| pd::alloc(channel, uhw)))),
         1 => drop(run.told(pd::destroy(channel, handle))),
         2 => {
-            let kind = MwType::from_raw(tape.byte());
+            let kind = MwType::from_raw(tape.byte() % 4);
             run.told(run.with_uhw(|uhw| mw::alloc(channel, handle, kind, uhw)));
         }
         3 => drop(run.told(mw::destroy(channel, handle))),

@@ -2,13 +2,14 @@
 
 use uverbs_driver::cmd::{mcast, qp};
 use uverbs_driver::types::{
-    AccessFlags, Gid, LocalKey, MigrationState, Mtu, Operation, Payload, Psn, QpAttr, QpAttrMask,
-    QpCaps, QpCreateFlags, QpState, QpType, RecvRequest, Remote, RemoteKey, SendFlags, SendRequest,
-    Sge, SigMode,
+    Gid, LocalKey, MigrationState, Mtu, Operation, Payload, Psn, QpAttr, QpAttrMask, QpCaps,
+    QpCreateFlags, QpState, QpType, RecvRequest, Remote, RemoteKey, SendFlags, SendRequest, Sge,
+    SigMode,
 };
 
 use super::Run;
 use super::address::vector;
+use super::memory::access;
 
 /// Creates, modifies, asks and destroys queue pairs, and posts through the kernel, as the bytes say.
 ///
@@ -45,7 +46,7 @@ pub(super) fn create(run: &Run) {
         recv_cq: tape.maybe(number),
         srq: tape.maybe(number),
         ind_table: tape.maybe(number),
-        flags: QpCreateFlags::from_bits_retain(tape.half().into()),
+        flags: QpCreateFlags::from_bits_truncate(tape.half().into()),
         signal: tape.one_of(&[SigMode::All, SigMode::Requested]),
         source_qpn: tape.maybe(number),
         event_fd: tape.maybe(|_| run.fd()),
@@ -59,13 +60,13 @@ fn attr(run: &Run) -> QpAttr {
     let mut attr = QpAttr::new();
     attr.state = tape.maybe(|tape| QpState::from_raw(tape.byte() % 9));
     attr.cur_state = tape.maybe(|tape| QpState::from_raw(tape.byte() % 9));
-    attr.access = tape.maybe(|tape| AccessFlags::from_bits_retain(tape.word()));
+    attr.access = tape.maybe(|_| access(run));
     attr.qkey = tape.maybe(crate::Tape::word);
     attr.av = tape.maybe(|_| vector(run));
-    attr.path_mtu = tape.maybe(|tape| Mtu::from_raw(tape.byte()));
+    attr.path_mtu = tape.maybe(|tape| Mtu::from_raw(tape.byte() % 8));
     attr.rq_psn = tape.maybe(|tape| Psn::from_raw(tape.word()));
-    attr.dest_qpn = tape.maybe(crate::Tape::word);
-    attr.migration = tape.maybe(|tape| MigrationState::from_raw(tape.byte()));
+    attr.dest_qpn = tape.maybe(|tape| tape.word() & 0x1ff_ffff);
+    attr.migration = tape.maybe(|tape| MigrationState::from_raw(tape.byte() % 4));
     attr.caps = tape.maybe(|_| QpCaps::default());
     attr.rate_limit_kbps = tape.maybe(crate::Tape::word);
     attr
@@ -81,7 +82,7 @@ fn one(run: &Run, which: u8) {
             run.told(run.with_uhw(|uhw| qp::modify(channel, handle, &attr, uhw)));
         }
         2 => {
-            let mask = QpAttrMask::from_bits_retain(tape.word());
+            let mask = QpAttrMask::from_bits_truncate(tape.word());
             run.told(qp::query(channel, handle, mask));
         }
         3 => {
@@ -151,7 +152,7 @@ fn send(run: &Run, handle: u32) {
     let requests: Vec<SendRequest<'_>> = lists
         .iter()
         .map(|pieces| {
-            let flags = SendFlags::from_bits_retain(tape.byte().into());
+            let flags = SendFlags::from_bits_truncate(tape.byte().into());
             SendRequest::new(operation(run), Payload::Gather(pieces)).with(flags)
         })
         .collect();

@@ -58,7 +58,7 @@ fn one(run: &Run, which: u8) {
                 cq: number(tape),
                 max_wr: tape.word(),
                 max_sge: tape.word(),
-                flags: wq::Flags::from_bits_retain(tape.byte().into()),
+                flags: wq::Flags::from_bits_truncate(tape.byte().into()),
                 user_handle: tape.long(),
                 event_fd: tape.maybe(|_| run.fd()),
             };
@@ -66,7 +66,7 @@ fn one(run: &Run, which: u8) {
         }
         5 => {
             const STATES: [wq::State; 3] = [wq::State::Reset, wq::State::Ready, wq::State::Error];
-            let flags = |tape: &crate::Tape| wq::Flags::from_bits_retain(tape.byte().into());
+            let flags = |tape: &crate::Tape| wq::Flags::from_bits_truncate(tape.byte().into());
             let request = wq::Modify {
                 state: tape.maybe(|tape| tape.one_of(&STATES)),
                 current: tape.maybe(|tape| tape.one_of(&STATES)),
