@@ -61,6 +61,7 @@ pub struct OpenOptions {
     recorder: Option<Arc<dyn Sink>>,
     kernel: Option<Arc<dyn Kernel>>,
     discover: discover::Options,
+    pub(crate) doorbells: crate::mlx5::Doorbells,
 }
 
 impl OpenOptions {
@@ -164,7 +165,7 @@ impl OpenOptions {
         // (3) nothing of theirs that others can call takes a handle, or gives one or the channel away.
         let channel = unsafe { Channel::new(kernel, fd, driver.raw(), self.path) };
         let channel = Arc::new(channel);
-        let mut provider = AnyContext::open(driver, Arc::clone(&channel))?;
+        let mut provider = AnyContext::open(driver, Arc::clone(&channel), self.doorbells)?;
         let events = EventFile::open(&channel, &mut provider)?;
         Ok(Context {
             inner: Arc::new(Inner {

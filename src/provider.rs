@@ -79,11 +79,14 @@ fn foreign(op: Op) -> Error {
 }
 
 impl AnyContext {
-    pub(crate) fn open(driver: DriverId, channel: Arc<Channel>) -> Result<Self> {
+    pub(crate) fn open(
+        driver: DriverId,
+        channel: Arc<Channel>,
+        doorbells: uverbs_mlx5::Doorbells,
+    ) -> Result<Self> {
         match driver {
-            DriverId::Mlx5 => {
-                uverbs_mlx5::Context::open(channel).map(|context| Self::Mlx5(Box::new(context)))
-            }
+            DriverId::Mlx5 => uverbs_mlx5::Context::open_with(channel, doorbells)
+                .map(|context| Self::Mlx5(Box::new(context))),
             DriverId::Rxe => {
                 uverbs_rxe::Context::open(channel).map(|context| Self::Rxe(Box::new(context)))
             }

@@ -26,6 +26,7 @@ mod frame;
 mod masked;
 mod matcher;
 mod memory;
+mod opening;
 mod port;
 mod queue_pair;
 mod special;
@@ -57,7 +58,7 @@ pub use uverbs_mlx5::var::{MappedVar, Var, VarKind};
 pub use uverbs_mlx5::vport::{RegisterBits, SwitchPort};
 pub use uverbs_mlx5::xrc::SharedXrcDomain;
 pub use uverbs_mlx5::{
-    Clock, ClockInfo, DcDestination, DeviceMemoryInfo, Entries, EntrySize, Frame, MaskedAtomic,
-    OperationWord, Results, ThreadDomain,
+    Clock, ClockInfo, DcDestination, DeviceMemoryInfo, Doorbells, Entries, EntrySize, Frame,
+    MaskedAtomic, OperationWord, Results, ThreadDomain,
 };
 pub use uverbs_mlx5::{caps, devx, pacing, prm, sched, steering};

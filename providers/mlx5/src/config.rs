@@ -13,7 +13,7 @@ use zerocopy::IntoBytes;
 
 use crate::clock::ClockConfig;
 use crate::sizes;
-use crate::uar::UarConfig;
+use crate::uar::{Doorbells, UarConfig};
 
 /// Doorbells of a context, unless asked otherwise.
 const TOTAL: u32 = 16;
@@ -106,11 +106,14 @@ impl Config {
 /// Opens a user context: with firmware commands if the kernel has them, by the newest request it takes.
 ///
 /// One system call on kernels of the last years; up to six.
-pub(crate) fn open(channel: &Channel) -> Result<(cmd::context::Context, Config)> {
+pub(crate) fn open(
+    channel: &Channel,
+    doorbells: Doorbells,
+) -> Result<(cmd::context::Context, Config)> {
     let mut first = None;
     for devx in [true, false] {
         for length in REQUEST_LENGTHS {
-            match open_with(channel, length, devx) {
+            match open_with(channel, length, devx, doorbells) {
                 Ok(done) => return Ok(done),
                 // Only a request that the kernel does not understand is asked again in other words.
                 Err(error) if is_not_understood(&error) => {
@@ -136,13 +139,17 @@ fn open_with(
     channel: &Channel,
     length: usize,
     devx: bool,
+    doorbells: Doorbells,
 ) -> Result<(cmd::context::Context, Config)> {
     let request = mlx5_ib_alloc_ucontext_req_v2 {
         total_num_bfregs: TOTAL,
         num_low_latency_bfregs: LOW_LATENCY,
         flags: if devx { MLX5_IB_ALLOC_UCTX_DEVX } else { 0 },
         max_cqe_version: 1,
-        lib_caps: MLX5_LIB_CAP_4K_UAR | MLX5_LIB_CAP_DYN_UAR,
+        lib_caps: match doorbells {
+            Doorbells::AsNeeded => MLX5_LIB_CAP_4K_UAR | MLX5_LIB_CAP_DYN_UAR,
+            Doorbells::Fixed => MLX5_LIB_CAP_4K_UAR,
+        },
         ..mlx5_ib_alloc_ucontext_req_v2::default()
     };
     let bytes = request.as_bytes();

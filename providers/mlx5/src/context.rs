@@ -16,7 +16,7 @@ use crate::cq::CqShared;
 use crate::pd::ProtectionDomain;
 use crate::table::Trackers;
 use crate::tracker::SrqTracker;
-use crate::uar::Uars;
+use crate::uar::{Doorbells, Uars};
 use crate::{CompletionQueue, QueuePair, SharedReceiveQueue, ah};
 
 /// An opened mlx5 device.
@@ -43,6 +43,28 @@ struct Queues {
 }
 
 impl Context {
+    /// Opens a user context with doorbells of this kind. Two system calls: the context, and the device's limits, which later calls
+    /// are checked against.
+    ///
+    /// # Errors
+    /// As [`open`](contract::Context::open).
+    pub fn open_with(channel: Arc<Channel>, doorbells: Doorbells) -> Result<Self> {
+        let (opened, config) = config::open(&channel, doorbells)?;
+        let (device, caps) = Caps::query(&channel)?;
+        Ok(Self {
+            uars: Uars::new(&channel, config.uar),
+            records: Arc::new(Records::new(config.cache_line as usize)),
+            trackers: Arc::default(),
+            clocks: Clocks::default(),
+            queues: Mutex::default(),
+            channel,
+            opened,
+            device,
+            caps,
+            config,
+        })
+    }
+
     pub(crate) fn config(&self) -> &Config {
         &self.config
     }
@@ -143,22 +165,9 @@ impl contract::Context for Context {
     type Qp = QueuePair;
     type Srq = SharedReceiveQueue;
 
-    /// Two system calls: the context, and the device's limits, which later calls are checked against.
+    /// Two system calls, as [`open_with`](Self::open_with).
     fn open(channel: Arc<Channel>) -> Result<Self> {
-        let (opened, config) = config::open(&channel)?;
-        let (device, caps) = Caps::query(&channel)?;
-        Ok(Self {
-            uars: Uars::new(&channel, config.uar),
-            records: Arc::new(Records::new(config.cache_line as usize)),
-            trackers: Arc::default(),
-            clocks: Clocks::default(),
-            queues: Mutex::default(),
-            channel,
-            opened,
-            device,
-            caps,
-            config,
-        })
+        Self::open_with(channel, Doorbells::default())
     }
 
     fn opened(&self) -> &cmd::context::Context {

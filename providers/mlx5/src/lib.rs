@@ -65,6 +65,7 @@ pub use qp::{DcDestination, MaskedAtomic, QueuePair, RawNumbers};
 pub use raw::Frame;
 pub use srq::SharedReceiveQueue;
 pub use thread::ThreadDomain;
+pub use uar::Doorbells;
 
 /// The driver ABI versions this provider speaks.
 pub const ABI_VERSIONS: std::ops::RangeInclusive<u32> = 1..=1;

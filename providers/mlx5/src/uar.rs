@@ -5,7 +5,8 @@
 //! (BlueFlame), which saves the device from reading it. Completion queues are armed at 0x20 of any page.
 //!
 //! Where the kernel hands out pages one by one (`UAR_OBJ_ALLOC`, 5.7), they are taken as they are needed. Older ones give
-//! the context a fixed number of pages, and say at the creation of a queue pair which doorbell is its.
+//! the context a fixed number of pages, and say at the creation of a queue pair which doorbell is its. A page has four there, of
+//! which send queues get the first two.
 
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,8 +34,10 @@ use crate::mmap;
 const UAR: usize = 4096;
 /// The first doorbell of a page.
 pub(crate) const DOORBELLS: usize = 0x800;
-/// Doorbells of a page that send queues may use.
+/// Doorbells of a page that send queues may use (`MLX5_NON_FP_BFREGS_PER_UAR`).
 pub(crate) const PER_UAR: usize = 2;
+/// Doorbells of a page as the kernel numbers them where it chooses (`MLX5_BFREGS_PER_UAR`).
+const NUMBERED: u32 = 4;
 /// Where completion queues are armed.
 const ARM: usize = 0x20;
 /// Distance of doorbells in a page without BlueFlame.
@@ -47,6 +50,17 @@ const KIND: ObjectKind = ObjectKind::Vendor(VendorKind {
     attr: MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE,
     op: Op::FreeUar,
 });
+
+/// Which doorbells an opened device has.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Doorbells {
+    /// Pages of registers one by one, as they are needed, where the kernel hands them out (5.7); else as below.
+    #[default]
+    AsNeeded,
+    /// A number of them at once with the context, of which the kernel chooses one for each queue pair: the only way of kernels before
+    /// 5.7, which newer ones still have.
+    Fixed,
+}
 
 /// How pages are had and what they can do.
 #[derive(Clone, Copy, Debug)]
@@ -230,18 +244,18 @@ impl Uars {
         if !doorbell.is_kernels_choice() {
             return Ok(doorbell);
         }
-        let op = Op::CreateQueuePair;
-        if index >= self.config.fixed {
-            return Err(Error::bad_reply(op, "doorbell"));
+        let (uar, place) = ((index / NUMBERED) as usize, (index % NUMBERED) as usize);
+        // Its number among those that send queues may use.
+        let number = (index / NUMBERED).saturating_mul(PER_UAR as u32) + index % NUMBERED;
+        if place >= PER_UAR || number >= self.config.fixed {
+            return Err(Error::bad_reply(Op::CreateQueuePair, "doorbell").fact("index", index));
         }
-        let place = index as usize % PER_UAR;
-        let uar = index as usize / PER_UAR;
         let per_page = self.config.per_page.max(1) as usize;
         let page = self.fixed(uar / per_page)?;
         let offset = uar % per_page * UAR + DOORBELLS + place * self.distance();
         // The first is everybody's, and so are those before the low-latency ones.
         let shared = self.config.fixed.saturating_sub(self.config.dedicated);
-        let exclusive = index != 0 && index / 2 + index % 2 >= shared;
+        let exclusive = number != 0 && number >= shared;
         let buffer = if exclusive { self.buffer() } else { 0 };
         Self::doorbell(&page, offset, buffer, Claim::None)
     }
@@ -424,3 +438,6 @@ impl Uars {
 fn page_size() -> usize {
     uverbs_driver::sys::page_size()
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fake_tests::Bench;
 use uverbs::discover::DriverMatch;
-use uverbs::mlx5::{Entries, Results};
+use uverbs::mlx5::{Doorbells, Entries, Results};
 use uverbs::{
     CompletionQueue, Context, DriverId, Mtu, OpenOptions, ProtectionDomain, QpType, owned,
 };
@@ -18,13 +18,14 @@ use crate::mlx5::{Adapter, ENTRY, Ring};
 use crate::tape::Tape;
 
 pub(crate) fn open(kernel: Arc<dyn Kernel>) -> Option<Context> {
+    open_by(OpenOptions::new(), kernel)
+}
+
+fn open_by(options: OpenOptions, kernel: Arc<dyn Kernel>) -> Option<Context> {
     let mut info = Bench::newest().fake.device_info();
     info.driver = DriverMatch::Kernel(DriverId::from_raw(RDMA_DRIVER_MLX5));
     info.abi_version = Some(1);
-    OpenOptions::new()
-        .kernel(kernel)
-        .over(info, descriptor().ok()?)
-        .ok()
+    options.kernel(kernel).over(info, descriptor().ok()?).ok()
 }
 
 /// Opens an mlx5 device on a kernel whose every answer is made up, and makes and ends objects of it.
@@ -219,6 +220,22 @@ mod tests {
         });
         assert!(ended, "no entry completes the request");
     }
+
+    /// As kernels before 5.7 do: more queue pairs than there are doorbells.
+    #[test]
+    fn the_kernel_chooses_doorbells() {
+        let adapter = Adapter::default();
+        let options = OpenOptions::new().doorbells_of_mlx5(Doorbells::Fixed);
+        let context = open_by(options, Arc::new(adapter)).unwrap();
+        let mut pairs = Vec::new();
+        for _ in 0..20 {
+            let (pd, cq, mut qp) = queues(&context, false).unwrap();
+            let [buffer] = pd.buffers::<1>(16).unwrap();
+            qp.send(buffer, 16, 7).unwrap();
+            pairs.push((pd, cq, qp));
+        }
+    }
+
     /// Two requests that come as one.
     #[test]
     fn the_device_compresses() {

@@ -25,8 +25,9 @@ use uverbs_uapi::ib_user_verbs::{
     ib_uverbs_resize_cq,
 };
 use uverbs_uapi::mlx5_abi::{
-    MLX5_IB_CQE_RES_FORMAT_CSUM, MLX5_IB_CQE_RES_FORMAT_HASH, mlx5_ib_alloc_ucontext_resp,
-    mlx5_ib_create_cq, mlx5_ib_create_qp, mlx5_ib_query_device_resp, mlx5_ib_resize_cq,
+    MLX5_IB_CQE_RES_FORMAT_CSUM, MLX5_IB_CQE_RES_FORMAT_HASH, MLX5_LIB_CAP_DYN_UAR,
+    mlx5_ib_alloc_ucontext_req_v2, mlx5_ib_alloc_ucontext_resp, mlx5_ib_create_cq,
+    mlx5_ib_create_qp, mlx5_ib_create_qp_resp, mlx5_ib_query_device_resp, mlx5_ib_resize_cq,
 };
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, MLX5_IB_METHOD_UAR_OBJ_ALLOC, MLX5_IB_OBJECT_UAR,
@@ -34,6 +35,10 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::liar::{descriptor, hand_out, invoked};
+
+/// Doorbells of a context that asks for no pages one by one, and how many of them belong to one queue pair each.
+const DOORBELLS: u32 = 16;
+const ALONE: u32 = 4;
 
 /// Bytes of a completion entry.
 pub(crate) const ENTRY: usize = 64;
@@ -64,6 +69,8 @@ pub(crate) struct Adapter(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     handles: AtomicU32,
+    /// Doorbells that were given away, where the context has a fixed number.
+    doorbells: AtomicU32,
     rings: Mutex<Vec<Ring>>,
 }
 
@@ -100,6 +107,18 @@ impl Adapter {
         1 + self.0.handles.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// The doorbell of the next queue pair: first those that are one queue pair's alone, then the others in turn. The kernel
+    /// numbers four of each page, of which it gives away two.
+    fn doorbell(&self) -> u32 {
+        let before = self.0.doorbells.fetch_add(1, Ordering::Relaxed);
+        let shared = DOORBELLS - ALONE;
+        let number = match before.checked_sub(ALONE) {
+            None => shared + before,
+            Some(before) => 1 + before % (shared - 1),
+        };
+        number / 2 * 4 + number % 2
+    }
+
     fn ioctl(&self, command: &Command<'_>) -> Result<(), Errno> {
         let what = (command.object, command.method);
         let mut handle = 0;
@@ -131,10 +150,17 @@ impl Adapter {
         }
         match what {
             (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT) => {
-                put(command.uhw.output, &opened());
+                put(command.uhw.output, &opened(command.uhw.input));
             }
             (UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE) => self.note_cq(command, handle),
-            (UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE) => self.note_qp(&command.uhw, handle),
+            (UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE) => {
+                let reply = mlx5_ib_create_qp_resp {
+                    bfreg_index: self.doorbell(),
+                    ..mlx5_ib_create_qp_resp::default()
+                };
+                put(command.uhw.output, &reply);
+                self.note_qp(&command.uhw, handle);
+            }
             _ => {}
         }
         if let Some(number) = invoked(command) {
@@ -169,7 +195,7 @@ impl Adapter {
                 };
                 put(reply, &context);
                 hand_out(number, reply)?;
-                put(uhw.output, &opened());
+                put(uhw.output, &opened(uhw.input));
             }
             QUERY_DEVICE => {
                 let mut device = ib_uverbs_ex_query_device_resp::default();
@@ -238,9 +264,12 @@ impl Adapter {
     }
 }
 
-/// What the driver says of a context.
-fn opened() -> mlx5_ib_alloc_ucontext_resp {
+/// What the driver says of a context, of which this was asked.
+fn opened(asked: &[u8]) -> mlx5_ib_alloc_ucontext_resp {
+    let asked = mlx5_ib_alloc_ucontext_req_v2::read_from_prefix(asked);
+    let fixed = asked.is_ok_and(|(asked, _)| asked.lib_caps & MLX5_LIB_CAP_DYN_UAR == 0);
     mlx5_ib_alloc_ucontext_resp {
+        tot_bfregs: if fixed { DOORBELLS } else { 0 },
         bf_reg_size: 512,
         cache_line_size: 64,
         max_sq_desc_sz: 1024,

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `UVERBS_TEST_DEVICE`, `UVERBS_TEST_PEER` | the two devices |
 //! | `UVERBS_TEST_PATH` | how commands reach the kernel |
+//! | `UVERBS_TEST_DOORBELLS` | `fixed`: contexts have the doorbells of kernels before 5.7 |
 //! | `UVERBS_TEST_CONNECTX` | the model's control socket |
 #![allow(
     clippy::missing_panics_doc,

@@ -9,6 +9,7 @@
 //! | `UVERBS_TEST_DEVICE` | the device | `rxe0` |
 //! | `UVERBS_TEST_PEER` | a device that it reaches | the same |
 //! | `UVERBS_TEST_CONNECTX` | the software ConnectX's control socket, if there is one | |
+//! | `UVERBS_TEST_DOORBELLS` | of mlx5 devices: `as-needed`, or `fixed` as on kernels before 5.7 | `as-needed` |
 //! | `UVERBS_TEST_PATH` | how commands reach the kernel: `auto`, `ioctl`, `invoke-write`, `write` | `auto` |
 #![allow(
     clippy::missing_panics_doc,
@@ -31,6 +32,7 @@ pub use wait::{DEADLINE, drain, next, nothing, queue_event, until};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 
+use uverbs::mlx5::Doorbells;
 use uverbs::{
     AddressVector, CommandPath, Context, GidEntry, GidType, GlobalRoute, LinkLayer, OpenOptions,
     QueuePair, WcStatus, WorkCompletion,
@@ -78,9 +80,20 @@ pub fn command_path() -> CommandPath {
     }
 }
 
+/// The doorbells that contexts of mlx5 devices are opened with.
+fn doorbells() -> Doorbells {
+    match std::env::var("UVERBS_TEST_DOORBELLS").as_deref() {
+        Err(_) | Ok("as-needed") => Doorbells::AsNeeded,
+        Ok("fixed") => Doorbells::Fixed,
+        Ok(other) => panic!("UVERBS_TEST_DOORBELLS: no doorbells are {other:?}"),
+    }
+}
+
 /// How the device under test is opened.
 pub fn options() -> OpenOptions {
-    let options = OpenOptions::new().command_path(command_path());
+    let options = OpenOptions::new()
+        .command_path(command_path())
+        .doorbells_of_mlx5(doorbells());
     match coverage::sink() {
         Some(sink) => options.record(sink),
         None => options,

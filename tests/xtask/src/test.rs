@@ -58,6 +58,9 @@ pub(crate) struct Options {
     /// The software ConnectX of the mlx5 tests ends at the first wrong use that no test has announced.
     #[arg(long)]
     pub(crate) strict: bool,
+    /// The mlx5 tests open devices with the fixed doorbells of kernels before 5.7.
+    #[arg(long)]
+    pub(crate) fixed_doorbells: bool,
     /// Time limit of each test in a machine, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     pub(crate) timeout: u64,
@@ -294,6 +297,7 @@ impl Options {
     /// Whether less is run of each kernel than could be.
     fn is_part(&self) -> bool {
         !(self.filters.is_empty() && self.path.is_empty() && self.function.is_empty())
+            || self.fixed_doorbells
     }
 
     /// Every level, every kernel, every path.
@@ -305,6 +309,7 @@ impl Options {
             function: Vec::new(),
             all: false,
             strict: false,
+            fixed_doorbells: false,
             timeout: 120,
             tries: TRIES,
             include_ignored: false,

@@ -10,6 +10,7 @@ mod clock;
 mod compressed;
 mod dc;
 mod devx;
+mod doorbells;
 mod ece;
 mod entries;
 mod frames;

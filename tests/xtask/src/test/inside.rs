@@ -42,9 +42,10 @@ const INVENTORY: &str = "count-objects";
 const PRINTER: &str = "print-files";
 const COUNTS: &str = "/root/counts";
 
-/// What the tests find in their environment: the way to the kernel that they are to take, the device, another one that it
+/// What the tests find in their environment: the way to the kernel that they are to take, an mlx5 context's doorbells, the device, another one that it
 /// reaches, and the control socket of the software ConnectX.
 const PATH_VARIABLE: &str = "UVERBS_TEST_PATH";
+const DOORBELLS_VARIABLE: &str = "UVERBS_TEST_DOORBELLS";
 const DEVICE_VARIABLE: &str = "UVERBS_TEST_DEVICE";
 const PEER_VARIABLE: &str = "UVERBS_TEST_PEER";
 const CONNECTX_VARIABLE: &str = "UVERBS_TEST_CONNECTX";
@@ -140,7 +141,13 @@ pub(crate) fn mlx5(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Res
         } else {
             IB_ALONE
         };
+        let doorbells = if options.fixed_doorbells {
+            "fixed"
+        } else {
+            "as-needed"
+        };
         let summary = with_options(suite, options, way)
+            .env(DOORBELLS_VARIABLE, doorbells)
             .leave_out(other_kind)
             .leave_out(RXE_ALONE)
             .inventory(INVENTORY)
