@@ -13,13 +13,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use uverbs_driver::contract::{self, CqInit};
 use uverbs_driver::hw::{Record, Register, barrier};
 use uverbs_driver::object::ObjectKind;
-use uverbs_driver::sys::{ForkToken, Uhw, cells};
+use uverbs_driver::sys::{Attr, ForkToken, Uhw, cells};
 use uverbs_driver::types::WorkCompletion;
 use uverbs_driver::{Error, ErrorKind, Object, Op, PollError, Result, cmd};
 use uverbs_uapi::mlx5_abi::{
     MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX, mlx5_ib_create_cq, mlx5_ib_create_cq_resp,
     mlx5_ib_resize_cq,
 };
+use uverbs_uapi::mlx5_user_ioctl_cmds::MLX5_IB_ATTR_CREATE_CQ_UAR_INDEX;
 use zerocopy::IntoBytes;
 
 use crate::Context;
@@ -87,12 +88,20 @@ impl CompletionQueue {
         let record = Arc::new(context.records().take().map_err(os)?);
         let stamps = Stamps::new(context, init.timestamps)?;
         let (arm, page) = context.uars().for_completion_queues()?;
+        // The driver's words have 16 bits for the page's number; what is larger has an attribute.
+        let (short, long) = match page {
+            Some(page) => match u16::try_from(page) {
+                Ok(short) => (Some(short), None),
+                Err(_) => (None, Some(page)),
+            },
+            None => (None, None),
+        };
         let mut words = mlx5_ib_create_cq {
             buf_addr: ring.units.address(),
             db_addr: record.address(),
             flags: stamps.driver_flags()
-                | page.map_or(0, |_| MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX as u16),
-            uar_page_index: page.map_or(0, |page| page as u16),
+                | short.map_or(0, |_| MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX as u16),
+            uar_page_index: short.unwrap_or(0),
             ..mlx5_ib_create_cq::default()
         };
         entries.tell(&mut words);
@@ -103,7 +112,13 @@ impl CompletionQueue {
             flags: stamps.flags(),
             ..cmd::cq::Create::new(ring.entries() - 1, init.cookie)
         };
-        let uhw = Uhw::new(words.as_bytes(), cells(&mut reply));
+        let attrs = long
+            .as_ref()
+            .map(|page| [Attr::input(MLX5_IB_ATTR_CREATE_CQ_UAR_INDEX, page)]);
+        let uhw = Uhw {
+            attrs: attrs.as_ref().map_or(&[], |attrs| attrs.as_slice()),
+            ..Uhw::new(words.as_bytes(), cells(&mut reply))
+        };
         let created = cmd::cq::create(channel, &create, &uhw)?;
         let object = Object::new(channel, ObjectKind::CompletionQueue, created.handle, [])
             .with_memory((Arc::clone(&ring), Arc::clone(&record), arm.clone()));

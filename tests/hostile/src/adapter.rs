@@ -195,6 +195,8 @@ fn complete(adapter: &Adapter, tape: &Tape, produced: &mut usize) {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use uverbs::CommandPath;
+
     use super::*;
 
     /// Else nothing of the rings would be fuzzed.
@@ -219,6 +221,34 @@ mod tests {
             qp.complete(completion).is_ok_and(|done| done.context == 7)
         });
         assert!(ended, "no entry completes the request");
+    }
+
+    /// The driver's words have 16 bits for it.
+    #[test]
+    fn completion_queues_are_told_of_pages_with_large_numbers() {
+        for (number, by_words, by_attribute) in [
+            (0x77, Some(0x77), None),
+            (0xffff, Some(0xffff), None),
+            (0x1_0000, None, Some(0x1_0000)),
+            (0x12_3456, None, Some(0x12_3456)),
+        ] {
+            let adapter = Adapter::with_page(number);
+            let context = open(Arc::new(adapter.clone())).unwrap();
+            let _cq = context.create_cq(4).unwrap();
+            assert_eq!(adapter.armed(), [[by_words, by_attribute]], "{number:#x}");
+        }
+        // Legacy commands have no attributes; a method has, whatever path was asked for.
+        for path in [
+            CommandPath::Ioctl,
+            CommandPath::InvokeWrite,
+            CommandPath::Write,
+        ] {
+            let adapter = Adapter::with_page(1 << 20);
+            let options = OpenOptions::new().command_path(path);
+            let context = open_by(options, Arc::new(adapter.clone())).unwrap();
+            let _cq = context.create_cq(4).unwrap();
+            assert_eq!(adapter.armed(), [[None, Some(1 << 20)]], "{path:?}");
+        }
     }
 
     /// As kernels before 5.7 do: more queue pairs than there are doorbells.

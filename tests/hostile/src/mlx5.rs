@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::os::fd::BorrowedFd;
 use std::ptr::with_exposed_provenance_mut;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use uverbs_driver::Errno;
 use uverbs_driver::sys::{Call, Command, Kernel, Mapping, Reply, Uhw, Value};
@@ -25,12 +25,14 @@ use uverbs_uapi::ib_user_verbs::{
     ib_uverbs_resize_cq,
 };
 use uverbs_uapi::mlx5_abi::{
-    MLX5_IB_CQE_RES_FORMAT_CSUM, MLX5_IB_CQE_RES_FORMAT_HASH, MLX5_LIB_CAP_DYN_UAR,
-    mlx5_ib_alloc_ucontext_req_v2, mlx5_ib_alloc_ucontext_resp, mlx5_ib_create_cq,
-    mlx5_ib_create_qp, mlx5_ib_create_qp_resp, mlx5_ib_query_device_resp, mlx5_ib_resize_cq,
+    MLX5_IB_CQE_RES_FORMAT_CSUM, MLX5_IB_CQE_RES_FORMAT_HASH,
+    MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX, MLX5_LIB_CAP_DYN_UAR, mlx5_ib_alloc_ucontext_req_v2,
+    mlx5_ib_alloc_ucontext_resp, mlx5_ib_create_cq, mlx5_ib_create_qp, mlx5_ib_create_qp_resp,
+    mlx5_ib_query_device_resp, mlx5_ib_resize_cq,
 };
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
-    MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, MLX5_IB_METHOD_UAR_OBJ_ALLOC, MLX5_IB_OBJECT_UAR,
+    MLX5_IB_ATTR_CREATE_CQ_UAR_INDEX, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH,
+    MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, MLX5_IB_METHOD_UAR_OBJ_ALLOC, MLX5_IB_OBJECT_UAR,
 };
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -71,12 +73,31 @@ struct Inner {
     handles: AtomicU32,
     /// Doorbells that were given away, where the context has a fixed number.
     doorbells: AtomicU32,
+    /// The number of every page of registers.
+    page: OnceLock<u32>,
+    /// By which page completion queues are armed: what the driver's words say, and what the attribute says.
+    armed: Mutex<Vec<[Option<u32>; 2]>>,
     rings: Mutex<Vec<Ring>>,
 }
 
 impl Adapter {
     fn lock(&self) -> MutexGuard<'_, Vec<Ring>> {
         self.0.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One whose pages of registers all have this number.
+    #[cfg(test)]
+    pub(crate) fn with_page(number: u32) -> Self {
+        let adapter = Self::default();
+        let _ = adapter.0.page.set(number);
+        adapter
+    }
+
+    /// By which page each completion queue is armed: what the driver's words said, and what the attribute said.
+    #[cfg(test)]
+    pub(crate) fn armed(&self) -> Vec<[Option<u32>; 2]> {
+        let armed = self.0.armed.lock();
+        armed.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The queues that there are.
@@ -125,10 +146,13 @@ impl Adapter {
         for attr in command.attrs.iter().chain(command.uhw.attrs) {
             match &attr.value {
                 Value::Out(cells, written) => {
-                    let is_length = what == (MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC)
-                        && attr.id == MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH;
-                    if is_length {
+                    let of_page = |id| {
+                        what == (MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC) && attr.id == id
+                    };
+                    if of_page(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH) {
                         put(cells, &4096_u32);
+                    } else if of_page(MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID) {
+                        put(cells, self.0.page.get_or_init(|| 0x77));
                     } else if attr.id != UVERBS_ATTR_CORE_OUT && cells.len() == 4 {
                         put(cells, &0x77_u32);
                     }
@@ -248,6 +272,18 @@ impl Adapter {
         });
         let words = mlx5_ib_create_cq::read_from_prefix(command.uhw.input);
         if let (Some(asked), Ok((words, _))) = (asked, words) {
+            let by_words = u32::from(words.flags) & MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX != 0;
+            let by_attribute = command.uhw.attrs.iter().find_map(|attr| match &attr.value {
+                Value::In(bytes, _) if attr.id == MLX5_IB_ATTR_CREATE_CQ_UAR_INDEX => {
+                    u32::read_from_prefix(bytes).ok().map(|(page, _)| page)
+                }
+                _ => None,
+            });
+            let page = by_words.then(|| words.uar_page_index.into());
+            let armed = self.0.armed.lock();
+            armed
+                .unwrap_or_else(PoisonError::into_inner)
+                .push([page, by_attribute]);
             self.note(handle, words.buf_addr, entries(asked), true);
             self.note(handle, words.db_addr, 8, false);
         }

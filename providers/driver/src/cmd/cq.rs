@@ -99,7 +99,7 @@ pub struct Created {
 /// `ibv_create_cq`, `ibv_create_cq_ex`—creates a completion queue.
 ///
 /// One system call; `CQ/CREATE` since 4.19 (in use since 5.0), else `CREATE_CQ`, the extended one
-/// if there are flags. A buffer needs the former.
+/// if there are flags. A buffer, or attributes of the driver, need the former.
 ///
 /// # Errors
 /// [`InvalidInput`](crate::ErrorKind::InvalidInput): an option without a name.
@@ -111,9 +111,10 @@ pub struct Created {
 pub fn create(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
     let op = Op::CreateCompletionQueue;
     let by_ioctl = || create_by_ioctl(channel, request, uhw);
-    let result = match request.buffer {
-        Some(_) => channel.ioctl_only(op, by_ioctl),
-        None => channel.dispatch(op, by_ioctl, || create_by_legacy(channel, request, uhw)),
+    let result = if request.buffer.is_some() || uhw.needs_ioctl() {
+        channel.ioctl_only(op, by_ioctl)
+    } else {
+        channel.dispatch(op, by_ioctl, || create_by_legacy(channel, request, uhw))
     };
     result.map_err(|error| {
         let error = explain_create(error)

@@ -79,11 +79,6 @@ pub(super) const REASONS: &[Reason] = &[
     },
     Reason {
         kind: Kind::Otherwise,
-        why: "a queue gets its UAR page in the driver data",
-        names: &["MLX5_IB_ATTR_CREATE_CQ_UAR_INDEX"],
-    },
-    Reason {
-        kind: Kind::Otherwise,
         why: "the driver data of ALLOC_PD says the number; this one is for a domain that another process made",
         names: &["MLX5_IB_METHOD_PD_QUERY"],
     },
