@@ -5,6 +5,7 @@ mod asan;
 mod bench;
 mod cargo;
 mod ci;
+mod copies;
 mod coverage;
 mod demo;
 mod examples;
@@ -38,6 +39,7 @@ enum Task {
     Asan(asan::Options),
     Bench(bench::Options),
     Ci(ci::Options),
+    Copies(copies::Options),
     Coverage(coverage::Options),
     Demo(demo::Options),
     Faults(faults::Options),
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Task::Asan(options) => asan::run(&options),
         Task::Bench(options) => bench::run(&options),
         Task::Ci(options) => ci::run(&options),
+        Task::Copies(options) => copies::run(&options),
         Task::Coverage(options) => coverage::run(&options),
         Task::Demo(options) => demo::run(&options),
         Task::Faults(options) => faults::run(&options),
