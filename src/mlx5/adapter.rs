@@ -57,7 +57,7 @@ impl Adapter {
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported): the kernel opened the device without a user context for
-    /// firmware commands, because device or kernel have none.
+    /// firmware commands, because device or kernel have none, or had no room for one more.
     pub fn devx(&self) -> Result<Devx> {
         let provider = self.context.inner.provider.mlx5();
         if provider.is_some_and(uverbs_mlx5::Context::has_devx) {

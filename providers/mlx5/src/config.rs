@@ -103,7 +103,8 @@ impl Config {
     }
 }
 
-/// Opens a user context: with firmware commands if the kernel has them, by the newest request it takes.
+/// Opens a user context: with firmware commands unless the kernel refuses that for whatever reason (the firmware may have no
+/// room for one more such context), by the newest request it takes.
 ///
 /// One system call on kernels of the last years; up to six.
 pub(crate) fn open(
@@ -118,6 +119,10 @@ pub(crate) fn open(
                 // Only a request that the kernel does not understand is asked again in other words.
                 Err(error) if is_not_understood(&error) => {
                     first.get_or_insert(error);
+                }
+                Err(error) if devx && error.errno().is_some() => {
+                    first.get_or_insert(error);
+                    break;
                 }
                 Err(error) => return Err(error),
             }

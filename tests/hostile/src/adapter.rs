@@ -195,7 +195,7 @@ fn complete(adapter: &Adapter, tape: &Tape, produced: &mut usize) {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-    use uverbs::CommandPath;
+    use uverbs::{CommandPath, Errno, ErrorKind};
 
     use super::*;
 
@@ -221,6 +221,37 @@ mod tests {
             qp.complete(completion).is_ok_and(|done| done.context == 7)
         });
         assert!(ended, "no entry completes the request");
+    }
+
+    /// The firmware may have no room for a context with commands, and the driver may say so by any errno.
+    #[test]
+    fn contexts_are_opened_without_firmware_commands_too() {
+        let open = |adapter| {
+            let mut info = Bench::newest().fake.device_info();
+            info.driver = DriverMatch::Kernel(DriverId::Mlx5);
+            info.abi_version = Some(1);
+            let options = OpenOptions::new().kernel(Arc::new(adapter));
+            options.over(info, descriptor().unwrap())
+        };
+        let refusals = [
+            Errno::NOMEM,
+            Errno::AGAIN,
+            Errno::IO,
+            Errno::NOSPC,
+            Errno::INVAL,
+            Errno::PERM,
+        ];
+        for errno in refusals {
+            let context = open(Adapter::refusing(errno, None)).unwrap();
+            let error = context.mlx5().unwrap().devx().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported, "{errno}: {error}");
+            context.create_cq(4).unwrap();
+        }
+        // What the plain context is refused with is the reason then.
+        let error = open(Adapter::refusing(Errno::NOMEM, Some(Errno::MFILE))).unwrap_err();
+        assert_eq!(error.errno(), Some(Errno::MFILE), "{error}");
+        let error = open(Adapter::refusing(Errno::INVAL, Some(Errno::PERM))).unwrap_err();
+        assert_eq!(error.errno(), Some(Errno::INVAL), "{error}");
     }
 
     /// The driver's words have 16 bits for it.

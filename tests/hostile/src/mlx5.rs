@@ -25,7 +25,7 @@ use uverbs_uapi::ib_user_verbs::{
     ib_uverbs_resize_cq,
 };
 use uverbs_uapi::mlx5_abi::{
-    MLX5_IB_CQE_RES_FORMAT_CSUM, MLX5_IB_CQE_RES_FORMAT_HASH,
+    MLX5_IB_ALLOC_UCTX_DEVX, MLX5_IB_CQE_RES_FORMAT_CSUM, MLX5_IB_CQE_RES_FORMAT_HASH,
     MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX, MLX5_LIB_CAP_DYN_UAR, mlx5_ib_alloc_ucontext_req_v2,
     mlx5_ib_alloc_ucontext_resp, mlx5_ib_create_cq, mlx5_ib_create_qp, mlx5_ib_create_qp_resp,
     mlx5_ib_query_device_resp, mlx5_ib_resize_cq,
@@ -75,6 +75,8 @@ struct Inner {
     doorbells: AtomicU32,
     /// The number of every page of registers.
     page: OnceLock<u32>,
+    /// What contexts with firmware commands are refused with, and what any others are.
+    refusals: [OnceLock<Errno>; 2],
     /// By which page completion queues are armed: what the driver's words say, and what the attribute says.
     armed: Mutex<Vec<[Option<u32>; 2]>>,
     rings: Mutex<Vec<Ring>>,
@@ -91,6 +93,27 @@ impl Adapter {
         let adapter = Self::default();
         let _ = adapter.0.page.set(number);
         adapter
+    }
+
+    /// One that refuses contexts with firmware commands, and maybe any others.
+    #[cfg(test)]
+    pub(crate) fn refusing(with_devx: Errno, others: Option<Errno>) -> Self {
+        let adapter = Self::default();
+        let [first, second] = &adapter.0.refusals;
+        let _ = first.set(with_devx);
+        if let Some(errno) = others {
+            let _ = second.set(errno);
+        }
+        adapter
+    }
+
+    /// Why no context is given to who asks so.
+    fn refusal(&self, asked: &[u8]) -> Result<(), Errno> {
+        let devx = request(asked).flags & MLX5_IB_ALLOC_UCTX_DEVX != 0;
+        match self.0.refusals[usize::from(!devx)].get() {
+            Some(errno) => Err(*errno),
+            None => Ok(()),
+        }
     }
 
     /// By which page each completion queue is armed: what the driver's words said, and what the attribute said.
@@ -143,6 +166,9 @@ impl Adapter {
     fn ioctl(&self, command: &Command<'_>) -> Result<(), Errno> {
         let what = (command.object, command.method);
         let mut handle = 0;
+        if what == (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT) {
+            self.refusal(command.uhw.input)?;
+        }
         for attr in command.attrs.iter().chain(command.uhw.attrs) {
             match &attr.value {
                 Value::Out(cells, written) => {
@@ -300,10 +326,18 @@ impl Adapter {
     }
 }
 
+/// What is asked of a context, which may be said in fewer bytes.
+fn request(asked: &[u8]) -> mlx5_ib_alloc_ucontext_req_v2 {
+    let mut request = mlx5_ib_alloc_ucontext_req_v2::default();
+    let bytes = request.as_mut_bytes();
+    let length = asked.len().min(bytes.len());
+    bytes[..length].copy_from_slice(&asked[..length]);
+    request
+}
+
 /// What the driver says of a context, of which this was asked.
 fn opened(asked: &[u8]) -> mlx5_ib_alloc_ucontext_resp {
-    let asked = mlx5_ib_alloc_ucontext_req_v2::read_from_prefix(asked);
-    let fixed = asked.is_ok_and(|(asked, _)| asked.lib_caps & MLX5_LIB_CAP_DYN_UAR == 0);
+    let fixed = request(asked).lib_caps & MLX5_LIB_CAP_DYN_UAR == 0;
     mlx5_ib_alloc_ucontext_resp {
         tot_bfregs: if fixed { DOORBELLS } else { 0 },
         bf_reg_size: 512,
