@@ -19,11 +19,10 @@ pub struct AddressHandle {
 
 impl AddressHandle {
     pub(crate) fn create(pd: &ProtectionDomain, vector: &AddressVector) -> Result<Self> {
-        let address = pd
-            .context()
-            .inner
-            .provider
-            .create_address(&pd.inner.pd, vector)?;
+        let context = pd.context();
+        let gid = |port, index| context.gid(port, index);
+        let provider = &context.inner.provider;
+        let address = provider.create_address(&pd.inner.pd, vector, gid)?;
         Ok(Self {
             address: Arc::new(address),
             pd: pd.clone(),

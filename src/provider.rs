@@ -9,9 +9,9 @@ use uverbs_driver::contract::{
 };
 use uverbs_driver::discover::DeviceInfo;
 use uverbs_driver::types::{
-    AccessFlags, Address, AddressVector, DeviceAttr, DriverId, Ece, MwType, QpAttr, QpAttrMask,
-    QpCaps, QpInfo, QpState, QpType, RecvRequest, RemoteKey, SendRequest, SrqAttr, SrqModify,
-    WorkCompletion,
+    AccessFlags, Address, AddressVector, DeviceAttr, DriverId, Ece, GidEntry, MwType, QpAttr,
+    QpAttrMask, QpCaps, QpInfo, QpState, QpType, RecvRequest, RemoteKey, SendRequest, SrqAttr,
+    SrqModify, WorkCompletion,
 };
 use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, PollError, PostError, Result};
 
@@ -164,10 +164,15 @@ impl AnyContext {
         }
     }
 
-    pub(crate) fn create_address(&self, pd: &AnyPd, vector: &AddressVector) -> Result<Address> {
+    pub(crate) fn create_address(
+        &self,
+        pd: &AnyPd,
+        vector: &AddressVector,
+        gid: impl FnOnce(u8, u32) -> Result<Option<GidEntry>>,
+    ) -> Result<Address> {
         match (self, pd) {
-            (Self::Mlx5(context), AnyPd::Mlx5(pd)) => context.create_address(pd, vector),
-            (Self::Rxe(context), AnyPd::Rxe(pd)) => context.create_address(pd, vector),
+            (Self::Mlx5(context), AnyPd::Mlx5(pd)) => context.create_address(pd, vector, gid),
+            (Self::Rxe(context), AnyPd::Rxe(pd)) => context.create_address(pd, vector, gid),
             _ => Err(foreign(Op::CreateAddressHandle)),
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Uhw, cells, random_u32};
-use uverbs_driver::types::{Address, AddressVector, GidType, LinkLayer};
+use uverbs_driver::types::{Address, AddressVector, GidEntry, GidType, LinkLayer};
 use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
 use uverbs_uapi::mlx5_abi::mlx5_ib_create_ah_resp;
 
@@ -20,8 +20,8 @@ const GLOBAL: u32 = 1 << 30;
 
 /// Creates an address.
 ///
-/// No system call on InfiniBand but the first one, which asks for the port's link layer. On RoCE two: the GID's type, and
-/// the kernel's search for the peer's Ethernet address, which may wait for it.
+/// No system call on InfiniBand but the first one, which asks for the port's link layer. On RoCE two: the GID's type (more where
+/// it is read from sysfs, before 5.10), and the kernel's search for the peer's Ethernet address, which may wait for it.
 ///
 /// # Errors
 /// Those of [`AddressVector::check`]. EINVAL: no global route on Ethernet, or a GID slot that is empty. Those of the command.
@@ -29,6 +29,7 @@ pub(crate) fn create(
     context: &Context,
     pd: &Arc<Object>,
     vector: &AddressVector,
+    gid: impl FnOnce(u8, u32) -> Result<Option<GidEntry>>,
 ) -> Result<Address> {
     let op = Op::CreateAddressHandle;
     vector.check(op)?;
@@ -46,8 +47,7 @@ pub(crate) fn create(
     };
     words[12] = rate(vector) << 4 | (vector.sl & 7) << 1;
     let channel = context.channel();
-    let port = u32::from(vector.port);
-    let entry = cmd::gid::query_entry(channel, port, global.sgid_index.into())?
+    let entry = gid(vector.port, global.sgid_index.into())?
         .ok_or_else(|| Error::invalid(op, "sgid_index").fact("sgid_index", global.sgid_index))?;
     if entry.gid_type == GidType::RoceV2 {
         let source = if global.flow_label.raw() == 0 {

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use uverbs_driver::contract::{self, CqInit, QpInit, SrqInit};
 use uverbs_driver::hw::Records;
-use uverbs_driver::types::{Address, AddressVector, DeviceAttr, LinkLayer, LocalKey, QpType};
+use uverbs_driver::types::{
+    Address, AddressVector, DeviceAttr, GidEntry, LinkLayer, LocalKey, QpType,
+};
 use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
 
 use crate::caps::Caps;
@@ -215,8 +217,13 @@ impl contract::Context for Context {
         QueuePair::create(self, pd, init)
     }
 
-    fn create_address(&self, pd: &Self::Pd, vector: &AddressVector) -> Result<Address> {
-        ah::create(self, pd.object(), vector)
+    fn create_address(
+        &self,
+        pd: &Self::Pd,
+        vector: &AddressVector,
+        gid: impl FnOnce(u8, u32) -> Result<Option<GidEntry>>,
+    ) -> Result<Address> {
+        ah::create(self, pd.object(), vector, gid)
     }
 
     fn firmware_version(&self) -> String {

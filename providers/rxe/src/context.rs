@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uverbs_driver::contract::{self, CqInit, QpInit, SrqInit};
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::Uhw;
-use uverbs_driver::types::{AccessFlags, Address, AddressVector, DeviceAttr};
+use uverbs_driver::types::{AccessFlags, Address, AddressVector, DeviceAttr, GidEntry};
 use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
 
 use crate::{CompletionQueue, QueuePair, SharedReceiveQueue, ah, limits};
@@ -77,7 +77,12 @@ impl contract::Context for Context {
         QueuePair::create(&self.channel, &self.device, pd, init)
     }
 
-    fn create_address(&self, pd: &Self::Pd, vector: &AddressVector) -> Result<Address> {
+    fn create_address(
+        &self,
+        pd: &Self::Pd,
+        vector: &AddressVector,
+        _: impl FnOnce(u8, u32) -> Result<Option<GidEntry>>,
+    ) -> Result<Address> {
         ah::create(&self.channel, pd, vector)
     }
 

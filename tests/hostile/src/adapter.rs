@@ -195,9 +195,21 @@ fn complete(adapter: &Adapter, tape: &Tape, produced: &mut usize) {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-    use uverbs::{CommandPath, Errno, ErrorKind};
+    use std::path::PathBuf;
+
+    use uverbs::{AddressVector, CommandPath, Errno, ErrorKind, GlobalRoute, discover};
+    use uverbs_uapi::ib_user_ioctl_verbs::ib_uverbs_query_port_resp_ex;
 
     use super::*;
+
+    /// Removed in the end.
+    struct Folder(PathBuf);
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
 
     /// Else nothing of the rings would be fuzzed.
     #[test]
@@ -252,6 +264,44 @@ mod tests {
         assert_eq!(error.errno(), Some(Errno::MFILE), "{error}");
         let error = open(Adapter::refusing(Errno::INVAL, Some(Errno::PERM))).unwrap_err();
         assert_eq!(error.errno(), Some(Errno::INVAL), "{error}");
+    }
+
+    /// Kernels before 5.10 have no command for GIDs; sysfs has their types.
+    #[test]
+    fn addresses_of_ethernet_ports_need_no_command_for_gids() {
+        let mut port = ib_uverbs_query_port_resp_ex::default();
+        port.legacy_resp.link_layer = 2;
+        let folder = std::env::temp_dir().join(format!("uverbs-gids-{}", std::process::id()));
+        let _removed = Folder(folder.clone());
+        let mut options = discover::Options::default();
+        options.sysfs_root.clone_from(&folder);
+        let open = || {
+            let options = OpenOptions::new().discover(options.clone());
+            open_by(options, Arc::new(Adapter::with_ports(port.clone()))).unwrap()
+        };
+        let context = open();
+        let ports = folder.join(format!("class/infiniband/{}/ports/1", context.name()));
+        for (file, text) in [
+            ("link_layer", "Ethernet\n"),
+            ("gids/0", "fe80:0000:0000:0000:5054:00ff:fe12:3456\n"),
+            ("gids/1", "0000:0000:0000:0000:0000:ffff:0a00:0001\n"),
+            ("gids/2", "0000:0000:0000:0000:0000:0000:0000:0000\n"),
+            ("gid_attrs/types/0", "IB/RoCE v1\n"),
+            ("gid_attrs/types/1", "RoCE v2\n"),
+        ] {
+            let path = ports.join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let peer = context.gid(1, 1).unwrap().unwrap().gid;
+        let pd = context.alloc_pd().unwrap();
+        let create = |index| pd.create_ah(&AddressVector::global(1, GlobalRoute::new(peer, index)));
+        create(0).unwrap();
+        create(1).unwrap();
+        for index in [2, 3] {
+            let error = create(index).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        }
     }
 
     /// The driver's words have 16 bits for it.

@@ -17,8 +17,10 @@ use uverbs_driver::sys::{Call, Command, Kernel, Mapping, Reply, Uhw, Value};
 use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_ATTR_CORE_IN, UVERBS_ATTR_CORE_OUT, UVERBS_ATTR_CREATE_CQ_CQE, UVERBS_METHOD_CQ_CREATE,
     UVERBS_METHOD_CQ_DESTROY, UVERBS_METHOD_GET_CONTEXT, UVERBS_METHOD_QP_CREATE,
-    UVERBS_METHOD_QP_DESTROY, UVERBS_OBJECT_CQ, UVERBS_OBJECT_DEVICE, UVERBS_OBJECT_QP,
+    UVERBS_METHOD_QP_DESTROY, UVERBS_METHOD_QUERY_GID_ENTRY, UVERBS_METHOD_QUERY_PORT,
+    UVERBS_OBJECT_CQ, UVERBS_OBJECT_DEVICE, UVERBS_OBJECT_QP,
 };
+use uverbs_uapi::ib_user_ioctl_verbs::ib_uverbs_query_port_resp_ex;
 use uverbs_uapi::ib_user_verbs::{
     IB_USER_VERBS_CMD_FLAG_EXTENDED, IB_USER_VERBS_CMD_GET_CONTEXT, IB_USER_VERBS_CMD_RESIZE_CQ,
     IB_USER_VERBS_EX_CMD_QUERY_DEVICE, ib_uverbs_ex_query_device_resp, ib_uverbs_get_context_resp,
@@ -41,6 +43,9 @@ use crate::liar::{descriptor, hand_out, invoked};
 /// Doorbells of a context that asks for no pages one by one, and how many of them belong to one queue pair each.
 const DOORBELLS: u32 = 16;
 const ALONE: u32 = 4;
+
+/// `MLX5_USER_CMDS_SUPP_UHW_CREATE_AH`: the kernel finds the Ethernet addresses of peers.
+const RESOLVES: u8 = 2;
 
 /// Bytes of a completion entry.
 pub(crate) const ENTRY: usize = 64;
@@ -77,6 +82,8 @@ struct Inner {
     page: OnceLock<u32>,
     /// What contexts with firmware commands are refused with, and what any others are.
     refusals: [OnceLock<Errno>; 2],
+    /// What is said of ports, by a kernel that has no command for GIDs.
+    port: OnceLock<ib_uverbs_query_port_resp_ex>,
     /// By which page completion queues are armed: what the driver's words say, and what the attribute says.
     armed: Mutex<Vec<[Option<u32>; 2]>>,
     rings: Mutex<Vec<Ring>>,
@@ -104,6 +111,14 @@ impl Adapter {
         if let Some(errno) = others {
             let _ = second.set(errno);
         }
+        adapter
+    }
+
+    /// One of a kernel before 5.10, which has no command for GIDs, with such ports.
+    #[cfg(test)]
+    pub(crate) fn with_ports(port: ib_uverbs_query_port_resp_ex) -> Self {
+        let adapter = Self::default();
+        let _ = adapter.0.port.set(port);
         adapter
     }
 
@@ -166,6 +181,11 @@ impl Adapter {
     fn ioctl(&self, command: &Command<'_>) -> Result<(), Errno> {
         let what = (command.object, command.method);
         let mut handle = 0;
+        if what == (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY)
+            && self.0.port.get().is_some()
+        {
+            return Err(Errno::PROTONOSUPPORT);
+        }
         if what == (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT) {
             self.refusal(command.uhw.input)?;
         }
@@ -179,6 +199,8 @@ impl Adapter {
                         put(cells, &4096_u32);
                     } else if of_page(MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID) {
                         put(cells, self.0.page.get_or_init(|| 0x77));
+                    } else if what == (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT) {
+                        put(cells, &self.0.port.get().cloned().unwrap_or_default());
                     } else if attr.id != UVERBS_ATTR_CORE_OUT && cells.len() == 4 {
                         put(cells, &0x77_u32);
                     }
@@ -349,6 +371,7 @@ fn opened(asked: &[u8]) -> mlx5_ib_alloc_ucontext_resp {
         max_srq_recv_wr: 32767,
         num_ports: 1,
         cqe_version: 1,
+        cmds_supp_uhw: RESOLVES,
         num_uars_per_page: 1,
         ..mlx5_ib_alloc_ucontext_resp::default()
     }

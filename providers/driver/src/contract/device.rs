@@ -106,10 +106,7 @@ pub fn gid(
     index: u32,
 ) -> Result<Option<GidEntry>> {
     match cmd::gid::query_entry(channel, port.into(), index) {
-        Err(error) if error.is_unsupported() => {
-            let table = sysfs.gid_table(&info.name, port.into())?;
-            Ok(table.into_iter().find(|entry| entry.index == index))
-        }
+        Err(error) if error.is_unsupported() => sysfs.gid_entry(&info.name, port.into(), index),
         result => result,
     }
 }

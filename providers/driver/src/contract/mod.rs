@@ -27,7 +27,7 @@ use crate::cmd;
 use crate::error::{Op, Result};
 use crate::object::{Object, ObjectKind};
 use crate::sys::Uhw;
-use crate::types::{AccessFlags, Address, AddressVector, DeviceAttr, MwType, RemoteKey};
+use crate::types::{AccessFlags, Address, AddressVector, DeviceAttr, GidEntry, MwType, RemoteKey};
 
 /// An opened device of one vendor (`verbs_context_ops`).
 pub trait Context: Debug + Send + Sync + Sized {
@@ -85,11 +85,16 @@ pub trait Context: Debug + Send + Sync + Sized {
     /// As [`create_cq`](Self::create_cq).
     fn create_qp(&self, pd: &Self::Pd, init: &QpInit<'_>) -> Result<Self::Qp>;
 
-    /// `ibv_create_ah`.
+    /// `ibv_create_ah`. `gid` looks up an entry of a port's GID table ([`gid`]), for providers that have to know its type.
     ///
     /// # Errors
-    /// Those of the command, and of finding the way to the destination.
-    fn create_address(&self, pd: &Self::Pd, vector: &AddressVector) -> Result<Address>;
+    /// Those of the command, of looking up, and of finding the way to the destination.
+    fn create_address(
+        &self,
+        pd: &Self::Pd,
+        vector: &AddressVector,
+        gid: impl FnOnce(u8, u32) -> Result<Option<GidEntry>>,
+    ) -> Result<Address>;
 
     /// The firmware's version as this vendor writes it.
     fn firmware_version(&self) -> String;

@@ -116,26 +116,42 @@ impl Sysfs {
         let link = self.link_layer(device, port)?;
         let mut table = Vec::new();
         for index in self.indexes(Op::QueryGidTable, device, port, "gids")? {
-            // An entry can go away between the reads; then it is empty.
-            let Ok(gid) = self.gid(device, port, index) else {
-                continue;
-            };
-            if gid.is_zero() {
-                continue;
-            }
-            let Ok(gid_type) = self.gid_type_on(device, port, index, link) else {
-                continue;
-            };
-            let netdev = self.gid_netdev(device, port, index).ok().flatten();
-            table.push(GidEntry {
-                gid,
-                index,
-                port,
-                gid_type,
-                netdev: netdev.and_then(|name| self.netdev_index(&name)),
-            });
+            table.extend(self.gid_entry_on(device, port, index, link));
         }
         Ok(table)
+    }
+
+    /// `ibv_query_gid_ex`—an entry of a port's GID table; `None` for an empty one, and beyond the table. Four to six files.
+    ///
+    /// # Errors
+    /// ENOENT when there is no such device or port.
+    #[doc(alias = "ibv_query_gid_ex")]
+    pub fn gid_entry(&self, device: &str, port: u32, index: u32) -> Result<Option<GidEntry>> {
+        let link = self.link_layer(device, port)?;
+        Ok(self.gid_entry_on(device, port, index, link))
+    }
+
+    fn gid_entry_on(
+        &self,
+        device: &str,
+        port: u32,
+        index: u32,
+        link: LinkLayer,
+    ) -> Option<GidEntry> {
+        // An entry can go away between the reads; then it is empty.
+        let gid = self.gid(device, port, index).ok()?;
+        if gid.is_zero() {
+            return None;
+        }
+        let gid_type = self.gid_type_on(device, port, index, link).ok()?;
+        let netdev = self.gid_netdev(device, port, index).ok().flatten();
+        Some(GidEntry {
+            gid,
+            index,
+            port,
+            gid_type,
+            netdev: netdev.and_then(|name| self.netdev_index(&name)),
+        })
     }
 
     /// The interface index of a network device of this network namespace.
