@@ -93,7 +93,7 @@ impl ProtectionDomain {
     /// `ibv_create_ah`—resolves a path for datagrams. One system call on rxe; it may wait for the network to resolve an address.
     ///
     /// # Errors
-    /// EINVAL for a port or GID index the device does not have, ENETUNREACH or EHOSTUNREACH and the like when there is no route.
+    /// EINVAL for a port or GID index the device does not have, and without a global route where the port needs one; ENETUNREACH or EHOSTUNREACH and the like when there is no route.
     #[doc(alias = "ibv_create_ah")]
     pub fn create_ah(&self, vector: &AddressVector) -> Result<AddressHandle> {
         AddressHandle::create(self, vector)

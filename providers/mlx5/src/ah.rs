@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Uhw, cells, random_u32};
-use uverbs_driver::types::{Address, AddressVector, GidEntry, GidType, LinkLayer};
+use uverbs_driver::types::{Address, AddressVector, GidEntry, GidType};
 use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
 use uverbs_uapi::mlx5_abi::mlx5_ib_create_ah_resp;
 
@@ -24,7 +24,8 @@ const GLOBAL: u32 = 1 << 30;
 /// it is read from sysfs, before 5.10), and the kernel's search for the peer's Ethernet address, which may wait for it.
 ///
 /// # Errors
-/// Those of [`AddressVector::check`]. EINVAL: no global route on Ethernet, or a GID slot that is empty. Those of the command.
+/// Those of [`AddressVector::check`]. EINVAL: no global route on Ethernet, or on an InfiniBand port that requires one; a GID slot
+/// that is empty. Those of the command.
 pub(crate) fn create(
     context: &Context,
     pd: &Arc<Object>,
@@ -34,7 +35,17 @@ pub(crate) fn create(
     let op = Op::CreateAddressHandle;
     vector.check(op)?;
     let mut words = route(vector);
-    if context.link_layer(vector.port)? != LinkLayer::Ethernet {
+    let link = context.link(vector.port)?;
+    if link.needs_route && vector.grh.is_none() {
+        return Err(
+            Error::invalid(op, "no global route").hint(if link.is_ethernet {
+                "on Ethernet a GID is the address"
+            } else {
+                "the port says that every packet needs one (GRH_REQUIRED)"
+            }),
+        );
+    }
+    if !link.is_ethernet {
         words[12] = rate(vector) << 4 | vector.sl & 0xf;
         words[13] = vector.src_path_bits & 0x7f;
         words[14..16].copy_from_slice(&vector.dlid.to_be_bytes());
@@ -43,7 +54,7 @@ pub(crate) fn create(
         return Ok(address(context.channel(), None, &words));
     }
     let Some(global) = &vector.grh else {
-        return Err(Error::invalid(op, "no global route").hint("on Ethernet a GID is the address"));
+        return Err(Error::invalid(op, "no global route"));
     };
     words[12] = rate(vector) << 4 | (vector.sl & 7) << 1;
     let channel = context.channel();

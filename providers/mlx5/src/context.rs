@@ -41,7 +41,15 @@ pub struct Context {
 struct Queues {
     cqs: HashMap<u32, std::sync::Weak<CqShared>>,
     srqs: HashMap<u32, std::sync::Weak<SrqTracker>>,
-    links: HashMap<u8, LinkLayer>,
+    links: HashMap<u8, Link>,
+}
+
+/// What addresses have to know of a port.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link {
+    pub(crate) is_ethernet: bool,
+    /// Packets without a global route lead nowhere.
+    pub(crate) needs_route: bool,
 }
 
 impl Context {
@@ -124,11 +132,15 @@ impl Context {
     }
 
     /// What kind of link a port has. One system call per port.
-    pub(crate) fn link_layer(&self, port: u8) -> Result<LinkLayer> {
+    pub(crate) fn link(&self, port: u8) -> Result<Link> {
         if let Some(link) = self.queues().links.get(&port) {
             return Ok(*link);
         }
-        let link = contract::query_port(&self.channel, port)?.link_layer;
+        let attr = contract::query_port(&self.channel, port)?;
+        let link = Link {
+            is_ethernet: attr.link_layer == LinkLayer::Ethernet,
+            needs_route: attr.needs_grh(),
+        };
         self.queues().links.insert(port, link);
         Ok(link)
     }

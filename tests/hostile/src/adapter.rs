@@ -197,7 +197,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
     use std::path::PathBuf;
 
-    use uverbs::{AddressVector, CommandPath, Errno, ErrorKind, GlobalRoute, discover};
+    use uverbs::{AddressVector, CommandPath, Errno, ErrorKind, Gid, GlobalRoute, discover};
     use uverbs_uapi::ib_user_ioctl_verbs::ib_uverbs_query_port_resp_ex;
 
     use super::*;
@@ -301,6 +301,25 @@ mod tests {
         for index in [2, 3] {
             let error = create(index).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        }
+    }
+
+    /// What a virtualised InfiniBand subnet says of its ports.
+    #[test]
+    fn ports_may_need_a_global_route() {
+        for (flags, local) in [(0, Ok(())), (1, Err(ErrorKind::InvalidInput))] {
+            let mut port = ib_uverbs_query_port_resp_ex::default();
+            port.legacy_resp.link_layer = 1;
+            port.legacy_resp.flags = flags;
+            let adapter = Adapter::with_ports(port);
+            let context = open(Arc::new(adapter)).unwrap();
+            let pd = context.alloc_pd().unwrap();
+            for _ in 0..2 {
+                let done = pd.create_ah(&AddressVector::local(1, 7));
+                assert_eq!(done.map(drop).map_err(|error| error.kind()), local);
+            }
+            let route = GlobalRoute::new(Gid::from_bytes([7; 16]), 0);
+            pd.create_ah(&AddressVector::global(1, route)).unwrap();
         }
     }
 
