@@ -94,6 +94,15 @@ static SENT: WorkCompletion = WorkCompletion {
     dlid_path_bits: 0,
 };
 
+/// What an entry's bits about checksums are.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Checksums {
+    /// Nothing that can be relied on: the queue's packets are InfiniBand's, or go without.
+    Meaningless,
+    /// What the device found.
+    Checked,
+}
+
 /// The bits of a queue's number.
 const OWNER: u32 = 0xff_ffff;
 
@@ -177,13 +186,21 @@ impl<'r> Entry<'r> {
         reason = "a completion is built where its user wants it"
     )]
     #[inline(always)]
-    pub(crate) fn received(&self, kind: u32, wr_id: u64, qp_num: u32) -> WorkCompletion {
+    pub(crate) fn received(
+        &self,
+        kind: u32,
+        wr_id: u64,
+        qp_num: u32,
+        checksums: Checksums,
+    ) -> WorkCompletion {
         let path = u64::from_be(self.block.word(2));
         let headers = u64::from_be(self.block.word(3));
         let from = (headers >> 32) as u32;
         let mut flags = WcFlags::empty();
         flags.set(WcFlags::GRH, from >> 28 & 3 != 0);
-        flags.set(WcFlags::IP_CSUM_OK, checksums_are_right(headers));
+        if checksums == Checksums::Checked {
+            flags.set(WcFlags::IP_CSUM_OK, checksums_are_right(headers));
+        }
         let mut done = WorkCompletion {
             wr_id,
             opcode: WcOpcode::Recv,

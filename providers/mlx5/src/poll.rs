@@ -17,7 +17,7 @@ use uverbs_driver::{PollError, Result};
 
 use crate::cq::CqShared;
 use crate::cq_ring::{CqRing, Place};
-use crate::cqe::{Entry, format, opcode};
+use crate::cqe::{Checksums, Entry, format, opcode};
 use crate::sync::barrier;
 use crate::table::Trackers;
 use crate::tracker::{QueuePairTracker, RecvRun, SendRun};
@@ -134,7 +134,7 @@ impl Consumer {
             out,
             opcode::REQUEST,
             |pair| Some(pair.sends()),
-            |run, entry, number, slot| {
+            |run, entry, (number, _), slot| {
                 let sent = run.completed(entry.tail.counter())?;
                 entry.sent_into(slot, sent.wr_id, sent.opcode, number);
                 Some(())
@@ -152,8 +152,8 @@ impl Consumer {
             out,
             opcode::RECEIVE,
             QueuePairTracker::receives,
-            |run, entry, number, slot| {
-                *slot = entry.received(opcode::RECEIVE, run.completed()?, number);
+            |run, entry, (number, checksums), slot| {
+                *slot = entry.received(opcode::RECEIVE, run.completed()?, number, checksums);
                 Some(())
             },
             RecvRun::end,
@@ -181,7 +181,7 @@ impl Consumer {
         out: &mut [WorkCompletion],
         kind: u32,
         begin: impl FnOnce(&'s QueuePairTracker) -> Option<R>,
-        take: impl Fn(&mut R, &Entry<'_>, u32, &mut WorkCompletion) -> Option<()>,
+        take: impl Fn(&mut R, &Entry<'_>, (u32, Checksums), &mut WorkCompletion) -> Option<()>,
         end: impl FnOnce(R, u64) -> bool,
     ) {
         let (ring, start) = (&*self.ring, self.next);
@@ -196,6 +196,7 @@ impl Consumer {
             return;
         };
         let device_number = pair.number();
+        let checksums = pair.checksums();
         let taken = ring.look_along(start, out, |look, slot| {
             if !look.is(kind) {
                 return false;
@@ -205,7 +206,7 @@ impl Consumer {
             if !entry.is_beside(&first) {
                 return false;
             }
-            take(&mut run, &entry, device_number, slot).is_some()
+            take(&mut run, &entry, (device_number, checksums), slot).is_some()
         });
         // The number may have become another queue's meanwhile.
         if known.is_good() && end(run, start.position) {

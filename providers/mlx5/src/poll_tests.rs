@@ -502,3 +502,51 @@ proptest! {
         prop_assert!(consumer.owners.known.len() <= 2);
     }
 }
+
+/// Bytes 24 to 31 of an entry: both checksums right, of an IPv4 packet.
+const RIGHT: u64 = 6 << 24 | 2 << 18;
+
+#[test]
+fn checksums_are_told_only_of_queues_that_have_them_checked() {
+    for checked in [false, true] {
+        for (headers, right) in [
+            (RIGHT, true),
+            (RIGHT ^ 2 << 24, false),
+            (RIGHT ^ 1 << 18, false),
+        ] {
+            let mut device = Device::new(3, 64);
+            let tracker = QueuePairTracker::new(8, Receives::Own(RecvTracker::new(4)));
+            let tracker = if checked {
+                tracker.checksummed()
+            } else {
+                tracker
+            };
+            let number = device
+                .trackers
+                .add(Owner::QueuePair(Arc::new(tracker)))
+                .unwrap();
+            let mut flags = Vec::new();
+            let write = |device: &mut Device| {
+                device.write(opcode::RECEIVE, number, 0, [0, headers, 0, 64, 0, 0]);
+            };
+            // One that is looked up, one of a known queue, and one of many.
+            write(&mut device);
+            flags.push(device.poll().unwrap().flags);
+            write(&mut device);
+            match device.consumer.take_usual() {
+                Next::Usual(done) => flags.push(done.flags),
+                other => panic!("{other:?}"),
+            }
+            write(&mut device);
+            let mut slots = [WorkCompletion::default(); 2];
+            assert_eq!(device.consumer.fill(&mut slots), Ok(1));
+            flags.push(slots[0].flags);
+            let expected = if checked && right {
+                WcFlags::IP_CSUM_OK
+            } else {
+                WcFlags::empty()
+            };
+            assert_eq!(flags, [expected; 3], "{headers:#x}");
+        }
+    }
+}

@@ -6,7 +6,7 @@ use uverbs_driver::cmd::wq::Modify;
 use uverbs_driver::hw::{Pages, UnitRing};
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Uhw, cells};
-use uverbs_driver::types::RecvRequest;
+use uverbs_driver::types::{DeviceCaps, RecvRequest};
 use uverbs_driver::{Error, ErrorKind, Object, Op, PostError, Result, cmd};
 use uverbs_uapi::mlx5_abi::{
     mlx5_ib_create_rwq_ind_tbl_resp, mlx5_ib_create_wq, mlx5_ib_create_wq_resp, mlx5_ib_modify_wq,
@@ -79,7 +79,13 @@ impl WorkQueue {
             .ok_or_else(|| Error::new(op, ErrorKind::OutOfResources))?;
         let record = Arc::new(context.records().take().map_err(os)?);
         let receives = Receives::Own(RecvTracker::new(sizes.count));
-        let tracker = Arc::new(QueuePairTracker::new(0, receives));
+        let tracker = QueuePairTracker::new(0, receives);
+        let checks = context.device().caps.contains(DeviceCaps::RAW_IP_CSUM);
+        let tracker = Arc::new(if checks {
+            tracker.checksummed()
+        } else {
+            tracker
+        });
         let owner = Owner::QueuePair(Arc::clone(&tracker));
         let registered = Registered::new(op, context.trackers(), owner)?;
         let words = mlx5_ib_create_wq {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use uverbs_driver::types::WcOpcode;
 
+use crate::cqe::Checksums;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use life::{Life, Run, Side};
 pub(crate) use srq::SrqTracker;
@@ -217,6 +218,8 @@ impl<T> Request<T> {
 #[derive(Debug)]
 pub(crate) struct QueuePairTracker {
     number: AtomicU32,
+    /// Whether the device checks the sums of packets that it receives.
+    checksums: Checksums,
     life: Life,
     pub(crate) send: SendTracker,
     sent: Side,
@@ -229,6 +232,7 @@ impl QueuePairTracker {
     pub(crate) fn new(blocks: u32, recv: Receives) -> Self {
         Self {
             number: AtomicU32::new(0),
+            checksums: Checksums::Meaningless,
             life: Life::default(),
             send: SendTracker::new(blocks),
             sent: Side::default(),
@@ -244,6 +248,20 @@ impl QueuePairTracker {
             ..self.send
         };
         Self { send, ..self }
+    }
+
+    /// The same of a queue for Ethernet, whose packets have checksums that the device looks at.
+    pub(crate) fn checksummed(self) -> Self {
+        Self {
+            checksums: Checksums::Checked,
+            ..self
+        }
+    }
+
+    /// What completions of its receives say of checksums.
+    #[inline]
+    pub(crate) fn checksums(&self) -> Checksums {
+        self.checksums
     }
 
     /// The device's number for it.

@@ -8,7 +8,7 @@ use uverbs_driver::{PollError, Result};
 use super::Next;
 use crate::cq::CqShared;
 use crate::cq_ring::{CqRing, Look, Place};
-use crate::cqe::{Entry, Tail, format, opcode};
+use crate::cqe::{Checksums, Entry, Tail, format, opcode};
 use crate::sync::barrier;
 use crate::table::{Owner, Trackers};
 use crate::tracker::{QueuePairTracker, Receives, Request, Sent, SrqTracker};
@@ -93,7 +93,8 @@ impl Owners {
             Some(mut run) => run.completed().filter(|_| run.end(place.position)),
             None => pair.received_shared(place.position, look.tail.counter()),
         } {
-            return Next::Usual(entry.received(opcode::RECEIVE, wr_id, pair.number()));
+            let (number, checksums) = (pair.number(), pair.checksums());
+            return Next::Usual(entry.received(opcode::RECEIVE, wr_id, number, checksums));
         }
         Next::Other
     }
@@ -130,7 +131,10 @@ impl Owners {
             | opcode::RECEIVE
             | opcode::RECEIVE_IMM
             | opcode::RECEIVE_INVALIDATE) => match received(owner, position, tail) {
-                Request::Of(wr_id) => Ok(Some(entry.received(kind, wr_id, number(owner, tail)))),
+                Request::Of(wr_id) => {
+                    let number = number(owner, tail);
+                    Ok(Some(entry.received(kind, wr_id, number, checksums(owner))))
+                }
                 other => none(&other),
             },
             opcode::REQUEST_ERROR => match sent(owner, position, tail) {
@@ -259,6 +263,15 @@ fn pass_over(queue: &SrqTracker, tail: Tail) -> Option<()> {
         queue.used_up(tail.counter())
     } else {
         Some(())
+    }
+}
+
+/// Shared queues are not for Ethernet, as libmlx5 has it.
+#[inline]
+fn checksums(owner: &Owner) -> Checksums {
+    match owner {
+        Owner::QueuePair(pair) => pair.checksums(),
+        Owner::Srq(_) | Owner::Gone(_) => Checksums::Meaningless,
     }
 }
 

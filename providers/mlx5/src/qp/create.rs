@@ -156,7 +156,9 @@ impl QueuePair {
             .take()
             .map_err(|errno| Error::os(op, errno))?;
         let memory = Memory::new(op, record, &plan)?;
-        let tracker = tracker(context, init, &plan, special);
+        let ethernet = ethernet(context, special, init.kind);
+        let checksums = ethernet.as_ref().is_some_and(|ethernet| ethernet.checksums);
+        let tracker = tracker(context, init, &plan, special, checksums);
         let numbered = Numbered::new(op, context, init.kind, &tracker)?;
         // The kernel wants to know of a doorbell even where there is nothing to send; but not of what cannot send.
         let doorbell = if plan.only_receives {
@@ -238,7 +240,7 @@ impl QueuePair {
             reports,
             raw,
             role: special.role,
-            ethernet: ethernet(context, special, init.kind),
+            ethernet,
             ece: Establishment::new(context.config().ece, reply.ece_options),
             unnumbered: (!is_numbered).then(|| Arc::clone(context.trackers())),
         };
@@ -262,13 +264,16 @@ fn tracker(
     init: &QpInit<'_>,
     plan: &Plan,
     special: &Special,
+    checksums: bool,
 ) -> Arc<QueuePairTracker> {
-    let tracker = QueuePairTracker::new(plan.send.blocks, receives(context, init, plan));
-    Arc::new(if special.streams.is_some() {
-        tracker.unordered()
-    } else {
-        tracker
-    })
+    let mut tracker = QueuePairTracker::new(plan.send.blocks, receives(context, init, plan));
+    if special.streams.is_some() {
+        tracker = tracker.unordered();
+    }
+    if checksums {
+        tracker = tracker.checksummed();
+    }
+    Arc::new(tracker)
 }
 
 /// Refuses what no driver of these devices has.
