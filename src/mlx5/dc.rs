@@ -65,7 +65,8 @@ impl ProtectionDomain {
 }
 
 impl QueuePairBuilder<'_> {
-    /// `mlx5dv_dci_streams`—gives a DC initiator streams: what fails in one does not stop the others. Default: none.
+    /// `mlx5dv_dci_streams`—gives a DC initiator streams: what fails in one does not stop the others. Each
+    /// request says which one it is in ([`DcDestination::in_stream`]). Default: one, which is 0.
     ///
     /// Building fails with [`LimitExceeded`](crate::ErrorKind::LimitExceeded) where the device has fewer
     /// ([`Caps::max_log_dci_streams`](crate::mlx5::caps::Caps), 0 for none). Means nothing for other queue pairs.
@@ -80,12 +81,14 @@ impl QueuePairBuilder<'_> {
 }
 
 impl AddressHandle {
-    /// A DC target at the end of this path, and the key that it was created with.
+    /// A DC target at the end of this path, and the key that it was created with. Requests to it are in the initiator's first stream,
+    /// unless [`in_stream`](DcDestination::in_stream) says another.
     pub fn to_dc_target(&self, number: u32, access_key: u64) -> DcDestination<'_> {
         DcDestination {
             address: self.words(),
             number,
             access_key,
+            stream: 0,
         }
     }
 }
@@ -94,7 +97,7 @@ impl SendBatch<'_> {
     /// Puts a request of a DC initiator into the ring. No system call.
     ///
     /// # Errors
-    /// As [`push`](Self::push); [`PostError::UnsupportedOperation`] on queue pairs of another type.
+    /// As [`push`](Self::push); [`PostError::UnsupportedOperation`] on queue pairs of another type; [`PostError::NoSuchStream`].
     ///
     /// # Safety
     /// As [`push`](Self::push).

@@ -46,6 +46,8 @@ pub struct QueuePair {
     reports: Reports,
     raw: Option<RawNumbers>,
     role: Role,
+    /// How many streams an initiator has.
+    streams: u32,
     ethernet: Option<Ethernet>,
     ece: Establishment,
     /// Of a target whose completions carry the device's number: where it is noted once it has one.
@@ -86,6 +88,7 @@ impl QueuePair {
             reports: Reports::default(),
             raw: None,
             role: Role::None,
+            streams: 1,
             ethernet: None,
             ece: Establishment::new(context.config().ece, 0),
             unnumbered: None,

@@ -256,6 +256,34 @@ impl SendRing {
         }
     }
 
+    /// Puts a request of a DC initiator that is in one of several streams.
+    #[inline(never)]
+    pub(crate) fn put_in_stream(
+        &mut self,
+        request: &SendRequest<'_>,
+        route: &[Unit],
+        stream: u16,
+    ) -> Result<(), PostError> {
+        if request.destination.is_some() {
+            return Err(PostError::InvalidRequest);
+        }
+        let route = match request.operation {
+            Operation::BindWindow(_) | Operation::LocalInvalidate(_) => &[],
+            _ => route,
+        };
+        let at = self.admit()?;
+        let mut writer = self.writer(at);
+        writer.units(route);
+        let kind = request::operation(&mut writer, &self.limits, request)?;
+        let kind = Kind {
+            stream: wqe::stream_bits(stream),
+            ..kind
+        };
+        let at = writer.at;
+        self.commit(request.wr_id, request.flags, kind, at);
+        Ok(())
+    }
+
     #[inline(never)]
     fn put_behind(&mut self, request: &SendRequest<'_>, route: &[Unit]) -> Result<(), PostError> {
         let at = self.admit()?;
@@ -330,7 +358,7 @@ impl SendRing {
     fn note(&mut self, units: u32, blocks: u32, wr_id: u64, flags: SendFlags, kind: Kind) -> Unit {
         let block = self.end.block;
         let head = wqe::control_head(kind.opcode, block, self.queue, units);
-        let flags = control::flags(flags, self.end.flags, self.always);
+        let flags = control::flags(flags, self.end.flags, self.always) | kind.stream;
         let tail = wqe::control_tail(flags, kind.immediate);
         let requests = self.end.requests.wrapping_add(1);
         self.tracker

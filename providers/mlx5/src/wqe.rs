@@ -93,7 +93,13 @@ pub(crate) const fn control_head(opcode: u32, index: u32, queue: u32, units: u32
     words((index & 0xffff) << 8 | opcode, queue | units)
 }
 
-/// The last 8 bytes of the control segment: flags of [`control`], and the immediate value, the key to
+/// A stream's number beside the flags of the control segment.
+#[inline]
+pub(crate) const fn stream_bits(stream: u16) -> u32 {
+    (stream as u32) << 8
+}
+
+/// The last 8 bytes of the control segment: flags of [`control`] with [`stream_bits`], and the immediate value, the key to
 /// invalidate or the key to change.
 #[inline]
 pub(crate) const fn control_tail(flags: u32, immediate: u32) -> u64 {

@@ -197,7 +197,11 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
     use std::path::PathBuf;
 
-    use uverbs::{AddressVector, CommandPath, Errno, ErrorKind, Gid, GlobalRoute, discover};
+    use uverbs::mlx5::Streams;
+    use uverbs::{
+        AddressVector, CommandPath, Errno, ErrorKind, Gid, GlobalRoute, PostError, SendRequest,
+        discover,
+    };
     use uverbs_uapi::ib_user_ioctl_verbs::ib_uverbs_query_port_resp_ex;
 
     use super::*;
@@ -320,6 +324,46 @@ mod tests {
             }
             let route = GlobalRoute::new(Gid::from_bytes([7; 16]), 0);
             pd.create_ah(&AddressVector::global(1, route)).unwrap();
+        }
+    }
+
+    #[test]
+    #[expect(unsafe_code, reason = "posts requests, which name no memory")]
+    fn initiators_take_requests_of_their_streams_alone() {
+        let context = open(Arc::new(Adapter::default())).unwrap();
+        let pd = context.alloc_pd().unwrap();
+        let way = pd.create_ah(&AddressVector::local(1, 7)).unwrap();
+        for (log, count) in [(None, 1), (Some(0), 1), (Some(2), 4), (Some(4), 16)] {
+            let cq = context.create_cq(64).unwrap();
+            let mut builder = pd.create_dc_initiator(&cq);
+            // Neither port nor device say what they can.
+            builder.max_send_wr(32).max_inline_data(16);
+            builder.path_mtu(Mtu::B1024).max_rd_atomic(0);
+            if let Some(log_concurrent) = log {
+                builder.dci_streams(Streams {
+                    log_concurrent,
+                    log_errored: 0,
+                });
+            }
+            let mut qp = builder.build().unwrap().activate().unwrap();
+            let mut batch = qp.send_batch();
+            for stream in 0..20 {
+                let to = way.to_dc_target(9, 1).in_stream(stream);
+                let request = SendRequest::send_inline(&[]);
+                // SAFETY: inline data is copied; no memory is named.
+                let done = unsafe { batch.push_dc(&request, &to) };
+                let asked = u32::from(stream);
+                let expected = if asked < count {
+                    Ok(())
+                } else {
+                    Err(PostError::NoSuchStream {
+                        asked,
+                        streams: count,
+                    })
+                };
+                assert_eq!(done, expected);
+            }
+            batch.submit().unwrap();
         }
     }
 

@@ -284,6 +284,7 @@ impl Adapter {
                 more.cqe_comp_caps.max_num = 64;
                 more.cqe_comp_caps.supported_format =
                     MLX5_IB_CQE_RES_FORMAT_HASH | MLX5_IB_CQE_RES_FORMAT_CSUM;
+                more.dci_streams_caps.max_log_num_concurent = 4;
                 put(uhw.output, &more);
             }
             IB_USER_VERBS_CMD_RESIZE_CQ => {

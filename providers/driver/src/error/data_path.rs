@@ -31,6 +31,13 @@ pub enum PostError {
         /// Bytes a message may have.
         max: u64,
     },
+    /// The queue pair has no such stream.
+    NoSuchStream {
+        /// The stream of the request.
+        asked: u32,
+        /// How many streams there are, counted from 0.
+        streams: u32,
+    },
     /// The queue pair's transport, or the device, does not have this operation.
     UnsupportedOperation,
     /// A field of the request is impossible for its operation (alignment, size, missing destination).
@@ -59,6 +66,9 @@ impl fmt::Display for PostError {
             }
             Self::MessageTooLong { asked, max } => {
                 write!(f, "a message of {asked} bytes, the device sends {max}")
+            }
+            Self::NoSuchStream { asked, streams } => {
+                write!(f, "stream {asked}, this queue pair has {streams}")
             }
             Self::UnsupportedOperation => f.write_str("the transport does not have this operation"),
             Self::InvalidRequest => f.write_str("the request contradicts its operation"),

@@ -240,6 +240,7 @@ impl QueuePair {
             reports,
             raw,
             role: special.role,
+            streams: special.stream_count(),
             ethernet,
             ece: Establishment::new(context.config().ece, reply.ece_options),
             unnumbered: (!is_numbered).then(|| Arc::clone(context.trackers())),

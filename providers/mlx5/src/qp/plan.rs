@@ -46,6 +46,12 @@ impl Special {
         role | self.streams.map_or(0, |_| MLX5_QP_FLAG_DCI_STREAM)
     }
 
+    /// How many streams there are: one, unless it was created with more.
+    pub(super) fn stream_count(&self) -> u32 {
+        let (concurrent, _) = self.streams.unwrap_or_default();
+        1_u32.checked_shl(concurrent.into()).unwrap_or(u32::MAX)
+    }
+
     pub(super) fn streams(&self) -> mlx5_ib_create_qp_dci_streams {
         let (concurrent, errored) = self.streams.unwrap_or_default();
         mlx5_ib_create_qp_dci_streams {

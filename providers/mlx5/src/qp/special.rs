@@ -18,6 +18,17 @@ pub struct DcDestination<'a> {
     pub number: u32,
     /// The target's access key.
     pub access_key: u64,
+    /// Which of the initiator's streams the request is in; the first is 0.
+    pub stream: u16,
+}
+
+impl DcDestination<'_> {
+    /// `mlx5dv_wr_set_dc_addr_stream`—the same, for a request in this stream of its initiator.
+    #[doc(alias = "mlx5dv_wr_set_dc_addr_stream")]
+    #[must_use]
+    pub const fn in_stream(self, stream: u16) -> Self {
+        Self { stream, ..self }
+    }
 }
 
 /// An atomic operation on 8 bytes that looks at some of their bits.
@@ -139,7 +150,7 @@ impl QueuePair {
     ///
     /// # Errors
     /// As `put_send`; [`PostError::UnsupportedOperation`] on other queue pairs; [`PostError::InvalidRequest`] for a number of
-    /// more than 24 bits.
+    /// more than 24 bits; [`PostError::NoSuchStream`].
     ///
     /// # Safety
     /// As `put_send`.
@@ -155,7 +166,13 @@ impl QueuePair {
         }
         check_number(to.number)?;
         let route = wqe::datagram(to.address.vector(), to.access_key, to.number);
-        self.send_ring()?.put_routed(request, &route)
+        if u32::from(to.stream) >= self.streams {
+            return Err(PostError::NoSuchStream {
+                asked: to.stream.into(),
+                streams: self.streams,
+            });
+        }
+        self.send_ring()?.put_in_stream(request, &route, to.stream)
     }
 
     /// Puts a frame whose header is apart, or one that the device cuts into many.

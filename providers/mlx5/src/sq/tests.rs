@@ -564,3 +564,36 @@ fn a_message_of_2_gib_does_not_pass_for_inline_data() {
         assert!(matches!(result, Err(PostError::MessageTooLong { .. })));
     }
 }
+
+#[test]
+fn requests_name_their_streams() {
+    let mut queue = queue(QpType::XrcInitiator, 8, 0);
+    queue.ring.limits.operations = Operations::of(QpType::Driver, AtomicCap::Device);
+    let bytes: [&[u8]; 1] = [b"told apart"];
+    let invalidate = Operation::LocalInvalidate(RemoteKey::from_raw(0x505));
+    let nothing = Payload::Gather(&[]);
+    for stream in [0, 1, 0x1234, 0xffff] {
+        for request in [
+            SendRequest::send_inline(&bytes).signaled(),
+            SendRequest::new(invalidate, nothing),
+        ] {
+            let block = queue.ring.end.block;
+            queue
+                .ring
+                .put_in_stream(&request, &[wqe::xrc(0x77)], stream)
+                .unwrap();
+            let at = block as usize % queue.sizes.blocks as usize * 64;
+            let control = &queue.bytes()[at..at + 16];
+            assert_eq!(control[9..11], stream.to_be_bytes());
+            // Neither the signature nor the flags are touched.
+            assert_eq!(control[8], 0);
+            let flags = if request.flags.contains(SendFlags::SIGNALED) {
+                8
+            } else {
+                0
+            };
+            assert_eq!(u32::from(control[11]) & !control::SMALL_FENCE, flags);
+        }
+        queue.ring.abort();
+    }
+}
