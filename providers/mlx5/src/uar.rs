@@ -38,6 +38,8 @@ pub(crate) const DOORBELLS: usize = 0x800;
 pub(crate) const PER_UAR: usize = 2;
 /// Doorbells of a page as the kernel numbers them where it chooses (`MLX5_BFREGS_PER_UAR`).
 const NUMBERED: u32 = 4;
+/// Most pages of registers that a page of the machine has: 64 KiB of them.
+const MOST_PER_PAGE: usize = 16;
 /// Where completion queues are armed.
 const ARM: usize = 0x20;
 /// Distance of doorbells in a page without BlueFlame.
@@ -103,7 +105,7 @@ pub(crate) struct Pool {
     fixed: Vec<Option<Arc<Mapping>>>,
     /// For arming completion queues.
     plain: Option<Page>,
-    /// Doorbells of a page taken for one, that nobody has yet.
+    /// Doorbells of a page taken for one, that nobody has yet. Places count through all pages of registers in a page of the machine.
     spare: Vec<(Page, usize)>,
     /// Dedicated doorbells that came back.
     free: Vec<(Page, usize)>,
@@ -208,7 +210,7 @@ impl Uars {
         if self.config.fixed != 0 {
             // The kernel chooses, and says so in its reply.
             let page = self.fixed(0)?;
-            return Self::doorbell(&page, DOORBELLS, 0, Claim::None);
+            return self.doorbell(&page, 0, 0, Claim::None);
         }
         let mut pool = Pool::lock(&self.pool);
         if let Some((page, place)) = pool.free.pop() {
@@ -233,7 +235,7 @@ impl Uars {
             .min_by_key(|shared| Arc::strong_count(&shared.users))
             .ok_or_else(|| Error::bad_reply(Op::AllocUar, "no doorbell"))?;
         let claim = Claim::Shared(Arc::clone(&least.users));
-        Self::doorbell(&least.page, self.offset(least.place), 0, claim)
+        self.doorbell(&least.page, least.place, 0, claim)
     }
 
     /// The doorbell of a queue pair that was created with `doorbell`, and got `index` in the kernel's reply.
@@ -252,12 +254,12 @@ impl Uars {
         }
         let per_page = self.config.per_page.max(1) as usize;
         let page = self.fixed(uar / per_page)?;
-        let offset = uar % per_page * UAR + DOORBELLS + place * self.distance();
+        let place = uar % per_page * PER_UAR + place;
         // The first is everybody's, and so are those before the low-latency ones.
         let shared = self.config.fixed.saturating_sub(self.config.dedicated);
         let exclusive = number != 0 && number >= shared;
         let buffer = if exclusive { self.buffer() } else { 0 };
-        Self::doorbell(&page, offset, buffer, Claim::None)
+        self.doorbell(&page, place, buffer, Claim::None)
     }
 
     /// Where completion queues are armed, and the number of its page where the kernel has to be told.
@@ -348,7 +350,7 @@ impl Uars {
 
     fn dedicated(&self, page: &Page, place: usize) -> Result<Doorbell> {
         let claim = Claim::Dedicated(Arc::clone(&self.pool), (page.clone(), place));
-        Self::doorbell(page, self.offset(place), self.buffer(), claim)
+        self.doorbell(page, place, self.buffer(), claim)
     }
 
     /// A doorbell of a page, of a new one if none is left over.
@@ -357,7 +359,11 @@ impl Uars {
             return Ok(taken);
         }
         let page = self.allocate()?;
-        for place in (1..PER_UAR).rev() {
+        let mapped = page.memory.len() / UAR;
+        let uars = (self.config.per_page as usize)
+            .min(mapped)
+            .min(MOST_PER_PAGE);
+        for place in (1..uars.max(1) * PER_UAR).rev() {
             pool.spare.push((page.clone(), place));
         }
         Ok((page, 0))
@@ -408,7 +414,7 @@ impl Uars {
     }
 
     fn offset(&self, place: usize) -> usize {
-        DOORBELLS + place * self.distance()
+        place / PER_UAR * UAR + DOORBELLS + place % PER_UAR * self.distance()
     }
 
     fn register(page: &Page, offset: usize, len: usize) -> Result<Register> {
@@ -416,13 +422,19 @@ impl Uars {
             .ok_or_else(|| Error::bad_reply(Op::AllocUar, "page of registers"))
     }
 
-    fn doorbell(page: &Page, offset: usize, buffer: usize, claim: Claim) -> Result<Doorbell> {
-        let naming = match page.object {
-            Some(_) => Naming::Page(page.id),
-            None => Naming::Kernel,
-        };
-        let buffers = Self::buffers(page, offset, buffer)?;
+    fn doorbell(&self, page: &Page, place: usize, buffer: usize, claim: Claim) -> Result<Doorbell> {
+        let naming = Self::naming(page, place);
+        let buffers = Self::buffers(page, self.offset(place), buffer)?;
         Ok(Doorbell::new(buffers, naming, page.object.clone(), claim))
+    }
+
+    /// The pages of registers in one that the kernel handed out have numbers that follow each other.
+    fn naming(page: &Page, place: usize) -> Naming {
+        let uar = u32::try_from(place / PER_UAR).unwrap_or(0);
+        match page.object {
+            Some(_) => Naming::Page(page.id.wrapping_add(uar)),
+            None => Naming::Kernel,
+        }
     }
 
     /// Both buffers of a doorbell; the same one twice without BlueFlame.

@@ -1,6 +1,8 @@
 //! Doorbells of a scripted kernel: where they lie, and who has which.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use uverbs_driver::sys::Mapping;
+
 use super::*;
 use crate::tests::scripted::Scripted;
 
@@ -75,4 +77,68 @@ fn pages_of_registers_share_pages_of_the_machine() {
     let error = uars.resolve(asked, told(18)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::BadReply, "{error}");
     assert!(script.asked().is_empty(), "it is the page that was mapped");
+}
+
+const ID: u32 = 0x40;
+
+/// A context whose pages are taken as they are needed, each with so many pages of registers. The first has number [`ID`].
+fn as_needed(per_page: u32, register_size: u32) -> (Arc<Scripted>, Uars) {
+    let (script, channel) = Scripted::new();
+    let length = 4096 * per_page.clamp(1, 16);
+    script.answer(
+        MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH,
+        &length.to_ne_bytes(),
+    );
+    script.answer(MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, &ID.to_ne_bytes());
+    let config = UarConfig {
+        fixed: 0,
+        per_page,
+        register_size,
+        dedicated: 4,
+        shared: 12,
+        extra: 0,
+    };
+    (script, Uars::new(&channel, config))
+}
+
+/// How many pages of the machine were mapped since the last time.
+fn mapped(script: &Scripted) -> usize {
+    let asked = script.asked();
+    asked.iter().filter(|line| line.starts_with("map")).count()
+}
+
+fn word(page: &Mapping, offset: usize) -> u32 {
+    page.load_u32(offset).unwrap()
+}
+
+#[test]
+fn all_pages_of_registers_in_a_page_of_the_machine_are_used() {
+    let (script, uars) = as_needed(16, REGISTER as u32);
+    let doorbells: Vec<_> = (0..4).map(|_| uars.for_queue_pair().unwrap()).collect();
+    assert_eq!(mapped(&script), 1);
+    let numbers: Vec<_> = doorbells.iter().map(Doorbell::qp_index).collect();
+    assert_eq!(numbers, [ID, ID, ID + 1, ID + 1]);
+    let mut doorbells = doorbells.into_iter();
+    let (mut first, mut last) = (doorbells.next().unwrap(), doorbells.next_back().unwrap());
+    first.ring(7);
+    last.ring(8);
+    let pool = Pool::lock(&uars.pool);
+    let page = &pool.spare[0].0.memory;
+    assert_eq!(word(page, DOORBELLS), 7);
+    assert_eq!(word(page, UAR + DOORBELLS + REGISTER), 8);
+    drop(pool);
+    // Those that are shared are on the same page, too.
+    let more: Vec<_> = (0..12).map(|_| uars.for_queue_pair().unwrap()).collect();
+    assert_eq!(mapped(&script), 0);
+    assert!(more.iter().all(|shared| shared.qp_index() > ID + 1));
+}
+
+#[test]
+fn a_page_has_no_more_registers_than_were_mapped() {
+    for per_page in [0, 1, 17, u32::MAX] {
+        let (_, uars) = as_needed(per_page, REGISTER as u32);
+        let doorbells: Vec<_> = (0..40).map(|_| uars.for_queue_pair().unwrap()).collect();
+        let most = ID + per_page.clamp(1, 16);
+        assert!(doorbells.iter().all(|doorbell| doorbell.qp_index() < most));
+    }
 }
