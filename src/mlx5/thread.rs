@@ -11,8 +11,8 @@ impl Adapter {
     /// `ibv_alloc_td`—allocates a thread domain: a page of the device's registers for queue pairs that one thread uses. Two
     /// system calls.
     ///
-    /// The first four queue pairs of a context have a doorbell each, and the others share; only the former hand over a single request by
-    /// copying it through the doorbell (BlueFlame). All queue pairs of a thread domain do. Other
+    /// A single request is handed over by copying it through a doorbell (BlueFlame). The first four queue pairs of a context have one each, and
+    /// the others share six, through each of which one copies at a time. The queue pairs of a thread domain share theirs with nobody else. Other
     /// threads may use them, too, and at the same time: whoever finds the registers taken rings as without BlueFlame.
     ///
     /// ```no_run

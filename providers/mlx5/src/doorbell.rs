@@ -39,7 +39,7 @@ pub(crate) struct Doorbell {
     turn: usize,
     /// Blocks of 64 bytes that may be copied through it.
     blocks: u32,
-    /// Copies go through these registers instead, which all queue pairs of a thread domain have in common.
+    /// Copies go through these registers instead, which other queue pairs have, too: those of a thread domain, or any.
     thread: Option<Arc<Registers>>,
     naming: Naming,
     object: Option<Arc<Object>>,
@@ -76,6 +76,12 @@ impl Doorbell {
         doorbell.blocks = blocks_of(thread.buffers());
         doorbell.thread = Some(Arc::clone(thread));
         doorbell
+    }
+
+    /// The same, counted among `users`.
+    pub(crate) fn shared_by(mut self, users: &Arc<()>) -> Self {
+        self.claim = Claim::Shared(Arc::clone(users));
+        self
     }
 
     /// Whether the kernel's reply tells which doorbell it is.

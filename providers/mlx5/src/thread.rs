@@ -15,8 +15,8 @@ use crate::doorbell::{Doorbell, Naming};
 use crate::uar::ThreadPage;
 
 /// Where requests are copied, and where they are rung.
-const COPIED: usize = 0;
-const RUNG: usize = 1;
+pub(crate) const COPIED: usize = 0;
+pub(crate) const RUNG: usize = 1;
 
 /// `ibv_td`—a thread domain. Cheap to clone.
 #[doc(alias = "ibv_td")]
@@ -109,7 +109,8 @@ pub(crate) struct Registers {
 }
 
 impl Registers {
-    fn new(buffers: [Register; 2], page: Option<ThreadPage>) -> Self {
+    /// Free ones. `page` is what goes back when they are gone.
+    pub(crate) fn new(buffers: [Register; 2], page: Option<ThreadPage>) -> Self {
         Self {
             buffers,
             state: AtomicU32::new(0),

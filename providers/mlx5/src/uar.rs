@@ -1,8 +1,9 @@
 //! Pages of the device's registers (user access regions), and the doorbells in them.
 //!
 //! A page has doorbells for send queues from offset 0x800 on, each with two buffers that are used in turn. A store of
-//! eight bytes rings; where a doorbell belongs to one queue alone, a whole request may be copied through it instead
-//! (BlueFlame), which saves the device from reading it. Completion queues are armed at 0x20 of any page.
+//! eight bytes rings; a whole request may be copied through it instead (BlueFlame), which saves the device from reading it.
+//! One alone may copy at a time: queue pairs that share a page of registers ring at one doorbell of it, and copy through the other
+//! if it is free. Completion queues are armed at 0x20 of any page.
 //!
 //! Where the kernel hands out pages one by one (`UAR_OBJ_ALLOC`, 5.7), they are taken as they are needed. Older ones give
 //! the context a fixed number of pages, and say at the creation of a queue pair which doorbell is its. A page has four there, of
@@ -29,6 +30,7 @@ use uverbs_uapi::mlx5_user_ioctl_verbs::{
 
 use crate::doorbell::{Claim, Doorbell, Naming};
 use crate::mmap;
+use crate::thread::{COPIED, RUNG, Registers};
 
 /// Bytes of a page of registers, whatever the machine's pages are.
 const UAR: usize = 4096;
@@ -75,7 +77,7 @@ pub(crate) struct UarConfig {
     pub(crate) register_size: u32,
     /// Queue pairs that get a doorbell of their own.
     pub(crate) dedicated: u32,
-    /// Doorbells that the others share.
+    /// Doorbells that the others share, two by two.
     pub(crate) shared: u32,
     /// With fixed doorbells: how many more can be mapped, a page at a time.
     pub(crate) extra: u32,
@@ -105,8 +107,10 @@ pub(crate) struct Pool {
     fixed: Vec<Option<Arc<Mapping>>>,
     /// For arming completion queues.
     plain: Option<Page>,
-    /// Doorbells of a page taken for one, that nobody has yet. Places count through all pages of registers in a page of the machine.
+    /// Pages of registers that nobody has yet, by their first places. Places count through all of a page of the machine.
     spare: Vec<(Page, usize)>,
+    /// The second doorbell of one whose first belongs to a queue pair.
+    half: Option<(Page, usize)>,
     /// Dedicated doorbells that came back.
     free: Vec<(Page, usize)>,
     dedicated: u32,
@@ -139,10 +143,13 @@ pub(crate) struct ExtraPage {
     pub(crate) index: u32,
 }
 
+/// A page of registers that queue pairs share: one doorbell to copy through, and one to ring.
 #[derive(Debug)]
 struct Shared {
-    page: Page,
-    place: usize,
+    plain: Register,
+    registers: Arc<Registers>,
+    naming: Naming,
+    object: Option<Arc<Object>>,
     users: Arc<()>,
 }
 
@@ -221,11 +228,14 @@ impl Uars {
             pool.dedicated += 1;
             return self.dedicated(&page, place);
         }
-        if pool.shared.len() < self.config.shared.max(1) as usize {
-            let (page, place) = self.take(&mut pool)?;
+        if pool.shared.len() < (self.config.shared as usize / PER_UAR).max(1) {
+            let (page, uar) = self.take_uar(&mut pool)?;
+            let copied = Self::buffers(&page, self.offset(uar + COPIED), self.buffer())?;
             pool.shared.push(Shared {
-                page,
-                place,
+                plain: Self::register(&page, self.offset(uar + RUNG), 8)?,
+                registers: Arc::new(Registers::new(copied, None)),
+                naming: Self::naming(&page, uar),
+                object: page.object,
                 users: Arc::default(),
             });
         }
@@ -234,8 +244,9 @@ impl Uars {
             .iter()
             .min_by_key(|shared| Arc::strong_count(&shared.users))
             .ok_or_else(|| Error::bad_reply(Op::AllocUar, "no doorbell"))?;
-        let claim = Claim::Shared(Arc::clone(&least.users));
-        self.doorbell(&least.page, least.place, 0, claim)
+        let (plain, object) = (least.plain.clone(), least.object.clone());
+        let doorbell = Doorbell::of_thread(plain, &least.registers, least.naming, object);
+        Ok(doorbell.shared_by(&least.users))
     }
 
     /// The doorbell of a queue pair that was created with `doorbell`, and got `index` in the kernel's reply.
@@ -355,6 +366,16 @@ impl Uars {
 
     /// A doorbell of a page, of a new one if none is left over.
     fn take(&self, pool: &mut Pool) -> Result<(Page, usize)> {
+        if let Some(taken) = pool.half.take() {
+            return Ok(taken);
+        }
+        let (page, place) = self.take_uar(pool)?;
+        pool.half = Some((page.clone(), place + 1));
+        Ok((page, place))
+    }
+
+    /// Both doorbells of a page of registers: the place of the first.
+    fn take_uar(&self, pool: &mut Pool) -> Result<(Page, usize)> {
         if let Some(taken) = pool.spare.pop() {
             return Ok(taken);
         }
@@ -363,8 +384,8 @@ impl Uars {
         let uars = (self.config.per_page as usize)
             .min(mapped)
             .min(MOST_PER_PAGE);
-        for place in (1..uars.max(1) * PER_UAR).rev() {
-            pool.spare.push((page.clone(), place));
+        for uar in (1..uars.max(1)).rev() {
+            pool.spare.push((page.clone(), uar * PER_UAR));
         }
         Ok((page, 0))
     }

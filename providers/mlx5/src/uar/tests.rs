@@ -142,3 +142,52 @@ fn a_page_has_no_more_registers_than_were_mapped() {
         assert!(doorbells.iter().all(|doorbell| doorbell.qp_index() < most));
     }
 }
+
+#[test]
+fn queue_pairs_that_share_a_doorbell_copy_through_it() {
+    let (script, uars) = as_needed(1, REGISTER as u32);
+    let dedicated: Vec<_> = (0..4).map(|_| uars.for_queue_pair().unwrap()).collect();
+    assert_eq!(mapped(&script), 2);
+    let mut shared: Vec<_> = (0..12).map(|_| uars.for_queue_pair().unwrap()).collect();
+    // Two queue pairs have one page each.
+    assert_eq!(mapped(&script), 6);
+    let users = |count: usize| {
+        let pool = Pool::lock(&uars.pool);
+        let mut shared = pool.shared.iter();
+        shared.all(|shared| Arc::strong_count(&shared.users) == count + 1)
+    };
+    assert!(users(2) && shared.iter().all(|one| one.blue_flame_blocks() == 4));
+    let pages = Arc::new(uverbs_driver::hw::Pages::new(4096).unwrap());
+    for at in 0..64_u32 {
+        assert!(pages.store_u32(at as usize * 64, at));
+    }
+    let ring = uverbs_driver::hw::BlockRing::new(pages, 0, 64).unwrap();
+    let page = {
+        let pool = Pool::lock(&uars.pool);
+        Arc::clone(pool.shared[0].plain.page())
+    };
+    let (one, other) = shared.split_at_mut(6);
+    one[0].blue_flame(&ring, 5, 1);
+    other[0].blue_flame(&ring, 6, 1);
+    // By turns through the first doorbell, and rung at the second.
+    assert_eq!(word(&page, DOORBELLS), 5);
+    assert_eq!(word(&page, DOORBELLS + REGISTER / 2), 6);
+    one[0].ring(9);
+    other[0].ring(10);
+    assert_eq!(word(&page, DOORBELLS + REGISTER), 10);
+    assert_eq!(word(&page, DOORBELLS), 5);
+    drop(shared);
+    assert!(users(0));
+    drop(dedicated);
+}
+
+#[test]
+fn without_blueflame_all_ring() {
+    let (script, uars) = as_needed(1, 0);
+    let mut doorbells: Vec<_> = (0..16).map(|_| uars.for_queue_pair().unwrap()).collect();
+    assert_eq!(mapped(&script), 8);
+    for doorbell in &mut doorbells {
+        assert_eq!(doorbell.blue_flame_blocks(), 0);
+        doorbell.ring(1);
+    }
+}

@@ -86,6 +86,37 @@ fn queue_pairs_with_fixed_doorbells_talk() {
 }
 
 #[test]
+fn threads_share_doorbells() {
+    let context = open(Doorbells::AsNeeded);
+    let pd = context.alloc_pd().unwrap();
+    let own: Vec<_> = (0..4)
+        .map(|_| own_peer(&pd, &context.create_cq(4).unwrap()))
+        .collect();
+    // The first six have a shared doorbell each, and the others come to them.
+    let mut shared: Vec<_> = (0..12)
+        .map(|_| {
+            let cq = context.create_cq(64).unwrap();
+            let memory = Registered::local(&pd, 4096);
+            (own_peer(&pd, &cq), cq, memory)
+        })
+        .collect();
+    let (one, other) = shared.split_at_mut(6);
+    std::thread::scope(|scope| {
+        for half in [one, other] {
+            scope.spawn(move || {
+                for _ in 0..5 {
+                    for (qp, cq, memory) in half.iter_mut() {
+                        talk(qp, cq, memory);
+                    }
+                }
+            });
+        }
+    });
+    drop((shared, own));
+    assert_eq!(context.leaked(), 0);
+}
+
+#[test]
 fn completion_queues_are_armed_beside_fixed_doorbells() {
     let context = open(Doorbells::Fixed);
     let pd = context.alloc_pd().unwrap();
