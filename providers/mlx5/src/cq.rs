@@ -89,9 +89,9 @@ impl CompletionQueue {
         let stamps = Stamps::new(context, init.timestamps)?;
         let (arm, page) = context.uars().for_completion_queues()?;
         // The driver's words have 16 bits for the page's number; what is larger has an attribute.
-        let (short, long) = match page {
+        let (in_words, by_attribute) = match page {
             Some(page) => match u16::try_from(page) {
-                Ok(short) => (Some(short), None),
+                Ok(in_words) => (Some(in_words), None),
                 Err(_) => (None, Some(page)),
             },
             None => (None, None),
@@ -100,8 +100,8 @@ impl CompletionQueue {
             buf_addr: ring.units.address(),
             db_addr: record.address(),
             flags: stamps.driver_flags()
-                | short.map_or(0, |_| MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX as u16),
-            uar_page_index: short.unwrap_or(0),
+                | in_words.map_or(0, |_| MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX as u16),
+            uar_page_index: in_words.unwrap_or(0),
             ..mlx5_ib_create_cq::default()
         };
         entries.tell(&mut words);
@@ -112,7 +112,7 @@ impl CompletionQueue {
             flags: stamps.flags(),
             ..cmd::cq::Create::new(ring.entries() - 1, init.cookie)
         };
-        let attrs = long
+        let attrs = by_attribute
             .as_ref()
             .map(|page| [Attr::input(MLX5_IB_ATTR_CREATE_CQ_UAR_INDEX, page)]);
         let uhw = Uhw {

@@ -39,7 +39,7 @@ pub(crate) const DOORBELLS: usize = 0x800;
 /// Doorbells of a page that send queues may use (`MLX5_NON_FP_BFREGS_PER_UAR`).
 pub(crate) const PER_UAR: usize = 2;
 /// Doorbells of a page as the kernel numbers them where it chooses (`MLX5_BFREGS_PER_UAR`).
-const NUMBERED: u32 = 4;
+const NUMBERED: usize = 4;
 /// Most pages of registers that a page of the machine has: 64 KiB of them.
 const MOST_PER_PAGE: usize = 16;
 /// Where completion queues are armed.
@@ -257,17 +257,18 @@ impl Uars {
         if !doorbell.is_kernels_choice() {
             return Ok(doorbell);
         }
-        let (uar, place) = ((index / NUMBERED) as usize, (index % NUMBERED) as usize);
+        let (uar, place) = (index as usize / NUMBERED, index as usize % NUMBERED);
         // Its number among those that send queues may use.
-        let number = (index / NUMBERED).saturating_mul(PER_UAR as u32) + index % NUMBERED;
-        if place >= PER_UAR || number >= self.config.fixed {
+        let number = uar * PER_UAR + place;
+        let fixed = self.config.fixed as usize;
+        if place >= PER_UAR || number >= fixed {
             return Err(Error::bad_reply(Op::CreateQueuePair, "doorbell").fact("index", index));
         }
         let per_page = self.config.per_page.max(1) as usize;
         let page = self.fixed(uar / per_page)?;
         let place = uar % per_page * PER_UAR + place;
         // The first is everybody's, and so are those before the low-latency ones.
-        let shared = self.config.fixed.saturating_sub(self.config.dedicated);
+        let shared = fixed.saturating_sub(self.config.dedicated as usize);
         let exclusive = number != 0 && number >= shared;
         let buffer = if exclusive { self.buffer() } else { 0 };
         self.doorbell(&page, place, buffer, Claim::None)

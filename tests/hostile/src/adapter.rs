@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fake_tests::Bench;
 use uverbs::discover::DriverMatch;
-use uverbs::mlx5::{Doorbells, Entries, Results};
+use uverbs::mlx5::{Entries, Results};
 use uverbs::{
     CompletionQueue, Context, DriverId, Mtu, OpenOptions, ProtectionDomain, QpType, owned,
 };
@@ -197,7 +197,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
     use std::path::PathBuf;
 
-    use uverbs::mlx5::Streams;
+    use uverbs::mlx5::{Doorbells, Streams};
     use uverbs::{
         AddressVector, CommandPath, Errno, ErrorKind, Gid, GlobalRoute, PostError, SendRequest,
         discover,
@@ -281,7 +281,7 @@ mod tests {
         options.sysfs_root.clone_from(&folder);
         let open = || {
             let options = OpenOptions::new().discover(options.clone());
-            open_by(options, Arc::new(Adapter::with_ports(port.clone()))).unwrap()
+            open_by(options, Arc::new(Adapter::with_ports(port))).unwrap()
         };
         let context = open();
         let ports = folder.join(format!("class/infiniband/{}/ports/1", context.name()));

@@ -200,7 +200,7 @@ impl Adapter {
                     } else if of_page(MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID) {
                         put(cells, self.0.page.get_or_init(|| 0x77));
                     } else if what == (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT) {
-                        put(cells, &self.0.port.get().cloned().unwrap_or_default());
+                        put(cells, &self.0.port.get().copied().unwrap_or_default());
                     } else if attr.id != UVERBS_ATTR_CORE_OUT && cells.len() == 4 {
                         put(cells, &0x77_u32);
                     }

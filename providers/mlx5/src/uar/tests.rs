@@ -1,5 +1,9 @@
 //! Doorbells of a scripted kernel: where they lie, and who has which.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "tests of small numbers"
+)]
 
 use uverbs_driver::sys::Mapping;
 
