@@ -1,14 +1,15 @@
 //! `cargo xtask ci`: all that has to hold before a change is taken.
 
 use crate::cargo::cargo;
-use crate::{abi, coverage, faults, licences, test};
+use crate::{abi, coverage, faults, licences, surface, test};
 use anyhow::bail;
 use clap::Args;
 use std::process::ExitCode;
 use std::time::Instant;
 use testbed::host;
 
-/// Run everything that has to hold: format, lints, documentation, licences, tests of faults, ABI, tests.
+/// Run everything that has to hold: format, lints, documentation, what safe programs can reach, licences, tests of faults, ABI,
+/// tests.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Stop at the first step that fails.
@@ -21,7 +22,7 @@ pub(crate) struct Options {
 
 type Step = (&'static str, fn() -> anyhow::Result<()>);
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     ("fmt", || cargo(&["fmt", "--all", "--check"], &[])),
     ("clippy", || {
         cargo(
@@ -43,6 +44,7 @@ const STEPS: [Step; 8] = [
             &[("RUSTDOCFLAGS", "-D warnings")],
         )
     }),
+    ("surface", surface::compare),
     ("licences", licences::compare),
     ("faults", faults::compare),
     ("abi", || abi::compare(false, false)),

@@ -18,6 +18,7 @@ mod metadata;
 mod miri;
 mod programs;
 mod pyverbs;
+mod surface;
 mod terminal;
 mod test;
 mod vm;
@@ -48,6 +49,7 @@ enum Task {
     Lines(lines::Options),
     Miri(miri::Options),
     Pyverbs(pyverbs::Options),
+    Surface(surface::Options),
     Test(test::Options),
     Vm(vm::Options),
 }
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Task::Lines(options) => lines::run(&options),
         Task::Miri(options) => miri::run(&options),
         Task::Pyverbs(options) => pyverbs::run(&options),
+        Task::Surface(options) => surface::run(&options),
         Task::Test(options) => test::run(&options),
         Task::Vm(options) => vm::run(&options),
     };

@@ -1,0 +1,76 @@
+//! `cargo xtask surface`: what safe programs can reach of the published crates, and that it is no power over the kernel.
+//!
+//! | file | what |
+//! |---|---|
+//! | `document` | has the compiler write the public items down |
+//! | `mentions` | which types a type names, and which way values of them go |
+//! | `items` | the items that a program can use |
+//! | `judge` | what is wrong with them |
+//! | `listed` | the types of power, and the exceptions with their reasons |
+
+mod document;
+mod items;
+mod judge;
+mod listed;
+mod mentions;
+#[cfg(test)]
+mod tests;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use std::process::ExitCode;
+use std::thread;
+
+use self::document::Documented;
+use self::items::Surface;
+
+/// Read every public item of the published crates and fail on a safe one that gives, or takes, power over the kernel without
+/// standing on the list.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// Print every item that has to do with power, with what it takes and gives.
+    #[arg(long)]
+    print: bool,
+}
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    check(options.print)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Fails when something is reached, or something on the list matches nothing any more.
+pub(crate) fn compare() -> anyhow::Result<()> {
+    check(false)
+}
+
+fn check(print: bool) -> anyhow::Result<()> {
+    let crates: Vec<Documented> = document::published()?;
+    // Types are trees, deeper than a thread's stack is in a build without optimisation.
+    let reader = thread::Builder::new().stack_size(64 << 20);
+    let surface = reader
+        .spawn(move || Surface::of(&crates))?
+        .join()
+        .ok()
+        .context("reading what the compiler wrote")??;
+    let verdict = judge::judge(&surface, &listed::LISTS);
+    if print {
+        for line in &verdict.concerned {
+            println!("{line}");
+        }
+    }
+    println!(
+        "{} safe functions and the like, and {} unsafe ones; {} of the former have to do with power over the kernel, by {} reasons",
+        surface.items.len(),
+        surface.unsafe_functions,
+        verdict.concerned.len(),
+        listed::LISTS.reasons()
+    );
+    if verdict.findings.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "{} findings:\n  {}",
+        verdict.findings.len(),
+        verdict.findings.join("\n  ")
+    );
+}
