@@ -345,7 +345,7 @@ impl World<'_> {
         pair.pure = false;
         if let Body::Raw(qp) = &mut pair.body {
             let bytes = (!reads).then_some(&bytes[..]);
-            drop(face::post_raw(qp, id, operation, bytes, ending));
+            let _ = face::post_raw(qp, id, operation, bytes, ending);
         }
     }
 
