@@ -71,6 +71,7 @@ impl CompletionChannel {
     #[doc(alias = "ibv_ack_cq_events")]
     pub fn event(&self, timeout: Option<Duration>) -> Result<Option<CompletionEvent>> {
         let since = Instant::now();
+        let mut is_over = false;
         loop {
             match self.try_event() {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
@@ -79,9 +80,11 @@ impl CompletionChannel {
             let channel = &self.inner.context.inner.channel;
             // Another thread may have been faster, and the wait begins anew.
             let left = timeout.map(|timeout| timeout.saturating_sub(since.elapsed()));
-            if !channel.wait_readable(Op::GetCompletionEvent, self.as_fd(), left)? {
+            if is_over || !channel.wait_readable(Op::GetCompletionEvent, self.as_fd(), left)? {
                 return Ok(None);
             }
+            // A descriptor that only looks readable does not hold up anybody for longer.
+            is_over = left == Some(Duration::ZERO);
         }
     }
 

@@ -45,6 +45,7 @@ pub(crate) struct Inner {
     info: DeviceInfo,
     sysfs: Sysfs,
     fork: OnceLock<ForkGuard>,
+    recorder: Option<Arc<Recorder<Arc<dyn Kernel>>>>,
 }
 
 /// How a device is opened.
@@ -62,6 +63,7 @@ pub struct OpenOptions {
     kernel: Option<Arc<dyn Kernel>>,
     discover: discover::Options,
     pub(crate) doorbells: crate::mlx5::Doorbells,
+    fork: Option<ForkGuard>,
 }
 
 impl OpenOptions {
@@ -78,6 +80,8 @@ impl OpenOptions {
     }
 
     /// Gives every command of the context, with its attributes by name, to `sink`.
+    ///
+    /// A sink that panics is told nothing more; commands go on as if it had not. [`Context::unrecorded`] counts what it missed.
     #[must_use]
     pub fn record(mut self, sink: Arc<dyn Sink>) -> Self {
         self.recorder = Some(sink);
@@ -92,9 +96,22 @@ impl OpenOptions {
     }
 
     /// Carries commands out by something else than the running kernel: a fake, in tests.
+    ///
+    /// A call in which it panics fails ([`Panicked`](ErrorKind::Panicked)). Whether it was carried out is unknown then: memory
+    /// that it named is given up, and a queue that it changed takes nothing more.
     #[must_use]
     pub fn kernel(mut self, kernel: Arc<dyn Kernel>) -> Self {
         self.kernel = Some(kernel);
+        self
+    }
+
+    /// How memory that is registered is kept from children. Default: [`ForkGuard::detect`], when memory is first registered.
+    ///
+    /// With less than a kernel needs (before 5.12), what a device writes after a fork may not reach this process.
+    #[must_use]
+    #[doc(alias = "ibv_fork_init")]
+    pub fn fork_guard(mut self, guard: ForkGuard) -> Self {
+        self.fork = Some(guard);
         self
     }
 
@@ -147,8 +164,11 @@ impl OpenOptions {
     /// one with another driver.
     pub fn over(self, info: DeviceInfo, fd: OwnedFd) -> Result<Context> {
         let mut kernel: Arc<dyn Kernel> = self.kernel.unwrap_or_else(|| Arc::new(Linux));
-        if let Some(sink) = self.recorder {
-            kernel = Arc::new(Recorder::new(kernel, sink));
+        let recorder = self
+            .recorder
+            .map(|sink| Arc::new(Recorder::new(Arc::clone(&kernel), sink)));
+        if let Some(recorder) = &recorder {
+            kernel = Arc::<Recorder<_>>::clone(recorder);
         }
         let told = provider::supported(&info)?;
         // Ioctls say whose words they carry, and the kernel looks. Writes do not.
@@ -176,7 +196,8 @@ impl OpenOptions {
                 events,
                 info,
                 sysfs: Sysfs::at(&self.discover.sysfs_root),
-                fork: OnceLock::new(),
+                fork: self.fork.map_or_else(OnceLock::new, OnceLock::from),
+                recorder,
             }),
         })
     }
@@ -364,10 +385,16 @@ impl Context {
         self.inner.channel.as_fd()
     }
 
-    /// Objects whose destroy the kernel refused. They, and the memory a device may reach through
-    /// them, are given up until the process ends.
+    /// Objects that may still be there: the kernel refused their destroy, or nobody knows what became of their creation.
+    /// They, and the memory a device may reach through them, are given up until the process ends.
     pub fn leaked(&self) -> u64 {
         self.inner.channel.leaked()
+    }
+
+    /// Commands that the sink of [`OpenOptions::record`] was not told of, because it panicked. 0: it never did.
+    pub fn unrecorded(&self) -> u64 {
+        let recorder = self.inner.recorder.as_ref();
+        recorder.map_or(0, |recorder| recorder.unrecorded())
     }
 
     /// Keeps registered memory from being shared with children in a way that breaks it, where the kernel needs help.

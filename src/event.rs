@@ -101,6 +101,7 @@ impl Context {
     pub fn async_event(&self, timeout: Option<Duration>) -> Result<Option<AsyncEvent>> {
         let fd = self.inner.events.fd()?;
         let since = Instant::now();
+        let mut is_over = false;
         loop {
             match self.try_async_event() {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
@@ -108,13 +109,12 @@ impl Context {
             }
             // Another thread may have been faster, and the wait begins anew.
             let left = timeout.map(|timeout| timeout.saturating_sub(since.elapsed()));
-            if !self
-                .inner
-                .channel
-                .wait_readable(Op::GetAsyncEvent, fd, left)?
-            {
+            let channel = &self.inner.channel;
+            if is_over || !channel.wait_readable(Op::GetAsyncEvent, fd, left)? {
                 return Ok(None);
             }
+            // A descriptor that only looks readable does not hold up anybody for longer.
+            is_over = left == Some(Duration::ZERO);
         }
     }
 

@@ -4,6 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use uverbs_driver::contract::{self, DmabufInit, Mr, MrChange, MrInit};
+use uverbs_driver::discover::fork::Registration;
 use uverbs_driver::types::{
     AccessFlags, LocalKey, MrAdvice, MrAdviceFlags, OdpGeneralCaps, RemoteKey, Sge,
 };
@@ -86,7 +87,9 @@ impl ProtectionDomain {
     /// the start of its page: transfers of more than a packet, or to anywhere else, go astray.
     ///
     /// # Safety
-    /// Until the region is deregistered (its last clone is dropped):
+    /// Until the region is deregistered (its last clone is dropped, or [`deregister`](MemoryRegion::deregister) returned `Ok`);
+    /// until the process ends if the kernel refused that ([`Context::leaked`](crate::Context::leaked) counts it), or if this
+    /// fails with [an outcome that is unknown](Error::outcome_is_unknown):
     /// 1. the range stays mapped, and what peers or posted work may do to it with `access` breaks no
     ///    rule of the language: no reference to it exists while they write, none that is unique while they read;
     /// 2. no value lives in it for which some bit patterns are invalid.
@@ -128,17 +131,11 @@ impl ProtectionDomain {
         let op = Op::RegisterMemory;
         // Before the range is changed for forks.
         access.asked(op, "access")?;
-        let implicit =
-            length == usize::MAX && address.is_null() && access.contains(AccessFlags::ON_DEMAND);
+        let implicit = is_everything(address, length, access);
         if !implicit {
             check_range(op, address.addr(), length)?;
         }
-        let fork = self.context().fork_guard()?;
-        let keep = if fork.is_needed() && !implicit {
-            Some(fork.protect(address.addr(), length)?)
-        } else {
-            None
-        };
+        let keep = leave_out(self, address.addr(), length, implicit)?;
         let init = MrInit {
             address: address.expose_provenance() as u64,
             length: length as u64,
@@ -205,6 +202,26 @@ impl ProtectionDomain {
             range.length,
             access,
         ))
+    }
+}
+
+/// Whether an on-demand region is that of the whole address space.
+fn is_everything(address: *mut u8, length: usize, access: AccessFlags) -> bool {
+    length == usize::MAX && address.is_null() && access.contains(AccessFlags::ON_DEMAND)
+}
+
+/// Leaves a range out of children where the kernel needs that; the whole address space it cannot.
+fn leave_out(
+    pd: &ProtectionDomain,
+    address: usize,
+    length: usize,
+    implicit: bool,
+) -> Result<Option<Registration>> {
+    let fork = pd.context().fork_guard()?;
+    if fork.is_needed() && !implicit {
+        fork.protect(address, length).map(Some)
+    } else {
+        Ok(None)
     }
 }
 
@@ -297,7 +314,8 @@ impl MemoryRegion {
         })
     }
 
-    /// `ibv_rereg_mr`—changes memory, domain or access of the region. One system call.
+    /// `ibv_rereg_mr`—changes memory, domain or access of the region. One system call (and two for each range of new memory
+    /// before 5.12).
     ///
     /// The keys may change. rxe can change domain and access since 6.4, memory not.
     ///
@@ -311,7 +329,8 @@ impl MemoryRegion {
     /// After an error of the kernel the region may be unusable; deregistering it stays possible.
     ///
     /// # Safety
-    /// As [`ProtectionDomain::register`] for the new memory and the new access. No posted work uses the region.
+    /// As [`ProtectionDomain::register`] for the new memory and the new access; after an error for both the former and the new.
+    /// No posted work uses the region.
     #[doc(alias = "ibv_rereg_mr")]
     #[expect(
         unsafe_code,
@@ -325,19 +344,24 @@ impl MemoryRegion {
         {
             return Err(Error::invalid(op, "pd").hint("the domain belongs to another context"));
         }
+        let access = change.access.unwrap_or(inner.access);
         let mut memory = None;
+        let mut keep = None;
         if let Some((address, length)) = change.memory {
             check_range(op, address.addr(), length)?;
+            let implicit = is_everything(address, length, access);
+            keep = leave_out(&inner.pd, address.addr(), length, implicit)?;
             let start = address.expose_provenance() as u64;
             memory = Some((start, length as u64, start));
         }
         let provider = &inner.pd.context().inner.provider;
         provider.check_memory(op, change.access.unwrap_or_default(), memory.is_some())?;
-        inner.mr.reregister(&MrChange {
+        let changed = MrChange {
             memory,
             pd: change.pd.map(ProtectionDomain::object),
             access: change.access,
-        })?;
+        };
+        inner.mr.reregister(&changed, keep)?;
         if let Some((start, length, _)) = memory {
             inner.address = start;
             inner.length = length;
@@ -345,7 +369,7 @@ impl MemoryRegion {
         if let Some(pd) = change.pd {
             inner.pd = pd.clone();
         }
-        inner.access = change.access.unwrap_or(inner.access);
+        inner.access = access;
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 //! safe, and no type that others are given gives its channel away.
 
 mod bits;
+mod guard;
 mod probe;
 
 use std::cell::Cell;
@@ -207,24 +208,11 @@ impl Channel {
             reply: cells(&mut port),
             uhw: Uhw::NONE,
         };
-        let answer = self.call(self.fd.as_fd(), Call::Write(&command));
-        answer.err()
+        self.call(Call::Write(&command)).err()
     }
 
     fn raw_ioctl(&self, command: &Command<'_>) -> Result<(), Errno> {
-        self.call(self.fd.as_fd(), Call::Ioctl(command)).map(drop)
-    }
-
-    /// Every call of a channel.
-    #[expect(
-        unsafe_code,
-        reason = "spends the promise that the channel was made with"
-    )]
-    #[inline]
-    fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
-        // SAFETY: (1) whoever made the channel promised that `fd` is a device of this kernel, whose event files are the only
-        // other descriptors that come here; (2, 3) and the same of everything that is done with the channel.
-        unsafe { self.kernel.call(fd, call) }
+        self.call(Call::Ioctl(command)).map(drop)
     }
 
     /// Issues an ioctl method.
@@ -282,7 +270,7 @@ impl Channel {
         if self.path == CommandPath::Ioctl {
             return Err(Error::new(op, ErrorKind::Unsupported).fact("kernel lacks", "INVOKE_WRITE"));
         }
-        self.call(self.fd.as_fd(), Call::Write(command))
+        self.call(Call::Write(command))
             .map_err(|errno| self.failure(op, errno))?;
         Ok(())
     }
@@ -300,7 +288,7 @@ impl Channel {
             return Err(Errno::ACCESS);
         }
         if self.path == CommandPath::Auto && !self.no_write.load(Ordering::Relaxed) {
-            match self.call(self.fd.as_fd(), Call::Write(command)) {
+            match self.call(Call::Write(command)) {
                 // Of another user (EACCES), a filter's, or of a descriptor opened for reading (EBADF).
                 Err(Errno::ACCESS | Errno::PERM | Errno::BADF) => {
                     self.no_write.store(true, Ordering::Relaxed);
@@ -433,7 +421,7 @@ impl Channel {
             protection,
             near,
         };
-        match self.call(self.fd.as_fd(), call) {
+        match self.call(call) {
             Ok(Reply::Mapped(mapping)) if mapping.len() >= len => Ok(mapping),
             Ok(_) => Err(Error::bad_reply(op, "no mapping of the announced size")),
             Err(errno) => Err(self.failure(op, errno)),
@@ -464,7 +452,7 @@ impl Channel {
     pub fn read_bytes(&self, op: Op, fd: BorrowedFd<'_>, buffer: &[Cell<u8>]) -> Result<usize> {
         self.check_process(op)?;
         loop {
-            match self.call(fd, Call::Read(buffer)) {
+            match self.call_on(fd, Call::Read(buffer)) {
                 Ok(Reply::Read(count)) if count <= buffer.len() => return Ok(count),
                 Ok(_) => return Err(Error::bad_reply(op, "more bytes than there was room for")),
                 Err(Errno::INTR) => {}
@@ -514,6 +502,10 @@ impl Channel {
 
     fn failure(&self, op: Op, errno: Errno) -> Error {
         let error = Error::os(op, errno);
+        if errno == Errno::NOTRECOVERABLE {
+            return error
+                .hint("the kernel given to the context panicked: whether it was done is unknown");
+        }
         let gone = match errno {
             Errno::IO => self.confirm_removed() || self.is_given_up(),
             Errno::NOLINK => self.is_removed() || self.is_given_up(),

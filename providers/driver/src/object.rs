@@ -1,8 +1,12 @@
 //! A kernel object: destroyed once, after its children, or given up and counted.
 
+mod stake;
+
 use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use self::stake::{Held, Stake};
 
 use crate::channel::Channel;
 use crate::cmd;
@@ -86,20 +90,50 @@ pub struct Object {
     channel: Arc<Channel>,
     kind: ObjectKind,
     handle: u32,
+    /// `None` once it was destroyed or given up.
     held: Option<Held>,
 }
 
-struct Held {
-    parents: Vec<Arc<Object>>,
-    /// Multicast groups a queue pair is attached to: the kernel destroys none that is (EBUSY).
-    groups: Mutex<Vec<(Gid, u16)>>,
-    memory: Mutex<Vec<Box<dyn Any + Send + Sync>>>,
-    /// Objects it was told to use after its creation, by what it uses them for.
-    uses: Mutex<Vec<(&'static str, Arc<Object>)>>,
-}
-
 impl Object {
-    /// Takes over the object that a create command returned.
+    /// Issues `command`, which creates an object on `parents` that may use `memory` from then on. `handle` says which
+    /// handle is in its reply.
+    ///
+    /// Where nobody knows whether the object exists ([`Error::outcome_is_unknown`], or a panic), parents and memory are given
+    /// up, which counts in [`Channel::leaked`]. After any other error they are released.
+    ///
+    /// # Errors
+    /// Those of `command`.
+    pub fn create<R>(
+        channel: &Arc<Channel>,
+        kind: ObjectKind,
+        parents: impl IntoIterator<Item = Arc<Object>>,
+        memory: impl Any + Send + Sync,
+        command: impl FnOnce() -> Result<R>,
+        handle: impl FnOnce(&R) -> u32,
+    ) -> Result<(Self, R)> {
+        // All that is allocated for it is allocated before the command.
+        let stake = Stake::new(channel, Held::new(parents, memory));
+        match command() {
+            Ok(created) => {
+                let object = Self {
+                    channel: Arc::clone(channel),
+                    kind,
+                    handle: handle(&created),
+                    held: stake.settled(),
+                };
+                Ok((object, created))
+            }
+            Err(error) => {
+                if !error.outcome_is_unknown() {
+                    drop(stake.settled());
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes over the object that a create command returned. It has no memory yet: what is to have some is made by
+    /// [`create`](Self::create).
     pub fn new(
         channel: &Arc<Channel>,
         kind: ObjectKind,
@@ -110,26 +144,17 @@ impl Object {
             channel: Arc::clone(channel),
             kind,
             handle,
-            held: Some(Held {
-                parents: parents.into_iter().collect(),
-                groups: Mutex::default(),
-                memory: Mutex::default(),
-                uses: Mutex::default(),
-            }),
+            held: Some(Held::new(parents, ())),
         }
-    }
-
-    /// Keeps `memory` until the kernel confirmed that the object is gone.
-    #[must_use]
-    pub fn with_memory(self, memory: impl Any + Send + Sync) -> Self {
-        self.keep(memory);
-        self
     }
 
     /// Keeps `memory`, too, until the kernel confirmed that the object is gone.
     pub fn keep(&self, memory: impl Any + Send + Sync) {
-        if let Some(held) = &self.held {
-            lock(&held.memory).push(Box::new(memory));
+        let memory = stake::boxed(memory);
+        match &self.held {
+            Some(held) => held.keep(memory),
+            // It was given up, and so is this.
+            None => stake::forget(memory),
         }
     }
 
@@ -138,11 +163,15 @@ impl Object {
     /// # Errors
     /// Those of the command.
     pub(crate) fn join(&self, group: &Gid, lid: u16) -> Result<()> {
-        cmd::mcast::attach(&self.channel, self.handle, group, lid)?;
+        // Noted before: leaving a group that it is not in does nothing.
         if let Some(held) = &self.held {
             lock(&held.groups).push((*group, lid));
         }
-        Ok(())
+        cmd::mcast::attach(&self.channel, self.handle, group, lid).inspect_err(|error| {
+            if !error.outcome_is_unknown() {
+                self.forget_group(group, lid);
+            }
+        })
     }
 
     /// `ibv_detach_mcast`—ends that.
@@ -151,20 +180,41 @@ impl Object {
     /// Those of the command.
     pub(crate) fn leave(&self, group: &Gid, lid: u16) -> Result<()> {
         cmd::mcast::detach(&self.channel, self.handle, group, lid)?;
+        self.forget_group(group, lid);
+        Ok(())
+    }
+
+    fn forget_group(&self, group: &Gid, lid: u16) {
         if let Some(held) = &self.held {
             let mut groups = lock(&held.groups);
             if let Some(at) = groups.iter().position(|joined| *joined == (*group, lid)) {
                 groups.swap_remove(at);
             }
         }
-        Ok(())
     }
 
-    /// Makes `parents` the objects that must outlive this one: a command moved it to others.
-    pub(crate) fn replace_parents(&mut self, parents: impl IntoIterator<Item = Arc<Object>>) {
-        if let Some(held) = &mut self.held {
-            held.parents = parents.into_iter().collect();
+    /// Issues `command`, which moves the object to another `parent`, to other `memory`, or both. It holds the new ones from
+    /// before the command on, and the former ones until the command succeeded: nobody knows which it uses meanwhile.
+    ///
+    /// # Errors
+    /// Those of `command`. If its outcome is unknown both are held until the object is gone.
+    pub(crate) fn exchange<R>(
+        &mut self,
+        parent: Option<Arc<Object>>,
+        memory: Option<impl Any + Send + Sync>,
+        command: impl FnOnce(&Channel) -> Result<R>,
+    ) -> Result<R> {
+        let Some(held) = &mut self.held else {
+            return command(&self.channel);
+        };
+        let former = held.take_too(parent, memory.map(stake::boxed));
+        let done = command(&self.channel);
+        match &done {
+            Ok(_) => held.release_former(&former),
+            Err(error) if error.outcome_is_unknown() => {}
+            Err(_) => held.release_latter(&former),
         }
+        done
     }
 
     /// Notes that a command made it use `other` as its `role`, in place of what it used before, or
@@ -228,7 +278,9 @@ impl Object {
     /// Destroys a shared object, or gives it back, whole, with the reason.
     ///
     /// # Errors
-    /// As [`destroy_shared`](Self::destroy_shared). Nothing is leaked: the object lives on.
+    /// As [`destroy_shared`](Self::destroy_shared). Nothing is leaked: the object lives on. But where nobody knows whether it
+    /// does ([`Error::outcome_is_unknown`]), its handle may be another object's by now: it was given up, and what comes back
+    /// does nothing any more.
     pub fn try_destroy_shared(shared: Arc<Self>) -> Result<EventCounts, (Arc<Self>, Error)> {
         let mut object = match Arc::try_unwrap(shared) {
             Ok(object) => object,
@@ -237,12 +289,22 @@ impl Object {
                 return Err((shared, error));
             }
         };
+        let Some(held) = object.held.take() else {
+            let error = Error::new(object.kind.destroy_op(), ErrorKind::InvalidState);
+            return Err((Arc::new(object), error.hint("it was given up")));
+        };
+        let stake = Stake::new(&object.channel, held);
         match object.destroy_confirmed() {
             Ok(counts) => {
-                object.held = None;
+                drop(stake.settled());
                 Ok(counts)
             }
-            Err(error) => Err((Arc::new(object), error)),
+            Err(error) => {
+                if !error.outcome_is_unknown() {
+                    object.held = stake.settled();
+                }
+                Err((Arc::new(object), error))
+            }
         }
     }
 
@@ -256,14 +318,15 @@ impl Object {
         let Some(held) = self.held.take() else {
             return Ok(EventCounts::default());
         };
-        for (group, lid) in lock(&held.groups).drain(..) {
+        // Without a confirmation, given up.
+        let stake = Stake::new(&self.channel, held);
+        for (group, lid) in stake.groups() {
             // Should this fail, the destroy fails too and says why.
             let _ = cmd::mcast::detach(&self.channel, self.handle, &group, lid);
         }
-        self.destroy_confirmed().inspect_err(|_| {
-            self.channel.count_leak();
-            leak(held);
-        })
+        let counts = self.destroy_confirmed()?;
+        drop(stake.settled());
+        Ok(counts)
     }
 
     /// Issues the destroy; a device that was taken away has no object any more.
@@ -290,21 +353,13 @@ impl Object {
     }
 }
 
-/// No code panics while it holds one of these locks.
+/// A panic under one of these locks is one of the allocator, before anything was changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A destroy that a signal interrupted did nothing and is issued again, but not for ever.
 const MAX_INTERRUPTED: u32 = 16;
-
-/// Gives up what a failed destroy left in the device's hands.
-#[expect(clippy::mem_forget, reason = "freeing it could free memory under DMA")]
-fn leak(held: Held) {
-    std::mem::forget(held.parents);
-    std::mem::forget(held.memory);
-    std::mem::forget(held.uses);
-}
 
 impl ObjectKind {
     /// The operation that ends such an object.

@@ -17,6 +17,8 @@ use crate::uar::{Doorbells, UarConfig};
 
 /// Doorbells of a context, unless asked otherwise.
 const TOTAL: u32 = 16;
+/// The most that a context is believed to have: so many the kernel's driver gives to those who ask for the most.
+const MOST: u32 = 512;
 /// How many of them belong to one queue pair each.
 const LOW_LATENCY: u32 = 4;
 
@@ -66,9 +68,17 @@ impl Config {
         }
     }
 
-    fn new(reply: &mlx5_ib_alloc_ucontext_resp, devx: bool) -> Self {
+    /// # Errors
+    /// More doorbells than a context can have.
+    fn new(reply: &mlx5_ib_alloc_ucontext_resp, devx: bool) -> Result<Self> {
+        if reply.tot_bfregs > MOST {
+            return Err(
+                Error::bad_reply(Op::GetContext, "more doorbells than there can be")
+                    .fact("doorbells", reply.tot_bfregs),
+            );
+        }
         let has = |bit: u32| reply.comp_mask & bit != 0;
-        Self {
+        Ok(Self {
             devx,
             cqe_version: reply.cqe_version,
             max_sq_desc: reply.max_sq_desc_sz.into(),
@@ -99,7 +109,7 @@ impl Config {
                 versions: reply.clock_info_versions,
                 real_time: has(MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_REAL_TIME_TS),
             },
-        }
+        })
     }
 }
 
@@ -161,5 +171,5 @@ fn open_with(
     let mut reply = mlx5_ib_alloc_ucontext_resp::default();
     let uhw = Uhw::new(bytes.get(..length).unwrap_or(bytes), cells(&mut reply));
     let opened = cmd::context::get(channel, &cmd::context::GetContext::default(), &uhw)?;
-    Ok((opened, Config::new(&reply, devx)))
+    Ok((opened, Config::new(&reply, devx)?))
 }

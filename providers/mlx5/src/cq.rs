@@ -51,6 +51,7 @@ pub struct CompletionQueue {
     /// Events that the user took, which count arms.
     events: Option<Arc<AtomicU32>>,
     max_entries: u32,
+    /// Of nobody once nobody knows which ring the device writes to.
     fork: ForkToken,
     object: Arc<Object>,
     stamps: Stamps,
@@ -119,9 +120,14 @@ impl CompletionQueue {
             attrs: attrs.as_ref().map_or(&[], |attrs| attrs.as_slice()),
             ..Uhw::new(words.as_bytes(), cells(&mut reply))
         };
-        let created = cmd::cq::create(channel, &create, &uhw)?;
-        let object = Object::new(channel, ObjectKind::CompletionQueue, created.handle, [])
-            .with_memory((Arc::clone(&ring), Arc::clone(&record), arm.clone()));
+        let (object, _) = Object::create(
+            channel,
+            ObjectKind::CompletionQueue,
+            [],
+            (Arc::clone(&ring), Arc::clone(&record), arm.clone()),
+            || cmd::cq::create(channel, &create, &uhw),
+            |created| created.handle,
+        )?;
         let shared = CqShared::new(&ring);
         let (trackers, by_device) = (context.trackers(), context.config().cqe_version == 0);
         object.keep(Left::new(&shared, trackers, by_device));
@@ -183,7 +189,7 @@ impl contract::Cq for CompletionQueue {
     fn next(&mut self) -> Result<Option<WorkCompletion>, PollError> {
         // A child has no mapping of the ring.
         if !self.fork.is_current() {
-            return Err(PollError::Forked);
+            return Err(self.refusal());
         }
         let start = self.consumer.position();
         let done = self.consumer.next();
@@ -208,7 +214,7 @@ impl contract::Cq for CompletionQueue {
     #[inline(always)]
     fn poll(&mut self) -> Result<Option<WorkCompletion>, PollError> {
         if !self.fork.is_current() {
-            return Err(PollError::Forked);
+            return Err(self.refusal());
         }
         match self.consumer.take_usual() {
             Next::Usual(done) => {
@@ -228,7 +234,7 @@ impl contract::Cq for CompletionQueue {
     #[inline]
     fn poll_into(&mut self, out: &mut [WorkCompletion]) -> Result<usize, PollError> {
         if !self.fork.is_current() {
-            return Err(PollError::Forked);
+            return Err(self.refusal());
         }
         let start = self.consumer.position();
         let filled = self.consumer.fill(out);
@@ -265,6 +271,10 @@ impl contract::Cq for CompletionQueue {
         let op = Op::ResizeCompletionQueue;
         let log = log_of(op, entries, self.max_entries)?;
         self.object.channel().check_process(op)?;
+        if !self.fork.is_current() {
+            return Err(Error::new(op, ErrorKind::InvalidState)
+                .hint("nobody knows what became of an earlier resize; destroy the queue"));
+        }
         let old = Arc::clone(self.consumer.ring());
         if old.entries() == 1 << log {
             return Ok(());
@@ -295,15 +305,24 @@ impl contract::Cq for CompletionQueue {
         // The device may use both rings until the command has ended, one way or the other.
         self.object.keep(Arc::clone(&ring));
         let uhw = Uhw::new(words.as_bytes(), &[]);
-        cmd::cq::resize(
+        // Until it is known which ring the device writes to, nothing is polled.
+        let fork = std::mem::replace(&mut self.fork, ForkToken::of_nobody());
+        let resized = cmd::cq::resize(
             self.object.channel(),
             self.object.handle(),
             ring.entries() - 1,
             &uhw,
-        )?;
+        );
+        if let Err(error) = resized {
+            if !error.outcome_is_unknown() {
+                self.fork = fork;
+            }
+            return Err(error);
+        }
         self.move_to(&ring, &old)?;
         *current = Arc::clone(&ring);
         self.consumer.move_to(ring);
+        self.fork = fork;
         drop(current);
         self.give_back();
         Ok(())
@@ -318,6 +337,17 @@ impl Drop for CompletionQueue {
 }
 
 impl CompletionQueue {
+    /// Why nothing is polled.
+    #[cold]
+    #[inline(never)]
+    fn refusal(&self) -> PollError {
+        if self.object.channel().fork_token().is_current() {
+            PollError::Poisoned
+        } else {
+            PollError::Forked
+        }
+    }
+
     /// Takes what is not usual.
     #[inline(never)]
     fn poll_other(&mut self) -> Result<Option<WorkCompletion>, PollError> {
@@ -340,8 +370,10 @@ impl CompletionQueue {
     fn move_to(&self, ring: &CqRing, old: &CqRing) -> Result<()> {
         let op = Op::ResizeCompletionQueue;
         let mut position = self.consumer.position();
+        // The mark is an entry among those that the ring has.
+        let end = position + u64::from(old.entries());
         loop {
-            let Some(tail) = old.settle(position) else {
+            let Some(tail) = old.settle(position).filter(|_| position < end) else {
                 return Err(Error::bad_reply(op, "no mark of the resize"));
             };
             barrier::from_device();

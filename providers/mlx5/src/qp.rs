@@ -40,6 +40,8 @@ pub struct QueuePair {
     kind: QpType,
     caps: QpCaps,
     state: QpState,
+    /// The device may have started over, and the rings here have not: only a reset brings them together again.
+    adrift: bool,
     /// The device's limit of reads and atomics under way.
     max_rd_atomic: u32,
     tracker: Arc<QueuePairTracker>,
@@ -83,6 +85,7 @@ impl QueuePair {
             kind: QpType::XrcTarget,
             caps: QpCaps::default(),
             state: QpState::Reset,
+            adrift: false,
             max_rd_atomic: context.device().max_qp_rd_atom,
             tracker: Arc::new(QueuePairTracker::new(0, Receives::None)),
             reports: Reports::default(),

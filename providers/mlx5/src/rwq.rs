@@ -51,6 +51,8 @@ pub struct WorkQueue {
     sizes: sizes::Receive,
     tracker: Arc<QueuePairTracker>,
     cq: Option<Arc<CqShared>>,
+    /// The device may have started over, and the ring here has not: only a reset brings them together again.
+    adrift: bool,
 }
 
 impl WorkQueue {
@@ -108,12 +110,16 @@ impl WorkQueue {
         };
         let channel = context.channel();
         let uhw = Uhw::new(words.as_bytes(), cells(&mut reply));
-        let created = cmd::wq::create(channel, &create, &uhw)?;
-        let parents = [Arc::clone(pd.object()), Arc::clone(init.cq)];
-        let object = Object::new(channel, ObjectKind::WorkQueue, created.handle, parents);
+        let (object, created) = Object::create(
+            channel,
+            ObjectKind::WorkQueue,
+            [Arc::clone(pd.object()), Arc::clone(init.cq)],
+            (pages, Arc::clone(&record)),
+            || cmd::wq::create(channel, &create, &uhw),
+            |created| created.handle,
+        )?;
         let cq = context.cq_shared(init.cq);
-        let registered = registered.created(Reports::receives(cq.clone()));
-        object.keep((pages, Arc::clone(&record), registered));
+        object.keep(registered.created(Reports::receives(cq.clone())));
         tracker.set_number(created.wq_num);
         let mut queue = Self {
             ring: ReceiveRing::new(rq::Parts {
@@ -128,6 +134,7 @@ impl WorkQueue {
             sizes,
             tracker,
             cq,
+            adrift: false,
         };
         queue.restart();
         Ok(queue)
@@ -157,11 +164,22 @@ impl WorkQueue {
     /// `ibv_modify_wq`—moves it from one state to another. One system call.
     ///
     /// # Errors
-    /// EINVAL: it is in another state, or the move is illegal.
+    /// EINVAL: it is in another state, or the move is illegal. [`InvalidState`](ErrorKind::InvalidState): nobody knows what
+    /// became of an earlier reset; only another leads on.
     #[doc(alias = "ibv_modify_wq")]
     pub fn modify(&mut self, from: State, to: State) -> Result<()> {
+        let op = Op::ModifyWorkQueue;
+        let resets = to == State::Reset;
         let channel = self.object.channel();
-        channel.check_process(Op::ModifyWorkQueue)?;
+        channel.check_process(op)?;
+        if self.adrift && !resets {
+            return Err(Error::new(op, ErrorKind::InvalidState)
+                .fact("state", "unknown: a reset failed")
+                .hint("reset or destroy the work queue"));
+        }
+        // As that of a queue pair: the device and the ring start over together.
+        let before = self.adrift;
+        self.adrift |= resets;
         let request = Modify {
             state: Some(to),
             current: Some(from),
@@ -169,11 +187,20 @@ impl WorkQueue {
         };
         let words = mlx5_ib_modify_wq::default();
         let uhw = Uhw::new(words.as_bytes(), &[]);
-        cmd::wq::modify(channel, self.object.handle(), &request, &uhw)?;
-        if to == State::Reset {
-            self.restart();
+        let changed = cmd::wq::modify(channel, self.object.handle(), &request, &uhw);
+        if let Err(error) = changed {
+            if !error.outcome_is_unknown() {
+                self.adrift = before;
+            } else if resets {
+                self.ring.set_ready(false);
+            }
+            return Err(error);
         }
-        self.ring.set_ready(to != State::Reset);
+        if resets {
+            self.restart();
+            self.adrift = false;
+        }
+        self.ring.set_ready(!resets);
         Ok(())
     }
 

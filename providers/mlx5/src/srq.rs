@@ -108,15 +108,15 @@ impl SharedReceiveQueue {
         };
         let channel = context.channel();
         let uhw = Uhw::new(words.as_bytes(), cells(&mut reply));
-        let created = cmd::srq::create(channel, &create, &uhw)?;
         let parents = [Some(pd), xrc.map(|xrc| xrc.domain), xrc.map(|xrc| xrc.cq)];
-        let object = Object::new(
+        let (object, _) = Object::create(
             channel,
             ObjectKind::SharedReceiveQueue,
-            created.handle,
             parents.into_iter().flatten().cloned(),
-        );
-        object.keep((Arc::clone(&pages), Arc::clone(&record)));
+            (Arc::clone(&pages), Arc::clone(&record)),
+            || cmd::srq::create(channel, &create, &uhw),
+            |created| created.handle,
+        )?;
         if let (Some(owner), Some(xrc)) = (owner, xrc) {
             let reports = Reports::receives(context.cq_shared(xrc.cq));
             object.keep(if let Some(registered) = registered {

@@ -20,7 +20,7 @@ use crate::queue;
 #[derive(Debug)]
 pub struct CompletionQueue {
     object: Arc<Object>,
-    /// `None` after a resize whose new ring could not be mapped.
+    /// `None` after a resize whose new ring could not be mapped, or of which nobody knows what became.
     ring: Option<SharedRing>,
     /// The next completion to take.
     head: u32,
@@ -139,14 +139,16 @@ impl contract::Cq for CompletionQueue {
         }
         let channel = self.object.channel();
         let mut reply = rxe_resize_cq_resp::default();
-        cmd::cq::resize(
-            channel,
-            self.object.handle(),
-            entries,
-            &Uhw::new(&[], cells(&mut reply)),
-        )?;
-        // From here on the old ring is no longer the kernel's.
-        self.ring = None;
+        // From here on the old ring is no longer the kernel's, unless it refuses.
+        let old = self.ring.take();
+        let uhw = Uhw::new(&[], cells(&mut reply));
+        if let Err(error) = cmd::cq::resize(channel, self.object.handle(), entries, &uhw) {
+            if !error.outcome_is_unknown() {
+                self.ring = old;
+            }
+            return Err(error);
+        }
+        drop(old);
         let ring = queue::map(channel, op, reply.mi, size_of::<ib_uverbs_wc>())?;
         self.head = ring
             .consumer()

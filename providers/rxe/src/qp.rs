@@ -29,6 +29,8 @@ pub struct QueuePair {
     kind: QpType,
     caps: QpCaps,
     state: QpState,
+    /// A reset was begun, and is not known to have ended. The state is RESET meanwhile.
+    adrift: bool,
     /// The device's limit of reads and atomics under way.
     max_rd_atomic: u32,
 }
@@ -105,8 +107,35 @@ impl QueuePair {
             kind: init.kind,
             caps,
             state: QpState::Reset,
+            adrift: false,
             max_rd_atomic: device.max_qp_rd_atom,
         })
+    }
+
+    /// Resets it. Until that is known to have ended, nothing is posted, and no way leads out of RESET.
+    fn start_over(&mut self, attr: &QpAttr) -> Result<()> {
+        let begun = std::mem::replace(&mut self.adrift, true);
+        let before = std::mem::replace(&mut self.state, QpState::Reset);
+        let discards = begun || !self.send.is_idle();
+        if let Err(error) = self.tell(attr) {
+            if !error.outcome_is_unknown() {
+                (self.adrift, self.state) = (begun, before);
+            }
+            return Err(error);
+        }
+        if discards {
+            // rxe (since 6.3, rxe_sender) notes where its send queue starts before it discards what is
+            // in it, and would send the discarded slots, zeroed, in the next life of the queue pair. A
+            // second reset notes it again, now that the queue is empty.
+            self.tell(&QpAttr::to(QpState::Reset))?;
+        }
+        self.adrift = false;
+        Ok(())
+    }
+
+    fn tell(&self, attr: &QpAttr) -> Result<()> {
+        let channel = self.object.channel();
+        cmd::qp::modify(channel, self.object.handle(), attr, &Uhw::NONE)
     }
 
     /// Whether the kernel takes send requests. It logs a complaint about every doorbell it refuses.
@@ -169,26 +198,25 @@ impl contract::Qp for QueuePair {
         // A child has no mapping of the ring.
         self.object.channel().check_process(Op::ModifyQueuePair)?;
         limits::modify(self.kind, self.state, attr, self.max_rd_atomic)?;
-        let discards = attr.state == Some(QpState::Reset) && !self.send.is_idle();
-        let modify = |attr| {
-            let channel = self.object.channel();
-            cmd::qp::modify(channel, self.object.handle(), attr, &Uhw::NONE)
-        };
-        modify(attr)?;
+        if attr.state == Some(QpState::Reset) {
+            return self.start_over(attr);
+        }
+        if self.adrift {
+            return Err(Error::new(Op::ModifyQueuePair, ErrorKind::InvalidState)
+                .fact("state", "unknown: a reset failed")
+                .hint("reset or destroy the queue pair"));
+        }
+        self.tell(attr)?;
         if let Some(state) = attr.state {
             self.state = state;
-        }
-        if discards {
-            // rxe (since 6.3, rxe_sender) notes where its send queue starts before it discards what is
-            // in it, and would send the discarded slots, zeroed, in the next life of the queue pair. A
-            // second reset notes it again, now that the queue is empty.
-            modify(&QpAttr::to(QpState::Reset))?;
         }
         Ok(())
     }
 
     fn query(&mut self, mask: QpAttrMask) -> Result<QpInfo> {
         let info = cmd::qp::query(self.object.channel(), self.object.handle(), mask)?;
+        // A queue pair in another state was not reset after all.
+        self.adrift &= info.state == QpState::Reset;
         self.state = info.state;
         Ok(info)
     }

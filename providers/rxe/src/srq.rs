@@ -18,7 +18,7 @@ use crate::rq::ReceiveRing;
 #[derive(Debug)]
 pub struct SharedReceiveQueue {
     object: Arc<Object>,
-    /// `None` after a resize whose new ring could not be mapped.
+    /// `None` after a resize whose new ring could not be mapped, or of which nobody knows what became.
     ring: Option<ReceiveRing>,
     number: u32,
     max_sge: u32,
@@ -145,12 +145,19 @@ impl contract::Srq for SharedReceiveQueue {
             }),
             ..Uhw::NONE
         };
-        cmd::srq::modify(self.object.channel(), self.object.handle(), change, &uhw)?;
+        let channel = self.object.channel();
         if change.max_wr.is_none() {
-            return Ok(());
+            return cmd::srq::modify(channel, self.object.handle(), change, &uhw);
         }
-        // From here on the old ring is no longer the kernel's.
-        self.ring = None;
+        // From here on the old ring is no longer the kernel's, unless it refuses.
+        let old = self.ring.take();
+        if let Err(error) = cmd::srq::modify(channel, self.object.handle(), change, &uhw) {
+            if !error.outcome_is_unknown() {
+                self.ring = old;
+            }
+            return Err(error);
+        }
+        drop(old);
         self.map(op, info)
     }
 

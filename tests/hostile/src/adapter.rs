@@ -17,15 +17,29 @@ use crate::liar::{Liar, descriptor};
 use crate::mlx5::{Adapter, ENTRY, Ring};
 use crate::tape::Tape;
 
+/// A kernel with an mlx5 device that carries everything out and completes nothing.
+pub fn mlx5_kernel() -> Arc<dyn Kernel> {
+    Arc::new(Adapter::default())
+}
+
 pub(crate) fn open(kernel: Arc<dyn Kernel>) -> Option<Context> {
     open_by(OpenOptions::new(), kernel)
 }
 
 fn open_by(options: OpenOptions, kernel: Arc<dyn Kernel>) -> Option<Context> {
+    open_mlx5(options.kernel(kernel)).ok()
+}
+
+/// Opens an mlx5 device on the kernel that `options` name.
+///
+/// # Errors
+/// Those of opening it.
+pub fn open_mlx5(options: OpenOptions) -> uverbs::Result<Context> {
     let mut info = Bench::newest().fake.device_info();
     info.driver = DriverMatch::Kernel(DriverId::from_raw(RDMA_DRIVER_MLX5));
     info.abi_version = Some(1);
-    options.kernel(kernel).over(info, descriptor().ok()?).ok()
+    let fd = descriptor().map_err(|errno| uverbs::Error::os(uverbs::Op::OpenDevice, errno))?;
+    options.over(info, fd)
 }
 
 /// Opens an mlx5 device on a kernel whose every answer is made up, and makes and ends objects of it.

@@ -29,6 +29,7 @@ mod texts;
 mod tree;
 #[cfg(test)]
 mod values;
+pub mod watch;
 
 #[path = "../../../src/bin/uverbs/exchange/mod.rs"]
 #[expect(dead_code, reason = "the tool uses more of it than the targets here")]
@@ -45,7 +46,7 @@ mod tree_file;
 #[expect(dead_code, reason = "the tool uses more of it than the targets here")]
 mod wire;
 
-pub use adapter::{mlx5_context, mlx5_ring};
+pub use adapter::{mlx5_context, mlx5_kernel, mlx5_ring, open_mlx5};
 pub use devx::reply_devx;
 pub use differential::differential;
 pub use events::{completion_event, devx_event};

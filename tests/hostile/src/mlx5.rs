@@ -22,9 +22,9 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
 };
 use uverbs_uapi::ib_user_ioctl_verbs::ib_uverbs_query_port_resp_ex;
 use uverbs_uapi::ib_user_verbs::{
-    IB_USER_VERBS_CMD_FLAG_EXTENDED, IB_USER_VERBS_CMD_GET_CONTEXT, IB_USER_VERBS_CMD_RESIZE_CQ,
-    IB_USER_VERBS_EX_CMD_QUERY_DEVICE, ib_uverbs_ex_query_device_resp, ib_uverbs_get_context_resp,
-    ib_uverbs_resize_cq,
+    IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, IB_USER_VERBS_CMD_FLAG_EXTENDED,
+    IB_USER_VERBS_CMD_GET_CONTEXT, IB_USER_VERBS_CMD_RESIZE_CQ, IB_USER_VERBS_EX_CMD_QUERY_DEVICE,
+    ib_uverbs_ex_query_device_resp, ib_uverbs_get_context_resp, ib_uverbs_resize_cq,
 };
 use uverbs_uapi::mlx5_abi::{
     MLX5_IB_ALLOC_UCTX_DEVX, MLX5_IB_CQE_RES_FORMAT_CSUM, MLX5_IB_CQE_RES_FORMAT_HASH,
@@ -268,6 +268,9 @@ impl Adapter {
                 put(reply, &context);
                 hand_out(number, reply)?;
                 put(uhw.output, &opened(uhw.input));
+            }
+            IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL => {
+                hand_out(number, reply)?;
             }
             QUERY_DEVICE => {
                 let mut device = ib_uverbs_ex_query_device_resp::default();

@@ -2,6 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
+use super::guard::contained_answer;
 use crate::sys::{Kernel, is_driver};
 use crate::types::DriverId;
 
@@ -18,6 +19,7 @@ pub unsafe fn driver_of(
     candidates: &[DriverId],
 ) -> Option<DriverId> {
     // SAFETY: the caller's promise.
-    let is_right = |driver: &&DriverId| unsafe { is_driver(kernel, fd, **driver) } == Ok(true);
+    let asked = |driver: DriverId| contained_answer(|| unsafe { is_driver(kernel, fd, driver) });
+    let is_right = |driver: &&DriverId| asked(**driver) == Ok(true);
     candidates.iter().find(is_right).copied()
 }

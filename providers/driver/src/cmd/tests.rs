@@ -10,6 +10,7 @@ mod encodings;
 mod paths;
 mod posting;
 mod replies;
+mod stakes;
 #[cfg(not(miri))]
 mod unanswered;
 

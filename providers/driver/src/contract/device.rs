@@ -17,6 +17,9 @@ pub use cmd::event::read_async as read_async_event;
 /// The length of an attribute, 16 bits, holds so many ranges.
 const MAX_RANGES: usize = 4095;
 
+/// Ports of kernels without the command, which count them in 8 bits.
+const MAX_PORTS: u32 = u8::MAX as u32;
+
 /// More entries than any device has: the kernel allows 256 per port and table.
 const MAX_GIDS: usize = 4096;
 
@@ -82,7 +85,7 @@ pub fn each_gid(
 ) -> Result<()> {
     match cmd::gid::each_entry(channel, MAX_GIDS, &mut each) {
         Err(error) if error.is_unsupported() => {
-            for port in 1..=info.ports.unwrap_or(1) {
+            for port in 1..=info.ports.unwrap_or(1).min(MAX_PORTS) {
                 sysfs
                     .gid_table(&info.name, port)?
                     .into_iter()

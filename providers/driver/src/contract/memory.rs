@@ -50,30 +50,34 @@ pub struct Mr {
 }
 
 impl Mr {
-    pub(super) fn new(
+    /// Registers memory by `command`. `keep` is released once the kernel no longer uses the region.
+    pub(super) fn create(
         channel: &Arc<Channel>,
         pd: &Arc<Object>,
-        done: &cmd::mr::Registered,
         keep: impl Any + Send + Sync,
-    ) -> Self {
-        let object = Object::new(
-            channel,
-            ObjectKind::MemoryRegion,
-            done.handle,
-            [Arc::clone(pd)],
-        );
-        Self {
-            object: object.with_memory(keep),
+        command: impl FnOnce() -> Result<cmd::mr::Registered>,
+    ) -> Result<Self> {
+        let kind = ObjectKind::MemoryRegion;
+        let parents = [Arc::clone(pd)];
+        let (object, done) =
+            Object::create(channel, kind, parents, keep, command, |done| done.handle)?;
+        Ok(Self {
+            object,
             lkey: done.lkey,
             rkey: done.rkey,
-        }
+        })
     }
 
-    /// `ibv_rereg_mr`: changes what `change` names of the region. `keep` replaces what it kept, if given.
+    /// `ibv_rereg_mr`: changes what `change` names of the region. With new memory, `keep` takes the place of what it kept.
     ///
     /// # Errors
-    /// Those of the command. Drivers may leave the region unusable when a change of its memory fails.
-    pub fn reregister(&mut self, change: &MrChange<'_>) -> Result<()> {
+    /// Those of the command. Drivers may leave the region unusable when a change of its memory fails. Where nobody knows
+    /// what became of it ([`Error::outcome_is_unknown`](crate::Error::outcome_is_unknown)), the region keeps both.
+    pub fn reregister(
+        &mut self,
+        change: &MrChange<'_>,
+        keep: impl Any + Send + Sync,
+    ) -> Result<()> {
         let mut flags = ReregFlags::empty();
         flags.set(ReregFlags::CHANGE_TRANSLATION, change.memory.is_some());
         flags.set(ReregFlags::CHANGE_PD, change.pd.is_some());
@@ -88,10 +92,10 @@ impl Mr {
             pd: change.pd.map_or(0, |pd| pd.handle()),
             access: change.access.unwrap_or_default(),
         };
-        let keys = cmd::mr::reregister(self.object.channel(), &request, &Uhw::NONE)?;
-        if let Some(pd) = change.pd {
-            self.object.replace_parents([Arc::clone(pd)]);
-        }
+        let keep = change.memory.map(|_| keep);
+        let keys = self.object.exchange(change.pd.cloned(), keep, |channel| {
+            cmd::mr::reregister(channel, &request, &Uhw::NONE)
+        })?;
         self.lkey = keys.lkey;
         self.rkey = keys.rkey;
         Ok(())

@@ -112,7 +112,8 @@ pub trait Context: Debug + Send + Sync + Sized {
     /// `ibv_reg_mr_iova`: registers memory. `keep` is released once the kernel no longer uses the region.
     ///
     /// # Errors
-    /// Those of the command.
+    /// Those of the command. Where nobody knows whether the region exists
+    /// ([`Error::outcome_is_unknown`](crate::Error::outcome_is_unknown)), `keep` is given up.
     fn register(&self, pd: &Self::Pd, init: &MrInit, keep: impl Any + Send + Sync) -> Result<Mr> {
         self.check_memory(Op::RegisterMemory, init.access, false)?;
         let pd = Self::pd_object(pd);
@@ -123,8 +124,10 @@ pub trait Context: Debug + Send + Sync + Sized {
             iova: init.iova,
             access: self.opened().core_support.final_access(init.access),
         };
-        let done = cmd::mr::register(self.channel(), &request, &Uhw::NONE)?;
-        Ok(Mr::new(self.channel(), pd, &done, keep))
+        let channel = self.channel();
+        Mr::create(channel, pd, keep, || {
+            cmd::mr::register(channel, &request, &Uhw::NONE)
+        })
     }
 
     /// `ibv_reg_dmabuf_mr`: registers a part of a dmabuf.
@@ -154,8 +157,10 @@ pub trait Context: Debug + Send + Sync + Sized {
             iova: init.iova,
             access: self.opened().core_support.final_access(init.access),
         };
-        let done = cmd::mr::register_dmabuf(self.channel(), &request, uhw)?;
-        Ok(Mr::new(self.channel(), pd, &done, ()))
+        let channel = self.channel();
+        Mr::create(channel, pd, (), || {
+            cmd::mr::register_dmabuf(channel, &request, uhw)
+        })
     }
 
     /// `ibv_alloc_mw`.

@@ -37,6 +37,8 @@ pub enum ErrorKind {
     Interrupted,
     /// It took longer than it may (ETIMEDOUT).
     TimedOut,
+    /// The kernel that the context was given panicked (told as ENOTRECOVERABLE).
+    Panicked,
     /// Any other errno.
     Other,
 }
@@ -58,6 +60,7 @@ impl ErrorKind {
             Errno::BUSY | Errno::EXIST => Self::Busy,
             Errno::INTR => Self::Interrupted,
             Errno::TIMEDOUT => Self::TimedOut,
+            Errno::NOTRECOVERABLE => Self::Panicked,
             _ => Self::Other,
         }
     }
@@ -96,6 +99,7 @@ impl fmt::Display for ErrorKind {
             Self::WouldBlock => "nothing there yet",
             Self::Interrupted => "interrupted by a signal",
             Self::TimedOut => "timed out",
+            Self::Panicked => "the kernel that was given panicked",
             Self::Other => "failed",
         })
     }
@@ -136,6 +140,7 @@ const NAMES: &[(Errno, &str)] = &[
     (Errno::NOMEM, "ENOMEM"),
     (Errno::NOSPC, "ENOSPC"),
     (Errno::NOSYS, "ENOSYS"),
+    (Errno::NOTRECOVERABLE, "ENOTRECOVERABLE"),
     (Errno::NOTTY, "ENOTTY"),
     (Errno::NXIO, "ENXIO"),
     (Errno::OPNOTSUPP, "EOPNOTSUPP"),
@@ -157,7 +162,7 @@ mod tests {
     use std::io;
 
     /// Each kind, an errno that it stands for where there is one, and what it is to `std`.
-    const KINDS: [(ErrorKind, Option<Errno>, io::ErrorKind); 15] = [
+    const KINDS: [(ErrorKind, Option<Errno>, io::ErrorKind); 16] = [
         (
             ErrorKind::InvalidInput,
             Some(Errno::INVAL),
@@ -203,6 +208,11 @@ mod tests {
             ErrorKind::TimedOut,
             Some(Errno::TIMEDOUT),
             io::ErrorKind::TimedOut,
+        ),
+        (
+            ErrorKind::Panicked,
+            Some(Errno::NOTRECOVERABLE),
+            io::ErrorKind::Other,
         ),
         (ErrorKind::Other, Some(Errno::PIPE), io::ErrorKind::Other),
     ];

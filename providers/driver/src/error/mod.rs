@@ -153,6 +153,22 @@ impl Error {
         self.inner.hint
     }
 
+    /// True when the kernel may have carried the command out, or a part of it, although it failed.
+    ///
+    /// | error | why |
+    /// |---|---|
+    /// | [`BadReply`](ErrorKind::BadReply) | the answer was a success that cannot be used |
+    /// | [`TimedOut`](ErrorKind::TimedOut) | the device did not answer the kernel in time, and may still do it |
+    /// | [`Panicked`](ErrorKind::Panicked) | the kernel that the context was given stopped somewhere |
+    ///
+    /// Any other error says that nothing was done. Memory that was named in a command of unknown outcome is given up.
+    pub fn outcome_is_unknown(&self) -> bool {
+        matches!(
+            self.inner.kind,
+            ErrorKind::BadReply | ErrorKind::TimedOut | ErrorKind::Panicked
+        )
+    }
+
     /// True when the device or the kernel does not have the operation.
     pub fn is_unsupported(&self) -> bool {
         self.inner.kind == ErrorKind::Unsupported

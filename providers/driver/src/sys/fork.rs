@@ -88,6 +88,14 @@ impl ForkToken {
         Self { identity, word }
     }
 
+    /// A token of no process: what has it refuses everything, as in a child.
+    pub const fn of_nobody() -> Self {
+        Self {
+            identity: u64::MAX,
+            word: &NO_WORD,
+        }
+    }
+
     /// True in the process that made it, false in its children.
     #[inline]
     pub fn is_current(self) -> bool {
@@ -117,5 +125,6 @@ mod tests {
         let token = ForkToken::current();
         assert!(token.is_current());
         assert_eq!(ForkToken::current(), token);
+        assert!(!ForkToken::of_nobody().is_current());
     }
 }

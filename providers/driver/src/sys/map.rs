@@ -77,10 +77,8 @@ impl Mapping {
 
     /// Leaves the range out of children (`MADV_DONTFORK`): a child that touched the parent's queues would corrupt them.
     pub(crate) fn leave_out(&mut self) -> Result<(), Errno> {
-        // The interpreter knows neither advice nor children.
-        if self.is_mapped() && !cfg!(miri) {
-            // SAFETY: the range is this mapping's own, and the advice changes what children have there, not what this process has.
-            unsafe { madvise(self.as_ptr().cast(), self.len, Advice::LinuxDontFork) }?;
+        if self.is_mapped() {
+            self.dont_fork()?;
             self.owner = Owner::MmapOf(ForkToken::current());
         }
         Ok(())
@@ -94,7 +92,7 @@ impl Mapping {
             return high.leave_out();
         }
         let len = low.len + high.len;
-        // SAFETY: both ranges are these mappings' own and nothing lies between them; as in `leave_out`.
+        // SAFETY: both ranges are these mappings' own and nothing lies between them; as in `dont_fork`.
         unsafe { madvise(low.as_ptr().cast(), len, Advice::LinuxDontFork) }?;
         let process = ForkToken::current();
         low.owner = Owner::MmapOf(process);
@@ -159,6 +157,16 @@ impl Mapping {
             len,
             owner: Owner::Value(owner),
         }
+    }
+
+    /// Leaves the range out of children who are forked from now on.
+    fn dont_fork(&self) -> Result<(), Errno> {
+        // The interpreter knows neither advice nor children.
+        if cfg!(miri) {
+            return Ok(());
+        }
+        // SAFETY: the range is this mapping's own, and the advice changes what a child sees, never what this process holds.
+        unsafe { madvise(self.ptr.as_ptr().cast(), self.len, Advice::LinuxDontFork) }
     }
 
     /// The first byte. Valid for volatile and atomic accesses of [`len`](Self::len) bytes.

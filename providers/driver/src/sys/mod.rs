@@ -21,6 +21,7 @@ mod random;
 pub mod recorder;
 mod recvmmsg;
 pub(crate) mod sysfs;
+mod unwind;
 mod wait;
 mod write;
 
@@ -33,6 +34,7 @@ pub use fork::ForkToken;
 pub use kernel::{Call, Kernel, Linux, Reply};
 pub use map::{Mapping, Protection};
 pub use random::random_u32;
+pub(crate) use unwind::contained;
 pub(crate) use wait::wait_readable;
 pub use write::WriteCommand;
 

@@ -61,7 +61,8 @@ impl Devx {
     ///
     /// # Safety
     /// 1. The object makes the device use no memory of this process but such that stays allocated, and
-    ///    is not reached through references, until the object's destroy was confirmed.
+    ///    is not reached through references, until the object's destroy was confirmed; until the process ends, if
+    ///    this fails with [an outcome that is unknown](Error::outcome_is_unknown).
     #[doc(alias = "mlx5dv_devx_obj_create")]
     #[expect(unsafe_code, reason = "passes an obligation on")]
     pub unsafe fn create(
@@ -84,20 +85,23 @@ impl Devx {
         let op = Op::DevxCreate;
         let handle = new_object_slot();
         let mut reply = Mailbox::new(reply_len);
-        exchange(
-            &self.channel,
-            op,
-            MLX5_IB_OBJECT_DEVX_OBJ,
-            MLX5_IB_METHOD_DEVX_OBJ_CREATE,
-            (command, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN),
-            (&mut reply, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT),
-            &[Attr::new_object(
-                MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE,
-                &handle,
-            )],
-        )?;
-        let handle = new_object_handle(op, &handle)?;
-        let object = Object::new(&self.channel, KIND, handle, parents);
+        let create = || {
+            exchange(
+                &self.channel,
+                op,
+                MLX5_IB_OBJECT_DEVX_OBJ,
+                MLX5_IB_METHOD_DEVX_OBJ_CREATE,
+                (command, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN),
+                (&mut reply, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT),
+                &[Attr::new_object(
+                    MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE,
+                    &handle,
+                )],
+            )?;
+            new_object_handle(op, &handle)
+        };
+        let channel = &self.channel;
+        let (object, _) = Object::create(channel, KIND, parents, (), create, |handle| *handle)?;
         Ok(DevxObject {
             object: Arc::new(object),
             id: reply.get(id_field(command.opcode())),

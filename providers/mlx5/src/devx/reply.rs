@@ -29,6 +29,8 @@ pub(super) fn exchange(
     };
     match (result, reply.status()) {
         (Ok(()), Status::Ok) => Ok(()),
+        // Nor is it known then what is in the reply.
+        (Err(error), _) if error.outcome_is_unknown() => Err(error),
         (Err(error), Status::Ok) => Err(explain(error, command)),
         (_, status) => Err(refused(op, command, status, reply.syndrome())),
     }

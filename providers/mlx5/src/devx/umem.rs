@@ -142,15 +142,17 @@ impl Devx {
                 &Uhw::NONE,
             )
         };
-        // A kernel that lacks a newer attribute alone has the method.
-        let done = if fd.is_some() || init.page_sizes.is_some() {
-            register()
-        } else {
-            self.channel.ioctl_only(op, register)
+        let create = || {
+            // A kernel that lacks a newer attribute alone has the method.
+            let done = if fd.is_some() || init.page_sizes.is_some() {
+                register()
+            } else {
+                self.channel.ioctl_only(op, register)
+            };
+            done.map_err(|error| explain(error).fact("bytes", length))?;
+            new_object_handle(op, &handle)
         };
-        done.map_err(|error| explain(error).fact("bytes", length))?;
-        let handle = new_object_handle(op, &handle)?;
-        let object = Object::new(&self.channel, KIND, handle, []).with_memory(keep);
+        let (object, _) = Object::create(&self.channel, KIND, [], keep, create, |handle| *handle)?;
         Ok(Umem {
             object: Arc::new(object),
             id,

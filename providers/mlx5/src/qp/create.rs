@@ -172,21 +172,15 @@ impl QueuePair {
         let create = request(&plan, parent, init);
         let channel = context.channel();
         let uhw = Uhw::new(words.as_bytes(), cells(&mut reply));
-        let created = cmd::qp::create(channel, &create, &uhw)?;
-        let parents = [
-            Some(parent.object()),
-            Some(init.send_cq),
-            Some(init.recv_cq),
-            init.srq,
-            doorbell.as_ref().and_then(Doorbell::object),
-        ];
-        let object = Object::new(
+        let record = Arc::clone(&memory.record);
+        let (object, created) = Object::create(
             channel,
             ObjectKind::QueuePair,
-            created.handle,
-            parents.into_iter().flatten().cloned(),
-        );
-        object.keep((memory.main, memory.apart, Arc::clone(&memory.record)));
+            parents(parent, init, doorbell.as_ref()),
+            (memory.main, memory.apart, record),
+            || cmd::qp::create(channel, &create, &uhw),
+            |created| created.handle,
+        )?;
         tracker.set_number(created.qp_num);
         let reports = Reports {
             sends: context.cq_shared(init.send_cq),
@@ -235,6 +229,7 @@ impl QueuePair {
             number: created.qp_num,
             kind: init.kind,
             state: QpState::Reset,
+            adrift: false,
             max_rd_atomic: context.device().max_qp_rd_atom,
             tracker,
             reports,
@@ -285,6 +280,24 @@ fn check(op: Op, init: &QpInit<'_>) -> Result<()> {
         return Ok(());
     }
     Err(Error::new(op, ErrorKind::Unsupported).fact("flags", refused.to_string()))
+}
+
+/// What it is made of.
+fn parents(
+    parent: Parent<'_>,
+    init: &QpInit<'_>,
+    doorbell: Option<&Doorbell>,
+) -> impl Iterator<Item = Arc<Object>> {
+    let all = [
+        Some(parent.object()),
+        Some(init.send_cq),
+        Some(init.recv_cq),
+        init.srq,
+        doorbell.and_then(Doorbell::object),
+    ];
+    all.map(Option::<&Arc<Object>>::cloned)
+        .into_iter()
+        .flatten()
 }
 
 /// Where it receives from.

@@ -22,6 +22,37 @@ impl QueuePair {
         // A child has no mapping of the rings.
         self.object.channel().check_process(op)?;
         self.check(attr)?;
+        if attr.state == Some(QpState::Reset) {
+            return self.start_over(attr);
+        }
+        self.tell(attr)?;
+        if let Some(state) = attr.state {
+            self.entered(state);
+        }
+        Ok(())
+    }
+
+    /// Resets it. The device and the rings start over together, or nothing is posted any more, and no way leads out of RESET:
+    /// the device would carry out again what lies in the rings.
+    fn start_over(&mut self, attr: &QpAttr) -> Result<()> {
+        let was = self.adrift;
+        self.drift();
+        if let Err(error) = self.tell(attr) {
+            // Of a raw packet queue pair the kernel resets one queue after the other.
+            if !error.outcome_is_unknown() && self.kind != QpType::RawPacket {
+                self.adrift = was;
+                self.set_ready();
+            }
+            return Err(error);
+        }
+        self.adrift = false;
+        self.entered(QpState::Reset);
+        Ok(())
+    }
+
+    /// Issues the command.
+    fn tell(&mut self, attr: &QpAttr) -> Result<()> {
+        let op = Op::ModifyQueuePair;
         let channel = self.object.channel();
         let handle = self.object.handle();
         // A target comes into being when it becomes ready to receive: its number is in the reply.
@@ -58,9 +89,6 @@ impl QueuePair {
         } else {
             cmd::qp::modify(channel, handle, attr, &Uhw::NONE)?;
         }
-        if let Some(state) = attr.state {
-            self.entered(state);
-        }
         Ok(())
     }
 
@@ -69,6 +97,11 @@ impl QueuePair {
     fn check(&self, attr: &QpAttr) -> Result<()> {
         let op = Op::ModifyQueuePair;
         cmd::qp::check(attr)?;
+        if self.adrift && attr.state != Some(QpState::Reset) {
+            return Err(Error::new(op, ErrorKind::InvalidState)
+                .fact("state", "unknown: a reset failed")
+                .hint("reset or destroy the queue pair"));
+        }
         let from = attr.cur_state.unwrap_or(self.state);
         let to = attr.state.unwrap_or(from);
         if let Some(diagnosis) = diagnose(from, to, self.kind, attr.mask()) {
@@ -95,6 +128,18 @@ impl QueuePair {
             self.ece.restart();
             self.restart();
         }
+        self.set_ready();
+    }
+
+    /// The device may have started over.
+    fn drift(&mut self) {
+        self.adrift = true;
+        self.set_ready();
+    }
+
+    /// Takes requests in the states that do.
+    fn set_ready(&mut self) {
+        let (state, adrift) = (self.state, self.adrift);
         let sends = matches!(
             state,
             QpState::ReadyToSend
@@ -103,10 +148,10 @@ impl QueuePair {
                 | QpState::Error
         );
         if let Some(send) = &mut self.send {
-            send.set_ready(sends);
+            send.set_ready(sends && !adrift);
         }
         if let Some(recv) = &mut self.recv {
-            recv.set_ready(state != QpState::Reset);
+            recv.set_ready(state != QpState::Reset && !adrift);
             if self.kind == QpType::RawPacket {
                 // Its receive queue runs from INIT on, but nothing may be received before RTR.
                 recv.hold(matches!(state, QpState::Reset | QpState::Init));
@@ -131,10 +176,15 @@ impl QueuePair {
     pub(super) fn ask(&mut self, mask: QpAttrMask) -> Result<QpInfo> {
         let mut info = cmd::qp::query(self.object.channel(), self.object.handle(), mask)?;
         info.caps = self.caps;
-        if info.state != self.state && info.state != QpState::Reset {
-            self.entered(info.state);
+        if info.state != self.state {
+            if info.state == QpState::Reset {
+                // Nobody here reset it.
+                self.state = info.state;
+                self.drift();
+            } else {
+                self.entered(info.state);
+            }
         }
-        self.state = info.state;
         Ok(info)
     }
 }

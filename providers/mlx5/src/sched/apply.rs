@@ -24,7 +24,7 @@ pub struct Applied<B: Elements = Scheduler> {
     /// By name. Elements own their parents, so that any order of dropping them is right.
     live: HashMap<String, B::Element>,
     root: Option<B::Element>,
-    /// A change failed and could not be undone.
+    /// A change failed and could not be undone, or is under way: what unwinds leaves it so.
     torn: bool,
 }
 
@@ -120,6 +120,7 @@ impl<B: Elements> Applied<B> {
                 not_undone: Vec::new(),
             })?;
         let mut fresh = HashMap::new();
+        self.torn = true;
         for (at, step) in plan.steps().iter().enumerate() {
             if let Err(error) = self.carry_out(step, &mut fresh) {
                 let done = plan.steps().get(..at).unwrap_or_default();
@@ -138,6 +139,7 @@ impl<B: Elements> Applied<B> {
         }
         self.live.extend(fresh);
         self.tree = tree.cloned();
+        self.torn = false;
         Ok(plan)
     }
 

@@ -14,6 +14,9 @@
 //!
 //! Keys are left out of the printed form: who knows an rkey can reach memory. [`Record::with_keys`]
 //! shows them.
+//!
+//! A sink is no part of the call that it is told of. One that panics is told nothing more, the call
+//! goes on, and [`Recorder::unrecorded`] counts what it missed.
 
 mod bytes;
 mod capture;
@@ -28,7 +31,7 @@ mod sink;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub use bytes::{attribute_fields, command_fields, command_name, struct_fields};
 pub use names::Name;
@@ -36,7 +39,7 @@ pub use print::WithKeys;
 pub use record::{Attribute, Body, CommandPath, Direction, FdClass, Record, Value};
 pub use sink::{Collector, Lines, Sink};
 
-use super::{Call, Kernel, Reply};
+use super::{Call, Kernel, Reply, contained};
 use crate::error::Errno;
 use crate::types::DriverId;
 
@@ -46,6 +49,7 @@ pub struct Recorder<K> {
     kernel: K,
     sink: Arc<dyn Sink>,
     count: AtomicU64,
+    unrecorded: AtomicU64,
 }
 
 impl<K: Kernel> Recorder<K> {
@@ -55,6 +59,7 @@ impl<K: Kernel> Recorder<K> {
             kernel,
             sink,
             count: AtomicU64::new(0),
+            unrecorded: AtomicU64::new(0),
         }
     }
 
@@ -71,20 +76,45 @@ unsafe impl<K: Kernel> Kernel for Recorder<K> {
         let start = Instant::now();
         // SAFETY: the caller's promise is the one that the kernel underneath asks for.
         let answer = unsafe { self.kernel.call(fd, call) };
-        let duration = start.elapsed();
-        let record = Record {
-            number: self.count.fetch_add(1, Ordering::Relaxed),
-            fd: capture::class(&call),
-            fd_number: fd.as_raw_fd(),
-            duration,
-            body: capture::body(&call, &answer),
-            errno: answer.as_ref().err().map(|errno| errno.raw_os_error()),
-        };
-        self.sink.record(&record);
+        self.tell(fd, &call, &answer, start.elapsed());
         answer
     }
 
     fn check_device(&self, fd: BorrowedFd<'_>, driver: Option<DriverId>) -> crate::Result<()> {
         self.kernel.check_device(fd, driver)
+    }
+}
+
+impl<K> Recorder<K> {
+    /// Calls that the sink was not told of, or not to the end, because it panicked at one of them. 0: it never did.
+    pub fn unrecorded(&self) -> u64 {
+        self.unrecorded.load(Ordering::Relaxed)
+    }
+
+    /// Tells the sink of a call. The kernel has carried it out, so whoever issued it must get the answer, whatever the
+    /// sink does.
+    fn tell(
+        &self,
+        fd: BorrowedFd<'_>,
+        call: &Call<'_>,
+        answer: &Result<Reply, Errno>,
+        duration: Duration,
+    ) {
+        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        let told = self.unrecorded() == 0
+            && contained(|| {
+                self.sink.record(&Record {
+                    number,
+                    fd: capture::class(call),
+                    fd_number: fd.as_raw_fd(),
+                    duration,
+                    body: capture::body(call, answer),
+                    errno: answer.as_ref().err().map(|errno| errno.raw_os_error()),
+                });
+            })
+            .is_some();
+        if !told {
+            self.unrecorded.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }

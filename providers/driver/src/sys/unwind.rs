@@ -1,0 +1,49 @@
+//! Code of others, whose panics end where it was called.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Runs `code`, which is not this library's; `None` when it panicked.
+///
+/// The panic hook has told of the panic by then. What `code` shares with its caller must be whole
+/// whenever it stops.
+pub(crate) fn contained<R>(code: impl FnOnce() -> R) -> Option<R> {
+    match catch_unwind(AssertUnwindSafe(code)) {
+        Ok(result) => Some(result),
+        Err(payload) => {
+            // What a panic carries is somebody else's value, whose drop may panic as well.
+            if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+                give_up(again);
+            }
+            None
+        }
+    }
+}
+
+#[expect(clippy::mem_forget, reason = "its drop panics, once more each time")]
+fn give_up(payload: Box<dyn std::any::Any + Send>) {
+    std::mem::forget(payload);
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::panic, reason = "tests panic on purpose")]
+    use super::*;
+
+    #[test]
+    fn what_panics_has_no_result() {
+        assert_eq!(contained(|| 7), Some(7));
+        assert_eq!(contained(|| -> u32 { panic!("on purpose") }), None);
+    }
+
+    #[test]
+    fn a_payload_whose_drop_panics_ends_here_too() {
+        struct Payload(u32);
+        impl Drop for Payload {
+            fn drop(&mut self) {
+                std::panic::panic_any(Self(self.0 + 1));
+            }
+        }
+        let stopped = contained(|| std::panic::panic_any(Payload(0)));
+        assert_eq!(stopped, None);
+    }
+}
