@@ -7,12 +7,14 @@
 //! | `items` | the items that a program can use |
 //! | `judge` | what is wrong with them |
 //! | `listed` | the types of power, and the exceptions with their reasons |
+//! | `programs` | programs that must not compile |
 
 mod document;
 mod items;
 mod judge;
 mod listed;
 mod mentions;
+mod programs;
 #[cfg(test)]
 mod tests;
 
@@ -25,7 +27,7 @@ use self::document::Documented;
 use self::items::Surface;
 
 /// Read every public item of the published crates and fail on a safe one that gives, or takes, power over the kernel without
-/// standing on the list.
+/// standing on the list; compile programs that try to take it, and fail when one does compile.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Print every item that has to do with power, with what it takes and gives.
@@ -65,12 +67,14 @@ fn check(print: bool) -> anyhow::Result<()> {
         verdict.concerned.len(),
         listed::LISTS.reasons()
     );
-    if verdict.findings.is_empty() {
-        return Ok(());
+    if !verdict.findings.is_empty() {
+        bail!(
+            "{} findings:\n  {}",
+            verdict.findings.len(),
+            verdict.findings.join("\n  ")
+        );
     }
-    bail!(
-        "{} findings:\n  {}",
-        verdict.findings.len(),
-        verdict.findings.join("\n  ")
-    );
+    let programs = programs::check()?;
+    println!("{programs} programs that must not compile do not, each for its own reason");
+    Ok(())
 }

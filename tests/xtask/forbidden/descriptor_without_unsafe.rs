@@ -1,0 +1,8 @@
+//! Borrows the device's descriptor without a promise.
+#![forbid(unsafe_code)]
+
+fn main() {
+    let context = uverbs::Context::open("rxe0").unwrap();
+    println!("{:?}", context.device_fd()); //~ E0133
+    println!("{:?}", context.info());
+}
