@@ -18,6 +18,7 @@
     reason = "a test fails by panicking, and says what is missing"
 )]
 
+pub mod adversary;
 pub mod impair;
 pub mod link;
 mod memory;

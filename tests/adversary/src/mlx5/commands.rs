@@ -78,6 +78,7 @@ impl Card {
             IB_USER_VERBS_CMD_RESIZE_CQ => self.resize_cq(command),
             IB_USER_VERBS_CMD_CREATE_QP => self.create_qp(command),
             IB_USER_VERBS_CMD_MODIFY_QP => self.modify_qp(&command.asked()?),
+            IB_USER_VERBS_CMD_QUERY_QP => self.query_qp(command),
             IB_USER_VERBS_CMD_CREATE_SRQ => self.create_srq(command),
             // Limits are of no use without events.
             IB_USER_VERBS_CMD_MODIFY_SRQ => Ok(()),
@@ -255,7 +256,7 @@ impl Card {
             };
             state.function.create_qp(&init).map_err(refused)
         })?;
-        let qp_handle = self.add(Kind::Qp { service, state: 0 }, qpn, memory);
+        let qp_handle = self.add(Kind::Qp { service }, qpn, memory);
         command.tell(&mlx5_ib_create_qp_resp::default());
         command.answer(&ib_uverbs_create_qp_resp {
             qp_handle,
@@ -266,6 +267,17 @@ impl Card {
             max_recv_sge: asked.max_recv_sge,
             max_inline_data: asked.max_inline_data,
             reserved: 0,
+        });
+        Ok(())
+    }
+
+    fn query_qp(&self, command: &Legacy<'_>) -> Result<(), Errno> {
+        let asked: ib_uverbs_query_qp = command.asked()?;
+        let state = self.lock().state_of(asked.qp_handle)?;
+        command.answer(&ib_uverbs_query_qp_resp {
+            qp_state: state,
+            cur_qp_state: state,
+            ..Default::default()
         });
         Ok(())
     }

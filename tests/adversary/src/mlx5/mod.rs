@@ -55,7 +55,7 @@ enum Kind {
     Pd,
     Mr,
     Cq { record: u64 },
-    Qp { service: u32, state: u8 },
+    Qp { service: u32 },
     Srq,
 }
 

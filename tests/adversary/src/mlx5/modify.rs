@@ -9,7 +9,7 @@ use uverbs_uapi::ib_user_ioctl_verbs::{
 };
 use uverbs_uapi::ib_user_verbs::ib_uverbs_modify_qp;
 
-use super::{Card, Kind, Object};
+use super::{Card, Kind, Object, State};
 
 const RESET: u8 = 0;
 const INIT: u8 = 1;
@@ -17,41 +17,52 @@ const RTR: u8 = 2;
 const RTS: u8 = 3;
 const SQE: u8 = 5;
 const ERR: u8 = 6;
+/// What the device calls [`SQE`].
+const SEND_ERROR: u8 = 4;
+
+impl State {
+    /// The state of a queue pair. Failures change it without anybody asking.
+    pub(super) fn state_of(&mut self, handle: u32) -> Result<u8, Errno> {
+        match self.objects.get(&handle) {
+            Some(Object {
+                kind: Kind::Qp { .. },
+                number,
+                ..
+            }) => match self.function.state(*number) {
+                Ok(SEND_ERROR) => Ok(SQE),
+                Ok(state) => Ok(state),
+                Err(_) => Err(Errno::INVAL),
+            },
+            _ => Err(Errno::NOENT),
+        }
+    }
+}
 
 impl Card {
     /// As the core checks it, then the driver: a change that no table has reaches no device.
     pub(super) fn modify_qp(&self, asked: &ib_uverbs_modify_qp) -> Result<(), Errno> {
         let mut locked = self.lock();
         let state = &mut *locked;
+        let known = state.state_of(asked.qp_handle)?;
         let Some(Object {
-            kind: Kind::Qp {
-                service,
-                state: known,
-            },
+            kind: Kind::Qp { service, .. },
             number,
             ..
-        }) = state.objects.get_mut(&asked.qp_handle)
+        }) = state.objects.get(&asked.qp_handle)
         else {
             return Err(Errno::NOENT);
         };
-        // Failures change the state without anybody asking.
-        if let Ok(now) = state.function.state(*number) {
-            *known = match now {
-                4 => SQE,
-                other => other,
-            };
-        }
         let mask = QpAttrMask::from_bits_retain(asked.attr_mask);
         let from = match mask.contains(QpAttrMask::CUR_STATE) {
             true => asked.cur_qp_state,
-            false => *known,
+            false => known,
         };
         let to = match mask.contains(QpAttrMask::STATE) {
             true => asked.qp_state,
             false => from,
         };
         let kind = [QpType::Rc, QpType::Uc, QpType::Ud][*service as usize % 3];
-        if from > ERR || to > ERR || from != *known {
+        if from > ERR || to > ERR || from != known {
             return Err(Errno::INVAL);
         }
         let (from_state, to_state) = (QpState::from_raw(from), QpState::from_raw(to));
@@ -89,8 +100,6 @@ impl Card {
             rnr_retry: asked.rnr_retry,
         };
         let changed = state.function.modify_qp(*number, transition, &attributes);
-        changed.map_err(|_| Errno::INVAL)?;
-        *known = to;
-        Ok(())
+        changed.map_err(|_| Errno::INVAL)
     }
 }

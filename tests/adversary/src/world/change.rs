@@ -67,6 +67,16 @@ impl Pair {
     }
 }
 
+impl Pair {
+    /// Asks the kernel what state it is in.
+    fn look_up(&mut self) {
+        match &mut self.body {
+            Body::Raw(qp) => drop(qp.query()),
+            Body::Owned(qp) => drop(qp.query()),
+        }
+    }
+}
+
 impl World<'_> {
     fn pair(&mut self, a: u8) -> Option<&mut Pair> {
         let at = pick(self.pairs.len(), a);
@@ -98,6 +108,9 @@ impl World<'_> {
     /// From RESET to RTS, or as far as it gets.
     pub(super) fn connect(&mut self, a: u8, b: u8) {
         let Some(pair) = self.pair(a) else { return };
+        if b & 4 != 0 {
+            pair.look_up();
+        }
         let steps = [QpState::Init, QpState::ReadyToReceive, QpState::ReadyToSend];
         let count = if b & 0xf0 == 0 { pick(3, b) } else { 3 };
         for state in &steps[..count] {

@@ -10,6 +10,7 @@
     reason = "numbers of tests are small"
 )]
 
+mod adversary;
 mod asynchronous;
 mod builder;
 mod cq;

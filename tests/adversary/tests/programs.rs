@@ -1,0 +1,71 @@
+//! The programs that machines run, on the devices in this process: `verbs_tests::adversary`.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+
+use adversary::device::Device;
+use adversary::fake::Fakes;
+use adversary::mlx5::Cards;
+use uverbs::Context;
+use uverbs::recorder::Sink;
+use verbs_tests::adversary::{self as programs, Stage};
+
+/// Devices in this process, which write wherever they may before they go on.
+struct Here(Box<dyn Device>);
+
+impl Stage for Here {
+    fn open(&self, sink: Option<Arc<dyn Sink>>) -> Context {
+        self.0.open(0, sink).unwrap()
+    }
+
+    fn open_elsewhere(&self) -> Context {
+        self.0.open(2, None).unwrap()
+    }
+
+    fn work(&self) {
+        self.0.scribble(0xcc);
+        self.0.run();
+    }
+}
+
+macro_rules! programs {
+    ($($name:ident),* $(,)?) => {
+        $(mod $name {
+            use super::{Cards, Fakes, Here, programs};
+
+            #[test]
+            fn fake() {
+                programs::$name(&Here(Box::<Fakes>::default()));
+            }
+
+            #[test]
+            fn connectx() {
+                programs::$name(&Here(Box::new(Cards::new(1))));
+            }
+
+            #[test]
+            fn connectx_without_numbers() {
+                programs::$name(&Here(Box::new(Cards::new(0))));
+            }
+        })*
+
+        #[test]
+        fn all_are_here() {
+            let here = [$(stringify!($name)),*];
+            assert!(programs::ALL.iter().map(|(name, _)| *name).eq(here));
+        }
+    };
+}
+
+programs!(
+    by_an_id,
+    completion_queues_are_told_apart,
+    from_elsewhere,
+    held_over_posts,
+    numbers_come_again,
+    panic_in_reset,
+    reset_by_another_name,
+    shared_receives_come_back,
+    unnamed_flags,
+);

@@ -1,0 +1,112 @@
+//! Completions of other requests, which finish nothing.
+
+use uverbs::owned::{SharedReceiveQueue, Work};
+use uverbs::{Operation, Payload, QueuePair, SendRequest};
+
+use super::{Ground, Stage};
+
+/// Ids that may come after one that was seen.
+fn near(seen: u64) -> Vec<u64> {
+    let tables = (0..8_u64).map(|more| seen.wrapping_add(more << 32));
+    let uses = (0..8_u64).map(|more| seen.wrapping_add(more << 24));
+    let places = (0..8_u64).map(|less| seen.wrapping_sub(less));
+    let first = (1..8_u64).map(|table| table << 32 | 1 << 24 | seen & 0xff_ffff);
+    tables.chain(uses).chain(places).chain(first).collect()
+}
+
+/// Posts writes without memory of this process under ids of the program's choice; tells how many were taken.
+fn post_under(qp: &mut QueuePair, ids: &[u64], remote: uverbs::Remote) -> usize {
+    let bytes: &[&[u8]] = &[&[0xee; 16]];
+    ids.iter()
+        .filter(|id| {
+            let request = SendRequest::new(Operation::Write(remote), Payload::Inline(bytes));
+            let mut batch = qp.send_batch();
+            let put = batch.push_inline(&request.wr_id(**id).signaled());
+            put.and(batch.submit()).is_ok()
+        })
+        .count()
+}
+
+/// Requests that the program posted itself under the ids of an owned queue, before there was one.
+pub fn by_an_id(stage: &dyn Stage) {
+    let mut ground = Ground::new(stage);
+    let target = ground.exposed();
+    let mut known = ground.owned();
+    let room = ground.buffer(0);
+    known.recv(room, 1).expect("a receive");
+    known.send_inline(b"8 bytes.", 2).expect("a message");
+    let mut seen = 0;
+    for _ in 0..2 {
+        let done = ground.finish(&mut known).completion;
+        if done.is_receive() {
+            seen = done.wr_id;
+        }
+    }
+    let mut raw = ground.looped(None);
+    let mut left = post_under(&mut raw, &near(seen), target.remote());
+    let mut qp = uverbs::owned::QueuePair::new(raw);
+    let room = ground.buffer(0);
+    qp.recv(room, 3).expect("a receive");
+    while left > 0 {
+        left -= 1;
+        let forged = ground.until("a forged completion", |done| Some(qp.complete(&done)));
+        assert!(forged.is_none(), "{forged:?} is posted");
+    }
+}
+
+/// The same for a shared queue, by a queue pair of another context, and of another device.
+pub fn from_elsewhere(stage: &dyn Stage) {
+    for context in [stage.open(None), stage.open_elsewhere()] {
+        let mut elsewhere = Ground::on(stage, &context);
+        let target = elsewhere.exposed();
+        let mut raw = elsewhere.looped(None);
+        let mut ground = Ground::new(stage);
+        let made = ground.pd.create_srq(15, 1).expect("a shared queue");
+        let mut srq = SharedReceiveQueue::new(made);
+        let mut sender = uverbs::owned::QueuePair::new(ground.looped(Some(&srq)));
+        let room = ground.buffer(0);
+        srq.recv(room, 1).expect("a receive");
+        sender.send_inline(b"8 bytes.", 2).expect("a message");
+        let received = ground.until("a message", |done| srq.complete(&done));
+        let seen = received.completion.wr_id;
+        let room = ground.buffer(0);
+        srq.recv(room, 3).expect("a receive");
+        let mut left = post_under(&mut raw, &near(seen), target.remote());
+        while left > 0 {
+            left -= 1;
+            let forged = elsewhere.until("a forged completion", |done| Some(srq.complete(&done)));
+            assert!(forged.is_none(), "{forged:?} is posted");
+        }
+    }
+}
+
+/// A completion that is held while its request's place is used again and again.
+pub fn held_over_posts(stage: &dyn Stage) {
+    let mut ground = Ground::new(stage);
+    let target = ground.exposed();
+    let mut qp = ground.owned();
+    let [mut spare, first, second] = ground.pd.buffers::<3>(64).expect("buffers");
+    let read = |buffer| Work::read(target.remote()).memory((buffer, 16));
+    qp.post(read(first)).expect("a read");
+    let held = loop {
+        stage.work();
+        if let Some(done) = ground.cq.poll().expect("a ring of completions") {
+            break done;
+        }
+    };
+    assert!(qp.complete(&held).is_some(), "its own request");
+    // As many as a counter of eight bits goes round; the last one is taken.
+    for _ in 0..255 {
+        let add = Operation::FetchAdd {
+            remote: target.remote(),
+            add: 1,
+        };
+        let refused = qp.post(Work::new(add).memory((spare, 64)));
+        let work = refused.expect_err("64 bytes are no word").work;
+        let back = work.map(Work::take_memory).and_then(uverbs::owned::Memory::into_buffer);
+        spare = back.expect("a refused request is given back");
+    }
+    qp.post(read(second)).expect("a read");
+    let again = qp.complete(&held);
+    assert!(again.is_none(), "{again:?} is posted");
+}

@@ -1,0 +1,88 @@
+//! Numbers that come again, and what came before.
+
+use uverbs::owned::{self, SharedReceiveQueue};
+
+use super::{Ground, Stage};
+
+/// As many numbers as rest before one of them is used again, on devices where the library chooses.
+const RESTING: usize = 4096;
+
+fn shared(ground: &Ground<'_>) -> SharedReceiveQueue {
+    SharedReceiveQueue::new(ground.pd.create_srq(15, 1).expect("a shared queue"))
+}
+
+fn looped(ground: &Ground<'_>, srq: &SharedReceiveQueue) -> owned::QueuePair {
+    owned::QueuePair::new(ground.looped(Some(srq)))
+}
+
+/// A message from a queue pair to itself: both its completions are in the queue.
+fn message(ground: &Ground<'_>, qp: &mut owned::QueuePair, srq: &mut SharedReceiveQueue, number: u64) {
+    let room = ground.buffer(0);
+    srq.recv(room, number).expect("a receive");
+    qp.send_inline(b"8 bytes.", number).expect("a message");
+    for _ in 0..50 {
+        ground.stage.work();
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// A queue pair whose number one had before it that left completions behind: its own are told.
+pub fn numbers_come_again(stage: &dyn Stage) {
+    let mut ground = Ground::new(stage);
+    let mut srq = shared(&ground);
+    let mut gone = looped(&ground, &srq);
+    message(&ground, &mut gone, &mut srq, 1);
+    drop(gone);
+    for _ in 0..RESTING {
+        let mut builder = ground.pd.create_qp(uverbs::QpType::Rc, &ground.cq, &ground.cq);
+        drop(builder.max_send_wr(1).max_recv_wr(1).build().expect("a queue pair"));
+    }
+    // Whatever is told of the one that is gone is told before there is another.
+    stage.work();
+    while let Some(done) = ground.cq.poll().expect("a ring of completions") {
+        drop(srq.complete(&done));
+    }
+    let mut next = looped(&ground, &srq);
+    message(&ground, &mut next, &mut srq, 2);
+    let (mut sent, mut received) = (false, false);
+    while !(sent && received) {
+        ground.until("a message's completions", |done| {
+            sent |= next.complete(&done).is_some_and(|done| done.context == 2);
+            received |= srq.complete(&done).is_some_and(|done| done.context == 2);
+            Some(())
+        });
+    }
+}
+
+/// A shared queue whose receives queue pairs used that went without being polled: it holds as many again.
+pub fn shared_receives_come_back(stage: &dyn Stage) {
+    let mut ground = Ground::new(stage);
+    let mut srq = shared(&ground);
+    let room = srq.queue().expect("the queue").size().max_wr;
+    for number in 0..u64::from(room) {
+        let mut gone = looped(&ground, &srq);
+        message(&ground, &mut gone, &mut srq, number);
+        drop(gone);
+    }
+    while let Some(done) = ground.cq.poll().expect("a ring of completions") {
+        drop(srq.complete(&done));
+    }
+    for number in 0..u64::from(room) {
+        let buffer = ground.buffer(0);
+        let posted = srq.recv(buffer, 100 + number);
+        assert!(posted.is_ok(), "{number} of {room} fit: {posted:?}");
+    }
+}
+
+/// Completion queues of two contexts are two.
+pub fn completion_queues_are_told_apart(stage: &dyn Stage) {
+    let contexts = [stage.open(None), stage.open(None), stage.open_elsewhere()];
+    let mut ids = Vec::new();
+    for context in &contexts {
+        for _ in 0..4 {
+            let cq = context.create_cq(4).expect("a completion queue");
+            assert!(!ids.contains(&cq.id()), "{:?} comes twice", cq.id());
+            ids.push(cq.id());
+        }
+    }
+}

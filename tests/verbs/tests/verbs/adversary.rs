@@ -1,0 +1,58 @@
+//! Programs that must not get what they try to get: `verbs_tests::adversary`.
+
+use std::sync::Arc;
+
+use uverbs::Context;
+use uverbs::recorder::Sink;
+use verbs_tests::adversary::{self, Stage};
+use verbs_tests::{open_named, options, peer_name};
+
+/// The devices of this machine.
+struct Machine;
+
+impl Stage for Machine {
+    fn open(&self, sink: Option<Arc<dyn Sink>>) -> Context {
+        match sink {
+            Some(sink) => {
+                let options = options().record(sink);
+                options.open(&verbs_tests::device_name()).unwrap()
+            }
+            None => verbs_tests::open(),
+        }
+    }
+
+    fn open_elsewhere(&self) -> Context {
+        open_named(&peer_name())
+    }
+
+    fn work(&self) {
+        std::thread::yield_now();
+    }
+}
+
+macro_rules! programs {
+    ($($name:ident),* $(,)?) => {
+        $(#[test]
+        fn $name() {
+            adversary::$name(&Machine);
+        })*
+
+        #[test]
+        fn all_are_here() {
+            let here = [$(stringify!($name)),*];
+            assert!(adversary::ALL.iter().map(|(name, _)| *name).eq(here));
+        }
+    };
+}
+
+programs!(
+    by_an_id,
+    completion_queues_are_told_apart,
+    from_elsewhere,
+    held_over_posts,
+    numbers_come_again,
+    panic_in_reset,
+    reset_by_another_name,
+    shared_receives_come_back,
+    unnamed_flags,
+);
