@@ -111,6 +111,7 @@ pub(crate) fn poll(
 }
 
 /// A queue pair that owns its memory, if this one may become one.
+#[expect(clippy::unnecessary_wraps, reason = "the library may refuse one day")]
 pub(crate) fn own(qp: QueuePair) -> Option<owned::QueuePair> {
     Some(owned::QueuePair::new(qp))
 }

@@ -1,14 +1,12 @@
 //! Runs programs at random until one breaks a promise: `cargo xtask adversary`.
 
+use std::fmt::Write as _;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use adversary::device::Device;
-use adversary::fake::Fakes;
 use adversary::finding::{Finding, Rule};
-use adversary::mlx5::Cards;
 use adversary::op::{self, Op};
-use adversary::run::{Devices, Random, play, shrink};
+use adversary::run::{Devices, MODELS, Random, play, shrink};
 use anyhow::{Context as _, bail};
 use clap::{Parser, ValueEnum};
 
@@ -83,10 +81,11 @@ impl Promise {
 
 impl Model {
     fn devices(self) -> Devices {
+        let [(_, fake), (_, connectx), (_, connectx_v0)] = MODELS;
         match self {
-            Self::Fake => || -> Box<dyn Device> { Box::<Fakes>::default() },
-            Self::Connectx => || -> Box<dyn Device> { Box::new(Cards::new(1)) },
-            Self::ConnectxV0 => || -> Box<dyn Device> { Box::new(Cards::new(0)) },
+            Self::Fake => fake,
+            Self::Connectx => connectx,
+            Self::ConnectxV0 => connectx_v0,
         }
     }
 }
@@ -107,18 +106,14 @@ fn main() -> anyhow::Result<ExitCode> {
         let mut ops = Random::of(options.seed, number).program(options.steps);
         ops.retain(|op| !options.without.contains(&format!("{:?}", op.what)));
         if options.say {
-            let hex: String = op::bytes(&ops)
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect();
-            println!("program {number}: {hex}");
+            println!("program {number}: {}", hex(&ops));
         }
         let only = options.only.map(Promise::rule);
         if let Err(found) = play(options.model.devices(), &ops, only) {
             let done = number - options.first + 1;
             say_rate(done, since.elapsed());
             println!("program {number} of seed {}: {found}", options.seed);
-            return Ok(tell(&options, Some(found), &ops));
+            return Ok(tell(&options, Some(&found), &ops));
         }
         if said.elapsed() > Duration::from_secs(60) {
             said = Instant::now();
@@ -139,7 +134,7 @@ fn say_rate(count: u64, took: Duration) {
 }
 
 /// Plays a program, and its shortest form if it breaks a promise.
-fn tell(options: &Options, found: Option<Finding>, ops: &[Op]) -> ExitCode {
+fn tell(options: &Options, found: Option<&Finding>, ops: &[Op]) -> ExitCode {
     let devices = options.model.devices();
     let only = options.only.map(Promise::rule);
     let again = play(devices, ops, only);
@@ -162,12 +157,16 @@ fn tell(options: &Options, found: Option<Finding>, ops: &[Op]) -> ExitCode {
     for op in &short {
         println!("  {op}");
     }
-    let hex: String = op::bytes(&short)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    println!("bytes {hex}");
+    println!("bytes {}", hex(&short));
     ExitCode::FAILURE
+}
+
+fn hex(ops: &[Op]) -> String {
+    let mut text = String::new();
+    for byte in op::bytes(ops) {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {

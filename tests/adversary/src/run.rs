@@ -5,12 +5,32 @@ use std::sync::Once;
 
 use crate::World;
 use crate::device::Device;
+use crate::fake::Fakes;
 use crate::finding::{Finding, Rule};
+use crate::mlx5::Cards;
 use crate::op::{BYTES, Op, program};
 use crate::world::Sprung;
 
 /// Makes devices, fresh ones for each program.
 pub type Devices = fn() -> Box<dyn Device>;
+
+/// The devices that there are, by name.
+pub const MODELS: [(&str, Devices); 3] = [
+    ("fake", || Box::<Fakes>::default()),
+    ("connectx", || Box::new(Cards::new(1))),
+    ("connectx-v0", || Box::new(Cards::new(0))),
+];
+
+/// Runs a program, given as bytes, on fresh devices: what fuzzers call.
+///
+/// # Panics
+/// When a promise was broken.
+#[expect(clippy::panic, reason = "that is how a fuzzer is told")]
+pub fn fuzz(devices: Devices, bytes: &[u8]) {
+    if let Err(found) = play(devices, &program(bytes), None) {
+        panic!("{found}");
+    }
+}
 
 /// Runs a program on fresh devices.
 ///

@@ -276,7 +276,7 @@ impl Function {
         mkey::START.at(CTX).set(&mut input, init.iova);
         mkey::LENGTH.at(CTX).set(&mut input, init.length);
         let count = pages(&mut input, init.start, init.length, 3);
-        if count % 2 != 0 {
+        if !count.is_multiple_of(2) {
             input.extend([0; 8]);
         }
         command::mkey::ACTUAL_OCTOWORDS.set(&mut input, count.div_ceil(2) as u32);

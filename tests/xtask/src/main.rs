@@ -1,6 +1,7 @@
 //! The project's own commands: `cargo xtask --help`. One file per command.
 
 mod abi;
+mod adversary;
 mod asan;
 mod bench;
 mod cargo;
@@ -37,6 +38,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Task {
     Abi(abi::Options),
+    Adversary(adversary::Options),
     Asan(asan::Options),
     Bench(bench::Options),
     Ci(ci::Options),
@@ -57,6 +59,7 @@ enum Task {
 fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Abi(options) => abi::run(&options),
+        Task::Adversary(options) => adversary::run(&options),
         Task::Asan(options) => asan::run(&options),
         Task::Bench(options) => bench::run(&options),
         Task::Ci(options) => ci::run(&options),

@@ -132,12 +132,12 @@ impl Card {
         for range in memory {
             self.memory.name(*range);
         }
-        let made = make(&mut self.lock());
-        match &made {
+        let outcome = make(&mut self.lock());
+        match &outcome {
             Ok(_) => self.named().extend(memory),
             Err(_) => memory.iter().for_each(|range| self.memory.forget(*range)),
         }
-        made
+        outcome
     }
 
     fn register(&self, command: &Legacy<'_>) -> Result<(), Errno> {

@@ -78,7 +78,8 @@ pub(super) fn given_away() -> Result<u32, Errno> {
 fn ioctl(card: &Card, command: &Command<'_>) -> Result<(), Errno> {
     let what = (command.object, command.method);
     if what == (MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC) {
-        return allocate_uar(card, command);
+        allocate_uar(card, command);
+        return Ok(());
     }
     // All that goes by ioctl else is the end of such a page.
     if command.object == MLX5_IB_OBJECT_UAR {
@@ -117,7 +118,7 @@ fn ioctl(card: &Card, command: &Command<'_>) -> Result<(), Errno> {
 }
 
 /// A page of doorbells. Nothing listens there: the device is rung when records have moved.
-fn allocate_uar(card: &Card, command: &Command<'_>) -> Result<(), Errno> {
+fn allocate_uar(card: &Card, command: &Command<'_>) {
     for attr in command.attrs.iter().chain(command.uhw.attrs) {
         match &attr.value {
             Value::Out(cells, written) => {
@@ -130,7 +131,6 @@ fn allocate_uar(card: &Card, command: &Command<'_>) -> Result<(), Errno> {
             _ => {}
         }
     }
-    Ok(())
 }
 
 // SAFETY: descriptors in replies are new ones, given away here.

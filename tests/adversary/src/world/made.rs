@@ -41,7 +41,6 @@ pub(super) enum Body {
 pub(super) struct Pair {
     pub(super) uid: u32,
     pub(super) site: usize,
-    pub(super) pd: usize,
     pub(super) number: u32,
     pub(super) body: Body,
     pub(super) send_cq: u32,

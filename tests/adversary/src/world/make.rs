@@ -198,7 +198,6 @@ impl World<'_> {
         self.pairs.push(Pair {
             uid,
             site: parts.site,
-            pd: parts.pd,
             number,
             body,
             send_cq: parts.send_cq,

@@ -12,6 +12,7 @@ mod trap;
 
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
@@ -34,6 +35,10 @@ const FULL: usize = 24;
 type Outcome<T = ()> = Result<T, Finding>;
 
 /// A program at work.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "what is known of a program, each by itself"
+)]
 pub struct World<'d> {
     device: &'d dyn Device,
     sites: [Option<Site>; SITES],
@@ -63,6 +68,14 @@ pub struct World<'d> {
     discarded: bool,
     /// Promises that are looked at; all but when they are chosen.
     only: Option<Rule>,
+}
+
+impl fmt::Debug for World<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("World")
+            .field("requests", &self.requests)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'d> World<'d> {
@@ -181,8 +194,8 @@ impl<'d> World<'d> {
             What::Receive => return self.receive(a, b),
             What::ReceiveShared => return self.receive_shared(a, b),
             What::OneSided => return self.one_sided(a, b, c),
-            What::Inline => return self.inline(a, c),
-            What::ReceiveEmpty => return self.receive_empty(a),
+            What::Inline => self.inline(a, c),
+            What::ReceiveEmpty => self.receive_empty(a),
             What::Refused => return self.refused(a, b, c),
             What::RawPost => self.post_raw(a, b, c),
             What::Poll => return self.poll(a, b, c),

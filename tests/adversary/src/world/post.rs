@@ -51,16 +51,18 @@ impl World<'_> {
         };
         self.requests.insert(number, request);
         match qp.post(work) {
-            Ok(()) => self.posted(number),
+            Ok(()) => {
+                self.posted(number);
+                Ok(())
+            }
             Err(refused) => self.handed_back(number, *refused),
         }
     }
 
-    fn posted(&mut self, number: u64) -> Outcome {
+    fn posted(&mut self, number: u64) {
         if let Some(request) = self.requests.get_mut(&number) {
             request.sure = true;
         }
-        Ok(())
     }
 
     fn handed_back(&mut self, number: u64, refused: Refused) -> Outcome {
@@ -116,9 +118,9 @@ impl World<'_> {
         self.post(at, work, number, there)
     }
 
-    pub(super) fn inline(&mut self, a: u8, c: u8) -> Outcome {
+    pub(super) fn inline(&mut self, a: u8, c: u8) {
         let Some(at) = self.an_owned(a) else {
-            return Ok(());
+            return;
         };
         let number = self.number();
         let mut bytes = [0; INLINE + 8];
@@ -133,25 +135,24 @@ impl World<'_> {
         };
         self.requests.insert(number, request);
         let Some(qp) = pair.owned() else {
-            return Ok(());
+            return;
         };
         let posted = qp.send_inline(&bytes[..len], number);
-        self.told(number, posted)
+        self.told(number, posted);
     }
 
     /// A request without memory was posted or refused.
-    fn told(&mut self, number: u64, posted: Result<(), PostError>) -> Outcome {
+    fn told(&mut self, number: u64, posted: Result<(), PostError>) {
         match posted {
-            Ok(()) => return self.posted(number),
+            Ok(()) => self.posted(number),
             Err(PostError::Doorbell(_)) => self.doubt = true,
             Err(_) => drop(self.requests.remove(&number)),
         }
-        Ok(())
     }
 
-    pub(super) fn receive_empty(&mut self, a: u8) -> Outcome {
+    pub(super) fn receive_empty(&mut self, a: u8) {
         let Some(at) = self.an_owned(a) else {
-            return Ok(());
+            return;
         };
         let number = self.number();
         let pair = &mut self.pairs[at];
@@ -162,10 +163,10 @@ impl World<'_> {
         };
         self.requests.insert(number, request);
         let Some(qp) = pair.owned() else {
-            return Ok(());
+            return;
         };
         let posted = qp.recv_empty(number);
-        self.told(number, posted)
+        self.told(number, posted);
     }
 
     pub(super) fn receive(&mut self, a: u8, b: u8) -> Outcome {
@@ -188,7 +189,10 @@ impl World<'_> {
             return Ok(());
         };
         match qp.recv(hand.buffer, number) {
-            Ok(()) => self.posted(number),
+            Ok(()) => {
+                self.posted(number);
+                Ok(())
+            }
             Err(refused) => self.returned(number, Memory::from(refused.buffer)),
         }
     }
@@ -208,7 +212,10 @@ impl World<'_> {
         };
         self.requests.insert(number, request);
         match srq.queue.recv(hand.buffer, number) {
-            Ok(()) => self.posted(number),
+            Ok(()) => {
+                self.posted(number);
+                Ok(())
+            }
             Err(refused) => self.returned(number, Memory::from(refused.buffer)),
         }
     }

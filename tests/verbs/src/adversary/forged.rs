@@ -1,8 +1,9 @@
 //! Completions of other requests, which finish nothing.
 
-use uverbs::owned::{SharedReceiveQueue, Work};
+use uverbs::owned::{Memory, SharedReceiveQueue, Work};
 use uverbs::{Operation, Payload, QueuePair, SendRequest};
 
+use super::named::Reader;
 use super::{Ground, Stage};
 
 /// Ids that may come after one that was seen.
@@ -49,7 +50,7 @@ pub fn by_an_id(stage: &dyn Stage) {
     qp.recv(room, 3).expect("a receive");
     while left > 0 {
         left -= 1;
-        let forged = ground.until("a forged completion", |done| Some(qp.complete(&done)));
+        let forged = ground.until("a forged completion", |done| Some(qp.complete(done).ok()));
         assert!(forged.is_none(), "{forged:?} is posted");
     }
 }
@@ -67,46 +68,54 @@ pub fn from_elsewhere(stage: &dyn Stage) {
         let room = ground.buffer(0);
         srq.recv(room, 1).expect("a receive");
         sender.send_inline(b"8 bytes.", 2).expect("a message");
-        let received = ground.until("a message", |done| srq.complete(&done));
+        let received = ground.until("a message", |done| srq.complete(done).ok());
         let seen = received.completion.wr_id;
         let room = ground.buffer(0);
         srq.recv(room, 3).expect("a receive");
         let mut left = post_under(&mut raw, &near(seen), target.remote());
         while left > 0 {
             left -= 1;
-            let forged = elsewhere.until("a forged completion", |done| Some(srq.complete(&done)));
+            let forged =
+                elsewhere.until("a forged completion", |done| Some(srq.complete(done).ok()));
             assert!(forged.is_none(), "{forged:?} is posted");
         }
     }
 }
 
-/// A completion that is held while its request's place is used again and again.
+/// How often something is refused while a completion is held: counters of eight bits go round meanwhile.
+const REFUSALS: usize = 300;
+
+/// A completion that is held while its request is taken back by a reset, and its place is used again and again.
 pub fn held_over_posts(stage: &dyn Stage) {
     let mut ground = Ground::new(stage);
-    let target = ground.exposed();
-    let mut qp = ground.owned();
-    let [mut spare, first, second] = ground.pd.buffers::<3>(64).expect("buffers");
-    let read = |buffer| Work::read(target.remote()).memory((buffer, 16));
-    qp.post(read(first)).expect("a read");
+    let mut reader = Reader::new(&mut ground);
+    let target = reader.source.remote();
+    let mut spare = ground.buffer(0);
+    let read = |buffer, number| Work::read(target).memory((buffer, 16)).context(number);
+    let (first, second) = (ground.buffer(0), ground.buffer(0));
+    reader.qp.post(read(first, 1)).expect("a read");
     let held = loop {
         stage.work();
         if let Some(done) = ground.cq.poll().expect("a ring of completions") {
             break done;
         }
     };
-    assert!(qp.complete(&held).is_some(), "its own request");
-    // As many as a counter of eight bits goes round; the last one is taken.
-    for _ in 0..255 {
+    let back = reader.qp.reset().expect("a reset");
+    assert_eq!(back.len(), 1, "the request that was not finished");
+    reader.connect().expect("another life");
+    for _ in 0..REFUSALS {
         let add = Operation::FetchAdd {
-            remote: target.remote(),
+            remote: target,
             add: 1,
         };
-        let refused = qp.post(Work::new(add).memory((spare, 64)));
+        let refused = reader.qp.post(Work::new(add).memory((spare, 64)));
         let work = refused.expect_err("64 bytes are no word").work;
-        let back = work.map(Work::take_memory).and_then(uverbs::owned::Memory::into_buffer);
+        let back = work.map(Work::take_memory).and_then(Memory::into_buffer);
         spare = back.expect("a refused request is given back");
     }
-    qp.post(read(second)).expect("a read");
-    let again = qp.complete(&held);
-    assert!(again.is_none(), "{again:?} is posted");
+    reader.qp.post(read(second, 2)).expect("a read");
+    let again = reader.qp.complete(held);
+    assert!(again.is_err(), "{again:?} is posted");
+    drop(again);
+    assert_eq!(ground.finish(&mut reader.qp).context, 2);
 }

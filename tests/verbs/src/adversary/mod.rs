@@ -17,7 +17,9 @@ use uverbs::{AccessFlags, CompletionQueue, Context, ProtectionDomain, QpType, Qu
 
 pub use forged::{by_an_id, from_elsewhere, held_over_posts};
 pub use named::{panic_in_reset, reset_by_another_name, unnamed_flags};
-pub use numbers::{completion_queues_are_told_apart, numbers_come_again, shared_receives_come_back};
+pub use numbers::{
+    completion_queues_are_told_apart, numbers_come_again, shared_receives_come_back,
+};
 
 /// Where a program runs.
 pub trait Stage {
@@ -113,7 +115,11 @@ impl<'s> Ground<'s> {
     }
 
     /// Polls until `take` has something to say of a completion.
-    fn until<T>(&mut self, what: &str, mut take: impl FnMut(uverbs::Completion<'_>) -> Option<T>) -> T {
+    fn until<T>(
+        &mut self,
+        what: &str,
+        mut take: impl FnMut(uverbs::Completion<'_>) -> Option<T>,
+    ) -> T {
         let since = Instant::now();
         loop {
             self.stage.work();
@@ -122,13 +128,16 @@ impl<'s> Ground<'s> {
                     return taken;
                 }
             }
-            assert!(since.elapsed() < PATIENCE, "{what}: nothing in {PATIENCE:?}");
+            assert!(
+                since.elapsed() < PATIENCE,
+                "{what}: nothing in {PATIENCE:?}"
+            );
         }
     }
 
     /// The end of the next request of `qp`.
     fn finish(&mut self, qp: &mut owned::QueuePair) -> Finished {
-        self.until("a request that ends", |done| qp.complete(&done))
+        self.until("a request that ends", |done| qp.complete(done).ok())
     }
 
     /// Nothing in hand changes, whatever the device still does.

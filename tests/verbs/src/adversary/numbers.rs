@@ -16,7 +16,12 @@ fn looped(ground: &Ground<'_>, srq: &SharedReceiveQueue) -> owned::QueuePair {
 }
 
 /// A message from a queue pair to itself: both its completions are in the queue.
-fn message(ground: &Ground<'_>, qp: &mut owned::QueuePair, srq: &mut SharedReceiveQueue, number: u64) {
+fn message(
+    ground: &Ground<'_>,
+    qp: &mut owned::QueuePair,
+    srq: &mut SharedReceiveQueue,
+    number: u64,
+) {
     let room = ground.buffer(0);
     srq.recv(room, number).expect("a receive");
     qp.send_inline(b"8 bytes.", number).expect("a message");
@@ -34,21 +39,31 @@ pub fn numbers_come_again(stage: &dyn Stage) {
     message(&ground, &mut gone, &mut srq, 1);
     drop(gone);
     for _ in 0..RESTING {
-        let mut builder = ground.pd.create_qp(uverbs::QpType::Rc, &ground.cq, &ground.cq);
-        drop(builder.max_send_wr(1).max_recv_wr(1).build().expect("a queue pair"));
+        let mut builder = ground
+            .pd
+            .create_qp(uverbs::QpType::Rc, &ground.cq, &ground.cq);
+        drop(
+            builder
+                .max_send_wr(1)
+                .max_recv_wr(1)
+                .build()
+                .expect("a queue pair"),
+        );
     }
     // Whatever is told of the one that is gone is told before there is another.
     stage.work();
     while let Some(done) = ground.cq.poll().expect("a ring of completions") {
-        drop(srq.complete(&done));
+        drop(srq.complete(done));
     }
     let mut next = looped(&ground, &srq);
     message(&ground, &mut next, &mut srq, 2);
     let (mut sent, mut received) = (false, false);
     while !(sent && received) {
         ground.until("a message's completions", |done| {
-            sent |= next.complete(&done).is_some_and(|done| done.context == 2);
-            received |= srq.complete(&done).is_some_and(|done| done.context == 2);
+            match next.complete(done) {
+                Ok(done) => sent |= done.context == 2,
+                Err(done) => received |= srq.complete(done).is_ok_and(|done| done.context == 2),
+            }
             Some(())
         });
     }
@@ -59,14 +74,22 @@ pub fn shared_receives_come_back(stage: &dyn Stage) {
     let mut ground = Ground::new(stage);
     let mut srq = shared(&ground);
     let room = srq.queue().expect("the queue").size().max_wr;
+    let mut ended = Vec::new();
     for number in 0..u64::from(room) {
         let mut gone = looped(&ground, &srq);
         message(&ground, &mut gone, &mut srq, number);
         drop(gone);
     }
     while let Some(done) = ground.cq.poll().expect("a ring of completions") {
-        drop(srq.complete(&done));
+        if let Ok(done) = srq.complete(done) {
+            ended.push(done.context);
+        }
     }
+    while let Some(done) = srq.unpolled() {
+        ended.push(done.context);
+    }
+    ended.sort_unstable();
+    assert!(ended.into_iter().eq(0..u64::from(room)), "each once");
     for number in 0..u64::from(room) {
         let buffer = ground.buffer(0);
         let posted = srq.recv(buffer, 100 + number);
