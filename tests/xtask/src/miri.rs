@@ -26,11 +26,15 @@ const FLAGS: &str = "-Zmiri-disable-isolation -Zmiri-disable-weak-memory-emulati
 const CASES: &str = "6";
 
 /// Tests that need what the interpreter has not, by a part of their names, and what that is.
-const LACKING: [(&str, &str); 7] = [
+const LACKING: [(&str, &str); 8] = [
     ("discover::tests::sources::", "stat(2) of device nodes"),
     (
         "discover::tests::forks::the_kernel_does_it",
         "/proc/self/smaps tells of real memory",
+    ),
+    (
+        "sys::device::tests::what_takes_any_bytes_is_no_device",
+        "fstat(2) of device nodes",
     ),
     ("sys::open::tests::", "fstat(2) of device nodes"),
     (

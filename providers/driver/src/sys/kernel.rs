@@ -44,6 +44,7 @@ pub unsafe trait Kernel: fmt::Debug + Send + Sync {
     /// Refuses a descriptor that calls must not be made on: one that is no device of this kernel, or not of `driver`, if that is given.
     ///
     /// As it stands here it takes every descriptor: for kernels that look nothing up by it, or refuse in [`call`](Self::call).
+    /// What it asks for that is not recorded.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput), with what the descriptor is.
