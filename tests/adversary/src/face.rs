@@ -121,6 +121,11 @@ pub(crate) fn own_shared(srq: uverbs::SharedReceiveQueue) -> owned::SharedReceiv
     owned::SharedReceiveQueue::new(srq)
 }
 
+/// A request of a shared queue that has no completion any more.
+pub(crate) fn unpolled(srq: &mut owned::SharedReceiveQueue) -> Option<Finished> {
+    srq.unpolled()
+}
+
 /// A state by its number.
 pub(crate) fn state(raw: u8) -> QpState {
     QpState::from_raw(raw)

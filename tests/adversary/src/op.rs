@@ -78,10 +78,12 @@ pub enum What {
     Fault,
     /// The program writes to memory in its hands.
     Touch,
+    /// Asks a shared queue for requests that have no completion any more.
+    Unpolled,
 }
 
 /// How often each kind comes, of 256.
-const WEIGHTS: [(What, usize); 35] = [
+const WEIGHTS: [(What, usize); 36] = [
     (What::MakeCq, 4),
     (What::MakeSrq, 4),
     (What::MakePair, 8),
@@ -116,7 +118,8 @@ const WEIGHTS: [(What, usize); 35] = [
     (What::Panic, 1),
     (What::Thread, 1),
     (What::Fault, 1),
-    (What::Touch, 3),
+    (What::Touch, 2),
+    (What::Unpolled, 1),
 ];
 
 /// Which kind a byte stands for.

@@ -6,6 +6,7 @@ use uverbs::{QpAttr, QpState};
 
 use super::made::{Body, Srq};
 use super::{Outcome, World};
+use crate::face;
 use crate::finding::Rule;
 
 impl World<'_> {
@@ -90,10 +91,13 @@ impl World<'_> {
             .any(|cq| cq.uid == uid && cq.queue.is_some())
     }
 
-    fn end_shared(&mut self, srq: Srq) -> Outcome {
-        let told = !self.doubt
-            && !self.discarded
-            && srq.users.iter().all(|(_, recv_cq)| self.polls(*recv_cq));
+    fn end_shared(&mut self, mut srq: Srq) -> Outcome {
+        while let Some(finished) = face::unpolled(&mut srq.queue) {
+            self.ended(finished.context, srq.uid, finished.memory)?;
+        }
+        // A completion queue that a forgotten queue pair keeps is not gone, and cannot be polled.
+        let polled = srq.users.iter().all(|(_, cq)| self.polls(*cq));
+        let told = !self.doubt && !self.discarded && (polled || self.graveyard.is_empty());
         let posted = srq.queue.receives_posted();
         if told
             && let Some(there) = self.device.shared(srq.site, srq.number)

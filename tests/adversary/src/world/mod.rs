@@ -223,6 +223,7 @@ impl<'d> World<'d> {
                 self.device.fail(pick(SITES, a), b % 8);
             }
             What::Touch => self.touch(a),
+            What::Unpolled => return self.unpolled(a, b),
             What::Hold | What::Thread => {}
         }
         Ok(())

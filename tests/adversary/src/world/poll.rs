@@ -31,7 +31,27 @@ impl World<'_> {
     pub(super) fn poll(&mut self, a: u8, b: u8, c: u8) -> Outcome {
         let at = pick(self.cqs.len(), a);
         let times = if c & 3 == 3 { 16 } else { 1 + pick(4, c) };
-        self.poll_at(at, b.into(), times).map(drop)
+        self.poll_at(at, b.into(), times)?;
+        if c & 0x40 != 0 {
+            return self.unpolled(a, c);
+        }
+        Ok(())
+    }
+
+    /// Asks a shared queue for some requests that were used up by whoever is gone.
+    pub(super) fn unpolled(&mut self, a: u8, b: u8) -> Outcome {
+        let at = pick(self.srqs.len(), a);
+        for _ in 0..=pick(8, b) {
+            let Some(srq) = self.srqs.get_mut(at) else {
+                return Ok(());
+            };
+            let owner = srq.uid;
+            let Some(finished) = face::unpolled(&mut srq.queue) else {
+                return Ok(());
+            };
+            self.ended(finished.context, owner, finished.memory)?;
+        }
+        Ok(())
     }
 
     /// Takes so many completions of a queue, and tells how many there were.

@@ -62,6 +62,7 @@ mod state;
 use std::cell::Cell;
 use std::fmt;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 pub use fault::{Effect, Rewrite, When};
@@ -86,6 +87,8 @@ pub struct FakeKernel {
 struct SharedState {
     state: Mutex<State>,
     changed: Condvar,
+    /// How many wait for that. It changes under the lock.
+    waiting: AtomicU32,
 }
 
 /// Objects that exist.
@@ -163,17 +166,30 @@ impl FakeKernel {
             shared: Arc::new(SharedState {
                 state: Mutex::new(State::new(profile)),
                 changed: Condvar::new(),
+                waiting: AtomicU32::new(0),
             }),
         }
     }
 
     /// The state after the files that the process closed were closed here too.
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic of a test thread must not hide what the others find.
-        let locked = self.shared.state.lock();
-        let mut state = locked.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.as_it_is();
         state.reap();
         state
+    }
+
+    /// The state without a look at what the process closed.
+    fn as_it_is(&self) -> MutexGuard<'_, State> {
+        // A panic of a test thread must not hide what the others find.
+        let locked = self.shared.state.lock();
+        locked.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes those who wait for events. The state is locked.
+    fn wake(&self) {
+        if self.shared.waiting.load(Ordering::Relaxed) != 0 {
+            self.shared.changed.notify_all();
+        }
     }
 
     /// Opens the device, as `open(2)` of `/dev/infiniband/uverbs0` would.
@@ -206,7 +222,7 @@ impl FakeKernel {
 
     /// How many calls there were.
     pub fn calls(&self) -> u64 {
-        self.lock().calls
+        self.as_it_is().calls
     }
 
     /// Every call there was, in order.
@@ -275,18 +291,18 @@ impl FakeKernel {
             Source::Srq(id) => event::raise(&mut state, Kind::Srq, id, event_type),
             Source::Element(element) => event::broadcast(&mut state, element, event_type),
         }
-        self.shared.changed.notify_all();
+        self.wake();
     }
 
     /// Takes the device away, as a hot-unplug does: waiting events can be read, then everything answers EIO.
     pub fn remove_device(&self, after: AfterRemoval) {
         event::remove_device(&mut self.lock(), after);
-        self.shared.changed.notify_all();
+        self.wake();
     }
 
     /// Stops (or resumes) the device: requests are taken, but nothing moves or completes.
     pub fn freeze(&self, frozen: bool) {
-        let mut state = self.lock();
+        let mut state = self.as_it_is();
         state.frozen = frozen;
         if !frozen {
             let ids: Vec<u32> = state.qps.keys().copied().collect();
@@ -294,13 +310,13 @@ impl FakeKernel {
                 engine::run(&mut state, id);
             }
         }
-        self.shared.changed.notify_all();
+        self.wake();
     }
 
     /// Writes `byte` everywhere the device may still write: the memory of all receives, reads and atomics that are posted
     /// and not completed. Returns how many bytes.
     pub fn scribble(&self, byte: u8) -> u64 {
-        engine::scribble(&self.lock(), byte)
+        engine::scribble(&self.as_it_is(), byte)
     }
 
     /// Waits for an event and copies it out, as `read(2)` does.
@@ -331,11 +347,10 @@ impl FakeKernel {
             if is_nonblocking(fd) {
                 return Err(Errno::AGAIN);
             }
-            state = self
-                .shared
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            self.shared.waiting.fetch_add(1, Ordering::Relaxed);
+            let woken = self.shared.changed.wait(state);
+            state = woken.unwrap_or_else(PoisonError::into_inner);
+            self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
@@ -402,7 +417,7 @@ unsafe impl Kernel for FakeKernel {
         };
         let answer = self.answer(fd, call, &struck);
         if let (Err(errno), Ok(number)) = (&answer, usize::try_from(number))
-            && let Some(seen) = self.lock().seen.get_mut(number)
+            && let Some(seen) = self.as_it_is().seen.get_mut(number)
         {
             seen.answer = Err(*errno);
         }
@@ -438,7 +453,7 @@ impl FakeKernel {
         if let Call::Read(buffer) = call {
             return self.read(fd, buffer, struck).map(Reply::Read);
         }
-        let mut state = self.lock();
+        let mut state = self.as_it_is();
         let file = state.files.of_fd(fd)?;
         // Event files have no ioctl, write or mmap.
         let id = match file.role.context() {
@@ -460,7 +475,7 @@ impl FakeKernel {
             Call::Read(_) => Err(Errno::INVAL),
         };
         engine::progress(&mut state);
-        self.shared.changed.notify_all();
+        self.wake();
         answer
     }
 }
