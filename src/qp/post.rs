@@ -168,7 +168,8 @@ impl SendBatch<'_> {
     ///
     /// # Errors
     /// [`PostError::Forked`] in a child, with the ring unchanged; [`PostError::Doorbell`] when the kernel
-    /// refused. Nothing of the batch is posted then.
+    /// refused. Whether it carries the batch out is not known then, and what was promised of its memory holds until the queue pair
+    /// is destroyed or reset.
     #[doc(alias = "ibv_wr_complete")]
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]

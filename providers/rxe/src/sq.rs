@@ -3,7 +3,7 @@
 use uverbs_driver::hw::SharedRing;
 use uverbs_driver::sys::ForkToken;
 use uverbs_driver::types::{DeviceCaps, QpCaps, QpType, SendRequest};
-use uverbs_driver::{Channel, PostError, cmd};
+use uverbs_driver::{Channel, Error, Op, PostError, cmd};
 use uverbs_uapi::rdma_user_rxe::rxe_sge;
 
 use crate::wqe;
@@ -88,8 +88,9 @@ impl SendRing {
 
     /// Publishes what was put and rings the doorbell: one system call for the batch.
     ///
-    /// When the doorbell fails the requests are taken back. The kernel may have looked at them
-    /// meanwhile on behalf of earlier requests, so the queue takes no more.
+    /// When the doorbell fails the queue takes no more. Requests that the kernel cannot have seen are taken back. While earlier
+    /// ones are under way it goes on to these without being rung, and an index before its own would lead it once more
+    /// through the whole ring, and through requests of old: then they stay.
     #[inline]
     pub(crate) fn ring(&mut self, channel: &Channel, qp: u32) -> Result<(), PostError> {
         if self.tail == self.published {
@@ -99,6 +100,7 @@ impl SendRing {
             self.abort();
             return Err(PostError::Forked);
         }
+        let idle = self.is_idle();
         self.ring.publish(self.tail);
         match cmd::qp::doorbell(channel, qp) {
             Ok(()) => {
@@ -106,9 +108,13 @@ impl SendRing {
                 Ok(())
             }
             Err(errno) => {
-                self.ring.publish(self.published);
-                self.tail = self.published;
                 self.poisoned = true;
+                if idle && !Error::os(Op::PostSend, errno).outcome_is_unknown() {
+                    self.ring.publish(self.published);
+                    self.tail = self.published;
+                } else {
+                    self.published = self.tail;
+                }
                 Err(PostError::Doorbell(errno))
             }
         }

@@ -8,6 +8,17 @@ use uverbs::{Context, Result};
 /// How many places a program has to make objects in: two contexts of one device, and one of another.
 pub const SITES: usize = 3;
 
+/// What can become of a call.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Fault {
+    /// It does nothing, and says so.
+    Fails,
+    /// The kernel that the context was given panics, and did nothing.
+    PanicsBefore,
+    /// The same, and did all.
+    PanicsAfter,
+}
+
 /// Devices, and whoever moves them. Everything that a program cannot decide happens here.
 pub trait Device: Send + Sync {
     /// Opens the device of a site. The first two sites are of one device.
@@ -26,14 +37,11 @@ pub trait Device: Send + Sync {
     /// The devices stop working, or go on.
     fn freeze(&self, frozen: bool);
 
-    /// The kernel fails the call that comes after so many others.
-    fn fail(&self, site: usize, after: u8);
+    /// The call that comes after so many others goes wrong.
+    fn disturb(&self, site: usize, after: u8, fault: Fault);
 
-    /// The kernel fails no more calls.
+    /// No more calls go wrong.
     fn mend(&self);
-
-    /// The library lost hold of what the last call made. A kernel would have its pages pinned, which nobody else has.
-    fn abandon(&self) {}
 
     /// How many receives a shared queue of that site has, as the device sees it.
     fn shared(&self, site: usize, number: u32) -> Option<usize>;

@@ -3,34 +3,40 @@
 use std::sync::Arc;
 
 use uverbs::recorder::Sink;
-use uverbs::{Context, Errno, OpenOptions, Result};
-use uverbs_driver::sys::fake::{Effect, FakeKernel, Profile, RingOf, RingView, When};
+use uverbs::{Context, OpenOptions, Result};
+use uverbs_driver::sys::fake::{FakeKernel, Profile, RingOf, RingView};
 
-use crate::device::Device;
+use crate::device::{Device, Fault};
+use crate::shaky::Shaky;
 
 /// Two devices that make everything alike: numbers, handles and keys are the same on both.
 #[derive(Debug)]
-pub struct Fakes([FakeKernel; 2]);
+pub struct Fakes([Arc<Shaky<FakeKernel>>; 2]);
 
 impl Default for Fakes {
     fn default() -> Self {
-        Self([(), ()].map(|()| FakeKernel::new(Profile::v7_2())))
+        Self([(), ()].map(|()| Arc::new(Shaky::new(FakeKernel::new(Profile::v7_2())))))
     }
 }
 
 impl Fakes {
-    fn of(&self, site: usize) -> &FakeKernel {
+    fn of(&self, site: usize) -> &Arc<Shaky<FakeKernel>> {
         &self.0[usize::from(site > 1)]
+    }
+
+    fn kernels(&self) -> [&FakeKernel; 2] {
+        self.0.each_ref().map(|shaky| shaky.kernel())
     }
 }
 
 impl Device for Fakes {
     fn open(&self, site: usize, sink: Option<Arc<dyn Sink>>) -> Result<Context> {
-        let fake = self.of(site);
+        let shaky = self.of(site);
+        let fake = shaky.kernel();
         let fd = fake
             .open()
             .map_err(|errno| uverbs::Error::os(uverbs::Op::OpenDevice, errno))?;
-        let mut options = OpenOptions::new().kernel(Arc::new(fake.clone()));
+        let mut options = OpenOptions::new().kernel(shaky.clone());
         if let Some(sink) = sink {
             options = options.record(sink);
         }
@@ -38,7 +44,7 @@ impl Device for Fakes {
     }
 
     fn scribble(&self, byte: u8) {
-        for fake in &self.0 {
+        for fake in self.kernels() {
             fake.scribble(byte);
         }
     }
@@ -48,29 +54,25 @@ impl Device for Fakes {
     }
 
     fn freeze(&self, frozen: bool) {
-        for fake in &self.0 {
+        for fake in self.kernels() {
             fake.freeze(frozen);
         }
     }
 
-    #[expect(unsafe_code, reason = "plays a kernel without memory")]
-    fn fail(&self, site: usize, after: u8) {
-        let fake = self.of(site);
-        let call = When::Call(fake.calls() + u64::from(after));
-        // SAFETY: (1) a call that fails did nothing, and says nothing of an object's end; (2) nothing is rewritten.
-        unsafe { fake.inject(call, Effect::Fail(Errno::NOMEM)) };
+    fn disturb(&self, site: usize, after: u8, fault: Fault) {
+        self.of(site).set(Some((after, fault)));
     }
 
     fn mend(&self) {
-        for fake in &self.0 {
-            fake.clear_faults();
+        for shaky in &self.0 {
+            shaky.set(None);
         }
     }
 
     #[expect(unsafe_code, reason = "looks at a queue")]
     fn shared(&self, site: usize, number: u32) -> Option<usize> {
         // SAFETY: nothing is written into it.
-        let ring = unsafe { self.of(site).ring(RingOf::Srq(number)) }?;
+        let ring = unsafe { self.of(site).kernel().ring(RingOf::Srq(number)) }?;
         // The mask of the indexes.
         let mask = ring.load(4);
         let count = ring
@@ -80,7 +82,7 @@ impl Device for Fakes {
     }
 
     fn left(&self) -> Option<String> {
-        let left = self.0.each_ref().map(FakeKernel::objects);
+        let left = self.kernels().map(FakeKernel::objects);
         left.iter()
             .any(|objects| objects.total() != 0)
             .then(|| format!("{left:?}"))

@@ -12,6 +12,7 @@ pub mod finding;
 pub mod mlx5;
 pub mod op;
 pub mod run;
+mod shaky;
 mod world;
 
-pub use world::{Sprung, World};
+pub use world::World;

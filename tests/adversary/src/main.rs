@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use adversary::finding::{Finding, Rule};
@@ -96,7 +99,7 @@ fn main() -> anyhow::Result<ExitCode> {
         let bytes = unhex(hex).context("two digits for each byte")?;
         return Ok(tell(&options, None, &op::program(&bytes)));
     }
-    if options.jobs > 1 {
+    if options.jobs > 1 || options.sequences > SHARE && !options.say {
         return share(&options);
     }
     let since = Instant::now();
@@ -176,37 +179,69 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     pairs.chunks_exact(2).map(byte).collect()
 }
 
-/// Several processes, each with its share of the numbers.
+/// Programs that one process runs. What is given up on purpose stays until its process ends.
+const SHARE: u64 = 50_000;
+
+/// Several processes at a time, each with its share of the numbers.
 fn share(options: &Options) -> anyhow::Result<ExitCode> {
-    let program = std::env::current_exe()?;
-    let share = options.sequences.div_ceil(options.jobs);
+    let since = Instant::now();
+    let next = AtomicU64::new(0);
+    let done = AtomicU64::new(0);
+    let failed = AtomicBool::new(false);
+    let said = Mutex::new(since);
+    let work = || -> anyhow::Result<()> {
+        while !failed.load(Ordering::Relaxed) {
+            let start = next.fetch_add(SHARE, Ordering::Relaxed);
+            let count = SHARE.min(options.sequences.saturating_sub(start));
+            if count == 0 {
+                break;
+            }
+            let first = options.first + start;
+            let output = child(options, first, count)?.output()?;
+            if !output.status.success() {
+                failed.store(true, Ordering::Relaxed);
+                let text = String::from_utf8_lossy(&output.stdout);
+                println!(
+                    "{text}programs {first} to {}: {}",
+                    first + count - 1,
+                    output.status
+                );
+            }
+            let all = done.fetch_add(count, Ordering::Relaxed) + count;
+            let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+            if said.elapsed() > Duration::from_secs(60) {
+                *said = Instant::now();
+                say_rate(all, since.elapsed());
+            }
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..options.jobs).map(|_| scope.spawn(work)).collect();
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().unwrap_or_else(|_| bail!("a thread died")))
+    })?;
+    say_rate(done.into_inner(), since.elapsed());
+    Ok(ExitCode::from(u8::from(failed.into_inner())))
+}
+
+/// A process for programs from the first on.
+fn child(options: &Options, first: u64, count: u64) -> anyhow::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
     let model = options.model.to_possible_value().context("a model")?;
-    let mut children = Vec::new();
-    for job in 0..options.jobs {
-        let start = job * share;
-        let count = share.min(options.sequences.saturating_sub(start));
-        let mut command = Command::new(&program);
-        command
-            .args(["--sequences", &count.to_string()])
-            .args(["--model", model.get_name()])
-            .args(["--seed", &options.seed.to_string()])
-            .args(["--first", &(options.first + start).to_string()])
-            .args(["--steps", &options.steps.to_string()])
-            .stdin(Stdio::null());
-        if !options.without.is_empty() {
-            command.args(["--without", &options.without.join(",")]);
-        }
-        if let Some(only) = options.only.and_then(|only| only.to_possible_value()) {
-            command.args(["--only", only.get_name()]);
-        }
-        children.push(command.spawn()?);
+    command
+        .args(["--sequences", &count.to_string()])
+        .args(["--model", model.get_name()])
+        .args(["--seed", &options.seed.to_string()])
+        .args(["--first", &first.to_string()])
+        .args(["--steps", &options.steps.to_string()])
+        .stdin(Stdio::null());
+    if !options.without.is_empty() {
+        command.args(["--without", &options.without.join(",")]);
     }
-    let mut failed = 0;
-    for mut child in children {
-        failed += u32::from(!child.wait()?.success());
+    if let Some(only) = options.only.and_then(|only| only.to_possible_value()) {
+        command.args(["--only", only.get_name()]);
     }
-    if failed != 0 {
-        bail!("{failed} of {} found something", options.jobs);
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(command)
 }

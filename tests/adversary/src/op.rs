@@ -70,11 +70,11 @@ pub enum What {
     Freeze,
     /// The device works.
     Run,
-    /// The next calls of the kernel end with a panic of the program's own.
+    /// Whoever hears of the next calls panics.
     Panic,
     /// The next step is made by another thread.
     Thread,
-    /// A call of the kernel will fail.
+    /// A call of the kernel will fail, or panic.
     Fault,
     /// The program writes to memory in its hands.
     Touch,

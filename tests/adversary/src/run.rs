@@ -9,7 +9,7 @@ use crate::fake::Fakes;
 use crate::finding::{Finding, Rule};
 use crate::mlx5::Cards;
 use crate::op::{BYTES, Op, program};
-use crate::world::Sprung;
+use crate::shaky::Sprung;
 
 /// Makes devices, fresh ones for each program.
 pub type Devices = fn() -> Box<dyn Device>;

@@ -151,6 +151,37 @@ fn f19_a_refused_doorbell_leaves_no_ghost_in_the_ring() {
 }
 
 #[test]
+fn f19_a_doorbell_that_is_refused_while_others_are_under_way_leaves_its_request() {
+    let bench = Bench::newest();
+    let context = bench.context().unwrap();
+    let mut looped = Loopback::new(&context).unwrap();
+    let number = looped.qp.qp_num();
+    let [one, other, first_room, room] = looped.buffers::<4>(8).unwrap();
+    looped.qp.recv(first_room, 1).unwrap();
+    looped.qp.recv(room, 2).unwrap();
+    bench.fake.freeze(true);
+    looped.qp.send(one, 8, 3).unwrap();
+    let ring = bench.ring(RingOf::Send(number)).unwrap();
+    let before = ring.load(RingView::PRODUCER);
+    bench.inject(
+        When::Command(IB_USER_VERBS_CMD_POST_SEND),
+        Effect::Fail(Errno::ACCESS),
+    );
+    let refused = looped.qp.send(other, 8, 4).unwrap_err();
+    assert_eq!(refused.error, PostError::Doorbell(Errno::ACCESS));
+    assert!(refused.work.is_none(), "the kernel may have seen it");
+    assert_eq!(ring.load(RingView::PRODUCER), before + 1);
+    bench.fake.clear_faults();
+    // The kernel goes on, and comes to the second by itself.
+    bench.fake.freeze(false);
+    let mut ended: Vec<_> = looped.finish(4).unwrap();
+    ended.sort_by_key(|done| done.context);
+    let numbers: Vec<_> = ended.iter().map(|done| done.context).collect();
+    assert_eq!(numbers, [1, 2, 3, 4]);
+    assert_eq!(ring.load(RingView::CONSUMER), before + 1);
+}
+
+#[test]
 fn f25_a_completion_of_a_queue_pair_that_is_gone_is_nobodys() {
     let bench = Bench::newest();
     let context = bench.context().unwrap();

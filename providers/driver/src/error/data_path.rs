@@ -48,7 +48,8 @@ pub enum PostError {
     WrongState,
     /// This process is a fork of the one that made the queue; the ring was not touched.
     Forked,
-    /// The kernel refused the doorbell. The requests of the batch were taken back out of the ring.
+    /// The kernel refused the doorbell. The requests of the batch were taken back out of the ring, if none were under way; else the
+    /// kernel may still carry them out.
     Doorbell(Errno),
     /// An earlier failure left the queue unusable; destroy it.
     Poisoned,

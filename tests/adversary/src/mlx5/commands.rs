@@ -133,9 +133,10 @@ impl Card {
             self.memory.name(*range);
         }
         let outcome = make(&mut self.lock());
-        match &outcome {
-            Ok(_) => self.named().extend(memory),
-            Err(_) => memory.iter().for_each(|range| self.memory.forget(*range)),
+        if outcome.is_err() {
+            for range in memory {
+                self.memory.forget(*range);
+            }
         }
         outcome
     }

@@ -136,7 +136,6 @@ fn allocate_uar(card: &Card, command: &Command<'_>) {
 // SAFETY: descriptors in replies are new ones, given away here.
 unsafe impl Kernel for Card {
     unsafe fn call(&self, _: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
-        self.strike()?;
         match call {
             Call::Ioctl(command) => ioctl(self, command).map(|()| Reply::Done),
             Call::Map { len, .. } => Mapping::anonymous(len).map(Reply::Mapped),

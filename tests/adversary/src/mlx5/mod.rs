@@ -9,18 +9,19 @@ mod memory;
 mod modify;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use connectx::driver::{Function, Refused};
 use uverbs::discover::{DeviceInfo, DriverMatch};
 use uverbs::recorder::Sink;
-use uverbs::{CommandPath, Context, DriverId, Errno, OpenOptions, Result};
+use uverbs::{CommandPath, Context, DriverId, OpenOptions, Result};
 use uverbs_driver::sys::fake::{FakeKernel, Profile};
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_MLX5;
 
 use self::memory::{Process, Range};
-use crate::device::Device;
+use crate::device::{Device, Fault};
+use crate::shaky::Shaky;
 
 /// A device, and the kernel that drives it.
 #[derive(Debug)]
@@ -28,11 +29,7 @@ struct Card {
     state: Mutex<State>,
     memory: Arc<Process>,
     handles: AtomicU32,
-    /// Calls until one fails; below 0 none does.
-    fault: AtomicI32,
     cqe_version: u8,
-    /// What the last call let the device reach.
-    named: Mutex<Vec<Range>>,
 }
 
 #[derive(Debug)]
@@ -70,9 +67,7 @@ impl Card {
             }),
             memory,
             handles: AtomicU32::new(1),
-            fault: AtomicI32::new(-1),
             cqe_version,
-            named: Mutex::default(),
         })
     }
 
@@ -83,38 +78,11 @@ impl Card {
     fn handle(&self) -> u32 {
         self.handles.fetch_add(1, Ordering::Relaxed)
     }
-
-    fn named(&self) -> MutexGuard<'_, Vec<Range>> {
-        self.named.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes back what the last call let the device reach.
-    fn abandon(&self) {
-        for range in std::mem::take(&mut *self.named()) {
-            self.memory.forget(range);
-            for object in self.lock().objects.values_mut() {
-                object.memory.retain(|other| *other != range);
-            }
-        }
-    }
-
-    /// Fails the call whose turn it is.
-    fn strike(&self) -> std::result::Result<(), Errno> {
-        self.named().clear();
-        let left = self.fault.load(Ordering::Relaxed);
-        if left >= 0 {
-            self.fault.store(left - 1, Ordering::Relaxed);
-        }
-        if left == 0 {
-            return Err(Errno::NOMEM);
-        }
-        Ok(())
-    }
 }
 
 /// Two devices, each with a kernel of its own.
 #[derive(Debug)]
-pub struct Cards([Arc<Card>; 2]);
+pub struct Cards([Arc<Shaky<Card>>; 2]);
 
 impl Cards {
     /// Devices whose completions carry what the library chose, or (version 0) the number of the queue pair alone.
@@ -123,11 +91,15 @@ impl Cards {
     /// Never: a function without objects refuses nothing.
     #[expect(clippy::expect_used, reason = "there is nothing to refuse")]
     pub fn new(cqe_version: u8) -> Self {
-        Self([(), ()].map(|()| Arc::new(Card::new(cqe_version).expect("a function"))))
+        Self([(), ()].map(|()| Arc::new(Shaky::new(Card::new(cqe_version).expect("a function")))))
     }
 
-    fn of(&self, site: usize) -> &Arc<Card> {
+    fn of(&self, site: usize) -> &Arc<Shaky<Card>> {
         &self.0[usize::from(site > 1)]
+    }
+
+    fn cards(&self) -> [&Card; 2] {
+        self.0.each_ref().map(|shaky| shaky.kernel())
     }
 }
 
@@ -152,13 +124,13 @@ impl Device for Cards {
     }
 
     fn scribble(&self, byte: u8) {
-        for card in &self.0 {
+        for card in self.cards() {
             card.lock().function.scribble(byte);
         }
     }
 
     fn run(&self) {
-        for card in &self.0 {
+        for card in self.cards() {
             let mut state = card.lock();
             if !state.frozen {
                 state.function.work(false);
@@ -167,36 +139,30 @@ impl Device for Cards {
     }
 
     fn freeze(&self, frozen: bool) {
-        for card in &self.0 {
+        for card in self.cards() {
             card.lock().frozen = frozen;
         }
     }
 
-    fn fail(&self, site: usize, after: u8) {
-        self.of(site).fault.store(after.into(), Ordering::Relaxed);
+    fn disturb(&self, site: usize, after: u8, fault: Fault) {
+        self.of(site).set(Some((after, fault)));
     }
 
     fn mend(&self) {
-        for card in &self.0 {
-            card.fault.store(-1, Ordering::Relaxed);
-        }
-    }
-
-    fn abandon(&self) {
-        for card in &self.0 {
-            card.abandon();
+        for shaky in &self.0 {
+            shaky.set(None);
         }
     }
 
     fn shared(&self, site: usize, number: u32) -> Option<usize> {
-        let state = self.of(site).lock();
+        let state = self.of(site).kernel().lock();
         state.function.shared_receives(number).map(usize::from)
     }
 
     fn left(&self) -> Option<String> {
         let left: Vec<_> = self
-            .0
-            .iter()
+            .cards()
+            .into_iter()
             .flat_map(|card| card.lock().objects.values().cloned().collect::<Vec<_>>())
             .collect();
         (!left.is_empty()).then(|| format!("{left:?}"))

@@ -13,15 +13,14 @@ mod trap;
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use uverbs::owned::{ExposedMemory, Memory};
 
 use self::made::{Cq, Hand, Pair, Request, Site, Srq};
-pub use self::trap::Sprung;
 use self::trap::Trap;
-use crate::device::{Device, SITES};
+use crate::device::{Device, Fault, SITES};
 use crate::face::Held;
 use crate::finding::{Finding, Rule};
 use crate::op::{Op, What};
@@ -129,7 +128,7 @@ impl<'d> World<'d> {
             at += 1;
             let rest = &ops[at..];
             if op.what == What::Hold {
-                at += self.guarded(|world| world.hold(*op, rest, held))?;
+                at += self.hold(*op, rest, held)?;
             } else if op.what == What::Thread && !rest.is_empty() {
                 at += 1;
                 self.elsewhere(rest[0], held)?;
@@ -148,24 +147,8 @@ impl<'d> World<'d> {
 
     /// Makes a step, after which nothing in the program's hands has changed, whatever the device writes.
     fn step(&mut self, op: Op, held: &[&dyn Held]) -> Outcome {
-        self.guarded(|world| world.act(op, held))?;
+        self.act(op, held)?;
         self.look()
-    }
-
-    /// Does something that a panic of the program's own may end.
-    fn guarded<T: Default>(&mut self, act: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
-        if !self.traps {
-            return act(self);
-        }
-        match catch_unwind(AssertUnwindSafe(|| act(self))) {
-            Ok(done) => done,
-            Err(payload) if payload.is::<Sprung>() => {
-                self.doubt = true;
-                self.device.abandon();
-                Ok(T::default())
-            }
-            Err(payload) => resume_unwind(payload),
-        }
     }
 
     /// The device writes where it may, and nothing that the program sees changes.
@@ -220,7 +203,8 @@ impl<'d> World<'d> {
             What::Panic => self.trap.arm(a % 4),
             What::Fault => {
                 self.doubt = true;
-                self.device.fail(pick(SITES, a), b % 8);
+                let fault = [Fault::Fails, Fault::PanicsBefore, Fault::PanicsAfter][pick(3, c)];
+                self.device.disturb(pick(SITES, a), b % 8, fault);
             }
             What::Touch => self.touch(a),
             What::Unpolled => return self.unpolled(a, b),

@@ -1,0 +1,80 @@
+//! A kernel some of whose calls fail, or panic.
+//!
+//! # Safety
+//!
+//! It hands out what the kernel underneath hands out, and makes no call that it was not given.
+#![allow(unsafe_code, reason = "passes the promises of a kernel on")]
+
+use std::os::fd::BorrowedFd;
+use std::sync::{Mutex, PoisonError};
+
+use uverbs::{DriverId, Errno};
+use uverbs_driver::Result;
+use uverbs_driver::sys::{Call, Kernel, Reply};
+
+use crate::device::Fault;
+
+/// A panic that was asked for: it ends where the library called.
+#[derive(Debug)]
+pub(crate) struct Sprung;
+
+/// The kernel, and what comes of the call after so many others.
+#[derive(Debug)]
+pub(crate) struct Shaky<K> {
+    kernel: K,
+    fault: Mutex<Option<(u8, Fault)>>,
+}
+
+impl<K> Shaky<K> {
+    pub(crate) fn new(kernel: K) -> Self {
+        Self {
+            kernel,
+            fault: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn kernel(&self) -> &K {
+        &self.kernel
+    }
+
+    /// What comes next; nothing out of the way for `None`.
+    pub(crate) fn set(&self, fault: Option<(u8, Fault)>) {
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
+    }
+
+    /// What comes of this call.
+    fn strike(&self) -> Option<Fault> {
+        let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *fault {
+            Some((0, _)) => fault.take().map(|(_, fault)| fault),
+            Some((left, _)) => {
+                *left -= 1;
+                None
+            }
+            None => None,
+        }
+    }
+}
+
+// SAFETY: what it hands out is what the kernel underneath hands out.
+unsafe impl<K: Kernel> Kernel for Shaky<K> {
+    #[expect(clippy::panic, reason = "that is what it is for")]
+    unsafe fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> std::result::Result<Reply, Errno> {
+        let fault = self.strike();
+        match fault {
+            Some(Fault::Fails) => return Err(Errno::NOMEM),
+            Some(Fault::PanicsBefore) => std::panic::panic_any(Sprung),
+            _ => {}
+        }
+        // SAFETY: the caller's promise is the one that the kernel underneath asks for.
+        let answer = unsafe { self.kernel.call(fd, call) };
+        if fault == Some(Fault::PanicsAfter) {
+            std::panic::panic_any(Sprung);
+        }
+        answer
+    }
+
+    fn check_device(&self, fd: BorrowedFd<'_>, driver: Option<DriverId>) -> Result<()> {
+        self.kernel.check_device(fd, driver)
+    }
+}
