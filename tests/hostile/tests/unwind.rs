@@ -10,6 +10,7 @@
 
 mod life;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -301,6 +302,43 @@ fn a_sink_that_panics_at_any_record_changes_nothing() {
             let (done, taken) = recorded(device, at);
             assert_eq!((done, taken), (whole, at), "{device:?}, at {at}");
         }
+    }
+}
+
+/// A panic in a drop that unwinding comes by would end the process.
+#[test]
+fn kernels_and_sinks_may_panic_while_the_program_unwinds() {
+    for device in [Device::Rxe, Device::Mlx5] {
+        let fuse = Arc::new(Fuse {
+            left: AtomicU64::new(MANY),
+            taken: AtomicU64::new(0),
+        });
+        let (sink, mut bomb) = (Arc::clone(&fuse), None);
+        let mut life = Life::new(device, |kernel| {
+            let kernel = Arc::new(Bomb::new(kernel, Stop::Before, MANY));
+            bomb = Some(Arc::clone(&kernel));
+            OpenOptions::new().kernel(kernel).record(sink)
+        });
+        life.open().unwrap();
+        life.make_cq().unwrap();
+        let (cq, bomb) = (life.cq.take().unwrap(), bomb.unwrap());
+        let unwound = catch_unwind(AssertUnwindSafe(|| {
+            let _ended = cq;
+            fuse.left.store(0, Ordering::Relaxed);
+            std::panic::panic_any(OnPurpose)
+        }));
+        assert!(unwound.is_err_and(|payload| payload.is::<OnPurpose>()));
+        let context = life.context.clone().unwrap();
+        assert_eq!((context.unrecorded(), context.leaked()), (1, 0));
+        life.make_cq().unwrap();
+        let cq = life.cq.take().unwrap();
+        let unwound = catch_unwind(AssertUnwindSafe(|| {
+            let _ended = cq;
+            bomb.arm();
+            std::panic::panic_any(OnPurpose)
+        }));
+        assert!(unwound.is_err_and(|payload| payload.is::<OnPurpose>()));
+        assert_eq!(context.leaked(), 1);
     }
 }
 
