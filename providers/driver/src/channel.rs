@@ -135,8 +135,8 @@ impl Channel {
         self.fork
     }
 
-    /// Objects (and the memory a device may still write to) that were given up because their
-    /// destroy failed. They live until the process ends.
+    /// Objects (and the memory a device may still write to) that were given up: their destroy failed, or nobody knows what
+    /// became of a creation that named memory. They live until the process ends, with what they stand on.
     pub fn leaked(&self) -> u64 {
         self.leaked.load(Ordering::Relaxed)
     }

@@ -137,7 +137,7 @@ fn spoiled(device: Device, value: u32, at: u64) -> u64 {
 }
 
 /// Large numbers; the last is negative, where there is a sign.
-const LARGE: [u32; 3] = [1 << 24, i32::MAX as u32, u32::MAX];
+const LARGE: [u32; 2] = [1 << 24, u32::MAX];
 
 fn sweep(device: Device) {
     let words = spoiled(device, 0, life::MANY);
