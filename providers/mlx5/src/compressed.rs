@@ -135,7 +135,11 @@ impl CqRing {
             Some(now) if now.format() == format::COMPRESSED => {
                 count.clamp(1, self.entries().into())
             }
-            _ => 1,
+            _ => {
+                // Who goes on to the next finds it.
+                barrier::from_device();
+                1
+            }
         }
     }
 

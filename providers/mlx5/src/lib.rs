@@ -24,6 +24,8 @@ mod doorbell;
 pub mod flow;
 mod inline;
 mod mmap;
+#[cfg(all(test, any(loom, stand_in, not(miri))))]
+mod models;
 mod operations;
 pub mod pacing;
 mod pd;

@@ -1,7 +1,7 @@
 //! Shared receive queues.
 
-mod ring;
-mod sizes;
+pub(crate) mod ring;
+pub(crate) mod sizes;
 
 use std::sync::Arc;
 

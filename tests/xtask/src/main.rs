@@ -15,6 +15,7 @@ mod fetch;
 mod fuzz;
 mod licences;
 mod lines;
+mod loom;
 mod metadata;
 mod miri;
 mod programs;
@@ -49,6 +50,7 @@ enum Task {
     Fetch(fetch::Options),
     Fuzz(fuzz::Options),
     Lines(lines::Options),
+    Loom(loom::Options),
     Miri(miri::Options),
     Pyverbs(pyverbs::Options),
     Surface(surface::Options),
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
         Task::Fetch(options) => fetch::run(&options),
         Task::Fuzz(options) => fuzz::run(&options),
         Task::Lines(options) => lines::run(&options),
+        Task::Loom(options) => loom::run(&options),
         Task::Miri(options) => miri::run(&options),
         Task::Pyverbs(options) => pyverbs::run(&options),
         Task::Surface(options) => surface::run(&options),

@@ -22,6 +22,16 @@ const PACKAGES: [&str; 5] = [
 /// up on purpose, and counted (`Channel::leaked`), so what is left at the end is no finding.
 const FLAGS: &str = "-Zmiri-disable-isolation -Zmiri-disable-weak-memory-emulation -Zmiri-permissive-provenance -Zmiri-ignore-leaks";
 
+/// Where old values are served to readers: what threads share that poll and post. Rings are stand-ins there, of words that are read as
+/// they were written. Once per seed: another seed, another order and other values.
+const WEAK: &str = "-Zmiri-disable-isolation -Zmiri-permissive-provenance -Zmiri-ignore-leaks -Zmiri-many-seeds=0..8";
+
+/// The package, and the tests, that are run so.
+const SHARING: (&str, [&str; 4]) = (
+    "uverbs-mlx5",
+    ["models::", "table::", "tracker::", "poll::tests::c4_"],
+);
+
 /// How many cases a property has, unless its test says otherwise: the interpreter is some hundred times slower.
 const CASES: &str = "6";
 
@@ -50,7 +60,8 @@ const LACKING: [(&str, &str); 8] = [
 ];
 
 /// Run what makes no system call under Miri, which finds undefined behaviour: accesses out of bounds, after free or unaligned,
-/// data races, invalid values, references that alias.
+/// data races, invalid values, references that alias. Then what threads share that poll and post once more, in several orders, where loads
+/// may find old values.
 ///
 /// Miri and its nightly toolchain are installed if they are missing.
 #[derive(Args, Debug)]
@@ -81,6 +92,24 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         }
         results.push((package, result.is_ok(), since.elapsed().as_secs()));
     }
+    let (sharing, tests) = SHARING;
+    // Others are interpreted by the first pass alone.
+    let shares = |filter: &&str| tests.iter().any(|test| filter.starts_with(test));
+    let filters: Vec<&str> = match &options.filters[..] {
+        [] => tests.to_vec(),
+        filters => filters.iter().map(String::as_str).filter(shares).collect(),
+    };
+    if results.iter().any(|(package, ..)| *package == sharing) && !filters.is_empty() {
+        host::say(format_args!(
+            "interprets what threads share, with old values"
+        ));
+        let since = Instant::now();
+        let result = host::run(&mut with_old_values(sharing, &filters));
+        if let Err(error) = &result {
+            eprintln!("error: old values: {error}");
+        }
+        results.push(("old values", result.is_ok(), since.elapsed().as_secs()));
+    }
     for (package, passed, seconds) in &results {
         let word = if *passed { "ok" } else { "FAILED" };
         println!("{package:<14} {word:<6} {seconds:>5} s");
@@ -92,16 +121,32 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
 }
 
 fn interpreted(package: &str, filters: &[String]) -> Command {
-    let mut command = command_of(NIGHTLY);
+    let mut command = miri(package, "target/miri");
     command
-        .args(["miri", "test", "--no-fail-fast", "--lib", "--tests"])
-        .args(["--package", package])
-        .arg("--target-dir")
-        .arg(workspace().join("target/miri"))
-        .arg("--")
+        .args(["--tests", "--"])
         .args(filters)
         .args(LACKING.iter().flat_map(|(test, _)| ["--skip", test]))
-        .env("MIRIFLAGS", FLAGS)
+        .env("MIRIFLAGS", FLAGS);
+    command
+}
+
+fn with_old_values(package: &str, filters: &[&str]) -> Command {
+    let mut command = miri(package, "target/miri-old-values");
+    command
+        .arg("--")
+        .args(filters)
+        .env("MIRIFLAGS", WEAK)
+        .env("RUSTFLAGS", "--cfg stand_in");
+    command
+}
+
+fn miri(package: &str, target: &str) -> Command {
+    let mut command = command_of(NIGHTLY);
+    command
+        .args(["miri", "test", "--no-fail-fast", "--lib"])
+        .args(["--package", package])
+        .arg("--target-dir")
+        .arg(workspace().join(target))
         .env("PROPTEST_CASES", CASES);
     command
 }

@@ -130,6 +130,12 @@ impl SharedRing {
         self.end = self.tracker.rung();
     }
 
+    /// The request that was put last.
+    #[cfg(test)]
+    pub(crate) fn last_put(&self) -> u32 {
+        self.list.at(self.end.wrapping_sub(1))
+    }
+
     /// Takes the numbers of requests that were used up and that no completion says so of.
     pub(crate) fn take_unreported(&mut self, each: &mut dyn FnMut(u64)) {
         for wr_id in std::mem::take(&mut self.unreported) {

@@ -1,17 +1,17 @@
-//! Stand-ins for what devices write, of which `loom` sees every access.
+//! Stand-ins for what devices write: whole words.
 //!
-//! The words of an entry that polling goes by, and that others look at meanwhile, are `loom`'s: whose it is, how many it stands
+//! The words of an entry that polling goes by, and that others look at meanwhile, are modelled: whose it is, how many it stands
 //! for, and the last one. The rest is read by the poller alone.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64 as Plain;
 
-use loom::sync::atomic::{AtomicU64, Ordering};
+use super::atomic::{AtomicU64, Ordering};
 use uverbs_driver::hw::Pages;
 
 /// What comes before what, by the fences of the language. On x86-64 the real ones are stronger or cost nothing.
 pub(crate) mod barrier {
-    use loom::sync::atomic::{Ordering, fence};
+    use crate::sync::atomic::{Ordering, fence};
 
     pub(crate) fn from_device() {
         fence(Ordering::Acquire);
@@ -95,7 +95,7 @@ impl BlockRing {
     }
 
     pub(crate) fn address(&self) -> u64 {
-        0
+        std::ptr::from_ref(self).expose_provenance() as u64
     }
 
     pub(crate) fn put(&self, unit: u32, value: [u64; 2]) {
@@ -123,12 +123,9 @@ impl Block<'_> {
 
     /// Half of a word as it lies in memory.
     pub(crate) fn half(self, at: usize) -> u32 {
-        let [a, b, c, d, e, f, g, h] = self.word(at / 2 & 7).to_ne_bytes();
-        let half = if at % 2 == 0 {
-            [a, b, c, d]
-        } else {
-            [e, f, g, h]
-        };
+        let bytes = self.word(at / 2).to_ne_bytes();
+        let [first, second] = [0, 4].map(|from| std::array::from_fn(|byte| bytes[from + byte]));
+        let half = if at.is_multiple_of(2) { first } else { second };
         u32::from_ne_bytes(half)
     }
 }

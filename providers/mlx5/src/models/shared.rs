@@ -1,0 +1,124 @@
+//! A shared receive queue: one thread posts to it, others poll what it was used for.
+
+use std::sync::Arc;
+
+use super::explore;
+use super::world::{Cq, Pair, Srq, Way, numbers};
+use crate::sync::thread;
+use crate::table::Trackers;
+
+/// Two queue pairs receive from it, in two completion queues. Posted is as long as there is room.
+#[test]
+fn two_pollers_free_what_one_thread_posts() {
+    explore("two pollers of one shared queue", None, || {
+        let trackers = Arc::<Trackers>::default();
+        let cqs = [(); 2].map(|()| Cq::new(&trackers, 2, false));
+        let mut srq = Srq::new(3);
+        let pairs = cqs.each_ref().map(|cq| Pair::new(cq, 7, srq.receives()));
+        for wr_id in [10, 11, 12] {
+            assert!(srq.post(wr_id));
+        }
+        for (cq, pair) in cqs.iter().zip(&pairs) {
+            srq.message(cq, pair);
+        }
+        let polls = cqs.each_ref().map(|cq| {
+            let mut poller = cq.poller();
+            thread::spawn(move || {
+                let done = poller.poll(2, Way::Short);
+                (poller, done)
+            })
+        });
+        let mut posted = vec![10, 11, 12];
+        for wr_id in [13, 14] {
+            if srq.post(wr_id) {
+                posted.push(wr_id);
+            }
+        }
+        while !srq.list.is_empty() {
+            srq.message(&cqs[0], &pairs[0]);
+        }
+        let done = polls.map(|polls| {
+            let (mut poller, done) = polls.join().unwrap();
+            numbers(&[done, poller.rest()].concat())
+        });
+        let mut done = done.concat();
+        done.sort_unstable();
+        assert_eq!(done, posted);
+        assert_eq!(srq.unreported(), []);
+        assert_eq!(srq.room(), 3);
+    });
+}
+
+/// A queue pair is reset, or goes, while what it received is polled, posted again, and asked for.
+fn ended(resets: bool) {
+    let trackers = Arc::<Trackers>::default();
+    let cq = Cq::new(&trackers, 2, false);
+    let mut srq = Srq::new(1);
+    let mut pair = Pair::new(&cq, 7, srq.receives());
+    let mut poller = cq.poller();
+    assert!(srq.post(10));
+    srq.message(&cq, &pair);
+    let polls = thread::spawn(move || {
+        let done = poller.poll(2, Way::Short);
+        (poller, done)
+    });
+    let mut other = if resets {
+        pair.reset();
+        pair
+    } else {
+        pair.gone();
+        Pair::new(&cq, 8, srq.receives())
+    };
+    let mut told = srq.unreported();
+    let mut posted = vec![10];
+    // What is free may be what nobody was told of.
+    if srq.post(11) {
+        posted.push(11);
+        srq.message(&cq, &other);
+    }
+    told.extend(srq.unreported());
+    other.reset();
+    let (mut poller, done) = polls.join().unwrap();
+    told.extend(numbers(&[done, poller.rest()].concat()));
+    told.extend(srq.unreported());
+    told.sort_unstable();
+    assert_eq!(told, posted);
+    assert_eq!(srq.room(), 1);
+}
+
+#[test]
+fn what_nobody_waits_for_is_told_once() {
+    explore("a reset, and what it leaves unreported", Some(3), || {
+        ended(true);
+    });
+    explore("an end, and what it leaves unreported", Some(3), || {
+        ended(false);
+    });
+}
+
+/// A device completes what it should not, in two completion queues at the same time: the list has nothing twice.
+#[test]
+fn a_device_that_lies_frees_nothing_twice() {
+    explore("a device that completes an index twice", None, || {
+        let trackers = Arc::<Trackers>::default();
+        let cqs = [(); 2].map(|()| Cq::new(&trackers, 2, false));
+        let mut srq = Srq::new(1);
+        let pairs = cqs.each_ref().map(|cq| Pair::new(cq, 7, srq.receives()));
+        assert!(srq.post(10));
+        let index = srq.list[0];
+        for (cq, pair) in cqs.iter().zip(&pairs) {
+            cq.write(crate::cqe::opcode::RECEIVE, pair, index);
+        }
+        let polls = cqs.each_ref().map(|cq| {
+            let mut poller = cq.poller();
+            thread::spawn(move || numbers(&poller.poll_anything(1)))
+        });
+        let again = srq.post(11) | srq.post(12);
+        let done = polls.map(|polls| polls.join().unwrap()).concat();
+        assert!(!done.is_empty());
+        if !again {
+            assert_eq!(done, [10], "it was under way once");
+        }
+        assert!(srq.room() <= 1);
+    });
+}

@@ -1,0 +1,402 @@
+//! What models are made of: completion queues with their device, pollers, queue pairs.
+
+use std::sync::Arc;
+
+use uverbs_driver::hw::{Pages, Records, UnitRing};
+use uverbs_driver::sys::ForkToken;
+use uverbs_driver::types::{RecvRequest, SrqAttr, WcOpcode, WorkCompletion};
+use uverbs_driver::{Op, PollError};
+
+use crate::compressed::Results;
+use crate::cq::CqShared;
+use crate::cq_ring::CqRing;
+use crate::cqe::{format, opcode};
+use crate::poll::{Consumer, Left, Next};
+use crate::registration::{Registered, Reports};
+use crate::srq::ring::SharedRing;
+use crate::srq::sizes::Sizes;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Mutex, barrier};
+use crate::table::{DeviceNumber, Owner, Trackers};
+use crate::tracker::{QueuePairTracker, Receives, RecvTracker, SrqTracker};
+
+pub(super) const OP: Op = Op::CreateQueuePair;
+
+/// A completion queue, and the device that writes into it.
+#[derive(Debug)]
+pub(super) struct Cq {
+    pub(super) shared: Arc<CqShared>,
+    ring: Arc<CqRing>,
+    trackers: Arc<Trackers>,
+    by_device: bool,
+    /// Entries that the device has written, or is writing. It tells nobody: relaxed.
+    produced: AtomicU64,
+}
+
+impl Cq {
+    /// One of `1 << log` entries. `by_device`: they carry the device's numbers alone.
+    pub(super) fn new(trackers: &Arc<Trackers>, log: u32, by_device: bool) -> Arc<Self> {
+        Self::over(trackers, CqRing::new(log, 64, 0).unwrap(), by_device)
+    }
+
+    /// One in which several completions may come as one.
+    pub(super) fn compressed(trackers: &Arc<Trackers>, log: u32) -> Arc<Self> {
+        let ring = CqRing::new(log, 64, 0).unwrap();
+        Self::over(trackers, ring.compressed(Some(Results::Checksum)), false)
+    }
+
+    fn over(trackers: &Arc<Trackers>, ring: CqRing, by_device: bool) -> Arc<Self> {
+        let ring = Arc::new(ring);
+        Arc::new(Self {
+            shared: CqShared::new(&ring),
+            ring,
+            trackers: Arc::clone(trackers),
+            by_device,
+            produced: AtomicU64::new(0),
+        })
+    }
+
+    pub(super) fn poller(&self) -> Poller {
+        Poller {
+            consumer: Consumer::new(&self.shared, &self.trackers, self.by_device),
+            shared: Arc::clone(&self.shared),
+        }
+    }
+
+    /// What is left when it goes.
+    pub(super) fn left(&self) -> Left {
+        Left::new(&self.shared, &self.trackers, self.by_device)
+    }
+
+    pub(super) fn reports(&self) -> Reports {
+        Reports {
+            sends: Some(Arc::clone(&self.shared)),
+            receives: Some(Arc::clone(&self.shared)),
+        }
+    }
+
+    /// The device writes an entry: the word that says that it is there comes last.
+    pub(super) fn write(&self, kind: u32, pair: &Pair, counter: u32) {
+        let position = self.produced.fetch_add(1, Ordering::Relaxed);
+        assert!(
+            position < u64::from(self.ring.entries()),
+            "the ring is too small"
+        );
+        self.write_at(position, kind << 4, pair, counter);
+    }
+
+    /// The same where the ring may come round: nothing if there is no room.
+    pub(super) fn write_round(&self, kind: u32, pair: &Pair, counter: u32) -> bool {
+        let position = self.produced.load(Ordering::Relaxed);
+        // What was given back, the device reads in a doorbell record, which is written when the entries were read.
+        if position >= self.shared.taken() + u64::from(self.ring.entries()) {
+            return false;
+        }
+        self.produced.store(position + 1, Ordering::Relaxed);
+        self.write_at(position, kind << 4, pair, counter);
+        true
+    }
+
+    /// `what`: kind and format.
+    fn write_at(&self, position: u64, what: u32, pair: &Pair, counter: u32) {
+        let ring = &self.ring;
+        let index = if self.by_device { 0 } else { pair.index };
+        let first = ring.first(position);
+        let number = u64::from(index) << 32;
+        ring.units.set_word(first + 2, 0, number.to_be());
+        barrier::to_device();
+        let owner = u64::from(ring.owner(ring.place(position)));
+        let tail =
+            u64::from(pair.qpn) << 32 | u64::from(counter & 0xffff) << 16 | u64::from(what) | owner;
+        ring.units.set_word(first + 3, 1, tail.to_be());
+    }
+
+    /// The device writes two completions of requests as one.
+    pub(super) fn write_as_one(&self, pair: &Pair, counters: [u32; 2]) {
+        let ring = &self.ring;
+        let position = self.produced.fetch_add(2, Ordering::Relaxed);
+        let array = ring.first(position + 1);
+        ring.units.put(
+            array,
+            counters.map(|counter| (u64::from(counter) << 48).to_be()),
+        );
+        ring.units
+            .set_word(ring.first(position) + 2, 1, 2_u64.to_be());
+        self.write_at(
+            position,
+            opcode::REQUEST << 4 | format::COMPRESSED << 2,
+            pair,
+            0,
+        );
+    }
+}
+
+/// Whoever polls a completion queue.
+pub(super) struct Poller {
+    consumer: Consumer,
+    shared: Arc<CqShared>,
+}
+
+/// How it polls.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Way {
+    /// One by one, by the short way where it goes.
+    Short,
+    /// One by one, by the long way.
+    Long,
+    /// Two at once.
+    Many,
+}
+
+impl Poller {
+    fn give_back(&self) {
+        self.shared.take(self.consumer.position());
+    }
+
+    /// As `CompletionQueue::poll` and `poll_into`.
+    fn try_poll(&mut self, way: Way) -> Result<Vec<WorkCompletion>, PollError> {
+        let done = match way {
+            Way::Short => match self.consumer.take_usual() {
+                Next::Usual(done) => Ok(vec![done]),
+                Next::None => return Ok(Vec::new()),
+                Next::Other => self.consumer.next().map(|done| done.into_iter().collect()),
+            },
+            Way::Long => self.consumer.next().map(|done| done.into_iter().collect()),
+            Way::Many => {
+                let mut out = vec![WorkCompletion::default(); 2];
+                self.consumer.fill(&mut out).map(|count| {
+                    out.truncate(count);
+                    out
+                })
+            }
+        };
+        self.give_back();
+        done
+    }
+
+    /// Polls so often. Nothing that the device writes is impossible.
+    pub(super) fn poll(&mut self, times: usize, way: Way) -> Vec<WorkCompletion> {
+        (0..times)
+            .flat_map(|_| self.try_poll(way).unwrap())
+            .collect()
+    }
+
+    /// The same of a device that lies.
+    pub(super) fn poll_anything(&mut self, times: usize) -> Vec<WorkCompletion> {
+        (0..times)
+            .flat_map(|_| self.try_poll(Way::Short).unwrap_or_default())
+            .collect()
+    }
+
+    /// Polls what is there.
+    pub(super) fn rest(&mut self) -> Vec<WorkCompletion> {
+        let mut all = Vec::new();
+        loop {
+            let before = self.consumer.position();
+            all.extend(self.try_poll(Way::Short).unwrap());
+            if self.consumer.position() == before {
+                return all;
+            }
+        }
+    }
+}
+
+/// A queue pair.
+#[derive(Debug)]
+pub(super) struct Pair {
+    pub(super) tracker: Arc<QueuePairTracker>,
+    pub(super) registered: Option<Registered>,
+    pub(super) index: u32,
+    pub(super) qpn: u32,
+    reports: Reports,
+    posted: u32,
+    received: u32,
+}
+
+/// Blocks of its send queue, and requests of its receive queue.
+pub(super) const BLOCKS: u32 = 2;
+
+impl Pair {
+    /// One that reports to `cq`, where entries carry our numbers.
+    pub(super) fn new(cq: &Cq, qpn: u32, recv: Receives) -> Self {
+        Self::reporting(cq, cq.reports(), qpn, recv)
+    }
+
+    /// The same, which reports there.
+    pub(super) fn reporting(cq: &Cq, reports: Reports, qpn: u32, recv: Receives) -> Self {
+        let tracker = Arc::new(QueuePairTracker::new(BLOCKS, recv));
+        let owner = Owner::QueuePair(Arc::clone(&tracker));
+        let registered = if cq.by_device {
+            let number = DeviceNumber::QueuePair(qpn);
+            Registered::by_device(OP, &cq.trackers, number, owner, reports.clone()).unwrap()
+        } else {
+            let registered = Registered::new(OP, &cq.trackers, owner).unwrap();
+            registered.created(reports.clone())
+        };
+        let mut pair = Self {
+            index: registered.user_index(),
+            tracker,
+            registered: Some(registered),
+            qpn,
+            reports,
+            posted: 0,
+            received: 0,
+        };
+        pair.tracker.set_number(qpn);
+        pair.reset();
+        pair
+    }
+
+    /// The kernel has reset it.
+    pub(super) fn reset(&mut self) {
+        let produced = |cq: &Option<Arc<CqShared>>| cq.as_ref().map_or(0, |cq| cq.produced());
+        self.tracker.restart(
+            produced(&self.reports.sends),
+            produced(&self.reports.receives),
+        );
+        self.posted = 0;
+        self.received = 0;
+    }
+
+    /// Posts a request, which the device carries out, if there is room.
+    pub(super) fn send(&mut self, cq: &Cq, wr_id: u64) -> bool {
+        if self.posted.wrapping_sub(self.tracker.sent_tail()) >= BLOCKS {
+            return false;
+        }
+        let index = self.post(wr_id);
+        cq.write(opcode::REQUEST, self, index);
+        true
+    }
+
+    /// Posts a request.
+    pub(super) fn post(&mut self, wr_id: u64) -> u32 {
+        let index = self.posted & (BLOCKS - 1);
+        self.posted += 1;
+        let opcode = WcOpcode::RdmaWrite;
+        self.tracker.send.posted(index, wr_id, self.posted, opcode);
+        barrier::to_device();
+        index
+    }
+
+    /// Posts a receive request, for which a message comes, if there is room.
+    pub(super) fn receive(&mut self, cq: &Cq, wr_id: u64) -> bool {
+        let Receives::Own(queue) = &self.tracker.recv else {
+            panic!("a queue of its own");
+        };
+        if self.received.wrapping_sub(self.tracker.received_tail()) >= BLOCKS {
+            return false;
+        }
+        queue.posted(self.received & (BLOCKS - 1), wr_id);
+        barrier::to_device();
+        cq.write(opcode::RECEIVE, self, self.received);
+        self.received += 1;
+        true
+    }
+
+    /// The kernel has destroyed it.
+    pub(super) fn gone(mut self) {
+        drop(self.registered.take());
+    }
+}
+
+/// A receive queue of its own.
+pub(super) fn own() -> Receives {
+    Receives::Own(RecvTracker::new(BLOCKS))
+}
+
+/// The number of requests that only count the room.
+const NOBODYS: u64 = u64::MAX;
+
+/// A shared receive queue, which one thread posts to, and the device that takes requests in the order of its list.
+pub(super) struct Srq {
+    ring: SharedRing,
+    pub(super) tracker: Arc<SrqTracker>,
+    /// Indexes that were handed over and are not used, in order.
+    pub(super) list: Vec<u32>,
+}
+
+impl Srq {
+    /// One of `max_wr` requests, one less than a power of two.
+    pub(super) fn new(max_wr: u32) -> Self {
+        let attr = SrqAttr {
+            max_wr,
+            max_sge: 0,
+            limit: 0,
+        };
+        let sizes = Sizes::new(OP, 64, 512, &attr).unwrap();
+        let pages = Arc::new(Pages::new(sizes.units() as usize * 16).unwrap());
+        let ring = UnitRing::new(pages, 0, sizes.units()).unwrap();
+        let record = Arc::new(Records::new(64).take().unwrap());
+        let tracker = Arc::new(SrqTracker::new(sizes.count));
+        let fork = ForkToken::current();
+        Self {
+            ring: SharedRing::new(ring, sizes, fork, Arc::clone(&tracker), record),
+            tracker,
+            list: Vec::new(),
+        }
+    }
+
+    pub(super) fn receives(&self) -> Receives {
+        Receives::Shared(Arc::clone(&self.tracker))
+    }
+
+    /// Posts a request if there is room.
+    pub(super) fn post(&mut self, wr_id: u64) -> bool {
+        let request = RecvRequest {
+            wr_id,
+            scatter: &[],
+        };
+        if self.ring.put(&request).is_err() {
+            return false;
+        }
+        let index = self.ring.last_put();
+        if wr_id != NOBODYS {
+            self.list.push(index);
+        }
+        self.ring.ring().unwrap();
+        barrier::to_device();
+        true
+    }
+
+    /// A message comes for `pair`, which uses the next request up.
+    pub(super) fn message(&mut self, cq: &Cq, pair: &Pair) {
+        let index = self.list.remove(0);
+        cq.write(opcode::RECEIVE, pair, index);
+    }
+
+    /// What nobody is told of otherwise.
+    pub(super) fn unreported(&mut self) -> Vec<u64> {
+        let mut told = Vec::new();
+        self.ring.take_unreported(&mut |wr_id| told.push(wr_id));
+        told
+    }
+
+    /// How many can be posted.
+    pub(super) fn room(&mut self) -> usize {
+        (0..64).take_while(|_| self.post(NOBODYS)).count()
+    }
+}
+
+/// A kernel's table of the numbers that it gave away: the only thing that threads without anything in common wait for.
+#[derive(Debug, Default)]
+pub(super) struct Kernel {
+    used: Mutex<bool>,
+}
+
+impl Kernel {
+    /// The only number, if it is free.
+    pub(super) fn create(&self) -> bool {
+        let mut used = self.used.lock().unwrap();
+        !std::mem::replace(&mut *used, true)
+    }
+
+    /// It is destroyed.
+    pub(super) fn destroy(&self) {
+        *self.used.lock().unwrap() = false;
+    }
+}
+
+/// The numbers of completions, in order.
+pub(super) fn numbers(done: &[WorkCompletion]) -> Vec<u64> {
+    done.iter().map(|done| done.wr_id).collect()
+}
