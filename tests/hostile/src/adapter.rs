@@ -424,6 +424,42 @@ mod tests {
         }
     }
 
+    /// Where completions carry the device's numbers, which come again at once: what waits of a queue pair that is gone is not the
+    /// next one's with its number.
+    #[test]
+    fn the_devices_number_comes_again() {
+        let adapter = Adapter::by_device();
+        let context = open(Arc::new(adapter.clone())).unwrap();
+        let (pd, mut cq, mut first) = queues(&context, false).unwrap();
+        let ring = *adapter
+            .rings()
+            .iter()
+            .find(|ring| ring.of_completions)
+            .unwrap();
+        let write = |position: usize| {
+            adapter.write(&ring, position * ENTRY + 32, 0);
+            adapter.write(&ring, position * ENTRY + 56, (0x77_u64 << 32).to_be());
+        };
+        let [old, new] = pd.buffers::<2>(16).unwrap();
+        first.send(old, 16, 1).unwrap();
+        write(0);
+        assert_eq!(first.destroy().unwrap().len(), 1);
+        let prepared = pd
+            .create_qp(QpType::Rc, &cq, &cq)
+            .path_mtu(Mtu::B1024)
+            .max_rd_atomic(0)
+            .build()
+            .unwrap();
+        let endpoint = prepared.endpoint();
+        let mut second = owned::QueuePair::new(prepared.handshake(endpoint).unwrap());
+        second.send(new, 16, 2).unwrap();
+        assert!(cq.poll().unwrap().is_none(), "the first one's");
+        write(1);
+        let completion = cq.poll().unwrap().unwrap();
+        assert_eq!(second.complete(completion).unwrap().context, 2);
+        assert!(cq.poll().unwrap().is_none());
+    }
+
     /// Two requests that come as one.
     #[test]
     fn the_device_compresses() {

@@ -86,10 +86,29 @@ struct Inner {
     port: OnceLock<ib_uverbs_query_port_resp_ex>,
     /// By which page completion queues are armed: what the driver's words say, and what the attribute says.
     armed: Mutex<Vec<[Option<u32>; 2]>>,
+    /// Completions carry the device's numbers alone.
+    by_device: bool,
     rings: Mutex<Vec<Ring>>,
 }
 
 impl Adapter {
+    /// One whose completions carry no numbers but the device's.
+    #[cfg(test)]
+    pub(crate) fn by_device() -> Self {
+        Self(Arc::new(Inner {
+            by_device: true,
+            ..Inner::default()
+        }))
+    }
+
+    /// What the driver says of a context.
+    fn opened(&self, asked: &[u8]) -> mlx5_ib_alloc_ucontext_resp {
+        mlx5_ib_alloc_ucontext_resp {
+            cqe_version: (!self.0.by_device).into(),
+            ..opened(asked)
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Ring>> {
         self.0.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -222,7 +241,7 @@ impl Adapter {
         }
         match what {
             (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT) => {
-                put(command.uhw.output, &opened(command.uhw.input));
+                put(command.uhw.output, &self.opened(command.uhw.input));
             }
             (UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE) => self.note_cq(command, handle),
             (UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE) => {
@@ -267,7 +286,7 @@ impl Adapter {
                 };
                 put(reply, &context);
                 hand_out(number, reply)?;
-                put(uhw.output, &opened(uhw.input));
+                put(uhw.output, &self.opened(uhw.input));
             }
             IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL => {
                 hand_out(number, reply)?;
