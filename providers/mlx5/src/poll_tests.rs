@@ -214,9 +214,9 @@ fn a_new_queue_with_an_old_number_is_another_one() {
     assert_eq!(device.poll().unwrap().wr_id, 8);
 }
 
-/// B1 of the review: a poller that knew the queue pair as gone swallowed what came for the next one with the number.
+/// A poller that knew the queue pair as gone swallowed what came for the next one with the number.
 #[test]
-fn b1_a_tombstone_ends_when_its_number_comes_again() {
+fn a_tombstone_ends_when_its_number_comes_again() {
     let mut device = Device::new(3, 64);
     let queues = [(); 2].map(|()| Arc::new(SrqTracker::new(4)));
     let (number, _) = device.pair(Receives::Shared(Arc::clone(&queues[0])));
@@ -268,7 +268,7 @@ fn what_waits_of_a_former_queue_is_not_the_next_ones() {
 
 /// What nobody polled goes back when the completion queue does, once, and is told of.
 #[test]
-fn b2_what_is_left_in_a_completion_queue_goes_back() {
+fn what_is_left_in_a_completion_queue_goes_back() {
     let mut device = Device::new(2, 64);
     let queue = Arc::new(SrqTracker::new(8));
     for index in 0..6 {
@@ -293,9 +293,9 @@ fn b2_what_is_left_in_a_completion_queue_goes_back() {
     assert!(again == first || again == second, "no number rests");
 }
 
-/// C1 of the review: a device that completes what is not under way.
+/// A device that completes what is not under way.
 #[test]
-fn c1_what_is_not_posted_is_not_completed() {
+fn what_is_not_posted_is_not_completed() {
     let mut device = Device::new(3, 64);
     let queue = Arc::new(SrqTracker::new(4));
     let (number, _) = device.pair(Receives::Shared(Arc::clone(&queue)));
@@ -321,11 +321,11 @@ fn c1_what_is_not_posted_is_not_completed() {
     assert_eq!(queue.taken(), (vec![], vec![]));
 }
 
-/// C4 of the review: a device that writes on and on what nobody waits for. It goes by what is given back to the shared queue, which
+/// A device that writes on and on what nobody waits for. It goes by what is given back to the shared queue, which
 /// is how it sees that an entry was passed over; the poller, which asks the table each time, is slower.
 #[cfg(any(stand_in, not(miri)))]
 #[test]
-fn c4_a_device_that_never_stops_holds_nobody() {
+fn a_device_that_never_stops_holds_nobody() {
     const LOG: u32 = 6;
     const ENTRIES: u32 = 1 << LOG;
     const MANY: u64 = if cfg!(miri) { 500 } else { 20_000 };

@@ -25,10 +25,13 @@ impl Reports {
     }
 
     fn marks(&self, position: impl Fn(&CqShared) -> Option<u64>) -> Marks {
-        [&self.sends, &self.receives].map(|cq| {
-            let cq = cq.as_ref()?;
-            Some(Mark::new(cq, position(cq)?))
-        })
+        let mark = |cq: &Arc<CqShared>| Some(Mark::new(cq, position(cq)?));
+        let sends = self.sends.as_ref().and_then(mark);
+        let receives = match (&self.sends, &self.receives) {
+            (Some(sent), Some(received)) if Arc::ptr_eq(sent, received) => sends.clone(),
+            (_, received) => received.as_ref().and_then(mark),
+        };
+        [sends, receives]
     }
 }
 

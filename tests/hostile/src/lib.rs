@@ -28,6 +28,8 @@ mod tape;
 mod texts;
 mod tree;
 #[cfg(test)]
+mod unreported;
+#[cfg(test)]
 mod values;
 pub mod watch;
 

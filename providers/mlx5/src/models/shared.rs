@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::explore;
 use super::world::{Cq, Pair, Srq, Way, numbers};
+use crate::cqe::opcode;
 use crate::sync::thread;
 use crate::table::Trackers;
 
@@ -96,6 +97,41 @@ fn what_nobody_waits_for_is_told_once() {
     });
 }
 
+/// Two requests that nobody waits for are passed over, while others are posted in their places, and they are asked for.
+#[test]
+fn what_nobody_waits_for_is_told_before_its_place_is_used_again() {
+    explore("a place of what is unreported comes again", Some(3), || {
+        let trackers = Arc::<Trackers>::default();
+        let cq = Cq::new(&trackers, 2, false);
+        let mut srq = Srq::new(3);
+        let pair = Pair::new(&cq, 7, srq.receives());
+        for wr_id in [10, 11, 12] {
+            assert!(srq.post(wr_id));
+        }
+        // The second is completed first, so that there is room for two.
+        let first = srq.list.remove(0);
+        srq.message(&cq, &pair);
+        let mut poller = cq.poller();
+        assert_eq!(numbers(&poller.rest()), [11]);
+        cq.write(opcode::RECEIVE, &pair, first);
+        srq.message(&cq, &pair);
+        pair.gone();
+        let polls = thread::spawn(move || {
+            let done = poller.poll(1, Way::Short);
+            (poller, done)
+        });
+        let posted = [13, 14].map(|wr_id| srq.post(wr_id));
+        let mut told = srq.unreported();
+        let (mut poller, done) = polls.join().unwrap();
+        assert!(done.is_empty() && poller.rest().is_empty());
+        told.extend(srq.unreported());
+        told.sort_unstable();
+        assert_eq!(told, [10, 12]);
+        let under_way = posted.iter().filter(|posted| **posted).count();
+        assert_eq!(srq.room() + under_way, 3);
+    });
+}
+
 /// A device completes what it should not, in two completion queues at the same time: the list has nothing twice.
 #[test]
 fn a_device_that_lies_frees_nothing_twice() {
@@ -107,7 +143,7 @@ fn a_device_that_lies_frees_nothing_twice() {
         assert!(srq.post(10));
         let index = srq.list[0];
         for (cq, pair) in cqs.iter().zip(&pairs) {
-            cq.write(crate::cqe::opcode::RECEIVE, pair, index);
+            cq.write(opcode::RECEIVE, pair, index);
         }
         let polls = cqs.each_ref().map(|cq| {
             let mut poller = cq.poller();

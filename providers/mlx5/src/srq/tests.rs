@@ -179,9 +179,9 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// C1 of the review: whatever a device says is used up, no request is in the list twice, nor in the list while it is under way.
+    /// Whatever a device says is used up, no request is in the list twice, nor in the list while it is under way.
     #[test]
-    fn c1_nothing_is_linked_twice(
+    fn nothing_is_linked_twice(
         max_wr in 1..20_u32,
         steps in prop::collection::vec((0..8, 0..24_u16), 1..200),
     ) {

@@ -130,9 +130,9 @@ fn a_number_that_was_never_used_is_free_at_once() {
     assert_eq!(trackers.add(owner()), Some(number));
 }
 
-/// The device gives a number again before its former queue was noted as gone: B6 of the review.
+/// The device gives a number again before its former queue was noted as gone.
 #[test]
-fn b6_a_late_end_takes_nothing_from_the_successor() {
+fn a_late_end_takes_nothing_from_the_successor() {
     let trackers = Arc::<Trackers>::default();
     let mut cq = Cq::new();
     let number = DeviceNumber::QueuePair(5);

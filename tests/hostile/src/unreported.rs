@@ -1,0 +1,186 @@
+//! Receives of a shared queue whose completions nobody takes, through the whole mlx5 provider.
+//!
+//! # Safety
+//!
+//! Requests name no memory.
+#![allow(unsafe_code, reason = "posts requests without memory")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+
+use uverbs_driver::Channel;
+use uverbs_driver::channel::CommandPath;
+use uverbs_driver::contract::{Context as _, Cq as _, CqInit, Qp as _, QpInit, Srq as _, SrqInit};
+use uverbs_driver::types::{
+    QpAttr, QpCaps, QpCreateFlags, QpState, QpType, RecvRequest, SigMode, SrqAttr, SrqType,
+    Timestamps,
+};
+use uverbs_mlx5::{CompletionQueue, Context, QueuePair, SharedReceiveQueue};
+use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_MLX5;
+
+use crate::liar::descriptor;
+use crate::mlx5::{Adapter, ENTRY};
+
+struct World {
+    adapter: Adapter,
+    cq: CompletionQueue,
+    qp: QueuePair,
+    srq: SharedReceiveQueue,
+}
+
+/// A queue pair that receives from a shared queue, in which `count` requests are.
+fn world(adapter: Adapter, count: u64) -> World {
+    let kernel = Arc::new(adapter.clone());
+    let fd = descriptor().unwrap();
+    // SAFETY: (1) the adapter takes calls on every descriptor; (2, 3) it keeps what it is given, and requests name no memory.
+    let channel = unsafe { Channel::new(kernel, fd, RDMA_DRIVER_MLX5, CommandPath::Auto) };
+    let context = Context::open(Arc::new(channel)).unwrap();
+    let pd = context.alloc_pd().unwrap();
+    let init = CqInit {
+        entries: 7,
+        cookie: 0,
+        channel: None,
+        vector: 0,
+        events: None,
+        timestamps: Timestamps::None,
+        unpolled: None,
+    };
+    let cq = context.create_cq(&init).unwrap();
+    let init = SrqInit {
+        kind: SrqType::Basic,
+        attr: SrqAttr {
+            max_wr: 3,
+            max_sge: 1,
+            limit: 0,
+        },
+        cookie: 0,
+    };
+    let mut srq = context.create_srq(&pd, &init).unwrap();
+    let init = QpInit {
+        kind: QpType::Rc,
+        send_cq: cq.object(),
+        recv_cq: cq.object(),
+        srq: Some(srq.object()),
+        caps: QpCaps::default(),
+        signal: SigMode::All,
+        flags: QpCreateFlags::empty(),
+        cookie: 0,
+    };
+    let qp = context.create_qp(&pd, &init).unwrap();
+    for wr_id in 0..count {
+        put(&mut srq, 10 + wr_id);
+    }
+    World {
+        adapter,
+        cq,
+        qp,
+        srq,
+    }
+}
+
+fn put(srq: &mut SharedReceiveQueue, wr_id: u64) {
+    let request = RecvRequest {
+        wr_id,
+        scatter: &[],
+    };
+    // SAFETY: the request names no memory.
+    unsafe { srq.put(&request) }.unwrap();
+    srq.ring().unwrap();
+}
+
+impl World {
+    /// A message comes for the only queue pair and uses the request `index` up, which the entry at `position` says.
+    fn message(&self, position: usize, index: u16) {
+        const RECEIVE: u64 = 2;
+        let rings = self.adapter.rings();
+        let ring = rings.iter().find(|ring| ring.of_completions).unwrap();
+        self.adapter.write(ring, position * ENTRY + 32, 0);
+        let tail = 0x77_u64 << 32 | u64::from(index) << 16 | RECEIVE << 4;
+        self.adapter
+            .write(ring, position * ENTRY + 56, tail.to_be());
+    }
+
+    fn told(&mut self) -> Vec<u64> {
+        told(&mut self.srq)
+    }
+}
+
+fn told(srq: &mut SharedReceiveQueue) -> Vec<u64> {
+    let mut told = Vec::new();
+    srq.take_unreported(&mut |wr_id| told.push(wr_id));
+    told
+}
+
+/// What a queue pair that was destroyed, or reset, had used up is told of when its entry is passed over.
+#[test]
+fn what_an_ended_life_used_up_is_told_of() {
+    for (by_device, reset) in [(false, false), (false, true), (true, false), (true, true)] {
+        let adapter = if by_device {
+            Adapter::by_device()
+        } else {
+            Adapter::default()
+        };
+        let mut world = world(adapter, 3);
+        world.message(0, 0);
+        world.message(1, 1);
+        assert_eq!(world.cq.poll().unwrap().unwrap().wr_id, 10);
+        let World {
+            mut qp,
+            mut cq,
+            mut srq,
+            ..
+        } = world;
+        let kept = if reset {
+            qp.modify(&QpAttr::to(QpState::Reset)).unwrap();
+            Some(qp)
+        } else {
+            qp.into_object().destroy().unwrap();
+            None
+        };
+        assert!(told(&mut srq).is_empty(), "it was not passed over yet");
+        assert_eq!(cq.poll(), Ok(None));
+        assert_eq!(told(&mut srq), [11]);
+        assert!(told(&mut srq).is_empty(), "once");
+        for wr_id in [20, 21] {
+            put(&mut srq, wr_id);
+        }
+        drop(kept);
+    }
+}
+
+/// What nobody passes over is told of when the completion queue is gone, whichever handle is dropped first.
+#[test]
+fn what_is_left_in_a_completion_queue_is_told_of() {
+    for cq_first in [false, true] {
+        for by_device in [false, true] {
+            let adapter = if by_device {
+                Adapter::by_device()
+            } else {
+                Adapter::default()
+            };
+            let mut world = world(adapter, 3);
+            world.message(0, 0);
+            world.message(1, 1);
+            assert_eq!(world.cq.poll().unwrap().unwrap().wr_id, 10);
+            assert!(world.told().is_empty());
+            // The kernel's completion queue lives until the queue pair is gone; messages may still come.
+            world.message(2, 2);
+            let World {
+                qp, cq, mut srq, ..
+            } = world;
+            if cq_first {
+                drop(cq);
+                assert!(told(&mut srq).is_empty());
+                drop(qp);
+            } else {
+                drop(qp);
+                assert!(told(&mut srq).is_empty());
+                drop(cq);
+            }
+            assert_eq!(told(&mut srq), [11, 12]);
+            for wr_id in [20, 21, 22] {
+                put(&mut srq, wr_id);
+            }
+        }
+    }
+}
