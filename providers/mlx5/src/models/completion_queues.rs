@@ -48,6 +48,49 @@ fn where_a_life_begins_is_known_while_the_ring_comes_round() {
     });
 }
 
+/// The same, where entries are taken and written over while it is looked for: one of the life that ends waits behind another's.
+#[test]
+fn where_a_life_begins_is_known_while_entries_are_written_over() {
+    explore("a reset while entries are written over", Some(3), || {
+        let trackers = Arc::<Trackers>::default();
+        let cq = Cq::new(&trackers, 1, false);
+        let mut pair = Pair::new(&cq, 7, Receives::None);
+        let mut others = Pair::new(&cq, 8, Receives::None);
+        let index = others.post(30);
+        assert!(cq.write_round(opcode::REQUEST, &others, index));
+        let index = pair.post(10);
+        assert!(cq.write_round(opcode::REQUEST, &pair, index));
+        let mut poller = cq.poller();
+        let polls = thread::spawn(move || {
+            let done = poller.poll(2, Way::Short);
+            (poller, done)
+        });
+        let writes = {
+            let cq = Arc::clone(&cq);
+            thread::spawn(move || {
+                let index = others.post(31);
+                (cq.write_round(opcode::REQUEST, &others, index), others)
+            })
+        };
+        pair.reset();
+        let index = pair.post(20);
+        let mut written = vec![30];
+        let (wrote, _others) = writes.join().unwrap();
+        if wrote {
+            written.push(31);
+        }
+        if cq.write_round(opcode::REQUEST, &pair, index) {
+            written.push(20);
+        }
+        let (mut poller, done) = polls.join().unwrap();
+        let rest = numbers(&poller.rest());
+        assert!(!rest.contains(&10), "its life was over");
+        let all = [numbers(&done), rest].concat();
+        let present: Vec<u64> = all.iter().copied().filter(|wr_id| *wr_id != 10).collect();
+        assert_eq!(present, written, "{all:?}");
+    });
+}
+
 /// Two completions come as one, which the poller takes apart while a queue pair is reset.
 #[test]
 fn where_a_life_begins_is_known_while_entries_are_taken_apart() {
