@@ -69,7 +69,9 @@ impl CqShared {
                 each(&Entry::new(look.block, look.tail));
                 position += ring.stands_for(position, look.tail);
             }
-            // What was given back meanwhile may have been written over, and ended the walk too soon.
+            // What was given back meanwhile may have been written over, and ended the walk too soon. Whoever has seen that sees
+            // that it was given back.
+            barrier::from_device();
             let taken = self.taken();
             if taken <= position || position >= most {
                 return position;

@@ -101,7 +101,8 @@ impl SrqTracker {
         }
         // Before it is free, after which its number may be another one's.
         self.unreported.get(word)?.fetch_or(bit, Ordering::Relaxed);
-        self.any_unreported.store(true, Ordering::Release);
+        // Not a store, which models could not put in order with what takes it back.
+        self.any_unreported.swap(true, Ordering::Release);
         free.fetch_or(bit, Ordering::Release);
         Some(())
     }
