@@ -131,9 +131,16 @@ fn a_driver_attribute_is_not_lost_on_the_way_to_a_legacy_command() {
         ..Uhw::NONE
     };
     let bench = Bench::on_path(Script::new().with_zeros(), CommandPath::Write);
-    let error = cq::create(&bench.channel, &cq::Create::new(1, 0), &uhw).unwrap_err();
+    let error = pd::alloc(&bench.channel, &uhw).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert_eq!(bench.lines(), Vec::<String>::new());
+    // A creation with a method goes by that, whatever the path prefers.
+    for path in [CommandPath::Write, CommandPath::InvokeWrite] {
+        let bench = Bench::on_path(Script::new().with_zeros(), path);
+        cq::create(&bench.channel, &cq::Create::new(1, 0), &uhw).unwrap();
+        let line = bench.line();
+        assert!(line.starts_with("ioctl"), "{path:?}: {line}");
+    }
 }
 
 #[test]
