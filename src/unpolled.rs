@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use uverbs_driver::contract;
+use uverbs_driver::types::RESERVED_WR_IDS;
 
 /// How many low bits of an id tell the requests of one queue apart.
 pub(crate) const PLACE_BITS: u32 = 24;
@@ -42,6 +43,10 @@ impl Unpolled {
 
 impl contract::Unpolled for Unpolled {
     fn completed(&self, wr_id: u64) {
+        // Who numbers requests as they like is asked for none.
+        if wr_id < RESERVED_WR_IDS {
+            return;
+        }
         if let Some(ids) = self.lock().get_mut(&(wr_id >> PLACE_BITS << PLACE_BITS)) {
             ids.push(wr_id);
         }
@@ -56,11 +61,15 @@ mod tests {
     #[test]
     fn only_what_is_asked_for_is_noted() {
         let unpolled = Unpolled::default();
-        let queue = 5 << PLACE_BITS;
+        let queue = RESERVED_WR_IDS | 5 << PLACE_BITS;
         unpolled.completed(queue | 1);
         unpolled.register(queue);
         unpolled.completed(queue | 2);
-        unpolled.completed(6 << PLACE_BITS);
+        unpolled.completed(RESERVED_WR_IDS | 6 << PLACE_BITS);
+        // A table without ids, and a request of a user.
+        unpolled.register(0);
+        unpolled.completed(7);
+        assert_eq!(unpolled.take(0), None);
         assert_eq!(unpolled.take(queue), Some(queue | 2));
         assert_eq!(unpolled.take(queue), None);
         unpolled.completed(queue | 3);
