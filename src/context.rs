@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use uverbs_driver::channel;
 use uverbs_driver::contract;
 use uverbs_driver::discover::sysfs::Sysfs;
-use uverbs_driver::discover::{self, DeviceInfo, ForkGuard, Target};
+use uverbs_driver::discover::{self, CharDevice, DeviceInfo, ForkGuard, Target};
 use uverbs_driver::sys::recorder::{Recorder, Sink};
 use uverbs_driver::sys::{Kernel, Linux};
 use uverbs_driver::types::{DeviceAttr, DriverId, GidEntry, PortAttr};
@@ -23,7 +23,6 @@ use uverbs_driver::{Channel, CommandPath, Error, ErrorKind, Op, Result};
 use crate::cookie::Cookies;
 use crate::event::EventFile;
 use crate::provider::{self, AnyContext};
-use crate::unpolled::Unpolled;
 use crate::{CompletionChannel, CompletionQueue, CompletionQueueBuilder, Device, ProtectionDomain};
 
 /// `ibv_context`—an opened device.
@@ -40,7 +39,6 @@ pub(crate) struct Inner {
     pub(crate) provider: AnyContext,
     pub(crate) channel: Arc<Channel>,
     pub(crate) cookies: Arc<Cookies>,
-    pub(crate) unpolled: Arc<Unpolled>,
     pub(crate) events: EventFile,
     info: DeviceInfo,
     sysfs: Sysfs,
@@ -145,8 +143,8 @@ impl OpenOptions {
     /// # Errors
     /// As [`Context::open`].
     pub fn open_device(self, device: &Device) -> Result<Context> {
-        let fd = discover::open_device(&device.info, &self.discover)?;
-        self.over(device.info.clone(), fd)
+        let opened = discover::open_device(device.info.clone(), &self.discover)?;
+        self.on(opened.info, opened.fd, Some(opened.number))
     }
 
     fn open_target(self, target: Target) -> Result<Context> {
@@ -154,7 +152,7 @@ impl OpenOptions {
         // Registering memory needs to know; here it costs one system call, there five.
         options.learn_fork = true;
         let opened = discover::open(target, &options)?;
-        self.over(opened.info, opened.fd)
+        self.on(opened.info, opened.fd, Some(opened.number))
     }
 
     /// Opens a context of the device that `info` describes on `fd`, without looking for anything.
@@ -163,6 +161,11 @@ impl OpenOptions {
     /// As [`Context::open`]; [`InvalidInput`](ErrorKind::InvalidInput) for a descriptor of something else than a device of verbs, or of
     /// one with another driver.
     pub fn over(self, info: DeviceInfo, fd: OwnedFd) -> Result<Context> {
+        self.on(info, fd, None)
+    }
+
+    /// As [`over`](Self::over); `number` is what `fstat(2)` said of the descriptor, where it was asked already.
+    fn on(self, info: DeviceInfo, fd: OwnedFd, number: Option<CharDevice>) -> Result<Context> {
         let mut kernel: Arc<dyn Kernel> = self.kernel.unwrap_or_else(|| Arc::new(Linux));
         let recorder = self
             .recorder
@@ -173,7 +176,7 @@ impl OpenOptions {
         let told = provider::supported(&info)?;
         // Ioctls say whose words they carry, and the kernel looks. Writes do not.
         let asked = told.filter(|_| self.path == CommandPath::Write);
-        kernel.check_device(fd.as_fd(), asked)?;
+        kernel.check_device(fd.as_fd(), number, asked)?;
         let driver = match told {
             Some(driver) => driver,
             // SAFETY: it takes calls on the descriptor, as just checked.
@@ -192,7 +195,6 @@ impl OpenOptions {
                 provider,
                 channel,
                 cookies: Arc::default(),
-                unpolled: Arc::default(),
                 events,
                 info,
                 sysfs: Sysfs::at(&self.discover.sysfs_root),

@@ -52,7 +52,7 @@ impl Default for Table {
 const NOWHERE: u32 = u32::MAX;
 
 /// How many places the table grows by at least: most contexts have no more queues.
-const MORE: usize = 8;
+const MORE: usize = 6;
 
 #[derive(Debug, Default)]
 struct Entry {

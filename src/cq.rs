@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use uverbs_driver::contract::{self, CqInit};
+use uverbs_driver::contract::CqInit;
 use uverbs_driver::types::{Timestamps, WorkCompletion};
 use uverbs_driver::{Error, EventCounts, Object, Op, PollError, Result};
 
@@ -13,7 +13,7 @@ use crate::cookie::Cookie;
 use crate::event::EventSource;
 use crate::mlx5::{self, Entries};
 use crate::provider::AnyCq;
-use crate::{CompletionChannel, Context};
+use crate::{CompletionChannel, Context, unpolled};
 
 /// `ibv_cq`—where finished work requests are reported.
 ///
@@ -137,7 +137,6 @@ impl<'a> CompletionQueueBuilder<'a> {
         cookie.announce(EventSource::CompletionQueue {
             context: self.context,
         });
-        let unpolled: Arc<dyn contract::Unpolled> = inner.unpolled.clone();
         let init = CqInit {
             entries: self.entries,
             cookie: cookie.number(),
@@ -145,7 +144,7 @@ impl<'a> CompletionQueueBuilder<'a> {
             vector: self.vector,
             events: self.channel.map(|_| cookie.events()),
             timestamps: self.timestamps,
-            unpolled: Some(&unpolled),
+            unpolled: Some(unpolled::witness()),
         };
         let ring = mlx5::create_cq(self.of, &init, self.written)?;
         Ok(CompletionQueue {

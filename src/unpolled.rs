@@ -13,26 +13,55 @@ use uverbs_driver::types::RESERVED_WR_IDS;
 /// How many low bits of an id tell the requests of one queue apart.
 pub(crate) const PLACE_BITS: u32 = 24;
 
-/// Ids of receives that are over, for each shared queue of a context that wants to know.
-#[derive(Debug, Default)]
-pub(crate) struct Unpolled {
+/// Those of the process: ids of owned queues are unique in it.
+static UNPOLLED: Unpolled = Unpolled::new();
+
+/// Who is told of completions that nobody will poll.
+pub(crate) fn witness() -> &'static dyn contract::Unpolled {
+    &UNPOLLED
+}
+
+/// Notes completions of one queue's requests that went with their completion queue, as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Noted {
+    of: &'static Unpolled,
+    queue: u64,
+}
+
+impl Noted {
+    /// From now on requests are noted whose ids have this upper part.
+    pub(crate) fn new(queue: u64) -> Self {
+        Self::among(&UNPOLLED, queue)
+    }
+
+    fn among(of: &'static Unpolled, queue: u64) -> Self {
+        of.lock().entry(queue).or_default();
+        Self { of, queue }
+    }
+
+    /// Takes the id of one.
+    pub(crate) fn take(&self) -> Option<u64> {
+        self.of.lock().get_mut(&self.queue)?.pop()
+    }
+}
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        self.of.lock().remove(&self.queue);
+    }
+}
+
+/// Ids of receives that are over, for each shared queue that wants to know.
+#[derive(Debug)]
+struct Unpolled {
     by_queue: Mutex<BTreeMap<u64, Vec<u64>>>,
 }
 
 impl Unpolled {
-    /// From now on requests with this upper part of their ids are noted.
-    pub(crate) fn register(&self, queue: u64) {
-        self.lock().entry(queue).or_default();
-    }
-
-    /// No longer.
-    pub(crate) fn forget(&self, queue: u64) {
-        self.lock().remove(&queue);
-    }
-
-    /// Takes one that was noted for this queue.
-    pub(crate) fn take(&self, queue: u64) -> Option<u64> {
-        self.lock().get_mut(&queue)?.pop()
+    const fn new() -> Self {
+        Self {
+            by_queue: Mutex::new(BTreeMap::new()),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<u64>>> {
@@ -60,20 +89,20 @@ mod tests {
 
     #[test]
     fn only_what_is_asked_for_is_noted() {
-        let unpolled = Unpolled::default();
+        static OURS: Unpolled = Unpolled::new();
         let queue = RESERVED_WR_IDS | 5 << PLACE_BITS;
-        unpolled.completed(queue | 1);
-        unpolled.register(queue);
-        unpolled.completed(queue | 2);
-        unpolled.completed(RESERVED_WR_IDS | 6 << PLACE_BITS);
+        OURS.completed(queue | 1);
+        let noted = Noted::among(&OURS, queue);
+        OURS.completed(queue | 2);
+        OURS.completed(RESERVED_WR_IDS | 6 << PLACE_BITS);
         // A table without ids, and a request of a user.
-        unpolled.register(0);
-        unpolled.completed(7);
-        assert_eq!(unpolled.take(0), None);
-        assert_eq!(unpolled.take(queue), Some(queue | 2));
-        assert_eq!(unpolled.take(queue), None);
-        unpolled.completed(queue | 3);
-        unpolled.forget(queue);
-        assert_eq!(unpolled.take(queue), None);
+        let users = Noted::among(&OURS, 0);
+        OURS.completed(7);
+        assert_eq!(users.take(), None);
+        assert_eq!(noted.take(), Some(queue | 2));
+        assert_eq!(noted.take(), None);
+        OURS.completed(queue | 3);
+        drop(noted);
+        assert_eq!(Noted::among(&OURS, queue).take(), None);
     }
 }

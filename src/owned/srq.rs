@@ -15,7 +15,8 @@ use super::Buffer;
 use super::qp::{Receive, post_receive};
 use super::slab::Slab;
 use super::work::{Finished, Memory, ReceiveRefused};
-use crate::{Completion, Context};
+use crate::Completion;
+use crate::unpolled::Noted;
 
 /// A shared receive queue for posting without `unsafe`; see [the module](crate::owned).
 ///
@@ -24,36 +25,9 @@ use crate::{Completion, Context};
 pub struct SharedReceiveQueue {
     srq: Option<crate::SharedReceiveQueue>,
     receiving: Slab<Receive>,
-    unpolled: Unpolled,
+    unpolled: Noted,
     /// Ids of receives that are over, whose completions nobody will poll.
     over: Vec<u64>,
-}
-
-/// Notes completions that went with their queue, as long as it lives.
-#[derive(Debug)]
-struct Unpolled {
-    context: Context,
-    queue: u64,
-}
-
-impl Unpolled {
-    fn register(context: &Context, queue: u64) -> Self {
-        context.inner.unpolled.register(queue);
-        Self {
-            context: context.clone(),
-            queue,
-        }
-    }
-
-    fn take(&self) -> Option<u64> {
-        self.context.inner.unpolled.take(self.queue)
-    }
-}
-
-impl Drop for Unpolled {
-    fn drop(&mut self) {
-        self.context.inner.unpolled.forget(self.queue);
-    }
 }
 
 impl SharedReceiveQueue {
@@ -61,7 +35,7 @@ impl SharedReceiveQueue {
     pub fn new(srq: crate::SharedReceiveQueue) -> Self {
         let receiving = Slab::new(srq.size().max_wr);
         Self {
-            unpolled: Unpolled::register(srq.pd().context(), receiving.base()),
+            unpolled: Noted::new(receiving.base()),
             over: Vec::new(),
             receiving,
             srq: Some(srq),

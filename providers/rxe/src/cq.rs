@@ -28,7 +28,7 @@ pub struct CompletionQueue {
     produced: u32,
     max_entries: u32,
     fork: ForkToken,
-    unpolled: Option<Arc<dyn Unpolled>>,
+    unpolled: Option<&'static dyn Unpolled>,
 }
 
 /// What was in the queue when it was destroyed. Kept with the kernel's object, which completions reach until then.
@@ -36,7 +36,7 @@ struct Rest {
     ring: SharedRing,
     head: u32,
     fork: ForkToken,
-    unpolled: Arc<dyn Unpolled>,
+    unpolled: &'static dyn Unpolled,
 }
 
 impl CompletionQueue {
@@ -66,7 +66,7 @@ impl CompletionQueue {
             produced: 0,
             max_entries: device.max_cqe,
             fork: channel.fork_token(),
-            unpolled: init.unpolled.cloned(),
+            unpolled: init.unpolled,
         })
     }
 

@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use uverbs::{DriverId, Errno};
 use uverbs_driver::Result;
+use uverbs_driver::discover::CharDevice;
 use uverbs_driver::sys::{Call, Kernel, Reply};
 
 use crate::device::Fault;
@@ -74,7 +75,12 @@ unsafe impl<K: Kernel> Kernel for Shaky<K> {
         answer
     }
 
-    fn check_device(&self, fd: BorrowedFd<'_>, driver: Option<DriverId>) -> Result<()> {
-        self.kernel.check_device(fd, driver)
+    fn check_device(
+        &self,
+        fd: BorrowedFd<'_>,
+        number: Option<CharDevice>,
+        driver: Option<DriverId>,
+    ) -> Result<()> {
+        self.kernel.check_device(fd, number, driver)
     }
 }

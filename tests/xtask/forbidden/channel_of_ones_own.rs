@@ -25,7 +25,7 @@ fn main() {
     ];
     let _: fn(&Channel) = ring;
     for (kernel, fd) in kernels {
-        println!("{kernel:?} {:?}", kernel.check_device(fd.as_fd(), None));
+        println!("{kernel:?} {:?}", kernel.check_device(fd.as_fd(), None, None));
         println!("{:?}", driver_of(&*kernel, fd.as_fd(), &[DriverId::Rxe])); //~ E0133
         ring(&Channel::new(kernel, fd, 12, CommandPath::Auto)); //~ E0133
     }

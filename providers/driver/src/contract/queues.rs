@@ -27,7 +27,7 @@ pub struct CqInit<'a> {
     /// What its completions are stamped with.
     pub timestamps: Timestamps,
     /// Told of the completions that were in it when it was destroyed.
-    pub unpolled: Option<&'a Arc<dyn Unpolled>>,
+    pub unpolled: Option<&'static dyn Unpolled>,
 }
 
 /// Hears of requests whose completions nobody will poll.

@@ -46,7 +46,7 @@ pub(super) fn list_with<T: NetlinkTransport>(
             .iter_mut()
             .filter(|info| matches!(info.access, Access::Unchecked))
         {
-            info.access = match opening::open_device(info, options) {
+            info.access = match opening::open_known(info, options) {
                 Ok(_) => Access::Openable,
                 Err(error) => Access::Refused(error),
             };

@@ -28,6 +28,8 @@ pub struct Opened {
     pub info: DeviceInfo,
     /// Where commands go.
     pub fd: OwnedFd,
+    /// The device behind it, as `fstat(2)` says.
+    pub number: CharDevice,
 }
 
 /// `ibv_open_device`—opens the node of a device for commands.
@@ -47,8 +49,7 @@ pub fn open(target: Target, options: &Options) -> Result<Opened> {
     match target {
         Target::Name(name) => {
             let info = find(&name, options)?;
-            let fd = open_device(&info, options)?;
-            Ok(Opened { info, fd })
+            open_device(info, options)
         }
         Target::Path(path) => {
             let (fd, number) = open_node(&path, None, &options.dev_root)?;
@@ -65,13 +66,18 @@ pub fn open(target: Target, options: &Options) -> Result<Opened> {
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_device(info: &DeviceInfo, options: &Options) -> Result<OwnedFd> {
+pub fn open_device(info: DeviceInfo, options: &Options) -> Result<Opened> {
+    let (fd, number) = open_known(&info, options)?;
+    Ok(Opened { info, fd, number })
+}
+
+/// The descriptor of a known device, and what `fstat(2)` says of it.
+pub(super) fn open_known(info: &DeviceInfo, options: &Options) -> Result<(OwnedFd, CharDevice)> {
     let path = info.path.as_deref().ok_or_else(|| match &info.access {
         super::Access::Refused(error) => error.clone(),
         _ => info.without_node(None),
     })?;
     open_node(path, info.number, &options.dev_root)
-        .map(|(fd, _)| fd)
         .map_err(|error| error.fact("device", info.name.as_str()))
 }
 
@@ -91,5 +97,5 @@ fn describe(fd: OwnedFd, number: CharDevice, path: Option<&Path>, options: &Opti
         info.driver = DriverMatch::Unknown;
         info
     });
-    Opened { info, fd }
+    Opened { info, fd, number }
 }

@@ -12,7 +12,7 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
 };
 use uverbs_uapi::ib_user_verbs::IB_USER_VERBS_CMD_QUERY_DEVICE;
 
-use super::open::{CharDevice, number_of};
+use super::open::CharDevice;
 use super::{Attr, Call, Command, Kernel, Uhw};
 use crate::error::{Errno, Error, Op, Result};
 use crate::types::DriverId;
@@ -27,15 +27,14 @@ const FIXED: CharDevice = CharDevice {
 };
 const FIXED_MINORS: u32 = 32;
 
-/// Refuses a descriptor of anything but a verbs device.
+/// Refuses the number of anything but a verbs device.
 ///
-/// One system call where the number is a fixed one. Else the kernel's table of numbers is read, and the device's class looked up
+/// No system call where it is a fixed one. Else the kernel's table of numbers is read, and the device's class looked up
 /// in sysfs: either is enough, as containers may lack one.
 ///
 /// # Errors
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput), with what it is; the errno of `fstat(2)`.
-pub(super) fn check_verbs_device(fd: BorrowedFd<'_>) -> Result<()> {
-    let number = number_of(fd)?;
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput), with what it is.
+pub(super) fn check_verbs_device(number: CharDevice) -> Result<()> {
     if is_fixed(number) || is_picked(number) || is_of_class(number) {
         return Ok(());
     }
@@ -137,10 +136,10 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use std::fs::File;
-    use std::os::fd::AsFd as _;
 
     use super::*;
     use crate::error::ErrorKind;
+    use crate::sys::open::number_of;
 
     const TABLE: &str = "Character devices:\n  1 mem\n231 infiniband_mad\n231 infiniband_verbs\n\
                          244 infiniband_verbs\n245 infiniband_verbs_not\n\nBlock devices:\n  7 loop\n243 infiniband_verbs\n";
@@ -166,7 +165,7 @@ mod tests {
     fn what_takes_any_bytes_is_no_device() {
         for path in ["/dev/null", "/dev/zero", "/proc/self/exe", "/"] {
             let file = File::open(path).unwrap();
-            let error = check_verbs_device(file.as_fd()).unwrap_err();
+            let error = number_of(&file).and_then(check_verbs_device).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{path}: {error}");
         }
     }

@@ -14,6 +14,7 @@ use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use super::open::{CharDevice, number_of};
 use super::{Command, Mapping, Protection, WriteCommand, device, ioctl, write};
 use crate::error::{Errno, Result};
 use crate::types::DriverId;
@@ -44,12 +45,17 @@ pub unsafe trait Kernel: fmt::Debug + Send + Sync {
     /// Refuses a descriptor that calls must not be made on: one that is no device of this kernel, or not of `driver`, if that is given.
     ///
     /// As it stands here it takes every descriptor: for kernels that look nothing up by it, or refuse in [`call`](Self::call).
-    /// What it asks for that is not recorded.
+    /// What it asks for that is not recorded. `number` is that of the device behind the descriptor, where the caller knows it.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput), with what the descriptor is.
-    fn check_device(&self, fd: BorrowedFd<'_>, driver: Option<DriverId>) -> Result<()> {
-        let _ = (fd, driver);
+    fn check_device(
+        &self,
+        fd: BorrowedFd<'_>,
+        number: Option<CharDevice>,
+        driver: Option<DriverId>,
+    ) -> Result<()> {
+        let _ = (fd, number, driver);
         Ok(())
     }
 }
@@ -61,8 +67,13 @@ unsafe impl<K: Kernel + ?Sized> Kernel for Arc<K> {
         unsafe { (**self).call(fd, call) }
     }
 
-    fn check_device(&self, fd: BorrowedFd<'_>, driver: Option<DriverId>) -> Result<()> {
-        (**self).check_device(fd, driver)
+    fn check_device(
+        &self,
+        fd: BorrowedFd<'_>,
+        number: Option<CharDevice>,
+        driver: Option<DriverId>,
+    ) -> Result<()> {
+        (**self).check_device(fd, number, driver)
     }
 }
 
@@ -122,9 +133,15 @@ unsafe impl Kernel for Linux {
         }
     }
 
-    /// One system call for the first 32 devices, whose numbers are fixed, a few more for others; and one for the driver.
-    fn check_device(&self, fd: BorrowedFd<'_>, driver: Option<DriverId>) -> Result<()> {
-        device::check_verbs_device(fd)?;
+    /// One system call where the number is not given, a few more where it is none of those fixed for the first 32 devices; and
+    /// one for the driver.
+    fn check_device(
+        &self,
+        fd: BorrowedFd<'_>,
+        number: Option<CharDevice>,
+        driver: Option<DriverId>,
+    ) -> Result<()> {
+        device::check_verbs_device(number.map_or_else(|| number_of(fd), Ok)?)?;
         // SAFETY: the descriptor is of a verbs device, as just checked.
         driver.map_or(Ok(()), |driver| unsafe {
             device::check_driver(self, fd, driver)

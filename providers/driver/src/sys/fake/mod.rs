@@ -74,6 +74,7 @@ pub use state::AfterRemoval;
 use self::fault::Struck;
 use self::files::{Event, FileId, Role, is_nonblocking};
 use self::state::{Kind, State};
+use super::open::CharDevice;
 use super::{Call, Kernel, Protection, Reply};
 use crate::error::{Errno, Error, Op, Result};
 use crate::types::DriverId;
@@ -424,7 +425,12 @@ unsafe impl Kernel for FakeKernel {
         answer
     }
 
-    fn check_device(&self, fd: BorrowedFd<'_>, driver: Option<DriverId>) -> Result<()> {
+    fn check_device(
+        &self,
+        fd: BorrowedFd<'_>,
+        _: Option<CharDevice>,
+        driver: Option<DriverId>,
+    ) -> Result<()> {
         let op = Op::OpenDevice;
         let file = self.lock().files.of_fd(fd).map(|file| file.role);
         if file != Ok(Role::Device) {

@@ -39,6 +39,7 @@ pub use print::WithKeys;
 pub use record::{Attribute, Body, CommandPath, Direction, FdClass, Record, Value};
 pub use sink::{Collector, Lines, Sink};
 
+use super::open::CharDevice;
 use super::{Call, Kernel, Reply, contained};
 use crate::error::Errno;
 use crate::types::DriverId;
@@ -80,8 +81,13 @@ unsafe impl<K: Kernel> Kernel for Recorder<K> {
         answer
     }
 
-    fn check_device(&self, fd: BorrowedFd<'_>, driver: Option<DriverId>) -> crate::Result<()> {
-        self.kernel.check_device(fd, driver)
+    fn check_device(
+        &self,
+        fd: BorrowedFd<'_>,
+        number: Option<CharDevice>,
+        driver: Option<DriverId>,
+    ) -> crate::Result<()> {
+        self.kernel.check_device(fd, number, driver)
     }
 }
 
