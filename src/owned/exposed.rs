@@ -11,8 +11,8 @@ use crate::ProtectionDomain;
 
 /// Memory that peers with its key may read, write or change at any time.
 ///
-/// It lends no reference to its bytes: they are copied in and out, each byte once, while peers may
-/// be at work. Words of 8 aligned bytes are loaded and stored in one access, so they can serve as
+/// It lends no reference to its bytes: they are copied in and out, each byte once, while peers and other threads may be at work;
+/// what is copied then is a mix of old and new. Words of 8 aligned bytes are loaded and stored in one access, so they can serve as
 /// flags. Cheap to clone; the memory is freed once the last clone is dropped and the kernel
 /// confirmed that nobody reaches it any more.
 ///
@@ -91,6 +91,9 @@ impl ExposedMemory {
     }
 
     /// Copies `bytes` in at `offset`. False, and nothing is copied, when the range does not fit.
+    ///
+    /// Bytes beside them stay what they are, or become what a peer or another thread writes there meanwhile. What is not aligned to words of
+    /// 8 bytes takes an exchange of the word at either end.
     #[must_use = "nothing is copied to outside"]
     pub fn write(&self, offset: usize, bytes: &[u8]) -> bool {
         self.region.pages.copy_from(offset, bytes)

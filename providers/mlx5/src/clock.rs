@@ -8,6 +8,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::yield_now;
 
+use uverbs_driver::hw::Counter;
 use uverbs_driver::sys::{Mapping, Protection, page_size};
 use uverbs_driver::{Channel, Error, ErrorKind, Op, Result};
 use uverbs_uapi::mlx5_abi::{
@@ -38,14 +39,14 @@ pub(crate) struct ClockConfig {
 /// The pages, as far as they were mapped.
 #[derive(Debug, Default)]
 pub(crate) struct Clocks {
-    counter: Mutex<Option<Arc<Mapping>>>,
+    counter: Mutex<Option<Arc<Counter>>>,
     conversion: Mutex<Option<Arc<Mapping>>>,
 }
 
 /// The clock of an opened device.
 #[derive(Clone, Debug)]
 pub struct Clock {
-    counter: Option<(Arc<Mapping>, usize)>,
+    counter: Option<Arc<Counter>>,
     conversion: Option<Arc<Mapping>>,
     khz: u64,
     channel: Arc<Channel>,
@@ -110,26 +111,39 @@ impl ClockInfo {
         }
     }
 
-    /// Reads the page once; `None` while the kernel writes it.
-    fn read(page: &Mapping) -> Option<Self> {
-        let sign = page.load_u32_atomic(SIGN)?;
+    /// Reads the page once, by its words of 8 bytes; `None` while the kernel writes it.
+    fn read(word: impl Fn(usize) -> Option<u64>) -> Option<Self> {
+        let sign = first(word(SIGN)?);
         if sign & MLX5_IB_CLOCK_INFO_KERNEL_UPDATING != 0 {
             return None;
         }
         // The fields are read after the sign, and the sign again after the fields.
         fence(Ordering::Acquire);
+        let scale = word(MULTIPLIER)?;
         let info = Self {
-            nanoseconds: page.load_u64_atomic(NANOSECONDS)?,
-            last_cycles: page.load_u64_atomic(CYCLES)?,
-            fraction: page.load_u64_atomic(FRACTION)?,
-            multiplier: page.load_u32_atomic(MULTIPLIER)?,
-            shift: page.load_u32_atomic(SHIFT)?,
-            mask: page.load_u64_atomic(MASK)?,
-            overflow_period: page.load_u64_atomic(OVERFLOW_PERIOD)?,
+            nanoseconds: word(NANOSECONDS)?,
+            last_cycles: word(CYCLES)?,
+            fraction: word(FRACTION)?,
+            multiplier: first(scale),
+            shift: second(scale),
+            mask: word(MASK)?,
+            overflow_period: word(OVERFLOW_PERIOD)?,
         };
         fence(Ordering::Acquire);
-        (page.load_u32_atomic(SIGN)? == sign).then_some(info)
+        (first(word(SIGN)?) == sign).then_some(info)
     }
+}
+
+/// The first 4 bytes of a word in memory.
+const fn first(word: u64) -> u32 {
+    let [a, b, c, d, ..] = word.to_ne_bytes();
+    u32::from_ne_bytes([a, b, c, d])
+}
+
+/// The last 4 bytes of a word in memory.
+const fn second(word: u64) -> u32 {
+    let [.., a, b, c, d] = word.to_ne_bytes();
+    u32::from_ne_bytes([a, b, c, d])
 }
 
 /// The time of day of a completion's stamp as a device writes it that keeps it itself: seconds, and nanoseconds of the
@@ -140,13 +154,12 @@ pub(crate) fn of_day(stamp: u64) -> u64 {
         .wrapping_add(stamp & 0xffff_ffff)
 }
 
-// Offsets in `struct ib_uverbs_clock_info`.
+// Offsets in `struct ib_uverbs_clock_info`. The sign has the first half of its word, multiplier and shift share one.
 const SIGN: usize = 0;
 const NANOSECONDS: usize = 8;
 const CYCLES: usize = 16;
 const FRACTION: usize = 24;
 const MULTIPLIER: usize = 32;
-const SHIFT: usize = 36;
 const MASK: usize = 40;
 const OVERFLOW_PERIOD: usize = 48;
 
@@ -161,17 +174,11 @@ impl Context {
         let config = self.config().clock;
         let counter = match config.counter {
             // Bigger pages hold registers that are not for everybody: the kernel maps none.
-            Some(offset) => {
-                let place = usize::try_from(offset).unwrap_or(0) & (page_size() - 1);
-                let page = self.clock_page(&self.clocks().counter, MLX5_IB_MMAP_CORE_CLOCK, 0);
-                supported(page)?.map(|page| (page, place))
-            }
+            Some(offset) => supported(self.counter(op, offset))?,
             None => None,
         };
         let conversion = if config.versions >> MLX5_IB_CLOCK_INFO_V1 & 1 != 0 {
-            let version = MLX5_IB_CLOCK_INFO_V1;
-            let pages = &self.clocks().conversion;
-            supported(self.clock_page(pages, MLX5_IB_MMAP_CLOCK_INFO, version))?
+            supported(self.conversion())?
         } else {
             None
         };
@@ -186,26 +193,39 @@ impl Context {
         })
     }
 
-    fn clock_page(
-        &self,
-        known: &Mutex<Option<Arc<Mapping>>>,
-        command: u32,
-        index: u32,
-    ) -> Result<Arc<Mapping>> {
-        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(page) = &*known {
-            return Ok(Arc::clone(page));
-        }
-        let size = page_size();
+    fn counter(&self, op: Op, offset: u64) -> Result<Arc<Counter>> {
+        known(&self.clocks().counter, || {
+            let page = self.clock_page(MLX5_IB_MMAP_CORE_CLOCK, 0)?;
+            let place = usize::try_from(offset).unwrap_or(0) & (page_size() - 1);
+            Counter::new(page, place).ok_or_else(|| Error::bad_reply(op, "place of the register"))
+        })
+    }
+
+    fn conversion(&self) -> Result<Arc<Mapping>> {
+        known(&self.clocks().conversion, || {
+            self.clock_page(MLX5_IB_MMAP_CLOCK_INFO, MLX5_IB_CLOCK_INFO_V1)
+        })
+    }
+
+    fn clock_page(&self, command: u32, index: u32) -> Result<Mapping> {
         let offset = mmap::offset(command, index);
-        let page = Arc::new(self.channel().map(offset, size, Protection::Read)?);
-        *known = Some(Arc::clone(&page));
-        Ok(page)
+        self.channel().map(offset, page_size(), Protection::Read)
     }
 }
 
+/// What was made before, or is made now.
+fn known<T>(place: &Mutex<Option<Arc<T>>>, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+    let mut known = place.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = &*known {
+        return Ok(Arc::clone(known));
+    }
+    let new = Arc::new(make()?);
+    *known = Some(Arc::clone(&new));
+    Ok(new)
+}
+
 /// `None` for a page that the kernel does not map.
-fn supported(page: Result<Arc<Mapping>>) -> Result<Option<Arc<Mapping>>> {
+fn supported<T>(page: Result<T>) -> Result<Option<T>> {
     match page {
         Ok(page) => Ok(Some(page)),
         Err(error) if error.is_unsupported() => Ok(None),
@@ -230,23 +250,11 @@ impl Clock {
         let op = Op::ReadClock;
         self.channel.check_process(op)?;
         let counter = self.counter.as_ref();
-        let (page, offset) =
+        let counter =
             counter.ok_or_else(|| Error::new(op, ErrorKind::Unsupported).hint("no register"))?;
-        let half = |at: usize| {
-            let word = page.load_u32(offset + at);
-            word.map(u32::from_be)
-                .ok_or_else(|| Error::bad_reply(op, "place of the register"))
-        };
-        let mut upper = half(0)?;
-        for _ in 0..COUNTER_TRIES {
-            let lower = half(4)?;
-            let again = half(0)?;
-            if again == upper {
-                return Ok(u64::from(upper) << 32 | u64::from(lower));
-            }
-            upper = again;
-        }
-        Err(Error::new(op, ErrorKind::Busy).hint("the register never stood still"))
+        counter
+            .read(COUNTER_TRIES)
+            .ok_or_else(|| Error::new(op, ErrorKind::Busy).hint("the register never stood still"))
     }
 
     /// `mlx5dv_get_clock_info`—how counts become time at the moment. No system call, unless the kernel has been writing it for
@@ -264,7 +272,7 @@ impl Clock {
             Error::new(op, ErrorKind::Unsupported).hint("the kernel makes no time of its counts")
         })?;
         for attempt in 0..TRIES {
-            if let Some(info) = ClockInfo::read(page) {
+            if let Some(info) = ClockInfo::read(|at| page.load(at)) {
                 return Ok(info);
             }
             if attempt < SPINS {

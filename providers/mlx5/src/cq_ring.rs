@@ -8,10 +8,8 @@
     reason = "positions wrap around the ring, and the owner is one bit of them"
 )]
 
-use std::sync::Arc;
-
 use uverbs_driver::error::Errno;
-use uverbs_driver::hw::Pages;
+use uverbs_driver::hw::{Pages, Part};
 
 use crate::compressed::Results;
 use crate::cqe::{Tail, format, opcode};
@@ -46,7 +44,7 @@ impl<'r> Look<'r> {
     fn new(block: Block<'r>, owner: u32) -> Self {
         Self {
             block,
-            tail: Tail(u64::from_be(block.word(7))),
+            tail: Tail(u64::from_be(block.flag(7))),
             owner,
         }
     }
@@ -98,10 +96,10 @@ impl CqRing {
     pub(crate) fn new(log: u32, size: u32, ahead: u64) -> Result<Self, Errno> {
         let blocks = size / BLOCK;
         let all = blocks.checked_shl(log).ok_or(Errno::INVAL)?;
-        let pages = Arc::new(Pages::for_device(all as usize * BLOCK as usize)?);
+        let pages = Pages::for_device(all as usize * BLOCK as usize)?;
         let shift = blocks.trailing_zeros();
         let ring = Self {
-            units: BlockRing::new(pages, 0, all).ok_or(Errno::INVAL)?,
+            units: BlockRing::new(Part::from(pages), all).ok_or(Errno::INVAL)?,
             log,
             shift,
             blocks,

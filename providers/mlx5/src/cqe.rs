@@ -106,7 +106,14 @@ pub(crate) enum Checksums {
 /// The bits of a queue's number.
 const OWNER: u32 = 0xff_ffff;
 
-/// An entry that the device has written. No part of it is read twice.
+/// The first 4 bytes of a word, in memory's order.
+#[inline]
+const fn first_half(word: u64) -> u32 {
+    let [a, b, c, d, ..] = word.to_ne_bytes();
+    u32::from_ne_bytes([a, b, c, d])
+}
+
+/// An entry that the device has written. No field of it is read twice.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry<'r> {
     block: Block<'r>,
@@ -122,7 +129,7 @@ impl<'r> Entry<'r> {
         Self {
             block,
             tail,
-            owner: block.half(8),
+            owner: first_half(block.word(4)),
         }
     }
 
@@ -141,13 +148,13 @@ impl<'r> Entry<'r> {
     /// Bytes 36 to 39.
     #[inline]
     fn immediate(&self) -> u32 {
-        u32::from_be(self.block.half(9))
+        u64::from_be(self.block.word(4)) as u32
     }
 
     /// Bytes 44 to 47.
     #[inline]
     fn byte_count(&self) -> u32 {
-        u32::from_be(self.block.half(11))
+        u64::from_be(self.block.word(5)) as u32
     }
 
     /// What a request brought back.

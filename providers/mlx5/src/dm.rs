@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use uverbs_driver::contract::{Context as _, Mr};
-use uverbs_driver::hw::{HAS_REGISTERS, barrier};
+use uverbs_driver::hw::{HAS_REGISTERS, Window, barrier};
 use uverbs_driver::object::ObjectKind;
-use uverbs_driver::sys::{Attr, Mapping, Protection, Uhw, cells, page_size};
+use uverbs_driver::sys::{Attr, Protection, Uhw, cells, page_size};
 use uverbs_driver::types::AccessFlags;
 use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
 use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_OBJECT_DM;
@@ -40,8 +40,9 @@ struct Place {
 }
 
 impl Place {
-    /// Maps so many bytes of it: whole pages, from the page's start on.
-    fn map(self, channel: &Channel, length: u64) -> Result<Window> {
+    /// Maps `length` bytes, of whole pages from the page's start on, and gives the first `used` of them. `None` where the
+    /// kernel's place is no such one.
+    fn map(self, channel: &Channel, length: u64, used: u64) -> Result<Option<Window>> {
         let size = page_size();
         let bytes = length.next_multiple_of(PIECE);
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -50,18 +51,10 @@ impl Place {
             .ok_or_else(|| Error::invalid(Op::AllocDeviceMemory, "length"))?;
         let offset = mmap::offset(MLX5_IB_MMAP_DEVICE_MEM, self.page.into());
         let start = usize::try_from(self.offset).unwrap_or(usize::MAX);
-        Ok(Window {
-            memory: Arc::new(channel.map(offset, bytes, Protection::ReadWrite)?),
-            start,
-        })
+        let memory = channel.map(offset, bytes, Protection::ReadWrite)?;
+        let used = usize::try_from(used).unwrap_or(usize::MAX);
+        Ok(Window::new(memory, start, used))
     }
-}
-
-/// A part of the device that is mapped.
-#[derive(Clone, Debug)]
-struct Window {
-    memory: Arc<Mapping>,
-    start: usize,
 }
 
 /// `ibv_dm`—memory on the device.
@@ -132,10 +125,8 @@ impl DeviceMemory {
         };
         let handle = cmd::dm::alloc(channel, length, log2_alignment, &uhw)?;
         let object = Object::new(channel, ObjectKind::DeviceMemory, handle, []);
-        let window = place.map(channel, length)?;
-        if !window.holds(length) {
-            return Err(Error::bad_reply(op, "place of the memory"));
-        }
+        let window = place.map(channel, length, length)?;
+        let window = window.ok_or_else(|| Error::bad_reply(op, "place of the memory"))?;
         Ok(Self {
             object: Arc::new(object),
             window,
@@ -176,14 +167,14 @@ impl DeviceMemory {
             .ok_or_else(|| Error::invalid(Op::AccessDeviceMemory, "range"))
     }
 
-    /// Where in the mapping a range lies.
+    /// A range's offset.
     fn place(&self, offset: u64, length: usize) -> Result<usize> {
         let op = Op::AccessDeviceMemory;
         self.object.channel().check_process(op)?;
         let end = offset.checked_add(length as u64);
         let aligned = offset.is_multiple_of(WORD as u64) && length.is_multiple_of(WORD);
         let at = usize::try_from(offset).ok();
-        match at.and_then(|at| self.window.start.checked_add(at)) {
+        match at {
             Some(at) if aligned && end.is_some_and(|end| end <= self.length) => Ok(at),
             _ => Err(Error::invalid(op, "range")
                 .fact("offset", offset)
@@ -252,10 +243,8 @@ impl DeviceMemory {
             let method = MLX5_IB_METHOD_DM_MAP_OP_ADDR;
             channel.ioctl(op, UVERBS_OBJECT_DM, method, &attrs, &Uhw::NONE)
         })?;
-        let window = place.map(channel, self.length)?;
-        if !window.holds(WORD as u64) {
-            return Err(Error::bad_reply(op, "place of the word"));
-        }
+        let window = place.map(channel, self.length, WORD as u64)?;
+        let window = window.ok_or_else(|| Error::bad_reply(op, "place of the word"))?;
         Ok(OperationWord {
             window,
             channel: Arc::clone(channel),
@@ -308,80 +297,8 @@ impl OperationWord {
         let op = Op::AccessDeviceMemory;
         self.channel.check_process(op)?;
         barrier::before_registers();
-        let stored = self.window.store(self.window.start, &value.to_ne_bytes());
+        let stored = self.window.store(0, &value.to_ne_bytes());
         barrier::flush_registers();
         stored.ok_or_else(|| Error::invalid(op, "place of the word"))
-    }
-}
-
-impl Window {
-    /// Whether so many bytes lie in it.
-    fn holds(&self, length: u64) -> bool {
-        let end = (self.start as u64).checked_add(length);
-        self.start.is_multiple_of(WORD) && end.is_some_and(|end| end <= self.memory.len() as u64)
-    }
-
-    /// Stores words from `at` on. `None` when one does not lie inside.
-    fn store(&self, at: usize, bytes: &[u8]) -> Option<()> {
-        let mut at = at;
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            let wide = rest.split_first_chunk::<8>();
-            if let Some((word, more)) = wide.filter(|_| at.is_multiple_of(8)) {
-                self.memory
-                    .store_u64_atomic(at, u64::from_ne_bytes(*word))?;
-                (at, rest) = (at + 8, more);
-            } else {
-                let (word, more) = rest.split_first_chunk::<WORD>()?;
-                self.memory
-                    .store_u32_atomic(at, u32::from_ne_bytes(*word))?;
-                (at, rest) = (at + WORD, more);
-            }
-        }
-        Some(())
-    }
-
-    /// Loads words from `at` on. `None` when one does not lie inside.
-    fn load(&self, at: usize, bytes: &mut [u8]) -> Option<()> {
-        let mut at = at;
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            let step = if at.is_multiple_of(8) && rest.len() >= 8 {
-                let (word, more) = rest.split_first_chunk_mut::<8>()?;
-                *word = self.memory.load_u64_atomic(at)?.to_ne_bytes();
-                rest = more;
-                8
-            } else {
-                let (word, more) = rest.split_first_chunk_mut::<WORD>()?;
-                *word = self.memory.load_u32_atomic(at)?.to_ne_bytes();
-                rest = more;
-                WORD
-            };
-            at += step;
-        }
-        Some(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_copied_wherever_they_are_aligned() {
-        let memory = Arc::new(Mapping::anonymous(4096).unwrap());
-        let window = Window { memory, start: 64 };
-        let bytes: Vec<u8> = (1..=28).collect();
-        for at in [64, 68, 4096 - 28] {
-            assert_eq!(window.store(at, &bytes), Some(()));
-            let mut back = [0; 28];
-            assert_eq!(window.load(at, &mut back), Some(()));
-            assert_eq!(back[..], bytes);
-        }
-        assert_eq!(window.store(4096 - 24, &bytes), None);
-        assert_eq!(window.load(4096 - 24, &mut [0; 28]), None);
-        assert_eq!(window.store(64, &bytes[..6]), None);
-        assert!(window.holds(4096 - 64) && !window.holds(4096 - 63));
-        assert!(!window.holds(u64::MAX));
     }
 }

@@ -1,22 +1,17 @@
 //! Bytes that are copied into a send ring.
 
-use uverbs_driver::hw::UnitRing;
+use uverbs_driver::hw::{Pack, UnitRing, partial};
 
 use crate::wqe;
 
 /// Packs bytes that come in pieces of any length into the units of a ring.
-///
-/// Bytes are collected in a word of 8; nothing is stored twice and nothing is copied byte by byte.
 #[derive(Debug)]
 pub(crate) struct Packer<'r> {
     ring: &'r UnitRing,
     /// The unit to store next, and which of its two words.
     unit: u32,
     half: u32,
-    /// What is collected, the first byte lowest.
-    word: u64,
-    /// Bits in it, a multiple of 8 below 64.
-    filled: u32,
+    pack: Pack,
 }
 
 impl<'r> Packer<'r> {
@@ -27,8 +22,7 @@ impl<'r> Packer<'r> {
             ring,
             unit: at,
             half: 0,
-            word: 0,
-            filled: 0,
+            pack: Pack::default(),
         }
     }
 
@@ -36,61 +30,40 @@ impl<'r> Packer<'r> {
     #[inline]
     pub(crate) fn with_head(ring: &'r UnitRing, at: u32, length: u32) -> Self {
         Self {
-            ring,
-            unit: at,
-            half: 0,
-            word: wqe::inline_head(length).to_le().into(),
-            filled: 32,
+            pack: Pack::of(wqe::inline_head(length).to_le()),
+            ..Self::new(ring, at)
         }
     }
 
     /// Adds bytes.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "at most 7 bytes are left over"
-    )]
     #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        let (whole, rest) = bytes.as_chunks::<8>();
-        let (ring, filled) = (self.ring, self.filled);
-        let (mut unit, mut half, mut left) = (self.unit, self.half, self.word);
-        for eight in whole {
-            let word = u64::from_le_bytes(*eight);
-            ring.set_word(unit, half, (left | word << filled).to_le());
-            left = carry(word, filled);
+        let (ring, mut unit, mut half) = (self.ring, self.unit, self.half);
+        self.pack.push(bytes, |word| {
+            ring.set_word(unit, half, word);
             unit = unit.wrapping_add(half);
             half ^= 1;
-        }
-        (self.unit, self.half, self.word) = (unit, half, left);
-        if !rest.is_empty() {
-            let word = partial(rest);
-            let after = filled + rest.len() as u32 * 8;
-            self.word |= word << filled;
-            if after >= 64 {
-                self.store(self.word);
-                self.word = carry(word, filled);
-            }
-            self.filled = after % 64;
-        }
-    }
-
-    #[inline]
-    fn store(&mut self, word: u64) {
-        self.ring.set_word(self.unit, self.half, word.to_le());
-        self.unit = self.unit.wrapping_add(self.half);
-        self.half ^= 1;
+        });
+        (self.unit, self.half) = (unit, half);
     }
 
     /// Stores what is left, filled up with zeroes, and tells the unit behind it.
     #[inline]
     pub(crate) fn finish(mut self) -> u32 {
-        if self.filled != 0 {
-            self.store(self.word);
+        if let Some(word) = self.pack.finish() {
+            self.store(word);
         }
         if self.half != 0 {
             self.store(0);
         }
         self.unit
+    }
+
+    #[inline]
+    fn store(&mut self, word: u64) {
+        self.ring.set_word(self.unit, self.half, word);
+        self.unit = self.unit.wrapping_add(self.half);
+        self.half ^= 1;
     }
 }
 
@@ -141,32 +114,9 @@ pub(crate) fn put_piece(
     at
 }
 
-/// What of a word was pushed out when it was shifted up by `filled` bits, below 64.
-#[inline]
-const fn carry(word: u64, filled: u32) -> u64 {
-    word >> 1 >> (63 - filled)
-}
-
-/// Up to 7 bytes, the first lowest: two loads that may overlap instead of a loop.
-#[inline]
-fn partial(bytes: &[u8]) -> u64 {
-    if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
-        let high = u64::from(u32::from_le_bytes(*last)) << (8 * (bytes.len() - 4));
-        return u64::from(u32::from_le_bytes(*first)) | high;
-    }
-    match bytes {
-        [a] => (*a).into(),
-        [a, b] => u16::from_le_bytes([*a, *b]).into(),
-        [a, b, c] => u32::from_le_bytes([*a, *b, *c, 0]).into(),
-        _ => 0,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use uverbs_driver::hw::Pages;
+    use uverbs_driver::hw::{Pages, Part};
 
     use super::*;
 
@@ -175,8 +125,8 @@ mod tests {
         let bytes: Vec<u8> = (1..=200).collect();
         for length in BESIDE_HEAD..bytes.len() {
             let rings = [0, 1].map(|_| {
-                let pages = Arc::new(Pages::new(4096).unwrap());
-                UnitRing::new(pages, 0, 16).unwrap()
+                let part = Part::from(Pages::new(4096).unwrap());
+                UnitRing::new(part, 16).unwrap()
             });
             let piece = &bytes[..length];
             let (start, rest) = piece.split_first_chunk().unwrap();

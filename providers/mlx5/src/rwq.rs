@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use uverbs_driver::cmd::wq::Modify;
-use uverbs_driver::hw::{Pages, UnitRing};
+use uverbs_driver::hw::{Pages, Part, UnitRing};
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Uhw, cells};
 use uverbs_driver::types::{DeviceCaps, RecvRequest};
@@ -76,8 +76,8 @@ impl WorkQueue {
         let limits = context.config().sizes();
         let sizes = sizes::Receive::new(op, &limits, init.max_wr, init.max_sge)?;
         let os = |errno| Error::os(op, errno);
-        let pages = Arc::new(Pages::for_device(sizes.bytes() as usize).map_err(os)?);
-        let ring = UnitRing::new(Arc::clone(&pages), 0, sizes.bytes() / UNIT)
+        let pages = Pages::for_device(sizes.bytes() as usize).map_err(os)?;
+        let ring = UnitRing::new(Part::from(pages), sizes.bytes() / UNIT)
             .ok_or_else(|| Error::new(op, ErrorKind::OutOfResources))?;
         let record = Arc::new(context.records().take().map_err(os)?);
         let receives = Receives::Own(RecvTracker::new(sizes.count));
@@ -91,7 +91,7 @@ impl WorkQueue {
         let owner = Owner::QueuePair(Arc::clone(&tracker));
         let registered = Registered::new(op, context.trackers(), owner)?;
         let words = mlx5_ib_create_wq {
-            buf_addr: pages.address(),
+            buf_addr: ring.address(),
             db_addr: record.address(),
             rq_wqe_count: sizes.count,
             rq_wqe_shift: sizes.shift,
@@ -114,7 +114,7 @@ impl WorkQueue {
             channel,
             ObjectKind::WorkQueue,
             [Arc::clone(pd.object()), Arc::clone(init.cq)],
-            (pages, Arc::clone(&record)),
+            (ring.kept(), Arc::clone(&record)),
             || cmd::wq::create(channel, &create, &uhw),
             |created| created.handle,
         )?;

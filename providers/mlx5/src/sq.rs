@@ -12,7 +12,7 @@ mod post;
 use std::sync::Arc;
 
 use uverbs_driver::PostError;
-use uverbs_driver::hw::{Block, BlockRing, Record};
+use uverbs_driver::hw::{BlockMut, BlockRing, Record};
 use uverbs_driver::sys::ForkToken;
 use uverbs_driver::types::{Operation, Payload, Remote, SendFlags, SendRequest, WcOpcode};
 
@@ -141,6 +141,12 @@ impl SendRing {
         self.record.store(SEND_RECORD, 0);
     }
 
+    /// What is in it.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        crate::tests::bytes_of(&self.ring)
+    }
+
     pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -202,12 +208,12 @@ impl SendRing {
             // What fits the first block, and is not so short that it is put together byte by byte.
             Payload::Inline([piece])
                 if piece.len() <= self.limits.max_inline as usize
-                    && Block::takes(inline_start(remote), piece.len()) =>
+                    && BlockMut::takes(inline_start(remote), piece.len()) =>
             {
                 let start = inline_start(remote);
                 let units = (start + piece.len()).div_ceil(UNIT as usize) as u32;
                 let control = self.note(units, 1, request.wr_id, request.flags, kind);
-                let block = self.ring.block(number);
+                let mut block = self.ring.block_mut(number);
                 block.put(0, control);
                 if let Some(remote) = remote {
                     block.put(1, wqe::remote(remote));

@@ -6,7 +6,7 @@ pub(crate) mod sizes;
 use std::sync::Arc;
 
 use uverbs_driver::contract::{self, SrqInit};
-use uverbs_driver::hw::{Pages, UnitRing};
+use uverbs_driver::hw::{Pages, Part, UnitRing};
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Uhw, cells};
 use uverbs_driver::types::{RecvRequest, SrqAttr, SrqModify, SrqType};
@@ -67,8 +67,8 @@ impl SharedReceiveQueue {
         let sizes = Sizes::new(op, config.max_srq_recv_wr, config.max_rq_desc, &init.attr)?;
         check_limit(op, init.attr.limit, &sizes)?;
         let os = |errno| Error::os(op, errno);
-        let pages = Arc::new(Pages::for_device(sizes.units() as usize * 16).map_err(os)?);
-        let ring = UnitRing::new(Arc::clone(&pages), 0, sizes.units())
+        let pages = Pages::for_device(sizes.units() as usize * 16).map_err(os)?;
+        let ring = UnitRing::new(Part::from(pages), sizes.units())
             .ok_or_else(|| Error::new(op, ErrorKind::OutOfResources))?;
         let record = Arc::new(context.records().take().map_err(os)?);
         let tracker = Arc::new(SrqTracker::new(sizes.count));
@@ -84,7 +84,7 @@ impl SharedReceiveQueue {
             }
         }
         let words = mlx5_ib_create_srq {
-            buf_addr: pages.address(),
+            buf_addr: ring.address(),
             db_addr: record.address(),
             uidx,
             ..mlx5_ib_create_srq::default()
@@ -113,7 +113,7 @@ impl SharedReceiveQueue {
             channel,
             ObjectKind::SharedReceiveQueue,
             parents.into_iter().flatten().cloned(),
-            (Arc::clone(&pages), Arc::clone(&record)),
+            (ring.kept(), Arc::clone(&record)),
             || cmd::srq::create(channel, &create, &uhw),
             |created| created.handle,
         )?;

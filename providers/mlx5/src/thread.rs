@@ -138,7 +138,7 @@ impl Registers {
 
 #[cfg(test)]
 mod tests {
-    use uverbs_driver::hw::Pages;
+    use uverbs_driver::hw::{Pages, Part};
     use uverbs_driver::sys::Mapping;
 
     use super::*;
@@ -151,19 +151,18 @@ mod tests {
         Arc::new(Registers::new([at(0), at(BUFFER)], None))
     }
 
-    fn word(page: &Mapping, offset: usize) -> u32 {
-        page.load_u32(DOORBELLS + offset).unwrap()
+    fn word(page: &Mapping, offset: usize) -> u64 {
+        page.load(DOORBELLS + offset).unwrap().to_le()
     }
 
     #[test]
     fn queue_pairs_take_turns_and_whoever_comes_second_rings() {
         let page = Arc::new(Mapping::anonymous(4096).unwrap());
         let shared = registers(&page);
-        let pages = Arc::new(Pages::new(4096).unwrap());
+        let ring = BlockRing::new(Part::from(Pages::new(4096).unwrap()), 64).unwrap();
         for at in 0..256_u32 {
-            assert!(pages.store_u32(at as usize * 16, at));
+            ring.put(at, [u64::from(at).to_le(), 0]);
         }
-        let ring = BlockRing::new(Arc::clone(&pages), 0, 64).unwrap();
         let plain = Register::new(Arc::clone(&page), DOORBELLS + 2 * BUFFER, 8).unwrap();
         let mut one = Doorbell::of_thread(plain.clone(), &shared, Naming::Page(7), None);
         let mut other = Doorbell::of_thread(plain, &shared, Naming::Page(7), None);
@@ -182,7 +181,7 @@ mod tests {
         shared.state.fetch_and(!TAKEN, Ordering::Relaxed);
         one.blue_flame(&ring, 4, 1);
         assert_eq!(word(&page, 0), 16);
-        other.ring(99);
+        other.ring(99_u64.to_le());
         assert_eq!(word(&page, 2 * BUFFER), 99);
         assert_eq!(word(&page, BUFFER), 8);
     }

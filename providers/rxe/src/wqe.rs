@@ -19,7 +19,7 @@ use uverbs_uapi::rdma_user_rxe::{
     rxe_send_wr_atomic, rxe_send_wr_ex, rxe_send_wr_flush, rxe_send_wr_mw, rxe_send_wr_rdma,
     rxe_send_wr_ud, rxe_send_wr_wr, rxe_sge,
 };
-use zerocopy::{IntoBytes, transmute};
+use zerocopy::transmute;
 
 use crate::sq::Limits;
 
@@ -28,6 +28,18 @@ pub(crate) const RECV_HEADER: usize = size_of::<rxe_recv_wqe>();
 
 /// Where the pieces, or the inline bytes, of a send request start in its slot.
 pub(crate) const SEND_HEADER: usize = size_of::<rxe_send_wqe>();
+
+/// Bytes of the words that slots are counted in.
+const WORD: usize = 8;
+const RECV_WORDS: u32 = words_of(RECV_HEADER);
+const SEND_WORDS: u32 = words_of(SEND_HEADER);
+const PIECE_WORDS: u32 = words_of(size_of::<rxe_sge>());
+
+#[expect(clippy::cast_possible_truncation, reason = "structures are small")]
+const fn words_of(bytes: usize) -> u32 {
+    assert!(bytes.is_multiple_of(WORD), "slots are made of whole words");
+    (bytes / WORD) as u32
+}
 
 /// `IB_SEND_INLINE`. Set by the payload alone: the kernel reads the pieces of a request that has it as its data.
 const SEND_INLINE: u32 = 1 << 3;
@@ -51,7 +63,7 @@ pub(crate) fn put_recv(
         ..rxe_recv_wqe::default()
     };
     let written =
-        ring.put(index, 0, &header) && put_pieces(ring, index, RECV_HEADER, request.scatter);
+        ring.put(index, 0, &header) && put_pieces(ring, index, RECV_WORDS, request.scatter);
     if written {
         Ok(())
     } else {
@@ -67,7 +79,7 @@ pub(crate) fn put_send(
     limits: &Limits,
     request: &SendRequest<'_>,
 ) -> Result<(), PostError> {
-    check(limits, request)?;
+    let length = check(limits, request)?;
     let words = words(request)?;
     let inline = matches!(request.payload, Payload::Inline(_));
     let mut header = rxe_send_wqe::default();
@@ -81,19 +93,19 @@ pub(crate) fn put_send(
     let written = match (request.operation, request.payload) {
         (Operation::AtomicWrite { value, .. }, _) => {
             header.dma = dma(8, 0);
-            ring.write(index, SEND_HEADER, &value)
+            ring.put(index, SEND_WORDS, &value)
         }
         (Operation::Flush { length, .. }, _) => {
             header.dma = dma(length, 0);
             true
         }
         (_, Payload::Gather(pieces)) => {
-            header.dma = dma(total(pieces)?, pieces.len());
-            put_pieces(ring, index, SEND_HEADER, pieces)
+            header.dma = dma(length, pieces.len());
+            put_pieces(ring, index, SEND_WORDS, pieces)
         }
         (_, Payload::Inline(pieces)) => {
-            header.dma = dma(inline_total(pieces, limits)?, 0);
-            put_inline(ring, index, pieces)
+            header.dma = dma(put_inline(ring, index, pieces, limits)?, 0);
+            true
         }
         _ => return Err(PostError::UnsupportedOperation),
     };
@@ -115,28 +127,17 @@ fn dma(length: u32, pieces: usize) -> rxe_dma_info {
 }
 
 #[inline]
-fn put_pieces(ring: &SharedRing, index: u32, mut offset: usize, pieces: &[Sge]) -> bool {
+fn put_pieces(ring: &SharedRing, index: u32, mut at: u32, pieces: &[Sge]) -> bool {
     for piece in pieces {
         let words = rxe_sge {
             addr: piece.address,
             length: piece.length,
             lkey: piece.key.raw(),
         };
-        if !ring.write(index, offset, words.as_bytes()) {
+        if !ring.put(index, at, &words) {
             return false;
         }
-        offset += size_of::<rxe_sge>();
-    }
-    true
-}
-
-fn put_inline(ring: &SharedRing, index: u32, pieces: &[&[u8]]) -> bool {
-    let mut offset = SEND_HEADER;
-    for piece in pieces {
-        if !ring.write(index, offset, piece) {
-            return false;
-        }
-        offset += piece.len();
+        at += PIECE_WORDS;
     }
     true
 }
@@ -150,57 +151,72 @@ fn total(pieces: &[Sge]) -> Result<u32, PostError> {
     })
 }
 
-fn inline_total(pieces: &[&[u8]], limits: &Limits) -> Result<u32, PostError> {
-    let asked = Payload::Inline(pieces).len();
-    u32::try_from(asked)
-        .ok()
-        .filter(|length| *length <= limits.max_inline)
-        .ok_or(PostError::InlineTooLong {
-            asked,
-            max: limits.max_inline,
-        })
+/// Writes inline data, and tells how many bytes it is.
+#[inline]
+fn put_inline(
+    ring: &SharedRing,
+    index: u32,
+    pieces: &[&[u8]],
+    limits: &Limits,
+) -> Result<u32, PostError> {
+    let written = ring.put_bytes(index, SEND_WORDS, pieces, limits.max_inline as usize);
+    let length = written.and_then(|length| u32::try_from(length).ok());
+    length.ok_or_else(|| PostError::InlineTooLong {
+        asked: Payload::Inline(pieces).len(),
+        max: limits.max_inline,
+    })
 }
 
-/// Refuses what the kernel would not check, or would punish with a dead queue.
+/// Refuses what the kernel would not check, or would punish with a dead queue. Tells how many bytes pieces have.
 #[inline]
-fn check(limits: &Limits, request: &SendRequest<'_>) -> Result<(), PostError> {
+fn check(limits: &Limits, request: &SendRequest<'_>) -> Result<u32, PostError> {
     if !is_supported(limits, &request.operation) {
         return Err(PostError::UnsupportedOperation);
     }
     if (limits.kind == QpType::Ud) != request.destination.is_some() {
         return Err(PostError::InvalidRequest);
     }
-    let asked = request.payload.len();
-    if asked > limits.max_message {
-        return Err(PostError::MessageTooLong {
-            asked,
-            max: limits.max_message,
-        });
+    let mut length = 0;
+    if let Payload::Gather(pieces) = request.payload {
+        length = gathered(limits, pieces)?;
     }
-    if let Payload::Gather(pieces) = request.payload
-        && pieces.len() > limits.max_sge as usize
-    {
+    let inline = matches!(request.payload, Payload::Inline(_));
+    let asked = || request.payload.len();
+    let valid = match request.operation {
+        Operation::Read(_) => !inline,
+        Operation::CompareSwap { remote, .. } | Operation::FetchAdd { remote, .. } => {
+            !inline && length == 8 && remote.address.is_multiple_of(8)
+        }
+        Operation::AtomicWrite { remote, .. } => asked() == 0 && remote.address.is_multiple_of(8),
+        Operation::Flush { placement, .. } => asked() == 0 && placement.is_known(),
+        Operation::BindWindow(_) | Operation::LocalInvalidate(_) => asked() == 0,
+        _ => true,
+    };
+    if valid {
+        Ok(length)
+    } else {
+        Err(PostError::InvalidRequest)
+    }
+}
+
+/// The bytes of pieces, if they are not too many.
+fn gathered(limits: &Limits, pieces: &[Sge]) -> Result<u32, PostError> {
+    let asked = pieces.iter().map(|piece| u64::from(piece.length)).sum();
+    let too_long = PostError::MessageTooLong {
+        asked,
+        max: limits.max_message,
+    };
+    let length = u32::try_from(asked).map_err(|_| too_long)?;
+    if asked > limits.max_message {
+        return Err(too_long);
+    }
+    if pieces.len() > limits.max_sge as usize {
         return Err(PostError::TooManySges {
             asked: u32::try_from(pieces.len()).unwrap_or(u32::MAX),
             max: limits.max_sge,
         });
     }
-    let inline = matches!(request.payload, Payload::Inline(_));
-    let valid = match request.operation {
-        Operation::Read(_) => !inline,
-        Operation::CompareSwap { remote, .. } | Operation::FetchAdd { remote, .. } => {
-            !inline && asked == 8 && remote.address.is_multiple_of(8)
-        }
-        Operation::AtomicWrite { remote, .. } => asked == 0 && remote.address.is_multiple_of(8),
-        Operation::Flush { placement, .. } => asked == 0 && placement.is_known(),
-        Operation::BindWindow(_) | Operation::LocalInvalidate(_) => asked == 0,
-        _ => true,
-    };
-    if valid {
-        Ok(())
-    } else {
-        Err(PostError::InvalidRequest)
-    }
+    Ok(length)
 }
 
 /// Which operations the transport has; the last two also need a kernel (6.3) that announces them.

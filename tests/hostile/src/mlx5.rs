@@ -63,6 +63,11 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
+    /// Whether it is a doorbell record. Queues are longer.
+    fn is_record(&self) -> bool {
+        self.len == 8
+    }
+
     /// Bytes.
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -175,8 +180,16 @@ impl Adapter {
             return;
         };
         let word = with_exposed_provenance_mut::<u64>(address + offset);
+        if ring.is_record() {
+            for (at, half) in value.to_ne_bytes().as_chunks().0.iter().enumerate() {
+                // SAFETY: a half of a record that the library keeps; it accesses records by halves, too.
+                let place = unsafe { AtomicU32::from_ptr(word.cast::<u32>().wrapping_add(at)) };
+                place.store(u32::from_ne_bytes(*half), Ordering::Relaxed);
+            }
+            return;
+        }
         // SAFETY: inside a queue that the library keeps, as just checked, and aligned, because queues start at pages;
-        // the library reads it by atomics, too.
+        // the library accesses it by words, too.
         let word = unsafe { AtomicU64::from_ptr(word) };
         word.store(value, Ordering::Release);
     }

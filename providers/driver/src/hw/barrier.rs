@@ -20,7 +20,7 @@ use std::sync::atomic::{Ordering, compiler_fence, fence};
 /// Between a request and the doorbell record that covers it.
 #[inline(always)]
 pub fn to_device() {
-    if cfg!(any(miri, not(target_arch = "x86_64"))) {
+    if cfg!(any(miri, uverbs_no_asm, not(target_arch = "x86_64"))) {
         outer_store_fence();
     } else {
         // Stores to ordinary memory are seen in order.
@@ -33,12 +33,12 @@ pub fn to_device() {
 /// Between the word that says an entry is there and the rest of the entry.
 #[inline(always)]
 pub fn from_device() {
-    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    #[cfg(all(target_arch = "aarch64", not(any(miri, uverbs_no_asm))))]
     {
         // SAFETY: the instruction orders accesses to memory; it makes none, and changes no register and no flag.
         unsafe { std::arch::asm!("dmb oshld", options(nostack, preserves_flags)) };
     }
-    #[cfg(any(not(target_arch = "aarch64"), miri))]
+    #[cfg(any(not(target_arch = "aarch64"), miri, uverbs_no_asm))]
     fence(Ordering::Acquire);
 }
 
@@ -60,28 +60,28 @@ pub fn flush_registers() {
 
 #[inline(always)]
 fn outer_store_fence() {
-    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    #[cfg(all(target_arch = "aarch64", not(any(miri, uverbs_no_asm))))]
     {
         // SAFETY: the instruction orders accesses to memory; it makes none, and changes no register and no flag.
         unsafe { std::arch::asm!("dmb oshst", options(nostack, preserves_flags)) };
     }
-    #[cfg(any(not(target_arch = "aarch64"), miri))]
+    #[cfg(any(not(target_arch = "aarch64"), miri, uverbs_no_asm))]
     fence(Ordering::SeqCst);
 }
 
 #[inline(always)]
 fn registers_fence() {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(all(target_arch = "x86_64", not(any(miri, uverbs_no_asm))))]
     {
         // SAFETY: the instruction orders accesses to memory; it makes none, and changes no register and no flag.
         unsafe { std::arch::asm!("sfence", options(nostack, preserves_flags)) };
     }
-    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    #[cfg(all(target_arch = "aarch64", not(any(miri, uverbs_no_asm))))]
     {
         // SAFETY: the instruction orders accesses to memory; it makes none, and changes no register and no flag.
         unsafe { std::arch::asm!("dsb st", options(nostack, preserves_flags)) };
     }
-    #[cfg(all(target_arch = "riscv64", not(miri)))]
+    #[cfg(all(target_arch = "riscv64", not(any(miri, uverbs_no_asm))))]
     {
         // SAFETY: the instruction orders accesses to memory; it makes none, and changes no register and no flag.
         unsafe { std::arch::asm!("fence ow, ow", options(nostack, preserves_flags)) };
@@ -92,7 +92,8 @@ fn registers_fence() {
             target_arch = "aarch64",
             target_arch = "riscv64"
         )),
-        miri
+        miri,
+        uverbs_no_asm
     ))]
     fence(Ordering::SeqCst);
 }

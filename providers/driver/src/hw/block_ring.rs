@@ -5,7 +5,8 @@
 //! # Safety
 //!
 //! [`BlockRing`] is a [`UnitRing`] of a multiple of 4 units, so `mask` (the number of blocks less one) and any block below it
-//! keep inside of it. [`Block`] points to the first unit of such a block, and lives no longer than the ring.
+//! keep inside of it. [`Block`] points to the first unit of such a block, and lives no longer than the ring; like the ring, it makes
+//! atomic accesses of words only. [`BlockMut`] has borrowed the ring for itself, and with it the only way to its memory.
 #![allow(unsafe_code, reason = "accesses memory shared with a device")]
 #![expect(
     clippy::cast_ptr_alignment,
@@ -14,11 +15,11 @@
 
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::unit_ring::UNIT;
-use super::wide::{Unaligned, Wide};
-use super::{Pages, UnitRing};
+use super::wide::{self, Wide};
+use super::{Part, UnitRing};
 
 /// Units of a block.
 const UNITS: usize = 4;
@@ -39,11 +40,17 @@ pub struct Block<'r> {
     ring: PhantomData<&'r BlockRing>,
 }
 
+/// A block of a ring that nobody else in this process reaches meanwhile.
+#[derive(Debug)]
+pub struct BlockMut<'r> {
+    block: Block<'r>,
+}
+
 impl BlockRing {
-    /// The ring of `blocks` (a power of two) at `offset` bytes of `pages`; `None` where that does not fit.
-    pub fn new(pages: Arc<Pages>, offset: usize, blocks: u32) -> Option<Self> {
+    /// The ring of `blocks` (a power of two) that `part` begins with; `None` where it is smaller, or not aligned to a unit.
+    pub fn new(part: Part, blocks: u32) -> Option<Self> {
         let units = blocks.checked_mul(4)?;
-        UnitRing::new(pages, offset, units).map(|units| Self {
+        UnitRing::new(part, units).map(|units| Self {
             mask: blocks - 1,
             units,
         })
@@ -56,6 +63,14 @@ impl BlockRing {
         Block {
             start: self.units.start().wrapping_add(at),
             ring: PhantomData,
+        }
+    }
+
+    /// The same for this side alone, which may write what is not made of words.
+    #[inline]
+    pub fn block_mut(&mut self, number: u32) -> BlockMut<'_> {
+        BlockMut {
+            block: self.block(number),
         }
     }
 
@@ -102,45 +117,64 @@ impl Deref for BlockRing {
     }
 }
 
-impl Block<'_> {
+impl<'r> Block<'r> {
     /// Loads a word (`at` is masked, below 8) as it lies in memory, in one access.
     #[inline]
     pub fn word(self, at: usize) -> u64 {
-        let from = self.start.cast::<u64>().wrapping_add(at & 7);
-        // SAFETY: inside the block and aligned (see the file's paragraph).
-        unsafe { from.read_volatile() }
+        self.word_at(at).load(Ordering::Relaxed)
     }
 
-    /// Loads half a word (`at` is masked, below 16) as it lies in memory, in one access.
+    /// The same of a word that says that others are there: what is loaded after it was written before it.
     #[inline]
-    pub fn half(self, at: usize) -> u32 {
-        let from = self.start.cast::<u32>().wrapping_add(at & 15);
-        // SAFETY: as for a word.
-        unsafe { from.read_volatile() }
+    pub fn flag(self, at: usize) -> u64 {
+        self.word_at(at).load(Ordering::Acquire)
     }
 
-    /// Stores a unit (`at` is masked, below 4) as it lies in memory.
+    /// Stores a unit (`at` is masked, below 4) as it lies in memory, as two words.
     #[inline]
     pub fn put(self, at: usize, unit: [u64; 2]) {
-        let to = self.start.wrapping_add(at & 3).cast::<u64>();
-        // SAFETY: as for a word.
-        unsafe { to.write_volatile(unit[0]) };
-        // SAFETY: as above; the second half of the unit.
-        unsafe { to.wrapping_add(1).write_volatile(unit[1]) };
+        let at = at.wrapping_mul(2);
+        self.word_at(at).store(unit[0], Ordering::Relaxed);
+        self.word_at(at | 1).store(unit[1], Ordering::Relaxed);
     }
 
-    /// Stores half a word (`at` is masked, below 16) as it lies in memory, in one access.
     #[inline]
-    pub fn put_half(self, at: usize, half: u32) {
-        let to = self.start.cast::<u32>().wrapping_add(at & 15);
-        // SAFETY: as for a word.
-        unsafe { to.write_volatile(half) };
+    fn word_at(self, at: usize) -> &'r AtomicU64 {
+        let word = self.start.cast::<u64>().wrapping_add(at & 7);
+        // SAFETY: inside the block and aligned (see the file's paragraph).
+        unsafe { AtomicU64::from_ptr(word) }
     }
 
+    /// The first of its eight words.
+    #[inline]
+    pub(super) fn start(self) -> *const u64 {
+        self.start.cast_const().cast()
+    }
+}
+
+impl<'r> Deref for BlockMut<'r> {
+    type Target = Block<'r>;
+
+    #[inline]
+    fn deref(&self) -> &Block<'r> {
+        &self.block
+    }
+}
+
+impl BlockMut<'_> {
     /// Whether [`put_bytes`](Self::put_bytes) can store so many bytes from byte `at` of a block on.
     #[inline]
     pub const fn takes(at: usize, length: usize) -> bool {
         at <= BYTES - UNIT && length.wrapping_sub(UNIT) <= BYTES - UNIT - at
+    }
+
+    /// Stores half a word (`at` is masked, below 16) as it lies in memory, in one access.
+    #[inline]
+    pub fn put_half(&mut self, at: usize, half: u32) {
+        let to = self.block.start.cast::<u32>().wrapping_add(at & 15);
+        // SAFETY: inside the block and aligned; nobody else accesses the word meanwhile (see the file's paragraph).
+        let place = unsafe { AtomicU32::from_ptr(to) };
+        place.store(half, Ordering::Relaxed);
     }
 
     /// Stores bytes from byte `at` of the block on, and fills their last unit up with zeroes. Does nothing where they are
@@ -148,20 +182,19 @@ impl Block<'_> {
     ///
     /// 16 at a time, of which the last may lie over those before: a length takes no loop, and no bytes one by one.
     #[inline]
-    pub fn put_bytes(self, at: usize, bytes: &[u8]) {
+    pub fn put_bytes(&mut self, at: usize, bytes: &[u8]) {
         let length = bytes.len();
         if !Self::takes(at, length) {
             return;
         }
         self.put((at + length - 1) / UNIT, [0; 2]);
-        let to = self.start.cast::<u8>().wrapping_add(at);
+        let to = self.block.start.cast::<u8>().wrapping_add(at);
         let copy = |from: usize| {
             let source = bytes.as_ptr().wrapping_add(from).cast::<Wide>();
-            // SAFETY: the callers below name 16 bytes of `bytes`; any alignment will do.
-            let run = Unaligned(unsafe { source.read_unaligned() });
-            let target = to.wrapping_add(from).cast::<Unaligned>();
-            // SAFETY: as many bytes from `at` on are inside the block; the type has no alignment.
-            unsafe { target.write_volatile(run) };
+            // SAFETY: the callers below name 16 bytes of `bytes`; any alignment will do, and any bytes are a value.
+            let run = unsafe { source.read_unaligned() };
+            // SAFETY: as many bytes from `at` on are inside the block; nobody else accesses them meanwhile.
+            unsafe { wide::store_bytes(to.wrapping_add(from), run) };
         };
         copy(0);
         if length > 2 * UNIT {
@@ -172,46 +205,43 @@ impl Block<'_> {
         }
         copy(length - UNIT);
     }
-
-    /// Loads a unit (`at` is masked, below 4).
-    #[inline]
-    pub(super) fn wide(self, at: usize) -> Wide {
-        let from = self.start.wrapping_add(at & 3).cast::<Wide>();
-        // SAFETY: inside the block; units are aligned to 16.
-        unsafe { from.read_volatile() }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hw::Pages;
+
+    fn ring(at: usize, blocks: u32) -> Option<BlockRing> {
+        let (_, part) = Part::from(Pages::new(4096).unwrap()).split(at)?;
+        BlockRing::new(part, blocks)
+    }
+
+    fn bytes(ring: &UnitRing) -> Vec<u8> {
+        let words = (0..=ring.mask()).flat_map(|unit| ring.get(unit));
+        words.flat_map(u64::to_ne_bytes).collect()
+    }
 
     #[test]
     fn blocks_wrap_and_their_parts_stay_inside() {
-        let pages = Arc::new(Pages::new(4096).unwrap());
-        let ring = BlockRing::new(Arc::clone(&pages), 64, 2).unwrap();
-        let bytes: [u8; 16] = std::array::from_fn(|at| u8::try_from(at).unwrap());
+        let mut ring = ring(64, 2).unwrap();
+        let sixteen: [u8; 16] = std::array::from_fn(|at| u8::try_from(at).unwrap());
         for number in 0..4 {
             ring.block(number).put(5, [number.into(), 7]);
-            ring.block(number).put_bytes(48, &bytes);
+            ring.block_mut(number).put_bytes(48, &sixteen);
         }
         assert_eq!((ring.get(1), ring.get(5)), ([2, 7], [3, 7]));
         assert_eq!(ring.get(3), ring.get(7));
         let block = ring.block(u32::MAX);
         assert_eq!((block.word(2), block.word(8 + 3)), (3, 7));
-        assert_eq!(block.half(16 + 12).to_ne_bytes(), [0, 1, 2, 3]);
-        assert_eq!(block.half(15).to_ne_bytes(), [12, 13, 14, 15]);
-        let mut found = [0; 16];
-        assert!(pages.copy_to(64 + 48, &mut found));
-        assert_eq!(found, bytes);
-        assert!(pages.copy_to(64 + 128, &mut found));
-        assert_eq!(found, [0; 16]);
+        assert_eq!(block.word(8 + 6).to_ne_bytes(), sixteen[..8]);
+        assert_eq!(block.flag(7).to_ne_bytes(), sixteen[8..]);
+        assert_eq!(bytes(&ring)[48..64], sixteen);
     }
 
     #[test]
     fn blocks_come_with_slots_up_to_either_end() {
-        let pages = Arc::new(Pages::new(4096).unwrap());
-        let ring = BlockRing::new(pages, 64, 8).unwrap();
+        let ring = ring(64, 8).unwrap();
         for number in 0..8 {
             ring.block(number).put(0, [number.into(), 0]);
         }
@@ -234,36 +264,33 @@ mod tests {
 
     #[test]
     fn bytes_of_any_length_stay_inside_and_are_filled_up() {
-        let bytes: Vec<u8> = (1..=80).collect();
+        let source: Vec<u8> = (1..=80).collect();
         for (at, length) in (0..=80).flat_map(|at| (0..=80).map(move |length| (at, length))) {
-            let pages = Arc::new(Pages::new(4096).unwrap());
-            let ring = BlockRing::new(Arc::clone(&pages), 0, 4).unwrap();
+            let mut ring = ring(0, 4).unwrap();
             for unit in 0..16 {
                 ring.put(unit, [u64::MAX; 2]);
             }
             let mut expected = [0xff; 256];
-            ring.block(1).put_bytes(at, &bytes[..length]);
-            let takes = Block::takes(at, length);
+            ring.block_mut(1).put_bytes(at, &source[..length]);
+            let takes = BlockMut::takes(at, length);
             assert_eq!(takes, length >= 16 && at + length <= 64);
             if takes {
                 let (start, end) = (64 + at, 64 + at + length);
-                expected[start..end].copy_from_slice(&bytes[..length]);
+                expected[start..end].copy_from_slice(&source[..length]);
                 expected[end..end.next_multiple_of(16)].fill(0);
             }
-            let mut found = [0; 256];
-            assert!(pages.copy_to(0, &mut found));
-            assert_eq!(found, expected, "{length} bytes at {at}");
-            ring.block(1).put_half(16 + 15, 0x55aa_55aa);
-            assert_eq!(ring.block(1).half(15), 0x55aa_55aa);
+            assert_eq!(bytes(&ring), expected, "{length} bytes at {at}");
+            ring.block_mut(1).put_half(16 + 15, 0x55aa_55aa);
+            expected[124..128].copy_from_slice(&0x55aa_55aa_u32.to_ne_bytes());
+            assert_eq!(bytes(&ring), expected);
         }
     }
 
     #[test]
     fn rings_that_do_not_fit_are_refused() {
-        let pages = Arc::new(Pages::new(4096).unwrap());
-        for (offset, blocks) in [(0, 0), (0, 3), (0, 128), (64, 64), (0, 1 << 30)] {
-            assert!(BlockRing::new(Arc::clone(&pages), offset, blocks).is_none());
+        for (at, blocks) in [(0, 0), (0, 3), (0, 128), (64, 64), (0, 1 << 30)] {
+            assert!(ring(at, blocks).is_none());
         }
-        assert!(BlockRing::new(pages, 0, 64).is_some());
+        assert!(ring(0, 64).is_some());
     }
 }

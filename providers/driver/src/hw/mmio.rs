@@ -2,18 +2,19 @@
 //!
 //! # Safety
 //!
-//! Every store is volatile, aligned, and lies inside the mapping: offsets are checked when a [`Register`] is
+//! Every store is of atomic words, aligned to 8, and lies inside the mapping: offsets are checked when a [`Register`] is
 //! made, against the mapping that the register keeps. Registers are never read.
 #![allow(unsafe_code, reason = "stores to a device's registers")]
 #![expect(
     clippy::cast_ptr_alignment,
-    reason = "offsets are multiples of 64 in a page-aligned mapping"
+    reason = "offsets are multiples of 8 in a page-aligned mapping"
 )]
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
-use super::wide::Wide;
+use super::wide;
 use super::{Block, BlockRing};
 use crate::sys::Mapping;
 
@@ -21,6 +22,9 @@ use crate::sys::Mapping;
 pub const HAS_REGISTERS: bool = cfg!(not(target_arch = "s390x"));
 
 /// A part of a page of registers: what one doorbell has.
+///
+/// Words of several threads arrive in any order. Two stores come one after the other, where that matters to the device, with
+/// [`barrier::flush_registers`](super::barrier::flush_registers) between them.
 #[derive(Clone)]
 pub struct Register {
     start: *mut u8,
@@ -30,7 +34,7 @@ pub struct Register {
 
 // SAFETY: a register has no thread affinity; the pointer is into `page`, which is `Send` and `Sync`.
 unsafe impl Send for Register {}
-// SAFETY: stores are single volatile words; that two threads' words may come in any order is the device's to bear.
+// SAFETY: `&self` makes atomic stores of words only.
 unsafe impl Sync for Register {}
 
 impl Register {
@@ -66,11 +70,11 @@ impl Register {
     /// Stores 8 bytes, as they lie in memory, at the start in one access.
     #[inline]
     pub fn store(&self, word: u64) {
-        // SAFETY: a register has at least 8 bytes, aligned to 8.
-        unsafe { self.start.cast::<u64>().write_volatile(word) };
+        // A register has at least 8 bytes.
+        self.store_at(0, word);
     }
 
-    /// Copies a block to the start, 16 bytes at a time where the processor can. Does nothing where it would pass the end.
+    /// Copies a block to the start, by the widest stores that there are. Does nothing where it would pass the end.
     #[inline]
     pub fn copy_block(&self, block: Block<'_>) {
         if self.len >= 64 {
@@ -92,69 +96,28 @@ impl Register {
     /// Copies a block to the place of the `number`-th one, which the caller knows to be inside.
     #[inline]
     fn copy_inside(&self, number: usize, block: Block<'_>) {
-        let to = self.start.cast::<Wide>().wrapping_add(number * 4);
-        // All loads first: between stores they would keep the processor from combining those into one transaction.
-        let block = [block.wide(0), block.wide(1), block.wide(2), block.wide(3)];
-        // SAFETY: inside the register as its users checked; one of 64 bytes and more is aligned to 16.
-        unsafe { store_block(to, block) };
+        let to = self.start.wrapping_add(number * 64).cast::<u64>();
+        // SAFETY: inside the register as its users checked, and aligned; a block is eight words of a ring, which is elsewhere.
+        unsafe { wide::copy_words(block.start(), to) };
     }
 
     /// Stores 16 bytes at `offset`, as two words. What would pass the end is not stored.
     #[inline]
     pub fn copy(&self, offset: usize, unit: [u64; 2]) {
         if offset.is_multiple_of(8) && offset < self.len && self.len - offset >= 16 {
-            let to = self.start.wrapping_add(offset).cast::<u64>();
-            // SAFETY: inside the register and aligned, as just checked.
-            unsafe { to.write_volatile(unit[0]) };
-            // SAFETY: as above; the second half of the 16 bytes.
-            unsafe { to.wrapping_add(1).write_volatile(unit[1]) };
+            self.store_at(offset, unit[0]);
+            self.store_at(offset + 8, unit[1]);
         }
     }
-}
 
-/// Stores 64 bytes one behind the other, and nothing else in between.
-///
-/// # Safety
-/// They lie inside a register, aligned to 16.
-#[cfg(not(all(target_arch = "aarch64", not(miri))))]
-#[inline]
-unsafe fn store_block(to: *mut Wide, block: [Wide; 4]) {
-    for (at, unit) in block.into_iter().enumerate() {
-        // SAFETY: the caller's promise.
-        unsafe { to.wrapping_add(at).write_volatile(unit) };
-    }
-}
-
-/// The same by eight stores of one register each: stores of pairs cannot be carried out by a hypervisor that traps them.
-///
-/// # Safety
-/// As above.
-#[cfg(all(target_arch = "aarch64", not(miri)))]
-#[inline]
-unsafe fn store_block(to: *mut Wide, block: [Wide; 4]) {
-    let [a, b, c, d, e, f, g, h]: [u64; 8] = zerocopy::transmute!(block);
-    // SAFETY: 64 bytes of a register, by the caller's promise; nothing else is read or written.
-    unsafe {
-        std::arch::asm!(
-            "str {a}, [{to}]",
-            "str {b}, [{to}, #8]",
-            "str {c}, [{to}, #16]",
-            "str {d}, [{to}, #24]",
-            "str {e}, [{to}, #32]",
-            "str {f}, [{to}, #40]",
-            "str {g}, [{to}, #48]",
-            "str {h}, [{to}, #56]",
-            to = in(reg) to,
-            a = in(reg) a,
-            b = in(reg) b,
-            c = in(reg) c,
-            d = in(reg) d,
-            e = in(reg) e,
-            f = in(reg) f,
-            g = in(reg) g,
-            h = in(reg) h,
-            options(nostack, preserves_flags),
-        );
+    /// Stores a word at an offset that the caller knows to be inside, and a multiple of 8.
+    #[inline]
+    fn store_at(&self, offset: usize, word: u64) {
+        // SAFETY: inside the register, and aligned.
+        let place = unsafe { AtomicU64::from_ptr(self.start.wrapping_add(offset).cast()) };
+        place.store(word, Ordering::Relaxed);
+        // A store to a register does something: it may not be left out for the next one's sake.
+        compiler_fence(Ordering::SeqCst);
     }
 }
 
@@ -179,8 +142,8 @@ mod tests {
         register.copy(16, [u64::from_ne_bytes([9; 8]), 7]);
         register.copy(24, [1, 1]);
         register.copy(usize::MAX & !7, [1, 1]);
-        let pages = Arc::new(crate::hw::Pages::new(4096).unwrap());
-        let ring = BlockRing::new(pages, 0, 2).unwrap();
+        let part = crate::hw::Part::from(crate::hw::Pages::new(4096).unwrap());
+        let ring = BlockRing::new(part, 2).unwrap();
         for unit in 0..4 {
             ring.block(1).put(unit, [2, 3]);
         }

@@ -2,20 +2,16 @@
 //!
 //! # Safety
 //!
-//! [`Pages`] lends no references to its memory by itself: [`Pages::copy_to`] and
-//! [`Pages::copy_from`] make volatile accesses, which are right while a device writes. The two
-//! unsafe lenders are for memory that no device touches at the moment, which their callers prove.
+//! [`Pages`] are reached by [`Words`], which are all of the pages that were asked for. The two unsafe lenders are for memory that
+//! nobody else reaches at the moment, which their callers prove.
 #![allow(
     unsafe_code,
     reason = "copies to and from memory that a device may access"
 )]
-#![expect(
-    clippy::cast_ptr_alignment,
-    reason = "alignment is made sure of before words are accessed"
-)]
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::words::{WORD, Words};
 use crate::error::Errno;
 use crate::sys::Mapping;
 
@@ -71,76 +67,49 @@ impl Pages {
         self.mapping.as_ptr()
     }
 
-    /// The mapping underneath.
-    pub fn mapping(&self) -> &Mapping {
-        &self.mapping
-    }
-
     #[inline]
-    fn contains(&self, offset: usize, len: usize) -> bool {
-        offset.checked_add(len).is_some_and(|end| end <= self.len)
+    fn words(&self) -> Words<'_> {
+        // SAFETY: mapped for reading and writing for as long as `self`. Whoever else reaches the pages does it here, or promised
+        // (to `slice`, `slice_mut`, or as the user of a pointer) to be alone.
+        unsafe { Words::new(self.as_ptr(), self.len) }
     }
 
     /// Copies `bytes` in at `offset`. Returns false, and copies nothing, when they do not fit.
     ///
-    /// Right while a device or a peer accesses the memory: each byte is stored once, in no
-    /// particular order, and what others see meanwhile is a mix of old and new bytes.
+    /// Right while a device, a peer or another thread accesses the memory: words of 8 bytes are stored at once and in no
+    /// particular order, and what others see meanwhile is a mix of old and new ones. Bytes beside those that are written stay
+    /// what they are, or become what somebody else writes to them meanwhile.
     pub fn copy_from(&self, offset: usize, bytes: &[u8]) -> bool {
-        if !self.contains(offset, bytes.len()) {
-            return false;
-        }
-        let to = self.as_ptr().wrapping_add(offset);
-        let head = to.align_offset(8).min(bytes.len());
-        let (first, rest) = bytes.split_at(head);
-        let (words, last) = rest.as_chunks::<8>();
-        store_bytes(to, first);
-        for (at, word) in words.iter().enumerate() {
-            let word = u64::from_ne_bytes(*word);
-            // SAFETY: the word lies in the range checked above and is aligned by `head`.
-            unsafe {
-                to.wrapping_add(head + at * 8)
-                    .cast::<u64>()
-                    .write_volatile(word);
-            };
-        }
-        store_bytes(to.wrapping_add(head + words.len() * 8), last);
-        true
+        self.words().write(offset, bytes)
     }
 
     /// Copies bytes at `offset` out. Returns false, and copies nothing, when the range does not fit.
     ///
-    /// Right while a device or a peer accesses the memory, as [`copy_from`](Self::copy_from).
+    /// Right while others access the memory, as [`copy_from`](Self::copy_from).
     pub fn copy_to(&self, offset: usize, bytes: &mut [u8]) -> bool {
-        if !self.contains(offset, bytes.len()) {
-            return false;
-        }
-        let from = self.as_ptr().wrapping_add(offset);
-        let head = from.align_offset(8).min(bytes.len());
-        let (first, rest) = bytes.split_at_mut(head);
-        let (words, last) = rest.as_chunks_mut::<8>();
-        load_bytes(from, first);
-        let count = words.len();
-        for (at, word) in words.iter_mut().enumerate() {
-            // SAFETY: the word lies in the range checked above and is aligned by `head`.
-            let bits = unsafe {
-                from.wrapping_add(head + at * 8)
-                    .cast::<u64>()
-                    .read_volatile()
-            };
-            *word = bits.to_ne_bytes();
-        }
-        load_bytes(from.wrapping_add(head + count * 8), last);
-        true
+        self.words().read(offset, bytes)
     }
 
-    /// Loads the aligned 8 bytes at `offset` in one access. `None` outside the pages or unaligned.
+    /// Loads the aligned 8 bytes at `offset` in one access. `None` outside the pages or unaligned. Of `order` counts what
+    /// loads can have.
     pub fn load(&self, offset: usize, order: Ordering) -> Option<u64> {
-        Some(self.word(offset)?.load(order))
+        let order = match order {
+            Ordering::Release => Ordering::Relaxed,
+            Ordering::AcqRel => Ordering::Acquire,
+            order => order,
+        };
+        Some(self.words().word(offset)?.load(order))
     }
 
-    /// Stores the aligned 8 bytes at `offset` in one access. False outside the pages or unaligned.
+    /// Stores the aligned 8 bytes at `offset` in one access. False outside the pages or unaligned. Of `order` counts what
+    /// stores can have.
     pub fn store(&self, offset: usize, value: u64, order: Ordering) -> bool {
-        match self.word(offset) {
+        let order = match order {
+            Ordering::Acquire => Ordering::Relaxed,
+            Ordering::AcqRel => Ordering::Release,
+            order => order,
+        };
+        match self.words().word(offset) {
             Some(word) => {
                 word.store(value, order);
                 true
@@ -149,35 +118,32 @@ impl Pages {
         }
     }
 
-    /// Loads the aligned 4 bytes at `offset` in one access. `None` outside the pages or unaligned.
+    /// Loads the aligned 4 bytes at `offset` in one access. `None` unaligned, or outside the whole words of 8 bytes.
     pub fn load_u32(&self, offset: usize) -> Option<u32> {
-        Some(self.half_word(offset)?.load(Ordering::Relaxed))
+        let (word, shift) = self.half(offset)?;
+        Some(half_of(word.load(Ordering::Relaxed), shift))
     }
 
-    /// Stores the aligned 4 bytes at `offset` in one access. False outside the pages or unaligned.
-    #[inline]
+    /// Stores the aligned 4 bytes at `offset` in one access, and leaves those beside them alone. False unaligned, or
+    /// outside the whole words of 8 bytes.
     pub fn store_u32(&self, offset: usize, value: u32) -> bool {
-        self.half_word(offset)
-            .map(|word| word.store(value, Ordering::Relaxed))
-            .is_some()
+        let Some((word, shift)) = self.half(offset) else {
+            return false;
+        };
+        let mask = u64::from(u32::MAX) << shift;
+        let changed = |old| Some(old & !mask | u64::from(value) << shift);
+        word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed)
+            .is_ok()
     }
 
-    #[inline]
-    fn half_word(&self, offset: usize) -> Option<&AtomicU32> {
-        if !offset.is_multiple_of(4) || !self.contains(offset, 4) {
+    /// The word that the 4 bytes at `offset` are half of, and how far up in it they are.
+    fn half(&self, offset: usize) -> Option<(&AtomicU64, u32)> {
+        if !offset.is_multiple_of(WORD / 2) {
             return None;
         }
-        // SAFETY: as in `word`.
-        Some(unsafe { AtomicU32::from_ptr(self.as_ptr().wrapping_add(offset).cast()) })
-    }
-
-    fn word(&self, offset: usize) -> Option<&AtomicU64> {
-        if !offset.is_multiple_of(8) || !self.contains(offset, 8) {
-            return None;
-        }
-        // SAFETY: aligned and inside the pages (checked above), which live as long as `self`; an
-        // atomic may be shared with writers outside the language.
-        Some(unsafe { AtomicU64::from_ptr(self.as_ptr().wrapping_add(offset).cast()) })
+        let upper = offset.is_multiple_of(WORD) == cfg!(target_endian = "big");
+        let word = self.words().word(offset - offset % WORD)?;
+        Some((word, if upper { 32 } else { 0 }))
     }
 
     /// Lends a range for reading.
@@ -205,18 +171,9 @@ impl Pages {
     }
 }
 
-fn store_bytes(to: *mut u8, bytes: &[u8]) {
-    for (at, byte) in bytes.iter().enumerate() {
-        // SAFETY: the caller checked that the range lies inside its pages.
-        unsafe { to.wrapping_add(at).write_volatile(*byte) };
-    }
-}
-
-fn load_bytes(from: *mut u8, bytes: &mut [u8]) {
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        // SAFETY: the caller checked that the range lies inside its pages.
-        *byte = unsafe { from.wrapping_add(at).read_volatile() };
-    }
+#[expect(clippy::cast_possible_truncation, reason = "half of a word")]
+fn half_of(word: u64, shift: u32) -> u32 {
+    (word >> shift) as u32
 }
 
 #[cfg(test)]
@@ -246,5 +203,40 @@ mod tests {
         assert_eq!(pages.load(4, Ordering::Relaxed), None);
         assert!(pages.store(56, 7, Ordering::Relaxed));
         assert_eq!(pages.load(56, Ordering::Relaxed), Some(7));
+    }
+
+    #[test]
+    fn halves_of_words_are_stored_alone() {
+        let pages = Pages::new(20).unwrap();
+        assert!(pages.copy_from(0, &[0xff; 20]));
+        assert!(pages.store_u32(4, 0x0102_0304));
+        assert_eq!(
+            (pages.load_u32(0), pages.load_u32(4)),
+            (Some(u32::MAX), Some(0x0102_0304))
+        );
+        let mut bytes = [0; 20];
+        assert!(pages.copy_to(0, &mut bytes));
+        assert_eq!(bytes[4..8], 0x0102_0304_u32.to_ne_bytes());
+        assert!(
+            bytes[..4]
+                .iter()
+                .chain(&bytes[8..])
+                .all(|byte| *byte == 0xff)
+        );
+        // Half of no whole word, unaligned, outside.
+        for offset in [16, 2, 20, usize::MAX - 3] {
+            assert_eq!(pages.load_u32(offset), None);
+            assert!(!pages.store_u32(offset, 0));
+        }
+    }
+
+    #[test]
+    fn orders_that_an_access_cannot_have_are_no_mistake() {
+        let pages = Pages::new(8).unwrap();
+        for order in [Ordering::Acquire, Ordering::AcqRel, Ordering::SeqCst] {
+            assert!(pages.store(0, 3, order));
+        }
+        assert_eq!(pages.load(0, Ordering::Release), Some(3));
+        assert_eq!(pages.load(0, Ordering::AcqRel), Some(3));
     }
 }

@@ -4,8 +4,8 @@
 //!
 //! # Safety
 //!
-//! [`Record`] holds a pointer to its two words: inside `page`, which lives as long, and aligned to 8. Words are read and
-//! written by volatile accesses.
+//! [`Record`] holds a pointer to its two words of 4 bytes: inside `page`, which lives as long, and aligned to 8. Nobody else
+//! has its slot, and words are read and written by atomic accesses of 4 bytes.
 #![allow(unsafe_code, reason = "stores to memory that a device reads")]
 #![expect(
     clippy::cast_ptr_alignment,
@@ -13,7 +13,7 @@
 )]
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::Pages;
@@ -106,7 +106,7 @@ pub struct Record {
 
 // SAFETY: the pointer is into `page`, which is `Send` and `Sync`; a record has no thread affinity.
 unsafe impl Send for Record {}
-// SAFETY: every access is a volatile word; that two threads' words may come in any order is the device's to bear.
+// SAFETY: every access is atomic.
 unsafe impl Sync for Record {}
 
 impl Record {
@@ -115,19 +115,21 @@ impl Record {
         self.words.expose_provenance() as u64
     }
 
-    /// Stores a value into word 0 or 1 (`word` is masked), big-endian, in one access.
+    /// Stores a value into word 0 or 1 (`word` is masked), big-endian, in one access, after what was written before.
     #[inline]
     pub fn store(&self, word: usize, value: u32) {
-        let to = self.words.wrapping_add(word & 1);
-        // SAFETY: one of the record's two words (see the file's paragraph).
-        unsafe { to.write_volatile(value.to_be()) };
+        self.word(word).store(value.to_be(), Ordering::Release);
     }
 
     /// The value of word 0 or 1.
     pub fn load(&self, word: usize) -> u32 {
-        let from = self.words.wrapping_add(word & 1);
-        // SAFETY: as for storing.
-        u32::from_be(unsafe { from.read_volatile() })
+        u32::from_be(self.word(word).load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    fn word(&self, word: usize) -> &AtomicU32 {
+        // SAFETY: one of the record's two words (see the file's paragraph).
+        unsafe { AtomicU32::from_ptr(self.words.wrapping_add(word & 1)) }
     }
 }
 

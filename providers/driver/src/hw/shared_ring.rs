@@ -8,19 +8,17 @@
 //! 2. `slots` is a power of two and `data + slots * slot_size` does not pass the mapping's end.
 //! 3. `producer` and `consumer` are 4-byte aligned; `data` and `slot_size` are multiples of 8.
 //!
-//! Slots are copied in and out by volatile words: the other side may write at any moment, so no
-//! reference to the memory is formed and each word is accessed once.
+//! The ring owns `mapping` and lends no pointer to it, so all accesses of this process are made here: of the indexes by atomic
+//! words of 4 bytes, of the slots by those of 8. What is copied out of a slot is loaded once.
 #![allow(unsafe_code, reason = "accesses memory shared with the other side")]
-#![expect(
-    clippy::cast_ptr_alignment,
-    reason = "invariant 3 makes slots and indexes aligned"
-)]
 
 use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
+use super::pack::Pack;
+use super::words::{self, WORD};
 use crate::sys::Mapping;
 
 /// Where a ring's parts lie in its mapping, and how large they are. All offsets and sizes in bytes.
@@ -38,8 +36,12 @@ pub struct RingLayout {
     pub slots: u32,
 }
 
+/// Bytes from which on it pays to copy by more than words.
+const LONG: usize = 96;
+
 /// A ring with indexes in shared memory. One slot always stays empty.
 pub struct SharedRing {
+    #[expect(dead_code, reason = "kept for its drop")]
     mapping: Mapping,
     producer: *mut u32,
     consumer: *mut u32,
@@ -50,7 +52,7 @@ pub struct SharedRing {
 
 // SAFETY: the pointers are into `mapping`, which is `Send`; the ring has no thread affinity.
 unsafe impl Send for SharedRing {}
-// SAFETY: `&self` methods make atomic or volatile accesses only.
+// SAFETY: `&self` makes atomic accesses only, and nobody else reaches the mapping.
 unsafe impl Sync for SharedRing {}
 
 impl SharedRing {
@@ -100,11 +102,6 @@ impl SharedRing {
         self.slot_size
     }
 
-    /// The mapping underneath.
-    pub fn mapping(&self) -> &Mapping {
-        &self.mapping
-    }
-
     /// The index after `index`.
     #[inline]
     pub fn next(&self, index: u32) -> u32 {
@@ -142,56 +139,83 @@ impl SharedRing {
         (index <= self.mask).then_some(index)
     }
 
-    /// Copies `bytes` into slot `index` at `offset`. Returns false, and copies nothing, when they do not fit.
+    /// Stores `value`, which is made of whole words of 8 bytes, into slot `index` from word number `at` on. Returns false, and
+    /// stores nothing, when it does not fit.
     #[inline]
-    pub fn write(&self, index: u32, offset: usize, bytes: &[u8]) -> bool {
-        if offset
-            .checked_add(bytes.len())
-            .is_none_or(|end| end > self.slot_size)
-        {
+    pub fn put<T: IntoBytes + Immutable>(&self, index: u32, at: u32, value: &T) -> bool {
+        const { assert!(size_of::<T>().is_multiple_of(WORD), "no whole words") };
+        let Some(to) = self.words(index, at, size_of::<T>()) else {
             return false;
+        };
+        let bytes = value.as_bytes();
+        if size_of::<T>() >= LONG {
+            // SAFETY: inside the slot, as just checked, and aligned by invariant 3.
+            unsafe { words::put(to, bytes) };
+            return true;
         }
-        let to = self.slot(index).wrapping_add(offset);
-        // SAFETY: the range lies inside one slot (checked above), which invariant 2 puts inside the
-        // mapping; `bytes` is ordinary memory and cannot overlap a mapping that lends no references.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        for (at, word) in bytes.as_chunks().0.iter().enumerate() {
+            // SAFETY: as above.
+            let place = unsafe { AtomicU64::from_ptr(to.wrapping_add(at)) };
+            place.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+        }
         true
     }
 
-    /// Copies `value` into slot `index` at `offset`, as [`write`](Self::write).
+    /// Stores the bytes of all pieces, one behind the other, into slot `index` from word number `at` on, and fills the last word
+    /// up with zeroes. Returns how many they are; `None`, and stores nothing, when there are more than `most`, or they do not fit.
     #[inline]
-    pub fn put<T: IntoBytes + Immutable + ?Sized>(
-        &self,
-        index: u32,
-        offset: usize,
-        value: &T,
-    ) -> bool {
-        self.write(index, offset, value.as_bytes())
-    }
-
-    /// Copies a `T` out of the start of slot `index`, word by word. `None` when a slot is too small for it.
-    #[inline]
-    pub fn read<T: FromBytes + IntoBytes>(&self, index: u32) -> Option<T> {
-        let size = size_of::<T>();
-        if size > self.slot_size || !size.is_multiple_of(8) {
+    pub fn put_bytes(&self, index: u32, at: u32, pieces: &[&[u8]], most: usize) -> Option<usize> {
+        // The same bytes may be borrowed many times.
+        let total = pieces.iter().map(|piece| piece.len());
+        let total = total.fold(0, usize::saturating_add);
+        if total > most {
             return None;
         }
-        let from = self.slot(index).cast::<u64>();
+        // A slot ends with a word, so what fits does so filled up.
+        let mut to = self.words(index, at, total)?;
+        let mut store = |word| {
+            // SAFETY: one of as many words as the bytes of all pieces fill, which are inside the slot, as just checked; aligned
+            // by invariant 3.
+            unsafe { AtomicU64::from_ptr(to) }.store(word, Ordering::Relaxed);
+            to = to.wrapping_add(1);
+        };
+        let mut pack = Pack::default();
+        for piece in pieces {
+            pack.push(piece, &mut store);
+        }
+        if let Some(word) = pack.finish() {
+            store(word);
+        }
+        Some(total)
+    }
+
+    /// Copies a `T`, which is made of whole words of 8 bytes, out of the start of slot `index`. `None` when a slot is too small for it.
+    #[inline]
+    pub fn read<T: FromBytes + IntoBytes>(&self, index: u32) -> Option<T> {
+        const { assert!(size_of::<T>().is_multiple_of(WORD), "no whole words") };
+        let from = self.words(index, 0, size_of::<T>())?;
         let mut value = T::new_zeroed();
-        for (at, word) in value.as_mut_bytes().chunks_exact_mut(8).enumerate() {
-            // SAFETY: word `at` lies inside the slot, whose size was compared with `T`'s above, and
-            // is 8-byte aligned by invariant 3.
-            let bits = unsafe { from.wrapping_add(at).read_volatile() };
-            word.copy_from_slice(&bits.to_ne_bytes());
+        for (at, word) in value
+            .as_mut_bytes()
+            .as_chunks_mut()
+            .0
+            .iter_mut()
+            .enumerate()
+        {
+            // SAFETY: inside the slot, as just checked, and aligned by invariant 3.
+            let place = unsafe { AtomicU64::from_ptr(from.wrapping_add(at)) };
+            *word = place.load(Ordering::Relaxed).to_ne_bytes();
         }
         Some(value)
     }
 
-    /// The first byte of slot `index`, which is masked first.
+    /// Word number `at` of slot `index` (which is masked), if so many bytes from there on are inside the slot.
     #[inline]
-    fn slot(&self, index: u32) -> *mut u8 {
-        self.data
-            .wrapping_add((index & self.mask) as usize * self.slot_size)
+    fn words(&self, index: u32, at: u32, bytes: usize) -> Option<*mut u64> {
+        let offset = at as usize * WORD;
+        let slot = (index & self.mask) as usize * self.slot_size;
+        (offset.saturating_add(bytes) <= self.slot_size)
+            .then(|| self.data.wrapping_add(slot + offset).cast())
     }
 }
 
@@ -254,10 +278,46 @@ mod tests {
     #[test]
     fn nothing_leaves_its_slot() {
         let ring = SharedRing::new(memory(), LAYOUT).unwrap();
-        assert!(!ring.write(0, 60, &[0xff; 5]));
-        assert!(!ring.write(0, usize::MAX, &[0xff; 5]));
+        for (at, value) in [(7, [1_u64; 2]), (8, [1; 2]), (u32::MAX, [1; 2])] {
+            assert!(!ring.put(0, at, &value), "{at}");
+        }
+        assert!(!ring.put(0, 0, &[1_u64; 9]));
+        assert_eq!(ring.put_bytes(0, 7, &[&[0xff; 9]], 100), None);
+        assert_eq!(ring.put_bytes(0, 0, &[[0xff; 33].as_slice(); 2], 100), None);
+        assert_eq!(ring.put_bytes(0, 0, &[&[0xff; 9]], 8), None);
         assert_eq!(ring.read::<[u64; 8]>(0), Some([0; 8]));
         assert_eq!(ring.read::<[u64; 9]>(0), None);
+    }
+
+    #[test]
+    fn values_of_any_length_and_pieces_land_where_they_belong() {
+        let layout = RingLayout {
+            slot_size: 256,
+            ..LAYOUT
+        };
+        let ring = SharedRing::new(memory(), layout).unwrap();
+        let found = |index| ring.read::<[[u8; 8]; 32]>(index).unwrap();
+        let long: [u64; 26] = std::array::from_fn(|at| at as u64 + 1);
+        assert!(ring.put(2, 3, &long));
+        let expected = long.map(u64::to_ne_bytes);
+        assert_eq!(found(2)[3..29], expected);
+        assert_eq!((found(2)[2], found(2)[29]), ([0; 8], [0; 8]));
+        let bytes: Vec<u8> = (1..=56).collect();
+        for (first, second) in (0..30).flat_map(|first| (0..26).map(move |second| (first, second)))
+        {
+            assert!(ring.put(1, 0, &[u64::MAX; 32]));
+            let pieces = [&bytes[..first], &bytes[first..first + second]];
+            let total = first + second;
+            assert_eq!(ring.put_bytes(1, 25, &pieces, 56), Some(total));
+            let words = found(1);
+            let all = words.as_flattened();
+            let end = 200 + total;
+            assert!(all[..200].iter().all(|byte| *byte == 0xff));
+            assert_eq!(all[200..end], bytes[..total]);
+            let filled = end.next_multiple_of(8);
+            assert!(all[end..filled].iter().all(|byte| *byte == 0));
+            assert!(all[filled..].iter().all(|byte| *byte == 0xff));
+        }
     }
 
     #[test]

@@ -7,21 +7,16 @@
 //!
 //! [`UnitRing`] holds these invariants from construction on:
 //!
-//! 1. `start` points into `pages`, which live as long as the ring, and is aligned to 16.
-//! 2. The number of units is a power of two, `mask` is one less, and all units lie inside `pages`.
-//!
-//! Units are read and written by volatile words: the device may write at any moment, so no reference is formed.
+//! 1. `start` is the first byte of a [`Part`], whose pages `kept` keeps mapped, and is aligned to 16.
+//! 2. The number of units is a power of two, `mask` is one less, and all units lie inside the part.
+//! 3. The part was given to the ring, so whoever accesses it does so by the ring; by `&self`, by atomic words of 8 bytes.
 #![allow(unsafe_code, reason = "accesses memory shared with a device")]
-#![expect(
-    clippy::cast_ptr_alignment,
-    reason = "units are aligned to 16 when a ring is made"
-)]
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Pages;
-use super::wide::Wide;
+use super::wide::{self, Wide};
+use super::{Kept, Part};
 
 /// Bytes of a unit.
 pub const UNIT: usize = 16;
@@ -30,25 +25,24 @@ pub const UNIT: usize = 16;
 pub struct UnitRing {
     start: *mut [u64; 2],
     mask: u32,
-    pages: Arc<Pages>,
+    kept: Kept,
 }
 
-// SAFETY: the pointer is into `pages`, which is `Send` and `Sync`; the ring has no thread affinity.
+// SAFETY: the pointer is into pages that are kept mapped; the ring has no thread affinity.
 unsafe impl Send for UnitRing {}
-// SAFETY: every access is a volatile word, as `Pages` makes them.
+// SAFETY: `&self` makes atomic accesses of words only, by invariant 3.
 unsafe impl Sync for UnitRing {}
 
 impl UnitRing {
-    /// The ring of `units` (a power of two) at `offset` bytes of `pages`; `None` where that does not fit.
-    pub fn new(pages: Arc<Pages>, offset: usize, units: u32) -> Option<Self> {
+    /// The ring of `units` (a power of two) that `part` begins with; `None` where it is smaller, or not aligned to a unit.
+    pub fn new(part: Part, units: u32) -> Option<Self> {
         let bytes = usize::try_from(units).ok()?.checked_mul(UNIT)?;
-        let end = offset.checked_add(bytes)?;
-        let fits = units.is_power_of_two() && offset.is_multiple_of(UNIT) && end <= pages.len();
-        let aligned = pages.as_ptr().addr().is_multiple_of(UNIT);
-        (fits && aligned).then(|| Self {
-            start: pages.as_ptr().wrapping_add(offset).cast(),
+        let fits = units.is_power_of_two() && bytes <= part.len();
+        let start = part.start();
+        (fits && start.addr().is_multiple_of(UNIT)).then(|| Self {
+            start: start.cast(),
             mask: units - 1,
-            pages,
+            kept: part.into_kept(),
         })
     }
 
@@ -58,9 +52,9 @@ impl UnitRing {
         self.mask
     }
 
-    /// The memory underneath.
-    pub fn pages(&self) -> &Arc<Pages> {
-        &self.pages
+    /// Something that keeps its memory mapped until the kernel confirmed that it is no longer used.
+    pub fn kept(&self) -> Kept {
+        self.kept.clone()
     }
 
     /// The address of the first unit, as the device is told it.
@@ -68,53 +62,50 @@ impl UnitRing {
         self.start.expose_provenance() as u64
     }
 
-    /// Stores a unit, as it lies in memory. The position is masked.
+    /// Stores a unit, as it lies in memory, as two words. The position is masked.
     #[inline]
     pub fn put(&self, position: u32, unit: [u64; 2]) {
-        let to = self.unit(position).cast::<u64>();
-        // SAFETY: inside the ring and aligned by the invariants.
-        unsafe { to.write_volatile(unit[0]) };
-        // SAFETY: as above; the second half of the unit.
-        unsafe { to.wrapping_add(1).write_volatile(unit[1]) };
+        self.word_at(position, 0).store(unit[0], Ordering::Relaxed);
+        self.word_at(position, 1).store(unit[1], Ordering::Relaxed);
     }
 
     /// Loads a unit, the second word first. The position is masked.
     ///
-    /// Two accesses: the words may be of different times when the device writes meanwhile.
+    /// Two accesses: the words may be of different times when others write meanwhile.
     #[inline]
     pub fn get(&self, position: u32) -> [u64; 2] {
-        let from = self.unit(position).cast::<u64>();
-        // SAFETY: inside the ring and aligned by the invariants.
-        let second = unsafe { from.wrapping_add(1).read_volatile() };
-        // SAFETY: as above; the first half of the unit.
-        let first = unsafe { from.read_volatile() };
+        let second = self.word_at(position, 1).load(Ordering::Relaxed);
+        let first = self.word_at(position, 0).load(Ordering::Relaxed);
         [first, second]
     }
 
-    /// Stores a unit of these bytes. The position is masked.
+    /// Stores a unit of these bytes, as two words. The position is masked.
     #[inline]
     pub fn put_bytes(&self, position: u32, bytes: &[u8; UNIT]) {
-        // SAFETY: 16 bytes that are borrowed; any alignment will do.
+        // SAFETY: 16 bytes that are borrowed; any alignment will do, and any bytes are a value.
         let unit = unsafe { bytes.as_ptr().cast::<Wide>().read_unaligned() };
-        let to = self.unit(position).cast::<Wide>();
-        // SAFETY: inside the ring; units are aligned to 16 by the invariants.
-        unsafe { to.write_volatile(unit) };
+        let to = self.unit(position).cast::<u64>();
+        // SAFETY: inside the ring and aligned by the invariants.
+        unsafe { wide::store_words(to, unit) };
     }
 
     /// Loads one of a unit's two words (`half` is masked to 0 or 1), in one access.
     #[inline]
     pub fn word(&self, position: u32, half: u32) -> u64 {
-        let from = self.unit(position).cast::<u64>();
-        // SAFETY: inside the unit and aligned by the invariants.
-        unsafe { from.wrapping_add((half & 1) as usize).read_volatile() }
+        self.word_at(position, half).load(Ordering::Relaxed)
     }
 
     /// Stores one of a unit's two words (`half` is masked to 0 or 1), in one access.
     #[inline]
     pub fn set_word(&self, position: u32, half: u32, word: u64) {
-        let to = self.unit(position).cast::<u64>();
-        // SAFETY: inside the unit and aligned by the invariants.
-        unsafe { to.wrapping_add((half & 1) as usize).write_volatile(word) };
+        self.word_at(position, half).store(word, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn word_at(&self, position: u32, half: u32) -> &AtomicU64 {
+        let unit = self.unit(position).cast::<u64>();
+        // SAFETY: inside the ring and aligned by the invariants.
+        unsafe { AtomicU64::from_ptr(unit.wrapping_add((half & 1) as usize)) }
     }
 
     /// The first unit.
@@ -138,11 +129,16 @@ impl fmt::Debug for UnitRing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hw::Pages;
+
+    fn ring(at: usize, units: u32) -> Option<UnitRing> {
+        let (_, part) = Part::from(Pages::new(4096).unwrap()).split(at)?;
+        UnitRing::new(part, units)
+    }
 
     #[test]
     fn positions_wrap() {
-        let pages = Arc::new(Pages::new(4096).unwrap());
-        let ring = UnitRing::new(Arc::clone(&pages), 1024, 64).unwrap();
+        let ring = ring(1024, 64).unwrap();
         ring.put(64 + 3, [1, 2]);
         assert_eq!(ring.get(3), [1, 2]);
         assert_eq!(ring.word(3, 1), 2);
@@ -151,24 +147,22 @@ mod tests {
         assert_eq!(ring.get(u32::MAX), [0, 9]);
         ring.put_bytes(64 + 4, &[5; 16]);
         assert_eq!(ring.get(4), [u64::from_ne_bytes([5; 8]); 2]);
-        let mut bytes = [0; 16];
-        assert!(pages.copy_to(1024 + 48, &mut bytes));
-        assert_eq!(bytes[..8], 1_u64.to_ne_bytes());
+        assert_eq!(ring.address() % 4096, 1024);
     }
 
     #[test]
     fn rings_that_do_not_fit_are_refused() {
-        let pages = Arc::new(Pages::new(4096).unwrap());
-        for (offset, units) in [
+        for (at, units) in [
             (0, 512),
             (8, 4),
             (4096, 1),
             (0, 3),
             (0, 0),
-            (usize::MAX - 15, 1),
+            (2048, 256),
+            (0, 1 << 31),
         ] {
-            assert!(UnitRing::new(Arc::clone(&pages), offset, units).is_none());
+            assert!(ring(at, units).is_none());
         }
-        assert!(UnitRing::new(pages, 0, 256).is_some());
+        assert!(ring(0, 256).is_some());
     }
 }

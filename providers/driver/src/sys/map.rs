@@ -4,7 +4,8 @@
 //!
 //! A [`Mapping`] is the only owner of its address range and unmaps it once, when it is dropped, in
 //! the process that has it. It never lends a reference to the memory, because the other side may
-//! write at any time: users of the pointer make volatile or atomic accesses within the range.
+//! write at any time: users of the pointer make atomic accesses within the range, of the widths that `hw` has decided on. What
+//! a mapping itself loads are words of 8 bytes.
 #![allow(unsafe_code, reason = "maps and unmaps memory")]
 #![expect(
     clippy::cast_ptr_alignment,
@@ -15,7 +16,7 @@ use std::any::Any;
 use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
@@ -145,8 +146,8 @@ impl Mapping {
     /// Wraps memory that `owner` keeps alive: what a fake kernel hands out as its mappings.
     ///
     /// # Safety
-    /// `ptr` is valid for reads and writes of `len` bytes for as long as `owner` lives, and nobody
-    /// forms a reference to that memory meanwhile.
+    /// `ptr` is valid for reads and writes of `len` bytes for as long as `owner` lives. Meanwhile nobody forms a reference to
+    /// that memory but shared ones to atomics, and who accesses it at the same time as another does so by atomics of the same bytes.
     pub unsafe fn from_owner(
         ptr: NonNull<u8>,
         len: usize,
@@ -169,59 +170,30 @@ impl Mapping {
         unsafe { madvise(self.ptr.as_ptr().cast(), self.len, Advice::LinuxDontFork) }
     }
 
-    /// The first byte. Valid for volatile and atomic accesses of [`len`](Self::len) bytes.
+    /// The first byte. Valid for atomic accesses of [`len`](Self::len) bytes.
     pub fn as_ptr(&self) -> *mut u8 {
         self.ptr.as_ptr()
     }
 
-    /// The aligned 32-bit word at `offset`, read once. `None` outside the mapping or unaligned.
-    pub fn load_u32(&self, offset: usize) -> Option<u32> {
-        let fits = offset.checked_add(4).is_some_and(|end| end <= self.len);
-        let word = self.as_ptr().wrapping_add(offset).cast::<u32>();
-        if !fits || !word.is_aligned() {
+    /// The aligned 8 bytes at `offset`, in one access without order; right on memory that may only be read. `None` outside
+    /// the mapping or unaligned.
+    pub fn load(&self, offset: usize) -> Option<u64> {
+        let end = offset.checked_add(8)?;
+        let place = self.as_ptr().wrapping_add(offset).cast::<AtomicU64>();
+        if end > self.len || !place.is_aligned() {
             return None;
         }
-        // SAFETY: inside the mapping and aligned, as just checked; a volatile read of memory that
-        // others may write.
-        Some(unsafe { word.read_volatile() })
+        // SAFETY: inside the mapping and aligned, as just checked.
+        let word = unsafe { &*place };
+        Some(word.load(Ordering::Relaxed))
     }
 
-    /// The aligned 32-bit word at `offset`, in one atomic access without order; right on memory that may only be read.
-    pub fn load_u32_atomic(&self, offset: usize) -> Option<u32> {
-        let word = self.aligned::<AtomicU32>(offset)?;
-        // SAFETY: inside the mapping and aligned, as just checked, for as long as this access lasts, which is atomic.
-        Some(unsafe { (*word).load(Ordering::Relaxed) })
-    }
-
-    /// The aligned 64-bit word at `offset`, as [`load_u32_atomic`](Self::load_u32_atomic).
-    pub fn load_u64_atomic(&self, offset: usize) -> Option<u64> {
-        let word = self.aligned::<AtomicU64>(offset)?;
-        // SAFETY: as above.
-        Some(unsafe { (*word).load(Ordering::Relaxed) })
-    }
-
-    /// Stores the aligned 32-bit word at `offset` in one atomic access without order, on memory that may be written. `None` outside the
-    /// mapping or unaligned.
-    pub fn store_u32_atomic(&self, offset: usize, value: u32) -> Option<()> {
-        let word = self.aligned::<AtomicU32>(offset)?;
-        // SAFETY: as above.
-        unsafe { (*word).store(value, Ordering::Relaxed) };
-        Some(())
-    }
-
-    /// Stores the aligned 64-bit word at `offset`, as [`store_u32_atomic`](Self::store_u32_atomic).
-    pub fn store_u64_atomic(&self, offset: usize, value: u64) -> Option<()> {
-        let word = self.aligned::<AtomicU64>(offset)?;
-        // SAFETY: as above.
-        unsafe { (*word).store(value, Ordering::Relaxed) };
-        Some(())
-    }
-
-    /// The place of a `T` at `offset`. `None` outside the mapping or unaligned.
-    fn aligned<T>(&self, offset: usize) -> Option<*const T> {
-        let end = offset.checked_add(size_of::<T>())?;
-        let place = self.as_ptr().wrapping_add(offset).cast::<T>();
-        (end <= self.len && place.is_aligned()).then_some(place.cast_const())
+    /// The aligned 4 bytes at `offset`, as [`load`](Self::load) of the 8 that they are half of.
+    pub fn load_u32(&self, offset: usize) -> Option<u32> {
+        let upper = offset % 8;
+        let bytes = self.load(offset - upper)?.to_ne_bytes();
+        let half = bytes.get(upper..)?.first_chunk()?;
+        upper.is_multiple_of(4).then(|| u32::from_ne_bytes(*half))
     }
 
     /// Bytes.

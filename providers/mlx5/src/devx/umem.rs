@@ -95,7 +95,7 @@ impl Devx {
         self.register_kept(init, keep)
     }
 
-    /// Registers pages, which are reached by volatile and atomic accesses alone.
+    /// Registers pages, which are reached by atomic accesses alone.
     ///
     /// # Errors
     /// As [`register`](Self::register).

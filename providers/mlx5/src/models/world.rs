@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::hw::{Pages, Records, UnitRing};
+use uverbs_driver::hw::{Pages, Part, Records, UnitRing};
 use uverbs_driver::sys::ForkToken;
 use uverbs_driver::types::{RecvRequest, SrqAttr, WcOpcode, WorkCompletion};
 use uverbs_driver::{Op, PollError};
@@ -324,8 +324,8 @@ impl Srq {
             limit: 0,
         };
         let sizes = Sizes::new(OP, 64, 512, &attr).unwrap();
-        let pages = Arc::new(Pages::new(sizes.units() as usize * 16).unwrap());
-        let ring = UnitRing::new(pages, 0, sizes.units()).unwrap();
+        let pages = Pages::new(sizes.units() as usize * 16).unwrap();
+        let ring = UnitRing::new(Part::from(pages), sizes.units()).unwrap();
         let record = Arc::new(Records::new(64).take().unwrap());
         let tracker = Arc::new(SrqTracker::new(sizes.count));
         let fork = ForkToken::current();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use uverbs_driver::contract::QpInit;
-use uverbs_driver::hw::{BlockRing, Pages, Record, UnitRing};
+use uverbs_driver::hw::{BlockRing, Kept, Pages, Part, Record, UnitRing};
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Uhw, cells};
 use uverbs_driver::types::{DeviceCaps, QpCaps, QpCreateFlags, QpState, QpType, SigMode};
@@ -31,58 +31,53 @@ use crate::wqe::{BLOCK_UNITS, UNIT};
 
 /// The memory of a queue pair: its rings and its doorbell record.
 struct Memory {
-    /// Receive ring, then send ring.
-    main: Option<Arc<Pages>>,
-    /// The send ring of a raw packet queue pair, which is a queue of its own.
-    apart: Option<Arc<Pages>>,
+    /// Where it is: receive ring, then send ring.
+    main: u64,
+    /// Where the send ring of a raw packet queue pair is, which is a queue of its own.
+    apart: u64,
     send: Option<BlockRing>,
     recv: Option<UnitRing>,
+    /// What the device may use until the queue pair is gone.
+    kept: Vec<Kept>,
     record: Arc<Record>,
 }
 
 impl Memory {
     fn new(op: Op, record: Record, plan: &Plan) -> Result<Self> {
         let (send, recv) = (plan.send.bytes(), plan.recv.bytes());
-        let allocate = |bytes: u32| {
+        let mut kept = Vec::new();
+        let mut allocate = |bytes: u32| {
             if bytes == 0 {
                 return Ok(None);
             }
             let pages = Pages::for_device(bytes as usize).map_err(|errno| Error::os(op, errno))?;
-            Ok(Some(Arc::new(pages)))
+            let part = Part::from(pages);
+            kept.push(part.kept());
+            Ok(Some(part))
         };
-        let (main, apart) = if plan.apart {
-            (allocate(recv)?, allocate(send)?)
+        let address = |part: Option<&Part>| part.map_or(0, Part::address);
+        let (main, apart, rings) = if plan.apart {
+            let (recv, send) = (allocate(recv)?, allocate(send)?);
+            (address(recv.as_ref()), address(send.as_ref()), (recv, send))
         } else {
             let total = recv
                 .checked_add(send)
                 .ok_or_else(|| Error::new(op, ErrorKind::LimitExceeded))?;
-            (allocate(total)?, None)
+            let both = allocate(total)?;
+            let main = address(both.as_ref());
+            let parts = both.and_then(|both| both.split(recv as usize));
+            (main, 0, parts.unzip())
         };
-        let (send_pages, offset) = match &apart {
-            Some(pages) => (Some(pages), 0),
-            None => (main.as_ref(), recv),
-        };
+        let blocks = send / (UNIT * BLOCK_UNITS);
         Ok(Self {
-            send: send_pages.filter(|_| send != 0).and_then(|pages| {
-                BlockRing::new(
-                    Arc::clone(pages),
-                    offset as usize,
-                    send / (UNIT * BLOCK_UNITS),
-                )
-            }),
-            recv: main
-                .as_ref()
-                .filter(|_| recv != 0)
-                .and_then(|pages| UnitRing::new(Arc::clone(pages), 0, recv / UNIT)),
             main,
             apart,
+            send: rings.1.and_then(|part| BlockRing::new(part, blocks)),
+            recv: rings.0.and_then(|part| UnitRing::new(part, recv / UNIT)),
+            kept,
             record: Arc::new(record),
         })
     }
-}
-
-fn address(pages: Option<&Arc<Pages>>) -> u64 {
-    pages.map_or(0, |pages| pages.address())
 }
 
 /// What a queue pair belongs to.
@@ -177,7 +172,7 @@ impl QueuePair {
             channel,
             ObjectKind::QueuePair,
             parents(parent, init, doorbell.as_ref()),
-            (memory.main, memory.apart, record),
+            (memory.kept, record),
             || cmd::qp::create(channel, &create, &uhw),
             |created| created.handle,
         )?;
@@ -381,7 +376,7 @@ fn words(
     uidx: u32,
 ) -> mlx5_ib_create_qp {
     mlx5_ib_create_qp {
-        buf_addr: address(memory.main.as_ref()),
+        buf_addr: memory.main,
         db_addr: memory.record.address(),
         sq_wqe_count: plan.send.blocks,
         rq_wqe_count: plan.recv.count,
@@ -392,7 +387,7 @@ fn words(
         // Of a target, the same word is its access key.
         sq_buf_addr: match special.role {
             Role::Target => special.access_key,
-            _ => address(memory.apart.as_ref()),
+            _ => memory.apart,
         },
         dci_streams: special.streams(),
         ece_options: ece::at_create(context.config().ece),

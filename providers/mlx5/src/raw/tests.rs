@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use uverbs_driver::Op;
-use uverbs_driver::hw::{BlockRing, Pages, Records};
+use uverbs_driver::hw::{BlockRing, Pages, Part, Records};
 use uverbs_driver::sys::{ForkToken, Mapping};
 use uverbs_driver::types::{AtomicCap, LocalKey, QpCaps};
 
@@ -16,7 +16,7 @@ use crate::tracker::{QueuePairTracker, Receives};
 
 const HEADER: u32 = 60;
 
-fn queue() -> (SendRing, Arc<Pages>) {
+fn queue() -> SendRing {
     let limits = sizes::Limits {
         max_sq_desc: 1024,
         max_rq_desc: 512,
@@ -31,10 +31,10 @@ fn queue() -> (SendRing, Arc<Pages>) {
     };
     let sizes =
         sizes::Send::new(Op::CreateQueuePair, &limits, &caps, Overhead::RAW, HEADER).unwrap();
-    let pages = Arc::new(Pages::new(sizes.bytes() as usize).unwrap());
+    let part = Part::from(Pages::new(sizes.bytes() as usize).unwrap());
     let page = Arc::new(Mapping::anonymous(4096).unwrap());
     let mut ring = SendRing::new(Parts {
-        ring: BlockRing::new(Arc::clone(&pages), 0, sizes.blocks).unwrap(),
+        ring: BlockRing::new(part, sizes.blocks).unwrap(),
         sizes,
         operations: Operations::of(QpType::RawPacket, AtomicCap::None),
         qpn: 0x12,
@@ -45,12 +45,12 @@ fn queue() -> (SendRing, Arc<Pages>) {
         doorbell: Doorbell::for_tests(&page, 0),
     });
     ring.set_ready(true);
-    (ring, pages)
+    ring
 }
 
-fn bytes(pages: &Pages, len: usize) -> Vec<u8> {
-    let mut bytes = vec![0; len];
-    assert!(pages.copy_to(0, &mut bytes));
+fn bytes(ring: &SendRing, len: usize) -> Vec<u8> {
+    let mut bytes = ring.bytes();
+    bytes.truncate(len);
     bytes
 }
 
@@ -73,10 +73,10 @@ fn sixteen(start: u8) -> Vec<u8> {
 
 #[test]
 fn a_frame_by_pieces() {
-    let (mut ring, pages) = queue();
+    let mut ring = queue();
     let request = SendRequest::send(std::slice::from_ref(&PIECE)).with(SendFlags::IP_CHECKSUM);
     ring.put_ethernet(&ETHERNET, &request).unwrap();
-    let found = bytes(&pages, 48);
+    let found = bytes(&ring, 48);
     assert_eq!(found[..12], [0, 0, 0, 0x0a, 0, 0, 0x12, 3, 0, 0, 0, 8]);
     assert_eq!(
         found[16..32],
@@ -90,7 +90,7 @@ fn a_frame_by_pieces() {
 
 #[test]
 fn an_inline_frame_has_its_header_in_the_segment() {
-    let (mut ring, pages) = queue();
+    let mut ring = queue();
     let data: Vec<u8> = (1..=30).collect();
     let slices: [&[u8]; 3] = [&data[..5], &data[5..20], &data[20..]];
     let ethernet = Ethernet {
@@ -99,7 +99,7 @@ fn an_inline_frame_has_its_header_in_the_segment() {
     };
     ring.put_ethernet(&ethernet, &SendRequest::send_inline(&slices))
         .unwrap();
-    let found = bytes(&pages, 64);
+    let found = bytes(&ring, 64);
     assert_eq!(found[7], 4);
     assert_eq!(found[28..32], [0, 18, 1, 2]);
     assert_eq!(found[32..48], sixteen(3));
@@ -115,7 +115,7 @@ fn an_inline_frame_has_its_header_in_the_segment() {
 
 #[test]
 fn segmentation() {
-    let (mut ring, pages) = queue();
+    let mut ring = queue();
     let header: Vec<u8> = (1..=34).collect();
     let frame = Frame {
         wr_id: 1,
@@ -125,7 +125,7 @@ fn segmentation() {
         segment: Some(1460),
     };
     ring.put_frame(&ETHERNET, &frame).unwrap();
-    let found = bytes(&pages, 96);
+    let found = bytes(&ring, 96);
     assert_eq!((found[3], found[7]), (0x0e, 6));
     assert_eq!(found[22..24], 1460_u16.to_be_bytes());
     assert_eq!(found[28..32], [0, 34, 1, 2]);
@@ -139,7 +139,7 @@ fn segmentation() {
 
 #[test]
 fn what_a_frame_cannot_be() {
-    let (mut ring, _) = queue();
+    let mut ring = queue();
     let long = vec![0; 18 + 64 + 1];
     let frame = Frame {
         wr_id: 1,

@@ -2,15 +2,15 @@
 
 use proptest::prelude::*;
 use uverbs_driver::Op;
-use uverbs_driver::hw::{Pages, Records};
+use uverbs_driver::hw::{Pages, Part, Records};
 use uverbs_driver::types::LocalKey;
 
 use super::*;
+use crate::tests::bytes_of;
 use crate::tracker::Request;
 
 struct Queue {
     ring: ReceiveRing,
-    pages: Arc<Pages>,
     record: Arc<Record>,
     tracker: Arc<QueuePairTracker>,
     sizes: sizes::Receive,
@@ -24,12 +24,12 @@ fn queue(max_wr: u32, max_sge: u32) -> Queue {
         max_recv_wr: 32768,
     };
     let sizes = sizes::Receive::new(Op::CreateQueuePair, &limits, max_wr, max_sge).unwrap();
-    let pages = Arc::new(Pages::new(sizes.bytes() as usize).unwrap());
+    let part = Part::from(Pages::new(sizes.bytes() as usize).unwrap());
     let record = Arc::new(Records::new(64).take().unwrap());
     let receives = Receives::Own(RecvTracker::new(sizes.count));
     let tracker = Arc::new(QueuePairTracker::new(0, receives));
     let mut ring = ReceiveRing::new(Parts {
-        ring: UnitRing::new(Arc::clone(&pages), 0, sizes.bytes() / 16).unwrap(),
+        ring: UnitRing::new(part, sizes.bytes() / 16).unwrap(),
         sizes,
         fork: ForkToken::current(),
         tracker: Arc::clone(&tracker),
@@ -38,7 +38,6 @@ fn queue(max_wr: u32, max_sge: u32) -> Queue {
     ring.set_ready(true);
     Queue {
         ring,
-        pages,
         record,
         tracker,
         sizes,
@@ -50,8 +49,7 @@ impl Queue {
     fn segments(&self, index: u32) -> Vec<(u32, u32, u64)> {
         let stride = 1_usize << self.sizes.shift;
         let at = (index % self.sizes.count) as usize * stride;
-        let mut bytes = vec![0; stride];
-        assert!(self.pages.copy_to(at, &mut bytes));
+        let bytes = &bytes_of(&self.ring.ring)[at..at + stride];
         let number = |bytes: &[u8]| {
             bytes
                 .iter()

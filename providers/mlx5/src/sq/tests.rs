@@ -10,7 +10,7 @@ mod decode;
 
 use proptest::prelude::*;
 use uverbs_driver::Op;
-use uverbs_driver::hw::{Pages, Records};
+use uverbs_driver::hw::{Pages, Part, Records};
 use uverbs_driver::sys::Mapping;
 use uverbs_driver::types::{
     AccessFlags, Address, AtomicCap, Destination, LocalKey, MwType, Payload, QpCaps, QpType,
@@ -28,7 +28,6 @@ const UAR: usize = 4096;
 
 struct Queue {
     ring: SendRing,
-    pages: Arc<Pages>,
     registers: Arc<Mapping>,
     record: Arc<Record>,
     tracker: Arc<QueuePairTracker>,
@@ -56,12 +55,12 @@ fn queue(kind: QpType, max_send_wr: u32, blocks: u32) -> Queue {
         ..QpCaps::default()
     };
     let sizes = sizes::Send::new(Op::CreateQueuePair, &limits, &caps, overhead, 0).unwrap();
-    let pages = Arc::new(Pages::new(sizes.bytes() as usize).unwrap());
+    let part = Part::from(Pages::new(sizes.bytes() as usize).unwrap());
     let registers = Arc::new(Mapping::anonymous(UAR).unwrap());
     let record = Arc::new(Records::new(64).take().unwrap());
     let tracker = Arc::new(QueuePairTracker::new(sizes.blocks, Receives::None));
     let mut ring = SendRing::new(Parts {
-        ring: BlockRing::new(Arc::clone(&pages), 0, sizes.blocks).unwrap(),
+        ring: BlockRing::new(part, sizes.blocks).unwrap(),
         sizes,
         operations: Operations::of(kind, AtomicCap::Device),
         qpn: QPN,
@@ -74,7 +73,6 @@ fn queue(kind: QpType, max_send_wr: u32, blocks: u32) -> Queue {
     ring.set_ready(true);
     Queue {
         ring,
-        pages,
         registers,
         record,
         tracker,
@@ -85,9 +83,7 @@ fn queue(kind: QpType, max_send_wr: u32, blocks: u32) -> Queue {
 
 impl Queue {
     fn bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![0; self.pages.len()];
-        assert!(self.pages.copy_to(0, &mut bytes));
-        bytes
+        self.ring.bytes()
     }
 
     fn decode(&self, block: u32) -> Decoded {

@@ -3,14 +3,13 @@
 
 use proptest::prelude::*;
 use uverbs_driver::Op;
-use uverbs_driver::hw::{Pages, Records};
+use uverbs_driver::hw::{Pages, Part, Records};
 use uverbs_driver::types::{LocalKey, Sge, SrqAttr};
 
 use super::*;
 
 struct Queue {
     ring: SharedRing,
-    pages: Arc<Pages>,
     record: Arc<Record>,
     tracker: Arc<SrqTracker>,
     sizes: Sizes,
@@ -23,15 +22,14 @@ fn queue(max_wr: u32, max_sge: u32) -> Queue {
         limit: 0,
     };
     let sizes = Sizes::new(Op::CreateSharedReceiveQueue, 32768, 512, &attr).unwrap();
-    let pages = Arc::new(Pages::new(sizes.units() as usize * 16).unwrap());
-    let ring = UnitRing::new(Arc::clone(&pages), 0, sizes.units()).unwrap();
+    let part = Part::from(Pages::new(sizes.units() as usize * 16).unwrap());
+    let ring = UnitRing::new(part, sizes.units()).unwrap();
     let record = Arc::new(Records::new(64).take().unwrap());
     let tracker = Arc::new(SrqTracker::new(sizes.count));
     let fork = ForkToken::current();
     let shared = SharedRing::new(ring, sizes, fork, Arc::clone(&tracker), Arc::clone(&record));
     Queue {
         ring: shared,
-        pages,
         record,
         tracker,
         sizes,
@@ -40,10 +38,10 @@ fn queue(max_wr: u32, max_sge: u32) -> Queue {
 
 impl Queue {
     fn word(&self, index: u32, unit: u32, at: usize) -> u32 {
-        let mut bytes = [0; 4];
-        let offset = ((index << self.sizes.shift) + unit) as usize * 16 + at;
-        assert!(self.pages.copy_to(offset, &mut bytes));
-        u32::from_be_bytes(bytes)
+        let unit = self.ring.ring.get((index << self.sizes.shift) + unit);
+        let bytes = unit.map(u64::to_ne_bytes);
+        let bytes = bytes.as_flattened();
+        u32::from_be_bytes(*bytes[at..].first_chunk().unwrap())
     }
 
     /// The request that the list names behind `index`.
@@ -240,7 +238,9 @@ fn what_nobody_asks_for_is_forgotten() {
 #[test]
 fn broken_links_are_not_followed() {
     let mut queue = queue(7, 1);
-    assert!(queue.pages.copy_from(0, &[0xff; 16 * 16]));
+    for unit in 0..16 {
+        queue.ring.ring.put(unit, [u64::MAX; 2]);
+    }
     let piece = pieces(1, 1);
     let request = RecvRequest {
         wr_id: 1,

@@ -3,11 +3,10 @@
 //! The words of an entry that polling goes by, and that others look at meanwhile, are modelled: whose it is, how many it stands
 //! for, and the last one. The rest is read by the poller alone.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64 as Plain;
 
 use super::atomic::{AtomicU64, Ordering};
-use uverbs_driver::hw::Pages;
+use uverbs_driver::hw::Part;
 
 /// What comes before what, by the fences of the language. On x86-64 the real ones are stronger or cost nothing.
 pub(crate) mod barrier {
@@ -34,10 +33,10 @@ struct Words {
 }
 
 impl Words {
-    fn load(&self, at: usize) -> u64 {
+    fn load(&self, at: usize, order: Ordering) -> u64 {
         match MODELLED.iter().position(|word| *word == at) {
-            Some(at) => self.modelled[at].load(Ordering::Relaxed),
-            None => self.others[at & 7].load(Ordering::Relaxed),
+            Some(at) => self.modelled[at].load(order),
+            None => self.others[at & 7].load(order),
         }
     }
 
@@ -61,7 +60,7 @@ pub(crate) struct Block<'r>(&'r Words);
 
 impl BlockRing {
     #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
-    pub(crate) fn new(_: Arc<Pages>, _: usize, blocks: u32) -> Option<Self> {
+    pub(crate) fn new(_: Part, blocks: u32) -> Option<Self> {
         let words = |_| Words {
             modelled: Default::default(),
             others: Default::default(),
@@ -118,14 +117,10 @@ impl BlockRing {
 
 impl Block<'_> {
     pub(crate) fn word(self, at: usize) -> u64 {
-        self.0.load(at & 7)
+        self.0.load(at & 7, Ordering::Relaxed)
     }
 
-    /// Half of a word as it lies in memory.
-    pub(crate) fn half(self, at: usize) -> u32 {
-        let bytes = self.word(at / 2).to_ne_bytes();
-        let [first, second] = [0, 4].map(|from| std::array::from_fn(|byte| bytes[from + byte]));
-        let half = if at.is_multiple_of(2) { first } else { second };
-        u32::from_ne_bytes(half)
+    pub(crate) fn flag(self, at: usize) -> u64 {
+        self.0.load(at & 7, Ordering::Acquire)
     }
 }

@@ -161,11 +161,11 @@ fn queue_pairs_that_share_a_doorbell_copy_through_it() {
         shared.all(|shared| Arc::strong_count(&shared.users) == count + 1)
     };
     assert!(users(2) && shared.iter().all(|one| one.blue_flame_blocks() == 4));
-    let pages = Arc::new(uverbs_driver::hw::Pages::new(4096).unwrap());
+    let pages = uverbs_driver::hw::Pages::new(4096).unwrap();
+    let ring = uverbs_driver::hw::BlockRing::new(pages.into(), 64).unwrap();
     for at in 0..64_u32 {
-        assert!(pages.store_u32(at as usize * 64, at));
+        ring.block(at).put(0, [at.into(), 0]);
     }
-    let ring = uverbs_driver::hw::BlockRing::new(pages, 0, 64).unwrap();
     let page = {
         let pool = Pool::lock(&uars.pool);
         Arc::clone(pool.shared[0].plain.page())

@@ -11,6 +11,8 @@ use uverbs_driver::types::{AccessFlags, Destination, LocalKey, MwType, RemoteKey
 use uverbs_driver::{Channel, CommandPath, Errno};
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
 
+use zerocopy::IntoBytes as _;
+
 use super::*;
 
 const SLOT: usize = 512;

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
@@ -49,8 +50,9 @@ impl Mapped {
 
     fn byte(&self, at: usize) -> u8 {
         assert!(at < self.len);
-        // SAFETY: it is inside of the mapping.
-        unsafe { self.address().wrapping_add(at).read_volatile() }
+        // SAFETY: it is inside of the mapping, which is reached by atomics of bytes alone.
+        let byte = unsafe { AtomicU8::from_ptr(self.address().wrapping_add(at)) };
+        byte.load(Ordering::Relaxed)
     }
 }
 
@@ -64,7 +66,7 @@ impl Drop for Mapped {
 /// Registers part of some memory.
 fn register(pair: &Pair, memory: &Mapped, at: usize, len: usize) -> uverbs::Result<MemoryRegion> {
     assert!(at + len <= memory.len);
-    // SAFETY: the part is mapped, and looked at only by volatile reads.
+    // SAFETY: the part is mapped, and looked at only by atomics.
     unsafe {
         pair.b
             .pd

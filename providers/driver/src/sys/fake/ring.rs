@@ -2,9 +2,9 @@
 //!
 //! # Safety
 //!
-//! A [`Shared`] allocation is reached through raw pointers only, by volatile accesses and, for the
-//! two indexes, by atomic ones. It lives until the last [`Arc`] to it is gone: the ring's own and
-//! one in every [`Mapping`] that was handed out. Offsets are checked before every access.
+//! A [`Shared`] allocation is reached through raw pointers only, by atomic accesses: of its header, where the indexes are,
+//! by words of 4 bytes, of its elements by [`Words`], as the process under test does. It lives until the last [`Arc`] to it is gone:
+//! the ring's own and one in every [`Mapping`] that was handed out. Offsets are checked before every access.
 #![allow(
     unsafe_code,
     reason = "shares memory with the code under test, as the kernel does"
@@ -21,6 +21,7 @@ use uverbs_uapi::rdma_user_rxe::rxe_queue_buf;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::error::Errno;
+use crate::hw::words::Words;
 use crate::sys::Mapping;
 
 /// Bytes of a page of the modelled machine.
@@ -37,7 +38,7 @@ pub(super) struct Shared {
     layout: Layout,
 }
 
-// SAFETY: the memory has no thread affinity and is accessed by volatile and atomic accesses only.
+// SAFETY: the memory has no thread affinity, and accesses are atomic.
 unsafe impl Send for Shared {}
 // SAFETY: as above; no reference to the bytes is ever formed.
 unsafe impl Sync for Shared {}
@@ -67,29 +68,26 @@ impl Shared {
         Some(unsafe { self.base.add(offset) })
     }
 
-    /// Copies out as many bytes as `bytes` has; nothing when they are not all inside.
+    /// The elements, which lie behind the header.
+    fn elements(&self) -> Option<Words<'_>> {
+        let len = self.len().checked_sub(HEADER)?;
+        let start = self.at(HEADER, len)?;
+        // SAFETY: inside the allocation, which lives as long as `self`; the process under test cuts elements into the same
+        // words, since they begin at multiples of 8.
+        Some(unsafe { Words::new(start.as_ptr(), len) })
+    }
+
+    /// Copies out of elements as many bytes as `bytes` has; nothing when they are not all inside.
     pub(super) fn read(&self, offset: usize, bytes: &mut [u8]) {
-        let Some(from) = self.at(offset, bytes.len()) else {
-            return;
-        };
-        for (index, byte) in bytes.iter_mut().enumerate() {
-            // SAFETY: `at` found the whole range inside the allocation.
-            let place = unsafe { from.add(index) };
-            // SAFETY: the place is valid for reads, and bytes need no alignment.
-            *byte = unsafe { place.read_volatile() };
+        if let (Some(elements), Some(at)) = (self.elements(), offset.checked_sub(HEADER)) {
+            elements.read(at, bytes);
         }
     }
 
-    /// Copies in; nothing when the bytes do not all fit.
+    /// Copies into elements; nothing when the bytes do not all fit.
     pub(super) fn write(&self, offset: usize, bytes: &[u8]) {
-        let Some(to) = self.at(offset, bytes.len()) else {
-            return;
-        };
-        for (index, byte) in bytes.iter().enumerate() {
-            // SAFETY: `at` found the whole range inside the allocation.
-            let place = unsafe { to.add(index) };
-            // SAFETY: the place is valid for writes, and bytes need no alignment.
-            unsafe { place.write_volatile(*byte) };
+        if let (Some(elements), Some(at)) = (self.elements(), offset.checked_sub(HEADER)) {
+            elements.write(at, bytes);
         }
     }
 
@@ -98,8 +96,8 @@ impl Shared {
         if !place.is_aligned() {
             return None;
         }
-        // SAFETY: the word is inside the allocation, aligned, and lives as long as `self`; both
-        // sides make only atomic accesses to the words this is used for.
+        // SAFETY: the word is inside the allocation, aligned, and lives as long as `self`; both sides access the words of the
+        // header, which this is for, by atomics of this width.
         Some(unsafe { AtomicU32::from_ptr(place.as_ptr()) })
     }
 
@@ -305,24 +303,24 @@ impl RingView {
         self.0.len()
     }
 
-    /// A 32-bit word.
+    /// A 32-bit word of the header.
     pub fn load(&self, offset: usize) -> u32 {
         self.0.load(offset)
     }
 
-    /// Overwrites a 32-bit word.
+    /// Overwrites a 32-bit word of the header.
     pub fn store(&self, offset: usize, value: u32) {
         self.0.store(offset, value);
     }
 
-    /// Reads `T` at `offset`; zeros where that is outside.
+    /// Reads `T` at `offset` in the elements; zeros where that is outside.
     pub fn read<T: FromBytes + IntoBytes>(&self, offset: usize) -> T {
         let mut value = T::new_zeroed();
         self.0.read(offset, value.as_mut_bytes());
         value
     }
 
-    /// Overwrites bytes; nothing happens when they do not fit.
+    /// Overwrites bytes of elements; nothing happens when they do not fit.
     pub fn write(&self, offset: usize, bytes: &[u8]) {
         self.0.write(offset, bytes);
     }

@@ -1,32 +1,44 @@
 //! Keys: which memory a request may touch.
 
-use uverbs_uapi::ib_user_ioctl_verbs::IB_UVERBS_ACCESS_LOCAL_WRITE;
+use uverbs_uapi::ib_user_ioctl_verbs::{
+    IB_UVERBS_ACCESS_LOCAL_WRITE, IB_UVERBS_ACCESS_MW_BIND, IB_UVERBS_ACCESS_REMOTE_ATOMIC,
+    IB_UVERBS_ACCESS_REMOTE_READ, IB_UVERBS_ACCESS_REMOTE_WRITE,
+};
 use uverbs_uapi::rdma_user_rxe::rxe_sge;
 
 use super::super::mr::Mr;
 use super::super::state::State;
-use super::memory;
+use super::memory::Range;
 
-/// A checked range: where its first byte is in this process, and how many there are.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Span {
-    address: u64,
-    length: u64,
-}
+/// Rights by which peers reach memory, or may be let to.
+const PEERS: u32 = IB_UVERBS_ACCESS_REMOTE_READ
+    | IB_UVERBS_ACCESS_REMOTE_WRITE
+    | IB_UVERBS_ACCESS_REMOTE_ATOMIC
+    | IB_UVERBS_ACCESS_MW_BIND;
 
-fn span(mr: &Mr, address: u64, length: u64) -> Option<Span> {
+fn range(mr: &Mr, address: u64, length: u64) -> Option<Range> {
     let offset = address.checked_sub(mr.iova)?;
     if offset.checked_add(length)? > mr.length {
         return None;
     }
-    Some(Span {
-        address: mr.start.checked_add(offset)?,
+    if mr.access & PEERS == 0 {
+        return Some(Range {
+            start: mr.start.checked_add(offset)?,
+            whole: length,
+            offset: 0,
+            length,
+        });
+    }
+    Some(Range {
+        start: mr.start,
+        whole: mr.length,
+        offset,
         length,
     })
 }
 
 /// Local memory by its lkey, for the queue pairs of `pd`.
-fn local(state: &State, pd: u32, sge: &rxe_sge, write: bool) -> Option<Span> {
+fn local(state: &State, pd: u32, sge: &rxe_sge, write: bool) -> Option<Range> {
     let mr = state.mrs.get(&(sge.lkey >> 8))?;
     let allowed = mr.key == sge.lkey
         && mr.pd == pd
@@ -34,7 +46,7 @@ fn local(state: &State, pd: u32, sge: &rxe_sge, write: bool) -> Option<Span> {
     if !allowed {
         return None;
     }
-    span(mr, sge.addr, u64::from(sge.length))
+    range(mr, sge.addr, u64::from(sge.length))
 }
 
 /// Memory that queue pair `qp` of `pd` exposes by an rkey, of a region or of a window.
@@ -45,7 +57,7 @@ pub(super) fn remote(
     address: u64,
     length: u64,
     access: u32,
-) -> Option<Span> {
+) -> Option<Range> {
     let owner = state.qps.get(&qp)?;
     if owner.attr.qp_access_flags & access != access {
         return None;
@@ -59,32 +71,13 @@ pub(super) fn remote(
         if !mine || !inside || mw.access & access != access {
             return None;
         }
-        return span(mr, address, length);
+        return range(mr, address, length);
     }
     let mr = state.mrs.get(&index)?;
     if mr.key != rkey || mr.pd != owner.pd || mr.access & access != access {
         return None;
     }
-    span(mr, address, length)
-}
-
-impl Span {
-    pub(super) fn read(self) -> Vec<u8> {
-        let mut bytes = vec![0; usize::try_from(self.length).unwrap_or(0)];
-        memory::read(self.address, &mut bytes);
-        bytes
-    }
-
-    pub(super) fn write(self, bytes: &[u8]) {
-        let len = bytes.len().min(usize::try_from(self.length).unwrap_or(0));
-        memory::write(self.address, bytes.get(..len).unwrap_or_default());
-    }
-
-    /// `None` unless it is one aligned word of 64 bits.
-    pub(super) fn update(self, change: impl Fn(u64) -> u64) -> Option<u64> {
-        (self.length == 8 && self.address.is_multiple_of(8))
-            .then(|| memory::update(self.address, change))
-    }
+    range(mr, address, length)
 }
 
 /// The bytes a request sends, from its scatter/gather entries. `None` when a key does not allow it.
@@ -99,18 +92,18 @@ pub(super) fn gather(state: &State, pd: u32, sges: &[rxe_sge]) -> Option<Vec<u8>
 /// Spreads `bytes` over scatter/gather entries. `None` when a key does not allow it; the entries
 /// are checked before anything is written. The caller knows that they are long enough.
 pub(super) fn scatter(state: &State, pd: u32, sges: &[rxe_sge], bytes: &[u8]) -> Option<()> {
-    let mut spans = Vec::new();
+    let mut ranges = Vec::new();
     let mut rest = bytes;
     for sge in sges.iter().filter(|sge| sge.length != 0) {
         if rest.is_empty() {
             break;
         }
         let (now, later) = rest.split_at(rest.len().min(sge.length as usize));
-        spans.push((local(state, pd, sge, true)?, now));
+        ranges.push((local(state, pd, sge, true)?, now));
         rest = later;
     }
-    for (span, bytes) in spans {
-        span.write(bytes);
+    for (range, bytes) in ranges {
+        range.write(bytes);
     }
     Some(())
 }

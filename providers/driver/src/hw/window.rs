@@ -1,0 +1,140 @@
+//! A mapped part of a device's own memory.
+//!
+//! # Safety
+//!
+//! A [`Window`] owns its mapping, and every access is atomic, aligned, and inside, which is checked for each. Accesses have
+//! 8 bytes where they are aligned to that and as many are left, else 4: memory on a device knows no exchanging of words, so a part of one is a store of
+//! its own width. That widths do not meet is what the lock is for, which writers have alone.
+#![allow(unsafe_code, reason = "accesses a device's memory")]
+
+use std::fmt;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
+
+use crate::sys::Mapping;
+
+/// Bytes of the smallest access.
+const HALF: usize = 4;
+/// Bytes of the widest one.
+const WORD: usize = 8;
+
+/// A part of a device's memory, reached through this value alone.
+pub struct Window {
+    memory: Mapping,
+    /// Where it starts in the mapping.
+    start: usize,
+    len: usize,
+    lock: RwLock<()>,
+}
+
+impl Window {
+    /// The `len` bytes from `start` on of a mapping; `None` where they are not inside, or not aligned to 4.
+    pub fn new(memory: Mapping, start: usize, len: usize) -> Option<Self> {
+        let fits = start.checked_add(len)? <= memory.len();
+        let aligned = memory.as_ptr().addr().is_multiple_of(WORD) && start.is_multiple_of(HALF);
+        (fits && aligned).then(|| Self {
+            memory,
+            start,
+            len,
+            lock: RwLock::new(()),
+        })
+    }
+
+    /// Stores bytes from `offset` on. `None`, and nothing is stored, where they are not inside, or no multiples of 4.
+    pub fn store(&self, offset: usize, bytes: &[u8]) -> Option<()> {
+        let mut at = self.range(offset, bytes.len())?;
+        let mut rest = bytes;
+        let _alone = self.lock.write().unwrap_or_else(PoisonError::into_inner);
+        while !rest.is_empty() {
+            let place = self.memory.as_ptr().wrapping_add(at);
+            let wide = rest.split_first_chunk::<WORD>();
+            if let Some((word, more)) = wide.filter(|_| at.is_multiple_of(WORD)) {
+                // SAFETY: 8 bytes inside of the mapping, and aligned; nobody else accesses them meanwhile.
+                let place = unsafe { AtomicU64::from_ptr(place.cast()) };
+                place.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+                (at, rest) = (at + WORD, more);
+            } else {
+                let (half, more) = rest.split_first_chunk::<HALF>()?;
+                // SAFETY: 4 bytes inside of the mapping, and aligned; nobody else accesses them meanwhile.
+                let place = unsafe { AtomicU32::from_ptr(place.cast()) };
+                place.store(u32::from_ne_bytes(*half), Ordering::Relaxed);
+                (at, rest) = (at + HALF, more);
+            }
+        }
+        Some(())
+    }
+
+    /// Loads bytes from `offset` on. `None`, and nothing is loaded, where they are not inside, or no multiples of 4.
+    pub fn load(&self, offset: usize, bytes: &mut [u8]) -> Option<()> {
+        let mut at = self.range(offset, bytes.len())?;
+        let mut rest = bytes;
+        let _readers = self.lock.read().unwrap_or_else(PoisonError::into_inner);
+        while !rest.is_empty() {
+            let place = self.memory.as_ptr().wrapping_add(at);
+            let step = if at.is_multiple_of(WORD) && rest.len() >= WORD {
+                let (word, more) = rest.split_first_chunk_mut::<WORD>()?;
+                // SAFETY: 8 bytes inside of the mapping, and aligned; nobody writes to them meanwhile.
+                let place = unsafe { AtomicU64::from_ptr(place.cast()) };
+                *word = place.load(Ordering::Relaxed).to_ne_bytes();
+                rest = more;
+                WORD
+            } else {
+                let (half, more) = rest.split_first_chunk_mut::<HALF>()?;
+                // SAFETY: 4 bytes inside of the mapping, and aligned; nobody writes to them meanwhile.
+                let place = unsafe { AtomicU32::from_ptr(place.cast()) };
+                *half = place.load(Ordering::Relaxed).to_ne_bytes();
+                rest = more;
+                HALF
+            };
+            at += step;
+        }
+        Some(())
+    }
+
+    /// Where `len` bytes at `offset` begin in the mapping.
+    fn range(&self, offset: usize, len: usize) -> Option<usize> {
+        let inside = offset.checked_add(len)? <= self.len;
+        let whole = offset.is_multiple_of(HALF) && len.is_multiple_of(HALF);
+        // No overflow: the end is inside of the mapping.
+        (inside && whole).then(|| self.start + offset)
+    }
+}
+
+impl fmt::Debug for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Window({} bytes)", self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_copied_wherever_they_are_aligned() {
+        let window = Window::new(Mapping::anonymous(4096).unwrap(), 64, 1024).unwrap();
+        let bytes: Vec<u8> = (1..=28).collect();
+        for at in [0, 4, 1024 - 28] {
+            assert_eq!(window.store(at, &bytes), Some(()));
+            let mut back = [0; 28];
+            assert_eq!(window.load(at, &mut back), Some(()));
+            assert_eq!(back[..], bytes);
+        }
+        let mut back = [9; 28];
+        for at in [1024 - 24, 2, usize::MAX - 3] {
+            assert_eq!(window.store(at, &bytes), None);
+            assert_eq!(window.load(at, &mut back), None);
+        }
+        assert_eq!(back, [9; 28]);
+        assert_eq!(window.store(0, &bytes[..6]), None);
+    }
+
+    #[test]
+    fn windows_that_do_not_fit_are_refused() {
+        let window = |start, len| Window::new(Mapping::anonymous(4096).unwrap(), start, len);
+        for (start, len) in [(64, 4033), (2, 8), (usize::MAX, 1), (0, usize::MAX)] {
+            assert!(window(start, len).is_none(), "{len} bytes at {start}");
+        }
+        assert!(window(64, 4032).is_some());
+    }
+}
