@@ -80,16 +80,12 @@ pub(crate) fn put_send(
     request: &SendRequest<'_>,
 ) -> Result<(), PostError> {
     let length = check(limits, request)?;
-    let words = words(request)?;
     let inline = matches!(request.payload, Payload::Inline(_));
     let mut header = rxe_send_wqe::default();
     header.wr.wr_id = request.wr_id;
-    header.wr.opcode = words.opcode;
     header.wr.send_flags =
         request.flags.bits() & KNOWN.bits() | if inline { SEND_INLINE } else { 0 };
-    header.wr.ex = words.ex;
-    header.wr.wr = words.wr;
-    header.iova = words.iova;
+    words(&mut Words(&mut header), request)?;
     let written = match (request.operation, request.payload) {
         (Operation::AtomicWrite { value, .. }, _) => {
             header.dma = dma(8, 0);
@@ -250,34 +246,31 @@ fn is_supported(limits: &Limits, operation: &Operation<'_>) -> bool {
     }
 }
 
-/// The words that depend on the operation.
-struct Words {
-    opcode: u32,
-    ex: rxe_send_wr_ex,
-    wr: rxe_send_wr_wr,
-    iova: u64,
-}
+/// The words that depend on the operation, in a request that has none yet: they are written where they belong, since a request
+/// that is put together elsewhere is copied once more.
+struct Words<'a>(&'a mut rxe_send_wqe);
 
-impl Words {
-    fn new(opcode: u32, wr: impl Into<rxe_send_wr_wr>, iova: u64) -> Self {
-        Self {
-            opcode,
-            ex: rxe_send_wr_ex::default(),
-            wr: wr.into(),
-            iova,
-        }
+impl Words<'_> {
+    #[inline]
+    fn set(&mut self, opcode: u32, wr: impl Into<rxe_send_wr_wr>, iova: u64) -> &mut Self {
+        self.0.wr.opcode = opcode;
+        self.0.wr.wr = wr.into();
+        self.0.iova = iova;
+        self
     }
 
-    fn rdma(opcode: u32, remote: Remote) -> Self {
+    #[inline]
+    fn rdma(&mut self, opcode: u32, remote: Remote) -> &mut Self {
         let wr = rxe_send_wr_rdma {
             remote_addr: remote.address,
             rkey: remote.key.raw(),
             reserved: 0,
         };
-        Self::new(opcode, wr, remote.address)
+        self.set(opcode, wr, remote.address)
     }
 
-    fn atomic(opcode: u32, remote: Remote, compare_add: u64, swap: u64) -> Self {
+    #[inline]
+    fn atomic(&mut self, opcode: u32, remote: Remote, compare_add: u64, swap: u64) -> &mut Self {
         let wr = rxe_send_wr_atomic {
             remote_addr: remote.address,
             compare_add,
@@ -285,51 +278,54 @@ impl Words {
             rkey: remote.key.raw(),
             reserved: 0,
         };
-        Self::new(opcode, wr, remote.address)
+        self.set(opcode, wr, remote.address)
     }
 
-    fn imm(mut self, imm: u32) -> Self {
-        self.ex = rxe_send_wr_ex::from(__be32::new(imm));
+    #[inline]
+    fn imm(&mut self, imm: u32) -> &mut Self {
+        self.0.wr.ex = rxe_send_wr_ex::from(__be32::new(imm));
         self
     }
 
-    fn invalidate(mut self, key: u32) -> Self {
-        self.ex = rxe_send_wr_ex::from(key);
+    #[inline]
+    fn invalidate(&mut self, key: u32) -> &mut Self {
+        self.0.wr.ex = rxe_send_wr_ex::from(key);
         self
     }
 }
 
+/// Says what is asked for.
 #[inline]
-fn words(request: &SendRequest<'_>) -> Result<Words, PostError> {
-    Ok(match request.operation {
-        Operation::Send => message(IB_UVERBS_WR_SEND, request)?,
-        Operation::SendImm(imm) => message(IB_UVERBS_WR_SEND_WITH_IMM, request)?.imm(imm),
+fn words(words: &mut Words<'_>, request: &SendRequest<'_>) -> Result<(), PostError> {
+    match request.operation {
+        Operation::Send => message(words, IB_UVERBS_WR_SEND, request)?,
+        Operation::SendImm(imm) => message(words, IB_UVERBS_WR_SEND_WITH_IMM, request)?.imm(imm),
         Operation::SendInvalidate(key) => {
-            message(IB_UVERBS_WR_SEND_WITH_INV, request)?.invalidate(key.raw())
+            message(words, IB_UVERBS_WR_SEND_WITH_INV, request)?.invalidate(key.raw())
         }
-        Operation::Write(remote) => Words::rdma(IB_UVERBS_WR_RDMA_WRITE, remote),
-        Operation::WriteImm(remote, imm) => {
-            Words::rdma(IB_UVERBS_WR_RDMA_WRITE_WITH_IMM, remote).imm(imm)
-        }
-        Operation::Read(remote) => Words::rdma(IB_UVERBS_WR_RDMA_READ, remote),
-        Operation::AtomicWrite { remote, .. } => Words::rdma(IB_UVERBS_WR_ATOMIC_WRITE, remote),
+        Operation::Write(remote) => words.rdma(IB_UVERBS_WR_RDMA_WRITE, remote),
+        Operation::WriteImm(remote, imm) => words
+            .rdma(IB_UVERBS_WR_RDMA_WRITE_WITH_IMM, remote)
+            .imm(imm),
+        Operation::Read(remote) => words.rdma(IB_UVERBS_WR_RDMA_READ, remote),
+        Operation::AtomicWrite { remote, .. } => words.rdma(IB_UVERBS_WR_ATOMIC_WRITE, remote),
         Operation::CompareSwap {
             remote,
             compare,
             swap,
-        } => Words::atomic(IB_UVERBS_WR_ATOMIC_CMP_AND_SWP, remote, compare, swap),
+        } => words.atomic(IB_UVERBS_WR_ATOMIC_CMP_AND_SWP, remote, compare, swap),
         Operation::FetchAdd { remote, add } => {
-            Words::atomic(IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD, remote, add, 0)
+            words.atomic(IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD, remote, add, 0)
         }
-        Operation::LocalInvalidate(key) => {
-            Words::new(IB_UVERBS_WR_LOCAL_INV, rxe_send_wr_rdma::default(), 0).invalidate(key.raw())
-        }
+        Operation::LocalInvalidate(key) => words
+            .set(IB_UVERBS_WR_LOCAL_INV, rxe_send_wr_rdma::default(), 0)
+            .invalidate(key.raw()),
         Operation::Flush {
             remote,
             length,
             placement,
             whole_region,
-        } => flush(remote, length, placement, whole_region)?,
+        } => flush(words, remote, length, placement, whole_region)?,
         Operation::BindWindow(binding) => {
             let bound = binding.length != 0;
             let wr = rxe_send_wr_mw {
@@ -340,14 +336,19 @@ fn words(request: &SendRequest<'_>) -> Result<Words, PostError> {
                 rkey: binding.new_key.raw(),
                 access: binding.asked()?.bits(),
             };
-            Words::new(IB_UVERBS_WR_BIND_MW, wr, 0)
+            words.set(IB_UVERBS_WR_BIND_MW, wr, 0)
         }
         _ => return Err(PostError::UnsupportedOperation),
-    })
+    };
+    Ok(())
 }
 
 /// A message to the peer's receive queue; a datagram says where that is.
-fn message(opcode: u32, request: &SendRequest<'_>) -> Result<Words, PostError> {
+fn message<'a, 'b>(
+    words: &'a mut Words<'b>,
+    opcode: u32,
+    request: &SendRequest<'_>,
+) -> Result<&'a mut Words<'b>, PostError> {
     let wr = match &request.destination {
         None => rxe_send_wr_wr::default(),
         Some(to) => rxe_send_wr_wr::from(rxe_send_wr_ud {
@@ -358,7 +359,7 @@ fn message(opcode: u32, request: &SendRequest<'_>) -> Result<Words, PostError> {
             ..rxe_send_wr_ud::default()
         }),
     };
-    Ok(Words::new(opcode, wr, 0))
+    Ok(words.set(opcode, wr, 0))
 }
 
 /// The path of an address. Read by kernels that number no handles, and where the number is 0.
@@ -372,12 +373,13 @@ fn path(address: &Address) -> Result<rxe_av, PostError> {
     Ok(path)
 }
 
-fn flush(
+fn flush<'a, 'b>(
+    words: &'a mut Words<'b>,
     remote: Remote,
     length: u32,
     placement: Placement,
     whole_region: bool,
-) -> Result<Words, PostError> {
+) -> Result<&'a mut Words<'b>, PostError> {
     let level = if whole_region {
         IB_FLUSH_MR
     } else {
@@ -391,7 +393,7 @@ fn flush(
         level: u8::try_from(level).map_err(|_| PostError::InvalidRequest)?,
         ..rxe_send_wr_flush::default()
     };
-    Ok(Words::new(IB_UVERBS_WR_FLUSH, wr, remote.address))
+    Ok(words.set(IB_UVERBS_WR_FLUSH, wr, remote.address))
 }
 
 #[cfg(test)]
