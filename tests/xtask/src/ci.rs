@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: all that has to hold before a change is taken.
 
 use crate::cargo::cargo;
-use crate::{abi, coverage, faults, licences, loom, surface, test};
+use crate::{abi, coverage, faults, licences, loom, surface, test, tsan};
 use anyhow::bail;
 use clap::Args;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use std::time::Instant;
 use testbed::host;
 
 /// Run everything that has to hold: format, lints, documentation, what safe programs can reach, licences, tests of faults, ABI,
-/// models of threads, tests.
+/// models of threads, threads on the fake kernel, tests.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Stop at the first step that fails.
@@ -22,7 +22,7 @@ pub(crate) struct Options {
 
 type Step = (&'static str, fn() -> anyhow::Result<()>);
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     ("fmt", || cargo(&["fmt", "--all", "--check"], &[])),
     ("clippy", || {
         cargo(
@@ -50,6 +50,7 @@ const STEPS: [Step; 10] = [
     ("abi", || abi::compare(false, false)),
     ("coverage", coverage::compare),
     ("loom", || loom::explore(&[])),
+    ("tsan", || tsan::run(&tsan::Options::share()).map(drop)),
     ("test", || test::run(&test::Options::everything()).map(drop)),
 ];
 

@@ -23,6 +23,7 @@ mod pyverbs;
 mod surface;
 mod terminal;
 mod test;
+mod tsan;
 mod vm;
 
 use clap::{Parser, Subcommand};
@@ -55,6 +56,7 @@ enum Task {
     Pyverbs(pyverbs::Options),
     Surface(surface::Options),
     Test(test::Options),
+    Tsan(tsan::Options),
     Vm(vm::Options),
 }
 
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
         Task::Pyverbs(options) => pyverbs::run(&options),
         Task::Surface(options) => surface::run(&options),
         Task::Test(options) => test::run(&options),
+        Task::Tsan(options) => tsan::run(&options),
         Task::Vm(options) => vm::run(&options),
     };
     result.unwrap_or_else(|error| {

@@ -29,7 +29,12 @@ const WEAK: &str = "-Zmiri-disable-isolation -Zmiri-permissive-provenance -Zmiri
 /// The package, and the tests, that are run so.
 const SHARING: (&str, [&str; 4]) = (
     "uverbs-mlx5",
-    ["models::", "table::", "tracker::", "poll::tests::c4_"],
+    [
+        "models::",
+        "table::",
+        "tracker::",
+        "poll::tests::a_device_that_never_stops",
+    ],
 );
 
 /// How many cases a property has, unless its test says otherwise: the interpreter is some hundred times slower.

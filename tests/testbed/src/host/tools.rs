@@ -23,6 +23,8 @@ pub enum Tool {
     MuslTarget,
     /// The machine itself.
     Qemu,
+    /// The sources of the [`NIGHTLY`] toolchain's standard library, to build it another way.
+    RustSource,
 }
 
 impl Tool {
@@ -42,6 +44,12 @@ impl Tool {
             ]))
             .is_ok_and(|folder| Path::new(folder.trim()).is_dir()),
             Self::Qemu => crate::qemu::find("qemu-system-x86_64").is_some(),
+            Self::RustSource => {
+                let print = ["run", NIGHTLY, "rustc", "--print", "sysroot"];
+                let library = "lib/rustlib/src/rust/library/Cargo.lock";
+                capture(Command::new("rustup").args(print))
+                    .is_ok_and(|root| Path::new(root.trim()).join(library).exists())
+            }
         }
     }
 
@@ -53,6 +61,9 @@ impl Tool {
             Self::Miri => "Miri, with the nightly toolchain it is part of",
             Self::MuslTarget => "the Rust target for static programs",
             Self::Qemu => "QEMU for x86",
+            Self::RustSource => {
+                "the sources of Rust's standard library, with the nightly toolchain"
+            }
         }
     }
 
@@ -88,6 +99,14 @@ impl Tool {
                 "-y",
                 "--no-install-recommends",
                 "qemu-system-x86",
+            ],
+            Self::RustSource => vec![
+                "rustup",
+                "toolchain",
+                "install",
+                NIGHTLY,
+                "--profile=minimal",
+                "--component=rust-src",
             ],
         }
     }
