@@ -94,13 +94,24 @@ static SENT: WorkCompletion = WorkCompletion {
     dlid_path_bits: 0,
 };
 
-/// What an entry's bits about checksums are.
+/// What an entry's bits about checksums are where both were found right.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Checksums {
-    /// Nothing that can be relied on: the queue's packets are InfiniBand's, or go without.
-    Meaningless,
-    /// What the device found.
-    Checked,
+pub(crate) struct Checksums(u32);
+
+impl Checksums {
+    /// That of layer 3, that of layer 4, and what kind of packet it is.
+    const BITS: u32 = 0x06 << 24 | 3 << 18;
+
+    /// They mean nothing, whatever they are: the queue's packets are InfiniBand's, or go without.
+    pub(crate) const MEANINGLESS: Self = Self(u32::MAX);
+    /// Both are right, of an IPv4 packet: libmlx5's rule.
+    pub(crate) const CHECKED: Self = Self(0x06 << 24 | 2 << 18);
+
+    /// `headers` are bytes 28 to 31.
+    #[inline]
+    const fn are_right(self, headers: u32) -> bool {
+        headers & Self::BITS == self.0
+    }
 }
 
 /// The bits of a queue's number.
@@ -205,9 +216,7 @@ impl<'r> Entry<'r> {
         let from = (headers >> 32) as u32;
         let mut flags = WcFlags::empty();
         flags.set(WcFlags::GRH, from >> 28 & 3 != 0);
-        if checksums == Checksums::Checked {
-            flags.set(WcFlags::IP_CSUM_OK, checksums_are_right(headers));
-        }
+        flags.set(WcFlags::IP_CSUM_OK, checksums.are_right(headers as u32));
         let mut done = WorkCompletion {
             wr_id,
             opcode: WcOpcode::Recv,
@@ -251,14 +260,6 @@ impl<'r> Entry<'r> {
             ..WorkCompletion::default()
         }
     }
-}
-
-/// `headers` are bytes 24 to 31. Both checksums were found right, of an IPv4 packet: libmlx5's rule.
-#[inline]
-const fn checksums_are_right(headers: u64) -> bool {
-    const RIGHT: u64 = 0x06 << 24;
-    const IPV4: u64 = 2;
-    headers & RIGHT == RIGHT && headers >> 18 & 3 == IPV4
 }
 
 /// The status that a syndrome stands for (`MLX5_CQE_SYNDROME_*`).

@@ -220,7 +220,7 @@ impl Consumer {
     /// # Errors
     /// [`PollError::Corrupt`] for an entry that no request can have. It counts as taken, but for one that says that it stands for
     /// others, and not how many: where the next one is, nobody knows.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn next(&mut self) -> Result<Option<WorkCompletion>, PollError> {
         let start = self.position();
         loop {

@@ -232,7 +232,7 @@ impl QueuePairTracker {
     pub(crate) fn new(blocks: u32, recv: Receives) -> Self {
         Self {
             number: AtomicU32::new(0),
-            checksums: Checksums::Meaningless,
+            checksums: Checksums::MEANINGLESS,
             life: Life::default(),
             send: SendTracker::new(blocks),
             sent: Side::default(),
@@ -253,7 +253,7 @@ impl QueuePairTracker {
     /// The same of a queue for Ethernet, whose packets have checksums that the device looks at.
     pub(crate) fn checksummed(self) -> Self {
         Self {
-            checksums: Checksums::Checked,
+            checksums: Checksums::CHECKED,
             ..self
         }
     }

@@ -86,17 +86,23 @@ impl Owners {
             return Next::Other;
         };
         if look.tail.opcode() == opcode::REQUEST {
-            if let Some(sent) = pair.sent_in_order(place.position, look.tail.counter()) {
-                return Next::Usual(entry.sent(sent.wr_id, sent.opcode, pair.number()));
-            }
-        } else if let Some(wr_id) = match pair.receives() {
-            Some(mut run) => run.completed().filter(|_| run.end(place.position)),
-            None => pair.received_shared(place.position, look.tail.counter()),
-        } {
-            let (number, checksums) = (pair.number(), pair.checksums());
-            return Next::Usual(entry.received(opcode::RECEIVE, wr_id, number, checksums));
+            return match pair.sent_in_order(place.position, look.tail.counter()) {
+                Some(sent) => Next::Usual(entry.sent(sent.wr_id, sent.opcode, pair.number())),
+                None => Next::Other,
+            };
         }
-        Next::Other
+        let wr_id = match pair.receives() {
+            Some(mut run) => match run.completed() {
+                Some(wr_id) if run.end(place.position) => wr_id,
+                _ => return Next::Other,
+            },
+            None => match pair.received_shared(place.position, look.tail.counter()) {
+                Some(wr_id) => wr_id,
+                None => return Next::Other,
+            },
+        };
+        let (number, checksums) = (pair.number(), pair.checksums());
+        Next::Usual(entry.received(opcode::RECEIVE, wr_id, number, checksums))
     }
 
     /// The completion that an entry stands for; `None` for one about a queue that is gone.
@@ -271,7 +277,7 @@ fn pass_over(queue: &SrqTracker, tail: Tail) -> Option<()> {
 fn checksums(owner: &Owner) -> Checksums {
     match owner {
         Owner::QueuePair(pair) => pair.checksums(),
-        Owner::Srq(_) | Owner::Gone(_) => Checksums::Meaningless,
+        Owner::Srq(_) | Owner::Gone(_) => Checksums::MEANINGLESS,
     }
 }
 
