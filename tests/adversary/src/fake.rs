@@ -1,6 +1,8 @@
 //! Two fake kernels: one device each.
 
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use uverbs::recorder::Sink;
 use uverbs::{Context, OpenOptions, Result};
@@ -8,6 +10,10 @@ use uverbs_driver::sys::fake::{FakeKernel, Profile, RingOf, RingView};
 
 use crate::device::{Device, Fault};
 use crate::shaky::Shaky;
+
+/// How often the kernels are looked at, a millisecond apart, until nothing is left: a descriptor is closed late if another process
+/// looked at it meanwhile (`/proc/PID/fd`).
+const LOOKS: usize = 200;
 
 /// Two devices that make everything alike: numbers, handles and keys are the same on both.
 #[derive(Debug)]
@@ -82,9 +88,14 @@ impl Device for Fakes {
     }
 
     fn left(&self) -> Option<String> {
-        let left = self.kernels().map(FakeKernel::objects);
-        left.iter()
-            .any(|objects| objects.total() != 0)
-            .then(|| format!("{left:?}"))
+        let mut left = self.kernels().map(FakeKernel::objects);
+        for _ in 0..LOOKS {
+            if left.iter().all(|objects| objects.total() == 0) {
+                return None;
+            }
+            thread::sleep(Duration::from_millis(1));
+            left = self.kernels().map(FakeKernel::objects);
+        }
+        Some(format!("{left:?}"))
     }
 }

@@ -241,7 +241,8 @@ impl FakeKernel {
         self.lock().profile = profile;
     }
 
-    /// What exists: closing a descriptor for the last time has ended what belonged to it.
+    /// What exists: closing a descriptor for the last time has ended what belonged to it. As long as another process looks at
+    /// the descriptor (`/proc/PID/fd`), it is not closed.
     pub fn objects(&self) -> Objects {
         let state = self.lock();
         Objects {
