@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use adversary::finding::{Finding, Rule};
-use adversary::op::{self, Op};
+use adversary::op::{self, Op, What};
 use adversary::run::{Devices, MODELS, Random, play, shrink};
 use anyhow::{Context as _, bail};
 use clap::{Parser, ValueEnum};
@@ -42,8 +42,8 @@ struct Options {
     #[arg(long)]
     say: bool,
     /// Make no steps of this kind: what is behind a known finding is found so.
-    #[arg(long, value_name = "STEP", value_delimiter = ',')]
-    without: Vec<String>,
+    #[arg(long, value_name = "STEP", value_delimiter = ',', value_parser = step_of)]
+    without: Vec<What>,
     /// Play the program of these bytes, in hexadecimal.
     #[arg(long, value_name = "HEX")]
     play: Option<String>,
@@ -107,7 +107,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let last = options.first + options.sequences;
     for number in options.first..last {
         let mut ops = Random::of(options.seed, number).program(options.steps);
-        ops.retain(|op| !options.without.contains(&format!("{:?}", op.what)));
+        ops.retain(|op| !options.without.contains(&op.what));
         if options.say {
             println!("program {number}: {}", hex(&ops));
         }
@@ -226,6 +226,16 @@ fn share(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::from(failed.into_inner())))
 }
 
+/// A kind of step by its name.
+fn step_of(name: &str) -> Result<What, String> {
+    What::all()
+        .find(|what| format!("{what:?}").eq_ignore_ascii_case(name))
+        .ok_or_else(|| {
+            let names = What::all().map(|what| format!("{what:?}"));
+            format!("there are: {}", names.collect::<Vec<_>>().join(", "))
+        })
+}
+
 /// A process for programs from the first on.
 fn child(options: &Options, first: u64, count: u64) -> anyhow::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
@@ -238,7 +248,8 @@ fn child(options: &Options, first: u64, count: u64) -> anyhow::Result<Command> {
         .args(["--steps", &options.steps.to_string()])
         .stdin(Stdio::null());
     if !options.without.is_empty() {
-        command.args(["--without", &options.without.join(",")]);
+        let names = options.without.iter().map(|what| format!("{what:?}"));
+        command.args(["--without", &names.collect::<Vec<_>>().join(",")]);
     }
     if let Some(only) = options.only.and_then(|only| only.to_possible_value()) {
         command.args(["--only", only.get_name()]);

@@ -122,6 +122,13 @@ const WEIGHTS: [(What, usize); 36] = [
     (What::Unpolled, 1),
 ];
 
+impl What {
+    /// Every kind of step.
+    pub fn all() -> impl Iterator<Item = Self> {
+        WEIGHTS.iter().map(|(what, _)| *what)
+    }
+}
+
 /// Which kind a byte stands for.
 const KINDS: [What; 256] = kinds();
 
