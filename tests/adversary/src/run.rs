@@ -67,16 +67,18 @@ fn hush() {
 pub struct Random(u64);
 
 impl Random {
-    /// Those of one program of a run.
+    /// Those of one program of a run: from a place that is far from those of others, which would be the same a step later.
     pub fn of(seed: u64, number: u64) -> Self {
-        let mut random = Self(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        random.next();
-        random
+        Self(Self::mixed(Self::mixed(seed) ^ number))
     }
 
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
+        Self::mixed(self.0)
+    }
+
+    fn mixed(state: u64) -> u64 {
+        let mut mixed = state;
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ mixed >> 31

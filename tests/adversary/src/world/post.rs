@@ -112,7 +112,9 @@ impl World<'_> {
             3 => Work::send_imm(7),
             _ => Work::send(),
         };
-        let flags = SendFlags::from_bits_truncate(u32::from(c >> 5));
+        // Sometimes one without a name, which must change nothing.
+        let unnamed = if b >> 3 == 0x1f { 1 << (a & 31) } else { 0 };
+        let flags = SendFlags::from_bits_retain(u32::from(c >> 5) | unnamed);
         let work = work.memory((hand.buffer, len)).flags(flags);
         let work = self.addressed(at, work);
         self.post(at, work, number, there)

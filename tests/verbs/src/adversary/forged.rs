@@ -82,11 +82,17 @@ pub fn from_elsewhere(stage: &dyn Stage) {
     }
 }
 
-/// How often something is refused while a completion is held: counters of eight bits go round meanwhile.
-const REFUSALS: usize = 300;
+/// How often something is refused while a completion is held: counters of eight bits come round meanwhile, just so or not.
+const REFUSALS: [usize; 6] = [0, 1, 254, 255, 256, 300];
 
 /// A completion that is held while its request is taken back by a reset, and its place is used again and again.
 pub fn held_over_posts(stage: &dyn Stage) {
+    for refusals in REFUSALS {
+        held_over(stage, refusals);
+    }
+}
+
+fn held_over(stage: &dyn Stage, refusals: usize) {
     let mut ground = Ground::new(stage);
     let mut reader = Reader::new(&mut ground);
     let target = reader.source.remote();
@@ -103,7 +109,7 @@ pub fn held_over_posts(stage: &dyn Stage) {
     let back = reader.qp.reset().expect("a reset");
     assert_eq!(back.len(), 1, "the request that was not finished");
     reader.connect().expect("another life");
-    for _ in 0..REFUSALS {
+    for _ in 0..refusals {
         let add = Operation::FetchAdd {
             remote: target,
             add: 1,
