@@ -23,6 +23,7 @@ impl World<'_> {
             self.end_pair(pair)?;
         }
         self.look()?;
+        self.check_shared()?;
         for srq in std::mem::take(&mut self.srqs) {
             self.end_shared(srq)?;
         }
@@ -91,7 +92,21 @@ impl World<'_> {
             .any(|cq| cq.uid == uid && cq.queue.is_some())
     }
 
-    fn end_shared(&mut self, mut srq: Srq) -> Outcome {
+    /// Shared queues have what their devices have. Queue pairs that were forgotten may still receive, so the devices stand still
+    /// from the last poll to the look at them.
+    fn check_shared(&mut self) -> Outcome {
+        self.freeze(true);
+        self.drain()?;
+        let mut srqs = std::mem::take(&mut self.srqs);
+        for srq in &mut srqs {
+            self.check_receives(srq)?;
+        }
+        self.srqs = srqs;
+        self.freeze(false);
+        Ok(())
+    }
+
+    fn check_receives(&mut self, srq: &mut Srq) -> Outcome {
         while let Some(finished) = face::unpolled(&mut srq.queue) {
             self.ended(finished.context, srq.uid, finished.memory)?;
         }
@@ -107,6 +122,10 @@ impl World<'_> {
                 format!("{} has {posted} receives, its device {there}", srq.uid)
             })?;
         }
+        Ok(())
+    }
+
+    fn end_shared(&mut self, srq: Srq) -> Outcome {
         let owner = srq.uid;
         match srq.queue.destroy() {
             Ok(memory) => self.given_up(owner, memory),
