@@ -1,21 +1,10 @@
 //! `cargo xtask asan`: what needs no machine, under AddressSanitizer.
 
+use crate::cargo::{PACKAGES, TARGET};
 use clap::Args;
 use std::process::ExitCode;
 use testbed::cargo::workspace;
 use testbed::host;
-
-/// The sanitizer does not run without a target of its own.
-const TARGET: &str = "x86_64-unknown-linux-gnu";
-
-/// The stack, and the tests that run it on the fake kernel, on rings and on the answers of liars.
-const PACKAGES: [&str; 5] = [
-    "uverbs-driver",
-    "uverbs-rxe",
-    "uverbs-mlx5",
-    "fake-tests",
-    "hostile-tests",
-];
 
 /// Run what needs no machine under AddressSanitizer.
 ///

@@ -1,20 +1,12 @@
 //! `cargo xtask miri`: what makes no system call, in the interpreter that finds undefined behaviour.
 
+use crate::cargo::PACKAGES;
 use anyhow::bail;
 use clap::Args;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 use testbed::cargo::{command_of, workspace};
 use testbed::host::{self, NIGHTLY, Tool};
-
-/// The stack, and the tests that run it on the fake kernel, on rings and on the answers of liars.
-const PACKAGES: [&str; 5] = [
-    "uverbs-rxe",
-    "uverbs-mlx5",
-    "uverbs-driver",
-    "fake-tests",
-    "hostile-tests",
-];
 
 /// Files and the clock are the real ones: tests read seeds, and wait. Old values are not served to readers: the interpreter's
 /// model of them does not know words that are read in another width than they were written, and the other side of a ring does
@@ -41,7 +33,7 @@ const SHARING: (&str, [&str; 4]) = (
 const CASES: &str = "6";
 
 /// Tests that need what the interpreter has not, by a part of their names, and what that is.
-const LACKING: [(&str, &str); 8] = [
+const LACKING: [(&str, &str); 9] = [
     ("discover::tests::sources::", "stat(2) of device nodes"),
     (
         "discover::tests::forks::the_kernel_does_it",
@@ -49,6 +41,10 @@ const LACKING: [(&str, &str); 8] = [
     ),
     (
         "sys::device::tests::what_takes_any_bytes_is_no_device",
+        "fstat(2) of device nodes",
+    ),
+    (
+        "sys::device::tests::nothing_is_asked_of_what_is_called_a_device_by_its_user",
         "fstat(2) of device nodes",
     ),
     ("sys::open::tests::", "fstat(2) of device nodes"),

@@ -1,23 +1,12 @@
 //! `cargo xtask tsan`: what needs no machine, under ThreadSanitizer.
 
+use crate::cargo::{PACKAGES, TARGET};
 use anyhow::bail;
 use clap::Args;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 use testbed::cargo::{command_of, workspace};
 use testbed::host::{self, NIGHTLY, Tool};
-
-/// The sanitizer does not run without a target of its own.
-const TARGET: &str = "x86_64-unknown-linux-gnu";
-
-/// The stack, and the tests that run it on the fake kernel, on rings and on the answers of liars.
-const PACKAGES: [&str; 5] = [
-    "uverbs-driver",
-    "uverbs-rxe",
-    "uverbs-mlx5",
-    "fake-tests",
-    "hostile-tests",
-];
 
 /// Fences and copies are what Rust can say of them, not instructions by hand, which the sanitizer does not see. Nor does it see system calls
 /// that are made by hand, and would take memory that is unmapped and mapped again for the old one.

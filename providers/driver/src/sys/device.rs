@@ -136,6 +136,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use std::fs::File;
+    use std::os::fd::AsFd as _;
 
     use super::*;
     use crate::error::ErrorKind;
@@ -159,6 +160,16 @@ mod tests {
             assert!(!has_range(TABLE, other), "{other}");
         }
         assert!(!has_range("", 244));
+    }
+
+    #[test]
+    fn nothing_is_asked_of_what_is_called_a_device_by_its_user() {
+        let file = File::open("/dev/null").unwrap();
+        let error = crate::sys::Linux
+            .check_device(file.as_fd(), Some(FIXED), Some(DriverId::Rxe))
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert_eq!(error.errno(), None, "{error}");
     }
 
     #[test]

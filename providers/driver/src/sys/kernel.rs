@@ -133,7 +133,7 @@ unsafe impl Kernel for Linux {
         }
     }
 
-    /// One system call where the number is not given, a few more where it is none of those fixed for the first 32 devices; and
+    /// One system call where the number is not given or the driver is asked for, a few more where it is none of those fixed for the first 32 devices; and
     /// one for the driver.
     fn check_device(
         &self,
@@ -141,7 +141,9 @@ unsafe impl Kernel for Linux {
         number: Option<CharDevice>,
         driver: Option<DriverId>,
     ) -> Result<()> {
-        device::check_verbs_device(number.map_or_else(|| number_of(fd), Ok)?)?;
+        // Before something is asked of a descriptor, nobody's word is taken for what it is.
+        let told = number.filter(|_| driver.is_none());
+        device::check_verbs_device(told.map_or_else(|| number_of(fd), Ok)?)?;
         // SAFETY: the descriptor is of a verbs device, as just checked.
         driver.map_or(Ok(()), |driver| unsafe {
             device::check_driver(self, fd, driver)
