@@ -24,7 +24,7 @@ mod doorbell;
 pub mod flow;
 mod inline;
 mod mmap;
-#[cfg(all(test, any(loom, stand_in, not(miri))))]
+#[cfg(test)]
 mod models;
 mod operations;
 pub mod pacing;

@@ -1,9 +1,9 @@
 //! Words, locks and fences of threads, and rings that devices write: the language's and the driver layer's.
 //!
-//! Where `loom` explores models (`cargo xtask loom`), it sees every access to a word; and there, and in Miri's second pass (`cargo xtask
-//! miri`), rings are stand-ins of whole words, because neither knows a word that is read in another width than it was written.
+//! Where `loom` explores models (`cargo xtask loom`), it sees every access to a word; rings are stand-ins there, of words that it
+//! sees. Miri (`cargo xtask miri`) has the real ones.
 
-#[cfg(any(loom, stand_in))]
+#[cfg(loom)]
 mod stand_in;
 
 #[cfg(all(test, loom))]
@@ -16,7 +16,7 @@ pub(crate) use loom::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWr
 #[cfg(not(loom))]
 pub(crate) use std::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic};
 
-#[cfg(any(loom, stand_in))]
+#[cfg(loom)]
 pub(crate) use stand_in::{Block, BlockRing, barrier};
-#[cfg(not(any(loom, stand_in)))]
+#[cfg(not(loom))]
 pub(crate) use uverbs_driver::hw::{Block, BlockRing, barrier};

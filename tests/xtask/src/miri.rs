@@ -8,26 +8,36 @@ use std::time::Instant;
 use testbed::cargo::{command_of, workspace};
 use testbed::host::{self, NIGHTLY, Tool};
 
-/// Files and the clock are the real ones: tests read seeds, and wait. Old values are not served to readers: the interpreter's
-/// model of them does not know words that are read in another width than they were written, and the other side of a ring does
-/// that. Addresses reach a kernel as numbers, which is no finding, either. Memory of objects whose destroy is refused is given
-/// up on purpose, and counted (`Channel::leaked`), so what is left at the end is no finding.
-const FLAGS: &str = "-Zmiri-disable-isolation -Zmiri-disable-weak-memory-emulation -Zmiri-permissive-provenance -Zmiri-ignore-leaks";
+/// Files and the clock are the real ones: tests read seeds, and wait. Addresses reach a kernel as numbers, which is no finding.
+/// Memory of objects whose destroy is refused is given up on purpose, and counted (`Channel::leaked`), so what is left at the end
+/// is no finding, either.
+const FLAGS: &str = "-Zmiri-disable-isolation -Zmiri-permissive-provenance -Zmiri-ignore-leaks";
 
-/// Where old values are served to readers: what threads share that poll and post. Rings are stand-ins there, of words that are read as
-/// they were written. Once per seed: another seed, another order and other values.
-const WEAK: &str = "-Zmiri-disable-isolation -Zmiri-permissive-provenance -Zmiri-ignore-leaks -Zmiri-many-seeds=0..8";
+/// For the first pass, over everything: loads find the newest values. One thread finds no others, and what the interpreter
+/// keeps for them makes it ten times as slow.
+const NEWEST: &str = "-Zmiri-disable-weak-memory-emulation";
 
-/// The package, and the tests, that are run so.
-const SHARING: (&str, [&str; 4]) = (
-    "uverbs-mlx5",
-    [
-        "models::",
-        "table::",
-        "tracker::",
-        "poll::tests::a_device_that_never_stops",
-    ],
-);
+/// What threads share, for the second pass, in which loads find any values that the memory model lets them find: a package, its
+/// tests by what cargo and they are given, and seeds, of which each is another order with other values.
+const SHARING: [(&str, &[&str], &str); 2] = [
+    (
+        "uverbs-mlx5",
+        &[
+            "--lib",
+            "--",
+            "models::",
+            "table::",
+            "tracker::",
+            "poll::tests::a_device_that_never_stops",
+        ],
+        "0..8",
+    ),
+    (
+        "fake-tests",
+        &["--test", "shared_memory", "--test", "threads", "--"],
+        "0..2",
+    ),
+];
 
 /// How many cases a property has, unless its test says otherwise: the interpreter is some hundred times slower.
 const CASES: &str = "6";
@@ -61,8 +71,8 @@ const LACKING: [(&str, &str); 9] = [
 ];
 
 /// Run what makes no system call under Miri, which finds undefined behaviour: accesses out of bounds, after free or unaligned,
-/// data races, invalid values, references that alias. Then what threads share that poll and post once more, in several orders, where loads
-/// may find old values.
+/// data races, invalid values, references that alias. Then what threads share once more, in several orders, where loads find any values that
+/// the memory model lets them find.
 ///
 /// Miri and its nightly toolchain are installed if they are missing.
 #[derive(Args, Debug)]
@@ -93,23 +103,20 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         }
         results.push((package, result.is_ok(), since.elapsed().as_secs()));
     }
-    let (sharing, tests) = SHARING;
-    // Others are interpreted by the first pass alone.
-    let shares = |filter: &&str| tests.iter().any(|test| filter.starts_with(test));
-    let filters: Vec<&str> = match &options.filters[..] {
-        [] => tests.to_vec(),
-        filters => filters.iter().map(String::as_str).filter(shares).collect(),
-    };
-    if results.iter().any(|(package, ..)| *package == sharing) && !filters.is_empty() {
+    for (package, tests, seeds) in SHARING {
+        // What is filtered is interpreted once.
+        if !options.filters.is_empty() || !results.iter().any(|(name, ..)| *name == package) {
+            continue;
+        }
         host::say(format_args!(
-            "interprets what threads share, with old values"
+            "interprets what threads share in {package}, with old values"
         ));
         let since = Instant::now();
-        let result = host::run(&mut with_old_values(sharing, &filters));
+        let result = host::run(&mut with_old_values(package, tests, seeds));
         if let Err(error) = &result {
-            eprintln!("error: old values: {error}");
+            eprintln!("error: {package}, with old values: {error}");
         }
-        results.push(("old values", result.is_ok(), since.elapsed().as_secs()));
+        results.push((package, result.is_ok(), since.elapsed().as_secs()));
     }
     for (package, passed, seconds) in &results {
         let word = if *passed { "ok" } else { "FAILED" };
@@ -122,32 +129,30 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
 }
 
 fn interpreted(package: &str, filters: &[String]) -> Command {
-    let mut command = miri(package, "target/miri");
+    let mut command = miri(package);
     command
-        .args(["--tests", "--"])
+        .args(["--lib", "--tests", "--"])
         .args(filters)
         .args(LACKING.iter().flat_map(|(test, _)| ["--skip", test]))
-        .env("MIRIFLAGS", FLAGS);
+        .env("MIRIFLAGS", format!("{FLAGS} {NEWEST}"));
     command
 }
 
-fn with_old_values(package: &str, filters: &[&str]) -> Command {
-    let mut command = miri(package, "target/miri-old-values");
+fn with_old_values(package: &str, tests: &[&str], seeds: &str) -> Command {
+    let mut command = miri(package);
     command
-        .arg("--")
-        .args(filters)
-        .env("MIRIFLAGS", WEAK)
-        .env("RUSTFLAGS", "--cfg stand_in");
+        .args(tests)
+        .env("MIRIFLAGS", format!("{FLAGS} -Zmiri-many-seeds={seeds}"));
     command
 }
 
-fn miri(package: &str, target: &str) -> Command {
+fn miri(package: &str) -> Command {
     let mut command = command_of(NIGHTLY);
     command
-        .args(["miri", "test", "--no-fail-fast", "--lib"])
+        .args(["miri", "test", "--no-fail-fast"])
         .args(["--package", package])
         .arg("--target-dir")
-        .arg(workspace().join(target))
+        .arg(workspace().join("target/miri"))
         .env("PROPTEST_CASES", CASES);
     command
 }

@@ -265,7 +265,8 @@ mod tests {
     #[test]
     fn bytes_of_any_length_stay_inside_and_are_filled_up() {
         let source: Vec<u8> = (1..=80).collect();
-        for (at, length) in (0..=80).flat_map(|at| (0..=80).map(move |length| (at, length))) {
+        let cases = (0..=80).flat_map(|at| (0..=80).map(move |length| (at, length)));
+        for (at, length) in cases.step_by(if cfg!(miri) { 31 } else { 1 }) {
             let mut ring = ring(0, 4).unwrap();
             for unit in 0..16 {
                 ring.put(unit, [u64::MAX; 2]);

@@ -303,8 +303,8 @@ mod tests {
         assert_eq!(found(2)[3..29], expected);
         assert_eq!((found(2)[2], found(2)[29]), ([0; 8], [0; 8]));
         let bytes: Vec<u8> = (1..=56).collect();
-        for (first, second) in (0..30).flat_map(|first| (0..26).map(move |second| (first, second)))
-        {
+        let cases = (0..30).flat_map(|first| (0..26).map(move |second| (first, second)));
+        for (first, second) in cases.step_by(if cfg!(miri) { 7 } else { 1 }) {
             assert!(ring.put(1, 0, &[u64::MAX; 32]));
             let pieces = [&bytes[..first], &bytes[first..first + second]];
             let total = first + second;
