@@ -4,7 +4,7 @@ use uverbs_driver::{PostError, Result};
 use uverbs_mlx5::Frame;
 
 use super::Special;
-use crate::{QueuePairBuilder, SendBatch};
+use crate::{QueuePairBuilder, SendBatch, SendRequest};
 
 impl QueuePairBuilder<'_> {
     /// Makes room for `bytes` of header in each request of a raw packet queue pair, as segmentation needs. Default: 0. mlx5 devices only.
@@ -18,6 +18,30 @@ impl QueuePairBuilder<'_> {
 }
 
 impl SendBatch<'_> {
+    /// Puts a frame that lies in registered memory as a whole into the ring of a raw packet queue pair. No system call.
+    ///
+    /// Some devices (ConnectX-4, virtual functions of some others) want the first 18 bytes of each frame in the request itself. There,
+    /// [`push`](Self::push) refuses pieces ([`UnsupportedOperation`](PostError::UnsupportedOperation)), because the address in a piece need
+    /// not be one of this process's. This method copies these bytes from where the pieces are. On other devices, and for inline frames, it is `push`.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push); [`PostError::UnsupportedOperation`] on queue pairs of another type or device;
+    /// [`PostError::InvalidRequest`] for a frame that is shorter than what the device wants.
+    ///
+    /// # Safety
+    /// As [`push`](Self::push). And the first 18 bytes of the pieces, or all where there are fewer, are memory of this process at the
+    /// addresses that the pieces name: no piece there is of a region with addresses of its own (`iova`), of device memory, or imported.
+    #[doc(alias = "ibv_post_send")]
+    #[expect(unsafe_code, reason = "names memory that is read now and by a device")]
+    pub unsafe fn push_packet(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        let qp = self
+            .queue
+            .mlx5_mut()
+            .ok_or(PostError::UnsupportedOperation)?;
+        // SAFETY: the caller's promise is the one that the provider asks for.
+        unsafe { qp.put_packet(request) }
+    }
+
     /// Puts a frame whose header is apart, or one that the device cuts into many, into the ring of a raw packet queue pair. No system call.
     ///
     /// # Errors

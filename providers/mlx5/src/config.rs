@@ -26,7 +26,7 @@ const LOW_LATENCY: u32 = 4;
 const REQUEST_LENGTHS: [usize; 3] = [32, 24, 16];
 
 /// What Ethernet sends copy into the queue unless the device needs nothing.
-const ETH_MIN_INLINE: u32 = 18;
+pub(crate) const ETH_MIN_INLINE: u32 = 18;
 /// `MLX5_USER_INLINE_MODE_NONE`.
 const INLINE_NONE: u8 = 1;
 

@@ -1,9 +1,11 @@
 //! Ethernet frames on raw packet queue pairs.
 
 use uverbs_driver::contract::QpInit;
+use uverbs_driver::hw::copy_out;
 use uverbs_driver::types::{Operation, Payload, QpType, SendFlags, SendRequest, Sge, WcOpcode};
 use uverbs_driver::{PostError, Result};
 
+use crate::config::ETH_MIN_INLINE;
 use crate::inline::Packer;
 use crate::pd::ProtectionDomain;
 use crate::qp::{Parent, Special};
@@ -74,12 +76,54 @@ impl Ethernet {
 impl SendRing {
     /// Puts a frame as an ordinary request.
     ///
-    /// Where the device wants a part of the header in the request, frames are sent inline or as a [`Frame`]: what pieces name need not
-    /// be in this process's reach.
+    /// Where the device wants a part of the header in the request, frames are sent inline, as a [`Frame`], or as a
+    /// [packet](Self::put_packet): what pieces name need not be in this process's reach.
     pub(crate) fn put_ethernet(
         &mut self,
         ethernet: &Ethernet,
         request: &SendRequest<'_>,
+    ) -> Result<(), PostError> {
+        let header = (ethernet.min_inline == 0).then_some(&[][..]);
+        self.put_headed(ethernet, request, header)
+    }
+
+    /// Puts a frame as an ordinary request; what the device wants in the request is copied from where its pieces are.
+    ///
+    /// # Safety
+    /// The first bytes of the pieces, as many as the device wants, are memory of this process at the addresses that the pieces
+    /// name. Its threads write to them meanwhile by atomic accesses of the same bytes, if at all.
+    #[allow(unsafe_code, reason = "reads memory that the caller names")]
+    pub(crate) unsafe fn put_packet(
+        &mut self,
+        ethernet: &Ethernet,
+        request: &SendRequest<'_>,
+    ) -> Result<(), PostError> {
+        let mut header = [0; ETH_MIN_INLINE as usize];
+        let header = header
+            .get_mut(..ethernet.min_inline as usize)
+            .ok_or(PostError::UnsupportedOperation)?;
+        if let Payload::Gather(pieces) = request.payload {
+            let mut left = &mut *header;
+            for piece in pieces {
+                let (bytes, rest) = left.split_at_mut(left.len().min(piece.length as usize));
+                // SAFETY: the first bytes of the pieces, as the caller promises.
+                unsafe { copy_out(piece.address, bytes) };
+                left = rest;
+            }
+            if !left.is_empty() {
+                return Err(PostError::InvalidRequest);
+            }
+        }
+        self.put_headed(ethernet, request, Some(header))
+    }
+
+    /// Puts a frame. `copied`: the first bytes of its pieces, as many as the device wants in the request; `None` where nobody
+    /// has them.
+    fn put_headed(
+        &mut self,
+        ethernet: &Ethernet,
+        request: &SendRequest<'_>,
+        copied: Option<&[u8]>,
     ) -> Result<(), PostError> {
         let Operation::Send = request.operation else {
             return Err(PostError::UnsupportedOperation);
@@ -87,19 +131,18 @@ impl SendRing {
         if request.destination.is_some() || request.payload.is_empty() {
             return Err(PostError::InvalidRequest);
         }
-        let header = ethernet.min_inline as usize;
+        let header = ethernet.min_inline;
         let at = self.admit()?;
-        let prefix = ethernet.prefix(request.flags, 0, header)?;
+        let prefix = ethernet.prefix(request.flags, 0, header as usize)?;
         let mut writer = self.writer(at);
         let mut packer = Packer::new(writer.ring, writer.at);
         packer.push(&prefix);
         match request.payload {
             Payload::Gather(pieces) => {
-                if header != 0 {
-                    return Err(PostError::UnsupportedOperation);
-                }
+                let copied = copied.ok_or(PostError::UnsupportedOperation)?;
+                packer.push(copied);
                 writer.at = packer.finish();
-                request::gather(&mut writer, self.limits().max_sge, pieces)?;
+                request::gather_behind(&mut writer, self.limits().max_sge, pieces, header)?;
             }
             Payload::Inline(pieces) => {
                 // The header counts as inline data: it is copied, too.
@@ -110,9 +153,9 @@ impl SendRing {
                     .filter(|length| *length <= max)
                     .ok_or(PostError::InlineTooLong { asked, max })?;
                 let rest = length
-                    .checked_sub(ethernet.min_inline)
+                    .checked_sub(header)
                     .ok_or(PostError::InvalidRequest)?;
-                let mut left = header;
+                let mut left = header as usize;
                 for piece in pieces {
                     let (first, _) = piece.split_at(piece.len().min(left));
                     packer.push(first);
@@ -121,7 +164,7 @@ impl SendRing {
                 writer.at = packer.finish();
                 if rest != 0 {
                     let mut packer = Packer::with_head(writer.ring, writer.at, rest);
-                    let mut skip = header;
+                    let mut skip = header as usize;
                     for piece in pieces {
                         let (first, data) = piece.split_at(piece.len().min(skip));
                         packer.push(data);

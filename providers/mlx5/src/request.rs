@@ -161,6 +161,21 @@ pub(crate) fn gather(
     max_sge: u32,
     pieces: &[Sge],
 ) -> Result<(), PostError> {
+    gather_behind(writer, max_sge, pieces, 0)
+}
+
+/// Writes the pieces but for their first `skip` bytes.
+#[expect(
+    clippy::inline_always,
+    reason = "nothing to skip is known when this is compiled"
+)]
+#[inline(always)]
+pub(crate) fn gather_behind(
+    writer: &mut Writer<'_>,
+    max_sge: u32,
+    pieces: &[Sge],
+    mut skip: u32,
+) -> Result<(), PostError> {
     if pieces.len() > max_sge as usize {
         return Err(PostError::TooManySges {
             asked: u32::try_from(pieces.len()).unwrap_or(u32::MAX),
@@ -169,9 +184,15 @@ pub(crate) fn gather(
     }
     let mut total = 0;
     for piece in pieces {
-        if piece.length != 0 {
-            total += u64::from(piece.length);
-            writer.unit(wqe::data(piece));
+        let before = skip.min(piece.length);
+        skip -= before;
+        if piece.length != before {
+            total += u64::from(piece.length - before);
+            writer.unit(wqe::data(&Sge {
+                address: piece.address.wrapping_add(before.into()),
+                length: piece.length - before,
+                ..*piece
+            }));
         }
     }
     if total > MAX_MESSAGE {

@@ -59,6 +59,10 @@ impl FromStr for FunctionKind {
 
 /// The identity of one function.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an ability of its own"
+)]
 pub struct FunctionConfig {
     /// The link it has.
     pub kind: FunctionKind,
@@ -77,6 +81,8 @@ pub struct FunctionConfig {
     /// Whether pages of memory keys may be absent, to be asked for when they are needed (on-demand paging). The kernel has no use for it
     /// without [`umr`](Self::umr).
     pub paging: bool,
+    /// Whether the first bytes of each frame have to be in the work request itself, as a ConnectX-4 wants it.
+    pub inline_headers: bool,
     /// What it can do beyond the standard when a connection is established (ECE); 0: it has no such options.
     pub ece: u32,
 }
@@ -99,6 +105,7 @@ impl FunctionConfig {
             blueflame: false,
             umr: false,
             paging: false,
+            inline_headers: false,
             ece: ECE_VERSION | ECE_OPTIONS[usize::from(index % 2)],
         }
     }
@@ -135,6 +142,14 @@ impl FunctionConfig {
         }
         if kind == cap_type::ATOMIC && self.masked_atomics() {
             atomic::OPERATIONS.set(&mut page, 0b1111);
+        }
+        if kind == cap_type::ETHERNET && self.kind == FunctionKind::Roce {
+            let mode = if self.inline_headers {
+                ethernet::INLINE_LINK_LAYER
+            } else {
+                ethernet::INLINE_NOTHING
+            };
+            ethernet::INLINE_MODE.set(&mut page, mode);
         }
         if kind == cap_type::DEVICE_MEMORY {
             device_memory::BAR_START.set(&mut page, BAR_OFFSET);
@@ -361,7 +376,6 @@ const ETHERNET: &[Setting] = &[
     (ethernet::WQE_VLAN_INSERT, 1),
     (ethernet::SELF_LOOPBACK, 1),
     (ethernet::MAX_LSO, 15),
-    (ethernet::INLINE_MODE, 2),
     (ethernet::RSS_TABLE, 7),
 ];
 

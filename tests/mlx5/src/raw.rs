@@ -63,6 +63,17 @@ pub fn send_frame(qp: &mut QueuePair, frame: &Frame<'_>) -> Result<(), PostError
     batch.submit()
 }
 
+/// Sends one frame that lies in registered memory as a whole.
+///
+/// # Errors
+/// As [`SendBatch::push_packet`](uverbs::SendBatch::push_packet).
+pub fn send_packet(qp: &mut QueuePair, request: &SendRequest<'_>) -> Result<(), PostError> {
+    let mut batch = qp.send_batch();
+    // SAFETY: see the module; the atomics are where the pieces say.
+    unsafe { batch.push_packet(request) }?;
+    batch.submit()
+}
+
 /// Posts a receive request to a work queue.
 ///
 /// # Errors

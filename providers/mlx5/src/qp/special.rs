@@ -175,6 +175,26 @@ impl QueuePair {
         self.send_ring()?.put_in_stream(request, &route, to.stream)
     }
 
+    /// Puts a frame that lies in registered memory as a whole. What the device wants of it in the request itself is copied from
+    /// where its pieces are.
+    ///
+    /// # Errors
+    /// As `put_send`; [`PostError::UnsupportedOperation`] on other than raw packet queue pairs; [`PostError::InvalidRequest`] for
+    /// a frame that is shorter than what the device wants.
+    ///
+    /// # Safety
+    /// As `put_send`. And the first 18 bytes of the pieces are memory of this process at the addresses that the pieces name.
+    #[allow(unsafe_code, reason = "names memory that is read now and by a device")]
+    pub unsafe fn put_packet(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        let ring = self.send.as_mut().ok_or(PostError::UnsupportedOperation)?;
+        let ethernet = self
+            .ethernet
+            .as_ref()
+            .ok_or(PostError::UnsupportedOperation)?;
+        // SAFETY: the caller's promise: this process writes to none of the memory, and this much of it is where the pieces say.
+        unsafe { ring.put_packet(ethernet, request) }
+    }
+
     /// Puts a frame whose header is apart, or one that the device cuts into many.
     ///
     /// # Errors

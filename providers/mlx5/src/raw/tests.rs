@@ -113,6 +113,100 @@ fn an_inline_frame_has_its_header_in_the_segment() {
     assert_eq!(result, Err(PostError::UnsupportedOperation));
 }
 
+/// Pieces of `data`, cut at `ends`.
+fn pieces_of(data: &[u8], ends: &[usize]) -> Vec<Sge> {
+    let starts = std::iter::once(&0).chain(ends);
+    let pieces = starts.zip(ends).map(|(start, end)| Sge {
+        address: data[*start..*end].as_ptr().expose_provenance() as u64,
+        length: u32::try_from(end - start).unwrap(),
+        key: LocalKey::from_raw(7),
+    });
+    pieces.collect()
+}
+
+#[expect(unsafe_code, reason = "names memory of its own")]
+fn put(
+    ring: &mut SendRing,
+    ethernet: &Ethernet,
+    request: &SendRequest<'_>,
+) -> Result<(), PostError> {
+    // SAFETY: pieces are of vectors that outlive the call, and nobody writes to them.
+    unsafe { ring.put_packet(ethernet, request) }
+}
+
+#[test]
+fn a_packet_has_its_first_bytes_in_the_segment_and_the_rest_in_pieces() {
+    let data: Vec<u8> = (1..=60).collect();
+    let ethernet = Ethernet {
+        min_inline: 18,
+        ..ETHERNET
+    };
+    let from = |offset: usize| (data.as_ptr().expose_provenance() + offset) as u64;
+    // Where the pieces end, and the pieces that are left of them.
+    for (ends, left) in [
+        (vec![60], vec![(18, 42)]),
+        (vec![18, 60], vec![(18, 42)]),
+        (vec![17, 60], vec![(18, 42)]),
+        (vec![19, 60], vec![(18, 1), (19, 41)]),
+        (vec![0, 18], vec![]),
+    ] {
+        let mut ring = queue();
+        let pieces = pieces_of(&data, &ends);
+        put(&mut ring, &ethernet, &SendRequest::send(&pieces)).unwrap();
+        let found = bytes(&ring, 80);
+        let units = 3 + u8::try_from(left.len()).unwrap();
+        assert_eq!((found[3], found[7]), (0x0a, units), "{ends:?}");
+        assert_eq!(found[28..30], [0, 18], "{ends:?}");
+        assert_eq!(found[30..48], data[..18], "{ends:?}");
+        for ((address, length), unit) in left.iter().zip(found[48..].chunks(16)) {
+            let expected = [
+                &u32::to_be_bytes(*length)[..],
+                &[0, 0, 0, 7],
+                &from(*address).to_be_bytes(),
+            ];
+            assert_eq!(unit, expected.concat(), "{ends:?}");
+        }
+    }
+}
+
+#[test]
+fn a_packet_is_an_ordinary_request_where_the_device_wants_nothing() {
+    let data = vec![1; 60];
+    let pieces = pieces_of(&data, &[20, 60]);
+    let mut rings = [queue(), queue()];
+    put(&mut rings[0], &ETHERNET, &SendRequest::send(&pieces)).unwrap();
+    rings[1]
+        .put_ethernet(&ETHERNET, &SendRequest::send(&pieces))
+        .unwrap();
+    assert_eq!(bytes(&rings[0], 64), bytes(&rings[1], 64));
+}
+
+#[test]
+fn what_a_packet_cannot_be() {
+    let ethernet = Ethernet {
+        min_inline: 18,
+        ..ETHERNET
+    };
+    let data = vec![1; 60];
+    let mut ring = queue();
+    let mut refused = |ends: &[usize]| {
+        put(
+            &mut ring,
+            &ethernet,
+            &SendRequest::send(&pieces_of(&data, ends)),
+        )
+    };
+    assert_eq!(refused(&[17]), Err(PostError::InvalidRequest));
+    assert_eq!(refused(&[]), Err(PostError::InvalidRequest));
+    assert_eq!(
+        refused(&[18, 30, 60]),
+        Err(PostError::TooManySges { asked: 3, max: 2 })
+    );
+    let bytes: [&[u8]; 1] = [&data];
+    let inline = SendRequest::send_inline(&bytes);
+    assert_eq!(put(&mut ring, &ethernet, &inline), Ok(()));
+}
+
 #[test]
 fn segmentation() {
     let mut ring = queue();

@@ -26,6 +26,8 @@ const INLINE_HEADERS: usize = UNIT + 14;
 /// Top bit of a data segment that holds its bytes itself.
 const INLINE_DATA: u32 = 1 << 31;
 const INSERT_VLAN: u16 = 0x8000;
+/// Bytes of each frame that some devices want there: two addresses, a type and a VLAN tag.
+const MIN_INLINE: usize = 18;
 const CHECKSUM_FLAGS: usize = UNIT + 4;
 const SEGMENT_SIZE: usize = UNIT + 6;
 /// The largest frame, and the largest TCP segment to be cut.
@@ -186,6 +188,9 @@ fn frame(device: &Device, sqn: u32, bytes: &[u8], max: usize) -> Result<Vec<u8>,
     } else {
         usize::from(inline)
     };
+    if device.config.inline_headers && inline < MIN_INLINE {
+        return Err(Syndrome::LocalQpOperation);
+    }
     let mut frame = bytes
         .get(INLINE_HEADERS..INLINE_HEADERS + inline)
         .ok_or(Syndrome::LocalQpOperation)?

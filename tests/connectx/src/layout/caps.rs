@@ -158,6 +158,9 @@ pub(crate) mod ethernet {
     pub(crate) const SELF_LOOPBACK: Field = bit(0x00, 23);
     pub(crate) const MAX_LSO: Field = field(0x00, 20, 16);
     pub(crate) const INLINE_MODE: Field = field(0x00, 13, 12);
+    /// Of `INLINE_MODE`: headers of the link layer have to be in the request, or none.
+    pub(crate) const INLINE_LINK_LAYER: u32 = 0;
+    pub(crate) const INLINE_NOTHING: u32 = 2;
     pub(crate) const RSS_TABLE: Field = field(0x00, 11, 8);
 }
 

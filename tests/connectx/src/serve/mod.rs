@@ -109,10 +109,13 @@ pub fn serve(service: &Service, trace: Arc<Trace>) -> Result<(), ServeError> {
         let memory = Arc::new(guest::MappedMemory::default());
         let vectors = Arc::new(vectors::Vectors::default());
         let number = u16::try_from(index).unwrap_or(u16::MAX);
+        let before = service.functions.iter().take(index);
+        let ethernet_before = before.filter(|kind| kind.is_ethernet()).count();
         let config = FunctionConfig {
             blueflame: service.blueflame,
             umr: service.umr,
             paging: service.paging,
+            inline_headers: ethernet_before % 2 == 1,
             ..FunctionConfig::numbered(*kind, number)
         };
         fabric.add_function(config, memory.clone(), vectors.clone());

@@ -6,7 +6,7 @@ use mlx5_tests::{Model, raw as mlx5};
 use uverbs::mlx5::{EthernetFields, FlowFlags, FlowInit, FlowKind, FlowSpec, Frame};
 use uverbs::{
     CompletionQueue, Context, ErrorKind, PostError, ProtectionDomain, QpState, QpType, QueuePair,
-    SendFlags, SendRequest, WcOpcode,
+    SendFlags, SendRequest, Sge, WcOpcode,
 };
 use verbs_tests::{Registered, device_name, next, nothing, open, open_named, peer_name, raw};
 
@@ -47,6 +47,7 @@ pub(crate) fn port(device: &str, header: u16) -> Port {
     let (pd, cq) = (context.alloc_pd().unwrap(), context.create_cq(256).unwrap());
     let mut builder = pd.create_qp(QpType::RawPacket, &cq, &cq);
     builder.max_send_wr(64).max_recv_wr(64).max_inline_data(128);
+    builder.max_send_sge(2);
     let qp = builder
         .max_tso_header(header)
         .build()
@@ -135,6 +136,53 @@ fn roce_frames_that_match_a_rule_are_received() {
     nothing(&mut b.cq);
     let error = b.qp.destroy_flow(id).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+}
+
+/// The second function wants the first bytes of frames in the request, as a ConnectX-4 does; the first does not.
+#[test]
+fn roce_a_frame_in_memory_is_sent_whatever_the_device_wants_of_it() {
+    frames_in_memory(&device_name(), &peer_name(), false);
+    frames_in_memory(&peer_name(), &device_name(), true);
+}
+
+fn frames_in_memory(from: &str, to: &str, wants_headers: bool) {
+    let (mut a, mut b) = (port(from, 0), port(to, 0));
+    let got = Registered::local(&b.pd, 128);
+    b.qp.create_flow(&rule(&[of_type(b.mac, ETHER_TYPE)]))
+        .unwrap();
+    let sent = frame(b.mac, a.mac, ETHER_TYPE, 7);
+    let memory = Registered::local(&a.pd, 128);
+    memory.fill(|at| sent.get(at).copied().unwrap_or(0xee));
+    let mut put = |pieces: &[Sge]| {
+        let mut batch = a.qp.send_batch();
+        raw::push(&mut batch, &SendRequest::send(pieces))
+    };
+    let expected = if wants_headers {
+        Err(PostError::UnsupportedOperation)
+    } else {
+        Ok(())
+    };
+    assert_eq!(put(&[memory.sge(0, 60)]), expected, "{from}");
+    for (wr_id, cuts) in (0..).zip([&[60][..], &[18, 60], &[7, 60], &[50, 60]]) {
+        raw::recv(&mut b.qp, wr_id, &[got.sge(0, 128)]).unwrap();
+        let starts = std::iter::once(&0).chain(cuts);
+        let pieces: Vec<_> = starts
+            .zip(cuts)
+            .map(|(start, end)| memory.sge(*start, u32::try_from(end - start).unwrap()))
+            .collect();
+        let request = SendRequest::send(&pieces).wr_id(wr_id).signaled();
+        mlx5::send_packet(&mut a.qp, &request).unwrap();
+        let done = next(&mut a.cq);
+        assert!(done.is_success() && done.wr_id == wr_id, "{done:?}");
+        let done = next(&mut b.cq);
+        assert!(done.is_success() && done.byte_len == 60, "{done:?}");
+        assert_eq!(got.get(0, FRAME), sent, "{cuts:?}");
+    }
+    if wants_headers {
+        let short = [memory.sge(0, 17)];
+        let error = mlx5::send_packet(&mut a.qp, &SendRequest::send(&short));
+        assert_eq!(error, Err(PostError::InvalidRequest));
+    }
 }
 
 #[test]
