@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fake_tests::{Bench, Loopback, PATIENCE, ways};
-use uverbs::owned::Memory;
+use uverbs::owned::{self, Memory};
 use uverbs::{AsyncEventType, ErrorKind, EventSource, QpState};
 use uverbs_driver::sys::fake::{AfterRemoval, Profile};
 
@@ -120,7 +120,7 @@ fn f01_buffers_in_flight_come_back_and_nothing_leaks() {
 }
 
 /// A buffer that was registered before the device went: none can be made afterwards.
-fn spare(looped: &mut Loopback) -> [Option<uverbs::owned::Buffer>; 1] {
+fn spare(looped: &mut Loopback) -> [Option<owned::Buffer>; 1] {
     [looped.buffers::<1>(16).ok().map(|[buffer]| buffer)]
 }
 
@@ -161,5 +161,39 @@ fn f01_a_removal_that_nobody_was_told_of_is_found_out_by_the_destroy() {
         bench.fake.remove_device(AfterRemoval::DestroyFails);
         drop(looped);
         assert_eq!(context.leaked(), 0, "{path:?}");
+    }
+}
+
+#[test]
+fn a_device_that_is_gone_writes_to_nothing_that_came_back() {
+    for after in REMOVALS {
+        let bench = Bench::newest();
+        let context = bench.context().unwrap();
+        let mut looped = Loopback::new(&context).unwrap();
+        let [room] = looped.buffers::<1>(4096).unwrap();
+        looped.qp.recv(room, 1).unwrap();
+        let mut srq = owned::SharedReceiveQueue::new(looped.pd.create_srq(4, 1).unwrap());
+        let [shared] = looped.buffers::<1>(4096).unwrap();
+        srq.recv(shared, 2).unwrap();
+        assert_eq!(bench.fake.scribble(1), 2 * 4096);
+
+        bench.fake.remove_device(after);
+        let mut memory = looped.qp.destroy().unwrap();
+        memory.extend(srq.destroy().unwrap());
+        let buffers = memory.into_iter().filter_map(Memory::into_buffer);
+        let mut buffers: Vec<_> = buffers.collect();
+        assert_eq!(buffers.len(), 2);
+        for buffer in &mut buffers {
+            buffer.fill(2);
+        }
+        assert_eq!(bench.fake.scribble(3), 0, "{after:?}");
+        assert!(
+            buffers
+                .iter()
+                .all(|buffer| buffer.iter().all(|byte| *byte == 2))
+        );
+        // Nor where there is no memory any more.
+        drop(buffers);
+        assert_eq!(bench.fake.scribble(4), 0, "{after:?}");
     }
 }

@@ -316,7 +316,7 @@ impl FakeKernel {
     }
 
     /// Writes `byte` everywhere the device may still write: the memory of all receives, reads and atomics that are posted
-    /// and not completed. Returns how many bytes.
+    /// and not completed. Returns how many bytes; none once it was taken away.
     pub fn scribble(&self, byte: u8) -> u64 {
         engine::scribble(&self.as_it_is(), byte)
     }

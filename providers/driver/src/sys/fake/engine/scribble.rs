@@ -13,7 +13,13 @@ use super::receive::entries;
 use super::rights;
 
 /// Fills with `byte` what the requests in all queues let the device write to. Returns how many bytes.
+///
+/// A device that was taken away writes nothing any more: whoever had memory in its queues has it back, or freed it, though the
+/// objects may still be known here.
 pub(in super::super) fn scribble(state: &State, byte: u8) -> u64 {
+    if state.removed.is_some() {
+        return 0;
+    }
     let mut written = 0;
     let mut fill = |pd: u32, pieces: Vec<rxe_sge>| {
         for piece in pieces {
