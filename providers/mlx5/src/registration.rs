@@ -24,6 +24,11 @@ impl Reports {
         }
     }
 
+    /// Where they are now.
+    pub(crate) fn produced(&self) -> Marks {
+        self.marks(|cq| Some(cq.produced()))
+    }
+
     fn marks(&self, position: impl Fn(&CqShared) -> Option<u64>) -> Marks {
         let mark = |cq: &Arc<CqShared>| Some(Mark::new(cq, position(cq)?));
         let sends = self.sends.as_ref().and_then(mark);
@@ -76,7 +81,19 @@ impl Registered {
         reports: Reports,
     ) -> Result<Self> {
         // What was written before is about others that had the number.
-        let since = reports.marks(|cq| Some(cq.produced()));
+        let since = reports.produced();
+        Self::by_device_since(op, trackers, number, owner, reports, since)
+    }
+
+    /// The same for one that the device may have reported on already: since it was told to make it, at most, which was after `since`.
+    pub(crate) fn by_device_since(
+        op: Op,
+        trackers: &Arc<Trackers>,
+        number: DeviceNumber,
+        owner: Owner,
+        reports: Reports,
+        since: Marks,
+    ) -> Result<Self> {
         Ok(Self {
             number: trackers
                 .add_device(number, owner, since)

@@ -126,6 +126,7 @@ impl SharedReceiveQueue {
                 Registered::by_device(op, context.trackers(), number, owner, reports)?
             });
         }
+        tracker.set_number(reply.srqn);
         context.note_srq(&object, &tracker);
         let fork = channel.fork_token();
         let queue = Self {

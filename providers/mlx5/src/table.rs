@@ -111,6 +111,21 @@ struct Slot {
     device: Option<Box<(DeviceNumber, Marks)>>,
 }
 
+impl Slot {
+    /// Whether a receive that names the shared queue `number` can be about it: two queues that had the same number one
+    /// after the other may receive from different ones.
+    fn receives_from(&self, number: u32) -> bool {
+        match &self.owner {
+            Some(Owner::QueuePair(pair)) => match &pair.recv {
+                Receives::Shared(queue) => queue.may_be(number),
+                _ => true,
+            },
+            Some(Owner::Gone(queue)) => queue.may_be(number),
+            Some(Owner::Srq(_)) | None => true,
+        }
+    }
+}
+
 impl Table {
     /// Looks at `count` of the numbers that rest: nothing carries those any more whose marks were passed. Says whether the table had
     /// something to say of one.
@@ -237,6 +252,11 @@ impl Trackers {
         entry: &Entry<'_>,
     ) -> Option<Owner> {
         let receive = entry.tail.is_receive();
+        // Receives of a shared queue carry its number, too.
+        let shared = match entry.user_index() {
+            number if receive && number != NO_NUMBER => number,
+            _ => 0,
+        };
         let table = self.read();
         let find = |number: DeviceNumber| {
             let slots = table.by_device.get(&number)?.iter().rev();
@@ -246,11 +266,11 @@ impl Trackers {
                     let since = slot.device.as_ref().map(|device| &device.1);
                     let side = since.and_then(|since| since[usize::from(receive)].as_ref());
                     side.is_some_and(|since| since.is_before(cq, position))
+                        && slot.receives_from(shared)
                 })
         };
-        // Receives of a shared queue carry its number, too. That of XRC is all that is known of them.
-        let shared = entry.user_index();
-        let slot = (receive && shared != 0)
+        // Of XRC that is all that is known of them.
+        let slot = (shared != 0)
             .then(|| find(DeviceNumber::Srq(shared)))
             .flatten()
             .or_else(|| find(DeviceNumber::QueuePair(entry.tail.qpn())))?;

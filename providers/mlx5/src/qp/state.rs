@@ -64,6 +64,8 @@ impl QueuePair {
                 ..mlx5_ib_modify_qp::default()
             };
             let mut reply = mlx5_ib_modify_qp_resp::default();
+            // Messages may come before its number is known here.
+            let since = self.unnumbered.as_ref().map(|_| self.reports.produced());
             let uhw = Uhw::new(request.as_bytes(), cells(&mut reply));
             cmd::qp::modify(channel, handle, attr, &uhw)?;
             // The kernel keeps a target's until the device makes it.
@@ -78,11 +80,12 @@ impl QueuePair {
                 }
                 self.number = reply.dctn;
                 self.tracker.set_number(reply.dctn);
-                if let Some(trackers) = self.unnumbered.take() {
+                if let Some((trackers, since)) = self.unnumbered.take().zip(since) {
                     let reports = self.reports.clone();
                     let number = DeviceNumber::QueuePair(reply.dctn);
                     let owner = Owner::QueuePair(Arc::clone(&self.tracker));
-                    let registered = Registered::by_device(op, &trackers, number, owner, reports)?;
+                    let registered =
+                        Registered::by_device_since(op, &trackers, number, owner, reports, since)?;
                     self.object.keep(registered);
                 }
             }

@@ -173,6 +173,43 @@ fn a_late_end_takes_nothing_from_the_successor() {
     assert!(trackers.read().by_device.is_empty());
 }
 
+/// A target gets its number when it is ready to receive, and messages may come before that is noted here. They say which shared
+/// queue they used up a request of: not the one of the former queue that had the number.
+#[test]
+fn what_comes_before_a_number_is_noted_uses_up_nothing_of_another_queue() {
+    let trackers = Arc::<Trackers>::default();
+    let mut cq = Cq::new();
+    let number = DeviceNumber::QueuePair(5);
+    let [old, new] = [8, 9].map(|number| {
+        let queue = Arc::new(SrqTracker::new(4));
+        queue.set_number(number);
+        queue.post(0, number.into());
+        queue
+    });
+    let owner = |queue: &Arc<SrqTracker>| pair(Receives::Shared(Arc::clone(queue)));
+    let first = Registered::by_device(OP, &trackers, number, owner(&old), cq.reports()).unwrap();
+    cq.write(opcode::RECEIVE, 8, 5, 0);
+    // The next one is told to become ready, the former goes, and the device gives its number again.
+    let since = cq.reports().produced();
+    cq.write(opcode::RECEIVE, 8, 5, 1);
+    drop(first);
+    cq.write(opcode::RECEIVE, 9, 5, 0);
+    let whose = |position| match cq.owner(&trackers, position) {
+        Some(Owner::QueuePair(pair)) => match &pair.recv {
+            Receives::Shared(queue) if Arc::ptr_eq(queue, &new) => "new",
+            _ => "another pair's",
+        },
+        Some(Owner::Gone(queue)) if Arc::ptr_eq(&queue, &old) => "old",
+        Some(_) => "another's",
+        None => "nobody's",
+    };
+    assert_eq!([0, 1, 2].map(whose), ["old", "old", "nobody's"]);
+    let reports = cq.reports();
+    let _second =
+        Registered::by_device_since(OP, &trackers, number, owner(&new), reports, since).unwrap();
+    assert_eq!([0, 1, 2].map(whose), ["old", "old", "new"]);
+}
+
 /// Queue pairs and shared receive queues of XRC count for themselves; receives of a shared queue carry both numbers.
 #[test]
 fn shared_queues_have_numbers_of_their_own() {

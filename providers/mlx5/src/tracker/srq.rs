@@ -4,11 +4,13 @@
 //! the end of what was handed over is under way or used up, and any other is not: no completion is about it. Used up it is by
 //! whoever polls its completion; of two, its bit in `free` says who came second.
 
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// A shared receive queue.
 #[derive(Debug)]
 pub(crate) struct SrqTracker {
+    /// The device's number for it; 0 as long as it has none.
+    number: AtomicU32,
     requests: Box<[Linked]>,
     /// Where in the list the requests end that were handed over.
     rung: AtomicU64,
@@ -47,12 +49,24 @@ impl SrqTracker {
             place: AtomicU64::new(place.into()),
         };
         Self {
+            number: AtomicU32::new(0),
             requests: (0..count).map(linked).collect(),
             rung: AtomicU64::new(0),
             free: words(),
             unreported: words(),
             any_unreported: AtomicBool::new(false),
         }
+    }
+
+    /// It was created, and got this number of the device's.
+    pub(crate) fn set_number(&self, number: u32) {
+        self.number.store(number, Ordering::Relaxed);
+    }
+
+    /// Whether a receive that names `number` may have used up a request of this queue. One that names 0 says nothing.
+    pub(crate) fn may_be(&self, number: u32) -> bool {
+        let own = self.number.load(Ordering::Relaxed);
+        number == 0 || own == 0 || number == own
     }
 
     /// Notes the request at `index`. For the thread that posts.
