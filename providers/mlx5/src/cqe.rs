@@ -94,6 +94,10 @@ static SENT: WorkCompletion = WorkCompletion {
     dlid_path_bits: 0,
 };
 
+/// The syndrome of a receive of a shared queue that met a page that was not there, and the vendor's beside it
+/// (`MLX5_CQE_SYNDROME_REMOTE_ABORTED_ERR`, `MLX5_CQE_VENDOR_SYNDROME_ODP_PFAULT`).
+const PAGE_FAULT: u64 = 0x9322;
+
 /// What an entry's bits about checksums are where both were found right.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Checksums(u32);
@@ -247,10 +251,21 @@ impl<'r> Entry<'r> {
         done
     }
 
+    /// Bytes 48 to 55: what went wrong, in the last one; the vendor's word for it before.
+    fn syndromes(&self) -> u64 {
+        u64::from_be(self.block.word(6))
+    }
+
+    /// Of an error of a receive: whether it met a page that was not there.
+    #[cold]
+    pub(crate) fn is_page_fault(&self) -> bool {
+        self.syndromes() & 0xffff == PAGE_FAULT
+    }
+
     /// What went wrong.
     #[cold]
     pub(crate) fn failed(&self, wr_id: u64, opcode: WcOpcode, qp_num: u32) -> WorkCompletion {
-        let syndromes = u64::from_be(self.block.word(6));
+        let syndromes = self.syndromes();
         WorkCompletion {
             wr_id,
             status: status((syndromes & 0xff) as u8),

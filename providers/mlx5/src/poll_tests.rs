@@ -13,6 +13,9 @@ use crate::sync::barrier;
 use crate::table::{DeviceNumber, Owner};
 use crate::tracker::{Receives, RecvTracker, SrqTracker};
 
+#[path = "poll/fault_tests.rs"]
+mod faults;
+
 const QPN: u32 = 0x1234;
 
 struct Device {

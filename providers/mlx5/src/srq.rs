@@ -1,5 +1,7 @@
 //! Shared receive queues.
 
+pub(crate) mod list;
+pub(crate) mod reposts;
 pub(crate) mod ring;
 pub(crate) mod sizes;
 
@@ -9,7 +11,7 @@ use uverbs_driver::contract::{self, SrqInit};
 use uverbs_driver::hw::{Pages, Part, UnitRing};
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Uhw, cells};
-use uverbs_driver::types::{RecvRequest, SrqAttr, SrqModify, SrqType};
+use uverbs_driver::types::{OdpGeneralCaps, RecvRequest, SrqAttr, SrqModify, SrqType};
 use uverbs_driver::{Error, ErrorKind, Object, Op, PostError, Result, cmd};
 use uverbs_uapi::mlx5_abi::{mlx5_ib_create_srq, mlx5_ib_create_srq_resp};
 use zerocopy::IntoBytes;
@@ -18,7 +20,6 @@ use crate::context::Context;
 use crate::pd::ProtectionDomain;
 use crate::registration::{Registered, Reports};
 use crate::table::{DeviceNumber, NO_NUMBER, Owner};
-use crate::tracker::SrqTracker;
 use ring::SharedRing;
 use sizes::Sizes;
 
@@ -64,16 +65,30 @@ impl SharedReceiveQueue {
             return Err(Error::new(op, ErrorKind::Unsupported).fact("type", init.kind.to_string()));
         }
         let config = context.config();
-        let sizes = Sizes::new(op, config.max_srq_recv_wr, config.max_rq_desc, &init.attr)?;
+        // Any transport's: of DC the kernel does not say what it may meet.
+        let faults = context
+            .device()
+            .odp
+            .general
+            .contains(OdpGeneralCaps::SUPPORT);
+        let (most, max_desc) = (config.max_srq_recv_wr, config.max_rq_desc);
+        let sizes = Sizes::new(op, most, max_desc, &init.attr, faults)?;
         check_limit(op, init.attr.limit, &sizes)?;
         let os = |errno| Error::os(op, errno);
         let pages = Pages::for_device(sizes.units() as usize * 16).map_err(os)?;
         let ring = UnitRing::new(Part::from(pages), sizes.units())
             .ok_or_else(|| Error::new(op, ErrorKind::OutOfResources))?;
         let record = Arc::new(context.records().take().map_err(os)?);
-        let tracker = Arc::new(SrqTracker::new(sizes.count));
+        let words = mlx5_ib_create_srq {
+            buf_addr: ring.address(),
+            db_addr: record.address(),
+            ..mlx5_ib_create_srq::default()
+        };
+        let fork = context.channel().fork_token();
+        let ring = SharedRing::new(ring, sizes, fork, record, faults);
+        let tracker = ring.tracker();
         // Completions name an XRC queue itself; those of a basic queue name the queue pair.
-        let owner = xrc.map(|_| Owner::Srq(Arc::clone(&tracker)));
+        let owner = xrc.map(|_| Owner::Srq(Arc::clone(tracker)));
         let mut registered = None;
         let mut uidx = 0;
         if let Some(owner) = &owner {
@@ -83,12 +98,7 @@ impl SharedReceiveQueue {
                 uidx = registered.insert(number).user_index();
             }
         }
-        let words = mlx5_ib_create_srq {
-            buf_addr: ring.address(),
-            db_addr: record.address(),
-            uidx,
-            ..mlx5_ib_create_srq::default()
-        };
+        let words = mlx5_ib_create_srq { uidx, ..words };
         let mut reply = mlx5_ib_create_srq_resp::default();
         let kind = match xrc {
             None => cmd::srq::Kind::Basic,
@@ -100,7 +110,7 @@ impl SharedReceiveQueue {
         let create = cmd::srq::Create {
             pd: pd.handle(),
             kind,
-            max_wr: sizes.max_wr(),
+            max_wr: sizes.count - 1,
             max_sge: sizes.max_sge,
             limit: init.attr.limit,
             user_handle: init.cookie,
@@ -113,7 +123,7 @@ impl SharedReceiveQueue {
             channel,
             ObjectKind::SharedReceiveQueue,
             parents.into_iter().flatten().cloned(),
-            (ring.kept(), Arc::clone(&record)),
+            ring.kept(),
             || cmd::srq::create(channel, &create, &uhw),
             |created| created.handle,
         )?;
@@ -127,10 +137,9 @@ impl SharedReceiveQueue {
             });
         }
         tracker.set_number(reply.srqn);
-        context.note_srq(&object, &tracker);
-        let fork = channel.fork_token();
+        context.note_srq(&object, tracker);
         let queue = Self {
-            ring: SharedRing::new(ring, sizes, fork, tracker, record),
+            ring,
             object: Arc::new(object),
             sizes,
             number: reply.srqn,

@@ -6,9 +6,9 @@
 #[cfg(loom)]
 mod stand_in;
 
-#[cfg(all(test, loom))]
+#[cfg(loom)]
 pub(crate) use loom::thread;
-#[cfg(all(test, not(loom)))]
+#[cfg(not(loom))]
 pub(crate) use std::thread;
 
 #[cfg(loom)]
@@ -20,3 +20,19 @@ pub(crate) use std::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWri
 pub(crate) use stand_in::{Block, BlockRing, barrier};
 #[cfg(not(loom))]
 pub(crate) use uverbs_driver::hw::{Block, BlockRing, barrier};
+
+/// Waits for a thread that is a few steps from its end, for the `times`-th time: it may have been interrupted, by this very one.
+#[cold]
+pub(crate) fn pause(times: u32) {
+    #[cfg(loom)]
+    {
+        let _ = times;
+        thread::yield_now();
+    }
+    #[cfg(not(loom))]
+    if times < 100 {
+        std::hint::spin_loop();
+    } else {
+        thread::sleep(std::time::Duration::from_micros(20));
+    }
+}

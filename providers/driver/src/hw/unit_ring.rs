@@ -9,7 +9,7 @@
 //!
 //! 1. `start` is the first byte of a [`Part`], whose pages `kept` keeps mapped, and is aligned to 16.
 //! 2. The number of units is a power of two, `mask` is one less, and all units lie inside the part.
-//! 3. The part was given to the ring, so whoever accesses it does so by the ring; by `&self`, by atomic words of 8 bytes.
+//! 3. The part was given to the ring, so whoever accesses it does so by the ring or a clone of it; by `&self`, by atomic words of 8 bytes.
 #![allow(unsafe_code, reason = "accesses memory shared with a device")]
 
 use std::fmt;
@@ -21,7 +21,8 @@ use super::{Kept, Part};
 /// Bytes of a unit.
 pub const UNIT: usize = 16;
 
-/// A ring of 16-byte units.
+/// A ring of 16-byte units. A clone is the same ring.
+#[derive(Clone)]
 pub struct UnitRing {
     start: *mut [u64; 2],
     mask: u32,

@@ -10,7 +10,8 @@
 //! 1. a completion is never that of a request of another queue pair, or of another life of it;
 //! 2. a request is reported at most once;
 //! 3. what a queue pair did that is still there, in this life, is reported;
-//! 4. an index of a shared queue is freed once per use, and each use is told of once: by a completion, or as unreported.
+//! 4. an index of a shared queue is freed once per use, and each use is told of once: by a completion, or as unreported;
+//! 5. a receive that met a page that was not there is posted once more, and none is left behind.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,6 +21,7 @@
 
 mod completion_queues;
 mod device_numbers;
+mod faults;
 mod lives;
 mod numbers;
 mod shared;

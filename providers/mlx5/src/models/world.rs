@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::hw::{Pages, Part, Records, UnitRing};
-use uverbs_driver::sys::ForkToken;
-use uverbs_driver::types::{RecvRequest, SrqAttr, WcOpcode, WorkCompletion};
+use uverbs_driver::types::{RecvRequest, WcOpcode, WorkCompletion};
 use uverbs_driver::{Op, PollError};
 
 use crate::compressed::Results;
@@ -14,7 +12,7 @@ use crate::cqe::{format, opcode};
 use crate::poll::{Consumer, Left, Next};
 use crate::registration::{Registered, Reports};
 use crate::srq::ring::SharedRing;
-use crate::srq::sizes::Sizes;
+use crate::srq::ring::tests::ring;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, barrier};
 use crate::table::{DeviceNumber, Owner, Trackers};
@@ -83,6 +81,13 @@ impl Cq {
             "the ring is too small"
         );
         self.write_at(position, kind << 4, pair, counter);
+    }
+
+    /// The device writes that a receive met a page that was not there.
+    pub(super) fn write_fault(&self, pair: &Pair, counter: u32) {
+        let first = self.ring.first(self.produced.load(Ordering::Relaxed));
+        self.ring.units.set_word(first + 3, 0, 0x9322_u64.to_be());
+        self.write(opcode::RECEIVE_ERROR, pair, counter);
     }
 
     /// The same where the ring may come round: nothing if there is no room.
@@ -313,26 +318,27 @@ pub(super) struct Srq {
     pub(super) tracker: Arc<SrqTracker>,
     /// Indexes that were handed over and are not used, in order.
     pub(super) list: Vec<u32>,
+    /// How many requests the device has followed the list by, and to where.
+    taken: (u32, u32),
 }
 
 impl Srq {
     /// One of `max_wr` requests, one less than a power of two.
     pub(super) fn new(max_wr: u32) -> Self {
-        let attr = SrqAttr {
-            max_wr,
-            max_sge: 0,
-            limit: 0,
-        };
-        let sizes = Sizes::new(OP, 64, 512, &attr).unwrap();
-        let pages = Pages::new(sizes.units() as usize * 16).unwrap();
-        let ring = UnitRing::new(Part::from(pages), sizes.units()).unwrap();
-        let record = Arc::new(Records::new(64).take().unwrap());
-        let tracker = Arc::new(SrqTracker::new(sizes.count));
-        let fork = ForkToken::current();
+        Self::over(ring(max_wr, 0, None))
+    }
+
+    /// The same whose requests may meet pages that are not there.
+    pub(super) fn paged(max_wr: u32) -> Self {
+        Self::over(ring(max_wr, 0, Some(64)))
+    }
+
+    fn over(ring: SharedRing) -> Self {
         Self {
-            ring: SharedRing::new(ring, sizes, fork, Arc::clone(&tracker), record),
-            tracker,
+            tracker: Arc::clone(ring.tracker()),
+            ring,
             list: Vec::new(),
+            taken: (0, 0),
         }
     }
 
@@ -362,6 +368,29 @@ impl Srq {
     pub(super) fn message(&mut self, cq: &Cq, pair: &Pair) {
         let index = self.list.remove(0);
         cq.write(opcode::RECEIVE, pair, index);
+    }
+
+    /// Puts a request, and takes it back.
+    pub(super) fn put_and_abort(&mut self) {
+        let request = RecvRequest {
+            wr_id: NOBODYS,
+            scatter: &[],
+        };
+        let _ = self.ring.put(&request);
+        self.ring.abort();
+    }
+
+    /// The device takes what was handed over, as the list in the ring has it. Not while others hand over.
+    pub(super) fn take(&mut self) -> Vec<u32> {
+        let (count, mut at) = self.taken;
+        let all = self.ring.handed_over();
+        let mut taken = Vec::new();
+        for _ in count..all {
+            taken.push(at);
+            at = self.ring.behind(at);
+        }
+        self.taken = (all, at);
+        taken
     }
 
     /// What nobody is told of otherwise.

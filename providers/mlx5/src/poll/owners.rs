@@ -121,10 +121,7 @@ impl Owners {
             return Ok(None);
         };
         if let Owner::Gone(queue) = owner {
-            return match pass_over(queue, tail) {
-                Some(()) => Ok(None),
-                None => Err(PollError::Corrupt),
-            };
+            return passed(pass_over(queue, &entry));
         }
         match tail.opcode() {
             opcode::REQUEST => match sent(owner, position, tail) {
@@ -150,13 +147,21 @@ impl Owners {
                 }
                 other => none(&other),
             },
-            opcode::RECEIVE_ERROR => match received(owner, position, tail) {
-                Request::Of(wr_id) => {
-                    let number = number(owner, tail);
-                    Ok(Some(entry.failed(wr_id, WcOpcode::Recv, number)))
+            opcode::RECEIVE_ERROR => {
+                // Of whichever life of its queue pair: the shared queue lives on.
+                if let Some(queue) = shared(owner)
+                    && reposts(queue, &entry)
+                {
+                    return passed(queue.faulted(tail.counter()));
                 }
-                other => none(&other),
-            },
+                match received(owner, position, tail) {
+                    Request::Of(wr_id) => {
+                        let number = number(owner, tail);
+                        Ok(Some(entry.failed(wr_id, WcOpcode::Recv, number)))
+                    }
+                    other => none(&other),
+                }
+            }
             // About a key, not about a request; nothing here makes keys with signatures.
             opcode::SIGNATURE_ERROR => Ok(None),
             _ => Err(PollError::Corrupt),
@@ -178,17 +183,15 @@ impl Owners {
     /// Passes over an entry that nobody waits for.
     #[cold]
     pub(super) fn leave(&mut self, position: u64, look: Look<'_>) {
-        let tail = look.tail;
-        let entry = Entry::new(look.block, tail);
+        let entry = Entry::new(look.block, look.tail);
         let queue = match self.find(position, &entry) {
-            Some(Owner::QueuePair(pair)) => match &pair.recv {
-                Receives::Shared(queue) => queue,
-                _ => return,
-            },
-            Some(Owner::Gone(queue)) => queue,
-            _ => return,
+            // One that reported here is gone, too.
+            None | Some(Owner::Srq(_)) => return,
+            Some(owner) => shared(owner),
         };
-        let _ = pass_over(queue, tail);
+        if let Some(queue) = queue {
+            let _ = pass_over(queue, &entry);
+        }
     }
 
     #[inline]
@@ -262,14 +265,41 @@ fn received(owner: &Owner, position: u64, tail: Tail) -> Request<u64> {
     }
 }
 
+/// The shared queue that an owner receives from, or is.
+#[cold]
+fn shared(owner: &Owner) -> Option<&SrqTracker> {
+    match owner {
+        Owner::QueuePair(pair) => match &pair.recv {
+            Receives::Shared(queue) => Some(queue),
+            _ => None,
+        },
+        Owner::Srq(queue) | Owner::Gone(queue) => Some(queue),
+    }
+}
+
+/// Whether an entry, an error of a receive, says that `queue` has to post the request once more.
+#[cold]
+fn reposts(queue: &SrqTracker, entry: &Entry<'_>) -> bool {
+    queue.reposts() && entry.is_page_fault()
+}
+
 /// Passes over an entry of a queue pair that is gone. What it used up of `queue` goes back; `None` where that is impossible.
 #[cold]
-fn pass_over(queue: &SrqTracker, tail: Tail) -> Option<()> {
-    if tail.is_receive() {
-        queue.used_up(tail.counter())
-    } else {
+fn pass_over(queue: &SrqTracker, entry: &Entry<'_>) -> Option<()> {
+    let tail = entry.tail;
+    if !tail.is_receive() {
         Some(())
+    } else if tail.opcode() == opcode::RECEIVE_ERROR && reposts(queue, entry) {
+        queue.faulted(tail.counter())
+    } else {
+        queue.used_up(tail.counter())
     }
+}
+
+/// What polling makes of an entry that was passed over; `None`: of one that cannot be.
+#[cold]
+fn passed(over: Option<()>) -> Result<Option<WorkCompletion>, PollError> {
+    over.map(|()| None).ok_or(PollError::Corrupt)
 }
 
 /// Shared queues are not for Ethernet, as libmlx5 has it.

@@ -2,11 +2,15 @@
 //!
 //! Each request names the one behind it, and the device follows. So requests can be used up, and used again,
 //! in any order. The last of the list stays empty: its link is written when there is one to come.
+//!
+//! Where receives may meet pages that are not there, pollers post to the list, too, but for the time that a batch takes
+//! ([`Reposts`]). Between batches this side knows of nothing that is linked, and so has to ask before it puts the first request.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "indexes have 16 bits, as links have"
 )]
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -15,13 +19,14 @@ use uverbs_driver::hw::{Record, UnitRing, barrier};
 use uverbs_driver::sys::ForkToken;
 use uverbs_driver::types::RecvRequest;
 
+use super::list::{List, link};
+use super::reposts::Reposts;
 use super::sizes::Sizes;
 use crate::rq::put_pieces;
 use crate::tracker::SrqTracker;
-use crate::wqe::srq_next;
 
 /// The word of its doorbell record that the queue uses.
-const RECORD: usize = 0;
+pub(super) const RECORD: usize = 0;
 
 /// A shared receive ring.
 #[derive(Debug)]
@@ -29,65 +34,71 @@ pub(crate) struct SharedRing {
     ring: UnitRing,
     sizes: Sizes,
     list: List,
+    /// Requests that were linked to it, counted on and on. The last of them is not used until another is linked to it.
+    linked: u64,
     /// Requests that were put, counted on and on: so far the list was followed.
     end: u64,
+    /// Requests that were handed over.
+    rung: u64,
     fork: ForkToken,
     tracker: Arc<SrqTracker>,
     record: Arc<Record>,
     /// Numbers of requests that were used up and are free again, and that no completion says so of. No more than the queue has
     /// requests: the oldest are forgotten where nobody asks.
     unreported: VecDeque<u64>,
-}
-
-/// The list. What the device follows is written for it alone, and not read again.
-#[derive(Debug)]
-struct List {
-    /// A ring of indexes.
-    order: Box<[u16]>,
-    /// Requests that were linked to it, counted on and on. The last of them is not used until another is linked to it.
-    linked: u64,
-}
-
-impl List {
-    /// `count` requests, in order.
-    fn new(count: u32) -> Self {
-        Self {
-            order: (0..count).map(|index| index as u16).collect(),
-            linked: count.into(),
-        }
-    }
-
-    /// The request at a place in the list.
-    #[inline]
-    fn at(&self, place: u64) -> u32 {
-        let mask = self.order.len().wrapping_sub(1);
-        let index = self.order.get(place as usize & mask);
-        index.copied().map_or(0, u32::from)
-    }
+    /// Whom the list is shared with. `None` where pages are always there.
+    reposts: Option<Arc<Reposts>>,
+    /// This side has the turn of a list that is shared.
+    turn: bool,
 }
 
 impl SharedRing {
-    /// A ring with all requests in the list, in order.
+    /// A ring with the requests in the list, in order. `faults`: receives may meet pages that are not there.
     pub(crate) fn new(
         ring: UnitRing,
         sizes: Sizes,
         fork: ForkToken,
-        tracker: Arc<SrqTracker>,
         record: Arc<Record>,
+        faults: bool,
     ) -> Self {
-        for index in 1..sizes.count {
+        for index in 1..sizes.listed() {
             link(&ring, sizes.shift, index - 1, index);
         }
+        let list = List::new(sizes.count);
+        let reposts = faults.then(|| Arc::new(Reposts::new(&ring, sizes, &list, fork, &record)));
+        let tracker = SrqTracker::new(sizes.count);
+        let (tracker, linked) = match &reposts {
+            Some(reposts) => (tracker.reposting(sizes.spare, reposts), 1),
+            None => (tracker, sizes.count.into()),
+        };
         Self {
             ring,
             sizes,
-            list: List::new(sizes.count),
+            list,
+            linked,
             end: 0,
+            rung: 0,
             fork,
-            tracker,
+            tracker: Arc::new(tracker),
             record,
             unreported: VecDeque::new(),
+            reposts,
+            turn: false,
         }
+    }
+
+    /// What it shares with completion queues.
+    pub(crate) fn tracker(&self) -> &Arc<SrqTracker> {
+        &self.tracker
+    }
+
+    /// What has to stay until the device is known to be done with it.
+    pub(crate) fn kept(&self) -> impl Any + Send + Sync + use<> {
+        (
+            self.ring.kept(),
+            Arc::clone(&self.record),
+            self.reposts.clone(),
+        )
     }
 
     #[expect(clippy::inline_always, reason = "a part of posting")]
@@ -97,7 +108,7 @@ impl SharedRing {
         if !self.fork.is_current() {
             return Err(PostError::Forked);
         }
-        if self.list.linked.wrapping_sub(self.end) == 1 && !self.extend() {
+        if self.linked.wrapping_sub(self.end) == 1 && !self.extend() {
             return Err(PostError::QueueFull);
         }
         let index = self.list.at(self.end);
@@ -111,29 +122,29 @@ impl SharedRing {
 
     #[inline]
     pub(crate) fn ring(&mut self) -> Result<(), PostError> {
-        if self.end == self.tracker.rung() {
-            return Ok(());
+        if self.end != self.rung {
+            if !self.fork.is_current() {
+                self.abort();
+                return Err(PostError::Forked);
+            }
+            self.rung = self.end;
+            self.tracker.ring(self.end);
+            barrier::to_device();
+            self.record.store(RECORD, self.end as u32 & 0xffff);
         }
-        if !self.fork.is_current() {
-            self.abort();
-            return Err(PostError::Forked);
+        if self.turn {
+            self.leave();
         }
-        self.tracker.ring(self.end);
-        barrier::to_device();
-        self.record.store(RECORD, self.end as u32 & 0xffff);
         Ok(())
     }
 
     /// Takes back what was put. What was linked meanwhile stays linked: nobody uses it yet.
     #[inline]
     pub(crate) fn abort(&mut self) {
-        self.end = self.tracker.rung();
-    }
-
-    /// The request that was put last.
-    #[cfg(test)]
-    pub(crate) fn last_put(&self) -> u32 {
-        self.list.at(self.end.wrapping_sub(1))
+        self.end = self.rung;
+        if self.turn {
+            self.leave();
+        }
     }
 
     /// Takes the numbers of requests that were used up and that no completion says so of.
@@ -144,35 +155,64 @@ impl SharedRing {
         self.tracker.take_unreported(each);
     }
 
-    /// Links requests that the device is done with. False if there are none.
+    /// Finds room: links requests that the device is done with. False if there are none.
     #[inline(never)]
     fn extend(&mut self) -> bool {
-        let (ring, shift) = (&self.ring, self.sizes.shift);
-        let most = self.list.order.len();
-        let before = self.list.linked;
-        let (mut linked, mut last) = (before, self.list.at(before.wrapping_sub(1)));
-        let order = &mut *self.list.order;
-        let mask = order.len().wrapping_sub(1);
+        let has_room = self.enter() || self.link_free();
+        if !has_room && self.turn && self.end == self.rung {
+            // Nobody has to ring for nothing.
+            self.leave();
+        }
+        has_room
+    }
+
+    /// Takes the turn of a list that is shared. Whether there are requests then.
+    fn enter(&mut self) -> bool {
+        let Some(reposts) = self.reposts.as_ref().filter(|_| !self.turn) else {
+            return false;
+        };
+        (self.end, self.linked) = reposts.enter();
+        self.rung = self.end;
+        self.turn = true;
+        self.linked.wrapping_sub(self.end) != 1
+    }
+
+    /// Lets the turn go.
+    #[inline(never)]
+    fn leave(&mut self) {
+        if let Some(reposts) = &self.reposts {
+            reposts.leave(&self.tracker, self.end, self.linked);
+        }
+        self.turn = false;
+        // What there is, is known the next time.
+        self.linked = self.end.wrapping_add(1);
+    }
+
+    /// Links requests that the device is done with. False if there are none.
+    fn link_free(&mut self) -> bool {
+        let (ring, shift, list) = (&self.ring, self.sizes.shift, &self.list);
+        let before = self.linked;
+        let (mut linked, mut end) = (before, list.at(before.wrapping_sub(1)));
         self.tracker.take_free(
             |index| {
-                if let Some(slot) = order.get_mut(linked as usize & mask) {
-                    *slot = index as u16;
-                }
-                link(ring, shift, last, index);
-                last = index;
+                list.set(linked, index);
+                link(ring, shift, end, index);
+                end = index;
                 linked += 1;
                 linked - 1
             },
-            |wr_id| keep(&mut self.unreported, wr_id, most),
+            |wr_id| keep(&mut self.unreported, wr_id, list.room()),
         );
-        self.list.linked = linked;
+        self.linked = linked;
         linked != before
     }
 }
 
-#[inline]
-fn link(ring: &UnitRing, shift: u32, from: u32, to: u32) {
-    ring.put(from << shift, srq_next(to));
+impl Drop for SharedRing {
+    fn drop(&mut self) {
+        // A batch was forgotten. What pollers mark is theirs from here on.
+        self.abort();
+    }
 }
 
 #[cold]
@@ -185,4 +225,4 @@ fn keep(unreported: &mut VecDeque<u64>, wr_id: u64, most: usize) {
 
 #[cfg(test)]
 #[path = "tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -14,8 +14,10 @@ const MIN_STRIDE: u32 = 32;
 /// A shared receive queue.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Sizes {
-    /// Requests, a power of two; one less than that can be outstanding.
+    /// Requests, a power of two.
     pub(crate) count: u32,
+    /// Those of them that rest, the last ones: all or none of the second half. Of the others one less than there are can be outstanding.
+    pub(crate) spare: u32,
     /// log₂ of the units of each.
     pub(crate) shift: u32,
     /// Pieces a request may have.
@@ -23,10 +25,18 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
+    /// Where receives may meet pages that are not there (`rests`), there are as many again that rest, if the device has room.
+    ///
     /// # Errors
     /// What does not fit: at most `max_wr` requests (a power of two, of which one is not used), at most `max_desc`
     /// bytes of each.
-    pub(crate) fn new(op: Op, max_wr: u32, max_desc: u32, attr: &SrqAttr) -> Result<Self> {
+    pub(crate) fn new(
+        op: Op,
+        max_wr: u32,
+        max_desc: u32,
+        attr: &SrqAttr,
+        rests: bool,
+    ) -> Result<Self> {
         let most = max_wr.min(MAX_COUNT).saturating_sub(1);
         if attr.max_wr == 0 {
             return Err(Error::invalid(op, "max_wr").fact("min", 1_u32));
@@ -42,8 +52,15 @@ impl Sizes {
         let stride = (UNIT + UNIT * attr.max_sge)
             .max(MIN_STRIDE)
             .next_power_of_two();
+        let listed = (attr.max_wr + 1).next_power_of_two();
+        let spare = if rests && 2 * listed <= max_wr.min(MAX_COUNT) {
+            listed
+        } else {
+            0
+        };
         Ok(Self {
-            count: (attr.max_wr + 1).next_power_of_two(),
+            count: listed + spare,
+            spare,
             shift: (stride / UNIT).ilog2(),
             max_sge: stride / UNIT - 1,
         })
@@ -51,7 +68,12 @@ impl Sizes {
 
     /// Requests that can be outstanding.
     pub(crate) const fn max_wr(&self) -> u32 {
-        self.count - 1
+        self.listed() - 1
+    }
+
+    /// Requests that are in the list, under way or used up.
+    pub(crate) const fn listed(&self) -> u32 {
+        self.count - self.spare
     }
 
     /// Units of the ring.
@@ -71,7 +93,7 @@ mod tests {
             max_sge,
             limit: 0,
         };
-        let sizes = Sizes::new(Op::CreateSharedReceiveQueue, 32768, 512, &attr)?;
+        let sizes = Sizes::new(Op::CreateSharedReceiveQueue, 32768, 512, &attr, false)?;
         Ok((sizes.max_wr(), sizes.units(), sizes.max_sge))
     }
 
@@ -82,6 +104,24 @@ mod tests {
         assert_eq!(sizes(127, 2).unwrap(), (127, 512, 3));
         assert_eq!(sizes(128, 0).unwrap(), (255, 512, 1));
         assert_eq!(sizes(32767, 31).unwrap(), (32767, 1 << 20, 31));
+    }
+
+    #[test]
+    fn those_that_rest_are_not_counted() {
+        let sizes = |max_wr, most| {
+            let attr = SrqAttr {
+                max_wr,
+                max_sge: 1,
+                limit: 0,
+            };
+            let sizes = Sizes::new(Op::CreateSharedReceiveQueue, most, 512, &attr, true).unwrap();
+            (sizes.max_wr(), sizes.count, sizes.spare)
+        };
+        assert_eq!(sizes(1, 32768), (1, 4, 2));
+        assert_eq!(sizes(100, 32768), (127, 256, 128));
+        assert_eq!(sizes(16383, 32768), (16383, 32768, 16384));
+        assert_eq!(sizes(16384, 32768), (32767, 32768, 0), "no room");
+        assert_eq!(sizes(65535, 1 << 20), (65535, 65536, 0), "links are short");
     }
 
     #[test]

@@ -8,6 +8,71 @@ use uverbs_driver::types::{LocalKey, Sge, SrqAttr};
 
 use super::*;
 
+#[path = "fault_tests.rs"]
+mod faults;
+
+/// A ring for `max_wr` requests of `max_sge` pieces. With `faults` they may meet pages that are not there, and the ring has up to so
+/// many places.
+pub(crate) fn ring(max_wr: u32, max_sge: u32, faults: Option<u32>) -> SharedRing {
+    let attr = SrqAttr {
+        max_wr,
+        max_sge,
+        limit: 0,
+    };
+    let op = Op::CreateSharedReceiveQueue;
+    let sizes = Sizes::new(op, faults.unwrap_or(32768), 512, &attr, faults.is_some()).unwrap();
+    let part = Part::from(Pages::new(sizes.units() as usize * 16).unwrap());
+    let ring = UnitRing::new(part, sizes.units()).unwrap();
+    let record = Arc::new(Records::new(64).take().unwrap());
+    let fork = ForkToken::current();
+    SharedRing::new(ring, sizes, fork, record, faults.is_some())
+}
+
+/// For models of devices.
+impl SharedRing {
+    /// The request that was put last.
+    pub(crate) fn last_put(&self) -> u32 {
+        self.list.at(self.end.wrapping_sub(1))
+    }
+
+    /// The request that the list names behind `index`.
+    pub(crate) fn behind(&self, index: u32) -> u32 {
+        self.word(index, 0, 0) & 0xffff
+    }
+
+    /// Requests that were handed over, as the device is told.
+    pub(crate) fn handed_over(&self) -> u32 {
+        self.record.load(RECORD)
+    }
+
+    /// The requests that are in the list and not handed over, and those that rest; how many rest.
+    fn places(&self) -> (Vec<u32>, u32) {
+        let reposts = self.reposts.as_ref().unwrap();
+        let (end, linked, resting) = reposts.look();
+        let (end, linked) = if self.turn {
+            (self.end, self.linked)
+        } else {
+            (end, linked)
+        };
+        let count = u32::try_from(resting.len()).unwrap();
+        (
+            (end..linked)
+                .map(|place| self.list.at(place))
+                .chain(resting)
+                .collect(),
+            count,
+        )
+    }
+
+    /// Four bytes of a unit of a request.
+    fn word(&self, index: u32, unit: u32, at: usize) -> u32 {
+        let unit = self.ring.get((index << self.sizes.shift) + unit);
+        let bytes = unit.map(u64::to_ne_bytes);
+        let bytes = bytes.as_flattened();
+        u32::from_be_bytes(*bytes[at..].first_chunk().unwrap())
+    }
+}
+
 struct Queue {
     ring: SharedRing,
     record: Arc<Record>,
@@ -16,37 +81,23 @@ struct Queue {
 }
 
 fn queue(max_wr: u32, max_sge: u32) -> Queue {
-    let attr = SrqAttr {
-        max_wr,
-        max_sge,
-        limit: 0,
-    };
-    let sizes = Sizes::new(Op::CreateSharedReceiveQueue, 32768, 512, &attr).unwrap();
-    let part = Part::from(Pages::new(sizes.units() as usize * 16).unwrap());
-    let ring = UnitRing::new(part, sizes.units()).unwrap();
-    let record = Arc::new(Records::new(64).take().unwrap());
-    let tracker = Arc::new(SrqTracker::new(sizes.count));
-    let fork = ForkToken::current();
-    let shared = SharedRing::new(ring, sizes, fork, Arc::clone(&tracker), Arc::clone(&record));
+    let ring = ring(max_wr, max_sge, None);
     Queue {
-        ring: shared,
-        record,
-        tracker,
-        sizes,
+        record: Arc::clone(&ring.record),
+        tracker: Arc::clone(&ring.tracker),
+        sizes: ring.sizes,
+        ring,
     }
 }
 
 impl Queue {
     fn word(&self, index: u32, unit: u32, at: usize) -> u32 {
-        let unit = self.ring.ring.get((index << self.sizes.shift) + unit);
-        let bytes = unit.map(u64::to_ne_bytes);
-        let bytes = bytes.as_flattened();
-        u32::from_be_bytes(*bytes[at..].first_chunk().unwrap())
+        self.ring.word(index, unit, at)
     }
 
     /// The request that the list names behind `index`.
     fn behind(&self, index: u32) -> u32 {
-        self.word(index, 0, 0) & 0xffff
+        self.ring.behind(index)
     }
 }
 
@@ -203,7 +254,7 @@ proptest! {
                 }
             }
             let (list, end) = (&queue.ring.list, queue.ring.end);
-            let mut linked: Vec<u32> = (end..list.linked).map(|place| list.at(place)).collect();
+            let mut linked: Vec<u32> = (end..queue.ring.linked).map(|place| list.at(place)).collect();
             linked.sort_unstable();
             let count = linked.len();
             linked.dedup();

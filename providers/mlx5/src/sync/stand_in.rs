@@ -16,8 +16,6 @@ pub(crate) mod barrier {
         fence(Ordering::Acquire);
     }
 
-    /// For the model of a device.
-    #[cfg(test)]
     pub(crate) fn to_device() {
         fence(Ordering::Release);
     }

@@ -4,36 +4,44 @@
 //! the end of what was handed over is under way or used up, and any other is not: no completion is about it. Used up it is by
 //! whoever polls its completion; of two, its bit in `free` says who came second.
 
+use std::sync::Weak;
+
+use crate::srq::reposts::Reposts;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// The place of a request that is not in the list: behind all.
+pub(super) const RESTS: u64 = u64::MAX;
 
 /// A shared receive queue.
 #[derive(Debug)]
 pub(crate) struct SrqTracker {
     /// The device's number for it; 0 as long as it has none.
     number: AtomicU32,
-    requests: Box<[Linked]>,
+    pub(super) requests: Box<[Linked]>,
     /// Where in the list the requests end that were handed over.
     rung: AtomicU64,
     /// One bit per request that was used up and not yet linked again.
-    free: Box<[AtomicU64]>,
+    pub(super) free: Box<[AtomicU64]>,
     /// One bit per request that was used up by a queue pair that nobody waits for any more, and not yet told of.
     unreported: Box<[AtomicU64]>,
     /// There may be some of them.
     any_unreported: AtomicBool,
+    /// Where those are posted once more that met a page that was not there. `None` where pages always are.
+    pub(super) reposts: Option<Weak<Reposts>>,
 }
 
 /// A request.
 #[derive(Debug)]
-struct Linked {
+pub(super) struct Linked {
     /// The number that it was last posted with.
-    wr_id: AtomicU64,
+    pub(super) wr_id: AtomicU64,
     /// Its last place in the list, counted on and on.
-    place: AtomicU64,
+    pub(super) place: AtomicU64,
 }
 
 /// The word of a request's bit, and the bit.
 #[inline]
-const fn bit(index: usize) -> (usize, u64) {
+pub(super) const fn bit(index: usize) -> (usize, u64) {
     (index / 64, 1 << (index % 64))
 }
 
@@ -55,6 +63,7 @@ impl SrqTracker {
             free: words(),
             unreported: words(),
             any_unreported: AtomicBool::new(false),
+            reposts: None,
         }
     }
 
@@ -103,16 +112,26 @@ impl SrqTracker {
         (before & bit == 0).then_some(wr_id)
     }
 
+    /// The place in the list of the request at `index`. `None` for one that is not under way.
+    #[cold]
+    pub(super) fn under_way(&self, index: u16) -> Option<u64> {
+        let (word, bit) = bit(index.into());
+        let place = self
+            .requests
+            .get(usize::from(index))?
+            .place
+            .load(Ordering::Relaxed);
+        let handed_over = place < self.rung.load(Ordering::Relaxed);
+        let is_free = self.free.get(word)?.load(Ordering::Relaxed) & bit != 0;
+        (handed_over && !is_free).then_some(place)
+    }
+
     /// The request at `index` was used up, and no completion will say so. `None` for one that is not under way.
     #[cold]
     pub(crate) fn used_up(&self, index: u16) -> Option<()> {
-        let request = self.requests.get(usize::from(index))?;
+        self.under_way(index)?;
         let (word, bit) = bit(index.into());
         let free = self.free.get(word)?;
-        let handed_over = request.place.load(Ordering::Relaxed) < self.rung.load(Ordering::Relaxed);
-        if !handed_over || free.load(Ordering::Relaxed) & bit != 0 {
-            return None;
-        }
         // Before it is free, after which its number may be another one's.
         self.unreported.get(word)?.fetch_or(bit, Ordering::Relaxed);
         // Not a store, which models could not put in order with what takes it back.

@@ -54,7 +54,7 @@ impl Card {
     pub(super) fn carry_out(&self, command: &Legacy<'_>) -> Result<(), Errno> {
         match command.number {
             IB_USER_VERBS_CMD_GET_CONTEXT => self.open_context(command),
-            QUERY_DEVICE => query_device(command),
+            QUERY_DEVICE => query_device(command, self.on_demand),
             IB_USER_VERBS_CMD_QUERY_PORT => {
                 command.answer(&ib_uverbs_query_port_resp {
                     lid: LID,
@@ -342,7 +342,7 @@ impl Card {
     }
 }
 
-fn query_device(command: &Legacy<'_>) -> Result<(), Errno> {
+fn query_device(command: &Legacy<'_>, on_demand: bool) -> Result<(), Errno> {
     let mut device = ib_uverbs_ex_query_device_resp::default();
     device.response_length = u32::try_from(size_of_val(&device)).map_err(|_| Errno::INVAL)?;
     device.base.max_qp_wr = 32768;
@@ -354,6 +354,7 @@ fn query_device(command: &Legacy<'_>) -> Result<(), Errno> {
     device.base.max_qp_rd_atom = 16;
     device.base.max_qp_init_rd_atom = 16;
     device.base.atomic_cap = 1;
+    device.odp_caps.general_caps = u64::from(on_demand);
     command.answer(&device);
     command.tell(&mlx5_ib_query_device_resp::default());
     Ok(())

@@ -30,6 +30,8 @@ struct Card {
     memory: Arc<Process>,
     handles: AtomicU32,
     cqe_version: u8,
+    /// The device says that pages may be absent, so that pollers may post to shared queues, too.
+    on_demand: bool,
 }
 
 #[derive(Debug)]
@@ -57,7 +59,7 @@ enum Kind {
 }
 
 impl Card {
-    fn new(cqe_version: u8) -> std::result::Result<Self, Refused> {
+    fn new(cqe_version: u8, on_demand: bool) -> std::result::Result<Self, Refused> {
         let memory = Arc::new(Process::default());
         Ok(Self {
             state: Mutex::new(State {
@@ -68,6 +70,7 @@ impl Card {
             memory,
             handles: AtomicU32::new(1),
             cqe_version,
+            on_demand,
         })
     }
 
@@ -91,7 +94,10 @@ impl Cards {
     /// Never: a function without objects refuses nothing.
     #[expect(clippy::expect_used, reason = "there is nothing to refuse")]
     pub fn new(cqe_version: u8) -> Self {
-        Self([(), ()].map(|()| Arc::new(Shaky::new(Card::new(cqe_version).expect("a function")))))
+        Self([false, true].map(|on_demand| {
+            let card = Card::new(cqe_version, on_demand);
+            Arc::new(Shaky::new(card.expect("a function")))
+        }))
     }
 
     fn of(&self, site: usize) -> &Arc<Shaky<Card>> {

@@ -56,6 +56,18 @@ pub(crate) enum Syndrome {
     RemoteOperation = 0x14,
     RetryExceeded = 0x15,
     RnrRetryExceeded = 0x16,
+    /// A receive of a shared queue met a page that was not there.
+    RemoteAborted = 0x22,
+}
+
+impl Syndrome {
+    /// The vendor's syndrome beside it. Drivers know that of page faults.
+    fn vendors(self) -> u32 {
+        match self {
+            Self::RemoteAborted => 0x93,
+            other => 0x80 | other as u32,
+        }
+    }
 }
 
 /// A completion as it is written, but for whose turn it is.
@@ -127,7 +139,7 @@ impl Completion {
         TIMESTAMP.set(&mut entry, now);
         if let Some(syndrome) = self.syndrome {
             entry[0x30..0x38].fill(0);
-            VENDOR_SYNDROME.set(&mut entry, 0x80 | syndrome as u32);
+            VENDOR_SYNDROME.set(&mut entry, syndrome.vendors());
             SYNDROME.set(&mut entry, syndrome as u32);
         }
         SEND_OPCODE_QPN.set(&mut entry, u32::from(self.send_opcode) << 24 | self.qpn);

@@ -253,25 +253,10 @@ fn take_shared(device: &mut Device, srqn: u32) -> Option<Posted> {
     })
 }
 
-/// Puts the receive that was taken last back to where it was, to be taken again.
-pub(crate) fn put_back(device: &mut Device, pool: Pool, posted: &Posted) {
-    match pool {
-        Pool::Own(qpn) => {
-            if let Some(pair) = device.qps.get_mut(qpn) {
-                pair.recv.consumer = posted.index;
-            }
-        }
-        Pool::Raw(rqn) => {
-            if let Some(queue) = device.rqs.get_mut(rqn) {
-                queue.consumer = posted.index;
-            }
-        }
-        Pool::Shared(srqn) => {
-            if let Some(queue) = device.shared.get_mut(srqn) {
-                queue.head = u32::from(posted.index);
-                queue.consumed = queue.consumed.wrapping_sub(1);
-            }
-        }
+/// Puts the receive that was taken last from a queue pair's own queue back to where it was, to be taken again.
+pub(crate) fn put_back(device: &mut Device, qpn: u32, posted: &Posted) {
+    if let Some(pair) = device.qps.get_mut(qpn) {
+        pair.recv.consumer = posted.index;
     }
 }
 

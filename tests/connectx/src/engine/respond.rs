@@ -301,7 +301,16 @@ fn receive_message(
             Answer::Done(length)
         }
         Err(Misfit::Absent) if asked_for_receive(device, message, end, &posted) => {
-            receive::put_back(device, end.pool, &posted);
+            if let Pool::Own(queue) = end.pool {
+                receive::put_back(device, queue, &posted);
+            } else {
+                // It is used up; the driver posts it once more.
+                let fault = Completion {
+                    opcode: Opcode::ResponseError,
+                    ..Completion::new(opcode, end.qpn, end.user_index, posted.index)
+                };
+                completion::push(device, end.cqn, fault.failed(Syndrome::RemoteAborted));
+            }
             Answer::Paused
         }
         Err(misfit) => {

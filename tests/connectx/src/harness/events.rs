@@ -30,15 +30,20 @@ fn taken(host: &Host, events: &mut Events) -> Vec<(u8, u32)> {
         .collect()
 }
 
-/// A shared receive queue of 16 entries in a list, of which `posted` are: its number and record.
-fn shared_queue(fabric: &mut Fabric, host: &mut Host, key: u32, posted: u32) -> (u32, u64) {
+/// A shared receive queue of 16 entries of one segment each, in a list, of which `posted` are: its number and record.
+pub(super) fn shared_queue(
+    fabric: &mut Fabric,
+    host: &mut Host,
+    segment: (u32, u32, u64),
+    posted: u32,
+) -> (u32, u64) {
     let (buffer, record) = (host.pages(1), host.pages(1));
     let input = ring_input(host, op::CREATE_RMP, record, buffer, 4, 5);
     let number = command::NUMBER.get(&host.ok(fabric, &input, 16));
     for slot in 0..16u64 {
         let mut entry = vec![0, 0, 0, (slot as u8 + 1) & 15];
         entry.resize(16, 0);
-        entry.extend(segment_bytes(&[(64, key, FREE)]));
+        entry.extend(segment_bytes(&[segment]));
         host.ram.write(buffer + slot * 32, &entry).unwrap();
     }
     host.ram.write(record, &posted.to_be_bytes()).unwrap();
@@ -72,7 +77,7 @@ fn shared(posted: u32) -> Shared {
     let events = hosts[1].create_events(&mut fabric, ANY);
     let key = hosts[0].all_rights(&mut fabric);
     let far = hosts[1].all_rights(&mut fabric);
-    let (queue, _) = shared_queue(&mut fabric, &mut hosts[1], far, posted);
+    let (queue, _) = shared_queue(&mut fabric, &mut hosts[1], (64, far, FREE), posted);
     let a = hosts[0].create_qp(&mut fabric, 0);
     let set = [(qp::RQ_TYPE, 1), (qp::SRQN, queue)];
     let b = hosts[1].create_qp_with(&mut fabric, 0, &set);

@@ -1,10 +1,11 @@
 //! Pages that are not there, and the events and commands by which they come.
 
+use super::events::shared_queue;
 use super::host::{Events, FREE, Host, Pair, connected, fabric_from, remote_bytes, segment_bytes};
 use crate::engine::Fabric;
 use crate::layout::command::{self, CTX, PAS, op};
 use crate::layout::queue::mkey;
-use crate::layout::{Field, be32, be64, bit, field, word};
+use crate::layout::{Field, be16, be32, be64, bit, field, qp, word};
 use crate::memory::GuestMemory;
 use crate::memory_key::NULL_KEY;
 use crate::objects::Service;
@@ -266,6 +267,38 @@ fn a_receive_is_put_back_until_its_pages_are_there() {
     assert_eq!(p.done(), Some(0x14));
     let received = p.hosts[1].poll(&mut p.b.cq).unwrap();
     assert_eq!((received.opcode, received.syndrome), (0x0e, 0x04));
+}
+
+#[test]
+fn a_shared_receive_is_used_up_and_the_message_takes_another() {
+    let mut p = setup(true);
+    let key = p.key(1, &[0]);
+    let segment = (64, key, START);
+    let (queue, record) = shared_queue(&mut p.fabric, &mut p.hosts[1], segment, 1);
+    let set = [(qp::RQ_TYPE, 1), (qp::SRQN, queue)];
+    p.a = p.hosts[0].create_qp(&mut p.fabric, 0);
+    p.b = p.hosts[1].create_qp_with(&mut p.fabric, 0, &set);
+    p.hosts[0].connect(&mut p.fabric, &p.a, 2, p.b.qpn);
+    p.hosts[1].connect(&mut p.fabric, &p.b, 1, p.a.qpn);
+    p.hosts[0].ram.write(FREE, &[9; 64]).unwrap();
+    p.post(SEND, None, (64, p.keys[0], FREE));
+    let (subtype, data) = p.fault(1).unwrap();
+    assert_eq!((subtype, be32(&data, 4), be32(&data, 0x18)), (0, 0, queue));
+    let fault = p.hosts[1].poll(&mut p.b.cq).unwrap();
+    assert_eq!((fault.opcode, be16(&fault.entry, 0x3c)), (0x0e, 0));
+    assert_eq!((fault.syndrome, fault.entry[54]), (0x22, 0x93));
+    p.pages(1, key, &[PAGES[0] | 3, 0, 0, 0]);
+    p.resume(1, queue, be32(&data, 0x0c), false);
+    assert_eq!(p.done(), None, "the queue is empty");
+    p.hosts[1].ram.write(record, &2_u32.to_be_bytes()).unwrap();
+    p.now += 1 << 30;
+    p.fabric.advance(p.now);
+    assert_eq!(p.done(), Some(0));
+    let received = p.hosts[1].poll(&mut p.b.cq).unwrap();
+    assert_eq!((received.opcode, received.bytes), (2, 64));
+    assert_eq!(be16(&received.entry, 0x3c), 1);
+    assert_eq!(p.hosts[1].bytes(PAGES[0], 64), [9; 64]);
+    assert!(p.fabric.reports().is_empty(), "{:?}", p.fabric.reports());
 }
 
 #[test]

@@ -22,7 +22,9 @@ use uverbs::{
     AccessFlags, ErrorKind, MemoryRegion, Operation, Payload, ProtectionDomain, QpType, Remote,
     SendRequest, Sge, WcOpcode, WcStatus,
 };
-use verbs_tests::{Pair, Registered, next, open, own_address, raw};
+use verbs_tests::{Pair, Registered, next, open, raw};
+
+mod shared;
 
 const PAGE: usize = 4096;
 const ALL: AccessFlags = AccessFlags::LOCAL_WRITE
@@ -455,68 +457,6 @@ fn ib_advice_that_makes_no_sense_is_refused() {
         kind(pd.advise(MrAdvice::Prefetch, now, &whole)),
         ErrorKind::InvalidInput
     );
-}
-
-#[test]
-fn ib_receives_of_a_shared_queue_wait_for_their_pages() {
-    const QKEY: u32 = 0x0100_0001;
-    let mut model = Model::open();
-    for kind in [QpType::Rc, QpType::Ud] {
-        let context = open();
-        let pd = context.alloc_pd().unwrap();
-        let mut cq = context.create_cq(64).unwrap();
-        let mut srq = pd.create_srq(8, 2).unwrap();
-        let mut builder = pd.create_qp(kind, &cq, &cq);
-        builder.srq(&srq).max_send_wr(8).max_send_sge(2);
-        builder.timeout(14).unwrap();
-        if kind == QpType::Ud {
-            builder.qkey(QKEY);
-        }
-        let prepared = builder.build().unwrap();
-        let mut qp = if kind == QpType::Ud {
-            prepared.activate().unwrap()
-        } else {
-            let own = prepared.endpoint();
-            prepared.handshake(own).unwrap()
-        };
-        let pages = Pages::new(12);
-        let region = pages.register(&pd, ALL);
-        pages.put(9 * PAGE, &pattern(4, PAGE));
-        let before = faults(&mut model);
-        for (wr_id, page) in [(5, 0), (6, 4)] {
-            // The second piece begins in a page of its own.
-            let scatter = [
-                piece(&region, page * PAGE, 100),
-                piece(&region, (page + 2) * PAGE, 2000),
-            ];
-            raw::recv_shared(&mut srq, wr_id, &scatter).unwrap();
-        }
-        let header = if kind == QpType::Ud { 40 } else { 0 };
-        for (wr_id, page) in [(5, 0), (6, 4)] {
-            let pieces = [piece(&region, 9 * PAGE + page, 1000)];
-            let mut request = SendRequest::send(&pieces);
-            let address = pd.create_ah(&own_address(&context, &qp)).unwrap();
-            if kind == QpType::Ud {
-                request = request.to(address.to(qp.qp_num(), QKEY));
-            }
-            raw::send(&mut qp, &[request]).unwrap();
-            let got = next(&mut cq);
-            assert_eq!(
-                (got.wr_id, got.status),
-                (wr_id, WcStatus::Success),
-                "{kind:?}"
-            );
-            assert_eq!(got.byte_len, 1000 + header);
-            let header = usize::try_from(header).unwrap();
-            let mut bytes = pages.get(page * PAGE + header, 100 - header);
-            bytes.extend(pages.get((page + 2) * PAGE, 900 + header));
-            assert_eq!(bytes, pattern(4, PAGE)[page..page + 1000], "{kind:?}");
-        }
-        assert!(
-            faults(&mut model) > before,
-            "{kind:?}: nothing was asked for"
-        );
-    }
 }
 
 #[test]

@@ -1,0 +1,65 @@
+//! Requests of a shared receive queue that met a page that was not there.
+
+use std::sync::{Arc, Weak};
+
+use super::srq::{RESTS, SrqTracker, bit};
+use crate::srq::reposts::Reposts;
+use crate::sync::atomic::Ordering;
+
+impl SrqTracker {
+    /// The same where such requests are posted once more, for as long as there are these `reposts`. The last `spare` requests rest.
+    pub(crate) fn reposting(mut self, spare: u32, reposts: &Arc<Reposts>) -> Self {
+        for request in self.requests.iter().rev().take(spare as usize) {
+            request.place.store(RESTS, Ordering::Relaxed);
+        }
+        self.reposts = Some(Arc::downgrade(reposts));
+        self
+    }
+
+    /// Whether such requests are posted once more.
+    pub(crate) fn reposts(&self) -> bool {
+        self.reposts.is_some()
+    }
+
+    /// The request at `index` met a page that was not there. `None` for one that is not under way. Where the queue is gone, nothing
+    /// is left to be done.
+    #[cold]
+    pub(crate) fn faulted(&self, index: u16) -> Option<()> {
+        let place = self.under_way(index)?;
+        match self.reposts.as_ref().and_then(Weak::upgrade) {
+            Some(reposts) => reposts.fault(self, index, place),
+            None => Some(()),
+        }
+    }
+
+    /// Takes the request at `index` back, which faulted at this place of the list, and has it rest: the number that it was posted
+    /// with. `None` if it was completed meanwhile all the same: of two, its bit in `free` says who came second.
+    ///
+    /// For who has the turn of the list.
+    pub(crate) fn take_back(&self, index: u32, place: u64) -> Option<u64> {
+        let request = self.requests.get(index as usize)?;
+        if request.place.load(Ordering::Relaxed) != place {
+            return None;
+        }
+        let wr_id = request.wr_id.load(Ordering::Relaxed);
+        let (word, bit) = bit(index as usize);
+        // Not cleared here: a poller that has found it under way finds this.
+        let before = self.free.get(word)?.fetch_or(bit, Ordering::AcqRel);
+        if before & bit != 0 {
+            return None;
+        }
+        request.place.store(RESTS, Ordering::Relaxed);
+        Some(wr_id)
+    }
+
+    /// The request at `index`, which rested, is linked at this place of the list. For who has the turn of the list.
+    pub(crate) fn link(&self, index: u32, place: u64) {
+        let (word, bit) = bit(index as usize);
+        if let (Some(request), Some(free)) =
+            (self.requests.get(index as usize), self.free.get(word))
+        {
+            request.place.store(place, Ordering::Relaxed);
+            free.fetch_and(!bit, Ordering::Relaxed);
+        }
+    }
+}
