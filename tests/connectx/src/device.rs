@@ -223,6 +223,15 @@ impl Device {
         gid
     }
 
+    /// Whether an entry of the address table is one of RoCE v2. There are none on InfiniBand.
+    pub(crate) fn sends_by_udp(&self, index: u32) -> bool {
+        /// `roce_version` of `roce_addr_layout`.
+        const VERSION: usize = 27;
+        const ROCE_V2: u8 = 2;
+        let entry = self.roce_addresses.get(&index);
+        entry.and_then(|entry| entry.get(VERSION)) == Some(&ROCE_V2)
+    }
+
     /// Whether commands and queues may reach guest memory.
     pub(crate) fn bus_master(&self) -> bool {
         self.pci.bus_master()

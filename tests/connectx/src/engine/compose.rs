@@ -182,5 +182,6 @@ fn route(device: &Device, address: &AddressVector) -> Option<Route> {
         from: device.source_gid(address.source_index),
         to,
         class: address.class,
+        udp: device.sends_by_udp(address.source_index),
     })
 }

@@ -141,6 +141,8 @@ pub(crate) struct Route {
     pub(crate) to: [u8; 16],
     /// Traffic class, or type of service.
     pub(crate) class: u8,
+    /// By UDP, as RoCE v2 is.
+    pub(crate) udp: bool,
 }
 
 /// The receiver's word on a message.

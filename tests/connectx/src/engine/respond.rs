@@ -382,11 +382,17 @@ fn place(
 /// was none.
 fn route_header(message: &Message) -> Vec<u8> {
     let mut header = vec![0; GRH];
-    let Some(Route { from, to, class }) = message.route else {
+    let Some(route) = message.route else {
         return header;
     };
+    let Route {
+        from,
+        to,
+        class,
+        udp,
+    } = route;
     let length = message.payload.length() as u16;
-    if is_mapped(&to) {
+    if udp && is_mapped(&to) {
         header[20] = 0x45;
         header[21] = class;
         header[22..24].copy_from_slice(&length.saturating_add(52).to_be_bytes());
@@ -397,7 +403,7 @@ fn route_header(message: &Message) -> Vec<u8> {
     } else {
         header[..2].copy_from_slice(&(0x6000 | u16::from(class) << 4).to_be_bytes());
         header[4..6].copy_from_slice(&length.to_be_bytes());
-        header[6] = 0x1b;
+        header[6] = if udp { 17 } else { 0x1b };
         header[7] = 64;
         header[8..24].copy_from_slice(&from);
         header[24..40].copy_from_slice(&to);
@@ -412,6 +418,7 @@ fn is_mapped(gid: &[u8; 16]) -> bool {
 /// GRH presence, service level (on Ethernet the kind of IP header) and source queue pair.
 fn packet_flags(device: &Device, message: &Message) -> u32 {
     let level = match message.route {
+        Some(Route { udp: false, .. }) if device.config.kind.is_ethernet() => 0,
         Some(Route { to, .. }) if device.config.kind.is_ethernet() => 1 + u32::from(is_mapped(&to)),
         _ => message.service_level,
     };

@@ -150,6 +150,7 @@ fn roce_by_ipv6_too() {
     assert!(next(&mut pair.b.cq).is_success());
     let header = Grh::parse(&to.get(0, 40)).unwrap();
     assert_eq!(header.version(), IpVersion::V6);
+    assert_eq!(header.next_header(), 17, "UDP");
     assert_eq!((header.sgid(), header.dgid()), (entry.gid, entry.gid));
     // rxe sends no flow labels (prepare6_hdr).
     if driver() == Driver::Rxe {
