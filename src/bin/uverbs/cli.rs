@@ -10,7 +10,7 @@ use crate::session::{CommandPathArg, Session};
 const EXIT_CODES: &str = "\
 Exit codes:
   0  everything went well
-  1  something failed (doctor: something is wrong)
+  1  something failed (doctor, selftest: something is wrong)
   2  the command line makes no sense
   3  no such device
   4  not allowed for this user
@@ -54,6 +54,7 @@ pub(crate) enum Run {
     Events(commands::events::Args),
     Doctor(commands::doctor::Args),
     Sched(commands::sched::Args),
+    Selftest(commands::selftest::Args),
 }
 
 impl Cli {
@@ -80,6 +81,7 @@ impl Run {
             Self::Events(args) => commands::events::run(args, session, out),
             Self::Doctor(args) => commands::doctor::run(args, session, out),
             Self::Sched(args) => commands::sched::run(args, session, out),
+            Self::Selftest(args) => commands::selftest::run(args, session, out),
         }
     }
 }

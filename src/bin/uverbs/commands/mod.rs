@@ -8,4 +8,5 @@ pub(crate) mod list;
 pub(crate) mod pingpong;
 pub(crate) mod rates;
 pub(crate) mod sched;
+pub(crate) mod selftest;
 pub(crate) mod trace;

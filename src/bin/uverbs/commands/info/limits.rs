@@ -4,7 +4,7 @@ use uverbs::DeviceAttr;
 
 use super::report::Limit;
 
-pub(super) fn of(attr: &DeviceAttr) -> Vec<Limit> {
+pub(in crate::commands) fn of(attr: &DeviceAttr) -> Vec<Limit> {
     let plain = |name, value: u32| Limit {
         name,
         value: value.into(),

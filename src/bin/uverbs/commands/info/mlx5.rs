@@ -11,7 +11,7 @@ use crate::failure::Result;
 use crate::units;
 
 #[derive(Debug, Serialize)]
-pub(super) struct Mlx5Report {
+pub(in crate::commands) struct Mlx5Report {
     /// How fast queue pairs may send.
     pacing: Option<Pacing>,
     /// Long messages that the device cuts into frames.
@@ -58,7 +58,7 @@ struct Scheduling {
 
 impl Mlx5Report {
     /// `None` for a device of another driver. What the firmware refuses to tell is left out.
-    pub(super) fn of(context: &Context) -> Option<Self> {
+    pub(in crate::commands) fn of(context: &Context) -> Option<Self> {
         let adapter = context.mlx5().ok()?;
         let caps = adapter.caps();
         let scheduler = adapter.scheduling().ok();

@@ -10,6 +10,11 @@ use crate::output::Output;
 use crate::session::Session;
 use report::DeviceReport;
 
+// What other reports name devices by.
+pub(super) use limits::of as limits;
+pub(super) use mlx5::Mlx5Report;
+pub(super) use report::Limit;
+
 /// Show what a device is, what it can do, and the state of its ports
 #[derive(Debug, clap::Args)]
 #[command(

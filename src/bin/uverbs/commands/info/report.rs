@@ -41,7 +41,7 @@ pub(super) struct DeviceReport {
 
 /// A number that the device promises.
 #[derive(Debug, Serialize)]
-pub(super) struct Limit {
+pub(in crate::commands) struct Limit {
     pub(super) name: &'static str,
     pub(super) value: u64,
     pub(super) unit: Option<&'static str>,

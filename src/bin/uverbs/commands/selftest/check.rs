@@ -1,0 +1,162 @@
+//! One look at the device: a small function that says what it found, or why that is not what it should be.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use uverbs::owned::{ReceiveRefused, Refused};
+use uverbs::{Error, HandshakeError, PollError, PostError};
+
+use super::subject::Subject;
+
+/// What a check found where all is well.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) value: String,
+    /// More than fits on a line.
+    pub(super) detail: Option<String>,
+    /// It worked, but took too long.
+    pub(super) slow: bool,
+}
+
+/// Why a check did not succeed.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// It is not as it should be.
+    Failed(String),
+    /// The device, the driver or the machine does not have it.
+    Unsupported(String),
+}
+
+pub(super) type Outcome<T = Found> = Result<T, Trouble>;
+
+/// The function of a check.
+type Look = Box<dyn FnOnce(&Subject) -> Outcome + Send>;
+
+/// A check, before it is made.
+pub(super) struct Check {
+    pub(super) name: Cow<'static, str>,
+    /// What is right, in a few words.
+    pub(super) expected: &'static str,
+    /// Not every device has it.
+    pub(super) optional: bool,
+    pub(super) look: Look,
+}
+
+impl Check {
+    /// What every device has: that it is unsupported is a failure, too.
+    pub(super) fn new(
+        name: impl Into<Cow<'static, str>>,
+        expected: &'static str,
+        look: impl FnOnce(&Subject) -> Outcome + Send + 'static,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            expected,
+            optional: false,
+            look: Box::new(look),
+        }
+    }
+
+    /// What some devices do not have, and say so.
+    pub(super) fn optional(
+        name: impl Into<Cow<'static, str>>,
+        expected: &'static str,
+        look: impl FnOnce(&Subject) -> Outcome + Send + 'static,
+    ) -> Self {
+        Self {
+            optional: true,
+            ..Self::new(name, expected, look)
+        }
+    }
+}
+
+impl Found {
+    pub(super) fn new(value: impl fmt::Display) -> Self {
+        Self {
+            value: value.to_string(),
+            detail: None,
+            slow: false,
+        }
+    }
+
+    pub(super) fn detail(mut self, detail: impl fmt::Display) -> Self {
+        self.detail = Some(detail.to_string());
+        self
+    }
+
+    pub(super) fn slow_if(mut self, slow: bool) -> Self {
+        self.slow = slow;
+        self
+    }
+}
+
+impl Trouble {
+    pub(super) fn failed(why: impl fmt::Display) -> Self {
+        Self::Failed(why.to_string())
+    }
+
+    pub(super) fn unsupported(why: impl fmt::Display) -> Self {
+        Self::Unsupported(why.to_string())
+    }
+
+    /// Says in which case it happened.
+    pub(super) fn with(self, what: impl fmt::Display) -> Self {
+        match self {
+            Self::Failed(why) => Self::Failed(format!("{what}: {why}")),
+            Self::Unsupported(why) => Self::Unsupported(format!("{what}: {why}")),
+        }
+    }
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        if error.is_unsupported() {
+            Self::unsupported(error)
+        } else {
+            Self::failed(error)
+        }
+    }
+}
+
+impl From<HandshakeError> for Trouble {
+    fn from(error: HandshakeError) -> Self {
+        error.error.into()
+    }
+}
+
+impl From<PostError> for Trouble {
+    fn from(error: PostError) -> Self {
+        let why = format_args!("not posted: {error}").to_string();
+        match error {
+            PostError::UnsupportedOperation => Self::Unsupported(why),
+            _ => Self::Failed(why),
+        }
+    }
+}
+
+impl From<PollError> for Trouble {
+    fn from(error: PollError) -> Self {
+        Self::failed(format_args!("polling: {error}"))
+    }
+}
+
+impl From<Box<Refused>> for Trouble {
+    fn from(refused: Box<Refused>) -> Self {
+        refused.error.into()
+    }
+}
+
+impl From<ReceiveRefused> for Trouble {
+    fn from(refused: ReceiveRefused) -> Self {
+        refused.error.into()
+    }
+}
+
+/// Fails unless it is so.
+pub(super) fn ensure(so: bool, otherwise: impl FnOnce() -> String) -> Outcome<()> {
+    if so {
+        Ok(())
+    } else {
+        Err(Trouble::Failed(otherwise()))
+    }
+}

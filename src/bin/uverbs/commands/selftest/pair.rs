@@ -1,0 +1,264 @@
+//! What most checks need: two connected queue pairs of the port, waits that end, and bytes that are known again.
+
+use std::time::{Duration, Instant};
+
+use uverbs::owned::{self, Buffer, Finished};
+use uverbs::{
+    AccessFlags, Completion, CompletionQueue, PreparedQueuePair, ProtectionDomain, QpType,
+    QueuePair, QueuePairBuilder, SharedReceiveQueue,
+};
+
+use super::check::{Outcome, Trouble, ensure};
+use super::subject::Subject;
+
+/// How long anything may take that should happen at once.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Empty polls before others may run: on few processors the network stack may be what waits.
+const SPINS: u32 = 256;
+
+/// What peers may do where nothing else is said.
+pub(super) const REMOTE: AccessFlags = AccessFlags::LOCAL_WRITE
+    .union(AccessFlags::REMOTE_READ)
+    .union(AccessFlags::REMOTE_WRITE)
+    .union(AccessFlags::REMOTE_ATOMIC);
+
+/// One of two connected queue pairs, with a completion queue of its own.
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) cq: CompletionQueue,
+    pub(super) qp: owned::QueuePair,
+}
+
+/// Both of them.
+#[derive(Debug)]
+pub(super) struct Pair {
+    pub(super) pd: ProtectionDomain,
+    pub(super) a: End,
+    pub(super) b: End,
+}
+
+/// Nothing beyond them.
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "one of several settings, most of which can be refused"
+)]
+pub(super) fn usual(_: &mut QueuePairBuilder<'_>) -> uverbs::Result<()> {
+    Ok(())
+}
+
+/// A queue pair that is not connected yet, with what most checks want, changed by `set`.
+pub(super) fn prepare(
+    subject: &Subject,
+    pd: &ProtectionDomain,
+    kind: QpType,
+    (send, receive): (&CompletionQueue, &CompletionQueue),
+    set: impl Fn(&mut QueuePairBuilder<'_>) -> uverbs::Result<()>,
+) -> Outcome<PreparedQueuePair> {
+    let mut builder = pd.create_qp(kind, send, receive);
+    as_usual(subject, kind, &mut builder)?;
+    set(&mut builder)?;
+    Ok(builder.build()?)
+}
+
+/// A reliable one that receives from a shared queue.
+pub(super) fn prepare_shared(
+    subject: &Subject,
+    pd: &ProtectionDomain,
+    (send, receive): (&CompletionQueue, &CompletionQueue),
+    srq: &SharedReceiveQueue,
+) -> Outcome<PreparedQueuePair> {
+    let mut builder = pd.create_qp(QpType::Rc, send, receive);
+    as_usual(subject, QpType::Rc, &mut builder)?;
+    Ok(builder.srq(srq).build()?)
+}
+
+fn as_usual(
+    subject: &Subject,
+    kind: QpType,
+    builder: &mut QueuePairBuilder<'_>,
+) -> uverbs::Result<()> {
+    builder.port(subject.port).max_send_wr(64).max_recv_wr(64);
+    if kind == QpType::Rc {
+        let atomics = subject.context.device_attr().max_qp_rd_atom.clamp(1, 8);
+        let atomics = u8::try_from(atomics).unwrap_or(1);
+        // The usual patience of 65 µs is little for a device that is emulated.
+        builder
+            .max_rd_atomic(atomics)
+            .max_dest_rd_atomic(atomics)
+            .timeout(16_u8)?
+            .retry_count(7_u8)?
+            .rnr_retry(7_u8)?
+            .min_rnr_timer(1_u8)?;
+    }
+    if kind != QpType::Ud {
+        builder.access(REMOTE);
+    }
+    Ok(())
+}
+
+/// Connects two queue pairs with each other.
+pub(super) fn connect(
+    a: PreparedQueuePair,
+    b: PreparedQueuePair,
+) -> Outcome<(QueuePair, QueuePair)> {
+    let (to_a, to_b) = (a.endpoint(), b.endpoint());
+    Ok((a.handshake(to_b)?, b.handshake(to_a)?))
+}
+
+impl Pair {
+    pub(super) fn new(
+        subject: &Subject,
+        kind: QpType,
+        set: impl Fn(&mut QueuePairBuilder<'_>) -> uverbs::Result<()>,
+    ) -> Outcome<Self> {
+        let pd = subject.context.alloc_pd()?;
+        Self::within(subject, &pd, kind, set)
+    }
+
+    /// In a domain that is there already.
+    pub(super) fn within(
+        subject: &Subject,
+        pd: &ProtectionDomain,
+        kind: QpType,
+        set: impl Fn(&mut QueuePairBuilder<'_>) -> uverbs::Result<()>,
+    ) -> Outcome<Self> {
+        let (cq_a, cq_b) = (
+            subject.context.create_cq(256)?,
+            subject.context.create_cq(256)?,
+        );
+        let a = prepare(subject, pd, kind, (&cq_a, &cq_a), &set)?;
+        let b = prepare(subject, pd, kind, (&cq_b, &cq_b), &set)?;
+        let (a, b) = connect(a, b)?;
+        Ok(Self {
+            pd: pd.clone(),
+            a: End::new(cq_a, a),
+            b: End::new(cq_b, b),
+        })
+    }
+}
+
+impl End {
+    pub(super) fn new(cq: CompletionQueue, qp: QueuePair) -> Self {
+        let qp = owned::QueuePair::new(qp);
+        Self { cq, qp }
+    }
+
+    /// The next request that is over.
+    pub(super) fn next(&mut self) -> Outcome<Finished> {
+        let qp = &mut self.qp;
+        take(&mut self.cq, |completion| {
+            qp.complete(completion).map_err(|completion| {
+                Trouble::failed(format_args!(
+                    "a completion of a request that was not posted: {}",
+                    completion.status
+                ))
+            })
+        })?
+    }
+
+    /// The next request, which must have gone well.
+    pub(super) fn success(&mut self) -> Outcome<Finished> {
+        let finished = self.next()?;
+        ensure(finished.status.is_success(), || ended(&finished))?;
+        Ok(finished)
+    }
+}
+
+/// How a request ended, with the vendor's own word.
+pub(super) fn ended(finished: &Finished) -> String {
+    let vendor = finished.completion.vendor_err;
+    format!("{}, vendor {vendor:#x}", finished.status)
+}
+
+/// The buffer of a finished request.
+pub(super) fn buffer_of(finished: Finished) -> Outcome<Buffer> {
+    let buffer = finished.memory.into_buffer();
+    buffer.ok_or_else(|| Trouble::failed("its buffer did not come back"))
+}
+
+/// Takes the next completion, which comes in time or is a failure.
+pub(super) fn take<T>(
+    cq: &mut CompletionQueue,
+    take: impl FnOnce(Completion<'_>) -> T,
+) -> Outcome<T> {
+    let end = Instant::now() + PATIENCE;
+    match take_until(cq, end, take)? {
+        Some(taken) => Ok(taken),
+        None => Err(Trouble::failed(format_args!(
+            "no completion in {PATIENCE:?}"
+        ))),
+    }
+}
+
+/// Takes the next completion, if there is one before `end`.
+pub(super) fn take_until<T>(
+    cq: &mut CompletionQueue,
+    end: Instant,
+    take: impl FnOnce(Completion<'_>) -> T,
+) -> Outcome<Option<T>> {
+    let mut spins = 0_u32;
+    loop {
+        if let Some(completion) = cq.poll()? {
+            return Ok(Some(take(completion)));
+        }
+        spins = spins.saturating_add(1);
+        if spins > SPINS {
+            std::thread::yield_now();
+            if Instant::now() > end {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+/// The byte at a place of what is sent as number `seed`: no two places near each other, and no two messages, have the same.
+fn byte(seed: u64, at: usize) -> u8 {
+    let mixed = (at as u64)
+        .wrapping_add(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        .wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed.to_be_bytes()[1]
+}
+
+pub(super) fn fill(bytes: &mut [u8], seed: u64) {
+    for (at, place) in bytes.iter_mut().enumerate() {
+        *place = byte(seed, at);
+    }
+}
+
+/// Fails at the first byte that is not as it was sent.
+pub(super) fn compare(bytes: &[u8], seed: u64) -> Outcome<()> {
+    let wrong = bytes
+        .iter()
+        .enumerate()
+        .find(|(at, found)| **found != byte(seed, *at));
+    match wrong {
+        None => Ok(()),
+        Some((at, found)) => Err(Trouble::failed(format_args!(
+            "byte {at} of {} is {found:#04x}, {:#04x} was sent",
+            bytes.len(),
+            byte(seed, at)
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    #[test]
+    fn bytes_are_known_again_and_no_others_are() {
+        let mut bytes = [0; 300];
+        fill(&mut bytes, 7);
+        compare(&bytes, 7).unwrap();
+        assert!(compare(&bytes, 8).is_err());
+        assert!(compare(&bytes[1..], 7).is_err());
+        bytes[299] ^= 1;
+        let Err(Trouble::Failed(why)) = compare(&bytes, 7) else {
+            unreachable!("a byte was changed");
+        };
+        assert!(why.starts_with("byte 299 of 300 is "), "{why}");
+    }
+}

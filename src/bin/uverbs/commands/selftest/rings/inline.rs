@@ -1,0 +1,160 @@
+//! Bytes that travel in the request itself: lengths from none to all there is room for, whole and in pieces, some of them empty.
+
+use uverbs::owned::{self, Buffer};
+use uverbs::{
+    CompletionQueue, Operation, Payload, ProtectionDomain, QpType, QueuePair, SendRequest,
+};
+
+use super::super::check::{Check, Found, Outcome, Trouble, ensure};
+use super::super::pair::{REMOTE, buffer_of, compare, connect, ended, fill, prepare, take};
+use super::super::subject::Subject;
+
+const EXPECTED: &str = "whole and in pieces, as sent";
+
+/// What is asked for, until the device grants it.
+const ROOM: [u32; 5] = [512, 256, 128, 64, 32];
+
+pub(super) fn checks() -> Vec<Check> {
+    vec![
+        Check::new("RC inline send", EXPECTED, |subject| {
+            let mut rig = Rig::new(subject, QpType::Rc)?;
+            rig.sends()
+        }),
+        Check::new("UC inline send", EXPECTED, |subject| {
+            let mut rig = Rig::new(subject, QpType::Uc)?;
+            rig.sends()
+        }),
+        Check::new("RC inline write", EXPECTED, |subject| {
+            let mut rig = Rig::new(subject, QpType::Rc)?;
+            rig.writes()
+        }),
+    ]
+}
+
+/// Short ones, and those near the ends of the rings' units of 16 bytes, of which 4 may be a header's.
+fn is_telling(len: usize) -> bool {
+    len <= 64 || [0, 1, 12, 13, 15].contains(&(len % 16))
+}
+
+#[derive(Debug)]
+struct Rig {
+    pd: ProtectionDomain,
+    send_cq: CompletionQueue,
+    receive_cq: CompletionQueue,
+    sender: QueuePair,
+    receiver: owned::QueuePair,
+    /// Bytes that a request has room for.
+    room: u32,
+}
+
+impl Rig {
+    fn new(subject: &Subject, kind: QpType) -> Outcome<Self> {
+        let mut last = Trouble::failed("nothing was asked for");
+        for room in ROOM {
+            match Self::with_room(subject, kind, room) {
+                Ok(rig) => return Ok(rig),
+                Err(trouble) => last = trouble,
+            }
+        }
+        Err(last)
+    }
+
+    fn with_room(subject: &Subject, kind: QpType, room: u32) -> Outcome<Self> {
+        let pd = subject.context.alloc_pd()?;
+        let send_cq = subject.context.create_cq(64)?;
+        let receive_cq = subject.context.create_cq(64)?;
+        let prepared = |cq: &CompletionQueue| {
+            prepare(subject, &pd, kind, (cq, cq), |builder| {
+                builder.max_inline_data(room).max_send_sge(4);
+                Ok(())
+            })
+        };
+        let (sender, receiver) = connect(prepared(&send_cq)?, prepared(&receive_cq)?)?;
+        // What was granted beyond it is used, too, within reason.
+        let room = sender.caps().max_inline_data.clamp(room, 1024);
+        Ok(Self {
+            room,
+            sender,
+            receiver: owned::QueuePair::new(receiver),
+            send_cq,
+            receive_cq,
+            pd,
+        })
+    }
+
+    /// Posts and waits until it is done.
+    fn post(&mut self, operation: Operation<'_>, pieces: &[&[u8]]) -> Outcome<()> {
+        let request = SendRequest::new(operation, Payload::Inline(pieces)).signaled();
+        let mut batch = self.sender.send_batch();
+        batch.push_inline(&request)?;
+        batch.submit()?;
+        take(&mut self.send_cq, |done| {
+            ensure(done.is_success(), || {
+                format!("{}, vendor {:#x}", done.status, done.vendor_err)
+            })
+        })?
+    }
+
+    fn sends(&mut self) -> Outcome {
+        let [room] = self.pd.buffers::<1>(self.room as usize)?;
+        let mut spare = Some(room);
+        self.each(|rig, pieces, len, seed| {
+            let room: Option<Buffer> = spare.take();
+            let room = room.ok_or_else(|| Trouble::failed("a buffer did not come back"))?;
+            rig.receiver.recv(room, seed)?;
+            rig.post(Operation::Send, pieces)?;
+            let receiver = &mut rig.receiver;
+            let arrived = take(&mut rig.receive_cq, |done| {
+                receiver
+                    .complete(done)
+                    .map_err(|_| Trouble::failed("a completion of another request"))
+            })??;
+            ensure(arrived.status.is_success(), || ended(&arrived))?;
+            ensure(arrived.len == len, || {
+                format!("{} bytes arrived", arrived.len)
+            })?;
+            let buffer = buffer_of(arrived)?;
+            compare(&buffer[..len], seed)?;
+            spare = Some(buffer);
+            Ok(())
+        })
+    }
+
+    fn writes(&mut self) -> Outcome {
+        let exposed = self.pd.expose(self.room as usize, REMOTE)?;
+        self.each(|rig, pieces, len, seed| {
+            rig.post(Operation::Write(exposed.remote()), pieces)?;
+            let mut found = vec![0; len];
+            ensure(exposed.read(0, &mut found), || {
+                "outside of the memory".into()
+            })?;
+            compare(&found, seed)
+        })
+    }
+
+    /// Lengths up to all there is room for, whole and in pieces.
+    fn each(
+        &mut self,
+        mut carry: impl FnMut(&mut Self, &[&[u8]], usize, u64) -> Outcome<()>,
+    ) -> Outcome {
+        let room = self.room as usize;
+        let mut bytes = vec![0; room];
+        for len in (0..=room).filter(|len| is_telling(*len) || *len == room) {
+            for (cut, seed) in [len, len / 2, 0].into_iter().zip(len as u64..) {
+                fill(&mut bytes[..len], seed);
+                let (head, tail) = bytes[..len].split_at(cut);
+                // Empty pieces at both ends take no room.
+                let pieces: [&[u8]; 4] = [&[], head, tail, &[]];
+                let pieces = if cut == len {
+                    &pieces[1..2]
+                } else {
+                    &pieces[..]
+                };
+                carry(self, pieces, len, seed).map_err(|trouble| {
+                    trouble.with(format_args!("{len} bytes in {} pieces", pieces.len()))
+                })?;
+            }
+        }
+        Ok(Found::new(format_args!("0 to {room} bytes")))
+    }
+}

@@ -1,0 +1,57 @@
+//! What is looked at: an opened device, and one of its ports.
+
+use std::sync::Arc;
+
+use uverbs::mlx5::Adapter;
+use uverbs::recorder::Sink;
+use uverbs::{CommandPath, Context, OpenOptions, PortAttr};
+
+use super::check::{Outcome, Trouble};
+
+/// The device that all checks share. They make everything else for themselves.
+#[derive(Debug)]
+pub(super) struct Subject {
+    pub(super) context: Context,
+    /// The port that messages go through, from 1.
+    pub(super) port: u8,
+    /// How commands are given where a check does not choose.
+    pub(super) path: CommandPath,
+    pub(super) recorder: Option<Arc<dyn Sink>>,
+}
+
+impl Subject {
+    /// Opens the device once more.
+    pub(super) fn reopen(&self, options: OpenOptions) -> Outcome<Context> {
+        let options = match &self.recorder {
+            Some(sink) => options.record(Arc::clone(sink)),
+            None => options,
+        };
+        let node = self.context.info().path.as_ref();
+        let node = node.ok_or_else(|| Trouble::failed("it has no node in /dev/infiniband"))?;
+        Ok(options.open_path(node)?)
+    }
+
+    /// The device with what only mlx5 devices have.
+    pub(super) fn mlx5(&self) -> Outcome<Adapter> {
+        let adapter = self.context.mlx5();
+        adapter.map_err(|_| Trouble::unsupported("mlx5 devices only"))
+    }
+
+    /// What is right of a list: its first on adapters, all of it on rxe, which tells some failures by other names.
+    pub(super) fn right<'a, T>(&self, list: &'a [T]) -> &'a [T] {
+        match list.get(..1) {
+            Some(first) if self.context.mlx5().is_ok() => first,
+            _ => list,
+        }
+    }
+
+    pub(super) fn port_attr(&self) -> Outcome<PortAttr> {
+        Ok(self.context.query_port(self.port)?)
+    }
+
+    /// Bytes that a packet carries.
+    pub(super) fn mtu(&self) -> Outcome<usize> {
+        let bytes = self.port_attr()?.active_mtu.bytes().unwrap_or(1024);
+        Ok(bytes as usize)
+    }
+}
