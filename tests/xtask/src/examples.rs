@@ -1,7 +1,9 @@
 //! The examples of the documentation, run on the rxe driver of a stock kernel; those for mlx5 on the software ConnectX.
 
 pub(crate) mod mlx5;
+mod selftest;
 
+use crate::programs;
 use crate::test::old_rxe;
 use anyhow::{Context as _, bail};
 use std::time::Duration;
@@ -39,10 +41,17 @@ pub(crate) fn run(kernels: &[&str], filters: &[String]) -> anyhow::Result<()> {
             filters.is_empty() || filters.iter().any(|filter| name.contains(filter))
         })
         .collect();
-    if wanted.is_empty() {
+    let tool = selftest::is_wanted(filters)
+        .then(programs::uverbs)
+        .transpose()?;
+    if wanted.is_empty() && tool.is_none() {
         return Ok(());
     }
-    let built = build()?;
+    let built = if wanted.is_empty() {
+        Vec::new()
+    } else {
+        build()?
+    };
     let mut failed = Vec::new();
     for kernel in kernels {
         let mut machine = Machine::new(Kernel::named(kernel)?);
@@ -53,6 +62,11 @@ pub(crate) fn run(kernels: &[&str], filters: &[String]) -> anyhow::Result<()> {
         for (name, _) in fit() {
             machine = with_example(machine, &built, name)?;
         }
+        // rxe of that kernel stops without a completion where requests fail.
+        let tool = tool.as_ref().filter(|_| old_rxe::has(kernel, "selftest"));
+        if let Some(tool) = tool {
+            machine = machine.with_binary(tool, "uverbs");
+        }
         let guest = machine.boot()?;
         println!("\n     Running examples (kernel {kernel})");
         for (name, text) in fit() {
@@ -61,6 +75,15 @@ pub(crate) fn run(kernels: &[&str], filters: &[String]) -> anyhow::Result<()> {
                 failed.push(format!("{name} on {kernel}"));
             } else {
                 println!("example {name} ... ok");
+            }
+        }
+        if tool.is_some() {
+            match selftest::run(&guest, "rxe0") {
+                Ok(counts) => println!("uverbs selftest ... ok{counts}"),
+                Err(error) => {
+                    println!("uverbs selftest ... FAILED\n{error:#}");
+                    failed.push(format!("uverbs selftest on {kernel}"));
+                }
             }
         }
         guest.power_off()?;

@@ -49,6 +49,7 @@ const LACKING: [(&str, &[&str]); 8] = [
             "f28_a_wire_that_spoils_packets",
             "f28_nobody_answers_and_everything_outstanding_is_flushed_in_order",
             "remote_memory_is_written_read_and_counted",
+            "selftest",
         ],
     ),
     (
