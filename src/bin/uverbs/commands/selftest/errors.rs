@@ -28,7 +28,7 @@ pub(super) fn checks() -> Vec<Check> {
         Check::new("write to read-only", "remote access error", read_only),
         Check::new(
             "queue pair without the right",
-            "remote access error",
+            "remote access error; invalid request on rxe",
             no_right,
         ),
         Check::new(
