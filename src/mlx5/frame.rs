@@ -30,7 +30,8 @@ impl SendBatch<'_> {
     ///
     /// # Safety
     /// As [`push`](Self::push). And the first 18 bytes of the pieces, or all where there are fewer, are memory of this process at the
-    /// addresses that the pieces name: no piece there is of a region with addresses of its own (`iova`), of device memory, or imported.
+    /// addresses that the pieces name: no piece there is of a region with addresses of its own (`iova`), of device memory, or imported. Nothing
+    /// writes to them before this returns, no peer either.
     #[doc(alias = "ibv_post_send")]
     #[expect(unsafe_code, reason = "names memory that is read now and by a device")]
     pub unsafe fn push_packet(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {

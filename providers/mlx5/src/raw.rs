@@ -1,7 +1,6 @@
 //! Ethernet frames on raw packet queue pairs.
 
 use uverbs_driver::contract::QpInit;
-use uverbs_driver::hw::copy_out;
 use uverbs_driver::types::{Operation, Payload, QpType, SendFlags, SendRequest, Sge, WcOpcode};
 use uverbs_driver::{PostError, Result};
 
@@ -91,7 +90,7 @@ impl SendRing {
     ///
     /// # Safety
     /// The first bytes of the pieces, as many as the device wants, are memory of this process at the addresses that the pieces
-    /// name. Its threads write to them meanwhile by atomic accesses of the same bytes, if at all.
+    /// name, and may be read. Nothing writes to them meanwhile, a device as little as a thread.
     #[allow(unsafe_code, reason = "reads memory that the caller names")]
     pub(crate) unsafe fn put_packet(
         &mut self,
@@ -106,8 +105,13 @@ impl SendRing {
             let mut left = &mut *header;
             for piece in pieces {
                 let (bytes, rest) = left.split_at_mut(left.len().min(piece.length as usize));
-                // SAFETY: the first bytes of the pieces, as the caller promises.
-                unsafe { copy_out(piece.address, bytes) };
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    reason = "an address of this process"
+                )]
+                let start = std::ptr::with_exposed_provenance::<u8>(piece.address as usize);
+                // SAFETY: the first bytes of the pieces, which the caller promises to be there and to stand still.
+                unsafe { start.copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
                 left = rest;
             }
             if !left.is_empty() {

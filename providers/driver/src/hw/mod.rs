@@ -46,4 +46,3 @@ pub use record::{Record, Records};
 pub use shared_ring::{RingLayout, SharedRing};
 pub use unit_ring::{UNIT, UnitRing};
 pub use window::Window;
-pub use words::copy_out;

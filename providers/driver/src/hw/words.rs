@@ -165,22 +165,6 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Copies bytes of this process's memory, which others may write to meanwhile: what comes is old or new, by words.
-///
-/// # Safety
-/// The memory at `address` may be read, as many bytes as there are in `bytes`. Threads of this process write to it meanwhile by
-/// atomic accesses of the same bytes, if at all.
-pub unsafe fn copy_out(address: u64, bytes: &mut [u8]) {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "an address of this process"
-    )]
-    let start = std::ptr::with_exposed_provenance_mut(address as usize);
-    // SAFETY: the caller's promise; nothing is written here.
-    let words = unsafe { Words::new(start, bytes.len()) };
-    words.read(0, bytes);
-}
-
 /// Bytes from `place` to the next word; 0 at one.
 #[inline]
 fn to_word(place: *mut u8) -> usize {

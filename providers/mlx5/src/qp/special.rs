@@ -183,7 +183,8 @@ impl QueuePair {
     /// a frame that is shorter than what the device wants.
     ///
     /// # Safety
-    /// As `put_send`. And the first 18 bytes of the pieces are memory of this process at the addresses that the pieces name.
+    /// As `put_send`. And the first 18 bytes of the pieces are memory of this process at the addresses that the pieces name, which
+    /// nothing writes to before this returns.
     #[allow(unsafe_code, reason = "names memory that is read now and by a device")]
     pub unsafe fn put_packet(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
         let ring = self.send.as_mut().ok_or(PostError::UnsupportedOperation)?;
@@ -191,7 +192,7 @@ impl QueuePair {
             .ethernet
             .as_ref()
             .ok_or(PostError::UnsupportedOperation)?;
-        // SAFETY: the caller's promise: this process writes to none of the memory, and this much of it is where the pieces say.
+        // SAFETY: the caller's promise: this much of it is where the pieces say, and stands still.
         unsafe { ring.put_packet(ethernet, request) }
     }
 
