@@ -24,6 +24,9 @@ use uverbs_driver::sys::fake::Source;
 /// Turns of each thread.
 const TURNS: usize = if cfg!(miri) { 4 } else { 200 };
 
+/// How long nothing comes before a listener takes it that nothing will.
+const QUIET: Duration = Duration::from_secs(if cfg!(miri) { 20 } else { 1 });
+
 /// `IB_EVENT_CQ_ERR`.
 const CQ_ERR: u32 = 0;
 
@@ -141,7 +144,7 @@ fn events_find_their_queues_while_others_come_and_go() {
         for _ in 0..2 {
             let (channel, tell) = (channel.clone(), tell.clone());
             scope.spawn(move || {
-                while let Some(event) = channel.event(Some(Duration::from_millis(200))).unwrap() {
+                while let Some(event) = channel.event(Some(QUIET)).unwrap() {
                     assert!(matches!(event.context(), None | Some(1 | 2)), "{event:?}");
                     tell.send(event).unwrap();
                 }
@@ -162,7 +165,7 @@ fn asynchronous_events_are_taken_while_queues_come_and_go() {
         for _ in 0..2 {
             let (context, tell) = (context.clone(), tell.clone());
             scope.spawn(move || {
-                let wait = Some(Duration::from_millis(200));
+                let wait = Some(QUIET);
                 while let Some(event) = context.async_event(wait).unwrap() {
                     tell.send(event.source).unwrap();
                 }

@@ -43,7 +43,7 @@ const SHARING: [(&str, &[&str], &str); 2] = [
 const CASES: &str = "6";
 
 /// Tests that need what the interpreter has not, by a part of their names, and what that is.
-const LACKING: [(&str, &str); 9] = [
+const LACKING: [(&str, &str); 10] = [
     ("discover::tests::sources::", "stat(2) of device nodes"),
     (
         "discover::tests::forks::the_kernel_does_it",
@@ -64,6 +64,10 @@ const LACKING: [(&str, &str); 9] = [
     ),
     ("sys::recvmmsg::tests::", "sockets of netlink"),
     ("_of::sysfs_devices", "stat(2) of device nodes"),
+    (
+        "a_file_that_only_looks_readable_holds_nobody_up",
+        "fcntl(2) that changes how a file is read",
+    ),
     (
         "wire::tests::refusals_nonsense_and_silence_are_errors",
         "the end of a TCP stream, which it waits for and does not see",
