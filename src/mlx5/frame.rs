@@ -22,7 +22,7 @@ impl SendBatch<'_> {
     ///
     /// Some devices (ConnectX-4, virtual functions of some others) want the first 18 bytes of each frame in the request itself. There,
     /// [`push`](Self::push) refuses pieces ([`UnsupportedOperation`](PostError::UnsupportedOperation)), because the address in a piece need
-    /// not be one of this process's. This method copies these bytes from where the pieces are. On other devices, and for inline frames, it is `push`.
+    /// not be one of this process's. This method copies these bytes from where the pieces are. For mlx5 devices that want none, and for inline frames, it is `push`.
     ///
     /// # Errors
     /// As [`push`](Self::push); [`PostError::UnsupportedOperation`] on queue pairs of another type or device;
