@@ -1,5 +1,7 @@
 //! Group 0: what it is that is checked.
 
+use std::fmt::Display;
+
 use uverbs::{GidType, LinkLayer};
 
 use super::check::{Check, Found, Outcome, Trouble, ensure};
@@ -14,7 +16,7 @@ pub(super) fn checks() -> Vec<Check> {
         Check::new("firmware", "", |subject| {
             Ok(Found::new(subject.context.firmware_version()))
         }),
-        Check::optional("board", "", |subject| told(of(subject).board_id)),
+        Check::optional("board", "", |subject| told(subject.facts.board_id.as_ref())),
         Check::optional("pci", "", pci),
         Check::new("limits", "queues, completions and memory", limits),
         Check::new("port", "active", port),
@@ -23,11 +25,7 @@ pub(super) fn checks() -> Vec<Check> {
     ]
 }
 
-fn of(subject: &Subject) -> Facts {
-    Facts::of(&subject.context)
-}
-
-fn told(text: Option<String>) -> Outcome {
+fn told(text: Option<impl Display>) -> Outcome {
     text.map(Found::new)
         .ok_or_else(|| Trouble::unsupported("nobody says"))
 }
@@ -37,22 +35,23 @@ fn kernel(subject: &Subject) -> Outcome {
         kernel,
         distribution,
         ..
-    } = of(subject);
+    } = &*subject.facts;
+    let kernel = kernel.as_ref();
     let kernel = kernel.ok_or_else(|| Trouble::failed("/proc does not say"))?;
     Ok(Found::new(match distribution {
         Some(distribution) => format!("{kernel}, {distribution}"),
-        None => kernel,
+        None => kernel.clone(),
     }))
 }
 
 fn machine(subject: &Subject) -> Outcome {
-    let facts = of(subject);
+    let facts = &subject.facts;
     let page = facts.page_bytes;
     let page = page.ok_or_else(|| Trouble::failed("/proc does not say how long a page is"))?;
     Ok(Found::new(format_args!(
         "{} {}, {} processors, pages of {} bytes, IOMMU {}",
         facts.machine,
-        facts.processor.unwrap_or_default(),
+        facts.processor.as_deref().unwrap_or_default(),
         facts.processors.unwrap_or_default(),
         page,
         if facts.iommu.is_empty() {
@@ -64,11 +63,12 @@ fn machine(subject: &Subject) -> Outcome {
 }
 
 fn driver(subject: &Subject) -> Outcome {
-    let facts = of(subject);
+    let facts = &subject.facts;
     let name = facts
         .driver
+        .as_ref()
         .ok_or_else(|| Trouble::failed("nobody says which it is"))?;
-    let origin = match facts.driver_version {
+    let origin = match &facts.driver_version {
         Some(version) => format!("version {version}"),
         None => "the kernel's".to_owned(),
     };
@@ -79,14 +79,14 @@ fn driver(subject: &Subject) -> Outcome {
 }
 
 fn pci(subject: &Subject) -> Outcome {
-    let pci = of(subject).pci;
+    let pci = subject.facts.pci.as_ref();
     told(pci.map(|pci| {
         let function = if pci.virtual_function {
             "virtual function"
         } else {
             "physical function"
         };
-        let link = pci.link.unwrap_or_else(|| "link unknown".to_owned());
+        let link = pci.link.as_deref().unwrap_or("link unknown");
         format!("{}, {function}, {link}", pci.id)
     }))
 }

@@ -89,12 +89,13 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
         Some(port) => port,
         None => first_up(&context)?,
     };
+    let facts = Arc::new(Facts::of(&context));
     let mut report = Report {
         tool: "uverbs selftest",
         version: env!("CARGO_PKG_VERSION"),
         device: context.name().to_owned(),
         port,
-        facts: Facts::of(&context),
+        facts: &*facts,
         checks: Vec::new(),
         summary: Summary::default(),
         complete: false,
@@ -105,6 +106,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
         port,
         path: session.path,
         recorder: session.recorder.clone(),
+        facts: Arc::clone(&facts),
     });
     let up = subject.context.query_port(port)?.is_active();
     for group in &GROUPS {
@@ -145,7 +147,7 @@ fn first_up(context: &Context) -> Result<u8> {
     Ok(1)
 }
 
-fn save(path: Option<&Path>, report: &Report<Facts>) -> Result<()> {
+fn save(path: Option<&Path>, report: &Report<&Facts>) -> Result<()> {
     let Some(path) = path else { return Ok(()) };
     let text = serde_json::to_string_pretty(report).map_err(Failure::new)?;
     fs::write(path, text + "\n")

@@ -47,12 +47,7 @@ fn message(subject: &Subject, path: CommandPath, doorbells: Doorbells) -> Outcom
         .command_path(path)
         .doorbells_of_mlx5(doorbells);
     let context = subject.reopen(options)?;
-    let again = Subject {
-        context,
-        port: subject.port,
-        path,
-        recorder: None,
-    };
+    let again = subject.through(context, path);
     exchange(&again)?;
     nothing_left(&again.context)?;
     let took = start.elapsed().as_micros();
@@ -90,12 +85,7 @@ fn many(subject: &Subject) -> Outcome {
     let open = |_| subject.reopen(OpenOptions::new().command_path(subject.path));
     let contexts: Vec<Context> = (0..8).map(open).collect::<Outcome<_>>()?;
     for context in contexts {
-        exchange(&Subject {
-            context,
-            port: subject.port,
-            path: subject.path,
-            recorder: None,
-        })?;
+        exchange(&subject.through(context, subject.path))?;
     }
     Ok(Found::new("a message through each"))
 }

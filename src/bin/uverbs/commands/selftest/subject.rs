@@ -7,6 +7,7 @@ use uverbs::recorder::Sink;
 use uverbs::{CommandPath, Context, OpenOptions, PortAttr};
 
 use super::check::{Outcome, Trouble};
+use super::facts::Facts;
 
 /// The device that all checks share. They make everything else for themselves.
 #[derive(Debug)]
@@ -17,9 +18,21 @@ pub(super) struct Subject {
     /// How commands are given where a check does not choose.
     pub(super) path: CommandPath,
     pub(super) recorder: Option<Arc<dyn Sink>>,
+    pub(super) facts: Arc<Facts>,
 }
 
 impl Subject {
+    /// The same port of a device that was opened once more.
+    pub(super) fn through(&self, context: Context, path: CommandPath) -> Self {
+        Self {
+            context,
+            port: self.port,
+            path,
+            recorder: None,
+            facts: Arc::clone(&self.facts),
+        }
+    }
+
     /// Opens the device once more.
     pub(super) fn reopen(&self, options: OpenOptions) -> Outcome<Context> {
         let options = match &self.recorder {
