@@ -20,9 +20,8 @@ pub struct AddressHandle {
 impl AddressHandle {
     pub(crate) fn create(pd: &ProtectionDomain, vector: &AddressVector) -> Result<Self> {
         let context = pd.context();
-        let gid = |port, index| context.gid(port, index);
         let provider = &context.inner.provider;
-        let address = provider.create_address(&pd.inner.pd, vector, gid)?;
+        let address = provider.create_address(&pd.inner.pd, vector, &context.gids())?;
         Ok(Self {
             address: Arc::new(address),
             pd: pd.clone(),

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use uverbs_driver::channel;
-use uverbs_driver::contract;
+use uverbs_driver::contract::{self, Gids};
 use uverbs_driver::discover::sysfs::Sysfs;
 use uverbs_driver::discover::{self, CharDevice, DeviceInfo, ForkGuard, Target};
 use uverbs_driver::sys::recorder::{Recorder, Sink};
@@ -299,8 +299,12 @@ impl Context {
     }
 
     pub(crate) fn each_gid(&self, each: impl FnMut(GidEntry)) -> Result<()> {
+        self.gids().each(each)
+    }
+
+    pub(crate) fn gids(&self) -> Gids<'_> {
         let inner = &self.inner;
-        contract::each_gid(&inner.channel, &inner.info, &inner.sysfs, each)
+        Gids::new(&inner.channel, &inner.info, &inner.sysfs)
     }
 
     /// `ibv_query_gid_ex`—one entry of a port's GID table, `None` for an empty one.
@@ -310,13 +314,7 @@ impl Context {
     #[doc(alias = "ibv_query_gid_ex")]
     #[doc(alias = "ibv_query_gid")]
     pub fn gid(&self, port: u8, index: u32) -> Result<Option<GidEntry>> {
-        contract::gid(
-            &self.inner.channel,
-            &self.inner.info,
-            &self.inner.sysfs,
-            port,
-            index,
-        )
+        self.gids().entry(port, index)
     }
 
     /// `ibv_query_pkey`—one entry of a port's partition key table. Three system calls (sysfs).

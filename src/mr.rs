@@ -92,7 +92,9 @@ impl ProtectionDomain {
     /// fails with [an outcome that is unknown](Error::outcome_is_unknown):
     /// 1. the range stays mapped, and what peers or posted work may do to it with `access` breaks no
     ///    rule of the language: no reference to it exists while they write, none that is unique while they read;
-    /// 2. no value lives in it for which some bit patterns are invalid.
+    /// 2. no value lives in it for which some bit patterns are invalid;
+    /// 3. it holds no part of this library's queues, and nobody else has left any of its pages out of children: kernels before 5.12 want
+    ///    them left out meanwhile, and they are given back.
     #[doc(alias = "ibv_reg_mr")]
     #[doc(alias = "ibv_reg_mr_iova")]
     #[expect(
@@ -135,7 +137,8 @@ impl ProtectionDomain {
         if !implicit {
             check_range(op, address.addr(), length)?;
         }
-        let keep = leave_out(self, address.addr(), length, implicit)?;
+        // SAFETY: the caller's third promise.
+        let keep = unsafe { leave_out(self, address.addr(), length, implicit) }?;
         let init = MrInit {
             address: address.expose_provenance() as u64,
             length: length as u64,
@@ -211,7 +214,11 @@ fn is_everything(address: *mut u8, length: usize, access: AccessFlags) -> bool {
 }
 
 /// Leaves a range out of children where the kernel needs that; the whole address space it cannot.
-fn leave_out(
+///
+/// # Safety
+/// As [`ForkGuard::protect`](uverbs_driver::discover::ForkGuard::protect).
+#[expect(unsafe_code, reason = "gives pages back to children in the end")]
+unsafe fn leave_out(
     pd: &ProtectionDomain,
     address: usize,
     length: usize,
@@ -219,7 +226,8 @@ fn leave_out(
 ) -> Result<Option<Registration>> {
     let fork = pd.context().fork_guard()?;
     if fork.is_needed() && !implicit {
-        fork.protect(address, length).map(Some)
+        // SAFETY: the caller's promise.
+        unsafe { fork.protect(address, length) }.map(Some)
     } else {
         Ok(None)
     }
@@ -350,7 +358,8 @@ impl MemoryRegion {
         if let Some((address, length)) = change.memory {
             check_range(op, address.addr(), length)?;
             let implicit = is_everything(address, length, access);
-            keep = leave_out(&inner.pd, address.addr(), length, implicit)?;
+            // SAFETY: the caller's third promise.
+            keep = unsafe { leave_out(&inner.pd, address.addr(), length, implicit) }?;
             let start = address.expose_provenance() as u64;
             memory = Some((start, length as u64, start));
         }

@@ -5,13 +5,13 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use uverbs_driver::contract::{
-    Context as _, Cq as _, CqInit, DmabufInit, Mr, MrInit, Qp as _, QpInit, Srq as _, SrqInit,
+    Context as _, Cq as _, CqInit, DmabufInit, Gids, Mr, MrInit, Qp as _, QpInit, Srq as _, SrqInit,
 };
 use uverbs_driver::discover::DeviceInfo;
 use uverbs_driver::types::{
-    AccessFlags, Address, AddressVector, DeviceAttr, DriverId, Ece, GidEntry, MwType, QpAttr,
-    QpAttrMask, QpCaps, QpInfo, QpState, QpType, RecvRequest, RemoteKey, SendRequest, SrqAttr,
-    SrqModify, WorkCompletion,
+    AccessFlags, Address, AddressVector, DeviceAttr, DriverId, Ece, MwType, QpAttr, QpAttrMask,
+    QpCaps, QpInfo, QpState, QpType, RecvRequest, RemoteKey, SendRequest, SrqAttr, SrqModify,
+    WorkCompletion,
 };
 use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, PollError, PostError, Result};
 
@@ -168,11 +168,11 @@ impl AnyContext {
         &self,
         pd: &AnyPd,
         vector: &AddressVector,
-        gid: impl FnOnce(u8, u32) -> Result<Option<GidEntry>>,
+        gids: &Gids<'_>,
     ) -> Result<Address> {
         match (self, pd) {
-            (Self::Mlx5(context), AnyPd::Mlx5(pd)) => context.create_address(pd, vector, gid),
-            (Self::Rxe(context), AnyPd::Rxe(pd)) => context.create_address(pd, vector, gid),
+            (Self::Mlx5(context), AnyPd::Mlx5(pd)) => context.create_address(pd, vector, gids),
+            (Self::Rxe(context), AnyPd::Rxe(pd)) => context.create_address(pd, vector, gids),
             _ => Err(foreign(Op::CreateAddressHandle)),
         }
     }

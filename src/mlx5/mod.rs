@@ -29,6 +29,7 @@ mod memory;
 mod opening;
 mod port;
 mod queue_pair;
+mod scatter;
 mod special;
 mod stamp;
 mod thread;

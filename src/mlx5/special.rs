@@ -80,4 +80,26 @@ impl Special<'_> {
         };
         created.map(AnyQp::Mlx5)
     }
+
+    /// Creates one whose small messages come in completions. Its builder was promised that receive requests name memory of this process.
+    pub(crate) fn create_scattering(
+        self,
+        pd: &ProtectionDomain,
+        init: &QpInit<'_>,
+    ) -> Result<AnyQp> {
+        let provider = &pd.context().inner.provider;
+        let (Some(context), Some(domain), Self::None) = (provider.mlx5(), pd.inner.pd.mlx5(), self)
+        else {
+            return Err(Error::new(Op::CreateQueuePair, ErrorKind::Unsupported)
+                .fact("type", init.kind.to_string())
+                .fact("scatter_to_completions", true));
+        };
+        #[expect(
+            unsafe_code,
+            reason = "whoever polls writes to memory that requests name"
+        )]
+        // SAFETY: what `QueuePairBuilder::scatter_to_completions` asks for, which says so of this builder.
+        let created = unsafe { context.create_scattering(domain, init) };
+        created.map(AnyQp::Mlx5)
+    }
 }

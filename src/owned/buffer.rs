@@ -95,7 +95,8 @@ impl Region {
         let pages = Arc::new(pages);
         let fork = pd.context().fork_guard()?;
         let protected = if fork.is_needed() {
-            Some(fork.protect(pages.as_ptr().addr(), len)?)
+            // SAFETY: the pages were mapped for this region alone.
+            Some(unsafe { fork.protect(pages.as_ptr().addr(), len) }?)
         } else {
             None
         };

@@ -9,6 +9,13 @@ use uverbs_driver::{Error, ErrorKind, Op, Result};
 use super::buffer::Region;
 use crate::ProtectionDomain;
 
+/// What peers may do, or may be let do by a window. Other memory is lent out as slices, and who plays a device in this process goes by
+/// that: a region without any of these is accessed as the pieces of requests are, this one by its words.
+const PEERS: AccessFlags = AccessFlags::REMOTE_READ
+    .union(AccessFlags::REMOTE_WRITE)
+    .union(AccessFlags::REMOTE_ATOMIC)
+    .union(AccessFlags::MW_BIND);
+
 /// Memory that peers with its key may read, write or change at any time.
 ///
 /// It lends no reference to its bytes: they are copied in and out, each byte once, while peers and other threads may be at work;
@@ -39,7 +46,7 @@ impl ProtectionDomain {
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) for a length of 0, or access that makes no sense here
-    /// (on-demand paging, huge pages, zero-based addresses) or has no name;
+    /// (nothing that peers may do, on-demand paging, huge pages, zero-based addresses) or has no name;
     /// [`OutOfResources`](ErrorKind::OutOfResources) for memory, mostly `RLIMIT_MEMLOCK`.
     pub fn expose(&self, len: usize, access: AccessFlags) -> Result<ExposedMemory> {
         access.asked(Op::RegisterMemory, "access")?;
@@ -47,6 +54,11 @@ impl ProtectionDomain {
         if access.intersects(refused) {
             return Err(Error::new(Op::RegisterMemory, ErrorKind::InvalidInput)
                 .fact("access", access.to_string()));
+        }
+        if !access.intersects(PEERS) {
+            return Err(Error::new(Op::RegisterMemory, ErrorKind::InvalidInput)
+                .fact("access", access.to_string())
+                .hint("exposed memory is what peers reach; for memory of this side alone there are buffers"));
         }
         let writes = AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC;
         let local = if access.intersects(writes) {

@@ -12,6 +12,7 @@ use uverbs_driver::{Errno, Error, ErrorKind, Op, Result};
 use super::{PreparedQueuePair, QueuePair, QueuePairEndpoint};
 use crate::event::EventSource;
 use crate::mlx5::{DynamicEnd, FlowRules, Special};
+use crate::provider::AnyQp;
 use crate::{CompletionQueue, ProtectionDomain, SharedReceiveQueue};
 
 /// A queue pair to be created ([`ProtectionDomain::create_qp`]).
@@ -50,6 +51,8 @@ pub struct QueuePairBuilder<'a> {
     pub(super) settings: Settings,
     /// What only some devices make.
     pub(crate) special: Special<'a>,
+    /// Small messages come in completions; what is posted was promised to be memory of this process.
+    pub(crate) scatters: bool,
     /// What was found out about the port, for further calls of `build`.
     port: OnceCell<Port>,
 }
@@ -129,6 +132,7 @@ impl<'a> QueuePairBuilder<'a> {
                 ece: None,
             },
             special: Special::None,
+            scatters: false,
             port: OnceCell::new(),
         }
     }
@@ -376,7 +380,7 @@ impl<'a> QueuePairBuilder<'a> {
             flags: self.flags,
             cookie: cookie.number(),
         };
-        let queue = self.special.create(self.pd, &init)?;
+        let queue = self.create(&init)?;
         if let Some(ece) = &self.settings.ece {
             queue.check_ece(ece)?;
         }
@@ -406,6 +410,14 @@ impl<'a> QueuePairBuilder<'a> {
             endpoint,
         };
         Ok(PreparedQueuePair::new(qp, settings))
+    }
+
+    fn create(&self, init: &QpInit<'_>) -> Result<AnyQp> {
+        if self.scatters {
+            self.special.create_scattering(self.pd, init)
+        } else {
+            self.special.create(self.pd, init)
+        }
     }
 
     /// Everything must have a name, and be on one device, which the kernel could not even name.

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use uverbs_driver::contract::Gids;
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Uhw, cells, random_u32};
-use uverbs_driver::types::{Address, AddressVector, GidEntry, GidType};
+use uverbs_driver::types::{Address, AddressVector, GidType};
 use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
 use uverbs_uapi::mlx5_abi::mlx5_ib_create_ah_resp;
 
@@ -30,7 +31,7 @@ pub(crate) fn create(
     context: &Context,
     pd: &Arc<Object>,
     vector: &AddressVector,
-    gid: impl FnOnce(u8, u32) -> Result<Option<GidEntry>>,
+    gids: &Gids<'_>,
 ) -> Result<Address> {
     let op = Op::CreateAddressHandle;
     vector.check(op)?;
@@ -58,7 +59,8 @@ pub(crate) fn create(
     };
     words[12] = rate(vector) << 4 | (vector.sl & 7) << 1;
     let channel = context.channel();
-    let entry = gid(vector.port, global.sgid_index.into())?
+    let entry = gids
+        .entry(vector.port, global.sgid_index.into())?
         .ok_or_else(|| Error::invalid(op, "sgid_index").fact("sgid_index", global.sgid_index))?;
     if entry.gid_type == GidType::RoceV2 {
         let source = if global.flow_label.raw() == 0 {

@@ -3,11 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use uverbs_driver::contract::{self, CqInit, QpInit, SrqInit};
+use uverbs_driver::contract::{self, CqInit, Gids, QpInit, SrqInit};
 use uverbs_driver::hw::Records;
-use uverbs_driver::types::{
-    Address, AddressVector, DeviceAttr, GidEntry, LinkLayer, LocalKey, QpType,
-};
+use uverbs_driver::types::{Address, AddressVector, DeviceAttr, LinkLayer, LocalKey, QpType};
 use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
 
 use crate::caps::Caps;
@@ -233,9 +231,9 @@ impl contract::Context for Context {
         &self,
         pd: &Self::Pd,
         vector: &AddressVector,
-        gid: impl FnOnce(u8, u32) -> Result<Option<GidEntry>>,
+        gids: &Gids<'_>,
     ) -> Result<Address> {
-        ah::create(self, pd.object(), vector, gid)
+        ah::create(self, pd.object(), vector, gids)
     }
 
     fn firmware_version(&self) -> String {

@@ -167,6 +167,23 @@ impl CqRing {
         place.block >> self.owner & 1
     }
 
+    /// The message that the entry at `place` has in it, with zeros behind it, and how many bytes there are at most. `None`
+    /// where an entry of this format has none.
+    #[cold]
+    pub(crate) fn data(&self, place: Place, format: u32) -> Option<([u8; BLOCK as usize], u32)> {
+        let (block, words) = match format {
+            format::DATA_32 => (place.block, 4),
+            format::DATA_64 if self.blocks == 2 => (place.block.wrapping_sub(1), 8),
+            _ => return None,
+        };
+        let block = self.units.block(block);
+        let mut bytes = [0; BLOCK as usize];
+        for (at, word) in bytes.as_chunks_mut().0.iter_mut().enumerate().take(words) {
+            *word = block.word(at).to_ne_bytes();
+        }
+        Some((bytes, words as u32 * 8))
+    }
+
     /// Looks at entries from a place on, each beside one of `slots`, as long as `each` says so, and returns of how many it
     /// did. They end with the ring.
     #[expect(clippy::inline_always, reason = "a part of polling")]
@@ -222,11 +239,15 @@ impl CqRing {
     /// Puts `other`'s entry at `position` at the same position, as if the device had written it here.
     pub(crate) fn take(&self, other: &Self, position: u64) {
         let (target, source) = (self.first(position), other.first(position));
+        let copy = |from: u32, to: u32| self.units.put(to, other.units.get(from));
+        if self.blocks == 2 && other.blocks == 2 {
+            // The half that may have a message.
+            for before in 1..=ENTRY_UNITS {
+                copy(source.wrapping_sub(before), target.wrapping_sub(before));
+            }
+        }
         for unit in 0..ENTRY_UNITS - 1 {
-            self.units.put(
-                target.wrapping_add(unit),
-                other.units.get(source.wrapping_add(unit)),
-            );
+            copy(source.wrapping_add(unit), target.wrapping_add(unit));
         }
         let at = target.wrapping_add(ENTRY_UNITS - 1);
         let [first, last] = other.units.get(source.wrapping_add(ENTRY_UNITS - 1));

@@ -28,7 +28,11 @@ pub(crate) mod opcode {
 pub(crate) mod format {
     /// As it is.
     pub(crate) const PLAIN: u32 = 0;
-    /// It stands for several. What is left has the data in the entry; no queue is created for that.
+    /// Its first 32 bytes are the message (`MLX5_INLINE_SCATTER_32`).
+    pub(crate) const DATA_32: u32 = 1;
+    /// The 64 bytes before it are the message (`MLX5_INLINE_SCATTER_64`): entries of 128 bytes.
+    pub(crate) const DATA_64: u32 = 2;
+    /// It stands for several.
     pub(crate) const COMPRESSED: u32 = 3;
 }
 
@@ -168,7 +172,7 @@ impl<'r> Entry<'r> {
 
     /// Bytes 44 to 47.
     #[inline]
-    fn byte_count(&self) -> u32 {
+    pub(crate) fn byte_count(&self) -> u32 {
         u64::from_be(self.block.word(5)) as u32
     }
 
@@ -249,6 +253,20 @@ impl<'r> Entry<'r> {
         }
         done.flags = flags;
         done
+    }
+
+    /// What a message brought along whose bytes stand where an entry has the path that it came by, which connected queue pairs know.
+    #[cold]
+    pub(crate) fn received_over_path(&self, kind: u32, wr_id: u64, qp_num: u32) -> WorkCompletion {
+        let done = self.received(kind, wr_id, qp_num, Checksums::MEANINGLESS);
+        WorkCompletion {
+            src_qp: 0,
+            slid: 0,
+            sl: 0,
+            dlid_path_bits: 0,
+            flags: done.flags.difference(WcFlags::GRH),
+            ..done
+        }
     }
 
     /// Bytes 48 to 55: what went wrong, in the last one; the vendor's word for it before.

@@ -44,10 +44,10 @@ impl Place {
     /// kernel's place is no such one.
     fn map(self, channel: &Channel, length: u64, used: u64) -> Result<Option<Window>> {
         let size = page_size();
-        let bytes = length.next_multiple_of(PIECE);
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        let bytes = bytes
-            .checked_next_multiple_of(size)
+        let bytes = length
+            .checked_next_multiple_of(PIECE)
+            .and_then(|bytes| usize::try_from(bytes).ok())
+            .and_then(|bytes| bytes.checked_next_multiple_of(size))
             .ok_or_else(|| Error::invalid(Op::AllocDeviceMemory, "length"))?;
         let offset = mmap::offset(MLX5_IB_MMAP_DEVICE_MEM, self.page.into());
         let start = usize::try_from(self.offset).unwrap_or(usize::MAX);

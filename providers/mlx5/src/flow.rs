@@ -323,6 +323,14 @@ mod tests {
         }
     }
 
+    /// The kind of a specification, its length, and a reserved word.
+    fn head(kind: u32, size: u16) -> [u8; 8] {
+        let mut bytes = [0; 8];
+        bytes[..4].copy_from_slice(&kind.to_ne_bytes());
+        bytes[4..6].copy_from_slice(&size.to_ne_bytes());
+        bytes
+    }
+
     #[test]
     fn specifications_are_the_kernels() {
         let mut bytes = Vec::new();
@@ -335,12 +343,8 @@ mod tests {
             source: 0,
         };
         FlowSpec::Udp(value, mask).encode(&mut bytes);
-        assert_eq!(
-            bytes,
-            [
-                0x41, 0, 0, 0, 16, 0, 0, 0, 0x12, 0x34, 0, 0, 0xff, 0xff, 0, 0
-            ]
-        );
+        assert_eq!(bytes[..8], head(0x41, 16));
+        assert_eq!(bytes[8..], [0x12, 0x34, 0, 0, 0xff, 0xff, 0, 0]);
         let mut bytes = Vec::new();
         let value = Ipv4Fields {
             source: Ipv4Addr::new(10, 1, 2, 3),
@@ -349,10 +353,8 @@ mod tests {
         };
         FlowSpec::Ipv4(value, value).encode(&mut bytes);
         assert_eq!(bytes.len(), 32);
-        assert_eq!(
-            bytes[..17],
-            [0x30, 0, 0, 0, 32, 0, 0, 0, 10, 1, 2, 3, 0, 0, 0, 0, 17]
-        );
+        assert_eq!(bytes[..8], head(0x30, 32));
+        assert_eq!(bytes[8..17], [10, 1, 2, 3, 0, 0, 0, 0, 17]);
         for (spec, kind, size) in [
             (
                 FlowSpec::Ethernet(EthernetFields::default(), EthernetFields::default()),
@@ -368,19 +370,16 @@ mod tests {
         ] {
             let mut bytes = Vec::new();
             spec.encode(&mut bytes);
-            assert_eq!(
-                (bytes[0], bytes.len(), usize::from(bytes[4])),
-                (kind, size, size)
-            );
+            assert_eq!(bytes[..8], head(kind, size));
+            assert_eq!(bytes.len(), usize::from(size));
         }
         let mut bytes = Vec::new();
         FlowSpec::Tag(7).encode(&mut bytes);
         FlowSpec::Drop.encode(&mut bytes);
+        let tag = [7_u32.to_ne_bytes(), [0; 4]].concat();
         assert_eq!(
             bytes,
-            [
-                0, 0x10, 0, 0, 16, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0x10, 0, 0, 8, 0, 0, 0
-            ]
+            [&head(0x1000, 16)[..], &tag, &head(0x1001, 8)].concat()
         );
     }
 }

@@ -38,6 +38,7 @@ mod request;
 mod rq;
 pub mod rss;
 pub mod rwq;
+mod scatter;
 pub mod sched;
 mod sizes;
 mod sq;

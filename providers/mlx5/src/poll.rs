@@ -242,7 +242,7 @@ impl Consumer {
                 look = ring.look(place);
             }
             self.next = ring.behind(place, 1);
-            match self.owners.completion(place.position, look) {
+            match self.owners.completion(ring, place, look) {
                 Ok(None) if self.position() - start >= self.ring.entries().into() => {
                     return Ok(None);
                 }

@@ -15,6 +15,8 @@ use crate::tracker::{Receives, RecvTracker, SrqTracker};
 
 #[path = "poll/fault_tests.rs"]
 mod faults;
+#[path = "poll/scatter_tests.rs"]
+mod scattered;
 
 const QPN: u32 = 0x1234;
 
@@ -41,7 +43,12 @@ impl Device {
     }
 
     fn pair(&mut self, recv: Receives) -> (u32, Arc<QueuePairTracker>) {
-        let pair = Arc::new(QueuePairTracker::new(8, recv));
+        self.enter(QueuePairTracker::new(8, recv))
+    }
+
+    /// A queue pair comes into being.
+    fn enter(&mut self, pair: QueuePairTracker) -> (u32, Arc<QueuePairTracker>) {
+        let pair = Arc::new(pair);
         pair.set_number(QPN);
         pair.restart(self.shared.produced(), self.shared.produced());
         let owner = Owner::QueuePair(Arc::clone(&pair));

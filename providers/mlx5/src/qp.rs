@@ -19,7 +19,7 @@ use crate::caps::PacingCaps;
 use crate::pacing::{RateLimit, modify_rate_limit};
 use crate::raw::Ethernet;
 use crate::registration::Reports;
-use crate::rq::ReceiveRing;
+use crate::rq::{ReceiveRing, ScatteredRing};
 use crate::sq::SendRing;
 use crate::table::Trackers;
 use crate::tracker::{QueuePairTracker, Receives};
@@ -35,6 +35,8 @@ pub struct QueuePair {
     send: Option<SendRing>,
     /// `None` when it receives from a shared queue, and for no requests.
     recv: Option<ReceiveRing>,
+    /// Instead of that, where small messages come in completions.
+    scattered: Option<Box<ScatteredRing>>,
     object: Object,
     number: u32,
     kind: QpType,
@@ -80,6 +82,7 @@ impl QueuePair {
         let mut opened = Self {
             send: None,
             recv: None,
+            scattered: None,
             object,
             number,
             kind: QpType::XrcTarget,
@@ -142,9 +145,37 @@ impl QueuePair {
         ring(self).map_err(|error| (0, error))
     }
 
-    #[inline]
-    fn receive_ring(&mut self) -> Result<&mut ReceiveRing, PostError> {
-        self.recv.as_mut().ok_or(PostError::UnsupportedOperation)
+    /// The ring of what is received, wherever messages come.
+    fn any_receive_ring(&mut self) -> Option<&mut ReceiveRing> {
+        let scattered = self.scattered.as_deref_mut();
+        self.recv
+            .as_mut()
+            .or(scattered.map(|scattered| &mut scattered.ring))
+    }
+
+    fn scattered_ring(&mut self) -> Result<&mut ScatteredRing, PostError> {
+        self.scattered
+            .as_deref_mut()
+            .ok_or(PostError::UnsupportedOperation)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn post_scattered(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), (usize, PostError)> {
+        let ring = self.scattered_ring().map_err(|error| (0, error))?;
+        ring.post(requests)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_scattered(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
+        self.scattered_ring()?.put(request)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn ring_scattered(&mut self) -> Result<(), PostError> {
+        self.scattered_ring()?.ring()
     }
 }
 
@@ -237,7 +268,11 @@ impl contract::Qp for QueuePair {
     unsafe fn post_recv(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), (usize, PostError)> {
         match &mut self.recv {
             Some(ring) => ring.post(requests),
-            None => Err((0, PostError::UnsupportedOperation)),
+            None => match requests {
+                // By a copy: of a request that stays where it is, nothing is known to the compiler any more.
+                [one] => self.post_scattered(&[*one]),
+                _ => self.post_scattered(requests),
+            },
         }
     }
 
@@ -245,18 +280,25 @@ impl contract::Qp for QueuePair {
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     unsafe fn put_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
-        self.receive_ring()?.put(request)
+        match &mut self.recv {
+            Some(ring) => ring.put(request),
+            // By a copy: of a request that stays where it is, nothing is known to the compiler any more.
+            None => self.put_scattered(&{ *request }),
+        }
     }
 
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     fn ring_recv(&mut self) -> Result<(), PostError> {
-        self.receive_ring()?.ring()
+        match &mut self.recv {
+            Some(ring) => ring.ring(),
+            None => self.ring_scattered(),
+        }
     }
 
     #[inline]
     fn abort_recv(&mut self) {
-        if let Some(recv) = &mut self.recv {
+        if let Some(recv) = self.any_receive_ring() {
             recv.abort();
         }
     }

@@ -1,5 +1,7 @@
 //! The receive ring of a queue pair or a work queue: this side writes requests, the doorbell record hands them over.
 
+mod scattered;
+
 use std::sync::Arc;
 
 use uverbs_driver::PostError;
@@ -10,6 +12,7 @@ use uverbs_driver::types::{RecvRequest, Sge};
 use crate::sizes;
 use crate::tracker::{QueuePairTracker, Receives, RecvTracker};
 use crate::wqe::{self, Unit};
+pub(crate) use scattered::ScatteredRing;
 
 /// The word of a doorbell record that receive queues use.
 const RECEIVE_RECORD: usize = 0;

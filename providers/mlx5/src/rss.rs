@@ -211,7 +211,8 @@ mod tests {
         let words = words(fields.bits(), &[0xa5; HASH_KEY]);
         let bytes = words.as_bytes();
         assert_eq!(bytes.len(), 152);
-        assert_eq!(bytes[..10], [0x81, 0, 0, 0, 0, 0, 0, 0, 1, 40]);
+        assert_eq!(bytes[..8], 0x81_u64.to_ne_bytes());
+        assert_eq!(bytes[8..10], [1, 40]);
         assert_eq!(bytes[16..56], [0xa5; 40]);
         assert_eq!(bytes[10..16], [0; 6]);
         assert_eq!(bytes[56..], [0; 96]);

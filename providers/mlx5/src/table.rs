@@ -219,6 +219,12 @@ impl Trackers {
     /// The queue `number` is gone; up to these marks, completions may wait that are about it.
     pub(crate) fn remove(&self, number: u32, until: Marks) {
         let mut table = self.write();
+        if let Some(slot) = table.slots.get(number as usize)
+            && let Some(Owner::QueuePair(pair)) = &slot.owner
+            && let Some(scatter) = pair.scatter()
+        {
+            scatter.end();
+        }
         if until.iter().all(Option::is_none) {
             table.free(number);
         } else if let Some(slot) = table.slots.get_mut(number as usize) {

@@ -6,6 +6,7 @@
 
 mod faults;
 mod life;
+mod scatter;
 mod srq;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use uverbs_driver::types::WcOpcode;
 use crate::cqe::Checksums;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use life::{Life, Run, Side};
+pub(crate) use scatter::ScatterTracker;
 pub(crate) use srq::SrqTracker;
 
 /// A send queue.
@@ -226,6 +228,8 @@ pub(crate) struct QueuePairTracker {
     sent: Side,
     pub(crate) recv: Receives,
     received: Side,
+    /// Of a queue pair whose small messages come in completions.
+    scatter: Option<Box<ScatterTracker>>,
 }
 
 impl QueuePairTracker {
@@ -239,7 +243,21 @@ impl QueuePairTracker {
             sent: Side::default(),
             recv,
             received: Side::default(),
+            scatter: None,
         }
+    }
+
+    /// The same of a queue pair that receives small messages in completions.
+    pub(crate) fn scattering(self, scatter: ScatterTracker) -> Self {
+        Self {
+            scatter: Some(Box::new(scatter)),
+            ..self
+        }
+    }
+
+    /// Where its small messages go, if they come in completions.
+    pub(crate) fn scatter(&self) -> Option<&ScatterTracker> {
+        self.scatter.as_deref()
     }
 
     /// The same with several streams of requests, which overtake each other: a completion may be of one that counts as completed.
@@ -279,6 +297,7 @@ impl QueuePairTracker {
     ///
     /// For the thread that posts. Another may be in the middle of polling: what it says of the old life is not about the new one.
     pub(crate) fn restart(&self, send_since: u64, recv_since: u64) {
+        let _nobody_copies = self.scatter().map(ScatterTracker::forget);
         self.life
             .next([(&self.sent, send_since), (&self.received, recv_since)]);
     }

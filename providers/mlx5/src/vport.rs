@@ -104,6 +104,7 @@ mod tests {
     use uverbs_driver::ErrorKind;
 
     use super::*;
+    use crate::tests::native;
     use crate::tests::scripted::Scripted;
 
     #[test]
@@ -122,10 +123,7 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         assert_eq!(
             kernel.asked(),
-            [
-                "0/+0 +0:in=02000000 +1:out40",
-                "0/+0 +0:in=01000000 +1:out40"
-            ]
+            [2_u32, 1].map(|port| format!("0/+0 +0:in={} +1:out40", native(&port.to_ne_bytes())))
         );
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use uverbs_driver::contract::Gids;
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Uhw, cells};
 use uverbs_driver::types::{Address, AddressVector};
@@ -10,15 +11,16 @@ use uverbs_uapi::rdma_user_rxe::rxe_create_ah_resp;
 
 use crate::vector;
 
-/// Creates an address handle. One system call; two before 5.15, where the kernel numbers no handles
-/// and each work request says the whole path.
+/// Creates an address handle. One system call; two before 5.16, where the kernel numbers no handles
+/// and each work request says the whole path. Before 5.10 the second is many: the GID table is read from sysfs.
 ///
 /// # Errors
-/// Those of the command, and before 5.15 those of [`vector::path`].
+/// Those of the command, and before 5.16 those of [`vector::path`].
 pub(crate) fn create(
     channel: &Arc<Channel>,
     pd: &Arc<Object>,
     vector: &AddressVector,
+    gids: &Gids<'_>,
 ) -> Result<Address> {
     let mut reply = rxe_create_ah_resp::default();
     let handle = cmd::ah::create(
@@ -30,7 +32,7 @@ pub(crate) fn create(
     )?;
     let object = Object::new(channel, ObjectKind::AddressHandle, handle, [Arc::clone(pd)]);
     let path = if reply.ah_num == 0 {
-        vector::path(channel, vector)?
+        vector::path(gids, vector)?
     } else {
         [0; 88]
     };

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::contract::{self, CqInit, QpInit, SrqInit};
+use uverbs_driver::contract::{self, CqInit, Gids, QpInit, SrqInit};
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::Uhw;
-use uverbs_driver::types::{AccessFlags, Address, AddressVector, DeviceAttr, GidEntry};
+use uverbs_driver::types::{AccessFlags, Address, AddressVector, DeviceAttr};
 use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
 
 use crate::{CompletionQueue, QueuePair, SharedReceiveQueue, ah, limits};
@@ -81,9 +81,9 @@ impl contract::Context for Context {
         &self,
         pd: &Self::Pd,
         vector: &AddressVector,
-        _: impl FnOnce(u8, u32) -> Result<Option<GidEntry>>,
+        gids: &Gids<'_>,
     ) -> Result<Address> {
-        ah::create(&self.channel, pd, vector)
+        ah::create(&self.channel, pd, vector, gids)
     }
 
     fn check_memory(&self, op: Op, access: AccessFlags, moves: bool) -> Result<()> {

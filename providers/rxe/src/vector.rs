@@ -2,8 +2,9 @@
 
 use std::net::IpAddr;
 
+use uverbs_driver::contract::Gids;
 use uverbs_driver::types::{AddressVector, Gid, GidEntry};
-use uverbs_driver::{Channel, Error, ErrorKind, Op, Result, cmd};
+use uverbs_driver::{Error, ErrorKind, Op, Result};
 use uverbs_uapi::byte_order::__be32;
 use uverbs_uapi::linux_socket::{AF_INET, AF_INET6, sockaddr_in, sockaddr_in6};
 use uverbs_uapi::rdma_user_rxe::{
@@ -13,13 +14,14 @@ use zerocopy::transmute;
 
 const OP: Op = Op::CreateAddressHandle;
 
-/// The path to a peer, as a work request says it (`rxe_av`). One system call, since 5.10.
+/// The path to a peer, as a work request says it (`rxe_av`). One system call; before 5.10 it reads the GID table from sysfs.
 ///
 /// # Errors
-/// InvalidInput: no global route, or the own slot is empty. Unsupported: the GID table has no command (before 5.10), or the
-/// path leads back to the own interface, whose address cannot be told; those of the command.
-pub(crate) fn path(channel: &Channel, vector: &AddressVector) -> Result<[u8; 88]> {
-    let table = cmd::gid::query_table(channel, cmd::gid::MAX_TABLE_ENTRIES)?;
+/// InvalidInput: no global route, or the own slot is empty. Unsupported: the path leads back to the own interface, whose
+/// address cannot be told. Those of the command, and of sysfs.
+pub(crate) fn path(gids: &Gids<'_>, vector: &AddressVector) -> Result<[u8; 88]> {
+    let mut table = Vec::new();
+    gids.each(|entry| table.push(entry))?;
     address_vector(&table, vector).map(|path| transmute!(path))
 }
 
@@ -65,7 +67,7 @@ fn destination(table: &[GidEntry], source: &GidEntry, dgid: Gid) -> Result<[u8; 
         .ok_or_else(|| {
             Error::new(OP, ErrorKind::Unsupported)
                 .fact("dgid", dgid.to_string())
-                .hint("before 5.15 rxe reaches its own interface by Ethernet address, which no link-local GID tells here")
+                .hint("before 5.16 rxe reaches its own interface by Ethernet address, which no link-local GID tells here")
         })
 }
 

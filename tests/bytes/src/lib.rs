@@ -30,7 +30,7 @@
 //! | places of a shared queue | more than were asked for, so that receives which found memory not there can wait and be used again | what was asked for; such a receive completes with an error |
 //! | queues of an XRC target | memory and a page of registers, sizes of 0 | a doorbell record and the default sizes: it has no queues, the kernel reads none of them |
 //! | record of a DC target | none | one, which the kernel does not read either |
-//! | flag of scatter to completions | set | not set: small answers would be copied to addresses that need not be this process's |
+//! | flag of scatter to completions, and what the kernel makes of it | set | not set, unless it is asked for: messages are copied to addresses that need not be this process's |
 //! | records beside a doorbell | as the device finds them, which may be later than the doorbell | the same; what must stand there however late it looks is checked |
 //! | requests that come with their doorbell | as far as they are there when the device looks, else it reads the queue | the same, counted with the records |
 //! | which of a doorbell's two buffers is first | the one that its last queue pair left | the first |

@@ -1,8 +1,10 @@
 //! Faults on request: what an operator can make a function do wrong.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::engine::misbehave::PutOff;
 use crate::engine::{Fabric, FunctionId, event};
+use crate::misbehaviour::Misbehaviour;
 use crate::status::{Refusal, Rule, Status};
 
 /// Faults that wait for their occasion.
@@ -20,6 +22,10 @@ pub(crate) struct Faults {
     slow: BTreeMap<u16, u64>,
     /// Completions to spoil, in this order.
     spoil: VecDeque<(Spoil, u32)>,
+    /// What is done wrong all the time.
+    misbehaves: BTreeSet<Misbehaviour>,
+    /// What that has put off.
+    pub(crate) put_off: PutOff,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -113,6 +119,18 @@ impl Faults {
 
     pub(crate) fn delays_any(&self) -> bool {
         !self.slow.is_empty()
+    }
+
+    pub(crate) fn does(&self, misbehaviour: Misbehaviour) -> bool {
+        self.misbehaves.contains(&misbehaviour)
+    }
+
+    pub(crate) fn misbehaves_at_all(&self) -> bool {
+        !self.misbehaves.is_empty()
+    }
+
+    pub(crate) fn misbehave(&mut self, what: &[Misbehaviour]) {
+        self.misbehaves = what.iter().copied().collect();
     }
 
     /// What is to be wrong about the completion that is being written.

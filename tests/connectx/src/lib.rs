@@ -29,6 +29,7 @@
     reason = "all commands have one signature, those that cannot be refused too"
 )]
 
+mod adapter;
 mod budget;
 mod buffer;
 mod cmd;
@@ -46,6 +47,7 @@ mod init_segment;
 mod layout;
 mod memory;
 mod memory_key;
+mod misbehaviour;
 mod objects;
 mod pci;
 mod profile;
@@ -55,11 +57,13 @@ mod status;
 mod table;
 mod trace;
 
+pub use adapter::Adapter;
 pub use engine::{Doorbells, Fabric, FunctionId, Options};
 pub use faults::Spoil;
 #[cfg(any(test, feature = "harness"))]
 pub use harness::run_program;
 pub use memory::{BusError, Counted, GuestMemory, Interrupts, Ram};
+pub use misbehaviour::Misbehaviour;
 pub use pci::{BAR0_SIZE, CONFIG_SIZE, VECTORS};
 pub use profile::{FunctionConfig, FunctionKind};
 pub use trace::Trace;

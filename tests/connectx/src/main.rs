@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use clap::Parser;
 use connectx::serve::{Service, serve, socket_path};
-use connectx::{FunctionKind, Options, Trace};
+use connectx::{Adapter, FunctionKind, Options, Trace};
 
 const QEMU: &str = "\
 QEMU 10.1 or newer takes a function with
@@ -50,6 +50,9 @@ struct Arguments {
     /// Let rate limits and caps of scheduling elements take effect.
     #[arg(long)]
     shaper: bool,
+    /// Claim no more than the adapter whose capabilities cargo xtask report --to wrote to this folder.
+    #[arg(long, value_name = "FOLDER")]
+    adapter: Option<PathBuf>,
     /// Run retry and RNR timers this many times faster.
     #[arg(long, value_name = "N", default_value_t = Options::default().time_divisor)]
     time_divisor: u64,
@@ -64,8 +67,10 @@ impl Arguments {
         Ok(Trace::to(Box::new(BufWriter::new(file)), true))
     }
 
-    fn service(self) -> Service {
-        Service {
+    fn service(self) -> Result<Service, String> {
+        let adapter = self.adapter.as_deref().map(Adapter::read).transpose()?;
+        Ok(Service {
+            adapter: adapter.map(Arc::new),
             functions: self.functions,
             directory: self.socket_dir,
             options: Options {
@@ -77,7 +82,7 @@ impl Arguments {
             umr: self.umr || self.odp,
             paging: self.odp,
             strict: self.strict,
-        }
+        })
     }
 }
 
@@ -90,7 +95,7 @@ fn run(arguments: Arguments) -> Result<(), String> {
             path.display()
         );
     }
-    serve(&arguments.service(), Arc::new(trace)).map_err(|error| error.to_string())
+    serve(&arguments.service()?, Arc::new(trace)).map_err(|error| error.to_string())
 }
 
 fn main() -> ExitCode {

@@ -4,6 +4,7 @@ use crate::device::Device;
 use crate::device_memory::NOWHERE;
 use crate::layout::queue::mkey;
 use crate::memory::{Span, push_span};
+use crate::misbehaviour::Misbehaviour;
 use crate::objects::{Indirect, MemoryKey, Translation};
 
 /// The key of the region that is nowhere, of every domain; no key that is created gets this number.
@@ -237,8 +238,13 @@ impl Device {
                 let mut at = address.checked_sub(base).ok_or(KeyError::Bounds)?;
                 let mut left = length;
                 while left > 0 {
-                    let page = pages
-                        .get((at >> shift) as usize)
+                    let index = (at >> shift) as usize;
+                    let neighbour = (access.right == Right::RemoteWrite
+                        && self.does(Misbehaviour::PageOrder))
+                    .then(|| pages.get(index ^ 1))
+                    .flatten();
+                    let page = neighbour
+                        .or_else(|| pages.get(index))
                         .ok_or(KeyError::Translation)?;
                     if page & access.right.page_bit() == 0 {
                         return Err(KeyError::Absent);

@@ -1,7 +1,9 @@
 //! What kind of function is modelled, and the capability pages that make it so.
 
 use std::str::FromStr;
+use std::sync::Arc;
 
+use crate::adapter::Adapter;
 use crate::cmd::LOG_MAX_ALIGNMENT;
 use crate::device_memory::{BAR_OFFSET, SIZE};
 use crate::engine::compress::MOST;
@@ -85,6 +87,8 @@ pub struct FunctionConfig {
     pub inline_headers: bool,
     /// What it can do beyond the standard when a connection is established (ECE); 0: it has no such options.
     pub ece: u32,
+    /// The adapter that it stands for, and claims no more than.
+    pub adapter: Option<Arc<Adapter>>,
 }
 
 /// The version of the options of connection establishment, and the options that every other function has.
@@ -107,6 +111,7 @@ impl FunctionConfig {
             paging: false,
             inline_headers: false,
             ece: ECE_VERSION | ECE_OPTIONS[usize::from(index % 2)],
+            adapter: None,
         }
     }
 
@@ -184,6 +189,9 @@ impl FunctionConfig {
                 }
             }
         }
+        if let Some(adapter) = &self.adapter {
+            adapter.bound(kind, &mut page);
+        }
         page
     }
 
@@ -255,6 +263,7 @@ const GENERAL: &[Setting] = &[
     (general::NUM_PORTS, 1),
     (general::LOG_MAX_MSG, limit::LOG_MSG),
     (general::CQE_VERSION, 1),
+    (general::SCATTER_TO_CQE, 1),
     (general::DCT, 1),
     (general::QOS, 1),
     (general::DEVICE_MEMORY, 1),

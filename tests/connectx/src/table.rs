@@ -125,6 +125,11 @@ impl<T> Table<T> {
         self.objects.get_mut(&number).map(|owned| &mut owned.object)
     }
 
+    /// Whose it is, if it is there.
+    pub(crate) fn owner(&self, number: u32) -> Option<u16> {
+        self.objects.get(&number).map(|owned| owned.uid)
+    }
+
     /// All objects with their numbers.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.objects

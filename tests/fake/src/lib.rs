@@ -1,8 +1,10 @@
 //! What the tests on the fake kernel share: kernels to run on, and a device opened on them.
 
+pub mod kernels;
 mod life;
 mod operations;
 pub mod targets;
+mod tree;
 mod world;
 
 use std::sync::Arc;
@@ -10,11 +12,14 @@ use std::time::Duration;
 
 pub use life::{live, live_on};
 pub use operations::{is_destroy, operation};
+pub use tree::Tree;
 use uverbs::owned::{self, Buffer, Finished};
 use uverbs::recorder::{Recorder, Sink};
-use uverbs::{Completion, Context, OpenOptions, QpType};
+use uverbs::{Completion, Context, OpenOptions, QpType, discover};
 use uverbs_driver::sys::Kernel;
-use uverbs_driver::sys::fake::{Asked, Effect, FakeKernel, Profile, RingOf, RingView, When};
+use uverbs_driver::sys::fake::{
+    Asked, Effect, FakeKernel, Feature, Profile, RingOf, RingView, When,
+};
 use uverbs_driver::{Channel, CommandPath, Result};
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
 pub use world::World;
@@ -39,9 +44,18 @@ pub fn ways() -> impl Iterator<Item = CommandPath> {
     thinned(PATHS, 3)
 }
 
-/// All of many like cases; in the interpreter, every `stride`-th of them.
+/// What asks for fewer of many like cases, on machines that are emulated.
+const THINNED: &str = "UVERBS_TEST_THINNED";
+
+/// Whether only some of many like cases are taken: in the interpreter, and where the environment asks for it.
+pub fn is_thinned() -> bool {
+    cfg!(miri) || std::env::var_os(THINNED).is_some()
+}
+
+/// All of many like cases, or every `stride`-th of them.
 pub fn thinned<T>(all: impl IntoIterator<Item = T>, stride: usize) -> impl Iterator<Item = T> {
-    all.into_iter().step_by(if cfg!(miri) { stride } else { 1 })
+    all.into_iter()
+        .step_by(if is_thinned() { stride } else { 1 })
 }
 
 /// A fake kernel, and how it is spoken to.
@@ -53,6 +67,8 @@ pub struct Bench {
     pub path: CommandPath,
     /// Who is told of each call.
     sink: Option<Arc<dyn Sink>>,
+    /// Where it reads sysfs, if not in `/sys`.
+    tree: Option<Tree>,
 }
 
 impl Bench {
@@ -62,6 +78,7 @@ impl Bench {
             fake: FakeKernel::new(profile),
             path,
             sink: coverage::sink(),
+            tree: None,
         }
     }
 
@@ -69,6 +86,13 @@ impl Bench {
     #[must_use]
     pub fn recorded_by(mut self, sink: Arc<dyn Sink>) -> Self {
         self.sink = Some(coverage::and_to(sink));
+        self
+    }
+
+    /// Sysfs is read in `tree`.
+    #[must_use]
+    pub fn with_sysfs(mut self, tree: Tree) -> Self {
+        self.tree = Some(tree);
         self
     }
 
@@ -133,7 +157,11 @@ impl Bench {
             Some(sink) => options.record(sink.clone()),
             None => options,
         };
-        options.over(self.fake.device_info(), fd)
+        let mut found = discover::Options::default();
+        if let Some(tree) = &self.tree {
+            tree.path().clone_into(&mut found.sysfs_root);
+        }
+        options.discover(found).over(self.fake.device_info(), fd)
     }
 }
 
@@ -150,7 +178,7 @@ pub fn expected(
     match (method, command) {
         (Some((object, method)), None) => Some(Asked::Method(object, method)),
         (Some((object, method)), Some(_)) if !prefers_legacy => Some(Asked::Method(object, method)),
-        (_, Some(number)) if path != CommandPath::Write && profile.has_invoke_write() => {
+        (_, Some(number)) if path != CommandPath::Write && profile.has(Feature::InvokeWrite) => {
             Some(Asked::Invoked(number))
         }
         (_, Some(number)) if path != CommandPath::Ioctl => Some(Asked::Written(number)),

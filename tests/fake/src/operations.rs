@@ -9,7 +9,8 @@ use uverbs_driver::sys::fake::Asked;
 use uverbs_uapi::ib_user_ioctl_cmds::*;
 use uverbs_uapi::ib_user_verbs::*;
 
-/// The operation that an error of this call has to name. `None` for calls that [`live`](crate::live) does not make.
+/// The operation that an error of this call has to name. `None` for calls that neither [`live`](crate::live) nor the heart of the
+/// verbs makes.
 pub fn operation(asked: Asked) -> Option<Op> {
     match asked {
         Asked::Method(object, method) => of_method(object, method),
@@ -40,9 +41,12 @@ fn of_method(object: u16, method: u16) -> Option<Op> {
         (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT) => Op::GetContext,
         (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT) => Op::QueryPort,
         (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY) => Op::QueryGid,
+        (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE) => Op::QueryGidTable,
         (UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC) => Op::AsyncEvent,
         (UVERBS_OBJECT_PD, UVERBS_METHOD_PD_DESTROY) => Op::DeallocProtectionDomain,
         (UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY) => Op::DeregisterMemory,
+        (UVERBS_OBJECT_MW, UVERBS_METHOD_MW_DESTROY) => Op::DeallocMemoryWindow,
+        (UVERBS_OBJECT_AH, UVERBS_METHOD_AH_DESTROY) => Op::DestroyAddressHandle,
         (UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE) => Op::CreateCompletionQueue,
         (UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_DESTROY) => Op::DestroyCompletionQueue,
         (UVERBS_OBJECT_SRQ, UVERBS_METHOD_SRQ_CREATE) => Op::CreateSharedReceiveQueue,
@@ -62,6 +66,10 @@ fn of_command(number: u32) -> Option<Op> {
         IB_USER_VERBS_CMD_DEALLOC_PD => Op::DeallocProtectionDomain,
         IB_USER_VERBS_CMD_REG_MR => Op::RegisterMemory,
         IB_USER_VERBS_CMD_DEREG_MR => Op::DeregisterMemory,
+        IB_USER_VERBS_CMD_ALLOC_MW => Op::AllocMemoryWindow,
+        IB_USER_VERBS_CMD_DEALLOC_MW => Op::DeallocMemoryWindow,
+        IB_USER_VERBS_CMD_CREATE_AH => Op::CreateAddressHandle,
+        IB_USER_VERBS_CMD_DESTROY_AH => Op::DestroyAddressHandle,
         IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL => Op::CreateCompletionChannel,
         IB_USER_VERBS_CMD_CREATE_CQ => Op::CreateCompletionQueue,
         IB_USER_VERBS_CMD_RESIZE_CQ => Op::ResizeCompletionQueue,
@@ -69,9 +77,11 @@ fn of_command(number: u32) -> Option<Op> {
         IB_USER_VERBS_CMD_DESTROY_CQ => Op::DestroyCompletionQueue,
         IB_USER_VERBS_CMD_CREATE_SRQ => Op::CreateSharedReceiveQueue,
         IB_USER_VERBS_CMD_MODIFY_SRQ => Op::ModifySharedReceiveQueue,
+        IB_USER_VERBS_CMD_QUERY_SRQ => Op::QuerySharedReceiveQueue,
         IB_USER_VERBS_CMD_DESTROY_SRQ => Op::DestroySharedReceiveQueue,
         IB_USER_VERBS_CMD_CREATE_QP => Op::CreateQueuePair,
         IB_USER_VERBS_CMD_MODIFY_QP => Op::ModifyQueuePair,
+        IB_USER_VERBS_CMD_QUERY_QP => Op::QueryQueuePair,
         IB_USER_VERBS_CMD_DESTROY_QP => Op::DestroyQueuePair,
         IB_USER_VERBS_CMD_POST_SEND => Op::PostSend,
         _ => return None,

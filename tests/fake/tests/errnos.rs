@@ -8,7 +8,7 @@
     reason = "a test fails by panicking"
 )]
 
-use fake_tests::{Bench, is_destroy, live, operation, thinned, ways};
+use fake_tests::{Bench, is_destroy, is_thinned, live, operation, thinned, ways};
 use uverbs::{Error, ErrorKind};
 use uverbs_driver::CommandPath;
 use uverbs_driver::error::Errno;
@@ -215,7 +215,7 @@ fn f07_every_read_and_every_mapping_cut_short() {
             live(&bench).unwrap_or_else(|error| panic!("{what}: the next life: {error}"));
             cut += 1;
         }
-        assert!(cut >= 5 && (cut >= 50 || cfg!(miri)), "{path:?}: {cut}");
+        assert!(cut >= 5 && (cut >= 50 || is_thinned()), "{path:?}: {cut}");
     }
 }
 

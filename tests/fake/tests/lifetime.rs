@@ -34,7 +34,7 @@ fn handles_can_be_dropped_in_any_order() {
             .build()
             .unwrap();
         let srq = pd.create_srq(8, 1).unwrap();
-        let exposed = pd.expose(64, AccessFlags::LOCAL_WRITE).unwrap();
+        let exposed = pd.expose(64, AccessFlags::REMOTE_READ).unwrap();
         let window = pd.alloc_mw(MwType::Type1).unwrap();
         let qp = pd
             .create_qp(QpType::Rc, &cq, &cq)

@@ -45,7 +45,7 @@ struct World {
 /// When something is left on the kernel that was not counted as leaked, a buffer comes back twice, or not at all.
 pub fn api_machine(bytes: &[u8]) {
     let tape = Tape::new(bytes);
-    let bench = Bench::new(tape.one_of(&Profile::ALL), tape.one_of(&PATHS));
+    let bench = Bench::new(tape.one_of(Profile::ALL), tape.one_of(&PATHS));
     let Ok(context) = bench.context() else { return };
     let mut world = World::default();
     let mut removed = false;

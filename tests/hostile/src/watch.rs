@@ -317,16 +317,14 @@ impl Watched {
     }
 }
 
-/// An input of up to eight bytes.
+/// An input of four or eight bytes.
 fn number(command: &Command<'_>, id: u16) -> u64 {
     let found = command.attrs.iter().find(|attr| attr.id == id);
     match found.map(|attr| &attr.value) {
         Some(Value::In(bytes, _)) => {
-            let mut word = [0; 8];
-            for (to, from) in word.iter_mut().zip(*bytes) {
-                *to = *from;
-            }
-            u64::from_le_bytes(word)
+            let long = bytes.first_chunk().copied().map(u64::from_ne_bytes);
+            let short = || bytes.first_chunk().copied().map(u32::from_ne_bytes);
+            long.or_else(|| short().map(u64::from)).unwrap_or(0)
         }
         Some(Value::Constant(value)) => *value,
         _ => 0,

@@ -76,8 +76,9 @@ fn every_call(device: Device, stop: Stop) {
 
 #[test]
 fn a_kernel_that_panics_before_a_call_costs_that_call() {
-    every_call(Device::Rxe, Stop::Before);
-    every_call(Device::Mlx5, Stop::Before);
+    for device in Device::here() {
+        every_call(device, Stop::Before);
+    }
 }
 
 #[test]
@@ -92,14 +93,16 @@ fn a_kernel_that_panics_after_a_call_of_mlx5_frees_nothing_that_it_has() {
 
 #[test]
 fn a_kernel_that_panics_for_good_frees_nothing_that_it_has() {
-    every_call(Device::Rxe, Stop::Dead);
-    every_call(Device::Mlx5, Stop::Dead);
+    for device in Device::here() {
+        every_call(device, Stop::Dead);
+    }
 }
 
 #[test]
 fn a_success_that_cannot_be_used_frees_nothing_that_the_kernel_has() {
-    every_call(Device::Rxe, Stop::Mute);
-    every_call(Device::Mlx5, Stop::Mute);
+    for device in Device::here() {
+        every_call(device, Stop::Mute);
+    }
 }
 
 /// A device with connected queues and posted work, and what stops its kernel at the next call, after it was carried out.
@@ -132,7 +135,7 @@ fn in_queue(qp: &owned::QueuePair) -> usize {
 
 #[test]
 fn only_a_reset_leads_on_from_one_of_unknown_outcome() {
-    for device in [Device::Rxe, Device::Mlx5] {
+    for device in Device::here() {
         let (mut life, bomb) = ready(device);
         let [buffer] = life.pds[0].buffers::<1>(8).unwrap();
         let qp = life.qp.as_mut().unwrap();
@@ -204,7 +207,7 @@ fn a_reset_of_which_only_half_is_done_is_done_again_whole() {
 
 #[test]
 fn a_completion_queue_of_which_nobody_knows_where_it_is_is_not_polled() {
-    for device in [Device::Rxe, Device::Mlx5] {
+    for device in Device::here() {
         let (mut life, bomb) = ready(device);
         let cq = life.cq.as_mut().unwrap();
         bomb.arm();
@@ -296,7 +299,7 @@ fn recorded(device: Device, at: u64) -> (usize, u64) {
 #[test]
 fn a_sink_that_panics_at_any_record_changes_nothing() {
     quiet();
-    for device in [Device::Rxe, Device::Mlx5] {
+    for device in Device::here() {
         let (whole, records) = recorded(device, MANY);
         for at in thinned(0..records, 31) {
             let (done, taken) = recorded(device, at);
@@ -308,7 +311,7 @@ fn a_sink_that_panics_at_any_record_changes_nothing() {
 /// A panic in a drop that unwinding comes by would end the process.
 #[test]
 fn kernels_and_sinks_may_panic_while_the_program_unwinds() {
-    for device in [Device::Rxe, Device::Mlx5] {
+    for device in Device::here() {
         let fuse = Arc::new(Fuse {
             left: AtomicU64::new(MANY),
             taken: AtomicU64::new(0),

@@ -7,7 +7,10 @@
 #![allow(unsafe_code, reason = "posts memory that is never freed")]
 
 use uverbs::mlx5::{DcDestination, Frame, MaskedAtomic, WorkQueue};
-use uverbs::{PostError, PostFailed, QueuePair, RecvRequest, Remote, SendFlags, SendRequest, Sge};
+use uverbs::{
+    PostError, PostFailed, QueuePair, QueuePairBuilder, RecvRequest, Remote, SendFlags,
+    SendRequest, Sge,
+};
 
 /// Sends one request to a shared receive queue of an XRC domain.
 ///
@@ -72,6 +75,13 @@ pub fn send_packet(qp: &mut QueuePair, request: &SendRequest<'_>) -> Result<(), 
     // SAFETY: see the module; the atomics are where the pieces say.
     unsafe { batch.push_packet(request) }?;
     batch.submit()
+}
+
+/// Asks for small messages in completions.
+pub fn scatter_to_completions(builder: &mut QueuePairBuilder<'_>) {
+    // SAFETY: see the module. Addresses of requests are those of atomics, although the region may have others; nobody looks at them at
+    // the same time. What owned queue pairs post is so, too.
+    unsafe { builder.scatter_to_completions() };
 }
 
 /// Posts a receive request to a work queue.

@@ -1,7 +1,7 @@
 //! Static programs of this workspace, built by cargo for the guest.
 
-use crate::Error;
 use crate::host::{Tool, capture, ensure};
+use crate::{Error, Processor};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -9,6 +9,12 @@ use std::process::{Command, Stdio};
 
 /// The target of everything that runs in a guest.
 pub const MUSL: &str = "x86_64-unknown-linux-musl";
+
+/// The same of machines with an Arm processor.
+pub(crate) const MUSL_ARM: &str = "aarch64-unknown-linux-musl";
+
+/// What links for it.
+const LINKER_ARM: (&str, &str) = ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld");
 
 /// The root of the workspace.
 pub fn workspace() -> PathBuf {
@@ -41,7 +47,10 @@ pub fn command_of(toolchain: &str) -> Command {
 
 fn by_hand(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
-    command.current_dir(workspace());
+    command
+        .current_dir(workspace())
+        // What musl needs is linked by the toolchain itself; a C compiler of this machine cannot for another one.
+        .env(LINKER_ARM.0, LINKER_ARM.1);
     // Set by `cargo run` for the program that it runs; they would make cargo build everything anew.
     for (name, _) in std::env::vars()
         .filter(|(name, _)| name.starts_with("CARGO_PKG_") || name == "CARGO_MANIFEST_DIR")
@@ -56,8 +65,16 @@ fn by_hand(program: impl AsRef<OsStr>) -> Command {
 /// # Errors
 /// The musl target is missing and cannot be installed, or cargo fails (it says why on standard error).
 pub fn build(args: &[&str]) -> Result<Vec<Built>, Error> {
-    ensure(&[Tool::MuslTarget])?;
-    executables(&[args, &["--target", MUSL]].concat())
+    build_for(Processor::Amd64, args)
+}
+
+/// As [`build`], for a guest with this processor.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_for(processor: Processor, args: &[&str]) -> Result<Vec<Built>, Error> {
+    ensure(&[Tool::RustTarget(processor.target())])?;
+    executables(&[args, &["--target", processor.target()]].concat())
 }
 
 fn executables(args: &[&str]) -> Result<Vec<Built>, Error> {
@@ -79,7 +96,19 @@ fn executables(args: &[&str]) -> Result<Vec<Built>, Error> {
 /// # Errors
 /// As [`build`], and when cargo built no program of that name.
 pub fn build_program(name: &str, args: &[&str]) -> Result<PathBuf, Error> {
-    named(name, args, build(args)?)
+    build_program_for(Processor::Amd64, name, args)
+}
+
+/// As [`build_program`], for a guest with this processor.
+///
+/// # Errors
+/// As [`build_program`].
+pub fn build_program_for(
+    processor: Processor,
+    name: &str,
+    args: &[&str],
+) -> Result<PathBuf, Error> {
+    named(name, args, build_for(processor, args)?)
 }
 
 /// Builds one program that runs on the host itself.

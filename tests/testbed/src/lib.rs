@@ -25,6 +25,7 @@ mod guest;
 pub mod host;
 mod image;
 mod machine;
+mod processor;
 mod qemu;
 pub mod suite;
 
@@ -34,3 +35,4 @@ pub use error::Error;
 pub use guest::{Child, Command, Guest, Output, complaints};
 pub use guest_init::{Ending, LogLine, Topology, WindowSize};
 pub use machine::Machine;
+pub use processor::Processor;

@@ -53,6 +53,7 @@ impl Machine {
             connectx: None,
             parts: Parts {
                 qemu: None,
+                processor: kernel.processor(),
                 processors: 2,
                 memory_mib: 2048,
                 arguments: Vec::new(),
@@ -182,7 +183,8 @@ impl Machine {
     /// Something is missing and cannot be had, or the machine does not come up ([`Error::Machine`] with the end of its
     /// console).
     pub fn boot(&self) -> Result<Guest, Error> {
-        let init = cargo::build_program(
+        let init = cargo::build_program_for(
+            self.kernel.processor(),
             "guest-init",
             &["build", "--package", "guest-init", "--features", "guest"],
         )?;

@@ -1,24 +1,23 @@
 //! The machine itself.
 
-use crate::Error;
-use crate::host::{Tool, ensure};
+use crate::host::ensure;
+use crate::{Error, Processor};
 use guest_init::PORT_NAME;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-const PROGRAM: &str = "qemu-system-x86_64";
-
 /// What the kernel is told: where its console is, that a panic ends the machine, what makes booting quick,
 /// and that lines written by programs are not thinned out.
-const KERNEL_ARGUMENTS: &str = "console=ttyS0 loglevel=6 panic=-1 random.trust_cpu=on \
-    tsc=reliable mitigations=off net.ifnames=0 printk.devkmsg=on";
+const KERNEL_ARGUMENTS: &str = "loglevel=6 panic=-1 random.trust_cpu=on \
+    mitigations=off net.ifnames=0 printk.devkmsg=on";
 
 /// The parts of a machine that its user chooses.
 #[derive(Clone, Debug)]
 pub(crate) struct Parts {
     /// Another QEMU than the one in `PATH`: its command line up to the arguments of the machine.
     pub(crate) qemu: Option<Vec<String>>,
+    pub(crate) processor: Processor,
     pub(crate) processors: u32,
     pub(crate) memory_mib: u32,
     pub(crate) arguments: Vec<String>,
@@ -68,8 +67,9 @@ pub(crate) fn start(
         command.args(words);
         command
     } else {
-        ensure(&[Tool::Qemu])?;
-        Command::new(PROGRAM)
+        let (program, tool) = parts.processor.qemu();
+        ensure(&[tool])?;
+        Command::new(program)
     };
     command.args([
         "-nodefaults",
@@ -80,11 +80,11 @@ pub(crate) fn start(
     ]);
     command.args([
         "-machine",
-        "q35",
+        parts.processor.board(),
         "-accel",
         "tcg,thread=multi",
         "-cpu",
-        "max",
+        parts.processor.model(),
     ]);
     command.args([
         "-smp",
@@ -97,9 +97,12 @@ pub(crate) fn start(
         .arg(kernel)
         .arg("-initrd")
         .arg(&paths.image);
-    command
-        .arg("-append")
-        .arg([KERNEL_ARGUMENTS, &parts.kernel_arguments.join(" ")].join(" "));
+    command.arg("-append").arg(format!(
+        "console={} {KERNEL_ARGUMENTS} {} {}",
+        parts.processor.console(),
+        parts.processor.kernel_arguments(),
+        parts.kernel_arguments.join(" ")
+    ));
     command
         .arg("-chardev")
         .arg(format!("file,id=console,path={}", paths.console.display()));

@@ -53,6 +53,22 @@ impl Registered {
         Self::new(pd, len, AccessFlags::LOCAL_WRITE)
     }
 
+    /// Registers `len` zeroed bytes whose addresses, for requests, are those of bytes of `other`, which is at least a page longer. Returns
+    /// where in it, too.
+    pub fn addressed_as(other: &Self, pd: &ProtectionDomain, len: usize) -> (Self, usize) {
+        const PAGE: usize = 4096;
+        let bytes: Box<[AtomicU8]> = (0..len).map(|_| AtomicU8::new(0)).collect();
+        let bytes: &'static [AtomicU8] = Box::leak(bytes);
+        let start = bytes.as_ptr().cast::<u8>().cast_mut();
+        let offset = start.addr().wrapping_sub(other.bytes.as_ptr().addr()) % PAGE;
+        assert!(offset + len <= other.bytes.len());
+        let iova = other.mr.address() + offset as u64;
+        // SAFETY: the bytes are atomics without invalid values that live as long as the process.
+        let mr = unsafe { pd.register_at(start, len, iova, AccessFlags::LOCAL_WRITE) }
+            .unwrap_or_else(|error| panic!("cannot register {len} bytes elsewhere: {error}"));
+        (Self { mr, bytes }, offset)
+    }
+
     /// The region.
     pub fn mr(&self) -> &MemoryRegion {
         &self.mr

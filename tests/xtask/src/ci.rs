@@ -9,7 +9,7 @@ use std::time::Instant;
 use testbed::host;
 
 /// Run everything that has to hold: format, lints, documentation, what safe programs can reach, licences, tests of faults, ABI,
-/// models of threads, threads on the fake kernel, tests.
+/// models of threads, threads on the fake kernel, tests as programs of another machine, tests.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Stop at the first step that fails.

@@ -1,9 +1,9 @@
 //! The examples of the documentation, run on the rxe driver of a stock kernel; those for mlx5 on the software ConnectX.
 
 pub(crate) mod mlx5;
-mod selftest;
 
 use crate::programs;
+use crate::selftest::once as selftest;
 use crate::test::old_rxe;
 use anyhow::{Context as _, bail};
 use std::time::Duration;
@@ -41,9 +41,7 @@ pub(crate) fn run(kernels: &[&str], filters: &[String]) -> anyhow::Result<()> {
             filters.is_empty() || filters.iter().any(|filter| name.contains(filter))
         })
         .collect();
-    let tool = selftest::is_wanted(filters)
-        .then(programs::uverbs)
-        .transpose()?;
+    let tool = is_wanted(filters).then(programs::uverbs).transpose()?;
     if wanted.is_empty() && tool.is_none() {
         return Ok(());
     }
@@ -78,8 +76,9 @@ pub(crate) fn run(kernels: &[&str], filters: &[String]) -> anyhow::Result<()> {
             }
         }
         if tool.is_some() {
-            match selftest::run(&guest, "rxe0") {
-                Ok(counts) => println!("uverbs selftest ... ok{counts}"),
+            let whole = selftest::run(&guest, "rxe0");
+            match whole {
+                Ok(run) => println!("uverbs selftest ... ok{}", run.counts()),
                 Err(error) => {
                     println!("uverbs selftest ... FAILED\n{error:#}");
                     failed.push(format!("uverbs selftest on {kernel}"));
@@ -97,6 +96,12 @@ pub(crate) fn run(kernels: &[&str], filters: &[String]) -> anyhow::Result<()> {
         kernels.len()
     ));
     Ok(())
+}
+
+/// Whether the filters leave the self-test in.
+fn is_wanted(filters: &[String]) -> bool {
+    let named = |filter: &String| selftest::NAME.contains(filter.as_str());
+    filters.is_empty() || filters.iter().any(named)
 }
 
 /// All examples; somebody has to know what each of them prints.

@@ -8,6 +8,7 @@ mod table;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use std::process::ExitCode;
+use testbed::cargo::MUSL;
 use testbed::host::{Tool, ensure};
 
 /// Count the lines of the library that tests reach, and fail when they are too few.
@@ -50,7 +51,7 @@ impl Level {
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    ensure(&[Tool::MuslTarget, Tool::LlvmTools])?;
+    ensure(&[Tool::RustTarget(MUSL), Tool::LlvmTools])?;
     let levels = match options.level.as_slice() {
         [] => &Level::ALL[..],
         asked => asked,

@@ -8,6 +8,7 @@ mod cargo;
 mod ci;
 mod copies;
 mod coverage;
+mod cross;
 mod demo;
 mod examples;
 mod faults;
@@ -20,6 +21,8 @@ mod metadata;
 mod miri;
 mod programs;
 mod pyverbs;
+mod report;
+mod selftest;
 mod surface;
 mod terminal;
 mod test;
@@ -46,6 +49,7 @@ enum Task {
     Ci(ci::Options),
     Copies(copies::Options),
     Coverage(coverage::Options),
+    Cross(cross::Options),
     Demo(demo::Options),
     Faults(faults::Options),
     Fetch(fetch::Options),
@@ -54,6 +58,8 @@ enum Task {
     Loom(loom::Options),
     Miri(miri::Options),
     Pyverbs(pyverbs::Options),
+    Report(report::Options),
+    Selftest(selftest::Options),
     Surface(surface::Options),
     Test(test::Options),
     Tsan(tsan::Options),
@@ -69,6 +75,7 @@ fn main() -> ExitCode {
         Task::Ci(options) => ci::run(&options),
         Task::Copies(options) => copies::run(&options),
         Task::Coverage(options) => coverage::run(&options),
+        Task::Cross(options) => cross::run(&options),
         Task::Demo(options) => demo::run(&options),
         Task::Faults(options) => faults::run(&options),
         Task::Fetch(options) => fetch::run(&options),
@@ -77,6 +84,8 @@ fn main() -> ExitCode {
         Task::Loom(options) => loom::run(&options),
         Task::Miri(options) => miri::run(&options),
         Task::Pyverbs(options) => pyverbs::run(&options),
+        Task::Report(options) => report::run(&options),
+        Task::Selftest(options) => selftest::run(&options),
         Task::Surface(options) => surface::run(&options),
         Task::Test(options) => test::run(&options),
         Task::Tsan(options) => tsan::run(&options),

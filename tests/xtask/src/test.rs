@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
-use testbed::{Function, Kernel, host};
+use testbed::{Function, Kernel, Processor, host};
 
 /// Packages whose tests boot machines of their own.
 const WITH_MACHINES: [(&str, Level); 5] = [
@@ -52,6 +52,9 @@ pub(crate) struct Options {
     /// Kind of the software ConnectX functions of the mlx5 tests: ib or roce.
     #[arg(long, value_name = "KIND")]
     pub(crate) function: Vec<Function>,
+    /// The processor of the rxe tests' machines. Anything but x86-64 is for that level alone.
+    #[arg(long, value_enum, default_value_t = On::X86_64)]
+    pub(crate) machine: On,
     /// Every kernel with every path (and every kind of function), where they are not given, instead of a choice.
     #[arg(long)]
     pub(crate) all: bool,
@@ -102,6 +105,16 @@ pub(crate) enum Level {
     All,
 }
 
+/// The processor of machines.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum On {
+    /// x86 of 64 bits.
+    #[value(name = "x86_64")]
+    X86_64,
+    /// Arm of 64 bits.
+    Aarch64,
+}
+
 /// A way to the kernel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Way {
@@ -116,6 +129,9 @@ pub(crate) enum Way {
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    if options.machine != On::X86_64 && options.level != Level::Rxe {
+        bail!("only the level rxe has machines with other processors than x86-64");
+    }
     let since = Instant::now();
     let mut failed = Vec::new();
     let mut unsteady = Vec::new();
@@ -241,6 +257,9 @@ fn one_level(level: Level, options: &Options, unsteady: &mut Vec<String>) -> any
         }
         Level::Rxe | Level::All => {
             let tests = inside::rxe(options, unsteady);
+            if options.machine != On::X86_64 {
+                return tests;
+            }
             let examples = examples::run(&kernels(options), &options.filters);
             tests.and(examples)
         }
@@ -298,6 +317,7 @@ impl Options {
     fn is_part(&self) -> bool {
         !(self.filters.is_empty() && self.path.is_empty() && self.function.is_empty())
             || self.fixed_doorbells
+            || self.machine != On::X86_64
     }
 
     /// Every level, every kernel, every path.
@@ -307,6 +327,7 @@ impl Options {
             kernel: Vec::new(),
             path: Vec::new(),
             function: Vec::new(),
+            machine: On::X86_64,
             all: false,
             strict: false,
             fixed_doorbells: false,
@@ -324,6 +345,15 @@ impl Level {
     fn name(self) -> String {
         self.to_possible_value()
             .map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+impl On {
+    fn processor(self) -> Processor {
+        match self {
+            Self::X86_64 => Processor::Amd64,
+            Self::Aarch64 => Processor::Arm64,
+        }
     }
 }
 

@@ -98,8 +98,8 @@ pub struct Created {
 
 /// `ibv_create_cq`, `ibv_create_cq_ex`—creates a completion queue.
 ///
-/// One system call; `CQ/CREATE` since 4.19 (in use since 5.0), else `CREATE_CQ`, the extended one
-/// if there are flags. A buffer, or attributes of the driver, need the former.
+/// One system call; `CQ/CREATE` since 5.9 (up to then it takes a kernel that was configured for it), else `CREATE_CQ`,
+/// the extended one if there are flags. A buffer, or attributes of the driver, need the former.
 ///
 /// # Errors
 /// [`InvalidInput`](crate::ErrorKind::InvalidInput): an option without a name.
@@ -326,7 +326,7 @@ pub fn poll(channel: &Channel, cq: u32, max: usize) -> Result<Vec<ib_uverbs_wc>>
 
 /// `ibv_destroy_cq`—destroys a completion queue and says how many events it had sent.
 ///
-/// One system call; `CQ/DESTROY` since 4.19, else `DESTROY_CQ`.
+/// One system call; `CQ/DESTROY` since 5.9, else `DESTROY_CQ`.
 ///
 /// # Errors
 /// EBUSY: queue pairs, work queues or shared receive queues still report to it.

@@ -284,7 +284,7 @@ pub const MAX_INFO_HANDLES: usize = u16::MAX as usize / size_of::<u32>();
 /// The handles of the objects of one kind (`UVERBS_OBJECT_*`, a driver's included) that live in
 /// this context.
 ///
-/// At most `capacity` of them, and at most [`MAX_INFO_HANDLES`]. One system call, since 5.1.
+/// At most `capacity` of them, and at most [`MAX_INFO_HANDLES`]. One system call, since 5.0.
 ///
 /// # Errors
 /// ENOENT: the device has no such kind.

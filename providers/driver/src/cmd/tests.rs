@@ -198,9 +198,8 @@ fn describe(attr: &Attr<'_>) -> String {
     let value = match &attr.value {
         Value::Absent => "-".to_owned(),
         Value::In(bytes, _) if bytes.len() <= 8 => {
-            let mut word = [0; 8];
-            word[..bytes.len()].copy_from_slice(bytes);
-            format!("in{}={}", bytes.len(), u64::from_ne_bytes(word))
+            let number = crate::sys::number(bytes).unwrap();
+            format!("in{}={number}", bytes.len())
         }
         Value::In(bytes, _) => format!("in{}", bytes.len()),
         Value::Out(cells, _) => format!("out{}", cells.len()),

@@ -4,24 +4,16 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use crate::channel::Channel;
 use crate::cmd;
-use crate::discover::DeviceInfo;
-use crate::discover::sysfs::Sysfs;
 use crate::error::{Error, ErrorKind, Op, Result};
 use crate::object::Object;
 use crate::sys::Uhw;
-use crate::types::{Gid, GidEntry, MrAdvice, MrAdviceFlags, PortAttr, Sge};
+use crate::types::{Gid, MrAdvice, MrAdviceFlags, PortAttr, Sge};
 use uverbs_uapi::ib_user_verbs::ib_uverbs_sge;
 
 pub use cmd::event::read_async as read_async_event;
 
 /// The length of an attribute, 16 bits, holds so many ranges.
 const MAX_RANGES: usize = 4095;
-
-/// Ports of kernels without the command, which count them in 8 bits.
-const MAX_PORTS: u32 = u8::MAX as u32;
-
-/// More entries than any device has: the kernel allows 256 per port and table.
-const MAX_GIDS: usize = 4096;
 
 /// `ibv_query_port`.
 ///
@@ -70,48 +62,6 @@ pub fn advise_memory(
 /// Unsupported on most kernels and devices.
 pub fn query_port_speed(channel: &Channel, port: u8) -> Result<u64> {
     cmd::device::query_port_speed(channel, port.into())
-}
-
-/// Calls `each` with every used entry of the GID tables (`ibv_query_gid_table`), read from sysfs where the kernel has no
-/// command for it.
-///
-/// # Errors
-/// Those of the command.
-pub fn each_gid(
-    channel: &Channel,
-    info: &DeviceInfo,
-    sysfs: &Sysfs,
-    mut each: impl FnMut(GidEntry),
-) -> Result<()> {
-    match cmd::gid::each_entry(channel, MAX_GIDS, &mut each) {
-        Err(error) if error.is_unsupported() => {
-            for port in 1..=info.ports.unwrap_or(1).min(MAX_PORTS) {
-                sysfs
-                    .gid_table(&info.name, port)?
-                    .into_iter()
-                    .for_each(&mut each);
-            }
-            Ok(())
-        }
-        result => result,
-    }
-}
-
-/// `ibv_query_gid_ex`, by sysfs where the kernel has no command for it.
-///
-/// # Errors
-/// EINVAL for a port or an index that the device does not have.
-pub fn gid(
-    channel: &Channel,
-    info: &DeviceInfo,
-    sysfs: &Sysfs,
-    port: u8,
-    index: u32,
-) -> Result<Option<GidEntry>> {
-    match cmd::gid::query_entry(channel, port.into(), index) {
-        Err(error) if error.is_unsupported() => sysfs.gid_entry(&info.name, port.into(), index),
-        result => result,
-    }
 }
 
 /// Creates the file that asynchronous events are read from.

@@ -6,6 +6,7 @@
 //! objects on the data path.
 
 mod device;
+mod gids;
 mod memory;
 mod queues;
 
@@ -14,9 +15,10 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 pub use device::{
-    advise_memory, attach_multicast, completion_channel, detach_multicast, each_gid, event_file,
-    gid, query_port, query_port_speed, read_async_event, read_completion_event, set_nonblocking,
+    advise_memory, attach_multicast, completion_channel, detach_multicast, event_file, query_port,
+    query_port_speed, read_async_event, read_completion_event, set_nonblocking,
 };
+pub use gids::Gids;
 pub use memory::{DmabufInit, Mr, MrChange, MrInit};
 pub use queues::{Cq, CqInit, Qp, QpInit, Srq, SrqInit, Unpolled};
 
@@ -27,7 +29,7 @@ use crate::cmd;
 use crate::error::{Op, Result};
 use crate::object::{Object, ObjectKind};
 use crate::sys::Uhw;
-use crate::types::{AccessFlags, Address, AddressVector, DeviceAttr, GidEntry, MwType, RemoteKey};
+use crate::types::{AccessFlags, Address, AddressVector, DeviceAttr, MwType, RemoteKey};
 
 /// An opened device of one vendor (`verbs_context_ops`).
 pub trait Context: Debug + Send + Sync + Sized {
@@ -85,7 +87,7 @@ pub trait Context: Debug + Send + Sync + Sized {
     /// As [`create_cq`](Self::create_cq).
     fn create_qp(&self, pd: &Self::Pd, init: &QpInit<'_>) -> Result<Self::Qp>;
 
-    /// `ibv_create_ah`. `gid` looks up an entry of a port's GID table ([`gid`]), for providers that have to know its type.
+    /// `ibv_create_ah`. `gids` are for providers that have to know the own GID's type, or the own interfaces.
     ///
     /// # Errors
     /// Those of the command, of looking up, and of finding the way to the destination.
@@ -93,7 +95,7 @@ pub trait Context: Debug + Send + Sync + Sized {
         &self,
         pd: &Self::Pd,
         vector: &AddressVector,
-        gid: impl FnOnce(u8, u32) -> Result<Option<GidEntry>>,
+        gids: &Gids<'_>,
     ) -> Result<Address>;
 
     /// The firmware's version as this vendor writes it.

@@ -158,7 +158,15 @@ impl ForkGuard {
     /// [`ErrorKind::InvalidInput`] when the range leaves the address space, or ends inside a huge page (EINVAL);
     /// [`ErrorKind::OutOfResources`] when part of it is not mapped, or `vm.max_map_count` is reached (ENOMEM). Nothing is
     /// left out then.
-    pub fn protect(&self, address: usize, len: usize) -> Result<Registration> {
+    ///
+    /// # Safety
+    /// Nobody but guards like this one has left any of these pages out of children and relies on that: they are given back. This library's
+    /// queues are so, whose memory a parent would lose to a child.
+    #[allow(
+        unsafe_code,
+        reason = "gives pages back to children that may be others'"
+    )]
+    pub unsafe fn protect(&self, address: usize, len: usize) -> Result<Registration> {
         let Some(pages) = &self.pages else {
             return Ok(Registration { range: None });
         };

@@ -13,7 +13,7 @@
     reason = "a fence is one instruction, or only a word to the compiler"
 )]
 
-use std::sync::atomic::{Ordering, compiler_fence, fence};
+use std::sync::atomic::{Ordering, compiler_fence};
 
 /// What was written to memory comes before what is written to memory next, for a device that reads both.
 ///
@@ -39,7 +39,7 @@ pub fn from_device() {
         unsafe { std::arch::asm!("dmb oshld", options(nostack, preserves_flags)) };
     }
     #[cfg(any(not(target_arch = "aarch64"), miri, uverbs_no_asm))]
-    fence(Ordering::Acquire);
+    std::sync::atomic::fence(Ordering::Acquire);
 }
 
 /// What was written to memory comes before a store to write-combining registers.
@@ -66,7 +66,7 @@ fn outer_store_fence() {
         unsafe { std::arch::asm!("dmb oshst", options(nostack, preserves_flags)) };
     }
     #[cfg(any(not(target_arch = "aarch64"), miri, uverbs_no_asm))]
-    fence(Ordering::SeqCst);
+    std::sync::atomic::fence(Ordering::SeqCst);
 }
 
 #[inline(always)]
@@ -95,5 +95,5 @@ fn registers_fence() {
         miri,
         uverbs_no_asm
     ))]
-    fence(Ordering::SeqCst);
+    std::sync::atomic::fence(Ordering::SeqCst);
 }

@@ -6,7 +6,8 @@
 //!
 //! [`BlockRing`] is a [`UnitRing`] of a multiple of 4 units, so `mask` (the number of blocks less one) and any block below it
 //! keep inside of it. [`Block`] points to the first unit of such a block, and lives no longer than the ring; like the ring, it makes
-//! atomic accesses of words only. [`BlockMut`] has borrowed the ring for itself, and with it the only way to its memory.
+//! atomic accesses of words only. [`BlockMut`] has borrowed the ring for itself, and with it the only way to its memory: of a [`UnitRing`]
+//! behind a reference there is no second handle.
 #![allow(unsafe_code, reason = "accesses memory shared with a device")]
 #![expect(
     clippy::cast_ptr_alignment,

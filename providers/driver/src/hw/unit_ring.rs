@@ -9,7 +9,9 @@
 //!
 //! 1. `start` is the first byte of a [`Part`], whose pages `kept` keeps mapped, and is aligned to 16.
 //! 2. The number of units is a power of two, `mask` is one less, and all units lie inside the part.
-//! 3. The part was given to the ring, so whoever accesses it does so by the ring or a clone of it; by `&self`, by atomic words of 8 bytes.
+//! 3. The part was given to the ring, so whoever accesses it does so by the ring, or by the other of two that it was made into
+//!    ([`UnitRing::shared`]); by `&self`, by atomic words of 8 bytes. A ring that another type has the only handle of
+//!    ([`BlockRing`](super::BlockRing)) stays that: no second one is had from a reference.
 #![allow(unsafe_code, reason = "accesses memory shared with a device")]
 
 use std::fmt;
@@ -21,8 +23,7 @@ use super::{Kept, Part};
 /// Bytes of a unit.
 pub const UNIT: usize = 16;
 
-/// A ring of 16-byte units. A clone is the same ring.
-#[derive(Clone)]
+/// A ring of 16-byte units.
 pub struct UnitRing {
     start: *mut [u64; 2],
     mask: u32,
@@ -45,6 +46,16 @@ impl UnitRing {
             mask: units - 1,
             kept: part.into_kept(),
         })
+    }
+
+    /// Two handles of the same ring.
+    pub fn shared(self) -> [Self; 2] {
+        let other = Self {
+            start: self.start,
+            mask: self.mask,
+            kept: self.kept.clone(),
+        };
+        [self, other]
     }
 
     /// The highest position; one less than the number of units.
@@ -149,6 +160,14 @@ mod tests {
         ring.put_bytes(64 + 4, &[5; 16]);
         assert_eq!(ring.get(4), [u64::from_ne_bytes([5; 8]); 2]);
         assert_eq!(ring.address() % 4096, 1024);
+    }
+
+    #[test]
+    fn two_handles_are_of_one_ring() {
+        let [one, other] = ring(0, 4).unwrap().shared();
+        one.put(2, [7, 8]);
+        drop(one);
+        assert_eq!(other.get(2), [7, 8]);
     }
 
     #[test]

@@ -89,6 +89,19 @@ pub fn cells<T: FromBytes + IntoBytes>(value: &mut T) -> &[Cell<u8>] {
     Cell::from_mut(value.as_mut_bytes()).as_slice_of_cells()
 }
 
+/// A number of this machine's order of bytes, of whatever size up to 8 bytes.
+pub(crate) fn number(bytes: &[u8]) -> Option<u64> {
+    let mut word = [0; 8];
+    let start = if cfg!(target_endian = "little") {
+        0
+    } else {
+        word.len().checked_sub(bytes.len())?
+    };
+    word.get_mut(start..start + bytes.len())?
+        .copy_from_slice(bytes);
+    Some(u64::from_ne_bytes(word))
+}
+
 impl<'a> Attr<'a> {
     /// A mandatory attribute.
     pub const fn new(id: u16, value: Value<'a>) -> Self {
@@ -229,5 +242,20 @@ impl fmt::Debug for Pointer<'_> {
             self.offset,
             self.buffer.len()
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number;
+
+    #[test]
+    fn numbers_have_any_size() {
+        assert_eq!(number(&[7]), Some(7));
+        assert_eq!(number(&0x102_u16.to_ne_bytes()), Some(0x102));
+        assert_eq!(number(&7_u32.to_ne_bytes()), Some(7));
+        assert_eq!(number(&u64::MAX.to_ne_bytes()), Some(u64::MAX));
+        assert_eq!(number(&[]), Some(0));
+        assert_eq!(number(&[0; 9]), None);
     }
 }

@@ -3,7 +3,9 @@
 //! # Safety
 //!
 //! The two advices used here (`MADV_DONTFORK`, `MADV_DOFORK`) change what a child process finds at an address. They
-//! change neither the content nor the mappings of this process, so any range may be given, mapped or not.
+//! change neither the content nor the mappings of this process, so any range may be given, mapped or not. But pages that a child gets are
+//! copied when one of the two writes to them, and a device goes on with the old ones: whose pages are given back is what
+//! `ForkGuard::protect` has its callers promise.
 #![allow(unsafe_code, reason = "calls madvise on memory that is not ours")]
 
 use std::fmt;

@@ -11,7 +11,8 @@
 //! 2. a request is reported at most once;
 //! 3. what a queue pair did that is still there, in this life, is reported;
 //! 4. an index of a shared queue is freed once per use, and each use is told of once: by a completion, or as unreported;
-//! 5. a receive that met a page that was not there is posted once more, and none is left behind.
+//! 5. a receive that met a page that was not there is posted once more, and none is left behind;
+//! 6. memory of a request that is back does not change any more, although its message was in a completion.
 
 #![allow(
     clippy::unwrap_used,
@@ -24,6 +25,7 @@ mod device_numbers;
 mod faults;
 mod lives;
 mod numbers;
+mod scatter;
 mod shared;
 mod world;
 

@@ -37,7 +37,7 @@ impl Drop for Left {
             // Where the next one is behind one that stands for others, and makes no sense, nobody knows.
             if ring
                 .settle(position)
-                .is_none_or(|tail| tail.format() != format::PLAIN)
+                .is_none_or(|tail| tail.format() == format::COMPRESSED)
             {
                 break;
             }

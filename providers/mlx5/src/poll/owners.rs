@@ -109,13 +109,15 @@ impl Owners {
     #[inline]
     pub(super) fn completion(
         &mut self,
-        position: u64,
+        ring: &CqRing,
+        place: Place,
         look: Look<'_>,
     ) -> Result<Option<WorkCompletion>, PollError> {
+        let position = place.position;
         let tail = look.tail;
         let entry = Entry::new(look.block, tail);
         if tail.format() != format::PLAIN {
-            return Err(PollError::Corrupt);
+            return self.with_message(ring, place, &entry);
         }
         let Some(owner) = self.find(position, &entry) else {
             return Ok(None);
@@ -165,6 +167,51 @@ impl Owners {
             // About a key, not about a request; nothing here makes keys with signatures.
             opcode::SIGNATURE_ERROR => Ok(None),
             _ => Err(PollError::Corrupt),
+        }
+    }
+
+    /// The same of an entry that has a message in it.
+    #[cold]
+    fn with_message(
+        &mut self,
+        ring: &CqRing,
+        place: Place,
+        entry: &Entry<'_>,
+    ) -> Result<Option<WorkCompletion>, PollError> {
+        let kind = entry.tail.opcode();
+        if !matches!(
+            kind,
+            opcode::RECEIVE | opcode::RECEIVE_IMM | opcode::RECEIVE_INVALIDATE
+        ) {
+            return Err(PollError::Corrupt);
+        }
+        let format = entry.tail.format();
+        let (bytes, most) = ring.data(place, format).ok_or(PollError::Corrupt)?;
+        let count = entry.byte_count();
+        let message = bytes
+            .get(..count as usize)
+            .filter(|_| count <= most)
+            .ok_or(PollError::Corrupt)?;
+        let Some(owner) = self.find(place.position, entry) else {
+            return Ok(None);
+        };
+        let Owner::QueuePair(pair) = owner else {
+            return Err(PollError::Corrupt);
+        };
+        match pair.received_inside(place.position, message) {
+            Request::Of(wr_id) if format == format::DATA_32 => {
+                Ok(Some(entry.received_over_path(kind, wr_id, pair.number())))
+            }
+            Request::Of(wr_id) => {
+                let number = pair.number();
+                Ok(Some(entry.received(
+                    kind,
+                    wr_id,
+                    number,
+                    Checksums::MEANINGLESS,
+                )))
+            }
+            other => none(&other),
         }
     }
 

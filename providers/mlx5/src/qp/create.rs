@@ -23,10 +23,10 @@ use crate::doorbell::Doorbell;
 use crate::pd::ProtectionDomain;
 use crate::raw::{Ethernet, max_header};
 use crate::registration::{Registered, Reports};
-use crate::rq::{self, ReceiveRing};
+use crate::rq::{self, ReceiveRing, ScatteredRing};
 use crate::sq::{self, SendRing};
 use crate::table::{DeviceNumber, NO_NUMBER, Owner, Trackers};
-use crate::tracker::{QueuePairTracker, Receives, RecvTracker};
+use crate::tracker::{QueuePairTracker, Receives, RecvTracker, ScatterTracker};
 use crate::wqe::{BLOCK_UNITS, UNIT};
 
 /// The memory of a queue pair: its rings and its doorbell record.
@@ -207,7 +207,7 @@ impl QueuePair {
                 doorbell,
             })
         });
-        let recv = memory.recv.map(|ring| {
+        let mut recv = memory.recv.map(|ring| {
             ReceiveRing::new(rq::Parts {
                 ring,
                 sizes: plan.recv,
@@ -216,10 +216,16 @@ impl QueuePair {
                 record: memory.record,
             })
         });
+        let scattered = if special.scatters {
+            recv.take().map(|ring| Box::new(ScatteredRing::new(ring)))
+        } else {
+            None
+        };
         let mut created = Self {
             caps: plan.caps(&init.caps),
             send,
             recv,
+            scattered,
             object,
             number: created.qp_num,
             kind: init.kind,
@@ -263,6 +269,9 @@ fn tracker(
     }
     if checksums {
         tracker = tracker.checksummed();
+    }
+    if special.scatters {
+        tracker = tracker.scattering(ScatterTracker::new(plan.recv.count, plan.recv.max_sge));
     }
     Arc::new(tracker)
 }

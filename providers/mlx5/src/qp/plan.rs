@@ -4,8 +4,8 @@ use uverbs_driver::contract::QpInit;
 use uverbs_driver::types::{DeviceAttr, QpCaps, QpType};
 use uverbs_driver::{Error, ErrorKind, Op, Result};
 use uverbs_uapi::mlx5_abi::{
-    MLX5_QP_FLAG_DCI_STREAM, MLX5_QP_FLAG_TYPE_DCI, MLX5_QP_FLAG_TYPE_DCT,
-    mlx5_ib_create_qp_dci_streams,
+    MLX5_QP_FLAG_DCI_STREAM, MLX5_QP_FLAG_SCATTER_CQE, MLX5_QP_FLAG_TYPE_DCI,
+    MLX5_QP_FLAG_TYPE_DCT, mlx5_ib_create_qp_dci_streams,
 };
 
 use crate::context::Context;
@@ -22,6 +22,8 @@ pub(crate) struct Special {
     pub(crate) streams: Option<(u8, u8)>,
     /// Room for segmentation headers, in bytes.
     pub(crate) header: u32,
+    /// Small messages come in completions, where the device does that.
+    pub(crate) scatters: bool,
 }
 
 /// Which end of dynamic connections a queue pair is.
@@ -43,7 +45,12 @@ impl Special {
             Role::Initiator => MLX5_QP_FLAG_TYPE_DCI,
             Role::Target => MLX5_QP_FLAG_TYPE_DCT,
         };
-        role | self.streams.map_or(0, |_| MLX5_QP_FLAG_DCI_STREAM)
+        let scatters = if self.scatters {
+            MLX5_QP_FLAG_SCATTER_CQE
+        } else {
+            0
+        };
+        role | self.streams.map_or(0, |_| MLX5_QP_FLAG_DCI_STREAM) | scatters
     }
 
     /// How many streams there are: one, unless it was created with more.

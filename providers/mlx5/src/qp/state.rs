@@ -153,9 +153,10 @@ impl QueuePair {
         if let Some(send) = &mut self.send {
             send.set_ready(sends && !adrift);
         }
-        if let Some(recv) = &mut self.recv {
+        let raw = self.kind == QpType::RawPacket;
+        if let Some(recv) = self.any_receive_ring() {
             recv.set_ready(state != QpState::Reset && !adrift);
-            if self.kind == QpType::RawPacket {
+            if raw {
                 // Its receive queue runs from INIT on, but nothing may be received before RTR.
                 recv.hold(matches!(state, QpState::Reset | QpState::Init));
             }
@@ -171,7 +172,7 @@ impl QueuePair {
         if let Some(send) = &mut self.send {
             send.reset();
         }
-        if let Some(recv) = &mut self.recv {
+        if let Some(recv) = self.any_receive_ring() {
             recv.reset();
         }
     }

@@ -57,7 +57,7 @@ pub(crate) struct Reposts {
 impl Reposts {
     /// Of a queue that was not posted to. `list` has all requests in order; those that rest are its last ones.
     pub(crate) fn new(
-        ring: &UnitRing,
+        ring: UnitRing,
         sizes: Sizes,
         list: &List,
         fork: ForkToken,
@@ -75,7 +75,7 @@ impl Reposts {
             next_spare: AtomicU32::new(0),
             marks: marks(sizes.count),
             marked: words(sizes.count.div_ceil(64)),
-            ring: ring.clone(),
+            ring,
             shift: sizes.shift,
             fork,
             record: Arc::clone(record),

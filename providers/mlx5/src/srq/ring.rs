@@ -65,7 +65,13 @@ impl SharedRing {
             link(&ring, sizes.shift, index - 1, index);
         }
         let list = List::new(sizes.count);
-        let reposts = faults.then(|| Arc::new(Reposts::new(&ring, sizes, &list, fork, &record)));
+        let (ring, reposts) = if faults {
+            let [ring, theirs] = ring.shared();
+            let reposts = Reposts::new(theirs, sizes, &list, fork, &record);
+            (ring, Some(Arc::new(reposts)))
+        } else {
+            (ring, None)
+        };
         let tracker = SrqTracker::new(sizes.count);
         let (tracker, linked) = match &reposts {
             Some(reposts) => (tracker.reposting(sizes.spare, reposts), 1),

@@ -10,6 +10,7 @@ use uverbs_driver::{Channel, Errno, ErrorKind, Object};
 use super::*;
 use crate::devx::{Devx, DevxObject};
 use crate::prm::{Mailbox, opcode};
+use crate::tests::native;
 use crate::tests::scripted::Scripted;
 
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 7];
@@ -102,9 +103,10 @@ fn matchers_are_asked_for() {
     };
     FlowMatcher::create(&channel, &init).unwrap();
     let asked = kernel.asked();
+    let port = native(&1_u32.to_ne_bytes());
     assert_eq!(
         asked[0],
-        "+3/+0 +0:new +1:in64 +2:enum1=[] +3:in=00 +5:const=0x5 +6:in=01000000"
+        format!("+3/+0 +0:new +1:in64 +2:enum1=[] +3:in=00 +5:const=0x5 +6:in={port}")
     );
     let inside = MatchWords::new().vxlan_network(1);
     let init = MatcherInit {
@@ -114,9 +116,10 @@ fn matchers_are_asked_for() {
     };
     FlowMatcher::create(&channel, &init).unwrap();
     let asked = kernel.asked();
+    let priority = 0x102_u16.to_ne_bytes();
     assert_eq!(
         asked[0],
-        "+3/+0 +0:new +1:in128 +2:enum0=[2, 1] +3:in=02 +5:const=0x1"
+        format!("+3/+0 +0:new +1:in128 +2:enum0={priority:?} +3:in=02 +5:const=0x1")
     );
 }
 
@@ -138,11 +141,13 @@ fn rules_are_asked_for() {
     };
     let flow = matcher.create_flow(FlowTarget::Devx(&devx), &rule).unwrap();
     flow.destroy().unwrap();
+    let [tag, offset] = [0x0001_0203_u32, 3].map(|number| native(&number.to_ne_bytes()));
+    let objects = "+0:new +1:in64 +4:obj=1 +3:obj=2 +5:objs=[3]";
     assert_eq!(
         kernel.asked(),
         [
-            "9/+0 +0:new +1:in64 +4:obj=1 +3:obj=2 +5:objs=[3] +6:in=03020100 +7:objs=[2] +8:in=03000000",
-            "9/+1 +0:obj=4",
+            format!("9/+0 {objects} +6:in={tag} +7:objs=[2] +8:in={offset}"),
+            "9/+1 +0:obj=4".to_owned(),
         ]
     );
     let plain = MatchRule::new(&value);
@@ -228,7 +233,9 @@ fn anchors_are_asked_for() {
     assert_eq!(kernel.asked(), ["+9/+1 +0:obj=1"]);
     SteeringAnchor::create(&channel, TableKind::RdmaReceive, 2).unwrap();
     let asked = kernel.asked();
-    assert_eq!(asked[0], "+9/+0 +0:new +1:const=0x3 +2:in=0200 +3:out4");
+    let priority = native(&2_u16.to_ne_bytes());
+    let wanted = format!("+9/+0 +0:new +1:const=0x3 +2:in={priority} +3:out4");
+    assert_eq!(asked[0], wanted);
 }
 
 #[test]

@@ -4,6 +4,15 @@ use uverbs_driver::hw::UnitRing;
 
 pub(crate) mod scripted;
 
+/// The bytes of a number of this machine's order, as [`scripted`] tells of them.
+pub(crate) fn native(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
 /// What is in a ring.
 pub(crate) fn bytes_of(ring: &UnitRing) -> Vec<u8> {
     let words = (0..=ring.mask()).flat_map(|unit| ring.get(unit));

@@ -69,7 +69,12 @@ fn masks(name: &str) -> Option<Vec<(usize, u32)>> {
             (WQ + 0x20, LOG_WQ_PAGE | PLACES),
         ],
         // Domain, page of registers, user index, page size, XRC domain, completion queues, doorbell record, shared queue.
-        "CREATE_QP" => [&[(QP + 0x14, LOG_PAGE)], &QUEUE_PAIR[..]].concat(),
+        // And what of messages in completions (`cs_req`, `cs_res`) the kernel makes of a flag, which is compared by itself.
+        "CREATE_QP" => [
+            &[(QP + 0x14, LOG_PAGE), (QP + 0xc4, 0xffff)],
+            &QUEUE_PAIR[..],
+        ]
+        .concat(),
         // User index, completion queue, shared queue, domain.
         "CREATE_DCT" => vec![
             (DCT + 0x04, NUMBER),

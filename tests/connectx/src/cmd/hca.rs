@@ -4,6 +4,7 @@ use super::Command;
 use crate::layout::caps::{atomic, general};
 use crate::layout::transport::adapter;
 use crate::layout::{Field, field, put, word};
+use crate::misbehaviour::Misbehaviour;
 use crate::profile::{PAGE, cap_type, limit};
 use crate::status::{Outcome, Rule, require};
 
@@ -82,7 +83,9 @@ pub(super) fn query_cap(command: &mut Command<'_>) -> Outcome {
         }
         _ => advertised,
     };
-    command.reply_context(CAPABILITY, &page);
+    let hides = command.uid != 0 && command.device.does(Misbehaviour::NoCapabilities);
+    let shown: &[u8] = if hides { &[] } else { &page };
+    command.reply_context(CAPABILITY, shown);
     Ok(())
 }
 

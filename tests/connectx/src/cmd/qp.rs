@@ -4,6 +4,7 @@ use super::{Command, qp_fields};
 use crate::buffer::Buffer;
 use crate::layout::command::{self, PAS, op};
 use crate::layout::{Wide, qp};
+use crate::misbehaviour::Misbehaviour;
 use crate::objects::{QpState, QueuePair, RecvRing, SendRing, Service};
 use crate::status::{Outcome, Rule, require};
 
@@ -183,13 +184,16 @@ pub(super) fn modify(command: &mut Command<'_>, opcode: u16) -> Outcome {
     if takes_ece(opcode) {
         establish(command, number)?;
     }
+    let keeps = command.device.does(Misbehaviour::KeepsPositions);
     let pair = command.device.qps.of_mut(number, uid)?;
     qp_fields::apply(opcode, pair.service, mask, &context, &mut pair.context);
     match next {
         QpState::Reset => {
             pair.enter(QpState::Reset);
-            pair.send.consumer = 0;
-            pair.recv.consumer = 0;
+            if !keeps {
+                pair.send.consumer = 0;
+                pair.recv.consumer = 0;
+            }
             pair.established = false;
             pair.last_wqe = false;
             pair.blocked_until = 0;
@@ -229,6 +233,9 @@ fn establish(command: &mut Command<'_>, number: u32) -> Outcome {
 
 /// Moves the queue pair to the queue group that the extended context names.
 fn attach(command: &mut Command<'_>, number: u32) -> Outcome {
+    if command.device.does(Misbehaviour::AttachIgnored) {
+        return Ok(());
+    }
     let uid = command.uid;
     let extension = command.context(command::qp::EXT_CTX, qp::ext::LEN);
     let new = qp::ext::GROUP_REQUESTER.get(&extension);

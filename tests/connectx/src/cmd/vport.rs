@@ -3,6 +3,7 @@
 use super::Command;
 use crate::layout::transport::{hca_vport, nic_vport};
 use crate::layout::{Field, Wide, field, put, word};
+use crate::misbehaviour::Misbehaviour;
 use crate::profile::limit;
 use crate::status::{Outcome, Rule, require};
 
@@ -40,7 +41,9 @@ pub(super) fn query_context(command: &mut Command<'_>) -> Outcome {
     }
     hca_vport::CAP_MASK1.set(&mut context, CAP_MASK1 | device.cap_mask1);
     hca_vport::CAP_MASK1_SELECT.set(&mut context, u32::MAX);
-    hca_vport::LID.set(&mut context, u32::from(device.config.lid));
+    if !device.does(Misbehaviour::NoLid) {
+        hca_vport::LID.set(&mut context, u32::from(device.config.lid));
+    }
     hca_vport::SUBNET_TIMEOUT.set(&mut context, 18);
     hca_vport::SM_LID.set(&mut context, 0);
     command.reply_context(CONTEXT, &context);
@@ -77,7 +80,7 @@ pub(super) fn query_gid(command: &mut Command<'_>) -> Outcome {
 pub(super) fn query_pkey(command: &mut Command<'_>) -> Outcome {
     let index = command.get(PKEY_INDEX);
     require(index == PKEY_ALL || index < PKEYS, Rule::OutOfRange)?;
-    if index == 0 || index == PKEY_ALL {
+    if (index == 0 || index == PKEY_ALL) && !command.device.does(Misbehaviour::NoPartition) {
         command.set(field(CONTEXT, 15, 0), 0xffff);
     }
     Ok(())

@@ -2,16 +2,20 @@
 
 use crate::buffer::Buffer;
 use crate::device::Device;
-use crate::engine::{compress, event, uar};
+use crate::engine::{compress, event, misbehave, uar};
 use crate::faults::Spoil;
 use crate::layout::queue::cq;
 use crate::layout::{Field, Wide, field, word};
+use crate::misbehaviour::Misbehaviour;
 use crate::objects::{Arm, CompletionQueue};
 use crate::status::{Outcome, Rule, require};
 use crate::trace::Doorbell;
 
 pub(super) const ENTRY: usize = 64;
 const OP_OWN: usize = 0x3f;
+/// The bits of the last byte that say that the entry has its message in it, or in the 64 bytes before it.
+const DATA_32: u8 = 1 << 2;
+const DATA_64: u8 = 2 << 2;
 const COUNTER_MASK: u32 = 0xff_ffff;
 
 pub(super) const CHECKSUM: Field = field(0x14, 31, 16);
@@ -77,6 +81,8 @@ pub(crate) struct Ready {
     pub(super) opcode: Opcode,
     /// The bits of the last byte that say how to read the rest.
     pub(super) format: u8,
+    /// The first half of a long entry, where it has a message.
+    pub(super) before: Option<[u8; ENTRY]>,
     pub(super) solicited: bool,
     pub(super) failed: bool,
 }
@@ -144,21 +150,77 @@ impl Completion {
         }
         SEND_OPCODE_QPN.set(&mut entry, u32::from(self.send_opcode) << 24 | self.qpn);
         WQE_COUNTER.set(&mut entry, u32::from(self.wqe_counter));
-        let signature = !entry[..SIGNATURE].iter().fold(0, |sum, byte| sum ^ byte);
-        entry[SIGNATURE] = signature;
+        sign(&mut entry);
         entry
     }
 }
 
+fn sign(entry: &mut [u8; ENTRY]) {
+    entry[SIGNATURE] = !entry[..SIGNATURE].iter().fold(0, |sum, byte| sum ^ byte);
+}
+
+/// The longest message that fits an entry.
+pub(super) const LONGEST: usize = ENTRY;
+
+/// Bytes of a message that a short entry has room for.
+pub(super) const INSIDE: usize = 32;
+
+/// Bytes of an entry that is not a long one.
+pub(super) const SHORT: u64 = ENTRY as u64;
+
 /// Writes a completion, fires the event if the queue is armed for it, and handles overrun.
 pub(crate) fn push(device: &mut Device, cqn: u32, completion: Completion) {
-    let ready = Ready {
-        entry: completion.encode(device.now),
+    if device.faults.misbehaves_at_all() {
+        misbehave::push(device, cqn, completion);
+    } else {
+        enter(device, cqn, completion);
+    }
+}
+
+/// As [`push`], without a look at misbehaviours.
+pub(super) fn enter(device: &mut Device, cqn: u32, completion: Completion) {
+    let ready = ready(device, cqn, completion);
+    push_ready(device, cqn, &ready);
+}
+
+fn ready(device: &Device, cqn: u32, completion: Completion) -> Ready {
+    Ready {
+        entry: completion.encode(misbehave::stamp(device, cqn)),
         opcode: completion.opcode,
         format: 0,
+        before: None,
         solicited: completion.solicited,
         failed: completion.syndrome.is_some(),
-    };
+    }
+}
+
+/// The same for one that has its message in it: in the first half of a long entry, or at the start of one.
+pub(super) fn push_with(device: &mut Device, cqn: u32, completion: Completion, message: &[u8]) {
+    let mut ready = ready(device, cqn, completion);
+    let long = device
+        .cqs
+        .get(cqn)
+        .is_some_and(|queue| queue.cqe_size > ENTRY as u64);
+    if let Some(room) = ready.entry.get_mut(..INSIDE)
+        && message.len() <= INSIDE
+        && !long
+    {
+        room.fill(0);
+        room[..message.len()].copy_from_slice(message);
+        ready.format = DATA_32;
+        sign(&mut ready.entry);
+    } else {
+        let mut before = [0; ENTRY];
+        for (byte, of_message) in before.iter_mut().zip(message) {
+            *byte = *of_message;
+        }
+        ready.before = Some(before);
+        ready.format = DATA_64;
+    }
+    push_ready(device, cqn, &ready);
+}
+
+fn push_ready(device: &mut Device, cqn: u32, ready: &Ready) {
     let Some(queue) = device.cqs.get(cqn) else {
         return;
     };
@@ -174,16 +236,16 @@ pub(crate) fn push(device: &mut Device, cqn: u32, completion: Completion) {
         overrun(device, cqn);
         return;
     }
-    let waits = compress::waits(queue, &ready);
-    if !waits || !compress::joins(queue, &ready) {
+    let waits = compress::waits(queue, ready);
+    if !waits || !compress::joins(queue, ready) {
         compress::flush(device, cqn);
     }
     if !waits {
-        put(device, cqn, &ready, 1);
+        put(device, cqn, ready, 1);
         return;
     }
     if let Some(queue) = device.cqs.get_mut(cqn) {
-        queue.waiting.push(ready);
+        queue.waiting.push(*ready);
         device.waiting_cqs.insert(cqn);
     }
 }
@@ -205,15 +267,21 @@ pub(super) fn put(device: &mut Device, cqn: u32, ready: &Ready, count: u32) {
         None => false,
     };
     if fire {
-        queue.arm = None;
         let eqn = queue.eqn;
+        let stays = device.does_with(cqn, Misbehaviour::ArmStays);
+        if let Some(queue) = device.cqs.get_mut(cqn).filter(|_| !stays) {
+            queue.arm = None;
+        }
         event::completion(device, eqn, cqn);
     }
 }
 
 /// Where the 64 bytes that every entry has are: the second half of a long one.
-fn offset(queue: &CompletionQueue, index: u32) -> u64 {
+fn offset(device: &Device, queue: &CompletionQueue, index: u32) -> u64 {
     let slot = u64::from(index & ((1 << queue.log_size) - 1)) * queue.cqe_size;
+    if device.does(Misbehaviour::LongEntries) {
+        return slot;
+    }
     slot + queue.cqe_size - ENTRY as u64
 }
 
@@ -222,7 +290,7 @@ pub(super) fn write_raw(device: &mut Device, cqn: u32, index: u32, bytes: &[u8; 
     let Some(queue) = device.cqs.get(cqn) else {
         return;
     };
-    let at = offset(queue, index);
+    let at = offset(device, queue, index);
     let written = queue.buffer.write(&*device.memory, at, bytes).is_ok();
     device
         .trace
@@ -238,18 +306,24 @@ fn write(device: &mut Device, cqn: u32, ready: &Ready) {
         return;
     };
     let index = queue.producer;
-    let offset = offset(queue, index);
-    let owner = (index >> queue.log_size & 1) as u8;
+    let offset = offset(device, queue, index);
+    let late = index >> queue.log_size >= 2 && device.does_with(cqn, Misbehaviour::ThirdLap);
+    let owner = (index >> queue.log_size & 1) as u8 ^ u8::from(late);
     let mut entry = ready.entry;
     entry[OP_OWN] =
         (ready.opcode as u8) << 4 | ready.format | u8::from(ready.solicited) << 1 | owner;
     if let Some(kind) = spoil {
         spoilt(&mut entry, kind);
     }
-    let written = queue
-        .buffer
-        .write(&*device.memory, offset, &entry[..OP_OWN])
-        .is_ok()
+    let message = ready.before.is_none_or(|before| {
+        let start = offset.saturating_sub(ENTRY as u64);
+        queue.buffer.write(&*device.memory, start, &before).is_ok()
+    });
+    let written = message
+        && queue
+            .buffer
+            .write(&*device.memory, offset, &entry[..OP_OWN])
+            .is_ok()
         && queue
             .buffer
             .address(offset + OP_OWN as u64)
@@ -333,7 +407,7 @@ pub(crate) fn doorbell(device: &mut Device, page: u32, value: u64) {
     let (first, cqn) = ((value >> 32) as u32, value as u32 & COUNTER_MASK);
     let consumer = first & COUNTER_MASK;
     trace_arm(device, cqn, value);
-    let Some(queue) = device.cqs.get_mut(cqn) else {
+    let Some(queue) = device.cqs.get(cqn) else {
         device.report("CQ doorbell", &format!("no CQ {cqn:#x}"));
         return;
     };
@@ -345,7 +419,12 @@ pub(crate) fn doorbell(device: &mut Device, page: u32, value: u64) {
         );
         return;
     }
-    let arm = if first >> 24 & 1 != 0 {
+    let any = device.does_with(cqn, Misbehaviour::SolicitedArm);
+    let late = device.does_with(cqn, Misbehaviour::LateArm);
+    let Some(queue) = device.cqs.get_mut(cqn) else {
+        return;
+    };
+    let arm = if first >> 24 & 1 != 0 && !any {
         Arm::Solicited
     } else {
         Arm::Any
@@ -357,6 +436,9 @@ pub(crate) fn doorbell(device: &mut Device, page: u32, value: u64) {
     let ahead = reached.wrapping_sub(consumer) & COUNTER_MASK;
     if ahead != 0 && ahead < 1 << 23 {
         queue.arm = None;
+        if late {
+            return;
+        }
         let eqn = queue.eqn;
         event::completion(device, eqn, cqn);
     } else {
@@ -382,10 +464,12 @@ pub(crate) fn resize(
         entry: Completion::new(Opcode::Resize, 0, 0, 0).encode(device.now),
         opcode: Opcode::Resize,
         format: 0,
+        before: None,
         solicited: false,
         failed: false,
     };
     write(device, cqn, &marker);
+    misbehave::resized(device, cqn);
     let queue = device.cqs.get_mut(cqn).ok_or(Rule::NoSuchObject.refuse())?;
     queue.producer = queue.producer.wrapping_add(1);
     queue.buffer = buffer;

@@ -8,6 +8,7 @@ use crate::engine::wqe::{AddressVector, WorkRequest, opcode};
 use crate::layout::qp::{self, path};
 use crate::memory::{Span, total};
 use crate::memory_key::{Access, KeyError, Right};
+use crate::misbehaviour::Misbehaviour;
 use crate::objects::Service;
 use crate::profile::limit;
 
@@ -181,7 +182,11 @@ fn route(device: &Device, address: &AddressVector) -> Option<Route> {
     to.map(|to| Route {
         from: device.source_gid(address.source_index),
         to,
-        class: address.class,
+        class: if device.does(Misbehaviour::TrafficClass) {
+            0
+        } else {
+            address.class
+        },
         udp: device.sends_by_udp(address.source_index),
     })
 }

@@ -4,10 +4,12 @@
 //! first, the first array in the second place, the next one in the ninth, and so on. What lies in the other places stays.
 
 use super::completion::{self, ENTRY, Opcode, Ready};
+use super::misbehave;
 use crate::device::Device;
 use crate::engine::fabric::Fabric;
 use crate::layout::queue::cq;
 use crate::layout::{Field, field, word};
+use crate::misbehaviour::Misbehaviour;
 use crate::objects::CompletionQueue;
 use crate::status::{Outcome, Rule, require};
 
@@ -40,7 +42,10 @@ fn is_on(context: &[u8]) -> bool {
 
 /// Whether a queue takes completions that wait for others.
 pub(crate) fn waits(queue: &CompletionQueue, ready: &Ready) -> bool {
-    is_on(&queue.context) && !ready.failed && (ready.opcode as u8) <= Opcode::SendInvalidate as u8
+    is_on(&queue.context)
+        && !ready.failed
+        && ready.format == 0
+        && (ready.opcode as u8) <= Opcode::SendInvalidate as u8
 }
 
 /// Whether a completion can be written with those that wait.
@@ -96,7 +101,8 @@ pub(crate) fn flush(device: &mut Device, cqn: u32) {
     }
     let mut title = *first;
     title.format = FORMAT;
-    completion::BYTE_COUNT.set(&mut title.entry, waiting.len() as u32);
+    let fewer = u32::from(device.does_with(cqn, Misbehaviour::CompressedCount));
+    completion::BYTE_COUNT.set(&mut title.entry, waiting.len() as u32 - fewer);
     completion::put(device, cqn, &title, waiting.len() as u32);
 }
 
@@ -120,6 +126,7 @@ impl Fabric {
     /// Writes all completions that wait for others: there are no more now.
     pub(super) fn end_waiting(&mut self) {
         for device in &mut self.devices {
+            misbehave::release(device);
             for cqn in std::mem::take(&mut device.waiting_cqs) {
                 flush(device, cqn);
             }

@@ -3,6 +3,7 @@
 use crate::device::Device;
 use crate::engine::completion::{self, Completion, Opcode};
 use crate::engine::message::Payload;
+use crate::engine::misbehave;
 use crate::engine::receive::{self, Pool};
 use crate::flow::{self, Destination, NIC_RECEIVE};
 use crate::layout::queue::{ring, wq};
@@ -226,6 +227,7 @@ fn deliver(device: &mut Device, rqn: u32, frame: &[u8], tag: u32) {
     let written = placed.ok().is_some_and(|spans| {
         Payload::Inline(frame.to_vec())
             .copy(&*memory, &*memory, &spans)
+            .map(|()| misbehave::frame(device, cqn, &spans))
             .is_ok()
     });
     let mut done = Completion::new(Opcode::Send, tag, user_index, posted.index);

@@ -4,6 +4,8 @@ use crate::device::Device;
 use crate::engine::paging::Need;
 use crate::layout::queue::eq;
 use crate::layout::{Field, Wide, field, word};
+use crate::misbehaviour::Misbehaviour;
+use crate::objects::EventQueue;
 
 /// Size of an event queue entry.
 pub(crate) const ENTRY: u64 = 64;
@@ -196,9 +198,21 @@ pub(crate) fn command_done(device: &mut Device, slots: u32) {
 
 /// Tells that an armed completion queue has something.
 pub(crate) fn completion(device: &mut Device, eqn: u32, cqn: u32) {
+    if device.does_with(cqn, Misbehaviour::NoEvents)
+        || device.does_with(cqn, Misbehaviour::LastVector) && is_last(device, eqn)
+    {
+        return;
+    }
     let mut event = entry(kind::COMPLETION, 0);
     OBJECT.set(&mut event, cqn);
     post(device, eqn, event);
+}
+
+/// Whether no queue has a higher vector.
+fn is_last(device: &Device, eqn: u32) -> bool {
+    let vector = |queue: &EventQueue| queue.vector;
+    let last = device.eqs.iter().map(|(_, queue)| vector(queue)).max();
+    device.eqs.get(eqn).map(vector) == last
 }
 
 /// An event of a queue pair.

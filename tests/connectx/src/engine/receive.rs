@@ -274,6 +274,11 @@ pub(crate) fn check_limit(device: &mut Device, srqn: u32) {
     event::srq_limit(device, srqn);
 }
 
+/// How many bytes a receive has room for.
+pub(crate) fn room(posted: &Posted) -> u64 {
+    posted.segments.iter().map(|segment| segment.length).sum()
+}
+
 /// The memory that `length` bytes of a message go to.
 pub(crate) fn scatter(
     device: &Device,

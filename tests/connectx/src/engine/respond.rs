@@ -1,23 +1,25 @@
 //! The responder: what a queue pair does with a message from the fabric.
 
+mod receives;
+
 use std::sync::Arc;
 
 use crate::device::Device;
 use crate::engine::atomic::Atomic;
 use crate::engine::completion::{self, Completion, Opcode, Syndrome};
 use crate::engine::event::{self, QpEvent};
-use crate::engine::message::{Action, Answer, Message, Payload, Route, rnr_code_delay, rnr_delay};
+use crate::engine::message::{Action, Answer, Message, Payload, rnr_code_delay, rnr_delay};
+use crate::engine::misbehave;
 use crate::engine::paging::{self, Need, Side, Standing};
-use crate::engine::receive::{self, Misfit, Pool};
+use crate::engine::receive::{self, Pool};
 use crate::engine::sequence::{self, Order};
 use crate::layout::qp;
 use crate::layout::queue::{dct, mkey};
 use crate::memory::{GuestMemory, Span, push_span};
 use crate::memory_key::{Access, KeyError, Right};
-use crate::objects::{QpState, Service, SharedKind};
-
-/// Bytes that a datagram's receive buffer begins with.
-const GRH: usize = 40;
+use crate::misbehaviour::Misbehaviour;
+use crate::objects::{QpState, QueuePair, Service, SharedKind};
+use receives::{inside, no_receive, receive_message};
 
 /// The largest packet.
 const PACKET: u64 = 4096;
@@ -45,6 +47,8 @@ struct Endpoint {
     reliable: bool,
     /// Whether the kernel could not bring a page that this message needs.
     pageless: bool,
+    /// Messages up to this many bytes go into their completions.
+    inside: u64,
     /// What stands in place of immediate data: for management the partition key, else its index.
     partition: u32,
 }
@@ -57,6 +61,10 @@ pub(super) fn deliver(
     service: Service,
 ) -> Answer {
     let Some(mut end) = endpoint(device, message, service) else {
+        let known = device.qps.get(message.target_qpn).is_some();
+        if known && service.is_reliable() && device.does(Misbehaviour::AnswersForOthers) {
+            return Answer::Done(message.payload.length());
+        }
         return Answer::Lost;
     };
     match paging::standing(device, end.qpn, Side::of(message)) {
@@ -79,6 +87,7 @@ pub(super) fn deliver(
         Some(Order::Expected) | None => {}
     }
     let answer = serve(device, source, message, &end);
+    misbehave::bring(device, message);
     if sequenced && matches!(answer, Answer::Done(_)) {
         sequence::advance(device, end.qpn, message);
     }
@@ -137,7 +146,7 @@ fn serve(
     }
 }
 
-impl crate::objects::QueuePair {
+impl QueuePair {
     fn datagram_service(&self) -> bool {
         self.service.is_datagram()
     }
@@ -154,7 +163,7 @@ fn endpoint(device: &Device, message: &Message, service: Service) -> Option<Endp
     let context = &pair.context;
     let matches = match (service, pair.service) {
         (Service::Ud | Service::Management(_), Service::Ud | Service::Management(_)) => {
-            message.key as u32 == qp::QKEY.get(context)
+            message.key as u32 == qp::QKEY.get(context) || device.does(Misbehaviour::QueueKey)
         }
         (sender, receiver) => {
             sender == receiver && qp::REMOTE_QPN.get(context) == message.source_qpn
@@ -178,6 +187,7 @@ fn endpoint(device: &Device, message: &Message, service: Service) -> Option<Endp
         datagram: service.is_datagram(),
         reliable: service.is_reliable(),
         pageless: false,
+        inside: inside(device, pair),
         partition: match pair.service {
             Service::Management(_) => DEFAULT_PARTITION,
             _ => 0,
@@ -224,12 +234,16 @@ fn dc_endpoint(device: &Device, message: &Message) -> Option<Endpoint> {
         datagram: false,
         reliable: true,
         pageless: false,
+        inside: 0,
         partition: 0,
     })
 }
 
 /// Stops the queue pair over a request it cannot serve.
 fn refuse(device: &mut Device, end: &Endpoint, syndrome: Syndrome, event: QpEvent) -> Answer {
+    if syndrome == Syndrome::RemoteAccess && device.does(Misbehaviour::Grants) {
+        return Answer::Done(0);
+    }
     if end.reliable {
         device.fail_qp(end.qpn);
         event::qp(device, event, end.qpn);
@@ -257,172 +271,6 @@ fn invalidate_key(device: &mut Device, key: u32, pd: u32, really: bool) -> Resul
         mkey::FREE.set(context, 1);
     }
     Ok(())
-}
-
-fn no_receive(end: &Endpoint) -> Answer {
-    if end.reliable {
-        Answer::NotReady(end.not_ready)
-    } else {
-        Answer::Lost
-    }
-}
-
-fn receive_message(
-    device: &mut Device,
-    source: &Arc<dyn GuestMemory>,
-    message: &Message,
-    end: &Endpoint,
-    opcode: Opcode,
-    immediate: Option<u32>,
-) -> Answer {
-    let Some(posted) = receive::take(device, end.pool) else {
-        return no_receive(end);
-    };
-    let header = if end.datagram { GRH as u64 } else { 0 };
-    let length = message.payload.length();
-    let pd = if let Pool::Shared(number) = end.pool {
-        shared_pd(device, number, end.pd)
-    } else {
-        end.pd
-    };
-    let placed =
-        receive::scatter(device, &posted, length + header, pd, end.qpn).and_then(|spans| {
-            place(device, source, message, end, &spans).map_err(|_| Misfit::Protection)
-        });
-    let mut done = Completion::new(opcode, end.qpn, end.user_index, posted.index);
-    done.solicited = message.solicited;
-    done.source_lid = message.source_lid;
-    done.byte_count = (length + header) as u32;
-    done.immediate = immediate.unwrap_or(end.partition);
-    done.flags_qpn = packet_flags(device, message);
-    match placed {
-        Ok(()) => {
-            completion::push(device, end.cqn, done);
-            Answer::Done(length)
-        }
-        Err(Misfit::Absent) if asked_for_receive(device, message, end, &posted) => {
-            if let Pool::Own(queue) = end.pool {
-                receive::put_back(device, queue, &posted);
-            } else {
-                // It is used up; the driver posts it once more.
-                let fault = Completion {
-                    opcode: Opcode::ResponseError,
-                    ..Completion::new(opcode, end.qpn, end.user_index, posted.index)
-                };
-                completion::push(device, end.cqn, fault.failed(Syndrome::RemoteAborted));
-            }
-            Answer::Paused
-        }
-        Err(misfit) => {
-            let (local, remote) = match misfit {
-                Misfit::TooLong => (Syndrome::LocalLength, Syndrome::RemoteInvalidRequest),
-                Misfit::Protection | Misfit::Absent => {
-                    (Syndrome::LocalProtection, Syndrome::RemoteOperation)
-                }
-            };
-            if misfit != Misfit::TooLong {
-                device.report("memory key", &format!("of a receive of QP {:#x}", end.qpn));
-            }
-            let failed = Completion {
-                opcode: Opcode::ResponseError,
-                ..done
-            }
-            .failed(local);
-            completion::push(device, end.cqn, failed);
-            device.fail_qp(end.qpn);
-            if end.reliable {
-                Answer::Refused(remote)
-            } else {
-                Answer::Lost
-            }
-        }
-    }
-}
-
-/// Asks for a page of a receive, if its queue can wait for one.
-fn asked_for_receive(
-    device: &mut Device,
-    message: &Message,
-    end: &Endpoint,
-    posted: &receive::Posted,
-) -> bool {
-    let index = posted.index;
-    let need = match end.pool {
-        Pool::Own(queue) if end.reliable => Need::Receive { queue, index },
-        Pool::Shared(queue) if end.reliable || end.datagram => Need::SharedReceive { queue, index },
-        _ => return false,
-    };
-    !end.pageless && paging::ask(device, end.qpn, Side::of(message), need)
-}
-
-fn shared_pd(device: &Device, number: u32, otherwise: u32) -> u32 {
-    device
-        .shared
-        .get(number)
-        .map_or(otherwise, |queue| queue.pd)
-}
-
-fn place(
-    device: &Device,
-    source: &Arc<dyn GuestMemory>,
-    message: &Message,
-    end: &Endpoint,
-    spans: &[Span],
-) -> Result<(), crate::memory::BusError> {
-    if !end.datagram {
-        return message.payload.copy(&**source, &*device.memory, spans);
-    }
-    let header = crate::memory::slice(spans, 0, GRH as u64);
-    let body = crate::memory::slice(spans, GRH as u64, u64::MAX);
-    Payload::Inline(route_header(message)).copy(&**source, &*device.memory, &header)?;
-    message.payload.copy(&**source, &*device.memory, &body)
-}
-
-/// The global route header as it was on the wire, or for IPv4 the IP header in its second half; zeros if there
-/// was none.
-fn route_header(message: &Message) -> Vec<u8> {
-    let mut header = vec![0; GRH];
-    let Some(route) = message.route else {
-        return header;
-    };
-    let Route {
-        from,
-        to,
-        class,
-        udp,
-    } = route;
-    let length = message.payload.length() as u16;
-    if udp && is_mapped(&to) {
-        header[20] = 0x45;
-        header[21] = class;
-        header[22..24].copy_from_slice(&length.saturating_add(52).to_be_bytes());
-        header[28] = 64;
-        header[29] = 17;
-        header[32..36].copy_from_slice(&from[12..]);
-        header[36..40].copy_from_slice(&to[12..]);
-    } else {
-        header[..2].copy_from_slice(&(0x6000 | u16::from(class) << 4).to_be_bytes());
-        header[4..6].copy_from_slice(&length.to_be_bytes());
-        header[6] = if udp { 17 } else { 0x1b };
-        header[7] = 64;
-        header[8..24].copy_from_slice(&from);
-        header[24..40].copy_from_slice(&to);
-    }
-    header
-}
-
-fn is_mapped(gid: &[u8; 16]) -> bool {
-    gid[..12] == crate::device::MAPPED
-}
-
-/// GRH presence, service level (on Ethernet the kind of IP header) and source queue pair.
-fn packet_flags(device: &Device, message: &Message) -> u32 {
-    let level = match message.route {
-        Some(Route { udp: false, .. }) if device.config.kind.is_ethernet() => 0,
-        Some(Route { to, .. }) if device.config.kind.is_ethernet() => 1 + u32::from(is_mapped(&to)),
-        _ => message.service_level,
-    };
-    u32::from(message.route.is_some()) << 28 | level << 24 | message.source_qpn & 0xff_ffff
 }
 
 fn remote(
@@ -510,6 +358,7 @@ fn write(
     {
         return refuse(device, end, Syndrome::RemoteOperation, QpEvent::AccessError);
     }
+    misbehave::arrived(device, &*device.memory, &spans);
     if let (Some(posted), Some(immediate)) = (posted, immediate) {
         let mut done = Completion::new(
             Opcode::WriteImmediate,
@@ -541,8 +390,14 @@ fn read(
         Ok(spans) => spans,
         Err(reason) => return denied(device, end, reason),
     };
+    if misbehave::put_off(device, source, message, &spans) {
+        return Answer::Done(length);
+    }
     match Payload::Memory(spans).copy(&*device.memory, &**source, &message.answer) {
-        Ok(()) => Answer::Done(length),
+        Ok(()) => {
+            misbehave::arrived(device, &**source, &message.answer);
+            Answer::Done(length)
+        }
         Err(_) => refuse(device, end, Syndrome::RemoteOperation, QpEvent::AccessError),
     }
 }
@@ -570,10 +425,10 @@ fn atomic(
         Err(reason) => return denied(device, end, reason),
         Ok(_) => return refuse(device, end, Syndrome::RemoteAccess, QpEvent::AccessError),
     };
-    let Ok(old) = device
-        .memory
-        .update(spans[0].address, &mut |old| operation.apply(old))
-    else {
+    let operation = misbehave::atomic(device, operation);
+    let Ok(old) = device.memory.update(spans[0].address, &mut |old| {
+        operation.map_or(old, |operation| operation.apply(old))
+    }) else {
         return refuse(device, end, Syndrome::RemoteOperation, QpEvent::AccessError);
     };
     sequence::remember(device, end.qpn, message.psn, old);
@@ -591,6 +446,11 @@ fn atomic_answer(
     for span in &message.answer {
         push_span(&mut room, span.address, span.length);
     }
+    let old = if device.does(Misbehaviour::AtomicAnswer) {
+        old.swap_bytes()
+    } else {
+        old
+    };
     match Payload::Inline(old.to_ne_bytes().to_vec()).copy(&*device.memory, &**source, &room) {
         Ok(()) => Answer::Done(8),
         Err(_) => Answer::Refused(Syndrome::RemoteOperation),

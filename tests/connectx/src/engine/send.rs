@@ -7,12 +7,14 @@ use crate::engine::compose::{Unfit, length_hint, message};
 use crate::engine::fabric::Fabric;
 use crate::engine::flush;
 use crate::engine::message::{Answer, Message, PSN_MASK, ack_timeout};
+use crate::engine::misbehave;
 use crate::engine::paging::{self, Need, Side, Standing};
 use crate::engine::route::{is_multicast, management_target, primary_path};
 use crate::engine::umr;
 use crate::engine::wqe::{self, Control, UNIT, WorkRequest, opcode};
 use crate::layout::qp::{self, path};
 use crate::memory_key::KeyError;
+use crate::misbehaviour::Misbehaviour;
 use crate::objects::{QpState, Service};
 use crate::profile::limit;
 
@@ -101,8 +103,17 @@ impl Fabric {
         let (control, bytes) = device.pushed_or(qpn, control, bytes);
         device.trace.wqe(function, qpn, control.index, &bytes);
         check(device, qpn, control, &bytes);
+        if control.index == misbehave::LOST && device.does(Misbehaviour::LostRequest) {
+            return self.finish(function, qpn, control, Verdict::Done(0));
+        }
+        let spoils = device.does(Misbehaviour::Inline);
         let verdict = match wqe::parse(&bytes, service) {
-            Ok(request) => {
+            Ok(mut request) => {
+                if let Some(last) = request.inline.as_mut().and_then(|bytes| bytes.last_mut())
+                    && spoils
+                {
+                    *last = !*last;
+                }
                 let length = length_hint(&request);
                 if let Some(until) = self.shaper_gate(function, qpn, length) {
                     return Step::Wait(until);
@@ -213,6 +224,9 @@ impl Fabric {
                 };
                 if let Some((access, reason)) = key {
                     device.report_key(&access, reason);
+                    if device.does(Misbehaviour::GrantsLocally) {
+                        return Verdict::Done(0);
+                    }
                 }
                 Verdict::Failed(syndrome)
             }
@@ -266,11 +280,11 @@ impl Fabric {
             return Verdict::Done(message.payload.length());
         }
         let (now, divisor) = (self.now, self.options.time_divisor.max(1));
-        let Some(pair) = self
-            .devices
-            .get_mut(function)
-            .and_then(|device| device.qps.get_mut(qpn))
-        else {
+        let Some(device) = self.devices.get_mut(function) else {
+            return Verdict::Failed(Syndrome::LocalQpOperation);
+        };
+        let forever = device.does(Misbehaviour::RnrForever);
+        let Some(pair) = device.qps.get_mut(qpn) else {
             return Verdict::Failed(Syndrome::LocalQpOperation);
         };
         match answer {
@@ -281,13 +295,13 @@ impl Fabric {
             }
             Answer::Refused(syndrome) => Verdict::Failed(syndrome),
             Answer::Paused => Verdict::Wait(now + paging::PAUSE),
-            Answer::NotReady(_) if pair.rnr_retries == 0 => {
+            Answer::NotReady(_) if pair.rnr_retries == 0 && !forever => {
                 Verdict::Failed(Syndrome::RnrRetryExceeded)
             }
             Answer::NotReady(delay) => {
                 // Seven stands for "as often as it takes".
                 if pair.rnr_retries != 7 {
-                    pair.rnr_retries -= 1;
+                    pair.rnr_retries = pair.rnr_retries.saturating_sub(1);
                 }
                 Verdict::Wait(now + (delay / divisor).max(1))
             }

@@ -12,6 +12,7 @@ use crate::engine::wqe::{Control, UNIT, opcode};
 use crate::engine::{completion, event};
 use crate::layout::queue::{ring, wq};
 use crate::layout::{be32, be64, qp};
+use crate::misbehaviour::Misbehaviour;
 use crate::trace;
 
 const PAGE_SHIFT: u64 = 12;
@@ -234,6 +235,10 @@ impl Fabric {
         };
         let number = (value as u32) >> 8;
         let index = (value >> 40) as u16;
+        let users = device.qps.owner(number).is_some_and(|uid| uid != 0);
+        if users && within(offset) != SEND && device.does(Misbehaviour::SecondRegister) {
+            return;
+        }
         let (owner, record, consumer) = if let Some(pair) = device.qps.get(number) {
             (
                 qp::UAR.get(&pair.context),

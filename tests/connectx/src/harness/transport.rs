@@ -5,7 +5,7 @@ use crate::Options;
 use crate::engine::Fabric;
 use crate::layout::command::op;
 use crate::layout::queue::mkey;
-use crate::layout::{be32, word};
+use crate::layout::{be32, qp, word};
 use crate::memory::GuestMemory;
 use crate::objects::Service;
 
@@ -56,6 +56,41 @@ fn a_send_arrives_scattered_with_its_immediate() {
     assert_eq!(be32(&got.entry, 0x20), 0x77, "the user's index");
     assert_eq!(hosts[1].bytes(FREE + 0x1000, 30), text[..30]);
     assert_eq!(hosts[1].bytes(FREE + 0x3000, 70), text[30..]);
+    assert!(fabric.reports().is_empty(), "{:?}", fabric.reports());
+}
+
+#[test]
+fn small_messages_go_into_completions_where_the_receiver_wants_that() {
+    let (mut fabric, mut hosts) = fabric(2, Options::default());
+    let mut a = hosts[0].create_qp(&mut fabric, 0);
+    let mut b = hosts[1].create_qp_with(&mut fabric, 0, &[(qp::SCATTER_RECEIVED, 1)]);
+    hosts[0].connect(&mut fabric, &a, 2, b.qpn);
+    hosts[1].connect(&mut fabric, &b, 1, a.qpn);
+    let keys = [
+        hosts[0].all_rights(&mut fabric),
+        hosts[1].all_rights(&mut fabric),
+    ];
+    let text: Vec<u8> = (1..=33).collect();
+    hosts[0].ram.write(FREE, &text).unwrap();
+    for length in [0, 1, 32, 33] {
+        hosts[1].ram.write(FREE, &[0xee; 64]).unwrap();
+        hosts[1].post_recv(&mut b, &[(64, keys[1], FREE)]);
+        let pieces = segment_bytes(&[(length, keys[0], FREE)]);
+        let pieces = if length == 0 { &[][..] } else { &pieces };
+        hosts[0].post_send(&mut fabric, &mut a, SEND, 0, pieces);
+        hosts[0].poll(&mut a.cq).unwrap();
+        let got = hosts[1].poll(&mut b.cq).unwrap();
+        let (inside, count) = ((1..=32).contains(&length), length as usize);
+        assert_eq!((got.opcode, got.bytes), (2, length));
+        assert_eq!(got.entry[63] >> 2 & 3, u8::from(inside), "{length}");
+        let mut memory = [0xee; 64];
+        if inside {
+            assert_eq!(got.entry[..count], text[..count]);
+        } else {
+            memory[..count].copy_from_slice(&text[..count]);
+        }
+        assert_eq!(hosts[1].bytes(FREE, 64), memory, "{length}");
+    }
     assert!(fabric.reports().is_empty(), "{:?}", fabric.reports());
 }
 

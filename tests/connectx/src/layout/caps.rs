@@ -47,6 +47,7 @@ pub(crate) mod general {
     pub(crate) const LOG_MAX_MSG: Field = field(0x38, 28, 24);
     pub(crate) const CQE_VERSION: Field = field(0x3c, 3, 0);
     pub(crate) const UMR_SIZE_DISABLED: Field = bit(0x40, 24);
+    pub(crate) const SCATTER_TO_CQE: Field = bit(0x40, 10);
     pub(crate) const DCT: Field = bit(0x40, 5);
     pub(crate) const QOS: Field = bit(0x40, 4);
     pub(crate) const ATOMIC: Field = bit(0x40, 1);

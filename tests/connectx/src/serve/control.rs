@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::serve::Shared;
-use crate::{Fabric, Spoil};
+use crate::{Fabric, Misbehaviour, Spoil};
 
 /// What the socket understands.
 pub(crate) const HELP: &str = "\
@@ -29,6 +29,8 @@ slow FUNCTION OPCODE MS    hold commands with that opcode back for so many milli
 spoil FUNCTION COUNT [KIND]
                            make something wrong about the next COUNT completions, COUNT 0 ends that; KIND is
                            opcode (if left out), qpn, user-index, counter, owner, syndrome, length, signature
+misbehave FUNCTION [KIND…] do these things wrong from now on, and no others; without one, nothing (misbehaviours lists them)
+misbehaviours              what can be done wrong, as JSON: name and words
 event FUNCTION NAME NUMBER post an asynchronous event of the object with that number (hexadecimal; any for
                            events of the port): path-migrated, path-failed, established, sq-drained,
                            qp-fatal, request-error, access-error, last-wqe, srq-limit, srq-error, cq-error,
@@ -182,6 +184,24 @@ fn command(line: &str, fabric: &mut Fabric) -> Option<String> {
             fabric.set_health(function.parse().ok()?, syndrome.parse().ok()?);
             Some(done)
         }
+        words => misbehave(words, fabric),
+    }
+}
+
+/// What lasts until it is ended.
+fn misbehave(words: &[&str], fabric: &mut Fabric) -> Option<String> {
+    match words {
+        ["misbehave", function, kinds @ ..] => {
+            let kinds: Option<Vec<_>> =
+                kinds.iter().map(|kind| Misbehaviour::parse(kind)).collect();
+            fabric.misbehave(function.parse().ok()?, &kinds?);
+            Some("ok\n".to_owned())
+        }
+        ["misbehaviours"] => {
+            let all = Misbehaviour::ALL.iter();
+            let all: Vec<_> = all.map(|(name, _, words)| (name, words)).collect();
+            Some(format!("{}\n", serde_json::json!(all)))
+        }
         _ => None,
     }
 }
@@ -227,6 +247,9 @@ mod tests {
             "slow 0 800 1",
             "spoil 0 1",
             "spoil 0 1 owner",
+            "misbehave 0 data inline",
+            "misbehave 0",
+            "misbehaviours",
             "event 0 lid-change 0",
             "ece 0 0",
             "faults 0",
@@ -259,6 +282,7 @@ mod tests {
             "fail 0 800 1 2 99",
             "fail 0 800 1 2 5 6",
             "spoil 0 1 colour",
+            "misbehave 0 colour",
             "link 0 sideways",
         ] {
             assert_eq!(command(line, &mut fabric), None, "{line}");

@@ -17,7 +17,7 @@ use vfio_bindings::bindings::vfio::{
 use vfio_user::{IrqInfo, Server, ServerRegion};
 
 use crate::{
-    BAR0_SIZE, CONFIG_SIZE, Fabric, FunctionConfig, FunctionKind, Options, Trace, VECTORS,
+    Adapter, BAR0_SIZE, CONFIG_SIZE, Fabric, FunctionConfig, FunctionKind, Options, Trace, VECTORS,
 };
 
 /// How long the timer thread sleeps at most; receives posted to a stopped queue pair wait this long.
@@ -42,6 +42,8 @@ pub struct Service {
     pub umr: bool,
     /// Whether pages of memory keys may be absent until they are needed (on-demand paging).
     pub paging: bool,
+    /// The adapter that the functions stand for.
+    pub adapter: Option<Arc<Adapter>>,
     /// Whether the first report of wrong use ends the server with an error.
     pub strict: bool,
 }
@@ -115,6 +117,7 @@ pub fn serve(service: &Service, trace: Arc<Trace>) -> Result<(), ServeError> {
             blueflame: service.blueflame,
             umr: service.umr,
             paging: service.paging,
+            adapter: service.adapter.clone(),
             inline_headers: ethernet_before % 2 == 1,
             ..FunctionConfig::numbered(*kind, number)
         };

@@ -18,7 +18,7 @@ use uverbs::{
     MemoryRegion, Mtu, OpenOptions, ProtectionDomain, Psn, QpAttr, QpState, QpType, QueuePair,
     Reregister, RetryCount, RnrRetry, RnrTimer, SrqModify,
 };
-use uverbs_driver::hw::Pages;
+use uverbs_driver::hw::{HAS_REGISTERS, Pages};
 use uverbs_driver::sys::Kernel;
 use uverbs_driver::sys::fake::{FakeKernel, Profile};
 use uverbs_mlx5::devx::Umem;
@@ -42,6 +42,14 @@ pub(crate) const MANY: u64 = 1 << 40;
 pub(crate) enum Device {
     Rxe,
     Mlx5,
+}
+
+impl Device {
+    /// Those that a program of this machine can use: mlx5 takes registers.
+    pub(crate) fn here() -> impl Iterator<Item = Self> {
+        let all = [Self::Rxe, Self::Mlx5].into_iter();
+        all.filter(|device| HAS_REGISTERS || *device == Self::Rxe)
+    }
 }
 
 /// Everything that a program holds. What is made of something is dropped before it.

@@ -23,6 +23,7 @@ mod qos;
 mod rates;
 mod refused;
 mod removal;
+mod scatter;
 mod spread;
 mod steering;
 mod threads;

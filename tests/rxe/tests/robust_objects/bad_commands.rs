@@ -114,8 +114,10 @@ fn f21_buffers_and_exposed_memory() {
             &[InvalidInput, OutOfResources],
         );
     }
-    let none = AccessFlags::empty();
-    refusals.check("expose no bytes", pd.expose(0, none), &[InvalidInput]);
+    let reads = AccessFlags::REMOTE_READ;
+    refusals.check("expose no bytes", pd.expose(0, reads), &[InvalidInput]);
+    let nobody = pd.expose(64, AccessFlags::empty());
+    refusals.check("expose to nobody", nobody, &[InvalidInput]);
     for len in [
         1 << 40,
         1 << 62,
@@ -125,14 +127,13 @@ fn f21_buffers_and_exposed_memory() {
     ] {
         refusals.check(
             &format!("expose {len}"),
-            pd.expose(len, none),
+            pd.expose(len, reads),
             &[OutOfResources, InvalidInput],
         );
     }
     for bit in 0..32 {
         let access = AccessFlags::from_bits_retain(1 << bit);
-        let known = AccessFlags::LOCAL_WRITE
-            | AccessFlags::REMOTE_WRITE
+        let known = AccessFlags::REMOTE_WRITE
             | AccessFlags::REMOTE_READ
             | AccessFlags::REMOTE_ATOMIC
             | AccessFlags::MW_BIND;

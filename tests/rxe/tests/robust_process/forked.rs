@@ -142,7 +142,10 @@ fn f18_a_childs_commands_are_refused_and_its_drops_destroy_nothing() {
             ("try_event", channel.try_event().err()),
             ("event", channel.event(Some(Duration::ZERO)).err()),
             ("buffers", looped.pd.buffers::<1>(64).err()),
-            ("expose", looped.pd.expose(64, AccessFlags::empty()).err()),
+            (
+                "expose",
+                looped.pd.expose(64, AccessFlags::REMOTE_READ).err(),
+            ),
             ("create_srq", looped.pd.create_srq(4, 1).err()),
             (
                 "create_ah",
@@ -265,9 +268,10 @@ fn f18_forced_protection_leaves_memory_out_of_children() {
     let pages = uverbs_driver::hw::Pages::new(3 * 4096).expect("pages");
     assert!(pages.store(0, 1, std::sync::atomic::Ordering::Relaxed));
     let guard = ForkGuard::forced();
-    let registration = guard
-        .protect(pages.as_ptr().addr() + 100, 4096)
-        .expect("left out");
+    #[expect(unsafe_code, reason = "the pages are this test's own")]
+    // SAFETY: nobody else leaves the test's own pages out of children.
+    let registration =
+        unsafe { guard.protect(pages.as_ptr().addr() + 100, 4096) }.expect("left out");
     let touch = |offset: usize| {
         start(|| {
             let _ = pages.load(offset, std::sync::atomic::Ordering::Relaxed);

@@ -10,6 +10,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use nix::libc::user_regs_struct;
 use nix::sys::ptrace::{self, Options};
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitStatus, waitpid};
@@ -29,6 +30,15 @@ pub(crate) struct Traced {
     child: Child,
     pid: Pid,
     inside: bool,
+    /// The first argument of the system call that it is in: some processors have the result in its place afterwards.
+    first: u64,
+}
+
+/// What registers say of a system call: its number, its arguments, and what was its result when it has been made.
+struct Registers {
+    number: u64,
+    args: [u64; 3],
+    result: u64,
 }
 
 /// A system call that a program is about to make, or has just made.
@@ -87,6 +97,30 @@ impl Program {
             child,
             pid,
             inside: false,
+            first: 0,
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl From<user_regs_struct> for Registers {
+    fn from(regs: user_regs_struct) -> Self {
+        Self {
+            number: regs.orig_rax,
+            args: [regs.rdi, regs.rsi, regs.rdx],
+            result: regs.rax,
+        }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+impl From<user_regs_struct> for Registers {
+    fn from(regs: user_regs_struct) -> Self {
+        let [first, second, third, ..] = regs.regs;
+        Self {
+            number: regs.regs[8],
+            args: [first, second, third],
+            result: first,
         }
     }
 }
@@ -105,15 +139,21 @@ impl Traced {
         }
         self.inside = !self.inside;
         let regs = ptrace::getregs(self.pid).expect("its registers can be read");
-        let number = usize::try_from(regs.orig_rax).ok().and_then(Sysno::new);
-        let number = number.unwrap_or_else(|| panic!("system call {}", regs.orig_rax));
-        let command = (number == Sysno::ioctl && regs.rsi == RDMA_VERBS_IOCTL)
-            .then(|| self.command_at(regs.rdx));
+        let mut regs = Registers::from(regs);
+        if self.inside {
+            self.first = regs.args[0];
+        }
+        regs.args[0] = self.first;
+        let number = usize::try_from(regs.number).ok().and_then(Sysno::new);
+        let number = number.unwrap_or_else(|| panic!("system call {}", regs.number));
+        let [_, request, header] = regs.args;
+        let command = (number == Sysno::ioctl && request == RDMA_VERBS_IOCTL)
+            .then(|| self.command_at(header));
         Some(SystemCall {
             number,
-            args: [regs.rdi, regs.rsi, regs.rdx],
+            args: regs.args,
             command,
-            result: (!self.inside).then_some(regs.rax.cast_signed()),
+            result: (!self.inside).then_some(regs.result.cast_signed()),
         })
     }
 

@@ -1,8 +1,8 @@
 //! `apt-get` in a folder of its own: the host's packages and lists are neither used nor changed.
 
 use super::mirror;
-use crate::Error;
 use crate::host::{Tool, capture, ensure, say};
+use crate::{Error, Processor};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,8 +19,12 @@ pub(super) struct Apt {
 
 impl Apt {
     /// Sets apt up in `folder` for these suites (those named `…-security` come from the archive of security updates) and
-    /// fetches the lists of packages.
-    pub(super) fn set_up(folder: &Path, suites: &[&str]) -> Result<Self, Error> {
+    /// fetches the lists of packages for a processor.
+    pub(super) fn set_up(
+        folder: &Path,
+        suites: &[&str],
+        processor: Processor,
+    ) -> Result<Self, Error> {
         ensure(&[Tool::DebianKeyring])?;
         let mirror = mirror::find()?;
         for name in ["lists/partial", "cache/archives/partial"] {
@@ -33,14 +37,22 @@ impl Apt {
             } else {
                 Some(&mirror.main)
             };
-            base.map(|base| format!("deb [arch=amd64 signed-by={KEYRING}] {base} {suite} main\n"))
+            base.map(|base| {
+                format!(
+                    "deb [arch={} signed-by={KEYRING}] {base} {suite} main\n",
+                    processor.debian()
+                )
+            })
         };
         let sources: String = suites.iter().filter_map(source).collect();
         write(&folder.join("sources.list"), &sources)?;
         write(&folder.join("status"), "")?;
         let config = folder.join("apt.conf");
         let preferred = suites.iter().find(|suite| suite.ends_with("-backports"));
-        write(&config, &configuration(folder, preferred.copied()))?;
+        write(
+            &config,
+            &configuration(folder, preferred.copied(), processor),
+        )?;
         let apt = Self {
             config,
             archives: folder.join("cache/archives"),
@@ -133,7 +145,8 @@ fn packages_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// Backports are only taken by those who say so; security updates are never set back by a preference.
-fn configuration(folder: &Path, preferred: Option<&str>) -> String {
+fn configuration(folder: &Path, preferred: Option<&str>, processor: Processor) -> String {
+    let processor = processor.debian();
     let folder = folder.display();
     let preference = preferred.map_or_else(String::new, |suite| {
         format!("APT::Default-Release \"{suite}\";\n")
@@ -149,7 +162,8 @@ fn configuration(folder: &Path, preferred: Option<&str>) -> String {
          Dir::State::Extended_States \"{folder}/extended_states\";\n\
          Dir::Cache \"{folder}/cache\";\n\
          Dir::Log \"{folder}\";\n\
-         APT::Architecture \"amd64\";\n\
+         APT::Architecture \"{processor}\";\n\
+         APT::Architectures \"{processor}\";\n\
          APT::Sandbox::User \"root\";\n\
          Acquire::Languages \"none\";\n\
          Acquire::IndexTargets::deb::DEP-11::DefaultEnabled \"false\";\n\

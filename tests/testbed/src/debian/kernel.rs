@@ -2,21 +2,24 @@
 
 use super::apt::{self, Apt};
 use crate::host::say;
-use crate::{Error, cache};
+use crate::{Error, Processor, cache};
 use std::fs;
 use std::path::{Path, PathBuf};
 use walkdir::WalkDir;
 
-/// A kernel of Debian for amd64.
+/// A kernel of Debian, for amd64 unless another processor is [said](Kernel::on).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Kernel(&'static Series);
+pub struct Kernel {
+    series: &'static Series,
+    processor: Processor,
+}
 
 /// Where the kernels of a name are.
 #[derive(Debug, Eq, PartialEq)]
 struct Series {
     name: &'static str,
     suites: &'static [&'static str],
-    /// Regular expression for the package's name.
+    /// Regular expression for the package's name, up to that of the processor.
     package: &'static str,
     /// Whether it is taken when no kernel is asked for: mirrors keep it for as long as its Debian is maintained.
     usual: bool,
@@ -26,25 +29,25 @@ const SERIES: [Series; 4] = [
     Series {
         name: "5.10",
         suites: &["bullseye", "bullseye-security"],
-        package: r"^linux-image-5\.10\..*-amd64$",
+        package: r"^linux-image-5\.10\..*-",
         usual: false,
     },
     Series {
         name: "6.1",
         suites: &["bookworm", "bookworm-security"],
-        package: r"^linux-image-6\.1\..*-amd64$",
+        package: r"^linux-image-6\.1\..*-",
         usual: true,
     },
     Series {
         name: "6.12",
         suites: &["trixie", "trixie-security"],
-        package: r"^linux-image-6\.12\..*-amd64$",
+        package: r"^linux-image-6\.12\..*-",
         usual: true,
     },
     Series {
         name: "newest",
         suites: &["sid", "trixie-backports"],
-        package: r"^linux-image-[0-9].*-amd64$",
+        package: r"^linux-image-[0-9].*-",
         usual: true,
     },
 ];
@@ -77,7 +80,7 @@ impl Kernel {
                 .join(", ")
         };
         let series = SERIES.iter().find(|series| series.name == name);
-        series.map(Self).ok_or_else(|| Error::UnknownKernel {
+        series.map(Self::of).ok_or_else(|| Error::UnknownKernel {
             name: name.into(),
             known: known(),
         })
@@ -85,17 +88,36 @@ impl Kernel {
 
     /// Every kernel that there is a name for, oldest first.
     pub fn all() -> impl Iterator<Item = Self> {
-        SERIES.iter().map(Self)
+        SERIES.iter().map(Self::of)
     }
 
     /// The kernels that are taken when none is asked for, oldest first: without `5.10`, which mirrors may drop at any time.
     pub fn usual() -> impl Iterator<Item = Self> {
-        SERIES.iter().filter(|series| series.usual).map(Self)
+        SERIES.iter().filter(|series| series.usual).map(Self::of)
+    }
+
+    fn of(series: &'static Series) -> Self {
+        Self {
+            series,
+            processor: Processor::Amd64,
+        }
+    }
+
+    /// The same for this processor.
+    #[must_use]
+    pub fn on(mut self, processor: Processor) -> Self {
+        self.processor = processor;
+        self
     }
 
     /// Its name.
     pub fn name(self) -> &'static str {
-        self.0.name
+        self.series.name
+    }
+
+    /// What it runs on.
+    pub fn processor(self) -> Processor {
+        self.processor
     }
 
     /// Downloads it unless it is in the cache; gives `uname -r`.
@@ -120,17 +142,21 @@ impl Kernel {
     }
 
     fn folder(self) -> String {
-        format!("kernel-{}", self.0.name)
+        match self.processor {
+            Processor::Amd64 => format!("kernel-{}", self.name()),
+            Processor::Arm64 => format!("kernel-{}-arm64", self.name()),
+        }
     }
 
     fn download(self, folder: &Path) -> Result<(), Error> {
-        let apt = Apt::set_up(&folder.join("apt"), self.0.suites)?;
-        let mut found = apt.search(self.0.package)?;
+        let apt = Apt::set_up(&folder.join("apt"), self.series.suites, self.processor)?;
+        let processor = self.processor.debian();
+        let mut found = apt.search(&format!("{}{processor}$", self.series.package))?;
         found.retain(|name| !OTHERS.iter().any(|other| name.contains(other)));
         let image = found.into_iter().max_by_key(|name| numbers(name));
         let image = image.ok_or_else(|| {
             Error::packages(
-                format!("kernel {}", self.0.name),
+                format!("kernel {} for {processor}", self.name()),
                 "no package in Debian's lists",
             )
         })?;
@@ -198,7 +224,8 @@ fn locate(root: &Path) -> Result<Files, Error> {
 
 /// The numbers in a name, for telling which is newer.
 fn numbers(name: &str) -> Vec<u64> {
-    let name = name.trim_end_matches("-amd64");
+    // The processor's name has numbers, too.
+    let name = name.rsplit_once('-').map_or(name, |(name, _)| name);
     name.split(|character: char| !character.is_ascii_digit())
         .filter_map(|part| part.parse().ok())
         .collect()

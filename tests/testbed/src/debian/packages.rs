@@ -2,7 +2,7 @@
 
 use super::apt::{self, Apt};
 use crate::host::say;
-use crate::{Error, cache};
+use crate::{Error, Processor, cache};
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ impl Packages {
     fn download(&self, folder: &Path, names: &[&str]) -> Result<(), Error> {
         let suites = suites(&self.suite);
         let suites: Vec<&str> = suites.iter().map(String::as_str).collect();
-        let apt = Apt::set_up(&folder.join("apt"), &suites)?;
+        let apt = Apt::set_up(&folder.join("apt"), &suites, Processor::Amd64)?;
         say(format_args!(
             "downloads packages of Debian {}: {}",
             self.suite,

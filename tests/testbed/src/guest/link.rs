@@ -201,17 +201,12 @@ impl Link {
         self.state().log.get(start..).unwrap_or_default().to_vec()
     }
 
-    /// The end of the console, and what QEMU complained about.
+    /// The end of the console, from where the kernel said what it died of if it did, and what QEMU complained about.
     pub(super) fn console_tail(&self) -> String {
         let read = |path: &PathBuf| {
             String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
         };
-        let text = read(&self.errors) + &read(&self.console);
-        let lines: Vec<_> = text.lines().map(str::trim_end).collect();
-        lines
-            .get(lines.len().saturating_sub(CONSOLE_LINES)..)
-            .unwrap_or_default()
-            .join("\n")
+        last_words(&(read(&self.errors) + &read(&self.console)))
     }
 
     pub(super) fn broken(&self, what: &str) -> Error {
@@ -332,4 +327,33 @@ fn contains(bytes: &[u8], text: &str) -> bool {
     bytes
         .windows(text.len().max(1))
         .any(|window| window == text.as_bytes())
+}
+
+/// The last lines of a console. A kernel that died says why some way before its end: from there on, if that is more.
+fn last_words(text: &str) -> String {
+    let lines: Vec<_> = text.lines().map(str::trim_end).collect();
+    let end = lines.len().saturating_sub(CONSOLE_LINES);
+    let cause = lines
+        .iter()
+        .position(|line| ["Oops: ", "BUG: "].iter().any(|word| line.contains(word)));
+    let start = cause.map_or(end, |at| at.min(end));
+    lines.get(start..).unwrap_or_default().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_words_begin_with_the_cause() {
+        let many = "line\n".repeat(100);
+        assert_eq!(last_words(&many).lines().count(), CONSOLE_LINES);
+        let died = format!("{many}[ 3.3] Oops: int3: 0000 [#1] SMP\r\n{many}end");
+        let words = last_words(&died);
+        assert!(words.starts_with("[ 3.3] Oops: int3: 0000"), "{words}");
+        assert!(words.ends_with("\nend"));
+        let near = format!("{many}BUG: bad\nend");
+        assert_eq!(last_words(&near).lines().count(), CONSOLE_LINES);
+        assert_eq!(last_words(""), "");
+    }
 }

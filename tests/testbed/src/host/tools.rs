@@ -19,12 +19,20 @@ pub enum Tool {
     LlvmTools,
     /// The interpreter that finds undefined behaviour, of the [`NIGHTLY`] toolchain.
     Miri,
-    /// The Rust target for static programs.
-    MuslTarget,
+    /// The C compiler for powerpc64, which links its programs, and its C library.
+    Powerpc64Linker,
     /// The machine itself.
     Qemu,
+    /// The machine itself, when it is an aarch64 one.
+    QemuArm,
+    /// What runs programs of other machines as processes of this one.
+    QemuUser,
     /// The sources of the [`NIGHTLY`] toolchain's standard library, to build it another way.
     RustSource,
+    /// The standard library for a target of rustc.
+    RustTarget(&'static str),
+    /// The C compiler for s390x, which links its programs, and its C library.
+    S390xLinker,
 }
 
 impl Tool {
@@ -36,20 +44,22 @@ impl Tool {
             Self::Miri => {
                 capture(crate::cargo::command_of(NIGHTLY).args(["miri", "--version"])).is_ok()
             }
-            Self::MuslTarget => capture(Command::new("rustc").args([
-                "--print",
-                "target-libdir",
-                "--target",
-                crate::cargo::MUSL,
-            ]))
-            .is_ok_and(|folder| Path::new(folder.trim()).is_dir()),
+            Self::Powerpc64Linker => can_link("powerpc64-linux-gnu"),
             Self::Qemu => crate::qemu::find("qemu-system-x86_64").is_some(),
+            Self::QemuArm => crate::qemu::find("qemu-system-aarch64").is_some(),
+            Self::QemuUser => crate::qemu::find("qemu-aarch64").is_some(),
             Self::RustSource => {
                 let print = ["run", NIGHTLY, "rustc", "--print", "sysroot"];
                 let library = "lib/rustlib/src/rust/library/Cargo.lock";
                 capture(Command::new("rustup").args(print))
                     .is_ok_and(|root| Path::new(root.trim()).join(library).exists())
             }
+            Self::RustTarget(target) => {
+                let print = ["--print", "target-libdir", "--target", target];
+                capture(Command::new("rustc").args(print))
+                    .is_ok_and(|folder| Path::new(folder.trim()).is_dir())
+            }
+            Self::S390xLinker => can_link("s390x-linux-gnu"),
         }
     }
 
@@ -59,57 +69,58 @@ impl Tool {
             Self::Debootstrap => "debootstrap (it knows Debian's mirror)",
             Self::LlvmTools => "llvm-tools of the Rust toolchain",
             Self::Miri => "Miri, with the nightly toolchain it is part of",
-            Self::MuslTarget => "the Rust target for static programs",
+            Self::Powerpc64Linker => "a linker for powerpc64",
             Self::Qemu => "QEMU for x86",
+            Self::QemuArm => "QEMU for Arm",
+            Self::QemuUser => "QEMU for programs of other machines",
             Self::RustSource => {
                 "the sources of Rust's standard library, with the nightly toolchain"
             }
+            Self::RustTarget(_) => "Rust's standard library for another target",
+            Self::S390xLinker => "a linker for s390x",
         }
     }
 
     fn installer(self) -> Vec<&'static str> {
         match self {
-            Self::DebianKeyring => vec![
-                "apt-get",
-                "install",
-                "-y",
-                "--no-install-recommends",
-                "debian-archive-keyring",
-            ],
-            Self::Debootstrap => vec![
-                "apt-get",
-                "install",
-                "-y",
-                "--no-install-recommends",
-                "debootstrap",
-            ],
+            Self::DebianKeyring => by_apt(&["debian-archive-keyring"]),
+            Self::Debootstrap => by_apt(&["debootstrap"]),
             Self::LlvmTools => vec!["rustup", "component", "add", "llvm-tools"],
-            Self::Miri => vec![
-                "rustup",
-                "toolchain",
-                "install",
-                NIGHTLY,
-                "--profile=minimal",
-                "--component=miri,rust-src",
-            ],
-            Self::MuslTarget => vec!["rustup", "target", "add", crate::cargo::MUSL],
-            Self::Qemu => vec![
-                "apt-get",
-                "install",
-                "-y",
-                "--no-install-recommends",
-                "qemu-system-x86",
-            ],
-            Self::RustSource => vec![
-                "rustup",
-                "toolchain",
-                "install",
-                NIGHTLY,
-                "--profile=minimal",
-                "--component=rust-src",
-            ],
+            Self::Miri => nightly_with("--component=miri,rust-src"),
+            Self::Powerpc64Linker => by_apt(&["gcc-powerpc64-linux-gnu", "libc6-dev-ppc64-cross"]),
+            Self::Qemu => by_apt(&["qemu-system-x86"]),
+            Self::QemuArm => by_apt(&["qemu-system-arm"]),
+            Self::QemuUser => by_apt(&["qemu-user"]),
+            Self::RustSource => nightly_with("--component=rust-src"),
+            Self::RustTarget(target) => vec!["rustup", "target", "add", target],
+            Self::S390xLinker => by_apt(&["gcc-s390x-linux-gnu", "libc6-dev-s390x-cross"]),
         }
     }
+}
+
+fn by_apt(packages: &[&'static str]) -> Vec<&'static str> {
+    [
+        &["apt-get", "install", "-y", "--no-install-recommends"],
+        packages,
+    ]
+    .concat()
+}
+
+fn nightly_with(component: &'static str) -> Vec<&'static str> {
+    vec![
+        "rustup",
+        "toolchain",
+        "install",
+        NIGHTLY,
+        "--profile=minimal",
+        component,
+    ]
+}
+
+/// Whether there are a C compiler for a machine, by Debian's name for that, and a C library to link with.
+fn can_link(machine: &str) -> bool {
+    let start = Path::new("/usr").join(machine).join("lib/crt1.o");
+    crate::qemu::find(&format!("{machine}-gcc")).is_some() && start.exists()
 }
 
 /// The folder of the toolchain's own `llvm-cov` and `llvm-profdata`, which know the counts that its compiler makes.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use testbed::cargo::Built;
 use testbed::connectx::GUEST_SOCKET;
 use testbed::suite::{Failure, Suite};
-use testbed::{Function, Kernel, Machine, Topology};
+use testbed::{Function, Kernel, Machine, Processor, Topology};
 
 /// Tests of what every device does, and of what devices of one driver do.
 const ANY: &str = "verbs-tests";
@@ -72,11 +72,15 @@ const MLX5_MATRIX: [(&str, Way, Function); 4] = [
 ];
 
 pub(crate) fn rxe(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Result<()> {
-    let (binaries, programs) = build(&OF_RXE, options.counts.is_some())?;
+    let processor = options.machine.processor();
+    let (binaries, programs) = build_for(processor, &OF_RXE, options.counts.is_some())?;
     let mut failed = Vec::new();
     let mut askings = Askings::default();
     for (kernel, way) in combinations(options) {
-        let machine = with_programs(Machine::new(Kernel::named(kernel)?), &programs);
+        let machine = with_programs(
+            Machine::new(Kernel::named(kernel)?.on(processor)),
+            &programs,
+        );
         let once = options.path.is_empty() && way != Way::Auto;
         let (two_hosts, one_host): (Vec<_>, Vec<_>) = binaries
             .iter()
@@ -167,6 +171,15 @@ pub(crate) fn mlx5(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Res
 
 /// Builds the test binaries of packages, which may count their lines, and the programs that their tests start.
 pub(crate) fn build(packages: &[&str], counting: bool) -> anyhow::Result<(Vec<Built>, Vec<Built>)> {
+    build_for(Processor::Amd64, packages, counting)
+}
+
+/// The same for machines with this processor.
+fn build_for(
+    processor: Processor,
+    packages: &[&str],
+    counting: bool,
+) -> anyhow::Result<(Vec<Built>, Vec<Built>)> {
     let mut args = vec!["test", "--no-run"];
     if counting {
         args.extend(COUNTING);
@@ -175,7 +188,7 @@ pub(crate) fn build(packages: &[&str], counting: bool) -> anyhow::Result<(Vec<Bu
         require(package)?;
         args.extend(["--package", package]);
     }
-    let built = testbed::cargo::build(&args)?;
+    let built = testbed::cargo::build_for(processor, &args)?;
     Ok(built.into_iter().partition(|built| built.is_test))
 }
 

@@ -527,7 +527,7 @@ fn the_rest() {
         "37 in16 out4",
     );
     let mut spec = [0_u8; 40];
-    spec[4] = 40;
+    spec[4..6].copy_from_slice(&40_u16.to_ne_bytes());
     let rule = flow::Create {
         qp: 5,
         kind: flow::Kind::Normal,

@@ -28,7 +28,7 @@ pub(super) fn create(
         return Err(Errno::INVAL);
     }
     device::gid(u32::from(attr.grh.sgid_index))?;
-    let id = state.fresh_id(Kind::Ah);
+    let id = state.fresh_id(Kind::Ah)?;
     state.ahs.insert(
         id,
         Ah {

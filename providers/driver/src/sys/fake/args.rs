@@ -67,11 +67,7 @@ impl<'a> Args<'a> {
     pub(super) fn number(&self, id: u16) -> Option<u64> {
         match self.value(id)? {
             Value::Constant(value) => Some(*value),
-            Value::In(bytes, _) => {
-                let mut word = [0; 8];
-                word.get_mut(..bytes.len())?.copy_from_slice(bytes);
-                Some(u64::from_ne_bytes(word))
-            }
+            Value::In(bytes, _) => crate::sys::number(bytes),
             _ => None,
         }
     }

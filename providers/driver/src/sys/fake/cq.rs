@@ -71,7 +71,7 @@ pub(super) fn create(
     let ring = Ring::new(create.cqe, ELEMENT, Side::Producer)?;
     let entries = ring.capacity();
     let place = state.announce(file, &ring.memory);
-    let id = state.fresh_id(Kind::Cq);
+    let id = state.fresh_id(Kind::Cq)?;
     state.cqs.insert(
         id,
         Cq {

@@ -15,20 +15,20 @@ use uverbs_uapi::ib_user_verbs::{
 use zerocopy::IntoBytes;
 
 use super::args::{Answer, Args};
+use super::feature::Feature;
 use super::files::{FileId, Role};
+use super::profile::Profile;
 use super::state::{Context, Kind, State};
 use crate::error::Errno;
 
 /// Completion vectors: rxe has one per possible processor.
 pub(super) const COMP_VECTORS: u32 = 2;
-/// Work requests of a queue.
-pub(super) const MAX_WR: u32 = 1 << 20;
+/// `DEFAULT_MAX_VALUE` of newer drivers.
+const MILLION: u32 = 1 << 20;
 /// Scatter/gather entries of a work request.
 pub(super) const MAX_SGE: u32 = 32;
 /// Scatter/gather entries of a shared receive queue's request.
 pub(super) const MAX_SRQ_SGE: u32 = 27;
-/// Inline bytes of a work request.
-pub(super) const MAX_INLINE: u32 = MAX_SGE * 16;
 /// Entries of a completion queue.
 pub(super) const MAX_CQE: u32 = (1 << 15) - 1;
 /// Reads and atomics in flight.
@@ -48,6 +48,33 @@ pub(super) const GIDS: [[u8; 16]; 2] = [
     ],
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1],
 ];
+
+/// Work requests of a queue.
+pub(super) const fn max_wr(profile: Profile) -> u32 {
+    if profile.has(Feature::LargeLimits) {
+        MILLION
+    } else {
+        0x4000
+    }
+}
+
+/// Inline bytes of a work request.
+pub(super) const fn max_inline(profile: Profile) -> u32 {
+    if profile.has(Feature::LongInline) {
+        MAX_SGE * 16
+    } else {
+        400
+    }
+}
+
+/// Bytes of a message.
+pub(super) const fn max_message(profile: Profile) -> u32 {
+    if profile.has(Feature::LongMessages) {
+        1 << 31
+    } else {
+        0x0080_0000
+    }
+}
 
 /// The GID at an index.
 ///
@@ -96,7 +123,7 @@ pub(super) fn new_events(state: &mut State, file: FileId) -> Result<OwnedFd, Err
 
 fn core_support(state: &State) -> u64 {
     let optional = u64::from(IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS);
-    if state.profile.is_at_least(7, 2) {
+    if state.profile.has(Feature::RobustUdata) {
         optional | u64::from(IB_UVERBS_CORE_SUPPORT_ROBUST_UDATA)
     } else {
         optional
@@ -201,7 +228,7 @@ pub(super) fn port(state: &State) -> ib_uverbs_query_port_resp_ex {
     ib_uverbs_query_port_resp_ex {
         legacy_resp: ib_uverbs_query_port_resp {
             port_cap_flags: 1 << 16,
-            max_msg_sz: state.profile.max_message(),
+            max_msg_sz: max_message(state.profile),
             gid_tbl_len: GID_TABLE,
             pkey_tbl_len: 1,
             state: 4,
@@ -217,20 +244,22 @@ pub(super) fn port(state: &State) -> ib_uverbs_query_port_resp_ex {
         },
         port_cap_flags2: 0,
         reserved: [0; 2],
-        active_speed_ex: u32::from(state.profile.is_at_least(6, 12)),
+        active_speed_ex: u32::from(state.profile.has(Feature::SpeedEx)),
     }
 }
 
 /// Bits of `IB_DEVICE_*` that rxe sets.
 fn capabilities(state: &State) -> u64 {
     // BAD_PKEY_CNTR, BAD_QKEY_CNTR, AUTO_PATH_MIG, CHANGE_PHY_PORT, UD_AV_PORT_ENFORCE, SYS_IMAGE_GUID,
-    // RC_RNR_NAK_GEN, PORT_ACTIVE_EVENT, SRQ_RESIZE, MEM_WINDOW, MEM_MGT_EXTENSIONS, MEM_WINDOW_TYPE_2B.
-    let bits = [1, 2, 4, 5, 6, 10, 11, 12, 13, 17, 21, 24];
-    let flush = [38, 39, 40];
-    let all = bits
-        .iter()
-        .chain(flush.iter().filter(|_| state.profile.has_flush()));
-    all.fold(0, |mask, bit| mask | 1_u64 << bit)
+    // RC_RNR_NAK_GEN, PORT_ACTIVE_EVENT, SRQ_RESIZE, MEM_MGT_EXTENSIONS.
+    let all = [1, 2, 4, 5, 6, 10, 11, 12, 13, 21];
+    // MEM_WINDOW, MEM_WINDOW_TYPE_2B.
+    let windows = [17, 24].map(|bit| (Feature::MemoryWindows, bit));
+    let flush = [38, 39, 40].map(|bit| (Feature::Flush, bit));
+    let some = windows.iter().chain(&flush);
+    let some = some.filter(|(feature, _)| state.profile.has(*feature));
+    let bits = all.iter().chain(some.map(|(_, bit)| bit));
+    bits.fold(0, |mask, bit| mask | 1_u64 << bit)
 }
 
 /// The legacy device attributes.
@@ -239,32 +268,43 @@ fn capabilities(state: &State) -> u64 {
     reason = "the legacy reply has the low half of the capabilities"
 )]
 pub(super) fn device(state: &State) -> ib_uverbs_query_device_resp {
+    let max_wr = max_wr(state.profile);
+    let large = state.profile.has(Feature::LargeLimits);
+    let windows = state.profile.has(Feature::MemoryWindows);
     ib_uverbs_query_device_resp {
         node_guid: u64::from_be_bytes(GUID).into(),
         sys_image_guid: u64::from_be_bytes(GUID).into(),
         max_mr_size: u64::MAX,
         page_size_cap: 0xffff_f000,
         vendor_id: 0x00ff_ffff,
-        max_qp: MAX_WR - 16,
-        max_qp_wr: MAX_WR,
+        max_qp: if large { MILLION - 16 } else { 0x1_0000 },
+        max_qp_wr: max_wr,
         device_cap_flags: capabilities(state) as u32,
         max_sge: MAX_SGE,
         max_sge_rd: MAX_SGE,
-        max_cq: MAX_WR,
+        max_cq: max_wr,
         max_cqe: MAX_CQE,
-        max_mr: (MAX_WR >> 1) - 1,
-        max_pd: MAX_WR,
+        max_mr: match (large, windows) {
+            (true, _) => (MILLION >> 1) - 1,
+            (false, true) => 0x1000,
+            (false, false) => 0x4_0000,
+        },
+        max_pd: if large { MILLION } else { 0x7ffc },
         max_qp_rd_atom: u32::from(MAX_READS),
         max_res_rd_atom: 0x3_f000,
         max_qp_init_rd_atom: u32::from(MAX_READS),
         atomic_cap: 1,
-        max_mw: (MAX_WR >> 1) - 1,
+        max_mw: match (large, windows) {
+            (true, _) => (MILLION >> 1) - 1,
+            (false, true) => 0x1000,
+            (false, false) => 0,
+        },
         max_mcast_grp: 8192,
         max_mcast_qp_attach: 56,
         max_total_mcast_qp_attach: 0x7_0000,
         max_ah: (1 << 15) - 1,
-        max_srq: MAX_WR - 0x2_0001,
-        max_srq_wr: MAX_WR,
+        max_srq: if large { MILLION - 0x2_0001 } else { 960 },
+        max_srq_wr: max_wr,
         max_srq_sge: MAX_SRQ_SGE,
         max_pkeys: 64,
         local_ca_ack_delay: 15,

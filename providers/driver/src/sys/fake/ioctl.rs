@@ -12,6 +12,7 @@ use uverbs_uapi::rdma_user_rxe::rxe_create_cq_resp;
 
 use super::args::{Answer, Args, request};
 use super::fault::Struck;
+use super::feature::Feature;
 use super::files::{FileId, Role};
 use super::schema::schema;
 use super::state::{AfterRemoval, Kind, State};
@@ -26,7 +27,7 @@ pub(super) fn run(
     command: &Command<'_>,
     struck: &Struck,
 ) -> Result<(), Errno> {
-    if !state.profile.has_ioctl() {
+    if !state.profile.has(Feature::Ioctl) {
         return Err(Errno::NOTTY);
     }
     if command.driver_id != uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE {
@@ -35,7 +36,7 @@ pub(super) fn run(
     if !state.profile.has_method(command.object, command.method) {
         return Err(Errno::PROTONOSUPPORT);
     }
-    let fd_arr = state.profile.is_at_least(6, 15);
+    let fd_arr = state.profile.has(Feature::ContextDescriptors);
     let schema = schema(command.object, command.method, fd_arr).ok_or(Errno::PROTONOSUPPORT)?;
     let args = Args::check(command, schema)?;
     let answer = dispatch(state, file, command, &args)?;

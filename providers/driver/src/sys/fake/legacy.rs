@@ -13,6 +13,7 @@ use zerocopy::IntoBytes;
 
 use super::args::{Answer, Args, copy, request};
 use super::fault::Struck;
+use super::feature::Feature;
 use super::files::{FileId, Role};
 use super::ioctl::event_file;
 use super::state::{AfterRemoval, Kind, State};
@@ -158,6 +159,9 @@ fn sizes(number: u32) -> Result<(usize, usize), Errno> {
 }
 
 fn run(state: &mut State, file: FileId, legacy: &Legacy<'_>) -> Result<Answer, Errno> {
+    if legacy.number & EXTENDED != 0 && !state.profile.has(Feature::ExtendedOfRxe) {
+        return Err(Errno::OPNOTSUPP);
+    }
     let (least_request, least_reply) = sizes(legacy.number)?;
     if legacy.request.len() < least_request || legacy.room.0 < least_reply {
         return Err(Errno::NOSPC);
@@ -286,13 +290,15 @@ fn objects(state: &mut State, file: FileId, legacy: &Legacy<'_>) -> Result<Answe
         IB_USER_VERBS_CMD_CREATE_AH => {
             let ask: ib_uverbs_create_ah = request(bytes)?;
             let (ah_handle, ah_num) = ah::create(state, file, ask.pd_handle, &ask.attr)?;
-            Ok(core(&ib_uverbs_create_ah_resp { ah_handle }).with(
-                UVERBS_ATTR_UHW_OUT,
-                &rxe_create_ah_resp {
-                    ah_num,
-                    reserved: 0,
-                },
-            ))
+            let answer = core(&ib_uverbs_create_ah_resp { ah_handle });
+            if !state.profile.has(Feature::AddressNumbers) {
+                return Ok(answer);
+            }
+            let number = rxe_create_ah_resp {
+                ah_num,
+                reserved: 0,
+            };
+            Ok(answer.with(UVERBS_ATTR_UHW_OUT, &number))
         }
         IB_USER_VERBS_CMD_CREATE_CQ | EX_CREATE_CQ => create_cq(state, file, legacy),
         IB_USER_VERBS_CMD_RESIZE_CQ => {

@@ -29,7 +29,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `profile` | which kernel it is |
+//! | `profile`, `feature` | which kernel it is, and what kernels have since when |
 //! | `schema`, `args`, `ioctl`, `legacy` | commands: generic checks, then dispatch |
 //! | `device`, `pd`, `mr`, `mw`, `ah`, `cq`, `srq`, `qp`, `modify` | one kernel object each |
 //! | `files`, `event` | descriptors and events |
@@ -43,6 +43,7 @@ mod device;
 mod engine;
 mod event;
 mod fault;
+mod feature;
 mod files;
 mod info;
 mod ioctl;
@@ -66,6 +67,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 pub use fault::{Effect, Rewrite, When};
+pub use feature::Feature;
 pub use profile::Profile;
 pub use ring::RingView;
 pub use seen::{Asked, Seen};

@@ -8,6 +8,7 @@ use uverbs_uapi::ib_user_ioctl_verbs::{
 };
 use uverbs_uapi::ib_user_verbs::ib_uverbs_rereg_mr;
 
+use super::feature::Feature;
 use super::files::FileId;
 use super::state::{Kind, State};
 use crate::error::Errno;
@@ -63,7 +64,7 @@ pub(super) fn register(
     check_access(state, access)?;
     let pd = state.lookup(file, Kind::Pd, pd)?;
     check_range(range)?;
-    let id = state.fresh_id(Kind::Mr);
+    let id = state.fresh_id(Kind::Mr)?;
     let mr = Mr {
         pd,
         key: key(id),
@@ -84,17 +85,16 @@ fn check_access(state: &State, access: u32) -> Result<(), Errno> {
         | IB_UVERBS_ACCESS_MW_BIND
         | IB_UVERBS_ACCESS_ZERO_BASED
         | IB_UVERBS_ACCESS_ON_DEMAND
-        | IB_UVERBS_ACCESS_HUGETLB
-        | OPTIONAL;
+        | IB_UVERBS_ACCESS_HUGETLB;
     let flush = IB_UVERBS_ACCESS_FLUSH_GLOBAL | IB_UVERBS_ACCESS_FLUSH_PERSISTENT;
     if access & writes != 0 && access & IB_UVERBS_ACCESS_LOCAL_WRITE == 0 {
         return Err(Errno::INVAL);
     }
-    let known = if state.profile.has_flush() {
-        known | flush
-    } else {
-        known
-    };
+    let newer = [(Feature::ContextMethods, OPTIONAL), (Feature::Flush, flush)];
+    let newer = newer.iter();
+    let known = newer
+        .filter(|(feature, _)| state.profile.has(*feature))
+        .fold(known, |known, (_, bits)| known | bits);
     if access & !known != 0 {
         return Err(Errno::INVAL);
     }
@@ -122,7 +122,7 @@ pub(super) fn reregister(
     request: &ib_uverbs_rereg_mr,
 ) -> Result<u32, Errno> {
     state.context(file)?;
-    if !state.profile.has_rereg() {
+    if !state.profile.has(Feature::Reregister) {
         return Err(Errno::OPNOTSUPP);
     }
     if request.flags == 0 {

@@ -1,5 +1,6 @@
 //! Memory windows (`drivers/infiniband/sw/rxe/rxe_mw.c`).
 
+use super::feature::Feature;
 use super::files::FileId;
 use super::mr::key;
 use super::state::{Kind, State};
@@ -27,11 +28,14 @@ pub(super) fn alloc(
     kind: u8,
 ) -> Result<(u32, u32), Errno> {
     state.context(file)?;
+    if !state.profile.has(Feature::MemoryWindows) {
+        return Err(Errno::OPNOTSUPP);
+    }
     let pd = state.lookup(file, Kind::Pd, pd)?;
     if !matches!(kind, 1 | 2) {
         return Err(Errno::INVAL);
     }
-    let id = state.fresh_id(Kind::Mw);
+    let id = state.fresh_id(Kind::Mw)?;
     let mw = Mw {
         pd,
         type_2: kind == 2,

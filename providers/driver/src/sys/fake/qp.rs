@@ -6,8 +6,10 @@ use uverbs_uapi::ib_user_ioctl_verbs::{
 use uverbs_uapi::ib_user_verbs::{ib_uverbs_modify_qp, ib_uverbs_query_qp_resp};
 use uverbs_uapi::rdma_user_rxe::{rxe_create_qp_resp, rxe_recv_wqe, rxe_send_wqe, rxe_sge};
 
-use super::device::{MAX_INLINE, MAX_SGE, MAX_WR};
+use super::device::{MAX_SGE, max_inline, max_wr};
+use super::feature::Feature;
 use super::files::FileId;
+use super::profile::Profile;
 use super::ring::{Ring, Side};
 use super::state::{Counts, Kind, State};
 use crate::error::Errno;
@@ -98,10 +100,10 @@ pub(super) fn create(state: &mut State, file: FileId, create: &Create) -> Result
         .srq
         .map(|handle| state.lookup(file, Kind::Srq, handle))
         .transpose()?;
-    let transport = check(create, srq.is_some())?;
+    let transport = check(create, srq.is_some(), state.profile)?;
 
     let mut cap = create.cap;
-    let (sq, rq) = queues(&mut cap, srq.is_some(), !state.profile.is_at_least(6, 3))?;
+    let (sq, rq) = queues(&mut cap, srq.is_some(), state.profile)?;
     let driver = rxe_create_qp_resp {
         rq_mi: rq
             .as_ref()
@@ -109,7 +111,7 @@ pub(super) fn create(state: &mut State, file: FileId, create: &Create) -> Result
             .unwrap_or_default(),
         sq_mi: state.announce(file, &sq.memory),
     };
-    let qpn = state.fresh_id(Kind::Qp);
+    let qpn = state.fresh_id(Kind::Qp)?;
     state.qps.insert(
         qpn,
         Qp {
@@ -141,7 +143,7 @@ pub(super) fn create(state: &mut State, file: FileId, create: &Create) -> Result
     })
 }
 
-fn check(create: &Create, has_srq: bool) -> Result<Transport, Errno> {
+fn check(create: &Create, has_srq: bool, profile: Profile) -> Result<Transport, Errno> {
     let cap = &create.cap;
     if create.driver.0 != 0 || create.driver.1 < size_of::<rxe_create_qp_resp>() {
         return Err(Errno::INVAL);
@@ -156,22 +158,23 @@ fn check(create: &Create, has_srq: bool) -> Result<Transport, Errno> {
     if create.flags != 0 {
         return Err(Errno::OPNOTSUPP);
     }
-    let receive = !has_srq && (cap.max_recv_wr > MAX_WR || cap.max_recv_sge > MAX_SGE);
+    let max_wr = max_wr(profile);
+    let receive = !has_srq && (cap.max_recv_wr > max_wr || cap.max_recv_sge > MAX_SGE);
     if receive
-        || cap.max_send_wr > MAX_WR
+        || cap.max_send_wr > max_wr
         || cap.max_send_sge > MAX_SGE
-        || cap.max_inline_data > MAX_INLINE
+        || cap.max_inline_data > max_inline(profile)
     {
         return Err(Errno::INVAL);
     }
     Ok(transport)
 }
 
-/// Makes the queues and raises `cap` to what they hold.
+/// Makes the queues and raises `cap` to what they hold, as far as that is reported.
 fn queues(
     cap: &mut ib_uverbs_qp_cap,
     has_srq: bool,
-    asked_only: bool,
+    profile: Profile,
 ) -> Result<(Ring, Option<Ring>), Errno> {
     let sge = size_of::<rxe_sge>();
     let data = (cap.max_send_sge as usize * sge).max(cap.max_inline_data as usize);
@@ -180,10 +183,13 @@ fn queues(
         size_of::<rxe_send_wqe>() + data,
         Side::Consumer,
     )?;
-    cap.max_send_sge = u32::try_from(data / sge).unwrap_or(u32::MAX);
-    cap.max_inline_data = u32::try_from(data).unwrap_or(u32::MAX);
-    // Drivers before 6.3 make the same queues, but report what was asked.
-    if !asked_only {
+    // Older drivers make the same queues, but report what was asked.
+    if profile.has(Feature::LongInline) {
+        cap.max_send_sge = u32::try_from(data / sge).unwrap_or(u32::MAX);
+        cap.max_inline_data = u32::try_from(data).unwrap_or(u32::MAX);
+    }
+    let reports_sizes = profile.has(Feature::QueueSizes);
+    if reports_sizes {
         cap.max_send_wr = sq.capacity();
     }
     if has_srq {
@@ -192,7 +198,7 @@ fn queues(
     }
     let size = size_of::<rxe_recv_wqe>() + cap.max_recv_sge as usize * sge;
     let rq = Ring::new(cap.max_recv_wr, size, Side::Consumer)?;
-    if !asked_only {
+    if reports_sizes {
         cap.max_recv_wr = rq.capacity();
     }
     Ok((sq, Some(rq)))

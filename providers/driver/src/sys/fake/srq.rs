@@ -5,7 +5,7 @@ use uverbs_uapi::rdma_user_rxe::{
     mminfo, rxe_create_srq_resp, rxe_modify_srq_cmd, rxe_recv_wqe, rxe_sge,
 };
 
-use super::device::{MAX_SRQ_SGE, MAX_WR};
+use super::device::{MAX_SRQ_SGE, max_wr};
 use super::files::FileId;
 use super::ring::{Ring, Side};
 use super::state::{Counts, Kind, State};
@@ -61,7 +61,7 @@ pub(super) fn create(state: &mut State, file: FileId, create: &Create) -> Result
     let pd = state.lookup(file, Kind::Pd, create.pd)?;
     if create.room < size_of::<rxe_create_srq_resp>()
         || create.max_wr == 0
-        || create.max_wr > MAX_WR
+        || create.max_wr > max_wr(state.profile)
         || create.max_sge > MAX_SRQ_SGE
     {
         return Err(Errno::INVAL);
@@ -70,7 +70,7 @@ pub(super) fn create(state: &mut State, file: FileId, create: &Create) -> Result
     let ring = ring(create.max_wr, max_sge)?;
     let max_wr = ring.capacity();
     let mi = state.announce(file, &ring.memory);
-    let id = state.fresh_id(Kind::Srq);
+    let id = state.fresh_id(Kind::Srq)?;
     state.srqs.insert(
         id,
         Srq {
@@ -103,6 +103,7 @@ pub(super) fn modify(
     driver_len: usize,
 ) -> Result<Option<mminfo>, Errno> {
     let id = state.lookup(file, Kind::Srq, request.srq_handle)?;
+    let max_wr = max_wr(state.profile);
     let srq = state.srqs.get_mut(&id).ok_or(Errno::NOENT)?;
     if driver_len < size_of::<rxe_modify_srq_cmd>() {
         return Err(Errno::INVAL);
@@ -111,12 +112,12 @@ pub(super) fn modify(
     let arm = request.attr_mask & LIMIT_BIT != 0;
     if resize
         && (request.max_wr == 0
-            || request.max_wr > MAX_WR
+            || request.max_wr > max_wr
             || (srq.limit != 0 && request.max_wr < srq.limit))
     {
         return Err(Errno::INVAL);
     }
-    if arm && (request.srq_limit > MAX_WR || request.srq_limit > srq.ring.capacity()) {
+    if arm && (request.srq_limit > max_wr || request.srq_limit > srq.ring.capacity()) {
         return Err(Errno::INVAL);
     }
     if resize {

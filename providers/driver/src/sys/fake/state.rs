@@ -139,16 +139,26 @@ impl State {
     }
 
     /// A fresh number of the device's own: queue pair numbers, key indexes and the like.
-    pub(super) fn fresh_id(&mut self, kind: Kind) -> u32 {
-        let first = match kind {
-            Kind::Qp => 17,
-            Kind::Srq => 0x0002_0001,
-            Kind::Mw => 0x0008_0001,
-            _ => 1,
+    ///
+    /// # Errors
+    /// ENOMEM: there are no more of the kind. None is used again. Keys and numbers on the wire have 24 bits of them, and regions and windows
+    /// share theirs.
+    pub(super) fn fresh_id(&mut self, kind: Kind) -> Result<u32, Errno> {
+        const FIRST_WINDOW: u32 = 0x0008_0001;
+        const NUMBERS: u32 = 1 << 24;
+        let (first, end) = match kind {
+            Kind::Qp => (17, NUMBERS),
+            Kind::Srq => (0x0002_0001, NUMBERS),
+            Kind::Mr => (1, FIRST_WINDOW),
+            Kind::Mw => (FIRST_WINDOW, NUMBERS),
+            _ => (1, u32::MAX),
         };
         let next = self.next_id.entry(kind).or_insert(first);
+        if *next >= end {
+            return Err(Errno::NOMEM);
+        }
         *next += 1;
-        *next - 1
+        Ok(*next - 1)
     }
 
     /// The lowest free handle of a file, which all kinds of objects share.

@@ -51,7 +51,8 @@ mod tests {
     fn driver_data_begins_where_the_core_ends() {
         let name = command_name(3);
         assert_eq!(name.full(), Some("IB_USER_VERBS_CMD_ALLOC_PD"));
-        let (fields, size) = command_fields(&name, true, &[7, 0, 0, 0, 1, 2, 3, 4]).expect("known");
+        let reply = [7_u32.to_ne_bytes(), [1, 2, 3, 4]].concat();
+        let (fields, size) = command_fields(&name, true, &reply).expect("known");
         assert_eq!(size, 4);
         assert_eq!(fields.len(), 1);
         assert_eq!(fields[0].value, Value::Number(7));

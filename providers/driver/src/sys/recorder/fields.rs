@@ -4,6 +4,10 @@ use uverbs_uapi::tables::{HEADERS, Struct};
 
 use super::names::Name;
 use super::record::{Attribute, Direction, Value};
+use crate::sys::number;
+
+/// Bytes of one value that are kept: what drivers answer when a device is opened and asked what it is has fewer, firmware commands have more.
+const KEPT: usize = 512;
 
 /// The fields of a command's request or reply: `None` when the headers have no struct for it.
 pub(super) fn of_command(
@@ -140,17 +144,9 @@ fn is_filler(name: &str) -> bool {
 
 /// A number where the size is that of one, else the bytes.
 pub(super) fn value(bytes: &[u8]) -> Value {
-    let mut word = [0; 8];
     match bytes.len() {
-        1 | 2 | 4 | 8 => {
-            if cfg!(target_endian = "little") {
-                word[..bytes.len()].copy_from_slice(bytes);
-            } else {
-                word[8 - bytes.len()..].copy_from_slice(bytes);
-            }
-            Value::Number(u64::from_ne_bytes(word))
-        }
-        0..=64 => Value::Bytes(bytes.to_vec()),
+        1 | 2 | 4 | 8 => number(bytes).map_or(Value::Long, Value::Number),
+        0..=KEPT => Value::Bytes(bytes.to_vec()),
         _ => Value::Long,
     }
 }

@@ -125,7 +125,7 @@ pub enum Value {
     Fd(Option<i32>),
     /// One of several payloads.
     Choice(u8),
-    /// Up to 64 bytes as they were.
+    /// Up to 512 bytes as they were.
     Bytes(Vec<u8>),
     /// The fields of a struct.
     Fields(Vec<Attribute>),

@@ -1,4 +1,4 @@
-//! Group 10: atomic operations on 8 bytes: what they change, what they return, and in which order of bytes.
+//! `atomics`: atomic operations on 8 bytes: what they change, what they return, and in which order of bytes.
 
 use uverbs::owned::{ExposedMemory, Work};
 use uverbs::{AtomicCap, Operation, QpType};

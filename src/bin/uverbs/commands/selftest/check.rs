@@ -99,6 +99,12 @@ impl Trouble {
         Self::Unsupported(why.to_string())
     }
 
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::Failed(why) | Self::Unsupported(why) => why,
+        }
+    }
+
     /// Says in which case it happened.
     pub(super) fn with(self, what: impl fmt::Display) -> Self {
         match self {

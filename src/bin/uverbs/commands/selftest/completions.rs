@@ -1,4 +1,4 @@
-//! Group 4: completion queues: laps, resizing under load, events on every vector, stamps, other formats of entries.
+//! `completions`: completion queues: laps, resizing under load, events on every vector, stamps, other formats of entries.
 
 use std::time::{Duration, Instant};
 

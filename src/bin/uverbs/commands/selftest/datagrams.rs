@@ -1,4 +1,4 @@
-//! Group 6: datagrams by every kind of address that the port has, and the header before each.
+//! `datagrams`: datagrams by every kind of address that the port has, and the header before each.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Group 2: many queue pairs ring, alone and in batches, from one thread and from eight.
+//! `doorbells`: many queue pairs ring, alone and in batches, from one thread and from eight.
 //!
 //! An mlx5 context has doorbells of its own for a few queue pairs, shares some among the next, and gives thread domains others: with
 //! twenty queue pairs all of them are used.

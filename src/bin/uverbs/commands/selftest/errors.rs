@@ -1,4 +1,4 @@
-//! Group 5: requests that must fail, and how they do: the status on both sides, the vendor's own word, what is flushed.
+//! `errors`: requests that must fail, and how they do: the status on both sides, the vendor's own word, what is flushed.
 
 use uverbs::owned::{self, Finished, Work};
 use uverbs::{

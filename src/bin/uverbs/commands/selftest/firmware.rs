@@ -1,11 +1,11 @@
-//! Group 8: what firmware commands are for: the device's own list of what it can do, the scheduling tree, rates.
+//! `firmware`: what firmware commands are for: the device's own list of what it can do, the scheduling tree, rates.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use uverbs::mlx5::pacing::RateLimit;
 use uverbs::mlx5::sched::{Applied, Element, Leaves, Scheduler, Tree};
-use uverbs::owned::{self, Buffer, ExposedMemory, Work};
+use uverbs::owned::{Buffer, ExposedMemory, Work};
 use uverbs::{CompletionQueue, QpType, QueuePair};
 
 use super::check::{Check, Found, Outcome, Trouble, ensure};
@@ -40,7 +40,7 @@ pub(super) fn checks() -> Vec<Check> {
             attach(subject, QpType::Uc)
         }),
         Check::optional("leaf with a cap", "2000 Mb/s at most", capped),
-        Check::optional("rate of a queue pair", "2000 Mb/s at most", paced),
+        Check::optional("table of rates", "two places for two rates", rates),
     ]);
     checks
 }
@@ -63,6 +63,14 @@ fn capabilities(subject: &Subject, group: u16) -> Outcome {
         write!(text, "{byte:02x}").map_err(Trouble::failed)?;
     }
     let set: u32 = bytes.iter().map(|byte| byte.count_ones()).sum();
+    if set == 0 {
+        let why = "nothing is set in it";
+        // A device without what the group is about may say so like this.
+        return Err(match group {
+            0 => Trouble::failed(why),
+            _ => Trouble::unsupported(why),
+        });
+    }
     Ok(Found::new(format_args!("{} bytes, {set} bits set", bytes.len())).detail(text))
 }
 
@@ -220,15 +228,16 @@ fn capped(subject: &Subject) -> Outcome {
     judged(mbps)
 }
 
-fn paced(subject: &Subject) -> Outcome {
-    subject.mlx5()?;
-    let (mut qp, cq, peer) = writer(subject, QpType::Rc)?;
-    qp.modify_rate_limit(&RateLimit::kbps(1_000_000))?;
-    qp.modify_rate_limit(&RateLimit::UNLIMITED)?;
-    qp.modify_rate_limit(&RateLimit::kbps(CAP * 1000))?;
-    let mut end = End {
-        cq,
-        qp: owned::QueuePair::new(qp),
-    };
-    judged(peer.measure(&mut end, TIME)?)
+/// Two places of the device's table, for queues that firmware commands build.
+fn rates(subject: &Subject) -> Outcome {
+    let devx = subject.mlx5()?.devx()?;
+    let rate = |mbps: u32| devx.pace(&RateLimit::kbps(1000 * mbps), false);
+    let (one, two) = (rate(100)?, rate(200)?);
+    ensure(one.index() != two.index(), || {
+        "two rates have the same place".into()
+    })?;
+    let places = format!("places {} and {}", one.index(), two.index());
+    one.free()?;
+    two.free()?;
+    Ok(Found::new(places))
 }

@@ -1,4 +1,4 @@
-//! Group 0: what it is that is checked.
+//! `identity`: what it is that is checked.
 
 use std::fmt::Display;
 
@@ -93,10 +93,7 @@ fn pci(subject: &Subject) -> Outcome {
 
 fn limits(subject: &Subject) -> Outcome {
     let attr = subject.context.device_attr();
-    let least = [attr.max_qp, attr.max_qp_wr, attr.max_sge, attr.max_cq];
-    ensure(least.iter().all(|limit| *limit > 0), || {
-        format!("some are 0: {least:?}")
-    })?;
+    some_of_each([attr.max_qp, attr.max_qp_wr, attr.max_sge, attr.max_cq])?;
     Ok(Found::new(format_args!(
         "{} queue pairs of {} requests of {} pieces, {} completion queues of {} entries, {} vectors",
         attr.max_qp,
@@ -106,6 +103,13 @@ fn limits(subject: &Subject) -> Outcome {
         attr.max_cqe,
         subject.context.completion_vectors()
     )))
+}
+
+/// Without any of these nothing can be sent.
+fn some_of_each(limits: [u32; 4]) -> Outcome<()> {
+    ensure(limits.iter().all(|limit| *limit > 0), || {
+        format!("some are 0: {limits:?}")
+    })
 }
 
 fn port(subject: &Subject) -> Outcome {
@@ -149,4 +153,19 @@ fn partition(subject: &Subject) -> Outcome {
     ensure(key & 0x7fff != 0, || "the first place is empty".to_owned())?;
     let member = if key & 0x8000 == 0 { "limited" } else { "full" };
     Ok(Found::new(format_args!("{member} member")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_of_0_is_wrong() {
+        assert!(some_of_each([1, 1, 1, 1]).is_ok());
+        for at in 0..4 {
+            let mut limits = [1; 4];
+            limits[at] = 0;
+            assert!(some_of_each(limits).is_err(), "{limits:?}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Group 7: memory that peers reach: what they may and may not do, how much, how many, until when; memory of the device.
+//! `memory`: memory that peers reach: what they may and may not do, how much, how many, until when; memory of the device.
 
 use std::time::Instant;
 
@@ -39,9 +39,9 @@ const ATOMIC: AccessFlags = AccessFlags::REMOTE_ATOMIC;
 fn rights(subject: &Subject) -> Outcome {
     let has_atomics = super::atomics::has(subject);
     let sets = [
-        AccessFlags::LOCAL_WRITE,
         WRITE,
         READ,
+        ATOMIC,
         WRITE.union(READ),
         WRITE.union(READ).union(ATOMIC),
     ];

@@ -1,4 +1,4 @@
-//! Group 1: every way to open the device, and a message through each.
+//! `open`: every way to open the device, and a message through each.
 
 use std::time::Instant;
 
@@ -57,7 +57,7 @@ fn message(subject: &Subject, path: CommandPath, doorbells: Doorbells) -> Outcom
 }
 
 /// One message from one queue pair to another.
-fn exchange(subject: &Subject) -> Outcome<()> {
+pub(super) fn exchange(subject: &Subject) -> Outcome<()> {
     let mut pair = Pair::new(subject, QpType::Rc, usual)?;
     let [mut text, room] = pair.pd.buffers(64)?;
     fill(&mut text, 1);

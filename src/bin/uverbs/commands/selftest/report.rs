@@ -36,14 +36,19 @@ pub(super) struct Record {
 
 /// The file. It names no keys of memory, no queue keys, no addresses and no GUIDs.
 #[derive(Debug, Serialize)]
-pub(super) struct Report<F> {
+pub(super) struct Report<'a, F> {
     /// The program and its version.
     pub(super) tool: &'static str,
     pub(super) version: &'static str,
     /// What was looked at.
     pub(super) device: String,
     pub(super) port: u8,
+    /// What was asked for; all of it if nothing is named.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    pub(super) only: &'a [String],
     pub(super) facts: F,
+    /// The commands that open the device, with their answers.
+    pub(super) opening: Vec<serde_json::Value>,
     pub(super) checks: Vec<Record>,
     pub(super) summary: Summary,
     /// False in the file of a run that was cut off.
@@ -194,7 +199,9 @@ mod tests {
             version: "0",
             device: "rxe0".into(),
             port: 1,
+            only: &[],
             facts: (),
+            opening: Vec::new(),
             summary: Summary::of(&checks),
             checks,
             complete: true,

@@ -8,6 +8,7 @@ use uverbs::{CommandPath, Context, OpenOptions, PortAttr};
 
 use super::check::{Outcome, Trouble};
 use super::facts::Facts;
+use super::peer::Peer;
 
 /// The device that all checks share. They make everything else for themselves.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub(super) struct Subject {
     pub(super) path: CommandPath,
     pub(super) recorder: Option<Arc<dyn Sink>>,
     pub(super) facts: Arc<Facts>,
+    /// Another host that takes part.
+    pub(super) peer: Option<Peer>,
 }
 
 impl Subject {
@@ -30,6 +33,7 @@ impl Subject {
             path,
             recorder: None,
             facts: Arc::clone(&self.facts),
+            peer: self.peer.clone(),
         }
     }
 

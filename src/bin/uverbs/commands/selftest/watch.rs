@@ -33,16 +33,16 @@ struct Done {
     took: Duration,
 }
 
-/// Makes the checks of `group`, and gives each to `tell` as it ends.
+/// Makes these checks of `group`, and gives each to `tell` as it ends.
 ///
 /// A check that panics failed, and the next goes on. One that is not over in time failed as well; its thread is left to itself,
 /// and those behind it failed, too, because nobody looked.
 pub(super) fn run(
     group: &Group,
+    checks: Vec<Check>,
     subject: &Arc<Subject>,
     tell: impl FnMut(Record) -> Result<()>,
 ) -> Result<()> {
-    let checks = (group.checks)();
     let plans: Vec<Plan> = checks
         .iter()
         .map(|check| Plan {

@@ -121,7 +121,7 @@ proptest! {
         Request::get(RDMA_NLDEV_CMD_GET, &attributes).encode(sequence, &mut datagram);
         let written = [word(RDMA_NLDEV_ATTR_DEV_INDEX, index), text(RDMA_NLDEV_ATTR_DEV_NAME, &name)];
         let mut expected = answer(RDMA_NLDEV_CMD_GET, false, sequence, &written);
-        expected[6] = 1;
+        expected[6..8].copy_from_slice(&1_u16.to_ne_bytes());
         expected[12..16].fill(0);
         prop_assert_eq!(&datagram[4..], &expected[..]);
     }

@@ -69,6 +69,7 @@ impl NetlinkTransport for Script {
 }
 
 /// The bytes of hexadecimal digits.
+#[cfg(target_endian = "little")]
 pub(crate) fn hex(digits: &str) -> Vec<u8> {
     let digits: Vec<_> = digits.chars().filter(|c| !c.is_whitespace()).collect();
     let byte = |pair: &[char]| u8::from_str_radix(&pair.iter().collect::<String>(), 16).unwrap();

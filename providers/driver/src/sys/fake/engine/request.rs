@@ -9,7 +9,8 @@ use uverbs_uapi::ib_user_verbs::*;
 use uverbs_uapi::rdma_user_rxe::{rxe_send_wqe, rxe_sge};
 use zerocopy::FromBytes;
 
-use super::super::device::GIDS;
+use super::super::device::{self, GIDS};
+use super::super::feature::Feature;
 use super::super::qp::{Transport, qps};
 use super::super::state::State;
 use super::complete::{self, INLINE, SOLICITED, Status, WC_WITH_IMM, WC_WITH_INVALIDATE};
@@ -106,7 +107,7 @@ fn is_known(transport: Transport, opcode: u32, flush: bool) -> bool {
 fn prepare(state: &State, id: u32, wqe: rxe_send_wqe, rest: &[u8]) -> Result<Request, Status> {
     let qp = state.qps.get(&id).ok_or(Status::LocalOperation)?;
     let opcode = wqe.wr.opcode;
-    if !is_known(qp.transport, opcode, state.profile.has_flush()) {
+    if !is_known(qp.transport, opcode, state.profile.has(Feature::Flush)) {
         return Err(Status::LocalOperation);
     }
     if matches!(
@@ -121,7 +122,7 @@ fn prepare(state: &State, id: u32, wqe: rxe_send_wqe, rest: &[u8]) -> Result<Req
             pd: qp.pd,
         });
     }
-    if wqe.dma.length > state.profile.max_message() {
+    if wqe.dma.length > device::max_message(state.profile) {
         return Err(Status::LocalLength);
     }
     if wqe.wr.send_flags & INLINE != 0 || opcode == IB_UVERBS_WR_ATOMIC_WRITE {

@@ -1,0 +1,44 @@
+//! Memory that a request names by its address, written by this process in the device's stead.
+//!
+//! # Safety
+//!
+//! The address is the caller's, with the promise that memory of this process is there; it is reached by [`Words`] of the range that is
+//! written, and by nothing else here.
+#![allow(unsafe_code, reason = "writes where its caller says")]
+
+use super::words::Words;
+
+/// Copies `bytes` to `address`, as a device would have: by atomic accesses ([`Pages`](super::Pages) has the widths).
+///
+/// # Safety
+/// As many bytes at `address` are memory of this process, and may be written. Who accesses them at the same time does so by atomic
+/// accesses of the same width.
+pub unsafe fn write_in_place(address: u64, bytes: &[u8]) {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "an address of this process"
+    )]
+    let start = std::ptr::with_exposed_provenance_mut::<u8>(address as usize);
+    // SAFETY: the caller's promise.
+    let words = unsafe { Words::new(start, bytes.len()) };
+    words.write(0, bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_land_where_they_are_sent_and_nowhere_else() {
+        for (at, len) in [(0, 0), (3, 1), (5, 8), (0, 32), (7, 33)] {
+            let mut memory = [0xee_u8; 64];
+            let start = memory.as_mut_ptr().expose_provenance() as u64;
+            let bytes: Vec<u8> = (1..=64).take(len).collect();
+            // SAFETY: inside of the array, which nobody else reaches.
+            unsafe { write_in_place(start + at as u64, &bytes) };
+            let mut expected = [0xee_u8; 64];
+            expected[at..at + len].copy_from_slice(&bytes);
+            assert_eq!(memory, expected, "{len} bytes at {at}");
+        }
+    }
+}

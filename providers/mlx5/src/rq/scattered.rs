@@ -1,0 +1,55 @@
+//! A receive ring whose small messages come in completions: what is posted is noted for whoever polls, too.
+
+use uverbs_driver::PostError;
+use uverbs_driver::types::RecvRequest;
+
+use super::ReceiveRing;
+use crate::tracker::ScatterTracker;
+
+/// Such a ring.
+#[derive(Debug)]
+pub(crate) struct ScatteredRing {
+    pub(crate) ring: ReceiveRing,
+}
+
+impl ScatteredRing {
+    /// The ring, of a queue pair whose tracker is told where messages go.
+    pub(crate) fn new(ring: ReceiveRing) -> Self {
+        Self { ring }
+    }
+
+    fn scatter(&self) -> Option<&ScatterTracker> {
+        self.ring.tracker.scatter()
+    }
+
+    pub(crate) fn put(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
+        self.ring.put(request)?;
+        if let Some(scatter) = self.scatter() {
+            scatter.note(self.ring.end.wrapping_sub(1), request.scatter);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn ring(&mut self) -> Result<(), PostError> {
+        // Before the device may complete them.
+        self.tell(self.ring.end);
+        self.ring.ring().inspect_err(|_| self.tell(self.ring.rung))
+    }
+
+    pub(crate) fn post(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), (usize, PostError)> {
+        self.ring.abort();
+        for (posted, request) in requests.iter().enumerate() {
+            if let Err(error) = self.put(request) {
+                self.ring().map_err(|error| (0, error))?;
+                return Err((posted, error));
+            }
+        }
+        self.ring().map_err(|error| (0, error))
+    }
+
+    fn tell(&self, posted: u32) {
+        if let Some(scatter) = self.scatter() {
+            scatter.posted(posted);
+        }
+    }
+}

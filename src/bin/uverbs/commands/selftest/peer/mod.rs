@@ -1,0 +1,87 @@
+//! `peer`: messages to and from another host, where the same program runs as the server.
+
+mod server;
+mod talk;
+mod wire;
+
+use std::net::TcpStream;
+use std::time::Duration;
+
+use uverbs::QpType;
+
+use super::check::{Check, Found, Outcome, Trouble};
+use super::subject::Subject;
+use crate::exchange::{pingpong, tcp};
+use crate::failure::Failure;
+use talk::{Role, Side};
+use wire::Request;
+
+pub(super) use server::serve;
+
+/// How long the server may take to be there, and for each step of the conversation.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const EXPECTED: &str = "both ways, bytes as sent";
+
+/// Where the server is.
+#[derive(Clone, Debug)]
+pub(super) struct Peer {
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+pub(super) fn checks() -> Vec<Check> {
+    [QpType::Rc, QpType::Uc, QpType::Ud]
+        .into_iter()
+        .map(|kind| {
+            Check::new(wire::name(kind), EXPECTED, move |subject| {
+                call(subject, kind)
+            })
+        })
+        .collect()
+}
+
+/// Tells the server that there is nothing more to come.
+pub(super) fn end(peer: &Peer) -> Result<(), Failure> {
+    let mut stream = tcp::connect(&peer.host, peer.port, Duration::ZERO)?;
+    wire::put(&mut stream, &Request::End.to_string())
+        .map_err(|trouble| Failure::new(trouble.text()))
+}
+
+fn call(subject: &Subject, kind: QpType) -> Outcome {
+    let peer = subject.peer.as_ref();
+    let peer = peer.ok_or_else(|| Trouble::unsupported("no other host is named"))?;
+    let stream = tcp::connect(&peer.host, peer.port, PATIENCE);
+    let mut stream = stream.map_err(said)?;
+    patient(&stream)?;
+    let own = subject.port_attr()?.active_mtu;
+    wire::put(&mut stream, &Request::Talk(kind, own).to_string())?;
+    let mtu = wire::agreed(&wire::line(&mut stream)?, own)?;
+    let mut side = Side::new(subject, kind, mtu)?;
+    let endpoint = [side.endpoint()?];
+    pingpong::call(&mut stream, &endpoint, 1, |peers| side.connect(peers)).map_err(said)?;
+    let talked = side.talk(Role::First);
+    wire::put(&mut stream, &wire::verdict(&talked))?;
+    let theirs = wire::verdict_of(&wire::line(&mut stream)?);
+    let count = talked?;
+    theirs?;
+    let bytes = mtu.bytes().unwrap_or_default();
+    Ok(Found::new(format_args!(
+        "{count} lengths each way, packets of {bytes} bytes"
+    )))
+}
+
+fn patient(stream: &TcpStream) -> Outcome<()> {
+    let set = stream
+        .set_read_timeout(Some(2 * PATIENCE))
+        .and_then(|()| stream.set_write_timeout(Some(2 * PATIENCE)));
+    set.map_err(Trouble::failed)
+}
+
+/// The words of a failure; its hint is for a command of its own.
+fn said(failure: Failure) -> Trouble {
+    Trouble::failed(match failure {
+        Failure::Said { message, .. } => message,
+        Failure::Reported(_) | Failure::Closed => "the exchange ended".to_owned(),
+    })
+}

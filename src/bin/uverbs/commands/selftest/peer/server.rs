@@ -1,0 +1,51 @@
+//! The other host: answers what a client asks for, one conversation after another, until the client is done.
+
+use std::net::TcpStream;
+
+use super::super::check::Outcome;
+use super::super::subject::Subject;
+use super::talk::{Role, Side};
+use super::wire::{self, Request};
+use super::{patient, said};
+use crate::exchange::{pingpong, tcp};
+use crate::failure::Result;
+use crate::output::Output;
+
+pub(in super::super) fn serve(subject: &Subject, port: u16, out: &mut Output) -> Result<()> {
+    let listener = tcp::listen(port)?;
+    out.line(format_args!("waiting for a client on TCP port {port}"))?;
+    out.flush()?;
+    loop {
+        let mut stream = tcp::accept(&listener)?;
+        // Whatever a client does wrong ends its own conversation alone.
+        match answer(subject, &mut stream) {
+            Ok(None) => return Ok(()),
+            Ok(Some(line)) => out.line(format_args!("ok   {line}"))?,
+            Err(trouble) => out.line(format_args!("FAIL {}", trouble.text()))?,
+        }
+        out.flush()?;
+    }
+}
+
+/// One conversation; `None` when there are no more.
+fn answer(subject: &Subject, stream: &mut TcpStream) -> Outcome<Option<String>> {
+    patient(stream)?;
+    let (kind, theirs) = match Request::parse(&wire::line(stream)?)? {
+        Request::End => return Ok(None),
+        Request::Talk(kind, mtu) => (kind, mtu),
+    };
+    let mtu = wire::smaller(theirs, subject.port_attr()?.active_mtu);
+    let mut side = Side::new(subject, kind, mtu)?;
+    wire::put(stream, &wire::agree(mtu))?;
+    let endpoint = [side.endpoint()?];
+    pingpong::serve(stream, &endpoint, 1, |peers| side.connect(peers)).map_err(said)?;
+    let talked = side.talk(Role::Second);
+    wire::put(stream, &wire::verdict(&talked))?;
+    let theirs = wire::verdict_of(&wire::line(stream)?);
+    let count = talked?;
+    theirs?;
+    Ok(Some(format!(
+        "{}  {count} lengths each way",
+        wire::name(kind)
+    )))
+}

@@ -1,0 +1,142 @@
+//! `trouble`: what happens to the port and the device while they are in use. Somebody has to do it, and is asked to.
+
+use std::time::{Duration, Instant};
+
+use uverbs::owned::Work;
+use uverbs::{AsyncEventType, Context, ErrorKind, OpenOptions, QpType};
+
+use super::check::{Check, Found, Outcome, Trouble, ensure};
+use super::open::exchange;
+use super::pair::{Pair, usual};
+use super::subject::Subject;
+
+/// How long somebody may take to do what is asked for.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a device may take to come back: firmware starts slowly.
+const BACK: Duration = Duration::from_secs(120);
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(200);
+/// How long it may take to get rid of everything on a device that is gone.
+const END: Duration = Duration::from_secs(5);
+
+pub(super) fn checks() -> Vec<Check> {
+    vec![
+        Check::optional(
+            "port down and up",
+            "both are told, and messages go through again",
+            port,
+        ),
+        Check::optional(
+            "device gone and back",
+            "it is told, everything ends, and messages go through again",
+            device,
+        ),
+    ]
+}
+
+/// Asks whoever sits there. Lines of checks go to the other output.
+fn ask(what: &str) {
+    eprintln!("please {what}, within {} s", PATIENCE.as_secs());
+}
+
+/// Waits for one of these events.
+fn event(context: &Context, wanted: &[AsyncEventType], end: Instant) -> Outcome<bool> {
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        match context.async_event(Some(left)) {
+            Ok(Some(event)) if wanted.contains(&event.event) => return Ok(true),
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(false),
+            // The last of a device's events was taken, and it was none of these.
+            Err(error) if error.kind() == ErrorKind::DeviceRemoved => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn port(subject: &Subject) -> Outcome {
+    let context = subject.reopen(OpenOptions::new().command_path(subject.path))?;
+    let again = subject.through(context, subject.path);
+    exchange(&again)?;
+    ask("take the port down, or pull its cable");
+    let end = Instant::now() + PATIENCE;
+    if !event(&again.context, &[AsyncEventType::PortError], end)? {
+        return Err(Trouble::unsupported("nobody took the port down"));
+    }
+    let state = again.port_attr()?;
+    ensure(!state.is_active(), || {
+        "the port is active all the same".into()
+    })?;
+    ask("bring the port up again");
+    let end = Instant::now() + PATIENCE;
+    let up = event(&again.context, &[AsyncEventType::PortActive], end)?;
+    ensure(up, || "no event of the port that came up".into())?;
+    // Addresses may come a moment later.
+    let end = Instant::now() + END;
+    while let Err(trouble) = exchange(&again) {
+        ensure(Instant::now() < end, || trouble.text().to_owned())?;
+        std::thread::sleep(PAUSE);
+    }
+    Ok(Found::new("told of both; a message before and after"))
+}
+
+fn device(subject: &Subject) -> Outcome {
+    let context = subject.reopen(OpenOptions::new().command_path(subject.path))?;
+    let again = subject.through(context, subject.path);
+    let mut pair = Pair::new(&again, QpType::Rc, usual)?;
+    ask("reset the device, such as by devlink dev reload, or take it out and put it back");
+    let end = Instant::now() + PATIENCE;
+    if !event(&again.context, &[AsyncEventType::DeviceFatal], end)? {
+        return Err(Trouble::unsupported("nobody reset the device"));
+    }
+    let refused = refused(&again.context)?;
+    // Whatever becomes of them, none of these hangs, and none has an answer.
+    let start = Instant::now();
+    let _ = pair.a.qp.post(Work::send());
+    let _ = pair.a.cq.poll();
+    drop(pair);
+    drop(again);
+    let took = start.elapsed();
+    ensure(took < END, || {
+        format!("it took {took:.0?} to get rid of it")
+    })?;
+    let end = Instant::now() + BACK;
+    let back = loop {
+        match came_back(subject) {
+            Ok(back) => break back,
+            Err(trouble) if Instant::now() > end => {
+                return Err(trouble.with("it did not come back"));
+            }
+            Err(_) => std::thread::sleep(PAUSE),
+        }
+    };
+    drop(back);
+    Ok(Found::new(format_args!(
+        "told; commands refused ({refused}), all gone in {} ms, and back",
+        took.as_millis()
+    )))
+}
+
+/// The error of a command. The driver may tell of the end before it refuses them.
+fn refused(context: &Context) -> Outcome<ErrorKind> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match context.alloc_pd() {
+            Err(error) => return Ok(error.kind()),
+            Ok(pd) => drop(pd),
+        }
+        ensure(Instant::now() < end, || {
+            "commands are answered still".into()
+        })?;
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// A message through the device of the same name, which may have another node now.
+fn came_back(subject: &Subject) -> Outcome<Subject> {
+    let options = OpenOptions::new().command_path(subject.path);
+    let context = options.open(subject.context.name())?;
+    let again = subject.through(context, subject.path);
+    exchange(&again)?;
+    Ok(again)
+}
