@@ -11,8 +11,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use uverbs_any::AnyContext;
 use uverbs_driver::channel;
-use uverbs_driver::contract::{self, Gids};
+use uverbs_driver::contract::{self, Extra, Gids, OpenInit};
 use uverbs_driver::discover::sysfs::Sysfs;
 use uverbs_driver::discover::{self, CharDevice, DeviceInfo, ForkGuard, Target};
 use uverbs_driver::sys::recorder::{Recorder, Sink};
@@ -22,7 +23,6 @@ use uverbs_driver::{Channel, CommandPath, Error, ErrorKind, Op, Result};
 
 use crate::cookie::Cookies;
 use crate::event::EventFile;
-use crate::provider::{self, AnyContext};
 use crate::{CompletionChannel, CompletionQueue, CompletionQueueBuilder, Device, ProtectionDomain};
 
 /// `ibv_context`—an opened device.
@@ -36,7 +36,7 @@ pub struct Context {
 
 #[derive(Debug)]
 pub(crate) struct Inner {
-    pub(crate) provider: AnyContext,
+    pub(crate) provider: Box<dyn AnyContext>,
     pub(crate) channel: Arc<Channel>,
     pub(crate) cookies: Arc<Cookies>,
     pub(crate) events: EventFile,
@@ -60,7 +60,8 @@ pub struct OpenOptions {
     recorder: Option<Arc<dyn Sink>>,
     kernel: Option<Arc<dyn Kernel>>,
     discover: discover::Options,
-    pub(crate) doorbells: crate::mlx5::Doorbells,
+    /// What vendors add.
+    pub(crate) extras: Vec<Arc<dyn Extra>>,
     fork: Option<ForkGuard>,
 }
 
@@ -173,7 +174,7 @@ impl OpenOptions {
         if let Some(recorder) = &recorder {
             kernel = Arc::<Recorder<_>>::clone(recorder);
         }
-        let told = provider::supported(&info)?;
+        let told = uverbs_any::supported(&info)?;
         // Ioctls say whose words they carry, and the kernel looks. Writes do not.
         let asked = told.filter(|_| self.path == CommandPath::Write);
         kernel.check_device(fd.as_fd(), number, asked)?;
@@ -188,8 +189,12 @@ impl OpenOptions {
         // (3) nothing of theirs that others can call takes a handle, or gives one or the channel away.
         let channel = unsafe { Channel::new(kernel, fd, driver.raw(), self.path) };
         let channel = Arc::new(channel);
-        let mut provider = AnyContext::open(driver, Arc::clone(&channel), self.doorbells)?;
-        let events = EventFile::open(&channel, &mut provider)?;
+        let init = OpenInit {
+            extras: &self.extras,
+        };
+        let mut provider = uverbs_any::open(driver, Arc::clone(&channel), &init)?;
+        let opened = provider.base_mut().opened.async_fd.take();
+        let events = EventFile::new(&channel, opened)?;
         Ok(Context {
             inner: Arc::new(Inner {
                 provider,
@@ -214,8 +219,10 @@ unsafe fn driver_of(
     fd: BorrowedFd<'_>,
     info: &DeviceInfo,
 ) -> Result<DriverId> {
+    let providers = uverbs_any::PROVIDERS.iter();
+    let drivers: Vec<_> = providers.map(|provider| provider.driver).collect();
     // SAFETY: the caller's promise.
-    let found = unsafe { channel::driver_of(kernel, fd, provider::DRIVERS) };
+    let found = unsafe { channel::driver_of(kernel, fd, &drivers) };
     found.ok_or_else(|| {
         Error::new(Op::OpenDevice, ErrorKind::Unsupported)
             .fact("device", info.name.clone())
@@ -254,7 +261,7 @@ impl Context {
     #[doc(alias = "ibv_query_device_ex")]
     #[doc(alias = "ibv_query_device")]
     pub fn device_attr(&self) -> &DeviceAttr {
-        self.inner.provider.device()
+        &self.inner.provider.base().device
     }
 
     /// The firmware's version, as the vendor writes it.
@@ -264,7 +271,7 @@ impl Context {
 
     /// How many interrupt vectors completion queues can choose from.
     pub fn completion_vectors(&self) -> u32 {
-        self.inner.provider.completion_vectors()
+        self.inner.provider.base().opened.num_comp_vectors
     }
 
     /// `ibv_query_port`—the state of a port, numbered from 1. One system call.

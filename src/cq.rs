@@ -5,14 +5,13 @@ use std::ops::Deref;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use uverbs_driver::contract::CqInit;
+use uverbs_any::AnyCq;
+use uverbs_driver::contract::{Cq as _, CqInit, Extra};
 use uverbs_driver::types::{Timestamps, WorkCompletion};
 use uverbs_driver::{Error, EventCounts, Object, Op, PollError, Result};
 
 use crate::cookie::Cookie;
 use crate::event::EventSource;
-use crate::mlx5::{self, Entries};
-use crate::provider::AnyCq;
 use crate::{CompletionChannel, Context, unpolled};
 
 /// `ibv_cq`—where finished work requests are reported.
@@ -23,7 +22,7 @@ use crate::{CompletionChannel, Context, unpolled};
 #[doc(alias = "ibv_cq")]
 #[derive(Debug)]
 pub struct CompletionQueue {
-    ring: AnyCq,
+    pub(crate) ring: AnyCq,
     cookie: Cookie,
     context: Context,
     channel: Option<CompletionChannel>,
@@ -51,7 +50,8 @@ pub struct CompletionQueueBuilder<'a> {
     vector: u32,
     context: u64,
     timestamps: Timestamps,
-    pub(crate) written: Entries,
+    /// What a vendor adds.
+    pub(crate) extra: Option<Arc<dyn Extra>>,
 }
 
 /// A completion that was taken out of its queue, which cannot be polled again while it lives.
@@ -74,7 +74,7 @@ impl<'a> CompletionQueueBuilder<'a> {
             vector: 0,
             context: 0,
             timestamps: Timestamps::None,
-            written: Entries::default(),
+            extra: None,
         }
     }
 
@@ -116,7 +116,7 @@ impl<'a> CompletionQueueBuilder<'a> {
     /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | no entries, a vector the device does not have, a channel of another context |
     /// | [`LimitExceeded`](crate::ErrorKind::LimitExceeded) | more entries than the device's `max_cqe` |
     /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | ENOMEM, EAGAIN of the rdma cgroup |
-    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | timestamps of a device that has no clock, as rxe; the time of day where the kernel makes none of the clock's counts; [entries](Self::entries_of_mlx5) that the device does not write |
+    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | timestamps of a device that has no clock, as rxe; the time of day where the kernel makes none of the clock's counts; what only another vendor's devices have |
     pub fn build(&self) -> Result<CompletionQueue> {
         let op = Op::CreateCompletionQueue;
         let inner = &self.of.inner;
@@ -145,8 +145,9 @@ impl<'a> CompletionQueueBuilder<'a> {
             events: self.channel.map(|_| cookie.events()),
             timestamps: self.timestamps,
             unpolled: Some(unpolled::witness()),
+            extra: self.extra.as_deref(),
         };
-        let ring = mlx5::create_cq(self.of, &init, self.written)?;
+        let ring = inner.provider.create_cq(&init)?;
         Ok(CompletionQueue {
             ring,
             cookie,
@@ -296,10 +297,6 @@ impl CompletionQueue {
 
     pub(crate) fn object(&self) -> &Arc<Object> {
         self.ring.object()
-    }
-
-    pub(crate) fn number(&self) -> Option<u32> {
-        self.ring.number()
     }
 
     pub(crate) fn is_of(&self, context: &Context) -> bool {

@@ -53,7 +53,7 @@ impl Device {
     /// # Errors
     /// [`Unsupported`](crate::ErrorKind::Unsupported) with the driver's name, or with its ABI version.
     pub fn check_supported(&self) -> Result<()> {
-        crate::provider::supported(&self.info).map(|_| ())
+        uverbs_any::supported(&self.info).map(|_| ())
     }
 
     /// `ibv_open_device`—opens it.

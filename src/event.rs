@@ -8,7 +8,6 @@ use uverbs_driver::types::{AsyncEventType, EventObject};
 use uverbs_driver::{Channel, ErrorKind, Op, Result, contract};
 
 use crate::Context;
-use crate::provider::AnyContext;
 
 /// `ibv_async_event`—something happened to a device, a port or a queue.
 ///
@@ -68,9 +67,10 @@ pub(crate) struct EventFile {
 }
 
 impl EventFile {
-    /// The context's event file. It must exist before the objects whose events it carries.
-    pub(crate) fn open(channel: &Channel, provider: &mut AnyContext) -> Result<Self> {
-        let fd = match provider.take_event_file() {
+    /// The context's event file: `opened`, if opening the context made one already. It must exist before the objects
+    /// whose events it carries.
+    pub(crate) fn new(channel: &Channel, opened: Option<OwnedFd>) -> Result<Self> {
+        let fd = match opened {
             Some(fd) => fd,
             None => contract::event_file(channel)?,
         };

@@ -59,8 +59,15 @@
 //!
 //! | feature | what it adds |
 //! |---|---|
+//! | `mlx5` (default) | the provider of ConnectX-4 and later, and [`mlx5`] |
+//! | `rxe` (default) | the provider of soft RoCE |
 //! | `tokio` | `async` waiting for completions and events ([`asynchronous`]) |
 //! | `cli` | the `uverbs` command-line tool |
+
+#![cfg_attr(
+    not(feature = "mlx5"),
+    allow(dead_code, reason = "only what is one vendor's alone uses it")
+)]
 
 #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
 compile_error!("uverbs speaks the 64-bit Linux kernel's RDMA interface");
@@ -74,12 +81,12 @@ mod cookie;
 mod cq;
 mod device;
 mod event;
+#[cfg(feature = "mlx5")]
 pub mod mlx5;
 mod mr;
 mod mw;
 pub mod owned;
 mod pd;
-mod provider;
 mod qp;
 mod srq;
 mod unpolled;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use uverbs_any::AnyPd;
 use uverbs_driver::types::{AddressVector, MwType, QpType, SrqAttr};
 use uverbs_driver::{Error, ErrorKind, Object, Op, Result};
 
-use crate::provider::AnyPd;
 use crate::{
     AddressHandle, CompletionQueue, Context, MemoryWindow, QueuePairBuilder, SharedReceiveQueue,
 };

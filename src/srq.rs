@@ -4,13 +4,13 @@ use std::any::Any;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-use uverbs_driver::contract::SrqInit;
+use uverbs_any::AnySrq;
+use uverbs_driver::contract::{Srq as _, SrqInit};
 use uverbs_driver::types::{RecvRequest, SrqAttr, SrqModify, SrqType};
 use uverbs_driver::{EventCounts, Object, Op, Result};
 
 use crate::cookie::Cookie;
 use crate::event::EventSource;
-use crate::provider::AnySrq;
 use crate::qp::{PostFailed, RecvBatch, post_recv_batch};
 use crate::{ProtectionDomain, qp};
 

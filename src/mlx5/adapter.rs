@@ -22,7 +22,7 @@ impl Context {
     #[doc(alias = "mlx5dv_is_supported")]
     #[doc(alias = "mlx5dv_open_device")]
     pub fn mlx5(&self) -> Result<Adapter> {
-        if self.inner.provider.mlx5().is_some() {
+        if self.of_mlx5().is_some() {
             return Ok(Adapter {
                 context: self.clone(),
             });
@@ -36,7 +36,7 @@ impl Context {
 impl Adapter {
     /// The provider's side of it.
     pub(crate) fn provider(&self, op: Op) -> Result<&uverbs_mlx5::Context> {
-        let provider = self.context.inner.provider.mlx5();
+        let provider = self.context.of_mlx5();
         provider.ok_or_else(|| Error::new(op, ErrorKind::Unsupported))
     }
 
@@ -49,7 +49,7 @@ impl Adapter {
     /// device was opened.
     #[doc(alias = "mlx5dv_query_device")]
     pub fn caps(&self) -> Caps {
-        let provider = self.context.inner.provider.mlx5();
+        let provider = self.context.of_mlx5();
         provider.map(|context| *context.caps()).unwrap_or_default()
     }
 
@@ -59,7 +59,7 @@ impl Adapter {
     /// [`Unsupported`](ErrorKind::Unsupported): the kernel opened the device without a user context for
     /// firmware commands, because device or kernel have none, or had no room for one more.
     pub fn devx(&self) -> Result<Devx> {
-        let provider = self.context.inner.provider.mlx5();
+        let provider = self.context.of_mlx5();
         if provider.is_some_and(uverbs_mlx5::Context::has_devx) {
             return Ok(Devx::new(&self.context.inner.channel));
         }

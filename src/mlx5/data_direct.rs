@@ -37,9 +37,7 @@ impl ProtectionDomain {
         range: &DmabufRange<'_>,
         access: AccessFlags,
     ) -> Result<MemoryRegion> {
-        let (Some(context), Some(pd)) =
-            (self.context().inner.provider.mlx5(), self.inner.pd.mlx5())
-        else {
+        let (Some(context), Some(pd)) = (self.context().of_mlx5(), self.of_mlx5()) else {
             return Err(Error::new(Op::RegisterDmabuf, ErrorKind::Unsupported)
                 .fact("device", self.context().name().to_owned())
                 .fact("needs driver", "mlx5"));

@@ -2,9 +2,10 @@
 
 use uverbs_driver::types::{QpType, SendRequest};
 use uverbs_driver::{PostError, Result};
-use uverbs_mlx5::DcDestination;
+use uverbs_mlx5::{DcDestination, QpExtra};
 
-use super::{Special, Streams};
+use super::Streams;
+use crate::qp::After;
 use crate::{
     AddressHandle, CompletionQueue, ProtectionDomain, QueuePairBuilder, SendBatch,
     SharedReceiveQueue,
@@ -40,7 +41,8 @@ impl ProtectionDomain {
     #[doc(alias = "MLX5DV_DCTYPE_DCI")]
     pub fn create_dc_initiator<'a>(&'a self, cq: &'a CompletionQueue) -> QueuePairBuilder<'a> {
         let mut builder = QueuePairBuilder::new(self, QpType::Driver, cq, cq);
-        builder.special = Special::DcInitiator(None);
+        builder.set_extra(QpExtra::dc_initiator());
+        builder.set_after(After::Activate { sends: true });
         builder
     }
 
@@ -58,7 +60,8 @@ impl ProtectionDomain {
         access_key: u64,
     ) -> QueuePairBuilder<'a> {
         let mut builder = QueuePairBuilder::new(self, QpType::Driver, cq, cq);
-        builder.special = Special::DcTarget(access_key);
+        builder.set_extra(QpExtra::dc_target(access_key));
+        builder.set_after(After::Activate { sends: false });
         builder.srq(srq);
         builder
     }
@@ -73,8 +76,8 @@ impl QueuePairBuilder<'_> {
     #[doc(alias = "mlx5dv_dci_streams")]
     #[doc(alias = "MLX5DV_QP_INIT_ATTR_MASK_DCI_STREAMS")]
     pub fn dci_streams(&mut self, streams: Streams) -> &mut Self {
-        if let Special::DcInitiator(of) = &mut self.special {
-            *of = Some(streams);
+        if let Some(extra) = self.extra::<QpExtra>().cloned() {
+            self.set_extra(extra.with_streams(streams));
         }
         self
     }
@@ -109,10 +112,7 @@ impl SendBatch<'_> {
         request: &SendRequest<'_>,
         to: &DcDestination<'_>,
     ) -> Result<(), PostError> {
-        let qp = self
-            .queue
-            .mlx5_mut()
-            .ok_or(PostError::UnsupportedOperation)?;
+        let qp = self.of_mlx5()?;
         // SAFETY: the caller's promise is the one that the provider asks for.
         unsafe { qp.put_dc(request, to) }
     }

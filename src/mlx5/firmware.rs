@@ -1,5 +1,7 @@
 //! Queues of verbs as firmware commands know them.
 
+use uverbs_any::Of as _;
+use uverbs_driver::contract::Qp as _;
 use uverbs_driver::{Object, Result};
 use uverbs_mlx5::prm::Mailbox;
 
@@ -24,6 +26,11 @@ pub trait FirmwareQueue: sealed::Known {
     fn firmware_number(&self) -> Option<u32>;
 }
 
+fn number(cq: &CompletionQueue) -> Option<u32> {
+    let cq: Option<&uverbs_mlx5::CompletionQueue> = cq.ring.of();
+    cq.map(uverbs_mlx5::CompletionQueue::number)
+}
+
 macro_rules! queues {
     ($($queue:ty: |$this:ident| $object:expr, $number:expr;)*) => {
         $(impl FirmwareQueue for $queue {
@@ -43,8 +50,8 @@ macro_rules! queues {
 }
 
 queues! {
-    QueuePair: |qp| qp.queue.object(), Some(qp.qp_num());
-    CompletionQueue: |cq| cq.object(), cq.number();
+    QueuePair: |qp| &qp.queue.base().object, Some(qp.qp_num());
+    CompletionQueue: |cq| cq.object(), number(cq);
     SharedReceiveQueue: |srq| srq.object(), Some(srq.number());
     WorkQueue: |queue| queue.object(), Some(queue.number());
     IndirectionTable: |table| table.object(), Some(table.number());

@@ -1,9 +1,8 @@
 //! Raw packet queue pairs: Ethernet frames, as they are on the wire.
 
 use uverbs_driver::{PostError, Result};
-use uverbs_mlx5::Frame;
+use uverbs_mlx5::{Frame, QpExtra};
 
-use super::Special;
 use crate::{QueuePairBuilder, SendBatch, SendRequest};
 
 impl QueuePairBuilder<'_> {
@@ -12,7 +11,8 @@ impl QueuePairBuilder<'_> {
     /// Building fails with [`InvalidInput`](crate::ErrorKind::InvalidInput) for queue pairs of another type.
     #[doc(alias = "IBV_QP_INIT_ATTR_MAX_TSO_HEADER")]
     pub fn max_tso_header(&mut self, bytes: u16) -> &mut Self {
-        self.special = Special::Headers(bytes);
+        let extra = self.extra::<QpExtra>().cloned().unwrap_or_default();
+        self.set_extra(extra.with_headers(bytes));
         self
     }
 }
@@ -35,10 +35,7 @@ impl SendBatch<'_> {
     #[doc(alias = "ibv_post_send")]
     #[expect(unsafe_code, reason = "names memory that is read now and by a device")]
     pub unsafe fn push_packet(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
-        let qp = self
-            .queue
-            .mlx5_mut()
-            .ok_or(PostError::UnsupportedOperation)?;
+        let qp = self.of_mlx5()?;
         // SAFETY: the caller's promise is the one that the provider asks for.
         unsafe { qp.put_packet(request) }
     }
@@ -57,10 +54,7 @@ impl SendBatch<'_> {
     #[doc(alias = "ibv_wr_send_tso")]
     #[expect(unsafe_code, reason = "names memory that a device will access")]
     pub unsafe fn push_frame(&mut self, frame: &Frame<'_>) -> Result<(), PostError> {
-        let qp = self
-            .queue
-            .mlx5_mut()
-            .ok_or(PostError::UnsupportedOperation)?;
+        let qp = self.of_mlx5()?;
         // SAFETY: the caller's promise is the one that the provider asks for.
         unsafe { qp.put_frame(frame) }
     }

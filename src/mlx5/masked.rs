@@ -31,10 +31,7 @@ impl SendBatch<'_> {
         operation: MaskedAtomic,
         piece: &Sge,
     ) -> Result<(), PostError> {
-        let qp = self
-            .queue
-            .mlx5_mut()
-            .ok_or(PostError::UnsupportedOperation)?;
+        let qp = self.of_mlx5()?;
         // SAFETY: the caller's promise is the one that the provider asks for.
         unsafe { qp.put_masked_atomic(wr_id, flags, remote, operation, piece) }
     }

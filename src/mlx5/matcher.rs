@@ -1,6 +1,7 @@
 //! Steering by the device's own match words: matchers, and rules that lead frames to queue pairs.
 
 use uverbs_driver::Result;
+use uverbs_driver::contract::Qp as _;
 use uverbs_mlx5::steering::{FlowMatcher, MatchRule, MatcherInit, SteeringAnchor, TableKind};
 
 use super::{Adapter, FlowId};
@@ -77,7 +78,7 @@ impl QueuePair {
     /// | [`PermissionDenied`](crate::ErrorKind::PermissionDenied) | EPERM | no `CAP_NET_RAW` |
     #[doc(alias = "mlx5dv_create_flow")]
     pub fn steer(&mut self, matcher: &FlowMatcher, rule: &MatchRule<'_>) -> Result<FlowId> {
-        let made = matcher.steer(self.queue.object(), rule)?;
-        Ok(self.flows.adopt(made))
+        let made = matcher.steer(&self.queue.base().object, rule)?;
+        Ok(self.children.adopt_flow(made))
     }
 }

@@ -141,8 +141,7 @@ impl ProtectionDomain {
         if !self.is_of(&memory.context) {
             return Err(Error::invalid(op, "memory").hint("it belongs to another context"));
         }
-        let provider = memory.context.inner.provider.mlx5();
-        let (Some(context), Some(pd)) = (provider, self.inner.pd.mlx5()) else {
+        let (Some(context), Some(pd)) = (memory.context.of_mlx5(), self.of_mlx5()) else {
             return Err(Error::new(op, ErrorKind::Unsupported));
         };
         let mr = memory
@@ -157,7 +156,7 @@ impl ProtectionDomain {
     /// [`Unsupported`](ErrorKind::Unsupported): the device has none.
     #[doc(alias = "ibv_alloc_null_mr")]
     pub fn null_region(&self) -> Result<NullRegion> {
-        let device = self.context().inner.provider.mlx5();
+        let device = self.context().of_mlx5();
         let key = device.and_then(uverbs_mlx5::Context::null_key);
         let key = key.ok_or_else(|| Error::new(Op::AllocNullRegion, ErrorKind::Unsupported))?;
         Ok(NullRegion {

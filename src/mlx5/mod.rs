@@ -23,6 +23,7 @@ mod entries;
 mod firmware;
 mod flow;
 mod frame;
+mod handles;
 mod masked;
 mod matcher;
 mod memory;
@@ -30,20 +31,15 @@ mod opening;
 mod port;
 mod queue_pair;
 mod scatter;
-mod special;
-mod stamp;
 mod thread;
 mod var;
 mod work_queue;
 mod xrc;
 
 pub use adapter::Adapter;
-pub(crate) use entries::create as create_cq;
 pub use firmware::FirmwareQueue;
 pub use flow::FlowId;
-pub(crate) use flow::FlowRules;
 pub use memory::{DeviceMemory, NullRegion};
-pub(crate) use special::{DynamicEnd, Special};
 pub use work_queue::{IndirectionTable, RssQueuePair, WorkQueue, WorkQueueSettings};
 pub use xrc::{XrcDomain, XrcTarget};
 

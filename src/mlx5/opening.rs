@@ -1,5 +1,7 @@
 //! How mlx5 devices are opened.
 
+use std::sync::Arc;
+
 use super::Doorbells;
 use crate::OpenOptions;
 
@@ -15,7 +17,7 @@ impl OpenOptions {
     /// ```
     #[must_use]
     pub fn doorbells_of_mlx5(mut self, doorbells: Doorbells) -> Self {
-        self.doorbells = doorbells;
+        self.extras.push(Arc::new(doorbells));
         self
     }
 }

@@ -1,5 +1,6 @@
 //! What only queue pairs of mlx5 devices can do.
 
+use uverbs_driver::contract::Qp as _;
 use uverbs_driver::{Error, ErrorKind, Op, Result};
 use uverbs_mlx5::pacing::{self, RateLimit};
 use uverbs_mlx5::sched::{Attachable, Leaves, Scheduler};
@@ -22,12 +23,12 @@ impl QueuePair {
     /// | [`OutOfResources`](ErrorKind::OutOfResources) | ENOSPC | the device's table of rates is full |
     #[doc(alias = "ibv_modify_qp_rate_limit")]
     pub fn modify_rate_limit(&mut self, limit: &RateLimit) -> Result<()> {
-        let Some(context) = self.pd().context().inner.provider.mlx5() else {
+        let Some(context) = self.pd().context().of_mlx5() else {
             return Err(Error::new(Op::ModifyRateLimit, ErrorKind::Unsupported)
                 .fact("device", self.pd().context().name().to_owned()));
         };
         pacing::modify_rate_limit(
-            self.queue.object(),
+            &self.queue.base().object,
             self.kind(),
             self.state(),
             &context.caps().pacing,
@@ -44,12 +45,13 @@ impl QueuePair {
     /// As [`Scheduler::attach`].
     #[doc(alias = "mlx5dv_modify_qp_sched_elem")]
     pub fn attach_to(&mut self, scheduler: &Scheduler, leaves: Leaves<'_>) -> Result<()> {
+        let raw = self.of_mlx5().and_then(uverbs_mlx5::QueuePair::raw_numbers);
         let qp = Attachable {
-            object: self.queue.object(),
+            object: &self.queue.base().object,
             kind: self.kind(),
             state: self.state(),
             number: self.qp_num(),
-            send_queue: self.queue.raw_send_queue(),
+            send_queue: raw.map(|numbers| numbers.sqn),
         };
         scheduler.attach(&qp, leaves)
     }

@@ -1,5 +1,7 @@
 //! Small messages in completions.
 
+use uverbs_mlx5::QpExtra;
+
 use crate::QueuePairBuilder;
 
 impl QueuePairBuilder<'_> {
@@ -36,7 +38,9 @@ impl QueuePairBuilder<'_> {
         reason = "whoever polls writes to memory that requests name"
     )]
     pub unsafe fn scatter_to_completions(&mut self) -> &mut Self {
-        self.scatters = true;
+        let extra = self.extra::<QpExtra>().cloned().unwrap_or_default();
+        // SAFETY: the caller's promise is the one that is asked for.
+        self.set_extra(unsafe { extra.scattering() });
         self
     }
 }

@@ -1,11 +1,11 @@
 //! Thread domains and parent domains.
 
+use uverbs_any::AnyPd;
 use uverbs_driver::{Error, ErrorKind, Op, Result};
 use uverbs_mlx5::ThreadDomain;
 
 use super::Adapter;
 use crate::ProtectionDomain;
-use crate::provider::AnyPd;
 
 impl Adapter {
     /// `ibv_alloc_td`—allocates a thread domain: a page of the device's registers for queue pairs that one thread uses. Two
@@ -50,8 +50,8 @@ impl ProtectionDomain {
     /// [`InvalidInput`](ErrorKind::InvalidInput) for a thread domain of another context.
     #[doc(alias = "ibv_alloc_parent_domain")]
     pub fn with_thread_domain(&self, thread: &ThreadDomain) -> Result<Self> {
-        let pd = self.inner.pd.mlx5();
+        let pd = self.of_mlx5();
         let pd = pd.ok_or_else(|| Error::new(Op::AllocParentDomain, ErrorKind::Unsupported))?;
-        Ok(self.derive(AnyPd::Mlx5(pd.with_thread(thread)?)))
+        Ok(self.derive(AnyPd::new::<uverbs_mlx5::Context>(pd.with_thread(thread)?)))
     }
 }

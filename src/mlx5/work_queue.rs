@@ -9,10 +9,10 @@ use uverbs_mlx5::rss::{Hash, SpreadingQueuePair};
 use uverbs_mlx5::rwq::{self, Flags, State, WorkQueueInit};
 use uverbs_mlx5::steering::{FlowMatcher, MatchRule};
 
-use super::flow::FlowRules;
 use super::{Adapter, FlowId};
 use crate::cookie::Cookie;
 use crate::event::EventSource;
+use crate::qp::Children;
 use crate::{CompletionQueue, PostFailed, ProtectionDomain};
 
 /// `ibv_wq_init_attr`—sizes and options of a work queue.
@@ -63,7 +63,8 @@ pub struct IndirectionTable {
 /// It has no states.
 #[derive(Debug)]
 pub struct RssQueuePair {
-    flows: FlowRules,
+    /// Before the queue.
+    children: Children,
     queue: SpreadingQueuePair,
     #[expect(dead_code, reason = "kept for its drop: later events are stale")]
     cookie: Cookie,
@@ -140,7 +141,7 @@ impl Adapter {
         op: Op,
         pd: &'a ProtectionDomain,
     ) -> Result<&'a uverbs_mlx5::ProtectionDomain> {
-        let domain = pd.inner.pd.mlx5();
+        let domain = pd.of_mlx5();
         domain
             .filter(|_| pd.is_of(self.context()))
             .ok_or_else(|| foreign(op, "pd"))
@@ -256,7 +257,7 @@ impl IndirectionTable {
             context,
         });
         Ok(RssQueuePair {
-            flows: FlowRules::default(),
+            children: Children::default(),
             queue,
             cookie,
         })
@@ -286,7 +287,7 @@ impl RssQueuePair {
     /// As [`QueuePair::create_flow`](crate::QueuePair::create_flow).
     #[doc(alias = "ibv_create_flow")]
     pub fn create_flow(&mut self, init: &FlowInit<'_>) -> Result<FlowId> {
-        self.flows.create(self.queue.object(), init)
+        self.children.create_flow(self.queue.object(), init)
     }
 
     /// `mlx5dv_create_flow`—has frames that match spread by it. One system call, which waits for the firmware.
@@ -296,7 +297,7 @@ impl RssQueuePair {
     #[doc(alias = "mlx5dv_create_flow")]
     pub fn steer(&mut self, matcher: &FlowMatcher, rule: &MatchRule<'_>) -> Result<FlowId> {
         let made = matcher.steer(self.queue.object(), rule)?;
-        Ok(self.flows.adopt(made))
+        Ok(self.children.adopt_flow(made))
     }
 
     /// `ibv_destroy_flow`—ends a rule. One system call.
@@ -305,7 +306,7 @@ impl RssQueuePair {
     /// As [`QueuePair::destroy_flow`](crate::QueuePair::destroy_flow).
     #[doc(alias = "ibv_destroy_flow")]
     pub fn destroy_flow(&mut self, rule: FlowId) -> Result<()> {
-        self.flows.destroy(rule)
+        self.children.destroy_flow(rule)
     }
 
     /// `ibv_destroy_qp`—ends its rules and destroys it. One system call, and one per rule. Dropping it does the same.
@@ -314,7 +315,7 @@ impl RssQueuePair {
     /// The kernel's errno.
     #[doc(alias = "ibv_destroy_qp")]
     pub fn destroy(self) -> Result<()> {
-        drop(self.flows);
+        drop(self.children);
         let object = Arc::clone(self.queue.object());
         drop(self.queue);
         Object::destroy_shared(object).map(|_| ())

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
+use uverbs_driver::contract::Qp as _;
 use uverbs_driver::types::{
     QpAttr, QpAttrMask, QpInfo, QpState, QpType, SendRequest, SrqAttr, SrqType,
 };
 use uverbs_driver::{Error, ErrorKind, Object, Op, PostError, Result};
 
+use uverbs_mlx5::QpExtra;
 use uverbs_mlx5::xrc::SharedXrcDomain;
 
-use super::{Adapter, Special};
+use super::Adapter;
 use crate::cookie::Cookie;
-use crate::provider::{AnyQp, AnySrq};
 use crate::{
     CompletionQueue, Context, EventSource, ProtectionDomain, QueuePairBuilder, SendBatch,
     SharedReceiveQueue,
@@ -108,13 +109,12 @@ impl XrcDomain {
                 return Err(Error::invalid(op, what).hint("it belongs to another context"));
             }
         }
-        let provider = self.context.inner.provider.mlx5();
-        let (Some(device), Some(domain)) = (provider, pd.inner.pd.mlx5()) else {
+        let (Some(device), Some(domain)) = (self.context.of_mlx5(), pd.of_mlx5()) else {
             return Err(Error::new(op, ErrorKind::Unsupported));
         };
         SharedReceiveQueue::create_by(pd, SrqType::Xrc, attr, context, |init| {
             let srq = self.domain.create_srq(device, domain, cq.object(), init)?;
-            Ok(AnySrq::Mlx5(srq))
+            Ok(srq.into())
         })
     }
 
@@ -131,7 +131,7 @@ impl XrcDomain {
         cq: &'a CompletionQueue,
     ) -> QueuePairBuilder<'a> {
         let mut builder = QueuePairBuilder::new(pd, QpType::XrcTarget, cq, cq);
-        builder.special = Special::XrcTarget(self);
+        builder.set_extra(QpExtra::xrc_target(&self.domain));
         builder
     }
 
@@ -145,7 +145,7 @@ impl XrcDomain {
     pub fn open_target(&self, number: u32, context: u64) -> Result<XrcTarget> {
         let op = Op::OpenQueuePair;
         let inner = &self.context.inner;
-        let device = inner.provider.mlx5();
+        let device = self.context.of_mlx5();
         let device = device.ok_or_else(|| Error::new(op, ErrorKind::Unsupported))?;
         let cookie = inner.cookies.reserve(op)?;
         let queue = self.domain.open_target(device, number, cookie.number())?;
@@ -153,10 +153,7 @@ impl XrcDomain {
             qp_num: number,
             context,
         });
-        Ok(XrcTarget {
-            queue: AnyQp::Mlx5(queue),
-            cookie,
-        })
+        Ok(XrcTarget { queue, cookie })
     }
 
     /// `ibv_close_xrcd`—closes it. One system call. Dropping it does the same.
@@ -169,16 +166,12 @@ impl XrcDomain {
         drop(self.domain);
         Object::destroy_shared(object).map(|_| ())
     }
-
-    pub(crate) fn is_of(&self, context: &Context) -> bool {
-        Arc::ptr_eq(&self.context.inner, &context.inner)
-    }
 }
 
 /// The receiving end of an XRC connection, opened by its number.
 #[derive(Debug)]
 pub struct XrcTarget {
-    queue: AnyQp,
+    queue: uverbs_mlx5::QueuePair,
     #[expect(dead_code, reason = "kept for its drop: later events are stale")]
     cookie: Cookie,
 }
@@ -186,12 +179,12 @@ pub struct XrcTarget {
 impl XrcTarget {
     /// Its number on the wire.
     pub fn qp_num(&self) -> u32 {
-        self.queue.number()
+        self.queue.base().number
     }
 
     /// The state it was last seen in.
     pub fn state(&self) -> QpState {
-        self.queue.state()
+        self.queue.base().state
     }
 
     /// `ibv_query_qp`—what the kernel knows about it. One system call.
@@ -236,10 +229,7 @@ impl SendBatch<'_> {
         request: &SendRequest<'_>,
         srq: u32,
     ) -> Result<(), PostError> {
-        let qp = self
-            .queue
-            .mlx5_mut()
-            .ok_or(PostError::UnsupportedOperation)?;
+        let qp = self.of_mlx5()?;
         // SAFETY: the caller's promise is the one that the provider asks for.
         unsafe { qp.put_xrc(request, srq) }
     }

@@ -8,6 +8,7 @@
 //! nothing out, whatever it is of.
 #![allow(unsafe_code, reason = "posts memory that this queue owns")]
 
+use uverbs_driver::contract::Srq as _;
 use uverbs_driver::types::SrqModify;
 use uverbs_driver::{Error, ErrorKind, Op, PostError, Result};
 

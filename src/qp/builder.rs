@@ -1,18 +1,17 @@
 //! Describes a queue pair and creates it.
 
 use std::cell::OnceCell;
+use std::sync::Arc;
 
-use uverbs_driver::contract::QpInit;
+use uverbs_driver::contract::{Extra, Qp as _, QpInit, Srq as _};
 use uverbs_driver::types::{
     AccessFlags, AckTimeout, Ece, GidEntry, GidType, LinkLayer, Mtu, OutOfRange, PortAttr, Psn,
     QpCaps, QpCreateFlags, QpType, RetryCount, RnrRetry, RnrTimer, SigMode,
 };
 use uverbs_driver::{Errno, Error, ErrorKind, Op, Result};
 
-use super::{PreparedQueuePair, QueuePair, QueuePairEndpoint};
+use super::{After, Children, PreparedQueuePair, QueuePair, QueuePairEndpoint};
 use crate::event::EventSource;
-use crate::mlx5::{DynamicEnd, FlowRules, Special};
-use crate::provider::AnyQp;
 use crate::{CompletionQueue, ProtectionDomain, SharedReceiveQueue};
 
 /// A queue pair to be created ([`ProtectionDomain::create_qp`]).
@@ -49,10 +48,8 @@ pub struct QueuePairBuilder<'a> {
     psn: Option<Psn>,
     path_mtu: Option<Mtu>,
     pub(super) settings: Settings,
-    /// What only some devices make.
-    pub(crate) special: Special<'a>,
-    /// Small messages come in completions; what is posted was promised to be memory of this process.
-    pub(crate) scatters: bool,
+    /// What a vendor adds.
+    extra: Option<Arc<dyn Extra>>,
     /// What was found out about the port, for further calls of `build`.
     port: OnceCell<Port>,
 }
@@ -75,7 +72,7 @@ pub(super) struct Settings {
     pub(super) hop_limit: u8,
     pub(super) path_mtu: Mtu,
     pub(super) gid: Option<GidEntry>,
-    pub(super) end: DynamicEnd,
+    pub(super) after: After,
     /// What the peer's device can do, if it is known.
     pub(super) ece: Option<Ece>,
 }
@@ -128,13 +125,27 @@ impl<'a> QueuePairBuilder<'a> {
                 hop_limit: 64,
                 path_mtu: Mtu::B1024,
                 gid: None,
-                end: DynamicEnd::Neither,
+                after: After::Handshake,
                 ece: None,
             },
-            special: Special::None,
-            scatters: false,
+            extra: None,
             port: OnceCell::new(),
         }
+    }
+
+    /// What was added by [`set_extra`](Self::set_extra), if it is a `T`.
+    pub(crate) fn extra<T: 'static>(&self) -> Option<&T> {
+        self.extra.as_deref()?.get()
+    }
+
+    /// Has the queue pair created with what a vendor adds.
+    pub(crate) fn set_extra(&mut self, extra: impl Extra) {
+        self.extra = Some(Arc::new(extra));
+    }
+
+    /// What follows its creation, where that is something else than a transport's usual way.
+    pub(crate) fn set_after(&mut self, after: After) {
+        self.settings.after = after;
     }
 
     /// What peers may do through the queue pair. Default: [`LOCAL_WRITE`](AccessFlags::LOCAL_WRITE), nothing remote.
@@ -379,17 +390,18 @@ impl<'a> QueuePairBuilder<'a> {
             signal: self.signal,
             flags: self.flags,
             cookie: cookie.number(),
+            extra: self.extra.as_deref(),
         };
-        let queue = self.create(&init)?;
+        let queue = context.inner.provider.create_qp(&self.pd.inner.pd, &init)?;
         if let Some(ece) = &self.settings.ece {
             queue.check_ece(ece)?;
         }
         cookie.announce(EventSource::QueuePair {
-            qp_num: queue.number(),
+            qp_num: queue.base().number,
             context: self.context,
         });
         let endpoint = QueuePairEndpoint {
-            qp_num: queue.number(),
+            qp_num: queue.base().number,
             lid: port.attr.lid,
             psn: self.psn.map_or_else(random_psn, Ok)?,
             gid: port.gid.map(|entry| entry.gid),
@@ -397,11 +409,10 @@ impl<'a> QueuePairBuilder<'a> {
         let settings = Settings {
             path_mtu: self.path_mtu.unwrap_or(port.attr.active_mtu),
             gid: port.gid,
-            end: self.special.end(),
             ..self.settings
         };
         let qp = QueuePair {
-            flows: FlowRules::default(),
+            children: Children::default(),
             queue,
             cookie,
             pd: self.pd.clone(),
@@ -410,14 +421,6 @@ impl<'a> QueuePairBuilder<'a> {
             endpoint,
         };
         Ok(PreparedQueuePair::new(qp, settings))
-    }
-
-    fn create(&self, init: &QpInit<'_>) -> Result<AnyQp> {
-        if self.scatters {
-            self.special.create_scattering(self.pd, init)
-        } else {
-            self.special.create(self.pd, init)
-        }
     }
 
     /// Everything must have a name, and be on one device, which the kernel could not even name.
@@ -435,10 +438,6 @@ impl<'a> QueuePairBuilder<'a> {
         match self.srq {
             Some(srq) if !srq.pd().is_of(context) => Err(Error::invalid(op, "srq")
                 .hint("the shared receive queue belongs to another context")),
-            _ if !self.special.is_of(context) => {
-                Err(Error::invalid(op, "xrc domain")
-                    .hint("the XRC domain belongs to another context"))
-            }
             _ if self.settings.service_level > 15 => Err(Error::limit(
                 op,
                 "service_level",

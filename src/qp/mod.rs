@@ -1,25 +1,27 @@
 //! Queue pairs: built, prepared, connected.
 
 mod builder;
+mod children;
 mod endpoint;
 mod post;
 mod prepared;
 
-use uverbs_driver::contract;
+use uverbs_any::AnyQp;
+use uverbs_driver::contract::{self, Qp as _};
 use uverbs_driver::types::{
     Ece, Gid, QpAttr, QpAttrMask, QpCaps, QpInfo, QpState, QpType, diagnose,
 };
 use uverbs_driver::{Errno, EventCounts, Result};
 
 pub use builder::QueuePairBuilder;
+pub(crate) use children::Children;
 pub use endpoint::{ParseEndpointError, QueuePairEndpoint};
 pub use post::{PostFailed, RecvBatch, SendBatch};
 pub(crate) use post::{ReceiveSide, post_recv_batch};
+pub(crate) use prepared::After;
 pub use prepared::{HandshakeError, PreparedQueuePair};
 
 use crate::cookie::Cookie;
-use crate::mlx5::FlowRules;
-use crate::provider::AnyQp;
 use crate::{CqId, ProtectionDomain};
 
 /// `ibv_qp`—a queue pair: a send queue and a receive queue.
@@ -30,7 +32,7 @@ use crate::{CqId, ProtectionDomain};
 #[derive(Debug)]
 pub struct QueuePair {
     /// Before the queue, which the kernel keeps as long as there are any.
-    pub(crate) flows: FlowRules,
+    pub(crate) children: Children,
     pub(crate) queue: AnyQp,
     #[expect(dead_code, reason = "kept for its drop: later events are stale")]
     cookie: Cookie,
@@ -44,24 +46,24 @@ impl QueuePair {
     /// Its number on the wire, 24 bits.
     #[inline]
     pub fn qp_num(&self) -> u32 {
-        self.queue.number()
+        self.queue.base().number
     }
 
     /// Its transport.
     pub fn kind(&self) -> QpType {
-        self.queue.kind()
+        self.queue.base().kind
     }
 
     /// Its sizes as granted: at least what was asked for.
     pub fn caps(&self) -> QpCaps {
-        self.queue.caps()
+        self.queue.base().caps
     }
 
     /// The state it was put into, or last seen in by [`query`](Self::query).
     ///
     /// The device moves it to an error state on its own when a request fails.
     pub fn state(&self) -> QpState {
-        self.queue.state()
+        self.queue.base().state
     }
 
     /// Who it is, for a peer.
@@ -140,7 +142,7 @@ impl QueuePair {
     /// EINVAL for another transport or a GID that is not multicast; ENOMEM when the device has no more groups.
     #[doc(alias = "ibv_attach_mcast")]
     pub fn attach_multicast(&mut self, group: &Gid, lid: u16) -> Result<()> {
-        contract::attach_multicast(self.queue.object(), group, lid)
+        contract::attach_multicast(&self.queue.base().object, group, lid)
     }
 
     /// `ibv_detach_mcast`—ends that. One system call.
@@ -149,7 +151,7 @@ impl QueuePair {
     /// EINVAL for a group it is not attached to.
     #[doc(alias = "ibv_detach_mcast")]
     pub fn detach_multicast(&mut self, group: &Gid, lid: u16) -> Result<()> {
-        contract::detach_multicast(self.queue.object(), group, lid)
+        contract::detach_multicast(&self.queue.base().object, group, lid)
     }
 
     /// `ibv_destroy_qp`—leaves its multicast groups, destroys it and tells how many of its events were taken. One system call, and
@@ -161,20 +163,20 @@ impl QueuePair {
     /// The kernel's errno. Its memory is given up then, see [`Context::leaked`](crate::Context::leaked).
     #[doc(alias = "ibv_destroy_qp")]
     pub fn destroy(self) -> Result<EventCounts> {
-        drop(self.flows);
+        drop(self.children);
         self.queue.into_object().destroy()
     }
 }
 
 /// Modifies, and when the kernel says EINVAL adds what is wrong with the transition, if that is it.
 fn modify(queue: &mut AnyQp, attr: &QpAttr) -> Result<()> {
-    let from = queue.state();
+    let from = queue.base().state;
     let error = match queue.modify(attr) {
         Err(error) if error.errno() == Some(Errno::INVAL) => error,
         result => return result,
     };
     let to = attr.state.unwrap_or(from);
-    Err(match diagnose(from, to, queue.kind(), attr.mask()) {
+    Err(match diagnose(from, to, queue.base().kind, attr.mask()) {
         Some(diagnosis) => error.fact("because", diagnosis.to_string()),
         None => error.fact("from state", from.to_string()),
     })

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
+use uverbs_any::{AnyQp, AnySrq};
 use uverbs_driver::PostError;
+use uverbs_driver::contract::{Qp as _, Srq as _};
 use uverbs_driver::types::{Operation, Payload, RESERVED_WR_IDS, RecvRequest, SendRequest};
 
 use crate::QueuePair;
-use crate::provider::{AnyQp, AnySrq};
 
 /// Some requests of a list were not posted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -2,12 +2,11 @@
 
 use std::fmt;
 
+use uverbs_driver::contract::Qp as _;
 use uverbs_driver::types::{AddressVector, Ece, FlowLabel, GlobalRoute, QpAttr, QpState, QpType};
 use uverbs_driver::{Error, ErrorKind, Op, Result};
 
 use super::builder::Settings;
-use crate::mlx5::DynamicEnd;
-
 use super::{QueuePair, QueuePairEndpoint, modify};
 
 /// A queue pair in RESET that knows its endpoint.
@@ -28,6 +27,18 @@ pub struct HandshakeError {
     pub error: Error,
     /// The queue pair.
     pub prepared: Box<PreparedQueuePair>,
+}
+
+/// How a queue pair becomes ready once it was created.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum After {
+    /// As its transport says: by a handshake with its peer, or by itself if the transport has no connections.
+    Handshake,
+    /// By itself, because its requests say who the peer is.
+    Activate {
+        /// It sends, and nothing else; or it receives, and nothing else.
+        sends: bool,
+    },
 }
 
 impl PreparedQueuePair {
@@ -186,22 +197,22 @@ impl PreparedQueuePair {
     }
 
     fn activate_unconnected(&mut self) -> Result<()> {
-        match (self.qp.kind(), self.settings.end) {
+        match (self.qp.kind(), self.settings.after) {
             (QpType::Ud, _) => self.activate_datagrams(),
             (QpType::RawPacket, _) => {
                 self.modify(&QpAttr::to(QpState::Init).port(self.settings.port))?;
                 self.modify(&QpAttr::to(QpState::ReadyToReceive))?;
                 self.modify(&QpAttr::to(QpState::ReadyToSend))
             }
-            (_, DynamicEnd::Initiator) => self.activate_initiator(),
-            (_, DynamicEnd::Target) => self.activate_target(),
-            (kind, DynamicEnd::Neither) => Err(Error::new(Op::Handshake, ErrorKind::Unsupported)
+            (_, After::Activate { sends: true }) => self.activate_sender(),
+            (_, After::Activate { sends: false }) => self.activate_receiver(),
+            (kind, After::Handshake) => Err(Error::new(Op::Handshake, ErrorKind::Unsupported)
                 .fact("transport", kind.to_string())
                 .hint("connected queue pairs need a handshake")),
         }
     }
 
-    fn activate_initiator(&mut self) -> Result<()> {
+    fn activate_sender(&mut self) -> Result<()> {
         let Settings {
             path_mtu,
             timeout,
@@ -221,7 +232,7 @@ impl PreparedQueuePair {
         self.modify(&rts)
     }
 
-    fn activate_target(&mut self) -> Result<()> {
+    fn activate_receiver(&mut self) -> Result<()> {
         // What answers look like; where they go is in the requests.
         let answers = self.path_to(&self.qp.endpoint)?;
         self.initialize(self.init().access(self.settings.access))?;
@@ -230,7 +241,7 @@ impl PreparedQueuePair {
             .path_mtu(self.settings.path_mtu)
             .min_rnr_timer(self.settings.min_rnr_timer);
         self.modify(&rtr)?;
-        // The device makes a target only now.
+        // A device may number it only now.
         self.qp.endpoint.qp_num = self.qp.qp_num();
         Ok(())
     }

@@ -3,28 +3,25 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use uverbs_driver::contract::{self, CqInit, Gids, QpInit, SrqInit};
+use uverbs_driver::contract::{self, ContextBase, CqInit, Gids, OpenInit, QpInit, SrqInit};
 use uverbs_driver::hw::Records;
-use uverbs_driver::types::{Address, AddressVector, DeviceAttr, LinkLayer, LocalKey, QpType};
-use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
+use uverbs_driver::types::{Address, AddressVector, DeviceAttr, LinkLayer, LocalKey};
+use uverbs_driver::{Channel, Object, Result};
 
 use crate::caps::Caps;
 use crate::clock::Clocks;
-use crate::compressed::Entries;
 use crate::config::{self, Config};
 use crate::cq::CqShared;
 use crate::pd::ProtectionDomain;
 use crate::table::Trackers;
 use crate::tracker::SrqTracker;
-use crate::uar::{Doorbells, Uars};
-use crate::{CompletionQueue, QueuePair, SharedReceiveQueue, ah};
+use crate::uar::Uars;
+use crate::{CompletionQueue, QpExtra, QueuePair, SharedReceiveQueue, ah};
 
 /// An opened mlx5 device.
 #[derive(Debug)]
 pub struct Context {
-    channel: Arc<Channel>,
-    opened: cmd::context::Context,
-    device: DeviceAttr,
+    base: ContextBase,
     caps: Caps,
     config: Config,
     uars: Uars,
@@ -51,28 +48,6 @@ pub(crate) struct Link {
 }
 
 impl Context {
-    /// Opens a user context with doorbells of this kind. Two system calls: the context, and the device's limits, which later calls
-    /// are checked against.
-    ///
-    /// # Errors
-    /// As [`open`](contract::Context::open).
-    pub fn open_with(channel: Arc<Channel>, doorbells: Doorbells) -> Result<Self> {
-        let (opened, config) = config::open(&channel, doorbells)?;
-        let (device, caps) = Caps::query(&channel)?;
-        Ok(Self {
-            uars: Uars::new(&channel, config.uar),
-            records: Arc::new(Records::new(config.cache_line as usize)),
-            trackers: Arc::default(),
-            clocks: Clocks::default(),
-            queues: Mutex::default(),
-            channel,
-            opened,
-            device,
-            caps,
-            config,
-        })
-    }
-
     pub(crate) fn config(&self) -> &Config {
         &self.config
     }
@@ -105,28 +80,17 @@ impl Context {
         self.config.null_key
     }
 
-    /// `mlx5dv_create_cq`—creates a completion queue in which the device writes as `entries` says.
-    ///
-    /// # Errors
-    /// Those of any, and [`Unsupported`](ErrorKind::Unsupported) where the device does not write that way.
-    #[doc(alias = "mlx5dv_create_cq")]
-    pub fn create_cq_with(&self, init: &CqInit<'_>, entries: Entries) -> Result<CompletionQueue> {
-        let cq = CompletionQueue::create(self, init, entries)?;
-        self.note_cq(contract::Cq::object(&cq), cq.shared());
-        Ok(cq)
-    }
-
     /// Whether firmware commands may be sent in this context.
     pub fn has_devx(&self) -> bool {
         self.config.devx
     }
 
     pub(crate) fn channel(&self) -> &Arc<Channel> {
-        &self.channel
+        &self.base.channel
     }
 
     pub(crate) fn device(&self) -> &DeviceAttr {
-        &self.device
+        &self.base.device
     }
 
     /// What kind of link a port has. One system call per port.
@@ -134,7 +98,7 @@ impl Context {
         if let Some(link) = self.queues().links.get(&port) {
             return Ok(*link);
         }
-        let attr = contract::query_port(&self.channel, port)?;
+        let attr = contract::query_port(self.channel(), port)?;
         let link = Link {
             is_ethernet: attr.link_layer == LinkLayer::Ethernet,
             needs_route: attr.needs_grh(),
@@ -177,54 +141,60 @@ impl contract::Context for Context {
     type Qp = QueuePair;
     type Srq = SharedReceiveQueue;
 
-    /// Two system calls, as [`open_with`](Self::open_with).
-    fn open(channel: Arc<Channel>) -> Result<Self> {
-        Self::open_with(channel, Doorbells::default())
+    /// Two system calls: the context, and the device's limits, which later calls are checked against. What is added
+    /// may be [`Doorbells`](crate::Doorbells).
+    fn open(channel: Arc<Channel>, init: &OpenInit<'_>) -> Result<Self> {
+        let doorbells = init.extra().copied().unwrap_or_default();
+        let (opened, config) = config::open(&channel, doorbells)?;
+        let (device, caps) = Caps::query(&channel)?;
+        Ok(Self {
+            uars: Uars::new(&channel, config.uar),
+            records: Arc::new(Records::new(config.cache_line as usize)),
+            trackers: Arc::default(),
+            clocks: Clocks::default(),
+            queues: Mutex::default(),
+            base: ContextBase {
+                channel,
+                opened,
+                device,
+            },
+            caps,
+            config,
+        })
     }
 
-    fn opened(&self) -> &cmd::context::Context {
-        &self.opened
+    fn base(&self) -> &ContextBase {
+        &self.base
     }
 
-    fn opened_mut(&mut self) -> &mut cmd::context::Context {
-        &mut self.opened
-    }
-
-    fn channel(&self) -> &Arc<Channel> {
-        &self.channel
-    }
-
-    fn device(&self) -> &DeviceAttr {
-        &self.device
+    fn base_mut(&mut self) -> &mut ContextBase {
+        &mut self.base
     }
 
     fn alloc_pd(&self) -> Result<Self::Pd> {
-        ProtectionDomain::alloc(&self.channel)
+        ProtectionDomain::alloc(self.channel())
     }
 
     fn pd_object(pd: &Self::Pd) -> &Arc<Object> {
         pd.object()
     }
 
+    /// What is added may be [`Entries`](crate::Entries).
     fn create_cq(&self, init: &CqInit<'_>) -> Result<Self::Cq> {
-        self.create_cq_with(init, Entries::default())
+        let entries = init.extra()?.copied().unwrap_or_default();
+        let cq = CompletionQueue::create(self, init, entries)?;
+        self.note_cq(contract::Cq::object(&cq), cq.shared());
+        Ok(cq)
     }
 
     fn create_srq(&self, pd: &Self::Pd, init: &SrqInit) -> Result<Self::Srq> {
         SharedReceiveQueue::create(self, pd, init)
     }
 
+    /// What is added may be a [`QpExtra`].
     fn create_qp(&self, pd: &Self::Pd, init: &QpInit<'_>) -> Result<Self::Qp> {
-        // Other kinds need more than this says, and have functions of their own.
-        if !matches!(
-            init.kind,
-            QpType::Rc | QpType::Uc | QpType::Ud | QpType::XrcInitiator
-        ) {
-            let kind = init.kind.to_string();
-            let error = Error::new(Op::CreateQueuePair, ErrorKind::Unsupported);
-            return Err(error.fact("type", kind));
-        }
-        QueuePair::create(self, pd, init)
+        let extra = init.extra::<QpExtra>()?.cloned().unwrap_or_default();
+        extra.create(self, pd, init)
     }
 
     fn create_address(
@@ -237,7 +207,7 @@ impl contract::Context for Context {
     }
 
     fn firmware_version(&self) -> String {
-        let raw = self.device.fw_ver.raw();
+        let raw = self.device().fw_ver.raw();
         format!(
             "{}.{}.{:04}",
             raw >> 32 & 0xffff,

@@ -147,7 +147,7 @@ impl CompletionQueue {
 
     /// What the completion that was taken last is stamped with, in what the queue was created for. Only until it is
     /// [released](contract::Cq::release). `None` for one that failed: the device puts its reasons there.
-    pub fn timestamp(&mut self) -> Option<u64> {
+    fn timestamp(&mut self) -> Option<u64> {
         let position = self.consumer.position().checked_sub(1)?;
         let stamp = self.consumer.ring().stamp(position)?;
         self.stamps.of(stamp)
@@ -229,6 +229,16 @@ impl contract::Cq for CompletionQueue {
                 Err(error) => Err(error),
             },
         }
+    }
+
+    fn poll_stamped(&mut self) -> Result<Option<(WorkCompletion, Option<u64>)>, PollError> {
+        let Some(done) = self.next()? else {
+            return Ok(None);
+        };
+        // Once it is released, the device may write over it.
+        let stamp = self.timestamp();
+        self.release();
+        Ok(Some((done, stamp)))
     }
 
     #[inline]

@@ -52,7 +52,7 @@ impl Context {
             attrs: &attrs,
             ..Uhw::NONE
         };
-        self.register_dmabuf_with(pd, init, &uhw)
+        self.base().register_dmabuf(pd.object(), init, &uhw)
     }
 }
 

@@ -18,19 +18,18 @@ pub struct Streams {
     pub log_errored: u8,
 }
 
-impl Context {
+impl QueuePair {
     /// `mlx5dv_create_qp`—creates a DC initiator; the kind that `init` names does not matter.
     ///
     /// # Errors
     /// EOPNOTSUPP: the device has no dynamic connections. More streams than it has; else as for other queue pairs.
-    #[doc(alias = "mlx5dv_create_qp")]
-    pub fn create_dc_initiator(
-        &self,
+    pub(crate) fn create_dc_initiator(
+        context: &Context,
         pd: &ProtectionDomain,
         init: &QpInit<'_>,
         streams: Option<Streams>,
-    ) -> Result<QueuePair> {
-        let most = self.caps().max_log_dci_streams;
+    ) -> Result<Self> {
+        let most = context.caps().max_log_dci_streams;
         if let Some(streams) = streams
             && streams.log_concurrent > most
         {
@@ -47,7 +46,7 @@ impl Context {
             streams: streams.map(|streams| (streams.log_concurrent, streams.log_errored)),
             ..Special::default()
         };
-        self.create_dynamic(pd, init, &special)
+        Self::create_dynamic(context, pd, init, &special)
     }
 
     /// `mlx5dv_create_qp`—creates a DC target, which receives from the shared queue that `init` names. Senders need
@@ -55,12 +54,12 @@ impl Context {
     ///
     /// # Errors
     /// EOPNOTSUPP: the device has no dynamic connections. No shared queue; else as for other queue pairs.
-    pub fn create_dc_target(
-        &self,
+    pub(crate) fn create_dc_target(
+        context: &Context,
         pd: &ProtectionDomain,
         init: &QpInit<'_>,
         access_key: u64,
-    ) -> Result<QueuePair> {
+    ) -> Result<Self> {
         if init.srq.is_none() {
             return Err(Error::invalid(Op::CreateQueuePair, "srq"));
         }
@@ -69,19 +68,19 @@ impl Context {
             access_key,
             ..Special::default()
         };
-        self.create_dynamic(pd, init, &special)
+        Self::create_dynamic(context, pd, init, &special)
     }
 
     fn create_dynamic(
-        &self,
+        context: &Context,
         pd: &ProtectionDomain,
         init: &QpInit<'_>,
         special: &Special,
-    ) -> Result<QueuePair> {
+    ) -> Result<Self> {
         let init = QpInit {
             kind: QpType::Driver,
             ..*init
         };
-        QueuePair::create_in(self, Parent::Pd(pd), &init, special)
+        Self::create_in(context, Parent::Pd(pd), &init, special)
     }
 }

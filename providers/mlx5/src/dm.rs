@@ -202,7 +202,7 @@ impl DeviceMemory {
             dm: self.object.handle(),
             offset,
             length,
-            access: context.opened().core_support.final_access(access),
+            access: context.base().opened.core_support.final_access(access),
         };
         let channel = context.channel();
         let done = cmd::mr::register_dm(channel, &request, &Uhw::NONE)?;

@@ -64,7 +64,7 @@ pub use context::Context;
 pub use cq::CompletionQueue;
 pub use dm::{DeviceMemory, DeviceMemoryInfo, OperationWord};
 pub use pd::ProtectionDomain;
-pub use qp::{DcDestination, MaskedAtomic, QueuePair, RawNumbers};
+pub use qp::{DcDestination, MaskedAtomic, QpExtra, QueuePair, RawNumbers};
 pub use raw::Frame;
 pub use srq::SharedReceiveQueue;
 pub use thread::ThreadDomain;

@@ -57,11 +57,6 @@ impl ProtectionDomain {
         &self.object
     }
 
-    /// The kernel object, without the rest.
-    pub fn into_object(self) -> Arc<Object> {
-        self.object
-    }
-
     /// `mlx5dv_pd`—the device's number for it, as firmware commands need it.
     #[doc(alias = "mlx5dv_pd")]
     pub fn number(&self) -> u32 {

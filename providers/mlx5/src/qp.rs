@@ -2,15 +2,16 @@
 
 mod create;
 mod ece;
+mod extra;
 mod plan;
 mod special;
 mod state;
 
 use std::sync::Arc;
 
-use uverbs_driver::contract;
+use uverbs_driver::contract::{self, QpBase};
 use uverbs_driver::types::{
-    Ece, QpAttr, QpAttrMask, QpCaps, QpInfo, QpState, QpType, RecvRequest, SendRequest,
+    Ece, QpAttr, QpAttrMask, QpCaps, QpInfo, QpType, RecvRequest, SendRequest,
 };
 use uverbs_driver::{Object, Op, PostError, Result};
 
@@ -25,6 +26,7 @@ use crate::table::Trackers;
 use crate::tracker::{QueuePairTracker, Receives};
 pub(crate) use create::Parent;
 use ece::Establishment;
+pub use extra::QpExtra;
 pub(crate) use plan::{Role, Special};
 pub use special::{DcDestination, MaskedAtomic};
 
@@ -37,15 +39,7 @@ pub struct QueuePair {
     recv: Option<ReceiveRing>,
     /// Instead of that, where small messages come in completions.
     scattered: Option<Box<ScatteredRing>>,
-    object: Object,
-    number: u32,
-    kind: QpType,
-    caps: QpCaps,
-    state: QpState,
-    /// The device may have started over, and the rings here have not: only a reset brings them together again.
-    adrift: bool,
-    /// The device's limit of reads and atomics under way.
-    max_rd_atomic: u32,
+    base: QpBase,
     tracker: Arc<QueuePairTracker>,
     reports: Reports,
     raw: Option<RawNumbers>,
@@ -83,13 +77,13 @@ impl QueuePair {
             send: None,
             recv: None,
             scattered: None,
-            object,
-            number,
-            kind: QpType::XrcTarget,
-            caps: QpCaps::default(),
-            state: QpState::Reset,
-            adrift: false,
-            max_rd_atomic: context.device().max_qp_rd_atom,
+            base: QpBase::new(
+                object,
+                number,
+                QpType::XrcTarget,
+                QpCaps::default(),
+                context.device(),
+            ),
             tracker: Arc::new(QueuePairTracker::new(0, Receives::None)),
             reports: Reports::default(),
             raw: None,
@@ -111,9 +105,15 @@ impl QueuePair {
     /// Those of [`modify_rate_limit`].
     #[doc(alias = "ibv_modify_qp_rate_limit")]
     pub fn set_rate_limit(&self, caps: &PacingCaps, limit: &RateLimit) -> Result<()> {
-        let channel = self.object.channel();
+        let channel = self.base.object.channel();
         channel.check_process(Op::ModifyRateLimit)?;
-        modify_rate_limit(&self.object, self.kind, self.state, caps, limit)
+        modify_rate_limit(
+            &self.base.object,
+            self.base.kind,
+            self.base.state,
+            caps,
+            limit,
+        )
     }
 
     #[inline]
@@ -124,7 +124,7 @@ impl QueuePair {
     /// Puts a request that goes nowhere by a plain connection.
     #[inline(never)]
     fn put_other(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
-        match self.kind {
+        match self.base.kind {
             QpType::Ud => self.send_ring()?.put_datagram(request),
             _ => self.put_special(request),
         }
@@ -180,28 +180,12 @@ impl QueuePair {
 }
 
 impl contract::Qp for QueuePair {
-    fn object(&self) -> &Object {
-        &self.object
+    fn base(&self) -> &QpBase {
+        &self.base
     }
 
     fn into_object(self) -> Object {
-        self.object
-    }
-
-    fn number(&self) -> u32 {
-        self.number
-    }
-
-    fn kind(&self) -> QpType {
-        self.kind
-    }
-
-    fn caps(&self) -> QpCaps {
-        self.caps
-    }
-
-    fn state(&self) -> QpState {
-        self.state
+        self.base.object
     }
 
     fn modify(&mut self, attr: &QpAttr) -> Result<()> {
@@ -228,7 +212,7 @@ impl contract::Qp for QueuePair {
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     unsafe fn put_send(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
-        match (&mut self.send, self.kind) {
+        match (&mut self.send, self.base.kind) {
             (Some(ring), QpType::Rc | QpType::Uc) => ring.put(request),
             // By a copy: of a request that stays where it is, nothing is known to the compiler any more.
             _ => self.put_other(&{ *request }),
@@ -252,7 +236,7 @@ impl contract::Qp for QueuePair {
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     unsafe fn post_send(&mut self, requests: &[SendRequest<'_>]) -> Result<(), (usize, PostError)> {
-        match (&mut self.send, self.kind) {
+        match (&mut self.send, self.base.kind) {
             (Some(ring), QpType::Rc | QpType::Uc) => ring.post(requests),
             _ => match requests {
                 // By a copy: of a request that stays where it is, nothing is known to the compiler any more.

@@ -1,7 +1,7 @@
 //! Ethernet frames on raw packet queue pairs.
 
 use uverbs_driver::contract::QpInit;
-use uverbs_driver::types::{Operation, Payload, QpType, SendFlags, SendRequest, Sge, WcOpcode};
+use uverbs_driver::types::{Operation, Payload, SendFlags, SendRequest, Sge, WcOpcode};
 use uverbs_driver::{PostError, Result};
 
 use crate::config::ETH_MIN_INLINE;
@@ -241,28 +241,23 @@ pub(crate) const fn max_header(room: u32) -> u32 {
     18 + room.next_multiple_of(UNIT)
 }
 
-impl Context {
+impl QueuePair {
     /// Creates a raw packet queue pair with room for `max_header` bytes of header in each request, as segmentation needs
     /// (`max_tso_header`).
     ///
     /// # Errors
     /// EPERM without `CAP_NET_RAW`; more header than a request has room for; else as for other queue pairs.
-    #[doc(alias = "IBV_QP_INIT_ATTR_MAX_TSO_HEADER")]
-    pub fn create_raw_packet(
-        &self,
+    pub(crate) fn create_raw_packet(
+        context: &Context,
         pd: &ProtectionDomain,
         init: &QpInit<'_>,
         max_header: u16,
-    ) -> Result<QueuePair> {
-        let init = QpInit {
-            kind: QpType::RawPacket,
-            ..*init
-        };
+    ) -> Result<Self> {
         let special = Special {
             header: max_header.into(),
             ..Special::default()
         };
-        QueuePair::create_in(self, Parent::Pd(pd), &init, &special)
+        Self::create_in(context, Parent::Pd(pd), init, &special)
     }
 }
 

@@ -76,19 +76,6 @@ impl XrcDomain {
         SharedReceiveQueue::create_in(context, pd.object(), init, Some(xrc))
     }
 
-    /// `ibv_create_qp_ex`—creates the receiving end of a connection of the domain. The queues that `init` names are not
-    /// used; its kind is [`QpType::XrcTarget`].
-    ///
-    /// # Errors
-    /// Another kind, those of the command.
-    pub fn create_target(&self, context: &Context, init: &QpInit<'_>) -> Result<QueuePair> {
-        if init.kind != QpType::XrcTarget {
-            return Err(Error::invalid(Op::CreateQueuePair, "type"));
-        }
-        let parent = Parent::Xrcd(&self.object);
-        QueuePair::create_in(context, parent, init, &Special::default())
-    }
-
     /// `ibv_open_qp`—opens the receiving end with this number, which any process has created in the domain. Two system calls.
     ///
     /// # Errors
@@ -107,5 +94,30 @@ impl XrcDomain {
         let parents = [Arc::clone(&self.object)];
         let object = Object::new(channel, ObjectKind::QueuePair, opened.handle, parents);
         QueuePair::opened(context, object, opened.qp_num)
+    }
+}
+
+impl QueuePair {
+    /// `ibv_create_qp_ex`—creates the receiving end of a connection of this XRC domain. The queues that `init` names are
+    /// not used; its kind is [`QpType::XrcTarget`].
+    ///
+    /// # Errors
+    /// Another kind, a domain of another context, those of the command.
+    pub(crate) fn create_xrc_target(
+        context: &Context,
+        domain: &Arc<Object>,
+        init: &QpInit<'_>,
+    ) -> Result<Self> {
+        let op = Op::CreateQueuePair;
+        if !Arc::ptr_eq(domain.channel(), context.channel()) {
+            return Err(
+                Error::invalid(op, "xrc domain").hint("the XRC domain belongs to another context")
+            );
+        }
+        if init.kind != QpType::XrcTarget {
+            return Err(Error::invalid(op, "type"));
+        }
+        let parent = Parent::Xrcd(domain);
+        Self::create_in(context, parent, init, &Special::default())
     }
 }

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::contract::{self, CqInit, Gids, QpInit, SrqInit};
+use uverbs_driver::contract::{self, ContextBase, CqInit, Gids, OpenInit, QpInit, SrqInit};
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::Uhw;
-use uverbs_driver::types::{AccessFlags, Address, AddressVector, DeviceAttr};
+use uverbs_driver::types::{AccessFlags, Address, AddressVector};
 use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
 
 use crate::{CompletionQueue, QueuePair, SharedReceiveQueue, ah, limits};
@@ -13,9 +13,7 @@ use crate::{CompletionQueue, QueuePair, SharedReceiveQueue, ah, limits};
 /// An opened rxe device.
 #[derive(Debug)]
 pub struct Context {
-    channel: Arc<Channel>,
-    opened: cmd::context::Context,
-    device: DeviceAttr,
+    base: ContextBase,
 }
 
 impl contract::Context for Context {
@@ -25,36 +23,30 @@ impl contract::Context for Context {
     type Srq = SharedReceiveQueue;
 
     /// Two system calls: the context, and the device's limits, which later calls are checked against.
-    fn open(channel: Arc<Channel>) -> Result<Self> {
+    fn open(channel: Arc<Channel>, _: &OpenInit<'_>) -> Result<Self> {
         let opened = cmd::context::get(&channel, &cmd::context::GetContext::default(), &Uhw::NONE)?;
         let device = cmd::device::query(&channel, &Uhw::NONE)?;
         Ok(Self {
-            channel,
-            opened,
-            device,
+            base: ContextBase {
+                channel,
+                opened,
+                device,
+            },
         })
     }
 
-    fn opened(&self) -> &cmd::context::Context {
-        &self.opened
+    fn base(&self) -> &ContextBase {
+        &self.base
     }
 
-    fn opened_mut(&mut self) -> &mut cmd::context::Context {
-        &mut self.opened
-    }
-
-    fn channel(&self) -> &Arc<Channel> {
-        &self.channel
-    }
-
-    fn device(&self) -> &DeviceAttr {
-        &self.device
+    fn base_mut(&mut self) -> &mut ContextBase {
+        &mut self.base
     }
 
     fn alloc_pd(&self) -> Result<Self::Pd> {
-        let handle = cmd::pd::alloc(&self.channel, &Uhw::NONE)?;
+        let handle = cmd::pd::alloc(&self.base.channel, &Uhw::NONE)?;
         Ok(Arc::new(Object::new(
-            &self.channel,
+            &self.base.channel,
             ObjectKind::ProtectionDomain,
             handle,
             [],
@@ -66,15 +58,15 @@ impl contract::Context for Context {
     }
 
     fn create_cq(&self, init: &CqInit<'_>) -> Result<Self::Cq> {
-        CompletionQueue::create(&self.channel, &self.device, init)
+        CompletionQueue::create(&self.base, init)
     }
 
     fn create_srq(&self, pd: &Self::Pd, init: &SrqInit) -> Result<Self::Srq> {
-        SharedReceiveQueue::create(&self.channel, &self.device, pd, init)
+        SharedReceiveQueue::create(&self.base, pd, init)
     }
 
     fn create_qp(&self, pd: &Self::Pd, init: &QpInit<'_>) -> Result<Self::Qp> {
-        QueuePair::create(&self.channel, &self.device, pd, init)
+        QueuePair::create(&self.base, pd, init)
     }
 
     fn create_address(
@@ -83,7 +75,7 @@ impl contract::Context for Context {
         vector: &AddressVector,
         gids: &Gids<'_>,
     ) -> Result<Address> {
-        ah::create(&self.channel, pd, vector, gids)
+        ah::create(&self.base.channel, pd, vector, gids)
     }
 
     fn check_memory(&self, op: Op, access: AccessFlags, moves: bool) -> Result<()> {
@@ -94,7 +86,7 @@ impl contract::Context for Context {
     }
 
     fn firmware_version(&self) -> String {
-        let raw = self.device.fw_ver.raw();
+        let raw = self.base.device.fw_ver.raw();
         format!(
             "{}.{}.{}",
             raw >> 32 & 0xffff,

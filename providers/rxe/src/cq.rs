@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::contract::{self, CqInit, Unpolled};
+use uverbs_driver::contract::{self, ContextBase, CqInit, Unpolled};
 use uverbs_driver::hw::SharedRing;
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{ForkToken, Uhw, cells};
-use uverbs_driver::types::{
-    DeviceAttr, RemoteKey, Timestamps, WcFlags, WcOpcode, WcStatus, WorkCompletion,
-};
-use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, PollError, Result, cmd};
+use uverbs_driver::types::{RemoteKey, Timestamps, WcFlags, WcOpcode, WcStatus, WorkCompletion};
+use uverbs_driver::{Error, ErrorKind, Object, Op, PollError, Result, cmd};
 use uverbs_uapi::ib_user_verbs::ib_uverbs_wc;
 use uverbs_uapi::rdma_user_rxe::{rxe_create_cq_resp, rxe_resize_cq_resp};
 
@@ -40,12 +38,12 @@ struct Rest {
 }
 
 impl CompletionQueue {
-    pub(crate) fn create(
-        channel: &Arc<Channel>,
-        device: &DeviceAttr,
-        init: &CqInit<'_>,
-    ) -> Result<Self> {
+    pub(crate) fn create(context: &ContextBase, init: &CqInit<'_>) -> Result<Self> {
         let op = Op::CreateCompletionQueue;
+        let ContextBase {
+            channel, device, ..
+        } = context;
+        init.no_extra()?;
         some_at_most(op, "entries", init.entries, device.max_cqe)?;
         if init.timestamps != Timestamps::None {
             return Err(Error::new(op, ErrorKind::Unsupported).hint("the device has no clock"));

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::contract::{self, QpInit};
+use uverbs_driver::contract::{self, ContextBase, QpBase, QpInit};
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Uhw, cells};
 use uverbs_driver::types::{
     DeviceAttr, QpAttr, QpAttrMask, QpCaps, QpCreateFlags, QpInfo, QpState, QpType, RecvRequest,
     SendRequest,
 };
-use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, PostError, Result, cmd};
+use uverbs_driver::{Error, ErrorKind, Object, Op, PostError, Result, cmd};
 use uverbs_uapi::rdma_user_rxe::rxe_create_qp_resp;
 
 use crate::limits::{self, at_most};
@@ -20,30 +20,26 @@ use crate::sq::SendRing;
 /// An rxe queue pair.
 #[derive(Debug)]
 pub struct QueuePair {
-    // Before the object, so that the rings are unmapped while it still exists.
+    // Before the base with the object, so that the rings are unmapped while it still exists.
     send: SendRing,
     /// `None` when it receives from a shared queue.
     recv: Option<ReceiveRing>,
-    object: Object,
-    number: u32,
-    kind: QpType,
-    caps: QpCaps,
-    state: QpState,
-    /// A reset was begun, and is not known to have ended. The state is RESET meanwhile.
-    adrift: bool,
-    /// The device's limit of reads and atomics under way.
-    max_rd_atomic: u32,
+    /// While it is adrift the state is RESET.
+    base: QpBase,
 }
 
 impl QueuePair {
     pub(crate) fn create(
-        channel: &Arc<Channel>,
-        device: &DeviceAttr,
+        context: &ContextBase,
         pd: &Arc<Object>,
         init: &QpInit<'_>,
     ) -> Result<Self> {
         let op = Op::CreateQueuePair;
+        let ContextBase {
+            channel, device, ..
+        } = context;
         init.check()?;
+        init.no_extra()?;
         if !matches!(init.kind, QpType::Rc | QpType::Uc | QpType::Ud) {
             return Err(Error::new(op, ErrorKind::Unsupported).fact("type", init.kind.to_string()));
         }
@@ -102,24 +98,18 @@ impl QueuePair {
         Ok(Self {
             send,
             recv,
-            object,
-            number: created.qp_num,
-            kind: init.kind,
-            caps,
-            state: QpState::Reset,
-            adrift: false,
-            max_rd_atomic: device.max_qp_rd_atom,
+            base: QpBase::new(object, created.qp_num, init.kind, caps, device),
         })
     }
 
     /// Resets it. Until that is known to have ended, nothing is posted, and no way leads out of RESET.
     fn start_over(&mut self, attr: &QpAttr) -> Result<()> {
-        let begun = std::mem::replace(&mut self.adrift, true);
-        let before = std::mem::replace(&mut self.state, QpState::Reset);
+        let begun = std::mem::replace(&mut self.base.adrift, true);
+        let before = std::mem::replace(&mut self.base.state, QpState::Reset);
         let discards = begun || !self.send.is_idle();
         if let Err(error) = self.tell(attr) {
             if !error.outcome_is_unknown() {
-                (self.adrift, self.state) = (begun, before);
+                (self.base.adrift, self.base.state) = (begun, before);
             }
             return Err(error);
         }
@@ -129,19 +119,35 @@ impl QueuePair {
             // second reset notes it again, now that the queue is empty.
             self.tell(&QpAttr::to(QpState::Reset))?;
         }
-        self.adrift = false;
+        self.base.adrift = false;
         Ok(())
     }
 
     fn tell(&self, attr: &QpAttr) -> Result<()> {
-        let channel = self.object.channel();
-        cmd::qp::modify(channel, self.object.handle(), attr, &Uhw::NONE)
+        let channel = self.base.object.channel();
+        cmd::qp::modify(channel, self.base.object.handle(), attr, &Uhw::NONE)
+    }
+
+    #[inline]
+    fn put_one(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        if !self.takes_sends() {
+            return Err(PostError::WrongState);
+        }
+        self.send.put(request)
+    }
+
+    #[inline]
+    fn put_receive(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
+        if self.base.state == QpState::Reset {
+            return Err(PostError::WrongState);
+        }
+        self.receive_ring()?.put(request)
     }
 
     /// Whether the kernel takes send requests. It logs a complaint about every doorbell it refuses.
     fn takes_sends(&self) -> bool {
         matches!(
-            self.state,
+            self.base.state,
             QpState::ReadyToSend
                 | QpState::SendQueueDrained
                 | QpState::SendQueueError
@@ -170,69 +176,61 @@ fn check_caps(device: &DeviceAttr, init: &QpInit<'_>) -> Result<()> {
 const MAX_INLINE: u32 = 512;
 
 impl contract::Qp for QueuePair {
-    fn object(&self) -> &Object {
-        &self.object
+    fn base(&self) -> &QpBase {
+        &self.base
     }
 
     fn into_object(self) -> Object {
-        self.object
-    }
-
-    fn number(&self) -> u32 {
-        self.number
-    }
-
-    fn kind(&self) -> QpType {
-        self.kind
-    }
-
-    fn caps(&self) -> QpCaps {
-        self.caps
-    }
-
-    fn state(&self) -> QpState {
-        self.state
+        self.base.object
     }
 
     fn modify(&mut self, attr: &QpAttr) -> Result<()> {
         // A child has no mapping of the ring.
-        self.object.channel().check_process(Op::ModifyQueuePair)?;
-        limits::modify(self.kind, self.state, attr, self.max_rd_atomic)?;
+        self.base
+            .object
+            .channel()
+            .check_process(Op::ModifyQueuePair)?;
+        limits::modify(
+            self.base.kind,
+            self.base.state,
+            attr,
+            self.base.max_rd_atomic,
+        )?;
         if attr.state == Some(QpState::Reset) {
             return self.start_over(attr);
         }
-        if self.adrift {
+        if self.base.adrift {
             return Err(Error::new(Op::ModifyQueuePair, ErrorKind::InvalidState)
                 .fact("state", "unknown: a reset failed")
                 .hint("reset or destroy the queue pair"));
         }
         self.tell(attr)?;
         if let Some(state) = attr.state {
-            self.state = state;
+            self.base.state = state;
         }
         Ok(())
     }
 
     fn query(&mut self, mask: QpAttrMask) -> Result<QpInfo> {
-        let info = cmd::qp::query(self.object.channel(), self.object.handle(), mask)?;
+        let info = cmd::qp::query(self.base.object.channel(), self.base.object.handle(), mask)?;
         // A queue pair in another state was not reset after all.
-        self.adrift &= info.state == QpState::Reset;
-        self.state = info.state;
+        self.base.adrift &= info.state == QpState::Reset;
+        self.base.state = info.state;
         Ok(info)
     }
 
     #[expect(unsafe_code, reason = "passes its obligations on")]
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
     unsafe fn put_send(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
-        if !self.takes_sends() {
-            return Err(PostError::WrongState);
-        }
-        self.send.put(request)
+        // By a copy: of a request that stays where it is, nothing is known to the compiler any more.
+        self.put_one(&{ *request })
     }
 
     #[inline]
     fn ring_send(&mut self) -> Result<(), PostError> {
-        self.send.ring(self.object.channel(), self.object.handle())
+        self.send
+            .ring(self.base.object.channel(), self.base.object.handle())
     }
 
     fn abort_send(&mut self) {
@@ -240,12 +238,11 @@ impl contract::Qp for QueuePair {
     }
 
     #[expect(unsafe_code, reason = "passes its obligations on")]
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
     unsafe fn put_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
-        if self.state == QpState::Reset {
-            return Err(PostError::WrongState);
-        }
-        self.receive_ring()?.put(request)
+        // By a copy: of a request that stays where it is, nothing is known to the compiler any more.
+        self.put_receive(&{ *request })
     }
 
     #[inline]

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::contract::{self, SrqInit};
+use uverbs_driver::contract::{self, ContextBase, SrqInit};
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Pointer, Uhw, cells};
-use uverbs_driver::types::{DeviceAttr, RecvRequest, SrqAttr, SrqModify, SrqType};
-use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, PostError, Result, cmd};
+use uverbs_driver::types::{RecvRequest, SrqAttr, SrqModify, SrqType};
+use uverbs_driver::{Error, ErrorKind, Object, Op, PostError, Result, cmd};
 use uverbs_uapi::rdma_user_rxe::{mminfo, rxe_create_srq_resp, rxe_modify_srq_cmd};
 use zerocopy::IntoBytes;
 
@@ -26,13 +26,11 @@ pub struct SharedReceiveQueue {
 }
 
 impl SharedReceiveQueue {
-    pub(crate) fn create(
-        channel: &Arc<Channel>,
-        device: &DeviceAttr,
-        pd: &Arc<Object>,
-        init: &SrqInit,
-    ) -> Result<Self> {
+    pub(crate) fn create(context: &ContextBase, pd: &Arc<Object>, init: &SrqInit) -> Result<Self> {
         let op = Op::CreateSharedReceiveQueue;
+        let ContextBase {
+            channel, device, ..
+        } = context;
         init.check()?;
         if init.kind != SrqType::Basic {
             return Err(Error::new(op, ErrorKind::Unsupported).fact("type", init.kind.to_string()));

@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use uverbs_driver::Channel;
 use uverbs_driver::channel::CommandPath;
-use uverbs_driver::contract::{Context as _, Cq as _, CqInit, Qp as _, QpInit, Srq as _, SrqInit};
+use uverbs_driver::contract::{
+    Context as _, Cq as _, CqInit, OpenInit, Qp as _, QpInit, Srq as _, SrqInit,
+};
 use uverbs_driver::types::{
     QpAttr, QpCaps, QpCreateFlags, QpState, QpType, RecvRequest, SigMode, SrqAttr, SrqType,
     Timestamps,
@@ -34,7 +36,7 @@ fn world(adapter: Adapter, count: u64) -> World {
     let fd = descriptor().unwrap();
     // SAFETY: (1) the adapter takes calls on every descriptor; (2, 3) it keeps what it is given, and requests name no memory.
     let channel = unsafe { Channel::new(kernel, fd, RDMA_DRIVER_MLX5, CommandPath::Auto) };
-    let context = Context::open(Arc::new(channel)).unwrap();
+    let context = Context::open(Arc::new(channel), &OpenInit::default()).unwrap();
     let pd = context.alloc_pd().unwrap();
     let init = CqInit {
         entries: 7,
@@ -44,6 +46,7 @@ fn world(adapter: Adapter, count: u64) -> World {
         events: None,
         timestamps: Timestamps::None,
         unpolled: None,
+        extra: None,
     };
     let cq = context.create_cq(&init).unwrap();
     let init = SrqInit {
@@ -65,6 +68,7 @@ fn world(adapter: Adapter, count: u64) -> World {
         signal: SigMode::All,
         flags: QpCreateFlags::empty(),
         cookie: 0,
+        extra: None,
     };
     let qp = context.create_qp(&pd, &init).unwrap();
     for wr_id in 0..count {

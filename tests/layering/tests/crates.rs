@@ -11,12 +11,17 @@ use std::fs;
 use layering::{Crates, sources};
 
 /// Every edge between shipped crates that the design has. `docs/ARCHITECTURE.md` draws them.
-const EDGES: [(&str, &[&str]); 5] = [
+const EDGES: [(&str, &[&str]); 6] = [
     ("uverbs-uapi", &[]),
     ("uverbs-driver", &["uverbs-uapi"]),
     ("uverbs-rxe", &["uverbs-driver", "uverbs-uapi"]),
     ("uverbs-mlx5", &["uverbs-driver", "uverbs-uapi"]),
-    ("uverbs", &["uverbs-driver", "uverbs-mlx5", "uverbs-rxe"]),
+    (
+        "uverbs-any",
+        &["uverbs-driver", "uverbs-mlx5", "uverbs-rxe"],
+    ),
+    // A provider is used by name only where the facade shows what that vendor alone has.
+    ("uverbs", &["uverbs-any", "uverbs-driver", "uverbs-mlx5"]),
 ];
 
 /// Crates that build, find or bind C.

@@ -1,6 +1,10 @@
 //! What may stand in a source file.
 
-use layering::{shipped, sources, whole_repository};
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
+use std::fs;
+
+use layering::{root, shipped, sources, whole_repository};
 
 /// The only folder whose code makes system calls.
 const SYS: &str = "providers/driver/src/sys/";
@@ -88,6 +92,57 @@ fn only_sys_makes_system_calls() {
     }
     assert!(seen > 100, "only {seen} files were looked at");
     assert!(wrong.is_empty(), "system calls outside of sys: {wrong:#?}");
+}
+
+/// What the facade's table of contents says of a vendor.
+const FACE: [&str; 3] = [
+    "not(feature = \"mlx5\"),",
+    "#[cfg(feature = \"mlx5\")]",
+    "pub mod mlx5;",
+];
+
+/// The vendors there are providers for, by the folders of those.
+fn vendors() -> Vec<String> {
+    let folders = fs::read_dir(root().join("providers")).expect("a folder of providers");
+    let names = folders.map(|folder| folder.expect("a folder").file_name());
+    let names = names.map(|name| name.into_string().expect("a name is text"));
+    names
+        .filter(|name| !["any", "driver"].contains(&name.as_str()))
+        .collect()
+}
+
+/// What is one vendor's stands in its provider, in its own folder of the facade, and in its row of `providers/any`.
+#[test]
+fn generic_code_names_no_vendor() {
+    let vendors = vendors();
+    assert!(vendors.len() >= 2, "only {vendors:?} were found");
+    let mut seen = 0;
+    let mut said = 0;
+    for source in sources(&["src", "providers/any/src"]) {
+        let own = vendors
+            .iter()
+            .any(|vendor| source.path.starts_with(&format!("src/{vendor}/")));
+        // The command-line tool is a program like any other user's.
+        if own || source.path.starts_with("src/bin/") {
+            continue;
+        }
+        seen += 1;
+        let is_row = |line: &str| {
+            source.path.starts_with("providers/any/src/") && line.contains("feature = ")
+        };
+        let is_face = |line: &str| source.path == "src/lib.rs" && FACE.contains(&line);
+        for (number, line) in source.code() {
+            let lower = line.to_lowercase();
+            let names = vendors.iter().any(|vendor| lower.contains(vendor.as_str()));
+            if names && (is_row(line) || is_face(line)) {
+                said += 1;
+            } else {
+                assert!(!names, "{}:{number}: {line}", source.path);
+            }
+        }
+    }
+    assert!(seen > 30, "only {seen} files were looked at");
+    assert!(said >= FACE.len() + vendors.len(), "only {said} names seen");
 }
 
 #[test]

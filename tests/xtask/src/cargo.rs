@@ -3,10 +3,11 @@
 use testbed::host;
 
 /// What needs no machine: the stack, and the tests that run it on the fake kernel, on rings and on the answers of liars.
-pub(crate) const PACKAGES: [&str; 5] = [
+pub(crate) const PACKAGES: [&str; 6] = [
     "uverbs-driver",
     "uverbs-rxe",
     "uverbs-mlx5",
+    "uverbs-any",
     "fake-tests",
     "hostile-tests",
 ];

@@ -7,11 +7,12 @@ use std::time::Instant;
 use testbed::host::{self, Tool};
 
 /// What is run: the stack, and the tests that run it on the fake kernel, on rings and on the answers of liars.
-const PACKAGES: [&str; 7] = [
+const PACKAGES: [&str; 8] = [
     "uverbs-uapi",
     "uverbs-driver",
     "uverbs-rxe",
     "uverbs-mlx5",
+    "uverbs-any",
     "uverbs",
     "fake-tests",
     "hostile-tests",

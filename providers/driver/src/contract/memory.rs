@@ -1,14 +1,15 @@
-//! Memory regions: the same for every provider.
+//! Memory regions and windows: the same for every provider.
 
 use std::any::Any;
 use std::sync::Arc;
 
+use super::ContextBase;
 use crate::channel::Channel;
 use crate::cmd;
 use crate::error::Result;
 use crate::object::{Object, ObjectKind};
 use crate::sys::Uhw;
-use crate::types::{AccessFlags, LocalKey, RemoteKey, ReregFlags};
+use crate::types::{AccessFlags, LocalKey, MwType, RemoteKey, ReregFlags};
 
 /// What memory is registered.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +52,7 @@ pub struct Mr {
 
 impl Mr {
     /// Registers memory by `command`. `keep` is released once the kernel no longer uses the region.
-    pub(super) fn create(
+    fn create(
         channel: &Arc<Channel>,
         pd: &Arc<Object>,
         keep: impl Any + Send + Sync,
@@ -99,6 +100,69 @@ impl Mr {
         self.lkey = keys.lkey;
         self.rkey = keys.rkey;
         Ok(())
+    }
+}
+
+impl ContextBase {
+    /// `ibv_reg_mr_iova`: registers memory in `pd`. `keep` is released once the kernel no longer uses the region.
+    ///
+    /// # Errors
+    /// Those of the command. Where nobody knows whether the region exists
+    /// ([`Error::outcome_is_unknown`](crate::Error::outcome_is_unknown)), `keep` is given up.
+    pub fn register(
+        &self,
+        pd: &Arc<Object>,
+        init: &MrInit,
+        keep: impl Any + Send + Sync,
+    ) -> Result<Mr> {
+        let request = cmd::mr::Register {
+            pd: pd.handle(),
+            start: init.address,
+            length: init.length,
+            iova: init.iova,
+            access: self.opened.core_support.final_access(init.access),
+        };
+        Mr::create(&self.channel, pd, keep, || {
+            cmd::mr::register(&self.channel, &request, &Uhw::NONE)
+        })
+    }
+
+    /// `ibv_reg_dmabuf_mr`: registers a part of a dmabuf in `pd`, with what a driver adds.
+    ///
+    /// # Errors
+    /// Those of the command.
+    pub fn register_dmabuf(
+        &self,
+        pd: &Arc<Object>,
+        init: &DmabufInit<'_>,
+        uhw: &Uhw<'_>,
+    ) -> Result<Mr> {
+        let request = cmd::mr::RegisterDmabuf {
+            pd: pd.handle(),
+            fd: init.fd,
+            offset: init.offset,
+            length: init.length,
+            iova: init.iova,
+            access: self.opened.core_support.final_access(init.access),
+        };
+        Mr::create(&self.channel, pd, (), || {
+            cmd::mr::register_dmabuf(&self.channel, &request, uhw)
+        })
+    }
+
+    /// `ibv_alloc_mw`.
+    ///
+    /// # Errors
+    /// Those of the command.
+    pub fn alloc_window(&self, pd: &Arc<Object>, kind: MwType) -> Result<(Object, RemoteKey)> {
+        let done = cmd::mw::alloc(&self.channel, pd.handle(), kind, &Uhw::NONE)?;
+        let object = Object::new(
+            &self.channel,
+            ObjectKind::MemoryWindow,
+            done.handle,
+            [Arc::clone(pd)],
+        );
+        Ok((object, done.rkey))
     }
 }
 

@@ -1,11 +1,14 @@
 //! What a provider must do.
 //!
 //! A provider turns requests into its device's words and maps its device's queues. It opens
-//! nothing and finds nothing: it is given a [`Channel`] and speaks through [`cmd`].
-//! The facade holds providers in an enum and calls these traits directly; there are no trait
-//! objects on the data path.
+//! nothing and finds nothing: it is given a [`Channel`] and speaks through [`cmd`](crate::cmd).
+//! Queues of all providers are held in an enum that implements these traits by calling them; there
+//! are no trait objects on the data path. What one vendor adds to a request travels in it as an
+//! [`Extra`], which its provider looks into and others refuse.
 
+mod base;
 mod device;
+mod extra;
 mod gids;
 mod memory;
 mod queues;
@@ -14,10 +17,12 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+pub use base::{ContextBase, QpBase};
 pub use device::{
     advise_memory, attach_multicast, completion_channel, detach_multicast, event_file, query_port,
     query_port_speed, read_async_event, read_completion_event, set_nonblocking,
 };
+pub use extra::{Extra, OpenInit};
 pub use gids::Gids;
 pub use memory::{DmabufInit, Mr, MrChange, MrInit};
 pub use queues::{Cq, CqInit, Qp, QpInit, Srq, SrqInit, Unpolled};
@@ -25,16 +30,14 @@ pub use queues::{Cq, CqInit, Qp, QpInit, Srq, SrqInit, Unpolled};
 pub use crate::types::asked::asked_flags;
 
 use crate::channel::Channel;
-use crate::cmd;
 use crate::error::{Op, Result};
-use crate::object::{Object, ObjectKind};
-use crate::sys::Uhw;
-use crate::types::{AccessFlags, Address, AddressVector, DeviceAttr, MwType, RemoteKey};
+use crate::object::Object;
+use crate::types::{AccessFlags, Address, AddressVector};
 
 /// An opened device of one vendor (`verbs_context_ops`).
 pub trait Context: Debug + Send + Sync + Sized {
     /// Its protection domains.
-    type Pd: Debug + Send + Sync;
+    type Pd: Any + Debug + Send + Sync;
     /// Its completion queues.
     type Cq: Cq;
     /// Its queue pairs.
@@ -46,19 +49,13 @@ pub trait Context: Debug + Send + Sync + Sized {
     ///
     /// # Errors
     /// Those of the commands, and of what they answer.
-    fn open(channel: Arc<Channel>) -> Result<Self>;
+    fn open(channel: Arc<Channel>, init: &OpenInit<'_>) -> Result<Self>;
 
-    /// What the kernel said when the context was opened.
-    fn opened(&self) -> &cmd::context::Context;
+    /// What it has in common with all others.
+    fn base(&self) -> &ContextBase;
 
     /// The same, to take what it holds.
-    fn opened_mut(&mut self) -> &mut cmd::context::Context;
-
-    /// The device behind it.
-    fn channel(&self) -> &Arc<Channel>;
-
-    /// What the device can do, asked when it was opened.
-    fn device(&self) -> &DeviceAttr;
+    fn base_mut(&mut self) -> &mut ContextBase;
 
     /// `ibv_alloc_pd`.
     ///
@@ -109,75 +106,5 @@ pub trait Context: Debug + Send + Sync + Sized {
     fn check_memory(&self, op: Op, access: AccessFlags, moves: bool) -> Result<()> {
         let _ = (op, access, moves);
         Ok(())
-    }
-
-    /// `ibv_reg_mr_iova`: registers memory. `keep` is released once the kernel no longer uses the region.
-    ///
-    /// # Errors
-    /// Those of the command. Where nobody knows whether the region exists
-    /// ([`Error::outcome_is_unknown`](crate::Error::outcome_is_unknown)), `keep` is given up.
-    fn register(&self, pd: &Self::Pd, init: &MrInit, keep: impl Any + Send + Sync) -> Result<Mr> {
-        self.check_memory(Op::RegisterMemory, init.access, false)?;
-        let pd = Self::pd_object(pd);
-        let request = cmd::mr::Register {
-            pd: pd.handle(),
-            start: init.address,
-            length: init.length,
-            iova: init.iova,
-            access: self.opened().core_support.final_access(init.access),
-        };
-        let channel = self.channel();
-        Mr::create(channel, pd, keep, || {
-            cmd::mr::register(channel, &request, &Uhw::NONE)
-        })
-    }
-
-    /// `ibv_reg_dmabuf_mr`: registers a part of a dmabuf.
-    ///
-    /// # Errors
-    /// Those of the command.
-    fn register_dmabuf(&self, pd: &Self::Pd, init: &DmabufInit<'_>) -> Result<Mr> {
-        self.register_dmabuf_with(pd, init, &Uhw::NONE)
-    }
-
-    /// The same with what a driver adds.
-    ///
-    /// # Errors
-    /// Those of the command.
-    fn register_dmabuf_with(
-        &self,
-        pd: &Self::Pd,
-        init: &DmabufInit<'_>,
-        uhw: &Uhw<'_>,
-    ) -> Result<Mr> {
-        let pd = Self::pd_object(pd);
-        let request = cmd::mr::RegisterDmabuf {
-            pd: pd.handle(),
-            fd: init.fd,
-            offset: init.offset,
-            length: init.length,
-            iova: init.iova,
-            access: self.opened().core_support.final_access(init.access),
-        };
-        let channel = self.channel();
-        Mr::create(channel, pd, (), || {
-            cmd::mr::register_dmabuf(channel, &request, uhw)
-        })
-    }
-
-    /// `ibv_alloc_mw`.
-    ///
-    /// # Errors
-    /// Those of the command.
-    fn alloc_window(&self, pd: &Self::Pd, kind: MwType) -> Result<(Object, RemoteKey)> {
-        let pd = Self::pd_object(pd);
-        let done = cmd::mw::alloc(self.channel(), pd.handle(), kind, &Uhw::NONE)?;
-        let object = Object::new(
-            self.channel(),
-            ObjectKind::MemoryWindow,
-            done.handle,
-            [Arc::clone(pd)],
-        );
-        Ok((object, done.rkey))
     }
 }

@@ -1,14 +1,17 @@
 //! Queues: what they are created with, and what each provider's own must do.
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
+use super::extra;
+use super::{Extra, QpBase};
 use crate::error::{Error, ErrorKind, Op, PollError, PostError, Result};
 use crate::object::Object;
 use crate::types::{
-    Ece, QpAttr, QpAttrMask, QpCaps, QpCreateFlags, QpInfo, QpState, QpType, RecvRequest,
-    SendRequest, SigMode, SrqAttr, SrqModify, SrqType, Timestamps, WorkCompletion,
+    Ece, QpAttr, QpAttrMask, QpCaps, QpCreateFlags, QpInfo, QpType, RecvRequest, SendRequest,
+    SigMode, SrqAttr, SrqModify, SrqType, Timestamps, WorkCompletion,
 };
 
 /// What a completion queue is created with.
@@ -28,6 +31,26 @@ pub struct CqInit<'a> {
     pub timestamps: Timestamps,
     /// Told of the completions that were in it when it was destroyed.
     pub unpolled: Option<&'static dyn Unpolled>,
+    /// What its vendor adds.
+    pub extra: Option<&'a dyn Extra>,
+}
+
+impl<'a> CqInit<'a> {
+    /// What was added, for a provider whose own is `T`.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) for another vendor's.
+    pub fn extra<T: Any>(&self) -> Result<Option<&'a T>> {
+        extra::own(Op::CreateCompletionQueue, self.extra)
+    }
+
+    /// Refuses what was added, for a provider that has nothing of its own.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported).
+    pub fn no_extra(&self) -> Result<()> {
+        extra::none(Op::CreateCompletionQueue, self.extra)
+    }
 }
 
 /// Hears of requests whose completions nobody will poll.
@@ -66,6 +89,8 @@ pub struct QpInit<'a> {
     pub flags: QpCreateFlags,
     /// The cookie that its events carry.
     pub cookie: u64,
+    /// What its vendor adds.
+    pub extra: Option<&'a dyn Extra>,
 }
 
 impl SrqInit {
@@ -80,7 +105,27 @@ impl SrqInit {
     }
 }
 
-impl QpInit<'_> {
+impl<'a> QpInit<'a> {
+    /// What was added, for a provider whose own is `T`.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported) for another vendor's.
+    pub fn extra<T: Any>(&self) -> Result<Option<&'a T>> {
+        extra::own(Op::CreateQueuePair, self.extra).map_err(|error| self.with_kind(error))
+    }
+
+    /// Refuses what was added, for a provider that has nothing of its own.
+    ///
+    /// # Errors
+    /// [`Unsupported`](ErrorKind::Unsupported).
+    pub fn no_extra(&self) -> Result<()> {
+        extra::none(Op::CreateQueuePair, self.extra).map_err(|error| self.with_kind(error))
+    }
+
+    fn with_kind(&self, error: Error) -> Error {
+        error.fact("type", self.kind.to_string())
+    }
+
     /// Whether it can be asked for, whatever the device: its kind and its flags have names.
     ///
     /// # Errors
@@ -121,6 +166,15 @@ pub trait Cq: Debug + Send {
             self.release();
         }
         Ok(done)
+    }
+
+    /// Takes one completion with what it is stamped with, where the queue was created for that. Stamps of
+    /// devices without a clock are `None`, and so are those of completions that failed.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    fn poll_stamped(&mut self) -> Result<Option<(WorkCompletion, Option<u64>)>, PollError> {
+        Ok(self.poll()?.map(|done| (done, None)))
     }
 
     /// Fills `out` from the front, and gives the slots back together. Returns how many there were.
@@ -216,23 +270,11 @@ pub trait Srq: Debug + Send {
 
 /// A queue pair.
 pub trait Qp: Debug + Send {
-    /// The kernel object.
-    fn object(&self) -> &Object;
+    /// What it has in common with all others.
+    fn base(&self) -> &QpBase;
 
     /// Gives up the queues and returns the kernel object, for its destroy.
     fn into_object(self) -> Object;
-
-    /// The device's number for it, 24 bits.
-    fn number(&self) -> u32;
-
-    /// Its transport.
-    fn kind(&self) -> QpType;
-
-    /// Its sizes, as the device granted them.
-    fn caps(&self) -> QpCaps;
-
-    /// The state it was last seen in. A device moves a queue pair into an error state on its own.
-    fn state(&self) -> QpState;
 
     /// `ibv_modify_qp`.
     ///
@@ -240,7 +282,7 @@ pub trait Qp: Debug + Send {
     /// Those of the command.
     fn modify(&mut self, attr: &QpAttr) -> Result<()>;
 
-    /// `ibv_query_qp`. The state it reports becomes [`state`](Self::state).
+    /// `ibv_query_qp`. The state it reports becomes [`QpBase::state`].
     ///
     /// # Errors
     /// Those of the command.

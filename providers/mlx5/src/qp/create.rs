@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::contract::QpInit;
+use uverbs_driver::contract::{QpBase, QpInit};
 use uverbs_driver::hw::{BlockRing, Kept, Pages, Part, Record, UnitRing};
 use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Uhw, cells};
@@ -125,15 +125,6 @@ const KNOWN_FLAGS: QpCreateFlags = QpCreateFlags::BLOCK_MULTICAST_LOOPBACK
     .union(QpCreateFlags::SQ_SIG_ALL);
 
 impl QueuePair {
-    /// A queue pair of a protection domain.
-    pub(crate) fn create(
-        context: &Context,
-        pd: &ProtectionDomain,
-        init: &QpInit<'_>,
-    ) -> Result<Self> {
-        Self::create_in(context, Parent::Pd(pd), init, &Special::default())
-    }
-
     /// A queue pair of either kind of domain.
     pub(crate) fn create_in(
         context: &Context,
@@ -222,16 +213,16 @@ impl QueuePair {
             None
         };
         let mut created = Self {
-            caps: plan.caps(&init.caps),
             send,
             recv,
             scattered,
-            object,
-            number: created.qp_num,
-            kind: init.kind,
-            state: QpState::Reset,
-            adrift: false,
-            max_rd_atomic: context.device().max_qp_rd_atom,
+            base: QpBase::new(
+                object,
+                created.qp_num,
+                init.kind,
+                plan.caps(&init.caps),
+                context.device(),
+            ),
             tracker,
             reports,
             raw,

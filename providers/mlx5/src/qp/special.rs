@@ -83,7 +83,7 @@ impl QueuePair {
         operation: MaskedAtomic,
         piece: &Sge,
     ) -> Result<(), PostError> {
-        if self.kind != QpType::Rc {
+        if self.base.kind != QpType::Rc {
             return Err(PostError::UnsupportedOperation);
         }
         if piece.length != 8 || !remote.address.is_multiple_of(8) {
@@ -139,7 +139,7 @@ impl QueuePair {
     /// As `put_send`.
     #[allow(unsafe_code, reason = "names memory that a device will access")]
     pub unsafe fn put_xrc(&mut self, request: &SendRequest<'_>, srq: u32) -> Result<(), PostError> {
-        if self.kind != QpType::XrcInitiator {
+        if self.base.kind != QpType::XrcInitiator {
             return Err(PostError::UnsupportedOperation);
         }
         check_number(srq)?;

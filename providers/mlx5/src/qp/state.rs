@@ -20,7 +20,7 @@ impl QueuePair {
     pub(super) fn change(&mut self, attr: &QpAttr) -> Result<()> {
         let op = Op::ModifyQueuePair;
         // A child has no mapping of the rings.
-        self.object.channel().check_process(op)?;
+        self.base.object.channel().check_process(op)?;
         self.check(attr)?;
         if attr.state == Some(QpState::Reset) {
             return self.start_over(attr);
@@ -35,17 +35,17 @@ impl QueuePair {
     /// Resets it. The device and the rings start over together, or nothing is posted any more, and no way leads out of RESET:
     /// the device would carry out again what lies in the rings.
     fn start_over(&mut self, attr: &QpAttr) -> Result<()> {
-        let was = self.adrift;
+        let was = self.base.adrift;
         self.drift();
         if let Err(error) = self.tell(attr) {
             // Of a raw packet queue pair the kernel resets one queue after the other.
-            if !error.outcome_is_unknown() && self.kind != QpType::RawPacket {
-                self.adrift = was;
+            if !error.outcome_is_unknown() && self.base.kind != QpType::RawPacket {
+                self.base.adrift = was;
                 self.set_ready();
             }
             return Err(error);
         }
-        self.adrift = false;
+        self.base.adrift = false;
         self.entered(QpState::Reset);
         Ok(())
     }
@@ -53,8 +53,8 @@ impl QueuePair {
     /// Issues the command.
     fn tell(&mut self, attr: &QpAttr) -> Result<()> {
         let op = Op::ModifyQueuePair;
-        let channel = self.object.channel();
-        let handle = self.object.handle();
+        let channel = self.base.object.channel();
+        let handle = self.base.object.handle();
         // A target comes into being when it becomes ready to receive: its number is in the reply.
         let target = self.role == Role::Target;
         let ece_options = self.ece.asked();
@@ -78,7 +78,7 @@ impl QueuePair {
                     self.entered(QpState::ReadyToReceive);
                     return Err(Error::bad_reply(op, "number of the target"));
                 }
-                self.number = reply.dctn;
+                self.base.number = reply.dctn;
                 self.tracker.set_number(reply.dctn);
                 if let Some((trackers, since)) = self.unnumbered.take().zip(since) {
                     let reports = self.reports.clone();
@@ -86,7 +86,7 @@ impl QueuePair {
                     let owner = Owner::QueuePair(Arc::clone(&self.tracker));
                     let registered =
                         Registered::by_device_since(op, &trackers, number, owner, reports, since)?;
-                    self.object.keep(registered);
+                    self.base.object.keep(registered);
                 }
             }
         } else {
@@ -100,25 +100,25 @@ impl QueuePair {
     fn check(&self, attr: &QpAttr) -> Result<()> {
         let op = Op::ModifyQueuePair;
         cmd::qp::check(attr)?;
-        if self.adrift && attr.state != Some(QpState::Reset) {
+        if self.base.adrift && attr.state != Some(QpState::Reset) {
             return Err(Error::new(op, ErrorKind::InvalidState)
                 .fact("state", "unknown: a reset failed")
                 .hint("reset or destroy the queue pair"));
         }
-        let from = attr.cur_state.unwrap_or(self.state);
+        let from = attr.cur_state.unwrap_or(self.base.state);
         let to = attr.state.unwrap_or(from);
-        if let Some(diagnosis) = diagnose(from, to, self.kind, attr.mask()) {
+        if let Some(diagnosis) = diagnose(from, to, self.base.kind, attr.mask()) {
             return Err(Error::new(op, ErrorKind::InvalidInput)
                 .fact("from", from.to_string())
                 .fact("to", to.to_string())
                 .fact("because", diagnosis.to_string()));
         }
         match attr.max_rd_atomic.map(u32::from) {
-            Some(asked) if asked > self.max_rd_atomic => Err(Error::limit(
+            Some(asked) if asked > self.base.max_rd_atomic => Err(Error::limit(
                 op,
                 "max_rd_atomic",
                 asked.into(),
-                self.max_rd_atomic.into(),
+                self.base.max_rd_atomic.into(),
             )),
             _ => Ok(()),
         }
@@ -126,7 +126,7 @@ impl QueuePair {
 
     /// The kernel moved the queue pair to `state`.
     pub(super) fn entered(&mut self, state: QpState) {
-        self.state = state;
+        self.base.state = state;
         if state == QpState::Reset {
             self.ece.restart();
             self.restart();
@@ -136,13 +136,13 @@ impl QueuePair {
 
     /// The device may have started over.
     fn drift(&mut self) {
-        self.adrift = true;
+        self.base.adrift = true;
         self.set_ready();
     }
 
     /// Takes requests in the states that do.
     fn set_ready(&mut self) {
-        let (state, adrift) = (self.state, self.adrift);
+        let (state, adrift) = (self.base.state, self.base.adrift);
         let sends = matches!(
             state,
             QpState::ReadyToSend
@@ -153,7 +153,7 @@ impl QueuePair {
         if let Some(send) = &mut self.send {
             send.set_ready(sends && !adrift);
         }
-        let raw = self.kind == QpType::RawPacket;
+        let raw = self.base.kind == QpType::RawPacket;
         if let Some(recv) = self.any_receive_ring() {
             recv.set_ready(state != QpState::Reset && !adrift);
             if raw {
@@ -178,12 +178,12 @@ impl QueuePair {
     }
 
     pub(super) fn ask(&mut self, mask: QpAttrMask) -> Result<QpInfo> {
-        let mut info = cmd::qp::query(self.object.channel(), self.object.handle(), mask)?;
-        info.caps = self.caps;
-        if info.state != self.state {
+        let mut info = cmd::qp::query(self.base.object.channel(), self.base.object.handle(), mask)?;
+        info.caps = self.base.caps;
+        if info.state != self.base.state {
             if info.state == QpState::Reset {
                 // Nobody here reset it.
-                self.state = info.state;
+                self.base.state = info.state;
                 self.drift();
             } else {
                 self.entered(info.state);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uverbs_driver::Op;
 use uverbs_driver::hw::{BlockRing, Pages, Part, Records};
 use uverbs_driver::sys::{ForkToken, Mapping};
-use uverbs_driver::types::{AtomicCap, LocalKey, QpCaps};
+use uverbs_driver::types::{AtomicCap, LocalKey, QpCaps, QpType};
 
 use super::*;
 use crate::doorbell::Doorbell;

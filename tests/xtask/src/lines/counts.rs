@@ -13,10 +13,11 @@ const FAKE: &str = "providers/driver/src/sys/fake/";
 pub(super) type Lines = BTreeMap<String, BTreeMap<usize, u64>>;
 
 /// Crates, where their sources are, and whether the limit holds for them.
-pub(super) const CRATES: [(&str, &str, bool); 4] = [
+pub(super) const CRATES: [(&str, &str, bool); 5] = [
     ("uverbs-driver", "providers/driver/src/", true),
     ("uverbs-rxe", "providers/rxe/src/", true),
     ("uverbs-mlx5", "providers/mlx5/src/", true),
+    ("uverbs-any", "providers/any/src/", false),
     ("uverbs (facade)", "src/", false),
 ];
 

@@ -24,7 +24,7 @@ pub(crate) const VARIABLE: &str = "LLVM_PROFILE_FILE";
 pub(crate) const FILE: &str = "%m.profraw";
 
 /// The stack, and the tests that run it on the fake kernel, on rings and on the answers of liars.
-const HERE: [&str; 11] = [
+const HERE: [&str; 12] = [
     "test",
     "--lib",
     "--tests",
@@ -32,6 +32,7 @@ const HERE: [&str; 11] = [
     "--package=uverbs-driver",
     "--package=uverbs-rxe",
     "--package=uverbs-mlx5",
+    "--package=uverbs-any",
     "--package=uverbs",
     "--package=fake-tests",
     "--package=hostile-tests",

@@ -18,11 +18,12 @@ use super::items::Surface;
 use super::judge;
 
 /// The crates that others get.
-const PUBLISHED: [&str; 5] = [
+const PUBLISHED: [&str; 6] = [
     "uverbs-uapi",
     "uverbs-driver",
     "uverbs-rxe",
     "uverbs-mlx5",
+    "uverbs-any",
     "uverbs",
 ];
 

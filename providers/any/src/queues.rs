@@ -1,0 +1,265 @@
+//! Queues of any provider: one variant each, one comparison per call.
+
+use std::sync::Arc;
+
+use uverbs_driver::contract::{Cq, Qp, QpBase, Srq};
+use uverbs_driver::types::{
+    Ece, QpAttr, QpAttrMask, QpInfo, RecvRequest, SendRequest, SrqAttr, SrqModify, WorkCompletion,
+};
+use uverbs_driver::{Object, PollError, PostError, Result};
+
+use crate::Of;
+
+/// An enum with the providers' own types of this name, one variant each.
+macro_rules! handle {
+    (
+        ($(#[$about:meta])* $any:ident of $own:ident)
+        $($(#[$on:meta])* $driver:ident = $vendor:ident;)*
+    ) => {
+        $(#[$about])*
+        #[derive(Debug)]
+        #[allow(
+            clippy::large_enum_variant,
+            reason = "a box would be one more load per request"
+        )]
+        pub enum $any {
+            $(
+                $(#[$on])*
+                #[doc = concat!("`", stringify!($vendor), "`'s.")]
+                $driver($vendor::$own),
+            )*
+        }
+
+        $(
+            $(#[$on])*
+            impl From<$vendor::$own> for $any {
+                fn from(own: $vendor::$own) -> Self {
+                    Self::$driver(own)
+                }
+            }
+
+            $(#[$on])*
+            #[allow(unreachable_patterns, reason = "there may be no other provider")]
+            impl Of<$vendor::$own> for $any {
+                #[inline]
+                fn of(&self) -> Option<&$vendor::$own> {
+                    match self {
+                        Self::$driver(own) => Some(own),
+                        _ => None,
+                    }
+                }
+
+                #[inline]
+                fn of_mut(&mut self) -> Option<&mut $vendor::$own> {
+                    match self {
+                        Self::$driver(own) => Some(own),
+                        _ => None,
+                    }
+                }
+            }
+        )*
+    };
+}
+
+rows!(handle!(
+    /// A completion queue of any provider.
+    AnyCq of CompletionQueue
+));
+rows!(handle!(
+    /// A shared receive queue of any provider.
+    AnySrq of SharedReceiveQueue
+));
+rows!(handle!(
+    /// A queue pair of any provider.
+    AnyQp of QueuePair
+));
+
+/// The same call, whichever it is.
+macro_rules! arms {
+    (($any:expr, $own:pat => $call:expr) $($(#[$on:meta])* $driver:ident = $vendor:ident;)*) => {
+        match $any {
+            $($(#[$on])* Self::$driver($own) => $call,)*
+        }
+    };
+}
+
+impl Cq for AnyCq {
+    fn object(&self) -> &Arc<Object> {
+        rows!(arms!(*self, ref cq => cq.object()))
+    }
+
+    fn entries(&self) -> u32 {
+        rows!(arms!(*self, ref cq => cq.entries()))
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<Option<WorkCompletion>, PollError> {
+        rows!(arms!(*self, ref mut cq => cq.next()))
+    }
+
+    #[inline]
+    fn release(&mut self) {
+        rows!(arms!(*self, ref mut cq => cq.release()));
+    }
+
+    #[expect(clippy::inline_always, reason = "a part of polling")]
+    #[inline(always)]
+    fn poll(&mut self) -> Result<Option<WorkCompletion>, PollError> {
+        rows!(arms!(*self, ref mut cq => cq.poll()))
+    }
+
+    fn poll_stamped(&mut self) -> Result<Option<(WorkCompletion, Option<u64>)>, PollError> {
+        rows!(arms!(*self, ref mut cq => cq.poll_stamped()))
+    }
+
+    #[inline]
+    fn poll_into(&mut self, out: &mut [WorkCompletion]) -> Result<usize, PollError> {
+        rows!(arms!(*self, ref mut cq => cq.poll_into(out)))
+    }
+
+    fn arm(&mut self, solicited_only: bool) -> Result<()> {
+        rows!(arms!(*self, ref mut cq => cq.arm(solicited_only)))
+    }
+
+    fn resize(&mut self, entries: u32) -> Result<()> {
+        rows!(arms!(*self, ref mut cq => cq.resize(entries)))
+    }
+}
+
+impl Srq for AnySrq {
+    fn object(&self) -> &Arc<Object> {
+        rows!(arms!(*self, ref srq => srq.object()))
+    }
+
+    fn size(&self) -> SrqAttr {
+        rows!(arms!(*self, ref srq => srq.size()))
+    }
+
+    fn number(&self) -> u32 {
+        rows!(arms!(*self, ref srq => srq.number()))
+    }
+
+    fn modify(&mut self, change: &SrqModify) -> Result<()> {
+        rows!(arms!(*self, ref mut srq => srq.modify(change)))
+    }
+
+    fn query(&self) -> Result<SrqAttr> {
+        rows!(arms!(*self, ref srq => srq.query()))
+    }
+
+    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[inline]
+    unsafe fn put(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
+        rows!(arms!(*self, ref mut srq => {
+            // SAFETY: the caller's promise is the one that `Srq::put` asks for.
+            unsafe { srq.put(request) }
+        }))
+    }
+
+    #[inline]
+    fn ring(&mut self) -> Result<(), PostError> {
+        rows!(arms!(*self, ref mut srq => srq.ring()))
+    }
+
+    #[inline]
+    fn abort(&mut self) {
+        rows!(arms!(*self, ref mut srq => srq.abort()));
+    }
+
+    fn take_unreported(&mut self, each: &mut dyn FnMut(u64)) {
+        rows!(arms!(*self, ref mut srq => srq.take_unreported(each)));
+    }
+}
+
+impl Qp for AnyQp {
+    #[inline]
+    fn base(&self) -> &QpBase {
+        rows!(arms!(*self, ref qp => qp.base()))
+    }
+
+    fn into_object(self) -> Object {
+        rows!(arms!(self, qp => qp.into_object()))
+    }
+
+    fn modify(&mut self, attr: &QpAttr) -> Result<()> {
+        rows!(arms!(*self, ref mut qp => qp.modify(attr)))
+    }
+
+    fn query(&mut self, mask: QpAttrMask) -> Result<QpInfo> {
+        rows!(arms!(*self, ref mut qp => qp.query(mask)))
+    }
+
+    fn ece(&self) -> Result<Ece> {
+        rows!(arms!(*self, ref qp => qp.ece()))
+    }
+
+    fn check_ece(&self, ece: &Ece) -> Result<()> {
+        rows!(arms!(*self, ref qp => qp.check_ece(ece)))
+    }
+
+    fn set_ece(&mut self, ece: &Ece) -> Result<()> {
+        rows!(arms!(*self, ref mut qp => qp.set_ece(ece)))
+    }
+
+    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    unsafe fn put_send(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
+        rows!(arms!(*self, ref mut qp => {
+            // SAFETY: the caller's promise is the one that `Qp::put_send` asks for.
+            unsafe { qp.put_send(request) }
+        }))
+    }
+
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    fn ring_send(&mut self) -> Result<(), PostError> {
+        rows!(arms!(*self, ref mut qp => qp.ring_send()))
+    }
+
+    #[inline]
+    fn abort_send(&mut self) {
+        rows!(arms!(*self, ref mut qp => qp.abort_send()));
+    }
+
+    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    unsafe fn post_send(&mut self, requests: &[SendRequest<'_>]) -> Result<(), (usize, PostError)> {
+        rows!(arms!(*self, ref mut qp => {
+            // SAFETY: the caller's promise, for each request.
+            unsafe { qp.post_send(requests) }
+        }))
+    }
+
+    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    unsafe fn put_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
+        rows!(arms!(*self, ref mut qp => {
+            // SAFETY: the caller's promise is the one that `Qp::put_recv` asks for.
+            unsafe { qp.put_recv(request) }
+        }))
+    }
+
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    fn ring_recv(&mut self) -> Result<(), PostError> {
+        rows!(arms!(*self, ref mut qp => qp.ring_recv()))
+    }
+
+    #[inline]
+    fn abort_recv(&mut self) {
+        rows!(arms!(*self, ref mut qp => qp.abort_recv()));
+    }
+
+    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[expect(clippy::inline_always, reason = "a part of posting")]
+    #[inline(always)]
+    unsafe fn post_recv(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), (usize, PostError)> {
+        rows!(arms!(*self, ref mut qp => {
+            // SAFETY: the caller's promise, for each request.
+            unsafe { qp.post_recv(requests) }
+        }))
+    }
+}

@@ -1,0 +1,101 @@
+//! Which providers there are.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use uverbs_driver::contract::{self, OpenInit};
+use uverbs_driver::discover::DeviceInfo;
+use uverbs_driver::types::DriverId;
+use uverbs_driver::{Channel, Error, ErrorKind, Op, Result};
+
+use crate::context::AnyContext;
+
+/// The providers, one row each: the feature it is built by, its driver's name in [`DriverId`], its crate. `$with` is a macro that is
+/// given what stands in the brackets, and all rows.
+macro_rules! rows {
+    ($with:ident!($($given:tt)*)) => {
+        $with! {
+            ($($given)*)
+            #[cfg(feature = "mlx5")] Mlx5 = uverbs_mlx5;
+            #[cfg(feature = "rxe")] Rxe = uverbs_rxe;
+        }
+    };
+}
+
+/// A provider.
+#[derive(Clone)]
+pub struct Provider {
+    /// Whose devices it speaks to.
+    pub driver: DriverId,
+    /// The versions of that driver's ABI that it speaks.
+    pub abi: RangeInclusive<u32>,
+    open: Open,
+}
+
+type Open = fn(Arc<Channel>, &OpenInit<'_>) -> Result<Box<dyn AnyContext>>;
+
+macro_rules! table {
+    (() $($(#[$on:meta])* $driver:ident = $vendor:ident;)*) => {
+        /// All of them, in the order in which a device is asked whose it is.
+        pub const PROVIDERS: &[Provider] = &[$(
+            $(#[$on])*
+            Provider {
+                driver: DriverId::$driver,
+                abi: $vendor::ABI_VERSIONS,
+                open: open_one::<$vendor::Context>,
+            },
+        )*];
+    };
+}
+
+rows!(table!());
+
+fn open_one<T>(channel: Arc<Channel>, init: &OpenInit<'_>) -> Result<Box<dyn AnyContext>>
+where
+    T: contract::Context + AnyContext,
+{
+    Ok(Box::new(T::open(channel, init)?))
+}
+
+/// The driver of a device that a provider speaks to in the kernel's version; `None` when discovery
+/// could not tell whose driver it is.
+///
+/// # Errors
+/// [`Unsupported`](ErrorKind::Unsupported): no provider for the driver, or for its version.
+pub fn supported(info: &DeviceInfo) -> Result<Option<DriverId>> {
+    let Some(driver) = info.driver_id() else {
+        return Ok(None);
+    };
+    match PROVIDERS.iter().find(|provider| provider.driver == driver) {
+        Some(provider) => {
+            info.check_abi(provider.abi.clone())?;
+            Ok(Some(driver))
+        }
+        None => Err(Error::new(Op::OpenDevice, ErrorKind::Unsupported)
+            .fact("device", info.name.clone())
+            .fact("driver", driver.to_string())),
+    }
+}
+
+/// Opens a user context on `channel`, whose device is `driver`'s.
+///
+/// # Errors
+/// Those of the provider; [`Unsupported`](ErrorKind::Unsupported): there is none for this driver.
+pub fn open(
+    driver: DriverId,
+    channel: Arc<Channel>,
+    init: &OpenInit<'_>,
+) -> Result<Box<dyn AnyContext>> {
+    let provider = PROVIDERS.iter().find(|provider| provider.driver == driver);
+    let provider = provider.ok_or_else(|| {
+        Error::new(Op::OpenDevice, ErrorKind::Unsupported).fact("driver", driver.to_string())
+    })?;
+    (provider.open)(channel, init)
+}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.driver, self.abi)
+    }
+}

@@ -1,0 +1,111 @@
+//! What these devices add to the creation of queue pairs.
+
+use std::sync::Arc;
+
+use uverbs_driver::contract::QpInit;
+use uverbs_driver::types::QpType;
+use uverbs_driver::{Error, ErrorKind, Object, Op, Result};
+
+use super::{Parent, QueuePair, Special};
+use crate::Context;
+use crate::dc::Streams;
+use crate::pd::ProtectionDomain;
+use crate::xrc::XrcDomain;
+
+/// What a queue pair is besides what the verbs say
+/// ([`QpInit::extra`](uverbs_driver::contract::QpInit)). Default: nothing.
+#[derive(Clone, Debug, Default)]
+pub struct QpExtra {
+    variety: Variety,
+    /// Small messages come in completions: whoever asked for it kept the promise of
+    /// [`scattering`](Self::scattering).
+    pub(crate) scatters: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+enum Variety {
+    #[default]
+    Plain,
+    XrcTarget(Arc<Object>),
+    DcInitiator(Option<Streams>),
+    DcTarget(u64),
+    Headers(u16),
+}
+
+impl QpExtra {
+    /// The receiving end of a connection of this XRC domain, which has to be of the same context.
+    pub fn xrc_target(domain: &XrcDomain) -> Self {
+        Self::of(Variety::XrcTarget(Arc::clone(domain.object())))
+    }
+
+    /// The sending end of dynamic connections.
+    pub fn dc_initiator() -> Self {
+        Self::of(Variety::DcInitiator(None))
+    }
+
+    /// The receiving end of dynamic connections, for senders that know this key.
+    pub fn dc_target(access_key: u64) -> Self {
+        Self::of(Variety::DcTarget(access_key))
+    }
+
+    fn of(variety: Variety) -> Self {
+        Self {
+            variety,
+            scatters: false,
+        }
+    }
+
+    /// The same with streams, if it is a DC initiator.
+    #[must_use]
+    pub fn with_streams(mut self, streams: Streams) -> Self {
+        if let Variety::DcInitiator(of) = &mut self.variety {
+            *of = Some(streams);
+        }
+        self
+    }
+
+    /// A raw packet queue pair with room for so many bytes of header in each request.
+    #[must_use]
+    pub fn with_headers(self, bytes: u16) -> Self {
+        Self {
+            variety: Variety::Headers(bytes),
+            ..self
+        }
+    }
+
+    /// Creates the queue pair.
+    pub(crate) fn create(
+        &self,
+        context: &Context,
+        pd: &ProtectionDomain,
+        init: &QpInit<'_>,
+    ) -> Result<QueuePair> {
+        let of_kind = |error: Error| error.fact("type", init.kind.to_string());
+        let op = Op::CreateQueuePair;
+        match &self.variety {
+            Variety::Plain if self.scatters => QueuePair::create_scattering(context, pd, init),
+            _ if self.scatters => {
+                let error = of_kind(Error::new(op, ErrorKind::Unsupported));
+                Err(error.fact("scatter_to_completions", true))
+            }
+            Variety::XrcTarget(domain) => QueuePair::create_xrc_target(context, domain, init),
+            Variety::DcInitiator(streams) => {
+                QueuePair::create_dc_initiator(context, pd, init, *streams)
+            }
+            Variety::DcTarget(key) => QueuePair::create_dc_target(context, pd, init, *key),
+            Variety::Headers(bytes) if init.kind == QpType::RawPacket => {
+                QueuePair::create_raw_packet(context, pd, init, *bytes)
+            }
+            Variety::Headers(_) => Err(of_kind(Error::invalid(op, "max_tso_header"))),
+            Variety::Plain => match init.kind {
+                QpType::RawPacket => QueuePair::create_raw_packet(context, pd, init, 0),
+                QpType::Rc | QpType::Uc | QpType::Ud | QpType::XrcInitiator => {
+                    let parent = Parent::Pd(pd);
+                    QueuePair::create_in(context, parent, init, &Special::default())
+                }
+                // Other kinds need more than this says.
+                _ => Err(of_kind(Error::new(op, ErrorKind::Unsupported))),
+            },
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What one vendor adds to a request, asked of another's device.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use fake_tests::Bench;
+use uverbs::mlx5::{Entries, EntrySize, Streams};
+use uverbs::{ErrorKind, QpType};
+
+#[test]
+fn a_queue_pair_with_a_strangers_extension_is_refused() {
+    let bench = Bench::newest();
+    let context = bench.context().unwrap();
+    let (pd, cq) = (context.alloc_pd().unwrap(), context.create_cq(8).unwrap());
+    let srq = pd.create_srq(8, 1).unwrap();
+    let before = bench.fake.objects().total();
+    let mut initiator = pd.create_dc_initiator(&cq);
+    let streams = Streams {
+        log_concurrent: 1,
+        log_errored: 0,
+    };
+    initiator.dci_streams(streams);
+    let mut framed = pd.create_qp(QpType::Ud, &cq, &cq);
+    framed.max_tso_header(64);
+    let target = pd.create_dc_target(&srq, &cq, 0xfeed);
+    for (mut builder, kind) in [
+        (initiator, QpType::Driver),
+        (target, QpType::Driver),
+        (framed, QpType::Ud),
+    ] {
+        let error = builder.gid_index(1).build().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        let text = error.to_string();
+        assert!(text.contains(&kind.to_string()), "{text}");
+    }
+    // The same without it is nothing special.
+    let plain = pd.create_qp(QpType::Ud, &cq, &cq).gid_index(1).build();
+    drop(plain.unwrap());
+    assert_eq!(bench.fake.objects().total(), before);
+}
+
+#[test]
+fn a_completion_queue_with_a_strangers_extension_is_refused() {
+    let bench = Bench::newest();
+    let context = bench.context().unwrap();
+    let usual = Entries::default();
+    let long = Entries {
+        size: EntrySize::Long,
+        ..usual
+    };
+    let builder = || context.completion_queue(8);
+    let error = builder().entries_of_mlx5(long).build().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    // What was chosen last counts, and the usual way is every device's.
+    let builder = builder().entries_of_mlx5(long).entries_of_mlx5(usual);
+    builder.build().unwrap().destroy().unwrap();
+}
