@@ -63,6 +63,8 @@ pub struct OpenOptions {
     /// What vendors add.
     pub(crate) extras: Vec<Arc<dyn Extra>>,
     fork: Option<ForkGuard>,
+    #[cfg(feature = "rings")]
+    pub(crate) observer: Option<Arc<dyn crate::rings::Observer>>,
 }
 
 impl OpenOptions {
@@ -188,6 +190,8 @@ impl OpenOptions {
         // functions that are unsafe and ask their caller for the promise, and in `owned`, which keeps it by ownership;
         // (3) nothing of theirs that others can call takes a handle, or gives one or the channel away.
         let channel = unsafe { Channel::new(kernel, fd, driver.raw(), self.path) };
+        #[cfg(feature = "rings")]
+        let channel = crate::rings::watched(channel, self.observer);
         let channel = Arc::new(channel);
         let init = OpenInit {
             extras: &self.extras,

@@ -61,6 +61,7 @@
 //! |---|---|
 //! | `mlx5` (default) | the provider of ConnectX-4 and later, and [`mlx5`] |
 //! | `rxe` (default) | the provider of soft RoCE |
+//! | `rings` | queues can be watched, entry by entry (`rings`) |
 //! | `tokio` | `async` waiting for completions and events ([`asynchronous`]) |
 //! | `cli` | the `uverbs` command-line tool |
 
@@ -88,6 +89,8 @@ mod mw;
 pub mod owned;
 mod pd;
 mod qp;
+#[cfg(feature = "rings")]
+pub mod rings;
 mod srq;
 mod unpolled;
 

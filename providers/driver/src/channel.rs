@@ -27,6 +27,8 @@ use zerocopy::{FromBytes, IntoBytes};
 use self::bits::OpBits;
 pub use self::probe::driver_of;
 use crate::error::{Errno, Error, ErrorKind, Op, Result};
+#[cfg(feature = "rings")]
+use crate::rings::{QueueKind, Watch, Watched};
 use crate::sys::{
     Attr, Call, Command, ForkToken, Kernel, Mapping, Protection, Reply, Uhw, Value, WriteCommand,
     cells, wait_readable,
@@ -72,6 +74,8 @@ pub struct Channel {
     /// The device told of a fatal error, or of its removal.
     fatal: AtomicBool,
     leaked: AtomicU64,
+    #[cfg(feature = "rings")]
+    watch: Option<Arc<Watch>>,
 }
 
 /// Whether the reply of a legacy command has the number of a new descriptor.
@@ -117,7 +121,29 @@ impl Channel {
             removed: AtomicBool::new(false),
             fatal: AtomicBool::new(false),
             leaked: AtomicU64::new(0),
+            #[cfg(feature = "rings")]
+            watch: None,
         }
+    }
+
+    /// Tells of what its queues are given and give back.
+    #[cfg(feature = "rings")]
+    #[must_use]
+    pub fn watched_by(mut self, watch: Arc<Watch>) -> Self {
+        self.watch = Some(watch);
+        self
+    }
+
+    /// Who is told.
+    #[cfg(feature = "rings")]
+    pub fn watch(&self) -> Option<&Watch> {
+        self.watch.as_deref()
+    }
+
+    /// A queue as it is told of; `None` where nobody watches.
+    #[cfg(feature = "rings")]
+    pub fn watched(&self, queue: QueueKind, number: u32) -> Option<Watched> {
+        self.watch.as_ref().map(|watch| watch.queue(queue, number))
     }
 
     /// `RDMA_DRIVER_*` of the device.

@@ -11,6 +11,7 @@
 //! | [`hw`] | memory shared with a device: rings, DMA pages, barriers | `sys` |
 //! | [`discover`] | which devices there are and how to open them | `sys` |
 //! | [`contract`] | what a provider must do | all of the above |
+//! | `rings` | what queues are given and give back, for who watches them (feature `rings`) | `sys` |
 
 pub mod channel;
 pub mod cmd;
@@ -19,6 +20,8 @@ pub mod discover;
 pub mod error;
 pub mod hw;
 pub mod object;
+#[cfg(feature = "rings")]
+pub mod rings;
 pub mod sys;
 pub mod types;
 

@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use uverbs_driver::contract::{self, CqInit};
 use uverbs_driver::hw::{Record, Register, barrier};
 use uverbs_driver::object::ObjectKind;
+#[cfg(feature = "rings")]
+use uverbs_driver::rings::QueueKind;
 use uverbs_driver::sys::{Attr, ForkToken, Uhw, cells};
 use uverbs_driver::types::WorkCompletion;
 use uverbs_driver::{Error, ErrorKind, Object, Op, PollError, Result, cmd};
@@ -131,8 +133,11 @@ impl CompletionQueue {
         let shared = CqShared::new(&ring);
         let (trackers, by_device) = (context.trackers(), context.config().cqe_version == 0);
         object.keep(Left::new(&shared, trackers, by_device));
+        let consumer = Consumer::new(&shared, trackers, by_device);
+        #[cfg(feature = "rings")]
+        let consumer = consumer.watched(channel.watched(QueueKind::Completion, reply.cqn));
         Ok(Self {
-            consumer: Consumer::new(&shared, trackers, by_device),
+            consumer,
             shared,
             record,
             arm,
@@ -193,6 +198,7 @@ impl contract::Cq for CompletionQueue {
         }
         let start = self.consumer.position();
         let done = self.consumer.next();
+        self.tell();
         // What was skipped goes back at once: nobody comes to release it.
         if !matches!(done, Ok(Some(_))) && self.consumer.position() != start {
             self.give_back();
@@ -367,9 +373,17 @@ impl CompletionQueue {
         done
     }
 
+    /// Tells whoever watches what was taken since the last time, while it is there.
+    #[inline]
+    fn tell(&self) {
+        #[cfg(feature = "rings")]
+        self.consumer.tell();
+    }
+
     /// Tells the device how far entries were taken.
     #[inline]
     fn give_back(&self) {
+        self.tell();
         let position = self.consumer.position();
         self.shared.take(position);
         let count = self.consumer.ring().count(position);

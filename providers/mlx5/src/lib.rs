@@ -35,6 +35,8 @@ mod qp;
 mod raw;
 mod registration;
 mod request;
+#[cfg(feature = "rings")]
+mod rings;
 mod rq;
 pub mod rss;
 pub mod rwq;

@@ -12,12 +12,16 @@ mod owners;
 
 use std::sync::Arc;
 
+#[cfg(feature = "rings")]
+use uverbs_driver::rings::Watched;
 use uverbs_driver::types::WorkCompletion;
 use uverbs_driver::{PollError, Result};
 
 use crate::cq::CqShared;
 use crate::cq_ring::{CqRing, Place};
 use crate::cqe::{Checksums, Entry, format, opcode};
+#[cfg(feature = "rings")]
+use crate::rings::Completions;
 use crate::sync::barrier;
 use crate::table::Trackers;
 use crate::tracker::{QueuePairTracker, RecvRun, SendRun};
@@ -42,6 +46,9 @@ pub(crate) struct Consumer {
     /// The next entry to look at.
     next: Place,
     owners: Owners,
+    /// Whoever is told what was taken.
+    #[cfg(feature = "rings")]
+    watched: Option<Box<Completions>>,
 }
 
 impl Consumer {
@@ -52,6 +59,24 @@ impl Consumer {
             next: ring.place(0),
             ring,
             owners: Owners::new(cq, trackers, by_device),
+            #[cfg(feature = "rings")]
+            watched: None,
+        }
+    }
+
+    /// Tells of what is taken from here on.
+    #[cfg(feature = "rings")]
+    pub(crate) fn watched(mut self, queue: Option<Watched>) -> Self {
+        self.watched = queue.map(|queue| Box::new(Completions::new(queue)));
+        self
+    }
+
+    /// Tells whoever watches what was taken since the last time, and was not given back.
+    #[cfg(feature = "rings")]
+    #[inline]
+    pub(crate) fn tell(&self) {
+        if let Some(queue) = &self.watched {
+            queue.tell(&self.ring, self.position());
         }
     }
 
@@ -231,6 +256,10 @@ impl Consumer {
             }
             barrier::from_device();
             if look.tail.format() == format::COMPRESSED && ring.results.is_some() {
+                #[cfg(feature = "rings")]
+                if let Some(queue) = &self.watched {
+                    queue.tell_title(ring, place);
+                }
                 if !ring.expand(place.position) {
                     // Told by a call that passed nothing over.
                     return if place.position == start {

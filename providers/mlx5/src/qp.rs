@@ -10,6 +10,8 @@ mod state;
 use std::sync::Arc;
 
 use uverbs_driver::contract::{self, QpBase};
+#[cfg(feature = "rings")]
+use uverbs_driver::rings::QueueKind;
 use uverbs_driver::types::{
     Ece, QpAttr, QpAttrMask, QpCaps, QpInfo, QpType, RecvRequest, SendRequest,
 };
@@ -20,6 +22,8 @@ use crate::caps::PacingCaps;
 use crate::pacing::{RateLimit, modify_rate_limit};
 use crate::raw::Ethernet;
 use crate::registration::Reports;
+#[cfg(feature = "rings")]
+use crate::rings::Route;
 use crate::rq::{ReceiveRing, ScatteredRing};
 use crate::sq::SendRing;
 use crate::table::Trackers;
@@ -95,6 +99,19 @@ impl QueuePair {
         };
         opened.ask(QpAttrMask::STATE)?;
         Ok(opened)
+    }
+
+    /// Tells whoever watches the device what is handed over from here on.
+    #[cfg(feature = "rings")]
+    fn watch(&mut self) {
+        let channel = Arc::clone(self.object.channel());
+        let (kind, number) = (self.kind, self.number);
+        if let Some(send) = &mut self.send {
+            send.watch(channel.watched(QueueKind::Send, number), Route::of(kind));
+        }
+        if let Some(recv) = self.any_receive_ring() {
+            recv.watch(channel.watched(QueueKind::Receive, number));
+        }
     }
 
     /// `ibv_modify_qp_rate_limit`—sets how fast it may send; what the device can is in `caps`.

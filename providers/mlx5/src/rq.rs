@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use uverbs_driver::PostError;
 use uverbs_driver::hw::{Record, UnitRing, barrier};
+#[cfg(feature = "rings")]
+use uverbs_driver::rings::Watched;
 use uverbs_driver::sys::ForkToken;
 use uverbs_driver::types::{RecvRequest, Sge};
 
@@ -46,6 +48,9 @@ pub(crate) struct ReceiveRing {
     fork: ForkToken,
     tracker: Arc<QueuePairTracker>,
     record: Arc<Record>,
+    /// Whoever is told what is handed over.
+    #[cfg(feature = "rings")]
+    watched: Option<Box<Watched>>,
 }
 
 /// What a receive ring is made of.
@@ -72,7 +77,15 @@ impl ReceiveRing {
             fork: parts.fork,
             tracker: parts.tracker,
             record: parts.record,
+            #[cfg(feature = "rings")]
+            watched: None,
         }
+    }
+
+    /// Tells of what is handed over from here on.
+    #[cfg(feature = "rings")]
+    pub(crate) fn watch(&mut self, queue: Option<Watched>) {
+        self.watched = queue.map(Box::new);
     }
 
     /// Says whether the queue is in a state that takes requests.
@@ -192,6 +205,12 @@ impl ReceiveRing {
     /// Hands over what was put by this process.
     #[inline]
     fn hand_over(&mut self) {
+        #[cfg(feature = "rings")]
+        if let Some(queue) = &self.watched {
+            let put = 0..self.end.wrapping_sub(self.rung);
+            let indexes = put.map(|at| self.rung.wrapping_add(at) & self.mask);
+            crate::rings::receives(queue, &self.ring, self.shift, false, indexes);
+        }
         self.rung = self.end;
         if !self.held {
             self.show();

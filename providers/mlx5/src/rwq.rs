@@ -5,6 +5,8 @@ use std::sync::Arc;
 use uverbs_driver::cmd::wq::Modify;
 use uverbs_driver::hw::{Pages, Part, UnitRing};
 use uverbs_driver::object::ObjectKind;
+#[cfg(feature = "rings")]
+use uverbs_driver::rings::QueueKind;
 use uverbs_driver::sys::{Uhw, cells};
 use uverbs_driver::types::{DeviceCaps, RecvRequest};
 use uverbs_driver::{Error, ErrorKind, Object, Op, PostError, Result, cmd};
@@ -136,6 +138,10 @@ impl WorkQueue {
             cq,
             adrift: false,
         };
+        #[cfg(feature = "rings")]
+        queue
+            .ring
+            .watch(channel.watched(QueueKind::Receive, queue.number));
         queue.restart();
         Ok(queue)
     }

@@ -13,12 +13,16 @@ use std::sync::Arc;
 
 use uverbs_driver::PostError;
 use uverbs_driver::hw::{BlockMut, BlockRing, Record};
+#[cfg(feature = "rings")]
+use uverbs_driver::rings::Watched;
 use uverbs_driver::sys::ForkToken;
 use uverbs_driver::types::{Operation, Payload, Remote, SendFlags, SendRequest, WcOpcode};
 
 use crate::doorbell::Doorbell;
 use crate::operations::Operations;
 use crate::request::{self, Kind, Limits, Writer};
+#[cfg(feature = "rings")]
+use crate::rings::{Route, Sends};
 use crate::sizes;
 use crate::tracker::QueuePairTracker;
 use crate::wqe::{self, BLOCK_UNITS, UNIT, Unit, control, opcode};
@@ -52,6 +56,9 @@ pub(crate) struct SendRing {
     tracker: Arc<QueuePairTracker>,
     record: Arc<Record>,
     doorbell: Doorbell,
+    /// Whoever is told what is handed over.
+    #[cfg(feature = "rings")]
+    watched: Option<Box<Sends>>,
 }
 
 /// A position in the ring.
@@ -125,7 +132,15 @@ impl SendRing {
             tracker: parts.tracker,
             record: parts.record,
             doorbell: parts.doorbell,
+            #[cfg(feature = "rings")]
+            watched: None,
         }
+    }
+
+    /// Tells of what is handed over from here on.
+    #[cfg(feature = "rings")]
+    pub(crate) fn watch(&mut self, queue: Option<Watched>, route: Route) {
+        self.watched = queue.map(|watched| Box::new(Sends { watched, route }));
     }
 
     /// Says whether the queue pair is in a state that takes requests.

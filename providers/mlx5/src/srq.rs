@@ -10,6 +10,8 @@ use std::sync::Arc;
 use uverbs_driver::contract::{self, SrqInit};
 use uverbs_driver::hw::{Pages, Part, UnitRing};
 use uverbs_driver::object::ObjectKind;
+#[cfg(feature = "rings")]
+use uverbs_driver::rings::QueueKind;
 use uverbs_driver::sys::{Uhw, cells};
 use uverbs_driver::types::{OdpGeneralCaps, RecvRequest, SrqAttr, SrqModify, SrqType};
 use uverbs_driver::{Error, ErrorKind, Object, Op, PostError, Result, cmd};
@@ -138,6 +140,8 @@ impl SharedReceiveQueue {
         }
         tracker.set_number(reply.srqn);
         context.note_srq(&object, tracker);
+        #[cfg(feature = "rings")]
+        let ring = ring.watched(channel.watched(QueueKind::SharedReceive, reply.srqn));
         let queue = Self {
             ring,
             object: Arc::new(object),

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use uverbs_driver::contract::{self, ContextBase, CqInit, Unpolled};
 use uverbs_driver::hw::SharedRing;
 use uverbs_driver::object::ObjectKind;
+#[cfg(feature = "rings")]
+use uverbs_driver::rings::{QueueKind, Watched};
 use uverbs_driver::sys::{ForkToken, Uhw, cells};
 use uverbs_driver::types::{RemoteKey, Timestamps, WcFlags, WcOpcode, WcStatus, WorkCompletion};
 use uverbs_driver::{Error, ErrorKind, Object, Op, PollError, Result, cmd};
@@ -13,6 +15,8 @@ use uverbs_uapi::rdma_user_rxe::{rxe_create_cq_resp, rxe_resize_cq_resp};
 
 use crate::limits::some_at_most;
 use crate::queue;
+#[cfg(feature = "rings")]
+use crate::rings;
 
 /// An rxe completion queue.
 #[derive(Debug)]
@@ -27,6 +31,9 @@ pub struct CompletionQueue {
     max_entries: u32,
     fork: ForkToken,
     unpolled: Option<&'static dyn Unpolled>,
+    /// Whoever is told what was taken. The device has no numbers for completion queues: it is the handle.
+    #[cfg(feature = "rings")]
+    watched: Option<Watched>,
 }
 
 /// What was in the queue when it was destroyed. Kept with the kernel's object, which completions reach until then.
@@ -58,6 +65,8 @@ impl CompletionQueue {
         let object = Object::new(channel, ObjectKind::CompletionQueue, created.handle, []);
         let ring = queue::map(channel, op, reply.mi, size_of::<ib_uverbs_wc>())?;
         Ok(Self {
+            #[cfg(feature = "rings")]
+            watched: channel.watched(QueueKind::Completion, object.handle()),
             object: Arc::new(object),
             ring: Some(ring),
             head: 0,
@@ -104,6 +113,10 @@ impl contract::Cq for CompletionQueue {
         let entry = ring
             .read::<ib_uverbs_wc>(self.head)
             .ok_or(PollError::Corrupt)?;
+        #[cfg(feature = "rings")]
+        if let Some(queue) = &self.watched {
+            rings::completion(queue, self.head, &entry);
+        }
         self.head = ring.next(self.head);
         Ok(Some(completion(&entry)))
     }

@@ -13,6 +13,8 @@ mod cq;
 mod limits;
 mod qp;
 mod queue;
+#[cfg(feature = "rings")]
+mod rings;
 mod rq;
 mod sq;
 mod srq;

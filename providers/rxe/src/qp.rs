@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use uverbs_driver::contract::{self, ContextBase, QpBase, QpInit};
 use uverbs_driver::object::ObjectKind;
+#[cfg(feature = "rings")]
+use uverbs_driver::rings::QueueKind;
 use uverbs_driver::sys::{Uhw, cells};
 use uverbs_driver::types::{
     DeviceAttr, QpAttr, QpAttrMask, QpCaps, QpCreateFlags, QpInfo, QpState, QpType, RecvRequest,
@@ -87,6 +89,14 @@ impl QueuePair {
         let recv = receives
             .map(|ring| ReceiveRing::new(ring, caps.max_recv_sge, fork).ok_or_else(no_index))
             .transpose()?;
+        #[cfg(feature = "rings")]
+        let (send, recv) = {
+            let watched = |queue| channel.watched(queue, created.qp_num);
+            (
+                send.watched(watched(QueueKind::Send)),
+                recv.map(|recv| recv.watched(watched(QueueKind::Receive))),
+            )
+        };
         // Tables are made for as many, whatever the kernel says that it granted.
         let caps = QpCaps {
             max_send_wr: caps.max_send_wr.min(send.capacity()),

@@ -2,10 +2,14 @@
 
 use uverbs_driver::PostError;
 use uverbs_driver::hw::SharedRing;
+#[cfg(feature = "rings")]
+use uverbs_driver::rings::Watched;
 use uverbs_driver::sys::ForkToken;
 use uverbs_driver::types::RecvRequest;
 use uverbs_uapi::rdma_user_rxe::rxe_sge;
 
+#[cfg(feature = "rings")]
+use crate::rings;
 use crate::wqe;
 
 /// A receive ring.
@@ -18,6 +22,9 @@ pub(crate) struct ReceiveRing {
     published: u32,
     max_sge: u32,
     fork: ForkToken,
+    /// Whoever is told what is handed over.
+    #[cfg(feature = "rings")]
+    watched: Option<Watched>,
 }
 
 impl ReceiveRing {
@@ -30,7 +37,16 @@ impl ReceiveRing {
             published: tail,
             max_sge,
             fork,
+            #[cfg(feature = "rings")]
+            watched: None,
         })
+    }
+
+    /// Tells of what is handed over from here on.
+    #[cfg(feature = "rings")]
+    pub(crate) fn watched(mut self, queue: Option<Watched>) -> Self {
+        self.watched = queue;
+        self
     }
 
     /// The bytes a slot must have for requests of `max_sge` pieces.
@@ -76,6 +92,10 @@ impl ReceiveRing {
         if !self.fork.is_current() {
             self.abort();
             return Err(PostError::Forked);
+        }
+        #[cfg(feature = "rings")]
+        if let Some(queue) = &self.watched {
+            rings::receives(queue, &self.ring, self.published..self.tail);
         }
         self.ring.publish(self.tail);
         self.published = self.tail;

@@ -1,11 +1,15 @@
 //! The send ring of a queue pair: this side produces requests, the kernel consumes them when rung.
 
 use uverbs_driver::hw::SharedRing;
+#[cfg(feature = "rings")]
+use uverbs_driver::rings::Watched;
 use uverbs_driver::sys::ForkToken;
 use uverbs_driver::types::{DeviceCaps, QpCaps, QpType, SendRequest};
 use uverbs_driver::{Channel, Error, Op, PostError, cmd};
 use uverbs_uapi::rdma_user_rxe::rxe_sge;
 
+#[cfg(feature = "rings")]
+use crate::rings;
 use crate::wqe;
 
 /// A send ring.
@@ -20,6 +24,9 @@ pub(crate) struct SendRing {
     fork: ForkToken,
     /// A doorbell failed: what the kernel did with the ring is not known.
     poisoned: bool,
+    /// Whoever is told what is handed over.
+    #[cfg(feature = "rings")]
+    watched: Option<Watched>,
 }
 
 /// What a request of this queue may be.
@@ -59,7 +66,16 @@ impl SendRing {
             },
             fork,
             poisoned: false,
+            #[cfg(feature = "rings")]
+            watched: None,
         })
+    }
+
+    /// Tells of what is handed over from here on.
+    #[cfg(feature = "rings")]
+    pub(crate) fn watched(mut self, queue: Option<Watched>) -> Self {
+        self.watched = queue;
+        self
     }
 
     /// The bytes a slot must have for these capabilities.
@@ -101,6 +117,12 @@ impl SendRing {
             return Err(PostError::Forked);
         }
         let idle = self.is_idle();
+        // Before the kernel may look, which writes into requests, too.
+        #[cfg(feature = "rings")]
+        if let Some(queue) = &self.watched {
+            let datagrams = self.limits.kind == QpType::Ud;
+            rings::sends(queue, &self.ring, self.published..self.tail, datagrams);
+        }
         self.ring.publish(self.tail);
         match cmd::qp::doorbell(channel, qp) {
             Ok(()) => {

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use uverbs_driver::contract::{self, ContextBase, SrqInit};
 use uverbs_driver::object::ObjectKind;
+#[cfg(feature = "rings")]
+use uverbs_driver::rings::QueueKind;
 use uverbs_driver::sys::{Pointer, Uhw, cells};
 use uverbs_driver::types::{RecvRequest, SrqAttr, SrqModify, SrqType};
 use uverbs_driver::{Error, ErrorKind, Object, Op, PostError, Result, cmd};
@@ -71,6 +73,11 @@ impl SharedReceiveQueue {
         let channel = self.object.channel();
         let ring = queue::map(channel, op, info, ReceiveRing::slot_size(self.max_sge))?;
         self.ring = ReceiveRing::new(ring, self.max_sge, channel.fork_token());
+        #[cfg(feature = "rings")]
+        if let Some(ring) = self.ring.take() {
+            let watched = channel.watched(QueueKind::SharedReceive, self.number);
+            self.ring = Some(ring.watched(watched));
+        }
         match self.ring {
             Some(_) => Ok(()),
             None => Err(Error::bad_reply(op, "producer index")),

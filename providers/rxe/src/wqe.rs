@@ -42,7 +42,7 @@ const fn words_of(bytes: usize) -> u32 {
 }
 
 /// `IB_SEND_INLINE`. Set by the payload alone: the kernel reads the pieces of a request that has it as its data.
-const SEND_INLINE: u32 = 1 << 3;
+pub(crate) const SEND_INLINE: u32 = 1 << 3;
 
 /// The flags that rxe knows; no other bit gets into a ring.
 const KNOWN: SendFlags = SendFlags::FENCE

@@ -209,6 +209,22 @@ impl SharedRing {
         Some(value)
     }
 
+    /// Copies the bytes of slot `index`, as they lie in memory: as many as it has, or `most`, in whole words.
+    #[cfg(feature = "rings")]
+    pub fn bytes(&self, index: u32, most: usize) -> Vec<u8> {
+        let length = self.slot_size.min(most) / WORD * WORD;
+        let Some(from) = self.words(index, 0, length) else {
+            return Vec::new();
+        };
+        let load = |at| {
+            // SAFETY: one of as many words as `length` bytes fill, which are inside the slot, as just checked; aligned by
+            // invariant 3.
+            let place = unsafe { AtomicU64::from_ptr(from.wrapping_add(at)) };
+            place.load(Ordering::Relaxed).to_ne_bytes()
+        };
+        (0..length / WORD).flat_map(load).collect()
+    }
+
     /// Word number `at` of slot `index` (which is masked), if so many bytes from there on are inside the slot.
     #[inline]
     fn words(&self, index: u32, at: u32, bytes: usize) -> Option<*mut u64> {
@@ -318,6 +334,18 @@ mod tests {
             assert!(all[end..filled].iter().all(|byte| *byte == 0));
             assert!(all[filled..].iter().all(|byte| *byte == 0xff));
         }
+    }
+
+    #[cfg(feature = "rings")]
+    #[test]
+    fn the_bytes_of_a_slot_are_its_words() {
+        let ring = SharedRing::new(memory(), LAYOUT).unwrap();
+        let words: [u64; 8] = std::array::from_fn(|at| at as u64 + 1);
+        assert!(ring.put(7, 0, &words));
+        let expected = words.map(u64::to_ne_bytes);
+        assert_eq!(ring.bytes(15, usize::MAX), expected.as_flattened());
+        assert_eq!(ring.bytes(7, 23), expected.as_flattened()[..16]);
+        assert_eq!(ring.bytes(7, 0), []);
     }
 
     #[test]

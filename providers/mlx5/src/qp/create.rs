@@ -182,7 +182,6 @@ impl QueuePair {
             .map(|doorbell| context.uars().resolve(doorbell, reply.bfreg_index))
             .transpose()?;
         let fork = channel.fork_token();
-        let raw = (init.kind == QpType::RawPacket).then(|| raw_numbers(&reply));
         let send = memory.send.zip(doorbell).map(|(ring, doorbell)| {
             SendRing::new(sq::Parts {
                 ring,
@@ -225,7 +224,7 @@ impl QueuePair {
             ),
             tracker,
             reports,
-            raw,
+            raw: (init.kind == QpType::RawPacket).then(|| raw_numbers(&reply)),
             role: special.role,
             streams: special.stream_count(),
             ethernet,
@@ -234,6 +233,8 @@ impl QueuePair {
         };
         // Completions of a former queue pair may wait under the number that this one got.
         created.entered(QpState::Reset);
+        #[cfg(feature = "rings")]
+        created.watch();
         Ok(created)
     }
 }

@@ -26,6 +26,11 @@ impl SendRing {
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     fn hand_over(&mut self) {
+        // Before the device may look: of what it does, nobody is told earlier.
+        #[cfg(feature = "rings")]
+        if let Some(queue) = &self.watched {
+            queue.tell(&self.ring, self.rung.block, self.end.block);
+        }
         barrier::to_device();
         self.record.store(SEND_RECORD, self.end.block & 0xffff);
         let first = self.rung.block;

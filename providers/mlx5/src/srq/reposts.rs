@@ -13,8 +13,12 @@
 )]
 
 use std::sync::Arc;
+#[cfg(feature = "rings")]
+use std::sync::OnceLock;
 
 use uverbs_driver::hw::{Record, UnitRing};
+#[cfg(feature = "rings")]
+use uverbs_driver::rings::Watched;
 use uverbs_driver::sys::ForkToken;
 
 use super::list::{List, link};
@@ -52,6 +56,9 @@ pub(crate) struct Reposts {
     shift: u32,
     fork: ForkToken,
     record: Arc<Record>,
+    /// Whoever is told what is reposted.
+    #[cfg(feature = "rings")]
+    watched: OnceLock<Watched>,
 }
 
 impl Reposts {
@@ -79,7 +86,15 @@ impl Reposts {
             shift: sizes.shift,
             fork,
             record: Arc::clone(record),
+            #[cfg(feature = "rings")]
+            watched: OnceLock::new(),
         }
+    }
+
+    /// Tells of what is reposted from here on.
+    #[cfg(feature = "rings")]
+    pub(crate) fn watch(&self, queue: &Watched) {
+        self.watched.get_or_init(|| queue.clone());
     }
 
     /// Takes the turn: how far the list was followed, and linked. For the thread that posts, which waits while a poller reposts.
@@ -154,6 +169,11 @@ impl Reposts {
             }
         }
         if end != before {
+            #[cfg(feature = "rings")]
+            if let Some(queue) = self.watched.get() {
+                let indexes = (before..end).map(|place| self.list.at(place));
+                crate::rings::receives(queue, &self.ring, self.shift, true, indexes);
+            }
             self.end.store(end, Ordering::Relaxed);
             tracker.ring(end);
             barrier::to_device();

@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 use uverbs_driver::PostError;
 use uverbs_driver::hw::{Record, UnitRing, barrier};
+#[cfg(feature = "rings")]
+use uverbs_driver::rings::Watched;
 use uverbs_driver::sys::ForkToken;
 use uverbs_driver::types::RecvRequest;
 
@@ -50,6 +52,9 @@ pub(crate) struct SharedRing {
     reposts: Option<Arc<Reposts>>,
     /// This side has the turn of a list that is shared.
     turn: bool,
+    /// Whoever is told what is handed over.
+    #[cfg(feature = "rings")]
+    watched: Option<Box<Watched>>,
 }
 
 impl SharedRing {
@@ -90,7 +95,19 @@ impl SharedRing {
             unreported: VecDeque::new(),
             reposts,
             turn: false,
+            #[cfg(feature = "rings")]
+            watched: None,
         }
+    }
+
+    /// Tells of what is handed over from here on.
+    #[cfg(feature = "rings")]
+    pub(crate) fn watched(mut self, queue: Option<Watched>) -> Self {
+        if let (Some(reposts), Some(queue)) = (&self.reposts, &queue) {
+            reposts.watch(queue);
+        }
+        self.watched = queue.map(Box::new);
+        self
     }
 
     /// What it shares with completion queues.
@@ -132,6 +149,11 @@ impl SharedRing {
             if !self.fork.is_current() {
                 self.abort();
                 return Err(PostError::Forked);
+            }
+            #[cfg(feature = "rings")]
+            if let Some(queue) = &self.watched {
+                let indexes = (self.rung..self.end).map(|place| self.list.at(place));
+                crate::rings::receives(queue, &self.ring, self.sizes.shift, true, indexes);
             }
             self.rung = self.end;
             self.tracker.ring(self.end);

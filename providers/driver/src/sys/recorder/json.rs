@@ -122,7 +122,8 @@ fn value(attribute: &Attribute, keys: bool) -> String {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Bytes as two digits each.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a String cannot fail.
         let _ = write!(text, "{byte:02x}");
@@ -131,26 +132,26 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// A JSON object under construction.
-struct Object(String);
+pub(crate) struct Object(String);
 
 impl Object {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self("{".to_owned())
     }
 
-    fn raw(&mut self, key: &str, value: &str) {
+    pub(crate) fn raw(&mut self, key: &str, value: &str) {
         if self.0.len() > 1 {
             self.0.push(',');
         }
         let _ = write!(self.0, "\"{key}\":{value}");
     }
 
-    fn number(&mut self, key: &str, value: u64) {
+    pub(crate) fn number(&mut self, key: &str, value: u64) {
         self.raw(key, &value.to_string());
     }
 
     /// `value` holds names of headers and digits: nothing that JSON would want escaped.
-    fn string(&mut self, key: &str, value: &str) {
+    pub(crate) fn string(&mut self, key: &str, value: &str) {
         let safe: String = value
             .chars()
             .filter(|c| !c.is_control() && !matches!(c, '"' | '\\'))
@@ -158,7 +159,7 @@ impl Object {
         self.raw(key, &format!("\"{safe}\""));
     }
 
-    fn finish(mut self) -> String {
+    pub(crate) fn finish(mut self) -> String {
         self.0.push('}');
         self.0
     }

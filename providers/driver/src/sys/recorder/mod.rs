@@ -21,7 +21,7 @@
 mod bytes;
 mod capture;
 mod fields;
-mod json;
+pub(crate) mod json;
 mod names;
 mod outline;
 mod print;

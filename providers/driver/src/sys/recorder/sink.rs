@@ -79,15 +79,22 @@ impl<W: Write + Send> Lines<W> {
     }
 }
 
+impl<W: Write + Send> Lines<W> {
+    /// Writes what `line` makes: of JSON or not, with keys or without.
+    pub(crate) fn write(&self, line: impl FnOnce(bool, bool) -> String) {
+        let line = line(self.json, self.keys);
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = writeln!(writer, "{line}");
+    }
+}
+
 impl<W: Write + Send> Sink for Lines<W> {
     fn record(&self, record: &Record) {
-        let line = match (self.json, self.keys) {
+        self.write(|json, keys| match (json, keys) {
             (true, keys) => record.to_json(keys),
             (false, true) => record.with_keys().to_string(),
             (false, false) => record.to_string(),
-        };
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = writeln!(writer, "{line}");
+        });
     }
 }
 

@@ -1,0 +1,99 @@
+//! What requests are made of behind their control segment.
+
+use uverbs_driver::rings::Fields;
+
+use super::reader::Reader;
+use super::send::Route;
+use crate::wqe::UNIT;
+
+/// Where a request goes.
+pub(super) fn route(fields: &mut Fields, reader: &mut Reader<'_>, route: Route) -> Option<()> {
+    match route {
+        Route::Connected => Some(()),
+        Route::Datagram => {
+            fields.key("qkey", reader.word()?);
+            reader.take(4)?;
+            address(fields, reader)
+        }
+        Route::Dynamic => {
+            fields.key("access_key", reader.long()?);
+            address(fields, reader)
+        }
+        Route::Xrc => {
+            fields.hex("srqn", reader.word()?);
+            reader.take(12).map(drop)
+        }
+        Route::Ethernet => ethernet(fields, reader),
+    }
+}
+
+/// An address vector behind its key (`struct mlx5_av`).
+fn address(fields: &mut Fields, reader: &mut Reader<'_>) -> Option<()> {
+    const NUMBER: u32 = 0xff_ffff;
+    let number = reader.word()?;
+    fields.hex("remote_qpn", number & NUMBER);
+    fields.hex_if_any("extended", number >> 31);
+    fields.hex("rate_and_sl", reader.byte()?);
+    fields.hex("path", reader.byte()?);
+    fields.hex("lid_or_port", reader.half()?);
+    reader.take(4)?;
+    fields.bytes("mac", reader.take(6)?);
+    fields.hex("traffic_class", reader.byte()?);
+    fields.number("hop_limit", reader.byte()?);
+    fields.hex("gid_and_label", reader.word()?);
+    fields.bytes("gid", reader.take(16)?);
+    Some(())
+}
+
+/// The start of a frame (`struct mlx5_wqe_eth_seg`), and the header that stands in it.
+fn ethernet(fields: &mut Fields, reader: &mut Reader<'_>) -> Option<()> {
+    /// Bytes of the segment before the header.
+    const PREFIX: usize = 14;
+    reader.take(4)?;
+    fields.flags(
+        "checks",
+        reader.byte()?.into(),
+        &[(0x40, "l3"), (0x80, "l4")],
+    );
+    reader.byte()?;
+    fields.number("mss", reader.half()?);
+    reader.take(4)?;
+    let header = reader.half()?;
+    let length = usize::from(header);
+    fields.bytes("header", reader.take(length)?);
+    let end = (PREFIX + length).next_multiple_of(UNIT as usize);
+    reader.take(end - PREFIX - length).map(drop)
+}
+
+/// A place in the peer's memory.
+pub(super) fn remote(fields: &mut Fields, reader: &mut Reader<'_>) -> Option<()> {
+    fields.hex("remote_address", reader.long()?);
+    fields.key("rkey", reader.word()?);
+    reader.take(4).map(drop)
+}
+
+/// Pieces of memory, or inline data, up to the end.
+pub(super) fn pieces(fields: &mut Fields, reader: &mut Reader<'_>) -> Option<()> {
+    /// Inline data follows, of so many bytes.
+    const INLINE: u32 = 1 << 31;
+    while reader.left() != 0 {
+        let before = reader.left();
+        let length = reader.word()?;
+        if length & INLINE == 0 {
+            piece(fields, reader, length)?;
+            continue;
+        }
+        fields.bytes("inline", reader.take((length & !INLINE) as usize)?);
+        let read = before - reader.left();
+        reader.take(read.next_multiple_of(UNIT as usize) - read)?;
+    }
+    Some(())
+}
+
+/// A piece of memory behind its length.
+pub(super) fn piece(fields: &mut Fields, reader: &mut Reader<'_>, length: u32) -> Option<()> {
+    fields.number("length", length);
+    fields.key("lkey", reader.word()?);
+    fields.hex("address", reader.long()?);
+    Some(())
+}
