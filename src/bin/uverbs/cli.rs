@@ -62,6 +62,7 @@ impl Cli {
         let session = Session {
             path: self.command_path.into(),
             recorder: None,
+            observer: None,
         };
         match &self.command {
             Command::List(args) => commands::list::run(args, out),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use uverbs::discover::Access;
 use uverbs::recorder::Sink;
+use uverbs::rings::Observer;
 use uverbs::{CommandPath, Context, OpenOptions};
 
 use crate::failure::{self, Failure, Result};
@@ -14,6 +15,7 @@ use crate::failure::{self, Failure, Result};
 pub(crate) struct Session {
     pub(crate) path: CommandPath,
     pub(crate) recorder: Option<Arc<dyn Sink>>,
+    pub(crate) observer: Option<Arc<dyn Observer>>,
 }
 
 /// Which encoding of commands the kernel is spoken to in.
@@ -88,11 +90,14 @@ impl Session {
     }
 
     fn options(&self) -> OpenOptions {
-        let options = OpenOptions::new().command_path(self.path);
-        match &self.recorder {
-            Some(sink) => options.record(Arc::clone(sink)),
-            None => options,
+        let mut options = OpenOptions::new().command_path(self.path);
+        if let Some(sink) = &self.recorder {
+            options = options.record(Arc::clone(sink));
         }
+        if let Some(observer) = &self.observer {
+            options = options.watch_rings(Arc::clone(observer));
+        }
+        options
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use uverbs::recorder::{Body, Lines, Record, Sink};
+use uverbs::rings::Observer;
 
 use crate::cli::Run;
 use crate::failure::{Failure, Result};
@@ -19,13 +20,19 @@ const EXAMPLES: &str = "\
 Examples:
   uverbs trace info rxe0
   uverbs trace --summary pingpong -d rxe0
+  uverbs trace --rings pingpong -d mlx5_0 -n 2
   uverbs trace --json --output commands.jsonl bench send server.example
 
-Lines go to stderr. Keys of memory are left out, for whoever has them may have access to the memory.";
+Lines go to stderr. Keys of memory are left out, for whoever has them may have access to the memory. \
+Inline data and messages in completions are shown.";
 
 /// Run another subcommand and decode every command that it gives to the kernel
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line"
+)]
 pub(crate) struct Args {
     /// One JSON object per line
     #[arg(long)]
@@ -39,8 +46,12 @@ pub(crate) struct Args {
     #[arg(long)]
     keys: bool,
 
+    /// Decode what stands in the queues, too: requests at doorbells, completions at polls
+    #[arg(long)]
+    rings: bool,
+
     /// Count commands, errors and time at the end, instead of a line for each
-    #[arg(short = 'c', long, conflicts_with_all = ["json", "keys"])]
+    #[arg(short = 'c', long, conflicts_with_all = ["json", "keys", "rings"])]
     summary: bool,
 
     #[command(subcommand)]
@@ -54,6 +65,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
         let session = Session {
             path: session.path,
             recorder: Some(Arc::clone(&summary) as Arc<dyn Sink>),
+            observer: None,
         };
         let result = args.run.run(&session, out);
         // What was written before must not come after it.
@@ -69,9 +81,11 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
     if args.keys {
         lines = lines.with_keys();
     }
+    let lines = Arc::new(lines);
     let session = Session {
         path: session.path,
-        recorder: Some(Arc::new(lines)),
+        recorder: Some(Arc::clone(&lines) as Arc<dyn Sink>),
+        observer: args.rings.then_some(lines as Arc<dyn Observer>),
     };
     args.run.run(&session, out)
 }

@@ -1,4 +1,4 @@
-//! The examples for mlx5 devices, and `uverbs sched`, on an InfiniBand and an Ethernet function of the software ConnectX, whose
+//! The examples for mlx5 devices, and commands of `uverbs`, on an InfiniBand and an Ethernet function of the software ConnectX, whose
 //! shares, caps and rates take effect.
 
 use super::{build, is_wanted, said_by, with_example};
@@ -64,7 +64,7 @@ const EXAMPLES: [Line; 7] = [
     ),
 ];
 
-const COMMANDS: [Line; 5] = [
+const COMMANDS: [Line; 6] = [
     (
         "uverbs info -v DEVICE",
         &[
@@ -88,6 +88,16 @@ const COMMANDS: [Line; 5] = [
     (
         "uverbs sched apply /scheduling.toml /scheduling-other.toml -d DEVICE",
         &["create  g2  leaf", "destroy g2", "destroy root"],
+    ),
+    (
+        "uverbs trace --rings --output /dev/stdout pingpong -d DEVICE -n 2",
+        &[
+            "] RECEIVE length=",
+            "] SEND index=0 qpn=0x",
+            " flags=signaled length=",
+            "] REQ request=SEND ",
+            "] RESP_SEND byte_count=",
+        ],
     ),
 ];
 
