@@ -16,8 +16,8 @@ use super::subject::Subject;
 /// Groups of capabilities, whole: in general, offloads, quality of service, in general once more.
 const GROUPS: [u16; 4] = [0x0, 0x1, 0xc, 0x20];
 
-/// What is set, in Mb/s, and how long it is measured.
-const CAP: u32 = 2000;
+/// What is set, in Mb/s, and how long it is measured. A busy emulated machine sends faster than this, too: a cap without effect shows.
+const CAP: u32 = 200;
 const TIME: Duration = Duration::from_secs(1);
 /// Of what was set, in percent: more than the most is no limit.
 const MOST: u64 = 110;
@@ -39,7 +39,7 @@ pub(super) fn checks() -> Vec<Check> {
         Check::optional("attach UC", "messages attached and detached", |subject| {
             attach(subject, QpType::Uc)
         }),
-        Check::optional("leaf with a cap", "2000 Mb/s at most", capped),
+        Check::optional("leaf with a cap", "200 Mb/s at most", capped),
         Check::optional("table of rates", "two places for two rates", rates),
     ]);
     checks
@@ -129,7 +129,8 @@ struct Peer {
 }
 
 impl Peer {
-    const LEN: usize = 1 << 20;
+    /// A hundredth of a second at the cap: a device that lets one message go before it counts stays below [`MOST`].
+    const LEN: usize = 1 << 18;
 
     /// Writes as much as can be for some time; Mb/s.
     fn measure(mut self, end: &mut End, time: Duration) -> Outcome<u64> {
