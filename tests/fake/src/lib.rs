@@ -18,7 +18,7 @@ use uverbs::recorder::{Recorder, Sink};
 use uverbs::{Completion, Context, OpenOptions, QpType, discover};
 use uverbs_driver::sys::Kernel;
 use uverbs_driver::sys::fake::{
-    Asked, Effect, FakeKernel, Feature, Profile, RingOf, RingView, When,
+    Asked, DeviceProfile, Effect, FakeKernel, Feature, Profile, RingOf, RingView, When,
 };
 use uverbs_driver::{Channel, CommandPath, Result};
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
@@ -76,6 +76,16 @@ impl Bench {
     pub fn new(profile: Profile, path: CommandPath) -> Self {
         Self {
             fake: FakeKernel::new(profile),
+            path,
+            sink: coverage::sink(),
+            tree: None,
+        }
+    }
+
+    /// The kernel of a device that was found elsewhere.
+    pub fn of_device(device: DeviceProfile, path: CommandPath) -> Self {
+        Self {
+            fake: FakeKernel::with_device(device),
             path,
             sink: coverage::sink(),
             tree: None,

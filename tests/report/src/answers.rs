@@ -15,21 +15,21 @@ const HEAD: usize = 16;
 /// A command as `uverbs selftest` writes it down.
 #[derive(Debug, Deserialize)]
 pub(super) struct Command {
-    call: String,
-    object: Option<String>,
-    method: Option<String>,
+    pub(super) call: String,
+    pub(super) object: Option<String>,
+    pub(super) method: Option<String>,
     #[serde(rename = "command")]
-    legacy: Option<String>,
+    pub(super) legacy: Option<String>,
     #[serde(default)]
-    attributes: Vec<Attribute>,
-    error: Option<String>,
+    pub(super) attributes: Vec<Attribute>,
+    pub(super) error: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Attribute {
-    name: String,
-    direction: String,
-    value: Value,
+pub(super) struct Attribute {
+    pub(super) name: String,
+    pub(super) direction: String,
+    pub(super) value: Value,
 }
 
 /// A line for each command: its name, what was sent, and behind arrows what came back.
@@ -66,13 +66,17 @@ impl Command {
 }
 
 impl Attribute {
+    /// What it is made of, if it is a struct.
+    pub(super) fn fields(&self) -> Option<Vec<Self>> {
+        match &self.value {
+            Value::Array(fields) => serde_json::from_value(fields.clone().into()).ok(),
+            _ => None,
+        }
+    }
+
     fn write(&self, before: &str, text: &mut String) {
         let name = format!("{before}{}", short(&self.name, "UVERBS_ATTR_"));
-        let fields = match &self.value {
-            Value::Array(fields) => serde_json::from_value::<Vec<Self>>(fields.clone().into()).ok(),
-            _ => None,
-        };
-        if let Some(fields) = fields {
+        if let Some(fields) = self.fields() {
             for field in fields {
                 field.write(&format!("{name}."), text);
             }

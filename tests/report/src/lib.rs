@@ -1,33 +1,27 @@
-//! `cargo xtask report`: what the file of `uverbs selftest --json` says, as a table, and what models of the device can be made of.
+//! Reads the file of `uverbs selftest --json`: as a table for people, and as what models of the device can be made of.
+//!
+//! | file | what |
+//! |---|---|
+//! | `opening.txt` | the commands that open the device, with the kernel's answers: a line each |
+//! | `capabilities-0x0.bin`, … | the firmware's groups of capabilities: `connectx --adapter` claims no more |
+//! | `device.txt` | the device for the fake kernel: `DeviceProfile::parse` of `uverbs_driver::sys::fake` |
 
 mod answers;
+mod device;
 mod table;
 
 use anyhow::{Context as _, ensure};
-use clap::Args;
 use serde::Deserialize;
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use testbed::host;
+use std::path::Path;
 
-/// Print the report that uverbs selftest --json wrote, and write what it tells of the device to files.
-#[derive(Args, Debug)]
-pub(crate) struct Options {
-    /// The report.
-    file: PathBuf,
-    /// Write the answers of the kernel and the capabilities of the firmware to this folder.
-    #[arg(long, value_name = "FOLDER")]
-    to: Option<PathBuf>,
-    /// Leave out the checks that went well.
-    #[arg(long)]
-    failed: bool,
-}
+/// Who writes such files.
+const TOOL: &str = "uverbs selftest";
 
 /// What is read of a report. Other versions of the program may write more.
 #[derive(Debug, Deserialize)]
-struct Report {
+pub struct Report {
     tool: String,
     version: String,
     device: String,
@@ -54,48 +48,58 @@ struct Check {
     seconds: f64,
 }
 
-pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    let report = read(&options.file)?;
-    print!("{}", table::of(&report, options.failed));
-    if let Some(folder) = &options.to {
-        let names = write(&report, folder)?;
-        host::say(format_args!(
-            "wrote {} to {}",
-            names.join(", "),
-            folder.display()
-        ));
+impl Report {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no report.
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = fs::read_to_string(path);
+        let text = text.with_context(|| format!("reading {}", path.display()))?;
+        Self::parse(&text).with_context(|| format!("{} is no report", path.display()))
     }
-    Ok(ExitCode::SUCCESS)
-}
 
-fn read(path: &Path) -> anyhow::Result<Report> {
-    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-    parse(&text).with_context(|| format!("{} is no report", path.display()))
-}
-
-fn parse(text: &str) -> anyhow::Result<Report> {
-    let report: Report = serde_json::from_str(text)?;
-    ensure!(
-        report.tool == "uverbs selftest",
-        "it was written by {:?}",
-        report.tool
-    );
-    Ok(report)
-}
-
-/// Writes everything that can be made of a report; gives the names.
-fn write(report: &Report, folder: &Path) -> anyhow::Result<Vec<String>> {
-    let mut files = vec![(
-        "opening.txt".to_owned(),
-        answers::golden(&report.opening).into_bytes(),
-    )];
-    files.extend(answers::capabilities(&report.checks)?);
-    fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-    for (name, bytes) in &files {
-        let path = folder.join(name);
-        fs::write(&path, bytes).with_context(|| format!("writing {}", path.display()))?;
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// It is no JSON, lacks a part that every report has, or was written by another program.
+    pub fn parse(text: &str) -> anyhow::Result<Self> {
+        let report: Self = serde_json::from_str(text)?;
+        ensure!(report.tool == TOOL, "it was written by {:?}", report.tool);
+        Ok(report)
     }
-    Ok(files.into_iter().map(|(name, _)| name).collect())
+
+    /// Everything that it says, or what did not go well.
+    pub fn table(&self, failed_only: bool) -> String {
+        table::of(self, failed_only)
+    }
+
+    /// The device for the fake kernel.
+    ///
+    /// # Errors
+    /// The commands that open the device are not all there, or one of them says what it cannot.
+    pub fn device(&self) -> anyhow::Result<String> {
+        device::profile(self)
+    }
+
+    /// Writes to a folder, which it makes, all files but `device.txt`; and that one, too, if it can be made. Gives their names.
+    ///
+    /// # Errors
+    /// Capabilities that are no bytes, or a folder that cannot be written to.
+    pub fn write(&self, folder: &Path) -> anyhow::Result<Vec<String>> {
+        let opening = answers::golden(&self.opening);
+        let mut files = vec![("opening.txt".to_owned(), opening.into_bytes())];
+        files.extend(answers::capabilities(&self.checks)?);
+        if let Ok(device) = self.device() {
+            files.push(("device.txt".to_owned(), device.into_bytes()));
+        }
+        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+        for (name, bytes) in &files {
+            let path = folder.join(name);
+            fs::write(&path, bytes).with_context(|| format!("writing {}", path.display()))?;
+        }
+        Ok(files.into_iter().map(|(name, _)| name).collect())
+    }
 }
 
 #[cfg(test)]
@@ -122,22 +126,22 @@ mod tests {
 
     #[test]
     fn a_report_becomes_a_table() {
-        let report = parse(REPORT).unwrap();
-        let all = table::of(&report, false);
+        let report = Report::parse(REPORT).unwrap();
+        let all = report.table(false);
         assert!(all.contains("mlx5_0"), "{all}");
         assert!(all.contains("16.35.2000"), "{all}");
         assert!(all.contains("RC send"), "{all}");
         assert!(all.contains("2 ok, 1 FAIL, 0 skip"), "{all}");
-        let failed = table::of(&report, true);
+        let failed = report.table(true);
         assert!(failed.contains("1001 instead of 1000"), "{failed}");
         assert!(!failed.contains("RC send"), "{failed}");
     }
 
     #[test]
     fn a_report_becomes_files() {
-        let report = parse(REPORT).unwrap();
+        let report = Report::parse(REPORT).unwrap();
         let folder = std::env::temp_dir().join(format!("report-{}", std::process::id()));
-        let names = write(&report, &folder).unwrap();
+        let names = report.write(&folder).unwrap();
         assert_eq!(names, ["opening.txt", "capabilities-0xc.bin"]);
         let bytes = fs::read(folder.join("capabilities-0xc.bin")).unwrap();
         // Without the head of the reply.
@@ -152,12 +156,12 @@ mod tests {
 
     #[test]
     fn what_is_no_report_is_an_error() {
-        assert!(parse("").is_err());
-        assert!(parse("{}").is_err());
-        assert!(parse(&REPORT.replace("uverbs selftest", "uverbs bench")).is_err());
+        assert!(Report::parse("").is_err());
+        assert!(Report::parse("{}").is_err());
+        assert!(Report::parse(&REPORT.replace("uverbs selftest", "uverbs bench")).is_err());
         let odd = REPORT.replace("0000000102ff", "0000000102fx");
-        assert!(answers::capabilities(&parse(&odd).unwrap().checks).is_err());
+        assert!(answers::capabilities(&Report::parse(&odd).unwrap().checks).is_err());
         let odd = REPORT.replace("0000000102ff", "é000000102f");
-        assert!(answers::capabilities(&parse(&odd).unwrap().checks).is_err());
+        assert!(answers::capabilities(&Report::parse(&odd).unwrap().checks).is_err());
     }
 }

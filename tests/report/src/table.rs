@@ -28,7 +28,7 @@ const WORDS: [(&str, &str); 4] = [
 ];
 
 /// Everything, or without what went well.
-pub(super) fn of(report: &Report, failed_only: bool) -> String {
+pub(crate) fn of(report: &Report, failed_only: bool) -> String {
     let mut text = String::new();
     let mut row = |name: &str, value: &str| {
         let _ = writeln!(text, "{name:<16} {value}");

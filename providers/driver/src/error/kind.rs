@@ -119,6 +119,19 @@ pub(crate) fn errno_name(errno: Errno) -> impl fmt::Display {
     Name(errno)
 }
 
+/// The errno of that name, or of the number that stands for one without.
+#[cfg(feature = "fake")]
+pub(crate) fn errno_of(name: &str) -> Option<Errno> {
+    let known = NAMES.iter().find(|(_, known)| *known == name);
+    known.map(|(errno, _)| *errno).or_else(|| {
+        let number: u16 = name.strip_prefix("errno ")?.parse().ok()?;
+        // What Linux has room for between results.
+        (1..4096)
+            .contains(&number)
+            .then(|| Errno::from_raw_os_error(number.into()))
+    })
+}
+
 const NAMES: &[(Errno, &str)] = &[
     (Errno::TOOBIG, "E2BIG"),
     (Errno::ACCESS, "EACCES"),
@@ -160,6 +173,22 @@ mod tests {
     use super::{Errno, ErrorKind};
     use std::collections::HashSet;
     use std::io;
+
+    #[cfg(feature = "fake")]
+    #[test]
+    fn names_of_errnos_are_read_back() {
+        for errno in [
+            Errno::INVAL,
+            Errno::HOSTUNREACH,
+            Errno::from_raw_os_error(99),
+        ] {
+            let name = super::errno_name(errno).to_string();
+            assert_eq!(super::errno_of(&name), Some(errno), "{name}");
+        }
+        for name in ["", "EUNKNOWN", "errno", "errno 0", "errno 4096", "errno -1"] {
+            assert_eq!(super::errno_of(name), None, "{name}");
+        }
+    }
 
     /// Each kind, an errno that it stands for where there is one, and what it is to `std`.
     const KINDS: [(ErrorKind, Option<Errno>, io::ErrorKind); 16] = [

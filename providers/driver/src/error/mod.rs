@@ -12,6 +12,8 @@ use std::fmt;
 pub use data_path::{PollError, PostError};
 pub use kind::ErrorKind;
 pub(crate) use kind::errno_name;
+#[cfg(feature = "fake")]
+pub(crate) use kind::errno_of;
 pub use op::Op;
 pub use rustix::io::Errno;
 

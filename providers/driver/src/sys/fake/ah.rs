@@ -22,7 +22,7 @@ pub(super) fn create(
     pd: u32,
     attr: &ib_uverbs_ah_attr,
 ) -> Result<(u32, u32), Errno> {
-    state.context(file)?;
+    state.context_with_queues(file)?;
     let pd = state.lookup(file, Kind::Pd, pd)?;
     if attr.port_num != 1 || attr.is_global == 0 {
         return Err(Errno::INVAL);

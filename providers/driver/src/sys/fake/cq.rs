@@ -6,7 +6,7 @@ use uverbs_uapi::ib_user_verbs::{
 use uverbs_uapi::rdma_user_rxe::mminfo;
 use zerocopy::IntoBytes;
 
-use super::device::{COMP_VECTORS, MAX_CQE};
+use super::device::{self, MAX_CQE};
 use super::event;
 use super::files::{Event, FileId};
 use super::ring::{Ring, Side};
@@ -57,10 +57,10 @@ pub(super) fn create(
     file: FileId,
     create: &Create,
 ) -> Result<(u32, u32, mminfo), Errno> {
-    let default = state.context(file)?.events;
+    let default = state.context_with_queues(file)?.events;
     if create.cqe == 0
         || create.cqe > MAX_CQE
-        || create.vector >= COMP_VECTORS
+        || create.vector >= device::vectors(state)
         || create.room < size_of::<mminfo>()
     {
         return Err(Errno::INVAL);

@@ -15,6 +15,7 @@ use uverbs_uapi::ib_user_verbs::{
 use zerocopy::IntoBytes;
 
 use super::args::{Answer, Args};
+use super::device_profile::gid_type;
 use super::feature::Feature;
 use super::files::{FileId, Role};
 use super::profile::Profile;
@@ -22,7 +23,7 @@ use super::state::{Context, Kind, State};
 use crate::error::Errno;
 
 /// Completion vectors: rxe has one per possible processor.
-pub(super) const COMP_VECTORS: u32 = 2;
+const COMP_VECTORS: u32 = 2;
 /// `DEFAULT_MAX_VALUE` of newer drivers.
 const MILLION: u32 = 1 << 20;
 /// Scatter/gather entries of a work request.
@@ -88,13 +89,17 @@ pub(super) fn gid(index: u32) -> Result<[u8; 16], Errno> {
     }
 }
 
-fn gid_entry(index: u32) -> Result<ib_uverbs_gid_entry, Errno> {
+fn gid_entry(state: &State, port_num: u8, index: u32) -> Result<ib_uverbs_gid_entry, Errno> {
+    let port = port(state, port_num)?;
+    if index >= port.legacy_resp.gid_tbl_len {
+        return Err(Errno::INVAL);
+    }
     let gid = gid(index)?;
     Ok(ib_uverbs_gid_entry {
         gid: zerocopy::transmute!(gid),
         gid_index: index,
-        port_num: 1,
-        gid_type: IB_UVERBS_GID_TYPE_ROCE_V2,
+        port_num: port_num.into(),
+        gid_type: gid_type(&port, IB_UVERBS_GID_TYPE_ROCE_V2),
         netdev_ifindex: 7,
     })
 }
@@ -102,10 +107,17 @@ fn gid_entry(index: u32) -> Result<ib_uverbs_gid_entry, Errno> {
 /// GET_CONTEXT, without an event file.
 ///
 /// # Errors
-/// EINVAL for a second one.
+/// EINVAL for a second one; whatever the device's own kernel refused the first tries with.
 pub(super) fn get_context(state: &mut State, file: FileId) -> Result<(), Errno> {
     if state.contexts.contains_key(&file) {
         return Err(Errno::INVAL);
+    }
+    if let Some(device) = &state.device {
+        let refused = state.refused.entry(file).or_default();
+        if let Some(errno) = device.refusals.get(*refused) {
+            *refused += 1;
+            return Err(*errno);
+        }
     }
     state.contexts.insert(file, Context::default());
     Ok(())
@@ -121,7 +133,28 @@ pub(super) fn new_events(state: &mut State, file: FileId) -> Result<OwnedFd, Err
     Ok(fd)
 }
 
+/// Completion vectors.
+pub(super) fn vectors(state: &State) -> u32 {
+    let device = state.device.as_ref();
+    device.map_or(COMP_VECTORS, |device| device.comp_vectors)
+}
+
+/// What the driver says of a context; rxe says nothing.
+pub(super) fn context_data(state: &State) -> &[u8] {
+    let device = state.device.as_ref();
+    device.map_or(&[], |device| &device.context_data)
+}
+
+/// What the driver says of the device; rxe says nothing.
+pub(super) fn device_data(state: &State) -> &[u8] {
+    let device = state.device.as_ref();
+    device.map_or(&[], |device| &device.device_data)
+}
+
 fn core_support(state: &State) -> u64 {
+    if let Some(device) = &state.device {
+        return device.core_support;
+    }
     let optional = u64::from(IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS);
     if state.profile.has(Feature::RobustUdata) {
         optional | u64::from(IB_UVERBS_CORE_SUPPORT_ROBUST_UDATA)
@@ -142,8 +175,9 @@ pub(super) fn ioctl(
         UVERBS_METHOD_GET_CONTEXT => {
             get_context(state, file)?;
             Ok(answer
-                .with(UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS, &COMP_VECTORS)
-                .with(UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, &core_support(state)))
+                .with(UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS, &vectors(state))
+                .with(UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, &core_support(state))
+                .with(UVERBS_ATTR_UHW_OUT, context_data(state)))
         }
         UVERBS_METHOD_INFO_HANDLES => info_handles(state, file, args),
         _ => {
@@ -157,27 +191,25 @@ fn queries(state: &State, method: u16, args: &Args<'_>) -> Result<Answer, Errno>
     let answer = Answer::default();
     match method {
         UVERBS_METHOD_QUERY_PORT => {
-            if args.number(UVERBS_ATTR_QUERY_PORT_PORT_NUM) != Some(1) {
-                return Err(Errno::INVAL);
-            }
-            Ok(answer.with(UVERBS_ATTR_QUERY_PORT_RESP, &port(state)))
+            let number = port_number(args, UVERBS_ATTR_QUERY_PORT_PORT_NUM)?;
+            Ok(answer.with(UVERBS_ATTR_QUERY_PORT_RESP, &port(state, number)?))
         }
         UVERBS_METHOD_QUERY_GID_ENTRY => {
-            if args.number(UVERBS_ATTR_QUERY_GID_ENTRY_PORT) != Some(1)
-                || args.number(UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS) != Some(0)
-            {
+            let port = port_number(args, UVERBS_ATTR_QUERY_GID_ENTRY_PORT)?;
+            if args.number(UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS) != Some(0) {
                 return Err(Errno::INVAL);
             }
-            let entry = gid_entry(args.number32(UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX)?)?;
+            let index = args.number32(UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX)?;
+            let entry = gid_entry(state, port, index)?;
             Ok(answer.with(UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, &entry))
         }
-        UVERBS_METHOD_QUERY_GID_TABLE => gid_table(args),
+        UVERBS_METHOD_QUERY_GID_TABLE => gid_table(state, args),
         // The methods exist, but rxe has nothing behind them.
         _ => Err(Errno::OPNOTSUPP),
     }
 }
 
-fn gid_table(args: &Args<'_>) -> Result<Answer, Errno> {
+fn gid_table(state: &State, args: &Args<'_>) -> Result<Answer, Errno> {
     let size = args
         .number(UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE)
         .and_then(|size| usize::try_from(size).ok());
@@ -193,8 +225,10 @@ fn gid_table(args: &Args<'_>) -> Result<Answer, Errno> {
     }
     let mut bytes = Vec::new();
     let mut count = 0_u64;
-    for index in (0_u32..).take(GIDS.len()).take(room / size) {
-        let mut entry = gid_entry(index)?.as_bytes().to_vec();
+    let entries = (0_u32..).take(GIDS.len());
+    let entries = entries.filter_map(|index| gid_entry(state, 1, index).ok());
+    for entry in entries.take(room / size) {
+        let mut entry = entry.as_bytes().to_vec();
         entry.resize(size, 0);
         bytes.extend(entry);
         count += 1;
@@ -223,8 +257,27 @@ fn info_handles(state: &State, file: FileId, args: &Args<'_>) -> Result<Answer, 
         .with(UVERBS_ATTR_INFO_TOTAL_HANDLES, &total))
 }
 
-/// The port's attributes.
-pub(super) fn port(state: &State) -> ib_uverbs_query_port_resp_ex {
+/// A port's number in an attribute.
+///
+/// # Errors
+/// EINVAL for one that no port has.
+fn port_number(args: &Args<'_>, id: u16) -> Result<u8, Errno> {
+    u8::try_from(args.number32(id)?).map_err(|_| Errno::INVAL)
+}
+
+/// A port's attributes.
+///
+/// # Errors
+/// EINVAL where there is no such port; of another device, where nobody asked for it.
+pub(super) fn port(state: &State, number: u8) -> Result<ib_uverbs_query_port_resp_ex, Errno> {
+    match &state.device {
+        Some(device) => device.ports.get(&number).copied().ok_or(Errno::INVAL),
+        None if number == 1 => Ok(own_port(state)),
+        None => Err(Errno::INVAL),
+    }
+}
+
+fn own_port(state: &State) -> ib_uverbs_query_port_resp_ex {
     ib_uverbs_query_port_resp_ex {
         legacy_resp: ib_uverbs_query_port_resp {
             port_cap_flags: 1 << 16,
@@ -268,6 +321,9 @@ fn capabilities(state: &State) -> u64 {
     reason = "the legacy reply has the low half of the capabilities"
 )]
 pub(super) fn device(state: &State) -> ib_uverbs_query_device_resp {
+    if let Some(device) = &state.device {
+        return device.device.base;
+    }
     let max_wr = max_wr(state.profile);
     let large = state.profile.has(Feature::LargeLimits);
     let windows = state.profile.has(Feature::MemoryWindows);
@@ -313,9 +369,24 @@ pub(super) fn device(state: &State) -> ib_uverbs_query_device_resp {
     }
 }
 
+/// Whether the driver allows extended commands: another device's does if its attributes came by one, which tells how long they are.
+pub(super) fn has_extended(state: &State) -> bool {
+    match &state.device {
+        Some(device) => device.device.response_length != 0,
+        None => state.profile.has(Feature::ExtendedOfRxe),
+    }
+}
+
 /// The extended device attributes.
 pub(super) fn device_ex(state: &State, room: usize) -> ib_uverbs_ex_query_device_resp {
     let whole = size_of::<ib_uverbs_ex_query_device_resp>();
+    if let Some(device) = &state.device {
+        let told = device.device.response_length;
+        return ib_uverbs_ex_query_device_resp {
+            response_length: u32::try_from(room).map_or(told, |room| told.min(room)),
+            ..device.device
+        };
+    }
     ib_uverbs_ex_query_device_resp {
         base: device(state),
         response_length: u32::try_from(whole.min(room)).unwrap_or(u32::MAX),

@@ -83,6 +83,11 @@ features! {
 }
 
 impl Feature {
+    /// Its place in a set.
+    pub(super) const fn bit(self) -> u32 {
+        1 << self as u32
+    }
+
     /// What an ioctl method of the core came with.
     pub const fn of_method(object: u16, method: u16) -> Self {
         match (object, method) {

@@ -30,7 +30,7 @@ pub(super) fn run(
     if !state.profile.has(Feature::Ioctl) {
         return Err(Errno::NOTTY);
     }
-    if command.driver_id != uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE {
+    if command.driver_id != state.driver().raw() {
         return Err(Errno::INVAL);
     }
     if !state.profile.has_method(command.object, command.method) {

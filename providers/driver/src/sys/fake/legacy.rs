@@ -159,7 +159,8 @@ fn sizes(number: u32) -> Result<(usize, usize), Errno> {
 }
 
 fn run(state: &mut State, file: FileId, legacy: &Legacy<'_>) -> Result<Answer, Errno> {
-    if legacy.number & EXTENDED != 0 && !state.profile.has(Feature::ExtendedOfRxe) {
+    let has_extended = device::has_extended(state);
+    if legacy.number & EXTENDED != 0 && !has_extended {
         return Err(Errno::OPNOTSUPP);
     }
     let (least_request, least_reply) = sizes(legacy.number)?;
@@ -181,8 +182,9 @@ fn run(state: &mut State, file: FileId, legacy: &Legacy<'_>) -> Result<Answer, E
         })?;
         return Ok(core(&ib_uverbs_get_context_resp {
             async_fd: events.into_raw_fd().cast_unsigned(),
-            num_comp_vectors: device::COMP_VECTORS,
-        }));
+            num_comp_vectors: device::vectors(state),
+        })
+        .with(UVERBS_ATTR_UHW_OUT, device::context_data(state)));
     }
     state.context(file)?;
     queries(state, file, legacy).unwrap_or_else(|| objects(state, file, legacy))
@@ -233,21 +235,18 @@ fn destroy(
 fn queries(state: &mut State, file: FileId, legacy: &Legacy<'_>) -> Option<Result<Answer, Errno>> {
     const EX_QUERY_DEVICE: u32 = EXTENDED | IB_USER_VERBS_EX_CMD_QUERY_DEVICE;
     Some(match legacy.number {
-        IB_USER_VERBS_CMD_QUERY_DEVICE => Ok(core(&device::device(state))),
+        IB_USER_VERBS_CMD_QUERY_DEVICE => {
+            Ok(core(&device::device(state)).with(UVERBS_ATTR_UHW_OUT, device::device_data(state)))
+        }
         EX_QUERY_DEVICE => request::<ib_uverbs_ex_query_device>(legacy.request).and_then(|ask| {
             if ask.comp_mask != 0 || ask.reserved != 0 {
                 return Err(Errno::INVAL);
             }
-            Ok(core(&device::device_ex(state, legacy.room.0)))
+            Ok(core(&device::device_ex(state, legacy.room.0))
+                .with(UVERBS_ATTR_UHW_OUT, device::device_data(state)))
         }),
-        IB_USER_VERBS_CMD_QUERY_PORT => {
-            request::<ib_uverbs_query_port>(legacy.request).and_then(|ask| {
-                if ask.port_num != 1 {
-                    return Err(Errno::INVAL);
-                }
-                Ok(core(&device::port(state).legacy_resp))
-            })
-        }
+        IB_USER_VERBS_CMD_QUERY_PORT => request::<ib_uverbs_query_port>(legacy.request)
+            .and_then(|ask| Ok(core(&device::port(state, ask.port_num)?.legacy_resp))),
         IB_USER_VERBS_CMD_QUERY_QP => request::<ib_uverbs_query_qp>(legacy.request)
             .and_then(|ask| qp::query(state, file, ask.qp_handle))
             .map(|reply| core(&reply)),

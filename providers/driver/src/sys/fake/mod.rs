@@ -8,6 +8,9 @@
 //! It can also be wrong on purpose. [`FakeKernel::inject`] makes calls fail or lie, the queues can be
 //! overwritten through [`FakeKernel::ring`], events can be made up, and the device can be taken away.
 //!
+//! [`FakeKernel::with_device`] answers as another device's kernel did ([`DeviceProfile`]), as far as a program asks what is there. Queues
+//! are rxe's alone.
+//!
 //! Its device reads and writes registered memory as a real one does. So it is no less dangerous to call
 //! ([`Kernel::call`]), and what makes it lie about the end of an object, or puts requests and completions into queues, is `unsafe`.
 //!
@@ -30,6 +33,7 @@
 //! | file | what |
 //! |---|---|
 //! | `profile`, `feature` | which kernel it is, and what kernels have since when |
+//! | `device_profile`, `device_text` | which device it is, if not its own, and how that is read from a file |
 //! | `schema`, `args`, `ioctl`, `legacy` | commands: generic checks, then dispatch |
 //! | `device`, `pd`, `mr`, `mw`, `ah`, `cq`, `srq`, `qp`, `modify` | one kernel object each |
 //! | `files`, `event` | descriptors and events |
@@ -40,6 +44,8 @@ mod ah;
 mod args;
 mod cq;
 mod device;
+mod device_profile;
+mod device_text;
 mod engine;
 mod event;
 mod fault;
@@ -66,6 +72,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+pub use device_profile::DeviceProfile;
+pub use device_text::ProfileError;
 pub use fault::{Effect, Rewrite, When};
 pub use feature::Feature;
 pub use profile::Profile;
@@ -172,6 +180,15 @@ impl FakeKernel {
                 waiting: AtomicU32::new(0),
             }),
         }
+    }
+
+    /// The kernel of a device that was found elsewhere: it answers as that one did to who opens the device and asks for its attributes and
+    /// its ports. Domains and regions are there. If the driver is another than rxe, what has queues is not (EOPNOTSUPP), nor are the
+    /// driver's own methods.
+    pub fn with_device(device: DeviceProfile) -> Self {
+        let fake = Self::new(device.kernel);
+        fake.lock().device = Some(Arc::new(device));
+        fake
     }
 
     /// The state after the files that the process closed were closed here too.
@@ -435,12 +452,13 @@ unsafe impl Kernel for FakeKernel {
         driver: Option<DriverId>,
     ) -> Result<()> {
         let op = Op::OpenDevice;
-        let file = self.lock().files.of_fd(fd).map(|file| file.role);
+        let state = self.lock();
+        let file = state.files.of_fd(fd).map(|file| file.role);
         if file != Ok(Role::Device) {
             return Err(Error::invalid(op, "the file").fact("expected", "a device of this kernel"));
         }
         match driver {
-            Some(driver) if driver != DriverId::Rxe => {
+            Some(driver) if driver != state.driver() => {
                 Err(Error::os(op, Errno::INVAL).fact("driver", driver.to_string()))
             }
             _ => Ok(()),

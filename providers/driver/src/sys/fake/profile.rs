@@ -4,13 +4,12 @@ use super::feature::Feature;
 
 /// A kernel, by what its uverbs core and its rxe driver can do.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[expect(clippy::struct_excessive_bools, reason = "each switch stands alone")]
 pub struct Profile {
     version: (u8, u8),
-    ioctl: bool,
-    invoke_write: bool,
+    /// Features that it has although its version does not, and the other way round: a bit each.
+    more: u32,
+    less: u32,
     write: bool,
-    cq_methods: bool,
 }
 
 /// A kernel of each version, by its name.
@@ -45,39 +44,56 @@ versions! {
 }
 
 impl Profile {
-    const fn of(major: u8, minor: u8) -> Self {
-        let bare = Self {
+    /// Linux of this version, with what that brought. [`ALL`](Self::ALL) are those that somebody looked at.
+    pub const fn of(major: u8, minor: u8) -> Self {
+        Self {
             version: (major, minor),
-            ioctl: false,
-            invoke_write: false,
+            more: 0,
+            less: 0,
             write: true,
-            cq_methods: false,
+        }
+    }
+
+    /// The same kernel with a feature that its version may not have: distributions bring newer ones to older kernels.
+    #[must_use]
+    pub const fn with(self, feature: Feature) -> Self {
+        let bit = if self.is_since(feature) {
+            0
+        } else {
+            feature.bit()
         };
         Self {
-            ioctl: bare.is_since(Feature::Ioctl),
-            invoke_write: bare.is_since(Feature::InvokeWrite),
-            cq_methods: bare.is_since(Feature::CqMethods),
-            ..bare
+            more: self.more | bit,
+            less: self.less & !feature.bit(),
+            ..self
+        }
+    }
+
+    /// The same kernel without a feature.
+    #[must_use]
+    pub const fn without(self, feature: Feature) -> Self {
+        let bit = if self.is_since(feature) {
+            feature.bit()
+        } else {
+            0
+        };
+        Self {
+            more: self.more & !feature.bit(),
+            less: self.less | bit,
+            ..self
         }
     }
 
     /// The same kernel answering ENOTTY to the ioctl.
     #[must_use]
     pub const fn without_ioctl(self) -> Self {
-        Self {
-            ioctl: false,
-            invoke_write: false,
-            ..self
-        }
+        self.without(Feature::Ioctl)
     }
 
     /// The same kernel without `INVOKE_WRITE`.
     #[must_use]
     pub const fn without_invoke_write(self) -> Self {
-        Self {
-            invoke_write: false,
-            ..self
-        }
+        self.without(Feature::InvokeWrite)
     }
 
     /// The same kernel refusing every `write(2)` (EACCES), as it does after `setuid`.
@@ -93,10 +109,7 @@ impl Profile {
     /// completion queues by methods.
     #[must_use]
     pub const fn with_cq_methods(self) -> Self {
-        Self {
-            cq_methods: true,
-            ..self
-        }
+        self.with(Feature::CqMethods)
     }
 
     /// Major and minor version.
@@ -106,17 +119,17 @@ impl Profile {
 
     /// True when the kernel has it.
     pub const fn has(self, feature: Feature) -> bool {
-        match feature {
-            Feature::Ioctl => self.ioctl,
-            Feature::InvokeWrite => self.ioctl && self.invoke_write,
-            Feature::CqMethods => self.ioctl && self.cq_methods,
-            feature => self.is_since(feature),
+        if matches!(feature, Feature::InvokeWrite | Feature::CqMethods) && !self.has(Feature::Ioctl)
+        {
+            return false;
         }
+        let bit = feature.bit();
+        (self.is_since(feature) && self.less & bit == 0) || self.more & bit != 0
     }
 
     /// True when the kernel has the ioctl method, whatever the driver does with it.
     pub const fn has_method(self, object: u16, method: u16) -> bool {
-        self.ioctl && self.has(Feature::of_method(object, method))
+        self.has(Feature::Ioctl) && self.has(Feature::of_method(object, method))
     }
 
     /// True when `write(2)` is allowed.

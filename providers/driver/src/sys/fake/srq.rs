@@ -57,7 +57,7 @@ fn ring(max_wr: u32, max_sge: u32) -> Result<Ring, Errno> {
 
 /// `create_srq`.
 pub(super) fn create(state: &mut State, file: FileId, create: &Create) -> Result<Created, Errno> {
-    let default = state.context(file)?.events;
+    let default = state.context_with_queues(file)?.events;
     let pd = state.lookup(file, Kind::Pd, create.pd)?;
     if create.room < size_of::<rxe_create_srq_resp>()
         || create.max_wr == 0

@@ -10,6 +10,7 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
 
 use super::ah::Ah;
 use super::cq::Cq;
+use super::device_profile::DeviceProfile;
 use super::fault::Script;
 use super::files::{FileId, Files};
 use super::mr::Mr;
@@ -20,6 +21,7 @@ use super::ring::Shared;
 use super::seen::Seen;
 use super::srq::Srq;
 use crate::error::Errno;
+use crate::types::DriverId;
 
 /// What a handle names.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -87,6 +89,8 @@ pub enum AfterRemoval {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) profile: Profile,
+    /// Whose answers it gives, if not those of its own rxe device.
+    pub(super) device: Option<Arc<DeviceProfile>>,
     pub(super) script: Script,
     pub(super) calls: u64,
     pub(super) seen: Vec<Seen>,
@@ -94,6 +98,8 @@ pub(super) struct State {
     pub(super) frozen: bool,
     pub(super) files: Files,
     pub(super) contexts: BTreeMap<FileId, Context>,
+    /// How often a file without a context was refused one, as another device's kernel did.
+    pub(super) refused: BTreeMap<FileId, usize>,
     handles: BTreeMap<(FileId, u32), (Kind, u32)>,
     pub(super) pending: Vec<Pending>,
     next_offset: u64,
@@ -111,6 +117,7 @@ impl State {
     pub(super) fn new(profile: Profile) -> Self {
         Self {
             profile,
+            device: None,
             script: Script::default(),
             calls: 0,
             seen: Vec::new(),
@@ -118,6 +125,7 @@ impl State {
             frozen: false,
             files: Files::default(),
             contexts: BTreeMap::new(),
+            refused: BTreeMap::new(),
             handles: BTreeMap::new(),
             pending: Vec::new(),
             next_offset: 4096,
@@ -129,6 +137,25 @@ impl State {
             qps: BTreeMap::new(),
             srqs: BTreeMap::new(),
             ahs: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn driver(&self) -> DriverId {
+        self.device
+            .as_ref()
+            .map_or(DriverId::Rxe, |device| device.driver)
+    }
+
+    /// As [`context`](Self::context), for objects with queues, which are rxe's.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP for a device of another driver.
+    pub(super) fn context_with_queues(&self, file: FileId) -> Result<&Context, Errno> {
+        let context = self.context(file)?;
+        if self.driver() == DriverId::Rxe {
+            Ok(context)
+        } else {
+            Err(Errno::OPNOTSUPP)
         }
     }
 
@@ -285,6 +312,7 @@ impl State {
     pub(super) fn reap(&mut self) {
         for file in self.files.reap() {
             self.contexts.remove(&file);
+            self.refused.remove(&file);
             self.pending.retain(|pending| pending.file != file);
             let owned: Vec<_> = self
                 .handles

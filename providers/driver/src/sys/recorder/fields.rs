@@ -61,11 +61,52 @@ fn alias(base: &str, reply: bool) -> Option<&'static str> {
     }
 }
 
-fn find(name: &str) -> Option<&'static Struct> {
+pub(crate) fn find(name: &str) -> Option<&'static Struct> {
     HEADERS
         .iter()
         .flat_map(|header| header.structs)
         .find(|layout| layout.names.contains(&name))
+}
+
+/// A field at its place in the bytes of a struct.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) name: &'static str,
+    pub(crate) offset: usize,
+    pub(crate) size: usize,
+}
+
+/// The fields that say something, in their order; those of a struct inside stand for it.
+pub(crate) fn places(layout: &'static Struct) -> Vec<Place> {
+    let mut found = Vec::new();
+    add_places(layout, 0, &mut found);
+    found
+}
+
+fn add_places(layout: &'static Struct, start: usize, found: &mut Vec<Place>) {
+    for field in layout.fields {
+        let offset = start + field.offset;
+        if field.name == "base" && layout.rust.starts_with("ib_uverbs_ex_") {
+            let inner = layout.rust.replacen("ib_uverbs_ex_", "ib_uverbs_", 1);
+            if let Some(inner) = find(&inner) {
+                add_places(inner, offset, found);
+                continue;
+            }
+        }
+        if let Some(inner) = inner(field.name).and_then(find)
+            && inner.size == field.size
+        {
+            add_places(inner, offset, found);
+            continue;
+        }
+        if !is_filler(field.name) && field.size != 0 {
+            found.push(Place {
+                name: field.name,
+                offset,
+                size: field.size,
+            });
+        }
+    }
 }
 
 fn collect(
@@ -74,33 +115,18 @@ fn collect(
     direction: Direction,
     fields: &mut Vec<Attribute>,
 ) {
-    for field in layout.fields {
-        let Some(part) = bytes.get(field.offset..field.offset + field.size) else {
+    for place in places(layout) {
+        // Replies may be shorter than the headers know them.
+        let Some(part) = bytes.get(place.offset..place.offset + place.size) else {
             continue;
         };
-        if field.name == "base" && layout.rust.starts_with("ib_uverbs_ex_") {
-            let inner = layout.rust.replacen("ib_uverbs_ex_", "ib_uverbs_", 1);
-            if let Some(inner) = find(&inner) {
-                collect(inner, part, direction, fields);
-                continue;
-            }
-        }
-        if let Some(inner) = inner(field.name).and_then(find)
-            && inner.size == field.size
-        {
-            collect(inner, part, direction, fields);
-            continue;
-        }
-        if is_filler(field.name) || field.size == 0 {
-            continue;
-        }
         fields.push(Attribute {
-            name: Name::new(Some(field.name), 0),
+            name: Name::new(Some(place.name), 0),
             direction,
-            len: field.size,
+            len: place.size,
             mandatory: true,
             // In network order, so the bytes say more than the number.
-            value: if field.name.ends_with("guid") {
+            value: if place.name.ends_with("guid") {
                 Value::Bytes(part.to_vec())
             } else {
                 value(part)

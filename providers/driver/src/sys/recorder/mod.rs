@@ -34,6 +34,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 pub use bytes::{attribute_fields, command_fields, command_name, struct_fields};
+#[cfg(feature = "fake")]
+pub(crate) use fields::{find, places};
 pub use names::Name;
 pub use print::WithKeys;
 pub use record::{Attribute, Body, CommandPath, Direction, FdClass, Record, Value};

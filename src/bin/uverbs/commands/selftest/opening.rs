@@ -16,6 +16,9 @@ use super::subject::Subject;
 /// bytes of their own.
 const PRIVATE: [&str; 7] = ["guid", "gid", "key", "addr", "_va", "fd", "uhw_in"];
 
+/// How long tables of such things are, which every adapter of a kind has in common.
+const SIZES: [&str; 3] = ["gid_tbl_len", "pkey_tbl_len", "max_pkeys"];
+
 /// The commands, in their order.
 pub(super) fn commands(subject: &Subject) -> Outcome<Vec<Value>> {
     let collector = Arc::new(Collector::new());
@@ -23,7 +26,9 @@ pub(super) fn commands(subject: &Subject) -> Outcome<Vec<Value>> {
         .command_path(subject.path)
         .record(Arc::clone(&collector) as Arc<_>);
     let again = subject.through(subject.reopen(options)?, subject.path);
-    again.port_attr()?;
+    for port in 1..=again.context.device_attr().phys_port_cnt {
+        again.context.query_port(port)?;
+    }
     let pd = again.context.alloc_pd()?;
     let cq = again.context.create_cq(64)?;
     drop(prepare(&again, &pd, QpType::Rc, (&cq, &cq), usual)?);
@@ -50,8 +55,8 @@ pub(super) fn commands(subject: &Subject) -> Outcome<Vec<Value>> {
 fn keep_public(attributes: &mut Vec<Value>) {
     attributes.retain(|attribute| {
         let name = attribute["name"].as_str().unwrap_or_default();
-        let name = name.to_ascii_lowercase();
-        !PRIVATE.iter().any(|part| name.contains(part))
+        let lower = name.to_ascii_lowercase();
+        SIZES.contains(&name) || !PRIVATE.iter().any(|part| lower.contains(part))
     });
     for attribute in attributes {
         if let Some(Value::Array(fields)) = attribute.get_mut("value") {
@@ -76,6 +81,9 @@ mod tests {
                     field("UHW_IN", 7.into()),
                     field("sys_image_guid", 7.into()),
                     field("max_qp", 8.into()),
+                    field("gid_tbl_len", 9.into()),
+                    field("max_pkeys", 10.into()),
+                    field("bad_pkey_cntr", 11.into()),
                 ]),
             ),
         ];
@@ -85,6 +93,10 @@ mod tests {
             left.contains("max_qp") && left.contains("NUM_COMP_VECTORS"),
             "{left}"
         );
-        assert!(!left.contains("guid"), "{left}");
+        assert!(
+            left.contains("gid_tbl_len") && left.contains("max_pkeys"),
+            "{left}"
+        );
+        assert!(!left.contains("guid") && !left.contains("cntr"), "{left}");
     }
 }
