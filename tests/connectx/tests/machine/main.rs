@@ -5,6 +5,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod adapter;
 mod blueflame;
 mod events;
 mod guest;

@@ -89,6 +89,7 @@ pub struct Connectx {
     umr: bool,
     odp: bool,
     time_divisor: Option<u32>,
+    adapter: Option<PathBuf>,
     trace: Option<PathBuf>,
 }
 
@@ -103,6 +104,7 @@ impl Connectx {
             umr: false,
             odp: false,
             time_divisor: None,
+            adapter: None,
             trace: None,
         }
     }
@@ -146,6 +148,13 @@ impl Connectx {
     #[must_use]
     pub fn time_divisor(mut self, divisor: u32) -> Self {
         self.time_divisor = Some(divisor);
+        self
+    }
+
+    /// The functions claim no more than the adapter whose capabilities are in this folder (`cargo xtask report FILE --to FOLDER`).
+    #[must_use]
+    pub fn adapter(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.adapter = Some(folder.into());
         self
     }
 
@@ -196,6 +205,9 @@ impl Connectx {
         if let Some(divisor) = self.time_divisor {
             words.extend(["--time-divisor".into(), divisor.to_string()]);
         }
+        if let Some(adapter) = &self.adapter {
+            words.extend(["--adapter".into(), adapter.display().to_string()]);
+        }
         if let Some(trace) = &self.trace {
             words.extend(["--trace".into(), trace.display().to_string()]);
         }
@@ -230,10 +242,11 @@ mod tests {
     fn options_become_arguments_and_devices() {
         let connectx = Connectx::new(&[Function::Ib, Function::Roce])
             .shaper()
-            .time_divisor(8);
+            .time_divisor(8)
+            .adapter("/pages");
         assert_eq!(
             connectx.arguments().join(" "),
-            "--function ib --function roce --shaper --time-divisor 8"
+            "--function ib --function roce --shaper --time-divisor 8 --adapter /pages"
         );
         let devices = connectx.devices();
         assert_eq!(devices[1].name, "mlx5_1");
