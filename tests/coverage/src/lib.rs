@@ -1,6 +1,6 @@
 //! Tells the runner what a test asks of the kernel: object, method and attributes by name, the way, and the kind of answer.
 //!
-//! It does so on standard output, where a test's environment has [`VARIABLE`] (`cargo xtask test --seen`). Each line begins
+//! It does so on standard output, where a test's environment has [`VARIABLE`] (`cargo xtask test --full --seen`). Each line begins
 //! with [`MARK`] and is told once by each process:
 //!
 //! ```text

@@ -43,6 +43,12 @@ pub enum Error {
         /// Those that there are.
         known: String,
     },
+    /// Nothing that runs machines goes by that name.
+    #[error("nothing that runs machines is named {name:?}; there are: auto, kvm, tcg")]
+    Accelerator {
+        /// The name.
+        name: String,
+    },
     /// Debian's packages are not what they are expected to be.
     #[error("{what}: {why}")]
     Packages {

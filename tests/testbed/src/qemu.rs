@@ -1,7 +1,7 @@
 //! The machine itself.
 
 use crate::host::ensure;
-use crate::{Error, Processor};
+use crate::{Error, Processor, accelerator};
 use guest_init::PORT_NAME;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ pub(crate) fn start(
         "-machine",
         parts.processor.board(),
         "-accel",
-        "tcg,thread=multi",
+        accelerator::of_machines(parts.processor)?.words(),
         "-cpu",
         parts.processor.model(),
     ]);

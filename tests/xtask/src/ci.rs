@@ -1,15 +1,16 @@
 //! `cargo xtask ci`: all that has to hold before a change is taken.
 
 use crate::cargo::cargo;
-use crate::{abi, coverage, faults, licences, loom, surface, test, tsan};
+use crate::test::Level;
+use crate::{abi, api, coverage, faults, licences, loom, surface, test, tsan};
 use anyhow::bail;
 use clap::Args;
 use std::process::ExitCode;
 use std::time::Instant;
 use testbed::host;
 
-/// Run everything that has to hold: format, lints, documentation, what safe programs can reach, licences, tests of faults, ABI,
-/// models of threads, threads on the fake kernel, tests as programs of another machine, tests.
+/// Run everything that has to hold: format, lints, documentation, what safe programs can reach, what is public, licences, tests of faults, ABI,
+/// models of threads, threads on the fake kernel, and every level of tests.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Stop at the first step that fails.
@@ -22,7 +23,7 @@ pub(crate) struct Options {
 
 type Step = (&'static str, fn() -> anyhow::Result<()>);
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 18] = [
     ("fmt", || cargo(&["fmt", "--all", "--check"], &[])),
     ("clippy", || {
         cargo(
@@ -45,13 +46,20 @@ const STEPS: [Step; 11] = [
         )
     }),
     ("surface", surface::compare),
+    ("api", api::compare),
     ("licences", licences::compare),
     ("faults", faults::compare),
     ("abi", || abi::compare(false, false)),
     ("coverage", coverage::compare),
     ("loom", || loom::explore(&[])),
     ("tsan", || tsan::run(&tsan::Options::share()).map(drop)),
-    ("test", || test::run(&test::Options::everything()).map(drop)),
+    ("unit", || test::whole(Level::Unit)),
+    ("fake", || test::whole(Level::Fake)),
+    ("testbed", || test::whole(Level::Testbed)),
+    ("rxe", || test::whole(Level::Rxe)),
+    ("mlx5", || test::whole(Level::Mlx5)),
+    ("interop", || test::whole(Level::Interop)),
+    ("connectx", || test::whole(Level::Connectx)),
 ];
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {

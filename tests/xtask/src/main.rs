@@ -2,6 +2,7 @@
 
 mod abi;
 mod adversary;
+mod api;
 mod asan;
 mod bench;
 mod cargo;
@@ -44,6 +45,7 @@ struct Cli {
 enum Task {
     Abi(abi::Options),
     Adversary(adversary::Options),
+    Api(api::Options),
     Asan(asan::Options),
     Bench(bench::Options),
     Ci(ci::Options),
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Abi(options) => abi::run(&options),
         Task::Adversary(options) => adversary::run(&options),
+        Task::Api(options) => api::run(&options),
         Task::Asan(options) => asan::run(&options),
         Task::Bench(options) => bench::run(&options),
         Task::Ci(options) => ci::run(&options),

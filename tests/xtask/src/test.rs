@@ -33,16 +33,32 @@ const KERNEL_VARIABLE: &str = "UVERBS_TEST_KERNEL";
 /// Machines without KVM are not evenly fast, and among two thousand tests one may run into a time limit.
 const TRIES: usize = 2;
 
-/// Run the tests.
+/// The kernel of tests that are to be quick.
+const QUICK_KERNEL: &str = "6.12";
+
+/// What they leave out, in words.
+const LEFT_OUT: &str = "the other kernels and ways to the kernel, tests of robustness on rxe, the verbs on mlx5, recordings, \
+    examples, the software ConnectX under Debian's programs, and machines themselves; `cargo xtask test --full` runs them";
+
+/// Run the tests: what takes minutes, or one level, or all of them (`--full`)
+///
+/// Without `--level` and `--full` these are the unit tests, those on the fake kernel, and on Linux 6.12 the verbs on rxe, what only
+/// mlx5 has on a software ConnectX, and ping-pongs with Debian's programs. The end says what was left out.
 #[derive(Args, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a flag of the command line"
 )]
 pub(crate) struct Options {
-    /// Which tests.
-    #[arg(long, value_enum, default_value_t = Level::All)]
-    pub(crate) level: Level,
+    /// Which tests; all of that level.
+    #[arg(long, value_enum)]
+    pub(crate) level: Option<Level>,
+    /// Every level.
+    #[arg(long, conflicts_with = "level")]
+    pub(crate) full: bool,
+    /// A test that passes only at another try fails, too: for releases.
+    #[arg(long)]
+    pub(crate) steady: bool,
     /// Kernel of the rxe, mlx5 and interop tests: 5.10, 6.1, 6.12 or newest; all but 5.10 unless given.
     #[arg(long)]
     pub(crate) kernel: Vec<String>,
@@ -101,8 +117,6 @@ pub(crate) enum Level {
     Interop,
     /// The software ConnectX under the stock mlx5 drivers and Debian's programs, in machines.
     Connectx,
-    /// All of them.
-    All,
 }
 
 /// The processor of machines.
@@ -129,24 +143,13 @@ pub(crate) enum Way {
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
-    if options.machine != On::X86_64 && options.level != Level::Rxe {
+    if options.machine != On::X86_64 && options.level != Some(Level::Rxe) {
         bail!("only the level rxe has machines with other processors than x86-64");
     }
     let since = Instant::now();
     let mut failed = Vec::new();
     let mut unsteady = Vec::new();
-    for level in [
-        Level::Unit,
-        Level::Fake,
-        Level::Testbed,
-        Level::Rxe,
-        Level::Mlx5,
-        Level::Interop,
-        Level::Connectx,
-    ] {
-        if ![level, Level::All].contains(&options.level) {
-            continue;
-        }
+    for level in options.levels() {
         if let Err(error) = one_level(level, options, &mut unsteady) {
             eprintln!("error: {error:#}");
             failed.push(level.name());
@@ -155,8 +158,14 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let minutes = since.elapsed().as_secs_f64() / 60.0;
     for name in &unsteady {
         host::say(format_args!(
-            "is unsure of {name}: it passed at another try alone"
+            "calls {name} flaky: it passed only when it was retried alone"
         ));
+    }
+    if options.steady && !unsteady.is_empty() {
+        failed.push(format!("steadiness ({} tests)", unsteady.len()));
+    }
+    if options.is_quick() {
+        host::say(format_args!("left out: {LEFT_OUT}"));
     }
     if failed.is_empty() {
         host::say(format_args!(
@@ -165,6 +174,11 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     bail!("failed: {} (after {minutes:.1} min)", failed.join(", "))
+}
+
+/// Runs all of a level.
+pub(crate) fn whole(level: Level) -> anyhow::Result<()> {
+    run(&Options::of(level)).map(drop)
 }
 
 /// Runs a level; names what passed at another try alone.
@@ -220,7 +234,10 @@ fn one_level(level: Level, options: &Options, unsteady: &mut Vec<String>) -> any
             )
         }
         Level::Testbed | Level::Interop | Level::Connectx => {
-            let packages = WITH_MACHINES.iter().filter(|(_, of)| *of == level);
+            // What Debian's library asks for is compared call by call, which takes longer.
+            let packages = WITH_MACHINES.iter().filter(|(package, of)| {
+                *of == level && !(options.is_quick() && *package == "recordings")
+            });
             for (package, _) in packages {
                 require(package)?;
                 // The others choose their kernels by themselves.
@@ -252,12 +269,15 @@ fn one_level(level: Level, options: &Options, unsteady: &mut Vec<String>) -> any
         }
         Level::Mlx5 => {
             let tests = inside::mlx5(options, unsteady);
+            if options.is_quick() {
+                return tests;
+            }
             let examples = examples::mlx5::run(&kernels(options), &options.filters);
             tests.and(examples)
         }
-        Level::Rxe | Level::All => {
+        Level::Rxe => {
             let tests = inside::rxe(options, unsteady);
-            if options.machine != On::X86_64 {
+            if options.machine != On::X86_64 || options.is_quick() {
                 return tests;
             }
             let examples = examples::run(&kernels(options), &options.filters);
@@ -298,6 +318,9 @@ fn excluding<'a>(packages: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
 }
 
 fn kernels(options: &Options) -> Vec<&str> {
+    if options.kernel.is_empty() && options.is_quick() {
+        return vec![QUICK_KERNEL];
+    }
     if options.kernel.is_empty() {
         return Kernel::usual().map(Kernel::name).collect();
     }
@@ -313,6 +336,19 @@ fn require(package: &str) -> anyhow::Result<()> {
 }
 
 impl Options {
+    /// Whether neither a level nor all of them is asked for.
+    fn is_quick(&self) -> bool {
+        self.level.is_none() && !self.full
+    }
+
+    fn levels(&self) -> Vec<Level> {
+        match self.level {
+            Some(level) => vec![level],
+            None if self.full => Level::value_variants().to_vec(),
+            None => Level::QUICK.to_vec(),
+        }
+    }
+
     /// Whether less is run of each kernel than could be.
     fn is_part(&self) -> bool {
         !(self.filters.is_empty() && self.path.is_empty() && self.function.is_empty())
@@ -320,10 +356,12 @@ impl Options {
             || self.machine != On::X86_64
     }
 
-    /// Every level, every kernel, every path.
-    pub(crate) fn everything() -> Self {
+    /// All that is run of a level.
+    pub(crate) fn of(level: Level) -> Self {
         Self {
-            level: Level::All,
+            level: Some(level),
+            full: false,
+            steady: false,
             kernel: Vec::new(),
             path: Vec::new(),
             function: Vec::new(),
@@ -342,6 +380,9 @@ impl Options {
 }
 
 impl Level {
+    /// What takes minutes and shows the most.
+    const QUICK: [Self; 5] = [Self::Unit, Self::Fake, Self::Rxe, Self::Mlx5, Self::Interop];
+
     fn name(self) -> String {
         self.to_possible_value()
             .map_or_else(String::new, |value| value.get_name().to_owned())

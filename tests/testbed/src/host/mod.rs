@@ -7,7 +7,7 @@ mod program;
 mod tools;
 
 pub use program::{capture, capture_bytes, run};
-pub use tools::{NIGHTLY, Tool, ensure, llvm_tools};
+pub use tools::{API_READER, NIGHTLY, Tool, ensure, llvm_tools};
 
 /// Tells the user what is being done, in one line on standard error.
 pub fn say(what: impl std::fmt::Display) {

@@ -8,9 +8,15 @@ use std::process::Command;
 /// The toolchain that has what stable ones have not.
 pub const NIGHTLY: &str = "nightly";
 
+/// The toolchain whose rustdoc writes items in the form that their reader (`public-api`) understands, and the same text for the
+/// same item.
+pub const API_READER: &str = "1.95.0";
+
 /// A tool of the host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Tool {
+    /// The [`API_READER`] toolchain.
+    ApiReader,
     /// Keys of Debian's archive.
     DebianKeyring,
     /// Knows Debian's mirror on systems that are not Debian.
@@ -38,6 +44,9 @@ pub enum Tool {
 impl Tool {
     fn is_there(self) -> bool {
         match self {
+            Self::ApiReader => {
+                capture(crate::cargo::command_of(API_READER).arg("--version")).is_ok()
+            }
             Self::DebianKeyring => Path::new(crate::debian::KEYRING).exists(),
             Self::Debootstrap => Path::new("/usr/share/debootstrap/scripts/sid").exists(),
             Self::LlvmTools => llvm_tools().is_ok_and(|folder| folder.join("llvm-cov").exists()),
@@ -65,6 +74,7 @@ impl Tool {
 
     fn words(self) -> &'static str {
         match self {
+            Self::ApiReader => "the Rust toolchain that public items are read with",
             Self::DebianKeyring => "the keyring of Debian's archive",
             Self::Debootstrap => "debootstrap (it knows Debian's mirror)",
             Self::LlvmTools => "llvm-tools of the Rust toolchain",
@@ -83,6 +93,13 @@ impl Tool {
 
     fn installer(self) -> Vec<&'static str> {
         match self {
+            Self::ApiReader => vec![
+                "rustup",
+                "toolchain",
+                "install",
+                API_READER,
+                "--profile=minimal",
+            ],
             Self::DebianKeyring => by_apt(&["debian-archive-keyring"]),
             Self::Debootstrap => by_apt(&["debootstrap"]),
             Self::LlvmTools => vec!["rustup", "component", "add", "llvm-tools"],

@@ -15,7 +15,7 @@ const HEAD: &str = "\
 # What of the kernel's interface is implemented, and where it was tested
 
 Made by `cargo xtask coverage --write` from the mirrors of the kernel's headers (`uapi`), from the sources of the providers and from what tests were seen to ask (`tests/coverage/seen`,
-made by `cargo xtask test --seen`); `cargo xtask ci` fails when it is not what they say.
+made by `cargo xtask test --full --seen`); `cargo xtask ci` fails when it is not what they say.
 
 - **Implemented**: the functions of the providers that use the name; or, in italics, why none does.
 - **Tested**: `ok` where a test had the kernel do it, `refused` where it was only refused, `none` where the kernel or its driver does not have it, nothing where no test asked. An attribute counts as

@@ -73,7 +73,8 @@ const MLX5_MATRIX: [(&str, Way, Function); 4] = [
 
 pub(crate) fn rxe(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Result<()> {
     let processor = options.machine.processor();
-    let (binaries, programs) = build_for(processor, &OF_RXE, options.counts.is_some())?;
+    let packages: &[&str] = if options.is_quick() { &[ANY] } else { &OF_RXE };
+    let (binaries, programs) = build_for(processor, packages, options.counts.is_some())?;
     let mut failed = Vec::new();
     let mut askings = Askings::default();
     for (kernel, way) in combinations(options) {
@@ -112,7 +113,12 @@ pub(crate) fn rxe(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Resu
 }
 
 pub(crate) fn mlx5(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Result<()> {
-    let (binaries, programs) = build(&OF_MLX5, options.counts.is_some())?;
+    let packages: &[&str] = if options.is_quick() {
+        &[MLX5]
+    } else {
+        &OF_MLX5
+    };
+    let (binaries, programs) = build(packages, options.counts.is_some())?;
     let mut failed = Vec::new();
     let mut askings = Askings::default();
     for (kernel, way, function) in mlx5_combinations(options) {
@@ -242,7 +248,7 @@ fn told(failed: &[String]) -> anyhow::Result<()> {
 
 /// Kernels and ways to run the rxe tests with.
 fn combinations(options: &Options) -> Vec<(&str, Way)> {
-    if !options.all && options.kernel.is_empty() && options.path.is_empty() {
+    if !options.all && !options.is_quick() && options.kernel.is_empty() && options.path.is_empty() {
         return RXE_MATRIX.to_vec();
     }
     let ways = match options.path.as_slice() {
@@ -258,7 +264,8 @@ fn combinations(options: &Options) -> Vec<(&str, Way)> {
 
 /// The same for the mlx5 tests, with the kind of functions.
 fn mlx5_combinations(options: &Options) -> Vec<(&str, Way, Function)> {
-    let nothing = !options.all && options.kernel.is_empty() && options.path.is_empty();
+    let nothing =
+        !options.all && !options.is_quick() && options.kernel.is_empty() && options.path.is_empty();
     if nothing && options.function.is_empty() {
         return MLX5_MATRIX.to_vec();
     }
