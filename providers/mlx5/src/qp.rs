@@ -104,8 +104,8 @@ impl QueuePair {
     /// Tells whoever watches the device what is handed over from here on.
     #[cfg(feature = "rings")]
     fn watch(&mut self) {
-        let channel = Arc::clone(self.object.channel());
-        let (kind, number) = (self.kind, self.number);
+        let channel = Arc::clone(self.base.object.channel());
+        let (kind, number) = (self.base.kind, self.base.number);
         if let Some(send) = &mut self.send {
             send.watch(channel.watched(QueueKind::Send, number), Route::of(kind));
         }
