@@ -8,8 +8,6 @@ use uverbs_driver::types::{
 };
 use uverbs_driver::{Object, PollError, PostError, Result};
 
-use crate::Of;
-
 /// An enum with the providers' own types of this name, one variant each.
 macro_rules! handle {
     (
@@ -40,7 +38,7 @@ macro_rules! handle {
 
             $(#[$on])*
             #[allow(unreachable_patterns, reason = "there may be no other provider")]
-            impl Of<$vendor::$own> for $any {
+            impl $crate::Of<$vendor::$own> for $any {
                 #[inline]
                 fn of(&self) -> Option<&$vendor::$own> {
                     match self {

@@ -9,8 +9,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 use testbed::host;
 
-/// Run everything that has to hold: format, lints, documentation, what safe programs can reach, what is public, licences, tests of faults, ABI,
-/// models of threads, threads on the fake kernel, and every level of tests.
+/// Run everything that has to hold: format, lints, subsets of the providers, documentation, what safe programs can reach,
+/// what is public, licences, tests of faults, ABI, models of threads, threads on the fake kernel, and every level of tests.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Stop at the first step that fails.
@@ -23,7 +23,7 @@ pub(crate) struct Options {
 
 type Step = (&'static str, fn() -> anyhow::Result<()>);
 
-const STEPS: [Step; 18] = [
+const STEPS: [Step; 19] = [
     ("fmt", || cargo(&["fmt", "--all", "--check"], &[])),
     ("clippy", || {
         cargo(
@@ -39,6 +39,7 @@ const STEPS: [Step; 18] = [
             &[],
         )
     }),
+    ("subsets", subsets),
     ("docs", || {
         cargo(
             &["doc", "--workspace", "--all-features", "--no-deps"],
@@ -61,6 +62,24 @@ const STEPS: [Step; 18] = [
     ("interop", || test::whole(Level::Interop)),
     ("connectx", || test::whole(Level::Connectx)),
 ];
+
+/// The library with some of its providers, and with none.
+fn subsets() -> anyhow::Result<()> {
+    for features in ["", "mlx5", "rxe"] {
+        let features = format!("--features={features}");
+        let args = [
+            "clippy",
+            "--package=uverbs",
+            "--no-default-features",
+            &features,
+            "--",
+            "-D",
+            "warnings",
+        ];
+        cargo(&args, &[])?;
+    }
+    Ok(())
+}
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     if let Some(unknown) = options
