@@ -105,7 +105,7 @@ impl Cookies {
     /// [`OutOfResources`](ErrorKind::OutOfResources) when the process has had 2^40.
     pub(crate) fn reserve(self: &Arc<Self>, op: Op) -> Result<Cookie> {
         let generation = next_generation(&GENERATION).ok_or_else(|| {
-            Error::new(op, ErrorKind::OutOfResources).fact("objects created", LAST_GENERATION)
+            Error::new(op, ErrorKind::OutOfResources).fact("objects_created", LAST_GENERATION)
         })?;
         let events = Arc::default();
         let mut table = self.lock();

@@ -29,7 +29,7 @@ impl Context {
         }
         Err(Error::new(Op::Provider, ErrorKind::Unsupported)
             .fact("device", self.name().to_owned())
-            .fact("needs driver", "mlx5"))
+            .fact("needs_driver", "mlx5"))
     }
 }
 
@@ -65,7 +65,10 @@ impl Adapter {
         }
         Err(Error::new(Op::DevxCommand, ErrorKind::Unsupported)
             .fact("device", self.context.name().to_owned())
-            .fact("context without", "DEVX"))
+            .fact("lacking", "DEVX")
+            .hint(
+                "device or kernel have no firmware commands for users, or had no room for one more",
+            ))
     }
 
     /// The device's clock, which completions are stamped with. Two system calls the first time, none later.

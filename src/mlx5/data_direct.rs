@@ -40,7 +40,7 @@ impl ProtectionDomain {
         let (Some(context), Some(pd)) = (self.context().of_mlx5(), self.of_mlx5()) else {
             return Err(Error::new(Op::RegisterDmabuf, ErrorKind::Unsupported)
                 .fact("device", self.context().name().to_owned())
-                .fact("needs driver", "mlx5"));
+                .fact("needs_driver", "mlx5"));
         };
         let mr = context.register_data_direct(pd, &range.with(access))?;
         Ok(MemoryRegion::over(

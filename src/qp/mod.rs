@@ -178,6 +178,6 @@ fn modify(queue: &mut AnyQp, attr: &QpAttr) -> Result<()> {
     let to = attr.state.unwrap_or(from);
     Err(match diagnose(from, to, queue.base().kind, attr.mask()) {
         Some(diagnosis) => error.fact("because", diagnosis.to_string()),
-        None => error.fact("from state", from.to_string()),
+        None => error.fact("from_state", from.to_string()),
     })
 }

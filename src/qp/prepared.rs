@@ -98,9 +98,7 @@ impl PreparedQueuePair {
                 } else {
                     "the peer's"
                 };
-                return Err(
-                    Error::invalid(Op::Handshake, "endpoint").fact("without a gid", missing)
-                );
+                return Err(Error::invalid(Op::Handshake, "endpoint").fact("without_gid", missing));
             }
         };
         Ok(AddressVector {

@@ -279,7 +279,7 @@ impl Channel {
         self.check_process(op)?;
         if command.uhw.needs_ioctl() {
             return Err(Error::new(op, ErrorKind::Unsupported)
-                .fact("driver attributes need", "the ioctl interface"));
+                .hint("the driver's attributes need the ioctl interface"));
         }
         if self.path != CommandPath::Write && !self.no_invoke_write.load(Ordering::Relaxed) {
             match self.invoke_write(command) {
@@ -294,7 +294,7 @@ impl Channel {
             }
         }
         if self.path == CommandPath::Ioctl {
-            return Err(Error::new(op, ErrorKind::Unsupported).fact("kernel lacks", "INVOKE_WRITE"));
+            return Err(Error::new(op, ErrorKind::Unsupported).fact("kernel_lacks", "INVOKE_WRITE"));
         }
         self.call(Call::Write(command))
             .map_err(|errno| self.failure(op, errno))?;

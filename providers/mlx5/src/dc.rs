@@ -36,7 +36,7 @@ impl QueuePair {
             let asked = streams.log_concurrent.into();
             return Err(Error::limit(
                 Op::CreateQueuePair,
-                "log of streams",
+                "log_streams",
                 asked,
                 most.into(),
             ));

@@ -87,13 +87,13 @@ impl PacingCaps {
         let op = Op::ModifyRateLimit;
         if self.max_rate == 0 {
             return Err(Error::new(op, ErrorKind::Unsupported)
-                .fact("device lacks", "packet pacing")
+                .fact("device_lacks", "packet pacing")
                 .hint("packet pacing is a setting of the adapter's firmware"));
         }
         if !self.qp_types.contains(kind) {
             return Err(Error::new(op, ErrorKind::Unsupported)
                 .fact("type", kind.to_string())
-                .fact("types with a rate", self.qp_types.to_string()));
+                .fact("types_with_rate", self.qp_types.to_string()));
         }
         let rate = limit.rate_kbps;
         if rate == 0 && limit.shapes_bursts() {
@@ -103,12 +103,12 @@ impl PacingCaps {
         }
         if limit.shapes_bursts() && !self.burst {
             return Err(Error::new(op, ErrorKind::Unsupported)
-                .fact("device lacks", "bounds of bursts")
+                .fact("device_lacks", "bounds of bursts")
                 .hint("leave max_burst and typical_packet at 0"));
         }
         if rate != 0 && !(self.min_rate..=self.max_rate).contains(&rate) {
             return Err(Error::new(op, ErrorKind::LimitExceeded)
-                .fact("rate in kb/s", rate)
+                .fact("rate_kbps", rate)
                 .fact("min", self.min_rate)
                 .fact("max", self.max_rate));
         }
@@ -170,7 +170,7 @@ pub fn modify_rate_limit(
             .with_op(Op::ModifyRateLimit)
             .fact("type", kind.to_string())
             .fact("state", state.to_string())
-            .fact("rate in kb/s", limit.rate_kbps)
+            .fact("rate_kbps", limit.rate_kbps)
             .fact("max_burst", limit.max_burst)
             .fact("typical_packet", limit.typical_packet)
     })
@@ -240,7 +240,7 @@ impl Devx {
 
 fn explain(error: Error, limit: &RateLimit) -> Error {
     let error = error
-        .fact("rate in kb/s", limit.rate_kbps)
+        .fact("rate_kbps", limit.rate_kbps)
         .fact("max_burst", limit.max_burst)
         .fact("typical_packet", limit.typical_packet);
     match error.errno() {
@@ -289,7 +289,7 @@ mod tests {
         let raw = |limit| refusal(&CAPS, limit, QpType::RawPacket);
         assert_eq!(
             raw(RateLimit::kbps(999)),
-            "modify_qp_rate_limit: limit exceeded (rate in kb/s 999, min 1000, max 100000)"
+            "modify_qp_rate_limit: limit exceeded (rate_kbps 999, min 1000, max 100000)"
         );
         assert!(raw(RateLimit::kbps(100_001)).contains("max 100000"));
         assert!(raw(RateLimit::UNLIMITED.max_burst(1)).contains("without a rate"));
@@ -312,7 +312,7 @@ mod tests {
             ErrorKind::Unsupported
         );
         assert_eq!(kind(&CAPS, rate, QpType::Rc), ErrorKind::Unsupported);
-        assert!(refusal(&CAPS, rate, QpType::Rc).contains("types with a rate raw packet"));
+        assert!(refusal(&CAPS, rate, QpType::Rc).contains("types_with_rate raw packet"));
         let plain = PacingCaps {
             burst: false,
             ..CAPS

@@ -142,15 +142,15 @@ impl SpreadingQueuePair {
 
 /// The fields for a request, if the device hashes them.
 fn fields(op: Op, caps: &Caps, asked: HashFields) -> Result<u64> {
-    let fields = asked_flags(op, "hash fields", asked)?;
+    let fields = asked_flags(op, "hash_fields", asked)?;
     let lacking = fields & !caps.rss_fields;
     if caps.rss_functions & TOEPLITZ == 0 || lacking != 0 {
-        return Err(Error::new(op, ErrorKind::Unsupported).fact("hash fields", lacking));
+        return Err(Error::new(op, ErrorKind::Unsupported).fact("hash_fields", lacking));
     }
     for (one, other) in EXCLUDE_EACH_OTHER {
         if asked.intersects(one) && asked.intersects(other) {
             // The kernel would refuse it too, and complain.
-            return Err(Error::invalid(op, "hash fields")
+            return Err(Error::invalid(op, "hash_fields")
                 .fact("fields", fields)
                 .hint("IPv4 excludes IPv6, TCP excludes UDP"));
         }

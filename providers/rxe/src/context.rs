@@ -80,7 +80,7 @@ impl contract::Context for Context {
 
     fn check_memory(&self, op: Op, access: AccessFlags, moves: bool) -> Result<()> {
         if moves {
-            return Err(Error::new(op, ErrorKind::Unsupported).fact("change of", "memory"));
+            return Err(Error::new(op, ErrorKind::Unsupported).fact("change", "memory"));
         }
         limits::access(op, access)
     }

@@ -44,8 +44,8 @@ fn ring(op: Op, info: mminfo, mapping: Mapping, min_slot: usize) -> Result<Share
     let mask = word(std::mem::offset_of!(rxe_queue_buf, index_mask))?;
     let bad_shape = || {
         Error::bad_reply(op, "a queue of impossible shape")
-            .fact("log2 of the slot size", log2_slot)
-            .fact("index mask", mask)
+            .fact("log2_slot_size", log2_slot)
+            .fact("index_mask", mask)
             .fact("bytes", info.size)
     };
     let slot_size = 1_usize

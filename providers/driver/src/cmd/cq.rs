@@ -259,7 +259,7 @@ pub fn modify(channel: &Channel, cq: u32, count: u16, period_us: u16) -> Result<
     };
     Legacy::extended(Op::ModifyCompletionQueue, IB_USER_VERBS_EX_CMD_MODIFY_CQ)
         .tell(channel, &command, &Uhw::NONE)
-        .map_err(|error| error.fact("count", count).fact("period us", period_us))
+        .map_err(|error| error.fact("count", count).fact("period_us", period_us))
 }
 
 /// `ibv_req_notify_cq`—arms the queue: its next completion, or its next solicited one, sends an

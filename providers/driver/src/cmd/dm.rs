@@ -34,7 +34,7 @@ pub fn alloc(channel: &Channel, length: u64, log2_alignment: u32, uhw: &Uhw<'_>)
         .map_err(|error| {
             explain_create(error)
                 .fact("bytes", length)
-                .fact("log2 alignment", log2_alignment)
+                .fact("log2_alignment", log2_alignment)
         })?;
     new_handle(op, handle.get())
 }

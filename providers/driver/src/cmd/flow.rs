@@ -96,7 +96,7 @@ pub fn create(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<
     let Ok(size) = u16::try_from(request.specs.len()) else {
         return Err(Error::limit(
             op,
-            "bytes of specifications",
+            "specification_bytes",
             request.specs.len() as u64,
             u16::MAX.into(),
         ));

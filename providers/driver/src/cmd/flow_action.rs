@@ -120,7 +120,7 @@ const NAMED: u32 = IB_UVERBS_FLOW_ACTION_ESP_FLAGS_FULL_OFFLOAD
 fn check(op: Op, request: &Esp) -> Result<()> {
     match request.attrs.flags & !NAMED {
         0 => Ok(()),
-        unnamed => Err(Error::invalid(op, "flags").fact("unnamed bits", format!("{unnamed:#x}"))),
+        unnamed => Err(Error::invalid(op, "flags").fact("unnamed_bits", format!("{unnamed:#x}"))),
     }
 }
 

@@ -76,7 +76,7 @@ pub fn each_entry(channel: &Channel, capacity: usize, each: impl FnMut(GidEntry)
                 &Uhw::NONE,
             )
         })
-        .map_err(|error| error.fact("room for entries", room))?;
+        .map_err(|error| error.fact("room", room))?;
     let known = usize::try_from(count)
         .ok()
         .and_then(|count| entries.get(..count))
@@ -116,7 +116,7 @@ pub fn query_entry(channel: &Channel, port: u32, index: u32) -> Result<Option<Gi
     match result {
         Ok(()) => Ok(Some(gid_entry(&entry))),
         Err(error) if error.errno() == Some(Errno::NODATA) => Ok(None),
-        Err(error) => Err(error.fact("port", port).fact("gid index", index)),
+        Err(error) => Err(error.fact("port", port).fact("gid_index", index)),
     }
 }
 

@@ -41,7 +41,7 @@ pub fn create(channel: &Channel, wqs: &[u32], uhw: &Uhw<'_>) -> Result<Created> 
     if wqs.len() > MAX_ENTRIES {
         return Err(Error::limit(
             op,
-            "work queues",
+            "work_queues",
             wqs.len() as u64,
             MAX_ENTRIES as u64,
         ));
@@ -49,7 +49,7 @@ pub fn create(channel: &Channel, wqs: &[u32], uhw: &Uhw<'_>) -> Result<Created> 
     if !wqs.len().is_power_of_two() {
         return Err(
             Error::invalid(op, "the number of work queues is not a power of two")
-                .fact("work queues", wqs.len()),
+                .fact("work_queues", wqs.len()),
         );
     }
     let command = ib_uverbs_ex_create_rwq_ind_table {
@@ -65,7 +65,7 @@ pub fn create(channel: &Channel, wqs: &[u32], uhw: &Uhw<'_>) -> Result<Created> 
     };
     Legacy::extended(op, IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL)
         .send(channel, &request, cells(&mut reply), uhw)
-        .map_err(|error| explain_create(error).fact("work queues", wqs.len()))?;
+        .map_err(|error| explain_create(error).fact("work_queues", wqs.len()))?;
     Ok(Created {
         handle: new_handle(op, reply.ind_tbl_handle)?,
         number: reply.ind_tbl_num,

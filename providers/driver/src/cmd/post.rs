@@ -86,7 +86,7 @@ pub fn post_send(channel: &Channel, qp: u32, requests: &[SendRequest<'_>]) -> Re
         response: 0,
         qp_handle: qp,
         wr_count: count(op, "requests", requests.len())?,
-        sge_count: count(op, "scatter/gather elements", sges.len())?,
+        sge_count: count(op, "sges", sges.len())?,
         wqe_size: SEND_WR_SIZE,
     };
     let mut reply = ib_uverbs_post_send_resp::default();
@@ -138,7 +138,7 @@ fn send_wr(
         ),
         _ => {
             return Err(Error::new(op, ErrorKind::Unsupported)
-                .fact("the kernel cannot post", "this operation"));
+                .hint("the kernel posts no requests of this operation"));
         }
     };
     Ok(ib_uverbs_send_wr {
@@ -192,7 +192,7 @@ fn gather(op: Op, pieces: &[Sge], sges: &mut Vec<ib_uverbs_sge>) -> Result<u32> 
         length: piece.length,
         lkey: piece.key.raw(),
     }));
-    count(op, "scatter/gather elements", pieces.len())
+    count(op, "sges", pieces.len())
 }
 
 /// Sends a list of requests, whose command and bodies are these parts.
@@ -278,9 +278,5 @@ fn receives(op: Op, requests: &[RecvRequest<'_>]) -> Result<(u32, u32, Vec<u8>)>
     }
     body.extend_from_slice(sges.as_bytes());
     let wr_count = count(op, "requests", requests.len())?;
-    Ok((
-        wr_count,
-        count(op, "scatter/gather elements", sges.len())?,
-        body,
-    ))
+    Ok((wr_count, count(op, "sges", sges.len())?, body))
 }

@@ -49,9 +49,9 @@ pub fn check(attr: &QpAttr) -> Result<()> {
 pub fn modify(channel: &Channel, qp: u32, attr: &QpAttr, uhw: &Uhw<'_>) -> Result<()> {
     let op = Op::ModifyQueuePair;
     if attr.caps.is_some() {
-        return Err(
-            Error::new(op, ErrorKind::Unsupported).fact("the kernel ABI has no field for", "caps")
-        );
+        return Err(Error::new(op, ErrorKind::Unsupported)
+            .fact("argument", "caps")
+            .hint("the kernel's interface has no field for it"));
     }
     let base = modify_words(op, qp, attr)?;
     let needs_extended = base.attr_mask >> (LAST_PLAIN_BIT + 1) != 0
@@ -79,7 +79,7 @@ pub fn modify(channel: &Channel, qp: u32, attr: &QpAttr, uhw: &Uhw<'_>) -> Resul
 
 fn explain(mut error: Error, attr: &QpAttr) -> Error {
     if let Some(state) = attr.state {
-        error = error.fact("to state", state.to_string());
+        error = error.fact("to_state", state.to_string());
     }
     if let Some(route) = attr.av.and_then(|av| av.grh) {
         error = error

@@ -120,10 +120,10 @@ pub(super) fn find_with<T: NetlinkTransport>(
         let error = Error::new(Op::OpenDevice, ErrorKind::NotFound).fact("device", name);
         if known.is_empty() {
             error
-                .fact("known devices", "none")
+                .fact("known_devices", "none")
                 .hint("no RDMA device is here: load its module, or see `rdma system` for network namespaces")
         } else {
-            error.fact("known devices", known.join(" "))
+            error.fact("known_devices", known.join(" "))
         }
     })
 }
@@ -142,7 +142,7 @@ pub fn identify(number: CharDevice, options: &Options) -> Result<DeviceInfo> {
         .find(|info| info.number == Some(number));
     found.ok_or_else(|| {
         Error::new(Op::OpenDevice, ErrorKind::NotFound)
-            .fact("device number", number.to_string())
+            .fact("device_number", number.to_string())
             .hint("no RDMA device of this network namespace has this number")
     })
 }

@@ -39,7 +39,7 @@ pub(super) fn check_verbs_device(number: CharDevice) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(Op::OpenDevice, "the file")
-        .fact("device number", number.to_string())
+        .fact("device_number", number.to_string())
         .fact("expected", "a device of InfiniBand verbs"))
 }
 

@@ -99,7 +99,7 @@ fn open_checked(path: &Path, expected: Option<CharDevice>) -> Result<(OwnedFd, C
         Some(expected) if expected != number => {
             Err(Error::new(Op::OpenDevice, ErrorKind::InvalidInput)
                 .fact("path", path.display().to_string())
-                .fact("device number", number.to_string())
+                .fact("device_number", number.to_string())
                 .fact("expected", expected.to_string())
                 .hint("the node is stale: it belongs to a device that is gone"))
         }
@@ -116,7 +116,7 @@ pub(crate) fn number_of(fd: impl AsFd) -> Result<CharDevice> {
     if FileType::from_raw_mode(stat.st_mode) != FileType::CharacterDevice {
         return Err(Error::invalid(Op::OpenDevice, "the file")
             .fact(
-                "file type",
+                "file_type",
                 format!("{:?}", FileType::from_raw_mode(stat.st_mode)),
             )
             .fact("expected", "a character device"));
@@ -218,7 +218,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .contains("device number 1:5, expected 1:3"),
+                .contains("device_number 1:5, expected 1:3"),
             "{error}"
         );
     }

@@ -73,7 +73,7 @@ where
     if unnamed == 0 {
         Ok(bits)
     } else {
-        Err(Error::invalid(op, what).fact("unnamed bits", format!("{unnamed:#x}")))
+        Err(Error::invalid(op, what).fact("unnamed_bits", format!("{unnamed:#x}")))
     }
 }
 

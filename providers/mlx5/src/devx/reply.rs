@@ -40,7 +40,7 @@ pub(super) fn exchange(
 fn refused(op: Op, command: &Mailbox, status: Status, syndrome: u32) -> Error {
     Error::os(op, status.errno())
         .fact("opcode", format!("{:#x}", command.opcode()))
-        .fact("firmware status", status.to_string())
+        .fact("firmware_status", status.to_string())
         .fact("syndrome", format!("{syndrome:#x}"))
 }
 

@@ -77,7 +77,7 @@ impl Scheduler {
         let lacks = |what: &'static str| {
             Err(Error::new(op, ErrorKind::Unsupported)
                 .fact("type", qp.kind.to_string())
-                .fact("device lacks", what))
+                .fact("device_lacks", what))
         };
         let own = |leaf: &Leaf| Arc::ptr_eq(leaf.object().channel(), qp.object.channel());
         if [leaves.requestor, leaves.responder]

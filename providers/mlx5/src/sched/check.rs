@@ -93,12 +93,12 @@ impl Limits {
             return Ok(());
         }
         Err(Error::new(Op::CreateSchedElement, ErrorKind::Unsupported)
-            .fact("device lacks", "scheduling of its own queues"))
+            .fact("device_lacks", "scheduling of its own queues"))
     }
 
     pub(super) fn check_attr(&self, op: Op, attr: &ElementAttr) -> Result<()> {
         let lacks = |what: &'static str| {
-            Err(Error::new(op, ErrorKind::Unsupported).fact("device lacks", what))
+            Err(Error::new(op, ErrorKind::Unsupported).fact("device_lacks", what))
         };
         if attr.share.is_some() && !self.shares {
             return lacks("shares");

@@ -142,7 +142,7 @@ fn describe(mut error: Error, attr: &ElementAttr) -> Error {
         error = error.fact("share", share);
     }
     if let Some(cap) = attr.max_mbps {
-        error = error.fact("Mb/s", cap);
+        error = error.fact("max_mbps", cap);
     }
     error
 }

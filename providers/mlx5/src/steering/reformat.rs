@@ -85,7 +85,7 @@ impl FlowAction {
         if len > usize::from(u16::MAX) {
             return Err(Error::limit(
                 op,
-                "bytes of headers",
+                "header_bytes",
                 len as u64,
                 u16::MAX.into(),
             ));
@@ -114,7 +114,7 @@ impl FlowAction {
             .map_err(|error| {
                 error
                     .fact("table", format!("{table:?}"))
-                    .fact("bytes of headers", len)
+                    .fact("header_bytes", len)
             })?;
         Ok(Self::over(channel, new_object_handle(op, &handle)?))
     }

@@ -92,7 +92,7 @@ fn status_and_syndrome_of_a_refusal_reach_the_user() {
     let text = error.to_string();
     assert!(
         text.starts_with(
-            "devx_obj_create: EINVAL (opcode 0xa00, firmware status BAD_PARAM, syndrome 0x"
+            "devx_obj_create: EINVAL (opcode 0xa00, firmware_status BAD_PARAM, syndrome 0x"
         ),
         "{text}"
     );

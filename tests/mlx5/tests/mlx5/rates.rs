@@ -279,7 +279,7 @@ fn roce_the_firmware_s_refusal_of_a_rate_reaches_the_user() {
             .unwrap_err();
         assert!(error.errno().is_some(), "{error}");
         let text = error.to_string();
-        assert!(text.contains("rate in kb/s 10000"), "{text}");
+        assert!(text.contains("rate_kbps 10000"), "{text}");
         sender.post(1);
         sender.finish(1);
     }

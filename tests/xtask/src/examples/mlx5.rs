@@ -39,7 +39,7 @@ const EXAMPLES: [Line; 7] = [
         &[
             "user contexts",
             "element ",
-            "firmware status BAD_PARAM, syndrome 0xc00002",
+            "firmware_status BAD_PARAM, syndrome 0xc00002",
             "0 left behind",
         ],
     ),

@@ -171,7 +171,7 @@ fn an_empty_gid_slot_is_no_error() {
     assert_eq!(gid::query_entry(&bench.channel, 1, 4).unwrap(), None);
     let bench = Bench::new(Script::new().refusing("ioctl 0/6", Errno::INVAL));
     let error = gid::query_entry(&bench.channel, 1, 4).unwrap_err();
-    assert_eq!(error.to_string(), "query_gid: EINVAL (port 1, gid index 4)");
+    assert_eq!(error.to_string(), "query_gid: EINVAL (port 1, gid_index 4)");
 }
 
 #[test]

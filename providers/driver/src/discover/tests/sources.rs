@@ -234,14 +234,14 @@ fn an_unknown_name_says_which_are_known() {
     let tree = Tree::new();
     let error = find("rxe0", &tree.options()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
-    assert!(error.to_string().contains("known devices none"), "{error}");
+    assert!(error.to_string().contains("known_devices none"), "{error}");
     tree.device("rxe1", RXE);
     tree.uverbs("uverbs0", "rxe1", 2);
     let error = find("rxe0", &tree.options()).unwrap_err();
     assert!(
         error
             .to_string()
-            .contains("device rxe0, known devices rxe1"),
+            .contains("device rxe0, known_devices rxe1"),
         "{error}"
     );
     for name in ["", ".", "../rxe1", "uverbs", "uverbs../../x", "a/b", "a\0b"] {

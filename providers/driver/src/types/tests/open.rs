@@ -141,7 +141,7 @@ macro_rules! asked {
                         let error = asked.unwrap_err();
                         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{what} {at}");
                         let text = error.to_string();
-                        assert!(text.contains(&format!("flags, unnamed bits {bit:#x}")), "{text}");
+                        assert!(text.contains(&format!("flags, unnamed_bits {bit:#x}")), "{text}");
                         // Beside one that has a name, too; only it is named.
                         let lowest = $type::from_bits_retain(1 << named.trailing_zeros());
                         let both = lowest | $type::from_bits_retain(bit);
