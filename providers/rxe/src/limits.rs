@@ -3,20 +3,12 @@
 use uverbs_driver::types::{AccessFlags, QpAttr, QpState, QpType, diagnose};
 use uverbs_driver::{Error, ErrorKind, Op, Result, cmd};
 
-/// `asked` of `what` is at most `max`.
-pub(crate) fn at_most(op: Op, what: &'static str, asked: u32, max: u32) -> Result<()> {
-    if asked > max {
-        return Err(Error::limit(op, what, asked.into(), max.into()));
-    }
-    Ok(())
-}
-
 /// `asked` of `what` is at least 1 and at most `max`.
 pub(crate) fn some_at_most(op: Op, what: &'static str, asked: u32, max: u32) -> Result<()> {
     if asked == 0 {
         return Err(Error::invalid(op, what).fact("min", 1_u32));
     }
-    at_most(op, what, asked, max)
+    Error::at_most(op, what, asked, max)
 }
 
 /// What a memory region may be used for: the kernel knows all of it, rxe does not.
@@ -48,7 +40,7 @@ pub(crate) fn modify(kind: QpType, from: QpState, attr: &QpAttr, max_rd_atomic: 
             .fact("because", diagnosis.to_string()));
     }
     if let Some(count) = attr.max_rd_atomic {
-        at_most(op, "max_rd_atomic", count.into(), max_rd_atomic)?;
+        Error::at_most(op, "max_rd_atomic", count, max_rd_atomic)?;
     }
     if let Some(flags) = attr.access {
         access(op, flags)?;

@@ -14,7 +14,7 @@ use uverbs_driver::types::{
 use uverbs_driver::{Error, ErrorKind, Object, Op, PostError, Result, cmd};
 use uverbs_uapi::rdma_user_rxe::rxe_create_qp_resp;
 
-use crate::limits::{self, at_most};
+use crate::limits;
 use crate::queue;
 use crate::rq::ReceiveRing;
 use crate::sq::SendRing;
@@ -173,13 +173,13 @@ impl QueuePair {
 fn check_caps(device: &DeviceAttr, init: &QpInit<'_>) -> Result<()> {
     let op = Op::CreateQueuePair;
     let caps = &init.caps;
-    at_most(op, "max_send_wr", caps.max_send_wr, device.max_qp_wr)?;
-    at_most(op, "max_send_sge", caps.max_send_sge, device.max_sge)?;
+    Error::at_most(op, "max_send_wr", caps.max_send_wr, device.max_qp_wr)?;
+    Error::at_most(op, "max_send_sge", caps.max_send_sge, device.max_sge)?;
     if init.srq.is_none() {
-        at_most(op, "max_recv_wr", caps.max_recv_wr, device.max_qp_wr)?;
-        at_most(op, "max_recv_sge", caps.max_recv_sge, device.max_sge)?;
+        Error::at_most(op, "max_recv_wr", caps.max_recv_wr, device.max_qp_wr)?;
+        Error::at_most(op, "max_recv_sge", caps.max_recv_sge, device.max_sge)?;
     }
-    at_most(op, "max_inline_data", caps.max_inline_data, MAX_INLINE)
+    Error::at_most(op, "max_inline_data", caps.max_inline_data, MAX_INLINE)
 }
 
 /// rxe's `RXE_MAX_INLINE_DATA`: what fits into a work queue entry of 32 pieces.

@@ -10,7 +10,7 @@ use uverbs_uapi::rdma_user_rxe::rxe_sge;
 
 #[cfg(feature = "rings")]
 use crate::rings;
-use crate::wqe;
+use crate::wqe::{self, Limits};
 
 /// A send ring.
 #[derive(Debug)]
@@ -27,17 +27,6 @@ pub(crate) struct SendRing {
     /// Whoever is told what is handed over.
     #[cfg(feature = "rings")]
     watched: Option<Watched>,
-}
-
-/// What a request of this queue may be.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) kind: QpType,
-    pub(crate) max_sge: u32,
-    pub(crate) max_inline: u32,
-    /// Longest message, in bytes.
-    pub(crate) max_message: u64,
-    pub(crate) device: DeviceCaps,
 }
 
 /// rxe's `max_msg_sz`.

@@ -12,7 +12,7 @@ use uverbs_driver::{Error, ErrorKind, Object, Op, PostError, Result, cmd};
 use uverbs_uapi::rdma_user_rxe::{mminfo, rxe_create_srq_resp, rxe_modify_srq_cmd};
 use zerocopy::IntoBytes;
 
-use crate::limits::{at_most, some_at_most};
+use crate::limits::some_at_most;
 use crate::queue;
 use crate::rq::ReceiveRing;
 
@@ -40,7 +40,7 @@ impl SharedReceiveQueue {
         let attr = init.attr;
         some_at_most(op, "max_wr", attr.max_wr, device.max_srq_wr)?;
         some_at_most(op, "max_sge", attr.max_sge, device.max_srq_sge)?;
-        at_most(op, "limit", attr.limit, attr.max_wr)?;
+        Error::at_most(op, "limit", attr.limit, attr.max_wr)?;
         let mut reply = rxe_create_srq_resp::default();
         let create = cmd::srq::Create {
             pd: pd.handle(),
@@ -109,7 +109,7 @@ impl SharedReceiveQueue {
             }
         }
         if let Some(limit) = change.limit {
-            at_most(op, "limit", limit, size)?;
+            Error::at_most(op, "limit", limit, size)?;
         }
         Ok(())
     }

@@ -21,7 +21,16 @@ use uverbs_uapi::rdma_user_rxe::{
 };
 use zerocopy::transmute;
 
-use crate::sq::Limits;
+/// What a request of a queue may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) kind: QpType,
+    pub(crate) max_sge: u32,
+    pub(crate) max_inline: u32,
+    /// Longest message, in bytes.
+    pub(crate) max_message: u64,
+    pub(crate) device: DeviceCaps,
+}
 
 /// Where the pieces of a receive request start in its slot.
 pub(crate) const RECV_HEADER: usize = size_of::<rxe_recv_wqe>();

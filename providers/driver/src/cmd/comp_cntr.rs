@@ -1,7 +1,7 @@
 //! Completion counters (`UVERBS_OBJECT_COMP_CNTR`): count completions without a completion queue
 //! entry for each.
 //!
-//! Since Linux 7.3: the commands answer EPROTONOSUPPORT before.
+//! Since Linux 7.3: the commands answer EPROTONOSUPPORT before. No provider uses them yet.
 
 use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_ATTR_CREATE_COMP_CNTR_HANDLE, UVERBS_ATTR_DESTROY_COMP_CNTR_HANDLE,

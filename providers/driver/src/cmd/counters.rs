@@ -1,4 +1,6 @@
 //! Counters of flow rules (`UVERBS_OBJECT_COUNTERS`).
+//!
+//! No provider uses these commands yet.
 
 use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_ATTR_CREATE_COUNTERS_HANDLE, UVERBS_ATTR_DESTROY_COUNTERS_HANDLE,

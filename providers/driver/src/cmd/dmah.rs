@@ -1,5 +1,7 @@
 //! DMA handles (`UVERBS_OBJECT_DMAH`): hints that a memory region gives with its DMA (PCIe TLP
 //! processing hints).
+//!
+//! No provider uses these commands yet.
 
 use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_ATTR_ALLOC_DMAH_CPU_ID, UVERBS_ATTR_ALLOC_DMAH_HANDLE, UVERBS_ATTR_ALLOC_DMAH_PH,

@@ -1,7 +1,8 @@
 //! Flow actions (`UVERBS_OBJECT_FLOW_ACTION`).
 //!
 //! The core's own are for ESP (IPsec) and left the kernel with 5.18; a later one answers
-//! EPROTONOSUPPORT. Those of drivers are created by the drivers' methods and destroyed here.
+//! EPROTONOSUPPORT. Those of drivers are created by the drivers' methods and destroyed here;
+//! no provider uses the other commands yet.
 
 use std::fmt;
 

@@ -78,6 +78,24 @@ impl Error {
             .fact("max", max)
     }
 
+    /// Refuses `asked` of `what` above `max`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::LimitExceeded`], as [`limit`](Self::limit).
+    #[inline]
+    pub fn at_most(
+        op: Op,
+        what: &'static str,
+        asked: impl Into<u64>,
+        max: impl Into<u64>,
+    ) -> Result<()> {
+        let (asked, max) = (asked.into(), max.into());
+        if asked > max {
+            return Err(Self::limit(op, what, asked, max));
+        }
+        Ok(())
+    }
+
     /// The argument `what` cannot be what it is.
     #[cold]
     pub fn invalid(op: Op, what: &'static str) -> Self {

@@ -82,12 +82,7 @@ pub(super) struct Plan {
 /// What the device announces is less than what its queues have room for.
 fn check_announced(op: Op, device: &DeviceAttr, init: &QpInit<'_>) -> Result<()> {
     let caps = &init.caps;
-    let at_most = |what, asked: u32, max: u32| {
-        if asked > max {
-            return Err(Error::limit(op, what, asked.into(), max.into()));
-        }
-        Ok(())
-    };
+    let at_most = |what, asked: u32, max: u32| Error::at_most(op, what, asked, max);
     at_most("max_send_wr", caps.max_send_wr, device.max_qp_wr)?;
     at_most("max_send_sge", caps.max_send_sge, device.max_sge)?;
     if init.srq.is_none() {

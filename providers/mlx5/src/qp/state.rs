@@ -113,15 +113,8 @@ impl QueuePair {
                 .fact("to", to.to_string())
                 .fact("because", diagnosis.to_string()));
         }
-        match attr.max_rd_atomic.map(u32::from) {
-            Some(asked) if asked > self.base.max_rd_atomic => Err(Error::limit(
-                op,
-                "max_rd_atomic",
-                asked.into(),
-                self.base.max_rd_atomic.into(),
-            )),
-            _ => Ok(()),
-        }
+        let asked = attr.max_rd_atomic.unwrap_or(0);
+        Error::at_most(op, "max_rd_atomic", asked, self.base.max_rd_atomic)
     }
 
     /// The kernel moved the queue pair to `state`.
