@@ -55,6 +55,7 @@ pub(crate) enum Run {
     Doctor(commands::doctor::Args),
     Sched(commands::sched::Args),
     Selftest(commands::selftest::Args),
+    Rings(commands::rings::Args),
 }
 
 impl Cli {
@@ -83,6 +84,7 @@ impl Run {
             Self::Doctor(args) => commands::doctor::run(args, session, out),
             Self::Sched(args) => commands::sched::run(args, session, out),
             Self::Selftest(args) => commands::selftest::run(args, session, out),
+            Self::Rings(args) => commands::rings::run(args, session, out),
         }
     }
 }

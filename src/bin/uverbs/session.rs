@@ -11,7 +11,7 @@ use uverbs::{CommandPath, Context, OpenOptions};
 use crate::failure::{self, Failure, Result};
 
 /// What every command needs to open devices.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Session {
     pub(crate) path: CommandPath,
     pub(crate) recorder: Option<Arc<dyn Sink>>,

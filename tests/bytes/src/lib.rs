@@ -3,7 +3,8 @@
 //! A [`Table`] of requests is drawn at random with a fixed seed. `post-table` posts it with this library,
 //! `oracle/post.py` with rdma-core (pyverbs); [`trace`] reads the device's trace of each and makes them comparable. Both run under
 //! `oracle/asked.py`, which writes down what they ask of the kernel ([`asked`]). `post-qos` and `oracle/qos.c` ask for rates and scheduling elements,
-//! `post-frames` and `oracle/frames.c` post raw packets with checksums and segmentation.
+//! `post-frames` and `oracle/frames.c` post raw packets with checksums and segmentation. `uverbs rings` and `oracle/rings.c`, which people
+//! with an adapter run, show the rings of one small table from this side: the same, line by line.
 //!
 //! Compared are: send requests; receive requests with all of their room; doorbells with what is written there, and the
 //! doorbell records and consumer indexes that the device finds then; arms of completion queues; sizes that were granted; what the

@@ -7,6 +7,7 @@ pub(crate) mod info;
 pub(crate) mod list;
 pub(crate) mod pingpong;
 pub(crate) mod rates;
+pub(crate) mod rings;
 pub(crate) mod sched;
 pub(crate) mod selftest;
 pub(crate) mod trace;

@@ -37,7 +37,7 @@ impl Setup {
     /// With the tables as `/table0`, `/table1`, …
     pub(crate) fn boot(self, folder: &Path, tables: &[PathBuf]) -> Bench {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let [qos, frames] = ["qos", "frames"].map(|name| {
+        let [qos, frames, rings] = ["qos", "frames", "rings"].map(|name| {
             let program = folder.join(format!("{name}-theirs"));
             compile(&here.join(format!("oracle/{name}.c")), &program);
             program
@@ -53,7 +53,9 @@ impl Setup {
             .with_binary(program("post-table"), "post-table")
             .with_binary(program("post-qos"), "post-qos")
             .with_binary(program("post-frames"), "post-frames")
+            .with_binary(tool(), "uverbs")
             .with_binary(qos, "qos-theirs")
+            .with_binary(rings, "rings-theirs")
             .with_binary(frames, "frames-theirs")
             .with_file(here.join("oracle/post.py"), "/post.py")
             .with_file(here.join("oracle/asked.py"), "/asked.py");
@@ -92,6 +94,21 @@ impl Bench {
 fn program(name: &str) -> PathBuf {
     let build = ["build", "--release", "--package", PACKAGE, "--bin", name];
     testbed::cargo::build_program(name, &build).expect("a program")
+}
+
+/// The command-line tool.
+fn tool() -> PathBuf {
+    let build = [
+        "build",
+        "--release",
+        "--package",
+        "uverbs",
+        "--bin",
+        "uverbs",
+        "--features",
+        "cli",
+    ];
+    testbed::cargo::build_program("uverbs", &build).expect("a program")
 }
 
 /// With Debian's headers and libraries.

@@ -30,6 +30,8 @@ const MANY: usize = 40;
 const TABLES: u64 = 2;
 /// How many both programs post.
 const FRAMES: usize = 96;
+/// Requests of the table of `uverbs rings` that use up a receive.
+const RECEIVED: usize = 17;
 /// Kernels, separated by commas.
 const VARIABLE: &str = "UVERBS_BYTES";
 const KERNEL: &str = "6.12";
@@ -119,6 +121,28 @@ fn frames_are_the_same(bench: &Bench, counts: &mut Counts) -> usize {
     theirs.len()
 }
 
+/// What `uverbs rings` shows, and the program that people build beside it: every field but those that differ from run to run.
+fn rings_are_the_same(bench: &Bench, function: Function) -> usize {
+    let gid_index = if function == Function::Roce {
+        " 1 1"
+    } else {
+        ""
+    };
+    let theirs = bench.run(&format!("rings-theirs mlx5_0{gid_index}")).said;
+    let ours = bench.run("uverbs rings -d mlx5_0").said;
+    for (at, (one, other)) in theirs.lines().zip(ours.lines()).enumerate() {
+        assert_eq!(one, other, "line {at}: theirs, ours");
+    }
+    assert_eq!(theirs.lines().count(), ours.lines().count());
+    // 21 requests, of which 17 use up a receive; each has a completion.
+    assert_eq!(ours.lines().count(), 21 * 2 + RECEIVED * 2, "{ours}");
+    let failures = [" syndrome=REMOTE_ACCESS ", " syndrome=WR_FLUSH "];
+    for failure in failures {
+        assert!(ours.contains(failure), "{failure}: {ours}");
+    }
+    ours.lines().count()
+}
+
 fn everything_is_the_same(function: Function) {
     for setup in setups(function) {
         let name = format!("bytes-{}-{}", function.name(), std::process::id());
@@ -145,6 +169,7 @@ fn everything_is_the_same(function: Function) {
         } else {
             0
         };
+        let of_rings = rings_are_the_same(&bench, function);
         // What is on the list and does not differ has no place there.
         for what in ON_PURPOSE {
             assert!(counts.on_purpose[what] > 0, "{what}: {counts:?}");
@@ -155,7 +180,7 @@ fn everything_is_the_same(function: Function) {
             "{counts:?}"
         );
         println!(
-            "the same, byte for byte, in {setup:?}: {counts:?}, {of_frames} frames, {of_qos} of rates and elements"
+            "the same, byte for byte, in {setup:?}: {counts:?}, {of_frames} frames, {of_qos} of rates and elements, {of_rings} lines of rings"
         );
         drop(bench);
         let _ = std::fs::remove_dir_all(&folder);
