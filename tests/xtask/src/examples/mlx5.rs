@@ -3,8 +3,10 @@
 
 use super::{build, is_wanted, said_by, with_example};
 use crate::programs;
+use crate::selftest::company;
 use crate::selftest::once::{self, Run};
 use anyhow::{Context as _, bail};
+use std::time::Instant;
 use testbed::connectx::NO_REPORTS;
 use testbed::{Command, Connectx, Function, Guest, Kernel, Machine, host};
 
@@ -155,15 +157,9 @@ pub(crate) fn run(kernels: &[&str], filters: &[String]) -> anyhow::Result<()> {
             }
         }
         // The last, because the model remembers the requests that are meant to fail. What is found does not depend on the kernel.
-        let checked = checked && kernels.first() == Some(kernel);
-        for device in DEVICES.into_iter().filter(|_| checked) {
-            match check(&guest, device) {
-                Ok(run) => println!("uverbs selftest on {device} ... ok{}", run.counts()),
-                Err(error) => {
-                    println!("uverbs selftest on {device} ... FAILED\n{error:#}");
-                    failed.push(format!("uverbs selftest of {device} on {kernel}"));
-                }
-            }
+        if checked && kernels.first() == Some(kernel) {
+            let wrong = selftest(&guest);
+            failed.extend(wrong.iter().map(|what| format!("{what} on {kernel}")));
         }
         guest.power_off()?;
     }
@@ -176,6 +172,27 @@ pub(crate) fn run(kernels: &[&str], filters: &[String]) -> anyhow::Result<()> {
         kernels.len()
     ));
     Ok(())
+}
+
+/// Runs the self-test, whole on both functions, and what it does with a second host and a port that goes down; names what failed.
+fn selftest(guest: &Guest) -> Vec<String> {
+    let mut failed = Vec::new();
+    let mut tell = |what: String, result: anyhow::Result<String>| match result {
+        Ok(figures) => println!("{what} ... ok{figures}"),
+        Err(error) => {
+            println!("{what} ... FAILED\n{error:#}");
+            failed.push(what);
+        }
+    };
+    for device in DEVICES {
+        let run = check(guest, device).map(|run| run.counts());
+        tell(format!("uverbs selftest of {device}"), run);
+    }
+    let since = Instant::now();
+    let company = company::run(guest).map(|_| format!(" ({:.0} s)", since.elapsed().as_secs_f64()));
+    let what = "uverbs selftest with a second host and a port that goes down";
+    tell(what.to_owned(), company);
+    failed
 }
 
 /// Runs one; it leaves nothing behind in the model, which has nothing to report.

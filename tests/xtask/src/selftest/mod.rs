@@ -33,6 +33,9 @@ pub(crate) struct Options {
     /// Only the checks that need a second host, or somebody who takes ports down.
     #[arg(long, conflicts_with_all = ["write", "json"])]
     company: bool,
+    /// Only the faults, all of them, and no whole runs.
+    #[arg(long, conflicts_with_all = ["company", "write", "json", "faults"])]
+    all_faults: bool,
     /// Only these faults, by parts of their names, and no whole runs.
     #[arg(value_name = "FAULT")]
     faults: Vec<String>,
@@ -46,7 +49,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         guest.power_off()?;
         return Ok(ExitCode::SUCCESS);
     }
-    if !options.faults.is_empty() {
+    if options.all_faults || !options.faults.is_empty() {
         faults::some(&guest, &options.faults)?;
         guest.power_off()?;
         return Ok(ExitCode::SUCCESS);
