@@ -84,15 +84,15 @@ fn its_walk_is_the_way_that_calls_go() {
         if call.is_empty() {
             continue;
         }
-        let ((caller, from), (callee, to)) = (source(from), source(to));
+        let ((above, from), (below, to)) = (source(from), source(to));
         assert!(
-            caller.contains(&format!("{call}(")) || caller.contains(&format!("{call}::<")),
+            above.contains(&format!("{call}(")) || above.contains(&format!("{call}::<")),
             "{from} does not call {call}"
         );
         assert!(
             [format!("fn {call}("), format!("fn {call}<")]
                 .iter()
-                .any(|head| callee.contains(head)),
+                .any(|head| below.contains(head)),
             "{to} has no {call}"
         );
     }
