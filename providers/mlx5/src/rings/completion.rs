@@ -70,7 +70,7 @@ fn tail(fields: &mut Fields, words: Words<'_>) {
     fields.hex("qpn", words.number(57, 3));
     fields.number("counter", words.number(60, 2));
     fields.hex("user_index", words.number(33, 3));
-    fields.hex_if_any("signature", words.number(62, 1));
+    fields.hex("signature", words.number(62, 1));
     let last = words.number(63, 1);
     fields.hex_if_any("solicited", last >> 1 & 1);
     fields.number("owner", last & 1);

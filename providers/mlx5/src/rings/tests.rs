@@ -211,7 +211,7 @@ fn completion(words: &[(usize, u32)]) -> String {
     line(completion::fields(&[], &entry(words), &[]))
 }
 
-const TAIL: &str = "qpn=0x118 counter=3 user_index=0x5";
+const TAIL: &str = "qpn=0x118 counter=3 user_index=0x5 signature=0x0";
 
 #[test]
 fn completions_of_requests_name_the_request() {
@@ -308,7 +308,7 @@ fn other_entries_are_shown_as_they_are() {
     assert!(completion(&[(60, 0x70)]).starts_with("unknown opcode=0x7 rest=0000"));
     assert_eq!(
         completion(&[(60, 0x50)]),
-        "RESIZE_CQ qpn=0x0 counter=0 user_index=0x0 owner=0"
+        "RESIZE_CQ qpn=0x0 counter=0 user_index=0x0 signature=0x0 owner=0"
     );
 }
 
