@@ -198,7 +198,8 @@ impl contract::Cq for CompletionQueue {
         }
         let start = self.consumer.position();
         let done = self.consumer.next();
-        self.tell();
+        #[cfg(feature = "rings")]
+        self.consumer.tell();
         // What was skipped goes back at once: nobody comes to release it.
         if !matches!(done, Ok(Some(_))) && self.consumer.position() != start {
             self.give_back();
@@ -373,17 +374,11 @@ impl CompletionQueue {
         done
     }
 
-    /// Tells whoever watches what was taken since the last time, while it is there.
-    #[inline]
-    fn tell(&self) {
-        #[cfg(feature = "rings")]
-        self.consumer.tell();
-    }
-
     /// Tells the device how far entries were taken.
     #[inline]
     fn give_back(&self) {
-        self.tell();
+        #[cfg(feature = "rings")]
+        self.consumer.tell();
         let position = self.consumer.position();
         self.shared.take(position);
         let count = self.consumer.ring().count(position);

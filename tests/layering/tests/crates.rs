@@ -137,3 +137,24 @@ fn the_facade_speaks_no_kernel_words() {
         }
     }
 }
+
+/// A hook of `rings` is a question at each doorbell and each poll. What users build by default, and programs that are measured,
+/// have none.
+#[test]
+fn queues_are_watched_in_the_tool_alone() {
+    let mut asking = Vec::new();
+    for package in Crates::read().ours() {
+        let manifest = fs::read_to_string(&package.manifest).expect("a manifest");
+        let (built, _) = manifest
+            .split_once("[dev-dependencies]")
+            .unwrap_or((&manifest, ""));
+        if built.contains("\"rings\"") {
+            asking.push(package.name.clone());
+            assert!(built.contains("\ndefault = []\n"), "{}", package.name);
+            let (_, tool) = built.split_once("\ncli = [\n").expect("the tool's feature");
+            assert_eq!(built.matches("\"rings\"").count(), 1);
+            assert!(tool.starts_with("    \"rings\",\n"), "{tool}");
+        }
+    }
+    assert_eq!(asking, ["uverbs"]);
+}

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //! sq 0x118[3] RDMA_WRITE index=3 units=3 flags=signaled remote_address=0x7f0000001000 rkey=… length=64 lkey=… address=0x7f0000002000
-//! cq 0x402[0] REQ request=RDMA_WRITE qpn=0x118 counter=3 user_index=0x1 byte_count=0 timestamp=0x12345678
+//! cq 0x402[0] REQ request=RDMA_WRITE byte_count=64 timestamp=0x1234 qpn=0x118 counter=3 user_index=0x1 signature=0x34 owner=0
 //! ```
 //!
 //! Keys are left out of the printed form, as they are of commands. Only with the feature `rings` is there any of this: without

@@ -28,9 +28,10 @@ fn written(lines: Lines<Vec<u8>>) -> String {
     let lines = Arc::new(lines);
     let (watch, queue) = watched(Arc::clone(&lines) as Arc<dyn Observer>);
     queue.tell(3, vec![0xff], |_| fields());
-    queue.numbered(7).tell(0, vec![0, 1], |_| Fields::of(None));
+    let other = watch.queue(QueueKind::Completion, 7);
+    other.tell(0, vec![0, 1], |_| Fields::of(None));
     assert_eq!(watch.untold(), 0);
-    drop((watch, queue));
+    drop((watch, queue, other));
     String::from_utf8(Arc::into_inner(lines).unwrap().into_inner()).unwrap()
 }
 
@@ -41,7 +42,7 @@ fn a_line_has_names_and_no_keys() {
         written(Lines::new(Vec::new())),
         format!(
             "sq 0x118[3] RDMA_WRITE units=3 flags=signaled other_flags=0x80 remote_address=0x7f0000001000 rkey=… \
-             request=0x3f inline={ab}…[33] rest=[2]\nsq 0x7[0] unknown\n"
+             request=0x3f inline={ab}…[33] rest=[2]\ncq 0x7[0] unknown\n"
         )
     );
 }

@@ -59,20 +59,6 @@ impl Watch {
 }
 
 impl Watched {
-    /// The queue's number, as it is told.
-    pub fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// The same queue under another number: the device may give it later.
-    #[must_use]
-    pub fn numbered(&self, number: u32) -> Self {
-        Self {
-            number,
-            ..self.clone()
-        }
-    }
-
     /// Tells of the entry at `index` of the ring, whose bytes mean what `decode` finds.
     ///
     /// What the observer does ends here, a panic included: the queue goes on as if nobody had been told.
