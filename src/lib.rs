@@ -99,6 +99,7 @@ mod channel;
 mod context;
 mod cookie;
 mod cq;
+mod destroy;
 mod device;
 mod event;
 #[cfg(feature = "mlx5")]
@@ -117,6 +118,7 @@ pub use ah::AddressHandle;
 pub use channel::{CompletionChannel, CompletionEvent};
 pub use context::{Context, OpenOptions};
 pub use cq::{Completion, CompletionQueue, CompletionQueueBuilder, CqId, Notify};
+pub use destroy::DestroyError;
 pub use device::{Device, devices};
 pub use event::{AsyncEvent, EventSource};
 pub use mr::{DmabufRange, MemoryRegion, Reregister};
@@ -132,6 +134,5 @@ pub use uverbs_driver::discover;
 pub use uverbs_driver::error::{
     self, Errno, Error, ErrorKind, Fact, Op, PollError, PostError, Result,
 };
-pub use uverbs_driver::object::EventCounts;
 pub use uverbs_driver::types::{self, *};
 pub use uverbs_driver::{CommandPath, sys::recorder};

@@ -1,8 +1,6 @@
 //! Shared receive queues.
 
 use std::any::Any;
-use std::mem::ManuallyDrop;
-use std::sync::Arc;
 
 use uverbs_any::AnySrq;
 use uverbs_driver::contract::{Srq as _, SrqInit};
@@ -10,6 +8,7 @@ use uverbs_driver::types::{RecvRequest, SrqAttr, SrqModify, SrqType};
 use uverbs_driver::{EventCounts, Object, Op, Result};
 
 use crate::cookie::Cookie;
+use crate::destroy::{DestroyError, Failing};
 use crate::event::EventSource;
 use crate::qp::{PostFailed, RecvBatch, post_recv_batch};
 use crate::{ProtectionDomain, qp};
@@ -149,10 +148,23 @@ impl SharedReceiveQueue {
     /// # Errors
     /// [`Busy`](crate::ErrorKind::Busy) while queue pairs use it; it lives on with them.
     #[doc(alias = "ibv_destroy_srq")]
-    pub fn destroy(self) -> Result<EventCounts> {
-        let object = Arc::clone(self.queue.object());
-        drop(self.queue);
-        Object::destroy_shared(object)
+    pub fn destroy(mut self) -> Result<EventCounts> {
+        self.end(Failing::GivenUp)
+    }
+
+    /// `ibv_destroy_srq`—as [`destroy`](Self::destroy), and gives it back if that fails, for another try.
+    ///
+    /// # Errors
+    /// As there.
+    #[doc(alias = "ibv_destroy_srq")]
+    pub fn try_destroy(mut self) -> Result<EventCounts, DestroyError<Self>> {
+        self.end(Failing::Left)
+            .map_err(|error| DestroyError::new(error, self))
+    }
+
+    /// Destroys it in its place. After success it is only good for being dropped.
+    pub(crate) fn end(&mut self, failing: Failing) -> Result<EventCounts> {
+        failing.destroy(Object::sole(self.queue.object_mut())?)
     }
 
     pub(crate) fn object(&self) -> &Object {
@@ -162,22 +174,5 @@ impl SharedReceiveQueue {
     /// Keeps `memory` until the kernel's queue is gone.
     pub(crate) fn keep(&self, memory: impl Any + Send + Sync) {
         self.queue.object().keep(memory);
-    }
-
-    /// Destroys it and returns `memory`; leaves `memory` with the queue if that lives on.
-    pub(crate) fn destroy_keeping<T: Any + Send + Sync>(self, memory: T) -> Result<T> {
-        // Given up, also should the destroy unwind, unless the kernel confirms it.
-        let memory = ManuallyDrop::new(memory);
-        let shared = Arc::clone(self.queue.object());
-        drop(self.queue);
-        let object = match Arc::try_unwrap(shared) {
-            Ok(object) => object,
-            Err(shared) => {
-                shared.keep(ManuallyDrop::into_inner(memory));
-                return Err(shared.still_used());
-            }
-        };
-        object.destroy()?;
-        Ok(ManuallyDrop::into_inner(memory))
     }
 }

@@ -49,7 +49,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         .build()?;
     let receiver = pd
         .create_qp(QpType::Rc, &cq, &cq)
-        .srq(srq.queue()?)
+        .srq(srq.queue())
         .build()?;
     let (to_sender, to_receiver) = (sender.endpoint(), receiver.endpoint());
     let _receiver = receiver.handshake(to_sender)?;

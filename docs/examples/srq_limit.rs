@@ -75,7 +75,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         srq.recv(buffer, 0)?;
     }
     srq.modify(&SrqModify::new().limit(4))?;
-    let now = srq.queue()?.query()?;
+    let now = srq.queue().query()?;
     println!("resized to {} requests, armed at {}", now.max_wr, now.limit);
 
     let mut messages = 0;
@@ -122,7 +122,7 @@ fn connect(
         .build()?;
     let receiver = pd
         .create_qp(QpType::Rc, incoming, incoming)
-        .srq(srq.queue()?)
+        .srq(srq.queue())
         .build()?;
     let (to_sender, to_receiver) = (sender.endpoint(), receiver.endpoint());
     let receiver = QueuePair::new(receiver.handshake(to_sender)?);

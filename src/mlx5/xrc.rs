@@ -207,8 +207,8 @@ impl XrcTarget {
     ///
     /// # Errors
     /// The kernel's errno.
-    pub fn close(self) -> Result<()> {
-        self.queue.into_object().destroy().map(|_| ())
+    pub fn close(mut self) -> Result<()> {
+        self.queue.object_mut().end().map(|_| ())
     }
 }
 

@@ -6,27 +6,26 @@
 //! kernel confirmed a destroy or a reset. A completion is of a request in the tables when it has its
 //! id: ids are unique in the process, given to one request at a time, and not to be had by requests
 //! that are posted elsewhere (see `slab`). A completion can be used once, because it is given away
-//! and cannot be made or copied. A table that is left behind by an unwind is leaked, not freed.
+//! and cannot be made or copied. Tables that are left behind, by a drop or an unwind, are the kernel's queue pair's
+//! until it is gone.
 #![allow(unsafe_code, reason = "posts memory that this queue owns")]
-
-use std::mem::ManuallyDrop;
 
 use uverbs_driver::types::{
     Destination, Ece, Gid, Operation, Payload, QpAttr, QpCaps, QpInfo, QpState, RecvRequest,
     SendFlags, SendRequest, Sge,
 };
-use uverbs_driver::{Error, ErrorKind, Op, PostError, Result};
+use uverbs_driver::{Error, Op, PostError, Result};
 
 use super::Buffer;
 use super::slab::Slab;
 use super::work::{Finished, Memory, ReceiveRefused, Refused, Work};
 use crate::Completion;
+use crate::destroy::{DestroyError, Failing};
 
 /// A queue pair for posting without `unsafe`; see [the module](crate::owned).
 #[derive(Debug)]
 pub struct QueuePair {
-    /// `None` only while it is being destroyed.
-    qp: Option<crate::QueuePair>,
+    qp: crate::QueuePair,
     tables: Tables,
 }
 
@@ -44,6 +43,10 @@ impl Tables {
             sending: Slab::new(caps.max_send_wr),
             receiving: Slab::new(caps.max_recv_wr),
         }
+    }
+
+    fn are_empty(&self) -> bool {
+        self.sending.len() == 0 && self.receiving.len() == 0
     }
 
     /// The memory of all requests.
@@ -69,26 +72,18 @@ impl QueuePair {
     pub fn new(qp: crate::QueuePair) -> Self {
         Self {
             tables: Tables::of(&qp.caps()),
-            qp: Some(qp),
+            qp,
         }
-    }
-
-    /// The queue pair underneath, to look at.
-    ///
-    /// # Errors
-    /// Never in a queue pair that a caller can reach.
-    fn inner(&self) -> Result<&crate::QueuePair, PostError> {
-        self.qp.as_ref().ok_or(PostError::Poisoned)
     }
 
     /// Its number on the wire, 24 bits.
     pub fn qp_num(&self) -> u32 {
-        self.inner().map_or(0, crate::QueuePair::qp_num)
+        self.qp.qp_num()
     }
 
     /// The state it was put into, or last seen in.
     pub fn state(&self) -> QpState {
-        self.inner().map_or(QpState::Error, crate::QueuePair::state)
+        self.qp.state()
     }
 
     /// How many send requests are under way.
@@ -107,9 +102,7 @@ impl QueuePair {
     /// Why it was refused, and the request with its memory.
     pub fn post(&mut self, work: Work) -> Result<(), Box<Refused>> {
         let refuse = |error, work| Err(Box::new(Refused { error, work }));
-        let Some(qp) = &mut self.qp else {
-            return refuse(PostError::Poisoned, Some(work));
-        };
+        let qp = &mut self.qp;
         if matches!(
             work.operation,
             Operation::BindWindow(_) | Operation::LocalInvalidate(_)
@@ -165,14 +158,13 @@ impl QueuePair {
     /// # Errors
     /// [`InlineTooLong`](PostError::InlineTooLong) beyond what the queue pair was created for; else as [`post`](Self::post).
     pub fn send_inline(&mut self, bytes: &[u8], context: u64) -> Result<(), PostError> {
-        let qp = self.qp.as_mut().ok_or(PostError::Poisoned)?;
         let id = self
             .tables
             .sending
             .insert(Work::send().context(context))
             .map_err(|_| PostError::QueueFull)?;
         let pieces = [bytes];
-        let mut batch = qp.send_batch();
+        let mut batch = self.qp.send_batch();
         let posted = batch
             .push_without_memory(&SendRequest::send_inline(&pieces).wr_id(id).signaled())
             .and_then(|()| batch.submit());
@@ -188,9 +180,7 @@ impl QueuePair {
     /// # Errors
     /// Why it was refused, and the buffer.
     pub fn recv(&mut self, buffer: Buffer, context: u64) -> Result<(), ReceiveRefused> {
-        let Some(qp) = &mut self.qp else {
-            return Err(ReceiveRefused::new(PostError::Poisoned, buffer));
-        };
+        let qp = &mut self.qp;
         let piece = buffer.whole_in(qp.pd());
         post_receive(
             &mut self.tables.receiving,
@@ -210,7 +200,6 @@ impl QueuePair {
     /// # Errors
     /// Why it was refused.
     pub fn recv_empty(&mut self, context: u64) -> Result<(), PostError> {
-        let qp = self.qp.as_mut().ok_or(PostError::Poisoned)?;
         let receive = Receive {
             context,
             memory: Memory::None,
@@ -222,7 +211,7 @@ impl QueuePair {
             .map_err(|_| PostError::QueueFull)?;
         // SAFETY: the request names no memory.
         let posted = unsafe {
-            qp.post_recv(&[RecvRequest {
+            self.qp.post_recv(&[RecvRequest {
                 wr_id,
                 scatter: &[],
             }])
@@ -263,15 +252,11 @@ impl QueuePair {
     /// # Errors
     /// As [`QueuePair::modify`](crate::QueuePair::modify).
     pub fn modify(&mut self, attr: &QpAttr) -> Result<()> {
-        let op = Op::ModifyQueuePair;
         if attr.state == Some(QpState::Reset) {
-            return Err(Error::invalid(op, "state")
+            return Err(Error::invalid(Op::ModifyQueuePair, "state")
                 .hint("use reset, which returns the memory of discarded work"));
         }
-        match &mut self.qp {
-            Some(qp) => qp.modify(attr),
-            None => Err(Error::new(op, ErrorKind::InvalidState)),
-        }
+        self.qp.modify(attr)
     }
 
     /// `ibv_query_qp`—what the kernel knows about it.
@@ -279,10 +264,7 @@ impl QueuePair {
     /// # Errors
     /// As [`QueuePair::query`](crate::QueuePair::query).
     pub fn query(&mut self) -> Result<QpInfo> {
-        match &mut self.qp {
-            Some(qp) => qp.query(),
-            None => Err(Error::new(Op::QueryQueuePair, ErrorKind::InvalidState)),
-        }
+        self.qp.query()
     }
 
     /// `ibv_query_ece`—as [`QueuePair::ece`](crate::QueuePair::ece).
@@ -290,10 +272,7 @@ impl QueuePair {
     /// # Errors
     /// As there.
     pub fn ece(&self) -> Result<Ece> {
-        match &self.qp {
-            Some(qp) => qp.ece(),
-            None => Err(Error::new(Op::QueryEce, ErrorKind::InvalidState)),
-        }
+        self.qp.ece()
     }
 
     /// `ibv_set_ece`—as [`QueuePair::set_ece`](crate::QueuePair::set_ece).
@@ -301,10 +280,7 @@ impl QueuePair {
     /// # Errors
     /// As there.
     pub fn set_ece(&mut self, ece: &Ece) -> Result<()> {
-        match &mut self.qp {
-            Some(qp) => qp.set_ece(ece),
-            None => Err(Error::new(Op::SetEce, ErrorKind::InvalidState)),
-        }
+        self.qp.set_ece(ece)
     }
 
     /// Joins a multicast group, as [`QueuePair::attach_multicast`](crate::QueuePair::attach_multicast).
@@ -312,10 +288,7 @@ impl QueuePair {
     /// # Errors
     /// As there.
     pub fn attach_multicast(&mut self, group: &Gid, lid: u16) -> Result<()> {
-        match &mut self.qp {
-            Some(qp) => qp.attach_multicast(group, lid),
-            None => Err(Error::new(Op::AttachMulticast, ErrorKind::InvalidState)),
-        }
+        self.qp.attach_multicast(group, lid)
     }
 
     /// Moves it to RESET, which discards posted work, and returns the memory of all of it.
@@ -325,12 +298,9 @@ impl QueuePair {
     /// # Errors
     /// As [`modify`](Self::modify); the memory stays in the queue then.
     pub fn reset(&mut self) -> Result<Vec<Memory>> {
-        let Some(qp) = &mut self.qp else {
-            return Err(Error::new(Op::ModifyQueuePair, ErrorKind::InvalidState));
-        };
         // Made first: afterwards there is nothing left that may fail.
-        let fresh = Tables::of(&qp.caps());
-        qp.modify(&QpAttr::to(QpState::Reset))?;
+        let fresh = Tables::of(&self.qp.caps());
+        self.qp.modify(&QpAttr::to(QpState::Reset))?;
         Ok(std::mem::replace(&mut self.tables, fresh).into_memory())
     }
 
@@ -339,24 +309,28 @@ impl QueuePair {
     /// # Errors
     /// As [`QueuePair::destroy`](crate::QueuePair::destroy); the memory is given up then.
     pub fn destroy(mut self) -> Result<Vec<Memory>> {
-        Ok(self.destroy_inner()?.into_memory())
+        self.qp.end(Failing::GivenUp)?;
+        Ok(std::mem::take(&mut self.tables).into_memory())
     }
 
-    /// Destroys it. What was posted is given up unless the kernel confirms that, also should the destroy unwind.
-    fn destroy_inner(&mut self) -> Result<Tables> {
-        let Some(qp) = self.qp.take() else {
-            return Ok(Tables::default());
-        };
-        let tables = ManuallyDrop::new(std::mem::take(&mut self.tables));
-        qp.destroy()?;
-        Ok(ManuallyDrop::into_inner(tables))
+    /// `ibv_destroy_qp`—as [`destroy`](Self::destroy), and gives it back with its memory if that fails, for another try.
+    ///
+    /// # Errors
+    /// As [`QueuePair::try_destroy`](crate::QueuePair::try_destroy).
+    pub fn try_destroy(mut self) -> Result<Vec<Memory>, DestroyError<Self>> {
+        match self.qp.end(Failing::Left) {
+            Ok(_) => Ok(std::mem::take(&mut self.tables).into_memory()),
+            Err(error) => Err(DestroyError::new(error, self)),
+        }
     }
 }
 
 impl Drop for QueuePair {
     fn drop(&mut self) {
-        // A failure is counted in the context, and the memory is given up; there is nobody to tell here.
-        let _ = self.destroy_inner();
+        if !self.tables.are_empty() {
+            // Freed with the kernel's queue pair, which is destroyed after this.
+            self.qp.keep(std::mem::take(&mut self.tables));
+        }
     }
 }
 

@@ -8,15 +8,16 @@
 //! nothing out, whatever it is of.
 #![allow(unsafe_code, reason = "posts memory that this queue owns")]
 
+use uverbs_driver::Result;
 use uverbs_driver::contract::Srq as _;
 use uverbs_driver::types::SrqModify;
-use uverbs_driver::{Error, ErrorKind, Op, PostError, Result};
 
 use super::Buffer;
 use super::qp::{Receive, post_receive};
 use super::slab::Slab;
 use super::work::{Finished, Memory, ReceiveRefused};
 use crate::Completion;
+use crate::destroy::{DestroyError, Failing};
 use crate::unpolled::Noted;
 
 /// A shared receive queue for posting without `unsafe`; see [the module](crate::owned).
@@ -24,7 +25,7 @@ use crate::unpolled::Noted;
 /// It lends the queue underneath for building queue pairs and for queries.
 #[derive(Debug)]
 pub struct SharedReceiveQueue {
-    srq: Option<crate::SharedReceiveQueue>,
+    srq: crate::SharedReceiveQueue,
     receiving: Slab<Receive>,
     unpolled: Noted,
     /// Ids of receives that are over, whose completions nobody will poll.
@@ -39,18 +40,13 @@ impl SharedReceiveQueue {
             unpolled: Noted::new(receiving.base()),
             over: Vec::new(),
             receiving,
-            srq: Some(srq),
+            srq,
         }
     }
 
     /// The queue underneath: what queue pairs are built with.
-    ///
-    /// # Errors
-    /// Never for a queue that a caller can reach; it is taken out only to be destroyed.
-    pub fn queue(&self) -> Result<&crate::SharedReceiveQueue> {
-        self.srq
-            .as_ref()
-            .ok_or_else(|| Error::new(Op::QuerySharedReceiveQueue, ErrorKind::InvalidState))
+    pub fn queue(&self) -> &crate::SharedReceiveQueue {
+        &self.srq
     }
 
     /// How many receive requests are posted.
@@ -63,9 +59,7 @@ impl SharedReceiveQueue {
     /// # Errors
     /// Why it was refused, and the buffer.
     pub fn recv(&mut self, buffer: Buffer, context: u64) -> Result<(), ReceiveRefused> {
-        let Some(srq) = &mut self.srq else {
-            return Err(ReceiveRefused::new(PostError::Poisoned, buffer));
-        };
+        let srq = &mut self.srq;
         let piece = buffer.whole_in(srq.pd());
         post_receive(&mut self.receiving, buffer, piece, context, |request| {
             // SAFETY: the memory of the piece is a buffer that the table owns until its completion
@@ -108,10 +102,9 @@ impl SharedReceiveQueue {
 
     /// Notes what is over. The provider tells it once, and only before the requests' places are used again.
     fn learn(&mut self) {
-        if let Some(srq) = &mut self.srq {
-            let over = &mut self.over;
-            srq.queue.take_unreported(&mut |wr_id| over.push(wr_id));
-        }
+        let over = &mut self.over;
+        let mut note = |wr_id| over.push(wr_id);
+        self.srq.queue.take_unreported(&mut note);
     }
 
     /// `ibv_modify_srq`—resizes or arms it, as [`SharedReceiveQueue::modify`](crate::SharedReceiveQueue::modify).
@@ -119,36 +112,43 @@ impl SharedReceiveQueue {
     /// # Errors
     /// As there.
     pub fn modify(&mut self, change: &SrqModify) -> Result<()> {
-        let Some(srq) = &mut self.srq else {
-            return Err(Error::new(
-                Op::ModifySharedReceiveQueue,
-                ErrorKind::InvalidState,
-            ));
-        };
-        srq.modify(change)?;
-        self.receiving.grow(srq.size().max_wr);
+        self.srq.modify(change)?;
+        self.receiving.grow(self.srq.size().max_wr);
         Ok(())
     }
 
     /// `ibv_destroy_srq`—destroys it and returns the memory of requests that were not used.
     ///
     /// # Errors
-    /// [`Busy`](ErrorKind::Busy) while queue pairs use it: it lives on with them, and its memory with it.
+    /// [`Busy`](crate::ErrorKind::Busy) while queue pairs use it: it lives on with them, and its memory with it.
     pub fn destroy(mut self) -> Result<Vec<Memory>> {
-        let Some(srq) = self.srq.take() else {
-            return Ok(Vec::new());
-        };
-        let table = std::mem::take(&mut self.receiving);
-        let unused = srq.destroy_keeping(table)?;
-        Ok(unused.into_iter().map(|receive| receive.memory).collect())
+        self.srq.end(Failing::GivenUp)?;
+        Ok(self.take_memory())
+    }
+
+    /// `ibv_destroy_srq`—as [`destroy`](Self::destroy), and gives it back if that fails, for another try.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_destroy(mut self) -> Result<Vec<Memory>, DestroyError<Self>> {
+        match self.srq.end(Failing::Left) {
+            Ok(_) => Ok(self.take_memory()),
+            Err(error) => Err(DestroyError::new(error, self)),
+        }
+    }
+
+    /// What was posted. Nobody else has it any more.
+    fn take_memory(&mut self) -> Vec<Memory> {
+        let unused = std::mem::take(&mut self.receiving);
+        unused.into_iter().map(|receive| receive.memory).collect()
     }
 }
 
 impl Drop for SharedReceiveQueue {
     fn drop(&mut self) {
-        if let Some(srq) = self.srq.take() {
+        if self.receiving.len() > 0 {
             // Freed with the kernel's queue, which queue pairs may keep alive.
-            srq.keep(std::mem::take(&mut self.receiving));
+            self.srq.keep(std::mem::take(&mut self.receiving));
         }
     }
 }

@@ -6,6 +6,8 @@ mod endpoint;
 mod post;
 mod prepared;
 
+use std::any::Any;
+
 use uverbs_any::AnyQp;
 use uverbs_driver::contract::{self, Qp as _};
 use uverbs_driver::types::{
@@ -22,6 +24,7 @@ pub(crate) use prepared::After;
 pub use prepared::{HandshakeError, PreparedQueuePair};
 
 use crate::cookie::Cookie;
+use crate::destroy::{DestroyError, Failing};
 use crate::{CqId, ProtectionDomain};
 
 /// `ibv_qp`—a queue pair: a send queue and a receive queue.
@@ -162,9 +165,31 @@ impl QueuePair {
     /// # Errors
     /// The kernel's errno. Its memory is given up then, see [`Context::leaked`](crate::Context::leaked).
     #[doc(alias = "ibv_destroy_qp")]
-    pub fn destroy(self) -> Result<EventCounts> {
-        drop(self.children);
-        self.queue.into_object().destroy()
+    pub fn destroy(mut self) -> Result<EventCounts> {
+        self.end(Failing::GivenUp)
+    }
+
+    /// `ibv_destroy_qp`—as [`destroy`](Self::destroy), and gives it back if that fails, for another try.
+    ///
+    /// Its flow rules are gone then, and the groups that it could leave.
+    ///
+    /// # Errors
+    /// The kernel's errno.
+    #[doc(alias = "ibv_destroy_qp")]
+    pub fn try_destroy(mut self) -> Result<EventCounts, DestroyError<Self>> {
+        self.end(Failing::Left)
+            .map_err(|error| DestroyError::new(error, self))
+    }
+
+    /// Destroys it in its place. After success it is only good for being dropped.
+    pub(crate) fn end(&mut self, failing: Failing) -> Result<EventCounts> {
+        self.children = Children::default();
+        failing.destroy(self.queue.object_mut())
+    }
+
+    /// Keeps `memory` until the kernel's queue pair is gone.
+    pub(crate) fn keep(&self, memory: impl Any + Send + Sync) {
+        self.queue.base().object.keep(memory);
     }
 }
 

@@ -129,6 +129,10 @@ impl Srq for AnySrq {
         rows!(arms!(*self, ref srq => srq.object()))
     }
 
+    fn object_mut(&mut self) -> &mut Arc<Object> {
+        rows!(arms!(*self, ref mut srq => srq.object_mut()))
+    }
+
     fn size(&self) -> SrqAttr {
         rows!(arms!(*self, ref srq => srq.size()))
     }
@@ -175,8 +179,8 @@ impl Qp for AnyQp {
         rows!(arms!(*self, ref qp => qp.base()))
     }
 
-    fn into_object(self) -> Object {
-        rows!(arms!(self, qp => qp.into_object()))
+    fn object_mut(&mut self) -> &mut Object {
+        rows!(arms!(*self, ref mut qp => qp.object_mut()))
     }
 
     fn modify(&mut self, attr: &QpAttr) -> Result<()> {

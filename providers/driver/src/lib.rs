@@ -6,8 +6,9 @@
 //! | [`error`] | the one control-path error, and the small data-path ones | – |
 //! | [`sys`] | the only system calls; every call on an RDMA fd is a [`sys::Call`] value | `types`, `error` |
 //! | [`channel`] | one opened device: which command encoding to use, fork and removal checks | `sys` |
-//! | [`cmd`] | one file per kernel object: request value in, reply value out | `channel` |
-//! | [`object`] | a kernel object that is destroyed once, after its children | `cmd` |
+//! | [`kind`] | what describes a kind of kernel object, and how one is destroyed | `channel` |
+//! | [`cmd`] | one file per kernel object: its kind, request value in, reply value out | `kind` |
+//! | [`object`] | a kernel object that is destroyed once, after its children | `kind` |
 //! | [`hw`] | memory shared with a device: rings, DMA pages, barriers | `sys` |
 //! | [`discover`] | which devices there are and how to open them | `sys` |
 //! | [`contract`] | what a provider must do | all of the above |
@@ -19,6 +20,7 @@ pub mod contract;
 pub mod discover;
 pub mod error;
 pub mod hw;
+pub mod kind;
 pub mod object;
 #[cfg(feature = "rings")]
 pub mod rings;
@@ -27,4 +29,6 @@ pub mod types;
 
 pub use channel::{Channel, CommandPath};
 pub use error::{Errno, Error, ErrorKind, Op, PollError, PostError, Result};
-pub use object::{EventCounts, Object};
+pub use kind::Kind;
+pub use object::Object;
+pub use types::EventCounts;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use uverbs_driver::contract::Gids;
-use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Uhw, cells, random_u32};
 use uverbs_driver::types::{Address, AddressVector, GidType};
 use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
@@ -82,7 +81,7 @@ pub(crate) fn create(
         0,
         &Uhw::new(&[], cells(&mut reply)),
     )?;
-    let object = Object::new(channel, ObjectKind::AddressHandle, handle, [Arc::clone(pd)]);
+    let object = Object::new(channel, &cmd::ah::KIND, handle, [Arc::clone(pd)]);
     words[20..26].copy_from_slice(&reply.dmac);
     Ok(address(channel, Some(Arc::new(object)), &words))
 }

@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use uverbs_driver::contract::{self, CqInit};
 use uverbs_driver::hw::{Record, Register, barrier};
-use uverbs_driver::object::ObjectKind;
 #[cfg(feature = "rings")]
 use uverbs_driver::rings::QueueKind;
 use uverbs_driver::sys::{Attr, ForkToken, Uhw, cells};
@@ -124,7 +123,7 @@ impl CompletionQueue {
         };
         let (object, _) = Object::create(
             channel,
-            ObjectKind::CompletionQueue,
+            &cmd::cq::KIND,
             [],
             (Arc::clone(&ring), Arc::clone(&record), arm.clone()),
             || cmd::cq::create(channel, &create, &uhw),

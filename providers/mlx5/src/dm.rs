@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use uverbs_driver::contract::{Context as _, Mr};
 use uverbs_driver::hw::{HAS_REGISTERS, Window, barrier};
-use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Attr, Protection, Uhw, cells, page_size};
 use uverbs_driver::types::AccessFlags;
 use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
@@ -29,8 +28,6 @@ use crate::pd::ProtectionDomain;
 const PIECE: u64 = 64;
 /// What a processor reads and writes at once, at least.
 const WORD: usize = 4;
-/// What the registration of it is kept by.
-const USED_AS: &str = "device memory";
 
 /// Where the kernel put it: which page to map, and where it begins there.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -124,7 +121,7 @@ impl DeviceMemory {
             ..Uhw::NONE
         };
         let handle = cmd::dm::alloc(channel, length, log2_alignment, &uhw)?;
-        let object = Object::new(channel, ObjectKind::DeviceMemory, handle, []);
+        let object = Object::new(channel, &cmd::dm::KIND, handle, []);
         let window = place.map(channel, length, length)?;
         let window = window.ok_or_else(|| Error::bad_reply(op, "place of the memory"))?;
         Ok(Self {
@@ -207,8 +204,8 @@ impl DeviceMemory {
         let channel = context.channel();
         let done = cmd::mr::register_dm(channel, &request, &Uhw::NONE)?;
         let parents = [Arc::clone(pd.object())];
-        let object = Object::new(channel, ObjectKind::MemoryRegion, done.handle, parents);
-        object.set_use(USED_AS, Some(Arc::clone(&self.object)));
+        let object = Object::new(channel, &cmd::mr::KIND, done.handle, parents);
+        object.set_use::<Self>(Some(Arc::clone(&self.object)));
         Ok(Mr {
             object,
             lkey: done.lkey,

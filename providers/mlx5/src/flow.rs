@@ -2,7 +2,6 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::Uhw;
 use uverbs_driver::{Error, Object, Op, Result, cmd};
 use uverbs_uapi::ib_user_verbs::{
@@ -170,7 +169,7 @@ pub fn create(qp: &Object, init: &FlowInit<'_>) -> Result<Object> {
         specs: &specs,
     };
     let handle = cmd::flow::create(qp.channel(), &request, &Uhw::NONE)?;
-    Ok(Object::new(qp.channel(), ObjectKind::Flow, handle, []))
+    Ok(Object::new(qp.channel(), &cmd::flow::KIND, handle, []))
 }
 
 /// The start of a specification of type `T`.

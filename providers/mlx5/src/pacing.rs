@@ -6,7 +6,7 @@
 use std::fmt;
 
 use uverbs_driver::cmd::{self, new_object_handle, new_object_slot};
-use uverbs_driver::object::{ObjectKind, VendorKind};
+use uverbs_driver::kind::{Counts, Kind, Legacy};
 use uverbs_driver::sys::{Attr, Uhw, cells};
 use uverbs_driver::types::{QpAttr, QpState, QpType};
 use uverbs_driver::{Errno, Error, ErrorKind, Object, Op, Result};
@@ -184,13 +184,15 @@ pub struct PacingEntry {
     index: u16,
 }
 
-const KIND: ObjectKind = ObjectKind::Vendor(VendorKind {
+static KIND: Kind = Kind {
     name: "PacingEntry",
+    op: Op::FreePacing,
     object: MLX5_IB_OBJECT_PP,
     method: MLX5_IB_METHOD_PP_OBJ_DESTROY,
     attr: MLX5_IB_ATTR_PP_OBJ_DESTROY_HANDLE,
-    op: Op::FreePacing,
-});
+    counts: Counts::None,
+    legacy: Legacy::None,
+};
 
 impl Devx {
     /// `mlx5dv_pp_alloc`—takes a place in the device's table of rates. Contexts that want the same rate
@@ -232,7 +234,7 @@ impl Devx {
             .map_err(|error| explain(error, limit))?;
         let handle = new_object_handle(op, &handle)?;
         Ok(PacingEntry {
-            object: Object::new(channel, KIND, handle, []),
+            object: Object::new(channel, &KIND, handle, []),
             index,
         })
     }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Uhw, cells};
 use uverbs_driver::{Channel, Error, Object, Op, Result, cmd};
 use uverbs_uapi::mlx5_abi::mlx5_ib_alloc_pd_resp;
@@ -21,7 +20,7 @@ impl ProtectionDomain {
     pub(crate) fn alloc(channel: &Arc<Channel>) -> Result<Self> {
         let mut reply = mlx5_ib_alloc_pd_resp::default();
         let handle = cmd::pd::alloc(channel, &Uhw::new(&[], cells(&mut reply)))?;
-        let object = Object::new(channel, ObjectKind::ProtectionDomain, handle, []);
+        let object = Object::new(channel, &cmd::pd::KIND, handle, []);
         Ok(Self {
             object: Arc::new(object),
             number: reply.pdn,

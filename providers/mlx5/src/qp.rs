@@ -201,8 +201,8 @@ impl contract::Qp for QueuePair {
         &self.base
     }
 
-    fn into_object(self) -> Object {
-        self.base.object
+    fn object_mut(&mut self) -> &mut Object {
+        &mut self.base.object
     }
 
     fn modify(&mut self, attr: &QpAttr) -> Result<()> {

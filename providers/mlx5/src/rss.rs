@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use bitflags::bitflags;
 use uverbs_driver::contract::asked_flags;
-use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Uhw, cells};
 use uverbs_driver::types::{QpCaps, QpType};
 use uverbs_driver::{Error, ErrorKind, Object, Op, Result, cmd};
@@ -116,7 +115,7 @@ impl SpreadingQueuePair {
         let uhw = Uhw::new(words.as_bytes(), cells(&mut reply));
         let created = cmd::qp::create(channel, &create, &uhw)?;
         let parents = [Arc::clone(pd.object()), Arc::clone(table.object())];
-        let object = Object::new(channel, ObjectKind::QueuePair, created.handle, parents);
+        let object = Object::new(channel, &cmd::qp::KIND, created.handle, parents);
         Ok(Self {
             object: Arc::new(object),
             number: created.qp_num,

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use uverbs_driver::cmd::wq::Modify;
 use uverbs_driver::hw::{Pages, Part, UnitRing};
-use uverbs_driver::object::ObjectKind;
 #[cfg(feature = "rings")]
 use uverbs_driver::rings::QueueKind;
 use uverbs_driver::sys::{Uhw, cells};
@@ -114,7 +113,7 @@ impl WorkQueue {
         let uhw = Uhw::new(words.as_bytes(), cells(&mut reply));
         let (object, created) = Object::create(
             channel,
-            ObjectKind::WorkQueue,
+            &cmd::wq::KIND,
             [Arc::clone(pd.object()), Arc::clone(init.cq)],
             (ring.kept(), Arc::clone(&record)),
             || cmd::wq::create(channel, &create, &uhw),
@@ -265,12 +264,7 @@ impl IndirectionTable {
         let uhw = Uhw::new(&[], cells(&mut reply));
         let created = cmd::ind_table::create(channel, &handles, &uhw)?;
         let parents = queues.iter().map(|queue| Arc::clone(&queue.object));
-        let object = Object::new(
-            channel,
-            ObjectKind::IndirectionTable,
-            created.handle,
-            parents,
-        );
+        let object = Object::new(channel, &cmd::ind_table::KIND, created.handle, parents);
         Ok(Self {
             object: Arc::new(object),
             number: created.number,

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use uverbs_driver::contract::{self, SrqInit};
 use uverbs_driver::hw::{Pages, Part, UnitRing};
-use uverbs_driver::object::ObjectKind;
 #[cfg(feature = "rings")]
 use uverbs_driver::rings::QueueKind;
 use uverbs_driver::sys::{Uhw, cells};
@@ -123,7 +122,7 @@ impl SharedReceiveQueue {
         let parents = [Some(pd), xrc.map(|xrc| xrc.domain), xrc.map(|xrc| xrc.cq)];
         let (object, _) = Object::create(
             channel,
-            ObjectKind::SharedReceiveQueue,
+            &cmd::srq::KIND,
             parents.into_iter().flatten().cloned(),
             ring.kept(),
             || cmd::srq::create(channel, &create, &uhw),
@@ -177,6 +176,10 @@ fn check_limit(op: Op, limit: u32, sizes: &Sizes) -> Result<()> {
 impl contract::Srq for SharedReceiveQueue {
     fn object(&self) -> &Arc<Object> {
         &self.object
+    }
+
+    fn object_mut(&mut self) -> &mut Arc<Object> {
+        &mut self.object
     }
 
     fn size(&self) -> SrqAttr {

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use uverbs_driver::cmd::{new_object_handle, new_object_slot};
 use uverbs_driver::hw::Register;
-use uverbs_driver::object::{ObjectKind, VendorKind};
+use uverbs_driver::kind::{Counts, Kind, Legacy};
 use uverbs_driver::sys::{Attr, Mapping, Protection, Uhw, cells};
 use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result};
 use uverbs_uapi::mlx5_abi::MLX5_IB_MMAP_ALLOC_WC;
@@ -47,13 +47,15 @@ const ARM: usize = 0x20;
 /// Distance of doorbells in a page without BlueFlame.
 const PLAIN_DISTANCE: usize = 0x100;
 
-const KIND: ObjectKind = ObjectKind::Vendor(VendorKind {
+static KIND: Kind = Kind {
     name: "Uar",
+    op: Op::FreeUar,
     object: MLX5_IB_OBJECT_UAR,
     method: MLX5_IB_METHOD_UAR_OBJ_DESTROY,
     attr: MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE,
-    op: Op::FreeUar,
-});
+    counts: Counts::None,
+    legacy: Legacy::None,
+};
 
 /// Which doorbells an opened device has.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -175,7 +177,7 @@ pub(crate) fn allocate(channel: &Arc<Channel>, kind: u32) -> Result<Page> {
         )
     })?;
     let handle = new_object_handle(op, &handle)?;
-    let object = Object::new(channel, KIND, handle, []);
+    let object = Object::new(channel, &KIND, handle, []);
     let memory = channel.map(offset, length as usize, Protection::Write)?;
     Ok(Page {
         memory: Arc::new(memory),

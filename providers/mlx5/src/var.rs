@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uverbs_driver::cmd::{new_object_handle, new_object_slot};
 use uverbs_driver::hw::Register;
-use uverbs_driver::object::{ObjectKind, VendorKind};
+use uverbs_driver::kind::{Counts, Kind, Legacy};
 use uverbs_driver::sys::{Attr, Mapping, Protection, Uhw, cells};
 use uverbs_driver::{Channel, Error, Object, Op, Result};
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
@@ -43,13 +43,15 @@ pub struct Var {
 #[derive(Clone, Debug)]
 pub struct MappedVar(Arc<Mapping>);
 
-const KIND: ObjectKind = ObjectKind::Vendor(VendorKind {
+static KIND: Kind = Kind {
     name: "Var",
+    op: Op::FreeVar,
     object: MLX5_IB_OBJECT_VAR,
     method: MLX5_IB_METHOD_VAR_OBJ_DESTROY,
     attr: MLX5_IB_ATTR_VAR_OBJ_DESTROY_HANDLE,
-    op: Op::FreeVar,
-});
+    counts: Counts::None,
+    legacy: Legacy::None,
+};
 
 impl Var {
     /// `mlx5dv_alloc_var`—takes a page from the device.
@@ -90,7 +92,7 @@ impl Var {
         }
         let handle = new_object_handle(op, &handle)?;
         Ok(Self {
-            object: Arc::new(Object::new(channel, KIND, handle, [])),
+            object: Arc::new(Object::new(channel, &KIND, handle, [])),
             page_id,
             offset,
             length,
@@ -132,24 +134,10 @@ impl Var {
     /// # Errors
     /// [`Busy`](uverbs_driver::ErrorKind::Busy) while objects created upon it exist; it is returned then.
     #[doc(alias = "mlx5dv_free_var")]
-    pub fn free(self) -> Result<(), (Self, Error)> {
-        let Self {
-            object,
-            page_id,
-            offset,
-            length,
-        } = self;
-        match Object::try_destroy_shared(object) {
+    pub fn free(mut self) -> Result<(), (Self, Error)> {
+        match Object::sole(&mut self.object).and_then(Object::try_destroy) {
             Ok(_) => Ok(()),
-            Err((object, error)) => {
-                let page = Self {
-                    object,
-                    page_id,
-                    offset,
-                    length,
-                };
-                Err((page, error))
-            }
+            Err(error) => Err((self, error)),
         }
     }
 }

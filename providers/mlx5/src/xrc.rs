@@ -4,7 +4,6 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use uverbs_driver::contract::{QpInit, SrqInit};
-use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::Uhw;
 use uverbs_driver::types::QpType;
 use uverbs_driver::{Error, Object, Op, Result, cmd};
@@ -47,7 +46,7 @@ impl XrcDomain {
             exclusive: shared.exclusive,
         });
         let handle = cmd::xrcd::open(channel, &request, &Uhw::NONE)?;
-        let object = Object::new(channel, ObjectKind::XrcDomain, handle, []);
+        let object = Object::new(channel, &cmd::xrcd::KIND, handle, []);
         Ok(Self {
             object: Arc::new(object),
         })
@@ -92,7 +91,7 @@ impl XrcDomain {
         };
         let opened = cmd::qp::open(channel, &request, &Uhw::NONE)?;
         let parents = [Arc::clone(&self.object)];
-        let object = Object::new(channel, ObjectKind::QueuePair, opened.handle, parents);
+        let object = Object::new(channel, &cmd::qp::KIND, opened.handle, parents);
         QueuePair::opened(context, object, opened.qp_num)
     }
 }

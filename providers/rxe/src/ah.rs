@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use uverbs_driver::contract::Gids;
-use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Uhw, cells};
 use uverbs_driver::types::{Address, AddressVector};
 use uverbs_driver::{Channel, Object, Result, cmd};
@@ -30,7 +29,7 @@ pub(crate) fn create(
         0,
         &Uhw::new(&[], cells(&mut reply)),
     )?;
-    let object = Object::new(channel, ObjectKind::AddressHandle, handle, [Arc::clone(pd)]);
+    let object = Object::new(channel, &cmd::ah::KIND, handle, [Arc::clone(pd)]);
     let path = if reply.ah_num == 0 {
         vector::path(gids, vector)?
     } else {

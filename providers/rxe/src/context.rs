@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use uverbs_driver::contract::{self, ContextBase, CqInit, Gids, OpenInit, QpInit, SrqInit};
-use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::Uhw;
 use uverbs_driver::types::{AccessFlags, Address, AddressVector};
 use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
@@ -47,7 +46,7 @@ impl contract::Context for Context {
         let handle = cmd::pd::alloc(&self.base.channel, &Uhw::NONE)?;
         Ok(Arc::new(Object::new(
             &self.base.channel,
-            ObjectKind::ProtectionDomain,
+            &cmd::pd::KIND,
             handle,
             [],
         )))

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use uverbs_driver::contract::{self, ContextBase, CqInit, Unpolled};
 use uverbs_driver::hw::SharedRing;
-use uverbs_driver::object::ObjectKind;
 #[cfg(feature = "rings")]
 use uverbs_driver::rings::{QueueKind, Watched};
 use uverbs_driver::sys::{ForkToken, Uhw, cells};
@@ -62,7 +61,7 @@ impl CompletionQueue {
             ..cmd::cq::Create::new(init.entries, init.cookie)
         };
         let created = cmd::cq::create(channel, &create, &Uhw::new(&[], cells(&mut reply)))?;
-        let object = Object::new(channel, ObjectKind::CompletionQueue, created.handle, []);
+        let object = Object::new(channel, &cmd::cq::KIND, created.handle, []);
         let ring = queue::map(channel, op, reply.mi, size_of::<ib_uverbs_wc>())?;
         Ok(Self {
             #[cfg(feature = "rings")]

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use uverbs_driver::contract::{self, ContextBase, QpBase, QpInit};
-use uverbs_driver::object::ObjectKind;
 #[cfg(feature = "rings")]
 use uverbs_driver::rings::QueueKind;
 use uverbs_driver::sys::{Uhw, cells};
@@ -69,7 +68,7 @@ impl QueuePair {
         let parents = [Some(pd), Some(init.send_cq), Some(init.recv_cq), init.srq];
         let object = Object::new(
             channel,
-            ObjectKind::QueuePair,
+            &cmd::qp::KIND,
             created.handle,
             parents.into_iter().flatten().cloned(),
         );
@@ -190,8 +189,8 @@ impl contract::Qp for QueuePair {
         &self.base
     }
 
-    fn into_object(self) -> Object {
-        self.base.object
+    fn object_mut(&mut self) -> &mut Object {
+        &mut self.base.object
     }
 
     fn modify(&mut self, attr: &QpAttr) -> Result<()> {

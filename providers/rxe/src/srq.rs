@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use uverbs_driver::contract::{self, ContextBase, SrqInit};
-use uverbs_driver::object::ObjectKind;
 #[cfg(feature = "rings")]
 use uverbs_driver::rings::QueueKind;
 use uverbs_driver::sys::{Pointer, Uhw, cells};
@@ -52,12 +51,7 @@ impl SharedReceiveQueue {
             event_fd: None,
         };
         let created = cmd::srq::create(channel, &create, &Uhw::new(&[], cells(&mut reply)))?;
-        let object = Object::new(
-            channel,
-            ObjectKind::SharedReceiveQueue,
-            created.handle,
-            [Arc::clone(pd)],
-        );
+        let object = Object::new(channel, &cmd::srq::KIND, created.handle, [Arc::clone(pd)]);
         let mut queue = Self {
             object: Arc::new(object),
             ring: None,
@@ -118,6 +112,10 @@ impl SharedReceiveQueue {
 impl contract::Srq for SharedReceiveQueue {
     fn object(&self) -> &Arc<Object> {
         &self.object
+    }
+
+    fn object_mut(&mut self) -> &mut Arc<Object> {
+        &mut self.object
     }
 
     fn size(&self) -> SrqAttr {

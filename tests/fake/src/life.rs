@@ -32,7 +32,7 @@ pub fn live_on(fake: &FakeKernel, context: Context) -> Result<()> {
     let mut srq = owned::SharedReceiveQueue::new(pd.create_srq(8, 1)?);
     let with_srq = pd
         .create_qp(QpType::Rc, &cq, &cq)
-        .srq(srq.queue()?)
+        .srq(srq.queue())
         .gid_index(1)
         .build()?;
     let prepared = pd.create_qp(QpType::Rc, &cq, &cq).gid_index(1).build()?;

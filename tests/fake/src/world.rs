@@ -225,9 +225,8 @@ impl World {
         let mut builder = pd.create_qp(QpType::Rc, cq, other);
         builder.gid_index(1).max_send_wr(4).max_recv_wr(4);
         if let Some(Shared { srq, token, .. }) = pick(&self.srqs, b).filter(|_| a.is_multiple_of(3))
-            && let Ok(srq) = srq.queue()
         {
-            builder.srq(srq);
+            builder.srq(srq.queue());
             parents.push(Rc::clone(token));
         }
         let Ok(prepared) = builder.build() else {

@@ -147,7 +147,7 @@ fn everything(profile: Profile, path: CommandPath) -> usize {
         "dealloc_pd",
         Some((UVERBS_OBJECT_PD, UVERBS_METHOD_PD_DESTROY)),
         Some(IB_USER_VERBS_CMD_DEALLOC_PD),
-        |ch| cmd::pd::destroy(ch, pd),
+        |ch| cmd::pd::KIND.destroy(ch, pd),
     );
     let Run { channel, steps, .. } = run;
     drop((async_fd, channel));
@@ -269,7 +269,7 @@ fn memory(run: &Run<'_>, pd: u32) {
             "dealloc_mw",
             Some((UVERBS_OBJECT_MW, UVERBS_METHOD_MW_DESTROY)),
             Some(IB_USER_VERBS_CMD_DEALLOC_MW),
-            |ch| cmd::mw::destroy(ch, mw.handle),
+            |ch| cmd::mw::KIND.destroy(ch, mw.handle),
         );
     }
     let mut reply = rxe_create_ah_resp::default();
@@ -283,16 +283,16 @@ fn memory(run: &Run<'_>, pd: u32) {
         "destroy_ah",
         Some((UVERBS_OBJECT_AH, UVERBS_METHOD_AH_DESTROY)),
         Some(IB_USER_VERBS_CMD_DESTROY_AH),
-        |ch| cmd::ah::destroy(ch, ah),
+        |ch| cmd::ah::KIND.destroy(ch, ah),
     );
     // The domain is in use: destroying it now must fail and leave it alone.
-    let busy = cmd::pd::destroy(&run.channel, pd).unwrap_err();
+    let busy = cmd::pd::KIND.destroy(&run.channel, pd).unwrap_err();
     assert_eq!(busy.kind(), ErrorKind::Busy);
     run.step(
         "dereg_mr",
         Some((UVERBS_OBJECT_MR, UVERBS_METHOD_MR_DESTROY)),
         Some(IB_USER_VERBS_CMD_DEREG_MR),
-        |ch| cmd::mr::destroy(ch, mr.handle),
+        |ch| cmd::mr::KIND.destroy(ch, mr.handle),
     );
 }
 
@@ -337,7 +337,7 @@ fn queues(run: &Run<'_>, pd: u32, async_fd: &OwnedFd) {
         "destroy_srq",
         Some((UVERBS_OBJECT_SRQ, UVERBS_METHOD_SRQ_DESTROY)),
         Some(IB_USER_VERBS_CMD_DESTROY_SRQ),
-        |ch| cmd::srq::destroy(ch, srq),
+        |ch| cmd::srq::KIND.destroy(ch, srq),
     );
     // An event that was read is counted by the destroy.
     run.bench
@@ -349,7 +349,7 @@ fn queues(run: &Run<'_>, pd: u32, async_fd: &OwnedFd) {
         "destroy_cq",
         Some((UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_DESTROY)),
         Some(IB_USER_VERBS_CMD_DESTROY_CQ),
-        |ch| cmd::cq::destroy(ch, cq.handle),
+        |ch| cmd::cq::KIND.destroy(ch, cq.handle),
     );
     assert_eq!(counts.unwrap().asynchronous, 1);
 }
@@ -450,7 +450,7 @@ fn queue_pairs(run: &Run<'_>, pd: u32, cq: u32, srq: u32) {
             "destroy_qp",
             Some((UVERBS_OBJECT_QP, UVERBS_METHOD_QP_DESTROY)),
             Some(IB_USER_VERBS_CMD_DESTROY_QP),
-            |ch| cmd::qp::destroy(ch, qp.handle),
+            |ch| cmd::qp::KIND.destroy(ch, qp.handle),
         );
     }
 }
@@ -465,7 +465,7 @@ fn multicast(run: &Run<'_>, qp: u32) {
         Some(IB_USER_VERBS_CMD_ATTACH_MCAST),
         |ch| cmd::mcast::attach(ch, qp, &group, 0),
     );
-    let busy = cmd::qp::destroy(&run.channel, qp).unwrap_err();
+    let busy = cmd::qp::KIND.destroy(&run.channel, qp).unwrap_err();
     assert_eq!(busy.kind(), ErrorKind::Busy);
     run.step(
         "detach_mcast",

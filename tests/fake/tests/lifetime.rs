@@ -219,7 +219,7 @@ fn a_shared_queue_says_when_it_runs_low_and_changes_all_or_nothing() {
     let mut srq = owned::SharedReceiveQueue::new(pd.create_srq(8, 1).unwrap());
     let [near, far] = [(), ()].map(|()| {
         pd.create_qp(QpType::Rc, &cq, &cq)
-            .srq(srq.queue().unwrap())
+            .srq(srq.queue())
             .gid_index(1)
             .build()
             .unwrap()
@@ -231,7 +231,7 @@ fn a_shared_queue_says_when_it_runs_low_and_changes_all_or_nothing() {
         srq.recv(buffer, number).unwrap();
     }
     // A limit above the size is invalid, so the size must not change either.
-    let size = srq.queue().unwrap().query().unwrap();
+    let size = srq.queue().query().unwrap();
     let refused = srq
         .modify(&SrqModify {
             max_wr: Some(64),
@@ -245,7 +245,7 @@ fn a_shared_queue_says_when_it_runs_low_and_changes_all_or_nothing() {
         ),
         "{refused}"
     );
-    assert_eq!(srq.queue().unwrap().query().unwrap(), size);
+    assert_eq!(srq.queue().query().unwrap(), size);
 
     srq.modify(&SrqModify {
         max_wr: None,
@@ -262,7 +262,7 @@ fn a_shared_queue_says_when_it_runs_low_and_changes_all_or_nothing() {
         event.source,
         EventSource::SharedReceiveQueue { .. }
     ));
-    assert_eq!(srq.queue().unwrap().query().unwrap().limit, 0);
+    assert_eq!(srq.queue().query().unwrap().limit, 0);
     let mut received = 0;
     while let Some(completion) = cq.poll().unwrap() {
         match srq.complete(completion) {

@@ -20,7 +20,7 @@ fn pair(
 ) -> (owned::QueuePair, owned::QueuePair) {
     let [near, far] = [(), ()].map(|()| {
         pd.create_qp(QpType::Rc, cq, cq)
-            .srq(srq.queue().unwrap())
+            .srq(srq.queue())
             .gid_index(1)
             .build()
             .unwrap()

@@ -134,8 +134,8 @@ impl World {
             builder.gid_index(tape.byte() % 3);
         }
         let srq = (!self.srqs.is_empty() && tape.flag()).then(|| tape.pick(self.srqs.len()));
-        if let Some(queue) = srq.and_then(|at| self.srqs[at].queue().ok()) {
-            builder.srq(queue);
+        if let Some(at) = srq {
+            builder.srq(self.srqs[at].queue());
         }
         let Ok(prepared) = builder.build() else {
             return;

@@ -24,10 +24,9 @@ pub fn rxe_srq(bytes: &[u8]) {
     };
     let Ok(srq) = pd.create_srq(8, 1) else { return };
     let mut srq = SharedReceiveQueue::new(srq);
-    let Ok(queue) = srq.queue() else { return };
     let Ok(prepared) = pd
         .create_qp(QpType::Rc, &cq, &cq)
-        .srq(queue)
+        .srq(srq.queue())
         .gid_index(1)
         .build()
     else {

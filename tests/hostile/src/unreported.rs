@@ -138,7 +138,8 @@ fn what_an_ended_life_used_up_is_told_of() {
             qp.modify(&QpAttr::to(QpState::Reset)).unwrap();
             Some(qp)
         } else {
-            qp.into_object().destroy().unwrap();
+            qp.object_mut().end().unwrap();
+            drop(qp);
             None
         };
         assert!(told(&mut srq).is_empty(), "it was not passed over yet");

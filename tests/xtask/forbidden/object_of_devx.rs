@@ -7,12 +7,11 @@ use uverbs::AccessFlags;
 use uverbs::mlx5::devx::{Devx, DevxObject};
 use uverbs::mlx5::steering::{FlowAction, FlowMatcher, SteeringAnchor};
 use uverbs::mlx5::{Pages, Var};
-use uverbs_driver::Object;
-use uverbs_driver::object::ObjectKind;
+use uverbs_driver::{Object, cmd};
 
 /// What anybody may do who has an object: destroy another one by its handle.
 fn destroy(of: &Object, handle: u32) {
-    drop(Object::new(of.channel(), ObjectKind::QueuePair, handle, []));
+    drop(Object::new(of.channel(), &cmd::qp::KIND, handle, []));
 }
 
 fn of_made(made: &DevxObject, action: &FlowAction, matcher: &FlowMatcher) {

@@ -5,13 +5,14 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
 };
 use uverbs_uapi::ib_user_verbs::{
     IB_USER_VERBS_CMD_CREATE_AH, IB_USER_VERBS_CMD_DESTROY_AH, ib_uverbs_create_ah,
-    ib_uverbs_create_ah_resp, ib_uverbs_destroy_ah,
+    ib_uverbs_create_ah_resp,
 };
 
 use super::address::ah_attr;
-use super::legacy::{Destroy, Legacy, NO_HANDLE, explain_create, new_handle};
+use super::legacy::{Legacy, NO_HANDLE, explain_create, new_handle};
 use crate::channel::Channel;
 use crate::error::{Errno, Op, Result};
+use crate::kind;
 use crate::sys::Uhw;
 use crate::types::AddressVector;
 
@@ -63,25 +64,19 @@ fn unreachable_peer(error: crate::Error) -> crate::Error {
     }
 }
 
-/// `ibv_destroy_ah`—destroys an address handle.
+/// Address handles, which `ibv_destroy_ah` destroys.
 ///
 /// One system call; `AH/DESTROY` since 5.0, else `DESTROY_AH`.
 ///
 /// # Errors
 /// The driver's.
 #[doc(alias = "ibv_destroy_ah")]
-pub fn destroy(channel: &Channel, handle: u32) -> Result<()> {
-    let op = Op::DestroyAddressHandle;
-    Destroy {
-        op,
-        object: UVERBS_OBJECT_AH,
-        method: UVERBS_METHOD_AH_DESTROY,
-        attr: UVERBS_ATTR_DESTROY_AH_HANDLE,
-    }
-    .either(
-        channel,
-        handle,
-        Legacy::plain(op, IB_USER_VERBS_CMD_DESTROY_AH),
-        &ib_uverbs_destroy_ah { ah_handle: handle },
-    )
-}
+pub static KIND: kind::Kind = kind::Kind {
+    name: "AddressHandle",
+    op: Op::DestroyAddressHandle,
+    object: UVERBS_OBJECT_AH,
+    method: UVERBS_METHOD_AH_DESTROY,
+    attr: UVERBS_ATTR_DESTROY_AH_HANDLE,
+    counts: kind::Counts::None,
+    legacy: kind::Legacy::Plain(IB_USER_VERBS_CMD_DESTROY_AH),
+};

@@ -18,9 +18,10 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_OBJECT_DEVICE, UVERBS_OBJECT_QP,
 };
 
-use super::legacy::{Destroy, explain_create, handle_slot, new_handle};
+use super::legacy::{explain_create, handle_slot, new_handle};
 use crate::channel::Channel;
 use crate::error::{Op, Result};
+use crate::kind;
 use crate::sys::{Attr, Uhw, cells};
 use crate::types::macros::open_flags;
 
@@ -253,19 +254,19 @@ pub fn attach(channel: &Channel, qp: u32, counter: u32, operations: Operations) 
         .map_err(|error| error.fact("operations", operations.to_string()))
 }
 
-/// `ibv_destroy_comp_cntr`—destroys a completion counter.
+/// Completion counters, which `ibv_destroy_comp_cntr` destroys.
 ///
 /// One system call.
 ///
 /// # Errors
 /// EBUSY: a queue pair is attached.
 #[doc(alias = "ibv_destroy_comp_cntr")]
-pub fn destroy(channel: &Channel, handle: u32) -> Result<()> {
-    Destroy {
-        op: Op::DestroyCompletionCounter,
-        object: UVERBS_OBJECT_COMP_CNTR,
-        method: UVERBS_METHOD_COMP_CNTR_DESTROY,
-        attr: UVERBS_ATTR_DESTROY_COMP_CNTR_HANDLE,
-    }
-    .ioctl_only(channel, handle)
-}
+pub static KIND: kind::Kind = kind::Kind {
+    name: "CompletionCounter",
+    op: Op::DestroyCompletionCounter,
+    object: UVERBS_OBJECT_COMP_CNTR,
+    method: UVERBS_METHOD_COMP_CNTR_DESTROY,
+    attr: UVERBS_ATTR_DESTROY_COMP_CNTR_HANDLE,
+    counts: kind::Counts::None,
+    legacy: kind::Legacy::None,
+};

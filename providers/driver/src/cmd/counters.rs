@@ -10,10 +10,11 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
 };
 use uverbs_uapi::ib_user_ioctl_verbs::IB_UVERBS_READ_COUNTERS_PREFER_CACHED;
 
-use super::legacy::{Destroy, explain_create, handle_slot, new_handle, slice_cells};
+use super::legacy::{explain_create, handle_slot, new_handle};
 use crate::channel::Channel;
 use crate::error::{Op, Result};
-use crate::sys::{Attr, Uhw};
+use crate::kind;
+use crate::sys::{Attr, Uhw, slice_cells};
 
 /// `ibv_create_counters`—creates a set of counters and returns its handle. A flow rule names it to
 /// be counted.
@@ -84,19 +85,19 @@ pub fn read(
         .map_err(|error| error.fact("counters", asked))
 }
 
-/// `ibv_destroy_counters`—destroys a set of counters.
+/// Sets of counters, which `ibv_destroy_counters` destroys.
 ///
 /// One system call.
 ///
 /// # Errors
 /// EBUSY: a rule names it.
 #[doc(alias = "ibv_destroy_counters")]
-pub fn destroy(channel: &Channel, handle: u32) -> Result<()> {
-    Destroy {
-        op: Op::DestroyCounters,
-        object: UVERBS_OBJECT_COUNTERS,
-        method: UVERBS_METHOD_COUNTERS_DESTROY,
-        attr: UVERBS_ATTR_DESTROY_COUNTERS_HANDLE,
-    }
-    .ioctl_only(channel, handle)
-}
+pub static KIND: kind::Kind = kind::Kind {
+    name: "Counters",
+    op: Op::DestroyCounters,
+    object: UVERBS_OBJECT_COUNTERS,
+    method: UVERBS_METHOD_COUNTERS_DESTROY,
+    attr: UVERBS_ATTR_DESTROY_COUNTERS_HANDLE,
+    counts: kind::Counts::None,
+    legacy: kind::Legacy::None,
+};

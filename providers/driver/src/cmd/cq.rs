@@ -15,20 +15,17 @@ use uverbs_uapi::ib_user_verbs::{
     IB_USER_VERBS_CMD_CREATE_CQ, IB_USER_VERBS_CMD_DESTROY_CQ, IB_USER_VERBS_CMD_POLL_CQ,
     IB_USER_VERBS_CMD_REQ_NOTIFY_CQ, IB_USER_VERBS_CMD_RESIZE_CQ, IB_USER_VERBS_EX_CMD_CREATE_CQ,
     IB_USER_VERBS_EX_CMD_MODIFY_CQ, ib_uverbs_cq_moderation, ib_uverbs_create_cq,
-    ib_uverbs_create_cq_resp, ib_uverbs_destroy_cq, ib_uverbs_destroy_cq_resp,
-    ib_uverbs_ex_create_cq, ib_uverbs_ex_create_cq_resp, ib_uverbs_ex_modify_cq, ib_uverbs_poll_cq,
-    ib_uverbs_poll_cq_resp, ib_uverbs_req_notify_cq, ib_uverbs_resize_cq, ib_uverbs_resize_cq_resp,
-    ib_uverbs_wc,
+    ib_uverbs_create_cq_resp, ib_uverbs_ex_create_cq, ib_uverbs_ex_create_cq_resp,
+    ib_uverbs_ex_modify_cq, ib_uverbs_poll_cq, ib_uverbs_poll_cq_resp, ib_uverbs_req_notify_cq,
+    ib_uverbs_resize_cq, ib_uverbs_resize_cq_resp, ib_uverbs_wc,
 };
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::legacy::{
-    Destroy, Legacy, NO_HANDLE, explain_create, handle_slot, new_handle, slice_cells,
-};
+use super::legacy::{Legacy, NO_HANDLE, explain_create, handle_slot, new_handle};
 use crate::channel::Channel;
 use crate::error::{Errno, Error, Op, Result};
-use crate::object::EventCounts;
-use crate::sys::{Attr, Uhw, cells};
+use crate::kind;
+use crate::sys::{Attr, Uhw, cells, slice_cells};
 use crate::types::CqCreateFlags;
 
 /// A completion queue to create.
@@ -324,40 +321,19 @@ pub fn poll(channel: &Channel, cq: u32, max: usize) -> Result<Vec<ib_uverbs_wc>>
         .collect()
 }
 
-/// `ibv_destroy_cq`—destroys a completion queue and says how many events it had sent.
+/// Completion queues, which `ibv_destroy_cq` destroys; it says how many events they had sent.
 ///
 /// One system call; `CQ/DESTROY` since 5.9, else `DESTROY_CQ`.
 ///
 /// # Errors
 /// EBUSY: queue pairs, work queues or shared receive queues still report to it.
 #[doc(alias = "ibv_destroy_cq")]
-pub fn destroy(channel: &Channel, handle: u32) -> Result<EventCounts> {
-    let op = Op::DestroyCompletionQueue;
-    let method = Destroy {
-        op,
-        object: UVERBS_OBJECT_CQ,
-        method: UVERBS_METHOD_CQ_DESTROY,
-        attr: UVERBS_ATTR_DESTROY_CQ_HANDLE,
-    };
-    let command = ib_uverbs_destroy_cq {
-        cq_handle: handle,
-        ..ib_uverbs_destroy_cq::default()
-    };
-    let legacy = Legacy::plain(op, IB_USER_VERBS_CMD_DESTROY_CQ);
-    let reply: ib_uverbs_destroy_cq_resp = channel.dispatch(
-        op,
-        || method.counted(channel, handle, UVERBS_ATTR_DESTROY_CQ_RESP),
-        || {
-            legacy.call(
-                channel,
-                &command,
-                ib_uverbs_destroy_cq_resp::default(),
-                &Uhw::NONE,
-            )
-        },
-    )?;
-    Ok(EventCounts {
-        completions: reply.comp_events_reported,
-        asynchronous: reply.async_events_reported,
-    })
-}
+pub static KIND: kind::Kind = kind::Kind {
+    name: "CompletionQueue",
+    op: Op::DestroyCompletionQueue,
+    object: UVERBS_OBJECT_CQ,
+    method: UVERBS_METHOD_CQ_DESTROY,
+    attr: UVERBS_ATTR_DESTROY_CQ_HANDLE,
+    counts: kind::Counts::Both(UVERBS_ATTR_DESTROY_CQ_RESP),
+    legacy: kind::Legacy::Plain(IB_USER_VERBS_CMD_DESTROY_CQ),
+};

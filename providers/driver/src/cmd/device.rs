@@ -18,10 +18,10 @@ use uverbs_uapi::ib_user_verbs::{
 };
 use zerocopy::IntoBytes;
 
-use super::legacy::{Legacy, slice_cells};
+use super::legacy::Legacy;
 use crate::channel::Channel;
 use crate::error::{Errno, Error, Op, Result};
-use crate::sys::{Attr, Uhw, cells};
+use crate::sys::{Attr, Uhw, cells, slice_cells};
 use crate::types::{
     AtomicCap, CqModerationCaps, DeviceAttr, DeviceCaps, FirmwareVersion, Guid, LinkLayer,
     LinkSpeed, LinkWidth, Mtu, OdpCaps, OdpGeneralCaps, OdpTransportCaps, PhysicalState, PortAttr,

@@ -5,9 +5,10 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_ATTR_FREE_DM_HANDLE, UVERBS_METHOD_DM_ALLOC, UVERBS_METHOD_DM_FREE, UVERBS_OBJECT_DM,
 };
 
-use super::legacy::{Destroy, explain_create, handle_slot, new_handle};
+use super::legacy::{explain_create, handle_slot, new_handle};
 use crate::channel::Channel;
 use crate::error::{Op, Result};
+use crate::kind;
 use crate::sys::{Attr, Uhw};
 
 /// `ibv_alloc_dm`—allocates `length` bytes of device memory, aligned to 2 to the power of
@@ -39,19 +40,19 @@ pub fn alloc(channel: &Channel, length: u64, log2_alignment: u32, uhw: &Uhw<'_>)
     new_handle(op, handle.get())
 }
 
-/// `ibv_free_dm`—frees device memory.
+/// Device memory, which `ibv_free_dm` frees.
 ///
 /// One system call.
 ///
 /// # Errors
 /// EBUSY: a region is registered on it.
 #[doc(alias = "ibv_free_dm")]
-pub fn destroy(channel: &Channel, handle: u32) -> Result<()> {
-    Destroy {
-        op: Op::FreeDeviceMemory,
-        object: UVERBS_OBJECT_DM,
-        method: UVERBS_METHOD_DM_FREE,
-        attr: UVERBS_ATTR_FREE_DM_HANDLE,
-    }
-    .ioctl_only(channel, handle)
-}
+pub static KIND: kind::Kind = kind::Kind {
+    name: "DeviceMemory",
+    op: Op::FreeDeviceMemory,
+    object: UVERBS_OBJECT_DM,
+    method: UVERBS_METHOD_DM_FREE,
+    attr: UVERBS_ATTR_FREE_DM_HANDLE,
+    counts: kind::Counts::None,
+    legacy: kind::Legacy::None,
+};

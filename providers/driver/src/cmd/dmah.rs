@@ -9,9 +9,10 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_METHOD_DMAH_FREE, UVERBS_OBJECT_DMAH,
 };
 
-use super::legacy::{Destroy, explain_create, handle_slot, new_handle};
+use super::legacy::{explain_create, handle_slot, new_handle};
 use crate::channel::Channel;
 use crate::error::{Errno, Op, Result};
+use crate::kind;
 use crate::sys::{Attr, Uhw, Value};
 
 /// What the memory is (`enum tph_mem_type`).
@@ -84,19 +85,19 @@ pub fn alloc(channel: &Channel, request: &Alloc, uhw: &Uhw<'_>) -> Result<u32> {
     new_handle(op, handle.get())
 }
 
-/// `ibv_dealloc_dmah`—frees a DMA handle.
+/// DMA handles, which `ibv_dealloc_dmah` frees.
 ///
 /// One system call.
 ///
 /// # Errors
 /// EBUSY: a region uses it.
 #[doc(alias = "ibv_dealloc_dmah")]
-pub fn destroy(channel: &Channel, handle: u32) -> Result<()> {
-    Destroy {
-        op: Op::FreeDmaHandle,
-        object: UVERBS_OBJECT_DMAH,
-        method: UVERBS_METHOD_DMAH_FREE,
-        attr: UVERBS_ATTR_FREE_DMA_HANDLE,
-    }
-    .ioctl_only(channel, handle)
-}
+pub static KIND: kind::Kind = kind::Kind {
+    name: "DmaHandle",
+    op: Op::FreeDmaHandle,
+    object: UVERBS_OBJECT_DMAH,
+    method: UVERBS_METHOD_DMAH_FREE,
+    attr: UVERBS_ATTR_FREE_DMA_HANDLE,
+    counts: kind::Counts::None,
+    legacy: kind::Legacy::None,
+};

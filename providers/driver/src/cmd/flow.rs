@@ -5,14 +5,14 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
 };
 use uverbs_uapi::ib_user_verbs::{
     IB_USER_VERBS_EX_CMD_CREATE_FLOW, IB_USER_VERBS_EX_CMD_DESTROY_FLOW, ib_uverbs_create_flow,
-    ib_uverbs_create_flow_resp, ib_uverbs_destroy_flow, ib_uverbs_flow_attr,
-    ib_uverbs_flow_spec_hdr,
+    ib_uverbs_create_flow_resp, ib_uverbs_flow_attr, ib_uverbs_flow_spec_hdr,
 };
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::legacy::{Destroy, Legacy, NO_HANDLE, explain_create, new_handle};
+use super::legacy::{Legacy, NO_HANDLE, explain_create, new_handle};
 use crate::channel::Channel;
 use crate::error::{Errno, Error, Op, Result};
+use crate::kind;
 use crate::sys::{Uhw, cells};
 use crate::types::macros::asked_flags;
 
@@ -150,28 +150,19 @@ fn count_specs(mut specs: &[u8]) -> Option<u8> {
     Some(count)
 }
 
-/// `ibv_destroy_flow`—destroys a rule.
+/// Rules, which `ibv_destroy_flow` destroys.
 ///
 /// One system call; `FLOW/DESTROY` since 5.0, else the extended command.
 ///
 /// # Errors
 /// The driver's.
 #[doc(alias = "ibv_destroy_flow")]
-pub fn destroy(channel: &Channel, handle: u32) -> Result<()> {
-    let op = Op::DestroyFlow;
-    Destroy {
-        op,
-        object: UVERBS_OBJECT_FLOW,
-        method: UVERBS_METHOD_FLOW_DESTROY,
-        attr: UVERBS_ATTR_DESTROY_FLOW_HANDLE,
-    }
-    .either(
-        channel,
-        handle,
-        Legacy::extended(op, IB_USER_VERBS_EX_CMD_DESTROY_FLOW),
-        &ib_uverbs_destroy_flow {
-            comp_mask: 0,
-            flow_handle: handle,
-        },
-    )
-}
+pub static KIND: kind::Kind = kind::Kind {
+    name: "Flow",
+    op: Op::DestroyFlow,
+    object: UVERBS_OBJECT_FLOW,
+    method: UVERBS_METHOD_FLOW_DESTROY,
+    attr: UVERBS_ATTR_DESTROY_FLOW_HANDLE,
+    counts: kind::Counts::None,
+    legacy: kind::Legacy::Extended(IB_USER_VERBS_EX_CMD_DESTROY_FLOW),
+};

@@ -1,8 +1,8 @@
 //! Flow actions (`UVERBS_OBJECT_FLOW_ACTION`).
 //!
 //! The core's own are for ESP (IPsec) and left the kernel with 5.18; a later one answers
-//! EPROTONOSUPPORT. Those of drivers are created by the drivers' methods and destroyed here;
-//! no provider uses the other commands yet.
+//! EPROTONOSUPPORT. Those of drivers are created by the drivers' methods and destroyed as
+//! [`KIND`] says; no provider uses the other commands yet.
 
 use std::fmt;
 
@@ -23,9 +23,10 @@ use uverbs_uapi::ib_user_ioctl_verbs::{
 };
 use zerocopy::IntoBytes;
 
-use super::legacy::{Destroy, explain_create, handle_slot, new_handle};
+use super::legacy::{explain_create, handle_slot, new_handle};
 use crate::channel::Channel;
 use crate::error::{Error, Op, Result};
+use crate::kind;
 use crate::sys::{Attr, Uhw, Value};
 
 /// How packets that come twice are told.
@@ -167,19 +168,19 @@ fn one_of(id: u16, (element, payload): (u32, &[u8])) -> Attr<'_> {
     Attr::new(id, Value::Enum(element as u8, payload))
 }
 
-/// `ibv_destroy_flow_action`—destroys a flow action.
+/// Flow actions, which `ibv_destroy_flow_action` destroys.
 ///
 /// One system call, since 4.17.
 ///
 /// # Errors
 /// EBUSY: a rule uses it.
 #[doc(alias = "ibv_destroy_flow_action")]
-pub fn destroy(channel: &Channel, handle: u32) -> Result<()> {
-    Destroy {
-        op: Op::DestroyFlowAction,
-        object: UVERBS_OBJECT_FLOW_ACTION,
-        method: UVERBS_METHOD_FLOW_ACTION_DESTROY,
-        attr: UVERBS_ATTR_DESTROY_FLOW_ACTION_HANDLE,
-    }
-    .ioctl_only(channel, handle)
-}
+pub static KIND: kind::Kind = kind::Kind {
+    name: "FlowAction",
+    op: Op::DestroyFlowAction,
+    object: UVERBS_OBJECT_FLOW_ACTION,
+    method: UVERBS_METHOD_FLOW_ACTION_DESTROY,
+    attr: UVERBS_ATTR_DESTROY_FLOW_ACTION_HANDLE,
+    counts: kind::Counts::None,
+    legacy: kind::Legacy::None,
+};

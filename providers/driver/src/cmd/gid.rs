@@ -12,10 +12,9 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
 use uverbs_uapi::ib_user_ioctl_verbs::ib_uverbs_gid_entry;
 use zerocopy::transmute;
 
-use super::legacy::slice_cells;
 use crate::channel::Channel;
 use crate::error::{Errno, Error, Op, Result};
-use crate::sys::{Attr, Uhw, cells};
+use crate::sys::{Attr, Uhw, cells, slice_cells};
 use crate::types::{Gid, GidEntry, GidType};
 
 /// The most entries that one [`query_table`] can return: an attribute has 65535 bytes at most.

@@ -7,13 +7,14 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
 use uverbs_uapi::ib_user_verbs::{
     IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL, IB_USER_VERBS_EX_CMD_DESTROY_RWQ_IND_TBL,
     IB_USER_VERBS_MAX_LOG_IND_TBL_SIZE, ib_uverbs_ex_create_rwq_ind_table,
-    ib_uverbs_ex_create_rwq_ind_table_resp, ib_uverbs_ex_destroy_rwq_ind_table,
+    ib_uverbs_ex_create_rwq_ind_table_resp,
 };
 use zerocopy::IntoBytes;
 
-use super::legacy::{Destroy, Legacy, NO_HANDLE, explain_create, new_handle};
+use super::legacy::{Legacy, NO_HANDLE, explain_create, new_handle};
 use crate::channel::Channel;
 use crate::error::{Error, Op, Result};
+use crate::kind;
 use crate::sys::{Uhw, cells};
 
 /// The most work queues a table may have.
@@ -72,28 +73,19 @@ pub fn create(channel: &Channel, wqs: &[u32], uhw: &Uhw<'_>) -> Result<Created> 
     })
 }
 
-/// `ibv_destroy_rwq_ind_table`—destroys a table.
+/// Tables, which `ibv_destroy_rwq_ind_table` destroys.
 ///
 /// One system call; `RWQ_IND_TBL/DESTROY` since 5.0, else the extended command.
 ///
 /// # Errors
 /// EBUSY: a queue pair still uses it.
 #[doc(alias = "ibv_destroy_rwq_ind_table")]
-pub fn destroy(channel: &Channel, handle: u32) -> Result<()> {
-    let op = Op::DestroyIndirectionTable;
-    Destroy {
-        op,
-        object: UVERBS_OBJECT_RWQ_IND_TBL,
-        method: UVERBS_METHOD_RWQ_IND_TBL_DESTROY,
-        attr: UVERBS_ATTR_DESTROY_RWQ_IND_TBL_HANDLE,
-    }
-    .either(
-        channel,
-        handle,
-        Legacy::extended(op, IB_USER_VERBS_EX_CMD_DESTROY_RWQ_IND_TBL),
-        &ib_uverbs_ex_destroy_rwq_ind_table {
-            comp_mask: 0,
-            ind_tbl_handle: handle,
-        },
-    )
-}
+pub static KIND: kind::Kind = kind::Kind {
+    name: "IndirectionTable",
+    op: Op::DestroyIndirectionTable,
+    object: UVERBS_OBJECT_RWQ_IND_TBL,
+    method: UVERBS_METHOD_RWQ_IND_TBL_DESTROY,
+    attr: UVERBS_ATTR_DESTROY_RWQ_IND_TBL_HANDLE,
+    counts: kind::Counts::None,
+    legacy: kind::Legacy::Extended(IB_USER_VERBS_EX_CMD_DESTROY_RWQ_IND_TBL),
+};

@@ -1,4 +1,4 @@
-//! What the files of this folder share: legacy commands, destroys, and the checks of replies.
+//! What the files of this folder share: legacy commands, and the checks of replies.
 
 use std::cell::Cell;
 
@@ -6,7 +6,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::channel::Channel;
 use crate::error::{Errno, Error, Op, Result};
-use crate::sys::{Attr, Uhw, WriteCommand, cells};
+use crate::sys::{Uhw, WriteCommand, cells};
 
 /// What a handle slot holds until the kernel writes it. Handles start at 0 and fit 31 bits.
 pub(super) const NO_HANDLE: u32 = u32::MAX;
@@ -117,64 +117,6 @@ impl Legacy {
             uhw: *uhw,
         }
     }
-}
-
-/// A destroy method: object, method, and the attribute that takes the handle.
-#[derive(Clone, Copy)]
-pub(super) struct Destroy {
-    pub(super) op: Op,
-    pub(super) object: u16,
-    pub(super) method: u16,
-    pub(super) attr: u16,
-}
-
-impl Destroy {
-    /// Destroys `handle` where only the method exists.
-    pub(super) fn ioctl_only(self, channel: &Channel, handle: u32) -> Result<()> {
-        channel.ioctl_only(self.op, || self.ioctl(channel, handle))
-    }
-
-    /// Destroys `handle` by the method or by `legacy` with `request`.
-    pub(super) fn either<Q>(
-        self,
-        channel: &Channel,
-        handle: u32,
-        legacy: Legacy,
-        request: &Q,
-    ) -> Result<()>
-    where
-        Q: IntoBytes + Immutable,
-    {
-        channel.dispatch(
-            self.op,
-            || self.ioctl(channel, handle),
-            || legacy.tell(channel, request, &Uhw::NONE),
-        )
-    }
-
-    fn ioctl(self, channel: &Channel, handle: u32) -> Result<()> {
-        let attrs = [Attr::object(self.attr, handle)];
-        channel.ioctl(self.op, self.object, self.method, &attrs, &Uhw::NONE)
-    }
-
-    /// Destroys `handle` by the method, which says in attribute `resp` how many events there were.
-    pub(super) fn counted<R>(self, channel: &Channel, handle: u32, resp: u16) -> Result<R>
-    where
-        R: FromBytes + IntoBytes + Default,
-    {
-        let mut reply = R::default();
-        let attrs = [
-            Attr::object(self.attr, handle),
-            Attr::output(resp, cells(&mut reply)),
-        ];
-        channel.ioctl(self.op, self.object, self.method, &attrs, &Uhw::NONE)?;
-        Ok(reply)
-    }
-}
-
-/// The cells of a slice that the kernel fills.
-pub(super) fn slice_cells<T: FromBytes + IntoBytes>(values: &mut [T]) -> &[Cell<u8>] {
-    Cell::from_mut(values.as_mut_bytes()).as_slice_of_cells()
 }
 
 /// Adds to the failure of a create what is known about its errno.

@@ -46,20 +46,7 @@ mod tests;
 pub mod wq;
 pub mod xrcd;
 
-use crate::channel::Channel;
 use crate::error::{Op, Result};
-use crate::object::{EventCounts, ObjectKind, VendorKind};
-
-/// Destroys an object of a driver's own namespace.
-fn vendor_destroy(channel: &Channel, vendor: VendorKind, handle: u32) -> Result<()> {
-    legacy::Destroy {
-        op: vendor.op,
-        object: vendor.object,
-        method: vendor.method,
-        attr: vendor.attr,
-    }
-    .ioctl_only(channel, handle)
-}
 
 /// A slot that a create method of a driver's own puts the handle of the new object into.
 pub fn new_object_slot() -> std::cell::Cell<u32> {
@@ -72,28 +59,4 @@ pub fn new_object_slot() -> std::cell::Cell<u32> {
 /// [`BadReply`](crate::ErrorKind::BadReply) when the kernel wrote none.
 pub fn new_object_handle(op: Op, slot: &std::cell::Cell<u32>) -> Result<u32> {
     legacy::new_handle(op, slot.get())
-}
-
-/// Destroys the object `handle` of kind `kind`.
-pub(crate) fn destroy(channel: &Channel, kind: ObjectKind, handle: u32) -> Result<EventCounts> {
-    let silent = match kind {
-        ObjectKind::CompletionQueue => return cq::destroy(channel, handle),
-        ObjectKind::QueuePair => return qp::destroy(channel, handle),
-        ObjectKind::SharedReceiveQueue => return srq::destroy(channel, handle),
-        ObjectKind::WorkQueue => return wq::destroy(channel, handle),
-        ObjectKind::AddressHandle => ah::destroy(channel, handle),
-        ObjectKind::CompletionCounter => comp_cntr::destroy(channel, handle),
-        ObjectKind::Counters => counters::destroy(channel, handle),
-        ObjectKind::DeviceMemory => dm::destroy(channel, handle),
-        ObjectKind::DmaHandle => dmah::destroy(channel, handle),
-        ObjectKind::Flow => flow::destroy(channel, handle),
-        ObjectKind::FlowAction => flow_action::destroy(channel, handle),
-        ObjectKind::IndirectionTable => ind_table::destroy(channel, handle),
-        ObjectKind::MemoryRegion => mr::destroy(channel, handle),
-        ObjectKind::MemoryWindow => mw::destroy(channel, handle),
-        ObjectKind::ProtectionDomain => pd::destroy(channel, handle),
-        ObjectKind::XrcDomain => xrcd::destroy(channel, handle),
-        ObjectKind::Vendor(vendor) => vendor_destroy(channel, vendor, handle),
-    };
-    silent.map(|()| EventCounts::default())
 }

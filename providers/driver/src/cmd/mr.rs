@@ -30,13 +30,14 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
 };
 use uverbs_uapi::ib_user_verbs::{
     IB_USER_VERBS_CMD_DEREG_MR, IB_USER_VERBS_CMD_REG_MR, IB_USER_VERBS_CMD_REREG_MR,
-    ib_uverbs_dereg_mr, ib_uverbs_reg_mr, ib_uverbs_reg_mr_resp, ib_uverbs_rereg_mr,
-    ib_uverbs_rereg_mr_resp, ib_uverbs_sge,
+    ib_uverbs_reg_mr, ib_uverbs_reg_mr_resp, ib_uverbs_rereg_mr, ib_uverbs_rereg_mr_resp,
+    ib_uverbs_sge,
 };
 
-use super::legacy::{Destroy, Legacy, NO_HANDLE, explain_pin, handle_slot, new_handle};
+use super::legacy::{Legacy, NO_HANDLE, explain_pin, handle_slot, new_handle};
 use crate::channel::Channel;
 use crate::error::{Op, Result};
+use crate::kind;
 use crate::sys::{Attr, Uhw, Value, cells};
 use crate::types::{AccessFlags, LocalKey, MrAdvice, MrAdviceFlags, RemoteKey, ReregFlags};
 
@@ -502,26 +503,20 @@ pub fn advise(channel: &Channel, request: &Advise<'_>, uhw: &Uhw<'_>) -> Result<
         .map_err(|error| error.fact("ranges", request.ranges.len()))
 }
 
-/// `ibv_dereg_mr`—deregisters a region. When it returns without error the device does not touch the
-/// memory any more.
+/// Memory regions, which `ibv_dereg_mr` deregisters. When it returns without error the device does not
+/// touch the memory any more.
 ///
 /// One system call; `MR/DESTROY` since 5.0, else `DEREG_MR`.
 ///
 /// # Errors
 /// EBUSY: memory windows are bound to it.
 #[doc(alias = "ibv_dereg_mr")]
-pub fn destroy(channel: &Channel, handle: u32) -> Result<()> {
-    let op = Op::DeregisterMemory;
-    Destroy {
-        op,
-        object: UVERBS_OBJECT_MR,
-        method: UVERBS_METHOD_MR_DESTROY,
-        attr: UVERBS_ATTR_DESTROY_MR_HANDLE,
-    }
-    .either(
-        channel,
-        handle,
-        Legacy::plain(op, IB_USER_VERBS_CMD_DEREG_MR),
-        &ib_uverbs_dereg_mr { mr_handle: handle },
-    )
-}
+pub static KIND: kind::Kind = kind::Kind {
+    name: "MemoryRegion",
+    op: Op::DeregisterMemory,
+    object: UVERBS_OBJECT_MR,
+    method: UVERBS_METHOD_MR_DESTROY,
+    attr: UVERBS_ATTR_DESTROY_MR_HANDLE,
+    counts: kind::Counts::None,
+    legacy: kind::Legacy::Plain(IB_USER_VERBS_CMD_DEREG_MR),
+};

@@ -5,12 +5,13 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
 };
 use uverbs_uapi::ib_user_verbs::{
     IB_USER_VERBS_CMD_ALLOC_MW, IB_USER_VERBS_CMD_DEALLOC_MW, ib_uverbs_alloc_mw,
-    ib_uverbs_alloc_mw_resp, ib_uverbs_dealloc_mw,
+    ib_uverbs_alloc_mw_resp,
 };
 
-use super::legacy::{Destroy, Legacy, NO_HANDLE, explain_create, new_handle};
+use super::legacy::{Legacy, NO_HANDLE, explain_create, new_handle};
 use crate::channel::Channel;
 use crate::error::{Op, Result};
+use crate::kind;
 use crate::sys::Uhw;
 use crate::types::{MwType, RemoteKey};
 
@@ -51,25 +52,19 @@ pub fn alloc(channel: &Channel, pd: u32, mw_type: MwType, uhw: &Uhw<'_>) -> Resu
     })
 }
 
-/// `ibv_dealloc_mw`—frees a memory window and thereby ends what peers may do through it.
+/// Memory windows, which `ibv_dealloc_mw` frees; it thereby ends what peers may do through them.
 ///
 /// One system call; `MW/DESTROY` since 5.0, else `DEALLOC_MW`.
 ///
 /// # Errors
 /// The driver's.
 #[doc(alias = "ibv_dealloc_mw")]
-pub fn destroy(channel: &Channel, handle: u32) -> Result<()> {
-    let op = Op::DeallocMemoryWindow;
-    Destroy {
-        op,
-        object: UVERBS_OBJECT_MW,
-        method: UVERBS_METHOD_MW_DESTROY,
-        attr: UVERBS_ATTR_DESTROY_MW_HANDLE,
-    }
-    .either(
-        channel,
-        handle,
-        Legacy::plain(op, IB_USER_VERBS_CMD_DEALLOC_MW),
-        &ib_uverbs_dealloc_mw { mw_handle: handle },
-    )
-}
+pub static KIND: kind::Kind = kind::Kind {
+    name: "MemoryWindow",
+    op: Op::DeallocMemoryWindow,
+    object: UVERBS_OBJECT_MW,
+    method: UVERBS_METHOD_MW_DESTROY,
+    attr: UVERBS_ATTR_DESTROY_MW_HANDLE,
+    counts: kind::Counts::None,
+    legacy: kind::Legacy::Plain(IB_USER_VERBS_CMD_DEALLOC_MW),
+};

@@ -5,12 +5,13 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
 };
 use uverbs_uapi::ib_user_verbs::{
     IB_USER_VERBS_CMD_ALLOC_PD, IB_USER_VERBS_CMD_DEALLOC_PD, ib_uverbs_alloc_pd,
-    ib_uverbs_alloc_pd_resp, ib_uverbs_dealloc_pd,
+    ib_uverbs_alloc_pd_resp,
 };
 
-use super::legacy::{Destroy, Legacy, NO_HANDLE, explain_create, new_handle};
+use super::legacy::{Legacy, NO_HANDLE, explain_create, new_handle};
 use crate::channel::Channel;
 use crate::error::{Op, Result};
+use crate::kind;
 use crate::sys::Uhw;
 
 /// `ibv_alloc_pd`—allocates a protection domain and returns its handle.
@@ -31,25 +32,19 @@ pub fn alloc(channel: &Channel, uhw: &Uhw<'_>) -> Result<u32> {
     new_handle(op, reply.pd_handle)
 }
 
-/// `ibv_dealloc_pd`—frees a protection domain.
+/// Protection domains, which `ibv_dealloc_pd` frees.
 ///
 /// One system call; `PD/DESTROY` since 5.0, else `DEALLOC_PD`.
 ///
 /// # Errors
 /// EBUSY while objects of the domain exist.
 #[doc(alias = "ibv_dealloc_pd")]
-pub fn destroy(channel: &Channel, handle: u32) -> Result<()> {
-    let op = Op::DeallocProtectionDomain;
-    Destroy {
-        op,
-        object: UVERBS_OBJECT_PD,
-        method: UVERBS_METHOD_PD_DESTROY,
-        attr: UVERBS_ATTR_DESTROY_PD_HANDLE,
-    }
-    .either(
-        channel,
-        handle,
-        Legacy::plain(op, IB_USER_VERBS_CMD_DEALLOC_PD),
-        &ib_uverbs_dealloc_pd { pd_handle: handle },
-    )
-}
+pub static KIND: kind::Kind = kind::Kind {
+    name: "ProtectionDomain",
+    op: Op::DeallocProtectionDomain,
+    object: UVERBS_OBJECT_PD,
+    method: UVERBS_METHOD_PD_DESTROY,
+    attr: UVERBS_ATTR_DESTROY_PD_HANDLE,
+    counts: kind::Counts::None,
+    legacy: kind::Legacy::Plain(IB_USER_VERBS_CMD_DEALLOC_PD),
+};

@@ -27,7 +27,6 @@ use zerocopy::IntoBytes;
 use super::legacy::Legacy;
 use crate::channel::Channel;
 use crate::error::{Errno, Error, ErrorKind, Op, Result};
-use crate::object::Object;
 use crate::sys::{Uhw, cells};
 use crate::types::{Operation, Payload, RecvRequest, Remote, SendRequest, Sge};
 
@@ -157,7 +156,7 @@ fn datagram(request: &SendRequest<'_>) -> ib_uverbs_send_wr_wr {
         .destination
         .map_or_else(ib_uverbs_send_wr_wr::default, |to| {
             ib_uverbs_send_wr_ud {
-                ah: to.address.object().map_or(u32::MAX, Object::handle),
+                ah: to.address.handle().unwrap_or(u32::MAX),
                 remote_qpn: to.qp_num,
                 remote_qkey: to.qkey,
                 reserved: 0,

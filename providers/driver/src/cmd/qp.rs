@@ -18,16 +18,16 @@ use uverbs_uapi::ib_user_ioctl_verbs::ib_uverbs_qp_cap;
 use uverbs_uapi::ib_user_verbs::{
     IB_USER_VERBS_CMD_CREATE_QP, IB_USER_VERBS_CMD_DESTROY_QP, IB_USER_VERBS_CMD_OPEN_QP,
     IB_USER_VERBS_EX_CMD_CREATE_QP, IB_UVERBS_CREATE_QP_MASK_IND_TABLE, ib_uverbs_create_qp,
-    ib_uverbs_create_qp_resp, ib_uverbs_destroy_qp, ib_uverbs_destroy_qp_resp,
-    ib_uverbs_ex_create_qp, ib_uverbs_ex_create_qp_resp, ib_uverbs_open_qp,
+    ib_uverbs_create_qp_resp, ib_uverbs_ex_create_qp, ib_uverbs_ex_create_qp_resp,
+    ib_uverbs_open_qp,
 };
 
-use super::legacy::{Destroy, Legacy, NO_HANDLE, explain_create, handle_slot, new_handle};
+use super::legacy::{Legacy, NO_HANDLE, explain_create, handle_slot, new_handle};
 pub use super::post::{doorbell, post_recv, post_send};
 pub use super::qp_state::{check, modify, query};
 use crate::channel::Channel;
 use crate::error::{Errno, Error, Op, Result};
-use crate::object::EventCounts;
+use crate::kind;
 use crate::sys::{Attr, Uhw, cells};
 use crate::types::{QpCaps, QpCreateFlags, QpType, SigMode};
 
@@ -378,7 +378,7 @@ pub fn open(channel: &Channel, request: &Open, uhw: &Uhw<'_>) -> Result<Opened> 
     })
 }
 
-/// `ibv_destroy_qp`—destroys a queue pair and says how many events it had sent.
+/// Queue pairs, which `ibv_destroy_qp` destroys; it says how many events they had sent.
 ///
 /// One system call; `QP/DESTROY` since 5.8, else `DESTROY_QP`. When it returns without error the
 /// device does not touch its queues and the memory of its work requests any more.
@@ -386,33 +386,12 @@ pub fn open(channel: &Channel, request: &Open, uhw: &Uhw<'_>) -> Result<Opened> 
 /// # Errors
 /// EBUSY: still attached to a multicast group.
 #[doc(alias = "ibv_destroy_qp")]
-pub fn destroy(channel: &Channel, handle: u32) -> Result<EventCounts> {
-    let op = Op::DestroyQueuePair;
-    let method = Destroy {
-        op,
-        object: UVERBS_OBJECT_QP,
-        method: UVERBS_METHOD_QP_DESTROY,
-        attr: UVERBS_ATTR_DESTROY_QP_HANDLE,
-    };
-    let command = ib_uverbs_destroy_qp {
-        qp_handle: handle,
-        ..ib_uverbs_destroy_qp::default()
-    };
-    let legacy = Legacy::plain(op, IB_USER_VERBS_CMD_DESTROY_QP);
-    let reply: ib_uverbs_destroy_qp_resp = channel.dispatch(
-        op,
-        || method.counted(channel, handle, UVERBS_ATTR_DESTROY_QP_RESP),
-        || {
-            legacy.call(
-                channel,
-                &command,
-                ib_uverbs_destroy_qp_resp::default(),
-                &Uhw::NONE,
-            )
-        },
-    )?;
-    Ok(EventCounts {
-        completions: 0,
-        asynchronous: reply.events_reported,
-    })
-}
+pub static KIND: kind::Kind = kind::Kind {
+    name: "QueuePair",
+    op: Op::DestroyQueuePair,
+    object: UVERBS_OBJECT_QP,
+    method: UVERBS_METHOD_QP_DESTROY,
+    attr: UVERBS_ATTR_DESTROY_QP_HANDLE,
+    counts: kind::Counts::Asynchronous(UVERBS_ATTR_DESTROY_QP_RESP),
+    legacy: kind::Legacy::Plain(IB_USER_VERBS_CMD_DESTROY_QP),
+};

@@ -16,16 +16,15 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
 use uverbs_uapi::ib_user_verbs::{
     IB_USER_VERBS_CMD_CREATE_SRQ, IB_USER_VERBS_CMD_CREATE_XSRQ, IB_USER_VERBS_CMD_DESTROY_SRQ,
     IB_USER_VERBS_CMD_MODIFY_SRQ, IB_USER_VERBS_CMD_QUERY_SRQ, ib_uverbs_create_srq,
-    ib_uverbs_create_srq_resp, ib_uverbs_create_xsrq, ib_uverbs_destroy_srq,
-    ib_uverbs_destroy_srq_resp, ib_uverbs_modify_srq, ib_uverbs_query_srq,
+    ib_uverbs_create_srq_resp, ib_uverbs_create_xsrq, ib_uverbs_modify_srq, ib_uverbs_query_srq,
     ib_uverbs_query_srq_resp,
 };
 
-use super::legacy::{Destroy, Legacy, NO_HANDLE, explain_create, handle_slot, new_handle};
+use super::legacy::{Legacy, NO_HANDLE, explain_create, handle_slot, new_handle};
 pub use super::post::post_srq_recv as post_recv;
 use crate::channel::Channel;
 use crate::error::{Op, Result};
-use crate::object::EventCounts;
+use crate::kind;
 use crate::sys::{Attr, Uhw, cells};
 use crate::types::{SrqAttr, SrqModify, SrqType};
 
@@ -293,40 +292,19 @@ pub fn query(channel: &Channel, srq: u32) -> Result<SrqAttr> {
     })
 }
 
-/// `ibv_destroy_srq`—destroys a shared receive queue and says how many events it had sent.
+/// Shared receive queues, which `ibv_destroy_srq` destroys; it says how many events they had sent.
 ///
 /// One system call; `SRQ/DESTROY` since 5.8, else `DESTROY_SRQ`.
 ///
 /// # Errors
 /// EBUSY: queue pairs still use it.
 #[doc(alias = "ibv_destroy_srq")]
-pub fn destroy(channel: &Channel, handle: u32) -> Result<EventCounts> {
-    let op = Op::DestroySharedReceiveQueue;
-    let method = Destroy {
-        op,
-        object: UVERBS_OBJECT_SRQ,
-        method: UVERBS_METHOD_SRQ_DESTROY,
-        attr: UVERBS_ATTR_DESTROY_SRQ_HANDLE,
-    };
-    let command = ib_uverbs_destroy_srq {
-        srq_handle: handle,
-        ..ib_uverbs_destroy_srq::default()
-    };
-    let legacy = Legacy::plain(op, IB_USER_VERBS_CMD_DESTROY_SRQ);
-    let reply: ib_uverbs_destroy_srq_resp = channel.dispatch(
-        op,
-        || method.counted(channel, handle, UVERBS_ATTR_DESTROY_SRQ_RESP),
-        || {
-            legacy.call(
-                channel,
-                &command,
-                ib_uverbs_destroy_srq_resp::default(),
-                &Uhw::NONE,
-            )
-        },
-    )?;
-    Ok(EventCounts {
-        completions: 0,
-        asynchronous: reply.events_reported,
-    })
-}
+pub static KIND: kind::Kind = kind::Kind {
+    name: "SharedReceiveQueue",
+    op: Op::DestroySharedReceiveQueue,
+    object: UVERBS_OBJECT_SRQ,
+    method: UVERBS_METHOD_SRQ_DESTROY,
+    attr: UVERBS_ATTR_DESTROY_SRQ_HANDLE,
+    counts: kind::Counts::Asynchronous(UVERBS_ATTR_DESTROY_SRQ_RESP),
+    legacy: kind::Legacy::Plain(IB_USER_VERBS_CMD_DESTROY_SRQ),
+};

@@ -15,13 +15,13 @@ use uverbs_uapi::ib_user_ioctl_verbs::IB_UVERBS_WQT_RQ;
 use uverbs_uapi::ib_user_verbs::{
     IB_USER_VERBS_EX_CMD_CREATE_WQ, IB_USER_VERBS_EX_CMD_DESTROY_WQ,
     IB_USER_VERBS_EX_CMD_MODIFY_WQ, ib_uverbs_ex_create_wq, ib_uverbs_ex_create_wq_resp,
-    ib_uverbs_ex_destroy_wq, ib_uverbs_ex_destroy_wq_resp, ib_uverbs_ex_modify_wq,
+    ib_uverbs_ex_modify_wq,
 };
 
-use super::legacy::{Destroy, Legacy, NO_HANDLE, explain_create, handle_slot, new_handle};
+use super::legacy::{Legacy, NO_HANDLE, explain_create, handle_slot, new_handle};
 use crate::channel::Channel;
 use crate::error::{Op, Result};
-use crate::object::EventCounts;
+use crate::kind;
 use crate::sys::{Attr, Uhw, cells};
 use crate::types::macros::asked_flags;
 
@@ -222,42 +222,19 @@ pub fn modify(channel: &Channel, wq: u32, request: &Modify, uhw: &Uhw<'_>) -> Re
         .map_err(|error| error.fact("attributes", command.attr_mask))
 }
 
-/// `ibv_destroy_wq`—destroys a work queue and says how many events it had sent.
+/// Work queues, which `ibv_destroy_wq` destroys; it says how many events they had sent.
 ///
 /// One system call; `WQ/DESTROY` since 5.8, else the extended `DESTROY_WQ`.
 ///
 /// # Errors
 /// EBUSY: an indirection table still names it.
 #[doc(alias = "ibv_destroy_wq")]
-pub fn destroy(channel: &Channel, handle: u32) -> Result<EventCounts> {
-    let op = Op::DestroyWorkQueue;
-    let method = Destroy {
-        op,
-        object: UVERBS_OBJECT_WQ,
-        method: UVERBS_METHOD_WQ_DESTROY,
-        attr: UVERBS_ATTR_DESTROY_WQ_HANDLE,
-    };
-    let command = ib_uverbs_ex_destroy_wq {
-        comp_mask: 0,
-        wq_handle: handle,
-    };
-    let legacy = Legacy::extended(op, IB_USER_VERBS_EX_CMD_DESTROY_WQ);
-    let asynchronous = channel.dispatch(
-        op,
-        || method.counted::<u32>(channel, handle, UVERBS_ATTR_DESTROY_WQ_RESP),
-        || {
-            legacy
-                .call(
-                    channel,
-                    &command,
-                    ib_uverbs_ex_destroy_wq_resp::default(),
-                    &Uhw::NONE,
-                )
-                .map(|reply| reply.events_reported)
-        },
-    )?;
-    Ok(EventCounts {
-        completions: 0,
-        asynchronous,
-    })
-}
+pub static KIND: kind::Kind = kind::Kind {
+    name: "WorkQueue",
+    op: Op::DestroyWorkQueue,
+    object: UVERBS_OBJECT_WQ,
+    method: UVERBS_METHOD_WQ_DESTROY,
+    attr: UVERBS_ATTR_DESTROY_WQ_HANDLE,
+    counts: kind::Counts::Asynchronous(UVERBS_ATTR_DESTROY_WQ_RESP),
+    legacy: kind::Legacy::Extended(IB_USER_VERBS_EX_CMD_DESTROY_WQ),
+};

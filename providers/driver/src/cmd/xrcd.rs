@@ -7,13 +7,14 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_ATTR_DESTROY_XRCD_HANDLE, UVERBS_METHOD_XRCD_DESTROY, UVERBS_OBJECT_XRCD,
 };
 use uverbs_uapi::ib_user_verbs::{
-    IB_USER_VERBS_CMD_CLOSE_XRCD, IB_USER_VERBS_CMD_OPEN_XRCD, ib_uverbs_close_xrcd,
-    ib_uverbs_open_xrcd, ib_uverbs_open_xrcd_resp,
+    IB_USER_VERBS_CMD_CLOSE_XRCD, IB_USER_VERBS_CMD_OPEN_XRCD, ib_uverbs_open_xrcd,
+    ib_uverbs_open_xrcd_resp,
 };
 
-use super::legacy::{Destroy, Legacy, NO_HANDLE, explain_create, new_handle};
+use super::legacy::{Legacy, NO_HANDLE, explain_create, new_handle};
 use crate::channel::Channel;
 use crate::error::{Errno, Op, Result};
+use crate::kind;
 use crate::sys::Uhw;
 
 /// An XRC domain to open. Default: one of this context alone.
@@ -60,27 +61,19 @@ pub fn open(channel: &Channel, request: &Open<'_>, uhw: &Uhw<'_>) -> Result<u32>
     new_handle(op, reply.xrcd_handle)
 }
 
-/// `ibv_close_xrcd`—closes an XRC domain.
+/// XRC domains, which `ibv_close_xrcd` closes.
 ///
 /// One system call; `XRCD/DESTROY` since 5.0, else `CLOSE_XRCD`.
 ///
 /// # Errors
 /// EBUSY: queues of this context still belong to it.
 #[doc(alias = "ibv_close_xrcd")]
-pub fn destroy(channel: &Channel, handle: u32) -> Result<()> {
-    let op = Op::CloseXrcDomain;
-    Destroy {
-        op,
-        object: UVERBS_OBJECT_XRCD,
-        method: UVERBS_METHOD_XRCD_DESTROY,
-        attr: UVERBS_ATTR_DESTROY_XRCD_HANDLE,
-    }
-    .either(
-        channel,
-        handle,
-        Legacy::plain(op, IB_USER_VERBS_CMD_CLOSE_XRCD),
-        &ib_uverbs_close_xrcd {
-            xrcd_handle: handle,
-        },
-    )
-}
+pub static KIND: kind::Kind = kind::Kind {
+    name: "XrcDomain",
+    op: Op::CloseXrcDomain,
+    object: UVERBS_OBJECT_XRCD,
+    method: UVERBS_METHOD_XRCD_DESTROY,
+    attr: UVERBS_ATTR_DESTROY_XRCD_HANDLE,
+    counts: kind::Counts::None,
+    legacy: kind::Legacy::Plain(IB_USER_VERBS_CMD_CLOSE_XRCD),
+};

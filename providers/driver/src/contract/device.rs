@@ -7,7 +7,7 @@ use crate::cmd;
 use crate::error::{Error, ErrorKind, Op, Result};
 use crate::object::Object;
 use crate::sys::Uhw;
-use crate::types::{Gid, MrAdvice, MrAdviceFlags, PortAttr, Sge};
+use crate::types::{MrAdvice, MrAdviceFlags, PortAttr, Sge};
 use uverbs_uapi::ib_user_verbs::ib_uverbs_sge;
 
 pub use cmd::event::read_async as read_async_event;
@@ -94,20 +94,4 @@ pub fn read_completion_event(channel: &Channel, fd: BorrowedFd<'_>) -> Result<u6
 /// The errno of `fcntl(2)`.
 pub fn set_nonblocking(op: Op, fd: BorrowedFd<'_>) -> Result<()> {
     crate::sys::set_nonblocking(fd).map_err(|errno| Error::os(op, errno))
-}
-
-/// `ibv_attach_mcast`.
-///
-/// # Errors
-/// Those of the command.
-pub fn attach_multicast(qp: &Object, group: &Gid, lid: u16) -> Result<()> {
-    qp.join(group, lid)
-}
-
-/// `ibv_detach_mcast`.
-///
-/// # Errors
-/// Those of the command.
-pub fn detach_multicast(qp: &Object, group: &Gid, lid: u16) -> Result<()> {
-    qp.leave(group, lid)
 }

@@ -7,7 +7,7 @@ use super::ContextBase;
 use crate::channel::Channel;
 use crate::cmd;
 use crate::error::Result;
-use crate::object::{Object, ObjectKind};
+use crate::object::Object;
 use crate::sys::Uhw;
 use crate::types::{AccessFlags, LocalKey, MwType, RemoteKey, ReregFlags};
 
@@ -58,7 +58,7 @@ impl Mr {
         keep: impl Any + Send + Sync,
         command: impl FnOnce() -> Result<cmd::mr::Registered>,
     ) -> Result<Self> {
-        let kind = ObjectKind::MemoryRegion;
+        let kind = &cmd::mr::KIND;
         let parents = [Arc::clone(pd)];
         let (object, done) =
             Object::create(channel, kind, parents, keep, command, |done| done.handle)?;
@@ -156,12 +156,7 @@ impl ContextBase {
     /// Those of the command.
     pub fn alloc_window(&self, pd: &Arc<Object>, kind: MwType) -> Result<(Object, RemoteKey)> {
         let done = cmd::mw::alloc(&self.channel, pd.handle(), kind, &Uhw::NONE)?;
-        let object = Object::new(
-            &self.channel,
-            ObjectKind::MemoryWindow,
-            done.handle,
-            [Arc::clone(pd)],
-        );
+        let object = Object::new(&self.channel, &cmd::mw::KIND, done.handle, [Arc::clone(pd)]);
         Ok((object, done.rkey))
     }
 }

@@ -11,6 +11,7 @@ mod device;
 mod extra;
 mod gids;
 mod memory;
+mod multicast;
 mod queues;
 
 use std::any::Any;
@@ -19,12 +20,13 @@ use std::sync::Arc;
 
 pub use base::{ContextBase, QpBase};
 pub use device::{
-    advise_memory, attach_multicast, completion_channel, detach_multicast, event_file, query_port,
-    query_port_speed, read_async_event, read_completion_event, set_nonblocking,
+    advise_memory, completion_channel, event_file, query_port, query_port_speed, read_async_event,
+    read_completion_event, set_nonblocking,
 };
 pub use extra::{Extra, OpenInit};
 pub use gids::Gids;
 pub use memory::{DmabufInit, Mr, MrChange, MrInit};
+pub use multicast::{attach_multicast, detach_multicast};
 pub use queues::{Cq, CqInit, Qp, QpInit, Srq, SrqInit, Unpolled};
 
 pub use crate::types::asked::asked_flags;

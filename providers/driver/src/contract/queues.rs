@@ -222,6 +222,9 @@ pub trait Srq: Debug + Send {
     /// The kernel object.
     fn object(&self) -> &Arc<Object>;
 
+    /// The kernel object, to destroy it in its place. Nothing but a drop of the queue comes after that.
+    fn object_mut(&mut self) -> &mut Arc<Object>;
+
     /// How many requests it holds, and pieces per request.
     fn size(&self) -> SrqAttr;
 
@@ -273,8 +276,8 @@ pub trait Qp: Debug + Send {
     /// What it has in common with all others.
     fn base(&self) -> &QpBase;
 
-    /// Gives up the queues and returns the kernel object, for its destroy.
-    fn into_object(self) -> Object;
+    /// The kernel object, to destroy it in its place. Nothing but a drop of the queue pair comes after that.
+    fn object_mut(&mut self) -> &mut Object;
 
     /// `ibv_modify_qp`.
     ///

@@ -1,12 +1,12 @@
 //! What hangs on a kernel object, and what becomes of it when nobody knows whether the object exists.
 
 use std::any::{Any, TypeId};
-use std::mem::{self, ManuallyDrop};
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, Mutex};
 
+use super::before::Steps;
 use super::{Object, lock};
 use crate::channel::Channel;
-use crate::types::Gid;
 
 /// Memory of any kind, freed when it is dropped.
 pub(super) type Memory = Box<dyn Any + Send + Sync>;
@@ -14,11 +14,10 @@ pub(super) type Memory = Box<dyn Any + Send + Sync>;
 /// What an object holds until the kernel confirmed that it is gone.
 pub(super) struct Held {
     pub(super) parents: Vec<Arc<Object>>,
-    /// Multicast groups a queue pair is attached to: the kernel destroys none that is (EBUSY).
-    pub(super) groups: Mutex<Vec<(Gid, u16)>>,
+    pub(super) before: Steps,
     pub(super) memory: Mutex<Vec<Memory>>,
-    /// Objects it was told to use after its creation, by what it uses them for.
-    pub(super) uses: Mutex<Vec<(&'static str, Arc<Object>)>>,
+    /// Objects it was told to use after its creation, each in a role that is a type.
+    pub(super) uses: Mutex<Vec<(TypeId, Arc<Object>)>>,
 }
 
 /// How many parents and pieces of memory there were before others came.
@@ -37,7 +36,7 @@ impl Held {
         let memory = (!nothing).then(|| boxed(memory));
         Self {
             parents: parents.into_iter().collect(),
-            groups: Mutex::default(),
+            before: Steps::default(),
             memory: Mutex::new(memory.into_iter().collect()),
             uses: Mutex::default(),
         }
@@ -104,10 +103,11 @@ impl Stake {
         self.held.take()
     }
 
-    /// Takes the groups out.
-    pub(super) fn groups(&self) -> Vec<(Gid, u16)> {
-        let held = self.held.as_ref();
-        held.map_or_else(Vec::new, |held| mem::take(&mut *lock(&held.groups)))
+    /// Issues what has to go before the destroy of the object `handle`.
+    pub(super) fn issue_before(&mut self, handle: u32) {
+        if let Some(held) = &mut self.held {
+            held.before.issue(&self.channel, handle);
+        }
     }
 }
 
@@ -123,7 +123,7 @@ impl Drop for Stake {
 /// Gives up what may be in the device's hands.
 #[expect(clippy::mem_forget, reason = "freeing it could free memory under DMA")]
 pub(super) fn forget<T>(held: T) {
-    mem::forget(held);
+    std::mem::forget(held);
 }
 
 /// `memory` in a box. Where there is no room for one, it is given up rather than freed.

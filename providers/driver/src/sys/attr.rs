@@ -89,6 +89,11 @@ pub fn cells<T: FromBytes + IntoBytes>(value: &mut T) -> &[Cell<u8>] {
     Cell::from_mut(value.as_mut_bytes()).as_slice_of_cells()
 }
 
+/// The bytes of a slice that the kernel fills, as output cells.
+pub(crate) fn slice_cells<T: FromBytes + IntoBytes>(values: &mut [T]) -> &[Cell<u8>] {
+    Cell::from_mut(values.as_mut_bytes()).as_slice_of_cells()
+}
+
 /// A number of this machine's order of bytes, of whatever size up to 8 bytes.
 pub(crate) fn number(bytes: &[u8]) -> Option<u64> {
     let mut word = [0; 8];

@@ -27,8 +27,8 @@ mod write;
 
 use std::os::fd::BorrowedFd;
 
-pub(crate) use attr::number;
 pub use attr::{Attr, Command, Pointer, Uhw, Value, cells};
+pub(crate) use attr::{number, slice_cells};
 pub(crate) use descriptor::{NO_DESCRIPTOR, adopt_fd};
 pub(crate) use device::is_driver;
 pub use fork::ForkToken;

@@ -48,7 +48,7 @@ pub use device_caps::{
     RawPacketCaps, RssCaps, TagMatchingCaps, TagMatchingFlags,
 };
 pub use ece::Ece;
-pub use event::{AsyncEventType, EventObject};
+pub use event::{AsyncEventType, EventCounts, EventObject};
 pub use gid::{Gid, GidEntry, GidType, ParseGidError};
 pub use grh::{Grh, IpVersion};
 pub use guid::{Guid, ParseGuidError};

@@ -235,8 +235,9 @@ impl Address {
         }
     }
 
-    pub(crate) fn object(&self) -> Option<&Object> {
-        self.object.as_deref()
+    /// The kernel object's handle, if there is one.
+    pub(crate) fn handle(&self) -> Option<u32> {
+        self.object.as_deref().map(Object::handle)
     }
 
     /// The kernel's number for it; 0 for none.

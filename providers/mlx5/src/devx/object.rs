@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use uverbs_driver::cmd::{new_object_handle, new_object_slot};
-use uverbs_driver::object::{ObjectKind, VendorKind};
+use uverbs_driver::kind::{Counts, Kind, Legacy};
 use uverbs_driver::sys::Attr;
 use uverbs_driver::{Error, Object, Op, Result};
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
@@ -36,13 +36,15 @@ pub struct DevxObject {
 #[derive(Clone, Debug)]
 pub struct Parent(pub(crate) Arc<Object>);
 
-const KIND: ObjectKind = ObjectKind::Vendor(VendorKind {
+static KIND: Kind = Kind {
     name: "DevxObject",
+    op: Op::DevxDestroy,
     object: MLX5_IB_OBJECT_DEVX_OBJ,
     method: MLX5_IB_METHOD_DEVX_OBJ_DESTROY,
     attr: MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE,
-    op: Op::DevxDestroy,
-});
+    counts: Counts::None,
+    legacy: Legacy::None,
+};
 
 /// Numbers of objects have 24 bits, those of general ones 32.
 const ID24: Field = field(0x08, 23, 0);
@@ -101,7 +103,7 @@ impl Devx {
             new_object_handle(op, &handle)
         };
         let channel = &self.channel;
-        let (object, _) = Object::create(channel, KIND, parents, (), create, |handle| *handle)?;
+        let (object, _) = Object::create(channel, &KIND, parents, (), create, |handle| *handle)?;
         Ok(DevxObject {
             object: Arc::new(object),
             id: reply.get(id_field(command.opcode())),
@@ -262,11 +264,13 @@ impl DevxObject {
     /// [`Busy`](uverbs_driver::ErrorKind::Busy) while clones or users of it exist; else the errno that
     /// the firmware's status stands for. The object is given back.
     #[doc(alias = "mlx5dv_devx_obj_destroy")]
-    pub fn destroy(self) -> Result<(), (Self, Error)> {
-        let Self { object, id, reply } = self;
-        match Object::try_destroy_shared(object) {
+    pub fn destroy(mut self) -> Result<(), (Self, Error)> {
+        match Object::sole(&mut self.object).and_then(Object::try_destroy) {
             Ok(_) => Ok(()),
-            Err((object, error)) => Err((Self { object, id, reply }, error.fact("id", id))),
+            Err(error) => {
+                let error = error.fact("id", self.id);
+                Err((self, error))
+            }
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use uverbs_driver::cmd::{new_object_handle, new_object_slot};
 use uverbs_driver::hw::Pages;
-use uverbs_driver::object::{ObjectKind, VendorKind};
+use uverbs_driver::kind::{Counts, Kind, Legacy};
 use uverbs_driver::sys::{Attr, Uhw, cells};
 use uverbs_driver::types::AccessFlags;
 use uverbs_driver::{Errno, Error, Object, Op, Result};
@@ -20,13 +20,15 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
 
 use super::{Devx, Parent};
 
-const KIND: ObjectKind = ObjectKind::Vendor(VendorKind {
+static KIND: Kind = Kind {
     name: "Umem",
+    op: Op::DevxDeregisterMemory,
     object: MLX5_IB_OBJECT_DEVX_UMEM,
     method: MLX5_IB_METHOD_DEVX_UMEM_DEREG,
     attr: MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE,
-    op: Op::DevxDeregisterMemory,
-});
+    counts: Counts::None,
+    legacy: Legacy::None,
+};
 
 /// What memory is registered.
 #[derive(Clone, Copy, Debug)]
@@ -152,7 +154,7 @@ impl Devx {
             done.map_err(|error| explain(error).fact("bytes", length))?;
             new_object_handle(op, &handle)
         };
-        let (object, _) = Object::create(&self.channel, KIND, [], keep, create, |handle| *handle)?;
+        let (object, _) = Object::create(&self.channel, &KIND, [], keep, create, |handle| *handle)?;
         Ok(Umem {
             object: Arc::new(object),
             id,
@@ -186,11 +188,10 @@ impl Umem {
     /// [`Busy`](uverbs_driver::ErrorKind::Busy) while clones, or objects created on it, exist; else the
     /// errno that the firmware's status stands for. It is given back.
     #[doc(alias = "mlx5dv_devx_umem_dereg")]
-    pub fn deregister(self) -> Result<(), (Self, Error)> {
-        let id = self.id;
-        match Object::try_destroy_shared(self.object) {
+    pub fn deregister(mut self) -> Result<(), (Self, Error)> {
+        match Object::sole(&mut self.object).and_then(Object::try_destroy) {
             Ok(_) => Ok(()),
-            Err((object, error)) => Err((Self { object, id }, error)),
+            Err(error) => Err((self, error)),
         }
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use uverbs_driver::contract::{QpBase, QpInit};
 use uverbs_driver::hw::{BlockRing, Kept, Pages, Part, Record, UnitRing};
-use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Uhw, cells};
 use uverbs_driver::types::{DeviceCaps, QpCaps, QpCreateFlags, QpState, QpType, SigMode};
 use uverbs_driver::{Error, ErrorKind, Object, Op, Result, cmd};
@@ -161,7 +160,7 @@ impl QueuePair {
         let record = Arc::clone(&memory.record);
         let (object, created) = Object::create(
             channel,
-            ObjectKind::QueuePair,
+            &cmd::qp::KIND,
             parents(parent, init, doorbell.as_ref()),
             (memory.kept, record),
             || cmd::qp::create(channel, &create, &uhw),

@@ -9,9 +9,12 @@ use super::element::{Leaf, Scheduler};
 use crate::prm::{Groups, Mailbox, attach_queue, attach_send_queue, opcode};
 
 const REPLY_LEN: usize = 16;
-/// Under these the object of a queue pair keeps the leaves it is attached to.
-const REQUESTOR: &str = "scheduling of requests";
-const RESPONDER: &str = "scheduling of responses";
+
+/// The role of the leaf that a queue pair's requests go through.
+struct ForRequests;
+
+/// The role of the leaf that its responses go through.
+struct ForResponses;
 
 /// The queue pair that is attached.
 #[derive(Clone, Copy, Debug)]
@@ -67,8 +70,8 @@ impl Scheduler {
                     .fact("state", qp.state.to_string())
             })?;
         let object = |leaf: Option<&Leaf>| leaf.map(|leaf| Arc::clone(leaf.object()));
-        qp.object.set_use(REQUESTOR, object(leaves.requestor));
-        qp.object.set_use(RESPONDER, object(leaves.responder));
+        qp.object.set_use::<ForRequests>(object(leaves.requestor));
+        qp.object.set_use::<ForResponses>(object(leaves.responder));
         Ok(())
     }
 

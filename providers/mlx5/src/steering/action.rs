@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use uverbs_driver::cmd::{new_object_handle, new_object_slot};
-use uverbs_driver::object::ObjectKind;
 use uverbs_driver::sys::{Attr, Uhw};
-use uverbs_driver::{Channel, Error, Object, Op, Result};
+use uverbs_driver::{Channel, Error, Object, Op, Result, cmd};
 use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_OBJECT_FLOW_ACTION;
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_CREATE_MODIFY_HEADER_ACTIONS_PRM, MLX5_IB_ATTR_CREATE_MODIFY_HEADER_FT_TYPE,
@@ -245,7 +244,7 @@ impl FlowAction {
 
     /// Takes over a new action.
     pub(super) fn over(channel: &Arc<Channel>, handle: u32) -> Self {
-        let object = Object::new(channel, ObjectKind::FlowAction, handle, []);
+        let object = Object::new(channel, &cmd::flow_action::KIND, handle, []);
         Self {
             object: Arc::new(object),
         }
@@ -261,10 +260,10 @@ impl FlowAction {
     /// # Errors
     /// [`Busy`](uverbs_driver::ErrorKind::Busy) while clones, or rules with it, exist; it is given back.
     #[doc(alias = "ibv_destroy_flow_action")]
-    pub fn destroy(self) -> Result<(), (Self, Error)> {
-        match Object::try_destroy_shared(self.object) {
+    pub fn destroy(mut self) -> Result<(), (Self, Error)> {
+        match Object::sole(&mut self.object).and_then(Object::try_destroy) {
             Ok(_) => Ok(()),
-            Err((object, error)) => Err((Self { object }, error)),
+            Err(error) => Err((self, error)),
         }
     }
 }

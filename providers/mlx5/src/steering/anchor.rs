@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use uverbs_driver::cmd::{new_object_handle, new_object_slot};
-use uverbs_driver::object::{ObjectKind, VendorKind};
+use uverbs_driver::kind::{Counts, Kind, Legacy};
 use uverbs_driver::sys::{Attr, Uhw, cells};
 use uverbs_driver::{Channel, Errno, Error, Object, Op, Result};
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
@@ -24,13 +24,15 @@ pub struct SteeringAnchor {
     table_id: u32,
 }
 
-const KIND: ObjectKind = ObjectKind::Vendor(VendorKind {
+static KIND: Kind = Kind {
     name: "SteeringAnchor",
+    op: Op::DestroySteeringAnchor,
     object: MLX5_IB_OBJECT_STEERING_ANCHOR,
     method: MLX5_IB_METHOD_STEERING_ANCHOR_DESTROY,
     attr: MLX5_IB_ATTR_STEERING_ANCHOR_DESTROY_HANDLE,
-    op: Op::DestroySteeringAnchor,
-});
+    counts: Counts::None,
+    legacy: Legacy::None,
+};
 
 impl SteeringAnchor {
     /// `mlx5dv_create_steering_anchor`—creates an anchor at the rank `priority` of tables of this kind.
@@ -65,7 +67,7 @@ impl SteeringAnchor {
             .map_err(|error| explain(error, table, priority))?;
         let handle = new_object_handle(op, &handle)?;
         Ok(Self {
-            object: Arc::new(Object::new(channel, KIND, handle, [])),
+            object: Arc::new(Object::new(channel, &KIND, handle, [])),
             table_id,
         })
     }
@@ -85,11 +87,10 @@ impl SteeringAnchor {
     /// # Errors
     /// [`Busy`](uverbs_driver::ErrorKind::Busy) while clones, or objects created upon it, exist; it is given back.
     #[doc(alias = "mlx5dv_destroy_steering_anchor")]
-    pub fn destroy(self) -> Result<(), (Self, Error)> {
-        let table_id = self.table_id;
-        match Object::try_destroy_shared(self.object) {
+    pub fn destroy(mut self) -> Result<(), (Self, Error)> {
+        match Object::sole(&mut self.object).and_then(Object::try_destroy) {
             Ok(_) => Ok(()),
-            Err((object, error)) => Err((Self { object, table_id }, error)),
+            Err(error) => Err((self, error)),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use uverbs_driver::cmd::{new_object_handle, new_object_slot};
-use uverbs_driver::object::{ObjectKind, VendorKind};
+use uverbs_driver::kind::{Counts, Kind, Legacy};
 use uverbs_driver::sys::{Attr, Uhw, Value};
 use uverbs_driver::{Channel, Errno, Error, Object, Op, Result};
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
@@ -71,13 +71,15 @@ pub struct FlowMatcher {
     mask: Arc<MatchWords>,
 }
 
-const KIND: ObjectKind = ObjectKind::Vendor(VendorKind {
+static KIND: Kind = Kind {
     name: "FlowMatcher",
+    op: Op::DestroyFlowMatcher,
     object: MLX5_IB_OBJECT_FLOW_MATCHER,
     method: MLX5_IB_METHOD_FLOW_MATCHER_DESTROY,
     attr: MLX5_IB_ATTR_FLOW_MATCHER_DESTROY_HANDLE,
-    op: Op::DestroyFlowMatcher,
-});
+    counts: Counts::None,
+    legacy: Legacy::None,
+};
 
 impl FlowMatcher {
     /// `mlx5dv_create_flow_matcher`—creates a matcher.
@@ -135,7 +137,7 @@ impl FlowMatcher {
         created.map_err(|error| explain(error, init))?;
         let handle = new_object_handle(op, &handle)?;
         Ok(Self {
-            object: Arc::new(Object::new(channel, KIND, handle, [])),
+            object: Arc::new(Object::new(channel, &KIND, handle, [])),
             mask: Arc::new(init.mask.clone()),
         })
     }
@@ -155,11 +157,10 @@ impl FlowMatcher {
     /// # Errors
     /// [`Busy`](uverbs_driver::ErrorKind::Busy) while clones, or rules of it, exist; it is given back.
     #[doc(alias = "mlx5dv_destroy_flow_matcher")]
-    pub fn destroy(self) -> Result<(), (Self, Error)> {
-        let mask = self.mask;
-        match Object::try_destroy_shared(self.object) {
+    pub fn destroy(mut self) -> Result<(), (Self, Error)> {
+        match Object::sole(&mut self.object).and_then(Object::try_destroy) {
             Ok(_) => Ok(()),
-            Err((object, error)) => Err((Self { object, mask }, error)),
+            Err(error) => Err((self, error)),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use uverbs_driver::cmd::{new_object_handle, new_object_slot};
-use uverbs_driver::object::{ObjectKind, VendorKind};
+use uverbs_driver::kind::{Counts, Kind, Legacy};
 use uverbs_driver::sys::{Attr, Uhw, Value};
 use uverbs_driver::{Errno, Error, Object, Op, Result};
 use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_OBJECT_FLOW;
@@ -81,13 +81,15 @@ pub struct MatchedFlow {
 }
 
 /// Destroyed by mlx5's own method, as it was created by one.
-const KIND: ObjectKind = ObjectKind::Vendor(VendorKind {
+static KIND: Kind = Kind {
     name: "MatchedFlow",
+    op: Op::DestroyFlow,
     object: UVERBS_OBJECT_FLOW,
     method: MLX5_IB_METHOD_DESTROY_FLOW,
     attr: MLX5_IB_ATTR_DESTROY_FLOW_HANDLE,
-    op: Op::DestroyFlow,
-});
+    counts: Counts::None,
+    legacy: Legacy::None,
+};
 
 /// Where a rule leads, as the kernel is told.
 #[derive(Clone, Copy)]
@@ -208,7 +210,7 @@ impl FlowMatcher {
             .chain(rule.actions.iter().map(|action| action.object()))
             .chain(rule.counter.map(|counter| counter.counter.object()))
             .map(Arc::clone);
-        Ok(Object::new(channel, KIND, handle, parents))
+        Ok(Object::new(channel, &KIND, handle, parents))
     }
 
     /// What is known to be wrong before the kernel is asked, which would say EINVAL alone.

@@ -4,8 +4,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use uverbs_driver::object::ObjectKind;
-use uverbs_driver::{Channel, Errno, ErrorKind, Object};
+use uverbs_driver::{Channel, Errno, ErrorKind, Object, cmd};
 
 use super::*;
 use crate::devx::{Devx, DevxObject};
@@ -164,7 +163,7 @@ fn rules_are_asked_for() {
             "{target:?}"
         );
     }
-    let qp = Object::new(&channel, ObjectKind::QueuePair, 77, []);
+    let qp = Object::new(&channel, &cmd::qp::KIND, 77, []);
     drop(matcher.steer(&qp, &plain).unwrap());
     let asked = kernel.asked();
     assert_eq!(asked[0], "9/+0 +0:new +1:in64 +4:obj=1 +2:obj=77");
@@ -224,7 +223,7 @@ fn anchors_are_asked_for() {
     kernel.answer(0x1003, &0x1234_u32.to_ne_bytes());
     let anchor = SteeringAnchor::create(&channel, TableKind::NicReceive, 2).unwrap();
     assert_eq!(anchor.table_id(), 0x1234);
-    let user = Object::new(&channel, ObjectKind::Flow, 9, [anchor.parent().0]);
+    let user = Object::new(&channel, &cmd::flow::KIND, 9, [anchor.parent().0]);
     let (anchor, error) = anchor.destroy().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Busy);
     drop(user);
@@ -382,6 +381,6 @@ fn an_attribute_that_the_kernel_lacks_spoils_nothing_else() {
     let error = matcher.create_flow(FlowTarget::Drop, &rule).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     kernel.accept();
-    let qp = Object::new(&channel, ObjectKind::QueuePair, 77, []);
+    let qp = Object::new(&channel, &cmd::qp::KIND, 77, []);
     drop(matcher.steer(&qp, &rule).unwrap());
 }

@@ -146,7 +146,7 @@ impl World<'_> {
         let mut builder = domain.create_qp(kind, send_queue, recv_queue);
         set(&mut builder).ok()?;
         if let Some(srq) = srq {
-            builder.srq(srq.queue.queue().ok()?);
+            builder.srq(srq.queue.queue());
         }
         let parts = Parts {
             site,

@@ -39,7 +39,7 @@ const LACKING: [Lacking; 7] = [
     }),
     (Feature::MemoryWindows, true, |ch, pd| {
         let window = cmd::mw::alloc(ch, pd, MwType::Type2, &Uhw::NONE)?;
-        cmd::mw::destroy(ch, window.handle)
+        cmd::mw::KIND.destroy(ch, window.handle).map(drop)
     }),
     (Feature::Reregister, true, |ch, pd| {
         let memory = [0_u8; 64];
@@ -63,7 +63,7 @@ const LACKING: [Lacking; 7] = [
             access,
         };
         let done = cmd::mr::reregister(ch, &again, &Uhw::NONE).map(drop);
-        cmd::mr::destroy(ch, mr)?;
+        cmd::mr::KIND.destroy(ch, mr)?;
         done
     }),
 ];

@@ -43,7 +43,7 @@ fn one(run: &Run, which: u8) {
             let cookie = tape.long();
             run.told(run.with_uhw(|uhw| ah::create(channel, handle, &vector, cookie, uhw)));
         }
-        1 => drop(run.told(ah::destroy(channel, handle))),
+        1 => drop(run.told(ah::KIND.destroy(channel, handle))),
         2 => {
             let mut gid = [0; 16];
             tape.fill(&mut gid);
@@ -68,6 +68,6 @@ fn one(run: &Run, which: u8) {
             };
             run.told(run.with_uhw(|uhw| flow::create(channel, &request, uhw)));
         }
-        _ => drop(run.told(flow::destroy(channel, handle))),
+        _ => drop(run.told(flow::KIND.destroy(channel, handle))),
     }
 }

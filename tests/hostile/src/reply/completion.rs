@@ -52,6 +52,6 @@ fn one(run: &Run, which: u8) {
             let polled = run.told(cq::poll(channel, handle, max));
             assert!(polled.is_none_or(|polled| polled.len() <= max));
         }
-        _ => drop(run.told(cq::destroy(channel, handle))),
+        _ => drop(run.told(cq::KIND.destroy(channel, handle))),
     }
 }

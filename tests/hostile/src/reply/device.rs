@@ -91,14 +91,14 @@ fn about_counters(run: &Run) {
             let operations = Operations::from_bits_retain(tape.word() & 0x7f);
             run.told(comp_cntr::attach(channel, 1, handle, operations));
         }
-        5 => drop(run.told(comp_cntr::destroy(channel, handle))),
+        5 => drop(run.told(comp_cntr::KIND.destroy(channel, handle))),
         6 => drop(run.told(run.with_uhw(|uhw| counters::create(channel, uhw)))),
         7 => {
             let mut values = vec![0; tape.pick(20)];
             let cached = tape.flag();
             run.told(run.with_uhw(|uhw| counters::read(channel, handle, &mut values, cached, uhw)));
         }
-        _ => drop(run.told(counters::destroy(channel, handle))),
+        _ => drop(run.told(counters::KIND.destroy(channel, handle))),
     }
 }
 
@@ -124,6 +124,6 @@ fn about_actions(run: &Run) {
     match tape.byte() % 3 {
         0 => drop(run.told(run.with_uhw(|uhw| flow_action::create_esp(channel, &esp, uhw)))),
         1 => drop(run.told(run.with_uhw(|uhw| flow_action::modify_esp(channel, 1, &esp, uhw)))),
-        _ => drop(run.told(flow_action::destroy(channel, 1))),
+        _ => drop(run.told(flow_action::KIND.destroy(channel, 1))),
     }
 }

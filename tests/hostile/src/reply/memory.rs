@@ -112,7 +112,7 @@ fn about_regions(run: &Run) {
             };
             run.told(run.with_uhw(|uhw| mr::advise(channel, &request, uhw)));
         }
-        _ => drop(run.told(mr::destroy(channel, handle))),
+        _ => drop(run.told(mr::KIND.destroy(channel, handle))),
     }
 }
 
@@ -121,17 +121,17 @@ fn about_others(run: &Run) {
     let handle = tape.byte().into();
     match tape.byte() % 8 {
         0 => drop(run.told(run.with_uhw(|uhw| pd::alloc(channel, uhw)))),
-        1 => drop(run.told(pd::destroy(channel, handle))),
+        1 => drop(run.told(pd::KIND.destroy(channel, handle))),
         2 => {
             let kind = MwType::from_raw(tape.byte() % 4);
             run.told(run.with_uhw(|uhw| mw::alloc(channel, handle, kind, uhw)));
         }
-        3 => drop(run.told(mw::destroy(channel, handle))),
+        3 => drop(run.told(mw::KIND.destroy(channel, handle))),
         4 => {
             let (length, alignment) = (tape.long(), tape.word());
             run.told(run.with_uhw(|uhw| dm::alloc(channel, length, alignment, uhw)));
         }
-        5 => drop(run.told(dm::destroy(channel, handle))),
+        5 => drop(run.told(dm::KIND.destroy(channel, handle))),
         6 => {
             let request = dmah::Alloc {
                 cpu: tape.maybe(crate::Tape::word),
@@ -142,6 +142,6 @@ fn about_others(run: &Run) {
             };
             run.told(run.with_uhw(|uhw| dmah::alloc(channel, &request, uhw)));
         }
-        _ => drop(run.told(dmah::destroy(channel, handle))),
+        _ => drop(run.told(dmah::KIND.destroy(channel, handle))),
     }
 }

@@ -106,7 +106,7 @@ fn one(run: &Run, which: u8) {
                 tape.half(),
             ));
         }
-        _ => drop(run.told(qp::destroy(channel, handle))),
+        _ => drop(run.told(qp::KIND.destroy(channel, handle))),
     }
 }
 

@@ -51,7 +51,7 @@ fn one(run: &Run, which: u8) {
             run.told(run.with_uhw(|uhw| srq::modify(channel, handle, &change, uhw)));
         }
         2 => drop(run.told(srq::query(channel, handle))),
-        3 => drop(run.told(srq::destroy(channel, handle))),
+        3 => drop(run.told(srq::KIND.destroy(channel, handle))),
         4 => {
             let request = wq::Create {
                 pd: handle,
@@ -74,11 +74,11 @@ fn one(run: &Run, which: u8) {
             };
             run.told(run.with_uhw(|uhw| wq::modify(channel, handle, &request, uhw)));
         }
-        6 => drop(run.told(wq::destroy(channel, handle))),
+        6 => drop(run.told(wq::KIND.destroy(channel, handle))),
         7 => {
             let queues = vec![handle; tape.pick(70)];
             run.told(run.with_uhw(|uhw| ind_table::create(channel, &queues, uhw)));
         }
-        _ => drop(run.told(ind_table::destroy(channel, handle))),
+        _ => drop(run.told(ind_table::KIND.destroy(channel, handle))),
     }
 }

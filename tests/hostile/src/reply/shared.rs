@@ -27,7 +27,7 @@ fn one(run: &Run, which: u8) {
             };
             run.told(run.with_uhw(|uhw| xrcd::open(channel, &request, uhw)));
         }
-        1 => drop(run.told(xrcd::destroy(channel, handle))),
+        1 => drop(run.told(xrcd::KIND.destroy(channel, handle))),
         2 => {
             let request = qp::Open {
                 xrcd: handle,

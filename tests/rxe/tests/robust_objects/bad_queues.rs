@@ -178,7 +178,7 @@ fn f21_shared_receive_queues() {
     let cq = context.create_cq(8).expect("a queue");
     let qp = pd
         .create_qp(QpType::Rc, &cq, &cq)
-        .srq(shared.queue().expect("the queue"))
+        .srq(shared.queue())
         .build()
         .expect("a queue pair");
     refusals.forgive();

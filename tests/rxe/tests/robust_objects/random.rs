@@ -167,9 +167,7 @@ impl World {
             .max_rd_atomic(1);
         if random.below(3) == 0 && !self.srqs.is_empty() {
             let at = random.below(self.srqs.len());
-            if let Ok(srq) = self.srqs[at].queue() {
-                builder.srq(srq);
-            }
+            builder.srq(self.srqs[at].queue());
         }
         let connected = builder.build().and_then(|prepared| {
             let endpoint = prepared.endpoint();

@@ -22,7 +22,7 @@ fn f27_queues_move_to_other_threads() {
     let mut srq = owned::SharedReceiveQueue::new(pd.create_srq(16, 1).expect("a shared queue"));
     let prepared = pd
         .create_qp(QpType::Rc, &cq, &cq)
-        .srq(srq.queue().expect("the queue"))
+        .srq(srq.queue())
         .build()
         .expect("a queue pair");
     let endpoint = prepared.endpoint();
@@ -137,7 +137,7 @@ fn f29_readers_of_events_and_the_end_of_their_objects() {
             let mut shared = owned::SharedReceiveQueue::new(srq);
             let prepared = pd
                 .create_qp(QpType::Rc, &cq, &cq)
-                .srq(shared.queue().expect("the queue"))
+                .srq(shared.queue())
                 .build()
                 .expect("a queue pair");
             let endpoint = prepared.endpoint();
@@ -242,7 +242,7 @@ fn f29_a_reader_without_a_limit_is_woken() {
         let prepared = looped
             .pd
             .create_qp(QpType::Rc, &looped.cq, &looped.cq)
-            .srq(shared.queue().expect("the queue"))
+            .srq(shared.queue())
             .build()
             .expect("a queue pair");
         let endpoint = prepared.endpoint();

@@ -169,7 +169,7 @@ fn f11_a_wait_for_events_lasts_until_its_event() {
     let mut shared = uverbs::owned::SharedReceiveQueue::new(srq);
     let prepared = pd
         .create_qp(uverbs::QpType::Rc, &cq, &cq)
-        .srq(shared.queue().expect("the queue"))
+        .srq(shared.queue())
         .build()
         .expect("a queue pair");
     let endpoint = prepared.endpoint();

@@ -92,7 +92,7 @@ impl<'s> Ground<'s> {
         builder.rnr_retry(7).expect("retries");
         builder.min_rnr_timer(1).expect("a timer");
         if let Some(srq) = srq {
-            builder.srq(srq.queue().expect("the queue"));
+            builder.srq(srq.queue());
         }
         let prepared = builder.build().expect("a queue pair");
         let own = prepared.endpoint();

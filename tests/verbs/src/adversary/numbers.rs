@@ -73,7 +73,7 @@ pub fn numbers_come_again(stage: &dyn Stage) {
 pub fn shared_receives_come_back(stage: &dyn Stage) {
     let mut ground = Ground::new(stage);
     let mut srq = shared(&ground);
-    let room = srq.queue().expect("the queue").size().max_wr;
+    let room = srq.queue().size().max_wr;
     let mut ended = Vec::new();
     for number in 0..u64::from(room) {
         let mut gone = looped(&ground, &srq);

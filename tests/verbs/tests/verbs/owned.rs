@@ -309,7 +309,7 @@ fn a_shared_receive_queue_owns_its_buffers() {
     let connect = |srq: &owned::SharedReceiveQueue| {
         let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
         builder
-            .srq(srq.queue().unwrap())
+            .srq(srq.queue())
             .max_inline_data(32)
             .timeout(14)
             .unwrap();

@@ -69,6 +69,10 @@ pub(super) const LISTS: Lists = Lists {
             "uverbs_driver::hw::*",
             "rings and registers lie in memory that somebody had",
         ),
+        (
+            "uverbs_driver::kind::Kind::destroy",
+            "commands go through a channel",
+        ),
         ("uverbs_driver::object::Object::*", "its own"),
         ("uverbs_driver::sys::fake::ring::RingView::*", "its own"),
         ("uverbs_driver::sys::map::Mapping::*", "its own"),

@@ -1,60 +1,106 @@
 //! How objects are destroyed, and what that tells.
 
+use uverbs_uapi::ib_user_verbs::{
+    ib_uverbs_close_xrcd, ib_uverbs_dealloc_mw, ib_uverbs_dealloc_pd, ib_uverbs_dereg_mr,
+    ib_uverbs_destroy_ah, ib_uverbs_destroy_cq, ib_uverbs_destroy_flow, ib_uverbs_destroy_qp,
+    ib_uverbs_destroy_srq, ib_uverbs_ex_destroy_rwq_ind_table, ib_uverbs_ex_destroy_wq,
+};
+use zerocopy::{Immutable, IntoBytes};
+
 use super::encodings::check;
 use super::{Bench, Script};
 use crate::channel::CommandPath;
-use crate::cmd::{cq, srq, wq};
-use crate::object::{EventCounts, ObjectKind};
+use crate::cmd::{
+    ah, comp_cntr, counters, cq, dm, dmah, flow, flow_action, ind_table, mr, mw, pd, qp, srq, wq,
+    xrcd,
+};
+use crate::kind::{Kind, Legacy};
+use crate::types::EventCounts;
 
 #[test]
 fn every_kind_of_object_is_destroyed_by_its_own_command() {
     let ways = [
-        (ObjectKind::AddressHandle, "6/0 0:obj=5", Some("8 in4")),
-        (ObjectKind::CompletionCounter, "19/1 0:obj=5", None),
-        (
-            ObjectKind::CompletionQueue,
-            "3/1 0:obj=5 1:out8",
-            Some("20 in16 out8"),
-        ),
-        (ObjectKind::Counters, "15/1 0:obj=5", None),
-        (ObjectKind::DeviceMemory, "14/1 0:obj=5", None),
-        (ObjectKind::DmaHandle, "17/1 0:obj=5", None),
-        (ObjectKind::Flow, "9/0 0:obj=5", Some("x51 in8")),
-        (ObjectKind::FlowAction, "13/1 0:obj=5", None),
-        (
-            ObjectKind::IndirectionTable,
-            "11/0 0:obj=5",
-            Some("x56 in8"),
-        ),
-        (ObjectKind::MemoryRegion, "7/1 0:obj=5", Some("13 in4")),
-        (ObjectKind::MemoryWindow, "8/0 0:obj=5", Some("16 in4")),
-        (ObjectKind::ProtectionDomain, "1/0 0:obj=5", Some("4 in4")),
-        (
-            ObjectKind::QueuePair,
-            "4/1 0:obj=5 1:out4",
-            Some("27 in16 out4"),
-        ),
-        (
-            ObjectKind::SharedReceiveQueue,
-            "5/1 0:obj=5 1:out4",
-            Some("35 in16 out4"),
-        ),
-        (
-            ObjectKind::WorkQueue,
-            "12/1 0:obj=5 1:out4",
-            Some("x54 in8 out16"),
-        ),
-        (ObjectKind::XrcDomain, "10/0 0:obj=5", Some("38 in4")),
+        (&ah::KIND, "6/0 0:obj=5", Some("8 in4")),
+        (&comp_cntr::KIND, "19/1 0:obj=5", None),
+        (&cq::KIND, "3/1 0:obj=5 1:out8", Some("20 in16 out8")),
+        (&counters::KIND, "15/1 0:obj=5", None),
+        (&dm::KIND, "14/1 0:obj=5", None),
+        (&dmah::KIND, "17/1 0:obj=5", None),
+        (&flow::KIND, "9/0 0:obj=5", Some("x51 in8")),
+        (&flow_action::KIND, "13/1 0:obj=5", None),
+        (&ind_table::KIND, "11/0 0:obj=5", Some("x56 in8")),
+        (&mr::KIND, "7/1 0:obj=5", Some("13 in4")),
+        (&mw::KIND, "8/0 0:obj=5", Some("16 in4")),
+        (&pd::KIND, "1/0 0:obj=5", Some("4 in4")),
+        (&qp::KIND, "4/1 0:obj=5 1:out4", Some("27 in16 out4")),
+        (&srq::KIND, "5/1 0:obj=5 1:out4", Some("35 in16 out4")),
+        (&wq::KIND, "12/1 0:obj=5 1:out4", Some("x54 in8 out16")),
+        (&xrcd::KIND, "10/0 0:obj=5", Some("38 in4")),
     ];
     for (kind, ioctl, legacy) in ways {
         let ioctl = format!("ioctl {ioctl}");
         let write = legacy.map_or_else(|| ioctl.clone(), |words| format!("write {words}"));
-        check(
-            |channel| crate::cmd::destroy(channel, kind, 5),
-            &ioctl,
-            &write,
-        );
+        check(|channel| kind.destroy(channel, 5), &ioctl, &write);
     }
+}
+
+#[track_caller]
+fn asks(kind: &Kind, request: &(impl IntoBytes + Immutable)) {
+    let bench = Bench::on_path(Script::new().with_zeros(), CommandPath::InvokeWrite);
+    kind.destroy(&bench.channel, 5).unwrap();
+    assert_eq!(bench.request(), request.as_bytes(), "{kind}");
+}
+
+#[test]
+fn legacy_destroys_are_the_kernels_structures() {
+    asks(&ah::KIND, &ib_uverbs_destroy_ah { ah_handle: 5 });
+    asks(&mr::KIND, &ib_uverbs_dereg_mr { mr_handle: 5 });
+    asks(&mw::KIND, &ib_uverbs_dealloc_mw { mw_handle: 5 });
+    asks(&pd::KIND, &ib_uverbs_dealloc_pd { pd_handle: 5 });
+    asks(&xrcd::KIND, &ib_uverbs_close_xrcd { xrcd_handle: 5 });
+    let counted = ib_uverbs_destroy_cq {
+        cq_handle: 5,
+        ..ib_uverbs_destroy_cq::default()
+    };
+    asks(&cq::KIND, &counted);
+    let counted = ib_uverbs_destroy_qp {
+        qp_handle: 5,
+        ..ib_uverbs_destroy_qp::default()
+    };
+    asks(&qp::KIND, &counted);
+    let counted = ib_uverbs_destroy_srq {
+        srq_handle: 5,
+        ..ib_uverbs_destroy_srq::default()
+    };
+    asks(&srq::KIND, &counted);
+    let extended = ib_uverbs_destroy_flow {
+        comp_mask: 0,
+        flow_handle: 5,
+    };
+    asks(&flow::KIND, &extended);
+    let extended = ib_uverbs_ex_destroy_rwq_ind_table {
+        comp_mask: 0,
+        ind_tbl_handle: 5,
+    };
+    asks(&ind_table::KIND, &extended);
+    let extended = ib_uverbs_ex_destroy_wq {
+        comp_mask: 0,
+        wq_handle: 5,
+    };
+    asks(&wq::KIND, &extended);
+}
+
+/// Two kinds of one object id may be destroyed by different methods.
+#[test]
+fn kinds_are_what_they_say() {
+    let other = Kind {
+        method: 0x1001,
+        attr: 0x1000,
+        legacy: Legacy::None,
+        ..flow::KIND
+    };
+    assert_ne!(other, flow::KIND);
+    assert_eq!(qp::KIND.to_string(), "QueuePair");
 }
 
 #[test]
@@ -68,8 +114,11 @@ fn a_destroy_counts_events() {
         completions: 3,
         asynchronous: 2,
     };
-    assert_eq!(cq::destroy(&bench.channel, 1).unwrap(), expected);
-    assert_eq!(srq::destroy(&bench.channel, 1).unwrap().asynchronous, 4);
+    assert_eq!(cq::KIND.destroy(&bench.channel, 1).unwrap(), expected);
+    assert_eq!(
+        srq::KIND.destroy(&bench.channel, 1).unwrap().asynchronous,
+        4
+    );
 
     let extended = [
         0_u32.to_ne_bytes(),
@@ -78,5 +127,5 @@ fn a_destroy_counts_events() {
     ]
     .concat();
     let bench = Bench::on_path(Script::new().replying("x54", extended), CommandPath::Write);
-    assert_eq!(wq::destroy(&bench.channel, 1).unwrap().asynchronous, 6);
+    assert_eq!(wq::KIND.destroy(&bench.channel, 1).unwrap().asynchronous, 6);
 }

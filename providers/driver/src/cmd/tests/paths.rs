@@ -27,7 +27,7 @@ fn without_the_ioctl_interface_all_commands_are_written() {
         ["3/0", "18", "18"],
         "method, INVOKE_WRITE, write(2)"
     );
-    cq::destroy(&bench.channel, made.handle).unwrap();
+    cq::KIND.destroy(&bench.channel, made.handle).unwrap();
     assert_eq!(
         bench.line(),
         "write 20 in16 out8",
@@ -54,7 +54,7 @@ fn a_kernel_without_one_method_is_not_asked_for_it_twice() {
         qp::create(&bench.channel, &request, &Uhw::NONE).unwrap();
         assert_eq!(first_words(&bench.lines()), expected);
     }
-    qp::destroy(&bench.channel, 1).unwrap();
+    qp::KIND.destroy(&bench.channel, 1).unwrap();
     assert_eq!(
         first_words(&bench.lines()),
         ["4/1"],

@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use super::{Bench, Script};
 use crate::channel::Channel;
+use crate::cmd::{mr, qp};
+use crate::contract::{attach_multicast, detach_multicast};
 use crate::error::{Errno, Error, ErrorKind, Op, Result};
-use crate::object::{Object, ObjectKind};
+use crate::object::Object;
+use crate::types::{EventCounts, Gid};
 
 /// Memory, and whether it is still there.
 fn memory() -> (Arc<()>, impl Fn() -> bool) {
@@ -25,12 +28,20 @@ fn region(
     memory: Arc<()>,
     command: impl FnOnce() -> Result<u32>,
 ) -> Result<Object> {
-    let kind = ObjectKind::MemoryRegion;
+    let kind = &mr::KIND;
     Object::create(channel, kind, [], memory, command, |handle| *handle).map(|(object, _)| object)
 }
 
+fn lines(script: &Script) -> Vec<String> {
+    std::mem::take(&mut *script.lines.lock().unwrap())
+}
+
 fn asked(script: &Script) -> usize {
-    std::mem::take(&mut *script.lines.lock().unwrap()).len()
+    lines(script).len()
+}
+
+fn try_shared(object: &mut Arc<Object>) -> Result<EventCounts> {
+    Object::sole(object).and_then(Object::try_destroy)
 }
 
 #[test]
@@ -91,11 +102,14 @@ fn memory_of_an_object_goes_with_a_confirmed_destroy_alone() {
 fn a_refused_destroy_of_a_shared_object_gives_it_back_whole() {
     let (_, channel) = channel(Script::new().refusing("ioctl 7/1", Errno::BUSY));
     let (memory, is_there) = memory();
-    let object = Arc::new(region(&channel, memory, || Ok(5)).unwrap());
-    let (object, error) = Object::try_destroy_shared(object).unwrap_err();
-    assert_eq!((error.kind(), channel.leaked()), (ErrorKind::Busy, 0));
+    let mut object = Arc::new(region(&channel, memory, || Ok(5)).unwrap());
+    let error = try_shared(&mut object).unwrap_err();
+    assert_eq!((error.errno(), channel.leaked()), (Some(Errno::BUSY), 0));
     assert!(is_there());
-    drop(object);
+    let user = Arc::clone(&object);
+    let error = try_shared(&mut object).unwrap_err();
+    assert_eq!((error.kind(), error.errno()), (ErrorKind::Busy, None));
+    drop((user, object));
     assert_eq!((is_there(), channel.leaked()), (true, 1));
 }
 
@@ -104,11 +118,11 @@ fn a_refused_destroy_of_a_shared_object_gives_it_back_whole() {
 fn an_object_whose_destroy_may_be_done_is_not_destroyed_again() {
     let (script, channel) = channel(Script::new().refusing("ioctl 7/1", Errno::NOTRECOVERABLE));
     let (memory, is_there) = memory();
-    let object = Arc::new(region(&channel, memory, || Ok(5)).unwrap());
-    let (object, error) = Object::try_destroy_shared(object).unwrap_err();
+    let mut object = region(&channel, memory, || Ok(5)).unwrap();
+    let error = object.try_destroy().unwrap_err();
     assert_eq!((error.kind(), channel.leaked()), (ErrorKind::Panicked, 1));
     assert_eq!(asked(&script), 1);
-    let (object, error) = Object::try_destroy_shared(object).unwrap_err();
+    let error = object.try_destroy().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidState);
     let (more, more_is_there) = self::memory();
     object.keep(more);
@@ -141,4 +155,74 @@ fn a_region_that_moves_keeps_both_until_it_is_known_where_it_is() {
         object.destroy().unwrap();
         assert!(!former_is_there() && !latter_is_there());
     }
+}
+
+#[test]
+fn an_object_that_was_destroyed_in_its_place_is_asked_nothing_more() {
+    let (script, channel) = channel(Script::new());
+    let (memory, is_there) = memory();
+    let mut object = region(&channel, memory, || Ok(5)).unwrap();
+    object.try_destroy().unwrap();
+    assert_eq!((is_there(), asked(&script)), (false, 1));
+    let error = object.try_destroy().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidState);
+    drop(object);
+    assert_eq!((asked(&script), channel.leaked()), (0, 0));
+}
+
+const LEAVE: &str = "invoke 31 in24";
+const DESTROY: &str = "ioctl 4/1 0:obj=5 1:out4";
+
+/// A queue pair in two groups, and out of a third again.
+fn member(channel: &Arc<Channel>) -> Object {
+    let qp = Object::new(channel, &qp::KIND, 5, []);
+    let group = |last| Gid::from_bytes([0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]);
+    for last in 1..4 {
+        attach_multicast(&qp, &group(last), 0).unwrap();
+    }
+    detach_multicast(&qp, &group(2), 0).unwrap();
+    qp
+}
+
+#[test]
+fn a_queue_pair_leaves_its_groups_before_it_goes() {
+    let (script, channel) = channel(Script::new());
+    let qp = member(&channel);
+    assert_eq!(asked(&script), 4);
+    drop(qp);
+    assert_eq!(lines(&script), [LEAVE, LEAVE, DESTROY]);
+}
+
+#[test]
+fn groups_that_it_left_are_not_left_again_with_another_try() {
+    let (script, channel) = channel(Script::new().refusing(DESTROY, Errno::BUSY));
+    let mut qp = member(&channel);
+    lines(&script);
+    qp.try_destroy().unwrap_err();
+    assert_eq!(lines(&script), [LEAVE, LEAVE, DESTROY]);
+    qp.try_destroy().unwrap_err();
+    assert_eq!(lines(&script), [DESTROY]);
+    drop(qp);
+    assert_eq!((asked(&script), channel.leaked()), (1, 1));
+}
+
+#[test]
+fn a_group_that_was_not_left_or_not_entered() {
+    let script = || Script::new().refusing(DESTROY, Errno::BUSY);
+    let (of, on) = channel(script().refusing(LEAVE, Errno::NOMEM));
+    let mut qp = Object::new(&on, &qp::KIND, 5, []);
+    attach_multicast(&qp, &Gid::default(), 0).unwrap();
+    for _ in 0..2 {
+        lines(&of);
+        qp.try_destroy().unwrap_err();
+        assert_eq!(lines(&of), [LEAVE, DESTROY]);
+    }
+
+    let (script, channel) = channel(script().refusing("invoke 30", Errno::NOMEM));
+    let mut qp = Object::new(&channel, &qp::KIND, 5, []);
+    attach_multicast(&qp, &Gid::default(), 0).unwrap_err();
+    lines(&script);
+    // It is in none.
+    qp.try_destroy().unwrap_err();
+    assert_eq!(lines(&script), [DESTROY]);
 }

@@ -70,7 +70,7 @@ impl Table {
                 builder.gid_index(index);
             }
             if let Some(srq) = &srq {
-                builder.srq(srq.queue()?);
+                builder.srq(srq.queue());
             }
             (0..count)
                 .map(|_| builder.build())
