@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use uverbs_any::AnyCq;
-use uverbs_driver::contract::{Cq as _, CqInit, Extra};
+use uverbs_driver::contract::{Cq as _, CqInit, Extra, Link};
 use uverbs_driver::types::{Timestamps, WorkCompletion};
 use uverbs_driver::{Error, EventCounts, Object, Op, PollError, Result};
 
@@ -297,6 +297,11 @@ impl CompletionQueue {
 
     pub(crate) fn object(&self) -> &Arc<Object> {
         self.ring.object()
+    }
+
+    /// It, for queues that are created with it.
+    pub(crate) fn link(&self) -> Link<'_> {
+        self.ring.link()
     }
 
     pub(crate) fn is_of(&self, context: &Context) -> bool {

@@ -101,7 +101,7 @@ impl Adapter {
             context: settings.context,
         });
         let init = WorkQueueInit {
-            cq: cq.object(),
+            cq: cq.link(),
             max_wr: settings.max_wr,
             max_sge: settings.max_sge,
             flags: settings.flags,

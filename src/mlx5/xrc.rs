@@ -113,7 +113,7 @@ impl XrcDomain {
             return Err(Error::new(op, ErrorKind::Unsupported));
         };
         SharedReceiveQueue::create_by(pd, SrqType::Xrc, attr, context, |init| {
-            let srq = self.domain.create_srq(device, domain, cq.object(), init)?;
+            let srq = self.domain.create_srq(device, domain, cq.link(), init)?;
             Ok(srq.into())
         })
     }

@@ -383,9 +383,9 @@ impl<'a> QueuePairBuilder<'a> {
         let cookie = context.inner.cookies.reserve(Op::CreateQueuePair)?;
         let init = QpInit {
             kind: self.kind,
-            send_cq: self.send_cq.object(),
-            recv_cq: self.recv_cq.object(),
-            srq: self.srq.map(|srq| srq.queue.object()),
+            send_cq: self.send_cq.link(),
+            recv_cq: self.recv_cq.link(),
+            srq: self.srq.map(|srq| srq.queue.link()),
             caps: self.caps,
             signal: self.signal,
             flags: self.flags,

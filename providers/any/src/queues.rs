@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::contract::{Cq, Qp, QpBase, Srq};
+use uverbs_driver::contract::{Cq, Link, Qp, QpBase, Srq};
 use uverbs_driver::types::{
     Ece, QpAttr, QpAttrMask, QpInfo, RecvRequest, SendRequest, SrqAttr, SrqModify, WorkCompletion,
 };
@@ -86,6 +86,10 @@ impl Cq for AnyCq {
         rows!(arms!(*self, ref cq => cq.object()))
     }
 
+    fn link(&self) -> Link<'_> {
+        rows!(arms!(*self, ref cq => cq.link()))
+    }
+
     fn entries(&self) -> u32 {
         rows!(arms!(*self, ref cq => cq.entries()))
     }
@@ -131,6 +135,10 @@ impl Srq for AnySrq {
 
     fn object_mut(&mut self) -> &mut Arc<Object> {
         rows!(arms!(*self, ref mut srq => srq.object_mut()))
+    }
+
+    fn link(&self) -> Link<'_> {
+        rows!(arms!(*self, ref srq => srq.link()))
     }
 
     fn size(&self) -> SrqAttr {

@@ -11,10 +11,8 @@ use uverbs_driver::{Channel, Object, Result};
 use crate::caps::Caps;
 use crate::clock::Clocks;
 use crate::config::{self, Config};
-use crate::cq::CqShared;
 use crate::pd::ProtectionDomain;
 use crate::table::Trackers;
-use crate::tracker::SrqTracker;
 use crate::uar::Uars;
 use crate::{CompletionQueue, QpExtra, QueuePair, SharedReceiveQueue, ah};
 
@@ -28,20 +26,13 @@ pub struct Context {
     records: Arc<Records>,
     trackers: Arc<Trackers>,
     clocks: Clocks,
-    queues: Mutex<Queues>,
-}
-
-/// What queue pairs share with the queues they are created with, by the handles of those; and ports' links.
-#[derive(Debug, Default)]
-struct Queues {
-    cqs: HashMap<u32, std::sync::Weak<CqShared>>,
-    srqs: HashMap<u32, std::sync::Weak<SrqTracker>>,
-    links: HashMap<u8, Link>,
+    /// Those of the ports that were asked about.
+    links: Mutex<HashMap<u8, PortLink>>,
 }
 
 /// What addresses have to know of a port.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Link {
+pub(crate) struct PortLink {
     pub(crate) is_ethernet: bool,
     /// Packets without a global route lead nowhere.
     pub(crate) needs_route: bool,
@@ -94,44 +85,21 @@ impl Context {
     }
 
     /// What kind of link a port has. One system call per port.
-    pub(crate) fn link(&self, port: u8) -> Result<Link> {
-        if let Some(link) = self.queues().links.get(&port) {
+    pub(crate) fn link(&self, port: u8) -> Result<PortLink> {
+        if let Some(link) = self.links().get(&port) {
             return Ok(*link);
         }
         let attr = contract::query_port(self.channel(), port)?;
-        let link = Link {
+        let link = PortLink {
             is_ethernet: attr.link_layer == LinkLayer::Ethernet,
             needs_route: attr.needs_grh(),
         };
-        self.queues().links.insert(port, link);
+        self.links().insert(port, link);
         Ok(link)
     }
 
-    fn queues(&self) -> MutexGuard<'_, Queues> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What a completion queue shares with the queue pairs that report to it.
-    pub(crate) fn cq_shared(&self, cq: &Object) -> Option<Arc<CqShared>> {
-        self.queues().cqs.get(&cq.handle())?.upgrade()
-    }
-
-    /// What a shared receive queue shares with the queue pairs that receive from it.
-    pub(crate) fn srq_tracker(&self, srq: &Object) -> Option<Arc<SrqTracker>> {
-        self.queues().srqs.get(&srq.handle())?.upgrade()
-    }
-
-    /// Makes a shared receive queue known to queue pairs.
-    pub(crate) fn note_srq(&self, srq: &Object, tracker: &Arc<SrqTracker>) {
-        let mut queues = self.queues();
-        queues.srqs.retain(|_, known| known.strong_count() > 0);
-        queues.srqs.insert(srq.handle(), Arc::downgrade(tracker));
-    }
-
-    fn note_cq(&self, cq: &Object, shared: &Arc<CqShared>) {
-        let mut queues = self.queues();
-        queues.cqs.retain(|_, known| known.strong_count() > 0);
-        queues.cqs.insert(cq.handle(), Arc::downgrade(shared));
+    fn links(&self) -> MutexGuard<'_, HashMap<u8, PortLink>> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -152,7 +120,7 @@ impl contract::Context for Context {
             records: Arc::new(Records::new(config.cache_line as usize)),
             trackers: Arc::default(),
             clocks: Clocks::default(),
-            queues: Mutex::default(),
+            links: Mutex::default(),
             base: ContextBase {
                 channel,
                 opened,
@@ -182,9 +150,7 @@ impl contract::Context for Context {
     /// What is added may be [`Entries`](crate::Entries).
     fn create_cq(&self, init: &CqInit<'_>) -> Result<Self::Cq> {
         let entries = init.extra()?.copied().unwrap_or_default();
-        let cq = CompletionQueue::create(self, init, entries)?;
-        self.note_cq(contract::Cq::object(&cq), cq.shared());
-        Ok(cq)
+        CompletionQueue::create(self, init, entries)
     }
 
     fn create_srq(&self, pd: &Self::Pd, init: &SrqInit) -> Result<Self::Srq> {

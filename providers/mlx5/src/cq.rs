@@ -10,7 +10,7 @@ mod shared;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use uverbs_driver::contract::{self, CqInit};
+use uverbs_driver::contract::{self, CqInit, Link};
 use uverbs_driver::hw::{Record, Register, barrier};
 #[cfg(feature = "rings")]
 use uverbs_driver::rings::QueueKind;
@@ -157,10 +157,6 @@ impl CompletionQueue {
         self.stamps.of(stamp)
     }
 
-    pub(crate) fn shared(&self) -> &Arc<CqShared> {
-        &self.shared
-    }
-
     /// `mlx5dv_cq`—the device's number for it, as firmware commands need it.
     #[doc(alias = "mlx5dv_cq")]
     pub fn number(&self) -> u32 {
@@ -183,6 +179,10 @@ impl CompletionQueue {
 impl contract::Cq for CompletionQueue {
     fn object(&self) -> &Arc<Object> {
         &self.object
+    }
+
+    fn link(&self) -> Link<'_> {
+        Link::new(&self.object, &self.shared)
     }
 
     fn entries(&self) -> u32 {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use uverbs_driver::cmd::wq::Modify;
+use uverbs_driver::contract::Link;
 use uverbs_driver::hw::{Pages, Part, UnitRing};
 #[cfg(feature = "rings")]
 use uverbs_driver::rings::QueueKind;
@@ -31,7 +32,7 @@ pub use uverbs_driver::cmd::wq::{Flags, State};
 #[derive(Clone, Copy, Debug)]
 pub struct WorkQueueInit<'a> {
     /// Where its receives complete.
-    pub cq: &'a Arc<Object>,
+    pub cq: Link<'a>,
     /// Outstanding receives at least.
     pub max_wr: u32,
     /// Scatter elements of a receive.
@@ -51,7 +52,7 @@ pub struct WorkQueue {
     number: u32,
     sizes: sizes::Receive,
     tracker: Arc<QueuePairTracker>,
-    cq: Option<Arc<CqShared>>,
+    cq: Arc<CqShared>,
     /// The device may have started over, and the ring here has not: only a reset brings them together again.
     adrift: bool,
 }
@@ -74,6 +75,7 @@ impl WorkQueue {
         if init.max_wr == 0 {
             return Err(Error::invalid(op, "max_wr").fact("min", 1_u32));
         }
+        let cq = CqShared::of(op, init.cq)?;
         let limits = context.config().sizes();
         let sizes = sizes::Receive::new(op, &limits, init.max_wr, init.max_sge)?;
         let os = |errno| Error::os(op, errno);
@@ -102,7 +104,7 @@ impl WorkQueue {
         let mut reply = mlx5_ib_create_wq_resp::default();
         let create = cmd::wq::Create {
             pd: pd.object().handle(),
-            cq: init.cq.handle(),
+            cq: init.cq.object.handle(),
             max_wr: init.max_wr,
             max_sge: init.max_sge,
             flags: init.flags,
@@ -114,13 +116,12 @@ impl WorkQueue {
         let (object, created) = Object::create(
             channel,
             &cmd::wq::KIND,
-            [Arc::clone(pd.object()), Arc::clone(init.cq)],
+            [Arc::clone(pd.object()), Arc::clone(init.cq.object)],
             (ring.kept(), Arc::clone(&record)),
             || cmd::wq::create(channel, &create, &uhw),
             |created| created.handle,
         )?;
-        let cq = context.cq_shared(init.cq);
-        object.keep(registered.created(Reports::receives(cq.clone())));
+        object.keep(registered.created(Reports::receives(Some(Arc::clone(&cq)))));
         tracker.set_number(created.wq_num);
         let mut queue = Self {
             ring: ReceiveRing::new(rq::Parts {
@@ -146,7 +147,7 @@ impl WorkQueue {
     }
 
     fn restart(&mut self) {
-        let produced = self.cq.as_ref().map_or(0, |cq| cq.produced());
+        let produced = self.cq.produced();
         self.tracker.restart(produced, produced);
         self.ring.reset();
     }

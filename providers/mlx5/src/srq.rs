@@ -7,7 +7,7 @@ pub(crate) mod sizes;
 
 use std::sync::Arc;
 
-use uverbs_driver::contract::{self, SrqInit};
+use uverbs_driver::contract::{self, Link, SrqInit};
 use uverbs_driver::hw::{Pages, Part, UnitRing};
 #[cfg(feature = "rings")]
 use uverbs_driver::rings::QueueKind;
@@ -18,6 +18,7 @@ use uverbs_uapi::mlx5_abi::{mlx5_ib_create_srq, mlx5_ib_create_srq_resp};
 use zerocopy::IntoBytes;
 
 use crate::context::Context;
+use crate::cq::CqShared;
 use crate::pd::ProtectionDomain;
 use crate::registration::{Registered, Reports};
 use crate::table::{DeviceNumber, NO_NUMBER, Owner};
@@ -39,7 +40,7 @@ pub(crate) struct Xrc<'a> {
     /// Its domain.
     pub(crate) domain: &'a Arc<Object>,
     /// Where its receives complete.
-    pub(crate) cq: &'a Arc<Object>,
+    pub(crate) cq: Link<'a>,
 }
 
 impl SharedReceiveQueue {
@@ -90,6 +91,8 @@ impl SharedReceiveQueue {
         let tracker = ring.tracker();
         // Completions name an XRC queue itself; those of a basic queue name the queue pair.
         let owner = xrc.map(|_| Owner::Srq(Arc::clone(tracker)));
+        let reports = xrc.map(|xrc| CqShared::of(op, xrc.cq)).transpose()?;
+        let reports = reports.map(|cq| Reports::receives(Some(cq)));
         let mut registered = None;
         let mut uidx = 0;
         if let Some(owner) = &owner {
@@ -105,7 +108,7 @@ impl SharedReceiveQueue {
             None => cmd::srq::Kind::Basic,
             Some(xrc) => cmd::srq::Kind::Xrc {
                 xrcd: xrc.domain.handle(),
-                cq: xrc.cq.handle(),
+                cq: xrc.cq.object.handle(),
             },
         };
         let create = cmd::srq::Create {
@@ -119,7 +122,11 @@ impl SharedReceiveQueue {
         };
         let channel = context.channel();
         let uhw = Uhw::new(words.as_bytes(), cells(&mut reply));
-        let parents = [Some(pd), xrc.map(|xrc| xrc.domain), xrc.map(|xrc| xrc.cq)];
+        let parents = [
+            Some(pd),
+            xrc.map(|xrc| xrc.domain),
+            xrc.map(|xrc| xrc.cq.object),
+        ];
         let (object, _) = Object::create(
             channel,
             &cmd::srq::KIND,
@@ -128,8 +135,7 @@ impl SharedReceiveQueue {
             || cmd::srq::create(channel, &create, &uhw),
             |created| created.handle,
         )?;
-        if let (Some(owner), Some(xrc)) = (owner, xrc) {
-            let reports = Reports::receives(context.cq_shared(xrc.cq));
+        if let (Some(owner), Some(reports)) = (owner, reports) {
             object.keep(if let Some(registered) = registered {
                 registered.created(reports)
             } else {
@@ -138,7 +144,6 @@ impl SharedReceiveQueue {
             });
         }
         tracker.set_number(reply.srqn);
-        context.note_srq(&object, tracker);
         #[cfg(feature = "rings")]
         let ring = ring.watched(channel.watched(QueueKind::SharedReceive, reply.srqn));
         let queue = Self {
@@ -180,6 +185,10 @@ impl contract::Srq for SharedReceiveQueue {
 
     fn object_mut(&mut self) -> &mut Arc<Object> {
         &mut self.object
+    }
+
+    fn link(&self) -> Link<'_> {
+        Link::new(&self.object, self.ring.tracker())
     }
 
     fn size(&self) -> SrqAttr {

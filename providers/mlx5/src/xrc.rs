@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use uverbs_driver::contract::{QpInit, SrqInit};
+use uverbs_driver::contract::{Link, QpInit, SrqInit};
 use uverbs_driver::sys::Uhw;
 use uverbs_driver::types::QpType;
 use uverbs_driver::{Error, Object, Op, Result, cmd};
@@ -65,7 +65,7 @@ impl XrcDomain {
         &self,
         context: &Context,
         pd: &ProtectionDomain,
-        cq: &Arc<Object>,
+        cq: Link<'_>,
         init: &SrqInit,
     ) -> Result<SharedReceiveQueue> {
         let xrc = Xrc {

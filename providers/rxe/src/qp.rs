@@ -52,9 +52,9 @@ impl QueuePair {
         check_caps(device, init)?;
         let mut reply = rxe_create_qp_resp::default();
         let create = cmd::qp::Create {
-            send_cq: Some(init.send_cq.handle()),
-            recv_cq: Some(init.recv_cq.handle()),
-            srq: init.srq.map(|srq| srq.handle()),
+            send_cq: Some(init.send_cq.object.handle()),
+            recv_cq: Some(init.recv_cq.object.handle()),
+            srq: init.srq.map(|srq| srq.object.handle()),
             flags: init.flags,
             signal: init.signal,
             ..cmd::qp::Create::new(
@@ -65,12 +65,13 @@ impl QueuePair {
             )
         };
         let created = cmd::qp::create(channel, &create, &Uhw::new(&[], cells(&mut reply)))?;
-        let parents = [Some(pd), Some(init.send_cq), Some(init.recv_cq), init.srq];
+        let queues = [Some(init.send_cq), Some(init.recv_cq), init.srq];
+        let queues = queues.into_iter().flatten().map(|queue| queue.object);
         let object = Object::new(
             channel,
             &cmd::qp::KIND,
             created.handle,
-            parents.into_iter().flatten().cloned(),
+            std::iter::once(pd).chain(queues).cloned(),
         );
         let caps = created.caps;
         let fork = channel.fork_token();

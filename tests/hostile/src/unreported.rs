@@ -61,9 +61,9 @@ fn world(adapter: Adapter, count: u64) -> World {
     let mut srq = context.create_srq(&pd, &init).unwrap();
     let init = QpInit {
         kind: QpType::Rc,
-        send_cq: cq.object(),
-        recv_cq: cq.object(),
-        srq: Some(srq.object()),
+        send_cq: cq.link(),
+        recv_cq: cq.link(),
+        srq: Some(srq.link()),
         caps: QpCaps::default(),
         signal: SigMode::All,
         flags: QpCreateFlags::empty(),

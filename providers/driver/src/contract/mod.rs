@@ -10,6 +10,7 @@ mod base;
 mod device;
 mod extra;
 mod gids;
+mod link;
 mod memory;
 mod multicast;
 mod queues;
@@ -25,6 +26,7 @@ pub use device::{
 };
 pub use extra::{Extra, OpenInit};
 pub use gids::Gids;
+pub use link::Link;
 pub use memory::{DmabufInit, Mr, MrChange, MrInit};
 pub use multicast::{attach_multicast, detach_multicast};
 pub use queues::{Cq, CqInit, Qp, QpInit, Srq, SrqInit, Unpolled};

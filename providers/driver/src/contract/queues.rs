@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use super::extra;
-use super::{Extra, QpBase};
+use super::{Extra, Link, QpBase};
 use crate::error::{Error, ErrorKind, Op, PollError, PostError, Result};
 use crate::object::Object;
 use crate::types::{
@@ -76,11 +76,11 @@ pub struct QpInit<'a> {
     /// Its transport.
     pub kind: QpType,
     /// Where send completions go.
-    pub send_cq: &'a Arc<Object>,
+    pub send_cq: Link<'a>,
     /// Where receive completions go.
-    pub recv_cq: &'a Arc<Object>,
+    pub recv_cq: Link<'a>,
     /// Where it receives from, instead of a queue of its own.
-    pub srq: Option<&'a Arc<Object>>,
+    pub srq: Option<Link<'a>>,
     /// Its sizes.
     pub caps: QpCaps,
     /// Which send requests report success.
@@ -141,6 +141,11 @@ impl<'a> QpInit<'a> {
 pub trait Cq: Debug + Send {
     /// The kernel object.
     fn object(&self) -> &Arc<Object>;
+
+    /// It, for queues that are created with it.
+    fn link(&self) -> Link<'_> {
+        Link::plain(self.object())
+    }
 
     /// How many entries it holds.
     fn entries(&self) -> u32;
@@ -224,6 +229,11 @@ pub trait Srq: Debug + Send {
 
     /// The kernel object, to destroy it in its place. Nothing but a drop of the queue comes after that.
     fn object_mut(&mut self) -> &mut Arc<Object>;
+
+    /// It, for queue pairs that are created with it.
+    fn link(&self) -> Link<'_> {
+        Link::plain(self.object())
+    }
 
     /// How many requests it holds, and pieces per request.
     fn size(&self) -> SrqAttr;

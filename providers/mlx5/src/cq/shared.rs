@@ -2,6 +2,9 @@
 
 use std::sync::{Arc, PoisonError};
 
+use uverbs_driver::contract::Link;
+use uverbs_driver::{Op, Result};
+
 use crate::cq_ring::CqRing;
 use crate::cqe::Entry;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +19,11 @@ pub(crate) struct CqShared {
 }
 
 impl CqShared {
+    /// Of a completion queue that another queue is created with.
+    pub(crate) fn of(op: Op, cq: Link<'_>) -> Result<Arc<Self>> {
+        cq.shared(op).cloned()
+    }
+
     /// Nothing was taken out of `ring` yet.
     pub(crate) fn new(ring: &Arc<CqRing>) -> Arc<Self> {
         Arc::new(Self {
@@ -77,6 +85,38 @@ impl CqShared {
                 return position;
             }
             position = taken;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use uverbs_driver::contract::Link;
+    use uverbs_driver::object::{Object, ObjectKind};
+    use uverbs_driver::{ErrorKind, Op};
+
+    use super::*;
+    use crate::tests::scripted::Scripted;
+    use crate::tracker::SrqTracker;
+
+    #[test]
+    fn a_queue_of_another_provider_is_refused() {
+        let (_kernel, channel) = Scripted::new();
+        let object = Object::new(&channel, ObjectKind::CompletionQueue, 7, []);
+        let object = Arc::new(object);
+        let ring = Arc::new(CqRing::new(2, 64, 0).unwrap());
+        let shared = CqShared::new(&ring);
+        let op = Op::CreateQueuePair;
+        let found = CqShared::of(op, Link::new(&object, &shared)).unwrap();
+        assert!(Arc::ptr_eq(&found, &shared));
+        for error in [
+            CqShared::of(op, Link::plain(&object)).unwrap_err(),
+            CqShared::of(op, Link::new(&object, &7_u32)).unwrap_err(),
+            SrqTracker::of(op, Link::new(&object, &shared)).unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
         }
     }
 }

@@ -18,6 +18,7 @@ use super::ece::{self, Establishment};
 use super::plan::{Plan, Role, Special, is_xrc};
 use super::{QueuePair, RawNumbers};
 use crate::context::Context;
+use crate::cq::CqShared;
 use crate::doorbell::Doorbell;
 use crate::pd::ProtectionDomain;
 use crate::raw::{Ethernet, max_header};
@@ -25,7 +26,7 @@ use crate::registration::{Registered, Reports};
 use crate::rq::{self, ReceiveRing, ScatteredRing};
 use crate::sq::{self, SendRing};
 use crate::table::{DeviceNumber, NO_NUMBER, Owner, Trackers};
-use crate::tracker::{QueuePairTracker, Receives, RecvTracker, ScatterTracker};
+use crate::tracker::{QueuePairTracker, Receives, RecvTracker, ScatterTracker, SrqTracker};
 use crate::wqe::{BLOCK_UNITS, UNIT};
 
 /// The memory of a queue pair: its rings and its doorbell record.
@@ -143,7 +144,11 @@ impl QueuePair {
         let memory = Memory::new(op, record, &plan)?;
         let ethernet = ethernet(context, special, init.kind);
         let checksums = ethernet.as_ref().is_some_and(|ethernet| ethernet.checksums);
-        let tracker = tracker(context, init, &plan, special, checksums);
+        let reports = Reports {
+            sends: Some(CqShared::of(op, init.send_cq)?),
+            receives: Some(CqShared::of(op, init.recv_cq)?),
+        };
+        let tracker = tracker(op, init, &plan, special, checksums)?;
         let numbered = Numbered::new(op, context, init.kind, &tracker)?;
         // The kernel wants to know of a doorbell even where there is nothing to send; but not of what cannot send.
         let doorbell = if plan.only_receives {
@@ -167,10 +172,6 @@ impl QueuePair {
             |created| created.handle,
         )?;
         tracker.set_number(created.qp_num);
-        let reports = Reports {
-            sends: context.cq_shared(init.send_cq),
-            receives: context.cq_shared(init.recv_cq),
-        };
         // A target has no number before it is ready to receive.
         let is_numbered = special.role != Role::Target || numbered.registered.is_some();
         if is_numbered {
@@ -248,13 +249,13 @@ fn check_entries(op: Op, context: &Context, kind: QpType) -> Result<()> {
 
 /// What its completion queues are to know.
 fn tracker(
-    context: &Context,
+    op: Op,
     init: &QpInit<'_>,
     plan: &Plan,
     special: &Special,
     checksums: bool,
-) -> Arc<QueuePairTracker> {
-    let mut tracker = QueuePairTracker::new(plan.send.blocks, receives(context, init, plan));
+) -> Result<Arc<QueuePairTracker>> {
+    let mut tracker = QueuePairTracker::new(plan.send.blocks, receives(op, init, plan)?);
     if special.streams.is_some() {
         tracker = tracker.unordered();
     }
@@ -264,7 +265,7 @@ fn tracker(
     if special.scatters {
         tracker = tracker.scattering(ScatterTracker::new(plan.recv.count, plan.recv.max_sge));
     }
-    Arc::new(tracker)
+    Ok(Arc::new(tracker))
 }
 
 /// Refuses what no driver of these devices has.
@@ -285,9 +286,9 @@ fn parents(
 ) -> impl Iterator<Item = Arc<Object>> {
     let all = [
         Some(parent.object()),
-        Some(init.send_cq),
-        Some(init.recv_cq),
-        init.srq,
+        Some(init.send_cq.object),
+        Some(init.recv_cq.object),
+        init.srq.map(|srq| srq.object),
         doorbell.and_then(Doorbell::object),
     ];
     all.map(Option::<&Arc<Object>>::cloned)
@@ -296,14 +297,12 @@ fn parents(
 }
 
 /// Where it receives from.
-fn receives(context: &Context, init: &QpInit<'_>, plan: &Plan) -> Receives {
-    match init.srq {
-        Some(srq) => context
-            .srq_tracker(srq)
-            .map_or(Receives::None, Receives::Shared),
+fn receives(op: Op, init: &QpInit<'_>, plan: &Plan) -> Result<Receives> {
+    Ok(match init.srq {
+        Some(srq) => Receives::Shared(SrqTracker::of(op, srq)?),
         None if plan.recv.count != 0 => Receives::Own(RecvTracker::new(plan.recv.count)),
         None => Receives::None,
-    }
+    })
 }
 
 /// The number that its completions carry, where that is known before it is created.
@@ -407,9 +406,9 @@ fn request<'a>(plan: &Plan, parent: Parent<'_>, init: &QpInit<'_>) -> cmd::qp::C
         caps.max_recv_sge = 0;
     }
     cmd::qp::Create {
-        send_cq: (init.kind != QpType::XrcTarget).then(|| init.send_cq.handle()),
-        recv_cq: (!is_xrc(init.kind)).then(|| init.recv_cq.handle()),
-        srq: init.srq.map(|srq| srq.handle()),
+        send_cq: (init.kind != QpType::XrcTarget).then(|| init.send_cq.object.handle()),
+        recv_cq: (!is_xrc(init.kind)).then(|| init.recv_cq.object.handle()),
+        srq: init.srq.map(|srq| srq.object.handle()),
         flags: init.flags,
         signal: init.signal,
         ..cmd::qp::Create::new(init.kind, parent.handle(), init.cookie, caps)

@@ -4,7 +4,10 @@
 //! the end of what was handed over is under way or used up, and any other is not: no completion is about it. Used up it is by
 //! whoever polls its completion; of two, its bit in `free` says who came second.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
+
+use uverbs_driver::contract::Link;
+use uverbs_driver::{Op, Result};
 
 use crate::srq::reposts::Reposts;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -46,6 +49,11 @@ pub(super) const fn bit(index: usize) -> (usize, u64) {
 }
 
 impl SrqTracker {
+    /// Of a shared receive queue that a queue pair is created with.
+    pub(crate) fn of(op: Op, srq: Link<'_>) -> Result<Arc<Self>> {
+        srq.shared(op).cloned()
+    }
+
     /// For a queue of `count` requests, which are in the list in order.
     pub(crate) fn new(count: u32) -> Self {
         let words = || {

@@ -14,6 +14,7 @@ pub(super) const LISTS: Lists = Lists {
         "uverbs_driver::contract::Context",
         "uverbs_driver::contract::base::ContextBase",
         "uverbs_driver::contract::base::QpBase",
+        "uverbs_driver::contract::link::Link",
         "uverbs_driver::contract::memory::Mr",
         "uverbs_driver::contract::queues::Cq",
         "uverbs_driver::contract::queues::Qp",
