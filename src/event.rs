@@ -67,8 +67,8 @@ pub(crate) struct EventFile {
 }
 
 impl EventFile {
-    /// The context's event file: `opened`, if opening the context made one already. It must exist before the objects
-    /// whose events it carries.
+    /// The context's event file: `opened`, if opening the context made one already. It must exist
+    /// before the objects whose events it carries.
     pub(crate) fn new(channel: &Channel, opened: Option<OwnedFd>) -> Result<Self> {
         let fd = match opened {
             Some(fd) => fd,

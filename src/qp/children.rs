@@ -2,7 +2,8 @@
 
 use uverbs_driver::{Error, Object, Op, Result};
 
-/// Objects that the kernel ties to a queue pair, and that are destroyed before it: it refuses to go as long as there are any.
+/// Objects that the kernel ties to a queue pair, and that are destroyed before it: it refuses to go
+/// as long as there are any.
 #[derive(Debug, Default)]
 pub(crate) struct Children {
     all: Vec<(u64, Object)>,
@@ -20,7 +21,8 @@ impl Children {
     /// Destroys one; `what` is what its user calls it.
     ///
     /// # Errors
-    /// [`InvalidInput`](uverbs_driver::ErrorKind::InvalidInput): there is none of that number, or no longer. The kernel's errno.
+    /// [`InvalidInput`](uverbs_driver::ErrorKind::InvalidInput): there is none of that number, or
+    /// no longer. The kernel's errno.
     pub(crate) fn destroy(&mut self, op: Op, what: &'static str, number: u64) -> Result<()> {
         let Some(at) = self.all.iter().position(|(of, _)| *of == number) else {
             return Err(Error::invalid(op, what).fact("number", number));

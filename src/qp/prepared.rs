@@ -32,7 +32,8 @@ pub struct HandshakeError {
 /// How a queue pair becomes ready once it was created.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum After {
-    /// As its transport says: by a handshake with its peer, or by itself if the transport has no connections.
+    /// As its transport says: by a handshake with its peer, or by itself if the transport has no
+    /// connections.
     Handshake,
     /// By itself, because its requests say who the peer is.
     Activate {

@@ -124,7 +124,8 @@ impl dyn AnyContext {
         (self as &dyn Any).downcast_ref()
     }
 
-    /// `ibv_reg_mr_iova`: registers memory. `keep` is released once the kernel no longer uses the region.
+    /// `ibv_reg_mr_iova`: registers memory. `keep` is released once the kernel no longer uses the
+    /// region.
     ///
     /// # Errors
     /// Those of [`check_memory`](Self::check_memory) and [`ContextBase::register`].

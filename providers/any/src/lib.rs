@@ -1,8 +1,9 @@
 //! Every provider of uverbs behind one set of types.
 //!
-//! Which providers there are stands in one list, one line each ([`PROVIDERS`]). What is done once per object goes
-//! through trait objects ([`AnyContext`], [`AnyPd`]); queues, which are posted to and polled, are enums ([`AnyQp`],
-//! [`AnyCq`], [`AnySrq`]), so that a request costs one comparison more than with one provider alone.
+//! Which providers there are stands in one list, one line each ([`PROVIDERS`]). What is done once
+//! per object goes through trait objects ([`AnyContext`], [`AnyPd`]); queues, which are posted to
+//! and polled, are enums ([`AnyQp`], [`AnyCq`], [`AnySrq`]), so that a request costs one comparison
+//! more than with one provider alone.
 //!
 //! | feature | provider |
 //! |---|---|

@@ -11,8 +11,8 @@ use uverbs_driver::{Channel, Error, ErrorKind, Op, Result};
 
 use crate::context::AnyContext;
 
-/// The providers, one row each: the feature it is built by, its driver's name in [`DriverId`], its crate. `$with` is a macro that is
-/// given what stands in the brackets, and all rows.
+/// The providers, one row each: the feature it is built by, its driver's name in [`DriverId`], its
+/// crate. `$with` is a macro that is given what stands in the brackets, and all rows.
 macro_rules! rows {
     ($with:ident!($($given:tt)*)) => {
         $with! {

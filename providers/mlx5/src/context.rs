@@ -109,8 +109,8 @@ impl contract::Context for Context {
     type Qp = QueuePair;
     type Srq = SharedReceiveQueue;
 
-    /// Two system calls: the context, and the device's limits, which later calls are checked against. What is added
-    /// may be [`Doorbells`](crate::Doorbells).
+    /// Two system calls: the context, and the device's limits, which later calls are checked
+    /// against. What is added may be [`Doorbells`](crate::Doorbells).
     fn open(channel: Arc<Channel>, init: &OpenInit<'_>) -> Result<Self> {
         let doorbells = init.extra().copied().unwrap_or_default();
         let (opened, config) = config::open(&channel, doorbells)?;

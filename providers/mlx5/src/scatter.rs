@@ -9,18 +9,21 @@ use crate::qp::{Parent, Special};
 use crate::{Context, QpExtra, QueuePair};
 
 impl QpExtra {
-    /// `MLX5_QP_FLAG_SCATTER_CQE`—the same, and it receives messages of up to 32 bytes (64 where completions have 128) with
-    /// their completions, if the device does that: one write of the device instead of two. Whoever polls copies them to
-    /// where the receive request wanted them.
+    /// `MLX5_QP_FLAG_SCATTER_CQE`—the same, and it receives messages of up to 32 bytes (64 where
+    /// completions have 128) with their completions, if the device does that: one write of the
+    /// device instead of two. Whoever polls copies them to where the receive request wanted them.
     ///
-    /// Only for reliable and unreliable connections with a receive queue of their own, and not where every send request is
-    /// signaled: the kernel would have reads scattered, too. Others are [`ErrorKind::Unsupported`].
+    /// Only for reliable and unreliable connections with a receive queue of their own, and not
+    /// where every send request is signaled: the kernel would have reads scattered, too. Others are
+    /// [`ErrorKind::Unsupported`].
     ///
     /// # Safety
-    /// The pieces of every receive request that is posted to a queue pair created with this or a copy of it name, by their addresses,
-    /// memory of this process that may be written until the request is completed, or the queue pair is reset or destroyed. Until then
-    /// whoever in this process accesses it at the same time does so by atomic accesses of the same width. So they are of no region with
-    /// addresses of its own, of no memory of another device, and of none that this process has not mapped.
+    /// The pieces of every receive request that is posted to a queue pair created with this or a
+    /// copy of it name, by their addresses, memory of this process that may be written until the
+    /// request is completed, or the queue pair is reset or destroyed. Until then whoever in this
+    /// process accesses it at the same time does so by atomic accesses of the same width. So they
+    /// are of no region with addresses of its own, of no memory of another device, and of none that
+    /// this process has not mapped.
     #[doc(alias = "MLX5_QP_FLAG_SCATTER_CQE")]
     #[allow(
         unsafe_code,

@@ -97,8 +97,8 @@ impl XrcDomain {
 }
 
 impl QueuePair {
-    /// `ibv_create_qp_ex`—creates the receiving end of a connection of this XRC domain. The queues that `init` names are
-    /// not used; its kind is [`QpType::XrcTarget`].
+    /// `ibv_create_qp_ex`—creates the receiving end of a connection of this XRC domain. The queues
+    /// that `init` names are not used; its kind is [`QpType::XrcTarget`].
     ///
     /// # Errors
     /// Another kind, a domain of another context, those of the command.

@@ -233,7 +233,8 @@ impl contract::Qp for QueuePair {
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     unsafe fn put_send(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
-        // By a copy: of a request that stays where it is, nothing is known to the compiler any more.
+        // By a copy: of a request that stays where it is, nothing is known to the compiler any
+        // more.
         self.put_one(&{ *request })
     }
 
@@ -251,7 +252,8 @@ impl contract::Qp for QueuePair {
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     unsafe fn put_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
-        // By a copy: of a request that stays where it is, nothing is known to the compiler any more.
+        // By a copy: of a request that stays where it is, nothing is known to the compiler any
+        // more.
         self.put_receive(&{ *request })
     }
 

@@ -111,7 +111,8 @@ fn vendors() -> Vec<String> {
         .collect()
 }
 
-/// What is one vendor's stands in its provider, in its own folder of the facade, and in its row of `providers/any`.
+/// What is one vendor's stands in its provider, in its own folder of the facade, and in its row of
+/// `providers/any`.
 #[test]
 fn generic_code_names_no_vendor() {
     let vendors = vendors();

@@ -7,7 +7,8 @@ use super::Extra;
 use crate::error::{Error, Op, Result};
 use crate::object::Object;
 
-/// A queue that another is created with: the kernel's object, and what its provider shares with the other.
+/// A queue that another is created with: the kernel's object, and what its provider shares with the
+/// other.
 #[derive(Clone, Copy, Debug)]
 pub struct Link<'a> {
     /// The kernel object.

@@ -104,7 +104,8 @@ impl Mr {
 }
 
 impl ContextBase {
-    /// `ibv_reg_mr_iova`: registers memory in `pd`. `keep` is released once the kernel no longer uses the region.
+    /// `ibv_reg_mr_iova`: registers memory in `pd`. `keep` is released once the kernel no longer
+    /// uses the region.
     ///
     /// # Errors
     /// Those of the command. Where nobody knows whether the region exists

@@ -173,8 +173,8 @@ pub trait Cq: Debug + Send {
         Ok(done)
     }
 
-    /// Takes one completion with what it is stamped with, where the queue was created for that. Stamps of
-    /// devices without a clock are `None`, and so are those of completions that failed.
+    /// Takes one completion with what it is stamped with, where the queue was created for that.
+    /// Stamps of devices without a clock are `None`, and so are those of completions that failed.
     ///
     /// # Errors
     /// As [`next`](Self::next).

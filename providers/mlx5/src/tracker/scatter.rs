@@ -118,9 +118,10 @@ fn write(address: u64, bytes: &[u8]) {
     if bytes.is_empty() {
         return;
     }
-    // SAFETY: whoever created the queue pair promised that the pieces of its receive requests are memory of this process at
-    // these addresses until the requests are completed (`QpExtra::scattering`). This one is not: nobody was told, and a
-    // reset or destroy waits for the lock that the caller has.
+    // SAFETY: whoever created the queue pair promised that the pieces of its receive requests are
+    // memory of this process at these addresses until the requests are completed
+    // (`QpExtra::scattering`). This one is not: nobody was told, and a reset or destroy waits for
+    // the lock that the caller has.
     unsafe { uverbs_driver::hw::write_in_place(address, bytes) };
 }
 
