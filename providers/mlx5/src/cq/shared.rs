@@ -94,8 +94,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use uverbs_driver::contract::Link;
-    use uverbs_driver::object::{Object, ObjectKind};
-    use uverbs_driver::{ErrorKind, Op};
+    use uverbs_driver::{ErrorKind, Object, Op, cmd};
 
     use super::*;
     use crate::tests::scripted::Scripted;
@@ -104,7 +103,7 @@ mod tests {
     #[test]
     fn a_queue_of_another_provider_is_refused() {
         let (_kernel, channel) = Scripted::new();
-        let object = Object::new(&channel, ObjectKind::CompletionQueue, 7, []);
+        let object = Object::new(&channel, &cmd::cq::KIND, 7, []);
         let object = Arc::new(object);
         let ring = Arc::new(CqRing::new(2, 64, 0).unwrap());
         let shared = CqShared::new(&ring);
