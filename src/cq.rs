@@ -291,7 +291,10 @@ impl CompletionQueue {
     #[doc(alias = "ibv_destroy_cq")]
     pub fn destroy(self) -> Result<EventCounts> {
         let object = Arc::clone(self.ring.object());
-        drop(self.ring);
+        {
+            // Its ring holds the object, too.
+            let _ring = self.ring;
+        }
         Object::destroy_shared(object)
     }
 

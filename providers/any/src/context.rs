@@ -128,7 +128,7 @@ impl dyn AnyContext {
     /// region.
     ///
     /// # Errors
-    /// Those of [`check_memory`](Self::check_memory) and [`ContextBase::register`].
+    /// Those of [`AnyContext::check_memory`] and [`ContextBase::register`].
     pub fn register(&self, pd: &AnyPd, init: &MrInit, keep: impl Any + Send + Sync) -> Result<Mr> {
         self.check_memory(Op::RegisterMemory, init.access, false)?;
         self.base().register(pd.object(), init, keep)

@@ -11,7 +11,13 @@ use testbed::cargo::{command_of, workspace};
 use testbed::host::{self, API_READER, Tool};
 
 /// The crates whose items are chosen. `uverbs-uapi` mirrors the kernel's headers, which `cargo xtask abi` compares.
-const CRATES: [&str; 4] = ["uverbs", "uverbs-driver", "uverbs-mlx5", "uverbs-rxe"];
+const CRATES: [&str; 5] = [
+    "uverbs",
+    "uverbs-any",
+    "uverbs-driver",
+    "uverbs-mlx5",
+    "uverbs-rxe",
+];
 
 /// Where the committed lists are.
 const FOLDER: &str = "docs/generated/api";

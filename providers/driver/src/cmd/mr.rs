@@ -3,7 +3,7 @@
 //! # Memory
 //!
 //! These functions take addresses as numbers, as the kernel does. From a registration until the
-//! kernel confirmed its [`destroy`] the device may read the memory, and write it where the access
+//! kernel confirmed its destroy the device may read the memory, and write it where the access
 //! flags say so. That it stays valid and is nowhere a Rust reference of the wrong kind is up to the
 //! layers above.
 
