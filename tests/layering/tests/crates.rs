@@ -150,10 +150,10 @@ fn queues_are_watched_in_the_tool_alone() {
             .unwrap_or((&manifest, ""));
         if built.contains("\"rings\"") {
             asking.push(package.name.clone());
-            assert!(built.contains("\ndefault = []\n"), "{}", package.name);
             let (_, tool) = built.split_once("\ncli = [\n").expect("the tool's feature");
+            let (tool, _) = tool.split_once("\n]").expect("its end");
             assert_eq!(built.matches("\"rings\"").count(), 1);
-            assert!(tool.starts_with("    \"rings\",\n"), "{tool}");
+            assert!(tool.contains("    \"rings\",\n"), "{tool}");
         }
     }
     assert_eq!(asking, ["uverbs"]);
