@@ -10,7 +10,7 @@ use testbed::host;
 ///
 /// A toolchain is all that is needed: stable lends the switch that nightly has. Leaks are not looked for: memory whose destroy a
 /// fake kernel refuses is given up on purpose.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 pub(crate) struct Options {
     /// Run only tests whose names hold one of these texts.
     #[arg(value_name = "FILTER")]
