@@ -92,13 +92,13 @@ const COMMANDS: [Line; 6] = [
         &["create  g2  leaf", "destroy g2", "destroy root"],
     ),
     (
-        "uverbs trace --rings --output /dev/stdout pingpong -d DEVICE -n 2",
+        "uverbs trace --rings --output /dev/stdout selftest -d DEVICE --only completions/laps",
         &[
-            "] RECEIVE length=",
+            "] RECEIVE",
             "] SEND index=0 qpn=0x",
-            " flags=signaled length=",
+            " flags=signaled",
             "] REQ request=SEND ",
-            "] RESP_SEND byte_count=",
+            "] RESP_SEND byte_count=0",
         ],
     ),
 ];
