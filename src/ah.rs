@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::types::{Address, AddressVector, Destination};
-use uverbs_driver::{Error, ErrorKind, Op, Result};
+use uverbs_core::types::{Address, AddressVector, Destination};
+use uverbs_core::{Error, ErrorKind, Op, Result};
 
 use crate::ProtectionDomain;
 

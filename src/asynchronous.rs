@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use uverbs_driver::{Error, ErrorKind, Op, PollError, Result};
+use uverbs_core::{Error, ErrorKind, Op, PollError, Result};
 
 use crate::{
     AsyncEvent, CompletionChannel, CompletionEvent, CompletionQueue, Context, Notify,

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use uverbs_driver::{ErrorKind, Op, Result, contract};
+use uverbs_core::{ErrorKind, Op, Result, contract};
 
 use crate::event::EventSource;
 use crate::{Context, CqId};

@@ -12,14 +12,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use uverbs_any::AnyContext;
-use uverbs_driver::channel;
-use uverbs_driver::contract::{self, Extra, Gids, OpenInit};
-use uverbs_driver::discover::sysfs::Sysfs;
-use uverbs_driver::discover::{self, CharDevice, DeviceInfo, ForkGuard, Target};
-use uverbs_driver::sys::recorder::{Recorder, Sink};
-use uverbs_driver::sys::{Kernel, Linux};
-use uverbs_driver::types::{DeviceAttr, DriverId, GidEntry, PortAttr};
-use uverbs_driver::{Channel, CommandPath, Error, ErrorKind, Op, Result};
+use uverbs_core::channel;
+use uverbs_core::contract::{self, Extra, Gids, OpenInit};
+use uverbs_core::discover::sysfs::Sysfs;
+use uverbs_core::discover::{self, CharDevice, DeviceInfo, ForkGuard, Target};
+use uverbs_core::sys::recorder::{Recorder, Sink};
+use uverbs_core::sys::{Kernel, Linux};
+use uverbs_core::types::{DeviceAttr, DriverId, GidEntry, PortAttr};
+use uverbs_core::{Channel, CommandPath, Error, ErrorKind, Op, Result};
 
 use crate::cookie::Cookies;
 use crate::event::EventFile;

@@ -6,9 +6,9 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use uverbs_any::AnyCq;
-use uverbs_driver::contract::{Cq as _, CqInit, Extra, Link};
-use uverbs_driver::types::{Timestamps, WorkCompletion};
-use uverbs_driver::{Error, EventCounts, Object, Op, PollError, Result};
+use uverbs_core::contract::{Cq as _, CqInit, Extra, Link};
+use uverbs_core::types::{Timestamps, WorkCompletion};
+use uverbs_core::{Error, EventCounts, Object, Op, PollError, Result};
 
 use crate::cookie::Cookie;
 use crate::event::EventSource;

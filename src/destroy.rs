@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use uverbs_driver::{Error, EventCounts, Object, Result};
+use uverbs_core::{Error, EventCounts, Object, Result};
 
 /// A destroy that failed. What was to be destroyed can be tried again.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The devices of this machine.
 
-use uverbs_driver::Result;
-use uverbs_driver::discover::{self, DeviceInfo};
+use uverbs_core::Result;
+use uverbs_core::discover::{self, DeviceInfo};
 
 use crate::{Context, OpenOptions};
 

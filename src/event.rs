@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use uverbs_driver::types::{AsyncEventType, EventObject};
-use uverbs_driver::{Channel, ErrorKind, Op, Result, contract};
+use uverbs_core::types::{AsyncEventType, EventObject};
+use uverbs_core::{Channel, ErrorKind, Op, Result, contract};
 
 use crate::Context;
 

@@ -82,7 +82,6 @@
 //! | `rxe` (default) | the provider of soft RoCE |
 //! | `rings` | queues can be watched, entry by entry (`rings`) |
 //! | `tokio` | `async` waiting for completions and events ([`asynchronous`]) |
-//! | `cli` | the `uverbs` command-line tool |
 
 #![cfg_attr(
     not(feature = "mlx5"),
@@ -130,9 +129,9 @@ pub use qp::{
 };
 pub use srq::SharedReceiveQueue;
 
-pub use uverbs_driver::discover;
-pub use uverbs_driver::error::{
+pub use uverbs_core::discover;
+pub use uverbs_core::error::{
     self, Errno, Error, ErrorKind, Fact, Op, PollError, PostError, Result,
 };
-pub use uverbs_driver::types::{self, *};
-pub use uverbs_driver::{CommandPath, sys::recorder};
+pub use uverbs_core::types::{self, *};
+pub use uverbs_core::{CommandPath, sys::recorder};

@@ -3,12 +3,12 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use uverbs_driver::contract::{self, DmabufInit, Mr, MrChange, MrInit};
-use uverbs_driver::discover::fork::Registration;
-use uverbs_driver::types::{
+use uverbs_core::contract::{self, DmabufInit, Mr, MrChange, MrInit};
+use uverbs_core::discover::fork::Registration;
+use uverbs_core::types::{
     AccessFlags, LocalKey, MrAdvice, MrAdviceFlags, OdpGeneralCaps, RemoteKey, Sge,
 };
-use uverbs_driver::{Error, ErrorKind, Op, Result};
+use uverbs_core::{Error, ErrorKind, Op, Result};
 
 use crate::ProtectionDomain;
 
@@ -216,7 +216,7 @@ fn is_everything(address: *mut u8, length: usize, access: AccessFlags) -> bool {
 /// Leaves a range out of children where the kernel needs that; the whole address space it cannot.
 ///
 /// # Safety
-/// As [`ForkGuard::protect`](uverbs_driver::discover::ForkGuard::protect).
+/// As [`ForkGuard::protect`](uverbs_core::discover::ForkGuard::protect).
 #[expect(unsafe_code, reason = "gives pages back to children in the end")]
 unsafe fn leave_out(
     pd: &ProtectionDomain,

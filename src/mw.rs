@@ -1,7 +1,7 @@
 //! Memory windows: access for a peer that can be given and taken without registering again.
 
-use uverbs_driver::types::{AccessFlags, MwType, RemoteKey, WindowBinding};
-use uverbs_driver::{Object, Result};
+use uverbs_core::types::{AccessFlags, MwType, RemoteKey, WindowBinding};
+use uverbs_core::{Object, Result};
 
 use crate::{MemoryRegion, ProtectionDomain};
 

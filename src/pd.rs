@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use uverbs_any::AnyPd;
-use uverbs_driver::types::{AddressVector, MwType, QpType, SrqAttr};
-use uverbs_driver::{Error, ErrorKind, Object, Op, Result};
+use uverbs_core::types::{AddressVector, MwType, QpType, SrqAttr};
+use uverbs_core::{Error, ErrorKind, Object, Op, Result};
 
 use crate::{
     AddressHandle, CompletionQueue, Context, MemoryWindow, QueuePairBuilder, SharedReceiveQueue,

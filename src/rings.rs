@@ -18,9 +18,9 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::Channel;
-use uverbs_driver::rings::Watch;
-pub use uverbs_driver::rings::{Collector, Entry, Observer, QueueKind, Value, WithKeys};
+use uverbs_core::Channel;
+use uverbs_core::rings::Watch;
+pub use uverbs_core::rings::{Collector, Entry, Observer, QueueKind, Value, WithKeys};
 
 use crate::{Context, OpenOptions};
 

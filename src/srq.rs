@@ -3,9 +3,9 @@
 use std::any::Any;
 
 use uverbs_any::AnySrq;
-use uverbs_driver::contract::{Srq as _, SrqInit};
-use uverbs_driver::types::{RecvRequest, SrqAttr, SrqModify, SrqType};
-use uverbs_driver::{EventCounts, Object, Op, Result};
+use uverbs_core::contract::{Srq as _, SrqInit};
+use uverbs_core::types::{RecvRequest, SrqAttr, SrqModify, SrqType};
+use uverbs_core::{EventCounts, Object, Op, Result};
 
 use crate::cookie::Cookie;
 use crate::destroy::{DestroyError, Failing};

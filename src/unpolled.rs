@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use uverbs_driver::contract;
-use uverbs_driver::types::RESERVED_WR_IDS;
+use uverbs_core::contract;
+use uverbs_core::types::RESERVED_WR_IDS;
 
 /// How many low bits of an id tell the requests of one queue apart.
 pub(crate) const PLACE_BITS: u32 = 24;

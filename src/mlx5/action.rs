@@ -1,6 +1,6 @@
 //! What rules do to packets.
 
-use uverbs_driver::Result;
+use uverbs_core::Result;
 use uverbs_mlx5::steering::{FlowAction, HeaderChange, Reformat, TableKind};
 
 use super::Adapter;

@@ -1,6 +1,6 @@
 //! An opened mlx5 device, with what only it has.
 
-use uverbs_driver::{Error, ErrorKind, Op, Result};
+use uverbs_core::{Error, ErrorKind, Op, Result};
 use uverbs_mlx5::Clock;
 use uverbs_mlx5::caps::Caps;
 use uverbs_mlx5::devx::Devx;

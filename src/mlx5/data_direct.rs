@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use uverbs_driver::types::AccessFlags;
-use uverbs_driver::{Error, ErrorKind, Op, Result};
+use uverbs_core::types::AccessFlags;
+use uverbs_core::{Error, ErrorKind, Op, Result};
 
 use super::Adapter;
 use crate::{DmabufRange, MemoryRegion, ProtectionDomain};

@@ -1,7 +1,7 @@
 //! Dynamic connections: an initiator reaches any target, request by request, without a connection of its own to each.
 
-use uverbs_driver::types::{QpType, SendRequest};
-use uverbs_driver::{PostError, Result};
+use uverbs_core::types::{QpType, SendRequest};
+use uverbs_core::{PostError, Result};
 use uverbs_mlx5::{DcDestination, QpExtra};
 
 use super::Streams;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::contract::Extra;
+use uverbs_core::contract::Extra;
 use uverbs_mlx5::Entries;
 
 use crate::cq::CompletionQueueBuilder;

@@ -1,8 +1,8 @@
 //! Queues of verbs as firmware commands know them.
 
 use uverbs_any::Of as _;
-use uverbs_driver::contract::Qp as _;
-use uverbs_driver::{Object, Result};
+use uverbs_core::contract::Qp as _;
+use uverbs_core::{Object, Result};
 use uverbs_mlx5::prm::Mailbox;
 
 use super::{Adapter, IndirectionTable, WorkQueue};

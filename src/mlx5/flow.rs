@@ -1,7 +1,7 @@
 //! Flow rules: which frames a queue pair receives.
 
-use uverbs_driver::contract::Qp as _;
-use uverbs_driver::{Error, ErrorKind, Object, Op, Result};
+use uverbs_core::contract::Qp as _;
+use uverbs_core::{Error, ErrorKind, Object, Op, Result};
 use uverbs_mlx5::flow::{self, FlowInit};
 
 use crate::QueuePair;

@@ -1,6 +1,6 @@
 //! Raw packet queue pairs: Ethernet frames, as they are on the wire.
 
-use uverbs_driver::{PostError, Result};
+use uverbs_core::{PostError, Result};
 use uverbs_mlx5::{Frame, QpExtra};
 
 use crate::{QueuePairBuilder, SendBatch, SendRequest};

@@ -1,7 +1,7 @@
 //! From handles of any device to those of an mlx5 device.
 
 use uverbs_any::Of;
-use uverbs_driver::PostError;
+use uverbs_core::PostError;
 
 use crate::{Context, ProtectionDomain, QueuePair, SendBatch};
 

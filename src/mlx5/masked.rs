@@ -1,7 +1,7 @@
 //! Atomic operations that look at some bits of a word.
 
-use uverbs_driver::types::{Remote, SendFlags, Sge};
-use uverbs_driver::{PostError, Result};
+use uverbs_core::types::{Remote, SendFlags, Sge};
+use uverbs_core::{PostError, Result};
 use uverbs_mlx5::MaskedAtomic;
 
 use crate::SendBatch;

@@ -1,7 +1,7 @@
 //! Steering by the device's own match words: matchers, and rules that lead frames to queue pairs.
 
-use uverbs_driver::Result;
-use uverbs_driver::contract::Qp as _;
+use uverbs_core::Result;
+use uverbs_core::contract::Qp as _;
 use uverbs_mlx5::steering::{FlowMatcher, MatchRule, MatcherInit, SteeringAnchor, TableKind};
 
 use super::{Adapter, FlowId};

@@ -1,7 +1,7 @@
 //! Memory on the device, and regions without any.
 
-use uverbs_driver::types::{AccessFlags, LocalKey, Sge};
-use uverbs_driver::{Error, ErrorKind, Op, Result};
+use uverbs_core::types::{AccessFlags, LocalKey, Sge};
+use uverbs_core::{Error, ErrorKind, Op, Result};
 use uverbs_mlx5::{DeviceMemoryInfo, OperationWord};
 
 use super::Adapter;

@@ -43,7 +43,7 @@ pub use memory::{DeviceMemory, NullRegion};
 pub use work_queue::{IndirectionTable, RssQueuePair, WorkQueue, WorkQueueSettings};
 pub use xrc::{XrcDomain, XrcTarget};
 
-pub use uverbs_driver::hw::Pages;
+pub use uverbs_core::hw::Pages;
 pub use uverbs_mlx5::dc::Streams;
 pub use uverbs_mlx5::flow::{
     EthernetFields, Flags as FlowFlags, FlowInit, FlowSpec, Ipv4Fields, Ipv6Fields,

@@ -1,6 +1,6 @@
 //! Ports as the embedded switch knows them.
 
-use uverbs_driver::Result;
+use uverbs_core::Result;
 use uverbs_mlx5::vport::SwitchPort;
 
 use super::Adapter;

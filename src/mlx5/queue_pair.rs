@@ -1,7 +1,7 @@
 //! What only queue pairs of mlx5 devices can do.
 
-use uverbs_driver::contract::Qp as _;
-use uverbs_driver::{Error, ErrorKind, Op, Result};
+use uverbs_core::contract::Qp as _;
+use uverbs_core::{Error, ErrorKind, Op, Result};
 use uverbs_mlx5::pacing::{self, RateLimit};
 use uverbs_mlx5::sched::{Attachable, Leaves, Scheduler};
 

@@ -1,7 +1,7 @@
 //! Thread domains and parent domains.
 
 use uverbs_any::AnyPd;
-use uverbs_driver::{Error, ErrorKind, Op, Result};
+use uverbs_core::{Error, ErrorKind, Op, Result};
 use uverbs_mlx5::ThreadDomain;
 
 use super::Adapter;

@@ -1,6 +1,6 @@
 //! Doorbell pages of emulated virtio devices.
 
-use uverbs_driver::Result;
+use uverbs_core::Result;
 use uverbs_mlx5::var::{Var, VarKind};
 
 use super::Adapter;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::types::RecvRequest;
-use uverbs_driver::{Error, Object, Op, Result};
+use uverbs_core::types::RecvRequest;
+use uverbs_core::{Error, Object, Op, Result};
 use uverbs_mlx5::flow::FlowInit;
 use uverbs_mlx5::rss::{Hash, SpreadingQueuePair};
 use uverbs_mlx5::rwq::{self, Flags, State, WorkQueueInit};

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::contract::Qp as _;
-use uverbs_driver::types::{
+use uverbs_core::contract::Qp as _;
+use uverbs_core::types::{
     QpAttr, QpAttrMask, QpInfo, QpState, QpType, SendRequest, SrqAttr, SrqType,
 };
-use uverbs_driver::{Error, ErrorKind, Object, Op, PostError, Result};
+use uverbs_core::{Error, ErrorKind, Object, Op, PostError, Result};
 
 use uverbs_mlx5::QpExtra;
 use uverbs_mlx5::xrc::SharedXrcDomain;

@@ -14,10 +14,10 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use uverbs_driver::contract::MrInit;
-use uverbs_driver::hw::Pages;
-use uverbs_driver::types::{AccessFlags, Sge};
-use uverbs_driver::{Error, Op, Result};
+use uverbs_core::contract::MrInit;
+use uverbs_core::hw::Pages;
+use uverbs_core::types::{AccessFlags, Sge};
+use uverbs_core::{Error, Op, Result};
 
 use crate::{MemoryRegion, ProtectionDomain};
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use uverbs_driver::types::{AccessFlags, Remote, RemoteKey, Sge};
-use uverbs_driver::{Error, ErrorKind, Op, Result};
+use uverbs_core::types::{AccessFlags, Remote, RemoteKey, Sge};
+use uverbs_core::{Error, ErrorKind, Op, Result};
 
 use super::buffer::Region;
 use crate::ProtectionDomain;

@@ -10,11 +10,11 @@
 //! until it is gone.
 #![allow(unsafe_code, reason = "posts memory that this queue owns")]
 
-use uverbs_driver::types::{
+use uverbs_core::types::{
     Destination, Ece, Gid, Operation, Payload, QpAttr, QpCaps, QpInfo, QpState, RecvRequest,
     SendFlags, SendRequest, Sge,
 };
-use uverbs_driver::{Error, Op, PostError, Result};
+use uverbs_core::{Error, Op, PostError, Result};
 
 use super::Buffer;
 use super::slab::Slab;

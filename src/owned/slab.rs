@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use uverbs_driver::types::RESERVED_WR_IDS;
+use uverbs_core::types::RESERVED_WR_IDS;
 
 use crate::unpolled::PLACE_BITS;
 

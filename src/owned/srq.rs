@@ -8,9 +8,9 @@
 //! nothing out, whatever it is of.
 #![allow(unsafe_code, reason = "posts memory that this queue owns")]
 
-use uverbs_driver::Result;
-use uverbs_driver::contract::Srq as _;
-use uverbs_driver::types::SrqModify;
+use uverbs_core::Result;
+use uverbs_core::contract::Srq as _;
+use uverbs_core::types::SrqModify;
 
 use super::Buffer;
 use super::qp::{Receive, post_receive};

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 
-use uverbs_driver::PostError;
-use uverbs_driver::types::{Operation, Remote, SendFlags, Sge, WcOpcode, WcStatus, WorkCompletion};
+use uverbs_core::PostError;
+use uverbs_core::types::{Operation, Remote, SendFlags, Sge, WcOpcode, WcStatus, WorkCompletion};
 
 use super::{Buffer, ExposedMemory};
 use crate::{AddressHandle, ProtectionDomain};

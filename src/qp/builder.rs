@@ -3,12 +3,12 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use uverbs_driver::contract::{Extra, Qp as _, QpInit, Srq as _};
-use uverbs_driver::types::{
+use uverbs_core::contract::{Extra, Qp as _, QpInit, Srq as _};
+use uverbs_core::types::{
     AccessFlags, AckTimeout, Ece, GidEntry, GidType, LinkLayer, Mtu, OutOfRange, PortAttr, Psn,
     QpCaps, QpCreateFlags, QpType, RetryCount, RnrRetry, RnrTimer, SigMode,
 };
-use uverbs_driver::{Errno, Error, ErrorKind, Op, Result};
+use uverbs_core::{Errno, Error, ErrorKind, Op, Result};
 
 use super::{After, Children, PreparedQueuePair, QueuePair, QueuePairEndpoint};
 use crate::event::EventSource;
@@ -522,7 +522,7 @@ where
 }
 
 fn random_psn() -> Result<Psn> {
-    uverbs_driver::sys::random_u32()
+    uverbs_core::sys::random_u32()
         .map(Psn::from_raw)
         .map_err(|errno| Error::os(Op::CreateQueuePair, errno))
 }

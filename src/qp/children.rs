@@ -1,6 +1,6 @@
 //! Kernel objects that belong to a queue pair.
 
-use uverbs_driver::{Error, Object, Op, Result};
+use uverbs_core::{Error, Object, Op, Result};
 
 /// Objects that the kernel ties to a queue pair, and that are destroyed before it: it refuses to go
 /// as long as there are any.
@@ -21,7 +21,7 @@ impl Children {
     /// Destroys one; `what` is what its user calls it.
     ///
     /// # Errors
-    /// [`InvalidInput`](uverbs_driver::ErrorKind::InvalidInput): there is none of that number, or
+    /// [`InvalidInput`](uverbs_core::ErrorKind::InvalidInput): there is none of that number, or
     /// no longer. The kernel's errno.
     pub(crate) fn destroy(&mut self, op: Op, what: &'static str, number: u64) -> Result<()> {
         let Some(at) = self.all.iter().position(|(of, _)| *of == number) else {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use uverbs_driver::types::{Gid, Psn};
+use uverbs_core::types::{Gid, Psn};
 
 /// What a peer must know to connect to a queue pair.
 ///

@@ -9,11 +9,9 @@ mod prepared;
 use std::any::Any;
 
 use uverbs_any::AnyQp;
-use uverbs_driver::contract::{self, Qp as _};
-use uverbs_driver::types::{
-    Ece, Gid, QpAttr, QpAttrMask, QpCaps, QpInfo, QpState, QpType, diagnose,
-};
-use uverbs_driver::{Errno, EventCounts, Result};
+use uverbs_core::contract::{self, Qp as _};
+use uverbs_core::types::{Ece, Gid, QpAttr, QpAttrMask, QpCaps, QpInfo, QpState, QpType, diagnose};
+use uverbs_core::{Errno, EventCounts, Result};
 
 pub use builder::QueuePairBuilder;
 pub(crate) use children::Children;
@@ -115,7 +113,7 @@ impl QueuePair {
     /// back to RESET are what it offered at first.
     ///
     /// # Errors
-    /// [`Unsupported`](uverbs_driver::ErrorKind::Unsupported): the device or its firmware has no such options, as rxe.
+    /// [`Unsupported`](uverbs_core::ErrorKind::Unsupported): the device or its firmware has no such options, as rxe.
     #[doc(alias = "ibv_query_ece")]
     pub fn ece(&self) -> Result<Ece> {
         self.queue.ece()
@@ -130,8 +128,8 @@ impl QueuePair {
     /// # Errors
     /// | kind | cause |
     /// |---|---|
-    /// | [`Unsupported`](uverbs_driver::ErrorKind::Unsupported) | the device or its firmware has no such options; the peer's has none (`vendor_id` 0) |
-    /// | [`InvalidInput`](uverbs_driver::ErrorKind::InvalidInput) | options of another vendor; a field that is not defined |
+    /// | [`Unsupported`](uverbs_core::ErrorKind::Unsupported) | the device or its firmware has no such options; the peer's has none (`vendor_id` 0) |
+    /// | [`InvalidInput`](uverbs_core::ErrorKind::InvalidInput) | options of another vendor; a field that is not defined |
     #[doc(alias = "ibv_set_ece")]
     pub fn set_ece(&mut self, ece: &Ece) -> Result<()> {
         self.queue.set_ece(ece)

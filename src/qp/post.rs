@@ -3,9 +3,9 @@
 use std::fmt;
 
 use uverbs_any::{AnyQp, AnySrq};
-use uverbs_driver::PostError;
-use uverbs_driver::contract::{Qp as _, Srq as _};
-use uverbs_driver::types::{Operation, Payload, RESERVED_WR_IDS, RecvRequest, SendRequest};
+use uverbs_core::PostError;
+use uverbs_core::contract::{Qp as _, Srq as _};
+use uverbs_core::types::{Operation, Payload, RESERVED_WR_IDS, RecvRequest, SendRequest};
 
 use crate::QueuePair;
 

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use uverbs_driver::contract::Qp as _;
-use uverbs_driver::types::{AddressVector, Ece, FlowLabel, GlobalRoute, QpAttr, QpState, QpType};
-use uverbs_driver::{Error, ErrorKind, Op, Result};
+use uverbs_core::contract::Qp as _;
+use uverbs_core::types::{AddressVector, Ece, FlowLabel, GlobalRoute, QpAttr, QpState, QpType};
+use uverbs_core::{Error, ErrorKind, Op, Result};
 
 use super::builder::Settings;
 use super::{QueuePair, QueuePairEndpoint, modify};

@@ -4,12 +4,12 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use uverbs_driver::contract::{
+use uverbs_core::contract::{
     self, ContextBase, CqInit, DmabufInit, Extra, Gids, Mr, MrInit, QpInit, SrqInit,
 };
-use uverbs_driver::sys::Uhw;
-use uverbs_driver::types::{AccessFlags, Address, AddressVector, MwType, RemoteKey};
-use uverbs_driver::{Error, Object, Op, Result};
+use uverbs_core::sys::Uhw;
+use uverbs_core::types::{AccessFlags, Address, AddressVector, MwType, RemoteKey};
+use uverbs_core::{Error, Object, Op, Result};
 
 use crate::{AnyCq, AnyQp, AnySrq};
 

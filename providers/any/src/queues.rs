@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::contract::{Cq, Link, Qp, QpBase, Srq};
-use uverbs_driver::types::{
+use uverbs_core::contract::{Cq, Link, Qp, QpBase, Srq};
+use uverbs_core::types::{
     Ece, QpAttr, QpAttrMask, QpInfo, RecvRequest, SendRequest, SrqAttr, SrqModify, WorkCompletion,
 };
-use uverbs_driver::{Object, PollError, PostError, Result};
+use uverbs_core::{Object, PollError, PostError, Result};
 
 /// An enum with the providers' own types of this name, one variant each.
 macro_rules! handle {

@@ -4,10 +4,10 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use uverbs_driver::contract::{self, OpenInit};
-use uverbs_driver::discover::DeviceInfo;
-use uverbs_driver::types::DriverId;
-use uverbs_driver::{Channel, Error, ErrorKind, Op, Result};
+use uverbs_core::contract::{self, OpenInit};
+use uverbs_core::discover::DeviceInfo;
+use uverbs_core::types::DriverId;
+use uverbs_core::{Channel, Error, ErrorKind, Op, Result};
 
 use crate::context::AnyContext;
 

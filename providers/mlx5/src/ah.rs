@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::contract::Gids;
-use uverbs_driver::sys::{Uhw, cells, random_u32};
-use uverbs_driver::types::{Address, AddressVector, GidType};
-use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
+use uverbs_core::contract::Gids;
+use uverbs_core::sys::{Uhw, cells, random_u32};
+use uverbs_core::types::{Address, AddressVector, GidType};
+use uverbs_core::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
 use uverbs_uapi::mlx5_abi::mlx5_ib_create_ah_resp;
 
 use crate::Context;
@@ -116,7 +116,7 @@ fn address(on: &Channel, object: Option<Arc<Object>>, words: &[u8; 48]) -> Addre
 
 #[cfg(test)]
 mod tests {
-    use uverbs_driver::types::{FlowLabel, Gid, GlobalRoute, Rate};
+    use uverbs_core::types::{FlowLabel, Gid, GlobalRoute, Rate};
 
     use super::*;
 

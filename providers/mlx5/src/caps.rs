@@ -1,8 +1,8 @@
 //! What the kernel's driver says of the device beyond the general attributes (`mlx5_ib_query_device_resp`).
 
-use uverbs_driver::sys::{Uhw, cells};
-use uverbs_driver::types::{DeviceAttr, QpType};
-use uverbs_driver::{Channel, Result, cmd};
+use uverbs_core::sys::{Uhw, cells};
+use uverbs_core::types::{DeviceAttr, QpType};
+use uverbs_core::{Channel, Result, cmd};
 use uverbs_uapi::mlx5_abi::mlx5_ib_query_device_resp;
 
 /// A set of queue pair types, as the kernel numbers them; unknown ones survive.

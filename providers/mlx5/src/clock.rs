@@ -8,9 +8,9 @@ use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::yield_now;
 
-use uverbs_driver::hw::Counter;
-use uverbs_driver::sys::{Mapping, Protection, page_size};
-use uverbs_driver::{Channel, Error, ErrorKind, Op, Result};
+use uverbs_core::hw::Counter;
+use uverbs_core::sys::{Mapping, Protection, page_size};
+use uverbs_core::{Channel, Error, ErrorKind, Op, Result};
 use uverbs_uapi::mlx5_abi::{
     MLX5_IB_CLOCK_INFO_KERNEL_UPDATING, MLX5_IB_CLOCK_INFO_V1, MLX5_IB_MMAP_CLOCK_INFO,
     MLX5_IB_MMAP_CORE_CLOCK,

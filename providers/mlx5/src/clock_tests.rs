@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use uverbs_driver::hw::Pages;
+use uverbs_core::hw::Pages;
 
 use super::*;
 

@@ -11,7 +11,7 @@
     reason = "fields are cut out of wider words"
 )]
 
-use uverbs_driver::{Error, ErrorKind, Op, Result};
+use uverbs_core::{Error, ErrorKind, Op, Result};
 use uverbs_uapi::mlx5_abi::{
     MLX5_IB_CQE_RES_FORMAT_CSUM, MLX5_IB_CQE_RES_FORMAT_HASH, MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD,
     mlx5_ib_create_cq,

@@ -1,8 +1,8 @@
 //! What a user context is asked for, and what the kernel answers (`mlx5_ib_alloc_ucontext`).
 
-use uverbs_driver::sys::{Uhw, cells};
-use uverbs_driver::types::LocalKey;
-use uverbs_driver::{Channel, Error, Op, Result, cmd};
+use uverbs_core::sys::{Uhw, cells};
+use uverbs_core::types::LocalKey;
+use uverbs_core::{Channel, Error, Op, Result, cmd};
 use uverbs_uapi::mlx5_abi::{
     MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET,
     MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY, MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_ECE,
@@ -142,7 +142,7 @@ pub(crate) fn open(
 }
 
 fn is_not_understood(error: &Error) -> bool {
-    use uverbs_driver::Errno;
+    use uverbs_core::Errno;
     error.is_unsupported()
         || matches!(
             error.errno(),

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use uverbs_driver::contract::{self, ContextBase, CqInit, Gids, OpenInit, QpInit, SrqInit};
-use uverbs_driver::hw::Records;
-use uverbs_driver::types::{Address, AddressVector, DeviceAttr, LinkLayer, LocalKey};
-use uverbs_driver::{Channel, Object, Result};
+use uverbs_core::contract::{self, ContextBase, CqInit, Gids, OpenInit, QpInit, SrqInit};
+use uverbs_core::hw::Records;
+use uverbs_core::types::{Address, AddressVector, DeviceAttr, LinkLayer, LocalKey};
+use uverbs_core::{Channel, Object, Result};
 
 use crate::caps::Caps;
 use crate::clock::Clocks;

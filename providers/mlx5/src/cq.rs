@@ -10,13 +10,13 @@ mod shared;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use uverbs_driver::contract::{self, CqInit, Link};
-use uverbs_driver::hw::{Record, Register, barrier};
+use uverbs_core::contract::{self, CqInit, Link};
+use uverbs_core::hw::{Record, Register, barrier};
 #[cfg(feature = "rings")]
-use uverbs_driver::rings::QueueKind;
-use uverbs_driver::sys::{Attr, ForkToken, Uhw, cells};
-use uverbs_driver::types::WorkCompletion;
-use uverbs_driver::{Error, ErrorKind, Object, Op, PollError, Result, cmd};
+use uverbs_core::rings::QueueKind;
+use uverbs_core::sys::{Attr, ForkToken, Uhw, cells};
+use uverbs_core::types::WorkCompletion;
+use uverbs_core::{Error, ErrorKind, Object, Op, PollError, Result, cmd};
 use uverbs_uapi::mlx5_abi::{
     MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX, mlx5_ib_create_cq, mlx5_ib_create_cq_resp,
     mlx5_ib_resize_cq,

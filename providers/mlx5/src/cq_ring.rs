@@ -8,8 +8,8 @@
     reason = "positions wrap around the ring, and the owner is one bit of them"
 )]
 
-use uverbs_driver::error::Errno;
-use uverbs_driver::hw::{Pages, Part};
+use uverbs_core::error::Errno;
+use uverbs_core::hw::{Pages, Part};
 
 use crate::compressed::Results;
 use crate::cqe::{Tail, format, opcode};

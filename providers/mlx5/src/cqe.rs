@@ -5,7 +5,7 @@
     reason = "fields are cut out of wider words"
 )]
 
-use uverbs_driver::types::{RemoteKey, WcFlags, WcOpcode, WcStatus, WorkCompletion};
+use uverbs_core::types::{RemoteKey, WcFlags, WcOpcode, WcStatus, WorkCompletion};
 
 use crate::sync::Block;
 

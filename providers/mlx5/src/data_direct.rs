@@ -6,9 +6,9 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-use uverbs_driver::contract::{Context as _, DmabufInit, Mr};
-use uverbs_driver::sys::{Attr, Uhw};
-use uverbs_driver::{Channel, Errno, Error, Op, Result};
+use uverbs_core::contract::{Context as _, DmabufInit, Mr};
+use uverbs_core::sys::{Attr, Uhw};
+use uverbs_core::{Channel, Errno, Error, Op, Result};
 use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_OBJECT_DEVICE;
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_GET_DATA_DIRECT_SYSFS_PATH, MLX5_IB_ATTR_REG_DMABUF_MR_ACCESS_FLAGS,
@@ -93,7 +93,7 @@ fn explain(error: Error) -> Error {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use uverbs_driver::ErrorKind;
+    use uverbs_core::ErrorKind;
 
     use super::*;
     use crate::tests::scripted::Scripted;

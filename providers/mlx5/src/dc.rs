@@ -1,8 +1,8 @@
 //! Dynamic connections: initiators that reach any target, request by request.
 
-use uverbs_driver::contract::QpInit;
-use uverbs_driver::types::QpType;
-use uverbs_driver::{Error, Op, Result};
+use uverbs_core::contract::QpInit;
+use uverbs_core::types::QpType;
+use uverbs_core::{Error, Op, Result};
 
 use crate::pd::ProtectionDomain;
 use crate::qp::{Parent, Role, Special};

@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::contract::{Context as _, Mr};
-use uverbs_driver::hw::{HAS_REGISTERS, Window, barrier};
-use uverbs_driver::sys::{Attr, Protection, Uhw, cells, page_size};
-use uverbs_driver::types::AccessFlags;
-use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
+use uverbs_core::contract::{Context as _, Mr};
+use uverbs_core::hw::{HAS_REGISTERS, Window, barrier};
+use uverbs_core::sys::{Attr, Protection, Uhw, cells, page_size};
+use uverbs_core::types::AccessFlags;
+use uverbs_core::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
 use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_OBJECT_DM;
 use uverbs_uapi::mlx5_abi::MLX5_IB_MMAP_DEVICE_MEM;
 use uverbs_uapi::mlx5_user_ioctl_cmds::{

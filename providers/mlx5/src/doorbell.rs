@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use uverbs_driver::Object;
-use uverbs_driver::hw::{BlockRing, Register, barrier};
+use uverbs_core::Object;
+use uverbs_core::hw::{BlockRing, Register, barrier};
 use uverbs_uapi::mlx5_abi::{MLX5_QP_FLAG_BFREG_INDEX, MLX5_QP_FLAG_UAR_PAGE_INDEX};
 
 use crate::thread::Registers;
@@ -172,7 +172,7 @@ impl Drop for Doorbell {
 #[cfg(test)]
 impl Doorbell {
     /// The first doorbell of a page that is only memory, with buffers of `blocks` blocks.
-    pub(crate) fn for_tests(page: &Arc<uverbs_driver::sys::Mapping>, blocks: u32) -> Self {
+    pub(crate) fn for_tests(page: &Arc<uverbs_core::sys::Mapping>, blocks: u32) -> Self {
         let buffer = blocks as usize * 64;
         let start = crate::uar::DOORBELLS;
         let register = |offset| Register::new(Arc::clone(page), offset, buffer.max(8)).unwrap();

@@ -2,8 +2,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use uverbs_driver::sys::Uhw;
-use uverbs_driver::{Error, Object, Op, Result, cmd};
+use uverbs_core::sys::Uhw;
+use uverbs_core::{Error, Object, Op, Result, cmd};
 use uverbs_uapi::ib_user_verbs::{
     ib_uverbs_flow_eth_filter, ib_uverbs_flow_ipv4_filter, ib_uverbs_flow_ipv6_filter,
     ib_uverbs_flow_spec_action_drop, ib_uverbs_flow_spec_action_tag, ib_uverbs_flow_spec_eth,
@@ -12,7 +12,7 @@ use uverbs_uapi::ib_user_verbs::{
 };
 use zerocopy::IntoBytes;
 
-pub use uverbs_driver::cmd::flow::{Flags, Kind};
+pub use uverbs_core::cmd::flow::{Flags, Kind};
 
 /// The kernel's numbers of specifications (`enum ib_flow_spec_type`).
 mod spec {
@@ -151,7 +151,7 @@ impl Default for Ipv6Fields {
 /// `ibv_create_flow`—creates a rule for a queue pair, which must live as long. One system call.
 ///
 /// # Errors
-/// [`LimitExceeded`](uverbs_driver::ErrorKind::LimitExceeded): a tag of more than 24 bits, a flow label of more than 20. EPERM
+/// [`LimitExceeded`](uverbs_core::ErrorKind::LimitExceeded): a tag of more than 24 bits, a flow label of more than 20. EPERM
 /// without `CAP_NET_RAW`; what the device cannot match; those of [`cmd::flow::create`].
 #[doc(alias = "ibv_create_flow")]
 pub fn create(qp: &Object, init: &FlowInit<'_>) -> Result<Object> {

@@ -1,6 +1,6 @@
 //! Bytes that are copied into a send ring.
 
-use uverbs_driver::hw::{Pack, UnitRing, partial};
+use uverbs_core::hw::{Pack, UnitRing, partial};
 
 use crate::wqe;
 
@@ -116,7 +116,7 @@ pub(crate) fn put_piece(
 
 #[cfg(test)]
 mod tests {
-    use uverbs_driver::hw::{Pages, Part};
+    use uverbs_core::hw::{Pages, Part};
 
     use super::*;
 

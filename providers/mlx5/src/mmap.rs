@@ -1,6 +1,6 @@
 //! Where the pages that the kernel's driver maps by number are (`enum mlx5_ib_mmap_cmd`).
 
-use uverbs_driver::sys::page_size;
+use uverbs_core::sys::page_size;
 
 /// The offset of page `index` of a kind (`MLX5_IB_MMAP_*`), of which there may be 65,536: the index takes the lowest and the third
 /// byte of the page's number, the kind the second.

@@ -1,7 +1,7 @@
 //! Which operations a transport has.
 
 use bitflags::bitflags;
-use uverbs_driver::types::{AtomicCap, QpType};
+use uverbs_core::types::{AtomicCap, QpType};
 
 bitflags! {
     /// Operations of a send queue besides a plain send.

@@ -5,11 +5,11 @@
 
 use std::fmt;
 
-use uverbs_driver::cmd::{self, new_object_handle, new_object_slot};
-use uverbs_driver::kind::{Counts, Kind, Legacy};
-use uverbs_driver::sys::{Attr, Uhw, cells};
-use uverbs_driver::types::{QpAttr, QpState, QpType};
-use uverbs_driver::{Errno, Error, ErrorKind, Object, Op, Result};
+use uverbs_core::cmd::{self, new_object_handle, new_object_slot};
+use uverbs_core::kind::{Counts, Kind, Legacy};
+use uverbs_core::sys::{Attr, Uhw, cells};
+use uverbs_core::types::{QpAttr, QpState, QpType};
+use uverbs_core::{Errno, Error, ErrorKind, Object, Op, Result};
 use uverbs_uapi::mlx5_abi::{mlx5_ib_burst_info, mlx5_ib_modify_qp};
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_PP_OBJ_ALLOC_CTX, MLX5_IB_ATTR_PP_OBJ_ALLOC_FLAGS,

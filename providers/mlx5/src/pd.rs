@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::sys::{Uhw, cells};
-use uverbs_driver::{Channel, Error, Object, Op, Result, cmd};
+use uverbs_core::sys::{Uhw, cells};
+use uverbs_core::{Channel, Error, Object, Op, Result, cmd};
 use uverbs_uapi::mlx5_abi::mlx5_ib_alloc_pd_resp;
 
 use crate::thread::ThreadDomain;

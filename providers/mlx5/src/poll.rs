@@ -13,9 +13,9 @@ mod owners;
 use std::sync::Arc;
 
 #[cfg(feature = "rings")]
-use uverbs_driver::rings::Watched;
-use uverbs_driver::types::WorkCompletion;
-use uverbs_driver::{PollError, Result};
+use uverbs_core::rings::Watched;
+use uverbs_core::types::WorkCompletion;
+use uverbs_core::{PollError, Result};
 
 use crate::cq::CqShared;
 use crate::cq_ring::{CqRing, Place};

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
-use uverbs_driver::Op;
-use uverbs_driver::types::{WcFlags, WcOpcode, WcStatus};
+use uverbs_core::Op;
+use uverbs_core::types::{WcFlags, WcOpcode, WcStatus};
 
 use super::*;
 use crate::registration::{Registered, Reports};
@@ -164,7 +164,7 @@ fn messages_say_where_they_come_from() {
     assert_eq!(
         (
             done.wr_id,
-            done.invalidated.map(uverbs_driver::types::RemoteKey::raw)
+            done.invalidated.map(uverbs_core::types::RemoteKey::raw)
         ),
         (7, Some(0x505))
     );
@@ -432,7 +432,7 @@ const GARBAGE: WorkCompletion = WorkCompletion {
     vendor_err: 1,
     byte_len: 2,
     imm: Some(3),
-    invalidated: Some(uverbs_driver::types::RemoteKey::from_raw(4)),
+    invalidated: Some(uverbs_core::types::RemoteKey::from_raw(4)),
     qp_num: 5,
     src_qp: 6,
     flags: WcFlags::all(),

@@ -9,13 +9,13 @@ mod state;
 
 use std::sync::Arc;
 
-use uverbs_driver::contract::{self, QpBase};
+use uverbs_core::contract::{self, QpBase};
 #[cfg(feature = "rings")]
-use uverbs_driver::rings::QueueKind;
-use uverbs_driver::types::{
+use uverbs_core::rings::QueueKind;
+use uverbs_core::types::{
     Ece, QpAttr, QpAttrMask, QpCaps, QpInfo, QpType, RecvRequest, SendRequest,
 };
-use uverbs_driver::{Object, Op, PostError, Result};
+use uverbs_core::{Object, Op, PostError, Result};
 
 use crate::Context;
 use crate::caps::PacingCaps;

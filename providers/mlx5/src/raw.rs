@@ -1,8 +1,8 @@
 //! Ethernet frames on raw packet queue pairs.
 
-use uverbs_driver::contract::QpInit;
-use uverbs_driver::types::{Operation, Payload, SendFlags, SendRequest, Sge, WcOpcode};
-use uverbs_driver::{PostError, Result};
+use uverbs_core::contract::QpInit;
+use uverbs_core::types::{Operation, Payload, SendFlags, SendRequest, Sge, WcOpcode};
+use uverbs_core::{PostError, Result};
 
 use crate::config::ETH_MIN_INLINE;
 use crate::inline::Packer;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::{Error, ErrorKind, Op, Result};
+use uverbs_core::{Error, ErrorKind, Op, Result};
 
 use crate::cq::CqShared;
 use crate::cqe::Entry;

@@ -1,8 +1,8 @@
 //! What stands behind the control segment of a send request.
 
-use uverbs_driver::PostError;
-use uverbs_driver::hw::UnitRing;
-use uverbs_driver::types::{Operation, Payload, SendRequest, Sge, WcOpcode};
+use uverbs_core::PostError;
+use uverbs_core::hw::UnitRing;
+use uverbs_core::types::{Operation, Payload, SendRequest, Sge, WcOpcode};
 
 use crate::inline::{self, Packer};
 use crate::operations::Operations;

@@ -4,12 +4,12 @@ mod scattered;
 
 use std::sync::Arc;
 
-use uverbs_driver::PostError;
-use uverbs_driver::hw::{Record, UnitRing, barrier};
+use uverbs_core::PostError;
+use uverbs_core::hw::{Record, UnitRing, barrier};
 #[cfg(feature = "rings")]
-use uverbs_driver::rings::Watched;
-use uverbs_driver::sys::ForkToken;
-use uverbs_driver::types::{RecvRequest, Sge};
+use uverbs_core::rings::Watched;
+use uverbs_core::sys::ForkToken;
+use uverbs_core::types::{RecvRequest, Sge};
 
 use crate::sizes;
 use crate::tracker::{QueuePairTracker, Receives, RecvTracker};

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use bitflags::bitflags;
-use uverbs_driver::contract::asked_flags;
-use uverbs_driver::sys::{Uhw, cells};
-use uverbs_driver::types::{QpCaps, QpType};
-use uverbs_driver::{Error, ErrorKind, Object, Op, Result, cmd};
+use uverbs_core::contract::asked_flags;
+use uverbs_core::sys::{Uhw, cells};
+use uverbs_core::types::{QpCaps, QpType};
+use uverbs_core::{Error, ErrorKind, Object, Op, Result, cmd};
 use uverbs_uapi::mlx5_abi::{
     MLX5_RX_HASH_DST_IPV4, MLX5_RX_HASH_DST_IPV6, MLX5_RX_HASH_DST_PORT_TCP,
     MLX5_RX_HASH_DST_PORT_UDP, MLX5_RX_HASH_INNER, MLX5_RX_HASH_IPSEC_SPI, MLX5_RX_HASH_SRC_IPV4,

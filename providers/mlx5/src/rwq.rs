@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::cmd::wq::Modify;
-use uverbs_driver::contract::Link;
-use uverbs_driver::hw::{Pages, Part, UnitRing};
+use uverbs_core::cmd::wq::Modify;
+use uverbs_core::contract::Link;
+use uverbs_core::hw::{Pages, Part, UnitRing};
 #[cfg(feature = "rings")]
-use uverbs_driver::rings::QueueKind;
-use uverbs_driver::sys::{Uhw, cells};
-use uverbs_driver::types::{DeviceCaps, RecvRequest};
-use uverbs_driver::{Error, ErrorKind, Object, Op, PostError, Result, cmd};
+use uverbs_core::rings::QueueKind;
+use uverbs_core::sys::{Uhw, cells};
+use uverbs_core::types::{DeviceCaps, RecvRequest};
+use uverbs_core::{Error, ErrorKind, Object, Op, PostError, Result, cmd};
 use uverbs_uapi::mlx5_abi::{
     mlx5_ib_create_rwq_ind_tbl_resp, mlx5_ib_create_wq, mlx5_ib_create_wq_resp, mlx5_ib_modify_wq,
 };
@@ -25,7 +25,7 @@ use crate::table::Owner;
 use crate::tracker::{QueuePairTracker, Receives, RecvTracker};
 use crate::wqe::UNIT;
 
-pub use uverbs_driver::cmd::wq::{Flags, State};
+pub use uverbs_core::cmd::wq::{Flags, State};
 
 /// `ibv_wq_init_attr`—what a work queue is created with.
 #[doc(alias = "ibv_wq_init_attr")]

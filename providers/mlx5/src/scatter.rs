@@ -1,8 +1,8 @@
 //! Queue pairs whose small messages the device writes into their completions.
 
-use uverbs_driver::contract::QpInit;
-use uverbs_driver::types::{QpCreateFlags, QpType, SigMode};
-use uverbs_driver::{Error, ErrorKind, Op, Result};
+use uverbs_core::contract::QpInit;
+use uverbs_core::types::{QpCreateFlags, QpType, SigMode};
+use uverbs_core::{Error, ErrorKind, Op, Result};
 
 use crate::pd::ProtectionDomain;
 use crate::qp::{Parent, Special};

@@ -1,7 +1,7 @@
 //! How large the queues of a queue pair are, and what they can hold.
 
-use uverbs_driver::types::QpCaps;
-use uverbs_driver::{Error, Op, Result};
+use uverbs_core::types::QpCaps;
+use uverbs_core::{Error, Op, Result};
 
 use crate::wqe::{MAX_UNITS, UNIT};
 

@@ -11,12 +11,12 @@ mod post;
 
 use std::sync::Arc;
 
-use uverbs_driver::PostError;
-use uverbs_driver::hw::{BlockMut, BlockRing, Record};
+use uverbs_core::PostError;
+use uverbs_core::hw::{BlockMut, BlockRing, Record};
 #[cfg(feature = "rings")]
-use uverbs_driver::rings::Watched;
-use uverbs_driver::sys::ForkToken;
-use uverbs_driver::types::{Operation, Payload, Remote, SendFlags, SendRequest, WcOpcode};
+use uverbs_core::rings::Watched;
+use uverbs_core::sys::ForkToken;
+use uverbs_core::types::{Operation, Payload, Remote, SendFlags, SendRequest, WcOpcode};
 
 use crate::doorbell::Doorbell;
 use crate::operations::Operations;

@@ -7,13 +7,13 @@ pub(crate) mod sizes;
 
 use std::sync::Arc;
 
-use uverbs_driver::contract::{self, Link, SrqInit};
-use uverbs_driver::hw::{Pages, Part, UnitRing};
+use uverbs_core::contract::{self, Link, SrqInit};
+use uverbs_core::hw::{Pages, Part, UnitRing};
 #[cfg(feature = "rings")]
-use uverbs_driver::rings::QueueKind;
-use uverbs_driver::sys::{Uhw, cells};
-use uverbs_driver::types::{OdpGeneralCaps, RecvRequest, SrqAttr, SrqModify, SrqType};
-use uverbs_driver::{Error, ErrorKind, Object, Op, PostError, Result, cmd};
+use uverbs_core::rings::QueueKind;
+use uverbs_core::sys::{Uhw, cells};
+use uverbs_core::types::{OdpGeneralCaps, RecvRequest, SrqAttr, SrqModify, SrqType};
+use uverbs_core::{Error, ErrorKind, Object, Op, PostError, Result, cmd};
 use uverbs_uapi::mlx5_abi::{mlx5_ib_create_srq, mlx5_ib_create_srq_resp};
 use zerocopy::IntoBytes;
 

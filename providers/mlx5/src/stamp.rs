@@ -1,7 +1,7 @@
 //! What completions are stamped with, made of what the device writes into their entries.
 
-use uverbs_driver::types::{CqCreateFlags, Timestamps};
-use uverbs_driver::{Error, ErrorKind, Op, Result};
+use uverbs_core::types::{CqCreateFlags, Timestamps};
+use uverbs_core::{Error, ErrorKind, Op, Result};
 use uverbs_uapi::mlx5_abi::MLX5_IB_CREATE_CQ_FLAGS_REAL_TIME_TS;
 
 use crate::Context;

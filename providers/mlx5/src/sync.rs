@@ -19,7 +19,7 @@ pub(crate) use std::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWri
 #[cfg(loom)]
 pub(crate) use stand_in::{Block, BlockRing, barrier};
 #[cfg(not(loom))]
-pub(crate) use uverbs_driver::hw::{Block, BlockRing, barrier};
+pub(crate) use uverbs_core::hw::{Block, BlockRing, barrier};
 
 /// Waits for a thread that is a few steps from its end, for the `times`-th time: it may have been interrupted, by this very one.
 #[cold]

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use uverbs_driver::hw::{BlockRing, Register, barrier};
-use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result};
+use uverbs_core::hw::{BlockRing, Register, barrier};
+use uverbs_core::{Channel, Error, ErrorKind, Object, Op, Result};
 
 use crate::Context;
 use crate::doorbell::{Doorbell, Naming};
@@ -138,8 +138,8 @@ impl Registers {
 
 #[cfg(test)]
 mod tests {
-    use uverbs_driver::hw::{Pages, Part};
-    use uverbs_driver::sys::Mapping;
+    use uverbs_core::hw::{Pages, Part};
+    use uverbs_core::sys::Mapping;
 
     use super::*;
     use crate::uar::DOORBELLS;

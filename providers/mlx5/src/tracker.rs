@@ -11,7 +11,7 @@ mod srq;
 
 use std::sync::Arc;
 
-use uverbs_driver::types::WcOpcode;
+use uverbs_core::types::WcOpcode;
 
 use crate::cqe::Checksums;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -12,11 +12,11 @@
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use uverbs_driver::cmd::{new_object_handle, new_object_slot};
-use uverbs_driver::hw::Register;
-use uverbs_driver::kind::{Counts, Kind, Legacy};
-use uverbs_driver::sys::{Attr, Mapping, Protection, Uhw, cells};
-use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result};
+use uverbs_core::cmd::{new_object_handle, new_object_slot};
+use uverbs_core::hw::Register;
+use uverbs_core::kind::{Counts, Kind, Legacy};
+use uverbs_core::sys::{Attr, Mapping, Protection, Uhw, cells};
+use uverbs_core::{Channel, Error, ErrorKind, Object, Op, Result};
 use uverbs_uapi::mlx5_abi::MLX5_IB_MMAP_ALLOC_WC;
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH,
@@ -472,7 +472,7 @@ impl Uars {
 }
 
 fn page_size() -> usize {
-    uverbs_driver::sys::page_size()
+    uverbs_core::sys::page_size()
 }
 
 #[cfg(test)]

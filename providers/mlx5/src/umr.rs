@@ -3,8 +3,8 @@
 //! The control segment of such a request names the key in its last word. Layout: Programmer's
 //! Reference Manual, "UMR WQE"; flags as in the kernel's `include/linux/mlx5/qp.h` and `device.h`.
 
-use uverbs_driver::PostError;
-use uverbs_driver::types::{AccessFlags, MwType, WindowBinding};
+use uverbs_core::PostError;
+use uverbs_core::types::{AccessFlags, MwType, WindowBinding};
 
 use crate::wqe::{Unit, data};
 
@@ -98,7 +98,7 @@ pub(crate) fn bind(binding: &WindowBinding, qpn: u32) -> Result<[Unit; BIND_UNIT
     units[0] = change(flags, TRANSLATION_OCTOWORDS, mask);
     units[3] = context(0, access, qpn, variant);
     units[4] = [start.to_be(), binding.length.to_be()];
-    units[7] = data(&uverbs_driver::types::Sge {
+    units[7] = data(&uverbs_core::types::Sge {
         address: binding.address,
         length: u32::try_from(binding.length).unwrap_or(u32::MAX),
         key: binding.region_key,
@@ -148,7 +148,7 @@ fn context(free: u8, access: u8, qpn: u32, variant: u32) -> Unit {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use uverbs_driver::types::{LocalKey, RemoteKey};
+    use uverbs_core::types::{LocalKey, RemoteKey};
 
     fn binding(kind: MwType, length: u64, access: AccessFlags) -> WindowBinding {
         WindowBinding {

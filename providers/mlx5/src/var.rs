@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::cmd::{new_object_handle, new_object_slot};
-use uverbs_driver::hw::Register;
-use uverbs_driver::kind::{Counts, Kind, Legacy};
-use uverbs_driver::sys::{Attr, Mapping, Protection, Uhw, cells};
-use uverbs_driver::{Channel, Error, Object, Op, Result};
+use uverbs_core::cmd::{new_object_handle, new_object_slot};
+use uverbs_core::hw::Register;
+use uverbs_core::kind::{Counts, Kind, Legacy};
+use uverbs_core::sys::{Attr, Mapping, Protection, Uhw, cells};
+use uverbs_core::{Channel, Error, Object, Op, Result};
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_VAR_OBJ_ALLOC_FLAGS, MLX5_IB_ATTR_VAR_OBJ_ALLOC_HANDLE,
     MLX5_IB_ATTR_VAR_OBJ_ALLOC_MMAP_LENGTH, MLX5_IB_ATTR_VAR_OBJ_ALLOC_MMAP_OFFSET,
@@ -59,7 +59,7 @@ impl Var {
     /// One system call, since 5.6; [`VarKind::Packets`] is newer.
     ///
     /// # Errors
-    /// [`Unsupported`](uverbs_driver::ErrorKind::Unsupported) (EPROTONOSUPPORT, EOPNOTSUPP): the device emulates none, or the kernel is
+    /// [`Unsupported`](uverbs_core::ErrorKind::Unsupported) (EPROTONOSUPPORT, EOPNOTSUPP): the device emulates none, or the kernel is
     /// older. ENOSPC: no page is left.
     #[doc(alias = "mlx5dv_alloc_var")]
     pub fn alloc(channel: &Arc<Channel>, kind: VarKind) -> Result<Self> {
@@ -132,7 +132,7 @@ impl Var {
     /// `mlx5dv_free_var`—gives it back. One system call. Dropping it does the same.
     ///
     /// # Errors
-    /// [`Busy`](uverbs_driver::ErrorKind::Busy) while objects created upon it exist; it is returned then.
+    /// [`Busy`](uverbs_core::ErrorKind::Busy) while objects created upon it exist; it is returned then.
     #[doc(alias = "mlx5dv_free_var")]
     pub fn free(mut self) -> Result<(), (Self, Error)> {
         match Object::sole(&mut self.object).and_then(Object::try_destroy) {
@@ -146,7 +146,7 @@ impl MappedVar {
     /// The `len` bytes at `offset`.
     ///
     /// # Errors
-    /// [`InvalidInput`](uverbs_driver::ErrorKind::InvalidInput): outside the page, or no multiples of 8.
+    /// [`InvalidInput`](uverbs_core::ErrorKind::InvalidInput): outside the page, or no multiples of 8.
     pub fn register(&self, offset: usize, len: usize) -> Result<Register> {
         Register::new(Arc::clone(&self.0), offset, len).ok_or_else(|| {
             Error::invalid(Op::AllocVar, "register")
@@ -160,7 +160,7 @@ impl MappedVar {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use uverbs_driver::{Errno, ErrorKind};
+    use uverbs_core::{Errno, ErrorKind};
 
     use super::*;
     use crate::tests::scripted::Scripted;

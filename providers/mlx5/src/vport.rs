@@ -1,7 +1,7 @@
 //! Ports as the embedded switch knows them (`drivers/infiniband/hw/mlx5/std_types.c`).
 
-use uverbs_driver::sys::{Attr, Uhw, cells};
-use uverbs_driver::{Channel, Errno, Error, Op, Result};
+use uverbs_core::sys::{Attr, Uhw, cells};
+use uverbs_core::{Channel, Errno, Error, Op, Result};
 use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_OBJECT_DEVICE;
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_QUERY_PORT, MLX5_IB_ATTR_QUERY_PORT_PORT_NUM, MLX5_IB_METHOD_QUERY_PORT,
@@ -101,7 +101,7 @@ fn explain(error: Error) -> Error {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use uverbs_driver::ErrorKind;
+    use uverbs_core::ErrorKind;
 
     use super::*;
     use crate::tests::native;

@@ -4,7 +4,7 @@
 //! Layouts: Programmer's Reference Manual, "Work Request (WQE) Formats"; the kernel's
 //! `include/linux/mlx5/qp.h`.
 
-use uverbs_driver::types::{Remote, Sge};
+use uverbs_core::types::{Remote, Sge};
 
 /// The unit that work requests are counted in.
 pub(crate) type Unit = [u64; 2];
@@ -38,7 +38,7 @@ pub(crate) mod opcode {
 
 /// Flags of the control segment.
 pub(crate) mod control {
-    use uverbs_driver::types::SendFlags;
+    use uverbs_core::types::SendFlags;
 
     /// A completion on success, too.
     pub(crate) const SIGNALED: u32 = 1 << 3;

@@ -3,10 +3,10 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use uverbs_driver::contract::{Link, QpInit, SrqInit};
-use uverbs_driver::sys::Uhw;
-use uverbs_driver::types::QpType;
-use uverbs_driver::{Error, Object, Op, Result, cmd};
+use uverbs_core::contract::{Link, QpInit, SrqInit};
+use uverbs_core::sys::Uhw;
+use uverbs_core::types::QpType;
+use uverbs_core::{Error, Object, Op, Result, cmd};
 
 use crate::pd::ProtectionDomain;
 use crate::qp::{Parent, Special};

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::contract::Gids;
-use uverbs_driver::sys::{Uhw, cells};
-use uverbs_driver::types::{Address, AddressVector};
-use uverbs_driver::{Channel, Object, Result, cmd};
+use uverbs_core::contract::Gids;
+use uverbs_core::sys::{Uhw, cells};
+use uverbs_core::types::{Address, AddressVector};
+use uverbs_core::{Channel, Object, Result, cmd};
 use uverbs_uapi::rdma_user_rxe::rxe_create_ah_resp;
 
 use crate::vector;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::contract::{self, ContextBase, CqInit, Gids, OpenInit, QpInit, SrqInit};
-use uverbs_driver::sys::Uhw;
-use uverbs_driver::types::{AccessFlags, Address, AddressVector};
-use uverbs_driver::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
+use uverbs_core::contract::{self, ContextBase, CqInit, Gids, OpenInit, QpInit, SrqInit};
+use uverbs_core::sys::Uhw;
+use uverbs_core::types::{AccessFlags, Address, AddressVector};
+use uverbs_core::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
 
 use crate::{CompletionQueue, QueuePair, SharedReceiveQueue, ah, limits};
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::contract::{self, ContextBase, CqInit, Unpolled};
-use uverbs_driver::hw::SharedRing;
+use uverbs_core::contract::{self, ContextBase, CqInit, Unpolled};
+use uverbs_core::hw::SharedRing;
 #[cfg(feature = "rings")]
-use uverbs_driver::rings::{QueueKind, Watched};
-use uverbs_driver::sys::{ForkToken, Uhw, cells};
-use uverbs_driver::types::{RemoteKey, Timestamps, WcFlags, WcOpcode, WcStatus, WorkCompletion};
-use uverbs_driver::{Error, ErrorKind, Object, Op, PollError, Result, cmd};
+use uverbs_core::rings::{QueueKind, Watched};
+use uverbs_core::sys::{ForkToken, Uhw, cells};
+use uverbs_core::types::{RemoteKey, Timestamps, WcFlags, WcOpcode, WcStatus, WorkCompletion};
+use uverbs_core::{Error, ErrorKind, Object, Op, PollError, Result, cmd};
 use uverbs_uapi::ib_user_verbs::ib_uverbs_wc;
 use uverbs_uapi::rdma_user_rxe::{rxe_create_cq_resp, rxe_resize_cq_resp};
 

@@ -1,7 +1,7 @@
 //! Refuses what the device said it cannot do, before the kernel is asked and logs a warning.
 
-use uverbs_driver::types::{AccessFlags, QpAttr, QpState, QpType, diagnose};
-use uverbs_driver::{Error, ErrorKind, Op, Result, cmd};
+use uverbs_core::types::{AccessFlags, QpAttr, QpState, QpType, diagnose};
+use uverbs_core::{Error, ErrorKind, Op, Result, cmd};
 
 /// `asked` of `what` is at least 1 and at most `max`.
 pub(crate) fn some_at_most(op: Op, what: &'static str, asked: u32, max: u32) -> Result<()> {

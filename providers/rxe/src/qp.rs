@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::contract::{self, ContextBase, QpBase, QpInit};
+use uverbs_core::contract::{self, ContextBase, QpBase, QpInit};
 #[cfg(feature = "rings")]
-use uverbs_driver::rings::QueueKind;
-use uverbs_driver::sys::{Uhw, cells};
-use uverbs_driver::types::{
+use uverbs_core::rings::QueueKind;
+use uverbs_core::sys::{Uhw, cells};
+use uverbs_core::types::{
     DeviceAttr, QpAttr, QpAttrMask, QpCaps, QpCreateFlags, QpInfo, QpState, QpType, RecvRequest,
     SendRequest,
 };
-use uverbs_driver::{Error, ErrorKind, Object, Op, PostError, Result, cmd};
+use uverbs_core::{Error, ErrorKind, Object, Op, PostError, Result, cmd};
 use uverbs_uapi::rdma_user_rxe::rxe_create_qp_resp;
 
 use crate::limits;

@@ -1,8 +1,8 @@
 //! Maps a queue that the kernel announced, and checks its shape once.
 
-use uverbs_driver::hw::{RingLayout, SharedRing};
-use uverbs_driver::sys::{Mapping, Protection};
-use uverbs_driver::{Channel, Error, Op, Result};
+use uverbs_core::hw::{RingLayout, SharedRing};
+use uverbs_core::sys::{Mapping, Protection};
+use uverbs_core::{Channel, Error, Op, Result};
 use uverbs_uapi::rdma_user_rxe::{mminfo, rxe_queue_buf};
 
 /// Maps the queue behind `info`, whose slots must have `min_slot` bytes at least. Two system calls.

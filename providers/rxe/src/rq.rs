@@ -1,11 +1,11 @@
 //! A receive ring, of a queue pair or shared: this side produces requests, the kernel consumes them.
 
-use uverbs_driver::PostError;
-use uverbs_driver::hw::SharedRing;
+use uverbs_core::PostError;
+use uverbs_core::hw::SharedRing;
 #[cfg(feature = "rings")]
-use uverbs_driver::rings::Watched;
-use uverbs_driver::sys::ForkToken;
-use uverbs_driver::types::RecvRequest;
+use uverbs_core::rings::Watched;
+use uverbs_core::sys::ForkToken;
+use uverbs_core::types::RecvRequest;
 use uverbs_uapi::rdma_user_rxe::rxe_sge;
 
 #[cfg(feature = "rings")]

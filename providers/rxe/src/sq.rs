@@ -1,11 +1,11 @@
 //! The send ring of a queue pair: this side produces requests, the kernel consumes them when rung.
 
-use uverbs_driver::hw::SharedRing;
+use uverbs_core::hw::SharedRing;
 #[cfg(feature = "rings")]
-use uverbs_driver::rings::Watched;
-use uverbs_driver::sys::ForkToken;
-use uverbs_driver::types::{DeviceCaps, QpCaps, QpType, SendRequest};
-use uverbs_driver::{Channel, Error, Op, PostError, cmd};
+use uverbs_core::rings::Watched;
+use uverbs_core::sys::ForkToken;
+use uverbs_core::types::{DeviceCaps, QpCaps, QpType, SendRequest};
+use uverbs_core::{Channel, Error, Op, PostError, cmd};
 use uverbs_uapi::rdma_user_rxe::rxe_sge;
 
 #[cfg(feature = "rings")]

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::contract::{self, ContextBase, SrqInit};
+use uverbs_core::contract::{self, ContextBase, SrqInit};
 #[cfg(feature = "rings")]
-use uverbs_driver::rings::QueueKind;
-use uverbs_driver::sys::{Pointer, Uhw, cells};
-use uverbs_driver::types::{RecvRequest, SrqAttr, SrqModify, SrqType};
-use uverbs_driver::{Error, ErrorKind, Object, Op, PostError, Result, cmd};
+use uverbs_core::rings::QueueKind;
+use uverbs_core::sys::{Pointer, Uhw, cells};
+use uverbs_core::types::{RecvRequest, SrqAttr, SrqModify, SrqType};
+use uverbs_core::{Error, ErrorKind, Object, Op, PostError, Result, cmd};
 use uverbs_uapi::rdma_user_rxe::{mminfo, rxe_create_srq_resp, rxe_modify_srq_cmd};
 use zerocopy::IntoBytes;
 

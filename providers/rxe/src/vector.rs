@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use uverbs_driver::contract::Gids;
-use uverbs_driver::types::{AddressVector, Gid, GidEntry};
-use uverbs_driver::{Error, ErrorKind, Op, Result};
+use uverbs_core::contract::Gids;
+use uverbs_core::types::{AddressVector, Gid, GidEntry};
+use uverbs_core::{Error, ErrorKind, Op, Result};
 use uverbs_uapi::byte_order::__be32;
 use uverbs_uapi::linux_socket::{AF_INET, AF_INET6, sockaddr_in, sockaddr_in6};
 use uverbs_uapi::rdma_user_rxe::{
@@ -111,8 +111,8 @@ mod tests {
     use std::net::Ipv6Addr;
     use std::num::NonZeroU32;
 
-    use uverbs_driver::ErrorKind;
-    use uverbs_driver::types::{AddressVector, Gid, GidEntry, GidType, GlobalRoute};
+    use uverbs_core::ErrorKind;
+    use uverbs_core::types::{AddressVector, Gid, GidEntry, GidType, GlobalRoute};
 
     use super::address_vector;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use uverbs::recorder::Sink;
 use uverbs::{Context, OpenOptions, Result};
-use uverbs_driver::sys::fake::{FakeKernel, Profile, RingOf, RingView};
+use uverbs_fake::{FakeKernel, Profile, RingOf, RingView};
 
 use crate::device::{Device, Fault};
 use crate::shaky::Shaky;

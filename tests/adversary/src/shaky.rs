@@ -9,9 +9,9 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Mutex, PoisonError};
 
 use uverbs::{DriverId, Errno};
-use uverbs_driver::Result;
-use uverbs_driver::discover::CharDevice;
-use uverbs_driver::sys::{Call, Kernel, Reply};
+use uverbs_core::Result;
+use uverbs_core::discover::CharDevice;
+use uverbs_core::sys::{Call, Kernel, Reply};
 
 use crate::device::Fault;
 

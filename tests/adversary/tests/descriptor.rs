@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 
 use uverbs::{CommandPath, OpenOptions};
-use uverbs_driver::sys::fake::{FakeKernel, Profile};
+use uverbs_fake::{FakeKernel, Profile};
 
 /// The descriptors of this process, and what they are.
 fn descriptors() -> Vec<(String, String)> {

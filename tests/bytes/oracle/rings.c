@@ -31,7 +31,7 @@ struct step {
 	int flags;
 };
 
-/* Row by row as src/bin/uverbs/commands/rings.rs has it. */
+/* Row by row as src/cli/src/commands/rings.rs has it. */
 static const struct step table[] = {
 	{ SEND, 16, 0 },
 	{ SEND_IMM, 1, 0 },

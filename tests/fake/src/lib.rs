@@ -16,11 +16,11 @@ pub use tree::Tree;
 use uverbs::owned::{self, Buffer, Finished};
 use uverbs::recorder::{Recorder, Sink};
 use uverbs::{Completion, Context, OpenOptions, QpType, discover};
-use uverbs_driver::sys::Kernel;
-use uverbs_driver::sys::fake::{
+use uverbs_core::sys::Kernel;
+use uverbs_core::{Channel, CommandPath, Result};
+use uverbs_fake::{
     Asked, DeviceProfile, Effect, FakeKernel, Feature, Profile, RingOf, RingView, When,
 };
-use uverbs_driver::{Channel, CommandPath, Result};
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
 pub use world::World;
 

@@ -2,8 +2,8 @@
 
 use uverbs::owned::{self, Buffer};
 use uverbs::{Context, Error, ErrorKind, Op, PostError, QpType};
-use uverbs_driver::Result;
-use uverbs_driver::sys::fake::{FakeKernel, Source};
+use uverbs_core::Result;
+use uverbs_fake::{FakeKernel, Source};
 
 use crate::Bench;
 

@@ -5,7 +5,7 @@
 )]
 
 use uverbs::Op;
-use uverbs_driver::sys::fake::Asked;
+use uverbs_fake::Asked;
 use uverbs_uapi::ib_user_ioctl_cmds::*;
 use uverbs_uapi::ib_user_verbs::*;
 

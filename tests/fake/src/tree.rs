@@ -12,7 +12,7 @@ static COUNT: AtomicU64 = AtomicU64::new(0);
 pub struct Tree(PathBuf);
 
 impl Tree {
-    /// What the kernel of [`FakeKernel`](uverbs_driver::sys::fake::FakeKernel) would show of its device: the same two GIDs,
+    /// What the kernel of [`FakeKernel`](uverbs_fake::FakeKernel) would show of its device: the same two GIDs,
     /// and the empty entries' zeros.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use uverbs::{
     Completion, CompletionChannel, CompletionQueue, Context, Notify, ProtectionDomain, QpAttr,
     QpState, QpType, SrqModify,
 };
-use uverbs_driver::sys::fake::Objects;
+use uverbs_fake::Objects;
 
 /// What kind of object a token stands for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -9,9 +9,9 @@
 
 use fake_tests::{Bench, PATHS, World, is_destroy};
 use proptest::prelude::*;
-use uverbs_driver::CommandPath;
-use uverbs_driver::error::Errno;
-use uverbs_driver::sys::fake::{Asked, Effect, Objects, Profile, When};
+use uverbs_core::CommandPath;
+use uverbs_core::error::Errno;
+use uverbs_fake::{Asked, Effect, Objects, Profile, When};
 
 /// What calls fail with.
 const ERRNOS: [Errno; 8] = [

@@ -16,10 +16,10 @@ use uverbs::{
     AccessFlags, AckTimeout, AddressVector, Gid, GlobalRoute, Mtu, MwType, Psn, QpAttr, QpAttrMask,
     QpCaps, QpState, QpType, ReregFlags, RetryCount, RnrRetry, RnrTimer, SrqModify,
 };
-use uverbs_driver::error::{ErrorKind, Result};
-use uverbs_driver::sys::fake::{Asked, Feature, Profile};
-use uverbs_driver::sys::{Pointer, Uhw, cells};
-use uverbs_driver::{Channel, CommandPath, cmd};
+use uverbs_core::error::{ErrorKind, Result};
+use uverbs_core::sys::{Pointer, Uhw, cells};
+use uverbs_core::{Channel, CommandPath, cmd};
+use uverbs_fake::{Asked, Feature, Profile};
 use uverbs_uapi::ib_user_ioctl_cmds::*;
 use uverbs_uapi::ib_user_verbs::*;
 use uverbs_uapi::rdma_user_rxe::{
@@ -340,9 +340,7 @@ fn queues(run: &Run<'_>, pd: u32, async_fd: &OwnedFd) {
         |ch| cmd::srq::KIND.destroy(ch, srq),
     );
     // An event that was read is counted by the destroy.
-    run.bench
-        .fake
-        .raise(uverbs_driver::sys::fake::Source::Cq(1), 0);
+    run.bench.fake.raise(uverbs_fake::Source::Cq(1), 0);
     let event = cmd::event::read_async(&run.channel, async_fd.as_fd()).unwrap();
     assert_eq!(event.element, 77);
     let counts = run.step(
@@ -542,8 +540,7 @@ fn nothing_is_written_where_write_is_forbidden() {
         let context = bench.context().unwrap();
         let looped = fake_tests::Loopback::new(&context).unwrap();
         drop(looped);
-        let written =
-            |seen: &uverbs_driver::sys::fake::Seen| matches!(seen.asked, Asked::Written(_));
+        let written = |seen: &uverbs_fake::Seen| matches!(seen.asked, Asked::Written(_));
         assert!(!bench.fake.seen().iter().any(written));
     }
 }

@@ -9,8 +9,8 @@
 use fake_tests::{Bench, Loopback};
 use uverbs::owned::{self, Work};
 use uverbs::{AccessFlags, Operation, QpType, WcStatus};
-use uverbs_driver::CommandPath;
-use uverbs_driver::sys::fake::Profile;
+use uverbs_core::CommandPath;
+use uverbs_fake::Profile;
 
 fn loopback(profile: Profile) -> (Bench, uverbs::Context, Loopback) {
     let bench = Bench::new(profile, CommandPath::Auto);

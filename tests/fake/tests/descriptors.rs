@@ -13,8 +13,8 @@ use std::sync::Arc;
 use fake_tests::Bench;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use uverbs::{ErrorKind, OpenOptions};
-use uverbs_driver::error::Errno;
-use uverbs_driver::sys::fake::{AfterRemoval, Effect, Source, When};
+use uverbs_core::error::Errno;
+use uverbs_fake::{AfterRemoval, Effect, Source, When};
 
 /// `IB_EVENT_CQ_ERR`.
 const CQ_ERR: u32 = 0;

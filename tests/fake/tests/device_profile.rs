@@ -10,9 +10,9 @@ use report::Report;
 use serde_json::{Value, json};
 use uverbs::recorder::Collector;
 use uverbs::{Context, ErrorKind};
-use uverbs_driver::CommandPath;
-use uverbs_driver::sys::fake::{DeviceProfile, Feature, Profile};
-use uverbs_driver::types::DriverId;
+use uverbs_core::CommandPath;
+use uverbs_core::types::DriverId;
+use uverbs_fake::{DeviceProfile, Feature, Profile};
 
 /// What the self-test wrote of an InfiniBand function of the software ConnectX under the stock driver, without its checks.
 const CONNECTX: &str = include_str!("golden/connectx.json");

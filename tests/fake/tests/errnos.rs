@@ -10,9 +10,9 @@
 
 use fake_tests::{Bench, is_destroy, is_thinned, live, operation, thinned, ways};
 use uverbs::{Error, ErrorKind};
-use uverbs_driver::CommandPath;
-use uverbs_driver::error::Errno;
-use uverbs_driver::sys::fake::{Asked, Effect, Profile, Seen, When};
+use uverbs_core::CommandPath;
+use uverbs_core::error::Errno;
+use uverbs_fake::{Asked, Effect, Profile, Seen, When};
 use uverbs_uapi::ib_user_verbs::IB_USER_VERBS_CMD_FLAG_EXTENDED;
 
 /// The errnos a kernel can answer anything with.

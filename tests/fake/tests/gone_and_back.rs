@@ -18,10 +18,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fake_tests::{Bench, Loopback, live, live_on, thinned, ways};
 use uverbs::owned::Memory;
 use uverbs::{Context, Error, ErrorKind, Op, OpenOptions, Result};
-use uverbs_driver::CommandPath;
-use uverbs_driver::error::Errno;
-use uverbs_driver::sys::fake::{AfterRemoval, FakeKernel, Profile};
-use uverbs_driver::sys::{Call, Kernel, Reply};
+use uverbs_core::CommandPath;
+use uverbs_core::error::Errno;
+use uverbs_core::sys::{Call, Kernel, Reply};
+use uverbs_fake::{AfterRemoval, FakeKernel, Profile};
 
 /// A kernel whose device is taken away before its call number `at`.
 #[derive(Debug)]

@@ -16,9 +16,9 @@ use uverbs::{
     AccessFlags, AsyncEventType, Completion, ErrorKind, EventSource, MwType, Operation, Payload,
     PostError, QpType, Remote, SendRequest, SrqModify, WcStatus,
 };
-use uverbs_driver::CommandPath;
-use uverbs_driver::error::Errno;
-use uverbs_driver::sys::fake::{Asked, Effect, Profile, RingOf, RingView, When};
+use uverbs_core::CommandPath;
+use uverbs_core::error::Errno;
+use uverbs_fake::{Asked, Effect, Profile, RingOf, RingView, When};
 use uverbs_uapi::ib_user_verbs::IB_USER_VERBS_CMD_POST_SEND;
 
 #[test]

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use fake_tests::PATHS;
 use uverbs::discover::{DeviceInfo, DriverMatch};
 use uverbs::{DriverId, ErrorKind, OpenOptions};
-use uverbs_driver::sys::fake::{FakeKernel, Profile};
+use uverbs_fake::{FakeKernel, Profile};
 
 fn file(path: &str) -> OwnedFd {
     let both = File::options().read(true).write(true).open(path);

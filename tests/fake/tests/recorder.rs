@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex};
 use fake_tests::{Bench, live, ways};
 use uverbs::OpenOptions;
 use uverbs::recorder::{Body, Collector, Direction, FdClass, Lines, Record, Sink, Value};
-use uverbs_driver::CommandPath;
-use uverbs_driver::error::Errno;
-use uverbs_driver::sys::fake::{Effect, Profile, When};
+use uverbs_core::CommandPath;
+use uverbs_core::error::Errno;
+use uverbs_fake::{Effect, Profile, When};
 use uverbs_uapi::ib_user_verbs::IB_USER_VERBS_CMD_ALLOC_PD;
 
 fn life(path: CommandPath) -> Vec<Record> {

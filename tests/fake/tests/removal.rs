@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use fake_tests::{Bench, Loopback, PATIENCE, ways};
 use uverbs::owned::{self, Memory};
 use uverbs::{AsyncEventType, ErrorKind, EventSource, QpState};
-use uverbs_driver::sys::fake::{AfterRemoval, Profile};
+use uverbs_fake::{AfterRemoval, Profile};
 
 /// `IB_EVENT_DEVICE_FATAL`.
 const DEVICE_FATAL: u32 = 8;

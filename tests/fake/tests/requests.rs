@@ -17,10 +17,10 @@ use uverbs::{
     MrAdviceFlags, Mtu, MwType, QpAttr, QpAttrMask, QpCaps, QpCreateFlags, QpState, QpType, Rate,
     ReregFlags, Result, SendFlags, SendRequest,
 };
-use uverbs_driver::cmd::{ah, comp_cntr, cq, flow, flow_action, mr, mw, qp, wq};
-use uverbs_driver::sys::Uhw;
-use uverbs_driver::sys::fake::Profile;
-use uverbs_driver::{Channel, cmd};
+use uverbs_core::cmd::{ah, comp_cntr, cq, flow, flow_action, mr, mw, qp, wq};
+use uverbs_core::sys::Uhw;
+use uverbs_core::{Channel, cmd};
+use uverbs_fake::Profile;
 use uverbs_uapi::ib_user_ioctl_verbs::ib_uverbs_flow_action_esp;
 
 /// A field of a command, and what may be asked there.

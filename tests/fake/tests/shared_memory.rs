@@ -15,10 +15,10 @@ use std::thread::{self, Scope};
 use fake_tests::{Bench, Loopback};
 use uverbs::owned::{ExposedMemory, Work};
 use uverbs::{AccessFlags, Operation, QpType, Remote, owned};
-use uverbs_driver::hw::{
+use uverbs_core::hw::{
     BlockRing, Pages, Part, Records, Register, RingLayout, SharedRing, UnitRing, Window,
 };
-use uverbs_driver::sys::Mapping;
+use uverbs_core::sys::Mapping;
 
 /// Turns of each thread.
 const TURNS: u64 = if cfg!(miri) { 12 } else { 3000 };

@@ -17,9 +17,9 @@ use uverbs::{
     AccessFlags, AddressVector, CompletionQueue, Context, ErrorKind, EventSource, Gid, GlobalRoute,
     MwType, Notify, ProtectionDomain, QpType, QueuePairEndpoint, owned,
 };
-use uverbs_driver::discover::ForkGuard;
-use uverbs_driver::hw::Pages;
-use uverbs_driver::sys::fake::Source;
+use uverbs_core::discover::ForkGuard;
+use uverbs_core::hw::Pages;
+use uverbs_fake::Source;
 
 /// Turns of each thread.
 const TURNS: usize = if cfg!(miri) { 4 } else { 200 };

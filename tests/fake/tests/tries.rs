@@ -4,8 +4,8 @@
 use fake_tests::{Bench, Loopback, is_destroy};
 use uverbs::owned::{self, Memory};
 use uverbs::{Context, ErrorKind, Gid, QpType};
-use uverbs_driver::error::Errno;
-use uverbs_driver::sys::fake::{Asked, Effect, When};
+use uverbs_core::error::Errno;
+use uverbs_fake::{Asked, Effect, When};
 use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_METHOD_QP_DESTROY, UVERBS_METHOD_SRQ_DESTROY, UVERBS_OBJECT_QP, UVERBS_OBJECT_SRQ,
 };

@@ -10,7 +10,7 @@ use uverbs::mlx5::{Entries, Results};
 use uverbs::{
     CompletionQueue, Context, DriverId, Mtu, OpenOptions, ProtectionDomain, QpType, owned,
 };
-use uverbs_driver::sys::Kernel;
+use uverbs_core::sys::Kernel;
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_MLX5;
 
 use crate::liar::{Liar, descriptor};

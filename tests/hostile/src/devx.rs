@@ -5,9 +5,9 @@
 //! There is no device: what a command sets up uses no memory at all.
 #![allow(unsafe_code, reason = "gives firmware commands to nobody")]
 
-use uverbs_driver::Result;
-use uverbs_driver::hw::Pages;
-use uverbs_driver::types::AccessFlags;
+use uverbs_core::Result;
+use uverbs_core::hw::Pages;
+use uverbs_core::types::AccessFlags;
 use uverbs_mlx5::devx::{Devx, DevxObject};
 use uverbs_mlx5::pacing::RateLimit;
 use uverbs_mlx5::prm::Mailbox;

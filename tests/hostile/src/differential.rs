@@ -8,7 +8,7 @@ use uverbs::{
     MwType, ProtectionDomain, Psn, QpAttr, QpState, QpType, QueuePair, Result, SharedReceiveQueue,
     SrqModify,
 };
-use uverbs_driver::sys::fake::{Objects, Profile};
+use uverbs_fake::{Objects, Profile};
 
 use crate::tape::Tape;
 

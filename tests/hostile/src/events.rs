@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use fake_tests::Bench;
 use uverbs::{CompletionChannel, Context, ErrorKind, Notify};
-use uverbs_driver::sys::fake::{Effect, Source, When};
+use uverbs_fake::{Effect, Source, When};
 use uverbs_mlx5::devx::{Devx, DevxObject, EventType, QueryReplies};
 use uverbs_mlx5::prm::{Mailbox, opcode};
 

@@ -33,18 +33,18 @@ mod unreported;
 mod values;
 pub mod watch;
 
-#[path = "../../../src/bin/uverbs/exchange/mod.rs"]
+#[path = "../../../src/cli/src/exchange/mod.rs"]
 #[expect(dead_code, reason = "the tool uses more of it than the targets here")]
 mod exchange;
-#[path = "../../../src/bin/uverbs/failure.rs"]
+#[path = "../../../src/cli/src/failure.rs"]
 #[expect(dead_code, reason = "the tool uses more of it than the targets here")]
 mod failure;
-#[path = "../../../src/bin/uverbs/commands/bench/spec.rs"]
+#[path = "../../../src/cli/src/commands/bench/spec.rs"]
 #[expect(dead_code, reason = "the tool uses more of it than the targets here")]
 mod spec;
-#[path = "../../../src/bin/uverbs/commands/sched/file.rs"]
+#[path = "../../../src/cli/src/commands/sched/file.rs"]
 mod tree_file;
-#[path = "../../../src/bin/uverbs/commands/bench/wire.rs"]
+#[path = "../../../src/cli/src/commands/bench/wire.rs"]
 #[expect(dead_code, reason = "the tool uses more of it than the targets here")]
 mod wire;
 

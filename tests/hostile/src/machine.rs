@@ -8,7 +8,7 @@ use uverbs::{
     AddressHandle, AddressVector, CompletionQueue, Context, Errno, MemoryWindow, MwType,
     ProtectionDomain, QpAttr, QpState, QpType, SrqModify,
 };
-use uverbs_driver::sys::fake::{AfterRemoval, Effect, Profile, When};
+use uverbs_fake::{AfterRemoval, Effect, Profile, When};
 
 use crate::tape::Tape;
 

@@ -12,8 +12,8 @@ use std::ptr::with_exposed_provenance_mut;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use uverbs_driver::Errno;
-use uverbs_driver::sys::{Call, Command, Kernel, Mapping, Reply, Uhw, Value};
+use uverbs_core::Errno;
+use uverbs_core::sys::{Call, Command, Kernel, Mapping, Reply, Uhw, Value};
 use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_ATTR_CORE_IN, UVERBS_ATTR_CORE_OUT, UVERBS_ATTR_CREATE_CQ_CQE, UVERBS_METHOD_CQ_CREATE,
     UVERBS_METHOD_CQ_DESTROY, UVERBS_METHOD_GET_CONTEXT, UVERBS_METHOD_QP_CREATE,
@@ -438,7 +438,7 @@ unsafe impl Kernel for Adapter {
                 &command.uhw,
             )?,
             Call::Map { len, .. } => return Mapping::anonymous(len).map(Reply::Mapped),
-            _ => return Err(Errno::AGAIN),
+            Call::Read(_) => return Err(Errno::AGAIN),
         }
         Ok(Reply::Done)
     }

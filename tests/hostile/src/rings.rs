@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fake_tests::Bench;
 use uverbs::owned::{self, SharedReceiveQueue};
 use uverbs::{QpType, SrqModify};
-use uverbs_driver::sys::fake::{RingOf, RingView};
+use uverbs_fake::{RingOf, RingView};
 
 use crate::tape::Tape;
 

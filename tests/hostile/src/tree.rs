@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use uverbs_driver::{Errno, Error, Op, Result};
+use uverbs_core::{Errno, Error, Op, Result};
 use uverbs_mlx5::prm::ElementAttr;
 use uverbs_mlx5::sched::{Applied, Element, Elements, Limits, Plan, Tree};
 

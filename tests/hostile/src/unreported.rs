@@ -8,12 +8,12 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::Channel;
-use uverbs_driver::channel::CommandPath;
-use uverbs_driver::contract::{
+use uverbs_core::Channel;
+use uverbs_core::channel::CommandPath;
+use uverbs_core::contract::{
     Context as _, Cq as _, CqInit, OpenInit, Qp as _, QpInit, Srq as _, SrqInit,
 };
-use uverbs_driver::types::{
+use uverbs_core::types::{
     QpAttr, QpCaps, QpCreateFlags, QpState, QpType, RecvRequest, SigMode, SrqAttr, SrqType,
     Timestamps,
 };

@@ -17,8 +17,8 @@ use std::ptr::with_exposed_provenance_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use uverbs_driver::Errno;
-use uverbs_driver::sys::{Call, Command, Kernel, Reply, Uhw, Value};
+use uverbs_core::Errno;
+use uverbs_core::sys::{Call, Command, Kernel, Reply, Uhw, Value};
 use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_ATTR_CORE_IN, UVERBS_ATTR_CORE_OUT, UVERBS_ATTR_CREATE_CQ_CQE, UVERBS_METHOD_CQ_CREATE,
     UVERBS_METHOD_CQ_DESTROY, UVERBS_METHOD_MR_DESTROY, UVERBS_METHOD_QP_CREATE,

@@ -12,9 +12,9 @@ use uverbs::mlx5::steering::{
 };
 use uverbs::mlx5::{Adapter, VarKind};
 use uverbs::{Context, ErrorKind, Mtu, OpenOptions, QpType, Result, owned};
-use uverbs_driver::Errno;
-use uverbs_driver::sys::fake::{Feature, Profile};
-use uverbs_driver::sys::{Attr, Call, Command, Kernel, Reply, Uhw, Value, WriteCommand};
+use uverbs_core::Errno;
+use uverbs_core::sys::{Attr, Call, Command, Kernel, Reply, Uhw, Value, WriteCommand};
+use uverbs_fake::{Feature, Profile};
 use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_ATTR_WRITE_CMD, UVERBS_ID_NS_SHIFT, UVERBS_METHOD_GET_CONTEXT,
     UVERBS_METHOD_INVOKE_WRITE, UVERBS_OBJECT_DEVICE,

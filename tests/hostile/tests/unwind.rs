@@ -22,7 +22,7 @@ use uverbs::{
     AccessFlags, Context, Errno, ErrorKind, OpenOptions, PollError, PostError, QpAttr, QpState,
     SrqModify, owned,
 };
-use uverbs_driver::sys::fake::{Effect, FakeKernel, When};
+use uverbs_fake::{Effect, FakeKernel, When};
 use uverbs_uapi::ib_user_verbs::IB_USER_VERBS_CMD_MODIFY_QP;
 
 /// A life whose kernel stops at a call. Returns what [`Life::run`] does, and how many calls there were.

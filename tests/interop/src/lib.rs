@@ -77,16 +77,6 @@ pub struct Program {
 pub fn boot(devices: Devices) -> Result<Guest, Error> {
     let kernel = std::env::var("UVERBS_TEST_KERNEL");
     let kernel = Kernel::named(kernel.as_deref().unwrap_or("6.12"))?;
-    let args = [
-        "build",
-        "--release",
-        "--package",
-        "uverbs",
-        "--bin",
-        "uverbs",
-        "--features",
-        "cli",
-    ];
     let machine = Machine::new(kernel);
     let machine = match devices {
         Devices::Rxe => machine.topology(Topology::TwoHosts),
@@ -95,7 +85,7 @@ pub fn boot(devices: Devices) -> Result<Guest, Error> {
     };
     machine
         .with_debian_tools()
-        .with_binary(testbed::cargo::build_program("uverbs", &args)?, "uverbs")
+        .with_binary(testbed::cargo::tool()?, "uverbs")
         .boot()
 }
 

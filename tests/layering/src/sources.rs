@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders of the crates that others get, without their programs' and tests' data.
-const SHIPPED: [&str; 3] = ["src", "uapi/src", "providers"];
+const SHIPPED: [&str; 4] = ["src", "uapi/src", "providers", "tests/models/kernel"];
 /// Further folders with sources of the repository.
 const OTHERS: [&str; 4] = ["docs", "fuzz", "tests", "uapi/tests"];
 
@@ -43,6 +43,7 @@ pub fn sources(folders: &[&str]) -> Vec<Source> {
         }
     }
     found.sort_by(|one: &Source, other| one.path.cmp(&other.path));
+    found.dedup_by(|one, other| one.path == other.path);
     assert!(!found.is_empty(), "no sources below {folders:?}");
     found
 }

@@ -11,7 +11,7 @@ const ABOVE: [(&str, &[&str]); 3] = [
 
 /// Whether a file is of the module, and not of its tests.
 fn is_of(path: &str, module: &str) -> bool {
-    let inside = path.trim_start_matches("providers/driver/src/");
+    let inside = path.trim_start_matches("providers/core/src/");
     let of = inside == format!("{module}.rs") || inside.starts_with(&format!("{module}/"));
     of && !inside.contains("/tests")
 }
@@ -19,7 +19,7 @@ fn is_of(path: &str, module: &str) -> bool {
 /// Commands know nothing of the objects whose handles they name, and objects nothing of commands: both know kinds.
 #[test]
 fn commands_and_objects_do_not_name_each_other() {
-    let driver = sources(&["providers/driver/src"]);
+    let driver = sources(&["providers/core/src"]);
     let mut wrong = Vec::new();
     for (module, above) in ABOVE {
         let files: Vec<_> = driver

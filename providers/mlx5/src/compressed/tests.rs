@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use uverbs_driver::PollError;
-use uverbs_driver::types::{WcOpcode, WorkCompletion};
+use uverbs_core::PollError;
+use uverbs_core::types::{WcOpcode, WorkCompletion};
 
 use super::*;
 use crate::cq::CqShared;

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, PoisonError};
 
-use uverbs_driver::contract::Link;
-use uverbs_driver::{Op, Result};
+use uverbs_core::contract::Link;
+use uverbs_core::{Op, Result};
 
 use crate::cq_ring::CqRing;
 use crate::cqe::Entry;
@@ -93,8 +93,8 @@ impl CqShared {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use uverbs_driver::contract::Link;
-    use uverbs_driver::{ErrorKind, Object, Op, cmd};
+    use uverbs_core::contract::Link;
+    use uverbs_core::{ErrorKind, Object, Op, cmd};
 
     use super::*;
     use crate::tests::scripted::Scripted;

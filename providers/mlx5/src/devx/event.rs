@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use uverbs_driver::contract::set_nonblocking;
-use uverbs_driver::sys::{Attr, Uhw, Value};
-use uverbs_driver::{Channel, Errno, Error, Object, Op, Result};
+use uverbs_core::contract::set_nonblocking;
+use uverbs_core::sys::{Attr, Uhw, Value};
+use uverbs_core::{Channel, Errno, Error, Object, Op, Result};
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_FLAGS, MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_HANDLE,
     MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_COOKIE, MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_HANDLE,
@@ -274,7 +274,7 @@ impl EventChannel {
     ///
     /// # Errors
     /// EINVAL: more kinds, or one that does not exist, or not for objects, or only for objects.
-    /// [`InvalidInput`](uverbs_driver::ErrorKind::InvalidInput): an object of another context.
+    /// [`InvalidInput`](uverbs_core::ErrorKind::InvalidInput): an object of another context.
     #[doc(alias = "mlx5dv_devx_subscribe_devx_event")]
     pub fn subscribe(
         &self,
@@ -364,7 +364,7 @@ impl EventChannel {
     ///
     /// # Errors
     /// EOVERFLOW: the kernel had no memory for some events, which are lost; the next call goes on.
-    /// [`WouldBlock`](uverbs_driver::ErrorKind::WouldBlock), [`DeviceRemoved`](uverbs_driver::ErrorKind::DeviceRemoved).
+    /// [`WouldBlock`](uverbs_core::ErrorKind::WouldBlock), [`DeviceRemoved`](uverbs_core::ErrorKind::DeviceRemoved).
     #[doc(alias = "mlx5dv_devx_get_event")]
     pub fn next(&self) -> Result<Event> {
         let op = Op::DevxEvent;
@@ -386,7 +386,7 @@ impl EventChannel {
     /// Waits until there is an event, for at most `timeout` (`None`: for ever). Returns whether there is.
     ///
     /// # Errors
-    /// [`DeviceRemoved`](uverbs_driver::ErrorKind::DeviceRemoved).
+    /// [`DeviceRemoved`](uverbs_core::ErrorKind::DeviceRemoved).
     pub fn wait(&self, timeout: Option<Duration>) -> Result<bool> {
         self.channel
             .wait_readable(Op::DevxEvent, self.fd.as_fd(), timeout)
@@ -425,7 +425,7 @@ fn parse(event: &[u8]) -> Option<Event> {
 
 #[cfg(test)]
 mod tests {
-    use uverbs_driver::ErrorKind;
+    use uverbs_core::ErrorKind;
 
     use super::*;
     use crate::tests::scripted::Scripted;

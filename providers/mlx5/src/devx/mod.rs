@@ -14,8 +14,8 @@ mod umem;
 
 use std::sync::Arc;
 
-use uverbs_driver::sys::{Attr, Uhw, cells};
-use uverbs_driver::{Channel, Error, Object, Op, Result};
+use uverbs_core::sys::{Attr, Uhw, cells};
+use uverbs_core::{Channel, Error, Object, Op, Result};
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_DEVX_OTHER_CMD_IN, MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT,
     MLX5_IB_ATTR_DEVX_QUERY_EQN_DEV_EQN, MLX5_IB_ATTR_DEVX_QUERY_EQN_USER_VEC,

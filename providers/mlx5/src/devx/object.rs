@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::cmd::{new_object_handle, new_object_slot};
-use uverbs_driver::kind::{Counts, Kind, Legacy};
-use uverbs_driver::sys::Attr;
-use uverbs_driver::{Error, Object, Op, Result};
+use uverbs_core::cmd::{new_object_handle, new_object_slot};
+use uverbs_core::kind::{Counts, Kind, Legacy};
+use uverbs_core::sys::Attr;
+use uverbs_core::{Error, Object, Op, Result};
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT,
     MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE, MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE,
@@ -23,7 +23,7 @@ use crate::prm::{Field, Mailbox, field, opcode, word};
 /// `mlx5dv_devx_obj`—an object that a firmware command created.
 ///
 /// Cheap to clone. The kernel destroys it when the last clone, and everything that was created
-/// upon it, is gone. A destroy that fails is counted in [`Channel::leaked`](uverbs_driver::Channel::leaked).
+/// upon it, is gone. A destroy that fails is counted in [`Channel::leaked`](uverbs_core::Channel::leaked).
 #[doc(alias = "mlx5dv_devx_obj")]
 #[derive(Clone, Debug)]
 pub struct DevxObject {
@@ -261,7 +261,7 @@ impl DevxObject {
     /// One system call; it waits for the firmware.
     ///
     /// # Errors
-    /// [`Busy`](uverbs_driver::ErrorKind::Busy) while clones or users of it exist; else the errno that
+    /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones or users of it exist; else the errno that
     /// the firmware's status stands for. The object is given back.
     #[doc(alias = "mlx5dv_devx_obj_destroy")]
     pub fn destroy(mut self) -> Result<(), (Self, Error)> {
@@ -282,7 +282,7 @@ mod tests {
     use std::fs::File;
     use std::os::fd::AsFd as _;
 
-    use uverbs_driver::ErrorKind;
+    use uverbs_core::ErrorKind;
 
     use super::*;
     use crate::devx::EventType;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-use uverbs_driver::contract::set_nonblocking;
-use uverbs_driver::sys::{Attr, Uhw, Value};
-use uverbs_driver::{Channel, Error, Op, Result};
+use uverbs_core::contract::set_nonblocking;
+use uverbs_core::sys::{Attr, Uhw, Value};
+use uverbs_core::{Channel, Error, Op, Result};
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_DEVX_ASYNC_CMD_FD_ALLOC_HANDLE, MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_CMD_IN,
     MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_FD, MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_HANDLE,
@@ -145,7 +145,7 @@ impl QueryReplies {
     /// One system call.
     ///
     /// # Errors
-    /// [`WouldBlock`](uverbs_driver::ErrorKind::WouldBlock), [`DeviceRemoved`](uverbs_driver::ErrorKind::DeviceRemoved).
+    /// [`WouldBlock`](uverbs_core::ErrorKind::WouldBlock), [`DeviceRemoved`](uverbs_core::ErrorKind::DeviceRemoved).
     #[doc(alias = "mlx5dv_devx_get_async_cmd_comp")]
     pub fn next(&self) -> Result<QueryReply> {
         let op = Op::DevxReply;
@@ -166,7 +166,7 @@ impl QueryReplies {
     /// Waits until there is a reply, for at most `timeout` (`None`: for ever). Returns whether there is.
     ///
     /// # Errors
-    /// [`DeviceRemoved`](uverbs_driver::ErrorKind::DeviceRemoved).
+    /// [`DeviceRemoved`](uverbs_core::ErrorKind::DeviceRemoved).
     pub fn wait(&self, timeout: Option<Duration>) -> Result<bool> {
         self.channel
             .wait_readable(Op::DevxReply, self.fd.as_fd(), timeout)

@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use uverbs_driver::sys::{Attr, Uhw, Value};
-use uverbs_driver::{Channel, Errno, Error, Op, Result};
+use uverbs_core::sys::{Attr, Uhw, Value};
+use uverbs_core::{Channel, Errno, Error, Op, Result};
 
 use crate::prm::{Mailbox, Status};
 

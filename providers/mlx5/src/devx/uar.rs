@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::hw::Register;
-use uverbs_driver::{Error, Op, Result};
+use uverbs_core::hw::Register;
+use uverbs_core::{Error, Op, Result};
 use uverbs_uapi::mlx5_user_ioctl_verbs::{
     MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF, MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC,
 };
@@ -23,7 +23,7 @@ impl Devx {
     /// Two system calls, since 5.7.
     ///
     /// # Errors
-    /// [`Unsupported`](uverbs_driver::ErrorKind::Unsupported): an older kernel, or `combining` where the
+    /// [`Unsupported`](uverbs_core::ErrorKind::Unsupported): an older kernel, or `combining` where the
     /// machine cannot. ENOMEM, EINVAL: the device has no page left.
     #[doc(alias = "mlx5dv_devx_alloc_uar")]
     pub fn uar(&self, combining: bool) -> Result<DevxUar> {
@@ -50,7 +50,7 @@ impl DevxUar {
     /// The `len` bytes at `offset`: 0x20 arms completion queues, doorbells of send queues start at 0x800.
     ///
     /// # Errors
-    /// [`InvalidInput`](uverbs_driver::ErrorKind::InvalidInput): outside the page, or no multiples of 8.
+    /// [`InvalidInput`](uverbs_core::ErrorKind::InvalidInput): outside the page, or no multiples of 8.
     pub fn register(&self, offset: usize, len: usize) -> Result<Register> {
         Register::new(Arc::clone(&self.0.memory), offset, len).ok_or_else(|| {
             Error::invalid(Op::AllocUar, "register")

@@ -4,12 +4,12 @@ use std::any::Any;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use uverbs_driver::cmd::{new_object_handle, new_object_slot};
-use uverbs_driver::hw::Pages;
-use uverbs_driver::kind::{Counts, Kind, Legacy};
-use uverbs_driver::sys::{Attr, Uhw, cells};
-use uverbs_driver::types::AccessFlags;
-use uverbs_driver::{Errno, Error, Object, Op, Result};
+use uverbs_core::cmd::{new_object_handle, new_object_slot};
+use uverbs_core::hw::Pages;
+use uverbs_core::kind::{Counts, Kind, Legacy};
+use uverbs_core::sys::{Attr, Uhw, cells};
+use uverbs_core::types::AccessFlags;
+use uverbs_core::{Errno, Error, Object, Op, Result};
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE, MLX5_IB_ATTR_DEVX_UMEM_REG_ACCESS,
     MLX5_IB_ATTR_DEVX_UMEM_REG_ADDR, MLX5_IB_ATTR_DEVX_UMEM_REG_DMABUF_FD,
@@ -185,7 +185,7 @@ impl Umem {
     /// `mlx5dv_devx_umem_dereg`—ends the registration.
     ///
     /// # Errors
-    /// [`Busy`](uverbs_driver::ErrorKind::Busy) while clones, or objects created on it, exist; else the
+    /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones, or objects created on it, exist; else the
     /// errno that the firmware's status stands for. It is given back.
     #[doc(alias = "mlx5dv_devx_umem_dereg")]
     pub fn deregister(mut self) -> Result<(), (Self, Error)> {
@@ -202,7 +202,7 @@ mod tests {
 
     use std::os::fd::AsFd as _;
 
-    use uverbs_driver::ErrorKind;
+    use uverbs_core::ErrorKind;
 
     use super::*;
     use crate::tests::scripted::Scripted;

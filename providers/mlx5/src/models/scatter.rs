@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::types::Sge;
+use uverbs_core::types::Sge;
 
 use super::explore;
 use super::world::own;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::types::{RecvRequest, WcOpcode, WorkCompletion};
-use uverbs_driver::{Op, PollError};
+use uverbs_core::types::{RecvRequest, WcOpcode, WorkCompletion};
+use uverbs_core::{Op, PollError};
 
 use crate::compressed::Results;
 use crate::cq::CqShared;

@@ -1,6 +1,6 @@
 //! Receives of shared queues that met pages that were not there.
 
-use uverbs_driver::types::RecvRequest;
+use uverbs_core::types::RecvRequest;
 
 use super::*;
 use crate::srq::ring::SharedRing;

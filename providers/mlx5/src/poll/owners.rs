@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Weak};
 
-use uverbs_driver::types::{WcOpcode, WorkCompletion};
-use uverbs_driver::{PollError, Result};
+use uverbs_core::types::{WcOpcode, WorkCompletion};
+use uverbs_core::{PollError, Result};
 
 use super::Next;
 use crate::cq::CqShared;

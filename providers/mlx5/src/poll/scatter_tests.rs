@@ -1,6 +1,6 @@
 //! Messages in completions.
 
-use uverbs_driver::types::Sge;
+use uverbs_core::types::Sge;
 
 use super::*;
 use crate::cqe::format;
@@ -97,10 +97,7 @@ fn a_message_lands_where_its_request_wanted_it() {
         }
         assert_eq!(
             (out[1].imm, out[2].invalidated),
-            (
-                Some(77),
-                Some(uverbs_driver::types::RemoteKey::from_raw(77))
-            )
+            (Some(77), Some(uverbs_core::types::RemoteKey::from_raw(77)))
         );
         assert_eq!((out[3].wr_id, out[3].byte_len), (53, 70));
         for buffer in &memory[..3] {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use uverbs_driver::Errno;
+use uverbs_core::Errno;
 
 use super::Unrecognized;
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::contract::{QpBase, QpInit};
-use uverbs_driver::hw::{BlockRing, Kept, Pages, Part, Record, UnitRing};
-use uverbs_driver::sys::{Uhw, cells};
-use uverbs_driver::types::{DeviceCaps, QpCaps, QpCreateFlags, QpState, QpType, SigMode};
-use uverbs_driver::{Error, ErrorKind, Object, Op, Result, cmd};
+use uverbs_core::contract::{QpBase, QpInit};
+use uverbs_core::hw::{BlockRing, Kept, Pages, Part, Record, UnitRing};
+use uverbs_core::sys::{Uhw, cells};
+use uverbs_core::types::{DeviceCaps, QpCaps, QpCreateFlags, QpState, QpType, SigMode};
+use uverbs_core::{Error, ErrorKind, Object, Op, Result, cmd};
 use uverbs_uapi::mlx5_abi::{
     MLX5_IB_CREATE_QP_RESP_MASK_RQN, MLX5_IB_CREATE_QP_RESP_MASK_SQN,
     MLX5_IB_CREATE_QP_RESP_MASK_TIRN, MLX5_IB_CREATE_QP_RESP_MASK_TISN, mlx5_ib_create_qp,

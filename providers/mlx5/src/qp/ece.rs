@@ -3,8 +3,8 @@
 //! The kernel passes them between firmware and driver data (`ece_options` of `mlx5_ib_create_qp`, `mlx5_ib_modify_qp` and their
 //! answers) without looking at them.
 
-use uverbs_driver::types::Ece;
-use uverbs_driver::{Error, ErrorKind, Op, Result};
+use uverbs_core::types::Ece;
+use uverbs_core::{Error, ErrorKind, Op, Result};
 use uverbs_uapi::mlx5_abi::mlx5_ib_modify_qp_resp;
 
 /// Asks the firmware for what it has, by the number of the options' first version.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::contract::QpInit;
-use uverbs_driver::types::QpType;
-use uverbs_driver::{Error, ErrorKind, Object, Op, Result};
+use uverbs_core::contract::QpInit;
+use uverbs_core::types::QpType;
+use uverbs_core::{Error, ErrorKind, Object, Op, Result};
 
 use super::{Parent, QueuePair, Special};
 use crate::Context;
@@ -13,7 +13,7 @@ use crate::pd::ProtectionDomain;
 use crate::xrc::XrcDomain;
 
 /// What a queue pair is besides what the verbs say
-/// ([`QpInit::extra`](uverbs_driver::contract::QpInit)). Default: nothing.
+/// ([`QpInit::extra`](uverbs_core::contract::QpInit)). Default: nothing.
 #[derive(Clone, Debug, Default)]
 pub struct QpExtra {
     variety: Variety,

@@ -1,8 +1,8 @@
 //! What is to be created: sizes, operations, and the words of special queue pairs.
 
-use uverbs_driver::contract::QpInit;
-use uverbs_driver::types::{DeviceAttr, QpCaps, QpType};
-use uverbs_driver::{Error, ErrorKind, Op, Result};
+use uverbs_core::contract::QpInit;
+use uverbs_core::types::{DeviceAttr, QpCaps, QpType};
+use uverbs_core::{Error, ErrorKind, Op, Result};
 use uverbs_uapi::mlx5_abi::{
     MLX5_QP_FLAG_DCI_STREAM, MLX5_QP_FLAG_SCATTER_CQE, MLX5_QP_FLAG_TYPE_DCI,
     MLX5_QP_FLAG_TYPE_DCT, mlx5_ib_create_qp_dci_streams,

@@ -1,7 +1,7 @@
 //! Sending on queue pairs that need more than a request: extended and dynamic connections, Ethernet.
 
-use uverbs_driver::PostError;
-use uverbs_driver::types::{Address, QpType, Remote, SendFlags, SendRequest, Sge, WcOpcode};
+use uverbs_core::PostError;
+use uverbs_core::types::{Address, QpType, Remote, SendFlags, SendRequest, Sge, WcOpcode};
 
 use super::{QueuePair, Role};
 use crate::operations::Operations;
@@ -67,7 +67,7 @@ impl QueuePair {
     /// Puts a masked atomic operation on a queue pair of a plain reliable connection: the old value lands in `piece`, 8
     /// bytes.
     ///
-    /// Not every device has it: others complete it with [`LocalQpOperation`](uverbs_driver::types::WcStatus::LocalQpOperation).
+    /// Not every device has it: others complete it with [`LocalQpOperation`](uverbs_core::types::WcStatus::LocalQpOperation).
     ///
     /// # Errors
     /// As `put_send`; [`PostError::InvalidRequest`]: not 8 bytes, or not aligned to 8.

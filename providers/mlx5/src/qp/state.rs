@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::sys::{Uhw, cells};
-use uverbs_driver::types::{QpAttr, QpAttrMask, QpInfo, QpState, QpType, diagnose};
-use uverbs_driver::{Error, ErrorKind, Op, Result, cmd};
+use uverbs_core::sys::{Uhw, cells};
+use uverbs_core::types::{QpAttr, QpAttrMask, QpInfo, QpState, QpType, diagnose};
+use uverbs_core::{Error, ErrorKind, Op, Result, cmd};
 use uverbs_uapi::mlx5_abi::{mlx5_ib_modify_qp, mlx5_ib_modify_qp_resp};
 use zerocopy::IntoBytes;
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::Op;
-use uverbs_driver::hw::{BlockRing, Pages, Part, Records};
-use uverbs_driver::sys::{ForkToken, Mapping};
-use uverbs_driver::types::{AtomicCap, LocalKey, QpCaps, QpType};
+use uverbs_core::Op;
+use uverbs_core::hw::{BlockRing, Pages, Part, Records};
+use uverbs_core::sys::{ForkToken, Mapping};
+use uverbs_core::types::{AtomicCap, LocalKey, QpCaps, QpType};
 
 use super::*;
 use crate::doorbell::Doorbell;

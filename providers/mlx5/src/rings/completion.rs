@@ -1,7 +1,7 @@
 //! Completion entries (`struct mlx5_cqe64` and `mlx5_err_cqe` of the kernel's `include/linux/mlx5/device.h`,
 //! `mlx5_ifc_cqe_error_syndrome_bits` of `mlx5_ifc.h`).
 
-use uverbs_driver::rings::Fields;
+use uverbs_core::rings::Fields;
 
 use super::reader::Reader;
 use super::send;

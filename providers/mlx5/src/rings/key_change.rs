@@ -1,6 +1,6 @@
 //! Requests that change a memory key: "UMR WQE" of the reference manual.
 
-use uverbs_driver::rings::Fields;
+use uverbs_core::rings::Fields;
 
 use super::reader::Reader;
 use super::segments;

@@ -1,6 +1,6 @@
 //! Receive requests.
 
-use uverbs_driver::rings::Fields;
+use uverbs_core::rings::Fields;
 
 use super::reader::Reader;
 use super::segments;

@@ -1,6 +1,6 @@
 //! What requests are made of behind their control segment.
 
-use uverbs_driver::rings::Fields;
+use uverbs_core::rings::Fields;
 
 use super::reader::Reader;
 use super::send::Route;

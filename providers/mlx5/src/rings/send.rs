@@ -1,7 +1,7 @@
 //! Send requests.
 
-use uverbs_driver::rings::Fields;
-use uverbs_driver::types::QpType;
+use uverbs_core::rings::Fields;
+use uverbs_core::types::QpType;
 
 use super::key_change;
 use super::reader::Reader;

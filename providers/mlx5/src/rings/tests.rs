@@ -4,12 +4,12 @@
 mod hooks;
 
 use proptest::prelude::*;
-use uverbs_driver::rings::{Collector, Entry, QueueKind, Watch};
+use uverbs_core::rings::{Collector, Entry, QueueKind, Watch};
 
 use super::completion::{self, ENTRY};
 use super::send::{self, Route};
 use super::*;
-use uverbs_driver::rings::Fields;
+use uverbs_core::rings::Fields;
 
 /// The line of an entry, keys included, without the queue's name in front.
 fn line(fields: Fields) -> String {

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use uverbs_driver::hw::{BlockRing, UnitRing};
-use uverbs_driver::rings::{Fields, Watched};
+use uverbs_core::hw::{BlockRing, UnitRing};
+use uverbs_core::rings::{Fields, Watched};
 
 use super::completion::{self, ENTRY, MINI};
 use super::receive;

@@ -1,7 +1,7 @@
 //! A receive ring whose small messages come in completions: what is posted is noted for whoever polls, too.
 
-use uverbs_driver::PostError;
-use uverbs_driver::types::RecvRequest;
+use uverbs_core::PostError;
+use uverbs_core::types::RecvRequest;
 
 use super::ReceiveRing;
 use crate::tracker::ScatterTracker;

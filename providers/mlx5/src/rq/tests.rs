@@ -1,9 +1,9 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use proptest::prelude::*;
-use uverbs_driver::Op;
-use uverbs_driver::hw::{Pages, Part, Records};
-use uverbs_driver::types::LocalKey;
+use uverbs_core::Op;
+use uverbs_core::hw::{Pages, Part, Records};
+use uverbs_core::types::LocalKey;
 
 use super::*;
 use crate::tests::bytes_of;

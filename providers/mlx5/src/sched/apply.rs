@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use uverbs_driver::{Error, ErrorKind, Op, Result};
+use uverbs_core::{Error, ErrorKind, Op, Result};
 
 use super::check::Limits;
 use super::element::{Leaf, Scheduler};

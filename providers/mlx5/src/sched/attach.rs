@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::types::{QpState, QpType};
-use uverbs_driver::{Error, ErrorKind, Object, Op, Result};
+use uverbs_core::types::{QpState, QpType};
+use uverbs_core::{Error, ErrorKind, Object, Op, Result};
 
 use super::element::{Leaf, Scheduler};
 use crate::prm::{Groups, Mailbox, attach_queue, attach_send_queue, opcode};

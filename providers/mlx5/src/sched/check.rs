@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use uverbs_driver::{Error, ErrorKind, Op, Result};
+use uverbs_core::{Error, ErrorKind, Op, Result};
 
 use super::tree::{Element, Kind, Tree};
 use crate::prm::{ElementAttr, ElementKind, GeneralCaps, QosCaps, TsarKind};

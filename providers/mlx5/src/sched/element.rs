@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::{Error, Object, Op, Result};
+use uverbs_core::{Error, Object, Op, Result};
 
 use super::check::Limits;
 use crate::devx::{Devx, DevxObject};
@@ -96,7 +96,7 @@ impl Scheduler {
     /// One system call; it waits for the firmware.
     ///
     /// # Errors
-    /// [`Unsupported`](uverbs_driver::ErrorKind::Unsupported): the device has no such scheduling. Else the errno that
+    /// [`Unsupported`](uverbs_core::ErrorKind::Unsupported): the device has no such scheduling. Else the errno that
     /// the firmware's status stands for.
     #[doc(alias = "mlx5dv_sched_node_create")]
     pub fn create_root(&self) -> Result<Node> {
@@ -163,8 +163,8 @@ impl Node {
     /// One system call; it waits for the firmware.
     ///
     /// # Errors
-    /// [`Unsupported`](uverbs_driver::ErrorKind::Unsupported): the device has no shares or no caps.
-    /// [`LimitExceeded`](uverbs_driver::ErrorKind::LimitExceeded): a larger share than it has. Else the errno that the
+    /// [`Unsupported`](uverbs_core::ErrorKind::Unsupported): the device has no shares or no caps.
+    /// [`LimitExceeded`](uverbs_core::ErrorKind::LimitExceeded): a larger share than it has. Else the errno that the
     /// firmware's status stands for.
     #[doc(alias = "mlx5dv_sched_node_create")]
     pub fn create_node(&self, attr: &ElementAttr) -> Result<Self> {
@@ -201,7 +201,7 @@ impl Node {
     /// One system call; it waits for the firmware.
     ///
     /// # Errors
-    /// [`InvalidInput`](uverbs_driver::ErrorKind::InvalidInput): share or cap for a root. Else as
+    /// [`InvalidInput`](uverbs_core::ErrorKind::InvalidInput): share or cap for a root. Else as
     /// [`create_node`](Self::create_node); the node is as it was then.
     #[doc(alias = "mlx5dv_sched_node_modify")]
     pub fn modify(&self, attr: &ElementAttr) -> Result<()> {
@@ -219,7 +219,7 @@ impl Node {
     /// One system call; it waits for the firmware.
     ///
     /// # Errors
-    /// [`Busy`](uverbs_driver::ErrorKind::Busy) while there are elements below it, or clones; the node is given back.
+    /// [`Busy`](uverbs_core::ErrorKind::Busy) while there are elements below it, or clones; the node is given back.
     #[doc(alias = "mlx5dv_sched_node_destroy")]
     pub fn destroy(self) -> Result<(), (Self, Error)> {
         let Self {
@@ -271,7 +271,7 @@ impl Leaf {
     /// One system call; it waits for the firmware.
     ///
     /// # Errors
-    /// [`Busy`](uverbs_driver::ErrorKind::Busy) while queues are attached to it, or clones exist; the leaf is given
+    /// [`Busy`](uverbs_core::ErrorKind::Busy) while queues are attached to it, or clones exist; the leaf is given
     /// back.
     #[doc(alias = "mlx5dv_sched_leaf_destroy")]
     pub fn destroy(self) -> Result<(), (Self, Error)> {

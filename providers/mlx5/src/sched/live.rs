@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use uverbs_driver::{Error, ErrorKind, Op, Result};
+use uverbs_core::{Error, ErrorKind, Op, Result};
 
 use super::element::{Leaf, Node, Scheduler};
 use crate::prm::ElementAttr;

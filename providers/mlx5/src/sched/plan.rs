@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-use uverbs_driver::Result;
+use uverbs_core::Result;
 
 use super::check::{Limits, Note, notes};
 use super::tree::{Element, Place, Tree};
@@ -65,7 +65,7 @@ pub enum Step {
 ///     plan.to_string(),
 ///     "create  g3  leaf, share 5\nmodify  g1  share 7 to 5\ndestroy g2  leaf\n",
 /// );
-/// # Ok::<(), uverbs_driver::Error>(())
+/// # Ok::<(), uverbs_core::Error>(())
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Plan {

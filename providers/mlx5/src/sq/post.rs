@@ -1,8 +1,8 @@
 //! Requests are handed over to the device, or taken back.
 
-use uverbs_driver::PostError;
-use uverbs_driver::hw::barrier;
-use uverbs_driver::types::SendRequest;
+use uverbs_core::PostError;
+use uverbs_core::hw::barrier;
+use uverbs_core::types::SendRequest;
 
 use super::{SEND_RECORD, SendRing};
 

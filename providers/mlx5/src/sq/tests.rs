@@ -9,10 +9,10 @@
 mod decode;
 
 use proptest::prelude::*;
-use uverbs_driver::Op;
-use uverbs_driver::hw::{Pages, Part, Records};
-use uverbs_driver::sys::Mapping;
-use uverbs_driver::types::{
+use uverbs_core::Op;
+use uverbs_core::hw::{Pages, Part, Records};
+use uverbs_core::sys::Mapping;
+use uverbs_core::types::{
     AccessFlags, Address, AtomicCap, Destination, LocalKey, MwType, Payload, QpCaps, QpType,
     Remote, RemoteKey, Sge, WindowBinding,
 };

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::hw::UnitRing;
+use uverbs_core::hw::UnitRing;
 
 use crate::sync::atomic::{AtomicU16, Ordering};
 use crate::wqe::srq_next;

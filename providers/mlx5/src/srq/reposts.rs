@@ -16,10 +16,10 @@ use std::sync::Arc;
 #[cfg(feature = "rings")]
 use std::sync::OnceLock;
 
-use uverbs_driver::hw::{Record, UnitRing};
+use uverbs_core::hw::{Record, UnitRing};
 #[cfg(feature = "rings")]
-use uverbs_driver::rings::Watched;
-use uverbs_driver::sys::ForkToken;
+use uverbs_core::rings::Watched;
+use uverbs_core::sys::ForkToken;
 
 use super::list::{List, link};
 use super::ring::RECORD;

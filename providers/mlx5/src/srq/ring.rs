@@ -14,12 +14,12 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use uverbs_driver::PostError;
-use uverbs_driver::hw::{Record, UnitRing, barrier};
+use uverbs_core::PostError;
+use uverbs_core::hw::{Record, UnitRing, barrier};
 #[cfg(feature = "rings")]
-use uverbs_driver::rings::Watched;
-use uverbs_driver::sys::ForkToken;
-use uverbs_driver::types::RecvRequest;
+use uverbs_core::rings::Watched;
+use uverbs_core::sys::ForkToken;
+use uverbs_core::types::RecvRequest;
 
 use super::list::{List, link};
 use super::reposts::Reposts;

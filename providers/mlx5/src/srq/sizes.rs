@@ -1,7 +1,7 @@
 //! How large a shared receive queue is.
 
-use uverbs_driver::types::SrqAttr;
-use uverbs_driver::{Error, Op, Result};
+use uverbs_core::types::SrqAttr;
+use uverbs_core::{Error, Op, Result};
 
 use crate::wqe::UNIT;
 

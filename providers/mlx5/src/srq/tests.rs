@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use proptest::prelude::*;
-use uverbs_driver::Op;
-use uverbs_driver::hw::{Pages, Part, Records};
-use uverbs_driver::types::{LocalKey, Sge, SrqAttr};
+use uverbs_core::Op;
+use uverbs_core::hw::{Pages, Part, Records};
+use uverbs_core::types::{LocalKey, Sge, SrqAttr};
 
 use super::*;
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::cmd::{new_object_handle, new_object_slot};
-use uverbs_driver::sys::{Attr, Uhw};
-use uverbs_driver::{Channel, Error, Object, Op, Result, cmd};
+use uverbs_core::cmd::{new_object_handle, new_object_slot};
+use uverbs_core::sys::{Attr, Uhw};
+use uverbs_core::{Channel, Error, Object, Op, Result, cmd};
 use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_OBJECT_FLOW_ACTION;
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_CREATE_MODIFY_HEADER_ACTIONS_PRM, MLX5_IB_ATTR_CREATE_MODIFY_HEADER_FT_TYPE,
@@ -200,8 +200,8 @@ impl FlowAction {
     /// One system call, since 4.20; it waits for the firmware.
     ///
     /// # Errors
-    /// [`InvalidInput`](uverbs_driver::ErrorKind::InvalidInput): no change, or bits that no field has.
-    /// [`LimitExceeded`](uverbs_driver::ErrorKind::LimitExceeded): a field of more than 12 bits. EOPNOTSUPP: the device changes no
+    /// [`InvalidInput`](uverbs_core::ErrorKind::InvalidInput): no change, or bits that no field has.
+    /// [`LimitExceeded`](uverbs_core::ErrorKind::LimitExceeded): a field of more than 12 bits. EOPNOTSUPP: the device changes no
     /// headers, or not in these tables. ENOSPC, ENOMEM: too many changes. EINVAL, EREMOTEIO: a field that the firmware does not change.
     #[doc(alias = "mlx5dv_create_flow_action_modify_header")]
     pub fn modify_header(
@@ -258,7 +258,7 @@ impl FlowAction {
     /// `ibv_destroy_flow_action`—destroys it. One system call. Dropping it does the same.
     ///
     /// # Errors
-    /// [`Busy`](uverbs_driver::ErrorKind::Busy) while clones, or rules with it, exist; it is given back.
+    /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones, or rules with it, exist; it is given back.
     #[doc(alias = "ibv_destroy_flow_action")]
     pub fn destroy(mut self) -> Result<(), (Self, Error)> {
         match Object::sole(&mut self.object).and_then(Object::try_destroy) {
@@ -272,7 +272,7 @@ impl FlowAction {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use uverbs_driver::ErrorKind;
+    use uverbs_core::ErrorKind;
 
     use super::*;
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::cmd::{new_object_handle, new_object_slot};
-use uverbs_driver::kind::{Counts, Kind, Legacy};
-use uverbs_driver::sys::{Attr, Uhw, Value};
-use uverbs_driver::{Channel, Errno, Error, Object, Op, Result};
+use uverbs_core::cmd::{new_object_handle, new_object_slot};
+use uverbs_core::kind::{Counts, Kind, Legacy};
+use uverbs_core::sys::{Attr, Uhw, Value};
+use uverbs_core::{Channel, Errno, Error, Object, Op, Result};
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_FLOW_MATCHER_CREATE_HANDLE, MLX5_IB_ATTR_FLOW_MATCHER_DESTROY_HANDLE,
     MLX5_IB_ATTR_FLOW_MATCHER_FLOW_TYPE, MLX5_IB_ATTR_FLOW_MATCHER_FT_TYPE,
@@ -155,7 +155,7 @@ impl FlowMatcher {
     /// `mlx5dv_destroy_flow_matcher`—destroys it. One system call. Dropping it does the same.
     ///
     /// # Errors
-    /// [`Busy`](uverbs_driver::ErrorKind::Busy) while clones, or rules of it, exist; it is given back.
+    /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones, or rules of it, exist; it is given back.
     #[doc(alias = "mlx5dv_destroy_flow_matcher")]
     pub fn destroy(mut self) -> Result<(), (Self, Error)> {
         match Object::sole(&mut self.object).and_then(Object::try_destroy) {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::cmd::{new_object_handle, new_object_slot};
-use uverbs_driver::sys::{Attr, Uhw};
-use uverbs_driver::{Channel, Error, Op, Result};
+use uverbs_core::cmd::{new_object_handle, new_object_slot};
+use uverbs_core::sys::{Attr, Uhw};
+use uverbs_core::{Channel, Error, Op, Result};
 use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_OBJECT_FLOW_ACTION;
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_DATA_BUF, MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_FT_TYPE,
@@ -67,7 +67,7 @@ impl FlowAction {
     /// One system call, since 4.20; it waits for the firmware.
     ///
     /// # Errors
-    /// [`InvalidInput`](uverbs_driver::ErrorKind::InvalidInput): no headers. [`LimitExceeded`](uverbs_driver::ErrorKind::LimitExceeded):
+    /// [`InvalidInput`](uverbs_core::ErrorKind::InvalidInput): no headers. [`LimitExceeded`](uverbs_core::ErrorKind::LimitExceeded):
     /// more than an attribute holds. EOPNOTSUPP: the device does not do it, or not in these tables. EINVAL, ENOSPC: longer headers than
     /// the device takes.
     #[doc(alias = "mlx5dv_create_flow_action_packet_reformat")]

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::cmd::{new_object_handle, new_object_slot};
-use uverbs_driver::kind::{Counts, Kind, Legacy};
-use uverbs_driver::sys::{Attr, Uhw, Value};
-use uverbs_driver::{Errno, Error, Object, Op, Result};
+use uverbs_core::cmd::{new_object_handle, new_object_slot};
+use uverbs_core::kind::{Counts, Kind, Legacy};
+use uverbs_core::sys::{Attr, Uhw, Value};
+use uverbs_core::{Errno, Error, Object, Op, Result};
 use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_OBJECT_FLOW;
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX, MLX5_IB_ATTR_CREATE_FLOW_ARR_COUNTERS_DEVX_OFFSET,

@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use uverbs_driver::{Channel, Errno, ErrorKind, Object, cmd};
+use uverbs_core::{Channel, Errno, ErrorKind, Object, cmd};
 
 use super::*;
 use crate::devx::{Devx, DevxObject};

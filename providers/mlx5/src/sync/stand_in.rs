@@ -6,7 +6,7 @@
 use std::sync::atomic::AtomicU64 as Plain;
 
 use super::atomic::{AtomicU64, Ordering};
-use uverbs_driver::hw::Part;
+use uverbs_core::hw::Part;
 
 /// What comes before what, by the fences of the language. On x86-64 the real ones are stronger or cost nothing.
 pub(crate) mod barrier {

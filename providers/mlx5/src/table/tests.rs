@@ -1,7 +1,7 @@
 //! Numbers that come and go, while completions that carry them wait.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use uverbs_driver::Op;
+use uverbs_core::Op;
 
 use super::*;
 use crate::cq_ring::CqRing;

@@ -1,6 +1,6 @@
 //! What the tests of several files share.
 
-use uverbs_driver::hw::UnitRing;
+use uverbs_core::hw::UnitRing;
 
 pub(crate) mod scripted;
 

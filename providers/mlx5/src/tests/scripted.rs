@@ -7,10 +7,10 @@ use std::io::Write as _;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 
-use uverbs_driver::channel::CommandPath;
-use uverbs_driver::sys::recorder::{Record, Recorder, Sink};
-use uverbs_driver::sys::{Attr, Call, Command, Kernel, Mapping, Reply, Value};
-use uverbs_driver::{Channel, Errno};
+use uverbs_core::channel::CommandPath;
+use uverbs_core::sys::recorder::{Record, Recorder, Sink};
+use uverbs_core::sys::{Attr, Call, Command, Kernel, Mapping, Reply, Value};
+use uverbs_core::{Channel, Errno};
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_MLX5;
 
 /// The kernel. Handles count from 1.

@@ -6,7 +6,7 @@
 
 use std::sync::PoisonError;
 
-use uverbs_driver::types::Sge;
+use uverbs_core::types::Sge;
 
 use super::{QueuePairTracker, Request};
 use crate::sync::{Mutex, MutexGuard};
@@ -122,7 +122,7 @@ fn write(address: u64, bytes: &[u8]) {
     // memory of this process at these addresses until the requests are completed
     // (`QpExtra::scattering`). This one is not: nobody was told, and a reset or destroy waits for
     // the lock that the caller has.
-    unsafe { uverbs_driver::hw::write_in_place(address, bytes) };
+    unsafe { uverbs_core::hw::write_in_place(address, bytes) };
 }
 
 impl QueuePairTracker {

@@ -6,8 +6,8 @@
 
 use std::sync::{Arc, Weak};
 
-use uverbs_driver::contract::Link;
-use uverbs_driver::{Op, Result};
+use uverbs_core::contract::Link;
+use uverbs_core::{Op, Result};
 
 use crate::srq::reposts::Reposts;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

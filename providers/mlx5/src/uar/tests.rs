@@ -5,7 +5,7 @@
     reason = "tests of small numbers"
 )]
 
-use uverbs_driver::sys::Mapping;
+use uverbs_core::sys::Mapping;
 
 use super::*;
 use crate::tests::scripted::Scripted;
@@ -161,8 +161,8 @@ fn queue_pairs_that_share_a_doorbell_copy_through_it() {
         shared.all(|shared| Arc::strong_count(&shared.users) == count + 1)
     };
     assert!(users(2) && shared.iter().all(|one| one.blue_flame_blocks() == 4));
-    let pages = uverbs_driver::hw::Pages::new(4096).unwrap();
-    let ring = uverbs_driver::hw::BlockRing::new(pages.into(), 64).unwrap();
+    let pages = uverbs_core::hw::Pages::new(4096).unwrap();
+    let ring = uverbs_core::hw::BlockRing::new(pages.into(), 64).unwrap();
     for at in 0..64_u32 {
         ring.block(at).put(0, [at.into(), 0]);
     }

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use uverbs_driver::types::{LocalKey, RemoteKey};
+use uverbs_core::types::{LocalKey, RemoteKey};
 
 use super::*;
 

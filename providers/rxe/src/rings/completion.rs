@@ -1,7 +1,7 @@
 //! Completions, which the kernel writes as its own command has them.
 
-use uverbs_driver::rings::Fields;
-use uverbs_driver::types::{WcFlags, WcOpcode, WcStatus};
+use uverbs_core::rings::Fields;
+use uverbs_core::types::{WcFlags, WcOpcode, WcStatus};
 use uverbs_uapi::ib_user_verbs::ib_uverbs_wc;
 
 /// Says what a completion is.

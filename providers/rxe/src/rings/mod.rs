@@ -6,8 +6,8 @@ mod send;
 
 use std::ops::Range;
 
-use uverbs_driver::hw::SharedRing;
-use uverbs_driver::rings::{Fields, Watched};
+use uverbs_core::hw::SharedRing;
+use uverbs_core::rings::{Fields, Watched};
 use uverbs_uapi::ib_user_verbs::ib_uverbs_wc;
 use uverbs_uapi::rdma_user_rxe::rxe_sge;
 use zerocopy::{FromBytes, IntoBytes};

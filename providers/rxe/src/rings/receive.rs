@@ -1,6 +1,6 @@
 //! Receive requests.
 
-use uverbs_driver::rings::Fields;
+use uverbs_core::rings::Fields;
 use uverbs_uapi::rdma_user_rxe::rxe_recv_wqe;
 use zerocopy::FromBytes;
 

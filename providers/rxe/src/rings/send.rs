@@ -1,7 +1,7 @@
 //! Send requests.
 
-use uverbs_driver::rings::Fields;
-use uverbs_driver::types::SendFlags;
+use uverbs_core::rings::Fields;
+use uverbs_core::types::SendFlags;
 use uverbs_uapi::ib_user_verbs::{
     IB_UVERBS_WR_ATOMIC_CMP_AND_SWP, IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD, IB_UVERBS_WR_ATOMIC_WRITE,
     IB_UVERBS_WR_BIND_MW, IB_UVERBS_WR_FLUSH, IB_UVERBS_WR_LOCAL_INV, IB_UVERBS_WR_RDMA_READ,

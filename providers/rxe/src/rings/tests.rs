@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use uverbs_driver::rings::{Collector, Entry, QueueKind, Watch};
+use uverbs_core::rings::{Collector, Entry, QueueKind, Watch};
 use uverbs_uapi::byte_order::__be32;
 use uverbs_uapi::ib_user_verbs::{
     IB_UVERBS_WR_ATOMIC_CMP_AND_SWP, IB_UVERBS_WR_RDMA_WRITE, IB_UVERBS_WR_SEND,

@@ -5,10 +5,10 @@ use std::fs::File;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use uverbs_driver::hw::RingLayout;
-use uverbs_driver::sys::{Call, Kernel, Mapping, Reply};
-use uverbs_driver::types::{AccessFlags, Destination, LocalKey, MwType, RemoteKey, WindowBinding};
-use uverbs_driver::{Channel, CommandPath, Errno};
+use uverbs_core::hw::RingLayout;
+use uverbs_core::sys::{Call, Kernel, Mapping, Reply};
+use uverbs_core::types::{AccessFlags, Destination, LocalKey, MwType, RemoteKey, WindowBinding};
+use uverbs_core::{Channel, CommandPath, Errno};
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
 
 use zerocopy::IntoBytes as _;

@@ -2,7 +2,7 @@
 #![allow(clippy::wildcard_imports, reason = "a table of the header's own names")]
 
 use connectx::driver::{CqInit, MkeyInit, QpInit, Refused, SrqInit};
-use uverbs_driver::Errno;
+use uverbs_core::Errno;
 use uverbs_uapi::ib_user_ioctl_verbs::{
     IB_UVERBS_ACCESS_LOCAL_WRITE, IB_UVERBS_ACCESS_REMOTE_ATOMIC, IB_UVERBS_ACCESS_REMOTE_READ,
     IB_UVERBS_ACCESS_REMOTE_WRITE, IB_UVERBS_QPT_RC, IB_UVERBS_QPT_UC, IB_UVERBS_QPT_UD,

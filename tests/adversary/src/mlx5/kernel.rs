@@ -9,8 +9,8 @@ use std::cell::Cell;
 use std::fs::File;
 use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd};
 
-use uverbs_driver::Errno;
-use uverbs_driver::sys::{Call, Command, Kernel, Mapping, Reply, Uhw, Value};
+use uverbs_core::Errno;
+use uverbs_core::sys::{Call, Command, Kernel, Mapping, Reply, Uhw, Value};
 use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_ATTR_CORE_IN, UVERBS_ATTR_CORE_OUT, UVERBS_ATTR_WRITE_CMD, UVERBS_METHOD_INVOKE_WRITE,
     UVERBS_OBJECT_DEVICE,

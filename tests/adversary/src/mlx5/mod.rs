@@ -16,7 +16,7 @@ use connectx::driver::{Function, Refused};
 use uverbs::discover::{DeviceInfo, DriverMatch};
 use uverbs::recorder::Sink;
 use uverbs::{CommandPath, Context, DriverId, OpenOptions, Result};
-use uverbs_driver::sys::fake::{FakeKernel, Profile};
+use uverbs_fake::{FakeKernel, Profile};
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_MLX5;
 
 use self::memory::{Process, Range};

@@ -2,8 +2,8 @@
 
 use connectx::driver::{Attributes, Transition};
 use uverbs::{QpAttrMask, QpState, QpType};
-use uverbs_driver::Errno;
-use uverbs_driver::types::is_legal;
+use uverbs_core::Errno;
+use uverbs_core::types::is_legal;
 use uverbs_uapi::ib_user_ioctl_verbs::{
     IB_UVERBS_ACCESS_REMOTE_ATOMIC, IB_UVERBS_ACCESS_REMOTE_READ, IB_UVERBS_ACCESS_REMOTE_WRITE,
 };

@@ -92,23 +92,12 @@ impl Bench {
 
 /// A program of this package.
 fn program(name: &str) -> PathBuf {
-    let build = ["build", "--release", "--package", PACKAGE, "--bin", name];
-    testbed::cargo::build_program(name, &build).expect("a program")
+    testbed::cargo::program_of(PACKAGE, name).expect("a program")
 }
 
 /// The command-line tool.
 fn tool() -> PathBuf {
-    let build = [
-        "build",
-        "--release",
-        "--package",
-        "uverbs",
-        "--bin",
-        "uverbs",
-        "--features",
-        "cli",
-    ];
-    testbed::cargo::build_program("uverbs", &build).expect("a program")
+    testbed::cargo::tool().expect("a program")
 }
 
 /// With Debian's headers and libraries.

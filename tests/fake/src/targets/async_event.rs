@@ -1,7 +1,7 @@
 //! Events of any type, about anything, cut off anywhere.
 
 use uverbs::ErrorKind;
-use uverbs_driver::sys::fake::{Effect, Source, When};
+use uverbs_fake::{Effect, Source, When};
 
 use super::Input;
 use crate::Bench;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::CommandPath;
-use uverbs_driver::sys::fake::{Effect, Profile, When};
+use uverbs_core::CommandPath;
+use uverbs_fake::{Effect, Profile, When};
 use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_METHOD_CQ_CREATE, UVERBS_METHOD_CQ_DESTROY, UVERBS_METHOD_GET_CONTEXT,
     UVERBS_METHOD_QP_CREATE, UVERBS_METHOD_QUERY_GID_ENTRY, UVERBS_METHOD_QUERY_PORT,

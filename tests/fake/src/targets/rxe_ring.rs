@@ -1,6 +1,6 @@
 //! Rings whose indexes and contents change under the library's hands.
 
-use uverbs_driver::sys::fake::{RingOf, RingView};
+use uverbs_fake::{RingOf, RingView};
 
 use super::Input;
 use crate::{Bench, Loopback};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use uverbs_driver::sys::fake::{RingOf, RingView};
+use uverbs_fake::{RingOf, RingView};
 
 use super::Input;
 use crate::{Bench, Loopback};

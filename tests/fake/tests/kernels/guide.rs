@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fake_tests::kernels::{ASKED, OF_MLX5, Since, rows};
 use uverbs::Op;
-use uverbs_driver::sys::fake::{Feature, Profile};
+use uverbs_fake::{Feature, Profile};
 
 use crate::heart::{Ways, heart};
 

@@ -8,8 +8,8 @@ use uverbs::{
     AccessFlags, AddressVector, CompletionQueue, Context, ErrorKind, GlobalRoute, MwType, Op,
     QpType, SrqModify,
 };
-use uverbs_driver::CommandPath;
-use uverbs_driver::sys::fake::{Asked, Feature, Profile};
+use uverbs_core::CommandPath;
+use uverbs_fake::{Asked, Feature, Profile};
 
 /// A kernel of that age, which shows its GIDs in sysfs, as all do.
 pub(crate) fn bench(profile: Profile) -> Bench {

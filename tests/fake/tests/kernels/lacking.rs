@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use uverbs::{AccessFlags, ErrorKind, MwType, QpType};
-use uverbs_driver::cmd::context::GetContext;
-use uverbs_driver::sys::Uhw;
-use uverbs_driver::sys::fake::{Feature, Profile};
-use uverbs_driver::types::{MrAdvice, MrAdviceFlags, ReregFlags};
-use uverbs_driver::{Channel, Result, cmd};
+use uverbs_core::cmd::context::GetContext;
+use uverbs_core::sys::Uhw;
+use uverbs_core::types::{MrAdvice, MrAdviceFlags, ReregFlags};
+use uverbs_core::{Channel, Result, cmd};
+use uverbs_fake::{Feature, Profile};
 use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_OBJECT_PD;
 
 use crate::heart::bench;

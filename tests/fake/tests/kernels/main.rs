@@ -12,7 +12,7 @@ mod lacking;
 
 use fake_tests::thinned;
 use uverbs::Op;
-use uverbs_driver::sys::fake::Profile;
+use uverbs_fake::Profile;
 
 use crate::heart::heart;
 

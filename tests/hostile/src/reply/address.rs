@@ -1,7 +1,7 @@
 //! Commands about addresses, groups and flows.
 
-use uverbs_driver::cmd::{ah, flow, mcast};
-use uverbs_driver::types::{AddressVector, FlowLabel, Gid, GlobalRoute, Rate};
+use uverbs_core::cmd::{ah, flow, mcast};
+use uverbs_core::types::{AddressVector, FlowLabel, Gid, GlobalRoute, Rate};
 
 use super::Run;
 

@@ -1,7 +1,7 @@
 //! Commands about completion queues.
 
-use uverbs_driver::cmd::cq;
-use uverbs_driver::types::CqCreateFlags;
+use uverbs_core::cmd::cq;
+use uverbs_core::types::CqCreateFlags;
 
 use super::Run;
 

@@ -1,6 +1,6 @@
 //! Commands about the device, its context, and what belongs to no other object.
 
-use uverbs_driver::cmd::{
+use uverbs_core::cmd::{
     comp_channel, comp_cntr, context, counters, device, dmabuf, event, flow_action, gid,
 };
 use uverbs_uapi::ib_user_ioctl_verbs::{

@@ -1,7 +1,7 @@
 //! Commands about domains and memory.
 
-use uverbs_driver::cmd::{dm, dmah, mr, mw, pd};
-use uverbs_driver::types::{AccessFlags, MrAdvice, MrAdviceFlags, MwType, ReregFlags};
+use uverbs_core::cmd::{dm, dmah, mr, mw, pd};
+use uverbs_core::types::{AccessFlags, MrAdvice, MrAdviceFlags, MwType, ReregFlags};
 use uverbs_uapi::ib_user_verbs::ib_uverbs_sge;
 
 use super::Run;
@@ -79,7 +79,7 @@ fn register(run: &Run) {
             run.told(mr::register_dm(
                 channel,
                 &request,
-                &uverbs_driver::sys::Uhw::NONE,
+                &uverbs_core::sys::Uhw::NONE,
             ));
         }
     }

@@ -21,9 +21,9 @@ use std::fmt::Debug;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use uverbs_driver::sys::Uhw;
-use uverbs_driver::sys::recorder::Collector;
-use uverbs_driver::{Channel, Result};
+use uverbs_core::sys::Uhw;
+use uverbs_core::sys::recorder::Collector;
+use uverbs_core::{Channel, Result};
 use uverbs_uapi::ib_user_ioctl_verbs::{RDMA_DRIVER_MLX5, RDMA_DRIVER_RXE};
 
 use crate::liar::{Liar, descriptor};

@@ -1,7 +1,7 @@
 //! Commands about queue pairs.
 
-use uverbs_driver::cmd::{mcast, qp};
-use uverbs_driver::types::{
+use uverbs_core::cmd::{mcast, qp};
+use uverbs_core::types::{
     Gid, LocalKey, MigrationState, Mtu, Operation, Payload, Psn, QpAttr, QpAttrMask, QpCaps,
     QpCreateFlags, QpState, QpType, RecvRequest, Remote, RemoteKey, SendFlags, SendRequest, Sge,
     SigMode,
@@ -167,7 +167,7 @@ fn receive(run: &Run, handle: u32) {
         .map(|scatter| RecvRequest { wr_id: 1, scatter })
         .collect();
     run.told(qp::post_recv(&run.channel, handle, &requests));
-    run.told(uverbs_driver::cmd::srq::post_recv(
+    run.told(uverbs_core::cmd::srq::post_recv(
         &run.channel,
         handle,
         &requests,

@@ -1,7 +1,7 @@
 //! Commands about shared receive queues, receive work queues and tables of those.
 
-use uverbs_driver::cmd::{ind_table, srq, wq};
-use uverbs_driver::types::SrqModify;
+use uverbs_core::cmd::{ind_table, srq, wq};
+use uverbs_core::types::SrqModify;
 
 use super::Run;
 

@@ -1,6 +1,6 @@
 //! Commands about XRC domains, and what lives in them.
 
-use uverbs_driver::cmd::{qp, srq, xrcd};
+use uverbs_core::cmd::{qp, srq, xrcd};
 
 use super::Run;
 use super::pair;

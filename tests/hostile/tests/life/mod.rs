@@ -18,9 +18,9 @@ use uverbs::{
     MemoryRegion, Mtu, OpenOptions, ProtectionDomain, Psn, QpAttr, QpState, QpType, QueuePair,
     Reregister, RetryCount, RnrRetry, RnrTimer, SrqModify,
 };
-use uverbs_driver::hw::{HAS_REGISTERS, Pages};
-use uverbs_driver::sys::Kernel;
-use uverbs_driver::sys::fake::{FakeKernel, Profile};
+use uverbs_core::hw::{HAS_REGISTERS, Pages};
+use uverbs_core::sys::Kernel;
+use uverbs_fake::{FakeKernel, Profile};
 use uverbs_mlx5::devx::Umem;
 
 /// Longer than a page, and no power of two of them: a hole of this size is not filled by chance.

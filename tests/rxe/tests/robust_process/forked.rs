@@ -265,7 +265,7 @@ fn f18_registered_memory_stays_the_parents() {
 /// The way of kernels that do not copy: what is registered is not there in a child.
 #[test]
 fn f18_forced_protection_leaves_memory_out_of_children() {
-    let pages = uverbs_driver::hw::Pages::new(3 * 4096).expect("pages");
+    let pages = uverbs_core::hw::Pages::new(3 * 4096).expect("pages");
     assert!(pages.store(0, 1, std::sync::atomic::Ordering::Relaxed));
     let guard = ForkGuard::forced();
     #[expect(unsafe_code, reason = "the pages are this test's own")]

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use uverbs::owned::Work;
 use uverbs::{AccessFlags, CommandPath, Errno, ErrorKind, PostError};
-use uverbs_driver::sys::Linux;
-use uverbs_driver::{Channel, cmd};
+use uverbs_core::sys::Linux;
+use uverbs_core::{Channel, cmd};
 
 use crate::support::child::in_child;
 use crate::support::kernel_log::KernelLog;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use uverbs_driver::hw::{BlockRing, Pages, Part, Records, UnitRing};
-use uverbs_driver::rings::{Collector, Entry, Observer, QueueKind, Watch, Watched};
-use uverbs_driver::sys::{ForkToken, Mapping};
-use uverbs_driver::types::{
+use uverbs_core::hw::{BlockRing, Pages, Part, Records, UnitRing};
+use uverbs_core::rings::{Collector, Entry, Observer, QueueKind, Watch, Watched};
+use uverbs_core::sys::{ForkToken, Mapping};
+use uverbs_core::types::{
     AtomicCap, LocalKey, Operation, Payload, QpType, RecvRequest, SendFlags, SendRequest, Sge,
 };
 
@@ -53,7 +53,7 @@ fn limits() -> sizes::Limits {
     }
 }
 
-fn record() -> Arc<uverbs_driver::hw::Record> {
+fn record() -> Arc<uverbs_core::hw::Record> {
     Arc::new(Records::new(64).take().unwrap())
 }
 
@@ -66,17 +66,17 @@ fn piece(length: u32) -> Sge {
 }
 
 fn number(value: u64) -> String {
-    format!("{:?}", uverbs_driver::rings::Value::Number(value))
+    format!("{:?}", uverbs_core::rings::Value::Number(value))
 }
 
 #[test]
 fn send_requests_are_told_of_when_they_are_rung() {
-    let caps = uverbs_driver::types::QpCaps {
+    let caps = uverbs_core::types::QpCaps {
         max_send_wr: 4,
         max_send_sge: 4,
         ..Default::default()
     };
-    let op = uverbs_driver::Op::CreateQueuePair;
+    let op = uverbs_core::Op::CreateQueuePair;
     let sizes = sizes::Send::new(op, &limits(), &caps, Overhead::CONNECTED, 0).unwrap();
     let part = Part::from(Pages::new(sizes.bytes() as usize).unwrap());
     let registers = Arc::new(Mapping::anonymous(4096).unwrap());
@@ -121,7 +121,7 @@ fn send_requests_are_told_of_when_they_are_rung() {
 
 #[test]
 fn receive_requests_are_told_of_when_they_are_rung() {
-    let sizes = sizes::Receive::new(uverbs_driver::Op::CreateQueuePair, &limits(), 4, 2).unwrap();
+    let sizes = sizes::Receive::new(uverbs_core::Op::CreateQueuePair, &limits(), 4, 2).unwrap();
     let part = Part::from(Pages::new(sizes.bytes() as usize).unwrap());
     let receives = Receives::Own(RecvTracker::new(sizes.count));
     let mut ring = ReceiveRing::new(rq::Parts {
@@ -148,12 +148,12 @@ fn receive_requests_are_told_of_when_they_are_rung() {
 #[test]
 fn shared_receive_requests_name_the_next() {
     for faults in [false, true] {
-        let attr = uverbs_driver::types::SrqAttr {
+        let attr = uverbs_core::types::SrqAttr {
             max_wr: 3,
             max_sge: 1,
             limit: 0,
         };
-        let op = uverbs_driver::Op::CreateSharedReceiveQueue;
+        let op = uverbs_core::Op::CreateSharedReceiveQueue;
         let sizes = Sizes::new(op, 1024, 512, &attr, faults).unwrap();
         let part = Part::from(Pages::new(sizes.units() as usize * 16).unwrap());
         let ring = UnitRing::new(part, sizes.units()).unwrap();
@@ -217,12 +217,12 @@ fn completions_are_told_of_when_they_are_taken() {
             .filter(|(name, _)| *name == "mini")
             .collect();
         assert_eq!(of_title.len(), 2);
-        assert_eq!(title.fields[0].1, uverbs_driver::rings::Value::Number(2));
+        assert_eq!(title.fields[0].1, uverbs_core::rings::Value::Number(2));
         let lengths: Vec<_> = entries
             .iter()
             .map(|entry| (entry.index, &entry.fields[0].1))
             .collect();
-        let length = uverbs_driver::rings::Value::Number;
+        let length = uverbs_core::rings::Value::Number;
         assert_eq!(lengths, [(1, &length(21)), (2, &length(22))]);
     }
 }

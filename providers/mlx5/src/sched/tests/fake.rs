@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use uverbs_driver::{Errno, Error, Op, Result};
+use uverbs_core::{Errno, Error, Op, Result};
 
 use crate::prm::ElementAttr;
 use crate::sched::{Applied, Elements, Limits, Tree};

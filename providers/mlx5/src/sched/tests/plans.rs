@@ -1,6 +1,6 @@
 //! What is refused before anything is sent, and how few commands a change takes.
 
-use uverbs_driver::ErrorKind;
+use uverbs_core::ErrorKind;
 
 use super::fake::device;
 use crate::prm::{GeneralCaps, QosCaps};

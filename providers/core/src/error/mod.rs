@@ -1,0 +1,306 @@
+//! What went wrong: operation, errno, facts, and a hint.
+//!
+//! Control-path calls return [`Error`]. The data path returns the small `Copy` types
+//! [`PostError`] and [`PollError`], which allocate nothing.
+
+mod data_path;
+mod kind;
+mod op;
+
+use std::fmt;
+
+pub use data_path::{PollError, PostError};
+pub use kind::ErrorKind;
+pub(crate) use kind::errno_name;
+pub use kind::errno_of;
+pub use op::Op;
+pub use rustix::io::Errno;
+
+/// The result of a control-path call.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a control-path call failed.
+///
+/// It prints as one line: the operation, the errno with its name, the facts that were known
+/// (what was asked, what the limit is), and a hint where one is known.
+///
+/// ```
+/// use uverbs_core::error::{Errno, Error, ErrorKind, Op};
+///
+/// let error = Error::os(Op::CreateQueuePair, Errno::INVAL).fact("max_send_sge", 40_u32).fact("limit", 30_u32);
+/// assert_eq!(error.kind(), ErrorKind::InvalidInput);
+/// assert_eq!(error.to_string(), "create_qp: EINVAL (max_send_sge 40, limit 30)");
+/// ```
+#[derive(Clone)]
+pub struct Error {
+    // Boxed so that `Result<u32, Error>` stays two words.
+    inner: Box<Inner>,
+}
+
+#[derive(Clone)]
+struct Inner {
+    op: Op,
+    kind: ErrorKind,
+    errno: Option<Errno>,
+    facts: Vec<(&'static str, Fact)>,
+    hint: Option<&'static str>,
+}
+
+/// A value that explains an error.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Fact {
+    /// A count, a size or an index.
+    Number(u64),
+    /// A name or a state.
+    Text(String),
+}
+
+impl Error {
+    /// The kernel answered `errno` to `op`.
+    #[cold]
+    pub fn os(op: Op, errno: Errno) -> Self {
+        Self::build(op, ErrorKind::from_errno(errno), Some(errno))
+    }
+
+    /// This library refused `op` before the kernel was asked.
+    #[cold]
+    pub fn new(op: Op, kind: ErrorKind) -> Self {
+        Self::build(op, kind, None)
+    }
+
+    /// `what` was asked above (or below) what is possible.
+    #[cold]
+    pub fn limit(op: Op, what: &'static str, asked: u64, max: u64) -> Self {
+        Self::new(op, ErrorKind::LimitExceeded)
+            .fact(what, asked)
+            .fact("max", max)
+    }
+
+    /// Refuses `asked` of `what` above `max`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::LimitExceeded`], as [`limit`](Self::limit).
+    #[inline]
+    pub fn at_most(
+        op: Op,
+        what: &'static str,
+        asked: impl Into<u64>,
+        max: impl Into<u64>,
+    ) -> Result<()> {
+        let (asked, max) = (asked.into(), max.into());
+        if asked > max {
+            return Err(Self::limit(op, what, asked, max));
+        }
+        Ok(())
+    }
+
+    /// The argument `what` cannot be what it is.
+    #[cold]
+    pub fn invalid(op: Op, what: &'static str) -> Self {
+        Self::new(op, ErrorKind::InvalidInput).fact("argument", what)
+    }
+
+    /// The kernel's answer to `op` cannot be used: `what` is missing or impossible.
+    #[cold]
+    pub fn bad_reply(op: Op, what: &'static str) -> Self {
+        Self::new(op, ErrorKind::BadReply).fact("reply", what)
+    }
+
+    fn build(op: Op, kind: ErrorKind, errno: Option<Errno>) -> Self {
+        Self {
+            inner: Box::new(Inner {
+                op,
+                kind,
+                errno,
+                facts: Vec::new(),
+                hint: None,
+            }),
+        }
+    }
+
+    /// Adds what was known when it failed.
+    #[must_use]
+    pub fn fact(mut self, name: &'static str, value: impl Into<Fact>) -> Self {
+        self.inner.facts.push((name, value.into()));
+        self
+    }
+
+    /// Adds what the user can do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: &'static str) -> Self {
+        self.inner.hint = Some(hint);
+        self
+    }
+
+    /// Replaces the operation, when what failed was a part of another.
+    #[must_use]
+    pub fn with_op(mut self, op: Op) -> Self {
+        self.inner.op = op;
+        self
+    }
+
+    /// Replaces the class that was derived from the errno, when the operation knows better.
+    #[must_use]
+    pub fn with_kind(mut self, kind: ErrorKind) -> Self {
+        self.inner.kind = kind;
+        self
+    }
+
+    /// The operation that failed.
+    pub fn op(&self) -> Op {
+        self.inner.op
+    }
+
+    /// The class of failure, for `match`.
+    pub fn kind(&self) -> ErrorKind {
+        self.inner.kind
+    }
+
+    /// The kernel's errno, or `None` when this library refused before asking the kernel.
+    pub fn errno(&self) -> Option<Errno> {
+        self.inner.errno
+    }
+
+    /// What was known when it failed, in the order it was found out.
+    pub fn facts(&self) -> impl Iterator<Item = (&'static str, &Fact)> {
+        self.inner.facts.iter().map(|(name, fact)| (*name, fact))
+    }
+
+    /// What the user can do about it, where that is known.
+    pub fn known_hint(&self) -> Option<&'static str> {
+        self.inner.hint
+    }
+
+    /// True when the kernel may have carried the command out, or a part of it, although it failed.
+    ///
+    /// | error | why |
+    /// |---|---|
+    /// | [`BadReply`](ErrorKind::BadReply) | the answer was a success that cannot be used |
+    /// | [`TimedOut`](ErrorKind::TimedOut) | the device did not answer the kernel in time, and may still do it |
+    /// | [`Panicked`](ErrorKind::Panicked) | the kernel that the context was given stopped somewhere |
+    ///
+    /// Any other error says that nothing was done. Memory that was named in a command of unknown outcome is given up.
+    pub fn outcome_is_unknown(&self) -> bool {
+        matches!(
+            self.inner.kind,
+            ErrorKind::BadReply | ErrorKind::TimedOut | ErrorKind::Panicked
+        )
+    }
+
+    /// True when the device or the kernel does not have the operation.
+    pub fn is_unsupported(&self) -> bool {
+        self.inner.kind == ErrorKind::Unsupported
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.inner.op)?;
+        match self.inner.errno {
+            Some(errno) => write!(f, "{}", errno_name(errno))?,
+            None => write!(f, "{}", self.inner.kind)?,
+        }
+        for (at, (name, fact)) in self.inner.facts.iter().enumerate() {
+            write!(f, "{}{name} {fact}", if at == 0 { " (" } else { ", " })?;
+        }
+        if !self.inner.facts.is_empty() {
+            f.write_str(")")?;
+        }
+        match self.inner.hint {
+            Some(hint) => write!(f, "; {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("op", &self.inner.op)
+            .field("kind", &self.inner.kind)
+            .field("errno", &self.inner.errno)
+            .field("facts", &self.inner.facts)
+            .field("hint", &self.inner.hint)
+            .finish()
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> Self {
+        Self::new(error.kind().io_kind(), error)
+    }
+}
+
+impl fmt::Display for Fact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+macro_rules! fact_from_number {
+    ($($t:ty),*) => {$(
+        impl From<$t> for Fact {
+            fn from(number: $t) -> Self {
+                Self::Number(number.into())
+            }
+        }
+    )*};
+}
+fact_from_number!(u8, u16, u32, u64, bool);
+
+impl From<usize> for Fact {
+    fn from(number: usize) -> Self {
+        Self::Number(number as u64)
+    }
+}
+
+impl From<&str> for Fact {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Fact {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_without_errno_says_its_class() {
+        let error = Error::limit(Op::CreateCompletionQueue, "entries", 70_000, 65_535);
+        assert_eq!(
+            error.to_string(),
+            "create_cq: limit exceeded (entries 70000, max 65535)"
+        );
+        assert_eq!(error.errno(), None);
+    }
+
+    #[test]
+    fn a_hint_ends_the_line() {
+        let error = Error::os(Op::RegisterMemory, Errno::NOMEM).hint("raise RLIMIT_MEMLOCK");
+        assert_eq!(error.to_string(), "reg_mr: ENOMEM; raise RLIMIT_MEMLOCK");
+        assert_eq!(error.kind(), ErrorKind::OutOfResources);
+    }
+
+    #[test]
+    fn io_errors_keep_the_class() {
+        let io = std::io::Error::from(Error::os(Op::OpenDevice, Errno::ACCESS));
+        assert_eq!(io.kind(), std::io::ErrorKind::PermissionDenied);
+    }
+
+    #[test]
+    fn results_stay_small() {
+        assert!(size_of::<Result<u32>>() <= 2 * size_of::<usize>());
+    }
+}

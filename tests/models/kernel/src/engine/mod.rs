@@ -1,0 +1,90 @@
+//! The device at work: takes requests from send queues, moves data, completes.
+//!
+//! Nothing happens behind the process's back: the engine runs when a doorbell rings, and once more
+//! at every later call, so that a request which met a receiver without buffers is tried again.
+
+mod complete;
+mod datagram;
+mod memory;
+mod receive;
+mod request;
+mod rights;
+mod scribble;
+mod window;
+
+use uverbs_uapi::ib_user_verbs::ib_uverbs_post_send;
+
+pub(super) use scribble::scribble;
+
+use super::event;
+use super::files::FileId;
+use super::qp::qps;
+use super::state::{Kind, State};
+use uverbs_core::error::Errno;
+
+/// `POST_SEND` with no requests in it: rxe's doorbell.
+///
+/// # Errors
+/// EINVAL when the command carries requests, or the queue pair is not ready to send.
+pub(super) fn doorbell(
+    state: &mut State,
+    file: FileId,
+    ask: &ib_uverbs_post_send,
+) -> Result<(), Errno> {
+    let id = state.lookup(file, Kind::Qp, ask.qp_handle)?;
+    if ask.wqe_size < 40 || ask.wr_count != 0 || ask.sge_count != 0 {
+        return Err(Errno::INVAL);
+    }
+    let qp = state.qps.get(&id).ok_or(Errno::NOENT)?;
+    if qp.state() < qps::RTS {
+        return Err(Errno::INVAL);
+    }
+    run(state, id);
+    Ok(())
+}
+
+/// Tries the requests again that met a receiver without buffers.
+pub(super) fn progress(state: &mut State) {
+    let waiting: Vec<u32> = state
+        .qps
+        .iter()
+        .filter(|(_, qp)| qp.rnr_left.is_some())
+        .map(|(id, _)| *id)
+        .collect();
+    for id in waiting {
+        run(state, id);
+    }
+}
+
+/// Works off the send queue of a queue pair, as far as its state allows.
+pub(super) fn run(state: &mut State, id: u32) {
+    if state.frozen || state.removed.is_some() {
+        return;
+    }
+    match state.qps.get(&id).map(super::qp::Qp::state) {
+        Some(qps::RTS) => while request::next(state, id) {},
+        Some(qps::ERR) => flush(state, id),
+        _ => {}
+    }
+}
+
+/// Completes everything in a queue pair's queues with a flush error.
+pub(super) fn flush(state: &mut State, id: u32) {
+    if let Some(qp) = state.qps.get_mut(&id) {
+        qp.attr.qp_state = qps::ERR;
+        qp.rnr_left = None;
+    }
+    if state.frozen {
+        return;
+    }
+    complete::flush_send(state, id);
+    complete::flush_receive(state, id);
+    if state.qps.get(&id).is_some_and(|qp| qp.srq.is_some()) {
+        event::raise(state, Kind::Qp, id, event::QP_LAST_WQE_REACHED);
+    }
+}
+
+/// Says that the send queue is drained: what could be done was done when it was posted.
+pub(super) fn drained(state: &mut State, id: u32) {
+    event::raise(state, Kind::Qp, id, event::SQ_DRAINED);
+}

@@ -1,0 +1,60 @@
+//! What the fake kernel was asked, for assertions.
+
+use crate::fault::invoked;
+use uverbs_core::error::Errno;
+use uverbs_core::sys::{Call, Protection};
+
+/// One call, as the kernel saw it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Seen {
+    /// What was asked.
+    pub asked: Asked,
+    /// The answer.
+    pub answer: Result<(), Errno>,
+}
+
+/// What was asked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Asked {
+    /// An ioctl method of an object, by `UVERBS_OBJECT_*` and `UVERBS_METHOD_*`.
+    Method(u16, u16),
+    /// A legacy command through `INVOKE_WRITE`, by its number with flags.
+    Invoked(u32),
+    /// A legacy command through `write(2)`, by its number with flags.
+    Written(u32),
+    /// `mmap(2)`.
+    Map {
+        /// Where.
+        offset: u64,
+        /// Bytes.
+        len: usize,
+        /// For what.
+        protection: Protection,
+    },
+    /// `read(2)` into so many bytes.
+    Read(usize),
+}
+
+impl Asked {
+    pub(super) fn of(call: &Call<'_>) -> Self {
+        match *call {
+            Call::Ioctl(command) => match invoked(command) {
+                Some(number) => Self::Invoked(number),
+                None => Self::Method(command.object, command.method),
+            },
+            Call::Write(command) => Self::Written(command.number()),
+            Call::Read(buffer) => Self::Read(buffer.len()),
+            Call::Map {
+                offset,
+                len,
+                protection,
+                ..
+            } => Self::Map {
+                offset,
+                len,
+                protection,
+            },
+        }
+    }
+}

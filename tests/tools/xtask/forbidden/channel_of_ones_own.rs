@@ -1,0 +1,32 @@
+//! Makes a channel, to the running kernel and to the fake, whose device writes to registered memory.
+#![forbid(unsafe_code)]
+
+use std::fs::File;
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+
+use uverbs_core::channel::driver_of;
+use uverbs_fake::{FakeKernel, Profile};
+use uverbs_core::sys::{Kernel, Linux};
+use uverbs_core::types::DriverId;
+use uverbs_core::{Channel, CommandPath, cmd};
+
+/// What anybody may do who has a channel.
+fn ring(channel: &Channel) {
+    drop(cmd::qp::doorbell(channel, 0));
+}
+
+fn main() {
+    let node = File::open("/dev/infiniband/uverbs0").unwrap();
+    let fake = FakeKernel::new(Profile::v6_12());
+    let kernels: [(Arc<dyn Kernel>, _); 2] = [
+        (Arc::new(Linux), node.into()),
+        (Arc::new(fake.clone()), fake.open().unwrap()),
+    ];
+    let _: fn(&Channel) = ring;
+    for (kernel, fd) in kernels {
+        println!("{kernel:?} {:?}", kernel.check_device(fd.as_fd(), None, None));
+        println!("{:?}", driver_of(&*kernel, fd.as_fd(), &[DriverId::Rxe])); //~ E0133
+        ring(&Channel::new(kernel, fd, 12, CommandPath::Auto)); //~ E0133
+    }
+}

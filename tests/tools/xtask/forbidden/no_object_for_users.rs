@@ -1,0 +1,7 @@
+//! Names what users have no use for.
+#![forbid(unsafe_code)]
+
+use uverbs::mlx5::Object; //~ E0432
+use uverbs_core::discover::fork::LinuxForkAdvice; //~ E0603
+
+fn main() {}

@@ -1,0 +1,122 @@
+//! `cargo xtask api`: what the published crates offer, item by item, beside what is committed.
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use testbed::cargo::{command_of, workspace};
+use testbed::host::{self, API_READER, Tool};
+
+/// The crates whose items are chosen. `uverbs-uapi` mirrors the kernel's headers, which `cargo xtask abi` compares.
+const CRATES: [&str; 6] = [
+    "uverbs",
+    "uverbs-any",
+    "uverbs-core",
+    "uverbs-fake",
+    "uverbs-mlx5",
+    "uverbs-rxe",
+];
+
+/// Where the committed lists are.
+const FOLDER: &str = "docs/generated/api";
+
+/// Compare the public items of the published crates with the lists in docs/generated/api
+///
+/// One line per item, as `cargo public-api` prints it: without what every type has (`Send`, `From<T> for T`) and what is derived.
+/// A change of the lists is a change of what users may rely on, and belongs into the same commit as the code.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// Write the lists instead.
+    #[arg(long)]
+    write: bool,
+}
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    if options.write {
+        for package in CRATES {
+            let file = list(package);
+            fs::create_dir_all(workspace().join(FOLDER))?;
+            fs::write(&file, items(package)?).with_context(|| file.display().to_string())?;
+        }
+    } else {
+        compare()?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Fails when a list differs from what a crate has.
+pub(crate) fn compare() -> anyhow::Result<()> {
+    let mut differing = String::new();
+    for package in CRATES {
+        let kept = fs::read_to_string(list(package)).unwrap_or_default();
+        let now = items(package)?;
+        println!("{package}: {} public items", now.lines().count());
+        differing += &difference(package, &kept, &now);
+    }
+    if differing.is_empty() {
+        return Ok(());
+    }
+    bail!("the public items are not those of {FOLDER} (`cargo xtask api --write`):\n{differing}");
+}
+
+fn list(package: &str) -> PathBuf {
+    workspace().join(FOLDER).join(format!("{package}.txt"))
+}
+
+/// The public items of a crate, a line each.
+fn items(package: &str) -> anyhow::Result<String> {
+    host::ensure(&[Tool::ApiReader])?;
+    host::say(format_args!("reads the public items of {package}"));
+    let folder = workspace().join("target/api");
+    let mut command = command_of(API_READER);
+    command
+        .args(["rustdoc", "--quiet", "--lib", "--all-features"])
+        .args(["--package", package])
+        .arg("--target-dir")
+        .arg(&folder)
+        .args(["--", "-Zunstable-options", "--output-format=json"])
+        .arg("--cap-lints=allow")
+        // Lets this stable compiler write its unstable form; the same for all, or they would be built anew.
+        .env("RUSTC_BOOTSTRAP", "1");
+    host::run(&mut command)?;
+    let document = folder
+        .join("doc")
+        .join(format!("{}.json", package.replace('-', "_")));
+    let api = public_api::Builder::from_rustdoc_json(&document)
+        .omit_blanket_impls(true)
+        .omit_auto_trait_impls(true)
+        .omit_auto_derived_impls(true)
+        .build()
+        .with_context(|| document.display().to_string())?;
+    let mut lines = String::new();
+    for item in api.items() {
+        writeln!(lines, "{item}")?;
+    }
+    Ok(lines)
+}
+
+/// The lines that only one of them has: `-` of those that are kept, `+` of those there are now.
+fn difference(package: &str, kept: &str, now: &str) -> String {
+    let [kept, now] = [kept, now].map(|text| text.lines().collect::<BTreeSet<_>>());
+    let gone = kept.difference(&now).map(|line| ('-', line));
+    let come = now.difference(&kept).map(|line| ('+', line));
+    let lines: Vec<_> = gone
+        .chain(come)
+        .map(|(sign, line)| format!("{package} {sign} {line}\n"))
+        .collect();
+    lines.concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::difference;
+
+    #[test]
+    fn what_went_and_what_came_is_named() {
+        assert_eq!(difference("it", "a\nb\n", "b\na\n"), "");
+        assert_eq!(difference("it", "a\nb\n", "b\nc\n"), "it - a\nit + c\n");
+    }
+}

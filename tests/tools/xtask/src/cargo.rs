@@ -1,0 +1,25 @@
+//! Cargo, called from within `cargo xtask`.
+
+use testbed::host;
+
+/// What needs no machine: the stack, and the tests that run it on the fake kernel, on rings and on the answers of liars.
+pub(crate) const PACKAGES: [&str; 7] = [
+    "uverbs-core",
+    "uverbs-rxe",
+    "uverbs-mlx5",
+    "uverbs-any",
+    "uverbs-fake",
+    "fake-tests",
+    "hostile-tests",
+];
+
+/// Sanitizers do not run without a target of its own.
+pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// Runs cargo with these arguments in the root of the workspace; its output goes where ours goes.
+pub(crate) fn cargo(args: &[&str], env: &[(&str, &str)]) -> anyhow::Result<()> {
+    host::say(format_args!("runs cargo {}", args.join(" ")));
+    let mut command = testbed::cargo::command();
+    command.args(args).envs(env.iter().copied());
+    Ok(host::run(&mut command)?)
+}

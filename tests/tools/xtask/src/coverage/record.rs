@@ -1,0 +1,159 @@
+//! Makes the records: what tests say that they asked of a kernel, put together.
+
+use super::SEEN;
+use super::seen::file;
+use anyhow::{Context as _, bail};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+use testbed::{cargo, host};
+
+/// What tests find in their environment when they are asked to say it, and how they begin: as in `tests/tools/coverage`.
+pub(crate) const ASKED: (&str, &str) = ("UVERBS_TEST_SEEN", "1");
+pub(crate) const MARK: &str = "seen: ";
+
+/// What tests of one kind of device on one kernel asked.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    release: Option<String>,
+    /// From way, answer and command to its attributes.
+    commands: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Asked {
+    /// Takes what is said in some line of a test's output; `false` when nothing is.
+    pub(crate) fn hear(&mut self, line: &str) -> bool {
+        let Some((_, said)) = line.split_once(MARK) else {
+            return false;
+        };
+        self.add(said.trim_end());
+        true
+    }
+
+    fn add(&mut self, said: &str) {
+        if let Some(release) = said.strip_prefix("# ") {
+            self.release = Some(release.to_owned());
+            return;
+        }
+        // A method has two names, a command has one.
+        let words: Vec<_> = said.split(' ').collect();
+        let names = if said.starts_with("ioctl ") { 4 } else { 3 };
+        let (command, attributes) = words.split_at(names.min(words.len()));
+        let known = self.commands.entry(command.join(" ")).or_default();
+        known.extend(attributes.iter().map(|&name| name.to_owned()));
+    }
+
+    /// Writes it to the record of this device and kernel, and keeps what is there already if `add`.
+    pub(crate) fn write(mut self, device: &str, kernel: &str, add: bool) -> anyhow::Result<()> {
+        let path = cargo::workspace().join(SEEN).join(file(device, kernel));
+        if self.commands.is_empty() {
+            bail!("no test said what it asked of {device} {kernel}");
+        }
+        if add && path.exists() {
+            let release = self.release.take();
+            let old = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+            old.lines().for_each(|line| self.add(line));
+            self.release = release.or(self.release);
+        }
+        if kernel.is_empty() {
+            let unit = "no kernel: unit tests of single commands, with answers by script";
+            let played = if device == "unit" {
+                unit
+            } else {
+                "the fake kernel"
+            };
+            self.release = Some(played.to_owned());
+        }
+        fs::write(&path, self.text()).with_context(|| format!("writing {}", path.display()))?;
+        println!("wrote {}", path.display());
+        Ok(())
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        if let Some(release) = &self.release {
+            let _ = writeln!(text, "# {release}");
+        }
+        for (command, attributes) in &self.commands {
+            text.push_str(command);
+            for attribute in attributes {
+                let _ = write!(text, " {attribute}");
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// What tests of one kind of device asked, kernel by kernel.
+#[derive(Debug, Default)]
+pub(crate) struct Askings(BTreeMap<String, Asked>);
+
+impl Askings {
+    /// Takes what was said on a kernel.
+    pub(crate) fn hear(&mut self, kernel: &str, lines: &BTreeSet<String>) {
+        if lines.is_empty() {
+            return;
+        }
+        let asked = self.0.entry(kernel.to_owned()).or_default();
+        for line in lines {
+            asked.hear(line);
+        }
+    }
+
+    /// Writes all of it; see [`Asked::write`].
+    pub(crate) fn write(self, device: &str, add: bool) -> anyhow::Result<()> {
+        let mut askings = self.0.into_iter();
+        askings.try_for_each(|(kernel, asked)| asked.write(device, &kernel, add))
+    }
+}
+
+/// Runs cargo with tests that need no machine; what they say is taken out of their output.
+pub(crate) fn cargo_asked(args: &[&str]) -> anyhow::Result<Asked> {
+    host::say(format_args!("runs cargo {}", args.join(" ")));
+    let mut command = cargo::command();
+    command
+        .args(args)
+        .env(ASKED.0, ASKED.1)
+        .stdout(Stdio::piped());
+    let mut child = command.spawn().context("cargo does not start")?;
+    let mut asked = Asked::default();
+    let output = child.stdout.take().context("cargo has no output")?;
+    for line in BufReader::new(output).split(b'\n') {
+        let line = line?;
+        let line = String::from_utf8_lossy(&line);
+        if !asked.hear(&line) {
+            println!("{line}");
+        }
+    }
+    let status = child.wait()?;
+    if !status.success() {
+        bail!("the tests failed ({status}); nothing is written");
+    }
+    Ok(asked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_said_is_put_together() {
+        let mut asked = Asked::default();
+        for line in [
+            "test a ... seen: # Linux 6.1",
+            "seen: ioctl ok O M B",
+            "seen: write error C",
+            "seen: ioctl ok O M A B",
+        ] {
+            assert!(asked.hear(line), "{line}");
+        }
+        assert!(!asked.hear("test b ... ok"));
+        assert_eq!(
+            asked.text(),
+            "# Linux 6.1\nioctl ok O M A B\nwrite error C\n"
+        );
+    }
+}

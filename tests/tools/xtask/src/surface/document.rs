@@ -1,0 +1,159 @@
+//! Has the compiler write down what crates have.
+//!
+//! The form is rustdoc's JSON, which changes with compilers. So it is read as loosely as it can be, and a crate with known leaks is read
+//! along: should a compiler write what is not understood, its leaks are missed, which is told.
+
+use anyhow::{Context as _, bail};
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::Path;
+use std::process::Command;
+use testbed::cargo::workspace;
+use testbed::host;
+
+use super::items::Surface;
+use super::judge;
+
+/// The crates that others get.
+const PUBLISHED: [&str; 7] = [
+    "uverbs-uapi",
+    "uverbs-core",
+    "uverbs-rxe",
+    "uverbs-mlx5",
+    "uverbs-any",
+    "uverbs",
+    "uverbs-fake",
+];
+
+/// Private items, too: what is public in a private module is had through types that are not named.
+const FLAGS: [&str; 6] = [
+    "-Zunstable-options",
+    "--output-format=json",
+    "--document-private-items",
+    "--document-hidden-items",
+    "--cap-lints=allow",
+    "--edition=2024",
+];
+
+/// A crate, as the compiler wrote it down.
+#[derive(Debug, Deserialize)]
+pub(super) struct Documented {
+    pub(super) root: Id,
+    pub(super) index: HashMap<Id, Item>,
+    pub(super) paths: HashMap<Id, Named>,
+}
+
+/// What names an item in one crate's document. A number, which was a text in older forms.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq)]
+#[serde(from = "Value")]
+pub(super) struct Id(pub(super) String);
+
+impl From<Value> for Id {
+    fn from(value: Value) -> Self {
+        Self(match value {
+            Value::String(text) => text,
+            other => other.to_string(),
+        })
+    }
+}
+
+/// An item.
+#[derive(Debug, Deserialize)]
+pub(super) struct Item {
+    pub(super) name: Option<String>,
+    pub(super) visibility: Value,
+    pub(super) inner: Value,
+}
+
+/// Where an item is, from its crate on.
+#[derive(Debug, Deserialize)]
+pub(super) struct Named {
+    pub(super) path: Vec<String>,
+}
+
+/// The published crates, after a look whether leaks are found at all.
+pub(super) fn published() -> anyhow::Result<Vec<Documented>> {
+    let folder = workspace().join("target/surface");
+    check_reader(&folder.join("known"))?;
+    // The same for each of them, or cargo would build again what they have in common.
+    let names = PUBLISHED.join(",").replace('-', "_");
+    PUBLISHED
+        .iter()
+        .map(|package| {
+            host::say(format_args!("reads what {package} has"));
+            let mut command = testbed::cargo::command();
+            command
+                .args([
+                    "rustdoc",
+                    "--quiet",
+                    "--lib",
+                    "--all-features",
+                    "--package",
+                    package,
+                ])
+                .arg("--target-dir")
+                .arg(&folder)
+                .arg("--")
+                .args(&FLAGS[..FLAGS.len() - 1]);
+            host::run(unlocked(&mut command, &names))?;
+            let name = package.replace('-', "_");
+            read(&folder.join("doc").join(format!("{name}.json")))
+        })
+        .collect()
+}
+
+/// One source file as a crate.
+pub(super) fn of_source(name: &str, source: &str, folder: &Path) -> anyhow::Result<Documented> {
+    fs::create_dir_all(folder)?;
+    let file = folder.join(format!("{name}.rs"));
+    fs::write(&file, source)?;
+    let mut command = Command::new(std::env::var_os("RUSTDOC").unwrap_or_else(|| "rustdoc".into()));
+    command
+        .arg(&file)
+        .args(["--crate-name", name, "--crate-type", "lib"])
+        .arg("--out-dir")
+        .arg(folder)
+        .args(FLAGS);
+    host::run(unlocked(&mut command, name))?;
+    read(&folder.join(format!("{name}.json")))
+}
+
+/// A stable compiler writes this form when it is told that for these crates it may.
+fn unlocked<'a>(command: &'a mut Command, names: &str) -> &'a mut Command {
+    command.env("RUSTC_BOOTSTRAP", names)
+}
+
+fn read(path: &Path) -> anyhow::Result<Documented> {
+    let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
+    serde_json::from_reader(BufReader::new(file))
+        .with_context(|| format!("understanding {}", path.display()))
+}
+
+/// Fails when a known leak is not found, or something else is.
+pub(super) fn check_reader(folder: &Path) -> anyhow::Result<()> {
+    let known = of_source("known", KNOWN, folder)?;
+    let verdict = judge::judge(&Surface::of(&[known])?, &super::listed::KNOWN_LISTS);
+    let found = verdict.findings.join("\n");
+    let missed: Vec<_> = leaks(KNOWN)
+        .filter(|leak| !found.contains(&format!("known::{leak} ")))
+        .collect();
+    if !missed.is_empty() || verdict.findings.len() != leaks(KNOWN).count() {
+        bail!(
+            "this compiler's rustdoc writes what is not understood here: of the known leaks {missed:?} are missed, and found are\n{found}"
+        );
+    }
+    Ok(())
+}
+
+/// What the comments of the known crate call leaks.
+fn leaks(source: &str) -> impl Iterator<Item = &str> {
+    source
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("// Leaks: "))
+}
+
+/// A crate with leaks of every kind, and without others.
+const KNOWN: &str = include_str!("known.rs.txt");

@@ -1,0 +1,221 @@
+//! The types of power, and what may have to do with them, with the reasons.
+//!
+//! A `Kernel` is none of them. Anybody may have one, because calling it is `unsafe`; and what it is called with is a word here.
+
+use super::judge::Lists;
+
+/// Of the published crates.
+pub(super) const LISTS: Lists = Lists {
+    powers: &[
+        // Whoever has one may issue any command, or has what only a command makes.
+        "uverbs_core::channel::Channel",
+        "uverbs_core::object::Object",
+        // What a provider makes of them. Its functions trust their callers: they take addresses, handles and states.
+        "uverbs_core::contract::Context",
+        "uverbs_core::contract::base::ContextBase",
+        "uverbs_core::contract::base::QpBase",
+        "uverbs_core::contract::link::Link",
+        "uverbs_core::contract::memory::Mr",
+        "uverbs_core::contract::queues::Cq",
+        "uverbs_core::contract::queues::Qp",
+        "uverbs_core::contract::queues::Srq",
+        "uverbs_any::context::AnyContext",
+        "uverbs_any::context::AnyPd",
+        "uverbs_any::queues::AnyCq",
+        "uverbs_any::queues::AnyQp",
+        "uverbs_any::queues::AnySrq",
+        "uverbs_mlx5::context::Context",
+        "uverbs_mlx5::cq::CompletionQueue",
+        "uverbs_mlx5::dm::DeviceMemory",
+        "uverbs_mlx5::pd::ProtectionDomain",
+        "uverbs_mlx5::qp::QueuePair",
+        "uverbs_mlx5::rss::SpreadingQueuePair",
+        "uverbs_mlx5::rwq::IndirectionTable",
+        "uverbs_mlx5::rwq::WorkQueue",
+        "uverbs_mlx5::srq::SharedReceiveQueue",
+        "uverbs_mlx5::xrc::XrcDomain",
+        "uverbs_rxe::context::Context",
+        "uverbs_rxe::cq::CompletionQueue",
+        "uverbs_rxe::qp::QueuePair",
+        "uverbs_rxe::srq::SharedReceiveQueue",
+        // Memory that a device or a kernel shares: a queue that is written to commands them.
+        "uverbs_core::hw::block_ring::BlockRing",
+        "uverbs_core::hw::counter::Counter",
+        "uverbs_core::hw::mmio::Register",
+        "uverbs_core::hw::pages::Pages",
+        "uverbs_core::hw::part::Part",
+        "uverbs_core::hw::record::Record",
+        "uverbs_core::hw::record::Records",
+        "uverbs_core::hw::shared_ring::SharedRing",
+        "uverbs_core::hw::unit_ring::UnitRing",
+        "uverbs_core::hw::window::Window",
+        "uverbs_fake::ring::RingView",
+        "uverbs_core::sys::map::Mapping",
+    ],
+    words: &[
+        "uverbs_core::sys::attr::Command",
+        "uverbs_fake::fault::Effect",
+        "uverbs_core::sys::kernel::Call",
+        "uverbs_core::sys::write::WriteCommand",
+    ],
+    descriptors: DESCRIPTORS,
+    needing: &[
+        ("uverbs_core::channel::Channel::*", "its own"),
+        ("uverbs_core::cmd::*", "commands go through a channel"),
+        (
+            "uverbs_core::contract::*",
+            "what providers do, with the channel that they were opened with",
+        ),
+        (
+            "uverbs_core::hw::*",
+            "rings and registers lie in memory that somebody had",
+        ),
+        (
+            "uverbs_core::kind::Kind::destroy",
+            "commands go through a channel",
+        ),
+        ("uverbs_core::object::Object::*", "its own"),
+        ("uverbs_fake::ring::RingView::*", "its own"),
+        ("uverbs_core::sys::map::Mapping::*", "its own"),
+        (
+            "uverbs_core::types::wr::Address::new",
+            "addresses are made by providers",
+        ),
+        (
+            "uverbs_any::*",
+            "all providers' handles, which the facade keeps to itself",
+        ),
+        ("uverbs_mlx5::context::Context::*", "its own"),
+        ("uverbs_mlx5::cq::CompletionQueue::*", "its own"),
+        (
+            "uverbs_mlx5::devx::Devx::*",
+            "the facade opens the way to the firmware, and names queues of verbs",
+        ),
+        ("uverbs_mlx5::dm::DeviceMemory::*", "its own"),
+        ("uverbs_mlx5::flow::create", "rules are of a queue pair"),
+        (
+            "uverbs_mlx5::pacing::modify_rate_limit",
+            "rates are of a queue pair",
+        ),
+        ("uverbs_mlx5::pd::ProtectionDomain::*", "its own"),
+        (
+            "uverbs_mlx5::qp::extra::QpExtra::xrc_target",
+            "a queue pair is of a domain",
+        ),
+        ("uverbs_mlx5::qp::QueuePair::*", "its own"),
+        ("uverbs_mlx5::rss::SpreadingQueuePair::*", "its own"),
+        ("uverbs_mlx5::rwq::*", "work queues and tables of them"),
+        (
+            "uverbs_mlx5::sched::*",
+            "the facade says which queue pair is attached",
+        ),
+        ("uverbs_mlx5::srq::SharedReceiveQueue::*", "its own"),
+        (
+            "uverbs_mlx5::steering::*",
+            "the facade creates on its channel, and says which queue pair a rule leads to",
+        ),
+        (
+            "uverbs_mlx5::thread::ThreadDomain::alloc",
+            "it is of a context",
+        ),
+        ("uverbs_mlx5::var::Var::alloc", "it is of a device"),
+        ("uverbs_mlx5::vport::SwitchPort::query", "it is of a device"),
+        ("uverbs_mlx5::xrc::XrcDomain::*", "its own"),
+        (
+            "uverbs_rxe::*",
+            "the provider's handles, which the facade keeps to itself",
+        ),
+    ],
+    harmless: &[
+        (
+            "_::AnyContext::*",
+            "calls the function of that name which its receiver has as a `contract::Context`",
+        ),
+        (
+            "uverbs::asynchronous::AsyncCompletionChannel::AsFd::as_fd",
+            "events can only be read",
+        ),
+        (
+            "uverbs::channel::CompletionChannel::AsFd::as_fd",
+            "events can only be read",
+        ),
+        (
+            "uverbs::context::Context::event_fd",
+            "events can only be read",
+        ),
+        (
+            "uverbs_mlx5::devx::event::EventChannel::AsFd::as_fd",
+            "events can only be read",
+        ),
+        (
+            "uverbs_mlx5::devx::query::QueryReplies::AsFd::as_fd",
+            "replies can only be read",
+        ),
+        (
+            "uverbs_core::discover::opening::open*",
+            "a program can open a node by itself",
+        ),
+        (
+            "uverbs_fake::FakeKernel::open",
+            "a pipe, which carries nothing but a sign that there are events",
+        ),
+        (
+            "uverbs_core::contract::memory::MrChange::Default::default",
+            "it names no domain",
+        ),
+        (
+            "uverbs_core::hw::pages::Pages::new",
+            "pages of the caller's own, reached without references",
+        ),
+        (
+            "uverbs_core::hw::pages::Pages::for_device",
+            "the same, left out of children",
+        ),
+        (
+            "uverbs_core::hw::record::Records::new",
+            "a store of pages of its own",
+        ),
+        (
+            "uverbs_core::sys::map::Mapping::anonymous",
+            "memory of the caller's own, reached without references",
+        ),
+        (
+            "uverbs_core::sys::map::Mapping::for_device",
+            "the same, left out of children",
+        ),
+        (
+            "uverbs_mlx5::devx::uar::DevxUar::register",
+            "a page of its own; queues that are rung there are made by firmware commands (unsafe)",
+        ),
+        (
+            "uverbs_mlx5::var::MappedVar::register",
+            "the same, of emulated devices",
+        ),
+        (
+            "*::KnownLayout::pointer_to_metadata",
+            "derived; it does not follow the pointer",
+        ),
+    ],
+};
+
+/// Of the crate with known leaks.
+pub(super) const KNOWN_LISTS: Lists = Lists {
+    powers: &["known::Channel", "known::Object"],
+    words: &["known::Command"],
+    descriptors: DESCRIPTORS,
+    needing: &[
+        ("known::Channel::*", "it takes one"),
+        ("known::Object::*", "it takes one"),
+        ("known::Trusted::*", "it takes one"),
+        ("known::Watch::seen", "it takes one"),
+    ],
+    harmless: &[],
+};
+
+/// What has a descriptor in it that can be written to.
+const DESCRIPTORS: &[&str] = &[
+    "std::fs::File",
+    "std::os::fd::owned::AsFd",
+    "std::os::fd::owned::BorrowedFd",
+    "std::os::fd::owned::OwnedFd",
+];

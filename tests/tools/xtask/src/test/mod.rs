@@ -1,0 +1,408 @@
+//! `cargo xtask test`: every level of tests.
+
+pub(crate) mod inside;
+pub(crate) mod old_rxe;
+
+use crate::cargo::cargo;
+use crate::coverage::record;
+use crate::examples;
+use crate::metadata::Metadata;
+use anyhow::{Context as _, bail};
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+use testbed::{Function, Kernel, Processor, host};
+
+/// Packages whose tests boot machines of their own.
+const WITH_MACHINES: [(&str, Level); 5] = [
+    ("testbed", Level::Testbed),
+    ("interop", Level::Interop),
+    ("recordings", Level::Interop),
+    ("connectx", Level::Connectx),
+    ("bytes-tests", Level::Connectx),
+];
+
+/// The package whose unit tests can say what commands they ask for, and that of tests on the fake kernel which can.
+const COMMANDS: &str = "uverbs-core";
+const SAYING: &str = "fake-tests";
+
+/// What the tests that boot machines find in their environment: the kernel's name.
+const KERNEL_VARIABLE: &str = "UVERBS_TEST_KERNEL";
+
+/// Machines without KVM are not evenly fast, and among two thousand tests one may run into a time limit.
+const TRIES: usize = 2;
+
+/// The kernel of tests that are to be quick.
+const QUICK_KERNEL: &str = "6.12";
+
+/// What they leave out, in words.
+const LEFT_OUT: &str = "the other kernels and ways to the kernel, tests of robustness on rxe, the verbs on mlx5, recordings, \
+    examples, the software ConnectX under Debian's programs, and machines themselves; `cargo xtask test --full` runs them";
+
+/// Run the tests: what takes minutes, or one level, or all of them (`--full`)
+///
+/// Without `--level` and `--full` these are the unit tests, those on the fake kernel, and on Linux 6.12 the verbs on rxe, what only
+/// mlx5 has on a software ConnectX, and ping-pongs with Debian's programs. The end says what was left out.
+#[derive(Args, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
+pub(crate) struct Options {
+    /// Which tests; all of that level.
+    #[arg(long, value_enum)]
+    pub(crate) level: Option<Level>,
+    /// Every level.
+    #[arg(long, conflicts_with = "level")]
+    pub(crate) full: bool,
+    /// A test that passes only at another try fails, too: for releases.
+    #[arg(long)]
+    pub(crate) steady: bool,
+    /// Kernel of the rxe, mlx5 and interop tests: 5.10, 6.1, 6.12 or newest; all but 5.10 unless given.
+    #[arg(long)]
+    pub(crate) kernel: Vec<String>,
+    /// The way to the kernel that the rxe and mlx5 tests take.
+    #[arg(long, value_enum)]
+    pub(crate) path: Vec<Way>,
+    /// Kind of the software ConnectX functions of the mlx5 tests: ib or roce.
+    #[arg(long, value_name = "KIND")]
+    pub(crate) function: Vec<Function>,
+    /// The processor of the rxe tests' machines. Anything but x86-64 is for that level alone.
+    #[arg(long, value_enum, default_value_t = On::X86_64)]
+    pub(crate) machine: On,
+    /// Every kernel with every path (and every kind of function), where they are not given, instead of a choice.
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// The software ConnectX of the mlx5 tests ends at the first wrong use that no test has announced.
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// The mlx5 tests open devices with the fixed doorbells of kernels before 5.7.
+    #[arg(long)]
+    pub(crate) fixed_doorbells: bool,
+    /// Time limit of each test in a machine, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    pub(crate) timeout: u64,
+    /// How many times a test in a machine may be run until it passes. What passes only then is told as unsteady.
+    #[arg(long, value_name = "TIMES", default_value_t = TRIES)]
+    pub(crate) tries: usize,
+    /// Run the tests in machines that are marked to be ignored, too.
+    #[arg(long)]
+    pub(crate) include_ignored: bool,
+    /// Write down what the unit, fake, rxe and mlx5 tests ask of their kernels, for the page of `cargo xtask coverage`.
+    #[arg(long)]
+    pub(crate) seen: bool,
+    /// Where to bring what tests in machines counted of their lines; they are built for it then.
+    #[arg(skip)]
+    pub(crate) counts: Option<PathBuf>,
+    /// Run only tests whose names hold one of these texts.
+    #[arg(value_name = "FILTER")]
+    pub(crate) filters: Vec<String>,
+}
+
+/// A level of tests: what they need.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Level {
+    /// Inside the crates; they need nothing.
+    Unit,
+    /// The whole stack on the fake kernel; they need nothing.
+    Fake,
+    /// The machines themselves.
+    Testbed,
+    /// The whole stack on the rxe driver of stock kernels, in machines.
+    Rxe,
+    /// The whole stack on the mlx5 drivers of stock kernels and the software ConnectX, in machines.
+    Mlx5,
+    /// Debian's own RDMA programs on the other end, in machines.
+    Interop,
+    /// The software ConnectX under the stock mlx5 drivers and Debian's programs, in machines.
+    Connectx,
+}
+
+/// The processor of machines.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum On {
+    /// x86 of 64 bits.
+    #[value(name = "x86_64")]
+    X86_64,
+    /// Arm of 64 bits.
+    Aarch64,
+}
+
+/// A way to the kernel.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Way {
+    /// The one that the library takes by itself.
+    Auto,
+    /// ioctl with attributes.
+    Ioctl,
+    /// Legacy commands inside ioctl.
+    InvokeWrite,
+    /// write(2).
+    Write,
+}
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    if options.machine != On::X86_64 && options.level != Some(Level::Rxe) {
+        bail!("only the level rxe has machines with other processors than x86-64");
+    }
+    let since = Instant::now();
+    let mut failed = Vec::new();
+    let mut unsteady = Vec::new();
+    for level in options.levels() {
+        if let Err(error) = one_level(level, options, &mut unsteady) {
+            eprintln!("error: {error:#}");
+            failed.push(level.name());
+        }
+    }
+    let minutes = since.elapsed().as_secs_f64() / 60.0;
+    for name in &unsteady {
+        host::say(format_args!(
+            "calls {name} flaky: it passed only when it was retried alone"
+        ));
+    }
+    if options.steady && !unsteady.is_empty() {
+        failed.push(format!("steadiness ({} tests)", unsteady.len()));
+    }
+    if options.is_quick() {
+        host::say(format_args!("left out: {LEFT_OUT}"));
+    }
+    if failed.is_empty() {
+        host::say(format_args!(
+            "is done: every test passed, in {minutes:.1} min"
+        ));
+        return Ok(ExitCode::SUCCESS);
+    }
+    bail!("failed: {} (after {minutes:.1} min)", failed.join(", "))
+}
+
+/// Runs all of a level.
+pub(crate) fn whole(level: Level) -> anyhow::Result<()> {
+    run(&Options::of(level)).map(drop)
+}
+
+/// Runs a level; names what passed at another try alone.
+fn one_level(level: Level, options: &Options, unsteady: &mut Vec<String>) -> anyhow::Result<()> {
+    let filters: Vec<_> = options.filters.iter().map(String::as_str).collect();
+    match level {
+        Level::Unit => {
+            if options.seen {
+                let args = ["test", "--package", COMMANDS, "--lib"];
+                let asked = record::cargo_asked(&with_filters(&args, &filters))?;
+                return asked.write("unit", "", options.is_part());
+            }
+            let args = [
+                "test",
+                "--no-fail-fast",
+                "--workspace",
+                "--all-features",
+                "--lib",
+                "--bins",
+            ];
+            let exclude = excluding(inside::PACKAGES);
+            cargo(
+                &with_filters(&[&args[..], &exclude].concat(), &filters),
+                &[],
+            )?;
+            cargo(
+                &with_filters(
+                    &["test", "--workspace", "--all-features", "--doc"],
+                    &filters,
+                ),
+                &[],
+            )
+        }
+        Level::Fake => {
+            let args = [
+                "test",
+                "--no-fail-fast",
+                "--workspace",
+                "--all-features",
+                "--test",
+                "*",
+            ];
+            let machines = WITH_MACHINES.map(|(package, _)| package);
+            let exclude = excluding(inside::PACKAGES.into_iter().chain(machines));
+            if options.seen {
+                let args = ["test", "--package", SAYING, "--test", "*"];
+                let asked = record::cargo_asked(&with_filters(&args, &filters))?;
+                return asked.write("fake", "", options.is_part());
+            }
+            cargo(
+                &with_filters(&[&args[..], &exclude].concat(), &filters),
+                &[],
+            )
+        }
+        Level::Testbed | Level::Interop | Level::Connectx => {
+            // What Debian's library asks for is compared call by call, which takes longer.
+            let packages = WITH_MACHINES.iter().filter(|(package, of)| {
+                *of == level && !(options.is_quick() && *package == "recordings")
+            });
+            for (package, _) in packages {
+                require(package)?;
+                // The others choose their kernels by themselves.
+                let kernels = if *package == "interop" {
+                    kernels(options)
+                } else {
+                    vec!["all"]
+                };
+                for kernel in &kernels {
+                    let args = [
+                        "test",
+                        "--package",
+                        package,
+                        "--test",
+                        "*",
+                        "--",
+                        "--include-ignored",
+                        "--test-threads",
+                        "1",
+                    ];
+                    let args = [&args[..], &filters].concat();
+                    let run = || cargo(&args, &[(KERNEL_VARIABLE, kernel)]);
+                    if repeated(options.tries, package, run)? {
+                        unsteady.push((*package).to_owned());
+                    }
+                }
+            }
+            Ok(())
+        }
+        Level::Mlx5 => {
+            let tests = inside::mlx5(options, unsteady);
+            if options.is_quick() {
+                return tests;
+            }
+            let examples = examples::mlx5::run(&kernels(options), &options.filters);
+            tests.and(examples)
+        }
+        Level::Rxe => {
+            let tests = inside::rxe(options, unsteady);
+            if options.machine != On::X86_64 || options.is_quick() {
+                return tests;
+            }
+            let examples = examples::run(&kernels(options), &options.filters);
+            tests.and(examples)
+        }
+    }
+}
+
+/// Runs it until it passes, so many times at most; whether it took more than one.
+fn repeated(
+    tries: usize,
+    package: &str,
+    run: impl Fn() -> anyhow::Result<()>,
+) -> anyhow::Result<bool> {
+    for tried in 1..tries {
+        match run() {
+            Ok(()) => return Ok(tried > 1),
+            Err(error) => host::say(format_args!("runs {package} once more: {error:#}")),
+        }
+    }
+    run().map(|()| tries > 1)
+}
+
+fn with_filters<'a>(args: &[&'a str], filters: &[&'a str]) -> Vec<&'a str> {
+    if filters.is_empty() {
+        args.to_vec()
+    } else {
+        [args, &["--"], filters].concat()
+    }
+}
+
+/// Arguments that leave packages out.
+fn excluding<'a>(packages: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    packages
+        .into_iter()
+        .flat_map(|package| ["--exclude", package])
+        .collect()
+}
+
+fn kernels(options: &Options) -> Vec<&str> {
+    if options.kernel.is_empty() && options.is_quick() {
+        return vec![QUICK_KERNEL];
+    }
+    if options.kernel.is_empty() {
+        return Kernel::usual().map(Kernel::name).collect();
+    }
+    options.kernel.iter().map(String::as_str).collect()
+}
+
+fn require(package: &str) -> anyhow::Result<()> {
+    let metadata = Metadata::read()?;
+    metadata
+        .member(package)
+        .map(drop)
+        .with_context(|| format!("this workspace has no package {package}"))
+}
+
+impl Options {
+    /// Whether neither a level nor all of them is asked for.
+    fn is_quick(&self) -> bool {
+        self.level.is_none() && !self.full
+    }
+
+    fn levels(&self) -> Vec<Level> {
+        match self.level {
+            Some(level) => vec![level],
+            None if self.full => Level::value_variants().to_vec(),
+            None => Level::QUICK.to_vec(),
+        }
+    }
+
+    /// Whether less is run of each kernel than could be.
+    fn is_part(&self) -> bool {
+        !(self.filters.is_empty() && self.path.is_empty() && self.function.is_empty())
+            || self.fixed_doorbells
+            || self.machine != On::X86_64
+    }
+
+    /// All that is run of a level.
+    pub(crate) fn of(level: Level) -> Self {
+        Self {
+            level: Some(level),
+            full: false,
+            steady: false,
+            kernel: Vec::new(),
+            path: Vec::new(),
+            function: Vec::new(),
+            machine: On::X86_64,
+            all: false,
+            strict: false,
+            fixed_doorbells: false,
+            timeout: 120,
+            tries: TRIES,
+            include_ignored: false,
+            seen: false,
+            counts: None,
+            filters: Vec::new(),
+        }
+    }
+}
+
+impl Level {
+    /// What takes minutes and shows the most.
+    const QUICK: [Self; 5] = [Self::Unit, Self::Fake, Self::Rxe, Self::Mlx5, Self::Interop];
+
+    fn name(self) -> String {
+        self.to_possible_value()
+            .map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+impl On {
+    fn processor(self) -> Processor {
+        match self {
+            Self::X86_64 => Processor::Amd64,
+            Self::Aarch64 => Processor::Arm64,
+        }
+    }
+}
+
+impl Way {
+    const ALL: [Self; 4] = [Self::Auto, Self::Ioctl, Self::InvokeWrite, Self::Write];
+
+    fn name(self) -> String {
+        self.to_possible_value()
+            .map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}

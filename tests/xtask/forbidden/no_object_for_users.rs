@@ -1,7 +1,0 @@
-//! Names what users have no use for.
-#![forbid(unsafe_code)]
-
-use uverbs::mlx5::Object; //~ E0432
-use uverbs_driver::discover::fork::LinuxForkAdvice; //~ E0603
-
-fn main() {}
