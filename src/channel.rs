@@ -51,7 +51,7 @@ pub struct CompletionEvent {
 
 impl CompletionChannel {
     pub(crate) fn create(context: &Context) -> Result<Self> {
-        let fd = contract::completion_channel(&context.inner.channel)?;
+        let fd = contract::completion_channel(&context.inner.file)?;
         contract::set_nonblocking(Op::CreateCompletionChannel, fd.as_fd())?;
         Ok(Self {
             inner: Arc::new(Inner {
@@ -77,10 +77,10 @@ impl CompletionChannel {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 result => return result.map(Some),
             }
-            let channel = &self.inner.context.inner.channel;
+            let file = &self.inner.context.inner.file;
             // Another thread may have been faster, and the wait begins anew.
             let left = timeout.map(|timeout| timeout.saturating_sub(since.elapsed()));
-            if is_over || !channel.wait_readable(Op::GetCompletionEvent, self.as_fd(), left)? {
+            if is_over || !file.wait_readable(Op::GetCompletionEvent, self.as_fd(), left)? {
                 return Ok(None);
             }
             // A descriptor that only looks readable does not hold up anybody for longer.
@@ -94,7 +94,7 @@ impl CompletionChannel {
     /// [`WouldBlock`](ErrorKind::WouldBlock) when there is none; else as [`event`](Self::event).
     pub fn try_event(&self) -> Result<CompletionEvent> {
         let inner = &self.inner.context.inner;
-        let queue = contract::read_completion_event(&inner.channel, self.as_fd())?;
+        let queue = contract::read_completion_event(&inner.file, self.as_fd())?;
         let context = match inner.cookies.take_event(queue) {
             Some(EventSource::CompletionQueue { context }) => Some(context),
             _ => None,

@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //!
-//! This is where the crate takes hold of a kernel, by a [`Channel`]: whoever has one may issue any command. The promise that is made
-//! for it there is kept by all of its other files. They give away neither the channel, nor the device's descriptor, nor
+//! This is where the crate takes hold of a kernel, by a [`UverbsFile`]: whoever has one may issue any command. The promise that is made
+//! for it there is kept by all of its other files. They give away neither the file, nor the device's descriptor, nor
 //! an object that was made by it, which `cargo xtask surface` holds.
 #![allow(unsafe_code, reason = "takes hold of a kernel")]
 
@@ -12,14 +12,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use uverbs_any::AnyContext;
-use uverbs_core::channel;
 use uverbs_core::contract::{self, Extra, Gids, OpenInit};
 use uverbs_core::discover::sysfs::Sysfs;
 use uverbs_core::discover::{self, CharDevice, DeviceInfo, ForkGuard, Target};
+use uverbs_core::file;
 use uverbs_core::sys::recorder::{Recorder, Sink};
 use uverbs_core::sys::{Kernel, Linux};
 use uverbs_core::types::{DeviceAttr, DriverId, GidEntry, PortAttr};
-use uverbs_core::{Channel, CommandPath, Error, ErrorKind, Op, Result};
+use uverbs_core::{CommandPath, Error, ErrorKind, Op, Result, UverbsFile};
 
 use crate::cookie::Cookies;
 use crate::event::EventFile;
@@ -37,7 +37,7 @@ pub struct Context {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) provider: Box<dyn AnyContext>,
-    pub(crate) channel: Arc<Channel>,
+    pub(crate) file: Arc<UverbsFile>,
     pub(crate) cookies: Arc<Cookies>,
     pub(crate) events: EventFile,
     info: DeviceInfo,
@@ -188,21 +188,21 @@ impl OpenOptions {
         // SAFETY: (1) the kernel takes calls on the descriptor, and knows the driver or compares it with each ioctl's, as
         // said above; (2) this crate and its providers register memory, and post requests that name it, only in
         // functions that are unsafe and ask their caller for the promise, and in `owned`, which keeps it by ownership;
-        // (3) nothing of theirs that others can call takes a handle, or gives one or the channel away.
-        let channel = unsafe { Channel::new(kernel, fd, driver.raw(), self.path) };
+        // (3) nothing of theirs that others can call takes a handle, or gives one or the file away.
+        let file = unsafe { UverbsFile::new(kernel, fd, driver.raw(), self.path) };
         #[cfg(feature = "rings")]
-        let channel = crate::rings::watched(channel, self.observer);
-        let channel = Arc::new(channel);
+        let file = crate::rings::watched(file, self.observer);
+        let file = Arc::new(file);
         let init = OpenInit {
             extras: &self.extras,
         };
-        let mut provider = uverbs_any::open(driver, Arc::clone(&channel), &init)?;
+        let mut provider = uverbs_any::open(driver, Arc::clone(&file), &init)?;
         let opened = provider.base_mut().opened.async_fd.take();
-        let events = EventFile::new(&channel, opened)?;
+        let events = EventFile::new(&file, opened)?;
         Ok(Context {
             inner: Arc::new(Inner {
                 provider,
-                channel,
+                file,
                 cookies: Arc::default(),
                 events,
                 info,
@@ -226,7 +226,7 @@ unsafe fn driver_of(
     let providers = uverbs_any::PROVIDERS.iter();
     let drivers: Vec<_> = providers.map(|provider| provider.driver).collect();
     // SAFETY: the caller's promise.
-    let found = unsafe { channel::driver_of(kernel, fd, &drivers) };
+    let found = unsafe { file::driver_of(kernel, fd, &drivers) };
     found.ok_or_else(|| {
         Error::new(Op::OpenDevice, ErrorKind::Unsupported)
             .fact("device", info.name.clone())
@@ -284,7 +284,7 @@ impl Context {
     /// EINVAL for a port the device does not have.
     #[doc(alias = "ibv_query_port")]
     pub fn query_port(&self, port: u8) -> Result<PortAttr> {
-        contract::query_port(&self.inner.channel, port)
+        contract::query_port(&self.inner.file, port)
     }
 
     /// The speed of a port, in units of 100 Mb/s. One system call, since Linux 7.0.
@@ -293,7 +293,7 @@ impl Context {
     /// [`Unsupported`](crate::ErrorKind::Unsupported) on older kernels and by most drivers.
     #[doc(alias = "ibv_query_port_speed")]
     pub fn query_port_speed(&self, port: u8) -> Result<u64> {
-        contract::query_port_speed(&self.inner.channel, port)
+        contract::query_port_speed(&self.inner.file, port)
     }
 
     /// `ibv_query_gid_table`—all used entries of all ports' GID tables.
@@ -315,7 +315,7 @@ impl Context {
 
     pub(crate) fn gids(&self) -> Gids<'_> {
         let inner = &self.inner;
-        Gids::new(&inner.channel, &inner.info, &inner.sysfs)
+        Gids::new(&inner.file, &inner.info, &inner.sysfs)
     }
 
     /// `ibv_query_gid_ex`—one entry of a port's GID table, `None` for an empty one.
@@ -393,13 +393,13 @@ impl Context {
     /// 2. no command changes or destroys what was made by this context.
     #[doc(alias = "cmd_fd")]
     pub unsafe fn device_fd(&self) -> BorrowedFd<'_> {
-        self.inner.channel.as_fd()
+        self.inner.file.as_fd()
     }
 
     /// Objects that may still be there: the kernel refused their destroy, or nobody knows what became of their creation.
     /// They, and the memory a device may reach through them, are given up until the process ends.
     pub fn leaked(&self) -> u64 {
-        self.inner.channel.leaked()
+        self.inner.file.leaked()
     }
 
     /// Commands that the sink of [`OpenOptions::record`] was not told of, because it panicked. 0: it never did.

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use uverbs_core::types::{AsyncEventType, EventObject};
-use uverbs_core::{Channel, ErrorKind, Op, Result, contract};
+use uverbs_core::{ErrorKind, Op, Result, UverbsFile, contract};
 
 use crate::Context;
 
@@ -69,10 +69,10 @@ pub(crate) struct EventFile {
 impl EventFile {
     /// The context's event file: `opened`, if opening the context made one already. It must exist
     /// before the objects whose events it carries.
-    pub(crate) fn new(channel: &Channel, opened: Option<OwnedFd>) -> Result<Self> {
+    pub(crate) fn new(file: &UverbsFile, opened: Option<OwnedFd>) -> Result<Self> {
         let fd = match opened {
             Some(fd) => fd,
-            None => contract::event_file(channel)?,
+            None => contract::event_file(file)?,
         };
         Ok(Self {
             fd,
@@ -109,8 +109,8 @@ impl Context {
             }
             // Another thread may have been faster, and the wait begins anew.
             let left = timeout.map(|timeout| timeout.saturating_sub(since.elapsed()));
-            let channel = &self.inner.channel;
-            if is_over || !channel.wait_readable(Op::GetAsyncEvent, fd, left)? {
+            let file = &self.inner.file;
+            if is_over || !file.wait_readable(Op::GetAsyncEvent, fd, left)? {
                 return Ok(None);
             }
             // A descriptor that only looks readable does not hold up anybody for longer.
@@ -124,7 +124,7 @@ impl Context {
     /// [`WouldBlock`](ErrorKind::WouldBlock) when there is none; else as [`async_event`](Self::async_event).
     pub fn try_async_event(&self) -> Result<AsyncEvent> {
         let fd = self.inner.events.fd()?;
-        let raw = contract::read_async_event(&self.inner.channel, fd)?;
+        let raw = contract::read_async_event(&self.inner.file, fd)?;
         Ok(AsyncEvent {
             event: raw.event,
             source: self.source(raw.event, raw.element),

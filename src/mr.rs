@@ -163,8 +163,8 @@ impl ProtectionDomain {
     /// | [`LimitExceeded`](ErrorKind::LimitExceeded) | too many pieces |
     #[doc(alias = "ibv_advise_mr")]
     pub fn advise(&self, advice: MrAdvice, flags: MrAdviceFlags, pieces: &[Sge]) -> Result<()> {
-        let channel = &self.context().inner.channel;
-        contract::advise_memory(channel, self.object(), advice, flags, pieces)
+        let file = &self.context().inner.file;
+        contract::advise_memory(file, self.object(), advice, flags, pieces)
     }
 
     /// Kernels refuse on-demand paging with EINVAL when the driver does not know the flag (rxe before 6.15).

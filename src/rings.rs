@@ -18,7 +18,7 @@
 
 use std::sync::Arc;
 
-use uverbs_core::Channel;
+use uverbs_core::UverbsFile;
 use uverbs_core::rings::Watch;
 pub use uverbs_core::rings::{Collector, Entry, Observer, QueueKind, Value, WithKeys};
 
@@ -39,14 +39,14 @@ impl OpenOptions {
 impl Context {
     /// Entries that the observer of [`OpenOptions::watch_rings`] was not told of, because it panicked. 0: it never did.
     pub fn untold(&self) -> u64 {
-        self.inner.channel.watch().map_or(0, Watch::untold)
+        self.inner.file.watch().map_or(0, Watch::untold)
     }
 }
 
-/// The channel of a device whose queues somebody may watch.
-pub(crate) fn watched(channel: Channel, observer: Option<Arc<dyn Observer>>) -> Channel {
+/// The file of a device whose queues somebody may watch.
+pub(crate) fn watched(file: UverbsFile, observer: Option<Arc<dyn Observer>>) -> UverbsFile {
     match observer {
-        Some(observer) => channel.watched_by(Arc::new(Watch::new(observer))),
-        None => channel,
+        Some(observer) => file.watched_by(Arc::new(Watch::new(observer))),
+        None => file,
     }
 }

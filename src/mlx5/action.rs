@@ -21,7 +21,7 @@ impl Adapter {
         table: TableKind,
         changes: &[HeaderChange],
     ) -> Result<FlowAction> {
-        FlowAction::modify_header(&self.context().inner.channel, table, changes)
+        FlowAction::modify_header(&self.context().inner.file, table, changes)
     }
 
     /// `mlx5dv_create_flow_action_packet_reformat`—creates an action that puts packets of tables of this kind into a tunnel, or takes
@@ -36,6 +36,6 @@ impl Adapter {
     /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | ENOMEM, ENOSPC | memory, or the device's room for headers is full |
     #[doc(alias = "mlx5dv_create_flow_action_packet_reformat")]
     pub fn create_reformat(&self, table: TableKind, reformat: Reformat<'_>) -> Result<FlowAction> {
-        FlowAction::reformat(&self.context().inner.channel, table, reformat)
+        FlowAction::reformat(&self.context().inner.file, table, reformat)
     }
 }

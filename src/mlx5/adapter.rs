@@ -61,7 +61,7 @@ impl Adapter {
     pub fn devx(&self) -> Result<Devx> {
         let provider = self.context.of_mlx5();
         if provider.is_some_and(uverbs_mlx5::Context::has_devx) {
-            return Ok(Devx::new(&self.context.inner.channel));
+            return Ok(Devx::new(&self.context.inner.file));
         }
         Err(Error::new(Op::DevxCommand, ErrorKind::Unsupported)
             .fact("device", self.context.name().to_owned())

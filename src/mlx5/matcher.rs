@@ -39,7 +39,7 @@ impl Adapter {
     /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | ENOMEM | memory |
     #[doc(alias = "mlx5dv_create_flow_matcher")]
     pub fn create_flow_matcher(&self, init: &MatcherInit<'_>) -> Result<FlowMatcher> {
-        FlowMatcher::create(&self.context().inner.channel, init)
+        FlowMatcher::create(&self.context().inner.file, init)
     }
 
     /// `mlx5dv_create_steering_anchor`—creates a table that lasts at the rank `priority`, to which tables made by firmware commands
@@ -57,7 +57,7 @@ impl Adapter {
         table: TableKind,
         priority: u16,
     ) -> Result<SteeringAnchor> {
-        SteeringAnchor::create(&self.context().inner.channel, table, priority)
+        SteeringAnchor::create(&self.context().inner.file, table, priority)
     }
 }
 

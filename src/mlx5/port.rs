@@ -15,6 +15,6 @@ impl Adapter {
     /// | [`Unsupported`](crate::ErrorKind::Unsupported) | EOPNOTSUPP, EPROTONOSUPPORT | a port of a switch that represents no function; the kernel is older |
     #[doc(alias = "mlx5dv_query_port")]
     pub fn switch_port(&self, port: u32) -> Result<SwitchPort> {
-        SwitchPort::query(&self.context().inner.channel, port)
+        SwitchPort::query(&self.context().inner.file, port)
     }
 }

@@ -15,6 +15,6 @@ impl Adapter {
     /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | ENOSPC, ENOMEM | no page is left; memory |
     #[doc(alias = "mlx5dv_alloc_var")]
     pub fn alloc_var(&self, kind: VarKind) -> Result<Var> {
-        Var::alloc(&self.context().inner.channel, kind)
+        Var::alloc(&self.context().inner.file, kind)
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use uverbs_core::contract::{self, OpenInit};
 use uverbs_core::discover::DeviceInfo;
 use uverbs_core::types::DriverId;
-use uverbs_core::{Channel, Error, ErrorKind, Op, Result};
+use uverbs_core::{Error, ErrorKind, Op, Result, UverbsFile};
 
 use crate::context::AnyContext;
 
@@ -33,7 +33,7 @@ pub struct Provider {
     open: Open,
 }
 
-type Open = fn(Arc<Channel>, &OpenInit<'_>) -> Result<Box<dyn AnyContext>>;
+type Open = fn(Arc<UverbsFile>, &OpenInit<'_>) -> Result<Box<dyn AnyContext>>;
 
 macro_rules! table {
     (() $($(#[$on:meta])* $driver:ident = $vendor:ident;)*) => {
@@ -51,11 +51,11 @@ macro_rules! table {
 
 rows!(table!());
 
-fn open_one<T>(channel: Arc<Channel>, init: &OpenInit<'_>) -> Result<Box<dyn AnyContext>>
+fn open_one<T>(file: Arc<UverbsFile>, init: &OpenInit<'_>) -> Result<Box<dyn AnyContext>>
 where
     T: contract::Context + AnyContext,
 {
-    Ok(Box::new(T::open(channel, init)?))
+    Ok(Box::new(T::open(file, init)?))
 }
 
 /// The driver of a device that a provider speaks to in the kernel's version; `None` when discovery
@@ -78,20 +78,20 @@ pub fn supported(info: &DeviceInfo) -> Result<Option<DriverId>> {
     }
 }
 
-/// Opens a user context on `channel`, whose device is `driver`'s.
+/// Opens a user context on `file`, whose device is `driver`'s.
 ///
 /// # Errors
 /// Those of the provider; [`Unsupported`](ErrorKind::Unsupported): there is none for this driver.
 pub fn open(
     driver: DriverId,
-    channel: Arc<Channel>,
+    file: Arc<UverbsFile>,
     init: &OpenInit<'_>,
 ) -> Result<Box<dyn AnyContext>> {
     let provider = PROVIDERS.iter().find(|provider| provider.driver == driver);
     let provider = provider.ok_or_else(|| {
         Error::new(Op::OpenDevice, ErrorKind::Unsupported).fact("driver", driver.to_string())
     })?;
-    (provider.open)(channel, init)
+    (provider.open)(file, init)
 }
 
 impl fmt::Debug for Provider {

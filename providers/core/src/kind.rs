@@ -7,8 +7,8 @@ use std::fmt;
 
 use zerocopy::IntoBytes;
 
-use crate::channel::Channel;
 use crate::error::{Op, Result};
+use crate::file::UverbsFile;
 use crate::sys::{Attr, Uhw, WriteCommand, slice_cells};
 use crate::types::EventCounts;
 
@@ -95,29 +95,28 @@ impl Kind {
     ///
     /// # Errors
     /// Those that the kind's description names.
-    pub fn destroy(&self, channel: &Channel, handle: u32) -> Result<EventCounts> {
-        let method = || self.by_method(channel, handle);
+    pub fn destroy(&self, file: &UverbsFile, handle: u32) -> Result<EventCounts> {
+        let method = || self.by_method(file, handle);
         let counted = self.counts != Counts::None;
         match self.legacy {
-            Legacy::None => channel.ioctl_only(self.op, method),
-            Legacy::Plain(number) => channel.dispatch(self.op, method, || {
+            Legacy::None => file.ioctl_only(self.op, method),
+            Legacy::Plain(number) => file.dispatch(self.op, method, || {
                 let request: &[u32] = if counted {
                     &[0, 0, handle, 0]
                 } else {
                     &[handle]
                 };
-                self.by_command(channel, (number, false), request)
+                self.by_command(file, (number, false), request)
             }),
-            Legacy::Extended(number) => channel.dispatch(self.op, method, || {
-                self.by_command(channel, (number, true), &[0, handle])
+            Legacy::Extended(number) => file.dispatch(self.op, method, || {
+                self.by_command(file, (number, true), &[0, handle])
             }),
         }
     }
 
-    fn by_method(&self, channel: &Channel, handle: u32) -> Result<EventCounts> {
-        let issue = |attrs: &[Attr<'_>]| {
-            channel.ioctl(self.op, self.object, self.method, attrs, &Uhw::NONE)
-        };
+    fn by_method(&self, file: &UverbsFile, handle: u32) -> Result<EventCounts> {
+        let issue =
+            |attrs: &[Attr<'_>]| file.ioctl(self.op, self.object, self.method, attrs, &Uhw::NONE);
         let handle = Attr::object(self.attr, handle);
         let mut reply = [0_u32; REPLY_WORDS];
         match self.counts.told() {
@@ -132,7 +131,7 @@ impl Kind {
 
     fn by_command(
         &self,
-        channel: &Channel,
+        file: &UverbsFile,
         (command, extended): (u32, bool),
         request: &[u32],
     ) -> Result<EventCounts> {
@@ -150,7 +149,7 @@ impl Kind {
             reply: slice_cells(reply.split_at_mut(length).0),
             uhw: Uhw::NONE,
         };
-        channel.legacy(self.op, &command)?;
+        file.legacy(self.op, &command)?;
         let header = if extended { 2 } else { 0 };
         Ok(self.counts.read(reply.split_at(header).1))
     }

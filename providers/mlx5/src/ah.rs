@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uverbs_core::contract::Gids;
 use uverbs_core::sys::{Uhw, cells, random_u32};
 use uverbs_core::types::{Address, AddressVector, GidType};
-use uverbs_core::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
+use uverbs_core::{Error, ErrorKind, Object, Op, Result, UverbsFile, cmd};
 use uverbs_uapi::mlx5_abi::mlx5_ib_create_ah_resp;
 
 use crate::Context;
@@ -51,13 +51,13 @@ pub(crate) fn create(
         words[14..16].copy_from_slice(&vector.dlid.to_be_bytes());
         let global = u32::from(vector.grh.is_some()) * GLOBAL;
         set_bits(&mut words, global);
-        return Ok(address(context.channel(), None, &words));
+        return Ok(address(context.file(), None, &words));
     }
     let Some(global) = &vector.grh else {
         return Err(Error::invalid(op, "no global route"));
     };
     words[12] = rate(vector) << 4 | (vector.sl & 7) << 1;
-    let channel = context.channel();
+    let file = context.file();
     let entry = gids
         .entry(vector.port, global.sgid_index.into())?
         .ok_or_else(|| Error::invalid(op, "sgid_index").fact("sgid_index", global.sgid_index))?;
@@ -75,15 +75,15 @@ pub(crate) fn create(
     }
     let mut reply = mlx5_ib_create_ah_resp::default();
     let handle = cmd::ah::create(
-        channel,
+        file,
         pd.handle(),
         vector,
         0,
         &Uhw::new(&[], cells(&mut reply)),
     )?;
-    let object = Object::new(channel, &cmd::ah::KIND, handle, [Arc::clone(pd)]);
+    let object = Object::new(file, &cmd::ah::KIND, handle, [Arc::clone(pd)]);
     words[20..26].copy_from_slice(&reply.dmac);
-    Ok(address(channel, Some(Arc::new(object)), &words))
+    Ok(address(file, Some(Arc::new(object)), &words))
 }
 
 /// The part that both link layers have.
@@ -108,7 +108,7 @@ fn rate(vector: &AddressVector) -> u8 {
     RATES.get(raw).copied().unwrap_or(0)
 }
 
-fn address(on: &Channel, object: Option<Arc<Object>>, words: &[u8; 48]) -> Address {
+fn address(on: &UverbsFile, object: Option<Arc<Object>>, words: &[u8; 48]) -> Address {
     let mut vector = [0; 88];
     vector[..48].copy_from_slice(words);
     Address::new(on, object, 0, vector)

@@ -2,7 +2,7 @@
 
 use uverbs_core::sys::{Uhw, cells};
 use uverbs_core::types::{DeviceAttr, QpType};
-use uverbs_core::{Channel, Result, cmd};
+use uverbs_core::{Result, UverbsFile, cmd};
 use uverbs_uapi::mlx5_abi::mlx5_ib_query_device_resp;
 
 /// A set of queue pair types, as the kernel numbers them; unknown ones survive.
@@ -80,9 +80,9 @@ pub struct Caps {
 
 impl Caps {
     /// Asks the kernel. One system call.
-    pub(crate) fn query(channel: &Channel) -> Result<(DeviceAttr, Self)> {
+    pub(crate) fn query(file: &UverbsFile) -> Result<(DeviceAttr, Self)> {
         let mut reply = mlx5_ib_query_device_resp::default();
-        let device = cmd::device::query(channel, &Uhw::new(&[], cells(&mut reply)))?;
+        let device = cmd::device::query(file, &Uhw::new(&[], cells(&mut reply)))?;
         Ok((device, Self::new(&reply)))
     }
 

@@ -10,7 +10,7 @@ use std::thread::yield_now;
 
 use uverbs_core::hw::Counter;
 use uverbs_core::sys::{Mapping, Protection, page_size};
-use uverbs_core::{Channel, Error, ErrorKind, Op, Result};
+use uverbs_core::{Error, ErrorKind, Op, Result, UverbsFile};
 use uverbs_uapi::mlx5_abi::{
     MLX5_IB_CLOCK_INFO_KERNEL_UPDATING, MLX5_IB_CLOCK_INFO_V1, MLX5_IB_MMAP_CLOCK_INFO,
     MLX5_IB_MMAP_CORE_CLOCK,
@@ -49,7 +49,7 @@ pub struct Clock {
     counter: Option<Arc<Counter>>,
     conversion: Option<Arc<Mapping>>,
     khz: u64,
-    channel: Arc<Channel>,
+    file: Arc<UverbsFile>,
 }
 
 /// `mlx5dv_clock_info`—how counts of the clock become nanoseconds of the time of day, until the kernel says it anew.
@@ -170,7 +170,7 @@ impl Context {
     /// [`Unsupported`](ErrorKind::Unsupported): the device has no clock that can be mapped; those of mapping.
     pub fn clock(&self) -> Result<Clock> {
         let op = Op::MapClock;
-        self.channel().check_process(op)?;
+        self.file().check_process(op)?;
         let config = self.config().clock;
         let counter = match config.counter {
             // Bigger pages hold registers that are not for everybody: the kernel maps none.
@@ -189,7 +189,7 @@ impl Context {
             counter,
             conversion,
             khz: self.device().hca_core_clock_khz,
-            channel: Arc::clone(self.channel()),
+            file: Arc::clone(self.file()),
         })
     }
 
@@ -209,7 +209,7 @@ impl Context {
 
     fn clock_page(&self, command: u32, index: u32) -> Result<Mapping> {
         let offset = mmap::offset(command, index);
-        self.channel().map(offset, page_size(), Protection::Read)
+        self.file().map(offset, page_size(), Protection::Read)
     }
 }
 
@@ -248,7 +248,7 @@ impl Clock {
     #[doc(alias = "ibv_query_rt_values_ex")]
     pub fn count(&self) -> Result<u64> {
         let op = Op::ReadClock;
-        self.channel.check_process(op)?;
+        self.file.check_process(op)?;
         let counter = self.counter.as_ref();
         let counter =
             counter.ok_or_else(|| Error::new(op, ErrorKind::Unsupported).hint("no register"))?;
@@ -266,7 +266,7 @@ impl Clock {
     #[doc(alias = "mlx5dv_get_clock_info")]
     pub fn info(&self) -> Result<ClockInfo> {
         let op = Op::ReadClock;
-        self.channel.check_process(op)?;
+        self.file.check_process(op)?;
         let page = self.conversion.as_ref();
         let page = page.ok_or_else(|| {
             Error::new(op, ErrorKind::Unsupported).hint("the kernel makes no time of its counts")

@@ -2,7 +2,7 @@
 
 use uverbs_core::sys::{Uhw, cells};
 use uverbs_core::types::LocalKey;
-use uverbs_core::{Channel, Error, Op, Result, cmd};
+use uverbs_core::{Error, Op, Result, UverbsFile, cmd};
 use uverbs_uapi::mlx5_abi::{
     MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET,
     MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY, MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_ECE,
@@ -118,13 +118,13 @@ impl Config {
 ///
 /// One system call on kernels of the last years; up to six.
 pub(crate) fn open(
-    channel: &Channel,
+    file: &UverbsFile,
     doorbells: Doorbells,
 ) -> Result<(cmd::context::Context, Config)> {
     let mut first = None;
     for devx in [true, false] {
         for length in REQUEST_LENGTHS {
-            match open_with(channel, length, devx, doorbells) {
+            match open_with(file, length, devx, doorbells) {
                 Ok(done) => return Ok(done),
                 // Only a request that the kernel does not understand is asked again in other words.
                 Err(error) if is_not_understood(&error) => {
@@ -151,7 +151,7 @@ fn is_not_understood(error: &Error) -> bool {
 }
 
 fn open_with(
-    channel: &Channel,
+    file: &UverbsFile,
     length: usize,
     devx: bool,
     doorbells: Doorbells,
@@ -170,6 +170,6 @@ fn open_with(
     let bytes = request.as_bytes();
     let mut reply = mlx5_ib_alloc_ucontext_resp::default();
     let uhw = Uhw::new(bytes.get(..length).unwrap_or(bytes), cells(&mut reply));
-    let opened = cmd::context::get(channel, &cmd::context::GetContext::default(), &uhw)?;
+    let opened = cmd::context::get(file, &cmd::context::GetContext::default(), &uhw)?;
     Ok((opened, Config::new(&reply, devx)?))
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uverbs_core::contract::{self, ContextBase, CqInit, Gids, OpenInit, QpInit, SrqInit};
 use uverbs_core::hw::Records;
 use uverbs_core::types::{Address, AddressVector, DeviceAttr, LinkLayer, LocalKey};
-use uverbs_core::{Channel, Object, Result};
+use uverbs_core::{Object, Result, UverbsFile};
 
 use crate::caps::Caps;
 use crate::clock::Clocks;
@@ -76,8 +76,8 @@ impl Context {
         self.config.devx
     }
 
-    pub(crate) fn channel(&self) -> &Arc<Channel> {
-        &self.base.channel
+    pub(crate) fn file(&self) -> &Arc<UverbsFile> {
+        &self.base.file
     }
 
     pub(crate) fn device(&self) -> &DeviceAttr {
@@ -89,7 +89,7 @@ impl Context {
         if let Some(link) = self.links().get(&port) {
             return Ok(*link);
         }
-        let attr = contract::query_port(self.channel(), port)?;
+        let attr = contract::query_port(self.file(), port)?;
         let link = PortLink {
             is_ethernet: attr.link_layer == LinkLayer::Ethernet,
             needs_route: attr.needs_grh(),
@@ -111,18 +111,18 @@ impl contract::Context for Context {
 
     /// Two system calls: the context, and the device's limits, which later calls are checked
     /// against. What is added may be [`Doorbells`](crate::Doorbells).
-    fn open(channel: Arc<Channel>, init: &OpenInit<'_>) -> Result<Self> {
+    fn open(file: Arc<UverbsFile>, init: &OpenInit<'_>) -> Result<Self> {
         let doorbells = init.extra().copied().unwrap_or_default();
-        let (opened, config) = config::open(&channel, doorbells)?;
-        let (device, caps) = Caps::query(&channel)?;
+        let (opened, config) = config::open(&file, doorbells)?;
+        let (device, caps) = Caps::query(&file)?;
         Ok(Self {
-            uars: Uars::new(&channel, config.uar),
+            uars: Uars::new(&file, config.uar),
             records: Arc::new(Records::new(config.cache_line as usize)),
             trackers: Arc::default(),
             clocks: Clocks::default(),
             links: Mutex::default(),
             base: ContextBase {
-                channel,
+                file,
                 opened,
                 device,
             },
@@ -140,7 +140,7 @@ impl contract::Context for Context {
     }
 
     fn alloc_pd(&self) -> Result<Self::Pd> {
-        ProtectionDomain::alloc(self.channel())
+        ProtectionDomain::alloc(self.file())
     }
 
     fn pd_object(pd: &Self::Pd) -> &Arc<Object> {

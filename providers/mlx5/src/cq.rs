@@ -81,9 +81,9 @@ impl CompletionQueue {
         entries.check(context.caps())?;
         let max_entries = context.device().max_cqe;
         let log = log_of(op, init.entries, max_entries)?;
-        let channel = context.channel();
+        let file = context.file();
         // A child has no mapping of the records.
-        channel.check_process(op)?;
+        file.check_process(op)?;
         let os = |errno| Error::os(op, errno);
         let ring = CqRing::new(log, entries.bytes(), 0).map_err(os)?;
         let ring = Arc::new(ring.compressed(entries.compressed));
@@ -122,11 +122,11 @@ impl CompletionQueue {
             ..Uhw::new(words.as_bytes(), cells(&mut reply))
         };
         let (object, _) = Object::create(
-            channel,
+            file,
             &cmd::cq::KIND,
             [],
             (Arc::clone(&ring), Arc::clone(&record), arm.clone()),
-            || cmd::cq::create(channel, &create, &uhw),
+            || cmd::cq::create(file, &create, &uhw),
             |created| created.handle,
         )?;
         let shared = CqShared::new(&ring);
@@ -134,7 +134,7 @@ impl CompletionQueue {
         object.keep(Left::new(&shared, trackers, by_device));
         let consumer = Consumer::new(&shared, trackers, by_device);
         #[cfg(feature = "rings")]
-        let consumer = consumer.watched(channel.watched(QueueKind::Completion, reply.cqn));
+        let consumer = consumer.watched(file.watched(QueueKind::Completion, reply.cqn));
         Ok(Self {
             consumer,
             shared,
@@ -143,7 +143,7 @@ impl CompletionQueue {
             number: reply.cqn,
             events: init.events.cloned(),
             max_entries,
-            fork: channel.fork_token(),
+            fork: file.fork_token(),
             object: Arc::new(object),
             stamps,
         })
@@ -172,7 +172,7 @@ impl CompletionQueue {
     /// Those of the command; EOPNOTSUPP where the device cannot.
     #[doc(alias = "ibv_modify_cq")]
     pub fn moderate(&self, count: u16, period: u16) -> Result<()> {
-        cmd::cq::modify(self.object.channel(), self.object.handle(), count, period)
+        cmd::cq::modify(self.object.file(), self.object.handle(), count, period)
     }
 }
 
@@ -263,9 +263,7 @@ impl contract::Cq for CompletionQueue {
 
     /// No system call.
     fn arm(&mut self, solicited_only: bool) -> Result<()> {
-        self.object
-            .channel()
-            .check_process(Op::RequestNotification)?;
+        self.object.file().check_process(Op::RequestNotification)?;
         let events = self
             .events
             .as_ref()
@@ -286,7 +284,7 @@ impl contract::Cq for CompletionQueue {
     fn resize(&mut self, entries: u32) -> Result<()> {
         let op = Op::ResizeCompletionQueue;
         let log = log_of(op, entries, self.max_entries)?;
-        self.object.channel().check_process(op)?;
+        self.object.file().check_process(op)?;
         if !self.fork.is_current() {
             return Err(Error::new(op, ErrorKind::InvalidState)
                 .hint("nobody knows what became of an earlier resize; destroy the queue"));
@@ -324,7 +322,7 @@ impl contract::Cq for CompletionQueue {
         // Until it is known which ring the device writes to, nothing is polled.
         let fork = std::mem::replace(&mut self.fork, ForkToken::of_nobody());
         let resized = cmd::cq::resize(
-            self.object.channel(),
+            self.object.file(),
             self.object.handle(),
             ring.entries() - 1,
             &uhw,
@@ -357,7 +355,7 @@ impl CompletionQueue {
     #[cold]
     #[inline(never)]
     fn refusal(&self) -> PollError {
-        if self.object.channel().fork_token().is_current() {
+        if self.object.file().fork_token().is_current() {
             PollError::Poisoned
         } else {
             PollError::Forked

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use uverbs_core::contract::{Context as _, DmabufInit, Mr};
 use uverbs_core::sys::{Attr, Uhw};
-use uverbs_core::{Channel, Errno, Error, Op, Result};
+use uverbs_core::{Errno, Error, Op, Result, UverbsFile};
 use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_OBJECT_DEVICE;
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_GET_DATA_DIRECT_SYSFS_PATH, MLX5_IB_ATTR_REG_DMABUF_MR_ACCESS_FLAGS,
@@ -31,7 +31,7 @@ impl Context {
     /// ENODEV: the device has no such function, or it is not bound to its driver. EPROTONOSUPPORT: an older kernel.
     #[doc(alias = "mlx5dv_get_data_direct_sysfs_path")]
     pub fn data_direct_path(&self) -> Result<PathBuf> {
-        path(self.channel())
+        path(self.file())
     }
 
     /// `mlx5dv_reg_dmabuf_mr`—registers a part of a dmabuf that the data-direct function reaches. The `iova` starts a page.
@@ -56,22 +56,21 @@ impl Context {
     }
 }
 
-fn path(channel: &Channel) -> Result<PathBuf> {
+fn path(file: &UverbsFile) -> Result<PathBuf> {
     let op = Op::DataDirectPath;
     let mut bytes = vec![0_u8; ROOM];
-    channel
-        .ioctl_only(op, || {
-            let cells = Cell::from_mut(bytes.as_mut_slice()).as_slice_of_cells();
-            let attrs = [Attr::output(MLX5_IB_ATTR_GET_DATA_DIRECT_SYSFS_PATH, cells)];
-            channel.ioctl(
-                op,
-                UVERBS_OBJECT_DEVICE,
-                MLX5_IB_METHOD_GET_DATA_DIRECT_SYSFS_PATH,
-                &attrs,
-                &Uhw::NONE,
-            )
-        })
-        .map_err(explain)?;
+    file.ioctl_only(op, || {
+        let cells = Cell::from_mut(bytes.as_mut_slice()).as_slice_of_cells();
+        let attrs = [Attr::output(MLX5_IB_ATTR_GET_DATA_DIRECT_SYSFS_PATH, cells)];
+        file.ioctl(
+            op,
+            UVERBS_OBJECT_DEVICE,
+            MLX5_IB_METHOD_GET_DATA_DIRECT_SYSFS_PATH,
+            &attrs,
+            &Uhw::NONE,
+        )
+    })
+    .map_err(explain)?;
     let end = bytes.iter().position(|byte| *byte == 0);
     let below = end.and_then(|end| bytes.get(..end)).unwrap_or_default();
     if !below.starts_with(b"/") {
@@ -100,23 +99,23 @@ mod tests {
 
     #[test]
     fn the_path_is_below_sysfs() {
-        let (kernel, channel) = Scripted::new();
+        let (kernel, file) = Scripted::new();
         kernel.answer(0x1000, b"/devices/pci0000:00/0000:00:05.0\0");
-        let found = path(&channel).unwrap();
+        let found = path(&file).unwrap();
         let folder = "/sys/devices/pci0000:00/0000:00:05.0";
         assert_eq!(found, PathBuf::from(folder));
         assert_eq!(kernel.asked(), ["0/+1 +0:out4096"]);
         kernel.refuse("0/+1", Errno::NODEV);
-        let error = path(&channel).unwrap_err();
+        let error = path(&file).unwrap_err();
         assert_eq!(error.errno(), Some(Errno::NODEV), "{error}");
     }
 
     #[test]
     fn a_path_without_an_end_is_none() {
         for bytes in [[b'/'; ROOM].as_slice(), b"devices\0", b""] {
-            let (kernel, channel) = Scripted::new();
+            let (kernel, file) = Scripted::new();
             kernel.answer(0x1000, bytes);
-            let error = path(&channel).unwrap_err();
+            let error = path(&file).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::BadReply, "{error}");
         }
     }

@@ -8,7 +8,7 @@ use uverbs_core::contract::{Context as _, Mr};
 use uverbs_core::hw::{HAS_REGISTERS, Window, barrier};
 use uverbs_core::sys::{Attr, Protection, Uhw, cells, page_size};
 use uverbs_core::types::AccessFlags;
-use uverbs_core::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
+use uverbs_core::{Error, ErrorKind, Object, Op, Result, UverbsFile, cmd};
 use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_OBJECT_DM;
 use uverbs_uapi::mlx5_abi::MLX5_IB_MMAP_DEVICE_MEM;
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
@@ -39,7 +39,7 @@ struct Place {
 impl Place {
     /// Maps `length` bytes, of whole pages from the page's start on, and gives the first `used` of them. `None` where the
     /// kernel's place is no such one.
-    fn map(self, channel: &Channel, length: u64, used: u64) -> Result<Option<Window>> {
+    fn map(self, file: &UverbsFile, length: u64, used: u64) -> Result<Option<Window>> {
         let size = page_size();
         let bytes = length
             .checked_next_multiple_of(PIECE)
@@ -48,7 +48,7 @@ impl Place {
             .ok_or_else(|| Error::invalid(Op::AllocDeviceMemory, "length"))?;
         let offset = mmap::offset(MLX5_IB_MMAP_DEVICE_MEM, self.page.into());
         let start = usize::try_from(self.offset).unwrap_or(usize::MAX);
-        let memory = channel.map(offset, bytes, Protection::ReadWrite)?;
+        let memory = file.map(offset, bytes, Protection::ReadWrite)?;
         let used = usize::try_from(used).unwrap_or(usize::MAX);
         Ok(Window::new(memory, start, used))
     }
@@ -68,7 +68,7 @@ pub struct DeviceMemory {
 #[derive(Debug)]
 pub struct OperationWord {
     window: Window,
-    channel: Arc<Channel>,
+    file: Arc<UverbsFile>,
     #[expect(dead_code, reason = "the memory outlives it")]
     memory: Arc<Object>,
 }
@@ -93,8 +93,8 @@ impl DeviceMemory {
     #[doc(alias = "ibv_alloc_dm")]
     pub fn alloc(context: &Context, length: u64, log2_alignment: u32) -> Result<Self> {
         let op = Op::AllocDeviceMemory;
-        let channel = context.channel();
-        channel.check_process(op)?;
+        let file = context.file();
+        file.check_process(op)?;
         let most = context.device().max_dm_size;
         if most == 0 || !HAS_REGISTERS {
             return Err(Error::new(op, ErrorKind::Unsupported).hint("the device has no memory"));
@@ -120,9 +120,9 @@ impl DeviceMemory {
             attrs: &attrs,
             ..Uhw::NONE
         };
-        let handle = cmd::dm::alloc(channel, length, log2_alignment, &uhw)?;
-        let object = Object::new(channel, &cmd::dm::KIND, handle, []);
-        let window = place.map(channel, length, length)?;
+        let handle = cmd::dm::alloc(file, length, log2_alignment, &uhw)?;
+        let object = Object::new(file, &cmd::dm::KIND, handle, []);
+        let window = place.map(file, length, length)?;
         let window = window.ok_or_else(|| Error::bad_reply(op, "place of the memory"))?;
         Ok(Self {
             object: Arc::new(object),
@@ -167,7 +167,7 @@ impl DeviceMemory {
     /// A range's offset.
     fn place(&self, offset: u64, length: usize) -> Result<usize> {
         let op = Op::AccessDeviceMemory;
-        self.object.channel().check_process(op)?;
+        self.object.file().check_process(op)?;
         let end = offset.checked_add(length as u64);
         let aligned = offset.is_multiple_of(WORD as u64) && length.is_multiple_of(WORD);
         let at = usize::try_from(offset).ok();
@@ -201,10 +201,10 @@ impl DeviceMemory {
             length,
             access: context.base().opened.core_support.final_access(access),
         };
-        let channel = context.channel();
-        let done = cmd::mr::register_dm(channel, &request, &Uhw::NONE)?;
+        let file = context.file();
+        let done = cmd::mr::register_dm(file, &request, &Uhw::NONE)?;
         let parents = [Arc::clone(pd.object())];
-        let object = Object::new(channel, &cmd::mr::KIND, done.handle, parents);
+        let object = Object::new(file, &cmd::mr::KIND, done.handle, parents);
         object.set_use::<Self>(Some(Arc::clone(&self.object)));
         Ok(Mr {
             object,
@@ -221,10 +221,10 @@ impl DeviceMemory {
     #[doc(alias = "mlx5dv_dm_map_op_addr")]
     pub fn map_operation(&self, operation: u8) -> Result<OperationWord> {
         let op = Op::MapDeviceMemoryOperation;
-        let channel = self.object.channel();
-        channel.check_process(op)?;
+        let file = self.object.file();
+        file.check_process(op)?;
         let mut place = Place::default();
-        channel.ioctl_only(op, || {
+        file.ioctl_only(op, || {
             let attrs = [
                 Attr::object(MLX5_IB_ATTR_DM_MAP_OP_ADDR_REQ_HANDLE, self.object.handle()),
                 Attr::input(MLX5_IB_ATTR_DM_MAP_OP_ADDR_REQ_OP, &operation),
@@ -238,13 +238,13 @@ impl DeviceMemory {
                 ),
             ];
             let method = MLX5_IB_METHOD_DM_MAP_OP_ADDR;
-            channel.ioctl(op, UVERBS_OBJECT_DM, method, &attrs, &Uhw::NONE)
+            file.ioctl(op, UVERBS_OBJECT_DM, method, &attrs, &Uhw::NONE)
         })?;
-        let window = place.map(channel, self.length, WORD as u64)?;
+        let window = place.map(file, self.length, WORD as u64)?;
         let window = window.ok_or_else(|| Error::bad_reply(op, "place of the word"))?;
         Ok(OperationWord {
             window,
-            channel: Arc::clone(channel),
+            file: Arc::clone(file),
             memory: Arc::clone(&self.object),
         })
     }
@@ -256,9 +256,9 @@ impl DeviceMemory {
     #[doc(alias = "ibv_import_dm")]
     pub fn query(&self) -> Result<DeviceMemoryInfo> {
         let op = Op::QueryDeviceMemory;
-        let channel = self.object.channel();
+        let file = self.object.file();
         let mut info = DeviceMemoryInfo::default();
-        channel.ioctl_only(op, || {
+        file.ioctl_only(op, || {
             let attrs = [
                 Attr::object(MLX5_IB_ATTR_QUERY_DM_REQ_HANDLE, self.object.handle()),
                 Attr::output(
@@ -269,7 +269,7 @@ impl DeviceMemory {
                 Attr::output(MLX5_IB_ATTR_QUERY_DM_RESP_LENGTH, cells(&mut info.length)),
             ];
             let method = MLX5_IB_METHOD_DM_QUERY;
-            channel.ioctl(op, UVERBS_OBJECT_DM, method, &attrs, &Uhw::NONE)
+            file.ioctl(op, UVERBS_OBJECT_DM, method, &attrs, &Uhw::NONE)
         })?;
         Ok(info)
     }
@@ -292,7 +292,7 @@ impl OperationWord {
     /// [`Forked`](ErrorKind::Forked) in a child.
     pub fn apply(&self, value: u32) -> Result<()> {
         let op = Op::AccessDeviceMemory;
-        self.channel.check_process(op)?;
+        self.file.check_process(op)?;
         barrier::before_registers();
         let stored = self.window.store(0, &value.to_ne_bytes());
         barrier::flush_registers();

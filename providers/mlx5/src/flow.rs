@@ -168,8 +168,8 @@ pub fn create(qp: &Object, init: &FlowInit<'_>) -> Result<Object> {
         flags: init.flags,
         specs: &specs,
     };
-    let handle = cmd::flow::create(qp.channel(), &request, &Uhw::NONE)?;
-    Ok(Object::new(qp.channel(), &cmd::flow::KIND, handle, []))
+    let handle = cmd::flow::create(qp.file(), &request, &Uhw::NONE)?;
+    Ok(Object::new(qp.file(), &cmd::flow::KIND, handle, []))
 }
 
 /// The start of a specification of type `T`.

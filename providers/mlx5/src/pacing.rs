@@ -159,7 +159,7 @@ pub fn modify_rate_limit(
         ..mlx5_ib_modify_qp::default()
     };
     let uhw = Uhw::new(words.as_bytes(), &[]);
-    cmd::qp::modify(qp.channel(), qp.handle(), &attr, &uhw).map_err(|error| {
+    cmd::qp::modify(qp.file(), qp.handle(), &attr, &uhw).map_err(|error| {
         let error = match error.errno() {
             Some(Errno::INVAL) if state != QpState::ReadyToSend => {
                 error.hint("set the rate once the queue pair is ready to send")
@@ -214,27 +214,26 @@ impl Devx {
         };
         let handle = new_object_slot();
         let mut index = 0_u16;
-        let channel = self.channel();
-        channel
-            .ioctl_only(op, || {
-                let attrs = [
-                    Attr::new_object(MLX5_IB_ATTR_PP_OBJ_ALLOC_HANDLE, &handle),
-                    Attr::input(MLX5_IB_ATTR_PP_OBJ_ALLOC_CTX, &context),
-                    Attr::constant(MLX5_IB_ATTR_PP_OBJ_ALLOC_FLAGS, flags),
-                    Attr::output(MLX5_IB_ATTR_PP_OBJ_ALLOC_INDEX, cells(&mut index)),
-                ];
-                channel.ioctl(
-                    op,
-                    MLX5_IB_OBJECT_PP,
-                    MLX5_IB_METHOD_PP_OBJ_ALLOC,
-                    &attrs,
-                    &Uhw::NONE,
-                )
-            })
-            .map_err(|error| explain(error, limit))?;
+        let file = self.file();
+        file.ioctl_only(op, || {
+            let attrs = [
+                Attr::new_object(MLX5_IB_ATTR_PP_OBJ_ALLOC_HANDLE, &handle),
+                Attr::input(MLX5_IB_ATTR_PP_OBJ_ALLOC_CTX, &context),
+                Attr::constant(MLX5_IB_ATTR_PP_OBJ_ALLOC_FLAGS, flags),
+                Attr::output(MLX5_IB_ATTR_PP_OBJ_ALLOC_INDEX, cells(&mut index)),
+            ];
+            file.ioctl(
+                op,
+                MLX5_IB_OBJECT_PP,
+                MLX5_IB_METHOD_PP_OBJ_ALLOC,
+                &attrs,
+                &Uhw::NONE,
+            )
+        })
+        .map_err(|error| explain(error, limit))?;
         let handle = new_object_handle(op, &handle)?;
         Ok(PacingEntry {
-            object: Object::new(channel, &KIND, handle, []),
+            object: Object::new(file, &KIND, handle, []),
             index,
         })
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use uverbs_core::sys::{Uhw, cells};
-use uverbs_core::{Channel, Error, Object, Op, Result, cmd};
+use uverbs_core::{Error, Object, Op, Result, UverbsFile, cmd};
 use uverbs_uapi::mlx5_abi::mlx5_ib_alloc_pd_resp;
 
 use crate::thread::ThreadDomain;
@@ -17,10 +17,10 @@ pub struct ProtectionDomain {
 }
 
 impl ProtectionDomain {
-    pub(crate) fn alloc(channel: &Arc<Channel>) -> Result<Self> {
+    pub(crate) fn alloc(file: &Arc<UverbsFile>) -> Result<Self> {
         let mut reply = mlx5_ib_alloc_pd_resp::default();
-        let handle = cmd::pd::alloc(channel, &Uhw::new(&[], cells(&mut reply)))?;
-        let object = Object::new(channel, &cmd::pd::KIND, handle, []);
+        let handle = cmd::pd::alloc(file, &Uhw::new(&[], cells(&mut reply)))?;
+        let object = Object::new(file, &cmd::pd::KIND, handle, []);
         Ok(Self {
             object: Arc::new(object),
             number: reply.pdn,
@@ -35,7 +35,7 @@ impl ProtectionDomain {
     /// A thread domain of another context.
     #[doc(alias = "ibv_alloc_parent_domain")]
     pub fn with_thread(&self, thread: &ThreadDomain) -> Result<Self> {
-        if !thread.is_of(self.object.channel()) {
+        if !thread.is_of(self.object.file()) {
             let op = Op::AllocParentDomain;
             return Err(Error::invalid(op, "thread domain").hint("it belongs to another context"));
         }

@@ -104,13 +104,13 @@ impl QueuePair {
     /// Tells whoever watches the device what is handed over from here on.
     #[cfg(feature = "rings")]
     fn watch(&mut self) {
-        let channel = Arc::clone(self.base.object.channel());
+        let file = Arc::clone(self.base.object.file());
         let (kind, number) = (self.base.kind, self.base.number);
         if let Some(send) = &mut self.send {
-            send.watch(channel.watched(QueueKind::Send, number), Route::of(kind));
+            send.watch(file.watched(QueueKind::Send, number), Route::of(kind));
         }
         if let Some(recv) = self.any_receive_ring() {
-            recv.watch(channel.watched(QueueKind::Receive, number));
+            recv.watch(file.watched(QueueKind::Receive, number));
         }
     }
 
@@ -122,8 +122,8 @@ impl QueuePair {
     /// Those of [`modify_rate_limit`].
     #[doc(alias = "ibv_modify_qp_rate_limit")]
     pub fn set_rate_limit(&self, caps: &PacingCaps, limit: &RateLimit) -> Result<()> {
-        let channel = self.base.object.channel();
-        channel.check_process(Op::ModifyRateLimit)?;
+        let file = self.base.object.file();
+        file.check_process(Op::ModifyRateLimit)?;
         modify_rate_limit(
             &self.base.object,
             self.base.kind,

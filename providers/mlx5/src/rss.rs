@@ -111,11 +111,11 @@ impl SpreadingQueuePair {
                 QpCaps::default(),
             )
         };
-        let channel = context.channel();
+        let file = context.file();
         let uhw = Uhw::new(words.as_bytes(), cells(&mut reply));
-        let created = cmd::qp::create(channel, &create, &uhw)?;
+        let created = cmd::qp::create(file, &create, &uhw)?;
         let parents = [Arc::clone(pd.object()), Arc::clone(table.object())];
-        let object = Object::new(channel, &cmd::qp::KIND, created.handle, parents);
+        let object = Object::new(file, &cmd::qp::KIND, created.handle, parents);
         Ok(Self {
             object: Arc::new(object),
             number: created.qp_num,

@@ -111,14 +111,14 @@ impl WorkQueue {
             user_handle: init.cookie,
             event_fd: None,
         };
-        let channel = context.channel();
+        let file = context.file();
         let uhw = Uhw::new(words.as_bytes(), cells(&mut reply));
         let (object, created) = Object::create(
-            channel,
+            file,
             &cmd::wq::KIND,
             [Arc::clone(pd.object()), Arc::clone(init.cq.object)],
             (ring.kept(), Arc::clone(&record)),
-            || cmd::wq::create(channel, &create, &uhw),
+            || cmd::wq::create(file, &create, &uhw),
             |created| created.handle,
         )?;
         object.keep(registered.created(Reports::receives(Some(Arc::clone(&cq)))));
@@ -127,7 +127,7 @@ impl WorkQueue {
             ring: ReceiveRing::new(rq::Parts {
                 ring,
                 sizes,
-                fork: channel.fork_token(),
+                fork: file.fork_token(),
                 tracker: Arc::clone(&tracker),
                 record,
             }),
@@ -141,7 +141,7 @@ impl WorkQueue {
         #[cfg(feature = "rings")]
         queue
             .ring
-            .watch(channel.watched(QueueKind::Receive, queue.number));
+            .watch(file.watched(QueueKind::Receive, queue.number));
         queue.restart();
         Ok(queue)
     }
@@ -176,8 +176,8 @@ impl WorkQueue {
     pub fn modify(&mut self, from: State, to: State) -> Result<()> {
         let op = Op::ModifyWorkQueue;
         let resets = to == State::Reset;
-        let channel = self.object.channel();
-        channel.check_process(op)?;
+        let file = self.object.file();
+        file.check_process(op)?;
         if self.adrift && !resets {
             return Err(Error::new(op, ErrorKind::InvalidState)
                 .fact("state", "unknown: a reset failed")
@@ -193,7 +193,7 @@ impl WorkQueue {
         };
         let words = mlx5_ib_modify_wq::default();
         let uhw = Uhw::new(words.as_bytes(), &[]);
-        let changed = cmd::wq::modify(channel, self.object.handle(), &request, &uhw);
+        let changed = cmd::wq::modify(file, self.object.handle(), &request, &uhw);
         if let Err(error) = changed {
             if !error.outcome_is_unknown() {
                 self.adrift = before;
@@ -261,11 +261,11 @@ impl IndirectionTable {
         }
         let handles: Vec<u32> = queues.iter().map(|queue| queue.object.handle()).collect();
         let mut reply = mlx5_ib_create_rwq_ind_tbl_resp::default();
-        let channel = context.channel();
+        let file = context.file();
         let uhw = Uhw::new(&[], cells(&mut reply));
-        let created = cmd::ind_table::create(channel, &handles, &uhw)?;
+        let created = cmd::ind_table::create(file, &handles, &uhw)?;
         let parents = queues.iter().map(|queue| Arc::clone(&queue.object));
-        let object = Object::new(channel, &cmd::ind_table::KIND, created.handle, parents);
+        let object = Object::new(file, &cmd::ind_table::KIND, created.handle, parents);
         Ok(Self {
             object: Arc::new(object),
             number: created.number,

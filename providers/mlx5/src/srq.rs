@@ -86,7 +86,7 @@ impl SharedReceiveQueue {
             db_addr: record.address(),
             ..mlx5_ib_create_srq::default()
         };
-        let fork = context.channel().fork_token();
+        let fork = context.file().fork_token();
         let ring = SharedRing::new(ring, sizes, fork, record, faults);
         let tracker = ring.tracker();
         // Completions name an XRC queue itself; those of a basic queue name the queue pair.
@@ -120,7 +120,7 @@ impl SharedReceiveQueue {
             user_handle: init.cookie,
             event_fd: None,
         };
-        let channel = context.channel();
+        let file = context.file();
         let uhw = Uhw::new(words.as_bytes(), cells(&mut reply));
         let parents = [
             Some(pd),
@@ -128,11 +128,11 @@ impl SharedReceiveQueue {
             xrc.map(|xrc| xrc.cq.object),
         ];
         let (object, _) = Object::create(
-            channel,
+            file,
             &cmd::srq::KIND,
             parents.into_iter().flatten().cloned(),
             ring.kept(),
-            || cmd::srq::create(channel, &create, &uhw),
+            || cmd::srq::create(file, &create, &uhw),
             |created| created.handle,
         )?;
         if let (Some(owner), Some(reports)) = (owner, reports) {
@@ -145,7 +145,7 @@ impl SharedReceiveQueue {
         }
         tracker.set_number(reply.srqn);
         #[cfg(feature = "rings")]
-        let ring = ring.watched(channel.watched(QueueKind::SharedReceive, reply.srqn));
+        let ring = ring.watched(file.watched(QueueKind::SharedReceive, reply.srqn));
         let queue = Self {
             ring,
             object: Arc::new(object),
@@ -161,8 +161,8 @@ impl SharedReceiveQueue {
     }
 
     fn arm(&self, change: SrqModify) -> Result<()> {
-        let channel = self.object.channel();
-        cmd::srq::modify(channel, self.object.handle(), &change, &Uhw::NONE)
+        let file = self.object.file();
+        cmd::srq::modify(file, self.object.handle(), &change, &Uhw::NONE)
     }
 }
 
@@ -218,7 +218,7 @@ impl contract::Srq for SharedReceiveQueue {
     }
 
     fn query(&self) -> Result<SrqAttr> {
-        let known = cmd::srq::query(self.object.channel(), self.object.handle())?;
+        let known = cmd::srq::query(self.object.file(), self.object.handle())?;
         Ok(SrqAttr {
             limit: known.limit,
             ..self.size()

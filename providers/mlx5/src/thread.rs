@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use uverbs_core::hw::{BlockRing, Register, barrier};
-use uverbs_core::{Channel, Error, ErrorKind, Object, Op, Result};
+use uverbs_core::{Error, ErrorKind, Object, Op, Result, UverbsFile};
 
 use crate::Context;
 use crate::doorbell::{Doorbell, Naming};
@@ -31,7 +31,7 @@ struct Inner {
     registers: Arc<Registers>,
     naming: Naming,
     object: Option<Arc<Object>>,
-    channel: Arc<Channel>,
+    file: Arc<UverbsFile>,
 }
 
 impl ThreadDomain {
@@ -42,8 +42,8 @@ impl ThreadDomain {
     /// beyond those of the context.
     #[doc(alias = "ibv_alloc_td")]
     pub fn alloc(context: &Context) -> Result<Self> {
-        let (uars, channel) = (context.uars(), context.channel());
-        channel.check_process(Op::AllocUar)?;
+        let (uars, file) = (context.uars(), context.file());
+        file.check_process(Op::AllocUar)?;
         let page = uars.for_thread()?;
         let copied = uars.registers_of(&page.page, COPIED)?;
         let [plain, _] = uars.registers_of(&page.page, RUNG)?;
@@ -53,7 +53,7 @@ impl ThreadDomain {
                 naming: page.naming,
                 object: page.page.object.clone(),
                 registers: Arc::new(Registers::new(copied, Some(page))),
-                channel: Arc::clone(channel),
+                file: Arc::clone(file),
             }),
         })
     }
@@ -77,8 +77,8 @@ impl ThreadDomain {
     }
 
     /// Whether it is of that opened device.
-    pub(crate) fn is_of(&self, channel: &Arc<Channel>) -> bool {
-        Arc::ptr_eq(&self.inner.channel, channel)
+    pub(crate) fn is_of(&self, file: &Arc<UverbsFile>) -> bool {
+        Arc::ptr_eq(&self.inner.file, file)
     }
 
     /// A doorbell for one more queue pair.

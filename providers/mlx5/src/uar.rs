@@ -16,7 +16,7 @@ use uverbs_core::cmd::{new_object_handle, new_object_slot};
 use uverbs_core::hw::Register;
 use uverbs_core::kind::{Counts, Kind, Legacy};
 use uverbs_core::sys::{Attr, Mapping, Protection, Uhw, cells};
-use uverbs_core::{Channel, Error, ErrorKind, Object, Op, Result};
+use uverbs_core::{Error, ErrorKind, Object, Op, Result, UverbsFile};
 use uverbs_uapi::mlx5_abi::MLX5_IB_MMAP_ALLOC_WC;
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH,
@@ -97,7 +97,7 @@ pub(crate) struct Page {
 /// The doorbells of an opened device.
 #[derive(Debug)]
 pub(crate) struct Uars {
-    channel: Arc<Channel>,
+    file: Arc<UverbsFile>,
     config: UarConfig,
     pool: Arc<Mutex<Pool>>,
 }
@@ -156,11 +156,11 @@ struct Shared {
 }
 
 /// Takes a page of registers of its own from the kernel (`MLX5_IB_UAPI_UAR_ALLOC_TYPE_*`).
-pub(crate) fn allocate(channel: &Arc<Channel>, kind: u32) -> Result<Page> {
+pub(crate) fn allocate(file: &Arc<UverbsFile>, kind: u32) -> Result<Page> {
     let op = Op::AllocUar;
     let handle: Cell<u32> = new_object_slot();
     let (mut offset, mut length, mut id) = (0_u64, 0_u32, 0_u32);
-    channel.ioctl_only(op, || {
+    file.ioctl_only(op, || {
         let attrs = [
             Attr::new_object(MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, &handle),
             Attr::constant(MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, kind),
@@ -168,7 +168,7 @@ pub(crate) fn allocate(channel: &Arc<Channel>, kind: u32) -> Result<Page> {
             Attr::output(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, cells(&mut length)),
             Attr::output(MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, cells(&mut id)),
         ];
-        channel.ioctl(
+        file.ioctl(
             op,
             MLX5_IB_OBJECT_UAR,
             MLX5_IB_METHOD_UAR_OBJ_ALLOC,
@@ -177,8 +177,8 @@ pub(crate) fn allocate(channel: &Arc<Channel>, kind: u32) -> Result<Page> {
         )
     })?;
     let handle = new_object_handle(op, &handle)?;
-    let object = Object::new(channel, &KIND, handle, []);
-    let memory = channel.map(offset, length as usize, Protection::Write)?;
+    let object = Object::new(file, &KIND, handle, []);
+    let memory = file.map(offset, length as usize, Protection::Write)?;
     Ok(Page {
         memory: Arc::new(memory),
         id,
@@ -203,9 +203,9 @@ impl Pool {
 }
 
 impl Uars {
-    pub(crate) fn new(channel: &Arc<Channel>, config: UarConfig) -> Self {
+    pub(crate) fn new(file: &Arc<UverbsFile>, config: UarConfig) -> Self {
         Self {
-            channel: Arc::clone(channel),
+            file: Arc::clone(file),
             config,
             pool: Arc::default(),
         }
@@ -283,7 +283,7 @@ impl Uars {
     pub(crate) fn for_completion_queues(&self) -> Result<(Register, Option<u32>)> {
         let mut pool = Pool::lock(&self.pool);
         if pool.plain.is_none() {
-            match allocate(&self.channel, MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC) {
+            match allocate(&self.file, MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC) {
                 Ok(page) => pool.plain = Some(page),
                 Err(_) if self.config.fixed != 0 => {
                     drop(pool);
@@ -350,7 +350,7 @@ impl Uars {
         if index >= most {
             return Err(Error::limit(op, "pages", (index + 1).into(), most.into()));
         }
-        let memory = self.channel.map(
+        let memory = self.file.map(
             mmap::offset(MLX5_IB_MMAP_ALLOC_WC, index),
             page_size(),
             Protection::Write,
@@ -400,7 +400,7 @@ impl Uars {
         } else {
             MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF
         };
-        allocate(&self.channel, kind)
+        allocate(&self.file, kind)
     }
 
     fn fixed(&self, index: usize) -> Result<Page> {
@@ -413,7 +413,7 @@ impl Uars {
         } else {
             let size = page_size();
             let offset = (size as u64).saturating_mul(index as u64);
-            let memory = Arc::new(self.channel.map(offset, size, Protection::Write)?);
+            let memory = Arc::new(self.file.map(offset, size, Protection::Write)?);
             if let Some(slot) = pool.fixed.get_mut(index) {
                 *slot = Some(Arc::clone(&memory));
             }

@@ -6,7 +6,7 @@ use uverbs_core::cmd::{new_object_handle, new_object_slot};
 use uverbs_core::hw::Register;
 use uverbs_core::kind::{Counts, Kind, Legacy};
 use uverbs_core::sys::{Attr, Mapping, Protection, Uhw, cells};
-use uverbs_core::{Channel, Error, Object, Op, Result};
+use uverbs_core::{Error, Object, Op, Result, UverbsFile};
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_VAR_OBJ_ALLOC_FLAGS, MLX5_IB_ATTR_VAR_OBJ_ALLOC_HANDLE,
     MLX5_IB_ATTR_VAR_OBJ_ALLOC_MMAP_LENGTH, MLX5_IB_ATTR_VAR_OBJ_ALLOC_MMAP_OFFSET,
@@ -62,7 +62,7 @@ impl Var {
     /// [`Unsupported`](uverbs_core::ErrorKind::Unsupported) (EPROTONOSUPPORT, EOPNOTSUPP): the device emulates none, or the kernel is
     /// older. ENOSPC: no page is left.
     #[doc(alias = "mlx5dv_alloc_var")]
-    pub fn alloc(channel: &Arc<Channel>, kind: VarKind) -> Result<Self> {
+    pub fn alloc(file: &Arc<UverbsFile>, kind: VarKind) -> Result<Self> {
         let op = Op::AllocVar;
         let handle = new_object_slot();
         let (mut offset, mut length, mut page_id) = (0_u64, 0_u32, 0_u32);
@@ -80,19 +80,19 @@ impl Var {
             ];
             let alloc = || {
                 let method = MLX5_IB_METHOD_VAR_OBJ_ALLOC;
-                channel.ioctl(op, MLX5_IB_OBJECT_VAR, method, &attrs, &Uhw::NONE)
+                file.ioctl(op, MLX5_IB_OBJECT_VAR, method, &attrs, &Uhw::NONE)
             };
             // A kernel that lacks the flags alone has the method.
             let done = if flags.is_some() {
                 alloc()
             } else {
-                channel.ioctl_only(op, alloc)
+                file.ioctl_only(op, alloc)
             };
             done.map_err(|error| error.fact("for", format!("{kind:?}")))?;
         }
         let handle = new_object_handle(op, &handle)?;
         Ok(Self {
-            object: Arc::new(Object::new(channel, &KIND, handle, [])),
+            object: Arc::new(Object::new(file, &KIND, handle, [])),
             page_id,
             offset,
             length,
@@ -124,8 +124,8 @@ impl Var {
     /// # Errors
     /// The errno of `mmap(2)`.
     pub fn map(&self) -> Result<MappedVar> {
-        let channel = self.object.channel();
-        let memory = channel.map(self.offset, self.length as usize, Protection::Write)?;
+        let file = self.object.file();
+        let memory = file.map(self.offset, self.length as usize, Protection::Write)?;
         Ok(MappedVar(Arc::new(memory)))
     }
 
@@ -167,11 +167,11 @@ mod tests {
 
     #[test]
     fn a_page_is_taken_mapped_and_given_back() {
-        let (kernel, channel) = Scripted::new();
+        let (kernel, file) = Scripted::new();
         kernel.answer(0x1001, &0x4_0000_u64.to_ne_bytes());
         kernel.answer(0x1002, &8192_u32.to_ne_bytes());
         kernel.answer(0x1003, &5_u32.to_ne_bytes());
-        let page = Var::alloc(&channel, VarKind::Virtio).unwrap();
+        let page = Var::alloc(&file, VarKind::Virtio).unwrap();
         assert_eq!(
             (page.page_id(), page.offset(), page.length()),
             (5, 0x4_0000, 8192)
@@ -199,16 +199,16 @@ mod tests {
 
     #[test]
     fn flags_that_the_kernel_lacks_spoil_nothing_else() {
-        let (kernel, channel) = Scripted::new();
+        let (kernel, file) = Scripted::new();
         kernel.refuse("+6/+0", Errno::PROTONOSUPPORT);
-        let error = Var::alloc(&channel, VarKind::Packets).unwrap_err();
+        let error = Var::alloc(&file, VarKind::Packets).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         assert_eq!(
             kernel.asked(),
             ["+6/+0 +0:new +4:const=0x1 +1:out8 +2:out4 +3:out4"]
         );
         kernel.accept();
-        let page = Var::alloc(&channel, VarKind::Virtio).unwrap();
+        let page = Var::alloc(&file, VarKind::Virtio).unwrap();
         // The kernel says that it has no bytes.
         assert_eq!(page.map().unwrap_err().kind(), ErrorKind::BadReply);
     }

@@ -1,7 +1,7 @@
 //! Ports as the embedded switch knows them (`drivers/infiniband/hw/mlx5/std_types.c`).
 
 use uverbs_core::sys::{Attr, Uhw, cells};
-use uverbs_core::{Channel, Errno, Error, Op, Result};
+use uverbs_core::{Errno, Error, Op, Result, UverbsFile};
 use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_OBJECT_DEVICE;
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_QUERY_PORT, MLX5_IB_ATTR_QUERY_PORT_PORT_NUM, MLX5_IB_METHOD_QUERY_PORT,
@@ -50,24 +50,23 @@ impl SwitchPort {
     /// # Errors
     /// EINVAL: there is no such port. EOPNOTSUPP: a port of a switch that represents nothing. EPROTONOSUPPORT: an older kernel.
     #[doc(alias = "mlx5dv_query_port")]
-    pub fn query(channel: &Channel, port: u32) -> Result<Self> {
+    pub fn query(file: &UverbsFile, port: u32) -> Result<Self> {
         let op = Op::QuerySwitchPort;
         let mut reply = mlx5_ib_uapi_query_port::default();
-        channel
-            .ioctl_only(op, || {
-                let attrs = [
-                    Attr::input(MLX5_IB_ATTR_QUERY_PORT_PORT_NUM, &port),
-                    Attr::output(MLX5_IB_ATTR_QUERY_PORT, cells(&mut reply)),
-                ];
-                channel.ioctl(
-                    op,
-                    UVERBS_OBJECT_DEVICE,
-                    MLX5_IB_METHOD_QUERY_PORT,
-                    &attrs,
-                    &Uhw::NONE,
-                )
-            })
-            .map_err(|error| explain(error).fact("port", port))?;
+        file.ioctl_only(op, || {
+            let attrs = [
+                Attr::input(MLX5_IB_ATTR_QUERY_PORT_PORT_NUM, &port),
+                Attr::output(MLX5_IB_ATTR_QUERY_PORT, cells(&mut reply)),
+            ];
+            file.ioctl(
+                op,
+                UVERBS_OBJECT_DEVICE,
+                MLX5_IB_METHOD_QUERY_PORT,
+                &attrs,
+                &Uhw::NONE,
+            )
+        })
+        .map_err(|error| explain(error).fact("port", port))?;
         Ok(Self::new(&reply))
     }
 
@@ -109,17 +108,17 @@ mod tests {
 
     #[test]
     fn a_port_is_asked_for() {
-        let (kernel, channel) = Scripted::new();
+        let (kernel, file) = Scripted::new();
         let words = mlx5_ib_uapi_query_port {
             flags: 1,
             vport: 0xffff,
             ..mlx5_ib_uapi_query_port::default()
         };
         kernel.answer(0x1001, zerocopy::IntoBytes::as_bytes(&words));
-        let port = SwitchPort::query(&channel, 2).unwrap();
+        let port = SwitchPort::query(&file, 2).unwrap();
         assert_eq!(port.vport, Some(0xffff));
         kernel.refuse("0/+0", Errno::OPNOTSUPP);
-        let error = SwitchPort::query(&channel, 1).unwrap_err();
+        let error = SwitchPort::query(&file, 1).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         assert_eq!(
             kernel.asked(),

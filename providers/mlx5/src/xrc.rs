@@ -39,14 +39,14 @@ impl XrcDomain {
     /// Those of [`cmd::xrcd::open`].
     #[doc(alias = "ibv_open_xrcd")]
     pub fn open(context: &Context, shared: Option<&SharedXrcDomain<'_>>) -> Result<Self> {
-        let channel = context.channel();
+        let file = context.file();
         let request = shared.map_or_else(cmd::xrcd::Open::default, |shared| cmd::xrcd::Open {
             file: Some(shared.file),
             create: shared.create,
             exclusive: shared.exclusive,
         });
-        let handle = cmd::xrcd::open(channel, &request, &Uhw::NONE)?;
-        let object = Object::new(channel, &cmd::xrcd::KIND, handle, []);
+        let handle = cmd::xrcd::open(file, &request, &Uhw::NONE)?;
+        let object = Object::new(file, &cmd::xrcd::KIND, handle, []);
         Ok(Self {
             object: Arc::new(object),
         })
@@ -81,17 +81,17 @@ impl XrcDomain {
     /// EINVAL: there is none.
     #[doc(alias = "ibv_open_qp")]
     pub fn open_target(&self, context: &Context, number: u32, cookie: u64) -> Result<QueuePair> {
-        let channel = context.channel();
-        channel.check_process(Op::OpenQueuePair)?;
+        let file = context.file();
+        file.check_process(Op::OpenQueuePair)?;
         let request = cmd::qp::Open {
             xrcd: self.object.handle(),
             qp_num: number,
             qp_type: QpType::XrcTarget,
             user_handle: cookie,
         };
-        let opened = cmd::qp::open(channel, &request, &Uhw::NONE)?;
+        let opened = cmd::qp::open(file, &request, &Uhw::NONE)?;
         let parents = [Arc::clone(&self.object)];
-        let object = Object::new(channel, &cmd::qp::KIND, opened.handle, parents);
+        let object = Object::new(file, &cmd::qp::KIND, opened.handle, parents);
         QueuePair::opened(context, object, opened.qp_num)
     }
 }
@@ -108,7 +108,7 @@ impl QueuePair {
         init: &QpInit<'_>,
     ) -> Result<Self> {
         let op = Op::CreateQueuePair;
-        if !Arc::ptr_eq(domain.channel(), context.channel()) {
+        if !Arc::ptr_eq(domain.file(), context.file()) {
             return Err(
                 Error::invalid(op, "xrc domain").hint("the XRC domain belongs to another context")
             );

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uverbs_core::contract::{self, ContextBase, CqInit, Gids, OpenInit, QpInit, SrqInit};
 use uverbs_core::sys::Uhw;
 use uverbs_core::types::{AccessFlags, Address, AddressVector};
-use uverbs_core::{Channel, Error, ErrorKind, Object, Op, Result, cmd};
+use uverbs_core::{Error, ErrorKind, Object, Op, Result, UverbsFile, cmd};
 
 use crate::{CompletionQueue, QueuePair, SharedReceiveQueue, ah, limits};
 
@@ -22,12 +22,12 @@ impl contract::Context for Context {
     type Srq = SharedReceiveQueue;
 
     /// Two system calls: the context, and the device's limits, which later calls are checked against.
-    fn open(channel: Arc<Channel>, _: &OpenInit<'_>) -> Result<Self> {
-        let opened = cmd::context::get(&channel, &cmd::context::GetContext::default(), &Uhw::NONE)?;
-        let device = cmd::device::query(&channel, &Uhw::NONE)?;
+    fn open(file: Arc<UverbsFile>, _: &OpenInit<'_>) -> Result<Self> {
+        let opened = cmd::context::get(&file, &cmd::context::GetContext::default(), &Uhw::NONE)?;
+        let device = cmd::device::query(&file, &Uhw::NONE)?;
         Ok(Self {
             base: ContextBase {
-                channel,
+                file,
                 opened,
                 device,
             },
@@ -43,9 +43,9 @@ impl contract::Context for Context {
     }
 
     fn alloc_pd(&self) -> Result<Self::Pd> {
-        let handle = cmd::pd::alloc(&self.base.channel, &Uhw::NONE)?;
+        let handle = cmd::pd::alloc(&self.base.file, &Uhw::NONE)?;
         Ok(Arc::new(Object::new(
-            &self.base.channel,
+            &self.base.file,
             &cmd::pd::KIND,
             handle,
             [],
@@ -74,7 +74,7 @@ impl contract::Context for Context {
         vector: &AddressVector,
         gids: &Gids<'_>,
     ) -> Result<Address> {
-        ah::create(&self.base.channel, pd, vector, gids)
+        ah::create(&self.base.file, pd, vector, gids)
     }
 
     fn check_memory(&self, op: Op, access: AccessFlags, moves: bool) -> Result<()> {

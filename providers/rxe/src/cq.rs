@@ -46,9 +46,7 @@ struct Rest {
 impl CompletionQueue {
     pub(crate) fn create(context: &ContextBase, init: &CqInit<'_>) -> Result<Self> {
         let op = Op::CreateCompletionQueue;
-        let ContextBase {
-            channel, device, ..
-        } = context;
+        let ContextBase { file, device, .. } = context;
         init.no_extra()?;
         some_at_most(op, "entries", init.entries, device.max_cqe)?;
         if init.timestamps != Timestamps::None {
@@ -60,18 +58,18 @@ impl CompletionQueue {
             channel: init.channel,
             ..cmd::cq::Create::new(init.entries, init.cookie)
         };
-        let created = cmd::cq::create(channel, &create, &Uhw::new(&[], cells(&mut reply)))?;
-        let object = Object::new(channel, &cmd::cq::KIND, created.handle, []);
-        let ring = queue::map(channel, op, reply.mi, size_of::<ib_uverbs_wc>())?;
+        let created = cmd::cq::create(file, &create, &Uhw::new(&[], cells(&mut reply)))?;
+        let object = Object::new(file, &cmd::cq::KIND, created.handle, []);
+        let ring = queue::map(file, op, reply.mi, size_of::<ib_uverbs_wc>())?;
         Ok(Self {
             #[cfg(feature = "rings")]
-            watched: channel.watched(QueueKind::Completion, object.handle()),
+            watched: file.watched(QueueKind::Completion, object.handle()),
             object: Arc::new(object),
             ring: Some(ring),
             head: 0,
             produced: 0,
             max_entries: device.max_cqe,
-            fork: channel.fork_token(),
+            fork: file.fork_token(),
             unpolled: init.unpolled,
         })
     }
@@ -129,8 +127,8 @@ impl contract::Cq for CompletionQueue {
 
     fn arm(&mut self, solicited_only: bool) -> Result<()> {
         let op = Op::RequestNotification;
-        self.object.channel().check_process(op)?;
-        cmd::cq::request_notify(self.object.channel(), self.object.handle(), solicited_only)
+        self.object.file().check_process(op)?;
+        cmd::cq::request_notify(self.object.file(), self.object.handle(), solicited_only)
             .map_err(|errno| Error::os(op, errno))
     }
 
@@ -139,7 +137,7 @@ impl contract::Cq for CompletionQueue {
         let op = Op::ResizeCompletionQueue;
         some_at_most(op, "entries", entries, self.max_entries)?;
         // A child has no mapping of the ring.
-        self.object.channel().check_process(op)?;
+        self.object.file().check_process(op)?;
         self.release();
         let waiting = self.waiting();
         if entries < waiting {
@@ -147,19 +145,19 @@ impl contract::Cq for CompletionQueue {
                 .fact("asked", entries)
                 .fact("waiting", waiting));
         }
-        let channel = self.object.channel();
+        let file = self.object.file();
         let mut reply = rxe_resize_cq_resp::default();
         // From here on the old ring is no longer the kernel's, unless it refuses.
         let old = self.ring.take();
         let uhw = Uhw::new(&[], cells(&mut reply));
-        if let Err(error) = cmd::cq::resize(channel, self.object.handle(), entries, &uhw) {
+        if let Err(error) = cmd::cq::resize(file, self.object.handle(), entries, &uhw) {
             if !error.outcome_is_unknown() {
                 self.ring = old;
             }
             return Err(error);
         }
         drop(old);
-        let ring = queue::map(channel, op, reply.mi, size_of::<ib_uverbs_wc>())?;
+        let ring = queue::map(file, op, reply.mi, size_of::<ib_uverbs_wc>())?;
         self.head = ring
             .consumer()
             .ok_or_else(|| Error::bad_reply(op, "consumer index"))?;

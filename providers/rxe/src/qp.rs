@@ -36,9 +36,7 @@ impl QueuePair {
         init: &QpInit<'_>,
     ) -> Result<Self> {
         let op = Op::CreateQueuePair;
-        let ContextBase {
-            channel, device, ..
-        } = context;
+        let ContextBase { file, device, .. } = context;
         init.check()?;
         init.no_extra()?;
         if !matches!(init.kind, QpType::Rc | QpType::Uc | QpType::Ud) {
@@ -64,23 +62,23 @@ impl QueuePair {
                 init.caps,
             )
         };
-        let created = cmd::qp::create(channel, &create, &Uhw::new(&[], cells(&mut reply)))?;
+        let created = cmd::qp::create(file, &create, &Uhw::new(&[], cells(&mut reply)))?;
         let queues = [Some(init.send_cq), Some(init.recv_cq), init.srq];
         let queues = queues.into_iter().flatten().map(|queue| queue.object);
         let object = Object::new(
-            channel,
+            file,
             &cmd::qp::KIND,
             created.handle,
             std::iter::once(pd).chain(queues).cloned(),
         );
         let caps = created.caps;
-        let fork = channel.fork_token();
+        let fork = file.fork_token();
         let sends = (reply.sq_mi, SendRing::slot_size(&caps));
         let (sends, receives) = if init.srq.is_some() {
-            (queue::map(channel, op, sends.0, sends.1)?, None)
+            (queue::map(file, op, sends.0, sends.1)?, None)
         } else {
             let receives = (reply.rq_mi, ReceiveRing::slot_size(caps.max_recv_sge));
-            let (sends, receives) = queue::map_both(channel, op, sends, receives)?;
+            let (sends, receives) = queue::map_both(file, op, sends, receives)?;
             (sends, Some(receives))
         };
         let no_index = || Error::bad_reply(op, "producer index");
@@ -91,7 +89,7 @@ impl QueuePair {
             .transpose()?;
         #[cfg(feature = "rings")]
         let (send, recv) = {
-            let watched = |queue| channel.watched(queue, created.qp_num);
+            let watched = |queue| file.watched(queue, created.qp_num);
             (
                 send.watched(watched(QueueKind::Send)),
                 recv.map(|recv| recv.watched(watched(QueueKind::Receive))),
@@ -134,8 +132,8 @@ impl QueuePair {
     }
 
     fn tell(&self, attr: &QpAttr) -> Result<()> {
-        let channel = self.base.object.channel();
-        cmd::qp::modify(channel, self.base.object.handle(), attr, &Uhw::NONE)
+        let file = self.base.object.file();
+        cmd::qp::modify(file, self.base.object.handle(), attr, &Uhw::NONE)
     }
 
     #[inline]
@@ -196,10 +194,7 @@ impl contract::Qp for QueuePair {
 
     fn modify(&mut self, attr: &QpAttr) -> Result<()> {
         // A child has no mapping of the ring.
-        self.base
-            .object
-            .channel()
-            .check_process(Op::ModifyQueuePair)?;
+        self.base.object.file().check_process(Op::ModifyQueuePair)?;
         limits::modify(
             self.base.kind,
             self.base.state,
@@ -222,7 +217,7 @@ impl contract::Qp for QueuePair {
     }
 
     fn query(&mut self, mask: QpAttrMask) -> Result<QpInfo> {
-        let info = cmd::qp::query(self.base.object.channel(), self.base.object.handle(), mask)?;
+        let info = cmd::qp::query(self.base.object.file(), self.base.object.handle(), mask)?;
         // A queue pair in another state was not reset after all.
         self.base.adrift &= info.state == QpState::Reset;
         self.base.state = info.state;
@@ -241,7 +236,7 @@ impl contract::Qp for QueuePair {
     #[inline]
     fn ring_send(&mut self) -> Result<(), PostError> {
         self.send
-            .ring(self.base.object.channel(), self.base.object.handle())
+            .ring(self.base.object.file(), self.base.object.handle())
     }
 
     fn abort_send(&mut self) {

@@ -2,25 +2,25 @@
 
 use uverbs_core::hw::{RingLayout, SharedRing};
 use uverbs_core::sys::{Mapping, Protection};
-use uverbs_core::{Channel, Error, Op, Result};
+use uverbs_core::{Error, Op, Result, UverbsFile};
 use uverbs_uapi::rdma_user_rxe::{mminfo, rxe_queue_buf};
 
 /// Maps the queue behind `info`, whose slots must have `min_slot` bytes at least. Two system calls.
-pub(crate) fn map(channel: &Channel, op: Op, info: mminfo, min_slot: usize) -> Result<SharedRing> {
+pub(crate) fn map(file: &UverbsFile, op: Op, info: mminfo, min_slot: usize) -> Result<SharedRing> {
     let (offset, len) = piece(op, info)?;
-    let mapping = channel.map(offset, len, Protection::ReadWrite)?;
+    let mapping = file.map(offset, len, Protection::ReadWrite)?;
     ring(op, info, mapping, min_slot)
 }
 
 /// Maps two queues, each with its smallest slot. Three system calls as a rule.
 pub(crate) fn map_both(
-    channel: &Channel,
+    file: &UverbsFile,
     op: Op,
     first: (mminfo, usize),
     second: (mminfo, usize),
 ) -> Result<(SharedRing, SharedRing)> {
     let pieces = (piece(op, first.0)?, piece(op, second.0)?);
-    let mappings = channel.map_both(pieces.0, pieces.1, Protection::ReadWrite)?;
+    let mappings = file.map_both(pieces.0, pieces.1, Protection::ReadWrite)?;
     Ok((
         ring(op, first.0, mappings.0, first.1)?,
         ring(op, second.0, mappings.1, second.1)?,

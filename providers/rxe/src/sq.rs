@@ -5,7 +5,7 @@ use uverbs_core::hw::SharedRing;
 use uverbs_core::rings::Watched;
 use uverbs_core::sys::ForkToken;
 use uverbs_core::types::{DeviceCaps, QpCaps, QpType, SendRequest};
-use uverbs_core::{Channel, Error, Op, PostError, cmd};
+use uverbs_core::{Error, Op, PostError, UverbsFile, cmd};
 use uverbs_uapi::rdma_user_rxe::rxe_sge;
 
 #[cfg(feature = "rings")]
@@ -97,7 +97,7 @@ impl SendRing {
     /// ones are under way it goes on to these without being rung, and an index before its own would lead it once more
     /// through the whole ring, and through requests of old: then they stay.
     #[inline]
-    pub(crate) fn ring(&mut self, channel: &Channel, qp: u32) -> Result<(), PostError> {
+    pub(crate) fn ring(&mut self, file: &UverbsFile, qp: u32) -> Result<(), PostError> {
         if self.tail == self.published {
             return Ok(());
         }
@@ -113,7 +113,7 @@ impl SendRing {
             rings::sends(queue, &self.ring, self.published..self.tail, datagrams);
         }
         self.ring.publish(self.tail);
-        match cmd::qp::doorbell(channel, qp) {
+        match cmd::qp::doorbell(file, qp) {
             Ok(()) => {
                 self.published = self.tail;
                 Ok(())

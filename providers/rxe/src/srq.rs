@@ -29,9 +29,7 @@ pub struct SharedReceiveQueue {
 impl SharedReceiveQueue {
     pub(crate) fn create(context: &ContextBase, pd: &Arc<Object>, init: &SrqInit) -> Result<Self> {
         let op = Op::CreateSharedReceiveQueue;
-        let ContextBase {
-            channel, device, ..
-        } = context;
+        let ContextBase { file, device, .. } = context;
         init.check()?;
         if init.kind != SrqType::Basic {
             return Err(Error::new(op, ErrorKind::Unsupported).fact("type", init.kind.to_string()));
@@ -50,8 +48,8 @@ impl SharedReceiveQueue {
             user_handle: init.cookie,
             event_fd: None,
         };
-        let created = cmd::srq::create(channel, &create, &Uhw::new(&[], cells(&mut reply)))?;
-        let object = Object::new(channel, &cmd::srq::KIND, created.handle, [Arc::clone(pd)]);
+        let created = cmd::srq::create(file, &create, &Uhw::new(&[], cells(&mut reply)))?;
+        let object = Object::new(file, &cmd::srq::KIND, created.handle, [Arc::clone(pd)]);
         let mut queue = Self {
             object: Arc::new(object),
             ring: None,
@@ -64,12 +62,12 @@ impl SharedReceiveQueue {
     }
 
     fn map(&mut self, op: Op, info: mminfo) -> Result<()> {
-        let channel = self.object.channel();
-        let ring = queue::map(channel, op, info, ReceiveRing::slot_size(self.max_sge))?;
-        self.ring = ReceiveRing::new(ring, self.max_sge, channel.fork_token());
+        let file = self.object.file();
+        let ring = queue::map(file, op, info, ReceiveRing::slot_size(self.max_sge))?;
+        self.ring = ReceiveRing::new(ring, self.max_sge, file.fork_token());
         #[cfg(feature = "rings")]
         if let Some(ring) = self.ring.take() {
-            let watched = channel.watched(QueueKind::SharedReceive, self.number);
+            let watched = file.watched(QueueKind::SharedReceive, self.number);
             self.ring = Some(ring.watched(watched));
         }
         match self.ring {
@@ -83,7 +81,7 @@ impl SharedReceiveQueue {
         let size = self.ring.as_ref().map_or(0, ReceiveRing::capacity);
         if let Some(max_wr) = change.max_wr {
             some_at_most(op, "max_wr", max_wr, self.max_wr)?;
-            self.object.channel().check_process(op)?;
+            self.object.file().check_process(op)?;
             let waiting = self.ring.as_ref().map_or(0, ReceiveRing::waiting);
             if max_wr < waiting {
                 return Err(Error::invalid(op, "max_wr")
@@ -148,13 +146,13 @@ impl contract::Srq for SharedReceiveQueue {
             }),
             ..Uhw::NONE
         };
-        let channel = self.object.channel();
+        let file = self.object.file();
         if change.max_wr.is_none() {
-            return cmd::srq::modify(channel, self.object.handle(), change, &uhw);
+            return cmd::srq::modify(file, self.object.handle(), change, &uhw);
         }
         // From here on the old ring is no longer the kernel's, unless it refuses.
         let old = self.ring.take();
-        if let Err(error) = cmd::srq::modify(channel, self.object.handle(), change, &uhw) {
+        if let Err(error) = cmd::srq::modify(file, self.object.handle(), change, &uhw) {
             if !error.outcome_is_unknown() {
                 self.ring = old;
             }
@@ -165,7 +163,7 @@ impl contract::Srq for SharedReceiveQueue {
     }
 
     fn query(&self) -> Result<SrqAttr> {
-        cmd::srq::query(self.object.channel(), self.object.handle())
+        cmd::srq::query(self.object.file(), self.object.handle())
     }
 
     #[expect(unsafe_code, reason = "passes its obligations on")]

@@ -17,7 +17,7 @@ use uverbs::owned::{self, Buffer, Finished};
 use uverbs::recorder::{Recorder, Sink};
 use uverbs::{Completion, Context, OpenOptions, QpType, discover};
 use uverbs_core::sys::Kernel;
-use uverbs_core::{Channel, CommandPath, Result};
+use uverbs_core::{CommandPath, Result, UverbsFile};
 use uverbs_fake::{
     Asked, DeviceProfile, Effect, FakeKernel, Feature, Profile, RingOf, RingView, When,
 };
@@ -116,7 +116,7 @@ impl Bench {
     /// # Errors
     /// Those of opening it.
     #[expect(unsafe_code, reason = "issues commands of its own")]
-    pub fn channel(&self) -> Result<Arc<Channel>> {
+    pub fn file(&self) -> Result<Arc<UverbsFile>> {
         let fake = self.fake.clone();
         let kernel: Arc<dyn Kernel> = match &self.sink {
             Some(sink) => Arc::new(Recorder::new(fake, sink.clone())),
@@ -128,8 +128,8 @@ impl Bench {
             .map_err(|errno| uverbs::Error::os(uverbs::Op::OpenDevice, errno))?;
         // SAFETY: (1) the descriptor is of the fake's device; (2, 3) these tests issue commands on objects of their own, and
         // keep what they register.
-        let channel = unsafe { Channel::new(kernel, fd, RDMA_DRIVER_RXE, self.path) };
-        Ok(Arc::new(channel))
+        let file = unsafe { UverbsFile::new(kernel, fd, RDMA_DRIVER_RXE, self.path) };
+        Ok(Arc::new(file))
     }
 
     /// Lets `effect` strike the calls that `when` says.

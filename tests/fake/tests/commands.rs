@@ -18,7 +18,7 @@ use uverbs::{
 };
 use uverbs_core::error::{ErrorKind, Result};
 use uverbs_core::sys::{Pointer, Uhw, cells};
-use uverbs_core::{Channel, CommandPath, cmd};
+use uverbs_core::{CommandPath, UverbsFile, cmd};
 use uverbs_fake::{Asked, Feature, Profile};
 use uverbs_uapi::ib_user_ioctl_cmds::*;
 use uverbs_uapi::ib_user_verbs::*;
@@ -33,7 +33,7 @@ const EX: u32 = IB_USER_VERBS_CMD_FLAG_EXTENDED;
 /// Runs commands and checks how each was encoded.
 struct Run<'a> {
     bench: &'a Bench,
-    channel: Arc<Channel>,
+    file: Arc<UverbsFile>,
     profile: Profile,
     steps: RefCell<usize>,
 }
@@ -45,7 +45,7 @@ impl Run<'_> {
         name: &str,
         method: Option<(u16, u16)>,
         command: Option<u32>,
-        issue: impl FnOnce(&Channel) -> Result<T>,
+        issue: impl FnOnce(&UverbsFile) -> Result<T>,
     ) -> Option<T> {
         let wanted = expected(self.profile, self.bench.path, method, command);
         self.check(name, wanted, issue)
@@ -57,7 +57,7 @@ impl Run<'_> {
         name: &str,
         op: uverbs::Op,
         command: u32,
-        issue: impl FnOnce(&Channel) -> Result<(), uverbs::Errno>,
+        issue: impl FnOnce(&UverbsFile) -> Result<(), uverbs::Errno>,
     ) {
         let wanted = expected_ring(self.profile, self.bench.path, command);
         self.check(name, wanted, |ch| {
@@ -69,11 +69,11 @@ impl Run<'_> {
         &self,
         name: &str,
         wanted: Option<Asked>,
-        issue: impl FnOnce(&Channel) -> Result<T>,
+        issue: impl FnOnce(&UverbsFile) -> Result<T>,
     ) -> Option<T> {
         let Self { bench, profile, .. } = self;
         let before = bench.fake.seen().len();
-        let answer = issue(&self.channel);
+        let answer = issue(&self.file);
         *self.steps.borrow_mut() += 1;
         let asked = bench.fake.seen()[before..].last().map(|seen| seen.asked);
         let context = format!("{name} on {:?} by {:?}", profile.version(), bench.path);
@@ -116,7 +116,7 @@ fn everything(profile: Profile, path: CommandPath) -> usize {
     let bench = Bench::new(profile, path);
     let run = Run {
         bench: &bench,
-        channel: bench.channel().unwrap(),
+        file: bench.file().unwrap(),
         profile,
         steps: RefCell::new(0),
     };
@@ -149,8 +149,8 @@ fn everything(profile: Profile, path: CommandPath) -> usize {
         Some(IB_USER_VERBS_CMD_DEALLOC_PD),
         |ch| cmd::pd::KIND.destroy(ch, pd),
     );
-    let Run { channel, steps, .. } = run;
-    drop((async_fd, channel));
+    let Run { file, steps, .. } = run;
+    drop((async_fd, file));
     assert_eq!(
         bench.fake.objects().total(),
         0,
@@ -201,8 +201,8 @@ fn queries(run: &Run<'_>) {
             |ch| cmd::gid::query_entry(ch, 1, 1),
         );
         assert_eq!(entry.unwrap().unwrap().index, 1);
-        assert!(cmd::gid::query_entry(&run.channel, 1, 9).unwrap().is_none());
-        assert!(cmd::gid::query_entry(&run.channel, 2, 0).is_err());
+        assert!(cmd::gid::query_entry(&run.file, 1, 9).unwrap().is_none());
+        assert!(cmd::gid::query_entry(&run.file, 2, 0).is_err());
     }
     if run
         .profile
@@ -248,13 +248,13 @@ fn memory(run: &Run<'_>, pd: u32) {
         });
         assert_eq!(keys.unwrap().lkey, mr.lkey);
     } else {
-        let refused = cmd::mr::reregister(&run.channel, &rereg, &Uhw::NONE).unwrap_err();
+        let refused = cmd::mr::reregister(&run.file, &rereg, &Uhw::NONE).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unsupported);
     }
     let windows = [MwType::Type1, MwType::Type2];
     if !run.profile.has(Feature::MemoryWindows) {
         for kind in windows {
-            let refused = cmd::mw::alloc(&run.channel, pd, kind, &Uhw::NONE).unwrap_err();
+            let refused = cmd::mw::alloc(&run.file, pd, kind, &Uhw::NONE).unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::Unsupported);
         }
     }
@@ -286,7 +286,7 @@ fn memory(run: &Run<'_>, pd: u32) {
         |ch| cmd::ah::KIND.destroy(ch, ah),
     );
     // The domain is in use: destroying it now must fail and leave it alone.
-    let busy = cmd::pd::KIND.destroy(&run.channel, pd).unwrap_err();
+    let busy = cmd::pd::KIND.destroy(&run.file, pd).unwrap_err();
     assert_eq!(busy.kind(), ErrorKind::Busy);
     run.step(
         "dereg_mr",
@@ -341,7 +341,7 @@ fn queues(run: &Run<'_>, pd: u32, async_fd: &OwnedFd) {
     );
     // An event that was read is counted by the destroy.
     run.bench.fake.raise(uverbs_fake::Source::Cq(1), 0);
-    let event = cmd::event::read_async(&run.channel, async_fd.as_fd()).unwrap();
+    let event = cmd::event::read_async(&run.file, async_fd.as_fd()).unwrap();
     assert_eq!(event.element, 77);
     let counts = run.step(
         "destroy_cq",
@@ -463,7 +463,7 @@ fn multicast(run: &Run<'_>, qp: u32) {
         Some(IB_USER_VERBS_CMD_ATTACH_MCAST),
         |ch| cmd::mcast::attach(ch, qp, &group, 0),
     );
-    let busy = cmd::qp::KIND.destroy(&run.channel, qp).unwrap_err();
+    let busy = cmd::qp::KIND.destroy(&run.file, qp).unwrap_err();
     assert_eq!(busy.kind(), ErrorKind::Busy);
     run.step(
         "detach_mcast",

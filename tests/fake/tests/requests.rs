@@ -19,7 +19,7 @@ use uverbs::{
 };
 use uverbs_core::cmd::{ah, comp_cntr, cq, flow, flow_action, mr, mw, qp, wq};
 use uverbs_core::sys::Uhw;
-use uverbs_core::{Channel, cmd};
+use uverbs_core::{UverbsFile, cmd};
 use uverbs_fake::Profile;
 use uverbs_uapi::ib_user_ioctl_verbs::ib_uverbs_flow_action_esp;
 
@@ -27,7 +27,7 @@ use uverbs_uapi::ib_user_ioctl_verbs::ib_uverbs_flow_action_esp;
 struct Field {
     name: &'static str,
     may: May,
-    ask: fn(&Channel, u32) -> Result<()>,
+    ask: fn(&UverbsFile, u32) -> Result<()>,
 }
 
 /// What may be asked.
@@ -89,8 +89,8 @@ const KINDS: May = May::Word(&[2, 3, 4, 8, 9, 10, 255]);
 /// With the bits that a kernel ignores where it does not know them.
 const ACCESS: May = May::Bits(0x3ff0_03ff);
 
-fn modify(channel: &Channel, attr: &QpAttr) -> Result<()> {
-    qp::modify(channel, 1, attr, &Uhw::NONE)
+fn modify(file: &UverbsFile, attr: &QpAttr) -> Result<()> {
+    qp::modify(file, 1, attr, &Uhw::NONE)
 }
 
 fn path(sl: u8, src_path_bits: u8, rate: u8) -> AddressVector {
@@ -109,13 +109,13 @@ fn alternate(av: AddressVector) -> QpAttr {
     })
 }
 
-fn register_ex(channel: &Channel, access: u32, fd: bool, dma_handle: Option<u32>) -> Result<()> {
-    let file = File::open("/dev/null").unwrap();
+fn register_ex(file: &UverbsFile, access: u32, fd: bool, dma_handle: Option<u32>) -> Result<()> {
+    let backing = File::open("/dev/null").unwrap();
     let request = mr::RegisterEx {
         pd: 1,
         source: if fd {
             mr::Source::Fd {
-                fd: file.as_fd(),
+                fd: backing.as_fd(),
                 offset: 0,
             }
         } else {
@@ -126,10 +126,10 @@ fn register_ex(channel: &Channel, access: u32, fd: bool, dma_handle: Option<u32>
         access: AccessFlags::from_bits_retain(access),
         dma_handle,
     };
-    mr::register_ex(channel, &request, &Uhw::NONE).map(drop)
+    mr::register_ex(file, &request, &Uhw::NONE).map(drop)
 }
 
-fn reregister(channel: &Channel, flags: u32, access: u32) -> Result<()> {
+fn reregister(file: &UverbsFile, flags: u32, access: u32) -> Result<()> {
     let request = mr::Reregister {
         mr: 1,
         flags: ReregFlags::from_bits_retain(flags),
@@ -139,39 +139,39 @@ fn reregister(channel: &Channel, flags: u32, access: u32) -> Result<()> {
         pd: 1,
         access: AccessFlags::from_bits_retain(access),
     };
-    mr::reregister(channel, &request, &Uhw::NONE).map(drop)
+    mr::reregister(file, &request, &Uhw::NONE).map(drop)
 }
 
-fn advise(channel: &Channel, advice: u32, flags: u32) -> Result<()> {
+fn advise(file: &UverbsFile, advice: u32, flags: u32) -> Result<()> {
     let request = mr::Advise {
         pd: 1,
         advice: MrAdvice::from_raw(advice),
         flags: MrAdviceFlags::from_bits_retain(flags),
         ranges: &[],
     };
-    mr::advise(channel, &request, &Uhw::NONE)
+    mr::advise(file, &request, &Uhw::NONE)
 }
 
-fn create_qp(channel: &Channel, kind: u32, flags: u32, source_qpn: Option<u32>) -> Result<()> {
+fn create_qp(file: &UverbsFile, kind: u32, flags: u32, source_qpn: Option<u32>) -> Result<()> {
     let kind = QpType::from_raw(kind);
     let request = qp::Create {
         flags: QpCreateFlags::from_bits_retain(flags),
         source_qpn,
         ..qp::Create::new(kind, qp::Parent::Pd(1), 0, QpCaps::default())
     };
-    qp::create(channel, &request, &Uhw::NONE).map(drop)
+    qp::create(file, &request, &Uhw::NONE).map(drop)
 }
 
-fn create_cq(channel: &Channel, flags: u32, buffer: Option<cq::Buffer<'_>>) -> Result<()> {
+fn create_cq(file: &UverbsFile, flags: u32, buffer: Option<cq::Buffer<'_>>) -> Result<()> {
     let request = cq::Create {
         flags: CqCreateFlags::from_bits_retain(flags),
         buffer,
         ..cq::Create::new(8, 0)
     };
-    cq::create(channel, &request, &Uhw::NONE).map(drop)
+    cq::create(file, &request, &Uhw::NONE).map(drop)
 }
 
-fn modify_wq(channel: &Channel, flags: u32, mask: u32) -> Result<()> {
+fn modify_wq(file: &UverbsFile, flags: u32, mask: u32) -> Result<()> {
     let flags = (
         wq::Flags::from_bits_retain(flags),
         wq::Flags::from_bits_retain(mask),
@@ -180,7 +180,7 @@ fn modify_wq(channel: &Channel, flags: u32, mask: u32) -> Result<()> {
         flags: Some(flags),
         ..wq::Modify::default()
     };
-    wq::modify(channel, 1, &request, &Uhw::NONE)
+    wq::modify(file, 1, &request, &Uhw::NONE)
 }
 
 fn esp(flags: u32) -> flow_action::Esp {
@@ -355,10 +355,10 @@ const FIELDS: &[Field] = &[
         name: "reg_dmabuf_mr access",
         may: ACCESS,
         ask: |ch, bits| {
-            let file = File::open("/dev/null").unwrap();
+            let backing = File::open("/dev/null").unwrap();
             let request = mr::RegisterDmabuf {
                 pd: 1,
-                fd: file.as_fd(),
+                fd: backing.as_fd(),
                 offset: 0,
                 length: 4096,
                 iova: 0,
@@ -476,11 +476,11 @@ const FIELDS: &[Field] = &[
 ];
 
 /// A device with a context, and the kernel behind it.
-fn opened(bench: &Bench) -> Arc<Channel> {
-    let channel = bench.channel().unwrap();
+fn opened(bench: &Bench) -> Arc<UverbsFile> {
+    let file = bench.file().unwrap();
     // `write(2)` may be all that is allowed, and all that the kernel lacks.
-    let _ = cmd::context::get(&channel, &cmd::context::GetContext::default(), &Uhw::NONE);
-    channel
+    let _ = cmd::context::get(&file, &cmd::context::GetContext::default(), &Uhw::NONE);
+    file
 }
 
 #[test]
@@ -488,14 +488,14 @@ fn what_has_no_name_is_never_asked_for() {
     for profile in [Profile::v7_2(), Profile::v4_20()] {
         for way in ways() {
             let bench = Bench::new(profile, way);
-            let channel = opened(&bench);
+            let file = opened(&bench);
             for field in FIELDS {
                 let name = field.name;
                 let (may, may_not) = field.may.cases();
                 assert!(!may.is_empty() && !may_not.is_empty(), "{name}");
                 for raw in may_not {
                     let before = bench.fake.calls();
-                    let error = (field.ask)(&channel, raw).expect_err(name);
+                    let error = (field.ask)(&file, raw).expect_err(name);
                     assert_eq!(
                         error.kind(),
                         field.may.refusal(),
@@ -516,9 +516,9 @@ fn what_has_a_name_is_for_the_kernel_to_judge() {
     for field in FIELDS {
         for raw in field.may.cases().0 {
             // What a kernel lacks is remembered.
-            let channel = opened(&bench);
+            let file = opened(&bench);
             let before = bench.fake.calls();
-            let answer = (field.ask)(&channel, raw);
+            let answer = (field.ask)(&file, raw);
             let asked = bench.fake.calls() - before;
             assert!(asked > 0, "{} {raw:#x}: {answer:?}", field.name);
         }

@@ -27,7 +27,7 @@ pub(crate) fn create(devx: &Devx, command: &Mailbox, reply_len: usize) -> Result
 /// When nothing was said and something came back.
 pub fn reply_devx(bytes: &[u8]) {
     let Some(run) = Run::new(bytes) else { return };
-    let devx = Devx::new(&run.channel);
+    let devx = Devx::new(&run.file);
     let mut objects: Vec<DevxObject> = Vec::new();
     run.commands(|run, which| match which % 4 {
         0 => ask(run, &devx),

@@ -100,7 +100,7 @@ fn take_one(channel: &CompletionChannel, live: &[(u64, uverbs::CompletionQueue)]
 /// When one has more bytes than were read.
 pub fn devx_event(bytes: &[u8]) {
     let Some(run) = Run::new(bytes) else { return };
-    let devx = Devx::new(&run.channel);
+    let devx = Devx::new(&run.file);
     let object = object(&run, &devx);
     let [with_data, bare] = [false, true].map(|omits| run.told(devx.event_channel(omits)));
     let replies = run.told(devx.query_replies());

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use uverbs_core::sys::recorder::{Collector, Recorder};
 use uverbs_core::sys::{Attr, Call, Command, Kernel, Mapping, Reply, Value};
-use uverbs_core::{Channel, CommandPath, Errno};
+use uverbs_core::{CommandPath, Errno, UverbsFile};
 use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_ATTR_CORE_OUT, UVERBS_ATTR_WRITE_CMD, UVERBS_METHOD_INVOKE_WRITE, UVERBS_OBJECT_DEVICE,
 };
@@ -80,7 +80,7 @@ impl Liar {
     }
 
     /// A device on it, with a recorder between that reads all answers, too.
-    pub(crate) fn channel(&self, driver: u32) -> Option<(Arc<Channel>, Arc<Collector>)> {
+    pub(crate) fn file(&self, driver: u32) -> Option<(Arc<UverbsFile>, Arc<Collector>)> {
         const PATHS: [CommandPath; 4] = [
             CommandPath::Auto,
             CommandPath::Ioctl,
@@ -92,8 +92,8 @@ impl Liar {
         let kernel = Recorder::new(self.clone(), records.clone());
         let fd = descriptor().ok()?;
         // SAFETY: (1) it takes calls on every descriptor; (2, 3) and neither reads nor writes memory that commands name.
-        let channel = unsafe { Channel::new(Arc::new(kernel), fd, driver, path) };
-        Some((Arc::new(channel), records))
+        let file = unsafe { UverbsFile::new(Arc::new(kernel), fd, driver, path) };
+        Some((Arc::new(file), records))
     }
 
     fn fill(&self, cells: &[Cell<u8>]) -> bool {

@@ -8,11 +8,11 @@
 
 use std::sync::Arc;
 
-use uverbs_core::Channel;
-use uverbs_core::channel::CommandPath;
+use uverbs_core::UverbsFile;
 use uverbs_core::contract::{
     Context as _, Cq as _, CqInit, OpenInit, Qp as _, QpInit, Srq as _, SrqInit,
 };
+use uverbs_core::file::CommandPath;
 use uverbs_core::types::{
     QpAttr, QpCaps, QpCreateFlags, QpState, QpType, RecvRequest, SigMode, SrqAttr, SrqType,
     Timestamps,
@@ -35,8 +35,8 @@ fn world(adapter: Adapter, count: u64) -> World {
     let kernel = Arc::new(adapter.clone());
     let fd = descriptor().unwrap();
     // SAFETY: (1) the adapter takes calls on every descriptor; (2, 3) it keeps what it is given, and requests name no memory.
-    let channel = unsafe { Channel::new(kernel, fd, RDMA_DRIVER_MLX5, CommandPath::Auto) };
-    let context = Context::open(Arc::new(channel), &OpenInit::default()).unwrap();
+    let file = unsafe { UverbsFile::new(kernel, fd, RDMA_DRIVER_MLX5, CommandPath::Auto) };
+    let context = Context::open(Arc::new(file), &OpenInit::default()).unwrap();
     let pd = context.alloc_pd().unwrap();
     let init = CqInit {
         entries: 7,

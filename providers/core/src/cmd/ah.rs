@@ -10,8 +10,8 @@ use uverbs_uapi::ib_user_verbs::{
 
 use super::address::ah_attr;
 use super::legacy::{Legacy, NO_HANDLE, explain_create, new_handle};
-use crate::channel::Channel;
 use crate::error::{Errno, Op, Result};
+use crate::file::UverbsFile;
 use crate::kind;
 use crate::sys::Uhw;
 use crate::types::AddressVector;
@@ -27,7 +27,7 @@ use crate::types::AddressVector;
 /// user space. ENOMEM, EAGAIN (rdma cgroup).
 #[doc(alias = "ibv_create_ah")]
 pub fn create(
-    channel: &Channel,
+    file: &UverbsFile,
     pd: u32,
     av: &AddressVector,
     user_handle: u64,
@@ -44,7 +44,7 @@ pub fn create(
         ah_handle: NO_HANDLE,
     };
     let reply = Legacy::plain(op, IB_USER_VERBS_CMD_CREATE_AH)
-        .call(channel, &command, unanswered, uhw)
+        .call(file, &command, unanswered, uhw)
         .map_err(|error| {
             let error = explain_create(error).fact("port", av.port);
             match av.grh {

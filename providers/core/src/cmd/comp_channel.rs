@@ -8,8 +8,8 @@ use uverbs_uapi::ib_user_verbs::{
 };
 
 use super::legacy::Legacy;
-use crate::channel::Channel;
 use crate::error::{Error, Op, Result};
+use crate::file::UverbsFile;
 use crate::sys::{NO_DESCRIPTOR, Uhw, adopt_fd};
 
 /// `ibv_create_comp_channel`—creates a completion channel. It blocks until O_NONBLOCK is set;
@@ -21,12 +21,12 @@ use crate::sys::{NO_DESCRIPTOR, Uhw, adopt_fd};
 /// EMFILE, ENFILE: no descriptor left.
 #[doc(alias = "ibv_create_comp_channel")]
 #[doc(alias = "ibv_destroy_comp_channel")]
-pub fn create(channel: &Channel) -> Result<OwnedFd> {
+pub fn create(file: &UverbsFile) -> Result<OwnedFd> {
     let op = Op::CreateCompletionChannel;
     let unanswered = ib_uverbs_create_comp_channel_resp { fd: NO_DESCRIPTOR };
     let request = ib_uverbs_create_comp_channel::default();
     let reply = Legacy::plain(op, IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL).call(
-        channel,
+        file,
         &request,
         unanswered,
         &Uhw::NONE,

@@ -19,8 +19,8 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
 };
 
 use super::legacy::{explain_create, handle_slot, new_handle};
-use crate::channel::Channel;
 use crate::error::{Op, Result};
+use crate::file::UverbsFile;
 use crate::kind;
 use crate::sys::{Attr, Uhw, cells};
 use crate::types::macros::open_flags;
@@ -97,12 +97,12 @@ pub struct Caps {
 /// # Errors
 /// EPROTONOSUPPORT, EOPNOTSUPP: kernel or driver have no completion counters.
 #[doc(alias = "ibv_query_comp_cntr_caps")]
-pub fn query_caps(channel: &Channel) -> Result<Caps> {
+pub fn query_caps(file: &UverbsFile) -> Result<Caps> {
     let op = Op::QueryCompletionCounterCaps;
     let mut max_counters = 0_u32;
     let mut max_value = 0_u64;
     let mut operations = 0_u32;
-    channel.ioctl_only(op, || {
+    file.ioctl_only(op, || {
         let attrs = [
             Attr::output(
                 UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_MAX_COUNTERS,
@@ -117,7 +117,7 @@ pub fn query_caps(channel: &Channel) -> Result<Caps> {
                 cells(&mut operations),
             ),
         ];
-        channel.ioctl(
+        file.ioctl(
             op,
             UVERBS_OBJECT_DEVICE,
             UVERBS_METHOD_QUERY_COMP_CNTR_CAPS,
@@ -139,24 +139,23 @@ pub fn query_caps(channel: &Channel) -> Result<Caps> {
 /// # Errors
 /// EPROTONOSUPPORT, EOPNOTSUPP: kernel or driver have none. ENOMEM.
 #[doc(alias = "ibv_create_comp_cntr")]
-pub fn create(channel: &Channel, uhw: &Uhw<'_>) -> Result<u32> {
+pub fn create(file: &UverbsFile, uhw: &Uhw<'_>) -> Result<u32> {
     let op = Op::CreateCompletionCounter;
     let handle = handle_slot();
-    channel
-        .ioctl_only(op, || {
-            let attrs = [Attr::new_object(
-                UVERBS_ATTR_CREATE_COMP_CNTR_HANDLE,
-                &handle,
-            )];
-            channel.ioctl(
-                op,
-                UVERBS_OBJECT_COMP_CNTR,
-                UVERBS_METHOD_COMP_CNTR_CREATE,
-                &attrs,
-                uhw,
-            )
-        })
-        .map_err(explain_create)?;
+    file.ioctl_only(op, || {
+        let attrs = [Attr::new_object(
+            UVERBS_ATTR_CREATE_COMP_CNTR_HANDLE,
+            &handle,
+        )];
+        file.ioctl(
+            op,
+            UVERBS_OBJECT_COMP_CNTR,
+            UVERBS_METHOD_COMP_CNTR_CREATE,
+            &attrs,
+            uhw,
+        )
+    })
+    .map_err(explain_create)?;
     new_handle(op, handle.get())
 }
 
@@ -171,30 +170,29 @@ pub fn create(channel: &Channel, uhw: &Uhw<'_>) -> Result<u32> {
 #[doc(alias = "ibv_inc_comp_cntr")]
 #[doc(alias = "ibv_inc_err_comp_cntr")]
 pub fn modify(
-    channel: &Channel,
+    file: &UverbsFile,
     counter: u32,
     entry: Entry,
     change: Change,
     value: u64,
 ) -> Result<()> {
     let op = Op::ModifyCompletionCounter;
-    channel
-        .ioctl_only(op, || {
-            let attrs = [
-                Attr::object(UVERBS_ATTR_MODIFY_COMP_CNTR_HANDLE, counter),
-                Attr::constant(UVERBS_ATTR_MODIFY_COMP_CNTR_ENTRY, entry.raw()),
-                Attr::constant(UVERBS_ATTR_MODIFY_COMP_CNTR_OP, change.raw()),
-                Attr::input(UVERBS_ATTR_MODIFY_COMP_CNTR_VALUE, &value),
-            ];
-            channel.ioctl(
-                op,
-                UVERBS_OBJECT_COMP_CNTR,
-                UVERBS_METHOD_COMP_CNTR_MODIFY,
-                &attrs,
-                &Uhw::NONE,
-            )
-        })
-        .map_err(|error| error.fact("value", value))
+    file.ioctl_only(op, || {
+        let attrs = [
+            Attr::object(UVERBS_ATTR_MODIFY_COMP_CNTR_HANDLE, counter),
+            Attr::constant(UVERBS_ATTR_MODIFY_COMP_CNTR_ENTRY, entry.raw()),
+            Attr::constant(UVERBS_ATTR_MODIFY_COMP_CNTR_OP, change.raw()),
+            Attr::input(UVERBS_ATTR_MODIFY_COMP_CNTR_VALUE, &value),
+        ];
+        file.ioctl(
+            op,
+            UVERBS_OBJECT_COMP_CNTR,
+            UVERBS_METHOD_COMP_CNTR_MODIFY,
+            &attrs,
+            &Uhw::NONE,
+        )
+    })
+    .map_err(|error| error.fact("value", value))
 }
 
 /// `ibv_read_comp_cntr`—reads one of a counter's values.
@@ -205,16 +203,16 @@ pub fn modify(
 /// The driver's.
 #[doc(alias = "ibv_read_comp_cntr")]
 #[doc(alias = "ibv_read_err_comp_cntr")]
-pub fn read(channel: &Channel, counter: u32, entry: Entry) -> Result<u64> {
+pub fn read(file: &UverbsFile, counter: u32, entry: Entry) -> Result<u64> {
     let op = Op::ReadCompletionCounter;
     let mut value = 0_u64;
-    channel.ioctl_only(op, || {
+    file.ioctl_only(op, || {
         let attrs = [
             Attr::object(UVERBS_ATTR_READ_COMP_CNTR_HANDLE, counter),
             Attr::constant(UVERBS_ATTR_READ_COMP_CNTR_ENTRY, entry.raw()),
             Attr::output(UVERBS_ATTR_READ_COMP_CNTR_RESP_VALUE, cells(&mut value)),
         ];
-        channel.ioctl(
+        file.ioctl(
             op,
             UVERBS_OBJECT_COMP_CNTR,
             UVERBS_METHOD_COMP_CNTR_READ,
@@ -233,25 +231,24 @@ pub fn read(channel: &Channel, counter: u32, entry: Entry) -> Result<u64> {
 /// [`InvalidInput`](crate::ErrorKind::InvalidInput): an operation without a name. EOPNOTSUPP: the driver cannot count one
 /// of them.
 #[doc(alias = "ibv_qp_attach_comp_cntr")]
-pub fn attach(channel: &Channel, qp: u32, counter: u32, operations: Operations) -> Result<()> {
+pub fn attach(file: &UverbsFile, qp: u32, counter: u32, operations: Operations) -> Result<()> {
     let op = Op::AttachCompletionCounter;
     let mask = operations.asked(op, "operations")?;
-    channel
-        .ioctl_only(op, || {
-            let attrs = [
-                Attr::object(UVERBS_ATTR_QP_ATTACH_COMP_CNTR_HANDLE, qp),
-                Attr::object(UVERBS_ATTR_QP_ATTACH_COMP_CNTR_CNTR_HANDLE, counter),
-                Attr::constant(UVERBS_ATTR_QP_ATTACH_COMP_CNTR_OP_MASK, mask),
-            ];
-            channel.ioctl(
-                op,
-                UVERBS_OBJECT_QP,
-                UVERBS_METHOD_QP_ATTACH_COMP_CNTR,
-                &attrs,
-                &Uhw::NONE,
-            )
-        })
-        .map_err(|error| error.fact("operations", operations.to_string()))
+    file.ioctl_only(op, || {
+        let attrs = [
+            Attr::object(UVERBS_ATTR_QP_ATTACH_COMP_CNTR_HANDLE, qp),
+            Attr::object(UVERBS_ATTR_QP_ATTACH_COMP_CNTR_CNTR_HANDLE, counter),
+            Attr::constant(UVERBS_ATTR_QP_ATTACH_COMP_CNTR_OP_MASK, mask),
+        ];
+        file.ioctl(
+            op,
+            UVERBS_OBJECT_QP,
+            UVERBS_METHOD_QP_ATTACH_COMP_CNTR,
+            &attrs,
+            &Uhw::NONE,
+        )
+    })
+    .map_err(|error| error.fact("operations", operations.to_string()))
 }
 
 /// Completion counters, which `ibv_destroy_comp_cntr` destroys.

@@ -14,8 +14,8 @@ use uverbs_uapi::ib_user_verbs::{
 };
 
 use super::legacy::{Legacy, explain_create};
-use crate::channel::{Channel, CommandPath};
 use crate::error::{Errno, Error, Op, Result};
+use crate::file::{CommandPath, UverbsFile};
 use crate::sys::{Attr, NO_DESCRIPTOR, Uhw, adopt_fd, cells};
 use crate::types::AccessFlags;
 
@@ -77,17 +77,17 @@ pub struct Context {
 /// EINVAL: the file has its context. EAGAIN: the rdma cgroup has no handle left. EIO: the device is
 /// gone. Else the driver's.
 #[doc(alias = "ibv_open_device")]
-pub fn get(channel: &Channel, request: &GetContext<'_>, uhw: &Uhw<'_>) -> Result<Context> {
+pub fn get(file: &UverbsFile, request: &GetContext<'_>, uhw: &Uhw<'_>) -> Result<Context> {
     let op = Op::GetContext;
     if !request.ucap_fds.is_empty() {
         let fds: Vec<RawFd> = request.ucap_fds.iter().map(AsRawFd::as_raw_fd).collect();
-        return channel
-            .ioctl_only(op, || get_by_ioctl(channel, &fds, uhw))
+        return file
+            .ioctl_only(op, || get_by_ioctl(file, &fds, uhw))
             .map_err(explain_create);
     }
-    let by_ioctl = || get_by_ioctl(channel, &[], uhw);
-    match channel.dispatch(op, by_ioctl, || get_by_legacy(channel, uhw)) {
-        Err(error) if is_misread(channel, &error) => get_by_ioctl(channel, &[], uhw),
+    let by_ioctl = || get_by_ioctl(file, &[], uhw);
+    match file.dispatch(op, by_ioctl, || get_by_legacy(file, uhw)) {
+        Err(error) if is_misread(file, &error) => get_by_ioctl(file, &[], uhw),
         result => result,
     }
     .map_err(explain_create)
@@ -96,14 +96,14 @@ pub fn get(channel: &Channel, request: &GetContext<'_>, uhw: &Uhw<'_>) -> Result
 /// From 6.15 on the kernel's `GET_CONTEXT` looks for capability descriptors in attribute 2 even
 /// when it came by `INVOKE_WRITE`, whose attribute 2 is the command number: it takes the two halves
 /// of that number for descriptors, and answers EBADF. Such a kernel has the method.
-fn is_misread(channel: &Channel, error: &Error) -> bool {
-    channel.path() == CommandPath::InvokeWrite && error.errno() == Some(Errno::BADF)
+fn is_misread(file: &UverbsFile, error: &Error) -> bool {
+    file.path() == CommandPath::InvokeWrite && error.errno() == Some(Errno::BADF)
 }
 
-fn get_by_ioctl(channel: &Channel, ucap_fds: &[RawFd], uhw: &Uhw<'_>) -> Result<Context> {
+fn get_by_ioctl(file: &UverbsFile, ucap_fds: &[RawFd], uhw: &Uhw<'_>) -> Result<Context> {
     let mut num_comp_vectors = 0_u32;
     let mut core_support = 0_u64;
-    channel.ioctl(
+    file.ioctl(
         Op::GetContext,
         UVERBS_OBJECT_DEVICE,
         UVERBS_METHOD_GET_CONTEXT,
@@ -132,14 +132,14 @@ fn get_by_ioctl(channel: &Channel, ucap_fds: &[RawFd], uhw: &Uhw<'_>) -> Result<
     })
 }
 
-fn get_by_legacy(channel: &Channel, uhw: &Uhw<'_>) -> Result<Context> {
+fn get_by_legacy(file: &UverbsFile, uhw: &Uhw<'_>) -> Result<Context> {
     let op = Op::GetContext;
     let unanswered = ib_uverbs_get_context_resp {
         async_fd: NO_DESCRIPTOR,
         num_comp_vectors: 0,
     };
     let reply = Legacy::plain(op, IB_USER_VERBS_CMD_GET_CONTEXT).call(
-        channel,
+        file,
         &ib_uverbs_get_context::default(),
         unanswered,
         uhw,
@@ -169,11 +169,11 @@ pub struct ContextInfo {
 /// # Errors
 /// EINVAL: the file has no context. EOPNOTSUPP: the driver cannot tell.
 #[doc(alias = "ibv_import_device")]
-pub fn query(channel: &Channel, uhw: &Uhw<'_>) -> Result<ContextInfo> {
+pub fn query(file: &UverbsFile, uhw: &Uhw<'_>) -> Result<ContextInfo> {
     let op = Op::QueryContext;
     let mut num_comp_vectors = 0_u32;
     let mut core_support = 0_u64;
-    channel.ioctl_only(op, || {
+    file.ioctl_only(op, || {
         let attrs = [
             Attr::output(
                 UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS,
@@ -185,7 +185,7 @@ pub fn query(channel: &Channel, uhw: &Uhw<'_>) -> Result<ContextInfo> {
             )
             .optional(),
         ];
-        channel.ioctl(
+        file.ioctl(
             op,
             UVERBS_OBJECT_DEVICE,
             UVERBS_METHOD_QUERY_CONTEXT,

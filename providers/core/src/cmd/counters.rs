@@ -11,8 +11,8 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
 use uverbs_uapi::ib_user_ioctl_verbs::IB_UVERBS_READ_COUNTERS_PREFER_CACHED;
 
 use super::legacy::{explain_create, handle_slot, new_handle};
-use crate::channel::Channel;
 use crate::error::{Op, Result};
+use crate::file::UverbsFile;
 use crate::kind;
 use crate::sys::{Attr, Uhw, slice_cells};
 
@@ -24,24 +24,23 @@ use crate::sys::{Attr, Uhw, slice_cells};
 /// # Errors
 /// EOPNOTSUPP: the driver has none. ENOMEM.
 #[doc(alias = "ibv_create_counters")]
-pub fn create(channel: &Channel, uhw: &Uhw<'_>) -> Result<u32> {
+pub fn create(file: &UverbsFile, uhw: &Uhw<'_>) -> Result<u32> {
     let op = Op::CreateCounters;
     let handle = handle_slot();
-    channel
-        .ioctl_only(op, || {
-            let attrs = [Attr::new_object(
-                UVERBS_ATTR_CREATE_COUNTERS_HANDLE,
-                &handle,
-            )];
-            channel.ioctl(
-                op,
-                UVERBS_OBJECT_COUNTERS,
-                UVERBS_METHOD_COUNTERS_CREATE,
-                &attrs,
-                uhw,
-            )
-        })
-        .map_err(explain_create)?;
+    file.ioctl_only(op, || {
+        let attrs = [Attr::new_object(
+            UVERBS_ATTR_CREATE_COUNTERS_HANDLE,
+            &handle,
+        )];
+        file.ioctl(
+            op,
+            UVERBS_OBJECT_COUNTERS,
+            UVERBS_METHOD_COUNTERS_CREATE,
+            &attrs,
+            uhw,
+        )
+    })
+    .map_err(explain_create)?;
     new_handle(op, handle.get())
 }
 
@@ -54,7 +53,7 @@ pub fn create(channel: &Channel, uhw: &Uhw<'_>) -> Result<u32> {
 /// EINVAL: no rule names the set, or `values` has another length than the counters.
 #[doc(alias = "ibv_read_counters")]
 pub fn read(
-    channel: &Channel,
+    file: &UverbsFile,
     counters: u32,
     values: &mut [u64],
     prefer_cached: bool,
@@ -67,22 +66,21 @@ pub fn read(
         0
     };
     let asked = values.len();
-    channel
-        .ioctl_only(op, || {
-            let attrs = [
-                Attr::object(UVERBS_ATTR_READ_COUNTERS_HANDLE, counters),
-                Attr::output(UVERBS_ATTR_READ_COUNTERS_BUFF, slice_cells(values)),
-                Attr::constant(UVERBS_ATTR_READ_COUNTERS_FLAGS, flags),
-            ];
-            channel.ioctl(
-                op,
-                UVERBS_OBJECT_COUNTERS,
-                UVERBS_METHOD_COUNTERS_READ,
-                &attrs,
-                uhw,
-            )
-        })
-        .map_err(|error| error.fact("counters", asked))
+    file.ioctl_only(op, || {
+        let attrs = [
+            Attr::object(UVERBS_ATTR_READ_COUNTERS_HANDLE, counters),
+            Attr::output(UVERBS_ATTR_READ_COUNTERS_BUFF, slice_cells(values)),
+            Attr::constant(UVERBS_ATTR_READ_COUNTERS_FLAGS, flags),
+        ];
+        file.ioctl(
+            op,
+            UVERBS_OBJECT_COUNTERS,
+            UVERBS_METHOD_COUNTERS_READ,
+            &attrs,
+            uhw,
+        )
+    })
+    .map_err(|error| error.fact("counters", asked))
 }
 
 /// Sets of counters, which `ibv_destroy_counters` destroys.

@@ -22,8 +22,8 @@ use uverbs_uapi::ib_user_verbs::{
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::legacy::{Legacy, NO_HANDLE, explain_create, handle_slot, new_handle};
-use crate::channel::Channel;
 use crate::error::{Errno, Error, Op, Result};
+use crate::file::UverbsFile;
 use crate::kind;
 use crate::sys::{Attr, Uhw, cells, slice_cells};
 use crate::types::CqCreateFlags;
@@ -105,13 +105,13 @@ pub struct Created {
 /// cgroup).
 #[doc(alias = "ibv_create_cq")]
 #[doc(alias = "ibv_create_cq_ex")]
-pub fn create(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
+pub fn create(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
     let op = Op::CreateCompletionQueue;
-    let by_ioctl = || create_by_ioctl(channel, request, uhw);
+    let by_ioctl = || create_by_ioctl(file, request, uhw);
     let result = if request.buffer.is_some() || uhw.needs_ioctl() {
-        channel.ioctl_only(op, by_ioctl)
+        file.ioctl_only(op, by_ioctl)
     } else {
-        channel.dispatch(op, by_ioctl, || create_by_legacy(channel, request, uhw))
+        file.dispatch(op, by_ioctl, || create_by_legacy(file, request, uhw))
     };
     result.map_err(|error| {
         let error = explain_create(error)
@@ -125,7 +125,7 @@ pub fn create(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<
     })
 }
 
-fn create_by_ioctl(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
+fn create_by_ioctl(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
     let op = Op::CreateCompletionQueue;
     let (address, dmabuf, length) = match &request.buffer {
         None => (None, None, None),
@@ -135,7 +135,7 @@ fn create_by_ioctl(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Re
     let flags = request.flags.asked(op, "flags")?;
     let handle = handle_slot();
     let mut entries = 0_u32;
-    channel.ioctl(
+    file.ioctl(
         op,
         UVERBS_OBJECT_CQ,
         UVERBS_METHOD_CQ_CREATE,
@@ -173,7 +173,7 @@ fn create_by_ioctl(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Re
     })
 }
 
-fn create_by_legacy(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
+fn create_by_legacy(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
     let op = Op::CreateCompletionQueue;
     let comp_channel = request.channel.map_or(-1, |fd| fd.as_raw_fd());
     let unanswered = ib_uverbs_create_cq_resp {
@@ -188,7 +188,7 @@ fn create_by_legacy(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> R
             comp_channel,
             ..ib_uverbs_create_cq::default()
         };
-        Legacy::plain(op, IB_USER_VERBS_CMD_CREATE_CQ).call(channel, &command, unanswered, uhw)?
+        Legacy::plain(op, IB_USER_VERBS_CMD_CREATE_CQ).call(file, &command, unanswered, uhw)?
     } else {
         let command = ib_uverbs_ex_create_cq {
             user_handle: request.user_handle,
@@ -203,7 +203,7 @@ fn create_by_legacy(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> R
             ..ib_uverbs_ex_create_cq_resp::default()
         };
         Legacy::extended(op, IB_USER_VERBS_EX_CMD_CREATE_CQ)
-            .call(channel, &command, unanswered, uhw)?
+            .call(file, &command, unanswered, uhw)?
             .base
     };
     Ok(Created {
@@ -221,14 +221,14 @@ fn create_by_legacy(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> R
 /// EINVAL: none, fewer than there are completions, or more than the device has. EOPNOTSUPP: the
 /// driver cannot.
 #[doc(alias = "ibv_resize_cq")]
-pub fn resize(channel: &Channel, cq: u32, entries: u32, uhw: &Uhw<'_>) -> Result<u32> {
+pub fn resize(file: &UverbsFile, cq: u32, entries: u32, uhw: &Uhw<'_>) -> Result<u32> {
     let command = ib_uverbs_resize_cq {
         response: 0,
         cq_handle: cq,
         cqe: entries,
     };
     let reply = Legacy::plain(Op::ResizeCompletionQueue, IB_USER_VERBS_CMD_RESIZE_CQ)
-        .call(channel, &command, ib_uverbs_resize_cq_resp::default(), uhw)
+        .call(file, &command, ib_uverbs_resize_cq_resp::default(), uhw)
         .map_err(|error| error.fact("entries", entries))?;
     Ok(reply.cqe)
 }
@@ -244,7 +244,7 @@ const CQ_MODERATE: u32 = 1;
 /// # Errors
 /// EOPNOTSUPP: the driver cannot.
 #[doc(alias = "ibv_modify_cq")]
-pub fn modify(channel: &Channel, cq: u32, count: u16, period_us: u16) -> Result<()> {
+pub fn modify(file: &UverbsFile, cq: u32, count: u16, period_us: u16) -> Result<()> {
     let command = ib_uverbs_ex_modify_cq {
         cq_handle: cq,
         attr_mask: CQ_MODERATE,
@@ -255,7 +255,7 @@ pub fn modify(channel: &Channel, cq: u32, count: u16, period_us: u16) -> Result<
         reserved: 0,
     };
     Legacy::extended(Op::ModifyCompletionQueue, IB_USER_VERBS_EX_CMD_MODIFY_CQ)
-        .tell(channel, &command, &Uhw::NONE)
+        .tell(file, &command, &Uhw::NONE)
         .map_err(|error| error.fact("count", count).fact("period_us", period_us))
 }
 
@@ -268,13 +268,13 @@ pub fn modify(channel: &Channel, cq: u32, count: u16, period_us: u16) -> Result<
 /// # Errors
 /// EINVAL, ENOENT: there is no such queue. EACCES: a forked child.
 #[doc(alias = "ibv_req_notify_cq")]
-pub fn request_notify(channel: &Channel, cq: u32, solicited_only: bool) -> Result<(), Errno> {
+pub fn request_notify(file: &UverbsFile, cq: u32, solicited_only: bool) -> Result<(), Errno> {
     let command = ib_uverbs_req_notify_cq {
         cq_handle: cq,
         solicited_only: solicited_only.into(),
     };
     Legacy::plain(Op::RequestNotification, IB_USER_VERBS_CMD_REQ_NOTIFY_CQ).ring(
-        channel,
+        file,
         &command,
         &[],
     )
@@ -292,7 +292,7 @@ pub const MAX_POLLED: usize =
 /// # Errors
 /// EOPNOTSUPP: the driver's queues are polled in user space.
 #[doc(alias = "ibv_poll_cq")]
-pub fn poll(channel: &Channel, cq: u32, max: usize) -> Result<Vec<ib_uverbs_wc>> {
+pub fn poll(file: &UverbsFile, cq: u32, max: usize) -> Result<Vec<ib_uverbs_wc>> {
     let op = Op::PollCompletionQueue;
     let max = max.min(MAX_POLLED);
     let command = ib_uverbs_poll_cq {
@@ -303,7 +303,7 @@ pub fn poll(channel: &Channel, cq: u32, max: usize) -> Result<Vec<ib_uverbs_wc>>
     let mut reply =
         vec![0_u8; size_of::<ib_uverbs_poll_cq_resp>() + max * size_of::<ib_uverbs_wc>()];
     Legacy::plain(op, IB_USER_VERBS_CMD_POLL_CQ).send(
-        channel,
+        file,
         command.as_bytes(),
         slice_cells(&mut reply),
         &Uhw::NONE,

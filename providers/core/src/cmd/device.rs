@@ -19,8 +19,8 @@ use uverbs_uapi::ib_user_verbs::{
 use zerocopy::IntoBytes;
 
 use super::legacy::Legacy;
-use crate::channel::Channel;
 use crate::error::{Errno, Error, Op, Result};
+use crate::file::UverbsFile;
 use crate::sys::{Attr, Uhw, cells, slice_cells};
 use crate::types::{
     AtomicCap, CqModerationCaps, DeviceAttr, DeviceCaps, FirmwareVersion, Guid, LinkLayer,
@@ -40,19 +40,19 @@ use crate::types::{
 /// impossible.
 #[doc(alias = "ibv_query_device")]
 #[doc(alias = "ibv_query_device_ex")]
-pub fn query(channel: &Channel, uhw: &Uhw<'_>) -> Result<DeviceAttr> {
-    match query_extended(channel, uhw) {
+pub fn query(file: &UverbsFile, uhw: &Uhw<'_>) -> Result<DeviceAttr> {
+    match query_extended(file, uhw) {
         Err(error) if matches!(error.errno(), Some(Errno::OPNOTSUPP | Errno::NOSYS)) => {
-            query_plain(channel)
+            query_plain(file)
         }
         result => result,
     }
 }
 
-fn query_extended(channel: &Channel, uhw: &Uhw<'_>) -> Result<DeviceAttr> {
+fn query_extended(file: &UverbsFile, uhw: &Uhw<'_>) -> Result<DeviceAttr> {
     let op = Op::QueryDevice;
     let mut reply = Legacy::extended(op, IB_USER_VERBS_EX_CMD_QUERY_DEVICE).call(
-        channel,
+        file,
         &ib_uverbs_ex_query_device::default(),
         ib_uverbs_ex_query_device_resp::default(),
         uhw,
@@ -69,9 +69,9 @@ fn query_extended(channel: &Channel, uhw: &Uhw<'_>) -> Result<DeviceAttr> {
     Ok(extended_attr(&reply, known))
 }
 
-fn query_plain(channel: &Channel) -> Result<DeviceAttr> {
+fn query_plain(file: &UverbsFile) -> Result<DeviceAttr> {
     let reply = Legacy::plain(Op::QueryDevice, IB_USER_VERBS_CMD_QUERY_DEVICE).call(
-        channel,
+        file,
         &ib_uverbs_query_device::default(),
         ib_uverbs_query_device_resp::default(),
         &Uhw::NONE,
@@ -176,14 +176,14 @@ fn extended_attr(reply: &ib_uverbs_ex_query_device_resp, known: usize) -> Device
 /// # Errors
 /// EINVAL: there is no such port.
 #[doc(alias = "ibv_query_port")]
-pub fn query_port(channel: &Channel, port: u32) -> Result<PortAttr> {
+pub fn query_port(file: &UverbsFile, port: u32) -> Result<PortAttr> {
     let op = Op::QueryPort;
     let Ok(port_num) = u8::try_from(port) else {
         return Err(Error::limit(op, "port", port.into(), u8::MAX.into()));
     };
     let by_ioctl = || {
         let mut reply = ib_uverbs_query_port_resp_ex::default();
-        channel.ioctl(
+        file.ioctl(
             op,
             UVERBS_OBJECT_DEVICE,
             UVERBS_METHOD_QUERY_PORT,
@@ -201,7 +201,7 @@ pub fn query_port(channel: &Channel, port: u32) -> Result<PortAttr> {
             ..ib_uverbs_query_port::default()
         };
         let legacy_resp = Legacy::plain(op, IB_USER_VERBS_CMD_QUERY_PORT).call(
-            channel,
+            file,
             &request,
             ib_uverbs_query_port_resp::default(),
             &Uhw::NONE,
@@ -211,7 +211,7 @@ pub fn query_port(channel: &Channel, port: u32) -> Result<PortAttr> {
             ..ib_uverbs_query_port_resp_ex::default()
         })
     };
-    let reply = channel
+    let reply = file
         .dispatch(op, by_ioctl, by_legacy)
         .map_err(|error| error.fact("port", port))?;
     Ok(port_attr(&reply))
@@ -257,24 +257,23 @@ fn port_attr(reply: &ib_uverbs_query_port_resp_ex) -> PortAttr {
 /// # Errors
 /// EINVAL: there is no such port. EOPNOTSUPP: the driver cannot tell.
 #[doc(alias = "ibv_query_port_speed")]
-pub fn query_port_speed(channel: &Channel, port: u32) -> Result<u64> {
+pub fn query_port_speed(file: &UverbsFile, port: u32) -> Result<u64> {
     let op = Op::QueryPortSpeed;
     let mut speed = 0_u64;
-    channel
-        .ioctl_only(op, || {
-            let attrs = [
-                Attr::constant(UVERBS_ATTR_QUERY_PORT_SPEED_PORT_NUM, port),
-                Attr::output(UVERBS_ATTR_QUERY_PORT_SPEED_RESP, cells(&mut speed)),
-            ];
-            channel.ioctl(
-                op,
-                UVERBS_OBJECT_DEVICE,
-                UVERBS_METHOD_QUERY_PORT_SPEED,
-                &attrs,
-                &Uhw::NONE,
-            )
-        })
-        .map_err(|error| error.fact("port", port))?;
+    file.ioctl_only(op, || {
+        let attrs = [
+            Attr::constant(UVERBS_ATTR_QUERY_PORT_SPEED_PORT_NUM, port),
+            Attr::output(UVERBS_ATTR_QUERY_PORT_SPEED_RESP, cells(&mut speed)),
+        ];
+        file.ioctl(
+            op,
+            UVERBS_OBJECT_DEVICE,
+            UVERBS_METHOD_QUERY_PORT_SPEED,
+            &attrs,
+            &Uhw::NONE,
+        )
+    })
+    .map_err(|error| error.fact("port", port))?;
     Ok(speed)
 }
 
@@ -288,27 +287,26 @@ pub const MAX_INFO_HANDLES: usize = u16::MAX as usize / size_of::<u32>();
 ///
 /// # Errors
 /// ENOENT: the device has no such kind.
-pub fn info_handles(channel: &Channel, object: u16, capacity: usize) -> Result<Vec<u32>> {
+pub fn info_handles(file: &UverbsFile, object: u16, capacity: usize) -> Result<Vec<u32>> {
     let op = Op::QueryHandles;
     let mut handles = vec![0_u32; capacity.clamp(1, MAX_INFO_HANDLES)];
     let room = handles.len();
     let mut total = 0_u32;
-    channel
-        .ioctl_only(op, || {
-            let attrs = [
-                Attr::constant(UVERBS_ATTR_INFO_OBJECT_ID, object),
-                Attr::output(UVERBS_ATTR_INFO_TOTAL_HANDLES, cells(&mut total)),
-                Attr::output(UVERBS_ATTR_INFO_HANDLES_LIST, slice_cells(&mut handles)),
-            ];
-            channel.ioctl(
-                op,
-                UVERBS_OBJECT_DEVICE,
-                UVERBS_METHOD_INFO_HANDLES,
-                &attrs,
-                &Uhw::NONE,
-            )
-        })
-        .map_err(|error| error.fact("object", object))?;
+    file.ioctl_only(op, || {
+        let attrs = [
+            Attr::constant(UVERBS_ATTR_INFO_OBJECT_ID, object),
+            Attr::output(UVERBS_ATTR_INFO_TOTAL_HANDLES, cells(&mut total)),
+            Attr::output(UVERBS_ATTR_INFO_HANDLES_LIST, slice_cells(&mut handles)),
+        ];
+        file.ioctl(
+            op,
+            UVERBS_OBJECT_DEVICE,
+            UVERBS_METHOD_INFO_HANDLES,
+            &attrs,
+            &Uhw::NONE,
+        )
+    })
+    .map_err(|error| error.fact("object", object))?;
     let count = total as usize;
     if count > room {
         return Err(

@@ -6,8 +6,8 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
 };
 
 use super::legacy::{explain_create, handle_slot, new_handle};
-use crate::channel::Channel;
 use crate::error::{Op, Result};
+use crate::file::UverbsFile;
 use crate::kind;
 use crate::sys::{Attr, Uhw};
 
@@ -20,23 +20,22 @@ use crate::sys::{Attr, Uhw};
 /// # Errors
 /// EOPNOTSUPP: the driver has none. EINVAL: length or alignment. ENOMEM, ENOSPC: not so much left.
 #[doc(alias = "ibv_alloc_dm")]
-pub fn alloc(channel: &Channel, length: u64, log2_alignment: u32, uhw: &Uhw<'_>) -> Result<u32> {
+pub fn alloc(file: &UverbsFile, length: u64, log2_alignment: u32, uhw: &Uhw<'_>) -> Result<u32> {
     let op = Op::AllocDeviceMemory;
     let handle = handle_slot();
-    channel
-        .ioctl_only(op, || {
-            let attrs = [
-                Attr::new_object(UVERBS_ATTR_ALLOC_DM_HANDLE, &handle),
-                Attr::input(UVERBS_ATTR_ALLOC_DM_LENGTH, &length),
-                Attr::input(UVERBS_ATTR_ALLOC_DM_ALIGNMENT, &log2_alignment),
-            ];
-            channel.ioctl(op, UVERBS_OBJECT_DM, UVERBS_METHOD_DM_ALLOC, &attrs, uhw)
-        })
-        .map_err(|error| {
-            explain_create(error)
-                .fact("bytes", length)
-                .fact("log2_alignment", log2_alignment)
-        })?;
+    file.ioctl_only(op, || {
+        let attrs = [
+            Attr::new_object(UVERBS_ATTR_ALLOC_DM_HANDLE, &handle),
+            Attr::input(UVERBS_ATTR_ALLOC_DM_LENGTH, &length),
+            Attr::input(UVERBS_ATTR_ALLOC_DM_ALIGNMENT, &log2_alignment),
+        ];
+        file.ioctl(op, UVERBS_OBJECT_DM, UVERBS_METHOD_DM_ALLOC, &attrs, uhw)
+    })
+    .map_err(|error| {
+        explain_create(error)
+            .fact("bytes", length)
+            .fact("log2_alignment", log2_alignment)
+    })?;
     new_handle(op, handle.get())
 }
 

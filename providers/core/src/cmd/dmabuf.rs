@@ -8,8 +8,8 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_OBJECT_DMABUF,
 };
 
-use crate::channel::Channel;
 use crate::error::{Error, Op, Result};
+use crate::file::UverbsFile;
 use crate::sys::{Attr, Uhw};
 
 /// `ibv_dm_export_dmabuf_fd`—exports what the device file maps at `mmap_offset` bytes as a dma-buf.
@@ -20,24 +20,23 @@ use crate::sys::{Attr, Uhw};
 /// # Errors
 /// EPROTONOSUPPORT, EOPNOTSUPP: kernel or driver do not have it. EINVAL: nothing is mapped there.
 #[doc(alias = "ibv_dm_export_dmabuf_fd")]
-pub fn export(channel: &Channel, mmap_offset: u64, uhw: &Uhw<'_>) -> Result<OwnedFd> {
+pub fn export(file: &UverbsFile, mmap_offset: u64, uhw: &Uhw<'_>) -> Result<OwnedFd> {
     let op = Op::ExportDmabuf;
     let fd = Cell::new(None);
-    channel
-        .ioctl_only(op, || {
-            let attrs = [
-                Attr::new_fd(UVERBS_ATTR_ALLOC_DMABUF_HANDLE, &fd),
-                Attr::input(UVERBS_ATTR_ALLOC_DMABUF_PGOFF, &mmap_offset),
-            ];
-            channel.ioctl(
-                op,
-                UVERBS_OBJECT_DMABUF,
-                UVERBS_METHOD_DMABUF_ALLOC,
-                &attrs,
-                uhw,
-            )
-        })
-        .map_err(|error| error.fact("offset", mmap_offset))?;
+    file.ioctl_only(op, || {
+        let attrs = [
+            Attr::new_fd(UVERBS_ATTR_ALLOC_DMABUF_HANDLE, &fd),
+            Attr::input(UVERBS_ATTR_ALLOC_DMABUF_PGOFF, &mmap_offset),
+        ];
+        file.ioctl(
+            op,
+            UVERBS_OBJECT_DMABUF,
+            UVERBS_METHOD_DMABUF_ALLOC,
+            &attrs,
+            uhw,
+        )
+    })
+    .map_err(|error| error.fact("offset", mmap_offset))?;
     fd.into_inner()
         .ok_or_else(|| Error::bad_reply(op, "no descriptor of the dma-buf"))
 }

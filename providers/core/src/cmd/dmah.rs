@@ -10,8 +10,8 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
 };
 
 use super::legacy::{explain_create, handle_slot, new_handle};
-use crate::channel::Channel;
 use crate::error::{Errno, Op, Result};
+use crate::file::UverbsFile;
 use crate::kind;
 use crate::sys::{Attr, Uhw, Value};
 
@@ -43,45 +43,44 @@ pub struct Alloc {
 /// EPROTONOSUPPORT, EOPNOTSUPP: kernel, driver or platform do not have it. EPERM: this thread may
 /// not run on the processor. EINVAL: no such processor, or more than two bits.
 #[doc(alias = "ibv_alloc_dmah")]
-pub fn alloc(channel: &Channel, request: &Alloc, uhw: &Uhw<'_>) -> Result<u32> {
+pub fn alloc(file: &UverbsFile, request: &Alloc, uhw: &Uhw<'_>) -> Result<u32> {
     let op = Op::AllocDmaHandle;
     let memory = request.memory.map(|memory| match memory {
         MemoryType::Volatile => 0,
         MemoryType::Persistent => 1,
     });
     let handle = handle_slot();
-    channel
-        .ioctl_only(op, || {
-            let attrs = [
-                Attr::new_object(UVERBS_ATTR_ALLOC_DMAH_HANDLE, &handle),
-                Attr::maybe(
-                    request.cpu.as_ref(),
-                    UVERBS_ATTR_ALLOC_DMAH_CPU_ID,
-                    Attr::input,
-                ),
-                Attr::maybe(
-                    memory,
-                    UVERBS_ATTR_ALLOC_DMAH_TPH_MEM_TYPE,
-                    |id, element| Attr::new(id, Value::Enum(element, &[])),
-                ),
-                Attr::maybe(
-                    request.hint.as_ref(),
-                    UVERBS_ATTR_ALLOC_DMAH_PH,
-                    Attr::input,
-                ),
-            ];
-            channel.ioctl(
-                op,
-                UVERBS_OBJECT_DMAH,
-                UVERBS_METHOD_DMAH_ALLOC,
-                &attrs,
-                uhw,
-            )
-        })
-        .map_err(|error| match (error.errno(), request.cpu) {
-            (Some(Errno::PERM | Errno::INVAL), Some(cpu)) => error.fact("cpu", cpu),
-            _ => explain_create(error),
-        })?;
+    file.ioctl_only(op, || {
+        let attrs = [
+            Attr::new_object(UVERBS_ATTR_ALLOC_DMAH_HANDLE, &handle),
+            Attr::maybe(
+                request.cpu.as_ref(),
+                UVERBS_ATTR_ALLOC_DMAH_CPU_ID,
+                Attr::input,
+            ),
+            Attr::maybe(
+                memory,
+                UVERBS_ATTR_ALLOC_DMAH_TPH_MEM_TYPE,
+                |id, element| Attr::new(id, Value::Enum(element, &[])),
+            ),
+            Attr::maybe(
+                request.hint.as_ref(),
+                UVERBS_ATTR_ALLOC_DMAH_PH,
+                Attr::input,
+            ),
+        ];
+        file.ioctl(
+            op,
+            UVERBS_OBJECT_DMAH,
+            UVERBS_METHOD_DMAH_ALLOC,
+            &attrs,
+            uhw,
+        )
+    })
+    .map_err(|error| match (error.errno(), request.cpu) {
+        (Some(Errno::PERM | Errno::INVAL), Some(cpu)) => error.fact("cpu", cpu),
+        _ => explain_create(error),
+    })?;
     new_handle(op, handle.get())
 }
 

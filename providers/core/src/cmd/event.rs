@@ -10,8 +10,8 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
 use uverbs_uapi::ib_user_verbs::{ib_uverbs_async_event_desc, ib_uverbs_comp_event_desc};
 
 use super::legacy::explain_create;
-use crate::channel::Channel;
 use crate::error::{Errno, Error, ErrorKind, Op, Result};
+use crate::file::UverbsFile;
 use crate::sys::{Attr, Uhw};
 use crate::types::AsyncEventType;
 
@@ -26,21 +26,20 @@ use crate::types::AsyncEventType;
 ///
 /// # Errors
 /// EMFILE, ENFILE: no descriptor left. EINVAL: the device file has no context.
-pub fn alloc_async(channel: &Channel) -> Result<OwnedFd> {
+pub fn alloc_async(file: &UverbsFile) -> Result<OwnedFd> {
     let op = Op::AsyncEvent;
     let fd = Cell::new(None);
-    channel
-        .ioctl_only(op, || {
-            let attrs = [Attr::new_fd(UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE, &fd)];
-            channel.ioctl(
-                op,
-                UVERBS_OBJECT_ASYNC_EVENT,
-                UVERBS_METHOD_ASYNC_EVENT_ALLOC,
-                &attrs,
-                &Uhw::NONE,
-            )
-        })
-        .map_err(explain_create)?;
+    file.ioctl_only(op, || {
+        let attrs = [Attr::new_fd(UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE, &fd)];
+        file.ioctl(
+            op,
+            UVERBS_OBJECT_ASYNC_EVENT,
+            UVERBS_METHOD_ASYNC_EVENT_ALLOC,
+            &attrs,
+            &Uhw::NONE,
+        )
+    })
+    .map_err(explain_create)?;
     fd.into_inner()
         .ok_or_else(|| Error::bad_reply(op, "no descriptor of the event file"))
 }
@@ -65,17 +64,17 @@ pub struct AsyncEvent {
 /// [`WouldBlock`](crate::ErrorKind::WouldBlock): nothing there, and the file does not block.
 /// [`DeviceRemoved`](crate::ErrorKind::DeviceRemoved): nothing will come any more.
 #[doc(alias = "ibv_get_async_event")]
-pub fn read_async(channel: &Channel, fd: BorrowedFd<'_>) -> Result<AsyncEvent> {
+pub fn read_async(file: &UverbsFile, fd: BorrowedFd<'_>) -> Result<AsyncEvent> {
     let op = Op::GetAsyncEvent;
-    let raw: ib_uverbs_async_event_desc = match channel.read_event(op, fd) {
-        Err(error) if error.kind() == ErrorKind::WouldBlock && channel.has_no_more_events() => {
+    let raw: ib_uverbs_async_event_desc = match file.read_event(op, fd) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock && file.has_no_more_events() => {
             return Err(Error::os(op, Errno::IO).with_kind(ErrorKind::DeviceRemoved));
         }
         read => read?,
     };
     let event = AsyncEventType::from_raw(raw.event_type);
     if event == AsyncEventType::DeviceFatal {
-        channel.set_fatal();
+        file.set_fatal();
     }
     Ok(AsyncEvent {
         element: raw.element,
@@ -92,13 +91,13 @@ pub struct CompletionEvent {
 
 /// `ibv_get_cq_event`—reads one event from a completion channel.
 ///
-/// One system call, which blocks as the channel does.
+/// One system call, which blocks as the file does.
 ///
 /// # Errors
 /// As [`read_async`].
 #[doc(alias = "ibv_get_cq_event")]
-pub fn read_completion(channel: &Channel, fd: BorrowedFd<'_>) -> Result<CompletionEvent> {
-    let event: ib_uverbs_comp_event_desc = channel.read_event(Op::GetCompletionEvent, fd)?;
+pub fn read_completion(file: &UverbsFile, fd: BorrowedFd<'_>) -> Result<CompletionEvent> {
+    let event: ib_uverbs_comp_event_desc = file.read_event(Op::GetCompletionEvent, fd)?;
     Ok(CompletionEvent {
         cq_user_handle: event.cq_handle,
     })

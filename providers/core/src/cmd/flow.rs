@@ -10,8 +10,8 @@ use uverbs_uapi::ib_user_verbs::{
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::legacy::{Legacy, NO_HANDLE, explain_create, new_handle};
-use crate::channel::Channel;
 use crate::error::{Errno, Error, Op, Result};
+use crate::file::UverbsFile;
 use crate::kind;
 use crate::sys::{Uhw, cells};
 use crate::types::macros::asked_flags;
@@ -82,7 +82,7 @@ const MAX_SPECS: u8 = 10;
 /// EPERM: no `CAP_NET_RAW`. EINVAL: no such port, or a contradiction. EOPNOTSUPP: the driver lacks
 /// a specification. ENOMEM.
 #[doc(alias = "ibv_create_flow")]
-pub fn create(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<u32> {
+pub fn create(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<u32> {
     let op = Op::CreateFlow;
     let num_of_specs = count_specs(request.specs).ok_or_else(|| Error::invalid(op, "specs"))?;
     if num_of_specs > MAX_SPECS {
@@ -120,7 +120,7 @@ pub fn create(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<
     };
     Legacy::extended(op, IB_USER_VERBS_EX_CMD_CREATE_FLOW)
         .send(
-            channel,
+            file,
             &[command.as_bytes(), request.specs].concat(),
             cells(&mut reply),
             uhw,

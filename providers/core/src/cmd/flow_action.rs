@@ -24,8 +24,8 @@ use uverbs_uapi::ib_user_ioctl_verbs::{
 use zerocopy::IntoBytes;
 
 use super::legacy::{explain_create, handle_slot, new_handle};
-use crate::channel::Channel;
 use crate::error::{Error, Op, Result};
+use crate::file::UverbsFile;
 use crate::kind;
 use crate::sys::{Attr, Uhw, Value};
 
@@ -70,23 +70,22 @@ impl fmt::Debug for Esp {
 /// [`InvalidInput`](crate::ErrorKind::InvalidInput): a flag without a name. EPROTONOSUPPORT: another kernel. EOPNOTSUPP:
 /// the driver has none. EINVAL: a part is missing.
 #[doc(alias = "ibv_create_flow_action_esp")]
-pub fn create_esp(channel: &Channel, request: &Esp, uhw: &Uhw<'_>) -> Result<u32> {
+pub fn create_esp(file: &UverbsFile, request: &Esp, uhw: &Uhw<'_>) -> Result<u32> {
     let op = Op::CreateFlowAction;
     check(op, request)?;
     let handle = handle_slot();
     let target = Attr::new_object(UVERBS_ATTR_CREATE_FLOW_ACTION_ESP_HANDLE, &handle);
-    channel
-        .ioctl_only(op, || {
-            esp_method(
-                channel,
-                op,
-                UVERBS_METHOD_FLOW_ACTION_ESP_CREATE,
-                target,
-                request,
-                uhw,
-            )
-        })
-        .map_err(explain_create)?;
+    file.ioctl_only(op, || {
+        esp_method(
+            file,
+            op,
+            UVERBS_METHOD_FLOW_ACTION_ESP_CREATE,
+            target,
+            request,
+            uhw,
+        )
+    })
+    .map_err(explain_create)?;
     new_handle(op, handle.get())
 }
 
@@ -97,13 +96,13 @@ pub fn create_esp(channel: &Channel, request: &Esp, uhw: &Uhw<'_>) -> Result<u32
 /// # Errors
 /// As [`create_esp`].
 #[doc(alias = "ibv_modify_flow_action_esp")]
-pub fn modify_esp(channel: &Channel, action: u32, request: &Esp, uhw: &Uhw<'_>) -> Result<()> {
+pub fn modify_esp(file: &UverbsFile, action: u32, request: &Esp, uhw: &Uhw<'_>) -> Result<()> {
     let op = Op::ModifyFlowAction;
     check(op, request)?;
     let target = Attr::object(UVERBS_ATTR_MODIFY_FLOW_ACTION_ESP_HANDLE, action);
-    channel.ioctl_only(op, || {
+    file.ioctl_only(op, || {
         esp_method(
-            channel,
+            file,
             op,
             UVERBS_METHOD_FLOW_ACTION_ESP_MODIFY,
             target,
@@ -127,7 +126,7 @@ fn check(op: Op, request: &Esp) -> Result<()> {
 }
 
 fn esp_method(
-    channel: &Channel,
+    file: &UverbsFile,
     op: Op,
     method: u16,
     target: Attr<'_>,
@@ -157,7 +156,7 @@ fn esp_method(
         Attr::maybe(keymat, UVERBS_ATTR_FLOW_ACTION_ESP_KEYMAT, one_of),
         Attr::maybe(replay, UVERBS_ATTR_FLOW_ACTION_ESP_REPLAY, one_of),
     ];
-    channel.ioctl(op, UVERBS_OBJECT_FLOW_ACTION, method, &attrs, uhw)
+    file.ioctl(op, UVERBS_OBJECT_FLOW_ACTION, method, &attrs, uhw)
 }
 
 #[expect(

@@ -12,8 +12,8 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
 use uverbs_uapi::ib_user_ioctl_verbs::ib_uverbs_gid_entry;
 use zerocopy::transmute;
 
-use crate::channel::Channel;
 use crate::error::{Errno, Error, Op, Result};
+use crate::file::UverbsFile;
 use crate::sys::{Attr, Uhw, cells, slice_cells};
 use crate::types::{Gid, GidEntry, GidType};
 
@@ -30,9 +30,9 @@ pub const MAX_TABLE_ENTRIES: usize = u16::MAX as usize / size_of::<ib_uverbs_gid
 /// # Errors
 /// EINVAL: more slots are occupied than `capacity`. EOPNOTSUPP: the driver has no GID cache.
 #[doc(alias = "ibv_query_gid_table")]
-pub fn query_table(channel: &Channel, capacity: usize) -> Result<Vec<GidEntry>> {
+pub fn query_table(file: &UverbsFile, capacity: usize) -> Result<Vec<GidEntry>> {
     let mut table = Vec::new();
-    each_entry(channel, capacity, |entry| table.push(entry))?;
+    each_entry(file, capacity, |entry| table.push(entry))?;
     Ok(table)
 }
 
@@ -44,38 +44,37 @@ pub fn query_table(channel: &Channel, capacity: usize) -> Result<Vec<GidEntry>> 
     clippy::large_stack_arrays,
     reason = "heap memory would cost system calls in a young process, and how many would depend on the entries"
 )]
-pub fn each_entry(channel: &Channel, capacity: usize, each: impl FnMut(GidEntry)) -> Result<()> {
+pub fn each_entry(file: &UverbsFile, capacity: usize, each: impl FnMut(GidEntry)) -> Result<()> {
     let op = Op::QueryGidTable;
     let mut room_for_all = [ib_uverbs_gid_entry::default(); MAX_TABLE_ENTRIES];
     let room = capacity.clamp(1, MAX_TABLE_ENTRIES);
     let entries = &mut room_for_all[..room];
     let mut count = 0_u64;
-    channel
-        .ioctl_only(op, || {
-            let attrs = [
-                Attr::constant(
-                    UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE,
-                    size_of::<ib_uverbs_gid_entry>() as u64,
-                ),
-                Attr::constant(UVERBS_ATTR_QUERY_GID_TABLE_FLAGS, 0_u32),
-                Attr::output(
-                    UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES,
-                    slice_cells(entries),
-                ),
-                Attr::output(
-                    UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES,
-                    cells(&mut count),
-                ),
-            ];
-            channel.ioctl(
-                op,
-                UVERBS_OBJECT_DEVICE,
-                UVERBS_METHOD_QUERY_GID_TABLE,
-                &attrs,
-                &Uhw::NONE,
-            )
-        })
-        .map_err(|error| error.fact("room", room))?;
+    file.ioctl_only(op, || {
+        let attrs = [
+            Attr::constant(
+                UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE,
+                size_of::<ib_uverbs_gid_entry>() as u64,
+            ),
+            Attr::constant(UVERBS_ATTR_QUERY_GID_TABLE_FLAGS, 0_u32),
+            Attr::output(
+                UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES,
+                slice_cells(entries),
+            ),
+            Attr::output(
+                UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES,
+                cells(&mut count),
+            ),
+        ];
+        file.ioctl(
+            op,
+            UVERBS_OBJECT_DEVICE,
+            UVERBS_METHOD_QUERY_GID_TABLE,
+            &attrs,
+            &Uhw::NONE,
+        )
+    })
+    .map_err(|error| error.fact("room", room))?;
     let known = usize::try_from(count)
         .ok()
         .and_then(|count| entries.get(..count))
@@ -94,17 +93,17 @@ pub fn each_entry(channel: &Channel, capacity: usize, each: impl FnMut(GidEntry)
 /// EINVAL: there is no such port or slot.
 #[doc(alias = "ibv_query_gid")]
 #[doc(alias = "ibv_query_gid_ex")]
-pub fn query_entry(channel: &Channel, port: u32, index: u32) -> Result<Option<GidEntry>> {
+pub fn query_entry(file: &UverbsFile, port: u32, index: u32) -> Result<Option<GidEntry>> {
     let op = Op::QueryGid;
     let mut entry = ib_uverbs_gid_entry::default();
-    let result = channel.ioctl_only(op, || {
+    let result = file.ioctl_only(op, || {
         let attrs = [
             Attr::constant(UVERBS_ATTR_QUERY_GID_ENTRY_PORT, port),
             Attr::constant(UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX, index),
             Attr::constant(UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS, 0_u32),
             Attr::output(UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, cells(&mut entry)),
         ];
-        channel.ioctl(
+        file.ioctl(
             op,
             UVERBS_OBJECT_DEVICE,
             UVERBS_METHOD_QUERY_GID_ENTRY,

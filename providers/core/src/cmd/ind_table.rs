@@ -12,8 +12,8 @@ use uverbs_uapi::ib_user_verbs::{
 use zerocopy::IntoBytes;
 
 use super::legacy::{Legacy, NO_HANDLE, explain_create, new_handle};
-use crate::channel::Channel;
 use crate::error::{Error, Op, Result};
+use crate::file::UverbsFile;
 use crate::kind;
 use crate::sys::{Uhw, cells};
 
@@ -37,7 +37,7 @@ pub struct Created {
 /// [`InvalidInput`](crate::ErrorKind::InvalidInput): not a power of two. EOPNOTSUPP: the driver has
 /// none. EINVAL: more than the device has, or no such work queue.
 #[doc(alias = "ibv_create_rwq_ind_table")]
-pub fn create(channel: &Channel, wqs: &[u32], uhw: &Uhw<'_>) -> Result<Created> {
+pub fn create(file: &UverbsFile, wqs: &[u32], uhw: &Uhw<'_>) -> Result<Created> {
     let op = Op::CreateIndirectionTable;
     if wqs.len() > MAX_ENTRIES {
         return Err(Error::limit(
@@ -65,7 +65,7 @@ pub fn create(channel: &Channel, wqs: &[u32], uhw: &Uhw<'_>) -> Result<Created> 
         ..ib_uverbs_ex_create_rwq_ind_table_resp::default()
     };
     Legacy::extended(op, IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL)
-        .send(channel, &request, cells(&mut reply), uhw)
+        .send(file, &request, cells(&mut reply), uhw)
         .map_err(|error| explain_create(error).fact("work_queues", wqs.len()))?;
     Ok(Created {
         handle: new_handle(op, reply.ind_tbl_handle)?,

@@ -4,8 +4,8 @@ use std::cell::Cell;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::channel::Channel;
 use crate::error::{Errno, Error, Op, Result};
+use crate::file::UverbsFile;
 use crate::sys::{Uhw, WriteCommand, cells};
 
 /// What a handle slot holds until the kernel writes it. Handles start at 0 and fit 31 bits.
@@ -55,7 +55,7 @@ impl Legacy {
     /// Issues it and returns the reply; what the kernel left alone is as it was in `reply`.
     pub(super) fn call<Q, R>(
         self,
-        channel: &Channel,
+        file: &UverbsFile,
         request: &Q,
         mut reply: R,
         uhw: &Uhw<'_>,
@@ -64,40 +64,40 @@ impl Legacy {
         Q: IntoBytes + Immutable + ?Sized,
         R: FromBytes + IntoBytes,
     {
-        self.send(channel, request.as_bytes(), cells(&mut reply), uhw)?;
+        self.send(file, request.as_bytes(), cells(&mut reply), uhw)?;
         Ok(reply)
     }
 
     /// Issues it where there is no reply.
-    pub(super) fn tell<Q>(self, channel: &Channel, request: &Q, uhw: &Uhw<'_>) -> Result<()>
+    pub(super) fn tell<Q>(self, file: &UverbsFile, request: &Q, uhw: &Uhw<'_>) -> Result<()>
     where
         Q: IntoBytes + Immutable + ?Sized,
     {
-        self.send(channel, request.as_bytes(), &[], uhw)
+        self.send(file, request.as_bytes(), &[], uhw)
     }
 
     /// Issues it with a reply of a length known only now.
     pub(super) fn send(
         self,
-        channel: &Channel,
+        file: &UverbsFile,
         request: &[u8],
         reply: &[Cell<u8>],
         uhw: &Uhw<'_>,
     ) -> Result<()> {
-        channel.legacy(self.op, &self.command(request, reply, uhw))
+        file.legacy(self.op, &self.command(request, reply, uhw))
     }
 
-    /// Issues it from a data path: see [`Channel::ring`].
+    /// Issues it from a data path: see [`UverbsFile::ring`].
     pub(super) fn ring<Q>(
         self,
-        channel: &Channel,
+        file: &UverbsFile,
         request: &Q,
         reply: &[Cell<u8>],
     ) -> Result<(), Errno>
     where
         Q: IntoBytes + Immutable,
     {
-        channel.ring(
+        file.ring(
             self.op,
             &self.command(request.as_bytes(), reply, &Uhw::NONE),
         )

@@ -6,8 +6,8 @@ use uverbs_uapi::ib_user_verbs::{
 };
 
 use super::legacy::Legacy;
-use crate::channel::Channel;
 use crate::error::{Error, Op, Result};
+use crate::file::UverbsFile;
 use crate::sys::Uhw;
 use crate::types::Gid;
 
@@ -21,7 +21,7 @@ use crate::types::Gid;
 /// EINVAL: not a multicast GID or LID, or not a datagram queue pair. ENOMEM: the device has no room
 /// for the group.
 #[doc(alias = "ibv_attach_mcast")]
-pub fn attach(channel: &Channel, qp: u32, gid: &Gid, mlid: u16) -> Result<()> {
+pub fn attach(file: &UverbsFile, qp: u32, gid: &Gid, mlid: u16) -> Result<()> {
     let command = ib_uverbs_attach_mcast {
         gid: gid.to_bytes(),
         qp_handle: qp,
@@ -29,7 +29,7 @@ pub fn attach(channel: &Channel, qp: u32, gid: &Gid, mlid: u16) -> Result<()> {
         ..ib_uverbs_attach_mcast::default()
     };
     Legacy::plain(Op::AttachMulticast, IB_USER_VERBS_CMD_ATTACH_MCAST)
-        .tell(channel, &command, &Uhw::NONE)
+        .tell(file, &command, &Uhw::NONE)
         .map_err(|error| group(error, gid, mlid))
 }
 
@@ -40,7 +40,7 @@ pub fn attach(channel: &Channel, qp: u32, gid: &Gid, mlid: u16) -> Result<()> {
 /// # Errors
 /// EINVAL: it is not attached to the group.
 #[doc(alias = "ibv_detach_mcast")]
-pub fn detach(channel: &Channel, qp: u32, gid: &Gid, mlid: u16) -> Result<()> {
+pub fn detach(file: &UverbsFile, qp: u32, gid: &Gid, mlid: u16) -> Result<()> {
     let command = ib_uverbs_detach_mcast {
         gid: gid.to_bytes(),
         qp_handle: qp,
@@ -48,7 +48,7 @@ pub fn detach(channel: &Channel, qp: u32, gid: &Gid, mlid: u16) -> Result<()> {
         ..ib_uverbs_detach_mcast::default()
     };
     Legacy::plain(Op::DetachMulticast, IB_USER_VERBS_CMD_DETACH_MCAST)
-        .tell(channel, &command, &Uhw::NONE)
+        .tell(file, &command, &Uhw::NONE)
         .map_err(|error| group(error, gid, mlid))
 }
 

@@ -1,7 +1,7 @@
 //! The kernel's commands: one file per object, a request value in, a reply value out.
 //!
 //! Every function knows both encodings of its command where both exist and leaves the choice to
-//! [`Channel::dispatch`](crate::Channel::dispatch). It adds the core's own words; what a provider
+//! [`UverbsFile::dispatch`](crate::UverbsFile::dispatch). It adds the core's own words; what a provider
 //! adds comes in as [`Uhw`](crate::sys::Uhw).
 //! Handles are plain numbers here; [`Object`](crate::object::Object) owns them.
 //!

@@ -35,8 +35,8 @@ use uverbs_uapi::ib_user_verbs::{
 };
 
 use super::legacy::{Legacy, NO_HANDLE, explain_pin, handle_slot, new_handle};
-use crate::channel::Channel;
 use crate::error::{Op, Result};
+use crate::file::UverbsFile;
 use crate::kind;
 use crate::sys::{Attr, Uhw, Value, cells};
 use crate::types::{AccessFlags, LocalKey, MrAdvice, MrAdviceFlags, RemoteKey, ReregFlags};
@@ -82,7 +82,7 @@ pub struct Registered {
 #[doc(alias = "ibv_reg_mr")]
 #[doc(alias = "ibv_reg_mr_iova")]
 #[doc(alias = "ibv_reg_mr_iova2")]
-pub fn register(channel: &Channel, request: &Register, uhw: &Uhw<'_>) -> Result<Registered> {
+pub fn register(file: &UverbsFile, request: &Register, uhw: &Uhw<'_>) -> Result<Registered> {
     let op = Op::RegisterMemory;
     let command = ib_uverbs_reg_mr {
         response: 0,
@@ -97,7 +97,7 @@ pub fn register(channel: &Channel, request: &Register, uhw: &Uhw<'_>) -> Result<
         ..ib_uverbs_reg_mr_resp::default()
     };
     let reply = Legacy::plain(op, IB_USER_VERBS_CMD_REG_MR)
-        .call(channel, &command, unanswered, uhw)
+        .call(file, &command, unanswered, uhw)
         .map_err(|error| explain_pin(error).fact("bytes", request.length))?;
     registered(op, reply.mr_handle, reply.lkey, reply.rkey)
 }
@@ -150,12 +150,12 @@ pub struct RegisterEx<'a> {
 /// As [`register`] and [`register_dmabuf`].
 #[doc(alias = "ibv_reg_mr_ex")]
 pub fn register_ex(
-    channel: &Channel,
+    file: &UverbsFile,
     request: &RegisterEx<'_>,
     uhw: &Uhw<'_>,
 ) -> Result<Registered> {
     let op = Op::RegisterMemory;
-    let by_ioctl = || register_by_ioctl(channel, request, uhw);
+    let by_ioctl = || register_by_ioctl(file, request, uhw);
     let RegisterEx {
         pd,
         length,
@@ -164,8 +164,8 @@ pub fn register_ex(
         ..
     } = *request;
     match (request.source, request.dma_handle) {
-        (_, Some(_)) => channel.ioctl_only(op, by_ioctl),
-        (Source::Address(start), None) => channel.dispatch(op, by_ioctl, || {
+        (_, Some(_)) => file.ioctl_only(op, by_ioctl),
+        (Source::Address(start), None) => file.dispatch(op, by_ioctl, || {
             let plain = Register {
                 pd,
                 start,
@@ -173,9 +173,9 @@ pub fn register_ex(
                 iova,
                 access,
             };
-            register(channel, &plain, uhw)
+            register(file, &plain, uhw)
         }),
-        (Source::Fd { fd, offset }, None) => channel.dispatch(op, by_ioctl, || {
+        (Source::Fd { fd, offset }, None) => file.dispatch(op, by_ioctl, || {
             let dmabuf = RegisterDmabuf {
                 pd,
                 fd,
@@ -184,13 +184,13 @@ pub fn register_ex(
                 iova,
                 access,
             };
-            register_dmabuf(channel, &dmabuf, uhw)
+            register_dmabuf(file, &dmabuf, uhw)
         }),
     }
 }
 
 fn register_by_ioctl(
-    channel: &Channel,
+    file: &UverbsFile,
     request: &RegisterEx<'_>,
     uhw: &Uhw<'_>,
 ) -> Result<Registered> {
@@ -203,35 +203,34 @@ fn register_by_ioctl(
     let handle = handle_slot();
     let mut lkey = 0_u32;
     let mut rkey = 0_u32;
-    channel
-        .ioctl(
-            op,
-            UVERBS_OBJECT_MR,
-            UVERBS_METHOD_REG_MR,
-            &[
-                Attr::new_object(UVERBS_ATTR_REG_MR_HANDLE, &handle),
-                Attr::object(UVERBS_ATTR_REG_MR_PD_HANDLE, request.pd),
-                Attr::maybe(
-                    request.dma_handle,
-                    UVERBS_ATTR_REG_MR_DMA_HANDLE,
-                    Attr::object,
-                ),
-                Attr::input(UVERBS_ATTR_REG_MR_IOVA, &request.iova),
-                Attr::maybe(address, UVERBS_ATTR_REG_MR_ADDR, Attr::input),
-                Attr::input(UVERBS_ATTR_REG_MR_LENGTH, &request.length),
-                Attr::constant(UVERBS_ATTR_REG_MR_ACCESS_FLAGS, access),
-                Attr::maybe(dmabuf.map(|(fd, _)| fd), UVERBS_ATTR_REG_MR_FD, Attr::fd),
-                Attr::maybe(
-                    dmabuf.map(|(_, offset)| offset),
-                    UVERBS_ATTR_REG_MR_FD_OFFSET,
-                    Attr::input,
-                ),
-                Attr::output(UVERBS_ATTR_REG_MR_RESP_LKEY, cells(&mut lkey)),
-                Attr::output(UVERBS_ATTR_REG_MR_RESP_RKEY, cells(&mut rkey)),
-            ],
-            uhw,
-        )
-        .map_err(|error| explain_pin(error).fact("bytes", request.length))?;
+    file.ioctl(
+        op,
+        UVERBS_OBJECT_MR,
+        UVERBS_METHOD_REG_MR,
+        &[
+            Attr::new_object(UVERBS_ATTR_REG_MR_HANDLE, &handle),
+            Attr::object(UVERBS_ATTR_REG_MR_PD_HANDLE, request.pd),
+            Attr::maybe(
+                request.dma_handle,
+                UVERBS_ATTR_REG_MR_DMA_HANDLE,
+                Attr::object,
+            ),
+            Attr::input(UVERBS_ATTR_REG_MR_IOVA, &request.iova),
+            Attr::maybe(address, UVERBS_ATTR_REG_MR_ADDR, Attr::input),
+            Attr::input(UVERBS_ATTR_REG_MR_LENGTH, &request.length),
+            Attr::constant(UVERBS_ATTR_REG_MR_ACCESS_FLAGS, access),
+            Attr::maybe(dmabuf.map(|(fd, _)| fd), UVERBS_ATTR_REG_MR_FD, Attr::fd),
+            Attr::maybe(
+                dmabuf.map(|(_, offset)| offset),
+                UVERBS_ATTR_REG_MR_FD_OFFSET,
+                Attr::input,
+            ),
+            Attr::output(UVERBS_ATTR_REG_MR_RESP_LKEY, cells(&mut lkey)),
+            Attr::output(UVERBS_ATTR_REG_MR_RESP_RKEY, cells(&mut rkey)),
+        ],
+        uhw,
+    )
+    .map_err(|error| explain_pin(error).fact("bytes", request.length))?;
     registered(op, handle.get(), lkey, rkey)
 }
 
@@ -263,7 +262,7 @@ pub struct RegisterDmabuf<'a> {
 /// it.
 #[doc(alias = "ibv_reg_dmabuf_mr")]
 pub fn register_dmabuf(
-    channel: &Channel,
+    file: &UverbsFile,
     request: &RegisterDmabuf<'_>,
     uhw: &Uhw<'_>,
 ) -> Result<Registered> {
@@ -287,11 +286,11 @@ pub fn register_dmabuf(
             Attr::output(UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, cells(&mut rkey)),
         ];
         let method = UVERBS_METHOD_REG_DMABUF_MR;
-        channel.ioctl(op, UVERBS_OBJECT_MR, method, &attrs, uhw)
+        file.ioctl(op, UVERBS_OBJECT_MR, method, &attrs, uhw)
     };
     // A kernel that lacks the driver's attributes alone has the method.
     let done = if uhw.attrs.is_empty() {
-        channel.ioctl_only(op, register)
+        file.ioctl_only(op, register)
     } else {
         register()
     };
@@ -326,31 +325,30 @@ pub struct RegisterDm {
 /// [`InvalidInput`](crate::ErrorKind::InvalidInput): access without a name.
 /// EINVAL: outside the device memory, or not zero-based. EOPNOTSUPP: the driver has none.
 #[doc(alias = "ibv_reg_dm_mr")]
-pub fn register_dm(channel: &Channel, request: &RegisterDm, uhw: &Uhw<'_>) -> Result<Registered> {
+pub fn register_dm(file: &UverbsFile, request: &RegisterDm, uhw: &Uhw<'_>) -> Result<Registered> {
     let op = Op::RegisterDeviceMemory;
     let access = request.access.asked(op, "access")?;
     let handle = handle_slot();
     let mut lkey = 0_u32;
     let mut rkey = 0_u32;
-    channel
-        .ioctl_only(op, || {
-            let attrs = [
-                Attr::new_object(UVERBS_ATTR_REG_DM_MR_HANDLE, &handle),
-                Attr::input(UVERBS_ATTR_REG_DM_MR_OFFSET, &request.offset),
-                Attr::input(UVERBS_ATTR_REG_DM_MR_LENGTH, &request.length),
-                Attr::object(UVERBS_ATTR_REG_DM_MR_PD_HANDLE, request.pd),
-                Attr::constant(UVERBS_ATTR_REG_DM_MR_ACCESS_FLAGS, access),
-                Attr::object(UVERBS_ATTR_REG_DM_MR_DM_HANDLE, request.dm),
-                Attr::output(UVERBS_ATTR_REG_DM_MR_RESP_LKEY, cells(&mut lkey)),
-                Attr::output(UVERBS_ATTR_REG_DM_MR_RESP_RKEY, cells(&mut rkey)),
-            ];
-            channel.ioctl(op, UVERBS_OBJECT_MR, UVERBS_METHOD_DM_MR_REG, &attrs, uhw)
-        })
-        .map_err(|error| {
-            error
-                .fact("bytes", request.length)
-                .fact("offset", request.offset)
-        })?;
+    file.ioctl_only(op, || {
+        let attrs = [
+            Attr::new_object(UVERBS_ATTR_REG_DM_MR_HANDLE, &handle),
+            Attr::input(UVERBS_ATTR_REG_DM_MR_OFFSET, &request.offset),
+            Attr::input(UVERBS_ATTR_REG_DM_MR_LENGTH, &request.length),
+            Attr::object(UVERBS_ATTR_REG_DM_MR_PD_HANDLE, request.pd),
+            Attr::constant(UVERBS_ATTR_REG_DM_MR_ACCESS_FLAGS, access),
+            Attr::object(UVERBS_ATTR_REG_DM_MR_DM_HANDLE, request.dm),
+            Attr::output(UVERBS_ATTR_REG_DM_MR_RESP_LKEY, cells(&mut lkey)),
+            Attr::output(UVERBS_ATTR_REG_DM_MR_RESP_RKEY, cells(&mut rkey)),
+        ];
+        file.ioctl(op, UVERBS_OBJECT_MR, UVERBS_METHOD_DM_MR_REG, &attrs, uhw)
+    })
+    .map_err(|error| {
+        error
+            .fact("bytes", request.length)
+            .fact("offset", request.offset)
+    })?;
     registered(op, handle.get(), lkey, rkey)
 }
 
@@ -392,7 +390,7 @@ pub struct Keys {
 /// EOPNOTSUPP: the driver cannot, or a flag is unknown. EINVAL: nothing to change, or as
 /// [`register`]. EBUSY: windows are bound to it.
 #[doc(alias = "ibv_rereg_mr")]
-pub fn reregister(channel: &Channel, request: &Reregister, uhw: &Uhw<'_>) -> Result<Keys> {
+pub fn reregister(file: &UverbsFile, request: &Reregister, uhw: &Uhw<'_>) -> Result<Keys> {
     let op = Op::ReregisterMemory;
     let command = ib_uverbs_rereg_mr {
         response: 0,
@@ -405,7 +403,7 @@ pub fn reregister(channel: &Channel, request: &Reregister, uhw: &Uhw<'_>) -> Res
         access_flags: request.access.asked(op, "access")?,
     };
     let reply = Legacy::plain(op, IB_USER_VERBS_CMD_REREG_MR)
-        .call(channel, &command, ib_uverbs_rereg_mr_resp::default(), uhw)
+        .call(file, &command, ib_uverbs_rereg_mr_resp::default(), uhw)
         .map_err(|error| explain_pin(error).fact("changes", request.flags.to_string()))?;
     Ok(Keys {
         lkey: LocalKey::new(reply.lkey),
@@ -433,13 +431,13 @@ pub struct MrInfo {
 /// # Errors
 /// ENOENT: there is no such region.
 #[doc(alias = "ibv_import_mr")]
-pub fn query(channel: &Channel, mr: u32) -> Result<MrInfo> {
+pub fn query(file: &UverbsFile, mr: u32) -> Result<MrInfo> {
     let op = Op::QueryMemory;
     let mut lkey = 0_u32;
     let mut rkey = 0_u32;
     let mut length = 0_u64;
     let mut iova = 0_u64;
-    let knows_iova = channel.ioctl_only(op, || {
+    let knows_iova = file.ioctl_only(op, || {
         let attrs = [
             Attr::object(UVERBS_ATTR_QUERY_MR_HANDLE, mr),
             Attr::output(UVERBS_ATTR_QUERY_MR_RESP_LKEY, cells(&mut lkey)),
@@ -447,7 +445,7 @@ pub fn query(channel: &Channel, mr: u32) -> Result<MrInfo> {
             Attr::output(UVERBS_ATTR_QUERY_MR_RESP_LENGTH, cells(&mut length)),
             Attr::output(UVERBS_ATTR_QUERY_MR_RESP_IOVA, cells(&mut iova)).optional(),
         ];
-        channel.ioctl(
+        file.ioctl(
             op,
             UVERBS_OBJECT_MR,
             UVERBS_METHOD_QUERY_MR,
@@ -486,21 +484,20 @@ pub struct Advise<'a> {
 /// EOPNOTSUPP: the driver does not take this advice. EINVAL, ENOENT: a range is not of an on-demand
 /// region. EFAULT: not mapped.
 #[doc(alias = "ibv_advise_mr")]
-pub fn advise(channel: &Channel, request: &Advise<'_>, uhw: &Uhw<'_>) -> Result<()> {
+pub fn advise(file: &UverbsFile, request: &Advise<'_>, uhw: &Uhw<'_>) -> Result<()> {
     let op = Op::AdviseMemory;
     let advice = request.advice.asked(op, "advice")?;
     let flags = request.flags.asked(op, "flags")?;
-    channel
-        .ioctl_only(op, || {
-            let attrs = [
-                Attr::object(UVERBS_ATTR_ADVISE_MR_PD_HANDLE, request.pd),
-                Attr::constant(UVERBS_ATTR_ADVISE_MR_ADVICE, advice),
-                Attr::constant(UVERBS_ATTR_ADVISE_MR_FLAGS, flags),
-                Attr::input(UVERBS_ATTR_ADVISE_MR_SGE_LIST, request.ranges),
-            ];
-            channel.ioctl(op, UVERBS_OBJECT_MR, UVERBS_METHOD_ADVISE_MR, &attrs, uhw)
-        })
-        .map_err(|error| error.fact("ranges", request.ranges.len()))
+    file.ioctl_only(op, || {
+        let attrs = [
+            Attr::object(UVERBS_ATTR_ADVISE_MR_PD_HANDLE, request.pd),
+            Attr::constant(UVERBS_ATTR_ADVISE_MR_ADVICE, advice),
+            Attr::constant(UVERBS_ATTR_ADVISE_MR_FLAGS, flags),
+            Attr::input(UVERBS_ATTR_ADVISE_MR_SGE_LIST, request.ranges),
+        ];
+        file.ioctl(op, UVERBS_OBJECT_MR, UVERBS_METHOD_ADVISE_MR, &attrs, uhw)
+    })
+    .map_err(|error| error.fact("ranges", request.ranges.len()))
 }
 
 /// Memory regions, which `ibv_dereg_mr` deregisters. When it returns without error the device does not

@@ -9,8 +9,8 @@ use uverbs_uapi::ib_user_verbs::{
 };
 
 use super::legacy::{Legacy, NO_HANDLE, explain_create, new_handle};
-use crate::channel::Channel;
 use crate::error::{Op, Result};
+use crate::file::UverbsFile;
 use crate::kind;
 use crate::sys::Uhw;
 use crate::types::{MwType, RemoteKey};
@@ -32,7 +32,7 @@ pub struct AllocatedMw {
 /// [`InvalidInput`](crate::ErrorKind::InvalidInput): a type without a name.
 /// EOPNOTSUPP: the driver has no windows. EINVAL: not of this type. ENOMEM, EAGAIN (rdma cgroup).
 #[doc(alias = "ibv_alloc_mw")]
-pub fn alloc(channel: &Channel, pd: u32, mw_type: MwType, uhw: &Uhw<'_>) -> Result<AllocatedMw> {
+pub fn alloc(file: &UverbsFile, pd: u32, mw_type: MwType, uhw: &Uhw<'_>) -> Result<AllocatedMw> {
     let op = Op::AllocMemoryWindow;
     let request = ib_uverbs_alloc_mw {
         pd_handle: pd,
@@ -44,7 +44,7 @@ pub fn alloc(channel: &Channel, pd: u32, mw_type: MwType, uhw: &Uhw<'_>) -> Resu
         ..ib_uverbs_alloc_mw_resp::default()
     };
     let reply = Legacy::plain(op, IB_USER_VERBS_CMD_ALLOC_MW)
-        .call(channel, &request, unanswered, uhw)
+        .call(file, &request, unanswered, uhw)
         .map_err(|error| explain_create(error).fact("type", mw_type.to_string()))?;
     Ok(AllocatedMw {
         handle: new_handle(op, reply.mw_handle)?,

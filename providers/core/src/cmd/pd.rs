@@ -9,8 +9,8 @@ use uverbs_uapi::ib_user_verbs::{
 };
 
 use super::legacy::{Legacy, NO_HANDLE, explain_create, new_handle};
-use crate::channel::Channel;
 use crate::error::{Op, Result};
+use crate::file::UverbsFile;
 use crate::kind;
 use crate::sys::Uhw;
 
@@ -21,13 +21,13 @@ use crate::sys::Uhw;
 /// # Errors
 /// ENOMEM, EAGAIN (rdma cgroup), and the driver's own.
 #[doc(alias = "ibv_alloc_pd")]
-pub fn alloc(channel: &Channel, uhw: &Uhw<'_>) -> Result<u32> {
+pub fn alloc(file: &UverbsFile, uhw: &Uhw<'_>) -> Result<u32> {
     let op = Op::AllocProtectionDomain;
     let unanswered = ib_uverbs_alloc_pd_resp {
         pd_handle: NO_HANDLE,
     };
     let reply = Legacy::plain(op, IB_USER_VERBS_CMD_ALLOC_PD)
-        .call(channel, &ib_uverbs_alloc_pd::default(), unanswered, uhw)
+        .call(file, &ib_uverbs_alloc_pd::default(), unanswered, uhw)
         .map_err(explain_create)?;
     new_handle(op, reply.pd_handle)
 }

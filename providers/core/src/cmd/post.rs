@@ -25,8 +25,8 @@ use uverbs_uapi::ib_user_verbs::{
 use zerocopy::IntoBytes;
 
 use super::legacy::Legacy;
-use crate::channel::Channel;
 use crate::error::{Errno, Error, ErrorKind, Op, Result};
+use crate::file::UverbsFile;
 use crate::sys::{Uhw, cells};
 use crate::types::{Operation, Payload, RecvRequest, Remote, SendRequest, Sge};
 
@@ -47,7 +47,7 @@ const _: () = assert!(RECV_WR_SIZE as usize == size_of::<ib_uverbs_recv_wr>());
 /// # Errors
 /// EINVAL: there is no such queue pair, or it is not ready to send. ENOMEM. EACCES: a forked child,
 /// or after `setuid` where only `write(2)` is there.
-pub fn doorbell(channel: &Channel, qp: u32) -> Result<(), Errno> {
+pub fn doorbell(file: &UverbsFile, qp: u32) -> Result<(), Errno> {
     let command = ib_uverbs_post_send {
         response: 0,
         qp_handle: qp,
@@ -56,11 +56,7 @@ pub fn doorbell(channel: &Channel, qp: u32) -> Result<(), Errno> {
         wqe_size: SEND_WR_SIZE,
     };
     let mut reply = ib_uverbs_post_send_resp::default();
-    Legacy::plain(Op::PostSend, IB_USER_VERBS_CMD_POST_SEND).ring(
-        channel,
-        &command,
-        cells(&mut reply),
-    )
+    Legacy::plain(Op::PostSend, IB_USER_VERBS_CMD_POST_SEND).ring(file, &command, cells(&mut reply))
 }
 
 /// `ibv_post_send`—posts send requests through the kernel, in order, until one is refused.
@@ -73,7 +69,7 @@ pub fn doorbell(channel: &Channel, qp: u32) -> Result<(), Errno> {
 /// carry; [`InvalidInput`](ErrorKind::InvalidInput): a flag without a name. Nothing was posted then. EINVAL, ENOMEM: the driver refused a request. The kernel does
 /// not return its reply on failure, so which one is not known.
 #[doc(alias = "ibv_post_send")]
-pub fn post_send(channel: &Channel, qp: u32, requests: &[SendRequest<'_>]) -> Result<()> {
+pub fn post_send(file: &UverbsFile, qp: u32, requests: &[SendRequest<'_>]) -> Result<()> {
     let op = Op::PostSend;
     let mut sges = Vec::new();
     let mut body = Vec::new();
@@ -90,7 +86,7 @@ pub fn post_send(channel: &Channel, qp: u32, requests: &[SendRequest<'_>]) -> Re
     };
     let mut reply = ib_uverbs_post_send_resp::default();
     submit(
-        channel,
+        file,
         Legacy::plain(op, IB_USER_VERBS_CMD_POST_SEND),
         &[command.as_bytes(), &body, sges.as_bytes()],
         cells(&mut reply),
@@ -196,14 +192,14 @@ fn gather(op: Op, pieces: &[Sge], sges: &mut Vec<ib_uverbs_sge>) -> Result<u32> 
 
 /// Sends a list of requests, whose command and bodies are these parts.
 fn submit(
-    channel: &Channel,
+    file: &UverbsFile,
     legacy: Legacy,
     parts: &[&[u8]],
     reply: &[Cell<u8>],
     requests: usize,
 ) -> Result<()> {
     legacy
-        .send(channel, &parts.concat(), reply, &Uhw::NONE)
+        .send(file, &parts.concat(), reply, &Uhw::NONE)
         .map_err(|error| error.fact("requests", requests))
 }
 
@@ -218,7 +214,7 @@ fn count(op: Op, what: &'static str, count: usize) -> Result<u32> {
 /// # Errors
 /// EINVAL, ENOMEM: the driver refused a request; which one is not known.
 #[doc(alias = "ibv_post_recv")]
-pub fn post_recv(channel: &Channel, qp: u32, requests: &[RecvRequest<'_>]) -> Result<()> {
+pub fn post_recv(file: &UverbsFile, qp: u32, requests: &[RecvRequest<'_>]) -> Result<()> {
     let op = Op::PostReceive;
     let (wr_count, sge_count, body) = receives(op, requests)?;
     let command = ib_uverbs_post_recv {
@@ -230,7 +226,7 @@ pub fn post_recv(channel: &Channel, qp: u32, requests: &[RecvRequest<'_>]) -> Re
     };
     let mut reply = ib_uverbs_post_recv_resp::default();
     submit(
-        channel,
+        file,
         Legacy::plain(op, IB_USER_VERBS_CMD_POST_RECV),
         &[command.as_bytes(), &body],
         cells(&mut reply),
@@ -243,7 +239,7 @@ pub fn post_recv(channel: &Channel, qp: u32, requests: &[RecvRequest<'_>]) -> Re
 /// # Errors
 /// As [`post_recv`].
 #[doc(alias = "ibv_post_srq_recv")]
-pub fn post_srq_recv(channel: &Channel, srq: u32, requests: &[RecvRequest<'_>]) -> Result<()> {
+pub fn post_srq_recv(file: &UverbsFile, srq: u32, requests: &[RecvRequest<'_>]) -> Result<()> {
     let op = Op::PostSharedReceive;
     let (wr_count, sge_count, body) = receives(op, requests)?;
     let command = ib_uverbs_post_srq_recv {
@@ -255,7 +251,7 @@ pub fn post_srq_recv(channel: &Channel, srq: u32, requests: &[RecvRequest<'_>]) 
     };
     let mut reply = ib_uverbs_post_srq_recv_resp::default();
     submit(
-        channel,
+        file,
         Legacy::plain(op, IB_USER_VERBS_CMD_POST_SRQ_RECV),
         &[command.as_bytes(), &body],
         cells(&mut reply),

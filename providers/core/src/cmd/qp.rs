@@ -25,8 +25,8 @@ use uverbs_uapi::ib_user_verbs::{
 use super::legacy::{Legacy, NO_HANDLE, explain_create, handle_slot, new_handle};
 pub use super::post::{doorbell, post_recv, post_send};
 pub use super::qp_state::{check, modify, query};
-use crate::channel::Channel;
 use crate::error::{Errno, Error, Op, Result};
+use crate::file::UverbsFile;
 use crate::kind;
 use crate::sys::{Attr, Uhw, cells};
 use crate::types::{QpCaps, QpCreateFlags, QpType, SigMode};
@@ -121,14 +121,13 @@ pub struct Created {
 /// ENOMEM, EAGAIN (rdma cgroup).
 #[doc(alias = "ibv_create_qp")]
 #[doc(alias = "ibv_create_qp_ex")]
-pub fn create(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
-    channel
-        .dispatch(
-            Op::CreateQueuePair,
-            || create_by_ioctl(channel, request, uhw),
-            || create_by_legacy(channel, request, uhw),
-        )
-        .map_err(|error| explain(error, request))
+pub fn create(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
+    file.dispatch(
+        Op::CreateQueuePair,
+        || create_by_ioctl(file, request, uhw),
+        || create_by_legacy(file, request, uhw),
+    )
+    .map_err(|error| explain(error, request))
 }
 
 fn explain(error: Error, request: &Create<'_>) -> Error {
@@ -146,7 +145,7 @@ fn explain(error: Error, request: &Create<'_>) -> Error {
     }
 }
 
-fn create_by_ioctl(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
+fn create_by_ioctl(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
     let op = Op::CreateQueuePair;
     let (pd, xrcd) = match request.parent {
         Parent::Pd(pd) => (Some(pd), None),
@@ -162,7 +161,7 @@ fn create_by_ioctl(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Re
     let handle = handle_slot();
     let mut given = ib_uverbs_qp_cap::default();
     let mut qp_num = 0_u32;
-    channel.ioctl(
+    file.ioctl(
         op,
         UVERBS_OBJECT_QP,
         UVERBS_METHOD_QP_CREATE,
@@ -224,7 +223,7 @@ fn cap_words(caps: &QpCaps) -> ib_uverbs_qp_cap {
     }
 }
 
-fn create_by_legacy(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
+fn create_by_legacy(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
     let op = Op::CreateQueuePair;
     let extended = extended_words(op, request)?;
     let unanswered = ib_uverbs_create_qp_resp {
@@ -238,11 +237,11 @@ fn create_by_legacy(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> R
             ..ib_uverbs_ex_create_qp_resp::default()
         };
         Legacy::extended(op, IB_USER_VERBS_EX_CMD_CREATE_QP)
-            .call(channel, &extended, unanswered, uhw)?
+            .call(file, &extended, unanswered, uhw)?
             .base
     } else {
         Legacy::plain(op, IB_USER_VERBS_CMD_CREATE_QP).call(
-            channel,
+            file,
             &plain_words(&extended),
             unanswered,
             uhw,
@@ -355,7 +354,7 @@ pub struct Opened {
 /// [`InvalidInput`](crate::ErrorKind::InvalidInput): a type without a name.
 /// EINVAL: there is no such domain or queue pair.
 #[doc(alias = "ibv_open_qp")]
-pub fn open(channel: &Channel, request: &Open, uhw: &Uhw<'_>) -> Result<Opened> {
+pub fn open(file: &UverbsFile, request: &Open, uhw: &Uhw<'_>) -> Result<Opened> {
     let op = Op::OpenQueuePair;
     let qp_type = byte(op, request.qp_type)?;
     let command = ib_uverbs_open_qp {
@@ -370,7 +369,7 @@ pub fn open(channel: &Channel, request: &Open, uhw: &Uhw<'_>) -> Result<Opened> 
         ..ib_uverbs_create_qp_resp::default()
     };
     let reply = Legacy::plain(op, IB_USER_VERBS_CMD_OPEN_QP)
-        .call(channel, &command, unanswered, uhw)
+        .call(file, &command, unanswered, uhw)
         .map_err(|error| explain_create(error).fact("qp_num", request.qp_num))?;
     Ok(Opened {
         handle: new_handle(op, reply.qp_handle)?,

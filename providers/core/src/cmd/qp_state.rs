@@ -8,8 +8,8 @@ use uverbs_uapi::ib_user_verbs::{
 
 use super::address::{address_vector, qp_dest};
 use super::legacy::Legacy;
-use crate::channel::Channel;
 use crate::error::{Errno, Error, ErrorKind, Op, Result};
+use crate::file::UverbsFile;
 use crate::sys::Uhw;
 use crate::types::{
     AccessFlags, AckTimeout, AlternatePath, MigrationState, Mtu, Psn, QpAttr, QpAttrMask, QpCaps,
@@ -46,7 +46,7 @@ pub fn check(attr: &QpAttr) -> Result<()> {
 /// ETIMEDOUT: the peer has no Ethernet address (RoCE).
 #[doc(alias = "ibv_modify_qp")]
 #[doc(alias = "ibv_modify_qp_rate_limit")]
-pub fn modify(channel: &Channel, qp: u32, attr: &QpAttr, uhw: &Uhw<'_>) -> Result<()> {
+pub fn modify(file: &UverbsFile, qp: u32, attr: &QpAttr, uhw: &Uhw<'_>) -> Result<()> {
     let op = Op::ModifyQueuePair;
     if attr.caps.is_some() {
         return Err(Error::new(op, ErrorKind::Unsupported)
@@ -64,15 +64,10 @@ pub fn modify(channel: &Channel, qp: u32, attr: &QpAttr, uhw: &Uhw<'_>) -> Resul
             reserved: 0,
         };
         Legacy::extended(op, IB_USER_VERBS_EX_CMD_MODIFY_QP)
-            .call(
-                channel,
-                &command,
-                ib_uverbs_ex_modify_qp_resp::default(),
-                uhw,
-            )
+            .call(file, &command, ib_uverbs_ex_modify_qp_resp::default(), uhw)
             .map(|_| ())
     } else {
-        Legacy::plain(op, IB_USER_VERBS_CMD_MODIFY_QP).tell(channel, &base, uhw)
+        Legacy::plain(op, IB_USER_VERBS_CMD_MODIFY_QP).tell(file, &base, uhw)
     };
     result.map_err(|error| explain(error, attr))
 }
@@ -148,7 +143,7 @@ fn modify_words(op: Op, qp: u32, attr: &QpAttr) -> Result<ib_uverbs_modify_qp> {
 /// [`InvalidInput`](ErrorKind::InvalidInput): an attribute without a name.
 /// EINVAL, ENOENT: there is no such queue pair. Else the driver's.
 #[doc(alias = "ibv_query_qp")]
-pub fn query(channel: &Channel, qp: u32, mask: QpAttrMask) -> Result<QpInfo> {
+pub fn query(file: &UverbsFile, qp: u32, mask: QpAttrMask) -> Result<QpInfo> {
     let op = Op::QueryQueuePair;
     let command = ib_uverbs_query_qp {
         response: 0,
@@ -156,7 +151,7 @@ pub fn query(channel: &Channel, qp: u32, mask: QpAttrMask) -> Result<QpInfo> {
         attr_mask: mask.asked(op, "attributes")?,
     };
     let reply = Legacy::plain(op, IB_USER_VERBS_CMD_QUERY_QP).call(
-        channel,
+        file,
         &command,
         ib_uverbs_query_qp_resp::default(),
         &Uhw::NONE,

@@ -22,8 +22,8 @@ use uverbs_uapi::ib_user_verbs::{
 
 use super::legacy::{Legacy, NO_HANDLE, explain_create, handle_slot, new_handle};
 pub use super::post::post_srq_recv as post_recv;
-use crate::channel::Channel;
 use crate::error::{Op, Result};
+use crate::file::UverbsFile;
 use crate::kind;
 use crate::sys::{Attr, Uhw, cells};
 use crate::types::{SrqAttr, SrqModify, SrqType};
@@ -123,21 +123,20 @@ pub struct Created {
 /// ENOMEM, EAGAIN (rdma cgroup).
 #[doc(alias = "ibv_create_srq")]
 #[doc(alias = "ibv_create_srq_ex")]
-pub fn create(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
-    channel
-        .dispatch(
-            Op::CreateSharedReceiveQueue,
-            || create_by_ioctl(channel, request, uhw),
-            || create_by_legacy(channel, request, uhw),
-        )
-        .map_err(|error| {
-            explain_create(error)
-                .fact("max_wr", request.max_wr)
-                .fact("max_sge", request.max_sge)
-        })
+pub fn create(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
+    file.dispatch(
+        Op::CreateSharedReceiveQueue,
+        || create_by_ioctl(file, request, uhw),
+        || create_by_legacy(file, request, uhw),
+    )
+    .map_err(|error| {
+        explain_create(error)
+            .fact("max_wr", request.max_wr)
+            .fact("max_sge", request.max_sge)
+    })
 }
 
-fn create_by_ioctl(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
+fn create_by_ioctl(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
     let op = Op::CreateSharedReceiveQueue;
     let max_num_tags = request.kind.max_num_tags();
     let is_xrc = request.kind.xrcd().is_some();
@@ -146,7 +145,7 @@ fn create_by_ioctl(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Re
     let mut max_wr = 0_u32;
     let mut max_sge = 0_u32;
     let mut srq_num = 0_u32;
-    channel.ioctl(
+    file.ioctl(
         op,
         UVERBS_OBJECT_SRQ,
         UVERBS_METHOD_SRQ_CREATE,
@@ -193,7 +192,7 @@ fn create_by_ioctl(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Re
     })
 }
 
-fn create_by_legacy(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
+fn create_by_legacy(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
     let op = Op::CreateSharedReceiveQueue;
     let unanswered = ib_uverbs_create_srq_resp {
         srq_handle: NO_HANDLE,
@@ -210,8 +209,7 @@ fn create_by_legacy(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> R
                 max_sge: request.max_sge,
                 srq_limit: request.limit,
             };
-            Legacy::plain(op, IB_USER_VERBS_CMD_CREATE_SRQ)
-                .call(channel, &command, unanswered, uhw)?
+            Legacy::plain(op, IB_USER_VERBS_CMD_CREATE_SRQ).call(file, &command, unanswered, uhw)?
         }
         Kind::Xrc { .. } | Kind::TagMatching { .. } => {
             let command = ib_uverbs_create_xsrq {
@@ -227,7 +225,7 @@ fn create_by_legacy(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> R
                 cq_handle: request.kind.cq().unwrap_or(0),
             };
             Legacy::plain(op, IB_USER_VERBS_CMD_CREATE_XSRQ)
-                .call(channel, &command, unanswered, uhw)?
+                .call(file, &command, unanswered, uhw)?
         }
     };
     Ok(Created {
@@ -246,7 +244,7 @@ fn create_by_legacy(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> R
 /// EINVAL: a size below the watermark or beyond the device's, or a watermark beyond the size.
 /// EOPNOTSUPP: the driver cannot resize.
 #[doc(alias = "ibv_modify_srq")]
-pub fn modify(channel: &Channel, srq: u32, request: &SrqModify, uhw: &Uhw<'_>) -> Result<()> {
+pub fn modify(file: &UverbsFile, srq: u32, request: &SrqModify, uhw: &Uhw<'_>) -> Result<()> {
     let op = Op::ModifySharedReceiveQueue;
     let command = ib_uverbs_modify_srq {
         srq_handle: srq,
@@ -255,7 +253,7 @@ pub fn modify(channel: &Channel, srq: u32, request: &SrqModify, uhw: &Uhw<'_>) -
         srq_limit: request.limit.unwrap_or(0),
     };
     Legacy::plain(op, IB_USER_VERBS_CMD_MODIFY_SRQ)
-        .tell(channel, &command, uhw)
+        .tell(file, &command, uhw)
         .map_err(|mut error| {
             if let Some(max_wr) = request.max_wr {
                 error = error.fact("max_wr", max_wr);
@@ -274,13 +272,13 @@ pub fn modify(channel: &Channel, srq: u32, request: &SrqModify, uhw: &Uhw<'_>) -
 /// # Errors
 /// EINVAL: there is no such queue.
 #[doc(alias = "ibv_query_srq")]
-pub fn query(channel: &Channel, srq: u32) -> Result<SrqAttr> {
+pub fn query(file: &UverbsFile, srq: u32) -> Result<SrqAttr> {
     let command = ib_uverbs_query_srq {
         srq_handle: srq,
         ..ib_uverbs_query_srq::default()
     };
     let reply = Legacy::plain(Op::QuerySharedReceiveQueue, IB_USER_VERBS_CMD_QUERY_SRQ).call(
-        channel,
+        file,
         &command,
         ib_uverbs_query_srq_resp::default(),
         &Uhw::NONE,

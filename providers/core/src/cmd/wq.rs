@@ -19,8 +19,8 @@ use uverbs_uapi::ib_user_verbs::{
 };
 
 use super::legacy::{Legacy, NO_HANDLE, explain_create, handle_slot, new_handle};
-use crate::channel::Channel;
 use crate::error::{Op, Result};
+use crate::file::UverbsFile;
 use crate::kind;
 use crate::sys::{Attr, Uhw, cells};
 use crate::types::macros::asked_flags;
@@ -103,28 +103,27 @@ pub struct Created {
 /// [`InvalidInput`](crate::ErrorKind::InvalidInput): an option without a name. EOPNOTSUPP: the driver has none, or lacks
 /// an option. EINVAL: more than the device has. ENOMEM.
 #[doc(alias = "ibv_create_wq")]
-pub fn create(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
-    channel
-        .dispatch(
-            Op::CreateWorkQueue,
-            || create_by_ioctl(channel, request, uhw),
-            || create_by_legacy(channel, request, uhw),
-        )
-        .map_err(|error| {
-            explain_create(error)
-                .fact("max_wr", request.max_wr)
-                .fact("max_sge", request.max_sge)
-        })
+pub fn create(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
+    file.dispatch(
+        Op::CreateWorkQueue,
+        || create_by_ioctl(file, request, uhw),
+        || create_by_legacy(file, request, uhw),
+    )
+    .map_err(|error| {
+        explain_create(error)
+            .fact("max_wr", request.max_wr)
+            .fact("max_sge", request.max_sge)
+    })
 }
 
-fn create_by_ioctl(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
+fn create_by_ioctl(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
     let op = Op::CreateWorkQueue;
     let flags = request.flags.asked(op, "flags")?;
     let handle = handle_slot();
     let mut max_wr = 0_u32;
     let mut max_sge = 0_u32;
     let mut wq_num = 0_u32;
-    channel.ioctl(
+    file.ioctl(
         op,
         UVERBS_OBJECT_WQ,
         UVERBS_METHOD_WQ_CREATE,
@@ -152,7 +151,7 @@ fn create_by_ioctl(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Re
     })
 }
 
-fn create_by_legacy(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
+fn create_by_legacy(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
     let op = Op::CreateWorkQueue;
     let command = ib_uverbs_ex_create_wq {
         comp_mask: 0,
@@ -170,7 +169,7 @@ fn create_by_legacy(channel: &Channel, request: &Create<'_>, uhw: &Uhw<'_>) -> R
         ..ib_uverbs_ex_create_wq_resp::default()
     };
     let reply = Legacy::extended(op, IB_USER_VERBS_EX_CMD_CREATE_WQ)
-        .call(channel, &command, unanswered, uhw)?;
+        .call(file, &command, unanswered, uhw)?;
     Ok(Created {
         handle: new_handle(op, reply.wq_handle)?,
         wq_num: reply.wqn,
@@ -203,7 +202,7 @@ const WQ_FLAGS: u32 = 1 << 2;
 /// [`InvalidInput`](crate::ErrorKind::InvalidInput): an option without a name. EINVAL: nothing to change, or an illegal
 /// move. EOPNOTSUPP: an option that cannot change.
 #[doc(alias = "ibv_modify_wq")]
-pub fn modify(channel: &Channel, wq: u32, request: &Modify, uhw: &Uhw<'_>) -> Result<()> {
+pub fn modify(file: &UverbsFile, wq: u32, request: &Modify, uhw: &Uhw<'_>) -> Result<()> {
     let op = Op::ModifyWorkQueue;
     let bit = |present: bool, bit: u32| if present { bit } else { 0 };
     let (flags, flags_mask) = request.flags.unwrap_or_default();
@@ -218,7 +217,7 @@ pub fn modify(channel: &Channel, wq: u32, request: &Modify, uhw: &Uhw<'_>) -> Re
         flags_mask: flags_mask.asked(op, "flags")?,
     };
     Legacy::extended(op, IB_USER_VERBS_EX_CMD_MODIFY_WQ)
-        .tell(channel, &command, uhw)
+        .tell(file, &command, uhw)
         .map_err(|error| error.fact("attributes", command.attr_mask))
 }
 

@@ -12,8 +12,8 @@ use uverbs_uapi::ib_user_verbs::{
 };
 
 use super::legacy::{Legacy, NO_HANDLE, explain_create, new_handle};
-use crate::channel::Channel;
 use crate::error::{Errno, Op, Result};
+use crate::file::UverbsFile;
 use crate::kind;
 use crate::sys::Uhw;
 
@@ -36,7 +36,7 @@ pub struct Open<'a> {
 /// EAGAIN: the file has no domain, and `create` is not set. EINVAL: it has one, and `exclusive` is
 /// set. EBADF: not a file. EOPNOTSUPP: the driver has no XRC.
 #[doc(alias = "ibv_open_xrcd")]
-pub fn open(channel: &Channel, request: &Open<'_>, uhw: &Uhw<'_>) -> Result<u32> {
+pub fn open(file: &UverbsFile, request: &Open<'_>, uhw: &Uhw<'_>) -> Result<u32> {
     let op = Op::OpenXrcDomain;
     let mut oflags = OFlags::empty();
     oflags.set(OFlags::CREATE, request.create);
@@ -51,7 +51,7 @@ pub fn open(channel: &Channel, request: &Open<'_>, uhw: &Uhw<'_>) -> Result<u32>
         xrcd_handle: NO_HANDLE,
     };
     let reply = Legacy::plain(op, IB_USER_VERBS_CMD_OPEN_XRCD)
-        .call(channel, &command, unanswered, uhw)
+        .call(file, &command, unanswered, uhw)
         .map_err(|error| match (error.errno(), request.file) {
             (Some(Errno::AGAIN), Some(_)) if !request.create => {
                 error.hint("no process has opened a domain of this file; set `create`")

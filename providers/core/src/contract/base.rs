@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::channel::Channel;
 use crate::cmd;
+use crate::file::UverbsFile;
 use crate::object::Object;
 use crate::types::{DeviceAttr, QpCaps, QpState, QpType};
 
@@ -11,7 +11,7 @@ use crate::types::{DeviceAttr, QpCaps, QpState, QpType};
 #[derive(Debug)]
 pub struct ContextBase {
     /// The device behind it.
-    pub channel: Arc<Channel>,
+    pub file: Arc<UverbsFile>,
     /// What the kernel said when the context was opened.
     pub opened: cmd::context::Context,
     /// What the device can do, asked when it was opened.

@@ -2,9 +2,9 @@
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use crate::channel::Channel;
 use crate::cmd;
 use crate::error::{Error, ErrorKind, Op, Result};
+use crate::file::UverbsFile;
 use crate::object::Object;
 use crate::sys::Uhw;
 use crate::types::{MrAdvice, MrAdviceFlags, PortAttr, Sge};
@@ -19,8 +19,8 @@ const MAX_RANGES: usize = 4095;
 ///
 /// # Errors
 /// EINVAL for a port the device does not have.
-pub fn query_port(channel: &Channel, port: u8) -> Result<PortAttr> {
-    cmd::device::query_port(channel, port.into())
+pub fn query_port(file: &UverbsFile, port: u8) -> Result<PortAttr> {
+    cmd::device::query_port(file, port.into())
 }
 
 /// `ibv_advise_mr`, for pieces of regions of a protection domain.
@@ -28,7 +28,7 @@ pub fn query_port(channel: &Channel, port: u8) -> Result<PortAttr> {
 /// # Errors
 /// As [`cmd::mr::advise`]; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) for more than 4095 pieces.
 pub fn advise_memory(
-    channel: &Channel,
+    file: &UverbsFile,
     pd: &Object,
     advice: MrAdvice,
     flags: MrAdviceFlags,
@@ -53,39 +53,39 @@ pub fn advise_memory(
         flags,
         ranges: &ranges,
     };
-    cmd::mr::advise(channel, &request, &Uhw::NONE)
+    cmd::mr::advise(file, &request, &Uhw::NONE)
 }
 
 /// `ibv_query_port_speed`, in units of 100 Mb/s.
 ///
 /// # Errors
 /// Unsupported on most kernels and devices.
-pub fn query_port_speed(channel: &Channel, port: u8) -> Result<u64> {
-    cmd::device::query_port_speed(channel, port.into())
+pub fn query_port_speed(file: &UverbsFile, port: u8) -> Result<u64> {
+    cmd::device::query_port_speed(file, port.into())
 }
 
 /// Creates the file that asynchronous events are read from.
 ///
 /// # Errors
 /// EMFILE, ENFILE, ENOMEM.
-pub fn event_file(channel: &Channel) -> Result<OwnedFd> {
-    cmd::event::alloc_async(channel)
+pub fn event_file(file: &UverbsFile) -> Result<OwnedFd> {
+    cmd::event::alloc_async(file)
 }
 
 /// `ibv_create_comp_channel`.
 ///
 /// # Errors
 /// EMFILE, ENFILE, ENOMEM.
-pub fn completion_channel(channel: &Channel) -> Result<OwnedFd> {
-    cmd::comp_channel::create(channel)
+pub fn completion_channel(file: &UverbsFile) -> Result<OwnedFd> {
+    cmd::comp_channel::create(file)
 }
 
 /// Takes one completion event: the cookie of its queue.
 ///
 /// # Errors
-/// Those of [`Channel::read_event`].
-pub fn read_completion_event(channel: &Channel, fd: BorrowedFd<'_>) -> Result<u64> {
-    Ok(cmd::event::read_completion(channel, fd)?.cq_user_handle)
+/// Those of [`UverbsFile::read_event`].
+pub fn read_completion_event(file: &UverbsFile, fd: BorrowedFd<'_>) -> Result<u64> {
+    Ok(cmd::event::read_completion(file, fd)?.cq_user_handle)
 }
 
 /// Makes reads of an event file return at once when there is nothing.

@@ -1,10 +1,10 @@
 //! The GID tables of a device, whichever way the kernel tells of them.
 
-use crate::channel::Channel;
 use crate::cmd;
 use crate::discover::DeviceInfo;
 use crate::discover::sysfs::Sysfs;
 use crate::error::Result;
+use crate::file::UverbsFile;
 use crate::types::GidEntry;
 
 /// Ports of kernels without the command, which count them in 8 bits.
@@ -16,19 +16,15 @@ const MAX_GIDS: usize = 4096;
 /// The GID tables of a device: asked of the kernel, read from sysfs where it has no commands for them (before 5.10).
 #[derive(Clone, Copy, Debug)]
 pub struct Gids<'a> {
-    channel: &'a Channel,
+    file: &'a UverbsFile,
     info: &'a DeviceInfo,
     sysfs: &'a Sysfs,
 }
 
 impl<'a> Gids<'a> {
-    /// Those of the device that `info` describes, and that `channel` is opened on.
-    pub fn new(channel: &'a Channel, info: &'a DeviceInfo, sysfs: &'a Sysfs) -> Self {
-        Self {
-            channel,
-            info,
-            sysfs,
-        }
+    /// Those of the device that `info` describes, and that `file` is opened on.
+    pub fn new(file: &'a UverbsFile, info: &'a DeviceInfo, sysfs: &'a Sysfs) -> Self {
+        Self { file, info, sysfs }
     }
 
     /// Calls `each` with every used entry (`ibv_query_gid_table`).
@@ -36,7 +32,7 @@ impl<'a> Gids<'a> {
     /// # Errors
     /// Those of the command, and of sysfs.
     pub fn each(&self, mut each: impl FnMut(GidEntry)) -> Result<()> {
-        match cmd::gid::each_entry(self.channel, MAX_GIDS, &mut each) {
+        match cmd::gid::each_entry(self.file, MAX_GIDS, &mut each) {
             Err(error) if error.is_unsupported() => {
                 for port in 1..=self.info.ports.unwrap_or(1).min(MAX_PORTS) {
                     self.sysfs
@@ -55,7 +51,7 @@ impl<'a> Gids<'a> {
     /// # Errors
     /// EINVAL for a port or an index that the device does not have.
     pub fn entry(&self, port: u8, index: u32) -> Result<Option<GidEntry>> {
-        match cmd::gid::query_entry(self.channel, port.into(), index) {
+        match cmd::gid::query_entry(self.file, port.into(), index) {
             Err(error) if error.is_unsupported() => {
                 self.sysfs.gid_entry(&self.info.name, port.into(), index)
             }

@@ -4,9 +4,9 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::ContextBase;
-use crate::channel::Channel;
 use crate::cmd;
 use crate::error::Result;
+use crate::file::UverbsFile;
 use crate::object::Object;
 use crate::sys::Uhw;
 use crate::types::{AccessFlags, LocalKey, MwType, RemoteKey, ReregFlags};
@@ -53,7 +53,7 @@ pub struct Mr {
 impl Mr {
     /// Registers memory by `command`. `keep` is released once the kernel no longer uses the region.
     fn create(
-        channel: &Arc<Channel>,
+        file: &Arc<UverbsFile>,
         pd: &Arc<Object>,
         keep: impl Any + Send + Sync,
         command: impl FnOnce() -> Result<cmd::mr::Registered>,
@@ -61,7 +61,7 @@ impl Mr {
         let kind = &cmd::mr::KIND;
         let parents = [Arc::clone(pd)];
         let (object, done) =
-            Object::create(channel, kind, parents, keep, command, |done| done.handle)?;
+            Object::create(file, kind, parents, keep, command, |done| done.handle)?;
         Ok(Self {
             object,
             lkey: done.lkey,
@@ -94,8 +94,8 @@ impl Mr {
             access: change.access.unwrap_or_default(),
         };
         let keep = change.memory.map(|_| keep);
-        let keys = self.object.exchange(change.pd.cloned(), keep, |channel| {
-            cmd::mr::reregister(channel, &request, &Uhw::NONE)
+        let keys = self.object.exchange(change.pd.cloned(), keep, |file| {
+            cmd::mr::reregister(file, &request, &Uhw::NONE)
         })?;
         self.lkey = keys.lkey;
         self.rkey = keys.rkey;
@@ -123,8 +123,8 @@ impl ContextBase {
             iova: init.iova,
             access: self.opened.core_support.final_access(init.access),
         };
-        Mr::create(&self.channel, pd, keep, || {
-            cmd::mr::register(&self.channel, &request, &Uhw::NONE)
+        Mr::create(&self.file, pd, keep, || {
+            cmd::mr::register(&self.file, &request, &Uhw::NONE)
         })
     }
 
@@ -146,8 +146,8 @@ impl ContextBase {
             iova: init.iova,
             access: self.opened.core_support.final_access(init.access),
         };
-        Mr::create(&self.channel, pd, (), || {
-            cmd::mr::register_dmabuf(&self.channel, &request, uhw)
+        Mr::create(&self.file, pd, (), || {
+            cmd::mr::register_dmabuf(&self.file, &request, uhw)
         })
     }
 
@@ -156,8 +156,8 @@ impl ContextBase {
     /// # Errors
     /// Those of the command.
     pub fn alloc_window(&self, pd: &Arc<Object>, kind: MwType) -> Result<(Object, RemoteKey)> {
-        let done = cmd::mw::alloc(&self.channel, pd.handle(), kind, &Uhw::NONE)?;
-        let object = Object::new(&self.channel, &cmd::mw::KIND, done.handle, [Arc::clone(pd)]);
+        let done = cmd::mw::alloc(&self.file, pd.handle(), kind, &Uhw::NONE)?;
+        let object = Object::new(&self.file, &cmd::mw::KIND, done.handle, [Arc::clone(pd)]);
         Ok((object, done.rkey))
     }
 }

@@ -1,7 +1,7 @@
 //! What a provider must do.
 //!
 //! A provider turns requests into its device's words and maps its device's queues. It opens
-//! nothing and finds nothing: it is given a [`Channel`] and speaks through [`cmd`](crate::cmd).
+//! nothing and finds nothing: it is given a [`UverbsFile`] and speaks through [`cmd`](crate::cmd).
 //! Queues of all providers are held in an enum that implements these traits by calling them; there
 //! are no trait objects on the data path. What one vendor adds to a request travels in it as an
 //! [`Extra`], which its provider looks into and others refuse.
@@ -33,8 +33,8 @@ pub use queues::{Cq, CqInit, Qp, QpInit, Srq, SrqInit, Unpolled};
 
 pub use crate::types::asked::asked_flags;
 
-use crate::channel::Channel;
 use crate::error::{Op, Result};
+use crate::file::UverbsFile;
 use crate::object::Object;
 use crate::types::{AccessFlags, Address, AddressVector};
 
@@ -49,11 +49,11 @@ pub trait Context: Debug + Send + Sync + Sized {
     /// Its shared receive queues.
     type Srq: Srq;
 
-    /// Opens a user context on `channel`.
+    /// Opens a user context on `file`.
     ///
     /// # Errors
     /// Those of the commands, and of what they answer.
-    fn open(channel: Arc<Channel>, init: &OpenInit<'_>) -> Result<Self>;
+    fn open(file: Arc<UverbsFile>, init: &OpenInit<'_>) -> Result<Self>;
 
     /// What it has in common with all others.
     fn base(&self) -> &ContextBase;

@@ -1,8 +1,8 @@
 //! Multicast groups of a queue pair. The kernel destroys none that is in one (EBUSY).
 
-use crate::channel::Channel;
 use crate::cmd;
 use crate::error::Result;
+use crate::file::UverbsFile;
 use crate::object::{Before, Object};
 use crate::types::Gid;
 
@@ -14,8 +14,8 @@ struct Membership {
 }
 
 impl Before for Membership {
-    fn issue(&self, channel: &Channel, handle: u32) -> Result<()> {
-        cmd::mcast::detach(channel, handle, &self.group, self.lid)
+    fn issue(&self, file: &UverbsFile, handle: u32) -> Result<()> {
+        cmd::mcast::detach(file, handle, &self.group, self.lid)
     }
 }
 
@@ -27,7 +27,7 @@ pub fn attach_multicast(qp: &Object, group: &Gid, lid: u16) -> Result<()> {
     let membership = Membership { group: *group, lid };
     // Noted before: leaving a group that it is not in does nothing.
     qp.before_destroy(membership);
-    cmd::mcast::attach(qp.channel(), qp.handle(), group, lid).inspect_err(|error| {
+    cmd::mcast::attach(qp.file(), qp.handle(), group, lid).inspect_err(|error| {
         if !error.outcome_is_unknown() {
             qp.not_before_destroy(&membership);
         }
@@ -39,7 +39,7 @@ pub fn attach_multicast(qp: &Object, group: &Gid, lid: u16) -> Result<()> {
 /// # Errors
 /// Those of the command.
 pub fn detach_multicast(qp: &Object, group: &Gid, lid: u16) -> Result<()> {
-    cmd::mcast::detach(qp.channel(), qp.handle(), group, lid)?;
+    cmd::mcast::detach(qp.file(), qp.handle(), group, lid)?;
     qp.not_before_destroy(&Membership { group: *group, lid });
     Ok(())
 }

@@ -162,5 +162,5 @@ impl fmt::Display for Op {
     }
 }
 
-// The channel keeps one bit per operation in two 64-bit words.
+// The opened file keeps one bit per operation in two 64-bit words.
 const _: () = assert!(Op::ALL.len() <= 128);

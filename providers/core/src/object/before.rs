@@ -4,8 +4,8 @@ use std::any::Any;
 use std::sync::{Mutex, PoisonError};
 
 use super::lock;
-use crate::channel::Channel;
 use crate::error::Result;
+use crate::file::UverbsFile;
 
 /// A command that goes before an object's destroy, because the kernel destroys none that lacks it.
 pub(crate) trait Before: Any + Send + Sync {
@@ -13,7 +13,7 @@ pub(crate) trait Before: Any + Send + Sync {
     ///
     /// # Errors
     /// Those of the command. It stays noted, for another try; should the destroy fail too, that says why.
-    fn issue(&self, channel: &Channel, handle: u32) -> Result<()>;
+    fn issue(&self, file: &UverbsFile, handle: u32) -> Result<()>;
 }
 
 /// What is noted on an object.
@@ -38,8 +38,8 @@ impl Steps {
     }
 
     /// Issues all of them, and keeps those that failed.
-    pub(super) fn issue(&mut self, channel: &Channel, handle: u32) {
+    pub(super) fn issue(&mut self, file: &UverbsFile, handle: u32) {
         let steps = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
-        steps.retain(|step| step.issue(channel, handle).is_err());
+        steps.retain(|step| step.issue(file, handle).is_err());
     }
 }

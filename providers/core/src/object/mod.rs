@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use self::before::Before;
 use self::stake::{Held, Stake};
-use crate::channel::Channel;
 use crate::error::{Errno, Error, ErrorKind, Result};
+use crate::file::UverbsFile;
 use crate::kind::Kind;
 use crate::types::EventCounts;
 
@@ -19,10 +19,10 @@ use crate::types::EventCounts;
 /// It holds its parents, so that they are destroyed after it whatever order handles are dropped
 /// in, and the memory that a device may touch through it. Both are released only when the kernel
 /// confirmed the destroy. After one that failed whoever has the object may [try again](Self::try_destroy).
-/// Else it is given up with all that it holds, counted in [`Channel::leaked`]: freeing memory that a
+/// Else it is given up with all that it holds, counted in [`UverbsFile::leaked`]: freeing memory that a
 /// device can still write to would be worse.
 pub struct Object {
-    channel: Arc<Channel>,
+    file: Arc<UverbsFile>,
     kind: &'static Kind,
     handle: u32,
     /// `None` once it was destroyed or given up.
@@ -34,12 +34,12 @@ impl Object {
     /// handle is in its reply.
     ///
     /// Where nobody knows whether the object exists ([`Error::outcome_is_unknown`], or a panic), parents and memory are given
-    /// up, which counts in [`Channel::leaked`]. After any other error they are released.
+    /// up, which counts in [`UverbsFile::leaked`]. After any other error they are released.
     ///
     /// # Errors
     /// Those of `command`.
     pub fn create<R>(
-        channel: &Arc<Channel>,
+        file: &Arc<UverbsFile>,
         kind: &'static Kind,
         parents: impl IntoIterator<Item = Arc<Object>>,
         memory: impl Any + Send + Sync,
@@ -47,11 +47,11 @@ impl Object {
         handle: impl FnOnce(&R) -> u32,
     ) -> Result<(Self, R)> {
         // All that is allocated for it is allocated before the command.
-        let stake = Stake::new(channel, Held::new(parents, memory));
+        let stake = Stake::new(file, Held::new(parents, memory));
         match command() {
             Ok(created) => {
                 let object = Self {
-                    channel: Arc::clone(channel),
+                    file: Arc::clone(file),
                     kind,
                     handle: handle(&created),
                     held: stake.settled(),
@@ -70,13 +70,13 @@ impl Object {
     /// Takes over the object that a create command returned. It has no memory yet: what is to have some is made by
     /// [`create`](Self::create).
     pub fn new(
-        channel: &Arc<Channel>,
+        file: &Arc<UverbsFile>,
         kind: &'static Kind,
         handle: u32,
         parents: impl IntoIterator<Item = Arc<Object>>,
     ) -> Self {
         Self {
-            channel: Arc::clone(channel),
+            file: Arc::clone(file),
             kind,
             handle,
             held: Some(Held::new(parents, ())),
@@ -116,13 +116,13 @@ impl Object {
         &mut self,
         parent: Option<Arc<Object>>,
         memory: Option<impl Any + Send + Sync>,
-        command: impl FnOnce(&Channel) -> Result<R>,
+        command: impl FnOnce(&UverbsFile) -> Result<R>,
     ) -> Result<R> {
         let Some(held) = &mut self.held else {
-            return command(&self.channel);
+            return command(&self.file);
         };
         let former = held.take_too(parent, memory.map(stake::boxed));
-        let done = command(&self.channel);
+        let done = command(&self.file);
         match &done {
             Ok(_) => held.release_former(&former),
             Err(error) if error.outcome_is_unknown() => {}
@@ -152,8 +152,8 @@ impl Object {
     }
 
     /// The device it lives on.
-    pub fn channel(&self) -> &Arc<Channel> {
-        &self.channel
+    pub fn file(&self) -> &Arc<UverbsFile> {
+        &self.file
     }
 
     /// What it is.
@@ -202,7 +202,7 @@ impl Object {
                 .hint("it was destroyed before, or given up"));
         };
         // Without a confirmation, given up.
-        let mut stake = Stake::new(&self.channel, held);
+        let mut stake = Stake::new(&self.file, held);
         stake.issue_before(self.handle);
         let result = self.destroy_confirmed();
         match &result {
@@ -227,7 +227,7 @@ impl Object {
 
     fn give_up(&mut self) {
         if let Some(held) = self.held.take() {
-            drop(Stake::new(&self.channel, held));
+            drop(Stake::new(&self.file, held));
         }
     }
 
@@ -235,7 +235,7 @@ impl Object {
     fn destroy_confirmed(&self) -> Result<EventCounts> {
         match self.destroy_command() {
             // By any other errno (ENOLINK) the device may still be there, and the object with it.
-            Err(error) if error.errno() == Some(Errno::IO) && self.channel.confirm_removed() => {
+            Err(error) if error.errno() == Some(Errno::IO) && self.file.confirm_removed() => {
                 Ok(EventCounts::default())
             }
             result => result,
@@ -245,7 +245,7 @@ impl Object {
     fn destroy_command(&self) -> Result<EventCounts> {
         let mut tries = 0;
         loop {
-            match self.kind.destroy(&self.channel, self.handle) {
+            match self.kind.destroy(&self.file, self.handle) {
                 Err(error) if error.errno() == Some(Errno::INTR) && tries < MAX_INTERRUPTED => {
                     tries += 1;
                 }
@@ -266,7 +266,7 @@ const MAX_INTERRUPTED: u32 = 16;
 impl Drop for Object {
     fn drop(&mut self) {
         if self.held.is_some() {
-            // A failure is counted in the channel; there is nobody to tell here.
+            // A failure is counted in the file; there is nobody to tell here.
             let _ = self.end();
         }
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use super::before::Steps;
 use super::{Object, lock};
-use crate::channel::Channel;
+use crate::file::UverbsFile;
 
 /// Memory of any kind, freed when it is dropped.
 pub(super) type Memory = Box<dyn Any + Send + Sync>;
@@ -86,14 +86,14 @@ impl Held {
 /// What is held while a command is under way that the object begins or ends with. Dropped, it is given up, and counted:
 /// so it is whenever the command's outcome is not known, and whatever unwinds.
 pub(super) struct Stake {
-    channel: Arc<Channel>,
+    file: Arc<UverbsFile>,
     held: Option<Held>,
 }
 
 impl Stake {
-    pub(super) fn new(channel: &Arc<Channel>, held: Held) -> Self {
+    pub(super) fn new(file: &Arc<UverbsFile>, held: Held) -> Self {
         Self {
-            channel: Arc::clone(channel),
+            file: Arc::clone(file),
             held: Some(held),
         }
     }
@@ -106,7 +106,7 @@ impl Stake {
     /// Issues what has to go before the destroy of the object `handle`.
     pub(super) fn issue_before(&mut self, handle: u32) {
         if let Some(held) = &mut self.held {
-            held.before.issue(&self.channel, handle);
+            held.before.issue(&self.file, handle);
         }
     }
 }
@@ -114,7 +114,7 @@ impl Stake {
 impl Drop for Stake {
     fn drop(&mut self) {
         if let Some(held) = self.held.take() {
-            self.channel.count_leak();
+            self.file.count_leak();
             forget(held);
         }
     }

@@ -1,7 +1,7 @@
 //! What queues are given and give back, entry by entry.
 //!
 //! Commands go through one funnel, where a [`Recorder`](crate::sys::recorder::Recorder) writes them down. Requests and completions
-//! go through memory. A [`Channel`](crate::Channel) that is [watched](crate::Channel::watched_by) tells an [`Observer`] of them:
+//! go through memory. A [`UverbsFile`](crate::UverbsFile) that is [watched](crate::UverbsFile::watched_by) tells an [`Observer`] of them:
 //! of requests as a doorbell hands them over, of completions as they are polled. Each is an [`Entry`]: its bytes, and what they
 //! mean, by name.
 //!

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use super::{AccessFlags, LocalKey, MULTICAST_QPN, MwType, RemoteKey};
-use crate::channel::Channel;
 use crate::error::{PostError, Result};
+use crate::file::UverbsFile;
 use crate::object::Object;
 
 /// Work request ids from here on (bit 63 set) are of queues that own their memory.
@@ -221,12 +221,12 @@ impl Address {
     /// What a provider made on a device: the kernel object, absent where the address is local to this library; the kernel's
     /// number for it, 0 for none; and the device's own form.
     pub fn new(
-        made_on: &Channel,
+        made_on: &UverbsFile,
         object: Option<Arc<Object>>,
         number: u32,
         vector: [u8; 88],
     ) -> Self {
-        // Who has no channel makes up no address.
+        // Only with an opened file can an address be made up.
         let _ = made_on;
         Self {
             object,

@@ -102,8 +102,8 @@ mod tests {
 
     #[test]
     fn a_queue_of_another_provider_is_refused() {
-        let (_kernel, channel) = Scripted::new();
-        let object = Object::new(&channel, &cmd::cq::KIND, 7, []);
+        let (_kernel, file) = Scripted::new();
+        let object = Object::new(&file, &cmd::cq::KIND, 7, []);
         let object = Arc::new(object);
         let ring = Arc::new(CqRing::new(2, 64, 0).unwrap());
         let shared = CqShared::new(&ring);

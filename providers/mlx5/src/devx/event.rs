@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use uverbs_core::contract::set_nonblocking;
 use uverbs_core::sys::{Attr, Uhw, Value};
-use uverbs_core::{Channel, Errno, Error, Object, Op, Result};
+use uverbs_core::{Errno, Error, Object, Op, Result, UverbsFile};
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_FLAGS, MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_HANDLE,
     MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_COOKIE, MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_HANDLE,
@@ -214,11 +214,11 @@ pub struct Event {
 
 /// `mlx5dv_devx_event_channel`—where events arrive that were subscribed to.
 ///
-/// Subscriptions last until the channel or their object is gone, and hold neither back.
+/// Subscriptions last until the file or their object is gone, and hold neither back.
 #[doc(alias = "mlx5dv_devx_event_channel")]
 #[derive(Debug)]
 pub struct EventChannel {
-    channel: Arc<Channel>,
+    file: Arc<UverbsFile>,
     fd: OwnedFd,
     omits_data: bool,
 }
@@ -242,12 +242,12 @@ impl Devx {
             0
         };
         let slot = Cell::new(None);
-        self.channel.ioctl_only(op, || {
+        self.file.ioctl_only(op, || {
             let attrs = [
                 Attr::new_fd(MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_HANDLE, &slot),
                 Attr::constant(MLX5_IB_ATTR_DEVX_ASYNC_EVENT_FD_ALLOC_FLAGS, flags),
             ];
-            self.channel.ioctl(
+            self.file.ioctl(
                 op,
                 MLX5_IB_OBJECT_DEVX_ASYNC_EVENT_FD,
                 MLX5_IB_METHOD_DEVX_ASYNC_EVENT_FD_ALLOC,
@@ -259,7 +259,7 @@ impl Devx {
             .take()
             .ok_or_else(|| Error::bad_reply(op, "no descriptor"))?;
         Ok(EventChannel {
-            channel: Arc::clone(&self.channel),
+            file: Arc::clone(&self.file),
             fd,
             omits_data: omit_data,
         })
@@ -314,7 +314,7 @@ impl EventChannel {
         }
         if let Some(object) = object {
             // Its handle is another object's here.
-            check_context(op, object, &self.channel)?;
+            check_context(op, object, &self.file)?;
         }
         let numbers: Vec<u16> = kinds
             .iter()
@@ -322,7 +322,7 @@ impl EventChannel {
             .collect::<Result<_>>()?;
         let number = eventfd.map(|fd| fd.as_raw_fd().cast_unsigned());
         let handle = object.map(|object| object.handle());
-        self.channel
+        self.file
             .ioctl_only(op, || {
                 let attrs = [
                     Attr::fd(MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_FD_HANDLE, self.fd.as_fd()),
@@ -346,7 +346,7 @@ impl EventChannel {
                         Attr::input,
                     ),
                 ];
-                self.channel.ioctl(
+                self.file.ioctl(
                     op,
                     MLX5_IB_OBJECT_DEVX,
                     MLX5_IB_METHOD_DEVX_SUBSCRIBE_EVENT,
@@ -369,17 +369,15 @@ impl EventChannel {
     pub fn next(&self) -> Result<Event> {
         let op = Op::DevxEvent;
         if self.omits_data {
-            let cookie = self.channel.read_event(op, self.fd.as_fd());
+            let cookie = self.file.read_event(op, self.fd.as_fd());
             let cookie = cookie.map_err(explain)?;
             return Ok(Event {
                 cookie,
                 entry: None,
             });
         }
-        let event: [u8; HEADER + size_of::<Eqe>()] = self
-            .channel
-            .read_event(op, self.fd.as_fd())
-            .map_err(explain)?;
+        let event: [u8; HEADER + size_of::<Eqe>()] =
+            self.file.read_event(op, self.fd.as_fd()).map_err(explain)?;
         parse(&event).ok_or_else(|| Error::bad_reply(op, "an event of another size"))
     }
 
@@ -388,7 +386,7 @@ impl EventChannel {
     /// # Errors
     /// [`DeviceRemoved`](uverbs_core::ErrorKind::DeviceRemoved).
     pub fn wait(&self, timeout: Option<Duration>) -> Result<bool> {
-        self.channel
+        self.file
             .wait_readable(Op::DevxEvent, self.fd.as_fd(), timeout)
     }
 
@@ -460,9 +458,9 @@ mod tests {
 
     #[test]
     fn what_has_no_name_is_not_subscribed_to() {
-        let (kernel, channel) = Scripted::new();
+        let (kernel, file) = Scripted::new();
         let events = EventChannel {
-            channel,
+            file,
             fd: std::fs::File::open("/dev/null").unwrap().into(),
             omits_data: false,
         };

@@ -15,7 +15,7 @@ mod umem;
 use std::sync::Arc;
 
 use uverbs_core::sys::{Attr, Uhw, cells};
-use uverbs_core::{Channel, Error, Object, Op, Result};
+use uverbs_core::{Error, Object, Op, Result, UverbsFile};
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_DEVX_OTHER_CMD_IN, MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT,
     MLX5_IB_ATTR_DEVX_QUERY_EQN_DEV_EQN, MLX5_IB_ATTR_DEVX_QUERY_EQN_USER_VEC,
@@ -34,8 +34,8 @@ use crate::prm::{CAP_REPLY_LEN, GeneralCaps, Mailbox, QosCaps, query_hca_cap};
 use reply::exchange;
 
 /// Handles of another context are numbers of other objects in this one.
-fn check_context(op: Op, object: &Object, channel: &Arc<Channel>) -> Result<()> {
-    if Arc::ptr_eq(object.channel(), channel) {
+fn check_context(op: Op, object: &Object, file: &Arc<UverbsFile>) -> Result<()> {
+    if Arc::ptr_eq(object.file(), file) {
         return Ok(());
     }
     Err(Error::invalid(op, "object").hint("it belongs to another context"))
@@ -47,19 +47,19 @@ fn check_context(op: Op, object: &Object, channel: &Arc<Channel>) -> Result<()> 
 /// context without one only queries of capabilities and ports are let through.
 #[derive(Clone, Debug)]
 pub struct Devx {
-    channel: Arc<Channel>,
+    file: Arc<UverbsFile>,
 }
 
 impl Devx {
-    /// The way to the firmware of the device behind `channel`.
-    pub fn new(channel: &Arc<Channel>) -> Self {
+    /// The way to the firmware of the device behind `file`.
+    pub fn new(file: &Arc<UverbsFile>) -> Self {
         Self {
-            channel: Arc::clone(channel),
+            file: Arc::clone(file),
         }
     }
 
-    pub(crate) fn channel(&self) -> &Arc<Channel> {
-        &self.channel
+    pub(crate) fn file(&self) -> &Arc<UverbsFile> {
+        &self.file
     }
 
     /// `mlx5dv_devx_general_cmd`—has the firmware carry out a command that neither creates nor needs
@@ -84,7 +84,7 @@ impl Devx {
     fn ask(&self, command: &Mailbox, reply_len: usize) -> Result<Mailbox> {
         let mut reply = Mailbox::new(reply_len);
         exchange(
-            &self.channel,
+            &self.file,
             Op::DevxCommand,
             MLX5_IB_OBJECT_DEVX,
             MLX5_IB_METHOD_DEVX_OTHER,
@@ -162,12 +162,12 @@ impl Devx {
 
     fn number(&self, op: Op, method: u16, ask: (u16, u32), answer: u16) -> Result<u32> {
         let mut number = 0_u32;
-        self.channel.ioctl_only(op, || {
+        self.file.ioctl_only(op, || {
             let attrs = [
                 Attr::input(ask.0, &ask.1),
                 Attr::output(answer, cells(&mut number)),
             ];
-            self.channel
+            self.file
                 .ioctl(op, MLX5_IB_OBJECT_DEVX, method, &attrs, &Uhw::NONE)
         })?;
         Ok(number)

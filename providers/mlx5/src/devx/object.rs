@@ -23,7 +23,7 @@ use crate::prm::{Field, Mailbox, field, opcode, word};
 /// `mlx5dv_devx_obj`—an object that a firmware command created.
 ///
 /// Cheap to clone. The kernel destroys it when the last clone, and everything that was created
-/// upon it, is gone. A destroy that fails is counted in [`Channel::leaked`](uverbs_core::Channel::leaked).
+/// upon it, is gone. A destroy that fails is counted in [`UverbsFile::leaked`](uverbs_core::UverbsFile::leaked).
 #[doc(alias = "mlx5dv_devx_obj")]
 #[derive(Clone, Debug)]
 pub struct DevxObject {
@@ -89,7 +89,7 @@ impl Devx {
         let mut reply = Mailbox::new(reply_len);
         let create = || {
             exchange(
-                &self.channel,
+                &self.file,
                 op,
                 MLX5_IB_OBJECT_DEVX_OBJ,
                 MLX5_IB_METHOD_DEVX_OBJ_CREATE,
@@ -102,8 +102,8 @@ impl Devx {
             )?;
             new_object_handle(op, &handle)
         };
-        let channel = &self.channel;
-        let (object, _) = Object::create(channel, &KIND, parents, (), create, |handle| *handle)?;
+        let file = &self.file;
+        let (object, _) = Object::create(file, &KIND, parents, (), create, |handle| *handle)?;
         Ok(DevxObject {
             object: Arc::new(object),
             id: reply.get(id_field(command.opcode())),
@@ -133,7 +133,7 @@ impl Devx {
         self.own(Op::DevxQuery, object)?;
         let mut reply = Mailbox::new(reply_len);
         exchange(
-            &self.channel,
+            &self.file,
             Op::DevxQuery,
             MLX5_IB_OBJECT_DEVX_OBJ,
             MLX5_IB_METHOD_DEVX_OBJ_QUERY,
@@ -173,7 +173,7 @@ impl Devx {
     }
 
     fn own(&self, op: Op, object: &Object) -> Result<()> {
-        check_context(op, object, &self.channel)
+        check_context(op, object, &self.file)
     }
 
     /// Changes nothing about the memory that an object uses.
@@ -186,7 +186,7 @@ impl Devx {
         self.own(Op::DevxModify, object)?;
         let mut reply = Mailbox::new(reply_len);
         exchange(
-            &self.channel,
+            &self.file,
             Op::DevxModify,
             MLX5_IB_OBJECT_DEVX_OBJ,
             MLX5_IB_METHOD_DEVX_OBJ_MODIFY,
@@ -236,7 +236,7 @@ impl DevxObject {
     /// As [`Devx::query_object`].
     #[doc(alias = "mlx5dv_devx_obj_query")]
     pub fn query(&self, command: &Mailbox, reply_len: usize) -> Result<Mailbox> {
-        Devx::new(self.object.channel()).query_object(&self.object, command, reply_len)
+        Devx::new(self.object.file()).query_object(&self.object, command, reply_len)
     }
 
     /// `mlx5dv_devx_obj_modify`—has the firmware change it.
@@ -253,7 +253,7 @@ impl DevxObject {
     }
 
     pub(crate) fn modify_harmless(&self, command: &Mailbox, reply_len: usize) -> Result<Mailbox> {
-        Devx::new(self.object.channel()).modify_harmless(&self.object, command, reply_len)
+        Devx::new(self.object.file()).modify_harmless(&self.object, command, reply_len)
     }
 
     /// `mlx5dv_devx_obj_destroy`—destroys it.
@@ -291,9 +291,9 @@ mod tests {
     /// A handle is a number that every context counts from the start.
     #[test]
     fn objects_of_another_context_are_not_named() {
-        let ((_, channel), (kernel, other)) = (Scripted::new(), Scripted::new());
+        let ((_, file), (kernel, other)) = (Scripted::new(), Scripted::new());
         let command = Mailbox::command(opcode::CREATE_GENERAL_OBJECT, 0, 16);
-        let object = Devx::new(&channel).create_harmless(&command, 16, []);
+        let object = Devx::new(&file).create_harmless(&command, 16, []);
         let object = object.unwrap();
         let foreign = Devx::new(&other);
         let (events, replies) = (foreign.event_channel(false), foreign.query_replies());

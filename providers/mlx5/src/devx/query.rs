@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use uverbs_core::contract::set_nonblocking;
 use uverbs_core::sys::{Attr, Uhw, Value};
-use uverbs_core::{Channel, Error, Op, Result};
+use uverbs_core::{Error, Op, Result, UverbsFile};
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_DEVX_ASYNC_CMD_FD_ALLOC_HANDLE, MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_CMD_IN,
     MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_FD, MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_HANDLE,
@@ -30,7 +30,7 @@ const HEADER: usize = size_of::<mlx5_ib_uapi_devx_async_cmd_hdr>();
 #[doc(alias = "mlx5dv_devx_cmd_comp")]
 #[derive(Debug)]
 pub struct QueryReplies {
-    channel: Arc<Channel>,
+    file: Arc<UverbsFile>,
     fd: OwnedFd,
     /// The longest reply that any query asked for.
     longest: AtomicU16,
@@ -67,8 +67,8 @@ impl Devx {
     pub fn query_replies(&self) -> Result<QueryReplies> {
         let op = Op::DevxReply;
         let slot = Cell::new(None);
-        self.channel.ioctl_only(op, || {
-            self.channel.ioctl(
+        self.file.ioctl_only(op, || {
+            self.file.ioctl(
                 op,
                 MLX5_IB_OBJECT_DEVX_ASYNC_CMD_FD,
                 MLX5_IB_METHOD_DEVX_ASYNC_CMD_FD_ALLOC,
@@ -83,7 +83,7 @@ impl Devx {
             .take()
             .ok_or_else(|| Error::bad_reply(op, "no descriptor"))?;
         Ok(QueryReplies {
-            channel: Arc::clone(&self.channel),
+            file: Arc::clone(&self.file),
             fd,
             longest: AtomicU16::new(16),
         })
@@ -108,12 +108,12 @@ impl DevxObject {
         id: u64,
     ) -> Result<()> {
         let op = Op::DevxQueryAsync;
-        check_context(op, self.object(), &replies.channel)?;
+        check_context(op, self.object(), &replies.file)?;
         let reply_len = reply_len.max(16);
         // Before the command: its reply may be read by another thread at once.
         replies.longest.fetch_max(reply_len, Ordering::Relaxed);
-        let channel = self.object().channel();
-        channel.ioctl_only(op, || {
+        let file = self.object().file();
+        file.ioctl_only(op, || {
             let attrs = [
                 Attr::object(
                     MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_HANDLE,
@@ -127,7 +127,7 @@ impl DevxObject {
                 Attr::input(MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_WR_ID, &id),
                 Attr::constant(MLX5_IB_ATTR_DEVX_OBJ_QUERY_ASYNC_OUT_LEN, reply_len),
             ];
-            channel.ioctl(
+            file.ioctl(
                 op,
                 MLX5_IB_OBJECT_DEVX_OBJ,
                 MLX5_IB_METHOD_DEVX_OBJ_ASYNC_QUERY,
@@ -152,7 +152,7 @@ impl QueryReplies {
         let room = HEADER + usize::from(self.longest.load(Ordering::Relaxed));
         let mut buffer = vec![0_u8; room];
         let cells = Cell::from_mut(buffer.as_mut_slice()).as_slice_of_cells();
-        let count = self.channel.read_bytes(op, self.fd.as_fd(), cells)?;
+        let count = self.file.read_bytes(op, self.fd.as_fd(), cells)?;
         buffer.truncate(count);
         let (id, reply) = buffer
             .split_first_chunk::<HEADER>()
@@ -168,7 +168,7 @@ impl QueryReplies {
     /// # Errors
     /// [`DeviceRemoved`](uverbs_core::ErrorKind::DeviceRemoved).
     pub fn wait(&self, timeout: Option<Duration>) -> Result<bool> {
-        self.channel
+        self.file
             .wait_readable(Op::DevxReply, self.fd.as_fd(), timeout)
     }
 

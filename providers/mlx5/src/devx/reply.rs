@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use uverbs_core::sys::{Attr, Uhw, Value};
-use uverbs_core::{Channel, Errno, Error, Op, Result};
+use uverbs_core::{Errno, Error, Op, Result, UverbsFile};
 
 use crate::prm::{Mailbox, Status};
 
@@ -12,7 +12,7 @@ use crate::prm::{Mailbox, Status};
 /// When the firmware refuses, the kernel copies the reply and answers EREMOTEIO; a kernel that
 /// answers something else did not copy it, and its status is then zero.
 pub(super) fn exchange(
-    channel: &Channel,
+    file: &UverbsFile,
     op: Op,
     object: u16,
     method: u16,
@@ -25,7 +25,7 @@ pub(super) fn exchange(
         let mut attrs = others.to_vec();
         attrs.push(Attr::new(command_attr, Value::In(command.as_bytes(), None)));
         attrs.push(Attr::output(reply_attr, cells));
-        channel.ioctl_only(op, || channel.ioctl(op, object, method, &attrs, &Uhw::NONE))
+        file.ioctl_only(op, || file.ioctl(op, object, method, &attrs, &Uhw::NONE))
     };
     match (result, reply.status()) {
         (Ok(()), Status::Ok) => Ok(()),

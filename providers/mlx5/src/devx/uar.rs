@@ -32,7 +32,7 @@ impl Devx {
         } else {
             MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC
         };
-        allocate(self.channel(), kind).map(DevxUar)
+        allocate(self.file(), kind).map(DevxUar)
     }
 }
 

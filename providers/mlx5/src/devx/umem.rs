@@ -136,7 +136,7 @@ impl Devx {
                 Attr::maybe(fd, MLX5_IB_ATTR_DEVX_UMEM_REG_DMABUF_FD, Attr::fd),
                 Attr::output(MLX5_IB_ATTR_DEVX_UMEM_REG_OUT_ID, cells(&mut id)),
             ];
-            self.channel.ioctl(
+            self.file.ioctl(
                 op,
                 MLX5_IB_OBJECT_DEVX_UMEM,
                 MLX5_IB_METHOD_DEVX_UMEM_REG,
@@ -149,12 +149,12 @@ impl Devx {
             let done = if fd.is_some() || init.page_sizes.is_some() {
                 register()
             } else {
-                self.channel.ioctl_only(op, register)
+                self.file.ioctl_only(op, register)
             };
             done.map_err(|error| explain(error).fact("bytes", length))?;
             new_object_handle(op, &handle)
         };
-        let (object, _) = Object::create(&self.channel, &KIND, [], keep, create, |handle| *handle)?;
+        let (object, _) = Object::create(&self.file, &KIND, [], keep, create, |handle| *handle)?;
         Ok(Umem {
             object: Arc::new(object),
             id,
@@ -209,8 +209,8 @@ mod tests {
 
     #[test]
     fn access_without_a_name_is_not_asked_for() {
-        let (kernel, channel) = Scripted::new();
-        let devx = Devx::new(&channel);
+        let (kernel, file) = Scripted::new();
+        let devx = Devx::new(&file);
         let pages = Arc::new(Pages::new(4096).unwrap());
         for at in 0..32 {
             let access = AccessFlags::LOCAL_WRITE | AccessFlags::from_bits_retain(1 << at);
@@ -231,8 +231,8 @@ mod tests {
 
     #[test]
     fn a_kernel_without_an_attribute_has_the_method() {
-        let (kernel, channel) = Scripted::new();
-        let devx = Devx::new(&channel);
+        let (kernel, file) = Scripted::new();
+        let devx = Devx::new(&file);
         let pages = Arc::new(Pages::new(4096).unwrap());
         let memory = |page_sizes| UmemInit {
             memory: UmemMemory::Process {

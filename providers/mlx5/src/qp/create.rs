@@ -135,7 +135,7 @@ impl QueuePair {
         let op = Op::CreateQueuePair;
         check(op, init)?;
         check_entries(op, context, init.kind)?;
-        context.channel().check_process(op)?;
+        context.file().check_process(op)?;
         let plan = Plan::new(op, context, init, special)?;
         let record = context
             .records()
@@ -160,15 +160,15 @@ impl QueuePair {
         let words = words(context, special, &plan, &memory, doorbell.as_ref(), uidx);
         let mut reply = mlx5_ib_create_qp_resp::default();
         let create = request(&plan, parent, init);
-        let channel = context.channel();
+        let file = context.file();
         let uhw = Uhw::new(words.as_bytes(), cells(&mut reply));
         let record = Arc::clone(&memory.record);
         let (object, created) = Object::create(
-            channel,
+            file,
             &cmd::qp::KIND,
             parents(parent, init, doorbell.as_ref()),
             (memory.kept, record),
-            || cmd::qp::create(channel, &create, &uhw),
+            || cmd::qp::create(file, &create, &uhw),
             |created| created.handle,
         )?;
         tracker.set_number(created.qp_num);
@@ -181,7 +181,7 @@ impl QueuePair {
         let doorbell = doorbell
             .map(|doorbell| context.uars().resolve(doorbell, reply.bfreg_index))
             .transpose()?;
-        let fork = channel.fork_token();
+        let fork = file.fork_token();
         let send = memory.send.zip(doorbell).map(|(ring, doorbell)| {
             SendRing::new(sq::Parts {
                 ring,

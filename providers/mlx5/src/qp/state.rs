@@ -20,7 +20,7 @@ impl QueuePair {
     pub(super) fn change(&mut self, attr: &QpAttr) -> Result<()> {
         let op = Op::ModifyQueuePair;
         // A child has no mapping of the rings.
-        self.base.object.channel().check_process(op)?;
+        self.base.object.file().check_process(op)?;
         self.check(attr)?;
         if attr.state == Some(QpState::Reset) {
             return self.start_over(attr);
@@ -53,7 +53,7 @@ impl QueuePair {
     /// Issues the command.
     fn tell(&mut self, attr: &QpAttr) -> Result<()> {
         let op = Op::ModifyQueuePair;
-        let channel = self.base.object.channel();
+        let file = self.base.object.file();
         let handle = self.base.object.handle();
         // A target comes into being when it becomes ready to receive: its number is in the reply.
         let target = self.role == Role::Target;
@@ -67,7 +67,7 @@ impl QueuePair {
             // Messages may come before its number is known here.
             let since = self.unnumbered.as_ref().map(|_| self.reports.produced());
             let uhw = Uhw::new(request.as_bytes(), cells(&mut reply));
-            cmd::qp::modify(channel, handle, attr, &uhw)?;
+            cmd::qp::modify(file, handle, attr, &uhw)?;
             // The kernel keeps a target's until the device makes it.
             if !target || attr.state == Some(QpState::ReadyToReceive) {
                 self.ece.answered(&reply);
@@ -90,7 +90,7 @@ impl QueuePair {
                 }
             }
         } else {
-            cmd::qp::modify(channel, handle, attr, &Uhw::NONE)?;
+            cmd::qp::modify(file, handle, attr, &Uhw::NONE)?;
         }
         Ok(())
     }
@@ -171,7 +171,7 @@ impl QueuePair {
     }
 
     pub(super) fn ask(&mut self, mask: QpAttrMask) -> Result<QpInfo> {
-        let mut info = cmd::qp::query(self.base.object.channel(), self.base.object.handle(), mask)?;
+        let mut info = cmd::qp::query(self.base.object.file(), self.base.object.handle(), mask)?;
         info.caps = self.base.caps;
         if info.state != self.base.state {
             if info.state == QpState::Reset {

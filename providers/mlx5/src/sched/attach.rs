@@ -82,7 +82,7 @@ impl Scheduler {
                 .fact("type", qp.kind.to_string())
                 .fact("device_lacks", what))
         };
-        let own = |leaf: &Leaf| Arc::ptr_eq(leaf.object().channel(), qp.object.channel());
+        let own = |leaf: &Leaf| Arc::ptr_eq(leaf.object().file(), qp.object.file());
         if [leaves.requestor, leaves.responder]
             .into_iter()
             .flatten()

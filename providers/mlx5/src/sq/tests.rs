@@ -271,8 +271,8 @@ fn binding() -> WindowBinding {
 fn play(kind: QpType, script: &[Asked]) {
     let mut queue = queue(kind, 7, 4);
     let binding = binding();
-    let (_, channel) = Scripted::new();
-    let address = Address::new(&channel, None, 0, [0x5a; 88]);
+    let (_, file) = Scripted::new();
+    let address = Address::new(&file, None, 0, [0x5a; 88]);
     let (mut block, mut requests, mut done, mut rung) = (0_u32, 0_u32, 0_u32, 0_u32);
     let (mut small_fence, mut fence_rung, mut block_rung) = (false, false, 0);
     let (mut last, mut last_rung) = (0, 0);
@@ -401,8 +401,8 @@ fn no_flag_without_a_name_gets_into_a_ring() {
         address: 0x2000,
         key: RemoteKey::from_raw(9),
     };
-    let (_, channel) = Scripted::new();
-    let address = Address::new(&channel, None, 0, [0x5a; 88]);
+    let (_, file) = Scripted::new();
+    let address = Address::new(&file, None, 0, [0x5a; 88]);
     let to = Destination {
         address: &address,
         qp_num: 0x1234,
@@ -439,8 +439,8 @@ fn no_flag_without_a_name_gets_into_a_ring() {
 /// Beside the number stands whether the address is a long one; nothing else may.
 #[test]
 fn a_destination_has_24_bits() {
-    let (_, channel) = Scripted::new();
-    let address = Address::new(&channel, None, 0, [0x5a; 88]);
+    let (_, file) = Scripted::new();
+    let address = Address::new(&file, None, 0, [0x5a; 88]);
     for (qp_num, put) in [
         (0, Ok(())),
         (0xff_ffff, Ok(())),

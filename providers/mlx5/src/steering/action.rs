@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uverbs_core::cmd::{new_object_handle, new_object_slot};
 use uverbs_core::sys::{Attr, Uhw};
-use uverbs_core::{Channel, Error, Object, Op, Result, cmd};
+use uverbs_core::{Error, Object, Op, Result, UverbsFile, cmd};
 use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_OBJECT_FLOW_ACTION;
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_CREATE_MODIFY_HEADER_ACTIONS_PRM, MLX5_IB_ATTR_CREATE_MODIFY_HEADER_FT_TYPE,
@@ -205,7 +205,7 @@ impl FlowAction {
     /// headers, or not in these tables. ENOSPC, ENOMEM: too many changes. EINVAL, EREMOTEIO: a field that the firmware does not change.
     #[doc(alias = "mlx5dv_create_flow_action_modify_header")]
     pub fn modify_header(
-        channel: &Arc<Channel>,
+        file: &Arc<UverbsFile>,
         table: TableKind,
         changes: &[HeaderChange],
     ) -> Result<Self> {
@@ -219,32 +219,31 @@ impl FlowAction {
             .collect::<Result<_>>()?;
         let words = words.as_flattened();
         let handle = new_object_slot();
-        channel
-            .ioctl_only(op, || {
-                let attrs = [
-                    Attr::new_object(MLX5_IB_ATTR_CREATE_MODIFY_HEADER_HANDLE, &handle),
-                    Attr::input(MLX5_IB_ATTR_CREATE_MODIFY_HEADER_ACTIONS_PRM, words),
-                    Attr::constant(MLX5_IB_ATTR_CREATE_MODIFY_HEADER_FT_TYPE, table.raw()),
-                ];
-                channel.ioctl(
-                    op,
-                    UVERBS_OBJECT_FLOW_ACTION,
-                    MLX5_IB_METHOD_FLOW_ACTION_CREATE_MODIFY_HEADER,
-                    &attrs,
-                    &Uhw::NONE,
-                )
-            })
-            .map_err(|error| {
-                error
-                    .fact("table", format!("{table:?}"))
-                    .fact("changes", changes.len())
-            })?;
-        Ok(Self::over(channel, new_object_handle(op, &handle)?))
+        file.ioctl_only(op, || {
+            let attrs = [
+                Attr::new_object(MLX5_IB_ATTR_CREATE_MODIFY_HEADER_HANDLE, &handle),
+                Attr::input(MLX5_IB_ATTR_CREATE_MODIFY_HEADER_ACTIONS_PRM, words),
+                Attr::constant(MLX5_IB_ATTR_CREATE_MODIFY_HEADER_FT_TYPE, table.raw()),
+            ];
+            file.ioctl(
+                op,
+                UVERBS_OBJECT_FLOW_ACTION,
+                MLX5_IB_METHOD_FLOW_ACTION_CREATE_MODIFY_HEADER,
+                &attrs,
+                &Uhw::NONE,
+            )
+        })
+        .map_err(|error| {
+            error
+                .fact("table", format!("{table:?}"))
+                .fact("changes", changes.len())
+        })?;
+        Ok(Self::over(file, new_object_handle(op, &handle)?))
     }
 
     /// Takes over a new action.
-    pub(super) fn over(channel: &Arc<Channel>, handle: u32) -> Self {
-        let object = Object::new(channel, &cmd::flow_action::KIND, handle, []);
+    pub(super) fn over(file: &Arc<UverbsFile>, handle: u32) -> Self {
+        let object = Object::new(file, &cmd::flow_action::KIND, handle, []);
         Self {
             object: Arc::new(object),
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uverbs_core::cmd::{new_object_handle, new_object_slot};
 use uverbs_core::kind::{Counts, Kind, Legacy};
 use uverbs_core::sys::{Attr, Uhw, cells};
-use uverbs_core::{Channel, Errno, Error, Object, Op, Result};
+use uverbs_core::{Errno, Error, Object, Op, Result, UverbsFile};
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_STEERING_ANCHOR_CREATE_HANDLE, MLX5_IB_ATTR_STEERING_ANCHOR_DESTROY_HANDLE,
     MLX5_IB_ATTR_STEERING_ANCHOR_FT_ID, MLX5_IB_ATTR_STEERING_ANCHOR_FT_TYPE,
@@ -44,30 +44,29 @@ impl SteeringAnchor {
     /// has no such tables. ENOMEM, EINVAL: a rank that there is not.
     #[doc(alias = "mlx5dv_create_steering_anchor")]
     #[doc(alias = "mlx5dv_steering_anchor_attr")]
-    pub fn create(channel: &Arc<Channel>, table: TableKind, priority: u16) -> Result<Self> {
+    pub fn create(file: &Arc<UverbsFile>, table: TableKind, priority: u16) -> Result<Self> {
         let op = Op::CreateSteeringAnchor;
         let handle = new_object_slot();
         let mut table_id = 0_u32;
-        channel
-            .ioctl_only(op, || {
-                let attrs = [
-                    Attr::new_object(MLX5_IB_ATTR_STEERING_ANCHOR_CREATE_HANDLE, &handle),
-                    Attr::constant(MLX5_IB_ATTR_STEERING_ANCHOR_FT_TYPE, table.raw()),
-                    Attr::input(MLX5_IB_ATTR_STEERING_ANCHOR_PRIORITY, &priority),
-                    Attr::output(MLX5_IB_ATTR_STEERING_ANCHOR_FT_ID, cells(&mut table_id)),
-                ];
-                channel.ioctl(
-                    op,
-                    MLX5_IB_OBJECT_STEERING_ANCHOR,
-                    MLX5_IB_METHOD_STEERING_ANCHOR_CREATE,
-                    &attrs,
-                    &Uhw::NONE,
-                )
-            })
-            .map_err(|error| explain(error, table, priority))?;
+        file.ioctl_only(op, || {
+            let attrs = [
+                Attr::new_object(MLX5_IB_ATTR_STEERING_ANCHOR_CREATE_HANDLE, &handle),
+                Attr::constant(MLX5_IB_ATTR_STEERING_ANCHOR_FT_TYPE, table.raw()),
+                Attr::input(MLX5_IB_ATTR_STEERING_ANCHOR_PRIORITY, &priority),
+                Attr::output(MLX5_IB_ATTR_STEERING_ANCHOR_FT_ID, cells(&mut table_id)),
+            ];
+            file.ioctl(
+                op,
+                MLX5_IB_OBJECT_STEERING_ANCHOR,
+                MLX5_IB_METHOD_STEERING_ANCHOR_CREATE,
+                &attrs,
+                &Uhw::NONE,
+            )
+        })
+        .map_err(|error| explain(error, table, priority))?;
         let handle = new_object_handle(op, &handle)?;
         Ok(Self {
-            object: Arc::new(Object::new(channel, &KIND, handle, [])),
+            object: Arc::new(Object::new(file, &KIND, handle, [])),
             table_id,
         })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uverbs_core::cmd::{new_object_handle, new_object_slot};
 use uverbs_core::kind::{Counts, Kind, Legacy};
 use uverbs_core::sys::{Attr, Uhw, Value};
-use uverbs_core::{Channel, Errno, Error, Object, Op, Result};
+use uverbs_core::{Errno, Error, Object, Op, Result, UverbsFile};
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_FLOW_MATCHER_CREATE_HANDLE, MLX5_IB_ATTR_FLOW_MATCHER_DESTROY_HANDLE,
     MLX5_IB_ATTR_FLOW_MATCHER_FLOW_TYPE, MLX5_IB_ATTR_FLOW_MATCHER_FT_TYPE,
@@ -90,7 +90,7 @@ impl FlowMatcher {
     /// EINVAL: [`TableKind::Switch`] where functions are not represented, or a port that does not exist or goes with another
     /// table. EOPNOTSUPP: the context may not steer a port's transport. EPROTONOSUPPORT: the kernel does not know the port.
     #[doc(alias = "mlx5dv_create_flow_matcher")]
-    pub fn create(channel: &Arc<Channel>, init: &MatcherInit<'_>) -> Result<Self> {
+    pub fn create(file: &Arc<UverbsFile>, init: &MatcherInit<'_>) -> Result<Self> {
         let op = Op::CreateFlowMatcher;
         let handle = new_object_slot();
         let priority;
@@ -120,7 +120,7 @@ impl FlowMatcher {
             ),
         ];
         let create = || {
-            channel.ioctl(
+            file.ioctl(
                 op,
                 MLX5_IB_OBJECT_FLOW_MATCHER,
                 MLX5_IB_METHOD_FLOW_MATCHER_CREATE,
@@ -132,12 +132,12 @@ impl FlowMatcher {
         let created = if init.ib_port.is_some() {
             create()
         } else {
-            channel.ioctl_only(op, create)
+            file.ioctl_only(op, create)
         };
         created.map_err(|error| explain(error, init))?;
         let handle = new_object_handle(op, &handle)?;
         Ok(Self {
-            object: Arc::new(Object::new(channel, &KIND, handle, [])),
+            object: Arc::new(Object::new(file, &KIND, handle, [])),
             mask: Arc::new(init.mask.clone()),
         })
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uverbs_core::cmd::{new_object_handle, new_object_slot};
 use uverbs_core::sys::{Attr, Uhw};
-use uverbs_core::{Channel, Error, Op, Result};
+use uverbs_core::{Error, Op, Result, UverbsFile};
 use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_OBJECT_FLOW_ACTION;
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_DATA_BUF, MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_FT_TYPE,
@@ -72,7 +72,7 @@ impl FlowAction {
     /// the device takes.
     #[doc(alias = "mlx5dv_create_flow_action_packet_reformat")]
     pub fn reformat(
-        channel: &Arc<Channel>,
+        file: &Arc<UverbsFile>,
         table: TableKind,
         reformat: Reformat<'_>,
     ) -> Result<Self> {
@@ -91,31 +91,30 @@ impl FlowAction {
             ));
         }
         let handle = new_object_slot();
-        channel
-            .ioctl_only(op, || {
-                let attrs = [
-                    Attr::new_object(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_HANDLE, &handle),
-                    Attr::constant(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_TYPE, kind),
-                    Attr::constant(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_FT_TYPE, table.raw()),
-                    Attr::maybe(
-                        headers,
-                        MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_DATA_BUF,
-                        Attr::input,
-                    ),
-                ];
-                channel.ioctl(
-                    op,
-                    UVERBS_OBJECT_FLOW_ACTION,
-                    MLX5_IB_METHOD_FLOW_ACTION_CREATE_PACKET_REFORMAT,
-                    &attrs,
-                    &Uhw::NONE,
-                )
-            })
-            .map_err(|error| {
-                error
-                    .fact("table", format!("{table:?}"))
-                    .fact("header_bytes", len)
-            })?;
-        Ok(Self::over(channel, new_object_handle(op, &handle)?))
+        file.ioctl_only(op, || {
+            let attrs = [
+                Attr::new_object(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_HANDLE, &handle),
+                Attr::constant(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_TYPE, kind),
+                Attr::constant(MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_FT_TYPE, table.raw()),
+                Attr::maybe(
+                    headers,
+                    MLX5_IB_ATTR_CREATE_PACKET_REFORMAT_DATA_BUF,
+                    Attr::input,
+                ),
+            ];
+            file.ioctl(
+                op,
+                UVERBS_OBJECT_FLOW_ACTION,
+                MLX5_IB_METHOD_FLOW_ACTION_CREATE_PACKET_REFORMAT,
+                &attrs,
+                &Uhw::NONE,
+            )
+        })
+        .map_err(|error| {
+            error
+                .fact("table", format!("{table:?}"))
+                .fact("header_bytes", len)
+        })?;
+        Ok(Self::over(file, new_object_handle(op, &handle)?))
     }
 }

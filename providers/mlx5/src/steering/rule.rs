@@ -129,7 +129,7 @@ impl FlowMatcher {
     fn create_rule(&self, to: Destination<'_>, rule: &MatchRule<'_>) -> Result<Object> {
         let op = Op::CreateMatchedFlow;
         self.check(op, to, rule)?;
-        let channel = self.object().channel();
+        let file = self.object().file();
         let handle = new_object_slot();
         let (qp, devx, flags) = match to {
             Destination::QueuePair(qp) => (Some(qp.handle()), None, None),
@@ -188,7 +188,7 @@ impl FlowMatcher {
             Attr::maybe(flags, MLX5_IB_ATTR_CREATE_FLOW_FLAGS, Attr::constant),
         ];
         let create = || {
-            channel.ioctl(
+            file.ioctl(
                 op,
                 UVERBS_OBJECT_FLOW,
                 MLX5_IB_METHOD_CREATE_FLOW,
@@ -200,7 +200,7 @@ impl FlowMatcher {
         let created = if flags.is_some() || counter.is_some() {
             create()
         } else {
-            channel.ioctl_only(op, create)
+            file.ioctl_only(op, create)
         };
         created.map_err(explain)?;
         let handle = new_object_handle(op, &handle)?;
@@ -210,7 +210,7 @@ impl FlowMatcher {
             .chain(rule.actions.iter().map(|action| action.object()))
             .chain(rule.counter.map(|counter| counter.counter.object()))
             .map(Arc::clone);
-        Ok(Object::new(channel, &KIND, handle, parents))
+        Ok(Object::new(file, &KIND, handle, parents))
     }
 
     /// What is known to be wrong before the kernel is asked, which would say EINVAL alone.
@@ -235,7 +235,7 @@ impl FlowMatcher {
         let actions = rule.actions.iter().map(|action| &**action.object());
         let counter = rule.counter.map(|counter| &**counter.counter.object());
         for object in target.into_iter().chain(actions).chain(counter) {
-            if !Arc::ptr_eq(object.channel(), self.object().channel()) {
+            if !Arc::ptr_eq(object.file(), self.object().file()) {
                 return Err(Error::invalid(op, "object")
                     .fact("object", format!("{object:?}"))
                     .hint("it belongs to another context"));

@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use uverbs_core::{Channel, Errno, ErrorKind, Object, cmd};
+use uverbs_core::{Errno, ErrorKind, Object, UverbsFile, cmd};
 
 use super::*;
 use crate::devx::{Devx, DevxObject};
@@ -22,23 +22,21 @@ fn value() -> MatchWords {
     MatchWords::new().destination_mac(MatchHeaders::Outer, MAC)
 }
 
-fn matcher(channel: &Arc<Channel>) -> FlowMatcher {
-    FlowMatcher::create(channel, &MatcherInit::new(&mask())).unwrap()
+fn matcher(file: &Arc<UverbsFile>) -> FlowMatcher {
+    FlowMatcher::create(file, &MatcherInit::new(&mask())).unwrap()
 }
 
-fn table(channel: &Arc<Channel>) -> DevxObject {
+fn table(file: &Arc<UverbsFile>) -> DevxObject {
     let command = Mailbox::command(opcode::CREATE_GENERAL_OBJECT, 0, 16);
-    Devx::new(channel)
-        .create_harmless(&command, 16, [])
-        .unwrap()
+    Devx::new(file).create_harmless(&command, 16, []).unwrap()
 }
 
-fn ttl(channel: &Arc<Channel>) -> FlowAction {
+fn ttl(file: &Arc<UverbsFile>) -> FlowAction {
     let change = HeaderChange::Add {
         field: HeaderField::IP_TTL,
         value: u32::MAX,
     };
-    FlowAction::modify_header(channel, TableKind::NicReceive, &[change]).unwrap()
+    FlowAction::modify_header(file, TableKind::NicReceive, &[change]).unwrap()
 }
 
 #[test]
@@ -83,8 +81,8 @@ fn fields_are_where_the_manual_has_them() {
 
 #[test]
 fn matchers_are_asked_for() {
-    let (kernel, channel) = Scripted::new();
-    drop(matcher(&channel));
+    let (kernel, file) = Scripted::new();
+    drop(matcher(&file));
     let asked = kernel.asked();
     assert_eq!(
         asked,
@@ -100,7 +98,7 @@ fn matchers_are_asked_for() {
         ib_port: Some(1),
         ..MatcherInit::new(&everything)
     };
-    FlowMatcher::create(&channel, &init).unwrap();
+    FlowMatcher::create(&file, &init).unwrap();
     let asked = kernel.asked();
     let port = native(&1_u32.to_ne_bytes());
     assert_eq!(
@@ -113,7 +111,7 @@ fn matchers_are_asked_for() {
         table: TableKind::NicTransmit,
         ..MatcherInit::new(&inside)
     };
-    FlowMatcher::create(&channel, &init).unwrap();
+    FlowMatcher::create(&file, &init).unwrap();
     let asked = kernel.asked();
     let priority = 0x102_u16.to_ne_bytes();
     assert_eq!(
@@ -124,9 +122,9 @@ fn matchers_are_asked_for() {
 
 #[test]
 fn rules_are_asked_for() {
-    let (kernel, channel) = Scripted::new();
-    let matcher = matcher(&channel);
-    let (devx, action) = (table(&channel), ttl(&channel));
+    let (kernel, file) = Scripted::new();
+    let matcher = matcher(&file);
+    let (devx, action) = (table(&file), ttl(&file));
     kernel.asked();
     let value = value();
     let rule = MatchRule {
@@ -163,7 +161,7 @@ fn rules_are_asked_for() {
             "{target:?}"
         );
     }
-    let qp = Object::new(&channel, &cmd::qp::KIND, 77, []);
+    let qp = Object::new(&file, &cmd::qp::KIND, 77, []);
     drop(matcher.steer(&qp, &plain).unwrap());
     let asked = kernel.asked();
     assert_eq!(asked[0], "9/+0 +0:new +1:in64 +4:obj=1 +2:obj=77");
@@ -171,8 +169,8 @@ fn rules_are_asked_for() {
 
 #[test]
 fn actions_are_asked_for() {
-    let (kernel, channel) = Scripted::new();
-    drop(ttl(&channel));
+    let (kernel, file) = Scripted::new();
+    drop(ttl(&file));
     assert_eq!(
         kernel.asked(),
         [
@@ -203,34 +201,34 @@ fn actions_are_asked_for() {
             "13/+1 +0:new +1:const=0x3 +2:const=0x1 +3:in=0101010101010101010101010101",
         ),
     ] {
-        FlowAction::reformat(&channel, table, reformat).unwrap();
+        FlowAction::reformat(&file, table, reformat).unwrap();
         assert_eq!(kernel.asked()[0], line);
     }
     let none = FlowAction::reformat(
-        &channel,
+        &file,
         TableKind::NicTransmit,
         Reformat::IntoFrameTunnel(&[]),
     );
     assert_eq!(none.unwrap_err().kind(), ErrorKind::InvalidInput);
-    let none = FlowAction::modify_header(&channel, TableKind::NicReceive, &[]);
+    let none = FlowAction::modify_header(&file, TableKind::NicReceive, &[]);
     assert_eq!(none.unwrap_err().kind(), ErrorKind::InvalidInput);
     assert!(kernel.asked().is_empty());
 }
 
 #[test]
 fn anchors_are_asked_for() {
-    let (kernel, channel) = Scripted::new();
+    let (kernel, file) = Scripted::new();
     kernel.answer(0x1003, &0x1234_u32.to_ne_bytes());
-    let anchor = SteeringAnchor::create(&channel, TableKind::NicReceive, 2).unwrap();
+    let anchor = SteeringAnchor::create(&file, TableKind::NicReceive, 2).unwrap();
     assert_eq!(anchor.table_id(), 0x1234);
-    let user = Object::new(&channel, &cmd::flow::KIND, 9, [anchor.parent().0]);
+    let user = Object::new(&file, &cmd::flow::KIND, 9, [anchor.parent().0]);
     let (anchor, error) = anchor.destroy().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Busy);
     drop(user);
     kernel.asked();
     anchor.destroy().unwrap();
     assert_eq!(kernel.asked(), ["+9/+1 +0:obj=1"]);
-    SteeringAnchor::create(&channel, TableKind::RdmaReceive, 2).unwrap();
+    SteeringAnchor::create(&file, TableKind::RdmaReceive, 2).unwrap();
     let asked = kernel.asked();
     let priority = native(&2_u16.to_ne_bytes());
     let wanted = format!("+9/+0 +0:new +1:const=0x3 +2:in={priority} +3:out4");
@@ -239,9 +237,9 @@ fn anchors_are_asked_for() {
 
 #[test]
 fn rules_go_before_what_they_name() {
-    let (kernel, channel) = Scripted::new();
-    let matcher = matcher(&channel);
-    let (devx, action) = (table(&channel), ttl(&channel));
+    let (kernel, file) = Scripted::new();
+    let matcher = matcher(&file);
+    let (devx, action) = (table(&file), ttl(&file));
     let value = value();
     let rule = MatchRule {
         actions: &[&action],
@@ -261,20 +259,20 @@ fn rules_go_before_what_they_name() {
     let asked = kernel.asked();
     assert_eq!(asked.len(), 4, "{asked:?}");
     assert_eq!(asked[0], "9/+1 +0:obj=4");
-    assert_eq!(channel.leaked(), 0);
+    assert_eq!(file.leaked(), 0);
 }
 
 #[test]
 fn a_rule_that_stays_keeps_what_it_names() {
-    let (kernel, channel) = Scripted::new();
-    let matcher = matcher(&channel);
+    let (kernel, file) = Scripted::new();
+    let matcher = matcher(&file);
     let value = value();
     let flow = matcher
         .create_flow(FlowTarget::Drop, &MatchRule::new(&value))
         .unwrap();
     kernel.refuse("9/+1", Errno::BUSY);
     assert_eq!(flow.destroy().unwrap_err().kind(), ErrorKind::Busy);
-    assert_eq!(channel.leaked(), 1);
+    assert_eq!(file.leaked(), 1);
     kernel.asked();
     drop(matcher);
     assert!(kernel.asked().is_empty(), "its matcher is leaked with it");
@@ -282,9 +280,9 @@ fn a_rule_that_stays_keeps_what_it_names() {
 
 #[test]
 fn what_a_rule_cannot_be_is_told_before_the_kernel_is_asked() {
-    let (kernel, channel) = Scripted::new();
-    let matcher = matcher(&channel);
-    let (devx, action) = (table(&channel), ttl(&channel));
+    let (kernel, file) = Scripted::new();
+    let matcher = matcher(&file);
+    let (devx, action) = (table(&file), ttl(&file));
     let (_, elsewhere) = Scripted::new();
     let foreign = (table(&elsewhere), ttl(&elsewhere));
     kernel.asked();
@@ -340,8 +338,8 @@ fn what_a_rule_cannot_be_is_told_before_the_kernel_is_asked() {
 
 #[test]
 fn refusals_are_typed() {
-    let (kernel, channel) = Scripted::new();
-    let matcher = matcher(&channel);
+    let (kernel, file) = Scripted::new();
+    let matcher = matcher(&file);
     let value = value();
     let rule = MatchRule::new(&value);
     for (errno, kind) in [
@@ -363,7 +361,7 @@ fn refusals_are_typed() {
 
 #[test]
 fn an_attribute_that_the_kernel_lacks_spoils_nothing_else() {
-    let (kernel, channel) = Scripted::new();
+    let (kernel, file) = Scripted::new();
     let all = MatchWords::new();
     kernel.refuse("+3/+0", Errno::PROTONOSUPPORT);
     let init = MatcherInit {
@@ -371,16 +369,16 @@ fn an_attribute_that_the_kernel_lacks_spoils_nothing_else() {
         ib_port: Some(1),
         ..MatcherInit::new(&all)
     };
-    let error = FlowMatcher::create(&channel, &init).unwrap_err();
+    let error = FlowMatcher::create(&file, &init).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     kernel.accept();
-    let matcher = matcher(&channel);
+    let matcher = matcher(&file);
     let value = value();
     let rule = MatchRule::new(&value);
     kernel.refuse("9/+0", Errno::PROTONOSUPPORT);
     let error = matcher.create_flow(FlowTarget::Drop, &rule).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     kernel.accept();
-    let qp = Object::new(&channel, &cmd::qp::KIND, 77, []);
+    let qp = Object::new(&file, &cmd::qp::KIND, 77, []);
     drop(matcher.steer(&qp, &rule).unwrap());
 }

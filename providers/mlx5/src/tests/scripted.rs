@@ -7,10 +7,10 @@ use std::io::Write as _;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 
-use uverbs_core::channel::CommandPath;
+use uverbs_core::file::CommandPath;
 use uverbs_core::sys::recorder::{Record, Recorder, Sink};
 use uverbs_core::sys::{Attr, Call, Command, Kernel, Mapping, Reply, Value};
-use uverbs_core::{Channel, Errno};
+use uverbs_core::{Errno, UverbsFile};
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_MLX5;
 
 /// The kernel. Handles count from 1.
@@ -25,7 +25,7 @@ pub(crate) struct Scripted {
 
 impl Scripted {
     #[expect(unsafe_code, reason = "promises that a script does no harm")]
-    pub(crate) fn new() -> (Arc<Self>, Arc<Channel>) {
+    pub(crate) fn new() -> (Arc<Self>, Arc<UverbsFile>) {
         let script = Arc::new(Self::default());
         let kernel: Arc<dyn Kernel> = Arc::<Self>::clone(&script);
         let kernel = if std::env::var_os("UVERBS_TEST_SEEN").is_some() {
@@ -35,8 +35,8 @@ impl Scripted {
         };
         let fd = File::open("/dev/null").unwrap().into();
         // SAFETY: (1) the script takes calls on every descriptor; (2, 3) it carries nothing out.
-        let channel = unsafe { Channel::new(kernel, fd, RDMA_DRIVER_MLX5, CommandPath::Auto) };
-        (script, Arc::new(channel))
+        let file = unsafe { UverbsFile::new(kernel, fd, RDMA_DRIVER_MLX5, CommandPath::Auto) };
+        (script, Arc::new(file))
     }
 
     /// Refuses what begins so, from now on.

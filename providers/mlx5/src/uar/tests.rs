@@ -14,7 +14,7 @@ const REGISTER: usize = 512;
 
 /// A context of 16 fixed doorbells, on pages of 4096 bytes.
 fn fixed() -> (Arc<Scripted>, Uars) {
-    let (script, channel) = Scripted::new();
+    let (script, file) = Scripted::new();
     let config = UarConfig {
         fixed: 16,
         per_page: 1,
@@ -23,7 +23,7 @@ fn fixed() -> (Arc<Scripted>, Uars) {
         shared: 12,
         extra: 0,
     };
-    (script, Uars::new(&channel, config))
+    (script, Uars::new(&file, config))
 }
 
 /// What `adjust_bfregn` of the kernel's driver makes of its own number.
@@ -87,7 +87,7 @@ const ID: u32 = 0x40;
 
 /// A context whose pages are taken as they are needed, each with so many pages of registers. The first has number [`ID`].
 fn as_needed(per_page: u32, register_size: u32) -> (Arc<Scripted>, Uars) {
-    let (script, channel) = Scripted::new();
+    let (script, file) = Scripted::new();
     let length = 4096 * per_page.clamp(1, 16);
     script.answer(
         MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH,
@@ -102,7 +102,7 @@ fn as_needed(per_page: u32, register_size: u32) -> (Arc<Scripted>, Uars) {
         shared: 12,
         extra: 0,
     };
-    (script, Uars::new(&channel, config))
+    (script, Uars::new(&file, config))
 }
 
 /// How many pages of the machine were mapped since the last time.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use uverbs_core::hw::RingLayout;
 use uverbs_core::sys::{Call, Kernel, Mapping, Reply};
 use uverbs_core::types::{AccessFlags, Destination, LocalKey, MwType, RemoteKey, WindowBinding};
-use uverbs_core::{Channel, CommandPath, Errno};
+use uverbs_core::{CommandPath, Errno, UverbsFile};
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
 
 use zerocopy::IntoBytes as _;
@@ -65,7 +65,7 @@ fn binding() -> WindowBinding {
 fn address(number: u32, network_type: u8) -> Address {
     let mut vector = [0; 88];
     vector[std::mem::offset_of!(rxe_av, network_type)] = network_type;
-    Address::new(&channel(), None, number, vector)
+    Address::new(&file(), None, number, vector)
 }
 
 /// A kernel that nobody asks anything.
@@ -81,10 +81,10 @@ unsafe impl Kernel for Silent {
 }
 
 #[expect(unsafe_code, reason = "nothing is asked of it")]
-fn channel() -> Channel {
+fn file() -> UverbsFile {
     let fd = File::open("/dev/null").unwrap().into();
     // SAFETY: (1) the kernel takes calls on every descriptor; (2, 3) it carries nothing out.
-    unsafe { Channel::new(Arc::new(Silent), fd, RDMA_DRIVER_RXE, CommandPath::Auto) }
+    unsafe { UverbsFile::new(Arc::new(Silent), fd, RDMA_DRIVER_RXE, CommandPath::Auto) }
 }
 
 /// Each flag alone, named or not, on every operation: only a payload says that it is inline.

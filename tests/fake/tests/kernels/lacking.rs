@@ -6,14 +6,14 @@ use uverbs::{AccessFlags, ErrorKind, MwType, QpType};
 use uverbs_core::cmd::context::GetContext;
 use uverbs_core::sys::Uhw;
 use uverbs_core::types::{MrAdvice, MrAdviceFlags, ReregFlags};
-use uverbs_core::{Channel, Result, cmd};
+use uverbs_core::{Result, UverbsFile, cmd};
 use uverbs_fake::{Feature, Profile};
 use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_OBJECT_PD;
 
 use crate::heart::bench;
 
 /// A command, what it needs, and whether rxe has it where the kernel does.
-type Lacking = (Feature, bool, fn(&Channel, u32) -> Result<()>);
+type Lacking = (Feature, bool, fn(&UverbsFile, u32) -> Result<()>);
 
 const LACKING: [Lacking; 7] = [
     (Feature::FirstMethods, true, |ch, _| {
@@ -73,18 +73,18 @@ fn what_a_kernel_lacks_is_unsupported() {
     for profile in Profile::ALL {
         let bench = bench(*profile);
         let version = profile.version();
-        let channel: Arc<Channel> = bench.channel().unwrap();
+        let file: Arc<UverbsFile> = bench.file().unwrap();
         let fds = [bench.fake.open().unwrap()];
         let fds = fds.each_ref().map(std::os::fd::AsFd::as_fd);
         if !profile.has(Feature::ContextDescriptors) {
             let request = GetContext { ucap_fds: &fds };
-            let error = cmd::context::get(&channel, &request, &Uhw::NONE).unwrap_err();
+            let error = cmd::context::get(&file, &request, &Uhw::NONE).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{version:?}: {error}");
         }
-        let _context = cmd::context::get(&channel, &GetContext::default(), &Uhw::NONE).unwrap();
-        let pd = cmd::pd::alloc(&channel, &Uhw::NONE).unwrap();
+        let _context = cmd::context::get(&file, &GetContext::default(), &Uhw::NONE).unwrap();
+        let pd = cmd::pd::alloc(&file, &Uhw::NONE).unwrap();
         for (place, (feature, of_rxe, ask)) in LACKING.iter().enumerate() {
-            let answer = ask(&channel, pd);
+            let answer = ask(&file, pd);
             if profile.has(*feature) && *of_rxe {
                 answer.unwrap_or_else(|error| panic!("{version:?} {place}: {error}"));
             } else {
@@ -94,7 +94,7 @@ fn what_a_kernel_lacks_is_unsupported() {
             }
         }
         let error = cmd::mr::register_dmabuf(
-            &channel,
+            &file,
             &cmd::mr::RegisterDmabuf {
                 pd,
                 fd: fds[0],

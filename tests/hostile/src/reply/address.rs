@@ -35,21 +35,21 @@ pub fn reply_address(bytes: &[u8]) {
 }
 
 fn one(run: &Run, which: u8) {
-    let (tape, channel) = (&run.tape, &run.channel);
+    let (tape, file) = (&run.tape, &run.file);
     let handle = tape.byte().into();
     match which % 5 {
         0 => {
             let vector = vector(run);
             let cookie = tape.long();
-            run.told(run.with_uhw(|uhw| ah::create(channel, handle, &vector, cookie, uhw)));
+            run.told(run.with_uhw(|uhw| ah::create(file, handle, &vector, cookie, uhw)));
         }
-        1 => drop(run.told(ah::KIND.destroy(channel, handle))),
+        1 => drop(run.told(ah::KIND.destroy(file, handle))),
         2 => {
             let mut gid = [0; 16];
             tape.fill(&mut gid);
             let gid = Gid::from_bytes(gid);
-            run.told(mcast::attach(channel, handle, &gid, tape.half()));
-            run.told(mcast::detach(channel, handle, &gid, tape.half()));
+            run.told(mcast::attach(file, handle, &gid, tape.half()));
+            run.told(mcast::detach(file, handle, &gid, tape.half()));
         }
         3 => {
             let specs = tape.take(usize::from(tape.byte()));
@@ -66,8 +66,8 @@ fn one(run: &Run, which: u8) {
                 flags: flow::Flags::from_bits_truncate(tape.word()),
                 specs: &specs,
             };
-            run.told(run.with_uhw(|uhw| flow::create(channel, &request, uhw)));
+            run.told(run.with_uhw(|uhw| flow::create(file, &request, uhw)));
         }
-        _ => drop(run.told(flow::KIND.destroy(channel, handle))),
+        _ => drop(run.told(flow::KIND.destroy(file, handle))),
     }
 }

@@ -15,7 +15,7 @@ pub fn reply_cq(bytes: &[u8]) {
 }
 
 fn one(run: &Run, which: u8) {
-    let (tape, channel) = (&run.tape, &run.channel);
+    let (tape, file) = (&run.tape, &run.file);
     let handle = tape.byte().into();
     match which % 6 {
         0 => {
@@ -37,21 +37,21 @@ fn one(run: &Run, which: u8) {
                 }),
                 ..cq::Create::new(tape.word(), tape.long())
             };
-            run.told(run.with_uhw(|uhw| cq::create(channel, &request, uhw)));
+            run.told(run.with_uhw(|uhw| cq::create(file, &request, uhw)));
         }
         1 => {
             let entries = tape.word();
-            run.told(run.with_uhw(|uhw| cq::resize(channel, handle, entries, uhw)));
+            run.told(run.with_uhw(|uhw| cq::resize(file, handle, entries, uhw)));
         }
-        2 => drop(run.told(cq::modify(channel, handle, tape.half(), tape.half()))),
+        2 => drop(run.told(cq::modify(file, handle, tape.half(), tape.half()))),
         3 => {
-            let _ = cq::request_notify(channel, handle, tape.flag());
+            let _ = cq::request_notify(file, handle, tape.flag());
         }
         4 => {
             let max = usize::from(tape.byte());
-            let polled = run.told(cq::poll(channel, handle, max));
+            let polled = run.told(cq::poll(file, handle, max));
             assert!(polled.is_none_or(|polled| polled.len() <= max));
         }
-        _ => drop(run.told(cq::KIND.destroy(channel, handle))),
+        _ => drop(run.told(cq::KIND.destroy(file, handle))),
     }
 }

@@ -24,7 +24,7 @@ pub fn reply_device(bytes: &[u8]) {
 }
 
 fn about_context(run: &Run) {
-    let (tape, channel) = (&run.tape, &run.channel);
+    let (tape, file) = (&run.tape, &run.file);
     match tape.byte() % 8 {
         0 | 1 => {
             let fds = [run.fd(), run.fd()];
@@ -32,41 +32,41 @@ fn about_context(run: &Run) {
             let request = context::GetContext {
                 ucap_fds: if some { &fds } else { &[] },
             };
-            run.told(run.with_uhw(|uhw| context::get(channel, &request, uhw)));
+            run.told(run.with_uhw(|uhw| context::get(file, &request, uhw)));
         }
-        2 => drop(run.told(run.with_uhw(|uhw| context::query(channel, uhw)))),
-        3 => drop(run.told(run.with_uhw(|uhw| device::query(channel, uhw)))),
-        4 => drop(run.told(comp_channel::create(channel))),
-        5 => drop(run.told(event::alloc_async(channel))),
+        2 => drop(run.told(run.with_uhw(|uhw| context::query(file, uhw)))),
+        3 => drop(run.told(run.with_uhw(|uhw| device::query(file, uhw)))),
+        4 => drop(run.told(comp_channel::create(file))),
+        5 => drop(run.told(event::alloc_async(file))),
         6 => {
-            run.told(event::read_async(channel, run.fd()));
-            run.told(event::read_completion(channel, run.fd()));
+            run.told(event::read_async(file, run.fd()));
+            run.told(event::read_completion(file, run.fd()));
         }
         _ => {
             let offset = tape.long();
-            run.told(run.with_uhw(|uhw| dmabuf::export(channel, offset, uhw)));
+            run.told(run.with_uhw(|uhw| dmabuf::export(file, offset, uhw)));
         }
     }
 }
 
 fn about_ports(run: &Run) {
-    let (tape, channel) = (&run.tape, &run.channel);
+    let (tape, file) = (&run.tape, &run.file);
     match tape.byte() % 5 {
-        0 => drop(run.told(device::query_port(channel, tape.word() & 0x1ff))),
-        1 => drop(run.told(device::query_port_speed(channel, tape.word()))),
+        0 => drop(run.told(device::query_port(file, tape.word() & 0x1ff))),
+        1 => drop(run.told(device::query_port_speed(file, tape.word()))),
         2 => {
             let room = usize::from(tape.byte());
             let object = tape.half();
-            let handles = run.told(device::info_handles(channel, object, room));
+            let handles = run.told(device::info_handles(file, object, room));
             assert!(handles.is_none_or(|handles| handles.len() <= room.max(1)));
         }
         3 => {
             let room = usize::from(tape.byte());
-            let table = run.told(gid::query_table(channel, room));
+            let table = run.told(gid::query_table(file, room));
             assert!(table.is_none_or(|table| table.len() <= room.max(1)));
         }
         _ => drop(run.told(gid::query_entry(
-            channel,
+            file,
             tape.byte().into(),
             tape.byte().into(),
         ))),
@@ -75,36 +75,36 @@ fn about_ports(run: &Run) {
 
 fn about_counters(run: &Run) {
     use comp_cntr::{Change, Entry, Operations};
-    let (tape, channel) = (&run.tape, &run.channel);
+    let (tape, file) = (&run.tape, &run.file);
     let handle = tape.byte().into();
     let entry = tape.one_of(&[Entry::Completions, Entry::Errors]);
     match tape.byte() % 9 {
-        0 => drop(run.told(comp_cntr::query_caps(channel))),
-        1 => drop(run.told(run.with_uhw(|uhw| comp_cntr::create(channel, uhw)))),
+        0 => drop(run.told(comp_cntr::query_caps(file))),
+        1 => drop(run.told(run.with_uhw(|uhw| comp_cntr::create(file, uhw)))),
         2 => {
             let change = tape.one_of(&[Change::Set, Change::Increment]);
             let value = tape.long();
-            run.told(comp_cntr::modify(channel, handle, entry, change, value));
+            run.told(comp_cntr::modify(file, handle, entry, change, value));
         }
-        3 => drop(run.told(comp_cntr::read(channel, handle, entry))),
+        3 => drop(run.told(comp_cntr::read(file, handle, entry))),
         4 => {
             let operations = Operations::from_bits_retain(tape.word() & 0x7f);
-            run.told(comp_cntr::attach(channel, 1, handle, operations));
+            run.told(comp_cntr::attach(file, 1, handle, operations));
         }
-        5 => drop(run.told(comp_cntr::KIND.destroy(channel, handle))),
-        6 => drop(run.told(run.with_uhw(|uhw| counters::create(channel, uhw)))),
+        5 => drop(run.told(comp_cntr::KIND.destroy(file, handle))),
+        6 => drop(run.told(run.with_uhw(|uhw| counters::create(file, uhw)))),
         7 => {
             let mut values = vec![0; tape.pick(20)];
             let cached = tape.flag();
-            run.told(run.with_uhw(|uhw| counters::read(channel, handle, &mut values, cached, uhw)));
+            run.told(run.with_uhw(|uhw| counters::read(file, handle, &mut values, cached, uhw)));
         }
-        _ => drop(run.told(counters::KIND.destroy(channel, handle))),
+        _ => drop(run.told(counters::KIND.destroy(file, handle))),
     }
 }
 
 fn about_actions(run: &Run) {
     use flow_action::{Esp, Replay};
-    let (tape, channel) = (&run.tape, &run.channel);
+    let (tape, file) = (&run.tape, &run.file);
     let esp = Esp {
         attrs: ib_uverbs_flow_action_esp {
             spi: tape.word(),
@@ -122,8 +122,8 @@ fn about_actions(run: &Run) {
         }),
     };
     match tape.byte() % 3 {
-        0 => drop(run.told(run.with_uhw(|uhw| flow_action::create_esp(channel, &esp, uhw)))),
-        1 => drop(run.told(run.with_uhw(|uhw| flow_action::modify_esp(channel, 1, &esp, uhw)))),
-        _ => drop(run.told(flow_action::KIND.destroy(channel, 1))),
+        0 => drop(run.told(run.with_uhw(|uhw| flow_action::create_esp(file, &esp, uhw)))),
+        1 => drop(run.told(run.with_uhw(|uhw| flow_action::modify_esp(file, 1, &esp, uhw)))),
+        _ => drop(run.told(flow_action::KIND.destroy(file, 1))),
     }
 }

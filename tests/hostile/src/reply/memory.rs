@@ -25,7 +25,7 @@ pub(super) fn access(run: &Run) -> AccessFlags {
 }
 
 fn register(run: &Run) {
-    let (tape, channel) = (&run.tape, &run.channel);
+    let (tape, file) = (&run.tape, &run.file);
     let (start, length, iova) = (tape.long(), tape.long(), tape.long());
     let access = access(run);
     let handle = tape.byte().into();
@@ -38,7 +38,7 @@ fn register(run: &Run) {
                 iova,
                 access,
             };
-            run.told(run.with_uhw(|uhw| mr::register(channel, &request, uhw)));
+            run.told(run.with_uhw(|uhw| mr::register(file, &request, uhw)));
         }
         1 => {
             let request = mr::RegisterEx {
@@ -55,7 +55,7 @@ fn register(run: &Run) {
                 access,
                 dma_handle: tape.maybe(crate::Tape::word),
             };
-            run.told(run.with_uhw(|uhw| mr::register_ex(channel, &request, uhw)));
+            run.told(run.with_uhw(|uhw| mr::register_ex(file, &request, uhw)));
         }
         2 => {
             let request = mr::RegisterDmabuf {
@@ -66,7 +66,7 @@ fn register(run: &Run) {
                 iova,
                 access,
             };
-            run.told(run.with_uhw(|uhw| mr::register_dmabuf(channel, &request, uhw)));
+            run.told(run.with_uhw(|uhw| mr::register_dmabuf(file, &request, uhw)));
         }
         _ => {
             let request = mr::RegisterDm {
@@ -77,7 +77,7 @@ fn register(run: &Run) {
                 access,
             };
             run.told(mr::register_dm(
-                channel,
+                file,
                 &request,
                 &uverbs_core::sys::Uhw::NONE,
             ));
@@ -86,7 +86,7 @@ fn register(run: &Run) {
 }
 
 fn about_regions(run: &Run) {
-    let (tape, channel) = (&run.tape, &run.channel);
+    let (tape, file) = (&run.tape, &run.file);
     let handle = tape.byte().into();
     match tape.byte() % 4 {
         0 => {
@@ -99,9 +99,9 @@ fn about_regions(run: &Run) {
                 pd: 1,
                 access: access(run),
             };
-            run.told(run.with_uhw(|uhw| mr::reregister(channel, &request, uhw)));
+            run.told(run.with_uhw(|uhw| mr::reregister(file, &request, uhw)));
         }
-        1 => drop(run.told(mr::query(channel, handle))),
+        1 => drop(run.told(mr::query(file, handle))),
         2 => {
             let ranges = vec![ib_uverbs_sge::default(); tape.pick(5)];
             let request = mr::Advise {
@@ -110,28 +110,28 @@ fn about_regions(run: &Run) {
                 flags: MrAdviceFlags::from_bits_truncate(tape.byte().into()),
                 ranges: &ranges,
             };
-            run.told(run.with_uhw(|uhw| mr::advise(channel, &request, uhw)));
+            run.told(run.with_uhw(|uhw| mr::advise(file, &request, uhw)));
         }
-        _ => drop(run.told(mr::KIND.destroy(channel, handle))),
+        _ => drop(run.told(mr::KIND.destroy(file, handle))),
     }
 }
 
 fn about_others(run: &Run) {
-    let (tape, channel) = (&run.tape, &run.channel);
+    let (tape, file) = (&run.tape, &run.file);
     let handle = tape.byte().into();
     match tape.byte() % 8 {
-        0 => drop(run.told(run.with_uhw(|uhw| pd::alloc(channel, uhw)))),
-        1 => drop(run.told(pd::KIND.destroy(channel, handle))),
+        0 => drop(run.told(run.with_uhw(|uhw| pd::alloc(file, uhw)))),
+        1 => drop(run.told(pd::KIND.destroy(file, handle))),
         2 => {
             let kind = MwType::from_raw(tape.byte() % 4);
-            run.told(run.with_uhw(|uhw| mw::alloc(channel, handle, kind, uhw)));
+            run.told(run.with_uhw(|uhw| mw::alloc(file, handle, kind, uhw)));
         }
-        3 => drop(run.told(mw::KIND.destroy(channel, handle))),
+        3 => drop(run.told(mw::KIND.destroy(file, handle))),
         4 => {
             let (length, alignment) = (tape.long(), tape.word());
-            run.told(run.with_uhw(|uhw| dm::alloc(channel, length, alignment, uhw)));
+            run.told(run.with_uhw(|uhw| dm::alloc(file, length, alignment, uhw)));
         }
-        5 => drop(run.told(dm::KIND.destroy(channel, handle))),
+        5 => drop(run.told(dm::KIND.destroy(file, handle))),
         6 => {
             let request = dmah::Alloc {
                 cpu: tape.maybe(crate::Tape::word),
@@ -140,8 +140,8 @@ fn about_others(run: &Run) {
                 }),
                 hint: tape.maybe(crate::Tape::byte),
             };
-            run.told(run.with_uhw(|uhw| dmah::alloc(channel, &request, uhw)));
+            run.told(run.with_uhw(|uhw| dmah::alloc(file, &request, uhw)));
         }
-        _ => drop(run.told(dmah::KIND.destroy(channel, handle))),
+        _ => drop(run.told(dmah::KIND.destroy(file, handle))),
     }
 }

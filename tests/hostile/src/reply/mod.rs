@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use uverbs_core::sys::Uhw;
 use uverbs_core::sys::recorder::Collector;
-use uverbs_core::{Channel, Result};
+use uverbs_core::{Result, UverbsFile};
 use uverbs_uapi::ib_user_ioctl_verbs::{RDMA_DRIVER_MLX5, RDMA_DRIVER_RXE};
 
 use crate::liar::{Liar, descriptor};
@@ -36,9 +36,9 @@ const MANY: usize = 64;
 pub(crate) struct Run {
     pub(crate) tape: Arc<Tape>,
     pub(crate) liar: Liar,
-    pub(crate) channel: Arc<Channel>,
+    pub(crate) file: Arc<UverbsFile>,
     records: Arc<Collector>,
-    file: OwnedFd,
+    descriptor: OwnedFd,
 }
 
 impl Run {
@@ -46,19 +46,19 @@ impl Run {
         let tape = Arc::new(Tape::new(bytes));
         let liar = Liar::new(&tape);
         let driver = tape.one_of(&[RDMA_DRIVER_RXE, RDMA_DRIVER_MLX5]);
-        let (channel, records) = liar.channel(driver)?;
+        let (file, records) = liar.file(driver)?;
         Some(Self {
             tape,
             liar,
-            channel,
+            file,
             records,
-            file: descriptor().ok()?,
+            descriptor: descriptor().ok()?,
         })
     }
 
     /// A descriptor for commands that take one.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        self.descriptor.as_fd()
     }
 
     /// Carries out commands until the tape is at its end, and prints what was recorded.

@@ -52,7 +52,7 @@ pub(super) fn create(run: &Run) {
         event_fd: tape.maybe(|_| run.fd()),
         ..qp::Create::new(kind(run), parent, tape.long(), caps)
     };
-    run.told(run.with_uhw(|uhw| qp::create(&run.channel, &request, uhw)));
+    run.told(run.with_uhw(|uhw| qp::create(&run.file, &request, uhw)));
 }
 
 fn attr(run: &Run) -> QpAttr {
@@ -73,20 +73,20 @@ fn attr(run: &Run) -> QpAttr {
 }
 
 fn one(run: &Run, which: u8) {
-    let (tape, channel) = (&run.tape, &run.channel);
+    let (tape, file) = (&run.tape, &run.file);
     let handle = tape.byte().into();
     match which % 8 {
         0 => create(run),
         1 => {
             let attr = attr(run);
-            run.told(run.with_uhw(|uhw| qp::modify(channel, handle, &attr, uhw)));
+            run.told(run.with_uhw(|uhw| qp::modify(file, handle, &attr, uhw)));
         }
         2 => {
             let mask = QpAttrMask::from_bits_truncate(tape.word());
-            run.told(qp::query(channel, handle, mask));
+            run.told(qp::query(file, handle, mask));
         }
         3 => {
-            let _ = qp::doorbell(channel, handle);
+            let _ = qp::doorbell(file, handle);
         }
         4 => send(run, handle),
         5 => receive(run, handle),
@@ -94,19 +94,19 @@ fn one(run: &Run, which: u8) {
             let mut gid = [0; 16];
             tape.fill(&mut gid);
             run.told(mcast::attach(
-                channel,
+                file,
                 handle,
                 &Gid::from_bytes(gid),
                 tape.half(),
             ));
             run.told(mcast::detach(
-                channel,
+                file,
                 handle,
                 &Gid::from_bytes(gid),
                 tape.half(),
             ));
         }
-        _ => drop(run.told(qp::KIND.destroy(channel, handle))),
+        _ => drop(run.told(qp::KIND.destroy(file, handle))),
     }
 }
 
@@ -156,7 +156,7 @@ fn send(run: &Run, handle: u32) {
             SendRequest::new(operation(run), Payload::Gather(pieces)).with(flags)
         })
         .collect();
-    run.told(qp::post_send(&run.channel, handle, &requests));
+    run.told(qp::post_send(&run.file, handle, &requests));
 }
 
 fn receive(run: &Run, handle: u32) {
@@ -166,10 +166,8 @@ fn receive(run: &Run, handle: u32) {
         .iter()
         .map(|scatter| RecvRequest { wr_id: 1, scatter })
         .collect();
-    run.told(qp::post_recv(&run.channel, handle, &requests));
+    run.told(qp::post_recv(&run.file, handle, &requests));
     run.told(uverbs_core::cmd::srq::post_recv(
-        &run.channel,
-        handle,
-        &requests,
+        &run.file, handle, &requests,
     ));
 }

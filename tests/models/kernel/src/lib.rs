@@ -17,15 +17,15 @@
 //! ```
 //! use std::sync::Arc;
 //! use uverbs_fake::{FakeKernel, Profile};
-//! use uverbs_core::{Channel, CommandPath};
+//! use uverbs_core::{CommandPath, UverbsFile};
 //! use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let fake = FakeKernel::new(Profile::v6_1());
 //! let (kernel, fd) = (Arc::new(fake.clone()), fake.open()?);
 //! // SAFETY: (1) the descriptor is of the fake's device; (2, 3) no command is issued.
-//! let channel = unsafe { Channel::new(kernel, fd, RDMA_DRIVER_RXE, CommandPath::Auto) };
-//! # drop(channel);
+//! let file = unsafe { UverbsFile::new(kernel, fd, RDMA_DRIVER_RXE, CommandPath::Auto) };
+//! # drop(file);
 //! # Ok(())
 //! # }
 //! ```

@@ -8,7 +8,7 @@ use std::time::Duration;
 use uverbs::owned::Work;
 use uverbs::{AccessFlags, CommandPath, Errno, ErrorKind, PostError};
 use uverbs_core::sys::Linux;
-use uverbs_core::{Channel, cmd};
+use uverbs_core::{UverbsFile, cmd};
 
 use crate::support::child::in_child;
 use crate::support::kernel_log::KernelLog;
@@ -108,7 +108,7 @@ fn f19_a_doorbell_by_write_is_refused_after_setuid_and_leaves_no_ghost() {
         let descriptor = descriptor.try_clone_to_owned().expect("a descriptor");
         let (kernel, rxe) = (Arc::new(Linux), uverbs::DriverId::Rxe.raw());
         // SAFETY: (1) it is the device that the library opened; (2, 3) as above.
-        let other_way = unsafe { Channel::new(kernel, descriptor, rxe, CommandPath::Ioctl) };
+        let other_way = unsafe { UverbsFile::new(kernel, descriptor, rxe, CommandPath::Ioctl) };
         let rung = (0..64)
             .filter(|handle| cmd::qp::doorbell(&other_way, *handle).is_ok())
             .count();

@@ -11,7 +11,7 @@ use uverbs_core::{Object, cmd};
 
 /// What anybody may do who has an object: destroy another one by its handle.
 fn destroy(of: &Object, handle: u32) {
-    drop(Object::new(of.channel(), &cmd::qp::KIND, handle, []));
+    drop(Object::new(of.file(), &cmd::qp::KIND, handle, []));
 }
 
 fn of_made(made: &DevxObject, action: &FlowAction, matcher: &FlowMatcher) {

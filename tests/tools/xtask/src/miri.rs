@@ -9,7 +9,7 @@ use testbed::cargo::{command_of, workspace};
 use testbed::host::{self, NIGHTLY, Tool};
 
 /// Files and the clock are the real ones: tests read seeds, and wait. Addresses reach a kernel as numbers, which is no finding.
-/// Memory of objects whose destroy is refused is given up on purpose, and counted (`Channel::leaked`), so what is left at the end
+/// Memory of objects whose destroy is refused is given up on purpose, and counted (`UverbsFile::leaked`), so what is left at the end
 /// is no finding, either.
 const FLAGS: &str = "-Zmiri-disable-isolation -Zmiri-permissive-provenance -Zmiri-ignore-leaks";
 

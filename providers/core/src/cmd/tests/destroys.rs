@@ -9,11 +9,11 @@ use zerocopy::{Immutable, IntoBytes};
 
 use super::encodings::check;
 use super::{Bench, Script};
-use crate::channel::CommandPath;
 use crate::cmd::{
     ah, comp_cntr, counters, cq, dm, dmah, flow, flow_action, ind_table, mr, mw, pd, qp, srq, wq,
     xrcd,
 };
+use crate::file::CommandPath;
 use crate::kind::{Kind, Legacy};
 use crate::types::EventCounts;
 
@@ -40,14 +40,14 @@ fn every_kind_of_object_is_destroyed_by_its_own_command() {
     for (kind, ioctl, legacy) in ways {
         let ioctl = format!("ioctl {ioctl}");
         let write = legacy.map_or_else(|| ioctl.clone(), |words| format!("write {words}"));
-        check(|channel| kind.destroy(channel, 5), &ioctl, &write);
+        check(|file| kind.destroy(file, 5), &ioctl, &write);
     }
 }
 
 #[track_caller]
 fn asks(kind: &Kind, request: &(impl IntoBytes + Immutable)) {
     let bench = Bench::on_path(Script::new().with_zeros(), CommandPath::InvokeWrite);
-    kind.destroy(&bench.channel, 5).unwrap();
+    kind.destroy(&bench.file, 5).unwrap();
     assert_eq!(bench.request(), request.as_bytes(), "{kind}");
 }
 
@@ -114,11 +114,8 @@ fn a_destroy_counts_events() {
         completions: 3,
         asynchronous: 2,
     };
-    assert_eq!(cq::KIND.destroy(&bench.channel, 1).unwrap(), expected);
-    assert_eq!(
-        srq::KIND.destroy(&bench.channel, 1).unwrap().asynchronous,
-        4
-    );
+    assert_eq!(cq::KIND.destroy(&bench.file, 1).unwrap(), expected);
+    assert_eq!(srq::KIND.destroy(&bench.file, 1).unwrap().asynchronous, 4);
 
     let extended = [
         0_u32.to_ne_bytes(),
@@ -127,5 +124,5 @@ fn a_destroy_counts_events() {
     ]
     .concat();
     let bench = Bench::on_path(Script::new().replying("x54", extended), CommandPath::Write);
-    assert_eq!(wq::KIND.destroy(&bench.channel, 1).unwrap().asynchronous, 6);
+    assert_eq!(wq::KIND.destroy(&bench.file, 1).unwrap().asynchronous, 6);
 }

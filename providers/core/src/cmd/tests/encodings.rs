@@ -7,12 +7,12 @@ use uverbs_uapi::ib_user_ioctl_verbs::ib_uverbs_flow_action_esp_keymat_aes_gcm;
 use uverbs_uapi::ib_user_verbs::ib_uverbs_sge;
 
 use super::{Bench, Script};
-use crate::channel::{Channel, CommandPath};
 use crate::cmd::{
     ah, comp_channel, comp_cntr, context, counters, cq, device, dm, dmabuf, dmah, event, flow,
     flow_action, gid, ind_table, mcast, mr, mw, pd, qp, srq, wq, xrcd,
 };
 use crate::error::Result;
+use crate::file::{CommandPath, UverbsFile};
 use crate::sys::Uhw;
 use crate::types::{
     AccessFlags, AddressVector, CqCreateFlags, Gid, GlobalRoute, MrAdvice, MrAdviceFlags, MwType,
@@ -28,23 +28,23 @@ const CAPS: QpCaps = QpCaps {
 };
 
 /// The lines of `command` on the default path, and with legacy commands forced.
-fn both<T>(command: impl Fn(&Channel) -> Result<T>) -> (String, String) {
+fn both<T>(command: impl Fn(&UverbsFile) -> Result<T>) -> (String, String) {
     let auto = Bench::new(Script::new().with_zeros());
-    command(&auto.channel).unwrap();
+    command(&auto.file).unwrap();
     let forced = Bench::on_path(Script::new().with_zeros(), CommandPath::Write);
-    command(&forced.channel).unwrap();
+    command(&forced.file).unwrap();
     (auto.line(), forced.line())
 }
 
 /// Checks a command that has both encodings.
 #[track_caller]
-pub(super) fn check<T>(command: impl Fn(&Channel) -> Result<T>, ioctl: &str, write: &str) {
+pub(super) fn check<T>(command: impl Fn(&UverbsFile) -> Result<T>, ioctl: &str, write: &str) {
     assert_eq!(both(command), (ioctl.to_owned(), write.to_owned()));
 }
 
 /// Checks a command that exists only as a legacy one.
 #[track_caller]
-fn check_legacy<T>(command: impl Fn(&Channel) -> Result<T>, words: &str) {
+fn check_legacy<T>(command: impl Fn(&UverbsFile) -> Result<T>, words: &str) {
     check(
         command,
         &format!("invoke {words}"),
@@ -54,7 +54,7 @@ fn check_legacy<T>(command: impl Fn(&Channel) -> Result<T>, words: &str) {
 
 /// Checks a command that exists only as a method.
 #[track_caller]
-fn check_ioctl<T>(command: impl Fn(&Channel) -> Result<T>, line: &str) {
+fn check_ioctl<T>(command: impl Fn(&UverbsFile) -> Result<T>, line: &str) {
     check(command, line, line);
 }
 
@@ -67,7 +67,7 @@ fn contexts_and_events() {
     );
     let output = [const { Cell::new(0) }; 8];
     let got = context::get(
-        &bench.channel,
+        &bench.file,
         &context::GetContext::default(),
         &Uhw::new(&[1; 4], &output),
     )
@@ -79,7 +79,7 @@ fn contexts_and_events() {
 
     let ucaps = [bench.fd()];
     context::get(
-        &bench.channel,
+        &bench.file,
         &context::GetContext { ucap_fds: &ucaps },
         &Uhw::NONE,
     )
@@ -87,7 +87,7 @@ fn contexts_and_events() {
     assert!(bench.line().starts_with("ioctl 0/3 0:out4 1?:out8 2:in4="));
 
     check_ioctl(
-        |channel| context::query(channel, &Uhw::NONE),
+        |file| context::query(file, &Uhw::NONE),
         "ioctl 0/4 0:out4 1?:out8",
     );
     check_ioctl(event::alloc_async, "ioctl 16/0 0:newfd");
@@ -96,24 +96,24 @@ fn contexts_and_events() {
 #[test]
 fn device_queries() {
     check_ioctl(
-        |channel| gid::query_table(channel, 3),
+        |file| gid::query_table(file, 3),
         "ioctl 0/5 0:const=0x20 1:const=0x0 2:out96 3:out8",
     );
     check_ioctl(
-        |channel| gid::query_entry(channel, 1, 5),
+        |file| gid::query_entry(file, 1, 5),
         "ioctl 0/6 0:const=0x1 1:const=0x5 2:const=0x0 3:out32",
     );
     check(
-        |channel| device::query_port(channel, 1),
+        |file| device::query_port(file, 1),
         "ioctl 0/2 0:const=0x1 1:out48",
         "write 2 in16 out40",
     );
     check_ioctl(
-        |channel| device::query_port_speed(channel, 1),
+        |file| device::query_port_speed(file, 1),
         "ioctl 0/7 0:const=0x1 1:out8",
     );
     check_ioctl(
-        |channel| device::info_handles(channel, 4, 10),
+        |file| device::info_handles(file, 4, 10),
         "ioctl 0/1 0:const=0x4 1:out4 2:out40",
     );
     check_ioctl(comp_cntr::query_caps, "ioctl 0/8 0:out4 1:out8 2:out4");
@@ -121,7 +121,7 @@ fn device_queries() {
 
 #[test]
 fn domains_and_memory() {
-    check_legacy(|channel| pd::alloc(channel, &Uhw::NONE), "3 in8 out4");
+    check_legacy(|file| pd::alloc(file, &Uhw::NONE), "3 in8 out4");
     let memory = mr::Register {
         pd: 3,
         start: 0x1000,
@@ -130,7 +130,7 @@ fn domains_and_memory() {
         access: AccessFlags::LOCAL_WRITE,
     };
     check_legacy(
-        |channel| mr::register(channel, &memory, &Uhw::NONE),
+        |file| mr::register(file, &memory, &Uhw::NONE),
         "9 in40 out12",
     );
     let mut extended = mr::RegisterEx {
@@ -142,13 +142,13 @@ fn domains_and_memory() {
         dma_handle: None,
     };
     check(
-        |channel| mr::register_ex(channel, &extended, &Uhw::NONE),
+        |file| mr::register_ex(file, &extended, &Uhw::NONE),
         "ioctl 7/5 0:new 1:obj=3 2:- 3:in8=4096 4:in8=4096 5:in8=4096 6:const=0x1 7:- 8:- 9:out4 10:out4",
         "write 9 in40 out12",
     );
     extended.dma_handle = Some(2);
     check_ioctl(
-        |channel| mr::register_ex(channel, &extended, &Uhw::NONE),
+        |file| mr::register_ex(file, &extended, &Uhw::NONE),
         "ioctl 7/5 0:new 1:obj=3 2:obj=2 3:in8=4096 4:in8=4096 5:in8=4096 6:const=0x1 7:- 8:- 9:out4 10:out4",
     );
     let change = mr::Reregister {
@@ -161,11 +161,11 @@ fn domains_and_memory() {
         access: AccessFlags::empty(),
     };
     check_legacy(
-        |channel| mr::reregister(channel, &change, &Uhw::NONE),
+        |file| mr::reregister(file, &change, &Uhw::NONE),
         "11 in48 out8",
     );
     check_ioctl(
-        |channel| mr::query(channel, 5),
+        |file| mr::query(file, 5),
         "ioctl 7/3 0:obj=5 1:out4 2:out4 3:out8 4?:out8",
     );
     let advice = mr::Advise {
@@ -175,15 +175,15 @@ fn domains_and_memory() {
         ranges: &[ib_uverbs_sge::default(); 2],
     };
     check_ioctl(
-        |channel| mr::advise(channel, &advice, &Uhw::NONE),
+        |file| mr::advise(file, &advice, &Uhw::NONE),
         "ioctl 7/2 0:obj=3 1:const=0x1 2:const=0x1 3:in32",
     );
     check_legacy(
-        |channel| mw::alloc(channel, 3, MwType::Type2, &Uhw::NONE),
+        |file| mw::alloc(file, 3, MwType::Type2, &Uhw::NONE),
         "14 in16 out8",
     );
     check_ioctl(
-        |channel| dm::alloc(channel, 4096, 6, &Uhw::NONE),
+        |file| dm::alloc(file, 4096, 6, &Uhw::NONE),
         "ioctl 14/0 0:new 1:in8=4096 2:in4=6",
     );
     let region = mr::RegisterDm {
@@ -194,7 +194,7 @@ fn domains_and_memory() {
         access: AccessFlags::ZERO_BASED,
     };
     check_ioctl(
-        |channel| mr::register_dm(channel, &region, &Uhw::NONE),
+        |file| mr::register_dm(file, &region, &Uhw::NONE),
         "ioctl 7/0 0:new 1:in8=64 2:in8=128 3:obj=3 4:const=0x20 5:obj=6 6:out4 7:out4",
     );
     let hints = dmah::Alloc {
@@ -203,11 +203,11 @@ fn domains_and_memory() {
         hint: Some(2),
     };
     check_ioctl(
-        |channel| dmah::alloc(channel, &hints, &Uhw::NONE),
+        |file| dmah::alloc(file, &hints, &Uhw::NONE),
         "ioctl 17/0 0:new 1:in4=1 2:enum1+0 3:in1=2",
     );
     check_ioctl(
-        |channel| dmabuf::export(channel, 8192, &Uhw::NONE),
+        |file| dmabuf::export(file, 8192, &Uhw::NONE),
         "ioctl 18/0 0:newfd 1:in8=8192",
     );
 }
@@ -223,7 +223,7 @@ fn descriptors_of_dma_bufs() {
         iova: 0,
         access: AccessFlags::LOCAL_WRITE,
     };
-    mr::register_dmabuf(&bench.channel, &dmabuf, &Uhw::NONE).unwrap();
+    mr::register_dmabuf(&bench.file, &dmabuf, &Uhw::NONE).unwrap();
     let line = bench.line();
     assert!(
         line.starts_with("ioctl 7/4 0:new 1:obj=3 2:in8=0 3:in8=4096 4:in8=0 5:in4="),
@@ -243,7 +243,7 @@ fn descriptors_of_dma_bufs() {
         access: AccessFlags::empty(),
         dma_handle: None,
     };
-    mr::register_ex(&bench.channel, &extended, &Uhw::NONE).unwrap();
+    mr::register_ex(&bench.file, &extended, &Uhw::NONE).unwrap();
     assert_eq!(
         bench.line(),
         "ioctl 7/5 0:new 1:obj=3 2:- 3:in8=64 4:- 5:in8=4096 6:const=0x0 7:fd 8:in8=64 9:out4 10:out4"
@@ -254,14 +254,14 @@ fn descriptors_of_dma_bufs() {
 fn completion_queues() {
     let mut request = cq::Create::new(16, 0x99);
     check(
-        |channel| cq::create(channel, &request, &Uhw::NONE),
+        |file| cq::create(file, &request, &Uhw::NONE),
         "ioctl 3/0 0:new 1:in4=16 2:in8=153 3:- 4:in4=0 5:const=0x0 6:out4 7:- 8:- 9:- 10:- 11:-",
         "write 18 in32 out8",
     );
     request.flags = CqCreateFlags::TIMESTAMP_COMPLETION;
     request.vector = 1;
     check(
-        |channel| cq::create(channel, &request, &Uhw::NONE),
+        |file| cq::create(file, &request, &Uhw::NONE),
         "ioctl 3/0 0:new 1:in4=16 2:in8=153 3:- 4:in4=1 5:const=0x1 6:out4 7:- 8:- 9:- 10:- 11:-",
         "write x18 in32 out16",
     );
@@ -270,24 +270,21 @@ fn completion_queues() {
         length: 4096,
     });
     check_ioctl(
-        |channel| cq::create(channel, &request, &Uhw::NONE),
+        |file| cq::create(file, &request, &Uhw::NONE),
         "ioctl 3/0 0:new 1:in4=16 2:in8=153 3:- 4:in4=1 5:const=0x1 6:out4 7:- 8:in8=8192 9:in8=4096 10:- 11:-",
     );
-    check_legacy(
-        |channel| cq::resize(channel, 5, 32, &Uhw::NONE),
-        "19 in16 out8",
-    );
-    check_legacy(|channel| cq::modify(channel, 5, 8, 100), "x57 in16");
-    check_legacy(|channel| cq::poll(channel, 5, 4), "21 in16 out200");
+    check_legacy(|file| cq::resize(file, 5, 32, &Uhw::NONE), "19 in16 out8");
+    check_legacy(|file| cq::modify(file, 5, 8, 100), "x57 in16");
+    check_legacy(|file| cq::poll(file, 5, 4), "21 in16 out200");
     // The script's reply is no descriptor; the words are the same.
-    let channel = |channel: &Channel| -> Result<()> {
-        assert!(comp_channel::create(channel).is_err());
+    let file = |file: &UverbsFile| -> Result<()> {
+        assert!(comp_channel::create(file).is_err());
         Ok(())
     };
-    check_legacy(channel, "17 in8 out4");
+    check_legacy(file, "17 in8 out4");
 
     let bench = Bench::new(Script::new());
-    cq::request_notify(&bench.channel, 5, true).unwrap();
+    cq::request_notify(&bench.file, 5, true).unwrap();
     assert_eq!(bench.line(), "write 23 in8");
     assert_eq!(
         bench.request(),
@@ -302,7 +299,7 @@ fn a_completion_channel_is_named_by_its_descriptor() {
         channel: Some(bench.fd()),
         ..cq::Create::new(1, 0)
     };
-    cq::create(&bench.channel, &request, &Uhw::NONE).unwrap();
+    cq::create(&bench.file, &request, &Uhw::NONE).unwrap();
     assert!(bench.line().contains(" 3:fd "));
 }
 
@@ -314,26 +311,26 @@ fn queue_pairs() {
         ..qp::Create::new(QpType::Rc, qp::Parent::Pd(3), 0x42, CAPS)
     };
     check(
-        |channel| qp::create(channel, &request, &Uhw::NONE),
+        |file| qp::create(file, &request, &Uhw::NONE),
         "ioctl 4/0 0:new 1:- 2:obj=3 3:- 4:obj=1 5:obj=2 6:- 7:in8=66 8:in20 9:const=0x2 10:const=0x0 11:- 12:- 13:out20 14:out4",
         "write 24 in56 out32",
     );
     request.srq = Some(4);
     request.signal = SigMode::All;
     check(
-        |channel| qp::create(channel, &request, &Uhw::NONE),
+        |file| qp::create(file, &request, &Uhw::NONE),
         "ioctl 4/0 0:new 1:- 2:obj=3 3:obj=4 4:obj=1 5:obj=2 6:- 7:in8=66 8:in20 9:const=0x2 10:const=0x1000 11:- 12:- 13:out20 14:out4",
         "write 24 in56 out32",
     );
     request.source_qpn = Some(9);
     check(
-        |channel| qp::create(channel, &request, &Uhw::NONE),
+        |file| qp::create(file, &request, &Uhw::NONE),
         "ioctl 4/0 0:new 1:- 2:obj=3 3:obj=4 4:obj=1 5:obj=2 6:- 7:in8=66 8:in20 9:const=0x2 10:const=0x1000 11:in4=9 12:- 13:out20 14:out4",
         "write x24 in64 out40",
     );
     let target = qp::Create::new(QpType::XrcTarget, qp::Parent::Xrcd(8), 0, QpCaps::default());
     check(
-        |channel| qp::create(channel, &target, &Uhw::NONE),
+        |file| qp::create(file, &target, &Uhw::NONE),
         "ioctl 4/0 0:new 1:obj=8 2:- 3:- 4:- 5:- 6:- 7:in8=0 8:in20 9:const=0xa 10:const=0x0 11:- 12:- 13:out20 14:out4",
         "write 24 in56 out32",
     );
@@ -343,24 +340,15 @@ fn queue_pairs() {
         qp_type: QpType::XrcTarget,
         user_handle: 0,
     };
+    check_legacy(|file| qp::open(file, &open, &Uhw::NONE), "40 in32 out32");
     check_legacy(
-        |channel| qp::open(channel, &open, &Uhw::NONE),
-        "40 in32 out32",
-    );
-    check_legacy(
-        |channel| qp::query(channel, 5, QpAttrMask::STATE),
+        |file| qp::query(file, 5, QpAttrMask::STATE),
         "25 in16 out128",
     );
     let group = Gid::from_bytes([0xff; 16]);
-    check_legacy(
-        |channel| mcast::attach(channel, 5, &group, 0xc000),
-        "30 in24",
-    );
-    check_legacy(
-        |channel| mcast::detach(channel, 5, &group, 0xc000),
-        "31 in24",
-    );
-    let attach = |channel: &Channel| comp_cntr::attach(channel, 5, 6, comp_cntr::Operations::SEND);
+    check_legacy(|file| mcast::attach(file, 5, &group, 0xc000), "30 in24");
+    check_legacy(|file| mcast::detach(file, 5, &group, 0xc000), "31 in24");
+    let attach = |file: &UverbsFile| comp_cntr::attach(file, 5, 6, comp_cntr::Operations::SEND);
     check_ioctl(attach, "ioctl 4/2 0:obj=5 1:obj=6 2:const=0x1");
 }
 
@@ -379,7 +367,7 @@ fn options_of_a_queue_pair_in_the_extended_words() {
             QpCaps::default(),
         )
     };
-    qp::create(&bench.channel, &request, &Uhw::NONE).unwrap();
+    qp::create(&bench.file, &request, &Uhw::NONE).unwrap();
     assert_eq!(bench.line(), "invoke x24 in64 out40");
     let words: Vec<u32> = bench
         .request()
@@ -405,17 +393,14 @@ fn a_modify_is_plain_as_long_as_it_can_be() {
         .av(AddressVector::global(1, route))
         .dest_qpn(0x11);
     let limited = QpAttr::new().rate_limit_kbps(1000);
+    check_legacy(|file| qp::modify(file, 5, &plain, &Uhw::NONE), "26 in112");
     check_legacy(
-        |channel| qp::modify(channel, 5, &plain, &Uhw::NONE),
-        "26 in112",
-    );
-    check_legacy(
-        |channel| qp::modify(channel, 5, &limited, &Uhw::NONE),
+        |file| qp::modify(file, 5, &limited, &Uhw::NONE),
         "x26 in120 out8",
     );
 
     let bench = Bench::new(Script::new());
-    qp::modify(&bench.channel, 5, &plain, &Uhw::NONE).unwrap();
+    qp::modify(&bench.file, 5, &plain, &Uhw::NONE).unwrap();
     let request = bench.request();
     assert_eq!(request[..16], [1; 16]);
     assert_eq!(
@@ -436,7 +421,7 @@ fn a_modify_is_plain_as_long_as_it_can_be() {
 
     let resize = QpAttr::new().caps(CAPS);
     assert!(
-        qp::modify(&bench.channel, 5, &resize, &Uhw::NONE)
+        qp::modify(&bench.file, 5, &resize, &Uhw::NONE)
             .unwrap_err()
             .is_unsupported()
     );
@@ -454,13 +439,13 @@ fn shared_receive_queues() {
         event_fd: None,
     };
     check(
-        |channel| srq::create(channel, &request, &Uhw::NONE),
+        |file| srq::create(file, &request, &Uhw::NONE),
         "ioctl 5/0 0:new 1:obj=3 2:- 3:- 4:in8=1 5:in4=64 6:in4=1 7:in4=0 8:- 9:const=0x0 10:- 11:out4 12:out4 13:-",
         "write 32 in32 out16",
     );
     request.kind = srq::Kind::Xrc { xrcd: 8, cq: 1 };
     check(
-        |channel| srq::create(channel, &request, &Uhw::NONE),
+        |file| srq::create(file, &request, &Uhw::NONE),
         "ioctl 5/0 0:new 1:obj=3 2:obj=8 3:obj=1 4:in8=1 5:in4=64 6:in4=1 7:in4=0 8:- 9:const=0x1 10:- 11:out4 12:out4 13:out4",
         "write 39 in48 out16",
     );
@@ -469,20 +454,15 @@ fn shared_receive_queues() {
         max_num_tags: 5,
     };
     check(
-        |channel| srq::create(channel, &request, &Uhw::NONE),
+        |file| srq::create(file, &request, &Uhw::NONE),
         "ioctl 5/0 0:new 1:obj=3 2:- 3:obj=1 4:in8=1 5:in4=64 6:in4=1 7:in4=0 8:in4=5 9:const=0x2 10:- 11:out4 12:out4 13:-",
         "write 39 in48 out16",
     );
-    let modify = |channel: &Channel| {
-        srq::modify(
-            channel,
-            5,
-            &SrqModify::new().limit(8),
-            &Uhw::new(&[0; 8], &[]),
-        )
+    let modify = |file: &UverbsFile| {
+        srq::modify(file, 5, &SrqModify::new().limit(8), &Uhw::new(&[0; 8], &[]))
     };
     check_legacy(modify, "33 in16 uhw 8/0");
-    check_legacy(|channel| srq::query(channel, 5), "34 in16 out16");
+    check_legacy(|file| srq::query(file, 5), "34 in16 out16");
 }
 
 #[test]
@@ -497,7 +477,7 @@ fn the_rest() {
         event_fd: None,
     };
     check(
-        |channel| wq::create(channel, &wq, &Uhw::NONE),
+        |file| wq::create(file, &wq, &Uhw::NONE),
         "ioctl 12/0 0:new 1:obj=3 2:obj=1 3:in8=1 4:const=0x0 5:- 6:in4=16 7:in4=1 8:const=0x2 9:out4 10:out4 11:out4",
         "write x52 in40 out24",
     );
@@ -505,25 +485,22 @@ fn the_rest() {
         state: Some(wq::State::Ready),
         ..wq::Modify::default()
     };
+    check_legacy(|file| wq::modify(file, 5, &ready, &Uhw::NONE), "x53 in24");
     check_legacy(
-        |channel| wq::modify(channel, 5, &ready, &Uhw::NONE),
-        "x53 in24",
-    );
-    check_legacy(
-        |channel| ind_table::create(channel, &[1], &Uhw::NONE),
+        |file| ind_table::create(file, &[1], &Uhw::NONE),
         "x55 in16 out16",
     );
     check_legacy(
-        |channel| ind_table::create(channel, &[1, 2, 3, 4], &Uhw::NONE),
+        |file| ind_table::create(file, &[1, 2, 3, 4], &Uhw::NONE),
         "x55 in24 out16",
     );
     let av = AddressVector::local(1, 4);
     check_legacy(
-        |channel| ah::create(channel, 3, &av, 0, &Uhw::NONE),
+        |file| ah::create(file, 3, &av, 0, &Uhw::NONE),
         "5 in56 out4",
     );
     check_legacy(
-        |channel| xrcd::open(channel, &xrcd::Open::default(), &Uhw::NONE),
+        |file| xrcd::open(file, &xrcd::Open::default(), &Uhw::NONE),
         "37 in16 out4",
     );
     let mut spec = [0_u8; 40];
@@ -537,7 +514,7 @@ fn the_rest() {
         specs: &spec,
     };
     check_legacy(
-        |channel| flow::create(channel, &rule, &Uhw::NONE),
+        |file| flow::create(file, &rule, &Uhw::NONE),
         "x50 in64 out8",
     );
     let esp = flow_action::Esp {
@@ -547,29 +524,29 @@ fn the_rest() {
         ..flow_action::Esp::default()
     };
     check_ioctl(
-        |channel| flow_action::create_esp(channel, &esp, &Uhw::NONE),
+        |file| flow_action::create_esp(file, &esp, &Uhw::NONE),
         "ioctl 13/0 0:new 1:in24 2:in4=1 3:enum0+56 4:enum1+4",
     );
     check_ioctl(
-        |channel| flow_action::modify_esp(channel, 5, &esp, &Uhw::NONE),
+        |file| flow_action::modify_esp(file, 5, &esp, &Uhw::NONE),
         "ioctl 13/2 0:obj=5 1:in24 2:in4=1 3:enum0+56 4:enum1+4",
     );
     check_ioctl(
-        |channel| counters::create(channel, &Uhw::NONE),
+        |file| counters::create(file, &Uhw::NONE),
         "ioctl 15/0 0:new",
     );
     check_ioctl(
-        |channel| counters::read(channel, 5, &mut [0; 3], true, &Uhw::NONE),
+        |file| counters::read(file, 5, &mut [0; 3], true, &Uhw::NONE),
         "ioctl 15/2 0:obj=5 1:out24 2:const=0x1",
     );
     check_ioctl(
-        |channel| comp_cntr::create(channel, &Uhw::NONE),
+        |file| comp_cntr::create(file, &Uhw::NONE),
         "ioctl 19/0 0:new",
     );
     check_ioctl(
-        |channel| {
+        |file| {
             comp_cntr::modify(
-                channel,
+                file,
                 5,
                 comp_cntr::Entry::Errors,
                 comp_cntr::Change::Increment,
@@ -579,7 +556,7 @@ fn the_rest() {
         "ioctl 19/2 0:obj=5 1:const=0x1 2:const=0x1 3:in8=3",
     );
     check_ioctl(
-        |channel| comp_cntr::read(channel, 5, comp_cntr::Entry::Completions),
+        |file| comp_cntr::read(file, 5, comp_cntr::Entry::Completions),
         "ioctl 19/3 0:obj=5 1:const=0x0 2:out8",
     );
 }

@@ -24,8 +24,8 @@ use std::sync::{Arc, Mutex};
 
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
 
-use crate::channel::{Channel, CommandPath};
 use crate::error::Errno;
+use crate::file::{CommandPath, UverbsFile};
 use crate::sys::recorder::{Record, Recorder, Sink};
 use crate::sys::{Attr, Call, Command, Kernel, Reply, Uhw, Value, WriteCommand};
 
@@ -238,10 +238,10 @@ impl Sink for Outlines {
     }
 }
 
-/// A channel on a script.
+/// A file on a script.
 struct Bench {
     script: Arc<Script>,
-    channel: Channel,
+    file: UverbsFile,
 }
 
 impl Bench {
@@ -259,8 +259,8 @@ impl Bench {
             kernel
         };
         // SAFETY: (1) the script takes calls on every descriptor; (2, 3) it carries nothing out.
-        let channel = unsafe { Channel::new(kernel, null(), RDMA_DRIVER_RXE, path) };
-        Self { script, channel }
+        let file = unsafe { UverbsFile::new(kernel, null(), RDMA_DRIVER_RXE, path) };
+        Self { script, file }
     }
 
     /// The lines since the last look.
@@ -280,6 +280,6 @@ impl Bench {
     }
 
     fn fd(&self) -> BorrowedFd<'_> {
-        self.channel.as_fd()
+        self.file.as_fd()
     }
 }

@@ -1,9 +1,9 @@
 //! Which encoding a command takes: the fallback rules, and each forced path.
 
 use super::{Bench, NEW_HANDLE, Script};
-use crate::channel::CommandPath;
 use crate::cmd::{context, cq, device, event, gid, mr, mw, pd, qp, srq};
 use crate::error::{Errno, ErrorKind, Result};
+use crate::file::CommandPath;
 use crate::sys::{Attr, Uhw};
 use crate::types::AccessFlags;
 
@@ -21,19 +21,19 @@ fn without_the_ioctl_interface_all_commands_are_written() {
         .refusing("ioctl", Errno::NOTTY)
         .refusing("invoke", Errno::NOTTY);
     let bench = Bench::new(script);
-    let made = cq::create(&bench.channel, &cq::Create::new(1, 0), &Uhw::NONE).unwrap();
+    let made = cq::create(&bench.file, &cq::Create::new(1, 0), &Uhw::NONE).unwrap();
     assert_eq!(
         first_words(&bench.lines()),
         ["3/0", "18", "18"],
         "method, INVOKE_WRITE, write(2)"
     );
-    cq::KIND.destroy(&bench.channel, made.handle).unwrap();
+    cq::KIND.destroy(&bench.file, made.handle).unwrap();
     assert_eq!(
         bench.line(),
         "write 20 in16 out8",
         "not tried again, for no command"
     );
-    let error = gid::query_entry(&bench.channel, 1, 0).unwrap_err();
+    let error = gid::query_entry(&bench.file, 1, 0).unwrap_err();
     assert!(error.is_unsupported());
 }
 
@@ -51,10 +51,10 @@ fn a_kernel_without_one_method_is_not_asked_for_it_twice() {
         crate::types::QpCaps::default(),
     );
     for expected in [["4/0", "24"].as_slice(), &["24"]] {
-        qp::create(&bench.channel, &request, &Uhw::NONE).unwrap();
+        qp::create(&bench.file, &request, &Uhw::NONE).unwrap();
         assert_eq!(first_words(&bench.lines()), expected);
     }
-    qp::KIND.destroy(&bench.channel, 1).unwrap();
+    qp::KIND.destroy(&bench.file, 1).unwrap();
     assert_eq!(
         first_words(&bench.lines()),
         ["4/1"],
@@ -75,7 +75,7 @@ fn any_other_errno_is_the_answer() {
             user_handle: 0,
             event_fd: None,
         };
-        let error = srq::create(&bench.channel, &request, &Uhw::NONE).unwrap_err();
+        let error = srq::create(&bench.file, &request, &Uhw::NONE).unwrap_err();
         assert_eq!(error.errno(), Some(errno));
         assert_eq!(bench.lines().len(), 1);
     }
@@ -86,9 +86,9 @@ type Command<'a> = &'a dyn Fn(&Bench) -> Result<()>;
 #[test]
 fn the_forced_paths() {
     let create =
-        |bench: &Bench| cq::create(&bench.channel, &cq::Create::new(1, 0), &Uhw::NONE).map(|_| ());
-    let alloc = |bench: &Bench| pd::alloc(&bench.channel, &Uhw::NONE).map(|_| ());
-    let file = |bench: &Bench| event::alloc_async(&bench.channel).map(|_| ());
+        |bench: &Bench| cq::create(&bench.file, &cq::Create::new(1, 0), &Uhw::NONE).map(|_| ());
+    let alloc = |bench: &Bench| pd::alloc(&bench.file, &Uhw::NONE).map(|_| ());
+    let file = |bench: &Bench| event::alloc_async(&bench.file).map(|_| ());
     let table = [
         (CommandPath::Auto, ["ioctl 3/0", "invoke 3", "ioctl 16/0"]),
         (CommandPath::Ioctl, ["ioctl 3/0", "invoke 3", "ioctl 16/0"]),
@@ -116,7 +116,7 @@ fn the_ioctl_path_never_writes() {
         .refusing("invoke", Errno::PROTONOSUPPORT);
     let bench = Bench::on_path(script, CommandPath::Ioctl);
     assert!(
-        pd::alloc(&bench.channel, &Uhw::NONE)
+        pd::alloc(&bench.file, &Uhw::NONE)
             .unwrap_err()
             .is_unsupported()
     );
@@ -131,13 +131,13 @@ fn a_driver_attribute_is_not_lost_on_the_way_to_a_legacy_command() {
         ..Uhw::NONE
     };
     let bench = Bench::on_path(Script::new().with_zeros(), CommandPath::Write);
-    let error = pd::alloc(&bench.channel, &uhw).unwrap_err();
+    let error = pd::alloc(&bench.file, &uhw).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert_eq!(bench.lines(), Vec::<String>::new());
     // A creation with a method goes by that, whatever the path prefers.
     for path in [CommandPath::Write, CommandPath::InvokeWrite] {
         let bench = Bench::on_path(Script::new().with_zeros(), path);
-        cq::create(&bench.channel, &cq::Create::new(1, 0), &uhw).unwrap();
+        cq::create(&bench.file, &cq::Create::new(1, 0), &uhw).unwrap();
         let line = bench.line();
         assert!(line.starts_with("ioctl"), "{path:?}: {line}");
     }
@@ -154,7 +154,7 @@ fn a_device_query_falls_back_to_the_plain_command() {
                 .refusing("invoke x1", errno)
                 .replying("1", reply),
         );
-        let attr = device::query(&bench.channel, &Uhw::NONE).unwrap();
+        let attr = device::query(&bench.file, &Uhw::NONE).unwrap();
         assert_eq!(
             bench.lines(),
             ["invoke x1 in8 out304", "invoke 1 in8 out176"]
@@ -168,9 +168,7 @@ fn a_device_query_falls_back_to_the_plain_command() {
             .refusing("invoke x1", Errno::INVAL),
     );
     assert_eq!(
-        device::query(&bench.channel, &Uhw::NONE)
-            .unwrap_err()
-            .errno(),
+        device::query(&bench.file, &Uhw::NONE).unwrap_err().errno(),
         Some(Errno::INVAL)
     );
 }
@@ -190,14 +188,14 @@ fn newer_registrations_fall_back_to_older_ones() {
         access: AccessFlags::empty(),
         dma_handle: None,
     };
-    mr::register_ex(&bench.channel, &request, &Uhw::NONE).unwrap();
+    mr::register_ex(&bench.file, &request, &Uhw::NONE).unwrap();
     assert_eq!(first_words(&bench.lines()), ["7/5", "9"]);
     request.source = mr::Source::Fd {
         fd: bench.fd(),
         offset: 0,
     };
     assert_eq!(
-        mr::register_ex(&bench.channel, &request, &Uhw::NONE)
+        mr::register_ex(&bench.file, &request, &Uhw::NONE)
             .unwrap()
             .handle,
         NEW_HANDLE
@@ -205,7 +203,7 @@ fn newer_registrations_fall_back_to_older_ones() {
     assert_eq!(first_words(&bench.lines()), ["7/4"]);
     request.dma_handle = Some(1);
     assert!(
-        mr::register_ex(&bench.channel, &request, &Uhw::NONE)
+        mr::register_ex(&bench.file, &request, &Uhw::NONE)
             .unwrap_err()
             .is_unsupported()
     );
@@ -220,7 +218,7 @@ fn the_legacy_context_brings_its_event_file() {
         .refusing("ioctl 0/3", Errno::PROTONOSUPPORT)
         .replying("0", reply);
     let bench = Bench::new(script);
-    let got = context::get(&bench.channel, &context::GetContext::default(), &Uhw::NONE).unwrap();
+    let got = context::get(&bench.file, &context::GetContext::default(), &Uhw::NONE).unwrap();
     assert_eq!(first_words(&bench.lines()), ["0/3", "0"]);
     assert!(got.async_fd.is_some());
     assert_eq!(got.num_comp_vectors, 3);
@@ -241,7 +239,7 @@ fn a_kernel_that_misreads_a_legacy_context_is_asked_by_the_method() {
     let bench = Bench::on_path(script, CommandPath::InvokeWrite);
     let request = context::GetContext::default();
     assert!(
-        context::get(&bench.channel, &request, &Uhw::NONE)
+        context::get(&bench.file, &request, &Uhw::NONE)
             .unwrap()
             .async_fd
             .is_none()
@@ -250,7 +248,7 @@ fn a_kernel_that_misreads_a_legacy_context_is_asked_by_the_method() {
 
     let script = Script::new().with_zeros().refusing("write 0", Errno::BADF);
     let bench = Bench::on_path(script, CommandPath::Write);
-    let error = context::get(&bench.channel, &request, &Uhw::NONE).unwrap_err();
+    let error = context::get(&bench.file, &request, &Uhw::NONE).unwrap_err();
     assert_eq!(error.errno(), Some(Errno::BADF), "write(2) is not misread");
 }
 
@@ -268,14 +266,14 @@ fn failures_say_what_was_asked_and_what_helps() {
         iova: 0,
         access: AccessFlags::empty(),
     };
-    let error = mr::register(&bench.channel, &request, &Uhw::NONE)
+    let error = mr::register(&bench.file, &request, &Uhw::NONE)
         .unwrap_err()
         .to_string();
     assert!(
         error.starts_with("reg_mr: ENOMEM (bytes 1073741824); raise the limit of locked memory"),
         "{error}"
     );
-    let error = mw::alloc(&bench.channel, 1, crate::types::MwType::Type1, &Uhw::NONE)
+    let error = mw::alloc(&bench.file, 1, crate::types::MwType::Type1, &Uhw::NONE)
         .unwrap_err()
         .to_string();
     assert!(error.contains("rdma cgroup"), "{error}");

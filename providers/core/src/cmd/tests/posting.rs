@@ -6,9 +6,9 @@ use uverbs_uapi::ib_user_verbs::{
 use zerocopy::FromBytes;
 
 use super::{Bench, Script};
-use crate::channel::CommandPath;
 use crate::cmd::{cq, qp, srq};
 use crate::error::Errno;
+use crate::file::CommandPath;
 use crate::types::{
     LocalKey, Operation, Payload, RecvRequest, Remote, RemoteKey, SendRequest, Sge,
 };
@@ -22,7 +22,7 @@ fn the_doorbell_is_an_empty_post() {
         (CommandPath::InvokeWrite, "invoke 28 in24 out4"),
     ] {
         let bench = Bench::on_path(Script::new(), path);
-        qp::doorbell(&bench.channel, 9).unwrap();
+        qp::doorbell(&bench.file, 9).unwrap();
         assert_eq!(bench.line(), line);
         let words = ib_uverbs_post_send::read_from_bytes(&bench.request()).unwrap();
         let expected = ib_uverbs_post_send {
@@ -33,7 +33,7 @@ fn the_doorbell_is_an_empty_post() {
         assert_eq!(words, expected);
     }
     let bench = Bench::new(Script::new().refusing("write 28", Errno::INVAL));
-    assert_eq!(qp::doorbell(&bench.channel, 9), Err(Errno::INVAL));
+    assert_eq!(qp::doorbell(&bench.file, 9), Err(Errno::INVAL));
     assert_eq!(bench.lines().len(), 1, "an answer is no refusal of the way");
 }
 
@@ -41,34 +41,34 @@ fn the_doorbell_is_an_empty_post() {
 fn a_doorbell_whose_write_is_refused_is_rung_by_ioctl_from_then_on() {
     for errno in [Errno::ACCESS, Errno::PERM, Errno::BADF] {
         let bench = Bench::new(Script::new().with_zeros().refusing("write", errno));
-        qp::doorbell(&bench.channel, 9).unwrap();
+        qp::doorbell(&bench.file, 9).unwrap();
         assert_eq!(
             bench.lines(),
             ["write 28 in24 out4", "invoke 28 in24 out4"],
             "at once"
         );
-        qp::doorbell(&bench.channel, 9).unwrap();
+        qp::doorbell(&bench.file, 9).unwrap();
         assert_eq!(bench.line(), "invoke 28 in24 out4");
-        cq::request_notify(&bench.channel, 1, false).unwrap();
+        cq::request_notify(&bench.file, 1, false).unwrap();
         assert_eq!(bench.line(), "invoke 23 in8", "for all of them");
     }
     let refused = Script::new().refusing("write", Errno::ACCESS);
     let bench = Bench::on_path(refused, CommandPath::Write);
     for _ in 0..2 {
-        assert_eq!(qp::doorbell(&bench.channel, 9), Err(Errno::ACCESS));
+        assert_eq!(qp::doorbell(&bench.file, 9), Err(Errno::ACCESS));
         assert_eq!(bench.line(), "write 28 in24 out4", "forced");
     }
     let neither = Script::new()
         .refusing("write", Errno::ACCESS)
         .refusing("invoke", Errno::NOTTY);
     let bench = Bench::new(neither);
-    assert_eq!(qp::doorbell(&bench.channel, 9), Err(Errno::ACCESS));
+    assert_eq!(qp::doorbell(&bench.file, 9), Err(Errno::ACCESS));
 }
 
 #[test]
 fn arming_starts_with_a_write_too() {
     let bench = Bench::new(Script::new());
-    cq::request_notify(&bench.channel, 1, true).unwrap();
+    cq::request_notify(&bench.file, 1, true).unwrap();
     assert_eq!(bench.line(), "write 23 in8");
 }
 
@@ -99,7 +99,7 @@ fn requests_come_first_and_then_all_their_pieces() {
         )
         .wr_id(3),
     ];
-    qp::post_send(&bench.channel, 9, &requests).unwrap();
+    qp::post_send(&bench.file, 9, &requests).unwrap();
     let request = bench.request();
     assert_eq!(request.len(), 24 + 3 * 56 + 4 * 16);
     let (head, rest) = ib_uverbs_post_send::read_from_prefix(&request).unwrap();
@@ -140,7 +140,7 @@ fn what_the_kernel_cannot_post_is_refused_before_anything_is() {
     for request in [inline, invalidate] {
         let requests = [SendRequest::send(&[]), request];
         assert!(
-            qp::post_send(&bench.channel, 9, &requests)
+            qp::post_send(&bench.file, 9, &requests)
                 .unwrap_err()
                 .is_unsupported()
         );
@@ -156,9 +156,9 @@ fn receives_of_both_queues() {
         wr_id: 4,
         scatter: &pieces,
     }];
-    qp::post_recv(&bench.channel, 9, &requests).unwrap();
+    qp::post_recv(&bench.file, 9, &requests).unwrap();
     assert_eq!(bench.line(), "invoke 29 in56 out4");
-    srq::post_recv(&bench.channel, 8, &requests).unwrap();
+    srq::post_recv(&bench.file, 8, &requests).unwrap();
     assert_eq!(bench.line(), "invoke 36 in56 out4");
     let request = bench.request();
     assert_eq!(request[8..12], 8_u32.to_ne_bytes());

@@ -8,9 +8,9 @@ use uverbs_uapi::ib_user_verbs::{
 use zerocopy::IntoBytes;
 
 use super::{Bench, NEW_HANDLE, Script};
-use crate::channel::CommandPath;
 use crate::cmd::{comp_channel, context, cq, device, event, flow, gid, ind_table, pd, qp};
 use crate::error::{Errno, Error, ErrorKind};
+use crate::file::CommandPath;
 use crate::sys::Uhw;
 use crate::types::{
     AsyncEventType, DeviceCaps, GidType, LinkSpeed, Psn, QpAttrMask, QpState, SigMode,
@@ -24,15 +24,11 @@ fn assert_bad<T: std::fmt::Debug>(result: Result<T, Error>) {
 #[test]
 fn a_create_without_a_handle_is_a_bad_reply() {
     let bench = Bench::new(Script::new().without_handles());
-    assert_bad(cq::create(
-        &bench.channel,
-        &cq::Create::new(1, 0),
-        &Uhw::NONE,
-    ));
-    assert_bad(event::alloc_async(&bench.channel));
+    assert_bad(cq::create(&bench.file, &cq::Create::new(1, 0), &Uhw::NONE));
+    assert_bad(event::alloc_async(&bench.file));
 
     let made = cq::create(
-        &Bench::new(Script::new()).channel,
+        &Bench::new(Script::new()).file,
         &cq::Create::new(1, 0),
         &Uhw::NONE,
     )
@@ -45,23 +41,23 @@ fn a_create_without_a_handle_is_a_bad_reply() {
         Script::new().replying("3", 0x8000_0000_u32.to_ne_bytes()),
         CommandPath::Write,
     );
-    assert_bad(pd::alloc(&legacy.channel, &Uhw::NONE));
+    assert_bad(pd::alloc(&legacy.file, &Uhw::NONE));
     let legacy = Bench::on_path(
         Script::new().replying("3", 0_u32.to_ne_bytes()),
         CommandPath::Write,
     );
     assert_eq!(
-        pd::alloc(&legacy.channel, &Uhw::NONE).unwrap(),
+        pd::alloc(&legacy.file, &Uhw::NONE).unwrap(),
         0,
         "0 is a handle"
     );
 }
 
 fn assert_bad_or_zero(bench: &Bench) {
-    assert_bad(pd::alloc(&bench.channel, &Uhw::NONE));
-    assert_bad(comp_channel::create(&bench.channel));
+    assert_bad(pd::alloc(&bench.file, &Uhw::NONE));
+    assert_bad(comp_channel::create(&bench.file));
     assert_bad(context::get(
-        &bench.channel,
+        &bench.file,
         &context::GetContext::default(),
         &Uhw::NONE,
     ));
@@ -79,7 +75,7 @@ fn f07_a_device_reply_is_believed_as_far_as_it_says_it_goes() {
     reply.base.device_cap_flags = 1;
     let query = |reply: &ib_uverbs_ex_query_device_resp| {
         device::query(
-            &Bench::new(Script::new().replying("x1", reply.as_bytes())).channel,
+            &Bench::new(Script::new().replying("x1", reply.as_bytes())).file,
             &Uhw::NONE,
         )
     };
@@ -121,7 +117,7 @@ fn f08_counts_beyond_the_room_are_bad_replies() {
             .replying("0/5:2", entry.as_bytes())
             .replying("0/5:3", count.to_ne_bytes())
     };
-    let entries = gid::query_table(&Bench::new(table(1)).channel, 2).unwrap();
+    let entries = gid::query_table(&Bench::new(table(1)).file, 2).unwrap();
     assert_eq!(entries.len(), 1);
     assert_eq!(
         (entries[0].index, entries[0].port, entries[0].gid_type),
@@ -130,7 +126,7 @@ fn f08_counts_beyond_the_room_are_bad_replies() {
     assert_eq!(entries[0].netdev.unwrap().get(), 9);
     assert_eq!(entries[0].gid.to_bytes()[8..], [0xff; 8]);
     for count in [3, u64::MAX] {
-        assert_bad(gid::query_table(&Bench::new(table(count)).channel, 2));
+        assert_bad(gid::query_table(&Bench::new(table(count)).file, 2));
     }
 
     let handles = |total: u32| {
@@ -142,10 +138,10 @@ fn f08_counts_beyond_the_room_are_bad_replies() {
         )
     };
     assert_eq!(
-        device::info_handles(&handles(2).channel, 4, 5).unwrap(),
+        device::info_handles(&handles(2).file, 4, 5).unwrap(),
         [8, 9]
     );
-    assert_bad(device::info_handles(&handles(6).channel, 4, 5));
+    assert_bad(device::info_handles(&handles(6).file, 4, 5));
 
     let completion = ib_uverbs_wc {
         wr_id: 11,
@@ -160,17 +156,17 @@ fn f08_counts_beyond_the_room_are_bad_replies() {
         .concat();
         Bench::new(Script::new().replying("21", reply))
     };
-    assert_eq!(cq::poll(&polled(1).channel, 1, 2).unwrap()[0].wr_id, 11);
-    assert_eq!(cq::poll(&polled(0).channel, 1, 0).unwrap().len(), 0);
-    assert_bad(cq::poll(&polled(3).channel, 1, 2));
+    assert_eq!(cq::poll(&polled(1).file, 1, 2).unwrap()[0].wr_id, 11);
+    assert_eq!(cq::poll(&polled(0).file, 1, 0).unwrap().len(), 0);
+    assert_bad(cq::poll(&polled(3).file, 1, 2));
 }
 
 #[test]
 fn an_empty_gid_slot_is_no_error() {
     let bench = Bench::new(Script::new().refusing("ioctl 0/6", Errno::NODATA));
-    assert_eq!(gid::query_entry(&bench.channel, 1, 4).unwrap(), None);
+    assert_eq!(gid::query_entry(&bench.file, 1, 4).unwrap(), None);
     let bench = Bench::new(Script::new().refusing("ioctl 0/6", Errno::INVAL));
-    let error = gid::query_entry(&bench.channel, 1, 4).unwrap_err();
+    let error = gid::query_entry(&bench.file, 1, 4).unwrap_err();
     assert_eq!(error.to_string(), "query_gid: EINVAL (port 1, gid_index 4)");
 }
 
@@ -180,15 +176,15 @@ fn the_longer_port_reply_knows_faster_speeds() {
     reply[26] = 4;
     reply[35] = 128;
     let bench = Bench::new(Script::new().replying("0/2:1", reply));
-    let attr = device::query_port(&bench.channel, 1).unwrap();
+    let attr = device::query_port(&bench.file, 1).unwrap();
     assert_eq!(attr.active_speed, LinkSpeed::Ndr);
     reply[44..].copy_from_slice(&256_u32.to_ne_bytes());
     let bench = Bench::new(Script::new().replying("0/2:1", reply));
     assert_eq!(
-        device::query_port(&bench.channel, 1).unwrap().active_speed,
+        device::query_port(&bench.file, 1).unwrap().active_speed,
         LinkSpeed::Xdr
     );
-    assert!(device::query_port(&bench.channel, 256).is_err());
+    assert!(device::query_port(&bench.file, 256).is_err());
 }
 
 #[test]
@@ -203,7 +199,7 @@ fn a_queue_pair_tells_itself() {
     reply.dest.is_global = 1;
     reply.dest.sgid_index = 5;
     let bench = Bench::new(Script::new().replying("25", reply.as_bytes()));
-    let info = qp::query(&bench.channel, 1, QpAttrMask::STATE).unwrap();
+    let info = qp::query(&bench.file, 1, QpAttrMask::STATE).unwrap();
     assert_eq!(
         (info.state, info.sq_psn, info.sig_mode),
         (QpState::ReadyToSend, Psn::from_raw(77), SigMode::All)
@@ -220,12 +216,12 @@ fn events_are_values() {
         reserved: 0,
     };
     let bench = Bench::new(Script::new().replying("read", raw.as_bytes()));
-    let event = event::read_async(&bench.channel, bench.fd()).unwrap();
+    let event = event::read_async(&bench.file, bench.fd()).unwrap();
     assert_eq!(
         (event.element, event.event),
         (42, AsyncEventType::SrqLimitReached)
     );
-    let event = event::read_completion(&bench.channel, bench.fd()).unwrap();
+    let event = event::read_completion(&bench.file, bench.fd()).unwrap();
     assert_eq!(event.cq_user_handle, 42);
 }
 
@@ -233,7 +229,7 @@ fn events_are_values() {
 fn impossible_requests_are_refused_before_the_kernel_sees_them() {
     let bench = Bench::new(Script::new());
     for wqs in [vec![], vec![1, 2, 3], vec![0; 1 << 14]] {
-        assert!(ind_table::create(&bench.channel, &wqs, &Uhw::NONE).is_err());
+        assert!(ind_table::create(&bench.file, &wqs, &Uhw::NONE).is_err());
     }
     let mut spec = [0_u8; 16];
     for size in [0, 4, 12, 24, 255] {
@@ -247,7 +243,7 @@ fn impossible_requests_are_refused_before_the_kernel_sees_them() {
             specs: &spec,
         };
         assert!(
-            flow::create(&bench.channel, &rule, &Uhw::NONE).is_err(),
+            flow::create(&bench.file, &rule, &Uhw::NONE).is_err(),
             "size {size}"
         );
     }

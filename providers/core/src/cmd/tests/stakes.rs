@@ -4,10 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::{Bench, Script};
-use crate::channel::Channel;
 use crate::cmd::{mr, qp};
 use crate::contract::{attach_multicast, detach_multicast};
 use crate::error::{Errno, Error, ErrorKind, Op, Result};
+use crate::file::UverbsFile;
 use crate::object::Object;
 use crate::types::{EventCounts, Gid};
 
@@ -18,18 +18,18 @@ fn memory() -> (Arc<()>, impl Fn() -> bool) {
     (memory, move || weak.strong_count() > 0)
 }
 
-fn channel(script: Script) -> (Arc<Script>, Arc<Channel>) {
-    let Bench { script, channel } = Bench::new(script);
-    (script, Arc::new(channel))
+fn file(script: Script) -> (Arc<Script>, Arc<UverbsFile>) {
+    let Bench { script, file } = Bench::new(script);
+    (script, Arc::new(file))
 }
 
 fn region(
-    channel: &Arc<Channel>,
+    file: &Arc<UverbsFile>,
     memory: Arc<()>,
     command: impl FnOnce() -> Result<u32>,
 ) -> Result<Object> {
     let kind = &mr::KIND;
-    Object::create(channel, kind, [], memory, command, |handle| *handle).map(|(object, _)| object)
+    Object::create(file, kind, [], memory, command, |handle| *handle).map(|(object, _)| object)
 }
 
 fn lines(script: &Script) -> Vec<String> {
@@ -53,74 +53,74 @@ fn memory_of_a_creation_of_unknown_outcome_is_given_up() {
         Error::os(op, Errno::NOTRECOVERABLE),
     ];
     for error in unknown {
-        let (_, channel) = channel(Script::new());
+        let (_, file) = file(Script::new());
         let (memory, is_there) = memory();
         assert!(error.outcome_is_unknown(), "{error}");
-        region(&channel, memory, || Err(error)).unwrap_err();
-        assert_eq!((is_there(), channel.leaked()), (true, 1));
+        region(&file, memory, || Err(error)).unwrap_err();
+        assert_eq!((is_there(), file.leaked()), (true, 1));
     }
     for errno in [Errno::NOMEM, Errno::IO, Errno::INTR, Errno::NOLINK] {
-        let (_, channel) = channel(Script::new());
+        let (_, file) = file(Script::new());
         let (memory, is_there) = memory();
-        region(&channel, memory, || Err(Error::os(op, errno))).unwrap_err();
-        assert_eq!((is_there(), channel.leaked()), (false, 0), "{errno}");
+        region(&file, memory, || Err(Error::os(op, errno))).unwrap_err();
+        assert_eq!((is_there(), file.leaked()), (false, 0), "{errno}");
     }
 }
 
 #[test]
 fn memory_of_a_creation_that_unwinds_is_given_up() {
-    let (script, channel) = channel(Script::new());
+    let (script, file) = file(Script::new());
     let (memory, is_there) = memory();
     let unwound = catch_unwind(AssertUnwindSafe(|| {
-        region(&channel, memory, || std::panic::panic_any("on purpose"))
+        region(&file, memory, || std::panic::panic_any("on purpose"))
     }));
     assert!(unwound.is_err());
-    assert_eq!((is_there(), channel.leaked()), (true, 1));
+    assert_eq!((is_there(), file.leaked()), (true, 1));
     assert_eq!(asked(&script), 0);
 }
 
 #[test]
 fn memory_of_an_object_goes_with_a_confirmed_destroy_alone() {
-    let (_, channel) = channel(Script::new());
+    let (_, file) = file(Script::new());
     let (memory, is_there) = memory();
-    let object = region(&channel, memory, || Ok(5)).unwrap();
+    let object = region(&file, memory, || Ok(5)).unwrap();
     let (more, more_is_there) = self::memory();
     object.keep(more);
     object.destroy().unwrap();
     assert_eq!(
-        (is_there(), more_is_there(), channel.leaked()),
+        (is_there(), more_is_there(), file.leaked()),
         (false, false, 0)
     );
 
-    let (_, channel) = self::channel(Script::new().refusing("ioctl 7/1", Errno::BUSY));
+    let (_, file) = self::file(Script::new().refusing("ioctl 7/1", Errno::BUSY));
     let (memory, is_there) = self::memory();
-    drop(region(&channel, memory, || Ok(5)).unwrap());
-    assert_eq!((is_there(), channel.leaked()), (true, 1));
+    drop(region(&file, memory, || Ok(5)).unwrap());
+    assert_eq!((is_there(), file.leaked()), (true, 1));
 }
 
 #[test]
 fn a_refused_destroy_of_a_shared_object_gives_it_back_whole() {
-    let (_, channel) = channel(Script::new().refusing("ioctl 7/1", Errno::BUSY));
+    let (_, file) = file(Script::new().refusing("ioctl 7/1", Errno::BUSY));
     let (memory, is_there) = memory();
-    let mut object = Arc::new(region(&channel, memory, || Ok(5)).unwrap());
+    let mut object = Arc::new(region(&file, memory, || Ok(5)).unwrap());
     let error = try_shared(&mut object).unwrap_err();
-    assert_eq!((error.errno(), channel.leaked()), (Some(Errno::BUSY), 0));
+    assert_eq!((error.errno(), file.leaked()), (Some(Errno::BUSY), 0));
     assert!(is_there());
     let user = Arc::clone(&object);
     let error = try_shared(&mut object).unwrap_err();
     assert_eq!((error.kind(), error.errno()), (ErrorKind::Busy, None));
     drop((user, object));
-    assert_eq!((is_there(), channel.leaked()), (true, 1));
+    assert_eq!((is_there(), file.leaked()), (true, 1));
 }
 
 /// Its handle may be another object's by then.
 #[test]
 fn an_object_whose_destroy_may_be_done_is_not_destroyed_again() {
-    let (script, channel) = channel(Script::new().refusing("ioctl 7/1", Errno::NOTRECOVERABLE));
+    let (script, file) = file(Script::new().refusing("ioctl 7/1", Errno::NOTRECOVERABLE));
     let (memory, is_there) = memory();
-    let mut object = region(&channel, memory, || Ok(5)).unwrap();
+    let mut object = region(&file, memory, || Ok(5)).unwrap();
     let error = object.try_destroy().unwrap_err();
-    assert_eq!((error.kind(), channel.leaked()), (ErrorKind::Panicked, 1));
+    assert_eq!((error.kind(), file.leaked()), (ErrorKind::Panicked, 1));
     assert_eq!(asked(&script), 1);
     let error = object.try_destroy().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidState);
@@ -129,7 +129,7 @@ fn an_object_whose_destroy_may_be_done_is_not_destroyed_again() {
     drop(object);
     assert_eq!(asked(&script), 0);
     assert_eq!(
-        (is_there(), more_is_there(), channel.leaked()),
+        (is_there(), more_is_there(), file.leaked()),
         (true, true, 1)
     );
 }
@@ -142,10 +142,10 @@ fn a_region_that_moves_keeps_both_until_it_is_known_where_it_is() {
         (Some(Errno::NOTRECOVERABLE), (true, true)),
     ];
     for (errno, expected) in outcomes {
-        let (_, channel) = channel(Script::new());
+        let (_, file) = file(Script::new());
         let (former, former_is_there) = memory();
         let (latter, latter_is_there) = memory();
-        let mut object = region(&channel, former, || Ok(5)).unwrap();
+        let mut object = region(&file, former, || Ok(5)).unwrap();
         let moved = object.exchange(None, Some(latter), |_| {
             assert!(former_is_there() && latter_is_there());
             errno.map_or(Ok(()), |errno| Err(Error::os(Op::ReregisterMemory, errno)))
@@ -159,23 +159,23 @@ fn a_region_that_moves_keeps_both_until_it_is_known_where_it_is() {
 
 #[test]
 fn an_object_that_was_destroyed_in_its_place_is_asked_nothing_more() {
-    let (script, channel) = channel(Script::new());
+    let (script, file) = file(Script::new());
     let (memory, is_there) = memory();
-    let mut object = region(&channel, memory, || Ok(5)).unwrap();
+    let mut object = region(&file, memory, || Ok(5)).unwrap();
     object.try_destroy().unwrap();
     assert_eq!((is_there(), asked(&script)), (false, 1));
     let error = object.try_destroy().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidState);
     drop(object);
-    assert_eq!((asked(&script), channel.leaked()), (0, 0));
+    assert_eq!((asked(&script), file.leaked()), (0, 0));
 }
 
 const LEAVE: &str = "invoke 31 in24";
 const DESTROY: &str = "ioctl 4/1 0:obj=5 1:out4";
 
 /// A queue pair in two groups, and out of a third again.
-fn member(channel: &Arc<Channel>) -> Object {
-    let qp = Object::new(channel, &qp::KIND, 5, []);
+fn member(file: &Arc<UverbsFile>) -> Object {
+    let qp = Object::new(file, &qp::KIND, 5, []);
     let group = |last| Gid::from_bytes([0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]);
     for last in 1..4 {
         attach_multicast(&qp, &group(last), 0).unwrap();
@@ -186,8 +186,8 @@ fn member(channel: &Arc<Channel>) -> Object {
 
 #[test]
 fn a_queue_pair_leaves_its_groups_before_it_goes() {
-    let (script, channel) = channel(Script::new());
-    let qp = member(&channel);
+    let (script, file) = file(Script::new());
+    let qp = member(&file);
     assert_eq!(asked(&script), 4);
     drop(qp);
     assert_eq!(lines(&script), [LEAVE, LEAVE, DESTROY]);
@@ -195,21 +195,21 @@ fn a_queue_pair_leaves_its_groups_before_it_goes() {
 
 #[test]
 fn groups_that_it_left_are_not_left_again_with_another_try() {
-    let (script, channel) = channel(Script::new().refusing(DESTROY, Errno::BUSY));
-    let mut qp = member(&channel);
+    let (script, file) = file(Script::new().refusing(DESTROY, Errno::BUSY));
+    let mut qp = member(&file);
     lines(&script);
     qp.try_destroy().unwrap_err();
     assert_eq!(lines(&script), [LEAVE, LEAVE, DESTROY]);
     qp.try_destroy().unwrap_err();
     assert_eq!(lines(&script), [DESTROY]);
     drop(qp);
-    assert_eq!((asked(&script), channel.leaked()), (1, 1));
+    assert_eq!((asked(&script), file.leaked()), (1, 1));
 }
 
 #[test]
 fn a_group_that_was_not_left_or_not_entered() {
     let script = || Script::new().refusing(DESTROY, Errno::BUSY);
-    let (of, on) = channel(script().refusing(LEAVE, Errno::NOMEM));
+    let (of, on) = file(script().refusing(LEAVE, Errno::NOMEM));
     let mut qp = Object::new(&on, &qp::KIND, 5, []);
     attach_multicast(&qp, &Gid::default(), 0).unwrap();
     for _ in 0..2 {
@@ -218,8 +218,8 @@ fn a_group_that_was_not_left_or_not_entered() {
         assert_eq!(lines(&of), [LEAVE, DESTROY]);
     }
 
-    let (script, channel) = channel(script().refusing("invoke 30", Errno::NOMEM));
-    let mut qp = Object::new(&channel, &qp::KIND, 5, []);
+    let (script, file) = file(script().refusing("invoke 30", Errno::NOMEM));
+    let mut qp = Object::new(&file, &qp::KIND, 5, []);
     attach_multicast(&qp, &Gid::default(), 0).unwrap_err();
     lines(&script);
     // It is in none.

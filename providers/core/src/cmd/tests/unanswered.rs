@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
 
-use crate::channel::{Channel, CommandPath};
 use crate::cmd::{ah, comp_channel, context, cq, flow, ind_table, mr, mw, pd, qp, srq, wq, xrcd};
 use crate::error::{Error, ErrorKind};
+use crate::file::{CommandPath, UverbsFile};
 use crate::sys::{Linux, Uhw};
 use crate::types::{AccessFlags, AddressVector, MwType, QpCaps, QpType};
 
 /// The running kernel, with `/dev/null` for a device.
 #[expect(unsafe_code, reason = "opens what is no device")]
-fn channel() -> Channel {
+fn file() -> UverbsFile {
     let null = File::options().read(true).write(true).open("/dev/null");
     // SAFETY: (1) it is none, but takes writes and refuses all other calls; (2, 3) it does nothing with them.
     unsafe {
-        Channel::new(
+        UverbsFile::new(
             Arc::new(Linux),
             null.unwrap().into(),
             RDMA_DRIVER_RXE,
@@ -35,20 +35,20 @@ fn assert_bad<T: std::fmt::Debug>(result: Result<T, Error>) {
 
 #[test]
 fn no_descriptor_is_taken_over() {
-    let channel = channel();
+    let file = file();
     let stdin = std::fs::read_link("/proc/self/fd/0").unwrap();
     assert_bad(context::get(
-        &channel,
+        &file,
         &context::GetContext::default(),
         &Uhw::NONE,
     ));
-    assert_bad(comp_channel::create(&channel));
+    assert_bad(comp_channel::create(&file));
     assert_eq!(std::fs::read_link("/proc/self/fd/0").unwrap(), stdin);
 }
 
 #[test]
 fn no_create_succeeds_without_a_handle() {
-    let channel = channel();
+    let file = file();
     let rule = flow::Create {
         qp: 5,
         kind: flow::Kind::Normal,
@@ -98,18 +98,18 @@ fn no_create_succeeds_without_a_handle() {
         let mut driver = vec![0; length];
         let output = Cell::from_mut(driver.as_mut_slice()).as_slice_of_cells();
         let uhw = Uhw::new(&[], output);
-        assert_bad(pd::alloc(&channel, &uhw));
-        assert_bad(mr::register(&channel, &memory, &uhw));
-        assert_bad(mw::alloc(&channel, 3, MwType::Type2, &uhw));
-        assert_bad(ah::create(&channel, 3, &AddressVector::default(), 0, &uhw));
-        assert_bad(cq::create(&channel, &cq::Create::new(1, 0), &uhw));
-        assert_bad(srq::create(&channel, &shared, &uhw));
-        assert_bad(qp::create(&channel, &pair, &uhw));
-        assert_bad(qp::open(&channel, &open, &uhw));
-        assert_bad(wq::create(&channel, &queue, &uhw));
-        assert_bad(ind_table::create(&channel, &[1, 2], &uhw));
-        assert_bad(flow::create(&channel, &rule, &uhw));
-        assert_bad(xrcd::open(&channel, &xrcd::Open::default(), &uhw));
+        assert_bad(pd::alloc(&file, &uhw));
+        assert_bad(mr::register(&file, &memory, &uhw));
+        assert_bad(mw::alloc(&file, 3, MwType::Type2, &uhw));
+        assert_bad(ah::create(&file, 3, &AddressVector::default(), 0, &uhw));
+        assert_bad(cq::create(&file, &cq::Create::new(1, 0), &uhw));
+        assert_bad(srq::create(&file, &shared, &uhw));
+        assert_bad(qp::create(&file, &pair, &uhw));
+        assert_bad(qp::open(&file, &open, &uhw));
+        assert_bad(wq::create(&file, &queue, &uhw));
+        assert_bad(ind_table::create(&file, &[1, 2], &uhw));
+        assert_bad(flow::create(&file, &rule, &uhw));
+        assert_bad(xrcd::open(&file, &xrcd::Open::default(), &uhw));
     }
-    assert_eq!(channel.leaked(), 0, "nothing was made");
+    assert_eq!(file.leaked(), 0, "nothing was made");
 }

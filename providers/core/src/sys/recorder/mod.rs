@@ -1,6 +1,6 @@
 //! Writes down every call on an RDMA descriptor, by name.
 //!
-//! A [`Recorder`] stands between a [`Channel`](crate::Channel) and any [`Kernel`], the real one
+//! A [`Recorder`] stands between a [`UverbsFile`](crate::UverbsFile) and any [`Kernel`], the real one
 //! included. After each call it hands a [`Record`] to a [`Sink`]: what was asked, with the names the
 //! kernel's headers have for object, method and attributes, what came back, and how long it took.
 //! Legacy commands are shown as themselves, whether they travelled by `write(2)` or inside

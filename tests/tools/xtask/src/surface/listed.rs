@@ -8,7 +8,7 @@ use super::judge::Lists;
 pub(super) const LISTS: Lists = Lists {
     powers: &[
         // Whoever has one may issue any command, or has what only a command makes.
-        "uverbs_core::channel::Channel",
+        "uverbs_core::file::UverbsFile",
         "uverbs_core::object::Object",
         // What a provider makes of them. Its functions trust their callers: they take addresses, handles and states.
         "uverbs_core::contract::Context",
@@ -60,7 +60,7 @@ pub(super) const LISTS: Lists = Lists {
     ],
     descriptors: DESCRIPTORS,
     needing: &[
-        ("uverbs_core::channel::Channel::*", "its own"),
+        ("uverbs_core::file::UverbsFile::*", "its own"),
         ("uverbs_core::cmd::*", "commands go through a channel"),
         (
             "uverbs_core::contract::*",

@@ -2,11 +2,11 @@
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-use super::Channel;
+use super::UverbsFile;
 use crate::error::Errno;
 use crate::sys::{Call, Kernel as _, Reply, contained};
 
-impl Channel {
+impl UverbsFile {
     /// Gives `call` to the kernel, on the descriptor of the device.
     #[inline]
     pub(super) fn call(&self, call: Call<'_>) -> Result<Reply, Errno> {
@@ -14,14 +14,11 @@ impl Channel {
     }
 
     /// The same on another descriptor.
-    #[expect(
-        unsafe_code,
-        reason = "spends the promise that the channel was made with"
-    )]
+    #[expect(unsafe_code, reason = "spends the promise that the file was made with")]
     #[inline]
     pub(super) fn call_on(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
-        // SAFETY: (1) whoever made the channel promised that `fd` is a device of this kernel, whose event files are the only
-        // other descriptors that come here; (2, 3) and the same of everything that is done with the channel.
+        // SAFETY: (1) whoever made the file promised that `fd` is a device of this kernel, whose event files are the only
+        // other descriptors that come here; (2, 3) and the same of everything that is done with the file.
         contained_answer(|| unsafe { self.kernel.call(fd, call) })
     }
 }

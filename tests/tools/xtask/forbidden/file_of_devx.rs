@@ -1,12 +1,12 @@
-//! Registers memory that is lent elsewhere, by the channel behind the way to the firmware.
+//! Registers memory that is lent elsewhere, by the file behind the way to the firmware.
 #![forbid(unsafe_code)]
 
 use uverbs::{AccessFlags, Context};
 use uverbs_core::cmd::mr::{self, Register};
-use uverbs_core::{Channel, sys::Uhw};
+use uverbs_core::{UverbsFile, sys::Uhw};
 
-/// What anybody may do who has a channel.
-fn register(channel: &Channel, memory: &mut [u8]) {
+/// What anybody may do who has an opened file.
+fn register(file: &UverbsFile, memory: &mut [u8]) {
     let request = Register {
         pd: 0,
         start: memory.as_mut_ptr() as u64,
@@ -14,7 +14,7 @@ fn register(channel: &Channel, memory: &mut [u8]) {
         iova: 0,
         access: AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE,
     };
-    drop(mr::register(channel, &request, &Uhw::NONE));
+    drop(mr::register(file, &request, &Uhw::NONE));
 }
 
 fn main() {
@@ -22,8 +22,8 @@ fn main() {
     let devx = context.mlx5().unwrap().devx().unwrap();
     let mut memory = vec![0; 4096];
     let held: &mut [u8] = &mut memory;
-    let _: fn(&Channel, &mut [u8]) = register;
-    register(devx.channel(), held); //~ E0624
+    let _: fn(&UverbsFile, &mut [u8]) = register;
+    register(devx.file(), held); //~ E0624
     held[0] = 1;
     drop(devx);
 }

@@ -1,19 +1,19 @@
-//! Makes a channel, to the running kernel and to the fake, whose device writes to registered memory.
+//! Makes an opened file, to the running kernel and to the fake, whose device writes to registered memory.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 
-use uverbs_core::channel::driver_of;
+use uverbs_core::file::driver_of;
 use uverbs_fake::{FakeKernel, Profile};
 use uverbs_core::sys::{Kernel, Linux};
 use uverbs_core::types::DriverId;
-use uverbs_core::{Channel, CommandPath, cmd};
+use uverbs_core::{UverbsFile, CommandPath, cmd};
 
-/// What anybody may do who has a channel.
-fn ring(channel: &Channel) {
-    drop(cmd::qp::doorbell(channel, 0));
+/// What anybody may do who has an opened file.
+fn ring(file: &UverbsFile) {
+    drop(cmd::qp::doorbell(file, 0));
 }
 
 fn main() {
@@ -23,10 +23,10 @@ fn main() {
         (Arc::new(Linux), node.into()),
         (Arc::new(fake.clone()), fake.open().unwrap()),
     ];
-    let _: fn(&Channel) = ring;
+    let _: fn(&UverbsFile) = ring;
     for (kernel, fd) in kernels {
         println!("{kernel:?} {:?}", kernel.check_device(fd.as_fd(), None, None));
         println!("{:?}", driver_of(&*kernel, fd.as_fd(), &[DriverId::Rxe])); //~ E0133
-        ring(&Channel::new(kernel, fd, 12, CommandPath::Auto)); //~ E0133
+        ring(&UverbsFile::new(kernel, fd, 12, CommandPath::Auto)); //~ E0133
     }
 }

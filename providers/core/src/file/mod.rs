@@ -1,11 +1,12 @@
 //! One opened device: how commands reach it, and what was learned about it on the way.
 //!
-//! Who has a [`Channel`] may issue any command on the device. So making one is `unsafe`, everything that takes one is
-//! safe, and no type that others are given gives its channel away.
+//! Who has a [`UverbsFile`] may issue any command on the device. So making one is `unsafe`, everything that takes one is
+//! safe, and no type that others are given gives its file away.
 
 mod bits;
 mod guard;
 mod probe;
+mod removal;
 
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,14 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use uverbs_uapi::ib_user_ioctl_cmds::{
-    UVERBS_ATTR_CORE_IN, UVERBS_ATTR_CORE_OUT, UVERBS_ATTR_QUERY_PORT_PORT_NUM,
-    UVERBS_ATTR_QUERY_PORT_RESP, UVERBS_ATTR_WRITE_CMD, UVERBS_METHOD_INVOKE_WRITE,
-    UVERBS_METHOD_QUERY_PORT, UVERBS_OBJECT_DEVICE,
+    UVERBS_ATTR_CORE_IN, UVERBS_ATTR_CORE_OUT, UVERBS_ATTR_WRITE_CMD, UVERBS_METHOD_INVOKE_WRITE,
+    UVERBS_OBJECT_DEVICE,
 };
-use uverbs_uapi::ib_user_ioctl_verbs::ib_uverbs_query_port_resp_ex;
 use uverbs_uapi::ib_user_verbs::{
     IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, IB_USER_VERBS_CMD_GET_CONTEXT,
-    IB_USER_VERBS_CMD_QUERY_PORT, ib_uverbs_query_port, ib_uverbs_query_port_resp,
 };
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -59,7 +57,7 @@ pub enum CommandPath {
 /// Commands are issued by the functions of [`cmd`](crate::cmd); this type chooses their encoding
 /// and turns errnos into errors. It may be used from any thread.
 #[derive(Debug)]
-pub struct Channel {
+pub struct UverbsFile {
     kernel: Arc<dyn Kernel>,
     fd: OwnedFd,
     driver_id: u32,
@@ -86,21 +84,18 @@ const fn hands_out_descriptor(number: u32) -> bool {
     )
 }
 
-impl Channel {
-    /// A channel over `fd`, an opened uverbs device of driver `driver_id` (`RDMA_DRIVER_*`).
+impl UverbsFile {
+    /// A file over `fd`, an opened uverbs device of driver `driver_id` (`RDMA_DRIVER_*`).
     ///
     /// # Safety
-    /// For everything that is done with the channel, by whoever gets it, and with what is made by it (objects, mappings):
+    /// For everything that is done with the file, by whoever gets it, and with what is made by it (objects, mappings):
     /// 1. `fd` is a device that `kernel` [takes calls on](Kernel::check_device), and its driver is `driver_id`;
     /// 2. no command, and no request in a queue, makes a device or the kernel use memory of this process in a way that
     ///    breaks a rule of the language: memory is registered and posted only while it stays allocated, and while nobody
     ///    holds a reference that the use of it contradicts;
     /// 3. an object is destroyed or changed only by who has it, and each handle that the kernel gave is taken over
     ///    by one [`Object`](crate::Object).
-    #[expect(
-        unsafe_code,
-        reason = "who has a channel may have the kernel do anything"
-    )]
+    #[expect(unsafe_code, reason = "who has one may have the kernel do anything")]
     pub unsafe fn new(
         kernel: Arc<dyn Kernel>,
         fd: OwnedFd,
@@ -189,52 +184,6 @@ impl Channel {
     /// Whether `DEVICE_FATAL` was the last event. The kernel does not hang up asynchronous event files.
     pub(crate) fn has_no_more_events(&self) -> bool {
         self.fatal.load(Ordering::Relaxed) && self.confirm_removed()
-    }
-
-    /// Finds out whether EIO meant that the device was taken away: then asking for a port answers EIO too.
-    ///
-    /// Not every command would do: without its device the core still lists handles.
-    pub(crate) fn confirm_removed(&self) -> bool {
-        if !self.is_removed() && self.port_refusal() == Some(Errno::IO) {
-            self.set_removed();
-        }
-        self.is_removed()
-    }
-
-    /// What asking for a port is refused with.
-    fn port_refusal(&self) -> Option<Errno> {
-        let mut port = ib_uverbs_query_port_resp_ex::default();
-        let asked = self.raw_ioctl(&Command {
-            object: UVERBS_OBJECT_DEVICE,
-            method: UVERBS_METHOD_QUERY_PORT,
-            driver_id: self.driver_id,
-            attrs: &[
-                Attr::constant(UVERBS_ATTR_QUERY_PORT_PORT_NUM, 1_u64),
-                Attr::output(UVERBS_ATTR_QUERY_PORT_RESP, cells(&mut port)),
-            ],
-            uhw: Uhw::NONE,
-        });
-        match asked {
-            Err(Errno::NOTTY | Errno::PROTONOSUPPORT) => self.port_refusal_of_write(),
-            answer => answer.err(),
-        }
-    }
-
-    /// The same question by `write(2)`, for kernels without the method.
-    fn port_refusal_of_write(&self) -> Option<Errno> {
-        let request = ib_uverbs_query_port {
-            port_num: 1,
-            ..ib_uverbs_query_port::default()
-        };
-        let mut port = ib_uverbs_query_port_resp::default();
-        let command = WriteCommand {
-            command: IB_USER_VERBS_CMD_QUERY_PORT,
-            extended: false,
-            request: request.as_bytes(),
-            reply: cells(&mut port),
-            uhw: Uhw::NONE,
-        };
-        self.call(Call::Write(&command)).err()
     }
 
     fn raw_ioctl(&self, command: &Command<'_>) -> Result<(), Errno> {
@@ -553,7 +502,7 @@ impl Channel {
     }
 }
 
-impl AsFd for Channel {
+impl AsFd for UverbsFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
