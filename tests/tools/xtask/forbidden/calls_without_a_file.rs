@@ -1,13 +1,13 @@
-//! Calls kernels without a channel.
+//! Calls kernels without an opened file.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 
-use uverbs_fake::{FakeKernel, Profile};
 use uverbs_core::sys::recorder::{Collector, Recorder};
 use uverbs_core::sys::{Call, Kernel, Linux, Uhw, WriteCommand};
+use uverbs_fake::{FakeKernel, Profile};
 
 fn main() {
     let register = WriteCommand {

@@ -6,10 +6,10 @@ use std::os::fd::AsFd as _;
 use std::sync::Arc;
 
 use uverbs_core::file::driver_of;
-use uverbs_fake::{FakeKernel, Profile};
 use uverbs_core::sys::{Kernel, Linux};
 use uverbs_core::types::DriverId;
-use uverbs_core::{UverbsFile, CommandPath, cmd};
+use uverbs_core::{CommandPath, UverbsFile, cmd};
+use uverbs_fake::{FakeKernel, Profile};
 
 /// What anybody may do who has an opened file.
 fn ring(file: &UverbsFile) {
@@ -25,7 +25,10 @@ fn main() {
     ];
     let _: fn(&UverbsFile) = ring;
     for (kernel, fd) in kernels {
-        println!("{kernel:?} {:?}", kernel.check_device(fd.as_fd(), None, None));
+        println!(
+            "{kernel:?} {:?}",
+            kernel.check_device(fd.as_fd(), None, None)
+        );
         println!("{:?}", driver_of(&*kernel, fd.as_fd(), &[DriverId::Rxe])); //~ E0133
         ring(&UverbsFile::new(kernel, fd, 12, CommandPath::Auto)); //~ E0133
     }

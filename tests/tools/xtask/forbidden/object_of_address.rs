@@ -1,4 +1,4 @@
-//! Takes the kernel object, and the channel behind it, from the path of a datagram.
+//! Takes the kernel object, and the opened file behind it, from the path of a datagram.
 #![forbid(unsafe_code)]
 
 use uverbs::{AddressVector, Context};
@@ -11,5 +11,5 @@ fn main() {
     let destination = handle.to(1, 1);
     let object: Option<&Object> = None;
     let object = destination.address.object.as_deref(); //~ E0616
-    drop(object.map(Object::channel));
+    drop(object.map(Object::file));
 }

@@ -1,4 +1,4 @@
-//! Takes kernel objects, and the channel behind them, from what firmware commands made.
+//! Takes kernel objects, and the opened file behind them, from what firmware commands made.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
