@@ -1,7 +1,8 @@
 //! A kind of kernel object, as data: its names, and how an object of it is destroyed.
 //!
-//! The description of each kind is beside the other commands of its objects (`cmd::qp::KIND`), a driver's own in the
-//! driver's provider. An [`Object`](crate::Object) is destroyed by the description that it was made with.
+//! The description of each kind is beside the other commands of its objects (`cmd::qp::KIND`), a
+//! driver's own in the driver's provider. An [`Object`](crate::Object) is destroyed by the
+//! description that it was made with.
 
 use std::fmt;
 
@@ -31,7 +32,8 @@ pub struct Kind {
     pub legacy: Legacy,
 }
 
-/// Which events the kernel counts when it destroys an object. The number is that of the method's attribute for them.
+/// Which events the kernel counts when it destroys an object. The number is that of the method's
+/// attribute for them.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Counts {
     /// None: a destroy has no reply.
@@ -91,7 +93,8 @@ impl Counts {
 impl Kind {
     /// Destroys the object `handle` and says how many events it had sent.
     ///
-    /// One system call: the method, or the legacy command where there is one and the kernel lacks the method.
+    /// One system call: the method, or the legacy command where there is one and the kernel lacks
+    /// the method.
     ///
     /// # Errors
     /// Those that the kind's description names.

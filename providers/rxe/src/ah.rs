@@ -11,7 +11,8 @@ use uverbs_uapi::rdma_user_rxe::rxe_create_ah_resp;
 use crate::vector;
 
 /// Creates an address handle. One system call; two before 5.16, where the kernel numbers no handles
-/// and each work request says the whole path. Before 5.10 the second is many: the GID table is read from sysfs.
+/// and each work request says the whole path. Before 5.10 the second is many: the GID table is read
+/// from sysfs.
 ///
 /// # Errors
 /// Those of the command, and before 5.16 those of [`vector::path`].

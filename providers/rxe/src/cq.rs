@@ -21,7 +21,8 @@ use crate::rings;
 #[derive(Debug)]
 pub struct CompletionQueue {
     object: Arc<Object>,
-    /// `None` after a resize whose new ring could not be mapped, or of which nobody knows what became.
+    /// `None` after a resize whose new ring could not be mapped, or of which nobody knows what
+    /// became.
     ring: Option<SharedRing>,
     /// The next completion to take.
     head: u32,
@@ -30,12 +31,14 @@ pub struct CompletionQueue {
     max_entries: u32,
     fork: ForkToken,
     unpolled: Option<&'static dyn Unpolled>,
-    /// Whoever is told what was taken. The device has no numbers for completion queues: it is the handle.
+    /// Whoever is told what was taken. The device has no numbers for completion queues: it is the
+    /// handle.
     #[cfg(feature = "rings")]
     watched: Option<Watched>,
 }
 
-/// What was in the queue when it was destroyed. Kept with the kernel's object, which completions reach until then.
+/// What was in the queue when it was destroyed. Kept with the kernel's object, which completions
+/// reach until then.
 struct Rest {
     ring: SharedRing,
     head: u32,

@@ -110,7 +110,8 @@ impl QueuePair {
         })
     }
 
-    /// Resets it. Until that is known to have ended, nothing is posted, and no way leads out of RESET.
+    /// Resets it. Until that is known to have ended, nothing is posted, and no way leads out of
+    /// RESET.
     fn start_over(&mut self, attr: &QpAttr) -> Result<()> {
         let begun = std::mem::replace(&mut self.base.adrift, true);
         let before = std::mem::replace(&mut self.base.state, QpState::Reset);
@@ -122,9 +123,9 @@ impl QueuePair {
             return Err(error);
         }
         if discards {
-            // rxe (since 6.3, rxe_sender) notes where its send queue starts before it discards what is
-            // in it, and would send the discarded slots, zeroed, in the next life of the queue pair. A
-            // second reset notes it again, now that the queue is empty.
+            // rxe (since 6.3, rxe_sender) notes where its send queue starts before it discards what
+            // is in it, and would send the discarded slots, zeroed, in the next life of the queue
+            // pair. A second reset notes it again, now that the queue is empty.
             self.tell(&QpAttr::to(QpState::Reset))?;
         }
         self.base.adrift = false;

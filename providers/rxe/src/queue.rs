@@ -32,8 +32,8 @@ fn piece(op: Op, info: mminfo) -> Result<(u64, usize)> {
     Ok((info.offset, len))
 }
 
-/// The slot size and the number of slots stand in the shared header; they are read here and never again, because whoever
-/// writes the header could change them.
+/// The slot size and the number of slots stand in the shared header; they are read here and never
+/// again, because whoever writes the header could change them.
 fn ring(op: Op, info: mminfo, mapping: Mapping, min_slot: usize) -> Result<SharedRing> {
     let word = |offset| {
         mapping.load_u32(offset).ok_or_else(|| {

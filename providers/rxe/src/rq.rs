@@ -1,4 +1,5 @@
-//! A receive ring, of a queue pair or shared: this side produces requests, the kernel consumes them.
+//! A receive ring, of a queue pair or shared: this side produces requests, the kernel consumes
+//! them.
 
 use uverbs_core::PostError;
 use uverbs_core::hw::SharedRing;

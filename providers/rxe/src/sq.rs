@@ -93,9 +93,10 @@ impl SendRing {
 
     /// Publishes what was put and rings the doorbell: one system call for the batch.
     ///
-    /// When the doorbell fails the queue takes no more. Requests that the kernel cannot have seen are taken back. While earlier
-    /// ones are under way it goes on to these without being rung, and an index before its own would lead it once more
-    /// through the whole ring, and through requests of old: then they stay.
+    /// When the doorbell fails the queue takes no more. Requests that the kernel cannot have seen
+    /// are taken back. While earlier ones are under way it goes on to these without being rung, and
+    /// an index before its own would lead it once more through the whole ring, and through requests
+    /// of old: then they stay.
     #[inline]
     pub(crate) fn ring(&mut self, file: &UverbsFile, qp: u32) -> Result<(), PostError> {
         if self.tail == self.published {

@@ -19,7 +19,8 @@ use crate::rq::ReceiveRing;
 #[derive(Debug)]
 pub struct SharedReceiveQueue {
     object: Arc<Object>,
-    /// `None` after a resize whose new ring could not be mapped, or of which nobody knows what became.
+    /// `None` after a resize whose new ring could not be mapped, or of which nobody knows what
+    /// became.
     ring: Option<ReceiveRing>,
     number: u32,
     max_sge: u32,
@@ -88,8 +89,8 @@ impl SharedReceiveQueue {
                     .fact("asked", max_wr)
                     .fact("waiting", waiting));
             }
-            // The kernel compares with the armed limit also where a new one is given. The event that
-            // disarms it is not seen here.
+            // The kernel compares with the armed limit also where a new one is given. The event
+            // that disarms it is not seen here.
             let mut armed = change.limit.unwrap_or(0);
             if max_wr < size {
                 armed = armed.max(contract::Srq::query(self)?.limit);

@@ -14,11 +14,12 @@ use zerocopy::transmute;
 
 const OP: Op = Op::CreateAddressHandle;
 
-/// The path to a peer, as a work request says it (`rxe_av`). One system call; before 5.10 it reads the GID table from sysfs.
+/// The path to a peer, as a work request says it (`rxe_av`). One system call; before 5.10 it reads
+/// the GID table from sysfs.
 ///
 /// # Errors
-/// InvalidInput: no global route, or the own slot is empty. Unsupported: the path leads back to the own interface, whose
-/// address cannot be told. Those of the command, and of sysfs.
+/// InvalidInput: no global route, or the own slot is empty. Unsupported: the path leads back to the
+/// own interface, whose address cannot be told. Those of the command, and of sysfs.
 pub(crate) fn path(gids: &Gids<'_>, vector: &AddressVector) -> Result<[u8; 88]> {
     let mut table = Vec::new();
     gids.each(|entry| table.push(entry))?;
@@ -54,7 +55,8 @@ fn address_vector(table: &[GidEntry], vector: &AddressVector) -> Result<rxe_av> 
     })
 }
 
-/// The Ethernet address that matters: rxe takes what goes to its own for itself, and has the network find the others.
+/// The Ethernet address that matters: rxe takes what goes to its own for itself, and has the
+/// network find the others.
 fn destination(table: &[GidEntry], source: &GidEntry, dgid: Gid) -> Result<[u8; 6]> {
     let own = |entry: &&GidEntry| entry.port == source.port && entry.netdev == source.netdev;
     if !table.iter().filter(own).any(|entry| entry.gid == dgid) {

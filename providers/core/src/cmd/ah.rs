@@ -22,9 +22,9 @@ use crate::types::AddressVector;
 /// can take as long as an ARP or neighbour discovery.
 ///
 /// # Errors
-/// Those of [`AddressVector::check`]. EINVAL: no such port or GID slot, or no global route on Ethernet. ETIMEDOUT, EHOSTUNREACH,
-/// ENETUNREACH: the peer has no Ethernet address. EOPNOTSUPP: the driver leaves address handles to
-/// user space. ENOMEM, EAGAIN (rdma cgroup).
+/// Those of [`AddressVector::check`]. EINVAL: no such port or GID slot, or no global route on
+/// Ethernet. ETIMEDOUT, EHOSTUNREACH, ENETUNREACH: the peer has no Ethernet address. EOPNOTSUPP:
+/// the driver leaves address handles to user space. ENOMEM, EAGAIN (rdma cgroup).
 #[doc(alias = "ibv_create_ah")]
 pub fn create(
     file: &UverbsFile,

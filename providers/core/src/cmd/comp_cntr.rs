@@ -228,8 +228,8 @@ pub fn read(file: &UverbsFile, counter: u32, entry: Entry) -> Result<u64> {
 /// One system call.
 ///
 /// # Errors
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput): an operation without a name. EOPNOTSUPP: the driver cannot count one
-/// of them.
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): an operation without a name. EOPNOTSUPP: the
+/// driver cannot count one of them.
 #[doc(alias = "ibv_qp_attach_comp_cntr")]
 pub fn attach(file: &UverbsFile, qp: u32, counter: u32, operations: Operations) -> Result<()> {
     let op = Op::AttachCompletionCounter;

@@ -95,8 +95,9 @@ pub struct Created {
 
 /// `ibv_create_cq`, `ibv_create_cq_ex`—creates a completion queue.
 ///
-/// One system call; `CQ/CREATE` since 5.9 (up to then it takes a kernel that was configured for it), else `CREATE_CQ`,
-/// the extended one if there are flags. A buffer, or attributes of the driver, need the former.
+/// One system call; `CQ/CREATE` since 5.9 (up to then it takes a kernel that was configured for
+/// it), else `CREATE_CQ`, the extended one if there are flags. A buffer, or attributes of the
+/// driver, need the former.
 ///
 /// # Errors
 /// [`InvalidInput`](crate::ErrorKind::InvalidInput): an option without a name.

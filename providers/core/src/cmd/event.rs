@@ -57,8 +57,9 @@ pub struct AsyncEvent {
 ///
 /// One system call, which blocks as the file does.
 ///
-/// The last event of a device that was removed is `DEVICE_FATAL`. The kernel does not end the file after it: a file that
-/// blocks then blocks until it is closed (`uverbs_std_types_async_fd.c`). One that does not is found out by a second call.
+/// The last event of a device that was removed is `DEVICE_FATAL`. The kernel does not end the file
+/// after it: a file that blocks then blocks until it is closed (`uverbs_std_types_async_fd.c`). One
+/// that does not is found out by a second call.
 ///
 /// # Errors
 /// [`WouldBlock`](crate::ErrorKind::WouldBlock): nothing there, and the file does not block.

@@ -78,9 +78,9 @@ const MAX_SPECS: u8 = 10;
 /// One system call, the extended command since 3.12.
 ///
 /// # Errors
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput): the specifications' sizes do not add up, or a flag without a name.
-/// EPERM: no `CAP_NET_RAW`. EINVAL: no such port, or a contradiction. EOPNOTSUPP: the driver lacks
-/// a specification. ENOMEM.
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): the specifications' sizes do not add up, or a
+/// flag without a name. EPERM: no `CAP_NET_RAW`. EINVAL: no such port, or a contradiction.
+/// EOPNOTSUPP: the driver lacks a specification. ENOMEM.
 #[doc(alias = "ibv_create_flow")]
 pub fn create(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<u32> {
     let op = Op::CreateFlow;

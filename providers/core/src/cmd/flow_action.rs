@@ -67,8 +67,8 @@ impl fmt::Debug for Esp {
 /// One system call, 4.17 to 5.17.
 ///
 /// # Errors
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput): a flag without a name. EPROTONOSUPPORT: another kernel. EOPNOTSUPP:
-/// the driver has none. EINVAL: a part is missing.
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): a flag without a name. EPROTONOSUPPORT:
+/// another kernel. EOPNOTSUPP: the driver has none. EINVAL: a part is missing.
 #[doc(alias = "ibv_create_flow_action_esp")]
 pub fn create_esp(file: &UverbsFile, request: &Esp, uhw: &Uhw<'_>) -> Result<u32> {
     let op = Op::CreateFlowAction;

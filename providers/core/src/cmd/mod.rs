@@ -1,9 +1,9 @@
 //! The kernel's commands: one file per object, a request value in, a reply value out.
 //!
 //! Every function knows both encodings of its command where both exist and leaves the choice to
-//! [`UverbsFile::dispatch`](crate::UverbsFile::dispatch). It adds the core's own words; what a provider
-//! adds comes in as [`Uhw`](crate::sys::Uhw).
-//! Handles are plain numbers here; [`Object`](crate::object::Object) owns them.
+//! [`UverbsFile::dispatch`](crate::UverbsFile::dispatch). It adds the core's own words; what a
+//! provider adds comes in as [`Uhw`](crate::sys::Uhw). Handles are plain numbers here;
+//! [`Object`](crate::object::Object) owns them.
 //!
 //! Replies are checked: a create that returns no handle, a count beyond what there was room for or
 //! an impossible length is [`BadReply`](crate::ErrorKind::BadReply).

@@ -75,10 +75,10 @@ pub struct Registered {
 /// has it.
 ///
 /// # Errors
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput): access without a name, but for what is optional
-/// ([`AccessFlags::OPTIONAL`]). ENOMEM: more than the limit of locked memory. EFAULT: not mapped, or not writable. EINVAL: flags
-/// that contradict each other or that the device does not have, or `iova` at another place of its
-/// page. EAGAIN: the rdma cgroup.
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): access without a name, but for what is
+/// optional ([`AccessFlags::OPTIONAL`]). ENOMEM: more than the limit of locked memory. EFAULT: not
+/// mapped, or not writable. EINVAL: flags that contradict each other or that the device does not
+/// have, or `iova` at another place of its page. EAGAIN: the rdma cgroup.
 #[doc(alias = "ibv_reg_mr")]
 #[doc(alias = "ibv_reg_mr_iova")]
 #[doc(alias = "ibv_reg_mr_iova2")]
@@ -500,8 +500,8 @@ pub fn advise(file: &UverbsFile, request: &Advise<'_>, uhw: &Uhw<'_>) -> Result<
     .map_err(|error| error.fact("ranges", request.ranges.len()))
 }
 
-/// Memory regions, which `ibv_dereg_mr` deregisters. When it returns without error the device does not
-/// touch the memory any more.
+/// Memory regions, which `ibv_dereg_mr` deregisters. When it returns without error the device does
+/// not touch the memory any more.
 ///
 /// One system call; `MR/DESTROY` since 5.0, else `DEREG_MR`.
 ///

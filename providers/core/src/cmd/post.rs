@@ -41,8 +41,8 @@ const _: () = assert!(RECV_WR_SIZE as usize == size_of::<ib_uverbs_recv_wr>());
 /// at it: rxe's doorbell.
 ///
 /// One system call, two the first time after `setuid`; nothing is allocated unless it fails. The
-/// driver works in it: in kernel 6.1 rxe sends the packets before it returns, in later ones a worker
-/// may.
+/// driver works in it: in kernel 6.1 rxe sends the packets before it returns, in later ones a
+/// worker may.
 ///
 /// # Errors
 /// EINVAL: there is no such queue pair, or it is not ready to send. ENOMEM. EACCES: a forked child,
@@ -66,8 +66,9 @@ pub fn doorbell(file: &UverbsFile, qp: u32) -> Result<(), Errno> {
 ///
 /// # Errors
 /// [`Unsupported`](ErrorKind::Unsupported): an operation or inline data that this command cannot
-/// carry; [`InvalidInput`](ErrorKind::InvalidInput): a flag without a name. Nothing was posted then. EINVAL, ENOMEM: the driver refused a request. The kernel does
-/// not return its reply on failure, so which one is not known.
+/// carry; [`InvalidInput`](ErrorKind::InvalidInput): a flag without a name. Nothing was posted
+/// then. EINVAL, ENOMEM: the driver refused a request. The kernel does not return its reply on
+/// failure, so which one is not known.
 #[doc(alias = "ibv_post_send")]
 pub fn post_send(file: &UverbsFile, qp: u32, requests: &[SendRequest<'_>]) -> Result<()> {
     let op = Op::PostSend;

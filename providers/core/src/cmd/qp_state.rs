@@ -22,12 +22,14 @@ const MAX_QPN: u32 = 0x00ff_ffff;
 /// The highest attribute bit that the plain command takes.
 const LAST_PLAIN_BIT: u32 = 24;
 
-/// Whether [`modify`] could ask for it, whatever the device: its values have names, and its numbers fit their fields.
+/// Whether [`modify`] could ask for it, whatever the device: its values have names, and its numbers
+/// fit their fields.
 ///
 /// No system call. For providers that look at attributes before the kernel does.
 ///
 /// # Errors
-/// [`InvalidInput`](ErrorKind::InvalidInput), [`LimitExceeded`](ErrorKind::LimitExceeded), as those of [`modify`].
+/// [`InvalidInput`](ErrorKind::InvalidInput), [`LimitExceeded`](ErrorKind::LimitExceeded), as those
+/// of [`modify`].
 pub fn check(attr: &QpAttr) -> Result<()> {
     modify_words(Op::ModifyQueuePair, 0, attr).map(|_| ())
 }
@@ -39,11 +41,11 @@ pub fn check(attr: &QpAttr) -> Result<()> {
 /// resizes queue pairs.
 ///
 /// # Errors
-/// [`InvalidInput`](ErrorKind::InvalidInput): a value without a name, such as a state or an MTU that this version does not
-/// know. [`LimitExceeded`](ErrorKind::LimitExceeded): a number wider than its field.
-/// EINVAL: an attribute is missing or wrong for the move from this state to that. EPERM: a
-/// privileged queue key without `CAP_NET_RAW`. EOPNOTSUPP: an attribute the kernel does not know.
-/// ETIMEDOUT: the peer has no Ethernet address (RoCE).
+/// [`InvalidInput`](ErrorKind::InvalidInput): a value without a name, such as a state or an MTU
+/// that this version does not know. [`LimitExceeded`](ErrorKind::LimitExceeded): a number wider
+/// than its field. EINVAL: an attribute is missing or wrong for the move from this state to that.
+/// EPERM: a privileged queue key without `CAP_NET_RAW`. EOPNOTSUPP: an attribute the kernel does
+/// not know. ETIMEDOUT: the peer has no Ethernet address (RoCE).
 #[doc(alias = "ibv_modify_qp")]
 #[doc(alias = "ibv_modify_qp_rate_limit")]
 pub fn modify(file: &UverbsFile, qp: u32, attr: &QpAttr, uhw: &Uhw<'_>) -> Result<()> {

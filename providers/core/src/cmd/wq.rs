@@ -100,8 +100,8 @@ pub struct Created {
 /// One system call; `WQ/CREATE` since 5.8, else the extended `CREATE_WQ` (4.7).
 ///
 /// # Errors
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput): an option without a name. EOPNOTSUPP: the driver has none, or lacks
-/// an option. EINVAL: more than the device has. ENOMEM.
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): an option without a name. EOPNOTSUPP: the
+/// driver has none, or lacks an option. EINVAL: more than the device has. ENOMEM.
 #[doc(alias = "ibv_create_wq")]
 pub fn create(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
     file.dispatch(
@@ -199,8 +199,8 @@ const WQ_FLAGS: u32 = 1 << 2;
 /// One system call, the extended command since 4.7.
 ///
 /// # Errors
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput): an option without a name. EINVAL: nothing to change, or an illegal
-/// move. EOPNOTSUPP: an option that cannot change.
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): an option without a name. EINVAL: nothing to
+/// change, or an illegal move. EOPNOTSUPP: an option that cannot change.
 #[doc(alias = "ibv_modify_wq")]
 pub fn modify(file: &UverbsFile, wq: u32, request: &Modify, uhw: &Uhw<'_>) -> Result<()> {
     let op = Op::ModifyWorkQueue;

@@ -26,7 +26,8 @@ pub fn query_port(file: &UverbsFile, port: u8) -> Result<PortAttr> {
 /// `ibv_advise_mr`, for pieces of regions of a protection domain.
 ///
 /// # Errors
-/// As [`cmd::mr::advise`]; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) for more than 4095 pieces.
+/// As [`cmd::mr::advise`]; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) for more than 4095
+/// pieces.
 pub fn advise_memory(
     file: &UverbsFile,
     pd: &Object,

@@ -13,7 +13,8 @@ const MAX_PORTS: u32 = u8::MAX as u32;
 /// More entries than any device has: the kernel allows 256 per port and table.
 const MAX_GIDS: usize = 4096;
 
-/// The GID tables of a device: asked of the kernel, read from sysfs where it has no commands for them (before 5.10).
+/// The GID tables of a device: asked of the kernel, read from sysfs where it has no commands for
+/// them (before 5.10).
 #[derive(Clone, Copy, Debug)]
 pub struct Gids<'a> {
     file: &'a UverbsFile,

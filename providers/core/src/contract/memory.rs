@@ -69,11 +69,13 @@ impl Mr {
         })
     }
 
-    /// `ibv_rereg_mr`: changes what `change` names of the region. With new memory, `keep` takes the place of what it kept.
+    /// `ibv_rereg_mr`: changes what `change` names of the region. With new memory, `keep` takes the
+    /// place of what it kept.
     ///
     /// # Errors
-    /// Those of the command. Drivers may leave the region unusable when a change of its memory fails. Where nobody knows
-    /// what became of it ([`Error::outcome_is_unknown`](crate::Error::outcome_is_unknown)), the region keeps both.
+    /// Those of the command. Drivers may leave the region unusable when a change of its memory
+    /// fails. Where nobody knows what became of it
+    /// ([`Error::outcome_is_unknown`](crate::Error::outcome_is_unknown)), the region keeps both.
     pub fn reregister(
         &mut self,
         change: &MrChange<'_>,

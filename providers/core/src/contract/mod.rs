@@ -88,7 +88,8 @@ pub trait Context: Debug + Send + Sync + Sized {
     /// As [`create_cq`](Self::create_cq).
     fn create_qp(&self, pd: &Self::Pd, init: &QpInit<'_>) -> Result<Self::Qp>;
 
-    /// `ibv_create_ah`. `gids` are for providers that have to know the own GID's type, or the own interfaces.
+    /// `ibv_create_ah`. `gids` are for providers that have to know the own GID's type, or the own
+    /// interfaces.
     ///
     /// # Errors
     /// Those of the command, of looking up, and of finding the way to the destination.
@@ -102,8 +103,8 @@ pub trait Context: Debug + Send + Sync + Sized {
     /// The firmware's version as this vendor writes it.
     fn firmware_version(&self) -> String;
 
-    /// Refuses what the kernel's driver would refuse with a complaint in the log: access that it does
-    /// not have, or (`moves`) memory that is to change under a region.
+    /// Refuses what the kernel's driver would refuse with a complaint in the log: access that it
+    /// does not have, or (`moves`) memory that is to change under a region.
     ///
     /// # Errors
     /// [`Unsupported`](crate::ErrorKind::Unsupported).

@@ -55,7 +55,8 @@ impl<'a> CqInit<'a> {
 
 /// Hears of requests whose completions nobody will poll.
 pub trait Unpolled: Debug + Send + Sync {
-    /// The request that the user numbered `wr_id` completed, and its completion went with its queue.
+    /// The request that the user numbered `wr_id` completed, and its completion went with its
+    /// queue.
     fn completed(&self, wr_id: u64);
 }
 
@@ -150,7 +151,8 @@ pub trait Cq: Debug + Send {
     /// How many entries it holds.
     fn entries(&self) -> u32;
 
-    /// Takes the oldest completion, if there is one. Its slot is given back by [`release`](Self::release).
+    /// Takes the oldest completion, if there is one. Its slot is given back by
+    /// [`release`](Self::release).
     ///
     /// # Errors
     /// [`PollError::Corrupt`] for entries the device cannot have meant.
@@ -227,7 +229,8 @@ pub trait Srq: Debug + Send {
     /// The kernel object.
     fn object(&self) -> &Arc<Object>;
 
-    /// The kernel object, to destroy it in its place. Nothing but a drop of the queue comes after that.
+    /// The kernel object, to destroy it in its place. Nothing but a drop of the queue comes after
+    /// that.
     fn object_mut(&mut self) -> &mut Arc<Object>;
 
     /// It, for queue pairs that are created with it.
@@ -259,8 +262,9 @@ pub trait Srq: Debug + Send {
     /// The queue is full, or the request does not fit it; nothing was put then.
     ///
     /// # Safety
-    /// From [`ring`](Self::ring) until the request's completion was polled, or the queue's destroy was confirmed,
-    /// the memory of every piece stays registered, allocated, and untouched by this process.
+    /// From [`ring`](Self::ring) until the request's completion was polled, or the queue's destroy
+    /// was confirmed, the memory of every piece stays registered, allocated, and untouched by this
+    /// process.
     #[allow(unsafe_code, reason = "names memory that a device will write to")]
     unsafe fn put(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError>;
 
@@ -273,9 +277,10 @@ pub trait Srq: Debug + Send {
     /// Takes back everything that was put and not rung.
     fn abort(&mut self);
 
-    /// Takes the numbers of requests that are over and have no completion: they were used up by queue pairs that were destroyed or
-    /// reset before their completions were polled. Each is told once. Whoever never asks loses nothing: their places are
-    /// free; no more of them are kept than the queue has requests.
+    /// Takes the numbers of requests that are over and have no completion: they were used up by
+    /// queue pairs that were destroyed or reset before their completions were polled. Each is told
+    /// once. Whoever never asks loses nothing: their places are free; no more of them are kept than
+    /// the queue has requests.
     fn take_unreported(&mut self, each: &mut dyn FnMut(u64)) {
         let _ = each;
     }
@@ -286,7 +291,8 @@ pub trait Qp: Debug + Send {
     /// What it has in common with all others.
     fn base(&self) -> &QpBase;
 
-    /// The kernel object, to destroy it in its place. Nothing but a drop of the queue pair comes after that.
+    /// The kernel object, to destroy it in its place. Nothing but a drop of the queue pair comes
+    /// after that.
     fn object_mut(&mut self) -> &mut Object;
 
     /// `ibv_modify_qp`.
@@ -326,23 +332,25 @@ pub trait Qp: Debug + Send {
         self.check_ece(ece)
     }
 
-    /// Puts one send request into the queue, invisible to the device until [`ring_send`](Self::ring_send).
+    /// Puts one send request into the queue, invisible to the device until
+    /// [`ring_send`](Self::ring_send).
     ///
     /// # Errors
     /// The queue is full, or the request does not fit it; nothing was put then.
     ///
     /// # Safety
-    /// From [`ring_send`](Self::ring_send) until the request's completion was polled (its own, or that of a
-    /// later signaled request of this queue), or the queue pair's destroy or reset was confirmed, the memory of
-    /// every piece stays registered and allocated; this process does not write to it, and does not touch
-    /// it at all if the operation writes to it (reads, atomics).
+    /// From [`ring_send`](Self::ring_send) until the request's completion was polled (its own, or
+    /// that of a later signaled request of this queue), or the queue pair's destroy or reset was
+    /// confirmed, the memory of every piece stays registered and allocated; this process does not
+    /// write to it, and does not touch it at all if the operation writes to it (reads, atomics).
     #[allow(unsafe_code, reason = "names memory that a device will access")]
     unsafe fn put_send(&mut self, request: &SendRequest<'_>) -> Result<(), PostError>;
 
     /// Hands the device every send request that was put, with one doorbell.
     ///
     /// # Errors
-    /// [`PostError::Doorbell`], [`PostError::Forked`], [`PostError::Poisoned`]; the requests were taken back then.
+    /// [`PostError::Doorbell`], [`PostError::Forked`], [`PostError::Poisoned`]; the requests were
+    /// taken back then.
     fn ring_send(&mut self) -> Result<(), PostError>;
 
     /// Takes back every send request that was put and not rung.
@@ -351,7 +359,8 @@ pub trait Qp: Debug + Send {
     /// Puts the requests and rings once: how many were posted, and why the next one was not.
     ///
     /// # Errors
-    /// Those of [`put_send`](Self::put_send), those before the refused one are posted; those of [`ring_send`](Self::ring_send).
+    /// Those of [`put_send`](Self::put_send), those before the refused one are posted; those of
+    /// [`ring_send`](Self::ring_send).
     ///
     /// # Safety
     /// As [`put_send`](Self::put_send), for each request.
@@ -362,8 +371,8 @@ pub trait Qp: Debug + Send {
         // A batch that was forgotten instead of dropped must not be rung with this one.
         self.abort_send();
         for (posted, request) in requests.iter().enumerate() {
-            // A copy: of a request that stays where it is, nothing is known to the compiler any more.
-            // SAFETY: the caller's promise, for each request.
+            // A copy: of a request that stays where it is, nothing is known to the compiler any
+            // more. SAFETY: the caller's promise, for each request.
             if let Err(error) = unsafe { self.put_send(&{ *request }) } {
                 self.ring_send().map_err(|error| (0, error))?;
                 return Err((posted, error));
@@ -375,7 +384,8 @@ pub trait Qp: Debug + Send {
     /// Puts one receive request into the queue, as [`Srq::put`].
     ///
     /// # Errors
-    /// As [`Srq::put`]; [`PostError::UnsupportedOperation`] for a queue pair that receives from a shared queue.
+    /// As [`Srq::put`]; [`PostError::UnsupportedOperation`] for a queue pair that receives from a
+    /// shared queue.
     ///
     /// # Safety
     /// As [`Srq::put`].
@@ -394,7 +404,8 @@ pub trait Qp: Debug + Send {
     /// As [`post_send`](Self::post_send), of receive requests.
     ///
     /// # Errors
-    /// Those of [`put_recv`](Self::put_recv), those before the refused one are posted; those of [`ring_recv`](Self::ring_recv).
+    /// Those of [`put_recv`](Self::put_recv), those before the refused one are posted; those of
+    /// [`ring_recv`](Self::ring_recv).
     ///
     /// # Safety
     /// As [`put_recv`](Self::put_recv), for each request.

@@ -16,10 +16,11 @@ pub struct Options {
     pub netlink: bool,
     /// Read sysfs where netlink does not answer. Default: yes.
     pub sysfs: bool,
-    /// Try to open every device, to fill [`DeviceInfo::access`]: two to three system calls each. Default: no.
+    /// Try to open every device, to fill [`DeviceInfo::access`]: two to three system calls each.
+    /// Default: no.
     pub probe_access: bool,
-    /// Ask whether the kernel copies pinned pages on fork along with the device, one system call more, so that
-    /// [`copy_on_fork`](super::copy_on_fork) need not ask again. Default: no.
+    /// Ask whether the kernel copies pinned pages on fork along with the device, one system call
+    /// more, so that [`copy_on_fork`](super::copy_on_fork) need not ask again. Default: no.
     pub learn_fork: bool,
     /// Where sysfs is mounted. Default: `/sys`.
     pub sysfs_root: PathBuf,

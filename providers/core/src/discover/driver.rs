@@ -10,7 +10,8 @@ pub enum DriverMatch {
     Kernel(DriverId),
     /// The hardware's PCI numbers say so.
     Modalias(DriverId),
-    /// The device has the name, or the files, that this driver gives its devices. Anyone can rename a device.
+    /// The device has the name, or the files, that this driver gives its devices. Anyone can rename
+    /// a device.
     Name(DriverId),
     /// Nothing tells.
     #[default]

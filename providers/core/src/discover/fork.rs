@@ -1,9 +1,10 @@
 //! Memory that a device writes to, across `fork(2)`.
 //!
-//! After a fork, the first of parent and child to write to a shared page gets a new one. Where that is the parent, the
-//! device keeps writing to the old page, which the parent no longer has. Kernels since 5.12 copy pinned pages for the
-//! child while they fork, and nothing needs to be done; they say so ([`copy_on_fork`]). On older ones registered memory
-//! must be left out of children (`MADV_DONTFORK`): a child that touches it dies of SIGSEGV.
+//! After a fork, the first of parent and child to write to a shared page gets a new one. Where that
+//! is the parent, the device keeps writing to the old page, which the parent no longer has. Kernels
+//! since 5.12 copy pinned pages for the child while they fork, and nothing needs to be done; they
+//! say so ([`copy_on_fork`]). On older ones registered memory must be left out of children
+//! (`MADV_DONTFORK`): a child that touches it dies of SIGSEGV.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -18,10 +19,12 @@ pub(crate) use crate::sys::madvise::LinuxForkAdvice;
 /// What is known of the kernel: 0 nothing, 1 it does not copy, 2 it copies.
 static COPIES: AtomicU8 = AtomicU8::new(0);
 
-/// `ibv_is_fork_initialized`—whether the kernel copies pinned pages for a child, so that fork needs no care.
+/// `ibv_is_fork_initialized`—whether the kernel copies pinned pages for a child, so that fork needs
+/// no care.
 ///
-/// The kernel is asked once per process, in four system calls (netlink `RDMA_NLDEV_CMD_SYS_GET`). A kernel that does
-/// not know the question does not copy; one that cannot be asked (no RDMA netlink, a sandbox) is taken not to.
+/// The kernel is asked once per process, in four system calls (netlink `RDMA_NLDEV_CMD_SYS_GET`). A
+/// kernel that does not know the question does not copy; one that cannot be asked (no RDMA netlink,
+/// a sandbox) is taken not to.
 ///
 /// # Errors
 /// Any other errno of the netlink socket, EMFILE above all.
@@ -45,7 +48,8 @@ pub fn copy_on_fork() -> Result<bool> {
     }
 }
 
-/// Whether there is nobody to ask: no RDMA netlink in the kernel, or none for this process (a sandbox).
+/// Whether there is nobody to ask: no RDMA netlink in the kernel, or none for this process (a
+/// sandbox).
 fn is_silent(error: &Error) -> bool {
     matches!(
         error.kind(),
@@ -83,9 +87,9 @@ pub(super) fn remember(copies: bool) {
 
 /// Leaves registered memory out of children where the kernel needs that.
 ///
-/// Pages count: a page that several registrations share is given back to children when the last of them is dropped.
-/// Clones share their counts, and all guards of [`detect`](Self::detect) and [`forced`](Self::forced) are one, because
-/// the pages are the process's.
+/// Pages count: a page that several registrations share is given back to children when the last of
+/// them is dropped. Clones share their counts, and all guards of [`detect`](Self::detect) and
+/// [`forced`](Self::forced) are one, because the pages are the process's.
 ///
 /// Default of this library: [`detect`](Self::detect).
 #[doc(alias = "ibv_fork_init")]
@@ -140,28 +144,30 @@ impl ForkGuard {
         self.pages.is_some()
     }
 
-    /// Page ranges that could not be given back to children, since the process started. They stay left out.
+    /// Page ranges that could not be given back to children, since the process started. They stay
+    /// left out.
     pub fn stuck(&self) -> u64 {
         self.pages
             .as_ref()
             .map_or(0, |pages| pages.stuck.load(Ordering::Relaxed))
     }
 
-    /// Leaves the pages of a range out of children until the registration is dropped. Whole pages: what else lies on the
-    /// first and last page is left out too.
+    /// Leaves the pages of a range out of children until the registration is dropped. Whole pages:
+    /// what else lies on the first and last page is left out too.
     ///
-    /// One `madvise(2)` per stretch of pages that were not left out before; none where nothing is needed. The memory must
-    /// stay mapped until then: what is mapped in its place is not known here. Pages that someone else left out of children
-    /// are given back too.
+    /// One `madvise(2)` per stretch of pages that were not left out before; none where nothing is
+    /// needed. The memory must stay mapped until then: what is mapped in its place is not known
+    /// here. Pages that someone else left out of children are given back too.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] when the range leaves the address space, or ends inside a huge page (EINVAL);
-    /// [`ErrorKind::OutOfResources`] when part of it is not mapped, or `vm.max_map_count` is reached (ENOMEM). Nothing is
-    /// left out then.
+    /// [`ErrorKind::InvalidInput`] when the range leaves the address space, or ends inside a huge
+    /// page (EINVAL); [`ErrorKind::OutOfResources`] when part of it is not mapped, or
+    /// `vm.max_map_count` is reached (ENOMEM). Nothing is left out then.
     ///
     /// # Safety
-    /// Nobody but guards like this one has left any of these pages out of children and relies on that: they are given back. This library's
-    /// queues are so, whose memory a parent would lose to a child.
+    /// Nobody but guards like this one has left any of these pages out of children and relies on
+    /// that: they are given back. This library's queues are so, whose memory a parent would lose to
+    /// a child.
     #[allow(
         unsafe_code,
         reason = "gives pages back to children that may be others'"
@@ -212,7 +218,8 @@ impl Pages {
         let fresh = counts.unprotected(start, end);
         for (done, &(from, to)) in fresh.iter().enumerate() {
             if let Err(errno) = self.advice.advise(from, to - from, false) {
-                // Part of this stretch may have been advised. It fails in the same place when it is undone, after that part.
+                // Part of this stretch may have been advised. It fails in the same place when it is
+                // undone, after that part.
                 let _ = self.advice.advise(from, to - from, true);
                 for &(from, to) in &fresh[..done] {
                     self.give_back(from, to);

@@ -9,8 +9,9 @@ use crate::error::{Errno, Error, ErrorKind, Op, Result};
 
 /// `ibv_get_device_list`—all devices of this network namespace, those that cannot be opened too.
 ///
-/// Netlink takes five system calls and two per device. A source that does not answer is passed over; where none
-/// does, the nodes in `/dev/infiniband` are the devices. No RDMA at all is an empty list.
+/// Netlink takes five system calls and two per device. A source that does not answer is passed
+/// over; where none does, the nodes in `/dev/infiniband` are the devices. No RDMA at all is an
+/// empty list.
 ///
 /// # Errors
 /// The errno of reading sysfs, where there is neither netlink nor any node; EMFILE, ENFILE, ENOMEM.
@@ -19,7 +20,8 @@ pub fn list(options: &Options) -> Result<Vec<DeviceInfo>> {
     list_with(connect(Op::ListDevices, options)?, options)
 }
 
-/// Netlink, where it can be asked. A process that has no room for a socket could not read sysfs either.
+/// Netlink, where it can be asked. A process that has no room for a socket could not read sysfs
+/// either.
 fn connect(op: Op, options: &Options) -> Result<Option<Client>> {
     if !options.netlink {
         return Ok(None);
@@ -84,10 +86,12 @@ fn by_best_source<T: NetlinkTransport>(
     }
 }
 
-/// `ibv_open_device` by name, the first half—finds one device by its name (`rxe0`) or its node's (`uverbs0`).
+/// `ibv_open_device` by name, the first half—finds one device by its name (`rxe0`) or its node's
+/// (`uverbs0`).
 ///
-/// With netlink it takes 5 system calls when the number in the name is the device's index, as it is unless devices were
-/// made anew or renamed; else 8 and one per device. The names of nodes, and kernels before 5.3, take more.
+/// With netlink it takes 5 system calls when the number in the name is the device's index, as it is
+/// unless devices were made anew or renamed; else 8 and one per device. The names of nodes, and
+/// kernels before 5.3, take more.
 ///
 /// # Errors
 /// [`ErrorKind::NotFound`] when no source knows the name; EMFILE, ENFILE, ENOMEM.
@@ -147,7 +151,8 @@ pub fn identify(number: CharDevice, options: &Options) -> Result<DeviceInfo> {
     })
 }
 
-/// Fills in from sysfs what netlink did not tell: the node on old kernels, the driver of some hardware.
+/// Fills in from sysfs what netlink did not tell: the node on old kernels, the driver of some
+/// hardware.
 fn complete(info: &mut DeviceInfo, options: &Options) {
     if info.uverbs.is_some() && info.driver != DriverMatch::Unknown {
         return;

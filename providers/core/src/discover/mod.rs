@@ -6,8 +6,9 @@
 //! | [`sysfs`] | `/sys` | everything but the driver's number, which is told by name and PCI numbers |
 //! | `/dev/infiniband` | the nodes | their numbers |
 //!
-//! Each is asked when the one before it cannot answer. [`list()`] tells what there is, [`open()`] opens a device by name, by
-//! path or from a descriptor that was passed to this process. Nothing waits for a device to appear.
+//! Each is asked when the one before it cannot answer. [`list()`] tells what there is, [`open()`]
+//! opens a device by name, by path or from a descriptor that was passed to this process. Nothing
+//! waits for a device to appear.
 
 mod device;
 mod driver;

@@ -34,16 +34,17 @@ pub struct Opened {
 
 /// `ibv_open_device`—opens the node of a device for commands.
 ///
-/// By name it takes 6 system calls with netlink when the number in the name is the device's index, else 9 and one per
-/// device. A path or a descriptor
-/// that no source knows is opened all the same, as [`Source::DevOnly`](super::Source::DevOnly). A failure is known at
-/// once: nothing waits for a node to appear.
+/// By name it takes 6 system calls with netlink when the number in the name is the device's index,
+/// else 9 and one per device. A path or a descriptor that no source knows is opened all the same,
+/// as [`Source::DevOnly`](super::Source::DevOnly). A failure is known at once: nothing waits for a
+/// node to appear.
 ///
 /// # Errors
-/// [`NotFound`](crate::ErrorKind::NotFound): no such device or node; [`PermissionDenied`](crate::ErrorKind::PermissionDenied):
-/// the node's mode (EACCES), a device cgroup or another network namespace (EPERM);
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput): no character device, or not the announced one;
-/// EMFILE, ENFILE, EIO while the device goes away. The hint says what to do.
+/// [`NotFound`](crate::ErrorKind::NotFound): no such device or node;
+/// [`PermissionDenied`](crate::ErrorKind::PermissionDenied): the node's mode (EACCES), a device
+/// cgroup or another network namespace (EPERM); [`InvalidInput`](crate::ErrorKind::InvalidInput):
+/// no character device, or not the announced one; EMFILE, ENFILE, EIO while the device goes away.
+/// The hint says what to do.
 #[doc(alias = "ibv_open_device")]
 pub fn open(target: Target, options: &Options) -> Result<Opened> {
     match target {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// How many registrations cover each page. A key is where a stretch of equal counts begins, up to the next key; before
-/// the first key, and after the last, whose count is 0, there are none.
+/// How many registrations cover each page. A key is where a stretch of equal counts begins, up to
+/// the next key; before the first key, and after the last, whose count is 0, there are none.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct PageCounts {
     stretches: BTreeMap<usize, usize>,
@@ -25,8 +25,8 @@ impl PageCounts {
         self.join(start, end);
     }
 
-    /// Covers `start..end` once less, and tells the longest stretches that nothing covers any more. What was not covered
-    /// stays so, and is not told.
+    /// Covers `start..end` once less, and tells the longest stretches that nothing covers any more.
+    /// What was not covered stays so, and is not told.
     pub(super) fn remove(&mut self, start: usize, end: usize) -> Vec<(usize, usize)> {
         let freed = self.stretches_in(start, end, 1);
         self.split(start);

@@ -1,7 +1,8 @@
 //! What sysfs tells of a device: port tables, counters, texts.
 //!
-//! It is the fallback where a kernel lacks the commands (GID tables before Linux 5.10), and the only source of partition
-//! keys without a verbs command, counters by file, and board names. Each read takes three system calls.
+//! It is the fallback where a kernel lacks the commands (GID tables before Linux 5.10), and the
+//! only source of partition keys without a verbs command, counters by file, and board names. Each
+//! read takes three system calls.
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,8 @@ impl Sysfs {
         }
     }
 
-    /// `ibv_query_pkey`—an entry of a port's partition key table, in host byte order. 0 is an empty one.
+    /// `ibv_query_pkey`—an entry of a port's partition key table, in host byte order. 0 is an empty
+    /// one.
     ///
     /// # Errors
     /// ENOENT when there is no such device, port or entry.
@@ -107,7 +109,8 @@ impl Sysfs {
 
     /// `ibv_query_gid_table`—the entries of a port's GID table that are not empty.
     ///
-    /// It reads three to five files per entry: prefer the verbs command, one system call, where the kernel has it.
+    /// It reads three to five files per entry: prefer the verbs command, one system call, where the
+    /// kernel has it.
     ///
     /// # Errors
     /// ENOENT when there is no such device or port.
@@ -121,7 +124,8 @@ impl Sysfs {
         Ok(table)
     }
 
-    /// `ibv_query_gid_ex`—an entry of a port's GID table; `None` for an empty one, and beyond the table. Four to six files.
+    /// `ibv_query_gid_ex`—an entry of a port's GID table; `None` for an empty one, and beyond the
+    /// table. Four to six files.
     ///
     /// # Errors
     /// ENOENT when there is no such device or port.
@@ -208,7 +212,8 @@ impl Sysfs {
         let folder = [&["class", "infiniband", device], folder].concat();
         let mut counters = Vec::new();
         for name in self.list(op, &folder)? {
-            // Not a counter: how long, in milliseconds, a value may be reported before it is read again.
+            // Not a counter: how long, in milliseconds, a value may be reported before it is read
+            // again.
             if name == "lifespan" {
                 continue;
             }
@@ -264,7 +269,8 @@ impl Sysfs {
         self.device_word(device, &["device", "modalias"])
     }
 
-    /// The network devices of a device: those of its hardware, or the one a software device was made on.
+    /// The network devices of a device: those of its hardware, or the one a software device was
+    /// made on.
     ///
     /// # Errors
     /// EACCES.
@@ -325,7 +331,8 @@ impl Sysfs {
             .map_err(|errno| Error::os(op, errno).fact("directory", path.display().to_string()))
     }
 
-    /// Where a file is. A name that leads elsewhere is refused: names come from callers and from other files.
+    /// Where a file is. A name that leads elsewhere is refused: names come from callers and from
+    /// other files.
     fn path(&self, op: Op, parts: &[&str]) -> Result<PathBuf> {
         let mut path = self.root.clone();
         for part in parts {

@@ -40,16 +40,18 @@ pub enum PostError {
     },
     /// The queue pair's transport, or the device, does not have this operation.
     UnsupportedOperation,
-    /// A field of the request is impossible for its operation (alignment, size, missing destination).
+    /// A field of the request is impossible for its operation (alignment, size, missing
+    /// destination).
     InvalidRequest,
-    /// Its id is one of those that are [reserved](crate::types::RESERVED_WR_IDS) for queues that own their memory.
+    /// Its id is one of those that are [reserved](crate::types::RESERVED_WR_IDS) for queues that
+    /// own their memory.
     ReservedId,
     /// The queue pair is in a state that takes no such requests.
     WrongState,
     /// This process is a fork of the one that made the queue; the ring was not touched.
     Forked,
-    /// The kernel refused the doorbell. The requests of the batch were taken back out of the ring, if none were under way; else the
-    /// kernel may still carry them out.
+    /// The kernel refused the doorbell. The requests of the batch were taken back out of the ring,
+    /// if none were under way; else the kernel may still carry them out.
     Doorbell(Errno),
     /// An earlier failure left the queue unusable; destroy it.
     Poisoned,

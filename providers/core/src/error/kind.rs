@@ -13,17 +13,20 @@ pub enum ErrorKind {
     InvalidInput,
     /// More was asked than the device or this library can give; the facts say how much.
     LimitExceeded,
-    /// The kernel or the device does not have the operation (EOPNOTSUPP, EPROTONOSUPPORT, ENOSYS, ENOTTY).
+    /// The kernel or the device does not have the operation (EOPNOTSUPP, EPROTONOSUPPORT, ENOSYS,
+    /// ENOTTY).
     Unsupported,
     /// Not allowed for this process (EPERM, EACCES).
     PermissionDenied,
-    /// Memory, locked memory, handles or device resources ran out (ENOMEM, ENOSPC, EMFILE, ENFILE, EAGAIN of a cgroup).
+    /// Memory, locked memory, handles or device resources ran out (ENOMEM, ENOSPC, EMFILE, ENFILE,
+    /// EAGAIN of a cgroup).
     OutOfResources,
     /// There is no such device, port, entry or object (ENOENT, ENODEV, ENXIO, ENODATA).
     NotFound,
     /// The object is still in use (EBUSY, EEXIST).
     Busy,
-    /// The device was removed from under the process (EIO after a removal, ENOLINK after a fatal error of an mlx5 device).
+    /// The device was removed from under the process (EIO after a removal, ENOLINK after a fatal
+    /// error of an mlx5 device).
     DeviceRemoved,
     /// The handle was made before `fork`, and this is the child.
     Forked,

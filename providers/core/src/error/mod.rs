@@ -180,7 +180,8 @@ impl Error {
     /// | [`TimedOut`](ErrorKind::TimedOut) | the device did not answer the kernel in time, and may still do it |
     /// | [`Panicked`](ErrorKind::Panicked) | the kernel that the context was given stopped somewhere |
     ///
-    /// Any other error says that nothing was done. Memory that was named in a command of unknown outcome is given up.
+    /// Any other error says that nothing was done. Memory that was named in a command of unknown
+    /// outcome is given up.
     pub fn outcome_is_unknown(&self) -> bool {
         matches!(
             self.inner.kind,

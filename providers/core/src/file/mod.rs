@@ -1,7 +1,7 @@
 //! One opened device: how commands reach it, and what was learned about it on the way.
 //!
-//! Who has a [`UverbsFile`] may issue any command on the device. So making one is `unsafe`, everything that takes one is
-//! safe, and no type that others are given gives its file away.
+//! Who has a [`UverbsFile`] may issue any command on the device. So making one is `unsafe`,
+//! everything that takes one is safe, and no type that others are given gives its file away.
 
 mod bits;
 mod guard;
@@ -88,13 +88,16 @@ impl UverbsFile {
     /// A file over `fd`, an opened uverbs device of driver `driver_id` (`RDMA_DRIVER_*`).
     ///
     /// # Safety
-    /// For everything that is done with the file, by whoever gets it, and with what is made by it (objects, mappings):
-    /// 1. `fd` is a device that `kernel` [takes calls on](Kernel::check_device), and its driver is `driver_id`;
-    /// 2. no command, and no request in a queue, makes a device or the kernel use memory of this process in a way that
-    ///    breaks a rule of the language: memory is registered and posted only while it stays allocated, and while nobody
-    ///    holds a reference that the use of it contradicts;
-    /// 3. an object is destroyed or changed only by who has it, and each handle that the kernel gave is taken over
-    ///    by one [`Object`](crate::Object).
+    /// For everything that is done with the file, by whoever gets it, and with what is made by it
+    /// (objects, mappings):
+    /// 1. `fd` is a device that `kernel` [takes calls on](Kernel::check_device), and its driver is
+    ///    `driver_id`;
+    /// 2. no command, and no request in a queue, makes a device or the kernel use memory of this
+    ///    process in a way that breaks a rule of the language: memory is registered and posted only
+    ///    while it stays allocated, and while nobody holds a reference that the use of it
+    ///    contradicts;
+    /// 3. an object is destroyed or changed only by who has it, and each handle that the kernel
+    ///    gave is taken over by one [`Object`](crate::Object).
     #[expect(unsafe_code, reason = "who has one may have the kernel do anything")]
     pub unsafe fn new(
         kernel: Arc<dyn Kernel>,
@@ -156,8 +159,9 @@ impl UverbsFile {
         self.fork
     }
 
-    /// Objects (and the memory a device may still write to) that were given up: their destroy failed, or nobody knows what
-    /// became of a creation that named memory. They live until the process ends, with what they stand on.
+    /// Objects (and the memory a device may still write to) that were given up: their destroy
+    /// failed, or nobody knows what became of a creation that named memory. They live until the
+    /// process ends, with what they stand on.
     pub fn leaked(&self) -> u64 {
         self.leaked.load(Ordering::Relaxed)
     }
@@ -181,7 +185,8 @@ impl UverbsFile {
         self.fatal.store(true, Ordering::Relaxed);
     }
 
-    /// Whether `DEVICE_FATAL` was the last event. The kernel does not hang up asynchronous event files.
+    /// Whether `DEVICE_FATAL` was the last event. The kernel does not hang up asynchronous event
+    /// files.
     pub(crate) fn has_no_more_events(&self) -> bool {
         self.fatal.load(Ordering::Relaxed) && self.confirm_removed()
     }
@@ -219,7 +224,8 @@ impl UverbsFile {
         }
     }
 
-    /// Issues a legacy command, through `INVOKE_WRITE` where the kernel has it and the path allows it.
+    /// Issues a legacy command, through `INVOKE_WRITE` where the kernel has it and the path allows
+    /// it.
     ///
     /// # Errors
     /// The kernel's errno; [`ErrorKind::Forked`] in a child; [`ErrorKind::Unsupported`] when the
@@ -252,19 +258,21 @@ impl UverbsFile {
 
     /// Issues a legacy command of a data path: nothing is allocated unless it fails.
     ///
-    /// On the automatic path by `write(2)`, as long as the kernel takes it. Its refusal comes before
-    /// anything is done, so the command is repeated at once as [`legacy`](Self::legacy) issues it.
+    /// On the automatic path by `write(2)`, as long as the kernel takes it. Its refusal comes
+    /// before anything is done, so the command is repeated at once as [`legacy`](Self::legacy)
+    /// issues it.
     ///
     /// # Errors
-    /// The kernel's errno. EACCES in a forked child, as the kernel gives to such a child's `write(2)`.
-    /// EPROTONOSUPPORT when no encoding is left that the path allows.
+    /// The kernel's errno. EACCES in a forked child, as the kernel gives to such a child's
+    /// `write(2)`. EPROTONOSUPPORT when no encoding is left that the path allows.
     pub fn ring(&self, op: Op, command: &WriteCommand<'_>) -> Result<(), Errno> {
         if !self.fork.is_current() {
             return Err(Errno::ACCESS);
         }
         if self.path == CommandPath::Auto && !self.no_write.load(Ordering::Relaxed) {
             match self.call(Call::Write(command)) {
-                // Of another user (EACCES), a filter's, or of a descriptor opened for reading (EBADF).
+                // Of another user (EACCES), a filter's, or of a descriptor opened for reading
+                // (EBADF).
                 Err(Errno::ACCESS | Errno::PERM | Errno::BADF) => {
                     self.no_write.store(true, Ordering::Relaxed);
                 }
@@ -328,7 +336,8 @@ impl UverbsFile {
         }
     }
 
-    /// Issues a command that exists only as an ioctl method, and remembers when the kernel lacks it.
+    /// Issues a command that exists only as an ioctl method, and remembers when the kernel lacks
+    /// it.
     ///
     /// # Errors
     /// [`ErrorKind::Unsupported`] when the kernel lacks the method, else those of the command.
@@ -347,7 +356,8 @@ impl UverbsFile {
         result
     }
 
-    /// Maps queue or device memory that a command announced, and leaves it out of children. Two system calls.
+    /// Maps queue or device memory that a command announced, and leaves it out of children. Two
+    /// system calls.
     ///
     /// # Errors
     /// The errno of `mmap(2)` or `madvise(2)`; [`ErrorKind::BadReply`] when `len` is 0.
@@ -359,8 +369,8 @@ impl UverbsFile {
         Ok(mapping)
     }
 
-    /// Maps two pieces of memory, each with its offset and length. Three system calls, as long as the addresses before those of the
-    /// first are free, else four.
+    /// Maps two pieces of memory, each with its offset and length. Three system calls, as long as
+    /// the addresses before those of the first are free, else four.
     ///
     /// # Errors
     /// As [`map`](Self::map).
@@ -408,8 +418,8 @@ impl UverbsFile {
     /// It blocks as the descriptor does. Signals do not end it: an interrupted read is repeated.
     ///
     /// # Errors
-    /// [`ErrorKind::WouldBlock`] from a descriptor that does not block; [`ErrorKind::DeviceRemoved`]
-    /// when the device is gone; the kernel's errno otherwise.
+    /// [`ErrorKind::WouldBlock`] from a descriptor that does not block;
+    /// [`ErrorKind::DeviceRemoved`] when the device is gone; the kernel's errno otherwise.
     pub fn read_event<E: FromBytes + IntoBytes>(&self, op: Op, fd: BorrowedFd<'_>) -> Result<E> {
         let mut event = E::new_zeroed();
         let count = self.read_bytes(op, fd, cells(&mut event))?;
@@ -443,10 +453,12 @@ impl UverbsFile {
         }
     }
 
-    /// Waits until `fd` is readable, for at most `timeout` (`None`: for ever). Returns whether it is.
+    /// Waits until `fd` is readable, for at most `timeout` (`None`: for ever). Returns whether it
+    /// is.
     ///
     /// # Errors
-    /// [`ErrorKind::DeviceRemoved`] when the descriptor was hung up; the errno of `poll(2)` otherwise.
+    /// [`ErrorKind::DeviceRemoved`] when the descriptor was hung up; the errno of `poll(2)`
+    /// otherwise.
     pub fn wait_readable(
         &self,
         op: Op,
@@ -493,10 +505,12 @@ impl UverbsFile {
         }
     }
 
-    /// Whether the driver has given the device up after a fatal error, and is about to take it away.
+    /// Whether the driver has given the device up after a fatal error, and is about to take it
+    /// away.
     ///
-    /// mlx5 answers ENOLINK from then on (`mlx5_internal_err_ret_value`). It may recover the device, but as another one.
-    /// The device may still move data until then, so this proves of no object that it is gone.
+    /// mlx5 answers ENOLINK from then on (`mlx5_internal_err_ret_value`). It may recover the
+    /// device, but as another one. The device may still move data until then, so this proves of no
+    /// object that it is gone.
     fn is_given_up(&self) -> bool {
         matches!(self.port_refusal(), Some(Errno::NOLINK | Errno::IO))
     }

@@ -1,6 +1,7 @@
 //! Whether a device was taken away.
 //!
-//! The one command outside of [`cmd`](crate::cmd): the errors of all the others depend on its answer.
+//! The one command outside of [`cmd`](crate::cmd): the errors of all the others depend on its
+//! answer.
 
 use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_ATTR_QUERY_PORT_PORT_NUM, UVERBS_ATTR_QUERY_PORT_RESP, UVERBS_METHOD_QUERY_PORT,
@@ -17,7 +18,8 @@ use crate::error::Errno;
 use crate::sys::{Attr, Call, Command, Uhw, WriteCommand, cells};
 
 impl UverbsFile {
-    /// Finds out whether EIO meant that the device was taken away: then asking for a port answers EIO too.
+    /// Finds out whether EIO meant that the device was taken away: then asking for a port answers
+    /// EIO too.
     ///
     /// Not every command would do: without its device the core still lists handles.
     pub(crate) fn confirm_removed(&self) -> bool {

@@ -1,8 +1,9 @@
 //! Barriers between this process and a device, by what they order.
 //!
-//! The processor may let stores and loads pass each other, to memory and to a device's registers. What has to
-//! come in order is said by name here, and each machine's instruction for it is in one place.
-//! Same rules as the kernel's `dma_wmb`, `dma_rmb` and `wmb` (`Documentation/memory-barriers.txt`).
+//! The processor may let stores and loads pass each other, to memory and to a device's registers.
+//! What has to come in order is said by name here, and each machine's instruction for it is in one
+//! place. Same rules as the kernel's `dma_wmb`, `dma_rmb` and `wmb`
+//! (`Documentation/memory-barriers.txt`).
 //!
 //! # Safety
 //!
@@ -15,7 +16,8 @@
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
-/// What was written to memory comes before what is written to memory next, for a device that reads both.
+/// What was written to memory comes before what is written to memory next, for a device that reads
+/// both.
 ///
 /// Between a request and the doorbell record that covers it.
 #[inline(always)]
@@ -35,7 +37,8 @@ pub fn to_device() {
 pub fn from_device() {
     #[cfg(all(target_arch = "aarch64", not(any(miri, uverbs_no_asm))))]
     {
-        // SAFETY: the instruction orders accesses to memory; it makes none, and changes no register and no flag.
+        // SAFETY: the instruction orders accesses to memory; it makes none, and changes no register
+        // and no flag.
         unsafe { std::arch::asm!("dmb oshld", options(nostack, preserves_flags)) };
     }
     #[cfg(any(not(target_arch = "aarch64"), miri, uverbs_no_asm))]
@@ -62,7 +65,8 @@ pub fn flush_registers() {
 fn outer_store_fence() {
     #[cfg(all(target_arch = "aarch64", not(any(miri, uverbs_no_asm))))]
     {
-        // SAFETY: the instruction orders accesses to memory; it makes none, and changes no register and no flag.
+        // SAFETY: the instruction orders accesses to memory; it makes none, and changes no register
+        // and no flag.
         unsafe { std::arch::asm!("dmb oshst", options(nostack, preserves_flags)) };
     }
     #[cfg(any(not(target_arch = "aarch64"), miri, uverbs_no_asm))]
@@ -73,17 +77,20 @@ fn outer_store_fence() {
 fn registers_fence() {
     #[cfg(all(target_arch = "x86_64", not(any(miri, uverbs_no_asm))))]
     {
-        // SAFETY: the instruction orders accesses to memory; it makes none, and changes no register and no flag.
+        // SAFETY: the instruction orders accesses to memory; it makes none, and changes no register
+        // and no flag.
         unsafe { std::arch::asm!("sfence", options(nostack, preserves_flags)) };
     }
     #[cfg(all(target_arch = "aarch64", not(any(miri, uverbs_no_asm))))]
     {
-        // SAFETY: the instruction orders accesses to memory; it makes none, and changes no register and no flag.
+        // SAFETY: the instruction orders accesses to memory; it makes none, and changes no register
+        // and no flag.
         unsafe { std::arch::asm!("dsb st", options(nostack, preserves_flags)) };
     }
     #[cfg(all(target_arch = "riscv64", not(any(miri, uverbs_no_asm))))]
     {
-        // SAFETY: the instruction orders accesses to memory; it makes none, and changes no register and no flag.
+        // SAFETY: the instruction orders accesses to memory; it makes none, and changes no register
+        // and no flag.
         unsafe { std::arch::asm!("fence ow, ow", options(nostack, preserves_flags)) };
     }
     #[cfg(any(

@@ -4,10 +4,11 @@
 //!
 //! # Safety
 //!
-//! [`BlockRing`] is a [`UnitRing`] of a multiple of 4 units, so `mask` (the number of blocks less one) and any block below it
-//! keep inside of it. [`Block`] points to the first unit of such a block, and lives no longer than the ring; like the ring, it makes
-//! atomic accesses of words only. [`BlockMut`] has borrowed the ring for itself, and with it the only way to its memory: of a [`UnitRing`]
-//! behind a reference there is no second handle.
+//! [`BlockRing`] is a [`UnitRing`] of a multiple of 4 units, so `mask` (the number of blocks less
+//! one) and any block below it keep inside of it. [`Block`] points to the first unit of such a
+//! block, and lives no longer than the ring; like the ring, it makes atomic accesses of words only.
+//! [`BlockMut`] has borrowed the ring for itself, and with it the only way to its memory: of a
+//! [`UnitRing`] behind a reference there is no second handle.
 #![allow(unsafe_code, reason = "accesses memory shared with a device")]
 #![expect(
     clippy::cast_ptr_alignment,
@@ -48,7 +49,8 @@ pub struct BlockMut<'r> {
 }
 
 impl BlockRing {
-    /// The ring of `blocks` (a power of two) that `part` begins with; `None` where it is smaller, or not aligned to a unit.
+    /// The ring of `blocks` (a power of two) that `part` begins with; `None` where it is smaller,
+    /// or not aligned to a unit.
     pub fn new(part: Part, blocks: u32) -> Option<Self> {
         let units = blocks.checked_mul(4)?;
         UnitRing::new(part, units).map(|units| Self {
@@ -75,9 +77,9 @@ impl BlockRing {
         }
     }
 
-    /// Goes along blocks and `slots` side by side, as long as `each` says so and neither ends. The first is the one with
-    /// `number`, which is masked; then comes every `1 << shift`-th, up to the end of the ring. Returns how many `each` said
-    /// so of.
+    /// Goes along blocks and `slots` side by side, as long as `each` says so and neither ends. The
+    /// first is the one with `number`, which is masked; then comes every `1 << shift`-th, up to the
+    /// end of the ring. Returns how many `each` said so of.
     #[expect(clippy::inline_always, reason = "what `each` knows stays in registers")]
     #[inline(always)]
     pub fn along<T>(
@@ -125,7 +127,8 @@ impl<'r> Block<'r> {
         self.word_at(at).load(Ordering::Relaxed)
     }
 
-    /// The same of a word that says that others are there: what is loaded after it was written before it.
+    /// The same of a word that says that others are there: what is loaded after it was written
+    /// before it.
     #[inline]
     pub fn flag(self, at: usize) -> u64 {
         self.word_at(at).load(Ordering::Acquire)
@@ -173,15 +176,18 @@ impl BlockMut<'_> {
     #[inline]
     pub fn put_half(&mut self, at: usize, half: u32) {
         let to = self.block.start.cast::<u32>().wrapping_add(at & 15);
-        // SAFETY: inside the block and aligned; nobody else accesses the word meanwhile (see the file's paragraph).
+        // SAFETY: inside the block and aligned; nobody else accesses the word meanwhile (see the
+        // file's paragraph).
         let place = unsafe { AtomicU32::from_ptr(to) };
         place.store(half, Ordering::Relaxed);
     }
 
-    /// Stores bytes from byte `at` of the block on, and fills their last unit up with zeroes. Does nothing where they are
-    /// fewer than 16, or would pass the block's end ([`takes`](Self::takes)).
+    /// Stores bytes from byte `at` of the block on, and fills their last unit up with zeroes. Does
+    /// nothing where they are fewer than 16, or would pass the block's end
+    /// ([`takes`](Self::takes)).
     ///
-    /// 16 at a time, of which the last may lie over those before: a length takes no loop, and no bytes one by one.
+    /// 16 at a time, of which the last may lie over those before: a length takes no loop, and no
+    /// bytes one by one.
     #[inline]
     pub fn put_bytes(&mut self, at: usize, bytes: &[u8]) {
         let length = bytes.len();
@@ -192,9 +198,11 @@ impl BlockMut<'_> {
         let to = self.block.start.cast::<u8>().wrapping_add(at);
         let copy = |from: usize| {
             let source = bytes.as_ptr().wrapping_add(from).cast::<Wide>();
-            // SAFETY: the callers below name 16 bytes of `bytes`; any alignment will do, and any bytes are a value.
+            // SAFETY: the callers below name 16 bytes of `bytes`; any alignment will do, and any
+            // bytes are a value.
             let run = unsafe { source.read_unaligned() };
-            // SAFETY: as many bytes from `at` on are inside the block; nobody else accesses them meanwhile.
+            // SAFETY: as many bytes from `at` on are inside the block; nobody else accesses them
+            // meanwhile.
             unsafe { wide::store_bytes(to.wrapping_add(from), run) };
         };
         copy(0);

@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //!
-//! A [`Counter`] owns its mapping, and its two halves of 4 bytes lie inside, aligned: that was checked when it was made. They
-//! are read by atomic accesses.
+//! A [`Counter`] owns its mapping, and its two halves of 4 bytes lie inside, aligned: that was
+//! checked when it was made. They are read by atomic accesses.
 #![allow(unsafe_code, reason = "reads a device's registers")]
 #![expect(
     clippy::cast_ptr_alignment,
@@ -15,21 +15,24 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use crate::sys::Mapping;
 
-/// Two registers of 4 bytes, big-endian, that count together: the upper half, and behind it the lower one.
+/// Two registers of 4 bytes, big-endian, that count together: the upper half, and behind it the
+/// lower one.
 pub struct Counter {
     page: Mapping,
     offset: usize,
 }
 
 impl Counter {
-    /// The counter at `offset` bytes of a page, which may be mapped to be read only. `None` where it is not inside, or not aligned to 4.
+    /// The counter at `offset` bytes of a page, which may be mapped to be read only. `None` where
+    /// it is not inside, or not aligned to 4.
     pub fn new(page: Mapping, offset: usize) -> Option<Self> {
         let end = offset.checked_add(8)?;
         let start = page.as_ptr().addr().checked_add(offset)?;
         (end <= page.len() && start.is_multiple_of(4)).then_some(Self { page, offset })
     }
 
-    /// Reads it, up to so many times until the upper half stands still meanwhile. `None` if it never does.
+    /// Reads it, up to so many times until the upper half stands still meanwhile. `None` if it
+    /// never does.
     pub fn read(&self, tries: u32) -> Option<u64> {
         let mut upper = self.half(0);
         for _ in 0..tries {

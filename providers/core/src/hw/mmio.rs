@@ -2,8 +2,9 @@
 //!
 //! # Safety
 //!
-//! Every store is of atomic words, aligned to 8, and lies inside the mapping: offsets are checked when a [`Register`] is
-//! made, against the mapping that the register keeps. Registers are never read.
+//! Every store is of atomic words, aligned to 8, and lies inside the mapping: offsets are checked
+//! when a [`Register`] is made, against the mapping that the register keeps. Registers are never
+//! read.
 #![allow(unsafe_code, reason = "stores to a device's registers")]
 #![expect(
     clippy::cast_ptr_alignment,
@@ -18,13 +19,15 @@ use super::wide;
 use super::{Block, BlockRing};
 use crate::sys::Mapping;
 
-/// Whether registers can be reached by ordinary stores on this machine. s390x needs instructions of its own for them.
+/// Whether registers can be reached by ordinary stores on this machine. s390x needs instructions of
+/// its own for them.
 pub const HAS_REGISTERS: bool = cfg!(not(target_arch = "s390x"));
 
 /// A part of a page of registers: what one doorbell has.
 ///
-/// Words of several threads arrive in any order. Two stores come one after the other, where that matters to the device, with
-/// [`barrier::flush_registers`](super::barrier::flush_registers) between them.
+/// Words of several threads arrive in any order. Two stores come one after the other, where that
+/// matters to the device, with [`barrier::flush_registers`](super::barrier::flush_registers)
+/// between them.
 #[derive(Clone)]
 pub struct Register {
     start: *mut u8,
@@ -32,14 +35,15 @@ pub struct Register {
     page: Arc<Mapping>,
 }
 
-// SAFETY: a register has no thread affinity; the pointer is into `page`, which is `Send` and `Sync`.
+// SAFETY: a register has no thread affinity; the pointer is into `page`, which is `Send` and
+// `Sync`.
 unsafe impl Send for Register {}
 // SAFETY: `&self` makes atomic stores of words only.
 unsafe impl Sync for Register {}
 
 impl Register {
-    /// The `len` bytes at `offset` of a page. Both are multiples of 8, of 64 bytes and more the offset is one of 16;
-    /// `None` where they are not, or pass the page's end.
+    /// The `len` bytes at `offset` of a page. Both are multiples of 8, of 64 bytes and more the
+    /// offset is one of 16; `None` where they are not, or pass the page's end.
     pub fn new(page: Arc<Mapping>, offset: usize, len: usize) -> Option<Self> {
         let end = offset.checked_add(len)?;
         let fits = HAS_REGISTERS && offset.is_multiple_of(8) && len >= 8 && len.is_multiple_of(8);
@@ -74,7 +78,8 @@ impl Register {
         self.store_at(0, word);
     }
 
-    /// Copies a block to the start, by the widest stores that there are. Does nothing where it would pass the end.
+    /// Copies a block to the start, by the widest stores that there are. Does nothing where it
+    /// would pass the end.
     #[inline]
     pub fn copy_block(&self, block: Block<'_>) {
         if self.len >= 64 {
@@ -82,7 +87,8 @@ impl Register {
         }
     }
 
-    /// Copies `blocks` blocks, from the `first` of a ring on, to the start. Does nothing where they would pass the end.
+    /// Copies `blocks` blocks, from the `first` of a ring on, to the start. Does nothing where they
+    /// would pass the end.
     #[inline(never)]
     pub fn copy_blocks(&self, ring: &BlockRing, first: u32, blocks: u32) {
         if blocks as usize > self.len / 64 {
@@ -97,7 +103,8 @@ impl Register {
     #[inline]
     fn copy_inside(&self, number: usize, block: Block<'_>) {
         let to = self.start.wrapping_add(number * 64).cast::<u64>();
-        // SAFETY: inside the register as its users checked, and aligned; a block is eight words of a ring, which is elsewhere.
+        // SAFETY: inside the register as its users checked, and aligned; a block is eight words of
+        // a ring, which is elsewhere.
         unsafe { wide::copy_words(block.start(), to) };
     }
 

@@ -1,8 +1,9 @@
 //! Memory that this process shares with a device or with the kernel's side of a queue.
 //!
-//! Three rules hold in every file here. No reference is ever formed to memory that the other side writes, but for shared
-//! ones to atomics. Every access lies in bounds that were checked once, against the mapping's length, never against a number that the
-//! other side can change later. And every access is atomic, of a width that the place has for all who reach it:
+//! Three rules hold in every file here. No reference is ever formed to memory that the other side
+//! writes, but for shared ones to atomics. Every access lies in bounds that were checked once,
+//! against the mapping's length, never against a number that the other side can change later. And
+//! every access is atomic, of a width that the place has for all who reach it:
 //!
 //! | memory | width | who keeps to it |
 //! |---|---|---|
@@ -15,12 +16,14 @@
 //! | [`Counter`] | 4 bytes | it owns its mapping, and reads |
 //! | [`Window`] | 8 bytes, or 4 where a range does not end on 8 | it owns its mapping; who writes, writes alone |
 //!
-//! Two accesses of different width that overlap are undefined to the language when threads make them at the same time and one
-//! writes (`std::sync::atomic`), so widths never mix where two threads can meet. What a device does is not the language's: it
-//! accesses its memory coherently, in widths of its own.
+//! Two accesses of different width that overlap are undefined to the language when threads make
+//! them at the same time and one writes (`std::sync::atomic`), so widths never mix where two
+//! threads can meet. What a device does is not the language's: it accesses its memory coherently,
+//! in widths of its own.
 //!
-//! Accesses are relaxed, but for those that hand something over (an index, a record, the word that says that an entry is
-//! there), which carry the order themselves; what orders them for a device is in [`barrier`].
+//! Accesses are relaxed, but for those that hand something over (an index, a record, the word that
+//! says that an entry is there), which carry the order themselves; what orders them for a device is
+//! in [`barrier`].
 
 pub mod barrier;
 mod block_ring;

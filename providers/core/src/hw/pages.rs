@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //!
-//! [`Pages`] are reached by [`Words`], which are all of the pages that were asked for. The two unsafe lenders are for memory that
-//! nobody else reaches at the moment, which their callers prove.
+//! [`Pages`] are reached by [`Words`], which are all of the pages that were asked for. The two
+//! unsafe lenders are for memory that nobody else reaches at the moment, which their callers prove.
 #![allow(
     unsafe_code,
     reason = "copies to and from memory that a device may access"
@@ -34,8 +34,8 @@ impl Pages {
         })
     }
 
-    /// The same, left out of children (`MADV_DONTFORK`): for queues, whose memory a child must not touch, nor
-    /// make the parent lose to copy-on-write.
+    /// The same, left out of children (`MADV_DONTFORK`): for queues, whose memory a child must not
+    /// touch, nor make the parent lose to copy-on-write.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -69,29 +69,32 @@ impl Pages {
 
     #[inline]
     fn words(&self) -> Words<'_> {
-        // SAFETY: mapped for reading and writing for as long as `self`. Whoever else reaches the pages does it here, or promised
-        // (to `slice`, `slice_mut`, or as the user of a pointer) to be alone.
+        // SAFETY: mapped for reading and writing for as long as `self`. Whoever else reaches the
+        // pages does it here, or promised (to `slice`, `slice_mut`, or as the user of a pointer) to
+        // be alone.
         unsafe { Words::new(self.as_ptr(), self.len) }
     }
 
     /// Copies `bytes` in at `offset`. Returns false, and copies nothing, when they do not fit.
     ///
-    /// Right while a device, a peer or another thread accesses the memory: words of 8 bytes are stored at once and in no
-    /// particular order, and what others see meanwhile is a mix of old and new ones. Bytes beside those that are written stay
-    /// what they are, or become what somebody else writes to them meanwhile.
+    /// Right while a device, a peer or another thread accesses the memory: words of 8 bytes are
+    /// stored at once and in no particular order, and what others see meanwhile is a mix of old and
+    /// new ones. Bytes beside those that are written stay what they are, or become what somebody
+    /// else writes to them meanwhile.
     pub fn copy_from(&self, offset: usize, bytes: &[u8]) -> bool {
         self.words().write(offset, bytes)
     }
 
-    /// Copies bytes at `offset` out. Returns false, and copies nothing, when the range does not fit.
+    /// Copies bytes at `offset` out. Returns false, and copies nothing, when the range does not
+    /// fit.
     ///
     /// Right while others access the memory, as [`copy_from`](Self::copy_from).
     pub fn copy_to(&self, offset: usize, bytes: &mut [u8]) -> bool {
         self.words().read(offset, bytes)
     }
 
-    /// Loads the aligned 8 bytes at `offset` in one access. `None` outside the pages or unaligned. Of `order` counts what
-    /// loads can have.
+    /// Loads the aligned 8 bytes at `offset` in one access. `None` outside the pages or unaligned.
+    /// Of `order` counts what loads can have.
     pub fn load(&self, offset: usize, order: Ordering) -> Option<u64> {
         let order = match order {
             Ordering::Release => Ordering::Relaxed,
@@ -101,8 +104,8 @@ impl Pages {
         Some(self.words().word(offset)?.load(order))
     }
 
-    /// Stores the aligned 8 bytes at `offset` in one access. False outside the pages or unaligned. Of `order` counts what
-    /// stores can have.
+    /// Stores the aligned 8 bytes at `offset` in one access. False outside the pages or unaligned.
+    /// Of `order` counts what stores can have.
     pub fn store(&self, offset: usize, value: u64, order: Ordering) -> bool {
         let order = match order {
             Ordering::Acquire => Ordering::Relaxed,
@@ -118,14 +121,15 @@ impl Pages {
         }
     }
 
-    /// Loads the aligned 4 bytes at `offset` in one access. `None` unaligned, or outside the whole words of 8 bytes.
+    /// Loads the aligned 4 bytes at `offset` in one access. `None` unaligned, or outside the whole
+    /// words of 8 bytes.
     pub fn load_u32(&self, offset: usize) -> Option<u32> {
         let (word, shift) = self.half(offset)?;
         Some(half_of(word.load(Ordering::Relaxed), shift))
     }
 
-    /// Stores the aligned 4 bytes at `offset` in one access, and leaves those beside them alone. False unaligned, or
-    /// outside the whole words of 8 bytes.
+    /// Stores the aligned 4 bytes at `offset` in one access, and leaves those beside them alone.
+    /// False unaligned, or outside the whole words of 8 bytes.
     pub fn store_u32(&self, offset: usize, value: u32) -> bool {
         let Some((word, shift)) = self.half(offset) else {
             return false;

@@ -43,7 +43,8 @@ impl Part {
         self.pages.address() + self.offset as u64
     }
 
-    /// Something that keeps the pages mapped until the kernel confirmed that they are no longer used.
+    /// Something that keeps the pages mapped until the kernel confirmed that they are no longer
+    /// used.
     pub fn kept(&self) -> Kept {
         Kept(Arc::clone(&self.pages))
     }

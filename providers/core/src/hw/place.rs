@@ -2,17 +2,18 @@
 //!
 //! # Safety
 //!
-//! The address is the caller's, with the promise that memory of this process is there; it is reached by [`Words`] of the range that is
-//! written, and by nothing else here.
+//! The address is the caller's, with the promise that memory of this process is there; it is
+//! reached by [`Words`] of the range that is written, and by nothing else here.
 #![allow(unsafe_code, reason = "writes where its caller says")]
 
 use super::words::Words;
 
-/// Copies `bytes` to `address`, as a device would have: by atomic accesses ([`Pages`](super::Pages) has the widths).
+/// Copies `bytes` to `address`, as a device would have: by atomic accesses ([`Pages`](super::Pages)
+/// has the widths).
 ///
 /// # Safety
-/// As many bytes at `address` are memory of this process, and may be written. Who accesses them at the same time does so by atomic
-/// accesses of the same width.
+/// As many bytes at `address` are memory of this process, and may be written. Who accesses them at
+/// the same time does so by atomic accesses of the same width.
 pub unsafe fn write_in_place(address: u64, bytes: &[u8]) {
     #[expect(
         clippy::cast_possible_truncation,

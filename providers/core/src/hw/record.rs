@@ -4,8 +4,9 @@
 //!
 //! # Safety
 //!
-//! [`Record`] holds a pointer to its two words of 4 bytes: inside `page`, which lives as long, and aligned to 8. Nobody else
-//! has its slot, and words are read and written by atomic accesses of 4 bytes.
+//! [`Record`] holds a pointer to its two words of 4 bytes: inside `page`, which lives as long, and
+//! aligned to 8. Nobody else has its slot, and words are read and written by atomic accesses of 4
+//! bytes.
 #![allow(unsafe_code, reason = "stores to memory that a device reads")]
 #![expect(
     clippy::cast_ptr_alignment,
@@ -42,7 +43,8 @@ const MAX_SLOTS: usize = 128;
 const PAGE: usize = 4096;
 
 impl Records {
-    /// Records of `line` bytes each, the cache line of the device's machine; from 32 to 4096, a power of two. Others become 128.
+    /// Records of `line` bytes each, the cache line of the device's machine; from 32 to 4096, a
+    /// power of two. Others become 128.
     pub fn new(line: usize) -> Self {
         let fits = line.is_power_of_two() && (PAGE / MAX_SLOTS..=PAGE).contains(&line);
         Self {
@@ -115,7 +117,8 @@ impl Record {
         self.words.expose_provenance() as u64
     }
 
-    /// Stores a value into word 0 or 1 (`word` is masked), big-endian, in one access, after what was written before.
+    /// Stores a value into word 0 or 1 (`word` is masked), big-endian, in one access, after what
+    /// was written before.
     #[inline]
     pub fn store(&self, word: usize, value: u32) {
         self.word(word).store(value.to_be(), Ordering::Release);

@@ -8,8 +8,9 @@
 //! 2. `slots` is a power of two and `data + slots * slot_size` does not pass the mapping's end.
 //! 3. `producer` and `consumer` are 4-byte aligned; `data` and `slot_size` are multiples of 8.
 //!
-//! The ring owns `mapping` and lends no pointer to it, so all accesses of this process are made here: of the indexes by atomic
-//! words of 4 bytes, of the slots by those of 8. What is copied out of a slot is loaded once.
+//! The ring owns `mapping` and lends no pointer to it, so all accesses of this process are made
+//! here: of the indexes by atomic words of 4 bytes, of the slots by those of 8. What is copied out
+//! of a slot is loaded once.
 #![allow(unsafe_code, reason = "accesses memory shared with the other side")]
 
 use std::fmt;
@@ -139,8 +140,8 @@ impl SharedRing {
         (index <= self.mask).then_some(index)
     }
 
-    /// Stores `value`, which is made of whole words of 8 bytes, into slot `index` from word number `at` on. Returns false, and
-    /// stores nothing, when it does not fit.
+    /// Stores `value`, which is made of whole words of 8 bytes, into slot `index` from word number
+    /// `at` on. Returns false, and stores nothing, when it does not fit.
     #[inline]
     pub fn put<T: IntoBytes + Immutable>(&self, index: u32, at: u32, value: &T) -> bool {
         const { assert!(size_of::<T>().is_multiple_of(WORD), "no whole words") };
@@ -161,8 +162,9 @@ impl SharedRing {
         true
     }
 
-    /// Stores the bytes of all pieces, one behind the other, into slot `index` from word number `at` on, and fills the last word
-    /// up with zeroes. Returns how many they are; `None`, and stores nothing, when there are more than `most`, or they do not fit.
+    /// Stores the bytes of all pieces, one behind the other, into slot `index` from word number
+    /// `at` on, and fills the last word up with zeroes. Returns how many they are; `None`, and
+    /// stores nothing, when there are more than `most`, or they do not fit.
     #[inline]
     pub fn put_bytes(&self, index: u32, at: u32, pieces: &[&[u8]], most: usize) -> Option<usize> {
         // The same bytes may be borrowed many times.
@@ -174,8 +176,8 @@ impl SharedRing {
         // A slot ends with a word, so what fits does so filled up.
         let mut to = self.words(index, at, total)?;
         let mut store = |word| {
-            // SAFETY: one of as many words as the bytes of all pieces fill, which are inside the slot, as just checked; aligned
-            // by invariant 3.
+            // SAFETY: one of as many words as the bytes of all pieces fill, which are inside the
+            // slot, as just checked; aligned by invariant 3.
             unsafe { AtomicU64::from_ptr(to) }.store(word, Ordering::Relaxed);
             to = to.wrapping_add(1);
         };
@@ -189,7 +191,8 @@ impl SharedRing {
         Some(total)
     }
 
-    /// Copies a `T`, which is made of whole words of 8 bytes, out of the start of slot `index`. `None` when a slot is too small for it.
+    /// Copies a `T`, which is made of whole words of 8 bytes, out of the start of slot `index`.
+    /// `None` when a slot is too small for it.
     #[inline]
     pub fn read<T: FromBytes + IntoBytes>(&self, index: u32) -> Option<T> {
         const { assert!(size_of::<T>().is_multiple_of(WORD), "no whole words") };
@@ -209,7 +212,8 @@ impl SharedRing {
         Some(value)
     }
 
-    /// Copies the bytes of slot `index`, as they lie in memory: as many as it has, or `most`, in whole words.
+    /// Copies the bytes of slot `index`, as they lie in memory: as many as it has, or `most`, in
+    /// whole words.
     #[cfg(feature = "rings")]
     pub fn bytes(&self, index: u32, most: usize) -> Vec<u8> {
         let length = self.slot_size.min(most) / WORD * WORD;
@@ -217,15 +221,16 @@ impl SharedRing {
             return Vec::new();
         };
         let load = |at| {
-            // SAFETY: one of as many words as `length` bytes fill, which are inside the slot, as just checked; aligned by
-            // invariant 3.
+            // SAFETY: one of as many words as `length` bytes fill, which are inside the slot, as
+            // just checked; aligned by invariant 3.
             let place = unsafe { AtomicU64::from_ptr(from.wrapping_add(at)) };
             place.load(Ordering::Relaxed).to_ne_bytes()
         };
         (0..length / WORD).flat_map(load).collect()
     }
 
-    /// Word number `at` of slot `index` (which is masked), if so many bytes from there on are inside the slot.
+    /// Word number `at` of slot `index` (which is masked), if so many bytes from there on are
+    /// inside the slot.
     #[inline]
     fn words(&self, index: u32, at: u32, bytes: usize) -> Option<*mut u64> {
         let offset = at as usize * WORD;

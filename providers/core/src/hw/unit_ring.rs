@@ -1,17 +1,20 @@
 //! A ring of 16-byte units in memory that a device reads or writes.
 //!
-//! Queues of adapters are built of 16-byte pieces, and a piece never crosses the end of a ring. So the ring counts
-//! in pieces: a position is masked, every position is in range, and what is written wraps by itself.
+//! Queues of adapters are built of 16-byte pieces, and a piece never crosses the end of a ring. So
+//! the ring counts in pieces: a position is masked, every position is in range, and what is written
+//! wraps by itself.
 //!
 //! # Safety
 //!
 //! [`UnitRing`] holds these invariants from construction on:
 //!
-//! 1. `start` is the first byte of a [`Part`], whose pages `kept` keeps mapped, and is aligned to 16.
+//! 1. `start` is the first byte of a [`Part`], whose pages `kept` keeps mapped, and is aligned to
+//!    16.
 //! 2. The number of units is a power of two, `mask` is one less, and all units lie inside the part.
-//! 3. The part was given to the ring, so whoever accesses it does so by the ring, or by the other of two that it was made into
-//!    ([`UnitRing::shared`]); by `&self`, by atomic words of 8 bytes. A ring that another type has the only handle of
-//!    ([`BlockRing`](super::BlockRing)) stays that: no second one is had from a reference.
+//! 3. The part was given to the ring, so whoever accesses it does so by the ring, or by the other
+//!    of two that it was made into ([`UnitRing::shared`]); by `&self`, by atomic words of 8 bytes.
+//!    A ring that another type has the only handle of ([`BlockRing`](super::BlockRing)) stays that:
+//!    no second one is had from a reference.
 #![allow(unsafe_code, reason = "accesses memory shared with a device")]
 
 use std::fmt;
@@ -36,7 +39,8 @@ unsafe impl Send for UnitRing {}
 unsafe impl Sync for UnitRing {}
 
 impl UnitRing {
-    /// The ring of `units` (a power of two) that `part` begins with; `None` where it is smaller, or not aligned to a unit.
+    /// The ring of `units` (a power of two) that `part` begins with; `None` where it is smaller, or
+    /// not aligned to a unit.
     pub fn new(part: Part, units: u32) -> Option<Self> {
         let bytes = usize::try_from(units).ok()?.checked_mul(UNIT)?;
         let fits = units.is_power_of_two() && bytes <= part.len();

@@ -1,8 +1,10 @@
-//! Copies of more than a word: by the widest instructions that still are what accesses of single words would be.
+//! Copies of more than a word: by the widest instructions that still are what accesses of single
+//! words would be.
 //!
-//! The language's widest atomic access is a word of 8 bytes. Where relaxed accesses of several words in no order are meant,
-//! instructions that move 16 bytes do the same: each aligned word is loaded or stored as a whole. On other machines, and for
-//! tools that have to see each access (Miri, ThreadSanitizer), words are moved one by one.
+//! The language's widest atomic access is a word of 8 bytes. Where relaxed accesses of several
+//! words in no order are meant, instructions that move 16 bytes do the same: each aligned word is
+//! loaded or stored as a whole. On other machines, and for tools that have to see each access
+//! (Miri, ThreadSanitizer), words are moved one by one.
 //!
 //! # Safety
 //!
@@ -34,8 +36,8 @@ mod machine {
 
     use super::{BLOCK, Wide};
 
-    /// Copies eight words to eight words of a register: all loads first, because between stores they would keep the processor from
-    /// combining those into one transaction.
+    /// Copies eight words to eight words of a register: all loads first, because between stores
+    /// they would keep the processor from combining those into one transaction.
     ///
     /// # Safety
     /// Both are aligned to 8, there for atomic accesses, and apart.
@@ -46,9 +48,10 @@ mod machine {
         unsafe { copy(from.cast(), to.cast()) };
     }
 
-    /// Copies eight words to eight words of a register: all loads first, because between stores they would keep the processor from
-    /// combining those into one transaction; and by stores of one register each, because a hypervisor that traps stores of pairs
-    /// is not told what they store.
+    /// Copies eight words to eight words of a register: all loads first, because between stores
+    /// they would keep the processor from combining those into one transaction; and by stores of
+    /// one register each, because a hypervisor that traps stores of pairs is not told what they
+    /// store.
     ///
     /// # Safety
     /// Both are aligned to 8, there for atomic accesses, and apart.
@@ -153,7 +156,8 @@ mod machine {
     }
 
     /// # Safety
-    /// 64 bytes may be read at `from` and written at `to`, and are apart. What others access of them is aligned to 8.
+    /// 64 bytes may be read at `from` and written at `to`, and are apart. What others access of
+    /// them is aligned to 8.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     unsafe fn copy(from: *const u8, to: *mut u8) {
@@ -180,7 +184,8 @@ mod machine {
     }
 
     /// # Safety
-    /// 64 bytes may be read at `from` and written at `to`, and are apart. What others access of them is aligned to 8.
+    /// 64 bytes may be read at `from` and written at `to`, and are apart. What others access of
+    /// them is aligned to 8.
     #[cfg(target_arch = "aarch64")]
     #[inline(always)]
     unsafe fn copy(from: *const u8, to: *mut u8) {

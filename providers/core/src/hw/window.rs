@@ -2,9 +2,10 @@
 //!
 //! # Safety
 //!
-//! A [`Window`] owns its mapping, and every access is atomic, aligned, and inside, which is checked for each. Accesses have
-//! 8 bytes where they are aligned to that and as many are left, else 4: memory on a device knows no exchanging of words, so a part of one is a store of
-//! its own width. That widths do not meet is what the lock is for, which writers have alone.
+//! A [`Window`] owns its mapping, and every access is atomic, aligned, and inside, which is checked
+//! for each. Accesses have 8 bytes where they are aligned to that and as many are left, else 4:
+//! memory on a device knows no exchanging of words, so a part of one is a store of its own width.
+//! That widths do not meet is what the lock is for, which writers have alone.
 #![allow(unsafe_code, reason = "accesses a device's memory")]
 
 use std::fmt;
@@ -28,7 +29,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// The `len` bytes from `start` on of a mapping; `None` where they are not inside, or not aligned to 4.
+    /// The `len` bytes from `start` on of a mapping; `None` where they are not inside, or not
+    /// aligned to 4.
     pub fn new(memory: Mapping, start: usize, len: usize) -> Option<Self> {
         let fits = start.checked_add(len)? <= memory.len();
         let aligned = memory.as_ptr().addr().is_multiple_of(WORD) && start.is_multiple_of(HALF);
@@ -40,7 +42,8 @@ impl Window {
         })
     }
 
-    /// Stores bytes from `offset` on. `None`, and nothing is stored, where they are not inside, or no multiples of 4.
+    /// Stores bytes from `offset` on. `None`, and nothing is stored, where they are not inside, or
+    /// no multiples of 4.
     pub fn store(&self, offset: usize, bytes: &[u8]) -> Option<()> {
         let mut at = self.range(offset, bytes.len())?;
         let mut rest = bytes;
@@ -49,13 +52,15 @@ impl Window {
             let place = self.memory.as_ptr().wrapping_add(at);
             let wide = rest.split_first_chunk::<WORD>();
             if let Some((word, more)) = wide.filter(|_| at.is_multiple_of(WORD)) {
-                // SAFETY: 8 bytes inside of the mapping, and aligned; nobody else accesses them meanwhile.
+                // SAFETY: 8 bytes inside of the mapping, and aligned; nobody else accesses them
+                // meanwhile.
                 let place = unsafe { AtomicU64::from_ptr(place.cast()) };
                 place.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
                 (at, rest) = (at + WORD, more);
             } else {
                 let (half, more) = rest.split_first_chunk::<HALF>()?;
-                // SAFETY: 4 bytes inside of the mapping, and aligned; nobody else accesses them meanwhile.
+                // SAFETY: 4 bytes inside of the mapping, and aligned; nobody else accesses them
+                // meanwhile.
                 let place = unsafe { AtomicU32::from_ptr(place.cast()) };
                 place.store(u32::from_ne_bytes(*half), Ordering::Relaxed);
                 (at, rest) = (at + HALF, more);
@@ -64,7 +69,8 @@ impl Window {
         Some(())
     }
 
-    /// Loads bytes from `offset` on. `None`, and nothing is loaded, where they are not inside, or no multiples of 4.
+    /// Loads bytes from `offset` on. `None`, and nothing is loaded, where they are not inside, or
+    /// no multiples of 4.
     pub fn load(&self, offset: usize, bytes: &mut [u8]) -> Option<()> {
         let mut at = self.range(offset, bytes.len())?;
         let mut rest = bytes;
@@ -73,14 +79,16 @@ impl Window {
             let place = self.memory.as_ptr().wrapping_add(at);
             let step = if at.is_multiple_of(WORD) && rest.len() >= WORD {
                 let (word, more) = rest.split_first_chunk_mut::<WORD>()?;
-                // SAFETY: 8 bytes inside of the mapping, and aligned; nobody writes to them meanwhile.
+                // SAFETY: 8 bytes inside of the mapping, and aligned; nobody writes to them
+                // meanwhile.
                 let place = unsafe { AtomicU64::from_ptr(place.cast()) };
                 *word = place.load(Ordering::Relaxed).to_ne_bytes();
                 rest = more;
                 WORD
             } else {
                 let (half, more) = rest.split_first_chunk_mut::<HALF>()?;
-                // SAFETY: 4 bytes inside of the mapping, and aligned; nobody writes to them meanwhile.
+                // SAFETY: 4 bytes inside of the mapping, and aligned; nobody writes to them
+                // meanwhile.
                 let place = unsafe { AtomicU32::from_ptr(place.cast()) };
                 *half = place.load(Ordering::Relaxed).to_ne_bytes();
                 rest = more;

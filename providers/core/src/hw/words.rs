@@ -1,20 +1,24 @@
 //! Memory that others access, too, as words: the one way in which this process accesses it.
 //!
-//! The language knows races between atomic accesses of different width as little as between others: two accesses that may
-//! happen at the same time, of which one writes, have to be atomic, and of the very same bytes. So memory is cut, once for all who
-//! reach it here: an aligned word of 8 bytes that lies inside as a whole is accessed as a word, whatever part of it is asked
-//! for; up to 7 bytes at either end that are part of no such word, as single bytes.
+//! The language knows races between atomic accesses of different width as little as between others:
+//! two accesses that may happen at the same time, of which one writes, have to be atomic, and of
+//! the very same bytes. So memory is cut, once for all who reach it here: an aligned word of 8
+//! bytes that lies inside as a whole is accessed as a word, whatever part of it is asked for; up to
+//! 7 bytes at either end that are part of no such word, as single bytes.
 //!
-//! Bytes that are less than a word are written by exchanging the word for one that differs in them alone, for as long as
-//! somebody else changes it meanwhile: no other byte gets an old value back. That holds towards devices, too. Exchanging is an
-//! operation on a cache line that the processor owns; a device's writes are coherent with it (there is no RDMA from user
-//! space where they are not), so they come before it, and it is tried again, or behind it, and stay. An atomic operation of a device that
-//! is not atomic towards processors (`AtomicCap::Device`) may lose what a processor writes to its word in the middle of it, by whatever width.
+//! Bytes that are less than a word are written by exchanging the word for one that differs in them
+//! alone, for as long as somebody else changes it meanwhile: no other byte gets an old value back.
+//! That holds towards devices, too. Exchanging is an operation on a cache line that the processor
+//! owns; a device's writes are coherent with it (there is no RDMA from user space where they are
+//! not), so they come before it, and it is tried again, or behind it, and stay. An atomic operation
+//! of a device that is not atomic towards processors (`AtomicCap::Device`) may lose what a
+//! processor writes to its word in the middle of it, by whatever width.
 //!
 //! # Safety
 //!
-//! [`Words`] is a range that is there for as long as its lifetime, and accesses of this process that may come at the same time
-//! as the ones made here are made here, too, with the same cut. All accesses here are atomic.
+//! [`Words`] is a range that is there for as long as its lifetime, and accesses of this process
+//! that may come at the same time as the ones made here are made here, too, with the same cut. All
+//! accesses here are atomic.
 #![allow(unsafe_code, reason = "accesses memory that others access, too")]
 #![expect(
     clippy::cast_ptr_alignment,
@@ -42,8 +46,9 @@ impl<'a> Words<'a> {
     ///
     /// # Safety
     /// 1. They may be read and written for all of `'a`.
-    /// 2. Until then, whoever else in this process accesses any of them at the same time as it is accessed here does so
-    ///    by words of the same range, or by atomic accesses of the same bytes.
+    /// 2. Until then, whoever else in this process accesses any of them at the same time as it is
+    ///    accessed here does so by words of the same range, or by atomic accesses of the same
+    ///    bytes.
     #[inline]
     pub unsafe fn new(start: *mut u8, len: usize) -> Self {
         Self {
@@ -112,7 +117,8 @@ impl<'a> Words<'a> {
         (end <= self.len).then(|| self.start.wrapping_add(offset))
     }
 
-    /// The word that the byte at `place` is a part of, and which of its bytes that is; `None` where it is none of the range's.
+    /// The word that the byte at `place` is a part of, and which of its bytes that is; `None` where
+    /// it is none of the range's.
     fn around(self, place: *mut u8) -> Option<(&'a AtomicU64, usize)> {
         let within = place.addr() % WORD;
         let offset = place.addr().wrapping_sub(self.start.addr());
@@ -273,7 +279,8 @@ mod tests {
         }
     }
 
-    /// Two threads write the halves of a word, and a third one counts in the word behind: nobody loses anything.
+    /// Two threads write the halves of a word, and a third one counts in the word behind: nobody
+    /// loses anything.
     #[test]
     fn writers_of_neighbouring_bytes_keep_out_of_each_others_way() {
         let memory = Memory::new();

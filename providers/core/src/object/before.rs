@@ -12,7 +12,8 @@ pub(crate) trait Before: Any + Send + Sync {
     /// Issues it for the object `handle`.
     ///
     /// # Errors
-    /// Those of the command. It stays noted, for another try; should the destroy fail too, that says why.
+    /// Those of the command. It stays noted, for another try; should the destroy fail too, that
+    /// says why.
     fn issue(&self, file: &UverbsFile, handle: u32) -> Result<()>;
 }
 

@@ -16,11 +16,11 @@ use crate::types::EventCounts;
 
 /// A kernel object of an opened device.
 ///
-/// It holds its parents, so that they are destroyed after it whatever order handles are dropped
-/// in, and the memory that a device may touch through it. Both are released only when the kernel
-/// confirmed the destroy. After one that failed whoever has the object may [try again](Self::try_destroy).
-/// Else it is given up with all that it holds, counted in [`UverbsFile::leaked`]: freeing memory that a
-/// device can still write to would be worse.
+/// It holds its parents, so that they are destroyed after it whatever order handles are dropped in,
+/// and the memory that a device may touch through it. Both are released only when the kernel
+/// confirmed the destroy. After one that failed whoever has the object may [try
+/// again](Self::try_destroy). Else it is given up with all that it holds, counted in
+/// [`UverbsFile::leaked`]: freeing memory that a device can still write to would be worse.
 pub struct Object {
     file: Arc<UverbsFile>,
     kind: &'static Kind,
@@ -30,11 +30,12 @@ pub struct Object {
 }
 
 impl Object {
-    /// Issues `command`, which creates an object on `parents` that may use `memory` from then on. `handle` says which
-    /// handle is in its reply.
+    /// Issues `command`, which creates an object on `parents` that may use `memory` from then on.
+    /// `handle` says which handle is in its reply.
     ///
-    /// Where nobody knows whether the object exists ([`Error::outcome_is_unknown`], or a panic), parents and memory are given
-    /// up, which counts in [`UverbsFile::leaked`]. After any other error they are released.
+    /// Where nobody knows whether the object exists ([`Error::outcome_is_unknown`], or a panic),
+    /// parents and memory are given up, which counts in [`UverbsFile::leaked`]. After any other
+    /// error they are released.
     ///
     /// # Errors
     /// Those of `command`.
@@ -67,8 +68,8 @@ impl Object {
         }
     }
 
-    /// Takes over the object that a create command returned. It has no memory yet: what is to have some is made by
-    /// [`create`](Self::create).
+    /// Takes over the object that a create command returned. It has no memory yet: what is to have
+    /// some is made by [`create`](Self::create).
     pub fn new(
         file: &Arc<UverbsFile>,
         kind: &'static Kind,
@@ -107,8 +108,9 @@ impl Object {
         }
     }
 
-    /// Issues `command`, which moves the object to another `parent`, to other `memory`, or both. It holds the new ones from
-    /// before the command on, and the former ones until the command succeeded: nobody knows which it uses meanwhile.
+    /// Issues `command`, which moves the object to another `parent`, to other `memory`, or both. It
+    /// holds the new ones from before the command on, and the former ones until the command
+    /// succeeded: nobody knows which it uses meanwhile.
     ///
     /// # Errors
     /// Those of `command`. If its outcome is unknown both are held until the object is gone.
@@ -131,8 +133,8 @@ impl Object {
         done
     }
 
-    /// Notes that a command made it use `other` in the role `R`, in place of what it used before, or
-    /// nothing any more. What it uses is destroyed after it.
+    /// Notes that a command made it use `other` in the role `R`, in place of what it used before,
+    /// or nothing any more. What it uses is destroyed after it.
     pub fn set_use<R: Any>(&self, other: Option<Arc<Object>>) {
         let Some(held) = &self.held else { return };
         let role = TypeId::of::<R>();
@@ -166,7 +168,8 @@ impl Object {
     /// One system call, which waits until the device no longer uses the object.
     ///
     /// # Errors
-    /// The kernel's errno, EBUSY above all (something else still uses the object). It is given up then.
+    /// The kernel's errno, EBUSY above all (something else still uses the object). It is given up
+    /// then.
     pub fn destroy(mut self) -> Result<EventCounts> {
         self.end()
     }
@@ -188,14 +191,16 @@ impl Object {
         Arc::get_mut(shared).ok_or_else(|| Error::new(op, ErrorKind::Busy).fact("users", users))
     }
 
-    /// Destroys the object in its place and releases what it held, or else leaves it as it was, for another try.
+    /// Destroys the object in its place and releases what it held, or else leaves it as it was, for
+    /// another try.
     ///
     /// After success nothing is left of it but a handle that may soon be another object's.
     ///
     /// # Errors
-    /// As [`destroy`](Self::destroy), but nothing is given up: the object lives on. Only where nobody knows whether it does
-    /// ([`Error::outcome_is_unknown`]) its handle may be another object's by now, so it was given up. What is given up, or
-    /// gone, is [`ErrorKind::InvalidState`].
+    /// As [`destroy`](Self::destroy), but nothing is given up: the object lives on. Only where
+    /// nobody knows whether it does ([`Error::outcome_is_unknown`]) its handle may be another
+    /// object's by now, so it was given up. What is given up, or gone, is
+    /// [`ErrorKind::InvalidState`].
     pub fn try_destroy(&mut self) -> Result<EventCounts> {
         let Some(held) = self.held.take() else {
             return Err(Error::new(self.kind.op, ErrorKind::InvalidState)

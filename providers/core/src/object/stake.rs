@@ -1,4 +1,5 @@
-//! What hangs on a kernel object, and what becomes of it when nobody knows whether the object exists.
+//! What hangs on a kernel object, and what becomes of it when nobody knows whether the object
+//! exists.
 
 use std::any::{Any, TypeId};
 use std::mem::ManuallyDrop;
@@ -83,8 +84,9 @@ impl Held {
     }
 }
 
-/// What is held while a command is under way that the object begins or ends with. Dropped, it is given up, and counted:
-/// so it is whenever the command's outcome is not known, and whatever unwinds.
+/// What is held while a command is under way that the object begins or ends with. Dropped, it is
+/// given up, and counted: so it is whenever the command's outcome is not known, and whatever
+/// unwinds.
 pub(super) struct Stake {
     file: Arc<UverbsFile>,
     held: Option<Held>,

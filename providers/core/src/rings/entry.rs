@@ -9,7 +9,8 @@ pub struct Entry {
     pub queue: QueueKind,
     /// The device's number of that queue. A completion queue of rxe has none: its handle.
     pub number: u32,
-    /// Its place in the ring, in what the ring is counted in: requests, completions, or blocks of 64 bytes (send queues of mlx5).
+    /// Its place in the ring, in what the ring is counted in: requests, completions, or blocks of
+    /// 64 bytes (send queues of mlx5).
     pub index: u32,
     /// What is asked for, or what came: the operation's name in the kernel's headers, or `unknown`.
     pub kind: &'static str,

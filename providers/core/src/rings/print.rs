@@ -14,7 +14,8 @@ const MAX_HEX: usize = 32;
 pub struct WithKeys<'a>(&'a Entry);
 
 impl Entry {
-    /// The same line with keys in it, and with the bytes of what has no name, which may have keys in them.
+    /// The same line with keys in it, and with the bytes of what has no name, which may have keys
+    /// in them.
     pub fn with_keys(&self) -> WithKeys<'_> {
         WithKeys(self)
     }

@@ -10,8 +10,9 @@ use super::fields::Fields;
 use crate::sys::contained;
 use crate::sys::recorder::Lines;
 
-/// Is told of entries. It is called on the thread that posts or polls, before the device may look at a request, and before
-/// a completion is given back: an observer must not use the context that is watched.
+/// Is told of entries. It is called on the thread that posts or polls, before the device may look
+/// at a request, and before a completion is given back: an observer must not use the context that
+/// is watched.
 ///
 /// One that panics is not called again; see [`Watch::untold`].
 pub trait Observer: fmt::Debug + Send + Sync {
@@ -43,7 +44,8 @@ impl Watch {
         }
     }
 
-    /// Entries that the observer was not told of, or not to the end, because it panicked at one of them. 0: it never did.
+    /// Entries that the observer was not told of, or not to the end, because it panicked at one of
+    /// them. 0: it never did.
     pub fn untold(&self) -> u64 {
         self.untold.load(Ordering::Relaxed)
     }
@@ -61,7 +63,8 @@ impl Watch {
 impl Watched {
     /// Tells of the entry at `index` of the ring, whose bytes mean what `decode` finds.
     ///
-    /// What the observer does ends here, a panic included: the queue goes on as if nobody had been told.
+    /// What the observer does ends here, a panic included: the queue goes on as if nobody had been
+    /// told.
     #[cold]
     #[inline(never)]
     pub fn tell(&self, index: u32, bytes: Vec<u8>, decode: impl FnOnce(&[u8]) -> Fields) {
@@ -109,7 +112,8 @@ impl Observer for Collector {
     }
 }
 
-/// Entries come between the commands that the same lines are written of, in the order in which they happen.
+/// Entries come between the commands that the same lines are written of, in the order in which they
+/// happen.
 impl<W: Write + Send> Observer for Lines<W> {
     fn entry(&self, entry: &Entry) {
         self.write(|json, keys| match (json, keys) {

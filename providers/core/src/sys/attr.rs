@@ -56,7 +56,8 @@ pub enum Value<'a> {
     NewObject(&'a Cell<u32>),
     /// Handles of several objects.
     Objects(&'a [u32]),
-    /// A descriptor that is an object of this context (completion channel, event file), or any other.
+    /// A descriptor that is an object of this context (completion channel, event file), or any
+    /// other.
     Fd(BorrowedFd<'a>),
     /// Receives the descriptor that the command creates.
     NewFd(&'a Cell<Option<OwnedFd>>),
@@ -82,7 +83,8 @@ pub struct Pointer<'a> {
     pub buffer: &'a [Cell<u8>],
 }
 
-/// What a provider adds to a core command (`UVERBS_ATTR_UHW_IN`, `UVERBS_ATTR_UHW_OUT`, own attributes).
+/// What a provider adds to a core command (`UVERBS_ATTR_UHW_IN`, `UVERBS_ATTR_UHW_OUT`, own
+/// attributes).
 #[derive(Clone, Copy, Default)]
 pub struct Uhw<'a> {
     /// The driver's request.

@@ -1,7 +1,8 @@
 //! Tells descriptors of verbs devices from all others.
 //!
-//! A command that is written to another file may be taken for data, and its reply for one: `/dev/null` takes everything and
-//! answers nothing. So a descriptor that somebody brings is looked at before the first command.
+//! A command that is written to another file may be taken for data, and its reply for one:
+//! `/dev/null` takes everything and answers nothing. So a descriptor that somebody brings is looked
+//! at before the first command.
 
 use std::fs;
 use std::os::fd::BorrowedFd;
@@ -20,7 +21,8 @@ use crate::types::DriverId;
 /// What the kernel calls these devices: their class, and their numbers.
 const CLASS: &str = "infiniband_verbs";
 
-/// The numbers of the first 32 devices (`IB_UVERBS_BASE_DEV`); those of others come from a range that the kernel picks.
+/// The numbers of the first 32 devices (`IB_UVERBS_BASE_DEV`); those of others come from a range
+/// that the kernel picks.
 const FIXED: CharDevice = CharDevice {
     major: 231,
     minor: 192,
@@ -29,8 +31,8 @@ const FIXED_MINORS: u32 = 32;
 
 /// Refuses the number of anything but a verbs device.
 ///
-/// No system call where it is a fixed one. Else the kernel's table of numbers is read, and the device's class looked up
-/// in sysfs: either is enough, as containers may lack one.
+/// No system call where it is a fixed one. Else the kernel's table of numbers is read, and the
+/// device's class looked up in sysfs: either is enough, as containers may lack one.
 ///
 /// # Errors
 /// [`InvalidInput`](crate::ErrorKind::InvalidInput), with what it is.
@@ -48,7 +50,8 @@ pub(super) fn check_verbs_device(number: CharDevice) -> Result<()> {
 /// One system call. Kernels that cannot be asked (before 5.0) are believed to have it.
 ///
 /// # Errors
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput) (EINVAL): another one does; any other errno of the question.
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput) (EINVAL): another one does; any other errno of
+/// the question.
 ///
 /// # Safety
 /// 1. As that of [`is_driver`].
@@ -116,7 +119,8 @@ fn is_picked(number: CharDevice) -> bool {
     fs::read_to_string("/proc/devices").is_ok_and(|table| has_range(&table, number.major))
 }
 
-/// Whether the table, `/proc/devices`, gives `major` to these devices alone. Of the fixed one they have a part.
+/// Whether the table, `/proc/devices`, gives `major` to these devices alone. Of the fixed one they
+/// have a part.
 fn has_range(table: &str, major: u32) -> bool {
     let characters = table.split("\n\n").next().unwrap_or_default();
     let mut rows = characters
@@ -149,7 +153,8 @@ mod tests {
     fn the_first_devices_are_known_by_their_numbers() {
         let is = |major, minor| is_fixed(CharDevice { major, minor });
         assert!(is(231, 192) && is(231, 223));
-        // Others share the major number: management datagrams end before it, connection managers come after.
+        // Others share the major number: management datagrams end before it, connection managers
+        // come after.
         assert!(!is(231, 191) && !is(231, 224) && !is(1, 192));
     }
 

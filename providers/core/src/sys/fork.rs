@@ -20,7 +20,8 @@ use rustix::mm::{Advice, madvise};
 
 /// The process that made a handle.
 ///
-/// It knows where to look, so that the check, which every post and poll makes, is one load and one comparison.
+/// It knows where to look, so that the check, which every post and poll makes, is one load and one
+/// comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct ForkToken {
     identity: u64,
@@ -35,8 +36,8 @@ impl PartialEq for ForkToken {
 
 impl Eq for ForkToken {}
 
-/// A whole page, or several: as large as the largest that this kind of machine has, which is also its size. A program is
-/// loaded at a multiple of that, so it is no more than it has to be.
+/// A whole page, or several: as large as the largest that this kind of machine has, which is also
+/// its size. A program is loaded at a multiple of that, so it is no more than it has to be.
 #[cfg_attr(
     any(target_arch = "x86_64", target_arch = "riscv64", target_arch = "s390x"),
     repr(align(4096))
@@ -49,12 +50,14 @@ struct Page {
     word: AtomicU64,
 }
 
-/// Zeroed at the start, so it takes no room in the file, and no memory but for the page with the word.
+/// Zeroed at the start, so it takes no room in the file, and no memory but for the page with the
+/// word.
 static PAGE: Page = Page {
     word: AtomicU64::new(0),
 };
 
-/// What stands for the page where the kernel has no `MADV_WIPEONFORK`: every process looks the same.
+/// What stands for the page where the kernel has no `MADV_WIPEONFORK`: every process looks the
+/// same.
 static NO_WORD: AtomicU64 = AtomicU64::new(0);
 
 static WORD: OnceLock<Option<&'static AtomicU64>> = OnceLock::new();
@@ -65,7 +68,8 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 impl ForkToken {
     /// The identity of this process.
     ///
-    /// Where the kernel has no `MADV_WIPEONFORK`, every process looks the same and nothing is refused.
+    /// Where the kernel has no `MADV_WIPEONFORK`, every process looks the same and nothing is
+    /// refused.
     pub fn current() -> Self {
         let Some(word) = *WORD.get_or_init(wiped_word) else {
             return Self {
@@ -110,8 +114,8 @@ fn wiped_word() -> Option<&'static AtomicU64> {
         return Some(&PAGE.word);
     }
     let page = ptr::from_ref(&PAGE).cast_mut().cast();
-    // SAFETY: the range is that static alone, whole pages of it; nothing changes in this process, and
-    // in a child a word that is only accessed atomically becomes 0.
+    // SAFETY: the range is that static alone, whole pages of it; nothing changes in this process,
+    // and in a child a word that is only accessed atomically becomes 0.
     unsafe { madvise(page, size_of::<Page>(), Advice::LinuxWipeOnFork) }.ok()?;
     Some(&PAGE.word)
 }

@@ -191,8 +191,9 @@ fn new_fd(answer: &ib_uverbs_attr) -> Option<OwnedFd> {
     let raw = RawFd::try_from(answer.data.cast_signed())
         .ok()
         .filter(|fd| *fd >= 0)?;
-    // SAFETY: the command succeeded, and the attribute is one that creates a descriptor. It is not the mark that was there, so
-    // the kernel wrote it: it installed the descriptor for this call, and nobody else knows its number.
+    // SAFETY: the command succeeded, and the attribute is one that creates a descriptor. It is not
+    // the mark that was there, so the kernel wrote it: it installed the descriptor for this call,
+    // and nobody else knows its number.
     Some(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 

@@ -3,7 +3,8 @@
 //! # Safety
 //!
 //! Commands name memory by address: a kernel that registers it lets devices and peers use it. So
-//! anybody may have a kernel, and [`Kernel::call`] is `unsafe`: its caller promises to look after that.
+//! anybody may have a kernel, and [`Kernel::call`] is `unsafe`: its caller promises to look after
+//! that.
 #![allow(
     unsafe_code,
     reason = "says what a kernel, and whoever calls one, promises"
@@ -34,18 +35,21 @@ pub unsafe trait Kernel: fmt::Debug + Send + Sync {
     /// The errno of the system call.
     ///
     /// # Safety
-    /// 1. `fd` is a descriptor of a device that this kernel [takes calls on](Self::check_device), or an event file that
-    ///    it handed out.
-    /// 2. Neither the call, nor a request in a queue that it maps, makes a device or the kernel use memory of this process
-    ///    in a way that breaks a rule of the language: memory is registered and posted only while it stays allocated, and
-    ///    while nobody holds a reference that the use of it contradicts.
+    /// 1. `fd` is a descriptor of a device that this kernel [takes calls on](Self::check_device),
+    ///    or an event file that it handed out.
+    /// 2. Neither the call, nor a request in a queue that it maps, makes a device or the kernel use
+    ///    memory of this process in a way that breaks a rule of the language: memory is registered
+    ///    and posted only while it stays allocated, and while nobody holds a reference that the use
+    ///    of it contradicts.
     /// 3. What the call destroys or changes is the caller's own.
     unsafe fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno>;
 
-    /// Refuses a descriptor that calls must not be made on: one that is no device of this kernel, or not of `driver`, if that is given.
+    /// Refuses a descriptor that calls must not be made on: one that is no device of this kernel,
+    /// or not of `driver`, if that is given.
     ///
-    /// As it stands here it takes every descriptor: for kernels that look nothing up by it, or refuse in [`call`](Self::call).
-    /// What it asks for that is not recorded. `number` is that of the device behind the descriptor, where the caller knows it.
+    /// As it stands here it takes every descriptor: for kernels that look nothing up by it, or
+    /// refuse in [`call`](Self::call). What it asks for that is not recorded. `number` is that of
+    /// the device behind the descriptor, where the caller knows it.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput), with what the descriptor is.
@@ -94,7 +98,8 @@ pub enum Call<'a> {
         len: usize,
         /// What this process may do with it.
         protection: Protection,
-        /// The address where it would best lie, 0 for anywhere. What is there already stays: the memory is put elsewhere then.
+        /// The address where it would best lie, 0 for anywhere. What is there already stays: the
+        /// memory is put elsewhere then.
         near: usize,
     },
 }
@@ -115,8 +120,8 @@ pub enum Reply {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Linux;
 
-// SAFETY: the running kernel installs the descriptors that it returns for the calling process. It is asked for them on
-// devices alone, which its callers promise.
+// SAFETY: the running kernel installs the descriptors that it returns for the calling process. It
+// is asked for them on devices alone, which its callers promise.
 unsafe impl Kernel for Linux {
     unsafe fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
         match call {
@@ -132,8 +137,8 @@ unsafe impl Kernel for Linux {
         }
     }
 
-    /// One system call where the number is not given or the driver is asked for, a few more where it is none of those fixed for the first 32 devices; and
-    /// one for the driver.
+    /// One system call where the number is not given or the driver is asked for, a few more where
+    /// it is none of those fixed for the first 32 devices; and one for the driver.
     fn check_device(
         &self,
         fd: BorrowedFd<'_>,

@@ -2,9 +2,10 @@
 //!
 //! # Safety
 //!
-//! The two advices used here (`MADV_DONTFORK`, `MADV_DOFORK`) change what a child process finds at an address. They
-//! change neither the content nor the mappings of this process, so any range may be given, mapped or not. But pages that a child gets are
-//! copied when one of the two writes to them, and a device goes on with the old ones: whose pages are given back is what
+//! The two advices used here (`MADV_DONTFORK`, `MADV_DOFORK`) change what a child process finds at
+//! an address. They change neither the content nor the mappings of this process, so any range may
+//! be given, mapped or not. But pages that a child gets are copied when one of the two writes to
+//! them, and a device goes on with the old ones: whose pages are given back is what
 //! `ForkGuard::protect` has its callers promise.
 #![allow(unsafe_code, reason = "calls madvise on memory that is not ours")]
 
@@ -23,8 +24,8 @@ pub trait ForkAdvice: fmt::Debug + Send + Sync {
     /// Leaves whole pages out of children, or (`inherit`) in.
     ///
     /// # Errors
-    /// ENOMEM when part of the range is not mapped (the rest is done) or there are too many mappings
-    /// (`vm.max_map_count`); EINVAL when a range ends inside a huge page.
+    /// ENOMEM when part of the range is not mapped (the rest is done) or there are too many
+    /// mappings (`vm.max_map_count`); EINVAL when a range ends inside a huge page.
     fn advise(&self, address: usize, len: usize, inherit: bool) -> Result<(), Errno>;
 }
 
@@ -48,7 +49,8 @@ impl ForkAdvice for LinuxForkAdvice {
             return Ok(());
         }
         let start = ptr::without_provenance_mut(address);
-        // SAFETY: these advices neither change this process's memory nor its mappings; the kernel checks the range.
+        // SAFETY: these advices neither change this process's memory nor its mappings; the kernel
+        // checks the range.
         unsafe { madvise(start, len, advice) }
     }
 }

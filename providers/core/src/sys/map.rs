@@ -4,8 +4,8 @@
 //!
 //! A [`Mapping`] is the only owner of its address range and unmaps it once, when it is dropped, in
 //! the process that has it. It never lends a reference to the memory, because the other side may
-//! write at any time: users of the pointer make atomic accesses within the range, of the widths that `hw` has decided on. What
-//! a mapping itself loads are words of 8 bytes.
+//! write at any time: users of the pointer make atomic accesses within the range, of the widths
+//! that `hw` has decided on. What a mapping itself loads are words of 8 bytes.
 #![allow(unsafe_code, reason = "maps and unmaps memory")]
 #![expect(
     clippy::cast_ptr_alignment,
@@ -76,7 +76,8 @@ impl Mapping {
         Self::owned(ptr.cast(), len)
     }
 
-    /// Leaves the range out of children (`MADV_DONTFORK`): a child that touched the parent's queues would corrupt them.
+    /// Leaves the range out of children (`MADV_DONTFORK`): a child that touched the parent's queues
+    /// would corrupt them.
     pub(crate) fn leave_out(&mut self) -> Result<(), Errno> {
         if self.is_mapped() {
             self.dont_fork()?;
@@ -93,7 +94,8 @@ impl Mapping {
             return high.leave_out();
         }
         let len = low.len + high.len;
-        // SAFETY: both ranges are these mappings' own and nothing lies between them; as in `dont_fork`.
+        // SAFETY: both ranges are these mappings' own and nothing lies between them; as in
+        // `dont_fork`.
         unsafe { madvise(low.as_ptr().cast(), len, Advice::LinuxDontFork) }?;
         let process = ForkToken::current();
         low.owner = Owner::MmapOf(process);
@@ -125,7 +127,8 @@ impl Mapping {
         Self::owned(ptr.cast(), len)
     }
 
-    /// The same, left out of children, who would otherwise share it with a device until either writes.
+    /// The same, left out of children, who would otherwise share it with a device until either
+    /// writes.
     ///
     /// # Errors
     /// As [`anonymous`](Self::anonymous).
@@ -146,8 +149,9 @@ impl Mapping {
     /// Wraps memory that `owner` keeps alive: what a fake kernel hands out as its mappings.
     ///
     /// # Safety
-    /// `ptr` is valid for reads and writes of `len` bytes for as long as `owner` lives. Meanwhile nobody forms a reference to
-    /// that memory but shared ones to atomics, and who accesses it at the same time as another does so by atomics of the same bytes.
+    /// `ptr` is valid for reads and writes of `len` bytes for as long as `owner` lives. Meanwhile
+    /// nobody forms a reference to that memory but shared ones to atomics, and who accesses it at
+    /// the same time as another does so by atomics of the same bytes.
     pub unsafe fn from_owner(
         ptr: NonNull<u8>,
         len: usize,
@@ -166,7 +170,8 @@ impl Mapping {
         if cfg!(miri) {
             return Ok(());
         }
-        // SAFETY: the range is this mapping's own, and the advice changes what a child sees, never what this process holds.
+        // SAFETY: the range is this mapping's own, and the advice changes what a child sees, never
+        // what this process holds.
         unsafe { madvise(self.ptr.as_ptr().cast(), self.len, Advice::LinuxDontFork) }
     }
 
@@ -175,8 +180,8 @@ impl Mapping {
         self.ptr.as_ptr()
     }
 
-    /// The aligned 8 bytes at `offset`, in one access without order; right on memory that may only be read. `None` outside
-    /// the mapping or unaligned.
+    /// The aligned 8 bytes at `offset`, in one access without order; right on memory that may only
+    /// be read. `None` outside the mapping or unaligned.
     pub fn load(&self, offset: usize) -> Option<u64> {
         let end = offset.checked_add(8)?;
         let place = self.as_ptr().wrapping_add(offset).cast::<AtomicU64>();

@@ -13,11 +13,12 @@ use super::descriptor::Descriptor;
 use super::recvmmsg::recv_from_kernel;
 use crate::error::Errno;
 
-/// The largest datagram the kernel builds for a dump (`netlink_dump` in `net/netlink/af_netlink.c`);
-/// single answers are smaller.
+/// The largest datagram the kernel builds for a dump (`netlink_dump` in
+/// `net/netlink/af_netlink.c`); single answers are smaller.
 pub const NETLINK_DATAGRAM_MAX: usize = 32 * 1024;
 
-/// The largest datagram that answers one question with one message (`NLMSG_GOODSIZE` in `include/linux/netlink.h`).
+/// The largest datagram that answers one question with one message (`NLMSG_GOODSIZE` in
+/// `include/linux/netlink.h`).
 const NETLINK_ANSWER_MAX: usize = 8 * 1024;
 
 /// The most datagrams received at once: what a buffer of [`NETLINK_DATAGRAM_MAX`] has room for.
@@ -25,7 +26,8 @@ pub const NETLINK_ANSWERS: usize = NETLINK_DATAGRAM_MAX / NETLINK_ANSWER_MAX;
 
 /// How long an answer may take, seconds.
 ///
-/// The kernel answers before `sendto` returns. Only something that stands in for the kernel can be slower.
+/// The kernel answers before `sendto` returns. Only something that stands in for the kernel can be
+/// slower.
 const PATIENCE_SECONDS: i64 = 2;
 
 /// Carries netlink datagrams. [`RdmaSocket`] is the real one; tests script another.
@@ -36,9 +38,9 @@ pub trait NetlinkTransport: fmt::Debug {
     /// The errno of `sendto(2)`.
     fn send(&mut self, datagram: &[u8]) -> Result<(), Errno>;
 
-    /// Receives one datagram at least and as many as `lengths` has places at most, one to four, into equal parts of
-    /// `buffer`. Each length is that of the whole datagram, which is more than its part has when it was cut off.
-    /// Returns how many there were.
+    /// Receives one datagram at least and as many as `lengths` has places at most, one to four,
+    /// into equal parts of `buffer`. Each length is that of the whole datagram, which is more than
+    /// its part has when it was cut off. Returns how many there were.
     ///
     /// # Errors
     /// The errno of `recvmmsg(2)`; ETIMEDOUT when nothing comes.
@@ -55,8 +57,8 @@ impl RdmaSocket {
     /// Opens the socket. The kernel loads `ib_core` for it where modules are loaded on demand.
     ///
     /// # Errors
-    /// EPROTONOSUPPORT where the kernel has no RDMA; EAFNOSUPPORT without netlink; EPERM or EACCES in a sandbox;
-    /// EMFILE, ENFILE, ENOMEM.
+    /// EPROTONOSUPPORT where the kernel has no RDMA; EAFNOSUPPORT without netlink; EPERM or EACCES
+    /// in a sandbox; EMFILE, ENFILE, ENOMEM.
     pub fn open() -> Result<Self, Errno> {
         if cfg!(miri) {
             // The interpreter has no such sockets, and would stop at one.

@@ -62,13 +62,14 @@ impl fmt::Display for CharDevice {
 
 /// Opens `path` for commands and checks that it is a character device, and the `expected` one.
 ///
-/// Where the node is missing or is another device, `<dev_root>/char/MAJOR:MINOR` is tried. Two system calls if all is
-/// well; nothing waits for a node to appear.
+/// Where the node is missing or is another device, `<dev_root>/char/MAJOR:MINOR` is tried. Two
+/// system calls if all is well; nothing waits for a node to appear.
 ///
 /// # Errors
-/// [`ErrorKind::PermissionDenied`] (EACCES: the node's mode; EPERM: a device cgroup or another network namespace),
-/// [`ErrorKind::NotFound`] (ENOENT: no node; ENXIO, ENODEV: no device behind it), [`ErrorKind::InvalidInput`] for a
-/// file that is no character device, or another one; EMFILE, ENFILE; EAGAIN from the rdma cgroup comes later, with the context.
+/// [`ErrorKind::PermissionDenied`] (EACCES: the node's mode; EPERM: a device cgroup or another
+/// network namespace), [`ErrorKind::NotFound`] (ENOENT: no node; ENXIO, ENODEV: no device behind
+/// it), [`ErrorKind::InvalidInput`] for a file that is no character device, or another one; EMFILE,
+/// ENFILE; EAGAIN from the rdma cgroup comes later, with the context.
 pub(crate) fn open_node(
     path: &Path,
     expected: Option<CharDevice>,

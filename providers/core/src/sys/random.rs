@@ -1,14 +1,15 @@
 //! Numbers that nobody else can foretell, without a system call.
 //!
-//! The kernel hands each program 16 random bytes at its start (`AT_RANDOM`, `fs/binfmt_elf.c`). They are hashed together
-//! with the time, which tells forked children and reused queue pairs apart, and a count, which tells the numbers of one
-//! instant apart. That is enough for numbers which travel in clear: first packet numbers and source ports. It is not
-//! for keys.
+//! The kernel hands each program 16 random bytes at its start (`AT_RANDOM`, `fs/binfmt_elf.c`).
+//! They are hashed together with the time, which tells forked children and reused queue pairs
+//! apart, and a count, which tells the numbers of one instant apart. That is enough for numbers
+//! which travel in clear: first packet numbers and source ports. It is not for keys.
 //!
 //! # Safety
 //!
-//! What `getauxval` says of `AT_RANDOM` is where those bytes lie, on the main thread's stack above everything that is
-//! ever pushed there. They stay for the life of the process, and nobody writes to them.
+//! What `getauxval` says of `AT_RANDOM` is where those bytes lie, on the main thread's stack above
+//! everything that is ever pushed there. They stay for the life of the process, and nobody writes
+//! to them.
 #![allow(
     unsafe_code,
     reason = "reads the bytes that the auxiliary vector points to"

@@ -2,8 +2,9 @@
 //!
 //! # Safety
 //!
-//! Every address given to the kernel is that of a part of the caller's buffer, or of an array in this file's stack
-//! frame, with the length it has, for the length of the call. The parts do not overlap.
+//! Every address given to the kernel is that of a part of the caller's buffer, or of an array in
+//! this file's stack frame, with the length it has, for the length of the call. The parts do not
+//! overlap.
 #![allow(unsafe_code, reason = "calls recvmmsg, which rustix does not have")]
 
 use std::ffi::{c_int, c_long};
@@ -18,7 +19,8 @@ use super::netlink::NETLINK_ANSWERS;
 use crate::error::Errno;
 
 unsafe extern "C" {
-    /// What the C library, which `std` stands on, has for calls that it does not name, or names otherwise than others do.
+    /// What the C library, which `std` stands on, has for calls that it does not name, or names
+    /// otherwise than others do.
     fn syscall(number: c_long, ...) -> c_long;
 }
 
@@ -26,13 +28,16 @@ unsafe extern "C" {
 const SENDER_LEN: c_int = 12;
 const _: () = assert!(size_of::<sockaddr_nl>() == 12);
 
-/// `recvmmsg(2)`—receives netlink datagrams into equal parts of `buffer`, without waiting. One system call.
+/// `recvmmsg(2)`—receives netlink datagrams into equal parts of `buffer`, without waiting. One
+/// system call.
 ///
-/// There are as many parts as `lengths` has places, four at most. Processes can send to a netlink socket too: what did
-/// not come from the kernel has length 0. Returns how many datagrams there were.
+/// There are as many parts as `lengths` has places, four at most. Processes can send to a netlink
+/// socket too: what did not come from the kernel has length 0. Returns how many datagrams there
+/// were.
 ///
 /// # Errors
-/// EAGAIN when there are none; EINTR; ENOBUFS when some were lost; ENOMEM; EINVAL without a place or a buffer.
+/// EAGAIN when there are none; EINTR; ENOBUFS when some were lost; ENOMEM; EINVAL without a place
+/// or a buffer.
 pub(super) fn recv_from_kernel(
     fd: BorrowedFd<'_>,
     buffer: &mut [u8],
@@ -58,7 +63,8 @@ pub(super) fn recv_from_kernel(
         header.msg_name = ptr::from_mut(sender).cast();
         header.msg_namelen = SENDER_LEN;
     }
-    // SAFETY: `count` of the headers describe a part of the buffer and a place for a sender each, and no time limit is given.
+    // SAFETY: `count` of the headers describe a part of the buffer and a place for a sender each,
+    // and no time limit is given.
     let received = unsafe {
         syscall(
             c_long::from(__NR_recvmmsg),

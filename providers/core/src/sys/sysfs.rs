@@ -14,8 +14,8 @@ const SYSFS_ATTRIBUTE_MAX: usize = 4096;
 /// Reads an attribute whole, without the newline at its end. Three system calls.
 ///
 /// # Errors
-/// ENOENT when the kernel has no such attribute, EINVAL or EIO when it cannot say now (an empty GID slot), EACCES;
-/// EILSEQ when it is not text.
+/// ENOENT when the kernel has no such attribute, EINVAL or EIO when it cannot say now (an empty GID
+/// slot), EACCES; EILSEQ when it is not text.
 pub(crate) fn read_attribute(path: &Path) -> Result<String, Errno> {
     let fd = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut buffer = [0; SYSFS_ATTRIBUTE_MAX];

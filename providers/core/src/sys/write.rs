@@ -1,14 +1,14 @@
 //! Legacy commands over `write(2)`.
 //!
-//! The kernel binds `write(2)` to the credentials of the opener: after `setuid` or `fork` it answers
-//! EACCES. So commands go this way only where the kernel has no `INVOKE_WRITE` method, or by force.
-//! Doorbells do until the kernel refuses one.
+//! The kernel binds `write(2)` to the credentials of the opener: after `setuid` or `fork` it
+//! answers EACCES. So commands go this way only where the kernel has no `INVOKE_WRITE` method, or
+//! by force. Doorbells do until the kernel refuses one.
 //!
 //! # Safety
 //!
 //! The kernel writes the reply through an address that is part of the written bytes. This file
-//! upholds that the address is that of cells of at least the announced length, the reply's own or a scratch
-//! buffer's, which live until the system call returns.
+//! upholds that the address is that of cells of at least the announced length, the reply's own or a
+//! scratch buffer's, which live until the system call returns.
 
 use std::cell::Cell;
 use std::os::fd::BorrowedFd;
@@ -46,8 +46,8 @@ impl WriteCommand<'_> {
     }
 }
 
-/// Writes `command` to `fd`. What the kernel leaves alone of its reply stays in the cells as it was: marks for "no answer"
-/// above all.
+/// Writes `command` to `fd`. What the kernel leaves alone of its reply stays in the cells as it
+/// was: marks for "no answer" above all.
 pub(super) fn write_command(fd: BorrowedFd<'_>, command: &WriteCommand<'_>) -> Result<(), Errno> {
     if command.uhw.output.is_empty() {
         return send(fd, command, command.reply);

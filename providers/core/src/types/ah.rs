@@ -134,8 +134,8 @@ impl AddressVector {
         }
     }
 
-    /// Whether it can be asked for, whatever the device: its rate has a name, and its numbers fit their
-    /// fields, 4 bits of service level and 7 path bits.
+    /// Whether it can be asked for, whatever the device: its rate has a name, and its numbers fit
+    /// their fields, 4 bits of service level and 7 path bits.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a rate without a name;

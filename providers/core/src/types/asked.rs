@@ -1,8 +1,8 @@
 //! Requests carry known values.
 //!
-//! What a kernel or a device says may have no name here; it is kept. What they are asked for has one,
-//! or is refused before they are asked: a number without a name could mean anything to them, and a
-//! second spelling of a named one would pass every comparison in between.
+//! What a kernel or a device says may have no name here; it is kept. What they are asked for has
+//! one, or is refused before they are asked: a number without a name could mean anything to them,
+//! and a second spelling of a named one would pass every comparison in between.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,8 +13,8 @@ use crate::error::{Error, Op, Result};
 
 /// A number that has no name in the enum `E`. Somebody said it: it cannot be made up.
 ///
-/// Only `E::from_raw` makes one, and never of a number that has a name. So two values of an enum are
-/// equal exactly if their numbers are.
+/// Only `E::from_raw` makes one, and never of a number that has a name. So two values of an enum
+/// are equal exactly if their numbers are.
 ///
 /// ```compile_fail
 /// use uverbs_core::types::QpState;

@@ -182,7 +182,8 @@ open_flags! {
         WITH_IMM = 1 << 1, "IBV_WC_WITH_IMM";
         /// A key of ours was invalidated by the peer.
         WITH_INVALIDATE = 1 << 2, "IBV_WC_WITH_INV";
-        /// The checksums of the packet are right. Told only by queues for Ethernet packets, on devices that check them.
+        /// The checksums of the packet are right. Told only by queues for Ethernet packets, on
+        /// devices that check them.
         IP_CSUM_OK = 1 << 3, "IBV_WC_IP_CSUM_OK";
         /// The source MAC address is known.
         WITH_SMAC = 1 << 4, "IB_WC_WITH_SMAC";

@@ -1,12 +1,14 @@
 //! Enhanced connection establishment.
 
-/// `ibv_ece`—what both sides of a connection can do beyond the standard, in words of their adapters' vendor.
+/// `ibv_ece`—what both sides of a connection can do beyond the standard, in words of their
+/// adapters' vendor.
 ///
 /// Exchanged beside the endpoints, as the standard's messages of connection establishment carry it.
 #[doc(alias = "ibv_ece")]
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Ece {
-    /// Whose words the options are: a PCI vendor number ([`MELLANOX`](Self::MELLANOX)). 0: of a device that has none.
+    /// Whose words the options are: a PCI vendor number ([`MELLANOX`](Self::MELLANOX)). 0: of a
+    /// device that has none.
     pub vendor_id: u32,
     /// The options. Their meaning is the vendor's, and known to the adapters alone.
     pub options: u32,
@@ -31,7 +33,8 @@ impl Ece {
         bytes
     }
 
-    /// What a peer made by [`to_bytes`](Self::to_bytes). Any bytes are taken: the device agrees to what it knows.
+    /// What a peer made by [`to_bytes`](Self::to_bytes). Any bytes are taken: the device agrees to
+    /// what it knows.
     pub fn from_bytes(bytes: &[u8; Self::WIRE_LEN]) -> Self {
         let word = |at: usize| {
             let word = bytes.get(at * 4..).and_then(|rest| rest.first_chunk());

@@ -51,8 +51,9 @@ open_enum! {
 
 /// How many events the kernel had handed out for an object when it was destroyed.
 ///
-/// libibverbs blocks until the same number was acknowledged. Here events carry a generation instead,
-/// so an event that nobody took holds up nothing, and one that was in flight is recognised as stale.
+/// libibverbs blocks until the same number was acknowledged. Here events carry a generation
+/// instead, so an event that nobody took holds up nothing, and one that was in flight is recognised
+/// as stale.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct EventCounts {
     /// Completion events.

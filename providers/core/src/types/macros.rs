@@ -18,8 +18,8 @@ macro_rules! open_enum {
         #[non_exhaustive]
         $vis enum $name {
             $( $(#[$vmeta])* #[doc(alias = $c)] $variant, )+
-            /// A number this version has no name for. `from_raw` never puts a known number here, and
-            /// nothing else makes one.
+            /// A number this version has no name for. `from_raw` never puts a known number here,
+            /// and nothing else makes one.
             Unknown($crate::types::Unrecognized<$name, $repr>),
         }
 
@@ -80,8 +80,8 @@ macro_rules! open_enum {
 /// Defines a flag set over kernel bits which keeps bits it does not know: a kernel says such sets.
 ///
 /// Each flag is `NAME = bits, "C name";`. Generated: a `bitflags` type with `Default` (empty),
-/// `asked`, and a `Display` of lower-case words separated by commas, `none` when empty, unnamed bits
-/// in hexadecimal at the end. After `ignored`, `asked` passes bits that nobody minds.
+/// `asked`, and a `Display` of lower-case words separated by commas, `none` when empty, unnamed
+/// bits in hexadecimal at the end. After `ignored`, `asked` passes bits that nobody minds.
 macro_rules! open_flags {
     (
         $(#[$meta:meta])*

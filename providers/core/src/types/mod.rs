@@ -3,10 +3,10 @@
 //! Providers and commands speak in these types and the public crate re-exports them. Three rules
 //! hold throughout:
 //!
-//! - *Unknown values survive in answers and are never asked for.* An enum that the kernel may extend
-//!   has an `Unknown` variant, which holds no number that has a name; `from_raw` and `raw` are total
-//!   and undo each other. Flag sets keep bits that have no name. Whoever writes a request takes the
-//!   number by `asked`, which refuses what has no name.
+//! - *Unknown values survive in answers and are never asked for.* An enum that the kernel may
+//!   extend has an `Unknown` variant, which holds no number that has a name; `from_raw` and `raw`
+//!   are total and undo each other. Flag sets keep bits that have no name. Whoever writes a request
+//!   takes the number by `asked`, which refuses what has no name.
 //! - *Numbers are the kernel's.* Raw values are those of `include/uapi/rdma/*.h`; where libibverbs
 //!   numbers a thing differently, the type says so.
 //! - *Names.* `Display` prints short lower-case words. `c_name` gives the libibverbs constant, and

@@ -12,9 +12,9 @@ use crate::object::Object;
 
 /// Work request ids from here on (bit 63 set) are of queues that own their memory.
 ///
-/// A request that a user names by a number of their own has a smaller one, so that no completion of it
-/// passes for one of theirs. A request posted without `unsafe` is refused with such an id; who posts with
-/// `unsafe` promises not to use any.
+/// A request that a user names by a number of their own has a smaller one, so that no completion of
+/// it passes for one of theirs. A request posted without `unsafe` is refused with such an id; who
+/// posts with `unsafe` promises not to use any.
 pub const RESERVED_WR_IDS: u64 = 1 << 63;
 
 /// One piece of local memory (`ibv_sge`).
@@ -62,7 +62,8 @@ asked_flags! {
 pub enum Operation<'a> {
     /// Send to the peer's receive queue (`IBV_WR_SEND`).
     Send,
-    /// The same with 32 bits that appear in the peer's completion (`IBV_WR_SEND_WITH_IMM`), in host order here.
+    /// The same with 32 bits that appear in the peer's completion (`IBV_WR_SEND_WITH_IMM`), in host
+    /// order here.
     SendImm(u32),
     /// The same, and the peer's key is invalidated on arrival (`IBV_WR_SEND_WITH_INV`).
     SendInvalidate(RemoteKey),
@@ -72,7 +73,8 @@ pub enum Operation<'a> {
     WriteImm(Remote, u32),
     /// Read from the peer's memory into the local pieces (`IBV_WR_RDMA_READ`).
     Read(Remote),
-    /// Replace 8 bytes if they equal `compare`; the old value lands in the local piece (`IBV_WR_ATOMIC_CMP_AND_SWP`).
+    /// Replace 8 bytes if they equal `compare`; the old value lands in the local piece
+    /// (`IBV_WR_ATOMIC_CMP_AND_SWP`).
     CompareSwap {
         /// 8 bytes, aligned to 8.
         remote: Remote,
@@ -218,8 +220,8 @@ pub struct Address {
 }
 
 impl Address {
-    /// What a provider made on a device: the kernel object, absent where the address is local to this library; the kernel's
-    /// number for it, 0 for none; and the device's own form.
+    /// What a provider made on a device: the kernel object, absent where the address is local to
+    /// this library; the kernel's number for it, 0 for none; and the device's own form.
     pub fn new(
         made_on: &UverbsFile,
         object: Option<Arc<Object>>,
@@ -286,7 +288,8 @@ pub struct SendRequest<'a> {
 pub struct RecvRequest<'a> {
     /// Comes back in the completion. Below [`RESERVED_WR_IDS`].
     pub wr_id: u64,
-    /// Where the message goes. A datagram queue pair needs 40 more bytes, for the global routing header.
+    /// Where the message goes. A datagram queue pair needs 40 more bytes, for the global routing
+    /// header.
     pub scatter: &'a [Sge],
 }
 

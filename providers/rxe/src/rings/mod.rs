@@ -1,4 +1,5 @@
-//! What stands in the rings, by name, for whoever watches them. Any bytes can be read: what makes no sense is shown as it is.
+//! What stands in the rings, by name, for whoever watches them. Any bytes can be read: what makes
+//! no sense is shown as it is.
 
 mod completion;
 mod receive;
@@ -12,10 +13,12 @@ use uverbs_uapi::ib_user_verbs::ib_uverbs_wc;
 use uverbs_uapi::rdma_user_rxe::rxe_sge;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// The longest request: a header, and inline data or pieces as rxe has at most (`RXE_MAX_INLINE_DATA`, `RXE_MAX_SGE`).
+/// The longest request: a header, and inline data or pieces as rxe has at most
+/// (`RXE_MAX_INLINE_DATA`, `RXE_MAX_SGE`).
 const MOST: usize = 1024;
 
-/// Tells of the send requests in these slots. The end of the range may be behind the end of the ring.
+/// Tells of the send requests in these slots. The end of the range may be behind the end of the
+/// ring.
 #[cold]
 pub(crate) fn sends(queue: &Watched, ring: &SharedRing, slots: Range<u32>, datagrams: bool) {
     each(ring, slots, |index, bytes| {

@@ -50,7 +50,8 @@ const fn words_of(bytes: usize) -> u32 {
     (bytes / WORD) as u32
 }
 
-/// `IB_SEND_INLINE`. Set by the payload alone: the kernel reads the pieces of a request that has it as its data.
+/// `IB_SEND_INLINE`. Set by the payload alone: the kernel reads the pieces of a request that has it
+/// as its data.
 pub(crate) const SEND_INLINE: u32 = 1 << 3;
 
 /// The flags that rxe knows; no other bit gets into a ring.
@@ -172,7 +173,8 @@ fn put_inline(
     })
 }
 
-/// Refuses what the kernel would not check, or would punish with a dead queue. Tells how many bytes pieces have.
+/// Refuses what the kernel would not check, or would punish with a dead queue. Tells how many bytes
+/// pieces have.
 #[inline]
 fn check(limits: &Limits, request: &SendRequest<'_>) -> Result<u32, PostError> {
     if !is_supported(limits, &request.operation) {
@@ -255,8 +257,8 @@ fn is_supported(limits: &Limits, operation: &Operation<'_>) -> bool {
     }
 }
 
-/// The words that depend on the operation, in a request that has none yet: they are written where they belong, since a request
-/// that is put together elsewhere is copied once more.
+/// The words that depend on the operation, in a request that has none yet: they are written where
+/// they belong, since a request that is put together elsewhere is copied once more.
 struct Words<'a>(&'a mut rxe_send_wqe);
 
 impl Words<'_> {

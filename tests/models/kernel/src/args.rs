@@ -150,7 +150,8 @@ fn take(outputs: &mut Vec<(u16, Vec<u8>)>, id: u16) -> Option<Vec<u8>> {
     Some(outputs.swap_remove(at).1)
 }
 
-/// Copies what fits; a longer buffer is zero beyond it, as `uverbs_copy_to_struct_or_zero` leaves it.
+/// Copies what fits; a longer buffer is zero beyond it, as `uverbs_copy_to_struct_or_zero` leaves
+/// it.
 pub(super) fn copy(id: u16, bytes: &[u8], cells: &[Cell<u8>], struck: &Struck) {
     let mut whole = bytes.to_vec();
     whole.resize(cells.len(), 0);

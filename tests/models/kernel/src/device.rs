@@ -303,8 +303,8 @@ fn own_port(state: &State) -> ib_uverbs_query_port_resp_ex {
 
 /// Bits of `IB_DEVICE_*` that rxe sets.
 fn capabilities(state: &State) -> u64 {
-    // BAD_PKEY_CNTR, BAD_QKEY_CNTR, AUTO_PATH_MIG, CHANGE_PHY_PORT, UD_AV_PORT_ENFORCE, SYS_IMAGE_GUID,
-    // RC_RNR_NAK_GEN, PORT_ACTIVE_EVENT, SRQ_RESIZE, MEM_MGT_EXTENSIONS.
+    // BAD_PKEY_CNTR, BAD_QKEY_CNTR, AUTO_PATH_MIG, CHANGE_PHY_PORT, UD_AV_PORT_ENFORCE,
+    // SYS_IMAGE_GUID, RC_RNR_NAK_GEN, PORT_ACTIVE_EVENT, SRQ_RESIZE, MEM_MGT_EXTENSIONS.
     let all = [1, 2, 4, 5, 6, 10, 11, 12, 13, 21];
     // MEM_WINDOW, MEM_WINDOW_TYPE_2B.
     let windows = [17, 24].map(|bit| (Feature::MemoryWindows, bit));
@@ -369,7 +369,8 @@ pub(super) fn device(state: &State) -> ib_uverbs_query_device_resp {
     }
 }
 
-/// Whether the driver allows extended commands: another device's does if its attributes came by one, which tells how long they are.
+/// Whether the driver allows extended commands: another device's does if its attributes came by
+/// one, which tells how long they are.
 pub(super) fn has_extended(state: &State) -> bool {
     match &state.device {
         Some(device) => device.device.response_length != 0,

@@ -1,4 +1,5 @@
-//! Which device the fake is, where it is not its own rxe device: one whose answers somebody wrote down elsewhere.
+//! Which device the fake is, where it is not its own rxe device: one whose answers somebody wrote
+//! down elsewhere.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +15,8 @@ const INFINIBAND: [u8; 2] = [0, 1];
 
 /// What a device is, and what its kernel answers to a program that opens it and asks.
 ///
-/// `cargo xtask report FILE --to FOLDER` writes one down from the file of `uverbs selftest --json`; [`parse`](Self::parse) reads that. What
-/// a report leaves out (GUIDs, keys) is zero.
+/// `cargo xtask report FILE --to FOLDER` writes one down from the file of `uverbs selftest --json`;
+/// [`parse`](Self::parse) reads that. What a report leaves out (GUIDs, keys) is zero.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DeviceProfile {
     /// The device's name: `mlx5_0`.

@@ -1,4 +1,5 @@
-//! Reads what `cargo xtask report` writes down of a device: a line for each answer, a name and a value.
+//! Reads what `cargo xtask report` writes down of a device: a line for each answer, a name and a
+//! value.
 //!
 //! ```text
 //! name mlx5_0
@@ -12,8 +13,8 @@
 //! port.1.state 4
 //! ```
 //!
-//! Behind `device.` and `port.N.` are the names of the kernel's headers. Numbers are decimal; what is no number has the order of bytes of
-//! the machine that it was found on.
+//! Behind `device.` and `port.N.` are the names of the kernel's headers. Numbers are decimal; what
+//! is no number has the order of bytes of the machine that it was found on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -84,8 +85,8 @@ impl DeviceProfile {
     /// Reads the text that `cargo xtask report FILE --to FOLDER` writes to `device.txt`.
     ///
     /// # Errors
-    /// A line that has another form, a name that the kernel's headers do not know, a value that does not fit, or no line for what every
-    /// device has.
+    /// A line that has another form, a name that the kernel's headers do not know, a value that
+    /// does not fit, or no line for what every device has.
     pub fn parse(text: &str) -> std::result::Result<Self, ProfileError> {
         let mut draft = Draft::default();
         for (number, line) in (1..).zip(text.lines()) {
@@ -156,7 +157,8 @@ impl Draft {
     /// The name of what is missing.
     fn finish(self) -> std::result::Result<DeviceProfile, &'static str> {
         let mut kernel = self.kernel.ok_or("kernel")?;
-        // What was refused once and done later is there: a device may have refused it, not the kernel.
+        // What was refused once and done later is there: a device may have refused it, not the
+        // kernel.
         for feature in self.lacks {
             kernel = kernel.without(feature);
         }

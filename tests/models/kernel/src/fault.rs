@@ -21,7 +21,8 @@ pub enum When {
     Call(u64),
     /// Every ioctl of this object and method.
     Method(u16, u16),
-    /// Every legacy command of this number (with `IB_USER_VERBS_CMD_FLAG_EXTENDED` where it is), by either path.
+    /// Every legacy command of this number (with `IB_USER_VERBS_CMD_FLAG_EXTENDED` where it is), by
+    /// either path.
     Command(u32),
     /// Every ioctl.
     Ioctl,

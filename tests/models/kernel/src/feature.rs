@@ -1,8 +1,8 @@
 //! What kernels have since when: the one place where the fake tells versions apart.
 //!
 //! The versions are read in the kernel's sources: `drivers/infiniband/core/uverbs_*.c` for methods,
-//! `drivers/infiniband/sw/rxe` for the driver. Where a version's source was not at hand, the first one that was seen
-//! with the feature counts; `docs/guide/kernels.md` says which these are.
+//! `drivers/infiniband/sw/rxe` for the driver. Where a version's source was not at hand, the first
+//! one that was seen with the feature counts; `docs/guide/kernels.md` says which these are.
 
 use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_METHOD_GET_CONTEXT, UVERBS_METHOD_INVOKE_WRITE, UVERBS_METHOD_QUERY_CONTEXT,
@@ -40,11 +40,13 @@ features! {
     Ioctl since (4, 18),
     /// Legacy commands through the ioctl interface.
     InvokeWrite since (5, 0),
-    /// Methods for ports, lists of handles and advice on memory, and those that destroy what has no event counts.
+    /// Methods for ports, lists of handles and advice on memory, and those that destroy what has no
+    /// event counts.
     FirstMethods since (5, 0),
     /// Contexts and event files by methods; what the core supports is said with the context.
     ContextMethods since (5, 6),
-    /// rxe: 512 bytes inline, and room for pieces and inline data that is reported as made. Before, 400, and as asked.
+    /// rxe: 512 bytes inline, and room for pieces and inline data that is reported as made. Before,
+    /// 400, and as asked.
     LongInline since (5, 6),
     /// Queue pairs, shared receive queues and work queues by methods.
     QueueMethods since (5, 8),

@@ -66,7 +66,8 @@ impl File {
         if let Some(writer) = &self.writer {
             self.queue.push_back(event);
             if !self.signalled {
-                // Fails when the last descriptor was closed meanwhile, which the next look at them finds.
+                // Fails when the last descriptor was closed meanwhile, which the next look at them
+                // finds.
                 self.signalled = rustix::io::write(writer, &[1]).is_ok();
             }
         }
@@ -92,7 +93,8 @@ impl File {
     /// Takes the byte out without a descriptor of the process.
     ///
     /// # Errors
-    /// The errno of opening the pipe once more. Then the descriptor stays readable until it is read from.
+    /// The errno of opening the pipe once more. Then the descriptor stays readable until it is read
+    /// from.
     fn withdraw(&self) -> Result<(), Errno> {
         // The interpreter's pipes have no names.
         let writer = self.writer.as_ref().filter(|_| !cfg!(miri));
@@ -105,7 +107,8 @@ impl File {
         rustix::io::read(reader, &mut [0; 1]).map(drop)
     }
 
-    /// Ends the stream, with the object behind it: what waits can still be read, then there is only EIO.
+    /// Ends the stream, with the object behind it: what waits can still be read, then there is only
+    /// EIO.
     pub(super) fn close(&mut self) {
         self.writer = None;
     }

@@ -5,14 +5,16 @@
 //! with the process, and moves data between queue pairs when the doorbell rings. So the whole
 //! stack runs on it without a device and without privileges, under Miri too.
 //!
-//! It can also be wrong on purpose. [`FakeKernel::inject`] makes calls fail or lie, the queues can be
-//! overwritten through [`FakeKernel::ring`], events can be made up, and the device can be taken away.
+//! It can also be wrong on purpose. [`FakeKernel::inject`] makes calls fail or lie, the queues can
+//! be overwritten through [`FakeKernel::ring`], events can be made up, and the device can be taken
+//! away.
 //!
-//! [`FakeKernel::with_device`] answers as another device's kernel did ([`DeviceProfile`]), as far as a program asks what is there. Queues
-//! are rxe's alone.
+//! [`FakeKernel::with_device`] answers as another device's kernel did ([`DeviceProfile`]), as far
+//! as a program asks what is there. Queues are rxe's alone.
 //!
-//! Its device reads and writes registered memory as a real one does. So it is no less dangerous to call
-//! ([`Kernel::call`]), and what makes it lie about the end of an object, or puts requests and completions into queues, is `unsafe`.
+//! Its device reads and writes registered memory as a real one does. So it is no less dangerous to
+//! call ([`Kernel::call`]), and what makes it lie about the end of an object, or puts requests and
+//! completions into queues, is `unsafe`.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -181,9 +183,10 @@ impl FakeKernel {
         }
     }
 
-    /// The kernel of a device that was found elsewhere: it answers as that one did to who opens the device and asks for its attributes and
-    /// its ports. Domains and regions are there. If the driver is another than rxe, what has queues is not (EOPNOTSUPP), nor are the
-    /// driver's own methods.
+    /// The kernel of a device that was found elsewhere: it answers as that one did to who opens the
+    /// device and asks for its attributes and its ports. Domains and regions are there. If the
+    /// driver is another than rxe, what has queues is not (EOPNOTSUPP), nor are the driver's own
+    /// methods.
     pub fn with_device(device: DeviceProfile) -> Self {
         let fake = Self::new(device.kernel);
         fake.lock().device = Some(Arc::new(device));
@@ -226,8 +229,9 @@ impl FakeKernel {
     /// Lets `effect` strike the calls that `when` says. Several can be set; they add up.
     ///
     /// # Safety
-    /// 1. What the fake says of an object's end or reset, when it is struck, lets nobody free or reach memory that the fake still
-    ///    has registered: the memory stays allocated, and no reference contradicts what the fake's device does with it.
+    /// 1. What the fake says of an object's end or reset, when it is struck, lets nobody free or
+    ///    reach memory that the fake still has registered: the memory stays allocated, and no
+    ///    reference contradicts what the fake's device does with it.
     /// 2. Rewritten replies name no descriptor that the fake did not make for that very reply.
     #[expect(unsafe_code, reason = "a kernel that lies about memory breaks it")]
     pub unsafe fn inject(&self, when: When, effect: Effect) {
@@ -259,8 +263,8 @@ impl FakeKernel {
         self.lock().profile = profile;
     }
 
-    /// What exists: closing a descriptor for the last time has ended what belonged to it. As long as another process looks at
-    /// the descriptor (`/proc/PID/fd`), it is not closed.
+    /// What exists: closing a descriptor for the last time has ended what belonged to it. As long
+    /// as another process looks at the descriptor (`/proc/PID/fd`), it is not closed.
     pub fn objects(&self) -> Objects {
         let state = self.lock();
         Objects {
@@ -288,8 +292,10 @@ impl FakeKernel {
     /// The memory of a queue, to overwrite it as a hostile kernel or process would.
     ///
     /// # Safety
-    /// 1. Requests that are written into it name memory that its owner may let the fake's device use.
-    /// 2. Completions that are written into it let nobody free or reach memory that the fake's device still uses.
+    /// 1. Requests that are written into it name memory that its owner may let the fake's device
+    ///    use.
+    /// 2. Completions that are written into it let nobody free or reach memory that the fake's
+    ///    device still uses.
     #[expect(unsafe_code, reason = "who writes a queue commands the device")]
     pub unsafe fn ring(&self, which: RingOf) -> Option<RingView> {
         let state = self.lock();
@@ -314,7 +320,8 @@ impl FakeKernel {
         self.wake();
     }
 
-    /// Takes the device away, as a hot-unplug does: waiting events can be read, then everything answers EIO.
+    /// Takes the device away, as a hot-unplug does: waiting events can be read, then everything
+    /// answers EIO.
     pub fn remove_device(&self, after: AfterRemoval) {
         event::remove_device(&mut self.lock(), after);
         self.wake();
@@ -333,8 +340,9 @@ impl FakeKernel {
         self.wake();
     }
 
-    /// Writes `byte` everywhere the device may still write: the memory of all receives, reads and atomics that are posted
-    /// and not completed. Returns how many bytes; none once it was taken away.
+    /// Writes `byte` everywhere the device may still write: the memory of all receives, reads and
+    /// atomics that are posted and not completed. Returns how many bytes; none once it was taken
+    /// away.
     pub fn scribble(&self, byte: u8) -> u64 {
         engine::scribble(&self.as_it_is(), byte)
     }

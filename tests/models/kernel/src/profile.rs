@@ -44,7 +44,8 @@ versions! {
 }
 
 impl Profile {
-    /// Linux of this version, with what that brought. [`ALL`](Self::ALL) are those that somebody looked at.
+    /// Linux of this version, with what that brought. [`ALL`](Self::ALL) are those that somebody
+    /// looked at.
     pub const fn of(major: u8, minor: u8) -> Self {
         Self {
             version: (major, minor),
@@ -54,7 +55,8 @@ impl Profile {
         }
     }
 
-    /// The same kernel with a feature that its version may not have: distributions bring newer ones to older kernels.
+    /// The same kernel with a feature that its version may not have: distributions bring newer ones
+    /// to older kernels.
     #[must_use]
     pub const fn with(self, feature: Feature) -> Self {
         let bit = if self.is_since(feature) {
@@ -105,8 +107,8 @@ impl Profile {
         }
     }
 
-    /// The same kernel, built with `CONFIG_INFINIBAND_EXP_LEGACY_VERBS_NEW_UAPI`: up to 5.8 it takes that to have
-    /// completion queues by methods.
+    /// The same kernel, built with `CONFIG_INFINIBAND_EXP_LEGACY_VERBS_NEW_UAPI`: up to 5.8 it
+    /// takes that to have completion queues by methods.
     #[must_use]
     pub const fn with_cq_methods(self) -> Self {
         self.with(Feature::CqMethods)

@@ -52,7 +52,8 @@ pub(super) struct Qp {
     pub(super) cap: ib_uverbs_qp_cap,
     /// Everything `modify_qp` set, in the fields of its request.
     pub(super) attr: ib_uverbs_modify_qp,
-    /// Retries that the request at the head of the send queue has left, once it met a receiver that was not ready.
+    /// Retries that the request at the head of the send queue has left, once it met a receiver that
+    /// was not ready.
     pub(super) rnr_left: Option<u8>,
     pub(super) groups: Vec<Group>,
     pub(super) counts: Counts,

@@ -2,9 +2,10 @@
 //!
 //! # Safety
 //!
-//! A [`Shared`] allocation is reached through raw pointers only, by atomic accesses: of its header, where the indexes are,
-//! by words of 4 bytes, of its elements by [`Words`], as the process under test does. It lives until the last [`Arc`] to it is gone:
-//! the ring's own and one in every [`Mapping`] that was handed out. Offsets are checked before every access.
+//! A [`Shared`] allocation is reached through raw pointers only, by atomic accesses: of its header,
+//! where the indexes are, by words of 4 bytes, of its elements by [`Words`], as the process under
+//! test does. It lives until the last [`Arc`] to it is gone: the ring's own and one in every
+//! [`Mapping`] that was handed out. Offsets are checked before every access.
 #![allow(
     unsafe_code,
     reason = "shares memory with the code under test, as the kernel does"
@@ -72,8 +73,8 @@ impl Shared {
     fn elements(&self) -> Option<Words<'_>> {
         let len = self.len().checked_sub(HEADER)?;
         let start = self.at(HEADER, len)?;
-        // SAFETY: inside the allocation, which lives as long as `self`; the process under test cuts elements into the same
-        // words, since they begin at multiples of 8.
+        // SAFETY: inside the allocation, which lives as long as `self`; the process under test cuts
+        // elements into the same words, since they begin at multiples of 8.
         Some(unsafe { Words::new(start.as_ptr(), len) })
     }
 
@@ -96,8 +97,8 @@ impl Shared {
         if !place.is_aligned() {
             return None;
         }
-        // SAFETY: the word is inside the allocation, aligned, and lives as long as `self`; both sides access the words of the
-        // header, which this is for, by atomics of this width.
+        // SAFETY: the word is inside the allocation, aligned, and lives as long as `self`; both
+        // sides access the words of the header, which this is for, by atomics of this width.
         Some(unsafe { AtomicU32::from_ptr(place.as_ptr()) })
     }
 

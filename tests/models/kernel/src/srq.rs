@@ -95,7 +95,8 @@ pub(super) fn create(state: &mut State, file: FileId, create: &Create) -> Result
     })
 }
 
-/// `modify_srq`: where the new queue is, when it was resized. Nothing is applied unless all is right.
+/// `modify_srq`: where the new queue is, when it was resized. Nothing is applied unless all is
+/// right.
 pub(super) fn modify(
     state: &mut State,
     file: FileId,

@@ -168,8 +168,8 @@ impl State {
     /// A fresh number of the device's own: queue pair numbers, key indexes and the like.
     ///
     /// # Errors
-    /// ENOMEM: there are no more of the kind. None is used again. Keys and numbers on the wire have 24 bits of them, and regions and windows
-    /// share theirs.
+    /// ENOMEM: there are no more of the kind. None is used again. Keys and numbers on the wire have
+    /// 24 bits of them, and regions and windows share theirs.
     pub(super) fn fresh_id(&mut self, kind: Kind) -> Result<u32, Errno> {
         const FIRST_WINDOW: u32 = 0x0008_0001;
         const NUMBERS: u32 = 1 << 24;

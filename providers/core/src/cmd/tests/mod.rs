@@ -157,7 +157,8 @@ impl Script {
         line += &describe_uhw(uhw);
         *self.request.lock().unwrap() = input.to_vec();
         self.note(line)?;
-        // Zero is a handle, but it is also standard input: not for the commands that return descriptors.
+        // Zero is a handle, but it is also standard input: not for the commands that return
+        // descriptors.
         if self.zeros && !matches!(number, 0 | 17) {
             for cell in output {
                 cell.set(0);

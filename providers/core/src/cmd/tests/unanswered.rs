@@ -16,7 +16,8 @@ use crate::types::{AccessFlags, AddressVector, MwType, QpCaps, QpType};
 #[expect(unsafe_code, reason = "opens what is no device")]
 fn file() -> UverbsFile {
     let null = File::options().read(true).write(true).open("/dev/null");
-    // SAFETY: (1) it is none, but takes writes and refuses all other calls; (2, 3) it does nothing with them.
+    // SAFETY: (1) it is none, but takes writes and refuses all other calls; (2, 3) it does nothing
+    // with them.
     unsafe {
         UverbsFile::new(
             Arc::new(Linux),

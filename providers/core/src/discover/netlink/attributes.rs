@@ -23,7 +23,8 @@ impl<'a> Attributes<'a> {
         Self(bytes)
     }
 
-    /// Each attribute's type (without the flags for nesting and byte order) and value. Ends after the first error.
+    /// Each attribute's type (without the flags for nesting and byte order) and value. Ends after
+    /// the first error.
     pub fn iter(self) -> impl Iterator<Item = Result<(u16, Bytes<'a>), Malformed>> {
         NlasIterator::new(self.0).map(|attribute| {
             let attribute =

@@ -20,8 +20,9 @@ const BATCH: usize = 8;
 
 /// Asks the kernel about RDMA devices.
 ///
-/// A question costs one `sendto` and one `recvmmsg`. A list costs one `recvmmsg` per device, or per 32 KiB of objects of
-/// one device, and one for its end. Nothing waits: the kernel answers while it is asked. The socket is closed on drop.
+/// A question costs one `sendto` and one `recvmmsg`. A list costs one `recvmmsg` per device, or per
+/// 32 KiB of objects of one device, and one for its end. Nothing waits: the kernel answers while it
+/// is asked. The socket is closed on drop.
 #[derive(Debug)]
 pub struct Client<T = RdmaSocket> {
     pub(super) conversation: Conversation<T>,
@@ -38,8 +39,8 @@ impl Client {
     /// Opens a netlink socket. One system call.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] (EPROTONOSUPPORT) where the kernel has no RDMA, or `ib_core` is not loaded;
-    /// EAFNOSUPPORT, EPERM or EACCES in a sandbox; EMFILE, ENFILE.
+    /// [`ErrorKind::Unsupported`] (EPROTONOSUPPORT) where the kernel has no RDMA, or `ib_core` is
+    /// not loaded; EAFNOSUPPORT, EPERM or EACCES in a sandbox; EMFILE, ENFILE.
     pub fn connect() -> Result<Self> {
         match RdmaSocket::open() {
             Ok(socket) => Ok(Self::over(socket)),
@@ -83,10 +84,12 @@ impl<T: NetlinkTransport> Client<T> {
         )
     }
 
-    /// The character device of a device's verbs (Linux 5.3). The kernel loads `ib_uverbs` where modules are loaded on demand.
+    /// The character device of a device's verbs (Linux 5.3). The kernel loads `ib_uverbs` where
+    /// modules are loaded on demand.
     ///
     /// # Errors
-    /// EINVAL when there is no such device, or the kernel is older; EOPNOTSUPP or ENODEV when `ib_uverbs` is not loaded.
+    /// EINVAL when there is no such device, or the kernel is older; EOPNOTSUPP or ENODEV when
+    /// `ib_uverbs` is not loaded.
     pub fn char_device(&mut self, index: u32) -> Result<Uverbs> {
         let attributes = [device(index), uverbs()?];
         let request = Request::get(RDMA_NLDEV_CMD_GET_CHARDEV, &attributes);
@@ -127,9 +130,10 @@ impl<T: NetlinkTransport> Client<T> {
 
     /// Finds a device by its name, and its character device.
     ///
-    /// The number at the end of a name is most often the device's index (`mlx5_3`, `rxe0`), so that device and the list
-    /// of all are asked for in one datagram. If the guess is right, two answers are read and the rest is left; else the
-    /// list is read and the character device asked for. `learn_fork` asks for the system's settings too, one answer more.
+    /// The number at the end of a name is most often the device's index (`mlx5_3`, `rxe0`), so that
+    /// device and the list of all are asked for in one datagram. If the guess is right, two answers
+    /// are read and the rest is left; else the list is read and the character device asked for.
+    /// `learn_fork` asks for the system's settings too, one answer more.
     pub(crate) fn find(
         &mut self,
         name: &str,

@@ -52,8 +52,8 @@ impl<T: NetlinkTransport> Conversation<T> {
         }
     }
 
-    /// Asks one thing. `each` gets every message of the answer; what it collected is `reset` when the list has to be
-    /// told again.
+    /// Asks one thing. `each` gets every message of the answer; what it collected is `reset` when
+    /// the list has to be told again.
     pub(super) fn ask<A>(
         &mut self,
         op: Op,
@@ -83,8 +83,9 @@ impl<T: NetlinkTransport> Conversation<T> {
             .hint("devices come and go too fast to list them; try again"))
     }
 
-    /// Sends all `requests` at once and gives `each` the messages that answer them, by the request's place. Ends when
-    /// all are answered, or `enough` says so; what still comes is skipped by later conversations.
+    /// Sends all `requests` at once and gives `each` the messages that answer them, by the
+    /// request's place. Ends when all are answered, or `enough` says so; what still comes is
+    /// skipped by later conversations.
     #[expect(
         clippy::large_stack_arrays,
         reason = "heap memory would cost system calls in a young process"
@@ -117,8 +118,8 @@ impl<T: NetlinkTransport> Conversation<T> {
         Err(Error::bad_reply(op, "it never ends"))
     }
 
-    /// How many datagrams are received at once: the answers that come before those to a list, which may be as large as
-    /// datagrams get.
+    /// How many datagrams are received at once: the answers that come before those to a list, which
+    /// may be as large as datagrams get.
     fn at_once(&self, requests: &[&Request<'_>], outcomes: &[Outcome]) -> usize {
         let mut open = requests
             .iter()

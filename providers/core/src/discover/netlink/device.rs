@@ -89,7 +89,8 @@ pub struct Uverbs {
     pub number: CharDevice,
     /// Version of the provider's part of the kernel interface.
     pub abi_version: u32,
-    /// Which kernel driver it is; absent for drivers whose hardware must be told by its PCI numbers.
+    /// Which kernel driver it is; absent for drivers whose hardware must be told by its PCI
+    /// numbers.
     pub driver_id: Option<DriverId>,
 }
 

@@ -15,11 +15,13 @@ use crate::types::asked;
 impl<T: NetlinkTransport> Client<T> {
     /// `rdma link add NAME type KIND netdev NETDEV`—makes a software device on a network device.
     ///
-    /// `kind` is `rxe` (RoCE) or `siw` (iWARP). The kernel loads the module where modules are loaded on demand.
+    /// `kind` is `rxe` (RoCE) or `siw` (iWARP). The kernel loads the module where modules are
+    /// loaded on demand.
     ///
     /// # Errors
-    /// EPERM without `CAP_NET_ADMIN`; ENODEV without such a network device in this namespace; EEXIST when it, or the
-    /// name, is taken; EINVAL for a kind the kernel does not have; ENOENT from rxe when its checksum module is missing.
+    /// EPERM without `CAP_NET_ADMIN`; ENODEV without such a network device in this namespace;
+    /// EEXIST when it, or the name, is taken; EINVAL for a kind the kernel does not have; ENOENT
+    /// from rxe when its checksum module is missing.
     pub fn add_link(&mut self, name: &str, kind: &str, netdev: &str) -> Result<()> {
         let op = Op::AddLink;
         let attributes = [
@@ -48,10 +50,12 @@ impl<T: NetlinkTransport> Client<T> {
             })
     }
 
-    /// `rdma link delete`—removes a software device. It waits until every process has closed the device.
+    /// `rdma link delete`—removes a software device. It waits until every process has closed the
+    /// device.
     ///
     /// # Errors
-    /// EPERM without `CAP_NET_ADMIN`; EINVAL when there is no such device, or it is no software device.
+    /// EPERM without `CAP_NET_ADMIN`; EINVAL when there is no such device, or it is no software
+    /// device.
     pub fn delete_link(&mut self, index: u32) -> Result<()> {
         let attributes = [Attribute::u32(RDMA_NLDEV_ATTR_DEV_INDEX, index)];
         self.order(
@@ -60,11 +64,12 @@ impl<T: NetlinkTransport> Client<T> {
         )
     }
 
-    /// `rdma dev set NAME netns`—moves a device to the network namespace of `netns`, an opened `/proc/PID/ns/net`.
+    /// `rdma dev set NAME netns`—moves a device to the network namespace of `netns`, an opened
+    /// `/proc/PID/ns/net`.
     ///
     /// # Errors
-    /// EPERM without `CAP_NET_ADMIN` in both; EINVAL when there is no such device; EOPNOTSUPP when devices are shared, or
-    /// the driver cannot let go of its users (rxe).
+    /// EPERM without `CAP_NET_ADMIN` in both; EINVAL when there is no such device; EOPNOTSUPP when
+    /// devices are shared, or the driver cannot let go of its users (rxe).
     pub fn move_to_netns(&mut self, index: u32, netns: BorrowedFd<'_>) -> Result<()> {
         let op = Op::SetSystem;
         let fd =
@@ -79,8 +84,8 @@ impl<T: NetlinkTransport> Client<T> {
     /// `rdma system set netns`—says whether devices belong to network namespaces.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a mode without a name; EPERM without `CAP_NET_ADMIN`; EBUSY
-    /// while there are other network namespaces.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a mode without a name; EPERM without
+    /// `CAP_NET_ADMIN`; EBUSY while there are other network namespaces.
     pub fn set_netns_mode(&mut self, mode: NetnsMode) -> Result<()> {
         let op = Op::SetSystem;
         if let NetnsMode::Unknown(mode) = mode {

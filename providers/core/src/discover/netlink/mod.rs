@@ -1,8 +1,10 @@
-//! RDMA netlink: what the kernel says about devices, without opening any (`rdma_netlink.h`, `nldev.c`).
+//! RDMA netlink: what the kernel says about devices, without opening any (`rdma_netlink.h`,
+//! `nldev.c`).
 //!
-//! [`Client`] has one method per command. Underneath, [`Request`] is a value that becomes bytes, and everything the
-//! kernel sends is read by pure functions over bytes: [`messages`] splits a datagram, [`Attributes`] walks what is in
-//! a message, and each answer type has a `parse`. They accept any bytes.
+//! [`Client`] has one method per command. Underneath, [`Request`] is a value that becomes bytes,
+//! and everything the kernel sends is read by pure functions over bytes: [`messages`] splits a
+//! datagram, [`Attributes`] walks what is in a message, and each answer type has a `parse`. They
+//! accept any bytes.
 //!
 //! Framing is that of the crate `netlink-packet-core`.
 

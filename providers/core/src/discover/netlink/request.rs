@@ -45,7 +45,8 @@ impl<'a> Attribute<'a> {
     /// Text, which the kernel gets with a NUL at its end.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it is longer than 255 bytes or has a NUL.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it is longer than 255 bytes or has a
+    /// NUL.
     pub fn text(op: Op, kind: u16, text: &'a str) -> Result<Self> {
         if text.len() > TEXT_MAX || text.contains('\0') {
             return Err(Error::invalid(op, "a name").fact("length", text.len()));

@@ -95,7 +95,8 @@ pub enum Owner {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Resource {
-    /// Number of the object among those of its kind on its device; for a queue pair its queue pair number.
+    /// Number of the object among those of its kind on its device; for a queue pair its queue pair
+    /// number.
     pub id: Option<u32>,
     /// Who made it.
     pub owner: Owner,

@@ -46,7 +46,8 @@ impl NetnsMode {
 pub struct System {
     /// Whether devices belong to network namespaces (Linux 5.2).
     pub netns_mode: Option<NetnsMode>,
-    /// Pinned pages are copied for a child when a process forks, so registered memory needs no care (Linux 5.13).
+    /// Pinned pages are copied for a child when a process forks, so registered memory needs no care
+    /// (Linux 5.13).
     pub copy_on_fork: bool,
     /// Processes without privilege may use privileged queue keys (Linux 6.7).
     pub privileged_qkey: Option<bool>,

@@ -29,7 +29,8 @@ struct State {
     calls: usize,
     /// Calls to leave out pages that are left out, or to give back pages that are not.
     needless: usize,
-    /// Leaving out a range with this page fails; with ENOMEM the other pages are left out all the same.
+    /// Leaving out a range with this page fails; with ENOMEM the other pages are left out all the
+    /// same.
     hole: Option<(usize, Errno)>,
     /// Giving back fails.
     keep: bool,

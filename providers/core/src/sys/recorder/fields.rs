@@ -6,7 +6,8 @@ use super::names::Name;
 use super::record::{Attribute, Direction, Value};
 use crate::sys::number;
 
-/// Bytes of one value that are kept: what drivers answer when a device is opened and asked what it is has fewer, firmware commands have more.
+/// Bytes of one value that are kept: what drivers answer when a device is opened and asked what it
+/// is has fewer, firmware commands have more.
 const KEPT: usize = 512;
 
 /// The fields of a command's request or reply: `None` when the headers have no struct for it.

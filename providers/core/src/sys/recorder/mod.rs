@@ -1,9 +1,9 @@
 //! Writes down every call on an RDMA descriptor, by name.
 //!
-//! A [`Recorder`] stands between a [`UverbsFile`](crate::UverbsFile) and any [`Kernel`], the real one
-//! included. After each call it hands a [`Record`] to a [`Sink`]: what was asked, with the names the
-//! kernel's headers have for object, method and attributes, what came back, and how long it took.
-//! Legacy commands are shown as themselves, whether they travelled by `write(2)` or inside
+//! A [`Recorder`] stands between a [`UverbsFile`](crate::UverbsFile) and any [`Kernel`], the real
+//! one included. After each call it hands a [`Record`] to a [`Sink`]: what was asked, with the
+//! names the kernel's headers have for object, method and attributes, what came back, and how long
+//! it took. Legacy commands are shown as themselves, whether they travelled by `write(2)` or inside
 //! `INVOKE_WRITE`.
 //!
 //! ```text
@@ -93,13 +93,14 @@ unsafe impl<K: Kernel> Kernel for Recorder<K> {
 }
 
 impl<K> Recorder<K> {
-    /// Calls that the sink was not told of, or not to the end, because it panicked at one of them. 0: it never did.
+    /// Calls that the sink was not told of, or not to the end, because it panicked at one of them.
+    /// 0: it never did.
     pub fn unrecorded(&self) -> u64 {
         self.unrecorded.load(Ordering::Relaxed)
     }
 
-    /// Tells the sink of a call. The kernel has carried it out, so whoever issued it must get the answer, whatever the
-    /// sink does.
+    /// Tells the sink of a call. The kernel has carried it out, so whoever issued it must get the
+    /// answer, whatever the sink does.
     fn tell(
         &self,
         fd: BorrowedFd<'_>,

@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use super::record::Record;
 
-/// Takes records. It is called after each call, on the thread that made it, which may hold locks of the context that is
-/// recorded: a sink must not use that context.
+/// Takes records. It is called after each call, on the thread that made it, which may hold locks of
+/// the context that is recorded: a sink must not use that context.
 ///
 /// One that panics is not called again; see [`Recorder::unrecorded`](super::Recorder::unrecorded).
 pub trait Sink: fmt::Debug + Send + Sync {

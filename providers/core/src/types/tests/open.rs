@@ -124,7 +124,8 @@ proptest! {
     }
 }
 
-/// For each flag set: the bits that have a name, and those that nobody minds, are asked for; no other is.
+/// For each flag set: the bits that have a name, and those that nobody minds, are asked for; no
+/// other is.
 macro_rules! asked {
     ($($type:ident, $named:literal;)+) => {
         #[test]

@@ -3,14 +3,16 @@
 //! # Safety
 //!
 //! A device writes to memory that it was told about: whoever registered a range promised that it
-//! stays mapped until the registration was destroyed, by the promise that [`Kernel::call`](uverbs_core::sys::Kernel::call) asks for. The fake takes it
-//! from the `REG_MR` command, exactly as a real device does, checks every access against the registered
-//! range and its rights, and makes atomic accesses through exposed provenance. It forms no reference but to atomics. Memory
-//! that is unmapped while still registered is the caller's bug, here as there.
+//! stays mapped until the registration was destroyed, by the promise that
+//! [`Kernel::call`](uverbs_core::sys::Kernel::call) asks for. The fake takes it from the `REG_MR`
+//! command, exactly as a real device does, checks every access against the registered range and its
+//! rights, and makes atomic accesses through exposed provenance. It forms no reference but to
+//! atomics. Memory that is unmapped while still registered is the caller's bug, here as there.
 //!
-//! The fake is a thread of this process to the language, so it accesses memory by the words that the process does: [`Words`]
-//! of the whole registration where peers may reach it, since only those see such memory meanwhile. Elsewhere, what lies
-//! beside a range may be lent as a slice, so the range alone is cut into words.
+//! The fake is a thread of this process to the language, so it accesses memory by the words that
+//! the process does: [`Words`] of the whole registration where peers may reach it, since only those
+//! see such memory meanwhile. Elsewhere, what lies beside a range may be lent as a slice, so the
+//! range alone is cut into words.
 #![allow(
     unsafe_code,
     reason = "plays the device: reads and writes registered memory"
@@ -49,8 +51,8 @@ impl Range {
         }
     }
 
-    /// Replaces the word that it is by `change(old)` in one step and returns the old value. `None` unless it is one aligned word
-    /// of 64 bits.
+    /// Replaces the word that it is by `change(old)` in one step and returns the old value. `None`
+    /// unless it is one aligned word of 64 bits.
     pub(super) fn update(self, change: impl Fn(u64) -> u64) -> Option<u64> {
         let (words, offset) = self.words()?;
         let word = words.word(offset).filter(|_| self.length == 8)?;
@@ -64,7 +66,8 @@ impl Range {
         let start = usize::try_from(self.start).ok()?;
         let whole = usize::try_from(self.whole).ok()?;
         let place = std::ptr::with_exposed_provenance_mut(start);
-        // SAFETY: the range was checked to lie in one registration, which keeps it mapped for as long as this access takes.
+        // SAFETY: the range was checked to lie in one registration, which keeps it mapped for as
+        // long as this access takes.
         let words = unsafe { Words::new(place, whole) };
         Some((words, usize::try_from(self.offset).ok()?))
     }

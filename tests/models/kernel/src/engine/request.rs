@@ -39,7 +39,8 @@ pub(super) struct Request {
     pub(super) pd: u32,
 }
 
-/// Carries out the request at the head of a send queue. False when there is none, or it has to wait.
+/// Carries out the request at the head of a send queue. False when there is none, or it has to
+/// wait.
 pub(super) fn next(state: &mut State, id: u32) -> bool {
     let Some(qp) = state.qps.get(&id).filter(|qp| qp.state() == qps::RTS) else {
         return false;

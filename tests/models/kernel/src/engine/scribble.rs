@@ -12,10 +12,11 @@ use crate::qp::Qp;
 use crate::ring::Ring;
 use crate::state::State;
 
-/// Fills with `byte` what the requests in all queues let the device write to. Returns how many bytes.
+/// Fills with `byte` what the requests in all queues let the device write to. Returns how many
+/// bytes.
 ///
-/// A device that was taken away writes nothing any more: whoever had memory in its queues has it back, or freed it, though the
-/// objects may still be known here.
+/// A device that was taken away writes nothing any more: whoever had memory in its queues has it
+/// back, or freed it, though the objects may still be known here.
 pub(crate) fn scribble(state: &State, byte: u8) -> u64 {
     if state.removed.is_some() {
         return 0;
