@@ -2,7 +2,6 @@
 
 pub mod kernels;
 mod life;
-mod operations;
 pub mod targets;
 mod tree;
 mod world;
@@ -11,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use life::{live, live_on};
-pub use operations::{is_destroy, operation};
 pub use tree::Tree;
 use uverbs::owned::{self, Buffer, Finished};
 use uverbs::recorder::{Recorder, Sink};

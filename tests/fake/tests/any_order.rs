@@ -7,7 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
-use fake_tests::{Bench, PATHS, World, is_destroy};
+use fake_tests::{Bench, PATHS, World};
 use proptest::prelude::*;
 use uverbs_core::CommandPath;
 use uverbs_core::error::Errno;
@@ -81,7 +81,7 @@ fn take(path: CommandPath, steps: &[Step]) -> u64 {
         }
         let failed = here
             .iter()
-            .filter(|seen| is_destroy(seen.asked))
+            .filter(|seen| seen.asked.is_destroy())
             .filter(|seen| !matches!(seen.answer, Ok(()) | Err(Errno::INTR)));
         refused += failed.count() as u64;
         let (there, expected) = (bench.fake.objects(), world.expected());

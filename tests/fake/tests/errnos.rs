@@ -8,7 +8,7 @@
     reason = "a test fails by panicking"
 )]
 
-use fake_tests::{Bench, is_destroy, is_thinned, live, operation, thinned, ways};
+use fake_tests::{Bench, is_thinned, live, thinned, ways};
 use uverbs::{Error, ErrorKind};
 use uverbs_core::CommandPath;
 use uverbs_core::error::Errno;
@@ -78,18 +78,18 @@ fn kind_of(struck: Seen, errno: Errno) -> ErrorKind {
 
 /// Whether this error tells what happened.
 fn tells(error: &Error, path: CommandPath, struck: Seen, errno: Errno) -> bool {
-    if Some(error.op()) == operation(struck.asked) && error.errno() == Some(errno) {
+    if Some(error.op()) == struck.asked.operation() && error.errno() == Some(errno) {
         return error.kind() == kind_of(struck, errno);
     }
     let lacks_it = kind_of(struck, errno) == ErrorKind::Unsupported;
     match struck.asked {
         // A drop tells nobody; what the object stood on is still in use then, or counted as leaked.
-        asked if is_destroy(asked) => matches!(error.kind(), ErrorKind::Busy | ErrorKind::Other),
+        asked if asked.is_destroy() => matches!(error.kind(), ErrorKind::Busy | ErrorKind::Other),
         // sysfs was asked instead, and does not have the fake device.
         Asked::Method(..) if lacks_it => error.errno() == Some(Errno::NOENT),
         // There was no other way that the path allows.
         Asked::Invoked(_) if lacks_it && path == CommandPath::Ioctl => {
-            error.is_unsupported() && Some(error.op()) == operation(struck.asked)
+            error.is_unsupported() && Some(error.op()) == struck.asked.operation()
         }
         _ => false,
     }
@@ -119,7 +119,7 @@ fn may_be_survived(path: CommandPath, struck: Seen, errno: Errno) -> bool {
         }
         // A read that was interrupted or found nothing is repeated. A destroy in a drop has nobody to tell.
         Asked::Read(_) => matches!(errno, Errno::INTR | Errno::AGAIN),
-        asked => is_destroy(asked),
+        asked => asked.is_destroy(),
     }
 }
 
@@ -154,7 +154,7 @@ fn sweep(profile: Profile, path: CommandPath) -> (usize, usize) {
             ),
         }
         // A destroy that was only interrupted is issued again.
-        let refused = is_destroy(struck.asked) && errno != Errno::INTR;
+        let refused = struck.asked.is_destroy() && errno != Errno::INTR;
         assert!(
             outcome.left == 0 || refused,
             "{what}: {} objects left",

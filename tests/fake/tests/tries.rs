@@ -1,7 +1,7 @@
 //! Destroys that fail: what is given back, what is given up, and what becomes of posted memory.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use fake_tests::{Bench, Loopback, is_destroy};
+use fake_tests::{Bench, Loopback};
 use uverbs::owned::{self, Memory};
 use uverbs::{Context, ErrorKind, Gid, QpType};
 use uverbs_core::error::Errno;
@@ -21,7 +21,7 @@ fn refuse(bench: &Bench, (object, method): (u16, u16), errno: Errno) {
 /// How often the kernel was asked to destroy such an object.
 fn destroys(bench: &Bench, (object, method): (u16, u16)) -> usize {
     let asked = Asked::Method(object, method);
-    assert!(is_destroy(asked));
+    assert!(asked.is_destroy());
     let seen = bench.fake.seen();
     seen.iter().filter(|seen| seen.asked == asked).count()
 }

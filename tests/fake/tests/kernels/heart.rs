@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fake_tests::{Bench, Tree, live_on, operation};
+use fake_tests::{Bench, Tree, live_on};
 use uverbs::owned::{self, Buffer, Work};
 use uverbs::{
     AccessFlags, AddressVector, CompletionQueue, Context, ErrorKind, GlobalRoute, MwType, Op,
@@ -131,7 +131,7 @@ pub(crate) fn heart(profile: Profile) -> Ways {
             Asked::Written(_) => "`write`",
             _ => continue,
         };
-        let Some(op) = operation(seen.asked).filter(|_| seen.answer.is_ok()) else {
+        let Some(op) = seen.asked.operation().filter(|_| seen.answer.is_ok()) else {
             continue;
         };
         let place = Op::ALL.iter().position(|other| *other == op).unwrap();

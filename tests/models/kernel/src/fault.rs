@@ -7,8 +7,10 @@ use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_ATTR_WRITE_CMD, UVERBS_METHOD_INVOKE_WRITE, UVERBS_OBJECT_DEVICE,
 };
 
-use uverbs_core::error::Errno;
+use uverbs_core::error::{Errno, Op};
 use uverbs_core::sys::{Call, Command, Value};
+
+use crate::Asked;
 
 /// Which calls a fault strikes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -24,6 +26,8 @@ pub enum When {
     /// Every legacy command of this number (with `IB_USER_VERBS_CMD_FLAG_EXTENDED` where it is), by
     /// either path.
     Command(u32),
+    /// Every call of an operation, in whatever encoding ([`Asked::operation`]).
+    Operation(Op),
     /// Every ioctl.
     Ioctl,
     /// Every `write(2)`.
@@ -109,6 +113,7 @@ impl Script {
 impl When {
     fn matches(self, number: u64, call: &Call<'_>) -> bool {
         match (self, call) {
+            (Self::Operation(wanted), _) => Asked::of(call).operation() == Some(wanted),
             (Self::Always, _)
             | (Self::Ioctl, Call::Ioctl(_))
             | (Self::Write, Call::Write(_))

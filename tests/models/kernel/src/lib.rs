@@ -40,7 +40,7 @@
 //! | `device`, `pd`, `mr`, `mw`, `ah`, `cq`, `srq`, `qp`, `modify` | one kernel object each |
 //! | `files`, `event` | descriptors and events |
 //! | `ring`, `engine` | shared queues, and the device that works them off |
-//! | `fault`, `seen` | scripted faults, and what was asked |
+//! | `fault`, `seen`, `operation` | scripted faults, and what was asked |
 
 mod ah;
 mod args;
@@ -59,6 +59,7 @@ mod legacy;
 mod modify;
 mod mr;
 mod mw;
+mod operation;
 mod pd;
 mod profile;
 mod qp;
@@ -236,6 +237,35 @@ impl FakeKernel {
     #[expect(unsafe_code, reason = "a kernel that lies about memory breaks it")]
     pub unsafe fn inject(&self, when: When, effect: Effect) {
         self.lock().script.add(when, effect);
+    }
+
+    /// Refuses every call of an operation with `errno` from now on, and carries none of them out.
+    ///
+    /// It lasts until [`clear_faults`](Self::clear_faults). Unlike what [`inject`](Self::inject)
+    /// can do, this is no lie: whatever the program makes of it, it stays sound.
+    ///
+    /// ```
+    /// use uverbs_core::{Errno, Op};
+    /// use uverbs_fake::{FakeKernel, Profile};
+    ///
+    /// let fake = FakeKernel::new(Profile::v6_12());
+    /// // As if the limit of locked memory was reached (`ulimit -l`).
+    /// fake.refuse(Op::RegisterMemory, Errno::NOMEM)?;
+    /// # Ok::<(), uverbs_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`InvalidInput`](uverbs_core::ErrorKind::InvalidInput) for EIO and ENOLINK, which say that
+    /// the device is gone: that is [`remove_device`](Self::remove_device).
+    pub fn refuse(&self, operation: Op, errno: Errno) -> Result<()> {
+        if matches!(errno, Errno::IO | Errno::NOLINK) {
+            let error = Error::invalid(operation, "errno")
+                .fact("errno", errno.raw_os_error().unsigned_abs());
+            return Err(error.hint("take the device away instead: FakeKernel::remove_device"));
+        }
+        let (when, effect) = (When::Operation(operation), Effect::Fail(errno));
+        self.lock().script.add(when, effect);
+        Ok(())
     }
 
     /// Forgets all faults.

@@ -4,36 +4,40 @@
     reason = "the kernel's names tell where they are from"
 )]
 
-use uverbs::Op;
-use uverbs_fake::Asked;
+use uverbs_core::Op;
 use uverbs_uapi::ib_user_ioctl_cmds::*;
 use uverbs_uapi::ib_user_verbs::*;
 
-/// The operation that an error of this call has to name. `None` for calls that neither [`live`](crate::live) nor the heart of the
-/// verbs makes.
-pub fn operation(asked: Asked) -> Option<Op> {
-    match asked {
-        Asked::Method(object, method) => of_method(object, method),
-        Asked::Invoked(number) | Asked::Written(number) => of_command(number),
-        Asked::Map { .. } => Some(Op::MapDeviceMemory),
-        Asked::Read(8) => Some(Op::GetCompletionEvent),
-        Asked::Read(16) => Some(Op::GetAsyncEvent),
-        _ => None,
-    }
-}
+use crate::Asked;
 
-/// Whether the call ends an object.
-pub fn is_destroy(asked: Asked) -> bool {
-    matches!(
-        operation(asked),
-        Some(
-            Op::DeallocProtectionDomain
-                | Op::DeregisterMemory
-                | Op::DestroyCompletionQueue
-                | Op::DestroyQueuePair
-                | Op::DestroySharedReceiveQueue
+impl Asked {
+    /// The operation that an error of this call names. `None` for calls of other commands: flows,
+    /// counters, what one vendor has.
+    pub fn operation(self) -> Option<Op> {
+        match self {
+            Self::Method(object, method) => of_method(object, method),
+            Self::Invoked(number) | Self::Written(number) => of_command(number),
+            Self::Map { .. } => Some(Op::MapDeviceMemory),
+            // The sizes of the structs that such descriptors are read by.
+            Self::Read(8) => Some(Op::GetCompletionEvent),
+            Self::Read(16) => Some(Op::GetAsyncEvent),
+            Self::Read(_) => None,
+        }
+    }
+
+    /// Whether the call ends an object.
+    pub fn is_destroy(self) -> bool {
+        matches!(
+            self.operation(),
+            Some(
+                Op::DeallocProtectionDomain
+                    | Op::DeregisterMemory
+                    | Op::DestroyCompletionQueue
+                    | Op::DestroyQueuePair
+                    | Op::DestroySharedReceiveQueue
+            )
         )
-    )
+    }
 }
 
 fn of_method(object: u16, method: u16) -> Option<Op> {
