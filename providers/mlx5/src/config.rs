@@ -12,8 +12,8 @@ use uverbs_uapi::mlx5_abi::{
 use zerocopy::IntoBytes;
 
 use crate::clock::ClockConfig;
-use crate::sizes;
 use crate::uar::{Doorbells, UarConfig};
+use crate::wqe::sizes;
 
 /// Doorbells of a context, unless asked otherwise.
 const TOTAL: u32 = 16;

@@ -12,7 +12,7 @@ use crate::caps::Caps;
 use crate::clock::Clocks;
 use crate::config::{self, Config};
 use crate::pd::ProtectionDomain;
-use crate::table::Trackers;
+use crate::tracker::table::Trackers;
 use crate::uar::Uars;
 use crate::{CompletionQueue, QpExtra, QueuePair, SharedReceiveQueue, ah};
 

@@ -21,12 +21,12 @@ use crate::Context;
 use crate::caps::PacingCaps;
 use crate::pacing::{RateLimit, modify_rate_limit};
 use crate::raw::Ethernet;
-use crate::registration::Reports;
 #[cfg(feature = "rings")]
 use crate::rings::Route;
 use crate::rq::{ReceiveRing, ScatteredRing};
 use crate::sq::SendRing;
-use crate::table::Trackers;
+use crate::tracker::registration::Reports;
+use crate::tracker::table::Trackers;
 use crate::tracker::{QueuePairTracker, Receives};
 pub(crate) use create::Parent;
 use ece::Establishment;

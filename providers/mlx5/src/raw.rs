@@ -5,11 +5,11 @@ use uverbs_core::types::{Operation, Payload, SendFlags, SendRequest, Sge, WcOpco
 use uverbs_core::{PostError, Result};
 
 use crate::config::ETH_MIN_INLINE;
-use crate::inline::Packer;
 use crate::pd::ProtectionDomain;
 use crate::qp::{Parent, Special};
-use crate::request::{self, Kind};
 use crate::sq::SendRing;
+use crate::wqe::inline::Packer;
+use crate::wqe::request::{self, Kind};
 use crate::wqe::{UNIT, opcode};
 use crate::{Context, QueuePair};
 

@@ -11,8 +11,8 @@ use uverbs_core::rings::Watched;
 use uverbs_core::sys::ForkToken;
 use uverbs_core::types::{RecvRequest, Sge};
 
-use crate::sizes;
 use crate::tracker::{QueuePairTracker, Receives, RecvTracker};
+use crate::wqe::sizes;
 use crate::wqe::{self, Unit};
 pub(crate) use scattered::ScatteredRing;
 

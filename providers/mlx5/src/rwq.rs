@@ -16,14 +16,14 @@ use uverbs_uapi::mlx5_abi::{
 use zerocopy::IntoBytes;
 
 use crate::Context;
-use crate::cq::CqShared;
+use crate::cqe::CqShared;
 use crate::pd::ProtectionDomain;
-use crate::registration::{Registered, Reports};
 use crate::rq::{self, ReceiveRing};
-use crate::sizes;
-use crate::table::Owner;
+use crate::tracker::registration::{Registered, Reports};
+use crate::tracker::table::Owner;
 use crate::tracker::{QueuePairTracker, Receives, RecvTracker};
 use crate::wqe::UNIT;
+use crate::wqe::sizes;
 
 pub use uverbs_core::cmd::wq::{Flags, State};
 

@@ -19,12 +19,12 @@ use uverbs_core::sys::ForkToken;
 use uverbs_core::types::{Operation, Payload, Remote, SendFlags, SendRequest, WcOpcode};
 
 use crate::doorbell::Doorbell;
-use crate::operations::Operations;
-use crate::request::{self, Kind, Limits, Writer};
 #[cfg(feature = "rings")]
 use crate::rings::{Route, Sends};
-use crate::sizes;
 use crate::tracker::QueuePairTracker;
+use crate::wqe::operations::Operations;
+use crate::wqe::request::{self, Kind, Limits, Writer};
+use crate::wqe::sizes;
 use crate::wqe::{self, BLOCK_UNITS, UNIT, Unit, control, opcode};
 
 /// The word of a doorbell record that send queues use.

@@ -6,8 +6,8 @@ use super::explore;
 use super::world::{Cq, Pair, Srq, Way, numbers};
 use crate::cqe::opcode;
 use crate::sync::thread;
-use crate::table::Trackers;
 use crate::tracker::Receives;
+use crate::tracker::table::Trackers;
 
 /// The device writes round and round, as far as there is room, and a queue pair is reset: where its life begins is behind what it did,
 /// and not behind what comes after.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::explore;
 use super::world::{Cq, Kernel, Pair, Srq, Way, numbers};
 use crate::sync::thread;
-use crate::table::Trackers;
+use crate::tracker::table::Trackers;
 
 const QPN: u32 = 5;
 

@@ -6,7 +6,7 @@ use super::explore;
 use super::world::{Cq, Pair, Srq, Way, numbers};
 use crate::cqe::opcode;
 use crate::sync::thread;
-use crate::table::Trackers;
+use crate::tracker::table::Trackers;
 
 /// Messages come for all that is in the list: their numbers, in order. Nothing is in two places.
 fn finish(srq: &mut Srq, cq: &Cq, pair: &Pair) -> Vec<u64> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::explore;
 use super::world::{BLOCKS, Cq, Pair, Way, numbers, own};
 use crate::sync::thread;
-use crate::table::Trackers;
 use crate::tracker::Receives;
+use crate::tracker::table::Trackers;
 
 /// Posts more than the ring has room for: a place is used again when its completion was polled.
 #[test]

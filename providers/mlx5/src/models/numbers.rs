@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::explore;
 use super::world::{Cq, Pair, Srq, Way, numbers, own};
 use crate::sync::thread;
-use crate::table::Trackers;
 use crate::tracker::Receives;
+use crate::tracker::table::Trackers;
 
 /// What became of the requests of a shared queue: each is told of once.
 fn told(done: &[u64], srq: &mut Srq) -> Vec<u64> {

@@ -7,7 +7,7 @@ use uverbs_core::types::Sge;
 use super::explore;
 use super::world::own;
 use crate::sync::thread;
-use crate::table::{Marks, Owner, Trackers};
+use crate::tracker::table::{Marks, Owner, Trackers};
 use crate::tracker::{QueuePairTracker, Receives, Request, ScatterTracker};
 
 const MESSAGE: [u8; 8] = *b"message!";

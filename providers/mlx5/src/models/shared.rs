@@ -6,7 +6,7 @@ use super::explore;
 use super::world::{Cq, Pair, Srq, Way, numbers};
 use crate::cqe::opcode;
 use crate::sync::thread;
-use crate::table::Trackers;
+use crate::tracker::table::Trackers;
 
 /// Two queue pairs receive from it, in two completion queues. Posted is as long as there is room.
 #[test]

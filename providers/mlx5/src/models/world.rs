@@ -5,17 +5,17 @@ use std::sync::Arc;
 use uverbs_core::types::{RecvRequest, WcOpcode, WorkCompletion};
 use uverbs_core::{Op, PollError};
 
-use crate::compressed::Results;
-use crate::cq::CqShared;
-use crate::cq_ring::CqRing;
+use crate::cq::poll::{Consumer, Left, Next};
+use crate::cqe::CqShared;
+use crate::cqe::Results;
+use crate::cqe::ring::CqRing;
 use crate::cqe::{format, opcode};
-use crate::poll::{Consumer, Left, Next};
-use crate::registration::{Registered, Reports};
 use crate::srq::ring::SharedRing;
 use crate::srq::ring::tests::ring;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, barrier};
-use crate::table::{DeviceNumber, Owner, Trackers};
+use crate::tracker::registration::{Registered, Reports};
+use crate::tracker::table::{DeviceNumber, Owner, Trackers};
 use crate::tracker::{QueuePairTracker, Receives, RecvTracker, SrqTracker};
 
 pub(super) const OP: Op = Op::CreateQueuePair;

@@ -18,14 +18,14 @@ use super::ece::{self, Establishment};
 use super::plan::{Plan, Role, Special, is_xrc};
 use super::{QueuePair, RawNumbers};
 use crate::context::Context;
-use crate::cq::CqShared;
+use crate::cqe::CqShared;
 use crate::doorbell::Doorbell;
 use crate::pd::ProtectionDomain;
 use crate::raw::{Ethernet, max_header};
-use crate::registration::{Registered, Reports};
 use crate::rq::{self, ReceiveRing, ScatteredRing};
 use crate::sq::{self, SendRing};
-use crate::table::{DeviceNumber, NO_NUMBER, Owner, Trackers};
+use crate::tracker::registration::{Registered, Reports};
+use crate::tracker::table::{DeviceNumber, NO_NUMBER, Owner, Trackers};
 use crate::tracker::{QueuePairTracker, Receives, RecvTracker, ScatterTracker, SrqTracker};
 use crate::wqe::{BLOCK_UNITS, UNIT};
 

@@ -9,8 +9,8 @@ use uverbs_uapi::mlx5_abi::{
 };
 
 use crate::context::Context;
-use crate::operations::Operations;
-use crate::sizes::{self, Overhead};
+use crate::wqe::operations::Operations;
+use crate::wqe::sizes::{self, Overhead};
 
 /// What a queue pair of this device can be besides what the verbs say.
 #[derive(Clone, Copy, Debug, Default)]

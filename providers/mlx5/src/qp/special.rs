@@ -4,9 +4,9 @@ use uverbs_core::PostError;
 use uverbs_core::types::{Address, QpType, Remote, SendFlags, SendRequest, Sge, WcOpcode};
 
 use super::{QueuePair, Role};
-use crate::operations::Operations;
 use crate::raw::Frame;
-use crate::request::Kind;
+use crate::wqe::operations::Operations;
+use crate::wqe::request::Kind;
 use crate::wqe::{self, opcode};
 
 /// The receiving end of a dynamic connection.

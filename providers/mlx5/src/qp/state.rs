@@ -9,9 +9,9 @@ use uverbs_uapi::mlx5_abi::{mlx5_ib_modify_qp, mlx5_ib_modify_qp_resp};
 use zerocopy::IntoBytes;
 
 use super::{QueuePair, Role};
-use crate::cq::CqShared;
-use crate::registration::{Registered, Reports};
-use crate::table::{DeviceNumber, Owner};
+use crate::cqe::CqShared;
+use crate::tracker::registration::{Registered, Reports};
+use crate::tracker::table::{DeviceNumber, Owner};
 
 /// Where the number of a target ends in the reply.
 const DCTN_END: usize = std::mem::offset_of!(mlx5_ib_modify_qp_resp, dctn) + 4;

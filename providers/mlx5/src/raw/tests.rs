@@ -9,10 +9,10 @@ use uverbs_core::types::{AtomicCap, LocalKey, QpCaps, QpType};
 
 use super::*;
 use crate::doorbell::Doorbell;
-use crate::operations::Operations;
-use crate::sizes::{self, Overhead};
 use crate::sq::Parts;
 use crate::tracker::{QueuePairTracker, Receives};
+use crate::wqe::operations::Operations;
+use crate::wqe::sizes::{self, Overhead};
 
 const HEADER: u32 = 60;
 

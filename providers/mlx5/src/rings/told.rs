@@ -8,7 +8,7 @@ use uverbs_core::rings::{Fields, Watched};
 use super::completion::{self, ENTRY, MINI};
 use super::receive;
 use super::send::{self, Route};
-use crate::cq_ring::{CqRing, Place};
+use crate::cqe::ring::{CqRing, Place};
 use crate::cqe::{format, opcode};
 use crate::sync::barrier;
 use crate::wqe::{BLOCK_UNITS, UNIT};

@@ -18,9 +18,9 @@ use uverbs_core::types::{
 };
 
 use super::*;
-use crate::sizes::Overhead;
 use crate::tests::scripted::Scripted;
 use crate::tracker::{Receives, Request};
+use crate::wqe::sizes::Overhead;
 use decode::{Decoded, decode};
 
 const QPN: u32 = 0x00ab_cdef;

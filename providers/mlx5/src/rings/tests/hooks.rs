@@ -9,19 +9,19 @@ use uverbs_core::types::{
     AtomicCap, LocalKey, Operation, Payload, QpType, RecvRequest, SendFlags, SendRequest, Sge,
 };
 
-use crate::compressed::Results;
-use crate::cq::CqShared;
-use crate::cq_ring::CqRing;
+use crate::cq::poll::Consumer;
+use crate::cqe::CqShared;
+use crate::cqe::Results;
+use crate::cqe::ring::CqRing;
 use crate::doorbell::Doorbell;
-use crate::operations::Operations;
-use crate::poll::Consumer;
 use crate::rings::Route;
 use crate::rq::{self, ReceiveRing};
-use crate::sizes::{self, Overhead};
 use crate::sq::{self, SendRing};
 use crate::srq::ring::SharedRing;
-use crate::srq::sizes::Sizes;
+use crate::tracker::srq::sizes::Sizes;
 use crate::tracker::{QueuePairTracker, Receives, RecvTracker};
+use crate::wqe::operations::Operations;
+use crate::wqe::sizes::{self, Overhead};
 
 const QPN: u32 = 0x118;
 

@@ -78,13 +78,13 @@ mod tests {
 
     #[test]
     fn neither_tests_nor_programs_nor_the_fake_kernel_count() {
-        for file in ["src/qp.rs", "providers/mlx5/src/cq.rs"] {
+        for file in ["src/qp.rs", "providers/mlx5/src/cq/mod.rs"] {
             assert!(is_of_the_library(file), "{file}");
         }
         for file in [
             "src/cli/src/main.rs",
             "providers/mlx5/src/sq/tests.rs",
-            "providers/mlx5/src/poll_tests.rs",
+            "providers/mlx5/src/cq/poll/tests/mod.rs",
             "providers/core/src/cmd/tests/paths.rs",
             "tests/models/kernel/src/state.rs",
             "tests/fake/src/lib.rs",

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use uverbs_core::{Error, ErrorKind, Op, Result};
 
-use crate::cq::CqShared;
+use crate::cqe::CqShared;
 use crate::cqe::Entry;
-use crate::table::{DeviceNumber, Mark, Marks, NO_NUMBER, Owner, Trackers};
+use crate::tracker::table::{DeviceNumber, Mark, Marks, NO_NUMBER, Owner, Trackers};
 
 /// Where a queue's completions go.
 #[derive(Clone, Debug, Default)]

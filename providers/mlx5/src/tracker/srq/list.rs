@@ -11,6 +11,9 @@ use uverbs_core::hw::UnitRing;
 use crate::sync::atomic::{AtomicU16, Ordering};
 use crate::wqe::srq_next;
 
+/// The word of its doorbell record that the queue uses.
+pub(crate) const RECORD: usize = 0;
+
 /// The requests of the list by their places, counted on and on. Links in the ring are written for the device alone, and not read again.
 ///
 /// A clone is the same list. One thread at a time writes it, or goes by what it says: that of the queue's poster, or whoever has

@@ -6,11 +6,11 @@ use uverbs_core::types::{WcOpcode, WorkCompletion};
 use uverbs_core::{PollError, Result};
 
 use super::Next;
-use crate::cq::CqShared;
-use crate::cq_ring::{CqRing, Look, Place};
+use crate::cqe::CqShared;
+use crate::cqe::ring::{CqRing, Look, Place};
 use crate::cqe::{Checksums, Entry, Tail, format, opcode};
 use crate::sync::barrier;
-use crate::table::{Owner, Trackers};
+use crate::tracker::table::{Owner, Trackers};
 use crate::tracker::{QueuePairTracker, Receives, Request, Sent, SrqTracker};
 
 /// An epoch that never is: nothing in the cache is good.

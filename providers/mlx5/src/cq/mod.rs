@@ -5,7 +5,9 @@
     reason = "the device counts in 24 bits, and sizes are 64 or 128"
 )]
 
-mod shared;
+mod entries;
+pub(crate) mod poll;
+mod stamp;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -25,12 +27,11 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::MLX5_IB_ATTR_CREATE_CQ_UAR_INDEX;
 use zerocopy::IntoBytes;
 
 use crate::Context;
-use crate::compressed::Entries;
-use crate::cq_ring::CqRing;
-use crate::cqe::opcode;
-use crate::poll::{Consumer, Left, Next};
-use crate::stamp::Stamps;
-pub(crate) use shared::CqShared;
+use crate::cqe::ring::CqRing;
+use crate::cqe::{CqShared, opcode};
+pub use entries::{Entries, EntrySize};
+use poll::{Consumer, Left, Next};
+use stamp::Stamps;
 
 /// Most entries the device's counter leaves room for.
 const MAX_ENTRIES: u32 = 1 << 24;

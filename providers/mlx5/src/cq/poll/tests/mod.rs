@@ -8,14 +8,12 @@ use uverbs_core::Op;
 use uverbs_core::types::{WcFlags, WcOpcode, WcStatus};
 
 use super::*;
-use crate::registration::{Registered, Reports};
 use crate::sync::barrier;
-use crate::table::{DeviceNumber, Owner};
+use crate::tracker::registration::{Registered, Reports};
+use crate::tracker::table::{DeviceNumber, Owner};
 use crate::tracker::{Receives, RecvTracker, SrqTracker};
 
-#[path = "poll/fault_tests.rs"]
 mod faults;
-#[path = "poll/scatter_tests.rs"]
 mod scattered;
 
 const QPN: u32 = 0x1234;

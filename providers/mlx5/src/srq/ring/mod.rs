@@ -21,14 +21,11 @@ use uverbs_core::rings::Watched;
 use uverbs_core::sys::ForkToken;
 use uverbs_core::types::RecvRequest;
 
-use super::list::{List, link};
-use super::reposts::Reposts;
-use super::sizes::Sizes;
 use crate::rq::put_pieces;
 use crate::tracker::SrqTracker;
-
-/// The word of its doorbell record that the queue uses.
-pub(super) const RECORD: usize = 0;
+use crate::tracker::srq::list::{List, RECORD, link};
+use crate::tracker::srq::reposts::Reposts;
+use crate::tracker::srq::sizes::Sizes;
 
 /// A shared receive ring.
 #[derive(Debug)]
@@ -252,5 +249,4 @@ fn keep(unreported: &mut VecDeque<u64>, wr_id: u64, most: usize) {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 pub(crate) mod tests;

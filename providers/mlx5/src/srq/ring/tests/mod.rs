@@ -8,7 +8,6 @@ use uverbs_core::types::{LocalKey, Sge, SrqAttr};
 
 use super::*;
 
-#[path = "fault_tests.rs"]
 mod faults;
 
 /// A ring for `max_wr` requests of `max_sge` pieces. With `faults` they may meet pages that are not there, and the ring has up to so

@@ -17,13 +17,13 @@ use uverbs_core::rings::Watched;
 use uverbs_core::types::WorkCompletion;
 use uverbs_core::{PollError, Result};
 
-use crate::cq::CqShared;
-use crate::cq_ring::{CqRing, Place};
+use crate::cqe::CqShared;
+use crate::cqe::ring::{CqRing, Place};
 use crate::cqe::{Checksums, Entry, format, opcode};
 #[cfg(feature = "rings")]
 use crate::rings::Completions;
 use crate::sync::barrier;
-use crate::table::Trackers;
+use crate::tracker::table::Trackers;
 use crate::tracker::{QueuePairTracker, RecvRun, SendRun};
 pub(crate) use left::Left;
 use owners::Owners;
@@ -288,5 +288,4 @@ impl Consumer {
 }
 
 #[cfg(test)]
-#[path = "poll_tests.rs"]
 mod tests;

@@ -4,6 +4,12 @@
 //! Layouts: Programmer's Reference Manual, "Work Request (WQE) Formats"; the kernel's
 //! `include/linux/mlx5/qp.h`.
 
+pub(crate) mod inline;
+pub(crate) mod operations;
+pub(crate) mod request;
+pub(crate) mod sizes;
+pub(crate) mod umr;
+
 use uverbs_core::types::{Remote, Sge};
 
 /// The unit that work requests are counted in.
@@ -195,5 +201,4 @@ pub(crate) const fn ud_key(qkey: u32) -> u64 {
 }
 
 #[cfg(test)]
-#[path = "wqe/tests.rs"]
 mod tests;

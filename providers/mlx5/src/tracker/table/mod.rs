@@ -10,7 +10,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, PoisonError, Weak};
 
-use crate::cq::CqShared;
+use crate::cqe::CqShared;
 use crate::cqe::Entry;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};

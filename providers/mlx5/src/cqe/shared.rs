@@ -5,8 +5,8 @@ use std::sync::{Arc, PoisonError};
 use uverbs_core::contract::Link;
 use uverbs_core::{Op, Result};
 
-use crate::cq_ring::CqRing;
-use crate::cqe::Entry;
+use super::Entry;
+use super::ring::CqRing;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard, barrier};
 

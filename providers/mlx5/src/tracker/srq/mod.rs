@@ -4,13 +4,18 @@
 //! the end of what was handed over is under way or used up, and any other is not: no completion is about it. Used up it is by
 //! whoever polls its completion; of two, its bit in `free` says who came second.
 
+mod faults;
+pub(crate) mod list;
+pub(crate) mod reposts;
+pub(crate) mod sizes;
+
 use std::sync::{Arc, Weak};
 
 use uverbs_core::contract::Link;
 use uverbs_core::{Op, Result};
 
-use crate::srq::reposts::Reposts;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use reposts::Reposts;
 
 /// The place of a request that is not in the list: behind all.
 pub(super) const RESTS: u64 = u64::MAX;

@@ -21,12 +21,11 @@ use uverbs_core::hw::{Record, UnitRing};
 use uverbs_core::rings::Watched;
 use uverbs_core::sys::ForkToken;
 
-use super::list::{List, link};
-use super::ring::RECORD;
+use super::SrqTracker;
+use super::list::{List, RECORD, link};
 use super::sizes::Sizes;
 use crate::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{barrier, pause};
-use crate::tracker::SrqTracker;
 
 /// Bits of the turn: somebody has it.
 const TAKEN: u32 = 1;

@@ -4,10 +4,10 @@
 use uverbs_core::Op;
 
 use super::*;
-use crate::cq_ring::CqRing;
 use crate::cqe::opcode;
-use crate::registration::{Registered, Reports};
+use crate::cqe::ring::CqRing;
 use crate::tracker::RecvTracker;
+use crate::tracker::registration::{Registered, Reports};
 
 const OP: Op = Op::CreateQueuePair;
 

@@ -11,8 +11,7 @@
 use uverbs_core::error::Errno;
 use uverbs_core::hw::{Pages, Part};
 
-use crate::compressed::Results;
-use crate::cqe::{Tail, format, opcode};
+use super::{Results, Tail, format, opcode};
 use crate::sync::{Block, BlockRing};
 
 /// Bytes of the part of an entry that means something.

@@ -4,10 +4,11 @@
 //! the queue it frees) is written by the thread that posts and read by the one that polls. All of it is atomic
 //! words, so neither side takes a lock; what orders the two is the device, which completes only what was posted.
 
-mod faults;
 mod life;
+pub(crate) mod registration;
 mod scatter;
-mod srq;
+pub(crate) mod srq;
+pub(crate) mod table;
 
 use std::sync::Arc;
 

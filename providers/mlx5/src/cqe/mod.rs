@@ -5,9 +5,16 @@
     reason = "fields are cut out of wider words"
 )]
 
+mod compressed;
+pub(crate) mod ring;
+mod shared;
+
 use uverbs_core::types::{RemoteKey, WcFlags, WcOpcode, WcStatus, WorkCompletion};
 
+use uverbs_uapi::mlx5_abi::{MLX5_IB_CQE_RES_FORMAT_CSUM, MLX5_IB_CQE_RES_FORMAT_HASH};
+
 use crate::sync::Block;
+pub(crate) use shared::CqShared;
 
 /// What an entry says it is (`MLX5_CQE_*`).
 pub(crate) mod opcode {
@@ -34,6 +41,29 @@ pub(crate) mod format {
     pub(crate) const DATA_64: u32 = 2;
     /// It stands for several.
     pub(crate) const COMPRESSED: u32 = 3;
+}
+
+/// `MLX5DV_CQE_RES_FORMAT_*`—what compressed completions of messages keep besides their lengths.
+///
+/// Of requests that were carried out, nothing is lost in any of them. There is a third one in the kernel, for receive queues
+/// with strides, which this crate has not.
+#[doc(alias = "mlx5dv_cqe_comp_res_format")]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Results {
+    /// The hash of the packet's fields.
+    Hash,
+    /// The sum over the packet.
+    Checksum,
+}
+
+impl Results {
+    /// The kernel's name for it.
+    pub(crate) const fn format(self) -> u32 {
+        match self {
+            Self::Hash => MLX5_IB_CQE_RES_FORMAT_HASH,
+            Self::Checksum => MLX5_IB_CQE_RES_FORMAT_CSUM,
+        }
+    }
 }
 
 /// The last word of an entry, which says whether it is there at all: in host order,

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Weak};
 
-use super::srq::{RESTS, SrqTracker, bit};
-use crate::srq::reposts::Reposts;
+use super::reposts::Reposts;
+use super::{RESTS, SrqTracker, bit};
 use crate::sync::atomic::Ordering;
 
 impl SrqTracker {

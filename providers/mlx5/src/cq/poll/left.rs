@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::owners::Owners;
-use crate::cq::CqShared;
+use crate::cqe::CqShared;
 use crate::cqe::format;
 use crate::sync::barrier;
-use crate::table::Trackers;
+use crate::tracker::table::Trackers;
 
 /// Passes over what is left when this is dropped, which the kernel object does when the completion queue is gone for sure, and
 /// with it every queue that it reported on. What those used up of shared receive queues goes back to them.

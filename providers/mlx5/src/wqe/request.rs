@@ -4,9 +4,9 @@ use uverbs_core::PostError;
 use uverbs_core::hw::UnitRing;
 use uverbs_core::types::{Operation, Payload, SendRequest, Sge, WcOpcode};
 
-use crate::inline::{self, Packer};
-use crate::operations::Operations;
-use crate::umr;
+use crate::wqe::inline::{self, Packer};
+use crate::wqe::operations::Operations;
+use crate::wqe::umr;
 use crate::wqe::{self, Unit, control, opcode};
 
 /// Longest message: one bit less than its length field has, which marks inline data.

@@ -11,106 +11,10 @@
     reason = "fields are cut out of wider words"
 )]
 
-use uverbs_core::{Error, ErrorKind, Op, Result};
-use uverbs_uapi::mlx5_abi::{
-    MLX5_IB_CQE_RES_FORMAT_CSUM, MLX5_IB_CQE_RES_FORMAT_HASH, MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD,
-    mlx5_ib_create_cq,
-};
-
-use crate::caps::Caps;
-use crate::cq_ring::CqRing;
-use crate::cqe::{Tail, format, opcode};
+use super::ring::CqRing;
+use super::{Results, Tail, format, opcode};
 use crate::sync::atomic::{Ordering, fence};
 use crate::sync::barrier;
-
-/// `MLX5DV_CQE_RES_FORMAT_*`—what compressed completions of messages keep besides their lengths.
-///
-/// Of requests that were carried out, nothing is lost in any of them. There is a third one in the kernel, for receive queues
-/// with strides, which this crate has not.
-#[doc(alias = "mlx5dv_cqe_comp_res_format")]
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Results {
-    /// The hash of the packet's fields.
-    Hash,
-    /// The sum over the packet.
-    Checksum,
-}
-
-/// How long the entries of a completion queue are.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum EntrySize {
-    /// 64 bytes.
-    #[default]
-    Short,
-    /// 128 bytes, of which the device writes the second half.
-    Long,
-    /// 128 bytes, of which the device writes all, so that no cache line is written in part
-    /// (`MLX5DV_CQ_INIT_ATTR_FLAGS_CQE_PAD`).
-    Padded,
-}
-
-/// `mlx5dv_cq_init_attr`—how the device writes into a completion queue.
-#[doc(alias = "mlx5dv_cq_init_attr")]
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Entries {
-    /// Several completions may come as one entry, and this is kept of each. Default: each has its own.
-    pub compressed: Option<Results>,
-    /// How long they are.
-    pub size: EntrySize,
-}
-
-impl Results {
-    /// The kernel's name for it.
-    const fn format(self) -> u32 {
-        match self {
-            Self::Hash => MLX5_IB_CQE_RES_FORMAT_HASH,
-            Self::Checksum => MLX5_IB_CQE_RES_FORMAT_CSUM,
-        }
-    }
-}
-
-impl Entries {
-    /// Refuses what the device does not have.
-    pub(crate) fn check(self, caps: &Caps) -> Result<()> {
-        let unsupported = || Error::new(Op::CreateCompletionQueue, ErrorKind::Unsupported);
-        if self.size == EntrySize::Padded && !caps.padded_entries {
-            return Err(unsupported().hint("the device does not fill entries of 128 bytes up"));
-        }
-        let Some(results) = self.compressed else {
-            return Ok(());
-        };
-        if caps.max_compressed == 0 || caps.compressed_formats & results.format() == 0 {
-            return Err(unsupported()
-                .fact("format", format!("{results:?}"))
-                .fact("max_compressed", caps.max_compressed)
-                .hint("the device does not compress completions this way"));
-        }
-        if self.size != EntrySize::Short && !caps.long_compressed {
-            return Err(unsupported().hint("the device compresses entries of 64 bytes only"));
-        }
-        Ok(())
-    }
-
-    /// Bytes of an entry.
-    pub(crate) const fn bytes(self) -> u32 {
-        match self.size {
-            EntrySize::Short => 64,
-            EntrySize::Long | EntrySize::Padded => 128,
-        }
-    }
-
-    /// Says it to the kernel's driver.
-    pub(crate) fn tell(self, words: &mut mlx5_ib_create_cq) {
-        words.cqe_size = self.bytes();
-        if self.size == EntrySize::Padded {
-            words.flags |= MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD as u16;
-        }
-        if let Some(results) = self.compressed {
-            words.cqe_comp_en = 1;
-            words.cqe_comp_res_format = results.format() as u8;
-        }
-    }
-}
 
 /// What one entry of an array says: eight of them are as long as an entry.
 const EACH: u32 = 8;

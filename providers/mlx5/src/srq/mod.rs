@@ -1,9 +1,6 @@
 //! Shared receive queues.
 
-pub(crate) mod list;
-pub(crate) mod reposts;
 pub(crate) mod ring;
-pub(crate) mod sizes;
 
 use std::sync::Arc;
 
@@ -18,12 +15,12 @@ use uverbs_uapi::mlx5_abi::{mlx5_ib_create_srq, mlx5_ib_create_srq_resp};
 use zerocopy::IntoBytes;
 
 use crate::context::Context;
-use crate::cq::CqShared;
+use crate::cqe::CqShared;
 use crate::pd::ProtectionDomain;
-use crate::registration::{Registered, Reports};
-use crate::table::{DeviceNumber, NO_NUMBER, Owner};
+use crate::tracker::registration::{Registered, Reports};
+use crate::tracker::srq::sizes::Sizes;
+use crate::tracker::table::{DeviceNumber, NO_NUMBER, Owner};
 use ring::SharedRing;
-use sizes::Sizes;
 
 /// An mlx5 shared receive queue.
 #[derive(Debug)]

@@ -8,9 +8,9 @@ use uverbs_core::PollError;
 use uverbs_core::types::{WcOpcode, WorkCompletion};
 
 use super::*;
-use crate::cq::CqShared;
-use crate::poll::{Consumer, Next};
-use crate::table::{Owner, Trackers};
+use crate::cq::poll::{Consumer, Next};
+use crate::cqe::CqShared;
+use crate::tracker::table::{Owner, Trackers};
 use crate::tracker::{QueuePairTracker, Receives, RecvTracker};
 
 const QPN: u32 = 0x321;
@@ -318,41 +318,4 @@ fn f24_a_title_that_was_not_asked_for_is_told_once() {
     device.write(&entries, true);
     assert_eq!(device.consumer.next(), Err(PollError::Corrupt));
     assert_eq!(device.consumer.position(), 1);
-}
-
-#[test]
-fn what_a_device_lacks_is_refused() {
-    let mut caps = Caps::default();
-    let hash = Entries {
-        compressed: Some(Results::Hash),
-        ..Entries::default()
-    };
-    let long = Entries {
-        size: EntrySize::Long,
-        ..hash
-    };
-    let padded = Entries {
-        compressed: None,
-        size: EntrySize::Padded,
-    };
-    assert!(Entries::default().check(&caps).is_ok());
-    let refused = |entries: Entries, caps: &Caps| {
-        let error = entries.check(caps).err();
-        error.is_some_and(|error| error.kind() == ErrorKind::Unsupported)
-    };
-    assert!(refused(hash, &caps) && refused(padded, &caps));
-    (caps.max_compressed, caps.compressed_formats) = (64, MLX5_IB_CQE_RES_FORMAT_CSUM);
-    assert!(refused(hash, &caps));
-    caps.compressed_formats |= MLX5_IB_CQE_RES_FORMAT_HASH;
-    assert!(hash.check(&caps).is_ok() && refused(long, &caps));
-    (caps.long_compressed, caps.padded_entries) = (true, true);
-    assert!(long.check(&caps).is_ok() && padded.check(&caps).is_ok());
-    let mut words = mlx5_ib_create_cq::default();
-    Entries {
-        size: EntrySize::Padded,
-        ..hash
-    }
-    .tell(&mut words);
-    assert_eq!((words.cqe_size, words.flags), (128, 1));
-    assert_eq!((words.cqe_comp_en, words.cqe_comp_res_format), (1, 1));
 }

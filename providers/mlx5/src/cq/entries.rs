@@ -1,0 +1,121 @@
+//! What a completion queue is created with besides what the verbs say: how the device writes into it.
+
+use uverbs_core::{Error, ErrorKind, Op, Result};
+use uverbs_uapi::mlx5_abi::{MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD, mlx5_ib_create_cq};
+
+use crate::caps::Caps;
+use crate::cqe::Results;
+
+/// How long the entries of a completion queue are.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum EntrySize {
+    /// 64 bytes.
+    #[default]
+    Short,
+    /// 128 bytes, of which the device writes the second half.
+    Long,
+    /// 128 bytes, of which the device writes all, so that no cache line is written in part
+    /// (`MLX5DV_CQ_INIT_ATTR_FLAGS_CQE_PAD`).
+    Padded,
+}
+
+/// `mlx5dv_cq_init_attr`—how the device writes into a completion queue.
+#[doc(alias = "mlx5dv_cq_init_attr")]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Entries {
+    /// Several completions may come as one entry, and this is kept of each. Default: each has its own.
+    pub compressed: Option<Results>,
+    /// How long they are.
+    pub size: EntrySize,
+}
+
+impl Entries {
+    /// Refuses what the device does not have.
+    pub(crate) fn check(self, caps: &Caps) -> Result<()> {
+        let unsupported = || Error::new(Op::CreateCompletionQueue, ErrorKind::Unsupported);
+        if self.size == EntrySize::Padded && !caps.padded_entries {
+            return Err(unsupported().hint("the device does not fill entries of 128 bytes up"));
+        }
+        let Some(results) = self.compressed else {
+            return Ok(());
+        };
+        if caps.max_compressed == 0 || caps.compressed_formats & results.format() == 0 {
+            return Err(unsupported()
+                .fact("format", format!("{results:?}"))
+                .fact("max_compressed", caps.max_compressed)
+                .hint("the device does not compress completions this way"));
+        }
+        if self.size != EntrySize::Short && !caps.long_compressed {
+            return Err(unsupported().hint("the device compresses entries of 64 bytes only"));
+        }
+        Ok(())
+    }
+
+    /// Bytes of an entry.
+    pub(crate) const fn bytes(self) -> u32 {
+        match self.size {
+            EntrySize::Short => 64,
+            EntrySize::Long | EntrySize::Padded => 128,
+        }
+    }
+
+    /// Says it to the kernel's driver.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "flags of a word of 16 bits, and a format of 8"
+    )]
+    pub(crate) fn tell(self, words: &mut mlx5_ib_create_cq) {
+        words.cqe_size = self.bytes();
+        if self.size == EntrySize::Padded {
+            words.flags |= MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD as u16;
+        }
+        if let Some(results) = self.compressed {
+            words.cqe_comp_en = 1;
+            words.cqe_comp_res_format = results.format() as u8;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uverbs_uapi::mlx5_abi::{MLX5_IB_CQE_RES_FORMAT_CSUM, MLX5_IB_CQE_RES_FORMAT_HASH};
+
+    use super::*;
+
+    #[test]
+    fn what_a_device_lacks_is_refused() {
+        let mut caps = Caps::default();
+        let hash = Entries {
+            compressed: Some(Results::Hash),
+            ..Entries::default()
+        };
+        let long = Entries {
+            size: EntrySize::Long,
+            ..hash
+        };
+        let padded = Entries {
+            compressed: None,
+            size: EntrySize::Padded,
+        };
+        assert!(Entries::default().check(&caps).is_ok());
+        let refused = |entries: Entries, caps: &Caps| {
+            let error = entries.check(caps).err();
+            error.is_some_and(|error| error.kind() == ErrorKind::Unsupported)
+        };
+        assert!(refused(hash, &caps) && refused(padded, &caps));
+        (caps.max_compressed, caps.compressed_formats) = (64, MLX5_IB_CQE_RES_FORMAT_CSUM);
+        assert!(refused(hash, &caps));
+        caps.compressed_formats |= MLX5_IB_CQE_RES_FORMAT_HASH;
+        assert!(hash.check(&caps).is_ok() && refused(long, &caps));
+        (caps.long_compressed, caps.padded_entries) = (true, true);
+        assert!(long.check(&caps).is_ok() && padded.check(&caps).is_ok());
+        let mut words = mlx5_ib_create_cq::default();
+        Entries {
+            size: EntrySize::Padded,
+            ..hash
+        }
+        .tell(&mut words);
+        assert_eq!((words.cqe_size, words.flags), (128, 1));
+        assert_eq!((words.cqe_comp_en, words.cqe_comp_res_format), (1, 1));
+    }
+}
