@@ -51,11 +51,10 @@ pub use uverbs_mlx5::flow::{
 };
 pub use uverbs_mlx5::rss::{Hash, HashFields};
 pub use uverbs_mlx5::rwq::{Flags as WorkQueueFlags, State as WorkQueueState};
-pub use uverbs_mlx5::var::{MappedVar, Var, VarKind};
-pub use uverbs_mlx5::vport::{RegisterBits, SwitchPort};
 pub use uverbs_mlx5::xrc::SharedXrcDomain;
 pub use uverbs_mlx5::{
     Clock, ClockInfo, DcDestination, DeviceMemoryInfo, Doorbells, Entries, EntrySize, Frame,
-    MaskedAtomic, OperationWord, Results, ThreadDomain,
+    MappedVar, MaskedAtomic, OperationWord, RegisterBits, Results, SwitchPort, ThreadDomain, Var,
+    VarKind,
 };
 pub use uverbs_mlx5::{caps, devx, pacing, prm, sched, steering};

@@ -1,7 +1,7 @@
 //! Ports as the embedded switch knows them.
 
 use uverbs_core::Result;
-use uverbs_mlx5::vport::SwitchPort;
+use uverbs_mlx5::SwitchPort;
 
 use super::Adapter;
 

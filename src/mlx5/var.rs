@@ -1,7 +1,7 @@
 //! Doorbell pages of emulated virtio devices.
 
 use uverbs_core::Result;
-use uverbs_mlx5::var::{Var, VarKind};
+use uverbs_mlx5::{Var, VarKind};
 
 use super::Adapter;
 

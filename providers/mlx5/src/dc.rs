@@ -4,7 +4,7 @@ use uverbs_core::contract::QpInit;
 use uverbs_core::types::QpType;
 use uverbs_core::{Error, Op, Result};
 
-use crate::pd::ProtectionDomain;
+use crate::context::ProtectionDomain;
 use crate::qp::{Parent, Role, Special};
 use crate::{Context, QueuePair};
 

@@ -7,24 +7,19 @@
 //! Layouts: the kernel's `include/linux/mlx5/device.h`, `mlx5_ifc.h` and `include/uapi/rdma/mlx5-abi.h`,
 //! and the adapters' Programmer's Reference Manual.
 
-mod ah;
-pub mod caps;
-mod clock;
-mod config;
 mod context;
+mod contract;
 mod cq;
 mod cqe;
-mod data_direct;
 pub mod dc;
 pub mod devx;
-mod dm;
 mod doorbell;
 pub mod flow;
+mod memory;
 mod mmap;
 #[cfg(test)]
 mod models;
 pub mod pacing;
-mod pd;
 pub mod prm;
 mod qp;
 mod raw;
@@ -41,25 +36,20 @@ pub mod steering;
 mod sync;
 #[cfg(test)]
 mod tests;
-mod thread;
 mod tracker;
-mod uar;
-pub mod var;
-pub mod vport;
 mod wqe;
 pub mod xrc;
 
-pub use clock::{Clock, ClockInfo};
-pub use context::Context;
+pub use context::{
+    Clock, ClockInfo, Context, ProtectionDomain, RegisterBits, SwitchPort, ThreadDomain, caps,
+};
 pub use cq::{CompletionQueue, Entries, EntrySize};
 pub use cqe::Results;
-pub use dm::{DeviceMemory, DeviceMemoryInfo, OperationWord};
-pub use pd::ProtectionDomain;
+pub use doorbell::Doorbells;
+pub use memory::{DeviceMemory, DeviceMemoryInfo, MappedVar, OperationWord, Var, VarKind};
 pub use qp::{DcDestination, MaskedAtomic, QpExtra, QueuePair, RawNumbers};
 pub use raw::Frame;
 pub use srq::SharedReceiveQueue;
-pub use thread::ThreadDomain;
-pub use uar::Doorbells;
 
 /// The driver ABI versions this provider speaks.
 pub const ABI_VERSIONS: std::ops::RangeInclusive<u32> = 1..=1;

@@ -20,7 +20,7 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
 use uverbs_uapi::mlx5_user_ioctl_verbs::MLX5_IB_UAPI_PP_ALLOC_FLAGS_DEDICATED_INDEX;
 use zerocopy::IntoBytes;
 
-use crate::caps::{PacingCaps, QpTypes};
+use crate::context::caps::{PacingCaps, QpTypes};
 use crate::devx::Devx;
 use crate::prm::rate_context;
 

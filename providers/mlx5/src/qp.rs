@@ -18,7 +18,7 @@ use uverbs_core::types::{
 use uverbs_core::{Object, Op, PostError, Result};
 
 use crate::Context;
-use crate::caps::PacingCaps;
+use crate::context::caps::PacingCaps;
 use crate::pacing::{RateLimit, modify_rate_limit};
 use crate::raw::Ethernet;
 #[cfg(feature = "rings")]

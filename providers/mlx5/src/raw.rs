@@ -4,8 +4,8 @@ use uverbs_core::contract::QpInit;
 use uverbs_core::types::{Operation, Payload, SendFlags, SendRequest, Sge, WcOpcode};
 use uverbs_core::{PostError, Result};
 
-use crate::config::ETH_MIN_INLINE;
-use crate::pd::ProtectionDomain;
+use crate::context::ProtectionDomain;
+use crate::context::config::ETH_MIN_INLINE;
 use crate::qp::{Parent, Special};
 use crate::sq::SendRing;
 use crate::wqe::inline::Packer;

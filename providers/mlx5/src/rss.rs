@@ -16,8 +16,8 @@ use uverbs_uapi::mlx5_abi::{
 use zerocopy::IntoBytes;
 
 use crate::Context;
-use crate::caps::Caps;
-use crate::pd::ProtectionDomain;
+use crate::context::ProtectionDomain;
+use crate::context::caps::Caps;
 use crate::rwq::IndirectionTable;
 
 /// Bytes of the key of the Toeplitz hash.

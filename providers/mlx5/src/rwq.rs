@@ -16,8 +16,8 @@ use uverbs_uapi::mlx5_abi::{
 use zerocopy::IntoBytes;
 
 use crate::Context;
+use crate::context::ProtectionDomain;
 use crate::cqe::CqShared;
-use crate::pd::ProtectionDomain;
 use crate::rq::{self, ReceiveRing};
 use crate::tracker::registration::{Registered, Reports};
 use crate::tracker::table::Owner;

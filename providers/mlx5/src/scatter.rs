@@ -4,7 +4,7 @@ use uverbs_core::contract::QpInit;
 use uverbs_core::types::{QpCreateFlags, QpType, SigMode};
 use uverbs_core::{Error, ErrorKind, Op, Result};
 
-use crate::pd::ProtectionDomain;
+use crate::context::ProtectionDomain;
 use crate::qp::{Parent, Special};
 use crate::{Context, QpExtra, QueuePair};
 

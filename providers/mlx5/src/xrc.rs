@@ -8,7 +8,7 @@ use uverbs_core::sys::Uhw;
 use uverbs_core::types::QpType;
 use uverbs_core::{Error, Object, Op, Result, cmd};
 
-use crate::pd::ProtectionDomain;
+use crate::context::ProtectionDomain;
 use crate::qp::{Parent, Special};
 use crate::srq::Xrc;
 use crate::{Context, QueuePair, SharedReceiveQueue};

@@ -3,7 +3,7 @@
 use uverbs_core::{Error, ErrorKind, Op, Result};
 use uverbs_uapi::mlx5_abi::{MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD, mlx5_ib_create_cq};
 
-use crate::caps::Caps;
+use crate::context::caps::Caps;
 use crate::cqe::Results;
 
 /// How long the entries of a completion queue are.

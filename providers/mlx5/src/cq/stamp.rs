@@ -5,7 +5,7 @@ use uverbs_core::{Error, ErrorKind, Op, Result};
 use uverbs_uapi::mlx5_abi::MLX5_IB_CREATE_CQ_FLAGS_REAL_TIME_TS;
 
 use crate::Context;
-use crate::clock::{Clock, ClockInfo, of_day};
+use crate::context::clock::{Clock, ClockInfo, of_day};
 
 /// What the stamps of a completion queue are.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use uverbs_uapi::mlx5_user_ioctl_verbs::{
 };
 
 use super::{Devx, Parent};
-use crate::uar::{Page, allocate};
+use crate::doorbell::uar::{Page, allocate};
 
 /// `mlx5dv_devx_uar`—a page of the device's registers, mapped. Cheap to clone.
 #[doc(alias = "mlx5dv_devx_uar")]

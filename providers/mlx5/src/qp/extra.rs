@@ -8,8 +8,8 @@ use uverbs_core::{Error, ErrorKind, Object, Op, Result};
 
 use super::{Parent, QueuePair, Special};
 use crate::Context;
+use crate::context::ProtectionDomain;
 use crate::dc::Streams;
-use crate::pd::ProtectionDomain;
 use crate::xrc::XrcDomain;
 
 /// What a queue pair is besides what the verbs say

@@ -14,9 +14,9 @@ use uverbs_core::{Error, ErrorKind, Object, Op, PostError, Result, cmd};
 use uverbs_uapi::mlx5_abi::{mlx5_ib_create_srq, mlx5_ib_create_srq_resp};
 use zerocopy::IntoBytes;
 
-use crate::context::Context;
+use crate::Context;
+use crate::context::ProtectionDomain;
 use crate::cqe::CqShared;
-use crate::pd::ProtectionDomain;
 use crate::tracker::registration::{Registered, Reports};
 use crate::tracker::srq::sizes::Sizes;
 use crate::tracker::table::{DeviceNumber, NO_NUMBER, Owner};

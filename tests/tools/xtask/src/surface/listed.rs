@@ -26,8 +26,8 @@ pub(super) const LISTS: Lists = Lists {
         "uverbs_any::queues::AnySrq",
         "uverbs_mlx5::context::Context",
         "uverbs_mlx5::cq::CompletionQueue",
-        "uverbs_mlx5::dm::DeviceMemory",
-        "uverbs_mlx5::pd::ProtectionDomain",
+        "uverbs_mlx5::memory::dm::DeviceMemory",
+        "uverbs_mlx5::context::pd::ProtectionDomain",
         "uverbs_mlx5::qp::QueuePair",
         "uverbs_mlx5::rss::SpreadingQueuePair",
         "uverbs_mlx5::rwq::IndirectionTable",
@@ -91,13 +91,13 @@ pub(super) const LISTS: Lists = Lists {
             "uverbs_mlx5::devx::Devx::*",
             "the facade opens the way to the firmware, and names queues of verbs",
         ),
-        ("uverbs_mlx5::dm::DeviceMemory::*", "its own"),
+        ("uverbs_mlx5::memory::dm::DeviceMemory::*", "its own"),
         ("uverbs_mlx5::flow::create", "rules are of a queue pair"),
         (
             "uverbs_mlx5::pacing::modify_rate_limit",
             "rates are of a queue pair",
         ),
-        ("uverbs_mlx5::pd::ProtectionDomain::*", "its own"),
+        ("uverbs_mlx5::context::pd::ProtectionDomain::*", "its own"),
         (
             "uverbs_mlx5::qp::extra::QpExtra::xrc_target",
             "a queue pair is of a domain",
@@ -115,11 +115,14 @@ pub(super) const LISTS: Lists = Lists {
             "the facade creates on its channel, and says which queue pair a rule leads to",
         ),
         (
-            "uverbs_mlx5::thread::ThreadDomain::alloc",
+            "uverbs_mlx5::context::thread::ThreadDomain::alloc",
             "it is of a context",
         ),
-        ("uverbs_mlx5::var::Var::alloc", "it is of a device"),
-        ("uverbs_mlx5::vport::SwitchPort::query", "it is of a device"),
+        ("uverbs_mlx5::memory::var::Var::alloc", "it is of a device"),
+        (
+            "uverbs_mlx5::context::vport::SwitchPort::query",
+            "it is of a device",
+        ),
         ("uverbs_mlx5::xrc::XrcDomain::*", "its own"),
         (
             "uverbs_rxe::*",
@@ -188,7 +191,7 @@ pub(super) const LISTS: Lists = Lists {
             "a page of its own; queues that are rung there are made by firmware commands (unsafe)",
         ),
         (
-            "uverbs_mlx5::var::MappedVar::register",
+            "uverbs_mlx5::memory::var::MappedVar::register",
             "the same, of emulated devices",
         ),
         (

@@ -21,8 +21,8 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
 };
 
 use crate::Context;
+use crate::context::ProtectionDomain;
 use crate::mmap;
-use crate::pd::ProtectionDomain;
 
 /// The device hands its memory out in pieces of this many bytes.
 const PIECE: u64 = 64;

@@ -1,98 +1,111 @@
-//! Thread domains: queue pairs that one thread uses, and a page of registers that is theirs.
+//! What becomes of doorbells: who has which, who shares them, and where they go back to.
 //!
-//! What C promises by documentation, that no two threads use the queue pairs of a thread domain at once, nothing here
-//! relies on: requests are rung at one doorbell of the page by single stores, which threads may mix, and copied through
-//! another (BlueFlame) by whoever finds it free. A second thread that comes at the same time rings instead.
+//! A pool knows the registers that queue pairs share, these the page that goes back with them, and that page the pool: so they
+//! stand in one file.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use uverbs_core::Object;
 use uverbs_core::hw::{BlockRing, Register, barrier};
-use uverbs_core::{Error, ErrorKind, Object, Op, Result, UverbsFile};
+use uverbs_core::sys::Mapping;
 
-use crate::Context;
-use crate::doorbell::{Doorbell, Naming};
-use crate::uar::ThreadPage;
+use super::uar::Page;
+
+/// How the creation of a queue pair names a doorbell.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Naming {
+    /// Not at all: the kernel chooses, and says so in its reply.
+    Kernel,
+    /// By the device's number of its page.
+    Page(u32),
+    /// By its index among those of the context.
+    Index(u32),
+}
+
+/// What happens to a doorbell when its queue pair is gone.
+#[derive(Debug)]
+pub(crate) enum Claim {
+    /// Nothing.
+    None,
+    /// It goes back to where it came from.
+    Dedicated(Arc<Mutex<Pool>>, (Page, usize)),
+    /// One user less.
+    Shared(#[expect(dead_code, reason = "counts")] Arc<()>),
+}
+
+/// Doorbells that nobody has, and what is known of the others.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    /// The context's fixed pages, as far as they were mapped.
+    pub(super) fixed: Vec<Option<Arc<Mapping>>>,
+    /// For arming completion queues.
+    pub(super) plain: Option<Page>,
+    /// Pages of registers that nobody has yet, by their first places. Places count through all of a page of the machine.
+    pub(super) spare: Vec<(Page, usize)>,
+    /// The second doorbell of one whose first belongs to a queue pair.
+    pub(super) half: Option<(Page, usize)>,
+    /// Dedicated doorbells that came back.
+    pub(super) free: Vec<(Page, usize)>,
+    pub(super) dedicated: u32,
+    pub(super) shared: Vec<Shared>,
+    /// Pages of thread domains that are gone, which the kernel hands out only once, and how many it handed out.
+    pub(super) extra: Vec<ExtraPage>,
+    pub(super) extra_taken: u32,
+}
+
+/// The page of a thread domain, how its doorbells are named, and where it goes back to.
+#[derive(Debug)]
+pub(crate) struct ThreadPage {
+    pub(crate) page: Page,
+    pub(crate) naming: Naming,
+    pub(super) extra: Option<(Arc<Mutex<Pool>>, ExtraPage)>,
+}
+
+impl Drop for ThreadPage {
+    fn drop(&mut self) {
+        if let Some((pool, page)) = self.extra.take() {
+            Pool::lock(&pool).give_back_extra(page);
+        }
+    }
+}
+
+/// A page beyond the fixed ones, and its place among those.
+#[derive(Clone, Debug)]
+pub(crate) struct ExtraPage {
+    pub(crate) memory: Arc<Mapping>,
+    pub(crate) index: u32,
+}
+
+/// A page of registers that queue pairs share: one doorbell to copy through, and one to ring.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) plain: Register,
+    pub(super) registers: Arc<Registers>,
+    pub(super) naming: Naming,
+    pub(super) object: Option<Arc<Object>>,
+    pub(super) users: Arc<()>,
+}
+
+impl Pool {
+    pub(crate) fn lock(pool: &Mutex<Self>) -> MutexGuard<'_, Self> {
+        pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes back the doorbell of one queue pair.
+    pub(crate) fn give_back(&mut self, place: (Page, usize)) {
+        self.free.push(place);
+    }
+
+    /// Takes back the page of a thread domain, which the kernel hands out only once.
+    pub(crate) fn give_back_extra(&mut self, page: ExtraPage) {
+        self.extra.push(page);
+    }
+}
 
 /// Where requests are copied, and where they are rung.
 pub(crate) const COPIED: usize = 0;
 pub(crate) const RUNG: usize = 1;
-
-/// `ibv_td`—a thread domain. Cheap to clone.
-#[doc(alias = "ibv_td")]
-#[derive(Clone, Debug)]
-pub struct ThreadDomain {
-    inner: Arc<Inner>,
-}
-
-#[derive(Debug)]
-struct Inner {
-    plain: Register,
-    registers: Arc<Registers>,
-    naming: Naming,
-    object: Option<Arc<Object>>,
-    file: Arc<UverbsFile>,
-}
-
-impl ThreadDomain {
-    /// `ibv_alloc_td`—takes a page of registers. Two system calls.
-    ///
-    /// # Errors
-    /// The device has no page left; [`Unsupported`](ErrorKind::Unsupported) by kernels before 5.7 that map no pages
-    /// beyond those of the context.
-    #[doc(alias = "ibv_alloc_td")]
-    pub fn alloc(context: &Context) -> Result<Self> {
-        let (uars, file) = (context.uars(), context.file());
-        file.check_process(Op::AllocUar)?;
-        let page = uars.for_thread()?;
-        let copied = uars.registers_of(&page.page, COPIED)?;
-        let [plain, _] = uars.registers_of(&page.page, RUNG)?;
-        Ok(Self {
-            inner: Arc::new(Inner {
-                plain,
-                naming: page.naming,
-                object: page.page.object.clone(),
-                registers: Arc::new(Registers::new(copied, Some(page))),
-                file: Arc::clone(file),
-            }),
-        })
-    }
-
-    /// `ibv_dealloc_td`—gives the page back. One system call. Dropping the last clone does the same, once the queue pairs are gone.
-    ///
-    /// # Errors
-    /// [`Busy`](ErrorKind::Busy) while clones, or domains that were made with it, exist; it lives on with them.
-    #[doc(alias = "ibv_dealloc_td")]
-    pub fn dealloc(self) -> Result<()> {
-        let busy = |users| Error::new(Op::FreeUar, ErrorKind::Busy).fact("users", users);
-        let inner =
-            Arc::try_unwrap(self.inner).map_err(|shared| busy(Arc::strong_count(&shared) - 1))?;
-        let Inner {
-            registers, object, ..
-        } = inner;
-        let registers =
-            Arc::try_unwrap(registers).map_err(|shared| busy(Arc::strong_count(&shared) - 1))?;
-        drop(registers);
-        object.map_or(Ok(()), |object| Object::destroy_shared(object).map(|_| ()))
-    }
-
-    /// Whether it is of that opened device.
-    pub(crate) fn is_of(&self, file: &Arc<UverbsFile>) -> bool {
-        Arc::ptr_eq(&self.inner.file, file)
-    }
-
-    /// A doorbell for one more queue pair.
-    pub(crate) fn doorbell(&self) -> Doorbell {
-        let Inner {
-            plain,
-            registers,
-            naming,
-            object,
-            ..
-        } = &*self.inner;
-        Doorbell::of_thread(plain.clone(), registers, *naming, object.clone())
-    }
-}
 
 /// The buffer whose turn it is, and whether somebody is copying.
 const TURN: u32 = 1;
@@ -142,7 +155,8 @@ mod tests {
     use uverbs_core::sys::Mapping;
 
     use super::*;
-    use crate::uar::DOORBELLS;
+    use crate::doorbell::Doorbell;
+    use crate::doorbell::uar::DOORBELLS;
 
     const BUFFER: usize = 256;
 

@@ -1,41 +1,26 @@
-//! Pages of the device's registers (user access regions), and the doorbells in them.
-//!
-//! A page has doorbells for send queues from offset 0x800 on, each with two buffers that are used in turn. A store of
-//! eight bytes rings; a whole request may be copied through it instead (BlueFlame), which saves the device from reading it.
-//! One alone may copy at a time: queue pairs that share a page of registers ring at one doorbell of it, and copy through the other
-//! if it is free. Completion queues are armed at 0x20 of any page.
+//! Which doorbell a queue gets: those of an opened device, as the kernel hands them out.
 //!
 //! Where the kernel hands out pages one by one (`UAR_OBJ_ALLOC`, 5.7), they are taken as they are needed. Older ones give
 //! the context a fixed number of pages, and say at the creation of a queue pair which doorbell is its. A page has four there, of
 //! which send queues get the first two.
 
-use std::cell::Cell;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use uverbs_core::cmd::{new_object_handle, new_object_slot};
 use uverbs_core::hw::Register;
-use uverbs_core::kind::{Counts, Kind, Legacy};
-use uverbs_core::sys::{Attr, Mapping, Protection, Uhw, cells};
-use uverbs_core::{Error, ErrorKind, Object, Op, Result, UverbsFile};
+use uverbs_core::sys::Protection;
+use uverbs_core::{Error, ErrorKind, Op, Result, UverbsFile};
 use uverbs_uapi::mlx5_abi::MLX5_IB_MMAP_ALLOC_WC;
-use uverbs_uapi::mlx5_user_ioctl_cmds::{
-    MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH,
-    MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID,
-    MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE,
-    MLX5_IB_METHOD_UAR_OBJ_ALLOC, MLX5_IB_METHOD_UAR_OBJ_DESTROY, MLX5_IB_OBJECT_UAR,
-};
 use uverbs_uapi::mlx5_user_ioctl_verbs::{
     MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF, MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC,
 };
 
-use crate::doorbell::{Claim, Doorbell, Naming};
+use super::Doorbell;
+use super::pool::{COPIED, Claim, ExtraPage, Naming, Pool, RUNG, Registers, Shared, ThreadPage};
+use super::uar::{DOORBELLS, Page, allocate};
 use crate::mmap;
-use crate::thread::{COPIED, RUNG, Registers};
 
 /// Bytes of a page of registers, whatever the machine's pages are.
 const UAR: usize = 4096;
-/// The first doorbell of a page.
-pub(crate) const DOORBELLS: usize = 0x800;
 /// Doorbells of a page that send queues may use (`MLX5_NON_FP_BFREGS_PER_UAR`).
 pub(crate) const PER_UAR: usize = 2;
 /// Doorbells of a page as the kernel numbers them where it chooses (`MLX5_BFREGS_PER_UAR`).
@@ -46,16 +31,6 @@ const MOST_PER_PAGE: usize = 16;
 const ARM: usize = 0x20;
 /// Distance of doorbells in a page without BlueFlame.
 const PLAIN_DISTANCE: usize = 0x100;
-
-static KIND: Kind = Kind {
-    name: "Uar",
-    op: Op::FreeUar,
-    object: MLX5_IB_OBJECT_UAR,
-    method: MLX5_IB_METHOD_UAR_OBJ_DESTROY,
-    attr: MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE,
-    counts: Counts::None,
-    legacy: Legacy::None,
-};
 
 /// Which doorbells an opened device has.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -85,121 +60,12 @@ pub(crate) struct UarConfig {
     pub(crate) extra: u32,
 }
 
-/// A mapped page.
-#[derive(Clone, Debug)]
-pub(crate) struct Page {
-    pub(crate) memory: Arc<Mapping>,
-    /// The device's number of the page.
-    pub(crate) id: u32,
-    pub(crate) object: Option<Arc<Object>>,
-}
-
 /// The doorbells of an opened device.
 #[derive(Debug)]
 pub(crate) struct Uars {
     file: Arc<UverbsFile>,
     config: UarConfig,
     pool: Arc<Mutex<Pool>>,
-}
-
-/// Doorbells that nobody has, and what is known of the others.
-#[derive(Debug, Default)]
-pub(crate) struct Pool {
-    /// The context's fixed pages, as far as they were mapped.
-    fixed: Vec<Option<Arc<Mapping>>>,
-    /// For arming completion queues.
-    plain: Option<Page>,
-    /// Pages of registers that nobody has yet, by their first places. Places count through all of a page of the machine.
-    spare: Vec<(Page, usize)>,
-    /// The second doorbell of one whose first belongs to a queue pair.
-    half: Option<(Page, usize)>,
-    /// Dedicated doorbells that came back.
-    free: Vec<(Page, usize)>,
-    dedicated: u32,
-    shared: Vec<Shared>,
-    /// Pages of thread domains that are gone, which the kernel hands out only once, and how many it handed out.
-    extra: Vec<ExtraPage>,
-    extra_taken: u32,
-}
-
-/// The page of a thread domain, how its doorbells are named, and where it goes back to.
-#[derive(Debug)]
-pub(crate) struct ThreadPage {
-    pub(crate) page: Page,
-    pub(crate) naming: Naming,
-    extra: Option<(Arc<Mutex<Pool>>, ExtraPage)>,
-}
-
-impl Drop for ThreadPage {
-    fn drop(&mut self) {
-        if let Some((pool, page)) = self.extra.take() {
-            Pool::lock(&pool).give_back_extra(page);
-        }
-    }
-}
-
-/// A page beyond the fixed ones, and its place among those.
-#[derive(Clone, Debug)]
-pub(crate) struct ExtraPage {
-    pub(crate) memory: Arc<Mapping>,
-    pub(crate) index: u32,
-}
-
-/// A page of registers that queue pairs share: one doorbell to copy through, and one to ring.
-#[derive(Debug)]
-struct Shared {
-    plain: Register,
-    registers: Arc<Registers>,
-    naming: Naming,
-    object: Option<Arc<Object>>,
-    users: Arc<()>,
-}
-
-/// Takes a page of registers of its own from the kernel (`MLX5_IB_UAPI_UAR_ALLOC_TYPE_*`).
-pub(crate) fn allocate(file: &Arc<UverbsFile>, kind: u32) -> Result<Page> {
-    let op = Op::AllocUar;
-    let handle: Cell<u32> = new_object_slot();
-    let (mut offset, mut length, mut id) = (0_u64, 0_u32, 0_u32);
-    file.ioctl_only(op, || {
-        let attrs = [
-            Attr::new_object(MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, &handle),
-            Attr::constant(MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, kind),
-            Attr::output(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, cells(&mut offset)),
-            Attr::output(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, cells(&mut length)),
-            Attr::output(MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, cells(&mut id)),
-        ];
-        file.ioctl(
-            op,
-            MLX5_IB_OBJECT_UAR,
-            MLX5_IB_METHOD_UAR_OBJ_ALLOC,
-            &attrs,
-            &Uhw::NONE,
-        )
-    })?;
-    let handle = new_object_handle(op, &handle)?;
-    let object = Object::new(file, &KIND, handle, []);
-    let memory = file.map(offset, length as usize, Protection::Write)?;
-    Ok(Page {
-        memory: Arc::new(memory),
-        id,
-        object: Some(Arc::new(object)),
-    })
-}
-
-impl Pool {
-    pub(crate) fn lock(pool: &Mutex<Self>) -> MutexGuard<'_, Self> {
-        pool.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes back the doorbell of one queue pair.
-    pub(crate) fn give_back(&mut self, place: (Page, usize)) {
-        self.free.push(place);
-    }
-
-    /// Takes back the page of a thread domain, which the kernel hands out only once.
-    pub(crate) fn give_back_extra(&mut self, page: ExtraPage) {
-        self.extra.push(page);
-    }
 }
 
 impl Uars {

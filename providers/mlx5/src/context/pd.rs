@@ -6,7 +6,7 @@ use uverbs_core::sys::{Uhw, cells};
 use uverbs_core::{Error, Object, Op, Result, UverbsFile, cmd};
 use uverbs_uapi::mlx5_abi::mlx5_ib_alloc_pd_resp;
 
-use crate::thread::ThreadDomain;
+use crate::context::ThreadDomain;
 
 /// An mlx5 protection domain, or one with a thread domain: a parent domain.
 #[derive(Debug)]

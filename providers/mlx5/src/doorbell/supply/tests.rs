@@ -6,6 +6,9 @@
 )]
 
 use uverbs_core::sys::Mapping;
+use uverbs_uapi::mlx5_user_ioctl_cmds::{
+    MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID,
+};
 
 use super::*;
 use crate::tests::scripted::Scripted;

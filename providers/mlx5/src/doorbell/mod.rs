@@ -1,35 +1,18 @@
 //! The doorbell of a send queue.
 
-use std::sync::{Arc, Mutex};
+pub(crate) mod pool;
+mod supply;
+pub(crate) mod uar;
+
+use std::sync::Arc;
 
 use uverbs_core::Object;
 use uverbs_core::hw::{BlockRing, Register, barrier};
 use uverbs_uapi::mlx5_abi::{MLX5_QP_FLAG_BFREG_INDEX, MLX5_QP_FLAG_UAR_PAGE_INDEX};
 
-use crate::thread::Registers;
-use crate::uar::{Page, Pool};
-
-/// How the creation of a queue pair names a doorbell.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Naming {
-    /// Not at all: the kernel chooses, and says so in its reply.
-    Kernel,
-    /// By the device's number of its page.
-    Page(u32),
-    /// By its index among those of the context.
-    Index(u32),
-}
-
-/// What happens to a doorbell when its queue pair is gone.
-#[derive(Debug)]
-pub(crate) enum Claim {
-    /// Nothing.
-    None,
-    /// It goes back to where it came from.
-    Dedicated(Arc<Mutex<Pool>>, (Page, usize)),
-    /// One user less.
-    Shared(#[expect(dead_code, reason = "counts")] Arc<()>),
-}
+use pool::{Claim, Naming, Pool, Registers};
+pub use supply::Doorbells;
+pub(crate) use supply::{UarConfig, Uars};
 
 /// A doorbell of a send queue.
 #[derive(Debug)]
@@ -174,7 +157,7 @@ impl Doorbell {
     /// The first doorbell of a page that is only memory, with buffers of `blocks` blocks.
     pub(crate) fn for_tests(page: &Arc<uverbs_core::sys::Mapping>, blocks: u32) -> Self {
         let buffer = blocks as usize * 64;
-        let start = crate::uar::DOORBELLS;
+        let start = uar::DOORBELLS;
         let register = |offset| Register::new(Arc::clone(page), offset, buffer.max(8)).unwrap();
         let buffers = [register(start), register(start + buffer)];
         Self::new(buffers, Naming::Kernel, None, Claim::None)

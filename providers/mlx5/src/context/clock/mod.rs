@@ -286,5 +286,4 @@ impl Clock {
 }
 
 #[cfg(test)]
-#[path = "clock_tests.rs"]
 mod tests;

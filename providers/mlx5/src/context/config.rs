@@ -11,8 +11,8 @@ use uverbs_uapi::mlx5_abi::{
 };
 use zerocopy::IntoBytes;
 
-use crate::clock::ClockConfig;
-use crate::uar::{Doorbells, UarConfig};
+use super::clock::ClockConfig;
+use crate::doorbell::{Doorbells, UarConfig};
 use crate::wqe::sizes;
 
 /// Doorbells of a context, unless asked otherwise.

@@ -1,0 +1,134 @@
+//! An opened mlx5 device.
+
+pub(crate) mod ah;
+pub mod caps;
+pub(crate) mod clock;
+pub(crate) mod config;
+mod pd;
+mod thread;
+mod vport;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use uverbs_core::contract::{self, ContextBase};
+use uverbs_core::hw::Records;
+use uverbs_core::types::{DeviceAttr, LinkLayer, LocalKey};
+use uverbs_core::{Result, UverbsFile};
+
+use crate::doorbell::{Doorbells, Uars};
+use crate::tracker::table::Trackers;
+use caps::Caps;
+use clock::Clocks;
+pub use clock::{Clock, ClockInfo};
+use config::Config;
+pub use pd::ProtectionDomain;
+pub use thread::ThreadDomain;
+pub use vport::{RegisterBits, SwitchPort};
+
+/// An opened mlx5 device.
+#[derive(Debug)]
+pub struct Context {
+    pub(crate) base: ContextBase,
+    caps: Caps,
+    config: Config,
+    uars: Uars,
+    records: Arc<Records>,
+    trackers: Arc<Trackers>,
+    clocks: Clocks,
+    /// Those of the ports that were asked about.
+    links: Mutex<HashMap<u8, PortLink>>,
+}
+
+/// What addresses have to know of a port.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PortLink {
+    pub(crate) is_ethernet: bool,
+    /// Packets without a global route lead nowhere.
+    pub(crate) needs_route: bool,
+}
+
+impl Context {
+    /// Opens a user context. Two system calls: the context, and the device's limits, which later calls are checked against.
+    pub(crate) fn with_doorbells(file: Arc<UverbsFile>, doorbells: Doorbells) -> Result<Self> {
+        let (opened, config) = config::open(&file, doorbells)?;
+        let (device, caps) = Caps::query(&file)?;
+        Ok(Self {
+            uars: Uars::new(&file, config.uar),
+            records: Arc::new(Records::new(config.cache_line as usize)),
+            trackers: Arc::default(),
+            clocks: Clocks::default(),
+            links: Mutex::default(),
+            base: ContextBase {
+                file,
+                opened,
+                device,
+            },
+            caps,
+            config,
+        })
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) fn uars(&self) -> &Uars {
+        &self.uars
+    }
+
+    pub(crate) fn records(&self) -> &Records {
+        &self.records
+    }
+
+    pub(crate) fn clocks(&self) -> &Clocks {
+        &self.clocks
+    }
+
+    pub(crate) fn trackers(&self) -> &Arc<Trackers> {
+        &self.trackers
+    }
+
+    /// What the device's driver adds to the general attributes.
+    pub fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    /// `ibv_alloc_null_mr`—the key of the device's region that is nowhere: what is written there is gone. `None` where the device, or
+    /// the kernel, has none.
+    #[doc(alias = "ibv_alloc_null_mr")]
+    pub fn null_key(&self) -> Option<LocalKey> {
+        self.config.null_key
+    }
+
+    /// Whether firmware commands may be sent in this context.
+    pub fn has_devx(&self) -> bool {
+        self.config.devx
+    }
+
+    pub(crate) fn file(&self) -> &Arc<UverbsFile> {
+        &self.base.file
+    }
+
+    pub(crate) fn device(&self) -> &DeviceAttr {
+        &self.base.device
+    }
+
+    /// What kind of link a port has. One system call per port.
+    pub(crate) fn link(&self, port: u8) -> Result<PortLink> {
+        if let Some(link) = self.links().get(&port) {
+            return Ok(*link);
+        }
+        let attr = contract::query_port(self.file(), port)?;
+        let link = PortLink {
+            is_ethernet: attr.link_layer == LinkLayer::Ethernet,
+            needs_route: attr.needs_grh(),
+        };
+        self.links().insert(port, link);
+        Ok(link)
+    }
+
+    fn links(&self) -> MutexGuard<'_, HashMap<u8, PortLink>> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
