@@ -44,17 +44,15 @@ pub use work_queue::{IndirectionTable, RssQueuePair, WorkQueue, WorkQueueSetting
 pub use xrc::{XrcDomain, XrcTarget};
 
 pub use uverbs_core::hw::Pages;
-pub use uverbs_mlx5::dc::Streams;
 pub use uverbs_mlx5::flow::{
     EthernetFields, Flags as FlowFlags, FlowInit, FlowSpec, Ipv4Fields, Ipv6Fields,
     Kind as FlowKind, PortFields,
 };
+pub use uverbs_mlx5::rss::work_queue::{Flags as WorkQueueFlags, State as WorkQueueState};
 pub use uverbs_mlx5::rss::{Hash, HashFields};
-pub use uverbs_mlx5::rwq::{Flags as WorkQueueFlags, State as WorkQueueState};
-pub use uverbs_mlx5::xrc::SharedXrcDomain;
 pub use uverbs_mlx5::{
     Clock, ClockInfo, DcDestination, DeviceMemoryInfo, Doorbells, Entries, EntrySize, Frame,
-    MappedVar, MaskedAtomic, OperationWord, RegisterBits, Results, SwitchPort, ThreadDomain, Var,
-    VarKind,
+    MappedVar, MaskedAtomic, OperationWord, RegisterBits, Results, SharedXrcDomain, Streams,
+    SwitchPort, ThreadDomain, Var, VarKind,
 };
 pub use uverbs_mlx5::{caps, devx, pacing, prm, sched, steering};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use uverbs_core::types::RecvRequest;
 use uverbs_core::{Error, Object, Op, Result};
 use uverbs_mlx5::flow::FlowInit;
+use uverbs_mlx5::rss::work_queue::{self, Flags, State, WorkQueueInit};
 use uverbs_mlx5::rss::{Hash, SpreadingQueuePair};
-use uverbs_mlx5::rwq::{self, Flags, State, WorkQueueInit};
 use uverbs_mlx5::steering::{FlowMatcher, MatchRule};
 
 use super::{Adapter, FlowId};
@@ -44,7 +44,7 @@ impl Default for WorkQueueSettings {
 #[doc(alias = "ibv_wq")]
 #[derive(Debug)]
 pub struct WorkQueue {
-    queue: rwq::WorkQueue,
+    queue: work_queue::WorkQueue,
     #[expect(dead_code, reason = "kept for its drop: later events are stale")]
     cookie: Cookie,
     pd: ProtectionDomain,
@@ -54,7 +54,7 @@ pub struct WorkQueue {
 #[doc(alias = "ibv_rwq_ind_table")]
 #[derive(Debug)]
 pub struct IndirectionTable {
-    table: rwq::IndirectionTable,
+    table: work_queue::IndirectionTable,
     adapter: Adapter,
 }
 
@@ -108,7 +108,7 @@ impl Adapter {
             cookie: cookie.number(),
         };
         Ok(WorkQueue {
-            queue: rwq::WorkQueue::create(self.provider(op)?, domain, &init)?,
+            queue: work_queue::WorkQueue::create(self.provider(op)?, domain, &init)?,
             cookie,
             pd: pd.clone(),
         })
@@ -130,7 +130,7 @@ impl Adapter {
         }
         let queues: Vec<_> = queues.iter().map(|queue| &queue.queue).collect();
         Ok(IndirectionTable {
-            table: rwq::IndirectionTable::create(self.provider(op)?, &queues)?,
+            table: work_queue::IndirectionTable::create(self.provider(op)?, &queues)?,
             adapter: self.clone(),
         })
     }
@@ -193,7 +193,7 @@ impl WorkQueue {
     #[doc(alias = "ibv_post_wq_recv")]
     #[expect(unsafe_code, reason = "names memory that a device will write to")]
     pub unsafe fn post_recv(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), PostFailed> {
-        let ring = |queue: &mut rwq::WorkQueue| {
+        let ring = |queue: &mut work_queue::WorkQueue| {
             let done = queue.ring();
             done.map_err(|error| PostFailed { posted: 0, error })
         };

@@ -8,8 +8,7 @@ use uverbs_core::types::{
 };
 use uverbs_core::{Error, ErrorKind, Object, Op, PostError, Result};
 
-use uverbs_mlx5::QpExtra;
-use uverbs_mlx5::xrc::SharedXrcDomain;
+use uverbs_mlx5::{QpExtra, SharedXrcDomain};
 
 use super::Adapter;
 use crate::cookie::Cookie;
@@ -49,7 +48,7 @@ use crate::{
 #[doc(alias = "ibv_xrcd")]
 #[derive(Debug)]
 pub struct XrcDomain {
-    pub(crate) domain: uverbs_mlx5::xrc::XrcDomain,
+    pub(crate) domain: uverbs_mlx5::XrcDomain,
     context: Context,
 }
 
@@ -79,7 +78,7 @@ impl Adapter {
     fn xrc_domain(&self, shared: Option<&SharedXrcDomain<'_>>) -> Result<XrcDomain> {
         let context = self.provider(Op::OpenXrcDomain)?;
         Ok(XrcDomain {
-            domain: uverbs_mlx5::xrc::XrcDomain::open(context, shared)?,
+            domain: uverbs_mlx5::XrcDomain::open(context, shared)?,
             context: self.context().clone(),
         })
     }

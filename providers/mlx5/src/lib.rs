@@ -11,24 +11,18 @@ mod context;
 mod contract;
 mod cq;
 mod cqe;
-pub mod dc;
 pub mod devx;
 mod doorbell;
-pub mod flow;
 mod memory;
 mod mmap;
 #[cfg(test)]
 mod models;
-pub mod pacing;
 pub mod prm;
 mod qp;
-mod raw;
 #[cfg(feature = "rings")]
 mod rings;
 mod rq;
 pub mod rss;
-pub mod rwq;
-mod scatter;
 pub mod sched;
 mod sq;
 mod srq;
@@ -38,7 +32,6 @@ mod sync;
 mod tests;
 mod tracker;
 mod wqe;
-pub mod xrc;
 
 pub use context::{
     Clock, ClockInfo, Context, ProtectionDomain, RegisterBits, SwitchPort, ThreadDomain, caps,
@@ -47,8 +40,11 @@ pub use cq::{CompletionQueue, Entries, EntrySize};
 pub use cqe::Results;
 pub use doorbell::Doorbells;
 pub use memory::{DeviceMemory, DeviceMemoryInfo, MappedVar, OperationWord, Var, VarKind};
-pub use qp::{DcDestination, MaskedAtomic, QpExtra, QueuePair, RawNumbers};
-pub use raw::Frame;
+pub use qp::{
+    DcDestination, MaskedAtomic, QpExtra, QueuePair, RawNumbers, SharedXrcDomain, Streams,
+    XrcDomain, flow, pacing,
+};
+pub use sq::raw::Frame;
 pub use srq::SharedReceiveQueue;
 
 /// The driver ABI versions this provider speaks.

@@ -13,7 +13,7 @@ use zerocopy::IntoBytes;
 
 use super::clock::ClockConfig;
 use crate::doorbell::{Doorbells, UarConfig};
-use crate::wqe::sizes;
+use crate::wqe::sizes::{self, ETH_MIN_INLINE};
 
 /// Doorbells of a context, unless asked otherwise.
 const TOTAL: u32 = 16;
@@ -25,8 +25,6 @@ const LOW_LATENCY: u32 = 4;
 /// Lengths of the request that kernels know, newest first: up to `lib_caps`, up to `max_cqe_version`, and what came before.
 const REQUEST_LENGTHS: [usize; 3] = [32, 24, 16];
 
-/// What Ethernet sends copy into the queue unless the device needs nothing.
-pub(crate) const ETH_MIN_INLINE: u32 = 18;
 /// `MLX5_USER_INLINE_MODE_NONE`.
 const INLINE_NONE: u8 = 1;
 

@@ -5,23 +5,18 @@ use std::sync::Arc;
 use uverbs_core::contract::{QpBase, QpInit};
 use uverbs_core::hw::{BlockRing, Kept, Pages, Part, Record, UnitRing};
 use uverbs_core::sys::{Uhw, cells};
-use uverbs_core::types::{DeviceCaps, QpCaps, QpCreateFlags, QpState, QpType, SigMode};
+use uverbs_core::types::{QpCaps, QpCreateFlags, QpState, QpType, SigMode};
 use uverbs_core::{Error, ErrorKind, Object, Op, Result, cmd};
-use uverbs_uapi::mlx5_abi::{
-    MLX5_IB_CREATE_QP_RESP_MASK_RQN, MLX5_IB_CREATE_QP_RESP_MASK_SQN,
-    MLX5_IB_CREATE_QP_RESP_MASK_TIRN, MLX5_IB_CREATE_QP_RESP_MASK_TISN, mlx5_ib_create_qp,
-    mlx5_ib_create_qp_resp,
-};
+use uverbs_uapi::mlx5_abi::{mlx5_ib_create_qp, mlx5_ib_create_qp_resp};
 use zerocopy::IntoBytes;
 
 use super::ece::{self, Establishment};
 use super::plan::{Plan, Role, Special, is_xrc};
-use super::{QueuePair, RawNumbers};
+use super::{QueuePair, raw};
 use crate::Context;
 use crate::context::ProtectionDomain;
 use crate::cqe::CqShared;
 use crate::doorbell::Doorbell;
-use crate::raw::{Ethernet, max_header};
 use crate::rq::{self, ReceiveRing, ScatteredRing};
 use crate::sq::{self, SendRing};
 use crate::tracker::registration::{Registered, Reports};
@@ -134,7 +129,7 @@ impl QueuePair {
     ) -> Result<Self> {
         let op = Op::CreateQueuePair;
         check(op, init)?;
-        check_entries(op, context, init.kind)?;
+        raw::check_entries(op, context, init.kind)?;
         context.file().check_process(op)?;
         let plan = Plan::new(op, context, init, special)?;
         let record = context
@@ -142,7 +137,7 @@ impl QueuePair {
             .take()
             .map_err(|errno| Error::os(op, errno))?;
         let memory = Memory::new(op, record, &plan)?;
-        let ethernet = ethernet(context, special, init.kind);
+        let ethernet = raw::ethernet(context, special, init.kind);
         let checksums = ethernet.as_ref().is_some_and(|ethernet| ethernet.checksums);
         let reports = Reports {
             sends: Some(CqShared::of(op, init.send_cq)?),
@@ -224,7 +219,7 @@ impl QueuePair {
             ),
             tracker,
             reports,
-            raw: (init.kind == QpType::RawPacket).then(|| raw_numbers(&reply)),
+            raw: (init.kind == QpType::RawPacket).then(|| raw::numbers(&reply)),
             role: special.role,
             streams: special.stream_count(),
             ethernet,
@@ -237,14 +232,6 @@ impl QueuePair {
         created.watch();
         Ok(created)
     }
-}
-
-/// Sends and receives of a raw packet queue pair have two numbers of the device's, of two kinds.
-fn check_entries(op: Op, context: &Context, kind: QpType) -> Result<()> {
-    if kind == QpType::RawPacket && context.config().cqe_version == 0 {
-        return Err(Error::new(op, ErrorKind::Unsupported).fact("cqe_version", 0_u32));
-    }
-    Ok(())
 }
 
 /// What its completion queues are to know.
@@ -412,35 +399,5 @@ fn request<'a>(plan: &Plan, parent: Parent<'_>, init: &QpInit<'_>) -> cmd::qp::C
         flags: init.flags,
         signal: init.signal,
         ..cmd::qp::Create::new(init.kind, parent.handle(), init.cookie, caps)
-    }
-}
-
-fn ethernet(context: &Context, special: &Special, kind: QpType) -> Option<Ethernet> {
-    let tso = context.caps().tso;
-    (kind == QpType::RawPacket).then(|| Ethernet {
-        min_inline: context.config().eth_min_inline,
-        checksums: context.device().caps.contains(DeviceCaps::RAW_IP_CSUM),
-        max_header: max_header(special.header),
-        max_tso: if tso.qp_types.contains(kind) {
-            tso.max_payload
-        } else {
-            0
-        },
-    })
-}
-
-fn raw_numbers(reply: &mlx5_ib_create_qp_resp) -> RawNumbers {
-    let known = |bit: u32, number: u32| {
-        if reply.comp_mask & bit != 0 {
-            number
-        } else {
-            0
-        }
-    };
-    RawNumbers {
-        tirn: known(MLX5_IB_CREATE_QP_RESP_MASK_TIRN, reply.tirn),
-        tisn: known(MLX5_IB_CREATE_QP_RESP_MASK_TISN, reply.tisn),
-        rqn: known(MLX5_IB_CREATE_QP_RESP_MASK_RQN, reply.rqn),
-        sqn: known(MLX5_IB_CREATE_QP_RESP_MASK_SQN, reply.sqn),
     }
 }

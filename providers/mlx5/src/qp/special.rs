@@ -4,7 +4,7 @@ use uverbs_core::PostError;
 use uverbs_core::types::{Address, QpType, Remote, SendFlags, SendRequest, Sge, WcOpcode};
 
 use super::{QueuePair, Role};
-use crate::raw::Frame;
+use crate::sq::raw::Frame;
 use crate::wqe::operations::Operations;
 use crate::wqe::request::Kind;
 use crate::wqe::{self, opcode};

@@ -8,6 +8,9 @@ use crate::wqe::{MAX_UNITS, UNIT};
 /// Bytes of the block that send queues are made of.
 pub(crate) const BLOCK: u32 = 64;
 
+/// What Ethernet sends copy into the queue unless the device needs nothing.
+pub(crate) const ETH_MIN_INLINE: u32 = 18;
+
 /// What queue pairs may be as large as (the reply to opening a context).
 #[derive(Clone, Copy, Debug)]
 #[expect(

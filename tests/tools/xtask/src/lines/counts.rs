@@ -83,7 +83,7 @@ mod tests {
         }
         for file in [
             "src/cli/src/main.rs",
-            "providers/mlx5/src/sq/tests.rs",
+            "providers/mlx5/src/sq/tests/mod.rs",
             "providers/mlx5/src/cq/poll/tests/mod.rs",
             "providers/core/src/cmd/tests/paths.rs",
             "tests/models/kernel/src/state.rs",

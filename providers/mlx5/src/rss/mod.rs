@@ -1,5 +1,7 @@
 //! Receive-side scaling: queue pairs that spread packets over work queues by a hash of their headers.
 
+pub mod work_queue;
+
 use std::sync::Arc;
 
 use bitflags::bitflags;
@@ -18,7 +20,7 @@ use zerocopy::IntoBytes;
 use crate::Context;
 use crate::context::ProtectionDomain;
 use crate::context::caps::Caps;
-use crate::rwq::IndirectionTable;
+use work_queue::IndirectionTable;
 
 /// Bytes of the key of the Toeplitz hash.
 pub const HASH_KEY: usize = 40;

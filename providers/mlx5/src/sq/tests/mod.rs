@@ -5,7 +5,6 @@
     reason = "tests of small numbers"
 )]
 
-#[path = "decode.rs"]
 mod decode;
 
 use proptest::prelude::*;

@@ -1,17 +1,13 @@
 //! Ethernet frames on raw packet queue pairs.
 
-use uverbs_core::contract::QpInit;
+use uverbs_core::PostError;
 use uverbs_core::types::{Operation, Payload, SendFlags, SendRequest, Sge, WcOpcode};
-use uverbs_core::{PostError, Result};
 
-use crate::context::ProtectionDomain;
-use crate::context::config::ETH_MIN_INLINE;
-use crate::qp::{Parent, Special};
-use crate::sq::SendRing;
+use super::SendRing;
 use crate::wqe::inline::Packer;
 use crate::wqe::request::{self, Kind};
+use crate::wqe::sizes::ETH_MIN_INLINE;
 use crate::wqe::{UNIT, opcode};
-use crate::{Context, QueuePair};
 
 /// The shortest header that segmentation works on: two addresses and a type.
 const MIN_TSO_HEADER: usize = 14;
@@ -239,26 +235,6 @@ impl SendRing {
 pub(crate) const fn max_header(room: u32) -> u32 {
     // The segment has room for 18 bytes; more take whole units.
     18 + room.next_multiple_of(UNIT)
-}
-
-impl QueuePair {
-    /// Creates a raw packet queue pair with room for `max_header` bytes of header in each request, as segmentation needs
-    /// (`max_tso_header`).
-    ///
-    /// # Errors
-    /// EPERM without `CAP_NET_RAW`; more header than a request has room for; else as for other queue pairs.
-    pub(crate) fn create_raw_packet(
-        context: &Context,
-        pd: &ProtectionDomain,
-        init: &QpInit<'_>,
-        max_header: u16,
-    ) -> Result<Self> {
-        let special = Special {
-            header: max_header.into(),
-            ..Special::default()
-        };
-        Self::create_in(context, Parent::Pd(pd), init, &special)
-    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 )]
 
 mod post;
+pub(crate) mod raw;
 
 use std::sync::Arc;
 

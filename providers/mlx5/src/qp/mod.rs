@@ -1,11 +1,17 @@
 //! Queue pairs.
 
 mod create;
+mod dc;
 mod ece;
 mod extra;
+pub mod flow;
+pub mod pacing;
 mod plan;
+mod raw;
+mod scatter;
 mod special;
 mod state;
+mod xrc;
 
 use std::sync::Arc;
 
@@ -19,20 +25,23 @@ use uverbs_core::{Object, Op, PostError, Result};
 
 use crate::Context;
 use crate::context::caps::PacingCaps;
-use crate::pacing::{RateLimit, modify_rate_limit};
-use crate::raw::Ethernet;
 #[cfg(feature = "rings")]
 use crate::rings::Route;
 use crate::rq::{ReceiveRing, ScatteredRing};
 use crate::sq::SendRing;
+use crate::sq::raw::Ethernet;
 use crate::tracker::registration::Reports;
 use crate::tracker::table::Trackers;
 use crate::tracker::{QueuePairTracker, Receives};
-pub(crate) use create::Parent;
+use create::Parent;
+pub use dc::Streams;
 use ece::Establishment;
 pub use extra::QpExtra;
-pub(crate) use plan::{Role, Special};
+use pacing::{RateLimit, modify_rate_limit};
+use plan::{Role, Special};
+pub use raw::RawNumbers;
 pub use special::{DcDestination, MaskedAtomic};
+pub use xrc::{SharedXrcDomain, XrcDomain};
 
 /// An mlx5 queue pair.
 #[derive(Debug)]
@@ -54,19 +63,6 @@ pub struct QueuePair {
     ece: Establishment,
     /// Of a target whose completions carry the device's number: where it is noted once it has one.
     unnumbered: Option<Arc<Trackers>>,
-}
-
-/// The objects underneath a raw packet queue pair; 0 where the kernel did not say.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct RawNumbers {
-    /// Transport interface of receives.
-    pub tirn: u32,
-    /// Transport interface of sends.
-    pub tisn: u32,
-    /// Receive queue.
-    pub rqn: u32,
-    /// Send queue.
-    pub sqn: u32,
 }
 
 impl QueuePair {

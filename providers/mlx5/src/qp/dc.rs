@@ -4,9 +4,9 @@ use uverbs_core::contract::QpInit;
 use uverbs_core::types::QpType;
 use uverbs_core::{Error, Op, Result};
 
+use super::{Parent, QueuePair, Role, Special};
+use crate::Context;
 use crate::context::ProtectionDomain;
-use crate::qp::{Parent, Role, Special};
-use crate::{Context, QueuePair};
 
 /// `mlx5dv_dci_streams`—the streams of an initiator: what fails in one does not stop the others.
 #[doc(alias = "mlx5dv_dci_streams")]

@@ -8,10 +8,10 @@ use uverbs_core::sys::Uhw;
 use uverbs_core::types::QpType;
 use uverbs_core::{Error, Object, Op, Result, cmd};
 
+use super::{Parent, QueuePair, Special};
 use crate::context::ProtectionDomain;
-use crate::qp::{Parent, Special};
 use crate::srq::Xrc;
-use crate::{Context, QueuePair, SharedReceiveQueue};
+use crate::{Context, SharedReceiveQueue};
 
 /// `ibv_xrcd`—an XRC domain.
 #[doc(alias = "ibv_xrcd")]

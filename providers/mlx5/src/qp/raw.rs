@@ -1,0 +1,87 @@
+//! Raw packet queue pairs: what they are besides a queue pair, a send and a receive queue of their own.
+
+use uverbs_core::contract::QpInit;
+use uverbs_core::types::{DeviceCaps, QpType};
+use uverbs_core::{Error, ErrorKind, Op, Result};
+use uverbs_uapi::mlx5_abi::{
+    MLX5_IB_CREATE_QP_RESP_MASK_RQN, MLX5_IB_CREATE_QP_RESP_MASK_SQN,
+    MLX5_IB_CREATE_QP_RESP_MASK_TIRN, MLX5_IB_CREATE_QP_RESP_MASK_TISN, mlx5_ib_create_qp_resp,
+};
+
+use super::{Parent, QueuePair, Special};
+use crate::Context;
+use crate::context::ProtectionDomain;
+use crate::sq::raw::{Ethernet, max_header};
+
+/// The objects underneath a raw packet queue pair; 0 where the kernel did not say.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct RawNumbers {
+    /// Transport interface of receives.
+    pub tirn: u32,
+    /// Transport interface of sends.
+    pub tisn: u32,
+    /// Receive queue.
+    pub rqn: u32,
+    /// Send queue.
+    pub sqn: u32,
+}
+
+impl QueuePair {
+    /// Creates a raw packet queue pair with room for `max_header` bytes of header in each request, as segmentation needs
+    /// (`max_tso_header`).
+    ///
+    /// # Errors
+    /// EPERM without `CAP_NET_RAW`; more header than a request has room for; else as for other queue pairs.
+    pub(crate) fn create_raw_packet(
+        context: &Context,
+        pd: &ProtectionDomain,
+        init: &QpInit<'_>,
+        max_header: u16,
+    ) -> Result<Self> {
+        let special = Special {
+            header: max_header.into(),
+            ..Special::default()
+        };
+        Self::create_in(context, Parent::Pd(pd), init, &special)
+    }
+}
+
+/// Sends and receives of a raw packet queue pair have two numbers of the device's, of two kinds.
+pub(super) fn check_entries(op: Op, context: &Context, kind: QpType) -> Result<()> {
+    if kind == QpType::RawPacket && context.config().cqe_version == 0 {
+        return Err(Error::new(op, ErrorKind::Unsupported).fact("cqe_version", 0_u32));
+    }
+    Ok(())
+}
+
+/// What it may do with frames.
+pub(super) fn ethernet(context: &Context, special: &Special, kind: QpType) -> Option<Ethernet> {
+    let tso = context.caps().tso;
+    (kind == QpType::RawPacket).then(|| Ethernet {
+        min_inline: context.config().eth_min_inline,
+        checksums: context.device().caps.contains(DeviceCaps::RAW_IP_CSUM),
+        max_header: max_header(special.header),
+        max_tso: if tso.qp_types.contains(kind) {
+            tso.max_payload
+        } else {
+            0
+        },
+    })
+}
+
+/// The numbers that the kernel said.
+pub(super) fn numbers(reply: &mlx5_ib_create_qp_resp) -> RawNumbers {
+    let known = |bit: u32, number: u32| {
+        if reply.comp_mask & bit != 0 {
+            number
+        } else {
+            0
+        }
+    };
+    RawNumbers {
+        tirn: known(MLX5_IB_CREATE_QP_RESP_MASK_TIRN, reply.tirn),
+        tisn: known(MLX5_IB_CREATE_QP_RESP_MASK_TISN, reply.tisn),
+        rqn: known(MLX5_IB_CREATE_QP_RESP_MASK_RQN, reply.rqn),
+        sqn: known(MLX5_IB_CREATE_QP_RESP_MASK_SQN, reply.sqn),
+    }
+}
