@@ -8,7 +8,7 @@ use uverbs_core::types::{Address, AddressVector, GidType};
 use uverbs_core::{Error, ErrorKind, Object, Op, Result, UverbsFile, cmd};
 use uverbs_uapi::mlx5_abi::mlx5_ib_create_ah_resp;
 
-use crate::Context;
+use super::Context;
 
 /// Codes of static rates by `enum ibv_rate`; 0 is as fast as the port, and so is what a device has no code for.
 const RATES: [u8; 23] = [

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use uverbs_core::hw::Register;
 use uverbs_core::{Error, ErrorKind, Object, Op, Result, UverbsFile};
 
-use crate::Context;
+use super::Context;
 use crate::doorbell::Doorbell;
 use crate::doorbell::pool::{COPIED, Naming, RUNG, Registers};
 

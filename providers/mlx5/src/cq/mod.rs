@@ -26,7 +26,7 @@ use uverbs_uapi::mlx5_abi::{
 use uverbs_uapi::mlx5_user_ioctl_cmds::MLX5_IB_ATTR_CREATE_CQ_UAR_INDEX;
 use zerocopy::IntoBytes;
 
-use crate::Context;
+use crate::context::Context;
 use crate::cqe::ring::CqRing;
 use crate::cqe::{CqShared, opcode};
 pub use entries::{Entries, EntrySize};

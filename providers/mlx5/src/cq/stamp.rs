@@ -4,7 +4,7 @@ use uverbs_core::types::{CqCreateFlags, Timestamps};
 use uverbs_core::{Error, ErrorKind, Op, Result};
 use uverbs_uapi::mlx5_abi::MLX5_IB_CREATE_CQ_FLAGS_REAL_TIME_TS;
 
-use crate::Context;
+use crate::context::Context;
 use crate::context::clock::{Clock, ClockInfo, of_day};
 
 /// What the stamps of a completion queue are.

@@ -16,8 +16,7 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
 };
 use uverbs_uapi::mlx5_user_ioctl_verbs::MLX5_IB_UAPI_REG_DMABUF_ACCESS_DATA_DIRECT;
 
-use crate::Context;
-use crate::context::ProtectionDomain;
+use crate::context::{Context, ProtectionDomain};
 
 /// Room for a path: what sysfs has at most (`PATH_MAX`).
 const ROOM: usize = 4096;

@@ -20,8 +20,7 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_METHOD_DM_MAP_OP_ADDR, MLX5_IB_METHOD_DM_QUERY,
 };
 
-use crate::Context;
-use crate::context::ProtectionDomain;
+use crate::context::{Context, ProtectionDomain};
 use crate::mmap;
 
 /// The device hands its memory out in pieces of this many bytes.

@@ -1,9 +1,9 @@
 //! Creation of queue pairs.
 
+use std::mem;
 use std::sync::Arc;
 
 use uverbs_core::contract::{QpBase, QpInit};
-use uverbs_core::hw::{BlockRing, Kept, Pages, Part, Record, UnitRing};
 use uverbs_core::sys::{Uhw, cells};
 use uverbs_core::types::{QpCaps, QpCreateFlags, QpState, QpType, SigMode};
 use uverbs_core::{Error, ErrorKind, Object, Op, Result, cmd};
@@ -11,69 +11,18 @@ use uverbs_uapi::mlx5_abi::{mlx5_ib_create_qp, mlx5_ib_create_qp_resp};
 use zerocopy::IntoBytes;
 
 use super::ece::{self, Establishment};
+use super::memory::Memory;
+use super::number::Numbered;
 use super::plan::{Plan, Role, Special, is_xrc};
 use super::{QueuePair, raw};
-use crate::Context;
-use crate::context::ProtectionDomain;
+use crate::context::{Context, ProtectionDomain};
 use crate::cqe::CqShared;
 use crate::doorbell::Doorbell;
 use crate::rq::{self, ReceiveRing, ScatteredRing};
+use crate::sq::raw::Ethernet;
 use crate::sq::{self, SendRing};
-use crate::tracker::registration::{Registered, Reports};
-use crate::tracker::table::{DeviceNumber, NO_NUMBER, Owner, Trackers};
+use crate::tracker::registration::Reports;
 use crate::tracker::{QueuePairTracker, Receives, RecvTracker, ScatterTracker, SrqTracker};
-use crate::wqe::{BLOCK_UNITS, UNIT};
-
-/// The memory of a queue pair: its rings and its doorbell record.
-struct Memory {
-    /// Where it is: receive ring, then send ring.
-    main: u64,
-    /// Where the send ring of a raw packet queue pair is, which is a queue of its own.
-    apart: u64,
-    send: Option<BlockRing>,
-    recv: Option<UnitRing>,
-    /// What the device may use until the queue pair is gone.
-    kept: Vec<Kept>,
-    record: Arc<Record>,
-}
-
-impl Memory {
-    fn new(op: Op, record: Record, plan: &Plan) -> Result<Self> {
-        let (send, recv) = (plan.send.bytes(), plan.recv.bytes());
-        let mut kept = Vec::new();
-        let mut allocate = |bytes: u32| {
-            if bytes == 0 {
-                return Ok(None);
-            }
-            let pages = Pages::for_device(bytes as usize).map_err(|errno| Error::os(op, errno))?;
-            let part = Part::from(pages);
-            kept.push(part.kept());
-            Ok(Some(part))
-        };
-        let address = |part: Option<&Part>| part.map_or(0, Part::address);
-        let (main, apart, rings) = if plan.apart {
-            let (recv, send) = (allocate(recv)?, allocate(send)?);
-            (address(recv.as_ref()), address(send.as_ref()), (recv, send))
-        } else {
-            let total = recv
-                .checked_add(send)
-                .ok_or_else(|| Error::new(op, ErrorKind::LimitExceeded))?;
-            let both = allocate(total)?;
-            let main = address(both.as_ref());
-            let parts = both.and_then(|both| both.split(recv as usize));
-            (main, 0, parts.unzip())
-        };
-        let blocks = send / (UNIT * BLOCK_UNITS);
-        Ok(Self {
-            main,
-            apart,
-            send: rings.1.and_then(|part| BlockRing::new(part, blocks)),
-            recv: rings.0.and_then(|part| UnitRing::new(part, recv / UNIT)),
-            kept,
-            record: Arc::new(record),
-        })
-    }
-}
 
 /// What a queue pair belongs to.
 #[derive(Clone, Copy, Debug)]
@@ -119,6 +68,29 @@ const KNOWN_FLAGS: QpCreateFlags = QpCreateFlags::BLOCK_MULTICAST_LOOPBACK
     .union(QpCreateFlags::PCI_WRITE_END_PADDING)
     .union(QpCreateFlags::SQ_SIG_ALL);
 
+/// A queue pair that the kernel is about to be asked for: all that is allocated for it.
+struct Draft<'a> {
+    context: &'a Context,
+    parent: Parent<'a>,
+    init: &'a QpInit<'a>,
+    special: &'a Special,
+    plan: Plan,
+    memory: Memory,
+    ethernet: Option<Ethernet>,
+    reports: Reports,
+    tracker: Arc<QueuePairTracker>,
+    numbered: Numbered,
+    /// `None` for what cannot send.
+    doorbell: Option<Doorbell>,
+}
+
+/// What the kernel made of a [`Draft`].
+struct Created {
+    object: Object,
+    number: u32,
+    reply: mlx5_ib_create_qp_resp,
+}
+
 impl QueuePair {
     /// A queue pair of either kind of domain.
     pub(crate) fn create_in(
@@ -128,6 +100,20 @@ impl QueuePair {
         special: &Special,
     ) -> Result<Self> {
         let op = Op::CreateQueuePair;
+        let mut draft = Draft::new(op, context, parent, init, special)?;
+        let made = draft.create()?;
+        draft.finish(op, made)
+    }
+}
+
+impl<'a> Draft<'a> {
+    fn new(
+        op: Op,
+        context: &'a Context,
+        parent: Parent<'a>,
+        init: &'a QpInit<'a>,
+        special: &'a Special,
+    ) -> Result<Self> {
         check(op, init)?;
         raw::check_entries(op, context, init.kind)?;
         context.file().check_process(op)?;
@@ -151,54 +137,83 @@ impl QueuePair {
         } else {
             Some(parent.doorbell(context)?)
         };
-        let uidx = numbered.uidx;
-        let words = words(context, special, &plan, &memory, doorbell.as_ref(), uidx);
+        Ok(Self {
+            context,
+            parent,
+            init,
+            special,
+            plan,
+            memory,
+            ethernet,
+            reports,
+            tracker,
+            numbered,
+            doorbell,
+        })
+    }
+
+    /// Has the kernel create it. From then on its object has what the device may use.
+    fn create(&mut self) -> Result<Created> {
+        let data = self.driver_data();
         let mut reply = mlx5_ib_create_qp_resp::default();
-        let create = request(&plan, parent, init);
-        let file = context.file();
-        let uhw = Uhw::new(words.as_bytes(), cells(&mut reply));
-        let record = Arc::clone(&memory.record);
+        let create = request(&self.plan, self.parent, self.init);
+        let file = self.context.file();
+        let uhw = Uhw::new(data.as_bytes(), cells(&mut reply));
+        let record = Arc::clone(&self.memory.record);
         let (object, created) = Object::create(
             file,
             &cmd::qp::KIND,
-            parents(parent, init, doorbell.as_ref()),
-            (memory.kept, record),
+            parents(self.parent, self.init, self.doorbell.as_ref()),
+            (mem::take(&mut self.memory.kept), record),
             || cmd::qp::create(file, &create, &uhw),
             |created| created.handle,
         )?;
-        tracker.set_number(created.qp_num);
+        Ok(Created {
+            object,
+            number: created.qp_num,
+            reply,
+        })
+    }
+
+    /// The queue pair was created: gives it its number and its rings.
+    fn finish(self, op: Op, made: Created) -> Result<QueuePair> {
+        let (context, init, special) = (self.context, self.init, self.special);
+        let (object, number, reply) = (made.object, made.number, made.reply);
+        self.tracker.set_number(number);
         // A target has no number before it is ready to receive.
-        let is_numbered = special.role != Role::Target || numbered.registered.is_some();
+        let is_numbered = special.role != Role::Target || self.numbered.registered.is_some();
         if is_numbered {
             let trackers = context.trackers();
-            object.keep(numbered.created(op, trackers, created.qp_num, reports.clone())?);
+            let reports = self.reports.clone();
+            object.keep(self.numbered.created(op, trackers, number, reports)?);
         }
-        let doorbell = doorbell
+        let doorbell = self
+            .doorbell
             .map(|doorbell| context.uars().resolve(doorbell, reply.bfreg_index))
             .transpose()?;
-        let fork = file.fork_token();
-        let send = memory.send.zip(doorbell).map(|(ring, doorbell)| {
+        let fork = context.file().fork_token();
+        let send = self.memory.send.zip(doorbell).map(|(ring, doorbell)| {
             SendRing::new(sq::Parts {
                 ring,
-                sizes: plan.send,
-                operations: plan.operations,
+                sizes: self.plan.send,
+                operations: self.plan.operations,
                 // Of a raw packet queue pair, this is the number of its send queue.
-                qpn: created.qp_num,
+                qpn: number,
                 signal_all: init.signal == SigMode::All
                     || init.flags.contains(QpCreateFlags::SQ_SIG_ALL),
                 fork,
-                tracker: Arc::clone(&tracker),
-                record: Arc::clone(&memory.record),
+                tracker: Arc::clone(&self.tracker),
+                record: Arc::clone(&self.memory.record),
                 doorbell,
             })
         });
-        let mut recv = memory.recv.map(|ring| {
+        let mut recv = self.memory.recv.map(|ring| {
             ReceiveRing::new(rq::Parts {
                 ring,
-                sizes: plan.recv,
+                sizes: self.plan.recv,
                 fork,
-                tracker: Arc::clone(&tracker),
-                record: memory.record,
+                tracker: Arc::clone(&self.tracker),
+                record: self.memory.record,
             })
         });
         let scattered = if special.scatters {
@@ -206,23 +221,18 @@ impl QueuePair {
         } else {
             None
         };
-        let mut created = Self {
+        let caps = self.plan.caps(&init.caps);
+        let mut created = QueuePair {
             send,
             recv,
             scattered,
-            base: QpBase::new(
-                object,
-                created.qp_num,
-                init.kind,
-                plan.caps(&init.caps),
-                context.device(),
-            ),
-            tracker,
-            reports,
+            base: QpBase::new(object, number, init.kind, caps, context.device()),
+            tracker: self.tracker,
+            reports: self.reports,
             raw: (init.kind == QpType::RawPacket).then(|| raw::numbers(&reply)),
             role: special.role,
             streams: special.stream_count(),
-            ethernet,
+            ethernet: self.ethernet,
             ece: Establishment::new(context.config().ece, reply.ece_options),
             unnumbered: (!is_numbered).then(|| Arc::clone(context.trackers())),
         };
@@ -231,6 +241,29 @@ impl QueuePair {
         #[cfg(feature = "rings")]
         created.watch();
         Ok(created)
+    }
+
+    /// What the driver is told besides what all drivers are.
+    fn driver_data(&self) -> mlx5_ib_create_qp {
+        let doorbell = self.doorbell.as_ref();
+        mlx5_ib_create_qp {
+            buf_addr: self.memory.main,
+            db_addr: self.memory.record.address(),
+            sq_wqe_count: self.plan.send.blocks,
+            rq_wqe_count: self.plan.recv.count,
+            rq_wqe_shift: self.plan.recv.shift,
+            flags: self.special.flags() | doorbell.map_or(0, Doorbell::qp_flags),
+            uidx: self.numbered.uidx,
+            bfreg_index: doorbell.map_or(0, Doorbell::qp_index),
+            // Of a target, the same word is its access key.
+            sq_buf_addr: match self.special.role {
+                Role::Target => self.special.access_key,
+                _ => self.memory.apart,
+            },
+            dci_streams: self.special.streams(),
+            ece_options: ece::at_create(self.context.config().ece),
+            ..mlx5_ib_create_qp::default()
+        }
     }
 }
 
@@ -290,95 +323,6 @@ fn receives(op: Op, init: &QpInit<'_>, plan: &Plan) -> Result<Receives> {
         None if plan.recv.count != 0 => Receives::Own(RecvTracker::new(plan.recv.count)),
         None => Receives::None,
     })
-}
-
-/// The number that its completions carry, where that is known before it is created.
-struct Numbered {
-    /// What they are looked up as; `None` for what has none.
-    owner: Option<Owner>,
-    registered: Option<Registered>,
-    /// What the device is told.
-    uidx: u32,
-}
-
-impl Numbered {
-    fn new(
-        op: Op,
-        context: &Context,
-        kind: QpType,
-        tracker: &Arc<QueuePairTracker>,
-    ) -> Result<Self> {
-        let owner = Owner::QueuePair(Arc::clone(tracker));
-        if kind == QpType::XrcTarget {
-            // Its receives complete by the number of their shared queue.
-            let by_device = context.config().cqe_version == 0;
-            return Ok(Self {
-                owner: None,
-                registered: None,
-                uidx: if by_device { NO_NUMBER } else { 0 },
-            });
-        }
-        if context.config().cqe_version == 0 {
-            return Ok(Self {
-                owner: Some(owner),
-                registered: None,
-                uidx: NO_NUMBER,
-            });
-        }
-        let registered = Registered::new(op, context.trackers(), owner.clone())?;
-        Ok(Self {
-            owner: Some(owner),
-            uidx: registered.user_index(),
-            registered: Some(registered),
-        })
-    }
-
-    /// The queue pair was created, and got this number of the device's.
-    fn created(
-        self,
-        op: Op,
-        trackers: &Arc<Trackers>,
-        number: u32,
-        reports: Reports,
-    ) -> Result<Option<Registered>> {
-        match (self.registered, self.owner) {
-            (Some(registered), _) => Ok(Some(registered.created(reports))),
-            (None, Some(owner)) => {
-                let number = DeviceNumber::QueuePair(number);
-                Registered::by_device(op, trackers, number, owner, reports).map(Some)
-            }
-            (None, None) => Ok(None),
-        }
-    }
-}
-
-/// The driver's words.
-fn words(
-    context: &Context,
-    special: &Special,
-    plan: &Plan,
-    memory: &Memory,
-    doorbell: Option<&Doorbell>,
-    uidx: u32,
-) -> mlx5_ib_create_qp {
-    mlx5_ib_create_qp {
-        buf_addr: memory.main,
-        db_addr: memory.record.address(),
-        sq_wqe_count: plan.send.blocks,
-        rq_wqe_count: plan.recv.count,
-        rq_wqe_shift: plan.recv.shift,
-        flags: special.flags() | doorbell.map_or(0, Doorbell::qp_flags),
-        uidx,
-        bfreg_index: doorbell.map_or(0, Doorbell::qp_index),
-        // Of a target, the same word is its access key.
-        sq_buf_addr: match special.role {
-            Role::Target => special.access_key,
-            _ => memory.apart,
-        },
-        dci_streams: special.streams(),
-        ece_options: ece::at_create(context.config().ece),
-        ..mlx5_ib_create_qp::default()
-    }
 }
 
 /// The words of every driver.

@@ -5,8 +5,7 @@ use uverbs_core::types::QpType;
 use uverbs_core::{Error, Op, Result};
 
 use super::{Parent, QueuePair, Role, Special};
-use crate::Context;
-use crate::context::ProtectionDomain;
+use crate::context::{Context, ProtectionDomain};
 
 /// `mlx5dv_dci_streams`—the streams of an initiator: what fails in one does not stop the others.
 #[doc(alias = "mlx5dv_dci_streams")]

@@ -7,8 +7,7 @@ use uverbs_core::types::QpType;
 use uverbs_core::{Error, ErrorKind, Object, Op, Result};
 
 use super::{Parent, QueuePair, Special, Streams, XrcDomain};
-use crate::Context;
-use crate::context::ProtectionDomain;
+use crate::context::{Context, ProtectionDomain};
 
 /// What a queue pair is besides what the verbs say
 /// ([`QpInit::extra`](uverbs_core::contract::QpInit)). Default: nothing.

@@ -5,6 +5,8 @@ mod dc;
 mod ece;
 mod extra;
 pub mod flow;
+mod memory;
+mod number;
 pub mod pacing;
 mod plan;
 mod raw;
@@ -23,7 +25,7 @@ use uverbs_core::types::{
 };
 use uverbs_core::{Object, Op, PostError, Result};
 
-use crate::Context;
+use crate::context::Context;
 use crate::context::caps::PacingCaps;
 #[cfg(feature = "rings")]
 use crate::rings::Route;

@@ -8,7 +8,7 @@ use uverbs_uapi::mlx5_abi::{
     MLX5_QP_FLAG_TYPE_DCT, mlx5_ib_create_qp_dci_streams,
 };
 
-use crate::Context;
+use crate::context::Context;
 use crate::wqe::operations::Operations;
 use crate::wqe::sizes::{self, Overhead};
 

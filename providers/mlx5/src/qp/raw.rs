@@ -9,8 +9,7 @@ use uverbs_uapi::mlx5_abi::{
 };
 
 use super::{Parent, QueuePair, Special};
-use crate::Context;
-use crate::context::ProtectionDomain;
+use crate::context::{Context, ProtectionDomain};
 use crate::sq::raw::{Ethernet, max_header};
 
 /// The objects underneath a raw packet queue pair; 0 where the kernel did not say.

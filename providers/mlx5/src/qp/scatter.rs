@@ -5,8 +5,7 @@ use uverbs_core::types::{QpCreateFlags, QpType, SigMode};
 use uverbs_core::{Error, ErrorKind, Op, Result};
 
 use super::{Parent, QpExtra, QueuePair, Special};
-use crate::Context;
-use crate::context::ProtectionDomain;
+use crate::context::{Context, ProtectionDomain};
 
 impl QpExtra {
     /// `MLX5_QP_FLAG_SCATTER_CQE`—the same, and it receives messages of up to 32 bytes (64 where

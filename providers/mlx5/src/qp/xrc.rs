@@ -9,9 +9,9 @@ use uverbs_core::types::QpType;
 use uverbs_core::{Error, Object, Op, Result, cmd};
 
 use super::{Parent, QueuePair, Special};
-use crate::context::ProtectionDomain;
+use crate::context::{Context, ProtectionDomain};
+use crate::srq::SharedReceiveQueue;
 use crate::srq::Xrc;
-use crate::{Context, SharedReceiveQueue};
 
 /// `ibv_xrcd`—an XRC domain.
 #[doc(alias = "ibv_xrcd")]

@@ -12,7 +12,7 @@ mod segments;
 mod send;
 mod told;
 
-pub(crate) use send::Route;
+pub(crate) use segments::Route;
 pub(crate) use told::{Completions, Sends, receives};
 
 #[cfg(test)]

@@ -1,10 +1,38 @@
 //! What requests are made of behind their control segment.
 
 use uverbs_core::rings::Fields;
+use uverbs_core::types::QpType;
 
 use super::reader::Reader;
-use super::send::Route;
 use crate::wqe::UNIT;
+
+/// What stands between the control segment and the operation.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Route {
+    /// Nothing: a connection knows where it leads.
+    Connected,
+    /// Where a datagram goes.
+    Datagram,
+    /// Where a request of a dynamic connection goes.
+    Dynamic,
+    /// The shared receive queue of an XRC connection.
+    Xrc,
+    /// The start of a frame.
+    Ethernet,
+}
+
+impl Route {
+    /// That of queue pairs of this kind.
+    pub(crate) fn of(kind: QpType) -> Self {
+        match kind {
+            QpType::Ud => Self::Datagram,
+            QpType::Driver => Self::Dynamic,
+            QpType::XrcInitiator => Self::Xrc,
+            QpType::RawPacket => Self::Ethernet,
+            _ => Self::Connected,
+        }
+    }
+}
 
 /// Where a request goes.
 pub(super) fn route(fields: &mut Fields, reader: &mut Reader<'_>, route: Route) -> Option<()> {

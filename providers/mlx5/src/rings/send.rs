@@ -1,40 +1,11 @@
 //! Send requests.
 
 use uverbs_core::rings::Fields;
-use uverbs_core::types::QpType;
 
 use super::key_change;
 use super::reader::Reader;
-use super::segments;
+use super::segments::{self, Route};
 use crate::wqe::{control, opcode};
-
-/// What stands between the control segment and the operation.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Route {
-    /// Nothing: a connection knows where it leads.
-    Connected,
-    /// Where a datagram goes.
-    Datagram,
-    /// Where a request of a dynamic connection goes.
-    Dynamic,
-    /// The shared receive queue of an XRC connection.
-    Xrc,
-    /// The start of a frame.
-    Ethernet,
-}
-
-impl Route {
-    /// That of queue pairs of this kind.
-    pub(crate) fn of(kind: QpType) -> Self {
-        match kind {
-            QpType::Ud => Self::Datagram,
-            QpType::Driver => Self::Dynamic,
-            QpType::XrcInitiator => Self::Xrc,
-            QpType::RawPacket => Self::Ethernet,
-            _ => Self::Connected,
-        }
-    }
-}
 
 /// No operation; it completes, and does nothing else.
 const NOP: u32 = 0x00;

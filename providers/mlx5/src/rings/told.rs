@@ -7,7 +7,8 @@ use uverbs_core::rings::{Fields, Watched};
 
 use super::completion::{self, ENTRY, MINI};
 use super::receive;
-use super::send::{self, Route};
+use super::segments::Route;
+use super::send;
 use crate::cqe::ring::{CqRing, Place};
 use crate::cqe::{format, opcode};
 use crate::sync::barrier;

@@ -17,9 +17,8 @@ use uverbs_uapi::mlx5_abi::{
 };
 use zerocopy::IntoBytes;
 
-use crate::Context;
-use crate::context::ProtectionDomain;
 use crate::context::caps::Caps;
+use crate::context::{Context, ProtectionDomain};
 use work_queue::IndirectionTable;
 
 /// Bytes of the key of the Toeplitz hash.

@@ -15,8 +15,7 @@ use uverbs_uapi::mlx5_abi::{
 };
 use zerocopy::IntoBytes;
 
-use crate::Context;
-use crate::context::ProtectionDomain;
+use crate::context::{Context, ProtectionDomain};
 use crate::cqe::CqShared;
 use crate::rq::{self, ReceiveRing};
 use crate::tracker::registration::{Registered, Reports};

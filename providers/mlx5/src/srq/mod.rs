@@ -14,8 +14,7 @@ use uverbs_core::{Error, ErrorKind, Object, Op, PostError, Result, cmd};
 use uverbs_uapi::mlx5_abi::{mlx5_ib_create_srq, mlx5_ib_create_srq_resp};
 use zerocopy::IntoBytes;
 
-use crate::Context;
-use crate::context::ProtectionDomain;
+use crate::context::{Context, ProtectionDomain};
 use crate::cqe::CqShared;
 use crate::tracker::registration::{Registered, Reports};
 use crate::tracker::srq::sizes::Sizes;

@@ -16,7 +16,7 @@ use uverbs_uapi::mlx5_abi::{
     MLX5_IB_MMAP_CORE_CLOCK,
 };
 
-use crate::Context;
+use super::Context;
 use crate::mmap;
 
 /// How often a page is read again before its writer is given up on: at first at once, later after others had their turn.

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use uverbs_core::rings::{Collector, Entry, QueueKind, Watch};
 
 use super::completion::{self, ENTRY};
-use super::send::{self, Route};
+use super::segments::Route;
 use super::*;
 use uverbs_core::rings::Fields;
 

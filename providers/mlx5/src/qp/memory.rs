@@ -1,0 +1,60 @@
+//! The memory of a queue pair.
+
+use std::sync::Arc;
+
+use uverbs_core::hw::{BlockRing, Kept, Pages, Part, Record, UnitRing};
+use uverbs_core::{Error, ErrorKind, Op, Result};
+
+use super::plan::Plan;
+use crate::wqe::{BLOCK_UNITS, UNIT};
+
+/// The memory of a queue pair: its rings and its doorbell record.
+pub(super) struct Memory {
+    /// Where it is: receive ring, then send ring.
+    pub(super) main: u64,
+    /// Where the send ring of a raw packet queue pair is, which is a queue of its own.
+    pub(super) apart: u64,
+    pub(super) send: Option<BlockRing>,
+    pub(super) recv: Option<UnitRing>,
+    /// What the device may use until the queue pair is gone.
+    pub(super) kept: Vec<Kept>,
+    pub(super) record: Arc<Record>,
+}
+
+impl Memory {
+    pub(super) fn new(op: Op, record: Record, plan: &Plan) -> Result<Self> {
+        let (send, recv) = (plan.send.bytes(), plan.recv.bytes());
+        let mut kept = Vec::new();
+        let mut allocate = |bytes: u32| {
+            if bytes == 0 {
+                return Ok(None);
+            }
+            let pages = Pages::for_device(bytes as usize).map_err(|errno| Error::os(op, errno))?;
+            let part = Part::from(pages);
+            kept.push(part.kept());
+            Ok(Some(part))
+        };
+        let address = |part: Option<&Part>| part.map_or(0, Part::address);
+        let (main, apart, rings) = if plan.apart {
+            let (recv, send) = (allocate(recv)?, allocate(send)?);
+            (address(recv.as_ref()), address(send.as_ref()), (recv, send))
+        } else {
+            let total = recv
+                .checked_add(send)
+                .ok_or_else(|| Error::new(op, ErrorKind::LimitExceeded))?;
+            let both = allocate(total)?;
+            let main = address(both.as_ref());
+            let parts = both.and_then(|both| both.split(recv as usize));
+            (main, 0, parts.unzip())
+        };
+        let blocks = send / (UNIT * BLOCK_UNITS);
+        Ok(Self {
+            main,
+            apart,
+            send: rings.1.and_then(|part| BlockRing::new(part, blocks)),
+            recv: rings.0.and_then(|part| UnitRing::new(part, recv / UNIT)),
+            kept,
+            record: Arc::new(record),
+        })
+    }
+}
