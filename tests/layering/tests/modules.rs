@@ -1,6 +1,11 @@
 //! Who may name whom inside a crate.
 
-use layering::sources;
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use layering::{Source, root, sources};
 
 /// Modules of the driver layer that stand on each other, each with those above it.
 const ABOVE: [(&str, &[&str]); 3] = [
@@ -38,4 +43,66 @@ fn commands_and_objects_do_not_name_each_other() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+const ROOMS: &str = "## The rooms of mlx5";
+const MLX5: &str = "providers/mlx5/src/";
+/// What stands outside of the floors.
+const OUTSIDE: [&str; 3] = ["lib", "models", "tests"];
+
+/// Rooms of mlx5 and their floors, as the page has them.
+fn floors() -> BTreeMap<String, u32> {
+    let page = fs::read_to_string(root().join("docs/ARCHITECTURE.md")).expect("the page is text");
+    let (_, below) = page.split_once(ROOMS).expect("the page has this heading");
+    let rows = below
+        .lines()
+        .skip_while(|line| !line.starts_with('|'))
+        .take_while(|line| line.starts_with('|'));
+    let floor_of = |row: &str| {
+        let mut cells = row.trim_matches('|').split('|').map(str::trim);
+        let floor = cells.next()?.parse().ok()?;
+        Some((cells.next()?.trim_matches('`').to_owned(), floor))
+    };
+    rows.skip(2).filter_map(floor_of).collect()
+}
+
+/// The room that a file of mlx5 is in, unless it is one of tests.
+fn room(source: &Source) -> Option<&str> {
+    let inside = source.path.strip_prefix(MLX5)?;
+    let first = inside.split('/').next()?.trim_end_matches(".rs");
+    (!OUTSIDE.contains(&first) && !inside.contains("/tests")).then_some(first)
+}
+
+/// What a line names behind `crate::`.
+fn named(line: &str) -> impl Iterator<Item = &str> {
+    let behind = line.split("crate::").skip(1);
+    behind.map(|path| {
+        let end = path.find(|c: char| !c.is_alphanumeric() && c != '_');
+        path.get(..end.unwrap_or(path.len())).unwrap_or(path)
+    })
+}
+
+#[test]
+fn rooms_of_mlx5_name_only_rooms_below_them() {
+    let floors = floors();
+    let mlx5 = sources(&[MLX5]);
+    let mut seen = BTreeSet::new();
+    let mut wrong = Vec::new();
+    for source in &mlx5 {
+        let Some(room) = room(source) else { continue };
+        seen.insert(room.to_owned());
+        let floor = floors.get(room);
+        let code = source.code().take_while(|(_, line)| *line != "mod tests {");
+        for (number, line) in code {
+            // Names of the crate's root say nothing about the room that they are of, and have no floor.
+            for other in named(line).filter(|other| *other != room && *other != "tests") {
+                if floors.get(other).is_none_or(|other| Some(other) >= floor) {
+                    wrong.push(format!("{}:{number}: {line}", source.path));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let known: BTreeSet<_> = floors.into_keys().collect();
+    assert_eq!(seen, known, "the page's rooms");
 }
