@@ -65,7 +65,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     println!("refused: {}", refused.err().ok_or("no such hierarchy")?);
 
     // Dropping it would destroy it too, without telling what went wrong.
-    root.destroy().map_err(|(_, error)| error)?;
+    root.destroy()?;
     println!("{} left behind", context.leaked());
     Ok(())
 }

@@ -27,7 +27,7 @@ pub mod rings;
 pub mod sys;
 pub mod types;
 
-pub use error::{Errno, Error, ErrorKind, Op, PollError, PostError, Result};
+pub use error::{DestroyError, Errno, Error, ErrorKind, Op, PollError, PostError, Result};
 pub use file::{CommandPath, UverbsFile};
 pub use kind::Kind;
 pub use object::Object;

@@ -97,9 +97,9 @@ fn use_one(run: &Run, objects: &mut Vec<DevxObject>) {
             run.told(reply);
         }
         _ => {
-            if let Err((object, error)) = objects.swap_remove(at).destroy() {
-                let _ = error.to_string();
-                objects.push(object);
+            if let Err(refused) = objects.swap_remove(at).destroy() {
+                let _ = refused.to_string();
+                objects.extend(refused.handle.map(|object| *object));
             }
         }
     }

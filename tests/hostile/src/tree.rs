@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-use uverbs_core::{Errno, Error, Op, Result};
+use uverbs_core::{DestroyError, Errno, Error, Op, Result};
 use uverbs_mlx5::prm::ElementAttr;
 use uverbs_mlx5::sched::{Applied, Element, Elements, Limits, Plan, Tree};
 
@@ -89,16 +89,17 @@ impl Elements for &Device<'_> {
         Ok(())
     }
 
-    fn destroy(&self, element: u32) -> Result<(), (u32, Error)> {
+    fn destroy(&self, element: u32) -> Result<(), DestroyError<u32>> {
         self.command(Op::DestroySchedElement).map_err(|error| {
             self.kept.set(true);
-            (element, error)
+            DestroyError::new(error, element)
         })?;
         let mut table = self.table.borrow_mut();
         let has_children = table.values().any(|(parent, _)| *parent == Some(element));
         if has_children {
             assert!(self.kept.get(), "destroyed before what is below it");
-            return Err((element, Error::os(Op::DestroySchedElement, Errno::BUSY)));
+            let error = Error::os(Op::DestroySchedElement, Errno::BUSY);
+            return Err(DestroyError::new(error, element));
         }
         assert!(table.remove(&element).is_some(), "destroyed twice");
         Ok(())

@@ -4,12 +4,14 @@
 //! [`PostError`] and [`PollError`], which allocate nothing.
 
 mod data_path;
+mod destroy;
 mod kind;
 mod op;
 
 use std::fmt;
 
 pub use data_path::{PollError, PostError};
+pub use destroy::DestroyError;
 pub use kind::ErrorKind;
 pub(crate) use kind::errno_name;
 pub use kind::errno_of;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uverbs_core::cmd::{new_object_handle, new_object_slot};
 use uverbs_core::kind::{Counts, Kind, Legacy};
 use uverbs_core::sys::Attr;
-use uverbs_core::{Error, Object, Op, Result};
+use uverbs_core::{DestroyError, Object, Op, Result};
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT,
     MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE, MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE,
@@ -262,14 +262,14 @@ impl DevxObject {
     ///
     /// # Errors
     /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones or users of it exist; else the errno that
-    /// the firmware's status stands for. The object is given back.
+    /// the firmware's status stands for. The object is given back, unless nobody knows whether it is gone.
     #[doc(alias = "mlx5dv_devx_obj_destroy")]
-    pub fn destroy(mut self) -> Result<(), (Self, Error)> {
+    pub fn destroy(mut self) -> Result<(), DestroyError<Self>> {
         match Object::sole(&mut self.object).and_then(Object::try_destroy) {
             Ok(_) => Ok(()),
             Err(error) => {
                 let error = error.fact("id", self.id);
-                Err((self, error))
+                Err(DestroyError::new(error, self))
             }
         }
     }
@@ -282,7 +282,7 @@ mod tests {
     use std::fs::File;
     use std::os::fd::AsFd as _;
 
-    use uverbs_core::ErrorKind;
+    use uverbs_core::{Errno, ErrorKind, UverbsFile};
 
     use super::*;
     use crate::devx::EventType;
@@ -317,5 +317,27 @@ mod tests {
             assert!(error.to_string().contains("another context"), "{error}");
         }
         assert_eq!(kernel.asked(), [""; 0]);
+    }
+
+    #[test]
+    fn an_object_that_may_be_gone_is_not_given_back() {
+        let create = |file: &Arc<UverbsFile>| {
+            let command = Mailbox::command(opcode::CREATE_GENERAL_OBJECT, 0, 16);
+            let object = Devx::new(file).create_harmless(&command, 16, []);
+            object.unwrap()
+        };
+        let (kernel, file) = Scripted::new();
+        let destroy = format!("+{}/+{}", MLX5_IB_OBJECT_DEVX_OBJ - 0x1000, 1);
+        kernel.refuse(&destroy, Errno::BUSY);
+        let refused = create(&file).destroy().unwrap_err();
+        assert_eq!(refused.error.kind(), ErrorKind::Busy, "{refused}");
+        kernel.accept();
+        refused.handle.unwrap().destroy().unwrap();
+        assert_eq!(file.leaked(), 0);
+        kernel.refuse(&destroy, Errno::TIMEDOUT);
+        let refused = create(&file).destroy().unwrap_err();
+        assert!(refused.error.outcome_is_unknown(), "{refused}");
+        assert!(refused.handle.is_none());
+        assert_eq!(file.leaked(), 1);
     }
 }

@@ -9,7 +9,7 @@ use uverbs_core::hw::Pages;
 use uverbs_core::kind::{Counts, Kind, Legacy};
 use uverbs_core::sys::{Attr, Uhw, cells};
 use uverbs_core::types::AccessFlags;
-use uverbs_core::{Errno, Error, Object, Op, Result};
+use uverbs_core::{DestroyError, Errno, Error, Object, Op, Result};
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_DEVX_UMEM_DEREG_HANDLE, MLX5_IB_ATTR_DEVX_UMEM_REG_ACCESS,
     MLX5_IB_ATTR_DEVX_UMEM_REG_ADDR, MLX5_IB_ATTR_DEVX_UMEM_REG_DMABUF_FD,
@@ -186,12 +186,12 @@ impl Umem {
     ///
     /// # Errors
     /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones, or objects created on it, exist; else the
-    /// errno that the firmware's status stands for. It is given back.
+    /// errno that the firmware's status stands for. It is given back, unless nobody knows whether it is gone.
     #[doc(alias = "mlx5dv_devx_umem_dereg")]
-    pub fn deregister(mut self) -> Result<(), (Self, Error)> {
+    pub fn deregister(mut self) -> Result<(), DestroyError<Self>> {
         match Object::sole(&mut self.object).and_then(Object::try_destroy) {
             Ok(_) => Ok(()),
-            Err(error) => Err((self, error)),
+            Err(error) => Err(DestroyError::new(error, self)),
         }
     }
 }

@@ -6,7 +6,7 @@ use uverbs_core::cmd::{new_object_handle, new_object_slot};
 use uverbs_core::hw::Register;
 use uverbs_core::kind::{Counts, Kind, Legacy};
 use uverbs_core::sys::{Attr, Mapping, Protection, Uhw, cells};
-use uverbs_core::{Error, Object, Op, Result, UverbsFile};
+use uverbs_core::{DestroyError, Error, Object, Op, Result, UverbsFile};
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_VAR_OBJ_ALLOC_FLAGS, MLX5_IB_ATTR_VAR_OBJ_ALLOC_HANDLE,
     MLX5_IB_ATTR_VAR_OBJ_ALLOC_MMAP_LENGTH, MLX5_IB_ATTR_VAR_OBJ_ALLOC_MMAP_OFFSET,
@@ -134,10 +134,10 @@ impl Var {
     /// # Errors
     /// [`Busy`](uverbs_core::ErrorKind::Busy) while objects created upon it exist; it is returned then.
     #[doc(alias = "mlx5dv_free_var")]
-    pub fn free(mut self) -> Result<(), (Self, Error)> {
+    pub fn free(mut self) -> Result<(), DestroyError<Self>> {
         match Object::sole(&mut self.object).and_then(Object::try_destroy) {
             Ok(_) => Ok(()),
-            Err(error) => Err((self, error)),
+            Err(error) => Err(DestroyError::new(error, self)),
         }
     }
 }
@@ -183,7 +183,8 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
         }
         let user = page.parent();
-        let (page, error) = page.free().unwrap_err();
+        let refused = page.free().unwrap_err();
+        let (page, error) = (*refused.handle.unwrap(), refused.error);
         assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
         drop(user);
         page.free().unwrap();

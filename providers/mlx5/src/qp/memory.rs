@@ -25,7 +25,7 @@ impl Memory {
     pub(super) fn new(op: Op, record: Record, plan: &Plan) -> Result<Self> {
         let (send, recv) = (plan.send.bytes(), plan.recv.bytes());
         let mut kept = Vec::new();
-        let mut allocate = |bytes: u32| {
+        let mut allocate = |bytes: u32| -> Result<Option<Part>> {
             if bytes == 0 {
                 return Ok(None);
             }

@@ -125,7 +125,10 @@ impl<B: Elements> Applied<B> {
             if let Err(error) = self.carry_out(step, &mut fresh) {
                 let done = plan.steps().get(..at).unwrap_or_default();
                 let not_undone = self.undo(done, &mut fresh);
-                self.torn = !not_undone.is_empty();
+                // What may be gone, or not, is in no tree.
+                let destroys = matches!(step, Step::Destroy { .. } | Step::DestroyRoot);
+                let lost = destroys && error.outcome_is_unknown();
+                self.torn = lost || !not_undone.is_empty();
                 // What could not be destroyed is kept, for the drop to try again.
                 for (name, element) in fresh {
                     self.live.insert(format!("{name} (left over)"), element);
@@ -204,10 +207,10 @@ impl<B: Elements> Applied<B> {
             Step::Destroy { name, .. } => self.destroy(name)?,
             Step::DestroyRoot => {
                 if let Some(root) = self.root.take()
-                    && let Err((root, error)) = self.device.destroy(root)
+                    && let Err(refused) = self.device.destroy(root)
                 {
-                    self.root = Some(root);
-                    return Err(error);
+                    self.root = refused.handle.map(|root| *root);
+                    return Err(refused.error);
                 }
             }
         }
@@ -226,9 +229,11 @@ impl<B: Elements> Applied<B> {
         let Some(element) = self.live.remove(name) else {
             return Ok(());
         };
-        self.device.destroy(element).map_err(|(element, error)| {
-            self.live.insert(name.to_owned(), element);
-            error.fact("name", name.to_owned())
+        self.device.destroy(element).map_err(|refused| {
+            if let Some(element) = refused.handle {
+                self.live.insert(name.to_owned(), *element);
+            }
+            refused.error.fact("name", name.to_owned())
         })
     }
 
@@ -245,9 +250,11 @@ impl<B: Elements> Applied<B> {
                 Step::DestroyRoot => self.carry_out(&Step::CreateRoot, fresh),
                 Step::Modify { name, from, .. } => self.modify(name, from),
                 Step::Create { name, .. } => match fresh.remove(name) {
-                    Some(element) => self.device.destroy(element).map_err(|(element, error)| {
-                        fresh.insert(name.clone(), element);
-                        error
+                    Some(element) => self.device.destroy(element).map_err(|refused| {
+                        if let Some(element) = refused.handle {
+                            fresh.insert(name.clone(), *element);
+                        }
+                        refused.error
                     }),
                     None => Ok(()),
                 },

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use uverbs_core::{Error, Object, Op, Result};
+use uverbs_core::{DestroyError, Error, Object, Op, Result};
 
 use super::check::Limits;
 use crate::devx::{Devx, DevxObject};
@@ -221,19 +221,19 @@ impl Node {
     /// # Errors
     /// [`Busy`](uverbs_core::ErrorKind::Busy) while there are elements below it, or clones; the node is given back.
     #[doc(alias = "mlx5dv_sched_node_destroy")]
-    pub fn destroy(self) -> Result<(), (Self, Error)> {
+    pub fn destroy(self) -> Result<(), DestroyError<Self>> {
         let Self {
             scheduler,
             object,
             root,
         } = self;
-        object.destroy().map_err(|(object, error)| {
-            let node = Self {
+        object.destroy().map_err(|mut refused| {
+            refused.error = refused.error.with_op(Op::DestroySchedElement);
+            refused.map(|object| Self {
                 scheduler,
                 object,
                 root,
-            };
-            (node, error.with_op(Op::DestroySchedElement))
+            })
         })
     }
 }
@@ -274,11 +274,11 @@ impl Leaf {
     /// [`Busy`](uverbs_core::ErrorKind::Busy) while queues are attached to it, or clones exist; the leaf is given
     /// back.
     #[doc(alias = "mlx5dv_sched_leaf_destroy")]
-    pub fn destroy(self) -> Result<(), (Self, Error)> {
+    pub fn destroy(self) -> Result<(), DestroyError<Self>> {
         let Self { scheduler, object } = self;
-        object.destroy().map_err(|(object, error)| {
-            let leaf = Self { scheduler, object };
-            (leaf, error.with_op(Op::DestroySchedElement))
+        object.destroy().map_err(|mut refused| {
+            refused.error = refused.error.with_op(Op::DestroySchedElement);
+            refused.map(|object| Self { scheduler, object })
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use uverbs_core::{Error, ErrorKind, Op, Result};
+use uverbs_core::{DestroyError, Error, ErrorKind, Op, Result};
 
 use super::element::{Leaf, Node, Scheduler};
 use crate::prm::ElementAttr;
@@ -35,11 +35,11 @@ pub trait Elements {
     /// Those of the device.
     fn modify(&self, element: &Self::Element, attr: &ElementAttr) -> Result<()>;
 
-    /// Destroys an element, or gives it back.
+    /// Destroys an element, or gives it back, unless nobody knows whether it is gone.
     ///
     /// # Errors
     /// Those of the device.
-    fn destroy(&self, element: Self::Element) -> Result<(), (Self::Element, Error)>;
+    fn destroy(&self, element: Self::Element) -> Result<(), DestroyError<Self::Element>>;
 
     /// Whether something is attached to a leaf, so that it cannot be destroyed.
     fn is_used(&self, element: &Self::Element) -> bool;
@@ -89,14 +89,14 @@ impl Elements for Scheduler {
         }
     }
 
-    fn destroy(&self, element: LiveElement) -> Result<(), (LiveElement, Error)> {
+    fn destroy(&self, element: LiveElement) -> Result<(), DestroyError<LiveElement>> {
         match element {
             LiveElement::Node(node) => node
                 .destroy()
-                .map_err(|(node, error)| (LiveElement::Node(node), error)),
+                .map_err(|refused| refused.map(LiveElement::Node)),
             LiveElement::Leaf(leaf) => leaf
                 .destroy()
-                .map_err(|(leaf, error)| (LiveElement::Leaf(leaf), error)),
+                .map_err(|refused| refused.map(LiveElement::Leaf)),
         }
     }
 

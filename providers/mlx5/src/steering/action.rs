@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uverbs_core::cmd::{new_object_handle, new_object_slot};
 use uverbs_core::sys::{Attr, Uhw};
-use uverbs_core::{Error, Object, Op, Result, UverbsFile, cmd};
+use uverbs_core::{DestroyError, Error, Object, Op, Result, UverbsFile, cmd};
 use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_OBJECT_FLOW_ACTION;
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_CREATE_MODIFY_HEADER_ACTIONS_PRM, MLX5_IB_ATTR_CREATE_MODIFY_HEADER_FT_TYPE,
@@ -259,10 +259,10 @@ impl FlowAction {
     /// # Errors
     /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones, or rules with it, exist; it is given back.
     #[doc(alias = "ibv_destroy_flow_action")]
-    pub fn destroy(mut self) -> Result<(), (Self, Error)> {
+    pub fn destroy(mut self) -> Result<(), DestroyError<Self>> {
         match Object::sole(&mut self.object).and_then(Object::try_destroy) {
             Ok(_) => Ok(()),
-            Err(error) => Err((self, error)),
+            Err(error) => Err(DestroyError::new(error, self)),
         }
     }
 }

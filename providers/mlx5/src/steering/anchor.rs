@@ -5,7 +5,7 @@ use std::sync::Arc;
 use uverbs_core::cmd::{new_object_handle, new_object_slot};
 use uverbs_core::kind::{Counts, Kind, Legacy};
 use uverbs_core::sys::{Attr, Uhw, cells};
-use uverbs_core::{Errno, Error, Object, Op, Result, UverbsFile};
+use uverbs_core::{DestroyError, Errno, Error, Object, Op, Result, UverbsFile};
 use uverbs_uapi::mlx5_user_ioctl_cmds::{
     MLX5_IB_ATTR_STEERING_ANCHOR_CREATE_HANDLE, MLX5_IB_ATTR_STEERING_ANCHOR_DESTROY_HANDLE,
     MLX5_IB_ATTR_STEERING_ANCHOR_FT_ID, MLX5_IB_ATTR_STEERING_ANCHOR_FT_TYPE,
@@ -86,10 +86,10 @@ impl SteeringAnchor {
     /// # Errors
     /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones, or objects created upon it, exist; it is given back.
     #[doc(alias = "mlx5dv_destroy_steering_anchor")]
-    pub fn destroy(mut self) -> Result<(), (Self, Error)> {
+    pub fn destroy(mut self) -> Result<(), DestroyError<Self>> {
         match Object::sole(&mut self.object).and_then(Object::try_destroy) {
             Ok(_) => Ok(()),
-            Err(error) => Err((self, error)),
+            Err(error) => Err(DestroyError::new(error, self)),
         }
     }
 }

@@ -222,7 +222,8 @@ fn anchors_are_asked_for() {
     let anchor = SteeringAnchor::create(&file, TableKind::NicReceive, 2).unwrap();
     assert_eq!(anchor.table_id(), 0x1234);
     let user = Object::new(&file, &cmd::flow::KIND, 9, [anchor.parent().0]);
-    let (anchor, error) = anchor.destroy().unwrap_err();
+    let refused = anchor.destroy().unwrap_err();
+    let (anchor, error) = (*refused.handle.unwrap(), refused.error);
     assert_eq!(error.kind(), ErrorKind::Busy);
     drop(user);
     kernel.asked();
@@ -246,11 +247,14 @@ fn rules_go_before_what_they_name() {
         ..MatchRule::new(&value)
     };
     let flow = matcher.create_flow(FlowTarget::Devx(&devx), &rule).unwrap();
-    let (matcher, error) = matcher.destroy().unwrap_err();
+    let refused = matcher.destroy().unwrap_err();
+    let (matcher, error) = (*refused.handle.unwrap(), refused.error);
     assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
-    let (action, error) = action.destroy().unwrap_err();
+    let refused = action.destroy().unwrap_err();
+    let (action, error) = (*refused.handle.unwrap(), refused.error);
     assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
-    let (devx, error) = devx.destroy().unwrap_err();
+    let refused = devx.destroy().unwrap_err();
+    let (devx, error) = (*refused.handle.unwrap(), refused.error);
     assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
     kernel.asked();
     drop((matcher, action, devx));

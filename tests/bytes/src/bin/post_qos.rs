@@ -92,10 +92,10 @@ fn tree(
     initialized.attach_to(&scheduler, Leaves::default())?;
 
     for leaf in [plain, two, one] {
-        leaf.destroy().map_err(|(_, error)| error)?;
+        leaf.destroy()?;
     }
     for node in [node, root] {
-        node.destroy().map_err(|(_, error)| error)?;
+        node.destroy()?;
     }
     Ok(())
 }
@@ -140,7 +140,7 @@ fn rates(context: &Context, pd: &ProtectionDomain, cq: &CompletionQueue) -> anyh
     };
     qp.attach_to(&scheduler, requests)?;
     qp.attach_to(&scheduler, Leaves::default())?;
-    leaf.destroy().map_err(|(_, error)| error)?;
-    root.destroy().map_err(|(_, error)| error)?;
+    leaf.destroy()?;
+    root.destroy()?;
     Ok(())
 }

@@ -367,9 +367,7 @@ impl Life {
     }
 
     pub(crate) fn end_umem(&mut self) -> Option<()> {
-        if let Err((umem, _)) = self.umem.take()?.deregister() {
-            drop(umem);
-        }
+        drop(self.umem.take()?.deregister());
         Some(())
     }
 

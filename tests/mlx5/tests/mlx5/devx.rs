@@ -183,7 +183,8 @@ fn objects_are_made_asked_and_destroyed_after_their_users() {
     let reply = queue.object.query(&queue.query(), 0x110).unwrap();
     assert_eq!(reply.get(field(0x1c, 28, 24)), 6, "{reply:?}");
     // Its memory cannot go while it exists.
-    let (umem, error) = queue.umem.deregister().unwrap_err();
+    let refused = queue.umem.deregister().unwrap_err();
+    let (umem, error) = (*refused.handle.unwrap(), refused.error);
     assert_eq!(error.kind(), ErrorKind::Busy);
     // A command about another object does not belong to it.
     let mut other = Mailbox::command(opcode::QUERY_CQ, 0, 16);
@@ -202,7 +203,8 @@ fn a_destroy_that_fails_gives_the_object_back() {
     let (mut model, context) = (Model::open(), open());
     let queue = Queue::new(&context.mlx5().unwrap().devx().unwrap());
     model.make("fail 0 401 1 0 6");
-    let (object, error) = queue.object.destroy().unwrap_err();
+    let refused = queue.object.destroy().unwrap_err();
+    let (object, error) = (*refused.handle.unwrap(), refused.error);
     assert_eq!(error.errno(), Some(Errno::BUSY), "{error}");
     object.destroy().unwrap();
     assert_eq!(context.leaked(), 0);

@@ -95,7 +95,8 @@ fn single_elements_own_their_parents() {
         .unwrap()
         .create_leaf(&ElementAttr::new().max_mbps(100))
         .unwrap();
-    let (root, error) = root.destroy().unwrap_err();
+    let refused = root.destroy().unwrap_err();
+    let (root, error) = (*refused.handle.unwrap(), refused.error);
     assert_eq!(error.kind(), ErrorKind::Busy);
     leaf.modify(&ElementAttr::new().max_mbps(0).share(9))
         .unwrap();

@@ -121,7 +121,8 @@ fn roce_matchers_stay_while_rules_need_them() {
         .create_flow_matcher(&MatcherInit::new(&mask))
         .unwrap();
     a.qp.steer(&matcher, &rule).unwrap();
-    let (matcher, error) = matcher.destroy().unwrap_err();
+    let refused = matcher.destroy().unwrap_err();
+    let (matcher, error) = (*refused.handle.unwrap(), refused.error);
     assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
     let miss = matcher.create_flow(FlowTarget::DefaultMiss, &rule);
     // The rule goes with its queue pair, the matcher after both.

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use uverbs_core::{Errno, Error, Op, Result};
+use uverbs_core::{DestroyError, Errno, Error, Op, Result};
 
 use crate::prm::ElementAttr;
 use crate::sched::{Applied, Elements, Limits, Tree};
@@ -28,6 +28,8 @@ struct Inner {
     commands: Cell<u32>,
     /// Commands that are refused, counted from 1.
     refuse: RefCell<Vec<u32>>,
+    /// By what.
+    errno: Cell<Option<Errno>>,
     used: RefCell<Vec<u32>>,
 }
 
@@ -35,6 +37,12 @@ impl Device {
     pub(super) fn refuse(&self, commands: impl IntoIterator<Item = u32>) {
         self.0.commands.set(0);
         *self.0.refuse.borrow_mut() = commands.into_iter().collect();
+    }
+
+    /// Does not answer these in time, and may carry them out later.
+    pub(super) fn time_out(&self, commands: impl IntoIterator<Item = u32>) {
+        self.refuse(commands);
+        self.0.errno.set(Some(Errno::TIMEDOUT));
     }
 
     pub(super) fn commands(&self) -> u32 {
@@ -83,7 +91,8 @@ impl Device {
         let count = self.0.commands.get() + 1;
         self.0.commands.set(count);
         if self.0.refuse.borrow().contains(&count) {
-            return Err(Error::os(op, Errno::INVAL).fact("command", count));
+            let errno = self.0.errno.get().unwrap_or(Errno::INVAL);
+            return Err(Error::os(op, errno).fact("command", count));
         }
         Ok(())
     }
@@ -128,9 +137,9 @@ impl Elements for Device {
         Ok(())
     }
 
-    fn destroy(&self, element: u32) -> Result<(), (u32, Error)> {
+    fn destroy(&self, element: u32) -> Result<(), DestroyError<u32>> {
         self.command(Op::DestroySchedElement)
-            .map_err(|error| (element, error))?;
+            .map_err(|error| DestroyError::new(error, element))?;
         let mut table = self.0.table.borrow_mut();
         assert!(
             !table.values().any(|entry| entry.parent == Some(element)),

@@ -122,3 +122,18 @@ fn what_could_not_be_undone_is_told_and_ends_the_changes() {
     let again = applied.apply(&after).unwrap_err();
     assert!(again.step.is_none(), "{again}");
 }
+
+#[test]
+fn an_element_that_may_be_gone_is_not_destroyed_again() {
+    let (device, mut applied) = device();
+    let before = Tree::new([Element::leaf("a"), Element::leaf("b")]);
+    applied.apply(&before).unwrap();
+    device.time_out([1]);
+    let error = applied.apply(&Tree::new([Element::leaf("a")])).unwrap_err();
+    assert!(error.error.outcome_is_unknown(), "{error}");
+    assert!(error.not_undone.is_empty(), "{error}");
+    assert!(applied.get("a").is_some() && applied.get("b").is_none());
+    let again = applied.apply(&before).unwrap_err();
+    assert!(again.step.is_none(), "the tree is torn: {again}");
+    assert_eq!(device.commands(), 1);
+}

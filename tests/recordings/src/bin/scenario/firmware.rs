@@ -81,9 +81,9 @@ impl Stage {
         drop(silent);
         drop(channel);
 
-        cq.destroy().map_err(|(_, error)| error)?;
+        cq.destroy()?;
         drop(uar);
-        umem.deregister().map_err(|(_, error)| error)?;
+        umem.deregister()?;
         Ok(())
     }
 

@@ -64,8 +64,8 @@ impl Stage {
         counter.query(&query, 32)?;
         dropping.destroy()?;
         qp.destroy_flow(leading)?;
-        counter.destroy().map_err(|(_, error)| error)?;
-        matcher.destroy().map_err(|(_, error)| error)?;
+        counter.destroy()?;
+        matcher.destroy()?;
         qp.destroy()?;
         cq.destroy()?;
         pd.dealloc()?;

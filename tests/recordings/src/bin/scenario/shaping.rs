@@ -34,10 +34,10 @@ impl Stage {
         early.destroy()?;
         qp.destroy()?;
         for leaf in [two, one] {
-            leaf.destroy().map_err(|(_, error)| error)?;
+            leaf.destroy()?;
         }
         for node in [node, root] {
-            node.destroy().map_err(|(_, error)| error)?;
+            node.destroy()?;
         }
         cq.destroy()?;
         pd.dealloc()?;
@@ -59,8 +59,8 @@ impl Stage {
         qp.attach_to(&scheduler, requests)?;
         qp.attach_to(&scheduler, Leaves::default())?;
         qp.destroy()?;
-        leaf.destroy().map_err(|(_, error)| error)?;
-        root.destroy().map_err(|(_, error)| error)?;
+        leaf.destroy()?;
+        root.destroy()?;
         cq.destroy()?;
         pd.dealloc()?;
         Ok(())

@@ -1,0 +1,54 @@
+//! Destroys that failed.
+
+use std::fmt;
+
+use super::Error;
+
+/// A destroy that failed. What was to be destroyed can be tried again.
+#[derive(Debug)]
+pub struct DestroyError<T> {
+    /// Why.
+    pub error: Error,
+    /// What lives on, whole. `None` where nobody knows whether it does
+    /// ([`outcome_is_unknown`](Error::outcome_is_unknown)): its number in the kernel may be another's by now, so it was
+    /// given up with its memory, and counted (`Context::leaked`).
+    pub handle: Option<Box<T>>,
+}
+
+impl<T> DestroyError<T> {
+    /// The destroy of `handle` failed with `error`. It is kept if it lives on.
+    pub fn new(error: Error, handle: T) -> Self {
+        let lives_on = !error.outcome_is_unknown();
+        Self {
+            error,
+            handle: lives_on.then(|| Box::new(handle)),
+        }
+    }
+
+    /// The same of what is made of the handle.
+    #[must_use]
+    pub fn map<U>(self, make: impl FnOnce(T) -> U) -> DestroyError<U> {
+        DestroyError {
+            error: self.error,
+            handle: self.handle.map(|handle| Box::new(make(*handle))),
+        }
+    }
+}
+
+impl<T> fmt::Display for DestroyError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<T: fmt::Debug> std::error::Error for DestroyError<T> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+impl<T> From<DestroyError<T>> for Error {
+    fn from(refused: DestroyError<T>) -> Self {
+        refused.error
+    }
+}
