@@ -1,5 +1,6 @@
 //! Shared receive queues.
 
+mod number;
 pub(crate) mod ring;
 
 use std::sync::Arc;
@@ -15,10 +16,8 @@ use uverbs_uapi::mlx5_abi::{mlx5_ib_create_srq, mlx5_ib_create_srq_resp};
 use zerocopy::IntoBytes;
 
 use crate::context::{Context, ProtectionDomain};
-use crate::cqe::CqShared;
-use crate::tracker::registration::{Registered, Reports};
 use crate::tracker::srq::sizes::Sizes;
-use crate::tracker::table::{DeviceNumber, NO_NUMBER, Owner};
+use number::Numbered;
 use ring::SharedRing;
 
 /// An mlx5 shared receive queue.
@@ -54,14 +53,7 @@ impl SharedReceiveQueue {
     ) -> Result<Self> {
         let op = Op::CreateSharedReceiveQueue;
         init.check()?;
-        let fits = match init.kind {
-            SrqType::Basic => xrc.is_none(),
-            SrqType::Xrc => xrc.is_some(),
-            _ => false,
-        };
-        if !fits {
-            return Err(Error::new(op, ErrorKind::Unsupported).fact("type", init.kind.to_string()));
-        }
+        check_kind(op, init.kind, xrc.is_some())?;
         let config = context.config();
         // Any transport's: of DC the kernel does not say what it may meet.
         let faults = context
@@ -77,47 +69,21 @@ impl SharedReceiveQueue {
         let ring = UnitRing::new(Part::from(pages), sizes.units())
             .ok_or_else(|| Error::new(op, ErrorKind::OutOfResources))?;
         let record = Arc::new(context.records().take().map_err(os)?);
-        let words = mlx5_ib_create_srq {
-            buf_addr: ring.address(),
-            db_addr: record.address(),
-            ..mlx5_ib_create_srq::default()
-        };
         let fork = context.file().fork_token();
+        let (buf_addr, db_addr) = (ring.address(), record.address());
         let ring = SharedRing::new(ring, sizes, fork, record, faults);
         let tracker = ring.tracker();
-        // Completions name an XRC queue itself; those of a basic queue name the queue pair.
-        let owner = xrc.map(|_| Owner::Srq(Arc::clone(tracker)));
-        let reports = xrc.map(|xrc| CqShared::of(op, xrc.cq)).transpose()?;
-        let reports = reports.map(|cq| Reports::receives(Some(cq)));
-        let mut registered = None;
-        let mut uidx = 0;
-        if let Some(owner) = &owner {
-            uidx = NO_NUMBER;
-            if config.cqe_version != 0 {
-                let number = Registered::new(op, context.trackers(), owner.clone())?;
-                uidx = registered.insert(number).user_index();
-            }
-        }
-        let words = mlx5_ib_create_srq { uidx, ..words };
+        let numbered = Numbered::new(op, context, xrc, tracker)?;
+        let data = mlx5_ib_create_srq {
+            buf_addr,
+            db_addr,
+            uidx: numbered.user_index(),
+            ..mlx5_ib_create_srq::default()
+        };
         let mut reply = mlx5_ib_create_srq_resp::default();
-        let kind = match xrc {
-            None => cmd::srq::Kind::Basic,
-            Some(xrc) => cmd::srq::Kind::Xrc {
-                xrcd: xrc.domain.handle(),
-                cq: xrc.cq.object.handle(),
-            },
-        };
-        let create = cmd::srq::Create {
-            pd: pd.handle(),
-            kind,
-            max_wr: sizes.count - 1,
-            max_sge: sizes.max_sge,
-            limit: init.attr.limit,
-            user_handle: init.cookie,
-            event_fd: None,
-        };
+        let create = request(pd, init, xrc, &sizes);
         let file = context.file();
-        let uhw = Uhw::new(words.as_bytes(), cells(&mut reply));
+        let uhw = Uhw::new(data.as_bytes(), cells(&mut reply));
         let parents = [
             Some(pd),
             xrc.map(|xrc| xrc.domain),
@@ -131,13 +97,8 @@ impl SharedReceiveQueue {
             || cmd::srq::create(file, &create, &uhw),
             |created| created.handle,
         )?;
-        if let (Some(owner), Some(reports)) = (owner, reports) {
-            object.keep(if let Some(registered) = registered {
-                registered.created(reports)
-            } else {
-                let number = DeviceNumber::Srq(reply.srqn);
-                Registered::by_device(op, context.trackers(), number, owner, reports)?
-            });
+        if let Some(registered) = numbered.created(op, context, reply.srqn)? {
+            object.keep(registered);
         }
         tracker.set_number(reply.srqn);
         #[cfg(feature = "rings")]
@@ -159,6 +120,44 @@ impl SharedReceiveQueue {
     fn arm(&self, change: SrqModify) -> Result<()> {
         let file = self.object.file();
         cmd::srq::modify(file, self.object.handle(), &change, &Uhw::NONE)
+    }
+}
+
+/// Only a queue of an XRC domain is one of that kind.
+fn check_kind(op: Op, kind: SrqType, of_domain: bool) -> Result<()> {
+    let fits = match kind {
+        SrqType::Basic => !of_domain,
+        SrqType::Xrc => of_domain,
+        _ => false,
+    };
+    if !fits {
+        return Err(Error::new(op, ErrorKind::Unsupported).fact("type", kind.to_string()));
+    }
+    Ok(())
+}
+
+/// What all drivers are told.
+fn request(
+    pd: &Arc<Object>,
+    init: &SrqInit,
+    xrc: Option<Xrc<'_>>,
+    sizes: &Sizes,
+) -> cmd::srq::Create<'static> {
+    let kind = match xrc {
+        None => cmd::srq::Kind::Basic,
+        Some(xrc) => cmd::srq::Kind::Xrc {
+            xrcd: xrc.domain.handle(),
+            cq: xrc.cq.object.handle(),
+        },
+    };
+    cmd::srq::Create {
+        pd: pd.handle(),
+        kind,
+        max_wr: sizes.count - 1,
+        max_sge: sizes.max_sge,
+        limit: init.attr.limit,
+        user_handle: init.cookie,
+        event_fd: None,
     }
 }
 
