@@ -64,7 +64,7 @@ impl Devx {
     /// # Safety
     /// 1. The object makes the device use no memory of this process but such that stays allocated, and
     ///    is not reached through references, until the object's destroy was confirmed; until the process ends, if
-    ///    this fails with [an outcome that is unknown](Error::outcome_is_unknown).
+    ///    this fails with [an outcome that is unknown](uverbs_core::Error::outcome_is_unknown).
     #[doc(alias = "mlx5dv_devx_obj_create")]
     #[expect(unsafe_code, reason = "passes an obligation on")]
     pub unsafe fn create(
