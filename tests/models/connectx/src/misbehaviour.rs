@@ -65,6 +65,7 @@ misbehaviours! {
     AttachIgnored "attach-ignored" "queue pairs stay where they are when they are attached to a leaf"
     NoCapabilities "no-capabilities" "programs are told of no capability"
     NoLid "no-lid" "the port says that it has no LID"
+    PortStays "port-stays" "a port that is down says that it is up"
     NoPartition "no-partition" "the first partition key is 0"
 }
 

@@ -71,13 +71,19 @@ fn port(subject: &Subject) -> Outcome {
     let end = Instant::now() + PATIENCE;
     let up = event(&again.context, &[AsyncEventType::PortActive], end)?;
     ensure(up, || "no event of the port that came up".into())?;
-    // Addresses may come a moment later.
-    let end = Instant::now() + END;
-    while let Err(trouble) = exchange(&again) {
-        ensure(Instant::now() < end, || trouble.text().to_owned())?;
-        std::thread::sleep(PAUSE);
-    }
+    message(&again)?;
     Ok(Found::new("told of both; a message before and after"))
+}
+
+/// A message through a port that came up: its addresses may come a moment later.
+fn message(subject: &Subject) -> Outcome<()> {
+    let end = Instant::now() + END;
+    loop {
+        match exchange(subject) {
+            Err(_) if Instant::now() < end => std::thread::sleep(PAUSE),
+            outcome => return outcome,
+        }
+    }
 }
 
 fn device(subject: &Subject) -> Outcome {
@@ -110,6 +116,7 @@ fn device(subject: &Subject) -> Outcome {
             Err(_) => std::thread::sleep(PAUSE),
         }
     };
+    message(&back).map_err(|trouble| trouble.with("after it came back"))?;
     drop(back);
     Ok(Found::new(format_args!(
         "told; commands refused ({refused}), all gone in {} ms, and back",
@@ -132,11 +139,12 @@ fn refused(context: &Context) -> Outcome<ErrorKind> {
     }
 }
 
-/// A message through the device of the same name, which may have another node now.
+/// The device of the same name, which may have another node now, when its port is up.
 fn came_back(subject: &Subject) -> Outcome<Subject> {
     let options = OpenOptions::new().command_path(subject.path);
     let context = options.open(subject.context.name())?;
     let again = subject.through(context, subject.path);
-    exchange(&again)?;
+    let state = again.port_attr()?;
+    ensure(state.is_active(), || "its port stays down".into())?;
     Ok(again)
 }

@@ -27,7 +27,8 @@ const CAP_MASK1: u32 = 1 << 11;
 pub(super) fn query_context(command: &mut Command<'_>) -> Outcome {
     let device = &*command.device;
     let mut context = vec![0; CONTEXT_LEN];
-    let (physical, logical) = if device.link_up { (5, 4) } else { (3, 1) };
+    let up = device.link_up || device.does(Misbehaviour::PortStays);
+    let (physical, logical) = if up { (5, 4) } else { (3, 1) };
     hca_vport::HAS_SMI.set(&mut context, 1);
     hca_vport::PHYSICAL_STATE.set(&mut context, physical);
     hca_vport::PORT_STATE.set(&mut context, logical);

@@ -38,7 +38,8 @@ event FUNCTION NAME NUMBER post an asynchronous event of the object with that nu
 ece FUNCTION OPTIONS       what the function can do beyond the standard (hexadecimal), 0: it has no such options;
                            a driver asks when it is bound
 faults FUNCTION            what has been asked for and has not happened yet
-remove FUNCTION            pull the function out: everything reads as ones
+remove FUNCTION            stop the function: everything reads as ones
+insert FUNCTION            start it again, as after a start of its firmware: what drivers and programs made is gone
 health FUNCTION SYNDROME   set the health syndrome, 0 is healthy
 help                       this list
 ";
@@ -180,6 +181,10 @@ fn command(line: &str, fabric: &mut Fabric) -> Option<String> {
             fabric.remove(function.parse().ok()?);
             Some(done)
         }
+        ["insert", function] => {
+            fabric.reset(function.parse().ok()?);
+            Some(done)
+        }
         ["health", function, syndrome] => {
             fabric.set_health(function.parse().ok()?, syndrome.parse().ok()?);
             Some(done)
@@ -255,6 +260,7 @@ mod tests {
             "faults 0",
             "health 0 0",
             "remove 0",
+            "insert 0",
             "help",
         ] {
             assert!(command(line, &mut fabric).is_some(), "{line}");

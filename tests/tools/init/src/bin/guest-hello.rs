@@ -1,6 +1,7 @@
-//! The smallest payload of a guest: says where it runs and which RDMA devices it sees. The testbed's own tests use it.
+//! The smallest payload of a guest: says where it runs and which RDMA devices it sees. Tests use it where there is no shell.
 //!
-//! `guest-hello` lists; `guest-hello exit CODE`, `guest-hello sleep` and `guest-hello echo` (input to output) do as they say.
+//! `guest-hello` lists; `guest-hello exit CODE`, `guest-hello sleep`, `guest-hello echo` (input to output) and
+//! `guest-hello write FILE TEXT` do as they say.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -14,6 +15,7 @@ fn main() -> ExitCode {
             std::thread::park();
         },
         ["echo"] => io::copy(&mut io::stdin().lock(), &mut io::stdout().lock()).map(drop),
+        ["write", file, text] => std::fs::write(file, text),
         _ => greet(),
     };
     match result {

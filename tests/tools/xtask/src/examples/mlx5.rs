@@ -3,8 +3,8 @@
 
 use super::{build, is_wanted, said_by, with_example};
 use crate::programs;
-use crate::selftest::company;
 use crate::selftest::once::{self, Run};
+use crate::selftest::{company, rough};
 use anyhow::{Context as _, bail};
 use std::time::Instant;
 use testbed::connectx::NO_REPORTS;
@@ -125,12 +125,14 @@ pub(crate) fn run(kernels: &[&str], filters: &[String]) -> anyhow::Result<()> {
     }
     let built = build()?;
     let tool = programs::uverbs()?;
+    let writer = rough::writer()?;
     let mut failed = Vec::new();
     for kernel in kernels {
         let connectx = Connectx::new(&[Function::Ib, Function::Roce]).shaper();
         let mut machine = Machine::new(Kernel::named(kernel)?)
             .connectx(connectx)
-            .with_binary(&tool, "uverbs");
+            .with_binary(&tool, "uverbs")
+            .with_binary(&writer, rough::WRITER);
         for line in &EXAMPLES {
             machine = with_example(machine, &built, program(line))?;
         }
@@ -174,7 +176,7 @@ pub(crate) fn run(kernels: &[&str], filters: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the self-test, whole on both functions, and what it does with a second host and a port that goes down; names what failed.
+/// Runs the self-test, whole on both functions, and what it does with a second host and with trouble; names what failed.
 fn selftest(guest: &Guest) -> Vec<String> {
     let mut failed = Vec::new();
     let mut tell = |what: String, result: anyhow::Result<String>| match result {
@@ -190,7 +192,7 @@ fn selftest(guest: &Guest) -> Vec<String> {
     }
     let since = Instant::now();
     let company = company::run(guest).map(|_| format!(" ({:.0} s)", since.elapsed().as_secs_f64()));
-    let what = "uverbs selftest with a second host and a port that goes down";
+    let what = "uverbs selftest with a second host and trouble";
     tell(what.to_owned(), company);
     failed
 }

@@ -1,8 +1,7 @@
-//! The checks that need somebody else: a second host, and who takes ports down.
+//! The checks that need somebody else: a second host, and who makes trouble.
 
-use super::once;
-use anyhow::{Context as _, ensure};
-use std::thread::sleep;
+use super::{once, rough};
+use anyhow::ensure;
 use std::time::Duration;
 use testbed::{Child, Command, Guest};
 
@@ -11,8 +10,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the program says when it waits.
 const SERVES: &str = "waiting for a client";
-const PORT_DOWN: &str = "please take the port down";
-const PORT_UP: &str = "please bring the port up";
 
 /// All of them on a machine with an ib and a roce function of the software ConnectX; the lines of the checks.
 pub(crate) fn run(guest: &Guest) -> anyhow::Result<Vec<String>> {
@@ -26,7 +23,7 @@ pub(crate) fn run(guest: &Guest) -> anyhow::Result<Vec<String>> {
         );
     }
     with_peer_wrong(guest, "mlx5_0", 0)?;
-    lines.push(port(guest, "mlx5_0", 0)?);
+    lines.extend(rough::run(guest, "mlx5_0", 0)?);
     for line in &lines {
         println!("{line}");
     }
@@ -56,9 +53,9 @@ pub(crate) fn with_peer(guest: &Guest, device: &str) -> anyhow::Result<String> {
 /// The same between processes whose device changes what it carries: both say so.
 pub(crate) fn with_peer_wrong(guest: &Guest, device: &str, function: u8) -> anyhow::Result<()> {
     let server = serve(guest, device)?;
-    ask(guest, &format!("misbehave {function} data"))?;
+    once::ask(guest, &format!("misbehave {function} data"))?;
     let output = call(guest, device);
-    ask(guest, &format!("misbehave {function}"))?;
+    once::ask(guest, &format!("misbehave {function}"))?;
     let (output, said) = (output?, server.wait()?.stdout_text());
     let text = output.stdout_text();
     ensure!(
@@ -83,49 +80,4 @@ fn serve(guest: &Guest, device: &str) -> anyhow::Result<Child> {
 fn call(guest: &Guest, device: &str) -> anyhow::Result<testbed::Output> {
     let args = ["--peer", "127.0.0.1", "--only", "peer"].map(str::to_owned);
     once::start(guest, device, &args)
-}
-
-/// The port of a function of the software ConnectX goes down and up again while the program looks.
-pub(crate) fn port(guest: &Guest, device: &str, function: u8) -> anyhow::Result<String> {
-    let only = ["--rough", "--only", "trouble/port down and up"].map(str::to_owned);
-    let child = once::spawn(guest, device, &only)?;
-    child.wait_for_text(PORT_DOWN, PATIENCE)?;
-    ask(guest, &format!("link {function} down"))?;
-    child.wait_for_text(PORT_UP, PATIENCE)?;
-    sleep(Duration::from_millis(500));
-    ask(guest, &format!("link {function} up"))?;
-    ended(child)
-}
-
-fn ended(child: Child) -> anyhow::Result<String> {
-    let output = child.wait()?;
-    let text = output.stdout_text();
-    let errors = output.stderr_text();
-    ensure!(
-        output.success() && text.contains("1 ok, 0 FAIL, 0 skip"),
-        "{}:\n{text}{errors}",
-        output.ending_text()
-    );
-    let line = text.lines().find(|line| line.starts_with("ok   trouble/"));
-    Ok(line.context("no line of the check")?.to_owned())
-}
-
-fn ask(guest: &Guest, line: &str) -> anyhow::Result<()> {
-    let answer = guest.connectx()?.ask(line)?;
-    ensure!(answer == "ok", "{line}: {answer}");
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn prompts_are_those_of_the_program() {
-        let source = include_str!("../../../../../src/cli/src/commands/selftest/trouble.rs");
-        for prompt in [PORT_DOWN, PORT_UP] {
-            let words = prompt.strip_prefix("please ").unwrap_or(prompt);
-            assert!(source.contains(&format!("ask(\"{words}")), "{words}");
-        }
-    }
 }

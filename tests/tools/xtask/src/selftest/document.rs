@@ -40,7 +40,8 @@ impl fmt::Display for Document<'_> {
         writeln!(
             f,
             "## A second host, and trouble\n\n\
-             With `--peer` and `--rough`: another process on the same device is the second host, and the software ConnectX takes its port down and up.\n\n```console\n{}\n```\n",
+             With `--peer` and `--rough`: another process on the same device is the second host; the software ConnectX takes its port down and up; \
+             the kernel takes the device out and looks for it again; the device's firmware stops and starts.\n\n```console\n{}\n```\n",
             self.company.join("\n")
         )?;
         self.faults(f)

@@ -2,6 +2,7 @@
 
 use super::misbehaviours::{BEYOND, Function, ROWS, Row};
 use super::once::{self, Run};
+use super::rough;
 use anyhow::{bail, ensure};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -79,6 +80,7 @@ fn complete(runs: &[Run]) -> anyhow::Result<()> {
         .iter()
         .flat_map(|run| &run.checks)
         .map(String::as_str)
+        .chain(rough::CHECKS)
         .collect();
     let shown: BTreeSet<&str> = ROWS.iter().flat_map(|row| row.checks).copied().collect();
     let beyond: BTreeSet<&str> = BEYOND.iter().map(|(check, _)| *check).collect();
@@ -114,20 +116,19 @@ fn only(checks: &[&str]) -> Vec<String> {
 
 /// Makes one fault; gives what the checks said of it, all of which must fail.
 fn provoke(guest: &Guest, row: &Row) -> anyhow::Result<Vec<(String, String)>> {
-    let number = (row.function as u8).to_string();
-    let ask = |line: &str| -> anyhow::Result<()> {
-        let line = line.replace('F', &number);
-        let answer = guest.connectx()?.ask(&line)?;
-        ensure!(answer == "ok", "{line}: {answer}");
-        Ok(())
-    };
+    let number = row.function as u8;
+    let ask = |line: &str| once::ask(guest, &line.replace('F', &number.to_string()));
     let is_lasting = !row.fault.contains(' ');
     if is_lasting {
         ask(&format!("misbehave F {}", row.fault))?;
     } else {
         ask(row.fault)?;
     }
-    let output = once::start(guest, &row.function.device(), &only(row.checks));
+    let device = row.function.device();
+    let output = match row.checks {
+        [check] if rough::CHECKS.contains(check) => rough::play(guest, check, &device, number),
+        checks => once::start(guest, &device, &only(checks)),
+    };
     if is_lasting {
         ask("misbehave F")?;
     } else {

@@ -3,6 +3,8 @@
 //! Every check of a run is in one of the two lists: it fails when the device misbehaves, or there is nothing that a device could
 //! do wrong about it here.
 
+use super::rough::{DEVICE, PORT};
+
 /// Something that is made wrong.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
@@ -308,6 +310,9 @@ pub(super) const ROWS: &[Row] = &[
         ],
     ),
     ib("atomic-lost", &["atomics/at the same time"]),
+    // Trouble.
+    ib("port-stays", &[PORT]),
+    ib("data", &[DEVICE]),
 ];
 
 /// Checks that no misbehaviour of this device makes fail, and why.

@@ -5,6 +5,7 @@ mod document;
 pub(crate) mod faults;
 mod misbehaviours;
 pub(crate) mod once;
+pub(crate) mod rough;
 
 use crate::programs;
 use clap::Args;
@@ -30,7 +31,7 @@ pub(crate) struct Options {
     /// Write the files of the runs to this folder, for cargo xtask report.
     #[arg(long, value_name = "FOLDER", conflicts_with = "faults")]
     json: Option<PathBuf>,
-    /// Only the checks that need a second host, or somebody who takes ports down.
+    /// Only the checks that need a second host, or somebody who takes ports down and devices out.
     #[arg(long, conflicts_with_all = ["write", "json"])]
     company: bool,
     /// Only the faults, all of them, and no whole runs.
@@ -91,7 +92,10 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
 fn connectx(options: &Options, tool: &Path) -> anyhow::Result<Guest> {
     let connectx = Connectx::new(&[Function::Ib, Function::Roce]).shaper();
     let machine = Machine::new(Kernel::named(&options.kernel)?).connectx(connectx);
-    Ok(machine.with_binary(tool, "uverbs").boot()?)
+    let machine = machine.with_binary(tool, "uverbs");
+    Ok(machine
+        .with_binary(rough::writer()?, rough::WRITER)
+        .boot()?)
 }
 
 fn told(guest: &Guest, device: &str) -> anyhow::Result<Run> {

@@ -60,7 +60,9 @@ pub(super) fn spawn(guest: &Guest, device: &str, args: &[String]) -> anyhow::Res
 /// The file as it was at the end: it is written after each group, and each time whole.
 pub(super) fn report(output: &Output) -> anyhow::Result<Value> {
     let written = output.stderr_text();
-    let reports = serde_json::Deserializer::from_str(&written).into_iter::<Value>();
+    // Before the file there may be what somebody was asked to do.
+    let file = &written[written.find('{').unwrap_or(written.len())..];
+    let reports = serde_json::Deserializer::from_str(file).into_iter::<Value>();
     // Behind the file there may be an error.
     let mut reports: Vec<Value> = reports.map_while(Result::ok).collect();
     reports
@@ -111,6 +113,13 @@ fn once(guest: &Guest, device: &str) -> anyhow::Result<Run> {
         report,
         checks: names,
     })
+}
+
+/// Tells the software ConnectX something.
+pub(super) fn ask(guest: &Guest, line: &str) -> anyhow::Result<()> {
+    let answer = guest.connectx()?.ask(line)?;
+    ensure!(answer == "ok", "{line}: {answer}");
+    Ok(())
 }
 
 /// The name of a check of the file, with its group.
