@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn prompts_are_those_of_the_program() {
-        let source = include_str!("../../../../src/cli/src/commands/selftest/trouble.rs");
+        let source = include_str!("../../../../../src/cli/src/commands/selftest/trouble.rs");
         for prompt in [PORT_DOWN, PORT_UP, RESET] {
             let words = prompt.strip_prefix("please ").unwrap_or(prompt);
             assert!(source.contains(&format!("ask(\"{words}")), "{words}");
