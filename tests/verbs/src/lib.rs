@@ -82,7 +82,7 @@ pub fn command_path() -> CommandPath {
 }
 
 /// The doorbells that contexts of mlx5 devices are opened with.
-fn doorbells() -> Doorbells {
+pub fn doorbells() -> Doorbells {
     match std::env::var("UVERBS_TEST_DOORBELLS").as_deref() {
         Err(_) | Ok("as-needed") => Doorbells::AsNeeded,
         Ok("fixed") => Doorbells::Fixed,

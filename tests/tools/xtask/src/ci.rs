@@ -2,7 +2,7 @@
 
 use crate::cargo::cargo;
 use crate::test::Level;
-use crate::{abi, api, asan, coverage, faults, licences, loom, miri, surface, test, tsan};
+use crate::{abi, api, asan, coverage, cross, faults, licences, loom, miri, surface, test, tsan};
 use anyhow::bail;
 use clap::Args;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use std::time::Instant;
 use testbed::host;
 
 /// Run everything that has to hold: format, lints, subsets of the providers, documentation, what safe programs can reach,
-/// what is public, licences, tests of faults, ABI, models of threads, sanitizers and the interpreter, and every level of tests.
+/// what is public, licences, tests of faults, ABI, models of threads, sanitizers and the interpreter, another machine, and every level of tests.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Stop at the first step that fails.
@@ -23,7 +23,7 @@ pub(crate) struct Options {
 
 type Step = (&'static str, fn() -> anyhow::Result<()>);
 
-const STEPS: [Step; 21] = [
+const STEPS: [Step; 22] = [
     ("fmt", || cargo(&["fmt", "--all", "--check"], &[])),
     ("clippy", || {
         cargo(
@@ -56,6 +56,7 @@ const STEPS: [Step; 21] = [
     ("tsan", || tsan::run(&tsan::Options::share()).map(drop)),
     ("asan", || asan::run(&asan::Options::default()).map(drop)),
     ("miri", || miri::run(&miri::Options::share()).map(drop)),
+    ("aarch64", || cross::run(&cross::Options::share()).map(drop)),
     ("unit", || test::whole(Level::Unit)),
     ("fake", || test::whole(Level::Fake)),
     ("testbed", || test::whole(Level::Testbed)),

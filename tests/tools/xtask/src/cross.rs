@@ -19,6 +19,9 @@ const PACKAGES: [&str; 9] = [
     "hostile-tests",
 ];
 
+/// The heart of it.
+const SHARE: [&str; 4] = ["uverbs-core", "uverbs-rxe", "uverbs-mlx5", "fake-tests"];
+
 /// These look at `/proc/self/maps` while they run. QEMU puts that together from two tables which other threads change meanwhile.
 const ONE_THREAD: &str = "hostile-tests";
 
@@ -77,6 +80,18 @@ pub(crate) struct Options {
     /// Run only tests whose names hold one of these texts.
     #[arg(value_name = "FILTER")]
     filters: Vec<String>,
+}
+
+impl Options {
+    /// The rings, what threads share, and the stack on the fake kernel, on the machine with the weak order.
+    pub(crate) fn share() -> Self {
+        Self {
+            machine: vec![Foreign::Aarch64],
+            package: SHARE.map(str::to_owned).to_vec(),
+            thinned: true,
+            filters: Vec::new(),
+        }
+    }
 }
 
 /// Another machine.

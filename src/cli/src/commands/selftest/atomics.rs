@@ -1,10 +1,10 @@
 //! `atomics`: atomic operations on 8 bytes: what they change, what they return, and in which order of bytes.
 
 use uverbs::owned::{ExposedMemory, Work};
-use uverbs::{AtomicCap, Operation, QpType};
+use uverbs::{AtomicCap, Operation, ProtectionDomain, QpType};
 
 use super::check::{Check, Found, Outcome, Trouble, ensure};
-use super::pair::{Pair, REMOTE, buffer_of, usual};
+use super::pair::{End, Pair, REMOTE, buffer_of, usual};
 use super::subject::Subject;
 
 pub(super) fn checks() -> Vec<Check> {
@@ -41,9 +41,18 @@ fn rig(subject: &Subject) -> Outcome<(Pair, ExposedMemory)> {
 
 /// Carries an operation out; what was there before, as a number of this machine.
 fn old(pair: &mut Pair, operation: Operation<'static>) -> Outcome<u64> {
-    let [room] = pair.pd.buffers::<1>(8)?;
-    pair.a.qp.post(Work::new(operation).memory(room))?;
-    let buffer = buffer_of(pair.a.success()?)?;
+    told(&pair.pd, &mut pair.a, operation)
+}
+
+/// The same from one end.
+pub(super) fn told(
+    pd: &ProtectionDomain,
+    end: &mut End,
+    operation: Operation<'static>,
+) -> Outcome<u64> {
+    let [room] = pd.buffers::<1>(8)?;
+    end.qp.post(Work::new(operation).memory(room))?;
+    let buffer = buffer_of(end.success()?)?;
     let bytes = buffer.first_chunk::<8>();
     let bytes = bytes.ok_or_else(|| Trouble::failed("a short answer"))?;
     Ok(u64::from_ne_bytes(*bytes))

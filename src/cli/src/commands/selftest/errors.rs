@@ -7,6 +7,7 @@ use uverbs::{
 };
 
 use super::check::{Check, Found, Outcome, Trouble, ensure};
+use super::failed::with_entries;
 use super::pair::{
     End, Pair, REMOTE, buffer_of, compare, connect, ended, fill, prepare, take, usual,
 };
@@ -16,7 +17,7 @@ use super::subject::Subject;
 const FLUSHED: u64 = 60;
 
 pub(super) fn checks() -> Vec<Check> {
-    vec![
+    let checks = [
         Check::new("message too long", TOO_LONG_EXPECTED, too_long),
         Check::new(
             "message too long, shared queue",
@@ -49,7 +50,8 @@ pub(super) fn checks() -> Vec<Check> {
             "a message after each of 10 resets",
             reset,
         ),
-    ]
+    ];
+    checks.map(with_entries).into()
 }
 
 /// Whether it failed as it should, and how.

@@ -7,6 +7,7 @@ mod datagrams;
 mod doorbells;
 mod errors;
 mod facts;
+mod failed;
 mod firmware;
 mod frames;
 mod identity;

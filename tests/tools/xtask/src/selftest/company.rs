@@ -8,6 +8,9 @@ use testbed::{Child, Command, Guest};
 /// How long a program may take to say something.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What is tried with the other host.
+const SERVICES: [&str; 4] = ["RC", "UC", "UD", "RC memory"];
+
 /// What the program says when it waits.
 const SERVES: &str = "waiting for a client";
 
@@ -43,7 +46,7 @@ pub(crate) fn with_peer(guest: &Guest, device: &str) -> anyhow::Result<String> {
         "{}:\n{said}",
         output_there.ending_text()
     );
-    for service in ["RC", "UC", "UD"] {
+    for service in SERVICES {
         ensure!(text.contains(&format!("ok   peer/{service} ")), "{text}");
         ensure!(said.contains(&format!("ok   {service} ")), "{said}");
     }
@@ -63,7 +66,7 @@ pub(crate) fn with_peer_wrong(guest: &Guest, device: &str, function: u8) -> anyh
         "{}:\n{text}",
         output.ending_text()
     );
-    for service in ["RC", "UC", "UD"] {
+    for service in SERVICES {
         ensure!(text.contains(&format!("FAIL peer/{service} ")), "{text}");
     }
     ensure!(said.contains("FAIL "), "{said}");

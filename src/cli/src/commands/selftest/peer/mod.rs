@@ -1,5 +1,6 @@
 //! `peer`: messages to and from another host, where the same program runs as the server.
 
+mod memory;
 mod server;
 mod talk;
 mod wire;
@@ -7,7 +8,7 @@ mod wire;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use uverbs::QpType;
+use uverbs::{Mtu, QpType};
 
 use super::check::{Check, Found, Outcome, Trouble};
 use super::subject::Subject;
@@ -31,14 +32,17 @@ pub(super) struct Peer {
 }
 
 pub(super) fn checks() -> Vec<Check> {
-    [QpType::Rc, QpType::Uc, QpType::Ud]
-        .into_iter()
-        .map(|kind| {
-            Check::new(wire::name(kind), EXPECTED, move |subject| {
-                call(subject, kind)
-            })
+    let each = |kind| {
+        Check::new(wire::name(kind), EXPECTED, move |subject| {
+            talk(subject, kind)
         })
-        .collect()
+    };
+    vec![
+        each(QpType::Rc),
+        each(QpType::Uc),
+        each(QpType::Ud),
+        Check::new(wire::MEMORY, "read, written and changed by atomics", reach),
+    ]
 }
 
 /// Tells the server that there is nothing more to come.
@@ -48,27 +52,53 @@ pub(super) fn end(peer: &Peer) -> Result<(), Failure> {
         .map_err(|trouble| Failure::new(trouble.text()))
 }
 
-fn call(subject: &Subject, kind: QpType) -> Outcome {
+/// Asks for a conversation; ready for it, with the bytes of its packets.
+fn call(
+    subject: &Subject,
+    kind: QpType,
+    request: impl FnOnce(Mtu) -> Request,
+) -> Outcome<(TcpStream, Side, u32)> {
     let peer = subject.peer.as_ref();
     let peer = peer.ok_or_else(|| Trouble::unsupported("no other host is named"))?;
     let stream = tcp::connect(&peer.host, peer.port, PATIENCE);
     let mut stream = stream.map_err(said)?;
     patient(&stream)?;
     let own = subject.port_attr()?.active_mtu;
-    wire::put(&mut stream, &Request::Talk(kind, own).to_string())?;
+    wire::put(&mut stream, &request(own).to_string())?;
     let mtu = wire::agreed(&wire::line(&mut stream)?, own)?;
     let mut side = Side::new(subject, kind, mtu)?;
     let endpoint = [side.endpoint()?];
     pingpong::call(&mut stream, &endpoint, 1, |peers| side.connect(peers)).map_err(said)?;
+    Ok((stream, side, mtu.bytes().unwrap_or_default()))
+}
+
+fn talk(subject: &Subject, kind: QpType) -> Outcome {
+    let (mut stream, mut side, bytes) = call(subject, kind, |mtu| Request::Talk(kind, mtu))?;
     let talked = side.talk(Role::First);
-    wire::put(&mut stream, &wire::verdict(&talked))?;
-    let theirs = wire::verdict_of(&wire::line(&mut stream)?);
-    let count = talked?;
-    theirs?;
-    let bytes = mtu.bytes().unwrap_or_default();
+    let count = settled(&mut stream, talked)?;
     Ok(Found::new(format_args!(
         "{count} lengths each way, packets of {bytes} bytes"
     )))
+}
+
+fn reach(subject: &Subject) -> Outcome {
+    let (mut stream, mut side, bytes) = call(subject, QpType::Rc, Request::Reach)?;
+    let reached = memory::reach(subject, &mut side, &mut stream);
+    let atomics = settled(&mut stream, reached)?;
+    let what = if atomics {
+        "read, written, added to, swapped"
+    } else {
+        "read, written; not both hosts have atomics"
+    };
+    Ok(Found::new(format_args!("{what}, packets of {bytes} bytes")))
+}
+
+/// Both sides say how it went, and what was found here if it went well on both.
+fn settled<T>(stream: &mut TcpStream, here: Outcome<T>) -> Outcome<T> {
+    wire::put(stream, &wire::verdict(&here))?;
+    let theirs = wire::verdict_of(&wire::line(stream)?);
+    let here = here?;
+    theirs.map(|()| here)
 }
 
 fn patient(stream: &TcpStream) -> Outcome<()> {

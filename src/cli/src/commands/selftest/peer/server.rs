@@ -2,11 +2,13 @@
 
 use std::net::TcpStream;
 
+use uverbs::QpType;
+
 use super::super::check::Outcome;
 use super::super::subject::Subject;
 use super::talk::{Role, Side};
 use super::wire::{self, Request};
-use super::{patient, said};
+use super::{memory, patient, said, settled};
 use crate::exchange::{pingpong, tcp};
 use crate::failure::Result;
 use crate::output::Output;
@@ -30,20 +32,24 @@ pub(in super::super) fn serve(subject: &Subject, port: u16, out: &mut Output) ->
 /// One conversation; `None` when there are no more.
 fn answer(subject: &Subject, stream: &mut TcpStream) -> Outcome<Option<String>> {
     patient(stream)?;
-    let (kind, theirs) = match Request::parse(&wire::line(stream)?)? {
+    let request = Request::parse(&wire::line(stream)?)?;
+    let (kind, theirs) = match request {
         Request::End => return Ok(None),
         Request::Talk(kind, mtu) => (kind, mtu),
+        Request::Reach(mtu) => (QpType::Rc, mtu),
     };
     let mtu = wire::smaller(theirs, subject.port_attr()?.active_mtu);
     let mut side = Side::new(subject, kind, mtu)?;
     wire::put(stream, &wire::agree(mtu))?;
     let endpoint = [side.endpoint()?];
     pingpong::serve(stream, &endpoint, 1, |peers| side.connect(peers)).map_err(said)?;
+    if matches!(request, Request::Reach(_)) {
+        let lent = memory::lend(subject, &side, stream);
+        wire::put(stream, &wire::verdict(&lent))?;
+        return lent.map(|()| Some(format!("{}  lent", wire::MEMORY)));
+    }
     let talked = side.talk(Role::Second);
-    wire::put(stream, &wire::verdict(&talked))?;
-    let theirs = wire::verdict_of(&wire::line(stream)?);
-    let count = talked?;
-    theirs?;
+    let count = settled(stream, talked)?;
     Ok(Some(format!(
         "{}  {count} lengths each way",
         wire::name(kind)

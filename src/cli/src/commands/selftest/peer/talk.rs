@@ -28,7 +28,7 @@ pub(super) enum Role {
 pub(super) struct Side {
     kind: QpType,
     lengths: Vec<usize>,
-    pd: ProtectionDomain,
+    pub(super) pd: ProtectionDomain,
     /// Until it is connected.
     prepared: Option<(CompletionQueue, PreparedQueuePair)>,
     end: Option<End>,
@@ -112,7 +112,7 @@ impl Side {
         Ok(self.lengths.len())
     }
 
-    fn end(&mut self) -> Outcome<&mut End> {
+    pub(super) fn end(&mut self) -> Outcome<&mut End> {
         let end = self.end.as_mut();
         end.ok_or_else(|| Trouble::failed("it is not connected"))
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{Read, Write};
 
-use uverbs::{Mtu, QpType};
+use uverbs::{Mtu, QpType, Remote, RemoteKey};
 
 use super::super::check::{Outcome, Trouble, ensure};
 
@@ -18,8 +18,24 @@ const LONGEST: usize = 200;
 pub(super) enum Request {
     /// Messages of a service, in packets of this many bytes at most.
     Talk(QpType, Mtu),
+    /// Memory of the server, reached by packets of this many bytes at most.
+    Reach(Mtu),
     /// That was all.
     End,
+}
+
+/// What the check of memory is called.
+pub(super) const MEMORY: &str = "RC memory";
+
+/// The word of a request for memory, and of what is said about it.
+const REACH: &str = "memory";
+
+/// Memory that the other host may reach.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Place {
+    pub(super) remote: Remote,
+    /// Whether its device takes atomic operations.
+    pub(super) atomics: bool,
 }
 
 /// What a service is called.
@@ -38,6 +54,9 @@ impl fmt::Display for Request {
                 let bytes = mtu.bytes().unwrap_or_default();
                 write!(f, "{GREETING} {} {bytes}", name(*kind))
             }
+            Self::Reach(mtu) => {
+                write!(f, "{GREETING} {REACH} {}", mtu.bytes().unwrap_or_default())
+            }
             Self::End => write!(f, "{GREETING} end"),
         }
     }
@@ -51,6 +70,7 @@ impl Request {
         let words: Vec<&str> = rest.split_whitespace().collect();
         match words.as_slice() {
             ["end"] => Ok(Self::End),
+            [REACH, bytes] => Ok(Self::Reach(mtu(bytes).ok_or_else(confused)?)),
             [service, bytes] => {
                 let kinds = [QpType::Rc, QpType::Uc, QpType::Ud];
                 let kind = kinds.into_iter().find(|kind| name(*kind) == *service);
@@ -59,6 +79,32 @@ impl Request {
             }
             _ => Err(confused()),
         }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Remote { address, key } = self.remote;
+        let atomics = u8::from(self.atomics);
+        write!(f, "{REACH} {address:x} {:x} {atomics}", key.raw())
+    }
+}
+
+impl Place {
+    /// Reads what the server lends.
+    pub(super) fn parse(line: &str) -> Outcome<Self> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [REACH, address, key, atomics] = words.as_slice() else {
+            return Err(refused(line));
+        };
+        let confused = |_| refused(line);
+        Ok(Self {
+            remote: Remote {
+                address: u64::from_str_radix(address, 16).map_err(confused)?,
+                key: RemoteKey::new(u32::from_str_radix(key, 16).map_err(confused)?),
+            },
+            atomics: *atomics == "1",
+        })
     }
 }
 
@@ -146,6 +192,7 @@ mod tests {
         for request in [
             Request::Talk(QpType::Rc, Mtu::B1024),
             Request::Talk(QpType::Ud, Mtu::B4096),
+            Request::Reach(Mtu::B512),
             Request::End,
         ] {
             assert_eq!(Request::parse(&request.to_string()).unwrap(), request);
@@ -164,6 +211,29 @@ mod tests {
             "uverbs selftest 1 RC 1024 more",
         ] {
             assert!(Request::parse(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn places_are_understood_and_nothing_else_is() {
+        for atomics in [false, true] {
+            let place = Place {
+                remote: Remote {
+                    address: 0x7f00_dead_b000,
+                    key: RemoteKey::new(0x1234),
+                },
+                atomics,
+            };
+            assert_eq!(Place::parse(&place.to_string()).unwrap(), place);
+        }
+        for line in [
+            "",
+            "done",
+            "memory 1 2",
+            "memory x 1 1",
+            "memory 1 123456789 1",
+        ] {
+            assert!(Place::parse(line).is_err(), "{line}");
         }
     }
 

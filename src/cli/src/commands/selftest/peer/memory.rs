@@ -1,0 +1,95 @@
+//! One host lends memory; the other reads it, writes it, and changes a word of it by atomic operations.
+
+use std::net::TcpStream;
+
+use uverbs::owned::Work;
+use uverbs::{Operation, Remote};
+
+use super::super::atomics;
+use super::super::check::{Outcome, Trouble, ensure};
+use super::super::pair::{REMOTE, buffer_of, compare, fill};
+use super::super::subject::Subject;
+use super::talk::Side;
+use super::wire::{self, Place};
+
+/// Bytes that are read and written, behind the word.
+const LEN: usize = 1 << 16;
+const DATA: usize = 64;
+
+/// What is there, and what the other host puts there.
+const SEEDS: (u64, u64) = (1, 2);
+
+/// The word before, what is added to it, and what is swapped in for the sum.
+const WAS: u64 = 0x0102_0304_0506_0708;
+const ADD: u64 = 0x1011_1213_1415_1617;
+const NEW: u64 = 0xf0e0_d0c0_b0a0_9080;
+
+/// Lends memory until the other host says how it went.
+pub(super) fn lend(subject: &Subject, side: &Side, stream: &mut TcpStream) -> Outcome<()> {
+    let lent = side.pd.expose(DATA + LEN, REMOTE)?;
+    let mut bytes = vec![0; LEN];
+    fill(&mut bytes, SEEDS.0);
+    let inside = lent.write(DATA, &bytes) && lent.store(0, WAS);
+    ensure(inside, || "outside of the memory".into())?;
+    let place = Place {
+        remote: lent.remote(),
+        atomics: atomics::has(subject),
+    };
+    wire::put(stream, &place.to_string())?;
+    wire::verdict_of(&wire::line(stream)?)?;
+    let inside = lent.read(DATA, &mut bytes);
+    ensure(inside, || "outside of the memory".into())?;
+    compare(&bytes, SEEDS.1)?;
+    let word = lent.load(0);
+    // The other host may have no atomics.
+    ensure(word == Some(NEW) || word == Some(WAS), || {
+        format!("the word is {word:x?}")
+    })
+}
+
+/// Does everything to the memory that the other host lends; whether that was all.
+pub(super) fn reach(subject: &Subject, side: &mut Side, stream: &mut TcpStream) -> Outcome<bool> {
+    let place = Place::parse(&wire::line(stream)?)?;
+    let data = Remote {
+        address: place.remote.address.wrapping_add(DATA as u64),
+        ..place.remote
+    };
+    let [room] = side.pd.buffers::<1>(LEN)?;
+    let end = side.end()?;
+    end.qp.post(Work::read(data).memory(room))?;
+    let mut bytes = buffer_of(end.success()?)?;
+    compare(&bytes, SEEDS.0).map_err(|trouble| trouble.with("read"))?;
+    fill(&mut bytes, SEEDS.1);
+    end.qp.post(Work::write(data).memory(bytes))?;
+    end.success()?;
+    let atomics = place.atomics && atomics::has(subject);
+    if atomics {
+        change(side, place.remote)?;
+    }
+    Ok(atomics)
+}
+
+/// Adds to the word, and swaps the sum for something else.
+fn change(side: &mut Side, remote: Remote) -> Outcome<()> {
+    let sum = WAS.wrapping_add(ADD);
+    let steps = [
+        (Operation::FetchAdd { remote, add: ADD }, WAS),
+        (
+            Operation::CompareSwap {
+                remote,
+                compare: sum,
+                swap: NEW,
+            },
+            sum,
+        ),
+    ];
+    for (operation, right) in steps {
+        let pd = side.pd.clone();
+        let old = atomics::told(&pd, side.end()?, operation)?;
+        if old != right {
+            let why = format_args!("told that the word was {old:#x}, not {right:#x}");
+            return Err(Trouble::failed(why));
+        }
+    }
+    Ok(())
+}
