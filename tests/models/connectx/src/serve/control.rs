@@ -177,6 +177,18 @@ fn command(line: &str, fabric: &mut Fabric) -> Option<String> {
             "{}\n",
             fabric.pending_faults(function.parse().ok()?)
         )),
+        ["health", function, syndrome] => {
+            fabric.set_health(function.parse().ok()?, syndrome.parse().ok()?);
+            Some(done)
+        }
+        words => lasting(words, fabric),
+    }
+}
+
+/// What lasts until it is ended.
+fn lasting(words: &[&str], fabric: &mut Fabric) -> Option<String> {
+    let done = "ok\n".to_owned();
+    match words {
         ["remove", function] => {
             fabric.remove(function.parse().ok()?);
             Some(done)
@@ -185,22 +197,11 @@ fn command(line: &str, fabric: &mut Fabric) -> Option<String> {
             fabric.reset(function.parse().ok()?);
             Some(done)
         }
-        ["health", function, syndrome] => {
-            fabric.set_health(function.parse().ok()?, syndrome.parse().ok()?);
-            Some(done)
-        }
-        words => misbehave(words, fabric),
-    }
-}
-
-/// What lasts until it is ended.
-fn misbehave(words: &[&str], fabric: &mut Fabric) -> Option<String> {
-    match words {
         ["misbehave", function, kinds @ ..] => {
             let kinds: Option<Vec<_>> =
                 kinds.iter().map(|kind| Misbehaviour::parse(kind)).collect();
             fabric.misbehave(function.parse().ok()?, &kinds?);
-            Some("ok\n".to_owned())
+            Some(done)
         }
         ["misbehaviours"] => {
             let all = Misbehaviour::ALL.iter();
