@@ -16,10 +16,9 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use uverbs_core::{Error, ErrorKind, Op, PollError, Result};
 
-use crate::{
-    AsyncEvent, CompletionChannel, CompletionEvent, CompletionQueue, Context, Notify,
-    WorkCompletion,
-};
+use crate::completion::CompletionEvent;
+use crate::event::AsyncEvent;
+use crate::{CompletionChannel, CompletionQueue, Context, Notify, WorkCompletion};
 
 /// A completion channel whose events are awaited.
 ///

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use uverbs_core::{ErrorKind, Op, Result, contract};
 
+use crate::Context;
+use crate::completion::CqId;
 use crate::event::EventSource;
-use crate::{Context, CqId};
 
 /// `ibv_comp_channel`—where the events of completion queues arrive.
 ///

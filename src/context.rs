@@ -49,7 +49,8 @@ pub(crate) struct Inner {
 /// How a device is opened.
 ///
 /// ```no_run
-/// use uverbs::{CommandPath, OpenOptions};
+/// use uverbs::kernel::CommandPath;
+/// use uverbs::OpenOptions;
 ///
 /// let context = OpenOptions::new().command_path(CommandPath::Ioctl).open("rxe0")?;
 /// # Ok::<(), uverbs::Error>(())

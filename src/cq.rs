@@ -196,7 +196,7 @@ impl CompletionQueue {
     ///
     /// ```no_run
     /// # fn f(context: &uverbs::Context) -> Result<(), Box<dyn std::error::Error>> {
-    /// use uverbs::Timestamps;
+    /// use uverbs::completion::Timestamps;
     ///
     /// let mut cq = context.completion_queue(64).timestamps(Timestamps::WallClock).build()?;
     /// if let Some((completion, Some(nanoseconds))) = cq.poll_stamped()? {

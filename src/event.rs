@@ -4,7 +4,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use uverbs_core::types::{AsyncEventType, EventObject};
+#[doc(inline)]
+pub use uverbs_core::types::{AsyncEventType, EventCounts, EventObject};
 use uverbs_core::{ErrorKind, Op, Result, UverbsFile, contract};
 
 use crate::Context;

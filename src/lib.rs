@@ -100,7 +100,7 @@ mod cookie;
 mod cq;
 mod destroy;
 mod device;
-mod event;
+pub mod event;
 #[cfg(feature = "mlx5")]
 pub mod mlx5;
 mod mr;
@@ -114,24 +114,135 @@ mod srq;
 mod unpolled;
 
 pub use ah::AddressHandle;
-pub use channel::{CompletionChannel, CompletionEvent};
+pub use channel::CompletionChannel;
 pub use context::{Context, OpenOptions};
-pub use cq::{Completion, CompletionQueue, CompletionQueueBuilder, CqId, Notify};
-pub use destroy::DestroyError;
+pub use cq::{Completion, CompletionQueue, CompletionQueueBuilder, Notify};
 pub use device::{Device, devices};
-pub use event::{AsyncEvent, EventSource};
-pub use mr::{DmabufRange, MemoryRegion, Reregister};
+pub use mr::MemoryRegion;
 pub use mw::MemoryWindow;
 pub use pd::ProtectionDomain;
 pub use qp::{
-    HandshakeError, ParseEndpointError, PostFailed, PreparedQueuePair, QueuePair, QueuePairBuilder,
-    QueuePairEndpoint, RecvBatch, SendBatch,
+    PreparedQueuePair, QueuePair, QueuePairBuilder, QueuePairEndpoint, RecvBatch, SendBatch,
 };
 pub use srq::SharedReceiveQueue;
 
-pub use uverbs_core::discover;
-pub use uverbs_core::error::{
-    self, Errno, Error, ErrorKind, Fact, Op, PollError, PostError, Result,
+#[doc(inline)]
+pub use uverbs_core::error::{Error, ErrorKind, PollError, PostError, Result};
+#[doc(inline)]
+pub use uverbs_core::sys::recorder;
+#[doc(inline)]
+pub use uverbs_core::types::{
+    AccessFlags, AddressVector, Gid, Operation, Payload, QpState, QpType, RecvRequest, Remote,
+    SendFlags, SendRequest, Sge, WcStatus, WorkCompletion,
 };
-pub use uverbs_core::types::{self, *};
-pub use uverbs_core::{CommandPath, sys::recorder};
+
+/// Where datagrams go to, and where they came from.
+pub mod address {
+    #[doc(inline)]
+    pub use uverbs_core::types::{
+        Address, Destination, FlowLabel, GlobalRoute, Grh, IpVersion, MULTICAST_LID_BASE,
+        MULTICAST_QPN,
+    };
+}
+
+/// What devices, ports and queues are: what they are created with, changed by, and answer.
+pub mod attr {
+    #[doc(inline)]
+    pub use uverbs_core::types::{
+        AlternatePath, DeviceAttr, DriverId, Ece, FirmwareVersion, MigrationState, NodeType,
+        PortAttr, Psn, QpAttr, QpAttrMask, QpCaps, QpCreateFlags, QpInfo, SigMode, SrqAttr,
+        SrqModify, SrqType, TransportType,
+    };
+}
+
+/// What devices and ports can do.
+pub mod caps {
+    #[doc(inline)]
+    pub use uverbs_core::types::{
+        AtomicCap, CqModerationCaps, DeviceCaps, OdpCaps, OdpGeneralCaps, OdpTransportCaps,
+        PortCaps, PortCaps2, RawPacketCaps, RssCaps, TagMatchingCaps, TagMatchingFlags,
+    };
+}
+
+/// What completions say, and how they are told.
+pub mod completion {
+    pub use crate::channel::CompletionEvent;
+    pub use crate::cq::CqId;
+    #[doc(inline)]
+    pub use uverbs_core::types::{Timestamps, WcFlags, WcOpcode};
+}
+
+/// Which devices there are, as the kernel tells.
+pub mod discover {
+    #[doc(inline)]
+    pub use uverbs_core::discover::fork::ForkAdvice;
+    #[doc(inline)]
+    pub use uverbs_core::discover::{
+        Access, DeviceInfo, DriverMatch, ForkGuard, Options, Source, copy_on_fork, netlink, sysfs,
+    };
+}
+
+/// What errors are made of, and those of single calls.
+pub mod error {
+    pub use crate::destroy::DestroyError;
+    pub use crate::qp::{HandshakeError, ParseEndpointError, PostFailed};
+    #[doc(inline)]
+    pub use uverbs_core::error::{Errno, Fact, Op};
+    #[doc(inline)]
+    pub use uverbs_core::types::{OutOfRange, Unrecognized};
+}
+
+/// Addresses of ports, and the tables that they stand in.
+pub mod gid {
+    #[doc(inline)]
+    pub use uverbs_core::types::{GidEntry, GidType, Guid, ParseGidError, ParseGuidError};
+}
+
+/// How commands reach the kernel, or what stands in for it.
+pub mod kernel {
+    #[doc(inline)]
+    pub use uverbs_core::CommandPath;
+    #[doc(inline)]
+    pub use uverbs_core::sys::{Call, Kernel, Linux, Reply};
+}
+
+/// The state of a port and its cable.
+pub mod link {
+    #[doc(inline)]
+    pub use uverbs_core::types::{
+        LinkLayer, LinkSpeed, LinkWidth, Mtu, PhysicalState, PortFlags, PortState, VirtualLanes,
+    };
+}
+
+/// What is registered, how it is changed, and the keys that name it.
+pub mod memory {
+    pub use crate::mr::{DmabufRange, Reregister};
+    #[doc(inline)]
+    pub use uverbs_core::types::{
+        LocalKey, MrAdvice, MrAdviceFlags, MwType, RemoteKey, ReregFlags,
+    };
+}
+
+/// How fast a path is.
+pub mod rate {
+    #[doc(inline)]
+    pub use uverbs_core::types::Rate;
+}
+
+/// Parts of work requests that few requests have.
+pub mod request {
+    #[doc(inline)]
+    pub use uverbs_core::types::{Placement, RESERVED_WR_IDS, WindowBinding};
+}
+
+/// Timers and retries of a connection.
+pub mod time {
+    #[doc(inline)]
+    pub use uverbs_core::types::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
+}
+
+/// From which state a queue pair gets to which, and what that takes.
+pub mod transition {
+    #[doc(inline)]
+    pub use uverbs_core::types::{Diagnosis, Requirement, diagnose, is_legal, requirement};
+}

@@ -73,7 +73,7 @@ impl SharedReceiveQueue {
     /// `ibv_modify_srq`—resizes it, arms it, or both. If anything in `change` is invalid, nothing is changed.
     ///
     /// [`max_wr`](SrqModify::max_wr) is the new size in requests. [`limit`](SrqModify::limit) arms
-    /// one [`SrqLimitReached`](crate::AsyncEventType::SrqLimitReached) event for the moment when
+    /// one [`SrqLimitReached`](crate::event::AsyncEventType::SrqLimitReached) event for the moment when
     /// fewer than so many requests are left; 0 disarms. One system call, four for a resize on rxe.
     ///
     /// # Errors
@@ -128,7 +128,7 @@ impl SharedReceiveQueue {
     ///
     /// And, for ever:
     ///
-    /// 3. its `wr_id` is below [`RESERVED_WR_IDS`](crate::RESERVED_WR_IDS), as that of a [send request](crate::SendBatch::push).
+    /// 3. its `wr_id` is below [`RESERVED_WR_IDS`](crate::request::RESERVED_WR_IDS), as that of a [send request](crate::SendBatch::push).
     #[doc(alias = "ibv_post_srq_recv")]
     #[expect(unsafe_code, reason = "names memory that a device will write to")]
     #[inline]

@@ -7,10 +7,11 @@ use std::error::Error;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::ExitCode;
 
+use uverbs::address::{GlobalRoute, Grh, MULTICAST_QPN};
 use uverbs::owned::{Buffer, QueuePair, Work};
 use uverbs::{
-    AddressVector, CompletionQueue, Context, Gid, GlobalRoute, Grh, MULTICAST_QPN,
-    ProtectionDomain, QpType, QueuePairEndpoint, WorkCompletion,
+    AddressVector, CompletionQueue, Context, Gid, ProtectionDomain, QpType, QueuePairEndpoint,
+    WorkCompletion,
 };
 
 const PORT: u8 = 1;

@@ -8,8 +8,9 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
+use uverbs::kernel::CommandPath;
 use uverbs::owned::QueuePair;
-use uverbs::{CommandPath, CompletionQueue, Context, ErrorKind, OpenOptions, QpType};
+use uverbs::{CompletionQueue, Context, ErrorKind, OpenOptions, QpType};
 
 /// `nobody` and `nogroup`.
 const NOBODY: u32 = 65534;

@@ -8,11 +8,10 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use uverbs::attr::SrqModify;
+use uverbs::event::{AsyncEvent, AsyncEventType};
 use uverbs::owned::{QueuePair, SharedReceiveQueue};
-use uverbs::{
-    AsyncEvent, AsyncEventType, CompletionChannel, CompletionQueue, Context, ErrorKind, Notify,
-    QpType, SrqModify,
-};
+use uverbs::{CompletionChannel, CompletionQueue, Context, ErrorKind, Notify, QpType};
 
 /// Messages that are sent, and requests that are there to receive them.
 const MESSAGES: usize = 8;

@@ -16,10 +16,11 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use uverbs::memory::MwType;
 use uverbs::owned::{QueuePair as OwnedQueuePair, Work};
 use uverbs::{
-    AccessFlags, CompletionQueue, Context, MemoryRegion, MwType, Operation, Payload,
-    ProtectionDomain, QpType, QueuePair, Remote, SendRequest, WcStatus,
+    AccessFlags, CompletionQueue, Context, MemoryRegion, Operation, Payload, ProtectionDomain,
+    QpType, QueuePair, Remote, SendRequest, WcStatus,
 };
 
 /// Bytes of the region, and the part of it that is lent.

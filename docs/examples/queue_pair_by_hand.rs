@@ -7,9 +7,13 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use uverbs::address::GlobalRoute;
+use uverbs::attr::{Psn, QpAttr};
+use uverbs::link::Mtu;
+use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
 use uverbs::{
-    AccessFlags, AckTimeout, AddressVector, CompletionQueue, Context, GlobalRoute, Mtu, Psn,
-    QpAttr, QpState, QpType, QueuePair, QueuePairEndpoint, RetryCount, RnrRetry, RnrTimer,
+    AccessFlags, AddressVector, CompletionQueue, Context, QpState, QpType, QueuePair,
+    QueuePairEndpoint,
 };
 
 const PORT: u8 = 1;

@@ -7,11 +7,10 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use uverbs::attr::{SrqAttr, SrqModify};
+use uverbs::event::{AsyncEventType, EventSource};
 use uverbs::owned::{QueuePair, SharedReceiveQueue};
-use uverbs::{
-    AsyncEventType, CompletionQueue, Context, EventSource, ProtectionDomain, QpType, SrqAttr,
-    SrqModify,
-};
+use uverbs::{CompletionQueue, Context, ProtectionDomain, QpType};
 
 /// Bytes of a message.
 const SIZE: usize = 64;

@@ -6,8 +6,9 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+use uverbs::completion::Timestamps;
 use uverbs::mlx5::Clock;
-use uverbs::{Context, QpType, Timestamps, owned};
+use uverbs::{Context, QpType, owned};
 
 const MESSAGES: usize = 5;
 

@@ -12,7 +12,8 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use uverbs::{AccessFlags, Context, QpType, RecvRequest, SendRequest, SrqAttr};
+use uverbs::attr::SrqAttr;
+use uverbs::{AccessFlags, Context, QpType, RecvRequest, SendRequest};
 
 const SIZE: SrqAttr = SrqAttr {
     max_wr: 16,

@@ -6,7 +6,8 @@ use uverbs_core::types::AccessFlags;
 use uverbs_core::{Error, ErrorKind, Op, Result};
 
 use super::Adapter;
-use crate::{DmabufRange, MemoryRegion, ProtectionDomain};
+use crate::memory::DmabufRange;
+use crate::{MemoryRegion, ProtectionDomain};
 
 impl Adapter {
     /// `mlx5dv_get_data_direct_sysfs_path`—the folder in sysfs of the function that reaches other PCI devices past the processor. One

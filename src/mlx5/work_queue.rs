@@ -11,9 +11,10 @@ use uverbs_mlx5::steering::{FlowMatcher, MatchRule};
 
 use super::{Adapter, FlowId};
 use crate::cookie::Cookie;
+use crate::error::PostFailed;
 use crate::event::EventSource;
 use crate::qp::Children;
-use crate::{CompletionQueue, PostFailed, ProtectionDomain};
+use crate::{CompletionQueue, ProtectionDomain};
 
 /// `ibv_wq_init_attr`—sizes and options of a work queue.
 #[doc(alias = "ibv_wq_init_attr")]
@@ -189,7 +190,7 @@ impl WorkQueue {
     ///
     /// And, for ever:
     ///
-    /// 3. its `wr_id` is below [`RESERVED_WR_IDS`](crate::RESERVED_WR_IDS), as that of a [send request](crate::SendBatch::push).
+    /// 3. its `wr_id` is below [`RESERVED_WR_IDS`](crate::request::RESERVED_WR_IDS), as that of a [send request](crate::SendBatch::push).
     #[doc(alias = "ibv_post_wq_recv")]
     #[expect(unsafe_code, reason = "names memory that a device will write to")]
     pub unsafe fn post_recv(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), PostFailed> {

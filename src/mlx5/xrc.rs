@@ -12,9 +12,9 @@ use uverbs_mlx5::{QpExtra, SharedXrcDomain};
 
 use super::Adapter;
 use crate::cookie::Cookie;
+use crate::event::EventSource;
 use crate::{
-    CompletionQueue, Context, EventSource, ProtectionDomain, QueuePairBuilder, SendBatch,
-    SharedReceiveQueue,
+    CompletionQueue, Context, ProtectionDomain, QueuePairBuilder, SendBatch, SharedReceiveQueue,
 };
 
 /// `ibv_xrcd`—an XRC domain: what the receiving ends of connections and the shared queues that they deliver to have in common.
@@ -23,7 +23,8 @@ use crate::{
 /// needs one.
 ///
 /// ```no_run
-/// use uverbs::{QpType, SendRequest, SrqAttr};
+/// use uverbs::attr::SrqAttr;
+/// use uverbs::{QpType, SendRequest};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let context = uverbs::Context::open("mlx5_0")?;

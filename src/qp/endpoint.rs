@@ -17,7 +17,7 @@ use uverbs_core::types::{Gid, Psn};
 /// assert_eq!(endpoint.psn.raw(), 0x9a3);
 /// assert_eq!(QueuePairEndpoint::from_bytes(&endpoint.to_bytes()), Some(endpoint));
 /// assert_eq!(endpoint.to_string().parse(), Ok(endpoint));
-/// # Ok::<(), uverbs::ParseEndpointError>(())
+/// # Ok::<(), uverbs::error::ParseEndpointError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct QueuePairEndpoint {

@@ -21,9 +21,10 @@ pub(crate) use post::{ReceiveSide, post_recv_batch};
 pub(crate) use prepared::After;
 pub use prepared::{HandshakeError, PreparedQueuePair};
 
+use crate::ProtectionDomain;
+use crate::completion::CqId;
 use crate::cookie::Cookie;
 use crate::destroy::{DestroyError, Failing};
-use crate::{CqId, ProtectionDomain};
 
 /// `ibv_qp`—a queue pair: a send queue and a receive queue.
 ///

@@ -5,7 +5,8 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::builder::styling::{AnsiColor, Style};
-use uverbs::{Error, ErrorKind, HandshakeError, PollError, PostError};
+use uverbs::error::HandshakeError;
+use uverbs::{Error, ErrorKind, PollError, PostError};
 
 /// Something failed.
 pub(crate) const FAILED: u8 = 1;
@@ -158,7 +159,7 @@ pub(crate) fn of_stdout(error: &io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use uverbs::{Errno, Op};
+    use uverbs::error::{Errno, Op};
 
     #[test]
     fn a_hint_of_the_library_gets_its_own_line_once() {

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use uverbs::discover::Access;
+use uverbs::kernel::CommandPath;
 use uverbs::recorder::Sink;
 use uverbs::rings::Observer;
-use uverbs::{CommandPath, Context, OpenOptions};
+use uverbs::{Context, OpenOptions};
 
 use crate::failure::{self, Failure, Result};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use uverbs::Mtu;
+use uverbs::link::Mtu;
 
 /// Reads a number of bytes: `64`, `4K`, `4KiB`, `1M`, `2G`; the letters count in 1024s.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {

@@ -41,7 +41,7 @@ impl Device for Fakes {
         let fake = shaky.kernel();
         let fd = fake
             .open()
-            .map_err(|errno| uverbs::Error::os(uverbs::Op::OpenDevice, errno))?;
+            .map_err(|errno| uverbs::Error::os(uverbs::error::Op::OpenDevice, errno))?;
         let mut options = OpenOptions::new().kernel(shaky.clone());
         if let Some(sink) = sink {
             options = options.record(sink);

@@ -8,7 +8,8 @@
 use std::os::fd::BorrowedFd;
 use std::sync::{Mutex, PoisonError};
 
-use uverbs::{DriverId, Errno};
+use uverbs::attr::DriverId;
+use uverbs::error::Errno;
 use uverbs_core::Result;
 use uverbs_core::discover::CharDevice;
 use uverbs_core::sys::{Call, Kernel, Reply};

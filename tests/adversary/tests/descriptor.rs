@@ -7,7 +7,8 @@
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 
-use uverbs::{CommandPath, OpenOptions};
+use uverbs::OpenOptions;
+use uverbs::kernel::CommandPath;
 use uverbs_fake::{FakeKernel, Profile};
 
 /// The descriptors of this process, and what they are.

@@ -10,9 +10,10 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use uverbs::link::Mtu;
 use uverbs::{
-    AccessFlags, CompletionQueue, Context, MemoryRegion, Mtu, QpType, QueuePair, RecvRequest,
-    Remote, SendRequest, Sge, WorkCompletion,
+    AccessFlags, CompletionQueue, Context, MemoryRegion, QpType, QueuePair, RecvRequest, Remote,
+    SendRequest, Sge, WorkCompletion,
 };
 
 /// Operations of a loop.

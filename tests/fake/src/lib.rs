@@ -123,7 +123,7 @@ impl Bench {
         let fd = self
             .fake
             .open()
-            .map_err(|errno| uverbs::Error::os(uverbs::Op::OpenDevice, errno))?;
+            .map_err(|errno| uverbs::Error::os(uverbs::error::Op::OpenDevice, errno))?;
         // SAFETY: (1) the descriptor is of the fake's device; (2, 3) these tests issue commands on objects of their own, and
         // keep what they register.
         let file = unsafe { UverbsFile::new(kernel, fd, RDMA_DRIVER_RXE, self.path) };
@@ -157,7 +157,7 @@ impl Bench {
         let fd = self
             .fake
             .open()
-            .map_err(|errno| uverbs::Error::os(uverbs::Op::OpenDevice, errno))?;
+            .map_err(|errno| uverbs::Error::os(uverbs::error::Op::OpenDevice, errno))?;
         let options = OpenOptions::new()
             .command_path(self.path)
             .kernel(Arc::new(self.fake.clone()));

@@ -1,7 +1,8 @@
 //! The whole life of a device's objects, for tests that disturb it.
 
+use uverbs::error::Op;
 use uverbs::owned::{self, Buffer};
-use uverbs::{Context, Error, ErrorKind, Op, PostError, QpType};
+use uverbs::{Context, Error, ErrorKind, PostError, QpType};
 use uverbs_core::Result;
 use uverbs_fake::{FakeKernel, Source};
 
@@ -55,7 +56,7 @@ pub fn live_on(fake: &FakeKernel, context: Context) -> Result<()> {
     {
         return Err(Error::new(Op::GetAsyncEvent, ErrorKind::TimedOut));
     }
-    srq.modify(&uverbs::SrqModify {
+    srq.modify(&uverbs::attr::SrqModify {
         max_wr: Some(16),
         limit: None,
     })?;

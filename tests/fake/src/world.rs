@@ -9,10 +9,11 @@ use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
+use uverbs::attr::{QpAttr, SrqModify};
 use uverbs::owned::{self, Buffer, Finished, Memory};
 use uverbs::{
-    Completion, CompletionChannel, CompletionQueue, Context, Notify, ProtectionDomain, QpAttr,
-    QpState, QpType, SrqModify,
+    Completion, CompletionChannel, CompletionQueue, Context, Notify, ProtectionDomain, QpState,
+    QpType,
 };
 use uverbs_fake::Objects;
 

@@ -12,10 +12,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use fake_tests::{Bench, PATHS, expected, expected_ring, thinned, ways};
-use uverbs::{
-    AccessFlags, AckTimeout, AddressVector, Gid, GlobalRoute, Mtu, MwType, Psn, QpAttr, QpAttrMask,
-    QpCaps, QpState, QpType, ReregFlags, RetryCount, RnrRetry, RnrTimer, SrqModify,
-};
+use uverbs::address::GlobalRoute;
+use uverbs::attr::{Psn, QpAttr, QpAttrMask, QpCaps, SrqModify};
+use uverbs::link::Mtu;
+use uverbs::memory::{MwType, ReregFlags};
+use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
+use uverbs::{AccessFlags, AddressVector, Gid, QpState, QpType};
 use uverbs_core::error::{ErrorKind, Result};
 use uverbs_core::sys::{Pointer, Uhw, cells};
 use uverbs_core::{CommandPath, UverbsFile, cmd};
@@ -55,9 +57,9 @@ impl Run<'_> {
     fn ring(
         &self,
         name: &str,
-        op: uverbs::Op,
+        op: uverbs::error::Op,
         command: u32,
-        issue: impl FnOnce(&UverbsFile) -> Result<(), uverbs::Errno>,
+        issue: impl FnOnce(&UverbsFile) -> Result<(), uverbs::error::Errno>,
     ) {
         let wanted = expected_ring(self.profile, self.bench.path, command);
         self.check(name, wanted, |ch| {
@@ -327,7 +329,7 @@ fn queues(run: &Run<'_>, pd: u32, async_fd: &OwnedFd) {
     assert_eq!(entries, Some(63));
     run.ring(
         "req_notify_cq",
-        uverbs::Op::RequestNotification,
+        uverbs::error::Op::RequestNotification,
         IB_USER_VERBS_CMD_REQ_NOTIFY_CQ,
         |ch| cmd::cq::request_notify(ch, cq.handle, false),
     );
@@ -437,7 +439,7 @@ fn queue_pairs(run: &Run<'_>, pd: u32, cq: u32, srq: u32) {
         assert_eq!(info.state, QpState::ReadyToSend);
         run.ring(
             "post_send",
-            uverbs::Op::PostSend,
+            uverbs::error::Op::PostSend,
             IB_USER_VERBS_CMD_POST_SEND,
             |ch| cmd::qp::doorbell(ch, qp.handle),
         );

@@ -211,10 +211,10 @@ fn a_datagram_carries_its_header_and_its_sender() {
         .unwrap();
     let number = prepared.qp_num();
     let vector = uverbs::AddressVector {
-        grh: Some(uverbs::GlobalRoute {
+        grh: Some(uverbs::address::GlobalRoute {
             dgid: context.gid(1, 1).unwrap().unwrap().gid,
             sgid_index: 1,
-            ..uverbs::GlobalRoute::default()
+            ..uverbs::address::GlobalRoute::default()
         }),
         ..uverbs::AddressVector::local(1, 0)
     };

@@ -16,8 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fake_tests::{Bench, Loopback, live, live_on, thinned, ways};
+use uverbs::error::Op;
 use uverbs::owned::Memory;
-use uverbs::{Context, Error, ErrorKind, Op, OpenOptions, Result};
+use uverbs::{Context, Error, ErrorKind, OpenOptions, Result};
 use uverbs_core::CommandPath;
 use uverbs_core::error::Errno;
 use uverbs_core::sys::{Call, Kernel, Reply};

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use fake_tests::{Bench, Loopback, PATIENCE, live, thinned};
 use proptest::prelude::*;
-use uverbs::{AsyncEventType, ErrorKind, EventSource, PollError, PostError, QpType};
+use uverbs::event::{AsyncEventType, EventSource};
+use uverbs::{ErrorKind, PollError, PostError, QpType};
 use uverbs_core::CommandPath;
 use uverbs_fake::{Effect, Profile, RingOf, RingView, Source, When};
 use uverbs_uapi::ib_user_ioctl_cmds::*;

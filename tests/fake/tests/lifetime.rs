@@ -11,10 +11,13 @@
 use std::any::Any;
 
 use fake_tests::{Bench, Loopback, thinned};
+use uverbs::attr::SrqModify;
+use uverbs::event::{AsyncEventType, EventSource};
+use uverbs::memory::MwType;
 use uverbs::owned::{self, Memory, Work};
 use uverbs::{
-    AccessFlags, AsyncEventType, Completion, ErrorKind, EventSource, MwType, Operation, Payload,
-    PostError, QpType, Remote, SendRequest, SrqModify, WcStatus,
+    AccessFlags, Completion, ErrorKind, Operation, Payload, PostError, QpType, Remote, SendRequest,
+    WcStatus,
 };
 use uverbs_core::CommandPath;
 use uverbs_core::error::Errno;

@@ -9,8 +9,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use fake_tests::PATHS;
+use uverbs::attr::DriverId;
 use uverbs::discover::{DeviceInfo, DriverMatch};
-use uverbs::{DriverId, ErrorKind, OpenOptions};
+use uverbs::{ErrorKind, OpenOptions};
 use uverbs_fake::{FakeKernel, Profile};
 
 fn file(path: &str) -> OwnedFd {

@@ -11,8 +11,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fake_tests::{Bench, Loopback, PATIENCE, ways};
+use uverbs::event::{AsyncEventType, EventSource};
 use uverbs::owned::{self, Memory};
-use uverbs::{AsyncEventType, ErrorKind, EventSource, QpState};
+use uverbs::{ErrorKind, QpState};
 use uverbs_fake::{AfterRemoval, Profile};
 
 /// `IB_EVENT_DEVICE_FATAL`.
@@ -141,7 +142,7 @@ fn f01_commands_say_that_the_device_is_gone() {
             looped.qp.query().map(drop).unwrap_err(),
             looped
                 .qp
-                .modify(&uverbs::QpAttr::to(QpState::Error))
+                .modify(&uverbs::attr::QpAttr::to(QpState::Error))
                 .unwrap_err(),
         ] {
             assert_eq!(error.kind(), ErrorKind::DeviceRemoved, "{path:?}: {error}");

@@ -12,13 +12,16 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use fake_tests::{Bench, ways};
+use uverbs::attr::{AlternatePath, MigrationState, QpAttr, QpAttrMask, QpCaps, QpCreateFlags};
+use uverbs::link::Mtu;
+use uverbs::memory::{MrAdvice, MrAdviceFlags, MwType, ReregFlags};
+use uverbs::rate::Rate;
 use uverbs::{
-    AccessFlags, AddressVector, AlternatePath, CqCreateFlags, ErrorKind, MigrationState, MrAdvice,
-    MrAdviceFlags, Mtu, MwType, QpAttr, QpAttrMask, QpCaps, QpCreateFlags, QpState, QpType, Rate,
-    ReregFlags, Result, SendFlags, SendRequest,
+    AccessFlags, AddressVector, ErrorKind, QpState, QpType, Result, SendFlags, SendRequest,
 };
 use uverbs_core::cmd::{ah, comp_cntr, cq, flow, flow_action, mr, mw, qp, wq};
 use uverbs_core::sys::Uhw;
+use uverbs_core::types::CqCreateFlags;
 use uverbs_core::{UverbsFile, cmd};
 use uverbs_fake::Profile;
 use uverbs_uapi::ib_user_ioctl_verbs::ib_uverbs_flow_action_esp;

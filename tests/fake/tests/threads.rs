@@ -12,10 +12,13 @@ use std::thread::{self, Scope};
 use std::time::Duration;
 
 use fake_tests::{Bench, Loopback, PATIENCE};
+use uverbs::address::GlobalRoute;
+use uverbs::event::EventSource;
+use uverbs::memory::MwType;
 use uverbs::recorder::Collector;
 use uverbs::{
-    AccessFlags, AddressVector, CompletionQueue, Context, ErrorKind, EventSource, Gid, GlobalRoute,
-    MwType, Notify, ProtectionDomain, QpType, QueuePairEndpoint, owned,
+    AccessFlags, AddressVector, CompletionQueue, Context, ErrorKind, Gid, Notify, ProtectionDomain,
+    QpType, QueuePairEndpoint, owned,
 };
 use uverbs_core::discover::ForkGuard;
 use uverbs_core::hw::Pages;

@@ -12,12 +12,16 @@ use std::os::fd::AsFd;
 
 use fake_tests::Bench;
 use proptest::prelude::*;
+use uverbs::address::GlobalRoute;
+use uverbs::attr::{Psn, QpAttr, QpCreateFlags};
+use uverbs::link::Mtu;
+use uverbs::memory::{DmabufRange, MrAdvice, MrAdviceFlags, MwType};
 use uverbs::owned::{self, Work};
+use uverbs::rate::Rate;
+use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
 use uverbs::{
-    AccessFlags, AckTimeout, AddressVector, CompletionQueue, Context, DmabufRange, ErrorKind, Gid,
-    GlobalRoute, MrAdvice, MrAdviceFlags, Mtu, MwType, ProtectionDomain, Psn, QpAttr,
-    QpCreateFlags, QpState, QpType, QueuePair, Rate, Result, RetryCount, RnrRetry, RnrTimer,
-    SendFlags, SendRequest,
+    AccessFlags, AddressVector, CompletionQueue, Context, ErrorKind, Gid, ProtectionDomain,
+    QpState, QpType, QueuePair, Result, SendFlags, SendRequest,
 };
 
 /// A queue pair that is connected to itself.

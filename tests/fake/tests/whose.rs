@@ -8,9 +8,8 @@
 
 use fake_tests::{Bench, Loopback};
 use uverbs::owned::{self, SharedReceiveQueue};
-use uverbs::{
-    Context, Payload, PostError, ProtectionDomain, QpType, RESERVED_WR_IDS, SendRequest, WcStatus,
-};
+use uverbs::request::RESERVED_WR_IDS;
+use uverbs::{Context, Payload, PostError, ProtectionDomain, QpType, SendRequest, WcStatus};
 
 /// Two queue pairs of a shared receive queue, connected to each other, and their completion queue.
 fn pair(

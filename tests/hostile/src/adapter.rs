@@ -5,11 +5,11 @@ use std::error::Error;
 use std::sync::Arc;
 
 use fake_tests::Bench;
+use uverbs::attr::DriverId;
 use uverbs::discover::DriverMatch;
+use uverbs::link::Mtu;
 use uverbs::mlx5::{Entries, Results};
-use uverbs::{
-    CompletionQueue, Context, DriverId, Mtu, OpenOptions, ProtectionDomain, QpType, owned,
-};
+use uverbs::{CompletionQueue, Context, OpenOptions, ProtectionDomain, QpType, owned};
 use uverbs_core::sys::Kernel;
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_MLX5;
 
@@ -38,7 +38,8 @@ pub fn open_mlx5(options: OpenOptions) -> uverbs::Result<Context> {
     let mut info = Bench::newest().fake.device_info();
     info.driver = DriverMatch::Kernel(DriverId::from_raw(RDMA_DRIVER_MLX5));
     info.abi_version = Some(1);
-    let fd = descriptor().map_err(|errno| uverbs::Error::os(uverbs::Op::OpenDevice, errno))?;
+    let fd =
+        descriptor().map_err(|errno| uverbs::Error::os(uverbs::error::Op::OpenDevice, errno))?;
     options.over(info, fd)
 }
 
@@ -211,11 +212,11 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
     use std::path::PathBuf;
 
+    use uverbs::address::GlobalRoute;
+    use uverbs::error::Errno;
+    use uverbs::kernel::CommandPath;
     use uverbs::mlx5::{Doorbells, Streams};
-    use uverbs::{
-        AddressVector, CommandPath, Errno, ErrorKind, Gid, GlobalRoute, PostError, SendRequest,
-        discover,
-    };
+    use uverbs::{AddressVector, ErrorKind, Gid, PostError, SendRequest, discover};
     use uverbs_uapi::ib_user_ioctl_verbs::ib_uverbs_query_port_resp_ex;
 
     use super::*;

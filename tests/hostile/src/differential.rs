@@ -3,10 +3,13 @@
 use std::fmt::Debug;
 
 use fake_tests::Bench;
+use uverbs::address::GlobalRoute;
+use uverbs::attr::{Psn, QpAttr, SrqModify};
+use uverbs::kernel::CommandPath;
+use uverbs::memory::MwType;
 use uverbs::{
-    AccessFlags, AddressVector, CommandPath, CompletionQueue, Context, ErrorKind, Gid, GlobalRoute,
-    MwType, ProtectionDomain, Psn, QpAttr, QpState, QpType, QueuePair, Result, SharedReceiveQueue,
-    SrqModify,
+    AccessFlags, AddressVector, CompletionQueue, Context, ErrorKind, Gid, ProtectionDomain,
+    QpState, QpType, QueuePair, Result, SharedReceiveQueue,
 };
 use uverbs_fake::{Objects, Profile};
 
@@ -69,7 +72,7 @@ impl World {
     }
 }
 
-fn of_error(what: &str, kind: ErrorKind, errno: Option<uverbs::Errno>) -> String {
+fn of_error(what: &str, kind: ErrorKind, errno: Option<uverbs::error::Errno>) -> String {
     format!("{what}: {kind:?} {errno:?}")
 }
 

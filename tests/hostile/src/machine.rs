@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 
 use fake_tests::{Bench, PATHS};
+use uverbs::attr::{QpAttr, SrqModify};
+use uverbs::error::Errno;
+use uverbs::memory::MwType;
 use uverbs::owned::{self, SharedReceiveQueue};
 use uverbs::{
-    AddressHandle, AddressVector, CompletionQueue, Context, Errno, MemoryWindow, MwType,
-    ProtectionDomain, QpAttr, QpState, QpType, SrqModify,
+    AddressHandle, AddressVector, CompletionQueue, Context, MemoryWindow, ProtectionDomain,
+    QpState, QpType,
 };
 use uverbs_fake::{AfterRemoval, Effect, Profile, When};
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use fake_tests::Bench;
+use uverbs::QpType;
+use uverbs::attr::SrqModify;
 use uverbs::owned::{self, SharedReceiveQueue};
-use uverbs::{QpType, SrqModify};
 use uverbs_fake::{RingOf, RingView};
 
 use crate::tape::Tape;

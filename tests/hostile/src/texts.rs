@@ -4,8 +4,9 @@ use std::fs;
 use std::io::{self, Cursor, Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use uverbs::discover::{self, Target};
-use uverbs::{Gid, Guid, QueuePairEndpoint};
+use uverbs::gid::Guid;
+use uverbs::{Gid, QueuePairEndpoint};
+use uverbs_core::discover::{self, Target};
 use uverbs_mlx5::prm::{self, GeneralCaps, Mailbox, QosCaps, bit, field, word};
 
 use crate::cli;

@@ -3,12 +3,16 @@
 
 use std::sync::Arc;
 
+use uverbs::attr::{MigrationState, Psn, QpAttr, QpCreateFlags};
+use uverbs::link::Mtu;
+use uverbs::memory::MwType;
 use uverbs::mlx5::{FlowFlags, FlowInit, FlowKind, FlowSpec, WorkQueueFlags, WorkQueueSettings};
+use uverbs::rate::Rate;
 use uverbs::recorder::{Collector, Recorder};
+use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
 use uverbs::{
-    AccessFlags, AckTimeout, AddressVector, Context, ErrorKind, MigrationState, Mtu, MwType,
-    PostError, Psn, QpAttr, QpCreateFlags, QpState, QpType, QueuePair, Rate, Result, RetryCount,
-    RnrRetry, RnrTimer, SendFlags, SendRequest,
+    AccessFlags, AddressVector, Context, ErrorKind, PostError, QpState, QpType, QueuePair, Result,
+    SendFlags, SendRequest,
 };
 
 use crate::adapter::{open, queues};

@@ -22,7 +22,8 @@ use std::time::Duration;
 
 use fake_tests::{PATIENCE, thinned};
 use life::{Device, Life};
-use uverbs::{Errno, OpenOptions};
+use uverbs::OpenOptions;
+use uverbs::error::Errno;
 use uverbs_core::sys::{Call, Kernel, Reply, Value};
 use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_ATTR_CORE_OUT, UVERBS_METHOD_GET_CONTEXT, UVERBS_METHOD_QP_CREATE, UVERBS_OBJECT_DEVICE,

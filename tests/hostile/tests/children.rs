@@ -11,8 +11,10 @@ use std::sync::{Arc, Mutex};
 
 use hostile_tests::watch::{Bomb, Stop};
 use hostile_tests::{mlx5_kernel, open_mlx5};
-use uverbs::discover::fork::{ForkAdvice, ForkGuard};
-use uverbs::{AccessFlags, Context, Errno, ErrorKind, OpenOptions, Reregister};
+use uverbs::discover::{ForkAdvice, ForkGuard};
+use uverbs::error::Errno;
+use uverbs::memory::Reregister;
+use uverbs::{AccessFlags, Context, ErrorKind, OpenOptions};
 
 const PAGE: usize = 4096;
 const LENGTH: usize = 3 * PAGE;

@@ -6,12 +6,13 @@ use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 
 use hostile_tests::{mlx5_kernel, open_mlx5};
+use uverbs::link::Mtu;
 use uverbs::mlx5::pacing::RateLimit;
 use uverbs::mlx5::steering::{
     HeaderChange, HeaderField, MatchWords, MatcherInit, Reformat, TableKind,
 };
 use uverbs::mlx5::{Adapter, VarKind};
-use uverbs::{Context, ErrorKind, Mtu, OpenOptions, QpType, Result, owned};
+use uverbs::{Context, ErrorKind, OpenOptions, QpType, Result, owned};
 use uverbs_core::Errno;
 use uverbs_core::sys::{Attr, Call, Command, Kernel, Reply, Uhw, Value, WriteCommand};
 use uverbs_fake::{Feature, Profile};

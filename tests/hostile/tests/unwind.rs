@@ -17,11 +17,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fake_tests::thinned;
 use hostile_tests::watch::{Bomb, OnPurpose, Stop};
 use life::{Device, Life, MANY, STEPS};
+use uverbs::attr::{QpAttr, SrqModify};
+use uverbs::error::Errno;
 use uverbs::recorder::{Record, Sink};
-use uverbs::{
-    AccessFlags, Context, Errno, ErrorKind, OpenOptions, PollError, PostError, QpAttr, QpState,
-    SrqModify, owned,
-};
+use uverbs::{AccessFlags, Context, ErrorKind, OpenOptions, PollError, PostError, QpState, owned};
 use uverbs_fake::{Effect, FakeKernel, When};
 use uverbs_uapi::ib_user_verbs::IB_USER_VERBS_CMD_MODIFY_QP;
 

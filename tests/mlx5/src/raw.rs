@@ -6,10 +6,10 @@
 //! device does to them and whenever.
 #![allow(unsafe_code, reason = "posts memory that is never freed")]
 
+use uverbs::error::PostFailed;
 use uverbs::mlx5::{DcDestination, Frame, MaskedAtomic, WorkQueue};
 use uverbs::{
-    PostError, PostFailed, QueuePair, QueuePairBuilder, RecvRequest, Remote, SendFlags,
-    SendRequest, Sge,
+    PostError, QueuePair, QueuePairBuilder, RecvRequest, Remote, SendFlags, SendRequest, Sge,
 };
 
 /// Sends one request to a shared receive queue of an XRC domain.

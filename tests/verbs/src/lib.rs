@@ -33,11 +33,12 @@ pub use wait::{DEADLINE, drain, next, nothing, queue_event, until};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 
+use uverbs::address::GlobalRoute;
+use uverbs::gid::{GidEntry, GidType};
+use uverbs::kernel::CommandPath;
+use uverbs::link::LinkLayer;
 use uverbs::mlx5::Doorbells;
-use uverbs::{
-    AddressVector, CommandPath, Context, GidEntry, GidType, GlobalRoute, LinkLayer, OpenOptions,
-    QueuePair, WcStatus, WorkCompletion,
-};
+use uverbs::{AddressVector, Context, OpenOptions, QueuePair, WcStatus, WorkCompletion};
 
 /// The variable that names the software ConnectX's control socket.
 const CONNECTX_VARIABLE: &str = "UVERBS_TEST_CONNECTX";

@@ -8,9 +8,8 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use uverbs::{
-    AccessFlags, LocalKey, MemoryRegion, ProtectionDomain, Remote, RemoteKey, Result, Sge,
-};
+use uverbs::memory::{LocalKey, RemoteKey};
+use uverbs::{AccessFlags, MemoryRegion, ProtectionDomain, Remote, Result, Sge};
 
 /// Bytes of this process and their registration.
 #[derive(Debug)]

@@ -6,9 +6,8 @@
 //! freed, whatever a device does to them and whenever.
 #![allow(unsafe_code, reason = "posts memory that is never freed")]
 
-use uverbs::{
-    PostFailed, QueuePair, RecvBatch, RecvRequest, SendBatch, SendRequest, Sge, SharedReceiveQueue,
-};
+use uverbs::error::PostFailed;
+use uverbs::{QueuePair, RecvBatch, RecvRequest, SendBatch, SendRequest, Sge, SharedReceiveQueue};
 
 /// Posts send requests.
 ///

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use uverbs::{AsyncEvent, CompletionQueue, Context, EventSource, WorkCompletion};
+use uverbs::event::{AsyncEvent, EventSource};
+use uverbs::{CompletionQueue, Context, WorkCompletion};
 
 /// How long a test waits for anything. Emulated processors are slow.
 pub const DEADLINE: Duration = Duration::from_secs(20);

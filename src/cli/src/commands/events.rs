@@ -5,7 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
-use uverbs::{AsyncEvent, Context, Error, ErrorKind, EventSource};
+use uverbs::event::{AsyncEvent, EventSource};
+use uverbs::{Context, Error, ErrorKind};
 
 use crate::failure::{Failure, Result};
 use crate::output::Output;

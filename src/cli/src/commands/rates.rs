@@ -1,7 +1,7 @@
 //! `uverbs rates`.
 
 use serde::Serialize;
-use uverbs::Rate;
+use uverbs::rate::Rate;
 
 use crate::failure::{Failure, Result};
 use crate::output::{Output, Table};

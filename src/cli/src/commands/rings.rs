@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use uverbs::memory::RemoteKey;
 use uverbs::owned::{self, ExposedMemory, Work};
 use uverbs::rings::{Collector, Entry, Observer, Value};
 use uverbs::{
     AccessFlags, CompletionQueue, Context, Operation, ProtectionDomain, QpType, QueuePairBuilder,
-    Remote, RemoteKey, SendFlags,
+    Remote, SendFlags,
 };
 
 use crate::failure::{Failure, Result};

@@ -7,7 +7,8 @@
 
 use std::io::{Read, Write};
 
-use uverbs::{Gid, Psn, QueuePairEndpoint};
+use uverbs::attr::Psn;
+use uverbs::{Gid, QueuePairEndpoint};
 
 use super::tcp::broken;
 use crate::failure::{Failure, Result};

@@ -13,9 +13,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use connectx::driver::{Function, Refused};
+use uverbs::attr::DriverId;
 use uverbs::discover::{DeviceInfo, DriverMatch};
+use uverbs::kernel::CommandPath;
 use uverbs::recorder::Sink;
-use uverbs::{CommandPath, Context, DriverId, OpenOptions, Result};
+use uverbs::{Context, OpenOptions, Result};
 use uverbs_fake::{FakeKernel, Profile};
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_MLX5;
 
@@ -119,7 +121,7 @@ fn info() -> DeviceInfo {
 impl Device for Cards {
     fn open(&self, site: usize, sink: Option<Arc<dyn Sink>>) -> Result<Context> {
         let fd = kernel::descriptor()
-            .map_err(|errno| uverbs::Error::os(uverbs::Op::OpenDevice, errno))?;
+            .map_err(|errno| uverbs::Error::os(uverbs::error::Op::OpenDevice, errno))?;
         let mut options = OpenOptions::new()
             .command_path(CommandPath::InvokeWrite)
             .kernel(self.of(site).clone());

@@ -1,7 +1,8 @@
 //! The command that changes queue pairs.
 
 use connectx::driver::{Attributes, Transition};
-use uverbs::{QpAttrMask, QpState, QpType};
+use uverbs::attr::QpAttrMask;
+use uverbs::{QpState, QpType};
 use uverbs_core::Errno;
 use uverbs_core::types::is_legal;
 use uverbs_uapi::ib_user_ioctl_verbs::{

@@ -1,9 +1,10 @@
 //! Changing what there is.
 
+use uverbs::attr::{QpAttr, SrqModify};
+use uverbs::link::Mtu;
 use uverbs::owned::Memory;
-use uverbs::{
-    AccessFlags, Mtu, QpAttr, QpState, QpType, RetryCount, RnrRetry, RnrTimer, SrqModify,
-};
+use uverbs::time::{RetryCount, RnrRetry, RnrTimer};
+use uverbs::{AccessFlags, QpState, QpType};
 
 use super::made::{Body, Link, Pair};
 use super::{Outcome, World, pick};
@@ -46,7 +47,7 @@ impl Link {
                 attr = attr.sq_psn(self.own.psn);
                 if reliable {
                     attr = attr
-                        .timeout(uverbs::AckTimeout::from_raw(14))
+                        .timeout(uverbs::time::AckTimeout::from_raw(14))
                         .retry_count(RetryCount::from_raw(7))
                         .rnr_retry(RnrRetry::from_raw(7))
                         .max_rd_atomic(4);

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use uverbs::{QpAttr, QpState};
+use uverbs::QpState;
+use uverbs::attr::QpAttr;
 
 use super::made::{Body, Srq};
 use super::{Outcome, World};

@@ -1,7 +1,8 @@
 //! Completions: taken, offered to everybody, held.
 
+use uverbs::completion::WcOpcode;
 use uverbs::owned::Finished;
-use uverbs::{PollError, WcOpcode, WorkCompletion};
+use uverbs::{PollError, WorkCompletion};
 
 use super::made::{Body, message};
 use super::{Outcome, World, pick};

@@ -1,7 +1,9 @@
 //! Posting: what is taken, and what is refused.
 
+use uverbs::memory::MwType;
 use uverbs::owned::{Memory, Refused, Work};
-use uverbs::{MwType, Operation, PostError, QpType, Remote, SendFlags, WindowBinding};
+use uverbs::request::WindowBinding;
+use uverbs::{Operation, PostError, QpType, Remote, SendFlags};
 
 use super::made::{Body, Pair, Request, fill, place};
 use super::make::INLINE;
@@ -285,7 +287,7 @@ impl World<'_> {
         };
         let remote = self.remote(b >> 4).unwrap_or(Remote {
             address: 0,
-            key: uverbs::RemoteKey::new(0),
+            key: uverbs::memory::RemoteKey::new(0),
         });
         for _ in 0..TIMES[pick(TIMES.len(), c)] {
             if self.hands.is_empty() {
@@ -376,9 +378,9 @@ impl World<'_> {
 
 const BINDING: WindowBinding = WindowBinding {
     kind: MwType::Type2,
-    window_key: uverbs::RemoteKey::new(0),
-    new_key: uverbs::RemoteKey::new(0),
-    region_key: uverbs::LocalKey::new(0),
+    window_key: uverbs::memory::RemoteKey::new(0),
+    new_key: uverbs::memory::RemoteKey::new(0),
+    region_key: uverbs::memory::LocalKey::new(0),
     address: 0,
     length: 0,
     access: uverbs::AccessFlags::empty(),

@@ -1,11 +1,13 @@
 //! Asks for rates and scheduling elements, as `oracle/qos.c` does. `post-qos DEVICE`
 
 use anyhow::Context as _;
+use uverbs::attr::{Psn, QpAttr};
+use uverbs::link::{LinkLayer, Mtu};
 use uverbs::mlx5::pacing::RateLimit;
 use uverbs::mlx5::sched::{ElementAttr, Leaves};
 use uverbs::{
-    AccessFlags, CompletionQueue, Context, Error, LinkLayer, Mtu, ProtectionDomain, Psn, QpAttr,
-    QpState, QpType, QueuePair, QueuePairBuilder,
+    AccessFlags, CompletionQueue, Context, Error, ProtectionDomain, QpState, QpType, QueuePair,
+    QueuePairBuilder,
 };
 
 fn main() -> anyhow::Result<()> {

@@ -16,11 +16,13 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use bytes_tests::table::{Batch, Case, LENGTH, MEMORY, Numbers, Request, Table, Transport, Verb};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+use uverbs::address::FlowLabel;
+use uverbs::attr::{Psn, SrqAttr};
+use uverbs::link::{LinkLayer, Mtu};
 use uverbs::{
-    AccessFlags, AddressHandle, AddressVector, CompletionQueue, Context, FlowLabel, LinkLayer,
-    MemoryRegion, Mtu, Notify, Operation, Payload, ProtectionDomain, Psn, QpType, QueuePair,
-    QueuePairBuilder, RecvRequest, Remote, SendFlags, SendRequest, Sge, SharedReceiveQueue,
-    SrqAttr, WorkCompletion,
+    AccessFlags, AddressHandle, AddressVector, CompletionQueue, Context, MemoryRegion, Notify,
+    Operation, Payload, ProtectionDomain, QpType, QueuePair, QueuePairBuilder, RecvRequest, Remote,
+    SendFlags, SendRequest, Sge, SharedReceiveQueue, WorkCompletion,
 };
 
 const QKEY: u32 = 0x1111_1111;
@@ -280,7 +282,7 @@ fn address(context: &Context, pd: &ProtectionDomain) -> anyhow::Result<AddressHa
     let port = context.query_port(1)?;
     let vector = if port.link_layer == LinkLayer::Ethernet {
         let gid = context.gid(1, 1)?.context("no GID at index 1")?.gid;
-        let mut route = uverbs::GlobalRoute::new(gid, 1);
+        let mut route = uverbs::address::GlobalRoute::new(gid, 1);
         route.hop_limit = 64;
         // Without one the source port is random.
         route.flow_label = FlowLabel::from_raw(0x12345);

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use fake_tests::kernels::{ASKED, OF_MLX5, Since, rows};
-use uverbs::Op;
+use uverbs::error::Op;
 use uverbs_fake::{Feature, Profile};
 
 use crate::heart::{Ways, heart};

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use fake_tests::{Bench, Tree, live_on};
+use uverbs::address::GlobalRoute;
+use uverbs::attr::SrqModify;
+use uverbs::error::Op;
+use uverbs::memory::MwType;
 use uverbs::owned::{self, Buffer, Work};
-use uverbs::{
-    AccessFlags, AddressVector, CompletionQueue, Context, ErrorKind, GlobalRoute, MwType, Op,
-    QpType, SrqModify,
-};
+use uverbs::{AccessFlags, AddressVector, CompletionQueue, Context, ErrorKind, QpType};
 use uverbs_core::CommandPath;
 use uverbs_fake::{Asked, Feature, Profile};
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use uverbs::{AccessFlags, ErrorKind, MwType, QpType};
+use uverbs::memory::MwType;
+use uverbs::{AccessFlags, ErrorKind, QpType};
 use uverbs_core::cmd::context::GetContext;
 use uverbs_core::sys::Uhw;
 use uverbs_core::types::{MrAdvice, MrAdviceFlags, ReregFlags};

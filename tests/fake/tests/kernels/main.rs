@@ -11,7 +11,7 @@ mod heart;
 mod lacking;
 
 use fake_tests::thinned;
-use uverbs::Op;
+use uverbs::error::Op;
 use uverbs_fake::Profile;
 
 use crate::heart::heart;

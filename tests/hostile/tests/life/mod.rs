@@ -11,12 +11,16 @@ use std::sync::atomic::AtomicU64;
 
 use hostile_tests::watch::{OnPurpose, Watched};
 use hostile_tests::{mlx5_kernel, open_mlx5};
+use uverbs::address::GlobalRoute;
+use uverbs::attr::{Psn, QpAttr, SrqModify};
+use uverbs::link::Mtu;
+use uverbs::memory::Reregister;
 use uverbs::mlx5::{VarKind, WorkQueue, WorkQueueSettings, WorkQueueState as State};
 use uverbs::owned::{self, Buffer};
+use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
 use uverbs::{
-    AccessFlags, AckTimeout, AddressVector, CompletionQueue, Context, Gid, GlobalRoute,
-    MemoryRegion, Mtu, OpenOptions, ProtectionDomain, Psn, QpAttr, QpState, QpType, QueuePair,
-    Reregister, RetryCount, RnrRetry, RnrTimer, SrqModify,
+    AccessFlags, AddressVector, CompletionQueue, Context, Gid, MemoryRegion, OpenOptions,
+    ProtectionDomain, QpState, QpType, QueuePair,
 };
 use uverbs_core::hw::{HAS_REGISTERS, Pages};
 use uverbs_core::sys::Kernel;

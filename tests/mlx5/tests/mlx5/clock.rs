@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use uverbs::completion::Timestamps;
 use uverbs::{
-    CompletionQueue, Context, ErrorKind, PollError, QpType, QueuePair, SendRequest, Timestamps,
-    WorkCompletion,
+    CompletionQueue, Context, ErrorKind, PollError, QpType, QueuePair, SendRequest, WorkCompletion,
 };
 use verbs_tests::{Registered, next, open, raw, requests_fail, until};
 

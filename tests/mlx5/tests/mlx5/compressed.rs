@@ -1,10 +1,11 @@
 //! Completions that come as one, and entries of 128 bytes.
 
 use mlx5_tests::Model;
+use uverbs::attr::QpAttr;
 use uverbs::mlx5::{Entries, EntrySize, Results};
 use uverbs::{
-    AccessFlags, CompletionQueue, Context, PollError, QpAttr, QpState, QpType, QueuePair,
-    SendRequest, WorkCompletion,
+    AccessFlags, CompletionQueue, Context, PollError, QpState, QpType, QueuePair, SendRequest,
+    WorkCompletion,
 };
 use verbs_tests::{Registered, nothing, open, raw, until};
 

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mlx5_tests::Model;
+use uverbs::error::Errno;
 use uverbs::mlx5::devx::{Devx, DevxObject, DevxUar, EventType, Parent, Umem};
 use uverbs::mlx5::prm::{Field, Mailbox, Wide, bit, field, opcode, word};
 use uverbs::mlx5::{FirmwareQueue as _, Pages};
-use uverbs::{AccessFlags, Errno, ErrorKind, QpType};
+use uverbs::{AccessFlags, ErrorKind, QpType};
 use verbs_tests::{Pair, kernel, kernel_may_say, open};
 
 const PATIENCE: Option<Duration> = Some(Duration::from_secs(20));

@@ -1,9 +1,11 @@
 //! What two adapters can do beyond the standard: offered, exchanged, agreed to.
 
 use mlx5_tests::Model;
+use uverbs::attr::{Ece, QpAttr};
+use uverbs::error::Op;
 use uverbs::{
-    AccessFlags, CompletionQueue, Context, Ece, ErrorKind, Op, PreparedQueuePair, ProtectionDomain,
-    QpAttr, QpState, QpType, QueuePair, SendRequest,
+    AccessFlags, CompletionQueue, Context, ErrorKind, PreparedQueuePair, ProtectionDomain, QpState,
+    QpType, QueuePair, SendRequest,
 };
 use verbs_tests::{
     Registered, device_name, kernel_may_say, next, open, open_named, peer_name, raw,
@@ -53,16 +55,16 @@ impl End {
         let own = prepared.endpoint();
         let ready = QpAttr::to(QpState::ReadyToReceive)
             .av(prepared.path_to(&own).unwrap())
-            .path_mtu(uverbs::Mtu::B1024)
+            .path_mtu(uverbs::link::Mtu::B1024)
             .dest_qpn(own.qp_num)
             .rq_psn(own.psn)
             .max_dest_rd_atomic(1)
-            .min_rnr_timer(uverbs::RnrTimer::default());
+            .min_rnr_timer(uverbs::time::RnrTimer::default());
         let sends = QpAttr::to(QpState::ReadyToSend)
             .sq_psn(own.psn)
-            .timeout(uverbs::AckTimeout::default())
-            .retry_count(uverbs::RetryCount::default())
-            .rnr_retry(uverbs::RnrRetry::default())
+            .timeout(uverbs::time::AckTimeout::default())
+            .retry_count(uverbs::time::RetryCount::default())
+            .rnr_retry(uverbs::time::RnrRetry::default())
             .max_rd_atomic(1);
         let mut qp = prepared.into_raw();
         let init = QpAttr::to(QpState::Init).pkey_index(0).port(1);

@@ -1,10 +1,8 @@
 //! Completion entries with something wrong about them, and queues that are full.
 
 use mlx5_tests::{Model, model_may_report};
-use uverbs::{
-    AsyncEventType, EventSource, Operation, Payload, PollError, PostError, QpType, SendRequest,
-    WcStatus,
-};
+use uverbs::event::{AsyncEventType, EventSource};
+use uverbs::{Operation, Payload, PollError, PostError, QpType, SendRequest, WcStatus};
 use verbs_tests::{
     DEADLINE, Pair, Registered, kernel_may_say, next, nothing, queue_event, raw, requests_fail,
     until,
@@ -27,7 +25,7 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, wr_id: u64) -> Result<(), uverbs::PostFailed> {
+    fn write(&mut self, wr_id: u64) -> Result<(), uverbs::error::PostFailed> {
         let bytes: [&[u8]; 1] = [b"eight.."];
         let request = SendRequest::new(
             Operation::Write(self.there.remote(0)),

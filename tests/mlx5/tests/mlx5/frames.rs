@@ -3,10 +3,11 @@
 use std::fs;
 
 use mlx5_tests::{Model, raw as mlx5};
+use uverbs::completion::WcOpcode;
 use uverbs::mlx5::{EthernetFields, FlowFlags, FlowInit, FlowKind, FlowSpec, Frame};
 use uverbs::{
     CompletionQueue, Context, ErrorKind, PostError, ProtectionDomain, QpState, QpType, QueuePair,
-    SendFlags, SendRequest, Sge, WcOpcode,
+    SendFlags, SendRequest, Sge,
 };
 use verbs_tests::{Registered, device_name, next, nothing, open, open_named, peer_name, raw};
 

@@ -1,8 +1,9 @@
 //! Atomics that look at some bits. Of the software ConnectX's functions those of InfiniBand have them.
 
 use mlx5_tests::raw as mlx5;
+use uverbs::completion::WcOpcode;
 use uverbs::mlx5::MaskedAtomic;
-use uverbs::{PostError, QpType, WcOpcode, WcStatus};
+use uverbs::{PostError, QpType, WcStatus};
 use verbs_tests::{Pair, Registered, next};
 
 const SWAP: MaskedAtomic = MaskedAtomic::CompareSwap {

@@ -17,10 +17,12 @@ use mlx5_tests::{Model, model_may_report};
 use rustix::mm::{
     Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,
 };
-use uverbs::types::{MrAdvice, MrAdviceFlags, OdpGeneralCaps, OdpTransportCaps};
+use uverbs::caps::{OdpGeneralCaps, OdpTransportCaps};
+use uverbs::completion::WcOpcode;
+use uverbs::memory::{MrAdvice, MrAdviceFlags};
 use uverbs::{
     AccessFlags, ErrorKind, MemoryRegion, Operation, Payload, ProtectionDomain, QpType, Remote,
-    SendRequest, Sge, WcOpcode, WcStatus,
+    SendRequest, Sge, WcStatus,
 };
 use verbs_tests::{Pair, Registered, next, open, raw};
 

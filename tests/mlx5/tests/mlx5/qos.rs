@@ -1,9 +1,10 @@
 //! Rates, and the tree of scheduling elements.
 
 use mlx5_tests::Model;
+use uverbs::attr::QpAttr;
 use uverbs::mlx5::pacing::RateLimit;
 use uverbs::mlx5::sched::{Applied, Element, ElementAttr, Leaves, Scheduler, Tree};
-use uverbs::{Context, ErrorKind, QpAttr, QpState, QpType};
+use uverbs::{Context, ErrorKind, QpState, QpType};
 use verbs_tests::{Pair, Side, is_infiniband, open};
 
 fn scheduler(context: &Context) -> Scheduler {

@@ -6,11 +6,12 @@
 use std::time::{Duration, Instant};
 
 use mlx5_tests::Model;
+use uverbs::attr::QpAttr;
+use uverbs::link::LinkLayer;
 use uverbs::mlx5::caps::PacingCaps;
 use uverbs::mlx5::pacing::RateLimit;
 use uverbs::{
-    AddressHandle, CompletionQueue, Context, ErrorKind, LinkLayer, QpAttr, QpState, QpType,
-    QueuePair, SendRequest,
+    AddressHandle, CompletionQueue, Context, ErrorKind, QpState, QpType, QueuePair, SendRequest,
 };
 use verbs_tests::{Pair, Side, drain, open, own_address, raw};
 

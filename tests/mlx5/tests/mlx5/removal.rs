@@ -4,9 +4,8 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use mlx5_tests::{Model, model_may_report, uses_the_machine_up};
-use uverbs::{
-    AsyncEventType, Context, Error, ErrorKind, EventSource, Operation, Payload, QpType, SendRequest,
-};
+use uverbs::event::{AsyncEventType, EventSource};
+use uverbs::{Context, Error, ErrorKind, Operation, Payload, QpType, SendRequest};
 use verbs_tests::{
     Pair, Registered, device_name, kernel_may_say, open_named, peer_name, raw, requests_fail,
 };

@@ -1,10 +1,11 @@
 //! Small messages that come in their completions.
 
 use mlx5_tests::raw as mlx5_raw;
+use uverbs::completion::WcFlags;
 use uverbs::mlx5::{Entries, EntrySize};
 use uverbs::{
     CompletionQueue, Context, ErrorKind, Operation, Payload, ProtectionDomain, QpType, QueuePair,
-    SendRequest, WcFlags, WorkCompletion, owned,
+    SendRequest, WorkCompletion, owned,
 };
 use verbs_tests::{Registered, next, open, raw, until};
 

@@ -3,13 +3,12 @@
 use std::net::Ipv4Addr;
 
 use mlx5_tests::{Model, raw as mlx5};
+use uverbs::completion::WcOpcode;
 use uverbs::mlx5::{
     Adapter, EthernetFields, FlowSpec, Hash, HashFields, IndirectionTable, Ipv4Fields, PortFields,
     RssQueuePair, WorkQueue, WorkQueueSettings, WorkQueueState,
 };
-use uverbs::{
-    CompletionQueue, ErrorKind, PostError, ProtectionDomain, SendRequest, WcOpcode, WcStatus,
-};
+use uverbs::{CompletionQueue, ErrorKind, PostError, ProtectionDomain, SendRequest, WcStatus};
 use verbs_tests::{Registered, device_name, next, nothing, open, open_named, peer_name};
 
 use crate::frames::{Port, of_type, port, rule};

@@ -4,6 +4,9 @@ use std::fs::File;
 use std::os::fd::AsFd;
 
 use mlx5_tests::Model;
+use uverbs::completion::WcOpcode;
+use uverbs::error::Errno;
+use uverbs::memory::DmabufRange;
 use uverbs::mlx5::devx::{Devx, DevxObject};
 use uverbs::mlx5::prm::{Mailbox, Wide, word};
 use uverbs::mlx5::steering::{
@@ -11,7 +14,7 @@ use uverbs::mlx5::steering::{
     MatchWords, MatcherInit, Reformat, TableKind,
 };
 use uverbs::mlx5::{SwitchPort, VarKind};
-use uverbs::{AccessFlags, DmabufRange, Errno, ErrorKind, QpType, WcOpcode};
+use uverbs::{AccessFlags, ErrorKind, QpType};
 use verbs_tests::{Pair, Registered, device_name, next, nothing, open, peer_name, raw};
 
 use crate::frames::{ETHER_TYPE, FRAME, OTHER_TYPE, frame, port, send};

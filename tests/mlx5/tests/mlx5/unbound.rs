@@ -7,11 +7,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mlx5_tests::{Model, model_may_report, uses_the_machine_up};
+use uverbs::event::{AsyncEventType, EventSource};
+use uverbs::link::PortState;
 use uverbs::owned::{Buffer, QueuePair};
-use uverbs::{
-    AsyncEventType, CompletionQueue, Context, ErrorKind, EventSource, PortState, ProtectionDomain,
-    QpType,
-};
+use uverbs::{CompletionQueue, Context, ErrorKind, ProtectionDomain, QpType};
 use verbs_tests::{device_name, kernel_may_say, open, until};
 
 const DRIVER: &str = "/sys/bus/pci/drivers/mlx5_core";

@@ -3,10 +3,11 @@
 use std::os::fd::AsFd as _;
 
 use mlx5_tests::{Model, raw as mlx5};
+use uverbs::attr::SrqAttr;
 use uverbs::mlx5::{SharedXrcDomain, XrcDomain};
 use uverbs::{
     AccessFlags, CompletionQueue, Context, ErrorKind, Operation, Payload, PostError,
-    ProtectionDomain, QpState, QpType, QueuePair, SendRequest, SharedReceiveQueue, SrqAttr,
+    ProtectionDomain, QpState, QpType, QueuePair, SendRequest, SharedReceiveQueue,
 };
 use verbs_tests::{
     Registered, device_name, next, nothing, open, open_named, options, peer_name, raw,
@@ -210,7 +211,7 @@ fn a_file_stands_for_a_domain() {
     let error = one
         .open_shared_xrc_domain(&shared(false, false))
         .unwrap_err();
-    assert_eq!(error.errno(), Some(uverbs::Errno::AGAIN), "{error}");
+    assert_eq!(error.errno(), Some(uverbs::error::Errno::AGAIN), "{error}");
     let first = one.open_shared_xrc_domain(&shared(true, true)).unwrap();
     let second = two.open_shared_xrc_domain(&shared(false, false)).unwrap();
     let error = two.open_shared_xrc_domain(&shared(true, true)).unwrap_err();

@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use uverbs::discover::netlink::Client;
+use uverbs::event::{AsyncEventType, EventSource};
+use uverbs::link::PortState;
 use uverbs::owned::Work;
-use uverbs::{AsyncEventType, Context, ErrorKind, EventSource, PortState};
+use uverbs::{Context, ErrorKind};
 use verbs_tests::{link, queue_event, until};
 
 use crate::support::kernel_log::{FAILED_REQUEST, excuse};

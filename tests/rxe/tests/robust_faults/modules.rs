@@ -1,7 +1,8 @@
 //! Kernel modules that are not there.
 
+use uverbs::ErrorKind;
 use uverbs::discover::netlink::Client;
-use uverbs::{Errno, ErrorKind};
+use uverbs::error::Errno;
 
 use crate::support::objects::Objects;
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use uverbs::event::{AsyncEventType, EventSource};
 use uverbs::owned::{QueuePair, Work};
-use uverbs::{AsyncEventType, ErrorKind, EventSource, QpType};
+use uverbs::{ErrorKind, QpType};
 
 use crate::support::kernel_log::excuse;
 use crate::support::looped::Looped;

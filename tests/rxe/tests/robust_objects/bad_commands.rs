@@ -12,9 +12,10 @@ use std::ptr::{null_mut, without_provenance_mut};
 use std::time::Duration;
 
 use uverbs::ErrorKind::{Busy, InvalidInput, LimitExceeded, NotFound, OutOfResources, Unsupported};
-use uverbs::{
-    AccessFlags, AddressVector, DmabufRange, Gid, GlobalRoute, MwType, Reregister, SrqAttr,
-};
+use uverbs::address::GlobalRoute;
+use uverbs::attr::SrqAttr;
+use uverbs::memory::{DmabufRange, MwType, Reregister};
+use uverbs::{AccessFlags, AddressVector, Gid};
 use verbs_tests::Registered;
 
 use crate::support::kernel_log::excuse;

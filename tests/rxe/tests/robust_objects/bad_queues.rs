@@ -6,7 +6,8 @@ use std::time::Duration;
 use uverbs::ErrorKind::{
     Busy, InvalidInput, LimitExceeded, NotFound, PermissionDenied, Unsupported,
 };
-use uverbs::{Notify, QpCreateFlags, QpType, SharedReceiveQueue, SrqAttr, SrqModify};
+use uverbs::attr::{QpCreateFlags, SrqAttr, SrqModify};
+use uverbs::{Notify, QpType, SharedReceiveQueue};
 
 use crate::support::looped::Looped;
 use crate::support::refusal::Refusals;

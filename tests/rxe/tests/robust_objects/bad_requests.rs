@@ -6,10 +6,13 @@
 #![allow(clippy::too_many_lines, reason = "a list of cases is as long as it is")]
 #![allow(unsafe_code, reason = "posts raw requests")]
 
+use uverbs::attr::QpAttr;
+use uverbs::memory::{MwType, RemoteKey};
 use uverbs::owned::{self, Memory, Work};
+use uverbs::request::WindowBinding;
 use uverbs::{
-    MwType, Operation, Payload, PostError, QpAttr, QpState, QpType, RecvRequest, Remote, RemoteKey,
-    SendFlags, SendRequest, Sge, WcStatus, WindowBinding,
+    Operation, Payload, PostError, QpState, QpType, RecvRequest, Remote, SendFlags, SendRequest,
+    Sge, WcStatus,
 };
 use verbs_tests::{Pair, Registered, drain};
 

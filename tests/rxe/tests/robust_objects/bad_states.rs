@@ -4,10 +4,10 @@
 use uverbs::ErrorKind::{
     InvalidInput, LimitExceeded, NotFound, Other, OutOfResources, TimedOut, Unsupported,
 };
-use uverbs::{
-    AccessFlags, AddressVector, Gid, GlobalRoute, Mtu, Psn, QpAttr, QpState, QpType,
-    QueuePairEndpoint,
-};
+use uverbs::address::GlobalRoute;
+use uverbs::attr::{Psn, QpAttr};
+use uverbs::link::Mtu;
+use uverbs::{AccessFlags, AddressVector, Gid, QpState, QpType, QueuePairEndpoint};
 use verbs_tests::until;
 
 use crate::support::refusal::Refusals;
@@ -270,7 +270,7 @@ fn attributes() {
         .dest_qpn(17)
         .rq_psn(Psn::from_raw(1))
         .max_dest_rd_atomic(1)
-        .min_rnr_timer(uverbs::RnrTimer::default());
+        .min_rnr_timer(uverbs::time::RnrTimer::default());
     let no_route = AddressVector { grh: None, ..path };
     let wrong_gid = AddressVector {
         grh: Some(GlobalRoute::new(gid.gid, 255)),

@@ -144,7 +144,8 @@ fn thousands_of_other_objects() {
     });
     ten_times("domains", 100, || context.alloc_pd().expect("a domain"));
     ten_times("windows", 100, || {
-        pd.alloc_mw(uverbs::MwType::Type2).expect("a window")
+        pd.alloc_mw(uverbs::memory::MwType::Type2)
+            .expect("a window")
     });
     ten_times("channels", 50, || {
         context.create_completion_channel().expect("a channel")

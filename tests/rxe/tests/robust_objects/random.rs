@@ -2,11 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use uverbs::attr::{QpAttr, SrqModify};
+use uverbs::memory::MwType;
 use uverbs::owned::{Buffer, QueuePair, SharedReceiveQueue, Work};
-use uverbs::{
-    AccessFlags, CompletionQueue, MwType, ProtectionDomain, QpAttr, QpState, QpType, SendFlags,
-    SrqModify,
-};
+use uverbs::{AccessFlags, CompletionQueue, ProtectionDomain, QpState, QpType, SendFlags};
 
 use crate::support::kernel_log::{FAILED_REQUEST, excuse};
 use crate::support::memory::{Memory, descriptors};

@@ -4,8 +4,9 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use uverbs::attr::{QpAttr, SrqModify};
 use uverbs::owned::{self, Work};
-use uverbs::{ErrorKind, Notify, QpAttr, QpState, QpType, SrqModify};
+use uverbs::{ErrorKind, Notify, QpState, QpType};
 
 use crate::support::kernel_log::KernelLog;
 use crate::support::looped::Looped;
@@ -118,7 +119,7 @@ fn f29_readers_of_events_and_the_end_of_their_objects() {
                     if let Some(event) = event {
                         taken.fetch_add(1, Ordering::Relaxed);
                         gone.fetch_add(
-                            u64::from(event.source == uverbs::EventSource::Gone),
+                            u64::from(event.source == uverbs::event::EventSource::Gone),
                             Ordering::Relaxed,
                         );
                     }
@@ -251,7 +252,7 @@ fn f29_a_reader_without_a_limit_is_woken() {
         shared.recv(buffer, 0).expect("posted");
         qp.post(Work::send()).expect("posted");
         let event = reader.join().expect("woken").expect("an event");
-        assert_eq!(event.event, uverbs::AsyncEventType::SrqLimitReached);
+        assert_eq!(event.event, uverbs::event::AsyncEventType::SrqLimitReached);
         qp.modify(&QpAttr::to(QpState::Error)).expect("to error");
     });
 }

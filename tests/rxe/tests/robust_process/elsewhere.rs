@@ -4,7 +4,7 @@ use std::fs;
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
-use uverbs::discover::{Source, find};
+use uverbs_core::discover::{Source, find};
 
 use crate::support::child::in_child;
 use crate::support::looped::Looped;

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use uverbs::discover::fork::{ForkGuard, copy_on_fork};
+use uverbs::attr::{QpAttr, SrqModify};
 use uverbs::discover::netlink::Client;
+use uverbs::discover::{ForkGuard, copy_on_fork};
+use uverbs::memory::MwType;
 use uverbs::owned::{self, Work};
 use uverbs::{
-    AccessFlags, AddressVector, ErrorKind, MwType, Notify, PollError, PostError, QpAttr, QpState,
-    QpType, SrqModify,
+    AccessFlags, AddressVector, ErrorKind, Notify, PollError, PostError, QpState, QpType,
 };
 
 use crate::support::child::{in_child, start};

@@ -5,7 +5,8 @@ use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 
 use nix::sys::resource::{Resource, setrlimit};
-use uverbs::{Context, Errno, Error, ErrorKind, QpType};
+use uverbs::error::Errno;
+use uverbs::{Context, Error, ErrorKind, QpType};
 
 use crate::support::child::{in_child, start};
 use crate::support::kernel_log::{KernelLog, excuse};
@@ -206,7 +207,7 @@ fn f14_the_rdma_control_group() {
             ("create_srq", pd.create_srq(8, 1).map(drop).err()),
             (
                 "alloc_mw",
-                pd.alloc_mw(uverbs::MwType::Type2).map(drop).err(),
+                pd.alloc_mw(uverbs::memory::MwType::Type2).map(drop).err(),
             ),
         ] {
             let error = error.unwrap_or_else(|| panic!("{what}: a fifth object"));

@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
+use uverbs::discover::Access;
 use uverbs::discover::netlink::{Client, NetnsMode};
-use uverbs::discover::{Access, find};
-use uverbs::{Context, Errno, Error, ErrorKind, OpenOptions};
+use uverbs::error::Errno;
+use uverbs::{Context, Error, ErrorKind, OpenOptions};
+use uverbs_core::discover::find;
 
 use crate::support::child::in_child;
 use crate::support::objects::Objects;

@@ -5,8 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use uverbs::error::Errno;
+use uverbs::kernel::CommandPath;
 use uverbs::owned::Work;
-use uverbs::{AccessFlags, CommandPath, Errno, ErrorKind, PostError};
+use uverbs::{AccessFlags, ErrorKind, PostError};
 use uverbs_core::sys::Linux;
 use uverbs_core::{UverbsFile, cmd};
 
@@ -106,7 +108,7 @@ fn f19_a_doorbell_by_write_is_refused_after_setuid_and_leaves_no_ghost() {
         // SAFETY: (1, 2) doorbells of queues that hold no request move no memory, and change nothing.
         let descriptor = unsafe { looped.context.device_fd() };
         let descriptor = descriptor.try_clone_to_owned().expect("a descriptor");
-        let (kernel, rxe) = (Arc::new(Linux), uverbs::DriverId::Rxe.raw());
+        let (kernel, rxe) = (Arc::new(Linux), uverbs::attr::DriverId::Rxe.raw());
         // SAFETY: (1) it is the device that the library opened; (2, 3) as above.
         let other_way = unsafe { UverbsFile::new(kernel, descriptor, rxe, CommandPath::Ioctl) };
         let rung = (0..64)

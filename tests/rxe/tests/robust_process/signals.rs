@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 
 use nix::sys::pthread::{Pthread, pthread_kill, pthread_self};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
+use uverbs::Notify;
+use uverbs::attr::SrqModify;
+use uverbs::event::{AsyncEventType, EventSource};
 use uverbs::owned::Work;
-use uverbs::{AsyncEventType, EventSource, Notify, SrqModify};
 
 use crate::support::looped::Looped;
 use crate::support::objects::Objects;
@@ -153,7 +155,7 @@ fn f11_a_wait_for_events_lasts_until_its_event() {
     let cq = context.create_cq(64).expect("a queue");
     let mut srq = uverbs::SharedReceiveQueue::create(
         &pd,
-        uverbs::SrqAttr {
+        uverbs::attr::SrqAttr {
             max_wr: 8,
             max_sge: 1,
             limit: 0,

@@ -1,7 +1,8 @@
 //! A queue pair that is connected with itself.
 
+use uverbs::kernel::CommandPath;
 use uverbs::owned::{Buffer, Finished, Memory, QueuePair};
-use uverbs::{CommandPath, CompletionQueue, Context, OpenOptions, ProtectionDomain, QpType};
+use uverbs::{CompletionQueue, Context, OpenOptions, ProtectionDomain, QpType};
 
 use verbs_tests::until;
 

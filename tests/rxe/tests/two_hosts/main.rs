@@ -14,10 +14,11 @@
 
 mod bad_wire;
 
-use uverbs::{
-    AddressVector, AsyncEventType, EventSource, GlobalRoute, Grh, Operation, Payload, QpType,
-    SendRequest, SrqModify, WcOpcode, WcStatus,
-};
+use uverbs::address::{GlobalRoute, Grh};
+use uverbs::attr::SrqModify;
+use uverbs::completion::WcOpcode;
+use uverbs::event::{AsyncEventType, EventSource};
+use uverbs::{AddressVector, Operation, Payload, QpType, SendRequest, WcStatus};
 use verbs_tests::{DEADLINE, Pair, Registered, gid_entry, next, open_named, queue_event, raw};
 
 fn pair(kind: QpType) -> Pair {

@@ -1,8 +1,9 @@
 //! Makes up the path of a datagram: a number of the kernel's, and words that a device reads.
 #![forbid(unsafe_code)]
 
-use uverbs::types::Address;
-use uverbs::{AddressVector, Context, Destination, SendRequest};
+use uverbs::address::Address;
+use uverbs::address::Destination;
+use uverbs::{AddressVector, Context, SendRequest};
 
 fn main() {
     let context = Context::open("rxe0").unwrap();

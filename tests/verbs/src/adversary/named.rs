@@ -4,12 +4,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use uverbs::attr::QpAttr;
+use uverbs::link::Mtu;
 use uverbs::owned::{self, Buffer, ExposedMemory, Work};
 use uverbs::recorder::{Record, Sink};
-use uverbs::{
-    AckTimeout, AddressVector, Mtu, QpAttr, QpState, QueuePairEndpoint, RetryCount, RnrRetry,
-    RnrTimer, SendFlags, WcStatus,
-};
+use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
+use uverbs::{AddressVector, QpState, QueuePairEndpoint, SendFlags, WcStatus};
 
 use super::{Ground, Stage, everything};
 

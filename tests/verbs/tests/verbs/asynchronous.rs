@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use uverbs::asynchronous::{AsyncCompletionChannel, AsyncEvents};
+use uverbs::event::AsyncEventType;
 use uverbs::{
-    AsyncEventType, CompletionQueue, ErrorKind, Notify, ProtectionDomain, QpType, QueuePair,
-    SendRequest, WorkCompletion,
+    CompletionQueue, ErrorKind, Notify, ProtectionDomain, QpType, QueuePair, SendRequest,
+    WorkCompletion,
 };
 use verbs_tests::{DEADLINE, link, open, raw};
 

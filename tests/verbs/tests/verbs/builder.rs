@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
+use uverbs::attr::{Ece, Psn};
+use uverbs::error::Op;
+use uverbs::gid::GidType;
+use uverbs::link::Mtu;
+use uverbs::time::{AckTimeout, RetryCount, RnrTimer};
 use uverbs::{
-    AccessFlags, AckTimeout, Context, Ece, ErrorKind, GidType, Mtu, Op, ProtectionDomain, Psn,
-    QpState, QpType, QueuePairBuilder, QueuePairEndpoint, RetryCount, RnrTimer, SendRequest,
-    WcStatus,
+    AccessFlags, Context, ErrorKind, ProtectionDomain, QpState, QpType, QueuePairBuilder,
+    QueuePairEndpoint, SendRequest, WcStatus,
 };
 use verbs_tests::{Registered, is_infiniband, next, open, raw};
 
@@ -17,7 +21,7 @@ fn parts() -> (Context, ProtectionDomain, uverbs::CompletionQueue) {
 }
 
 /// Builds, connects to itself, and asks the kernel.
-fn connected(set: impl Fn(&mut QueuePairBuilder<'_>)) -> (uverbs::QueuePair, uverbs::QpInfo) {
+fn connected(set: impl Fn(&mut QueuePairBuilder<'_>)) -> (uverbs::QueuePair, uverbs::attr::QpInfo) {
     let (_context, pd, cq) = parts();
     let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
     set(&mut builder);
@@ -43,7 +47,7 @@ fn the_defaults_are_the_documented_ones() {
     assert_eq!((info.max_rd_atomic, info.max_dest_rd_atomic), (1, 1));
     assert_eq!((info.port, info.pkey_index), (1, 0));
     assert!(info.caps.max_send_wr >= 16 && info.caps.max_recv_wr >= 16);
-    assert_eq!(info.sig_mode, uverbs::SigMode::Requested);
+    assert_eq!(info.sig_mode, uverbs::attr::SigMode::Requested);
     let endpoint = qp.endpoint();
     assert_eq!(info.sq_psn, endpoint.psn);
     assert_eq!(info.rq_psn, endpoint.psn);
@@ -105,7 +109,7 @@ fn what_is_set_is_what_the_kernel_has() {
         // The kernel takes the route's (ib_resolve_unicast_gid_dmac).
         assert_eq!(route.hop_limit, 64);
     }
-    assert_eq!(info.sig_mode, uverbs::SigMode::All);
+    assert_eq!(info.sig_mode, uverbs::attr::SigMode::All);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Completion queues: sizes, order, and the consumer index over many rounds.
 
-use uverbs::{ErrorKind, QpType, SendRequest, Timestamps, WcStatus, WorkCompletion};
+use uverbs::completion::Timestamps;
+use uverbs::{ErrorKind, QpType, SendRequest, WcStatus, WorkCompletion};
 use verbs_tests::{Pair, Registered, drain, next, nothing, open, raw};
 
 /// b has receives for everything that a is going to send.

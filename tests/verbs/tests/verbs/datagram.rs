@@ -1,9 +1,11 @@
 //! Datagrams: addressed, received with their network header, answered.
 
+use uverbs::address::{FlowLabel, GlobalRoute, Grh, IpVersion};
+use uverbs::completion::{WcFlags, WcOpcode};
+use uverbs::gid::GidType;
 use uverbs::{
-    AddressHandle, AddressVector, ErrorKind, Gid, GidType, GlobalRoute, Grh, Operation, Payload,
-    PostError, QpType, SendFlags, SendRequest, WcFlags, WcOpcode, WcStatus,
-    types::{FlowLabel, IpVersion},
+    AddressHandle, AddressVector, ErrorKind, Gid, Operation, Payload, PostError, QpType, SendFlags,
+    SendRequest, WcStatus,
 };
 use verbs_tests::{Driver, Pair, Registered, driver, gid_entry, next, nothing, own_address, raw};
 
@@ -130,7 +132,7 @@ fn roce_an_answer_needs_nothing_but_the_question() {
 fn roce_by_ipv6_too() {
     let mut pair = pair();
     let table = pair.a.context.gid_table().unwrap();
-    let v6 = |entry: &&uverbs::GidEntry| {
+    let v6 = |entry: &&uverbs::gid::GidEntry| {
         entry.gid_type == GidType::RoceV2 && entry.gid.ipv4_mapped().is_none()
     };
     let entry = *table.iter().find(v6).expect("a GID of an IPv6 address");

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use uverbs::address::GlobalRoute;
+use uverbs::memory::MwType;
 use uverbs::recorder::{Body, Collector, Record};
-use uverbs::{AddressVector, ErrorKind, GlobalRoute, MwType, Notify, QpType};
+use uverbs::{AddressVector, ErrorKind, Notify, QpType};
 use verbs_tests::{Driver, Registered, device_name, driver, options, raw};
 
 /// How many objects of each kind were made, and how many destroyed.

@@ -3,9 +3,12 @@
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
+use uverbs::attr::QpAttr;
+use uverbs::event::{AsyncEvent, AsyncEventType, EventSource};
+use uverbs::link::PortState;
+use uverbs::memory::RemoteKey;
 use uverbs::{
-    AccessFlags, AsyncEvent, AsyncEventType, Context, ErrorKind, EventSource, Operation, Payload,
-    PortState, QpAttr, QpState, QpType, RemoteKey, SendRequest, WcStatus,
+    AccessFlags, Context, ErrorKind, Operation, Payload, QpState, QpType, SendRequest, WcStatus,
 };
 use verbs_tests::{
     DEADLINE, Driver, Pair, Registered, driver, kernel, link, next, open, queue_event, raw,

@@ -1,8 +1,9 @@
 //! How requests fail: the status on both sides, what is flushed, in which order.
 
+use uverbs::memory::{LocalKey, RemoteKey};
 use uverbs::{
-    AccessFlags, LocalKey, Operation, Payload, QpState, QpType, QueuePairEndpoint, RemoteKey,
-    SendRequest, WcStatus, WorkCompletion,
+    AccessFlags, Operation, Payload, QpState, QpType, QueuePairEndpoint, SendRequest, WcStatus,
+    WorkCompletion,
 };
 use verbs_tests::{
     Driver, Pair, Registered, Side, drain, driver, failed_here, next, open, raw, requests_fail,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
-use uverbs::discover::fork::copy_on_fork;
+use uverbs::discover::copy_on_fork;
 use uverbs::{AccessFlags, ErrorKind, MemoryRegion, QpType, Remote, SendRequest, WcStatus};
 use verbs_tests::{Pair, Registered, kernel_may_say, next, raw};
 
@@ -204,7 +204,7 @@ fn f31_a_file_is_cut_short_under_its_region() {
 
     // There is nothing to register now.
     let error = register(&pair, &memory, 0, 2 * PAGE).unwrap_err();
-    assert_eq!(error.errno(), Some(uverbs::Errno::FAULT), "{error}");
+    assert_eq!(error.errno(), Some(uverbs::error::Errno::FAULT), "{error}");
 
     file.set_len(2 * PAGE as u64).unwrap();
     assert_eq!(memory.byte(5000), 0, "the file got the region's page back");

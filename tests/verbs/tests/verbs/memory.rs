@@ -5,11 +5,10 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
-use uverbs::discover::fork::copy_on_fork;
-use uverbs::{
-    AccessFlags, DmabufRange, ErrorKind, OdpGeneralCaps, ProtectionDomain, QpType, Reregister,
-    SendRequest, WcStatus,
-};
+use uverbs::caps::OdpGeneralCaps;
+use uverbs::discover::copy_on_fork;
+use uverbs::memory::{DmabufRange, Reregister};
+use uverbs::{AccessFlags, ErrorKind, ProtectionDomain, QpType, SendRequest, WcStatus};
 use verbs_tests::{Pair, Registered, kernel_may_say, next, open, raw, requests_fail};
 
 const ALL: AccessFlags = AccessFlags::LOCAL_WRITE
@@ -50,9 +49,9 @@ fn f21_what_cannot_be_registered_is_told_apart() {
     let unmapped = unsafe { pd.register(0x1000 as *mut u8, 4096, ALL) }.unwrap_err();
     // Where children would take it away, keeping it out of them comes first.
     let expected = if copy_on_fork().unwrap() {
-        (ErrorKind::InvalidInput, Some(uverbs::Errno::FAULT))
+        (ErrorKind::InvalidInput, Some(uverbs::error::Errno::FAULT))
     } else {
-        (ErrorKind::OutOfResources, Some(uverbs::Errno::NOMEM))
+        (ErrorKind::OutOfResources, Some(uverbs::error::Errno::NOMEM))
     };
     assert_eq!((unmapped.kind(), unmapped.errno()), expected, "{unmapped}");
     let memory = Registered::local(&pd, 64);
@@ -300,7 +299,7 @@ fn f30_memory_that_cannot_be_written_is_not_registered_for_writing() {
     let page = map_page(std::ptr::null_mut(), ProtFlags::READ);
     // SAFETY: nothing refers to the page.
     let error = unsafe { pd.register(page, 4096, ALL) }.unwrap_err();
-    assert_eq!(error.errno(), Some(uverbs::Errno::FAULT), "{error}");
+    assert_eq!(error.errno(), Some(uverbs::error::Errno::FAULT), "{error}");
     let reading = AccessFlags::REMOTE_READ;
     // SAFETY: as above.
     let region = unsafe { pd.register(page, 4096, reading) }.unwrap();

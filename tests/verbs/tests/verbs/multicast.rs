@@ -2,9 +2,8 @@
 
 use std::net::{Ipv4Addr, UdpSocket};
 
-use uverbs::{
-    AddressHandle, AddressVector, ErrorKind, Gid, GlobalRoute, MULTICAST_QPN, QpType, SendRequest,
-};
+use uverbs::address::{GlobalRoute, MULTICAST_QPN};
+use uverbs::{AddressHandle, AddressVector, ErrorKind, Gid, QpType, SendRequest};
 use verbs_tests::{Pair, Registered, gid_entry, next, nothing, raw};
 
 const QKEY: u32 = 0x2222;

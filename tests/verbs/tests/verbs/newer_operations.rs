@@ -1,8 +1,10 @@
 //! Atomic write and flush: used where the kernel announces them (6.2 and later), typed where it does not.
 
+use uverbs::caps::DeviceCaps;
+use uverbs::completion::WcOpcode;
+use uverbs::request::Placement;
 use uverbs::{
-    AccessFlags, DeviceCaps, ErrorKind, Operation, Payload, Placement, PostError, QpType,
-    SendRequest, WcOpcode, WcStatus,
+    AccessFlags, ErrorKind, Operation, Payload, PostError, QpType, SendRequest, WcStatus,
 };
 use verbs_tests::{Pair, Registered, next, raw, requests_fail};
 

@@ -1,7 +1,9 @@
 //! Opening a device by name, by node, by path and by descriptor.
 
+use uverbs::attr::DriverId;
 use uverbs::discover::DriverMatch;
-use uverbs::{CommandPath, DriverId, ErrorKind, OpenOptions};
+use uverbs::kernel::CommandPath;
+use uverbs::{ErrorKind, OpenOptions};
 use verbs_tests::{Driver, command_path, device_name, driver, open, options};
 
 #[test]

@@ -1,8 +1,7 @@
 //! Every operation of a reliable connection, and the completions of both sides.
 
-use uverbs::{
-    Operation, Payload, QpType, SendFlags, SendRequest, WcFlags, WcOpcode, WcStatus, WorkCompletion,
-};
+use uverbs::completion::{WcFlags, WcOpcode};
+use uverbs::{Operation, Payload, QpType, SendFlags, SendRequest, WcStatus, WorkCompletion};
 use verbs_tests::{Pair, Registered, drain, next, raw};
 
 fn pattern(at: usize) -> u8 {

@@ -1,9 +1,11 @@
 //! The safe memory world: buffers move in, come back, and are never in two hands.
 
+use uverbs::attr::{QpAttr, SrqModify};
+use uverbs::completion::WcOpcode;
 use uverbs::owned::{Buffer, Finished, Memory, Work};
 use uverbs::{
-    AccessFlags, CompletionQueue, Context, ErrorKind, PostError, ProtectionDomain, QpAttr, QpState,
-    QpType, SendFlags, SrqModify, WcOpcode, WcStatus, owned,
+    AccessFlags, CompletionQueue, Context, ErrorKind, PostError, ProtectionDomain, QpState, QpType,
+    SendFlags, WcStatus, owned,
 };
 use verbs_tests::{DEADLINE, Driver, driver, nothing, open, until};
 
@@ -193,9 +195,9 @@ fn what_is_refused_comes_back_with_its_memory() {
     );
     let own = refused.work.unwrap().take_memory().into_buffer().unwrap();
     assert_eq!(own.len(), 64);
-    let invalidate = Work::new(uverbs::Operation::LocalInvalidate(uverbs::RemoteKey::new(
-        1,
-    )));
+    let invalidate = Work::new(uverbs::Operation::LocalInvalidate(
+        uverbs::memory::RemoteKey::new(1),
+    ));
     let refused = all.qp.post(invalidate).unwrap_err();
     assert_eq!(refused.error, PostError::UnsupportedOperation);
     assert!(matches!(

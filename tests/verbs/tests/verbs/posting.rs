@@ -165,7 +165,10 @@ fn a_queue_that_signals_all_signals_all() {
     let mut pair = Pair::with(QpType::Rc, |builder| {
         builder.signal_all();
     });
-    assert_eq!(pair.a.qp.query().unwrap().sig_mode, uverbs::SigMode::All);
+    assert_eq!(
+        pair.a.qp.query().unwrap().sig_mode,
+        uverbs::attr::SigMode::All
+    );
     let to = Registered::local(&pair.b.pd, 64);
     receives(&mut pair, &to, 3);
     let bytes: [&[u8]; 1] = [b"loud"];

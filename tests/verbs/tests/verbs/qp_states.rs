@@ -1,9 +1,11 @@
 //! Queue pairs through their states: what is set is what a query returns, what is illegal is explained.
 
+use uverbs::attr::{Psn, QpAttr, QpAttrMask, QpCaps};
+use uverbs::link::Mtu;
+use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
+use uverbs::transition::is_legal;
 use uverbs::{
-    AccessFlags, AckTimeout, AddressVector, ErrorKind, Mtu, Psn, QpAttr, QpAttrMask, QpCaps,
-    QpState, QpType, QueuePair, RetryCount, RnrRetry, RnrTimer, SendRequest, WcStatus,
-    types::is_legal,
+    AccessFlags, AddressVector, ErrorKind, QpState, QpType, QueuePair, SendRequest, WcStatus,
 };
 use verbs_tests::{
     Driver, Pair, Registered, Side, drain, driver, next, nothing, open, own_address, raw,

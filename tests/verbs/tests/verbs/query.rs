@@ -2,8 +2,11 @@
 
 use std::fs;
 
+use uverbs::ErrorKind;
+use uverbs::caps::DeviceCaps;
 use uverbs::discover::Options;
-use uverbs::{DeviceCaps, ErrorKind, GidEntry, GidType, Guid, LinkLayer, PortState};
+use uverbs::gid::{GidEntry, GidType, Guid};
+use uverbs::link::{LinkLayer, PortState};
 use verbs_tests::{Driver, device_name, driver, link, open, options};
 
 fn sysfs(path: &str) -> String {

@@ -1,8 +1,9 @@
 //! Shared receive queues: made, queried, resized with requests inside, shared by queue pairs.
 
+use uverbs::attr::{SrqAttr, SrqModify};
 use uverbs::{
     CompletionQueue, Context, ErrorKind, PostError, ProtectionDomain, QpType, QueuePair,
-    SendRequest, SharedReceiveQueue, SrqAttr, SrqModify, WcStatus,
+    SendRequest, SharedReceiveQueue, WcStatus,
 };
 use verbs_tests::{Driver, Registered, drain, driver, nothing, open, raw};
 

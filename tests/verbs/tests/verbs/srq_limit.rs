@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use uverbs::attr::{SrqAttr, SrqModify};
+use uverbs::event::{AsyncEvent, AsyncEventType, EventSource};
 use uverbs::{
-    AsyncEvent, AsyncEventType, CompletionQueue, Context, EventSource, ProtectionDomain, QpType,
-    QueuePair, SendRequest, SharedReceiveQueue, SrqAttr, SrqModify,
+    CompletionQueue, Context, ProtectionDomain, QpType, QueuePair, SendRequest, SharedReceiveQueue,
 };
 use verbs_tests::{DEADLINE, next, open, queue_event, raw};
 

@@ -1,8 +1,7 @@
 //! Unreliable connections: what they carry, and what they do not have.
 
-use uverbs::{
-    Operation, Payload, PostError, QpType, SendRequest, WcOpcode, WcStatus, WorkCompletion,
-};
+use uverbs::completion::WcOpcode;
+use uverbs::{Operation, Payload, PostError, QpType, SendRequest, WcStatus, WorkCompletion};
 use verbs_tests::{Pair, Registered, drain, next, nothing, raw, requests_fail};
 
 fn finish(pair: &mut Pair, request: SendRequest<'_>) -> WorkCompletion {
@@ -98,7 +97,10 @@ fn a_write_with_a_bad_key_disturbs_nobody() {
     let mut pair = Pair::new(QpType::Uc);
     let to = Registered::remote_all(&pair.b.pd, 64);
     let bytes: [&[u8]; 1] = [b"wild"];
-    let wrong = to.remote_by(0, uverbs::RemoteKey::new(to.mr().rkey().raw() ^ 0x55));
+    let wrong = to.remote_by(
+        0,
+        uverbs::memory::RemoteKey::new(to.mr().rkey().raw() ^ 0x55),
+    );
     let write = |remote| SendRequest::new(Operation::Write(remote), Payload::Inline(&bytes));
     finish(&mut pair, write(wrong));
     finish(&mut pair, write(to.remote(8)));

@@ -1,8 +1,10 @@
 //! Memory windows of both types: bound, used, taken away, bound again.
 
+use uverbs::completion::WcOpcode;
+use uverbs::memory::{MwType, RemoteKey};
 use uverbs::{
-    AccessFlags, ErrorKind, MemoryWindow, MwType, Operation, Payload, QpState, QpType, Remote,
-    RemoteKey, SendRequest, WcOpcode, WcStatus, WorkCompletion,
+    AccessFlags, ErrorKind, MemoryWindow, Operation, Payload, QpState, QpType, Remote, SendRequest,
+    WcStatus, WorkCompletion,
 };
 use verbs_tests::{Pair, Registered, failed_here, kernel_may_say, next, raw, requests_fail};
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use uverbs::Mtu;
+use uverbs::link::Mtu;
 
 use super::spec::{Amount, Measure, Spec, Transport, Verb};
 use crate::units;

@@ -15,7 +15,7 @@ mod spec;
 mod wire;
 
 use clap::Subcommand;
-use uverbs::Mtu;
+use uverbs::link::Mtu;
 
 use crate::failure::Result;
 use crate::output::Output;

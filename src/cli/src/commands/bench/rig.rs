@@ -101,7 +101,7 @@ impl Parts {
             builder
                 .port(local.ib_port)
                 .path_mtu(
-                    uverbs::Mtu::from_bytes(mtu)
+                    uverbs::link::Mtu::from_bytes(mtu)
                         .ok_or_else(|| Failure::new(format_args!("{mtu} is no MTU")))?,
                 )
                 .service_level(spec.service_level)

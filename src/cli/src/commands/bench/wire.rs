@@ -4,7 +4,8 @@ use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 
 use serde::{Deserialize, Serialize};
-use uverbs::{QueuePairEndpoint, Remote, RemoteKey};
+use uverbs::memory::RemoteKey;
+use uverbs::{QueuePairEndpoint, Remote};
 
 use super::spec::Spec;
 use crate::exchange::tcp::broken;

@@ -1,8 +1,11 @@
 //! An open device: its provider, its ports and addresses, memory, and a message to itself.
 
+use uverbs::attr::PortAttr;
 use uverbs::discover::Access;
 use uverbs::discover::netlink;
-use uverbs::{Context, Device, GidEntry, GidType, LinkLayer, PortAttr};
+use uverbs::gid::{GidEntry, GidType};
+use uverbs::link::LinkLayer;
+use uverbs::{Context, Device};
 
 use super::finding::Finding;
 use super::loopback;
@@ -85,7 +88,7 @@ fn look_at_port(context: &Context, port: u8) -> (Vec<Finding>, bool) {
 
 fn state(attr: &PortAttr, netdev: Option<&str>) -> Finding {
     const CHECK: &str = "port";
-    let mtu = |mtu: uverbs::Mtu| mtu.bytes().unwrap_or(0);
+    let mtu = |mtu: uverbs::link::Mtu| mtu.bytes().unwrap_or(0);
     if !attr.is_active() {
         let finding = Finding::fail(
             CHECK,

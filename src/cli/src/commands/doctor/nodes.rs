@@ -5,7 +5,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use uverbs::discover::Access;
-use uverbs::{Device, Errno, Error};
+use uverbs::error::Errno;
+use uverbs::{Device, Error};
 
 use super::finding::Finding;
 

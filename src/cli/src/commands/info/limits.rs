@@ -1,6 +1,6 @@
 //! The numbers of a device, by the names that C programs know them by.
 
-use uverbs::DeviceAttr;
+use uverbs::attr::DeviceAttr;
 
 use super::report::Limit;
 

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use uverbs::attr::PortAttr;
 use uverbs::discover::{netlink, sysfs::Sysfs};
-use uverbs::{Context, ErrorKind, GidEntry, PortAttr};
+use uverbs::gid::GidEntry;
+use uverbs::{Context, ErrorKind};
 
 use super::mlx5::Mlx5Report;
 use crate::failure::Result;
@@ -131,7 +133,7 @@ impl DeviceReport {
             abi_version: info.abi_version,
             transport: info
                 .node_type
-                .and_then(uverbs::NodeType::transport)
+                .and_then(uverbs::attr::NodeType::transport)
                 .map(|transport| transport.to_string()),
             node_type: info.node_type.map(|kind| kind.to_string()),
             firmware: context.firmware_version(),

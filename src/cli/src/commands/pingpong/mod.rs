@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::Serialize;
-use uverbs::{Mtu, QpType, QueuePairEndpoint};
+use uverbs::link::Mtu;
+use uverbs::{QpType, QueuePairEndpoint};
 
 use crate::exchange::{pingpong as exchange, tcp};
 use crate::failure::{Failure, Result};

@@ -185,7 +185,7 @@ impl Transport {
     /// Bytes in front of a received message: the room for a global routing header.
     pub(super) fn header(self) -> usize {
         match self {
-            Self::Ud => uverbs::Grh::LEN,
+            Self::Ud => uverbs::address::Grh::LEN,
             Self::Rc | Self::Uc => 0,
         }
     }

@@ -1,7 +1,8 @@
 //! `atomics`: atomic operations on 8 bytes: what they change, what they return, and in which order of bytes.
 
+use uverbs::caps::AtomicCap;
 use uverbs::owned::{ExposedMemory, Work};
-use uverbs::{AtomicCap, Operation, ProtectionDomain, QpType};
+use uverbs::{Operation, ProtectionDomain, QpType};
 
 use super::check::{Check, Found, Outcome, Trouble, ensure};
 use super::pair::{End, Pair, REMOTE, buffer_of, usual};

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use uverbs::error::HandshakeError;
 use uverbs::owned::{ReceiveRefused, Refused};
-use uverbs::{Error, HandshakeError, PollError, PostError};
+use uverbs::{Error, PollError, PostError};
 
 use super::subject::Subject;
 

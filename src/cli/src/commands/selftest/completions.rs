@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use uverbs::completion::Timestamps;
 use uverbs::mlx5::{Entries, EntrySize, Results};
 use uverbs::owned;
 use uverbs::owned::Work;
 use uverbs::{
     CompletionChannel, CompletionQueue, CompletionQueueBuilder, Notify, ProtectionDomain, QpType,
-    SendFlags, Timestamps,
+    SendFlags,
 };
 
 use super::check::{Check, Found, Outcome, Trouble, ensure};

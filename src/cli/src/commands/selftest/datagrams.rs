@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use uverbs::address::{GlobalRoute, Grh};
+use uverbs::gid::{GidEntry, GidType};
+use uverbs::link::LinkLayer;
 use uverbs::owned::{Buffer, Work};
-use uverbs::{
-    AddressHandle, AddressVector, GidEntry, GidType, GlobalRoute, Grh, LinkLayer, QpType,
-};
+use uverbs::{AddressHandle, AddressVector, QpType};
 
 use super::check::{Check, Found, Outcome, Trouble, ensure};
 use super::pair::{End, Pair, buffer_of, compare, fill, prepare, take_until};

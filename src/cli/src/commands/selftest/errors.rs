@@ -1,9 +1,13 @@
 //! `errors`: requests that must fail, and how they do: the status on both sides, the vendor's own word, what is flushed.
 
+use uverbs::attr::{Psn, QpAttr};
+use uverbs::link::Mtu;
+use uverbs::memory::RemoteKey;
 use uverbs::owned::{self, Finished, Work};
+use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
 use uverbs::{
-    AccessFlags, AckTimeout, AddressVector, CompletionQueue, Mtu, Operation, Psn, QpAttr, QpState,
-    QpType, QueuePairEndpoint, Remote, RemoteKey, RetryCount, RnrRetry, RnrTimer, WcStatus,
+    AccessFlags, AddressVector, CompletionQueue, Operation, QpState, QpType, QueuePairEndpoint,
+    Remote, WcStatus,
 };
 
 use super::check::{Check, Found, Outcome, Trouble, ensure};

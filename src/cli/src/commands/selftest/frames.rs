@@ -4,10 +4,11 @@
 
 use std::time::{Duration, Instant};
 
+use uverbs::link::LinkLayer;
 use uverbs::mlx5::pacing::RateLimit;
 use uverbs::mlx5::{EthernetFields, FlowFlags, FlowInit, FlowKind, FlowSpec};
 use uverbs::{
-    CompletionQueue, Error, ErrorKind, LinkLayer, OpenOptions, ProtectionDomain, QpType, QueuePair,
+    CompletionQueue, Error, ErrorKind, OpenOptions, ProtectionDomain, QpType, QueuePair,
     SendRequest, owned,
 };
 

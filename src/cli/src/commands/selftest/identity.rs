@@ -2,7 +2,8 @@
 
 use std::fmt::Display;
 
-use uverbs::{GidType, LinkLayer};
+use uverbs::gid::GidType;
+use uverbs::link::LinkLayer;
 
 use super::check::{Check, Found, Outcome, Trouble, ensure};
 use super::facts::Facts;

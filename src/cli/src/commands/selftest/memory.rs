@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
+use uverbs::memory::MwType;
 use uverbs::owned::Work;
-use uverbs::{AccessFlags, MwType, Operation, QpType, Remote, WcStatus};
+use uverbs::{AccessFlags, Operation, QpType, Remote, WcStatus};
 
 use super::check::{Check, Found, Outcome, Trouble, ensure};
 use super::open::nothing_left;

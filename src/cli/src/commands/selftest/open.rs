@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
+use uverbs::kernel::CommandPath;
 use uverbs::mlx5::Doorbells;
-use uverbs::{CommandPath, Context, OpenOptions, QpType};
+use uverbs::{Context, OpenOptions, QpType};
 
 use super::check::{Check, Found, Outcome, Trouble, ensure};
 use super::pair::{Pair, buffer_of, compare, fill, usual};

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use uverbs::attr::PortAttr;
+use uverbs::kernel::CommandPath;
 use uverbs::mlx5::Adapter;
 use uverbs::recorder::Sink;
-use uverbs::{CommandPath, Context, OpenOptions, PortAttr};
+use uverbs::{Context, OpenOptions};
 
 use super::check::{Outcome, Trouble};
 use super::facts::Facts;

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use uverbs::event::AsyncEventType;
 use uverbs::owned::Work;
-use uverbs::{AsyncEventType, Context, ErrorKind, OpenOptions, QpType};
+use uverbs::{Context, ErrorKind, OpenOptions, QpType};
 
 use super::check::{Check, Found, Outcome, Trouble, ensure};
 use super::open::exchange;

@@ -4,9 +4,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mlx5_tests::Model;
+use uverbs::completion::WcOpcode;
 use uverbs::{
     CompletionQueue, Context, ProtectionDomain, QpType, QueuePair, SendRequest, Sge,
-    SharedReceiveQueue, WcOpcode, WcStatus, WorkCompletion,
+    SharedReceiveQueue, WcStatus, WorkCompletion,
 };
 use verbs_tests::{next, nothing, open, own_address, raw};
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use uverbs::{
-    AccessFlags, AsyncEventType, Notify, QpType, RecvRequest, SendRequest, Sge, SrqModify,
-};
+use uverbs::attr::SrqModify;
+use uverbs::event::AsyncEventType;
+use uverbs::{AccessFlags, Notify, QpType, RecvRequest, SendRequest, Sge};
 
 use super::{Stage, queue_pairs};
 

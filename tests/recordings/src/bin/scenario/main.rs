@@ -17,10 +17,11 @@ mod shaping;
 mod suite;
 
 use anyhow::{Context as _, bail};
-use uverbs::{
-    AccessFlags, AddressVector, Context, GlobalRoute, LinkLayer, MwType, Notify, QpType,
-    Reregister, SrqModify,
-};
+use uverbs::address::GlobalRoute;
+use uverbs::attr::SrqModify;
+use uverbs::link::LinkLayer;
+use uverbs::memory::{MwType, Reregister};
+use uverbs::{AccessFlags, AddressVector, Context, Notify, QpType};
 
 /// The port of everything.
 const PORT: u8 = 1;

@@ -1,10 +1,10 @@
 //! Objects that few devices have.
 
+use uverbs::attr::{QpAttr, SrqAttr};
+use uverbs::link::Mtu;
 use uverbs::mlx5::{Hash, HashFields, WorkQueue, WorkQueueSettings, WorkQueueState};
-use uverbs::{
-    AccessFlags, CompletionQueue, Mtu, ProtectionDomain, QpAttr, QpState, QpType, QueuePairBuilder,
-    RnrTimer, SrqAttr,
-};
+use uverbs::time::RnrTimer;
+use uverbs::{AccessFlags, CompletionQueue, ProtectionDomain, QpState, QpType, QueuePairBuilder};
 
 use super::{PORT, Stage};
 

@@ -3,9 +3,12 @@
 use std::time::Duration;
 
 use anyhow::bail;
+use uverbs::attr::{Psn, QpAttr};
+use uverbs::link::Mtu;
+use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
 use uverbs::{
-    AccessFlags, AckTimeout, CompletionQueue, Gid, Mtu, ProtectionDomain, Psn, QpAttr, QpState,
-    QpType, QueuePair, RetryCount, RnrRetry, RnrTimer, SharedReceiveQueue,
+    AccessFlags, CompletionQueue, Gid, ProtectionDomain, QpState, QpType, QueuePair,
+    SharedReceiveQueue,
 };
 
 use super::{PORT, Stage};

@@ -1,8 +1,9 @@
 //! Scheduling elements and rates.
 
+use uverbs::attr::QpAttr;
 use uverbs::mlx5::pacing::RateLimit;
 use uverbs::mlx5::sched::{ElementAttr, Leaves};
-use uverbs::{AccessFlags, CompletionQueue, ProtectionDomain, QpAttr, QpState, QpType, QueuePair};
+use uverbs::{AccessFlags, CompletionQueue, ProtectionDomain, QpState, QpType, QueuePair};
 
 use super::{PORT, Stage, queue_pairs};
 

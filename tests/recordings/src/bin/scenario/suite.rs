@@ -3,12 +3,13 @@
 use std::fs::File;
 use std::os::fd::AsFd as _;
 
+use uverbs::attr::{Psn, QpAttr, QpCreateFlags, SrqModify};
+use uverbs::completion::Timestamps;
+use uverbs::link::Mtu;
+use uverbs::memory::Reregister;
 use uverbs::mlx5::{Entries, EntrySize, Results, SharedXrcDomain, Streams, VarKind};
-use uverbs::types::Timestamps;
-use uverbs::{
-    AccessFlags, AckTimeout, AddressVector, CompletionQueue, Mtu, ProtectionDomain, Psn, QpAttr,
-    QpCreateFlags, QpState, QpType, Reregister, RnrTimer, SrqModify,
-};
+use uverbs::time::{AckTimeout, RnrTimer};
+use uverbs::{AccessFlags, AddressVector, CompletionQueue, ProtectionDomain, QpState, QpType};
 
 use super::{PORT, Stage};
 

@@ -40,16 +40,16 @@ const FLAGS: [&str; 6] = [
 
 /// A crate, as the compiler wrote it down.
 #[derive(Debug, Deserialize)]
-pub(super) struct Documented {
-    pub(super) root: Id,
-    pub(super) index: HashMap<Id, Item>,
-    pub(super) paths: HashMap<Id, Named>,
+pub(crate) struct Documented {
+    pub(crate) root: Id,
+    pub(crate) index: HashMap<Id, Item>,
+    pub(crate) paths: HashMap<Id, Named>,
 }
 
 /// What names an item in one crate's document. A number, which was a text in older forms.
-#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[serde(from = "Value")]
-pub(super) struct Id(pub(super) String);
+pub(crate) struct Id(pub(crate) String);
 
 impl From<Value> for Id {
     fn from(value: Value) -> Self {
@@ -62,16 +62,16 @@ impl From<Value> for Id {
 
 /// An item.
 #[derive(Debug, Deserialize)]
-pub(super) struct Item {
-    pub(super) name: Option<String>,
-    pub(super) visibility: Value,
-    pub(super) inner: Value,
+pub(crate) struct Item {
+    pub(crate) name: Option<String>,
+    pub(crate) visibility: Value,
+    pub(crate) inner: Value,
 }
 
 /// Where an item is, from its crate on.
 #[derive(Debug, Deserialize)]
-pub(super) struct Named {
-    pub(super) path: Vec<String>,
+pub(crate) struct Named {
+    pub(crate) path: Vec<String>,
 }
 
 /// The published crates, after a look whether leaks are found at all.
@@ -106,7 +106,7 @@ pub(super) fn published() -> anyhow::Result<Vec<Documented>> {
 }
 
 /// One source file as a crate.
-pub(super) fn of_source(name: &str, source: &str, folder: &Path) -> anyhow::Result<Documented> {
+pub(crate) fn of_source(name: &str, source: &str, folder: &Path) -> anyhow::Result<Documented> {
     fs::create_dir_all(folder)?;
     let file = folder.join(format!("{name}.rs"));
     fs::write(&file, source)?;
@@ -126,7 +126,7 @@ fn unlocked<'a>(command: &'a mut Command, names: &str) -> &'a mut Command {
     command.env("RUSTC_BOOTSTRAP", names)
 }
 
-fn read(path: &Path) -> anyhow::Result<Documented> {
+pub(crate) fn read(path: &Path) -> anyhow::Result<Documented> {
     let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
     serde_json::from_reader(BufReader::new(file))
         .with_context(|| format!("understanding {}", path.display()))

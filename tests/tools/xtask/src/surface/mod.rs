@@ -9,7 +9,7 @@
 //! | `listed` | the types of power, and the exceptions with their reasons |
 //! | `programs` | programs that must not compile |
 
-mod document;
+pub(crate) mod document;
 mod items;
 mod judge;
 mod listed;

@@ -1,9 +1,10 @@
 //! The messages: the first to speak sends one of each length, and the other answers with one of the same length.
 
+use uverbs::address::Grh;
+use uverbs::link::Mtu;
 use uverbs::owned::{Buffer, Work};
 use uverbs::{
-    AddressHandle, CompletionQueue, Grh, Mtu, PreparedQueuePair, ProtectionDomain, QpType,
-    QueuePairEndpoint,
+    AddressHandle, CompletionQueue, PreparedQueuePair, ProtectionDomain, QpType, QueuePairEndpoint,
 };
 
 use super::super::check::{Outcome, Trouble, ensure};

@@ -1,7 +1,9 @@
 //! Every operation with messages of many lengths, from none to many packets.
 
+use uverbs::caps::DeviceCaps;
 use uverbs::owned::{Buffer, ExposedMemory, Memory, Work};
-use uverbs::{AccessFlags, DeviceCaps, Operation, Placement, QpType, SendFlags};
+use uverbs::request::Placement;
+use uverbs::{AccessFlags, Operation, QpType, SendFlags};
 
 use super::super::check::{Check, Found, Outcome, Trouble, ensure};
 use super::super::pair::{Pair, REMOTE, buffer_of, compare, fill, usual};

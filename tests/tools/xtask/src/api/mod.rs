@@ -1,14 +1,18 @@
 //! `cargo xtask api`: what the published crates offer, item by item, beside what is committed.
 
+mod face;
+
 use anyhow::{Context as _, bail};
 use clap::Args;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use testbed::cargo::{command_of, workspace};
 use testbed::host::{self, API_READER, Tool};
+
+use crate::surface::document;
 
 /// The crates whose items are chosen. `uverbs-uapi` mirrors the kernel's headers, which `cargo xtask abi` compares.
 const CRATES: [&str; 6] = [
@@ -26,7 +30,9 @@ const FOLDER: &str = "docs/generated/api";
 /// Compare the public items of the published crates with the lists in docs/generated/api
 ///
 /// One line per item, as `cargo public-api` prints it: without what every type has (`Send`, `From<T> for T`) and what is derived.
-/// A change of the lists is a change of what users may rely on, and belongs into the same commit as the code.
+/// A change of the lists is a change of what users may rely on, and belongs into the same commit as the code. Then the face
+/// of `uverbs` is looked at: no glob, one path for each name, no type without one, few names at the root, and what creates and
+/// what describes are told apart.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Write the lists instead.
@@ -41,6 +47,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
             fs::create_dir_all(workspace().join(FOLDER))?;
             fs::write(&file, items(package)?).with_context(|| file.display().to_string())?;
         }
+        look_at_face()?;
     } else {
         compare()?;
     }
@@ -57,13 +64,34 @@ pub(crate) fn compare() -> anyhow::Result<()> {
         differing += &difference(package, &kept, &now);
     }
     if differing.is_empty() {
-        return Ok(());
+        return look_at_face();
     }
     bail!("the public items are not those of {FOLDER} (`cargo xtask api --write`):\n{differing}");
 }
 
 fn list(package: &str) -> PathBuf {
     workspace().join(FOLDER).join(format!("{package}.txt"))
+}
+
+/// Fails when the face of `uverbs` breaks one of its rules. The items of all crates were read just before.
+fn look_at_face() -> anyhow::Result<()> {
+    let mut crates = BTreeMap::new();
+    for package in CRATES {
+        let name = package.replace('-', "_");
+        let documented = document::read(&written_for(package))?;
+        crates.insert(name, documented);
+    }
+    let findings = face::findings("uverbs", &crates);
+    if findings.is_empty() {
+        return Ok(());
+    }
+    bail!("the face of uverbs:\n  {}", findings.join("\n  "));
+}
+
+/// Where the compiler writes down what a crate has.
+fn written_for(package: &str) -> PathBuf {
+    let file = format!("target/api/doc/{}.json", package.replace('-', "_"));
+    workspace().join(file)
 }
 
 /// The public items of a crate, a line each.
@@ -82,9 +110,7 @@ fn items(package: &str) -> anyhow::Result<String> {
         // Lets this stable compiler write its unstable form; the same for all, or they would be built anew.
         .env("RUSTC_BOOTSTRAP", "1");
     host::run(&mut command)?;
-    let document = folder
-        .join("doc")
-        .join(format!("{}.json", package.replace('-', "_")));
+    let document = written_for(package);
     let api = public_api::Builder::from_rustdoc_json(&document)
         .omit_blanket_impls(true)
         .omit_auto_trait_impls(true)
