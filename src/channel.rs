@@ -47,7 +47,7 @@ struct Inner {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct CompletionEvent {
     queue: u64,
-    context: Option<u64>,
+    user_data: Option<u64>,
 }
 
 impl CompletionChannel {
@@ -96,11 +96,11 @@ impl CompletionChannel {
     pub fn try_event(&self) -> Result<CompletionEvent> {
         let inner = &self.inner.context.inner;
         let queue = contract::read_completion_event(&inner.file, self.as_fd())?;
-        let context = match inner.cookies.take_event(queue) {
-            Some(EventSource::CompletionQueue { context }) => Some(context),
+        let user_data = match inner.cookies.take_event(queue) {
+            Some(EventSource::CompletionQueue { user_data }) => Some(user_data),
             _ => None,
         };
-        Ok(CompletionEvent { queue, context })
+        Ok(CompletionEvent { queue, user_data })
     }
 
     /// True when both are the same channel.
@@ -119,9 +119,10 @@ impl CompletionEvent {
         CqId::from_raw(self.queue)
     }
 
-    /// The context that the queue was created with; `None` when its handle is gone.
-    pub fn context(&self) -> Option<u64> {
-        self.context
+    /// The number that the queue's creator gave it; `None` when its handle is gone.
+    #[doc(alias = "cq_context")]
+    pub fn user_data(&self) -> Option<u64> {
+        self.user_data
     }
 }
 

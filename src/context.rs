@@ -380,7 +380,7 @@ impl Context {
         self.completion_queue(entries).build()
     }
 
-    /// Describes a completion queue with a channel, a vector, or a context of its own.
+    /// `ibv_create_cq_ex`—describes a completion queue with a channel, a vector, or a number of the user's.
     #[doc(alias = "ibv_create_cq_ex")]
     pub fn completion_queue(&self, entries: u32) -> CompletionQueueBuilder<'_> {
         CompletionQueueBuilder::new(self, entries)

@@ -190,8 +190,8 @@ mod tests {
         cookies.reserve(Op::CreateQueuePair).unwrap()
     }
 
-    fn source(context: u64) -> EventSource {
-        EventSource::CompletionQueue { context }
+    fn source(user_data: u64) -> EventSource {
+        EventSource::CompletionQueue { user_data }
     }
 
     #[test]

@@ -41,14 +41,15 @@ pub enum Notify {
     SolicitedOnly,
 }
 
-/// A completion queue to be created.
-#[derive(Debug)]
+/// A completion queue to be created ([`Context::completion_queue`]).
+#[derive(Clone, Debug)]
+#[must_use = "nothing is created before `build`"]
 pub struct CompletionQueueBuilder<'a> {
     of: &'a Context,
     entries: u32,
     channel: Option<&'a CompletionChannel>,
     vector: u32,
-    context: u64,
+    user_data: u64,
     timestamps: Timestamps,
     /// What a vendor adds.
     pub(crate) extra: Option<Arc<dyn Extra>>,
@@ -72,37 +73,34 @@ impl<'a> CompletionQueueBuilder<'a> {
             entries,
             channel: None,
             vector: 0,
-            context: 0,
+            user_data: 0,
             timestamps: Timestamps::None,
             extra: None,
         }
     }
 
     /// Where its events go. Default: nowhere, it can only be polled.
-    #[must_use]
     pub fn channel(mut self, channel: &'a CompletionChannel) -> Self {
         self.channel = Some(channel);
         self
     }
 
     /// Which interrupt vector signals it, below [`Context::completion_vectors`]. Default: 0.
-    #[must_use]
     pub fn vector(mut self, vector: u32) -> Self {
         self.vector = vector;
         self
     }
 
     /// A number of the user's that its events carry. Default: 0.
-    #[must_use]
-    pub fn context(mut self, context: u64) -> Self {
-        self.context = context;
+    #[doc(alias = "cq_context")]
+    pub fn user_data(mut self, user_data: u64) -> Self {
+        self.user_data = user_data;
         self
     }
 
     /// What its completions are stamped with, for [`CompletionQueue::poll_stamped`]. Default: nothing.
     #[doc(alias = "IBV_WC_EX_WITH_COMPLETION_TIMESTAMP")]
     #[doc(alias = "IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK")]
-    #[must_use]
     pub fn timestamps(mut self, timestamps: Timestamps) -> Self {
         self.timestamps = timestamps;
         self
@@ -135,7 +133,7 @@ impl<'a> CompletionQueueBuilder<'a> {
         }
         let cookie = inner.cookies.reserve(op)?;
         cookie.announce(EventSource::CompletionQueue {
-            context: self.context,
+            user_data: self.user_data,
         });
         let init = CqInit {
             entries: self.entries,

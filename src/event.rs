@@ -34,25 +34,25 @@ pub enum EventSource {
     Port(u8),
     /// A completion queue.
     CompletionQueue {
-        /// The context it was created with.
-        context: u64,
+        /// The number that its creator gave it.
+        user_data: u64,
     },
     /// A queue pair.
     QueuePair {
         /// Its number.
         qp_num: u32,
-        /// The context it was created with.
-        context: u64,
+        /// The number that its creator gave it.
+        user_data: u64,
     },
     /// A shared receive queue.
     SharedReceiveQueue {
-        /// The context it was created with.
-        context: u64,
+        /// The number that its creator gave it.
+        user_data: u64,
     },
     /// A receive work queue.
     WorkQueue {
-        /// The context it was created with.
-        context: u64,
+        /// The number that its creator gave it.
+        user_data: u64,
     },
     /// A queue whose handle is gone.
     Gone,

@@ -11,7 +11,7 @@
 //! let context = uverbs::Context::open("rxe0")?;
 //! let pd = context.alloc_pd()?;
 //! let mut cq = context.create_cq(16)?;
-//! let prepared = pd.create_qp(QpType::Rc, &cq, &cq).build()?;
+//! let prepared = pd.queue_pair(QpType::Rc, &cq, &cq).build()?;
 //!
 //! // Tell the peer who we are, hear who it is; here the peer is this queue pair itself.
 //! let endpoint = prepared.endpoint();
@@ -112,6 +112,7 @@ mod qp;
 pub mod rings;
 mod srq;
 mod unpolled;
+mod unwind;
 
 pub use ah::AddressHandle;
 pub use channel::CompletionChannel;
@@ -124,7 +125,7 @@ pub use pd::ProtectionDomain;
 pub use qp::{
     PreparedQueuePair, QueuePair, QueuePairBuilder, QueuePairEndpoint, RecvBatch, SendBatch,
 };
-pub use srq::SharedReceiveQueue;
+pub use srq::{SharedReceiveQueue, SharedReceiveQueueBuilder};
 
 #[doc(inline)]
 pub use uverbs_core::error::{Error, ErrorKind, PollError, PostError, Result};

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use uverbs_any::AnyPd;
-use uverbs_core::types::{AddressVector, MwType, QpType, SrqAttr};
+use uverbs_core::types::{AddressVector, MwType, QpType};
 use uverbs_core::{Error, ErrorKind, Object, Op, Result};
 
 use crate::{
     AddressHandle, CompletionQueue, Context, MemoryWindow, QueuePairBuilder, SharedReceiveQueue,
+    SharedReceiveQueueBuilder,
 };
 
 /// `ibv_pd`—what queue pairs, memory and address handles must share to work together.
@@ -64,10 +65,11 @@ impl ProtectionDomain {
         Arc::ptr_eq(&self.root().inner, &other.root().inner)
     }
 
-    /// `ibv_create_qp`—describes a queue pair whose completions go to `send_cq` and `recv_cq`.
+    /// `ibv_create_qp`—describes a queue pair whose completions go to `send_cq` and `recv_cq`; [`build`](QueuePairBuilder::build)
+    /// creates it.
     #[doc(alias = "ibv_create_qp")]
     #[doc(alias = "ibv_create_qp_ex")]
-    pub fn create_qp<'a>(
+    pub fn queue_pair<'a>(
         &'a self,
         kind: QpType,
         send_cq: &'a CompletionQueue,
@@ -76,18 +78,29 @@ impl ProtectionDomain {
         QueuePairBuilder::new(self, kind, send_cq, recv_cq)
     }
 
+    /// The name of [`queue_pair`](Self::queue_pair) in the `ibverbs` crate. It describes, as that does, and creates nothing by itself.
+    pub fn create_qp<'a>(
+        &'a self,
+        kind: QpType,
+        send_cq: &'a CompletionQueue,
+        recv_cq: &'a CompletionQueue,
+    ) -> QueuePairBuilder<'a> {
+        self.queue_pair(kind, send_cq, recv_cq)
+    }
+
     /// `ibv_create_srq`—creates a shared receive queue for `max_wr` requests of `max_sge` pieces each.
     ///
     /// # Errors
-    /// As [`SharedReceiveQueue::create`].
+    /// As [`SharedReceiveQueueBuilder::build`].
     #[doc(alias = "ibv_create_srq")]
     pub fn create_srq(&self, max_wr: u32, max_sge: u32) -> Result<SharedReceiveQueue> {
-        let attr = SrqAttr {
-            max_wr,
-            max_sge,
-            limit: 0,
-        };
-        SharedReceiveQueue::create(self, attr, 0)
+        self.shared_receive_queue(max_wr).max_sge(max_sge).build()
+    }
+
+    /// `ibv_create_srq`—describes a shared receive queue for `max_wr` requests at least, with a limit or a number of the user's.
+    #[doc(alias = "ibv_create_srq_ex")]
+    pub fn shared_receive_queue(&self, max_wr: u32) -> SharedReceiveQueueBuilder<'_> {
+        SharedReceiveQueueBuilder::new(self, max_wr)
     }
 
     /// `ibv_create_ah`—resolves a path for datagrams. One system call on rxe; it may wait for the network to resolve an address.

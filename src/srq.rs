@@ -1,6 +1,8 @@
 //! Shared receive queues.
 
 use std::any::Any;
+use std::fmt::Debug;
+use std::sync::Arc;
 
 use uverbs_any::AnySrq;
 use uverbs_core::contract::{Srq as _, SrqInit};
@@ -25,51 +27,98 @@ pub struct SharedReceiveQueue {
     pd: ProtectionDomain,
 }
 
-impl SharedReceiveQueue {
-    /// `ibv_create_srq`—creates a queue of these sizes, armed with `attr.limit` (0: not armed).
-    ///
-    /// Three system calls on rxe. Its events carry `context`.
+/// A shared receive queue to be created ([`ProtectionDomain::shared_receive_queue`]).
+#[derive(Clone, Debug)]
+#[must_use = "nothing is created before `build`"]
+pub struct SharedReceiveQueueBuilder<'a> {
+    pd: &'a ProtectionDomain,
+    attr: SrqAttr,
+    user_data: u64,
+    kind: SrqType,
+    /// Creates one of another kind than the usual.
+    maker: Option<Arc<dyn Maker + 'a>>,
+}
+
+/// What creates shared receive queues of a kind that not every provider has.
+pub(crate) trait Maker: Debug + Send + Sync {
+    fn make(&self, pd: &ProtectionDomain, init: &SrqInit) -> Result<AnySrq>;
+}
+
+impl<'a> SharedReceiveQueueBuilder<'a> {
+    pub(crate) fn new(pd: &'a ProtectionDomain, max_wr: u32) -> Self {
+        Self {
+            pd,
+            attr: SrqAttr {
+                max_wr,
+                max_sge: 1,
+                limit: 0,
+            },
+            user_data: 0,
+            kind: SrqType::Basic,
+            maker: None,
+        }
+    }
+
+    /// One of that kind, by what knows how to create it.
+    pub(crate) fn made_by(mut self, kind: SrqType, maker: impl Maker + 'a) -> Self {
+        self.kind = kind;
+        self.maker = Some(Arc::new(maker));
+        self
+    }
+
+    /// Scatter/gather entries of a request. Default: 1.
+    pub fn max_sge(mut self, count: u32) -> Self {
+        self.attr.max_sge = count;
+        self
+    }
+
+    /// Arms it: one event once fewer than so many requests are left. Default: 0, not armed.
+    #[doc(alias = "srq_limit")]
+    pub fn limit(mut self, limit: u32) -> Self {
+        self.attr.limit = limit;
+        self
+    }
+
+    /// A number of the user's that its events carry. Default: 0.
+    #[doc(alias = "srq_context")]
+    pub fn user_data(mut self, user_data: u64) -> Self {
+        self.user_data = user_data;
+        self
+    }
+
+    /// `ibv_create_srq`—creates it. Three system calls on rxe.
     ///
     /// # Errors
     /// | kind | cause |
     /// |---|---|
-    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | no requests or no pieces |
+    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | no requests, or requests without scatter/gather entries |
     /// | [`LimitExceeded`](crate::ErrorKind::LimitExceeded) | more than the device's `max_srq_wr`, `max_srq_sge`; a limit above the size |
     /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | ENOMEM, EAGAIN of the rdma cgroup |
     #[doc(alias = "ibv_create_srq")]
-    pub fn create(pd: &ProtectionDomain, attr: SrqAttr, context: u64) -> Result<Self> {
-        let inner = &pd.context().inner;
-        Self::create_by(pd, SrqType::Basic, attr, context, |init| {
-            inner.provider.create_srq(&pd.inner.pd, init)
-        })
-    }
-
-    /// A queue of another kind, which `create` knows how to make.
-    pub(crate) fn create_by(
-        pd: &ProtectionDomain,
-        kind: SrqType,
-        attr: SrqAttr,
-        context: u64,
-        create: impl FnOnce(&SrqInit) -> Result<AnySrq>,
-    ) -> Result<Self> {
-        let cookie = pd
-            .context()
-            .inner
-            .cookies
-            .reserve(Op::CreateSharedReceiveQueue)?;
-        cookie.announce(EventSource::SharedReceiveQueue { context });
+    pub fn build(&self) -> Result<SharedReceiveQueue> {
+        let inner = &self.pd.context().inner;
+        let cookie = inner.cookies.reserve(Op::CreateSharedReceiveQueue)?;
+        cookie.announce(EventSource::SharedReceiveQueue {
+            user_data: self.user_data,
+        });
         let init = SrqInit {
-            kind,
-            attr,
+            kind: self.kind,
+            attr: self.attr,
             cookie: cookie.number(),
         };
-        Ok(Self {
-            queue: create(&init)?,
+        let queue = match &self.maker {
+            Some(maker) => maker.make(self.pd, &init)?,
+            None => inner.provider.create_srq(&self.pd.inner.pd, &init)?,
+        };
+        Ok(SharedReceiveQueue {
+            queue,
             cookie,
-            pd: pd.clone(),
+            pd: self.pd.clone(),
         })
     }
+}
 
+impl SharedReceiveQueue {
     /// `ibv_modify_srq`—resizes it, arms it, or both. If anything in `change` is invalid, nothing is changed.
     ///
     /// [`max_wr`](SrqModify::max_wr) is the new size in requests. [`limit`](SrqModify::limit) arms

@@ -88,7 +88,7 @@ impl Prepared {
         let pd = context.alloc_pd()?;
         let channel = context.create_completion_channel()?;
         let cq = context.completion_queue(16).channel(&channel).build()?;
-        let qp = pd.create_qp(QpType::Rc, &cq, &cq).build()?;
+        let qp = pd.queue_pair(QpType::Rc, &cq, &cq).build()?;
         let channel = AsyncCompletionChannel::new(channel)?;
         Ok(Self { channel, cq, qp })
     }
@@ -168,9 +168,9 @@ impl End {
 
     fn take(&mut self, finished: Finished) -> Result<(), Box<dyn Error>> {
         if !finished.status.is_success() {
-            return Err(format!("request {}: {}", finished.context, finished.status).into());
+            return Err(format!("request {}: {}", finished.user_data, finished.status).into());
         }
-        if finished.context == SEND {
+        if finished.user_data == SEND {
             self.outgoing = finished.memory.into_buffer();
             return Ok(());
         }

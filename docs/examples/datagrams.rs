@@ -85,7 +85,7 @@ impl Side {
     fn new(context: &Context) -> Result<Self, Box<dyn Error>> {
         let pd = context.alloc_pd()?;
         let cq = context.create_cq(16)?;
-        let prepared = pd.create_qp(QpType::Ud, &cq, &cq).qkey(QKEY).build()?;
+        let prepared = pd.queue_pair(QpType::Ud, &cq, &cq).qkey(QKEY).build()?;
         let endpoint = prepared.endpoint();
         // Datagrams need no handshake.
         let mut qp = QueuePair::new(prepared.activate()?);

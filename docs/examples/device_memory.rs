@@ -38,7 +38,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let thread = context.mlx5()?.alloc_thread_domain()?;
     let own = pd.with_thread_domain(&thread)?;
     let access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_READ | AccessFlags::REMOTE_ATOMIC;
-    let prepare = || own.create_qp(QpType::Rc, &cq, &cq).access(access).build();
+    let prepare = || own.queue_pair(QpType::Rc, &cq, &cq).access(access).build();
     let (a, b) = (prepare()?, prepare()?);
     let (to_a, to_b) = (a.endpoint(), b.endpoint());
     let mut qp = a.handshake(to_b)?;

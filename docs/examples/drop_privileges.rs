@@ -37,7 +37,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let pd = context.alloc_pd()?;
     let mut cq = context.create_cq(16)?;
     let prepared = pd
-        .create_qp(QpType::Rc, &cq, &cq)
+        .queue_pair(QpType::Rc, &cq, &cq)
         .max_inline_data(64)
         .build()?;
     let itself = prepared.endpoint();

@@ -37,15 +37,12 @@ fn run() -> Result<(), Box<dyn Error>> {
 
     // Targets receive from a shared queue, and have a number once they are activated.
     let mut srq = pd.create_srq(16, 1)?;
-    let prepared = pd.create_dc_target(&srq, &received, KEY).build()?;
+    let prepared = pd.dc_target(&srq, &received, KEY).build()?;
     let somewhere = prepared.endpoint();
     let first = prepared.activate()?;
-    let second = pd
-        .create_dc_target(&srq, &received, KEY)
-        .build()?
-        .activate()?;
+    let second = pd.dc_target(&srq, &received, KEY).build()?.activate()?;
 
-    let initiator = pd.create_dc_initiator(&sent).max_inline_data(64).build()?;
+    let initiator = pd.dc_initiator(&sent).max_inline_data(64).build()?;
     let path = initiator.path_to(&somewhere)?;
     let mut initiator = initiator.activate()?;
     let way = pd.create_ah(&path)?;

@@ -43,11 +43,11 @@ fn run() -> Result<(), Box<dyn Error>> {
     }
     srq.modify(&SrqModify::new().limit(2))?;
     let sender = pd
-        .create_qp(QpType::Rc, &sent, &sent)
+        .queue_pair(QpType::Rc, &sent, &sent)
         .max_inline_data(SIZE.try_into()?)
         .build()?;
     let receiver = pd
-        .create_qp(QpType::Rc, &cq, &cq)
+        .queue_pair(QpType::Rc, &cq, &cq)
         .srq(srq.queue())
         .build()?;
     let (to_sender, to_receiver) = (sender.endpoint(), receiver.endpoint());

@@ -6,7 +6,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let context = Context::open("rxe0")?;
     let pd = context.alloc_pd()?;
     let mut cq = context.create_cq(16)?;
-    let prepared = pd.create_qp(QpType::Rc, &cq, &cq).build()?;
+    let prepared = pd.queue_pair(QpType::Rc, &cq, &cq).build()?;
 
     // Two processes would tell each other these 27 bytes; here the peer is the queue pair itself.
     let endpoint = prepared.endpoint();
@@ -26,8 +26,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             continue;
         };
         match finished.bytes() {
-            Some(bytes) if finished.context == 0 => println!("{}", String::from_utf8_lossy(bytes)),
-            _ => println!("request {}: {}", finished.context, finished.status),
+            Some(bytes) if finished.user_data == 0 => {
+                println!("{}", String::from_utf8_lossy(bytes))
+            }
+            _ => println!("request {}: {}", finished.user_data, finished.status),
         }
     }
     Ok(())

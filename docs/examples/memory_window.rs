@@ -48,11 +48,11 @@ fn run() -> Result<(), Box<dyn Error>> {
 
     let mut owner_cq = context.create_cq(16)?;
     let owner = pd
-        .create_qp(QpType::Rc, &owner_cq, &owner_cq)
+        .queue_pair(QpType::Rc, &owner_cq, &owner_cq)
         .access(AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::MW_BIND)
         .build()?;
     let peer_cq = context.create_cq(16)?;
-    let peer = pd.create_qp(QpType::Rc, &peer_cq, &peer_cq).build()?;
+    let peer = pd.queue_pair(QpType::Rc, &peer_cq, &peer_cq).build()?;
     let (to_owner, to_peer) = (owner.endpoint(), peer.endpoint());
     let mut owner = owner.handshake(to_peer)?;
     let mut peer = Peer {

@@ -36,12 +36,12 @@ fn run() -> Result<(), Box<dyn Error>> {
     let memory = pd.expose(SIZE, remote)?;
     let passive_cq = context.create_cq(1)?;
     let passive = pd
-        .create_qp(QpType::Rc, &passive_cq, &passive_cq)
+        .queue_pair(QpType::Rc, &passive_cq, &passive_cq)
         .access(AccessFlags::LOCAL_WRITE | remote)
         .build()?;
 
     let cq = context.create_cq(16)?;
-    let active = pd.create_qp(QpType::Rc, &cq, &cq).build()?;
+    let active = pd.queue_pair(QpType::Rc, &cq, &cq).build()?;
     let (to_active, to_passive) = (active.endpoint(), passive.endpoint());
     let _passive = passive.handshake(to_active)?;
     let mut active = Active {

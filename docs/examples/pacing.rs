@@ -46,8 +46,8 @@ fn run() -> Result<(), Box<dyn Error>> {
     // A queue pair has a rate of its own once it is ready to send.
     let pd = context.alloc_pd()?;
     let cq = context.create_cq(16)?;
-    let a = pd.create_qp(QpType::Rc, &cq, &cq).build()?;
-    let b = pd.create_qp(QpType::Rc, &cq, &cq).build()?;
+    let a = pd.queue_pair(QpType::Rc, &cq, &cq).build()?;
+    let b = pd.queue_pair(QpType::Rc, &cq, &cq).build()?;
     let (to_a, to_b) = (a.endpoint(), b.endpoint());
     let mut a = a.handshake(to_b)?;
     let _b = b.handshake(to_a)?;

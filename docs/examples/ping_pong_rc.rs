@@ -60,7 +60,7 @@ fn run() -> Result<(), Box<dyn Error>> {
 fn prepare(context: &Context) -> Result<(CompletionQueue, PreparedQueuePair), uverbs::Error> {
     let pd = context.alloc_pd()?;
     let cq = context.create_cq(16)?;
-    let prepared = pd.create_qp(QpType::Rc, &cq, &cq).build()?;
+    let prepared = pd.queue_pair(QpType::Rc, &cq, &cq).build()?;
     Ok((cq, prepared))
 }
 
@@ -121,9 +121,9 @@ impl End {
             return Err("a completion of another queue pair".into());
         };
         if !finished.status.is_success() {
-            return Err(format!("request {}: {}", finished.context, finished.status).into());
+            return Err(format!("request {}: {}", finished.user_data, finished.status).into());
         }
-        if finished.context == SEND {
+        if finished.user_data == SEND {
             self.outgoing = finished.memory.into_buffer();
             return Ok(());
         }

@@ -83,7 +83,7 @@ impl Side {
         let pd = context.alloc_pd()?;
         let cq = context.create_cq(16)?;
         let qp = pd
-            .create_qp(QpType::Rc, &cq, &cq)
+            .queue_pair(QpType::Rc, &cq, &cq)
             .port(PORT)
             .psn(Psn::new(0x00_1234)?)
             .build()?

@@ -54,12 +54,12 @@ fn run() -> Result<(), Box<dyn Error>> {
     let mut cq = context.create_cq(64)?;
     let mut target_cq = context.create_cq(64)?;
     let sender = pd
-        .create_qp(QpType::Rc, &cq, &cq)
+        .queue_pair(QpType::Rc, &cq, &cq)
         .max_send_wr(2 * BATCH)
         .max_inline_data(SIZE)
         .build()?;
     let receiver = pd
-        .create_qp(QpType::Rc, &target_cq, &target_cq)
+        .queue_pair(QpType::Rc, &target_cq, &target_cq)
         .allow_remote_rw()
         .build()?;
     let (to_sender, to_receiver) = (sender.endpoint(), receiver.endpoint());

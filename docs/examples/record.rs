@@ -56,7 +56,7 @@ fn use_it(context: &Context) -> Result<(), Box<dyn Error>> {
     let pd = context.alloc_pd()?;
     let cq = context.create_cq(16)?;
     let [buffer] = pd.buffers::<1>(4096)?;
-    let prepared = pd.create_qp(QpType::Rc, &cq, &cq).build()?;
+    let prepared = pd.queue_pair(QpType::Rc, &cq, &cq).build()?;
     let itself = prepared.endpoint();
     let qp = prepared.handshake(itself)?;
     println!(

@@ -109,9 +109,9 @@ impl Group {
         let (pd, peer_pd) = (context.alloc_pd()?, peer.alloc_pd()?);
         let (cq, peer_cq) = (context.create_cq(16)?, peer.create_cq(1)?);
         let memory = peer_pd.expose(SIZE, AccessFlags::REMOTE_WRITE)?;
-        let qp = pd.create_qp(QpType::Rc, &cq, &cq).build()?;
+        let qp = pd.queue_pair(QpType::Rc, &cq, &cq).build()?;
         let other = peer_pd
-            .create_qp(QpType::Rc, &peer_cq, &peer_cq)
+            .queue_pair(QpType::Rc, &peer_cq, &peer_cq)
             .access(AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE)
             .build()?;
         let (here, there) = (qp.endpoint(), other.endpoint());

@@ -7,7 +7,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use uverbs::attr::{SrqAttr, SrqModify};
+use uverbs::attr::SrqModify;
 use uverbs::event::{AsyncEventType, EventSource};
 use uverbs::owned::{QueuePair, SharedReceiveQueue};
 use uverbs::{CompletionQueue, Context, ProtectionDomain, QpType};
@@ -32,12 +32,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let context = Context::open(&device)?;
     let pd = context.alloc_pd()?;
     let mut cq = context.create_cq(64)?;
-    let attr = SrqAttr {
-        max_wr: 8,
-        max_sge: 1,
-        limit: 0,
-    };
-    let srq = uverbs::SharedReceiveQueue::create(&pd, attr, SRQ)?;
+    let srq = pd.shared_receive_queue(8).user_data(SRQ).build()?;
     let mut srq = SharedReceiveQueue::new(srq);
     for buffer in pd.buffer_list(8, SIZE)? {
         srq.recv(buffer, 0)?;
@@ -62,7 +57,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         .async_event(Some(Duration::from_secs(10)))?
         .ok_or("no event within 10 s")?;
     match (event.event, event.source) {
-        (AsyncEventType::SrqLimitReached, EventSource::SharedReceiveQueue { context: SRQ }) => {
+        (AsyncEventType::SrqLimitReached, EventSource::SharedReceiveQueue { user_data: SRQ }) => {
             println!("event: {}", event.event);
         }
         other => return Err(format!("another event: {other:?}").into()),
@@ -116,11 +111,11 @@ fn connect(
 ) -> Result<(Sender, QueuePair), uverbs::Error> {
     let cq = pd.context().create_cq(16)?;
     let sender = pd
-        .create_qp(QpType::Rc, &cq, &cq)
+        .queue_pair(QpType::Rc, &cq, &cq)
         .max_inline_data(64)
         .build()?;
     let receiver = pd
-        .create_qp(QpType::Rc, incoming, incoming)
+        .queue_pair(QpType::Rc, incoming, incoming)
         .srq(srq.queue())
         .build()?;
     let (to_sender, to_receiver) = (sender.endpoint(), receiver.endpoint());

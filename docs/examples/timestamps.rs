@@ -33,7 +33,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let pd = context.alloc_pd()?;
     let stamped = context.completion_queue(16).timestamps(Timestamps::Raw);
     let mut cq = stamped.build()?;
-    let prepared = pd.create_qp(QpType::Rc, &cq, &cq).build()?;
+    let prepared = pd.queue_pair(QpType::Rc, &cq, &cq).build()?;
     let itself = prepared.endpoint();
     let mut qp = owned::QueuePair::new(prepared.handshake(itself)?);
 

@@ -12,14 +12,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use uverbs::attr::SrqAttr;
 use uverbs::{AccessFlags, Context, QpType, RecvRequest, SendRequest};
-
-const SIZE: SrqAttr = SrqAttr {
-    max_wr: 16,
-    max_sge: 1,
-    limit: 0,
-};
 
 fn main() -> ExitCode {
     match run() {
@@ -42,13 +35,15 @@ fn run() -> Result<(), Box<dyn Error>> {
     // The receiving side: a domain, shared queues in it, and one end of a connection.
     let domain = context.mlx5()?.open_xrc_domain()?;
     let mut queues = [
-        domain.create_srq(&pd, &received[0], SIZE, 0)?,
-        domain.create_srq(&pd, &received[1], SIZE, 0)?,
+        domain.create_srq(&pd, &received[0], 16, 1)?,
+        domain.create_srq(&pd, &received[1], 16, 1)?,
     ];
-    let target = domain.create_target(&pd, &received[0]).build()?;
+    let target = domain.target(&pd, &received[0]).build()?;
     // The sending side.
-    let mut builder = pd.create_qp(QpType::XrcInitiator, &sent, &sent);
-    let initiator = builder.max_inline_data(64).build()?;
+    let initiator = pd
+        .queue_pair(QpType::XrcInitiator, &sent, &sent)
+        .max_inline_data(64)
+        .build()?;
     let (to, from) = (target.endpoint(), initiator.endpoint());
     let _target = target.handshake(from)?;
     let mut initiator = initiator.handshake(to)?;

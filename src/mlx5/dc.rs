@@ -22,8 +22,8 @@ impl ProtectionDomain {
     /// # -> Result<(), Box<dyn std::error::Error>> {
     /// use uverbs::SendRequest;
     ///
-    /// let initiator = pd.create_dc_initiator(&cq).max_inline_data(64).build()?;
-    /// let target = pd.create_dc_target(&srq, &cq, 0xfeed).build()?;
+    /// let initiator = pd.dc_initiator(&cq).max_inline_data(64).build()?;
+    /// let target = pd.dc_target(&srq, &cq, 0xfeed).build()?;
     /// let path = initiator.path_to(&target.endpoint())?;
     /// let target = target.activate()?;
     /// let mut initiator = initiator.activate()?;
@@ -39,11 +39,10 @@ impl ProtectionDomain {
     /// ```
     #[doc(alias = "mlx5dv_create_qp")]
     #[doc(alias = "MLX5DV_DCTYPE_DCI")]
-    pub fn create_dc_initiator<'a>(&'a self, cq: &'a CompletionQueue) -> QueuePairBuilder<'a> {
-        let mut builder = QueuePairBuilder::new(self, QpType::Driver, cq, cq);
-        builder.set_extra(QpExtra::dc_initiator());
-        builder.set_after(After::Activate { sends: true });
-        builder
+    pub fn dc_initiator<'a>(&'a self, cq: &'a CompletionQueue) -> QueuePairBuilder<'a> {
+        QueuePairBuilder::new(self, QpType::Driver, cq, cq)
+            .with_extra(QpExtra::dc_initiator())
+            .with_after(After::Activate { sends: true })
     }
 
     /// `mlx5dv_create_qp` with `MLX5DV_DCTYPE_DCT`—describes a DC target, which receives from `srq` what initiators send that know
@@ -53,17 +52,16 @@ impl ProtectionDomain {
     /// [`access`](QueuePairBuilder::access) says so.
     #[doc(alias = "mlx5dv_create_qp")]
     #[doc(alias = "MLX5DV_DCTYPE_DCT")]
-    pub fn create_dc_target<'a>(
+    pub fn dc_target<'a>(
         &'a self,
         srq: &'a SharedReceiveQueue,
         cq: &'a CompletionQueue,
         access_key: u64,
     ) -> QueuePairBuilder<'a> {
-        let mut builder = QueuePairBuilder::new(self, QpType::Driver, cq, cq);
-        builder.set_extra(QpExtra::dc_target(access_key));
-        builder.set_after(After::Activate { sends: false });
-        builder.srq(srq);
-        builder
+        QueuePairBuilder::new(self, QpType::Driver, cq, cq)
+            .with_extra(QpExtra::dc_target(access_key))
+            .with_after(After::Activate { sends: false })
+            .srq(srq)
     }
 }
 
@@ -75,11 +73,11 @@ impl QueuePairBuilder<'_> {
     /// ([`Caps::max_log_dci_streams`](crate::mlx5::caps::Caps), 0 for none). Means nothing for other queue pairs.
     #[doc(alias = "mlx5dv_dci_streams")]
     #[doc(alias = "MLX5DV_QP_INIT_ATTR_MASK_DCI_STREAMS")]
-    pub fn dci_streams(&mut self, streams: Streams) -> &mut Self {
-        if let Some(extra) = self.extra::<QpExtra>().cloned() {
-            self.set_extra(extra.with_streams(streams));
+    pub fn dci_streams(self, streams: Streams) -> Self {
+        match self.extra::<QpExtra>().cloned() {
+            Some(extra) => self.with_extra(extra.with_streams(streams)),
+            None => self,
         }
-        self
     }
 }
 

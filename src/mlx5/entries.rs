@@ -30,7 +30,6 @@ impl CompletionQueueBuilder<'_> {
     #[doc(alias = "MLX5DV_CQ_INIT_ATTR_MASK_COMPRESSED_CQE")]
     #[doc(alias = "MLX5DV_CQ_INIT_ATTR_MASK_CQE_SIZE")]
     #[doc(alias = "MLX5DV_CQ_INIT_ATTR_FLAGS_CQE_PAD")]
-    #[must_use]
     pub fn entries_of_mlx5(mut self, entries: Entries) -> Self {
         // What any device does is asked of any.
         let special = entries != Entries::default();

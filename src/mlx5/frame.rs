@@ -10,10 +10,9 @@ impl QueuePairBuilder<'_> {
     ///
     /// Building fails with [`InvalidInput`](crate::ErrorKind::InvalidInput) for queue pairs of another type.
     #[doc(alias = "IBV_QP_INIT_ATTR_MAX_TSO_HEADER")]
-    pub fn max_tso_header(&mut self, bytes: u16) -> &mut Self {
+    pub fn max_tso_header(self, bytes: u16) -> Self {
         let extra = self.extra::<QpExtra>().cloned().unwrap_or_default();
-        self.set_extra(extra.with_headers(bytes));
-        self
+        self.with_extra(extra.with_headers(bytes))
     }
 }
 

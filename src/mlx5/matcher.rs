@@ -18,7 +18,7 @@ impl Adapter {
     ///
     /// let context = uverbs::Context::open("mlx5_0")?;
     /// let (pd, cq) = (context.alloc_pd()?, context.create_cq(64)?);
-    /// let mut qp = pd.create_qp(QpType::RawPacket, &cq, &cq).build()?.activate()?;
+    /// let mut qp = pd.queue_pair(QpType::RawPacket, &cq, &cq).build()?.activate()?;
     ///
     /// let outer = MatchHeaders::Outer;
     /// let mask = MatchWords::new().destination_mac(outer, [0xff; 6]).ether_type(outer, 0xffff);

@@ -40,8 +40,10 @@ pub use adapter::Adapter;
 pub use firmware::FirmwareQueue;
 pub use flow::FlowId;
 pub use memory::{DeviceMemory, NullRegion};
-pub use work_queue::{IndirectionTable, RssQueuePair, WorkQueue, WorkQueueSettings};
-pub use xrc::{XrcDomain, XrcTarget};
+pub use work_queue::{
+    IndirectionTable, RssQueuePair, RssQueuePairBuilder, WorkQueue, WorkQueueBuilder,
+};
+pub use xrc::{XrcDomain, XrcTarget, XrcTargetBuilder};
 
 pub use uverbs_core::hw::Pages;
 pub use uverbs_mlx5::flow::{

@@ -23,7 +23,7 @@ impl QueuePairBuilder<'_> {
     /// # fn f(pd: uverbs::ProtectionDomain, cq: uverbs::CompletionQueue) -> uverbs::Result<()> {
     /// use uverbs::{QpType, owned};
     ///
-    /// let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
+    /// let builder = pd.queue_pair(QpType::Rc, &cq, &cq);
     /// // SAFETY: all that is posted is posted by an owned queue pair.
     /// let prepared = unsafe { builder.scatter_to_completions() }.build()?;
     /// let endpoint = prepared.endpoint();
@@ -37,10 +37,9 @@ impl QueuePairBuilder<'_> {
         unsafe_code,
         reason = "whoever polls writes to memory that requests name"
     )]
-    pub unsafe fn scatter_to_completions(&mut self) -> &mut Self {
+    pub unsafe fn scatter_to_completions(self) -> Self {
         let extra = self.extra::<QpExtra>().cloned().unwrap_or_default();
         // SAFETY: the caller's promise is the one that is asked for.
-        self.set_extra(unsafe { extra.scattering() });
-        self
+        self.with_extra(unsafe { extra.scattering() })
     }
 }

@@ -22,7 +22,7 @@ impl Adapter {
     /// let (pd, cq) = (context.alloc_pd()?, context.create_cq(64)?);
     /// let thread = context.mlx5()?.alloc_thread_domain()?;
     /// let own = pd.with_thread_domain(&thread)?;
-    /// let prepared = own.create_qp(QpType::Rc, &cq, &cq).build()?;
+    /// let prepared = own.queue_pair(QpType::Rc, &cq, &cq).build()?;
     /// # Ok::<(), uverbs::Error>(())
     /// ```
     ///

@@ -16,31 +16,6 @@ use crate::event::EventSource;
 use crate::qp::Children;
 use crate::{CompletionQueue, ProtectionDomain};
 
-/// `ibv_wq_init_attr`—sizes and options of a work queue.
-#[doc(alias = "ibv_wq_init_attr")]
-#[derive(Clone, Copy, Debug)]
-pub struct WorkQueueSettings {
-    /// Receive requests that it holds at least. Default: 16.
-    pub max_wr: u32,
-    /// Pieces of a receive request. Default: 1.
-    pub max_sge: u32,
-    /// Options of the device. Default: none.
-    pub flags: Flags,
-    /// A number of the user's that its events carry. Default: 0.
-    pub context: u64,
-}
-
-impl Default for WorkQueueSettings {
-    fn default() -> Self {
-        Self {
-            max_wr: 16,
-            max_sge: 1,
-            flags: Flags::empty(),
-            context: 0,
-        }
-    }
-}
-
 /// `ibv_wq`—a receive work queue: the receiving side of a raw packet queue pair by itself.
 #[doc(alias = "ibv_wq")]
 #[derive(Debug)]
@@ -49,6 +24,20 @@ pub struct WorkQueue {
     #[expect(dead_code, reason = "kept for its drop: later events are stale")]
     cookie: Cookie,
     pd: ProtectionDomain,
+}
+
+/// `ibv_wq_init_attr`—a work queue to be created ([`Adapter::work_queue`]).
+#[doc(alias = "ibv_wq_init_attr")]
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is created before `build`"]
+pub struct WorkQueueBuilder<'a> {
+    adapter: &'a Adapter,
+    pd: &'a ProtectionDomain,
+    cq: &'a CompletionQueue,
+    max_wr: u32,
+    max_sge: u32,
+    flags: Flags,
+    user_data: u64,
 }
 
 /// `ibv_rwq_ind_table`—a table of work queues: which one a frame's hash leads to.
@@ -71,48 +60,37 @@ pub struct RssQueuePair {
     cookie: Cookie,
 }
 
+/// A queue pair over a table to be created ([`IndirectionTable::queue_pair`]).
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is created before `build`"]
+pub struct RssQueuePairBuilder<'a> {
+    table: &'a IndirectionTable,
+    pd: &'a ProtectionDomain,
+    hash: &'a Hash,
+    user_data: u64,
+}
+
 fn foreign(op: Op, what: &'static str) -> Error {
     Error::invalid(op, what).hint("it belongs to another context")
 }
 
 impl Adapter {
-    /// `ibv_create_wq`—creates a work queue in RESET, whose receives complete in `cq`. One system call.
-    ///
-    /// # Errors
-    /// | kind | errno | cause |
-    /// |---|---|---|
-    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | – | a domain or queue of another context; no requests |
-    /// | [`LimitExceeded`](crate::ErrorKind::LimitExceeded) | – | sizes above what the device has |
-    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | EOPNOTSUPP, ENOSYS | a port that is not Ethernet's, an option that the device does not have |
-    /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | ENOMEM | memory |
+    /// `ibv_create_wq`—describes a work queue in RESET, whose receives complete in `cq`.
     #[doc(alias = "ibv_create_wq")]
-    pub fn create_work_queue(
-        &self,
-        pd: &ProtectionDomain,
-        cq: &CompletionQueue,
-        settings: &WorkQueueSettings,
-    ) -> Result<WorkQueue> {
-        let op = Op::CreateWorkQueue;
-        if !cq.is_of(self.context()) {
-            return Err(foreign(op, "cq"));
+    pub fn work_queue<'a>(
+        &'a self,
+        pd: &'a ProtectionDomain,
+        cq: &'a CompletionQueue,
+    ) -> WorkQueueBuilder<'a> {
+        WorkQueueBuilder {
+            adapter: self,
+            pd,
+            cq,
+            max_wr: 16,
+            max_sge: 1,
+            flags: Flags::empty(),
+            user_data: 0,
         }
-        let domain = self.domain(op, pd)?;
-        let cookie = self.context().inner.cookies.reserve(op)?;
-        cookie.announce(EventSource::WorkQueue {
-            context: settings.context,
-        });
-        let init = WorkQueueInit {
-            cq: cq.link(),
-            max_wr: settings.max_wr,
-            max_sge: settings.max_sge,
-            flags: settings.flags,
-            cookie: cookie.number(),
-        };
-        Ok(WorkQueue {
-            queue: work_queue::WorkQueue::create(self.provider(op)?, domain, &init)?,
-            cookie,
-            pd: pd.clone(),
-        })
     }
 
     /// `ibv_create_rwq_ind_table`—creates a table of work queues, as many as a power of two; one may stand in it more than once. One
@@ -146,6 +124,68 @@ impl Adapter {
         domain
             .filter(|_| pd.is_of(self.context()))
             .ok_or_else(|| foreign(op, "pd"))
+    }
+}
+
+impl WorkQueueBuilder<'_> {
+    /// Receive requests that it holds at least. Default: 16.
+    pub fn max_wr(mut self, count: u32) -> Self {
+        self.max_wr = count;
+        self
+    }
+
+    /// Scatter/gather entries of a receive request. Default: 1.
+    pub fn max_sge(mut self, count: u32) -> Self {
+        self.max_sge = count;
+        self
+    }
+
+    /// Options of the device. Default: none.
+    pub fn create_flags(mut self, flags: Flags) -> Self {
+        self.flags = flags;
+        self
+    }
+
+    /// A number of the user's that its events carry. Default: 0.
+    #[doc(alias = "wq_context")]
+    pub fn user_data(mut self, user_data: u64) -> Self {
+        self.user_data = user_data;
+        self
+    }
+
+    /// `ibv_create_wq`—creates it. One system call.
+    ///
+    /// # Errors
+    /// | kind | errno | cause |
+    /// |---|---|---|
+    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | – | a domain or queue of another context; no requests |
+    /// | [`LimitExceeded`](crate::ErrorKind::LimitExceeded) | – | sizes above what the device has |
+    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | EOPNOTSUPP, ENOSYS | a port that is not Ethernet's, an option that the device does not have |
+    /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | ENOMEM | memory |
+    #[doc(alias = "ibv_create_wq")]
+    pub fn build(&self) -> Result<WorkQueue> {
+        let op = Op::CreateWorkQueue;
+        let adapter = self.adapter;
+        if !self.cq.is_of(adapter.context()) {
+            return Err(foreign(op, "cq"));
+        }
+        let domain = adapter.domain(op, self.pd)?;
+        let cookie = adapter.context().inner.cookies.reserve(op)?;
+        cookie.announce(EventSource::WorkQueue {
+            user_data: self.user_data,
+        });
+        let init = WorkQueueInit {
+            cq: self.cq.link(),
+            max_wr: self.max_wr,
+            max_sge: self.max_sge,
+            flags: self.flags,
+            cookie: cookie.number(),
+        };
+        Ok(WorkQueue {
+            queue: work_queue::WorkQueue::create(adapter.provider(op)?, domain, &init)?,
+            cookie,
+            pd: self.pd.clone(),
+        })
     }
 }
 
@@ -230,38 +270,30 @@ impl IndirectionTable {
         self.table.number()
     }
 
-    /// `ibv_create_qp_ex` with `ibv_rx_hash_conf`—creates a queue pair that spreads frames over the table by the Toeplitz hash of `hash`. Its
-    /// events carry `context`. One system call.
+    /// `ibv_create_qp_ex` with `ibv_rx_hash_conf`—creates a queue pair that spreads frames over the table by the Toeplitz hash of `hash`. One
+    /// system call.
     ///
     /// # Errors
-    /// | kind | errno | cause |
-    /// |---|---|---|
-    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | – | the device does not hash by one of the fields |
-    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | – | fields that exclude each other (IPv4 and IPv6, TCP and UDP); a domain of another context |
-    /// | [`PermissionDenied`](crate::ErrorKind::PermissionDenied) | EPERM | no `CAP_NET_RAW` |
+    /// As [`RssQueuePairBuilder::build`].
     #[doc(alias = "ibv_rx_hash_conf")]
     #[doc(alias = "ibv_create_qp_ex")]
-    pub fn create_queue_pair(
-        &self,
-        pd: &ProtectionDomain,
-        hash: &Hash,
-        context: u64,
-    ) -> Result<RssQueuePair> {
-        let op = Op::CreateQueuePair;
-        let domain = self.adapter.domain(op, pd)?;
-        let provider = self.adapter.provider(op)?;
-        let cookie = self.adapter.context().inner.cookies.reserve(op)?;
-        let queue =
-            SpreadingQueuePair::create(provider, domain, &self.table, hash, cookie.number())?;
-        cookie.announce(EventSource::QueuePair {
-            qp_num: queue.number(),
-            context,
-        });
-        Ok(RssQueuePair {
-            children: Children::default(),
-            queue,
-            cookie,
-        })
+    pub fn create_queue_pair(&self, pd: &ProtectionDomain, hash: &Hash) -> Result<RssQueuePair> {
+        self.queue_pair(pd, hash).build()
+    }
+
+    /// Describes a queue pair that spreads frames over the table by the Toeplitz hash of `hash`, with a number of the user's.
+    #[doc(alias = "ibv_rx_hash_conf")]
+    pub fn queue_pair<'a>(
+        &'a self,
+        pd: &'a ProtectionDomain,
+        hash: &'a Hash,
+    ) -> RssQueuePairBuilder<'a> {
+        RssQueuePairBuilder {
+            table: self,
+            pd,
+            hash,
+            user_data: 0,
+        }
     }
 
     /// `ibv_destroy_rwq_ind_table`—destroys it. One system call. Dropping it does the same.
@@ -273,6 +305,43 @@ impl IndirectionTable {
         let object = Arc::clone(self.table.object());
         drop(self.table);
         Object::destroy_shared(object).map(|_| ())
+    }
+}
+
+impl RssQueuePairBuilder<'_> {
+    /// A number of the user's that its events carry. Default: 0.
+    pub fn user_data(mut self, user_data: u64) -> Self {
+        self.user_data = user_data;
+        self
+    }
+
+    /// `ibv_create_qp_ex` with `ibv_rx_hash_conf`—creates it. One system call.
+    ///
+    /// # Errors
+    /// | kind | errno | cause |
+    /// |---|---|---|
+    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | – | the device does not hash by one of the fields |
+    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | – | fields that exclude each other (IPv4 and IPv6, TCP and UDP); a domain of another context |
+    /// | [`PermissionDenied`](crate::ErrorKind::PermissionDenied) | EPERM | no `CAP_NET_RAW` |
+    #[doc(alias = "ibv_create_qp_ex")]
+    pub fn build(&self) -> Result<RssQueuePair> {
+        let op = Op::CreateQueuePair;
+        let adapter = &self.table.adapter;
+        let domain = adapter.domain(op, self.pd)?;
+        let provider = adapter.provider(op)?;
+        let cookie = adapter.context().inner.cookies.reserve(op)?;
+        let table = &self.table.table;
+        let queue =
+            SpreadingQueuePair::create(provider, domain, table, self.hash, cookie.number())?;
+        cookie.announce(EventSource::QueuePair {
+            qp_num: queue.number(),
+            user_data: self.user_data,
+        });
+        Ok(RssQueuePair {
+            children: Children::default(),
+            queue,
+            cookie,
+        })
     }
 }
 

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use uverbs_core::contract::Qp as _;
-use uverbs_core::types::{
-    QpAttr, QpAttrMask, QpInfo, QpState, QpType, SendRequest, SrqAttr, SrqType,
-};
+use uverbs_any::AnySrq;
+use uverbs_core::contract::{Qp as _, SrqInit};
+use uverbs_core::types::{QpAttr, QpAttrMask, QpInfo, QpState, QpType, SendRequest, SrqType};
 use uverbs_core::{Error, ErrorKind, Object, Op, PostError, Result};
 
 use uverbs_mlx5::{QpExtra, SharedXrcDomain};
@@ -13,8 +12,10 @@ use uverbs_mlx5::{QpExtra, SharedXrcDomain};
 use super::Adapter;
 use crate::cookie::Cookie;
 use crate::event::EventSource;
+use crate::srq::Maker;
 use crate::{
     CompletionQueue, Context, ProtectionDomain, QueuePairBuilder, SendBatch, SharedReceiveQueue,
+    SharedReceiveQueueBuilder,
 };
 
 /// `ibv_xrcd`—an XRC domain: what the receiving ends of connections and the shared queues that they deliver to have in common.
@@ -23,17 +24,15 @@ use crate::{
 /// needs one.
 ///
 /// ```no_run
-/// use uverbs::attr::SrqAttr;
 /// use uverbs::{QpType, SendRequest};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let context = uverbs::Context::open("mlx5_0")?;
 /// let (pd, cq) = (context.alloc_pd()?, context.create_cq(64)?);
 /// let domain = context.mlx5()?.open_xrc_domain()?;
-/// let attr = SrqAttr { max_wr: 64, max_sge: 1, limit: 0 };
-/// let srq = domain.create_srq(&pd, &cq, attr, 0)?;
-/// let target = domain.create_target(&pd, &cq).build()?;
-/// let initiator = pd.create_qp(QpType::XrcInitiator, &cq, &cq).max_inline_data(64).build()?;
+/// let srq = domain.create_srq(&pd, &cq, 64, 1)?;
+/// let target = domain.target(&pd, &cq).build()?;
+/// let initiator = pd.queue_pair(QpType::XrcInitiator, &cq, &cq).max_inline_data(64).build()?;
 ///
 /// // The two ends are connected as any others.
 /// let (to, from) = (target.endpoint(), initiator.endpoint());
@@ -86,36 +85,40 @@ impl Adapter {
 }
 
 impl XrcDomain {
-    /// `ibv_create_srq_ex` with `IBV_SRQT_XRC`—creates a shared receive queue that senders name by its
-    /// [number](SharedReceiveQueue::number). Its receives complete in `cq`; its events carry `context`. One system call.
+    /// `ibv_create_srq_ex` with `IBV_SRQT_XRC`—creates a shared receive queue for `max_wr` requests of `max_sge` scatter/gather entries
+    /// each, as [`shared_receive_queue`](Self::shared_receive_queue) describes.
     ///
     /// # Errors
-    /// As [`SharedReceiveQueue::create`]; [`InvalidInput`](ErrorKind::InvalidInput) for a domain or queue of another context.
+    /// As there.
     #[doc(alias = "ibv_create_srq_ex")]
     #[doc(alias = "IBV_SRQT_XRC")]
     pub fn create_srq(
         &self,
         pd: &ProtectionDomain,
         cq: &CompletionQueue,
-        attr: SrqAttr,
-        context: u64,
+        max_wr: u32,
+        max_sge: u32,
     ) -> Result<SharedReceiveQueue> {
-        let op = Op::CreateSharedReceiveQueue;
-        for (what, is_ours) in [
-            ("pd", pd.is_of(&self.context)),
-            ("cq", cq.is_of(&self.context)),
-        ] {
-            if !is_ours {
-                return Err(Error::invalid(op, what).hint("it belongs to another context"));
-            }
-        }
-        let (Some(device), Some(domain)) = (self.context.of_mlx5(), pd.of_mlx5()) else {
-            return Err(Error::new(op, ErrorKind::Unsupported));
-        };
-        SharedReceiveQueue::create_by(pd, SrqType::Xrc, attr, context, |init| {
-            let srq = self.domain.create_srq(device, domain, cq.link(), init)?;
-            Ok(srq.into())
-        })
+        self.shared_receive_queue(pd, cq, max_wr)
+            .max_sge(max_sge)
+            .build()
+    }
+
+    /// `ibv_create_srq_ex` with `IBV_SRQT_XRC`—describes a shared receive queue that senders name by its
+    /// [number](SharedReceiveQueue::number). Its receives complete in `cq`. Creating it is one system call.
+    ///
+    /// Building fails as for [any other](SharedReceiveQueueBuilder::build), and with [`InvalidInput`](ErrorKind::InvalidInput) for a
+    /// domain or queue of another context.
+    #[doc(alias = "ibv_create_srq_ex")]
+    #[doc(alias = "IBV_SRQT_XRC")]
+    pub fn shared_receive_queue<'a>(
+        &'a self,
+        pd: &'a ProtectionDomain,
+        cq: &'a CompletionQueue,
+        max_wr: u32,
+    ) -> SharedReceiveQueueBuilder<'a> {
+        let maker = InDomain { domain: self, cq };
+        SharedReceiveQueueBuilder::new(pd, max_wr).made_by(SrqType::Xrc, maker)
     }
 
     /// `ibv_create_qp_ex` with `IBV_QPT_XRC_RECV`—describes the receiving end of a connection, of type
@@ -125,35 +128,34 @@ impl XrcDomain {
     /// names. They stay as long as the queue pair.
     #[doc(alias = "ibv_create_qp_ex")]
     #[doc(alias = "IBV_QPT_XRC_RECV")]
-    pub fn create_target<'a>(
+    pub fn target<'a>(
         &'a self,
         pd: &'a ProtectionDomain,
         cq: &'a CompletionQueue,
     ) -> QueuePairBuilder<'a> {
-        let mut builder = QueuePairBuilder::new(pd, QpType::XrcTarget, cq, cq);
-        builder.set_extra(QpExtra::xrc_target(&self.domain));
-        builder
+        let builder = QueuePairBuilder::new(pd, QpType::XrcTarget, cq, cq);
+        builder.with_extra(QpExtra::xrc_target(&self.domain))
     }
 
     /// `ibv_open_qp`—opens the receiving end with this number, which this or another process has created in the domain. Two system calls.
     ///
-    /// It lives until whoever created it and everybody who opened it has closed it. Its events carry `context`.
+    /// It lives until whoever created it and everybody who opened it has closed it.
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput): EINVAL, there is none in this domain.
     #[doc(alias = "ibv_open_qp")]
-    pub fn open_target(&self, number: u32, context: u64) -> Result<XrcTarget> {
-        let op = Op::OpenQueuePair;
-        let inner = &self.context.inner;
-        let device = self.context.of_mlx5();
-        let device = device.ok_or_else(|| Error::new(op, ErrorKind::Unsupported))?;
-        let cookie = inner.cookies.reserve(op)?;
-        let queue = self.domain.open_target(device, number, cookie.number())?;
-        cookie.announce(EventSource::QueuePair {
-            qp_num: number,
-            context,
-        });
-        Ok(XrcTarget { queue, cookie })
+    pub fn open_target(&self, number: u32) -> Result<XrcTarget> {
+        self.existing_target(number).build()
+    }
+
+    /// `ibv_open_qp`—describes how the receiving end with this number is opened, with a number of the user's.
+    #[doc(alias = "ibv_open_qp")]
+    pub fn existing_target(&self, number: u32) -> XrcTargetBuilder<'_> {
+        XrcTargetBuilder {
+            domain: self,
+            number,
+            user_data: 0,
+        }
     }
 
     /// `ibv_close_xrcd`—closes it. One system call. Dropping it does the same.
@@ -165,6 +167,66 @@ impl XrcDomain {
         let object = Arc::clone(self.domain.object());
         drop(self.domain);
         Object::destroy_shared(object).map(|_| ())
+    }
+}
+
+/// Creates shared receive queues of an XRC domain.
+#[derive(Debug)]
+struct InDomain<'a> {
+    domain: &'a XrcDomain,
+    cq: &'a CompletionQueue,
+}
+
+impl Maker for InDomain<'_> {
+    fn make(&self, pd: &ProtectionDomain, init: &SrqInit) -> Result<AnySrq> {
+        let op = Op::CreateSharedReceiveQueue;
+        let context = &self.domain.context;
+        for (what, is_ours) in [("pd", pd.is_of(context)), ("cq", self.cq.is_of(context))] {
+            if !is_ours {
+                return Err(Error::invalid(op, what).hint("it belongs to another context"));
+            }
+        }
+        let (Some(device), Some(pd)) = (context.of_mlx5(), pd.of_mlx5()) else {
+            return Err(Error::new(op, ErrorKind::Unsupported));
+        };
+        let domain = &self.domain.domain;
+        Ok(domain.create_srq(device, pd, self.cq.link(), init)?.into())
+    }
+}
+
+/// The receiving end of an XRC connection to be opened ([`XrcDomain::existing_target`]).
+#[derive(Clone, Copy, Debug)]
+#[must_use = "nothing is opened before `build`"]
+pub struct XrcTargetBuilder<'a> {
+    domain: &'a XrcDomain,
+    number: u32,
+    user_data: u64,
+}
+
+impl XrcTargetBuilder<'_> {
+    /// A number of the user's that its events carry. Default: 0.
+    pub fn user_data(mut self, user_data: u64) -> Self {
+        self.user_data = user_data;
+        self
+    }
+
+    /// `ibv_open_qp`—opens it. Two system calls.
+    ///
+    /// # Errors
+    /// As [`XrcDomain::open_target`].
+    #[doc(alias = "ibv_open_qp")]
+    pub fn build(&self) -> Result<XrcTarget> {
+        let op = Op::OpenQueuePair;
+        let XrcDomain { domain, context } = self.domain;
+        let device = context.of_mlx5();
+        let device = device.ok_or_else(|| Error::new(op, ErrorKind::Unsupported))?;
+        let cookie = context.inner.cookies.reserve(op)?;
+        let queue = domain.open_target(device, self.number, cookie.number())?;
+        cookie.announce(EventSource::QueuePair {
+            qp_num: self.number,
+            user_data: self.user_data,
+        });
+        Ok(XrcTarget { queue, cookie })
     }
 }
 

@@ -62,7 +62,7 @@ impl Tables {
 /// A receive request in a queue.
 #[derive(Debug)]
 pub(super) struct Receive {
-    pub(super) context: u64,
+    pub(super) user_data: u64,
     pub(super) memory: Memory,
 }
 
@@ -149,19 +149,19 @@ impl QueuePair {
     ///
     /// # Errors
     /// As [`post`](Self::post).
-    pub fn send(&mut self, buffer: Buffer, len: usize, context: u64) -> Result<(), Box<Refused>> {
-        self.post(Work::send().memory((buffer, len)).context(context))
+    pub fn send(&mut self, buffer: Buffer, len: usize, user_data: u64) -> Result<(), Box<Refused>> {
+        self.post(Work::send().memory((buffer, len)).user_data(user_data))
     }
 
     /// Sends bytes that are copied into the queue; they need no buffer. Reported like every request, with [`Memory::None`].
     ///
     /// # Errors
     /// [`InlineTooLong`](PostError::InlineTooLong) beyond what the queue pair was created for; else as [`post`](Self::post).
-    pub fn send_inline(&mut self, bytes: &[u8], context: u64) -> Result<(), PostError> {
+    pub fn send_inline(&mut self, bytes: &[u8], user_data: u64) -> Result<(), PostError> {
         let id = self
             .tables
             .sending
-            .insert(Work::send().context(context))
+            .insert(Work::send().user_data(user_data))
             .map_err(|_| PostError::QueueFull)?;
         let pieces = [bytes];
         let mut batch = self.qp.send_batch();
@@ -179,14 +179,14 @@ impl QueuePair {
     ///
     /// # Errors
     /// Why it was refused, and the buffer.
-    pub fn recv(&mut self, buffer: Buffer, context: u64) -> Result<(), ReceiveRefused> {
+    pub fn recv(&mut self, buffer: Buffer, user_data: u64) -> Result<(), ReceiveRefused> {
         let qp = &mut self.qp;
         let piece = buffer.whole_in(qp.pd());
         post_receive(
             &mut self.tables.receiving,
             buffer,
             piece,
-            context,
+            user_data,
             |request| {
                 // SAFETY: the memory of the piece is a buffer that the table owns until its completion
                 // was polled, or a destroy or reset was confirmed.
@@ -199,9 +199,9 @@ impl QueuePair {
     ///
     /// # Errors
     /// Why it was refused.
-    pub fn recv_empty(&mut self, context: u64) -> Result<(), PostError> {
+    pub fn recv_empty(&mut self, user_data: u64) -> Result<(), PostError> {
         let receive = Receive {
-            context,
+            user_data,
             memory: Memory::None,
         };
         let wr_id = self
@@ -239,10 +239,14 @@ impl QueuePair {
             return Err(completion);
         }
         if let Some(work) = self.tables.sending.remove(completion.wr_id) {
-            return Ok(Finished::new(work.context, work.memory, &completion));
+            return Ok(Finished::new(work.user_data, work.memory, &completion));
         }
         if let Some(receive) = self.tables.receiving.remove(completion.wr_id) {
-            return Ok(Finished::new(receive.context, receive.memory, &completion));
+            return Ok(Finished::new(
+                receive.user_data,
+                receive.memory,
+                &completion,
+            ));
         }
         Err(completion)
     }
@@ -339,7 +343,7 @@ pub(super) fn post_receive(
     table: &mut Slab<Receive>,
     buffer: Buffer,
     piece: Option<Sge>,
-    context: u64,
+    user_data: u64,
     post: impl FnOnce(&RecvRequest<'_>) -> Result<(), PostError>,
 ) -> Result<(), ReceiveRefused> {
     let Some(piece) = piece else {
@@ -351,7 +355,7 @@ pub(super) fn post_receive(
         Memory::None | Memory::Exposed(..) => Ok(()),
     };
     let receive = Receive {
-        context,
+        user_data,
         memory: Memory::from(buffer),
     };
     let wr_id = match table.insert(receive) {

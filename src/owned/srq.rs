@@ -58,10 +58,10 @@ impl SharedReceiveQueue {
     ///
     /// # Errors
     /// Why it was refused, and the buffer.
-    pub fn recv(&mut self, buffer: Buffer, context: u64) -> Result<(), ReceiveRefused> {
+    pub fn recv(&mut self, buffer: Buffer, user_data: u64) -> Result<(), ReceiveRefused> {
         let srq = &mut self.srq;
         let piece = buffer.whole_in(srq.pd());
-        post_receive(&mut self.receiving, buffer, piece, context, |request| {
+        post_receive(&mut self.receiving, buffer, piece, user_data, |request| {
             // SAFETY: the memory of the piece is a buffer that the table owns until its completion
             // was polled, or a destroy was confirmed.
             unsafe { srq.post_recv(&[*request]) }.map_err(|failed| failed.error)
@@ -78,7 +78,11 @@ impl SharedReceiveQueue {
         completion: Completion<'cq>,
     ) -> Result<Finished, Completion<'cq>> {
         match self.receiving.remove(completion.wr_id) {
-            Some(receive) => Ok(Finished::new(receive.context, receive.memory, &completion)),
+            Some(receive) => Ok(Finished::new(
+                receive.user_data,
+                receive.memory,
+                &completion,
+            )),
             None => Err(completion),
         }
     }
@@ -94,7 +98,7 @@ impl SharedReceiveQueue {
         }
         while let Some(wr_id) = self.over.pop().or_else(|| self.unpolled.take()) {
             if let Some(receive) = self.receiving.remove(wr_id) {
-                return Some(Finished::unpolled(receive.context, receive.memory, wr_id));
+                return Some(Finished::unpolled(receive.user_data, receive.memory, wr_id));
             }
         }
         None

@@ -29,7 +29,7 @@ pub enum Memory {
 /// use uverbs::SendFlags;
 ///
 /// let len = buffer.len();
-/// let work = Work::write_imm(peer, 7).memory((buffer, len)).flags(SendFlags::FENCE).context(1);
+/// let work = Work::write_imm(peer, 7).memory((buffer, len)).flags(SendFlags::FENCE).user_data(1);
 /// if let Err(refused) = qp.post(work) {
 ///     eprintln!("{refused}");
 ///     let _memory_is_still_ours = refused.work.map(Work::take_memory);
@@ -42,7 +42,7 @@ pub struct Work {
     pub(super) operation: Operation<'static>,
     pub(super) memory: Memory,
     pub(super) flags: SendFlags,
-    pub(super) context: u64,
+    pub(super) user_data: u64,
     pub(super) destination: Option<(AddressHandle, u32, u32)>,
 }
 
@@ -51,7 +51,7 @@ pub struct Work {
 #[non_exhaustive]
 pub struct Finished {
     /// The number it was posted with.
-    pub context: u64,
+    pub user_data: u64,
     /// How it ended.
     pub status: WcStatus,
     /// Bytes received or read, never more than were posted; 0 when it failed.
@@ -82,7 +82,7 @@ pub struct ReceiveRefused {
 }
 
 impl Work {
-    /// A request that does `operation` with no memory, no flags and context 0.
+    /// A request that does `operation` with no memory, no flags and number 0.
     ///
     /// [`Operation::BindWindow`] and [`Operation::LocalInvalidate`] are refused when posted: they change who may access memory.
     pub fn new(operation: Operation<'static>) -> Self {
@@ -90,7 +90,7 @@ impl Work {
             operation,
             memory: Memory::None,
             flags: SendFlags::empty(),
-            context: 0,
+            user_data: 0,
             destination: None,
         }
     }
@@ -133,8 +133,8 @@ impl Work {
     }
 
     /// A number that comes back when it is finished.
-    pub fn context(mut self, context: u64) -> Self {
-        self.context = context;
+    pub fn user_data(mut self, user_data: u64) -> Self {
+        self.user_data = user_data;
         self
     }
 
@@ -207,7 +207,7 @@ impl From<(ExposedMemory, Range<usize>)> for Memory {
 }
 
 impl Finished {
-    pub(super) fn new(context: u64, memory: Memory, completion: &WorkCompletion) -> Self {
+    pub(super) fn new(user_data: u64, memory: Memory, completion: &WorkCompletion) -> Self {
         let status = completion.status;
         let len = if status.is_success() {
             (completion.byte_len as usize).min(memory.len())
@@ -215,7 +215,7 @@ impl Finished {
             0
         };
         Self {
-            context,
+            user_data,
             status,
             len,
             memory,
@@ -224,14 +224,14 @@ impl Finished {
     }
 
     /// Of a request whose completion went with its queue.
-    pub(super) fn unpolled(context: u64, memory: Memory, wr_id: u64) -> Self {
+    pub(super) fn unpolled(user_data: u64, memory: Memory, wr_id: u64) -> Self {
         let completion = WorkCompletion {
             wr_id,
             status: WcStatus::Flushed,
             opcode: WcOpcode::Recv,
             ..WorkCompletion::default()
         };
-        Self::new(context, memory, &completion)
+        Self::new(user_data, memory, &completion)
     }
 
     /// The received bytes, when it was a receive into a buffer.

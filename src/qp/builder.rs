@@ -1,12 +1,11 @@
 //! Describes a queue pair and creates it.
 
-use std::cell::OnceCell;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use uverbs_core::contract::{Extra, Qp as _, QpInit, Srq as _};
 use uverbs_core::types::{
-    AccessFlags, AckTimeout, Ece, GidEntry, GidType, LinkLayer, Mtu, OutOfRange, PortAttr, Psn,
-    QpCaps, QpCreateFlags, QpType, RetryCount, RnrRetry, RnrTimer, SigMode,
+    AccessFlags, AckTimeout, Ece, GidEntry, GidType, LinkLayer, Mtu, PortAttr, Psn, QpCaps,
+    QpCreateFlags, QpType, RetryCount, RnrRetry, RnrTimer, SigMode,
 };
 use uverbs_core::{Errno, Error, ErrorKind, Op, Result};
 
@@ -14,9 +13,23 @@ use super::{After, Children, PreparedQueuePair, QueuePair, QueuePairEndpoint};
 use crate::event::EventSource;
 use crate::{CompletionQueue, ProtectionDomain, SharedReceiveQueue};
 
-/// A queue pair to be created ([`ProtectionDomain::create_qp`]).
+/// A queue pair to be created ([`ProtectionDomain::queue_pair`]).
 ///
-/// [`build`](Self::build) may be called many times; each call creates a queue pair.
+/// [`build`](Self::build) may be called many times; each call creates a queue pair. Values that may not fit are made by their own
+/// types, so that no setting fails:
+///
+/// ```no_run
+/// # fn f(pd: uverbs::ProtectionDomain, cq: uverbs::CompletionQueue) -> uverbs::Result<()> {
+/// use uverbs::QpType;
+/// use uverbs::time::AckTimeout;
+///
+/// let builder = pd.queue_pair(QpType::Rc, &cq, &cq).timeout(AckTimeout::code(14)?).max_send_wr(64);
+/// let (one, two) = (builder.build()?, builder.build()?);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The `ibverbs` crate has the same builder, whose setters are called `set_…`: searching for those finds these.
 ///
 /// | setting | default | for |
 /// |---|---|---|
@@ -34,6 +47,7 @@ use crate::{CompletionQueue, ProtectionDomain, SharedReceiveQueue};
 /// | [`max_send_sge`](Self::max_send_sge), [`max_recv_sge`](Self::max_recv_sge) | 1 | all |
 /// | [`max_inline_data`](Self::max_inline_data) | 0 | all |
 #[derive(Clone, Debug)]
+#[must_use = "nothing is created before `build`"]
 pub struct QueuePairBuilder<'a> {
     pd: &'a ProtectionDomain,
     kind: QpType,
@@ -43,7 +57,7 @@ pub struct QueuePairBuilder<'a> {
     caps: QpCaps,
     signal: SigMode,
     flags: QpCreateFlags,
-    context: u64,
+    user_data: u64,
     gid_index: Option<u8>,
     psn: Option<Psn>,
     path_mtu: Option<Mtu>,
@@ -51,7 +65,7 @@ pub struct QueuePairBuilder<'a> {
     /// What a vendor adds.
     extra: Option<Arc<dyn Extra>>,
     /// What was found out about the port, for further calls of `build`.
-    port: OnceCell<Port>,
+    port: OnceLock<Port>,
 }
 
 /// What a queue pair is connected with.
@@ -105,7 +119,7 @@ impl<'a> QueuePairBuilder<'a> {
             },
             signal: SigMode::Requested,
             flags: QpCreateFlags::empty(),
-            context: 0,
+            user_data: 0,
             gid_index: None,
             psn: None,
             path_mtu: None,
@@ -129,126 +143,109 @@ impl<'a> QueuePairBuilder<'a> {
                 ece: None,
             },
             extra: None,
-            port: OnceCell::new(),
+            port: OnceLock::new(),
         }
     }
 
-    /// What was added by [`set_extra`](Self::set_extra), if it is a `T`.
+    /// What was added by [`with_extra`](Self::with_extra), if it is a `T`.
     pub(crate) fn extra<T: 'static>(&self) -> Option<&T> {
         self.extra.as_deref()?.get()
     }
 
     /// Has the queue pair created with what a vendor adds.
-    pub(crate) fn set_extra(&mut self, extra: impl Extra) {
+    pub(crate) fn with_extra(mut self, extra: impl Extra) -> Self {
         self.extra = Some(Arc::new(extra));
+        self
     }
 
     /// What follows its creation, where that is something else than a transport's usual way.
-    pub(crate) fn set_after(&mut self, after: After) {
+    pub(crate) fn with_after(mut self, after: After) -> Self {
         self.settings.after = after;
+        self
     }
 
-    /// What peers may do through the queue pair. Default: [`LOCAL_WRITE`](AccessFlags::LOCAL_WRITE), nothing remote.
+    /// What peers may do through the queue pair. Default: [`LOCAL_WRITE`](AccessFlags::LOCAL_WRITE), nothing remote. `set_access` in
+    /// the `ibverbs` crate.
     #[doc(alias = "set_access")]
-    pub fn access(&mut self, access: AccessFlags) -> &mut Self {
+    pub fn access(mut self, access: AccessFlags) -> Self {
         self.settings.access = access;
         self
     }
 
     /// Lets peers read and write, in addition to what is allowed already.
-    pub fn allow_remote_rw(&mut self) -> &mut Self {
+    pub fn allow_remote_rw(mut self) -> Self {
         self.settings.access |= AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE;
         self
     }
 
     /// How long a peer waits before it sends again when this side has no receive request. Default: 16, 2.56 ms. RC only.
     ///
-    /// Takes the code (0 to 31), or a `Duration`: the shortest delay that is at least as long.
-    ///
-    /// # Errors
-    /// A code above 31, or a duration above 655.36 ms.
+    /// The codes 0 to 31 are made by [`RnrTimer::code`], the shortest delay that is at least a `Duration` by
+    /// [`RnrTimer::from_duration`]. `set_min_rnr_timer` in the `ibverbs` crate.
     #[doc(alias = "set_min_rnr_timer")]
-    pub fn min_rnr_timer<T>(&mut self, timer: T) -> Result<&mut Self>
-    where
-        T: TryInto<RnrTimer>,
-        OutOfRange: From<T::Error>,
-    {
-        self.settings.min_rnr_timer = checked(timer)?;
-        Ok(self)
+    pub fn min_rnr_timer(mut self, timer: RnrTimer) -> Self {
+        self.settings.min_rnr_timer = timer;
+        self
     }
 
     /// How long this side waits for an acknowledgement before it sends again. Default: 4, 65.536 µs. RC only.
     ///
-    /// Takes the code (0 to 31; 0 waits for ever, else 4.096 µs · 2^code), or a `Duration`: the shortest time that is at least as long.
-    ///
-    /// # Errors
-    /// A code above 31.
+    /// The codes 0 to 31 (0 waits for ever, else 4.096 µs · 2^code) are made by [`AckTimeout::code`], the shortest time that is at
+    /// least a `Duration` by [`AckTimeout::from_duration`]. `set_timeout` in the `ibverbs` crate.
     #[doc(alias = "set_timeout")]
-    pub fn timeout<T>(&mut self, timeout: T) -> Result<&mut Self>
-    where
-        T: TryInto<AckTimeout>,
-        OutOfRange: From<T::Error>,
-    {
-        self.settings.timeout = checked(timeout)?;
-        Ok(self)
+    pub fn timeout(mut self, timeout: AckTimeout) -> Self {
+        self.settings.timeout = timeout;
+        self
     }
 
-    /// How often to send again without an answer before the queue pair fails. Default: 6. RC only.
+    /// How often to send again without an answer before the queue pair fails: 0 to 7, made by [`RetryCount::new`]. Default: 6. RC only.
     ///
-    /// # Errors
-    /// A count above 7.
+    /// `set_retry_count` in the `ibverbs` crate.
     #[doc(alias = "set_retry_count")]
-    pub fn retry_count<T>(&mut self, count: T) -> Result<&mut Self>
-    where
-        T: TryInto<RetryCount>,
-        OutOfRange: From<T::Error>,
-    {
-        self.settings.retry_count = checked(count)?;
-        Ok(self)
+    pub fn retry_count(mut self, count: RetryCount) -> Self {
+        self.settings.retry_count = count;
+        self
     }
 
-    /// How often to send again when the peer has no receive request. Default: 6; 7 is for ever. RC only.
+    /// How often to send again when the peer has no receive request: 0 to 7, made by [`RnrRetry::new`]. Default: 6; 7 is for ever. RC
+    /// only.
     ///
-    /// # Errors
-    /// A count above 7.
+    /// `set_rnr_retry` in the `ibverbs` crate.
     #[doc(alias = "set_rnr_retry")]
-    pub fn rnr_retry<T>(&mut self, count: T) -> Result<&mut Self>
-    where
-        T: TryInto<RnrRetry>,
-        OutOfRange: From<T::Error>,
-    {
-        self.settings.rnr_retry = checked(count)?;
-        Ok(self)
+    pub fn rnr_retry(mut self, count: RnrRetry) -> Self {
+        self.settings.rnr_retry = count;
+        self
     }
 
-    /// A number of the user's that its events carry. Default: 0.
+    /// A number of the user's that its events carry. Default: 0. `set_context` in the `ibverbs` crate.
     #[doc(alias = "set_context")]
-    pub fn context(&mut self, context: u64) -> &mut Self {
-        self.context = context;
+    #[doc(alias = "qp_context")]
+    pub fn user_data(mut self, user_data: u64) -> Self {
+        self.user_data = user_data;
         self
     }
 
     /// Reads and atomics that this side may have under way. Default: 1. RC only.
-    pub fn max_rd_atomic(&mut self, count: u8) -> &mut Self {
+    pub fn max_rd_atomic(mut self, count: u8) -> Self {
         self.settings.max_rd_atomic = count;
         self
     }
 
     /// Reads and atomics of the peer that this side answers at a time. Default: 1. RC only.
-    pub fn max_dest_rd_atomic(&mut self, count: u8) -> &mut Self {
+    pub fn max_dest_rd_atomic(mut self, count: u8) -> Self {
         self.settings.max_dest_rd_atomic = count;
         self
     }
 
     /// The port, from 1. Default: 1.
-    pub fn port(&mut self, port: u8) -> &mut Self {
+    pub fn port(mut self, port: u8) -> Self {
         self.settings.port = port;
-        self.port = OnceCell::new();
+        self.port = OnceLock::new();
         self
     }
 
     /// The place of its partition key in the port's table. Default: 0.
-    pub fn pkey_index(&mut self, index: u16) -> &mut Self {
+    pub fn pkey_index(mut self, index: u16) -> Self {
         self.settings.pkey_index = index;
         self
     }
@@ -257,90 +254,90 @@ impl<'a> QueuePairBuilder<'a> {
     ///
     /// Default: on Ethernet, the first of RoCE v2 that is not link-local, else the first of RoCE v2,
     /// else the first of any; on InfiniBand, none: the LID does.
-    pub fn gid_index(&mut self, index: u8) -> &mut Self {
+    pub fn gid_index(mut self, index: u8) -> Self {
         self.gid_index = Some(index);
-        self.port = OnceCell::new();
+        self.port = OnceLock::new();
         self
     }
 
     /// The largest payload of a packet; both sides must agree. Default: the port's active MTU. RC and UC.
-    pub fn path_mtu(&mut self, mtu: Mtu) -> &mut Self {
+    pub fn path_mtu(mut self, mtu: Mtu) -> Self {
         self.path_mtu = Some(mtu);
         self
     }
 
     /// The number of the first packet it sends. Default: random, which makes a connection harder to forge.
     #[doc(alias = "sq_psn")]
-    pub fn psn(&mut self, psn: Psn) -> &mut Self {
+    pub fn psn(mut self, psn: Psn) -> Self {
         self.psn = Some(psn);
         self
     }
 
     /// The key that datagrams to it must carry. Default: 0. UD only.
-    pub fn qkey(&mut self, qkey: u32) -> &mut Self {
+    pub fn qkey(mut self, qkey: u32) -> Self {
         self.settings.qkey = qkey;
         self
     }
 
     /// The service level, 0 to 15; the priority on Ethernet. Default: 0.
-    pub fn service_level(&mut self, level: u8) -> &mut Self {
+    pub fn service_level(mut self, level: u8) -> Self {
         self.settings.service_level = level;
         self
     }
 
     /// The traffic class; with RoCE v2 over IPv4 the type of service. Default: 0.
-    pub fn traffic_class(&mut self, class: u8) -> &mut Self {
+    pub fn traffic_class(mut self, class: u8) -> Self {
         self.settings.traffic_class = class;
         self
     }
 
     /// How many routers a packet may pass. Default: 64. On RoCE the kernel takes what its route says instead.
-    pub fn hop_limit(&mut self, limit: u8) -> &mut Self {
+    pub fn hop_limit(mut self, limit: u8) -> Self {
         self.settings.hop_limit = limit;
         self
     }
 
     /// Send requests that it holds at least. Default: 16.
     #[doc(alias = "set_max_send_wr")]
-    pub fn max_send_wr(&mut self, count: u32) -> &mut Self {
+    pub fn max_send_wr(mut self, count: u32) -> Self {
         self.caps.max_send_wr = count;
         self
     }
 
     /// Receive requests that it holds at least. Default: 16. Means nothing with a shared receive queue.
     #[doc(alias = "set_max_recv_wr")]
-    pub fn max_recv_wr(&mut self, count: u32) -> &mut Self {
+    pub fn max_recv_wr(mut self, count: u32) -> Self {
         self.caps.max_recv_wr = count;
         self
     }
 
     /// Pieces of a send request. Default: 1.
-    pub fn max_send_sge(&mut self, count: u32) -> &mut Self {
+    pub fn max_send_sge(mut self, count: u32) -> Self {
         self.caps.max_send_sge = count;
         self
     }
 
     /// Pieces of a receive request. Default: 1.
-    pub fn max_recv_sge(&mut self, count: u32) -> &mut Self {
+    pub fn max_recv_sge(mut self, count: u32) -> Self {
         self.caps.max_recv_sge = count;
         self
     }
 
     /// Bytes that a send request may carry in the queue itself. Default: 0.
-    pub fn max_inline_data(&mut self, bytes: u32) -> &mut Self {
+    pub fn max_inline_data(mut self, bytes: u32) -> Self {
         self.caps.max_inline_data = bytes;
         self
     }
 
     /// Receives from a shared queue instead of one of its own.
-    pub fn srq(&mut self, srq: &'a SharedReceiveQueue) -> &mut Self {
+    pub fn srq(mut self, srq: &'a SharedReceiveQueue) -> Self {
         self.srq = Some(srq);
         self
     }
 
     /// Reports the success of every send request, signaled or not. Default: no.
     #[doc(alias = "sq_sig_all")]
-    pub fn signal_all(&mut self) -> &mut Self {
+    pub fn signal_all(mut self) -> Self {
         self.signal = SigMode::All;
         self
     }
@@ -348,13 +345,13 @@ impl<'a> QueuePairBuilder<'a> {
     /// What the peer's device can do beyond the standard, where that is known already; else [`PreparedQueuePair::set_ece`]. Default:
     /// unknown, nothing is agreed to.
     #[doc(alias = "ibv_set_ece")]
-    pub fn ece(&mut self, peer: Ece) -> &mut Self {
+    pub fn ece(mut self, peer: Ece) -> Self {
         self.settings.ece = Some(peer);
         self
     }
 
     /// Creation flags of the device. Default: none.
-    pub fn create_flags(&mut self, flags: QpCreateFlags) -> &mut Self {
+    pub fn create_flags(mut self, flags: QpCreateFlags) -> Self {
         self.flags = flags;
         self
     }
@@ -398,7 +395,7 @@ impl<'a> QueuePairBuilder<'a> {
         }
         cookie.announce(EventSource::QueuePair {
             qp_num: queue.base().number,
-            context: self.context,
+            user_data: self.user_data,
         });
         let endpoint = QueuePairEndpoint {
             qp_num: queue.base().number,
@@ -505,19 +502,6 @@ fn better_gid(best: Option<GidEntry>, entry: GidEntry) -> Option<GidEntry> {
             entry.gid.is_link_local(),
             entry.index,
         )
-    })
-}
-
-fn checked<T, V>(value: V) -> Result<T>
-where
-    V: TryInto<T>,
-    OutOfRange: From<V::Error>,
-{
-    value.try_into().map_err(|error| {
-        let OutOfRange {
-            what, asked, max, ..
-        } = OutOfRange::from(error);
-        Error::limit(Op::CreateQueuePair, what, asked, max)
     })
 }
 

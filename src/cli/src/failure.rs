@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::builder::styling::{AnsiColor, Style};
-use uverbs::error::HandshakeError;
+use uverbs::error::{HandshakeError, OutOfRange};
 use uverbs::{Error, ErrorKind, PollError, PostError};
 
 /// Something failed.
@@ -126,6 +126,12 @@ impl From<Error> for Failure {
             Some(hint) => failure.hint(hint),
             None => failure,
         }
+    }
+}
+
+impl From<OutOfRange> for Failure {
+    fn from(error: OutOfRange) -> Self {
+        Error::from(error).into()
     }
 }
 

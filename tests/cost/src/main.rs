@@ -207,7 +207,7 @@ fn main() -> anyhow::Result<()> {
     let mut send_cq = context.create_cq(4 * MANY)?;
     let mut recv_cq = context.create_cq(4 * MANY)?;
     let create = |cq: &CompletionQueue| {
-        pd.create_qp(QpType::Rc, cq, cq)
+        pd.queue_pair(QpType::Rc, cq, cq)
             .max_send_wr(2 * MANY)
             .max_recv_wr(2 * MANY)
             .max_send_sge(1)

@@ -221,7 +221,7 @@ impl Loopback {
     pub fn new(context: &Context) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         let pd = context.alloc_pd()?;
         let cq = context.create_cq(32)?;
-        let prepared = pd.create_qp(QpType::Rc, &cq, &cq).gid_index(1).build()?;
+        let prepared = pd.queue_pair(QpType::Rc, &cq, &cq).gid_index(1).build()?;
         let endpoint = prepared.endpoint();
         let qp = owned::QueuePair::new(prepared.handshake(endpoint)?);
         Ok(Self { qp, cq, pd })

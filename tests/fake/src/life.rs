@@ -32,11 +32,11 @@ pub fn live_on(fake: &FakeKernel, context: Context) -> Result<()> {
     let mut cq = context.completion_queue(16).channel(&channel).build()?;
     let mut srq = owned::SharedReceiveQueue::new(pd.create_srq(8, 1)?);
     let with_srq = pd
-        .create_qp(QpType::Rc, &cq, &cq)
+        .queue_pair(QpType::Rc, &cq, &cq)
         .srq(srq.queue())
         .gid_index(1)
         .build()?;
-    let prepared = pd.create_qp(QpType::Rc, &cq, &cq).gid_index(1).build()?;
+    let prepared = pd.queue_pair(QpType::Rc, &cq, &cq).gid_index(1).build()?;
     let endpoint = prepared.endpoint();
     let mut qp = owned::QueuePair::new(
         prepared

@@ -223,11 +223,14 @@ impl World {
             Rc::clone(cq_token),
             Rc::clone(other_token),
         ];
-        let mut builder = pd.create_qp(QpType::Rc, cq, other);
-        builder.gid_index(1).max_send_wr(4).max_recv_wr(4);
+        let mut builder = pd
+            .queue_pair(QpType::Rc, cq, other)
+            .gid_index(1)
+            .max_send_wr(4)
+            .max_recv_wr(4);
         if let Some(Shared { srq, token, .. }) = pick(&self.srqs, b).filter(|_| a.is_multiple_of(3))
         {
-            builder.srq(srq.queue());
+            builder = builder.srq(srq.queue());
             parents.push(Rc::clone(token));
         }
         let Ok(prepared) = builder.build() else {
@@ -341,7 +344,7 @@ impl World {
             let Some((finished, posted)) = found else {
                 continue;
             };
-            let token = posted.remove(&finished.context);
+            let token = posted.remove(&finished.user_data);
             assert!(token.is_some(), "{finished:?} was not posted there");
             let buffer = finished.memory.into_buffer();
             buffers.extend(

@@ -8,6 +8,7 @@
 
 use fake_tests::{Bench, Loopback};
 use uverbs::owned::{self, Work};
+use uverbs::time::RnrRetry;
 use uverbs::{AccessFlags, Operation, QpType, WcStatus};
 use uverbs_core::CommandPath;
 use uverbs_fake::Profile;
@@ -35,7 +36,7 @@ fn a_message_arrives_and_buffers_come_back() {
         let done = looped.finish(2).unwrap();
         assert_eq!(done.len(), 2, "{profile:?}");
         assert!(done.iter().all(|one| one.status.is_success()), "{done:?}");
-        let received = done.iter().find(|one| one.context == 10).unwrap();
+        let received = done.iter().find(|one| one.user_data == 10).unwrap();
         assert_eq!(received.bytes(), Some(&b"hello"[..]));
         drop((done, looped));
         assert_eq!(context.leaked(), 0);
@@ -60,7 +61,7 @@ fn remote_memory_is_written_read_and_changed_atomically() {
         | AccessFlags::REMOTE_READ
         | AccessFlags::REMOTE_ATOMIC;
     let prepared = pd
-        .create_qp(QpType::Rc, &cq, &cq)
+        .queue_pair(QpType::Rc, &cq, &cq)
         .access(all)
         .max_inline_data(64)
         .build()
@@ -74,7 +75,7 @@ fn remote_memory_is_written_read_and_changed_atomically() {
     source.copy_from_slice(b"sixteen bytes ok");
     looped
         .qp
-        .post(Work::write(target.remote()).memory(source).context(1))
+        .post(Work::write(target.remote()).memory(source).user_data(1))
         .unwrap();
     assert!(looped.finish(1).unwrap()[0].status.is_success());
     let mut seen = [0; 16];
@@ -84,7 +85,7 @@ fn remote_memory_is_written_read_and_changed_atomically() {
     let [sink] = looped.buffers::<1>(16).unwrap();
     looped
         .qp
-        .post(Work::read(target.remote()).memory(sink).context(2))
+        .post(Work::read(target.remote()).memory(sink).user_data(2))
         .unwrap();
     let done = looped.finish(1).unwrap();
     assert_eq!(done[0].bytes(), Some(&b"sixteen bytes ok"[..]));
@@ -133,7 +134,7 @@ fn what_is_not_allowed_fails_and_the_rest_is_flushed() {
     let context = bench.context().unwrap();
     let pd = context.alloc_pd().unwrap();
     let mut cq = context.create_cq(32).unwrap();
-    let [near, far] = [(), ()].map(|()| pd.create_qp(QpType::Rc, &cq, &cq).build().unwrap());
+    let [near, far] = [(), ()].map(|()| pd.queue_pair(QpType::Rc, &cq, &cq).build().unwrap());
     let (near_end, far_end) = (near.endpoint(), far.endpoint());
     let mut near = owned::QueuePair::new(near.handshake(far_end).unwrap());
     let mut far = owned::QueuePair::new(far.handshake(near_end).unwrap());
@@ -143,7 +144,7 @@ fn what_is_not_allowed_fails_and_the_rest_is_flushed() {
     let [first, second, waiting, far_waiting] = pd.buffers::<4>(8).unwrap();
     near.recv(waiting, 3).unwrap();
     far.recv(far_waiting, 4).unwrap();
-    near.post(Work::write(target.remote()).memory(first).context(1))
+    near.post(Work::write(target.remote()).memory(first).user_data(1))
         .unwrap();
     near.send(second, 8, 2).unwrap();
 
@@ -153,7 +154,7 @@ fn what_is_not_allowed_fails_and_the_rest_is_flushed() {
             .complete(completion)
             .or_else(|completion| far.complete(completion))
             .expect("one of the two");
-        ended.push((done.context, done.status));
+        ended.push((done.user_data, done.status));
     }
     ended.sort_by_key(|(context, _)| *context);
     assert_eq!(
@@ -174,9 +175,8 @@ fn a_receiver_without_buffers_is_tried_again_until_retries_run_out() {
     let pd = context.alloc_pd().unwrap();
     let cq = context.create_cq(32).unwrap();
     let prepared = pd
-        .create_qp(QpType::Rc, &cq, &cq)
-        .rnr_retry(2)
-        .unwrap()
+        .queue_pair(QpType::Rc, &cq, &cq)
+        .rnr_retry(RnrRetry::new(2).unwrap())
         .build()
         .unwrap();
     let endpoint = prepared.endpoint();
@@ -204,7 +204,7 @@ fn a_datagram_carries_its_header_and_its_sender() {
     let pd = context.alloc_pd().unwrap();
     let mut cq = context.create_cq(32).unwrap();
     let prepared = pd
-        .create_qp(QpType::Ud, &cq, &cq)
+        .queue_pair(QpType::Ud, &cq, &cq)
         .gid_index(1)
         .qkey(0x1234)
         .build()
@@ -234,7 +234,7 @@ fn a_datagram_carries_its_header_and_its_sender() {
     while let Some(completion) = cq.poll().unwrap() {
         let done = qp.complete(completion).unwrap();
         assert!(done.status.is_success());
-        if done.context == 1 {
+        if done.user_data == 1 {
             received = Some(done);
         }
     }

@@ -12,16 +12,14 @@ fn a_queue_pair_with_a_strangers_extension_is_refused() {
     let (pd, cq) = (context.alloc_pd().unwrap(), context.create_cq(8).unwrap());
     let srq = pd.create_srq(8, 1).unwrap();
     let before = bench.fake.objects().total();
-    let mut initiator = pd.create_dc_initiator(&cq);
     let streams = Streams {
         log_concurrent: 1,
         log_errored: 0,
     };
-    initiator.dci_streams(streams);
-    let mut framed = pd.create_qp(QpType::Ud, &cq, &cq);
-    framed.max_tso_header(64);
-    let target = pd.create_dc_target(&srq, &cq, 0xfeed);
-    for (mut builder, kind) in [
+    let initiator = pd.dc_initiator(&cq).dci_streams(streams);
+    let framed = pd.queue_pair(QpType::Ud, &cq, &cq).max_tso_header(64);
+    let target = pd.dc_target(&srq, &cq, 0xfeed);
+    for (builder, kind) in [
         (initiator, QpType::Driver),
         (target, QpType::Driver),
         (framed, QpType::Ud),
@@ -32,7 +30,7 @@ fn a_queue_pair_with_a_strangers_extension_is_refused() {
         assert!(text.contains(&kind.to_string()), "{text}");
     }
     // The same without it is nothing special.
-    let plain = pd.create_qp(QpType::Ud, &cq, &cq).gid_index(1).build();
+    let plain = pd.queue_pair(QpType::Ud, &cq, &cq).gid_index(1).build();
     drop(plain.unwrap());
     assert_eq!(bench.fake.objects().total(), before);
 }

@@ -305,7 +305,7 @@ fn f08_capabilities_above_what_is_there_do_not_overrun_the_queue() {
         let pd = context.alloc_pd().unwrap();
         let cq = context.create_cq(32).unwrap();
         let error = pd
-            .create_qp(QpType::Rc, &cq, &cq)
+            .queue_pair(QpType::Rc, &cq, &cq)
             .gid_index(1)
             .build()
             .expect_err("slots too small for that");
@@ -328,7 +328,7 @@ fn f08_more_requests_than_the_rings_have_room_for_are_not_believed() {
     let context = bench.context().unwrap();
     let pd = context.alloc_pd().unwrap();
     let cq = context.create_cq(32).unwrap();
-    let prepared = pd.create_qp(QpType::Rc, &cq, &cq).gid_index(1).build();
+    let prepared = pd.queue_pair(QpType::Rc, &cq, &cq).gid_index(1).build();
     let own = prepared.as_ref().unwrap().endpoint();
     let caps = prepared.unwrap().handshake(own).unwrap().caps();
     for granted in [caps.max_send_wr, caps.max_recv_wr] {
@@ -377,7 +377,7 @@ fn f08_a_gid_table_longer_than_asked_is_cut_or_refused() {
 fn f09_events_of_any_kind_for_anything_are_told_apart() {
     let bench = Bench::newest();
     let context = bench.context().unwrap();
-    let cq = context.completion_queue(8).context(42).build().unwrap();
+    let cq = context.completion_queue(8).user_data(42).build().unwrap();
     bench.fake.raise(Source::Cq(1), 0);
     for (element, kind) in [
         (0, 8),
@@ -394,7 +394,10 @@ fn f09_events_of_any_kind_for_anything_are_told_apart() {
             .unwrap()
             .expect("an event")
     };
-    assert_eq!(next().source, EventSource::CompletionQueue { context: 42 });
+    assert_eq!(
+        next().source,
+        EventSource::CompletionQueue { user_data: 42 }
+    );
     assert_eq!(next().source, EventSource::Device);
     assert_eq!(next().source, EventSource::Port(1));
     for _ in 0..2 {
@@ -450,7 +453,7 @@ fn f23_an_overrun_completion_queue_loses_no_buffer() {
     let pd = context.alloc_pd().unwrap();
     let mut cq = context.create_cq(1).unwrap();
     let prepared = pd
-        .create_qp(QpType::Rc, &cq, &cq)
+        .queue_pair(QpType::Rc, &cq, &cq)
         .gid_index(1)
         .build()
         .unwrap();

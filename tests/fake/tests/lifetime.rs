@@ -40,7 +40,7 @@ fn handles_can_be_dropped_in_any_order() {
         let exposed = pd.expose(64, AccessFlags::REMOTE_READ).unwrap();
         let window = pd.alloc_mw(MwType::Type1).unwrap();
         let qp = pd
-            .create_qp(QpType::Rc, &cq, &cq)
+            .queue_pair(QpType::Rc, &cq, &cq)
             .srq(&srq)
             .gid_index(1)
             .build()
@@ -178,8 +178,8 @@ fn f19_a_doorbell_that_is_refused_while_others_are_under_way_leaves_its_request(
     // The kernel goes on, and comes to the second by itself.
     bench.fake.freeze(false);
     let mut ended: Vec<_> = looped.finish(4).unwrap();
-    ended.sort_by_key(|done| done.context);
-    let numbers: Vec<_> = ended.iter().map(|done| done.context).collect();
+    ended.sort_by_key(|done| done.user_data);
+    let numbers: Vec<_> = ended.iter().map(|done| done.user_data).collect();
     assert_eq!(numbers, [1, 2, 3, 4]);
     assert_eq!(ring.load(RingView::CONSUMER), before + 1);
 }
@@ -195,7 +195,7 @@ fn f25_a_completion_of_a_queue_pair_that_is_gone_is_nobodys() {
     let Loopback { qp, mut cq, pd } = first;
     assert_eq!(qp.destroy().unwrap().len(), 2);
     let prepared = pd
-        .create_qp(QpType::Rc, &cq, &cq)
+        .queue_pair(QpType::Rc, &cq, &cq)
         .gid_index(1)
         .build()
         .unwrap();
@@ -221,7 +221,7 @@ fn a_shared_queue_says_when_it_runs_low_and_changes_all_or_nothing() {
     let mut cq = context.create_cq(32).unwrap();
     let mut srq = owned::SharedReceiveQueue::new(pd.create_srq(8, 1).unwrap());
     let [near, far] = [(), ()].map(|()| {
-        pd.create_qp(QpType::Rc, &cq, &cq)
+        pd.queue_pair(QpType::Rc, &cq, &cq)
             .srq(srq.queue())
             .gid_index(1)
             .build()
@@ -288,7 +288,7 @@ fn a_window_opens_and_closes_a_part_of_a_region() {
         let mut cq = context.create_cq(32).unwrap();
         let remote = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE;
         let [near, far] = [(), ()].map(|()| {
-            pd.create_qp(QpType::Rc, &cq, &cq)
+            pd.queue_pair(QpType::Rc, &cq, &cq)
                 .access(remote)
                 .gid_index(1)
                 .build()
@@ -317,7 +317,7 @@ fn a_window_opens_and_closes_a_part_of_a_region() {
             key: window.key(),
         };
         let [eight] = pd.buffers::<1>(8).unwrap();
-        near.post(Work::write(inside).memory(eight).context(1))
+        near.post(Work::write(inside).memory(eight).user_data(1))
             .unwrap();
         let done = taken(&mut cq, &mut near);
         assert!(done.status.is_success(), "{kind:?}: {}", done.status);
@@ -328,7 +328,7 @@ fn a_window_opens_and_closes_a_part_of_a_region() {
             address: region.address(),
             ..inside
         };
-        near.post(Work::write(outside).memory(eight).context(2))
+        near.post(Work::write(outside).memory(eight).user_data(2))
             .unwrap();
         assert_eq!(taken(&mut cq, &mut near).status, WcStatus::RemoteAccess);
         drop((near, far));

@@ -114,7 +114,7 @@ fn requests_of_a_shared_queue_and_inline_data_are_told_of() {
     let all = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE;
     let target = pd.expose(64, all).unwrap();
     let prepared = pd
-        .create_qp(QpType::Rc, &cq, &cq)
+        .queue_pair(QpType::Rc, &cq, &cq)
         .srq(srq.queue())
         .access(all)
         .max_inline_data(32)

@@ -45,7 +45,7 @@ fn peer(bench: &Bench) -> (Loopback, ExposedMemory) {
     let access = AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC;
     let memory = pd.expose(203, access).unwrap();
     let cq = context.create_cq(32).unwrap();
-    let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
+    let builder = pd.queue_pair(QpType::Rc, &cq, &cq);
     let prepared = builder.gid_index(1).access(access).build().unwrap();
     let endpoint = prepared.endpoint();
     let qp = owned::QueuePair::new(prepared.handshake(endpoint).unwrap());
@@ -110,7 +110,7 @@ fn exposed_memory_is_anybodys() {
                     _ => Work::write(at(190)),
                 };
                 let lent = buffer.take().unwrap();
-                pair.qp.post(work.memory(lent).context(turn)).unwrap();
+                pair.qp.post(work.memory(lent).user_data(turn)).unwrap();
                 let finished = pair.finish(1).unwrap().pop().unwrap();
                 assert!(finished.status.is_success(), "{finished:?}");
                 buffer = finished.memory.into_buffer();

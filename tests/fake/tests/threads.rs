@@ -52,7 +52,7 @@ fn path() -> AddressVector {
 /// A queue pair in `pd` with a completion queue of its own, not connected yet.
 fn end(context: &Context, pd: &ProtectionDomain) -> (uverbs::PreparedQueuePair, CompletionQueue) {
     let cq = context.create_cq(32).unwrap();
-    let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
+    let builder = pd.queue_pair(QpType::Rc, &cq, &cq);
     (builder.gid_index(1).build().unwrap(), cq)
 }
 
@@ -100,11 +100,11 @@ fn handles_are_used_by_all_at_once() {
                 let cq = context
                     .completion_queue(4)
                     .channel(&channel)
-                    .context(number);
+                    .user_data(number);
                 let cq = cq.build().unwrap();
                 let srq = pd.create_srq(4, 1).unwrap();
                 assert!(srq.query().is_ok() && srq.pd().is_same(&pd));
-                let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
+                let builder = pd.queue_pair(QpType::Rc, &cq, &cq);
                 let qp = builder.srq(&srq).build().unwrap();
                 drop((srq, cq));
                 drop(qp);
@@ -129,8 +129,8 @@ fn events_find_their_queues_while_others_come_and_go() {
             let (context, pd, channel) = (&context, &pd, &channel);
             again(scope, move |turn| {
                 let cq = context.completion_queue(4).channel(channel);
-                let mut cq = cq.context(number).build().unwrap();
-                let prepared = pd.create_qp(QpType::Rc, &cq, &cq).gid_index(1).build();
+                let mut cq = cq.user_data(number).build().unwrap();
+                let prepared = pd.queue_pair(QpType::Rc, &cq, &cq).gid_index(1).build();
                 let prepared = prepared.unwrap();
                 let endpoint = prepared.endpoint();
                 let mut qp = owned::QueuePair::new(prepared.handshake(endpoint).unwrap());
@@ -148,7 +148,7 @@ fn events_find_their_queues_while_others_come_and_go() {
             let (channel, tell) = (channel.clone(), tell.clone());
             scope.spawn(move || {
                 while let Some(event) = channel.event(Some(QUIET)).unwrap() {
-                    assert!(matches!(event.context(), None | Some(1 | 2)), "{event:?}");
+                    assert!(matches!(event.user_data(), None | Some(1 | 2)), "{event:?}");
                     tell.send(event).unwrap();
                 }
             });
@@ -177,7 +177,11 @@ fn asynchronous_events_are_taken_while_queues_come_and_go() {
         drop(tell);
         for turn in 0..TURNS {
             let number = u64::try_from(turn).unwrap();
-            let cq = context.completion_queue(4).context(number).build().unwrap();
+            let cq = context
+                .completion_queue(4)
+                .user_data(number)
+                .build()
+                .unwrap();
             let source = Source::Cq(u32::try_from(turn + 1).unwrap());
             bench.fake.raise(source, CQ_ERR);
             // Of a queue that goes, nobody may ever hear.
@@ -189,8 +193,8 @@ fn asynchronous_events_are_taken_while_queues_come_and_go() {
     let mut times = [0; TURNS];
     for source in told {
         match source {
-            EventSource::CompletionQueue { context } => {
-                times[usize::try_from(context).unwrap()] += 1;
+            EventSource::CompletionQueue { user_data } => {
+                times[usize::try_from(user_data).unwrap()] += 1;
             }
             source => assert!(matches!(source, EventSource::Gone), "{source:?}"),
         }

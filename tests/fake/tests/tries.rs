@@ -60,7 +60,7 @@ fn a_queue_pair_comes_back_with_its_memory_and_goes_on() {
     qp.send(message, 8, 7).unwrap();
     let mut done = Vec::new();
     while let Some(completion) = cq.poll().unwrap() {
-        done.push(qp.complete(completion).unwrap().context);
+        done.push(qp.complete(completion).unwrap().user_data);
     }
     done.sort_unstable();
     assert_eq!(done, [0, 7]);
@@ -129,7 +129,7 @@ fn a_queue_pair_that_comes_back_has_left_its_groups() {
     let context = bench.context().unwrap();
     let pd = context.alloc_pd().unwrap();
     let cq = context.create_cq(8).unwrap();
-    let prepared = pd.create_qp(QpType::Ud, &cq, &cq).build().unwrap();
+    let prepared = pd.queue_pair(QpType::Ud, &cq, &cq).build().unwrap();
     let mut qp = prepared.activate().unwrap();
     let group = Gid::from_bytes([0xff; 16]);
     qp.attach_multicast(&group, 0).unwrap();
@@ -151,7 +151,7 @@ fn a_shared_queue_in_use_comes_back_with_its_memory() {
     let cq = context.create_cq(8).unwrap();
     let srq = shared(&pd);
     let qp = pd
-        .create_qp(QpType::Rc, &cq, &cq)
+        .queue_pair(QpType::Rc, &cq, &cq)
         .srq(srq.queue())
         .gid_index(1)
         .build()
@@ -181,7 +181,7 @@ fn queues_that_take_raw_memory_come_back_too() {
     let cq = context.create_cq(8).unwrap();
     let srq = pd.create_srq(8, 1).unwrap();
     let qp = pd
-        .create_qp(QpType::Rc, &cq, &cq)
+        .queue_pair(QpType::Rc, &cq, &cq)
         .srq(&srq)
         .gid_index(1)
         .build()

@@ -26,8 +26,7 @@ use uverbs::{
 
 /// A queue pair that is connected to itself.
 fn connect(pd: &ProtectionDomain, cq: &CompletionQueue, kind: QpType) -> QueuePair {
-    let mut builder = pd.create_qp(kind, cq, cq);
-    builder.gid_index(1).max_inline_data(16);
+    let builder = pd.queue_pair(kind, cq, cq).gid_index(1).max_inline_data(16);
     let prepared = builder.build().unwrap();
     if kind == QpType::Ud {
         return prepared.activate().unwrap();
@@ -158,8 +157,9 @@ fn what_is_made_has_a_name() {
     for at in 0..32_u32 {
         let bit = 1 << at;
         if 0x1f02 & bit == 0 {
-            let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
-            builder.create_flags(QpCreateFlags::from_bits_retain(bit));
+            let builder = pd
+                .queue_pair(QpType::Rc, &cq, &cq)
+                .create_flags(QpCreateFlags::from_bits_retain(bit));
             refused("create_qp", builder.build().map(drop), before);
         }
         if 0x3ff0_03ff & bit == 0 {
@@ -178,7 +178,7 @@ fn what_is_made_has_a_name() {
         if kind.c_name().is_none() {
             refused(
                 "create_qp",
-                pd.create_qp(kind, &cq, &cq).build().map(drop),
+                pd.queue_pair(kind, &cq, &cq).build().map(drop),
                 before,
             );
         }
@@ -225,10 +225,10 @@ fn flags_without_a_name_change_no_message() {
         from.fill(0x5a);
         pair.qp.recv(to, 1).unwrap();
         let flags = SendFlags::from_bits_retain(1 << at);
-        let work = Work::send().memory((from, 64)).flags(flags).context(2);
+        let work = Work::send().memory((from, 64)).flags(flags).user_data(2);
         pair.qp.post(work).unwrap();
         let finished = pair.finish(2).unwrap();
-        let received = finished.iter().find(|done| done.context == 1).unwrap();
+        let received = finished.iter().find(|done| done.user_data == 1).unwrap();
         assert_eq!(received.bytes(), Some(&[0x5a; 64][..]), "bit {at}");
     }
 }
@@ -314,7 +314,7 @@ proptest! {
         let (pd, cq) = (context.alloc_pd().unwrap(), context.create_cq(8).unwrap());
         let kind = KINDS_OF_RXE[kind];
         let gid = context.gid(1, 1).unwrap().unwrap().gid;
-        let mut builder = pd.create_qp(kind, &cq, &cq);
+        let builder = pd.queue_pair(kind, &cq, &cq);
         let mut qp = builder.gid_index(1).build().unwrap().into_raw();
         for change in changes {
             let attr = change.attr(kind, qp.qp_num(), gid);
@@ -341,7 +341,7 @@ fn random_changes_lead_somewhere() {
     let context = bench.context().unwrap();
     let (pd, cq) = (context.alloc_pd().unwrap(), context.create_cq(8).unwrap());
     let gid = context.gid(1, 1).unwrap().unwrap().gid;
-    let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
+    let builder = pd.queue_pair(QpType::Rc, &cq, &cq);
     let mut qp = builder.gid_index(1).build().unwrap().into_raw();
     let mut runner = TestRunner::deterministic();
     let mut seen = [0; 7];

@@ -18,7 +18,7 @@ fn pair(
     srq: &SharedReceiveQueue,
 ) -> (owned::QueuePair, owned::QueuePair) {
     let [near, far] = [(), ()].map(|()| {
-        pd.create_qp(QpType::Rc, cq, cq)
+        pd.queue_pair(QpType::Rc, cq, cq)
             .srq(srq.queue())
             .gid_index(1)
             .build()
@@ -42,7 +42,7 @@ fn a_request_of_a_user_cannot_have_an_id_of_an_owned_queue() {
     let (context, pd) = opened();
     let cq = context.create_cq(32).unwrap();
     let prepared = pd
-        .create_qp(QpType::Rc, &cq, &cq)
+        .queue_pair(QpType::Rc, &cq, &cq)
         .gid_index(1)
         .build()
         .unwrap();
@@ -103,7 +103,7 @@ fn a_completion_taken_by_one_queue_is_gone_and_given_back_by_others() {
         assert!(id >= RESERVED_WR_IDS);
         let completion = two.qp.complete(completion).unwrap_err();
         assert_eq!(completion.wr_id, id);
-        contexts.push(one.qp.complete(completion).unwrap().context);
+        contexts.push(one.qp.complete(completion).unwrap().user_data);
     }
     contexts.sort_unstable();
     assert_eq!(contexts, [1, 2]);
@@ -147,7 +147,7 @@ fn receives_whose_completions_went_with_their_queue_come_back_from_the_shared_on
             drop((near, far));
         }
         let finished = srq.unpolled().unwrap();
-        assert_eq!(finished.context, round);
+        assert_eq!(finished.user_data, round);
         assert_eq!(finished.status, WcStatus::Flushed);
         assert_eq!((finished.len, finished.completion.qp_num), (0, 0));
         assert!(finished.memory.into_buffer().is_some());

@@ -64,10 +64,11 @@ pub fn mlx5_context(bytes: &[u8]) {
         };
         let srq = pd.create_srq(1 + u32::from(tape.byte()), 1 + u32::from(tape.byte() % 8));
         let kind = tape.one_of(&[QpType::Rc, QpType::Uc, QpType::Ud]);
-        let mut builder = pd.create_qp(kind, &cq, &cq);
-        builder.max_send_wr(tape.byte().into());
+        let mut builder = pd
+            .queue_pair(kind, &cq, &cq)
+            .max_send_wr(tape.byte().into());
         if let Ok(srq) = &srq {
-            builder.srq(srq);
+            builder = builder.srq(srq);
         }
         if let Ok(prepared) = builder.build() {
             let endpoint = prepared.endpoint();
@@ -121,7 +122,7 @@ pub fn mlx5_ring(bytes: &[u8]) {
                 if let Ok(Some(completion)) = cq.poll()
                     && let Ok(done) = qp.complete(completion)
                 {
-                    assert!(posted.remove(&done.context), "{done:?} ended twice");
+                    assert!(posted.remove(&done.user_data), "{done:?} ended twice");
                     assert!(done.len <= 16, "{done:?}");
                 }
             }
@@ -163,7 +164,7 @@ pub(crate) fn queues(
         .entries_of_mlx5(entries)
         .build()?;
     let prepared = pd
-        .create_qp(QpType::Rc, &cq, &cq)
+        .queue_pair(QpType::Rc, &cq, &cq)
         .max_send_wr(8)
         .max_recv_wr(8)
         // Neither port nor device say what they can.
@@ -249,7 +250,8 @@ mod tests {
             let Ok(Some(completion)) = cq.poll() else {
                 return false;
             };
-            qp.complete(completion).is_ok_and(|done| done.context == 7)
+            qp.complete(completion)
+                .is_ok_and(|done| done.user_data == 7)
         });
         assert!(ended, "no entry completes the request");
     }
@@ -350,12 +352,11 @@ mod tests {
         let way = pd.create_ah(&AddressVector::local(1, 7)).unwrap();
         for (log, count) in [(None, 1), (Some(0), 1), (Some(2), 4), (Some(4), 16)] {
             let cq = context.create_cq(64).unwrap();
-            let mut builder = pd.create_dc_initiator(&cq);
             // Neither port nor device say what they can.
-            builder.max_send_wr(32).max_inline_data(16);
-            builder.path_mtu(Mtu::B1024).max_rd_atomic(0);
+            let mut builder = pd.dc_initiator(&cq).max_send_wr(32).max_inline_data(16);
+            builder = builder.path_mtu(Mtu::B1024).max_rd_atomic(0);
             if let Some(log_concurrent) = log {
-                builder.dci_streams(Streams {
+                builder = builder.dci_streams(Streams {
                     log_concurrent,
                     log_errored: 0,
                 });
@@ -446,7 +447,7 @@ mod tests {
         write(0);
         assert_eq!(first.destroy().unwrap().len(), 1);
         let prepared = pd
-            .create_qp(QpType::Rc, &cq, &cq)
+            .queue_pair(QpType::Rc, &cq, &cq)
             .path_mtu(Mtu::B1024)
             .max_rd_atomic(0)
             .build()
@@ -457,7 +458,7 @@ mod tests {
         assert!(cq.poll().unwrap().is_none(), "the first one's");
         write(1);
         let completion = cq.poll().unwrap().unwrap();
-        assert_eq!(second.complete(completion).unwrap().context, 2);
+        assert_eq!(second.complete(completion).unwrap().user_data, 2);
         assert!(cq.poll().unwrap().is_none());
     }
 
@@ -483,7 +484,7 @@ mod tests {
         adapter.write(&ring, 56, (0x77_u64 << 32 | 3 << 2).to_be());
         for context in 1..=2 {
             let completion = cq.poll().unwrap().unwrap();
-            assert_eq!(qp.complete(completion).unwrap().context, context);
+            assert_eq!(qp.complete(completion).unwrap().user_data, context);
         }
         assert!(cq.poll().unwrap().is_none());
     }

@@ -159,8 +159,8 @@ fn create_pair(world: &mut World, tape: &Tape) {
     let made = {
         let [send, recv] = [(), ()].map(|()| &world.cqs[tape.pick(world.cqs.len())]);
         let kind = tape.one_of(&[QpType::Rc, QpType::Uc, QpType::Ud, QpType::RawPacket]);
-        let mut builder = pd.create_qp(kind, send, recv);
-        builder
+        let mut builder = pd
+            .queue_pair(kind, send, recv)
             .max_send_wr(length(tape))
             .max_recv_wr(length(tape))
             .max_send_sge(u32::from(tape.byte()) % 40)
@@ -168,13 +168,13 @@ fn create_pair(world: &mut World, tape: &Tape) {
             .max_inline_data(tape.half().into())
             .psn(Psn::from_raw(tape.word()));
         if tape.flag() {
-            builder.signal_all();
+            builder = builder.signal_all();
         }
         if let Some(srq) = world.srqs.last().filter(|_| tape.flag()) {
-            builder.srq(srq);
+            builder = builder.srq(srq);
         }
         if tape.flag() {
-            builder.gid_index(tape.byte() % 3);
+            builder = builder.gid_index(tape.byte() % 3);
         }
         builder.build().map(|prepared| {
             let endpoint = prepared.endpoint();

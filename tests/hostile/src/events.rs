@@ -68,7 +68,7 @@ fn queue(
     let mut queue = context
         .completion_queue(4)
         .channel(channel)
-        .context(number)
+        .user_data(number)
         .build()
         .ok()?;
     queue.request_notification(Notify::Any).ok()?;
@@ -78,7 +78,7 @@ fn queue(
 fn take_one(channel: &CompletionChannel, live: &[(u64, uverbs::CompletionQueue)]) -> Option<()> {
     match channel.try_event() {
         Ok(event) => {
-            if let Some(context) = event.context() {
+            if let Some(context) = event.user_data() {
                 let found = live.iter().find(|(number, _)| *number == context);
                 let (_, queue) = found.expect("an event of a queue that is there");
                 assert_eq!(queue.id(), event.queue());

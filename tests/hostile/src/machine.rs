@@ -128,17 +128,17 @@ impl World {
         let pd = &self.pds[tape.pick(self.pds.len())];
         let [send, recv] = [(), ()].map(|()| &self.cqs[tape.pick(self.cqs.len())]);
         let kind = tape.one_of(&[QpType::Rc, QpType::Uc, QpType::Ud]);
-        let mut builder = pd.create_qp(kind, send, recv);
-        builder
+        let mut builder = pd
+            .queue_pair(kind, send, recv)
             .max_send_wr(1 + u32::from(tape.byte() % 16))
             .max_recv_wr(1 + u32::from(tape.byte() % 16))
             .max_inline_data(u32::from(tape.byte() % 64));
         if kind != QpType::Uc || tape.flag() {
-            builder.gid_index(tape.byte() % 3);
+            builder = builder.gid_index(tape.byte() % 3);
         }
         let srq = (!self.srqs.is_empty() && tape.flag()).then(|| tape.pick(self.srqs.len()));
         if let Some(at) = srq {
-            builder.srq(self.srqs[at].queue());
+            builder = builder.srq(self.srqs[at].queue());
         }
         let Ok(prepared) = builder.build() else {
             return;
@@ -247,7 +247,7 @@ impl World {
         for (qp, posted) in &mut self.qps {
             match qp.complete(completion) {
                 Ok(done) => {
-                    assert!(posted.remove(&done.context), "{done:?} ended twice");
+                    assert!(posted.remove(&done.user_data), "{done:?} ended twice");
                     return;
                 }
                 Err(other) => completion = other,

@@ -26,7 +26,7 @@ pub fn rxe_srq(bytes: &[u8]) {
     let Ok(srq) = pd.create_srq(8, 1) else { return };
     let mut srq = SharedReceiveQueue::new(srq);
     let Ok(prepared) = pd
-        .create_qp(QpType::Rc, &cq, &cq)
+        .queue_pair(QpType::Rc, &cq, &cq)
         .srq(srq.queue())
         .gid_index(1)
         .build()
@@ -65,7 +65,7 @@ pub fn rxe_srq(bytes: &[u8]) {
                 };
                 match srq.complete(completion) {
                     Ok(done) => {
-                        assert!(posted.remove(&done.context), "{done:?} ended twice");
+                        assert!(posted.remove(&done.user_data), "{done:?} ended twice");
                         assert!(done.len <= 16, "{done:?}");
                     }
                     Err(completion) => drop(qp.complete(completion)),

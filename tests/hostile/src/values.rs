@@ -6,7 +6,7 @@ use std::sync::Arc;
 use uverbs::attr::{MigrationState, Psn, QpAttr, QpCreateFlags};
 use uverbs::link::Mtu;
 use uverbs::memory::MwType;
-use uverbs::mlx5::{FlowFlags, FlowInit, FlowKind, FlowSpec, WorkQueueFlags, WorkQueueSettings};
+use uverbs::mlx5::{FlowFlags, FlowInit, FlowKind, FlowSpec, WorkQueueFlags};
 use uverbs::rate::Rate;
 use uverbs::recorder::{Collector, Recorder};
 use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
@@ -82,8 +82,11 @@ fn a_state_without_a_name_changes_nothing() {
 }
 
 fn connect(pd: &uverbs::ProtectionDomain, cq: &uverbs::CompletionQueue) -> QueuePair {
-    let mut builder = pd.create_qp(QpType::Rc, cq, cq);
-    builder.max_send_wr(8).path_mtu(Mtu::B1024).max_rd_atomic(0);
+    let builder = pd
+        .queue_pair(QpType::Rc, cq, cq)
+        .max_send_wr(8)
+        .path_mtu(Mtu::B1024)
+        .max_rd_atomic(0);
     let mut qp = builder.build().unwrap().into_raw();
     to_itself(&mut qp);
     qp
@@ -148,18 +151,15 @@ fn what_is_made_has_a_name() {
     for at in 0..32_u32 {
         let bit = 1 << at;
         if 0x1f02 & bit == 0 {
-            let mut builder = pd.create_qp(QpType::Uc, &cq, &cq);
-            builder.create_flags(QpCreateFlags::from_bits_retain(bit));
+            let builder = pd
+                .queue_pair(QpType::Uc, &cq, &cq)
+                .create_flags(QpCreateFlags::from_bits_retain(bit));
             bench.refused("create_qp", || builder.build());
         }
         if 0xf & bit == 0 {
-            let settings = WorkQueueSettings {
-                flags: WorkQueueFlags::from_bits_retain(bit),
-                ..WorkQueueSettings::default()
-            };
-            bench.refused("create_wq", || {
-                adapter.create_work_queue(&pd, &cq, &settings)
-            });
+            let flags = WorkQueueFlags::from_bits_retain(bit);
+            let builder = adapter.work_queue(&pd, &cq).create_flags(flags);
+            bench.refused("create_wq", || builder.build());
         }
         if 6 & bit == 0 {
             let init = FlowInit {
@@ -179,7 +179,7 @@ fn what_is_made_has_a_name() {
     for raw in 0..=u8::MAX {
         let kind = QpType::from_raw(raw.into());
         if kind.c_name().is_none() {
-            bench.refused("create_qp", || pd.create_qp(kind, &cq, &cq).build());
+            bench.refused("create_qp", || pd.queue_pair(kind, &cq, &cq).build());
         }
         if MwType::from_raw(raw).c_name().is_none() {
             bench.refused("alloc_mw", || pd.alloc_mw(MwType::from_raw(raw)));
@@ -202,13 +202,12 @@ fn numbers_of_queues_have_24_bits() {
     let (pd, cq, _) = queues(&bench.context, false).unwrap();
     let address = pd.create_ah(&AddressVector::local(1, 7)).unwrap();
     let request = SendRequest::send(&[]).with(SendFlags::from_bits_retain(!0));
-    let mut builder = pd.create_dc_initiator(&cq);
-    builder.max_rd_atomic(0).path_mtu(Mtu::B1024);
+    let builder = pd.dc_initiator(&cq).max_rd_atomic(0).path_mtu(Mtu::B1024);
     let mut initiator = builder.build().unwrap().activate().unwrap();
-    let builder = pd.create_qp(QpType::XrcInitiator, &cq, &cq);
+    let builder = pd.queue_pair(QpType::XrcInitiator, &cq, &cq);
     let mut extended = builder.build().unwrap().into_raw();
     to_itself(&mut extended);
-    let builder = pd.create_qp(QpType::Ud, &cq, &cq);
+    let builder = pd.queue_pair(QpType::Ud, &cq, &cq);
     let mut datagrams = builder.build().unwrap().activate().unwrap();
     for (number, posted) in [
         (0, Ok(())),
@@ -236,7 +235,7 @@ fn a_target_whose_number_is_not_told_is_there() {
     let bench = Bench::new();
     let (pd, cq, _) = queues(&bench.context, false).unwrap();
     let srq = pd.create_srq(4, 1).unwrap();
-    let builder = pd.create_dc_target(&srq, &cq, 5);
+    let builder = pd.dc_target(&srq, &cq, 5);
     let mut target = builder.build().unwrap().into_raw();
     let init = QpAttr::to(QpState::Init).pkey_index(0).port(1);
     target.modify(&init.access(AccessFlags::empty())).unwrap();

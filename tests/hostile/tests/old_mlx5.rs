@@ -188,9 +188,11 @@ fn queue_pairs_work_on_a_driver_without_methods() {
         for _ in 0..20 {
             let pd = context.alloc_pd().unwrap();
             let cq = context.create_cq(4).unwrap();
-            let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
-            builder.path_mtu(Mtu::B1024);
-            builder.max_rd_atomic(0).max_dest_rd_atomic(0);
+            let builder = pd
+                .queue_pair(QpType::Rc, &cq, &cq)
+                .path_mtu(Mtu::B1024)
+                .max_rd_atomic(0)
+                .max_dest_rd_atomic(0);
             let prepared = builder.build().unwrap();
             let endpoint = prepared.endpoint();
             let connected = prepared.handshake(endpoint).map_err(|failed| failed.error);

@@ -78,10 +78,10 @@ pub fn send_packet(qp: &mut QueuePair, request: &SendRequest<'_>) -> Result<(), 
 }
 
 /// Asks for small messages in completions.
-pub fn scatter_to_completions(builder: &mut QueuePairBuilder<'_>) {
+pub fn scatter_to_completions(builder: QueuePairBuilder<'_>) -> QueuePairBuilder<'_> {
     // SAFETY: see the module. Addresses of requests are those of atomics, although the region may have others; nobody looks at them at
     // the same time. What owned queue pairs post is so, too.
-    unsafe { builder.scatter_to_completions() };
+    unsafe { builder.scatter_to_completions() }
 }
 
 /// Posts a receive request to a work queue.

@@ -1,5 +1,6 @@
 //! Two connected queue pairs.
 
+use uverbs::time::AckTimeout;
 use uverbs::{
     AccessFlags, CompletionQueue, Context, PreparedQueuePair, ProtectionDomain, QpType, QueuePair,
     QueuePairBuilder,
@@ -34,30 +35,30 @@ impl Side {
     pub fn prepare(
         context: &Context,
         kind: QpType,
-        set: impl Fn(&mut QueuePairBuilder<'_>),
+        set: impl Fn(QueuePairBuilder<'_>) -> QueuePairBuilder<'_>,
     ) -> (ProtectionDomain, CompletionQueue, PreparedQueuePair) {
         let pd = context.alloc_pd().expect("a domain");
         let cq = context.create_cq(256).expect("a completion queue");
-        let mut builder = pd.create_qp(kind, &cq, &cq);
-        builder
+        let mut builder = pd
+            .queue_pair(kind, &cq, &cq)
             .max_send_wr(64)
             .max_recv_wr(64)
             .max_send_sge(4)
             .max_recv_sge(4)
-            .max_inline_data(128);
-        builder.max_rd_atomic(8).max_dest_rd_atomic(8);
-        // The default gives up after some milliseconds, which a busy machine takes for anything.
-        builder.timeout(14).expect("a legal timeout");
+            .max_inline_data(128)
+            .max_rd_atomic(8)
+            .max_dest_rd_atomic(8)
+            // The default gives up after some milliseconds, which a busy machine takes for anything.
+            .timeout(AckTimeout::code(14).expect("a legal timeout"));
         if kind != QpType::Ud {
-            builder.access(
+            builder = builder.access(
                 AccessFlags::LOCAL_WRITE
                     | AccessFlags::REMOTE_READ
                     | AccessFlags::REMOTE_WRITE
                     | AccessFlags::REMOTE_ATOMIC,
             );
         }
-        set(&mut builder);
-        let prepared = builder.build().expect("a queue pair");
+        let prepared = set(builder).build().expect("a queue pair");
         (pd, cq, prepared)
     }
 }
@@ -65,11 +66,11 @@ impl Side {
 impl Pair {
     /// Two queue pairs of one device, connected with each other.
     pub fn new(kind: QpType) -> Self {
-        Self::with(kind, |_| {})
+        Self::with(kind, |builder| builder)
     }
 
     /// The same, with other settings on both ends.
-    pub fn with(kind: QpType, set: impl Fn(&mut QueuePairBuilder<'_>)) -> Self {
+    pub fn with(kind: QpType, set: impl Fn(QueuePairBuilder<'_>) -> QueuePairBuilder<'_>) -> Self {
         let context = open();
         Self::between(&context, &context, kind, set)
     }
@@ -79,7 +80,7 @@ impl Pair {
         one: &Context,
         other: &Context,
         kind: QpType,
-        set: impl Fn(&mut QueuePairBuilder<'_>),
+        set: impl Fn(QueuePairBuilder<'_>) -> QueuePairBuilder<'_>,
     ) -> Self {
         let (pd_a, cq_a, qp_a) = Side::prepare(one, kind, &set);
         let (pd_b, cq_b, qp_b) = Side::prepare(other, kind, &set);

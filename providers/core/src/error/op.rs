@@ -154,6 +154,7 @@ ops! {
     QuerySwitchPort = "query_port of the switch",
     DataDirectPath = "get_data_direct_sysfs_path",
     Provider = "provider command",
+    CheckValue = "value",
 }
 
 impl fmt::Display for Op {

@@ -22,7 +22,7 @@ const MAX_PATH_BITS: u8 = 127;
 field! {
     /// Flow label, 20 bits: packets with the same one keep their order. Default: 0, "none".
     #[derive(Default)]
-    pub struct FlowLabel: u32, 20 bits, "flow label";
+    pub struct FlowLabel: u32, 20 bits, "flow label", by new;
 }
 
 impl FlowLabel {

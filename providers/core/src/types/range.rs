@@ -1,5 +1,7 @@
 //! The one error of this module: a number outside its field.
 
+use crate::error::{Error, Op};
+
 /// A number does not fit the field it was meant for.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
 #[error("{what} {asked} is out of range (at most {max})")]
@@ -36,5 +38,12 @@ impl OutOfRange {
 impl From<std::convert::Infallible> for OutOfRange {
     fn from(never: std::convert::Infallible) -> Self {
         match never {}
+    }
+}
+
+/// So that values of narrow fields are made with `?` where commands are issued.
+impl From<OutOfRange> for Error {
+    fn from(error: OutOfRange) -> Self {
+        Self::limit(Op::CheckValue, error.what, error.asked, error.max)
     }
 }

@@ -8,7 +8,7 @@ use super::OutOfRange;
 macro_rules! field {
     (
         $(#[$meta:meta])*
-        $vis:vis struct $name:ident: $repr:ty, $bits:literal bits, $what:literal;
+        $vis:vis struct $name:ident: $repr:ty, $bits:literal bits, $what:literal, by $make:ident;
     ) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -22,9 +22,8 @@ macro_rules! field {
             ///
             /// # Errors
             /// [`OutOfRange`] if the value does not fit.
-            pub const fn new(value: $repr) -> Result<Self, OutOfRange> {
+            pub const fn $make(value: $repr) -> Result<Self, OutOfRange> {
                 if value > Self::MAX.0 {
-
                     return Err(OutOfRange::new($what, value as u64, Self::MAX.0 as u64));
                 }
                 Ok(Self(value))
@@ -45,7 +44,7 @@ macro_rules! field {
             type Error = OutOfRange;
 
             fn try_from(value: $repr) -> Result<Self, OutOfRange> {
-                Self::new(value)
+                Self::$make(value)
             }
         }
 
@@ -65,7 +64,7 @@ field! {
     /// The device may wait up to four times as long (IBTA volume 1), and many devices have a floor
     /// of their own. Default: 4 (65.536 µs). Used by RC and XRC queue pairs.
     #[doc(alias = "IBV_QP_TIMEOUT")]
-    pub struct AckTimeout: u8, 5 bits, "acknowledgement timeout code";
+    pub struct AckTimeout: u8, 5 bits, "acknowledgement timeout code", by code;
 }
 
 impl AckTimeout {
@@ -130,7 +129,7 @@ field! {
     /// The code is a row of a table of IBTA volume 1, and code 0 is the longest wait. Default: 16
     /// (2.56 ms). Used by RC and XRC queue pairs.
     #[doc(alias = "IBV_QP_MIN_RNR_TIMER")]
-    pub struct RnrTimer: u8, 5 bits, "RNR timer code";
+    pub struct RnrTimer: u8, 5 bits, "RNR timer code", by code;
 }
 
 impl RnrTimer {
@@ -212,7 +211,7 @@ field! {
     ///
     /// Default: 6. Used by RC and XRC initiator queue pairs.
     #[doc(alias = "IBV_QP_RETRY_CNT")]
-    pub struct RetryCount: u8, 3 bits, "retry count";
+    pub struct RetryCount: u8, 3 bits, "retry count", by new;
 }
 
 impl Default for RetryCount {
@@ -234,7 +233,7 @@ field! {
     ///
     /// Default: 6. Used by RC and XRC initiator queue pairs.
     #[doc(alias = "IBV_QP_RNR_RETRY")]
-    pub struct RnrRetry: u8, 3 bits, "RNR retry count";
+    pub struct RnrRetry: u8, 3 bits, "RNR retry count", by new;
 }
 
 impl RnrRetry {
@@ -267,7 +266,7 @@ impl fmt::Display for RnrRetry {
 field! {
     /// Packet sequence number, 24 bits; it wraps. Default: 0.
     #[derive(Default)]
-    pub struct Psn: u32, 24 bits, "packet sequence number";
+    pub struct Psn: u32, 24 bits, "packet sequence number", by new;
 }
 
 impl Psn {

@@ -206,8 +206,8 @@ impl fmt::Debug for Eqe {
 #[doc(alias = "mlx5dv_devx_async_event_hdr")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Event {
-    /// The subscription's cookie.
-    pub cookie: u64,
+    /// The number that the subscriber gave.
+    pub user_data: u64,
     /// What the device wrote; `None` from a channel that omits it.
     pub entry: Option<Eqe>,
 }
@@ -226,7 +226,7 @@ pub struct EventChannel {
 impl Devx {
     /// `mlx5dv_devx_create_event_channel`—creates a place where events arrive.
     ///
-    /// With `omit_data` events carry their cookie alone, and one that happens again before it was read
+    /// With `omit_data` events carry their number alone, and one that happens again before it was read
     /// is told once.
     ///
     /// One system call.
@@ -268,7 +268,7 @@ impl Devx {
 
 impl EventChannel {
     /// `mlx5dv_devx_subscribe_devx_event`—has events of these kinds (16 at most) about `object`, or about
-    /// the device, come here with `cookie`.
+    /// the device, come here with `user_data`.
     ///
     /// One system call.
     ///
@@ -280,9 +280,9 @@ impl EventChannel {
         &self,
         object: Option<&DevxObject>,
         kinds: &[EventType],
-        cookie: u64,
+        user_data: u64,
     ) -> Result<()> {
-        self.subscribe_by(object.map(DevxObject::object), kinds, Some(cookie), None)
+        self.subscribe_by(object.map(DevxObject::object), kinds, Some(user_data), None)
     }
 
     /// `mlx5dv_devx_subscribe_devx_event_fd`—has events of these kinds signal `eventfd` instead.
@@ -305,7 +305,7 @@ impl EventChannel {
         &self,
         object: Option<&Arc<Object>>,
         kinds: &[EventType],
-        cookie: Option<u64>,
+        user_data: Option<u64>,
         eventfd: Option<BorrowedFd<'_>>,
     ) -> Result<()> {
         let op = Op::DevxSubscribe;
@@ -336,7 +336,7 @@ impl EventChannel {
                         Value::In(numbers.as_bytes(), None),
                     ),
                     Attr::maybe(
-                        cookie.as_ref(),
+                        user_data.as_ref(),
                         MLX5_IB_ATTR_DEVX_SUBSCRIBE_EVENT_COOKIE,
                         Attr::input,
                     ),
@@ -369,10 +369,10 @@ impl EventChannel {
     pub fn next(&self) -> Result<Event> {
         let op = Op::DevxEvent;
         if self.omits_data {
-            let cookie = self.file.read_event(op, self.fd.as_fd());
-            let cookie = cookie.map_err(explain)?;
+            let user_data = self.file.read_event(op, self.fd.as_fd());
+            let user_data = user_data.map_err(explain)?;
             return Ok(Event {
-                cookie,
+                user_data,
                 entry: None,
             });
         }
@@ -412,11 +412,11 @@ fn explain(error: Error) -> Error {
     }
 }
 
-/// The cookie, and the entry after it.
+/// The user's number, and the entry after it.
 fn parse(event: &[u8]) -> Option<Event> {
-    let (cookie, rest) = event.split_first_chunk::<HEADER>()?;
+    let (user_data, rest) = event.split_first_chunk::<HEADER>()?;
     Some(Event {
-        cookie: u64::from_ne_bytes(*cookie),
+        user_data: u64::from_ne_bytes(*user_data),
         entry: Some(Eqe(*rest.first_chunk()?)),
     })
 }
@@ -436,7 +436,7 @@ mod tests {
         event[8 + 3] = 2;
         event[8 + 0x38..8 + 0x3c].copy_from_slice(&[0, 0, 1, 5]);
         let event = parse(&event).unwrap();
-        assert_eq!(event.cookie, 7);
+        assert_eq!(event.user_data, 7);
         let entry = event.entry.unwrap();
         assert_eq!(entry.kind(), EventType::LastRequest);
         assert_eq!((entry.sub_kind(), entry.object_number()), (2, 0x105));

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use uverbs::memory::RemoteKey;
 use uverbs::owned::{self, ExposedMemory, Work};
 use uverbs::rings::{Collector, Entry, Observer, Value};
+use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
 use uverbs::{
     AccessFlags, CompletionQueue, Context, Operation, ProtectionDomain, QpType, QueuePairBuilder,
     Remote, SendFlags,
@@ -174,10 +175,8 @@ impl Bench {
             | AccessFlags::REMOTE_WRITE
             | AccessFlags::REMOTE_ATOMIC;
         let prepare = |cq| -> Result<_> {
-            let mut builder = pd.create_qp(QpType::Rc, cq, cq);
-            builder.access(access);
-            describe(&mut builder, args)?;
-            Ok(builder.build()?)
+            let builder = pd.queue_pair(QpType::Rc, cq, cq).access(access);
+            Ok(describe(builder, args)?.build()?)
         };
         let (a, b) = (prepare(&sent)?, prepare(&received)?);
         let (to_a, to_b) = (a.endpoint(), b.endpoint());
@@ -239,8 +238,8 @@ impl Bench {
     }
 }
 
-fn describe(builder: &mut QueuePairBuilder<'_>, args: &Args) -> Result<()> {
-    builder
+fn describe<'a>(builder: QueuePairBuilder<'a>, args: &Args) -> Result<QueuePairBuilder<'a>> {
+    let builder = builder
         .port(args.ib_port)
         .max_send_wr(DEPTH)
         .max_recv_wr(DEPTH)
@@ -249,14 +248,14 @@ fn describe(builder: &mut QueuePairBuilder<'_>, args: &Args) -> Result<()> {
         .max_inline_data(INLINE)
         .max_rd_atomic(1)
         .max_dest_rd_atomic(1)
-        .timeout(16_u8)?
-        .retry_count(7_u8)?
-        .rnr_retry(7_u8)?
-        .min_rnr_timer(12_u8)?;
-    if let Some(index) = args.gid_idx {
-        builder.gid_index(index);
-    }
-    Ok(())
+        .timeout(AckTimeout::code(16)?)
+        .retry_count(RetryCount::new(7)?)
+        .rnr_retry(RnrRetry::new(7)?)
+        .min_rnr_timer(RnrTimer::code(12)?);
+    Ok(match args.gid_idx {
+        Some(index) => builder.gid_index(index),
+        None => builder,
+    })
 }
 
 /// Takes a completion, well or not.

@@ -193,7 +193,7 @@ mod tests {
             let context = cards.open(0, None).unwrap();
             let pd = context.alloc_pd().unwrap();
             let mut cq = context.create_cq(16).unwrap();
-            let prepared = pd.create_qp(QpType::Rc, &cq, &cq).build().unwrap();
+            let prepared = pd.queue_pair(QpType::Rc, &cq, &cq).build().unwrap();
             let own = prepared.endpoint();
             let mut qp = face::own(prepared.handshake(own).unwrap()).unwrap();
             let [mut message, room] = pd.buffers::<2>(64).unwrap();

@@ -109,7 +109,7 @@ impl World<'_> {
 
     fn check_receives(&mut self, srq: &mut Srq) -> Outcome {
         while let Some(finished) = face::unpolled(&mut srq.queue) {
-            self.ended(finished.context, srq.uid, finished.memory)?;
+            self.ended(finished.user_data, srq.uid, finished.memory)?;
         }
         // A completion queue that a forgotten queue pair keeps is not gone, and cannot be polled.
         let polled = srq.users.iter().all(|(_, cq)| self.polls(*cq));

@@ -1,5 +1,6 @@
 //! Making objects.
 
+use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
 use uverbs::{
     AccessFlags, PreparedQueuePair, ProtectionDomain, QpType, QueuePairBuilder, QueuePairEndpoint,
 };
@@ -143,10 +144,9 @@ impl World<'_> {
         let (Some(send_queue), Some(recv_queue)) = (&send.queue, &recv.queue) else {
             return None;
         };
-        let mut builder = domain.create_qp(kind, send_queue, recv_queue);
-        set(&mut builder).ok()?;
+        let mut builder = set(domain.queue_pair(kind, send_queue, recv_queue)).ok()?;
         if let Some(srq) = srq {
-            builder.srq(srq.queue.queue());
+            builder = builder.srq(srq.queue.queue());
         }
         let parts = Parts {
             site,
@@ -280,14 +280,16 @@ struct Parts {
 }
 
 /// Sizes, patience and rights that all have.
-fn set(builder: &mut QueuePairBuilder<'_>) -> uverbs::Result<()> {
-    builder
+fn set(builder: QueuePairBuilder<'_>) -> uverbs::Result<QueuePairBuilder<'_>> {
+    Ok(builder
         .max_send_wr(DEEP)
         .max_recv_wr(DEEP)
         .max_inline_data(32)
         .max_rd_atomic(4)
         .max_dest_rd_atomic(4)
-        .access(AccessFlags::LOCAL_WRITE | REMOTE);
-    builder.timeout(14)?.retry_count(7)?.rnr_retry(7)?;
-    builder.min_rnr_timer(1).map(drop)
+        .access(AccessFlags::LOCAL_WRITE | REMOTE)
+        .timeout(AckTimeout::code(14)?)
+        .retry_count(RetryCount::new(7)?)
+        .rnr_retry(RnrRetry::new(7)?)
+        .min_rnr_timer(RnrTimer::code(1)?))
 }

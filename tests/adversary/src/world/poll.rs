@@ -50,7 +50,7 @@ impl World<'_> {
             let Some(finished) = face::unpolled(&mut srq.queue) else {
                 return Ok(());
             };
-            self.ended(finished.context, owner, finished.memory)?;
+            self.ended(finished.user_data, owner, finished.memory)?;
         }
         Ok(())
     }
@@ -118,7 +118,7 @@ impl World<'_> {
         for (owner, finished) in taken {
             self.check_owner(source, says, owner)?;
             self.check_message(&finished)?;
-            self.ended(finished.context, owner, finished.memory)?;
+            self.ended(finished.user_data, owner, finished.memory)?;
         }
         Ok(())
     }

@@ -40,7 +40,7 @@ impl World<'_> {
 
     /// Posts, and keeps account of it.
     fn post(&mut self, at: usize, work: Work, number: u64, place: Option<usize>) -> Outcome {
-        let work = work.context(number);
+        let work = work.user_data(number);
         let pair = &mut self.pairs[at];
         let owner = pair.uid;
         let Some(qp) = pair.owned() else {

@@ -55,8 +55,8 @@ fn main() -> anyhow::Result<()> {
     // SAFETY: the memory is never freed, and read by all.
     let mr = unsafe { pd.register(memory.as_mut_ptr(), memory.len(), AccessFlags::LOCAL_WRITE) }?;
     let memory: &'static [u8] = memory;
-    let mut builder = pd.create_qp(QpType::RawPacket, &cq, &cq);
-    builder
+    let builder = pd
+        .queue_pair(QpType::RawPacket, &cq, &cq)
         .max_send_wr(16)
         .max_recv_wr(16)
         .max_send_sge(3)

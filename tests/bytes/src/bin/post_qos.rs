@@ -5,6 +5,7 @@ use uverbs::attr::{Psn, QpAttr};
 use uverbs::link::{LinkLayer, Mtu};
 use uverbs::mlx5::pacing::RateLimit;
 use uverbs::mlx5::sched::{ElementAttr, Leaves};
+use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
 use uverbs::{
     AccessFlags, CompletionQueue, Context, Error, ProtectionDomain, QpState, QpType, QueuePair,
     QueuePairBuilder,
@@ -17,9 +18,7 @@ fn main() -> anyhow::Result<()> {
     let pd = context.alloc_pd()?;
     let cq = context.create_cq(64)?;
     let mut initialized = describe(&pd, &cq, QpType::Rc).build()?.into_raw();
-    let mut builder = describe(&pd, &cq, QpType::Rc);
-    connection(&mut builder, is_ethernet)?;
-    let connected = builder.build()?;
+    let connected = connection(describe(&pd, &cq, QpType::Rc), is_ethernet)?.build()?;
     let init = QpAttr::to(QpState::Init)
         .port(1)
         .pkey_index(0)
@@ -41,30 +40,32 @@ fn describe<'a>(
     cq: &'a CompletionQueue,
     kind: QpType,
 ) -> QueuePairBuilder<'a> {
-    let mut builder = pd.create_qp(kind, cq, cq);
-    builder
+    pd.queue_pair(kind, cq, cq)
         .max_send_wr(16)
         .max_recv_wr(16)
         .max_send_sge(1)
-        .max_recv_sge(1);
-    builder
+        .max_recv_sge(1)
 }
 
-fn connection(builder: &mut QueuePairBuilder<'_>, is_ethernet: bool) -> Result<(), Error> {
-    builder
+fn connection(
+    builder: QueuePairBuilder<'_>,
+    is_ethernet: bool,
+) -> Result<QueuePairBuilder<'_>, Error> {
+    let builder = builder
         .access(AccessFlags::empty())
         .psn(Psn::from_raw(0))
         .max_rd_atomic(1)
         .max_dest_rd_atomic(1)
-        .min_rnr_timer(12)?
-        .timeout(14)?
-        .retry_count(7)?
-        .rnr_retry(7)?
+        .min_rnr_timer(RnrTimer::code(12)?)
+        .timeout(AckTimeout::code(14)?)
+        .retry_count(RetryCount::new(7)?)
+        .rnr_retry(RnrRetry::new(7)?)
         .path_mtu(Mtu::B1024);
-    if is_ethernet {
-        builder.gid_index(1);
-    }
-    Ok(())
+    Ok(if is_ethernet {
+        builder.gid_index(1)
+    } else {
+        builder
+    })
 }
 
 fn tree(

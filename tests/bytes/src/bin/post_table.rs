@@ -17,8 +17,9 @@ use anyhow::{Context as _, bail};
 use bytes_tests::table::{Batch, Case, LENGTH, MEMORY, Numbers, Request, Table, Transport, Verb};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use uverbs::address::FlowLabel;
-use uverbs::attr::{Psn, SrqAttr};
+use uverbs::attr::Psn;
 use uverbs::link::{LinkLayer, Mtu};
+use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
 use uverbs::{
     AccessFlags, AddressHandle, AddressVector, CompletionQueue, Context, MemoryRegion, Notify,
     Operation, Payload, ProtectionDomain, QpType, QueuePair, QueuePairBuilder, RecvRequest, Remote,
@@ -92,44 +93,40 @@ fn run(
     let channel = context.create_completion_channel()?;
     let create_cq = || context.completion_queue(4096).channel(&channel).build();
     let (mut send_cq, mut recv_cq) = (create_cq()?, create_cq()?);
-    let attr = SrqAttr {
-        max_wr: case.max_recv_wr,
-        max_sge: case.max_recv_sge,
-        limit: 0,
-    };
+    let (max_wr, max_sge) = (case.max_recv_wr, case.max_recv_sge);
     let domain = (case.transport == Transport::Xrc)
         .then(|| context.mlx5()?.open_xrc_domain())
         .transpose()?;
     let mut srq = match &domain {
-        Some(domain) => Some(domain.create_srq(pd, &recv_cq, attr, 0)?),
-        None if case.shared => Some(SharedReceiveQueue::create(pd, attr, 0)?),
+        Some(domain) => Some(domain.create_srq(pd, &recv_cq, max_wr, max_sge)?),
+        None if case.shared => Some(pd.create_srq(max_wr, max_sge)?),
         None => None,
     };
     let port = context.query_port(1)?;
     let prepare = |cq: &CompletionQueue, receives: Option<&SharedReceiveQueue>| {
         let mut builder = match (&domain, receives) {
-            (Some(domain), Some(_)) => domain.create_target(pd, cq),
-            (None, Some(srq)) if kind == QpType::Driver => pd.create_dc_target(srq, cq, ACCESS_KEY),
-            (None, None) if kind == QpType::Driver => pd.create_dc_initiator(cq),
-            _ => pd.create_qp(kind, cq, cq),
+            (Some(domain), Some(_)) => domain.target(pd, cq),
+            (None, Some(srq)) if kind == QpType::Driver => pd.dc_target(srq, cq, ACCESS_KEY),
+            (None, None) if kind == QpType::Driver => pd.dc_initiator(cq),
+            _ => pd.queue_pair(kind, cq, cq),
         };
         let srq = receives.filter(|_| domain.is_none());
-        describe(&mut builder, case)?;
+        builder = describe(builder, case)?;
         if receives.is_some() && kind == QpType::Driver {
             // It has no queues.
-            builder
+            builder = builder
                 .max_send_wr(0)
                 .max_send_sge(0)
                 .max_recv_wr(0)
                 .max_recv_sge(0);
         } else if receives.is_none() || domain.is_none() {
-            sizes(&mut builder, case);
+            builder = sizes(builder, case);
         }
         if port.link_layer == LinkLayer::Ethernet {
-            builder.gid_index(1);
+            builder = builder.gid_index(1);
         }
         if let Some(srq) = srq {
-            builder.srq(srq);
+            builder = builder.srq(srq);
         }
         builder.build()
     };
@@ -183,7 +180,10 @@ fn run(
 }
 
 /// The settings of the other program.
-fn describe(builder: &mut QueuePairBuilder<'_>, case: &Case) -> Result<(), uverbs::Error> {
+fn describe<'a>(
+    builder: QueuePairBuilder<'a>,
+    case: &Case,
+) -> Result<QueuePairBuilder<'a>, uverbs::Error> {
     let mut access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE;
     if matches!(
         case.transport,
@@ -191,30 +191,30 @@ fn describe(builder: &mut QueuePairBuilder<'_>, case: &Case) -> Result<(), uverb
     ) {
         access |= AccessFlags::REMOTE_READ | AccessFlags::REMOTE_ATOMIC;
     }
-    builder
+    Ok(builder
         .access(access)
         .psn(Psn::from_raw(0))
         .max_rd_atomic(8)
         .max_dest_rd_atomic(8)
-        .min_rnr_timer(12)?
-        .timeout(14)?
-        .retry_count(7)?
-        .rnr_retry(7)?
+        .min_rnr_timer(RnrTimer::code(12)?)
+        .timeout(AckTimeout::code(14)?)
+        .retry_count(RetryCount::new(7)?)
+        .rnr_retry(RnrRetry::new(7)?)
         .path_mtu(Mtu::B1024)
-        .qkey(QKEY);
-    Ok(())
+        .qkey(QKEY))
 }
 
-fn sizes(builder: &mut QueuePairBuilder<'_>, case: &Case) {
-    builder
-        .max_send_wr(case.max_send_wr)
-        .max_send_sge(case.max_send_sge)
-        .max_inline_data(case.max_inline);
+fn sizes<'a>(builder: QueuePairBuilder<'a>, case: &Case) -> QueuePairBuilder<'a> {
     let (requests, pieces) = match case.transport {
         Transport::Xrc | Transport::Dc => (0, 0),
         _ => (case.max_recv_wr, case.max_recv_sge),
     };
-    builder.max_recv_wr(requests).max_recv_sge(pieces);
+    builder
+        .max_send_wr(case.max_send_wr)
+        .max_send_sge(case.max_send_sge)
+        .max_inline_data(case.max_inline)
+        .max_recv_wr(requests)
+        .max_recv_sge(pieces)
 }
 
 fn numbers(

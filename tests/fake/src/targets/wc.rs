@@ -67,7 +67,10 @@ pub fn wc(bytes: &[u8]) {
         ring.store(RingView::PRODUCER, (producer + 1) & ring.load(4));
         while let Ok(Some(completion)) = looped.cq.poll() {
             if let Ok(finished) = looped.qp.complete(completion) {
-                assert!(posted.remove(&finished.context), "{finished:?} ended twice");
+                assert!(
+                    posted.remove(&finished.user_data),
+                    "{finished:?} ended twice"
+                );
                 assert!(finished.len <= 16);
             }
         }

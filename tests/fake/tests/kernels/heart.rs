@@ -22,7 +22,7 @@ fn talk(context: &Context, kind: QpType) {
     let pd = context.alloc_pd().unwrap();
     let mut cq = context.create_cq(8).unwrap();
     let prepared = pd
-        .create_qp(kind, &cq, &cq)
+        .queue_pair(kind, &cq, &cq)
         .gid_index(1)
         .qkey(0x1234)
         .build()
@@ -69,7 +69,7 @@ fn deliver(
         };
         let done = qp.complete(completion).unwrap();
         assert!(done.status.is_success(), "{:?}", done.status);
-        if done.context == RECEIVED {
+        if done.user_data == RECEIVED {
             received = Some(done);
         }
     }

@@ -131,8 +131,11 @@ fn limits_are_the_kernel_s() {
         let pd = context.alloc_pd().unwrap();
         let cq = context.create_cq(8).unwrap();
         let inline = |bytes| {
-            let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
-            builder.gid_index(1).max_send_wr(5).max_inline_data(bytes);
+            let builder = pd
+                .queue_pair(QpType::Rc, &cq, &cq)
+                .gid_index(1)
+                .max_send_wr(5)
+                .max_inline_data(bytes);
             builder.build()
         };
         let most = if version >= (5, 6) { 512 } else { 400 };

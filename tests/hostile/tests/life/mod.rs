@@ -15,7 +15,7 @@ use uverbs::address::GlobalRoute;
 use uverbs::attr::{Psn, QpAttr, SrqModify};
 use uverbs::link::Mtu;
 use uverbs::memory::Reregister;
-use uverbs::mlx5::{VarKind, WorkQueue, WorkQueueSettings, WorkQueueState as State};
+use uverbs::mlx5::{VarKind, WorkQueue, WorkQueueState as State};
 use uverbs::owned::{self, Buffer};
 use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
 use uverbs::{
@@ -192,15 +192,15 @@ impl Life {
 
     pub(crate) fn build(&self, kind: QpType) -> Option<QueuePair> {
         let (pd, cq) = (self.pds.first()?, self.cq.as_ref()?);
-        let mut builder = pd.create_qp(kind, cq, cq);
-        builder
+        let mut builder = pd
+            .queue_pair(kind, cq, cq)
             .max_send_wr(sized(300))
             .max_recv_wr(sized(300))
             .max_rd_atomic(0);
         if self.fake.is_some() {
-            builder.gid_index(1);
+            builder = builder.gid_index(1);
         } else {
-            builder.path_mtu(Mtu::B1024);
+            builder = builder.path_mtu(Mtu::B1024);
         }
         Some(builder.build().ok()?.into_raw())
     }
@@ -377,12 +377,8 @@ impl Life {
 
     pub(crate) fn make_wq(&mut self) -> Option<()> {
         let adapter = self.context.as_ref()?.mlx5().ok()?;
-        let settings = WorkQueueSettings {
-            max_wr: sized(4000),
-            ..WorkQueueSettings::default()
-        };
         let (pd, cq) = (self.pds.first()?, self.cq.as_ref()?);
-        self.wq = adapter.create_work_queue(pd, cq, &settings).ok();
+        self.wq = adapter.work_queue(pd, cq).max_wr(sized(4000)).build().ok();
         Some(())
     }
 

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use uverbs::completion::Timestamps;
+use uverbs::time::AckTimeout;
 use uverbs::{
     CompletionQueue, Context, ErrorKind, PollError, QpType, QueuePair, SendRequest, WorkCompletion,
 };
@@ -23,9 +24,10 @@ fn stamped(context: &Context, timestamps: Timestamps) -> Stamped {
     let builder = context.completion_queue(64).timestamps(timestamps);
     let (pd, cq) = (context.alloc_pd().unwrap(), builder.build().unwrap());
     let [a, b] = [(), ()].map(|()| {
-        let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
-        builder.timeout(14).unwrap();
-        builder.access(uverbs::AccessFlags::REMOTE_WRITE);
+        let builder = pd
+            .queue_pair(QpType::Rc, &cq, &cq)
+            .timeout(AckTimeout::code(14).unwrap())
+            .access(uverbs::AccessFlags::REMOTE_WRITE);
         builder.build().unwrap()
     });
     let (to_a, to_b) = (a.endpoint(), b.endpoint());

@@ -3,6 +3,7 @@
 use mlx5_tests::Model;
 use uverbs::attr::QpAttr;
 use uverbs::mlx5::{Entries, EntrySize, Results};
+use uverbs::time::AckTimeout;
 use uverbs::{
     AccessFlags, CompletionQueue, Context, PollError, QpState, QpType, QueuePair, SendRequest,
     WorkCompletion,
@@ -45,10 +46,12 @@ impl Ends {
             builder.build().unwrap()
         });
         let [a, b] = [(), ()].map(|()| {
-            let mut builder = pd.create_qp(QpType::Rc, &sent, &received);
-            builder.timeout(14).unwrap();
-            builder.max_send_wr(32).max_recv_wr(32);
-            builder.access(AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ);
+            let builder = pd
+                .queue_pair(QpType::Rc, &sent, &received)
+                .timeout(AckTimeout::code(14).unwrap())
+                .max_send_wr(32)
+                .max_recv_wr(32)
+                .access(AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ);
             builder.build().unwrap()
         });
         let (to_a, to_b) = (a.endpoint(), b.endpoint());

@@ -2,6 +2,7 @@
 
 use mlx5_tests::{Model, raw as mlx5};
 use uverbs::mlx5::Streams;
+use uverbs::time::AckTimeout;
 use uverbs::{
     AccessFlags, AddressHandle, CompletionQueue, Context, ErrorKind, Operation, Payload, PostError,
     ProtectionDomain, QpState, QpType, QueuePair, SendRequest, SharedReceiveQueue,
@@ -20,8 +21,9 @@ struct Receiver {
 fn receiver(context: &Context, key: u64) -> Receiver {
     let (pd, cq) = (context.alloc_pd().unwrap(), context.create_cq(64).unwrap());
     let srq = pd.create_srq(16, 1).unwrap();
-    let mut builder = pd.create_dc_target(&srq, &cq, key);
-    builder.access(AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ);
+    let builder = pd
+        .dc_target(&srq, &cq, key)
+        .access(AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ);
     let target = builder.build().unwrap().activate().unwrap();
     Receiver {
         pd,
@@ -41,12 +43,11 @@ struct Sender {
 
 fn sender(context: &Context, to: &Receiver) -> Sender {
     let (pd, cq) = (context.alloc_pd().unwrap(), context.create_cq(64).unwrap());
-    let mut builder = pd.create_dc_initiator(&cq);
-    builder
+    let builder = pd
+        .dc_initiator(&cq)
         .max_inline_data(64)
         .max_rd_atomic(4)
-        .timeout(14)
-        .unwrap();
+        .timeout(AckTimeout::code(14).unwrap());
     let prepared = builder.build().unwrap();
     let path = prepared.path_to(&to.target.endpoint()).unwrap();
     let way = pd.create_ah(&path).unwrap();
@@ -160,15 +161,15 @@ fn what_initiators_and_targets_lack_is_told() {
         log_concurrent: 2,
         log_errored: 1,
     };
-    let mut builder = s.pd.create_dc_initiator(&s.cq);
+    let builder = s.pd.dc_initiator(&s.cq);
     let error = builder.dci_streams(streams).build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
     // Both ends are activated, not connected.
-    let prepared = s.pd.create_dc_initiator(&s.cq).build().unwrap();
+    let prepared = s.pd.dc_initiator(&s.cq).build().unwrap();
     let own = prepared.endpoint();
     let error = prepared.handshake(own).unwrap_err();
     assert_eq!(error.error.kind(), ErrorKind::Unsupported, "{error}");
-    let rc = s.pd.create_qp(QpType::Rc, &s.cq, &s.cq).build().unwrap();
+    let rc = s.pd.queue_pair(QpType::Rc, &s.cq, &s.cq).build().unwrap();
     let error = rc.activate().unwrap_err();
     assert_eq!(error.error.kind(), ErrorKind::Unsupported, "{error}");
 }
@@ -189,7 +190,7 @@ fn nothing_is_left_of_either_end() {
     // One that never had a number.
     let (pd, cq) = (context.alloc_pd().unwrap(), context.create_cq(4).unwrap());
     let srq = pd.create_srq(4, 1).unwrap();
-    drop(pd.create_dc_target(&srq, &cq, KEY).build().unwrap());
+    drop(pd.dc_target(&srq, &cq, KEY).build().unwrap());
     drop((srq, cq, pd));
     assert_eq!(model.ask("census 0"), census);
     assert_eq!(context.leaked(), 0);

@@ -282,7 +282,7 @@ fn events_come_to_those_who_subscribed() {
     let event = channel.next().unwrap();
     let entry = event.entry.unwrap();
     assert_eq!(
-        (event.cookie, entry.kind()),
+        (event.user_data, entry.kind()),
         (7, EventType::CompletionQueueError)
     );
     assert_eq!(entry.object_number(), queue.object.id());
@@ -291,7 +291,7 @@ fn events_come_to_those_who_subscribed() {
     assert!(channel.wait(PATIENCE).unwrap());
     let event = channel.next().unwrap();
     let entry = event.entry.unwrap();
-    assert_eq!((event.cookie, entry.kind()), (8, EventType::PortChange));
+    assert_eq!((event.user_data, entry.kind()), (8, EventType::PortChange));
     channel.set_nonblocking().unwrap();
     assert_eq!(channel.next().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
@@ -312,7 +312,7 @@ fn a_channel_without_data_tells_cookies_once() {
     }
     assert!(channel.wait(PATIENCE).unwrap());
     let event = channel.next().unwrap();
-    assert_eq!((event.cookie, event.entry), (7, None));
+    assert_eq!((event.user_data, event.entry), (7, None));
 }
 
 #[test]

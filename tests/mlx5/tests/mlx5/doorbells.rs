@@ -2,6 +2,7 @@
 
 use mlx5_tests::Model;
 use uverbs::mlx5::Doorbells;
+use uverbs::time::AckTimeout;
 use uverbs::{
     CompletionQueue, Context, Notify, Operation, Payload, ProtectionDomain, QpType, QueuePair,
     SendRequest,
@@ -18,9 +19,15 @@ fn open(doorbells: Doorbells) -> Context {
 
 /// A queue pair that is its own peer.
 fn own_peer(pd: &ProtectionDomain, cq: &CompletionQueue) -> QueuePair {
-    let mut builder = pd.create_qp(QpType::Rc, cq, cq);
-    builder.max_send_wr(8).max_recv_wr(8).max_inline_data(128);
-    let prepared = builder.timeout(14).unwrap().build().unwrap();
+    let builder = pd
+        .queue_pair(QpType::Rc, cq, cq)
+        .max_send_wr(8)
+        .max_recv_wr(8)
+        .max_inline_data(128);
+    let prepared = builder
+        .timeout(AckTimeout::code(14).unwrap())
+        .build()
+        .unwrap();
     let own = prepared.endpoint();
     prepared.handshake(own).unwrap()
 }

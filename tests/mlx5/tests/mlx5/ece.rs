@@ -3,6 +3,7 @@
 use mlx5_tests::Model;
 use uverbs::attr::{Ece, QpAttr};
 use uverbs::error::Op;
+use uverbs::time::AckTimeout;
 use uverbs::{
     AccessFlags, CompletionQueue, Context, ErrorKind, PreparedQueuePair, ProtectionDomain, QpState,
     QpType, QueuePair, SendRequest,
@@ -41,11 +42,11 @@ impl End {
     }
 
     fn prepare(&self, kind: QpType) -> PreparedQueuePair {
-        let mut builder = self.pd.create_qp(kind, &self.cq, &self.cq);
-        builder
+        let builder = self
+            .pd
+            .queue_pair(kind, &self.cq, &self.cq)
             .access(AccessFlags::LOCAL_WRITE)
-            .timeout(14)
-            .unwrap();
+            .timeout(AckTimeout::code(14).unwrap());
         builder.build().unwrap()
     }
 
@@ -62,7 +63,7 @@ impl End {
             .min_rnr_timer(uverbs::time::RnrTimer::default());
         let sends = QpAttr::to(QpState::ReadyToSend)
             .sq_psn(own.psn)
-            .timeout(uverbs::time::AckTimeout::default())
+            .timeout(AckTimeout::default())
             .retry_count(uverbs::time::RetryCount::default())
             .rnr_retry(uverbs::time::RnrRetry::default())
             .max_rd_atomic(1);
@@ -114,7 +115,7 @@ fn every_transport_offers_and_agrees() {
         assert_eq!(qp.ece().unwrap(), ece(BOTH), "{kind}");
     }
     // Known before the queue pair is made.
-    let mut builder = end.pd.create_qp(QpType::Rc, &end.cq, &end.cq);
+    let builder = end.pd.queue_pair(QpType::Rc, &end.cq, &end.cq);
     let prepared = builder.ece(ece(OTHER)).build().unwrap();
     let own = prepared.endpoint();
     assert_eq!(prepared.handshake(own).unwrap().ece().unwrap(), ece(BOTH));
@@ -124,7 +125,7 @@ fn every_transport_offers_and_agrees() {
 fn dynamic_ends_agree_when_they_are_made() {
     let end = End::of(&open());
     let srq = end.pd.create_srq(4, 1).unwrap();
-    let mut target = end.pd.create_dc_target(&srq, &end.cq, 7).build().unwrap();
+    let mut target = end.pd.dc_target(&srq, &end.cq, 7).build().unwrap();
     assert_eq!(
         target.ece().unwrap(),
         ece(0),
@@ -132,7 +133,7 @@ fn dynamic_ends_agree_when_they_are_made() {
     );
     target.set_ece(&ece(OTHER)).unwrap();
     assert_eq!(target.activate().unwrap().ece().unwrap(), ece(BOTH));
-    let mut initiator = end.pd.create_dc_initiator(&end.cq).build().unwrap();
+    let mut initiator = end.pd.dc_initiator(&end.cq).build().unwrap();
     assert_eq!(initiator.ece().unwrap(), ece(ONE));
     initiator.set_ece(&ece(OTHER)).unwrap();
     assert_eq!(initiator.activate().unwrap().ece().unwrap(), ece(BOTH));
@@ -176,7 +177,7 @@ fn what_cannot_be_agreed_to_is_told() {
         };
         let error = prepared.set_ece(&peer).unwrap_err();
         assert_eq!((error.kind(), error.op()), (kind, Op::SetEce), "{error}");
-        let mut builder = end.pd.create_qp(QpType::Rc, &end.cq, &end.cq);
+        let builder = end.pd.queue_pair(QpType::Rc, &end.cq, &end.cq);
         let error = builder.ece(peer).build().unwrap_err();
         assert_eq!((error.kind(), error.op()), (kind, Op::SetEce), "{error}");
     }
@@ -216,7 +217,7 @@ pub(crate) fn is_missing(context: &Context) {
         (error.kind(), error.op()),
         (ErrorKind::Unsupported, Op::SetEce)
     );
-    let mut builder = end.pd.create_qp(QpType::Rc, &end.cq, &end.cq);
+    let builder = end.pd.queue_pair(QpType::Rc, &end.cq, &end.cq);
     let error = builder.ece(ece(OTHER)).build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     let own = prepared.endpoint();

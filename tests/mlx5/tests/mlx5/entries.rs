@@ -169,13 +169,13 @@ fn f23_an_overrun_is_told_as_an_event_and_ends_in_errors() {
     model_may_report("completion queue overrun");
     let context = verbs_tests::open();
     let pd = context.alloc_pd().unwrap();
-    let mut cq = context.completion_queue(4).context(0x77).build().unwrap();
+    let mut cq = context.completion_queue(4).user_data(0x77).build().unwrap();
     let mut other_cq = context.create_cq(64).unwrap();
     let room = u64::from(cq.entries());
-    let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
+    let builder = pd.queue_pair(QpType::Rc, &cq, &cq);
     let a = builder.max_send_wr(1024).build().unwrap();
     let b = pd
-        .create_qp(QpType::Rc, &other_cq, &other_cq)
+        .queue_pair(QpType::Rc, &other_cq, &other_cq)
         .access(uverbs::AccessFlags::REMOTE_WRITE | uverbs::AccessFlags::LOCAL_WRITE)
         .build()
         .unwrap();
@@ -188,7 +188,10 @@ fn f23_an_overrun_is_told_as_an_event_and_ends_in_errors() {
     }
     let event = queue_event(&context, Some(DEADLINE)).expect("an event");
     assert_eq!(event.event, AsyncEventType::CqError, "{event:?}");
-    assert_eq!(event.source, EventSource::CompletionQueue { context: 0x77 });
+    assert_eq!(
+        event.source,
+        EventSource::CompletionQueue { user_data: 0x77 }
+    );
     // What was there before the overrun is there still, and then an error or nothing.
     let mut seen = 0;
     while let Ok(Some(done)) = cq.poll().map(|done| done.map(|done| *done)) {

@@ -46,9 +46,12 @@ fn mac_of(device: &str) -> [u8; 6] {
 pub(crate) fn port(device: &str, header: u16) -> Port {
     let context = open_named(device);
     let (pd, cq) = (context.alloc_pd().unwrap(), context.create_cq(256).unwrap());
-    let mut builder = pd.create_qp(QpType::RawPacket, &cq, &cq);
-    builder.max_send_wr(64).max_recv_wr(64).max_inline_data(128);
-    builder.max_send_sge(2);
+    let builder = pd
+        .queue_pair(QpType::RawPacket, &cq, &cq)
+        .max_send_wr(64)
+        .max_recv_wr(64)
+        .max_inline_data(128)
+        .max_send_sge(2);
     let qp = builder
         .max_tso_header(header)
         .build()
@@ -301,7 +304,7 @@ fn roce_what_rules_and_frames_cannot_be_is_told() {
     };
     let error = mlx5::send_frame(&mut pair.a.qp, &plain);
     assert_eq!(error, Err(PostError::UnsupportedOperation));
-    let mut builder = a.pd.create_qp(QpType::Rc, &a.cq, &a.cq);
+    let builder = a.pd.queue_pair(QpType::Rc, &a.cq, &a.cq);
     let error = builder.max_tso_header(64).build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
 }
@@ -310,7 +313,7 @@ fn roce_what_rules_and_frames_cannot_be_is_told() {
 fn ib_ports_have_no_frames() {
     let context = open();
     let (pd, cq) = (context.alloc_pd().unwrap(), context.create_cq(8).unwrap());
-    let built = pd.create_qp(QpType::RawPacket, &cq, &cq).build();
+    let built = pd.queue_pair(QpType::RawPacket, &cq, &cq).build();
     let error = built.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
 }

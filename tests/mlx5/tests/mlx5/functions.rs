@@ -7,7 +7,7 @@ use verbs_tests::{Pair, Registered, device_name, next, open_named, peer_name, ra
 /// A message between the functions, both ways, on each transport that is connected.
 fn between(kind: QpType) {
     let (one, other) = (open_named(&device_name()), open_named(&peer_name()));
-    let mut pair = Pair::between(&one, &other, kind, |_| {});
+    let mut pair = Pair::between(&one, &other, kind, |builder| builder);
     let sent = Registered::local(&pair.a.pd, 4096);
     let got = Registered::local(&pair.b.pd, 4096);
     sent.fill(|at| u8::try_from(at % 251).unwrap());

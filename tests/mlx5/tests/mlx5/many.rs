@@ -22,8 +22,8 @@ const NOISE: u32 = 5;
 /// A queue pair that is its own peer, and how long it took to make, and to connect.
 fn queue_pair(pd: &ProtectionDomain, cq: &CompletionQueue) -> (QueuePair, Duration, Duration) {
     let since = Instant::now();
-    let mut builder = pd.create_qp(QpType::Rc, cq, cq);
-    builder
+    let builder = pd
+        .queue_pair(QpType::Rc, cq, cq)
         .max_send_wr(u32::try_from(DEPTH).unwrap())
         .max_inline_data(8)
         .max_recv_wr(1)

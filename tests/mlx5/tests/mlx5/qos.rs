@@ -132,7 +132,7 @@ fn reliable_connections_are_attached_for_requests_and_for_responses() {
 
 /// Both ends in the context that has the tree.
 fn pair_of(context: &Context, kind: QpType) -> Pair {
-    Pair::between(context, context, kind, |_| {})
+    Pair::between(context, context, kind, |builder| builder)
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_queue_pair_is_attached_before_it_is_connected() {
     let scheduler = scheduler(&context);
     let root = scheduler.create_root().unwrap();
     let leaf = root.create_leaf(&ElementAttr::new().share(1)).unwrap();
-    let (_pd, _cq, prepared) = Side::prepare(&context, QpType::Rc, |_| {});
+    let (_pd, _cq, prepared) = Side::prepare(&context, QpType::Rc, |builder| builder);
     let mut qp = prepared.into_raw();
     let error = qp.attach_to(&scheduler, requests_of(&leaf)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidState, "{error}");

@@ -66,11 +66,12 @@ impl Sender {
         if kind == QpType::RawPacket {
             return Self::raw(context);
         }
-        let pair = Pair::between(context, context, kind, |builder| {
-            builder.max_inline_data(512);
+        let pair = Pair::between(context, context, kind, |mut builder| {
+            builder = builder.max_inline_data(512);
             if kind == QpType::Ud {
-                builder.qkey(QKEY);
+                builder = builder.qkey(QKEY);
             }
+            builder
         });
         let (a, b) = (pair.a, pair.b);
         let address = (kind == QpType::Ud).then(|| {
@@ -89,8 +90,10 @@ impl Sender {
     fn raw(context: &Context) -> Self {
         let pd = context.alloc_pd().unwrap();
         let cq = context.create_cq(256).unwrap();
-        let mut builder = pd.create_qp(QpType::RawPacket, &cq, &cq);
-        builder.max_send_wr(64).max_inline_data(512);
+        let builder = pd
+            .queue_pair(QpType::RawPacket, &cq, &cq)
+            .max_send_wr(64)
+            .max_inline_data(512);
         let mut qp = builder.build().unwrap().into_raw();
         qp.modify(&QpAttr::to(QpState::Init).port(1)).unwrap();
         qp.modify(&QpAttr::to(QpState::ReadyToReceive)).unwrap();
@@ -245,7 +248,7 @@ fn kinds_that_the_kernel_does_not_pace_are_named() {
         if caps.qp_types.contains(kind) {
             continue;
         }
-        let mut pair = Pair::between(&context, &context, kind, |_| {});
+        let mut pair = Pair::between(&context, &context, kind, |builder| builder);
         let error = pair
             .a
             .qp

@@ -37,8 +37,8 @@ fn everything() -> Result<()> {
     let _memory = Registered::try_new(&pd, 4096, AccessFlags::LOCAL_WRITE)?;
     let cq = context.create_cq(64)?;
     let srq = pd.create_srq(16, 1)?;
-    let a = pd.create_qp(QpType::Rc, &cq, &cq).srq(&srq).build()?;
-    let b = pd.create_qp(QpType::Rc, &cq, &cq).build()?;
+    let a = pd.queue_pair(QpType::Rc, &cq, &cq).srq(&srq).build()?;
+    let b = pd.queue_pair(QpType::Rc, &cq, &cq).build()?;
     let (to_a, to_b) = (a.endpoint(), b.endpoint());
     let a = a.handshake(to_b).map_err(|failed| failed.error);
     let b = b.handshake(to_a).map_err(|failed| failed.error);

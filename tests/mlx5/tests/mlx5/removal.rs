@@ -74,7 +74,7 @@ fn held() -> (usize, usize) {
 fn ends(name: &str, fault: &str) {
     let before = held();
     let context = open_named(name);
-    let mut pair = Pair::between(&context, &context, QpType::Rc, |_| {});
+    let mut pair = Pair::between(&context, &context, QpType::Rc, |builder| builder);
     let (pd, cq) = (context.alloc_pd().unwrap(), context.create_cq(16).unwrap());
     let srq = pd.create_srq(16, 1).unwrap();
     let memory = Registered::local(&pd, 4096);

@@ -3,6 +3,7 @@
 use mlx5_tests::raw as mlx5_raw;
 use uverbs::completion::WcFlags;
 use uverbs::mlx5::{Entries, EntrySize};
+use uverbs::time::AckTimeout;
 use uverbs::{
     CompletionQueue, Context, ErrorKind, Operation, Payload, ProtectionDomain, QpType, QueuePair,
     SendRequest, WorkCompletion, owned,
@@ -31,11 +32,12 @@ impl Ends {
             builder.build().unwrap()
         });
         let [a, b] = [false, true].map(|scatters| {
-            let mut builder = pd.create_qp(kind, &sent, &received);
-            builder.timeout(14).unwrap();
-            builder.max_recv_sge(3);
+            let mut builder = pd
+                .queue_pair(kind, &sent, &received)
+                .timeout(AckTimeout::code(14).unwrap())
+                .max_recv_sge(3);
             if scatters {
-                mlx5_raw::scatter_to_completions(&mut builder);
+                builder = mlx5_raw::scatter_to_completions(builder);
             }
             builder.build().unwrap()
         });
@@ -188,13 +190,13 @@ fn what_cannot_have_that_is_refused() {
     let cq = context.create_cq(8).unwrap();
     let srq = pd.create_srq(8, 1).unwrap();
     for kind in [QpType::Ud, QpType::Rc, QpType::Uc] {
-        let mut builder = pd.create_qp(kind, &cq, &cq);
-        match kind {
-            QpType::Rc => drop(builder.srq(&srq)),
-            QpType::Uc => drop(builder.signal_all()),
-            _ => (),
-        }
-        mlx5_raw::scatter_to_completions(&mut builder);
+        let builder = pd.queue_pair(kind, &cq, &cq);
+        let builder = match kind {
+            QpType::Rc => builder.srq(&srq),
+            QpType::Uc => builder.signal_all(),
+            _ => builder,
+        };
+        let builder = mlx5_raw::scatter_to_completions(builder);
         let error = builder.build().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{kind}: {error}");
     }

@@ -6,7 +6,7 @@ use mlx5_tests::{Model, raw as mlx5};
 use uverbs::completion::WcOpcode;
 use uverbs::mlx5::{
     Adapter, EthernetFields, FlowSpec, Hash, HashFields, IndirectionTable, Ipv4Fields, PortFields,
-    RssQueuePair, WorkQueue, WorkQueueSettings, WorkQueueState,
+    RssQueuePair, WorkQueue, WorkQueueState,
 };
 use uverbs::{CompletionQueue, ErrorKind, PostError, ProtectionDomain, SendRequest, WcStatus};
 use verbs_tests::{Registered, device_name, next, nothing, open, open_named, peer_name};
@@ -38,13 +38,10 @@ struct Spread {
 fn spread(adapter: &Adapter) -> Spread {
     let context = adapter.context();
     let (pd, cq) = (context.alloc_pd().unwrap(), context.create_cq(256).unwrap());
-    let settings = WorkQueueSettings {
-        max_wr: 64,
-        ..WorkQueueSettings::default()
-    };
+    let described = adapter.work_queue(&pd, &cq).max_wr(64);
     let queues: Vec<_> = (0..4)
         .map(|_| {
-            let mut queue = adapter.create_work_queue(&pd, &cq, &settings).unwrap();
+            let mut queue = described.build().unwrap();
             queue
                 .modify(WorkQueueState::Reset, WorkQueueState::Ready)
                 .unwrap();
@@ -54,7 +51,7 @@ fn spread(adapter: &Adapter) -> Spread {
     let table = adapter
         .create_indirection_table(&queues.iter().collect::<Vec<_>>())
         .unwrap();
-    let qp = table.create_queue_pair(&pd, &hash(), 5).unwrap();
+    let qp = table.queue_pair(&pd, &hash()).user_data(5).build().unwrap();
     Spread {
         qp,
         table,
@@ -216,17 +213,17 @@ fn roce_what_cannot_be_spread_is_told() {
         .find(|field| field.bits() & adapter.caps().rss_fields == 0);
     let error = s
         .table
-        .create_queue_pair(&s.pd, &of(lacking.unwrap()), 0)
+        .create_queue_pair(&s.pd, &of(lacking.unwrap()))
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     let unnamed = of(HashFields::from_bits_retain(1 << 60));
-    let error = s.table.create_queue_pair(&s.pd, &unnamed, 0).unwrap_err();
+    let error = s.table.create_queue_pair(&s.pd, &unnamed).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     let both = Hash {
         fields: HashFields::SOURCE_IPV4 | HashFields::SOURCE_IPV6,
         key: KEY,
     };
-    let error = s.table.create_queue_pair(&s.pd, &both, 0).unwrap_err();
+    let error = s.table.create_queue_pair(&s.pd, &both).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     let other = open();
     let error = other

@@ -2,6 +2,7 @@
 
 use mlx5_tests::Model;
 use uverbs::mlx5::{Doorbells, ThreadDomain};
+use uverbs::time::AckTimeout;
 use uverbs::{Context, ErrorKind, Payload, QpType, QueuePair, SendRequest};
 use verbs_tests::{Registered, device_name, next, open, options, raw};
 
@@ -17,8 +18,10 @@ fn pair(context: &Context, thread: &ThreadDomain) -> Pair {
     let own = pd.with_thread_domain(thread).unwrap();
     assert!(own.is_same(&pd) && pd.is_same(&own));
     let [a, b] = [(), ()].map(|()| {
-        let mut builder = own.create_qp(QpType::Rc, &cq, &cq);
-        builder.max_inline_data(64).timeout(14).unwrap();
+        let builder = own
+            .queue_pair(QpType::Rc, &cq, &cq)
+            .max_inline_data(64)
+            .timeout(AckTimeout::code(14).unwrap());
         builder.build().unwrap()
     });
     let (to_a, to_b) = (a.endpoint(), b.endpoint());
@@ -99,7 +102,7 @@ fn a_thread_domain_has_one_page_and_gives_it_back() {
     let error = thread.dealloc().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
     let cq = context.create_cq(4).unwrap();
-    let qp = own.create_qp(QpType::Rc, &cq, &cq).build().unwrap();
+    let qp = own.queue_pair(QpType::Rc, &cq, &cq).build().unwrap();
     // The domain underneath stays as long as what was made of it.
     let error = pd.dealloc().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Busy, "{error}");

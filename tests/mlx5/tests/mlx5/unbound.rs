@@ -43,7 +43,7 @@ impl Load {
     fn on(context: &Context) -> Self {
         let pd = context.alloc_pd().unwrap();
         let cq = context.create_cq(64).unwrap();
-        let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
+        let builder = pd.queue_pair(QpType::Rc, &cq, &cq);
         let prepared = builder.max_send_wr(16).max_recv_wr(16).build().unwrap();
         let endpoint = prepared.endpoint();
         let mut load = Self {
@@ -84,7 +84,7 @@ impl Load {
         {
             let finished = self.qp.complete(completion).expect("its own");
             done += 1;
-            let receive = finished.context == 0;
+            let receive = finished.user_data == 0;
             if let Some(buffer) = finished.memory.into_buffer() {
                 self.post(buffer, receive);
             }

@@ -1,12 +1,15 @@
 //! Messages that the network loses, repeats, or leaves without an answer.
 
 use mlx5_tests::Model;
+use uverbs::time::{AckTimeout, RetryCount};
 use uverbs::{Operation, Payload, QpState, QpType, SendRequest, WcStatus};
 use verbs_tests::{Pair, Registered, drain, next, nothing, raw, requests_fail};
 
 fn pair(retries: u8) -> Pair {
     Pair::with(QpType::Rc, |builder| {
-        builder.retry_count(retries).unwrap().timeout(8).unwrap();
+        builder
+            .retry_count(RetryCount::new(retries).unwrap())
+            .timeout(AckTimeout::code(8).unwrap())
     })
 }
 

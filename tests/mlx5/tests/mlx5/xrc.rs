@@ -3,8 +3,8 @@
 use std::os::fd::AsFd as _;
 
 use mlx5_tests::{Model, raw as mlx5};
-use uverbs::attr::SrqAttr;
 use uverbs::mlx5::{SharedXrcDomain, XrcDomain};
+use uverbs::time::AckTimeout;
 use uverbs::{
     AccessFlags, CompletionQueue, Context, ErrorKind, Operation, Payload, PostError,
     ProtectionDomain, QpState, QpType, QueuePair, SendRequest, SharedReceiveQueue,
@@ -13,11 +13,8 @@ use verbs_tests::{
     Registered, device_name, next, nothing, open, open_named, options, peer_name, raw,
 };
 
-const SIZE: SrqAttr = SrqAttr {
-    max_wr: 16,
-    max_sge: 1,
-    limit: 0,
-};
+/// Requests of a shared queue.
+const SIZE: u32 = 16;
 
 /// An initiator on one device, and a target with two shared queues on another.
 struct Connection {
@@ -33,9 +30,11 @@ struct Connection {
 
 fn connect(one: &Context, other: &Context) -> Connection {
     let (pd, sent) = (one.alloc_pd().unwrap(), one.create_cq(64).unwrap());
-    let mut builder = pd.create_qp(QpType::XrcInitiator, &sent, &sent);
-    builder.max_inline_data(64).timeout(14).unwrap();
-    builder.max_rd_atomic(4);
+    let builder = pd
+        .queue_pair(QpType::XrcInitiator, &sent, &sent)
+        .max_inline_data(64)
+        .timeout(AckTimeout::code(14).unwrap())
+        .max_rd_atomic(4);
     let initiator = builder.build().unwrap();
 
     let peer_pd = other.alloc_pd().unwrap();
@@ -43,15 +42,16 @@ fn connect(one: &Context, other: &Context) -> Connection {
     let got = [other.create_cq(64).unwrap(), other.create_cq(64).unwrap()];
     let queues = [0, 1].map(|at: usize| {
         domain
-            .create_srq(&peer_pd, &got[at], SIZE, at as u64)
+            .shared_receive_queue(&peer_pd, &got[at], SIZE)
+            .user_data(at as u64)
+            .build()
             .unwrap()
     });
-    let mut builder = domain.create_target(&peer_pd, &got[0]);
-    builder
+    let builder = domain
+        .target(&peer_pd, &got[0])
         .access(AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ)
         .max_dest_rd_atomic(4)
-        .timeout(14)
-        .unwrap();
+        .timeout(AckTimeout::code(14).unwrap());
     let target = builder.build().unwrap();
     let (to, from) = (target.endpoint(), initiator.endpoint());
     Connection {
@@ -151,7 +151,7 @@ fn requests_without_a_shared_queue_and_on_other_queue_pairs_are_refused() {
     assert_eq!(error, PostError::InvalidRequest);
     let error = mlx5::send_xrc(&mut c.target, &request, 1).unwrap_err();
     assert_eq!(error, PostError::UnsupportedOperation);
-    let mut plain = verbs_tests::Pair::between(&context, &context, QpType::Rc, |_| {});
+    let mut plain = verbs_tests::Pair::between(&context, &context, QpType::Rc, |builder| builder);
     let error = mlx5::send_xrc(&mut plain.a.qp, &request, 1).unwrap_err();
     assert_eq!(error, PostError::UnsupportedOperation);
     // It has no receive queue.
@@ -184,14 +184,14 @@ fn what_is_of_another_context_is_refused() {
     let (context, other) = (open(), open());
     let domain = context.mlx5().unwrap().open_xrc_domain().unwrap();
     let (pd, cq) = (other.alloc_pd().unwrap(), other.create_cq(4).unwrap());
-    let error = domain.create_srq(&pd, &cq, SIZE, 0).unwrap_err();
+    let error = domain.create_srq(&pd, &cq, SIZE, 1).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
-    let error = domain.create_target(&pd, &cq).build().unwrap_err();
+    let error = domain.target(&pd, &cq).build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     // A target without a domain, by the verb that has no place for one.
     let (pd, cq) = (context.alloc_pd().unwrap(), context.create_cq(4).unwrap());
     let error = pd
-        .create_qp(QpType::XrcTarget, &cq, &cq)
+        .queue_pair(QpType::XrcTarget, &cq, &cq)
         .build()
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
@@ -237,16 +237,18 @@ fn a_receiver_is_opened_by_its_number_and_outlives_its_creator() {
     };
     let (domain_of_one, domain_of_two) = (domain(&one), domain(&two));
     let (pd, cq) = (two.alloc_pd().unwrap(), two.create_cq(16).unwrap());
-    let target = domain_of_two.create_target(&pd, &cq).build().unwrap();
+    let target = domain_of_two.target(&pd, &cq).build().unwrap();
     let number = target.endpoint().qp_num;
-    let mut opened = domain_of_one.open_target(number, 0).unwrap();
+    let mut opened = domain_of_one.open_target(number).unwrap();
     assert_eq!((opened.qp_num(), opened.state()), (number, QpState::Reset));
 
     let (own_pd, mut own_cq) = (one.alloc_pd().unwrap(), one.create_cq(16).unwrap());
-    let mut queue = domain_of_one.create_srq(&own_pd, &own_cq, SIZE, 0).unwrap();
+    let mut queue = domain_of_one.create_srq(&own_pd, &own_cq, SIZE, 1).unwrap();
     let sender_cq = one.create_cq(16).unwrap();
-    let mut builder = own_pd.create_qp(QpType::XrcInitiator, &sender_cq, &sender_cq);
-    builder.max_inline_data(64).timeout(14).unwrap();
+    let builder = own_pd
+        .queue_pair(QpType::XrcInitiator, &sender_cq, &sender_cq)
+        .max_inline_data(64)
+        .timeout(AckTimeout::code(14).unwrap());
     let initiator = builder.build().unwrap();
     let (to, from) = (target.endpoint(), initiator.endpoint());
     let mut initiator = initiator.handshake(to).unwrap();
@@ -264,7 +266,7 @@ fn a_receiver_is_opened_by_its_number_and_outlives_its_creator() {
     let done = next(&mut own_cq);
     assert!(done.is_success() && done.wr_id == 3, "{done:?}");
     assert_eq!(memory.get(0, 11), b"still there");
-    let error = domain_of_one.open_target(0xff_fffe, 0).unwrap_err();
+    let error = domain_of_one.open_target(0xff_fffe).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     opened.close().unwrap();
     assert_eq!(one.leaked(), 0);

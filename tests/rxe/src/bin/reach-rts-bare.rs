@@ -28,7 +28,7 @@ fn reach_rts() -> uverbs::Result<()> {
     let context = verbs_tests::options().open(&verbs_tests::device_name())?;
     let pd = context.alloc_pd()?;
     let cq = context.create_cq(16)?;
-    let prepared = pd.create_qp(QpType::Rc, &cq, &cq).build()?;
+    let prepared = pd.queue_pair(QpType::Rc, &cq, &cq).build()?;
     let endpoint = prepared.endpoint();
     let _qp = prepared.handshake(endpoint)?;
     sched_yield();

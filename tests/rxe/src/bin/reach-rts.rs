@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let context = verbs_tests::options().open(&verbs_tests::device_name())?;
     let pd = context.alloc_pd()?;
     let mut cq = context.create_cq(16)?;
-    let prepared = pd.create_qp(QpType::Rc, &cq, &cq).build()?;
+    let prepared = pd.queue_pair(QpType::Rc, &cq, &cq).build()?;
     let endpoint = prepared.endpoint();
     let qp = prepared.handshake(endpoint)?;
     sched_yield();
@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let Some(buffer) = finished.memory.into_buffer() else {
             return Err("a buffer is missing".into());
         };
-        if finished.context == 0 {
+        if finished.user_data == 0 {
             qp.recv(buffer, 0)?;
         } else {
             qp.send(buffer, 4096, 1)?;

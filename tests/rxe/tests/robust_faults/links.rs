@@ -48,7 +48,7 @@ fn f03_an_interface_that_goes_down_and_up() {
         looped.qp.send(message, 4096, 2).expect("posted");
         under_way += 1;
         for context in 3..6 {
-            under_way += usize::from(looped.qp.post(Work::send().context(context)).is_ok());
+            under_way += usize::from(looped.qp.post(Work::send().user_data(context)).is_ok());
         }
         let mut statuses = Vec::new();
         let since = Instant::now();

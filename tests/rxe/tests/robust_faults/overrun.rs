@@ -22,11 +22,11 @@ fn f23_an_overrun_loses_completions_and_no_memory() {
     let pd = context.alloc_pd().expect("a domain");
     let mut cq = context
         .completion_queue(4)
-        .context(11)
+        .user_data(11)
         .build()
         .expect("a queue");
     let prepared = pd
-        .create_qp(QpType::Rc, &cq, &cq)
+        .queue_pair(QpType::Rc, &cq, &cq)
         .max_send_wr(64)
         .max_recv_wr(64)
         .build()
@@ -48,7 +48,7 @@ fn f23_an_overrun_loses_completions_and_no_memory() {
         .expect("events go on")
     {
         assert_eq!(event.event, AsyncEventType::CqError);
-        assert_eq!(event.source, EventSource::CompletionQueue { context: 11 });
+        assert_eq!(event.source, EventSource::CompletionQueue { user_data: 11 });
         events += 1;
         assert!(events <= 2 * POSTED, "more events than completions");
     }
@@ -108,7 +108,7 @@ fn f23_a_storm_that_nobody_watches() {
     let pd = context.alloc_pd().expect("a domain");
     let cq = context.create_cq(1).expect("a queue");
     let prepared = pd
-        .create_qp(QpType::Rc, &cq, &cq)
+        .queue_pair(QpType::Rc, &cq, &cq)
         .max_send_wr(64)
         .build()
         .expect("a queue pair");

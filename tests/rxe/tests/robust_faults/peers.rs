@@ -1,6 +1,7 @@
 //! A peer that is not there, or goes away.
 
 use uverbs::owned::{Finished, QueuePair, Work};
+use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
 use uverbs::{CompletionQueue, ProtectionDomain, QpType, WcStatus};
 use verbs_tests::until;
 
@@ -24,13 +25,11 @@ fn ends() -> Ends {
         context.create_cq(64).expect("a queue"),
     );
     let build = |cq| {
-        let mut builder = pd.create_qp(QpType::Rc, cq, cq);
         // 4 ms until it is sent again, once.
-        builder
-            .timeout(10)
-            .expect("legal")
-            .retry_count(1)
-            .expect("legal")
+        let builder = pd
+            .queue_pair(QpType::Rc, cq, cq)
+            .timeout(AckTimeout::code(10).expect("legal"))
+            .retry_count(RetryCount::new(1).expect("legal"))
             .max_send_wr(32)
             .max_recv_wr(32);
         builder.build().expect("a queue pair")
@@ -66,18 +65,18 @@ fn f28_an_unreachable_peer() {
     } = ends();
     b.destroy().expect("destroyed");
     for (context, buffer) in (100..).zip(pd.buffer_list(12, 64).expect("buffers")) {
-        a.post(Work::send().memory(buffer).context(context))
+        a.post(Work::send().memory(buffer).user_data(context))
             .expect("posted");
     }
     for (context, buffer) in (200..).zip(pd.buffer_list(3, 64).expect("buffers")) {
         a.recv(buffer, context).expect("posted");
     }
     let done = finish(&mut a, &mut cq, 15);
-    let sends: Vec<_> = done.iter().filter(|done| done.context < 200).collect();
+    let sends: Vec<_> = done.iter().filter(|done| done.user_data < 200).collect();
     let receives: Vec<_> = done
         .iter()
-        .filter(|done| done.context >= 200)
-        .map(|done| done.context)
+        .filter(|done| done.user_data >= 200)
+        .map(|done| done.user_data)
         .collect();
     assert_eq!(sends[0].status, WcStatus::RetryExceeded);
     assert!(
@@ -85,7 +84,7 @@ fn f28_an_unreachable_peer() {
             .iter()
             .all(|done| done.status == WcStatus::Flushed)
     );
-    let order: Vec<_> = sends.iter().map(|done| done.context).collect();
+    let order: Vec<_> = sends.iter().map(|done| done.user_data).collect();
     assert_eq!(order, (100..112).collect::<Vec<_>>());
     assert_eq!(receives, [200, 201, 202]);
     assert_eq!((a.sends_posted(), a.receives_posted()), (0, 0));
@@ -111,7 +110,7 @@ fn f25_a_peer_that_is_destroyed_during_traffic() {
         }
         let mut posted = 0;
         for (context, buffer) in (0..).zip(pd.buffer_list(16, 4096).expect("buffers")) {
-            a.post(Work::send().memory(buffer).context(context))
+            a.post(Work::send().memory(buffer).user_data(context))
                 .expect("posted");
             posted += 1;
             if context == round {
@@ -123,7 +122,7 @@ fn f25_a_peer_that_is_destroyed_during_traffic() {
             }
         }
         let done = finish(&mut a, &mut cq, posted);
-        let order: Vec<_> = done.iter().map(|done| done.context).collect();
+        let order: Vec<_> = done.iter().map(|done| done.user_data).collect();
         assert_eq!(order, (0..16).collect::<Vec<_>>(), "in their order");
         let first_failed = done.iter().position(|done| !done.status.is_success());
         let failed = &done[first_failed.expect("the last one had no receiver")..];
@@ -145,7 +144,7 @@ fn f25_a_peer_that_is_destroyed_during_traffic() {
 /// A queue pair that does nothing.
 fn ends_of_nobody(pd: &ProtectionDomain, cq: &CompletionQueue) -> QueuePair {
     QueuePair::new(
-        pd.create_qp(QpType::Rc, cq, cq)
+        pd.queue_pair(QpType::Rc, cq, cq)
             .build()
             .expect("a queue pair")
             .into_raw(),
@@ -159,17 +158,15 @@ fn f28_a_peer_that_never_receives() {
     let context = verbs_tests::open();
     let pd = context.alloc_pd().expect("a domain");
     let mut cq = context.create_cq(64).expect("a queue");
-    let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
-    builder
-        .rnr_retry(2)
-        .expect("legal")
-        .min_rnr_timer(1)
-        .expect("legal");
+    let builder = pd
+        .queue_pair(QpType::Rc, &cq, &cq)
+        .rnr_retry(RnrRetry::new(2).expect("legal"))
+        .min_rnr_timer(RnrTimer::code(1).expect("legal"));
     let prepared = builder.build().expect("a queue pair");
     let endpoint = prepared.endpoint();
     let mut qp = QueuePair::new(prepared.handshake(endpoint).expect("connected"));
     for context in 0..4 {
-        qp.post(Work::send().context(context)).expect("posted");
+        qp.post(Work::send().user_data(context)).expect("posted");
     }
     let done = finish(&mut qp, &mut cq, 4);
     assert_eq!(done[0].status, WcStatus::RnrRetryExceeded);

@@ -486,7 +486,10 @@ fn f21_paths() {
     ] {
         refusals.check(
             "srq",
-            uverbs::SharedReceiveQueue::create(&pd, attr, 0),
+            pd.shared_receive_queue(attr.max_wr)
+                .max_sge(attr.max_sge)
+                .limit(attr.limit)
+                .build(),
             &[InvalidInput, LimitExceeded],
         );
     }

@@ -6,11 +6,15 @@ use std::time::Duration;
 use uverbs::ErrorKind::{
     Busy, InvalidInput, LimitExceeded, NotFound, PermissionDenied, Unsupported,
 };
-use uverbs::attr::{QpCreateFlags, SrqAttr, SrqModify};
-use uverbs::{Notify, QpType, SharedReceiveQueue};
+use uverbs::attr::{QpCreateFlags, SrqModify};
+use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
+use uverbs::{Error, Notify, QpType, QueuePairBuilder};
 
 use crate::support::looped::Looped;
 use crate::support::refusal::Refusals;
+
+/// Changes a setting.
+type Set<'a> = &'a dyn Fn(QueuePairBuilder<'_>) -> QueuePairBuilder<'_>;
 
 #[test]
 fn f21_completion_queues() {
@@ -118,14 +122,9 @@ fn f21_shared_receive_queues() {
         );
     }
     for limit in [9, 1 << 20, u32::MAX] {
-        let attr = SrqAttr {
-            max_wr: 8,
-            max_sge: 1,
-            limit,
-        };
         refusals.check(
             &format!("limit {limit} of 8"),
-            SharedReceiveQueue::create(&pd, attr, 0),
+            pd.shared_receive_queue(8).limit(limit).build(),
             &[LimitExceeded, InvalidInput],
         );
     }
@@ -178,7 +177,7 @@ fn f21_shared_receive_queues() {
     );
     let cq = context.create_cq(8).expect("a queue");
     let qp = pd
-        .create_qp(QpType::Rc, &cq, &cq)
+        .queue_pair(QpType::Rc, &cq, &cq)
         .srq(shared.queue())
         .build()
         .expect("a queue pair");
@@ -205,49 +204,35 @@ fn f21_new_queue_pairs() {
     let device = context.device_attr();
     let (max_wr, max_sge) = (device.max_qp_wr, device.max_sge);
     let mut refusals = Refusals::on(&context);
-    let build = |kind: QpType, set: &dyn Fn(&mut uverbs::QueuePairBuilder<'_>)| {
-        let mut builder = pd.create_qp(kind, &cq, &cq);
-        set(&mut builder);
-        builder.build()
-    };
+    let build = |kind: QpType, set: Set<'_>| set(pd.queue_pair(kind, &cq, &cq)).build();
     for wr in [max_wr + 1, 1 << 24, 1 << 31, u32::MAX] {
         refusals.check(
             &format!("{wr} sends"),
-            build(QpType::Rc, &|b| {
-                b.max_send_wr(wr);
-            }),
+            build(QpType::Rc, &|b| b.max_send_wr(wr)),
             &[LimitExceeded],
         );
         refusals.check(
             &format!("{wr} receives"),
-            build(QpType::Rc, &|b| {
-                b.max_recv_wr(wr);
-            }),
+            build(QpType::Rc, &|b| b.max_recv_wr(wr)),
             &[LimitExceeded],
         );
     }
     for sge in [max_sge + 1, 1 << 16, u32::MAX] {
         refusals.check(
             &format!("{sge} pieces to send"),
-            build(QpType::Rc, &|b| {
-                b.max_send_sge(sge);
-            }),
+            build(QpType::Rc, &|b| b.max_send_sge(sge)),
             &[LimitExceeded],
         );
         refusals.check(
             &format!("{sge} pieces to receive"),
-            build(QpType::Rc, &|b| {
-                b.max_recv_sge(sge);
-            }),
+            build(QpType::Rc, &|b| b.max_recv_sge(sge)),
             &[LimitExceeded],
         );
     }
     for bytes in [513, 1 << 16, u32::MAX] {
         refusals.check(
             &format!("{bytes} inline"),
-            build(QpType::Rc, &|b| {
-                b.max_inline_data(bytes);
-            }),
+            build(QpType::Rc, &|b| b.max_inline_data(bytes)),
             &[LimitExceeded],
         );
     }
@@ -257,14 +242,14 @@ fn f21_new_queue_pairs() {
             b.max_send_wr(0)
                 .max_recv_wr(0)
                 .max_send_sge(0)
-                .max_recv_sge(0);
+                .max_recv_sge(0)
         }),
     );
     for kind in [0, 1, 5, 6, 7, 8, 9, 10, 11, 77, 255, u32::MAX] {
         let kind = QpType::from_raw(kind);
         refusals.check(
             &format!("{kind:?}"),
-            build(kind, &|_| {}),
+            build(kind, &|builder| builder),
             &[Unsupported, InvalidInput],
         );
     }
@@ -272,18 +257,11 @@ fn f21_new_queue_pairs() {
         let flags = QpCreateFlags::from_bits_retain(1 << bit);
         let call = format!("creation flag {bit}");
         if flags.bits() == 1 << 12 {
-            refusals.any(
-                &call,
-                build(QpType::Rc, &|b| {
-                    b.create_flags(flags);
-                }),
-            );
+            refusals.any(&call, build(QpType::Rc, &|b| b.create_flags(flags)));
         } else {
             refusals.check(
                 &call,
-                build(QpType::Rc, &|b| {
-                    b.create_flags(flags);
-                }),
+                build(QpType::Rc, &|b| b.create_flags(flags)),
                 &[Unsupported, InvalidInput, PermissionDenied],
             );
         }
@@ -291,25 +269,19 @@ fn f21_new_queue_pairs() {
     for port in [0, 2, 255] {
         refusals.check(
             &format!("port {port}"),
-            build(QpType::Rc, &|b| {
-                b.port(port);
-            }),
+            build(QpType::Rc, &|b| b.port(port)),
             &[InvalidInput],
         );
     }
     refusals.check(
         "gid index 255",
-        build(QpType::Rc, &|b| {
-            b.gid_index(255);
-        }),
+        build(QpType::Rc, &|b| b.gid_index(255)),
         &[InvalidInput, NotFound],
     );
     for level in [16, 255] {
         refusals.check(
             &format!("service level {level}"),
-            build(QpType::Rc, &|b| {
-                b.service_level(level);
-            }),
+            build(QpType::Rc, &|b| b.service_level(level)),
             &[LimitExceeded],
         );
     }
@@ -319,47 +291,48 @@ fn f21_new_queue_pairs() {
     ] {
         refusals.check(
             &format!("another context's {call} queue"),
-            pd.create_qp(QpType::Rc, send, recv).build(),
+            pd.queue_pair(QpType::Rc, send, recv).build(),
             &[InvalidInput],
         );
     }
     refusals.check(
         "another context's shared queue",
-        pd.create_qp(QpType::Rc, &cq, &cq).srq(&strange_srq).build(),
+        pd.queue_pair(QpType::Rc, &cq, &cq)
+            .srq(&strange_srq)
+            .build(),
         &[InvalidInput],
     );
-    let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
     for count in [8_u8, 9, 255] {
         refusals.check(
             &format!("retry_count {count}"),
-            builder.retry_count(count).map(drop),
+            RetryCount::new(count).map_err(Error::from),
             &[LimitExceeded],
         );
         refusals.check(
             &format!("rnr_retry {count}"),
-            builder.rnr_retry(count).map(drop),
+            RnrRetry::new(count).map_err(Error::from),
             &[LimitExceeded],
         );
     }
     for code in [32_u8, 255] {
         refusals.check(
             &format!("timeout {code}"),
-            builder.timeout(code).map(drop),
+            AckTimeout::code(code).map_err(Error::from),
             &[LimitExceeded],
         );
         refusals.check(
             &format!("min_rnr_timer {code}"),
-            builder.min_rnr_timer(code).map(drop),
+            RnrTimer::code(code).map_err(Error::from),
             &[LimitExceeded],
         );
     }
     refusals.hold(
         "an endless timeout is one",
-        builder.timeout(Duration::MAX).is_ok(),
+        AckTimeout::from_duration(Duration::MAX) == AckTimeout::INFINITE,
     );
     refusals.check(
         "an endless delay",
-        builder.min_rnr_timer(Duration::MAX).map(drop),
+        RnrTimer::from_duration(Duration::MAX).map_err(Error::from),
         &[LimitExceeded],
     );
     refusals.end();

@@ -32,9 +32,7 @@ fn f21_raw_sends() {
     let before = Objects::now();
     let mut log = KernelLog::from_now();
     for kind in [QpType::Rc, QpType::Uc, QpType::Ud] {
-        let mut pair = Pair::with(kind, |builder| {
-            builder.max_inline_data(64).max_send_sge(2);
-        });
+        let mut pair = Pair::with(kind, |builder| builder.max_inline_data(64).max_send_sge(2));
         let memory = Registered::remote_all(&pair.a.pd, 4096);
         let caps = pair.a.qp.caps();
         let item = memory.sge(0, 8);
@@ -204,9 +202,7 @@ fn f21_raw_sends() {
 /// As many requests as it was made for, and no more; the refused one leaves no trace.
 #[test]
 fn f22_full_queues() {
-    let mut pair = Pair::with(QpType::Rc, |builder| {
-        builder.max_send_wr(8).max_recv_wr(8);
-    });
+    let mut pair = Pair::with(QpType::Rc, |builder| builder.max_send_wr(8).max_recv_wr(8));
     let memory = Registered::local(&pair.b.pd, 64);
     let piece = [memory.sge(0, 64)];
     let room = pair.b.qp.caps().max_recv_wr;
@@ -266,7 +262,7 @@ fn wrong_states_and_queues() {
     let mut looped = Looped::new();
     let (pd, cq) = (looped.pd.clone(), &looped.cq);
     let mut fresh = owned::QueuePair::new(
-        pd.create_qp(QpType::Rc, cq, cq)
+        pd.queue_pair(QpType::Rc, cq, cq)
             .build()
             .expect("a queue pair")
             .into_raw(),
@@ -366,7 +362,7 @@ fn wrong_states_and_queues() {
     // A queue pair with a shared queue has no receives of its own.
     let srq = pd.create_srq(4, 1).expect("a shared queue");
     let prepared = pd
-        .create_qp(QpType::Rc, &looped.cq, &looped.cq)
+        .queue_pair(QpType::Rc, &looped.cq, &looped.cq)
         .srq(&srq)
         .build()
         .expect("a queue pair");

@@ -7,20 +7,22 @@ use uverbs::ErrorKind::{
 use uverbs::address::GlobalRoute;
 use uverbs::attr::{Psn, QpAttr};
 use uverbs::link::Mtu;
-use uverbs::{AccessFlags, AddressVector, Gid, QpState, QpType, QueuePairEndpoint};
+use uverbs::{
+    AccessFlags, AddressVector, Gid, QpState, QpType, QueuePairBuilder, QueuePairEndpoint,
+};
 use verbs_tests::until;
 
 use crate::support::refusal::Refusals;
 
 /// Changes a setting.
-type Set = fn(&mut uverbs::QueuePairBuilder<'_>);
+type Set = fn(QueuePairBuilder<'_>) -> QueuePairBuilder<'_>;
 
 #[test]
 fn handshakes() {
     let context = verbs_tests::open();
     let pd = context.alloc_pd().expect("a domain");
     let cq = context.create_cq(8).expect("a queue");
-    let build = |kind| pd.create_qp(kind, &cq, &cq).build().expect("a queue pair");
+    let build = |kind| pd.queue_pair(kind, &cq, &cq).build().expect("a queue pair");
     let mut refusals = Refusals::on(&context);
     let mut prepared = build(QpType::Rc);
     let own = prepared.endpoint();
@@ -81,25 +83,16 @@ fn handshakes() {
     drop(qp);
     refusals.forgive();
     let sets: [(&str, Set); 5] = [
-        ("max_rd_atomic 255", |b| {
-            b.max_rd_atomic(255);
-        }),
-        ("an unknown mtu", |b| {
-            b.path_mtu(Mtu::from_raw(77));
-        }),
-        ("mtu 0", |b| {
-            b.path_mtu(Mtu::from_raw(0));
-        }),
-        ("pkey index 65535", |b| {
-            b.pkey_index(u16::MAX);
-        }),
+        ("max_rd_atomic 255", |b| b.max_rd_atomic(255)),
+        ("an unknown mtu", |b| b.path_mtu(Mtu::from_raw(77))),
+        ("mtu 0", |b| b.path_mtu(Mtu::from_raw(0))),
+        ("pkey index 65535", |b| b.pkey_index(u16::MAX)),
         ("unknown access", |b| {
-            b.access(AccessFlags::from_bits_retain(1 << 19));
+            b.access(AccessFlags::from_bits_retain(1 << 19))
         }),
     ];
     for (call, set) in sets {
-        let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
-        set(&mut builder);
+        let builder = set(pd.queue_pair(QpType::Rc, &cq, &cq));
         let prepared = builder.build().expect("a queue pair");
         refusals.forgive();
         let remote = prepared.endpoint();
@@ -215,7 +208,7 @@ fn in_state(
 )> {
     let pd = context.alloc_pd().expect("a domain");
     let cq = context.create_cq(8).expect("a queue");
-    let prepared = pd.create_qp(kind, &cq, &cq).build().expect("a queue pair");
+    let prepared = pd.queue_pair(kind, &cq, &cq).build().expect("a queue pair");
     let endpoint = prepared.endpoint();
     let qp = match state {
         QpState::Reset => prepared.into_raw(),

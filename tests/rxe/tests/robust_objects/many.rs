@@ -107,7 +107,7 @@ fn a_thousand_queue_pairs() {
     let context = verbs_tests::open();
     let pd = context.alloc_pd().expect("a domain");
     let cq = context.create_cq(256).expect("a queue");
-    let builder = pd.create_qp(QpType::Rc, &cq, &cq);
+    let builder = pd.queue_pair(QpType::Rc, &cq, &cq);
     ten_times("queue pairs", 100, || {
         builder.build().expect("a queue pair")
     });

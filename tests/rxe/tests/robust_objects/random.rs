@@ -157,16 +157,15 @@ impl World {
         let pd = &self.pds[random.below(self.pds.len())];
         let (send, recv) = (random.below(self.cqs.len()), random.below(self.cqs.len()));
         let kind = KINDS[random.below(KINDS.len())];
-        let mut builder = pd.create_qp(kind, &self.cqs[send], &self.cqs[recv]);
-        builder
+        let mut builder = pd
+            .queue_pair(kind, &self.cqs[send], &self.cqs[recv])
             .max_send_wr(random.size() % 5000)
-            .max_recv_wr(random.size() % 5000);
-        builder
+            .max_recv_wr(random.size() % 5000)
             .max_inline_data(random.size() % 700)
             .max_rd_atomic(1);
         if random.below(3) == 0 && !self.srqs.is_empty() {
             let at = random.below(self.srqs.len());
-            builder.srq(self.srqs[at].queue());
+            builder = builder.srq(self.srqs[at].queue());
         }
         let connected = builder.build().and_then(|prepared| {
             let endpoint = prepared.endpoint();
@@ -199,7 +198,7 @@ impl World {
         }
         let len = random.below(buffer.len() + 2);
         let flags = SendFlags::from_bits_retain(u32::try_from(random.next() & 7).unwrap_or(0));
-        let work = Work::send().memory((buffer, len)).flags(flags).context(2);
+        let work = Work::send().memory((buffer, len)).flags(flags).user_data(2);
         if let Err(refused) = self.qps[at].post(work)
             && let Some(work) = refused.work
         {

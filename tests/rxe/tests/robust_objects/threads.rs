@@ -22,7 +22,7 @@ fn f27_queues_move_to_other_threads() {
     let cq = context.create_cq(64).expect("a queue");
     let mut srq = owned::SharedReceiveQueue::new(pd.create_srq(16, 1).expect("a shared queue"));
     let prepared = pd
-        .create_qp(QpType::Rc, &cq, &cq)
+        .queue_pair(QpType::Rc, &cq, &cq)
         .srq(srq.queue())
         .build()
         .expect("a queue pair");
@@ -39,7 +39,7 @@ fn f27_queues_move_to_other_threads() {
     let qp = std::thread::spawn(move || {
         let mut qp = qp;
         for context in 0..8 {
-            qp.post(Work::send().context(context)).expect("posted");
+            qp.post(Work::send().user_data(context)).expect("posted");
         }
         qp
     });
@@ -137,7 +137,7 @@ fn f29_readers_of_events_and_the_end_of_their_objects() {
             .expect("armed");
             let mut shared = owned::SharedReceiveQueue::new(srq);
             let prepared = pd
-                .create_qp(QpType::Rc, &cq, &cq)
+                .queue_pair(QpType::Rc, &cq, &cq)
                 .srq(shared.queue())
                 .build()
                 .expect("a queue pair");
@@ -176,7 +176,7 @@ fn f27_a_wait_ends_in_time_although_others_take_the_events() {
         .expect("a queue");
     let pd = context.alloc_pd().expect("a domain");
     let prepared = pd
-        .create_qp(QpType::Rc, &cq, &cq)
+        .queue_pair(QpType::Rc, &cq, &cq)
         .build()
         .expect("a queue pair");
     let endpoint = prepared.endpoint();
@@ -242,7 +242,7 @@ fn f29_a_reader_without_a_limit_is_woken() {
         let mut shared = owned::SharedReceiveQueue::new(srq);
         let prepared = looped
             .pd
-            .create_qp(QpType::Rc, &looped.cq, &looped.cq)
+            .queue_pair(QpType::Rc, &looped.cq, &looped.cq)
             .srq(shared.queue())
             .build()
             .expect("a queue pair");

@@ -37,7 +37,7 @@ fn f18_a_child_may_not_post_or_poll_and_the_rings_stay_as_they_are() {
         let buffer = |looped: &mut Looped| looped.buffers.pop().expect("a buffer");
         let refused = looped
             .qp
-            .post(Work::send().context(77))
+            .post(Work::send().user_data(77))
             .expect_err("a child's send");
         assert_eq!(refused.error, PostError::Forked);
         assert!(refused.work.is_some(), "the request comes back");
@@ -76,11 +76,11 @@ fn f18_completions_wait_for_the_parent() {
     for context in 0..3 {
         looped
             .qp
-            .post(Work::send().context(context))
+            .post(Work::send().user_data(context))
             .expect("posted");
     }
     // One is taken by the parent, so that the rest is known to be there.
-    let mut seen = vec![looped.finished().context];
+    let mut seen = vec![looped.finished().user_data];
     std::thread::sleep(Duration::from_millis(100));
     let quiet = rings::all();
     let mut looped = in_child_with(looped, |mut looped| {
@@ -94,7 +94,7 @@ fn f18_completions_wait_for_the_parent() {
     });
     assert_eq!(rings::all(), quiet, "a child changed the rings");
     for _ in 0..5 {
-        seen.push(looped.finished().context);
+        seen.push(looped.finished().user_data);
     }
     seen.sort_unstable();
     assert_eq!(seen, [0, 1, 2, 10, 11, 12]);
@@ -155,7 +155,7 @@ fn f18_a_childs_commands_are_refused_and_its_drops_destroy_nothing() {
             ("alloc_mw", looped.pd.alloc_mw(MwType::Type2).err()),
             (
                 "create_qp",
-                looped.pd.create_qp(QpType::Rc, &cq, &cq).build().err(),
+                looped.pd.queue_pair(QpType::Rc, &cq, &cq).build().err(),
             ),
             ("notify", cq.request_notification(Notify::Any).err()),
             ("resize_cq", cq.resize(8).err()),

@@ -193,7 +193,7 @@ fn f14_the_rdma_control_group() {
         let cq = context.create_cq(8).expect("a queue");
         let buffers = pd.buffers::<1>(64).expect("a region");
         let prepared = pd
-            .create_qp(QpType::Rc, &cq, &cq)
+            .queue_pair(QpType::Rc, &cq, &cq)
             .build()
             .expect("a queue pair");
         for (what, error) in [
@@ -202,7 +202,7 @@ fn f14_the_rdma_control_group() {
             ("reg_mr", pd.buffers::<1>(64).map(drop).err()),
             (
                 "create_qp",
-                pd.create_qp(QpType::Rc, &cq, &cq).build().map(drop).err(),
+                pd.queue_pair(QpType::Rc, &cq, &cq).build().map(drop).err(),
             ),
             ("create_srq", pd.create_srq(8, 1).map(drop).err()),
             (
@@ -265,7 +265,7 @@ fn with_pages_to_spare(pages: u64) -> [u8; 2] {
         context.create_cq(4096).map(drop),
         looped
             .pd
-            .create_qp(QpType::Rc, &looped.cq, &looped.cq)
+            .queue_pair(QpType::Rc, &looped.cq, &looped.cq)
             .max_send_wr(512)
             .max_recv_wr(512)
             .build()

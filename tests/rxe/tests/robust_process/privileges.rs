@@ -60,7 +60,7 @@ fn f19_a_doorbell_by_write_is_refused_after_setuid_and_leaves_no_ghost() {
             .expect("memory");
         let Looped { pd, cq, .. } = &looped;
         let prepared = pd
-            .create_qp(uverbs::QpType::Rc, cq, cq)
+            .queue_pair(uverbs::QpType::Rc, cq, cq)
             .allow_remote_rw()
             .build()
             .expect("a queue pair");
@@ -90,7 +90,11 @@ fn f19_a_doorbell_by_write_is_refused_after_setuid_and_leaves_no_ghost() {
         ghost.fill(0xbb);
         let refused = looped
             .qp
-            .post(Work::write(target.remote()).memory((ghost, 8)).context(77))
+            .post(
+                Work::write(target.remote())
+                    .memory((ghost, 8))
+                    .user_data(77),
+            )
             .expect_err("write(2) is refused");
         assert_eq!(refused.error, PostError::Doorbell(Errno::ACCESS));
         assert!(

@@ -68,7 +68,7 @@ fn f11_a_wait_for_completions_lasts_until_its_event() {
     let mut cq = context
         .completion_queue(16)
         .channel(&channel)
-        .context(7)
+        .user_data(7)
         .build()
         .expect("a queue");
     cq.request_notification(Notify::Any).expect("asked for");
@@ -90,7 +90,7 @@ fn f11_a_wait_for_completions_lasts_until_its_event() {
 
     let prepared = looped
         .pd
-        .create_qp(uverbs::QpType::Rc, &cq, &cq)
+        .queue_pair(uverbs::QpType::Rc, &cq, &cq)
         .build()
         .expect("a queue pair");
     let endpoint = prepared.endpoint();
@@ -102,7 +102,7 @@ fn f11_a_wait_for_completions_lasts_until_its_event() {
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     std::thread::sleep(Duration::from_millis(20));
-                    qp.post(Work::send().context(1)).expect("posted");
+                    qp.post(Work::send().user_data(1)).expect("posted");
                 });
                 channel
                     .event(Some(Duration::from_secs(10)))
@@ -110,7 +110,7 @@ fn f11_a_wait_for_completions_lasts_until_its_event() {
             })
         });
         let event = event.unwrap_or_else(|| panic!("round {round}: the event was lost"));
-        assert_eq!((event.queue(), event.context()), (cq.id(), Some(7)));
+        assert_eq!((event.queue(), event.user_data()), (cq.id(), Some(7)));
         cq.request_notification(Notify::Any).expect("asked for");
         let mut done = 0;
         while done < 2 {
@@ -119,7 +119,7 @@ fn f11_a_wait_for_completions_lasts_until_its_event() {
             });
             let finished = completion.expect("ours");
             assert!(finished.status.is_success());
-            if finished.context == 0 {
+            if finished.user_data == 0 {
                 qp.recv(finished.memory.into_buffer().expect("the buffer"), 0)
                     .expect("posted");
             }
@@ -153,16 +153,11 @@ fn f11_a_wait_for_events_lasts_until_its_event() {
     );
 
     let cq = context.create_cq(64).expect("a queue");
-    let mut srq = uverbs::SharedReceiveQueue::create(
-        &pd,
-        uverbs::attr::SrqAttr {
-            max_wr: 8,
-            max_sge: 1,
-            limit: 0,
-        },
-        9,
-    )
-    .expect("a shared queue");
+    let mut srq = pd
+        .shared_receive_queue(8)
+        .user_data(9)
+        .build()
+        .expect("a shared queue");
     srq.modify(&SrqModify {
         limit: Some(4),
         ..SrqModify::default()
@@ -170,7 +165,7 @@ fn f11_a_wait_for_events_lasts_until_its_event() {
     .expect("armed");
     let mut shared = uverbs::owned::SharedReceiveQueue::new(srq);
     let prepared = pd
-        .create_qp(uverbs::QpType::Rc, &cq, &cq)
+        .queue_pair(uverbs::QpType::Rc, &cq, &cq)
         .srq(shared.queue())
         .build()
         .expect("a queue pair");
@@ -194,7 +189,10 @@ fn f11_a_wait_for_events_lasts_until_its_event() {
     });
     let event = event.expect("the event was lost");
     assert_eq!(event.event, AsyncEventType::SrqLimitReached);
-    assert_eq!(event.source, EventSource::SharedReceiveQueue { context: 9 });
+    assert_eq!(
+        event.source,
+        EventSource::SharedReceiveQueue { user_data: 9 }
+    );
 }
 
 #[test]

@@ -44,7 +44,7 @@ impl Looped {
         let pd = context.alloc_pd().expect("a domain");
         let cq = context.create_cq(64).expect("a completion queue");
         let prepared = pd
-            .create_qp(QpType::Rc, &cq, &cq)
+            .queue_pair(QpType::Rc, &cq, &cq)
             .build()
             .expect("a queue pair");
         let endpoint = prepared.endpoint();
@@ -69,7 +69,7 @@ impl Looped {
         for _ in 0..2 {
             let done = self.finished();
             assert!(done.status.is_success(), "{}", done.status);
-            if done.context == 1 {
+            if done.user_data == 1 {
                 let bytes = done.bytes().expect("a buffer");
                 assert!(
                     bytes.len() == 4096 && bytes.iter().all(|got| *got == byte),

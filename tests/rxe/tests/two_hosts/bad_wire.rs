@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use nix::net::if_::if_nametoindex;
 use nix::sched::{CloneFlags, setns};
+use uverbs::time::{AckTimeout, RetryCount, RnrRetry};
 use uverbs::{Operation, Payload, QpType, SendRequest, WcStatus};
 use verbs_tests::impair::{Impaired, Impairment};
 use verbs_tests::{Pair, Registered, next, open_named, raw};
@@ -45,10 +46,13 @@ fn over<T>(how: Impairment, part: impl FnOnce() -> T) -> T {
 
 fn pair() -> Pair {
     let (a, b) = (open_named("rxe_a"), open_named("rxe_b"));
-    Pair::between(&a, &b, QpType::Rc, |builder| {
+    Pair::between(&a, &b, QpType::Rc, |mut builder| {
         // 33 ms until a packet is sent again, 7 times without any progress.
-        builder.timeout(13).unwrap().retry_count(7).unwrap();
-        builder.rnr_retry(7).unwrap();
+        builder = builder
+            .timeout(AckTimeout::code(13).unwrap())
+            .retry_count(RetryCount::new(7).unwrap());
+        builder = builder.rnr_retry(RnrRetry::new(7).unwrap());
+        builder
     })
 }
 
@@ -140,7 +144,9 @@ fn f28_a_wire_that_is_cut() {
     verbs_tests::requests_fail();
     let (a, b) = (open_named("rxe_a"), open_named("rxe_b"));
     let mut pair = Pair::between(&a, &b, QpType::Rc, |builder| {
-        builder.timeout(10).unwrap().retry_count(2).unwrap();
+        builder
+            .timeout(AckTimeout::code(10).unwrap())
+            .retry_count(RetryCount::new(2).unwrap())
     });
     for number in 0..4 {
         raw::recv(&mut pair.b.qp, number, &[]).unwrap();

@@ -18,16 +18,20 @@ use uverbs::address::{GlobalRoute, Grh};
 use uverbs::attr::SrqModify;
 use uverbs::completion::WcOpcode;
 use uverbs::event::{AsyncEventType, EventSource};
+use uverbs::time::{AckTimeout, RetryCount, RnrRetry};
 use uverbs::{AddressVector, Operation, Payload, QpType, SendRequest, WcStatus};
 use verbs_tests::{DEADLINE, Pair, Registered, gid_entry, next, open_named, queue_event, raw};
 
 fn pair(kind: QpType) -> Pair {
     let (a, b) = (open_named("rxe_a"), open_named("rxe_b"));
-    Pair::between(&a, &b, kind, |builder| {
-        builder.retry_count(7).unwrap().rnr_retry(7).unwrap();
+    Pair::between(&a, &b, kind, |mut builder| {
+        builder = builder
+            .retry_count(RetryCount::new(7).unwrap())
+            .rnr_retry(RnrRetry::new(7).unwrap());
         if kind == QpType::Ud {
-            builder.qkey(77);
+            builder = builder.qkey(77);
         }
+        builder
     })
 }
 
@@ -147,15 +151,18 @@ fn a_shared_receive_queue_serves_senders_of_the_other_host() {
     let mut senders = Vec::new();
     let mut receivers = Vec::new();
     for _ in 0..3 {
-        let mut near = pd_a.create_qp(QpType::Rc, &cq_a, &cq_a);
+        let near = pd_a.queue_pair(QpType::Rc, &cq_a, &cq_a);
         let near = near
-            .timeout(14)
-            .unwrap()
+            .timeout(AckTimeout::code(14).unwrap())
             .max_inline_data(32)
             .build()
             .unwrap();
-        let mut far = pd.create_qp(QpType::Rc, &cq, &cq);
-        let far = far.timeout(14).unwrap().srq(&srq).build().unwrap();
+        let far = pd.queue_pair(QpType::Rc, &cq, &cq);
+        let far = far
+            .timeout(AckTimeout::code(14).unwrap())
+            .srq(&srq)
+            .build()
+            .unwrap();
         let (end_near, end_far) = (near.endpoint(), far.endpoint());
         receivers.push(far.handshake(end_near).unwrap());
         senders.push(near.handshake(end_far).unwrap());
@@ -172,7 +179,10 @@ fn a_shared_receive_queue_serves_senders_of_the_other_host() {
     }
     let event = queue_event(&b, Some(DEADLINE)).unwrap();
     assert_eq!(event.event, AsyncEventType::SrqLimitReached);
-    assert_eq!(event.source, EventSource::SharedReceiveQueue { context: 0 });
+    assert_eq!(
+        event.source,
+        EventSource::SharedReceiveQueue { user_data: 0 }
+    );
 }
 
 #[test]
@@ -180,7 +190,9 @@ fn f28_a_connection_that_is_gone_is_noticed() {
     verbs_tests::requests_fail();
     let (a, b) = (open_named("rxe_a"), open_named("rxe_b"));
     let mut pair = Pair::between(&a, &b, QpType::Rc, |builder| {
-        builder.retry_count(1).unwrap().timeout(8).unwrap();
+        builder
+            .retry_count(RetryCount::new(1).unwrap())
+            .timeout(AckTimeout::code(8).unwrap())
     });
     raw::recv(&mut pair.b.qp, 1, &[]).unwrap();
     raw::send(&mut pair.a.qp, &[SendRequest::send(&[]).signaled()]).unwrap();

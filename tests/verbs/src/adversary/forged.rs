@@ -97,7 +97,7 @@ fn held_over(stage: &dyn Stage, refusals: usize) {
     let mut reader = Reader::new(&mut ground);
     let target = reader.source.remote();
     let mut spare = ground.buffer(0);
-    let read = |buffer, number| Work::read(target).memory((buffer, 16)).context(number);
+    let read = |buffer, number| Work::read(target).memory((buffer, 16)).user_data(number);
     let (first, second) = (ground.buffer(0), ground.buffer(0));
     reader.qp.post(read(first, 1)).expect("a read");
     let held = loop {
@@ -123,5 +123,5 @@ fn held_over(stage: &dyn Stage, refusals: usize) {
     let again = reader.qp.complete(held);
     assert!(again.is_err(), "{again:?} is posted");
     drop(again);
-    assert_eq!(ground.finish(&mut reader.qp).context, 2);
+    assert_eq!(ground.finish(&mut reader.qp).user_data, 2);
 }

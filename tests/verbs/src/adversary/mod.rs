@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use uverbs::owned::{self, Buffer, ExposedMemory, Finished, SharedReceiveQueue};
 use uverbs::recorder::Sink;
+use uverbs::time::{AckTimeout, RnrRetry, RnrTimer};
 use uverbs::{AccessFlags, CompletionQueue, Context, ProtectionDomain, QpType, QueuePair};
 
 pub use forged::{by_an_id, from_elsewhere, held_over_posts};
@@ -80,19 +81,20 @@ impl<'s> Ground<'s> {
 
     /// A queue pair that talks to itself, and receives from `srq` if there is one.
     fn looped(&self, srq: Option<&SharedReceiveQueue>) -> QueuePair {
-        let mut builder = self.pd.create_qp(QpType::Rc, &self.cq, &self.cq);
-        builder
+        let mut builder = self
+            .pd
+            .queue_pair(QpType::Rc, &self.cq, &self.cq)
             .max_send_wr(64)
             .max_recv_wr(64)
             .max_inline_data(64)
             .max_rd_atomic(4)
             .max_dest_rd_atomic(4)
-            .access(everything());
-        builder.timeout(14).expect("a timeout");
-        builder.rnr_retry(7).expect("retries");
-        builder.min_rnr_timer(1).expect("a timer");
+            .access(everything())
+            .timeout(AckTimeout::code(14).expect("a timeout"))
+            .rnr_retry(RnrRetry::new(7).expect("retries"))
+            .min_rnr_timer(RnrTimer::code(1).expect("a timer"));
         if let Some(srq) = srq {
-            builder.srq(srq.queue());
+            builder = builder.srq(srq.queue());
         }
         let prepared = builder.build().expect("a queue pair");
         let own = prepared.endpoint();

@@ -31,9 +31,9 @@ impl Reader {
         let source = ground.exposed();
         assert!(source.write(0, &[7; 256]));
         let mut qp = ground.owned();
-        let mut builder = ground
+        let builder = ground
             .pd
-            .create_qp(uverbs::QpType::Rc, &ground.cq, &ground.cq);
+            .queue_pair(uverbs::QpType::Rc, &ground.cq, &ground.cq);
         let other = builder.max_send_wr(1).build().expect("a queue pair");
         let end = QueuePairEndpoint {
             qp_num: qp.qp_num(),
@@ -103,7 +103,7 @@ pub fn reset_by_another_name(stage: &dyn Stage) {
             .qp
             .modify(&QpAttr::to(QpState::Error))
             .expect("an error state");
-        assert_eq!(ground.finish(&mut reader.qp).context, 1);
+        assert_eq!(ground.finish(&mut reader.qp).user_data, 1);
         drop(reader.source);
     }
 }
@@ -133,9 +133,9 @@ pub fn panic_in_reset(stage: &dyn Stage) {
     ground.unchanged(&reader.held);
     let again = ground.buffer(0);
     let read = Work::read(reader.source.remote()).memory((again, 64));
-    if reader.qp.post(read.context(9)).is_ok() {
+    if reader.qp.post(read.user_data(9)).is_ok() {
         let done = ground.finish(&mut reader.qp);
-        assert_eq!((done.context, done.status), (9, WcStatus::Success));
+        assert_eq!((done.user_data, done.status), (9, WcStatus::Success));
     }
 }
 
@@ -147,7 +147,7 @@ pub fn unnamed_flags(stage: &dyn Stage) {
         let flags = SendFlags::from_bits_retain(1 << bit);
         let (room, message) = (ground.buffer(0), ground.buffer(0x5a));
         qp.recv(room, 1).expect("a receive");
-        let work = Work::send().memory((message, 64)).flags(flags).context(2);
+        let work = Work::send().memory((message, 64)).flags(flags).user_data(2);
         if qp.post(work).is_err() {
             // The receive waits for the next one, and the one posted for that for ever.
             continue;
@@ -157,7 +157,7 @@ pub fn unnamed_flags(stage: &dyn Stage) {
             left -= 1;
             let done = ground.finish(&mut qp);
             assert_eq!(done.status, WcStatus::Success, "{flags:?}");
-            if done.context == 1 {
+            if done.user_data == 1 {
                 assert_eq!(done.bytes(), Some(&[0x5a; 64][..]), "{flags:?}");
             }
         }

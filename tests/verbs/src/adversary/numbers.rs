@@ -39,9 +39,9 @@ pub fn numbers_come_again(stage: &dyn Stage) {
     message(&ground, &mut gone, &mut srq, 1);
     drop(gone);
     for _ in 0..RESTING {
-        let mut builder = ground
+        let builder = ground
             .pd
-            .create_qp(uverbs::QpType::Rc, &ground.cq, &ground.cq);
+            .queue_pair(uverbs::QpType::Rc, &ground.cq, &ground.cq);
         drop(
             builder
                 .max_send_wr(1)
@@ -61,8 +61,8 @@ pub fn numbers_come_again(stage: &dyn Stage) {
     while !(sent && received) {
         ground.until("a message's completions", |done| {
             match next.complete(done) {
-                Ok(done) => sent |= done.context == 2,
-                Err(done) => received |= srq.complete(done).is_ok_and(|done| done.context == 2),
+                Ok(done) => sent |= done.user_data == 2,
+                Err(done) => received |= srq.complete(done).is_ok_and(|done| done.user_data == 2),
             }
             Some(())
         });
@@ -82,11 +82,11 @@ pub fn shared_receives_come_back(stage: &dyn Stage) {
     }
     while let Some(done) = ground.cq.poll().expect("a ring of completions") {
         if let Ok(done) = srq.complete(done) {
-            ended.push(done.context);
+            ended.push(done.user_data);
         }
     }
     while let Some(done) = srq.unpolled() {
-        ended.push(done.context);
+        ended.push(done.user_data);
     }
     ended.sort_unstable();
     assert!(ended.into_iter().eq(0..u64::from(room)), "each once");

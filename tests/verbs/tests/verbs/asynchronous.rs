@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use uverbs::asynchronous::{AsyncCompletionChannel, AsyncEvents};
 use uverbs::event::AsyncEventType;
+use uverbs::time::AckTimeout;
 use uverbs::{
     CompletionQueue, ErrorKind, Notify, ProtectionDomain, QpType, QueuePair, SendRequest,
     WorkCompletion,
@@ -37,13 +38,12 @@ fn looped() -> Loop {
         .channel(&channel)
         .build()
         .unwrap();
-    let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
     // Nothing is signaled, so a ConnectX takes no place in the send queue back.
-    builder
+    let builder = pd
+        .queue_pair(QpType::Rc, &cq, &cq)
         .max_send_wr(2048)
         .max_recv_wr(512)
-        .timeout(14)
-        .unwrap();
+        .timeout(AckTimeout::code(14).unwrap());
     let prepared = builder.build().unwrap();
     let own = prepared.endpoint();
     Loop {

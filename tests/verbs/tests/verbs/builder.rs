@@ -6,7 +6,7 @@ use uverbs::attr::{Ece, Psn};
 use uverbs::error::Op;
 use uverbs::gid::GidType;
 use uverbs::link::Mtu;
-use uverbs::time::{AckTimeout, RetryCount, RnrTimer};
+use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
 use uverbs::{
     AccessFlags, Context, ErrorKind, ProtectionDomain, QpState, QpType, QueuePairBuilder,
     QueuePairEndpoint, SendRequest, WcStatus,
@@ -21,10 +21,11 @@ fn parts() -> (Context, ProtectionDomain, uverbs::CompletionQueue) {
 }
 
 /// Builds, connects to itself, and asks the kernel.
-fn connected(set: impl Fn(&mut QueuePairBuilder<'_>)) -> (uverbs::QueuePair, uverbs::attr::QpInfo) {
+fn connected(
+    set: impl Fn(QueuePairBuilder<'_>) -> QueuePairBuilder<'_>,
+) -> (uverbs::QueuePair, uverbs::attr::QpInfo) {
     let (_context, pd, cq) = parts();
-    let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
-    set(&mut builder);
+    let builder = set(pd.queue_pair(QpType::Rc, &cq, &cq));
     let prepared = builder.build().unwrap();
     let own = prepared.endpoint();
     let mut qp = prepared.handshake(own).unwrap();
@@ -34,7 +35,7 @@ fn connected(set: impl Fn(&mut QueuePairBuilder<'_>)) -> (uverbs::QueuePair, uve
 
 #[test]
 fn the_defaults_are_the_documented_ones() {
-    let (qp, info) = connected(|_| {});
+    let (qp, info) = connected(|builder| builder);
     assert_eq!(info.state, QpState::ReadyToSend);
     assert_eq!(
         info.access.difference(AccessFlags::LOCAL_WRITE),
@@ -59,7 +60,7 @@ fn the_defaults_are_the_documented_ones() {
 #[test]
 fn roce_the_gid_is_a_routable_one_of_roce_v2() {
     let (context, pd, cq) = parts();
-    let prepared = pd.create_qp(QpType::Rc, &cq, &cq).build().unwrap();
+    let prepared = pd.queue_pair(QpType::Rc, &cq, &cq).build().unwrap();
     let gid = prepared.endpoint().gid.unwrap();
     let table = context.gid_table().unwrap();
     assert!(!gid.is_link_local());
@@ -71,13 +72,15 @@ fn roce_the_gid_is_a_routable_one_of_roce_v2() {
     );
     // Another one on request.
     for entry in &table {
-        let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
+        let builder = pd.queue_pair(QpType::Rc, &cq, &cq);
         let prepared = builder.gid_index(entry.index as u8).build().unwrap();
         assert_eq!(prepared.endpoint().gid, Some(entry.gid));
     }
     let empty = (0..=255).find(|index| table.iter().all(|entry| entry.index != u32::from(*index)));
-    let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
-    let error = builder.gid_index(empty.unwrap()).build().unwrap_err();
+    let builder = pd
+        .queue_pair(QpType::Rc, &cq, &cq)
+        .gid_index(empty.unwrap());
+    let error = builder.build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     let error = builder.port(2).build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
@@ -86,14 +89,19 @@ fn roce_the_gid_is_a_routable_one_of_roce_v2() {
 #[test]
 fn what_is_set_is_what_the_kernel_has() {
     let (qp, info) = connected(|builder| {
-        builder.allow_remote_rw();
-        builder.min_rnr_timer(31).unwrap().timeout(14).unwrap();
-        builder.retry_count(7).unwrap().rnr_retry(0).unwrap();
-        builder.max_rd_atomic(4).max_dest_rd_atomic(16);
         builder
+            .allow_remote_rw()
+            .min_rnr_timer(RnrTimer::code(31).unwrap())
+            .timeout(AckTimeout::code(14).unwrap())
+            .retry_count(RetryCount::new(7).unwrap())
+            .rnr_retry(RnrRetry::new(0).unwrap())
+            .max_rd_atomic(4)
+            .max_dest_rd_atomic(16)
             .path_mtu(Mtu::B256)
-            .psn(Psn::new(0x12_3456).unwrap());
-        builder.traffic_class(0x20).hop_limit(3).signal_all();
+            .psn(Psn::new(0x12_3456).unwrap())
+            .traffic_class(0x20)
+            .hop_limit(3)
+            .signal_all()
     });
     let expected = AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE;
     // Local access is not a queue pair's matter; some drivers repeat it.
@@ -115,38 +123,37 @@ fn what_is_set_is_what_the_kernel_has() {
 #[test]
 fn times_can_be_given_as_durations() {
     let (_, info) = connected(|builder| {
-        builder.timeout(Duration::from_millis(67)).unwrap();
-        builder.min_rnr_timer(Duration::from_micros(2560)).unwrap();
+        builder
+            .timeout(AckTimeout::from_duration(Duration::from_millis(67)))
+            .min_rnr_timer(RnrTimer::from_duration(Duration::from_micros(2560)).unwrap())
     });
     // 4.096 µs · 2^14 = 67.1 ms.
     assert_eq!(info.timeout.raw(), 14);
     assert_eq!(info.min_rnr_timer.raw(), 16);
     let (_, info) = connected(|builder| {
-        builder.timeout(AckTimeout::INFINITE).unwrap();
-        builder.min_rnr_timer(RnrTimer::LONGEST).unwrap();
-        builder.retry_count(RetryCount::new(0).unwrap()).unwrap();
+        builder
+            .timeout(AckTimeout::INFINITE)
+            .min_rnr_timer(RnrTimer::LONGEST)
+            .retry_count(RetryCount::new(0).unwrap())
     });
     assert_eq!((info.timeout.raw(), info.min_rnr_timer.raw()), (0, 0));
     assert_eq!(info.retry_count.raw(), 0);
 }
 
 #[test]
-fn numbers_that_do_not_exist_are_refused_where_they_are_set() {
+fn numbers_that_do_not_exist_are_refused_where_they_are_made() {
     let (_context, pd, cq) = parts();
-    let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
-    let kinds = [
-        builder.retry_count(8).unwrap_err().kind(),
-        builder.rnr_retry(8).unwrap_err().kind(),
-        builder.timeout(32).unwrap_err().kind(),
-        builder.min_rnr_timer(32).unwrap_err().kind(),
-        builder
-            .min_rnr_timer(Duration::from_secs(1))
-            .unwrap_err()
-            .kind(),
+    let refused = [
+        RetryCount::new(8).unwrap_err(),
+        RnrRetry::new(8).unwrap_err(),
+        AckTimeout::code(32).unwrap_err(),
+        RnrTimer::code(32).unwrap_err(),
+        RnrTimer::from_duration(Duration::from_secs(1)).unwrap_err(),
     ];
+    // What a program that makes them with `?` returns.
+    let kinds = refused.map(|error| uverbs::Error::from(error).kind());
     assert_eq!(kinds, [ErrorKind::LimitExceeded; 5]);
-    // Nothing of that was kept.
-    let prepared = builder.build().unwrap();
+    let prepared = pd.queue_pair(QpType::Rc, &cq, &cq).build().unwrap();
     let own = prepared.endpoint();
     let info = prepared.handshake(own).unwrap().query().unwrap();
     assert_eq!((info.retry_count.raw(), info.rnr_retry.raw()), (6, 6));
@@ -155,10 +162,9 @@ fn numbers_that_do_not_exist_are_refused_where_they_are_set() {
 #[test]
 fn roce_a_failed_handshake_leaves_a_queue_pair_that_can_be_tried_again() {
     let (_context, pd, mut cq) = parts();
-    let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
+    let builder = pd.queue_pair(QpType::Rc, &cq, &cq);
     let prepared = builder
-        .timeout(14)
-        .unwrap()
+        .timeout(AckTimeout::code(14).unwrap())
         .max_inline_data(16)
         .build()
         .unwrap();
@@ -186,13 +192,13 @@ fn roce_a_failed_handshake_leaves_a_queue_pair_that_can_be_tried_again() {
 #[test]
 fn handshake_and_activation_are_for_their_transports() {
     let (_context, pd, cq) = parts();
-    let datagrams = pd.create_qp(QpType::Ud, &cq, &cq).build().unwrap();
+    let datagrams = pd.queue_pair(QpType::Ud, &cq, &cq).build().unwrap();
     let own = datagrams.endpoint();
     let failed = datagrams.handshake(own).unwrap_err();
     assert_eq!(failed.error.kind(), ErrorKind::Unsupported);
     let mut qp = failed.prepared.activate().unwrap();
     assert_eq!(qp.query().unwrap().state, QpState::ReadyToSend);
-    let connected = pd.create_qp(QpType::Uc, &cq, &cq).build().unwrap();
+    let connected = pd.queue_pair(QpType::Uc, &cq, &cq).build().unwrap();
     let failed = connected.activate().unwrap_err();
     assert_eq!(failed.error.kind(), ErrorKind::Unsupported);
 }
@@ -200,8 +206,7 @@ fn handshake_and_activation_are_for_their_transports() {
 #[test]
 fn one_builder_builds_many() {
     let (_context, pd, cq) = parts();
-    let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
-    builder.max_send_wr(3);
+    let builder = pd.queue_pair(QpType::Rc, &cq, &cq).max_send_wr(3);
     let all: Vec<_> = (0..5).map(|_| builder.build().unwrap()).collect();
     for (at, one) in all.iter().enumerate() {
         assert!(all[..at].iter().all(|other| other.qp_num() != one.qp_num()));
@@ -214,7 +219,7 @@ fn one_builder_builds_many() {
 fn an_endpoint_travels_as_text_and_as_bytes() {
     let (_context, pd, cq) = parts();
     let own = pd
-        .create_qp(QpType::Rc, &cq, &cq)
+        .queue_pair(QpType::Rc, &cq, &cq)
         .build()
         .unwrap()
         .endpoint();
@@ -225,7 +230,7 @@ fn an_endpoint_travels_as_text_and_as_bytes() {
 #[test]
 fn rxe_has_nothing_beyond_the_standard_to_agree_to() {
     let (_context, pd, cq) = parts();
-    let mut prepared = pd.create_qp(QpType::Rc, &cq, &cq).build().unwrap();
+    let mut prepared = pd.queue_pair(QpType::Rc, &cq, &cq).build().unwrap();
     let error = prepared.ece().unwrap_err();
     assert_eq!(
         (error.kind(), error.op()),
@@ -241,7 +246,7 @@ fn rxe_has_nothing_beyond_the_standard_to_agree_to() {
         (error.kind(), error.op()),
         (ErrorKind::Unsupported, Op::SetEce)
     );
-    let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
+    let builder = pd.queue_pair(QpType::Rc, &cq, &cq);
     let error = builder.ece(peer).build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
 }

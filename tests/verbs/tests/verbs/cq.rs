@@ -1,6 +1,7 @@
 //! Completion queues: sizes, order, and the consumer index over many rounds.
 
 use uverbs::completion::Timestamps;
+use uverbs::time::AckTimeout;
 use uverbs::{ErrorKind, QpType, SendRequest, WcStatus, WorkCompletion};
 use verbs_tests::{Pair, Registered, drain, next, nothing, open, raw};
 
@@ -87,8 +88,11 @@ fn nothing_is_skipped_or_delivered_twice_over_many_rounds() {
     let mut small = pair.a.context.create_cq(3).unwrap();
     assert_eq!(small.entries(), 3);
     pair.a.qp = {
-        let mut builder = pair.a.pd.create_qp(QpType::Rc, &small, &pair.a.cq);
-        let prepared = builder.timeout(14).unwrap().build().unwrap();
+        let builder = pair.a.pd.queue_pair(QpType::Rc, &small, &pair.a.cq);
+        let prepared = builder
+            .timeout(AckTimeout::code(14).unwrap())
+            .build()
+            .unwrap();
         let own = prepared.endpoint();
         prepared.handshake(own).unwrap()
     };
@@ -155,8 +159,9 @@ fn one_queue_serves_many_queue_pairs() {
     let mut cq = context.create_cq(256).unwrap();
     let mut qps = Vec::new();
     for _ in 0..16 {
-        let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
-        builder.timeout(14).unwrap();
+        let builder = pd
+            .queue_pair(QpType::Rc, &cq, &cq)
+            .timeout(AckTimeout::code(14).unwrap());
         let prepared = builder.build().unwrap();
         let own = prepared.endpoint();
         qps.push(prepared.handshake(own).unwrap());

@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use uverbs::time::AckTimeout;
 use uverbs::{
     CompletionChannel, CompletionQueue, Context, ErrorKind, Notify, ProtectionDomain, QpType,
     QueuePair, SendFlags, SendRequest,
@@ -28,9 +29,11 @@ fn connect(
     send_cq: &CompletionQueue,
     recv_cq: &CompletionQueue,
 ) -> QueuePair {
-    let mut builder = pd.create_qp(QpType::Rc, send_cq, recv_cq);
     // Where nothing is signaled, a ConnectX takes no place in the send queue back.
-    builder.max_send_wr(2048).timeout(14).unwrap();
+    let builder = pd
+        .queue_pair(QpType::Rc, send_cq, recv_cq)
+        .max_send_wr(2048)
+        .timeout(AckTimeout::code(14).unwrap());
     let prepared = builder.build().unwrap();
     let own = prepared.endpoint();
     prepared.handshake(own).unwrap()
@@ -44,7 +47,7 @@ fn looped() -> Loop {
     let recv_cq = context
         .completion_queue(64)
         .channel(&channel)
-        .context(0xabcd)
+        .user_data(0xabcd)
         .build()
         .unwrap();
     Loop {
@@ -80,7 +83,7 @@ fn an_event_comes_once_for_each_time_it_was_asked_for() {
         looped.message(SendFlags::empty());
         let event = looped.channel.event(LONG).unwrap().unwrap();
         assert_eq!(event.queue(), looped.recv_cq.id());
-        assert_eq!(event.context(), Some(0xabcd));
+        assert_eq!(event.user_data(), Some(0xabcd));
         assert_eq!(looped.channel.event(SHORT).unwrap(), None, "one for both");
         next(&mut looped.recv_cq);
         next(&mut looped.recv_cq);
@@ -119,7 +122,7 @@ fn one_channel_serves_many_queues() {
             let cq = context
                 .completion_queue(8)
                 .channel(&channel)
-                .context(number)
+                .user_data(number)
                 .build()
                 .unwrap();
             let qp = connect(&pd, &send_cq, &cq);
@@ -135,7 +138,7 @@ fn one_channel_serves_many_queues() {
         raw::recv(qp, 1, &[]).unwrap();
         raw::send(qp, &[SendRequest::send(&[])]).unwrap();
         let event = channel.event(LONG).unwrap().unwrap();
-        assert_eq!((event.context(), event.queue()), (Some(number), cq.id()));
+        assert_eq!((event.user_data(), event.queue()), (Some(number), cq.id()));
     }
     assert_eq!(channel.event(SHORT).unwrap(), None);
 }

@@ -12,9 +12,7 @@ use verbs_tests::{Driver, Pair, Registered, driver, gid_entry, next, nothing, ow
 const QKEY: u32 = 0x1111_1111;
 
 fn pair() -> Pair {
-    Pair::with(QpType::Ud, |builder| {
-        builder.qkey(QKEY);
-    })
+    Pair::with(QpType::Ud, |builder| builder.qkey(QKEY))
 }
 
 /// The way from a to b, which have the same address here.

@@ -146,7 +146,7 @@ fn in_every_order_after(first: usize) {
         let memory = pd.buffers::<1>(64).unwrap();
         raw::recv_shared(&mut srq, 1, &[]).unwrap();
         let qp = pd
-            .create_qp(QpType::Rc, &cq, &cq)
+            .queue_pair(QpType::Rc, &cq, &cq)
             .srq(&srq)
             .build()
             .unwrap();
@@ -217,7 +217,7 @@ fn roce_address_window_region_and_group_in_every_order() {
     orders(5, |order| {
         let pd = context.alloc_pd().unwrap();
         let cq = context.create_cq(8).unwrap();
-        let prepared = pd.create_qp(QpType::Ud, &cq, &cq).build().unwrap();
+        let prepared = pd.queue_pair(QpType::Ud, &cq, &cq).build().unwrap();
         let mut qp = prepared.activate().unwrap();
         let entry = verbs_tests::gid_entry(&context, &qp);
         let route = GlobalRoute::new(entry.gid, entry.index as u8);

@@ -100,8 +100,8 @@ fn an_access_violation_is_told_to_the_side_whose_memory_it_was() {
     let (one, other) = (open(), open());
     let mut pair = Pair::between(&one, &other, QpType::Rc, |builder| {
         builder
-            .context(0x7777)
-            .access(AccessFlags::REMOTE_WRITE | AccessFlags::LOCAL_WRITE);
+            .user_data(0x7777)
+            .access(AccessFlags::REMOTE_WRITE | AccessFlags::LOCAL_WRITE)
     });
     let memory = Registered::remote_all(&pair.b.pd, 64);
     let wrong = memory.remote_by(0, RemoteKey::new(memory.mr().rkey().raw() ^ 0x33));
@@ -116,7 +116,7 @@ fn an_access_violation_is_told_to_the_side_whose_memory_it_was() {
             let qp_num = pair.b.qp.qp_num();
             let source = EventSource::QueuePair {
                 qp_num,
-                context: 0x7777,
+                user_data: 0x7777,
             };
             assert_eq!(event.source, source);
             assert_eq!(pair.b.qp.destroy().unwrap().asynchronous, 1);
@@ -136,8 +136,8 @@ fn the_last_receive_of_a_queue_pair_with_a_shared_queue() {
     let pd = context.alloc_pd().unwrap();
     let cq = context.create_cq(16).unwrap();
     let srq = pd.create_srq(8, 1).unwrap();
-    let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
-    let prepared = builder.srq(&srq).context(0x88).build().unwrap();
+    let builder = pd.queue_pair(QpType::Rc, &cq, &cq);
+    let prepared = builder.srq(&srq).user_data(0x88).build().unwrap();
     let own = prepared.endpoint();
     let mut qp = prepared.handshake(own).unwrap();
     qp.modify(&QpAttr::to(QpState::Error)).unwrap();
@@ -146,7 +146,7 @@ fn the_last_receive_of_a_queue_pair_with_a_shared_queue() {
             assert_eq!(event.event, AsyncEventType::LastWqeReached);
             let source = EventSource::QueuePair {
                 qp_num: qp.qp_num(),
-                context: 0x88,
+                user_data: 0x88,
             };
             assert_eq!(event.source, source);
         }
@@ -160,15 +160,13 @@ fn the_last_receive_of_a_queue_pair_with_a_shared_queue() {
 
 #[test]
 fn rxe_a_drained_send_queue() {
-    let mut pair = Pair::with(QpType::Rc, |builder| {
-        builder.context(0x99);
-    });
+    let mut pair = Pair::with(QpType::Rc, |builder| builder.user_data(0x99));
     let drain = QpAttr::to(QpState::SendQueueDrained).sqd_async_notify(true);
     pair.a.qp.modify(&drain).unwrap();
     let event = wait_for(&pair.a.context, AsyncEventType::SendQueueDrained);
     let source = EventSource::QueuePair {
         qp_num: pair.a.qp.qp_num(),
-        context: 0x99,
+        user_data: 0x99,
     };
     assert_eq!(event.source, source);
     assert!(!pair.a.qp.query().unwrap().sq_draining);

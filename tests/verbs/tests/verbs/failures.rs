@@ -1,6 +1,7 @@
 //! How requests fail: the status on both sides, what is flushed, in which order.
 
 use uverbs::memory::{LocalKey, RemoteKey};
+use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
 use uverbs::{
     AccessFlags, Operation, Payload, QpState, QpType, QueuePairEndpoint, SendRequest, WcStatus,
     WorkCompletion,
@@ -97,7 +98,7 @@ fn a_region_without_the_permission() {
 fn a_queue_pair_without_the_permission() {
     requests_fail();
     let mut pair = Pair::with(QpType::Rc, |builder| {
-        builder.access(AccessFlags::LOCAL_WRITE);
+        builder.access(AccessFlags::LOCAL_WRITE)
     });
     let memory = Registered::remote_all(&pair.b.pd, 64);
     let bytes: [&[u8]; 1] = [b"no"];
@@ -218,7 +219,9 @@ fn a_receive_into_memory_that_is_not_registered() {
 fn f28_no_receive_and_no_patience() {
     requests_fail();
     let mut pair = Pair::with(QpType::Rc, |builder| {
-        builder.rnr_retry(1).unwrap().min_rnr_timer(1).unwrap();
+        builder
+            .rnr_retry(RnrRetry::new(1).unwrap())
+            .min_rnr_timer(RnrTimer::code(1).unwrap())
     });
     let bytes: [&[u8]; 1] = [b"anyone?"];
     raw::send(&mut pair.a.qp, &[SendRequest::send_inline(&bytes).wr_id(4)]).unwrap();
@@ -228,10 +231,13 @@ fn f28_no_receive_and_no_patience() {
 
 #[test]
 fn no_receive_and_patience() {
-    let mut pair = Pair::with(QpType::Rc, |builder| {
-        builder.rnr_retry(7).unwrap().min_rnr_timer(1).unwrap();
+    let mut pair = Pair::with(QpType::Rc, |mut builder| {
+        builder = builder
+            .rnr_retry(RnrRetry::new(7).unwrap())
+            .min_rnr_timer(RnrTimer::code(1).unwrap());
         // rxe's retransmission runs on meanwhile and must not give up.
-        builder.retry_count(7).unwrap();
+        builder = builder.retry_count(RetryCount::new(7).unwrap());
+        builder
     });
     let to = Registered::local(&pair.b.pd, 64);
     let bytes: [&[u8]; 1] = [b"anyone?"];
@@ -251,7 +257,9 @@ fn f28_nobody_answers_and_everything_outstanding_is_flushed_in_order() {
     requests_fail();
     let context = open();
     let (pd, mut cq, prepared) = Side::prepare(&context, QpType::Rc, |builder| {
-        builder.retry_count(1).unwrap().timeout(1).unwrap();
+        builder
+            .retry_count(RetryCount::new(1).unwrap())
+            .timeout(AckTimeout::code(1).unwrap())
     });
     // A number that no queue pair has.
     let nobody = QueuePairEndpoint {

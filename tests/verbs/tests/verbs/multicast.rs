@@ -10,9 +10,7 @@ const QKEY: u32 = 0x2222;
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 7, 8, 9);
 
 fn pair() -> Pair {
-    Pair::with(QpType::Ud, |builder| {
-        builder.qkey(QKEY);
-    })
+    Pair::with(QpType::Ud, |builder| builder.qkey(QKEY))
 }
 
 /// The way to the group. The network is joined by an ordinary socket, which is to be kept.
@@ -42,7 +40,7 @@ fn shout(pair: &mut Pair, address: &AddressHandle, text: &[u8]) {
 fn roce_every_member_hears_a_datagram_to_the_group() {
     let mut pair = pair();
     let mut other = Pair::between(&pair.a.context, &pair.a.context, QpType::Ud, |builder| {
-        builder.qkey(QKEY);
+        builder.qkey(QKEY)
     });
     let (address, _socket) = to_group(&pair);
     let group = Gid::from(GROUP);

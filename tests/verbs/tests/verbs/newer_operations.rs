@@ -14,9 +14,7 @@ const ACCESS: AccessFlags = AccessFlags::LOCAL_WRITE
 
 /// A pair with `extra` access on both ends.
 fn pair(extra: AccessFlags) -> Pair {
-    Pair::with(QpType::Rc, |builder| {
-        builder.access(ACCESS | extra);
-    })
+    Pair::with(QpType::Rc, |builder| builder.access(ACCESS | extra))
 }
 
 fn announced(pair: &Pair, cap: DeviceCaps) -> bool {

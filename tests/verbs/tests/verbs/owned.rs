@@ -3,6 +3,7 @@
 use uverbs::attr::{QpAttr, SrqModify};
 use uverbs::completion::WcOpcode;
 use uverbs::owned::{Buffer, Finished, Memory, Work};
+use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
 use uverbs::{
     AccessFlags, CompletionQueue, Context, ErrorKind, PostError, ProtectionDomain, QpState, QpType,
     SendFlags, WcStatus, owned,
@@ -21,16 +22,19 @@ fn everything() -> Everything {
     let context = open();
     let pd = context.alloc_pd().unwrap();
     let cq = context.create_cq(64).unwrap();
-    let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
-    builder.max_inline_data(64).timeout(14).unwrap();
-    builder.rnr_retry(7).unwrap().retry_count(7).unwrap();
-    builder.min_rnr_timer(1).unwrap();
-    builder.access(
-        AccessFlags::LOCAL_WRITE
-            | AccessFlags::REMOTE_READ
-            | AccessFlags::REMOTE_WRITE
-            | AccessFlags::REMOTE_ATOMIC,
-    );
+    let builder = pd
+        .queue_pair(QpType::Rc, &cq, &cq)
+        .max_inline_data(64)
+        .timeout(AckTimeout::code(14).unwrap())
+        .rnr_retry(RnrRetry::new(7).unwrap())
+        .retry_count(RetryCount::new(7).unwrap())
+        .min_rnr_timer(RnrTimer::code(1).unwrap())
+        .access(
+            AccessFlags::LOCAL_WRITE
+                | AccessFlags::REMOTE_READ
+                | AccessFlags::REMOTE_WRITE
+                | AccessFlags::REMOTE_ATOMIC,
+        );
     let prepared = builder.build().unwrap();
     let own = prepared.endpoint();
     let qp = owned::QueuePair::new(prepared.handshake(own).unwrap());
@@ -56,7 +60,7 @@ impl Everything {
         self.qp.recv(into, 1).unwrap();
         self.qp.send(buffer, len, 2).unwrap();
         let (one, two) = (self.finish(), self.finish());
-        if one.context == 1 {
+        if one.user_data == 1 {
             (one, two)
         } else {
             (two, one)
@@ -96,10 +100,14 @@ fn every_kind_of_work() {
     let [mut buffer] = all.pd.buffers::<1>(64).unwrap();
     buffer[..7].copy_from_slice(b"written");
     all.qp
-        .post(Work::write(target.remote()).memory((buffer, 7)).context(5))
+        .post(
+            Work::write(target.remote())
+                .memory((buffer, 7))
+                .user_data(5),
+        )
         .unwrap();
     let done = all.finish();
-    assert_eq!((done.context, done.status), (5, WcStatus::Success));
+    assert_eq!((done.user_data, done.status), (5, WcStatus::Success));
     let mut seen = [0; 8];
     assert!(target.read(0, &mut seen));
     assert_eq!(&seen, b"written\0");
@@ -122,11 +130,11 @@ fn every_kind_of_work() {
         .post(
             Work::write_imm(target.remote(), 99)
                 .memory((buffer, 1))
-                .context(7),
+                .user_data(7),
         )
         .unwrap();
     let done = [all.finish(), all.finish()];
-    let of = |context| done.iter().find(|done| done.context == context).unwrap();
+    let of = |context| done.iter().find(|done| done.user_data == context).unwrap();
     assert_eq!(of(6).completion.imm, Some(99));
     assert_eq!(of(7).completion.opcode, WcOpcode::RdmaWrite);
 
@@ -226,7 +234,10 @@ fn a_full_queue_gives_the_buffer_back() {
     assert_eq!(back.len(), 8);
     all.qp.send_inline(b"x", 1000).unwrap();
     let done = [all.finish(), all.finish()];
-    assert!(done.iter().any(|done| done.context == 0), "the oldest one");
+    assert!(
+        done.iter().any(|done| done.user_data == 0),
+        "the oldest one"
+    );
     all.qp.recv(back, 77).unwrap();
 }
 
@@ -275,8 +286,10 @@ fn flushed_work_returns_its_buffers_with_no_bytes() {
 #[test]
 fn a_completion_finishes_work_of_its_own_queue_pair_alone() {
     let mut all = everything();
-    let mut builder = all.pd.create_qp(QpType::Rc, &all.cq, &all.cq);
-    builder.timeout(14).unwrap();
+    let builder = all
+        .pd
+        .queue_pair(QpType::Rc, &all.cq, &all.cq)
+        .timeout(AckTimeout::code(14).unwrap());
     let prepared = builder.build().unwrap();
     let own = prepared.endpoint();
     let mut other = owned::QueuePair::new(prepared.handshake(own).unwrap());
@@ -309,12 +322,11 @@ fn a_shared_receive_queue_owns_its_buffers() {
     let size = if resizes { 8 } else { 20 };
     let mut srq = owned::SharedReceiveQueue::new(pd.create_srq(size, 1).unwrap());
     let connect = |srq: &owned::SharedReceiveQueue| {
-        let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
-        builder
+        let builder = pd
+            .queue_pair(QpType::Rc, &cq, &cq)
             .srq(srq.queue())
             .max_inline_data(32)
-            .timeout(14)
-            .unwrap();
+            .timeout(AckTimeout::code(14).unwrap());
         let prepared = builder.build().unwrap();
         let own = prepared.endpoint();
         owned::QueuePair::new(prepared.handshake(own).unwrap())
@@ -342,7 +354,7 @@ fn a_shared_receive_queue_owns_its_buffers() {
             });
         }
         let got = got.unwrap();
-        assert_eq!(got.context, round as u64);
+        assert_eq!(got.user_data, round as u64);
         assert_eq!(got.bytes(), Some(text.as_bytes()));
     }
     assert_eq!(srq.receives_posted(), 10);
@@ -356,8 +368,11 @@ fn a_shared_receive_queue_owns_its_buffers() {
 fn whatever_is_forgotten_no_memory_is_written_that_is_someone_else_s() {
     let mut all = everything();
     // A receive waits; everything that could look after it is forgotten.
-    let mut builder = all.pd.create_qp(QpType::Rc, &all.cq, &all.cq);
-    builder.max_inline_data(64).timeout(14).unwrap();
+    let builder = all
+        .pd
+        .queue_pair(QpType::Rc, &all.cq, &all.cq)
+        .max_inline_data(64)
+        .timeout(AckTimeout::code(14).unwrap());
     let sender = builder.build().unwrap();
     let receiver = builder.build().unwrap();
     let (here, there) = (sender.endpoint(), receiver.endpoint());
@@ -377,7 +392,7 @@ fn whatever_is_forgotten_no_memory_is_written_that_is_someone_else_s() {
     sender.send_inline(&[0xff; 64], 1).unwrap();
     let [data] = all.pd.buffers::<1>(4096).unwrap();
     all.qp
-        .post(Work::write(remote).memory((data, 4096)).context(2))
+        .post(Work::write(remote).memory((data, 4096)).user_data(2))
         .unwrap();
     let mut finished = 0;
     let since = std::time::Instant::now();

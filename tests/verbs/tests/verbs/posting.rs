@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use uverbs::recorder::{Body, Collector, Record};
+use uverbs::time::{RetryCount, RnrRetry, RnrTimer};
 use uverbs::{
     Operation, Payload, PostError, QpState, QpType, RecvRequest, SendFlags, SendRequest, WcStatus,
 };
@@ -26,7 +27,7 @@ fn a_batch_is_rung_once_and_polling_rings_nothing() {
         .record(collector.clone())
         .open(&verbs_tests::device_name())
         .unwrap();
-    let mut pair = Pair::between(&context, &context, QpType::Rc, |_| {});
+    let mut pair = Pair::between(&context, &context, QpType::Rc, |builder| builder);
     let to = Registered::local(&pair.b.pd, 64);
     collector.take();
     receives(&mut pair, &to, 32);
@@ -86,8 +87,10 @@ fn f27_a_batch_that_is_dropped_or_forgotten_sends_nothing() {
 #[test]
 fn a_batch_of_receives_appears_when_it_is_submitted() {
     let mut pair = Pair::with(QpType::Rc, |builder| {
-        builder.rnr_retry(7).unwrap().min_rnr_timer(1).unwrap();
-        builder.retry_count(7).unwrap();
+        builder
+            .rnr_retry(RnrRetry::new(7).unwrap())
+            .min_rnr_timer(RnrTimer::code(1).unwrap())
+            .retry_count(RetryCount::new(7).unwrap())
     });
     let to = Registered::local(&pair.b.pd, 64);
     let mut dropped = pair.b.qp.recv_batch();
@@ -162,9 +165,7 @@ fn only_what_is_signaled_completes() {
 
 #[test]
 fn a_queue_that_signals_all_signals_all() {
-    let mut pair = Pair::with(QpType::Rc, |builder| {
-        builder.signal_all();
-    });
+    let mut pair = Pair::with(QpType::Rc, |builder| builder.signal_all());
     assert_eq!(
         pair.a.qp.query().unwrap().sig_mode,
         uverbs::attr::SigMode::All
@@ -184,7 +185,7 @@ fn a_queue_that_signals_all_signals_all() {
 #[test]
 fn inline_data_up_to_the_limit_and_no_further() {
     let mut pair = Pair::with(QpType::Rc, |builder| {
-        builder.max_inline_data(200).max_send_sge(1);
+        builder.max_inline_data(200).max_send_sge(1)
     });
     let max = pair.a.qp.caps().max_inline_data;
     assert!(max >= 200);
@@ -220,8 +221,11 @@ fn inline_data_up_to_the_limit_and_no_further() {
 #[test]
 fn f22_a_full_send_queue_takes_no_more_until_requests_complete() {
     let mut pair = Pair::with(QpType::Rc, |builder| {
-        builder.max_send_wr(8).rnr_retry(7).unwrap();
-        builder.min_rnr_timer(1).unwrap().retry_count(7).unwrap();
+        builder
+            .max_send_wr(8)
+            .rnr_retry(RnrRetry::new(7).unwrap())
+            .min_rnr_timer(RnrTimer::code(1).unwrap())
+            .retry_count(RetryCount::new(7).unwrap())
     });
     let granted = pair.a.qp.caps().max_send_wr;
     assert!(granted >= 8);
@@ -250,9 +254,7 @@ fn f22_a_full_send_queue_takes_no_more_until_requests_complete() {
 
 #[test]
 fn f22_a_full_receive_queue_takes_no_more() {
-    let mut pair = Pair::with(QpType::Rc, |builder| {
-        builder.max_recv_wr(8);
-    });
+    let mut pair = Pair::with(QpType::Rc, |builder| builder.max_recv_wr(8));
     let granted = pair.b.qp.caps().max_recv_wr;
     let mut posted = 0;
     while raw::recv(&mut pair.b.qp, posted, &[]).is_ok() {
@@ -270,7 +272,7 @@ fn f22_a_full_receive_queue_takes_no_more() {
 #[test]
 fn f21_requests_that_do_not_fit_are_refused_before_the_ring_is_touched() {
     let mut pair = Pair::with(QpType::Rc, |builder| {
-        builder.max_send_sge(2).max_recv_sge(2).max_inline_data(0);
+        builder.max_send_sge(2).max_recv_sge(2).max_inline_data(0)
     });
     let memory = Registered::remote_all(&pair.a.pd, 64);
     let max = pair.a.qp.caps().max_send_sge;
@@ -322,7 +324,7 @@ fn f21_requests_that_do_not_fit_are_refused_before_the_ring_is_touched() {
 #[test]
 fn a_queue_pair_that_cannot_send_yet_refuses() {
     let context = verbs_tests::open();
-    let (_pd, _cq, prepared) = verbs_tests::Side::prepare(&context, QpType::Rc, |_| {});
+    let (_pd, _cq, prepared) = verbs_tests::Side::prepare(&context, QpType::Rc, |builder| builder);
     let mut qp = prepared.into_raw();
     assert_eq!(qp.state(), QpState::Reset);
     let failed = raw::send(&mut qp, &[SendRequest::send(&[])]).unwrap_err();

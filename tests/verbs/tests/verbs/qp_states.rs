@@ -22,7 +22,7 @@ const STATES: [QpState; 7] = [
 ];
 
 fn raw_qp(kind: QpType) -> (uverbs::ProtectionDomain, uverbs::CompletionQueue, QueuePair) {
-    let (pd, cq, prepared) = Side::prepare(&open(), kind, |_| {});
+    let (pd, cq, prepared) = Side::prepare(&open(), kind, |builder| builder);
     (pd, cq, prepared.into_raw())
 }
 
@@ -62,7 +62,7 @@ fn rtr(qp: &QueuePair) -> QpAttr {
         .rq_psn(Psn::new(0x00ab_cdef).unwrap());
     if qp.kind() == QpType::Rc {
         attr.max_dest_rd_atomic(4)
-            .min_rnr_timer(RnrTimer::new(7).unwrap())
+            .min_rnr_timer(RnrTimer::code(7).unwrap())
     } else {
         attr
     }
@@ -71,7 +71,7 @@ fn rtr(qp: &QueuePair) -> QpAttr {
 fn rts(qp: &QueuePair) -> QpAttr {
     let attr = QpAttr::to(QpState::ReadyToSend).sq_psn(Psn::new(0x00ab_cdef).unwrap());
     if qp.kind() == QpType::Rc {
-        attr.timeout(AckTimeout::new(18).unwrap())
+        attr.timeout(AckTimeout::code(18).unwrap())
             .retry_count(RetryCount::new(3).unwrap())
             .rnr_retry(RnrRetry::new(2).unwrap())
             .max_rd_atomic(2)
@@ -165,7 +165,7 @@ fn settings_of_a_running_connection_can_be_changed() {
     let more = AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE;
     let change = QpAttr::to(QpState::ReadyToSend)
         .access(more)
-        .min_rnr_timer(RnrTimer::new(12).unwrap());
+        .min_rnr_timer(RnrTimer::code(12).unwrap());
     qp.modify(&change).unwrap();
     let info = qp.query().unwrap();
     assert!(info.access.contains(more));
@@ -176,7 +176,7 @@ fn settings_of_a_running_connection_can_be_changed() {
     }
     // And while it is drained, the path as well.
     drain_sends(&mut qp);
-    let change = QpAttr::to(QpState::SendQueueDrained).timeout(AckTimeout::new(9).unwrap());
+    let change = QpAttr::to(QpState::SendQueueDrained).timeout(AckTimeout::code(9).unwrap());
     qp.modify(&change).unwrap();
     assert_eq!(qp.query().unwrap().timeout.raw(), 9);
 }
@@ -299,7 +299,9 @@ fn rxe_a_drained_queue_sends_again() {
 #[test]
 fn an_error_flushes_both_queues_in_order() {
     let mut pair = Pair::with(QpType::Rc, |builder| {
-        builder.rnr_retry(7).unwrap().retry_count(7).unwrap();
+        builder
+            .rnr_retry(RnrRetry::new(7).unwrap())
+            .retry_count(RetryCount::new(7).unwrap())
     });
     for wr_id in 10..15 {
         raw::recv(&mut pair.a.qp, wr_id, &[]).unwrap();
@@ -325,7 +327,9 @@ fn an_error_flushes_both_queues_in_order() {
 #[test]
 fn a_reset_queue_pair_starts_again() {
     let mut pair = Pair::with(QpType::Rc, |builder| {
-        builder.rnr_retry(7).unwrap().retry_count(7).unwrap();
+        builder
+            .rnr_retry(RnrRetry::new(7).unwrap())
+            .retry_count(RetryCount::new(7).unwrap())
     });
     let to = Registered::local(&pair.b.pd, 64);
     let (one, two) = (pair.a.qp.qp_num(), pair.b.qp.qp_num());
@@ -373,9 +377,10 @@ fn sizes_are_granted_at_least() {
     for kind in [QpType::Rc, QpType::Uc, QpType::Ud] {
         let most = context.device_attr().max_sge;
         for (wr, sge, inline) in [(1, 1, 0), (5, 3, 64), (1000, most, 512), (16, 0, 0)] {
-            let mut builder = pd.create_qp(kind, &cq, &cq);
-            builder.max_send_wr(wr).max_recv_wr(wr);
-            builder
+            let builder = pd
+                .queue_pair(kind, &cq, &cq)
+                .max_send_wr(wr)
+                .max_recv_wr(wr)
                 .max_send_sge(sge)
                 .max_recv_sge(sge)
                 .max_inline_data(inline);
@@ -393,14 +398,14 @@ fn sizes_are_granted_at_least() {
     }
 }
 
-type Set<'a> = &'a dyn Fn(&mut uverbs::QueuePairBuilder<'_>);
+type Set<'a> = &'a dyn Fn(uverbs::QueuePairBuilder<'_>) -> uverbs::QueuePairBuilder<'_>;
 
 #[test]
 fn rxe_has_three_transports() {
     let context = open();
     let (pd, cq) = (context.alloc_pd().unwrap(), context.create_cq(8).unwrap());
     for kind in [QpType::RawPacket, QpType::XrcInitiator] {
-        let error = pd.create_qp(kind, &cq, &cq).build().unwrap_err();
+        let error = pd.queue_pair(kind, &cq, &cq).build().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{kind}: {error}");
     }
 }
@@ -413,29 +418,16 @@ fn sizes_beyond_the_device_are_refused() {
     let pd = context.alloc_pd().unwrap();
     let cq = context.create_cq(8).unwrap();
     let refused = |set: Set<'_>| {
-        let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
-        set(&mut builder);
+        let builder = set(pd.queue_pair(QpType::Rc, &cq, &cq));
         builder.build().unwrap_err().kind()
     };
     let sets: [Set<'_>; 6] = [
-        &|b| {
-            b.max_send_wr(max_wr + 1);
-        },
-        &|b| {
-            b.max_recv_wr(u32::MAX);
-        },
-        &|b| {
-            b.max_send_sge(max_sge + 1);
-        },
-        &|b| {
-            b.max_recv_sge(max_sge + 1);
-        },
-        &|b| {
-            b.max_inline_data(100_000);
-        },
-        &|b| {
-            b.service_level(16);
-        },
+        &|b| b.max_send_wr(max_wr + 1),
+        &|b| b.max_recv_wr(u32::MAX),
+        &|b| b.max_send_sge(max_sge + 1),
+        &|b| b.max_recv_sge(max_sge + 1),
+        &|b| b.max_inline_data(100_000),
+        &|b| b.service_level(16),
     ];
     for set in sets {
         assert_eq!(refused(set), ErrorKind::LimitExceeded);
@@ -444,7 +436,7 @@ fn sizes_beyond_the_device_are_refused() {
         (QpType::Driver, ErrorKind::Unsupported),
         (QpType::from_raw(99), ErrorKind::InvalidInput),
     ] {
-        let error = pd.create_qp(kind, &cq, &cq).build().unwrap_err();
+        let error = pd.queue_pair(kind, &cq, &cq).build().unwrap_err();
         assert_eq!(error.kind(), expected, "{kind}: {error}");
     }
 }
@@ -455,7 +447,7 @@ fn queues_of_another_context_are_refused() {
     let pd = one.alloc_pd().unwrap();
     let (own, foreign) = (one.create_cq(8).unwrap(), two.create_cq(8).unwrap());
     for (send, recv) in [(&own, &foreign), (&foreign, &own)] {
-        let error = pd.create_qp(QpType::Rc, send, recv).build().unwrap_err();
+        let error = pd.queue_pair(QpType::Rc, send, recv).build().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
     }
 }

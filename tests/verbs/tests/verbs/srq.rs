@@ -1,6 +1,7 @@
 //! Shared receive queues: made, queried, resized with requests inside, shared by queue pairs.
 
-use uverbs::attr::{SrqAttr, SrqModify};
+use uverbs::attr::SrqModify;
+use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
 use uverbs::{
     CompletionQueue, Context, ErrorKind, PostError, ProtectionDomain, QpType, QueuePair,
     SendRequest, SharedReceiveQueue, WcStatus,
@@ -22,10 +23,15 @@ fn shared(max_wr: u32, qps: usize) -> Shared {
     let cq = context.create_cq(1024).unwrap();
     let srq = pd.create_srq(max_wr, 2).unwrap();
     let connect = || {
-        let mut builder = pd.create_qp(QpType::Rc, &cq, &cq);
-        builder.srq(&srq).max_inline_data(64).max_send_wr(64);
-        builder.timeout(14).unwrap().min_rnr_timer(1).unwrap();
-        builder.rnr_retry(7).unwrap().retry_count(7).unwrap();
+        let builder = pd
+            .queue_pair(QpType::Rc, &cq, &cq)
+            .srq(&srq)
+            .max_inline_data(64)
+            .max_send_wr(64)
+            .timeout(AckTimeout::code(14).unwrap())
+            .min_rnr_timer(RnrTimer::code(1).unwrap())
+            .rnr_retry(RnrRetry::new(7).unwrap())
+            .retry_count(RetryCount::new(7).unwrap());
         let prepared = builder.build().unwrap();
         let own = prepared.endpoint();
         prepared.handshake(own).unwrap()
@@ -95,12 +101,7 @@ fn sizes_that_are_impossible() {
     }
     assert_eq!(kind(attr.max_srq_wr + 1, 1), ErrorKind::LimitExceeded);
     assert_eq!(kind(1, attr.max_srq_sge + 1), ErrorKind::LimitExceeded);
-    let armed_beyond = SrqAttr {
-        max_wr: 8,
-        max_sge: 1,
-        limit: 100,
-    };
-    let error = SharedReceiveQueue::create(&pd, armed_beyond, 0).unwrap_err();
+    let error = pd.shared_receive_queue(8).limit(100).build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);
 }
 
@@ -302,7 +303,7 @@ fn a_queue_of_another_context_is_refused() {
     let cq = context.create_cq(8).unwrap();
     let foreign = open().alloc_pd().unwrap().create_srq(8, 1).unwrap();
     let error = pd
-        .create_qp(QpType::Rc, &cq, &cq)
+        .queue_pair(QpType::Rc, &cq, &cq)
         .srq(&foreign)
         .build()
         .unwrap_err();

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use uverbs::attr::{SrqAttr, SrqModify};
+use uverbs::attr::SrqModify;
 use uverbs::event::{AsyncEvent, AsyncEventType, EventSource};
+use uverbs::time::AckTimeout;
 use uverbs::{
     CompletionQueue, Context, ProtectionDomain, QpType, QueuePair, SendRequest, SharedReceiveQueue,
 };
@@ -20,18 +21,17 @@ struct Limited {
 }
 
 fn queue(pd: &ProtectionDomain, limit: u32, number: u64) -> SharedReceiveQueue {
-    let attr = SrqAttr {
-        max_wr: 31,
-        max_sge: 1,
-        limit,
-    };
-    SharedReceiveQueue::create(pd, attr, number).unwrap()
+    let builder = pd.shared_receive_queue(31).limit(limit);
+    builder.user_data(number).build().unwrap()
 }
 
 fn connect(pd: &ProtectionDomain, cq: &CompletionQueue, srq: &SharedReceiveQueue) -> QueuePair {
-    let mut builder = pd.create_qp(QpType::Rc, cq, cq);
     // Where nothing is signaled, a ConnectX takes no place in the send queue back.
-    builder.srq(srq).max_send_wr(256).timeout(14).unwrap();
+    let builder = pd
+        .queue_pair(QpType::Rc, cq, cq)
+        .srq(srq)
+        .max_send_wr(256)
+        .timeout(AckTimeout::code(14).unwrap());
     let prepared = builder.build().unwrap();
     let own = prepared.endpoint();
     prepared.handshake(own).unwrap()
@@ -66,10 +66,10 @@ fn receive(qp: &mut QueuePair, cq: &mut CompletionQueue, count: u64) {
     }
 }
 
-fn is_reached(event: Option<AsyncEvent>, context: u64) -> bool {
+fn is_reached(event: Option<AsyncEvent>, user_data: u64) -> bool {
     event.is_some_and(|event| {
         event.event == AsyncEventType::SrqLimitReached
-            && event.source == EventSource::SharedReceiveQueue { context }
+            && event.source == EventSource::SharedReceiveQueue { user_data }
     })
 }
 

@@ -247,7 +247,9 @@ fn a_window_type_that_does_not_exist_is_refused() {
 fn a_key_with_a_window_of_another_queue_pair_opens_nothing() {
     requests_fail();
     let mut pair = Pair::new(QpType::Rc);
-    let mut other = Pair::between(&pair.a.context, &pair.b.context, QpType::Rc, |_| {});
+    let mut other = Pair::between(&pair.a.context, &pair.b.context, QpType::Rc, |builder| {
+        builder
+    });
     let region = bindable(&pair);
     let mut window = pair.b.pd.alloc_mw(MwType::Type2).unwrap();
     let status = bind(&mut pair, &mut window, &region, (0, 64), REMOTE);

@@ -54,7 +54,7 @@ fn rnr_table() {
         let (whole, hundredths) = millis.split_once('.').unwrap();
         let hundredths: u64 =
             whole.parse::<u64>().unwrap() * 100 + hundredths.parse::<u64>().unwrap();
-        let timer = RnrTimer::new(code).unwrap();
+        let timer = RnrTimer::code(code).unwrap();
         assert_eq!(
             timer.duration(),
             Duration::from_micros(hundredths * 10),
@@ -71,7 +71,7 @@ fn rnr_table() {
 #[test]
 fn ack_table() {
     for (code, (unit, figure)) in (1..).zip(ACK) {
-        let timeout = AckTimeout::new(code).unwrap();
+        let timeout = AckTimeout::code(code).unwrap();
         let wait = timeout.duration().unwrap();
         assert_eq!(wait.as_nanos(), 4_096 << code, "code {code}");
         // The documented figures are cut or rounded: they agree to one unit of their last digit,
@@ -196,8 +196,8 @@ proptest! {
         prop_assert_eq!(Psn::from_raw(raw).raw(), raw & 0x00ff_ffff);
         prop_assert_eq!(Psn::new(raw).is_ok(), raw <= 0x00ff_ffff);
         prop_assert_eq!(FlowLabel::new(raw).is_ok(), raw <= 0x000f_ffff);
-        prop_assert_eq!(AckTimeout::new(byte).map(AckTimeout::raw).ok(), (byte < 32).then_some(byte));
-        prop_assert_eq!(RnrTimer::new(byte).map(RnrTimer::raw).ok(), (byte < 32).then_some(byte));
+        prop_assert_eq!(AckTimeout::code(byte).map(AckTimeout::raw).ok(), (byte < 32).then_some(byte));
+        prop_assert_eq!(RnrTimer::code(byte).map(RnrTimer::raw).ok(), (byte < 32).then_some(byte));
         prop_assert_eq!(RetryCount::new(byte).map(RetryCount::raw).ok(), (byte < 8).then_some(byte));
         prop_assert_eq!(RnrRetry::from_raw(byte).raw(), byte & 7);
     }

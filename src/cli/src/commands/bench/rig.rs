@@ -1,5 +1,6 @@
 //! The queues and the memory of one side of a test.
 
+use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
 use uverbs::{
     AddressHandle, CompletionChannel, CompletionQueue, Context, PostError, PreparedQueuePair,
     ProtectionDomain, QueuePair, Remote,
@@ -97,8 +98,8 @@ impl Parts {
         let attr = context.device_attr();
         let few = |count: u32| u8::try_from(count).unwrap_or(u8::MAX);
         let prepared = {
-            let mut builder = pd.create_qp(spec.transport.qp_type(), &send_cq, &recv_cq);
-            builder
+            let mut builder = pd
+                .queue_pair(spec.transport.qp_type(), &send_cq, &recv_cq)
                 .port(local.ib_port)
                 .path_mtu(
                     uverbs::link::Mtu::from_bytes(mtu)
@@ -112,12 +113,12 @@ impl Parts {
                 .max_rd_atomic(few(attr.max_qp_init_rd_atom))
                 .max_dest_rd_atomic(few(attr.max_qp_rd_atom))
                 .qkey(QKEY)
-                .min_rnr_timer(12)?
-                .timeout(14)?
-                .retry_count(7)?
-                .rnr_retry(7)?;
+                .min_rnr_timer(RnrTimer::code(12)?)
+                .timeout(AckTimeout::code(14)?)
+                .retry_count(RetryCount::new(7)?)
+                .rnr_retry(RnrRetry::new(7)?);
             if let Some(index) = local.gid_idx {
-                builder.gid_index(index);
+                builder = builder.gid_index(index);
             }
             (0..spec.queue_pairs)
                 .map(|_| builder.build())

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use uverbs::time::AckTimeout;
 use uverbs::{Context, QpType, owned};
 
 use super::finding::Finding;
@@ -34,9 +35,9 @@ fn send_to_self(context: &Context, port: u8) -> Result<Duration> {
     let pd = context.alloc_pd()?;
     let mut cq = context.create_cq(4)?;
     let prepared = pd
-        .create_qp(QpType::Rc, &cq, &cq)
+        .queue_pair(QpType::Rc, &cq, &cq)
         .port(port)
-        .timeout(14_u8)?
+        .timeout(AckTimeout::code(14)?)
         .build()?;
     let endpoint = prepared.endpoint();
     let mut qp = owned::QueuePair::new(prepared.handshake(endpoint)?);

@@ -1,6 +1,7 @@
 //! Makes the queues of a game and connects them.
 
 use uverbs::owned::{self, Buffer};
+use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
 use uverbs::{
     AddressHandle, CompletionChannel, CompletionQueue, Context, PreparedQueuePair,
     ProtectionDomain, QueuePairEndpoint,
@@ -54,23 +55,23 @@ impl Table {
             None
         };
         let prepared = {
-            let mut builder = pd.create_qp(args.transport.qp_type(), &cq, &cq);
-            builder
+            let mut builder = pd
+                .queue_pair(args.transport.qp_type(), &cq, &cq)
                 .port(args.ib_port)
                 .path_mtu(args.mtu)
                 .service_level(args.sl)
                 .max_send_wr(1)
                 .max_recv_wr(depth)
                 .qkey(QKEY)
-                .min_rnr_timer(12)?
-                .timeout(14)?
-                .retry_count(7)?
-                .rnr_retry(7)?;
+                .min_rnr_timer(RnrTimer::code(12)?)
+                .timeout(AckTimeout::code(14)?)
+                .retry_count(RetryCount::new(7)?)
+                .rnr_retry(RnrRetry::new(7)?);
             if let Some(index) = args.gid_idx {
-                builder.gid_index(index);
+                builder = builder.gid_index(index);
             }
             if let Some(srq) = &srq {
-                builder.srq(srq.queue());
+                builder = builder.srq(srq.queue());
             }
             (0..count)
                 .map(|_| builder.build())

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use uverbs::error::HandshakeError;
+use uverbs::error::{HandshakeError, OutOfRange};
 use uverbs::owned::{ReceiveRefused, Refused};
 use uverbs::{Error, PollError, PostError};
 
@@ -122,6 +122,12 @@ impl From<Error> for Trouble {
         } else {
             Self::failed(error)
         }
+    }
+}
+
+impl From<OutOfRange> for Trouble {
+    fn from(error: OutOfRange) -> Self {
+        Error::from(error).into()
     }
 }
 

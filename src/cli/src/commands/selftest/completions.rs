@@ -68,8 +68,8 @@ impl Rig {
         let pd: ProtectionDomain = subject.context.alloc_pd()?;
         let sent = subject.context.create_cq(128)?;
         let cq = cq.build()?;
-        let sender = prepare(subject, &pd, QpType::Rc, (&sent, &sent), |_| Ok(()))?;
-        let receiver = prepare(subject, &pd, QpType::Rc, (&sent, &cq), |_| Ok(()))?;
+        let sender = prepare(subject, &pd, QpType::Rc, (&sent, &sent), |builder| builder)?;
+        let receiver = prepare(subject, &pd, QpType::Rc, (&sent, &cq), |builder| builder)?;
         let (sender, receiver) = connect(sender, receiver)?;
         Ok(Self {
             sent,
@@ -91,7 +91,7 @@ impl Rig {
         self.receiver.recv_empty(number)?;
         Ok(self
             .sender
-            .post(Work::send().flags(flags).context(number))?)
+            .post(Work::send().flags(flags).user_data(number))?)
     }
 
     /// Waits until the oldest message was sent.
@@ -110,8 +110,8 @@ impl Rig {
             receiver.complete(done).map_err(|_| foreign())
         })??;
         ensure(finished.status.is_success(), || ended(&finished))?;
-        ensure(finished.context == number, || {
-            format!("completion {} instead of {number}", finished.context)
+        ensure(finished.user_data == number, || {
+            format!("completion {} instead of {number}", finished.user_data)
         })
     }
 

@@ -93,8 +93,7 @@ fn pair(subject: &Subject) -> Outcome<Pair> {
     let end = || -> Outcome<End> {
         let cq = subject.context.create_cq(64)?;
         let prepared = prepare(subject, &pd, QpType::Ud, (&cq, &cq), |builder| {
-            builder.qkey(QKEY);
-            Ok(())
+            builder.qkey(QKEY)
         })?;
         let qp = prepared.activate()?;
         Ok(End::new(cq, qp))

@@ -109,8 +109,7 @@ impl Lane {
         let cq = subject.context.create_cq(64)?;
         let prepared = || {
             prepare(subject, pd, QpType::Rc, (&cq, &cq), |builder| {
-                builder.max_inline_data(8);
-                Ok(())
+                builder.max_inline_data(8)
             })
         };
         let (sender, receiver) = connect(prepared()?, prepared()?)?;
@@ -160,8 +159,8 @@ impl Lane {
                 continue;
             };
             ensure(finished.status.is_success(), || ended(&finished))?;
-            ensure(finished.context == next, || {
-                format!("receive {} before {next}", finished.context)
+            ensure(finished.user_data == next, || {
+                format!("receive {} before {next}", finished.user_data)
             })?;
             let buffer = buffer_of(finished)?;
             ensure(buffer[..] == next.to_be_bytes(), || {

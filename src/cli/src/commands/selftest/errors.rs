@@ -180,8 +180,7 @@ fn read_only(subject: &Subject) -> Outcome {
 
 fn no_right(subject: &Subject) -> Outcome {
     let mut pair = Pair::new(subject, QpType::Rc, |builder| {
-        builder.access(AccessFlags::LOCAL_WRITE);
-        Ok(())
+        builder.access(AccessFlags::LOCAL_WRITE)
     })?;
     let exposed = pair.pd.expose(64, REMOTE)?;
     let [text] = pair.pd.buffers::<1>(8)?;
@@ -216,9 +215,9 @@ fn no_atomics(subject: &Subject) -> Outcome {
 }
 
 fn not_ready(subject: &Subject) -> Outcome {
+    let (once, soon) = (RnrRetry::new(1)?, RnrTimer::code(1)?);
     let mut pair = Pair::new(subject, QpType::Rc, |builder| {
-        builder.rnr_retry(1_u8)?.min_rnr_timer(1_u8)?;
-        Ok(())
+        builder.rnr_retry(once).min_rnr_timer(soon)
     })?;
     provoke(&mut pair, Work::send(), &[WcStatus::RnrRetryExceeded])
 }
@@ -227,11 +226,10 @@ fn not_ready(subject: &Subject) -> Outcome {
 fn nobody(subject: &Subject) -> Outcome {
     let pd = subject.context.alloc_pd()?;
     let cq: CompletionQueue = subject.context.create_cq(64)?;
-    let impatient = |builder: &mut uverbs::QueuePairBuilder<'_>| {
-        builder.retry_count(1_u8)?.timeout(10_u8)?;
-        Ok(())
-    };
-    let prepared = prepare(subject, &pd, QpType::Rc, (&cq, &cq), impatient)?;
+    let (once, soon) = (RetryCount::new(1)?, AckTimeout::code(10)?);
+    let prepared = prepare(subject, &pd, QpType::Rc, (&cq, &cq), |builder| {
+        builder.retry_count(once).timeout(soon)
+    })?;
     let deaf = prepare(subject, &pd, QpType::Rc, (&cq, &cq), usual)?;
     let peer: QueuePairEndpoint = deaf.endpoint();
     let mut end = End::new(cq, prepared.handshake(peer)?);
@@ -248,7 +246,7 @@ fn flush(subject: &Subject) -> Outcome {
     }
     pair.a.qp.modify(&QpAttr::to(QpState::Error))?;
     for number in 0..FLUSHED {
-        pair.a.qp.post(Work::send().context(1000 + number))?;
+        pair.a.qp.post(Work::send().user_data(1000 + number))?;
     }
     let (mut receives, mut sends) = (0, 1000);
     let mut vendor = 0;
@@ -256,13 +254,13 @@ fn flush(subject: &Subject) -> Outcome {
         let finished = pair.a.next()?;
         ensure(finished.status == WcStatus::Flushed, || ended(&finished))?;
         vendor = finished.completion.vendor_err;
-        let next = if finished.context < 1000 {
+        let next = if finished.user_data < 1000 {
             &mut receives
         } else {
             &mut sends
         };
-        ensure(finished.context == *next, || {
-            format!("{} instead of {next}", finished.context)
+        ensure(finished.user_data == *next, || {
+            format!("{} instead of {next}", finished.user_data)
         })?;
         *next += 1;
     }
@@ -300,7 +298,7 @@ fn reset(subject: &Subject) -> Outcome {
             let [mut text, room] = pd.buffers(64)?;
             fill(&mut text, seed);
             b.qp.recv(room, seed)?;
-            a.qp.post(Work::send().memory(text).context(seed))?;
+            a.qp.post(Work::send().memory(text).user_data(seed))?;
         }
         // One of four is looked at; of the others some are done and some are not.
         ours(&mut a, seed)?;
@@ -319,7 +317,7 @@ fn ours(end: &mut End, seed: u64) -> Outcome<Finished> {
         let qp = &mut end.qp;
         if let Ok(finished) = take(&mut end.cq, |done| qp.complete(done).map_err(drop))? {
             ensure(finished.status.is_success(), || ended(&finished))?;
-            ensure(finished.context == seed, || {
+            ensure(finished.user_data == seed, || {
                 "a completion of an earlier life".into()
             })?;
             return Ok(finished);
@@ -351,7 +349,7 @@ fn up(
     qp.modify(&rtr)?;
     let rts = QpAttr::to(QpState::ReadyToSend)
         .sq_psn(psn)
-        .timeout(AckTimeout::new(16).map_err(Trouble::failed)?)
+        .timeout(AckTimeout::code(16).map_err(Trouble::failed)?)
         .retry_count(RetryCount::default())
         .rnr_retry(RnrRetry::default())
         .max_rd_atomic(1);

@@ -51,8 +51,8 @@ fn raw(subject: &Subject, pd: &ProtectionDomain, cq: &CompletionQueue) -> Outcom
     if subject.port_attr()?.link_layer != LinkLayer::Ethernet {
         return Err(Trouble::unsupported("the port has no frames"));
     }
-    let mut builder = pd.create_qp(QpType::RawPacket, cq, cq);
-    builder
+    let builder = pd
+        .queue_pair(QpType::RawPacket, cq, cq)
         .port(subject.port)
         .max_send_wr(64)
         .max_recv_wr(64)

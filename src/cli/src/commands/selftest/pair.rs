@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use uverbs::owned::{self, Buffer, Finished};
+use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
 use uverbs::{
     AccessFlags, Completion, CompletionQueue, PreparedQueuePair, ProtectionDomain, QpType,
     QueuePair, QueuePairBuilder, SharedReceiveQueue,
@@ -39,12 +40,8 @@ pub(super) struct Pair {
 }
 
 /// Nothing beyond them.
-#[expect(
-    clippy::unnecessary_wraps,
-    reason = "one of several settings, most of which can be refused"
-)]
-pub(super) fn usual(_: &mut QueuePairBuilder<'_>) -> uverbs::Result<()> {
-    Ok(())
+pub(super) fn usual(builder: QueuePairBuilder<'_>) -> QueuePairBuilder<'_> {
+    builder
 }
 
 /// A queue pair that is not connected yet, with what most checks want, changed by `set`.
@@ -53,12 +50,10 @@ pub(super) fn prepare(
     pd: &ProtectionDomain,
     kind: QpType,
     (send, receive): (&CompletionQueue, &CompletionQueue),
-    set: impl Fn(&mut QueuePairBuilder<'_>) -> uverbs::Result<()>,
+    set: impl Fn(QueuePairBuilder<'_>) -> QueuePairBuilder<'_>,
 ) -> Outcome<PreparedQueuePair> {
-    let mut builder = pd.create_qp(kind, send, receive);
-    as_usual(subject, kind, &mut builder)?;
-    set(&mut builder)?;
-    Ok(builder.build()?)
+    let builder = as_usual(subject, kind, pd.queue_pair(kind, send, receive))?;
+    Ok(set(builder).build()?)
 }
 
 /// A reliable one that receives from a shared queue.
@@ -68,33 +63,33 @@ pub(super) fn prepare_shared(
     (send, receive): (&CompletionQueue, &CompletionQueue),
     srq: &SharedReceiveQueue,
 ) -> Outcome<PreparedQueuePair> {
-    let mut builder = pd.create_qp(QpType::Rc, send, receive);
-    as_usual(subject, QpType::Rc, &mut builder)?;
+    let builder = pd.queue_pair(QpType::Rc, send, receive);
+    let builder = as_usual(subject, QpType::Rc, builder)?;
     Ok(builder.srq(srq).build()?)
 }
 
-fn as_usual(
+fn as_usual<'a>(
     subject: &Subject,
     kind: QpType,
-    builder: &mut QueuePairBuilder<'_>,
-) -> uverbs::Result<()> {
-    builder.port(subject.port).max_send_wr(64).max_recv_wr(64);
+    builder: QueuePairBuilder<'a>,
+) -> uverbs::Result<QueuePairBuilder<'a>> {
+    let mut builder = builder.port(subject.port).max_send_wr(64).max_recv_wr(64);
     if kind == QpType::Rc {
         let atomics = subject.context.device_attr().max_qp_rd_atom.clamp(1, 8);
         let atomics = u8::try_from(atomics).unwrap_or(1);
         // The usual patience of 65 µs is little for a device that is emulated.
-        builder
+        builder = builder
             .max_rd_atomic(atomics)
             .max_dest_rd_atomic(atomics)
-            .timeout(16_u8)?
-            .retry_count(7_u8)?
-            .rnr_retry(7_u8)?
-            .min_rnr_timer(1_u8)?;
+            .timeout(AckTimeout::code(16)?)
+            .retry_count(RetryCount::new(7)?)
+            .rnr_retry(RnrRetry::new(7)?)
+            .min_rnr_timer(RnrTimer::code(1)?);
     }
     if kind != QpType::Ud {
-        builder.access(REMOTE);
+        builder = builder.access(REMOTE);
     }
-    Ok(())
+    Ok(builder)
 }
 
 /// Connects two queue pairs with each other.
@@ -110,7 +105,7 @@ impl Pair {
     pub(super) fn new(
         subject: &Subject,
         kind: QpType,
-        set: impl Fn(&mut QueuePairBuilder<'_>) -> uverbs::Result<()>,
+        set: impl Fn(QueuePairBuilder<'_>) -> QueuePairBuilder<'_>,
     ) -> Outcome<Self> {
         let pd = subject.context.alloc_pd()?;
         Self::within(subject, &pd, kind, set)
@@ -121,7 +116,7 @@ impl Pair {
         subject: &Subject,
         pd: &ProtectionDomain,
         kind: QpType,
-        set: impl Fn(&mut QueuePairBuilder<'_>) -> uverbs::Result<()>,
+        set: impl Fn(QueuePairBuilder<'_>) -> QueuePairBuilder<'_>,
     ) -> Outcome<Self> {
         let (cq_a, cq_b) = (
             subject.context.create_cq(256)?,

@@ -51,8 +51,7 @@ impl Writer {
         let cq = subject.context.create_cq(64)?;
         let prepared = || {
             prepare(subject, pd, QpType::Rc, (&cq, &cq), |builder| {
-                builder.max_inline_data(8);
-                Ok(())
+                builder.max_inline_data(8)
             })
         };
         let (qp, peer) = connect(prepared()?, prepared()?)?;

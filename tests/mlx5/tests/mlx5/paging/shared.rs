@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use mlx5_tests::Model;
 use uverbs::completion::WcOpcode;
+use uverbs::time::{AckTimeout, RnrRetry};
 use uverbs::{
     CompletionQueue, Context, ProtectionDomain, QpType, QueuePair, SendRequest, Sge,
     SharedReceiveQueue, WcStatus, WorkCompletion,
@@ -30,12 +31,16 @@ impl Own {
         let pd = context.alloc_pd().unwrap();
         let cq = context.create_cq(64).unwrap();
         let srq = pd.create_srq(max_wr, 2).unwrap();
-        let mut builder = pd.create_qp(kind, &cq, &cq);
-        builder.srq(&srq).max_send_wr(8).max_send_sge(2);
         // As long as it takes: a receive that is on its way back is not there.
-        builder.timeout(14).unwrap().rnr_retry(7).unwrap();
+        let mut builder = pd
+            .queue_pair(kind, &cq, &cq)
+            .srq(&srq)
+            .max_send_wr(8)
+            .max_send_sge(2)
+            .timeout(AckTimeout::code(14).unwrap())
+            .rnr_retry(RnrRetry::new(7).unwrap());
         if kind == QpType::Ud {
-            builder.qkey(QKEY);
+            builder = builder.qkey(QKEY);
         }
         let prepared = builder.build().unwrap();
         let qp = if kind == QpType::Ud {

@@ -1,8 +1,8 @@
 //! Objects that few devices have.
 
-use uverbs::attr::{QpAttr, SrqAttr};
+use uverbs::attr::QpAttr;
 use uverbs::link::Mtu;
-use uverbs::mlx5::{Hash, HashFields, WorkQueue, WorkQueueSettings, WorkQueueState};
+use uverbs::mlx5::{Hash, HashFields, WorkQueue, WorkQueueState};
 use uverbs::time::RnrTimer;
 use uverbs::{AccessFlags, CompletionQueue, ProtectionDomain, QpState, QpType, QueuePairBuilder};
 
@@ -11,19 +11,18 @@ use super::{PORT, Stage};
 const ACCESS_KEY: u64 = 0xfeed;
 
 /// Requests to send and their pieces; there are none to receive.
-fn sizes(builder: &mut QueuePairBuilder<'_>, requests: u32, pieces: u32) {
+fn sizes(builder: QueuePairBuilder<'_>, requests: u32, pieces: u32) -> QueuePairBuilder<'_> {
     builder
         .max_send_wr(requests)
         .max_send_sge(pieces)
         .max_inline_data(4 * requests)
         .max_recv_wr(0)
-        .max_recv_sge(0);
+        .max_recv_sge(0)
 }
 
 impl Stage {
     fn work_queue(&self, pd: &ProtectionDomain, cq: &CompletionQueue) -> anyhow::Result<WorkQueue> {
-        let settings = WorkQueueSettings::default();
-        let mut queue = self.context.mlx5()?.create_work_queue(pd, cq, &settings)?;
+        let mut queue = self.context.mlx5()?.work_queue(pd, cq).build()?;
         queue.modify(WorkQueueState::Reset, WorkQueueState::Ready)?;
         Ok(queue)
     }
@@ -41,7 +40,7 @@ impl Stage {
             fields: HashFields::SOURCE_IPV4 | HashFields::DESTINATION_UDP,
             key,
         };
-        table.create_queue_pair(&pd, &hash, 0)?.destroy()?;
+        table.create_queue_pair(&pd, &hash)?.destroy()?;
         table.destroy()?;
         one.destroy()?;
         two.destroy()?;
@@ -55,17 +54,10 @@ impl Stage {
         let pd = self.context.alloc_pd()?;
         let cq = self.context.create_cq(32)?;
         let domain = self.context.mlx5()?.open_xrc_domain()?;
-        let attr = SrqAttr {
-            max_wr: 64,
-            max_sge: 1,
-            limit: 0,
-        };
-        let srq = domain.create_srq(&pd, &cq, attr, 0)?;
-        let mut builder = pd.create_qp(QpType::XrcInitiator, &cq, &cq);
-        sizes(&mut builder, 16, 2);
+        let srq = domain.create_srq(&pd, &cq, 64, 1)?;
+        let builder = sizes(pd.queue_pair(QpType::XrcInitiator, &cq, &cq), 16, 2);
         let initiator = builder.build()?.into_raw();
-        let mut builder = domain.create_target(&pd, &cq);
-        sizes(&mut builder, 0, 0);
+        let builder = sizes(domain.target(&pd, &cq), 0, 0);
         let target = builder.build()?.into_raw();
         target.destroy()?;
         initiator.destroy()?;
@@ -93,11 +85,9 @@ impl Stage {
         let pd = self.context.alloc_pd()?;
         let cq = self.context.create_cq(32)?;
         let srq = pd.create_srq(64, 2)?;
-        let mut builder = pd.create_dc_target(&srq, &cq, ACCESS_KEY);
-        sizes(&mut builder, 0, 0);
+        let builder = sizes(pd.dc_target(&srq, &cq, ACCESS_KEY), 0, 0);
         let mut target = builder.build()?.into_raw();
-        let mut builder = pd.create_dc_initiator(&cq);
-        sizes(&mut builder, 16, 2);
+        let builder = sizes(pd.dc_initiator(&cq), 16, 2);
         let mut initiator = builder.build()?.into_raw();
 
         let init = QpAttr::to(QpState::Init).pkey_index(0).port(PORT);

@@ -26,15 +26,15 @@ pub(crate) fn create(
     srq: Option<&SharedReceiveQueue>,
     kind: QpType,
 ) -> anyhow::Result<QueuePair> {
-    let mut builder = pd.create_qp(kind, cq, cq);
-    builder
+    let mut builder = pd
+        .queue_pair(kind, cq, cq)
         .max_send_wr(16)
         .max_send_sge(2)
         .max_inline_data(64)
         .max_recv_wr(8)
         .max_recv_sge(1);
     if let Some(srq) = srq {
-        builder.srq(srq).max_recv_wr(0).max_recv_sge(0);
+        builder = builder.srq(srq).max_recv_wr(0).max_recv_sge(0);
     }
     Ok(builder.build()?.into_raw())
 }
@@ -82,7 +82,7 @@ impl Stage {
         let mut ready = QpAttr::to(QpState::ReadyToSend).sq_psn(psn);
         if kind == QpType::Rc {
             ready = ready
-                .timeout(AckTimeout::new(14)?)
+                .timeout(AckTimeout::code(14)?)
                 .retry_count(RetryCount::new(7)?)
                 .rnr_retry(RnrRetry::INFINITE)
                 .max_rd_atomic(1);

@@ -110,9 +110,12 @@ impl Stage {
         let mut srq = pd.create_srq(64, 1)?;
         let _ = srq.modify(&SrqModify::new().limit(1 << 20));
         for kind in [QpType::Rc, QpType::Uc, QpType::Ud] {
-            let mut builder = pd.create_qp(kind, cq, cq);
-            builder.srq(&srq).max_recv_wr(0).max_recv_sge(0);
-            builder.signal_all();
+            let builder = pd
+                .queue_pair(kind, cq, cq)
+                .srq(&srq)
+                .max_recv_wr(0)
+                .max_recv_sge(0)
+                .signal_all();
             // Not all kinds have shared queues everywhere.
             let _ = builder.build();
         }
@@ -126,19 +129,18 @@ impl Stage {
         cq: &CompletionQueue,
     ) -> anyhow::Result<()> {
         for kind in [QpType::Rc, QpType::Uc, QpType::Ud] {
-            let mut builder = pd.create_qp(kind, cq, cq);
-            builder.signal_all();
+            let builder = pd.queue_pair(kind, cq, cq).signal_all();
             builder.build()?.into_raw().destroy()?;
         }
         let flags = QpCreateFlags::BLOCK_MULTICAST_LOOPBACK;
         // Not all devices have them.
-        let mut builder = pd.create_qp(QpType::Ud, cq, cq);
+        let builder = pd.queue_pair(QpType::Ud, cq, cq);
         let _ = builder.signal_all().create_flags(flags).build();
-        let mut qp = pd.create_qp(QpType::Uc, cq, cq).build()?.into_raw();
+        let mut qp = pd.queue_pair(QpType::Uc, cq, cq).build()?.into_raw();
         self.connect_to_itself(&mut qp)?;
         qp.destroy()?;
         for access in OF_QUEUE_PAIRS {
-            let mut qp = pd.create_qp(QpType::Rc, cq, cq).build()?.into_raw();
+            let mut qp = pd.queue_pair(QpType::Rc, cq, cq).build()?.into_raw();
             let init = QpAttr::to(QpState::Init).pkey_index(0).port(PORT);
             let _ = qp.modify(&init.access(AccessFlags::from_bits_retain(access)));
             qp.destroy()?;
@@ -167,8 +169,8 @@ impl Stage {
             QpCreateFlags::BLOCK_MULTICAST_LOOPBACK,
             QpCreateFlags::BLOCK_MULTICAST_LOOPBACK | QpCreateFlags::CVLAN_STRIPPING,
         ] {
-            let mut builder = pd.create_qp(QpType::RawPacket, cq, cq);
-            let _ = builder.create_flags(flags).build();
+            let builder = pd.queue_pair(QpType::RawPacket, cq, cq).create_flags(flags);
+            let _ = builder.build();
             let _ = builder.signal_all().build();
         }
         self.suite_of_extended(pd, cq)?;
@@ -184,9 +186,13 @@ impl Stage {
             exclusive: false,
         };
         let domain = self.context.mlx5()?.open_shared_xrc_domain(&shared)?;
-        let mut builder = domain.create_target(pd, cq);
-        builder.max_send_wr(0).max_send_sge(0).max_inline_data(0);
-        builder.max_recv_wr(0).max_recv_sge(0);
+        let builder = domain
+            .target(pd, cq)
+            .max_send_wr(0)
+            .max_send_sge(0)
+            .max_inline_data(0)
+            .max_recv_wr(0)
+            .max_recv_sge(0);
         let mut target = builder.build()?.into_raw();
         let init = QpAttr::to(QpState::Init).pkey_index(0).port(PORT);
         target.modify(&init.access(AccessFlags::empty()))?;
@@ -201,11 +207,14 @@ impl Stage {
                 .min_rnr_timer(RnrTimer::from_raw(12)),
         )?;
         let ready = QpAttr::to(QpState::ReadyToSend).sq_psn(Psn::new(0)?);
-        target.modify(&ready.timeout(AckTimeout::new(14)?))?;
+        target.modify(&ready.timeout(AckTimeout::code(14)?))?;
         target.destroy()?;
         drop(domain);
-        let mut builder = pd.create_qp(QpType::XrcInitiator, cq, cq);
-        builder.signal_all().max_recv_wr(0).max_recv_sge(0);
+        let builder = pd
+            .queue_pair(QpType::XrcInitiator, cq, cq)
+            .signal_all()
+            .max_recv_wr(0)
+            .max_recv_sge(0);
         builder.build()?.into_raw().destroy()?;
         Ok(())
     }
@@ -213,14 +222,22 @@ impl Stage {
     /// Both ends of dynamic connections, as the test-suite makes them.
     fn suite_of_dynamic(&self, pd: &ProtectionDomain, cq: &CompletionQueue) -> anyhow::Result<()> {
         let srq = pd.create_srq(64, 2)?;
-        let mut builder = pd.create_dc_target(&srq, cq, KEY);
-        builder.signal_all().max_send_wr(0).max_send_sge(0);
-        builder.max_inline_data(0).max_recv_wr(0).max_recv_sge(0);
+        let builder = pd
+            .dc_target(&srq, cq, KEY)
+            .signal_all()
+            .max_send_wr(0)
+            .max_send_sge(0)
+            .max_inline_data(0)
+            .max_recv_wr(0)
+            .max_recv_sge(0);
         let mut target = builder.build()?.into_raw();
-        let mut builder = pd.create_dc_initiator(cq);
-        builder.signal_all().max_recv_wr(0).max_recv_sge(0);
+        let mut builder = pd
+            .dc_initiator(cq)
+            .signal_all()
+            .max_recv_wr(0)
+            .max_recv_sge(0);
         let mut initiator = builder.build()?.into_raw();
-        builder.dci_streams(Streams {
+        builder = builder.dci_streams(Streams {
             log_concurrent: 2,
             log_errored: 2,
         });

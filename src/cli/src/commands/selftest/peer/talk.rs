@@ -43,11 +43,10 @@ impl Side {
         let cq = subject.context.create_cq(64)?;
         let prepared = prepare(subject, &pd, kind, (&cq, &cq), |builder| {
             if kind == QpType::Ud {
-                builder.qkey(QKEY);
+                builder.qkey(QKEY)
             } else {
-                builder.path_mtu(mtu);
+                builder.path_mtu(mtu)
             }
-            Ok(())
         })?;
         Ok(Self {
             kind,
@@ -125,7 +124,7 @@ impl Side {
             bytes.ok_or_else(|| Trouble::failed("a short buffer"))?,
             seed,
         );
-        let work = Work::send().memory((text, len)).context(seed);
+        let work = Work::send().memory((text, len)).user_data(seed);
         let end = self.end.as_mut();
         let end = end.ok_or_else(|| Trouble::failed("it is not connected"))?;
         match &self.to {

@@ -65,8 +65,7 @@ impl Rig {
         let receive_cq = subject.context.create_cq(64)?;
         let prepared = |cq: &CompletionQueue| {
             prepare(subject, &pd, kind, (cq, cq), |builder| {
-                builder.max_inline_data(room).max_send_sge(4);
-                Ok(())
+                builder.max_inline_data(room).max_send_sge(4)
             })
         };
         let (sender, receiver) = connect(prepared(&send_cq)?, prepared(&receive_cq)?)?;

@@ -90,10 +90,12 @@ impl Rig {
         }
         self.pair.b.qp.recv(room, seed)?;
         let buffer = self.filled(len, seed)?;
-        let work = Work::new(operation).memory((buffer, len)).context(seed);
+        let work = Work::new(operation).memory((buffer, len)).user_data(seed);
         self.pair.a.qp.post(work)?;
         let sent = self.pair.a.success()?;
-        ensure(sent.context == seed, || "another send's completion".into())?;
+        ensure(sent.user_data == seed, || {
+            "another send's completion".into()
+        })?;
         self.here = Some(buffer_of(sent)?);
         let received = self.pair.b.success()?;
         ensure(received.len == len, || {
@@ -244,8 +246,7 @@ fn flush(subject: &Subject) -> Outcome {
         return Err(Trouble::unsupported("the device announces none"));
     }
     let mut pair = Pair::new(subject, QpType::Rc, |builder| {
-        builder.access(REMOTE | AccessFlags::FLUSH_GLOBAL);
-        Ok(())
+        builder.access(REMOTE | AccessFlags::FLUSH_GLOBAL)
     })?;
     let exposed = pair.pd.expose(4096, access)?;
     let operation = Operation::Flush {

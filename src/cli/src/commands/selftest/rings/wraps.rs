@@ -155,22 +155,21 @@ fn inline_pair(
     srq: Option<&SharedReceiveQueue>,
 ) -> Outcome<(QueuePair, QueuePair)> {
     let sender = prepare(subject, pd, QpType::Rc, (send_cq, send_cq), |builder| {
-        builder.max_inline_data(8);
-        Ok(())
+        builder.max_inline_data(8)
     })?;
     let cqs = (receive_cq, receive_cq);
     let receiver = match srq {
-        None => prepare(subject, pd, QpType::Rc, cqs, |_| Ok(()))?,
+        None => prepare(subject, pd, QpType::Rc, cqs, |builder| builder)?,
         Some(srq) => prepare_shared(subject, pd, cqs, srq)?,
     };
     connect(sender, receiver)
 }
 
 impl Receiver {
-    fn recv(&mut self, buffer: Buffer, context: u64) -> Outcome<()> {
+    fn recv(&mut self, buffer: Buffer, user_data: u64) -> Outcome<()> {
         let posted = match self {
-            Self::Own(qp) => qp.recv(buffer, context),
-            Self::Shared(srq) => srq.recv(buffer, context),
+            Self::Own(qp) => qp.recv(buffer, user_data),
+            Self::Shared(srq) => srq.recv(buffer, user_data),
         };
         Ok(posted?)
     }
@@ -183,8 +182,8 @@ impl Receiver {
             Self::Shared(srq) => srq.complete(done).map_err(|_| foreign()),
         })??;
         ensure(finished.status.is_success(), || ended(&finished))?;
-        ensure(finished.context == context, || {
-            format!("receive {} instead of {context}", finished.context)
+        ensure(finished.user_data == context, || {
+            format!("receive {} instead of {context}", finished.user_data)
         })?;
         buffer_of(finished)
     }

@@ -1,0 +1,75 @@
+//! Handles and builders are as good after a panic that somebody caught as before it.
+//!
+//! What hides that from the compiler are trait objects below them: the provider, the kernel, recorders, and what vendors add. The
+//! library calls foreign code only where it catches its panics, and gives up then what may be half done (`Panicked`, a poisoned
+//! queue, a sink that is told nothing more). So no handle is seen in a state that a panic left behind.
+
+use std::panic::{RefUnwindSafe, UnwindSafe};
+
+use crate::{
+    AddressHandle, CompletionChannel, CompletionQueue, CompletionQueueBuilder, Context,
+    MemoryRegion, MemoryWindow, OpenOptions, PreparedQueuePair, ProtectionDomain, QueuePair,
+    QueuePairBuilder, SharedReceiveQueue, SharedReceiveQueueBuilder, owned,
+};
+
+macro_rules! as_good_as_before {
+    ($($handle:ty),* $(,)?) => {
+        $(
+            impl UnwindSafe for $handle {}
+            impl RefUnwindSafe for $handle {}
+        )*
+    };
+}
+
+as_good_as_before![
+    AddressHandle,
+    CompletionChannel,
+    CompletionQueue,
+    CompletionQueueBuilder<'_>,
+    Context,
+    MemoryRegion,
+    MemoryWindow,
+    OpenOptions,
+    PreparedQueuePair,
+    ProtectionDomain,
+    QueuePair,
+    QueuePairBuilder<'_>,
+    SharedReceiveQueue,
+    SharedReceiveQueueBuilder<'_>,
+    owned::Buffer,
+    owned::ExposedMemory,
+    owned::QueuePair,
+    owned::SharedReceiveQueue,
+];
+
+/// What threads, tasks and whoever catches a panic may do with every handle.
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn goes_everywhere<T: Send + Sync + Unpin + UnwindSafe + RefUnwindSafe>() {}
+
+    #[test]
+    fn handles_and_builders_go_everywhere() {
+        goes_everywhere::<AddressHandle>();
+        goes_everywhere::<CompletionChannel>();
+        goes_everywhere::<CompletionQueue>();
+        goes_everywhere::<CompletionQueueBuilder<'static>>();
+        goes_everywhere::<Context>();
+        goes_everywhere::<MemoryRegion>();
+        goes_everywhere::<MemoryWindow>();
+        goes_everywhere::<OpenOptions>();
+        goes_everywhere::<PreparedQueuePair>();
+        goes_everywhere::<ProtectionDomain>();
+        goes_everywhere::<QueuePair>();
+        goes_everywhere::<QueuePairBuilder<'static>>();
+        goes_everywhere::<SharedReceiveQueue>();
+        goes_everywhere::<SharedReceiveQueueBuilder<'static>>();
+        goes_everywhere::<owned::Buffer>();
+        goes_everywhere::<owned::ExposedMemory>();
+        goes_everywhere::<owned::Finished>();
+        goes_everywhere::<owned::QueuePair>();
+        goes_everywhere::<owned::SharedReceiveQueue>();
+        goes_everywhere::<owned::Work>();
+    }
+}
