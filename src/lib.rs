@@ -176,10 +176,11 @@ pub mod completion {
 /// Which devices there are, as the kernel tells.
 pub mod discover {
     #[doc(inline)]
-    pub use uverbs_core::discover::fork::ForkAdvice;
+    pub use uverbs_core::discover::fork::{ForkAdvice, Registration};
     #[doc(inline)]
     pub use uverbs_core::discover::{
-        Access, DeviceInfo, DriverMatch, ForkGuard, Options, Source, copy_on_fork, netlink, sysfs,
+        Access, CharDevice, DeviceInfo, DriverMatch, ForkGuard, Options, Source, copy_on_fork,
+        netlink, sysfs,
     };
 }
 
@@ -204,7 +205,10 @@ pub mod kernel {
     #[doc(inline)]
     pub use uverbs_core::CommandPath;
     #[doc(inline)]
-    pub use uverbs_core::sys::{Call, Kernel, Linux, Reply};
+    pub use uverbs_core::sys::{
+        Attr, Call, Command, Kernel, Linux, Mapping, Pointer, Protection, Reply, Uhw, Value,
+        WriteCommand,
+    };
 }
 
 /// The state of a port and its cable.

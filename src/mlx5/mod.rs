@@ -45,7 +45,7 @@ pub use work_queue::{
 };
 pub use xrc::{XrcDomain, XrcTarget, XrcTargetBuilder};
 
-pub use uverbs_core::hw::Pages;
+pub use uverbs_core::hw::{Pages, Register};
 pub use uverbs_mlx5::flow::{
     EthernetFields, Flags as FlowFlags, FlowInit, FlowSpec, Ipv4Fields, Ipv6Fields,
     Kind as FlowKind, PortFields,

@@ -4,8 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use uverbs_core::{DestroyError, Errno, Error, Op, Result};
-use uverbs_mlx5::prm::ElementAttr;
-use uverbs_mlx5::sched::{Applied, Element, Elements, Limits, Plan, Tree};
+use uverbs_mlx5::sched::{Applied, Element, ElementAttr, Elements, Limits, Plan, Tree};
 
 use crate::tape::Tape;
 

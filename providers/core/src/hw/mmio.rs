@@ -81,6 +81,7 @@ impl Register {
     /// Copies a block to the start, by the widest stores that there are. Does nothing where it
     /// would pass the end.
     #[inline]
+    #[doc(hidden)] // For providers, whose rings have blocks.
     pub fn copy_block(&self, block: Block<'_>) {
         if self.len >= 64 {
             self.copy_inside(0, block);
@@ -90,6 +91,7 @@ impl Register {
     /// Copies `blocks` blocks, from the `first` of a ring on, to the start. Does nothing where they
     /// would pass the end.
     #[inline(never)]
+    #[doc(hidden)] // For providers, whose rings have blocks.
     pub fn copy_blocks(&self, ring: &BlockRing, first: u32, blocks: u32) {
         if blocks as usize > self.len / 64 {
             return;

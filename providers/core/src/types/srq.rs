@@ -73,6 +73,7 @@ impl SrqModify {
     }
 
     /// What changes, in the kernel's bits.
+    #[doc(hidden)] // For commands: it says nothing that the fields do not.
     pub const fn mask(&self) -> SrqAttrMask {
         let size = if self.max_wr.is_some() {
             SrqAttrMask::MAX_WR

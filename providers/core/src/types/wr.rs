@@ -222,6 +222,7 @@ pub struct Address {
 impl Address {
     /// What a provider made on a device: the kernel object, absent where the address is local to
     /// this library; the kernel's number for it, 0 for none; and the device's own form.
+    #[doc(hidden)] // Providers make them; users have them from address handles.
     pub fn new(
         made_on: &UverbsFile,
         object: Option<Arc<Object>>,

@@ -50,6 +50,7 @@ impl SwitchPort {
     /// # Errors
     /// EINVAL: there is no such port. EOPNOTSUPP: a port of a switch that represents nothing. EPROTONOSUPPORT: an older kernel.
     #[doc(alias = "mlx5dv_query_port")]
+    #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub fn query(file: &UverbsFile, port: u32) -> Result<Self> {
         let op = Op::QuerySwitchPort;
         let mut reply = mlx5_ib_uapi_query_port::default();

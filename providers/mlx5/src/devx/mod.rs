@@ -52,6 +52,7 @@ pub struct Devx {
 
 impl Devx {
     /// The way to the firmware of the device behind `file`.
+    #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub fn new(file: &Arc<UverbsFile>) -> Self {
         Self {
             file: Arc::clone(file),

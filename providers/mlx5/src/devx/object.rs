@@ -124,6 +124,7 @@ impl Devx {
     #[doc(alias = "mlx5dv_devx_srq_query")]
     #[doc(alias = "mlx5dv_devx_wq_query")]
     #[doc(alias = "mlx5dv_devx_ind_tbl_query")]
+    #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub fn query_object(
         &self,
         object: &Object,
@@ -163,6 +164,7 @@ impl Devx {
     #[doc(alias = "mlx5dv_devx_wq_modify")]
     #[doc(alias = "mlx5dv_devx_ind_tbl_modify")]
     #[expect(unsafe_code, reason = "passes an obligation on")]
+    #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub unsafe fn modify_object(
         &self,
         object: &Object,

@@ -62,6 +62,7 @@ impl Var {
     /// [`Unsupported`](uverbs_core::ErrorKind::Unsupported) (EPROTONOSUPPORT, EOPNOTSUPP): the device emulates none, or the kernel is
     /// older. ENOSPC: no page is left.
     #[doc(alias = "mlx5dv_alloc_var")]
+    #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub fn alloc(file: &Arc<UverbsFile>, kind: VarKind) -> Result<Self> {
         let op = Op::AllocVar;
         let handle = new_object_slot();

@@ -1,7 +1,7 @@
 //! The words of the firmware's commands (`mlx5_ifc.h`, Programmer's Reference Manual): those that
 //! this provider sends, typed; anything else is a [`Mailbox`] that the caller fills.
 
-mod element;
+pub(crate) mod element;
 mod field;
 mod hca_cap;
 mod mailbox;
@@ -11,7 +11,8 @@ mod queue;
 mod status;
 mod unrecognized;
 
-pub use element::{ElementAttr, ElementKind, TsarKind};
+pub(crate) use element::ElementAttr;
+pub use element::{ElementKind, TsarKind};
 pub use field::{Field, Wide, bit, field, word};
 pub(crate) use hca_cap::REPLY_LEN as CAP_REPLY_LEN;
 pub use hca_cap::{GeneralCaps, QosCaps, query_hca_cap};

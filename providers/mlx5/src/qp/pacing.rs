@@ -141,6 +141,7 @@ impl fmt::Display for QpTypes {
 /// send; only newer kernels keep a rate that is set earlier, until it is. EOPNOTSUPP: the kernel does not know the
 /// attribute. ENOMEM, ENOSPC: the device has no place left in its table of rates.
 #[doc(alias = "ibv_modify_qp_rate_limit")]
+#[doc(hidden)] // Users have no such handle: the facade calls it.
 pub fn modify_rate_limit(
     qp: &Object,
     kind: QpType,

@@ -18,6 +18,7 @@ struct ForResponses;
 
 /// The queue pair that is attached.
 #[derive(Clone, Copy, Debug)]
+#[doc(hidden)] // Users have no such handle: the facade calls it.
 pub struct Attachable<'a> {
     /// The kernel object.
     pub object: &'a Object,
@@ -58,6 +59,7 @@ impl Scheduler {
     /// [`InvalidInput`](ErrorKind::InvalidInput): a leaf for responses where there are none, or a leaf of
     /// another context. Else the errno that the firmware's status stands for. The queue pair is attached as it was then.
     #[doc(alias = "mlx5dv_modify_qp_sched_elem")]
+    #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub fn attach(&self, qp: &Attachable<'_>, leaves: Leaves<'_>) -> Result<()> {
         self.check(qp, leaves)?;
         let command = command(qp, leaves)?;

@@ -26,4 +26,4 @@ pub use live::{Elements, LiveElement};
 pub use plan::{Plan, Step};
 pub use tree::{Element, Kind, Tree};
 
-pub use crate::prm::ElementAttr;
+pub use crate::prm::element::ElementAttr;

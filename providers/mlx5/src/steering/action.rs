@@ -204,6 +204,7 @@ impl FlowAction {
     /// [`LimitExceeded`](uverbs_core::ErrorKind::LimitExceeded): a field of more than 12 bits. EOPNOTSUPP: the device changes no
     /// headers, or not in these tables. ENOSPC, ENOMEM: too many changes. EINVAL, EREMOTEIO: a field that the firmware does not change.
     #[doc(alias = "mlx5dv_create_flow_action_modify_header")]
+    #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub fn modify_header(
         file: &Arc<UverbsFile>,
         table: TableKind,

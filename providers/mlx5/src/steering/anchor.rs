@@ -44,6 +44,7 @@ impl SteeringAnchor {
     /// has no such tables. ENOMEM, EINVAL: a rank that there is not.
     #[doc(alias = "mlx5dv_create_steering_anchor")]
     #[doc(alias = "mlx5dv_steering_anchor_attr")]
+    #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub fn create(file: &Arc<UverbsFile>, table: TableKind, priority: u16) -> Result<Self> {
         let op = Op::CreateSteeringAnchor;
         let handle = new_object_slot();

@@ -90,6 +90,7 @@ impl FlowMatcher {
     /// EINVAL: [`TableKind::Switch`] where functions are not represented, or a port that does not exist or goes with another
     /// table. EOPNOTSUPP: the context may not steer a port's transport. EPROTONOSUPPORT: the kernel does not know the port.
     #[doc(alias = "mlx5dv_create_flow_matcher")]
+    #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub fn create(file: &Arc<UverbsFile>, init: &MatcherInit<'_>) -> Result<Self> {
         let op = Op::CreateFlowMatcher;
         let handle = new_object_slot();

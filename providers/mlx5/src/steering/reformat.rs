@@ -71,6 +71,7 @@ impl FlowAction {
     /// more than an attribute holds. EOPNOTSUPP: the device does not do it, or not in these tables. EINVAL, ENOSPC: longer headers than
     /// the device takes.
     #[doc(alias = "mlx5dv_create_flow_action_packet_reformat")]
+    #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub fn reformat(
         file: &Arc<UverbsFile>,
         table: TableKind,

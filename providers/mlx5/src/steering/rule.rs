@@ -122,6 +122,7 @@ impl FlowMatcher {
     /// # Errors
     /// As [`create_flow`](Self::create_flow); EINVAL for a queue pair of another transport.
     #[doc(alias = "mlx5dv_create_flow")]
+    #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub fn steer(&self, qp: &Object, rule: &MatchRule<'_>) -> Result<Object> {
         self.create_rule(Destination::QueuePair(qp), rule)
     }

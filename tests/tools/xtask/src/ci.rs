@@ -2,7 +2,9 @@
 
 use crate::cargo::cargo;
 use crate::test::Level;
-use crate::{abi, api, asan, coverage, cross, faults, licences, loom, miri, surface, test, tsan};
+use crate::{
+    abi, api, asan, coverage, cross, faults, licences, loom, miri, package, surface, test, tsan,
+};
 use anyhow::bail;
 use clap::Args;
 use std::process::ExitCode;
@@ -10,7 +12,7 @@ use std::time::Instant;
 use testbed::host;
 
 /// Run everything that has to hold: format, lints, subsets of the providers, documentation, what safe programs can reach,
-/// what is public, licences, tests of faults, ABI, models of threads, sanitizers and the interpreter, another machine, and every level of tests.
+/// what is public, what is packed, licences, tests of faults, ABI, models of threads, sanitizers and the interpreter, another machine, and every level of tests.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Stop at the first step that fails.
@@ -48,6 +50,7 @@ const STEPS: [Step; 22] = [
     }),
     ("surface", surface::compare),
     ("api", api::compare),
+    ("package", package::compare),
     ("licences", licences::compare),
     ("faults", faults::compare),
     ("abi", || abi::compare(false, false)),

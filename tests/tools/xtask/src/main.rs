@@ -20,6 +20,7 @@ mod lines;
 mod loom;
 mod metadata;
 mod miri;
+mod package;
 mod programs;
 mod pyverbs;
 mod report;
@@ -59,6 +60,7 @@ enum Task {
     Lines(lines::Options),
     Loom(loom::Options),
     Miri(miri::Options),
+    Package(package::Options),
     Pyverbs(pyverbs::Options),
     Report(report::Options),
     Selftest(selftest::Options),
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
         Task::Lines(options) => lines::run(&options),
         Task::Loom(options) => loom::run(&options),
         Task::Miri(options) => miri::run(&options),
+        Task::Package(options) => package::run(&options),
         Task::Pyverbs(options) => pyverbs::run(&options),
         Task::Report(options) => report::run(&options),
         Task::Selftest(options) => selftest::run(&options),

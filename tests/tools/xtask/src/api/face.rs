@@ -15,8 +15,9 @@ const MEANT: [(&str, &str); 1] = [(
     "the name that the `ibverbs` crate has for `queue_pair`, kept for those who know it",
 )];
 
-/// Crates whose types everybody can name.
-const EVERYBODYS: [&str; 4] = ["alloc", "core", "std", "tokio"];
+/// Crates whose types everybody can name. Of bitflags they are iterators over flags, of zerocopy what values of the kernel's structs
+/// have.
+const EVERYBODYS: [&str; 6] = ["alloc", "bitflags", "core", "std", "tokio", "zerocopy"];
 
 /// What is wrong with the face of `root`, which may re-export what the others have.
 ///

@@ -17,8 +17,8 @@ use testbed::host;
 use super::items::Surface;
 use super::judge;
 
-/// The crates that others get.
-const PUBLISHED: [&str; 7] = [
+/// The crates that others get, each after those that it needs.
+pub(crate) const PUBLISHED: [&str; 7] = [
     "uverbs-uapi",
     "uverbs-core",
     "uverbs-rxe",
