@@ -74,6 +74,21 @@
 //! Control-path calls return [`Error`]: the operation, the errno, the facts, a hint. Posting and
 //! polling return the small [`PostError`] and [`PollError`]. Nothing here panics on a kernel's or a device's answer.
 //!
+//! # Where things are
+//!
+//! The root has what programs begin with. `x.create_y(…)` creates; `x.y(…)` describes, and `build` creates. The rest has
+//! modules by subject:
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`owned`] | the safe memory world |
+//! | [`attr`], [`caps`], [`link`], [`gid`] | what devices, ports and queues are, and can do |
+//! | [`time`], [`rate`], [`address`], [`memory`], [`request`] | parts of settings and requests |
+//! | [`completion`], [`event`], [`error`] | what comes back |
+//! | [`transition`] | the states of a queue pair |
+//! | [`discover`], [`kernel`], [`recorder`] | devices, how commands reach the kernel, and how they look |
+//! | [`mlx5`] | what ConnectX alone has |
+//!
 //! # Features
 //!
 //! | feature | what it adds |

@@ -88,7 +88,7 @@ impl ProtectionDomain {
         self.queue_pair(kind, send_cq, recv_cq)
     }
 
-    /// `ibv_create_srq`—creates a shared receive queue for `max_wr` requests of `max_sge` pieces each.
+    /// `ibv_create_srq`—creates a shared receive queue for `max_wr` requests of `max_sge` scatter/gather entries each.
     ///
     /// # Errors
     /// As [`SharedReceiveQueueBuilder::build`].

@@ -25,11 +25,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let Ok(finished) = qp.complete(completion) else {
             continue;
         };
-        match finished.bytes() {
-            Some(bytes) if finished.user_data == 0 => {
-                println!("{}", String::from_utf8_lossy(bytes))
-            }
-            _ => println!("request {}: {}", finished.user_data, finished.status),
+        match (finished.bytes(), finished.user_data) {
+            (Some(bytes), 0) => println!("{}", String::from_utf8_lossy(bytes)),
+            (_, request) => println!("request {request}: {}", finished.status),
         }
     }
     Ok(())

@@ -199,7 +199,7 @@ impl WorkQueue {
         self.queue.number()
     }
 
-    /// Outstanding receives, and pieces of each, as granted.
+    /// Outstanding receives, and scatter/gather entries of each, as granted.
     pub fn size(&self) -> (u32, u32) {
         self.queue.size()
     }

@@ -311,13 +311,13 @@ impl<'a> QueuePairBuilder<'a> {
         self
     }
 
-    /// Pieces of a send request. Default: 1.
+    /// Scatter/gather entries of a send request. Default: 1.
     pub fn max_send_sge(mut self, count: u32) -> Self {
         self.caps.max_send_sge = count;
         self
     }
 
-    /// Pieces of a receive request. Default: 1.
+    /// Scatter/gather entries of a receive request. Default: 1.
     pub fn max_recv_sge(mut self, count: u32) -> Self {
         self.caps.max_recv_sge = count;
         self

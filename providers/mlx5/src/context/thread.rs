@@ -36,6 +36,7 @@ impl ThreadDomain {
     /// The device has no page left; [`Unsupported`](ErrorKind::Unsupported) by kernels before 5.7 that map no pages
     /// beyond those of the context.
     #[doc(alias = "ibv_alloc_td")]
+    #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub fn alloc(context: &Context) -> Result<Self> {
         let (uars, file) = (context.uars(), context.file());
         file.check_process(Op::AllocUar)?;
