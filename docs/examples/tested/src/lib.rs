@@ -46,7 +46,7 @@ impl Tally {
     /// Those of the device and the kernel.
     pub fn prepare(&self) -> uverbs::Result<PreparedQueuePair> {
         self.pd
-            .create_qp(QpType::Rc, &self.cq, &self.cq)
+            .queue_pair(QpType::Rc, &self.cq, &self.cq)
             .access(AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_ATOMIC)
             .build()
     }
@@ -80,7 +80,7 @@ impl Voter {
     pub fn prepare(context: &Context) -> uverbs::Result<(PreparedQueuePair, CompletionQueue)> {
         let cq = context.create_cq(1)?;
         let pd = context.alloc_pd()?;
-        Ok((pd.create_qp(QpType::Rc, &cq, &cq).build()?, cq))
+        Ok((pd.queue_pair(QpType::Rc, &cq, &cq).build()?, cq))
     }
 
     /// A voter whose queue pair is connected to one that the tally prepared.

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use tested::{Tally, Voter};
-use uverbs::{Context, Errno, Op, OpenOptions};
+use uverbs::error::{Errno, Op};
+use uverbs::{Context, OpenOptions};
 use uverbs_fake::{AfterRemoval, FakeKernel, Profile};
 
 /// A kernel with a device. Whoever opens it shares a network with all others that do.
@@ -24,9 +25,9 @@ fn open(kernel: &FakeKernel) -> Context {
 fn voter(context: &Context, tally: &Tally) -> (Voter, uverbs::QueuePair) {
     let (here, cq) = Voter::prepare(context).unwrap();
     let there = tally.prepare().unwrap();
-    let (to_here, to_there) = (here.endpoint(), there.endpoint());
-    let there = there.handshake(to_here).unwrap();
-    let here = here.handshake(to_there).unwrap();
+    let (voter_end, tally_end) = (here.endpoint(), there.endpoint());
+    let there = there.handshake(voter_end).unwrap();
+    let here = here.handshake(tally_end).unwrap();
     (Voter::new(here, cq, tally.counts()).unwrap(), there)
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Options {
 
 type Step = (&'static str, fn() -> anyhow::Result<()>);
 
-const STEPS: [Step; 22] = [
+const STEPS: [Step; 23] = [
     ("fmt", || cargo(&["fmt", "--all", "--check"], &[])),
     ("clippy", || {
         cargo(

@@ -9,8 +9,14 @@ use testbed::host;
 use crate::cargo::cargo;
 use crate::surface::document::PUBLISHED;
 
+/// The tool, which is published like the libraries.
+const TOOL: &str = "uverbs-cli";
+
 /// Files that every crate has to have.
-const NEEDED: [&str; 4] = ["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "src/lib.rs"];
+const NEEDED: [&str; 3] = ["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT"];
+
+/// And one of these.
+const ROOTS: [&str; 2] = ["src/lib.rs", "src/main.rs"];
 
 /// Folders that are of use in the repository alone.
 const OURS: [&str; 5] = [
@@ -49,7 +55,7 @@ pub(crate) fn compare() -> anyhow::Result<()> {
 }
 
 fn pack(allow_dirty: bool) -> anyhow::Result<()> {
-    for package in PUBLISHED {
+    for package in packages() {
         let files = contents(package)?;
         let wrong = wrong(&files);
         println!("{package}: {} files", files.lines().count());
@@ -58,13 +64,18 @@ fn pack(allow_dirty: bool) -> anyhow::Result<()> {
         }
     }
     let mut arguments = vec!["package", "--target-dir", "target/package-check"];
-    for package in PUBLISHED {
+    for package in packages() {
         arguments.extend(["--package", package]);
     }
     if allow_dirty {
         arguments.push("--allow-dirty");
     }
     cargo(&arguments, &[])
+}
+
+/// Everything that others get, each after what it needs.
+fn packages() -> impl Iterator<Item = &'static str> {
+    PUBLISHED.into_iter().chain([TOOL])
 }
 
 /// The files of a package, a line each.
@@ -78,12 +89,14 @@ fn contents(package: &str) -> anyhow::Result<String> {
 
 /// What a package lacks, and what it has that is of no use to others.
 fn wrong(files: &str) -> Vec<String> {
-    let lacks = |needed: &&str| !files.lines().any(|file| file == *needed);
-    let lacking = NEEDED.into_iter().filter(lacks);
+    let has = |needed: &str| files.lines().any(|file| file == needed);
+    let lacking = NEEDED.into_iter().filter(|needed| !has(needed));
+    let rootless = (!ROOTS.into_iter().any(has)).then_some(ROOTS[0]);
     let ours = files
         .lines()
         .filter(|file| OURS.iter().any(|folder| file.starts_with(folder)));
     lacking
+        .chain(rootless)
         .map(|file| format!("no {file}"))
         .chain(ours.map(|file| format!("has {file}")))
         .collect()

@@ -165,7 +165,7 @@ fn only_what_is_signaled_completes() {
 
 #[test]
 fn a_queue_that_signals_all_signals_all() {
-    let mut pair = Pair::with(QpType::Rc, |builder| builder.signal_all());
+    let mut pair = Pair::with(QpType::Rc, uverbs::QueuePairBuilder::signal_all);
     assert_eq!(
         pair.a.qp.query().unwrap().sig_mode,
         uverbs::attr::SigMode::All

@@ -8,7 +8,8 @@ mod wire;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use uverbs::{Mtu, QpType};
+use uverbs::QpType;
+use uverbs::link::Mtu;
 
 use super::check::{Check, Found, Outcome, Trouble};
 use super::subject::Subject;

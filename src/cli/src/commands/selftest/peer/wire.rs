@@ -3,9 +3,9 @@
 use std::fmt;
 use std::io::{Read, Write};
 
+use uverbs::link::Mtu;
 use uverbs::memory::RemoteKey;
 use uverbs::{QpType, Remote};
-use uverbs::link::Mtu;
 
 use super::super::check::{Outcome, Trouble, ensure};
 
