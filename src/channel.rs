@@ -16,7 +16,8 @@ use crate::event::EventSource;
 /// descriptor ([`AsFd`]) becomes readable when there is an event, for `poll`, `epoll` and the like.
 ///
 /// The way to sleep without missing a completion: ask for an event
-/// ([`request_notification`](crate::CompletionQueue::request_notification)), poll until the queue is empty, then wait.
+/// ([`request_notification`](crate::CompletionQueue::request_notification)), poll until the queue
+/// is empty, then wait.
 ///
 /// ```no_run
 /// # fn f(context: &uverbs::Context) -> Result<(), Box<dyn std::error::Error>> {

@@ -94,10 +94,12 @@ impl EventFile {
 impl Context {
     /// `ibv_get_async_event`—waits for the next event, for at most `timeout` (`None`: for ever).
     ///
-    /// Returns `None` when the time is over. Two system calls when there is an event. Several threads may wait; each event goes to one.
+    /// Returns `None` when the time is over. Two system calls when there is an event. Several
+    /// threads may wait; each event goes to one.
     ///
     /// # Errors
-    /// [`DeviceRemoved`](ErrorKind::DeviceRemoved) once the device is gone and its last event was taken.
+    /// [`DeviceRemoved`](ErrorKind::DeviceRemoved) once the device is gone and its last event was
+    /// taken.
     #[doc(alias = "ibv_get_async_event")]
     pub fn async_event(&self, timeout: Option<Duration>) -> Result<Option<AsyncEvent>> {
         let fd = self.inner.events.fd()?;
@@ -122,7 +124,8 @@ impl Context {
     /// Takes the next event if there is one. One system call, two after `DeviceFatal`; never waits.
     ///
     /// # Errors
-    /// [`WouldBlock`](ErrorKind::WouldBlock) when there is none; else as [`async_event`](Self::async_event).
+    /// [`WouldBlock`](ErrorKind::WouldBlock) when there is none; else as
+    /// [`async_event`](Self::async_event).
     pub fn try_async_event(&self) -> Result<AsyncEvent> {
         let fd = self.inner.events.fd()?;
         let raw = contract::read_async_event(&self.inner.file, fd)?;
@@ -134,7 +137,8 @@ impl Context {
 
     /// The descriptor that becomes readable when there is an event.
     ///
-    /// After `DeviceFatal` ask once more: when the device was removed that was the last event, and the descriptor stays silent.
+    /// After `DeviceFatal` ask once more: when the device was removed that was the last event, and
+    /// the descriptor stays silent.
     ///
     /// # Errors
     /// The errno of making it non-blocking.

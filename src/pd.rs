@@ -60,13 +60,14 @@ impl ProtectionDomain {
         &self.inner.context
     }
 
-    /// True when both are the same domain for the device; a parent domain is the same as the one it was made of.
+    /// True when both are the same domain for the device; a parent domain is the same as the one it
+    /// was made of.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.root().inner, &other.root().inner)
     }
 
-    /// `ibv_create_qp`—describes a queue pair whose completions go to `send_cq` and `recv_cq`; [`build`](QueuePairBuilder::build)
-    /// creates it.
+    /// `ibv_create_qp`—describes a queue pair whose completions go to `send_cq` and `recv_cq`;
+    /// [`build`](QueuePairBuilder::build) creates it.
     #[doc(alias = "ibv_create_qp")]
     #[doc(alias = "ibv_create_qp_ex")]
     pub fn queue_pair<'a>(
@@ -78,7 +79,8 @@ impl ProtectionDomain {
         QueuePairBuilder::new(self, kind, send_cq, recv_cq)
     }
 
-    /// The name of [`queue_pair`](Self::queue_pair) in the `ibverbs` crate. It describes, as that does, and creates nothing by itself.
+    /// The name of [`queue_pair`](Self::queue_pair) in the `ibverbs` crate. It describes, as that
+    /// does, and creates nothing by itself.
     pub fn create_qp<'a>(
         &'a self,
         kind: QpType,
@@ -88,7 +90,8 @@ impl ProtectionDomain {
         self.queue_pair(kind, send_cq, recv_cq)
     }
 
-    /// `ibv_create_srq`—creates a shared receive queue for `max_wr` requests of `max_sge` scatter/gather entries each.
+    /// `ibv_create_srq`—creates a shared receive queue for `max_wr` requests of `max_sge`
+    /// scatter/gather entries each.
     ///
     /// # Errors
     /// As [`SharedReceiveQueueBuilder::build`].
@@ -97,16 +100,19 @@ impl ProtectionDomain {
         self.shared_receive_queue(max_wr).max_sge(max_sge).build()
     }
 
-    /// `ibv_create_srq`—describes a shared receive queue for `max_wr` requests at least, with a limit or a number of the user's.
+    /// `ibv_create_srq`—describes a shared receive queue for `max_wr` requests at least, with a
+    /// limit or a number of the user's.
     #[doc(alias = "ibv_create_srq_ex")]
     pub fn shared_receive_queue(&self, max_wr: u32) -> SharedReceiveQueueBuilder<'_> {
         SharedReceiveQueueBuilder::new(self, max_wr)
     }
 
-    /// `ibv_create_ah`—resolves a path for datagrams. One system call on rxe; it may wait for the network to resolve an address.
+    /// `ibv_create_ah`—resolves a path for datagrams. One system call on rxe; it may wait for the
+    /// network to resolve an address.
     ///
     /// # Errors
-    /// EINVAL for a port or GID index the device does not have, and without a global route where the port needs one; ENETUNREACH or EHOSTUNREACH and the like when there is no route.
+    /// EINVAL for a port or GID index the device does not have, and without a global route where
+    /// the port needs one; ENETUNREACH or EHOSTUNREACH and the like when there is no route.
     #[doc(alias = "ibv_create_ah")]
     pub fn create_ah(&self, vector: &AddressVector) -> Result<AddressHandle> {
         AddressHandle::create(self, vector)
@@ -121,10 +127,12 @@ impl ProtectionDomain {
         MemoryWindow::alloc(self, kind)
     }
 
-    /// `ibv_dealloc_pd`—frees the domain. One system call, none for a parent domain. Dropping the last clone does the same.
+    /// `ibv_dealloc_pd`—frees the domain. One system call, none for a parent domain. Dropping the
+    /// last clone does the same.
     ///
     /// # Errors
-    /// [`Busy`](ErrorKind::Busy) while clones, parent domains of it, or anything in the domain, exist; it lives on with them.
+    /// [`Busy`](ErrorKind::Busy) while clones, parent domains of it, or anything in the domain,
+    /// exist; it lives on with them.
     #[doc(alias = "ibv_dealloc_pd")]
     pub fn dealloc(self) -> Result<()> {
         let op = Op::DeallocProtectionDomain;

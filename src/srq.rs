@@ -119,11 +119,13 @@ impl<'a> SharedReceiveQueueBuilder<'a> {
 }
 
 impl SharedReceiveQueue {
-    /// `ibv_modify_srq`—resizes it, arms it, or both. If anything in `change` is invalid, nothing is changed.
+    /// `ibv_modify_srq`—resizes it, arms it, or both. If anything in `change` is invalid, nothing
+    /// is changed.
     ///
     /// [`max_wr`](SrqModify::max_wr) is the new size in requests. [`limit`](SrqModify::limit) arms
-    /// one [`SrqLimitReached`](crate::event::AsyncEventType::SrqLimitReached) event for the moment when
-    /// fewer than so many requests are left; 0 disarms. One system call, four for a resize on rxe.
+    /// one [`SrqLimitReached`](crate::event::AsyncEventType::SrqLimitReached) event for the moment
+    /// when fewer than so many requests are left; 0 disarms. One system call, four for a resize on
+    /// rxe.
     ///
     /// # Errors
     /// | kind | cause |
@@ -171,7 +173,8 @@ impl SharedReceiveQueue {
     /// The first request that was refused, and why; those before it are posted.
     ///
     /// # Safety
-    /// Until the completion of each request was polled, or [`destroy`](Self::destroy) returned `Ok`:
+    /// Until the completion of each request was polled, or [`destroy`](Self::destroy) returned
+    /// `Ok`:
     /// 1. the memory of every piece stays allocated and registered with its key in this domain;
     /// 2. this process neither reads nor writes it.
     ///
@@ -201,7 +204,8 @@ impl SharedReceiveQueue {
         self.end(Failing::GivenUp)
     }
 
-    /// `ibv_destroy_srq`—as [`destroy`](Self::destroy), and gives it back if that fails, for another try.
+    /// `ibv_destroy_srq`—as [`destroy`](Self::destroy), and gives it back if that fails, for
+    /// another try.
     ///
     /// # Errors
     /// As there.

@@ -1,8 +1,9 @@
 //! Handles and builders are as good after a panic that somebody caught as before it.
 //!
-//! What hides that from the compiler are trait objects below them: the provider, the kernel, recorders, and what vendors add. The
-//! library calls foreign code only where it catches its panics, and gives up then what may be half done (`Panicked`, a poisoned
-//! queue, a sink that is told nothing more). So no handle is seen in a state that a panic left behind.
+//! What hides that from the compiler are trait objects below them: the provider, the kernel,
+//! recorders, and what vendors add. The library calls foreign code only where it catches its
+//! panics, and gives up then what may be half done (`Panicked`, a poisoned queue, a sink that is
+//! told nothing more). So no handle is seen in a state that a panic left behind.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 

@@ -10,7 +10,8 @@ use crate::QueuePair;
 impl QueuePair {
     /// `ibv_modify_qp_rate_limit`—sets how fast it may send; [`RateLimit::UNLIMITED`] ends that.
     ///
-    /// A rate can be changed while requests are under way. One system call, which waits for the firmware.
+    /// A rate can be changed while requests are under way. One system call, which waits for the
+    /// firmware.
     ///
     /// # Errors
     /// | kind | errno | cause |
@@ -36,13 +37,27 @@ impl QueuePair {
         )
     }
 
-    /// `mlx5dv_modify_qp_sched_elem`—attaches it to leaves of the scheduling tree in place of those that
-    /// it is attached to. Without leaves it is detached.
+    /// `mlx5dv_modify_qp_sched_elem`—attaches it to leaves of the scheduling tree in place of those
+    /// that it is attached to. Without leaves it is detached.
     ///
-    /// It holds its leaves: they are destroyed after it. One system call, which waits for the firmware.
+    /// It holds its leaves: they are destroyed after it. One system call, which waits for the
+    /// firmware.
+    ///
+    /// | queue pair | requests | responses | in state |
+    /// |---|---|---|---|
+    /// | RC | yes | yes | INIT, RTS |
+    /// | UC, UD | yes | no | INIT, RTS |
+    /// | raw packet | yes | no | RTS |
     ///
     /// # Errors
-    /// As [`Scheduler::attach`].
+    /// | kind | cause |
+    /// |---|---|
+    /// | [`Unsupported`](ErrorKind::Unsupported) | another transport, or the device does not schedule queues of this kind |
+    /// | [`InvalidState`](ErrorKind::InvalidState) | another state |
+    /// | [`InvalidInput`](ErrorKind::InvalidInput) | a leaf for responses where there are none, or a leaf of another context |
+    ///
+    /// Else the errno that the firmware's status stands for. The queue pair is attached as it was
+    /// then.
     #[doc(alias = "mlx5dv_modify_qp_sched_elem")]
     pub fn attach_to(&mut self, scheduler: &Scheduler, leaves: Leaves<'_>) -> Result<()> {
         let raw = self.of_mlx5().and_then(uverbs_mlx5::QueuePair::raw_numbers);

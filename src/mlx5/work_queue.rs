@@ -1,4 +1,5 @@
-//! Work queues, tables of them, and queue pairs that spread frames over such a table by a hash of their headers.
+//! Work queues, tables of them, and queue pairs that spread frames over such a table by a hash of
+//! their headers.
 
 use std::sync::Arc;
 
@@ -48,7 +49,8 @@ pub struct IndirectionTable {
     adapter: Adapter,
 }
 
-/// A raw packet queue pair that only receives: [rules](Self::create_flow) lead frames to it, and their hash to a work queue of its table.
+/// A raw packet queue pair that only receives: [rules](Self::create_flow) lead frames to it, and
+/// their hash to a work queue of its table.
 ///
 /// It has no states.
 #[derive(Debug)]
@@ -93,14 +95,14 @@ impl Adapter {
         }
     }
 
-    /// `ibv_create_rwq_ind_table`—creates a table of work queues, as many as a power of two; one may stand in it more than once. One
-    /// system call.
+    /// `ibv_create_rwq_ind_table`—creates a table of work queues, as many as a power of two; one
+    /// may stand in it more than once. One system call.
     ///
     /// The queues live until the table is gone.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput): another count, or a queue of another context; EINVAL: more than the device has
-    /// room for.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput): another count, or a queue of another
+    /// context; EINVAL: more than the device has room for.
     #[doc(alias = "ibv_create_rwq_ind_table")]
     pub fn create_indirection_table(&self, queues: &[&WorkQueue]) -> Result<IndirectionTable> {
         let op = Op::CreateIndirectionTable;
@@ -209,7 +211,8 @@ impl WorkQueue {
         &self.pd
     }
 
-    /// `ibv_modify_wq`—takes it from one state to another: RESET to RDY, either to ERR, and that to RESET. One system call.
+    /// `ibv_modify_wq`—takes it from one state to another: RESET to RDY, either to ERR, and that to
+    /// RESET. One system call.
     ///
     /// # Errors
     /// EINVAL: it is in another state, or there is no such transition.
@@ -218,13 +221,15 @@ impl WorkQueue {
         self.queue.modify(from, to)
     }
 
-    /// `ibv_post_wq_recv`—posts receive requests, all of them with one ring of the queue. No system call.
+    /// `ibv_post_wq_recv`—posts receive requests, all of them with one ring of the queue. No system
+    /// call.
     ///
     /// # Errors
     /// The first request that was refused, and why; those before it are posted.
     ///
     /// # Safety
-    /// Until the completion of each request was polled, or [`destroy`](Self::destroy) or a change to RESET returned `Ok`:
+    /// Until the completion of each request was polled, or [`destroy`](Self::destroy) or a change
+    /// to RESET returned `Ok`:
     /// 1. the memory of every piece stays allocated and registered with its key in this domain;
     /// 2. this process neither reads nor writes it.
     ///
@@ -270,8 +275,8 @@ impl IndirectionTable {
         self.table.number()
     }
 
-    /// `ibv_create_qp_ex` with `ibv_rx_hash_conf`—creates a queue pair that spreads frames over the table by the Toeplitz hash of `hash`. One
-    /// system call.
+    /// `ibv_create_qp_ex` with `ibv_rx_hash_conf`—creates a queue pair that spreads frames over the
+    /// table by the Toeplitz hash of `hash`. One system call.
     ///
     /// # Errors
     /// As [`RssQueuePairBuilder::build`].
@@ -281,7 +286,8 @@ impl IndirectionTable {
         self.queue_pair(pd, hash).build()
     }
 
-    /// Describes a queue pair that spreads frames over the table by the Toeplitz hash of `hash`, with a number of the user's.
+    /// Describes a queue pair that spreads frames over the table by the Toeplitz hash of `hash`,
+    /// with a number of the user's.
     #[doc(alias = "ibv_rx_hash_conf")]
     pub fn queue_pair<'a>(
         &'a self,
@@ -360,7 +366,8 @@ impl RssQueuePair {
         self.children.create_flow(self.queue.object(), init)
     }
 
-    /// `mlx5dv_create_flow`—has frames that match spread by it. One system call, which waits for the firmware.
+    /// `mlx5dv_create_flow`—has frames that match spread by it. One system call, which waits for
+    /// the firmware.
     ///
     /// # Errors
     /// As [`QueuePair::steer`](crate::QueuePair::steer).
@@ -379,7 +386,8 @@ impl RssQueuePair {
         self.children.destroy_flow(rule)
     }
 
-    /// `ibv_destroy_qp`—ends its rules and destroys it. One system call, and one per rule. Dropping it does the same.
+    /// `ibv_destroy_qp`—ends its rules and destroys it. One system call, and one per rule. Dropping
+    /// it does the same.
     ///
     /// # Errors
     /// The kernel's errno.

@@ -18,10 +18,11 @@ use crate::{
     SharedReceiveQueueBuilder,
 };
 
-/// `ibv_xrcd`—an XRC domain: what the receiving ends of connections and the shared queues that they deliver to have in common.
+/// `ibv_xrcd`—an XRC domain: what the receiving ends of connections and the shared queues that they
+/// deliver to have in common.
 ///
-/// One connection per peer process reaches all shared receive queues of the domain; with plain connections each pair of queues
-/// needs one.
+/// One connection per peer process reaches all shared receive queues of the domain; with plain
+/// connections each pair of queues needs one.
 ///
 /// ```no_run
 /// use uverbs::{QpType, SendRequest};
@@ -68,8 +69,8 @@ impl Adapter {
     /// `ibv_open_xrcd`—opens the XRC domain that a file stands for. One system call.
     ///
     /// # Errors
-    /// As [`open_xrc_domain`](Self::open_xrc_domain); EAGAIN: no process has opened it, and `create` is not set; EINVAL: a process has, and
-    /// `exclusive` is set.
+    /// As [`open_xrc_domain`](Self::open_xrc_domain); EAGAIN: no process has opened it, and
+    /// `create` is not set; EINVAL: a process has, and `exclusive` is set.
     #[doc(alias = "ibv_open_xrcd")]
     pub fn open_shared_xrc_domain(&self, shared: &SharedXrcDomain<'_>) -> Result<XrcDomain> {
         self.xrc_domain(Some(shared))
@@ -85,8 +86,9 @@ impl Adapter {
 }
 
 impl XrcDomain {
-    /// `ibv_create_srq_ex` with `IBV_SRQT_XRC`—creates a shared receive queue for `max_wr` requests of `max_sge` scatter/gather entries
-    /// each, as [`shared_receive_queue`](Self::shared_receive_queue) describes.
+    /// `ibv_create_srq_ex` with `IBV_SRQT_XRC`—creates a shared receive queue for `max_wr` requests
+    /// of `max_sge` scatter/gather entries each, as
+    /// [`shared_receive_queue`](Self::shared_receive_queue) describes.
     ///
     /// # Errors
     /// As there.
@@ -104,11 +106,12 @@ impl XrcDomain {
             .build()
     }
 
-    /// `ibv_create_srq_ex` with `IBV_SRQT_XRC`—describes a shared receive queue that senders name by its
-    /// [number](SharedReceiveQueue::number). Its receives complete in `cq`. Creating it is one system call.
+    /// `ibv_create_srq_ex` with `IBV_SRQT_XRC`—describes a shared receive queue that senders name
+    /// by its [number](SharedReceiveQueue::number). Its receives complete in `cq`. Creating it is
+    /// one system call.
     ///
-    /// Building fails as for [any other](SharedReceiveQueueBuilder::build), and with [`InvalidInput`](ErrorKind::InvalidInput) for a
-    /// domain or queue of another context.
+    /// Building fails as for [any other](SharedReceiveQueueBuilder::build), and with
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a domain or queue of another context.
     #[doc(alias = "ibv_create_srq_ex")]
     #[doc(alias = "IBV_SRQT_XRC")]
     pub fn shared_receive_queue<'a>(
@@ -121,11 +124,11 @@ impl XrcDomain {
         SharedReceiveQueueBuilder::new(pd, max_wr).made_by(SrqType::Xrc, maker)
     }
 
-    /// `ibv_create_qp_ex` with `IBV_QPT_XRC_RECV`—describes the receiving end of a connection, of type
-    /// [`XrcTarget`](QpType::XrcTarget).
+    /// `ibv_create_qp_ex` with `IBV_QPT_XRC_RECV`—describes the receiving end of a connection, of
+    /// type [`XrcTarget`](QpType::XrcTarget).
     ///
-    /// The device uses neither `pd` nor `cq`: what arrives is received, checked and completed by the shared queue that the sender
-    /// names. They stay as long as the queue pair.
+    /// The device uses neither `pd` nor `cq`: what arrives is received, checked and completed by
+    /// the shared queue that the sender names. They stay as long as the queue pair.
     #[doc(alias = "ibv_create_qp_ex")]
     #[doc(alias = "IBV_QPT_XRC_RECV")]
     pub fn target<'a>(
@@ -137,7 +140,8 @@ impl XrcDomain {
         builder.with_extra(QpExtra::xrc_target(&self.domain))
     }
 
-    /// `ibv_open_qp`—opens the receiving end with this number, which this or another process has created in the domain. Two system calls.
+    /// `ibv_open_qp`—opens the receiving end with this number, which this or another process has
+    /// created in the domain. Two system calls.
     ///
     /// It lives until whoever created it and everybody who opened it has closed it.
     ///
@@ -148,7 +152,8 @@ impl XrcDomain {
         self.existing_target(number).build()
     }
 
-    /// `ibv_open_qp`—describes how the receiving end with this number is opened, with a number of the user's.
+    /// `ibv_open_qp`—describes how the receiving end with this number is opened, with a number of
+    /// the user's.
     #[doc(alias = "ibv_open_qp")]
     pub fn existing_target(&self, number: u32) -> XrcTargetBuilder<'_> {
         XrcTargetBuilder {
@@ -265,7 +270,8 @@ impl XrcTarget {
         self.queue.modify(attr)
     }
 
-    /// `ibv_destroy_qp`—closes it, and destroys it if nobody else has it. One system call. Dropping it does the same.
+    /// `ibv_destroy_qp`—closes it, and destroys it if nobody else has it. One system call. Dropping
+    /// it does the same.
     ///
     /// # Errors
     /// The kernel's errno.
@@ -275,8 +281,9 @@ impl XrcTarget {
 }
 
 impl SendBatch<'_> {
-    /// Puts a request of an XRC initiator ([`QpType::XrcInitiator`]) into the ring, for the peer's shared receive queue with the
-    /// number `srq`; it matters for sends and for writes with an immediate value. No system call.
+    /// Puts a request of an XRC initiator ([`QpType::XrcInitiator`]) into the ring, for the peer's
+    /// shared receive queue with the number `srq`; it matters for sends and for writes with an
+    /// immediate value. No system call.
     ///
     /// # Errors
     /// As [`push`](Self::push); [`PostError::UnsupportedOperation`] on queue pairs of another type.

@@ -15,8 +15,8 @@ use crate::{CompletionQueue, ProtectionDomain, SharedReceiveQueue};
 
 /// A queue pair to be created ([`ProtectionDomain::queue_pair`]).
 ///
-/// [`build`](Self::build) may be called many times; each call creates a queue pair. Values that may not fit are made by their own
-/// types, so that no setting fails:
+/// [`build`](Self::build) may be called many times; each call creates a queue pair. Values that may
+/// not fit are made by their own types, so that no setting fails:
 ///
 /// ```no_run
 /// # fn f(pd: uverbs::ProtectionDomain, cq: uverbs::CompletionQueue) -> uverbs::Result<()> {
@@ -29,7 +29,8 @@ use crate::{CompletionQueue, ProtectionDomain, SharedReceiveQueue};
 /// # }
 /// ```
 ///
-/// The `ibverbs` crate has the same builder, whose setters are called `set_…`: searching for those finds these.
+/// The `ibverbs` crate has the same builder, whose setters are called `set_…`: searching for those
+/// finds these.
 ///
 /// | setting | default | for |
 /// |---|---|---|
@@ -164,8 +165,9 @@ impl<'a> QueuePairBuilder<'a> {
         self
     }
 
-    /// What peers may do through the queue pair. Default: [`LOCAL_WRITE`](AccessFlags::LOCAL_WRITE), nothing remote. `set_access` in
-    /// the `ibverbs` crate.
+    /// What peers may do through the queue pair. Default:
+    /// [`LOCAL_WRITE`](AccessFlags::LOCAL_WRITE), nothing remote. `set_access` in the `ibverbs`
+    /// crate.
     #[doc(alias = "set_access")]
     pub fn access(mut self, access: AccessFlags) -> Self {
         self.settings.access = access;
@@ -178,27 +180,31 @@ impl<'a> QueuePairBuilder<'a> {
         self
     }
 
-    /// How long a peer waits before it sends again when this side has no receive request. Default: 16, 2.56 ms. RC only.
+    /// How long a peer waits before it sends again when this side has no receive request. Default:
+    /// 16, 2.56 ms. RC only.
     ///
-    /// The codes 0 to 31 are made by [`RnrTimer::code`], the shortest delay that is at least a `Duration` by
-    /// [`RnrTimer::from_duration`]. `set_min_rnr_timer` in the `ibverbs` crate.
+    /// The codes 0 to 31 are made by [`RnrTimer::code`], the shortest delay that is at least a
+    /// `Duration` by [`RnrTimer::from_duration`]. `set_min_rnr_timer` in the `ibverbs` crate.
     #[doc(alias = "set_min_rnr_timer")]
     pub fn min_rnr_timer(mut self, timer: RnrTimer) -> Self {
         self.settings.min_rnr_timer = timer;
         self
     }
 
-    /// How long this side waits for an acknowledgement before it sends again. Default: 4, 65.536 µs. RC only.
+    /// How long this side waits for an acknowledgement before it sends again. Default: 4, 65.536
+    /// µs. RC only.
     ///
-    /// The codes 0 to 31 (0 waits for ever, else 4.096 µs · 2^code) are made by [`AckTimeout::code`], the shortest time that is at
-    /// least a `Duration` by [`AckTimeout::from_duration`]. `set_timeout` in the `ibverbs` crate.
+    /// The codes 0 to 31 (0 waits for ever, else 4.096 µs · 2^code) are made by
+    /// [`AckTimeout::code`], the shortest time that is at least a `Duration` by
+    /// [`AckTimeout::from_duration`]. `set_timeout` in the `ibverbs` crate.
     #[doc(alias = "set_timeout")]
     pub fn timeout(mut self, timeout: AckTimeout) -> Self {
         self.settings.timeout = timeout;
         self
     }
 
-    /// How often to send again without an answer before the queue pair fails: 0 to 7, made by [`RetryCount::new`]. Default: 6. RC only.
+    /// How often to send again without an answer before the queue pair fails: 0 to 7, made by
+    /// [`RetryCount::new`]. Default: 6. RC only.
     ///
     /// `set_retry_count` in the `ibverbs` crate.
     #[doc(alias = "set_retry_count")]
@@ -207,8 +213,8 @@ impl<'a> QueuePairBuilder<'a> {
         self
     }
 
-    /// How often to send again when the peer has no receive request: 0 to 7, made by [`RnrRetry::new`]. Default: 6; 7 is for ever. RC
-    /// only.
+    /// How often to send again when the peer has no receive request: 0 to 7, made by
+    /// [`RnrRetry::new`]. Default: 6; 7 is for ever. RC only.
     ///
     /// `set_rnr_retry` in the `ibverbs` crate.
     #[doc(alias = "set_rnr_retry")]
@@ -217,7 +223,8 @@ impl<'a> QueuePairBuilder<'a> {
         self
     }
 
-    /// A number of the user's that its events carry. Default: 0. `set_context` in the `ibverbs` crate.
+    /// A number of the user's that its events carry. Default: 0. `set_context` in the `ibverbs`
+    /// crate.
     #[doc(alias = "set_context")]
     #[doc(alias = "qp_context")]
     pub fn user_data(mut self, user_data: u64) -> Self {
@@ -252,21 +259,23 @@ impl<'a> QueuePairBuilder<'a> {
 
     /// The place of its address in the port's GID table.
     ///
-    /// Default: on Ethernet, the first of RoCE v2 that is not link-local, else the first of RoCE v2,
-    /// else the first of any; on InfiniBand, none: the LID does.
+    /// Default: on Ethernet, the first of RoCE v2 that is not link-local, else the first of RoCE
+    /// v2, else the first of any; on InfiniBand, none: the LID does.
     pub fn gid_index(mut self, index: u8) -> Self {
         self.gid_index = Some(index);
         self.port = OnceLock::new();
         self
     }
 
-    /// The largest payload of a packet; both sides must agree. Default: the port's active MTU. RC and UC.
+    /// The largest payload of a packet; both sides must agree. Default: the port's active MTU. RC
+    /// and UC.
     pub fn path_mtu(mut self, mtu: Mtu) -> Self {
         self.path_mtu = Some(mtu);
         self
     }
 
-    /// The number of the first packet it sends. Default: random, which makes a connection harder to forge.
+    /// The number of the first packet it sends. Default: random, which makes a connection harder to
+    /// forge.
     #[doc(alias = "sq_psn")]
     pub fn psn(mut self, psn: Psn) -> Self {
         self.psn = Some(psn);
@@ -291,7 +300,8 @@ impl<'a> QueuePairBuilder<'a> {
         self
     }
 
-    /// How many routers a packet may pass. Default: 64. On RoCE the kernel takes what its route says instead.
+    /// How many routers a packet may pass. Default: 64. On RoCE the kernel takes what its route
+    /// says instead.
     pub fn hop_limit(mut self, limit: u8) -> Self {
         self.settings.hop_limit = limit;
         self
@@ -304,7 +314,8 @@ impl<'a> QueuePairBuilder<'a> {
         self
     }
 
-    /// Receive requests that it holds at least. Default: 16. Means nothing with a shared receive queue.
+    /// Receive requests that it holds at least. Default: 16. Means nothing with a shared receive
+    /// queue.
     #[doc(alias = "set_max_recv_wr")]
     pub fn max_recv_wr(mut self, count: u32) -> Self {
         self.caps.max_recv_wr = count;
@@ -342,8 +353,8 @@ impl<'a> QueuePairBuilder<'a> {
         self
     }
 
-    /// What the peer's device can do beyond the standard, where that is known already; else [`PreparedQueuePair::set_ece`]. Default:
-    /// unknown, nothing is agreed to.
+    /// What the peer's device can do beyond the standard, where that is known already; else
+    /// [`PreparedQueuePair::set_ece`]. Default: unknown, nothing is agreed to.
     #[doc(alias = "ibv_set_ece")]
     pub fn ece(mut self, peer: Ece) -> Self {
         self.settings.ece = Some(peer);
@@ -356,7 +367,8 @@ impl<'a> QueuePairBuilder<'a> {
         self
     }
 
-    /// `ibv_create_qp`—creates the queue pair. Five system calls on rxe, and two more the first time, for port and GIDs.
+    /// `ibv_create_qp`—creates the queue pair. Five system calls on rxe, and two more the first
+    /// time, for port and GIDs.
     ///
     /// # Errors
     /// | kind (errno) | cause |

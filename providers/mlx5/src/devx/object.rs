@@ -235,7 +235,7 @@ impl DevxObject {
     /// `mlx5dv_devx_obj_query`—asks the firmware about it.
     ///
     /// # Errors
-    /// As [`Devx::query_object`].
+    /// As [`Devx::command`]. EINVAL without a status also when command and object do not belong together.
     #[doc(alias = "mlx5dv_devx_obj_query")]
     pub fn query(&self, command: &Mailbox, reply_len: usize) -> Result<Mailbox> {
         Devx::new(self.object.file()).query_object(&self.object, command, reply_len)
@@ -244,10 +244,10 @@ impl DevxObject {
     /// `mlx5dv_devx_obj_modify`—has the firmware change it.
     ///
     /// # Errors
-    /// As [`Devx::modify_object`].
+    /// As [`query`](Self::query).
     ///
     /// # Safety
-    /// 1. That of [`Devx::modify_object`].
+    /// 1. As that of [`Devx::create`], for what the object uses after the change.
     #[doc(alias = "mlx5dv_devx_obj_modify")]
     #[expect(unsafe_code, reason = "passes an obligation on")]
     pub unsafe fn modify(&self, command: &Mailbox, reply_len: usize) -> Result<Mailbox> {

@@ -25,7 +25,7 @@ const MAX_ACTIONS: usize = 2;
 /// Tags have 24 bits.
 const MAX_TAG: u32 = (1 << 24) - 1;
 
-/// Where packets that match go, if not to a queue pair ([`FlowMatcher::steer`]).
+/// Where packets that match go, if not to a queue pair (`QueuePair::steer` of `uverbs`).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum FlowTarget<'a> {

@@ -29,14 +29,16 @@ const OURS: [&str; 5] = [
 
 /// Pack the published crates, look at what is in each, and build each from its package alone
 ///
-/// Together, so that those that need others are built with their packages, and not from the tree. Registries are asked for
-/// everybody else's crates only. With `--since`, tells whether a version's number promises what the changes since then keep.
+/// Together, so that those that need others are built with their packages, and not from the tree.
+/// Registries are asked for everybody else's crates only. With `--since`, tells whether a version's
+/// number promises what the changes since then keep.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Pack what is in the tree, committed or not.
     #[arg(long)]
     allow_dirty: bool,
-    /// Compare with this commit or tag by `cargo semver-checks`, which has to be installed (`cargo install cargo-semver-checks`).
+    /// Compare with this commit or tag by `cargo semver-checks`, which has to be installed (`cargo
+    /// install cargo-semver-checks`).
     #[arg(long, value_name = "REVISION")]
     since: Option<String>,
 }
@@ -102,7 +104,8 @@ fn wrong(files: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether users of the crates of `revision` can go on as they are, as far as the numbers of the versions promise it.
+/// Whether users of the crates of `revision` can go on as they are, as far as the numbers of the
+/// versions promise it.
 fn compare_with(revision: &str) -> anyhow::Result<()> {
     let mut arguments = vec!["semver-checks", "check-release", "--baseline-rev", revision];
     for package in PUBLISHED {

@@ -1,5 +1,5 @@
-//! What holds for the public face of `uverbs`: one path for each name, names for all that its items take and give, and one
-//! grammar of creation.
+//! What holds for the public face of `uverbs`: one path for each name, names for all that its items
+//! take and give, and one grammar of creation.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,8 +15,8 @@ const MEANT: [(&str, &str); 1] = [(
     "the name that the `ibverbs` crate has for `queue_pair`, kept for those who know it",
 )];
 
-/// Crates whose types everybody can name. Of bitflags they are iterators over flags, of zerocopy what values of the kernel's structs
-/// have.
+/// Crates whose types everybody can name. Of bitflags they are iterators over flags, of zerocopy
+/// what values of the kernel's structs have.
 const EVERYBODYS: [&str; 6] = ["alloc", "bitflags", "core", "std", "tokio", "zerocopy"];
 
 /// What is wrong with the face of `root`, which may re-export what the others have.

@@ -14,7 +14,8 @@ use testbed::host::{self, API_READER, Tool};
 
 use crate::surface::document;
 
-/// The crates whose items are chosen. `uverbs-uapi` mirrors the kernel's headers, which `cargo xtask abi` compares.
+/// The crates whose items are chosen. `uverbs-uapi` mirrors the kernel's headers, which `cargo
+/// xtask abi` compares.
 const CRATES: [&str; 6] = [
     "uverbs",
     "uverbs-any",
@@ -29,9 +30,10 @@ const FOLDER: &str = "docs/generated/api";
 
 /// Compare the public items of the published crates with the lists in docs/generated/api
 ///
-/// One line per item, as `cargo public-api` prints it: without what every type has (`Send`, `From<T> for T`) and what is derived.
-/// A change of the lists is a change of what users may rely on, and belongs into the same commit as the code. Then the face
-/// of `uverbs` is looked at: no glob, one path for each name, no type without one, few names at the root, and what creates and
+/// One line per item, as `cargo public-api` prints it: without what every type has (`Send`,
+/// `From<T> for T`) and what is derived. A change of the lists is a change of what users may rely
+/// on, and belongs into the same commit as the code. Then the face of `uverbs` is looked at: no
+/// glob, one path for each name, no type without one, few names at the root, and what creates and
 /// what describes are told apart.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
@@ -73,7 +75,8 @@ fn list(package: &str) -> PathBuf {
     workspace().join(FOLDER).join(format!("{package}.txt"))
 }
 
-/// Fails when the face of `uverbs` breaks one of its rules. The items of all crates were read just before.
+/// Fails when the face of `uverbs` breaks one of its rules. The items of all crates were read just
+/// before.
 fn look_at_face() -> anyhow::Result<()> {
     let mut crates = BTreeMap::new();
     for package in CRATES {
@@ -107,7 +110,8 @@ fn items(package: &str) -> anyhow::Result<String> {
         .arg(&folder)
         .args(["--", "-Zunstable-options", "--output-format=json"])
         .arg("--cap-lints=allow")
-        // Lets this stable compiler write its unstable form; the same for all, or they would be built anew.
+        // Lets this stable compiler write its unstable form; the same for all, or they would be
+        // built anew.
         .env("RUSTC_BOOTSTRAP", "1");
     host::run(&mut command)?;
     let document = written_for(package);
