@@ -1,8 +1,8 @@
-//! A kind of kernel object, as data: its names, and how an object of it is destroyed.
+//! A kind of kernel object, as data: its names, and how to destroy such an object.
 //!
-//! The description of each kind is beside the other commands of its objects (`cmd::qp::KIND`), a
-//! driver's own in the driver's provider. An [`Object`](crate::Object) is destroyed by the
-//! description that it was made with.
+//! Each kind is described next to the commands of its objects (`cmd::qp::KIND`); driver-specific
+//! kinds are described in the driver's provider. An [`Object`](crate::Object) is destroyed as its
+//! kind says.
 
 use std::fmt;
 
@@ -13,38 +13,38 @@ use crate::file::UverbsFile;
 use crate::sys::{Attr, Uhw, WriteCommand, slice_cells};
 use crate::types::EventCounts;
 
-/// A kind of kernel object. Kinds are equal when what they say is.
+/// A kind of kernel object. Kinds compare by value.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Kind {
     /// What users call it.
     pub name: &'static str,
-    /// The operation that a destroy is, for errors.
+    /// The operation that errors of a destroy name.
     pub op: Op,
-    /// Its id: a `UVERBS_OBJECT_*`, or one of a driver's own.
+    /// Its id: a `UVERBS_OBJECT_*`, or a driver-specific id.
     pub object: u16,
     /// The method that destroys it.
     pub method: u16,
-    /// The attribute of that method which takes the handle.
+    /// The method's attribute that takes the handle.
     pub attr: u16,
-    /// The events that a destroy counts.
+    /// The events that a destroy reports.
     pub counts: Counts,
     /// The legacy command that destroys it.
     pub legacy: Legacy,
 }
 
-/// Which events the kernel counts when it destroys an object. The number is that of the method's
-/// attribute for them.
+/// Which event counts the kernel reports when it destroys an object. The number is the id of the
+/// method's attribute for them.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Counts {
-    /// None: a destroy has no reply.
+    /// None: the destroy has no reply.
     None,
     /// Asynchronous events, in one 32-bit word.
     Asynchronous(u16),
-    /// Completion events, and in the word behind them asynchronous ones.
+    /// Completion events, followed by asynchronous events in the next word.
     Both(u16),
 }
 
-/// The command of the write interface that destroys an object.
+/// The legacy command that destroys an object.
 ///
 /// | command | nothing counted | events counted |
 /// |---|---|---|
@@ -52,7 +52,7 @@ pub enum Counts {
 /// | extended | a mask, 0, and the handle; no reply | the same; a mask, a length, the counts |
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Legacy {
-    /// Such objects exist on the ioctl interface alone.
+    /// None: the object exists only on the ioctl interface.
     None,
     /// An `IB_USER_VERBS_CMD_*`.
     Plain(u32),
@@ -64,8 +64,8 @@ pub enum Legacy {
 const REPLY_WORDS: usize = 4;
 
 impl Counts {
-    /// The attribute that tells them, and how many there are.
-    const fn told(self) -> Option<(u16, usize)> {
+    /// The attribute that reports the counts, and how many there are.
+    const fn attribute(self) -> Option<(u16, usize)> {
         match self {
             Self::None => None,
             Self::Asynchronous(attr) => Some((attr, 1)),
@@ -73,7 +73,7 @@ impl Counts {
         }
     }
 
-    /// What a reply without its header says.
+    /// Reads the counts from a reply without its header.
     fn read(self, words: &[u32]) -> EventCounts {
         let word = |index: usize| words.get(index).copied().unwrap_or(0);
         match self {
@@ -91,13 +91,13 @@ impl Counts {
 }
 
 impl Kind {
-    /// Destroys the object `handle` and says how many events it had sent.
+    /// Destroys the object `handle` and returns how many events it had sent.
     ///
     /// One system call: the method, or the legacy command where there is one and the kernel lacks
     /// the method.
     ///
     /// # Errors
-    /// Those that the kind's description names.
+    /// Those listed in the kind's description.
     pub fn destroy(&self, file: &UverbsFile, handle: u32) -> Result<EventCounts> {
         let method = || self.by_method(file, handle);
         let counted = self.counts != Counts::None;
@@ -122,7 +122,7 @@ impl Kind {
             |attrs: &[Attr<'_>]| file.ioctl(self.op, self.object, self.method, attrs, &Uhw::NONE);
         let handle = Attr::object(self.attr, handle);
         let mut reply = [0_u32; REPLY_WORDS];
-        match self.counts.told() {
+        match self.counts.attribute() {
             None => issue(&[handle])?,
             Some((attr, count)) => {
                 let told = slice_cells(reply.split_at_mut(count).0);
@@ -139,7 +139,7 @@ impl Kind {
         request: &[u32],
     ) -> Result<EventCounts> {
         let mut reply = [0_u32; REPLY_WORDS];
-        let length = match self.counts.told() {
+        let length = match self.counts.attribute() {
             None => 0,
             // Replies of extended commands are whole 64-bit words.
             Some(_) if extended => REPLY_WORDS,

@@ -1,18 +1,18 @@
-//! What every uverbs provider stands on.
+//! The base shared by all uverbs providers.
 //!
-//! | module | what lives there | may use |
+//! | module | contents | may use |
 //! |---|---|---|
-//! | [`types`] | the vocabulary: values users and providers share | – |
-//! | [`error`] | the one control-path error, and the small data-path ones | – |
-//! | [`sys`] | the only system calls; every call on an RDMA fd is a [`sys::Call`] value | `types`, `error` |
+//! | [`types`] | the vocabulary: values that users and providers share | – |
+//! | [`error`] | the control-path error and the small data-path errors | – |
+//! | [`sys`] | all system calls; every call on an RDMA fd is a [`sys::Call`] value | `types`, `error` |
 //! | [`file`] | one opened device: which command encoding to use, fork and removal checks | `sys` |
-//! | [`kind`] | what describes a kind of kernel object, and how one is destroyed | `file` |
-//! | [`cmd`] | one file per kernel object: its kind, request value in, reply value out | `kind` |
-//! | [`object`] | a kernel object that is destroyed once, after its children | `kind` |
+//! | [`kind`] | descriptions of kinds of kernel objects, and how to destroy one | `file` |
+//! | [`cmd`] | one file per kernel object: its kind, its commands (request value in, reply value out) | `kind` |
+//! | [`object`] | a kernel object, destroyed exactly once and after its children | `kind` |
 //! | [`hw`] | memory shared with a device: rings, DMA pages, barriers | `sys` |
-//! | [`discover`] | which devices there are and how to open them | `sys` |
-//! | [`contract`] | what a provider must do | all of the above |
-//! | `rings` | what queues are given and give back, for who watches them (feature `rings`) | `sys` |
+//! | [`discover`] | lists devices and opens them | `sys` |
+//! | [`contract`] | the traits a provider implements | all of the above |
+//! | `rings` | reports queue entries, posted and polled, to an observer (feature `rings`) | `sys` |
 
 pub mod cmd;
 pub mod contract;

@@ -1,10 +1,10 @@
-//! Data-path errors: `Copy`, two words at most, nothing allocated.
+//! Data-path errors: `Copy`, at most two machine words, without allocation.
 
 use std::fmt;
 
 use super::Errno;
 
-/// Why a work request was not posted. Nothing of the refused request is visible to the device.
+/// Why a work request was not posted. The device sees nothing of the refused request.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum PostError {
@@ -40,18 +40,16 @@ pub enum PostError {
     },
     /// The queue pair's transport, or the device, does not have this operation.
     UnsupportedOperation,
-    /// A field of the request is impossible for its operation (alignment, size, missing
-    /// destination).
+    /// A field of the request is invalid for its operation (alignment, size, missing destination).
     InvalidRequest,
-    /// Its id is one of those that are [reserved](crate::types::RESERVED_WR_IDS) for queues that
-    /// own their memory.
+    /// Its `wr_id` is [reserved](crate::types::RESERVED_WR_IDS) for queues that own their memory.
     ReservedId,
-    /// The queue pair is in a state that takes no such requests.
+    /// The queue pair's state does not allow such requests.
     WrongState,
-    /// This process is a fork of the one that made the queue; the ring was not touched.
+    /// This process is a forked child of the one that created the queue; the ring was not touched.
     Forked,
-    /// The kernel refused the doorbell. The requests of the batch were taken back out of the ring,
-    /// if none were under way; else the kernel may still carry them out.
+    /// The kernel refused the doorbell. If no requests were under way, those of the batch were
+    /// removed from the ring; otherwise the kernel may still carry them out.
     Doorbell(Errno),
     /// An earlier failure left the queue unusable; destroy it.
     Poisoned,
@@ -86,13 +84,13 @@ impl fmt::Display for PostError {
 
 impl std::error::Error for PostError {}
 
-/// Why a completion queue cannot be polled any further.
+/// Why a completion queue can no longer be polled.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum PollError {
-    /// The ring's indexes or an entry are impossible. Completions before it were delivered.
+    /// An index of the ring, or an entry, is invalid. The completions before it were delivered.
     Corrupt,
-    /// This process is a fork of the one that made the queue.
+    /// This process is a forked child of the one that created the queue.
     Forked,
     /// The queue failed earlier (an overrun, a failed resize); destroy it.
     Poisoned,

@@ -9,14 +9,14 @@ use super::Errno;
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// An argument is wrong, or the combination is (EINVAL, EFAULT, ERANGE).
+    /// An argument, or a combination of arguments, is invalid (EINVAL, EFAULT, ERANGE).
     InvalidInput,
-    /// More was asked than the device or this library can give; the facts say how much.
+    /// The request exceeds a limit of the device or of this library; the facts say which.
     LimitExceeded,
-    /// The kernel or the device does not have the operation (EOPNOTSUPP, EPROTONOSUPPORT, ENOSYS,
-    /// ENOTTY).
+    /// The kernel or the device does not support the operation (EOPNOTSUPP, EPROTONOSUPPORT,
+    /// ENOSYS, ENOTTY).
     Unsupported,
-    /// Not allowed for this process (EPERM, EACCES).
+    /// This process may not do it (EPERM, EACCES).
     PermissionDenied,
     /// Memory, locked memory, handles or device resources ran out (ENOMEM, ENOSPC, EMFILE, ENFILE,
     /// EAGAIN of a cgroup).
@@ -25,22 +25,23 @@ pub enum ErrorKind {
     NotFound,
     /// The object is still in use (EBUSY, EEXIST).
     Busy,
-    /// The device was removed from under the process (EIO after a removal, ENOLINK after a fatal
-    /// error of an mlx5 device).
+    /// The device was removed while it was open (EIO after a removal, ENOLINK after a fatal error
+    /// of an mlx5 device).
     DeviceRemoved,
-    /// The handle was made before `fork`, and this is the child.
+    /// The handle was created before `fork`, and this process is the child.
     Forked,
-    /// The object is not in a state that allows the operation.
+    /// The object's state does not allow the operation.
     InvalidState,
-    /// The kernel's answer is missing something or impossible.
+    /// The kernel's reply is incomplete or invalid.
     BadReply,
-    /// Nothing is there yet, and the descriptor does not block (EAGAIN).
+    /// Nothing is available yet, and the descriptor is non-blocking (EAGAIN).
     WouldBlock,
-    /// A signal arrived first (EINTR).
+    /// Interrupted by a signal (EINTR).
     Interrupted,
-    /// It took longer than it may (ETIMEDOUT).
+    /// The time limit passed (ETIMEDOUT).
     TimedOut,
-    /// The kernel that the context was given panicked (told as ENOTRECOVERABLE).
+    /// The `Kernel` implementation that the context was given panicked (reported as
+    /// ENOTRECOVERABLE).
     Panicked,
     /// Any other errno.
     Other,
@@ -108,7 +109,7 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// The symbolic name of an errno (`EINVAL`), or its number when it has none here.
+/// The symbolic name of an errno (`EINVAL`), or its number if it has no name here.
 pub(crate) fn errno_name(errno: Errno) -> impl fmt::Display {
     struct Name(Errno);
     impl fmt::Display for Name {
@@ -122,12 +123,12 @@ pub(crate) fn errno_name(errno: Errno) -> impl fmt::Display {
     Name(errno)
 }
 
-/// The errno of that name, or of the number that stands for one without.
+/// The errno with this name, or with this number if it has no name here.
 pub fn errno_of(name: &str) -> Option<Errno> {
     let known = NAMES.iter().find(|(_, known)| *known == name);
     known.map(|(errno, _)| *errno).or_else(|| {
         let number: u16 = name.strip_prefix("errno ")?.parse().ok()?;
-        // What Linux has room for between results.
+        // The range that Linux reserves for errnos in return values.
         (1..4096)
             .contains(&number)
             .then(|| Errno::from_raw_os_error(number.into()))

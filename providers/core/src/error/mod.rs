@@ -1,4 +1,4 @@
-//! What went wrong: operation, errno, facts, and a hint.
+//! Errors: operation, errno, facts, and a hint.
 //!
 //! Control-path calls return [`Error`]. The data path returns the small `Copy` types
 //! [`PostError`] and [`PollError`], which allocate nothing.
@@ -23,8 +23,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a control-path call failed.
 ///
-/// It prints as one line: the operation, the errno with its name, the facts that were known
-/// (what was asked, what the limit is), and a hint where one is known.
+/// It prints as one line: the operation, the errno by name, the known facts (such as the requested
+/// value and the limit), and a hint where there is one.
 ///
 /// ```
 /// use uverbs_core::error::{Errno, Error, ErrorKind, Op};
@@ -48,7 +48,7 @@ struct Inner {
     hint: Option<&'static str>,
 }
 
-/// A value that explains an error.
+/// The value of a fact about an error.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Fact {
@@ -59,19 +59,19 @@ pub enum Fact {
 }
 
 impl Error {
-    /// The kernel answered `errno` to `op`.
+    /// The kernel failed `op` with `errno`.
     #[cold]
     pub fn os(op: Op, errno: Errno) -> Self {
         Self::build(op, ErrorKind::from_errno(errno), Some(errno))
     }
 
-    /// This library refused `op` before the kernel was asked.
+    /// This library refused `op` before asking the kernel.
     #[cold]
     pub fn new(op: Op, kind: ErrorKind) -> Self {
         Self::build(op, kind, None)
     }
 
-    /// `what` was asked above (or below) what is possible.
+    /// `what` was requested outside the possible range.
     #[cold]
     pub fn limit(op: Op, what: &'static str, asked: u64, max: u64) -> Self {
         Self::new(op, ErrorKind::LimitExceeded)
@@ -79,7 +79,7 @@ impl Error {
             .fact("max", max)
     }
 
-    /// Refuses `asked` of `what` above `max`.
+    /// Checks that `asked`, the value requested for `what`, is at most `max`.
     ///
     /// # Errors
     /// [`ErrorKind::LimitExceeded`], as [`limit`](Self::limit).
@@ -97,13 +97,13 @@ impl Error {
         Ok(())
     }
 
-    /// The argument `what` cannot be what it is.
+    /// The argument `what` is invalid.
     #[cold]
     pub fn invalid(op: Op, what: &'static str) -> Self {
         Self::new(op, ErrorKind::InvalidInput).fact("argument", what)
     }
 
-    /// The kernel's answer to `op` cannot be used: `what` is missing or impossible.
+    /// The kernel's reply to `op` cannot be used: `what` describes the problem.
     #[cold]
     pub fn bad_reply(op: Op, what: &'static str) -> Self {
         Self::new(op, ErrorKind::BadReply).fact("reply", what)
@@ -121,28 +121,28 @@ impl Error {
         }
     }
 
-    /// Adds what was known when it failed.
+    /// Adds a fact about the failure.
     #[must_use]
     pub fn fact(mut self, name: &'static str, value: impl Into<Fact>) -> Self {
         self.inner.facts.push((name, value.into()));
         self
     }
 
-    /// Adds what the user can do about it.
+    /// Adds a hint: what the user can do about the failure.
     #[must_use]
     pub fn hint(mut self, hint: &'static str) -> Self {
         self.inner.hint = Some(hint);
         self
     }
 
-    /// Replaces the operation, when what failed was a part of another.
+    /// Replaces the operation, for a failure in a part of another operation.
     #[must_use]
     pub fn with_op(mut self, op: Op) -> Self {
         self.inner.op = op;
         self
     }
 
-    /// Replaces the class that was derived from the errno, when the operation knows better.
+    /// Replaces the class derived from the errno, where the operation knows better.
     #[must_use]
     pub fn with_kind(mut self, kind: ErrorKind) -> Self {
         self.inner.kind = kind;
@@ -159,31 +159,31 @@ impl Error {
         self.inner.kind
     }
 
-    /// The kernel's errno, or `None` when this library refused before asking the kernel.
+    /// The kernel's errno, or `None` if this library refused before asking the kernel.
     pub fn errno(&self) -> Option<Errno> {
         self.inner.errno
     }
 
-    /// What was known when it failed, in the order it was found out.
+    /// The facts about the failure, in the order they were added.
     pub fn facts(&self) -> impl Iterator<Item = (&'static str, &Fact)> {
         self.inner.facts.iter().map(|(name, fact)| (*name, fact))
     }
 
-    /// What the user can do about it, where that is known.
+    /// What the user can do about the failure, where that is known.
     pub fn known_hint(&self) -> Option<&'static str> {
         self.inner.hint
     }
 
-    /// True when the kernel may have carried the command out, or a part of it, although it failed.
+    /// True if the kernel may have carried out the command, or a part of it, although it failed.
     ///
     /// | error | why |
     /// |---|---|
-    /// | [`BadReply`](ErrorKind::BadReply) | the answer was a success that cannot be used |
-    /// | [`TimedOut`](ErrorKind::TimedOut) | the device did not answer the kernel in time, and may still do it |
-    /// | [`Panicked`](ErrorKind::Panicked) | the kernel that the context was given stopped somewhere |
+    /// | [`BadReply`](ErrorKind::BadReply) | the command succeeded, but its reply cannot be used |
+    /// | [`TimedOut`](ErrorKind::TimedOut) | the device did not answer the kernel in time, and may still carry it out |
+    /// | [`Panicked`](ErrorKind::Panicked) | the `Kernel` implementation panicked at an unknown point |
     ///
-    /// Any other error says that nothing was done. Memory that was named in a command of unknown
-    /// outcome is given up.
+    /// After any other error nothing was done. Memory named in a command of unknown outcome is
+    /// leaked.
     pub fn outcome_is_unknown(&self) -> bool {
         matches!(
             self.inner.kind,
@@ -191,7 +191,7 @@ impl Error {
         )
     }
 
-    /// True when the device or the kernel does not have the operation.
+    /// True if the device or the kernel does not support the operation.
     pub fn is_unsupported(&self) -> bool {
         self.inner.kind == ErrorKind::Unsupported
     }

@@ -1,4 +1,4 @@
-//! The operations that can fail, by their verbs names.
+//! The operations that can fail, by their names in the verbs API.
 
 use std::fmt;
 

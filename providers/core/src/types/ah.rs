@@ -5,7 +5,7 @@ use std::fmt;
 use super::{Gid, Grh, OutOfRange, Rate, WorkCompletion, time::field};
 use crate::error::{Error, Op, Result};
 
-/// Queue pair number that stands for "all in this multicast group".
+/// The destination queue pair number of multicast messages.
 #[doc(alias = "IB_MULTICAST_QPN")]
 pub const MULTICAST_QPN: u32 = 0x00ff_ffff;
 
@@ -20,7 +20,7 @@ const MAX_SERVICE_LEVEL: u8 = 15;
 const MAX_PATH_BITS: u8 = 127;
 
 field! {
-    /// Flow label, 20 bits: packets with the same one keep their order. Default: 0, "none".
+    /// Flow label, 20 bits: packets with the same label stay in order. Default: 0, "none".
     #[derive(Default)]
     pub struct FlowLabel: u32, 20 bits, "flow label", by new;
 }
@@ -64,7 +64,7 @@ pub struct GlobalRoute {
     pub dgid: Gid,
     /// Flow label.
     pub flow_label: FlowLabel,
-    /// Slot of the own GID table packets are sent from.
+    /// Index of the source GID in the local port's GID table.
     pub sgid_index: u8,
     /// Hop limit, time to live on RoCE v2 over IPv4. Default: 64.
     pub hop_limit: u8,
@@ -73,7 +73,7 @@ pub struct GlobalRoute {
 }
 
 impl GlobalRoute {
-    /// To a GID from a slot of the own GID table; the rest as in the default.
+    /// A route to `dgid` from the GID at `sgid_index`; all other fields have their defaults.
     pub const fn new(dgid: Gid, sgid_index: u8) -> Self {
         Self {
             dgid,
@@ -99,18 +99,18 @@ pub struct AddressVector {
     pub dlid: u16,
     /// Service level, 0 to 15; priority on Ethernet.
     pub sl: u8,
-    /// Low bits of the own LID to send from, 0 to 127.
+    /// Low bits of the source LID, 0 to 127.
     pub src_path_bits: u8,
-    /// How fast to send. Default: as fast as the port.
+    /// Maximum rate to send at. Default: the port's rate.
     pub static_rate: Rate,
-    /// The own port, from 1. Default: 1.
+    /// The local port, from 1. Default: 1.
     pub port: u8,
-    /// Global route: needed on Ethernet and across subnets.
+    /// Global route: required on Ethernet and across subnets.
     pub grh: Option<GlobalRoute>,
 }
 
 impl AddressVector {
-    /// To a LID of the own subnet.
+    /// To a LID in the local subnet.
     pub const fn local(port: u8, dlid: u16) -> Self {
         Self {
             dlid,
@@ -134,8 +134,8 @@ impl AddressVector {
         }
     }
 
-    /// Whether it can be asked for, whatever the device: its rate has a name, and its numbers fit
-    /// their fields, 4 bits of service level and 7 path bits.
+    /// Checks what does not depend on the device: the rate has a name, and the service level (4
+    /// bits) and the path bits (7 bits) fit their fields.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a rate without a name;
@@ -155,8 +155,8 @@ impl AddressVector {
 
     /// `ibv_init_ah_from_wc`—back to the sender of a UD message.
     ///
-    /// `grh` is what stands before the message, used if the completion has one; `sgid_index` is the
-    /// slot that holds its destination GID. The hop limit is 255.
+    /// `grh` is the header before the message, used only if the completion says that there is one;
+    /// `sgid_index` is the index of its destination GID in the local table. The hop limit is 255.
     #[doc(alias = "ibv_init_ah_from_wc")]
     pub fn reply_to(port: u8, wc: &WorkCompletion, grh: &Grh, sgid_index: u8) -> Self {
         let route = wc.has_grh().then(|| GlobalRoute {

@@ -1,8 +1,8 @@
-//! Requests carry known values.
+//! Requests carry only known values.
 //!
-//! What a kernel or a device says may have no name here; it is kept. What they are asked for has
-//! one, or is refused before they are asked: a number without a name could mean anything to them,
-//! and a second spelling of a named one would pass every comparison in between.
+//! A kernel or a device may report a value that has no name here; such values are kept. A request
+//! with an unnamed value is refused before it is sent: the number could mean anything to the
+//! kernel, and a second spelling of a named value would slip past every comparison on the way.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,10 +11,10 @@ use bitflags::{Bits, Flag, Flags};
 
 use crate::error::{Error, Op, Result};
 
-/// A number that has no name in the enum `E`. Somebody said it: it cannot be made up.
+/// A number that has no name in the enum `E`. Users cannot construct one.
 ///
-/// Only `E::from_raw` makes one, and never of a number that has a name. So two values of an enum
-/// are equal exactly if their numbers are.
+/// Only `E::from_raw` creates one, and never from a number that has a name. So two values of an
+/// enum are equal exactly when their numbers are.
 ///
 /// ```compile_fail
 /// use uverbs_core::types::QpState;
@@ -23,7 +23,7 @@ use crate::error::{Error, Op, Result};
 /// let reset = QpState::Unknown(0);
 /// ```
 ///
-/// What has no name in one enum may have one in another:
+/// A number without a name in one enum may have one in another:
 ///
 /// ```compile_fail
 /// use uverbs_core::types::{MwType, QpState};
@@ -52,17 +52,17 @@ impl<E, T: Copy> Unrecognized<E, T> {
     }
 }
 
-/// The number alone.
+/// Prints only the number.
 impl<E, T: fmt::Debug> fmt::Debug for Unrecognized<E, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.raw.fmt(f)
     }
 }
 
-/// The bits of `flags` for a request, whose `what` they are.
+/// Returns the bits of `flags` for a request; errors call the field `what`.
 ///
 /// # Errors
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput), with the bits that have no name.
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput), with the unnamed bits.
 pub fn asked_flags<F>(op: Op, what: &'static str, flags: F) -> Result<F::Bits>
 where
     F: Flags + Copy,
@@ -77,7 +77,7 @@ where
     }
 }
 
-/// The bits that have a name.
+/// All named bits.
 fn named<F: Flags>() -> F::Bits {
     F::FLAGS
         .iter()
@@ -86,7 +86,7 @@ fn named<F: Flags>() -> F::Bits {
         .fold(F::Bits::EMPTY, |all, bits| all | bits)
 }
 
-/// The refusal of a number that has no name.
+/// The error for an unnamed number.
 #[cold]
 pub(crate) fn unnamed(op: Op, what: &'static str, raw: u64) -> Error {
     Error::invalid(op, what).fact("unknown", raw)

@@ -7,29 +7,30 @@ open_enum! {
     #[doc(alias = "ibv_wc_status")]
     #[derive(Default)]
     pub enum WcStatus: u32 {
-        /// It worked.
+        /// Success.
         #[default]
         Success = 0, "IBV_WC_SUCCESS", "success";
         /// Local length error: a message longer than the receive buffer, or than the device can
         /// send.
         LocalLength = 1, "IBV_WC_LOC_LEN_ERR", "local length error";
-        /// Local queue pair operation error: the request makes no sense here.
+        /// Local queue pair operation error: the request is not valid for this queue pair.
         LocalQpOperation = 2, "IBV_WC_LOC_QP_OP_ERR", "local qp operation error";
         /// Local end-to-end context error (reliable datagrams).
         LocalEecOperation = 3, "IBV_WC_LOC_EEC_OP_ERR", "local ee context operation error";
-        /// Local protection error: a local key that does not fit the buffer.
+        /// Local protection error: an lkey that does not cover the buffer or does not permit the
+        /// access.
         LocalProtection = 4, "IBV_WC_LOC_PROT_ERR", "local protection error";
-        /// Thrown back because the queue pair went into the error state.
+        /// Flushed: not carried out, because the queue pair is in the error state.
         Flushed = 5, "IBV_WC_WR_FLUSH_ERR", "flushed";
-        /// A window could not be bound, or a key invalidated.
+        /// Binding a memory window, or invalidating a key, failed.
         MwBind = 6, "IBV_WC_MW_BIND_ERR", "memory window bind error";
-        /// The peer answered with something unexpected.
+        /// The peer sent an unexpected response.
         BadResponse = 7, "IBV_WC_BAD_RESP_ERR", "bad response error";
         /// Local access error: an incoming write with immediate did not fit.
         LocalAccess = 8, "IBV_WC_LOC_ACCESS_ERR", "local access error";
         /// The peer found the request invalid.
         RemoteInvalidRequest = 9, "IBV_WC_REM_INV_REQ_ERR", "remote invalid request error";
-        /// The peer found the remote key, address or right wrong.
+        /// The peer rejected the rkey, the address or the access rights.
         RemoteAccess = 10, "IBV_WC_REM_ACCESS_ERR", "remote access error";
         /// The peer could not carry the request out.
         RemoteOperation = 11, "IBV_WC_REM_OP_ERR", "remote operation error";
@@ -41,7 +42,7 @@ open_enum! {
         LocalRddViolation = 14, "IBV_WC_LOC_RDD_VIOL_ERR", "local rdd violation error";
         /// The peer found a reliable datagram request invalid.
         RemoteInvalidRdRequest = 15, "IBV_WC_REM_INV_RD_REQ_ERR", "remote invalid rd request";
-        /// The peer gave up.
+        /// The peer aborted the operation.
         RemoteAborted = 16, "IBV_WC_REM_ABORT_ERR", "aborted";
         /// No such end-to-end context.
         InvalidEecNumber = 17, "IBV_WC_INV_EECN_ERR", "invalid ee context number";
@@ -51,17 +52,17 @@ open_enum! {
         Fatal = 19, "IBV_WC_FATAL_ERR", "fatal error";
         /// The peer did not answer in time.
         ResponseTimeout = 20, "IBV_WC_RESP_TIMEOUT_ERR", "response timeout error";
-        /// Something else.
+        /// Any other error.
         General = 21, "IBV_WC_GENERAL_ERR", "general error";
-        /// Tag matching failed. User-space providers only.
+        /// Tag matching failed. Reported only by user-space providers.
         TagMatching = 22, "IBV_WC_TM_ERR", "tag matching error";
-        /// A rendezvous was not finished by the device. User-space providers only.
+        /// The device did not finish a rendezvous. Reported only by user-space providers.
         TagMatchingRndvIncomplete = 23, "IBV_WC_TM_RNDV_INCOMPLETE", "tag matching software rendezvous";
     }
 }
 
 impl WcStatus {
-    /// `ibv_wc_status_str`—the text of the C library.
+    /// `ibv_wc_status_str`—the C library's text.
     #[doc(alias = "ibv_wc_status_str")]
     pub const fn ibv_str(self) -> &'static str {
         match self {
@@ -103,8 +104,8 @@ open_enum! {
     /// `ibv_wc_opcode`—what kind of work completed.
     ///
     /// Numbers 0 to 9 are `enum ib_uverbs_wc_opcode`, which libibverbs shares; receives set bit 7.
-    /// The numbers from 130 on are libibverbs' own and never come from the kernel. 10 to 12 are the
-    /// kernel's own and never come to user space.
+    /// Numbers from 130 on are libibverbs' own and are never reported by the kernel. Numbers 10 to
+    /// 12 are internal to the kernel and never reach user space.
     #[doc(alias = "ibv_wc_opcode")]
     #[derive(Default)]
     pub enum WcOpcode: u32 {
@@ -131,7 +132,7 @@ open_enum! {
         AtomicWrite = 9, "IBV_WC_ATOMIC_WRITE", "atomic write";
         /// A message was received.
         Recv = 128, "IBV_WC_RECV", "receive";
-        /// A peer's write with immediate used up a receive.
+        /// A peer's write with immediate consumed a receive request.
         RecvRdmaWithImm = 129, "IBV_WC_RECV_RDMA_WITH_IMM", "receive of rdma write with immediate";
         /// A tag was added to a matching list.
         TagAdd = 130, "IBV_WC_TM_ADD", "tag add";
@@ -143,11 +144,11 @@ open_enum! {
         TagRecv = 133, "IBV_WC_TM_RECV", "tag receive";
         /// A message had no tag.
         TagNone = 134, "IBV_WC_TM_NO_TAG", "no tag";
-        /// Meaning left to the provider.
+        /// Defined by the provider.
         Driver1 = 135, "IBV_WC_DRIVER1", "driver 1";
-        /// Meaning left to the provider.
+        /// Defined by the provider.
         Driver2 = 136, "IBV_WC_DRIVER2", "driver 2";
-        /// Meaning left to the provider.
+        /// Defined by the provider.
         Driver3 = 137, "IBV_WC_DRIVER3", "driver 3";
     }
 }
@@ -178,12 +179,12 @@ open_flags! {
     pub struct WcFlags: u32 {
         /// The first 40 bytes of the buffer are a [`Grh`](super::Grh) (UD only).
         GRH = 1 << 0, "IBV_WC_GRH";
-        /// An immediate value came along.
+        /// The message carried an immediate value.
         WITH_IMM = 1 << 1, "IBV_WC_WITH_IMM";
-        /// A key of ours was invalidated by the peer.
+        /// The peer invalidated one of this side's rkeys.
         WITH_INVALIDATE = 1 << 2, "IBV_WC_WITH_INV";
-        /// The checksums of the packet are right. Told only by queues for Ethernet packets, on
-        /// devices that check them.
+        /// The checksums of the packet are correct. Reported only by queues for Ethernet packets,
+        /// on devices that check them.
         IP_CSUM_OK = 1 << 3, "IBV_WC_IP_CSUM_OK";
         /// The source MAC address is known.
         WITH_SMAC = 1 << 4, "IB_WC_WITH_SMAC";
@@ -195,8 +196,8 @@ open_flags! {
 }
 
 impl WcFlags {
-    /// The bits in libibverbs' order: checksum ok is 4, with invalidate 8. The kernel's other flags
-    /// have no place there.
+    /// The flags with libibverbs' bit values: checksum ok is 4, with invalidate is 8. The kernel's
+    /// other flags have none.
     pub const fn to_ibv(self) -> u32 {
         let same = self.bits() & 0b0011;
         let invalidate = if self.contains(Self::WITH_INVALIDATE) {
@@ -215,38 +216,38 @@ impl WcFlags {
 
 /// `ibv_wc`—one completion.
 ///
-/// Unless `status` is success, only `wr_id`, `status`, `vendor_err` and `qp_num` mean anything.
+/// Unless `status` is success, only `wr_id`, `status`, `vendor_err` and `qp_num` are valid.
 /// Default: a successful send with everything zero.
 #[doc(alias = "ibv_wc")]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct WorkCompletion {
-    /// What the poster named the work request.
+    /// The work request's `wr_id`.
     pub wr_id: u64,
-    /// How it ended.
+    /// How the work request ended.
     pub status: WcStatus,
-    /// What it was.
+    /// What kind of work completed.
     pub opcode: WcOpcode,
-    /// The device's own word on an error.
+    /// The vendor's error code.
     pub vendor_err: u32,
-    /// Bytes received, or read; a UD receive counts the 40 bytes of the header.
+    /// Bytes received or read; for a UD receive this includes the 40 bytes of the header.
     pub byte_len: u32,
     /// Immediate value in host order.
     pub imm: Option<u32>,
-    /// The key the peer invalidated.
+    /// The rkey that the peer invalidated.
     pub invalidated: Option<RemoteKey>,
     /// Local queue pair.
     pub qp_num: u32,
     /// Sending queue pair (UD receives).
     pub src_qp: u32,
-    /// What came along.
+    /// Which of the other fields are valid, and what the device checked.
     pub flags: WcFlags,
-    /// Partition key slot (GSI only).
+    /// Partition key index (GSI only).
     pub pkey_index: u16,
     /// LID of the sender (UD on InfiniBand).
     pub slid: u16,
     /// Service level (UD).
     pub sl: u8,
-    /// Low bits of the LID it was sent to (UD on InfiniBand).
+    /// Low bits of the destination LID (UD on InfiniBand).
     pub dlid_path_bits: u8,
 }
 
@@ -256,7 +257,7 @@ impl WorkCompletion {
         self.status.is_success()
     }
 
-    /// Whether a receive completed. Only means something on success.
+    /// Whether this is the completion of a receive. Valid only on success.
     pub const fn is_receive(&self) -> bool {
         self.opcode.is_receive()
     }
@@ -267,7 +268,7 @@ impl WorkCompletion {
     }
 }
 
-/// What the completions of a queue are stamped with.
+/// The timestamps that a queue's completions carry.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Timestamps {
     /// Nothing.

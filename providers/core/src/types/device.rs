@@ -1,4 +1,4 @@
-//! What a device is and how much it offers.
+//! The identity and the limits of a device.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ open_enum! {
 }
 
 impl NodeType {
-    /// `ibv_node_type_str`—the text of the C library.
+    /// `ibv_node_type_str`—the C library's text.
     #[doc(alias = "ibv_node_type_str")]
     pub const fn ibv_str(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl NodeType {
         }
     }
 
-    /// The transport such a node speaks, none for an unknown type.
+    /// The transport of such a node, or `None` for an unknown type.
     pub const fn transport(self) -> Option<TransportType> {
         Some(match self {
             Self::ChannelAdapter | Self::Switch | Self::Router => TransportType::InfiniBand,
@@ -57,7 +57,7 @@ impl NodeType {
 }
 
 open_enum! {
-    /// `ibv_transport_type`—the family of protocols a node speaks. RoCE counts as InfiniBand.
+    /// `ibv_transport_type`—the protocol family of a node. RoCE counts as InfiniBand.
     #[doc(alias = "ibv_transport_type")]
     pub enum TransportType: u8 {
         /// InfiniBand and RoCE.
@@ -76,7 +76,7 @@ open_enum! {
 open_enum! {
     /// Which kernel driver serves a device (`enum rdma_driver_id` of `ib_user_ioctl_verbs.h`).
     pub enum DriverId: u32 {
-        /// The driver gave no number.
+        /// The driver reports no number.
         Unspecified = 0, "RDMA_DRIVER_UNKNOWN", "unspecified";
         /// NVIDIA ConnectX-4 and later, BlueField.
         Mlx5 = 1, "RDMA_DRIVER_MLX5", "mlx5";
@@ -160,9 +160,9 @@ impl fmt::Display for FirmwareVersion {
 
 /// `ibv_device_attr_ex`—identity and limits of a device.
 ///
-/// The fields are those of `ib_uverbs_ex_query_device_resp`. A kernel that reports fewer leaves the
-/// rest zero, which everywhere here means "none". Limits are what the driver promises at best;
-/// creation may still fail earlier.
+/// The fields are those of `ib_uverbs_ex_query_device_resp`. Fields that an older kernel does not
+/// report are zero, which always means "none". Limits are upper bounds; creating objects may fail
+/// below them.
 #[doc(alias = "ibv_device_attr")]
 #[doc(alias = "ibv_device_attr_ex")]
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -172,11 +172,11 @@ pub struct DeviceAttr {
     pub fw_ver: FirmwareVersion,
     /// GUID of this device.
     pub node_guid: Guid,
-    /// GUID common to the devices of one system image.
+    /// GUID shared by the devices of one system image.
     pub sys_image_guid: Guid,
     /// Largest memory region, bytes.
     pub max_mr_size: u64,
-    /// Page sizes regions can be built of: bit n for 2ⁿ bytes.
+    /// Page sizes that regions can consist of: bit n stands for 2ⁿ bytes.
     pub page_size_cap: u64,
     /// Vendor, as an IEEE OUI or a PCI number.
     pub vendor_id: u32,
@@ -190,9 +190,9 @@ pub struct DeviceAttr {
     pub max_qp_wr: u32,
     /// Capabilities: all 64 bits where the kernel reports them, else the lower 32.
     pub caps: DeviceCaps,
-    /// Scatter/gather elements of one work request (the smaller of send and receive).
+    /// Scatter/gather entries of one work request (the smaller of send and receive).
     pub max_sge: u32,
-    /// Scatter elements of one RDMA read.
+    /// Scatter/gather entries of one RDMA read.
     pub max_sge_rd: u32,
     /// Completion queues.
     pub max_cq: u32,
@@ -202,17 +202,17 @@ pub struct DeviceAttr {
     pub max_mr: u32,
     /// Protection domains.
     pub max_pd: u32,
-    /// Reads and atomics one queue pair answers at a time.
+    /// Incoming reads and atomics that one queue pair serves at a time.
     pub max_qp_rd_atom: u32,
-    /// The same per end-to-end context (reliable datagrams; never built).
+    /// The same per end-to-end context (reliable datagrams; never implemented).
     pub max_ee_rd_atom: u32,
-    /// Reads and atomics the device answers at a time.
+    /// Incoming reads and atomics that the device serves at a time.
     pub max_res_rd_atom: u32,
-    /// Reads and atomics one queue pair has under way.
+    /// Outgoing reads and atomics that one queue pair may have outstanding.
     pub max_qp_init_rd_atom: u32,
     /// The same per end-to-end context.
     pub max_ee_init_rd_atom: u32,
-    /// Among whom atomics are atomic.
+    /// The scope in which atomics are atomic.
     pub atomic_cap: AtomicCap,
     /// End-to-end contexts.
     pub max_ee: u32,
@@ -240,18 +240,18 @@ pub struct DeviceAttr {
     pub max_srq: u32,
     /// Work requests of one shared receive queue.
     pub max_srq_wr: u32,
-    /// Scatter elements of a request on a shared receive queue.
+    /// Scatter/gather entries of a request on a shared receive queue.
     pub max_srq_sge: u32,
     /// Partition keys of a port.
     pub max_pkeys: u16,
-    /// Time this device takes to acknowledge: 4.096 µs · 2ⁿ.
+    /// Longest time this device takes to acknowledge: 4.096 µs · 2ⁿ.
     pub local_ca_ack_delay: u8,
     /// Ports; they are numbered from 1.
     pub phys_port_cnt: u8,
 
     /// On-demand paging.
     pub odp: OdpCaps,
-    /// Bits of a completion timestamp that count; 0 if there are no timestamps.
+    /// Valid bits of a completion timestamp; 0 if there are no timestamps.
     pub completion_timestamp_mask: u64,
     /// Frequency of the clock behind timestamps, kHz; 0 if unknown.
     pub hca_core_clock_khz: u64,

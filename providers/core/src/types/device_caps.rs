@@ -1,16 +1,16 @@
-//! What a device can do.
+//! Capabilities of a device.
 
 open_enum! {
-    /// `ibv_atomic_cap`—among whom remote atomics are atomic.
+    /// `ibv_atomic_cap`—the scope in which remote atomics are atomic.
     #[doc(alias = "ibv_atomic_cap")]
     #[derive(Default)]
     pub enum AtomicCap: u32 {
         /// No remote atomics.
         #[default]
         None = 0, "IBV_ATOMIC_NONE", "none";
-        /// Among the queue pairs of this device.
+        /// Atomic among the queue pairs of this device.
         Device = 1, "IBV_ATOMIC_HCA", "device";
-        /// Also with the CPU and other devices.
+        /// Also atomic with respect to the CPU and other devices.
         Global = 2, "IBV_ATOMIC_GLOB", "global";
     }
 }
@@ -30,8 +30,8 @@ impl AtomicCap {
 open_flags! {
     /// `ibv_device_cap_flags`—what a device can do (`enum ib_uverbs_device_cap_flags`).
     ///
-    /// Bits 9, 15, 16, 19, 22, 27, 30 to 33, 35 and 37 have no name: old kernels set some of them
-    /// and they mean nothing.
+    /// Bits 9, 15, 16, 19, 22, 27, 30 to 33, 35 and 37 have no name: old kernels set some of them,
+    /// without meaning.
     #[doc(alias = "ibv_device_cap_flags")]
     pub struct DeviceCaps: u64 {
         /// The number of outstanding work requests of a queue pair can change.
@@ -46,7 +46,7 @@ open_flags! {
         AUTO_PATH_MIG = 1 << 4, "IBV_DEVICE_AUTO_PATH_MIG";
         /// A queue pair can change its port.
         CHANGE_PHY_PORT = 1 << 5, "IBV_DEVICE_CHANGE_PHY_PORT";
-        /// The port of a UD address handle must be the queue pair's.
+        /// A UD address handle must name the port of the queue pair.
         UD_AV_PORT_ENFORCE = 1 << 6, "IBV_DEVICE_UD_AV_PORT_ENFORCE";
         /// A modify may name the current state.
         CURR_QP_STATE_MOD = 1 << 7, "IBV_DEVICE_CURR_QP_STATE_MOD";
@@ -84,9 +84,9 @@ open_flags! {
         RAW_SCATTER_FCS = 1 << 34, "IBV_DEVICE_RAW_SCATTER_FCS";
         /// Incoming writes can be padded to a cache line.
         PCI_WRITE_END_PADDING = 1 << 36, "IBV_DEVICE_PCI_WRITE_END_PADDING";
-        /// Flush until globally visible.
+        /// Flush to global visibility.
         FLUSH_GLOBAL = 1 << 38, "IB_UVERBS_DEVICE_FLUSH_GLOBAL";
-        /// Flush until persistent.
+        /// Flush to persistence.
         FLUSH_PERSISTENT = 1 << 39, "IB_UVERBS_DEVICE_FLUSH_PERSISTENT";
         /// Eight-byte atomic writes.
         ATOMIC_WRITE = 1 << 40, "IB_UVERBS_DEVICE_ATOMIC_WRITE";
@@ -96,7 +96,7 @@ open_flags! {
 }
 
 open_flags! {
-    /// `ibv_odp_general_caps`—on-demand paging at all.
+    /// `ibv_odp_general_caps`—on-demand paging in general.
     #[doc(alias = "ibv_odp_general_caps")]
     pub struct OdpGeneralCaps: u64 {
         /// Regions can be registered without pinning.
@@ -107,7 +107,8 @@ open_flags! {
 }
 
 open_flags! {
-    /// `ibv_odp_transport_cap_bits`—operations of one transport that may touch unpinned memory.
+    /// `ibv_odp_transport_cap_bits`—operations of one transport that may access memory that is not
+    /// pinned.
     #[doc(alias = "ibv_odp_transport_cap_bits")]
     pub struct OdpTransportCaps: u32 {
         /// Send.
@@ -129,12 +130,13 @@ open_flags! {
     }
 }
 
-/// `ibv_odp_caps`—on-demand paging: what works on memory that is not pinned. Default: nothing.
+/// `ibv_odp_caps`—on-demand paging: which operations work on memory that is not pinned. Default:
+/// none.
 #[doc(alias = "ibv_odp_caps")]
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct OdpCaps {
-    /// Whether there is any.
+    /// Whether it is supported at all.
     pub general: OdpGeneralCaps,
     /// On reliable connections.
     pub rc: OdpTransportCaps,
@@ -146,12 +148,12 @@ pub struct OdpCaps {
     pub xrc: OdpTransportCaps,
 }
 
-/// `ibv_rss_caps`—spreading of received packets over work queues.
+/// `ibv_rss_caps`—receive-side scaling: distributing received packets over work queues.
 #[doc(alias = "ibv_rss_caps")]
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub struct RssCaps {
-    /// Bit `1 << QpType::raw()` for each queue pair type that can.
+    /// Bit `1 << QpType::raw()` for each queue pair type that supports it.
     pub supported_qp_types: u32,
     /// Number of indirection tables.
     pub max_indirection_tables: u32,
@@ -196,7 +198,7 @@ pub struct TagMatchingCaps {
     pub flags: TagMatchingFlags,
     /// Outstanding list operations.
     pub max_ops: u32,
-    /// Scatter elements of one entry.
+    /// Scatter/gather entries of one list entry.
     pub max_sge: u32,
 }
 

@@ -1,18 +1,18 @@
 //! Enhanced connection establishment.
 
-/// `ibv_ece`—what both sides of a connection can do beyond the standard, in words of their
-/// adapters' vendor.
+/// `ibv_ece`—vendor-specific options of a connection, which both sides negotiate.
 ///
-/// Exchanged beside the endpoints, as the standard's messages of connection establishment carry it.
+/// Peers exchange it together with their endpoints; the messages of the connection manager have
+/// fields for it.
 #[doc(alias = "ibv_ece")]
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Ece {
-    /// Whose words the options are: a PCI vendor number ([`MELLANOX`](Self::MELLANOX)). 0: of a
-    /// device that has none.
+    /// The vendor that defines the options, as a PCI vendor number ([`MELLANOX`](Self::MELLANOX));
+    /// 0 for a device without options.
     pub vendor_id: u32,
-    /// The options. Their meaning is the vendor's, and known to the adapters alone.
+    /// The options. Their meaning is defined by the vendor and known only to the adapters.
     pub options: u32,
-    /// Which further fields are valid; none are defined.
+    /// Which further fields are valid; none is defined.
     pub comp_mask: u32,
 }
 
@@ -23,7 +23,7 @@ impl Ece {
     /// Bytes of [`to_bytes`](Self::to_bytes).
     pub const WIRE_LEN: usize = 12;
 
-    /// For a peer: the three words, most significant byte first.
+    /// Encodes it for a peer: three 32-bit words, most significant byte first.
     pub fn to_bytes(&self) -> [u8; Self::WIRE_LEN] {
         let mut bytes = [0; Self::WIRE_LEN];
         let words = [self.vendor_id, self.options, self.comp_mask];
@@ -33,8 +33,8 @@ impl Ece {
         bytes
     }
 
-    /// What a peer made by [`to_bytes`](Self::to_bytes). Any bytes are taken: the device agrees to
-    /// what it knows.
+    /// Decodes what a peer encoded by [`to_bytes`](Self::to_bytes). Any bytes are accepted: the
+    /// device agrees only to options that it knows.
     pub fn from_bytes(bytes: &[u8; Self::WIRE_LEN]) -> Self {
         let word = |at: usize| {
             let word = bytes.get(at * 4..).and_then(|rest| rest.first_chunk());

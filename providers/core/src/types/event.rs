@@ -1,24 +1,25 @@
 //! Asynchronous events.
 
 open_enum! {
-    /// `ibv_event_type`—what happened outside any work request (`enum ib_event_type`).
+    /// `ibv_event_type`—an event that is not the completion of a work request
+    /// (`enum ib_event_type`).
     #[doc(alias = "ibv_event_type")]
     pub enum AsyncEventType: u32 {
-        /// A completion queue overran or broke.
+        /// A completion queue overran or failed.
         CqError = 0, "IBV_EVENT_CQ_ERR", "completion queue error";
-        /// A queue pair broke and went into the error state.
+        /// A queue pair failed and entered the error state.
         QpFatal = 1, "IBV_EVENT_QP_FATAL", "queue pair fatal error";
-        /// A request could not be carried out, and there is no completion to say so.
+        /// A request failed, and no completion reports it.
         QpRequestError = 2, "IBV_EVENT_QP_REQ_ERR", "queue pair request error";
-        /// A peer's request violated access rights, and there is no completion to say so.
+        /// A peer's request violated access rights, and no completion reports it.
         QpAccessError = 3, "IBV_EVENT_QP_ACCESS_ERR", "queue pair access error";
-        /// The first packet came while the queue pair was only ready to receive.
+        /// The first packet arrived while the queue pair was in RTR.
         CommunicationEstablished = 4, "IBV_EVENT_COMM_EST", "communication established";
         /// The send queue has drained.
         SendQueueDrained = 5, "IBV_EVENT_SQ_DRAINED", "send queue drained";
-        /// The queue pair uses its alternate path now.
+        /// The queue pair migrated to its alternate path.
         PathMigrated = 6, "IBV_EVENT_PATH_MIG", "path migrated";
-        /// The queue pair could not use its alternate path.
+        /// The queue pair could not migrate to its alternate path.
         PathMigrationError = 7, "IBV_EVENT_PATH_MIG_ERR", "path migration error";
         /// The device failed or is being removed.
         DeviceFatal = 8, "IBV_EVENT_DEVICE_FATAL", "device fatal error";
@@ -32,28 +33,28 @@ open_enum! {
         PkeyChange = 12, "IBV_EVENT_PKEY_CHANGE", "partition key change";
         /// The subnet manager changed.
         SmChange = 13, "IBV_EVENT_SM_CHANGE", "subnet manager change";
-        /// A shared receive queue broke.
+        /// A shared receive queue failed.
         SrqError = 14, "IBV_EVENT_SRQ_ERR", "shared receive queue error";
-        /// A shared receive queue fell below its watermark.
+        /// A shared receive queue fell below its limit.
         SrqLimitReached = 15, "IBV_EVENT_SRQ_LIMIT_REACHED", "shared receive queue limit reached";
-        /// A queue pair in the error state takes nothing more from its shared receive queue.
+        /// A queue pair in the error state has taken its last request from its shared receive
+        /// queue.
         LastWqeReached = 16, "IBV_EVENT_QP_LAST_WQE_REACHED", "last receive reached";
         /// The subnet manager wants clients to register again.
         ClientReregister = 17, "IBV_EVENT_CLIENT_REREGISTER", "client reregistration";
         /// The GID table of a port changed.
         GidChange = 18, "IBV_EVENT_GID_CHANGE", "gid table change";
-        /// A receive work queue broke.
+        /// A receive work queue failed.
         WqFatal = 19, "IBV_EVENT_WQ_FATAL", "work queue fatal error";
         /// The speed of the device changed. Newer kernels only.
         DeviceSpeedChange = 20, "IB_EVENT_DEVICE_SPEED_CHANGE", "device speed change";
     }
 }
 
-/// How many events the kernel had handed out for an object when it was destroyed.
+/// How many events the kernel had delivered for an object when it was destroyed.
 ///
-/// libibverbs blocks until the same number was acknowledged. Here events carry a generation
-/// instead, so an event that nobody took holds up nothing, and one that was in flight is recognised
-/// as stale.
+/// libibverbs blocks until as many events have been acknowledged. Here events carry a generation
+/// instead, so an unread event blocks nothing, and one that was in flight is recognised as stale.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct EventCounts {
     /// Completion events.
@@ -62,26 +63,26 @@ pub struct EventCounts {
     pub asynchronous: u32,
 }
 
-/// What the `element` of an event names.
+/// What the `element` of an event identifies.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum EventObject {
-    /// A completion queue, by its cookie.
+    /// A completion queue, by its user data.
     CompletionQueue,
-    /// A queue pair, by its cookie.
+    /// A queue pair, by its user data.
     QueuePair,
-    /// A shared receive queue, by its cookie.
+    /// A shared receive queue, by its user data.
     SharedReceiveQueue,
-    /// A receive work queue, by its cookie.
+    /// A receive work queue, by its user data.
     WorkQueue,
     /// A port, by its number.
     Port,
-    /// The whole device; the element means nothing.
+    /// The whole device; the element has no meaning.
     Device,
 }
 
 impl AsyncEventType {
-    /// `ibv_event_type_str`—the text of the C library, which does not know a change of speed.
+    /// `ibv_event_type_str`—the C library's text; it has none of its own for a speed change.
     #[doc(alias = "ibv_event_type_str")]
     pub const fn ibv_str(self) -> &'static str {
         match self {
@@ -109,7 +110,7 @@ impl AsyncEventType {
         }
     }
 
-    /// What the event is about, none for an unknown event.
+    /// What the event is about, or `None` for an unknown event.
     pub const fn object(self) -> Option<EventObject> {
         Some(match self {
             Self::CqError => EventObject::CompletionQueue,

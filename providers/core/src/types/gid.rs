@@ -1,4 +1,4 @@
-//! Global identifiers: who a port is beyond its own subnet.
+//! Global identifiers: addresses of ports, valid across subnets.
 
 use std::{
     fmt,
@@ -11,15 +11,15 @@ use super::{Guid, LinkLayer};
 
 /// `ibv_gid`—a port's 128-bit address, written like an IPv6 address.
 ///
-/// On InfiniBand it is subnet prefix and GUID; on RoCE v2 it is the IP address itself, IPv4 mapped
-/// (`::ffff:192.0.2.1`). `{}` prints the short form, `{:#}` all eight groups as sysfs and
-/// `ibv_devinfo` do. Default: all zero, an empty slot.
+/// On InfiniBand it consists of subnet prefix and GUID; on RoCE v2 it is the IP address itself,
+/// with IPv4 addresses mapped (`::ffff:192.0.2.1`). `{}` prints the short form, `{:#}` all eight
+/// groups as sysfs and `ibv_devinfo` do. Default: all zero, an empty table entry.
 #[doc(alias = "ibv_gid")]
 #[derive(Clone, Copy, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Gid([u8; 16]);
 
 impl Gid {
-    /// All zero: an empty table slot.
+    /// All zero: an empty table entry.
     pub const ZERO: Self = Self([0; 16]);
 
     /// From bytes in network order.
@@ -43,7 +43,7 @@ impl Gid {
         Self(bits.to_be_bytes())
     }
 
-    /// Whether the slot is empty.
+    /// Whether this is an empty table entry.
     pub const fn is_zero(self) -> bool {
         u128::from_be_bytes(self.0) == 0
     }
@@ -69,7 +69,7 @@ impl Gid {
         Ipv6Addr::from_bits(u128::from_be_bytes(self.0))
     }
 
-    /// The IP address a RoCE v2 packet carries: IPv4 if mapped, else IPv6.
+    /// The IP address in RoCE v2 packets: IPv4 if mapped, else IPv6.
     pub const fn to_ip(self) -> IpAddr {
         match self.ipv4_mapped() {
             Some(v4) => IpAddr::V4(v4),
@@ -77,7 +77,7 @@ impl Gid {
         }
     }
 
-    /// Whether it names a multicast group: `ff00::/8`, or a mapped address in 224.0.0.0/4.
+    /// Whether it is a multicast address: `ff00::/8`, or a mapped address in 224.0.0.0/4.
     pub const fn is_multicast(self) -> bool {
         match self.ipv4_mapped() {
             Some(v4) => v4.is_multicast(),
@@ -90,8 +90,8 @@ impl Gid {
         self.0[0] == 0xfe && self.0[1] & 0xc0 == 0x80
     }
 
-    /// The Ethernet group address that frames to this multicast group carry (RFC 1112, RFC 2464),
-    /// none if unicast.
+    /// The destination MAC address of frames to this multicast group (RFC 1112, RFC 2464), or
+    /// `None` for a unicast GID.
     pub const fn multicast_mac(self) -> Option<[u8; 6]> {
         let b = &self.0;
         if !self.is_multicast() {
@@ -172,7 +172,7 @@ pub struct ParseGidError(#[from] AddrParseError);
 impl FromStr for Gid {
     type Err = ParseGidError;
 
-    /// Reads any form of an IPv6 address, so also the eight groups of sysfs.
+    /// Parses any form of an IPv6 address, including the eight groups of sysfs.
     fn from_str(text: &str) -> Result<Self, ParseGidError> {
         Ok(text.parse::<Ipv6Addr>()?.into())
     }
@@ -184,7 +184,7 @@ open_enum! {
     pub enum GidType: u32 {
         /// InfiniBand link.
         Ib = 0, "IBV_GID_TYPE_IB", "InfiniBand";
-        /// RoCE v1: InfiniBand network header in an Ethernet frame, one subnet only.
+        /// RoCE v1: InfiniBand network header in an Ethernet frame, within one subnet.
         RoceV1 = 1, "IBV_GID_TYPE_ROCE_V1", "RoCE v1";
         /// RoCE v2: UDP port 4791 over IP.
         RoceV2 = 2, "IBV_GID_TYPE_ROCE_V2", "RoCE v2";
@@ -192,11 +192,11 @@ open_enum! {
 }
 
 impl GidType {
-    /// The UDP port RoCE v2 packets are sent to.
+    /// The destination UDP port of RoCE v2 packets.
     pub const ROCE_V2_UDP_PORT: u16 = 4791;
 
-    /// Reads sysfs `ports/P/gid_attrs/types/I`, which has one text for the first two types; the
-    /// link tells them apart.
+    /// Parses sysfs `ports/P/gid_attrs/types/I`, which has one text for the first two types; the
+    /// link layer distinguishes them.
     pub fn from_sysfs(text: &str, link: LinkLayer) -> Option<Self> {
         match text.trim_end() {
             "IB/RoCE v1" if link == LinkLayer::Ethernet => Some(Self::RoceV1),
@@ -207,18 +207,18 @@ impl GidType {
     }
 }
 
-/// `ibv_gid_entry`—one slot of a port's GID table.
+/// `ibv_gid_entry`—one entry of a port's GID table.
 #[doc(alias = "ibv_gid_entry")]
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct GidEntry {
     /// The address.
     pub gid: Gid,
-    /// Its place in the table: what address vectors call `sgid_index`.
+    /// Its index in the table: the `sgid_index` of address vectors.
     pub index: u32,
     /// The port, from 1.
     pub port: u32,
     /// How packets from it are framed.
     pub gid_type: GidType,
-    /// Interface index of the network device it belongs to, none on InfiniBand.
+    /// Interface index of the network device it belongs to; `None` on InfiniBand.
     pub netdev: Option<NonZeroU32>,
 }

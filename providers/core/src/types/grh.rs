@@ -1,4 +1,4 @@
-//! The network header that stands before every message a UD queue pair receives.
+//! The network header in front of every message that a UD queue pair receives.
 
 use std::net::Ipv4Addr;
 
@@ -16,9 +16,9 @@ pub enum IpVersion {
 /// `ibv_grh`—the first 40 bytes of a UD receive: the global routing header, or a RoCE v2 packet's
 /// IP header.
 ///
-/// A copy: the buffer belongs to the device again as soon as it is posted. IPv4 headers stand in
-/// the last 20 bytes, and what is before them is arbitrary, so the version is found out as the
-/// kernel does (`ib_get_rdma_header_version`).
+/// This is a copy: the buffer belongs to the device again as soon as it is posted. IPv4 headers are
+/// in the last 20 bytes, and the bytes before them are arbitrary, so the version is determined as
+/// the kernel does it (`ib_get_rdma_header_version`).
 #[doc(alias = "ibv_grh")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Grh {
@@ -27,11 +27,12 @@ pub struct Grh {
 }
 
 impl Grh {
-    /// Bytes before the message, there even when the completion says that they hold nothing.
+    /// Bytes in front of the message. They are there even if the completion says that they hold no
+    /// header.
     pub const LEN: usize = 40;
 
-    /// Reads the header before a message; none if there are fewer than 40 bytes or no IP header in
-    /// them.
+    /// Parses the header in front of a message; `None` if there are fewer than 40 bytes or no IP
+    /// header in them.
     pub fn parse(buffer: &[u8]) -> Option<Self> {
         let bytes = *buffer.first_chunk::<{ Self::LEN }>()?;
         let version = match (bytes[0] >> 4, bytes[20] >> 4) {
@@ -42,7 +43,7 @@ impl Grh {
         Some(Self { bytes, version })
     }
 
-    /// Whether the last 20 bytes are an IPv4 header without options whose checksum is right.
+    /// Whether the last 20 bytes are an IPv4 header without options and with a correct checksum.
     fn is_plausible_ipv4(bytes: &[u8; Self::LEN]) -> bool {
         let header = &bytes[20..];
         let mut sum: u32 = header
@@ -73,7 +74,7 @@ impl Grh {
         }
     }
 
-    /// Flow label; IPv4 has none, which is 0.
+    /// Flow label; 0 for IPv4, which has none.
     pub const fn flow_label(&self) -> FlowLabel {
         let b = &self.bytes;
         match self.version {
@@ -99,7 +100,7 @@ impl Grh {
         }
     }
 
-    /// Hop limit, or time to live, as it arrived.
+    /// Hop limit, or time to live, on arrival.
     pub const fn hop_limit(&self) -> u8 {
         match self.version {
             IpVersion::V4 => self.bytes[28],
@@ -112,7 +113,7 @@ impl Grh {
         self.gid(32, 8)
     }
 
-    /// The GID it was sent to, ours or a multicast group; an IPv4 address is mapped.
+    /// The destination GID, local or of a multicast group; an IPv4 address is mapped.
     pub fn dgid(&self) -> Gid {
         self.gid(36, 24)
     }

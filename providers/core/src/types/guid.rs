@@ -19,12 +19,12 @@ impl Guid {
         self.0
     }
 
-    /// From the number whose hexadecimal digits read as the GUID prints.
+    /// From the number whose hexadecimal digits are those of the printed GUID.
     pub const fn from_u64(value: u64) -> Self {
         Self(value.to_be_bytes())
     }
 
-    /// The number whose hexadecimal digits read as the GUID prints.
+    /// The number whose hexadecimal digits are those of the printed GUID.
     pub const fn to_u64(self) -> u64 {
         u64::from_be_bytes(self.0)
     }
@@ -63,7 +63,7 @@ pub struct ParseGuidError;
 impl FromStr for Guid {
     type Err = ParseGuidError;
 
-    /// Reads `0011:2233:4455:6677`, as sysfs has it, or `0x0011223344556677`.
+    /// Parses `0011:2233:4455:6677`, the form of sysfs, or `0x0011223344556677`.
     fn from_str(text: &str) -> Result<Self, ParseGuidError> {
         let hex = |digits: &str, max: usize| {
             let fits = !digits.is_empty()

@@ -1,4 +1,4 @@
-//! What a port is plugged into: state, kind, packet size, width and speed of the link.
+//! The link of a port: state, kind, packet size, width and speed.
 
 open_enum! {
     /// The physical state of a port (IBTA PortPhysicalState).
@@ -44,10 +44,10 @@ impl Default for PhysicalState {
 }
 
 open_enum! {
-    /// What the link below is.
+    /// The link layer of a port.
     #[derive(Default)]
     pub enum LinkLayer: u8 {
-        /// Not said: InfiniBand on old kernels.
+        /// Not reported: InfiniBand on old kernels.
         #[default]
         Unspecified = 0, "IBV_LINK_LAYER_UNSPECIFIED", "unspecified";
         /// InfiniBand.
@@ -69,7 +69,7 @@ impl LinkLayer {
 }
 
 open_enum! {
-    /// `ibv_mtu`—the largest payload of one packet, headers not counted.
+    /// `ibv_mtu`—the largest payload of one packet, without headers.
     #[doc(alias = "ibv_mtu")]
     pub enum Mtu: u8 {
         /// 256 bytes.
@@ -86,7 +86,7 @@ open_enum! {
 }
 
 impl Mtu {
-    /// Bytes, none for an unknown number.
+    /// Bytes, or `None` for an unknown number.
     pub const fn bytes(self) -> Option<u32> {
         Some(match self {
             Self::B256 => 256,
@@ -98,7 +98,7 @@ impl Mtu {
         })
     }
 
-    /// The MTU of exactly so many bytes.
+    /// The MTU of exactly `bytes` bytes.
     pub const fn from_bytes(bytes: u32) -> Option<Self> {
         Some(match bytes {
             256 => Self::B256,
@@ -110,7 +110,7 @@ impl Mtu {
         })
     }
 
-    /// The largest MTU of at most so many bytes, none below 256.
+    /// The largest MTU of at most `bytes` bytes, or `None` below 256.
     pub const fn within(bytes: u32) -> Option<Self> {
         Some(match bytes {
             0..=255 => return None,
@@ -140,7 +140,7 @@ open_enum! {
 }
 
 impl LinkWidth {
-    /// Lanes, none for an unknown number.
+    /// Lanes, or `None` for an unknown number.
     pub const fn lanes(self) -> Option<u32> {
         Some(match self {
             Self::X1 => 1,
@@ -176,7 +176,7 @@ open_enum! {
         Edr = 32, "IB_SPEED_EDR", "EDR";
         /// 50 Gb/s.
         Hdr = 64, "IB_SPEED_HDR", "HDR";
-        /// 100 Gb/s. Replies with an 8-bit speed say this for anything faster, too.
+        /// 100 Gb/s. Replies with an 8-bit speed report this for anything faster, too.
         Ndr = 128, "IB_SPEED_NDR", "NDR";
         /// 200 Gb/s.
         Xdr = 256, "IB_SPEED_XDR", "XDR";
@@ -184,7 +184,7 @@ open_enum! {
 }
 
 impl LinkSpeed {
-    /// Nominal Mb/s of one lane as the kernel's sysfs counts them, none for an unknown number.
+    /// Nominal Mb/s of one lane as the kernel's sysfs counts them, or `None` for an unknown number.
     pub const fn lane_mbps(self) -> Option<u32> {
         Some(match self {
             Self::Sdr => 2_500,

@@ -1,8 +1,8 @@
-//! The shapes most of the vocabulary has: an open enum, and flag sets.
+//! Macros that define most of the vocabulary: open enums and flag sets.
 
 use std::fmt;
 
-/// Defines an enum over kernel numbers which keeps what it does not know.
+/// Defines an enum over kernel numbers that keeps unknown numbers.
 ///
 /// Each variant is `Name = number, "C name", "words";`. Generated: the enum with `Unknown`,
 /// `from_raw`, `raw`, `asked`, `c_name`, `ALL` and `Display`.
@@ -18,8 +18,8 @@ macro_rules! open_enum {
         #[non_exhaustive]
         $vis enum $name {
             $( $(#[$vmeta])* #[doc(alias = $c)] $variant, )+
-            /// A number this version has no name for. `from_raw` never puts a known number here,
-            /// and nothing else makes one.
+            /// A number without a name in this version. Only `from_raw` creates one, and never from
+            /// a named number.
             Unknown($crate::types::Unrecognized<$name, $repr>),
         }
 
@@ -27,7 +27,7 @@ macro_rules! open_enum {
             /// Every named value, in the kernel's order.
             pub const ALL: &'static [Self] = &[$( Self::$variant, )+];
 
-            /// The value for a kernel number. Total: an unnamed number is kept.
+            /// The value for a kernel number. Never fails: an unnamed number is kept.
             pub const fn from_raw(raw: $repr) -> Self {
                 match raw {
                     $( $value => Self::$variant, )+
@@ -43,11 +43,11 @@ macro_rules! open_enum {
                 }
             }
 
-            /// The kernel's number for a request, whose `what` it is.
+            /// Returns the kernel's number for a request; errors call the field `what`.
             ///
             /// # Errors
-            /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a number without a name: those
-            /// are read, never asked for.
+            /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an unnamed number: those may be
+            /// received, but not sent.
             pub fn asked(self, op: $crate::Op, what: &'static str) -> $crate::Result<$repr> {
                 match self {
                     Self::Unknown(unrecognized) => {
@@ -57,7 +57,7 @@ macro_rules! open_enum {
                 }
             }
 
-            /// The name C programs use, none for an unknown number.
+            /// The name of the C constant, or `None` for an unknown number.
             pub const fn c_name(self) -> Option<&'static str> {
                 match self {
                     $( Self::$variant => Some($c), )+
@@ -77,11 +77,12 @@ macro_rules! open_enum {
     };
 }
 
-/// Defines a flag set over kernel bits which keeps bits it does not know: a kernel says such sets.
+/// Defines a flag set over kernel bits that keeps unknown bits: for sets that a kernel reports.
 ///
 /// Each flag is `NAME = bits, "C name";`. Generated: a `bitflags` type with `Default` (empty),
 /// `asked`, and a `Display` of lower-case words separated by commas, `none` when empty, unnamed
-/// bits in hexadecimal at the end. After `ignored`, `asked` passes bits that nobody minds.
+/// bits in hexadecimal at the end. `asked` lets the bits after `ignored` pass, since kernels ignore
+/// them where they do not know them.
 macro_rules! open_flags {
     (
         $(#[$meta:meta])*
@@ -102,8 +103,8 @@ macro_rules! open_flags {
     };
 }
 
-/// Defines a flag set that is only ever asked for: as [`open_flags`], but `all` and `!` know named
-/// bits alone.
+/// Defines a flag set that only requests carry: as [`open_flags`], but `all` and `!` are limited to
+/// named bits.
 macro_rules! asked_flags {
     (
         $(#[$meta:meta])*
@@ -123,15 +124,15 @@ macro_rules! asked_flags {
     };
 }
 
-/// What both kinds of flag sets have besides.
+/// What both kinds of flag sets have in common.
 macro_rules! flags_in_words {
     ($name:ident: $repr:ty $(, ignored $ignored:literal)?) => {
         impl $name {
-            /// The bits for a request, whose `what` they are.
+            /// Returns the bits for a request; errors call the field `what`.
             ///
             /// # Errors
-            /// [`InvalidInput`](crate::ErrorKind::InvalidInput), with the bits that have no name
-            /// here: those are read, never asked for.
+            /// [`InvalidInput`](crate::ErrorKind::InvalidInput), with the unnamed bits: those may
+            /// be received, but not sent.
             pub fn asked(self, op: $crate::Op, what: &'static str) -> $crate::Result<$repr> {
                 let minded = self $( .difference(Self::from_bits_retain($ignored)) )?;
                 $crate::types::asked::asked_flags(op, what, minded)?;

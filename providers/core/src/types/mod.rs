@@ -1,16 +1,16 @@
 //! The vocabulary of RDMA verbs: plain values, no I/O.
 //!
-//! Providers and commands speak in these types and the public crate re-exports them. Three rules
-//! hold throughout:
+//! Providers and commands use these types, and the public crate re-exports them. Three rules hold
+//! throughout:
 //!
-//! - *Unknown values survive in answers and are never asked for.* An enum that the kernel may
-//!   extend has an `Unknown` variant, which holds no number that has a name; `from_raw` and `raw`
-//!   are total and undo each other. Flag sets keep bits that have no name. Whoever writes a request
-//!   takes the number by `asked`, which refuses what has no name.
+//! - *Unknown values are kept in replies and never sent in requests.* An enum that the kernel may
+//!   extend has an `Unknown` variant, which never holds a number that has a name; `from_raw` and
+//!   `raw` are total and inverse to each other. Flag sets keep unnamed bits. Code that writes a
+//!   request converts values by `asked`, which rejects unnamed ones.
 //! - *Numbers are the kernel's.* Raw values are those of `include/uapi/rdma/*.h`; where libibverbs
-//!   numbers a thing differently, the type says so.
-//! - *Names.* `Display` prints short lower-case words. `c_name` gives the libibverbs constant, and
-//!   `ibv_str`, where the C library has a `*_str` function, exactly its text.
+//!   uses other numbers, the type's documentation says so.
+//! - *Names.* `Display` prints short lower-case words. `c_name` returns the name of the libibverbs
+//!   constant. Where the C library has a `*_str` function, `ibv_str` returns exactly its text.
 
 #[macro_use]
 pub(crate) mod macros;

@@ -3,10 +3,10 @@
 use std::fmt;
 
 open_flags! {
-    /// `ibv_access_flags`—what may be done to registered memory, or through a queue pair.
+    /// `ibv_access_flags`—access rights to registered memory, or through a queue pair.
     ///
-    /// Default: empty, which lets the local device only read. Remote write and remote atomic need
-    /// local write.
+    /// Default: empty, which allows only local reads. Remote write and remote atomic need local
+    /// write.
     #[doc(alias = "ibv_access_flags")]
     pub struct AccessFlags: u32, ignored 0x3ff0_0000 {
         /// The local device may write (receive, read response).
@@ -29,24 +29,24 @@ open_flags! {
         FLUSH_GLOBAL = 1 << 8, "IBV_ACCESS_FLUSH_GLOBAL";
         /// Peers may flush until persistent.
         FLUSH_PERSISTENT = 1 << 9, "IBV_ACCESS_FLUSH_PERSISTENT";
-        /// The device may reorder its writes to memory. Optional: ignored where not known.
+        /// The device may reorder its writes to memory. Optional: kernels that do not know it
+        /// ignore it.
         RELAXED_ORDERING = 1 << 20, "IBV_ACCESS_RELAXED_ORDERING";
     }
 }
 
 impl AccessFlags {
-    /// Bits 20 to 29: a kernel that does not know one ignores it, if it says that it knows this
-    /// rule (`CORE_SUPPORT` bit 0 when a context is opened).
+    /// Bits 20 to 29: a kernel ignores those that it does not know, if it reports that it follows
+    /// this rule (`CORE_SUPPORT` bit 0 when a context is opened).
     pub const OPTIONAL: Self = Self::from_bits_retain(0x3ff0_0000);
 
-    /// Without the optional bits, for kernels that would refuse them.
+    /// Without the optional bits, for kernels that would reject them.
     #[must_use]
     pub const fn without_optional(self) -> Self {
         Self::from_bits_retain(self.bits() & !Self::OPTIONAL.bits())
     }
 
-    /// Whether it is a combination the kernel accepts: remote write and remote atomic need local
-    /// write.
+    /// Whether the kernel accepts the combination: remote write and remote atomic need local write.
     pub const fn is_consistent(self) -> bool {
         !self.intersects(Self::REMOTE_WRITE.union(Self::REMOTE_ATOMIC))
             || self.contains(Self::LOCAL_WRITE)
@@ -57,7 +57,7 @@ macro_rules! key {
     ($(#[$meta:meta])* $name:ident) => {
         $(#[$meta])*
         ///
-        /// A secret of sorts: `Debug` does not show it.
+        /// Treated as a secret: `Debug` does not show it.
         #[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
         pub struct $name(u32);
 
@@ -99,18 +99,18 @@ macro_rules! key {
 }
 
 key! {
-    /// The key by which the local device finds a memory region.
+    /// The key by which local requests name a memory region (lkey).
     LocalKey
 }
 
 key! {
-    /// The key by which a peer reaches a memory region or window.
+    /// The key by which a peer's requests name a memory region or window (rkey).
     RemoteKey
 }
 
 impl RemoteKey {
-    /// `ibv_inc_rkey`—the key with its low 8 bits, which belong to the user of a type 2 window,
-    /// counted up by one.
+    /// `ibv_inc_rkey`—the key with its low 8 bits, which the user of a type 2 window chooses,
+    /// incremented by one.
     #[doc(alias = "ibv_inc_rkey")]
     #[must_use]
     pub const fn inc(self) -> Self {
@@ -122,17 +122,17 @@ open_enum! {
     /// `ibv_advise_mr_advice`—a hint about unpinned memory.
     #[doc(alias = "ibv_advise_mr_advice")]
     pub enum MrAdvice: u32 {
-        /// Bring pages in, for reading.
+        /// Fault pages in for reading.
         Prefetch = 0, "IBV_ADVISE_MR_ADVICE_PREFETCH", "prefetch";
-        /// Bring pages in, for writing.
+        /// Fault pages in for writing.
         PrefetchWrite = 1, "IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE", "prefetch for writing";
-        /// Tell the device about pages that are in already.
+        /// Map pages that are already present for the device, without faulting others in.
         PrefetchNoFault = 2, "IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT", "prefetch without faults";
     }
 }
 
 asked_flags! {
-    /// How advice is taken.
+    /// How advice is carried out.
     pub struct MrAdviceFlags: u32 {
         /// Before the call returns.
         FLUSH = 1 << 0, "IBV_ADVISE_MR_FLAG_FLUSH";
@@ -156,9 +156,9 @@ open_enum! {
     /// `ibv_mw_type`—how a memory window is bound.
     #[doc(alias = "ibv_mw_type")]
     pub enum MwType: u8 {
-        /// By a verb of its own; the device chooses the key.
+        /// Bound by a verb of its own; the device chooses the key.
         Type1 = 1, "IBV_MW_TYPE_1", "type 1";
-        /// By a work request; the user chooses the low byte of the key.
+        /// Bound by a work request; the user chooses the low byte of the key.
         Type2 = 2, "IBV_MW_TYPE_2", "type 2";
     }
 }

@@ -102,7 +102,8 @@ open_flags! {
         LINK_LATENCY_SUP = 1 << 24, "IBV_PORT_LINK_LATENCY_SUP";
         /// Client reregistration.
         CLIENT_REG_SUP = 1 << 25, "IBV_PORT_CLIENT_REG_SUP";
-        /// GIDs are IP addresses. The kernel's own flag: it hides the IBTA bit of this place.
+        /// GIDs are IP addresses. The kernel's own flag, in place of the IBTA's bit at this
+        /// position.
         IP_BASED_GIDS = 1 << 26, "IBV_PORT_IP_BASED_GIDS";
         /// Table of link speeds and widths.
         LINK_SPEED_WIDTH_TABLE_SUP = 1 << 27, "IB_UVERBS_PCF_LINK_SPEED_WIDTH_TABLE_SUP";
@@ -142,16 +143,16 @@ open_flags! {
 }
 
 open_flags! {
-    /// What every packet of a port needs (`enum ib_uverbs_query_port_flags`).
+    /// What every packet of a port must have (`enum ib_uverbs_query_port_flags`).
     pub struct PortFlags: u8 {
-        /// Every address vector needs a global route: always so on RoCE.
+        /// Every address vector needs a global route; always set on RoCE.
         GRH_REQUIRED = 1 << 0, "IBV_QPF_GRH_REQUIRED";
     }
 }
 
 /// `ibv_port_attr`—state and limits of a port: the fields of `ib_uverbs_query_port_resp_ex`.
 ///
-/// A kernel without the longer reply leaves `caps2` empty, and `active_speed` comes from the 8-bit
+/// On a kernel without the longer reply, `caps2` is empty and `active_speed` comes from the 8-bit
 /// field.
 #[doc(alias = "ibv_port_attr")]
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -161,37 +162,37 @@ pub struct PortAttr {
     pub state: PortState,
     /// Physical state.
     pub phys_state: PhysicalState,
-    /// Link below.
+    /// Link layer.
     pub link_layer: LinkLayer,
-    /// Largest MTU the port can do.
+    /// Largest MTU that the port supports.
     pub max_mtu: Mtu,
-    /// Largest MTU in use.
+    /// MTU in use.
     pub active_mtu: Mtu,
-    /// Slots of the GID table.
+    /// Length of the GID table.
     pub gid_tbl_len: u32,
-    /// Slots of the partition key table.
+    /// Length of the partition key table.
     pub pkey_tbl_len: u16,
     /// Capabilities.
     pub caps: PortCaps,
     /// More capabilities.
     pub caps2: PortCaps2,
-    /// What every packet needs.
+    /// What every packet must have.
     pub flags: PortFlags,
     /// Largest message, bytes.
     pub max_msg_sz: u32,
-    /// Bad partition keys seen.
+    /// Packets with a bad partition key.
     pub bad_pkey_cntr: u32,
-    /// Bad queue keys seen.
+    /// Packets with a bad queue key.
     pub qkey_viol_cntr: u32,
     /// Local identifier; 0 on Ethernet.
     pub lid: u16,
     /// LID of the subnet manager.
     pub sm_lid: u16,
-    /// Low bits of the LID that choose a path.
+    /// Number of low LID bits that select a path (LID mask control).
     pub lmc: u8,
     /// Virtual lanes.
     pub max_vl_num: VirtualLanes,
-    /// Service level towards the subnet manager.
+    /// Service level for packets to the subnet manager.
     pub sm_sl: u8,
     /// Propagation delay in the subnet: 4.096 µs · 2ⁿ.
     pub subnet_timeout: u8,
@@ -233,7 +234,7 @@ impl Default for PortAttr {
 }
 
 impl PortAttr {
-    /// Nominal Mb/s of all lanes together, none if width or speed is unknown.
+    /// Nominal Mb/s of all lanes together, or `None` if width or speed is unknown.
     pub const fn link_mbps(&self) -> Option<u32> {
         match (self.active_width.lanes(), self.active_speed.lane_mbps()) {
             (Some(lanes), Some(mbps)) => Some(lanes * mbps),
@@ -241,7 +242,7 @@ impl PortAttr {
         }
     }
 
-    /// Nominal Gb/s of all lanes together, none if width or speed is unknown.
+    /// Nominal Gb/s of all lanes together, or `None` if width or speed is unknown.
     pub fn link_gbps(&self) -> Option<f64> {
         self.link_mbps().map(|mbps| f64::from(mbps) / 1000.0)
     }

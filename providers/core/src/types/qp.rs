@@ -1,7 +1,7 @@
 //! Queue pairs: kinds, states, sizes and flags.
 
 open_enum! {
-    /// `ibv_qp_type`—the transport a queue pair speaks (`enum ib_uverbs_qp_type`).
+    /// `ibv_qp_type`—the transport of a queue pair (`enum ib_uverbs_qp_type`).
     #[doc(alias = "ibv_qp_type")]
     pub enum QpType: u32 {
         /// Reliable connection.
@@ -22,7 +22,7 @@ open_enum! {
 }
 
 impl QpType {
-    /// Whether it has one peer, which is set by modify.
+    /// Whether it has exactly one peer, which a modify sets.
     pub const fn is_connected(self) -> bool {
         matches!(
             self,
@@ -32,13 +32,14 @@ impl QpType {
 }
 
 open_enum! {
-    /// `ibv_qp_state`—what a queue pair may do now.
+    /// `ibv_qp_state`—the state of a queue pair, which determines what it may do.
     ///
-    /// The device may move it to `SendQueueError` and `Error` on its own. Default: `Reset`.
+    /// The device may move a queue pair to `SendQueueError` or `Error` on its own. Default:
+    /// `Reset`.
     #[doc(alias = "ibv_qp_state")]
     #[derive(Default)]
     pub enum QpState: u8 {
-        /// Nothing; as created.
+        /// Does nothing; the state of a new queue pair.
         #[default]
         Reset = 0, "IBV_QPS_RESET", "reset";
         /// Receives may be posted.
@@ -49,9 +50,9 @@ open_enum! {
         ReadyToSend = 3, "IBV_QPS_RTS", "ready to send";
         /// The send queue is being drained, or has drained.
         SendQueueDrained = 4, "IBV_QPS_SQD", "send queue drained";
-        /// A send failed (UC and UD); receives go on.
+        /// A send failed (UC and UD); receives continue.
         SendQueueError = 5, "IBV_QPS_SQE", "send queue error";
-        /// All work is flushed.
+        /// All requests are flushed.
         Error = 6, "IBV_QPS_ERR", "error";
     }
 }
@@ -71,7 +72,7 @@ open_enum! {
     }
 }
 
-/// `ibv_qp_cap`—sizes of a queue pair. The kernel may give more than was asked for.
+/// `ibv_qp_cap`—sizes of a queue pair. The kernel may grant more than requested.
 #[doc(alias = "ibv_qp_cap")]
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct QpCaps {
@@ -79,11 +80,11 @@ pub struct QpCaps {
     pub max_send_wr: u32,
     /// Outstanding receives; 0 with a shared receive queue.
     pub max_recv_wr: u32,
-    /// Gather elements of a send.
+    /// Scatter/gather entries of a send.
     pub max_send_sge: u32,
-    /// Scatter elements of a receive.
+    /// Scatter/gather entries of a receive.
     pub max_recv_sge: u32,
-    /// Bytes that can be copied into a send.
+    /// Inline data of a send, bytes.
     pub max_inline_data: u32,
 }
 
@@ -91,7 +92,7 @@ asked_flags! {
     /// `ibv_qp_create_flags`—options of a new queue pair (`enum ib_uverbs_qp_create_flags`).
     #[doc(alias = "ibv_qp_create_flags")]
     pub struct QpCreateFlags: u32 {
-        /// Own multicasts do not come back.
+        /// Multicasts that it sends itself are not looped back to it.
         BLOCK_MULTICAST_LOOPBACK = 1 << 1, "IBV_QP_CREATE_BLOCK_SELF_MCAST_LB";
         /// Received frames keep their checksum.
         SCATTER_FCS = 1 << 8, "IBV_QP_CREATE_SCATTER_FCS";
@@ -101,19 +102,18 @@ asked_flags! {
         SOURCE_QPN = 1 << 10, "IBV_QP_CREATE_SOURCE_QPN";
         /// Incoming writes are padded to a cache line.
         PCI_WRITE_END_PADDING = 1 << 11, "IBV_QP_CREATE_PCI_WRITE_END_PADDING";
-        /// Every send makes a completion; [`SigMode::All`]. Only the ioctl command has it as a
-        /// flag.
+        /// Every send is signaled: [`SigMode::All`]. A flag only in the ioctl command.
         SQ_SIG_ALL = 1 << 12, "IB_UVERBS_QP_CREATE_SQ_SIG_ALL";
     }
 }
 
-/// Which sends make a completion. Default: those that ask for one.
+/// Which successful sends generate a completion. Default: those that ask for one.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum SigMode {
     /// All (`sq_sig_all` 1).
     #[doc(alias = "IB_SIGNAL_ALL_WR")]
     All,
-    /// Those posted with the signalled flag (`sq_sig_all` 0); failed sends always do.
+    /// Those posted with the signaled flag (`sq_sig_all` 0); failed sends always do.
     #[default]
     #[doc(alias = "IB_SIGNAL_REQ_WR")]
     Requested,
@@ -148,7 +148,7 @@ impl std::fmt::Display for SigMode {
 }
 
 asked_flags! {
-    /// `ibv_qp_attr_mask`—which attributes a modify sets or a query wants.
+    /// `ibv_qp_attr_mask`—which attributes a modify sets or a query asks for.
     ///
     /// Bits 0 to 20 fit every modify command; `RATE_LIMIT` needs the extended one. Bits 21 to 24
     /// are reserved.
@@ -156,13 +156,13 @@ asked_flags! {
     pub struct QpAttrMask: u32 {
         /// State to move to.
         STATE = 1 << 0, "IBV_QP_STATE";
-        /// State it is believed to be in.
+        /// Current state, as the caller assumes it.
         CUR_STATE = 1 << 1, "IBV_QP_CUR_STATE";
-        /// Event when the send queue has drained.
+        /// Whether to raise an event when the send queue has drained.
         EN_SQD_ASYNC_NOTIFY = 1 << 2, "IBV_QP_EN_SQD_ASYNC_NOTIFY";
         /// What peers may do.
         ACCESS_FLAGS = 1 << 3, "IBV_QP_ACCESS_FLAGS";
-        /// Partition key slot.
+        /// Partition key index.
         PKEY_INDEX = 1 << 4, "IBV_QP_PKEY_INDEX";
         /// Port.
         PORT = 1 << 5, "IBV_QP_PORT";
@@ -178,17 +178,17 @@ asked_flags! {
         RETRY_CNT = 1 << 10, "IBV_QP_RETRY_CNT";
         /// RNR retry count.
         RNR_RETRY = 1 << 11, "IBV_QP_RNR_RETRY";
-        /// Number of the first packet received.
+        /// Sequence number of the first packet received.
         RQ_PSN = 1 << 12, "IBV_QP_RQ_PSN";
-        /// Reads and atomics under way as initiator.
+        /// Outstanding reads and atomics as initiator.
         MAX_QP_RD_ATOMIC = 1 << 13, "IBV_QP_MAX_QP_RD_ATOMIC";
         /// Alternate path.
         ALT_PATH = 1 << 14, "IBV_QP_ALT_PATH";
         /// RNR timer.
         MIN_RNR_TIMER = 1 << 15, "IBV_QP_MIN_RNR_TIMER";
-        /// Number of the first packet sent.
+        /// Sequence number of the first packet sent.
         SQ_PSN = 1 << 16, "IBV_QP_SQ_PSN";
-        /// Reads and atomics under way as responder.
+        /// Outstanding reads and atomics as responder.
         MAX_DEST_RD_ATOMIC = 1 << 17, "IBV_QP_MAX_DEST_RD_ATOMIC";
         /// Path migration state.
         PATH_MIG_STATE = 1 << 18, "IBV_QP_PATH_MIG_STATE";

@@ -1,4 +1,4 @@
-//! What a modify sets on a queue pair and what a query tells.
+//! The attributes of a queue pair that a modify sets and a query returns.
 
 use super::{
     AccessFlags, AckTimeout, AddressVector, MigrationState, Mtu, Psn, QpAttrMask, QpCaps, QpState,
@@ -8,9 +8,9 @@ use super::{
 /// The path a queue pair migrates to.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct AlternatePath {
-    /// Way to the peer; its port is the alternate port.
+    /// Address of the peer; its port is the alternate port.
     pub av: AddressVector,
-    /// Partition key slot.
+    /// Partition key index.
     pub pkey_index: u16,
     /// Acknowledgement timeout.
     pub timeout: AckTimeout,
@@ -18,7 +18,7 @@ pub struct AlternatePath {
 
 macro_rules! qp_attr {
     ($( $(#[$meta:meta])* $field:ident: $ty:ty => $bit:ident; )+) => {
-        /// `ibv_qp_attr`—the attributes a modify sets: those that are present, and no other.
+        /// `ibv_qp_attr`—the attributes that a modify sets: only those that are present.
         ///
         /// ```
         /// use uverbs_core::types::{AccessFlags, QpAttr, QpAttrMask, QpState};
@@ -60,44 +60,45 @@ macro_rules! qp_attr {
 qp_attr! {
     /// State to move to.
     state: QpState => STATE;
-    /// State the queue pair is believed to be in; the modify fails if it is not. RTR, RTS, SQD or
-    /// SQE.
+    /// State that the caller assumes the queue pair to be in; the modify fails if it is not. RTR,
+    /// RTS, SQD or SQE.
     cur_state: QpState => CUR_STATE;
-    /// Whether an event says when the send queue has drained.
+    /// Whether an event is raised when the send queue has drained.
     sqd_async_notify: bool => EN_SQD_ASYNC_NOTIFY;
-    /// What peers may do: remote write, read, atomic (and flush).
+    /// Rights of the peer: remote write, read, atomic (and flush).
     access: AccessFlags => ACCESS_FLAGS;
-    /// Partition key slot.
+    /// Partition key index.
     pkey_index: u16 => PKEY_INDEX;
     /// Port, from 1.
     port: u8 => PORT;
-    /// Queue key a datagram must carry to be received. One with bit 31 needs `CAP_NET_RAW`.
+    /// Queue key that a datagram must carry to be received. One with bit 31 set needs
+    /// `CAP_NET_RAW`.
     qkey: u32 => QKEY;
-    /// Way to the peer.
+    /// Address of the peer.
     av: AddressVector => AV;
     /// Largest payload of a packet, equal on both sides.
     path_mtu: Mtu => PATH_MTU;
     /// How long to wait for an acknowledgement.
     timeout: AckTimeout => TIMEOUT;
-    /// How often to send again without an acknowledgement.
+    /// How often to retry when no acknowledgement arrives.
     retry_count: RetryCount => RETRY_CNT;
-    /// How often to send again when the peer has no receive buffer.
+    /// How often to retry when the peer has no receive posted.
     rnr_retry: RnrRetry => RNR_RETRY;
-    /// Number of the first packet received: the peer's `sq_psn`.
+    /// Sequence number of the first packet received: the peer's `sq_psn`.
     rq_psn: Psn => RQ_PSN;
-    /// Reads and atomics this side may have under way.
+    /// Reads and atomics that this side may have outstanding.
     max_rd_atomic: u8 => MAX_QP_RD_ATOMIC;
     /// Path to migrate to.
     alt_path: AlternatePath => ALT_PATH;
-    /// How long the peer waits when this side has no receive buffer.
+    /// How long the peer waits before a retry when this side has no receive posted.
     min_rnr_timer: RnrTimer => MIN_RNR_TIMER;
-    /// Number of the first packet sent.
+    /// Sequence number of the first packet sent.
     sq_psn: Psn => SQ_PSN;
-    /// Reads and atomics this side answers at a time.
+    /// Reads and atomics of the peer that this side serves at a time.
     max_dest_rd_atomic: u8 => MAX_DEST_RD_ATOMIC;
     /// Path migration state.
     migration: MigrationState => PATH_MIG_STATE;
-    /// New sizes, where the device can resize.
+    /// New sizes, where the device supports resizing.
     caps: QpCaps => CAP;
     /// Number of the peer's queue pair, 24 bits.
     dest_qpn: u32 => DEST_QPN;
@@ -111,8 +112,8 @@ impl QpAttr {
         Self::default()
     }
 
-    /// Moves to a state; which other attributes that needs, [`requirement`](super::requirement)
-    /// tells.
+    /// Moves to a state; [`requirement`](super::requirement) lists the other attributes that this
+    /// needs.
     pub fn to(state: QpState) -> Self {
         Self::default().state(state)
     }
@@ -121,15 +122,15 @@ impl QpAttr {
 /// `ibv_query_qp`—what the kernel knows about a queue pair: the fields of
 /// `ib_uverbs_query_qp_resp`.
 ///
-/// Attributes that do not apply to the type or the state are whatever the driver left there, mostly
-/// zero.
+/// Attributes that do not apply to the type or the state have whatever value the driver left there,
+/// mostly zero.
 #[doc(alias = "ibv_query_qp")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct QpInfo {
     /// State.
     pub state: QpState,
-    /// State before a change under way, else the same.
+    /// Previous state while a transition is under way, else the same as `state`.
     pub cur_state: QpState,
     /// Path MTU.
     pub path_mtu: Mtu,
@@ -137,27 +138,27 @@ pub struct QpInfo {
     pub migration: MigrationState,
     /// Queue key.
     pub qkey: u32,
-    /// Next packet expected.
+    /// Sequence number of the next packet expected.
     pub rq_psn: Psn,
-    /// Next packet to send.
+    /// Sequence number of the next packet to send.
     pub sq_psn: Psn,
     /// The peer's queue pair.
     pub dest_qpn: u32,
-    /// What peers may do.
+    /// Rights of the peer.
     pub access: AccessFlags,
-    /// Way to the peer.
+    /// Address of the peer.
     pub av: AddressVector,
     /// Path to migrate to.
     pub alt_path: AlternatePath,
-    /// Sizes as the kernel knows them; some providers know better.
+    /// Sizes as the kernel knows them; some providers know them more precisely.
     pub caps: QpCaps,
-    /// Partition key slot.
+    /// Partition key index.
     pub pkey_index: u16,
     /// Whether the send queue is still draining (state SQD).
     pub sq_draining: bool,
-    /// Reads and atomics this side may have under way.
+    /// Reads and atomics that this side may have outstanding.
     pub max_rd_atomic: u8,
-    /// Reads and atomics this side answers at a time.
+    /// Reads and atomics of the peer that this side serves at a time.
     pub max_dest_rd_atomic: u8,
     /// RNR timer.
     pub min_rnr_timer: RnrTimer,
@@ -169,7 +170,7 @@ pub struct QpInfo {
     pub retry_count: RetryCount,
     /// RNR retry count.
     pub rnr_retry: RnrRetry,
-    /// Which sends make a completion.
+    /// Which sends generate a completion.
     pub sig_mode: SigMode,
 }
 

@@ -1,10 +1,9 @@
 //! Which modifies of a queue pair are legal, and what is wrong with one that is not.
 //!
-//! The facts are those of IBTA volume 1 as the kernel checks them in
-//! `ib_modify_qp_is_ok` (`drivers/infiniband/core/verbs.c`) and, before it, in the modify command
-//! (`uverbs_cmd.c`). They explain a refusal after the kernel gave it; the kernel stays the judge. A
-//! driver may ask for more than this table, and for the types it does not hold (driver queue pairs)
-//! nothing is known here.
+//! The rules are those of IBTA volume 1 as the kernel checks them in `ib_modify_qp_is_ok`
+//! (`drivers/infiniband/core/verbs.c`) and, before it, in the modify command (`uverbs_cmd.c`). They
+//! explain an error after the kernel has returned it; the kernel decides. A driver may require more
+//! than this table says, and the table does not cover driver queue pairs.
 
 use std::fmt;
 
@@ -14,7 +13,7 @@ use QpState::{
     SendQueueError as Sqe,
 };
 
-/// What a transition takes besides the state itself.
+/// The attributes of a transition besides the state itself.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Requirement {
@@ -26,13 +25,13 @@ pub struct Requirement {
 
 /// Why a modify is refused.
 ///
-/// `Display` gives it in words.
+/// `Display` describes it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Diagnosis {
     /// State before.
     pub from: QpState,
-    /// State asked for.
+    /// Requested state.
     pub to: QpState,
     /// Whether there is such a transition at all; if not, both masks are empty.
     pub possible: bool,
@@ -58,18 +57,18 @@ impl fmt::Display for Diagnosis {
     }
 }
 
-/// Whether the kernel's table accepts this modify; true also where it has nothing to say (see
+/// Whether the kernel's table accepts this modify; also true where the table does not apply (see
 /// [`diagnose`]).
 pub fn is_legal(cur: QpState, next: QpState, qp_type: QpType, mask: M) -> bool {
     diagnose(cur, next, qp_type, mask).is_none()
 }
 
-/// What is wrong with a modify from `cur` to `next` that sets `mask`; none if nothing is, or if the
-/// type or the state before is one that the table does not hold. A state that has no name cannot be
-/// asked for, whatever the type.
+/// What is wrong with a modify from `cur` to `next` that sets `mask`; `None` if it is legal, or if
+/// the table does not cover the type or the current state. A move to a state without a name is
+/// never legal.
 ///
 /// If the modify sets no state, `next` is `cur`. Attributes that the kernel drops for XRC queue
-/// pairs do not count. An address vector outside a move to RTR also sets the port, since the kernel
+/// pairs are ignored. An address vector outside a move to RTR also sets the port, since the kernel
 /// adds it; where that is not allowed, the address vector is reported.
 pub fn diagnose(cur: QpState, next: QpState, qp_type: QpType, mask: M) -> Option<Diagnosis> {
     let impossible = Diagnosis {
@@ -82,7 +81,7 @@ pub fn diagnose(cur: QpState, next: QpState, qp_type: QpType, mask: M) -> Option
     if mask.contains(M::STATE) && !is_named(next) {
         return Some(impossible);
     }
-    if !judged(cur, qp_type) {
+    if !is_covered(cur, qp_type) {
         return None;
     }
     let Some(Requirement { required, optional }) = requirement(cur, next, qp_type) else {
@@ -108,13 +107,13 @@ pub fn diagnose(cur: QpState, next: QpState, qp_type: QpType, mask: M) -> Option
     })
 }
 
-/// What a transition takes; none if there is none, or if the type or a state is one that the table
-/// does not hold.
+/// The attributes of a transition; `None` if there is no such transition, or if the table does not
+/// cover the type or a state.
 ///
 /// Every transition may also set the state, and a rate limit (kernel 6.1 and older: only raw packet
-/// queue pairs that go to RTS or stay there).
+/// queue pairs that move to RTS or stay there).
 pub fn requirement(cur: QpState, next: QpState, qp_type: QpType) -> Option<Requirement> {
-    if !judged(cur, qp_type) || !POSSIBLE.contains(&(cur, next)) {
+    if !is_covered(cur, qp_type) || !POSSIBLE.contains(&(cur, next)) {
         return None;
     }
     let row = ROWS
@@ -129,8 +128,9 @@ pub fn requirement(cur: QpState, next: QpState, qp_type: QpType) -> Option<Requi
     )
 }
 
-/// Whether the table holds such queue pairs in such a state, which may be one that a kernel told.
-fn judged(cur: QpState, qp_type: QpType) -> bool {
+/// Whether the table covers such queue pairs in such a state, which may be one that a newer kernel
+/// reported.
+fn is_covered(cur: QpState, qp_type: QpType) -> bool {
     is_named(cur) && !matches!(qp_type, QpType::Driver | QpType::Unknown(_))
 }
 
@@ -138,7 +138,7 @@ const fn is_named(state: QpState) -> bool {
     !matches!(state, QpState::Unknown(_))
 }
 
-/// Attributes the modify command takes out before anybody looks.
+/// Attributes that the modify command drops before it checks the rest.
 const fn ignored(qp_type: QpType) -> M {
     match qp_type {
         QpType::XrcInitiator => M::MAX_DEST_RD_ATOMIC.union(M::MIN_RNR_TIMER),
@@ -147,7 +147,7 @@ const fn ignored(qp_type: QpType) -> M {
     }
 }
 
-/// The transitions there are, whatever the type.
+/// All transitions, for any type.
 const POSSIBLE: &[(QpState, QpState)] = &[
     (Reset, Reset),
     (Reset, Init),
@@ -257,7 +257,7 @@ const PATH_RELIABLE: M = all(PATH).union(M::PORT).union(M::TIMEOUT);
 const INITIATOR: M = M::RETRY_CNT.union(M::RNR_RETRY).union(M::MAX_QP_RD_ATOMIC);
 const RESPONDER: M = M::MAX_DEST_RD_ATOMIC.union(M::MIN_RNR_TIMER);
 
-/// Types without a row for a possible transition neither need nor take anything there.
+/// A type without a row for a possible transition neither requires nor allows attributes there.
 const ROWS: &[Row] = &[
     row(Reset, Init, CONNECTED, ENTER_CONNECTED, &[]),
     row(Reset, Init, UD, ENTER_DATAGRAM, &[]),

@@ -1,22 +1,22 @@
-//! The one error of this module: a number outside its field.
+//! The error for a number outside the range of its field.
 
 use crate::error::{Error, Op};
 
-/// A number does not fit the field it was meant for.
+/// A number does not fit its field.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
 #[error("{what} {asked} is out of range (at most {max})")]
 #[non_exhaustive]
 pub struct OutOfRange {
     /// Which field, with its unit where it has one.
     pub what: &'static str,
-    /// What was asked for.
+    /// The requested value.
     pub asked: u64,
     /// The largest value allowed.
     pub max: u64,
 }
 
 impl OutOfRange {
-    /// Says that `asked` is above `max`.
+    /// An error saying that `asked` is above `max`.
     pub const fn new(what: &'static str, asked: u64, max: u64) -> Self {
         Self { what, asked, max }
     }
@@ -34,7 +34,7 @@ impl OutOfRange {
     }
 }
 
-/// So that a value of the right type already passes where a number is checked.
+/// Lets a value that already has the right type pass where a number would be checked.
 impl From<std::convert::Infallible> for OutOfRange {
     fn from(never: std::convert::Infallible) -> Self {
         match never {}

@@ -6,9 +6,9 @@ open_enum! {
     /// Numbers: IBTA volume 1 (StaticRate) and `enum ib_rate` of the kernel's
     /// `include/rdma/ib_verbs.h`.
     ///
-    /// The conversions below are exact. Where libibverbs answers an unknown value with −1
-    /// (`ibv_rate_to_mult`, `ibv_rate_to_mbps`) or with `IBV_RATE_MAX` (`mult_to_ibv_rate`,
-    /// `mbps_to_ibv_rate`), these answer `None`; [`Rate::Max`] itself has neither a multiplier nor
+    /// The conversions below are exact. Where libibverbs returns −1 for an unknown value
+    /// (`ibv_rate_to_mult`, `ibv_rate_to_mbps`) or `IBV_RATE_MAX` (`mult_to_ibv_rate`,
+    /// `mbps_to_ibv_rate`), these return `None`; [`Rate::Max`] itself has neither a multiplier nor
     /// a speed.
     #[doc(alias = "ibv_rate")]
     #[derive(Default)]
@@ -71,8 +71,8 @@ impl Rate {
     /// `ibv_rate_to_mult`—the rate as a multiple of 2.5 Gb/s.
     ///
     /// `None` for [`Rate::Max`], for an unknown number, and for the eight rates (14, 56, 112, 168,
-    /// 25, 100, 200 and 300 Gb/s) that libibverbs gives no multiplier; it answers −1 there. (The
-    /// kernel's `ib_rate_to_mult` rounds those.)
+    /// 25, 100, 200 and 300 Gb/s) that have no multiplier in libibverbs, which returns −1 for them.
+    /// (The kernel's `ib_rate_to_mult` rounds those.)
     #[doc(alias = "ibv_rate_to_mult")]
     pub const fn multiplier(self) -> Option<u32> {
         Some(match self {
@@ -98,7 +98,7 @@ impl Rate {
 
     /// `mult_to_ibv_rate`—the rate that is `multiplier` times 2.5 Gb/s.
     ///
-    /// `None` if no rate has exactly this multiplier; libibverbs answers `IBV_RATE_MAX` there.
+    /// `None` if no rate has exactly this multiplier; libibverbs returns `IBV_RATE_MAX` then.
     #[doc(alias = "mult_to_ibv_rate")]
     pub fn from_multiplier(multiplier: u32) -> Option<Self> {
         Self::ALL
@@ -109,7 +109,7 @@ impl Rate {
 
     /// `ibv_rate_to_mbps`—the rate in Mb/s, fractions cut off (14 Gb/s is 14062).
     ///
-    /// `None` for [`Rate::Max`] and for an unknown number; libibverbs answers −1 there.
+    /// `None` for [`Rate::Max`] and for an unknown number; libibverbs returns −1 then.
     #[doc(alias = "ibv_rate_to_mbps")]
     pub const fn mbps(self) -> Option<u32> {
         Some(match self {
@@ -143,7 +143,7 @@ impl Rate {
 
     /// `mbps_to_ibv_rate`—the rate of exactly `mbps` Mb/s, as [`Rate::mbps`] gives it.
     ///
-    /// `None` if there is none; libibverbs answers `IBV_RATE_MAX` there.
+    /// `None` if there is none; libibverbs returns `IBV_RATE_MAX` then.
     #[doc(alias = "mbps_to_ibv_rate")]
     pub fn from_mbps(mbps: u32) -> Option<Self> {
         Self::ALL

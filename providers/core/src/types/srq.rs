@@ -15,16 +15,16 @@ open_enum! {
     }
 }
 
-/// `ibv_srq_attr`—size and watermark of a shared receive queue.
+/// `ibv_srq_attr`—size and limit of a shared receive queue.
 #[doc(alias = "ibv_srq_attr")]
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct SrqAttr {
     /// Outstanding receives.
     pub max_wr: u32,
-    /// Scatter elements of a receive.
+    /// Scatter/gather entries of a receive.
     pub max_sge: u32,
-    /// Watermark below which an event is raised; 0 is disarmed, and reads so once the event was
-    /// raised.
+    /// Limit below which an event is raised. 0 means disarmed; it reads as 0 once the event has
+    /// been raised.
     pub limit: u32,
 }
 
@@ -34,18 +34,18 @@ asked_flags! {
     pub struct SrqAttrMask: u32 {
         /// Its size.
         MAX_WR = 1 << 0, "IBV_SRQ_MAX_WR";
-        /// Its watermark.
+        /// Its limit.
         LIMIT = 1 << 1, "IBV_SRQ_LIMIT";
     }
 }
 
-/// `ibv_modify_srq`—what to change of a shared receive queue: all of it or nothing.
+/// `ibv_modify_srq`—changes to a shared receive queue, applied all or not at all.
 #[doc(alias = "ibv_modify_srq")]
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct SrqModify {
     /// New size, in outstanding receives.
     pub max_wr: Option<u32>,
-    /// New watermark; 0 disarms.
+    /// New limit; 0 disarms.
     pub limit: Option<u32>,
 }
 
@@ -58,14 +58,14 @@ impl SrqModify {
         }
     }
 
-    /// Resizes to so many outstanding receives.
+    /// Resizes to `max_wr` outstanding receives.
     #[must_use]
     pub const fn max_wr(mut self, max_wr: u32) -> Self {
         self.max_wr = Some(max_wr);
         self
     }
 
-    /// Arms an event for when fewer than so many receives are left; 0 disarms.
+    /// Arms an event for when fewer than `limit` receives are left; 0 disarms.
     #[must_use]
     pub const fn limit(mut self, limit: u32) -> Self {
         self.limit = Some(limit);

@@ -29,7 +29,7 @@ macro_rules! field {
                 Ok(Self(value))
             }
 
-            /// The field as the kernel or a packet holds it: bits above the field are dropped.
+            /// The value as the kernel or a packet holds it: bits above the field are dropped.
             pub const fn from_raw(raw: $repr) -> Self {
                 Self(raw & Self::MAX.0)
             }
@@ -58,22 +58,22 @@ macro_rules! field {
 pub(super) use field;
 
 field! {
-    /// How long a reliable queue pair waits for an acknowledgement before it sends again: 4.096 µs
-    /// · 2ⁿ, 0 for ever.
+    /// How long a reliable queue pair waits for an acknowledgement before it retransmits: 4.096 µs
+    /// · 2ⁿ; 0 means without limit.
     ///
-    /// The device may wait up to four times as long (IBTA volume 1), and many devices have a floor
-    /// of their own. Default: 4 (65.536 µs). Used by RC and XRC queue pairs.
+    /// The device may wait up to four times as long (IBTA volume 1), and many devices enforce a
+    /// minimum of their own. Default: 4 (65.536 µs). Used by RC and XRC queue pairs.
     #[doc(alias = "IBV_QP_TIMEOUT")]
     pub struct AckTimeout: u8, 5 bits, "acknowledgement timeout code", by code;
 }
 
 impl AckTimeout {
-    /// Never send again: a lost packet stops the queue pair without an error. For debugging.
+    /// Never retransmit: a lost packet stalls the queue pair without an error. For debugging.
     pub const INFINITE: Self = Self(0);
 
     /// The smallest code that waits at least `duration`.
     ///
-    /// Total: anything up to 8.192 µs, zero included, gives 1, the shortest wait there is; anything
+    /// Never fails: anything up to 8.192 µs, zero included, gives 1, the shortest wait; anything
     /// above 8796.09 s, [`Duration::MAX`] included, gives [`AckTimeout::INFINITE`].
     pub const fn from_duration(duration: Duration) -> Self {
         let mut code = 1;
@@ -86,7 +86,7 @@ impl AckTimeout {
         Self::INFINITE
     }
 
-    /// The wait, none if it never ends.
+    /// The wait, or `None` if it never ends.
     pub const fn duration(self) -> Option<Duration> {
         if self.0 == 0 {
             None
@@ -123,8 +123,8 @@ impl fmt::Display for AckTimeout {
 }
 
 field! {
-    /// How long the peer must wait after this side had no receive buffer (RNR NAK): 0.01 ms to
-    /// 655.36 ms.
+    /// How long the peer must wait before a retry when this side had no receive posted (RNR NAK):
+    /// 0.01 ms to 655.36 ms.
     ///
     /// The code is a row of a table of IBTA volume 1, and code 0 is the longest wait. Default: 16
     /// (2.56 ms). Used by RC and XRC queue pairs.
@@ -139,7 +139,7 @@ impl RnrTimer {
         1_536, 2_048, 3_072, 4_096, 6_144, 8_192, 12_288, 16_384, 24_576, 32_768, 49_152,
     ];
 
-    /// The longest wait there is, 655.36 ms: code 0.
+    /// The longest wait, 655.36 ms: code 0.
     pub const LONGEST: Self = Self(0);
 
     /// The code of the shortest wait that is at least `duration`; zero gives 1 (0.01 ms).
@@ -206,7 +206,7 @@ impl fmt::Display for RnrTimer {
 }
 
 field! {
-    /// How often a packet is sent again because no acknowledgement came, before the queue pair
+    /// How often a packet is retransmitted when no acknowledgement arrives, before the queue pair
     /// fails: 0 to 7.
     ///
     /// Default: 6. Used by RC and XRC initiator queue pairs.
@@ -228,8 +228,8 @@ impl fmt::Display for RetryCount {
 }
 
 field! {
-    /// How often a message is sent again because the peer had no receive buffer: 0 to 6, and 7 for
-    /// ever.
+    /// How often a message is retried when the peer has no receive posted: 0 to 6; 7 means without
+    /// limit.
     ///
     /// Default: 6. Used by RC and XRC initiator queue pairs.
     #[doc(alias = "IBV_QP_RNR_RETRY")]
@@ -237,10 +237,10 @@ field! {
 }
 
 impl RnrRetry {
-    /// Try for ever.
+    /// Retry without limit.
     pub const INFINITE: Self = Self(7);
 
-    /// Whether the queue pair never gives up.
+    /// Whether the queue pair retries without limit.
     pub const fn is_infinite(self) -> bool {
         self.0 == Self::INFINITE.0
     }
@@ -270,7 +270,7 @@ field! {
 }
 
 impl Psn {
-    /// The number `packets` later.
+    /// The sequence number `packets` later.
     #[must_use]
     pub const fn wrapping_add(self, packets: u32) -> Self {
         Self::from_raw(self.0.wrapping_add(packets))

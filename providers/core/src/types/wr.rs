@@ -1,7 +1,8 @@
 //! Work requests: what is posted to a send or a receive queue.
 //!
-//! A request is a plain value. Whether posting it is safe depends on the memory it names, so the
-//! functions that take scatter/gather entries are `unsafe` and list their obligations.
+//! A request is a plain value. Whether posting it is safe depends on the memory that it names, so
+//! the functions that take scatter/gather entries are `unsafe` and list what the caller must
+//! uphold.
 
 use std::sync::Arc;
 
@@ -10,46 +11,46 @@ use crate::error::{PostError, Result};
 use crate::file::UverbsFile;
 use crate::object::Object;
 
-/// Work request ids from here on (bit 63 set) are of queues that own their memory.
+/// Work request ids from here on (bit 63 set) are reserved for queues that own their memory.
 ///
-/// A request that a user names by a number of their own has a smaller one, so that no completion of
-/// it passes for one of theirs. A request posted without `unsafe` is refused with such an id; who
-/// posts with `unsafe` promises not to use any.
+/// The ids that users choose are smaller, so that their completions are never mistaken for those of
+/// such a queue. Safe functions refuse a request with a reserved id; callers of `unsafe` ones must
+/// not use one.
 pub const RESERVED_WR_IDS: u64 = 1 << 63;
 
-/// One piece of local memory (`ibv_sge`).
+/// A scatter/gather entry: a range of local memory (`ibv_sge`).
 #[doc(alias = "ibv_sge")]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[repr(C)]
 pub struct Sge {
-    /// Where it starts, as an address of the memory region `key` names.
+    /// Where it starts, as an address in the memory region that `key` names.
     pub address: u64,
-    /// Bytes. A length of 0 is no memory at all.
+    /// Bytes. 0 means no memory.
     pub length: u32,
     /// The memory region.
     pub key: LocalKey,
 }
 
-/// A place in the memory of the other side.
+/// An address in the peer's memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Remote {
-    /// An address of the region or window `key` names.
+    /// An address in the region or window that `key` names.
     pub address: u64,
-    /// The region or window, as its owner announced it.
+    /// The rkey, as the peer announced it.
     pub key: RemoteKey,
 }
 
 asked_flags! {
     /// `ibv_send_flags`—how a send request is carried out (`enum ibv_send_flags`).
     ///
-    /// Queues take the flags that their device knows; no other bit gets into a ring.
+    /// Queues accept the flags that their device knows; no other bit is written to a ring.
     #[doc(alias = "ibv_send_flags")]
     pub struct SendFlags: u32 {
-        /// Start only when all reads and atomics before it are done.
+        /// Start only after all earlier reads and atomics have finished.
         FENCE = 1, "IBV_SEND_FENCE";
-        /// Report success too, not only failure.
+        /// Generate a completion on success too, not only on failure.
         SIGNALED = 1 << 1, "IBV_SEND_SIGNALED";
-        /// Wake a receiver that waits for solicited completions only.
+        /// Raise a solicited event at the receiver.
         SOLICITED = 1 << 2, "IBV_SEND_SOLICITED";
         /// Let the device compute checksums.
         IP_CHECKSUM = 1 << 4, "IBV_SEND_IP_CSUM";
@@ -62,28 +63,30 @@ asked_flags! {
 pub enum Operation<'a> {
     /// Send to the peer's receive queue (`IBV_WR_SEND`).
     Send,
-    /// The same with 32 bits that appear in the peer's completion (`IBV_WR_SEND_WITH_IMM`), in host
-    /// order here.
+    /// Send with an immediate value, which appears in the peer's completion
+    /// (`IBV_WR_SEND_WITH_IMM`); in host byte order here.
     SendImm(u32),
-    /// The same, and the peer's key is invalidated on arrival (`IBV_WR_SEND_WITH_INV`).
+    /// Send, and invalidate this rkey of the peer on arrival (`IBV_WR_SEND_WITH_INV`).
     SendInvalidate(RemoteKey),
     /// Write into the peer's memory (`IBV_WR_RDMA_WRITE`).
     Write(Remote),
-    /// The same, and the peer gets a completion with 32 bits (`IBV_WR_RDMA_WRITE_WITH_IMM`).
+    /// Write with an immediate value, for which the peer gets a completion
+    /// (`IBV_WR_RDMA_WRITE_WITH_IMM`).
     WriteImm(Remote, u32),
-    /// Read from the peer's memory into the local pieces (`IBV_WR_RDMA_READ`).
+    /// Read from the peer's memory into the scatter/gather entries (`IBV_WR_RDMA_READ`).
     Read(Remote),
-    /// Replace 8 bytes if they equal `compare`; the old value lands in the local piece
-    /// (`IBV_WR_ATOMIC_CMP_AND_SWP`).
+    /// Replace 8 bytes if they equal `compare`; the old value is written to the scatter/gather
+    /// entry (`IBV_WR_ATOMIC_CMP_AND_SWP`).
     CompareSwap {
         /// 8 bytes, aligned to 8.
         remote: Remote,
-        /// The value that must be there.
+        /// The expected value.
         compare: u64,
-        /// The value to put there.
+        /// The new value.
         swap: u64,
     },
-    /// Add to 8 bytes; the old value lands in the local piece (`IBV_WR_ATOMIC_FETCH_AND_ADD`).
+    /// Add to 8 bytes; the old value is written to the scatter/gather entry
+    /// (`IBV_WR_ATOMIC_FETCH_AND_ADD`).
     FetchAdd {
         /// 8 bytes, aligned to 8.
         remote: Remote,
@@ -97,15 +100,15 @@ pub enum Operation<'a> {
         /// The bytes.
         value: [u8; 8],
     },
-    /// Make the peer's memory visible or durable (`ibv_wr_flush`).
+    /// Make earlier writes to the peer's memory visible or persistent (`ibv_wr_flush`).
     Flush {
         /// Where the range starts.
         remote: Remote,
         /// Bytes in the range.
         length: u32,
-        /// Visible, durable, or both.
+        /// Visible, persistent, or both.
         placement: Placement,
-        /// The range, or the whole region.
+        /// Flush the whole region instead of the range.
         whole_region: bool,
     },
     /// Bind a memory window (`IBV_WR_BIND_MW`).
@@ -119,13 +122,13 @@ asked_flags! {
     pub struct Placement: u32 {
         /// Visible to everyone who reads the memory.
         GLOBAL = 1, "IB_FLUSH_GLOBAL";
-        /// On persistent memory.
+        /// Written to persistent memory.
         PERSISTENT = 2, "IB_FLUSH_PERSISTENT";
     }
 }
 
 impl Placement {
-    /// Whether it says where data goes, and nothing else.
+    /// Whether at least one placement is set, and no unknown bit.
     pub const fn is_known(self) -> bool {
         !self.is_empty() && Self::all().contains(self)
     }
@@ -136,9 +139,9 @@ impl Placement {
 pub struct WindowBinding {
     /// The window's type.
     pub kind: MwType,
-    /// The window's present key.
+    /// The window's current key.
     pub window_key: RemoteKey,
-    /// The key it gets; only the low 8 bits may differ.
+    /// The window's new key; only the low 8 bits may differ.
     pub new_key: RemoteKey,
     /// The region, registered with `MW_BIND`.
     pub region_key: LocalKey,
@@ -150,7 +153,7 @@ pub struct WindowBinding {
     pub access: AccessFlags,
 }
 
-/// What access to a window can mean.
+/// The access rights that apply to windows.
 const OF_WINDOWS: AccessFlags = AccessFlags::LOCAL_WRITE
     .union(AccessFlags::REMOTE_WRITE)
     .union(AccessFlags::REMOTE_READ)
@@ -160,10 +163,11 @@ const OF_WINDOWS: AccessFlags = AccessFlags::LOCAL_WRITE
     .union(AccessFlags::FLUSH_PERSISTENT);
 
 impl WindowBinding {
-    /// The access for a ring: what means something to a window. What is optional is left out.
+    /// The access rights to write to a ring: those that apply to windows. Optional ones are left
+    /// out.
     ///
     /// # Errors
-    /// [`PostError::InvalidRequest`] for other access, and for a type without a name.
+    /// [`PostError::InvalidRequest`] for other rights, and for a type without a name.
     pub fn asked(&self) -> Result<AccessFlags, PostError> {
         let access = self.access.without_optional();
         match self.kind {
@@ -177,9 +181,11 @@ impl WindowBinding {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Payload<'a> {
-    /// Registered memory, read (or, for reads and atomics, written) while the request is under way.
+    /// Registered memory that the device reads (or, for reads and atomics, writes) while the
+    /// request is under way.
     Gather(&'a [Sge]),
-    /// Bytes copied into the queue now; they need no registration (`IBV_SEND_INLINE`).
+    /// Inline data: bytes copied into the queue when the request is posted; they need no
+    /// registration (`IBV_SEND_INLINE`).
     #[doc(alias = "IBV_SEND_INLINE")]
     Inline(&'a [&'a [u8]]),
 }
@@ -196,10 +202,10 @@ pub struct Destination<'a> {
 }
 
 impl Destination<'_> {
-    /// The number of the queue pair, for a ring.
+    /// The queue pair number to write to a ring.
     ///
     /// # Errors
-    /// [`PostError::InvalidRequest`] for one that is wider than its field.
+    /// [`PostError::InvalidRequest`] for a number that does not fit its field.
     #[inline]
     pub const fn asked_qp_num(&self) -> Result<u32, PostError> {
         if self.qp_num > MULTICAST_QPN {
@@ -209,9 +215,10 @@ impl Destination<'_> {
     }
 }
 
-/// The words of an address handle, as queues carry them.
+/// An address handle in the form that work requests carry.
 ///
-/// A provider fills in what its device reads: a number that the kernel gave, or a vector of bytes.
+/// A provider fills in what its device reads: a number assigned by the kernel, or a vector of
+/// bytes.
 #[derive(Clone, Debug)]
 pub struct Address {
     object: Option<Arc<Object>>,
@@ -220,8 +227,9 @@ pub struct Address {
 }
 
 impl Address {
-    /// What a provider made on a device: the kernel object, absent where the address is local to
-    /// this library; the kernel's number for it, 0 for none; and the device's own form.
+    /// An address handle that a provider created on a device: the kernel object, `None` where the
+    /// address is local to this library; the kernel's number for it, 0 for none; and the
+    /// device-specific form.
     #[doc(hidden)] // Providers make them; users have them from address handles.
     pub fn new(
         made_on: &UverbsFile,
@@ -229,7 +237,7 @@ impl Address {
         number: u32,
         vector: [u8; 88],
     ) -> Self {
-        // Only with an opened file can an address be made up.
+        // The argument is a proof: without an opened file no address can be constructed.
         let _ = made_on;
         Self {
             object,
@@ -249,7 +257,7 @@ impl Address {
         self.number
     }
 
-    /// The device's own form.
+    /// The device-specific form.
     #[inline]
     pub fn vector(&self) -> &[u8; 88] {
         &self.vector
@@ -271,7 +279,7 @@ impl Address {
 #[doc(alias = "ibv_send_wr")]
 #[derive(Clone, Copy, Debug)]
 pub struct SendRequest<'a> {
-    /// Comes back in the completion. Below [`RESERVED_WR_IDS`].
+    /// Returned in the completion. Below [`RESERVED_WR_IDS`].
     pub wr_id: u64,
     /// How it is carried out.
     pub flags: SendFlags,
@@ -279,7 +287,7 @@ pub struct SendRequest<'a> {
     pub operation: Operation<'a>,
     /// Its data.
     pub payload: Payload<'a>,
-    /// Where it goes; datagram queue pairs only.
+    /// Its destination; datagram queue pairs only.
     pub destination: Option<Destination<'a>>,
 }
 
@@ -287,15 +295,15 @@ pub struct SendRequest<'a> {
 #[doc(alias = "ibv_recv_wr")]
 #[derive(Clone, Copy, Debug)]
 pub struct RecvRequest<'a> {
-    /// Comes back in the completion. Below [`RESERVED_WR_IDS`].
+    /// Returned in the completion. Below [`RESERVED_WR_IDS`].
     pub wr_id: u64,
-    /// Where the message goes. A datagram queue pair needs 40 more bytes, for the global routing
-    /// header.
+    /// The memory that the message is written to. A datagram queue pair needs 40 more bytes, for
+    /// the global routing header.
     pub scatter: &'a [Sge],
 }
 
 impl<'a> SendRequest<'a> {
-    /// A request that does `operation` with `payload`: `wr_id` 0, not signaled.
+    /// A request for `operation` with `payload`: `wr_id` 0, not signaled.
     pub const fn new(operation: Operation<'a>, payload: Payload<'a>) -> Self {
         Self {
             wr_id: 0,
@@ -306,34 +314,34 @@ impl<'a> SendRequest<'a> {
         }
     }
 
-    /// Sends the pieces.
+    /// Sends the memory of the scatter/gather entries.
     pub const fn send(gather: &'a [Sge]) -> Self {
         Self::new(Operation::Send, Payload::Gather(gather))
     }
 
-    /// Sends bytes that are copied into the queue.
+    /// Sends inline data.
     pub const fn send_inline(bytes: &'a [&'a [u8]]) -> Self {
         Self::new(Operation::Send, Payload::Inline(bytes))
     }
 
-    /// Writes the pieces to `remote`.
+    /// Writes the memory of the scatter/gather entries to `remote`.
     pub const fn write(gather: &'a [Sge], remote: Remote) -> Self {
         Self::new(Operation::Write(remote), Payload::Gather(gather))
     }
 
-    /// Reads from `remote` into the pieces.
+    /// Reads from `remote` into the scatter/gather entries.
     pub const fn read(scatter: &'a [Sge], remote: Remote) -> Self {
         Self::new(Operation::Read(remote), Payload::Gather(scatter))
     }
 
-    /// Sets what comes back in the completion. Below [`RESERVED_WR_IDS`].
+    /// Sets the `wr_id` that the completion returns. Below [`RESERVED_WR_IDS`].
     #[must_use]
     pub const fn wr_id(mut self, wr_id: u64) -> Self {
         self.wr_id = wr_id;
         self
     }
 
-    /// Asks for a completion on success too.
+    /// Asks for a completion on success, too.
     #[must_use]
     pub fn signaled(mut self) -> Self {
         self.flags |= SendFlags::SIGNALED;
@@ -347,7 +355,7 @@ impl<'a> SendRequest<'a> {
         self
     }
 
-    /// Sets where a datagram goes.
+    /// Sets the destination of a datagram.
     #[must_use]
     pub const fn to(mut self, destination: Destination<'a>) -> Self {
         self.destination = Some(destination);
@@ -359,7 +367,7 @@ impl Payload<'_> {
     /// The payload of operations that move no data.
     pub const NONE: Payload<'static> = Payload::Gather(&[]);
 
-    /// Bytes in all pieces; no sum of lengths overflows 64 bits.
+    /// Total bytes; no sum of lengths overflows 64 bits.
     pub fn len(&self) -> u64 {
         match self {
             Self::Gather(pieces) => pieces.iter().map(|piece| u64::from(piece.length)).sum(),
