@@ -103,7 +103,7 @@ impl fmt::Display for ErrorKind {
             Self::WouldBlock => "nothing there yet",
             Self::Interrupted => "interrupted by a signal",
             Self::TimedOut => "timed out",
-            Self::Panicked => "the kernel that was given panicked",
+            Self::Panicked => "the given `Kernel` panicked",
             Self::Other => "failed",
         })
     }

@@ -1,4 +1,4 @@
-//! A set of operations that only grows, shared by threads.
+//! A set of operations that only grows, shared between threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,36 +1,37 @@
-//! The one place where a kernel is called. It may be somebody else's code, and panic.
+//! The one place where a [`Kernel`](crate::sys::Kernel) is called. An implementation may be foreign
+//! code, and may panic.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use super::UverbsFile;
 use crate::error::Errno;
-use crate::sys::{Call, Kernel as _, Reply, contained};
+use crate::sys::{Call, Kernel as _, Reply, catch_panic};
 
 impl UverbsFile {
-    /// Gives `call` to the kernel, on the descriptor of the device.
+    /// Passes `call` to the kernel, on the device's descriptor.
     #[inline]
     pub(super) fn call(&self, call: Call<'_>) -> Result<Reply, Errno> {
         self.call_on(self.fd.as_fd(), call)
     }
 
     /// The same on another descriptor.
-    #[expect(unsafe_code, reason = "spends the promise that the file was made with")]
+    #[expect(unsafe_code, reason = "relies on the contract of `UverbsFile::new`")]
     #[inline]
     pub(super) fn call_on(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
-        // SAFETY: (1) whoever made the file promised that `fd` is a device of this kernel, whose
-        // event files are the only other descriptors that come here; (2, 3) and the same of
-        // everything that is done with the file.
-        contained_answer(|| unsafe { self.kernel.call(fd, call) })
+        // SAFETY: (1) the caller of `UverbsFile::new` promised that `fd` is a device of this
+        // kernel; the only other descriptors passed here are its event files. (2, 3) That promise
+        // covers everything that is done with the file.
+        catch_kernel_panic(|| unsafe { self.kernel.call(fd, call) })
     }
 }
 
-/// Asks a kernel. One that panics ends with ENOTRECOVERABLE: whether it did what was asked is
-/// unknown ([`Error::outcome_is_unknown`](crate::Error::outcome_is_unknown)), and the caller goes
-/// on as after such an errno.
+/// Calls a kernel. If it panics, the result is ENOTRECOVERABLE: whether the call was carried out is
+/// unknown ([`Error::outcome_is_unknown`](crate::Error::outcome_is_unknown)), and the caller
+/// continues as after any other error.
 ///
-/// The outputs of a call are cells of plain numbers and descriptors, whole whenever the kernel
-/// stops.
+/// The outputs of a call are cells of plain numbers and descriptors, so they are valid wherever the
+/// kernel stops.
 #[inline]
-pub(super) fn contained_answer<R>(ask: impl FnOnce() -> Result<R, Errno>) -> Result<R, Errno> {
-    contained(ask).unwrap_or(Err(Errno::NOTRECOVERABLE))
+pub(super) fn catch_kernel_panic<R>(call: impl FnOnce() -> Result<R, Errno>) -> Result<R, Errno> {
+    catch_panic(call).unwrap_or(Err(Errno::NOTRECOVERABLE))
 }

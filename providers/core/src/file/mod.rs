@@ -1,7 +1,7 @@
-//! One opened device: how commands reach it, and what was learned about it on the way.
+//! An opened device: how commands reach it, and what is known about the kernel's support for them.
 //!
-//! Who has a [`UverbsFile`] may issue any command on the device. So making one is `unsafe`,
-//! everything that takes one is safe, and no type that others are given gives its file away.
+//! A [`UverbsFile`] allows any command on the device. So creating one is `unsafe`, functions that
+//! take one are safe, and no public type exposes the file that it uses.
 
 mod bits;
 mod guard;
@@ -32,21 +32,21 @@ use crate::sys::{
     cells, wait_readable,
 };
 
-/// Which encoding a command takes when it has several.
+/// Which encoding to use for a command that has several.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum CommandPath {
     /// The ioctl method where the kernel has it, else `INVOKE_WRITE`, else `write(2)`.
     ///
     /// Doorbells and the arming of completion queues start with `write(2)`, which costs the kernel
-    /// less, and change to `INVOKE_WRITE` for good when the kernel refuses one.
+    /// less, and change to `INVOKE_WRITE` permanently once the kernel refuses a `write(2)`.
     #[default]
     Auto,
-    /// Never `write(2)`: where the kernel lacks `INVOKE_WRITE`, legacy commands are unsupported.
+    /// Never `write(2)`: if the kernel lacks `INVOKE_WRITE`, legacy commands are unsupported.
     Ioctl,
-    /// Legacy commands through `INVOKE_WRITE` wherever there is one, ioctl methods for the rest.
+    /// The legacy command through `INVOKE_WRITE` wherever there is one, ioctl methods for the rest.
     InvokeWrite,
-    /// Legacy commands through `write(2)` wherever there is one, ioctl methods for the rest.
+    /// The legacy command through `write(2)` wherever there is one, ioctl methods for the rest.
     ///
     /// The kernel refuses such writes (EACCES) after `setuid` and in a forked child.
     Write,
@@ -54,8 +54,8 @@ pub enum CommandPath {
 
 /// An opened device.
 ///
-/// Commands are issued by the functions of [`cmd`](crate::cmd); this type chooses their encoding
-/// and turns errnos into errors. It may be used from any thread.
+/// The functions of [`cmd`](crate::cmd) issue commands through it; it chooses their encoding and
+/// turns errnos into errors. It may be used from any thread.
 #[derive(Debug)]
 pub struct UverbsFile {
     kernel: Arc<dyn Kernel>,
@@ -66,18 +66,18 @@ pub struct UverbsFile {
     no_ioctl: OpBits,
     unsupported: OpBits,
     no_invoke_write: AtomicBool,
-    /// The kernel refused a `write(2)` that `INVOKE_WRITE` may carry.
+    /// The kernel refused a `write(2)` that can go through `INVOKE_WRITE` instead.
     no_write: AtomicBool,
     removed: AtomicBool,
-    /// The device told of a fatal error, or of its removal.
+    /// The device reported a fatal error, or its removal.
     fatal: AtomicBool,
     leaked: AtomicU64,
     #[cfg(feature = "rings")]
     watch: Option<Arc<Watch>>,
 }
 
-/// Whether the reply of a legacy command has the number of a new descriptor.
-const fn hands_out_descriptor(number: u32) -> bool {
+/// Whether the reply of a legacy command contains the number of a new descriptor.
+const fn returns_descriptor(number: u32) -> bool {
     matches!(
         number,
         IB_USER_VERBS_CMD_GET_CONTEXT | IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL
@@ -85,20 +85,22 @@ const fn hands_out_descriptor(number: u32) -> bool {
 }
 
 impl UverbsFile {
-    /// A file over `fd`, an opened uverbs device of driver `driver_id` (`RDMA_DRIVER_*`).
+    /// Creates a file over `fd`, an opened uverbs device of driver `driver_id` (`RDMA_DRIVER_*`).
     ///
     /// # Safety
-    /// For everything that is done with the file, by whoever gets it, and with what is made by it
-    /// (objects, mappings):
+    /// For everything that anyone does with the file, and with what is created through it (objects,
+    /// mappings):
     /// 1. `fd` is a device that `kernel` [takes calls on](Kernel::check_device), and its driver is
     ///    `driver_id`;
-    /// 2. no command, and no request in a queue, makes a device or the kernel use memory of this
-    ///    process in a way that breaks a rule of the language: memory is registered and posted only
-    ///    while it stays allocated, and while nobody holds a reference that the use of it
-    ///    contradicts;
-    /// 3. an object is destroyed or changed only by who has it, and each handle that the kernel
-    ///    gave is taken over by one [`Object`](crate::Object).
-    #[expect(unsafe_code, reason = "who has one may have the kernel do anything")]
+    /// 2. no command, and no request in a queue, makes a device or the kernel access memory of this
+    ///    process in a way that violates Rust's rules: memory is registered and posted only while
+    ///    it stays allocated, and while no reference exists that the access would violate;
+    /// 3. an object is destroyed or modified only by its owner, and each handle that the kernel
+    ///    returned is owned by exactly one [`Object`](crate::Object).
+    #[expect(
+        unsafe_code,
+        reason = "the owner of one can make the kernel do anything"
+    )]
     pub unsafe fn new(
         kernel: Arc<dyn Kernel>,
         fd: OwnedFd,
@@ -124,7 +126,7 @@ impl UverbsFile {
         }
     }
 
-    /// Tells of what its queues are given and give back.
+    /// Reports what its queues are given and give back to `watch`.
     #[cfg(feature = "rings")]
     #[must_use]
     pub fn watched_by(mut self, watch: Arc<Watch>) -> Self {
@@ -132,13 +134,13 @@ impl UverbsFile {
         self
     }
 
-    /// Who is told.
+    /// The observer of its queues, if there is one.
     #[cfg(feature = "rings")]
     pub fn watch(&self) -> Option<&Watch> {
         self.watch.as_deref()
     }
 
-    /// A queue as it is told of; `None` where nobody watches.
+    /// A handle that reports the entries of a queue; `None` if the file is not watched.
     #[cfg(feature = "rings")]
     pub fn watched(&self, queue: QueueKind, number: u32) -> Option<Watched> {
         self.watch.as_ref().map(|watch| watch.queue(queue, number))
@@ -149,7 +151,7 @@ impl UverbsFile {
         self.driver_id
     }
 
-    /// The encoding that was asked for.
+    /// The encoding that the user chose.
     pub fn path(&self) -> CommandPath {
         self.path
     }
@@ -159,9 +161,9 @@ impl UverbsFile {
         self.fork
     }
 
-    /// Objects (and the memory a device may still write to) that were given up: their destroy
-    /// failed, or nobody knows what became of a creation that named memory. They live until the
-    /// process ends, with what they stand on.
+    /// Number of leaked objects (and of memory that a device may still write to): their destroy
+    /// failed, or the outcome of a creation that named memory is unknown. They live until the
+    /// process ends, and so do their parents.
     pub fn leaked(&self) -> u64 {
         self.leaked.load(Ordering::Relaxed)
     }
@@ -175,18 +177,19 @@ impl UverbsFile {
         self.removed.load(Ordering::Relaxed)
     }
 
-    /// Notes that the device was removed: EIO that was confirmed, or a hung-up event file.
+    /// Records that the device was removed: a confirmed EIO, or a hung-up event file.
     pub fn set_removed(&self) {
         self.removed.store(true, Ordering::Relaxed);
     }
 
-    /// Notes a `DEVICE_FATAL` event: the last one when the device was removed, else one of many.
+    /// Records a `DEVICE_FATAL` event: the last event if the device was removed, otherwise one of
+    /// many.
     pub(crate) fn set_fatal(&self) {
         self.fatal.store(true, Ordering::Relaxed);
     }
 
     /// Whether `DEVICE_FATAL` was the last event. The kernel does not hang up asynchronous event
-    /// files.
+    /// files, so this has to be asked.
     pub(crate) fn has_no_more_events(&self) -> bool {
         self.fatal.load(Ordering::Relaxed) && self.confirm_removed()
     }
@@ -198,8 +201,8 @@ impl UverbsFile {
     /// Issues an ioctl method.
     ///
     /// # Errors
-    /// The kernel's errno; [`ErrorKind::Forked`] in a child; [`ErrorKind::BadReply`] when a
-    /// mandatory output was not written.
+    /// The kernel's errno; [`ErrorKind::Forked`] in a child; [`ErrorKind::BadReply`] if a mandatory
+    /// output was not written.
     pub fn ioctl(
         &self,
         op: Op,
@@ -224,11 +227,10 @@ impl UverbsFile {
         }
     }
 
-    /// Issues a legacy command, through `INVOKE_WRITE` where the kernel has it and the path allows
-    /// it.
+    /// Issues a legacy command, through `INVOKE_WRITE` if the kernel has it and the path allows it.
     ///
     /// # Errors
-    /// The kernel's errno; [`ErrorKind::Forked`] in a child; [`ErrorKind::Unsupported`] when the
+    /// The kernel's errno; [`ErrorKind::Forked`] in a child; [`ErrorKind::Unsupported`] if the
     /// provider's attributes exist only on the ioctl interface.
     pub fn legacy(&self, op: Op, command: &WriteCommand<'_>) -> Result<()> {
         self.check_process(op)?;
@@ -241,8 +243,9 @@ impl UverbsFile {
                 Err(Errno::NOTTY | Errno::PROTONOSUPPORT) => {
                     self.no_invoke_write.store(true, Ordering::Relaxed);
                 }
-                // Who asks for a descriptor looks by itself, lest one be lost.
-                Ok(false) if !hands_out_descriptor(command.number()) => {
+                // Callers that expect a new descriptor check the reply themselves, so that it is
+                // not leaked.
+                Ok(false) if !returns_descriptor(command.number()) => {
                     return Err(Error::bad_reply(op, "the reply was not written"));
                 }
                 result => return result.map(drop).map_err(|errno| self.failure(op, errno)),
@@ -256,22 +259,22 @@ impl UverbsFile {
         Ok(())
     }
 
-    /// Issues a legacy command of a data path: nothing is allocated unless it fails.
+    /// Issues a legacy command on the data path: allocates nothing unless it fails.
     ///
-    /// On the automatic path by `write(2)`, as long as the kernel takes it. Its refusal comes
-    /// before anything is done, so the command is repeated at once as [`legacy`](Self::legacy)
-    /// issues it.
+    /// On the automatic path it uses `write(2)` as long as the kernel accepts it. The kernel
+    /// refuses before it does anything, so the command is then repeated at once as by
+    /// [`legacy`](Self::legacy).
     ///
     /// # Errors
-    /// The kernel's errno. EACCES in a forked child, as the kernel gives to such a child's
-    /// `write(2)`. EPROTONOSUPPORT when no encoding is left that the path allows.
+    /// The kernel's errno. EACCES in a forked child, as the kernel answers such a child's
+    /// `write(2)`. EPROTONOSUPPORT if the path allows no other encoding.
     pub fn ring(&self, op: Op, command: &WriteCommand<'_>) -> Result<(), Errno> {
         if !self.fork.is_current() {
             return Err(Errno::ACCESS);
         }
         if self.path == CommandPath::Auto && !self.no_write.load(Ordering::Relaxed) {
             match self.call(Call::Write(command)) {
-                // Of another user (EACCES), a filter's, or of a descriptor opened for reading
+                // Other credentials (EACCES), a seccomp filter, or a descriptor opened for reading
                 // (EBADF).
                 Err(Errno::ACCESS | Errno::PERM | Errno::BADF) => {
                     self.no_write.store(true, Ordering::Relaxed);
@@ -287,7 +290,7 @@ impl UverbsFile {
             })
     }
 
-    /// Returns whether the kernel wrote the reply, if there is one.
+    /// Returns whether the kernel wrote the reply, if the command has one.
     fn invoke_write(&self, command: &WriteCommand<'_>) -> Result<bool, Errno> {
         let reply = (!command.reply.is_empty()).then_some(command.reply);
         let request = (!command.request.is_empty()).then_some(command.request);
@@ -308,11 +311,11 @@ impl UverbsFile {
         Ok(!attrs.iter().any(Attr::is_unanswered))
     }
 
-    /// Issues a command that has both encodings: `ioctl` first, `legacy` where the kernel lacks the
+    /// Issues a command that has both encodings: `ioctl` first, `legacy` if the kernel lacks the
     /// method or the path asks for it.
     ///
     /// # Errors
-    /// Those of the encoding that was carried out.
+    /// Those of the encoding that was used.
     pub fn dispatch<R>(
         &self,
         op: Op,
@@ -336,11 +339,11 @@ impl UverbsFile {
         }
     }
 
-    /// Issues a command that exists only as an ioctl method, and remembers when the kernel lacks
+    /// Issues a command that exists only as an ioctl method, and remembers whether the kernel lacks
     /// it.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] when the kernel lacks the method, else those of the command.
+    /// [`ErrorKind::Unsupported`] if the kernel lacks the method, otherwise those of the command.
     pub fn ioctl_only<R>(&self, op: Op, ioctl: impl FnOnce() -> Result<R>) -> Result<R> {
         if self.unsupported.contains(op) {
             return Err(
@@ -356,11 +359,11 @@ impl UverbsFile {
         result
     }
 
-    /// Maps queue or device memory that a command announced, and leaves it out of children. Two
-    /// system calls.
+    /// Maps queue or device memory that a command announced, and excludes it from forked children.
+    /// Two system calls.
     ///
     /// # Errors
-    /// The errno of `mmap(2)` or `madvise(2)`; [`ErrorKind::BadReply`] when `len` is 0.
+    /// The errno of `mmap(2)` or `madvise(2)`; [`ErrorKind::BadReply`] if `len` is 0.
     pub fn map(&self, offset: u64, len: usize, protection: Protection) -> Result<Mapping> {
         let mut mapping = self.map_near(offset, len, protection, 0)?;
         mapping
@@ -369,8 +372,8 @@ impl UverbsFile {
         Ok(mapping)
     }
 
-    /// Maps two pieces of memory, each with its offset and length. Three system calls, as long as
-    /// the addresses before those of the first are free, else four.
+    /// Maps two ranges, each with its offset and length. Three system calls if the addresses just
+    /// below the first mapping are free, otherwise four.
     ///
     /// # Errors
     /// As [`map`](Self::map).
@@ -415,11 +418,11 @@ impl UverbsFile {
 
     /// Reads one event of type `E` from an event descriptor of this device.
     ///
-    /// It blocks as the descriptor does. Signals do not end it: an interrupted read is repeated.
+    /// Blocks if the descriptor is blocking. A read that a signal interrupts is repeated.
     ///
     /// # Errors
-    /// [`ErrorKind::WouldBlock`] from a descriptor that does not block;
-    /// [`ErrorKind::DeviceRemoved`] when the device is gone; the kernel's errno otherwise.
+    /// [`ErrorKind::WouldBlock`] from a non-blocking descriptor; [`ErrorKind::DeviceRemoved`] if
+    /// the device is gone; otherwise the kernel's errno.
     pub fn read_event<E: FromBytes + IntoBytes>(&self, op: Op, fd: BorrowedFd<'_>) -> Result<E> {
         let mut event = E::new_zeroed();
         let count = self.read_bytes(op, fd, cells(&mut event))?;
@@ -429,8 +432,8 @@ impl UverbsFile {
         Err(Error::bad_reply(op, "an event of another size").fact("bytes", count))
     }
 
-    /// Reads one event of a length that only the kernel knows, and returns that length, which is
-    /// at most that of `buffer`. Else as [`read_event`](Self::read_event).
+    /// Reads one event whose length only the kernel knows, and returns that length, which is at
+    /// most that of `buffer`. Otherwise like [`read_event`](Self::read_event).
     ///
     /// # Errors
     /// As [`read_event`](Self::read_event).
@@ -453,12 +456,12 @@ impl UverbsFile {
         }
     }
 
-    /// Waits until `fd` is readable, for at most `timeout` (`None`: for ever). Returns whether it
-    /// is.
+    /// Waits until `fd` is readable, for at most `timeout` (`None`: without limit). Returns whether
+    /// it is.
     ///
     /// # Errors
-    /// [`ErrorKind::DeviceRemoved`] when the descriptor was hung up; the errno of `poll(2)`
-    /// otherwise.
+    /// [`ErrorKind::DeviceRemoved`] if the descriptor was hung up; otherwise the errno of
+    /// `poll(2)`.
     pub fn wait_readable(
         &self,
         op: Op,
@@ -491,7 +494,7 @@ impl UverbsFile {
         let error = Error::os(op, errno);
         if errno == Errno::NOTRECOVERABLE {
             return error
-                .hint("the kernel given to the context panicked: whether it was done is unknown");
+                .hint("the `Kernel` given to the context panicked: whether the command was carried out is unknown");
         }
         let gone = match errno {
             Errno::IO => self.confirm_removed() || self.is_given_up(),
@@ -505,12 +508,11 @@ impl UverbsFile {
         }
     }
 
-    /// Whether the driver has given the device up after a fatal error, and is about to take it
-    /// away.
+    /// Whether the driver has given up the device after a fatal error, and is about to remove it.
     ///
     /// mlx5 answers ENOLINK from then on (`mlx5_internal_err_ret_value`). It may recover the
-    /// device, but as another one. The device may still move data until then, so this proves of no
-    /// object that it is gone.
+    /// hardware, but as a new device. Until the removal the device may still transfer data, so
+    /// ENOLINK does not prove that an object is gone.
     fn is_given_up(&self) -> bool {
         matches!(self.port_refusal(), Some(Errno::NOLINK | Errno::IO))
     }

@@ -1,7 +1,7 @@
-//! Whether a device was taken away.
+//! Detects that a device was removed.
 //!
-//! The one command outside of [`cmd`](crate::cmd): the errors of all the others depend on its
-//! answer.
+//! This is the only command outside [`cmd`](crate::cmd): the errors of all the others depend on its
+//! result.
 
 use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_ATTR_QUERY_PORT_PORT_NUM, UVERBS_ATTR_QUERY_PORT_RESP, UVERBS_METHOD_QUERY_PORT,
@@ -18,10 +18,10 @@ use crate::error::Errno;
 use crate::sys::{Attr, Call, Command, Uhw, WriteCommand, cells};
 
 impl UverbsFile {
-    /// Finds out whether EIO meant that the device was taken away: then asking for a port answers
-    /// EIO too.
+    /// Finds out whether EIO meant that the device was removed: if so, querying a port answers EIO,
+    /// too.
     ///
-    /// Not every command would do: without its device the core still lists handles.
+    /// Not every command would do: the core still lists handles after the device is gone.
     pub(crate) fn confirm_removed(&self) -> bool {
         if !self.is_removed() && self.port_refusal() == Some(Errno::IO) {
             self.set_removed();
@@ -29,7 +29,7 @@ impl UverbsFile {
         self.is_removed()
     }
 
-    /// What asking for a port is refused with.
+    /// The errno with which the kernel refuses to query a port.
     pub(super) fn port_refusal(&self) -> Option<Errno> {
         let mut port = ib_uverbs_query_port_resp_ex::default();
         let asked = self.raw_ioctl(&Command {
@@ -48,7 +48,7 @@ impl UverbsFile {
         }
     }
 
-    /// The same question by `write(2)`, for kernels without the method.
+    /// The same by `write(2)`, for kernels without the method.
     fn port_refusal_of_write(&self) -> Option<Errno> {
         let request = ib_uverbs_query_port {
             port_num: 1,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::entry::{Entry, QueueKind};
 use super::fields::Fields;
-use crate::sys::contained;
+use crate::sys::catch_panic;
 use crate::sys::recorder::Lines;
 
 /// Is told of entries. It is called on the thread that posts or polls, before the device may look
@@ -69,7 +69,7 @@ impl Watched {
     #[inline(never)]
     pub fn tell(&self, index: u32, bytes: Vec<u8>, decode: impl FnOnce(&[u8]) -> Fields) {
         let told = self.watch.untold() == 0
-            && contained(|| {
+            && catch_panic(|| {
                 let Fields { kind, list } = decode(&bytes);
                 self.watch.observer.entry(&Entry {
                     queue: self.queue,

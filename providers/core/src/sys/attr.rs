@@ -1,7 +1,7 @@
 //! A command of the ioctl interface as a value: object, method, attributes.
 //!
-//! Outputs are [`Cell`]s that the kernel fills, so a whole command is a shared, covariant value
-//! that can be printed, recorded, and answered by a fake.
+//! Outputs are [`Cell`]s that the kernel fills, so a command is a shared, covariant value that can
+//! be printed, recorded, and answered by a fake kernel.
 
 use std::cell::Cell;
 use std::fmt;
@@ -9,18 +9,18 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use zerocopy::{FromBytes, IntoBytes};
 
-/// A method of an object, with everything that goes in and comes out.
+/// A method of an object, with all its inputs and outputs.
 #[derive(Clone, Copy, Debug)]
 pub struct Command<'a> {
     /// `UVERBS_OBJECT_*`.
     pub object: u16,
     /// `UVERBS_METHOD_*` of that object.
     pub method: u16,
-    /// `RDMA_DRIVER_*` of the device: says whose the driver attributes are.
+    /// `RDMA_DRIVER_*` of the device: the driver that the driver attributes belong to.
     pub driver_id: u32,
     /// The method's own attributes.
     pub attrs: &'a [Attr<'a>],
-    /// What the provider adds.
+    /// The driver data.
     pub uhw: Uhw<'a>,
 }
 
@@ -29,8 +29,8 @@ pub struct Command<'a> {
 pub struct Attr<'a> {
     /// `UVERBS_ATTR_*` of the method.
     pub id: u16,
-    /// A kernel that does not know a mandatory attribute refuses the command (EPROTONOSUPPORT);
-    /// an optional one it ignores.
+    /// A kernel that does not know a mandatory attribute refuses the command (EPROTONOSUPPORT); it
+    /// ignores an unknown optional one.
     pub mandatory: bool,
     /// What it carries.
     pub value: Value<'a>,
@@ -40,31 +40,30 @@ pub struct Attr<'a> {
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Value<'a> {
-    /// Nothing: the attribute is not sent. Lets a command list its optional attributes in place.
+    /// Nothing: the attribute is not sent. This lets a command list optional attributes in place.
     Absent,
-    /// Bytes for the kernel. Up to 8 travel inside the attribute, more by reference.
+    /// Bytes for the kernel. Up to 8 are passed inside the attribute, more by reference.
     In(&'a [u8], Option<Pointer<'a>>),
     /// Bytes from the kernel, and whether it wrote them.
     Out(&'a [Cell<u8>], Cell<bool>),
-    /// A flag word, a size or an enum, as 64 bits.
+    /// Flags, a size or an enum, as 64 bits.
     Constant(u64),
     /// One of several payloads, chosen by number.
     Enum(u8, &'a [u8]),
     /// The handle of an object of this context.
     Object(u32),
-    /// Receives the handle of the object that the command creates.
+    /// Where the kernel puts the handle of the object that the command creates.
     NewObject(&'a Cell<u32>),
     /// Handles of several objects.
     Objects(&'a [u32]),
-    /// A descriptor that is an object of this context (completion channel, event file), or any
-    /// other.
+    /// A descriptor: an object of this context (completion channel, event file), or any other file.
     Fd(BorrowedFd<'a>),
-    /// Receives the descriptor that the command creates.
+    /// Where the kernel puts the descriptor that the command creates.
     NewFd(&'a Cell<Option<OwnedFd>>),
 }
 
 impl Value<'_> {
-    /// The number that an attribute of up to 8 bytes stands for, in the byte order of this machine.
+    /// The value of an attribute of up to 8 bytes as a number, in this machine's byte order.
     pub fn number(&self) -> Option<u64> {
         match self {
             Self::Constant(value) => Some(*value),
@@ -74,17 +73,17 @@ impl Value<'_> {
     }
 }
 
-/// A buffer whose address the provider's bytes must contain.
+/// A buffer whose address is part of the driver data.
 #[derive(Clone, Copy)]
 pub struct Pointer<'a> {
-    /// Where in the bytes the 64-bit address belongs.
+    /// Offset of the 64-bit address in the driver data.
     pub offset: usize,
-    /// What the kernel writes to through that address.
+    /// The buffer, which the kernel writes to.
     pub buffer: &'a [Cell<u8>],
 }
 
-/// What a provider adds to a core command (`UVERBS_ATTR_UHW_IN`, `UVERBS_ATTR_UHW_OUT`, own
-/// attributes).
+/// Driver data: what a provider adds to a core command (`UVERBS_ATTR_UHW_IN`,
+/// `UVERBS_ATTR_UHW_OUT`, driver attributes).
 #[derive(Clone, Copy, Default)]
 pub struct Uhw<'a> {
     /// The driver's request.
@@ -107,7 +106,7 @@ pub(crate) fn slice_cells<T: FromBytes + IntoBytes>(values: &mut [T]) -> &[Cell<
     Cell::from_mut(values.as_mut_bytes()).as_slice_of_cells()
 }
 
-/// A number of this machine's order of bytes, of whatever size up to 8 bytes.
+/// Reads a number in this machine's byte order, of any size up to 8 bytes.
 pub(crate) fn number(bytes: &[u8]) -> Option<u64> {
     let mut word = [0; 8];
     let start = if cfg!(target_endian = "little") {
@@ -130,7 +129,7 @@ impl<'a> Attr<'a> {
         }
     }
 
-    /// Makes a kernel that does not know the attribute ignore it.
+    /// Makes the attribute optional: a kernel that does not know it ignores it.
     #[must_use]
     pub fn optional(self) -> Self {
         Self {
@@ -149,7 +148,7 @@ impl<'a> Attr<'a> {
         Self::new(id, Value::Out(cells, Cell::new(false)))
     }
 
-    /// A flag word, a size or an enum that the kernel takes as 64 bits.
+    /// Flags, a size or an enum that the kernel takes as 64 bits.
     pub fn constant(id: u16, value: impl Into<u64>) -> Self {
         Self::new(id, Value::Constant(value.into()))
     }
@@ -159,7 +158,7 @@ impl<'a> Attr<'a> {
         Self::new(id, Value::Object(handle))
     }
 
-    /// Where the new object's handle goes.
+    /// Where the kernel puts the new object's handle.
     pub fn new_object(id: u16, handle: &'a Cell<u32>) -> Self {
         Self::new(id, Value::NewObject(handle))
     }
@@ -169,12 +168,12 @@ impl<'a> Attr<'a> {
         Self::new(id, Value::Fd(fd))
     }
 
-    /// Where the new descriptor goes.
+    /// Where the kernel puts the new descriptor.
     pub fn new_fd(id: u16, fd: &'a Cell<Option<OwnedFd>>) -> Self {
         Self::new(id, Value::NewFd(fd))
     }
 
-    /// `Some(value)` as `attr(id, value)`, `None` as an attribute that is not sent.
+    /// `attr(id, value)` for `Some(value)`; for `None`, an attribute that is not sent.
     pub fn maybe<T>(value: Option<T>, id: u16, attr: impl FnOnce(u16, T) -> Self) -> Self {
         match value {
             Some(value) => attr(id, value),
@@ -182,7 +181,7 @@ impl<'a> Attr<'a> {
         }
     }
 
-    /// True for a mandatory output that the kernel left alone.
+    /// True for a mandatory output that the kernel did not write.
     pub(crate) fn is_unanswered(&self) -> bool {
         self.mandatory && matches!(&self.value, Value::Out(_, written) if !written.get())
     }
@@ -207,7 +206,7 @@ impl<'a> Uhw<'a> {
         }
     }
 
-    /// True when a legacy command could not carry it.
+    /// True if a legacy command cannot carry it.
     pub(crate) fn needs_ioctl(&self) -> bool {
         self.attrs
             .iter()

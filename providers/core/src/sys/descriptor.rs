@@ -1,14 +1,14 @@
-//! Descriptors as numbers: those that come in replies of legacy commands, and those that are closed
-//! in one system call.
+//! Descriptors as numbers: those in replies of legacy commands, and those closed by one system
+//! call.
 //!
 //! # Safety
 //!
-//! The kernel installs a new descriptor for `GET_CONTEXT` and `CREATE_COMP_CHANNEL` and tells its
-//! number in the reply; nobody else knows it. Every [`Kernel`](super::Kernel) promises that: a
-//! number that it wrote into such a reply is that of a descriptor which the caller owns from then
-//! on. Where it wrote none, there is still the mark that the caller put there, which is no number
-//! of a descriptor. A [`Descriptor`] keeps its owner, and takes it out to close it when it is
-//! dropped itself.
+//! The kernel installs a new descriptor for `GET_CONTEXT` and `CREATE_COMP_CHANNEL` and returns its
+//! number in the reply; nothing else knows the number. Every [`Kernel`](super::Kernel) promises
+//! that a number that it wrote into such a reply is that of an open descriptor which the caller
+//! owns from then on. If it wrote none, the reply still contains the marker that the caller put
+//! there, which is never the number of a descriptor. A [`Descriptor`] holds its `OwnedFd`, and
+//! takes it out to close it when it is dropped itself.
 #![allow(
     unsafe_code,
     reason = "takes and ends ownership of descriptors by their numbers"
@@ -17,21 +17,21 @@
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd as _, IntoRawFd as _, OwnedFd, RawFd};
 
-/// What stands for a descriptor in a reply until the kernel writes its number.
+/// The marker in a reply until the kernel writes the number of a descriptor.
 pub(crate) const NO_DESCRIPTOR: u32 = u32::MAX;
 
-/// Takes over the descriptor `number` of a reply that was [`NO_DESCRIPTOR`] before the command, if
-/// it is one.
+/// Takes ownership of the descriptor `number` of a reply that held [`NO_DESCRIPTOR`] before the
+/// command; `None` if it still does.
 pub(crate) fn adopt_fd(number: u32) -> Option<OwnedFd> {
     let raw = RawFd::try_from(number).ok()?;
-    // SAFETY: the two callers put the mark into the reply, which is no `RawFd`, and pass what
-    // stands there after a successful command, once each. So the kernel wrote the number, and by
-    // the rule above the descriptor is open and has no other owner.
+    // SAFETY: the two callers put the marker into the reply, which is not a valid `RawFd`, and pass
+    // the value after a successful command, once each. So the kernel wrote the number, and by the
+    // rule above the descriptor is open and has no other owner.
     Some(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
-/// A descriptor that is closed by one system call in every build. [`OwnedFd`] takes another one
-/// first, where the debug assertions of the standard library are on.
+/// A descriptor that is closed by exactly one system call in every build. [`OwnedFd`] makes another
+/// one first if the debug assertions of the standard library are enabled.
 #[derive(Debug)]
 pub(super) struct Descriptor(ManuallyDrop<OwnedFd>);
 
@@ -49,9 +49,9 @@ impl AsFd for Descriptor {
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        // SAFETY: nothing uses the field after this.
+        // SAFETY: the field is not used after this.
         let fd = unsafe { ManuallyDrop::take(&mut self.0) };
-        // SAFETY: `fd` was the owner, and gave its number to nobody else.
+        // SAFETY: `fd` owned the descriptor and is consumed here, so nothing else closes it.
         unsafe { rustix::io::close(fd.into_raw_fd()) };
     }
 }

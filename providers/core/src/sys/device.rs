@@ -1,8 +1,8 @@
-//! Tells descriptors of verbs devices from all others.
+//! Distinguishes descriptors of verbs devices from all others.
 //!
-//! A command that is written to another file may be taken for data, and its reply for one:
-//! `/dev/null` takes everything and answers nothing. So a descriptor that somebody brings is looked
-//! at before the first command.
+//! Another file may take a written command for data, and the untouched reply buffer would pass for
+//! a reply: `/dev/null` accepts every write and answers nothing. So a descriptor that a user passes
+//! in is checked before the first command.
 
 use std::fs;
 use std::os::fd::BorrowedFd;
@@ -18,11 +18,11 @@ use super::{Attr, Call, Command, Kernel, Uhw};
 use crate::error::{Errno, Error, Op, Result};
 use crate::types::DriverId;
 
-/// What the kernel calls these devices: their class, and their numbers.
+/// The kernel's name for these devices: their class, and their numbers.
 const CLASS: &str = "infiniband_verbs";
 
-/// The numbers of the first 32 devices (`IB_UVERBS_BASE_DEV`); those of others come from a range
-/// that the kernel picks.
+/// The numbers of the first 32 devices (`IB_UVERBS_BASE_DEV`); further devices have numbers from a
+/// range that the kernel picks.
 const FIXED: CharDevice = CharDevice {
     major: 231,
     minor: 192,
@@ -31,31 +31,32 @@ const FIXED_MINORS: u32 = 32;
 
 /// Refuses the number of anything but a verbs device.
 ///
-/// No system call where it is a fixed one. Else the kernel's table of numbers is read, and the
-/// device's class looked up in sysfs: either is enough, as containers may lack one.
+/// No system call if it is one of the fixed numbers. Otherwise the kernel's table of device numbers
+/// is read, and the device's class is looked up in sysfs: either is sufficient, as containers may
+/// lack one.
 ///
 /// # Errors
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput), with what it is.
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput), with the number.
 pub(super) fn check_verbs_device(number: CharDevice) -> Result<()> {
     if is_fixed(number) || is_picked(number) || is_of_class(number) {
         return Ok(());
     }
     Err(Error::invalid(Op::OpenDevice, "the file")
         .fact("device_number", number.to_string())
-        .fact("expected", "a device of InfiniBand verbs"))
+        .fact("expected", "an InfiniBand verbs device"))
 }
 
 /// Refuses a verbs device that `driver` does not drive.
 ///
-/// One system call. Kernels that cannot be asked (before 5.0) are believed to have it.
+/// One system call. Kernels that cannot be asked (before 5.0) are assumed to have the right driver.
 ///
 /// # Errors
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput) (EINVAL): another one does; any other errno of
-/// the question.
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput) (EINVAL): another driver does; any other errno
+/// of the probing command.
 ///
 /// # Safety
 /// 1. As that of [`is_driver`].
-#[expect(unsafe_code, reason = "passes an obligation on")]
+#[expect(unsafe_code, reason = "forwards its safety contract")]
 pub(super) unsafe fn check_driver(
     kernel: &dyn Kernel,
     fd: BorrowedFd<'_>,
@@ -74,16 +75,16 @@ pub(super) unsafe fn check_driver(
 
 /// Whether `driver` is the driver of the device behind `fd`. One system call.
 ///
-/// The kernel compares the driver id of a command before anything else (EINVAL). The command asked
-/// here has no room for its answer, so with the right id it ends with ENOSPC and has done nothing;
+/// The kernel compares the driver id of a command before anything else (EINVAL). The command issued
+/// here has no room for its reply, so with the right id it fails with ENOSPC, without any effect;
 /// it needs no context.
 ///
 /// # Errors
-/// ENOTTY, EPROTONOSUPPORT: the kernel cannot be asked. Any other errno of the command.
+/// ENOTTY, EPROTONOSUPPORT: the kernel does not support the probe. Any other errno of the command.
 ///
 /// # Safety
 /// 1. `fd` is a device that `kernel` [takes calls on](Kernel::check_device).
-#[expect(unsafe_code, reason = "passes an obligation on")]
+#[expect(unsafe_code, reason = "forwards its safety contract")]
 pub(crate) unsafe fn is_driver(
     kernel: &dyn Kernel,
     fd: BorrowedFd<'_>,
@@ -105,7 +106,7 @@ pub(crate) unsafe fn is_driver(
         Err(Errno::NOSPC) => Ok(true),
         Err(Errno::INVAL) => Ok(false),
         Err(errno) => Err(errno),
-        // It cannot have answered without room.
+        // It cannot have succeeded without room for the reply.
         Ok(_) => Err(Errno::PROTONOSUPPORT),
     }
 }
@@ -114,13 +115,13 @@ fn is_fixed(number: CharDevice) -> bool {
     number.major == FIXED.major && (FIXED.minor..FIXED.minor + FIXED_MINORS).contains(&number.minor)
 }
 
-/// Whether the number is in a range that the kernel picked for such devices.
+/// Whether the number is in a range that the kernel picked for verbs devices.
 fn is_picked(number: CharDevice) -> bool {
     fs::read_to_string("/proc/devices").is_ok_and(|table| has_range(&table, number.major))
 }
 
-/// Whether the table, `/proc/devices`, gives `major` to these devices alone. Of the fixed one they
-/// have a part.
+/// Whether the table, `/proc/devices`, assigns all of `major` to these devices. Of the fixed major
+/// number they have only a part.
 fn has_range(table: &str, major: u32) -> bool {
     let characters = table.split("\n\n").next().unwrap_or_default();
     let mut rows = characters

@@ -1,15 +1,14 @@
-//! Tells a process from its forked children.
+//! Distinguishes a process from its forked children.
 //!
-//! One page of the process is marked `MADV_WIPEONFORK` (Linux 4.14): the kernel hands a child a
-//! zeroed copy. A word in it is this process's identity, so the check costs one load and no
-//! system call, and a pid that is used again, or equal in another pid namespace, cannot fool it.
-//! A child's identity is higher than those of all processes it descends from, and only their
-//! handles can be in its memory.
+//! One page of the process is marked `MADV_WIPEONFORK` (Linux 4.14): a child gets a zeroed copy of
+//! it. A word in the page is this process's identity, so the check costs one load and no system
+//! call, and pids that are reused, or equal in another pid namespace, do not matter. A child's
+//! identity is higher than those of all its ancestors, and only their handles can be in its memory.
 //!
 //! # Safety
 //!
-//! The advice is given for one static page, which holds nothing but that word. To a child it is
-//! memory that holds zeros, and it is read and written by atomic accesses only.
+//! The advice applies to one static page, which contains nothing but that word. In a child the page
+//! reads as zeros, and the word is only read and written by atomic accesses.
 #![allow(unsafe_code, reason = "calls madvise on a page of its own")]
 
 use std::ptr;
@@ -18,10 +17,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{Advice, madvise};
 
-/// The process that made a handle.
+/// The process that created a handle.
 ///
-/// It knows where to look, so that the check, which every post and poll makes, is one load and one
-/// comparison.
+/// It holds the address of the word, so the check, which every post and poll makes, is one load and
+/// one comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct ForkToken {
     identity: u64,
@@ -36,8 +35,8 @@ impl PartialEq for ForkToken {
 
 impl Eq for ForkToken {}
 
-/// A whole page, or several: as large as the largest that this kind of machine has, which is also
-/// its size. A program is loaded at a multiple of that, so it is no more than it has to be.
+/// A whole page, or several: as large, and as strictly aligned, as the largest page size of this
+/// architecture. Programs are loaded at a multiple of that size anyway, so this wastes nothing.
 #[cfg_attr(
     any(target_arch = "x86_64", target_arch = "riscv64", target_arch = "s390x"),
     repr(align(4096))
@@ -50,19 +49,18 @@ struct Page {
     word: AtomicU64,
 }
 
-/// Zeroed at the start, so it takes no room in the file, and no memory but for the page with the
-/// word.
+/// Zero-initialised, so it takes no space in the executable, and no memory except for the page with
+/// the word.
 static PAGE: Page = Page {
     word: AtomicU64::new(0),
 };
 
-/// What stands for the page where the kernel has no `MADV_WIPEONFORK`: every process looks the
-/// same.
+/// Replaces the page where the kernel has no `MADV_WIPEONFORK`: every process looks the same.
 static NO_WORD: AtomicU64 = AtomicU64::new(0);
 
 static WORD: OnceLock<Option<&'static AtomicU64>> = OnceLock::new();
 
-/// The highest identity that this process or one it descends from has had.
+/// The highest identity of this process and its ancestors so far.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 impl ForkToken {
@@ -92,7 +90,7 @@ impl ForkToken {
         Self { identity, word }
     }
 
-    /// A token of no process: what has it refuses everything, as in a child.
+    /// A token of no process: handles with it refuse every operation, as in a child.
     pub const fn of_nobody() -> Self {
         Self {
             identity: u64::MAX,
@@ -100,21 +98,21 @@ impl ForkToken {
         }
     }
 
-    /// True in the process that made it, false in its children.
+    /// True in the process that created it, false in its children.
     #[inline]
     pub fn is_current(self) -> bool {
         self.word.load(Ordering::Relaxed) == self.identity
     }
 }
 
-/// The word, or `None` when the kernel cannot wipe its page on fork.
+/// The word, or `None` if the kernel cannot wipe its page on fork.
 fn wiped_word() -> Option<&'static AtomicU64> {
     if cfg!(miri) {
-        // The interpreter knows neither advice nor children.
+        // Miri supports neither `madvise` nor `fork`.
         return Some(&PAGE.word);
     }
     let page = ptr::from_ref(&PAGE).cast_mut().cast();
-    // SAFETY: the range is that static alone, whole pages of it; nothing changes in this process,
+    // SAFETY: the range is exactly that static, in whole pages; nothing changes in this process,
     // and in a child a word that is only accessed atomically becomes 0.
     unsafe { madvise(page, size_of::<Page>(), Advice::LinuxWipeOnFork) }.ok()?;
     Some(&PAGE.word)

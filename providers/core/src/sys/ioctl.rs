@@ -1,9 +1,9 @@
-//! Turns a [`Command`] into the kernel's words and issues it.
+//! Encodes a [`Command`] for the kernel and issues it.
 //!
 //! # Safety
 //!
-//! This file upholds that every address it gives the kernel is that of a live buffer of the length
-//! it states, writable where the kernel writes, for the whole of the system call. The kernel keeps
+//! This file upholds that every address it passes to the kernel is that of a live buffer of the
+//! stated length, writable where the kernel writes, for the whole system call. The kernel keeps
 //! none of these addresses after the call (`drivers/infiniband/core/uverbs_ioctl.c`).
 #![allow(
     unsafe_code,
@@ -24,24 +24,25 @@ use zerocopy::{Immutable, IntoBytes};
 use super::attr::{Attr, Command, Pointer, Value};
 use crate::error::Errno;
 
-/// The most attributes a command may have; the longest of the kernel has 18, and drivers add a few.
+/// The most attributes that a command may have; the longest core command has 18, and drivers add a
+/// few.
 const MAX_ATTRS: usize = 32;
 
-/// The most provider bytes that may hold an address to patch.
+/// The longest driver data that may contain an address to patch.
 const MAX_PATCHED: usize = 256;
 
-/// What stands in the attribute of a new descriptor until the kernel writes its number: -1.
+/// The marker in the attribute of a new descriptor until the kernel writes its number: -1.
 const NO_FD: u64 = u64::MAX;
 
-/// Header and attributes, as they lie in memory for the kernel.
+/// Header and attributes, in the kernel's layout.
 #[repr(C)]
 #[derive(IntoBytes, Immutable)]
-struct Words {
+struct Argument {
     header: ib_uverbs_ioctl_hdr,
     attrs: [ib_uverbs_attr; MAX_ATTRS],
 }
 
-/// Issues `command` on `fd` and writes the answers into its cells.
+/// Issues `command` on `fd` and stores the outputs in its cells.
 pub(super) fn verbs_ioctl(fd: BorrowedFd<'_>, command: &Command<'_>) -> Result<(), Errno> {
     let (uhw_in, uhw_out) = uhw_attrs(command);
     let attrs = || {
@@ -53,7 +54,7 @@ pub(super) fn verbs_ioctl(fd: BorrowedFd<'_>, command: &Command<'_>) -> Result<(
             .filter(|attr| !matches!(attr.value, Value::Absent))
     };
     let mut patched = [0; MAX_PATCHED];
-    let mut words = Words {
+    let mut words = Argument {
         header: ib_uverbs_ioctl_hdr::default(),
         attrs: [ib_uverbs_attr::default(); MAX_ATTRS],
     };
@@ -69,9 +70,9 @@ pub(super) fn verbs_ioctl(fd: BorrowedFd<'_>, command: &Command<'_>) -> Result<(
     words.header.num_attrs = u16::try_from(count).map_err(|_| Errno::TOOBIG)?;
     words.header.driver_id = command.driver_id;
 
-    // SAFETY: `Words` starts with the header that RDMA_VERBS_IOCTL takes and has room for the
-    // `count` attributes it announces; `encode` took every address in it from a borrow that
-    // lives as long as `command`, with that borrow's length.
+    // SAFETY: `Argument` starts with the header that RDMA_VERBS_IOCTL takes and has room for the
+    // `count` attributes it announces; `encode` took every address in it from a borrow that lives
+    // as long as `command`, with the length of that borrow.
     unsafe { rustix::ioctl::ioctl(fd, VerbsIoctl(&mut words)) }?;
 
     for (attr, answer) in attrs().zip(&words.attrs) {
@@ -80,7 +81,7 @@ pub(super) fn verbs_ioctl(fd: BorrowedFd<'_>, command: &Command<'_>) -> Result<(
     Ok(())
 }
 
-/// The two attributes that carry driver data, absent when there is none.
+/// The two attributes that carry driver data, absent if there is none.
 fn uhw_attrs<'a>(command: &Command<'a>) -> (Attr<'a>, Attr<'a>) {
     let uhw = &command.uhw;
     let input = Attr::maybe(
@@ -130,16 +131,16 @@ fn encode(attr: &Attr<'_>, patched: &mut [u8; MAX_PATCHED]) -> Result<ib_uverbs_
         Value::Object(handle) => word.data = u64::from(*handle),
         Value::Objects(handles) => encode_bytes(&mut word, handles.as_bytes())?,
         Value::Fd(fd) => word.data = i64::from(fd.as_raw_fd()).cast_unsigned(),
-        // A kernel that writes no handle leaves the caller's mark for "none" in place.
+        // If the kernel writes no handle, the caller's marker for "none" stays in place.
         Value::NewObject(handle) => word.data = u64::from(handle.get()),
-        // The same for one that writes no descriptor: 0 would be one, of somebody else.
+        // Likewise if it writes no descriptor: 0 would be a valid one, with another owner.
         Value::NewFd(_) => word.data = NO_FD,
         Value::Absent => {}
     }
     Ok(word)
 }
 
-/// Up to 8 bytes travel in the attribute itself, more by address.
+/// Up to 8 bytes are passed in the attribute itself, more by address.
 fn encode_bytes(word: &mut ib_uverbs_attr, bytes: &[u8]) -> Result<(), Errno> {
     word.len = u16::try_from(bytes.len()).map_err(|_| Errno::INVAL)?;
     word.data = if bytes.len() <= 8 {
@@ -152,7 +153,7 @@ fn encode_bytes(word: &mut ib_uverbs_attr, bytes: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `bytes` with the address of the pointer's buffer in its place.
+/// A copy of `bytes` with the address of the pointer's buffer filled in.
 pub(super) fn patch<'p>(
     bytes: &[u8],
     pointer: &Pointer<'_>,
@@ -186,22 +187,22 @@ fn decode(attr: &Attr<'_>, answer: &ib_uverbs_attr) {
     }
 }
 
-/// The descriptor that a create method put into its attribute.
+/// The descriptor that a create method returned in its attribute.
 fn new_fd(answer: &ib_uverbs_attr) -> Option<OwnedFd> {
     let raw = RawFd::try_from(answer.data.cast_signed())
         .ok()
         .filter(|fd| *fd >= 0)?;
-    // SAFETY: the command succeeded, and the attribute is one that creates a descriptor. It is not
-    // the mark that was there, so the kernel wrote it: it installed the descriptor for this call,
-    // and nobody else knows its number.
+    // SAFETY: the command succeeded, and the attribute is one that creates a descriptor. The value
+    // is not the marker that was there, so the kernel wrote it: it installed the descriptor for
+    // this call, and nothing else owns it.
     Some(unsafe { OwnedFd::from_raw_fd(raw) })
 }
 
-/// `RDMA_VERBS_IOCTL` with its words.
-struct VerbsIoctl<'a>(&'a mut Words);
+/// `RDMA_VERBS_IOCTL` with its argument.
+struct VerbsIoctl<'a>(&'a mut Argument);
 
-// SAFETY: the opcode is the one whose argument is `Words`' prefix, the pointer is to those words,
-// and the kernel writes into them, which `IS_MUTATING` says.
+// SAFETY: the opcode's argument is the prefix of `Argument`, the pointer is to that value, and the
+// kernel writes to it, as `IS_MUTATING` says.
 unsafe impl Ioctl for VerbsIoctl<'_> {
     type Output = ();
     const IS_MUTATING: bool = true;
@@ -237,7 +238,7 @@ mod tests {
         let asked = Attr::new_fd(7, &slot);
         let word = encode(&asked, &mut patch_buffer())?;
         assert_eq!(word.data, u64::MAX);
-        // The kernel said that all was well, and left the attribute as it was.
+        // The kernel reported success and left the attribute as it was.
         decode(&asked, &word);
         assert!(slot.take().is_none());
         Ok(())

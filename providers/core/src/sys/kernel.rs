@@ -1,13 +1,13 @@
-//! The one way to a kernel: calls as values.
+//! The interface to a kernel: calls as values.
 //!
 //! # Safety
 //!
-//! Commands name memory by address: a kernel that registers it lets devices and peers use it. So
-//! anybody may have a kernel, and [`Kernel::call`] is `unsafe`: its caller promises to look after
-//! that.
+//! Commands name memory by address, and a kernel that registers memory lets devices and peers
+//! access it. So anyone may hold a kernel, but [`Kernel::call`] is `unsafe`: its caller is
+//! responsible for that memory.
 #![allow(
     unsafe_code,
-    reason = "says what a kernel, and whoever calls one, promises"
+    reason = "defines what kernels, and their callers, must uphold"
 )]
 
 use std::cell::Cell;
@@ -22,12 +22,12 @@ use crate::types::DriverId;
 
 /// Carries out calls on RDMA file descriptors.
 ///
-/// An implementation answers a call completely or not at all: on `Err` no output cell of the call
-/// may be relied on, but for EREMOTEIO, with which a device's own words come back.
+/// An implementation carries out a call completely or not at all: after `Err` no output cell of the
+/// call may be relied on, except with EREMOTEIO, which comes with the device's own output.
 ///
 /// # Safety
-/// Descriptors that it hands out, in attributes or by number in the replies of `GET_CONTEXT` and
-/// `CREATE_COMP_CHANNEL`, are open and belong to the caller from then on.
+/// Descriptors that an implementation returns, in attributes or by number in the replies of
+/// `GET_CONTEXT` and `CREATE_COMP_CHANNEL`, are open and owned by the caller from then on.
 pub unsafe trait Kernel: fmt::Debug + Send + Sync {
     /// Carries out one call on `fd`.
     ///
@@ -36,20 +36,20 @@ pub unsafe trait Kernel: fmt::Debug + Send + Sync {
     ///
     /// # Safety
     /// 1. `fd` is a descriptor of a device that this kernel [takes calls on](Self::check_device),
-    ///    or an event file that it handed out.
-    /// 2. Neither the call, nor a request in a queue that it maps, makes a device or the kernel use
-    ///    memory of this process in a way that breaks a rule of the language: memory is registered
-    ///    and posted only while it stays allocated, and while nobody holds a reference that the use
-    ///    of it contradicts.
-    /// 3. What the call destroys or changes is the caller's own.
+    ///    or an event file that it returned.
+    /// 2. Neither the call, nor a request in a queue that it maps, makes a device or the kernel
+    ///    access memory of this process in a way that violates Rust's rules: memory is registered
+    ///    and posted only while it stays allocated, and while no reference exists that the access
+    ///    would violate.
+    /// 3. The caller owns the objects that the call destroys or modifies.
     unsafe fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno>;
 
-    /// Refuses a descriptor that calls must not be made on: one that is no device of this kernel,
-    /// or not of `driver`, if that is given.
+    /// Refuses a descriptor that is not a device of this kernel, or not one of `driver`, if that is
+    /// given.
     ///
-    /// As it stands here it takes every descriptor: for kernels that look nothing up by it, or
-    /// refuse in [`call`](Self::call). What it asks for that is not recorded. `number` is that of
-    /// the device behind the descriptor, where the caller knows it.
+    /// The default implementation accepts every descriptor: for kernels that do not use the
+    /// descriptor, or that refuse in [`call`](Self::call). Calls made for the check are not
+    /// recorded. `number` is that of the device behind the descriptor, if the caller knows it.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput), with what the descriptor is.
@@ -64,10 +64,10 @@ pub unsafe trait Kernel: fmt::Debug + Send + Sync {
     }
 }
 
-// SAFETY: what it hands out is what the kernel behind it hands out.
+// SAFETY: the descriptors that it returns are those that the kernel behind it returns.
 unsafe impl<K: Kernel + ?Sized> Kernel for Arc<K> {
     unsafe fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
-        // SAFETY: the caller's promise is the one that the kernel behind it asks for.
+        // SAFETY: the caller upholds the same contract for the kernel behind it.
         unsafe { (**self).call(fd, call) }
     }
 
@@ -92,36 +92,36 @@ pub enum Call<'a> {
     Read(&'a [Cell<u8>]),
     /// `mmap(2)` of device or queue memory.
     Map {
-        /// The kernel's cookie for the memory, in bytes.
+        /// The offset by which the kernel knows the memory, in bytes.
         offset: u64,
         /// Bytes; not zero.
         len: usize,
-        /// What this process may do with it.
+        /// How this process may access it.
         protection: Protection,
-        /// The address where it would best lie, 0 for anywhere. What is there already stays: the
-        /// memory is put elsewhere then.
+        /// The preferred address, or 0 for any. If the range is in use, the memory is mapped
+        /// elsewhere.
         near: usize,
     },
 }
 
-/// What a [`Call`] gives back besides its output cells.
+/// What a [`Call`] returns besides its output cells.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Reply {
     /// The command was carried out.
     Done,
-    /// So many bytes were read.
+    /// This many bytes were read.
     Read(usize),
     /// The memory is mapped.
     Mapped(Mapping),
 }
 
-/// The kernel this process runs on.
+/// The running Linux kernel.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Linux;
 
-// SAFETY: the running kernel installs the descriptors that it returns for the calling process. It
-// is asked for them on devices alone, which its callers promise.
+// SAFETY: the running kernel installs the descriptors that it returns for the calling process.
+// Calls are made only on devices, which the caller promises.
 unsafe impl Kernel for Linux {
     unsafe fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
         match call {
@@ -137,18 +137,18 @@ unsafe impl Kernel for Linux {
         }
     }
 
-    /// One system call where the number is not given or the driver is asked for, a few more where
-    /// it is none of those fixed for the first 32 devices; and one for the driver.
+    /// One system call if the number is not given or the driver is checked, a few more if the
+    /// number is not one of those fixed for the first 32 devices; and one for the driver.
     fn check_device(
         &self,
         fd: BorrowedFd<'_>,
         number: Option<CharDevice>,
         driver: Option<DriverId>,
     ) -> Result<()> {
-        // Before something is asked of a descriptor, nobody's word is taken for what it is.
-        let told = number.filter(|_| driver.is_none());
-        device::check_verbs_device(told.map_or_else(|| number_of(fd), Ok)?)?;
-        // SAFETY: the descriptor is of a verbs device, as just checked.
+        // Before a command is issued on a descriptor, the caller's number is not trusted.
+        let known_number = number.filter(|_| driver.is_none());
+        device::check_verbs_device(known_number.map_or_else(|| number_of(fd), Ok)?)?;
+        // SAFETY: the descriptor is that of a verbs device, as just checked.
         driver.map_or(Ok(()), |driver| unsafe {
             device::check_driver(self, fd, driver)
         })

@@ -1,12 +1,12 @@
-//! Leaves memory out of children, page ranges at a time.
+//! Excludes page ranges from forked children.
 //!
 //! # Safety
 //!
 //! The two advices used here (`MADV_DONTFORK`, `MADV_DOFORK`) change what a child process finds at
-//! an address. They change neither the content nor the mappings of this process, so any range may
-//! be given, mapped or not. But pages that a child gets are copied when one of the two writes to
-//! them, and a device goes on with the old ones: whose pages are given back is what
-//! `ForkGuard::protect` has its callers promise.
+//! an address. They change neither the contents nor the mappings of this process, so any range may
+//! be given, mapped or not. But pages that a child inherits are copied when either process writes
+//! to them, and a device keeps using the old ones: that no such page is given back to children is
+//! what callers of `ForkGuard::protect` promise.
 #![allow(unsafe_code, reason = "calls madvise on memory that is not ours")]
 
 use std::fmt;
@@ -16,16 +16,17 @@ use rustix::mm::{Advice, madvise};
 
 use crate::error::Errno;
 
-/// Says which pages a child gets. The real one is `madvise(2)`; tests put another in its place.
+/// Controls which pages a child inherits. The real implementation is `madvise(2)`; tests substitute
+/// another.
 pub trait ForkAdvice: fmt::Debug + Send + Sync {
     /// Bytes of a page: a power of two.
     fn page_size(&self) -> usize;
 
-    /// Leaves whole pages out of children, or (`inherit`) in.
+    /// Excludes whole pages from children, or (`inherit`) includes them again.
     ///
     /// # Errors
-    /// ENOMEM when part of the range is not mapped (the rest is done) or there are too many
-    /// mappings (`vm.max_map_count`); EINVAL when a range ends inside a huge page.
+    /// ENOMEM if part of the range is not mapped (the rest is done) or there are too many mappings
+    /// (`vm.max_map_count`); EINVAL if a range ends inside a huge page.
     fn advise(&self, address: usize, len: usize, inherit: bool) -> Result<(), Errno>;
 }
 
@@ -45,7 +46,7 @@ impl ForkAdvice for LinuxForkAdvice {
             Advice::LinuxDontFork
         };
         if cfg!(miri) {
-            // The interpreter has no children that the advice could be about.
+            // Miri does not support `fork`, so the advice has no effect.
             return Ok(());
         }
         let start = ptr::without_provenance_mut(address);

@@ -1,11 +1,11 @@
-//! Memory that is shared with the kernel or a device.
+//! Memory shared with the kernel or a device.
 //!
 //! # Safety
 //!
 //! A [`Mapping`] is the only owner of its address range and unmaps it once, when it is dropped, in
 //! the process that has it. It never lends a reference to the memory, because the other side may
 //! write at any time: users of the pointer make atomic accesses within the range, of the widths
-//! that `hw` has decided on. What a mapping itself loads are words of 8 bytes.
+//! that `hw` defines. A mapping itself loads only 8-byte words.
 #![allow(unsafe_code, reason = "maps and unmaps memory")]
 #![expect(
     clippy::cast_ptr_alignment,
@@ -23,7 +23,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, mun
 use super::ForkToken;
 use crate::error::Errno;
 
-/// What this process may do with a mapping.
+/// How this process may access a mapping.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Protection {
     /// Load only: clock pages.
@@ -34,7 +34,7 @@ pub enum Protection {
     ReadWrite,
 }
 
-/// A range of memory that someone else may write to at any time.
+/// A range of memory that the other side may write to at any time.
 pub struct Mapping {
     ptr: NonNull<u8>,
     len: usize,
@@ -42,18 +42,18 @@ pub struct Mapping {
 }
 
 enum Owner {
-    /// Unmap the range when done.
+    /// Unmap the range on drop.
     Mmap,
-    /// Unmap the range when done, in the process that mapped it: children do not have it, and what
-    /// lies there in them is somebody else's.
+    /// Unmap the range on drop, in the process that mapped it: children do not inherit it, and may
+    /// have something else mapped there.
     MmapOf(ForkToken),
     /// The range belongs to this value (a fake kernel's memory).
     Value(#[expect(dead_code, reason = "kept for its drop")] Box<dyn Any + Send + Sync>),
 }
 
-// SAFETY: a mapping is an address range without thread affinity; it lends no references.
+// SAFETY: a mapping is an address range without thread affinity, and it lends no references.
 unsafe impl Send for Mapping {}
-// SAFETY: as above; every access through `as_ptr` is its caller's unsafe code.
+// SAFETY: as above; every access through `as_ptr` is unsafe code of the caller.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -71,13 +71,13 @@ impl Mapping {
             Protection::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
         };
         let near = ptr::without_provenance_mut(near);
-        // SAFETY: without MAP_FIXED the kernel picks a free range, whatever address is asked for.
+        // SAFETY: without MAP_FIXED the kernel picks a free range, whatever the requested address.
         let ptr = unsafe { mmap(near, len, prot, MapFlags::SHARED, fd, offset) }?;
         Self::owned(ptr.cast(), len)
     }
 
-    /// Leaves the range out of children (`MADV_DONTFORK`): a child that touched the parent's queues
-    /// would corrupt them.
+    /// Excludes the range from forked children (`MADV_DONTFORK`): a child that touched the parent's
+    /// queues would corrupt them.
     pub(crate) fn leave_out(&mut self) -> Result<(), Errno> {
         if self.is_mapped() {
             self.dont_fork()?;
@@ -86,7 +86,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// The same for two, by one system call where `low` ends where `high` begins.
+    /// The same for two mappings, by one system call if `low` ends where `high` begins.
     pub(crate) fn leave_out_both(low: &mut Self, high: &mut Self) -> Result<(), Errno> {
         let meet = low.as_ptr().addr() + low.len == high.as_ptr().addr();
         if cfg!(miri) || !meet || !low.is_mapped() || !high.is_mapped() {
@@ -94,7 +94,7 @@ impl Mapping {
             return high.leave_out();
         }
         let len = low.len + high.len;
-        // SAFETY: both ranges are these mappings' own and nothing lies between them; as in
+        // SAFETY: both ranges belong to these mappings, with nothing between them; as in
         // `dont_fork`.
         unsafe { madvise(low.as_ptr().cast(), len, Advice::LinuxDontFork) }?;
         let process = ForkToken::current();
@@ -103,7 +103,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// Whether the range was mapped by this value.
+    /// Whether this value mapped the range.
     fn is_mapped(&self) -> bool {
         !matches!(self.owner, Owner::Value(_))
     }
@@ -111,11 +111,11 @@ impl Mapping {
     /// Maps `len` bytes of zeroed private memory, rounded up to whole pages.
     ///
     /// # Errors
-    /// ENOMEM, or EINVAL when `len` is 0.
+    /// ENOMEM; EINVAL if `len` is 0.
     pub fn anonymous(len: usize) -> Result<Self, Errno> {
         let page = rustix::param::page_size();
         let len = len.checked_next_multiple_of(page).ok_or(Errno::NOMEM)?;
-        // SAFETY: with no address asked for and no MAP_FIXED the kernel picks a free range.
+        // SAFETY: without an address and without MAP_FIXED the kernel picks a free range.
         let ptr = unsafe {
             mmap_anonymous(
                 ptr::null_mut(),
@@ -127,8 +127,8 @@ impl Mapping {
         Self::owned(ptr.cast(), len)
     }
 
-    /// The same, left out of children, who would otherwise share it with a device until either
-    /// writes.
+    /// The same, excluded from forked children: otherwise parent and child would share the pages
+    /// until either writes, and the writer would get a copy that the device does not use.
     ///
     /// # Errors
     /// As [`anonymous`](Self::anonymous).
@@ -146,12 +146,12 @@ impl Mapping {
         })
     }
 
-    /// Wraps memory that `owner` keeps alive: what a fake kernel hands out as its mappings.
+    /// Wraps memory that `owner` keeps alive: the mappings of a fake kernel.
     ///
     /// # Safety
     /// `ptr` is valid for reads and writes of `len` bytes for as long as `owner` lives. Meanwhile
-    /// nobody forms a reference to that memory but shared ones to atomics, and who accesses it at
-    /// the same time as another does so by atomics of the same bytes.
+    /// no reference to that memory is formed except shared ones to atomics, and accesses that may
+    /// happen concurrently are atomic and of the same bytes.
     pub unsafe fn from_owner(
         ptr: NonNull<u8>,
         len: usize,
@@ -164,14 +164,14 @@ impl Mapping {
         }
     }
 
-    /// Leaves the range out of children who are forked from now on.
+    /// Excludes the range from children that are forked from now on.
     fn dont_fork(&self) -> Result<(), Errno> {
-        // The interpreter knows neither advice nor children.
+        // Miri supports neither `madvise` nor `fork`.
         if cfg!(miri) {
             return Ok(());
         }
-        // SAFETY: the range is this mapping's own, and the advice changes what a child sees, never
-        // what this process holds.
+        // SAFETY: the range belongs to this mapping, and the advice changes what a child sees,
+        // never the memory of this process.
         unsafe { madvise(self.ptr.as_ptr().cast(), self.len, Advice::LinuxDontFork) }
     }
 
@@ -180,8 +180,8 @@ impl Mapping {
         self.ptr.as_ptr()
     }
 
-    /// The aligned 8 bytes at `offset`, in one access without order; right on memory that may only
-    /// be read. `None` outside the mapping or unaligned.
+    /// Loads the aligned 8 bytes at `offset` by one relaxed access; also valid for read-only
+    /// memory. `None` if the offset is outside the mapping or unaligned.
     pub fn load(&self, offset: usize) -> Option<u64> {
         let end = offset.checked_add(8)?;
         let place = self.as_ptr().wrapping_add(offset).cast::<AtomicU64>();
@@ -193,7 +193,8 @@ impl Mapping {
         Some(word.load(Ordering::Relaxed))
     }
 
-    /// The aligned 4 bytes at `offset`, as [`load`](Self::load) of the 8 that they are half of.
+    /// Loads the aligned 4 bytes at `offset`, by a [`load`](Self::load) of the 8-byte word that
+    /// contains them.
     pub fn load_u32(&self, offset: usize) -> Option<u32> {
         let upper = offset % 8;
         let bytes = self.load(offset - upper)?.to_ne_bytes();
@@ -206,12 +207,12 @@ impl Mapping {
         self.len
     }
 
-    /// True for no bytes, which the kernel never maps.
+    /// True if it has no bytes; the kernel never makes such a mapping.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The address as the device and the kernel know it.
+    /// The address, as the device and the kernel know it.
     pub fn address(&self) -> u64 {
         self.ptr.as_ptr().expose_provenance() as u64
     }
@@ -225,8 +226,8 @@ impl Drop for Mapping {
             Owner::Value(_) => false,
         };
         if is_mapped {
-            // SAFETY: the range was mapped by this value, which lent no reference and ends here.
-            // The only failure is a wrong range, which would be a bug of this file.
+            // SAFETY: this value mapped the range, lent no reference to it, and ends here. The call
+            // fails only for an invalid range, which would be a bug in this file.
             let _ = unsafe { munmap(self.ptr.as_ptr().cast(), self.len) };
         }
     }

@@ -1,9 +1,9 @@
-//! The only system calls of the library.
+//! All system calls of the library.
 //!
 //! Every ioctl, write, read and mmap on an RDMA file descriptor is a [`Call`]: a value that a
-//! [`Kernel`] carries out. [`Linux`] is the real one. Tests put a fake or a hostile kernel in its
-//! place, and a recorder can be wrapped around any of them, so the whole stack runs without a
-//! device and every command can be read.
+//! [`Kernel`] carries out. [`Linux`] is the real one. Tests substitute a fake or a hostile kernel,
+//! and a recorder can wrap any of them, so the whole stack runs without a device and every command
+//! can be inspected.
 
 mod attr;
 mod descriptor;
@@ -34,18 +34,18 @@ pub use kernel::{Call, Kernel, Linux, Reply};
 pub use map::{Mapping, Protection};
 pub use open::CharDevice;
 pub use random::random_u32;
-pub(crate) use unwind::contained;
+pub(crate) use unwind::catch_panic;
 pub(crate) use wait::wait_readable;
 pub use write::WriteCommand;
 
 use crate::error::Errno;
 
-/// Makes reads of `fd` answer EAGAIN instead of waiting.
+/// Makes reads of `fd` fail with EAGAIN instead of blocking.
 pub(crate) fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     rustix::fs::fcntl_setfl(fd, rustix::fs::OFlags::NONBLOCK)
 }
 
-/// Bytes of a page of this machine.
+/// The page size of this machine, in bytes.
 pub fn page_size() -> usize {
     rustix::param::page_size()
 }

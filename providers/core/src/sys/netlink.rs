@@ -1,6 +1,6 @@
 //! The RDMA netlink socket: three system calls (`socket`, `sendto`, `recvmmsg`) and `close`.
 //!
-//! The socket is never bound: the kernel gives it an address when it first sends.
+//! The socket is never bound explicitly: the kernel assigns it an address when it first sends.
 
 use std::fmt;
 use std::os::fd::AsFd as _;
@@ -17,20 +17,19 @@ use crate::error::Errno;
 /// `net/netlink/af_netlink.c`); single answers are smaller.
 pub const NETLINK_DATAGRAM_MAX: usize = 32 * 1024;
 
-/// The largest datagram that answers one question with one message (`NLMSG_GOODSIZE` in
+/// The largest datagram that answers one request with one message (`NLMSG_GOODSIZE` in
 /// `include/linux/netlink.h`).
 const NETLINK_ANSWER_MAX: usize = 8 * 1024;
 
-/// The most datagrams received at once: what a buffer of [`NETLINK_DATAGRAM_MAX`] has room for.
+/// The most datagrams received at once: those that fit a buffer of [`NETLINK_DATAGRAM_MAX`].
 pub const NETLINK_ANSWERS: usize = NETLINK_DATAGRAM_MAX / NETLINK_ANSWER_MAX;
 
-/// How long an answer may take, seconds.
+/// How long to wait for an answer, in seconds.
 ///
-/// The kernel answers before `sendto` returns. Only something that stands in for the kernel can be
-/// slower.
-const PATIENCE_SECONDS: i64 = 2;
+/// The kernel answers before `sendto` returns. Only a substitute for the kernel can be slower.
+const ANSWER_TIMEOUT_SECONDS: i64 = 2;
 
-/// Carries netlink datagrams. [`RdmaSocket`] is the real one; tests script another.
+/// Carries netlink datagrams. [`RdmaSocket`] is the real implementation; tests use scripted ones.
 pub trait NetlinkTransport: fmt::Debug {
     /// Sends the messages of one datagram.
     ///
@@ -38,12 +37,12 @@ pub trait NetlinkTransport: fmt::Debug {
     /// The errno of `sendto(2)`.
     fn send(&mut self, datagram: &[u8]) -> Result<(), Errno>;
 
-    /// Receives one datagram at least and as many as `lengths` has places at most, one to four,
-    /// into equal parts of `buffer`. Each length is that of the whole datagram, which is more than
-    /// its part has when it was cut off. Returns how many there were.
+    /// Receives at least one datagram and at most `lengths.len()` (one to four), into equal parts
+    /// of `buffer`. Each length is that of the whole datagram: if it exceeds the part, the datagram
+    /// was truncated. Returns the number of datagrams.
     ///
     /// # Errors
-    /// The errno of `recvmmsg(2)`; ETIMEDOUT when nothing comes.
+    /// The errno of `recvmmsg(2)`; ETIMEDOUT if none arrives.
     fn receive(&mut self, buffer: &mut [u8], lengths: &mut [usize]) -> Result<usize, Errno>;
 }
 
@@ -54,14 +53,14 @@ pub struct RdmaSocket {
 }
 
 impl RdmaSocket {
-    /// Opens the socket. The kernel loads `ib_core` for it where modules are loaded on demand.
+    /// Opens the socket. The kernel loads `ib_core` for it if modules are loaded on demand.
     ///
     /// # Errors
     /// EPROTONOSUPPORT where the kernel has no RDMA; EAFNOSUPPORT without netlink; EPERM or EACCES
     /// in a sandbox; EMFILE, ENFILE, ENOMEM.
     pub fn open() -> Result<Self, Errno> {
         if cfg!(miri) {
-            // The interpreter has no such sockets, and would stop at one.
+            // Miri does not support such sockets, and would abort.
             return Err(Errno::PROTONOSUPPORT);
         }
         let fd = socket_with(
@@ -75,7 +74,7 @@ impl RdmaSocket {
 
     fn wait(&self) -> Result<(), Errno> {
         let patience = Timespec {
-            tv_sec: PATIENCE_SECONDS,
+            tv_sec: ANSWER_TIMEOUT_SECONDS,
             tv_nsec: 0,
         };
         match poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&patience)) {

@@ -1,4 +1,4 @@
-//! Opens the character device of a verbs device, and tells why it cannot be opened.
+//! Opens the character device of a verbs device, and explains why if it cannot be opened.
 
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,12 +8,12 @@ use rustix::fs::{FileType, Mode, OFlags, fstat, major, makedev, minor, open, sta
 
 use crate::error::{Errno, Error, ErrorKind, Op, Result};
 
-/// The number of a character device: what the kernel knows it by.
+/// The number of a character device, by which the kernel identifies it.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct CharDevice {
     /// The driver's number: 231 for verbs devices, or a dynamic one.
     pub major: u32,
-    /// Which of them.
+    /// The device's number within that range.
     pub minor: u32,
 }
 
@@ -39,7 +39,7 @@ impl CharDevice {
         }
     }
 
-    /// As `st_rdev` has it.
+    /// In the encoding of `st_rdev`.
     pub fn to_rdev(self) -> u64 {
         makedev(self.major, self.minor)
     }
@@ -62,14 +62,14 @@ impl fmt::Display for CharDevice {
 
 /// Opens `path` for commands and checks that it is a character device, and the `expected` one.
 ///
-/// Where the node is missing or is another device, `<dev_root>/char/MAJOR:MINOR` is tried. Two
-/// system calls if all is well; nothing waits for a node to appear.
+/// If the node is missing or is another device, `<dev_root>/char/MAJOR:MINOR` is tried. Two system
+/// calls on success; it does not wait for a node to appear.
 ///
 /// # Errors
 /// [`ErrorKind::PermissionDenied`] (EACCES: the node's mode; EPERM: a device cgroup or another
 /// network namespace), [`ErrorKind::NotFound`] (ENOENT: no node; ENXIO, ENODEV: no device behind
-/// it), [`ErrorKind::InvalidInput`] for a file that is no character device, or another one; EMFILE,
-/// ENFILE; EAGAIN from the rdma cgroup comes later, with the context.
+/// it), [`ErrorKind::InvalidInput`] for a file that is not a character device, or not the expected
+/// one; EMFILE, ENFILE. (EAGAIN from the rdma cgroup can only come later, with the context.)
 pub(crate) fn open_node(
     path: &Path,
     expected: Option<CharDevice>,
@@ -108,10 +108,11 @@ fn open_checked(path: &Path, expected: Option<CharDevice>) -> Result<(OwnedFd, C
     }
 }
 
-/// The device behind a descriptor: how a passed descriptor is checked. One system call.
+/// The device behind a descriptor; used to check a descriptor that the user passes in. One system
+/// call.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidInput`] when it is no character device.
+/// [`ErrorKind::InvalidInput`] if it is not a character device.
 pub(crate) fn number_of(fd: impl AsFd) -> Result<CharDevice> {
     let stat = fstat(fd).map_err(|errno| Error::os(Op::OpenDevice, errno))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::CharacterDevice {
@@ -125,14 +126,14 @@ pub(crate) fn number_of(fd: impl AsFd) -> Result<CharDevice> {
     Ok(CharDevice::from_rdev(stat.st_rdev))
 }
 
-/// The device that a node names, without opening it. One system call.
+/// The device that a node refers to, without opening it. One system call.
 pub(crate) fn number_at(path: &Path) -> Result<Option<CharDevice>, Errno> {
     let stat = stat(path)?;
     let is_device = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice;
     Ok(is_device.then(|| CharDevice::from_rdev(stat.st_rdev)))
 }
 
-/// Where the node of a verbs device is.
+/// The path of a verbs device's node.
 pub(crate) fn node_path(dev_root: &Path, uverbs: &str) -> PathBuf {
     dev_root.join("infiniband").join(uverbs)
 }

@@ -1,14 +1,15 @@
-//! Numbers that nobody else can foretell, without a system call.
+//! Unpredictable numbers, without a system call.
 //!
-//! The kernel hands each program 16 random bytes at its start (`AT_RANDOM`, `fs/binfmt_elf.c`).
-//! They are hashed together with the time, which tells forked children and reused queue pairs
-//! apart, and a count, which tells the numbers of one instant apart. That is enough for numbers
-//! which travel in clear: first packet numbers and source ports. It is not for keys.
+//! The kernel passes each program 16 random bytes when it starts (`AT_RANDOM`, `fs/binfmt_elf.c`).
+//! They are hashed together with the time, so that forked children and reused queue pairs get
+//! different numbers, and with a counter, so that numbers drawn at the same instant differ. That is
+//! good enough for numbers that are sent in the clear, such as first packet numbers and source
+//! ports. It is not for keys.
 //!
 //! # Safety
 //!
-//! What `getauxval` says of `AT_RANDOM` is where those bytes lie, on the main thread's stack above
-//! everything that is ever pushed there. They stay for the life of the process, and nobody writes
+//! `getauxval(AT_RANDOM)` is the address of those bytes, on the main thread's stack above
+//! everything that is ever pushed there. They stay for the life of the process, and nothing writes
 //! to them.
 #![allow(
     unsafe_code,
@@ -25,17 +26,17 @@ use linux_raw_sys::auxvec::AT_RANDOM;
 use crate::error::Errno;
 
 unsafe extern "C" {
-    /// A word that the kernel handed to the program when it started it; 0 when there is none.
+    /// A value that the kernel passed to the program when it started; 0 if there is none.
     fn getauxval(kind: c_ulong) -> c_ulong;
 }
 
 /// Bytes of the kernel's seed.
 const SEED_LEN: usize = 16;
 
-/// 32 random bits. No system call, where the kernel lets the time be read without one.
+/// 32 random bits. No system call, if the kernel lets the time be read without one.
 ///
 /// # Errors
-/// The errno of `getrandom(2)`, which is asked where the kernel gave the program no seed.
+/// The errno of `getrandom(2)`, which is used if the kernel gave the program no seed.
 pub fn random_u32() -> Result<u32, Errno> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let Some(seed) = seed() else {
@@ -52,13 +53,13 @@ pub fn random_u32() -> Result<u32, Errno> {
 
 fn seed() -> Option<[u8; SEED_LEN]> {
     if cfg!(miri) {
-        // The interpreter starts programs without an auxiliary vector.
+        // Miri starts programs without an auxiliary vector.
         return None;
     }
-    // SAFETY: it reads a table of the C library and takes any number.
+    // SAFETY: the function reads a table of the C library and accepts any number.
     let address = unsafe { getauxval(c_ulong::from(AT_RANDOM)) };
     let bytes = std::ptr::with_exposed_provenance::<[u8; SEED_LEN]>(usize::try_from(address).ok()?);
-    // SAFETY: an address that is not 0 is that of the kernel's 16 bytes; see the module.
+    // SAFETY: a non-zero address is that of the kernel's 16 bytes; see the module's documentation.
     (!bytes.is_null()).then(|| unsafe { bytes.read() })
 }
 

@@ -1,10 +1,10 @@
-//! Several datagrams by one system call.
+//! Receives several datagrams by one system call.
 //!
 //! # Safety
 //!
-//! Every address given to the kernel is that of a part of the caller's buffer, or of an array in
-//! this file's stack frame, with the length it has, for the length of the call. The parts do not
-//! overlap.
+//! Every address passed to the kernel is that of a part of the caller's buffer, or of an array in
+//! the function's stack frame, with its real length, and is valid for the duration of the call. The
+//! parts do not overlap.
 #![allow(unsafe_code, reason = "calls recvmmsg, which rustix does not have")]
 
 use std::ffi::{c_int, c_long};
@@ -19,25 +19,25 @@ use super::netlink::NETLINK_ANSWERS;
 use crate::error::Errno;
 
 unsafe extern "C" {
-    /// What the C library, which `std` stands on, has for calls that it does not name, or names
-    /// otherwise than others do.
+    /// The C library's generic system call; `std` links the C library anyway. Used for calls for
+    /// which C libraries have no function, or differing ones.
     fn syscall(number: c_long, ...) -> c_long;
 }
 
-/// Bytes of a sender's address.
+/// Size of a sender's address, in bytes.
 const SENDER_LEN: c_int = 12;
 const _: () = assert!(size_of::<sockaddr_nl>() == 12);
 
 /// `recvmmsg(2)`—receives netlink datagrams into equal parts of `buffer`, without waiting. One
 /// system call.
 ///
-/// There are as many parts as `lengths` has places, four at most. Processes can send to a netlink
-/// socket too: what did not come from the kernel has length 0. Returns how many datagrams there
-/// were.
+/// There are `lengths.len()` parts, at most four. Processes can send to a netlink socket, too: a
+/// datagram that did not come from the kernel is reported with length 0. Returns the number of
+/// datagrams.
 ///
 /// # Errors
-/// EAGAIN when there are none; EINTR; ENOBUFS when some were lost; ENOMEM; EINVAL without a place
-/// or a buffer.
+/// EAGAIN if there are none; EINTR; ENOBUFS if some were lost; ENOMEM; EINVAL if `lengths` or
+/// `buffer` is empty.
 pub(super) fn recv_from_kernel(
     fd: BorrowedFd<'_>,
     buffer: &mut [u8],
@@ -50,7 +50,7 @@ pub(super) fn recv_from_kernel(
     }
     let mut senders = [NO_SENDER; NETLINK_ANSWERS];
     let mut parts = [NO_PART; NETLINK_ANSWERS];
-    // SAFETY: the struct has pointers and numbers, all of which may be 0.
+    // SAFETY: the struct consists of pointers and numbers, for which 0 is valid.
     let mut headers: [mmsghdr; NETLINK_ANSWERS] = unsafe { mem::zeroed() };
     for (part, room) in parts.iter_mut().zip(buffer.chunks_exact_mut(room)) {
         part.iov_base = room.as_mut_ptr().cast();
@@ -63,8 +63,8 @@ pub(super) fn recv_from_kernel(
         header.msg_name = ptr::from_mut(sender).cast();
         header.msg_namelen = SENDER_LEN;
     }
-    // SAFETY: `count` of the headers describe a part of the buffer and a place for a sender each,
-    // and no time limit is given.
+    // SAFETY: `count` of the headers each describe a part of the buffer and room for a sender's
+    // address, and no timeout is given.
     let received = unsafe {
         syscall(
             c_long::from(__NR_recvmmsg),
@@ -90,7 +90,7 @@ pub(super) fn recv_from_kernel(
 const NO_SENDER: sockaddr_nl = sockaddr_nl {
     nl_family: 0,
     nl_pad: 0,
-    // No kernel.
+    // Not the kernel, whose port is 0.
     nl_pid: u32::MAX,
     nl_groups: 0,
 };

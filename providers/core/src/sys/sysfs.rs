@@ -8,14 +8,14 @@ use rustix::fs::{Mode, OFlags, open};
 
 use crate::error::Errno;
 
-/// The most a sysfs attribute can have: one page of the smallest size.
+/// The largest size of a sysfs attribute: one page of the smallest size.
 const SYSFS_ATTRIBUTE_MAX: usize = 4096;
 
-/// Reads an attribute whole, without the newline at its end. Three system calls.
+/// Reads a whole attribute, without the newline at its end. Three system calls.
 ///
 /// # Errors
-/// ENOENT when the kernel has no such attribute, EINVAL or EIO when it cannot say now (an empty GID
-/// slot), EACCES; EILSEQ when it is not text.
+/// ENOENT if the kernel has no such attribute, EINVAL or EIO if it has no value at the moment (an
+/// empty GID table entry), EACCES; EILSEQ if it is not text.
 pub(crate) fn read_attribute(path: &Path) -> Result<String, Errno> {
     let fd = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let mut buffer = [0; SYSFS_ATTRIBUTE_MAX];
@@ -23,7 +23,8 @@ pub(crate) fn read_attribute(path: &Path) -> Result<String, Errno> {
     while let Some(rest) = buffer.get_mut(length..).filter(|rest| !rest.is_empty()) {
         match rustix::io::read(&fd, rest) {
             Ok(0) => break,
-            // An attribute is given whole; a short count that ends a line is its end.
+            // The kernel returns attributes whole: a short read that ends with a newline is
+            // complete.
             Ok(count) => {
                 length += count;
                 if buffer[..length].ends_with(b"\n") {
@@ -38,7 +39,7 @@ pub(crate) fn read_attribute(path: &Path) -> Result<String, Errno> {
     Ok(text.trim_end_matches('\n').to_owned())
 }
 
-/// The names in a directory, sorted; those that are not text are left out.
+/// The names in a directory, sorted; those that are not UTF-8 are skipped.
 ///
 /// # Errors
 /// ENOENT, EACCES, ENOTDIR.

@@ -1,16 +1,16 @@
-//! Code of others, whose panics end where it was called.
+//! Calls foreign code and catches its panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs `code`, which is not this library's; `None` when it panicked.
+/// Runs `code`, which is not part of this library; `None` if it panicked.
 ///
-/// The panic hook has told of the panic by then. What `code` shares with its caller must be whole
-/// whenever it stops.
-pub(crate) fn contained<R>(code: impl FnOnce() -> R) -> Option<R> {
+/// The panic hook has reported the panic by then. What `code` shares with its caller must be valid
+/// wherever it stops.
+pub(crate) fn catch_panic<R>(code: impl FnOnce() -> R) -> Option<R> {
     match catch_unwind(AssertUnwindSafe(code)) {
         Ok(result) => Some(result),
         Err(payload) => {
-            // What a panic carries is somebody else's value, whose drop may panic as well.
+            // The payload of a panic is a foreign value, whose drop may panic as well.
             if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
                 give_up(again);
             }
@@ -31,8 +31,8 @@ mod tests {
 
     #[test]
     fn what_panics_has_no_result() {
-        assert_eq!(contained(|| 7), Some(7));
-        assert_eq!(contained(|| -> u32 { panic!("on purpose") }), None);
+        assert_eq!(catch_panic(|| 7), Some(7));
+        assert_eq!(catch_panic(|| -> u32 { panic!("on purpose") }), None);
     }
 
     #[test]
@@ -43,7 +43,7 @@ mod tests {
                 std::panic::panic_any(Self(self.0 + 1));
             }
         }
-        let stopped = contained(|| std::panic::panic_any(Payload(0)));
+        let stopped = catch_panic(|| std::panic::panic_any(Payload(0)));
         assert_eq!(stopped, None);
     }
 }

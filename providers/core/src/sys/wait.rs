@@ -7,10 +7,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 
 use crate::error::Errno;
 
-/// Waits until `fd` is readable, for at most `timeout` (`None`: for ever). Returns what it found:
-/// readable (`Some(true)`), hung up or broken (`Some(false)`), neither in that time (`None`).
+/// Waits until `fd` is readable, for at most `timeout` (`None`: without limit). Returns
+/// `Some(true)` if it is readable, `Some(false)` if it is hung up or in error, `None` after the
+/// timeout.
 ///
-/// Signals do not end it.
+/// Continues after a signal.
 ///
 /// # Errors
 /// The errno of `poll(2)`.
@@ -43,7 +44,7 @@ fn look(fd: BorrowedFd<'_>, timeout: Option<&Timespec>) -> Result<Option<bool>, 
     Ok((found != 0).then(|| fds[0].revents().contains(PollFlags::IN)))
 }
 
-/// The same, of more calls: `poll(2)` is not among those that the interpreter knows.
+/// The same by more system calls: Miri does not support `poll(2)`.
 fn look_by_epoll(fd: BorrowedFd<'_>, timeout: Option<&Timespec>) -> Result<Option<bool>, Errno> {
     let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let wanted = epoll::EventFlags::IN | epoll::EventFlags::ET;

@@ -1,14 +1,15 @@
 //! Legacy commands over `write(2)`.
 //!
-//! The kernel binds `write(2)` to the credentials of the opener: after `setuid` or `fork` it
-//! answers EACCES. So commands go this way only where the kernel has no `INVOKE_WRITE` method, or
-//! by force. Doorbells do until the kernel refuses one.
+//! The kernel binds `write(2)` to the credentials of the process that opened the file: after
+//! `setuid` or `fork` it answers EACCES. So commands use it only if the kernel has no
+//! `INVOKE_WRITE` method, or if the user asks for it. Doorbells use it until the kernel refuses
+//! one.
 //!
 //! # Safety
 //!
 //! The kernel writes the reply through an address that is part of the written bytes. This file
-//! upholds that the address is that of cells of at least the announced length, the reply's own or a
-//! scratch buffer's, which live until the system call returns.
+//! upholds that it is the address of cells of at least the announced length, those of the reply or
+//! of a scratch buffer, which live until the system call returns.
 
 use std::cell::Cell;
 use std::os::fd::BorrowedFd;
@@ -20,7 +21,7 @@ use super::attr::Uhw;
 use super::ioctl::{address, patch, patch_buffer};
 use crate::error::Errno;
 
-/// Set in a command number whose encoding is the extended one.
+/// The bit in a command number that selects the extended encoding.
 const EXTENDED: u32 = 0x8000_0000;
 
 /// A legacy command as a value.
@@ -28,26 +29,26 @@ const EXTENDED: u32 = 0x8000_0000;
 pub struct WriteCommand<'a> {
     /// `IB_USER_VERBS_CMD_*` or `IB_USER_VERBS_EX_CMD_*`, without flags.
     pub command: u32,
-    /// The command is one of the extended ones.
+    /// Whether it is an extended command.
     pub extended: bool,
-    /// The core request, without a header. Where the plain encoding has a `response` address as
-    /// its first field, that field is zero here and filled in when it is sent.
+    /// The core request, without a header. If the plain encoding has a `response` address as its
+    /// first field, that field is zero here and is filled in when the command is sent.
     pub request: &'a [u8],
     /// The core reply.
     pub reply: &'a [Cell<u8>],
-    /// What the provider adds.
+    /// The driver data.
     pub uhw: Uhw<'a>,
 }
 
 impl WriteCommand<'_> {
-    /// The command number with its flag, as the kernel numbers it.
+    /// The command number with the extended flag, as the kernel numbers it.
     pub fn number(&self) -> u32 {
         self.command | if self.extended { EXTENDED } else { 0 }
     }
 }
 
-/// Writes `command` to `fd`. What the kernel leaves alone of its reply stays in the cells as it
-/// was: marks for "no answer" above all.
+/// Writes `command` to `fd`. Cells of the reply that the kernel does not write keep their values,
+/// in particular the markers for "not written".
 pub(super) fn write_command(fd: BorrowedFd<'_>, command: &WriteCommand<'_>) -> Result<(), Errno> {
     if command.uhw.output.is_empty() {
         return send(fd, command, command.reply);
@@ -99,10 +100,10 @@ fn send(
 const HEADER: usize = size_of::<ib_uverbs_cmd_hdr>();
 const EX_HEADERS: usize = HEADER + size_of::<ib_uverbs_ex_cmd_hdr>();
 
-/// Lends `len` zeroed bytes: on the stack for everything but the longest commands, so that
+/// Calls `fill` with `len` zeroed bytes, on the stack for all but the longest commands, so that
 /// doorbells allocate nothing.
 pub(super) fn with_buffer<R>(len: usize, fill: impl FnOnce(&mut [u8]) -> R) -> R {
-    // Zeroing more than a doorbell needs would be a fair part of what it costs in this process.
+    // Zeroing more than a doorbell needs would be a noticeable part of its cost.
     if let Some(buffer) = [0; 64].get_mut(..len) {
         return fill(buffer);
     }
@@ -118,7 +119,7 @@ fn copy(from: &[Cell<u8>], to: &[Cell<u8>]) {
     }
 }
 
-/// Words of 4 bytes that count everything, driver data included.
+/// The header of a plain command: lengths in words of 4 bytes, driver data included.
 fn write_plain_header(
     head: &mut [u8],
     command: &WriteCommand<'_>,
@@ -134,7 +135,7 @@ fn write_plain_header(
     Ok(())
 }
 
-/// Where there is a reply, the plain request starts with its address.
+/// If there is a reply, the plain request starts with its address.
 fn point_at_response(
     request: &mut [u8],
     command: &WriteCommand<'_>,
@@ -150,7 +151,8 @@ fn point_at_response(
     Ok(())
 }
 
-/// Words of 8 bytes, core and driver data apart, and the address of the reply.
+/// The headers of an extended command: lengths in words of 8 bytes, core and driver data
+/// separately, and the address of the reply.
 fn write_extended_headers(
     head: &mut [u8],
     command: &WriteCommand<'_>,

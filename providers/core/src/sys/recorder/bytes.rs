@@ -1,4 +1,4 @@
-//! Names for bytes that were recorded elsewhere: another program's calls, a capture in a file.
+//! Names for bytes that were recorded elsewhere: calls of another program, or a capture in a file.
 
 use uverbs_uapi::ib_user_verbs::IB_USER_VERBS_CMD_FLAG_EXTENDED;
 use uverbs_uapi::names;
@@ -14,8 +14,8 @@ pub fn command_name(number: u32) -> Name {
     Name::new(names::write_command(plain, extended), number)
 }
 
-/// The fields of a legacy command's request or reply, and how many bytes of it are the core's;
-/// `None` when the headers have no struct for it.
+/// The fields of a legacy command's request or reply, and how many of its bytes belong to the core;
+/// `None` if the headers have no struct for it.
 pub fn command_fields(
     command: &Name,
     reply: bool,
@@ -26,13 +26,12 @@ pub fn command_fields(
     Some((fields::of_command(command, reply, bytes, direction)?, size))
 }
 
-/// The fields of a struct, by its name in the kernel's headers; `None` when they have no such
-/// struct.
+/// The fields of a struct, by its name in the kernel's headers; `None` if they have no such struct.
 pub fn struct_fields(name: &str, bytes: &[u8], direction: Direction) -> Option<Vec<Attribute>> {
     fields::of_struct(name, bytes, direction)
 }
 
-/// The fields of the struct that an attribute carries, by the attribute's name; `None` when it
+/// The fields of the struct that an attribute carries, by the attribute's name; `None` if it
 /// carries no struct.
 pub fn attribute_fields(
     attribute: &'static str,

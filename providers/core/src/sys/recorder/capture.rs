@@ -1,4 +1,4 @@
-//! From a call to what is written down of it.
+//! Turns a call into the body of a record.
 
 use std::cell::Cell;
 use std::os::fd::AsRawFd;
@@ -32,7 +32,7 @@ pub(super) fn class(call: &Call<'_>) -> FdClass {
     }
 }
 
-/// What a call asked, and what came back.
+/// The request of a call, and its result.
 pub(super) fn body(call: &Call<'_>, answer: &Result<Reply, Errno>) -> Body {
     let answered = answer.is_ok();
     match call {
@@ -145,7 +145,7 @@ fn raw(id: u16, direction: Direction, bytes: &[u8]) -> Vec<Attribute> {
     }]
 }
 
-/// The name of an attribute that commands of the device have.
+/// The name of an attribute that commands of any object may have.
 fn device_name(id: u16) -> Name {
     let method = names::method(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE, 0);
     let name = names::attribute(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE, id, 0);

@@ -1,4 +1,4 @@
-//! Takes a legacy command's bytes apart, by the layout of its struct in the kernel's headers.
+//! Decodes a legacy command's bytes by the layout of its struct in the kernel's headers.
 
 use uverbs_uapi::tables::{HEADERS, Struct};
 
@@ -6,11 +6,11 @@ use super::names::Name;
 use super::record::{Attribute, Direction, Value};
 use crate::sys::number;
 
-/// Bytes of one value that are kept: what drivers answer when a device is opened and asked what it
-/// is has fewer, firmware commands have more.
-const KEPT: usize = 512;
+/// The longest value that is kept, in bytes: the driver data of opening and querying a device is
+/// shorter, that of firmware commands is longer.
+const MAX_KEPT: usize = 512;
 
-/// The fields of a command's request or reply: `None` when the headers have no struct for it.
+/// The fields of a command's request or reply: `None` if the headers have no struct for it.
 pub(super) fn of_command(
     command: &Name,
     reply: bool,
@@ -50,7 +50,7 @@ pub(super) fn of_struct(name: &str, bytes: &[u8], direction: Direction) -> Optio
     Some(fields)
 }
 
-/// Commands whose reply is that of another.
+/// Commands that share the reply struct of another.
 fn alias(base: &str, reply: bool) -> Option<&'static str> {
     match (base, reply) {
         ("create_xsrq", true) => Some("ib_uverbs_create_srq_resp"),
@@ -70,10 +70,10 @@ pub fn find(name: &str) -> Option<&'static Struct> {
         .find(|layout| layout.names.contains(&name))
 }
 
-/// A field at its place in the bytes of a struct.
+/// A field and its position in the bytes of a struct.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// Its name; of a field of a struct inside: both, with a dot.
+    /// Its name; for a field of a nested struct both names, with a dot.
     pub name: &'static str,
     /// Bytes from the start of the struct.
     pub offset: usize,
@@ -81,7 +81,7 @@ pub struct Place {
     pub size: usize,
 }
 
-/// The fields that say something, in their order; those of a struct inside stand for it.
+/// The meaningful fields in order; nested structs are replaced by their fields.
 pub fn places(layout: &'static Struct) -> Vec<Place> {
     let mut found = Vec::new();
     add_places(layout, 0, &mut found);
@@ -121,7 +121,7 @@ fn collect(
     fields: &mut Vec<Attribute>,
 ) {
     for place in places(layout) {
-        // Replies may be shorter than the headers know them.
+        // Replies of older kernels may be shorter than the struct in the headers.
         let Some(part) = bytes.get(place.offset..place.offset + place.size) else {
             continue;
         };
@@ -130,7 +130,7 @@ fn collect(
             direction,
             len: place.size,
             mandatory: true,
-            // In network order, so the bytes say more than the number.
+            // In network byte order, so the bytes are more readable than the number.
             value: if place.name.ends_with("guid") {
                 Value::Bytes(part.to_vec())
             } else {
@@ -140,7 +140,7 @@ fn collect(
     }
 }
 
-/// The struct inside a field, whose own fields stand for it.
+/// The struct nested in a field.
 fn inner(field: &str) -> Option<&'static str> {
     match field {
         "dest" | "alt_dest" => Some("ib_uverbs_qp_dest"),
@@ -165,7 +165,7 @@ pub(super) fn of_attribute(name: &Name, bytes: &[u8], direction: Direction) -> O
     Some(Value::Fields(fields))
 }
 
-/// Fields that say nothing: the address of the reply, and what is always zero.
+/// Fields without information: the address of the reply, and reserved ones.
 fn is_filler(name: &str) -> bool {
     ["response", "reserved", "pad"].iter().any(|filler| {
         name.strip_prefix(filler)
@@ -173,11 +173,11 @@ fn is_filler(name: &str) -> bool {
     }) || name.starts_with("implicit_padding")
 }
 
-/// A number where the size is that of one, else the bytes.
+/// A number if the size is that of an integer, otherwise the bytes.
 pub(super) fn value(bytes: &[u8]) -> Value {
     match bytes.len() {
         1 | 2 | 4 | 8 => number(bytes).map_or(Value::Long, Value::Number),
-        0..=KEPT => Value::Bytes(bytes.to_vec()),
+        0..=MAX_KEPT => Value::Bytes(bytes.to_vec()),
         _ => Value::Long,
     }
 }
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn every_legacy_command_has_a_layout() {
-        // Commands of the headers that no kernel ever carried out have no struct.
+        // Commands in the headers that no kernel ever implemented have no struct.
         let unused = [
             "MODIFY_AH",
             "QUERY_AH",

@@ -122,7 +122,7 @@ fn value(attribute: &Attribute, keys: bool) -> String {
     }
 }
 
-/// Bytes as two digits each.
+/// Bytes in hexadecimal, two digits each.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a String cannot fail.
@@ -150,7 +150,7 @@ impl Object {
         self.raw(key, &value.to_string());
     }
 
-    /// `value` holds names of headers and digits: nothing that JSON would want escaped.
+    /// `value` consists of names from headers and digits: nothing that JSON requires to be escaped.
     pub(crate) fn string(&mut self, key: &str, value: &str) {
         let safe: String = value
             .chars()

@@ -1,10 +1,9 @@
-//! Writes down every call on an RDMA descriptor, by name.
+//! Records every call on an RDMA descriptor, by name.
 //!
-//! A [`Recorder`] stands between a [`UverbsFile`](crate::UverbsFile) and any [`Kernel`], the real
-//! one included. After each call it hands a [`Record`] to a [`Sink`]: what was asked, with the
-//! names the kernel's headers have for object, method and attributes, what came back, and how long
-//! it took. Legacy commands are shown as themselves, whether they travelled by `write(2)` or inside
-//! `INVOKE_WRITE`.
+//! A [`Recorder`] sits between a [`UverbsFile`](crate::UverbsFile) and any [`Kernel`], including
+//! the real one. After each call it passes a [`Record`] to a [`Sink`]: the request, with the names
+//! of object, method and attributes from the kernel's headers, the result, and the duration. Legacy
+//! commands are shown as such, whether they were issued by `write(2)` or inside `INVOKE_WRITE`.
 //!
 //! ```text
 //! ioctl CQ/CREATE handle→1 cqe=255 user_handle=0x1000000 comp_vector=0 flags=0x0 resp_cqe→255 uhw_out→[16] = ok (23 µs)
@@ -12,11 +11,11 @@
 //! mmap offset=4096 len=20480 rw = ok (12 µs)
 //! ```
 //!
-//! Keys are left out of the printed form: who knows an rkey can reach memory. [`Record::with_keys`]
-//! shows them.
+//! Keys are omitted from the printed form, since anyone who knows an rkey may access the memory.
+//! [`Record::with_keys`] shows them.
 //!
-//! A sink is no part of the call that it is told of. One that panics is told nothing more, the call
-//! goes on, and [`Recorder::unrecorded`] counts what it missed.
+//! A sink cannot affect the call that it is given. If it panics, it is not called again, the call
+//! continues, and [`Recorder::unrecorded`] counts what the sink missed.
 
 mod bytes;
 mod capture;
@@ -41,11 +40,11 @@ pub use record::{Attribute, Body, CommandPath, Direction, FdClass, Record, Value
 pub use sink::{Collector, Lines, Sink};
 
 use super::open::CharDevice;
-use super::{Call, Kernel, Reply, contained};
+use super::{Call, Kernel, Reply, catch_panic};
 use crate::error::Errno;
 use crate::types::DriverId;
 
-/// A kernel whose calls are written down.
+/// A kernel whose calls are recorded.
 #[derive(Debug)]
 pub struct Recorder<K> {
     kernel: K,
@@ -65,20 +64,20 @@ impl<K: Kernel> Recorder<K> {
         }
     }
 
-    /// The kernel underneath.
+    /// The underlying kernel.
     pub fn kernel(&self) -> &K {
         &self.kernel
     }
 }
 
-#[expect(unsafe_code, reason = "passes promises on")]
-// SAFETY: what it hands out is what the kernel underneath hands out.
+#[expect(unsafe_code, reason = "forwards the safety contract")]
+// SAFETY: the descriptors that it returns are those that the underlying kernel returns.
 unsafe impl<K: Kernel> Kernel for Recorder<K> {
     unsafe fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
         let start = Instant::now();
-        // SAFETY: the caller's promise is the one that the kernel underneath asks for.
+        // SAFETY: the caller upholds the same contract for the underlying kernel.
         let answer = unsafe { self.kernel.call(fd, call) };
-        self.tell(fd, &call, &answer, start.elapsed());
+        self.notify_sink(fd, &call, &answer, start.elapsed());
         answer
     }
 
@@ -93,15 +92,15 @@ unsafe impl<K: Kernel> Kernel for Recorder<K> {
 }
 
 impl<K> Recorder<K> {
-    /// Calls that the sink was not told of, or not to the end, because it panicked at one of them.
-    /// 0: it never did.
+    /// Number of calls that the sink did not record, or not completely, because it panicked. 0 if
+    /// it never did.
     pub fn unrecorded(&self) -> u64 {
         self.unrecorded.load(Ordering::Relaxed)
     }
 
-    /// Tells the sink of a call. The kernel has carried it out, so whoever issued it must get the
-    /// answer, whatever the sink does.
-    fn tell(
+    /// Passes a call to the sink. The kernel has carried it out, so the caller must get the result,
+    /// whatever the sink does.
+    fn notify_sink(
         &self,
         fd: BorrowedFd<'_>,
         call: &Call<'_>,
@@ -109,8 +108,8 @@ impl<K> Recorder<K> {
         duration: Duration,
     ) {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
-        let told = self.unrecorded() == 0
-            && contained(|| {
+        let recorded = self.unrecorded() == 0
+            && catch_panic(|| {
                 self.sink.record(&Record {
                     number,
                     fd: capture::class(call),
@@ -121,7 +120,7 @@ impl<K> Recorder<K> {
                 });
             })
             .is_some();
-        if !told {
+        if !recorded {
             self.unrecorded.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -1,17 +1,17 @@
-//! Names as people read them.
+//! Names in the form that people read.
 
 use std::fmt;
 
-/// A name of the kernel's headers, or a number that they have no name for.
+/// A name from the kernel's headers, or a number for which they have no name.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Name {
     full: Option<&'static str>,
     raw: u32,
-    /// Words that the context says already.
+    /// Words that the context already says.
     context: Vec<&'static str>,
 }
 
-/// What every name of its kind begins with.
+/// Prefixes shared by all names of a kind.
 const PREFIXES: [&str; 9] = [
     "UVERBS_OBJECT_",
     "UVERBS_METHOD_",
@@ -33,7 +33,7 @@ impl Name {
         }
     }
 
-    /// Leaves out of the short form what `outer` says.
+    /// Omits from the short form what `outer` already says.
     pub(super) fn within(mut self, outer: &[&Self]) -> Self {
         self.context = outer
             .iter()

@@ -4,18 +4,19 @@ use super::record::{Attribute, Body, CommandPath, Direction, Record, Value};
 use crate::error::Errno;
 
 impl Record {
-    /// What was asked, by the full names of the kernel's headers, and the kind of answer; `None`
-    /// for calls that are no command, and for ids that the headers have no name for.
+    /// The command, by its full names in the kernel's headers, and the kind of result; `None` for
+    /// calls that are not commands, and for ids without a name in the headers.
     ///
     /// ```text
     /// ioctl ok UVERBS_OBJECT_PD UVERBS_METHOD_PD_DESTROY UVERBS_ATTR_DESTROY_PD_HANDLE
     /// write error IB_USER_VERBS_CMD_CREATE_CQ
     /// ```
     ///
-    /// The way is `ioctl`, `invoke` or `write`. The answer is `ok`, `unsupported` (EOPNOTSUPP,
-    /// EPROTONOSUPPORT, ENOSYS, ENOTTY: the kernel or its driver has no such thing) or `error`. The
-    /// attributes of a method are those it carried, less driver data, and less what the kernel left
-    /// unwritten in a method it carried out.
+    /// The first word is the encoding: `ioctl`, `invoke` or `write`. The second is the result:
+    /// `ok`, `unsupported` (EOPNOTSUPP, EPROTONOSUPPORT, ENOSYS, ENOTTY: the kernel or its driver
+    /// does not have the command) or `error`. The attributes of a method are those that it carried,
+    /// without driver data, and without the outputs that the kernel left unwritten in a successful
+    /// call.
     pub fn outline(&self) -> Option<String> {
         let answer = match self.errno.map(Errno::from_raw_os_error) {
             None => "ok",

@@ -9,22 +9,22 @@ use super::record::{Attribute, Body, CommandPath, Direction, FdClass, Record, Va
 use crate::error::Errno;
 use crate::sys::Protection;
 
-/// Numbers from here on are addresses and cookies, which are shown in hexadecimal.
+/// Numbers from here on are addresses and user data, which are shown in hexadecimal.
 const LARGE: u64 = 1 << 20;
-/// Fields of a legacy struct that are shown; the longest have 40.
+/// The most fields of a legacy struct that are shown; the longest have 40.
 const MAX_FIELDS: usize = 20;
 
-/// Structs with so many fields are shown with their zeros.
+/// Structs with at most this many fields are shown with their zeros.
 const FEW_FIELDS: usize = 4;
-/// Bytes that are shown in hexadecimal: a GID.
+/// The most bytes that are shown in hexadecimal: enough for a GID.
 const MAX_HEX: usize = 16;
 
-/// A record that prints its keys too.
+/// A record that prints its keys, too.
 #[derive(Clone, Copy, Debug)]
 pub struct WithKeys<'a>(&'a Record);
 
 impl Record {
-    /// The same line with lkeys and rkeys in it.
+    /// The same line, including lkeys and rkeys.
     pub fn with_keys(&self) -> WithKeys<'_> {
         WithKeys(self)
     }
@@ -89,13 +89,13 @@ fn line(record: &Record, keys: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result 
     write!(f, " ({} µs)", record.duration.as_micros())
 }
 
-/// The errno's name, and what it says.
+/// The errno's name, and its description.
 fn errno_name(errno: i32) -> String {
     let errno = Errno::from_raw_os_error(errno);
     crate::error::errno_name(errno).to_string()
 }
 
-/// The fields of a struct, without zeros where there are many.
+/// Writes the fields of a struct; without zeros if there are many fields.
 fn write_fields(fields: &[Attribute], keys: bool, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let short = fields.len() <= FEW_FIELDS;
     let telling = |field: &&Attribute| short || !is_zero(&field.value);

@@ -1,4 +1,4 @@
-//! What is written down of a call: plain values, with public fields.
+//! The record of a call: plain values with public fields.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use crate::sys::Protection;
 /// One call and its result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// Counts the recorder's calls from 0.
+    /// The number of the call, counted from 0 by the recorder.
     pub number: u64,
-    /// What the descriptor is, as far as the call tells.
+    /// What the descriptor is, as far as the call shows.
     pub fd: FdClass,
     /// The descriptor's number.
     pub fd_number: i32,
-    /// From before the call to after it.
+    /// How long the call took.
     pub duration: Duration,
-    /// What was asked and answered.
+    /// The request and its outputs.
     pub body: Body,
     /// The errno, or `None` for success.
     pub errno: Option<i32>,
@@ -36,7 +36,7 @@ pub enum FdClass {
     OtherEvents,
 }
 
-/// What was asked and answered.
+/// The request and its outputs.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Body {
@@ -55,30 +55,30 @@ pub enum Body {
     Command {
         /// `IB_USER_VERBS_CMD_*` or `IB_USER_VERBS_EX_CMD_*`.
         command: Name,
-        /// How it travelled.
+        /// How it was issued.
         path: CommandPath,
         /// The fields of request and reply, driver data last.
         attributes: Vec<Attribute>,
     },
     /// `read(2)`.
     Read {
-        /// Bytes there was room for.
+        /// Size of the buffer in bytes.
         room: usize,
-        /// The bytes that came.
+        /// The bytes that were read.
         bytes: Vec<u8>,
     },
     /// `mmap(2)`.
     Map {
-        /// The kernel's cookie, in bytes.
+        /// The offset, in bytes.
         offset: u64,
         /// Bytes.
         len: usize,
-        /// What the process may do there.
+        /// How the process may access it.
         protection: Protection,
     },
 }
 
-/// How a legacy command travelled.
+/// How a legacy command was issued.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum CommandPath {
     /// Inside the ioctl `INVOKE_WRITE`.
@@ -96,9 +96,9 @@ pub struct Attribute {
     pub direction: Direction,
     /// Bytes.
     pub len: usize,
-    /// A kernel that does not know it refuses the command.
+    /// Whether a kernel that does not know it refuses the command.
     pub mandatory: bool,
-    /// What it carried.
+    /// Its value.
     pub value: Value,
 }
 
@@ -111,7 +111,7 @@ pub enum Direction {
     Out,
 }
 
-/// What an attribute carried.
+/// The value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
@@ -121,11 +121,11 @@ pub enum Value {
     Handle(u32),
     /// Handles of several objects.
     Handles(Vec<u32>),
-    /// A descriptor's number, or `None` when the kernel made none.
+    /// A descriptor's number, or `None` if the kernel created none.
     Fd(Option<i32>),
     /// One of several payloads.
     Choice(u8),
-    /// Up to 512 bytes as they were.
+    /// Up to 512 raw bytes.
     Bytes(Vec<u8>),
     /// The fields of a struct.
     Fields(Vec<Attribute>),
@@ -136,13 +136,13 @@ pub enum Value {
 }
 
 impl Attribute {
-    /// True for bytes that only the provider and its driver understand.
+    /// True for driver data, which only the provider and the driver understand.
     pub(super) fn is_driver_data(&self) -> bool {
         let name = self.name.full().unwrap_or_default();
         name.ends_with("UHW_IN") || name.ends_with("UHW_OUT")
     }
 
-    /// True for sets of bits.
+    /// True for bit masks.
     pub(super) fn is_mask(&self) -> bool {
         let name = self.name.full().unwrap_or_default();
         ["mask", "MASK", "flags", "FLAGS"]
@@ -150,7 +150,7 @@ impl Attribute {
             .any(|word| name.ends_with(word))
     }
 
-    /// True for keys that open memory to whoever knows them.
+    /// True for keys, which grant access to memory to anyone who knows them.
     pub fn is_key(&self) -> bool {
         let name = self.name.full().unwrap_or_default();
         ["LKEY", "RKEY", "lkey", "rkey", "access_key"]

@@ -6,12 +6,13 @@ use std::sync::{Mutex, PoisonError};
 
 use super::record::Record;
 
-/// Takes records. It is called after each call, on the thread that made it, which may hold locks of
-/// the context that is recorded: a sink must not use that context.
+/// Receives records. It is called after each call, on the thread that made the call, which may hold
+/// locks of the recorded context: a sink must not use that context.
 ///
-/// One that panics is not called again; see [`Recorder::unrecorded`](super::Recorder::unrecorded).
+/// A sink that panics is not called again; see
+/// [`Recorder::unrecorded`](super::Recorder::unrecorded).
 pub trait Sink: fmt::Debug + Send + Sync {
-    /// Takes one record.
+    /// Receives one record.
     fn record(&self, record: &Record);
 }
 
@@ -25,7 +26,7 @@ impl Collector {
         Self::default()
     }
 
-    /// Takes out what was collected so far.
+    /// Removes and returns what was collected so far.
     pub fn take(&self) -> Vec<Record> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -42,7 +43,7 @@ impl Sink for Collector {
 
 /// Writes one line per record.
 ///
-/// A writer that fails loses lines and fails nobody's call.
+/// If the writer fails, lines are lost, but no call fails.
 pub struct Lines<W> {
     writer: Mutex<W>,
     keys: bool,
@@ -59,7 +60,7 @@ impl<W: Write + Send> Lines<W> {
         }
     }
 
-    /// Writes lkeys and rkeys too. Default: they are left out.
+    /// Writes lkeys and rkeys, too. Default: they are omitted.
     #[must_use]
     pub fn with_keys(self) -> Self {
         Self { keys: true, ..self }
@@ -71,7 +72,7 @@ impl<W: Write + Send> Lines<W> {
         Self { json: true, ..self }
     }
 
-    /// The writer, with everything written.
+    /// The writer, with all output written.
     pub fn into_inner(self) -> W {
         self.writer
             .into_inner()
@@ -80,7 +81,7 @@ impl<W: Write + Send> Lines<W> {
 }
 
 impl<W: Write + Send> Lines<W> {
-    /// Writes what `line` makes: of JSON or not, with keys or without.
+    /// Writes the output of `line(json, keys)`.
     pub(crate) fn write(&self, line: impl FnOnce(bool, bool) -> String) {
         let line = line(self.json, self.keys);
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
