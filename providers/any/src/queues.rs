@@ -157,7 +157,7 @@ impl Srq for AnySrq {
         rows!(arms!(*self, ref srq => srq.query()))
     }
 
-    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[expect(unsafe_code, reason = "forwards its safety contract")]
     #[inline]
     unsafe fn put(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
         rows!(arms!(*self, ref mut srq => {
@@ -211,7 +211,7 @@ impl Qp for AnyQp {
         rows!(arms!(*self, ref mut qp => qp.set_ece(ece)))
     }
 
-    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[expect(unsafe_code, reason = "forwards its safety contract")]
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     unsafe fn put_send(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
@@ -232,7 +232,7 @@ impl Qp for AnyQp {
         rows!(arms!(*self, ref mut qp => qp.abort_send()));
     }
 
-    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[expect(unsafe_code, reason = "forwards its safety contract")]
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     unsafe fn post_send(&mut self, requests: &[SendRequest<'_>]) -> Result<(), (usize, PostError)> {
@@ -242,7 +242,7 @@ impl Qp for AnyQp {
         }))
     }
 
-    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[expect(unsafe_code, reason = "forwards its safety contract")]
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     unsafe fn put_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
@@ -263,7 +263,7 @@ impl Qp for AnyQp {
         rows!(arms!(*self, ref mut qp => qp.abort_recv()));
     }
 
-    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[expect(unsafe_code, reason = "forwards its safety contract")]
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     unsafe fn post_recv(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), (usize, PostError)> {

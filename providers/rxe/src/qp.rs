@@ -225,7 +225,7 @@ impl contract::Qp for QueuePair {
         Ok(info)
     }
 
-    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[expect(unsafe_code, reason = "forwards its safety contract")]
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     unsafe fn put_send(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
@@ -244,7 +244,7 @@ impl contract::Qp for QueuePair {
         self.send.abort();
     }
 
-    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[expect(unsafe_code, reason = "forwards its safety contract")]
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     unsafe fn put_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {

@@ -167,7 +167,7 @@ impl contract::Srq for SharedReceiveQueue {
         cmd::srq::query(self.object.file(), self.object.handle())
     }
 
-    #[expect(unsafe_code, reason = "passes its obligations on")]
+    #[expect(unsafe_code, reason = "forwards its safety contract")]
     #[inline]
     unsafe fn put(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
         self.ring.as_mut().ok_or(PostError::Poisoned)?.put(request)

@@ -1,4 +1,4 @@
-//! Address vectors as the legacy structs carry them.
+//! Address vectors in the legacy structs.
 
 use uverbs_uapi::ib_user_verbs::{ib_uverbs_ah_attr, ib_uverbs_global_route, ib_uverbs_qp_dest};
 

@@ -18,8 +18,8 @@ use crate::types::AddressVector;
 
 /// `ibv_create_ah`—creates an address handle in protection domain `pd` and returns its handle.
 ///
-/// One system call, the legacy command. On RoCE the kernel finds the peer's Ethernet address, which
-/// can take as long as an ARP or neighbour discovery.
+/// One system call, the legacy command. On RoCE the kernel resolves the peer's Ethernet address,
+/// which can take as long as ARP or neighbour discovery.
 ///
 /// # Errors
 /// Those of [`AddressVector::check`]. EINVAL: no such port or GID slot, or no global route on

@@ -12,7 +12,7 @@ use crate::error::{Error, Op, Result};
 use crate::file::UverbsFile;
 use crate::sys::{NO_DESCRIPTOR, Uhw, adopt_fd};
 
-/// `ibv_create_comp_channel`—creates a completion channel. It blocks until O_NONBLOCK is set;
+/// `ibv_create_comp_channel`—creates a completion channel. Reads block unless O_NONBLOCK is set;
 /// closing it destroys it.
 ///
 /// One system call. The kernel has only the legacy command.
@@ -31,5 +31,5 @@ pub fn create(file: &UverbsFile) -> Result<OwnedFd> {
         unanswered,
         &Uhw::NONE,
     )?;
-    adopt_fd(reply.fd).ok_or_else(|| Error::bad_reply(op, "no descriptor of the channel"))
+    adopt_fd(reply.fd).ok_or_else(|| Error::bad_reply(op, "no completion channel descriptor"))
 }

@@ -1,7 +1,7 @@
-//! Completion counters (`UVERBS_OBJECT_COMP_CNTR`): count completions without a completion queue
+//! Completion counters (`UVERBS_OBJECT_COMP_CNTR`) count completions without a completion queue
 //! entry for each.
 //!
-//! Since Linux 7.3: the commands answer EPROTONOSUPPORT before. No provider uses them yet.
+//! Since Linux 7.3; before, the commands fail with EPROTONOSUPPORT. No provider uses them yet.
 
 use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_ATTR_CREATE_COMP_CNTR_HANDLE, UVERBS_ATTR_DESTROY_COMP_CNTR_HANDLE,
@@ -43,7 +43,7 @@ open_flags! {
     }
 }
 
-/// Which of a counter's two values (`enum ib_uverbs_comp_cntr_entry`).
+/// One of a counter's two values (`enum ib_uverbs_comp_cntr_entry`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Entry {
     /// Completions.
@@ -79,23 +79,23 @@ impl Change {
     }
 }
 
-/// What the device can count.
+/// The device's completion counter limits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Caps {
     /// Counters.
     pub max_counters: u32,
-    /// The highest value.
+    /// The highest value of a counter.
     pub max_value: u64,
-    /// What can be counted.
+    /// The operations that can be counted.
     pub operations: Operations,
 }
 
-/// `ibv_query_comp_cntr_caps`—asks what the device can count.
+/// `ibv_query_comp_cntr_caps`—queries the device's completion counter limits.
 ///
 /// One system call.
 ///
 /// # Errors
-/// EPROTONOSUPPORT, EOPNOTSUPP: kernel or driver have no completion counters.
+/// EPROTONOSUPPORT, EOPNOTSUPP: the kernel or the driver has no completion counters.
 #[doc(alias = "ibv_query_comp_cntr_caps")]
 pub fn query_caps(file: &UverbsFile) -> Result<Caps> {
     let op = Op::QueryCompletionCounterCaps;
@@ -137,7 +137,7 @@ pub fn query_caps(file: &UverbsFile) -> Result<Caps> {
 /// One system call.
 ///
 /// # Errors
-/// EPROTONOSUPPORT, EOPNOTSUPP: kernel or driver have none. ENOMEM.
+/// EPROTONOSUPPORT, EOPNOTSUPP: the kernel or the driver has none. ENOMEM.
 #[doc(alias = "ibv_create_comp_cntr")]
 pub fn create(file: &UverbsFile, uhw: &Uhw<'_>) -> Result<u32> {
     let op = Op::CreateCompletionCounter;
@@ -164,7 +164,7 @@ pub fn create(file: &UverbsFile, uhw: &Uhw<'_>) -> Result<u32> {
 /// One system call.
 ///
 /// # Errors
-/// EINVAL: beyond the highest value.
+/// EINVAL: above the highest value.
 #[doc(alias = "ibv_set_comp_cntr")]
 #[doc(alias = "ibv_set_err_comp_cntr")]
 #[doc(alias = "ibv_inc_comp_cntr")]

@@ -20,12 +20,12 @@ use crate::sys::{Attr, NO_DESCRIPTOR, Uhw, adopt_fd, cells};
 use crate::types::AccessFlags;
 
 bitflags! {
-    /// What the kernel's core can do for every driver (`enum ib_uverbs_core_support`).
+    /// What the kernel's core supports for every driver (`enum ib_uverbs_core_support`).
     ///
-    /// Empty where the kernel does not say: before 5.6, and after the legacy command.
+    /// Empty if the kernel does not report it: before 5.6, and after the legacy command.
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct CoreSupport: u64 {
-        /// The access flags of [`AccessFlags::OPTIONAL`] are ignored where a device does not know
+        /// The access flags in [`AccessFlags::OPTIONAL`] are ignored if a device does not know
         /// them.
         const OPTIONAL_MR_ACCESS = 1;
         /// The driver checks its data for unknown content.
@@ -35,7 +35,7 @@ bitflags! {
 }
 
 impl CoreSupport {
-    /// `access` as a command may carry it: without the optional flags where the kernel would refuse
+    /// `access` as a command may carry it: without the optional flags if the kernel would refuse
     /// them.
     #[must_use]
     pub const fn final_access(self, access: AccessFlags) -> AccessFlags {
@@ -47,23 +47,23 @@ impl CoreSupport {
     }
 }
 
-/// What a context is asked for.
+/// A context to get.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GetContext<'a> {
-    /// Descriptors of `/dev/infiniband/ucap*`, for capabilities beyond the device file's. Default:
-    /// none.
+    /// Descriptors of `/dev/infiniband/ucap*`, which grant capabilities beyond those of the device
+    /// file. Default: none.
     pub ucap_fds: &'a [BorrowedFd<'a>],
 }
 
 /// A context.
 #[derive(Debug)]
 pub struct Context {
-    /// Completion vectors; a completion queue takes one below this number.
+    /// Number of completion vectors; a completion queue uses one below this number.
     pub num_comp_vectors: u32,
-    /// What the core can do.
+    /// What the core supports.
     pub core_support: CoreSupport,
-    /// The asynchronous event file, which only the legacy command opens;
-    /// [`event::alloc_async`](super::event::alloc_async) opens one otherwise.
+    /// The asynchronous event file, which only the legacy command opens; otherwise
+    /// [`event::alloc_async`](super::event::alloc_async) opens one.
     pub async_fd: Option<OwnedFd>,
 }
 
@@ -74,8 +74,8 @@ pub struct Context {
 /// the former (6.15).
 ///
 /// # Errors
-/// EINVAL: the file has its context. EAGAIN: the rdma cgroup has no handle left. EIO: the device is
-/// gone. Else the driver's.
+/// EINVAL: the file already has its context. EAGAIN: the rdma cgroup has no handle left. EIO: the
+/// device is gone. Others are the driver's.
 #[doc(alias = "ibv_open_device")]
 pub fn get(file: &UverbsFile, request: &GetContext<'_>, uhw: &Uhw<'_>) -> Result<Context> {
     let op = Op::GetContext;
@@ -93,9 +93,10 @@ pub fn get(file: &UverbsFile, request: &GetContext<'_>, uhw: &Uhw<'_>) -> Result
     .map_err(explain_create)
 }
 
-/// From 6.15 on the kernel's `GET_CONTEXT` looks for capability descriptors in attribute 2 even
-/// when it came by `INVOKE_WRITE`, whose attribute 2 is the command number: it takes the two halves
-/// of that number for descriptors, and answers EBADF. Such a kernel has the method.
+/// Whether the error comes from the following misinterpretation: from 6.15 on, `GET_CONTEXT` looks
+/// for capability descriptors in attribute 2 even if it was issued through `INVOKE_WRITE`, whose
+/// attribute 2 is the command number. The kernel takes the two halves of that number for
+/// descriptors and answers EBADF. Such a kernel has the method.
 fn is_misread(file: &UverbsFile, error: &Error) -> bool {
     file.path() == CommandPath::InvokeWrite && error.errno() == Some(Errno::BADF)
 }
@@ -153,21 +154,21 @@ fn get_by_legacy(file: &UverbsFile, uhw: &Uhw<'_>) -> Result<Context> {
     })
 }
 
-/// What can be asked about a context that another process got.
+/// What can be queried about a context that another process created.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ContextInfo {
-    /// Completion vectors.
+    /// Number of completion vectors.
     pub num_comp_vectors: u32,
-    /// What the core can do.
+    /// What the core supports.
     pub core_support: CoreSupport,
 }
 
-/// `ibv_import_device`—asks about the context that the device file already has.
+/// `ibv_import_device`—queries the context that the device file already has.
 ///
-/// One system call, since 5.9. What the driver tells comes back through attributes of `uhw`.
+/// One system call, since 5.9. The driver's information is returned through attributes of `uhw`.
 ///
 /// # Errors
-/// EINVAL: the file has no context. EOPNOTSUPP: the driver cannot tell.
+/// EINVAL: the file has no context. EOPNOTSUPP: the driver does not support it.
 #[doc(alias = "ibv_import_device")]
 pub fn query(file: &UverbsFile, uhw: &Uhw<'_>) -> Result<ContextInfo> {
     let op = Op::QueryContext;

@@ -16,8 +16,8 @@ use crate::file::UverbsFile;
 use crate::kind;
 use crate::sys::{Attr, Uhw, slice_cells};
 
-/// `ibv_create_counters`—creates a set of counters and returns its handle. A flow rule names it to
-/// be counted.
+/// `ibv_create_counters`—creates a set of counters and returns its handle. A flow rule that refers
+/// to it is counted.
 ///
 /// One system call, since 4.18.
 ///
@@ -44,13 +44,13 @@ pub fn create(file: &UverbsFile, uhw: &Uhw<'_>) -> Result<u32> {
     new_handle(op, handle.get())
 }
 
-/// `ibv_read_counters`—reads the counters into `values`, or what the kernel last read if
-/// `prefer_cached`.
+/// `ibv_read_counters`—reads the counters into `values`; if `prefer_cached`, the values that the
+/// kernel read last.
 ///
-/// One system call. `values` may have 8191 at most.
+/// One system call. `values` has at most 8191 elements.
 ///
 /// # Errors
-/// EINVAL: no rule names the set, or `values` has another length than the counters.
+/// EINVAL: no rule refers to the set, or the length of `values` is not the number of counters.
 #[doc(alias = "ibv_read_counters")]
 pub fn read(
     file: &UverbsFile,
@@ -88,7 +88,7 @@ pub fn read(
 /// One system call.
 ///
 /// # Errors
-/// EBUSY: a rule names it.
+/// EBUSY: a rule refers to it.
 #[doc(alias = "ibv_destroy_counters")]
 pub static KIND: kind::Kind = kind::Kind {
     name: "Counters",

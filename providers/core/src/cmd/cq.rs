@@ -31,11 +31,11 @@ use crate::types::CqCreateFlags;
 /// A completion queue to create.
 #[derive(Clone, Copy, Debug)]
 pub struct Create<'a> {
-    /// Entries, at least 1. The driver may make more.
+    /// Entries, at least 1. The driver may allocate more.
     pub entries: u32,
-    /// The completion vector, below the context's number of them.
+    /// The completion vector, below the context's `num_comp_vectors`.
     pub vector: u32,
-    /// The cookie that events about it carry.
+    /// The user data that its events carry.
     pub user_handle: u64,
     /// The completion channel it reports to.
     pub channel: Option<BorrowedFd<'a>>,
@@ -44,7 +44,7 @@ pub struct Create<'a> {
     /// The asynchronous event file it reports to. `None`: the first of the context, if there is
     /// one.
     pub event_fd: Option<BorrowedFd<'a>>,
-    /// Where its entries lie, for drivers that take a buffer from the user (6.17).
+    /// The memory for its entries, for drivers that take a buffer from the user (6.17).
     pub buffer: Option<Buffer<'a>>,
 }
 
@@ -95,15 +95,14 @@ pub struct Created {
 
 /// `ibv_create_cq`, `ibv_create_cq_ex`—creates a completion queue.
 ///
-/// One system call; `CQ/CREATE` since 5.9 (up to then it takes a kernel that was configured for
-/// it), else `CREATE_CQ`, the extended one if there are flags. A buffer, or attributes of the
-/// driver, need the former.
+/// One system call; `CQ/CREATE` since 5.9 (earlier only if the kernel was configured for it), else
+/// `CREATE_CQ`, the extended one if there are flags. A buffer, or driver attributes, need the
+/// former.
 ///
 /// # Errors
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput): an option without a name.
-/// EINVAL: no entries, more than the device has, or no such vector. EOPNOTSUPP: an option the
-/// driver lacks. EBADF, EINVAL: not a completion channel of this context. ENOMEM, EAGAIN (rdma
-/// cgroup).
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): an option without a name. EINVAL: no entries,
+/// more than the device supports, or no such vector. EOPNOTSUPP: an option the driver lacks. EBADF,
+/// EINVAL: not a completion channel of this context. ENOMEM, EAGAIN (rdma cgroup).
 #[doc(alias = "ibv_create_cq")]
 #[doc(alias = "ibv_create_cq_ex")]
 pub fn create(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
@@ -219,8 +218,8 @@ fn create_by_legacy(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> R
 /// One system call, the legacy command.
 ///
 /// # Errors
-/// EINVAL: none, fewer than there are completions, or more than the device has. EOPNOTSUPP: the
-/// driver cannot.
+/// EINVAL: no entries, fewer than there are completions, or more than the device supports.
+/// EOPNOTSUPP: the driver cannot resize.
 #[doc(alias = "ibv_resize_cq")]
 pub fn resize(file: &UverbsFile, cq: u32, entries: u32, uhw: &Uhw<'_>) -> Result<u32> {
     let command = ib_uverbs_resize_cq {
@@ -237,8 +236,8 @@ pub fn resize(file: &UverbsFile, cq: u32, entries: u32, uhw: &Uhw<'_>) -> Result
 /// The one attribute that [`modify`] sets (`IB_CQ_MODERATE`).
 const CQ_MODERATE: u32 = 1;
 
-/// `ibv_modify_cq`—holds completion events back until there are `count` completions or `period_us`
-/// microseconds went by.
+/// `ibv_modify_cq`—delays completion events until there are `count` completions or `period_us`
+/// microseconds have passed.
 ///
 /// One system call, the extended command since 4.16.
 ///
@@ -256,14 +255,14 @@ pub fn modify(file: &UverbsFile, cq: u32, count: u16, period_us: u16) -> Result<
         reserved: 0,
     };
     Legacy::extended(Op::ModifyCompletionQueue, IB_USER_VERBS_EX_CMD_MODIFY_CQ)
-        .tell(file, &command, &Uhw::NONE)
+        .call_without_reply(file, &command, &Uhw::NONE)
         .map_err(|error| error.fact("count", count).fact("period_us", period_us))
 }
 
-/// `ibv_req_notify_cq`—arms the queue: its next completion, or its next solicited one, sends an
-/// event to its channel.
+/// `ibv_req_notify_cq`—arms the queue: its next completion, or its next solicited one, raises an
+/// event on its completion channel.
 ///
-/// One system call, two the first time after `setuid`; nothing is allocated unless it fails. For
+/// One system call, two the first time after `setuid`; allocates nothing unless it fails. For
 /// drivers whose device has no doorbell for it.
 ///
 /// # Errors
@@ -281,14 +280,15 @@ pub fn request_notify(file: &UverbsFile, cq: u32, solicited_only: bool) -> Resul
     )
 }
 
-/// The most completions that one [`poll`] returns: an attribute has 65535 bytes at most.
+/// The most completions that one [`poll`] returns: an attribute has at most 65535 bytes.
 pub const MAX_POLLED: usize =
     (u16::MAX as usize - size_of::<ib_uverbs_poll_cq_resp>()) / size_of::<ib_uverbs_wc>();
 
-/// `ibv_poll_cq`—takes completions from the queue in the kernel, at most `max` and at most
+/// `ibv_poll_cq`—takes completions from a queue in the kernel, at most `max` and at most
 /// [`MAX_POLLED`].
 ///
-/// One system call. Only for drivers whose queues live in the kernel alone; rxe and mlx5 do not.
+/// One system call. Only for drivers whose queues exist only in the kernel, which rxe's and mlx5's
+/// do not.
 ///
 /// # Errors
 /// EOPNOTSUPP: the driver's queues are polled in user space.
@@ -322,7 +322,7 @@ pub fn poll(file: &UverbsFile, cq: u32, max: usize) -> Result<Vec<ib_uverbs_wc>>
         .collect()
 }
 
-/// Completion queues, which `ibv_destroy_cq` destroys; it says how many events they had sent.
+/// Completion queues, which `ibv_destroy_cq` destroys; it returns how many events they had sent.
 ///
 /// One system call; `CQ/DESTROY` since 5.9, else `DESTROY_CQ`.
 ///

@@ -1,4 +1,4 @@
-//! What can be asked about a device and its ports (`UVERBS_OBJECT_DEVICE`).
+//! Queries of a device and its ports (`UVERBS_OBJECT_DEVICE`).
 
 use std::mem::offset_of;
 
@@ -29,15 +29,14 @@ use crate::types::{
     TagMatchingFlags, VirtualLanes,
 };
 
-/// `ibv_query_device_ex`—asks for the identity and the limits of the device.
+/// `ibv_query_device_ex`—queries the identity and the limits of the device.
 ///
-/// One system call: the extended `QUERY_DEVICE`; where kernel or driver do not have it (EOPNOTSUPP,
-/// ENOSYS) a second one, the plain command, which cannot carry driver data. Fields that the kernel
-/// does not report are zero.
+/// One system call: the extended `QUERY_DEVICE`. If the kernel or the driver does not have it
+/// (EOPNOTSUPP, ENOSYS), a second one: the plain command, which cannot carry driver data. Fields
+/// that the kernel does not report are zero.
 ///
 /// # Errors
-/// The driver's. [`BadReply`](crate::ErrorKind::BadReply) when the length of the reply is
-/// impossible.
+/// The driver's. [`BadReply`](crate::ErrorKind::BadReply) if the length of the reply is impossible.
 #[doc(alias = "ibv_query_device")]
 #[doc(alias = "ibv_query_device_ex")]
 pub fn query(file: &UverbsFile, uhw: &Uhw<'_>) -> Result<DeviceAttr> {
@@ -125,7 +124,7 @@ fn plain_attr(reply: &ib_uverbs_query_device_resp) -> DeviceAttr {
     }
 }
 
-/// The attributes of a reply whose first `known` bytes the kernel wrote.
+/// The attributes in a reply of which the kernel wrote the first `known` bytes.
 fn extended_attr(reply: &ib_uverbs_ex_query_device_resp, known: usize) -> DeviceAttr {
     let plain = plain_attr(&reply.base);
     let all_caps = offset_of!(ib_uverbs_ex_query_device_resp, rss_caps);
@@ -168,10 +167,10 @@ fn extended_attr(reply: &ib_uverbs_ex_query_device_resp, known: usize) -> Device
     }
 }
 
-/// `ibv_query_port`—asks for the state and the limits of a port, numbered from 1.
+/// `ibv_query_port`—queries the state and the limits of a port, numbered from 1.
 ///
-/// One system call; `DEVICE/QUERY_PORT` since 5.0, else `QUERY_PORT`. The second capability mask
-/// comes only from the former, and speeds beyond 8 bits only from kernels later than 6.1.
+/// One system call; `DEVICE/QUERY_PORT` since 5.0, else `QUERY_PORT`. Only the former returns the
+/// second capability mask, and only kernels later than 6.1 return speeds beyond 8 bits.
 ///
 /// # Errors
 /// EINVAL: there is no such port.
@@ -249,13 +248,13 @@ fn port_attr(reply: &ib_uverbs_query_port_resp_ex) -> PortAttr {
     }
 }
 
-/// `ibv_query_port_speed`—asks for the whole bandwidth of a port, lanes and bonded ports together,
-/// in units of 100 Mb/s.
+/// `ibv_query_port_speed`—queries the total bandwidth of a port, all lanes and bonded ports
+/// together, in units of 100 Mb/s.
 ///
 /// One system call, in kernels after 6.19.
 ///
 /// # Errors
-/// EINVAL: there is no such port. EOPNOTSUPP: the driver cannot tell.
+/// EINVAL: there is no such port. EOPNOTSUPP: the driver does not report it.
 #[doc(alias = "ibv_query_port_speed")]
 pub fn query_port_speed(file: &UverbsFile, port: u32) -> Result<u64> {
     let op = Op::QueryPortSpeed;
@@ -277,16 +276,16 @@ pub fn query_port_speed(file: &UverbsFile, port: u32) -> Result<u64> {
     Ok(speed)
 }
 
-/// The most handles that one [`info_handles`] can return: an attribute has 65535 bytes at most.
+/// The most handles that one [`info_handles`] can return: an attribute has at most 65535 bytes.
 pub const MAX_INFO_HANDLES: usize = u16::MAX as usize / size_of::<u32>();
 
-/// The handles of the objects of one kind (`UVERBS_OBJECT_*`, a driver's included) that live in
-/// this context.
+/// The handles of all objects of one kind (`UVERBS_OBJECT_*`, or a driver-specific kind) in this
+/// context.
 ///
 /// At most `capacity` of them, and at most [`MAX_INFO_HANDLES`]. One system call, since 5.0.
 ///
 /// # Errors
-/// ENOENT: the device has no such kind.
+/// ENOENT: the device has no such kind of object.
 pub fn info_handles(file: &UverbsFile, object: u16, capacity: usize) -> Result<Vec<u32>> {
     let op = Op::QueryHandles;
     let mut handles = vec![0_u32; capacity.clamp(1, MAX_INFO_HANDLES)];

@@ -12,13 +12,14 @@ use crate::kind;
 use crate::sys::{Attr, Uhw};
 
 /// `ibv_alloc_dm`—allocates `length` bytes of device memory, aligned to 2 to the power of
-/// `log2_alignment`, and returns their handle.
+/// `log2_alignment`, and returns its handle.
 ///
-/// One system call, since 4.17. How to reach them from this process comes back through attributes
-/// of `uhw`.
+/// One system call, since 4.17. How this process can access it is returned through attributes of
+/// `uhw`.
 ///
 /// # Errors
-/// EOPNOTSUPP: the driver has none. EINVAL: length or alignment. ENOMEM, ENOSPC: not so much left.
+/// EOPNOTSUPP: the driver has none. EINVAL: invalid length or alignment. ENOMEM, ENOSPC: not enough
+/// left.
 #[doc(alias = "ibv_alloc_dm")]
 pub fn alloc(file: &UverbsFile, length: u64, log2_alignment: u32, uhw: &Uhw<'_>) -> Result<u32> {
     let op = Op::AllocDeviceMemory;

@@ -12,13 +12,14 @@ use crate::error::{Error, Op, Result};
 use crate::file::UverbsFile;
 use crate::sys::{Attr, Uhw};
 
-/// `ibv_dm_export_dmabuf_fd`—exports what the device file maps at `mmap_offset` bytes as a dma-buf.
-/// Closing it destroys it.
+/// `ibv_dm_export_dmabuf_fd`—exports as a dma-buf the memory that the device file maps at offset
+/// `mmap_offset`. Closing the descriptor destroys the dma-buf.
 ///
 /// One system call, in kernels after 6.19.
 ///
 /// # Errors
-/// EPROTONOSUPPORT, EOPNOTSUPP: kernel or driver do not have it. EINVAL: nothing is mapped there.
+/// EPROTONOSUPPORT, EOPNOTSUPP: the kernel or the driver does not have it. EINVAL: nothing can be
+/// mapped at the offset.
 #[doc(alias = "ibv_dm_export_dmabuf_fd")]
 pub fn export(file: &UverbsFile, mmap_offset: u64, uhw: &Uhw<'_>) -> Result<OwnedFd> {
     let op = Op::ExportDmabuf;
@@ -38,5 +39,5 @@ pub fn export(file: &UverbsFile, mmap_offset: u64, uhw: &Uhw<'_>) -> Result<Owne
     })
     .map_err(|error| error.fact("offset", mmap_offset))?;
     fd.into_inner()
-        .ok_or_else(|| Error::bad_reply(op, "no descriptor of the dma-buf"))
+        .ok_or_else(|| Error::bad_reply(op, "no dma-buf descriptor"))
 }

@@ -1,5 +1,5 @@
-//! DMA handles (`UVERBS_OBJECT_DMAH`): hints that a memory region gives with its DMA (PCIe TLP
-//! processing hints).
+//! DMA handles (`UVERBS_OBJECT_DMAH`): hints for the DMA of a memory region (PCIe TLP processing
+//! hints).
 //!
 //! No provider uses these commands yet.
 
@@ -15,7 +15,7 @@ use crate::file::UverbsFile;
 use crate::kind;
 use crate::sys::{Attr, Uhw, Value};
 
-/// What the memory is (`enum tph_mem_type`).
+/// The kind of memory (`enum tph_mem_type`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum MemoryType {
     /// Volatile.
@@ -27,9 +27,9 @@ pub enum MemoryType {
 /// Hints. Default: none.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Alloc {
-    /// The processor that will use the data; one that this thread may run on.
+    /// The processor that will use the data; this thread must be allowed to run on it.
     pub cpu: Option<u32>,
-    /// What the memory is.
+    /// The kind of memory.
     pub memory: Option<MemoryType>,
     /// The processing hint, two bits.
     pub hint: Option<u8>,
@@ -40,8 +40,8 @@ pub struct Alloc {
 /// One system call, since 6.17.
 ///
 /// # Errors
-/// EPROTONOSUPPORT, EOPNOTSUPP: kernel, driver or platform do not have it. EPERM: this thread may
-/// not run on the processor. EINVAL: no such processor, or more than two bits.
+/// EPROTONOSUPPORT, EOPNOTSUPP: the kernel, the driver or the platform does not have it. EPERM:
+/// this thread may not run on the processor. EINVAL: no such processor, or more than two bits.
 #[doc(alias = "ibv_alloc_dmah")]
 pub fn alloc(file: &UverbsFile, request: &Alloc, uhw: &Uhw<'_>) -> Result<u32> {
     let op = Op::AllocDmaHandle;

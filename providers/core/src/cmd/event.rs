@@ -1,4 +1,4 @@
-//! Events: the asynchronous event file, and what is read from it and from completion channels.
+//! Events: the asynchronous event file, and reading events from it and from completion channels.
 
 use std::cell::Cell;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -15,14 +15,15 @@ use crate::file::UverbsFile;
 use crate::sys::{Attr, Uhw};
 use crate::types::AsyncEventType;
 
-/// Opens an asynchronous event file of the context. It blocks until O_NONBLOCK is set; closing it
-/// destroys it.
+/// Opens an asynchronous event file of the context. Reads block unless O_NONBLOCK is set; closing
+/// it destroys it.
 ///
-/// The first one of a context is the one that its objects report to, unless they are created with
-/// another. Without any, their events are dropped. Events of the device and its ports come to every
-/// file.
+/// Objects of a context report to its first event file, unless they are created with another one.
+/// Without any, their events are dropped. Events of the device and its ports are sent to every
+/// event file.
 ///
-/// One system call, since 5.6. Older kernels open the only file with the context.
+/// One system call, since 5.6. On older kernels the only event file is opened together with the
+/// context.
 ///
 /// # Errors
 /// EMFILE, ENFILE: no descriptor left. EINVAL: the device file has no context.
@@ -41,13 +42,13 @@ pub fn alloc_async(file: &UverbsFile) -> Result<OwnedFd> {
     })
     .map_err(explain_create)?;
     fd.into_inner()
-        .ok_or_else(|| Error::bad_reply(op, "no descriptor of the event file"))
+        .ok_or_else(|| Error::bad_reply(op, "no event file descriptor"))
 }
 
 /// An asynchronous event.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct AsyncEvent {
-    /// The cookie of the object, or the number of the port; see [`AsyncEventType::object`].
+    /// The user data of the object, or the number of the port; see [`AsyncEventType::object`].
     pub element: u64,
     /// What happened.
     pub event: AsyncEventType,
@@ -55,15 +56,15 @@ pub struct AsyncEvent {
 
 /// `ibv_get_async_event`—reads one event from an asynchronous event file.
 ///
-/// One system call, which blocks as the file does.
+/// One system call, which blocks if the file is blocking.
 ///
-/// The last event of a device that was removed is `DEVICE_FATAL`. The kernel does not end the file
-/// after it: a file that blocks then blocks until it is closed (`uverbs_std_types_async_fd.c`). One
-/// that does not is found out by a second call.
+/// The last event of a device that was removed is `DEVICE_FATAL`. The kernel does not report
+/// end-of-file after it: reads of a blocking file then block until it is closed
+/// (`uverbs_std_types_async_fd.c`). On a non-blocking file a second read detects the removal.
 ///
 /// # Errors
-/// [`WouldBlock`](crate::ErrorKind::WouldBlock): nothing there, and the file does not block.
-/// [`DeviceRemoved`](crate::ErrorKind::DeviceRemoved): nothing will come any more.
+/// [`WouldBlock`](crate::ErrorKind::WouldBlock): no event, and the file is non-blocking.
+/// [`DeviceRemoved`](crate::ErrorKind::DeviceRemoved): there will be no more events.
 #[doc(alias = "ibv_get_async_event")]
 pub fn read_async(file: &UverbsFile, fd: BorrowedFd<'_>) -> Result<AsyncEvent> {
     let op = Op::GetAsyncEvent;
@@ -86,13 +87,13 @@ pub fn read_async(file: &UverbsFile, fd: BorrowedFd<'_>) -> Result<AsyncEvent> {
 /// A completion event: the queue was armed and has a completion.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct CompletionEvent {
-    /// The cookie of the completion queue.
+    /// The user data of the completion queue.
     pub cq_user_handle: u64,
 }
 
 /// `ibv_get_cq_event`—reads one event from a completion channel.
 ///
-/// One system call, which blocks as the file does.
+/// One system call, which blocks if the file is blocking.
 ///
 /// # Errors
 /// As [`read_async`].

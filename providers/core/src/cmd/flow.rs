@@ -16,15 +16,15 @@ use crate::kind;
 use crate::sys::{Uhw, cells};
 use crate::types::macros::asked_flags;
 
-/// `ibv_flow_attr_type`—what a rule catches (`enum ib_flow_attr_type`).
+/// `ibv_flow_attr_type`—which packets a rule matches (`enum ib_flow_attr_type`).
 #[doc(alias = "ibv_flow_attr_type")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
-    /// What its specifications say.
+    /// Those that match its specifications.
     Normal,
-    /// Everything that no other rule catches.
+    /// Everything that no other rule matches.
     AllDefault,
-    /// All multicast that no other rule catches.
+    /// All multicast that no other rule matches.
     MulticastDefault,
     /// A copy of everything.
     Sniffer,
@@ -42,12 +42,12 @@ impl Kind {
 }
 
 asked_flags! {
-    /// `ibv_flow_flags`—how a rule catches (`enum ib_flow_flags`).
+    /// `ibv_flow_flags`—options of a rule (`enum ib_flow_flags`).
     #[doc(alias = "ibv_flow_flags")]
     pub struct Flags: u32 {
-        /// Packets go on to the next rule too.
+        /// Packets continue to the next rule as well.
         DONT_TRAP = 1 << 1, "IBV_FLOW_ATTR_FLAGS_DONT_TRAP";
-        /// Packets on their way out.
+        /// The rule applies to outgoing packets.
         EGRESS = 1 << 2, "IBV_FLOW_ATTR_FLAGS_EGRESS";
     }
 }
@@ -55,18 +55,18 @@ asked_flags! {
 /// A rule to create.
 #[derive(Clone, Copy, Debug)]
 pub struct Create<'a> {
-    /// The queue pair that gets the packets.
+    /// The queue pair that receives the packets.
     pub qp: u32,
-    /// What it catches.
+    /// Which packets it matches.
     pub kind: Kind,
-    /// Its rank among the rules; 0 comes first.
+    /// Its priority; 0 is the highest.
     pub priority: u16,
     /// The port, from 1.
     pub port: u8,
-    /// How it catches.
+    /// Options.
     pub flags: Flags,
-    /// The kernel's specifications, one after the other: `ib_uverbs_flow_spec_*`, each with its
-    /// type and size.
+    /// The specifications in the kernel's format, back to back: `ib_uverbs_flow_spec_*`, each with
+    /// its type and size.
     pub specs: &'a [u8],
 }
 
@@ -79,8 +79,8 @@ const MAX_SPECS: u8 = 10;
 ///
 /// # Errors
 /// [`InvalidInput`](crate::ErrorKind::InvalidInput): the specifications' sizes do not add up, or a
-/// flag without a name. EPERM: no `CAP_NET_RAW`. EINVAL: no such port, or a contradiction.
-/// EOPNOTSUPP: the driver lacks a specification. ENOMEM.
+/// flag without a name. EPERM: no `CAP_NET_RAW`. EINVAL: no such port, or contradictory
+/// specifications. EOPNOTSUPP: the driver lacks a specification. ENOMEM.
 #[doc(alias = "ibv_create_flow")]
 pub fn create(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<u32> {
     let op = Op::CreateFlow;
@@ -135,7 +135,7 @@ pub fn create(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<
     new_handle(op, reply.flow_handle)
 }
 
-/// How many specifications fill `specs` exactly, in whole words of 8 bytes.
+/// The number of specifications, if they fill `specs` exactly, in whole 8-byte words.
 fn count_specs(mut specs: &[u8]) -> Option<u8> {
     let mut count = 0_u8;
     while !specs.is_empty() {

@@ -1,7 +1,7 @@
 //! Flow actions (`UVERBS_OBJECT_FLOW_ACTION`).
 //!
-//! The core's own are for ESP (IPsec) and left the kernel with 5.18; a later one answers
-//! EPROTONOSUPPORT. Those of drivers are created by the drivers' methods and destroyed as
+//! The core's own actions are for ESP (IPsec) and were removed in 5.18; later kernels answer
+//! EPROTONOSUPPORT. Driver-specific actions are created by the drivers' methods and destroyed as
 //! [`KIND`] says; no provider uses the other commands yet.
 
 use std::fmt;
@@ -29,12 +29,12 @@ use crate::file::UverbsFile;
 use crate::kind;
 use crate::sys::{Attr, Uhw, Value};
 
-/// How packets that come twice are told.
+/// How replayed packets are detected.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Replay {
     /// Not at all.
     None,
-    /// By a bitmap of so many packets.
+    /// By a window of this many packets, as a bitmap.
     Bitmap(u32),
 }
 
@@ -45,9 +45,9 @@ pub struct Esp {
     pub attrs: ib_uverbs_flow_action_esp,
     /// The upper half of an extended sequence number.
     pub esn: Option<u32>,
-    /// The key, of AES-GCM.
+    /// The AES-GCM key.
     pub keymat: Option<ib_uverbs_flow_action_esp_keymat_aes_gcm>,
-    /// How packets that come twice are told.
+    /// How replayed packets are detected.
     pub replay: Option<Replay>,
 }
 
@@ -67,8 +67,8 @@ impl fmt::Debug for Esp {
 /// One system call, 4.17 to 5.17.
 ///
 /// # Errors
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput): a flag without a name. EPROTONOSUPPORT:
-/// another kernel. EOPNOTSUPP: the driver has none. EINVAL: a part is missing.
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): a flag without a name. EPROTONOSUPPORT: any
+/// other kernel version. EOPNOTSUPP: the driver has none. EINVAL: a part is missing.
 #[doc(alias = "ibv_create_flow_action_esp")]
 pub fn create_esp(file: &UverbsFile, request: &Esp, uhw: &Uhw<'_>) -> Result<u32> {
     let op = Op::CreateFlowAction;

@@ -1,4 +1,5 @@
-//! The GID tables of the ports. Where the kernel has no command for them, sysfs has the same facts.
+//! The GID tables of the ports. Where the kernel has no command for them, sysfs has the same
+//! information.
 
 use std::num::NonZeroU32;
 
@@ -17,18 +18,19 @@ use crate::file::UverbsFile;
 use crate::sys::{Attr, Uhw, cells, slice_cells};
 use crate::types::{Gid, GidEntry, GidType};
 
-/// The most entries that one [`query_table`] can return: an attribute has 65535 bytes at most.
+/// The most entries that one [`query_table`] can return: an attribute has at most 65535 bytes.
 pub const MAX_TABLE_ENTRIES: usize = u16::MAX as usize / size_of::<ib_uverbs_gid_entry>();
 
-/// `ibv_query_gid_table`—reads the occupied slots of the GID tables of all ports, by port and then
-/// by index.
+/// `ibv_query_gid_table`—reads the non-empty entries of the GID tables of all ports, ordered by
+/// port and then by index.
 ///
-/// `capacity` is the most that can be needed: the sum of the ports' `gid_tbl_len`. More than
-/// [`MAX_TABLE_ENTRIES`] do not fit a command; read such tables by [`query_entry`]. One system
+/// `capacity` is the most entries that there can be: the sum of the ports' `gid_tbl_len`. More than
+/// [`MAX_TABLE_ENTRIES`] do not fit one command; read such tables by [`query_entry`]. One system
 /// call, since 5.10.
 ///
 /// # Errors
-/// EINVAL: more slots are occupied than `capacity`. EOPNOTSUPP: the driver has no GID cache.
+/// EINVAL: there are more than `capacity` non-empty entries. EOPNOTSUPP: the driver has no GID
+/// cache.
 #[doc(alias = "ibv_query_gid_table")]
 pub fn query_table(file: &UverbsFile, capacity: usize) -> Result<Vec<GidEntry>> {
     let mut table = Vec::new();
@@ -36,7 +38,7 @@ pub fn query_table(file: &UverbsFile, capacity: usize) -> Result<Vec<GidEntry>> 
     Ok(table)
 }
 
-/// As [`query_table`], one entry after the other and without heap memory.
+/// Like [`query_table`], but calls `each` for every entry, without heap memory.
 ///
 /// # Errors
 /// Those of [`query_table`].
@@ -85,12 +87,12 @@ pub fn each_entry(file: &UverbsFile, capacity: usize, each: impl FnMut(GidEntry)
     Ok(())
 }
 
-/// `ibv_query_gid_ex`—reads one slot of a port's GID table. An empty slot is `None`.
+/// `ibv_query_gid_ex`—reads one entry of a port's GID table. An empty entry is `None`.
 ///
 /// One system call, since 5.10.
 ///
 /// # Errors
-/// EINVAL: there is no such port or slot.
+/// EINVAL: there is no such port or entry.
 #[doc(alias = "ibv_query_gid")]
 #[doc(alias = "ibv_query_gid_ex")]
 pub fn query_entry(file: &UverbsFile, port: u32, index: u32) -> Result<Option<GidEntry>> {
@@ -119,7 +121,7 @@ pub fn query_entry(file: &UverbsFile, port: u32, index: u32) -> Result<Option<Gi
 }
 
 fn gid_entry(entry: &ib_uverbs_gid_entry) -> GidEntry {
-    // Two words for the kernel, sixteen bytes in network order for everyone else.
+    // The kernel's struct has two 64-bit words, which hold the sixteen bytes in network order.
     let gid: [u8; 16] = transmute!(entry.gid);
     GidEntry {
         gid: Gid::from_bytes(gid),

@@ -1,4 +1,4 @@
-//! Indirection tables (`UVERBS_OBJECT_RWQ_IND_TBL`): which work queue gets a packet of which hash.
+//! Indirection tables (`UVERBS_OBJECT_RWQ_IND_TBL`): map the hash of a packet to a work queue.
 
 use uverbs_uapi::ib_user_ioctl_cmds::{
     UVERBS_ATTR_DESTROY_RWQ_IND_TBL_HANDLE, UVERBS_METHOD_RWQ_IND_TBL_DESTROY,
@@ -29,13 +29,13 @@ pub struct Created {
     pub number: u32,
 }
 
-/// `ibv_create_rwq_ind_table`—creates a table of work queues, as many as a power of two.
+/// `ibv_create_rwq_ind_table`—creates a table of work queues, whose number is a power of two.
 ///
 /// One system call, the extended command since 4.7.
 ///
 /// # Errors
 /// [`InvalidInput`](crate::ErrorKind::InvalidInput): not a power of two. EOPNOTSUPP: the driver has
-/// none. EINVAL: more than the device has, or no such work queue.
+/// none. EINVAL: more than the device supports, or no such work queue.
 #[doc(alias = "ibv_create_rwq_ind_table")]
 pub fn create(file: &UverbsFile, wqs: &[u32], uhw: &Uhw<'_>) -> Result<Created> {
     let op = Op::CreateIndirectionTable;
@@ -58,7 +58,7 @@ pub fn create(file: &UverbsFile, wqs: &[u32], uhw: &Uhw<'_>) -> Result<Created> 
         log_ind_tbl_size: wqs.len().ilog2(),
     };
     let mut request = [command.as_bytes(), wqs.as_bytes()].concat();
-    // Extended commands count words of 8 bytes.
+    // The lengths of extended commands are counted in 8-byte words.
     request.resize(request.len().next_multiple_of(8), 0);
     let mut reply = ib_uverbs_ex_create_rwq_ind_table_resp {
         ind_tbl_handle: NO_HANDLE,

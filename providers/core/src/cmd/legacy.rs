@@ -1,4 +1,4 @@
-//! What the files of this folder share: legacy commands, and the checks of replies.
+//! Shared by the files of this folder: issuing legacy commands, and checking replies.
 
 use std::cell::Cell;
 
@@ -8,20 +8,20 @@ use crate::error::{Errno, Error, Op, Result};
 use crate::file::UverbsFile;
 use crate::sys::{Uhw, WriteCommand, cells};
 
-/// What a handle slot holds until the kernel writes it. Handles start at 0 and fit 31 bits.
+/// The value of a handle slot until the kernel writes it. Handles start at 0 and fit 31 bits.
 pub(super) const NO_HANDLE: u32 = u32::MAX;
 
-/// A slot that knows whether a handle was written.
+/// A slot that shows whether the kernel wrote a handle.
 pub(super) fn handle_slot() -> Cell<u32> {
     Cell::new(NO_HANDLE)
 }
 
-/// `raw` as the handle of a new object.
+/// Checks that `raw` is the handle of a new object.
 pub(super) fn new_handle(op: Op, raw: u32) -> Result<u32> {
     if i32::try_from(raw).is_ok() {
         Ok(raw)
     } else {
-        Err(Error::bad_reply(op, "no handle of the new object"))
+        Err(Error::bad_reply(op, "no handle for the new object"))
     }
 }
 
@@ -52,7 +52,8 @@ impl Legacy {
         }
     }
 
-    /// Issues it and returns the reply; what the kernel left alone is as it was in `reply`.
+    /// Issues it and returns the reply; fields that the kernel did not write keep their values in
+    /// `reply`.
     pub(super) fn call<Q, R>(
         self,
         file: &UverbsFile,
@@ -68,15 +69,20 @@ impl Legacy {
         Ok(reply)
     }
 
-    /// Issues it where there is no reply.
-    pub(super) fn tell<Q>(self, file: &UverbsFile, request: &Q, uhw: &Uhw<'_>) -> Result<()>
+    /// Issues it, for commands without a reply.
+    pub(super) fn call_without_reply<Q>(
+        self,
+        file: &UverbsFile,
+        request: &Q,
+        uhw: &Uhw<'_>,
+    ) -> Result<()>
     where
         Q: IntoBytes + Immutable + ?Sized,
     {
         self.send(file, request.as_bytes(), &[], uhw)
     }
 
-    /// Issues it with a reply of a length known only now.
+    /// Issues it with a reply whose length is known only at run time.
     pub(super) fn send(
         self,
         file: &UverbsFile,
@@ -87,7 +93,7 @@ impl Legacy {
         file.legacy(self.op, &self.command(request, reply, uhw))
     }
 
-    /// Issues it from a data path: see [`UverbsFile::ring`].
+    /// Issues it on the data path: see [`UverbsFile::ring`].
     pub(super) fn ring<Q>(
         self,
         file: &UverbsFile,
@@ -119,11 +125,11 @@ impl Legacy {
     }
 }
 
-/// Adds to the failure of a create what is known about its errno.
+/// Adds an explanation of the errno to the failure of a create.
 pub(super) fn explain_create(error: Error) -> Error {
     match error.errno() {
         Some(Errno::AGAIN) => {
-            error.hint("the rdma cgroup of this process allows no more of them (rdma.max)")
+            error.hint("the rdma cgroup of this process allows no more such objects (rdma.max)")
         }
         _ => error,
     }

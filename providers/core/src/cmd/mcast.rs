@@ -11,11 +11,11 @@ use crate::file::UverbsFile;
 use crate::sys::Uhw;
 use crate::types::Gid;
 
-/// `ibv_attach_mcast`—lets a UD queue pair receive what is sent to a multicast group. Attaching
-/// twice is one attachment.
+/// `ibv_attach_mcast`—lets a UD queue pair receive messages to a multicast group. Attaching twice
+/// has the same effect as attaching once.
 ///
 /// `mlid` is the group's LID on InfiniBand, 0 on Ethernet. One system call, the legacy command.
-/// Does not join the group in the subnet; that is the connection manager's part.
+/// Does not join the group in the subnet; that is the task of the connection manager.
 ///
 /// # Errors
 /// EINVAL: not a multicast GID or LID, or not a datagram queue pair. ENOMEM: the device has no room
@@ -29,11 +29,11 @@ pub fn attach(file: &UverbsFile, qp: u32, gid: &Gid, mlid: u16) -> Result<()> {
         ..ib_uverbs_attach_mcast::default()
     };
     Legacy::plain(Op::AttachMulticast, IB_USER_VERBS_CMD_ATTACH_MCAST)
-        .tell(file, &command, &Uhw::NONE)
+        .call_without_reply(file, &command, &Uhw::NONE)
         .map_err(|error| group(error, gid, mlid))
 }
 
-/// `ibv_detach_mcast`—ends what [`attach`] began. The queue pair cannot be destroyed before.
+/// `ibv_detach_mcast`—undoes [`attach`]. The queue pair cannot be destroyed before.
 ///
 /// One system call, the legacy command.
 ///
@@ -48,7 +48,7 @@ pub fn detach(file: &UverbsFile, qp: u32, gid: &Gid, mlid: u16) -> Result<()> {
         ..ib_uverbs_detach_mcast::default()
     };
     Legacy::plain(Op::DetachMulticast, IB_USER_VERBS_CMD_DETACH_MCAST)
-        .tell(file, &command, &Uhw::NONE)
+        .call_without_reply(file, &command, &Uhw::NONE)
         .map_err(|error| group(error, gid, mlid))
 }
 

@@ -1,19 +1,19 @@
 //! The kernel's commands: one file per object, a request value in, a reply value out.
 //!
-//! Every function knows both encodings of its command where both exist and leaves the choice to
-//! [`UverbsFile::dispatch`](crate::UverbsFile::dispatch). It adds the core's own words; what a
-//! provider adds comes in as [`Uhw`](crate::sys::Uhw). Handles are plain numbers here;
+//! Every function implements both encodings of its command where both exist, and leaves the choice
+//! to [`UverbsFile::dispatch`](crate::UverbsFile::dispatch). It encodes the core's part; driver
+//! data is passed in as [`Uhw`](crate::sys::Uhw). Handles are plain numbers here;
 //! [`Object`](crate::object::Object) owns them.
 //!
-//! Replies are checked: a create that returns no handle, a count beyond what there was room for or
-//! an impossible length is [`BadReply`](crate::ErrorKind::BadReply).
+//! Replies are checked: a create without a handle, a count that exceeds the buffer, or an
+//! impossible length is [`BadReply`](crate::ErrorKind::BadReply).
 //!
-//! Six legacy numbers are left out because no kernel carries them out: `MODIFY_AH` (6), `QUERY_AH`
-//! (7), `REG_SMR` (10), `QUERY_MR` (12), `BIND_MW` (15) and `PEEK_CQ` (22). Windows are bound by a
-//! work request, regions queried by an ioctl method.
+//! Six legacy commands are left out because no kernel implements them: `MODIFY_AH` (6), `QUERY_AH`
+//! (7), `REG_SMR` (10), `QUERY_MR` (12), `BIND_MW` (15) and `PEEK_CQ` (22). Memory windows are
+//! bound by a work request, regions are queried by an ioctl method.
 //!
-//! The kernel versions in the docs are those in which a command appeared; what a driver has is
-//! another matter, and is learned by asking (EOPNOTSUPP).
+//! The kernel versions in the docs are those in which a command appeared. Whether a driver supports
+//! it is only known by issuing it (EOPNOTSUPP).
 //!
 //! [`Uhw`]: crate::sys::Uhw
 
@@ -49,15 +49,15 @@ pub mod xrcd;
 
 use crate::error::{Op, Result};
 
-/// A slot that a create method of a driver's own puts the handle of the new object into.
+/// A slot for the handle that a driver-specific create method returns.
 pub fn new_object_slot() -> std::cell::Cell<u32> {
     legacy::handle_slot()
 }
 
-/// The handle in such a slot, once the method was carried out.
+/// The handle in such a slot, after the method succeeded.
 ///
 /// # Errors
-/// [`BadReply`](crate::ErrorKind::BadReply) when the kernel wrote none.
+/// [`BadReply`](crate::ErrorKind::BadReply) if the kernel wrote none.
 pub fn new_object_handle(op: Op, slot: &std::cell::Cell<u32>) -> Result<u32> {
     legacy::new_handle(op, slot.get())
 }

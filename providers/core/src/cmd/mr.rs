@@ -2,10 +2,10 @@
 //!
 //! # Memory
 //!
-//! These functions take addresses as numbers, as the kernel does. From a registration until the
-//! kernel confirmed its destroy the device may read the memory, and write it where the access
-//! flags say so. That it stays valid and is nowhere a Rust reference of the wrong kind is up to the
-//! layers above.
+//! These functions take addresses as numbers, as the kernel does. From the registration until the
+//! kernel has confirmed the destroy, the device may read the memory, and write it if the access
+//! flags allow that. The layers above ensure that it stays valid and that no Rust reference
+//! conflicts with these accesses.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -50,10 +50,10 @@ pub struct Register {
     pub start: u64,
     /// Bytes. `u64::MAX` with `start` 0 and on-demand paging is the whole address space.
     pub length: u64,
-    /// The address by which work requests name the start. It must lie as far into its page as
+    /// The address of the start in work requests. It must have the same offset in its page as
     /// `start`.
     pub iova: u64,
-    /// What may be done, final:
+    /// Access rights, final:
     /// [`CoreSupport::final_access`](super::context::CoreSupport::final_access) was applied.
     pub access: AccessFlags,
 }
@@ -71,14 +71,14 @@ pub struct Registered {
 
 /// `ibv_reg_mr`, `ibv_reg_mr_iova`—registers memory of this process.
 ///
-/// One system call, which pins the memory unless it is on-demand. The legacy command; every kernel
-/// has it.
+/// One system call, which pins the memory unless it is registered on-demand: the legacy command,
+/// which every kernel has.
 ///
 /// # Errors
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput): access without a name, but for what is
-/// optional ([`AccessFlags::OPTIONAL`]). ENOMEM: more than the limit of locked memory. EFAULT: not
-/// mapped, or not writable. EINVAL: flags that contradict each other or that the device does not
-/// have, or `iova` at another place of its page. EAGAIN: the rdma cgroup.
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): an access flag without a name, except optional
+/// ones ([`AccessFlags::OPTIONAL`]). ENOMEM: above the limit of locked memory. EFAULT: not mapped,
+/// or not writable. EINVAL: flags that contradict each other or that the device does not have, or
+/// an `iova` with another offset in its page. EAGAIN: the rdma cgroup.
 #[doc(alias = "ibv_reg_mr")]
 #[doc(alias = "ibv_reg_mr_iova")]
 #[doc(alias = "ibv_reg_mr_iova2")]
@@ -110,7 +110,7 @@ fn registered(op: Op, handle: u32, lkey: u32, rkey: u32) -> Result<Registered> {
     })
 }
 
-/// What memory a region is made of.
+/// The memory of a region.
 #[derive(Clone, Copy, Debug)]
 pub enum Source<'a> {
     /// Memory of this process, from this address.
@@ -119,12 +119,12 @@ pub enum Source<'a> {
     Fd {
         /// Its descriptor.
         fd: BorrowedFd<'a>,
-        /// Where the region starts in it, in bytes; as far into its page as the `iova`.
+        /// Where the region starts in it, in bytes; the same offset in its page as the `iova`.
         offset: u64,
     },
 }
 
-/// Memory to register, with everything the newest command can say about it.
+/// Memory to register, with everything that the newest command supports.
 #[derive(Clone, Copy, Debug)]
 pub struct RegisterEx<'a> {
     /// The protection domain.
@@ -133,9 +133,9 @@ pub struct RegisterEx<'a> {
     pub source: Source<'a>,
     /// Bytes.
     pub length: u64,
-    /// The address by which work requests name the start.
+    /// The address of the start in work requests.
     pub iova: u64,
-    /// What may be done, final.
+    /// Access rights, final.
     pub access: AccessFlags,
     /// Hints for the device's DMA; see [`dmah`](super::dmah).
     pub dma_handle: Option<u32>,
@@ -143,7 +143,7 @@ pub struct RegisterEx<'a> {
 
 /// `ibv_reg_mr_ex`—registers memory of this process or a dma-buf, with hints for the DMA.
 ///
-/// One system call; `MR/REG_MR` since 6.17. Without it, plain memory without hints goes by
+/// One system call; `MR/REG_MR` since 6.17. Without it, plain memory without hints is registered by
 /// [`register`] and a dma-buf without hints by [`register_dmabuf`].
 ///
 /// # Errors
@@ -241,14 +241,13 @@ pub struct RegisterDmabuf<'a> {
     pub pd: u32,
     /// Its descriptor.
     pub fd: BorrowedFd<'a>,
-    /// Where the region starts in it, in bytes; as far into its page as the `iova`.
+    /// Where the region starts in it, in bytes; the same offset in its page as the `iova`.
     pub offset: u64,
     /// Bytes.
     pub length: u64,
-    /// The address by which work requests name the start.
+    /// The address of the start in work requests.
     pub iova: u64,
-    /// What may be done, final. Local write, remote read, write and atomic, relaxed ordering;
-    /// nothing else.
+    /// Access rights, final. Only local write, remote read, write and atomic, and relaxed ordering.
     pub access: AccessFlags,
 }
 
@@ -257,9 +256,8 @@ pub struct RegisterDmabuf<'a> {
 /// One system call, since 5.12.
 ///
 /// # Errors
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput): access without a name.
-/// EOPNOTSUPP: the driver does not take dma-bufs. EBADF, EINVAL: not a dma-buf, or a range outside
-/// it.
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): an access flag without a name. EOPNOTSUPP: the
+/// driver does not take dma-bufs. EBADF, EINVAL: not a dma-buf, or a range outside it.
 #[doc(alias = "ibv_reg_dmabuf_mr")]
 pub fn register_dmabuf(
     file: &UverbsFile,
@@ -279,7 +277,7 @@ pub fn register_dmabuf(
             Attr::input(UVERBS_ATTR_REG_DMABUF_MR_OFFSET, &request.offset),
             Attr::input(UVERBS_ATTR_REG_DMABUF_MR_LENGTH, &request.length),
             Attr::input(UVERBS_ATTR_REG_DMABUF_MR_IOVA, &request.iova),
-            // The one descriptor that travels as data.
+            // The only descriptor that is passed as data.
             Attr::input(UVERBS_ATTR_REG_DMABUF_MR_FD, &fd),
             Attr::constant(UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, access),
             Attr::output(UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, cells(&mut lkey)),
@@ -288,7 +286,7 @@ pub fn register_dmabuf(
         let method = UVERBS_METHOD_REG_DMABUF_MR;
         file.ioctl(op, UVERBS_OBJECT_MR, method, &attrs, uhw)
     };
-    // A kernel that lacks the driver's attributes alone has the method.
+    // A kernel that lacks only the driver's attributes has the method.
     let done = if uhw.attrs.is_empty() {
         file.ioctl_only(op, register)
     } else {
@@ -313,7 +311,7 @@ pub struct RegisterDm {
     pub offset: u64,
     /// Bytes.
     pub length: u64,
-    /// What may be done, final. Must have [`AccessFlags::ZERO_BASED`].
+    /// Access rights, final. Must include [`AccessFlags::ZERO_BASED`].
     pub access: AccessFlags,
 }
 
@@ -322,8 +320,8 @@ pub struct RegisterDm {
 /// One system call, since 4.17.
 ///
 /// # Errors
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput): access without a name.
-/// EINVAL: outside the device memory, or not zero-based. EOPNOTSUPP: the driver has none.
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): an access flag without a name. EINVAL: outside
+/// the device memory, or not zero-based. EOPNOTSUPP: the driver has none.
 #[doc(alias = "ibv_reg_dm_mr")]
 pub fn register_dm(file: &UverbsFile, request: &RegisterDm, uhw: &Uhw<'_>) -> Result<Registered> {
     let op = Op::RegisterDeviceMemory;
@@ -352,7 +350,7 @@ pub fn register_dm(file: &UverbsFile, request: &RegisterDm, uhw: &Uhw<'_>) -> Re
     registered(op, handle.get(), lkey, rkey)
 }
 
-/// What to change of a region. Only the fields that `flags` name are looked at.
+/// Changes to a region. Only the fields that `flags` select are used.
 #[derive(Clone, Copy, Debug)]
 pub struct Reregister {
     /// The region.
@@ -380,13 +378,13 @@ pub struct Keys {
     pub rkey: RemoteKey,
 }
 
-/// `ibv_rereg_mr`—changes a region, whose keys may change too.
+/// `ibv_rereg_mr`—changes a region. Its keys may change as well.
 ///
-/// One system call, the legacy command. On failure the region may be left unusable; the driver
-/// decides.
+/// One system call, the legacy command. On failure the region may be left unusable, depending on
+/// the driver.
 ///
 /// # Errors
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput): a change or access without a name.
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): a change or an access flag without a name.
 /// EOPNOTSUPP: the driver cannot, or a flag is unknown. EINVAL: nothing to change, or as
 /// [`register`]. EBUSY: windows are bound to it.
 #[doc(alias = "ibv_rereg_mr")]
@@ -411,7 +409,7 @@ pub fn reregister(file: &UverbsFile, request: &Reregister, uhw: &Uhw<'_>) -> Res
     })
 }
 
-/// What can be asked about a region.
+/// What can be queried about a region.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct MrInfo {
     /// Its key for the local device.
@@ -420,11 +418,11 @@ pub struct MrInfo {
     pub rkey: RemoteKey,
     /// Bytes.
     pub length: u64,
-    /// The address by which work requests name the start, where the kernel tells it (5.11).
+    /// The address by which work requests name the start, if the kernel reports it (5.11).
     pub iova: Option<u64>,
 }
 
-/// `ibv_import_mr`—asks about a region of this context, which another process may have made.
+/// `ibv_import_mr`—queries a region of this context, which another process may have created.
 ///
 /// One system call, since 5.9.
 ///
@@ -467,11 +465,11 @@ pub fn query(file: &UverbsFile, mr: u32) -> Result<MrInfo> {
 pub struct Advise<'a> {
     /// The protection domain of the regions.
     pub pd: u32,
-    /// What to do.
+    /// The advice.
     pub advice: MrAdvice,
-    /// How.
+    /// Flags.
     pub flags: MrAdviceFlags,
-    /// Where: ranges of regions, by their local keys. At most 4095.
+    /// Ranges of regions, by their lkeys. At most 4095.
     pub ranges: &'a [ib_uverbs_sge],
 }
 
@@ -480,9 +478,9 @@ pub struct Advise<'a> {
 /// One system call, since 5.0.
 ///
 /// # Errors
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput): advice, or a flag, without a name.
-/// EOPNOTSUPP: the driver does not take this advice. EINVAL, ENOENT: a range is not of an on-demand
-/// region. EFAULT: not mapped.
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): advice, or a flag, without a name. EOPNOTSUPP:
+/// the driver does not take this advice. EINVAL, ENOENT: a range is not in an on-demand region.
+/// EFAULT: not mapped.
 #[doc(alias = "ibv_advise_mr")]
 pub fn advise(file: &UverbsFile, request: &Advise<'_>, uhw: &Uhw<'_>) -> Result<()> {
     let op = Op::AdviseMemory;
@@ -500,8 +498,8 @@ pub fn advise(file: &UverbsFile, request: &Advise<'_>, uhw: &Uhw<'_>) -> Result<
     .map_err(|error| error.fact("ranges", request.ranges.len()))
 }
 
-/// Memory regions, which `ibv_dereg_mr` deregisters. When it returns without error the device does
-/// not touch the memory any more.
+/// Memory regions, which `ibv_dereg_mr` deregisters. Once it has succeeded, the device no longer
+/// accesses the memory.
 ///
 /// One system call; `MR/DESTROY` since 5.0, else `DEREG_MR`.
 ///

@@ -15,7 +15,7 @@ use crate::kind;
 use crate::sys::Uhw;
 use crate::types::{MwType, RemoteKey};
 
-/// A memory window, not bound to anything yet.
+/// A memory window that is not bound yet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct AllocatedMw {
     /// Its handle.
@@ -52,7 +52,7 @@ pub fn alloc(file: &UverbsFile, pd: u32, mw_type: MwType, uhw: &Uhw<'_>) -> Resu
     })
 }
 
-/// Memory windows, which `ibv_dealloc_mw` frees; it thereby ends what peers may do through them.
+/// Memory windows, which `ibv_dealloc_mw` frees; this revokes the peers' access through them.
 ///
 /// One system call; `MW/DESTROY` since 5.0, else `DEALLOC_MW`.
 ///

@@ -1,13 +1,12 @@
 //! Posting through the kernel.
 //!
 //! rxe rings its doorbell this way. Whole requests go through the kernel only for drivers whose
-//! queues live there alone; neither rxe nor mlx5 is one.
+//! queues exist only there; rxe and mlx5 are not among them.
 //!
 //! # Memory
 //!
-//! From the post until the completion the device may read the memory of a request, and write it
-//! where the request says so. As in [`mr`](super::mr), that it stays valid is up to the layers
-//! above.
+//! From the post until the completion the device may read the memory of a request, and write it if
+//! the request says so. As in [`mr`](super::mr), the layers above ensure that it stays valid.
 
 use std::cell::Cell;
 
@@ -37,16 +36,15 @@ const _: () = assert!(SEND_WR_SIZE as usize == size_of::<ib_uverbs_send_wr>());
 const RECV_WR_SIZE: u32 = 16;
 const _: () = assert!(RECV_WR_SIZE as usize == size_of::<ib_uverbs_recv_wr>());
 
-/// `ibv_post_send` of no requests—tells a driver whose send queue is shared with user space to look
-/// at it: rxe's doorbell.
+/// `ibv_post_send` without requests—tells a driver whose send queue is shared with user space to
+/// process it: rxe's doorbell.
 ///
-/// One system call, two the first time after `setuid`; nothing is allocated unless it fails. The
-/// driver works in it: in kernel 6.1 rxe sends the packets before it returns, in later ones a
-/// worker may.
+/// One system call, two the first time after `setuid`; allocates nothing unless it fails. In kernel
+/// 6.1, rxe sends the packets before the call returns; in later kernels a worker thread may.
 ///
 /// # Errors
 /// EINVAL: there is no such queue pair, or it is not ready to send. ENOMEM. EACCES: a forked child,
-/// or after `setuid` where only `write(2)` is there.
+/// or after `setuid` if only `write(2)` is available.
 pub fn doorbell(file: &UverbsFile, qp: u32) -> Result<(), Errno> {
     let command = ib_uverbs_post_send {
         response: 0,
@@ -61,14 +59,14 @@ pub fn doorbell(file: &UverbsFile, qp: u32) -> Result<(), Errno> {
 
 /// `ibv_post_send`—posts send requests through the kernel, in order, until one is refused.
 ///
-/// One system call. Sends, writes, reads and atomics; their data must be registered, and a datagram
-/// needs an address handle of the kernel.
+/// One system call. Supports sends, writes, reads and atomics; their data must be registered, and a
+/// datagram needs an address handle that the kernel knows.
 ///
 /// # Errors
 /// [`Unsupported`](ErrorKind::Unsupported): an operation or inline data that this command cannot
-/// carry; [`InvalidInput`](ErrorKind::InvalidInput): a flag without a name. Nothing was posted
-/// then. EINVAL, ENOMEM: the driver refused a request. The kernel does not return its reply on
-/// failure, so which one is not known.
+/// carry; [`InvalidInput`](ErrorKind::InvalidInput): a flag without a name. In these cases nothing
+/// was posted. EINVAL, ENOMEM: the driver refused a request. The kernel does not return its reply
+/// on failure, so it is unknown which one.
 #[doc(alias = "ibv_post_send")]
 pub fn post_send(file: &UverbsFile, qp: u32, requests: &[SendRequest<'_>]) -> Result<()> {
     let op = Op::PostSend;
@@ -100,7 +98,7 @@ fn send_wr(
     request: &SendRequest<'_>,
     sges: &mut Vec<ib_uverbs_sge>,
 ) -> Result<ib_uverbs_send_wr> {
-    let Payload::Gather(pieces) = request.payload else {
+    let Payload::Gather(entries) = request.payload else {
         return Err(Error::new(op, ErrorKind::Unsupported).fact("payload", "inline"));
     };
     let none = ib_uverbs_send_wr_ex::default();
@@ -134,12 +132,12 @@ fn send_wr(
         ),
         _ => {
             return Err(Error::new(op, ErrorKind::Unsupported)
-                .hint("the kernel posts no requests of this operation"));
+                .hint("the kernel cannot post requests with this operation"));
         }
     };
     Ok(ib_uverbs_send_wr {
         wr_id: request.wr_id,
-        num_sge: gather(op, pieces, sges)?,
+        num_sge: gather(op, entries, sges)?,
         opcode,
         send_flags: request.flags.asked(op, "flags")?,
         ex,
@@ -182,16 +180,16 @@ fn atomic(remote: Remote, compare_add: u64, swap: u64) -> ib_uverbs_send_wr_wr {
     .into()
 }
 
-fn gather(op: Op, pieces: &[Sge], sges: &mut Vec<ib_uverbs_sge>) -> Result<u32> {
-    sges.extend(pieces.iter().map(|piece| ib_uverbs_sge {
-        addr: piece.address,
-        length: piece.length,
-        lkey: piece.key.raw(),
+fn gather(op: Op, entries: &[Sge], sges: &mut Vec<ib_uverbs_sge>) -> Result<u32> {
+    sges.extend(entries.iter().map(|sge| ib_uverbs_sge {
+        addr: sge.address,
+        length: sge.length,
+        lkey: sge.key.raw(),
     }));
-    count(op, "sges", pieces.len())
+    count(op, "sges", entries.len())
 }
 
-/// Sends a list of requests, whose command and bodies are these parts.
+/// Issues the command for a list of requests, made of these parts.
 fn submit(
     file: &UverbsFile,
     legacy: Legacy,
@@ -213,7 +211,7 @@ fn count(op: Op, what: &'static str, count: usize) -> Result<u32> {
 /// One system call.
 ///
 /// # Errors
-/// EINVAL, ENOMEM: the driver refused a request; which one is not known.
+/// EINVAL, ENOMEM: the driver refused a request; it is unknown which one.
 #[doc(alias = "ibv_post_recv")]
 pub fn post_recv(file: &UverbsFile, qp: u32, requests: &[RecvRequest<'_>]) -> Result<()> {
     let op = Op::PostReceive;
@@ -260,7 +258,7 @@ pub fn post_srq_recv(file: &UverbsFile, srq: u32, requests: &[RecvRequest<'_>]) 
     )
 }
 
-/// The requests and, after all of them, their scatter elements.
+/// Encodes the requests, followed by all their scatter/gather entries.
 fn receives(op: Op, requests: &[RecvRequest<'_>]) -> Result<(u32, u32, Vec<u8>)> {
     let mut sges = Vec::new();
     let mut body = Vec::new();

@@ -1,5 +1,5 @@
-//! Queue pairs (`UVERBS_OBJECT_QP`): created, opened, destroyed. [`modify`] and [`query`] are in
-//! their own file.
+//! Queue pairs (`UVERBS_OBJECT_QP`): create, open, destroy. [`modify`] and [`query`] are in a file
+//! of their own.
 
 use std::os::fd::BorrowedFd;
 
@@ -47,25 +47,26 @@ pub struct Create<'a> {
     pub qp_type: QpType,
     /// What it belongs to.
     pub parent: Parent,
-    /// The completion queue of its sends. Needed, but for an XRC target and a receive-only one with
-    /// an indirection table.
+    /// The completion queue of its sends. Required, except for an XRC target and a receive-only
+    /// queue pair with an indirection table.
     pub send_cq: Option<u32>,
-    /// The completion queue of its receives. Needed, but for XRC and with an indirection table.
+    /// The completion queue of its receives. Required, except for XRC and with an indirection
+    /// table.
     pub recv_cq: Option<u32>,
-    /// The shared receive queue it takes receives from.
+    /// The shared receive queue that it takes receives from.
     pub srq: Option<u32>,
-    /// The table that spreads its receives over work queues.
+    /// The indirection table that distributes its receives over work queues.
     pub ind_table: Option<u32>,
-    /// The cookie that events about it carry.
+    /// The user data that its events carry.
     pub user_handle: u64,
     /// Its sizes.
     pub caps: QpCaps,
-    /// Options. Those that [`signal`](Self::signal) and [`source_qpn`](Self::source_qpn) stand for
-    /// follow these fields.
+    /// Options. The flags for [`signal`](Self::signal) and [`source_qpn`](Self::source_qpn) are
+    /// taken from those fields instead.
     pub flags: QpCreateFlags,
-    /// Which sends make a completion.
+    /// Which sends generate a completion.
     pub signal: SigMode,
-    /// The number its packets carry instead of its own; needs `CAP_NET_RAW`.
+    /// The number that its packets carry instead of its own; needs `CAP_NET_RAW`.
     pub source_qpn: Option<u32>,
     /// The asynchronous event file it reports to. `None`: the first of the context, if there is
     /// one.
@@ -73,7 +74,7 @@ pub struct Create<'a> {
 }
 
 impl Create<'_> {
-    /// No queues and no options yet; completions on request.
+    /// A request without queues and options, and with [`SigMode::Requested`].
     pub const fn new(qp_type: QpType, parent: Parent, user_handle: u64, caps: QpCaps) -> Self {
         Self {
             qp_type,
@@ -91,7 +92,7 @@ impl Create<'_> {
         }
     }
 
-    /// The options that have no field of their own.
+    /// The options without a field of their own.
     fn plain_flags(&self) -> QpCreateFlags {
         self.flags
             .difference(QpCreateFlags::SQ_SIG_ALL.union(QpCreateFlags::SOURCE_QPN))
@@ -105,7 +106,7 @@ pub struct Created {
     pub handle: u32,
     /// Its number on the wire.
     pub qp_num: u32,
-    /// Its sizes, at least what was asked for.
+    /// Its sizes, at least as large as requested.
     pub caps: QpCaps,
 }
 
@@ -115,10 +116,10 @@ pub struct Created {
 /// an indirection table or a source number.
 ///
 /// # Errors
-/// [`InvalidInput`](crate::ErrorKind::InvalidInput): a type or an option without a name.
-/// EINVAL: more than the device has, an option it lacks, or queues that do not fit the type.
-/// EOPNOTSUPP: not of this type. EPERM: raw packets or a source number without `CAP_NET_RAW`.
-/// ENOMEM, EAGAIN (rdma cgroup).
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput): a type or an option without a name. EINVAL:
+/// more than the device supports, an option that it lacks, or queues that do not fit the type.
+/// EOPNOTSUPP: the driver does not support the type. EPERM: raw packets or a source number without
+/// `CAP_NET_RAW`. ENOMEM, EAGAIN (rdma cgroup).
 #[doc(alias = "ibv_create_qp")]
 #[doc(alias = "ibv_create_qp_ex")]
 pub fn create(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
@@ -157,7 +158,7 @@ fn create_by_ioctl(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Re
     };
     let flags = flags.asked(op, "flags")?;
     let qp_type = request.qp_type.asked(op, "qp_type")?;
-    let asked = cap_words(&request.caps);
+    let asked = encode_caps(&request.caps);
     let handle = handle_slot();
     let mut given = ib_uverbs_qp_cap::default();
     let mut qp_num = 0_u32;
@@ -213,7 +214,7 @@ fn create_by_ioctl(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Re
     })
 }
 
-fn cap_words(caps: &QpCaps) -> ib_uverbs_qp_cap {
+fn encode_caps(caps: &QpCaps) -> ib_uverbs_qp_cap {
     ib_uverbs_qp_cap {
         max_send_wr: caps.max_send_wr,
         max_recv_wr: caps.max_recv_wr,
@@ -225,7 +226,7 @@ fn cap_words(caps: &QpCaps) -> ib_uverbs_qp_cap {
 
 fn create_by_legacy(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
     let op = Op::CreateQueuePair;
-    let extended = extended_words(op, request)?;
+    let extended = extended_request(op, request)?;
     let unanswered = ib_uverbs_create_qp_resp {
         qp_handle: NO_HANDLE,
         ..ib_uverbs_create_qp_resp::default()
@@ -242,7 +243,7 @@ fn create_by_legacy(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> R
     } else {
         Legacy::plain(op, IB_USER_VERBS_CMD_CREATE_QP).call(
             file,
-            &plain_words(&extended),
+            &plain_request(&extended),
             unanswered,
             uhw,
         )?
@@ -250,9 +251,9 @@ fn create_by_legacy(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> R
     created(op, &reply)
 }
 
-fn extended_words(op: Op, request: &Create<'_>) -> Result<ib_uverbs_ex_create_qp> {
+fn extended_request(op: Op, request: &Create<'_>) -> Result<ib_uverbs_ex_create_qp> {
     let qp_type = byte(op, request.qp_type)?;
-    // The receiving side of XRC has its domain in the place of the protection domain.
+    // An XRC target has its XRC domain in place of the protection domain.
     let (Parent::Pd(pd_handle) | Parent::Xrcd(pd_handle)) = request.parent;
     let send_cq_handle = request.send_cq.unwrap_or(0);
     let source = match request.source_qpn {
@@ -284,12 +285,12 @@ fn extended_words(op: Op, request: &Create<'_>) -> Result<ib_uverbs_ex_create_qp
     })
 }
 
-/// A type as the legacy commands have it.
+/// A type in the encoding of the legacy commands.
 fn byte(op: Op, qp_type: QpType) -> Result<u8> {
     u8::try_from(qp_type.asked(op, "qp_type")?).map_err(|_| Error::invalid(op, "qp_type"))
 }
 
-fn plain_words(words: &ib_uverbs_ex_create_qp) -> ib_uverbs_create_qp {
+fn plain_request(words: &ib_uverbs_ex_create_qp) -> ib_uverbs_create_qp {
     ib_uverbs_create_qp {
         response: 0,
         user_handle: words.user_handle,
@@ -332,7 +333,7 @@ pub struct Open {
     pub qp_num: u32,
     /// Its type: [`QpType::XrcTarget`].
     pub qp_type: QpType,
-    /// The cookie that events about it carry.
+    /// The user data that its events carry.
     pub user_handle: u64,
 }
 
@@ -377,10 +378,10 @@ pub fn open(file: &UverbsFile, request: &Open, uhw: &Uhw<'_>) -> Result<Opened> 
     })
 }
 
-/// Queue pairs, which `ibv_destroy_qp` destroys; it says how many events they had sent.
+/// Queue pairs, which `ibv_destroy_qp` destroys; it returns how many events they had sent.
 ///
-/// One system call; `QP/DESTROY` since 5.8, else `DESTROY_QP`. When it returns without error the
-/// device does not touch its queues and the memory of its work requests any more.
+/// One system call; `QP/DESTROY` since 5.8, else `DESTROY_QP`. Once it has succeeded, the device no
+/// longer accesses its queues and the memory of its work requests.
 ///
 /// # Errors
 /// EBUSY: still attached to a multicast group.

@@ -1,4 +1,4 @@
-//! What a queue pair is set to, and what it is.
+//! Modifies and queries queue pairs.
 
 use uverbs_uapi::ib_user_verbs::{
     IB_USER_VERBS_CMD_MODIFY_QP, IB_USER_VERBS_CMD_QUERY_QP, IB_USER_VERBS_EX_CMD_MODIFY_QP,
@@ -19,19 +19,19 @@ use crate::types::{
 /// Queue pair numbers have 24 bits on the wire.
 const MAX_QPN: u32 = 0x00ff_ffff;
 
-/// The highest attribute bit that the plain command takes.
+/// The highest attribute bit that the plain command accepts.
 const LAST_PLAIN_BIT: u32 = 24;
 
-/// Whether [`modify`] could ask for it, whatever the device: its values have names, and its numbers
-/// fit their fields.
+/// Checks what [`modify`] checks before the system call: values have names, and numbers fit their
+/// fields.
 ///
-/// No system call. For providers that look at attributes before the kernel does.
+/// No system call. For providers that use the attributes before the kernel does.
 ///
 /// # Errors
 /// [`InvalidInput`](ErrorKind::InvalidInput), [`LimitExceeded`](ErrorKind::LimitExceeded), as those
 /// of [`modify`].
 pub fn check(attr: &QpAttr) -> Result<()> {
-    modify_words(Op::ModifyQueuePair, 0, attr).map(|_| ())
+    encode(Op::ModifyQueuePair, 0, attr).map(|_| ())
 }
 
 /// `ibv_modify_qp`—sets attributes of a queue pair: those that are present in `attr`.
@@ -42,10 +42,10 @@ pub fn check(attr: &QpAttr) -> Result<()> {
 ///
 /// # Errors
 /// [`InvalidInput`](ErrorKind::InvalidInput): a value without a name, such as a state or an MTU
-/// that this version does not know. [`LimitExceeded`](ErrorKind::LimitExceeded): a number wider
-/// than its field. EINVAL: an attribute is missing or wrong for the move from this state to that.
-/// EPERM: a privileged queue key without `CAP_NET_RAW`. EOPNOTSUPP: an attribute the kernel does
-/// not know. ETIMEDOUT: the peer has no Ethernet address (RoCE).
+/// that this version does not know. [`LimitExceeded`](ErrorKind::LimitExceeded): a number that does
+/// not fit its field. EINVAL: an attribute is missing or not allowed for the transition. EPERM: a
+/// privileged queue key without `CAP_NET_RAW`. EOPNOTSUPP: an attribute the kernel does not know.
+/// ETIMEDOUT: the peer has no Ethernet address (RoCE).
 #[doc(alias = "ibv_modify_qp")]
 #[doc(alias = "ibv_modify_qp_rate_limit")]
 pub fn modify(file: &UverbsFile, qp: u32, attr: &QpAttr, uhw: &Uhw<'_>) -> Result<()> {
@@ -55,7 +55,7 @@ pub fn modify(file: &UverbsFile, qp: u32, attr: &QpAttr, uhw: &Uhw<'_>) -> Resul
             .fact("argument", "caps")
             .hint("the kernel's interface has no field for it"));
     }
-    let base = modify_words(op, qp, attr)?;
+    let base = encode(op, qp, attr)?;
     let needs_extended = base.attr_mask >> (LAST_PLAIN_BIT + 1) != 0
         || !uhw.input.is_empty()
         || !uhw.output.is_empty();
@@ -69,7 +69,7 @@ pub fn modify(file: &UverbsFile, qp: u32, attr: &QpAttr, uhw: &Uhw<'_>) -> Resul
             .call(file, &command, ib_uverbs_ex_modify_qp_resp::default(), uhw)
             .map(|_| ())
     } else {
-        Legacy::plain(op, IB_USER_VERBS_CMD_MODIFY_QP).tell(file, &base, uhw)
+        Legacy::plain(op, IB_USER_VERBS_CMD_MODIFY_QP).call_without_reply(file, &base, uhw)
     };
     result.map_err(|error| explain(error, attr))
 }
@@ -90,14 +90,14 @@ fn explain(mut error: Error, attr: &QpAttr) -> Error {
     }
 }
 
-/// What is asked for an attribute; 0 for one that is absent.
-fn asked<T, R: Default>(attr: Option<T>, ask: impl FnOnce(T) -> Result<R>) -> Result<R> {
+/// Encodes an attribute; 0 if it is absent.
+fn encode_or_zero<T, R: Default>(attr: Option<T>, ask: impl FnOnce(T) -> Result<R>) -> Result<R> {
     attr.map_or_else(|| Ok(R::default()), ask)
 }
 
-fn modify_words(op: Op, qp: u32, attr: &QpAttr) -> Result<ib_uverbs_modify_qp> {
+fn encode(op: Op, qp: u32, attr: &QpAttr) -> Result<ib_uverbs_modify_qp> {
     let alt = attr.alt_path.unwrap_or_default();
-    let alt_dest = asked(attr.alt_path, |path| qp_dest(op, &path.av))?;
+    let alt_dest = encode_or_zero(attr.alt_path, |path| qp_dest(op, &path.av))?;
     let dest_qpn = attr.dest_qpn.unwrap_or(0);
     if dest_qpn > MAX_QPN {
         return Err(Error::limit(
@@ -108,7 +108,7 @@ fn modify_words(op: Op, qp: u32, attr: &QpAttr) -> Result<ib_uverbs_modify_qp> {
         ));
     }
     Ok(ib_uverbs_modify_qp {
-        dest: asked(attr.av, |av| qp_dest(op, &av))?,
+        dest: encode_or_zero(attr.av, |av| qp_dest(op, &av))?,
         alt_dest,
         qp_handle: qp,
         attr_mask: attr.mask().asked(op, "attributes")?,
@@ -116,13 +116,13 @@ fn modify_words(op: Op, qp: u32, attr: &QpAttr) -> Result<ib_uverbs_modify_qp> {
         rq_psn: attr.rq_psn.map_or(0, Psn::raw),
         sq_psn: attr.sq_psn.map_or(0, Psn::raw),
         dest_qp_num: dest_qpn,
-        qp_access_flags: asked(attr.access, |access| access.asked(op, "access"))?,
+        qp_access_flags: encode_or_zero(attr.access, |access| access.asked(op, "access"))?,
         pkey_index: attr.pkey_index.unwrap_or(0),
         alt_pkey_index: attr.alt_path.map_or(0, |path| path.pkey_index),
-        qp_state: asked(attr.state, |state| state.asked(op, "state"))?,
-        cur_qp_state: asked(attr.cur_state, |state| state.asked(op, "cur_state"))?,
-        path_mtu: asked(attr.path_mtu, |mtu| mtu.asked(op, "path_mtu"))?,
-        path_mig_state: asked(attr.migration, |state| state.asked(op, "migration"))?,
+        qp_state: encode_or_zero(attr.state, |state| state.asked(op, "state"))?,
+        cur_qp_state: encode_or_zero(attr.cur_state, |state| state.asked(op, "cur_state"))?,
+        path_mtu: encode_or_zero(attr.path_mtu, |mtu| mtu.asked(op, "path_mtu"))?,
+        path_mig_state: encode_or_zero(attr.migration, |state| state.asked(op, "migration"))?,
         en_sqd_async_notify: attr.sqd_async_notify.unwrap_or(false).into(),
         max_rd_atomic: attr.max_rd_atomic.unwrap_or(0),
         max_dest_rd_atomic: attr.max_dest_rd_atomic.unwrap_or(0),
@@ -137,13 +137,13 @@ fn modify_words(op: Op, qp: u32, attr: &QpAttr) -> Result<ib_uverbs_modify_qp> {
     })
 }
 
-/// `ibv_query_qp`—asks the driver for the attributes in `mask`; it may tell others too.
+/// `ibv_query_qp`—queries the attributes in `mask`; the driver may return others, too.
 ///
 /// One system call, the legacy command.
 ///
 /// # Errors
-/// [`InvalidInput`](ErrorKind::InvalidInput): an attribute without a name.
-/// EINVAL, ENOENT: there is no such queue pair. Else the driver's.
+/// [`InvalidInput`](ErrorKind::InvalidInput): an attribute without a name. EINVAL, ENOENT: there is
+/// no such queue pair. Others are the driver's.
 #[doc(alias = "ibv_query_qp")]
 pub fn query(file: &UverbsFile, qp: u32, mask: QpAttrMask) -> Result<QpInfo> {
     let op = Op::QueryQueuePair;

@@ -28,14 +28,14 @@ use crate::kind;
 use crate::sys::{Attr, Uhw, cells};
 use crate::types::{SrqAttr, SrqModify, SrqType};
 
-/// What kind of shared receive queue, and what that kind needs.
+/// The kind of a shared receive queue, with its parameters.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// For queue pairs of one protection domain.
     Basic,
-    /// Addressed by number over extended reliable connections.
+    /// Addressed by its number over extended reliable connections.
     Xrc {
-        /// The domain.
+        /// The XRC domain.
         xrcd: u32,
         /// The completion queue of its receives.
         cq: u32,
@@ -85,15 +85,15 @@ impl Kind {
 pub struct Create<'a> {
     /// The protection domain.
     pub pd: u32,
-    /// What kind.
+    /// Its kind.
     pub kind: Kind,
-    /// Outstanding receives. The driver may make more.
+    /// Outstanding receives. The driver may allocate more.
     pub max_wr: u32,
-    /// Scatter elements of a receive.
+    /// Scatter/gather entries of a receive.
     pub max_sge: u32,
-    /// Watermark; ignored by drivers, which take it by [`modify`].
+    /// Limit; drivers ignore it here and take it by [`modify`].
     pub limit: u32,
-    /// The cookie that events about it carry.
+    /// The user data that its events carry.
     pub user_handle: u64,
     /// The asynchronous event file it reports to. `None`: the first of the context, if there is
     /// one.
@@ -107,9 +107,9 @@ pub struct Created {
     pub handle: u32,
     /// Outstanding receives.
     pub max_wr: u32,
-    /// Scatter elements of a receive.
+    /// Scatter/gather entries of a receive.
     pub max_sge: u32,
-    /// Its number, of an XRC one.
+    /// Its number, for an XRC queue.
     pub srq_num: Option<u32>,
 }
 
@@ -119,8 +119,8 @@ pub struct Created {
 /// the others.
 ///
 /// # Errors
-/// EINVAL: more than the device has, or no receives. EOPNOTSUPP: the driver has none of this kind.
-/// ENOMEM, EAGAIN (rdma cgroup).
+/// EINVAL: more than the device supports, or no receives. EOPNOTSUPP: the driver does not support
+/// the kind. ENOMEM, EAGAIN (rdma cgroup).
 #[doc(alias = "ibv_create_srq")]
 #[doc(alias = "ibv_create_srq_ex")]
 pub fn create(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
@@ -175,7 +175,7 @@ fn create_by_ioctl(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Re
             Attr::maybe(request.event_fd, UVERBS_ATTR_CREATE_SRQ_EVENT_FD, Attr::fd),
             Attr::output(UVERBS_ATTR_CREATE_SRQ_RESP_MAX_WR, cells(&mut max_wr)),
             Attr::output(UVERBS_ATTR_CREATE_SRQ_RESP_MAX_SGE, cells(&mut max_sge)),
-            // The kernel writes it for XRC alone.
+            // The kernel writes it only for XRC.
             Attr::maybe(
                 is_xrc.then_some(cells(&mut srq_num)),
                 UVERBS_ATTR_CREATE_SRQ_RESP_SRQ_NUM,
@@ -236,12 +236,12 @@ fn create_by_legacy(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> R
     })
 }
 
-/// `ibv_modify_srq`—resizes the queue, or arms its watermark.
+/// `ibv_modify_srq`—resizes the queue, or arms its limit.
 ///
 /// One system call, the legacy command.
 ///
 /// # Errors
-/// EINVAL: a size below the watermark or beyond the device's, or a watermark beyond the size.
+/// EINVAL: a size below the limit or above the device's maximum, or a limit above the size.
 /// EOPNOTSUPP: the driver cannot resize.
 #[doc(alias = "ibv_modify_srq")]
 pub fn modify(file: &UverbsFile, srq: u32, request: &SrqModify, uhw: &Uhw<'_>) -> Result<()> {
@@ -253,7 +253,7 @@ pub fn modify(file: &UverbsFile, srq: u32, request: &SrqModify, uhw: &Uhw<'_>) -
         srq_limit: request.limit.unwrap_or(0),
     };
     Legacy::plain(op, IB_USER_VERBS_CMD_MODIFY_SRQ)
-        .tell(file, &command, uhw)
+        .call_without_reply(file, &command, uhw)
         .map_err(|mut error| {
             if let Some(max_wr) = request.max_wr {
                 error = error.fact("max_wr", max_wr);
@@ -265,7 +265,7 @@ pub fn modify(file: &UverbsFile, srq: u32, request: &SrqModify, uhw: &Uhw<'_>) -
         })
 }
 
-/// `ibv_query_srq`—asks for the size and the watermark.
+/// `ibv_query_srq`—queries the size and the limit.
 ///
 /// One system call, the legacy command.
 ///
@@ -290,7 +290,8 @@ pub fn query(file: &UverbsFile, srq: u32) -> Result<SrqAttr> {
     })
 }
 
-/// Shared receive queues, which `ibv_destroy_srq` destroys; it says how many events they had sent.
+/// Shared receive queues, which `ibv_destroy_srq` destroys; it returns how many events they had
+/// sent.
 ///
 /// One system call; `SRQ/DESTROY` since 5.8, else `DESTROY_SRQ`.
 ///

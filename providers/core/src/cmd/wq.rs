@@ -44,11 +44,11 @@ asked_flags! {
 #[doc(alias = "ibv_wq_state")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum State {
-    /// Nothing; as created.
+    /// Does nothing; the state of a new work queue.
     Reset,
-    /// Receive.
+    /// Receives.
     Ready,
-    /// All work is flushed.
+    /// All requests are flushed.
     Error,
 }
 
@@ -71,11 +71,11 @@ pub struct Create<'a> {
     pub cq: u32,
     /// Outstanding receives.
     pub max_wr: u32,
-    /// Scatter elements of a receive.
+    /// Scatter/gather entries of a receive.
     pub max_sge: u32,
     /// Options.
     pub flags: Flags,
-    /// The cookie that events about it carry.
+    /// The user data that its events carry.
     pub user_handle: u64,
     /// The asynchronous event file it reports to. `None`: the first of the context, if there is
     /// one.
@@ -91,7 +91,7 @@ pub struct Created {
     pub wq_num: u32,
     /// Outstanding receives.
     pub max_wr: u32,
-    /// Scatter elements of a receive.
+    /// Scatter/gather entries of a receive.
     pub max_sge: u32,
 }
 
@@ -101,7 +101,7 @@ pub struct Created {
 ///
 /// # Errors
 /// [`InvalidInput`](crate::ErrorKind::InvalidInput): an option without a name. EOPNOTSUPP: the
-/// driver has none, or lacks an option. EINVAL: more than the device has. ENOMEM.
+/// driver has none, or lacks an option. EINVAL: more than the device supports. ENOMEM.
 #[doc(alias = "ibv_create_wq")]
 pub fn create(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> Result<Created> {
     file.dispatch(
@@ -178,14 +178,14 @@ fn create_by_legacy(file: &UverbsFile, request: &Create<'_>, uhw: &Uhw<'_>) -> R
     })
 }
 
-/// What to change of a work queue. Default: nothing, which the kernel refuses.
+/// Changes to a work queue. Default: none, which the kernel refuses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Modify {
     /// The state to move to.
     pub state: Option<State>,
-    /// The state it is believed to be in.
+    /// The current state, as the caller assumes it.
     pub current: Option<State>,
-    /// Options: their new values, and which of them change.
+    /// New values of the options, and which of them to change.
     pub flags: Option<(Flags, Flags)>,
 }
 
@@ -200,7 +200,7 @@ const WQ_FLAGS: u32 = 1 << 2;
 ///
 /// # Errors
 /// [`InvalidInput`](crate::ErrorKind::InvalidInput): an option without a name. EINVAL: nothing to
-/// change, or an illegal move. EOPNOTSUPP: an option that cannot change.
+/// change, or an illegal transition. EOPNOTSUPP: an option that cannot change.
 #[doc(alias = "ibv_modify_wq")]
 pub fn modify(file: &UverbsFile, wq: u32, request: &Modify, uhw: &Uhw<'_>) -> Result<()> {
     let op = Op::ModifyWorkQueue;
@@ -217,16 +217,16 @@ pub fn modify(file: &UverbsFile, wq: u32, request: &Modify, uhw: &Uhw<'_>) -> Re
         flags_mask: flags_mask.asked(op, "flags")?,
     };
     Legacy::extended(op, IB_USER_VERBS_EX_CMD_MODIFY_WQ)
-        .tell(file, &command, uhw)
+        .call_without_reply(file, &command, uhw)
         .map_err(|error| error.fact("attributes", command.attr_mask))
 }
 
-/// Work queues, which `ibv_destroy_wq` destroys; it says how many events they had sent.
+/// Work queues, which `ibv_destroy_wq` destroys; it returns how many events they had sent.
 ///
 /// One system call; `WQ/DESTROY` since 5.8, else the extended `DESTROY_WQ`.
 ///
 /// # Errors
-/// EBUSY: an indirection table still names it.
+/// EBUSY: an indirection table still refers to it.
 #[doc(alias = "ibv_destroy_wq")]
 pub static KIND: kind::Kind = kind::Kind {
     name: "WorkQueue",

@@ -17,14 +17,14 @@ use crate::file::UverbsFile;
 use crate::kind;
 use crate::sys::Uhw;
 
-/// An XRC domain to open. Default: one of this context alone.
+/// An XRC domain to open. Default: a private one of this context.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Open<'a> {
-    /// The file whose inode names the domain among processes.
+    /// The file whose inode identifies the domain to other processes.
     pub file: Option<BorrowedFd<'a>>,
     /// Create the domain if the file has none.
     pub create: bool,
-    /// Refuse a domain that exists.
+    /// Fail if the domain exists.
     pub exclusive: bool,
 }
 
@@ -43,7 +43,7 @@ pub fn open(file: &UverbsFile, request: &Open<'_>, uhw: &Uhw<'_>) -> Result<u32>
     oflags.set(OFlags::EXCL, request.exclusive);
     let command = ib_uverbs_open_xrcd {
         response: 0,
-        // Minus one says that there is no file.
+        // -1 stands for no file.
         fd: request.file.map_or(-1, |fd| fd.as_raw_fd()).cast_unsigned(),
         oflags: oflags.bits(),
     };

@@ -1,4 +1,4 @@
-//! What providers' handles have in common.
+//! The common part of all providers' handles.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use crate::file::UverbsFile;
 use crate::object::Object;
 use crate::types::{DeviceAttr, QpCaps, QpState, QpType};
 
-/// What every opened device has.
+/// The common part of every opened device.
 #[derive(Debug)]
 pub struct ContextBase {
-    /// The device behind it.
+    /// The opened device.
     pub file: Arc<UverbsFile>,
-    /// What the kernel said when the context was opened.
+    /// The kernel's reply when the context was opened.
     pub opened: cmd::context::Context,
-    /// What the device can do, asked when it was opened.
+    /// The device's attributes, queried when it was opened.
     pub device: DeviceAttr,
 }
 
-/// What every queue pair has.
+/// The common part of every queue pair.
 #[derive(Debug)]
 pub struct QpBase {
     /// The kernel object.
@@ -29,17 +29,17 @@ pub struct QpBase {
     pub kind: QpType,
     /// Its sizes, as the device granted them.
     pub caps: QpCaps,
-    /// The state it was last seen in. A device moves a queue pair into an error state on its own.
+    /// Its last known state. A device may move a queue pair into an error state on its own.
     pub state: QpState,
-    /// A reset was begun, and is not known to have ended: the device may have started over, and the
-    /// rings here have not. Nothing but another reset leads on.
+    /// A reset was started and is not known to have finished: the device may have reset the queues,
+    /// while the rings here were not. Only another reset leaves this condition.
     pub adrift: bool,
-    /// The device's limit of reads and atomics under way.
+    /// The device's limit of outstanding reads and atomics.
     pub max_rd_atomic: u32,
 }
 
 impl QpBase {
-    /// A queue pair as it is when it was created: in RESET.
+    /// The base of a newly created queue pair, in RESET.
     pub fn new(
         object: Object,
         number: u32,

@@ -1,4 +1,4 @@
-//! What is asked of a device in the same way whoever made it.
+//! Device operations that are the same for every provider.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -12,40 +12,40 @@ use uverbs_uapi::ib_user_verbs::ib_uverbs_sge;
 
 pub use cmd::event::read_async as read_async_event;
 
-/// The length of an attribute, 16 bits, holds so many ranges.
+/// The most ranges that fit an attribute, whose length has 16 bits.
 const MAX_RANGES: usize = 4095;
 
 /// `ibv_query_port`.
 ///
 /// # Errors
-/// EINVAL for a port the device does not have.
+/// EINVAL for a port that the device does not have.
 pub fn query_port(file: &UverbsFile, port: u8) -> Result<PortAttr> {
     cmd::device::query_port(file, port.into())
 }
 
-/// `ibv_advise_mr`, for pieces of regions of a protection domain.
+/// `ibv_advise_mr`, for ranges of regions of a protection domain.
 ///
 /// # Errors
 /// As [`cmd::mr::advise`]; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) for more than 4095
-/// pieces.
+/// ranges.
 pub fn advise_memory(
     file: &UverbsFile,
     pd: &Object,
     advice: MrAdvice,
     flags: MrAdviceFlags,
-    pieces: &[Sge],
+    entries: &[Sge],
 ) -> Result<()> {
-    if pieces.len() > MAX_RANGES {
+    if entries.len() > MAX_RANGES {
         return Err(Error::new(Op::AdviseMemory, ErrorKind::LimitExceeded)
-            .fact("ranges", pieces.len())
+            .fact("ranges", entries.len())
             .fact("most", MAX_RANGES));
     }
-    let ranges: Vec<_> = pieces
+    let ranges: Vec<_> = entries
         .iter()
-        .map(|piece| ib_uverbs_sge {
-            addr: piece.address,
-            length: piece.length,
-            lkey: piece.key.raw(),
+        .map(|sge| ib_uverbs_sge {
+            addr: sge.address,
+            length: sge.length,
+            lkey: sge.key.raw(),
         })
         .collect();
     let request = cmd::mr::Advise {
@@ -81,7 +81,7 @@ pub fn completion_channel(file: &UverbsFile) -> Result<OwnedFd> {
     cmd::comp_channel::create(file)
 }
 
-/// Takes one completion event: the cookie of its queue.
+/// Reads one completion event and returns the user data of its queue.
 ///
 /// # Errors
 /// Those of [`UverbsFile::read_event`].
@@ -89,7 +89,7 @@ pub fn read_completion_event(file: &UverbsFile, fd: BorrowedFd<'_>) -> Result<u6
     Ok(cmd::event::read_completion(file, fd)?.cq_user_handle)
 }
 
-/// Makes reads of an event file return at once when there is nothing.
+/// Makes reads of an event file fail with EAGAIN instead of blocking.
 ///
 /// # Errors
 /// The errno of `fcntl(2)`.

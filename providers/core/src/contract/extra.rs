@@ -1,4 +1,4 @@
-//! What one vendor adds to a request that all providers take.
+//! Vendor-specific additions to the requests that all providers accept.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -6,26 +6,26 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Op, Result};
 
-/// A vendor's own part of a request. Its provider looks into it; all others refuse it, or (when a
-/// device is opened) pass over it.
+/// The vendor-specific part of a request. The vendor's provider uses it; all others refuse it, or
+/// (when a device is opened) ignore it.
 ///
-/// Requests are a matter of the control path, where asking for a type costs nothing that counts.
+/// Only control-path requests have one, where the cost of a downcast does not matter.
 pub trait Extra: Any + Debug + Send + Sync {}
 
 impl<T: Any + Debug + Send + Sync> Extra for T {}
 
 impl dyn Extra {
-    /// It, if it is a `T`.
+    /// Downcasts it to a `T`.
     pub fn get<T: Any>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }
 }
 
-/// What a device is opened with.
+/// The options that a device is opened with.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenInit<'a> {
-    /// What vendors add. Whose device it is may be known only once it is opened, so each provider
-    /// looks for its own and passes over the rest.
+    /// Vendor-specific options. The device's vendor may be known only once it is opened, so each
+    /// provider looks for its own and ignores the rest.
     pub extras: &'a [Arc<dyn Extra>],
 }
 
@@ -37,22 +37,22 @@ impl<'a> OpenInit<'a> {
     }
 }
 
-/// The vendor's own part of a request for a provider whose own is `T`.
+/// The vendor-specific part of a request, for a provider that expects a `T`.
 ///
 /// # Errors
-/// [`Unsupported`](ErrorKind::Unsupported) for another vendor's.
-pub(super) fn own<T: Any>(op: Op, extra: Option<&dyn Extra>) -> Result<Option<&T>> {
+/// [`Unsupported`](ErrorKind::Unsupported) if it is another vendor's.
+pub(super) fn downcast<T: Any>(op: Op, extra: Option<&dyn Extra>) -> Result<Option<&T>> {
     match extra {
         None => Ok(None),
         Some(extra) => extra.get().map(Some).ok_or_else(|| refused(op, extra)),
     }
 }
 
-/// For a provider that has nothing of its own to add.
+/// Refuses any vendor-specific part, for a provider that has none.
 ///
 /// # Errors
-/// [`Unsupported`](ErrorKind::Unsupported) for any.
-pub(super) fn none(op: Op, extra: Option<&dyn Extra>) -> Result<()> {
+/// [`Unsupported`](ErrorKind::Unsupported) if there is one.
+pub(super) fn refuse_any(op: Op, extra: Option<&dyn Extra>) -> Result<()> {
     extra.map_or(Ok(()), |extra| Err(refused(op, extra)))
 }
 
@@ -60,7 +60,7 @@ pub(super) fn none(op: Op, extra: Option<&dyn Extra>) -> Result<()> {
 fn refused(op: Op, extra: &dyn Extra) -> Error {
     Error::new(op, ErrorKind::Unsupported)
         .fact("extension", format!("{extra:?}"))
-        .hint("only devices of another vendor have it")
+        .hint("only devices of another vendor support it")
 }
 
 #[cfg(test)]
@@ -77,17 +77,17 @@ mod tests {
 
     #[test]
     fn a_provider_finds_its_own_and_refuses_the_rest() {
-        assert_eq!(own::<Mine>(OP, None).ok(), Some(None));
-        assert_eq!(own(OP, Some(&Mine(3))).ok(), Some(Some(&Mine(3))));
-        let error = own::<Mine>(OP, Some(&Theirs)).unwrap_err();
+        assert_eq!(downcast::<Mine>(OP, None).ok(), Some(None));
+        assert_eq!(downcast(OP, Some(&Mine(3))).ok(), Some(Some(&Mine(3))));
+        let error = downcast::<Mine>(OP, Some(&Theirs)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.to_string().contains("Theirs"), "{error}");
     }
 
     #[test]
     fn a_provider_without_any_refuses_all() {
-        assert!(none(OP, None).is_ok());
-        let error = none(OP, Some(&Mine(3))).unwrap_err();
+        assert!(refuse_any(OP, None).is_ok());
+        let error = refuse_any(OP, Some(&Mine(3))).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
     }
 

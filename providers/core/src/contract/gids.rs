@@ -1,4 +1,4 @@
-//! The GID tables of a device, whichever way the kernel tells of them.
+//! The GID tables of a device, from whichever interface the kernel has.
 
 use crate::cmd;
 use crate::discover::DeviceInfo;
@@ -7,14 +7,14 @@ use crate::error::Result;
 use crate::file::UverbsFile;
 use crate::types::GidEntry;
 
-/// Ports of kernels without the command, which count them in 8 bits.
+/// The most ports on kernels without the command, which number them with 8 bits.
 const MAX_PORTS: u32 = u8::MAX as u32;
 
 /// More entries than any device has: the kernel allows 256 per port and table.
 const MAX_GIDS: usize = 4096;
 
-/// The GID tables of a device: asked of the kernel, read from sysfs where it has no commands for
-/// them (before 5.10).
+/// The GID tables of a device: queried from the kernel, or read from sysfs if it has no commands
+/// for them (before 5.10).
 #[derive(Clone, Copy, Debug)]
 pub struct Gids<'a> {
     file: &'a UverbsFile,
@@ -23,12 +23,12 @@ pub struct Gids<'a> {
 }
 
 impl<'a> Gids<'a> {
-    /// Those of the device that `info` describes, and that `file` is opened on.
+    /// The tables of the device that `info` describes and that `file` has open.
     pub fn new(file: &'a UverbsFile, info: &'a DeviceInfo, sysfs: &'a Sysfs) -> Self {
         Self { file, info, sysfs }
     }
 
-    /// Calls `each` with every used entry (`ibv_query_gid_table`).
+    /// Calls `each` for every non-empty entry (`ibv_query_gid_table`).
     ///
     /// # Errors
     /// Those of the command, and of sysfs.
@@ -50,7 +50,7 @@ impl<'a> Gids<'a> {
     /// One entry (`ibv_query_gid_ex`); `None` for an empty one.
     ///
     /// # Errors
-    /// EINVAL for a port or an index that the device does not have.
+    /// EINVAL for a port or index that the device does not have.
     pub fn entry(&self, port: u8, index: u32) -> Result<Option<GidEntry>> {
         match cmd::gid::query_entry(self.file, port.into(), index) {
             Err(error) if error.is_unsupported() => {

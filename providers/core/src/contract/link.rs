@@ -1,4 +1,4 @@
-//! Queues that others are created with.
+//! References to queues, for creating other queues with them.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use super::Extra;
 use crate::error::{Error, Op, Result};
 use crate::object::Object;
 
-/// A queue that another is created with: the kernel's object, and what its provider shares with the
-/// other.
+/// A reference to a queue that another queue is created with: the kernel object, and the state that
+/// the provider shares between the two.
 #[derive(Clone, Copy, Debug)]
 pub struct Link<'a> {
     /// The kernel object.
@@ -17,7 +17,7 @@ pub struct Link<'a> {
 }
 
 impl<'a> Link<'a> {
-    /// A queue that shares nothing on this side of the kernel.
+    /// A queue without shared state in user space.
     pub fn plain(object: &'a Arc<Object>) -> Self {
         Self {
             object,
@@ -25,7 +25,7 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// A queue that shares `shared`.
+    /// A queue with shared state.
     pub fn new(object: &'a Arc<Object>, shared: &'a dyn Extra) -> Self {
         Self {
             object,
@@ -33,10 +33,10 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// What it shares, for a provider whose queues share a `T`.
+    /// The shared state, for a provider whose queues share a `T`.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput): a queue of another provider's.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput): the queue belongs to another provider.
     pub fn shared<T: Any>(&self, op: Op) -> Result<&'a T> {
         let shared = self.shared.and_then(|shared| shared.get());
         shared.ok_or_else(|| foreign(op, self.object))

@@ -11,31 +11,31 @@ use crate::object::Object;
 use crate::sys::Uhw;
 use crate::types::{AccessFlags, LocalKey, MwType, RemoteKey, ReregFlags};
 
-/// What memory is registered.
+/// The memory to register.
 #[derive(Clone, Copy, Debug)]
 pub struct MrInit {
     /// Where it starts in this process.
     pub address: u64,
     /// Bytes.
     pub length: u64,
-    /// The address that work requests use for its first byte.
+    /// The address of its first byte in work requests.
     pub iova: u64,
-    /// What it may be used for.
+    /// Access rights.
     pub access: AccessFlags,
 }
 
-/// What part of a dmabuf is registered.
+/// The part of a dma-buf to register.
 #[derive(Clone, Copy, Debug)]
 pub struct DmabufInit<'a> {
-    /// The dmabuf.
+    /// The dma-buf.
     pub fd: std::os::fd::BorrowedFd<'a>,
-    /// Where the part starts in it.
+    /// Where the part starts in it, in bytes.
     pub offset: u64,
     /// Bytes.
     pub length: u64,
-    /// The address that work requests use for its first byte.
+    /// The address of its first byte in work requests.
     pub iova: u64,
-    /// What it may be used for.
+    /// Access rights.
     pub access: AccessFlags,
 }
 
@@ -44,14 +44,14 @@ pub struct DmabufInit<'a> {
 pub struct Mr {
     /// The kernel object.
     pub object: Object,
-    /// The key for local pieces.
+    /// The key for local requests.
     pub lkey: LocalKey,
     /// The key for peers.
     pub rkey: RemoteKey,
 }
 
 impl Mr {
-    /// Registers memory by `command`. `keep` is released once the kernel no longer uses the region.
+    /// Registers memory by `command`. `keep` is released once the kernel no longer uses the memory.
     fn create(
         file: &Arc<UverbsFile>,
         pd: &Arc<Object>,
@@ -69,13 +69,13 @@ impl Mr {
         })
     }
 
-    /// `ibv_rereg_mr`: changes what `change` names of the region. With new memory, `keep` takes the
-    /// place of what it kept.
+    /// `ibv_rereg_mr`: changes the parts of the region that `change` names. With new memory, `keep`
+    /// replaces what the region kept alive before.
     ///
     /// # Errors
-    /// Those of the command. Drivers may leave the region unusable when a change of its memory
-    /// fails. Where nobody knows what became of it
-    /// ([`Error::outcome_is_unknown`](crate::Error::outcome_is_unknown)), the region keeps both.
+    /// Those of the command. Drivers may leave the region unusable if changing its memory fails. If
+    /// the outcome is unknown ([`Error::outcome_is_unknown`](crate::Error::outcome_is_unknown)),
+    /// the region keeps both.
     pub fn reregister(
         &mut self,
         change: &MrChange<'_>,
@@ -110,8 +110,8 @@ impl ContextBase {
     /// uses the region.
     ///
     /// # Errors
-    /// Those of the command. Where nobody knows whether the region exists
-    /// ([`Error::outcome_is_unknown`](crate::Error::outcome_is_unknown)), `keep` is given up.
+    /// Those of the command. If it is unknown whether the region exists
+    /// ([`Error::outcome_is_unknown`](crate::Error::outcome_is_unknown)), `keep` is leaked.
     pub fn register(
         &self,
         pd: &Arc<Object>,
@@ -130,7 +130,7 @@ impl ContextBase {
         })
     }
 
-    /// `ibv_reg_dmabuf_mr`: registers a part of a dmabuf in `pd`, with what a driver adds.
+    /// `ibv_reg_dmabuf_mr`: registers a part of a dma-buf in `pd`, with driver data.
     ///
     /// # Errors
     /// Those of the command.
@@ -164,13 +164,13 @@ impl ContextBase {
     }
 }
 
-/// What changes about a region.
+/// The changes to a region.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MrChange<'a> {
     /// New memory: start, bytes, and the address of its first byte in work requests.
     pub memory: Option<(u64, u64, u64)>,
     /// New protection domain.
     pub pd: Option<&'a Arc<Object>>,
-    /// New access.
+    /// New access rights.
     pub access: Option<AccessFlags>,
 }

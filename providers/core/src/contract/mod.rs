@@ -1,10 +1,10 @@
 //! What a provider must do.
 //!
-//! A provider turns requests into its device's words and maps its device's queues. It opens
-//! nothing and finds nothing: it is given a [`UverbsFile`] and speaks through [`cmd`](crate::cmd).
-//! Queues of all providers are held in an enum that implements these traits by calling them; there
-//! are no trait objects on the data path. What one vendor adds to a request travels in it as an
-//! [`Extra`], which its provider looks into and others refuse.
+//! A provider encodes requests for its device and maps its device's queues. It does not find or
+//! open devices: it is given a [`UverbsFile`] and issues commands through [`cmd`](crate::cmd). The
+//! queues of all providers are held in an enum that implements these traits by delegation; there
+//! are no trait objects on the data path. The vendor-specific part of a request is an [`Extra`],
+//! which the vendor's provider uses and others refuse.
 
 mod base;
 mod device;
@@ -40,25 +40,25 @@ use crate::types::{AccessFlags, Address, AddressVector};
 
 /// An opened device of one vendor (`verbs_context_ops`).
 pub trait Context: Debug + Send + Sync + Sized {
-    /// Its protection domains.
+    /// The provider's protection domains.
     type Pd: Any + Debug + Send + Sync;
-    /// Its completion queues.
+    /// The provider's completion queues.
     type Cq: Cq;
-    /// Its queue pairs.
+    /// The provider's queue pairs.
     type Qp: Qp;
-    /// Its shared receive queues.
+    /// The provider's shared receive queues.
     type Srq: Srq;
 
     /// Opens a user context on `file`.
     ///
     /// # Errors
-    /// Those of the commands, and of what they answer.
+    /// Those of the commands, and of checking their replies.
     fn open(file: Arc<UverbsFile>, init: &OpenInit<'_>) -> Result<Self>;
 
-    /// What it has in common with all others.
+    /// The common part of all contexts.
     fn base(&self) -> &ContextBase;
 
-    /// The same, to take what it holds.
+    /// The same, mutable: to take what it holds.
     fn base_mut(&mut self) -> &mut ContextBase;
 
     /// `ibv_alloc_pd`.
@@ -67,13 +67,13 @@ pub trait Context: Debug + Send + Sync + Sized {
     /// Those of the command.
     fn alloc_pd(&self) -> Result<Self::Pd>;
 
-    /// The kernel object of a domain.
+    /// The kernel object of a protection domain.
     fn pd_object(pd: &Self::Pd) -> &Arc<Object>;
 
     /// `ibv_create_cq`.
     ///
     /// # Errors
-    /// Limits of the device, those of the command, those of mapping its queue.
+    /// Limits of the device; those of the command and of mapping the queue.
     fn create_cq(&self, init: &CqInit<'_>) -> Result<Self::Cq>;
 
     /// `ibv_create_srq`.
@@ -88,11 +88,11 @@ pub trait Context: Debug + Send + Sync + Sized {
     /// As [`create_cq`](Self::create_cq).
     fn create_qp(&self, pd: &Self::Pd, init: &QpInit<'_>) -> Result<Self::Qp>;
 
-    /// `ibv_create_ah`. `gids` are for providers that have to know the own GID's type, or the own
+    /// `ibv_create_ah`. `gids` is for providers that need the type of the source GID, or the local
     /// interfaces.
     ///
     /// # Errors
-    /// Those of the command, of looking up, and of finding the way to the destination.
+    /// Those of the command, of GID lookups, and of resolving the path to the destination.
     fn create_address(
         &self,
         pd: &Self::Pd,
@@ -100,11 +100,11 @@ pub trait Context: Debug + Send + Sync + Sized {
         gids: &Gids<'_>,
     ) -> Result<Address>;
 
-    /// The firmware's version as this vendor writes it.
+    /// The firmware version in the vendor's format.
     fn firmware_version(&self) -> String;
 
-    /// Refuses what the kernel's driver would refuse with a complaint in the log: access that it
-    /// does not have, or (`moves`) memory that is to change under a region.
+    /// Refuses in advance what the kernel's driver would refuse with a message in the log: access
+    /// rights that it does not support, or (`moves`) a change of a region's memory.
     ///
     /// # Errors
     /// [`Unsupported`](crate::ErrorKind::Unsupported).

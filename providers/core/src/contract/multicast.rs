@@ -1,4 +1,5 @@
-//! Multicast groups of a queue pair. The kernel destroys none that is in one (EBUSY).
+//! Multicast groups of a queue pair. The kernel does not destroy a queue pair that is in a group
+//! (EBUSY).
 
 use crate::cmd;
 use crate::error::Result;
@@ -6,7 +7,7 @@ use crate::file::UverbsFile;
 use crate::object::{Before, Object};
 use crate::types::Gid;
 
-/// That a queue pair is in a group. Before its destroy it leaves.
+/// The membership of a queue pair in a group, which it leaves before it is destroyed.
 #[derive(Clone, Copy, Eq, PartialEq)]
 struct Membership {
     group: Gid,
@@ -19,17 +20,17 @@ impl Before for Membership {
     }
 }
 
-/// `ibv_attach_mcast`, until [`detach_multicast`] or the destroy of `qp`.
+/// `ibv_attach_mcast`; in effect until [`detach_multicast`] or the destroy of `qp`.
 ///
 /// # Errors
 /// Those of the command.
 pub fn attach_multicast(qp: &Object, group: &Gid, lid: u16) -> Result<()> {
     let membership = Membership { group: *group, lid };
-    // Noted before: leaving a group that it is not in does nothing.
+    // Registered before the command: leaving a group that it is not in does nothing.
     qp.before_destroy(membership);
     cmd::mcast::attach(qp.file(), qp.handle(), group, lid).inspect_err(|error| {
         if !error.outcome_is_unknown() {
-            qp.not_before_destroy(&membership);
+            qp.cancel_before_destroy(&membership);
         }
     })
 }
@@ -40,6 +41,6 @@ pub fn attach_multicast(qp: &Object, group: &Gid, lid: u16) -> Result<()> {
 /// Those of the command.
 pub fn detach_multicast(qp: &Object, group: &Gid, lid: u16) -> Result<()> {
     cmd::mcast::detach(qp.file(), qp.handle(), group, lid)?;
-    qp.not_before_destroy(&Membership { group: *group, lid });
+    qp.cancel_before_destroy(&Membership { group: *group, lid });
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Queues: what they are created with, and what each provider's own must do.
+//! Queues: the parameters of their creation, and the traits that providers implement.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -14,88 +14,87 @@ use crate::types::{
     SigMode, SrqAttr, SrqModify, SrqType, Timestamps, WorkCompletion,
 };
 
-/// What a completion queue is created with.
+/// The parameters of a new completion queue.
 #[derive(Clone, Copy, Debug)]
 pub struct CqInit<'a> {
-    /// Entries at least.
+    /// The least number of entries.
     pub entries: u32,
-    /// The cookie that its events carry.
+    /// The user data that its events carry.
     pub cookie: u64,
-    /// Where its completion events go.
+    /// The completion channel for its events.
     pub channel: Option<std::os::fd::BorrowedFd<'a>>,
-    /// Which of the device's interrupt vectors signals it.
+    /// The completion vector, which selects one of the device's interrupts.
     pub vector: u32,
-    /// Counts the completion events that were taken, for devices that want to know.
+    /// A count of the completion events that were read, for devices that need it.
     pub events: Option<&'a Arc<AtomicU32>>,
-    /// What its completions are stamped with.
+    /// The timestamps of its completions.
     pub timestamps: Timestamps,
-    /// Told of the completions that were in it when it was destroyed.
+    /// Receives the completions that are still in the queue when it is destroyed.
     pub unpolled: Option<&'static dyn Unpolled>,
-    /// What its vendor adds.
+    /// The vendor-specific part.
     pub extra: Option<&'a dyn Extra>,
 }
 
 impl<'a> CqInit<'a> {
-    /// What was added, for a provider whose own is `T`.
+    /// The vendor-specific part, for a provider that expects a `T`.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported) for another vendor's.
+    /// [`Unsupported`](ErrorKind::Unsupported) if it is another vendor's.
     pub fn extra<T: Any>(&self) -> Result<Option<&'a T>> {
-        extra::own(Op::CreateCompletionQueue, self.extra)
+        extra::downcast(Op::CreateCompletionQueue, self.extra)
     }
 
-    /// Refuses what was added, for a provider that has nothing of its own.
+    /// Refuses any vendor-specific part, for a provider that has none.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported).
     pub fn no_extra(&self) -> Result<()> {
-        extra::none(Op::CreateCompletionQueue, self.extra)
+        extra::refuse_any(Op::CreateCompletionQueue, self.extra)
     }
 }
 
-/// Hears of requests whose completions nobody will poll.
+/// Receives the completions that can no longer be polled.
 pub trait Unpolled: Debug + Send + Sync {
-    /// The request that the user numbered `wr_id` completed, and its completion went with its
-    /// queue.
+    /// The request `wr_id` completed, and its completion was lost with its queue.
     fn completed(&self, wr_id: u64);
 }
 
-/// What a shared receive queue is created with.
+/// The parameters of a new shared receive queue.
 #[derive(Clone, Copy, Debug)]
 pub struct SrqInit {
-    /// What kind it is.
+    /// Its kind.
     pub kind: SrqType,
-    /// Its sizes, and the limit it is armed with (0: not armed).
+    /// Its sizes, and the limit that arms it (0: not armed).
     pub attr: SrqAttr,
-    /// The cookie that its events carry.
+    /// The user data that its events carry.
     pub cookie: u64,
 }
 
-/// What a queue pair is created with.
+/// The parameters of a new queue pair.
 #[derive(Clone, Copy, Debug)]
 pub struct QpInit<'a> {
     /// Its transport.
     pub kind: QpType,
-    /// Where send completions go.
+    /// The completion queue of its send queue.
     pub send_cq: Link<'a>,
-    /// Where receive completions go.
+    /// The completion queue of its receive queue.
     pub recv_cq: Link<'a>,
-    /// Where it receives from, instead of a queue of its own.
+    /// The shared receive queue that it uses instead of its own receive queue.
     pub srq: Option<Link<'a>>,
     /// Its sizes.
     pub caps: QpCaps,
-    /// Which send requests report success.
+    /// Which send requests generate a completion on success.
     pub signal: SigMode,
-    /// Other creation flags.
+    /// Further creation flags.
     pub flags: QpCreateFlags,
-    /// The cookie that its events carry.
+    /// The user data that its events carry.
     pub cookie: u64,
-    /// What its vendor adds.
+    /// The vendor-specific part.
     pub extra: Option<&'a dyn Extra>,
 }
 
 impl SrqInit {
-    /// Whether it can be asked for, whatever the device: its kind has a name.
+    /// Checks what does not depend on the device: its kind has a name.
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput).
@@ -107,27 +106,27 @@ impl SrqInit {
 }
 
 impl<'a> QpInit<'a> {
-    /// What was added, for a provider whose own is `T`.
+    /// The vendor-specific part, for a provider that expects a `T`.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported) for another vendor's.
+    /// [`Unsupported`](ErrorKind::Unsupported) if it is another vendor's.
     pub fn extra<T: Any>(&self) -> Result<Option<&'a T>> {
-        extra::own(Op::CreateQueuePair, self.extra).map_err(|error| self.with_kind(error))
+        extra::downcast(Op::CreateQueuePair, self.extra).map_err(|error| self.with_kind(error))
     }
 
-    /// Refuses what was added, for a provider that has nothing of its own.
+    /// Refuses any vendor-specific part, for a provider that has none.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported).
     pub fn no_extra(&self) -> Result<()> {
-        extra::none(Op::CreateQueuePair, self.extra).map_err(|error| self.with_kind(error))
+        extra::refuse_any(Op::CreateQueuePair, self.extra).map_err(|error| self.with_kind(error))
     }
 
     fn with_kind(&self, error: Error) -> Error {
         error.fact("type", self.kind.to_string())
     }
 
-    /// Whether it can be asked for, whatever the device: its kind and its flags have names.
+    /// Checks what does not depend on the device: its kind and its flags have names.
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput).
@@ -143,7 +142,7 @@ pub trait Cq: Debug + Send {
     /// The kernel object.
     fn object(&self) -> &Arc<Object>;
 
-    /// It, for queues that are created with it.
+    /// A reference to it, for creating queues with it.
     fn link(&self) -> Link<'_> {
         Link::plain(self.object())
     }
@@ -151,17 +150,16 @@ pub trait Cq: Debug + Send {
     /// How many entries it holds.
     fn entries(&self) -> u32;
 
-    /// Takes the oldest completion, if there is one. Its slot is given back by
-    /// [`release`](Self::release).
+    /// Takes the oldest completion, if there is one. [`release`](Self::release) returns its slot.
     ///
     /// # Errors
-    /// [`PollError::Corrupt`] for entries the device cannot have meant.
+    /// [`PollError::Corrupt`] for invalid entries.
     fn next(&mut self) -> Result<Option<WorkCompletion>, PollError>;
 
-    /// Gives the slots of taken completions back to the device.
+    /// Returns the slots of taken completions to the device.
     fn release(&mut self);
 
-    /// Takes one completion, and gives its slot back at once.
+    /// Takes one completion, and returns its slot at once.
     ///
     /// # Errors
     /// As [`next`](Self::next).
@@ -175,8 +173,8 @@ pub trait Cq: Debug + Send {
         Ok(done)
     }
 
-    /// Takes one completion with what it is stamped with, where the queue was created for that.
-    /// Stamps of devices without a clock are `None`, and so are those of completions that failed.
+    /// Takes one completion with its timestamp, if the queue was created with timestamps. The
+    /// timestamp is `None` on devices without a clock, and for failed requests.
     ///
     /// # Errors
     /// As [`next`](Self::next).
@@ -184,10 +182,12 @@ pub trait Cq: Debug + Send {
         Ok(self.poll()?.map(|done| (done, None)))
     }
 
-    /// Fills `out` from the front, and gives the slots back together. Returns how many there were.
+    /// Fills `out` from the front, and returns all slots to the device together. Returns the number
+    /// of completions.
     ///
     /// # Errors
-    /// As [`next`](Self::next), for the first; what was taken before another is delivered.
+    /// As [`next`](Self::next), if the first completion fails; completions taken before an error
+    /// are delivered.
     #[inline]
     fn poll_into(&mut self, out: &mut [WorkCompletion]) -> Result<usize, PollError> {
         let mut count = 0;
@@ -205,16 +205,16 @@ pub trait Cq: Debug + Send {
         Ok(count)
     }
 
-    /// `ibv_req_notify_cq`: the next completion (or the next solicited one) sends one event.
+    /// `ibv_req_notify_cq`: the next completion (or the next solicited one) raises one event.
     ///
     /// # Errors
-    /// Those of the command, where it is one.
+    /// Those of the command, if it takes one.
     fn arm(&mut self, solicited_only: bool) -> Result<()>;
 
-    /// `ibv_resize_cq`: makes room for `entries` at least. Completions in the queue stay.
+    /// `ibv_resize_cq`: makes room for at least `entries`. Completions in the queue are kept.
     ///
     /// # Errors
-    /// Limits of the device, those of the command, those of mapping the new queue.
+    /// Limits of the device; those of the command and of mapping the new queue.
     fn resize(&mut self, entries: u32) -> Result<()> {
         let _ = entries;
         Err(Error::new(
@@ -229,25 +229,24 @@ pub trait Srq: Debug + Send {
     /// The kernel object.
     fn object(&self) -> &Arc<Object>;
 
-    /// The kernel object, to destroy it in its place. Nothing but a drop of the queue comes after
-    /// that.
+    /// The kernel object, to destroy it in place. Afterwards the queue may only be dropped.
     fn object_mut(&mut self) -> &mut Arc<Object>;
 
-    /// It, for queue pairs that are created with it.
+    /// A reference to it, for creating queue pairs with it.
     fn link(&self) -> Link<'_> {
         Link::plain(self.object())
     }
 
-    /// How many requests it holds, and pieces per request.
+    /// How many requests it holds, and scatter/gather entries per request.
     fn size(&self) -> SrqAttr;
 
     /// The device's number for it (`ibv_get_srq_num`).
     fn number(&self) -> u32;
 
-    /// `ibv_modify_srq`: resizes or arms it. Either everything in `change` is done or nothing.
+    /// `ibv_modify_srq`: resizes or arms it. Applies all of `change` or nothing.
     ///
     /// # Errors
-    /// Limits of the device, those of the command, those of mapping the new queue.
+    /// Limits of the device; those of the command and of mapping the new queue.
     fn modify(&mut self, change: &SrqModify) -> Result<()>;
 
     /// `ibv_query_srq`.
@@ -256,31 +255,31 @@ pub trait Srq: Debug + Send {
     /// Those of the command.
     fn query(&self) -> Result<SrqAttr>;
 
-    /// Puts one request into the queue, invisible to the device until [`ring`](Self::ring).
+    /// Puts one request into the queue. The device does not see it until [`ring`](Self::ring).
     ///
     /// # Errors
-    /// The queue is full, or the request does not fit it; nothing was put then.
+    /// The queue is full, or the request does not fit it; the queue is unchanged then.
     ///
     /// # Safety
-    /// From [`ring`](Self::ring) until the request's completion was polled, or the queue's destroy
-    /// was confirmed, the memory of every piece stays registered, allocated, and untouched by this
-    /// process.
+    /// From [`ring`](Self::ring) until the request's completion has been polled, or the queue's
+    /// destroy has been confirmed, the memory of every scatter/gather entry stays registered,
+    /// allocated, and untouched by this process.
     #[allow(unsafe_code, reason = "names memory that a device will write to")]
     unsafe fn put(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError>;
 
-    /// Hands the device everything that was put.
+    /// Submits every request that was put to the device.
     ///
     /// # Errors
-    /// [`PostError::Forked`], [`PostError::Poisoned`]; the requests were taken back then.
+    /// [`PostError::Forked`], [`PostError::Poisoned`]; the requests have been removed then.
     fn ring(&mut self) -> Result<(), PostError>;
 
-    /// Takes back everything that was put and not rung.
+    /// Removes every request that was put and not submitted.
     fn abort(&mut self);
 
-    /// Takes the numbers of requests that are over and have no completion: they were used up by
-    /// queue pairs that were destroyed or reset before their completions were polled. Each is told
-    /// once. Whoever never asks loses nothing: their places are free; no more of them are kept than
-    /// the queue has requests.
+    /// Calls `each` with the `wr_id` of every request that ended without a completion: queue pairs
+    /// consumed them and were destroyed or reset before their completions were polled. Each is
+    /// reported once. Calling this is optional: the slots are free already, and at most as many ids
+    /// are kept as the queue has requests.
     fn take_unreported(&mut self, each: &mut dyn FnMut(u64)) {
         let _ = each;
     }
@@ -291,8 +290,7 @@ pub trait Qp: Debug + Send {
     /// What it has in common with all others.
     fn base(&self) -> &QpBase;
 
-    /// The kernel object, to destroy it in its place. Nothing but a drop of the queue pair comes
-    /// after that.
+    /// The kernel object, to destroy it in place. Afterwards the queue pair may only be dropped.
     fn object_mut(&mut self) -> &mut Object;
 
     /// `ibv_modify_qp`.
@@ -307,15 +305,16 @@ pub trait Qp: Debug + Send {
     /// Those of the command.
     fn query(&mut self, mask: QpAttrMask) -> Result<QpInfo>;
 
-    /// `ibv_query_ece`: what the device offered when it was created, or agreed to since.
+    /// `ibv_query_ece`: the options that the device offered when the queue pair was created, or has
+    /// agreed to since.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported): the device has no such options.
+    /// [`Unsupported`](ErrorKind::Unsupported): the device has no ECE options.
     fn ece(&self) -> Result<Ece> {
         Err(Error::new(Op::QueryEce, ErrorKind::Unsupported))
     }
 
-    /// Whether [`set_ece`](Self::set_ece) would take these.
+    /// Checks whether [`set_ece`](Self::set_ece) would accept these options.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) as above; options of another vendor.
@@ -324,7 +323,8 @@ pub trait Qp: Debug + Send {
         Err(Error::new(Op::SetEce, ErrorKind::Unsupported))
     }
 
-    /// `ibv_set_ece`: what the next [`modify`](Self::modify) asks the device to agree to.
+    /// `ibv_set_ece`: the options that the next [`modify`](Self::modify) asks the device to agree
+    /// to.
     ///
     /// # Errors
     /// As [`check_ece`](Self::check_ece).
@@ -332,34 +332,36 @@ pub trait Qp: Debug + Send {
         self.check_ece(ece)
     }
 
-    /// Puts one send request into the queue, invisible to the device until
+    /// Puts one send request into the queue. The device does not see it until
     /// [`ring_send`](Self::ring_send).
     ///
     /// # Errors
-    /// The queue is full, or the request does not fit it; nothing was put then.
+    /// The queue is full, or the request does not fit it; the queue is unchanged then.
     ///
     /// # Safety
-    /// From [`ring_send`](Self::ring_send) until the request's completion was polled (its own, or
-    /// that of a later signaled request of this queue), or the queue pair's destroy or reset was
-    /// confirmed, the memory of every piece stays registered and allocated; this process does not
-    /// write to it, and does not touch it at all if the operation writes to it (reads, atomics).
+    /// From [`ring_send`](Self::ring_send) until the request's completion has been polled (its own,
+    /// or that of a later signaled request of this queue), or the queue pair's destroy or reset has
+    /// been confirmed, the memory of every scatter/gather entry stays registered and allocated;
+    /// this process does not write to it, and does not touch it at all if the operation writes to
+    /// it (reads, atomics).
     #[allow(unsafe_code, reason = "names memory that a device will access")]
     unsafe fn put_send(&mut self, request: &SendRequest<'_>) -> Result<(), PostError>;
 
-    /// Hands the device every send request that was put, with one doorbell.
+    /// Submits every send request that was put to the device, with one doorbell.
     ///
     /// # Errors
-    /// [`PostError::Doorbell`], [`PostError::Forked`], [`PostError::Poisoned`]; the requests were
-    /// taken back then.
+    /// [`PostError::Doorbell`], [`PostError::Forked`], [`PostError::Poisoned`]; the requests have
+    /// been removed then.
     fn ring_send(&mut self) -> Result<(), PostError>;
 
-    /// Takes back every send request that was put and not rung.
+    /// Removes every send request that was put and not submitted.
     fn abort_send(&mut self);
 
-    /// Puts the requests and rings once: how many were posted, and why the next one was not.
+    /// Puts the requests and submits them with one doorbell. An error says how many were posted,
+    /// and why the next one was not.
     ///
     /// # Errors
-    /// Those of [`put_send`](Self::put_send), those before the refused one are posted; those of
+    /// Those of [`put_send`](Self::put_send): requests before the refused one are posted; those of
     /// [`ring_send`](Self::ring_send).
     ///
     /// # Safety
@@ -368,11 +370,11 @@ pub trait Qp: Debug + Send {
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     unsafe fn post_send(&mut self, requests: &[SendRequest<'_>]) -> Result<(), (usize, PostError)> {
-        // A batch that was forgotten instead of dropped must not be rung with this one.
+        // A batch that was forgotten instead of dropped must not be submitted with this one.
         self.abort_send();
         for (posted, request) in requests.iter().enumerate() {
-            // A copy: of a request that stays where it is, nothing is known to the compiler any
-            // more. SAFETY: the caller's promise, for each request.
+            // A copy, whose fields the compiler can keep in registers, unlike those of a request in
+            // memory. SAFETY: the caller's promise, for each request.
             if let Err(error) = unsafe { self.put_send(&{ *request }) } {
                 self.ring_send().map_err(|error| (0, error))?;
                 return Err((posted, error));
@@ -381,30 +383,30 @@ pub trait Qp: Debug + Send {
         self.ring_send().map_err(|error| (0, error))
     }
 
-    /// Puts one receive request into the queue, as [`Srq::put`].
+    /// Puts one receive request into the queue, like [`Srq::put`].
     ///
     /// # Errors
-    /// As [`Srq::put`]; [`PostError::UnsupportedOperation`] for a queue pair that receives from a
-    /// shared queue.
+    /// As [`Srq::put`]; [`PostError::UnsupportedOperation`] for a queue pair with a shared receive
+    /// queue.
     ///
     /// # Safety
     /// As [`Srq::put`].
     #[allow(unsafe_code, reason = "names memory that a device will write to")]
     unsafe fn put_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError>;
 
-    /// Hands the device every receive request that was put.
+    /// Submits every receive request that was put to the device.
     ///
     /// # Errors
     /// As [`Srq::ring`].
     fn ring_recv(&mut self) -> Result<(), PostError>;
 
-    /// Takes back every receive request that was put and not rung.
+    /// Removes every receive request that was put and not submitted.
     fn abort_recv(&mut self);
 
-    /// As [`post_send`](Self::post_send), of receive requests.
+    /// Like [`post_send`](Self::post_send), for receive requests.
     ///
     /// # Errors
-    /// Those of [`put_recv`](Self::put_recv), those before the refused one are posted; those of
+    /// Those of [`put_recv`](Self::put_recv): requests before the refused one are posted; those of
     /// [`ring_recv`](Self::ring_recv).
     ///
     /// # Safety

@@ -1,4 +1,4 @@
-//! A kernel object: destroyed once, after its children, or given up and counted.
+//! A kernel object: destroyed once, after its children, or leaked and counted.
 
 mod before;
 mod stake;
@@ -16,26 +16,27 @@ use crate::types::EventCounts;
 
 /// A kernel object of an opened device.
 ///
-/// It holds its parents, so that they are destroyed after it whatever order handles are dropped in,
-/// and the memory that a device may touch through it. Both are released only when the kernel
-/// confirmed the destroy. After one that failed whoever has the object may [try
-/// again](Self::try_destroy). Else it is given up with all that it holds, counted in
-/// [`UverbsFile::leaked`]: freeing memory that a device can still write to would be worse.
+/// It holds its parents, so that they are destroyed after it in whatever order handles are dropped,
+/// and the memory that a device may access through it. Both are released only once the kernel has
+/// confirmed the destroy. If the destroy fails, the owner of the object may [try
+/// again](Self::try_destroy). Otherwise the object is leaked with everything that it holds, and
+/// counted in [`UverbsFile::leaked`]: freeing memory that a device can still write to would be
+/// worse.
 pub struct Object {
     file: Arc<UverbsFile>,
     kind: &'static Kind,
     handle: u32,
-    /// `None` once it was destroyed or given up.
+    /// `None` once it was destroyed or leaked.
     held: Option<Held>,
 }
 
 impl Object {
-    /// Issues `command`, which creates an object on `parents` that may use `memory` from then on.
-    /// `handle` says which handle is in its reply.
+    /// Issues `command`, which creates an object that depends on `parents` and may use `memory`
+    /// from then on. `handle` extracts the object's handle from the reply.
     ///
-    /// Where nobody knows whether the object exists ([`Error::outcome_is_unknown`], or a panic),
-    /// parents and memory are given up, which counts in [`UverbsFile::leaked`]. After any other
-    /// error they are released.
+    /// If it is unknown whether the object exists ([`Error::outcome_is_unknown`], or a panic),
+    /// parents and memory are leaked, which counts in [`UverbsFile::leaked`]. After any other error
+    /// they are released.
     ///
     /// # Errors
     /// Those of `command`.
@@ -47,7 +48,7 @@ impl Object {
         command: impl FnOnce() -> Result<R>,
         handle: impl FnOnce(&R) -> u32,
     ) -> Result<(Self, R)> {
-        // All that is allocated for it is allocated before the command.
+        // Everything is allocated before the command, so that nothing can fail after it.
         let stake = Stake::new(file, Held::new(parents, memory));
         match command() {
             Ok(created) => {
@@ -68,8 +69,8 @@ impl Object {
         }
     }
 
-    /// Takes over the object that a create command returned. It has no memory yet: what is to have
-    /// some is made by [`create`](Self::create).
+    /// Takes ownership of the object that a create command returned. The object uses no memory; one
+    /// that does is created by [`create`](Self::create).
     pub fn new(
         file: &Arc<UverbsFile>,
         kind: &'static Kind,
@@ -84,36 +85,36 @@ impl Object {
         }
     }
 
-    /// Keeps `memory`, too, until the kernel confirmed that the object is gone.
+    /// Keeps `memory` as well, until the kernel has confirmed that the object is gone.
     pub fn keep(&self, memory: impl Any + Send + Sync) {
         let memory = stake::boxed(memory);
         match &self.held {
             Some(held) => held.keep(memory),
-            // It was given up, and so is this.
+            // The object was leaked, so this is leaked as well.
             None => stake::forget(memory),
         }
     }
 
-    /// Has `step` issued before the object is destroyed.
+    /// Registers `step`, to be issued before the object is destroyed.
     pub(crate) fn before_destroy(&self, step: impl Before) {
         if let Some(held) = &self.held {
-            held.before.note(step);
+            held.before.add(step);
         }
     }
 
-    /// Strikes one `step` that was noted.
-    pub(crate) fn not_before_destroy<B: Before + PartialEq>(&self, step: &B) {
+    /// Removes one registered `step`.
+    pub(crate) fn cancel_before_destroy<B: Before + PartialEq>(&self, step: &B) {
         if let Some(held) = &self.held {
-            held.before.strike(step);
+            held.before.remove(step);
         }
     }
 
-    /// Issues `command`, which moves the object to another `parent`, to other `memory`, or both. It
-    /// holds the new ones from before the command on, and the former ones until the command
-    /// succeeded: nobody knows which it uses meanwhile.
+    /// Issues `command`, which moves the object to another `parent`, to other `memory`, or both.
+    /// The object holds the new ones from before the command, and the previous ones until the
+    /// command has succeeded: it may use either meanwhile.
     ///
     /// # Errors
-    /// Those of `command`. If its outcome is unknown both are held until the object is gone.
+    /// Those of `command`. If its outcome is unknown, both are held until the object is gone.
     pub(crate) fn exchange<R>(
         &mut self,
         parent: Option<Arc<Object>>,
@@ -123,28 +124,28 @@ impl Object {
         let Some(held) = &mut self.held else {
             return command(&self.file);
         };
-        let former = held.take_too(parent, memory.map(stake::boxed));
+        let previous = held.add(parent, memory.map(stake::boxed));
         let done = command(&self.file);
         match &done {
-            Ok(_) => held.release_former(&former),
+            Ok(_) => held.release_previous(&previous),
             Err(error) if error.outcome_is_unknown() => {}
-            Err(_) => held.release_latter(&former),
+            Err(_) => held.release_added(&previous),
         }
         done
     }
 
-    /// Notes that a command made it use `other` in the role `R`, in place of what it used before,
-    /// or nothing any more. What it uses is destroyed after it.
+    /// Records that a command made the object use `other` in the role `R` instead of what it used
+    /// before, or (`None`) nothing any more. An object that it uses is destroyed after it.
     pub fn set_use<R: Any>(&self, other: Option<Arc<Object>>) {
         let Some(held) = &self.held else { return };
         let role = TypeId::of::<R>();
-        // What it used is released after the lock, because that may destroy it.
-        let _former = {
+        // The previous one is released after the lock, because that may destroy it.
+        let _previous = {
             let mut uses = lock(&held.uses);
             let at = uses.iter().position(|(used_as, _)| *used_as == role);
-            let former = at.map(|at| uses.swap_remove(at));
+            let previous = at.map(|at| uses.swap_remove(at));
             uses.extend(other.map(|other| (role, other)));
-            former
+            previous
         };
     }
 
@@ -158,18 +159,18 @@ impl Object {
         &self.file
     }
 
-    /// What it is.
+    /// Its kind.
     pub fn kind(&self) -> &'static Kind {
         self.kind
     }
 
-    /// Destroys the object and releases what it held.
+    /// Destroys the object and releases what it holds.
     ///
     /// One system call, which waits until the device no longer uses the object.
     ///
     /// # Errors
-    /// The kernel's errno, EBUSY above all (something else still uses the object). It is given up
-    /// then.
+    /// The kernel's errno, in particular EBUSY (something else still uses the object). The object
+    /// is leaked then.
     pub fn destroy(mut self) -> Result<EventCounts> {
         self.end()
     }
@@ -182,31 +183,31 @@ impl Object {
         Self::sole(&mut shared)?.end()
     }
 
-    /// A shared object, if nobody else has it.
+    /// Exclusive access to a shared object, if there is no other reference to it.
     ///
     /// # Errors
-    /// [`ErrorKind::Busy`] while others share it; it lives on with them.
+    /// [`ErrorKind::Busy`] while there are other references; they keep it alive.
     pub fn sole(shared: &mut Arc<Self>) -> Result<&mut Self> {
         let (op, users) = (shared.kind.op, Arc::strong_count(shared) - 1);
         Arc::get_mut(shared).ok_or_else(|| Error::new(op, ErrorKind::Busy).fact("users", users))
     }
 
-    /// Destroys the object in its place and releases what it held, or else leaves it as it was, for
-    /// another try.
+    /// Destroys the object in place and releases what it holds; on failure leaves the object as it
+    /// was, for another try.
     ///
-    /// After success nothing is left of it but a handle that may soon be another object's.
+    /// After success only its handle is left, which the kernel may soon assign to another object.
     ///
     /// # Errors
-    /// As [`destroy`](Self::destroy), but nothing is given up: the object lives on. Only where
-    /// nobody knows whether it does ([`Error::outcome_is_unknown`]) its handle may be another
-    /// object's by now, so it was given up. What is given up, or gone, is
-    /// [`ErrorKind::InvalidState`].
+    /// As [`destroy`](Self::destroy), but the object is not leaked: it lives on. The exception is
+    /// an unknown outcome ([`Error::outcome_is_unknown`]): the handle may already be another
+    /// object's, so the object is leaked. [`ErrorKind::InvalidState`] if it was destroyed or leaked
+    /// before.
     pub fn try_destroy(&mut self) -> Result<EventCounts> {
         let Some(held) = self.held.take() else {
             return Err(Error::new(self.kind.op, ErrorKind::InvalidState)
-                .hint("it was destroyed before, or given up"));
+                .hint("it was already destroyed or leaked"));
         };
-        // Without a confirmation, given up.
+        // Leaked unless the kernel confirms the destroy.
         let mut stake = Stake::new(&self.file, held);
         stake.issue_before(self.handle);
         let result = self.destroy_confirmed();
@@ -218,28 +219,28 @@ impl Object {
         result
     }
 
-    /// Destroys the object in its place and releases what it held, or gives it up.
+    /// Destroys the object in place and releases what it holds, or leaks it.
     ///
     /// # Errors
     /// As [`destroy`](Self::destroy).
     pub fn end(&mut self) -> Result<EventCounts> {
         let result = self.try_destroy();
         if result.is_err() {
-            self.give_up();
+            self.leak();
         }
         result
     }
 
-    fn give_up(&mut self) {
+    fn leak(&mut self) {
         if let Some(held) = self.held.take() {
             drop(Stake::new(&self.file, held));
         }
     }
 
-    /// Issues the destroy; a device that was taken away has no object any more.
+    /// Issues the destroy. On a removed device the object no longer exists, which is success.
     fn destroy_confirmed(&self) -> Result<EventCounts> {
         match self.destroy_command() {
-            // By any other errno (ENOLINK) the device may still be there, and the object with it.
+            // After any other errno (ENOLINK) the device may still exist, and with it the object.
             Err(error) if error.errno() == Some(Errno::IO) && self.file.confirm_removed() => {
                 Ok(EventCounts::default())
             }
@@ -260,18 +261,19 @@ impl Object {
     }
 }
 
-/// A panic under one of these locks is one of the allocator, before anything was changed.
+/// Only the allocator can panic while one of these locks is held, before anything was changed, so a
+/// poisoned lock is still consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A destroy that a signal interrupted did nothing and is issued again, but not for ever.
+/// A destroy that a signal interrupted did nothing and is issued again, at most this often.
 const MAX_INTERRUPTED: u32 = 16;
 
 impl Drop for Object {
     fn drop(&mut self) {
         if self.held.is_some() {
-            // A failure is counted in the file; there is nobody to tell here.
+            // A failure is counted in the file; a drop cannot report it.
             let _ = self.end();
         }
     }

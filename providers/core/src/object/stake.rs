@@ -1,5 +1,4 @@
-//! What hangs on a kernel object, and what becomes of it when nobody knows whether the object
-//! exists.
+//! What a kernel object holds, and what happens to it when it is unknown whether the object exists.
 
 use std::any::{Any, TypeId};
 use std::mem::ManuallyDrop;
@@ -12,23 +11,23 @@ use crate::file::UverbsFile;
 /// Memory of any kind, freed when it is dropped.
 pub(super) type Memory = Box<dyn Any + Send + Sync>;
 
-/// What an object holds until the kernel confirmed that it is gone.
+/// What an object holds until the kernel has confirmed that it is gone.
 pub(super) struct Held {
     pub(super) parents: Vec<Arc<Object>>,
     pub(super) before: Steps,
     pub(super) memory: Mutex<Vec<Memory>>,
-    /// Objects it was told to use after its creation, each in a role that is a type.
+    /// Objects that it was made to use after its creation, each in a role, which is a type.
     pub(super) uses: Mutex<Vec<(TypeId, Arc<Object>)>>,
 }
 
-/// How many parents and pieces of memory there were before others came.
-pub(super) struct Former {
+/// How many parents and memory entries there were before others were added.
+pub(super) struct Previous {
     parents: Option<usize>,
     memory: Option<usize>,
 }
 
 impl Held {
-    /// `memory` may be nothing at all, `()`.
+    /// Holds `parents` and `memory`, which may be `()` for none.
     pub(super) fn new<M: Any + Send + Sync>(
         parents: impl IntoIterator<Item = Arc<Object>>,
         memory: M,
@@ -43,7 +42,7 @@ impl Held {
         }
     }
 
-    /// Holds `memory`, too. Where there is no room to note it, it is given up rather than freed.
+    /// Holds `memory` as well. If allocating the list entry panics, it is leaked rather than freed.
     pub(super) fn keep(&self, memory: Memory) {
         let memory = ManuallyDrop::new(memory);
         let mut held = lock(&self.memory);
@@ -51,42 +50,39 @@ impl Held {
         held.push(ManuallyDrop::into_inner(memory));
     }
 
-    /// Holds these, too, where there are any.
-    pub(super) fn take_too(
-        &mut self,
-        parent: Option<Arc<Object>>,
-        memory: Option<Memory>,
-    ) -> Former {
+    /// Holds these as well, if present.
+    pub(super) fn add(&mut self, parent: Option<Arc<Object>>, memory: Option<Memory>) -> Previous {
         let held = lock(&self.memory).len();
-        let former = Former {
+        let previous = Previous {
             parents: parent.is_some().then_some(self.parents.len()),
             memory: memory.is_some().then_some(held),
         };
         self.parents.extend(parent);
         lock(&self.memory).extend(memory);
-        former
+        previous
     }
 
-    /// Ends what was held before, where something came in its place.
-    pub(super) fn release_former(&mut self, former: &Former) {
-        self.parents.drain(..former.parents.unwrap_or(0));
-        let count = former.memory.unwrap_or(0);
+    /// Releases the previous parents and memory, where new ones were added.
+    pub(super) fn release_previous(&mut self, previous: &Previous) {
+        self.parents.drain(..previous.parents.unwrap_or(0));
+        let count = previous.memory.unwrap_or(0);
         let released: Vec<_> = lock(&self.memory).drain(..count).collect();
         drop(released);
     }
 
-    /// Ends what came.
-    pub(super) fn release_latter(&mut self, former: &Former) {
-        self.parents.truncate(former.parents.unwrap_or(usize::MAX));
+    /// Releases what was added.
+    pub(super) fn release_added(&mut self, previous: &Previous) {
+        self.parents
+            .truncate(previous.parents.unwrap_or(usize::MAX));
         let memory = lock(&self.memory).len();
-        let released = lock(&self.memory).split_off(former.memory.unwrap_or(memory).min(memory));
+        let released = lock(&self.memory).split_off(previous.memory.unwrap_or(memory).min(memory));
         drop(released);
     }
 }
 
-/// What is held while a command is under way that the object begins or ends with. Dropped, it is
-/// given up, and counted: so it is whenever the command's outcome is not known, and whatever
-/// unwinds.
+/// What is held while the command that creates or destroys the object is under way. If dropped,
+/// everything is leaked and counted: that happens whenever the command's outcome is unknown, and on
+/// any unwinding.
 pub(super) struct Stake {
     file: Arc<UverbsFile>,
     held: Option<Held>,
@@ -100,12 +96,12 @@ impl Stake {
         }
     }
 
-    /// The outcome is known.
+    /// Returns what is held: the outcome is known.
     pub(super) fn settled(mut self) -> Option<Held> {
         self.held.take()
     }
 
-    /// Issues what has to go before the destroy of the object `handle`.
+    /// Issues the commands that must precede the destroy of the object `handle`.
     pub(super) fn issue_before(&mut self, handle: u32) {
         if let Some(held) = &mut self.held {
             held.before.issue(&self.file, handle);
@@ -122,13 +118,13 @@ impl Drop for Stake {
     }
 }
 
-/// Gives up what may be in the device's hands.
+/// Leaks what the device may still access.
 #[expect(clippy::mem_forget, reason = "freeing it could free memory under DMA")]
 pub(super) fn forget<T>(held: T) {
     std::mem::forget(held);
 }
 
-/// `memory` in a box. Where there is no room for one, it is given up rather than freed.
+/// `memory` in a box. If allocating the box panics, it is leaked rather than freed.
 pub(super) fn boxed(memory: impl Any + Send + Sync) -> Memory {
     let memory = ManuallyDrop::new(memory);
     let mut place = Box::new(None);

@@ -370,8 +370,8 @@ impl Payload<'_> {
     /// Total bytes; no sum of lengths overflows 64 bits.
     pub fn len(&self) -> u64 {
         match self {
-            Self::Gather(pieces) => pieces.iter().map(|piece| u64::from(piece.length)).sum(),
-            Self::Inline(pieces) => pieces.iter().map(|piece| piece.len() as u64).sum(),
+            Self::Gather(entries) => entries.iter().map(|sge| u64::from(sge.length)).sum(),
+            Self::Inline(parts) => parts.iter().map(|part| part.len() as u64).sum(),
         }
     }
 
