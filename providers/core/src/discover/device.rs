@@ -1,4 +1,4 @@
-//! What is known of a device before it is opened.
+//! What is known about a device before it is opened.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -7,24 +7,27 @@ use super::{CharDevice, DriverMatch};
 use crate::error::{Error, ErrorKind, Op, Result};
 use crate::types::{DriverId, Guid, NodeType};
 
-/// Where to look for devices, and what to find out.
+/// Where to look for devices, and what to query.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-#[expect(clippy::struct_excessive_bools, reason = "each switch stands alone")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the switches are independent"
+)]
 pub struct Options {
-    /// Ask RDMA netlink. Default: yes.
+    /// Use RDMA netlink. Default: yes.
     pub netlink: bool,
-    /// Read sysfs where netlink does not answer. Default: yes.
+    /// Read sysfs if netlink does not answer. Default: yes.
     pub sysfs: bool,
-    /// Try to open every device, to fill [`DeviceInfo::access`]: two to three system calls each.
+    /// Try to open every device, to fill in [`DeviceInfo::access`]: two to three system calls each.
     /// Default: no.
     pub probe_access: bool,
-    /// Ask whether the kernel copies pinned pages on fork along with the device, one system call
-    /// more, so that [`copy_on_fork`](super::copy_on_fork) need not ask again. Default: no.
+    /// Also query whether the kernel copies pinned pages on fork, with one more system call, so
+    /// that [`copy_on_fork`](super::copy_on_fork) need not do it. Default: no.
     pub learn_fork: bool,
     /// Where sysfs is mounted. Default: `/sys`.
     pub sysfs_root: PathBuf,
-    /// Where device nodes are. Default: `/dev`.
+    /// Directory of device nodes. Default: `/dev`.
     pub dev_root: PathBuf,
 }
 
@@ -41,14 +44,14 @@ impl Default for Options {
     }
 }
 
-/// Who told of a device.
+/// Where the information about a device comes from.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Source {
     /// RDMA netlink.
     Netlink,
     /// Files of sysfs.
     Sysfs,
-    /// Only its node: name, driver and version are not known.
+    /// Only its node: name, driver and version are unknown.
     DevOnly,
 }
 
@@ -57,7 +60,7 @@ pub enum Source {
 pub enum Access {
     /// Not tried; see [`Options::probe_access`].
     Unchecked,
-    /// It could be opened just now.
+    /// It was opened successfully.
     Openable,
     /// It could not be opened, for this reason.
     Refused(Error),
@@ -70,16 +73,16 @@ pub enum Access {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DeviceInfo {
-    /// `ibv_get_device_name`—`rxe0`, `mlx5_0`; the name of its node when no other is known.
+    /// `ibv_get_device_name`—`rxe0`, `mlx5_0`; the name of its node if no other is known.
     #[doc(alias = "ibv_get_device_name")]
     pub name: String,
-    /// `ibv_get_device_index`—the kernel's number for it, kept over renames.
+    /// `ibv_get_device_index`—the kernel's index of it, which renaming does not change.
     #[doc(alias = "ibv_get_device_index")]
     pub index: Option<u32>,
     /// `ibv_get_device_guid`—GUID of the device.
     #[doc(alias = "ibv_get_device_guid")]
     pub node_guid: Option<Guid>,
-    /// GUID of what it is part of.
+    /// GUID shared by the devices of one system image.
     pub sys_image_guid: Option<Guid>,
     /// What kind of node it is.
     pub node_type: Option<NodeType>,
@@ -87,26 +90,26 @@ pub struct DeviceInfo {
     pub ports: Option<u32>,
     /// Firmware version.
     pub fw_version: Option<String>,
-    /// What its first port speaks: `ib`, `roce`, `iw`.
+    /// The protocol of its first port: `ib`, `roce`, `iw`.
     pub protocol: Option<String>,
-    /// Which kernel driver serves it, and how that is known.
+    /// Its kernel driver, and how that was determined.
     pub driver: DriverMatch,
-    /// Version of the provider's part of the kernel interface: 2 for rxe, 1 for mlx5.
+    /// The driver's ABI version: 2 for rxe, 1 for mlx5.
     pub abi_version: Option<u32>,
-    /// Name of its node in `/dev/infiniband`; none when `ib_uverbs` is not loaded.
+    /// Name of its node in `/dev/infiniband`; `None` if `ib_uverbs` is not loaded.
     pub uverbs: Option<String>,
-    /// Number of its node.
+    /// Device number of its node.
     pub number: Option<CharDevice>,
-    /// Where its node should be.
+    /// Expected path of its node.
     pub path: Option<PathBuf>,
-    /// Who told of it.
+    /// Where this information comes from.
     pub source: Source,
     /// Whether it can be opened.
     pub access: Access,
 }
 
 impl DeviceInfo {
-    /// A device of which only the name is known.
+    /// A device of which only the name is known; other fields are `None` or unknown.
     pub fn named(name: String, source: Source) -> Self {
         Self {
             name,
@@ -127,15 +130,15 @@ impl DeviceInfo {
         }
     }
 
-    /// Which kernel driver serves it, if known.
+    /// Its kernel driver, if known.
     pub fn driver_id(&self) -> Option<DriverId> {
         self.driver.driver_id()
     }
 
-    /// Refuses a device whose driver speaks another version than its provider here.
+    /// Refuses a device whose driver has an ABI version that the provider does not support.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] when the version is known and not among `versions`.
+    /// [`ErrorKind::Unsupported`] if the version is known and not among `versions`.
     pub fn check_abi(&self, versions: RangeInclusive<u32>) -> Result<()> {
         match self.abi_version {
             Some(version) if !versions.contains(&version) => {
@@ -149,7 +152,7 @@ impl DeviceInfo {
         }
     }
 
-    /// Why there is nothing to open: what the kernel said when it was asked for the node.
+    /// The error for a device without a node, with the kernel's reason as far as known.
     pub(super) fn without_node(&self, cause: Option<&Error>) -> Error {
         let error = match cause.and_then(Error::errno) {
             Some(errno) => Error::os(Op::OpenDevice, errno).with_kind(ErrorKind::NotFound),

@@ -1,24 +1,24 @@
-//! Which driver serves a device, when the kernel does not say.
+//! Determines a device's driver if the kernel does not report it.
 
 use crate::types::DriverId;
 
-/// The driver of a device, and how it is known.
+/// The driver of a device, and how it was determined.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum DriverMatch {
-    /// The kernel says so.
+    /// Reported by the kernel.
     Kernel(DriverId),
-    /// The hardware's PCI numbers say so.
+    /// Derived from the hardware's PCI ids.
     Modalias(DriverId),
-    /// The device has the name, or the files, that this driver gives its devices. Anyone can rename
-    /// a device.
+    /// Guessed from the name, or the sysfs files, that this driver gives its devices. Devices can
+    /// be renamed.
     Name(DriverId),
-    /// Nothing tells.
+    /// Unknown.
     #[default]
     Unknown,
 }
 
-/// Vendor and devices of drivers that are told by PCI numbers.
+/// PCI vendor and device ids of drivers that are recognised by them.
 const PCI: &[(u16, &[u16], DriverId)] = &[(
     0x15b3,
     &[
@@ -29,7 +29,7 @@ const PCI: &[(u16, &[u16], DriverId)] = &[(
     DriverId::Mlx5,
 )];
 
-/// What drivers call their devices; a number follows.
+/// The names of drivers' devices, without the number that follows.
 const NAMES: &[(&str, DriverId)] = &[
     ("bnxt_re", DriverId::BnxtRe),
     ("cxgb4_", DriverId::Cxgb4),
@@ -61,7 +61,7 @@ impl DriverMatch {
         }
     }
 
-    /// By the `modalias` of its PCI device, `pci:v000015B3d00001017sv…`.
+    /// Determines the driver from the `modalias` of its PCI device, `pci:v000015B3d00001017sv…`.
     pub fn from_modalias(modalias: &str) -> Self {
         let Some((vendor, device)) = pci_numbers(modalias) else {
             return Self::Unknown;
@@ -73,7 +73,7 @@ impl DriverMatch {
             .map_or(Self::Unknown, |(_, _, driver)| Self::Modalias(*driver))
     }
 
-    /// By the name that its driver gave it, a prefix and a number.
+    /// Determines the driver from the device's name, a prefix and a number.
     pub fn from_name(name: &str) -> Self {
         let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
         if stem.len() == name.len() {
@@ -85,7 +85,7 @@ impl DriverMatch {
             .map_or(Self::Unknown, |(_, driver)| Self::Name(*driver))
     }
 
-    /// This, or `other` where this does not tell.
+    /// This, or `other` if this is [`Unknown`](Self::Unknown).
     #[must_use]
     pub fn or(self, other: impl FnOnce() -> Self) -> Self {
         if self == Self::Unknown { other() } else { self }

@@ -1,10 +1,10 @@
-//! Memory that a device writes to, across `fork(2)`.
+//! `fork(2)` and memory that a device writes to.
 //!
-//! After a fork, the first of parent and child to write to a shared page gets a new one. Where that
-//! is the parent, the device keeps writing to the old page, which the parent no longer has. Kernels
-//! since 5.12 copy pinned pages for the child while they fork, and nothing needs to be done; they
-//! say so ([`copy_on_fork`]). On older ones registered memory must be left out of children
-//! (`MADV_DONTFORK`): a child that touches it dies of SIGSEGV.
+//! After a fork, whichever of parent and child writes first to a shared page gets a copy of it. If
+//! that is the parent, the device keeps writing to the old page, which the parent no longer sees.
+//! Kernels since 5.12 copy pinned pages for the child during the fork, so nothing needs to be done;
+//! they report this ([`copy_on_fork`]). On older kernels registered memory must be excluded from
+//! children (`MADV_DONTFORK`): a child that accesses it dies of SIGSEGV.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -16,18 +16,18 @@ use crate::error::{Errno, Error, ErrorKind, Op, Result};
 pub use crate::sys::madvise::ForkAdvice;
 pub(crate) use crate::sys::madvise::LinuxForkAdvice;
 
-/// What is known of the kernel: 0 nothing, 1 it does not copy, 2 it copies.
+/// Whether the kernel copies on fork: 0 unknown, 1 no, 2 yes.
 static COPIES: AtomicU8 = AtomicU8::new(0);
 
-/// `ibv_is_fork_initialized`—whether the kernel copies pinned pages for a child, so that fork needs
-/// no care.
+/// `ibv_is_fork_initialized`—whether the kernel copies pinned pages for a child, so that fork is
+/// safe without further measures.
 ///
-/// The kernel is asked once per process, in four system calls (netlink `RDMA_NLDEV_CMD_SYS_GET`). A
-/// kernel that does not know the question does not copy; one that cannot be asked (no RDMA netlink,
-/// a sandbox) is taken not to.
+/// The kernel is queried once per process, in four system calls (netlink `RDMA_NLDEV_CMD_SYS_GET`).
+/// A kernel that does not know the query does not copy; one that cannot be queried (no RDMA
+/// netlink, a sandbox) is assumed not to.
 ///
 /// # Errors
-/// Any other errno of the netlink socket, EMFILE above all.
+/// Any other errno of the netlink socket, in particular EMFILE.
 #[doc(alias = "ibv_is_fork_initialized")]
 pub fn copy_on_fork() -> Result<bool> {
     match COPIES.load(Ordering::Relaxed) {
@@ -35,7 +35,7 @@ pub fn copy_on_fork() -> Result<bool> {
             let copies = Client::connect()
                 .and_then(|mut client| ask(&mut client))
                 .or_else(|error| {
-                    if is_silent(&error) {
+                    if is_unavailable(&error) {
                         Ok(false)
                     } else {
                         Err(error)
@@ -48,9 +48,9 @@ pub fn copy_on_fork() -> Result<bool> {
     }
 }
 
-/// Whether there is nobody to ask: no RDMA netlink in the kernel, or none for this process (a
-/// sandbox).
-fn is_silent(error: &Error) -> bool {
+/// Whether netlink is unavailable: the kernel has no RDMA netlink, or this process has no access to
+/// it (a sandbox).
+fn is_unavailable(error: &Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::Unsupported | ErrorKind::PermissionDenied
@@ -66,7 +66,7 @@ fn ask<T: NetlinkTransport>(client: &mut Client<T>) -> Result<bool> {
     }
 }
 
-/// Asks over a client that is open anyway.
+/// Queries the kernel over a client that is open anyway.
 pub(super) fn learn<T: NetlinkTransport>(client: &mut Client<T>) {
     if COPIES.load(Ordering::Relaxed) == 0
         && let Ok(copies) = ask(client)
@@ -75,21 +75,22 @@ pub(super) fn learn<T: NetlinkTransport>(client: &mut Client<T>) {
     }
 }
 
-/// Whether [`copy_on_fork`] answers without asking.
+/// Whether [`copy_on_fork`] needs no query.
 pub(super) fn is_known() -> bool {
     COPIES.load(Ordering::Relaxed) != 0
 }
 
-/// Keeps an answer for [`copy_on_fork`].
+/// Stores the answer for [`copy_on_fork`].
 pub(super) fn remember(copies: bool) {
     COPIES.store(1 + u8::from(copies), Ordering::Relaxed);
 }
 
-/// Leaves registered memory out of children where the kernel needs that.
+/// Excludes registered memory from forked children, if the kernel requires that.
 ///
-/// Pages count: a page that several registrations share is given back to children when the last of
-/// them is dropped. Clones share their counts, and all guards of [`detect`](Self::detect) and
-/// [`forced`](Self::forced) are one, because the pages are the process's.
+/// Registrations are counted per page: a page that several registrations share is given back to
+/// children when the last of them is dropped. Clones share their counts, and all guards from
+/// [`detect`](Self::detect) and [`forced`](Self::forced) share theirs, because pages belong to the
+/// process.
 ///
 /// Default of this library: [`detect`](Self::detect).
 #[doc(alias = "ibv_fork_init")]
@@ -107,7 +108,7 @@ struct Pages {
 static PROCESS: OnceLock<Arc<Pages>> = OnceLock::new();
 
 impl ForkGuard {
-    /// A guard that works where the kernel does not copy on fork, and does nothing where it does.
+    /// A guard that is active if the kernel does not copy on fork, and does nothing otherwise.
     ///
     /// # Errors
     /// As [`copy_on_fork`].
@@ -124,7 +125,7 @@ impl ForkGuard {
         Self { pages: None }
     }
 
-    /// A guard that works whatever the kernel says.
+    /// A guard that is active whatever the kernel reports.
     pub fn forced() -> Self {
         let pages = PROCESS.get_or_init(|| Arc::new(Pages::new(Box::new(LinuxForkAdvice))));
         Self {
@@ -132,45 +133,46 @@ impl ForkGuard {
         }
     }
 
-    /// A guard with pages of its own, over something else than `madvise(2)`.
+    /// A guard with page counts of its own, over a substitute for `madvise(2)`.
     pub fn over(advice: Box<dyn ForkAdvice>) -> Self {
         Self {
             pages: Some(Arc::new(Pages::new(advice))),
         }
     }
 
-    /// Whether it does anything.
+    /// Whether it is active.
     pub const fn is_needed(&self) -> bool {
         self.pages.is_some()
     }
 
-    /// Page ranges that could not be given back to children, since the process started. They stay
-    /// left out.
+    /// Number of page ranges, since the process started, that could not be given back to children.
+    /// They stay excluded.
     pub fn stuck(&self) -> u64 {
         self.pages
             .as_ref()
             .map_or(0, |pages| pages.stuck.load(Ordering::Relaxed))
     }
 
-    /// Leaves the pages of a range out of children until the registration is dropped. Whole pages:
-    /// what else lies on the first and last page is left out too.
+    /// Excludes the pages of a range from children until the registration is dropped. Only whole
+    /// pages can be excluded, so other data on the first and last page is excluded, too.
     ///
-    /// One `madvise(2)` per stretch of pages that were not left out before; none where nothing is
-    /// needed. The memory must stay mapped until then: what is mapped in its place is not known
-    /// here. Pages that someone else left out of children are given back too.
+    /// One `madvise(2)` per run of pages that are not excluded yet; none if the guard is inactive.
+    /// The memory must stay mapped while the registration exists: the guard does not notice if
+    /// something else is mapped in its place. Pages that other code excluded from children are
+    /// given back, too.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] when the range leaves the address space, or ends inside a huge
-    /// page (EINVAL); [`ErrorKind::OutOfResources`] when part of it is not mapped, or
-    /// `vm.max_map_count` is reached (ENOMEM). Nothing is left out then.
+    /// [`ErrorKind::InvalidInput`] if the range exceeds the address space, or ends inside a huge
+    /// page (EINVAL); [`ErrorKind::OutOfResources`] if part of it is not mapped, or
+    /// `vm.max_map_count` is reached (ENOMEM). Nothing is excluded then.
     ///
     /// # Safety
-    /// Nobody but guards like this one has left any of these pages out of children and relies on
-    /// that: they are given back. This library's queues are so, whose memory a parent would lose to
-    /// a child.
+    /// No other code has excluded any of these pages from children and relies on that, since they
+    /// are given back. This library's queues are such memory: if it were given back, the parent
+    /// could lose its pages to a child.
     #[allow(
         unsafe_code,
-        reason = "gives pages back to children that may be others'"
+        reason = "gives pages back to children that other code may have excluded"
     )]
     pub unsafe fn protect(&self, address: usize, len: usize) -> Result<Registration> {
         let Some(pages) = &self.pages else {
@@ -196,7 +198,7 @@ impl Pages {
         }
     }
 
-    /// The pages of a range, as addresses of their first and past their last byte.
+    /// The pages of a range, as the address of the first byte and the address past the last.
     fn span(&self, address: usize, len: usize) -> Result<(usize, usize)> {
         if len == 0 {
             return Ok((address, address));
@@ -218,8 +220,8 @@ impl Pages {
         let fresh = counts.unprotected(start, end);
         for (done, &(from, to)) in fresh.iter().enumerate() {
             if let Err(errno) = self.advice.advise(from, to - from, false) {
-                // Part of this stretch may have been advised. It fails in the same place when it is
-                // undone, after that part.
+                // Part of this run may have been advised already. Undoing it fails at the same
+                // place, after that part was undone.
                 let _ = self.advice.advise(from, to - from, true);
                 for &(from, to) in &fresh[..done] {
                     self.give_back(from, to);
@@ -240,7 +242,7 @@ impl Pages {
 
     fn give_back(&self, from: usize, to: usize) {
         match self.advice.advise(from, to - from, true) {
-            // Unmapped meanwhile: what is mapped there later starts out inherited.
+            // Unmapped meanwhile: later mappings there are inherited by default.
             Ok(()) | Err(Errno::NOMEM) => {}
             Err(_) => {
                 self.stuck.fetch_add(1, Ordering::Relaxed);
@@ -269,7 +271,7 @@ impl fmt::Debug for Pages {
     }
 }
 
-/// Memory that children do not get, until this is dropped.
+/// Memory that children do not inherit, until this is dropped.
 #[derive(Debug)]
 #[must_use = "dropping it gives the memory back to children"]
 pub struct Registration {

@@ -1,4 +1,4 @@
-//! Asks one source after the other.
+//! Lists and finds devices, by one source after the other.
 
 use super::netlink::{Client, NetlinkTransport};
 use super::{
@@ -7,21 +7,22 @@ use super::{
 };
 use crate::error::{Errno, Error, ErrorKind, Op, Result};
 
-/// `ibv_get_device_list`—all devices of this network namespace, those that cannot be opened too.
+/// `ibv_get_device_list`—all devices of this network namespace, including those that cannot be
+/// opened.
 ///
-/// Netlink takes five system calls and two per device. A source that does not answer is passed
-/// over; where none does, the nodes in `/dev/infiniband` are the devices. No RDMA at all is an
-/// empty list.
+/// Netlink takes five system calls plus two per device. A source that does not answer is skipped;
+/// if none answers, the nodes in `/dev/infiniband` are the devices. Without any RDMA the list is
+/// empty.
 ///
 /// # Errors
-/// The errno of reading sysfs, where there is neither netlink nor any node; EMFILE, ENFILE, ENOMEM.
+/// The errno of reading sysfs, if there is neither netlink nor any node; EMFILE, ENFILE, ENOMEM.
 #[doc(alias = "ibv_get_device_list")]
 pub fn list(options: &Options) -> Result<Vec<DeviceInfo>> {
     list_with(connect(Op::ListDevices, options)?, options)
 }
 
-/// Netlink, where it can be asked. A process that has no room for a socket could not read sysfs
-/// either.
+/// A netlink client, if netlink is available. Running out of descriptors is an error: the process
+/// could not read sysfs either.
 fn connect(op: Op, options: &Options) -> Result<Option<Client>> {
     if !options.netlink {
         return Ok(None);
@@ -86,15 +87,15 @@ fn by_best_source<T: NetlinkTransport>(
     }
 }
 
-/// `ibv_open_device` by name, the first half—finds one device by its name (`rxe0`) or its node's
+/// The first half of `ibv_open_device` by name—finds a device by its name (`rxe0`) or its node's
 /// (`uverbs0`).
 ///
-/// With netlink it takes 5 system calls when the number in the name is the device's index, as it is
-/// unless devices were made anew or renamed; else 8 and one per device. The names of nodes, and
+/// With netlink it takes 5 system calls if the number in the name is the device's index, as it is
+/// unless devices were recreated or renamed; otherwise 8 plus one per device. Names of nodes, and
 /// kernels before 5.3, take more.
 ///
 /// # Errors
-/// [`ErrorKind::NotFound`] when no source knows the name; EMFILE, ENFILE, ENOMEM.
+/// [`ErrorKind::NotFound`] if no source knows the name; EMFILE, ENFILE, ENOMEM.
 pub fn find(name: &str, options: &Options) -> Result<DeviceInfo> {
     find_with(connect(Op::OpenDevice, options)?, name, options)
 }
@@ -119,23 +120,23 @@ pub(super) fn find_with<T: NetlinkTransport>(
         }
         known.push(info.name);
     }
-    // A node of another network namespace, or of a device the sources do not show.
+    // A node of another network namespace, or of a device that the sources do not list.
     via_nodes::find(name, options).ok_or_else(|| {
         let error = Error::new(Op::OpenDevice, ErrorKind::NotFound).fact("device", name);
         if known.is_empty() {
             error
                 .fact("known_devices", "none")
-                .hint("no RDMA device is here: load its module, or see `rdma system` for network namespaces")
+                .hint("there is no RDMA device: load its module, or see `rdma system` for network namespaces")
         } else {
             error.fact("known_devices", known.join(" "))
         }
     })
 }
 
-/// Finds the device that a number stands for: what is behind a path or a passed descriptor.
+/// Finds a device by its device number, which comes from a path or a passed descriptor.
 ///
 /// # Errors
-/// [`ErrorKind::NotFound`] when no source knows the number.
+/// [`ErrorKind::NotFound`] if no source knows the number.
 pub fn identify(number: CharDevice, options: &Options) -> Result<DeviceInfo> {
     let options = Options {
         probe_access: false,
@@ -151,7 +152,7 @@ pub fn identify(number: CharDevice, options: &Options) -> Result<DeviceInfo> {
     })
 }
 
-/// Fills in from sysfs what netlink did not tell: the node on old kernels, the driver of some
+/// Fills in from sysfs what netlink did not report: the node on old kernels, the driver of some
 /// hardware.
 fn complete(info: &mut DeviceInfo, options: &Options) {
     if info.uverbs.is_some() && info.driver != DriverMatch::Unknown {

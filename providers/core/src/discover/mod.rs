@@ -1,12 +1,12 @@
-//! Which devices there are, and how to open them.
+//! Lists devices and opens them.
 //!
-//! | source | what it needs | what it tells |
+//! | source | requires | provides |
 //! |---|---|---|
 //! | [`netlink`] | a kernel with RDMA; no `/sys`, no privilege | everything |
-//! | [`sysfs`] | `/sys` | everything but the driver's number, which is told by name and PCI numbers |
-//! | `/dev/infiniband` | the nodes | their numbers |
+//! | [`sysfs`] | `/sys` | everything but the driver's id, which is derived from name and PCI ids |
+//! | `/dev/infiniband` | the nodes | their device numbers |
 //!
-//! Each is asked when the one before it cannot answer. [`list()`] tells what there is, [`open()`]
+//! Each source is used if the one before it is unavailable. [`list()`] lists devices; [`open()`]
 //! opens a device by name, by path or from a descriptor that was passed to this process. Nothing
 //! waits for a device to appear.
 

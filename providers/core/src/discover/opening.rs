@@ -16,7 +16,7 @@ pub enum Target {
     Name(String),
     /// The node at this path.
     Path(PathBuf),
-    /// A node that someone else opened and passed on.
+    /// A node that was opened elsewhere and passed to this process.
     Fd(OwnedFd),
 }
 
@@ -24,27 +24,27 @@ pub enum Target {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Opened {
-    /// What is known of it.
+    /// What is known about it.
     pub info: DeviceInfo,
-    /// Where commands go.
+    /// The descriptor for commands.
     pub fd: OwnedFd,
-    /// The device behind it, as `fstat(2)` says.
+    /// Its device number, from `fstat(2)`.
     pub number: CharDevice,
 }
 
 /// `ibv_open_device`—opens the node of a device for commands.
 ///
-/// By name it takes 6 system calls with netlink when the number in the name is the device's index,
-/// else 9 and one per device. A path or a descriptor that no source knows is opened all the same,
-/// as [`Source::DevOnly`](super::Source::DevOnly). A failure is known at once: nothing waits for a
-/// node to appear.
+/// By name it takes 6 system calls with netlink if the number in the name is the device's index,
+/// otherwise 9 plus one per device. A path or a descriptor that no source knows is opened
+/// nevertheless, as [`Source::DevOnly`](super::Source::DevOnly). It does not wait for a node to
+/// appear.
 ///
 /// # Errors
 /// [`NotFound`](crate::ErrorKind::NotFound): no such device or node;
 /// [`PermissionDenied`](crate::ErrorKind::PermissionDenied): the node's mode (EACCES), a device
 /// cgroup or another network namespace (EPERM); [`InvalidInput`](crate::ErrorKind::InvalidInput):
-/// no character device, or not the announced one; EMFILE, ENFILE, EIO while the device goes away.
-/// The hint says what to do.
+/// not a character device, or not the expected one; EMFILE, ENFILE; EIO while the device is being
+/// removed. The hint says what to do.
 #[doc(alias = "ibv_open_device")]
 pub fn open(target: Target, options: &Options) -> Result<Opened> {
     match target {
@@ -72,7 +72,7 @@ pub fn open_device(info: DeviceInfo, options: &Options) -> Result<Opened> {
     Ok(Opened { info, fd, number })
 }
 
-/// The descriptor of a known device, and what `fstat(2)` says of it.
+/// Opens a known device and returns the descriptor, and its device number from `fstat(2)`.
 pub(super) fn open_known(info: &DeviceInfo, options: &Options) -> Result<(OwnedFd, CharDevice)> {
     let path = info.path.as_deref().ok_or_else(|| match &info.access {
         super::Access::Refused(error) => error.clone(),

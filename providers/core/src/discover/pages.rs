@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-/// How many registrations cover each page. A key is where a stretch of equal counts begins, up to
-/// the next key; before the first key, and after the last, whose count is 0, there are none.
+/// How many registrations cover each page. A key is the start of a run of equal counts, which
+/// extends to the next key. The last key has count 0; before the first key the count is 0 as well.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct PageCounts {
     stretches: BTreeMap<usize, usize>,
 }
 
 impl PageCounts {
-    /// The longest stretches of `start..end` that nothing covers.
+    /// The maximal runs in `start..end` that no registration covers.
     pub(super) fn unprotected(&self, start: usize, end: usize) -> Vec<(usize, usize)> {
-        self.stretches_in(start, end, 0)
+        self.runs_in(start, end, 0)
     }
 
     /// Covers `start..end` once more.
@@ -25,10 +25,10 @@ impl PageCounts {
         self.join(start, end);
     }
 
-    /// Covers `start..end` once less, and tells the longest stretches that nothing covers any more.
-    /// What was not covered stays so, and is not told.
+    /// Covers `start..end` once less, and returns the maximal runs that are no longer covered. Runs
+    /// that were not covered before are not returned.
     pub(super) fn remove(&mut self, start: usize, end: usize) -> Vec<(usize, usize)> {
-        let freed = self.stretches_in(start, end, 1);
+        let freed = self.runs_in(start, end, 1);
         self.split(start);
         self.split(end);
         for count in self.stretches.range_mut(start..end).map(|(_, count)| count) {
@@ -45,8 +45,8 @@ impl PageCounts {
             .map_or(0, |(_, count)| *count)
     }
 
-    /// The parts of `start..end` that are covered exactly `wanted` times.
-    fn stretches_in(&self, start: usize, end: usize, wanted: usize) -> Vec<(usize, usize)> {
+    /// The runs in `start..end` that are covered exactly `wanted` times.
+    fn runs_in(&self, start: usize, end: usize, wanted: usize) -> Vec<(usize, usize)> {
         let mut found: Vec<(usize, usize)> = Vec::new();
         let (mut from, mut count) = (start, self.count_at(start));
         let later = self
@@ -67,7 +67,7 @@ impl PageCounts {
         self.stretches.entry(at).or_insert(count);
     }
 
-    /// Removes the beginnings around `start..=end` that change nothing.
+    /// Removes the keys around `start..=end` at which the count does not change.
     fn join(&mut self, start: usize, end: usize) {
         let mut before = self
             .stretches

@@ -1,8 +1,8 @@
-//! What sysfs tells of a device: port tables, counters, texts.
+//! Device information from sysfs: port tables, counters, texts.
 //!
-//! It is the fallback where a kernel lacks the commands (GID tables before Linux 5.10), and the
-//! only source of partition keys without a verbs command, counters by file, and board names. Each
-//! read takes three system calls.
+//! It is the fallback where the kernel lacks a command (GID tables before Linux 5.10), and the only
+//! source of partition keys (there is no verbs command for them), of counters as files, and of
+//! board names. Each read takes three system calls.
 
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -39,10 +39,10 @@ impl Sysfs {
     }
 
     /// `ibv_query_pkey`—an entry of a port's partition key table, in host byte order. 0 is an empty
-    /// one.
+    /// entry.
     ///
     /// # Errors
-    /// ENOENT when there is no such device, port or entry.
+    /// ENOENT if there is no such device, port or entry.
     #[doc(alias = "ibv_query_pkey")]
     pub fn pkey(&self, device: &str, port: u32, index: u32) -> Result<u16> {
         let op = Op::QueryPkey;
@@ -64,10 +64,10 @@ impl Sysfs {
             .collect()
     }
 
-    /// `ibv_query_gid`—an entry of a port's GID table. [`Gid::ZERO`] is an empty one.
+    /// `ibv_query_gid`—an entry of a port's GID table. [`Gid::ZERO`] is an empty entry.
     ///
     /// # Errors
-    /// ENOENT when there is no such device, port or entry.
+    /// ENOENT if there is no such device, port or entry.
     #[doc(alias = "ibv_query_gid")]
     pub fn gid(&self, device: &str, port: u32, index: u32) -> Result<Gid> {
         let op = Op::QueryGid;
@@ -79,7 +79,7 @@ impl Sysfs {
     /// How packets sent from a GID are framed.
     ///
     /// # Errors
-    /// EINVAL for an empty entry, ENOENT when there is no such device, port or entry.
+    /// EINVAL for an empty entry, ENOENT if there is no such device, port or entry.
     pub fn gid_type(&self, device: &str, port: u32, index: u32) -> Result<GidType> {
         let link = self.link_layer(device, port)?;
         self.gid_type_on(device, port, index, link)
@@ -92,16 +92,16 @@ impl Sysfs {
         GidType::from_sysfs(&text, link).ok_or_else(|| unreadable(op, &text))
     }
 
-    /// The network device that a GID belongs to; none on InfiniBand, or for an empty entry.
+    /// The network device that a GID belongs to; `None` on InfiniBand and for an empty entry.
     ///
     /// # Errors
-    /// ENOENT when there is no such device, port or entry.
+    /// ENOENT if there is no such device, port or entry.
     pub fn gid_netdev(&self, device: &str, port: u32, index: u32) -> Result<Option<String>> {
         let (port, index) = (port.to_string(), index.to_string());
         let path = ["ports", &port, "gid_attrs", "ndevs", &index];
         match self.device_text(Op::QueryGid, device, &path) {
             Ok(name) => Ok(Some(name).filter(|name| !name.is_empty())),
-            // What the kernel answers for an entry without one.
+            // The kernel's answer for an entry without a network device.
             Err(error) if matches!(error.errno(), Some(Errno::INVAL)) => Ok(None),
             Err(error) => Err(error),
         }
@@ -109,11 +109,11 @@ impl Sysfs {
 
     /// `ibv_query_gid_table`—the entries of a port's GID table that are not empty.
     ///
-    /// It reads three to five files per entry: prefer the verbs command, one system call, where the
+    /// It reads three to five files per entry: prefer the verbs command (one system call) if the
     /// kernel has it.
     ///
     /// # Errors
-    /// ENOENT when there is no such device or port.
+    /// ENOENT if there is no such device or port.
     #[doc(alias = "ibv_query_gid_table")]
     pub fn gid_table(&self, device: &str, port: u32) -> Result<Vec<GidEntry>> {
         let link = self.link_layer(device, port)?;
@@ -125,10 +125,10 @@ impl Sysfs {
     }
 
     /// `ibv_query_gid_ex`—an entry of a port's GID table; `None` for an empty one, and beyond the
-    /// table. Four to six files.
+    /// table. Reads four to six files.
     ///
     /// # Errors
-    /// ENOENT when there is no such device or port.
+    /// ENOENT if there is no such device or port.
     #[doc(alias = "ibv_query_gid_ex")]
     pub fn gid_entry(&self, device: &str, port: u32, index: u32) -> Result<Option<GidEntry>> {
         let link = self.link_layer(device, port)?;
@@ -142,7 +142,7 @@ impl Sysfs {
         index: u32,
         link: LinkLayer,
     ) -> Option<GidEntry> {
-        // An entry can go away between the reads; then it is empty.
+        // An entry can disappear between the reads; it is empty then.
         let gid = self.gid(device, port, index).ok()?;
         if gid.is_zero() {
             return None;
@@ -166,10 +166,10 @@ impl Sysfs {
         text.trim().parse().ok()
     }
 
-    /// What the link of a port is.
+    /// The link layer of a port.
     ///
     /// # Errors
-    /// ENOENT when there is no such device or port.
+    /// ENOENT if there is no such device or port.
     pub fn link_layer(&self, device: &str, port: u32) -> Result<LinkLayer> {
         let text = self.device_text(
             Op::QueryPort,
@@ -183,10 +183,10 @@ impl Sysfs {
         })
     }
 
-    /// The counters of InfiniBand's performance management: bytes are counted in words of four.
+    /// The counters of InfiniBand performance management; data counters count 4-byte words.
     ///
     /// # Errors
-    /// ENOENT when there is no such device or port, or its driver has none (rxe).
+    /// ENOENT if there is no such device or port, or its driver has none (rxe).
     pub fn counters(&self, device: &str, port: u32) -> Result<Vec<Counter>> {
         self.counters_in(device, &["ports", &port.to_string(), "counters"])
     }
@@ -194,7 +194,7 @@ impl Sysfs {
     /// The driver's own counters of a port.
     ///
     /// # Errors
-    /// ENOENT when there is no such device or port, or its driver has none.
+    /// ENOENT if there is no such device or port, or its driver has none.
     pub fn hw_counters(&self, device: &str, port: u32) -> Result<Vec<Counter>> {
         self.counters_in(device, &["ports", &port.to_string(), "hw_counters"])
     }
@@ -202,7 +202,7 @@ impl Sysfs {
     /// The driver's own counters of a device.
     ///
     /// # Errors
-    /// ENOENT when there is no such device, or its driver has none.
+    /// ENOENT if there is no such device, or its driver has none.
     pub fn device_counters(&self, device: &str) -> Result<Vec<Counter>> {
         self.counters_in(device, &["hw_counters"])
     }
@@ -212,8 +212,7 @@ impl Sysfs {
         let folder = [&["class", "infiniband", device], folder].concat();
         let mut counters = Vec::new();
         for name in self.list(op, &folder)? {
-            // Not a counter: how long, in milliseconds, a value may be reported before it is read
-            // again.
+            // Not a counter: how long, in milliseconds, the kernel caches values.
             if name == "lifespan" {
                 continue;
             }
@@ -229,15 +228,15 @@ impl Sysfs {
         Ok(counters)
     }
 
-    /// Firmware version; none without firmware.
+    /// Firmware version; `None` without firmware.
     ///
     /// # Errors
-    /// ENOENT when there is no such device.
+    /// ENOENT if there is no such device.
     pub fn fw_ver(&self, device: &str) -> Result<Option<String>> {
         self.device_word(device, &["fw_ver"])
     }
 
-    /// The vendor's name for the board; none where the driver has no such file.
+    /// The vendor's name for the board; `None` if the driver has no such file.
     ///
     /// # Errors
     /// EACCES.
@@ -245,7 +244,7 @@ impl Sysfs {
         self.device_word(device, &["board_id"])
     }
 
-    /// The vendor's name for the chip; none where the driver has no such file.
+    /// The vendor's name for the chip; `None` if the driver has no such file.
     ///
     /// # Errors
     /// EACCES.
@@ -253,7 +252,7 @@ impl Sysfs {
         self.device_word(device, &["hca_type"])
     }
 
-    /// What the administrator calls the node.
+    /// The node description, which the administrator sets.
     ///
     /// # Errors
     /// EACCES.
@@ -261,7 +260,7 @@ impl Sysfs {
         self.device_word(device, &["node_desc"])
     }
 
-    /// Names a device's PCI numbers; none for a software device.
+    /// The `modalias`, which contains the PCI ids; `None` for a software device.
     ///
     /// # Errors
     /// EACCES.
@@ -269,8 +268,8 @@ impl Sysfs {
         self.device_word(device, &["device", "modalias"])
     }
 
-    /// The network devices of a device: those of its hardware, or the one a software device was
-    /// made on.
+    /// The network devices of a device: those of its hardware, or the one that a software device
+    /// was created on.
     ///
     /// # Errors
     /// EACCES.
@@ -287,7 +286,7 @@ impl Sysfs {
         }
     }
 
-    /// A text that may be missing.
+    /// Reads a text that may be missing.
     fn device_word(&self, device: &str, path: &[&str]) -> Result<Option<String>> {
         match self.device_text(Op::QueryDevice, device, path) {
             Ok(text) => Ok(Some(text).filter(|text| !text.is_empty())),
@@ -331,8 +330,8 @@ impl Sysfs {
             .map_err(|errno| Error::os(op, errno).fact("directory", path.display().to_string()))
     }
 
-    /// Where a file is. A name that leads elsewhere is refused: names come from callers and from
-    /// other files.
+    /// The path of a file. Names that would leave the directory are refused, since names come from
+    /// callers and from other files.
     fn path(&self, op: Op, parts: &[&str]) -> Result<PathBuf> {
         let mut path = self.root.clone();
         for part in parts {

@@ -1,4 +1,4 @@
-//! Devices as netlink tells of them.
+//! Devices from netlink.
 
 use super::netlink::{Client, Device, NetlinkTransport, Uverbs};
 use super::{Access, DeviceInfo, DriverMatch, Options, Source, fork};

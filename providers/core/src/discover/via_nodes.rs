@@ -26,7 +26,7 @@ pub(super) fn find(name: &str, options: &Options) -> Option<DeviceInfo> {
     }
 }
 
-/// What a number alone tells.
+/// The information about a device of which only the number is known.
 pub(super) fn numbered(name: String, path: Option<&Path>, number: CharDevice) -> DeviceInfo {
     DeviceInfo {
         number: Some(number),
@@ -35,7 +35,7 @@ pub(super) fn numbered(name: String, path: Option<&Path>, number: CharDevice) ->
     }
 }
 
-/// The node at a path, unless there is none or it is no character device.
+/// The node at a path; `None` if there is none or it is not a character device.
 fn at(path: &Path, name: &str) -> Option<DeviceInfo> {
     let mut info = match number_at(path) {
         Ok(number) => numbered(name.to_owned(), Some(path), number?),
@@ -52,7 +52,7 @@ fn at(path: &Path, name: &str) -> Option<DeviceInfo> {
     Some(info)
 }
 
-/// Whether a name is one of the kernel's for a verbs node.
+/// Whether a name has the kernel's form for verbs nodes.
 pub(super) fn is_uverbs(name: &str) -> bool {
     let number = name.strip_prefix("uverbs").unwrap_or_default();
     !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())

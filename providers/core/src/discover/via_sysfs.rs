@@ -1,4 +1,4 @@
-//! Devices as sysfs tells of them.
+//! Devices from sysfs.
 
 use super::sysfs::Sysfs;
 use super::{Access, CharDevice, DeviceInfo, DriverMatch, Options, Source};
@@ -19,7 +19,7 @@ pub(super) fn list(options: &Options) -> Result<Vec<DeviceInfo>> {
         .flatten()
         .filter(|name| name.starts_with("uverbs"))
     {
-        // A device can go away between the listing and the reading.
+        // A device can disappear between listing and reading.
         found.extend(by_node(&sysfs, uverbs, options));
     }
     for name in names(&sysfs, "infiniband")?.into_iter().flatten() {
@@ -32,7 +32,7 @@ pub(super) fn list(options: &Options) -> Result<Vec<DeviceInfo>> {
     Ok(found)
 }
 
-/// Whether sysfs knows of RDMA at all.
+/// Whether sysfs has any RDMA classes.
 pub(super) fn is_there(options: &Options) -> bool {
     matches!(
         names(&Sysfs::at(&options.sysfs_root), "infiniband"),
@@ -40,7 +40,7 @@ pub(super) fn is_there(options: &Options) -> bool {
     )
 }
 
-/// The node of a device that netlink told of without one.
+/// The node of a device for which netlink reported none.
 pub(super) fn node_of(name: &str, options: &Options) -> Option<DeviceInfo> {
     list(options)
         .ok()?
@@ -48,7 +48,7 @@ pub(super) fn node_of(name: &str, options: &Options) -> Option<DeviceInfo> {
         .find(|info| info.name == name && info.uverbs.is_some())
 }
 
-/// The names in a class; none where the class is not there.
+/// The names in a class; `None` if there is no such class.
 fn names(sysfs: &Sysfs, class: &str) -> Result<Option<Vec<String>>> {
     match sysfs.list(Op::ListDevices, &["class", class]) {
         Ok(names) => Ok(Some(names)),
@@ -109,7 +109,7 @@ fn describe(sysfs: &Sysfs, name: &str) -> DeviceInfo {
                 DriverMatch::from_modalias(&text)
             })
             .or(|| DriverMatch::from_name(name))
-            // Only rxe names the network device below it in a file called so.
+            // Only rxe has a file of this name, which contains the name of its network device.
             .or(|| {
                 read("parent").map_or(DriverMatch::Unknown, |_| DriverMatch::Name(DriverId::Rxe))
             }),
@@ -117,13 +117,13 @@ fn describe(sysfs: &Sysfs, name: &str) -> DeviceInfo {
     }
 }
 
-/// Reads `1: CA`.
+/// Parses `1: CA`.
 fn node_type(text: &str) -> Option<NodeType> {
     let (number, _) = text.split_once(':')?;
     Some(NodeType::from_raw(number.trim().parse().ok()?))
 }
 
-/// Why sysfs could not tell.
+/// The error if sysfs cannot be read either.
 pub(super) fn unavailable(error: &Error) -> Error {
     error
         .clone()

@@ -1,14 +1,13 @@
 //! Barriers between this process and a device, by what they order.
 //!
-//! The processor may let stores and loads pass each other, to memory and to a device's registers.
-//! What has to come in order is said by name here, and each machine's instruction for it is in one
-//! place. Same rules as the kernel's `dma_wmb`, `dma_rmb` and `wmb`
-//! (`Documentation/memory-barriers.txt`).
+//! The processor may reorder stores and loads, to memory and to a device's registers. The functions
+//! here name what is ordered, and keep each architecture's instruction in one place. The rules are
+//! those of the kernel's `dma_wmb`, `dma_rmb` and `wmb` (`Documentation/memory-barriers.txt`).
 //!
 //! # Safety
 //!
 //! The instructions used here order memory accesses and have no other effect.
-#![allow(unsafe_code, reason = "fences that Rust has no name for")]
+#![allow(unsafe_code, reason = "fences that Rust does not have")]
 #![allow(
     clippy::inline_always,
     reason = "a fence is one instruction, or only a word to the compiler"
@@ -16,8 +15,7 @@
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
-/// What was written to memory comes before what is written to memory next, for a device that reads
-/// both.
+/// Orders earlier stores to memory before later stores to memory, for a device that reads both.
 ///
 /// Between a request and the doorbell record that covers it.
 #[inline(always)]
@@ -25,14 +23,14 @@ pub fn to_device() {
     if cfg!(any(miri, uverbs_no_asm, not(target_arch = "x86_64"))) {
         outer_store_fence();
     } else {
-        // Stores to ordinary memory are seen in order.
+        // Stores to ordinary memory become visible in order.
         compiler_fence(Ordering::SeqCst);
     }
 }
 
-/// What was read before comes before what is read next, both written by a device.
+/// Orders earlier loads before later loads, of memory that a device writes.
 ///
-/// Between the word that says an entry is there and the rest of the entry.
+/// Between the word that marks an entry as valid and the rest of the entry.
 #[inline(always)]
 pub fn from_device() {
     #[cfg(all(target_arch = "aarch64", not(any(miri, uverbs_no_asm))))]
@@ -45,7 +43,7 @@ pub fn from_device() {
     std::sync::atomic::fence(Ordering::Acquire);
 }
 
-/// What was written to memory comes before a store to write-combining registers.
+/// Orders earlier stores to memory before later stores to write-combining registers.
 ///
 /// Between the doorbell record and the doorbell.
 #[inline(always)]
@@ -53,7 +51,7 @@ pub fn before_registers() {
     registers_fence();
 }
 
-/// Stores to write-combining registers leave the processor now.
+/// Flushes stores to write-combining registers out of the processor.
 ///
 /// After the doorbell: without it they may wait in a buffer.
 #[inline(always)]

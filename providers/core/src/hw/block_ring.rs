@@ -1,14 +1,14 @@
-//! A ring of 64-byte blocks of four units: what send requests and completions are counted in.
+//! A ring of 64-byte blocks of four units each: send requests and completions take whole blocks.
 //!
-//! Which block it is is masked once; everything inside has its place in the code then.
+//! The block's number is masked once; the offsets inside a block are then constants in the code.
 //!
 //! # Safety
 //!
-//! [`BlockRing`] is a [`UnitRing`] of a multiple of 4 units, so `mask` (the number of blocks less
-//! one) and any block below it keep inside of it. [`Block`] points to the first unit of such a
-//! block, and lives no longer than the ring; like the ring, it makes atomic accesses of words only.
-//! [`BlockMut`] has borrowed the ring for itself, and with it the only way to its memory: of a
-//! [`UnitRing`] behind a reference there is no second handle.
+//! [`BlockRing`] is a [`UnitRing`] of a multiple of 4 units, so any block up to `mask` (the number
+//! of blocks minus one) is inside the ring. [`Block`] points to the first unit of such a block, and
+//! does not outlive the ring; like the ring, it makes only atomic accesses of words. [`BlockMut`]
+//! borrows the ring exclusively, and with it the only way to its memory: a [`UnitRing`] behind a
+//! reference has no second handle.
 #![allow(unsafe_code, reason = "accesses memory shared with a device")]
 #![expect(
     clippy::cast_ptr_alignment,
@@ -23,9 +23,9 @@ use super::unit_ring::UNIT;
 use super::wide::{self, Wide};
 use super::{Part, UnitRing};
 
-/// Units of a block.
+/// Units per block.
 const UNITS: usize = 4;
-/// Bytes of a block.
+/// Bytes per block.
 const BYTES: usize = UNITS * UNIT;
 
 /// A ring of blocks, and of the units that they are made of.
@@ -42,15 +42,15 @@ pub struct Block<'r> {
     ring: PhantomData<&'r BlockRing>,
 }
 
-/// A block of a ring that nobody else in this process reaches meanwhile.
+/// A block of a ring, with exclusive access within this process.
 #[derive(Debug)]
 pub struct BlockMut<'r> {
     block: Block<'r>,
 }
 
 impl BlockRing {
-    /// The ring of `blocks` (a power of two) that `part` begins with; `None` where it is smaller,
-    /// or not aligned to a unit.
+    /// A ring of `blocks` (a power of two) blocks at the start of `part`; `None` if the part is
+    /// smaller, or not aligned to a unit.
     pub fn new(part: Part, blocks: u32) -> Option<Self> {
         let units = blocks.checked_mul(4)?;
         UnitRing::new(part, units).map(|units| Self {
@@ -69,7 +69,7 @@ impl BlockRing {
         }
     }
 
-    /// The same for this side alone, which may write what is not made of words.
+    /// A block with exclusive access, which also allows stores of other widths.
     #[inline]
     pub fn block_mut(&mut self, number: u32) -> BlockMut<'_> {
         BlockMut {
@@ -77,10 +77,13 @@ impl BlockRing {
         }
     }
 
-    /// Goes along blocks and `slots` side by side, as long as `each` says so and neither ends. The
-    /// first is the one with `number`, which is masked; then comes every `1 << shift`-th, up to the
-    /// end of the ring. Returns how many `each` said so of.
-    #[expect(clippy::inline_always, reason = "what `each` knows stays in registers")]
+    /// Zips blocks with `slots` until `each` returns false or either runs out. The first block is
+    /// `number`, which is masked, followed by every `1 << shift`-th block up to the end of the
+    /// ring. Returns for how many `each` returned true.
+    #[expect(
+        clippy::inline_always,
+        reason = "keeps the state of `each` in registers"
+    )]
     #[inline(always)]
     pub fn along<T>(
         &self,
@@ -90,7 +93,7 @@ impl BlockRing {
         mut each: impl FnMut(Block<'_>, &mut T) -> bool,
     ) -> usize {
         let first = number & self.mask;
-        // Of these, each lies below the end: the first does, and what is behind it is divided.
+        // All of these lie below the end: the first does, and the distance to the end is divided.
         let most = ((self.mask - first) >> (shift & 31)) as usize + 1;
         let begin = self.block(first).start;
         let mut start = begin;
@@ -105,7 +108,7 @@ impl BlockRing {
             }
             start = start.wrapping_add(UNITS << (shift & 31));
         }
-        // Told by how far it came, so that nothing else is counted on the way.
+        // Derived from the distance covered, so that the loop needs no other counter.
         let passed = start.addr().wrapping_sub(begin.addr()) / BYTES;
         passed >> (shift & 31)
     }
@@ -127,8 +130,8 @@ impl<'r> Block<'r> {
         self.word_at(at).load(Ordering::Relaxed)
     }
 
-    /// The same of a word that says that others are there: what is loaded after it was written
-    /// before it.
+    /// Like [`word`](Self::word), for a word that marks others as valid: loads after it see what
+    /// was written before it.
     #[inline]
     pub fn flag(self, at: usize) -> u64 {
         self.word_at(at).load(Ordering::Acquire)
@@ -145,11 +148,11 @@ impl<'r> Block<'r> {
     #[inline]
     fn word_at(self, at: usize) -> &'r AtomicU64 {
         let word = self.start.cast::<u64>().wrapping_add(at & 7);
-        // SAFETY: inside the block and aligned (see the file's paragraph).
+        // SAFETY: inside the block and aligned (see the module's safety section).
         unsafe { AtomicU64::from_ptr(word) }
     }
 
-    /// The first of its eight words.
+    /// A pointer to the first of its eight words.
     #[inline]
     pub(super) fn start(self) -> *const u64 {
         self.start.cast_const().cast()
@@ -166,7 +169,7 @@ impl<'r> Deref for BlockMut<'r> {
 }
 
 impl BlockMut<'_> {
-    /// Whether [`put_bytes`](Self::put_bytes) can store so many bytes from byte `at` of a block on.
+    /// Whether [`put_bytes`](Self::put_bytes) can store `length` bytes at byte `at` of a block.
     #[inline]
     pub const fn takes(at: usize, length: usize) -> bool {
         at <= BYTES - UNIT && length.wrapping_sub(UNIT) <= BYTES - UNIT - at
@@ -176,18 +179,17 @@ impl BlockMut<'_> {
     #[inline]
     pub fn put_half(&mut self, at: usize, half: u32) {
         let to = self.block.start.cast::<u32>().wrapping_add(at & 15);
-        // SAFETY: inside the block and aligned; nobody else accesses the word meanwhile (see the
-        // file's paragraph).
+        // SAFETY: inside the block and aligned; nothing else accesses the word meanwhile (see the
+        // module's safety section).
         let place = unsafe { AtomicU32::from_ptr(to) };
         place.store(half, Ordering::Relaxed);
     }
 
-    /// Stores bytes from byte `at` of the block on, and fills their last unit up with zeroes. Does
-    /// nothing where they are fewer than 16, or would pass the block's end
-    /// ([`takes`](Self::takes)).
+    /// Stores `bytes` at byte `at` of the block, and pads their last unit with zeroes. Does nothing
+    /// if there are fewer than 16, or if they would pass the block's end ([`takes`](Self::takes)).
     ///
-    /// 16 at a time, of which the last may lie over those before: a length takes no loop, and no
-    /// bytes one by one.
+    /// Stores 16 bytes at a time, of which the last 16 may overlap those before: no length needs a
+    /// loop, or stores of single bytes.
     #[inline]
     pub fn put_bytes(&mut self, at: usize, bytes: &[u8]) {
         let length = bytes.len();
@@ -198,10 +200,10 @@ impl BlockMut<'_> {
         let to = self.block.start.cast::<u8>().wrapping_add(at);
         let copy = |from: usize| {
             let source = bytes.as_ptr().wrapping_add(from).cast::<Wide>();
-            // SAFETY: the callers below name 16 bytes of `bytes`; any alignment will do, and any
-            // bytes are a value.
+            // SAFETY: the callers below pass 16 bytes of `bytes`; no alignment is required, and any
+            // bytes are a valid value.
             let run = unsafe { source.read_unaligned() };
-            // SAFETY: as many bytes from `at` on are inside the block; nobody else accesses them
+            // SAFETY: that many bytes from `at` on are inside the block; nothing else accesses them
             // meanwhile.
             unsafe { wide::store_bytes(to.wrapping_add(from), run) };
         };

@@ -1,13 +1,13 @@
-//! A device's counter, which is mapped to be read.
+//! A device's counter, mapped for reading.
 //!
 //! # Safety
 //!
-//! A [`Counter`] owns its mapping, and its two halves of 4 bytes lie inside, aligned: that was
-//! checked when it was made. They are read by atomic accesses.
+//! A [`Counter`] owns its mapping, and its two 4-byte halves are inside it and aligned, which was
+//! checked when it was created. They are read by atomic accesses.
 #![allow(unsafe_code, reason = "reads a device's registers")]
 #![expect(
     clippy::cast_ptr_alignment,
-    reason = "alignment is checked when a counter is made"
+    reason = "alignment is checked when a counter is created"
 )]
 
 use std::fmt;
@@ -15,24 +15,24 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use crate::sys::Mapping;
 
-/// Two registers of 4 bytes, big-endian, that count together: the upper half, and behind it the
-/// lower one.
+/// Two 4-byte big-endian registers that form one counter: the upper half, followed by the lower
+/// half.
 pub struct Counter {
     page: Mapping,
     offset: usize,
 }
 
 impl Counter {
-    /// The counter at `offset` bytes of a page, which may be mapped to be read only. `None` where
-    /// it is not inside, or not aligned to 4.
+    /// The counter at offset `offset` of a page, which may be mapped read-only. `None` if it is not
+    /// inside the page, or not aligned to 4.
     pub fn new(page: Mapping, offset: usize) -> Option<Self> {
         let end = offset.checked_add(8)?;
         let start = page.as_ptr().addr().checked_add(offset)?;
         (end <= page.len() && start.is_multiple_of(4)).then_some(Self { page, offset })
     }
 
-    /// Reads it, up to so many times until the upper half stands still meanwhile. `None` if it
-    /// never does.
+    /// Reads the counter, at most `tries` times, until the upper half does not change during the
+    /// read. `None` if it changed every time.
     pub fn read(&self, tries: u32) -> Option<u64> {
         let mut upper = self.half(0);
         for _ in 0..tries {
@@ -46,11 +46,12 @@ impl Counter {
         None
     }
 
-    /// One of the halves (`which` is masked to 0 or 1), before what is read next.
+    /// Loads one of the halves (`which` is masked to 0 or 1), ordered before later loads.
     fn half(&self, which: usize) -> u32 {
         let place = self.page.as_ptr().wrapping_add(self.offset);
         let place = place.wrapping_add((which & 1) * 4).cast::<AtomicU32>();
-        // SAFETY: inside the mapping, and aligned; memory that may only be read may be loaded from.
+        // SAFETY: inside the mapping, and aligned; atomic loads of this width are valid on
+        // read-only memory.
         let half = unsafe { &*place }.load(Ordering::Relaxed);
         fence(Ordering::Acquire);
         u32::from_be(half)
@@ -75,7 +76,7 @@ mod tests {
             place.store(u32::from_ne_bytes(*four), Ordering::Relaxed);
         }
         let start = NonNull::from(memory).cast();
-        // SAFETY: the memory is never freed, and reached by atomics.
+        // SAFETY: the memory is never freed, and only accessed by atomics.
         unsafe { Mapping::from_owner(start, 16, Box::new(())) }
     }
 

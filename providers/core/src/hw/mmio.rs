@@ -2,9 +2,8 @@
 //!
 //! # Safety
 //!
-//! Every store is of atomic words, aligned to 8, and lies inside the mapping: offsets are checked
-//! when a [`Register`] is made, against the mapping that the register keeps. Registers are never
-//! read.
+//! Every store is of atomic words, aligned to 8, and inside the mapping: offsets are checked when a
+//! [`Register`] is created, against the mapping that the register keeps. Registers are never read.
 #![allow(unsafe_code, reason = "stores to a device's registers")]
 #![expect(
     clippy::cast_ptr_alignment,
@@ -19,15 +18,15 @@ use super::wide;
 use super::{Block, BlockRing};
 use crate::sys::Mapping;
 
-/// Whether registers can be reached by ordinary stores on this machine. s390x needs instructions of
-/// its own for them.
+/// Whether ordinary stores can access registers on this architecture. s390x needs special
+/// instructions for that.
 pub const HAS_REGISTERS: bool = cfg!(not(target_arch = "s390x"));
 
-/// A part of a page of registers: what one doorbell has.
+/// A part of a page of registers, which belongs to one doorbell.
 ///
-/// Words of several threads arrive in any order. Two stores come one after the other, where that
-/// matters to the device, with [`barrier::flush_registers`](super::barrier::flush_registers)
-/// between them.
+/// Stores of several threads arrive in any order. Where the order of two stores matters to the
+/// device, [`barrier::flush_registers`](super::barrier::flush_registers) has to be called between
+/// them.
 #[derive(Clone)]
 pub struct Register {
     start: *mut u8,
@@ -38,12 +37,12 @@ pub struct Register {
 // SAFETY: a register has no thread affinity; the pointer is into `page`, which is `Send` and
 // `Sync`.
 unsafe impl Send for Register {}
-// SAFETY: `&self` makes atomic stores of words only.
+// SAFETY: `&self` makes only atomic stores of words.
 unsafe impl Sync for Register {}
 
 impl Register {
-    /// The `len` bytes at `offset` of a page. Both are multiples of 8, of 64 bytes and more the
-    /// offset is one of 16; `None` where they are not, or pass the page's end.
+    /// The `len` bytes at `offset` of a page. Both must be multiples of 8, and from 64 bytes on the
+    /// offset a multiple of 16; otherwise, and if they pass the page's end, `None`.
     pub fn new(page: Arc<Mapping>, offset: usize, len: usize) -> Option<Self> {
         let end = offset.checked_add(len)?;
         let fits = HAS_REGISTERS && offset.is_multiple_of(8) && len >= 8 && len.is_multiple_of(8);
@@ -61,7 +60,7 @@ impl Register {
         self.len
     }
 
-    /// Never: a register has 8 bytes at least.
+    /// Never: a register has at least 8 bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -71,15 +70,15 @@ impl Register {
         &self.page
     }
 
-    /// Stores 8 bytes, as they lie in memory, at the start in one access.
+    /// Stores 8 bytes, in memory order, at the start by one access.
     #[inline]
     pub fn store(&self, word: u64) {
         // A register has at least 8 bytes.
         self.store_at(0, word);
     }
 
-    /// Copies a block to the start, by the widest stores that there are. Does nothing where it
-    /// would pass the end.
+    /// Copies a block to the start, by the widest stores available. Does nothing if it would pass
+    /// the end.
     #[inline]
     #[doc(hidden)] // For providers, whose rings have blocks.
     pub fn copy_block(&self, block: Block<'_>) {
@@ -88,7 +87,7 @@ impl Register {
         }
     }
 
-    /// Copies `blocks` blocks, from the `first` of a ring on, to the start. Does nothing where they
+    /// Copies `blocks` blocks of a ring, starting with `first`, to the start. Does nothing if they
     /// would pass the end.
     #[inline(never)]
     #[doc(hidden)] // For providers, whose rings have blocks.
@@ -101,16 +100,16 @@ impl Register {
         }
     }
 
-    /// Copies a block to the place of the `number`-th one, which the caller knows to be inside.
+    /// Copies a block to the position of block `number`, which the caller has checked to be inside.
     #[inline]
     fn copy_inside(&self, number: usize, block: Block<'_>) {
         let to = self.start.wrapping_add(number * 64).cast::<u64>();
-        // SAFETY: inside the register as its users checked, and aligned; a block is eight words of
-        // a ring, which is elsewhere.
+        // SAFETY: inside the register, as the callers checked, and aligned; a block is eight words
+        // of a ring, which does not overlap the register.
         unsafe { wide::copy_words(block.start(), to) };
     }
 
-    /// Stores 16 bytes at `offset`, as two words. What would pass the end is not stored.
+    /// Stores 16 bytes at `offset`, as two words. A word that would pass the end is not stored.
     #[inline]
     pub fn copy(&self, offset: usize, unit: [u64; 2]) {
         if offset.is_multiple_of(8) && offset < self.len && self.len - offset >= 16 {
@@ -119,13 +118,13 @@ impl Register {
         }
     }
 
-    /// Stores a word at an offset that the caller knows to be inside, and a multiple of 8.
+    /// Stores a word at an offset that the caller has checked to be inside and a multiple of 8.
     #[inline]
     fn store_at(&self, offset: usize, word: u64) {
         // SAFETY: inside the register, and aligned.
         let place = unsafe { AtomicU64::from_ptr(self.start.wrapping_add(offset).cast()) };
         place.store(word, Ordering::Relaxed);
-        // A store to a register does something: it may not be left out for the next one's sake.
+        // A store to a register has side effects: the compiler must not merge it with the next one.
         compiler_fence(Ordering::SeqCst);
     }
 }

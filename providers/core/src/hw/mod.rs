@@ -1,29 +1,30 @@
-//! Memory that this process shares with a device or with the kernel's side of a queue.
+//! Memory that this process shares with a device, or with the kernel's side of a queue.
 //!
 //! Three rules hold in every file here. No reference is ever formed to memory that the other side
-//! writes, but for shared ones to atomics. Every access lies in bounds that were checked once,
-//! against the mapping's length, never against a number that the other side can change later. And
-//! every access is atomic, of a width that the place has for all who reach it:
+//! writes, except shared references to atomics. Every access is within bounds that were checked
+//! once, against the mapping's length, never against a number that the other side can change later.
+//! And every access is atomic, with one fixed width per location, used by all code that accesses
+//! it:
 //!
-//! | memory | width | who keeps to it |
+//! | memory | width | how that is ensured |
 //! |---|---|---|
-//! | [`Pages`] (exposed memory, a user's own queues) | words of 8 bytes; behind the last whole one, bytes | `Words`: a part of a word is written by exchanging the word |
-//! | [`UnitRing`], [`BlockRing`] | words of 8 bytes | a [`Part`] has one holder; what is not made of words needs the ring for itself ([`BlockMut`]) |
-//! | [`SharedRing`]: its slots | words of 8 bytes | it owns its mapping |
+//! | [`Pages`] (exposed memory, queues that own their memory) | 8-byte words; single bytes after the last whole word | `Words`: a part of a word is written by compare-and-exchange of the word |
+//! | [`UnitRing`], [`BlockRing`] | 8-byte words | a [`Part`] has one owner; accesses of other widths need exclusive access to the ring ([`BlockMut`]) |
+//! | [`SharedRing`]: its slots | 8-byte words | it owns its mapping |
 //! | [`SharedRing`]: its two indexes | 4 bytes | the same |
-//! | [`Record`] | 4 bytes | each has a slot of its own |
-//! | [`Register`], [`Mapping::load`](crate::sys::Mapping::load) | words of 8 bytes | registers are stored to, and read by tests alone |
-//! | [`Counter`] | 4 bytes | it owns its mapping, and reads |
-//! | [`Window`] | 8 bytes, or 4 where a range does not end on 8 | it owns its mapping; who writes, writes alone |
+//! | [`Record`] | 4 bytes | each has its own slot |
+//! | [`Register`], [`Mapping::load`](crate::sys::Mapping::load) | 8-byte words | registers are only stored to, and read only by tests |
+//! | [`Counter`] | 4 bytes | it owns its mapping, and only reads |
+//! | [`Window`] | 8 bytes, or 4 where a range does not end on 8 | it owns its mapping; a writer has exclusive access |
 //!
-//! Two accesses of different width that overlap are undefined to the language when threads make
-//! them at the same time and one writes (`std::sync::atomic`), so widths never mix where two
-//! threads can meet. What a device does is not the language's: it accesses its memory coherently,
-//! in widths of its own.
+//! Two overlapping atomic accesses of different widths are undefined behaviour if they are
+//! concurrent and one of them writes (`std::sync::atomic`), so widths never mix where two threads
+//! can access the same memory. Rust's rules do not cover what a device does: it accesses memory
+//! coherently, with widths of its own.
 //!
-//! Accesses are relaxed, but for those that hand something over (an index, a record, the word that
-//! says that an entry is there), which carry the order themselves; what orders them for a device is
-//! in [`barrier`].
+//! Accesses are relaxed, except those that hand something over (an index, a record, the word that
+//! marks an entry as valid), which have acquire or release ordering themselves; ordering with
+//! respect to a device is in [`barrier`].
 
 pub mod barrier;
 mod block_ring;

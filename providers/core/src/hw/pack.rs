@@ -1,20 +1,20 @@
-//! Bytes in pieces of any length, put together to words.
+//! Assembles byte slices of any length into words.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "at most 7 bytes are left over"
 )]
 
-/// Packs bytes into words of 8: nothing is stored twice, and nothing byte by byte.
+/// Packs bytes into 8-byte words: nothing is stored twice, and nothing byte by byte.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pack {
-    /// What is collected, the first byte lowest.
+    /// The bytes collected so far, the first byte lowest.
     word: u64,
-    /// Bits in it, a multiple of 8 below 64.
+    /// Number of bits in `word`, a multiple of 8 below 64.
     filled: u32,
 }
 
 impl Pack {
-    /// Begins with four bytes, the first lowest.
+    /// Starts with four bytes, the first lowest.
     #[inline]
     pub const fn of(bytes: u32) -> Self {
         Self {
@@ -23,7 +23,7 @@ impl Pack {
         }
     }
 
-    /// Adds bytes; gives each word that is complete to `store`, as it lies in memory.
+    /// Adds bytes, and passes each complete word to `store`, in memory order.
     #[inline]
     pub fn push(&mut self, bytes: &[u8], mut store: impl FnMut(u64)) {
         let (whole, rest) = bytes.as_chunks::<8>();
@@ -52,7 +52,7 @@ impl Pack {
         }
     }
 
-    /// The last word, filled up with zeroes, if one has begun.
+    /// The last word, padded with zeroes, if one is incomplete.
     #[inline]
     pub const fn finish(self) -> Option<u64> {
         if self.filled == 0 {
@@ -63,13 +63,13 @@ impl Pack {
     }
 }
 
-/// What of a word was pushed out when it was shifted up by `filled` bits, below 64.
+/// The bits shifted out of a word by a left shift of `filled` bits, below 64.
 #[inline]
 const fn carry(word: u64, filled: u32) -> u64 {
     word >> 1 >> (63 - filled)
 }
 
-/// Up to 7 bytes, the first lowest: two loads that may overlap instead of a loop.
+/// Up to 7 bytes, the first lowest: two loads that may overlap, instead of a loop.
 #[inline]
 pub fn partial(bytes: &[u8]) -> u64 {
     if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {

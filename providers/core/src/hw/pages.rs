@@ -2,8 +2,9 @@
 //!
 //! # Safety
 //!
-//! [`Pages`] are reached by [`Words`], which are all of the pages that were asked for. The two
-//! unsafe lenders are for memory that nobody else reaches at the moment, which their callers prove.
+//! [`Pages`] are accessed through [`Words`], which cover all bytes that were requested. The two
+//! unsafe functions that lend slices are for memory that nothing else accesses at the same time,
+//! which their callers must ensure.
 #![allow(
     unsafe_code,
     reason = "copies to and from memory that a device may access"
@@ -15,7 +16,7 @@ use super::words::{WORD, Words};
 use crate::error::Errno;
 use crate::sys::Mapping;
 
-/// Whole pages, mapped for this process alone, zeroed, page aligned, and unmapped when dropped.
+/// Whole private pages, zeroed, page-aligned, and unmapped on drop.
 #[derive(Debug)]
 pub struct Pages {
     mapping: Mapping,
@@ -34,8 +35,8 @@ impl Pages {
         })
     }
 
-    /// The same, left out of children (`MADV_DONTFORK`): for queues, whose memory a child must not
-    /// touch, nor make the parent lose to copy-on-write.
+    /// The same, excluded from forked children (`MADV_DONTFORK`): for queues, whose memory a child
+    /// must not access, and whose pages the parent must not lose to copy-on-write.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -46,17 +47,17 @@ impl Pages {
         })
     }
 
-    /// Bytes that were asked for.
+    /// Requested size in bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True for no bytes, which cannot be allocated.
+    /// True for no bytes; such pages cannot be allocated.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The address, as queues and registrations carry it.
+    /// The address, for queues and registrations.
     pub fn address(&self) -> u64 {
         self.mapping.address()
     }
@@ -69,32 +70,31 @@ impl Pages {
 
     #[inline]
     fn words(&self) -> Words<'_> {
-        // SAFETY: mapped for reading and writing for as long as `self`. Whoever else reaches the
-        // pages does it here, or promised (to `slice`, `slice_mut`, or as the user of a pointer) to
-        // be alone.
+        // SAFETY: mapped for reading and writing for as long as `self`. All other accesses to the
+        // pages are made here, or their callers promised exclusive access (to `slice`, `slice_mut`,
+        // or as users of the pointer).
         unsafe { Words::new(self.as_ptr(), self.len) }
     }
 
-    /// Copies `bytes` in at `offset`. Returns false, and copies nothing, when they do not fit.
+    /// Copies `bytes` in at `offset`. Returns false, and copies nothing, if they do not fit.
     ///
-    /// Right while a device, a peer or another thread accesses the memory: words of 8 bytes are
-    /// stored at once and in no particular order, and what others see meanwhile is a mix of old and
-    /// new ones. Bytes beside those that are written stay what they are, or become what somebody
-    /// else writes to them meanwhile.
+    /// May be used while a device, a peer or another thread accesses the memory: each 8-byte word
+    /// is stored atomically, in no particular order, and others may see a mix of old and new words
+    /// meanwhile. Bytes next to the written ones keep their values, or get those that others write
+    /// to them meanwhile.
     pub fn copy_from(&self, offset: usize, bytes: &[u8]) -> bool {
         self.words().write(offset, bytes)
     }
 
-    /// Copies bytes at `offset` out. Returns false, and copies nothing, when the range does not
-    /// fit.
+    /// Copies bytes at `offset` out. Returns false, and copies nothing, if the range does not fit.
     ///
-    /// Right while others access the memory, as [`copy_from`](Self::copy_from).
+    /// May be used while others access the memory, like [`copy_from`](Self::copy_from).
     pub fn copy_to(&self, offset: usize, bytes: &mut [u8]) -> bool {
         self.words().read(offset, bytes)
     }
 
-    /// Loads the aligned 8 bytes at `offset` in one access. `None` outside the pages or unaligned.
-    /// Of `order` counts what loads can have.
+    /// Loads the aligned 8 bytes at `offset` by one access. `None` if outside the pages or
+    /// unaligned. Of `order`, only what applies to loads takes effect.
     pub fn load(&self, offset: usize, order: Ordering) -> Option<u64> {
         let order = match order {
             Ordering::Release => Ordering::Relaxed,
@@ -104,8 +104,8 @@ impl Pages {
         Some(self.words().word(offset)?.load(order))
     }
 
-    /// Stores the aligned 8 bytes at `offset` in one access. False outside the pages or unaligned.
-    /// Of `order` counts what stores can have.
+    /// Stores the aligned 8 bytes at `offset` by one access. False if outside the pages or
+    /// unaligned. Of `order`, only what applies to stores takes effect.
     pub fn store(&self, offset: usize, value: u64, order: Ordering) -> bool {
         let order = match order {
             Ordering::Acquire => Ordering::Relaxed,
@@ -121,15 +121,15 @@ impl Pages {
         }
     }
 
-    /// Loads the aligned 4 bytes at `offset` in one access. `None` unaligned, or outside the whole
-    /// words of 8 bytes.
+    /// Loads the aligned 4 bytes at `offset` by one access. `None` if unaligned, or outside the
+    /// whole 8-byte words.
     pub fn load_u32(&self, offset: usize) -> Option<u32> {
         let (word, shift) = self.half(offset)?;
         Some(half_of(word.load(Ordering::Relaxed), shift))
     }
 
-    /// Stores the aligned 4 bytes at `offset` in one access, and leaves those beside them alone.
-    /// False unaligned, or outside the whole words of 8 bytes.
+    /// Stores the aligned 4 bytes at `offset` by one access, without changing the bytes next to
+    /// them. False if unaligned, or outside the whole 8-byte words.
     pub fn store_u32(&self, offset: usize, value: u32) -> bool {
         let Some((word, shift)) = self.half(offset) else {
             return false;
@@ -140,7 +140,7 @@ impl Pages {
             .is_ok()
     }
 
-    /// The word that the 4 bytes at `offset` are half of, and how far up in it they are.
+    /// The word that contains the 4 bytes at `offset`, and their shift in it.
     fn half(&self, offset: usize) -> Option<(&AtomicU64, u32)> {
         if !offset.is_multiple_of(WORD / 2) {
             return None;
@@ -154,7 +154,7 @@ impl Pages {
     ///
     /// # Safety
     /// While the slice lives, nothing writes to the range: no device, no peer, no other handle.
-    /// `offset + len` lies inside the pages.
+    /// `offset + len` is inside the pages.
     pub unsafe fn slice(&self, offset: usize, len: usize) -> &[u8] {
         // SAFETY: the caller's promise; the memory was zeroed when it was mapped.
         unsafe { std::slice::from_raw_parts(self.as_ptr().wrapping_add(offset), len) }
@@ -164,10 +164,10 @@ impl Pages {
     ///
     /// # Safety
     /// While the slice lives, nothing else reads or writes the range: no device, no peer, no other
-    /// handle. `offset + len` lies inside the pages.
+    /// handle. `offset + len` is inside the pages.
     #[expect(
         clippy::mut_from_ref,
-        reason = "the caller proves that the range is its own"
+        reason = "the caller ensures exclusive access to the range"
     )]
     pub unsafe fn slice_mut(&self, offset: usize, len: usize) -> &mut [u8] {
         // SAFETY: the caller's promise; the memory was zeroed when it was mapped.

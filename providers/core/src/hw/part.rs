@@ -1,10 +1,10 @@
-//! Pages cut into parts that have one holder each.
+//! Pages divided into parts with one owner each.
 
 use std::sync::Arc;
 
 use super::Pages;
 
-/// A part of pages that is reached through this value alone: what a ring is made of.
+/// A part of pages that is accessed only through this value: the memory of a ring.
 #[derive(Debug)]
 pub struct Part {
     pages: Arc<Pages>,
@@ -12,12 +12,12 @@ pub struct Part {
     len: usize,
 }
 
-/// Keeps pages mapped, and reaches none of their bytes.
+/// Keeps pages mapped, without access to their bytes.
 #[derive(Clone, Debug)]
 pub struct Kept(#[expect(dead_code, reason = "kept for its drop")] Arc<Pages>);
 
 impl From<Pages> for Part {
-    /// All of them.
+    /// All of the pages.
     fn from(pages: Pages) -> Self {
         Self {
             len: pages.len(),
@@ -38,23 +38,23 @@ impl Part {
         self.len == 0
     }
 
-    /// The address of its first byte, as queues carry it.
+    /// The address of its first byte, for queues.
     pub fn address(&self) -> u64 {
         self.pages.address() + self.offset as u64
     }
 
-    /// Something that keeps the pages mapped until the kernel confirmed that they are no longer
-    /// used.
+    /// A value that keeps the pages mapped, to hold until the kernel has confirmed that they are no
+    /// longer used.
     pub fn kept(&self) -> Kept {
         Kept(Arc::clone(&self.pages))
     }
 
-    /// The same, in place of the part.
+    /// The same, consuming the part.
     pub(super) fn into_kept(self) -> Kept {
         Kept(self.pages)
     }
 
-    /// Its first `at` bytes, and the others. `None` where there are not so many.
+    /// Splits it into its first `at` bytes and the rest. `None` if it is shorter.
     pub fn split(self, at: usize) -> Option<(Self, Self)> {
         let rest = Self {
             pages: Arc::clone(&self.pages),

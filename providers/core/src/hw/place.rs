@@ -1,19 +1,19 @@
-//! Memory that a request names by its address, written by this process in the device's stead.
+//! Writes to memory that a request names by its address, on behalf of the device.
 //!
 //! # Safety
 //!
-//! The address is the caller's, with the promise that memory of this process is there; it is
-//! reached by [`Words`] of the range that is written, and by nothing else here.
-#![allow(unsafe_code, reason = "writes where its caller says")]
+//! The caller passes the address and promises that memory of this process is there; it is accessed
+//! only through [`Words`] of the range that is written.
+#![allow(unsafe_code, reason = "writes to an address that the caller passes")]
 
 use super::words::Words;
 
-/// Copies `bytes` to `address`, as a device would have: by atomic accesses ([`Pages`](super::Pages)
-/// has the widths).
+/// Copies `bytes` to `address`, as the device would do: by atomic accesses (with the widths of
+/// [`Pages`](super::Pages)).
 ///
 /// # Safety
-/// As many bytes at `address` are memory of this process, and may be written. Who accesses them at
-/// the same time does so by atomic accesses of the same width.
+/// That many bytes at `address` are memory of this process, and may be written. Concurrent accesses
+/// to them are atomic and of the same width.
 pub unsafe fn write_in_place(address: u64, bytes: &[u8]) {
     #[expect(
         clippy::cast_possible_truncation,
@@ -35,7 +35,7 @@ mod tests {
             let mut memory = [0xee_u8; 64];
             let start = memory.as_mut_ptr().expose_provenance() as u64;
             let bytes: Vec<u8> = (1..=64).take(len).collect();
-            // SAFETY: inside of the array, which nobody else reaches.
+            // SAFETY: inside the array, which nothing else accesses.
             unsafe { write_in_place(start + at as u64, &bytes) };
             let mut expected = [0xee_u8; 64];
             expected[at..at + len].copy_from_slice(&bytes);

@@ -1,12 +1,12 @@
-//! Doorbell records: two words in memory where a device looks for a queue's indexes.
+//! Doorbell records: two words in memory from which a device reads a queue's indexes.
 //!
-//! A record has a cache line of its own. Records are cut from pages that children do not get.
+//! A record has its own cache line. Records are allocated from pages that children do not inherit.
 //!
 //! # Safety
 //!
-//! [`Record`] holds a pointer to its two words of 4 bytes: inside `page`, which lives as long, and
-//! aligned to 8. Nobody else has its slot, and words are read and written by atomic accesses of 4
-//! bytes.
+//! [`Record`] holds a pointer to its two 4-byte words: inside `page`, which lives as long as the
+//! record, and aligned to 8. No other record has its slot, and words are read and written by 4-byte
+//! atomic accesses.
 #![allow(unsafe_code, reason = "stores to memory that a device reads")]
 #![expect(
     clippy::cast_ptr_alignment,
@@ -21,16 +21,16 @@ use super::Pages;
 use crate::error::Errno;
 use crate::sys::ForkToken;
 
-/// Where records come from: the pages of one opened device.
+/// The allocator of records: the pages of one opened device.
 #[derive(Debug)]
 pub struct Records {
     slot: usize,
-    /// Children do not have the pages.
+    /// The process that has the pages; children do not inherit them.
     process: ForkToken,
     pages: Mutex<Vec<Weak<Page>>>,
 }
 
-/// A page of records. It goes with its last record.
+/// A page of records. It is freed with its last record.
 #[derive(Debug)]
 struct Page {
     memory: Pages,
@@ -38,13 +38,13 @@ struct Page {
     used: [AtomicU64; MAX_SLOTS / 64],
 }
 
-/// Most records of a page: 4096 bytes in lines of 32.
+/// The most records of a page: 4096 bytes in lines of 32.
 const MAX_SLOTS: usize = 128;
 const PAGE: usize = 4096;
 
 impl Records {
-    /// Records of `line` bytes each, the cache line of the device's machine; from 32 to 4096, a
-    /// power of two. Others become 128.
+    /// An allocator for records of `line` bytes each, the cache line size of the machine; a power
+    /// of two from 32 to 4096. Other values become 128.
     pub fn new(line: usize) -> Self {
         let fits = line.is_power_of_two() && (PAGE / MAX_SLOTS..=PAGE).contains(&line);
         Self {
@@ -54,7 +54,7 @@ impl Records {
         }
     }
 
-    /// A zeroed record. No system call while a page has room.
+    /// Allocates a zeroed record. No system call while a page has room.
     ///
     /// # Errors
     /// ENOMEM. EPERM in a child of the process that opened the device.
@@ -99,7 +99,7 @@ impl Records {
     }
 }
 
-/// Two big-endian words that a device reads. The slot is free again when this is dropped.
+/// Two big-endian words that a device reads. Dropping it frees the slot.
 pub struct Record {
     page: Arc<Page>,
     slot: usize,
@@ -112,13 +112,13 @@ unsafe impl Send for Record {}
 unsafe impl Sync for Record {}
 
 impl Record {
-    /// Where it is, as the kernel is told.
+    /// Its address, as passed to the kernel.
     pub fn address(&self) -> u64 {
         self.words.expose_provenance() as u64
     }
 
-    /// Stores a value into word 0 or 1 (`word` is masked), big-endian, in one access, after what
-    /// was written before.
+    /// Stores a value to word 0 or 1 (`word` is masked), big-endian, by one access, ordered after
+    /// earlier stores.
     #[inline]
     pub fn store(&self, word: usize, value: u32) {
         self.word(word).store(value.to_be(), Ordering::Release);
@@ -131,7 +131,7 @@ impl Record {
 
     #[inline]
     fn word(&self, word: usize) -> &AtomicU32 {
-        // SAFETY: one of the record's two words (see the file's paragraph).
+        // SAFETY: one of the record's two words (see the module's safety section).
         unsafe { AtomicU32::from_ptr(self.words.wrapping_add(word & 1)) }
     }
 }

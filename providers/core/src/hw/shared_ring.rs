@@ -1,4 +1,4 @@
-//! A ring whose two indexes live in memory shared with the other side.
+//! A ring whose two indexes are in memory shared with the other side.
 //!
 //! # Safety
 //!
@@ -9,8 +9,8 @@
 //! 3. `producer` and `consumer` are 4-byte aligned; `data` and `slot_size` are multiples of 8.
 //!
 //! The ring owns `mapping` and lends no pointer to it, so all accesses of this process are made
-//! here: of the indexes by atomic words of 4 bytes, of the slots by those of 8. What is copied out
-//! of a slot is loaded once.
+//! here: to the indexes as atomic 4-byte words, to the slots as atomic 8-byte words. What is copied
+//! out of a slot is loaded only once.
 #![allow(unsafe_code, reason = "accesses memory shared with the other side")]
 
 use std::fmt;
@@ -22,22 +22,22 @@ use super::pack::Pack;
 use super::words::{self, WORD};
 use crate::sys::Mapping;
 
-/// Where a ring's parts lie in its mapping, and how large they are. All offsets and sizes in bytes.
+/// The layout of a ring in its mapping. All offsets and sizes are in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct RingLayout {
-    /// The 32-bit index that the producer advances.
+    /// Offset of the 32-bit producer index.
     pub producer: usize,
-    /// The 32-bit index that the consumer advances.
+    /// Offset of the 32-bit consumer index.
     pub consumer: usize,
-    /// The first slot.
+    /// Offset of the first slot.
     pub data: usize,
-    /// One slot.
+    /// Size of a slot.
     pub slot_size: usize,
-    /// How many slots; a power of two.
+    /// Number of slots, a power of two.
     pub slots: u32,
 }
 
-/// Bytes from which on it pays to copy by more than words.
+/// The size from which on copying by more than words pays off.
 const LONG: usize = 96;
 
 /// A ring with indexes in shared memory. One slot always stays empty.
@@ -53,11 +53,11 @@ pub struct SharedRing {
 
 // SAFETY: the pointers are into `mapping`, which is `Send`; the ring has no thread affinity.
 unsafe impl Send for SharedRing {}
-// SAFETY: `&self` makes atomic accesses only, and nobody else reaches the mapping.
+// SAFETY: `&self` makes only atomic accesses, and nothing else accesses the mapping.
 unsafe impl Sync for SharedRing {}
 
 impl SharedRing {
-    /// A ring over `mapping`, or `None` when `layout` does not fit into it or breaks an invariant.
+    /// A ring over `mapping`, or `None` if `layout` does not fit into it or violates an invariant.
     pub fn new(mapping: Mapping, layout: RingLayout) -> Option<Self> {
         let RingLayout {
             producer,
@@ -93,7 +93,7 @@ impl SharedRing {
         })
     }
 
-    /// The largest index; also the most entries the ring can hold.
+    /// The largest index; also the most entries that the ring can hold.
     pub fn mask(&self) -> u32 {
         self.mask
     }
@@ -111,13 +111,13 @@ impl SharedRing {
 
     /// The producer's index, and with it everything the producer wrote before publishing it.
     ///
-    /// `None` when the shared word is no index of this ring.
+    /// `None` if the shared word is not a valid index of this ring.
     #[inline]
     pub fn producer(&self) -> Option<u32> {
         self.checked(load(self.producer, Ordering::Acquire))
     }
 
-    /// The consumer's index. `None` when the shared word is no index of this ring.
+    /// The consumer's index. `None` if the shared word is not a valid index of this ring.
     #[inline]
     pub fn consumer(&self) -> Option<u32> {
         self.checked(load(self.consumer, Ordering::Acquire))
@@ -129,7 +129,7 @@ impl SharedRing {
         store(self.producer, index & self.mask, Ordering::Release);
     }
 
-    /// Gives the slots before `index` back to the producer.
+    /// Returns the slots before `index` to the producer.
     #[inline]
     pub fn release(&self, index: u32) {
         store(self.consumer, index & self.mask, Ordering::Release);
@@ -140,11 +140,16 @@ impl SharedRing {
         (index <= self.mask).then_some(index)
     }
 
-    /// Stores `value`, which is made of whole words of 8 bytes, into slot `index` from word number
-    /// `at` on. Returns false, and stores nothing, when it does not fit.
+    /// Stores `value`, which consists of whole 8-byte words, into slot `index`, starting at word
+    /// `at`. Returns false, and stores nothing, if it does not fit.
     #[inline]
     pub fn put<T: IntoBytes + Immutable>(&self, index: u32, at: u32, value: &T) -> bool {
-        const { assert!(size_of::<T>().is_multiple_of(WORD), "no whole words") };
+        const {
+            assert!(
+                size_of::<T>().is_multiple_of(WORD),
+                "not a multiple of 8 bytes"
+            )
+        };
         let Some(to) = self.words(index, at, size_of::<T>()) else {
             return false;
         };
@@ -162,28 +167,28 @@ impl SharedRing {
         true
     }
 
-    /// Stores the bytes of all pieces, one behind the other, into slot `index` from word number
-    /// `at` on, and fills the last word up with zeroes. Returns how many they are; `None`, and
-    /// stores nothing, when there are more than `most`, or they do not fit.
+    /// Stores the bytes of all `parts`, back to back, into slot `index`, starting at word `at`, and
+    /// pads the last word with zeroes. Returns the number of bytes; `None`, and stores nothing, if
+    /// there are more than `most`, or if they do not fit.
     #[inline]
-    pub fn put_bytes(&self, index: u32, at: u32, pieces: &[&[u8]], most: usize) -> Option<usize> {
-        // The same bytes may be borrowed many times.
-        let total = pieces.iter().map(|piece| piece.len());
+    pub fn put_bytes(&self, index: u32, at: u32, parts: &[&[u8]], most: usize) -> Option<usize> {
+        // The sum can overflow: the same bytes may be borrowed many times.
+        let total = parts.iter().map(|part| part.len());
         let total = total.fold(0, usize::saturating_add);
         if total > most {
             return None;
         }
-        // A slot ends with a word, so what fits does so filled up.
+        // A slot consists of whole words, so what fits also fits when padded.
         let mut to = self.words(index, at, total)?;
         let mut store = |word| {
-            // SAFETY: one of as many words as the bytes of all pieces fill, which are inside the
-            // slot, as just checked; aligned by invariant 3.
+            // SAFETY: one of the words that the bytes of all parts fill, which are inside the slot,
+            // as just checked; aligned by invariant 3.
             unsafe { AtomicU64::from_ptr(to) }.store(word, Ordering::Relaxed);
             to = to.wrapping_add(1);
         };
         let mut pack = Pack::default();
-        for piece in pieces {
-            pack.push(piece, &mut store);
+        for part in parts {
+            pack.push(part, &mut store);
         }
         if let Some(word) = pack.finish() {
             store(word);
@@ -191,11 +196,16 @@ impl SharedRing {
         Some(total)
     }
 
-    /// Copies a `T`, which is made of whole words of 8 bytes, out of the start of slot `index`.
-    /// `None` when a slot is too small for it.
+    /// Copies a `T`, which consists of whole 8-byte words, from the start of slot `index`. `None`
+    /// if slots are too small for it.
     #[inline]
     pub fn read<T: FromBytes + IntoBytes>(&self, index: u32) -> Option<T> {
-        const { assert!(size_of::<T>().is_multiple_of(WORD), "no whole words") };
+        const {
+            assert!(
+                size_of::<T>().is_multiple_of(WORD),
+                "not a multiple of 8 bytes"
+            )
+        };
         let from = self.words(index, 0, size_of::<T>())?;
         let mut value = T::new_zeroed();
         for (at, word) in value
@@ -212,8 +222,8 @@ impl SharedRing {
         Some(value)
     }
 
-    /// Copies the bytes of slot `index`, as they lie in memory: as many as it has, or `most`, in
-    /// whole words.
+    /// Copies the bytes of slot `index`, in memory order: all of them or at most `most`, in whole
+    /// words.
     #[cfg(feature = "rings")]
     pub fn bytes(&self, index: u32, most: usize) -> Vec<u8> {
         let length = self.slot_size.min(most) / WORD * WORD;
@@ -221,15 +231,15 @@ impl SharedRing {
             return Vec::new();
         };
         let load = |at| {
-            // SAFETY: one of as many words as `length` bytes fill, which are inside the slot, as
-            // just checked; aligned by invariant 3.
+            // SAFETY: one of the words that `length` bytes fill, which are inside the slot, as just
+            // checked; aligned by invariant 3.
             let place = unsafe { AtomicU64::from_ptr(from.wrapping_add(at)) };
             place.load(Ordering::Relaxed).to_ne_bytes()
         };
         (0..length / WORD).flat_map(load).collect()
     }
 
-    /// Word number `at` of slot `index` (which is masked), if so many bytes from there on are
+    /// A pointer to word `at` of slot `index` (which is masked), if `bytes` bytes from there on are
     /// inside the slot.
     #[inline]
     fn words(&self, index: u32, at: u32, bytes: usize) -> Option<*mut u64> {
@@ -327,9 +337,9 @@ mod tests {
         let cases = (0..30).flat_map(|first| (0..26).map(move |second| (first, second)));
         for (first, second) in cases.step_by(if cfg!(miri) { 7 } else { 1 }) {
             assert!(ring.put(1, 0, &[u64::MAX; 32]));
-            let pieces = [&bytes[..first], &bytes[first..first + second]];
+            let parts = [&bytes[..first], &bytes[first..first + second]];
             let total = first + second;
-            assert_eq!(ring.put_bytes(1, 25, &pieces, 56), Some(total));
+            assert_eq!(ring.put_bytes(1, 25, &parts, 56), Some(total));
             let words = found(1);
             let all = words.as_flattened();
             let end = 200 + total;

@@ -1,20 +1,20 @@
-//! A ring of 16-byte units in memory that a device reads or writes.
+//! A ring of 16-byte units, in memory that a device reads or writes.
 //!
-//! Queues of adapters are built of 16-byte pieces, and a piece never crosses the end of a ring. So
-//! the ring counts in pieces: a position is masked, every position is in range, and what is written
-//! wraps by itself.
+//! Queues of adapters consist of 16-byte units, and a unit never crosses the end of a ring. So the
+//! ring is addressed in units: a position is masked, so every position is in range, and what is
+//! written wraps around.
 //!
 //! # Safety
 //!
 //! [`UnitRing`] holds these invariants from construction on:
 //!
-//! 1. `start` is the first byte of a [`Part`], whose pages `kept` keeps mapped, and is aligned to
-//!    16.
-//! 2. The number of units is a power of two, `mask` is one less, and all units lie inside the part.
-//! 3. The part was given to the ring, so whoever accesses it does so by the ring, or by the other
-//!    of two that it was made into ([`UnitRing::shared`]); by `&self`, by atomic words of 8 bytes.
-//!    A ring that another type has the only handle of ([`BlockRing`](super::BlockRing)) stays that:
-//!    no second one is had from a reference.
+//! 1. `start` points to the first byte of a [`Part`], whose pages `kept` keeps mapped, and is
+//!    aligned to 16.
+//! 2. The number of units is a power of two, `mask` is one less, and all units are inside the part.
+//! 3. The ring owns the part, so it is accessed only through the ring, or through the second handle
+//!    if there are two ([`UnitRing::shared`]); through `&self` only as atomic 8-byte words. If
+//!    another type has the only handle of a ring ([`BlockRing`](super::BlockRing)), it remains the
+//!    only one: a second handle cannot be obtained from a reference.
 #![allow(unsafe_code, reason = "accesses memory shared with a device")]
 
 use std::fmt;
@@ -35,12 +35,12 @@ pub struct UnitRing {
 
 // SAFETY: the pointer is into pages that are kept mapped; the ring has no thread affinity.
 unsafe impl Send for UnitRing {}
-// SAFETY: `&self` makes atomic accesses of words only, by invariant 3.
+// SAFETY: `&self` makes only atomic accesses of words, by invariant 3.
 unsafe impl Sync for UnitRing {}
 
 impl UnitRing {
-    /// The ring of `units` (a power of two) that `part` begins with; `None` where it is smaller, or
-    /// not aligned to a unit.
+    /// A ring of `units` (a power of two) units at the start of `part`; `None` if the part is
+    /// smaller, or not aligned to a unit.
     pub fn new(part: Part, units: u32) -> Option<Self> {
         let bytes = usize::try_from(units).ok()?.checked_mul(UNIT)?;
         let fits = units.is_power_of_two() && bytes <= part.len();
@@ -52,7 +52,7 @@ impl UnitRing {
         })
     }
 
-    /// Two handles of the same ring.
+    /// Turns it into two handles of the same ring.
     pub fn shared(self) -> [Self; 2] {
         let other = Self {
             start: self.start,
@@ -68,17 +68,18 @@ impl UnitRing {
         self.mask
     }
 
-    /// Something that keeps its memory mapped until the kernel confirmed that it is no longer used.
+    /// A value that keeps its memory mapped, to hold until the kernel has confirmed that it is no
+    /// longer used.
     pub fn kept(&self) -> Kept {
         self.kept.clone()
     }
 
-    /// The address of the first unit, as the device is told it.
+    /// The address of the first unit, as passed to the device.
     pub fn address(&self) -> u64 {
         self.start.expose_provenance() as u64
     }
 
-    /// Stores a unit, as it lies in memory, as two words. The position is masked.
+    /// Stores a unit, in memory order, as two words. The position is masked.
     #[inline]
     pub fn put(&self, position: u32, unit: [u64; 2]) {
         self.word_at(position, 0).store(unit[0], Ordering::Relaxed);
@@ -87,7 +88,7 @@ impl UnitRing {
 
     /// Loads a unit, the second word first. The position is masked.
     ///
-    /// Two accesses: the words may be of different times when others write meanwhile.
+    /// These are two accesses: if others write meanwhile, the words may be from different times.
     #[inline]
     pub fn get(&self, position: u32) -> [u64; 2] {
         let second = self.word_at(position, 1).load(Ordering::Relaxed);
@@ -98,20 +99,20 @@ impl UnitRing {
     /// Stores a unit of these bytes, as two words. The position is masked.
     #[inline]
     pub fn put_bytes(&self, position: u32, bytes: &[u8; UNIT]) {
-        // SAFETY: 16 bytes that are borrowed; any alignment will do, and any bytes are a value.
+        // SAFETY: 16 borrowed bytes; no alignment is required, and any bytes are a valid value.
         let unit = unsafe { bytes.as_ptr().cast::<Wide>().read_unaligned() };
         let to = self.unit(position).cast::<u64>();
         // SAFETY: inside the ring and aligned by the invariants.
         unsafe { wide::store_words(to, unit) };
     }
 
-    /// Loads one of a unit's two words (`half` is masked to 0 or 1), in one access.
+    /// Loads one of a unit's two words (`half` is masked to 0 or 1), by one access.
     #[inline]
     pub fn word(&self, position: u32, half: u32) -> u64 {
         self.word_at(position, half).load(Ordering::Relaxed)
     }
 
-    /// Stores one of a unit's two words (`half` is masked to 0 or 1), in one access.
+    /// Stores one of a unit's two words (`half` is masked to 0 or 1), by one access.
     #[inline]
     pub fn set_word(&self, position: u32, half: u32, word: u64) {
         self.word_at(position, half).store(word, Ordering::Relaxed);

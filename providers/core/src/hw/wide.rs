@@ -1,15 +1,15 @@
-//! Copies of more than a word: by the widest instructions that still are what accesses of single
-//! words would be.
+//! Copies of more than a word, by the widest instructions that are still equivalent to accesses of
+//! single words.
 //!
-//! The language's widest atomic access is a word of 8 bytes. Where relaxed accesses of several
-//! words in no order are meant, instructions that move 16 bytes do the same: each aligned word is
-//! loaded or stored as a whole. On other machines, and for tools that have to see each access
+//! Rust's widest atomic access here is an 8-byte word. Instructions that move 16 bytes are
+//! equivalent to relaxed accesses of several words in no particular order: each aligned word is
+//! loaded or stored as a whole. On other architectures, and for tools that have to see each access
 //! (Miri, ThreadSanitizer), words are moved one by one.
 //!
 //! # Safety
 //!
-//! The instructions used here load and store the bytes that they name, and have no other effect.
-#![allow(unsafe_code, reason = "loads and stores that Rust has no name for")]
+//! The instructions used here load and store exactly their operands, and have no other effect.
+#![allow(unsafe_code, reason = "loads and stores that Rust does not have")]
 #![allow(
     clippy::inline_always,
     reason = "a few instructions, whose operands are in registers"
@@ -17,13 +17,13 @@
 
 pub(super) use machine::{copy_in, copy_out, copy_words, store_bytes, store_words};
 
-/// Bytes that are copied at once.
+/// Bytes copied at once.
 pub(super) const BLOCK: usize = 64;
 
-/// 16 bytes as they lie in memory.
+/// 16 bytes in memory order.
 #[cfg(all(target_arch = "x86_64", not(any(miri, uverbs_no_asm))))]
 pub(super) type Wide = std::arch::x86_64::__m128i;
-/// 16 bytes as they lie in memory.
+/// 16 bytes in memory order.
 #[cfg(not(all(target_arch = "x86_64", not(any(miri, uverbs_no_asm)))))]
 pub(super) type Wide = [u64; 2];
 
@@ -40,7 +40,7 @@ mod machine {
     /// they would keep the processor from combining those into one transaction.
     ///
     /// # Safety
-    /// Both are aligned to 8, there for atomic accesses, and apart.
+    /// Both are aligned to 8, valid for atomic accesses, and do not overlap.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(in crate::hw) unsafe fn copy_words(from: *const u64, to: *mut u64) {
@@ -50,11 +50,11 @@ mod machine {
 
     /// Copies eight words to eight words of a register: all loads first, because between stores
     /// they would keep the processor from combining those into one transaction; and by stores of
-    /// one register each, because a hypervisor that traps stores of pairs is not told what they
-    /// store.
+    /// one register each, because a hypervisor that traps a store of a register pair does not learn
+    /// what it stores.
     ///
     /// # Safety
-    /// Both are aligned to 8, there for atomic accesses, and apart.
+    /// Both are aligned to 8, valid for atomic accesses, and do not overlap.
     #[cfg(target_arch = "aarch64")]
     #[inline(always)]
     pub(in crate::hw) unsafe fn copy_words(from: *const u64, to: *mut u64) {
@@ -88,20 +88,21 @@ mod machine {
         };
     }
 
-    /// Copies bytes of this process's own to eight words.
+    /// Copies private bytes of this process to eight words.
     ///
     /// # Safety
-    /// The words are aligned to 8, and there for atomic accesses.
+    /// The words are aligned to 8, and valid for atomic accesses.
     #[inline(always)]
     pub(in crate::hw) unsafe fn copy_in(from: &[u8; BLOCK], to: *mut u64) {
-        // SAFETY: the caller's promise; what is borrowed is apart from what lends no references.
+        // SAFETY: the caller's promise; borrowed bytes do not overlap memory that lends no
+        // references.
         unsafe { copy(from.as_ptr(), to.cast()) };
     }
 
-    /// Copies eight words to bytes of this process's own.
+    /// Copies eight words to private bytes of this process.
     ///
     /// # Safety
-    /// The words are aligned to 8, and there for atomic accesses.
+    /// The words are aligned to 8, and valid for atomic accesses.
     #[inline(always)]
     pub(in crate::hw) unsafe fn copy_out(from: *const u64, to: &mut [u8; BLOCK]) {
         // SAFETY: as for copying in.
@@ -111,7 +112,7 @@ mod machine {
     /// Stores two words.
     ///
     /// # Safety
-    /// They are aligned to 8, and there for atomic accesses.
+    /// They are aligned to 8, and valid for atomic accesses.
     #[inline(always)]
     pub(in crate::hw) unsafe fn store_words(to: *mut u64, value: Wide) {
         // SAFETY: the caller's promise.
@@ -121,7 +122,7 @@ mod machine {
     /// Stores 16 bytes, each of them once.
     ///
     /// # Safety
-    /// They are there, and nobody else in this process accesses them meanwhile.
+    /// They are valid, and nothing else in this process accesses them meanwhile.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(in crate::hw) unsafe fn store_bytes(to: *mut u8, value: Wide) {
@@ -139,7 +140,7 @@ mod machine {
     /// Stores 16 bytes, each of them once.
     ///
     /// # Safety
-    /// They are there, and nobody else in this process accesses them meanwhile.
+    /// They are valid, and nothing else in this process accesses them meanwhile.
     #[cfg(target_arch = "aarch64")]
     #[inline(always)]
     pub(in crate::hw) unsafe fn store_bytes(to: *mut u8, value: Wide) {
@@ -156,8 +157,8 @@ mod machine {
     }
 
     /// # Safety
-    /// 64 bytes may be read at `from` and written at `to`, and are apart. What others access of
-    /// them is aligned to 8.
+    /// 64 bytes may be read at `from` and written at `to`, and do not overlap. Those that others
+    /// access concurrently are aligned to 8.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     unsafe fn copy(from: *const u8, to: *mut u8) {
@@ -184,8 +185,8 @@ mod machine {
     }
 
     /// # Safety
-    /// 64 bytes may be read at `from` and written at `to`, and are apart. What others access of
-    /// them is aligned to 8.
+    /// 64 bytes may be read at `from` and written at `to`, and do not overlap. Those that others
+    /// access concurrently are aligned to 8.
     #[cfg(target_arch = "aarch64")]
     #[inline(always)]
     unsafe fn copy(from: *const u8, to: *mut u8) {
@@ -224,7 +225,7 @@ mod machine {
     /// Copies eight words to eight words of a register.
     ///
     /// # Safety
-    /// Both are aligned to 8, there for atomic accesses, and apart.
+    /// Both are aligned to 8, valid for atomic accesses, and do not overlap.
     #[inline(always)]
     pub(in crate::hw) unsafe fn copy_words(from: *const u64, to: *mut u64) {
         for at in 0..BLOCK / 8 {
@@ -236,10 +237,10 @@ mod machine {
         }
     }
 
-    /// Copies bytes of this process's own to eight words.
+    /// Copies private bytes of this process to eight words.
     ///
     /// # Safety
-    /// The words are aligned to 8, and there for atomic accesses.
+    /// The words are aligned to 8, and valid for atomic accesses.
     #[inline(always)]
     pub(in crate::hw) unsafe fn copy_in(from: &[u8; BLOCK], to: *mut u64) {
         for (at, word) in from.as_chunks().0.iter().enumerate() {
@@ -249,10 +250,10 @@ mod machine {
         }
     }
 
-    /// Copies eight words to bytes of this process's own.
+    /// Copies eight words to private bytes of this process.
     ///
     /// # Safety
-    /// The words are aligned to 8, and there for atomic accesses.
+    /// The words are aligned to 8, and valid for atomic accesses.
     #[inline(always)]
     pub(in crate::hw) unsafe fn copy_out(from: *const u64, to: &mut [u8; BLOCK]) {
         for (at, word) in to.as_chunks_mut().0.iter_mut().enumerate() {
@@ -265,7 +266,7 @@ mod machine {
     /// Stores two words.
     ///
     /// # Safety
-    /// They are aligned to 8, and there for atomic accesses.
+    /// They are aligned to 8, and valid for atomic accesses.
     #[inline(always)]
     pub(in crate::hw) unsafe fn store_words(to: *mut u64, value: Wide) {
         for (at, word) in value.into_iter().enumerate() {
@@ -278,7 +279,7 @@ mod machine {
     /// Stores 16 bytes, each of them once.
     ///
     /// # Safety
-    /// They are there, and nobody else in this process accesses them meanwhile.
+    /// They are valid, and nothing else in this process accesses them meanwhile.
     #[inline(always)]
     pub(in crate::hw) unsafe fn store_bytes(to: *mut u8, value: Wide) {
         for (at, byte) in value

@@ -2,10 +2,11 @@
 //!
 //! # Safety
 //!
-//! A [`Window`] owns its mapping, and every access is atomic, aligned, and inside, which is checked
-//! for each. Accesses have 8 bytes where they are aligned to that and as many are left, else 4:
-//! memory on a device knows no exchanging of words, so a part of one is a store of its own width.
-//! That widths do not meet is what the lock is for, which writers have alone.
+//! A [`Window`] owns its mapping, and every access is atomic, aligned, and inside the mapping,
+//! which is checked each time. Accesses are 8 bytes wide if they are aligned to 8 and as many bytes
+//! are left, otherwise 4 bytes: device memory does not support compare-and-exchange, so part of a
+//! word is written by a store of that width. A lock, which writers hold exclusively, prevents
+//! concurrent accesses of different widths.
 #![allow(unsafe_code, reason = "accesses a device's memory")]
 
 use std::fmt;
@@ -19,7 +20,7 @@ const HALF: usize = 4;
 /// Bytes of the widest one.
 const WORD: usize = 8;
 
-/// A part of a device's memory, reached through this value alone.
+/// A part of a device's memory, accessed only through this value.
 pub struct Window {
     memory: Mapping,
     /// Where it starts in the mapping.
@@ -29,7 +30,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// The `len` bytes from `start` on of a mapping; `None` where they are not inside, or not
+    /// The `len` bytes of a mapping from `start` on; `None` if they are not inside it, or not
     /// aligned to 4.
     pub fn new(memory: Mapping, start: usize, len: usize) -> Option<Self> {
         let fits = start.checked_add(len)? <= memory.len();
@@ -42,8 +43,8 @@ impl Window {
         })
     }
 
-    /// Stores bytes from `offset` on. `None`, and nothing is stored, where they are not inside, or
-    /// no multiples of 4.
+    /// Stores bytes at `offset`. `None`, and nothing is stored, if they are not inside, or offset
+    /// or length is not a multiple of 4.
     pub fn store(&self, offset: usize, bytes: &[u8]) -> Option<()> {
         let mut at = self.range(offset, bytes.len())?;
         let mut rest = bytes;
@@ -52,14 +53,14 @@ impl Window {
             let place = self.memory.as_ptr().wrapping_add(at);
             let wide = rest.split_first_chunk::<WORD>();
             if let Some((word, more)) = wide.filter(|_| at.is_multiple_of(WORD)) {
-                // SAFETY: 8 bytes inside of the mapping, and aligned; nobody else accesses them
+                // SAFETY: 8 bytes inside the mapping, and aligned; nothing else accesses them
                 // meanwhile.
                 let place = unsafe { AtomicU64::from_ptr(place.cast()) };
                 place.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
                 (at, rest) = (at + WORD, more);
             } else {
                 let (half, more) = rest.split_first_chunk::<HALF>()?;
-                // SAFETY: 4 bytes inside of the mapping, and aligned; nobody else accesses them
+                // SAFETY: 4 bytes inside the mapping, and aligned; nothing else accesses them
                 // meanwhile.
                 let place = unsafe { AtomicU32::from_ptr(place.cast()) };
                 place.store(u32::from_ne_bytes(*half), Ordering::Relaxed);
@@ -69,8 +70,8 @@ impl Window {
         Some(())
     }
 
-    /// Loads bytes from `offset` on. `None`, and nothing is loaded, where they are not inside, or
-    /// no multiples of 4.
+    /// Loads bytes at `offset`. `None`, and nothing is loaded, if they are not inside, or offset or
+    /// length is not a multiple of 4.
     pub fn load(&self, offset: usize, bytes: &mut [u8]) -> Option<()> {
         let mut at = self.range(offset, bytes.len())?;
         let mut rest = bytes;
@@ -79,7 +80,7 @@ impl Window {
             let place = self.memory.as_ptr().wrapping_add(at);
             let step = if at.is_multiple_of(WORD) && rest.len() >= WORD {
                 let (word, more) = rest.split_first_chunk_mut::<WORD>()?;
-                // SAFETY: 8 bytes inside of the mapping, and aligned; nobody writes to them
+                // SAFETY: 8 bytes inside the mapping, and aligned; nothing writes to them
                 // meanwhile.
                 let place = unsafe { AtomicU64::from_ptr(place.cast()) };
                 *word = place.load(Ordering::Relaxed).to_ne_bytes();
@@ -87,7 +88,7 @@ impl Window {
                 WORD
             } else {
                 let (half, more) = rest.split_first_chunk_mut::<HALF>()?;
-                // SAFETY: 4 bytes inside of the mapping, and aligned; nobody writes to them
+                // SAFETY: 4 bytes inside the mapping, and aligned; nothing writes to them
                 // meanwhile.
                 let place = unsafe { AtomicU32::from_ptr(place.cast()) };
                 *half = place.load(Ordering::Relaxed).to_ne_bytes();
@@ -99,11 +100,11 @@ impl Window {
         Some(())
     }
 
-    /// Where `len` bytes at `offset` begin in the mapping.
+    /// The offset in the mapping of the `len` bytes at `offset` of the window.
     fn range(&self, offset: usize, len: usize) -> Option<usize> {
         let inside = offset.checked_add(len)? <= self.len;
         let whole = offset.is_multiple_of(HALF) && len.is_multiple_of(HALF);
-        // No overflow: the end is inside of the mapping.
+        // No overflow: the end is inside the mapping.
         (inside && whole).then(|| self.start + offset)
     }
 }

@@ -1,28 +1,29 @@
-//! Memory that others access, too, as words: the one way in which this process accesses it.
+//! Shared memory as words: the only way in which this process accesses it.
 //!
-//! The language knows races between atomic accesses of different width as little as between others:
-//! two accesses that may happen at the same time, of which one writes, have to be atomic, and of
-//! the very same bytes. So memory is cut, once for all who reach it here: an aligned word of 8
-//! bytes that lies inside as a whole is accessed as a word, whatever part of it is asked for; up to
-//! 7 bytes at either end that are part of no such word, as single bytes.
+//! Rust does not allow races between atomic accesses of different widths any more than other races:
+//! two concurrent accesses, of which one writes, must be atomic, and to exactly the same bytes. So
+//! the memory is divided in one way, for all accesses made here: an aligned 8-byte word that is
+//! entirely inside the range is always accessed as a word, whichever part of it is requested; up to
+//! 7 bytes at either end that do not belong to such a word are accessed as single bytes.
 //!
-//! Bytes that are less than a word are written by exchanging the word for one that differs in them
-//! alone, for as long as somebody else changes it meanwhile: no other byte gets an old value back.
-//! That holds towards devices, too. Exchanging is an operation on a cache line that the processor
-//! owns; a device's writes are coherent with it (there is no RDMA from user space where they are
-//! not), so they come before it, and it is tried again, or behind it, and stay. An atomic operation
-//! of a device that is not atomic towards processors (`AtomicCap::Device`) may lose what a
-//! processor writes to its word in the middle of it, by whatever width.
+//! Less than a word is written by compare-and-exchange of the word with one that differs only in
+//! those bytes, repeated while another writer changes it meanwhile, so that no other byte reverts
+//! to an old value. This also holds with respect to devices. Compare-and-exchange operates on a
+//! cache line that the processor owns, and a device's writes are coherent with it (without
+//! coherence there is no RDMA from user space): they come either before it, and it is retried, or
+//! after it, and persist. An atomic operation of a device that is not atomic with respect to
+//! processors (`AtomicCap::Device`) may lose what a processor writes to its word in the middle of
+//! it, by an access of any width.
 //!
 //! # Safety
 //!
-//! [`Words`] is a range that is there for as long as its lifetime, and accesses of this process
-//! that may come at the same time as the ones made here are made here, too, with the same cut. All
-//! accesses here are atomic.
-#![allow(unsafe_code, reason = "accesses memory that others access, too")]
+//! [`Words`] is a range that is valid for its lifetime, and all accesses of this process that may
+//! be concurrent with those made here are made here as well, with the same division. All accesses
+//! here are atomic.
+#![allow(unsafe_code, reason = "accesses shared memory")]
 #![expect(
     clippy::cast_ptr_alignment,
-    reason = "words are aligned by the cut before they are accessed"
+    reason = "words are aligned before they are accessed"
 )]
 
 use std::marker::PhantomData;
@@ -33,7 +34,7 @@ use super::wide::{self, Wide};
 /// Bytes of a word.
 pub(crate) const WORD: usize = 8;
 
-/// A range of memory, cut into words.
+/// A range of memory, divided into words.
 #[derive(Clone, Copy, Debug)]
 pub struct Words<'a> {
     start: *mut u8,
@@ -45,10 +46,10 @@ impl<'a> Words<'a> {
     /// The `len` bytes at `start`.
     ///
     /// # Safety
-    /// 1. They may be read and written for all of `'a`.
-    /// 2. Until then, whoever else in this process accesses any of them at the same time as it is
-    ///    accessed here does so by words of the same range, or by atomic accesses of the same
-    ///    bytes.
+    /// 1. They are valid for reads and writes for all of `'a`.
+    /// 2. During `'a`, every access of this process to any of them that may be concurrent with an
+    ///    access made here goes through `Words` of the same range, or is an atomic access of the
+    ///    same bytes.
     #[inline]
     pub unsafe fn new(start: *mut u8, len: usize) -> Self {
         Self {
@@ -58,7 +59,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The word at `offset`. `None` where there is no whole word inside.
+    /// The word at `offset`. `None` if there is no whole, aligned word inside the range.
     #[inline]
     pub fn word(self, offset: usize) -> Option<&'a AtomicU64> {
         let place = self.range(offset, WORD)?.cast::<u64>();
@@ -69,7 +70,7 @@ impl<'a> Words<'a> {
         Some(unsafe { AtomicU64::from_ptr(place) })
     }
 
-    /// Copies bytes at `offset` out. False, and nothing is copied, where they are not all inside.
+    /// Copies bytes at `offset` out. False, and nothing is copied, if they are not all inside.
     pub fn read(self, offset: usize, bytes: &mut [u8]) -> bool {
         let Some(from) = self.range(offset, bytes.len()) else {
             return false;
@@ -94,7 +95,7 @@ impl<'a> Words<'a> {
         true
     }
 
-    /// Copies bytes in at `offset`. False, and nothing is copied, where they do not all fit.
+    /// Copies bytes in at `offset`. False, and nothing is copied, if they do not all fit.
     pub fn write(self, offset: usize, bytes: &[u8]) -> bool {
         let Some(to) = self.range(offset, bytes.len()) else {
             return false;
@@ -110,22 +111,22 @@ impl<'a> Words<'a> {
         true
     }
 
-    /// Where `len` bytes at `offset` are.
+    /// A pointer to the `len` bytes at `offset`, if they are inside.
     #[inline]
     fn range(self, offset: usize, len: usize) -> Option<*mut u8> {
         let end = offset.checked_add(len)?;
         (end <= self.len).then(|| self.start.wrapping_add(offset))
     }
 
-    /// The word that the byte at `place` is a part of, and which of its bytes that is; `None` where
-    /// it is none of the range's.
+    /// The word that contains the byte at `place`, and the index of the byte in it; `None` if that
+    /// word is not entirely inside the range.
     fn around(self, place: *mut u8) -> Option<(&'a AtomicU64, usize)> {
         let within = place.addr() % WORD;
         let offset = place.addr().wrapping_sub(self.start.addr());
         Some((self.word(offset.checked_sub(within)?)?, within))
     }
 
-    /// Reads less than a word, inside of one.
+    /// Reads less than a word, within one word.
     fn read_part(self, from: *mut u8, bytes: &mut [u8]) {
         if bytes.is_empty() {
             return;
@@ -138,13 +139,13 @@ impl<'a> Words<'a> {
             return;
         }
         for (at, byte) in bytes.iter_mut().enumerate() {
-            // SAFETY: a byte of the range, which its caller counted.
+            // SAFETY: a byte of the range, as the caller checked.
             let place = unsafe { AtomicU8::from_ptr(from.wrapping_add(at)) };
             *byte = place.load(Ordering::Relaxed);
         }
     }
 
-    /// Writes less than a word, inside of one.
+    /// Writes less than a word, within one word.
     fn write_part(self, to: *mut u8, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -164,23 +165,23 @@ impl<'a> Words<'a> {
             }
         }
         for (at, byte) in bytes.iter().enumerate() {
-            // SAFETY: a byte of the range, which its caller counted.
+            // SAFETY: a byte of the range, as the caller checked.
             let place = unsafe { AtomicU8::from_ptr(to.wrapping_add(at)) };
             place.store(*byte, Ordering::Relaxed);
         }
     }
 }
 
-/// Bytes from `place` to the next word; 0 at one.
+/// The number of bytes from `place` to the next word; 0 if it is aligned.
 #[inline]
 fn to_word(place: *mut u8) -> usize {
     place.addr().wrapping_neg() % WORD
 }
 
-/// Stores whole words, in no order.
+/// Stores whole words, in no particular order.
 ///
 /// # Safety
-/// `to` is aligned to 8, and as many words are there for atomic accesses.
+/// `to` is aligned to 8, and valid for atomic accesses of that many words.
 #[inline]
 pub(super) unsafe fn put(to: *mut u64, words: &[u8]) {
     let (blocks, rest) = words.as_chunks();
@@ -192,7 +193,7 @@ pub(super) unsafe fn put(to: *mut u64, words: &[u8]) {
     }
     let (pairs, rest) = rest.as_chunks::<{ 2 * WORD }>();
     for pair in pairs {
-        // SAFETY: 16 bytes that are borrowed; any alignment will do, and any bytes are a value.
+        // SAFETY: 16 borrowed bytes; no alignment is required, and any bytes are a valid value.
         let value = unsafe { pair.as_ptr().cast::<Wide>().read_unaligned() };
         // SAFETY: the caller's promise.
         unsafe { wide::store_words(to, value) };
@@ -212,7 +213,7 @@ mod tests {
 
     use super::*;
 
-    /// Memory of this test's own, and the part of it that is cut into words.
+    /// Memory of the test, and the part of it that is divided into words.
     struct Memory {
         bytes: [AtomicU64; 24],
     }
@@ -227,7 +228,7 @@ mod tests {
         fn words(&self, from: usize, len: usize) -> Words<'_> {
             assert!(from + len <= size_of_val(&self.bytes));
             let start = self.bytes.as_ptr().cast_mut().cast::<u8>();
-            // SAFETY: inside of the memory, which is reached by atomics.
+            // SAFETY: inside the memory, which is only accessed by atomics.
             unsafe { Words::new(start.wrapping_add(from), len) }
         }
 
@@ -279,8 +280,8 @@ mod tests {
         }
     }
 
-    /// Two threads write the halves of a word, and a third one counts in the word behind: nobody
-    /// loses anything.
+    /// Two threads write the halves of a word, and a third one increments a counter in the next
+    /// word: no write is lost.
     #[test]
     fn writers_of_neighbouring_bytes_keep_out_of_each_others_way() {
         let memory = Memory::new();

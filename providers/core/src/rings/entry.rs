@@ -2,25 +2,26 @@
 
 use std::fmt;
 
-/// A request that was handed over, or a completion that was taken.
+/// A request that was submitted, or a completion that was polled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// What kind of queue it is in.
+    /// The kind of its queue.
     pub queue: QueueKind,
-    /// The device's number of that queue. A completion queue of rxe has none: its handle.
+    /// The device's number of that queue; for a completion queue of rxe, which has none, its
+    /// handle.
     pub number: u32,
-    /// Its place in the ring, in what the ring is counted in: requests, completions, or blocks of
-    /// 64 bytes (send queues of mlx5).
+    /// Its index in the ring, in units of the ring: requests, completions, or blocks of 64 bytes
+    /// (send queues of mlx5).
     pub index: u32,
-    /// What is asked for, or what came: the operation's name in the kernel's headers, or `unknown`.
+    /// What it is: the operation's name in the kernel's headers, or `unknown`.
     pub kind: &'static str,
-    /// What its bytes mean, in their order. Names may come several times, as pieces of memory do.
+    /// Its decoded fields, in order. Names may occur several times, as for scatter/gather entries.
     pub fields: Vec<(&'static str, Value)>,
-    /// The bytes themselves. They have the keys in them.
+    /// Its raw bytes. They contain the keys.
     pub bytes: Vec<u8>,
 }
 
-/// What kind of queue an entry is in.
+/// The kind of queue that an entry is in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum QueueKind {
@@ -40,17 +41,17 @@ pub enum QueueKind {
 pub enum Value {
     /// A count, a length or an index.
     Number(u64),
-    /// A number that is no count: an address, an object's number, bits.
+    /// A number that is not a count: an address, an object's number, bits.
     Hex(u64),
-    /// A key: who knows it may get at memory or queues.
+    /// A key: anyone who knows it may be able to access memory or queues.
     Key(u64),
     /// The name of a value.
     Name(&'static str),
     /// Flags by name.
     Flags(Vec<&'static str>),
-    /// Bytes as they are: inline data, a GID.
+    /// Raw bytes: inline data, a GID.
     Bytes(Vec<u8>),
-    /// Bytes whose meaning is not known, and which may have keys in them.
+    /// Bytes whose meaning is unknown, and which may contain keys.
     Raw(Vec<u8>),
 }
 

@@ -1,8 +1,8 @@
-//! Puts fields together: for who decodes entries.
+//! Builds the list of fields; used by decoders of entries.
 
 use super::entry::{Entry, Value};
 
-/// What an entry is, as far as it was read.
+/// The decoded part of an entry.
 #[derive(Debug)]
 pub struct Fields {
     pub(super) kind: &'static str,
@@ -10,7 +10,7 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// Those of an entry of this kind; `None`: it has no name.
+    /// Fields of an entry of this kind; `None` for an entry without a name.
     pub fn of(kind: Option<&'static str>) -> Self {
         Self {
             kind: kind.unwrap_or(Entry::UNKNOWN),
@@ -18,7 +18,7 @@ impl Fields {
         }
     }
 
-    /// Whether it has no name.
+    /// Whether the kind has no name.
     pub fn is_unknown(&self) -> bool {
         self.kind == Entry::UNKNOWN
     }
@@ -33,7 +33,7 @@ impl Fields {
         self.list.push((name, Value::Hex(value.into())));
     }
 
-    /// The same unless it is 0.
+    /// Like [`hex`](Self::hex), but omits 0.
     pub fn hex_if_any(&mut self, name: &'static str, value: impl Into<u64>) {
         let value = value.into();
         if value != 0 {
@@ -46,13 +46,13 @@ impl Fields {
         self.list.push((name, Value::Key(value.into())));
     }
 
-    /// Adds a value that has a name, or its number.
+    /// Adds a value by name, or by its number if it has none.
     pub fn name(&mut self, name: &'static str, value: Option<&'static str>, raw: impl Into<u64>) {
         let value = value.map_or_else(|| Value::Hex(raw.into()), Value::Name);
         self.list.push((name, value));
     }
 
-    /// Adds flags, each with its bit. Bits that have no name are a field `other_flags`.
+    /// Adds flags by the names in `table`. Unnamed bits become a field `other_flags`.
     pub fn flags(&mut self, name: &'static str, bits: u32, table: &[(u32, &'static str)]) {
         let set = table.iter().filter(|(bit, _)| bits & bit != 0);
         self.list
@@ -61,12 +61,12 @@ impl Fields {
         self.hex_if_any("other_flags", bits & !named);
     }
 
-    /// Adds bytes that are no key.
+    /// Adds bytes that do not contain keys.
     pub fn bytes(&mut self, name: &'static str, value: &[u8]) {
         self.list.push((name, Value::Bytes(value.to_vec())));
     }
 
-    /// Adds bytes that nobody knows the meaning of, unless there are none.
+    /// Adds bytes of unknown meaning, unless there are none.
     pub fn rest(&mut self, value: &[u8]) {
         if !value.is_empty() {
             self.list.push(("rest", Value::Raw(value.to_vec())));

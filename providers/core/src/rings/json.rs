@@ -4,8 +4,8 @@ use super::entry::{Entry, Value};
 use crate::sys::recorder::json::{Object, hex};
 
 impl Entry {
-    /// The entry as one line of JSON. Keys, and bytes that may have keys in them, are null unless
-    /// `keys` asks for them.
+    /// The entry as one line of JSON. Keys, and bytes that may contain keys, are null unless `keys`
+    /// is set.
     pub fn to_json(&self, keys: bool) -> String {
         let mut json = Object::new();
         json.string("queue", &self.queue.to_string());

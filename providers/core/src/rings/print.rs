@@ -4,18 +4,17 @@ use std::fmt;
 
 use super::entry::{Entry, Value};
 
-/// Numbers from here on are shown in hexadecimal, as in lines of commands.
+/// Numbers from here on are shown in hexadecimal, as for commands.
 const LARGE: u64 = 1 << 20;
-/// Bytes that are shown; of more, the first ones and how many they are.
+/// The most bytes that are shown; of more, the first ones and the total number.
 const MAX_HEX: usize = 32;
 
-/// An entry that prints its keys, too, and the bytes that have no name.
+/// An entry that prints its keys, too, and the bytes of unknown meaning.
 #[derive(Clone, Copy, Debug)]
 pub struct WithKeys<'a>(&'a Entry);
 
 impl Entry {
-    /// The same line with keys in it, and with the bytes of what has no name, which may have keys
-    /// in them.
+    /// The same line, including keys, and bytes of unknown meaning, which may contain keys.
     pub fn with_keys(&self) -> WithKeys<'_> {
         WithKeys(self)
     }

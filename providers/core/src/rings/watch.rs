@@ -1,4 +1,4 @@
-//! Who is told.
+//! Observers of queues.
 
 use std::fmt;
 use std::io::Write;
@@ -10,24 +10,23 @@ use super::fields::Fields;
 use crate::sys::catch_panic;
 use crate::sys::recorder::Lines;
 
-/// Is told of entries. It is called on the thread that posts or polls, before the device may look
-/// at a request, and before a completion is given back: an observer must not use the context that
-/// is watched.
+/// Receives entries. It is called on the thread that posts or polls, before the device may process
+/// a request, and before a completion is returned: an observer must not use the watched context.
 ///
-/// One that panics is not called again; see [`Watch::untold`].
+/// An observer that panics is not called again; see [`Watch::untold`].
 pub trait Observer: fmt::Debug + Send + Sync {
-    /// Is told of one entry.
+    /// Receives one entry.
     fn entry(&self, entry: &Entry);
 }
 
-/// An observer, and what it missed.
+/// An observer, and the number of entries that it missed.
 #[derive(Debug)]
 pub struct Watch {
     observer: Arc<dyn Observer>,
     untold: AtomicU64,
 }
 
-/// A queue that is watched.
+/// A watched queue.
 #[derive(Clone, Debug)]
 pub struct Watched {
     watch: Arc<Watch>,
@@ -36,7 +35,7 @@ pub struct Watched {
 }
 
 impl Watch {
-    /// Tells `observer`.
+    /// Reports entries to `observer`.
     pub fn new(observer: Arc<dyn Observer>) -> Self {
         Self {
             observer,
@@ -44,13 +43,13 @@ impl Watch {
         }
     }
 
-    /// Entries that the observer was not told of, or not to the end, because it panicked at one of
-    /// them. 0: it never did.
+    /// Number of entries that the observer did not process, or not completely, because it panicked.
+    /// 0 if it never did.
     pub fn untold(&self) -> u64 {
         self.untold.load(Ordering::Relaxed)
     }
 
-    /// A queue whose entries it is told of.
+    /// A queue whose entries are reported.
     pub fn queue(self: &Arc<Self>, queue: QueueKind, number: u32) -> Watched {
         Watched {
             watch: Arc::clone(self),
@@ -61,10 +60,9 @@ impl Watch {
 }
 
 impl Watched {
-    /// Tells of the entry at `index` of the ring, whose bytes mean what `decode` finds.
+    /// Reports the entry at `index` of the ring, decoded by `decode`.
     ///
-    /// What the observer does ends here, a panic included: the queue goes on as if nobody had been
-    /// told.
+    /// The queue is unaffected by what the observer does, even by a panic.
     #[cold]
     #[inline(never)]
     pub fn tell(&self, index: u32, bytes: Vec<u8>, decode: impl FnOnce(&[u8]) -> Fields) {
@@ -97,7 +95,7 @@ impl Collector {
         Self::default()
     }
 
-    /// Takes out what was collected so far.
+    /// Removes and returns what was collected so far.
     pub fn take(&self) -> Vec<Entry> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -112,8 +110,8 @@ impl Observer for Collector {
     }
 }
 
-/// Entries come between the commands that the same lines are written of, in the order in which they
-/// happen.
+/// Entries are interleaved with the commands recorded by the same `Lines`, in the order in which
+/// they happen.
 impl<W: Write + Send> Observer for Lines<W> {
     fn entry(&self, entry: &Entry) {
         self.write(|json, keys| match (json, keys) {

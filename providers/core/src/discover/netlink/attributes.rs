@@ -4,12 +4,12 @@ use netlink_packet_core::{
     NLA_HEADER_SIZE, NlasIterator, parse_u8, parse_u16, parse_u32, parse_u64,
 };
 
-/// Bytes from the kernel that cannot be read: what is wrong with them.
+/// Bytes from the kernel that cannot be parsed, and why.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(pub &'static str);
 
-/// The attributes of a message or of a nest.
+/// The attributes of a message or of a nested attribute.
 #[derive(Clone, Copy, Debug)]
 pub struct Attributes<'a>(&'a [u8]);
 
@@ -18,7 +18,7 @@ pub struct Attributes<'a>(&'a [u8]);
 pub struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Attributes<'a> {
-    /// Attributes one after the other, as they lie in a message.
+    /// The attributes in `bytes`, as encoded in a message.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
@@ -48,7 +48,7 @@ impl<'a> Attributes<'a> {
 }
 
 impl<'a> Bytes<'a> {
-    /// A number, of any of the widths that netlink has.
+    /// A number of any width that netlink uses.
     pub(super) fn number(self) -> Result<u64, Malformed> {
         match self.0.len() {
             1 => parse_u8(self.0).map(u64::from),
@@ -64,7 +64,7 @@ impl<'a> Bytes<'a> {
         T::try_from(self.number()?).map_err(|_| Malformed("a number out of range"))
     }
 
-    /// A flag in a number.
+    /// A flag, encoded as a number.
     pub(super) fn flag(self) -> Result<bool, Malformed> {
         Ok(self.number()? != 0)
     }
@@ -81,7 +81,7 @@ impl<'a> Bytes<'a> {
         Ok(text.to_owned())
     }
 
-    /// A name that is also the name of a file.
+    /// A name that is valid as a file name.
     pub(super) fn name(self) -> Result<String, Malformed> {
         let name = self.text()?;
         if is_file_name(&name) {
@@ -91,13 +91,13 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// The attributes in a nest.
+    /// The nested attributes.
     pub(super) fn nest(self) -> Attributes<'a> {
         Attributes(self.0)
     }
 }
 
-/// Whether `name` names something in a directory: it leads nowhere else.
+/// Whether `name` is the name of an entry of a directory, and cannot lead outside it.
 pub(crate) fn is_file_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && name.len() <= 255 && !name.contains(['/', '\0'])
 }

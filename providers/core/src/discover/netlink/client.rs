@@ -1,4 +1,4 @@
-//! One method per question.
+//! The client: one method per query.
 
 use std::cell::RefCell;
 
@@ -15,20 +15,20 @@ use super::{
 };
 use crate::error::{Errno, Error, ErrorKind, Op, Result};
 
-/// How many character devices are asked for in one datagram: their answers fit the socket's buffer.
+/// How many character devices are queried in one datagram: the answers fit the socket's buffer.
 const BATCH: usize = 8;
 
-/// Asks the kernel about RDMA devices.
+/// Queries the kernel about RDMA devices.
 ///
-/// A question costs one `sendto` and one `recvmmsg`. A list costs one `recvmmsg` per device, or per
-/// 32 KiB of objects of one device, and one for its end. Nothing waits: the kernel answers while it
-/// is asked. The socket is closed on drop.
+/// A query costs one `sendto` and one `recvmmsg`. A list costs one `recvmmsg` per device, or per 32
+/// KiB of objects of one device, plus one for its end. Nothing waits: the kernel answers during
+/// `sendto`. The socket is closed on drop.
 #[derive(Debug)]
 pub struct Client<T = RdmaSocket> {
     pub(super) conversation: Conversation<T>,
 }
 
-/// A device found by its name, with what was asked along.
+/// A device found by its name, with the results of the other queries in the same datagram.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) device: Device,
@@ -39,8 +39,8 @@ impl Client {
     /// Opens a netlink socket. One system call.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] (EPROTONOSUPPORT) where the kernel has no RDMA, or `ib_core` is
-    /// not loaded; EAFNOSUPPORT, EPERM or EACCES in a sandbox; EMFILE, ENFILE.
+    /// [`ErrorKind::Unsupported`] (EPROTONOSUPPORT) if the kernel has no RDMA, or `ib_core` is not
+    /// loaded; EAFNOSUPPORT, EPERM or EACCES in a sandbox; EMFILE, ENFILE.
     pub fn connect() -> Result<Self> {
         match RdmaSocket::open() {
             Ok(socket) => Ok(Self::over(socket)),
@@ -74,7 +74,7 @@ impl<T: NetlinkTransport> Client<T> {
     /// One device.
     ///
     /// # Errors
-    /// EINVAL when there is none of this index.
+    /// EINVAL if there is no device with this index.
     pub fn device(&mut self, index: u32) -> Result<Device> {
         let attributes = [device(index)];
         self.one(
@@ -84,11 +84,11 @@ impl<T: NetlinkTransport> Client<T> {
         )
     }
 
-    /// The character device of a device's verbs (Linux 5.3). The kernel loads `ib_uverbs` where
-    /// modules are loaded on demand.
+    /// A device's verbs character device (Linux 5.3). The kernel loads `ib_uverbs` if modules are
+    /// loaded on demand.
     ///
     /// # Errors
-    /// EINVAL when there is no such device, or the kernel is older; EOPNOTSUPP or ENODEV when
+    /// EINVAL if there is no such device, or the kernel is older; EOPNOTSUPP or ENODEV if
     /// `ib_uverbs` is not loaded.
     pub fn char_device(&mut self, index: u32) -> Result<Uverbs> {
         let attributes = [device(index), uverbs()?];
@@ -96,7 +96,7 @@ impl<T: NetlinkTransport> Client<T> {
         self.one(Op::ListDevices, &request, Uverbs::parse)
     }
 
-    /// The character devices of several devices, in as few datagrams as they take.
+    /// The character devices of several devices, in as few datagrams as possible.
     pub(crate) fn char_devices(&mut self, indexes: &[u32]) -> Result<Vec<Result<Uverbs>>> {
         let op = Op::ListDevices;
         let mut found = Vec::with_capacity(indexes.len());
@@ -122,7 +122,7 @@ impl<T: NetlinkTransport> Client<T> {
                 outcomes
                     .into_iter()
                     .zip(answers)
-                    .map(|(outcome, answer)| settle(op, outcome, answer)),
+                    .map(|(outcome, answer)| result_of(op, outcome, answer)),
             );
         }
         Ok(found)
@@ -130,10 +130,11 @@ impl<T: NetlinkTransport> Client<T> {
 
     /// Finds a device by its name, and its character device.
     ///
-    /// The number at the end of a name is most often the device's index (`mlx5_3`, `rxe0`), so that
-    /// device and the list of all are asked for in one datagram. If the guess is right, two answers
-    /// are read and the rest is left; else the list is read and the character device asked for.
-    /// `learn_fork` asks for the system's settings too, one answer more.
+    /// The number at the end of a name is usually the device's index (`mlx5_3`, `rxe0`), so one
+    /// datagram queries the device with that index together with the list of all devices. If the
+    /// guess is right, two answers are read and the rest is left unread; otherwise the list is read
+    /// and the character device is queried. `learn_fork` queries the system's settings, too, which
+    /// is one more answer.
     pub(crate) fn find(
         &mut self,
         name: &str,
@@ -145,7 +146,7 @@ impl<T: NetlinkTransport> Client<T> {
         let one = Request::get(RDMA_NLDEV_CMD_GET, &guess[..1]);
         let its_node = Request::get(RDMA_NLDEV_CMD_GET_CHARDEV, &guess);
         let settings = Request::get(RDMA_NLDEV_CMD_SYS_GET, &[]);
-        // The list comes last: answers are read in order.
+        // The list comes last, since answers are read in order.
         let requests: &[_] = if learn_fork {
             &[&one, &its_node, &settings, &list]
         } else {
@@ -169,7 +170,7 @@ impl<T: NetlinkTransport> Client<T> {
             }
             Ok(())
         };
-        // The list is not read, or not to its end, once the device is known.
+        // Once the device is known, the rest of the list is not read.
         let enough = |outcomes: &[Outcome]| {
             wanted.borrow().is_some() && !outcomes[..listing].contains(&Outcome::Open)
         };
@@ -183,7 +184,7 @@ impl<T: NetlinkTransport> Client<T> {
             return Ok((None, system));
         };
         let uverbs = if device.index == trailing_number(name) {
-            settle(op, outcomes[1], node)
+            result_of(op, outcomes[1], node)
         } else {
             self.char_device(device.index)
         };
@@ -193,7 +194,7 @@ impl<T: NetlinkTransport> Client<T> {
     /// The ports of a device.
     ///
     /// # Errors
-    /// EINVAL when there is no such device.
+    /// EINVAL if there is no such device.
     pub fn ports(&mut self, index: u32) -> Result<Vec<Port>> {
         let attributes = [device(index)];
         self.list(
@@ -206,7 +207,7 @@ impl<T: NetlinkTransport> Client<T> {
     /// One port of a device.
     ///
     /// # Errors
-    /// EINVAL when there is no such device or port.
+    /// EINVAL if there is no such device or port.
     pub fn port(&mut self, index: u32, port: u32) -> Result<Port> {
         let attributes = [
             device(index),
@@ -246,7 +247,7 @@ impl<T: NetlinkTransport> Client<T> {
     /// How many objects of each kind a device has.
     ///
     /// # Errors
-    /// EINVAL when there is no such device.
+    /// EINVAL if there is no such device.
     pub fn summary(&mut self, index: u32) -> Result<Summary> {
         let attributes = [device(index)];
         self.one(
@@ -259,7 +260,7 @@ impl<T: NetlinkTransport> Client<T> {
     /// The objects of a kind on a device.
     ///
     /// # Errors
-    /// EINVAL when there is no such device, or the kernel does not list this kind.
+    /// EINVAL if there is no such device, or the kernel does not list this kind.
     pub fn resources(&mut self, index: u32, kind: ResourceKind) -> Result<Vec<Resource>> {
         let attributes = [device(index)];
         let request = Request::dump(kind.command(), &attributes);
@@ -270,7 +271,7 @@ impl<T: NetlinkTransport> Client<T> {
             .map_err(|error: Error| error.fact("kind", kind.name()))
     }
 
-    /// What a process holds on all devices. Kinds that the kernel does not list count as none.
+    /// The objects of a process on all devices. Kinds that the kernel does not list count as zero.
     ///
     /// # Errors
     /// [`ErrorKind::BadReply`]; ENOBUFS.
@@ -299,7 +300,7 @@ impl<T: NetlinkTransport> Client<T> {
     /// The hardware counters of a port.
     ///
     /// # Errors
-    /// EINVAL when there is no such device or port, or its driver has no counters.
+    /// EINVAL if there is no such device or port, or its driver has no counters.
     pub fn statistics(&mut self, index: u32, port: u32) -> Result<Vec<Counter>> {
         let attributes = [
             device(index),
@@ -343,7 +344,7 @@ fn device(index: u32) -> Attribute<'static> {
     Attribute::u32(RDMA_NLDEV_ATTR_DEV_INDEX, index)
 }
 
-/// The number that a name ends with, 0 without one.
+/// The number at the end of a name; 0 if there is none.
 fn trailing_number(name: &str) -> u32 {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     name[stem.len()..].parse().unwrap_or(0)
@@ -353,8 +354,8 @@ fn uverbs() -> Result<Attribute<'static>> {
     Attribute::text(Op::ListDevices, RDMA_NLDEV_ATTR_CHARDEV_TYPE, "uverbs")
 }
 
-/// What one request of a batch came to.
-fn settle<A>(op: Op, outcome: Outcome, answer: Option<Result<A, Malformed>>) -> Result<A> {
+/// The result of one request of a batch.
+fn result_of<A>(op: Op, outcome: Outcome, answer: Option<Result<A, Malformed>>) -> Result<A> {
     match (outcome, answer) {
         (Outcome::Failed(errno), _) => Err(Error::os(op, errno)),
         (_, Some(answer)) => answer.map_err(|malformed| bad_reply(op, malformed)),

@@ -6,23 +6,23 @@ use super::{
 };
 use crate::error::{Errno, Error, ErrorKind, Op, Result};
 
-/// How often a list is asked for again that changed while the kernel told it.
+/// How often a list is requested if it changes while the kernel sends it.
 const ATTEMPTS: usize = 4;
 
-/// The most datagrams that may answer one batch: far more than a host has objects for.
+/// The most datagrams that may answer one batch: far more than the objects of any host need.
 const DATAGRAMS_MAX: usize = 1 << 20;
 
-/// What became of one request of a batch.
+/// The state of one request of a batch.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) enum Outcome {
-    /// Not answered yet.
+    /// Not answered completely yet.
     #[default]
     Open,
-    /// Answered in part, and the list changed while it was told.
-    Torn,
-    /// Answered whole.
+    /// Not answered completely yet, and the list has already changed meanwhile.
+    OpenInterrupted,
+    /// Answered completely.
     Done,
-    /// The list changed while it was told.
+    /// Answered, but the list changed meanwhile.
     Interrupted,
     /// Refused.
     Failed(Errno),
@@ -30,16 +30,16 @@ pub(super) enum Outcome {
 
 impl Outcome {
     fn is_open(self) -> bool {
-        matches!(self, Self::Open | Self::Torn)
+        matches!(self, Self::Open | Self::OpenInterrupted)
     }
 }
 
-/// A transport and the numbers of its requests.
+/// A transport, and the sequence numbers of its requests.
 #[derive(Debug)]
 pub(super) struct Conversation<T> {
     transport: T,
     sequence: u32,
-    /// Datagrams of an earlier exchange may be unread, which can be as large as they get.
+    /// There may be unread datagrams of an earlier exchange, which can have the maximal size.
     unread: bool,
 }
 
@@ -52,8 +52,8 @@ impl<T: NetlinkTransport> Conversation<T> {
         }
     }
 
-    /// Asks one thing. `each` gets every message of the answer; what it collected is `reset` when
-    /// the list has to be told again.
+    /// Sends one request. `each` is called for every message of the answer; `reset` discards what
+    /// it collected if the list has to be requested again.
     pub(super) fn ask<A>(
         &mut self,
         op: Op,
@@ -76,16 +76,16 @@ impl<T: NetlinkTransport> Conversation<T> {
             match outcomes[0] {
                 Outcome::Failed(errno) => return Err(Error::os(op, errno)),
                 Outcome::Interrupted => {}
-                Outcome::Open | Outcome::Torn | Outcome::Done => return Ok(answer),
+                Outcome::Open | Outcome::OpenInterrupted | Outcome::Done => return Ok(answer),
             }
         }
         Err(Error::new(op, ErrorKind::Busy)
             .hint("devices come and go too fast to list them; try again"))
     }
 
-    /// Sends all `requests` at once and gives `each` the messages that answer them, by the
-    /// request's place. Ends when all are answered, or `enough` says so; what still comes is
-    /// skipped by later conversations.
+    /// Sends all `requests` at once and calls `each` for the messages that answer them, with the
+    /// index of the request. Ends when all are answered, or `enough` returns true; later exchanges
+    /// skip the remaining messages.
     #[expect(
         clippy::large_stack_arrays,
         reason = "heap memory would cost system calls in a young process"
@@ -118,8 +118,8 @@ impl<T: NetlinkTransport> Conversation<T> {
         Err(Error::bad_reply(op, "it never ends"))
     }
 
-    /// How many datagrams are received at once: the answers that come before those to a list, which
-    /// may be as large as datagrams get.
+    /// How many datagrams to receive at once: as many as there are answers before those to a list,
+    /// which can have the maximal size.
     fn at_once(&self, requests: &[&Request<'_>], outcomes: &[Outcome]) -> usize {
         let mut open = requests
             .iter()
@@ -147,7 +147,7 @@ impl<T: NetlinkTransport> Conversation<T> {
         Ok(first)
     }
 
-    /// Receives as many datagrams as `lengths` has places, or fewer.
+    /// Receives at most `lengths.len()` datagrams.
     fn receive<'b>(
         &mut self,
         op: Op,
@@ -170,7 +170,7 @@ impl<T: NetlinkTransport> Conversation<T> {
     }
 }
 
-/// Reads the messages of one datagram for the requests that were numbered from `first`.
+/// Parses the messages of one datagram, for the requests whose sequence numbers start at `first`.
 fn read(
     first: u32,
     outcomes: &mut [Outcome],
@@ -192,29 +192,30 @@ fn read(
         let Some(at) = place(first, outcomes, sequence) else {
             continue;
         };
-        let torn = interrupted || outcomes[at] == Outcome::Torn;
+        let interrupted = interrupted || outcomes[at] == Outcome::OpenInterrupted;
         outcomes[at] = match message {
             Message::Answer {
                 attributes, last, ..
             } => {
                 each(at, attributes)?;
-                match (last, torn) {
+                match (last, interrupted) {
                     (true, _) => Outcome::Done,
-                    (false, true) => Outcome::Torn,
+                    (false, true) => Outcome::OpenInterrupted,
                     (false, false) => Outcome::Open,
                 }
             }
             Message::End {
                 errno: Some(errno), ..
             } => Outcome::Failed(errno),
-            Message::End { .. } if torn => Outcome::Interrupted,
+            Message::End { .. } if interrupted => Outcome::Interrupted,
             Message::End { .. } => Outcome::Done,
         };
     }
     Ok(())
 }
 
-/// Which of the open requests has this number; none for one that is over or was never ours.
+/// The index of the open request with this sequence number; `None` if it has ended or belongs to
+/// another exchange.
 fn place(first: u32, outcomes: &[Outcome], sequence: u32) -> Option<usize> {
     let at = usize::try_from(sequence.wrapping_sub(first)).ok()?;
     outcomes.get(at)?.is_open().then_some(at)

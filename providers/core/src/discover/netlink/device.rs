@@ -19,33 +19,33 @@ use crate::types::{DriverId, Guid, NodeType, PhysicalState, PortState};
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Device {
-    /// What netlink commands name it by; it stays the same when the device is renamed.
+    /// The number by which netlink commands name it; renaming the device does not change it.
     pub index: u32,
     /// Its name, `rxe0`.
     pub name: String,
-    /// Number of ports; they are counted from 1.
+    /// Number of ports, which are numbered from 1.
     pub ports: Option<u32>,
-    /// Capabilities, the kernel's own bits.
+    /// Capabilities, as the kernel's internal bits.
     pub caps: Option<u64>,
-    /// Firmware version, where there is firmware.
+    /// Firmware version, if there is firmware.
     pub fw_version: Option<String>,
     /// GUID of the device.
     pub node_guid: Option<Guid>,
-    /// GUID of what the device is part of.
+    /// GUID shared by the devices of one system image.
     pub sys_image_guid: Option<Guid>,
     /// What kind of node it is.
     pub node_type: Option<NodeType>,
-    /// What its first port speaks: `ib`, `roce`, `iw`, `opa` or `usnic` (Linux 5.2).
+    /// The protocol of its first port: `ib`, `roce`, `iw`, `opa` or `usnic` (Linux 5.2).
     pub protocol: Option<String>,
-    /// The device it is a part of (Linux 6.11).
+    /// The parent device (Linux 6.11).
     pub parent: Option<String>,
 }
 
 impl Device {
-    /// Reads the answer. Unknown attributes are skipped.
+    /// Parses the answer. Unknown attributes are skipped.
     ///
     /// # Errors
-    /// [`Malformed`] when index or name is missing, or an attribute cannot be read.
+    /// [`Malformed`] if index or name is missing, or an attribute cannot be parsed.
     pub fn parse(attributes: Attributes<'_>) -> Result<Self, Malformed> {
         let mut device = Self::default();
         let mut index = None;
@@ -79,7 +79,7 @@ impl Device {
     }
 }
 
-/// The character device of a device's verbs (`RDMA_NLDEV_CMD_GET_CHARDEV` of `uverbs`).
+/// A device's verbs character device (`RDMA_NLDEV_CMD_GET_CHARDEV` of `uverbs`).
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Uverbs {
@@ -87,18 +87,17 @@ pub struct Uverbs {
     pub name: String,
     /// The device's number.
     pub number: CharDevice,
-    /// Version of the provider's part of the kernel interface.
+    /// The driver's ABI version.
     pub abi_version: u32,
-    /// Which kernel driver it is; absent for drivers whose hardware must be told by its PCI
-    /// numbers.
+    /// Its kernel driver; absent for drivers whose hardware must be recognised by its PCI ids.
     pub driver_id: Option<DriverId>,
 }
 
 impl Uverbs {
-    /// Reads the answer.
+    /// Parses the answer.
     ///
     /// # Errors
-    /// [`Malformed`] when name, number or version is missing, or an attribute cannot be read.
+    /// [`Malformed`] if name, number or version is missing, or an attribute cannot be parsed.
     pub fn parse(attributes: Attributes<'_>) -> Result<Self, Malformed> {
         let (mut name, mut number, mut abi_version, mut driver_id) = (None, None, None, None);
         for attribute in attributes.iter() {
@@ -140,7 +139,7 @@ pub struct Port {
     pub lid: Option<u32>,
     /// Local identifier of its subnet manager.
     pub sm_lid: Option<u32>,
-    /// Bits of the local identifier that the port ignores.
+    /// Number of low bits of the local identifier that the port ignores.
     pub lmc: Option<u8>,
     /// Logical state.
     pub state: Option<PortState>,
@@ -153,10 +152,10 @@ pub struct Port {
 }
 
 impl Port {
-    /// Reads the answer.
+    /// Parses the answer.
     ///
     /// # Errors
-    /// [`Malformed`] when the port's number is missing, or an attribute cannot be read.
+    /// [`Malformed`] if the port's number is missing, or an attribute cannot be parsed.
     pub fn parse(attributes: Attributes<'_>) -> Result<Self, Malformed> {
         let mut port = Self::default();
         for attribute in attributes.iter() {

@@ -13,15 +13,15 @@ use crate::error::{Errno, Error, Op, Result};
 use crate::types::asked;
 
 impl<T: NetlinkTransport> Client<T> {
-    /// `rdma link add NAME type KIND netdev NETDEV`—makes a software device on a network device.
+    /// `rdma link add NAME type KIND netdev NETDEV`—creates a software device on a network device.
     ///
-    /// `kind` is `rxe` (RoCE) or `siw` (iWARP). The kernel loads the module where modules are
-    /// loaded on demand.
+    /// `kind` is `rxe` (RoCE) or `siw` (iWARP). The kernel loads the module if modules are loaded
+    /// on demand.
     ///
     /// # Errors
-    /// EPERM without `CAP_NET_ADMIN`; ENODEV without such a network device in this namespace;
-    /// EEXIST when it, or the name, is taken; EINVAL for a kind the kernel does not have; ENOENT
-    /// from rxe when its checksum module is missing.
+    /// EPERM without `CAP_NET_ADMIN`; ENODEV if there is no such network device in this namespace;
+    /// EEXIST if it, or the name, is already in use; EINVAL for a kind that the kernel does not
+    /// have; ENOENT from rxe if its checksum module is missing.
     pub fn add_link(&mut self, name: &str, kind: &str, netdev: &str) -> Result<()> {
         let op = Op::AddLink;
         let attributes = [
@@ -36,15 +36,16 @@ impl<T: NetlinkTransport> Client<T> {
                     .fact("type", kind)
                     .fact("netdev", netdev);
                 match error.errno() {
-                    Some(Errno::PERM) => error.hint("it takes CAP_NET_ADMIN: run it as root"),
+                    Some(Errno::PERM) => error.hint("this needs CAP_NET_ADMIN: run it as root"),
                     Some(Errno::NODEV) => {
                         error.hint("there is no such network device here (ip link)")
                     }
                     Some(Errno::INVAL) => error.hint(
                         "the kernel does not have this type: load its module (modprobe rdma_rxe)",
                     ),
-                    Some(Errno::NOENT) => error
-                        .hint("rxe misses its checksum: load it first (modprobe crc32_generic)"),
+                    Some(Errno::NOENT) => error.hint(
+                        "rxe needs a checksum module: load it first (modprobe crc32_generic)",
+                    ),
                     _ => error,
                 }
             })
@@ -54,7 +55,7 @@ impl<T: NetlinkTransport> Client<T> {
     /// device.
     ///
     /// # Errors
-    /// EPERM without `CAP_NET_ADMIN`; EINVAL when there is no such device, or it is no software
+    /// EPERM without `CAP_NET_ADMIN`; EINVAL if there is no such device, or it is not a software
     /// device.
     pub fn delete_link(&mut self, index: u32) -> Result<()> {
         let attributes = [Attribute::u32(RDMA_NLDEV_ATTR_DEV_INDEX, index)];
@@ -64,12 +65,12 @@ impl<T: NetlinkTransport> Client<T> {
         )
     }
 
-    /// `rdma dev set NAME netns`—moves a device to the network namespace of `netns`, an opened
+    /// `rdma dev set NAME netns`—moves a device to the network namespace `netns`, an open
     /// `/proc/PID/ns/net`.
     ///
     /// # Errors
-    /// EPERM without `CAP_NET_ADMIN` in both; EINVAL when there is no such device; EOPNOTSUPP when
-    /// devices are shared, or the driver cannot let go of its users (rxe).
+    /// EPERM without `CAP_NET_ADMIN` in both; EINVAL if there is no such device; EOPNOTSUPP if
+    /// devices are shared between namespaces, or the driver cannot disassociate its users (rxe).
     pub fn move_to_netns(&mut self, index: u32, netns: BorrowedFd<'_>) -> Result<()> {
         let op = Op::SetSystem;
         let fd =
@@ -81,7 +82,7 @@ impl<T: NetlinkTransport> Client<T> {
         self.order(op, &Request::order(RDMA_NLDEV_CMD_SET, &attributes))
     }
 
-    /// `rdma system set netns`—says whether devices belong to network namespaces.
+    /// `rdma system set netns`—sets whether devices belong to network namespaces.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a mode without a name; EPERM without

@@ -12,29 +12,29 @@ use crate::error::Errno;
 /// One message from the kernel.
 #[derive(Clone, Copy, Debug)]
 pub enum Message<'a> {
-    /// Part of the answer to the request of this sequence number.
+    /// Part of the answer to the request with this sequence number.
     Answer {
-        /// The request's.
+        /// The request's sequence number.
         sequence: u32,
-        /// What it says.
+        /// Its attributes.
         attributes: Attributes<'a>,
-        /// No more messages answer this request.
+        /// This is the last message that answers the request.
         last: bool,
-        /// What is listed changed meanwhile, so the list may lack or repeat something.
+        /// The listed objects changed meanwhile, so the list may omit or repeat some.
         interrupted: bool,
     },
-    /// The request of this sequence number is over.
+    /// The request with this sequence number has ended.
     End {
-        /// The request's.
+        /// The request's sequence number.
         sequence: u32,
         /// Why it failed, if it did.
         errno: Option<Errno>,
-        /// As in an answer.
+        /// As in `Answer`.
         interrupted: bool,
     },
 }
 
-/// The messages of a datagram, without those that say nothing. Ends after the first error.
+/// The messages of a datagram, without no-ops. Ends after the first error.
 pub fn messages(datagram: &[u8]) -> impl Iterator<Item = Result<Message<'_>, Malformed>> {
     let mut rest = datagram;
     std::iter::from_fn(move || {
@@ -74,7 +74,7 @@ fn read<'a>(message: &NetlinkBuffer<&'a [u8]>) -> Result<Option<Message<'a>>, Ma
                 .map_err(|_| Malformed("an error without its number"))?;
             end(errno(error.code().map_or(0, i32::from))?)
         }
-        // Older kernels end a dump without a number.
+        // Older kernels end a dump without an errno.
         NLMSG_DONE if payload.is_empty() => end(None),
         NLMSG_DONE => {
             let done = DoneBuffer::new_checked(payload)
@@ -93,7 +93,7 @@ fn read<'a>(message: &NetlinkBuffer<&'a [u8]>) -> Result<Option<Message<'a>>, Ma
     }))
 }
 
-/// The errno in a negative number; a dump may also end with a count.
+/// The errno in a negative number; a dump may also end with a non-negative count.
 fn errno(code: i32) -> Result<Option<Errno>, Malformed> {
     match code {
         0.. => Ok(None),

@@ -1,12 +1,12 @@
-//! RDMA netlink: what the kernel says about devices, without opening any (`rdma_netlink.h`,
+//! RDMA netlink: what the kernel reports about devices, without opening any (`rdma_netlink.h`,
 //! `nldev.c`).
 //!
-//! [`Client`] has one method per command. Underneath, [`Request`] is a value that becomes bytes,
-//! and everything the kernel sends is read by pure functions over bytes: [`messages`] splits a
-//! datagram, [`Attributes`] walks what is in a message, and each answer type has a `parse`. They
+//! [`Client`] has one method per command. Underneath, a [`Request`] is a value that is encoded to
+//! bytes, and everything that the kernel sends is parsed by pure functions: [`messages`] splits a
+//! datagram, [`Attributes`] iterates over a message, and each answer type has a `parse`. They
 //! accept any bytes.
 //!
-//! Framing is that of the crate `netlink-packet-core`.
+//! Framing is done by the crate `netlink-packet-core`.
 
 mod attributes;
 mod client;

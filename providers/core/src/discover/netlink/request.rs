@@ -8,7 +8,7 @@ use uverbs_uapi::rdma_netlink::{RDMA_NL_GET_TYPE, RDMA_NL_NLDEV};
 
 use crate::error::{Error, Op, Result};
 
-/// The longest text an attribute may have: the kernel's names are shorter.
+/// The longest text in an attribute: the kernel's names are shorter.
 const TEXT_MAX: usize = 255;
 
 /// An attribute of a request.
@@ -42,11 +42,11 @@ impl<'a> Attribute<'a> {
         }
     }
 
-    /// Text, which the kernel gets with a NUL at its end.
+    /// Text, which is sent with a NUL at its end.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it is longer than 255 bytes or has a
-    /// NUL.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) if it is longer than 255 bytes or contains
+    /// a NUL.
     pub fn text(op: Op, kind: u16, text: &'a str) -> Result<Self> {
         if text.len() > TEXT_MAX || text.contains('\0') {
             return Err(Error::invalid(op, "a name").fact("length", text.len()));
@@ -92,7 +92,7 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// A question with one answer, or a failure.
+    /// A query with one answer, or a failure.
     pub const fn get(command: u16, attributes: &'a [Attribute<'a>]) -> Self {
         Self {
             command,
@@ -101,7 +101,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// A question for everything there is.
+    /// A query for a list of everything (`NLM_F_DUMP`).
     pub const fn dump(command: u16, attributes: &'a [Attribute<'a>]) -> Self {
         Self {
             command,
@@ -110,7 +110,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// An order, which the kernel acknowledges.
+    /// A change, which the kernel acknowledges.
     pub const fn order(command: u16, attributes: &'a [Attribute<'a>]) -> Self {
         Self {
             command,
@@ -119,7 +119,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Whether everything there is was asked for, which several datagrams may answer.
+    /// Whether it is a list query, which several datagrams may answer.
     pub const fn is_list(&self) -> bool {
         self.flags & NLM_F_DUMP == NLM_F_DUMP
     }

@@ -1,4 +1,4 @@
-//! Kernel objects and who made them: what `rdma resource` shows.
+//! Kernel objects and who created them, as `rdma resource` shows them.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ macro_rules! kinds {
             /// Every kind.
             pub const ALL: &'static [Self] = &[$(Self::$kind),*];
 
-            /// The kernel's word for it, as summaries have it.
+            /// The kernel's name for it, as in summaries.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$kind => $word,)* }
             }
@@ -78,27 +78,27 @@ impl fmt::Display for ResourceKind {
     }
 }
 
-/// Who made an object.
+/// Who created an object.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Owner {
-    /// A process, by its number in this process's pid namespace.
+    /// A process, by its pid in this process's pid namespace.
     Process(u32),
     /// A part of the kernel.
     Kernel(String),
-    /// A process that has ended, or that this one cannot see.
+    /// A process that has ended, or that is invisible to this one.
     #[default]
     Unknown,
 }
 
-/// A kernel object. What its kind does not have is `None`.
+/// A kernel object. Fields that do not apply to its kind are `None`.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Resource {
-    /// Number of the object among those of its kind on its device; for a queue pair its queue pair
+    /// Id of the object among those of its kind on its device; for a queue pair the queue pair
     /// number.
     pub id: Option<u32>,
-    /// Who made it.
+    /// Who created it.
     pub owner: Owner,
     /// Port.
     pub port: Option<u32>,
@@ -108,11 +108,11 @@ pub struct Resource {
     pub cq: Option<u32>,
     /// Opened device, by its id.
     pub context: Option<u32>,
-    /// The other side's queue pair number.
+    /// The peer's queue pair number.
     pub remote_qpn: Option<u32>,
-    /// Next packet expected.
+    /// Sequence number of the next packet expected.
     pub rq_psn: Option<u32>,
-    /// Next packet sent.
+    /// Sequence number of the next packet to send.
     pub sq_psn: Option<u32>,
     /// `enum ib_qp_type` or `enum ib_srq_type` of the kernel.
     pub kind: Option<u8>,
@@ -124,9 +124,9 @@ pub struct Resource {
     pub users: Option<u64>,
     /// Bytes of a memory region.
     pub length: Option<u64>,
-    /// Local key; shown with `CAP_NET_ADMIN` only.
+    /// lkey; reported only with `CAP_NET_ADMIN`.
     pub lkey: Option<LocalKey>,
-    /// Remote key; shown with `CAP_NET_ADMIN` only.
+    /// rkey; reported only with `CAP_NET_ADMIN`.
     pub rkey: Option<RemoteKey>,
 }
 
@@ -134,7 +134,7 @@ impl Resource {
     /// Adds the objects in one message of a list to `resources`.
     ///
     /// # Errors
-    /// [`Malformed`] when an attribute cannot be read.
+    /// [`Malformed`] if an attribute cannot be parsed.
     pub fn parse_list(
         kind: ResourceKind,
         attributes: Attributes<'_>,
@@ -190,15 +190,15 @@ pub struct Summary {
     pub index: u32,
     /// Name of the device.
     pub name: String,
-    /// The kernel's word for a kind, and how many there are. New kernels add kinds.
+    /// The kernel's name of a kind, and the number of objects. Newer kernels have more kinds.
     pub counts: Vec<(String, u64)>,
 }
 
 impl Summary {
-    /// Reads the answer.
+    /// Parses the answer.
     ///
     /// # Errors
-    /// [`Malformed`] when an entry has no name or number, or an attribute cannot be read.
+    /// [`Malformed`] if an entry has no name or number, or an attribute cannot be parsed.
     pub fn parse(attributes: Attributes<'_>) -> Result<Self, Malformed> {
         let mut summary = Self::default();
         for attribute in attributes.iter() {

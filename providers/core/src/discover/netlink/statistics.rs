@@ -39,10 +39,10 @@ impl Counter {
     }
 }
 
-/// Reads the counters of a `RDMA_NLDEV_CMD_STAT_GET` answer.
+/// Parses the counters in a `RDMA_NLDEV_CMD_STAT_GET` answer.
 ///
 /// # Errors
-/// [`Malformed`] when a counter has no name or value, or an attribute cannot be read.
+/// [`Malformed`] if a counter has no name or value, or an attribute cannot be parsed.
 pub fn parse_counters(attributes: Attributes<'_>) -> Result<Vec<Counter>, Malformed> {
     let mut counters = Vec::new();
     for table in attributes.all(RDMA_NLDEV_ATTR_STAT_HWCOUNTERS) {

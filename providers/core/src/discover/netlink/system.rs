@@ -12,11 +12,11 @@ use crate::types::Unrecognized;
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum NetnsMode {
-    /// A device is in one namespace, and only there can it be opened.
+    /// A device belongs to one namespace and can only be opened there.
     Exclusive,
-    /// All devices are in all namespaces.
+    /// All devices are visible in all namespaces.
     Shared,
-    /// A mode this version has no name for. Only a kernel's answer makes one.
+    /// A mode without a name in this version. Only a kernel's answer creates one.
     Unknown(Unrecognized<NetnsMode, u8>),
 }
 
@@ -40,26 +40,26 @@ impl NetnsMode {
     }
 }
 
-/// What `RDMA_NLDEV_CMD_SYS_GET` tells.
+/// The answer to `RDMA_NLDEV_CMD_SYS_GET`.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct System {
     /// Whether devices belong to network namespaces (Linux 5.2).
     pub netns_mode: Option<NetnsMode>,
-    /// Pinned pages are copied for a child when a process forks, so registered memory needs no care
-    /// (Linux 5.13).
+    /// Pinned pages are copied for a child when a process forks, so registered memory needs no
+    /// special treatment (Linux 5.13).
     pub copy_on_fork: bool,
-    /// Processes without privilege may use privileged queue keys (Linux 6.7).
+    /// Unprivileged processes may use privileged queue keys (Linux 6.7).
     pub privileged_qkey: Option<bool>,
-    /// The kernel reports changes of devices (Linux 6.12).
+    /// The kernel can report device changes (Linux 6.12).
     pub monitor: bool,
 }
 
 impl System {
-    /// Reads the answer.
+    /// Parses the answer.
     ///
     /// # Errors
-    /// [`Malformed`] when an attribute cannot be read.
+    /// [`Malformed`] if an attribute cannot be parsed.
     pub fn parse(attributes: Attributes<'_>) -> Result<Self, Malformed> {
         let mut system = Self::default();
         for attribute in attributes.iter() {
