@@ -13,15 +13,15 @@ use uverbs_core::{Error, Object, Op, Result};
 
 use crate::{AnyCq, AnyQp, AnySrq};
 
-/// An opened device of any provider: [`contract::Context`] without its types.
+/// An opened device of any provider: [`contract::Context`] without its associated types.
 pub trait AnyContext: Any + Debug + Send + Sync {
-    /// What it has in common with all others.
+    /// The common part of all contexts.
     fn base(&self) -> &ContextBase;
 
-    /// The same, to take what it holds.
+    /// The same, mutable: to take what it holds.
     fn base_mut(&mut self) -> &mut ContextBase;
 
-    /// The firmware's version as this vendor writes it.
+    /// The firmware version in the vendor's format.
     fn firmware_version(&self) -> String;
 
     /// `ibv_alloc_pd`.
@@ -39,19 +39,19 @@ pub trait AnyContext: Any + Debug + Send + Sync {
     /// `ibv_create_srq`.
     ///
     /// # Errors
-    /// Those of [`contract::Context::create_srq`]; a domain of another provider's.
+    /// Those of [`contract::Context::create_srq`]; a domain of another provider.
     fn create_srq(&self, pd: &AnyPd, init: &SrqInit) -> Result<AnySrq>;
 
     /// `ibv_create_qp`.
     ///
     /// # Errors
-    /// Those of [`contract::Context::create_qp`]; a domain of another provider's.
+    /// Those of [`contract::Context::create_qp`]; a domain of another provider.
     fn create_qp(&self, pd: &AnyPd, init: &QpInit<'_>) -> Result<AnyQp>;
 
     /// `ibv_create_ah`.
     ///
     /// # Errors
-    /// Those of [`contract::Context::create_address`]; a domain of another provider's.
+    /// Those of [`contract::Context::create_address`]; a domain of another provider.
     fn create_address(
         &self,
         pd: &AnyPd,
@@ -59,7 +59,7 @@ pub trait AnyContext: Any + Debug + Send + Sync {
         gids: &Gids<'_>,
     ) -> Result<Address>;
 
-    /// Refuses what the kernel's driver would refuse with a complaint in the log.
+    /// Refuses in advance what the kernel's driver would refuse with a message in the log.
     ///
     /// # Errors
     /// Those of [`contract::Context::check_memory`].
@@ -119,7 +119,7 @@ where
 }
 
 impl dyn AnyContext {
-    /// It, if it is a `T`, a provider's own.
+    /// Downcasts it to a `T`, a provider's type.
     pub fn of<T: Any>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }
@@ -134,7 +134,7 @@ impl dyn AnyContext {
         self.base().register(pd.object(), init, keep)
     }
 
-    /// `ibv_reg_dmabuf_mr`: registers a part of a dmabuf.
+    /// `ibv_reg_dmabuf_mr`: registers a part of a dma-buf.
     ///
     /// # Errors
     /// Those of [`ContextBase::register_dmabuf`].
@@ -155,12 +155,12 @@ impl dyn AnyContext {
 #[derive(Debug)]
 pub struct AnyPd {
     object: Arc<Object>,
-    /// What its provider makes of it.
+    /// The provider's type for it.
     own: Box<dyn Extra>,
 }
 
 impl AnyPd {
-    /// A domain of the provider whose contexts are `C`.
+    /// Wraps a protection domain of the provider whose contexts are `C`.
     pub fn new<C: contract::Context>(pd: C::Pd) -> Self {
         Self {
             object: Arc::clone(C::pd_object(&pd)),
@@ -168,7 +168,7 @@ impl AnyPd {
         }
     }
 
-    /// It, if it is a `T`, a provider's own.
+    /// Downcasts it to a `T`, a provider's type.
     pub fn of<T: Any>(&self) -> Option<&T> {
         (*self.own).get()
     }

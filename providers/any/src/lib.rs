@@ -1,23 +1,19 @@
 //! Every provider of uverbs behind one set of types.
 //!
-//! Which providers there are stands in one list, one line each ([`PROVIDERS`]). What is done once
-//! per object goes through trait objects ([`AnyContext`], [`AnyPd`]); queues, which are posted to
-//! and polled, are enums ([`AnyQp`], [`AnyCq`], [`AnySrq`]), so that a request costs one comparison
-//! more than with one provider alone.
+//! The providers are in one list, one line each ([`PROVIDERS`]). Control-path calls go through
+//! trait objects ([`AnyContext`], [`AnyPd`]); queues, which are posted to and polled, are enums
+//! ([`AnyQp`], [`AnyCq`], [`AnySrq`]), so that a request costs just one comparison more than with a
+//! single provider.
 //!
 //! | feature | provider |
 //! |---|---|
 //! | `mlx5` (default) | ConnectX-4 and later |
 //! | `rxe` (default) | soft RoCE |
 //!
-//! Without any, no device is found to have a provider.
+//! Without any of them, no device has a provider.
 #![cfg_attr(
     not(any(feature = "mlx5", feature = "rxe")),
-    allow(
-        dead_code,
-        unused_variables,
-        reason = "without a provider there is nothing to pass on"
-    )
+    allow(dead_code, unused_variables, reason = "unused without a provider")
 )]
 
 #[macro_use]

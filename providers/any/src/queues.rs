@@ -8,7 +8,7 @@ use uverbs_core::types::{
 };
 use uverbs_core::{Object, PollError, PostError, Result};
 
-/// An enum with the providers' own types of this name, one variant each.
+/// Defines an enum with one variant per provider, holding the provider's type of this name.
 macro_rules! handle {
     (
         ($(#[$about:meta])* $any:ident of $own:ident)
@@ -18,7 +18,7 @@ macro_rules! handle {
         #[derive(Debug)]
         #[allow(
             clippy::large_enum_variant,
-            reason = "a box would be one more load per request"
+            reason = "a box would cost one more load per request"
         )]
         pub enum $any {
             $(
@@ -72,7 +72,7 @@ rows!(handle!(
     AnyQp of QueuePair
 ));
 
-/// The same call, whichever it is.
+/// Makes the same call on whichever variant it is.
 macro_rules! arms {
     (($any:expr, $own:pat => $call:expr) $($(#[$on:meta])* $driver:ident = $vendor:ident;)*) => {
         match $any {

@@ -1,4 +1,4 @@
-//! Which providers there are.
+//! The list of providers.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -11,8 +11,8 @@ use uverbs_core::{Error, ErrorKind, Op, Result, UverbsFile};
 
 use crate::context::AnyContext;
 
-/// The providers, one row each: the feature it is built by, its driver's name in [`DriverId`], its
-/// crate. `$with` is a macro that is given what stands in the brackets, and all rows.
+/// The providers, one row each: the feature that enables it, its driver's name in [`DriverId`], its
+/// crate. `$with` is a macro that is called with what is in the brackets, and with all rows.
 macro_rules! rows {
     ($with:ident!($($given:tt)*)) => {
         $with! {
@@ -26,9 +26,9 @@ macro_rules! rows {
 /// A provider.
 #[derive(Clone)]
 pub struct Provider {
-    /// Whose devices it speaks to.
+    /// The driver whose devices it supports.
     pub driver: DriverId,
-    /// The versions of that driver's ABI that it speaks.
+    /// The versions of that driver's ABI that it supports.
     pub abi: RangeInclusive<u32>,
     open: Open,
 }
@@ -37,7 +37,7 @@ type Open = fn(Arc<UverbsFile>, &OpenInit<'_>) -> Result<Box<dyn AnyContext>>;
 
 macro_rules! table {
     (() $($(#[$on:meta])* $driver:ident = $vendor:ident;)*) => {
-        /// All of them, in the order in which a device is asked whose it is.
+        /// All providers, in the order in which a device is probed for their drivers.
         pub const PROVIDERS: &[Provider] = &[$(
             $(#[$on])*
             Provider {
@@ -58,11 +58,11 @@ where
     Ok(Box::new(T::open(file, init)?))
 }
 
-/// The driver of a device that a provider speaks to in the kernel's version; `None` when discovery
-/// could not tell whose driver it is.
+/// The driver of a device, if a provider supports it in the kernel's ABI version; `None` if
+/// discovery could not determine the driver.
 ///
 /// # Errors
-/// [`Unsupported`](ErrorKind::Unsupported): no provider for the driver, or for its version.
+/// [`Unsupported`](ErrorKind::Unsupported): no provider for the driver, or for its ABI version.
 pub fn supported(info: &DeviceInfo) -> Result<Option<DriverId>> {
     let Some(driver) = info.driver_id() else {
         return Ok(None);
@@ -78,10 +78,11 @@ pub fn supported(info: &DeviceInfo) -> Result<Option<DriverId>> {
     }
 }
 
-/// Opens a user context on `file`, whose device is `driver`'s.
+/// Opens a user context on `file`, a device of `driver`.
 ///
 /// # Errors
-/// Those of the provider; [`Unsupported`](ErrorKind::Unsupported): there is none for this driver.
+/// Those of the provider; [`Unsupported`](ErrorKind::Unsupported): there is no provider for this
+/// driver.
 pub fn open(
     driver: DriverId,
     file: Arc<UverbsFile>,

@@ -1,4 +1,4 @@
-//! Address handles: the kernel resolves the path and gives the handle a number.
+//! Address handles: the kernel resolves the path and assigns a number to the handle.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use uverbs_uapi::rdma_user_rxe::rxe_create_ah_resp;
 
 use crate::vector;
 
-/// Creates an address handle. One system call; two before 5.16, where the kernel numbers no handles
-/// and each work request says the whole path. Before 5.10 the second is many: the GID table is read
-/// from sysfs.
+/// Creates an address handle. One system call; two before 5.16, where the kernel does not number
+/// handles and each work request contains the whole path. Before 5.10 the second becomes many: the
+/// GID table is read from sysfs.
 ///
 /// # Errors
 /// Those of the command, and before 5.16 those of [`vector::path`].

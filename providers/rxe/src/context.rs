@@ -21,8 +21,8 @@ impl contract::Context for Context {
     type Qp = QueuePair;
     type Srq = SharedReceiveQueue;
 
-    /// Two system calls: the context, and the device's limits, which later calls are checked
-    /// against.
+    /// Two system calls: one for the context, and one for the device's limits, against which later
+    /// calls are checked.
     fn open(file: Arc<UverbsFile>, _: &OpenInit<'_>) -> Result<Self> {
         let opened = cmd::context::get(&file, &cmd::context::GetContext::default(), &Uhw::NONE)?;
         let device = cmd::device::query(&file, &Uhw::NONE)?;

@@ -21,25 +21,24 @@ use crate::rings;
 #[derive(Debug)]
 pub struct CompletionQueue {
     object: Arc<Object>,
-    /// `None` after a resize whose new ring could not be mapped, or of which nobody knows what
-    /// became.
+    /// `None` after a resize whose new ring could not be mapped, or whose outcome is unknown.
     ring: Option<SharedRing>,
     /// The next completion to take.
     head: u32,
-    /// Up to where the kernel had produced when last asked.
+    /// The producer index when it was last read.
     produced: u32,
     max_entries: u32,
     fork: ForkToken,
     unpolled: Option<&'static dyn Unpolled>,
-    /// Whoever is told what was taken. The device has no numbers for completion queues: it is the
-    /// handle.
+    /// The observer of polled completions. The device has no numbers for completion queues, so
+    /// entries carry the handle.
     #[cfg(feature = "rings")]
     watched: Option<Watched>,
 }
 
-/// What was in the queue when it was destroyed. Kept with the kernel's object, which completions
-/// reach until then.
-struct Rest {
+/// The completions that are unpolled when the queue is destroyed. Kept with the kernel object,
+/// since completions can arrive until it is destroyed.
+struct UnpolledRest {
     ring: SharedRing,
     head: u32,
     fork: ForkToken,
@@ -77,7 +76,7 @@ impl CompletionQueue {
         })
     }
 
-    /// How many completions are in the queue; 0 when that cannot be known.
+    /// How many completions are in the queue; 0 if that is unknown.
     fn waiting(&self) -> u32 {
         self.ring.as_ref().map_or(0, |ring| {
             let produced = ring.producer().unwrap_or(self.head);
@@ -97,7 +96,7 @@ impl contract::Cq for CompletionQueue {
 
     #[inline]
     fn next(&mut self) -> Result<Option<WorkCompletion>, PollError> {
-        // A child has no mapping of the ring.
+        // A forked child has no mapping of the ring.
         if !self.fork.is_current() {
             return Err(PollError::Forked);
         }
@@ -135,11 +134,11 @@ impl contract::Cq for CompletionQueue {
             .map_err(|errno| Error::os(op, errno))
     }
 
-    /// The kernel moves waiting completions into a new ring, which replaces the mapped one.
+    /// The kernel moves unpolled completions to a new ring, which replaces the mapped one.
     fn resize(&mut self, entries: u32) -> Result<()> {
         let op = Op::ResizeCompletionQueue;
         some_at_most(op, "entries", entries, self.max_entries)?;
-        // A child has no mapping of the ring.
+        // A forked child has no mapping of the ring.
         self.object.file().check_process(op)?;
         self.release();
         let waiting = self.waiting();
@@ -150,7 +149,7 @@ impl contract::Cq for CompletionQueue {
         }
         let file = self.object.file();
         let mut reply = rxe_resize_cq_resp::default();
-        // From here on the old ring is no longer the kernel's, unless it refuses.
+        // From here on the kernel no longer uses the old ring, unless it refuses the command.
         let old = self.ring.take();
         let uhw = Uhw::new(&[], cells(&mut reply));
         if let Err(error) = cmd::cq::resize(file, self.object.handle(), entries, &uhw) {
@@ -173,7 +172,7 @@ impl contract::Cq for CompletionQueue {
 impl Drop for CompletionQueue {
     fn drop(&mut self) {
         if let (Some(ring), Some(unpolled)) = (self.ring.take(), self.unpolled.take()) {
-            self.object.keep(Rest {
+            self.object.keep(UnpolledRest {
                 ring,
                 head: self.head,
                 fork: self.fork,
@@ -183,16 +182,16 @@ impl Drop for CompletionQueue {
     }
 }
 
-impl Drop for Rest {
+impl Drop for UnpolledRest {
     fn drop(&mut self) {
-        // A child has no mapping of the ring.
+        // A forked child has no mapping of the ring.
         if !self.fork.is_current() {
             return;
         }
         let Some(produced) = self.ring.producer() else {
             return;
         };
-        // An index inside the ring, so this ends.
+        // The index is inside the ring, so the loop terminates.
         while self.head != produced {
             let Some(entry) = self.ring.read::<ib_uverbs_wc>(self.head) else {
                 return;

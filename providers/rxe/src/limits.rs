@@ -1,9 +1,10 @@
-//! Refuses what the device said it cannot do, before the kernel is asked and logs a warning.
+//! Refuses what exceeds the device's reported limits, before the kernel would refuse it and log a
+//! warning.
 
 use uverbs_core::types::{AccessFlags, QpAttr, QpState, QpType, diagnose};
 use uverbs_core::{Error, ErrorKind, Op, Result, cmd};
 
-/// `asked` of `what` is at least 1 and at most `max`.
+/// Checks that `asked`, the value requested for `what`, is at least 1 and at most `max`.
 pub(crate) fn some_at_most(op: Op, what: &'static str, asked: u32, max: u32) -> Result<()> {
     if asked == 0 {
         return Err(Error::invalid(op, what).fact("min", 1_u32));
@@ -11,7 +12,7 @@ pub(crate) fn some_at_most(op: Op, what: &'static str, asked: u32, max: u32) -> 
     Error::at_most(op, what, asked, max)
 }
 
-/// What a memory region may be used for: the kernel knows all of it, rxe does not.
+/// Checks the access rights of a memory region: the kernel knows all of them, rxe does not.
 pub(crate) fn access(op: Op, access: AccessFlags) -> Result<()> {
     let never = AccessFlags::ZERO_BASED | AccessFlags::HUGETLB;
     if access.intersects(never) {
@@ -24,10 +25,11 @@ pub(crate) fn access(op: Op, access: AccessFlags) -> Result<()> {
 /// optional bits 20 to 29.
 const QP_ACCESS: AccessFlags = AccessFlags::from_bits_retain(0x3ff0_035f);
 
-/// A change of a queue pair of type `kind` that was last seen in state `from`.
+/// Checks a modify of a queue pair of type `kind` whose last known state is `from`.
 ///
-/// The kernel moves queue pairs to an error state on its own, from which it takes no more changes
-/// than from the state before. So nothing is refused here that it would accept.
+/// The kernel may have moved the queue pair to an error state, in which it accepts no modifies that
+/// it would not accept in the state before. So nothing is refused here that the kernel would
+/// accept.
 pub(crate) fn modify(kind: QpType, from: QpState, attr: &QpAttr, max_rd_atomic: u32) -> Result<()> {
     let op = Op::ModifyQueuePair;
     cmd::qp::check(attr)?;

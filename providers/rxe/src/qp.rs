@@ -21,11 +21,12 @@ use crate::sq::SendRing;
 /// An rxe queue pair.
 #[derive(Debug)]
 pub struct QueuePair {
-    // Before the base with the object, so that the rings are unmapped while it still exists.
+    // Dropped before `base`, which holds the object, so that the rings are unmapped while it still
+    // exists.
     send: SendRing,
-    /// `None` when it receives from a shared queue.
+    /// `None` with a shared receive queue.
     recv: Option<ReceiveRing>,
-    /// While it is adrift the state is RESET.
+    /// While `adrift` is set, the state is RESET.
     base: QpBase,
 }
 
@@ -42,7 +43,7 @@ impl QueuePair {
         if !matches!(init.kind, QpType::Rc | QpType::Uc | QpType::Ud) {
             return Err(Error::new(op, ErrorKind::Unsupported).fact("type", init.kind.to_string()));
         }
-        // What is signaled is said apart; rxe has no other flag.
+        // Signaling has a field of its own; rxe has no other flag.
         let refused = init.flags.difference(QpCreateFlags::SQ_SIG_ALL);
         if !refused.is_empty() {
             return Err(Error::new(op, ErrorKind::Unsupported).fact("flags", refused.to_string()));
@@ -95,7 +96,7 @@ impl QueuePair {
                 recv.map(|recv| recv.watched(watched(QueueKind::Receive))),
             )
         };
-        // Tables are made for as many, whatever the kernel says that it granted.
+        // Tables are sized by these, so they are capped by the rings, whatever the kernel reports.
         let caps = QpCaps {
             max_send_wr: caps.max_send_wr.min(send.capacity()),
             max_recv_wr: caps
@@ -110,36 +111,36 @@ impl QueuePair {
         })
     }
 
-    /// Resets it. Until that is known to have ended, nothing is posted, and no way leads out of
-    /// RESET.
-    fn start_over(&mut self, attr: &QpAttr) -> Result<()> {
-        let begun = std::mem::replace(&mut self.base.adrift, true);
+    /// Resets the queue pair. Until the reset is known to have finished, nothing can be posted, and
+    /// only another reset leaves this condition.
+    fn reset(&mut self, attr: &QpAttr) -> Result<()> {
+        let was_adrift = std::mem::replace(&mut self.base.adrift, true);
         let before = std::mem::replace(&mut self.base.state, QpState::Reset);
-        let discards = begun || !self.send.is_idle();
-        if let Err(error) = self.tell(attr) {
+        let discards = was_adrift || !self.send.is_idle();
+        if let Err(error) = self.modify_kernel_object(attr) {
             if !error.outcome_is_unknown() {
-                (self.base.adrift, self.base.state) = (begun, before);
+                (self.base.adrift, self.base.state) = (was_adrift, before);
             }
             return Err(error);
         }
         if discards {
-            // rxe (since 6.3, rxe_sender) notes where its send queue starts before it discards what
-            // is in it, and would send the discarded slots, zeroed, in the next life of the queue
-            // pair. A second reset notes it again, now that the queue is empty.
-            self.tell(&QpAttr::to(QpState::Reset))?;
+            // rxe (since 6.3, rxe_sender) records where its send queue starts before it discards
+            // the queue's contents, and would send the discarded slots, zeroed, in the queue pair's
+            // next incarnation. A second reset records it again, now that the queue is empty.
+            self.modify_kernel_object(&QpAttr::to(QpState::Reset))?;
         }
         self.base.adrift = false;
         Ok(())
     }
 
-    fn tell(&self, attr: &QpAttr) -> Result<()> {
+    fn modify_kernel_object(&self, attr: &QpAttr) -> Result<()> {
         let file = self.base.object.file();
         cmd::qp::modify(file, self.base.object.handle(), attr, &Uhw::NONE)
     }
 
     #[inline]
     fn put_one(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
-        if !self.takes_sends() {
+        if !self.accepts_sends() {
             return Err(PostError::WrongState);
         }
         self.send.put(request)
@@ -153,8 +154,9 @@ impl QueuePair {
         self.receive_ring()?.put(request)
     }
 
-    /// Whether the kernel takes send requests. It logs a complaint about every doorbell it refuses.
-    fn takes_sends(&self) -> bool {
+    /// Whether the kernel accepts send requests in this state. It logs a message for every doorbell
+    /// that it refuses.
+    fn accepts_sends(&self) -> bool {
         matches!(
             self.base.state,
             QpState::ReadyToSend
@@ -181,7 +183,7 @@ fn check_caps(device: &DeviceAttr, init: &QpInit<'_>) -> Result<()> {
     Error::at_most(op, "max_inline_data", caps.max_inline_data, MAX_INLINE)
 }
 
-/// rxe's `RXE_MAX_INLINE_DATA`: what fits into a work queue entry of 32 pieces.
+/// rxe's `RXE_MAX_INLINE_DATA`: what fits into a work queue entry with 32 scatter/gather entries.
 const MAX_INLINE: u32 = 512;
 
 impl contract::Qp for QueuePair {
@@ -194,7 +196,7 @@ impl contract::Qp for QueuePair {
     }
 
     fn modify(&mut self, attr: &QpAttr) -> Result<()> {
-        // A child has no mapping of the ring.
+        // A forked child has no mapping of the ring.
         self.base.object.file().check_process(Op::ModifyQueuePair)?;
         limits::modify(
             self.base.kind,
@@ -203,14 +205,14 @@ impl contract::Qp for QueuePair {
             self.base.max_rd_atomic,
         )?;
         if attr.state == Some(QpState::Reset) {
-            return self.start_over(attr);
+            return self.reset(attr);
         }
         if self.base.adrift {
             return Err(Error::new(Op::ModifyQueuePair, ErrorKind::InvalidState)
                 .fact("state", "unknown: a reset failed")
                 .hint("reset or destroy the queue pair"));
         }
-        self.tell(attr)?;
+        self.modify_kernel_object(attr)?;
         if let Some(state) = attr.state {
             self.base.state = state;
         }
@@ -219,7 +221,7 @@ impl contract::Qp for QueuePair {
 
     fn query(&mut self, mask: QpAttrMask) -> Result<QpInfo> {
         let info = cmd::qp::query(self.base.object.file(), self.base.object.handle(), mask)?;
-        // A queue pair in another state was not reset after all.
+        // If the queue pair is in another state, it was not reset after all.
         self.base.adrift &= info.state == QpState::Reset;
         self.base.state = info.state;
         Ok(info)
@@ -229,8 +231,8 @@ impl contract::Qp for QueuePair {
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     unsafe fn put_send(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
-        // By a copy: of a request that stays where it is, nothing is known to the compiler any
-        // more.
+        // Passes a copy, whose fields the compiler can keep in registers, unlike those of a request
+        // in memory.
         self.put_one(&{ *request })
     }
 
@@ -248,8 +250,8 @@ impl contract::Qp for QueuePair {
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     unsafe fn put_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
-        // By a copy: of a request that stays where it is, nothing is known to the compiler any
-        // more.
+        // Passes a copy, whose fields the compiler can keep in registers, unlike those of a request
+        // in memory.
         self.put_receive(&{ *request })
     }
 

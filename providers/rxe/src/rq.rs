@@ -17,19 +17,19 @@ use crate::wqe;
 #[derive(Debug)]
 pub(crate) struct ReceiveRing {
     ring: SharedRing,
-    /// Where the next request goes.
+    /// Index of the next request.
     tail: u32,
-    /// Up to where the kernel may look.
+    /// The published producer index.
     published: u32,
     max_sge: u32,
     fork: ForkToken,
-    /// Whoever is told what is handed over.
+    /// The observer of submitted requests.
     #[cfg(feature = "rings")]
     watched: Option<Watched>,
 }
 
 impl ReceiveRing {
-    /// A ring that starts where its shared producer index stands. `None` when that is no index.
+    /// A ring that starts at its shared producer index. `None` if that is not a valid index.
     pub(crate) fn new(ring: SharedRing, max_sge: u32, fork: ForkToken) -> Option<Self> {
         let tail = ring.producer()?;
         Some(Self {
@@ -43,24 +43,24 @@ impl ReceiveRing {
         })
     }
 
-    /// Tells of what is handed over from here on.
+    /// Reports requests submitted from now on to `queue`.
     #[cfg(feature = "rings")]
     pub(crate) fn watched(mut self, queue: Option<Watched>) -> Self {
         self.watched = queue;
         self
     }
 
-    /// The bytes a slot must have for requests of `max_sge` pieces.
+    /// The slot size that `max_sge` scatter/gather entries require, in bytes.
     pub(crate) fn slot_size(max_sge: u32) -> usize {
         wqe::RECV_HEADER + max_sge as usize * size_of::<rxe_sge>()
     }
 
-    /// How many requests fit.
+    /// How many requests the ring holds.
     pub(crate) fn capacity(&self) -> u32 {
         self.ring.mask()
     }
 
-    /// How many requests wait; 0 when that cannot be known.
+    /// How many requests are waiting; 0 if that is unknown.
     pub(crate) fn waiting(&self) -> u32 {
         let consumed = self.ring.consumer().unwrap_or(self.published);
         self.published.wrapping_sub(consumed) & self.ring.mask()
@@ -68,14 +68,14 @@ impl ReceiveRing {
 
     #[inline]
     pub(crate) fn put(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
-        // A child has no mapping of the ring.
+        // A forked child has no mapping of the ring.
         if !self.fork.is_current() {
             return Err(PostError::Forked);
         }
-        let pieces = request.scatter.len();
-        if pieces > self.max_sge as usize {
+        let sges = request.scatter.len();
+        if sges > self.max_sge as usize {
             return Err(PostError::TooManySges {
-                asked: u32::try_from(pieces).unwrap_or(u32::MAX),
+                asked: u32::try_from(sges).unwrap_or(u32::MAX),
                 max: self.max_sge,
             });
         }

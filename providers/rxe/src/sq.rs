@@ -1,4 +1,5 @@
-//! The send ring of a queue pair: this side produces requests, the kernel consumes them when rung.
+//! The send ring of a queue pair: this side produces requests, the kernel consumes them after a
+//! doorbell.
 
 use uverbs_core::hw::SharedRing;
 #[cfg(feature = "rings")]
@@ -16,15 +17,15 @@ use crate::wqe::{self, Limits};
 #[derive(Debug)]
 pub(crate) struct SendRing {
     ring: SharedRing,
-    /// Where the next request goes.
+    /// Index of the next request.
     tail: u32,
-    /// Up to where the kernel may look.
+    /// The published producer index.
     published: u32,
     limits: Limits,
     fork: ForkToken,
-    /// A doorbell failed: what the kernel did with the ring is not known.
+    /// A doorbell failed: it is unknown what the kernel did with the ring.
     poisoned: bool,
-    /// Whoever is told what is handed over.
+    /// The observer of submitted requests.
     #[cfg(feature = "rings")]
     watched: Option<Watched>,
 }
@@ -33,7 +34,7 @@ pub(crate) struct SendRing {
 const MAX_MESSAGE: u64 = 1 << 31;
 
 impl SendRing {
-    /// A ring that starts where its shared producer index stands. `None` when that is no index.
+    /// A ring that starts at its shared producer index. `None` if that is not a valid index.
     pub(crate) fn new(
         ring: SharedRing,
         kind: QpType,
@@ -60,14 +61,14 @@ impl SendRing {
         })
     }
 
-    /// Tells of what is handed over from here on.
+    /// Reports requests submitted from now on to `queue`.
     #[cfg(feature = "rings")]
     pub(crate) fn watched(mut self, queue: Option<Watched>) -> Self {
         self.watched = queue;
         self
     }
 
-    /// The bytes a slot must have for these capabilities.
+    /// The slot size that these capabilities require, in bytes.
     pub(crate) fn slot_size(caps: &QpCaps) -> usize {
         wqe::SEND_HEADER
             + (caps.max_send_sge as usize * size_of::<rxe_sge>()).max(caps.max_inline_data as usize)
@@ -75,7 +76,7 @@ impl SendRing {
 
     #[inline]
     pub(crate) fn put(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
-        // A child has no mapping of the ring.
+        // A forked child has no mapping of the ring.
         if !self.fork.is_current() {
             return Err(PostError::Forked);
         }
@@ -91,12 +92,13 @@ impl SendRing {
         Ok(())
     }
 
-    /// Publishes what was put and rings the doorbell: one system call for the batch.
+    /// Publishes the requests that were put and rings the doorbell: one system call for the batch.
     ///
-    /// When the doorbell fails the queue takes no more. Requests that the kernel cannot have seen
-    /// are taken back. While earlier ones are under way it goes on to these without being rung, and
-    /// an index before its own would lead it once more through the whole ring, and through requests
-    /// of old: then they stay.
+    /// If the doorbell fails, the queue accepts no more requests. Requests that the kernel cannot
+    /// have seen are removed. But while earlier requests are under way, the kernel continues to the
+    /// new ones without a doorbell, and if the producer index were moved back behind the kernel's
+    /// own, it would wrap around the whole ring and process old requests again: in that case they
+    /// stay.
     #[inline]
     pub(crate) fn ring(&mut self, file: &UverbsFile, qp: u32) -> Result<(), PostError> {
         if self.tail == self.published {
@@ -107,7 +109,7 @@ impl SendRing {
             return Err(PostError::Forked);
         }
         let idle = self.is_idle();
-        // Before the kernel may look, which writes into requests, too.
+        // Before the kernel may process the requests, since it also writes to them.
         #[cfg(feature = "rings")]
         if let Some(queue) = &self.watched {
             let datagrams = self.limits.kind == QpType::Ud;
@@ -132,12 +134,12 @@ impl SendRing {
         }
     }
 
-    /// How many requests fit.
+    /// How many requests the ring holds.
     pub(crate) fn capacity(&self) -> u32 {
         self.ring.mask()
     }
 
-    /// True when the kernel has consumed everything that it was handed.
+    /// True if the kernel has consumed everything that was published.
     pub(crate) fn is_idle(&self) -> bool {
         self.ring.consumer() == Some(self.published)
     }

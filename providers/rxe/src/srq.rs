@@ -19,8 +19,7 @@ use crate::rq::ReceiveRing;
 #[derive(Debug)]
 pub struct SharedReceiveQueue {
     object: Arc<Object>,
-    /// `None` after a resize whose new ring could not be mapped, or of which nobody knows what
-    /// became.
+    /// `None` after a resize whose new ring could not be mapped, or whose outcome is unknown.
     ring: Option<ReceiveRing>,
     number: u32,
     max_sge: u32,
@@ -89,8 +88,8 @@ impl SharedReceiveQueue {
                     .fact("asked", max_wr)
                     .fact("waiting", waiting));
             }
-            // The kernel compares with the armed limit also where a new one is given. The event
-            // that disarms it is not seen here.
+            // The kernel compares with the armed limit even if a new one is given. The event that
+            // disarms it is not visible here.
             let mut armed = change.limit.unwrap_or(0);
             if max_wr < size {
                 armed = armed.max(contract::Srq::query(self)?.limit);
@@ -129,8 +128,8 @@ impl contract::Srq for SharedReceiveQueue {
         self.number
     }
 
-    /// The kernel checks every attribute before it applies one; a resize moves the waiting
-    /// requests into a new ring, which replaces the mapped one.
+    /// The kernel checks every attribute before it applies any; a resize moves the waiting requests
+    /// to a new ring, which replaces the mapped one.
     fn modify(&mut self, change: &SrqModify) -> Result<()> {
         let op = Op::ModifySharedReceiveQueue;
         self.check(change)?;
@@ -151,7 +150,7 @@ impl contract::Srq for SharedReceiveQueue {
         if change.max_wr.is_none() {
             return cmd::srq::modify(file, self.object.handle(), change, &uhw);
         }
-        // From here on the old ring is no longer the kernel's, unless it refuses.
+        // From here on the kernel no longer uses the old ring, unless it refuses the command.
         let old = self.ring.take();
         if let Err(error) = cmd::srq::modify(file, self.object.handle(), change, &uhw) {
             if !error.outcome_is_unknown() {

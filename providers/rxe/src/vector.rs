@@ -1,4 +1,4 @@
-//! The path of a datagram in rxe's words, for kernels that number no address handles.
+//! The path of a datagram in rxe's format, for kernels that do not number address handles.
 
 use std::net::IpAddr;
 
@@ -14,12 +14,12 @@ use zerocopy::transmute;
 
 const OP: Op = Op::CreateAddressHandle;
 
-/// The path to a peer, as a work request says it (`rxe_av`). One system call; before 5.10 it reads
-/// the GID table from sysfs.
+/// The path to a peer, as in work requests (`rxe_av`). One system call; before 5.10 it reads the
+/// GID table from sysfs.
 ///
 /// # Errors
-/// InvalidInput: no global route, or the own slot is empty. Unsupported: the path leads back to the
-/// own interface, whose address cannot be told. Those of the command, and of sysfs.
+/// InvalidInput: no global route, or the source GID's entry is empty. Unsupported: the destination
+/// is the local interface, whose Ethernet address is unknown. Those of the command, and of sysfs.
 pub(crate) fn path(gids: &Gids<'_>, vector: &AddressVector) -> Result<[u8; 88]> {
     let mut table = Vec::new();
     gids.each(|entry| table.push(entry))?;
@@ -55,30 +55,30 @@ fn address_vector(table: &[GidEntry], vector: &AddressVector) -> Result<rxe_av> 
     })
 }
 
-/// The Ethernet address that matters: rxe takes what goes to its own for itself, and has the
-/// network find the others.
+/// The destination's Ethernet address. It matters only for the local interface: rxe loops back what
+/// is sent to its own address, and lets the network stack resolve all others.
 fn destination(table: &[GidEntry], source: &GidEntry, dgid: Gid) -> Result<[u8; 6]> {
     let own = |entry: &&GidEntry| entry.port == source.port && entry.netdev == source.netdev;
     if !table.iter().filter(own).any(|entry| entry.gid == dgid) {
         return Ok([0; 6]);
     }
-    // The kernel makes the first entry of an interface from its Ethernet address.
+    // The kernel derives the first entry of an interface from its Ethernet address.
     let mut entries = table.iter().filter(own);
     entries
         .find_map(|entry| ethernet(entry.gid))
         .ok_or_else(|| {
             Error::new(OP, ErrorKind::Unsupported)
                 .fact("dgid", dgid.to_string())
-                .hint("before 5.16 rxe reaches its own interface by Ethernet address, which no link-local GID tells here")
+                .hint("before 5.16 rxe reaches its own interface by Ethernet address, which no link-local GID contains here")
         })
 }
 
-/// The Ethernet address in a link-local GID that was made from one (RFC 4291, appendix A).
+/// The Ethernet address in a link-local GID that was derived from one (RFC 4291, appendix A).
 fn ethernet(gid: Gid) -> Option<[u8; 6]> {
     let bytes = gid.to_bytes();
     let from_ethernet =
         bytes.starts_with(&[0xfe, 0x80, 0, 0, 0, 0, 0, 0]) && bytes[11..13] == [0xff, 0xfe];
-    // The second lowest bit of the first byte is the other way round.
+    // The second lowest bit of the first byte is inverted.
     from_ethernet.then(|| {
         [
             bytes[8] ^ 2,

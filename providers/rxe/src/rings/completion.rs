@@ -1,10 +1,10 @@
-//! Completions, which the kernel writes as its own command has them.
+//! Completions, which the kernel writes in the format of its poll command.
 
 use uverbs_core::rings::Fields;
 use uverbs_core::types::{WcFlags, WcOpcode, WcStatus};
 use uverbs_uapi::ib_user_verbs::ib_uverbs_wc;
 
-/// Says what a completion is.
+/// Decodes a completion.
 pub(super) fn fields(entry: &ib_uverbs_wc) -> Fields {
     let mut fields = Fields::of(short(WcOpcode::from_raw(entry.opcode).c_name()));
     if fields.is_unknown() {
@@ -37,7 +37,7 @@ const FLAGS: [(u32, &str); 4] = [
     (WcFlags::WITH_INVALIDATE.bits(), "invalidate"),
 ];
 
-/// A name without what all of its kind begin with.
+/// A name without the prefix that all of its kind have.
 fn short(name: Option<&'static str>) -> Option<&'static str> {
     name.map(|name| name.strip_prefix("IBV_WC_").unwrap_or(name))
 }

@@ -1,5 +1,4 @@
-//! What stands in the rings, by name, for whoever watches them. Any bytes can be read: what makes
-//! no sense is shown as it is.
+//! Decodes the entries of the rings for observers. Accepts any bytes: what is invalid is shown raw.
 
 mod completion;
 mod receive;
@@ -13,28 +12,27 @@ use uverbs_uapi::ib_user_verbs::ib_uverbs_wc;
 use uverbs_uapi::rdma_user_rxe::rxe_sge;
 use zerocopy::{FromBytes, IntoBytes};
 
-/// The longest request: a header, and inline data or pieces as rxe has at most
-/// (`RXE_MAX_INLINE_DATA`, `RXE_MAX_SGE`).
-const MOST: usize = 1024;
+/// An upper bound for a request's size: a header, and rxe's maximum of inline data or
+/// scatter/gather entries (`RXE_MAX_INLINE_DATA`, `RXE_MAX_SGE`).
+const MAX_REQUEST: usize = 1024;
 
-/// Tells of the send requests in these slots. The end of the range may be behind the end of the
-/// ring.
+/// Reports the send requests in these slots. The end of the range may be past the end of the ring.
 #[cold]
 pub(crate) fn sends(queue: &Watched, ring: &SharedRing, slots: Range<u32>, datagrams: bool) {
-    each(ring, slots, |index, bytes| {
+    for_each_slot(ring, slots, |index, bytes| {
         queue.tell(index, bytes, |bytes| send::fields(bytes, datagrams));
     });
 }
 
-/// Tells of the receive requests in these slots.
+/// Reports the receive requests in these slots.
 #[cold]
 pub(crate) fn receives(queue: &Watched, ring: &SharedRing, slots: Range<u32>) {
-    each(ring, slots, |index, bytes| {
+    for_each_slot(ring, slots, |index, bytes| {
         queue.tell(index, bytes, receive::fields);
     });
 }
 
-/// Tells of a completion that was taken from slot `index`.
+/// Reports a completion that was taken from slot `index`.
 #[cold]
 pub(crate) fn completion(queue: &Watched, index: u32, entry: &ib_uverbs_wc) {
     queue.tell(index, entry.as_bytes().to_vec(), |_| {
@@ -42,25 +40,25 @@ pub(crate) fn completion(queue: &Watched, index: u32, entry: &ib_uverbs_wc) {
     });
 }
 
-/// Goes around the ring from the first slot to the last.
-fn each(ring: &SharedRing, slots: Range<u32>, mut tell: impl FnMut(u32, Vec<u8>)) {
+/// Calls `each` for every slot from the first to the last, with wrap-around.
+fn for_each_slot(ring: &SharedRing, slots: Range<u32>, mut each: impl FnMut(u32, Vec<u8>)) {
     let Range { start, end } = slots;
     let mut index = start & ring.mask();
     while index != end & ring.mask() {
-        tell(index, ring.bytes(index, MOST));
+        each(index, ring.bytes(index, MAX_REQUEST));
         index = ring.next(index);
     }
 }
 
-/// Adds so many pieces, as far as there are bytes of them.
-fn pieces(fields: &mut Fields, mut bytes: &[u8], count: u32) {
+/// Adds `count` scatter/gather entries, as far as `bytes` contains them.
+fn add_sges(fields: &mut Fields, mut bytes: &[u8], count: u32) {
     for _ in 0..count {
-        let Ok((piece, rest)) = rxe_sge::read_from_prefix(bytes) else {
+        let Ok((sge, rest)) = rxe_sge::read_from_prefix(bytes) else {
             return;
         };
-        fields.number("length", piece.length);
-        fields.key("lkey", piece.lkey);
-        fields.hex("address", piece.addr);
+        fields.number("length", sge.length);
+        fields.key("lkey", sge.lkey);
+        fields.hex("address", sge.addr);
         bytes = rest;
     }
 }

@@ -13,7 +13,7 @@ use zerocopy::FromBytes;
 
 use crate::wqe::SEND_INLINE;
 
-/// Says what a request asks for. `datagrams`: it is one, if it is a message.
+/// Decodes a send request. `datagrams`: messages of this queue pair are datagrams.
 pub(super) fn fields(bytes: &[u8], datagrams: bool) -> Fields {
     let Ok((request, rest)) = rxe_send_wqe::read_from_prefix(bytes) else {
         let mut fields = Fields::of(None);
@@ -59,7 +59,7 @@ const fn name(opcode: u32) -> Option<&'static str> {
     })
 }
 
-/// What it needs to know besides data.
+/// Adds the operands of the operation besides its data.
 fn operands(fields: &mut Fields, wr: &rxe_send_wr, datagrams: bool) {
     match wr.opcode {
         IB_UVERBS_WR_SEND_WITH_IMM | IB_UVERBS_WR_RDMA_WRITE_WITH_IMM => {
@@ -125,7 +125,7 @@ fn destination(fields: &mut Fields, wr: &rxe_send_wr) {
     fields.number("address_handle", to.ah_num);
 }
 
-/// What is sent, or where memory for what comes is. `rest`: what is behind the header.
+/// Adds inline data or scatter/gather entries. `rest`: the bytes after the header.
 fn payload(fields: &mut Fields, request: &rxe_send_wqe, rest: &[u8]) {
     let length = usize::try_from(request.dma.length).unwrap_or(usize::MAX);
     let value = rest.get(..length).unwrap_or(rest);
@@ -133,6 +133,6 @@ fn payload(fields: &mut Fields, request: &rxe_send_wqe, rest: &[u8]) {
         IB_UVERBS_WR_ATOMIC_WRITE => fields.bytes("value", value),
         IB_UVERBS_WR_FLUSH => {}
         _ if request.wr.send_flags & SEND_INLINE != 0 => fields.bytes("inline", value),
-        _ => super::pieces(fields, rest, request.dma.num_sge),
+        _ => super::add_sges(fields, rest, request.dma.num_sge),
     }
 }

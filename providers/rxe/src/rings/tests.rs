@@ -159,7 +159,7 @@ fn receives_list_their_pieces() {
     let bytes = [request.as_bytes(), PIECE.as_bytes(), PIECE.as_bytes()].concat();
     assert_eq!(
         line(receive::fields(&bytes)),
-        format!("RECEIVE wr_id=0x99 total=128 pieces=2 {PIECE_LINE} {PIECE_LINE}")
+        format!("RECEIVE wr_id=0x99 total=128 sges=2 {PIECE_LINE} {PIECE_LINE}")
     );
 }
 

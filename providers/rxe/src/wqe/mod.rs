@@ -1,4 +1,4 @@
-//! Work requests in rxe's words.
+//! Encodes work requests in rxe's format.
 
 use uverbs_core::PostError;
 use uverbs_core::hw::SharedRing;
@@ -21,7 +21,7 @@ use uverbs_uapi::rdma_user_rxe::{
 };
 use zerocopy::transmute;
 
-/// What a request of a queue may be.
+/// The limits of a queue's requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) kind: QpType,
@@ -32,29 +32,29 @@ pub(crate) struct Limits {
     pub(crate) device: DeviceCaps,
 }
 
-/// Where the pieces of a receive request start in its slot.
+/// Offset of the scatter/gather entries in a receive request's slot.
 pub(crate) const RECV_HEADER: usize = size_of::<rxe_recv_wqe>();
 
-/// Where the pieces, or the inline bytes, of a send request start in its slot.
+/// Offset of the scatter/gather entries, or the inline data, in a send request's slot.
 pub(crate) const SEND_HEADER: usize = size_of::<rxe_send_wqe>();
 
-/// Bytes of the words that slots are counted in.
+/// Slots are addressed in words of this many bytes.
 const WORD: usize = 8;
 const RECV_WORDS: u32 = words_of(RECV_HEADER);
 const SEND_WORDS: u32 = words_of(SEND_HEADER);
-const PIECE_WORDS: u32 = words_of(size_of::<rxe_sge>());
+const SGE_WORDS: u32 = words_of(size_of::<rxe_sge>());
 
 #[expect(clippy::cast_possible_truncation, reason = "structures are small")]
 const fn words_of(bytes: usize) -> u32 {
-    assert!(bytes.is_multiple_of(WORD), "slots are made of whole words");
+    assert!(bytes.is_multiple_of(WORD), "slots consist of whole words");
     (bytes / WORD) as u32
 }
 
-/// `IB_SEND_INLINE`. Set by the payload alone: the kernel reads the pieces of a request that has it
-/// as its data.
+/// `IB_SEND_INLINE`. Determined by the payload alone: with this flag the kernel takes the
+/// scatter/gather entries for the request's data.
 pub(crate) const SEND_INLINE: u32 = 1 << 3;
 
-/// The flags that rxe knows; no other bit gets into a ring.
+/// The flags that rxe knows; no other bit is written to a ring.
 const KNOWN: SendFlags = SendFlags::FENCE
     .union(SendFlags::SIGNALED)
     .union(SendFlags::SOLICITED);
@@ -72,8 +72,7 @@ pub(crate) fn put_recv(
         dma: dma(length, request.scatter.len()),
         ..rxe_recv_wqe::default()
     };
-    let written =
-        ring.put(index, 0, &header) && put_pieces(ring, index, RECV_WORDS, request.scatter);
+    let written = ring.put(index, 0, &header) && put_sges(ring, index, RECV_WORDS, request.scatter);
     if written {
         Ok(())
     } else {
@@ -95,7 +94,7 @@ pub(crate) fn put_send(
     header.wr.wr_id = request.wr_id;
     header.wr.send_flags =
         request.flags.bits() & KNOWN.bits() | if inline { SEND_INLINE } else { 0 };
-    words(&mut Words(&mut header), request)?;
+    encode_operation(&mut OperationFields(&mut header), request)?;
     let written = match (request.operation, request.payload) {
         (Operation::AtomicWrite { value, .. }, _) => {
             header.dma = dma(8, 0);
@@ -105,12 +104,12 @@ pub(crate) fn put_send(
             header.dma = dma(length, 0);
             true
         }
-        (_, Payload::Gather(pieces)) => {
-            header.dma = dma(length, pieces.len());
-            put_pieces(ring, index, SEND_WORDS, pieces)
+        (_, Payload::Gather(sges)) => {
+            header.dma = dma(length, sges.len());
+            put_sges(ring, index, SEND_WORDS, sges)
         }
-        (_, Payload::Inline(pieces)) => {
-            header.dma = dma(put_inline(ring, index, pieces, limits)?, 0);
+        (_, Payload::Inline(parts)) => {
+            header.dma = dma(put_inline(ring, index, parts, limits)?, 0);
             true
         }
         _ => return Err(PostError::UnsupportedOperation),
@@ -122,59 +121,59 @@ pub(crate) fn put_send(
     }
 }
 
-fn dma(length: u32, pieces: usize) -> rxe_dma_info {
+fn dma(length: u32, sges: usize) -> rxe_dma_info {
     rxe_dma_info {
         length,
         resid: length,
         // At most the queue's limit, which fits.
-        num_sge: u32::try_from(pieces).unwrap_or(u32::MAX),
+        num_sge: u32::try_from(sges).unwrap_or(u32::MAX),
         ..rxe_dma_info::default()
     }
 }
 
 #[inline]
-fn put_pieces(ring: &SharedRing, index: u32, mut at: u32, pieces: &[Sge]) -> bool {
-    for piece in pieces {
-        let words = rxe_sge {
-            addr: piece.address,
-            length: piece.length,
-            lkey: piece.key.raw(),
+fn put_sges(ring: &SharedRing, index: u32, mut at: u32, sges: &[Sge]) -> bool {
+    for sge in sges {
+        let entry = rxe_sge {
+            addr: sge.address,
+            length: sge.length,
+            lkey: sge.key.raw(),
         };
-        if !ring.put(index, at, &words) {
+        if !ring.put(index, at, &entry) {
             return false;
         }
-        at += PIECE_WORDS;
+        at += SGE_WORDS;
     }
     true
 }
 
-/// The bytes of all pieces. The device counts them in 32 bits.
-fn total(pieces: &[Sge]) -> Result<u32, PostError> {
-    let asked = pieces.iter().map(|piece| u64::from(piece.length)).sum();
+/// The total length of the scatter/gather entries, which the device counts with 32 bits.
+fn total(sges: &[Sge]) -> Result<u32, PostError> {
+    let asked = sges.iter().map(|sge| u64::from(sge.length)).sum();
     u32::try_from(asked).map_err(|_| PostError::MessageTooLong {
         asked,
         max: u32::MAX.into(),
     })
 }
 
-/// Writes inline data, and tells how many bytes it is.
+/// Writes inline data, and returns its length.
 #[inline]
 fn put_inline(
     ring: &SharedRing,
     index: u32,
-    pieces: &[&[u8]],
+    parts: &[&[u8]],
     limits: &Limits,
 ) -> Result<u32, PostError> {
-    let written = ring.put_bytes(index, SEND_WORDS, pieces, limits.max_inline as usize);
+    let written = ring.put_bytes(index, SEND_WORDS, parts, limits.max_inline as usize);
     let length = written.and_then(|length| u32::try_from(length).ok());
     length.ok_or_else(|| PostError::InlineTooLong {
-        asked: Payload::Inline(pieces).len(),
+        asked: Payload::Inline(parts).len(),
         max: limits.max_inline,
     })
 }
 
-/// Refuses what the kernel would not check, or would punish with a dead queue. Tells how many bytes
-/// pieces have.
+/// Refuses requests that the kernel would not check, or for which it would move the queue pair to
+/// the error state. Returns the total length of the scatter/gather entries.
 #[inline]
 fn check(limits: &Limits, request: &SendRequest<'_>) -> Result<u32, PostError> {
     if !is_supported(limits, &request.operation) {
@@ -184,8 +183,8 @@ fn check(limits: &Limits, request: &SendRequest<'_>) -> Result<u32, PostError> {
         return Err(PostError::InvalidRequest);
     }
     let mut length = 0;
-    if let Payload::Gather(pieces) = request.payload {
-        length = gathered(limits, pieces)?;
+    if let Payload::Gather(sges) = request.payload {
+        length = gathered(limits, sges)?;
     }
     let inline = matches!(request.payload, Payload::Inline(_));
     let asked = || request.payload.len();
@@ -206,9 +205,9 @@ fn check(limits: &Limits, request: &SendRequest<'_>) -> Result<u32, PostError> {
     }
 }
 
-/// The bytes of pieces, if they are not too many.
-fn gathered(limits: &Limits, pieces: &[Sge]) -> Result<u32, PostError> {
-    let asked = pieces.iter().map(|piece| u64::from(piece.length)).sum();
+/// The total length of the scatter/gather entries, if neither it nor their number is too large.
+fn gathered(limits: &Limits, sges: &[Sge]) -> Result<u32, PostError> {
+    let asked = sges.iter().map(|sge| u64::from(sge.length)).sum();
     let too_long = PostError::MessageTooLong {
         asked,
         max: limits.max_message,
@@ -217,16 +216,17 @@ fn gathered(limits: &Limits, pieces: &[Sge]) -> Result<u32, PostError> {
     if asked > limits.max_message {
         return Err(too_long);
     }
-    if pieces.len() > limits.max_sge as usize {
+    if sges.len() > limits.max_sge as usize {
         return Err(PostError::TooManySges {
-            asked: u32::try_from(pieces.len()).unwrap_or(u32::MAX),
+            asked: u32::try_from(sges.len()).unwrap_or(u32::MAX),
             max: limits.max_sge,
         });
     }
     Ok(length)
 }
 
-/// Which operations the transport has; the last two also need a kernel (6.3) that announces them.
+/// Whether the transport has the operation; the last two also need a kernel (6.3) that announces
+/// them.
 fn is_supported(limits: &Limits, operation: &Operation<'_>) -> bool {
     match operation {
         Operation::Send | Operation::SendImm(_) => true,
@@ -257,11 +257,11 @@ fn is_supported(limits: &Limits, operation: &Operation<'_>) -> bool {
     }
 }
 
-/// The words that depend on the operation, in a request that has none yet: they are written where
-/// they belong, since a request that is put together elsewhere is copied once more.
-struct Words<'a>(&'a mut rxe_send_wqe);
+/// Sets the fields that depend on the operation, in a request that has none yet. They are written
+/// in place, since assembling them elsewhere would cost another copy.
+struct OperationFields<'a>(&'a mut rxe_send_wqe);
 
-impl Words<'_> {
+impl OperationFields<'_> {
     #[inline]
     fn set(&mut self, opcode: u32, wr: impl Into<rxe_send_wr_wr>, iova: u64) -> &mut Self {
         self.0.wr.opcode = opcode;
@@ -305,30 +305,33 @@ impl Words<'_> {
     }
 }
 
-/// Says what is asked for.
+/// Encodes the operation.
 #[inline]
-fn words(words: &mut Words<'_>, request: &SendRequest<'_>) -> Result<(), PostError> {
+fn encode_operation(
+    fields: &mut OperationFields<'_>,
+    request: &SendRequest<'_>,
+) -> Result<(), PostError> {
     match request.operation {
-        Operation::Send => message(words, IB_UVERBS_WR_SEND, request)?,
-        Operation::SendImm(imm) => message(words, IB_UVERBS_WR_SEND_WITH_IMM, request)?.imm(imm),
+        Operation::Send => message(fields, IB_UVERBS_WR_SEND, request)?,
+        Operation::SendImm(imm) => message(fields, IB_UVERBS_WR_SEND_WITH_IMM, request)?.imm(imm),
         Operation::SendInvalidate(key) => {
-            message(words, IB_UVERBS_WR_SEND_WITH_INV, request)?.invalidate(key.raw())
+            message(fields, IB_UVERBS_WR_SEND_WITH_INV, request)?.invalidate(key.raw())
         }
-        Operation::Write(remote) => words.rdma(IB_UVERBS_WR_RDMA_WRITE, remote),
-        Operation::WriteImm(remote, imm) => words
+        Operation::Write(remote) => fields.rdma(IB_UVERBS_WR_RDMA_WRITE, remote),
+        Operation::WriteImm(remote, imm) => fields
             .rdma(IB_UVERBS_WR_RDMA_WRITE_WITH_IMM, remote)
             .imm(imm),
-        Operation::Read(remote) => words.rdma(IB_UVERBS_WR_RDMA_READ, remote),
-        Operation::AtomicWrite { remote, .. } => words.rdma(IB_UVERBS_WR_ATOMIC_WRITE, remote),
+        Operation::Read(remote) => fields.rdma(IB_UVERBS_WR_RDMA_READ, remote),
+        Operation::AtomicWrite { remote, .. } => fields.rdma(IB_UVERBS_WR_ATOMIC_WRITE, remote),
         Operation::CompareSwap {
             remote,
             compare,
             swap,
-        } => words.atomic(IB_UVERBS_WR_ATOMIC_CMP_AND_SWP, remote, compare, swap),
+        } => fields.atomic(IB_UVERBS_WR_ATOMIC_CMP_AND_SWP, remote, compare, swap),
         Operation::FetchAdd { remote, add } => {
-            words.atomic(IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD, remote, add, 0)
+            fields.atomic(IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD, remote, add, 0)
         }
-        Operation::LocalInvalidate(key) => words
+        Operation::LocalInvalidate(key) => fields
             .set(IB_UVERBS_WR_LOCAL_INV, rxe_send_wr_rdma::default(), 0)
             .invalidate(key.raw()),
         Operation::Flush {
@@ -336,7 +339,7 @@ fn words(words: &mut Words<'_>, request: &SendRequest<'_>) -> Result<(), PostErr
             length,
             placement,
             whole_region,
-        } => flush(words, remote, length, placement, whole_region)?,
+        } => flush(fields, remote, length, placement, whole_region)?,
         Operation::BindWindow(binding) => {
             let bound = binding.length != 0;
             let wr = rxe_send_wr_mw {
@@ -347,19 +350,19 @@ fn words(words: &mut Words<'_>, request: &SendRequest<'_>) -> Result<(), PostErr
                 rkey: binding.new_key.raw(),
                 access: binding.asked()?.bits(),
             };
-            words.set(IB_UVERBS_WR_BIND_MW, wr, 0)
+            fields.set(IB_UVERBS_WR_BIND_MW, wr, 0)
         }
         _ => return Err(PostError::UnsupportedOperation),
     };
     Ok(())
 }
 
-/// A message to the peer's receive queue; a datagram says where that is.
+/// A message to the peer's receive queue; a datagram carries its destination.
 fn message<'a, 'b>(
-    words: &'a mut Words<'b>,
+    fields: &'a mut OperationFields<'b>,
     opcode: u32,
     request: &SendRequest<'_>,
-) -> Result<&'a mut Words<'b>, PostError> {
+) -> Result<&'a mut OperationFields<'b>, PostError> {
     let wr = match &request.destination {
         None => rxe_send_wr_wr::default(),
         Some(to) => rxe_send_wr_wr::from(rxe_send_wr_ud {
@@ -370,10 +373,11 @@ fn message<'a, 'b>(
             ..rxe_send_wr_ud::default()
         }),
     };
-    Ok(words.set(opcode, wr, 0))
+    Ok(fields.set(opcode, wr, 0))
 }
 
-/// The path of an address. Read by kernels that number no handles, and where the number is 0.
+/// The path of an address. Kernels that do not number handles use it, and those that do if the
+/// number is 0.
 fn path(address: &Address) -> Result<rxe_av, PostError> {
     let path: rxe_av = transmute!(*address.vector());
     let network = u32::from(path.network_type);
@@ -385,12 +389,12 @@ fn path(address: &Address) -> Result<rxe_av, PostError> {
 }
 
 fn flush<'a, 'b>(
-    words: &'a mut Words<'b>,
+    fields: &'a mut OperationFields<'b>,
     remote: Remote,
     length: u32,
     placement: Placement,
     whole_region: bool,
-) -> Result<&'a mut Words<'b>, PostError> {
+) -> Result<&'a mut OperationFields<'b>, PostError> {
     let level = if whole_region {
         IB_FLUSH_MR
     } else {
@@ -404,7 +408,7 @@ fn flush<'a, 'b>(
         level: u8::try_from(level).map_err(|_| PostError::InvalidRequest)?,
         ..rxe_send_wr_flush::default()
     };
-    Ok(words.set(IB_UVERBS_WR_FLUSH, wr, remote.address))
+    Ok(fields.set(IB_UVERBS_WR_FLUSH, wr, remote.address))
 }
 
 #[cfg(test)]
