@@ -12,6 +12,12 @@ pub const PORT_NAME: &str = "testbed.control";
 /// Where the guest finds virtio ports by their names.
 pub const PORT_FOLDER: &str = "/dev/virtio-ports";
 
+/// The argument with which process 1 says that it runs, and ends the machine.
+pub const PROBE: &str = "probe";
+
+/// What it says then.
+pub const PROBED: &str = "testbed: process 1 runs";
+
 /// What process 1 does before it says it is ready.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Config {

@@ -8,5 +8,7 @@ mod config;
 mod frame;
 
 pub use bytes::Bytes;
-pub use config::{CONFIG_PATH, Config, Device, ModuleFile, PORT_FOLDER, PORT_NAME, Port, Topology};
+pub use config::{
+    CONFIG_PATH, Config, Device, ModuleFile, PORT_FOLDER, PORT_NAME, PROBE, PROBED, Port, Topology,
+};
 pub use frame::{Ending, Event, Launch, Limit, LogLine, Request, Stream, Terminal, WindowSize};

@@ -15,14 +15,20 @@ use crate::channel::{Incoming, Outgoing};
 use crate::command::Commands;
 use crate::error::{Doing as _, Error};
 use crate::kernel_log::KernelLog;
-use guest_init::{CONFIG_PATH, Config, Event, Request, Topology};
+use guest_init::{CONFIG_PATH, Config, Event, PROBE, PROBED, Request, Topology};
 use nix::sys::reboot::{RebootMode, reboot};
 use std::sync::Arc;
 
 fn main() {
     let mut args = std::env::args().skip(1);
-    if args.next().as_deref() == Some("exec") {
-        exec::become_command(args.next().as_deref().unwrap_or_default());
+    match args.next().as_deref() {
+        Some("exec") => exec::become_command(args.next().as_deref().unwrap_or_default()),
+        Some(PROBE) => {
+            println!("{PROBED}");
+            power_off();
+            return;
+        }
+        _ => {}
     }
     if let Err(error) = serve() {
         // The console is all that is left to tell it to.

@@ -128,6 +128,13 @@ pub fn build_program_for(
     named(name, args, build_for(processor, args)?)
 }
 
+/// Builds process 1 of guests with this processor.
+pub(crate) fn guest_init(processor: Processor) -> Result<PathBuf, Error> {
+    let name = "guest-init";
+    let args = ["build", "--package", name, "--features", "guest"];
+    build_program_for(processor, name, &args)
+}
+
 /// Builds one program that runs on the host itself.
 ///
 /// # Errors

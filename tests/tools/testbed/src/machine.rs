@@ -6,7 +6,7 @@ use crate::guest::Guest;
 use crate::host::say;
 use crate::image::{self, Wanted};
 use crate::qemu::{self, Parts, Paths};
-use crate::{Error, cargo};
+use crate::{Error, accelerator, cargo};
 use guest_init::{Config, Topology};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -51,14 +51,7 @@ impl Machine {
             files: Vec::new(),
             modules: Vec::new(),
             connectx: None,
-            parts: Parts {
-                qemu: None,
-                processor: kernel.processor(),
-                processors: 2,
-                memory_mib: 2048,
-                arguments: Vec::new(),
-                kernel_arguments: Vec::new(),
-            },
+            parts: Parts::new(kernel.processor()),
             boot_timeout: BOOT_TIMEOUT,
         }
     }
@@ -183,11 +176,7 @@ impl Machine {
     /// Something is missing and cannot be had, or the machine does not come up ([`Error::Machine`] with the end of its
     /// console).
     pub fn boot(&self) -> Result<Guest, Error> {
-        let init = cargo::build_program_for(
-            self.kernel.processor(),
-            "guest-init",
-            &["build", "--package", "guest-init", "--features", "guest"],
-        )?;
+        let init = cargo::guest_init(self.kernel.processor())?;
         let kernel = self.kernel.files()?;
         let userland = self.userland.as_ref().map(Packages::folder).transpose()?;
         let mut tree = image::base(userland.as_deref())?;
@@ -208,6 +197,7 @@ impl Machine {
         if self.connectx.is_some() && parts.qemu.is_none() {
             parts.qemu = Some(connectx::qemu()?);
         }
+        let accelerator = accelerator::of_machine(&parts.program()?, self.kernel)?;
         let mut tries = 0;
         loop {
             let folder = tempfile::Builder::new().prefix("testbed-").tempdir();
@@ -220,6 +210,7 @@ impl Machine {
                 .map(|server| server.qemu_arguments(parts.memory_mib));
             let machine = qemu::start(
                 &parts,
+                accelerator,
                 &functions.unwrap_or_default(),
                 &kernel.image,
                 &paths,

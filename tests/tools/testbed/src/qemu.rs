@@ -1,7 +1,8 @@
 //! The machine itself.
 
+use crate::accelerator::Accelerator;
 use crate::host::ensure;
-use crate::{Error, Processor, accelerator};
+use crate::{Error, Processor};
 use guest_init::PORT_NAME;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,30 @@ pub(crate) struct Parts {
     pub(crate) memory_mib: u32,
     pub(crate) arguments: Vec<String>,
     pub(crate) kernel_arguments: Vec<String>,
+}
+
+impl Parts {
+    /// Two processors, 2048 MiB, and the QEMU in `PATH`.
+    pub(crate) fn new(processor: Processor) -> Self {
+        Self {
+            qemu: None,
+            processor,
+            processors: 2,
+            memory_mib: 2048,
+            arguments: Vec::new(),
+            kernel_arguments: Vec::new(),
+        }
+    }
+
+    /// The command line up to the arguments of the machine.
+    pub(crate) fn program(&self) -> Result<Vec<String>, Error> {
+        if let Some(words) = self.qemu.as_ref().filter(|words| !words.is_empty()) {
+            return Ok(words.clone());
+        }
+        let (program, tool) = self.processor.qemu();
+        ensure(&[tool])?;
+        Ok(vec![program.to_owned()])
+    }
 }
 
 /// The files through which a machine is reached, all in one folder.
@@ -53,24 +78,17 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// Starts the machine; `functions` are arguments for this start alone.
-pub(crate) fn start(
+/// The command that boots a kernel on these parts, its console in a file, with nothing else that belongs to a machine.
+pub(crate) fn command(
     parts: &Parts,
-    functions: &[String],
+    accelerator: Accelerator,
     kernel: &Path,
     paths: &Paths,
-) -> Result<Child, Error> {
-    let mut command = if let Some((program, words)) =
-        parts.qemu.as_deref().and_then(|words| words.split_first())
-    {
-        let mut command = Command::new(program);
-        command.args(words);
-        command
-    } else {
-        let (program, tool) = parts.processor.qemu();
-        ensure(&[tool])?;
-        Command::new(program)
-    };
+) -> Result<Command, Error> {
+    let words = parts.program()?;
+    let mut words = words.iter();
+    let mut command = Command::new(words.next().map_or("", String::as_str));
+    command.args(words);
     command.args([
         "-nodefaults",
         "-no-user-config",
@@ -82,7 +100,7 @@ pub(crate) fn start(
         "-machine",
         parts.processor.board(),
         "-accel",
-        accelerator::of_machines(parts.processor)?.words(),
+        accelerator.words(),
         "-cpu",
         parts.processor.model(),
     ]);
@@ -106,14 +124,20 @@ pub(crate) fn start(
     command
         .arg("-chardev")
         .arg(format!("file,id=console,path={}", paths.console.display()));
-    command.args([
-        "-serial",
-        "chardev:console",
-        "-device",
-        "virtio-serial-pci",
-        "-device",
-        "virtio-rng-pci",
-    ]);
+    command.args(["-serial", "chardev:console"]);
+    Ok(command)
+}
+
+/// Starts the machine; `functions` are arguments for this start alone.
+pub(crate) fn start(
+    parts: &Parts,
+    accelerator: Accelerator,
+    functions: &[String],
+    kernel: &Path,
+    paths: &Paths,
+) -> Result<Child, Error> {
+    let mut command = command(parts, accelerator, kernel, paths)?;
+    command.args(["-device", "virtio-serial-pci", "-device", "virtio-rng-pci"]);
     command.arg("-chardev").arg(format!(
         "socket,id=control,path={},server=on,wait=off",
         paths.control.display()
@@ -122,6 +146,11 @@ pub(crate) fn start(
         .arg("-device")
         .arg(format!("virtserialport,chardev=control,name={PORT_NAME}"));
     command.args(functions).args(&parts.arguments);
+    spawn(&mut command, paths)
+}
+
+/// Starts QEMU; what it complains about is kept.
+pub(crate) fn spawn(command: &mut Command, paths: &Paths) -> Result<Child, Error> {
     let errors = File::create(&paths.errors).map_err(Error::file("making", &paths.errors))?;
     command
         .stdin(Stdio::null())

@@ -1,23 +1,46 @@
-//! Whether guests run is found out by running one.
+//! Whether kernels boot is found out by booting one.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use testbed::accelerator::{Accelerator, probe};
+use std::time::{Duration, Instant};
+use testbed::Kernel;
+use testbed::accelerator::{Accelerator, Answer, probe};
 use testbed::host::{Tool, ensure};
 
 const QEMU: &str = "qemu-system-x86_64";
 
-#[test]
-#[ignore = "needs QEMU"]
-fn a_guest_of_one_instruction_runs() {
-    ensure(&[Tool::Qemu]).unwrap();
-    assert_eq!(probe(QEMU, Accelerator::Tcg), Ok(()));
+/// More than the emulator takes on a busy host.
+const LONG: Duration = Duration::from_secs(180);
+
+fn tried(qemu: &str, patience: Duration) -> Answer {
+    let kernel = Kernel::named("6.12").unwrap();
+    probe(&[qemu.to_owned()], kernel, Accelerator::Tcg, patience).unwrap()
 }
 
 #[test]
 #[ignore = "needs QEMU"]
-fn what_starts_no_guest_is_told_from_what_does() {
-    let error = probe("true", Accelerator::Tcg).unwrap_err();
-    assert!(error.contains("ended by"), "{error}");
-    let error = probe("no-such-program", Accelerator::Tcg).unwrap_err();
-    assert!(error.contains("no-such-program"), "{error}");
+fn what_boots_kernels_is_found_to() {
+    ensure(&[Tool::Qemu]).unwrap();
+    let release = Kernel::named("6.12").unwrap().fetch().unwrap();
+    assert_eq!(tried(QEMU, LONG), Answer::Boots(release));
+}
+
+#[test]
+#[ignore = "needs QEMU"]
+fn what_boots_none_is_found_not_to_in_time() {
+    ensure(&[Tool::Qemu]).unwrap();
+    // The emulator needs longer: what does not come up in time is as good as what never does.
+    let since = Instant::now();
+    let Answer::DoesNot(why) = tried(QEMU, Duration::ZERO) else {
+        panic!("a kernel booted in no time");
+    };
+    assert!(why.contains("has not come up within 0 s"), "{why}");
+    assert!(since.elapsed() < LONG, "{:?}", since.elapsed());
+    let Answer::DoesNot(why) = tried("false", LONG) else {
+        panic!("a program that is no QEMU booted a kernel");
+    };
+    assert!(why.contains("QEMU ends early"), "{why}");
+    let Answer::DoesNot(why) = tried("no-such-program", LONG) else {
+        panic!("no program booted a kernel");
+    };
+    assert!(why.contains("no-such-program"), "{why}");
 }

@@ -1,0 +1,187 @@
+//! What carries out a machine's instructions: KVM where it boots the kernel that is wanted, else QEMU's emulator.
+
+mod answer;
+mod probe;
+
+pub use answer::Answer;
+pub use probe::probe;
+
+use crate::host::say;
+use crate::{Error, Kernel, Processor};
+use std::collections::BTreeSet;
+use std::env::{self, VarError};
+use std::fmt;
+use std::fs::File;
+use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// The environment variable that chooses one: `auto` (the default), `kvm` or `tcg`.
+///
+/// `auto` is KVM where the kernel of the machine boots with it. That is tried once for each kernel until the host boots again:
+/// neither a device node nor a guest of one instruction is a proof that kernels run, as some hosts lack what those use.
+pub const VARIABLE: &str = "UVERBS_TEST_ACCEL";
+
+/// Where the host offers KVM.
+const DEVICE: &str = "/dev/kvm";
+
+/// How long a kernel may take from the start of QEMU to its first program. With KVM it takes two or three seconds.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// What carries out a machine's instructions.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Accelerator {
+    /// The processor, by the kernel of the host.
+    Kvm,
+    /// QEMU's emulator.
+    Tcg,
+}
+
+/// Which one machines are to have.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Wish {
+    /// KVM where the machine's kernel boots with it, else the emulator.
+    Auto,
+    /// This one.
+    Only(Accelerator),
+}
+
+impl Accelerator {
+    /// The words that QEMU is started with.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Kvm => "kvm",
+            Self::Tcg => "tcg,thread=multi",
+        }
+    }
+}
+
+impl fmt::Display for Accelerator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Kvm => "KVM",
+            Self::Tcg => "QEMU's emulator (TCG)",
+        })
+    }
+}
+
+impl FromStr for Wish {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "kvm" => Ok(Self::Only(Accelerator::Kvm)),
+            "tcg" => Ok(Self::Only(Accelerator::Tcg)),
+            other => Err(Error::Accelerator { name: other.into() }),
+        }
+    }
+}
+
+/// The accelerator of a machine that this QEMU boots with this kernel; which it is, and why, is said once.
+pub(crate) fn of_machine(qemu: &[String], kernel: Kernel) -> Result<Accelerator, Error> {
+    if kernel.processor() != Processor::Amd64 {
+        return Ok(Accelerator::Tcg);
+    }
+    let (accelerator, why) = choose(wish(env::var(VARIABLE))?, || kvm(qemu, kernel))?;
+    say_once(format!("has machines run by {accelerator}: {why}"));
+    Ok(accelerator)
+}
+
+fn wish(variable: Result<String, VarError>) -> Result<Wish, Error> {
+    match variable {
+        Ok(text) => text.parse(),
+        Err(VarError::NotPresent) => Ok(Wish::Auto),
+        Err(VarError::NotUnicode(text)) => text.to_string_lossy().parse(),
+    }
+}
+
+/// Which accelerator it is, and why.
+fn choose(
+    wish: Wish,
+    kvm: impl FnOnce() -> Result<Answer, Error>,
+) -> Result<(Accelerator, String), Error> {
+    Ok(match wish {
+        Wish::Only(asked) => (asked, format!("{VARIABLE} asks for it")),
+        Wish::Auto => match kvm()? {
+            Answer::Boots(kernel) => (Accelerator::Kvm, format!("Linux {kernel} boots with it")),
+            Answer::DoesNot(why) => (Accelerator::Tcg, format!("KVM fails here: {why}")),
+        },
+    })
+}
+
+/// Whether KVM boots the kernel: what is known of it since the host booted, or a trial.
+fn kvm(qemu: &[String], kernel: Kernel) -> Result<Answer, Error> {
+    if cfg!(not(target_arch = "x86_64")) {
+        return Ok(Answer::DoesNot("the host has another processor".into()));
+    }
+    // Not kept: somebody may give or take the permission at any time.
+    if let Err(error) = File::options().read(true).write(true).open(DEVICE) {
+        return Ok(Answer::DoesNot(format!(
+            "{DEVICE} cannot be opened: {error}"
+        )));
+    }
+    let trial = probe::Trial::prepare(qemu, kernel)?;
+    answer::kept(trial.release(), || {
+        say(format_args!(
+            "tries whether KVM boots Linux {} (once until this host boots again, {} s at most)",
+            trial.release(),
+            PATIENCE.as_secs()
+        ));
+        trial.run(Accelerator::Kvm, PATIENCE)
+    })
+}
+
+fn say_once(line: String) {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    if !said.contains(&line) {
+        say(&line);
+        said.insert(line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    #[test]
+    fn one_is_asked_for_or_found() {
+        let never = || -> Result<Answer, Error> { panic!("nothing is tried") };
+        for (name, asked) in [("kvm", Accelerator::Kvm), ("tcg", Accelerator::Tcg)] {
+            let wish = wish(Ok(name.into())).unwrap();
+            assert_eq!(wish, Wish::Only(asked));
+            let (found, why) = choose(wish, never).unwrap();
+            assert_eq!(found, asked);
+            assert!(why.contains(VARIABLE), "{why}");
+        }
+        assert!(wish(Ok("fast".into())).is_err());
+        assert!(wish(Ok(String::new())).is_err());
+    }
+
+    #[test]
+    fn what_is_not_asked_for_is_tried() {
+        assert_eq!(wish(Err(VarError::NotPresent)).unwrap(), Wish::Auto);
+        assert_eq!(wish(Ok("auto".into())).unwrap(), Wish::Auto);
+        let boots = || Ok(Answer::Boots("6.12.1".into()));
+        let (found, why) = choose(Wish::Auto, boots).unwrap();
+        assert_eq!(found, Accelerator::Kvm);
+        assert_eq!(why, "Linux 6.12.1 boots with it");
+        let does_not = || Ok(Answer::DoesNot("Linux 6.12.1 said nothing".into()));
+        let (found, why) = choose(Wish::Auto, does_not).unwrap();
+        assert_eq!(found, Accelerator::Tcg);
+        assert_eq!(why, "KVM fails here: Linux 6.12.1 said nothing");
+    }
+
+    #[test]
+    fn a_trial_that_cannot_be_made_is_no_answer() {
+        let broken = || {
+            Err(Error::Accelerator {
+                name: "broken".into(),
+            })
+        };
+        assert!(choose(Wish::Auto, broken).is_err());
+    }
+}
