@@ -13,7 +13,7 @@ use layering::{root, sources};
 /// The README and all pages below `docs`.
 fn pages() -> Vec<PathBuf> {
     let mut found = vec![root().join("README.md")];
-    for folder in ["docs", "docs/guide"] {
+    for folder in ["docs", "docs/guide", "docs/generated"] {
         let entries = fs::read_dir(root().join(folder)).expect("a folder of pages");
         let files = entries.map(|entry| entry.expect("an entry").path());
         found.extend(

@@ -19,10 +19,10 @@ use std::fs;
 use std::process::ExitCode;
 
 /// The page, and the folder of what tests were seen to ask.
-const PAGE: &str = "docs/abi-coverage.md";
+const PAGE: &str = "docs/generated/abi-coverage.md";
 const SEEN: &str = "tests/tools/coverage/seen";
 
-/// Compare docs/abi-coverage.md with the kernel's headers, the sources and what tests were seen to ask.
+/// Compare docs/generated/abi-coverage.md with the kernel's headers, the sources and what tests were seen to ask.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Write the page anew.

@@ -1,4 +1,4 @@
-//! `docs/abi-coverage.md`.
+//! `docs/generated/abi-coverage.md`.
 
 use super::abi::Abi;
 use super::reasons::{Kind, Reason};
