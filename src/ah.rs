@@ -9,7 +9,8 @@ use crate::ProtectionDomain;
 
 /// `ibv_ah`—where datagrams can be sent to.
 ///
-/// Cheap to clone. Queued datagrams refer to the kernel's handle by number, so keep it until they completed.
+/// Cheap to clone. Queued datagrams refer to the kernel's handle by number, so keep it until they
+/// completed.
 #[doc(alias = "ibv_ah")]
 #[derive(Clone, Debug)]
 pub struct AddressHandle {
@@ -28,7 +29,8 @@ impl AddressHandle {
         })
     }
 
-    /// The destination of a datagram: this path, the queue pair at its end, and that queue pair's key.
+    /// The destination of a datagram: this path, the queue pair at its end, and that queue pair's
+    /// key.
     pub fn to(&self, qp_num: u32, qkey: u32) -> Destination<'_> {
         Destination {
             address: &self.address,

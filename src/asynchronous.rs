@@ -90,11 +90,13 @@ impl AsyncCompletionChannel {
 
     /// Waits until `cq` has completions and takes as many as `out` has room for. Cancellation-safe.
     ///
-    /// The queue's events must come to this channel, and to nobody else's attention: events of other
-    /// queues on the channel are taken and dropped. For a channel that many queues share, take [`event`](Self::event)s instead.
+    /// The queue's events must come to this channel, and to nobody else's attention: events of
+    /// other queues on the channel are taken and dropped. For a channel that many queues share,
+    /// take [`event`](Self::event)s instead.
     ///
     /// # Errors
-    /// Those of the command and of [`event`](Self::event); EIO for a queue that cannot be polled any more.
+    /// Those of the command and of [`event`](Self::event); EIO for a queue that cannot be polled
+    /// any more.
     pub async fn completions(
         &self,
         cq: &mut CompletionQueue,

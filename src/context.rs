@@ -2,9 +2,10 @@
 //!
 //! # Safety
 //!
-//! This is where the crate takes hold of a kernel, by a [`UverbsFile`]: whoever has one may issue any command. The promise that is made
-//! for it there is kept by all of its other files. They give away neither the file, nor the device's descriptor, nor
-//! an object that was made by it, which `cargo xtask surface` holds.
+//! This is where the crate takes hold of a kernel, by a [`UverbsFile`]: whoever has one may issue
+//! any command. The promise that is made for it there is kept by all of its other files. They give
+//! away neither the file, nor the device's descriptor, nor an object that was made by it, which
+//! `cargo xtask surface` holds.
 #![allow(unsafe_code, reason = "takes hold of a kernel")]
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -83,7 +84,8 @@ impl OpenOptions {
 
     /// Gives every command of the context, with its attributes by name, to `sink`.
     ///
-    /// A sink that panics is told nothing more; commands go on as if it had not. [`Context::unrecorded`] counts what it missed.
+    /// A sink that panics is told nothing more; commands go on as if it had not.
+    /// [`Context::unrecorded`] counts what it missed.
     #[must_use]
     pub fn record(mut self, sink: Arc<dyn Sink>) -> Self {
         self.recorder = Some(sink);
@@ -99,17 +101,20 @@ impl OpenOptions {
 
     /// Carries commands out by something else than the running kernel: a fake, in tests.
     ///
-    /// A call in which it panics fails ([`Panicked`](ErrorKind::Panicked)). Whether it was carried out is unknown then: memory
-    /// that it named is given up, and a queue that it changed takes nothing more.
+    /// A call in which it panics fails ([`Panicked`](ErrorKind::Panicked)). Whether it was carried
+    /// out is unknown then: memory that it named is given up, and a queue that it changed takes
+    /// nothing more.
     #[must_use]
     pub fn kernel(mut self, kernel: Arc<dyn Kernel>) -> Self {
         self.kernel = Some(kernel);
         self
     }
 
-    /// How memory that is registered is kept from children. Default: [`ForkGuard::detect`], when memory is first registered.
+    /// How memory that is registered is kept from children. Default: [`ForkGuard::detect`], when
+    /// memory is first registered.
     ///
-    /// With less than a kernel needs (before 5.12), what a device writes after a fork may not reach this process.
+    /// With less than a kernel needs (before 5.12), what a device writes after a fork may not reach
+    /// this process.
     #[must_use]
     #[doc(alias = "ibv_fork_init")]
     pub fn fork_guard(mut self, guard: ForkGuard) -> Self {
@@ -136,8 +141,8 @@ impl OpenOptions {
     /// Opens a context on a descriptor of a device node, such as one that another process passed.
     ///
     /// # Errors
-    /// As [`Context::open`]; [`InvalidInput`](ErrorKind::InvalidInput) for a descriptor of something else, or (EINVAL) one that has a
-    /// context already.
+    /// As [`Context::open`]; [`InvalidInput`](ErrorKind::InvalidInput) for a descriptor of
+    /// something else, or (EINVAL) one that has a context already.
     pub fn from_fd(self, fd: OwnedFd) -> Result<Context> {
         self.open_target(Target::Fd(fd))
     }
@@ -162,13 +167,14 @@ impl OpenOptions {
     /// Opens a context of the device that `info` describes on `fd`, without looking for anything.
     ///
     /// # Errors
-    /// As [`Context::open`]; [`InvalidInput`](ErrorKind::InvalidInput) for a descriptor of something else than a device of verbs, or of
-    /// one with another driver.
+    /// As [`Context::open`]; [`InvalidInput`](ErrorKind::InvalidInput) for a descriptor of
+    /// something else than a device of verbs, or of one with another driver.
     pub fn over(self, info: DeviceInfo, fd: OwnedFd) -> Result<Context> {
         self.on(info, fd, None)
     }
 
-    /// As [`over`](Self::over); `number` is what `fstat(2)` said of the descriptor, where it was asked already.
+    /// As [`over`](Self::over); `number` is what `fstat(2)` said of the descriptor, where it was
+    /// asked already.
     fn on(self, info: DeviceInfo, fd: OwnedFd, number: Option<CharDevice>) -> Result<Context> {
         let mut kernel: Arc<dyn Kernel> = self.kernel.unwrap_or_else(|| Arc::new(Linux));
         let recorder = self
@@ -186,9 +192,10 @@ impl OpenOptions {
             // SAFETY: it takes calls on the descriptor, as just checked.
             None => unsafe { driver_of(&*kernel, fd.as_fd(), &info) }?,
         };
-        // SAFETY: (1) the kernel takes calls on the descriptor, and knows the driver or compares it with each ioctl's, as
-        // said above; (2) this crate and its providers register memory, and post requests that name it, only in
-        // functions that are unsafe and ask their caller for the promise, and in `owned`, which keeps it by ownership;
+        // SAFETY: (1) the kernel takes calls on the descriptor, and knows the driver or compares it
+        // with each ioctl's, as said above; (2) this crate and its providers register memory, and
+        // post requests that name it, only in functions that are unsafe and ask their caller for
+        // the promise, and in `owned`, which keeps it by ownership;
         // (3) nothing of theirs that others can call takes a handle, or gives one or the file away.
         let file = unsafe { UverbsFile::new(kernel, fd, driver.raw(), self.path) };
         #[cfg(feature = "rings")]
@@ -362,7 +369,8 @@ impl Context {
         ProtectionDomain::alloc(self)
     }
 
-    /// `ibv_create_comp_channel`—creates a channel for the events of completion queues. Two system calls.
+    /// `ibv_create_comp_channel`—creates a channel for the events of completion queues. Two system
+    /// calls.
     ///
     /// # Errors
     /// EMFILE, ENFILE, ENOMEM.
@@ -371,7 +379,8 @@ impl Context {
         CompletionChannel::create(self)
     }
 
-    /// `ibv_create_cq`—creates a completion queue for `entries` completions at least. Three system calls on rxe.
+    /// `ibv_create_cq`—creates a completion queue for `entries` completions at least. Three system
+    /// calls on rxe.
     ///
     /// # Errors
     /// As [`CompletionQueueBuilder::build`].
@@ -380,36 +389,42 @@ impl Context {
         self.completion_queue(entries).build()
     }
 
-    /// `ibv_create_cq_ex`—describes a completion queue with a channel, a vector, or a number of the user's.
+    /// `ibv_create_cq_ex`—describes a completion queue with a channel, a vector, or a number of the
+    /// user's.
     #[doc(alias = "ibv_create_cq_ex")]
     pub fn completion_queue(&self, entries: u32) -> CompletionQueueBuilder<'_> {
         CompletionQueueBuilder::new(self, entries)
     }
 
-    /// The descriptor of the opened device: for whoever maps pages of it into a guest, or hands it to another process.
+    /// The descriptor of the opened device: for whoever maps pages of it into a guest, or hands it
+    /// to another process.
     ///
     /// # Safety
     /// For everything that is done with the descriptor and its copies, by whoever gets them:
-    /// 1. no command makes the device use memory of this process, or map it, in a way that breaks a rule of the language;
+    /// 1. no command makes the device use memory of this process, or map it, in a way that breaks a
+    ///    rule of the language;
     /// 2. no command changes or destroys what was made by this context.
     #[doc(alias = "cmd_fd")]
     pub unsafe fn device_fd(&self) -> BorrowedFd<'_> {
         self.inner.file.as_fd()
     }
 
-    /// Objects that may still be there: the kernel refused their destroy, or nobody knows what became of their creation.
-    /// They, and the memory a device may reach through them, are given up until the process ends.
+    /// Objects that may still be there: the kernel refused their destroy, or nobody knows what
+    /// became of their creation. They, and the memory a device may reach through them, are given up
+    /// until the process ends.
     pub fn leaked(&self) -> u64 {
         self.inner.file.leaked()
     }
 
-    /// Commands that the sink of [`OpenOptions::record`] was not told of, because it panicked. 0: it never did.
+    /// Commands that the sink of [`OpenOptions::record`] was not told of, because it panicked. 0:
+    /// it never did.
     pub fn unrecorded(&self) -> u64 {
         let recorder = self.inner.recorder.as_ref();
         recorder.map_or(0, |recorder| recorder.unrecorded())
     }
 
-    /// Keeps registered memory from being shared with children in a way that breaks it, where the kernel needs help.
+    /// Keeps registered memory from being shared with children in a way that breaks it, where the
+    /// kernel needs help.
     pub(crate) fn fork_guard(&self) -> Result<&ForkGuard> {
         if let Some(guard) = self.inner.fork.get() {
             return Ok(guard);

@@ -1,8 +1,8 @@
 //! The numbers that kernel events carry: table indexes with a generation, never addresses.
 //!
 //! An event that arrives after its object is gone finds another generation, or none, and is told
-//! apart without anybody having to wait for it. Generations are counted for the whole process, so a number
-//! means one object, of whichever context and at whatever time.
+//! apart without anybody having to wait for it. Generations are counted for the whole process, so a
+//! number means one object, of whichever context and at whatever time.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

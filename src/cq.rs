@@ -16,8 +16,8 @@ use crate::{CompletionChannel, Context, unpolled};
 
 /// `ibv_cq`—where finished work requests are reported.
 ///
-/// One queue can serve any number of queue pairs and shared receive queues, and one poller polls it:
-/// polling takes `&mut self`, no lock and no system call. The kernel's queue lives until the
+/// One queue can serve any number of queue pairs and shared receive queues, and one poller polls
+/// it: polling takes `&mut self`, no lock and no system call. The kernel's queue lives until the
 /// last queue pair that uses it is gone.
 #[doc(alias = "ibv_cq")]
 #[derive(Debug)]
@@ -98,7 +98,8 @@ impl<'a> CompletionQueueBuilder<'a> {
         self
     }
 
-    /// What its completions are stamped with, for [`CompletionQueue::poll_stamped`]. Default: nothing.
+    /// What its completions are stamped with, for [`CompletionQueue::poll_stamped`]. Default:
+    /// nothing.
     #[doc(alias = "IBV_WC_EX_WITH_COMPLETION_TIMESTAMP")]
     #[doc(alias = "IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK")]
     pub fn timestamps(mut self, timestamps: Timestamps) -> Self {
@@ -168,7 +169,8 @@ impl CompletionQueue {
     /// ```
     ///
     /// # Errors
-    /// [`PollError::Corrupt`] for a ring that holds something impossible, and for every poll after it.
+    /// [`PollError::Corrupt`] for a ring that holds something impossible, and for every poll after
+    /// it.
     #[doc(alias = "ibv_start_poll")]
     #[doc(alias = "ibv_next_poll")]
     #[doc(alias = "ibv_end_poll")]
@@ -185,12 +187,13 @@ impl CompletionQueue {
         }))
     }
 
-    /// `ibv_wc_read_completion_ts`, `ibv_wc_read_completion_wallclock_ns`—takes the oldest completion, if there is one, with what it is
-    /// stamped with. No system call.
+    /// `ibv_wc_read_completion_ts`, `ibv_wc_read_completion_wallclock_ns`—takes the oldest
+    /// completion, if there is one, with what it is stamped with. No system call.
     ///
-    /// The stamp is what [`timestamps`](CompletionQueueBuilder::timestamps) asked for: counts of the device's clock, which
-    /// [`mlx5::ClockInfo`](crate::mlx5::ClockInfo) turns into time, or nanoseconds since 1970. `None` where nothing
-    /// was asked for, and for completions that failed. A completion queue that is only polled otherwise pays nothing for it.
+    /// The stamp is what [`timestamps`](CompletionQueueBuilder::timestamps) asked for: counts of
+    /// the device's clock, which [`mlx5::ClockInfo`](crate::mlx5::ClockInfo) turns into time, or
+    /// nanoseconds since 1970. `None` where nothing was asked for, and for completions that failed.
+    /// A completion queue that is only polled otherwise pays nothing for it.
     ///
     /// ```no_run
     /// # fn f(context: &uverbs::Context) -> Result<(), Box<dyn std::error::Error>> {
@@ -222,7 +225,8 @@ impl CompletionQueue {
 
     /// `ibv_poll_cq`—takes as many completions as there are and `out` has room for, oldest first.
     ///
-    /// Returns how many. No system call; the slots are given back to the device once for all of them.
+    /// Returns how many. No system call; the slots are given back to the device once for all of
+    /// them.
     ///
     /// # Errors
     /// As [`poll`](Self::poll), when there was none before the impossible one.
@@ -234,7 +238,8 @@ impl CompletionQueue {
 
     /// `ibv_req_notify_cq`—asks for one event when the next completion arrives.
     ///
-    /// One system call on rxe. A completion that is in the queue already sends none, so poll once more after asking.
+    /// One system call on rxe. A completion that is in the queue already sends none, so poll once
+    /// more after asking.
     ///
     /// # Errors
     /// Those of the command; EINVAL for a queue without a channel.
@@ -248,7 +253,8 @@ impl CompletionQueue {
         self.ring.arm(notify == Notify::SolicitedOnly)
     }
 
-    /// `ibv_resize_cq`—makes room for `entries` completions at least. Those in the queue stay, in their order.
+    /// `ibv_resize_cq`—makes room for `entries` completions at least. Those in the queue stay, in
+    /// their order.
     ///
     /// Four system calls on rxe.
     ///

@@ -48,10 +48,12 @@ impl Device {
         &self.info
     }
 
-    /// Whether this library has a provider for it. `Ok` too when its driver will only be known once it is opened.
+    /// Whether this library has a provider for it. `Ok` too when its driver will only be known once
+    /// it is opened.
     ///
     /// # Errors
-    /// [`Unsupported`](crate::ErrorKind::Unsupported) with the driver's name, or with its ABI version.
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) with the driver's name, or with its ABI
+    /// version.
     pub fn check_supported(&self) -> Result<()> {
         uverbs_any::supported(&self.info).map(|_| ())
     }

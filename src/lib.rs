@@ -36,22 +36,23 @@
 //!
 //! # What the objects are
 //!
-//! RDMA lets a network adapter read and write a program's memory without the kernel, and without the
-//! peer's processor. What a program needs for that:
+//! RDMA lets a network adapter read and write a program's memory without the kernel, and without
+//! the peer's processor. What a program needs for that:
 //!
 //! - A **[context](Context)** is an opened device. All else belongs to one.
 //! - A **[protection domain](ProtectionDomain)** (PD) says what may be used together.
-//! - A **[memory region](MemoryRegion)** (MR) is memory that the device may access. Its `lkey` names it in
-//!   this host's requests, its `rkey` in those of peers, where it allows them.
-//! - A **[queue pair](QueuePair)** (QP) is one end of a connection: work requests are posted to its send
-//!   queue (send, RDMA write, RDMA read, atomics) and to its receive queue (where messages are to go).
-//! - A **[completion queue](CompletionQueue)** (CQ) is where the device says which requests are finished,
-//!   and how. Several queues may share one.
+//! - A **[memory region](MemoryRegion)** (MR) is memory that the device may access. Its `lkey`
+//!   names it in this host's requests, its `rkey` in those of peers, where it allows them.
+//! - A **[queue pair](QueuePair)** (QP) is one end of a connection: work requests are posted to its
+//!   send queue (send, RDMA write, RDMA read, atomics) and to its receive queue (where messages are
+//!   to go).
+//! - A **[completion queue](CompletionQueue)** (CQ) is where the device says which requests are
+//!   finished, and how. Several queues may share one.
 //! - A **[shared receive queue](SharedReceiveQueue)** (SRQ) holds receive requests that any of its
 //!   queue pairs takes from, so that many connections need few buffers.
 //!
-//! Posting and polling go straight to memory that the device shares; all else is a system call. A request's
-//! memory belongs to the device until its completion is polled.
+//! Posting and polling go straight to memory that the device shares; all else is a system call. A
+//! request's memory belongs to the device until its completion is polled.
 //!
 //! # Two memory worlds
 //!
@@ -60,7 +61,8 @@
 //! device may still touch, whatever it forgets or drops, in whatever order.
 //!
 //! The queues themselves ([`QueuePair::post_send`], [`SharedReceiveQueue::post_recv`]) take raw
-//! scatter/gather entries. Posting those is `unsafe`, and each function lists what its caller promises.
+//! scatter/gather entries. Posting those is `unsafe`, and each function lists what its caller
+//! promises.
 //!
 //! # Handles
 //!
@@ -72,12 +74,13 @@
 //! # Errors
 //!
 //! Control-path calls return [`Error`]: the operation, the errno, the facts, a hint. Posting and
-//! polling return the small [`PostError`] and [`PollError`]. Nothing here panics on a kernel's or a device's answer.
+//! polling return the small [`PostError`] and [`PollError`]. Nothing here panics on a kernel's or a
+//! device's answer.
 //!
 //! # Where things are
 //!
-//! The root has what programs begin with. `x.create_y(…)` creates; `x.y(…)` describes, and `build` creates. The rest has
-//! modules by subject:
+//! The root has what programs begin with. `x.create_y(…)` creates; `x.y(…)` describes, and `build`
+//! creates. The rest has modules by subject:
 //!
 //! | module | what is in it |
 //! |---|---|

@@ -40,7 +40,8 @@ pub struct DmabufRange<'a> {
     pub offset: u64,
     /// Bytes.
     pub length: u64,
-    /// The address that work requests use for its first byte; its low 12 bits equal those of `offset`.
+    /// The address that work requests use for its first byte; its low 12 bits equal those of
+    /// `offset`.
     pub iova: u64,
 }
 
@@ -71,9 +72,9 @@ pub struct Reregister<'a> {
 impl ProtectionDomain {
     /// `ibv_reg_mr`—registers `length` bytes at `address`.
     ///
-    /// One system call (and two for each range on kernels that do not copy registered pages on fork,
-    /// before 5.12). The pages are pinned and count against `RLIMIT_MEMLOCK`, unless `access` has
-    /// [`ON_DEMAND`](AccessFlags::ON_DEMAND). An on-demand region at address 0 with length
+    /// One system call (and two for each range on kernels that do not copy registered pages on
+    /// fork, before 5.12). The pages are pinned and count against `RLIMIT_MEMLOCK`, unless `access`
+    /// has [`ON_DEMAND`](AccessFlags::ON_DEMAND). An on-demand region at address 0 with length
     /// `usize::MAX` covers the whole address space, where the device supports that.
     ///
     /// # Errors
@@ -83,18 +84,20 @@ impl ProtectionDomain {
     /// | [`OutOfResources`](ErrorKind::OutOfResources) | ENOMEM: mostly `RLIMIT_MEMLOCK` |
     /// | [`Unsupported`](ErrorKind::Unsupported) | on-demand paging that the device does not have |
     ///
-    /// rxe announces on-demand paging since 6.15, and up to 7.2 takes every place of such a region for
-    /// the start of its page: transfers of more than a packet, or to anywhere else, go astray.
+    /// rxe announces on-demand paging since 6.15, and up to 7.2 takes every place of such a region
+    /// for the start of its page: transfers of more than a packet, or to anywhere else, go astray.
     ///
     /// # Safety
-    /// Until the region is deregistered (its last clone is dropped, or [`deregister`](MemoryRegion::deregister) returned `Ok`);
-    /// until the process ends if the kernel refused that ([`Context::leaked`](crate::Context::leaked) counts it), or if this
+    /// Until the region is deregistered (its last clone is dropped, or
+    /// [`deregister`](MemoryRegion::deregister) returned `Ok`); until the process ends if the
+    /// kernel refused that ([`Context::leaked`](crate::Context::leaked) counts it), or if this
     /// fails with [an outcome that is unknown](Error::outcome_is_unknown):
-    /// 1. the range stays mapped, and what peers or posted work may do to it with `access` breaks no
-    ///    rule of the language: no reference to it exists while they write, none that is unique while they read;
+    /// 1. the range stays mapped, and what peers or posted work may do to it with `access` breaks
+    ///    no rule of the language: no reference to it exists while they write, none that is unique
+    ///    while they read;
     /// 2. no value lives in it for which some bit patterns are invalid;
-    /// 3. it holds no part of this library's queues, and nobody else has left any of its pages out of children: kernels before 5.12 want
-    ///    them left out meanwhile, and they are given back.
+    /// 3. it holds no part of this library's queues, and nobody else has left any of its pages out
+    ///    of children: kernels before 5.12 want them left out meanwhile, and they are given back.
     #[doc(alias = "ibv_reg_mr")]
     #[doc(alias = "ibv_reg_mr_iova")]
     #[expect(
@@ -114,7 +117,8 @@ impl ProtectionDomain {
     /// `ibv_reg_mr_iova2`—registers memory whose first byte work requests address as `iova`.
     ///
     /// # Errors
-    /// As [`register`](Self::register); EINVAL when `address` and `iova` have different places in their pages.
+    /// As [`register`](Self::register); EINVAL when `address` and `iova` have different places in
+    /// their pages.
     ///
     /// # Safety
     /// As [`register`](Self::register).
@@ -148,10 +152,12 @@ impl ProtectionDomain {
         MemoryRegion::register(self, &init, keep).map_err(|error| self.explain(error, access))
     }
 
-    /// `ibv_advise_mr`—brings pages of on-demand regions in before they are needed, so that work finds them there.
+    /// `ibv_advise_mr`—brings pages of on-demand regions in before they are needed, so that work
+    /// finds them there.
     ///
-    /// The pieces are of regions of this domain, at most 4095. One system call, since Linux 5.0; without
-    /// [`FLUSH`](MrAdviceFlags::FLUSH) the kernel only begins, and what it cannot do is not told.
+    /// The pieces are of regions of this domain, at most 4095. One system call, since Linux 5.0;
+    /// without [`FLUSH`](MrAdviceFlags::FLUSH) the kernel only begins, and what it cannot do is not
+    /// told.
     ///
     /// # Errors
     /// | kind | cause |
@@ -167,7 +173,8 @@ impl ProtectionDomain {
         contract::advise_memory(file, self.object(), advice, flags, pieces)
     }
 
-    /// Kernels refuse on-demand paging with EINVAL when the driver does not know the flag (rxe before 6.15).
+    /// Kernels refuse on-demand paging with EINVAL when the driver does not know the flag (rxe
+    /// before 6.15).
     fn explain(&self, error: Error, access: AccessFlags) -> Error {
         let odp = self.context().device_attr().odp.general;
         if error.kind() == ErrorKind::InvalidInput
@@ -322,8 +329,8 @@ impl MemoryRegion {
         })
     }
 
-    /// `ibv_rereg_mr`—changes memory, domain or access of the region. One system call (and two for each range of new memory
-    /// before 5.12).
+    /// `ibv_rereg_mr`—changes memory, domain or access of the region. One system call (and two for
+    /// each range of new memory before 5.12).
     ///
     /// The keys may change. rxe can change domain and access since 6.4, memory not.
     ///
@@ -337,8 +344,8 @@ impl MemoryRegion {
     /// After an error of the kernel the region may be unusable; deregistering it stays possible.
     ///
     /// # Safety
-    /// As [`ProtectionDomain::register`] for the new memory and the new access; after an error for both the former and the new.
-    /// No posted work uses the region.
+    /// As [`ProtectionDomain::register`] for the new memory and the new access; after an error for
+    /// both the former and the new. No posted work uses the region.
     #[doc(alias = "ibv_rereg_mr")]
     #[expect(
         unsafe_code,
@@ -382,7 +389,8 @@ impl MemoryRegion {
         Ok(())
     }
 
-    /// `ibv_dereg_mr`—deregisters the memory. One system call. Dropping the last clone does the same.
+    /// `ibv_dereg_mr`—deregisters the memory. One system call. Dropping the last clone does the
+    /// same.
     ///
     /// # Errors
     /// [`Busy`](ErrorKind::Busy) while clones exist, or while a window is bound to it (EBUSY).

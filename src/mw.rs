@@ -8,12 +8,14 @@ use crate::{MemoryRegion, ProtectionDomain};
 /// `ibv_mw`—a window onto a part of a memory region.
 ///
 /// A window gives nothing until it is bound: post the [`WindowBinding`] that [`bind`](Self::bind)
-/// makes with [`Operation::BindWindow`](crate::Operation::BindWindow) on a queue pair of the same domain.
+/// makes with [`Operation::BindWindow`](crate::Operation::BindWindow) on a queue pair of the same
+/// domain.
 ///
-/// Free or invalidate a window of type 2 before the queue pair that it was bound on is destroyed: on
-/// rxe the destroy waits up to a minute for it, and then fails in the kernel.
+/// Free or invalidate a window of type 2 before the queue pair that it was bound on is destroyed:
+/// on rxe the destroy waits up to a minute for it, and then fails in the kernel.
 ///
-/// rxe (up to Linux 7.2) checks the access a window was bound for, but the bounds of its region instead of its own.
+/// rxe (up to Linux 7.2) checks the access a window was bound for, but the bounds of its region
+/// instead of its own.
 #[doc(alias = "ibv_mw")]
 #[derive(Debug)]
 pub struct MemoryWindow {
@@ -53,11 +55,13 @@ impl MemoryWindow {
         &self.pd
     }
 
-    /// `ibv_bind_mw`—describes the binding of the window to `length` bytes at `address` of `region`.
+    /// `ibv_bind_mw`—describes the binding of the window to `length` bytes at `address` of
+    /// `region`.
     ///
-    /// The key changes ([`ibv_inc_rkey`](RemoteKey::inc)), so that the old one is worth nothing once
-    /// the binding is done. A length of 0 unbinds. The region must be registered with
-    /// [`MW_BIND`](AccessFlags::MW_BIND). No system call: nothing happens until the binding is posted.
+    /// The key changes ([`ibv_inc_rkey`](RemoteKey::inc)), so that the old one is worth nothing
+    /// once the binding is done. A length of 0 unbinds. The region must be registered with
+    /// [`MW_BIND`](AccessFlags::MW_BIND). No system call: nothing happens until the binding is
+    /// posted.
     #[doc(alias = "ibv_bind_mw")]
     #[doc(alias = "ibv_wr_bind_mw")]
     pub fn bind(

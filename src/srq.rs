@@ -180,7 +180,8 @@ impl SharedReceiveQueue {
     ///
     /// And, for ever:
     ///
-    /// 3. its `wr_id` is below [`RESERVED_WR_IDS`](crate::request::RESERVED_WR_IDS), as that of a [send request](crate::SendBatch::push).
+    /// 3. its `wr_id` is below [`RESERVED_WR_IDS`](crate::request::RESERVED_WR_IDS), as that of a
+    ///    [send request](crate::SendBatch::push).
     #[doc(alias = "ibv_post_srq_recv")]
     #[expect(unsafe_code, reason = "names memory that a device will write to")]
     #[inline]

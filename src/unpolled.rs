@@ -1,8 +1,8 @@
 //! Completions that went with their queue, for shared receive queues that own their memory.
 //!
-//! A receive of a shared queue is reported to the completion queue of whichever queue pair it served.
-//! Should that be destroyed before it was polled, the shared queue still has to learn that the request
-//! is over, because its memory would stay away until the shared queue itself goes.
+//! A receive of a shared queue is reported to the completion queue of whichever queue pair it
+//! served. Should that be destroyed before it was polled, the shared queue still has to learn that
+//! the request is over, because its memory would stay away until the shared queue itself goes.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,8 @@ pub(crate) fn witness() -> &'static dyn contract::Unpolled {
     &UNPOLLED
 }
 
-/// Notes completions of one queue's requests that went with their completion queue, as long as it lives.
+/// Notes completions of one queue's requests that went with their completion queue, as long as it
+/// lives.
 #[derive(Debug)]
 pub(crate) struct Noted {
     of: &'static Unpolled,

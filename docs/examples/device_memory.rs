@@ -1,11 +1,12 @@
-//! A counter in the device's own memory, which a peer counts up by atomics, and a region that is nowhere for
-//! what nobody wants. The peer is a queue pair of this process.
+//! A counter in the device's own memory, which a peer counts up by atomics, and a region that is
+//! nowhere for what nobody wants. The peer is a queue pair of this process.
 //!
 //! `device_memory [DEVICE]`
 //!
 //! # Safety
 //!
-//! The one piece that is memory is an atomic without invalid values; each request is waited for before anything else happens.
+//! The one piece that is memory is an atomic without invalid values; each request is waited for
+//! before anything else happens.
 #![allow(unsafe_code, reason = "posts requests that name memory")]
 
 use std::error::Error;

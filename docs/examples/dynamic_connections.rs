@@ -1,11 +1,12 @@
-//! Dynamic connections: one initiator sends to two targets, which it connects to by itself, request by request. All
-//! three are in this process.
+//! Dynamic connections: one initiator sends to two targets, which it connects to by itself, request
+//! by request. All three are in this process.
 //!
 //! `dynamic_connections [DEVICE]`
 //!
 //! # Safety
 //!
-//! The memory that receives is atomics without invalid values, freed after its region; what is sent is copied into the queue.
+//! The memory that receives is atomics without invalid values, freed after its region; what is sent
+//! is copied into the queue.
 #![allow(unsafe_code, reason = "posts requests that name memory")]
 
 use std::error::Error;

@@ -88,7 +88,8 @@ fn run() -> Result<(), Box<dyn Error>> {
 
     // Inline: the bytes are copied into the queue now, so posting is safe and needs no region.
     let piece = [target.mr.sge(0, SIZE).ok_or("outside of the region")?];
-    // SAFETY: the region lives until the receiver is destroyed, and nobody reads it before the completion.
+    // SAFETY: the region lives until the receiver is destroyed, and nobody reads it before the
+    // completion.
     unsafe {
         receiver.post_recv(&[RecvRequest {
             wr_id: 7,

@@ -1,11 +1,12 @@
-//! Extended reliable connections: one connection, and two shared receive queues that the sender chooses from. Both
-//! ends are in this process.
+//! Extended reliable connections: one connection, and two shared receive queues that the sender
+//! chooses from. Both ends are in this process.
 //!
 //! `xrc [DEVICE]`
 //!
 //! # Safety
 //!
-//! The memory that receives is atomics without invalid values, freed after its region; what is sent is copied into the queue.
+//! The memory that receives is atomics without invalid values, freed after its region; what is sent
+//! is copied into the queue.
 #![allow(unsafe_code, reason = "posts requests that name memory")]
 
 use std::error::Error;

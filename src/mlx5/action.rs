@@ -6,8 +6,9 @@ use uverbs_mlx5::steering::{FlowAction, HeaderChange, Reformat, TableKind};
 use super::Adapter;
 
 impl Adapter {
-    /// `mlx5dv_create_flow_action_modify_header`—creates an action that changes headers of packets in tables of this kind, one change
-    /// after the other. One system call, since Linux 4.20, which waits for the firmware.
+    /// `mlx5dv_create_flow_action_modify_header`—creates an action that changes headers of packets
+    /// in tables of this kind, one change after the other. One system call, since Linux 4.20, which
+    /// waits for the firmware.
     ///
     /// # Errors
     /// | kind | errno | cause |
@@ -24,8 +25,9 @@ impl Adapter {
         FlowAction::modify_header(&self.context().inner.file, table, changes)
     }
 
-    /// `mlx5dv_create_flow_action_packet_reformat`—creates an action that puts packets of tables of this kind into a tunnel, or takes
-    /// them out of one. One system call, since Linux 4.20, which waits for the firmware.
+    /// `mlx5dv_create_flow_action_packet_reformat`—creates an action that puts packets of tables of
+    /// this kind into a tunnel, or takes them out of one. One system call, since Linux 4.20, which
+    /// waits for the firmware.
     ///
     /// # Errors
     /// | kind | errno | cause |

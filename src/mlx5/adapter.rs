@@ -45,8 +45,8 @@ impl Adapter {
         &self.context
     }
 
-    /// `mlx5dv_query_device`—what the kernel's driver says that the device can do, as it said when the
-    /// device was opened.
+    /// `mlx5dv_query_device`—what the kernel's driver says that the device can do, as it said when
+    /// the device was opened.
     #[doc(alias = "mlx5dv_query_device")]
     pub fn caps(&self) -> Caps {
         let provider = self.context.of_mlx5();
@@ -56,8 +56,8 @@ impl Adapter {
     /// The way to the firmware.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported): the kernel opened the device without a user context for
-    /// firmware commands, because device or kernel have none, or had no room for one more.
+    /// [`Unsupported`](ErrorKind::Unsupported): the kernel opened the device without a user context
+    /// for firmware commands, because device or kernel have none, or had no room for one more.
     pub fn devx(&self) -> Result<Devx> {
         let provider = self.context.of_mlx5();
         if provider.is_some_and(uverbs_mlx5::Context::has_devx) {
@@ -71,7 +71,8 @@ impl Adapter {
             ))
     }
 
-    /// The device's clock, which completions are stamped with. Two system calls the first time, none later.
+    /// The device's clock, which completions are stamped with. Two system calls the first time,
+    /// none later.
     ///
     /// ```no_run
     /// let context = uverbs::Context::open("mlx5_0")?;

@@ -10,12 +10,12 @@ use crate::memory::DmabufRange;
 use crate::{MemoryRegion, ProtectionDomain};
 
 impl Adapter {
-    /// `mlx5dv_get_data_direct_sysfs_path`—the folder in sysfs of the function that reaches other PCI devices past the processor. One
-    /// system call, since Linux 6.12.
+    /// `mlx5dv_get_data_direct_sysfs_path`—the folder in sysfs of the function that reaches other
+    /// PCI devices past the processor. One system call, since Linux 6.12.
     ///
     /// # Errors
-    /// [`NotFound`](ErrorKind::NotFound) (ENODEV): the device has none, or it is not bound to its driver.
-    /// [`Unsupported`](ErrorKind::Unsupported) (EPROTONOSUPPORT): an older kernel.
+    /// [`NotFound`](ErrorKind::NotFound) (ENODEV): the device has none, or it is not bound to its
+    /// driver. [`Unsupported`](ErrorKind::Unsupported) (EPROTONOSUPPORT): an older kernel.
     #[doc(alias = "mlx5dv_get_data_direct_sysfs_path")]
     pub fn data_direct_path(&self) -> Result<PathBuf> {
         self.provider(Op::DataDirectPath)?.data_direct_path()
@@ -23,8 +23,9 @@ impl Adapter {
 }
 
 impl ProtectionDomain {
-    /// `mlx5dv_reg_dmabuf_mr`—registers a part of a dmabuf that the device's data-direct function reaches past the processor. mlx5 devices
-    /// only; one system call, since Linux 6.12. The `iova` starts a page.
+    /// `mlx5dv_reg_dmabuf_mr`—registers a part of a dmabuf that the device's data-direct function
+    /// reaches past the processor. mlx5 devices only; one system call, since Linux 6.12. The `iova`
+    /// starts a page.
     ///
     /// # Errors
     /// | kind | errno | cause |

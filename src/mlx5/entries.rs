@@ -8,14 +8,16 @@ use uverbs_mlx5::Entries;
 use crate::cq::CompletionQueueBuilder;
 
 impl CompletionQueueBuilder<'_> {
-    /// `mlx5dv_create_cq`—how an mlx5 device writes into it: several completions as one, so that less is written across the
-    /// bus, or entries of 128 bytes. Default: each completion has an entry of 64 bytes.
+    /// `mlx5dv_create_cq`—how an mlx5 device writes into it: several completions as one, so that
+    /// less is written across the bus, or entries of 128 bytes. Default: each completion has an
+    /// entry of 64 bytes.
     ///
     /// Building fails with [`Unsupported`](crate::ErrorKind::Unsupported) where the device does not
     /// write so.
     ///
-    /// Compressed completions are polled like others. They cost more to poll, of the first of them, and those that came as one
-    /// are all stamped as it is. libmlx5 creates such queues and leaves it to their users to make sense of them.
+    /// Compressed completions are polled like others. They cost more to poll, of the first of them,
+    /// and those that came as one are all stamped as it is. libmlx5 creates such queues and leaves
+    /// it to their users to make sense of them.
     ///
     /// ```no_run
     /// # fn f(context: &uverbs::Context) -> uverbs::Result<()> {

@@ -9,7 +9,8 @@ use super::{Adapter, IndirectionTable, WorkQueue};
 use crate::{CompletionQueue, QueuePair, SharedReceiveQueue};
 
 mod sealed {
-    /// The kernel's object behind a queue, which stays in here: a bound makes the method below callable from outside.
+    /// The kernel's object behind a queue, which stays in here: a bound makes the method below
+    /// callable from outside.
     #[derive(Debug)]
     pub struct Behind<'a>(pub(super) &'a super::Object);
 
@@ -21,7 +22,8 @@ mod sealed {
 
 /// A queue of verbs, or a table of them, whose number firmware commands may contain.
 pub trait FirmwareQueue: sealed::Known {
-    /// The device's number for it, which is that of firmware commands on mlx5. Completion queues of rxe have none.
+    /// The device's number for it, which is that of firmware commands on mlx5. Completion queues of
+    /// rxe have none.
     #[doc(alias = "mlx5dv_init_obj")]
     fn firmware_number(&self) -> Option<u32>;
 }
@@ -58,10 +60,12 @@ queues! {
 }
 
 impl Adapter {
-    /// `mlx5dv_devx_qp_query` and its like—asks the firmware about `queue` by a command that contains its number.
+    /// `mlx5dv_devx_qp_query` and its like—asks the firmware about `queue` by a command that
+    /// contains its number.
     ///
-    /// The commands are `QUERY_QP`, `QUERY_CQ`, `QUERY_RMP` (shared receive queues), `QUERY_XRC_SRQ`, `QUERY_RQ` and `QUERY_RQT`; `reply_len` is how
-    /// many bytes of the reply are wanted. One system call; it waits for the firmware.
+    /// The commands are `QUERY_QP`, `QUERY_CQ`, `QUERY_RMP` (shared receive queues),
+    /// `QUERY_XRC_SRQ`, `QUERY_RQ` and `QUERY_RQT`; `reply_len` is how many bytes of the reply are
+    /// wanted. One system call; it waits for the firmware.
     ///
     /// ```no_run
     /// use uverbs::mlx5::prm::{Mailbox, field, opcode, word};
@@ -97,7 +101,8 @@ impl Adapter {
             .query_object(queue.known().0, command, reply_len)
     }
 
-    /// `mlx5dv_devx_qp_modify` and its like—has the firmware change `queue` by a command that contains its number.
+    /// `mlx5dv_devx_qp_modify` and its like—has the firmware change `queue` by a command that
+    /// contains its number.
     ///
     /// One system call; it waits for the firmware.
     ///
@@ -120,7 +125,8 @@ impl Adapter {
         reply_len: usize,
     ) -> Result<Mailbox> {
         let devx = self.devx()?;
-        // SAFETY: (1 of `modify_object`) by the caller's second promise the device uses no memory but what the queue keeps already.
+        // SAFETY: (1 of `modify_object`) by the caller's second promise the device uses no memory
+        // but what the queue keeps already.
         unsafe { devx.modify_object(queue.known().0, command, reply_len) }
     }
 }

@@ -7,7 +7,8 @@ use uverbs_mlx5::flow::{self, FlowInit};
 use crate::QueuePair;
 use crate::qp::Children;
 
-/// `ibv_flow`—a rule of a queue pair, as [`QueuePair::create_flow`] or [`QueuePair::steer`] named it.
+/// `ibv_flow`—a rule of a queue pair, as [`QueuePair::create_flow`] or [`QueuePair::steer`] named
+/// it.
 #[doc(alias = "ibv_flow")]
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct FlowId(u64);
@@ -28,7 +29,8 @@ impl Children {
 }
 
 impl QueuePair {
-    /// `ibv_create_flow`—has frames that match delivered to this raw packet queue pair. mlx5 devices only; one system call.
+    /// `ibv_create_flow`—has frames that match delivered to this raw packet queue pair. mlx5
+    /// devices only; one system call.
     ///
     /// The rule lasts until [`destroy_flow`](Self::destroy_flow), or goes with the queue pair.
     ///
@@ -54,7 +56,8 @@ impl QueuePair {
     /// `ibv_destroy_flow`—ends a rule. One system call.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for a rule of another queue pair, or one that was ended; else the kernel's errno.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a rule of another queue pair, or one that was
+    /// ended; else the kernel's errno.
     #[doc(alias = "ibv_destroy_flow")]
     pub fn destroy_flow(&mut self, rule: FlowId) -> Result<()> {
         self.children.destroy_flow(rule)

@@ -8,9 +8,11 @@ use super::{Adapter, FlowId};
 use crate::QueuePair;
 
 impl Adapter {
-    /// `mlx5dv_create_flow_matcher`—creates a matcher: which words of packets its rules look at. One system call, since Linux 4.19.
+    /// `mlx5dv_create_flow_matcher`—creates a matcher: which words of packets its rules look at.
+    /// One system call, since Linux 4.19.
     ///
-    /// Frames go to a queue pair by [`QueuePair::steer`], elsewhere by [`FlowMatcher::create_flow`].
+    /// Frames go to a queue pair by [`QueuePair::steer`], elsewhere by
+    /// [`FlowMatcher::create_flow`].
     ///
     /// ```no_run
     /// use uverbs::QpType;
@@ -42,8 +44,8 @@ impl Adapter {
         FlowMatcher::create(&self.context().inner.file, init)
     }
 
-    /// `mlx5dv_create_steering_anchor`—creates a table that lasts at the rank `priority`, to which tables made by firmware commands
-    /// lead. One system call, since Linux 6.0.
+    /// `mlx5dv_create_steering_anchor`—creates a table that lasts at the rank `priority`, to which
+    /// tables made by firmware commands lead. One system call, since Linux 6.0.
     ///
     /// # Errors
     /// | kind | errno | cause |
@@ -62,10 +64,11 @@ impl Adapter {
 }
 
 impl QueuePair {
-    /// `mlx5dv_create_flow`—has frames that match delivered to this raw packet queue pair. mlx5 devices only; one system call, which
-    /// waits for the firmware.
+    /// `mlx5dv_create_flow`—has frames that match delivered to this raw packet queue pair. mlx5
+    /// devices only; one system call, which waits for the firmware.
     ///
-    /// The rule lasts until [`destroy_flow`](Self::destroy_flow), or goes with the queue pair. The matcher lives as long.
+    /// The rule lasts until [`destroy_flow`](Self::destroy_flow), or goes with the queue pair. The
+    /// matcher lives as long.
     ///
     /// # Errors
     /// | kind | errno | cause |

@@ -9,7 +9,8 @@ use crate::{Context, MemoryRegion, ProtectionDomain};
 
 /// `ibv_dm`—memory on the device itself, which queues reach without crossing the bus.
 ///
-/// There are some 100 KiB of it. What is often read by peers, or counted by their atomics, gains most.
+/// There are some 100 KiB of it. What is often read by peers, or counted by their atomics, gains
+/// most.
 ///
 /// ```no_run
 /// use uverbs::AccessFlags;
@@ -30,10 +31,11 @@ pub struct DeviceMemory {
     context: Context,
 }
 
-/// `ibv_alloc_null_mr`—a region that is nowhere: what is written to it is thrown away, what is read from it is not defined by
-/// the verbs (ConnectX gives zeros).
+/// `ibv_alloc_null_mr`—a region that is nowhere: what is written to it is thrown away, what is read
+/// from it is not defined by the verbs (ConnectX gives zeros).
 ///
-/// For parts of messages that nobody wants. It is the device's, of any length, and needs no system call.
+/// For parts of messages that nobody wants. It is the device's, of any length, and needs no system
+/// call.
 #[doc(alias = "ibv_alloc_null_mr")]
 #[derive(Clone, Debug)]
 pub struct NullRegion {
@@ -42,8 +44,8 @@ pub struct NullRegion {
 }
 
 impl Adapter {
-    /// `ibv_alloc_dm`—allocates `length` bytes on the device, aligned to 2 to the power of `log2_alignment` (64 bytes at least). Two
-    /// system calls.
+    /// `ibv_alloc_dm`—allocates `length` bytes on the device, aligned to 2 to the power of
+    /// `log2_alignment` (64 bytes at least). Two system calls.
     ///
     /// # Errors
     /// | kind | cause |
@@ -68,20 +70,22 @@ impl DeviceMemory {
         self.memory.length()
     }
 
-    /// `ibv_memcpy_to_dm`—copies `bytes` to `offset`; it and their number are multiples of 4. No system call.
+    /// `ibv_memcpy_to_dm`—copies `bytes` to `offset`; it and their number are multiples of 4. No
+    /// system call.
     ///
-    /// Words of 8 bytes, or 4 where it is not aligned to more, each at once; peers may see some before others.
+    /// Words of 8 bytes, or 4 where it is not aligned to more, each at once; peers may see some
+    /// before others.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for what is not a multiple of 4, or passes the end; [`Forked`](ErrorKind::Forked)
-    /// in a child.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for what is not a multiple of 4, or passes the
+    /// end; [`Forked`](ErrorKind::Forked) in a child.
     #[doc(alias = "ibv_memcpy_to_dm")]
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.memory.write(offset, bytes)
     }
 
-    /// `ibv_memcpy_from_dm`—copies bytes from `offset` on; it and their number are multiples of 4. No system call; each word
-    /// waits for the bus.
+    /// `ibv_memcpy_from_dm`—copies bytes from `offset` on; it and their number are multiples of 4.
+    /// No system call; each word waits for the bus.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -90,11 +94,12 @@ impl DeviceMemory {
         self.memory.read(offset, bytes)
     }
 
-    /// `mlx5dv_dm_map_op_addr`—maps the word by which operation number `operation` of the device is done to this memory. Two
-    /// system calls, since Linux 5.13.
+    /// `mlx5dv_dm_map_op_addr`—maps the word by which operation number `operation` of the device is
+    /// done to this memory. Two system calls, since Linux 5.13.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported) by devices without the operation, and by older kernels.
+    /// [`Unsupported`](ErrorKind::Unsupported) by devices without the operation, and by older
+    /// kernels.
     #[doc(alias = "mlx5dv_dm_map_op_addr")]
     pub fn map_operation(&self, operation: u8) -> Result<OperationWord> {
         self.memory.map_operation(operation)
@@ -108,7 +113,8 @@ impl DeviceMemory {
         self.memory.query()
     }
 
-    /// `ibv_free_dm`—frees it. One system call. Dropping it does the same, once its regions are gone.
+    /// `ibv_free_dm`—frees it. One system call. Dropping it does the same, once its regions are
+    /// gone.
     ///
     /// # Errors
     /// [`Busy`](ErrorKind::Busy) while regions of it exist; it lives on with them.
@@ -119,10 +125,11 @@ impl DeviceMemory {
 }
 
 impl ProtectionDomain {
-    /// `ibv_reg_dm_mr`—registers `length` bytes of device memory from `offset` on. Work requests count them from address 0. One
-    /// system call.
+    /// `ibv_reg_dm_mr`—registers `length` bytes of device memory from `offset` on. Work requests
+    /// count them from address 0. One system call.
     ///
-    /// Of access, local write and remote read, write and atomic can be had. The memory lives as long as its regions.
+    /// Of access, local write and remote read, write and atomic can be had. The memory lives as
+    /// long as its regions.
     ///
     /// # Errors
     /// | kind | cause |

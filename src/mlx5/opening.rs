@@ -6,8 +6,9 @@ use super::Doorbells;
 use crate::OpenOptions;
 
 impl OpenOptions {
-    /// Which doorbells the context of an mlx5 device has. Default: [`Doorbells::AsNeeded`], which is right for programs;
-    /// [`Doorbells::Fixed`] shows how older kernels do. Means nothing for other devices.
+    /// Which doorbells the context of an mlx5 device has. Default: [`Doorbells::AsNeeded`], which
+    /// is right for programs; [`Doorbells::Fixed`] shows how older kernels do. Means nothing for
+    /// other devices.
     ///
     /// ```no_run
     /// use uverbs::{OpenOptions, mlx5::Doorbells};

@@ -6,7 +6,8 @@ use uverbs_mlx5::SwitchPort;
 use super::Adapter;
 
 impl Adapter {
-    /// `mlx5dv_query_port`—asks what port `port`, from 1, is to the embedded switch. One system call, since Linux 5.14.
+    /// `mlx5dv_query_port`—asks what port `port`, from 1, is to the embedded switch. One system
+    /// call, since Linux 5.14.
     ///
     /// # Errors
     /// | kind | errno | cause |

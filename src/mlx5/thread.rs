@@ -8,12 +8,14 @@ use super::Adapter;
 use crate::ProtectionDomain;
 
 impl Adapter {
-    /// `ibv_alloc_td`—allocates a thread domain: a page of the device's registers for queue pairs that one thread uses. Two
-    /// system calls.
+    /// `ibv_alloc_td`—allocates a thread domain: a page of the device's registers for queue pairs
+    /// that one thread uses. Two system calls.
     ///
-    /// A single request is handed over by copying it through a doorbell (BlueFlame). The first four queue pairs of a context have one each, and
-    /// the others share six, through each of which one copies at a time. The queue pairs of a thread domain share theirs with nobody else. Other
-    /// threads may use them, too, and at the same time: whoever finds the registers taken rings as without BlueFlame.
+    /// A single request is handed over by copying it through a doorbell (BlueFlame). The first four
+    /// queue pairs of a context have one each, and the others share six, through each of which one
+    /// copies at a time. The queue pairs of a thread domain share theirs with nobody else. Other
+    /// threads may use them, too, and at the same time: whoever finds the registers taken rings as
+    /// without BlueFlame.
     ///
     /// ```no_run
     /// use uverbs::QpType;
@@ -39,12 +41,13 @@ impl Adapter {
 }
 
 impl ProtectionDomain {
-    /// `ibv_alloc_parent_domain`—this domain and a thread domain as one, a parent domain: queue pairs that are created in it use the
-    /// thread domain's registers. mlx5 devices only. No system call.
+    /// `ibv_alloc_parent_domain`—this domain and a thread domain as one, a parent domain: queue
+    /// pairs that are created in it use the thread domain's registers. mlx5 devices only. No system
+    /// call.
     ///
-    /// For everything else the two are the same domain: memory, shared receive queues and address handles of one
-    /// serve queue pairs of the other. Completion queues and shared receive queues take no lock here anyway, so
-    /// nothing is gained by naming a parent domain for them.
+    /// For everything else the two are the same domain: memory, shared receive queues and address
+    /// handles of one serve queue pairs of the other. Completion queues and shared receive queues
+    /// take no lock here anyway, so nothing is gained by naming a parent domain for them.
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) for a thread domain of another context.

@@ -6,7 +6,8 @@ use uverbs_mlx5::{Var, VarKind};
 use super::Adapter;
 
 impl Adapter {
-    /// `mlx5dv_alloc_var`—takes a page of doorbells that guests of an emulated device ring. One system call, since Linux 5.6.
+    /// `mlx5dv_alloc_var`—takes a page of doorbells that guests of an emulated device ring. One
+    /// system call, since Linux 5.6.
     ///
     /// # Errors
     /// | kind | errno | cause |

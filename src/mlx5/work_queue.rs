@@ -235,7 +235,8 @@ impl WorkQueue {
     ///
     /// And, for ever:
     ///
-    /// 3. its `wr_id` is below [`RESERVED_WR_IDS`](crate::request::RESERVED_WR_IDS), as that of a [send request](crate::SendBatch::push).
+    /// 3. its `wr_id` is below [`RESERVED_WR_IDS`](crate::request::RESERVED_WR_IDS), as that of a
+    ///    [send request](crate::SendBatch::push).
     #[doc(alias = "ibv_post_wq_recv")]
     #[expect(unsafe_code, reason = "names memory that a device will write to")]
     pub unsafe fn post_recv(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), PostFailed> {

@@ -1,8 +1,9 @@
 //! The safe memory world: queues own the memory of posted work.
 //!
 //! - A [`Buffer`] is memory of this process alone while it is in hand. Posting moves it into the
-//!   queue; [`QueuePair::complete`] gives it back. A buffer that is forgotten leaks, a queue that is
-//!   forgotten leaks its buffers: neither lets a device write into memory that someone else owns.
+//!   queue; [`QueuePair::complete`] gives it back. A buffer that is forgotten leaks, a queue that
+//!   is forgotten leaks its buffers: neither lets a device write into memory that someone else
+//!   owns.
 //! - [`ExposedMemory`] is memory that peers may read or write at any time. It never lends a
 //!   reference; bytes are copied in and out.
 //! - A queue pair that is dropped is destroyed first, and its buffers are freed when the kernel

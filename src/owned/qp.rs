@@ -3,11 +3,11 @@
 //! # Safety
 //!
 //! Posted memory is in the tables from before it is rung until its completion was polled, or the
-//! kernel confirmed a destroy or a reset. A completion is of a request in the tables when it has its
-//! id: ids are unique in the process, given to one request at a time, and not to be had by requests
-//! that are posted elsewhere (see `slab`). A completion can be used once, because it is given away
-//! and cannot be made or copied. Tables that are left behind, by a drop or an unwind, are the kernel's queue pair's
-//! until it is gone.
+//! kernel confirmed a destroy or a reset. A completion is of a request in the tables when it has
+//! its id: ids are unique in the process, given to one request at a time, and not to be had by
+//! requests that are posted elsewhere (see `slab`). A completion can be used once, because it is
+//! given away and cannot be made or copied. Tables that are left behind, by a drop or an unwind,
+//! are the kernel's queue pair's until it is gone.
 #![allow(unsafe_code, reason = "posts memory that this queue owns")]
 
 use uverbs_core::types::{
@@ -67,8 +67,8 @@ pub(super) struct Receive {
 }
 
 impl QueuePair {
-    /// Takes a queue pair over. Memory of work that was posted on it before stays its poster's business;
-    /// its completions finish nothing here.
+    /// Takes a queue pair over. Memory of work that was posted on it before stays its poster's
+    /// business; its completions finish nothing here.
     pub fn new(qp: crate::QueuePair) -> Self {
         Self {
             tables: Tables::of(&qp.caps()),
@@ -131,8 +131,8 @@ impl QueuePair {
                 .map(|(address, qp_num, qkey)| -> Destination<'_> { address.to(*qp_num, *qkey) }),
         };
         // SAFETY: the memory of the piece is a buffer that this table owns now, or exposed memory
-        // that lends no references and that this table keeps registered. It leaves the table only as
-        // the module says.
+        // that lends no references and that this table keeps registered. It leaves the table only
+        // as the module says.
         match unsafe { qp.post_send(&[request]) } {
             Ok(()) => Ok(()),
             Err(failed) if matches!(failed.error, PostError::Doorbell(_)) => {
@@ -153,10 +153,12 @@ impl QueuePair {
         self.post(Work::send().memory((buffer, len)).user_data(user_data))
     }
 
-    /// Sends bytes that are copied into the queue; they need no buffer. Reported like every request, with [`Memory::None`].
+    /// Sends bytes that are copied into the queue; they need no buffer. Reported like every
+    /// request, with [`Memory::None`].
     ///
     /// # Errors
-    /// [`InlineTooLong`](PostError::InlineTooLong) beyond what the queue pair was created for; else as [`post`](Self::post).
+    /// [`InlineTooLong`](PostError::InlineTooLong) beyond what the queue pair was created for; else
+    /// as [`post`](Self::post).
     pub fn send_inline(&mut self, bytes: &[u8], user_data: u64) -> Result<(), PostError> {
         let id = self
             .tables
@@ -188,14 +190,15 @@ impl QueuePair {
             piece,
             user_data,
             |request| {
-                // SAFETY: the memory of the piece is a buffer that the table owns until its completion
-                // was polled, or a destroy or reset was confirmed.
+                // SAFETY: the memory of the piece is a buffer that the table owns until its
+                // completion was polled, or a destroy or reset was confirmed.
                 unsafe { qp.post_recv(&[*request]) }.map_err(|failed| failed.error)
             },
         )
     }
 
-    /// Posts a receive request without memory, for a message without data (a write with immediate, say).
+    /// Posts a receive request without memory, for a message without data (a write with immediate,
+    /// say).
     ///
     /// # Errors
     /// Why it was refused.
@@ -227,8 +230,8 @@ impl QueuePair {
     /// No system call, and no search: the completion says where the request is.
     ///
     /// # Errors
-    /// The completion, when it is not of a request of this queue pair: another's, one that was posted
-    /// before it was taken over, or one that a [`reset`](Self::reset) discarded.
+    /// The completion, when it is not of a request of this queue pair: another's, one that was
+    /// posted before it was taken over, or one that a [`reset`](Self::reset) discarded.
     #[inline]
     pub fn complete<'cq>(
         &mut self,
@@ -287,7 +290,8 @@ impl QueuePair {
         self.qp.set_ece(ece)
     }
 
-    /// Joins a multicast group, as [`QueuePair::attach_multicast`](crate::QueuePair::attach_multicast).
+    /// Joins a multicast group, as
+    /// [`QueuePair::attach_multicast`](crate::QueuePair::attach_multicast).
     ///
     /// # Errors
     /// As there.
@@ -317,7 +321,8 @@ impl QueuePair {
         Ok(std::mem::take(&mut self.tables).into_memory())
     }
 
-    /// `ibv_destroy_qp`—as [`destroy`](Self::destroy), and gives it back with its memory if that fails, for another try.
+    /// `ibv_destroy_qp`—as [`destroy`](Self::destroy), and gives it back with its memory if that
+    /// fails, for another try.
     ///
     /// # Errors
     /// As [`QueuePair::try_destroy`](crate::QueuePair::try_destroy).

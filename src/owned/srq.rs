@@ -3,9 +3,9 @@
 //! # Safety
 //!
 //! Posted memory is in `receiving` from before it is rung until its completion was polled or went
-//! unpolled, or the kernel confirmed that the queue is gone. Ids are unique in the process and not to
-//! be had by requests that are posted elsewhere (see `slab`), so a completion of another request takes
-//! nothing out, whatever it is of.
+//! unpolled, or the kernel confirmed that the queue is gone. Ids are unique in the process and not
+//! to be had by requests that are posted elsewhere (see `slab`), so a completion of another request
+//! takes nothing out, whatever it is of.
 #![allow(unsafe_code, reason = "posts memory that this queue owns")]
 
 use uverbs_core::Result;
@@ -89,9 +89,10 @@ impl SharedReceiveQueue {
 
     /// Takes a request back that was used up and has no completion any more, if there is one.
     ///
-    /// A queue pair that is destroyed or reset, and a completion queue that is destroyed, take completions along
-    /// that were not polled; so a server whose clients come and go asks now and then. Such requests end with
-    /// [`WcStatus::Flushed`](crate::WcStatus::Flushed) and tell no queue pair. No system call.
+    /// A queue pair that is destroyed or reset, and a completion queue that is destroyed, take
+    /// completions along that were not polled; so a server whose clients come and go asks now and
+    /// then. Such requests end with [`WcStatus::Flushed`](crate::WcStatus::Flushed) and tell no
+    /// queue pair. No system call.
     pub fn unpolled(&mut self) -> Option<Finished> {
         if self.over.is_empty() {
             self.learn();
@@ -104,14 +105,16 @@ impl SharedReceiveQueue {
         None
     }
 
-    /// Notes what is over. The provider tells it once, and only before the requests' places are used again.
+    /// Notes what is over. The provider tells it once, and only before the requests' places are
+    /// used again.
     fn learn(&mut self) {
         let over = &mut self.over;
         let mut note = |wr_id| over.push(wr_id);
         self.srq.queue.take_unreported(&mut note);
     }
 
-    /// `ibv_modify_srq`—resizes or arms it, as [`SharedReceiveQueue::modify`](crate::SharedReceiveQueue::modify).
+    /// `ibv_modify_srq`—resizes or arms it, as
+    /// [`SharedReceiveQueue::modify`](crate::SharedReceiveQueue::modify).
     ///
     /// # Errors
     /// As there.
@@ -124,13 +127,15 @@ impl SharedReceiveQueue {
     /// `ibv_destroy_srq`—destroys it and returns the memory of requests that were not used.
     ///
     /// # Errors
-    /// [`Busy`](crate::ErrorKind::Busy) while queue pairs use it: it lives on with them, and its memory with it.
+    /// [`Busy`](crate::ErrorKind::Busy) while queue pairs use it: it lives on with them, and its
+    /// memory with it.
     pub fn destroy(mut self) -> Result<Vec<Memory>> {
         self.srq.end(Failing::GivenUp)?;
         Ok(self.take_memory())
     }
 
-    /// `ibv_destroy_srq`—as [`destroy`](Self::destroy), and gives it back if that fails, for another try.
+    /// `ibv_destroy_srq`—as [`destroy`](Self::destroy), and gives it back if that fails, for
+    /// another try.
     ///
     /// # Errors
     /// As there.

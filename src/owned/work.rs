@@ -84,7 +84,8 @@ pub struct ReceiveRefused {
 impl Work {
     /// A request that does `operation` with no memory, no flags and number 0.
     ///
-    /// [`Operation::BindWindow`] and [`Operation::LocalInvalidate`] are refused when posted: they change who may access memory.
+    /// [`Operation::BindWindow`] and [`Operation::LocalInvalidate`] are refused when posted: they
+    /// change who may access memory.
     pub fn new(operation: Operation<'static>) -> Self {
         Self {
             operation,
@@ -173,7 +174,8 @@ impl Memory {
         self.len() == 0
     }
 
-    /// The piece for the device: `None` for no memory, an error for a range outside it or memory of another domain.
+    /// The piece for the device: `None` for no memory, an error for a range outside it or memory of
+    /// another domain.
     pub(super) fn sge(&self, pd: &ProtectionDomain) -> Result<Option<Sge>, PostError> {
         let piece = match self {
             Self::None => return Ok(None),

@@ -39,7 +39,8 @@ impl QueuePairEndpoint {
     /// How many bytes [`to_bytes`](Self::to_bytes) makes.
     pub const BYTES: usize = 27;
 
-    /// Number (4 bytes), LID (2), packet number (4), all big-endian, 1 if there is a GID, and the GID.
+    /// Number (4 bytes), LID (2), packet number (4), all big-endian, 1 if there is a GID, and the
+    /// GID.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..4].copy_from_slice(&self.qp_num.to_be_bytes());
@@ -52,7 +53,8 @@ impl QueuePairEndpoint {
         bytes
     }
 
-    /// The endpoint in `bytes`; `None` when a number is too large for its field or the GID flag is neither 0 nor 1.
+    /// The endpoint in `bytes`; `None` when a number is too large for its field or the GID flag is
+    /// neither 0 nor 1.
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Option<Self> {
         let [q0, q1, q2, q3, l0, l1, p0, p1, p2, p3, has_gid, gid @ ..] = *bytes;
         let gid = match has_gid {

@@ -107,24 +107,26 @@ impl QueuePair {
         self.queue.query(QpAttrMask::all())
     }
 
-    /// `ibv_query_ece`—what its device can do beyond the standard, or, once it was [told](Self::set_ece) what the peer's can, what both
-    /// agreed to. No system call.
+    /// `ibv_query_ece`—what its device can do beyond the standard, or, once it was
+    /// [told](Self::set_ece) what the peer's can, what both agreed to. No system call.
     ///
-    /// The options that a device agreed to are known after the change of state that follows. Those of a queue pair that was taken
-    /// back to RESET are what it offered at first.
+    /// The options that a device agreed to are known after the change of state that follows. Those
+    /// of a queue pair that was taken back to RESET are what it offered at first.
     ///
     /// # Errors
-    /// [`Unsupported`](uverbs_core::ErrorKind::Unsupported): the device or its firmware has no such options, as rxe.
+    /// [`Unsupported`](uverbs_core::ErrorKind::Unsupported): the device or its firmware has no such
+    /// options, as rxe.
     #[doc(alias = "ibv_query_ece")]
     pub fn ece(&self) -> Result<Ece> {
         self.queue.ece()
     }
 
-    /// `ibv_set_ece`—has the device agree to what the peer's can do, with the next [`modify`](Self::modify): that from INIT to RTR,
-    /// as a rule. No system call.
+    /// `ibv_set_ece`—has the device agree to what the peer's can do, with the next
+    /// [`modify`](Self::modify): that from INIT to RTR, as a rule. No system call.
     ///
-    /// One change carries it, and only if it succeeds; a DC target's is that to RTR. Until then, and if the peer's device
-    /// has nothing in common with this one, [`ece`](Self::ece) tells no options.
+    /// One change carries it, and only if it succeeds; a DC target's is that to RTR. Until then,
+    /// and if the peer's device has nothing in common with this one, [`ece`](Self::ece) tells no
+    /// options.
     ///
     /// # Errors
     /// | kind | cause |
@@ -136,12 +138,15 @@ impl QueuePair {
         self.queue.set_ece(ece)
     }
 
-    /// `ibv_attach_mcast`—lets it receive what is sent to a multicast group. Datagram queue pairs only. One system call.
+    /// `ibv_attach_mcast`—lets it receive what is sent to a multicast group. Datagram queue pairs
+    /// only. One system call.
     ///
-    /// `lid` is the group's on InfiniBand, 0 on Ethernet. Joining the group in the network is the caller's part.
+    /// `lid` is the group's on InfiniBand, 0 on Ethernet. Joining the group in the network is the
+    /// caller's part.
     ///
     /// # Errors
-    /// EINVAL for another transport or a GID that is not multicast; ENOMEM when the device has no more groups.
+    /// EINVAL for another transport or a GID that is not multicast; ENOMEM when the device has no
+    /// more groups.
     #[doc(alias = "ibv_attach_mcast")]
     pub fn attach_multicast(&mut self, group: &Gid, lid: u16) -> Result<()> {
         contract::attach_multicast(&self.queue.base().object, group, lid)
@@ -156,19 +161,21 @@ impl QueuePair {
         contract::detach_multicast(&self.queue.base().object, group, lid)
     }
 
-    /// `ibv_destroy_qp`—leaves its multicast groups, destroys it and tells how many of its events were taken. One system call, and
-    /// one per group. Dropping it does the same.
+    /// `ibv_destroy_qp`—leaves its multicast groups, destroys it and tells how many of its events
+    /// were taken. One system call, and one per group. Dropping it does the same.
     ///
     /// Posted work is discarded; after `Ok` the device uses none of its memory.
     ///
     /// # Errors
-    /// The kernel's errno. Its memory is given up then, see [`Context::leaked`](crate::Context::leaked).
+    /// The kernel's errno. Its memory is given up then, see
+    /// [`Context::leaked`](crate::Context::leaked).
     #[doc(alias = "ibv_destroy_qp")]
     pub fn destroy(mut self) -> Result<EventCounts> {
         self.end(Failing::GivenUp)
     }
 
-    /// `ibv_destroy_qp`—as [`destroy`](Self::destroy), and gives it back if that fails, for another try.
+    /// `ibv_destroy_qp`—as [`destroy`](Self::destroy), and gives it back if that fails, for another
+    /// try.
     ///
     /// Its flow rules are gone then, and the groups that it could leave.
     ///

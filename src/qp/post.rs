@@ -88,11 +88,13 @@ impl QueuePair {
             .map_err(|(posted, error)| PostFailed { posted, error })
     }
 
-    /// `ibv_post_recv`—posts receive requests, all of them with one ring of the queue. No system call on rxe.
+    /// `ibv_post_recv`—posts receive requests, all of them with one ring of the queue. No system
+    /// call on rxe.
     ///
     /// # Errors
     /// The first request that was refused, and why; those before it are posted.
-    /// [`UnsupportedOperation`](PostError::UnsupportedOperation) for a queue pair with a shared receive queue.
+    /// [`UnsupportedOperation`](PostError::UnsupportedOperation) for a queue pair with a shared
+    /// receive queue.
     ///
     /// # Safety
     /// As [`RecvBatch::push`], for each request.
@@ -114,16 +116,19 @@ impl SendBatch<'_> {
     /// Why it was refused. The batch goes on without it.
     ///
     /// # Safety
-    /// From [`submit`](Self::submit) until the completion of the request was polled (its own, or that
-    /// of a later signaled request of this queue), or until the queue pair was destroyed or reset with `Ok`:
-    /// 1. the memory of every piece of a [`Payload::Gather`] stays allocated and registered with its key in the queue pair's domain;
-    /// 2. this process does not write to it; and if the operation writes to it (read, compare and swap, fetch and add), does not read it either;
+    /// From [`submit`](Self::submit) until the completion of the request was polled (its own, or
+    /// that of a later signaled request of this queue), or until the queue pair was destroyed or
+    /// reset with `Ok`:
+    /// 1. the memory of every piece of a [`Payload::Gather`] stays allocated and registered with
+    ///    its key in the queue pair's domain;
+    /// 2. this process does not write to it; and if the operation writes to it (read, compare and
+    ///    swap, fetch and add), does not read it either;
     /// 3. a bound or invalidated key stops or starts no access that other promises rely on.
     ///
     /// And, for ever:
     ///
-    /// 4. its `wr_id` is below [`RESERVED_WR_IDS`]: a completion with a greater one may give the memory of an
-    ///    [`owned`](crate::owned) queue back, wherever it was polled.
+    /// 4. its `wr_id` is below [`RESERVED_WR_IDS`]: a completion with a greater one may give the
+    ///    memory of an [`owned`](crate::owned) queue back, wherever it was polled.
     #[expect(unsafe_code, reason = "names memory that a device will access")]
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
@@ -136,8 +141,9 @@ impl SendBatch<'_> {
     /// atomic write, a flush. Safe, because the bytes are copied now.
     ///
     /// # Errors
-    /// [`PostError::InvalidRequest`] for a request with pieces or with keys; [`PostError::ReservedId`] for a `wr_id`
-    /// of [`RESERVED_WR_IDS`] or above; else as [`push`](Self::push).
+    /// [`PostError::InvalidRequest`] for a request with pieces or with keys;
+    /// [`PostError::ReservedId`] for a `wr_id` of [`RESERVED_WR_IDS`] or above; else as
+    /// [`push`](Self::push).
     #[inline]
     pub fn push_inline(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
         if request.wr_id >= RESERVED_WR_IDS {
@@ -165,12 +171,13 @@ impl SendBatch<'_> {
         unsafe { self.queue.put_send(request) }
     }
 
-    /// Hands the batch to the device with one doorbell. One system call on rxe, none for an empty batch.
+    /// Hands the batch to the device with one doorbell. One system call on rxe, none for an empty
+    /// batch.
     ///
     /// # Errors
-    /// [`PostError::Forked`] in a child, with the ring unchanged; [`PostError::Doorbell`] when the kernel
-    /// refused. Whether it carries the batch out is not known then, and what was promised of its memory holds until the queue pair
-    /// is destroyed or reset.
+    /// [`PostError::Forked`] in a child, with the ring unchanged; [`PostError::Doorbell`] when the
+    /// kernel refused. Whether it carries the batch out is not known then, and what was promised of
+    /// its memory holds until the queue pair is destroyed or reset.
     #[doc(alias = "ibv_wr_complete")]
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
@@ -201,9 +208,10 @@ impl<'q> RecvBatch<'q> {
     /// Why it was refused. The batch goes on without it.
     ///
     /// # Safety
-    /// From [`submit`](Self::submit) until the completion of the request was polled, or until the queue
-    /// (pair) was destroyed or reset with `Ok`:
-    /// 1. the memory of every piece stays allocated and registered with its key in the queue's domain, for local writing;
+    /// From [`submit`](Self::submit) until the completion of the request was polled, or until the
+    /// queue (pair) was destroyed or reset with `Ok`:
+    /// 1. the memory of every piece stays allocated and registered with its key in the queue's
+    ///    domain, for local writing;
     /// 2. this process neither reads nor writes it.
     ///
     /// And, for ever:
@@ -224,7 +232,8 @@ impl<'q> RecvBatch<'q> {
     /// Hands the batch to the device. No system call on rxe.
     ///
     /// # Errors
-    /// [`PostError::Forked`] in a child, with the ring unchanged. Nothing of the batch is posted then.
+    /// [`PostError::Forked`] in a child, with the ring unchanged. Nothing of the batch is posted
+    /// then.
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     pub fn submit(mut self) -> Result<(), PostError> {

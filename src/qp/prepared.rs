@@ -57,7 +57,8 @@ impl PreparedQueuePair {
         self.qp.qp_num()
     }
 
-    /// `ibv_query_ece`—what its device can do beyond the standard: tell a peer that is to agree to it. No system call.
+    /// `ibv_query_ece`—what its device can do beyond the standard: tell a peer that is to agree to
+    /// it. No system call.
     ///
     /// # Errors
     /// As [`QueuePair::ece`].
@@ -66,8 +67,9 @@ impl PreparedQueuePair {
         self.qp.ece()
     }
 
-    /// `ibv_set_ece`—has [`handshake`](Self::handshake) (or [`activate`](Self::activate)) agree to what the peer's device can do, by the
-    /// change to RTR. What came of it is [`QueuePair::ece`] afterwards. No system call.
+    /// `ibv_set_ece`—has [`handshake`](Self::handshake) (or [`activate`](Self::activate)) agree to
+    /// what the peer's device can do, by the change to RTR. What came of it is [`QueuePair::ece`]
+    /// afterwards. No system call.
     ///
     /// # Errors
     /// As [`QueuePair::set_ece`].
@@ -78,7 +80,8 @@ impl PreparedQueuePair {
         Ok(())
     }
 
-    /// The path to a peer from the port and GID that it was built with: what [`create_ah`](crate::ProtectionDomain::create_ah) takes. No system call.
+    /// The path to a peer from the port and GID that it was built with: what
+    /// [`create_ah`](crate::ProtectionDomain::create_ah) takes. No system call.
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) when only one side has a GID.
@@ -129,13 +132,16 @@ impl PreparedQueuePair {
         }
     }
 
-    /// Makes a queue pair without a peer of its own ready to send and receive: INIT, RTR, RTS. Three system calls, two for a DC target.
+    /// Makes a queue pair without a peer of its own ready to send and receive: INIT, RTR, RTS.
+    /// Three system calls, two for a DC target.
     ///
-    /// These are datagram queue pairs, raw packet queue pairs, and both ends of dynamic connections. A DC target gets
-    /// the number that [`QueuePair::endpoint`] tells now, and stays in RTR.
+    /// These are datagram queue pairs, raw packet queue pairs, and both ends of dynamic
+    /// connections. A DC target gets the number that [`QueuePair::endpoint`] tells now, and stays
+    /// in RTR.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported) for a transport with connections; EPERM for a queue key with bit 31 set.
+    /// [`Unsupported`](ErrorKind::Unsupported) for a transport with connections; EPERM for a queue
+    /// key with bit 31 set.
     pub fn activate(mut self) -> Result<QueuePair, HandshakeError> {
         match self.activate_unconnected() {
             Ok(()) => Ok(self.qp),

@@ -4,8 +4,8 @@
 //! a doorbell record in memory and a store to the device's registers. No system call on the data
 //! path.
 //!
-//! Layouts: the kernel's `include/linux/mlx5/device.h`, `mlx5_ifc.h` and `include/uapi/rdma/mlx5-abi.h`,
-//! and the adapters' Programmer's Reference Manual.
+//! Layouts: the kernel's `include/linux/mlx5/device.h`, `mlx5_ifc.h` and
+//! `include/uapi/rdma/mlx5-abi.h`, and the adapters' Programmer's Reference Manual.
 
 mod context;
 mod contract;

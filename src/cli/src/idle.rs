@@ -1,4 +1,5 @@
-//! What to do while a completion queue is empty: spin, then let others run; or sleep until an event.
+//! What to do while a completion queue is empty: spin, then let others run; or sleep until an
+//! event.
 
 use std::time::{Duration, Instant};
 
@@ -28,8 +29,8 @@ impl Idle {
         Self::with_patience(SPINS)
     }
 
-    /// Keeps the processor for as long as a message should take: giving it up costs a system call in
-    /// the middle of what is measured, and the way back.
+    /// Keeps the processor for as long as a message should take: giving it up costs a system call
+    /// in the middle of what is measured, and the way back.
     pub(crate) fn spinning() -> Self {
         Self::with_patience(LONG_SPINS)
     }
@@ -86,7 +87,8 @@ impl Idle {
         nap: Duration,
     ) -> Result<()> {
         if !self.armed {
-            // The caller polls once more before it sleeps: a completion may have come just before this.
+            // The caller polls once more before it sleeps: a completion may have come just before
+            // this.
             cq.request_notification(Notify::Any)?;
             self.armed = true;
         } else if channel.event(Some(nap))?.is_some() {

@@ -1,6 +1,7 @@
 //! How long things took, in buckets fine enough for percentiles.
 
-/// Counts of durations in nanoseconds. A bucket is at most 1/128 of its value wide, so percentiles are right to 0.8 %.
+/// Counts of durations in nanoseconds. A bucket is at most 1/128 of its value wide, so percentiles
+/// are right to 0.8 %.
 #[derive(Clone, Debug)]
 pub(crate) struct Histogram {
     buckets: Vec<u64>,
@@ -81,7 +82,8 @@ impl Histogram {
             .map(|(at, count)| (bounds(at).0, *count))
     }
 
-    /// `bins` bins of equal width up to the percentile 99.9, for pictures: the middle of each, and its count.
+    /// `bins` bins of equal width up to the percentile 99.9, for pictures: the middle of each, and
+    /// its count.
     #[expect(clippy::cast_precision_loss, reason = "drawn")]
     pub(crate) fn bins(&self, bins: u64) -> Vec<(f64, f64)> {
         let low = self.min();

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use uverbs::recorder::Sink;
 use uverbs::{Context, Result};
 
-/// How many places a program has to make objects in: two contexts of one device, and one of another.
+/// How many places a program has to make objects in: two contexts of one device, and one of
+/// another.
 pub const SITES: usize = 3;
 
 /// What can become of a call.
@@ -27,8 +28,8 @@ pub trait Device: Send + Sync {
     /// Those of opening it.
     fn open(&self, site: usize, sink: Option<Arc<dyn Sink>>) -> Result<Context>;
 
-    /// The devices write this byte everywhere they may still write: into the memory of all receives, reads and atomics
-    /// that are posted and that they have not completed.
+    /// The devices write this byte everywhere they may still write: into the memory of all
+    /// receives, reads and atomics that are posted and that they have not completed.
     fn scribble(&self, byte: u8);
 
     /// The devices work as long as there is something to do.

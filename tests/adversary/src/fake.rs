@@ -11,8 +11,8 @@ use uverbs_fake::{FakeKernel, Profile, RingOf, RingView};
 use crate::device::{Device, Fault};
 use crate::shaky::Shaky;
 
-/// How often the kernels are looked at, a millisecond apart, until nothing is left: a descriptor is closed late if another process
-/// looked at it meanwhile (`/proc/PID/fd`).
+/// How often the kernels are looked at, a millisecond apart, until nothing is left: a descriptor is
+/// closed late if another process looked at it meanwhile (`/proc/PID/fd`).
 const LOOKS: usize = 200;
 
 /// Two devices that make everything alike: numbers, handles and keys are the same on both.

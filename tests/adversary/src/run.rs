@@ -67,7 +67,8 @@ fn hush() {
 pub struct Random(u64);
 
 impl Random {
-    /// Those of one program of a run: from a place that is far from those of others, which would be the same a step later.
+    /// Those of one program of a run: from a place that is far from those of others, which would be
+    /// the same a step later.
     pub fn of(seed: u64, number: u64) -> Self {
         Self(Self::mixed(Self::mixed(seed) ^ number))
     }

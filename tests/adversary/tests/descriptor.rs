@@ -1,4 +1,5 @@
-//! A descriptor that is of no device, given to the running kernel: nothing of the process is taken for an answer.
+//! A descriptor that is of no device, given to the running kernel: nothing of the process is taken
+//! for an answer.
 //!
 //! In a file of its own, because other tests would open and close descriptors meanwhile.
 #![forbid(unsafe_code)]

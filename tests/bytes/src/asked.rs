@@ -1,4 +1,5 @@
-//! What a program asked of the kernel, from `oracle/asked.py`: what the library chose itself, and the data for the driver behind it.
+//! What a program asked of the kernel, from `oracle/asked.py`: what the library chose itself, and
+//! the data for the driver behind it.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +24,8 @@ const WRITE_CMD: u16 = 2;
 const QP_CAP: u16 = 8;
 const QP_TYPE: u16 = 9;
 const XRC_TARGET: [u8; 1] = [10];
-/// `IBV_QPT_DRIVER`; `MLX5_QP_FLAG_TYPE_DCT` in the flags tells a target of dynamic connections from an initiator.
+/// `IBV_QPT_DRIVER`; `MLX5_QP_FLAG_TYPE_DCT` in the flags tells a target of dynamic connections
+/// from an initiator.
 const DRIVER_TYPE: [u8; 1] = [0xff];
 const DC_TARGET: u8 = 1 << 4;
 /// `UVERBS_ATTR_CREATE_SRQ_MAX_WR`.
@@ -38,18 +40,21 @@ const STATE: usize = 0x60;
 pub struct Asked {
     /// The kernel's name of it; of modifications, with the number of the state.
     pub name: String,
-    /// What tells things of their kind, by attribute; numbers are left out, addresses are 1 where there is one. Zeros at
-    /// the end are left out, too, and with them what is 0, for it need not be said.
+    /// What tells things of their kind, by attribute; numbers are left out, addresses are 1 where
+    /// there is one. Zeros at the end are left out, too, and with them what is 0, for it need not
+    /// be said.
     pub parts: BTreeMap<u16, Vec<u8>>,
     /// Of a shared queue, how many requests were asked for, which differs.
     pub places: Option<Vec<u8>>,
-    /// Of a target of XRC or of dynamic connections, what is said of queues that it does not have, which differs.
+    /// Of a target of XRC or of dynamic connections, what is said of queues that it does not have,
+    /// which differs.
     pub target: Vec<Vec<u8>>,
     /// Of a queue pair, whether small answers are to be put into completions, which differs.
     pub scatters: bool,
 }
 
-/// Kinds: object, method, name, attributes that are compared besides the driver's, and numbers in the data for it: offset and length.
+/// Kinds: object, method, name, attributes that are compared besides the driver's, and numbers in
+/// the data for it: offset and length.
 type Kind = (
     u16,
     u16,

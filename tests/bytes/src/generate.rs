@@ -14,7 +14,8 @@ const DATAGRAM: u32 = 2048;
 /// What stands before a datagram where it is received.
 const ROUTE: u32 = 40;
 
-/// A table of `cases` queue pairs, and one made for what they may leave out; the same for the same seed.
+/// A table of `cases` queue pairs, and one made for what they may leave out; the same for the same
+/// seed.
 #[must_use]
 pub fn table(seed: u64, cases: usize) -> Table {
     let mut bytes = [0; 32];
@@ -30,8 +31,8 @@ pub fn table(seed: u64, cases: usize) -> Table {
     }
 }
 
-/// A queue that goes round several times with short requests where longer ones were, whatever was drawn: what libmlx5 leaves standing
-/// there is seen.
+/// A queue that goes round several times with short requests where longer ones were, whatever was
+/// drawn: what libmlx5 leaves standing there is seen.
 fn leftovers() -> Case {
     let request = |verb, inline: bool, pieces| Request {
         verb,
@@ -145,8 +146,9 @@ fn batch_of(
     batch
 }
 
-/// Cuts the room for a message at random. A queue pair's own queue leaves out pieces of no length; libmlx5's shared queues
-/// do not, and the device takes 0 for 2 GiB: in those every piece has a length.
+/// Cuts the room for a message at random. A queue pair's own queue leaves out pieces of no length;
+/// libmlx5's shared queues do not, and the device takes 0 for 2 GiB: in those every piece has a
+/// length.
 fn share(transport: Transport, shared: bool, request: &mut Request) {
     let message: u32 = request.pieces.iter().map(|(_, length)| length).sum();
     let route = if transport == Transport::Ud { ROUTE } else { 0 };
@@ -204,7 +206,8 @@ fn request(transport: Transport, max_sge: u32, max_inline: u32) -> impl Strategy
                 pieces = vec![(pieces[0].0 & !7, 8)];
             }
             if reads {
-                // What is read lands where nothing is sent from: inline data is what it was at the start.
+                // What is read lands where nothing is sent from: inline data is what it was at the
+                // start.
                 for (offset, _) in &mut pieces {
                     *offset += TARGET / 2 - 65536;
                 }
@@ -216,7 +219,8 @@ fn request(transport: Transport, max_sge: u32, max_inline: u32) -> impl Strategy
             }
             Request {
                 verb,
-                // Only reads and atomics are waited for; other transports take the flag all the same.
+                // Only reads and atomics are waited for; other transports take the flag all the
+                // same.
                 fence,
                 signaled,
                 solicited,

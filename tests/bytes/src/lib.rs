@@ -1,24 +1,31 @@
-//! The same work requests, posted by this library and by libmlx5, on a software ConnectX that writes down what it is given.
+//! The same work requests, posted by this library and by libmlx5, on a software ConnectX that
+//! writes down what it is given.
 //!
-//! A [`Table`] of requests is drawn at random with a fixed seed. `post-table` posts it with this library,
-//! `oracle/post.py` with rdma-core (pyverbs); [`trace`] reads the device's trace of each and makes them comparable. Both run under
-//! `oracle/asked.py`, which writes down what they ask of the kernel ([`asked`]). `post-qos` and `oracle/qos.c` ask for rates and scheduling elements,
-//! `post-frames` and `oracle/frames.c` post raw packets with checksums and segmentation. `uverbs rings` and `oracle/rings.c`, which people
-//! with an adapter run, show the rings of one small table from this side: the same, line by line.
+//! A [`Table`] of requests is drawn at random with a fixed seed. `post-table` posts it with this
+//! library, `oracle/post.py` with rdma-core (pyverbs); [`trace`] reads the device's trace of each
+//! and makes them comparable. Both run under `oracle/asked.py`, which writes down what they ask of
+//! the kernel ([`asked`]). `post-qos` and `oracle/qos.c` ask for rates and scheduling elements,
+//! `post-frames` and `oracle/frames.c` post raw packets with checksums and segmentation.
+//! `uverbs rings` and `oracle/rings.c`, which people with an adapter run, show the rings of one
+//! small table from this side: the same, line by line.
 //!
-//! Compared are: send requests; receive requests with all of their room; doorbells with what is written there, and the
-//! doorbell records and consumer indexes that the device finds then; arms of completion queues; sizes that were granted; what the
-//! firmware is told to create and to change; the commands to the kernel that lead to it, with the data for the driver; and every
-//! firmware command of rates of queue pairs, places in the table of rates, scheduling elements, and queues attached to them.
+//! Compared are: send requests; receive requests with all of their room; doorbells with what is
+//! written there, and the doorbell records and consumer indexes that the device finds then; arms of
+//! completion queues; sizes that were granted; what the firmware is told to create and to change;
+//! the commands to the kernel that lead to it, with the data for the driver; and every firmware
+//! command of rates of queue pairs, places in the table of rates, scheduling elements, and queues
+//! attached to them.
 //!
-//! `cargo xtask test --level connectx` compares a small table on 6.12: InfiniBand, and RoCE with BlueFlame (requests that come with their
-//! doorbells). With `UVERBS_BYTES=6.1,6.12,newest` in the environment it compares large ones on these kernels, each with and without BlueFlame.
+//! `cargo xtask test --level connectx` compares a small table on 6.12: InfiniBand, and RoCE with
+//! BlueFlame (requests that come with their doorbells). With `UVERBS_BYTES=6.1,6.12,newest` in the
+//! environment it compares large ones on these kernels, each with and without BlueFlame.
 //!
 //! libmlx5 has no call for masked atomics: they are not compared.
 //!
 //! # What is not the same, and why
 //!
-//! The test counts these differences. One that is not seen any more is an error, too, except of records and of BlueFlame, which depend on time.
+//! The test counts these differences. One that is not seen any more is an error, too, except of
+//! records and of BlueFlame, which depend on time.
 //!
 //! | what | libmlx5 | here |
 //! |---|---|---|

@@ -42,7 +42,8 @@ pub struct Case {
 pub struct Batch {
     /// In order.
     pub requests: Vec<Request>,
-    /// Whether the receiving side waits for an event: of any completion, or (true) of a solicited one.
+    /// Whether the receiving side waits for an event: of any completion, or (true) of a solicited
+    /// one.
     pub notify: Option<bool>,
 }
 
@@ -153,7 +154,8 @@ pub struct Numbers {
     pub lkey: u32,
     /// The region's remote key.
     pub rkey: u32,
-    /// Sizes that the sending side was granted: send requests, pieces and inline bytes, receive requests and pieces.
+    /// Sizes that the sending side was granted: send requests, pieces and inline bytes, receive
+    /// requests and pieces.
     pub caps: [u32; 5],
     /// Requests and pieces that the receiving side was granted, in its own or in the shared queue.
     pub receives: [u32; 2],

@@ -1,10 +1,12 @@
 //! Loops over the data path, to be run where instructions are counted: `cost DEVICE ROUNDS`.
 //!
-//! Functions whose names begin with `counted_` are counted; `oracle/cost.c` has the same ones with libibverbs.
+//! Functions whose names begin with `counted_` are counted; `oracle/cost.c` has the same ones with
+//! libibverbs.
 //!
 //! # Safety
 //!
-//! Requests name the memory of `main`, which is registered until the end, and of which no reference is formed meanwhile.
+//! Requests name the memory of `main`, which is registered until the end, and of which no reference
+//! is formed meanwhile.
 #![allow(unsafe_code, reason = "posts requests that name memory by address")]
 
 use std::time::Duration;

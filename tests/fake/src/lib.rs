@@ -36,8 +36,8 @@ pub const PATHS: [CommandPath; 4] = [
     CommandPath::Write,
 ];
 
-/// Every encoding that can be forced; in the interpreter, which is some hundred times slower, the library's choice and the
-/// one that needs nothing of a kernel.
+/// Every encoding that can be forced; in the interpreter, which is some hundred times slower, the
+/// library's choice and the one that needs nothing of a kernel.
 pub fn ways() -> impl Iterator<Item = CommandPath> {
     thinned(PATHS, 3)
 }
@@ -45,7 +45,8 @@ pub fn ways() -> impl Iterator<Item = CommandPath> {
 /// What asks for fewer of many like cases, on machines that are emulated.
 const THINNED: &str = "UVERBS_TEST_THINNED";
 
-/// Whether only some of many like cases are taken: in the interpreter, and where the environment asks for it.
+/// Whether only some of many like cases are taken: in the interpreter, and where the environment
+/// asks for it.
 pub fn is_thinned() -> bool {
     cfg!(miri) || std::env::var_os(THINNED).is_some()
 }
@@ -124,8 +125,8 @@ impl Bench {
             .fake
             .open()
             .map_err(|errno| uverbs::Error::os(uverbs::error::Op::OpenDevice, errno))?;
-        // SAFETY: (1) the descriptor is of the fake's device; (2, 3) these tests issue commands on objects of their own, and
-        // keep what they register.
+        // SAFETY: (1) the descriptor is of the fake's device; (2, 3) these tests issue commands on
+        // objects of their own, and keep what they register.
         let file = unsafe { UverbsFile::new(kernel, fd, RDMA_DRIVER_RXE, self.path) };
         Ok(Arc::new(file))
     }
@@ -133,8 +134,9 @@ impl Bench {
     /// Lets `effect` strike the calls that `when` says.
     #[expect(unsafe_code, reason = "plays a kernel that lies")]
     pub fn inject(&self, when: When, effect: Effect) {
-        // SAFETY: (1) memory that these tests register is the library's own buffers, which are reached by copies once they
-        // are back, and the fake does not reach what was pretended to be gone, because nothing is posted then;
+        // SAFETY: (1) memory that these tests register is the library's own buffers, which are
+        // reached by copies once they are back, and the fake does not reach what was pretended to
+        // be gone, because nothing is posted then;
         // (2) no test rewrites the numbers of descriptors.
         unsafe { self.fake.inject(when, effect) }
     }
@@ -145,7 +147,8 @@ impl Bench {
         reason = "plays a kernel, or a process, that overwrites queues"
     )]
     pub fn ring(&self, which: RingOf) -> Option<RingView> {
-        // SAFETY: (1) these tests overwrite no requests; (2) completions are made up while the fake's device is held back.
+        // SAFETY: (1) these tests overwrite no requests; (2) completions are made up while the
+        // fake's device is held back.
         unsafe { self.fake.ring(which) }
     }
 

@@ -12,8 +12,8 @@ static COUNT: AtomicU64 = AtomicU64::new(0);
 pub struct Tree(PathBuf);
 
 impl Tree {
-    /// What the kernel of [`FakeKernel`](uverbs_fake::FakeKernel) would show of its device: the same two GIDs,
-    /// and the empty entries' zeros.
+    /// What the kernel of [`FakeKernel`](uverbs_fake::FakeKernel) would show of its device: the
+    /// same two GIDs, and the empty entries' zeros.
     ///
     /// # Errors
     /// Those of making files.

@@ -61,7 +61,8 @@ pub struct World {
     context: Context,
     qps: Vec<Pair>,
     srqs: Vec<Shared>,
-    /// The channel's file is open as long as handles refer to it; the kernel's queue needs it no longer.
+    /// The channel's file is open as long as handles refer to it; the kernel's queue needs it no
+    /// longer.
     cqs: Vec<(Known<CompletionQueue>, Option<Rc<Token>>)>,
     channels: Vec<Known<CompletionChannel>>,
     buffers: Vec<Known<Buffer>>,
@@ -469,7 +470,8 @@ fn take<T>(list: &mut Vec<T>, number: usize) -> Option<T> {
     Some(list.swap_remove(at))
 }
 
-/// Gives the completion to a queue, if nobody took it yet: what finished there, and what was posted there.
+/// Gives the completion to a queue, if nobody took it yet: what finished there, and what was posted
+/// there.
 fn owner<'cq, 'p, P>(
     rest: &mut Option<Completion<'cq>>,
     posted: &'p mut P,

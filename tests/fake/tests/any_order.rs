@@ -72,7 +72,8 @@ fn take(path: CommandPath, steps: &[Step]) -> u64 {
         bench.fake.clear_faults();
         let seen = bench.fake.seen();
         let here = &seen[usize::try_from(before).unwrap()..];
-        // An end of events means that the device is gone; this one is not, so the library is right to be wrong from here on.
+        // An end of events means that the device is gone; this one is not, so the library is right
+        // to be wrong from here on.
         if here
             .iter()
             .any(|seen| matches!(seen.asked, Asked::Read(_)) && seen.answer == Err(Errno::IO))

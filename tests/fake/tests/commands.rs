@@ -41,7 +41,8 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Issues a command. `None` when the forced encoding does not have it, which must be the answer too.
+    /// Issues a command. `None` when the forced encoding does not have it, which must be the answer
+    /// too.
     fn step<T>(
         &self,
         name: &str,

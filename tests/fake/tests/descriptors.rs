@@ -1,5 +1,5 @@
-//! The descriptors of the fake kernel behave as those of the real one: they are closed with their last copy, are readable exactly
-//! while an event waits, and are hung up when the device is gone.
+//! The descriptors of the fake kernel behave as those of the real one: they are closed with their
+//! last copy, are readable exactly while an event waits, and are hung up when the device is gone.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,7 +19,8 @@ use uverbs_fake::{AfterRemoval, Effect, Source, When};
 /// `IB_EVENT_CQ_ERR`.
 const CQ_ERR: u32 = 0;
 
-/// What `poll(2)` says of a descriptor. The interpreter has no `poll(2)`; what is checked there are the answers to reads.
+/// What `poll(2)` says of a descriptor. The interpreter has no `poll(2)`; what is checked there are
+/// the answers to reads.
 fn assert_polled(fd: BorrowedFd<'_>, wanted: PollFlags) {
     if !cfg!(miri) {
         let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];

@@ -1,4 +1,5 @@
-//! Devices that were found elsewhere: what a self-test wrote down of one is read back, and the fake kernel answers the same.
+//! Devices that were found elsewhere: what a self-test wrote down of one is read back, and the fake
+//! kernel answers the same.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -14,7 +15,8 @@ use uverbs_core::CommandPath;
 use uverbs_core::types::DriverId;
 use uverbs_fake::{DeviceProfile, Feature, Profile};
 
-/// What the self-test wrote of an InfiniBand function of the software ConnectX under the stock driver, without its checks.
+/// What the self-test wrote of an InfiniBand function of the software ConnectX under the stock
+/// driver, without its checks.
 const CONNECTX: &str = include_str!("golden/connectx.json");
 
 /// The self-test's file of the fake's own device, as far as a profile needs it.

@@ -117,7 +117,8 @@ fn may_be_survived(path: CommandPath, struck: Seen, errno: Errno) -> bool {
         {
             matches!(errno, Errno::OPNOTSUPP | Errno::NOSYS)
         }
-        // A read that was interrupted or found nothing is repeated. A destroy in a drop has nobody to tell.
+        // A read that was interrupted or found nothing is repeated. A destroy in a drop has nobody
+        // to tell.
         Asked::Read(_) => matches!(errno, Errno::INTR | Errno::AGAIN),
         asked => asked.is_destroy(),
     }
@@ -230,7 +231,8 @@ fn f15_every_mapping_fails() {
             .zip(bench.fake.seen())
             .filter(|(_, seen)| is_map(seen))
             .collect();
-        // Of a completion queue, made and resized; of a shared one, made and resized; of two queue pairs.
+        // Of a completion queue, made and resized; of a shared one, made and resized; of two queue
+        // pairs.
         assert_eq!(mappings.len(), 7, "{path:?}: {mappings:?}");
         let errnos = [Errno::NOMEM, Errno::AGAIN, Errno::MFILE, Errno::PERM];
         let pairs = mappings

@@ -63,7 +63,8 @@ fn open_leaving(
         .over(fake.device_info(), fd)
 }
 
-/// Whether an error can come of a device that is gone: it says so, or EIO, or that nothing completes any more.
+/// Whether an error can come of a device that is gone: it says so, or EIO, or that nothing
+/// completes any more.
 fn is_of_removal(error: &Error) -> bool {
     error.kind() == ErrorKind::DeviceRemoved
         || error.errno() == Some(Errno::IO)
@@ -82,7 +83,8 @@ fn f01_the_device_goes_before_any_call() {
                 let lived = open_leaving(&fake, path, at, after)
                     .and_then(|context| live_on(&fake, context));
                 match lived {
-                    // Only objects were left to destroy, and those of a device that is gone are gone.
+                    // Only objects were left to destroy, and those of a device that is gone are
+                    // gone.
                     Ok(()) => assert!(at > bench.fake.calls() / 2, "{what} went unnoticed"),
                     Err(error) => assert!(is_of_removal(&error), "{what}: {error}"),
                 }

@@ -237,7 +237,8 @@ fn f07_outputs_of_any_length_are_survived() {
     ] {
         for len in thinned(0..64, 13) {
             let bench = Bench::new(Profile::v7_2(), path);
-            // Descriptors in replies are numbers that must be right, or another file would be closed.
+            // Descriptors in replies are numbers that must be right, or another file would be
+            // closed.
             for when in ANNOUNCING
                 .into_iter()
                 .chain([IB_USER_VERBS_CMD_ALLOC_PD, IB_USER_VERBS_CMD_REG_MR].map(When::Command))
@@ -262,7 +263,8 @@ fn f07_success_without_execution_is_survived_at_every_call() {
     for k in thinned(0..bench.fake.calls(), 7) {
         let bench = Bench::newest();
         bench.inject(When::Call(k), Effect::Pretend);
-        // Some pretences cannot be noticed: a doorbell has no reply. They must end in an error later, or in nothing.
+        // Some pretences cannot be noticed: a doorbell has no reply. They must end in an error
+        // later, or in nothing.
         let _ = live(&bench);
     }
 }

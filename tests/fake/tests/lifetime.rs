@@ -300,14 +300,16 @@ fn a_window_opens_and_closes_a_part_of_a_region() {
 
         let mut memory = vec![0_u64; 16];
         let start = memory.as_mut_ptr().cast::<u8>();
-        // SAFETY: the vector outlives the region, holds plain words, and is read only when no write is under way.
+        // SAFETY: the vector outlives the region, holds plain words, and is read only when no write
+        // is under way.
         let region =
             unsafe { pd.register(start, 128, AccessFlags::LOCAL_WRITE | AccessFlags::MW_BIND) }
                 .unwrap();
         let mut window = pd.alloc_mw(kind).unwrap();
         let binding = window.bind(&region, region.address() + 8, 8, AccessFlags::REMOTE_WRITE);
         let bind = SendRequest::new(Operation::BindWindow(&binding), Payload::Gather(&[]));
-        // SAFETY: the window covers memory that stays registered and allocated to the end of this test.
+        // SAFETY: the window covers memory that stays registered and allocated to the end of this
+        // test.
         unsafe { far.post_send(&[bind.wr_id(9).signaled()]) }.unwrap();
         let bound = cq.poll().unwrap().expect("the binding's completion");
         assert!(bound.status.is_success(), "{kind:?}: {}", bound.status);

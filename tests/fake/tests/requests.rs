@@ -1,5 +1,5 @@
-//! Requests carry known values: each field of each command is given every kind of number and bit that has no name, and the
-//! kernel is not asked.
+//! Requests carry known values: each field of each command is given every kind of number and bit
+//! that has no name, and the kernel is not asked.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

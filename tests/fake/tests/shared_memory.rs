@@ -1,5 +1,5 @@
-//! Memory that several threads reach at once: whole words stay whole, nothing beside what is written is lost, and nobody
-//! races (`cargo xtask tsan`, `cargo xtask miri`).
+//! Memory that several threads reach at once: whole words stay whole, nothing beside what is
+//! written is lost, and nobody races (`cargo xtask tsan`, `cargo xtask miri`).
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,5 @@
-//! Handles that threads share, and queues that go from one to another: everything may be done by everybody at once, and
-//! nobody races (`cargo xtask tsan`, `cargo xtask miri`).
+//! Handles that threads share, and queues that go from one to another: everything may be done by
+//! everybody at once, and nobody races (`cargo xtask tsan`, `cargo xtask miri`).
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -142,7 +142,8 @@ fn events_find_their_queues_while_others_come_and_go() {
                 }
             });
         }
-        // Two listeners: each event is taken once, and is of one of them or of a queue that is gone.
+        // Two listeners: each event is taken once, and is of one of them or of a queue that is
+        // gone.
         let (tell, told) = mpsc::channel();
         for _ in 0..2 {
             let (channel, tell) = (channel.clone(), tell.clone());
@@ -215,7 +216,8 @@ fn what_one_thread_sends_another_one_receives() {
     let (mut one, mut other) = (connect(one, &pd, to_other), connect(other, &pd, to_one));
     let (ready, is_ready) = mpsc::channel();
     thread::scope(|scope| {
-        // The device writes on the sender's thread; the receiver finds it by its completion queue alone.
+        // The device writes on the sender's thread; the receiver finds it by its completion queue
+        // alone.
         scope.spawn(move || {
             let [buffer] = one.buffers::<1>(24).unwrap();
             let mut buffer = Some(buffer);

@@ -1,5 +1,5 @@
-//! Requests carry known values, through the handles that users have: what has no name is refused before the kernel is asked,
-//! and the state that a queue pair is known to be in is the kernel's.
+//! Requests carry known values, through the handles that users have: what has no name is refused
+//! before the kernel is asked, and the state that a queue pair is known to be in is the kernel's.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -73,8 +73,8 @@ fn a_state_without_a_name_changes_nothing() {
     }
 }
 
-/// However its number comes in, a reset is one: a queue that owns memory takes it by its own function alone, and a raw one
-/// starts over.
+/// However its number comes in, a reset is one: a queue that owns memory takes it by its own
+/// function alone, and a raw one starts over.
 #[test]
 fn there_is_one_reset() {
     let bench = Bench::newest();
@@ -214,7 +214,8 @@ fn dmabuf(pd: &ProtectionDomain, access: AccessFlags) -> Result<()> {
     pd.register_dmabuf(&range, access).map(drop)
 }
 
-/// Each flag alone: data that the kernel would take from the ring as inline data, with the flag for it, arrives as it is.
+/// Each flag alone: data that the kernel would take from the ring as inline data, with the flag for
+/// it, arrives as it is.
 #[test]
 fn flags_without_a_name_change_no_message() {
     let bench = Bench::newest();
@@ -303,7 +304,8 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Whatever is asked and whatever becomes of it, the state that the library knows is the one that the kernel tells.
+    /// Whatever is asked and whatever becomes of it, the state that the library knows is the one
+    /// that the kernel tells.
     #[test]
     fn the_state_that_is_known_is_the_kernels(
         kind in 0..3_usize,

@@ -43,7 +43,8 @@ pub fn open_mlx5(options: OpenOptions) -> uverbs::Result<Context> {
     options.over(info, fd)
 }
 
-/// Opens an mlx5 device on a kernel whose every answer is made up, and makes and ends objects of it.
+/// Opens an mlx5 device on a kernel whose every answer is made up, and makes and ends objects of
+/// it.
 pub fn mlx5_context(bytes: &[u8]) {
     let tape = Arc::new(Tape::new(bytes));
     let liar = Liar::new(&tape);
@@ -80,7 +81,8 @@ pub fn mlx5_context(bytes: &[u8]) {
     liar.settle();
 }
 
-/// Posts, polls and resizes while the device writes entries that fit, entries that do not, and anything anywhere.
+/// Posts, polls and resizes while the device writes entries that fit, entries that do not, and
+/// anything anywhere.
 ///
 /// # Panics
 /// When a request ends twice, or one that was never posted, or a buffer does not come back.
@@ -199,7 +201,8 @@ fn complete(adapter: &Adapter, tape: &Tape, produced: &mut usize) {
     adapter.write(ring, at + 48, u64::from(tape.half()).to_be());
     let kind = tape.byte();
     let counter = u64::from(tape.byte() % 16);
-    // Some stand for several: the array is what the second place has of before, or what comes there next.
+    // Some stand for several: the array is what the second place has of before, or what comes there
+    // next.
     let format = if kind & 0xf0 == 0x30 { 3 << 2 } else { 0 };
     let kind = u64::from(kind % 16);
     let owner = (*produced / entries % 2) as u64 ^ u64::from(tape.byte() == 9);
@@ -256,7 +259,8 @@ mod tests {
         assert!(ended, "no entry completes the request");
     }
 
-    /// The firmware may have no room for a context with commands, and the driver may say so by any errno.
+    /// The firmware may have no room for a context with commands, and the driver may say so by any
+    /// errno.
     #[test]
     fn contexts_are_opened_without_firmware_commands_too() {
         let open = |adapter| {
@@ -426,8 +430,8 @@ mod tests {
         }
     }
 
-    /// Where completions carry the device's numbers, which come again at once: what waits of a queue pair that is gone is not the
-    /// next one's with its number.
+    /// Where completions carry the device's numbers, which come again at once: what waits of a
+    /// queue pair that is gone is not the next one's with its number.
     #[test]
     fn the_devices_number_comes_again() {
         let adapter = Adapter::by_device();

@@ -1,4 +1,5 @@
-//! The parts of the command-line tool that read what strangers write, as the tool is built with them.
+//! The parts of the command-line tool that read what strangers write, as the tool is built with
+//! them.
 
 pub(crate) use crate::exchange::pingpong::{SHARED, call, serve};
 pub(crate) use crate::tree_file::read as read_tree;

@@ -21,7 +21,8 @@ pub(crate) fn create(devx: &Devx, command: &Mailbox, reply_len: usize) -> Result
     unsafe { devx.create(command, reply_len, []) }
 }
 
-/// Sends commands, makes and destroys objects, pages, registered memory and schedules, as the bytes say.
+/// Sends commands, makes and destroys objects, pages, registered memory and schedules, as the bytes
+/// say.
 ///
 /// # Panics
 /// When nothing was said and something came back.

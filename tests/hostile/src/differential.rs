@@ -96,7 +96,8 @@ fn calls(bytes: &[u8], bench: &Bench) -> Option<Outcome> {
     Some((std::mem::take(&mut world.said), bench.fake.objects()))
 }
 
-/// How long a queue is to be: short, because memory is most of what it costs, and one in 256 as long as can be said.
+/// How long a queue is to be: short, because memory is most of what it costs, and one in 256 as
+/// long as can be said.
 fn length(tape: &Tape) -> u32 {
     match tape.half() {
         long @ 0xff00.. => long.into(),

@@ -11,7 +11,8 @@ use uverbs_mlx5::prm::{Mailbox, opcode};
 use crate::reply::Run;
 use crate::tape::Tape;
 
-/// Raises completion events about queues that come, go and are replaced, and reads them, some cut off.
+/// Raises completion events about queues that come, go and are replaced, and reads them, some cut
+/// off.
 ///
 /// # Panics
 /// When an event names a queue that never was, or one that is gone has a context.

@@ -2,8 +2,9 @@
 //!
 //! # Safety
 //!
-//! Descriptors are the one thing it is honest about: those it hands out, as objects or by number, are open and nobody
-//! else's. It neither reads nor writes the memory that commands name by address.
+//! Descriptors are the one thing it is honest about: those it hands out, as objects or by number,
+//! are open and nobody else's. It neither reads nor writes the memory that commands name by
+//! address.
 #![allow(unsafe_code, reason = "is a kernel")]
 
 use std::cell::Cell;
@@ -91,7 +92,8 @@ impl Liar {
         let records = Arc::new(Collector::new());
         let kernel = Recorder::new(self.clone(), records.clone());
         let fd = descriptor().ok()?;
-        // SAFETY: (1) it takes calls on every descriptor; (2, 3) and neither reads nor writes memory that commands name.
+        // SAFETY: (1) it takes calls on every descriptor; (2, 3) and neither reads nor writes
+        // memory that commands name.
         let file = unsafe { UverbsFile::new(Arc::new(kernel), fd, driver, path) };
         Some((Arc::new(file), records))
     }
@@ -235,7 +237,8 @@ pub(crate) fn invoked(command: &Command<'_>) -> Option<u32> {
     })
 }
 
-/// Puts a new descriptor's number where the reply of `number` has one, its first word, and says whether it is such a reply.
+/// Puts a new descriptor's number where the reply of `number` has one, its first word, and says
+/// whether it is such a reply.
 pub(crate) fn hand_out(number: u32, reply: &[Cell<u8>]) -> Result<bool, Errno> {
     let has_one = matches!(
         number,

@@ -45,7 +45,8 @@ struct World {
 /// Creates, modifies, posts, polls and destroys in any order, with faults at any call.
 ///
 /// # Panics
-/// When something is left on the kernel that was not counted as leaked, a buffer comes back twice, or not at all.
+/// When something is left on the kernel that was not counted as leaked, a buffer comes back twice,
+/// or not at all.
 pub fn api_machine(bytes: &[u8]) {
     let tape = Tape::new(bytes);
     let bench = Bench::new(tape.one_of(Profile::ALL), tape.one_of(&PATHS));

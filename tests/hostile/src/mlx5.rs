@@ -1,9 +1,11 @@
-//! An mlx5 kernel that carries everything out, and its device, whose side of the queues the fuzzer plays.
+//! An mlx5 kernel that carries everything out, and its device, whose side of the queues the fuzzer
+//! plays.
 //!
 //! # Safety
 //!
-//! The device writes where the library told the kernel that its queues are, and inside of them alone. The library keeps
-//! that memory until the kernel confirmed that the queue is gone; with the confirmation it is forgotten here.
+//! The device writes where the library told the kernel that its queues are, and inside of them
+//! alone. The library keeps that memory until the kernel confirmed that the queue is gone; with the
+//! confirmation it is forgotten here.
 #![allow(unsafe_code, reason = "is a kernel, and writes as a device does")]
 
 use std::cell::Cell;
@@ -40,7 +42,8 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::liar::{descriptor, hand_out, invoked};
 
-/// Doorbells of a context that asks for no pages one by one, and how many of them belong to one queue pair each.
+/// Doorbells of a context that asks for no pages one by one, and how many of them belong to one
+/// queue pair each.
 const DOORBELLS: u32 = 16;
 const ALONE: u32 = 4;
 
@@ -89,7 +92,8 @@ struct Inner {
     refusals: [OnceLock<Errno>; 2],
     /// What is said of ports, by a kernel that has no command for GIDs.
     port: OnceLock<ib_uverbs_query_port_resp_ex>,
-    /// By which page completion queues are armed: what the driver's words say, and what the attribute says.
+    /// By which page completion queues are armed: what the driver's words say, and what the
+    /// attribute says.
     armed: Mutex<Vec<[Option<u32>; 2]>>,
     /// Completions carry the device's numbers alone.
     by_device: bool,
@@ -155,7 +159,8 @@ impl Adapter {
         }
     }
 
-    /// By which page each completion queue is armed: what the driver's words said, and what the attribute said.
+    /// By which page each completion queue is armed: what the driver's words said, and what the
+    /// attribute said.
     #[cfg(test)]
     pub(crate) fn armed(&self) -> Vec<[Option<u32>; 2]> {
         let armed = self.0.armed.lock();
@@ -182,14 +187,15 @@ impl Adapter {
         let word = with_exposed_provenance_mut::<u64>(address + offset);
         if ring.is_record() {
             for (at, half) in value.to_ne_bytes().as_chunks().0.iter().enumerate() {
-                // SAFETY: a half of a record that the library keeps; it accesses records by halves, too.
+                // SAFETY: a half of a record that the library keeps; it accesses records by halves,
+                // too.
                 let place = unsafe { AtomicU32::from_ptr(word.cast::<u32>().wrapping_add(at)) };
                 place.store(u32::from_ne_bytes(*half), Ordering::Relaxed);
             }
             return;
         }
-        // SAFETY: inside a queue that the library keeps, as just checked, and aligned, because queues start at pages;
-        // the library accesses it by words, too.
+        // SAFETY: inside a queue that the library keeps, as just checked, and aligned, because
+        // queues start at pages; the library accesses it by words, too.
         let word = unsafe { AtomicU64::from_ptr(word) };
         word.store(value, Ordering::Release);
     }
@@ -198,8 +204,8 @@ impl Adapter {
         1 + self.0.handles.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The doorbell of the next queue pair: first those that are one queue pair's alone, then the others in turn. The kernel
-    /// numbers four of each page, of which it gives away two.
+    /// The doorbell of the next queue pair: first those that are one queue pair's alone, then the
+    /// others in turn. The kernel numbers four of each page, of which it gives away two.
     fn doorbell(&self) -> u32 {
         let before = self.0.doorbells.fetch_add(1, Ordering::Relaxed);
         let shared = DOORBELLS - ALONE;

@@ -10,8 +10,8 @@ use uverbs_fake::{RingOf, RingView};
 
 use crate::tape::Tape;
 
-/// Posts to a shared receive queue, sends to queue pairs that receive from it, resizes and arms it, and overwrites
-/// words of its ring, as the bytes say.
+/// Posts to a shared receive queue, sends to queue pairs that receive from it, resizes and arms it,
+/// and overwrites words of its ring, as the bytes say.
 ///
 /// # Panics
 /// When a receive ends twice, or one that was never posted.

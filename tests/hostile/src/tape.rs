@@ -2,7 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Bytes that the test and the kernel it runs on take turns in reading. Bytes that are not there are zeros.
+/// Bytes that the test and the kernel it runs on take turns in reading. Bytes that are not there
+/// are zeros.
 #[derive(Debug)]
 pub struct Tape(Mutex<Position>);
 

@@ -61,7 +61,8 @@ pub fn prm_words(bytes: &[u8]) {
     }
 }
 
-/// Parses texts that peers and users give: what is understood is written so that it is understood again.
+/// Parses texts that peers and users give: what is understood is written so that it is understood
+/// again.
 ///
 /// # Panics
 /// When it is not.

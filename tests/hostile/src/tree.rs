@@ -8,7 +8,8 @@ use uverbs_mlx5::sched::{Applied, Element, ElementAttr, Elements, Limits, Plan, 
 
 use crate::tape::Tape;
 
-/// A tree of at most a few levels, whose names come again in other trees, and sometimes in the same one.
+/// A tree of at most a few levels, whose names come again in other trees, and sometimes in the same
+/// one.
 pub(crate) fn tree(tape: &Tape) -> Tree {
     Tree::new(level(tape, 4, &mut 0))
 }
@@ -112,7 +113,8 @@ impl Elements for &Device<'_> {
 /// Plans and applies one tree after the other, with commands that fail between.
 ///
 /// # Panics
-/// When a tree that was applied is not the one that the device has, or one remains after all were cleared.
+/// When a tree that was applied is not the one that the device has, or one remains after all were
+/// cleared.
 pub fn sched_tree(bytes: &[u8]) {
     let tape = Tape::new(bytes);
     let device = Device {

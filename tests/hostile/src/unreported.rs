@@ -34,7 +34,8 @@ struct World {
 fn world(adapter: Adapter, count: u64) -> World {
     let kernel = Arc::new(adapter.clone());
     let fd = descriptor().unwrap();
-    // SAFETY: (1) the adapter takes calls on every descriptor; (2, 3) it keeps what it is given, and requests name no memory.
+    // SAFETY: (1) the adapter takes calls on every descriptor; (2, 3) it keeps what it is given,
+    // and requests name no memory.
     let file = unsafe { UverbsFile::new(kernel, fd, RDMA_DRIVER_MLX5, CommandPath::Auto) };
     let context = Context::open(Arc::new(file), &OpenInit::default()).unwrap();
     let pd = context.alloc_pd().unwrap();
@@ -93,7 +94,8 @@ fn put(srq: &mut SharedReceiveQueue, wr_id: u64) {
 }
 
 impl World {
-    /// A message comes for the only queue pair and uses the request `index` up, which the entry at `position` says.
+    /// A message comes for the only queue pair and uses the request `index` up, which the entry at
+    /// `position` says.
     fn message(&self, position: usize, index: u16) {
         const RECEIVE: u64 = 2;
         let rings = self.adapter.rings();
@@ -115,7 +117,8 @@ fn told(srq: &mut SharedReceiveQueue) -> Vec<u64> {
     told
 }
 
-/// What a queue pair that was destroyed, or reset, had used up is told of when its entry is passed over.
+/// What a queue pair that was destroyed, or reset, had used up is told of when its entry is passed
+/// over.
 #[test]
 fn what_an_ended_life_used_up_is_told_of() {
     for (by_device, reset) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -153,7 +156,8 @@ fn what_an_ended_life_used_up_is_told_of() {
     }
 }
 
-/// What nobody passes over is told of when the completion queue is gone, whichever handle is dropped first.
+/// What nobody passes over is told of when the completion queue is gone, whichever handle is
+/// dropped first.
 #[test]
 fn what_is_left_in_a_completion_queue_is_told_of() {
     for cq_first in [false, true] {
@@ -168,7 +172,8 @@ fn what_is_left_in_a_completion_queue_is_told_of() {
             world.message(1, 1);
             assert_eq!(world.cq.poll().unwrap().unwrap().wr_id, 10);
             assert!(world.told().is_empty());
-            // The kernel's completion queue lives until the queue pair is gone; messages may still come.
+            // The kernel's completion queue lives until the queue pair is gone; messages may still
+            // come.
             world.message(2, 2);
             let World {
                 qp, cq, mut srq, ..

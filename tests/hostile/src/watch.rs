@@ -1,9 +1,10 @@
-//! A kernel that looks on: what memory the one underneath was given, and whether it was given back before it was freed.
+//! A kernel that looks on: what memory the one underneath was given, and whether it was given back
+//! before it was freed.
 //!
 //! # Safety
 //!
-//! It touches memory that the kernel underneath uses at that time, as the device may, after it made sure that the memory is
-//! mapped. Words are read and written by atomics.
+//! It touches memory that the kernel underneath uses at that time, as the device may, after it made
+//! sure that the memory is mapped. Words are read and written by atomics.
 #![allow(
     unsafe_code,
     reason = "is a kernel, and touches memory as a device does"
@@ -105,8 +106,8 @@ impl Watched {
         self.lock().lent.clone()
     }
 
-    /// Queue pairs that left RESET while their doorbell record said that there was work: the device carried out what was in
-    /// their rings.
+    /// Queue pairs that left RESET while their doorbell record said that there was work: the device
+    /// carried out what was in their rings.
     pub fn stale(&self) -> Vec<u32> {
         self.lock().stale.clone()
     }
@@ -118,7 +119,8 @@ impl Watched {
         working.count()
     }
 
-    /// Memory that the kernel has and the process has no longer. What is there is touched, as a device does.
+    /// Memory that the kernel has and the process has no longer. What is there is touched, as a
+    /// device does.
     pub fn freed(&self) -> Vec<Lent> {
         let lent = self.lent();
         let mapped = mappings();
@@ -290,7 +292,8 @@ impl Watched {
         }
     }
 
-    /// The device goes on in another ring, and says so in the first entry of this one: it has completed nothing.
+    /// The device goes on in another ring, and says so in the first entry of this one: it has
+    /// completed nothing.
     fn leave_ring(&self, cq: u32) {
         const RESIZED: u64 = 5 << 4;
         let mut seen = self.lock();
@@ -335,8 +338,8 @@ fn number(command: &Command<'_>, id: u16) -> u64 {
 fn word(address: u64) -> &'static AtomicU64 {
     let address = usize::try_from(address).unwrap_or(0) & !7;
     let place = with_exposed_provenance_mut::<u64>(address);
-    // SAFETY: inside memory that the kernel has, which is mapped, as the callers made sure, and aligned. The reference is used at
-    // once and not kept.
+    // SAFETY: inside memory that the kernel has, which is mapped, as the callers made sure, and
+    // aligned. The reference is used at once and not kept.
     unsafe { AtomicU64::from_ptr(place) }
 }
 
@@ -349,7 +352,8 @@ fn touch(lent: &Lent) {
     }
 }
 
-/// What is mapped in this process, in order. In the interpreter, which knows what was freed by itself: everything.
+/// What is mapped in this process, in order. In the interpreter, which knows what was freed by
+/// itself: everything.
 fn mappings() -> Vec<(u64, u64)> {
     if cfg!(miri) {
         return vec![(0, u64::MAX)];
@@ -435,7 +439,8 @@ impl Bomb {
         self.left.store(0, Ordering::Relaxed);
     }
 
-    /// How many calls there still were to come: after a whole life, what it began with less the calls of that life.
+    /// How many calls there still were to come: after a whole life, what it began with less the
+    /// calls of that life.
     pub fn left(&self) -> u64 {
         self.left.load(Ordering::Relaxed)
     }

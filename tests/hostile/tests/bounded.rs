@@ -1,4 +1,5 @@
-//! Kernels that put the largest numbers into each place of their replies: nothing is allocated by them.
+//! Kernels that put the largest numbers into each place of their replies: nothing is allocated by
+//! them.
 //!
 //! # Safety
 //!
@@ -57,7 +58,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// A kernel that puts `value` into one word of one reply. Handles and descriptors stay right: others would be destroyed, or closed.
+/// A kernel that puts `value` into one word of one reply. Handles and descriptors stay right:
+/// others would be destroyed, or closed.
 #[derive(Debug)]
 struct Greedy {
     kernel: Arc<dyn Kernel>,

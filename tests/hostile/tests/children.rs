@@ -1,4 +1,5 @@
-//! Registered memory is left out of children wherever it is, on kernels that do not copy it for them.
+//! Registered memory is left out of children wherever it is, on kernels that do not copy it for
+//! them.
 #![allow(
     clippy::unwrap_used,
     unsafe_code,

@@ -1,5 +1,6 @@
-//! mlx5 on kernels that lack what newer ones have: 4.18's driver has no methods, no firmware commands, no doorbells as
-//! needed. What such kernels answer was read in their sources (`drivers/infiniband/hw/mlx5`).
+//! mlx5 on kernels that lack what newer ones have: 4.18's driver has no methods, no firmware
+//! commands, no doorbells as needed. What such kernels answer was read in their sources
+//! (`drivers/infiniband/hw/mlx5`).
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::os::fd::BorrowedFd;

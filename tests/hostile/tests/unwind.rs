@@ -1,7 +1,9 @@
-//! Kernels and sinks that panic at any call of a whole life, and kernels whose success cannot be used.
+//! Kernels and sinks that panic at any call of a whole life, and kernels whose success cannot be
+//! used.
 //!
-//! Whatever stops where: memory that a kernel has stays mapped, no queue pair leaves RESET with old work in its rings, what is
-//! given back was given back by the kernel, and what it keeps is counted.
+//! Whatever stops where: memory that a kernel has stays mapped, no queue pair leaves RESET with old
+//! work in its rings, what is given back was given back by the kernel, and what it keeps is
+//! counted.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -24,7 +26,8 @@ use uverbs::{AccessFlags, Context, ErrorKind, OpenOptions, PollError, PostError,
 use uverbs_fake::{Effect, FakeKernel, When};
 use uverbs_uapi::ib_user_verbs::IB_USER_VERBS_CMD_MODIFY_QP;
 
-/// A life whose kernel stops at a call. Returns what [`Life::run`] does, and how many calls there were.
+/// A life whose kernel stops at a call. Returns what [`Life::run`] does, and how many calls there
+/// were.
 fn stopped(device: Device, stop: Stop, at: u64) -> (usize, usize, u64) {
     let mut bomb = None;
     let mut life = Life::new(device, |kernel| {
@@ -104,7 +107,8 @@ fn a_success_that_cannot_be_used_frees_nothing_that_the_kernel_has() {
     }
 }
 
-/// A device with connected queues and posted work, and what stops its kernel at the next call, after it was carried out.
+/// A device with connected queues and posted work, and what stops its kernel at the next call,
+/// after it was carried out.
 fn ready(device: Device) -> (Life, Arc<Bomb>) {
     quiet();
     let mut bomb = None;
@@ -165,7 +169,8 @@ fn only_a_reset_leads_on_from_one_of_unknown_outcome() {
 /// Has the kernel say that it has no memory, without doing anything.
 #[expect(unsafe_code, reason = "plays a kernel without memory")]
 fn refuse(fake: &FakeKernel, when: When) {
-    // SAFETY: (1) a call that fails did nothing, and says nothing of an object's end; (2) nothing is rewritten.
+    // SAFETY: (1) a call that fails did nothing, and says nothing of an object's end; (2) nothing
+    // is rewritten.
     unsafe { fake.inject(when, Effect::Fail(Errno::NOMEM)) };
 }
 
@@ -278,7 +283,8 @@ impl Sink for Fuse {
     }
 }
 
-/// A life that is recorded by a sink which panics at record `at`: its steps that came to their ends, and its records.
+/// A life that is recorded by a sink which panics at record `at`: its steps that came to their
+/// ends, and its records.
 fn recorded(device: Device, at: u64) -> (usize, u64) {
     let fuse = Arc::new(Fuse {
         left: AtomicU64::new(at),

@@ -32,7 +32,8 @@ impl Devices {
         }
     }
 
-    /// The arguments by which both kinds of programs choose a GID: that of the IPv4 address, for RoCE v2.
+    /// The arguments by which both kinds of programs choose a GID: that of the IPv4 address, for
+    /// RoCE v2.
     fn gid(self) -> &'static [&'static str] {
         match self {
             Self::Rxe => &["-g", "1"],
@@ -70,7 +71,8 @@ pub struct Program {
     pub both: &'static [&'static str],
 }
 
-/// The guest that the variable `UVERBS_TEST_KERNEL` names (6.12 unless set), with both kinds of programs in it.
+/// The guest that the variable `UVERBS_TEST_KERNEL` names (6.12 unless set), with both kinds of
+/// programs in it.
 ///
 /// # Errors
 /// A kernel, a tool or a package that cannot be had, by name; a guest that does not boot.
@@ -98,7 +100,8 @@ pub enum Server {
     Theirs,
 }
 
-/// Runs one against the other, with `extra` arguments on both sides, and returns what the server and the client printed.
+/// Runs one against the other, with `extra` arguments on both sides, and returns what the server
+/// and the client printed.
 ///
 /// # Errors
 /// A side that does not start, does not end in time, or ends with a failure.

@@ -1,4 +1,5 @@
-//! `docs/ARCHITECTURE.md` says what is there: its paths exist, its map has every package, and its walk is the way that calls go.
+//! `docs/ARCHITECTURE.md` says what is there: its paths exist, its map has every package, and its
+//! walk is the way that calls go.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -67,7 +68,8 @@ fn its_map_has_every_package_of_the_tests() {
     assert!(missing.is_empty(), "not on the map: {missing:?}");
 }
 
-/// Each row says by which function the next one is reached: the row's file calls it, the next row's file has it.
+/// Each row says by which function the next one is reached: the row's file calls it, the next row's
+/// file has it.
 #[test]
 fn its_walk_is_the_way_that_calls_go() {
     let text = page();

@@ -137,8 +137,8 @@ fn the_facade_speaks_no_kernel_words() {
     }
 }
 
-/// A hook of `rings` is a question at each doorbell and each poll. What users build by default, and programs that are measured,
-/// have none.
+/// A hook of `rings` is a question at each doorbell and each poll. What users build by default, and
+/// programs that are measured, have none.
 #[test]
 fn queues_are_watched_in_the_tool_alone() {
     let mut asking = Vec::new();

@@ -5,7 +5,8 @@ use layering::shipped;
 /// What adds a fact whose name is written there, and what comes before that name.
 const WAYS: [(&str, &str); 3] = [(".fact(", ""), ("Error::limit(", ","), ("at_most(", ",")];
 
-/// The name in the call that `arguments` follow, if one is written there: what stands before it is no string.
+/// The name in the call that `arguments` follow, if one is written there: what stands before it is
+/// no string.
 fn name<'a>(arguments: &'a str, before: &str) -> Option<&'a str> {
     let rest = match before {
         "" => arguments,

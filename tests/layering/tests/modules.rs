@@ -21,7 +21,8 @@ fn is_of(path: &str, module: &str) -> bool {
     of && !inside.contains("/tests")
 }
 
-/// Commands know nothing of the objects whose handles they name, and objects nothing of commands: both know kinds.
+/// Commands know nothing of the objects whose handles they name, and objects nothing of commands:
+/// both know kinds.
 #[test]
 fn commands_and_objects_do_not_name_each_other() {
     let driver = sources(&["providers/core/src"]);
@@ -94,7 +95,8 @@ fn rooms_of_mlx5_name_only_rooms_below_them() {
         let floor = floors.get(room);
         let code = source.code().take_while(|(_, line)| *line != "mod tests {");
         for (number, line) in code {
-            // Names of the crate's root say nothing about the room that they are of, and have no floor.
+            // Names of the crate's root say nothing about the room that they are of, and have no
+            // floor.
             for other in named(line).filter(|other| *other != room && *other != "tests") {
                 if floors.get(other).is_none_or(|other| Some(other) >= floor) {
                     wrong.push(format!("{}:{number}: {line}", source.path));

@@ -67,8 +67,8 @@ fn only_sys_makes_system_calls() {
     let mut seen = 0;
     let mut wrong = Vec::new();
     for source in shipped() {
-        // The command-line tool is a program like any other user's; the fake kernel makes the descriptors and the memory that a
-        // kernel would.
+        // The command-line tool is a program like any other user's; the fake kernel makes the
+        // descriptors and the memory that a kernel would.
         let elsewhere = [SYS, "src/cli/", "tests/models/kernel/"]
             .iter()
             .any(|folder| source.path.starts_with(folder));
@@ -160,7 +160,8 @@ fn every_exception_is_still_needed() {
     }
 }
 
-/// A command's flags go through `asked`, which refuses bits that have no name; `bits` would pass them.
+/// A command's flags go through `asked`, which refuses bits that have no name; `bits` would pass
+/// them.
 #[test]
 fn encoders_ask_for_named_bits() {
     // Flags that it makes itself.

@@ -1,6 +1,7 @@
 //! Where unsafe code is, and that `docs/UNSAFE.md` says so.
 //!
-//! The compiler refuses unsafe code in a file that does not allow it, so the attributes tell where it is.
+//! The compiler refuses unsafe code in a file that does not allow it, so the attributes tell where
+//! it is.
 #![allow(
     clippy::expect_used,
     clippy::panic,

@@ -1,8 +1,9 @@
 //! What the tests of mlx5 share.
 //!
-//! They run inside a machine of the testbed (`cargo xtask test --level mlx5`) that has two software ConnectX functions of one
-//! kind, each test in a process of its own. Tests whose names begin with `ib_` or `roce_` are about that kind alone. After
-//! each test the kernel log has to be clean, the model silent, and the counts of its objects and of the kernel's as before.
+//! They run inside a machine of the testbed (`cargo xtask test --level mlx5`) that has two software
+//! ConnectX functions of one kind, each test in a process of its own. Tests whose names begin with
+//! `ib_` or `roce_` are about that kind alone. After each test the kernel log has to be clean, the
+//! model silent, and the counts of its objects and of the kernel's as before.
 //!
 //! | variable | what it says |
 //! |---|---|

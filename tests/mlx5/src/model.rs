@@ -44,7 +44,8 @@ impl Model {
         model
     }
 
-    /// Asks one question (`help` of the control socket lists them) and gives the answer's first line.
+    /// Asks one question (`help` of the control socket lists them) and gives the answer's first
+    /// line.
     pub fn ask(&mut self, question: &str) -> String {
         let line = format!("{question}\n");
         self.port

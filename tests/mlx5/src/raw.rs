@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //!
-//! What these tests post names memory of [`Registered`](verbs_tests::Registered): atomics that are never freed, whatever a
-//! device does to them and whenever.
+//! What these tests post names memory of [`Registered`](verbs_tests::Registered): atomics that are
+//! never freed, whatever a device does to them and whenever.
 #![allow(unsafe_code, reason = "posts memory that is never freed")]
 
 use uverbs::error::PostFailed;
@@ -79,8 +79,8 @@ pub fn send_packet(qp: &mut QueuePair, request: &SendRequest<'_>) -> Result<(), 
 
 /// Asks for small messages in completions.
 pub fn scatter_to_completions(builder: QueuePairBuilder<'_>) -> QueuePairBuilder<'_> {
-    // SAFETY: see the module. Addresses of requests are those of atomics, although the region may have others; nobody looks at them at
-    // the same time. What owned queue pairs post is so, too.
+    // SAFETY: see the module. Addresses of requests are those of atomics, although the region may
+    // have others; nobody looks at them at the same time. What owned queue pairs post is so, too.
     unsafe { builder.scatter_to_completions() }
 }
 

@@ -1,4 +1,5 @@
-//! What rdma-core's test-suite asks of the kernel, beside what this library asks: the distinct shapes of calls, as they were recorded.
+//! What rdma-core's test-suite asks of the kernel, beside what this library asks: the distinct
+//! shapes of calls, as they were recorded.
 #![allow(
     clippy::panic,
     clippy::unwrap_used,
@@ -24,7 +25,8 @@ fn shapes(name: &str) -> Shapes {
     Shapes::parse(&text).unwrap()
 }
 
-/// All that was asked on any kind of a driver's devices is asked by this library, or stands in the list with its reason.
+/// All that was asked on any kind of a driver's devices is asked by this library, or stands in the
+/// list with its reason.
 fn agree(driver: &str, kinds: &[&str], least: usize) {
     let mut theirs = Shapes::default();
     for kind in kinds {

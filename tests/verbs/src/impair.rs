@@ -37,8 +37,8 @@ pub struct Impaired {
 }
 
 impl Impaired {
-    /// Impairs what the interface with this number sends. It is looked for in the network namespace of the calling thread,
-    /// which must drop it, too.
+    /// Impairs what the interface with this number sends. It is looked for in the network namespace
+    /// of the calling thread, which must drop it, too.
     pub fn new(index: u32, how: &Impairment) -> Self {
         let mut options = Vec::new();
         // The kernel counts in units of 64 ns.

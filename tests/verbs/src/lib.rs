@@ -1,8 +1,9 @@
-//! Tests of the whole stack on whatever device there is, and what these and the tests of single drivers share.
+//! Tests of the whole stack on whatever device there is, and what these and the tests of single
+//! drivers share.
 //!
-//! They run inside a machine of the testbed (`cargo xtask test --level rxe`, `--level mlx5`), each in a process of its own.
-//! Tests whose names begin with `ib_` or `roce_` are for a port of that kind alone, those that begin with `rxe_` or `mlx5_`
-//! for that driver.
+//! They run inside a machine of the testbed (`cargo xtask test --level rxe`, `--level mlx5`), each
+//! in a process of its own. Tests whose names begin with `ib_` or `roce_` are for a port of that
+//! kind alone, those that begin with `rxe_` or `mlx5_` for that driver.
 //!
 //! | variable | what it says | default |
 //! |---|---|---|
@@ -123,8 +124,8 @@ pub fn kernel_may_say(words: &str) {
     println!("the kernel may say: {words}");
 }
 
-/// Tells the runner, and the software ConnectX, which may be strict, that it is right to report these words during this test.
-/// Called while nobody else talks to it.
+/// Tells the runner, and the software ConnectX, which may be strict, that it is right to report
+/// these words during this test. Called while nobody else talks to it.
 pub fn model_may_report(words: &str) {
     println!("the model may report: {words}");
     if let Ok(path) = std::env::var(CONNECTX_VARIABLE) {
@@ -140,8 +141,8 @@ pub fn model_may_report(words: &str) {
     }
 }
 
-/// Tells the runner that requests fail in this test; newer kernels write a line for each, and the software ConnectX reports
-/// those that name memory wrongly.
+/// Tells the runner that requests fail in this test; newer kernels write a line for each, and the
+/// software ConnectX reports those that name memory wrongly.
 pub fn requests_fail() {
     kernel_may_say("non-flush error status");
     model_may_report("memory key");
@@ -149,8 +150,8 @@ pub fn requests_fail() {
 
 /// A request that this side could not carry out failed with `status`, or was flushed.
 ///
-/// rxe does not tell every kind of failure apart, and since 6.3 moves the queue pair to ERROR before
-/// it reports such a request, which flushes it with the rest.
+/// rxe does not tell every kind of failure apart, and since 6.3 moves the queue pair to ERROR
+/// before it reports such a request, which flushes it with the rest.
 pub fn failed_here(done: &WorkCompletion, status: WcStatus) {
     let expected = if driver() == Driver::Mlx5 {
         [status, status]
@@ -168,7 +169,8 @@ pub fn is_infiniband(context: &Context) -> bool {
     port.link_layer == LinkLayer::InfiniBand
 }
 
-/// The entry of the GID table that the builder chose for `qp` on Ethernet; the port's own on InfiniBand.
+/// The entry of the GID table that the builder chose for `qp` on Ethernet; the port's own on
+/// InfiniBand.
 pub fn gid_entry(context: &Context, qp: &QueuePair) -> GidEntry {
     let table = context.gid_table().expect("a GID table");
     if is_infiniband(context) {

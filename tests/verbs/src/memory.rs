@@ -52,8 +52,8 @@ impl Registered {
         Self::new(pd, len, AccessFlags::LOCAL_WRITE)
     }
 
-    /// Registers `len` zeroed bytes whose addresses, for requests, are those of bytes of `other`, which is at least a page longer. Returns
-    /// where in it, too.
+    /// Registers `len` zeroed bytes whose addresses, for requests, are those of bytes of `other`,
+    /// which is at least a page longer. Returns where in it, too.
     pub fn addressed_as(other: &Self, pd: &ProtectionDomain, len: usize) -> (Self, usize) {
         const PAGE: usize = 4096;
         let bytes: Box<[AtomicU8]> = (0..len).map(|_| AtomicU8::new(0)).collect();

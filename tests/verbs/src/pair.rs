@@ -48,7 +48,8 @@ impl Side {
             .max_inline_data(128)
             .max_rd_atomic(8)
             .max_dest_rd_atomic(8)
-            // The default gives up after some milliseconds, which a busy machine takes for anything.
+            // The default gives up after some milliseconds, which a busy machine takes for
+            // anything.
             .timeout(AckTimeout::code(14).expect("a legal timeout"));
         if kind != QpType::Ud {
             builder = builder.access(

@@ -50,7 +50,8 @@ pub fn nothing(cq: &mut CompletionQueue) {
     }
 }
 
-/// The next event of a queue or the device. Events of ports come at any time: addresses appear and go.
+/// The next event of a queue or the device. Events of ports come at any time: addresses appear and
+/// go.
 pub fn queue_event(context: &Context, timeout: Option<Duration>) -> Option<AsyncEvent> {
     loop {
         let event = context.async_event(timeout).expect("events can be read")?;

@@ -148,7 +148,7 @@ impl SharedRing {
             assert!(
                 size_of::<T>().is_multiple_of(WORD),
                 "not a multiple of 8 bytes"
-            )
+            );
         };
         let Some(to) = self.words(index, at, size_of::<T>()) else {
             return false;
@@ -204,7 +204,7 @@ impl SharedRing {
             assert!(
                 size_of::<T>().is_multiple_of(WORD),
                 "not a multiple of 8 bytes"
-            )
+            );
         };
         let from = self.words(index, 0, size_of::<T>())?;
         let mut value = T::new_zeroed();

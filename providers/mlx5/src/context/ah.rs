@@ -10,7 +10,8 @@ use uverbs_uapi::mlx5_abi::mlx5_ib_create_ah_resp;
 
 use super::Context;
 
-/// Codes of static rates by `enum ibv_rate`; 0 is as fast as the port, and so is what a device has no code for.
+/// Codes of static rates by `enum ibv_rate`; 0 is as fast as the port, and so is what a device has
+/// no code for.
 const RATES: [u8; 23] = [
     0, 0, 7, 8, 9, 10, 11, 12, 13, 14, 15, 11, 13, 15, 0, 9, 15, 0, 0, 9, 13, 0, 0,
 ];
@@ -20,12 +21,13 @@ const GLOBAL: u32 = 1 << 30;
 
 /// Creates an address.
 ///
-/// No system call on InfiniBand but the first one, which asks for the port's link layer. On RoCE two: the GID's type (more where
-/// it is read from sysfs, before 5.10), and the kernel's search for the peer's Ethernet address, which may wait for it.
+/// No system call on InfiniBand but the first one, which asks for the port's link layer. On RoCE
+/// two: the GID's type (more where it is read from sysfs, before 5.10), and the kernel's search for
+/// the peer's Ethernet address, which may wait for it.
 ///
 /// # Errors
-/// Those of [`AddressVector::check`]. EINVAL: no global route on Ethernet, or on an InfiniBand port that requires one; a GID slot
-/// that is empty. Those of the command.
+/// Those of [`AddressVector::check`]. EINVAL: no global route on Ethernet, or on an InfiniBand port
+/// that requires one; a GID slot that is empty. Those of the command.
 pub(crate) fn create(
     context: &Context,
     pd: &Arc<Object>,

@@ -1,4 +1,5 @@
-//! What the kernel's driver says of the device beyond the general attributes (`mlx5_ib_query_device_resp`).
+//! What the kernel's driver says of the device beyond the general attributes
+//! (`mlx5_ib_query_device_resp`).
 
 use uverbs_core::sys::{Uhw, cells};
 use uverbs_core::types::{DeviceAttr, QpType};

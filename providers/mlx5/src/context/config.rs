@@ -17,12 +17,14 @@ use crate::wqe::sizes::{self, ETH_MIN_INLINE};
 
 /// Doorbells of a context, unless asked otherwise.
 const TOTAL: u32 = 16;
-/// The most that a context is believed to have: so many the kernel's driver gives to those who ask for the most.
+/// The most that a context is believed to have: so many the kernel's driver gives to those who ask
+/// for the most.
 const MOST: u32 = 512;
 /// How many of them belong to one queue pair each.
 const LOW_LATENCY: u32 = 4;
 
-/// Lengths of the request that kernels know, newest first: up to `lib_caps`, up to `max_cqe_version`, and what came before.
+/// Lengths of the request that kernels know, newest first: up to `lib_caps`, up to
+/// `max_cqe_version`, and what came before.
 const REQUEST_LENGTHS: [usize; 3] = [32, 24, 16];
 
 /// `MLX5_USER_INLINE_MODE_NONE`.
@@ -111,8 +113,8 @@ impl Config {
     }
 }
 
-/// Opens a user context: with firmware commands unless the kernel refuses that for whatever reason (the firmware may have no
-/// room for one more such context), by the newest request it takes.
+/// Opens a user context: with firmware commands unless the kernel refuses that for whatever reason
+/// (the firmware may have no room for one more such context), by the newest request it takes.
 ///
 /// One system call on kernels of the last years; up to six.
 pub(crate) fn open(

@@ -49,7 +49,8 @@ pub(crate) struct PortLink {
 }
 
 impl Context {
-    /// Opens a user context. Two system calls: the context, and the device's limits, which later calls are checked against.
+    /// Opens a user context. Two system calls: the context, and the device's limits, which later
+    /// calls are checked against.
     pub(crate) fn with_doorbells(file: Arc<UverbsFile>, doorbells: Doorbells) -> Result<Self> {
         let (opened, config) = config::open(&file, doorbells)?;
         let (device, caps) = Caps::query(&file)?;
@@ -94,8 +95,8 @@ impl Context {
         &self.caps
     }
 
-    /// `ibv_alloc_null_mr`—the key of the device's region that is nowhere: what is written there is gone. `None` where the device, or
-    /// the kernel, has none.
+    /// `ibv_alloc_null_mr`—the key of the device's region that is nowhere: what is written there is
+    /// gone. `None` where the device, or the kernel, has none.
     #[doc(alias = "ibv_alloc_null_mr")]
     pub fn null_key(&self) -> Option<LocalKey> {
         self.config.null_key

@@ -28,8 +28,8 @@ impl ProtectionDomain {
         })
     }
 
-    /// `ibv_alloc_parent_domain`—the same domain for the kernel and the device; its queue pairs are rung at `thread`'s page of
-    /// registers. No system call.
+    /// `ibv_alloc_parent_domain`—the same domain for the kernel and the device; its queue pairs are
+    /// rung at `thread`'s page of registers. No system call.
     ///
     /// # Errors
     /// A thread domain of another context.

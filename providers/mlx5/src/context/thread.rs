@@ -1,8 +1,9 @@
 //! Thread domains: queue pairs that one thread uses, and a page of registers that is theirs.
 //!
-//! What C promises by documentation, that no two threads use the queue pairs of a thread domain at once, nothing here
-//! relies on: requests are rung at one doorbell of the page by single stores, which threads may mix, and copied through
-//! another (BlueFlame) by whoever finds it free. A second thread that comes at the same time rings instead.
+//! What C promises by documentation, that no two threads use the queue pairs of a thread domain at
+//! once, nothing here relies on: requests are rung at one doorbell of the page by single stores,
+//! which threads may mix, and copied through another (BlueFlame) by whoever finds it free. A second
+//! thread that comes at the same time rings instead.
 
 use std::sync::Arc;
 
@@ -33,8 +34,8 @@ impl ThreadDomain {
     /// `ibv_alloc_td`—takes a page of registers. Two system calls.
     ///
     /// # Errors
-    /// The device has no page left; [`Unsupported`](ErrorKind::Unsupported) by kernels before 5.7 that map no pages
-    /// beyond those of the context.
+    /// The device has no page left; [`Unsupported`](ErrorKind::Unsupported) by kernels before 5.7
+    /// that map no pages beyond those of the context.
     #[doc(alias = "ibv_alloc_td")]
     #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub fn alloc(context: &Context) -> Result<Self> {
@@ -54,10 +55,12 @@ impl ThreadDomain {
         })
     }
 
-    /// `ibv_dealloc_td`—gives the page back. One system call. Dropping the last clone does the same, once the queue pairs are gone.
+    /// `ibv_dealloc_td`—gives the page back. One system call. Dropping the last clone does the
+    /// same, once the queue pairs are gone.
     ///
     /// # Errors
-    /// [`Busy`](ErrorKind::Busy) while clones, or domains that were made with it, exist; it lives on with them.
+    /// [`Busy`](ErrorKind::Busy) while clones, or domains that were made with it, exist; it lives
+    /// on with them.
     #[doc(alias = "ibv_dealloc_td")]
     pub fn dealloc(self) -> Result<()> {
         let busy = |users| Error::new(Op::FreeUar, ErrorKind::Busy).fact("users", users);

@@ -22,8 +22,8 @@ pub struct RegisterBits {
     pub mask: u32,
 }
 
-/// `mlx5dv_port`—a port as the embedded switch knows it. What does not apply to it is `None`: everything, for a port that represents
-/// no function.
+/// `mlx5dv_port`—a port as the embedded switch knows it. What does not apply to it is `None`:
+/// everything, for a port that represents no function.
 #[doc(alias = "mlx5dv_port")]
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
@@ -48,7 +48,8 @@ impl SwitchPort {
     /// One system call, since 5.14; it waits for the firmware where functions are represented.
     ///
     /// # Errors
-    /// EINVAL: there is no such port. EOPNOTSUPP: a port of a switch that represents nothing. EPROTONOSUPPORT: an older kernel.
+    /// EINVAL: there is no such port. EOPNOTSUPP: a port of a switch that represents nothing.
+    /// EPROTONOSUPPORT: an older kernel.
     #[doc(alias = "mlx5dv_query_port")]
     #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub fn query(file: &UverbsFile, port: u32) -> Result<Self> {

@@ -1,4 +1,5 @@
-//! What a completion queue is created with besides what the verbs say: how the device writes into it.
+//! What a completion queue is created with besides what the verbs say: how the device writes into
+//! it.
 
 use uverbs_core::{Error, ErrorKind, Op, Result};
 use uverbs_uapi::mlx5_abi::{MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD, mlx5_ib_create_cq};
@@ -23,7 +24,8 @@ pub enum EntrySize {
 #[doc(alias = "mlx5dv_cq_init_attr")]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Entries {
-    /// Several completions may come as one entry, and this is kept of each. Default: each has its own.
+    /// Several completions may come as one entry, and this is kept of each. Default: each has its
+    /// own.
     pub compressed: Option<Results>,
     /// How long they are.
     pub size: EntrySize,

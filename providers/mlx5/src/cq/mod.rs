@@ -1,5 +1,5 @@
-//! Completion queues: the device writes entries into this process's memory, and reads in a doorbell record how far
-//! they were taken.
+//! Completion queues: the device writes entries into this process's memory, and reads in a doorbell
+//! record how far they were taken.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "the device counts in 24 bits, and sizes are 64 or 128"
@@ -150,8 +150,9 @@ impl CompletionQueue {
         })
     }
 
-    /// What the completion that was taken last is stamped with, in what the queue was created for. Only until it is
-    /// [released](contract::Cq::release). `None` for one that failed: the device puts its reasons there.
+    /// What the completion that was taken last is stamped with, in what the queue was created for.
+    /// Only until it is [released](contract::Cq::release). `None` for one that failed: the device
+    /// puts its reasons there.
     fn timestamp(&mut self) -> Option<u64> {
         let position = self.consumer.position().checked_sub(1)?;
         let stamp = self.consumer.ring().stamp(position)?;
@@ -164,8 +165,8 @@ impl CompletionQueue {
         self.number
     }
 
-    /// `ibv_modify_cq`—holds completion events back until there are `count` completions, or `period` microseconds
-    /// went by. 0 for both: no longer.
+    /// `ibv_modify_cq`—holds completion events back until there are `count` completions, or
+    /// `period` microseconds went by. 0 for both: no longer.
     ///
     /// One system call.
     ///

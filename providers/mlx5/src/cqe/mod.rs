@@ -45,8 +45,8 @@ pub(crate) mod format {
 
 /// `MLX5DV_CQE_RES_FORMAT_*`—what compressed completions of messages keep besides their lengths.
 ///
-/// Of requests that were carried out, nothing is lost in any of them. There is a third one in the kernel, for receive queues
-/// with strides, which this crate has not.
+/// Of requests that were carried out, nothing is lost in any of them. There is a third one in the
+/// kernel, for receive queues with strides, which this crate has not.
 #[doc(alias = "mlx5dv_cqe_comp_res_format")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Results {
@@ -66,8 +66,8 @@ impl Results {
     }
 }
 
-/// The last word of an entry, which says whether it is there at all: in host order,
-/// queue pair (with the request's opcode) << 32 | request counter << 16 | signature << 8 | opcode and owner.
+/// The last word of an entry, which says whether it is there at all: in host order, queue pair
+/// (with the request's opcode) << 32 | request counter << 16 | signature << 8 | opcode and owner.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tail(pub(crate) u64);
 
@@ -128,8 +128,8 @@ static SENT: WorkCompletion = WorkCompletion {
     dlid_path_bits: 0,
 };
 
-/// The syndrome of a receive of a shared queue that met a page that was not there, and the vendor's beside it
-/// (`MLX5_CQE_SYNDROME_REMOTE_ABORTED_ERR`, `MLX5_CQE_VENDOR_SYNDROME_ODP_PFAULT`).
+/// The syndrome of a receive of a shared queue that met a page that was not there, and the vendor's
+/// beside it (`MLX5_CQE_SYNDROME_REMOTE_ABORTED_ERR`, `MLX5_CQE_VENDOR_SYNDROME_ODP_PFAULT`).
 const PAGE_FAULT: u64 = 0x9322;
 
 /// What an entry's bits about checksums are where both were found right.
@@ -285,7 +285,8 @@ impl<'r> Entry<'r> {
         done
     }
 
-    /// What a message brought along whose bytes stand where an entry has the path that it came by, which connected queue pairs know.
+    /// What a message brought along whose bytes stand where an entry has the path that it came by,
+    /// which connected queue pairs know.
     #[cold]
     pub(crate) fn received_over_path(&self, kind: u32, wr_id: u64, qp_num: u32) -> WorkCompletion {
         let done = self.received(kind, wr_id, qp_num, Checksums::MEANINGLESS);

@@ -1,8 +1,9 @@
 //! The ring of a completion queue: entries of 64 or 128 bytes that the device writes in order.
 //!
-//! An entry is there when its owner bit says that it was written in this turn around the ring. Positions are counted
-//! on and on in 64 bits, so the bit that is expected is a bit of the position. A resize takes an entry of its own,
-//! which is no completion: the device counts one more from then on, positions do not.
+//! An entry is there when its owner bit says that it was written in this turn around the ring.
+//! Positions are counted on and on in 64 bits, so the bit that is expected is a bit of the
+//! position. A resize takes an entry of its own, which is no completion: the device counts one more
+//! from then on, positions do not.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "positions wrap around the ring, and the owner is one bit of them"
@@ -54,11 +55,12 @@ impl<'r> Look<'r> {
         self.tail.owner() == self.owner && self.tail.opcode() != opcode::INVALID
     }
 
-    /// Whether the device has written it, and it says that a request was carried out or a message came, and has no special
-    /// format.
+    /// Whether the device has written it, and it says that a request was carried out or a message
+    /// came, and has no special format.
     #[inline]
     pub(crate) fn is_usual(self) -> bool {
-        // Opcode, format and owner at once; left out are whether it was solicited, and what tells the two opcodes apart.
+        // Opcode, format and owner at once; left out are whether it was solicited, and what tells
+        // the two opcodes apart.
         const BITS: u32 = 0xfd & !(opcode::RECEIVE << 4);
         const { assert!(opcode::REQUEST == 0 && format::PLAIN == 0) };
         self.tail.0 as u32 & BITS == self.owner
@@ -91,7 +93,8 @@ pub(crate) struct CqRing {
 }
 
 impl CqRing {
-    /// A ring of `1 << log` entries of `size` (64 or 128) bytes, none of them written. The device counts `ahead` more.
+    /// A ring of `1 << log` entries of `size` (64 or 128) bytes, none of them written. The device
+    /// counts `ahead` more.
     pub(crate) fn new(log: u32, size: u32, ahead: u64) -> Result<Self, Errno> {
         let blocks = size / BLOCK;
         let all = blocks.checked_shl(log).ok_or(Errno::INVAL)?;
@@ -166,8 +169,8 @@ impl CqRing {
         place.block >> self.owner & 1
     }
 
-    /// The message that the entry at `place` has in it, with zeros behind it, and how many bytes there are at most. `None`
-    /// where an entry of this format has none.
+    /// The message that the entry at `place` has in it, with zeros behind it, and how many bytes
+    /// there are at most. `None` where an entry of this format has none.
     #[cold]
     pub(crate) fn data(&self, place: Place, format: u32) -> Option<([u8; BLOCK as usize], u32)> {
         let (block, words) = match format {
@@ -183,8 +186,8 @@ impl CqRing {
         Some((bytes, words as u32 * 8))
     }
 
-    /// Looks at entries from a place on, each beside one of `slots`, as long as `each` says so, and returns of how many it
-    /// did. They end with the ring.
+    /// Looks at entries from a place on, each beside one of `slots`, as long as `each` says so, and
+    /// returns of how many it did. They end with the ring.
     #[expect(clippy::inline_always, reason = "a part of polling")]
     #[inline(always)]
     pub(crate) fn look_along<T>(
@@ -235,7 +238,8 @@ impl CqRing {
         self.place(position).block.wrapping_mul(ENTRY_UNITS)
     }
 
-    /// Puts `other`'s entry at `position` at the same position, as if the device had written it here.
+    /// Puts `other`'s entry at `position` at the same position, as if the device had written it
+    /// here.
     pub(crate) fn take(&self, other: &Self, position: u64) {
         let (target, source) = (self.first(position), other.first(position));
         let copy = |from: u32, to: u32| self.units.put(to, other.units.get(from));

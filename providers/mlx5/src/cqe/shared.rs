@@ -1,4 +1,5 @@
-//! What a completion queue shares with the queues that report to it: where it is, and how far it was taken.
+//! What a completion queue shares with the queues that report to it: where it is, and how far it
+//! was taken.
 
 use std::sync::{Arc, PoisonError};
 
@@ -54,16 +55,16 @@ impl CqShared {
         self.walk(|_| ())
     }
 
-    /// The position behind the last entry that the device has written, if before it there may be one that `is_about` says so of
-    /// and that was not taken. For queues that are gone.
+    /// The position behind the last entry that the device has written, if before it there may be
+    /// one that `is_about` says so of and that was not taken. For queues that are gone.
     pub(crate) fn waiting(&self, is_about: impl Fn(&Entry<'_>) -> bool) -> Option<u64> {
         let mut found = false;
         let end = self.walk(|entry| found |= is_about(entry));
         (found && self.taken() < end).then_some(end)
     }
 
-    /// Goes along the entries that wait, up to the last one that was written before, or some behind it. What is taken meanwhile
-    /// may be missed, or seen as what the device wrote over it.
+    /// Goes along the entries that wait, up to the last one that was written before, or some behind
+    /// it. What is taken meanwhile may be missed, or seen as what the device wrote over it.
     fn walk(&self, mut each: impl FnMut(&Entry<'_>)) -> u64 {
         let ring = self.lock();
         let mut position = self.taken();
@@ -77,8 +78,8 @@ impl CqShared {
                 each(&Entry::new(look.block, look.tail));
                 position += ring.stands_for(position, look.tail);
             }
-            // What was given back meanwhile may have been written over, and ended the walk too soon. Whoever has seen that sees
-            // that it was given back.
+            // What was given back meanwhile may have been written over, and ended the walk too
+            // soon. Whoever has seen that sees that it was given back.
             barrier::from_device();
             let taken = self.taken();
             if taken <= position || position >= most {

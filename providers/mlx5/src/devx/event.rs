@@ -163,8 +163,8 @@ impl Eqe {
         SUB_TYPE.get(&self.0)
     }
 
-    /// The number of the object that it happened to, 24 bits; for kinds that have no object, and for
-    /// unknown ones, whatever is there.
+    /// The number of the object that it happened to, 24 bits; for kinds that have no object, and
+    /// for unknown ones, whatever is there.
     pub fn object_number(&self) -> u32 {
         let byte = match self.kind() {
             EventType::CompletionQueueError => 0x20,
@@ -226,8 +226,8 @@ pub struct EventChannel {
 impl Devx {
     /// `mlx5dv_devx_create_event_channel`—creates a place where events arrive.
     ///
-    /// With `omit_data` events carry their number alone, and one that happens again before it was read
-    /// is told once.
+    /// With `omit_data` events carry their number alone, and one that happens again before it was
+    /// read is told once.
     ///
     /// One system call.
     ///
@@ -267,8 +267,8 @@ impl Devx {
 }
 
 impl EventChannel {
-    /// `mlx5dv_devx_subscribe_devx_event`—has events of these kinds (16 at most) about `object`, or about
-    /// the device, come here with `user_data`.
+    /// `mlx5dv_devx_subscribe_devx_event`—has events of these kinds (16 at most) about `object`, or
+    /// about the device, come here with `user_data`.
     ///
     /// One system call.
     ///
@@ -364,7 +364,8 @@ impl EventChannel {
     ///
     /// # Errors
     /// EOVERFLOW: the kernel had no memory for some events, which are lost; the next call goes on.
-    /// [`WouldBlock`](uverbs_core::ErrorKind::WouldBlock), [`DeviceRemoved`](uverbs_core::ErrorKind::DeviceRemoved).
+    /// [`WouldBlock`](uverbs_core::ErrorKind::WouldBlock),
+    /// [`DeviceRemoved`](uverbs_core::ErrorKind::DeviceRemoved).
     #[doc(alias = "mlx5dv_devx_get_event")]
     pub fn next(&self) -> Result<Event> {
         let op = Op::DevxEvent;
@@ -381,7 +382,8 @@ impl EventChannel {
         parse(&event).ok_or_else(|| Error::bad_reply(op, "an event of another size"))
     }
 
-    /// Waits until there is an event, for at most `timeout` (`None`: for ever). Returns whether there is.
+    /// Waits until there is an event, for at most `timeout` (`None`: for ever). Returns whether
+    /// there is.
     ///
     /// # Errors
     /// [`DeviceRemoved`](uverbs_core::ErrorKind::DeviceRemoved).

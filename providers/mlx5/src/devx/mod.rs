@@ -63,8 +63,8 @@ impl Devx {
         &self.file
     }
 
-    /// `mlx5dv_devx_general_cmd`—has the firmware carry out a command that neither creates nor needs
-    /// an object, and returns its reply of at most `reply_len` bytes (16 at least).
+    /// `mlx5dv_devx_general_cmd`—has the firmware carry out a command that neither creates nor
+    /// needs an object, and returns its reply of at most `reply_len` bytes (16 at least).
     ///
     /// One system call; it waits for the firmware.
     ///
@@ -73,8 +73,9 @@ impl Devx {
     /// them: the kernel does not let this opcode through here.
     ///
     /// # Safety
-    /// 1. What the command sets up makes the device use no memory of this process but such that stays
-    ///    allocated, and is not reached through references, for as long as the device may use it.
+    /// 1. What the command sets up makes the device use no memory of this process but such that
+    ///    stays allocated, and is not reached through references, for as long as the device may use
+    ///    it.
     #[doc(alias = "mlx5dv_devx_general_cmd")]
     #[expect(unsafe_code, reason = "passes an obligation on")]
     pub unsafe fn command(&self, command: &Mailbox, reply_len: usize) -> Result<Mailbox> {
@@ -96,8 +97,8 @@ impl Devx {
         Ok(reply)
     }
 
-    /// The current capabilities of a group (`enum mlx5_cap_type`), as the firmware tells them: 16 bytes,
-    /// and then the group's words.
+    /// The current capabilities of a group (`enum mlx5_cap_type`), as the firmware tells them: 16
+    /// bytes, and then the group's words.
     ///
     /// # Errors
     /// As [`command`](Self::command).
@@ -126,8 +127,8 @@ impl Devx {
         Ok(QosCaps::parse(&reply))
     }
 
-    /// `mlx5dv_devx_query_eqn`—the device's number of the event queue that completion vector `vector`
-    /// belongs to, for completion queues built by DEVX.
+    /// `mlx5dv_devx_query_eqn`—the device's number of the event queue that completion vector
+    /// `vector` belongs to, for completion queues built by DEVX.
     ///
     /// One system call.
     ///
@@ -144,8 +145,8 @@ impl Devx {
         .map_err(|error| error.fact("vector", vector))
     }
 
-    /// The device's number of the doorbell page that this context knows as `index`, in contexts with
-    /// static doorbell pages.
+    /// The device's number of the doorbell page that this context knows as `index`, in contexts
+    /// with static doorbell pages.
     ///
     /// One system call.
     ///

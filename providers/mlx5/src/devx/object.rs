@@ -22,8 +22,9 @@ use crate::prm::{Field, Mailbox, field, opcode, word};
 
 /// `mlx5dv_devx_obj`—an object that a firmware command created.
 ///
-/// Cheap to clone. The kernel destroys it when the last clone, and everything that was created
-/// upon it, is gone. A destroy that fails is counted in [`UverbsFile::leaked`](uverbs_core::UverbsFile::leaked).
+/// Cheap to clone. The kernel destroys it when the last clone, and everything that was created upon
+/// it, is gone. A destroy that fails is counted in
+/// [`UverbsFile::leaked`](uverbs_core::UverbsFile::leaked).
 #[doc(alias = "mlx5dv_devx_obj")]
 #[derive(Clone, Debug)]
 pub struct DevxObject {
@@ -52,8 +53,8 @@ const ID32: Field = word(0x08);
 const ELEMENT_ID: Field = word(0x10);
 
 impl Devx {
-    /// `mlx5dv_devx_obj_create`—has the firmware create an object. `parents` are the objects that the
-    /// command names; they live at least as long.
+    /// `mlx5dv_devx_obj_create`—has the firmware create an object. `parents` are the objects that
+    /// the command names; they live at least as long.
     ///
     /// One system call; it waits for the firmware.
     ///
@@ -62,9 +63,10 @@ impl Devx {
     /// them: the kernel does not know the opcode as one that creates.
     ///
     /// # Safety
-    /// 1. The object makes the device use no memory of this process but such that stays allocated, and
-    ///    is not reached through references, until the object's destroy was confirmed; until the process ends, if
-    ///    this fails with [an outcome that is unknown](uverbs_core::Error::outcome_is_unknown).
+    /// 1. The object makes the device use no memory of this process but such that stays allocated,
+    ///    and is not reached through references, until the object's destroy was confirmed; until
+    ///    the process ends, if this fails with [an outcome that is
+    ///    unknown](uverbs_core::Error::outcome_is_unknown).
     #[doc(alias = "mlx5dv_devx_obj_create")]
     #[expect(unsafe_code, reason = "passes an obligation on")]
     pub unsafe fn create(
@@ -111,8 +113,8 @@ impl Devx {
         })
     }
 
-    /// `mlx5dv_devx_qp_query` and its like—asks the firmware about `object`: one of DEVX, or a queue of
-    /// verbs whose number the command contains.
+    /// `mlx5dv_devx_qp_query` and its like—asks the firmware about `object`: one of DEVX, or a
+    /// queue of verbs whose number the command contains.
     ///
     /// One system call; it waits for the firmware.
     ///
@@ -148,8 +150,8 @@ impl Devx {
         Ok(reply)
     }
 
-    /// `mlx5dv_devx_qp_modify` and its like—has the firmware change `object`: one of DEVX, or a queue of
-    /// verbs whose number the command contains.
+    /// `mlx5dv_devx_qp_modify` and its like—has the firmware change `object`: one of DEVX, or a
+    /// queue of verbs whose number the command contains.
     ///
     /// One system call; it waits for the firmware.
     ///
@@ -235,7 +237,8 @@ impl DevxObject {
     /// `mlx5dv_devx_obj_query`—asks the firmware about it.
     ///
     /// # Errors
-    /// As [`Devx::command`]. EINVAL without a status also when command and object do not belong together.
+    /// As [`Devx::command`]. EINVAL without a status also when command and object do not belong
+    /// together.
     #[doc(alias = "mlx5dv_devx_obj_query")]
     pub fn query(&self, command: &Mailbox, reply_len: usize) -> Result<Mailbox> {
         Devx::new(self.object.file()).query_object(&self.object, command, reply_len)
@@ -263,8 +266,9 @@ impl DevxObject {
     /// One system call; it waits for the firmware.
     ///
     /// # Errors
-    /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones or users of it exist; else the errno that
-    /// the firmware's status stands for. The object is given back, unless nobody knows whether it is gone.
+    /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones or users of it exist; else the errno
+    /// that the firmware's status stands for. The object is given back, unless nobody knows whether
+    /// it is gone.
     #[doc(alias = "mlx5dv_devx_obj_destroy")]
     pub fn destroy(mut self) -> Result<(), DestroyError<Self>> {
         match Object::sole(&mut self.object).and_then(Object::try_destroy) {

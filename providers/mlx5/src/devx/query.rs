@@ -91,14 +91,14 @@ impl Devx {
 }
 
 impl DevxObject {
-    /// `mlx5dv_devx_obj_query_async`—asks the firmware about the object without waiting: the reply, of at
-    /// most `reply_len` bytes (16 at least), comes to `replies` and carries `id`.
+    /// `mlx5dv_devx_obj_query_async`—asks the firmware about the object without waiting: the reply,
+    /// of at most `reply_len` bytes (16 at least), comes to `replies` and carries `id`.
     ///
     /// One system call.
     ///
     /// # Errors
-    /// EAGAIN: too many replies wait to be read. EINVAL: command and object do not belong together, or
-    /// the kernel asks about objects of this kind synchronously alone (6.1: general objects).
+    /// EAGAIN: too many replies wait to be read. EINVAL: command and object do not belong together,
+    /// or the kernel asks about objects of this kind synchronously alone (6.1: general objects).
     #[doc(alias = "mlx5dv_devx_obj_query_async")]
     pub fn query_async(
         &self,
@@ -145,7 +145,8 @@ impl QueryReplies {
     /// One system call.
     ///
     /// # Errors
-    /// [`WouldBlock`](uverbs_core::ErrorKind::WouldBlock), [`DeviceRemoved`](uverbs_core::ErrorKind::DeviceRemoved).
+    /// [`WouldBlock`](uverbs_core::ErrorKind::WouldBlock),
+    /// [`DeviceRemoved`](uverbs_core::ErrorKind::DeviceRemoved).
     #[doc(alias = "mlx5dv_devx_get_async_cmd_comp")]
     pub fn next(&self) -> Result<QueryReply> {
         let op = Op::DevxReply;
@@ -163,7 +164,8 @@ impl QueryReplies {
         })
     }
 
-    /// Waits until there is a reply, for at most `timeout` (`None`: for ever). Returns whether there is.
+    /// Waits until there is a reply, for at most `timeout` (`None`: for ever). Returns whether
+    /// there is.
     ///
     /// # Errors
     /// [`DeviceRemoved`](uverbs_core::ErrorKind::DeviceRemoved).

@@ -17,14 +17,14 @@ use crate::doorbell::uar::{Page, allocate};
 pub struct DevxUar(Page);
 
 impl Devx {
-    /// `mlx5dv_devx_alloc_uar`—takes a page of registers for queues of one's own. With `combining` the
-    /// processor may combine stores to it, which copies whole requests (BlueFlame).
+    /// `mlx5dv_devx_alloc_uar`—takes a page of registers for queues of one's own. With `combining`
+    /// the processor may combine stores to it, which copies whole requests (BlueFlame).
     ///
     /// Two system calls, since 5.7.
     ///
     /// # Errors
-    /// [`Unsupported`](uverbs_core::ErrorKind::Unsupported): an older kernel, or `combining` where the
-    /// machine cannot. ENOMEM, EINVAL: the device has no page left.
+    /// [`Unsupported`](uverbs_core::ErrorKind::Unsupported): an older kernel, or `combining` where
+    /// the machine cannot. ENOMEM, EINVAL: the device has no page left.
     #[doc(alias = "mlx5dv_devx_alloc_uar")]
     pub fn uar(&self, combining: bool) -> Result<DevxUar> {
         let kind = if combining {
@@ -47,10 +47,12 @@ impl DevxUar {
         self.0.object.clone().map(Parent)
     }
 
-    /// The `len` bytes at `offset`: 0x20 arms completion queues, doorbells of send queues start at 0x800.
+    /// The `len` bytes at `offset`: 0x20 arms completion queues, doorbells of send queues start at
+    /// 0x800.
     ///
     /// # Errors
-    /// [`InvalidInput`](uverbs_core::ErrorKind::InvalidInput): outside the page, or no multiples of 8.
+    /// [`InvalidInput`](uverbs_core::ErrorKind::InvalidInput): outside the page, or no multiples of
+    /// 8.
     pub fn register(&self, offset: usize, len: usize) -> Result<Register> {
         Register::new(Arc::clone(&self.0.memory), offset, len).ok_or_else(|| {
             Error::invalid(Op::AllocUar, "register")

@@ -57,8 +57,8 @@ pub enum UmemMemory<'a> {
 pub struct UmemInit<'a> {
     /// The memory.
     pub memory: UmemMemory<'a>,
-    /// Whether the device may write: [`AccessFlags::LOCAL_WRITE`]; remote access and relaxed ordering
-    /// are known too.
+    /// Whether the device may write: [`AccessFlags::LOCAL_WRITE`]; remote access and relaxed
+    /// ordering are known too.
     pub access: AccessFlags,
     /// The page sizes, a bit each, that keep offsets within it valid. `None`: 4 KiB, which suits
     /// objects that start at its beginning only.
@@ -80,12 +80,12 @@ impl Devx {
     /// One system call. A dmabuf since 6.1.
     ///
     /// # Errors
-    /// EINVAL: no DEVX in this context, access that does not exist here, or page sizes that the memory
-    /// cannot have. EFAULT: not mapped. ENOMEM: the limit of locked memory.
+    /// EINVAL: no DEVX in this context, access that does not exist here, or page sizes that the
+    /// memory cannot have. EFAULT: not mapped. ENOMEM: the limit of locked memory.
     ///
     /// # Safety
-    /// 1. The memory stays allocated until `keep` is released. While the device may use it, it is not
-    ///    reached through references, but for shared ones to atomics.
+    /// 1. The memory stays allocated until `keep` is released. While the device may use it, it is
+    ///    not reached through references, but for shared ones to atomics.
     #[doc(alias = "mlx5dv_devx_umem_reg")]
     #[doc(alias = "mlx5dv_devx_umem_reg_ex")]
     #[expect(unsafe_code, reason = "passes an obligation on")]
@@ -185,8 +185,9 @@ impl Umem {
     /// `mlx5dv_devx_umem_dereg`—ends the registration.
     ///
     /// # Errors
-    /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones, or objects created on it, exist; else the
-    /// errno that the firmware's status stands for. It is given back, unless nobody knows whether it is gone.
+    /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones, or objects created on it, exist; else
+    /// the errno that the firmware's status stands for. It is given back, unless nobody knows
+    /// whether it is gone.
     #[doc(alias = "mlx5dv_devx_umem_dereg")]
     pub fn deregister(mut self) -> Result<(), DestroyError<Self>> {
         match Object::sole(&mut self.object).and_then(Object::try_destroy) {

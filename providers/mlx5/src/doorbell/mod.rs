@@ -22,7 +22,8 @@ pub(crate) struct Doorbell {
     turn: usize,
     /// Blocks of 64 bytes that may be copied through it.
     blocks: u32,
-    /// Copies go through these registers instead, which other queue pairs have, too: those of a thread domain, or any.
+    /// Copies go through these registers instead, which other queue pairs have, too: those of a
+    /// thread domain, or any.
     thread: Option<Arc<Registers>>,
     naming: Naming,
     object: Option<Arc<Object>>,

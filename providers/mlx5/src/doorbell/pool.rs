@@ -1,7 +1,7 @@
 //! What becomes of doorbells: who has which, who shares them, and where they go back to.
 //!
-//! A pool knows the registers that queue pairs share, these the page that goes back with them, and that page the pool: so they
-//! stand in one file.
+//! A pool knows the registers that queue pairs share, these the page that goes back with them, and
+//! that page the pool: so they stand in one file.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,7 +41,8 @@ pub(crate) struct Pool {
     pub(super) fixed: Vec<Option<Arc<Mapping>>>,
     /// For arming completion queues.
     pub(super) plain: Option<Page>,
-    /// Pages of registers that nobody has yet, by their first places. Places count through all of a page of the machine.
+    /// Pages of registers that nobody has yet, by their first places. Places count through all of a
+    /// page of the machine.
     pub(super) spare: Vec<(Page, usize)>,
     /// The second doorbell of one whose first belongs to a queue pair.
     pub(super) half: Option<(Page, usize)>,
@@ -49,7 +50,8 @@ pub(crate) struct Pool {
     pub(super) free: Vec<(Page, usize)>,
     pub(super) dedicated: u32,
     pub(super) shared: Vec<Shared>,
-    /// Pages of thread domains that are gone, which the kernel hands out only once, and how many it handed out.
+    /// Pages of thread domains that are gone, which the kernel hands out only once, and how many it
+    /// handed out.
     pub(super) extra: Vec<ExtraPage>,
     pub(super) extra_taken: u32,
 }
@@ -135,7 +137,8 @@ impl Registers {
         &self.buffers
     }
 
-    /// Copies `blocks` blocks from the `first` of a ring on. False, and nothing was copied, when another thread is at it.
+    /// Copies `blocks` blocks from the `first` of a ring on. False, and nothing was copied, when
+    /// another thread is at it.
     pub(crate) fn copy(&self, ring: &BlockRing, first: u32, blocks: u32) -> bool {
         let was = self.state.fetch_or(TAKEN, Ordering::Acquire);
         if was & TAKEN != 0 {

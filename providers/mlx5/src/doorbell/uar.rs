@@ -1,9 +1,10 @@
 //! Pages of the device's registers (user access regions), and the doorbells in them.
 //!
-//! A page has doorbells for send queues from offset 0x800 on, each with two buffers that are used in turn. A store of
-//! eight bytes rings; a whole request may be copied through it instead (BlueFlame), which saves the device from reading it.
-//! One alone may copy at a time: queue pairs that share a page of registers ring at one doorbell of it, and copy through the other
-//! if it is free. Completion queues are armed at 0x20 of any page.
+//! A page has doorbells for send queues from offset 0x800 on, each with two buffers that are used
+//! in turn. A store of eight bytes rings; a whole request may be copied through it instead
+//! (BlueFlame), which saves the device from reading it. One alone may copy at a time: queue pairs
+//! that share a page of registers ring at one doorbell of it, and copy through the other if it is
+//! free. Completion queues are armed at 0x20 of any page.
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Memory of other PCI devices by the data-direct function, which reaches them past the processor's root complex
-//! (`drivers/infiniband/hw/mlx5/data_direct.c`).
+//! Memory of other PCI devices by the data-direct function, which reaches them past the processor's
+//! root complex (`drivers/infiniband/hw/mlx5/data_direct.c`).
 
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -27,19 +27,21 @@ impl Context {
     /// One system call, since 6.12.
     ///
     /// # Errors
-    /// ENODEV: the device has no such function, or it is not bound to its driver. EPROTONOSUPPORT: an older kernel.
+    /// ENODEV: the device has no such function, or it is not bound to its driver. EPROTONOSUPPORT:
+    /// an older kernel.
     #[doc(alias = "mlx5dv_get_data_direct_sysfs_path")]
     pub fn data_direct_path(&self) -> Result<PathBuf> {
         path(self.file())
     }
 
-    /// `mlx5dv_reg_dmabuf_mr`—registers a part of a dmabuf that the data-direct function reaches. The `iova` starts a page.
+    /// `mlx5dv_reg_dmabuf_mr`—registers a part of a dmabuf that the data-direct function reaches.
+    /// The `iova` starts a page.
     ///
     /// One system call, since 6.12.
     ///
     /// # Errors
-    /// EINVAL: the device has no such function. EOPNOTSUPP: paging on demand, or an `iova` within a page. EPROTONOSUPPORT: an older
-    /// kernel. Else as for other dmabufs.
+    /// EINVAL: the device has no such function. EOPNOTSUPP: paging on demand, or an `iova` within a
+    /// page. EPROTONOSUPPORT: an older kernel. Else as for other dmabufs.
     #[doc(alias = "mlx5dv_reg_dmabuf_mr")]
     #[doc(alias = "MLX5DV_REG_DMABUF_ACCESS_DATA_DIRECT")]
     pub fn register_data_direct(&self, pd: &ProtectionDomain, init: &DmabufInit<'_>) -> Result<Mr> {

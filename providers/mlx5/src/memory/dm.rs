@@ -1,6 +1,8 @@
-//! Memory on the device (MEMIC): allocated by the kernel, mapped into this process, and registered like other memory.
+//! Memory on the device (MEMIC): allocated by the kernel, mapped into this process, and registered
+//! like other memory.
 //!
-//! Its pages are registers to the processor: they are read and written in words, which are never cached.
+//! Its pages are registers to the processor: they are read and written in words, which are never
+//! cached.
 
 use std::sync::Arc;
 
@@ -36,8 +38,8 @@ struct Place {
 }
 
 impl Place {
-    /// Maps `length` bytes, of whole pages from the page's start on, and gives the first `used` of them. `None` where the
-    /// kernel's place is no such one.
+    /// Maps `length` bytes, of whole pages from the page's start on, and gives the first `used` of
+    /// them. `None` where the kernel's place is no such one.
     fn map(self, file: &UverbsFile, length: u64, used: u64) -> Result<Option<Window>> {
         let size = page_size();
         let bytes = length
@@ -84,11 +86,13 @@ pub struct DeviceMemoryInfo {
 }
 
 impl DeviceMemory {
-    /// `ibv_alloc_dm`—allocates `length` bytes, aligned to 2 to the power of `log2_alignment` (64 at least). Two system calls.
+    /// `ibv_alloc_dm`—allocates `length` bytes, aligned to 2 to the power of `log2_alignment` (64
+    /// at least). Two system calls.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported): the device has none. [`InvalidInput`](ErrorKind::InvalidInput): no bytes, or an
-    /// alignment above the device's. [`OutOfResources`](ErrorKind::OutOfResources): not so much left.
+    /// [`Unsupported`](ErrorKind::Unsupported): the device has none.
+    /// [`InvalidInput`](ErrorKind::InvalidInput): no bytes, or an alignment above the device's.
+    /// [`OutOfResources`](ErrorKind::OutOfResources): not so much left.
     #[doc(alias = "ibv_alloc_dm")]
     pub fn alloc(context: &Context, length: u64, log2_alignment: u32) -> Result<Self> {
         let op = Op::AllocDeviceMemory;
@@ -137,12 +141,12 @@ impl DeviceMemory {
 
     /// `ibv_memcpy_to_dm`—copies `bytes` to `offset`; both are multiples of 4. No system call.
     ///
-    /// Words are stored one by one, 8 bytes wide where that is aligned: the device and its peers may see
-    /// some of them before others.
+    /// Words are stored one by one, 8 bytes wide where that is aligned: the device and its peers
+    /// may see some of them before others.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for what is not a multiple of 4, or passes the end;
-    /// [`Forked`](ErrorKind::Forked) in a child.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for what is not a multiple of 4, or passes the
+    /// end; [`Forked`](ErrorKind::Forked) in a child.
     #[doc(alias = "ibv_memcpy_to_dm")]
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let at = self.place(offset, bytes.len())?;
@@ -151,7 +155,8 @@ impl DeviceMemory {
         copied.ok_or_else(|| Error::invalid(Op::AccessDeviceMemory, "range"))
     }
 
-    /// `ibv_memcpy_from_dm`—copies bytes from `offset` on; it and their number are multiples of 4. No system call.
+    /// `ibv_memcpy_from_dm`—copies bytes from `offset` on; it and their number are multiples of 4.
+    /// No system call.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -179,7 +184,8 @@ impl DeviceMemory {
         }
     }
 
-    /// `ibv_reg_dm_mr`—registers a part of it in a domain; work requests count its bytes from 0. One system call.
+    /// `ibv_reg_dm_mr`—registers a part of it in a domain; work requests count its bytes from 0.
+    /// One system call.
     ///
     /// # Errors
     /// EINVAL for a part beyond its end, or access that device memory has not.
@@ -212,11 +218,12 @@ impl DeviceMemory {
         })
     }
 
-    /// `mlx5dv_dm_map_op_addr`—maps the word by which operation number `operation` of the device is done to this memory. Two
-    /// system calls, since Linux 5.13.
+    /// `mlx5dv_dm_map_op_addr`—maps the word by which operation number `operation` of the device is
+    /// done to this memory. Two system calls, since Linux 5.13.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported): the device, or the kernel, does not have the operation.
+    /// [`Unsupported`](ErrorKind::Unsupported): the device, or the kernel, does not have the
+    /// operation.
     #[doc(alias = "mlx5dv_dm_map_op_addr")]
     pub fn map_operation(&self, operation: u8) -> Result<OperationWord> {
         let op = Op::MapDeviceMemoryOperation;
@@ -248,7 +255,8 @@ impl DeviceMemory {
         })
     }
 
-    /// `MLX5_IB_METHOD_DM_QUERY`—asks the kernel where the memory lies. One system call, since Linux 5.13.
+    /// `MLX5_IB_METHOD_DM_QUERY`—asks the kernel where the memory lies. One system call, since
+    /// Linux 5.13.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) by older kernels.
@@ -273,10 +281,12 @@ impl DeviceMemory {
         Ok(info)
     }
 
-    /// `ibv_free_dm`—frees it. One system call. Dropping it does the same, once its registrations are gone.
+    /// `ibv_free_dm`—frees it. One system call. Dropping it does the same, once its registrations
+    /// are gone.
     ///
     /// # Errors
-    /// [`Busy`](ErrorKind::Busy) while memory regions of it, or words of operations, exist; it lives on with them.
+    /// [`Busy`](ErrorKind::Busy) while memory regions of it, or words of operations, exist; it
+    /// lives on with them.
     #[doc(alias = "ibv_free_dm")]
     pub fn free(self) -> Result<()> {
         drop(self.window);

@@ -1,4 +1,5 @@
-//! Memory besides this process's: on the device, of its registers, and of other devices on a path of their own.
+//! Memory besides this process's: on the device, of its registers, and of other devices on a path
+//! of their own.
 
 mod data_direct;
 mod dm;

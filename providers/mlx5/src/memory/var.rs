@@ -39,7 +39,8 @@ pub struct Var {
     length: u32,
 }
 
-/// A [`Var`] that this process has mapped; cheap to clone. The kernel gives the page to nobody else before it is unmapped.
+/// A [`Var`] that this process has mapped; cheap to clone. The kernel gives the page to nobody else
+/// before it is unmapped.
 #[derive(Clone, Debug)]
 pub struct MappedVar(Arc<Mapping>);
 
@@ -59,8 +60,8 @@ impl Var {
     /// One system call, since 5.6; [`VarKind::Packets`] is newer.
     ///
     /// # Errors
-    /// [`Unsupported`](uverbs_core::ErrorKind::Unsupported) (EPROTONOSUPPORT, EOPNOTSUPP): the device emulates none, or the kernel is
-    /// older. ENOSPC: no page is left.
+    /// [`Unsupported`](uverbs_core::ErrorKind::Unsupported) (EPROTONOSUPPORT, EOPNOTSUPP): the
+    /// device emulates none, or the kernel is older. ENOSPC: no page is left.
     #[doc(alias = "mlx5dv_alloc_var")]
     #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub fn alloc(file: &Arc<UverbsFile>, kind: VarKind) -> Result<Self> {
@@ -133,7 +134,8 @@ impl Var {
     /// `mlx5dv_free_var`—gives it back. One system call. Dropping it does the same.
     ///
     /// # Errors
-    /// [`Busy`](uverbs_core::ErrorKind::Busy) while objects created upon it exist; it is returned then.
+    /// [`Busy`](uverbs_core::ErrorKind::Busy) while objects created upon it exist; it is returned
+    /// then.
     #[doc(alias = "mlx5dv_free_var")]
     pub fn free(mut self) -> Result<(), DestroyError<Self>> {
         match Object::sole(&mut self.object).and_then(Object::try_destroy) {
@@ -147,7 +149,8 @@ impl MappedVar {
     /// The `len` bytes at `offset`.
     ///
     /// # Errors
-    /// [`InvalidInput`](uverbs_core::ErrorKind::InvalidInput): outside the page, or no multiples of 8.
+    /// [`InvalidInput`](uverbs_core::ErrorKind::InvalidInput): outside the page, or no multiples of
+    /// 8.
     pub fn register(&self, offset: usize, len: usize) -> Result<Register> {
         Register::new(Arc::clone(&self.0), offset, len).ok_or_else(|| {
             Error::invalid(Op::AllocVar, "register")

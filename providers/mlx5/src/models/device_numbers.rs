@@ -1,4 +1,5 @@
-//! Numbers of the device's, which come again when the kernel likes: devices whose completions carry no others.
+//! Numbers of the device's, which come again when the kernel likes: devices whose completions carry
+//! no others.
 
 use std::sync::Arc;
 
@@ -9,8 +10,8 @@ use crate::tracker::table::Trackers;
 
 const QPN: u32 = 5;
 
-/// One thread destroys a queue pair, and notes that late; another creates one, which may get its number, and reports to `cqs[other]`; a
-/// third polls.
+/// One thread destroys a queue pair, and notes that late; another creates one, which may get its
+/// number, and reports to `cqs[other]`; a third polls.
 fn destroyed_late(other: usize, way: Way) {
     let trackers = Arc::<Trackers>::default();
     let cqs = [(); 2].map(|()| Cq::new(&trackers, 2, true));

@@ -1,4 +1,5 @@
-//! Receives of a shared queue that meet pages that are not there: pollers repost what one thread posts to, too.
+//! Receives of a shared queue that meet pages that are not there: pollers repost what one thread
+//! posts to, too.
 
 use std::sync::Arc;
 
@@ -88,7 +89,8 @@ fn no_fault_is_stranded_by_who_reposts() {
     });
 }
 
-/// A device says of one use that it faulted, in one completion queue, and in another one the same, or that it was completed.
+/// A device says of one use that it faulted, in one completion queue, and in another one the same,
+/// or that it was completed.
 #[test]
 fn a_device_that_lies_ends_no_request_twice() {
     for kind in [opcode::RECEIVE_ERROR, opcode::RECEIVE] {

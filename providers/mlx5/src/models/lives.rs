@@ -59,7 +59,8 @@ fn a_place_of_a_receive_queue_is_used_again_when_its_completion_was_polled() {
     }
 }
 
-/// What a thread does to a queue pair of a life that is polled: a request, a reset, one in the same place.
+/// What a thread does to a queue pair of a life that is polled: a request, a reset, one in the same
+/// place.
 fn reset(recv: fn() -> Receives, post: fn(&mut Pair, &Cq, u64) -> bool, way: Way) {
     let trackers = Arc::<Trackers>::default();
     let cq = Cq::new(&trackers, 2, false);

@@ -1,18 +1,21 @@
 //! What threads do to queues at the same time, in every order: `cargo xtask loom`.
 //!
-//! Each model is two or three threads of a few steps over the real tables, trackers, pollers and shared rings; `loom` runs it once for
-//! every order of their accesses to shared words, and every value that a load may find by the rules of the language. In the
-//! larger ones threads are interrupted, where they could go on, no more often than stated. What `loom` does not know are loads that
-//! pass stores behind them.
+//! Each model is two or three threads of a few steps over the real tables, trackers, pollers and
+//! shared rings; `loom` runs it once for every order of their accesses to shared words, and every
+//! value that a load may find by the rules of the language. In the larger ones threads are
+//! interrupted, where they could go on, no more often than stated. What `loom` does not know are
+//! loads that pass stores behind them.
 //!
 //! What must hold in all of them:
 //!
 //! 1. a completion is never that of a request of another queue pair, or of another life of it;
 //! 2. a request is reported at most once;
 //! 3. what a queue pair did that is still there, in this life, is reported;
-//! 4. an index of a shared queue is freed once per use, and each use is told of once: by a completion, or as unreported;
+//! 4. an index of a shared queue is freed once per use, and each use is told of once: by a
+//!    completion, or as unreported;
 //! 5. a receive that met a page that was not there is posted once more, and none is left behind;
-//! 6. memory of a request that is back does not change any more, although its message was in a completion.
+//! 6. memory of a request that is back does not change any more, although its message was in a
+//!    completion.
 
 #![allow(
     clippy::unwrap_used,
@@ -29,8 +32,8 @@ mod scatter;
 mod shared;
 mod world;
 
-/// Explores all orders in which threads are interrupted, where they could go on, no more often than `most` in one execution, and says
-/// how many there were.
+/// Explores all orders in which threads are interrupted, where they could go on, no more often than
+/// `most` in one execution, and says how many there were.
 #[cfg(loom)]
 fn explore(name: &str, most: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     use std::sync::Arc;

@@ -15,8 +15,8 @@ fn told(done: &[u64], srq: &mut Srq) -> Vec<u64> {
     all
 }
 
-/// A queue pair goes while its completions wait, and another is created: what was polled before the threads is known as gone to the
-/// poller. With `known`, the poller has seen its tombstone.
+/// A queue pair goes while its completions wait, and another is created: what was polled before the
+/// threads is known as gone to the poller. With `known`, the poller has seen its tombstone.
 fn recreated(known: bool, way: Way) {
     let trackers = Arc::<Trackers>::default();
     let cq = Cq::new(&trackers, 3, false);
@@ -74,7 +74,8 @@ fn a_queue_pair_goes_and_another_is_created() {
     }
 }
 
-/// A number that is free at once comes again while a poller still has its former queue pair at hand.
+/// A number that is free at once comes again while a poller still has its former queue pair at
+/// hand.
 #[test]
 fn a_number_comes_again_at_once() {
     for way in [Way::Short, Way::Many] {
@@ -110,7 +111,8 @@ fn a_number_comes_again_at_once() {
     }
 }
 
-/// Completions of a queue pair that is gone wait in a completion queue that its successor does not report to.
+/// Completions of a queue pair that is gone wait in a completion queue that its successor does not
+/// report to.
 #[test]
 fn a_number_waits_for_every_completion_queue() {
     explore(

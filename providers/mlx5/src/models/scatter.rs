@@ -19,7 +19,8 @@ enum Back {
     Destroy,
 }
 
-/// Once the memory of a request is back, it does not change any more, and nobody is told of a message that is not in it.
+/// Once the memory of a request is back, it does not change any more, and nobody is told of a
+/// message that is not in it.
 #[test]
 fn memory_that_is_back_stays_as_it_is() {
     for back in [Back::Reset, Back::Destroy] {

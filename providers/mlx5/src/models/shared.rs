@@ -97,7 +97,8 @@ fn what_nobody_waits_for_is_told_once() {
     });
 }
 
-/// Two requests that nobody waits for are passed over, while others are posted in their places, and they are asked for.
+/// Two requests that nobody waits for are passed over, while others are posted in their places, and
+/// they are asked for.
 #[test]
 fn what_nobody_waits_for_is_told_before_its_place_is_used_again() {
     explore("a place of what is unreported comes again", Some(3), || {
@@ -132,7 +133,8 @@ fn what_nobody_waits_for_is_told_before_its_place_is_used_again() {
     });
 }
 
-/// A device completes what it should not, in two completion queues at the same time: the list has nothing twice.
+/// A device completes what it should not, in two completion queues at the same time: the list has
+/// nothing twice.
 #[test]
 fn a_device_that_lies_frees_nothing_twice() {
     explore("a device that completes an index twice", None, || {

@@ -93,7 +93,8 @@ impl Cq {
     /// The same where the ring may come round: nothing if there is no room.
     pub(super) fn write_round(&self, kind: u32, pair: &Pair, counter: u32) -> bool {
         let position = self.produced.load(Ordering::Relaxed);
-        // What was given back, the device reads in a doorbell record, which is written when the entries were read.
+        // What was given back, the device reads in a doorbell record, which is written when the
+        // entries were read.
         if position >= self.shared.taken() + u64::from(self.ring.entries()) {
             return false;
         }
@@ -312,7 +313,8 @@ pub(super) fn own() -> Receives {
 /// The number of requests that only count the room.
 const NOBODYS: u64 = u64::MAX;
 
-/// A shared receive queue, which one thread posts to, and the device that takes requests in the order of its list.
+/// A shared receive queue, which one thread posts to, and the device that takes requests in the
+/// order of its list.
 pub(super) struct Srq {
     ring: SharedRing,
     pub(super) tracker: Arc<SrqTracker>,
@@ -380,7 +382,8 @@ impl Srq {
         self.ring.abort();
     }
 
-    /// The device takes what was handed over, as the list in the ring has it. Not while others hand over.
+    /// The device takes what was handed over, as the list in the ring has it. Not while others hand
+    /// over.
     pub(super) fn take(&mut self) -> Vec<u32> {
         let (count, mut at) = self.taken;
         let all = self.ring.handed_over();
@@ -406,7 +409,8 @@ impl Srq {
     }
 }
 
-/// A kernel's table of the numbers that it gave away: the only thing that threads without anything in common wait for.
+/// A kernel's table of the numbers that it gave away: the only thing that threads without anything
+/// in common wait for.
 #[derive(Debug, Default)]
 pub(super) struct Kernel {
     used: Mutex<bool>,

@@ -47,8 +47,8 @@ pub enum TsarKind {
 /// `mlx5dv_sched_attr`—what an element is created with, or what a modify sets: what is present, and
 /// nothing else.
 ///
-/// The C structure's `flags` are what is present here; its `comp_mask`, which must be 0, has nothing
-/// to say.
+/// The C structure's `flags` are what is present here; its `comp_mask`, which must be 0, has
+/// nothing to say.
 #[doc(alias = "mlx5dv_sched_attr")]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ElementAttr {

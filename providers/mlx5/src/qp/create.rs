@@ -131,7 +131,8 @@ impl<'a> Draft<'a> {
         };
         let tracker = tracker(op, init, &plan, special, checksums)?;
         let numbered = Numbered::new(op, context, init.kind, &tracker)?;
-        // The kernel wants to know of a doorbell even where there is nothing to send; but not of what cannot send.
+        // The kernel wants to know of a doorbell even where there is nothing to send; but not of
+        // what cannot send.
         let doorbell = if plan.only_receives {
             None
         } else {
@@ -332,7 +333,8 @@ fn request<'a>(plan: &Plan, parent: Parent<'_>, init: &QpInit<'_>) -> cmd::qp::C
         ..init.caps
     };
     if init.kind == QpType::Driver {
-        // Neither end of dynamic connections has a receive queue; asked for one, the kernel wants memory for it.
+        // Neither end of dynamic connections has a receive queue; asked for one, the kernel wants
+        // memory for it.
         caps.max_recv_wr = 0;
         caps.max_recv_sge = 0;
     }

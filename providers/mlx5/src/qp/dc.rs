@@ -21,7 +21,8 @@ impl QueuePair {
     /// `mlx5dv_create_qp`—creates a DC initiator; the kind that `init` names does not matter.
     ///
     /// # Errors
-    /// EOPNOTSUPP: the device has no dynamic connections. More streams than it has; else as for other queue pairs.
+    /// EOPNOTSUPP: the device has no dynamic connections. More streams than it has; else as for
+    /// other queue pairs.
     pub(crate) fn create_dc_initiator(
         context: &Context,
         pd: &ProtectionDomain,
@@ -48,11 +49,12 @@ impl QueuePair {
         Self::create_dynamic(context, pd, init, &special)
     }
 
-    /// `mlx5dv_create_qp`—creates a DC target, which receives from the shared queue that `init` names. Senders need
-    /// `access_key`. Its number is known once it is ready to receive.
+    /// `mlx5dv_create_qp`—creates a DC target, which receives from the shared queue that `init`
+    /// names. Senders need `access_key`. Its number is known once it is ready to receive.
     ///
     /// # Errors
-    /// EOPNOTSUPP: the device has no dynamic connections. No shared queue; else as for other queue pairs.
+    /// EOPNOTSUPP: the device has no dynamic connections. No shared queue; else as for other queue
+    /// pairs.
     pub(crate) fn create_dc_target(
         context: &Context,
         pd: &ProtectionDomain,

@@ -1,7 +1,8 @@
-//! Enhanced connection establishment: the options that a queue pair offers, and those that both sides agreed to.
+//! Enhanced connection establishment: the options that a queue pair offers, and those that both
+//! sides agreed to.
 //!
-//! The kernel passes them between firmware and driver data (`ece_options` of `mlx5_ib_create_qp`, `mlx5_ib_modify_qp` and their
-//! answers) without looking at them.
+//! The kernel passes them between firmware and driver data (`ece_options` of `mlx5_ib_create_qp`,
+//! `mlx5_ib_modify_qp` and their answers) without looking at them.
 
 use uverbs_core::types::Ece;
 use uverbs_core::{Error, ErrorKind, Op, Result};

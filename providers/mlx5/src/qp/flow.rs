@@ -41,7 +41,8 @@ pub struct FlowInit<'a> {
     pub specs: &'a [FlowSpec],
 }
 
-/// `ibv_flow_spec`—a header to look at, or what to do with a frame. Bits that are set in a mask have to be as in the value.
+/// `ibv_flow_spec`—a header to look at, or what to do with a frame. Bits that are set in a mask
+/// have to be as in the value.
 #[doc(alias = "ibv_flow_spec")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
@@ -151,8 +152,9 @@ impl Default for Ipv6Fields {
 /// `ibv_create_flow`—creates a rule for a queue pair, which must live as long. One system call.
 ///
 /// # Errors
-/// [`LimitExceeded`](uverbs_core::ErrorKind::LimitExceeded): a tag of more than 24 bits, a flow label of more than 20. EPERM
-/// without `CAP_NET_RAW`; what the device cannot match; those of [`cmd::flow::create`].
+/// [`LimitExceeded`](uverbs_core::ErrorKind::LimitExceeded): a tag of more than 24 bits, a flow
+/// label of more than 20. EPERM without `CAP_NET_RAW`; what the device cannot match; those of
+/// [`cmd::flow::create`].
 #[doc(alias = "ibv_create_flow")]
 pub fn create(qp: &Object, init: &FlowInit<'_>) -> Result<Object> {
     let mut specs = Vec::new();

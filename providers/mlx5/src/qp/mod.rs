@@ -73,7 +73,8 @@ impl QueuePair {
         self.raw
     }
 
-    /// The receiving end of an XRC connection that somebody else has created. One system call, which asks for its state.
+    /// The receiving end of an XRC connection that somebody else has created. One system call,
+    /// which asks for its state.
     pub(crate) fn opened(context: &Context, object: Object, number: u32) -> Result<Self> {
         let mut opened = Self {
             send: None,
@@ -229,7 +230,8 @@ impl contract::Qp for QueuePair {
     unsafe fn put_send(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
         match (&mut self.send, self.base.kind) {
             (Some(ring), QpType::Rc | QpType::Uc) => ring.put(request),
-            // By a copy: of a request that stays where it is, nothing is known to the compiler any more.
+            // By a copy: of a request that stays where it is, nothing is known to the compiler any
+            // more.
             _ => self.put_other(&{ *request }),
         }
     }
@@ -254,7 +256,8 @@ impl contract::Qp for QueuePair {
         match (&mut self.send, self.base.kind) {
             (Some(ring), QpType::Rc | QpType::Uc) => ring.post(requests),
             _ => match requests {
-                // By a copy: of a request that stays where it is, nothing is known to the compiler any more.
+                // By a copy: of a request that stays where it is, nothing is known to the compiler
+                // any more.
                 [one] => self.post_others(&[*one]),
                 _ => self.post_others(requests),
             },
@@ -268,7 +271,8 @@ impl contract::Qp for QueuePair {
         match &mut self.recv {
             Some(ring) => ring.post(requests),
             None => match requests {
-                // By a copy: of a request that stays where it is, nothing is known to the compiler any more.
+                // By a copy: of a request that stays where it is, nothing is known to the compiler
+                // any more.
                 [one] => self.post_scattered(&[*one]),
                 _ => self.post_scattered(requests),
             },
@@ -281,7 +285,8 @@ impl contract::Qp for QueuePair {
     unsafe fn put_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
         match &mut self.recv {
             Some(ring) => ring.put(request),
-            // By a copy: of a request that stays where it is, nothing is known to the compiler any more.
+            // By a copy: of a request that stays where it is, nothing is known to the compiler any
+            // more.
             None => self.put_scattered(&{ *request }),
         }
     }

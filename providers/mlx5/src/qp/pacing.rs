@@ -137,9 +137,9 @@ impl fmt::Display for QpTypes {
 /// One system call; it waits for the firmware.
 ///
 /// # Errors
-/// As [`PacingCaps::check`], found before the kernel is asked. EINVAL: the queue pair is not ready to
-/// send; only newer kernels keep a rate that is set earlier, until it is. EOPNOTSUPP: the kernel does not know the
-/// attribute. ENOMEM, ENOSPC: the device has no place left in its table of rates.
+/// As [`PacingCaps::check`], found before the kernel is asked. EINVAL: the queue pair is not ready
+/// to send; only newer kernels keep a rate that is set earlier, until it is. EOPNOTSUPP: the kernel
+/// does not know the attribute. ENOMEM, ENOSPC: the device has no place left in its table of rates.
 #[doc(alias = "ibv_modify_qp_rate_limit")]
 #[doc(hidden)] // Users have no such handle: the facade calls it.
 pub fn modify_rate_limit(
@@ -196,14 +196,14 @@ static KIND: Kind = Kind {
 };
 
 impl Devx {
-    /// `mlx5dv_pp_alloc`—takes a place in the device's table of rates. Contexts that want the same rate
-    /// share a place, unless `dedicated`.
+    /// `mlx5dv_pp_alloc`—takes a place in the device's table of rates. Contexts that want the same
+    /// rate share a place, unless `dedicated`.
     ///
     /// One system call; it waits for the firmware.
     ///
     /// # Errors
-    /// EOPNOTSUPP, EPROTONOSUPPORT: the device does not pace for user contexts. EINVAL: no DEVX in this
-    /// context, or a rate outside the device's limits. ENOSPC: no place is left.
+    /// EOPNOTSUPP, EPROTONOSUPPORT: the device does not pace for user contexts. EINVAL: no DEVX in
+    /// this context, or a rate outside the device's limits. ENOSPC: no place is left.
     #[doc(alias = "mlx5dv_pp_alloc")]
     pub fn pace(&self, limit: &RateLimit, dedicated: bool) -> Result<PacingEntry> {
         let op = Op::AllocPacing;

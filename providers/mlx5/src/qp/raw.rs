@@ -1,4 +1,5 @@
-//! Raw packet queue pairs: what they are besides a queue pair, a send and a receive queue of their own.
+//! Raw packet queue pairs: what they are besides a queue pair, a send and a receive queue of their
+//! own.
 
 use uverbs_core::contract::QpInit;
 use uverbs_core::types::{DeviceCaps, QpType};
@@ -26,11 +27,12 @@ pub struct RawNumbers {
 }
 
 impl QueuePair {
-    /// Creates a raw packet queue pair with room for `max_header` bytes of header in each request, as segmentation needs
-    /// (`max_tso_header`).
+    /// Creates a raw packet queue pair with room for `max_header` bytes of header in each request,
+    /// as segmentation needs (`max_tso_header`).
     ///
     /// # Errors
-    /// EPERM without `CAP_NET_RAW`; more header than a request has room for; else as for other queue pairs.
+    /// EPERM without `CAP_NET_RAW`; more header than a request has room for; else as for other
+    /// queue pairs.
     pub(crate) fn create_raw_packet(
         context: &Context,
         pd: &ProtectionDomain,

@@ -1,4 +1,5 @@
-//! Sending on queue pairs that need more than a request: extended and dynamic connections, Ethernet.
+//! Sending on queue pairs that need more than a request: extended and dynamic connections,
+//! Ethernet.
 
 use uverbs_core::PostError;
 use uverbs_core::types::{Address, QpType, Remote, SendFlags, SendRequest, Sge, WcOpcode};
@@ -34,8 +35,8 @@ impl DcDestination<'_> {
 /// An atomic operation on 8 bytes that looks at some of their bits.
 #[derive(Clone, Copy, Debug)]
 pub enum MaskedAtomic {
-    /// Replace the bits of `swap_mask` by those of `swap` if the bits of `compare_mask` equal those of `compare`
-    /// (`IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP`).
+    /// Replace the bits of `swap_mask` by those of `swap` if the bits of `compare_mask` equal those
+    /// of `compare` (`IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP`).
     CompareSwap {
         /// The value that must be there.
         compare: u64,
@@ -46,7 +47,8 @@ pub enum MaskedAtomic {
         /// Which bits of it are put.
         swap_mask: u64,
     },
-    /// Add, but no carry leaves a bit that is set in `boundary` (`IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD`).
+    /// Add, but no carry leaves a bit that is set in `boundary`
+    /// (`IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD`).
     FetchAdd {
         /// What is added.
         add: u64,
@@ -64,10 +66,11 @@ const fn check_number(number: u32) -> Result<(), PostError> {
 }
 
 impl QueuePair {
-    /// Puts a masked atomic operation on a queue pair of a plain reliable connection: the old value lands in `piece`, 8
-    /// bytes.
+    /// Puts a masked atomic operation on a queue pair of a plain reliable connection: the old value
+    /// lands in `piece`, 8 bytes.
     ///
-    /// Not every device has it: others complete it with [`LocalQpOperation`](uverbs_core::types::WcStatus::LocalQpOperation).
+    /// Not every device has it: others complete it with
+    /// [`LocalQpOperation`](uverbs_core::types::WcStatus::LocalQpOperation).
     ///
     /// # Errors
     /// As `put_send`; [`PostError::InvalidRequest`]: not 8 bytes, or not aligned to 8.
@@ -128,12 +131,12 @@ impl QueuePair {
         }
     }
 
-    /// Puts a request on an XRC initiator, for the peer's shared receive queue `srq`; its number matters for sends and for
-    /// writes with an immediate value.
+    /// Puts a request on an XRC initiator, for the peer's shared receive queue `srq`; its number
+    /// matters for sends and for writes with an immediate value.
     ///
     /// # Errors
-    /// As `put_send`; [`PostError::UnsupportedOperation`] on other queue pairs; [`PostError::InvalidRequest`] for a number of
-    /// more than 24 bits.
+    /// As `put_send`; [`PostError::UnsupportedOperation`] on other queue pairs;
+    /// [`PostError::InvalidRequest`] for a number of more than 24 bits.
     ///
     /// # Safety
     /// As `put_send`.
@@ -149,8 +152,9 @@ impl QueuePair {
     /// Puts a request on a DC initiator.
     ///
     /// # Errors
-    /// As `put_send`; [`PostError::UnsupportedOperation`] on other queue pairs; [`PostError::InvalidRequest`] for a number of
-    /// more than 24 bits; [`PostError::NoSuchStream`].
+    /// As `put_send`; [`PostError::UnsupportedOperation`] on other queue pairs;
+    /// [`PostError::InvalidRequest`] for a number of more than 24 bits;
+    /// [`PostError::NoSuchStream`].
     ///
     /// # Safety
     /// As `put_send`.
@@ -175,16 +179,16 @@ impl QueuePair {
         self.send_ring()?.put_in_stream(request, &route, to.stream)
     }
 
-    /// Puts a frame that lies in registered memory as a whole. What the device wants of it in the request itself is copied from
-    /// where its pieces are.
+    /// Puts a frame that lies in registered memory as a whole. What the device wants of it in the
+    /// request itself is copied from where its pieces are.
     ///
     /// # Errors
-    /// As `put_send`; [`PostError::UnsupportedOperation`] on other than raw packet queue pairs; [`PostError::InvalidRequest`] for
-    /// a frame that is shorter than what the device wants.
+    /// As `put_send`; [`PostError::UnsupportedOperation`] on other than raw packet queue pairs;
+    /// [`PostError::InvalidRequest`] for a frame that is shorter than what the device wants.
     ///
     /// # Safety
-    /// As `put_send`. And the first 18 bytes of the pieces are memory of this process at the addresses that the pieces name, which
-    /// nothing writes to before this returns.
+    /// As `put_send`. And the first 18 bytes of the pieces are memory of this process at the
+    /// addresses that the pieces name, which nothing writes to before this returns.
     #[allow(unsafe_code, reason = "names memory that is read now and by a device")]
     pub unsafe fn put_packet(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
         let ring = self.send.as_mut().ok_or(PostError::UnsupportedOperation)?;

@@ -32,8 +32,8 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Resets it. The device and the rings start over together, or nothing is posted any more, and no way leads out of RESET:
-    /// the device would carry out again what lies in the rings.
+    /// Resets it. The device and the rings start over together, or nothing is posted any more, and
+    /// no way leads out of RESET: the device would carry out again what lies in the rings.
     fn start_over(&mut self, attr: &QpAttr) -> Result<()> {
         let was = self.base.adrift;
         self.drift();
@@ -95,8 +95,9 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Refuses what no kernel takes. The device moves queue pairs to an error state on its own, from which
-    /// there are no more changes than from the state before; so nothing is refused that it would accept.
+    /// Refuses what no kernel takes. The device moves queue pairs to an error state on its own,
+    /// from which there are no more changes than from the state before; so nothing is refused that
+    /// it would accept.
     fn check(&self, attr: &QpAttr) -> Result<()> {
         let op = Op::ModifyQueuePair;
         cmd::qp::check(attr)?;

@@ -1,4 +1,5 @@
-//! Extended reliable connections: shared receive queues that senders of any connection of a domain name.
+//! Extended reliable connections: shared receive queues that senders of any connection of a domain
+//! name.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -33,7 +34,8 @@ pub struct SharedXrcDomain<'a> {
 }
 
 impl XrcDomain {
-    /// `ibv_open_xrcd`—opens a domain of this process's own, or one that a file stands for. One system call.
+    /// `ibv_open_xrcd`—opens a domain of this process's own, or one that a file stands for. One
+    /// system call.
     ///
     /// # Errors
     /// Those of [`cmd::xrcd::open`].
@@ -57,7 +59,8 @@ impl XrcDomain {
         &self.object
     }
 
-    /// `ibv_create_srq_ex`—creates a shared receive queue of the domain, whose receives complete in `cq`.
+    /// `ibv_create_srq_ex`—creates a shared receive queue of the domain, whose receives complete in
+    /// `cq`.
     ///
     /// # Errors
     /// Limits of the device, those of the command.
@@ -75,7 +78,8 @@ impl XrcDomain {
         SharedReceiveQueue::create_in(context, pd.object(), init, Some(xrc))
     }
 
-    /// `ibv_open_qp`—opens the receiving end with this number, which any process has created in the domain. Two system calls.
+    /// `ibv_open_qp`—opens the receiving end with this number, which any process has created in the
+    /// domain. Two system calls.
     ///
     /// # Errors
     /// EINVAL: there is none.

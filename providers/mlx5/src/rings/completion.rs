@@ -1,5 +1,5 @@
-//! Completion entries (`struct mlx5_cqe64` and `mlx5_err_cqe` of the kernel's `include/linux/mlx5/device.h`,
-//! `mlx5_ifc_cqe_error_syndrome_bits` of `mlx5_ifc.h`).
+//! Completion entries (`struct mlx5_cqe64` and `mlx5_err_cqe` of the kernel's
+//! `include/linux/mlx5/device.h`, `mlx5_ifc_cqe_error_syndrome_bits` of `mlx5_ifc.h`).
 
 use uverbs_core::rings::Fields;
 
@@ -12,8 +12,8 @@ pub(super) const ENTRY: usize = 64;
 /// Bytes of what one entry of an array says of a completion.
 pub(super) const MINI: usize = 8;
 
-/// Says what an entry is. `bytes` are its 64 bytes, behind the 64 before them where it has those, and before what is only said
-/// of each of those that came as one.
+/// Says what an entry is. `bytes` are its 64 bytes, behind the 64 before them where it has those,
+/// and before what is only said of each of those that came as one.
 pub(super) fn fields(message: &[u8], entry: &[u8; ENTRY], minis: &[[u8; MINI]]) -> Fields {
     let [.., last] = *entry;
     let (kind, layout) = (u32::from(last >> 4), u32::from(last >> 2 & 3));

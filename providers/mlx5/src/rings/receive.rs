@@ -5,7 +5,8 @@ use uverbs_core::rings::Fields;
 use super::reader::Reader;
 use super::segments;
 
-/// The key that ends the pieces of a request which has fewer than it could (the kernel's `MLX5_INVALID_LKEY`).
+/// The key that ends the pieces of a request which has fewer than it could (the kernel's
+/// `MLX5_INVALID_LKEY`).
 const INVALID_LKEY: u64 = 0x100;
 
 /// Says where a message may go. `listed`: the request begins with the number of the one behind it.

@@ -87,8 +87,8 @@ impl Completions {
         }
     }
 
-    /// Tells of an entry that is there and stands for others, with what it says of each. They are told of again when they are
-    /// taken, as the entries that were made of it.
+    /// Tells of an entry that is there and stands for others, with what it says of each. They are
+    /// told of again when they are taken, as the entries that were made of it.
     #[cold]
     pub(crate) fn tell_title(&self, ring: &CqRing, place: Place) {
         let [_, count] = ring.units.get(ring.first(place.position).wrapping_add(2));
@@ -133,8 +133,8 @@ fn entry(ring: &CqRing, place: Place) -> [u8; ENTRY] {
     bytes
 }
 
-/// What a title at `position` says of one of those that it stands for. An array lies in the second place, and those of eight more
-/// in every eighth.
+/// What a title at `position` says of one of those that it stands for. An array lies in the second
+/// place, and those of eight more in every eighth.
 fn mini(ring: &CqRing, position: u64, at: u64) -> [u8; MINI] {
     let array = ring.first(position.wrapping_add((at & !7).max(1)));
     let unit = array.wrapping_add(u32::try_from(at & 7).unwrap_or(0) / 2);

@@ -1,4 +1,5 @@
-//! The receive ring of a queue pair or a work queue: this side writes requests, the doorbell record hands them over.
+//! The receive ring of a queue pair or a work queue: this side writes requests, the doorbell record
+//! hands them over.
 
 mod scattered;
 
@@ -127,7 +128,8 @@ impl ReceiveRing {
         if !self.fork.is_current() {
             return Err(PostError::Forked);
         }
-        // What comes later must not come back here: the compiler would forget what it knows about the request.
+        // What comes later must not come back here: the compiler would forget what it knows about
+        // the request.
         if self.is_full() {
             return self.put_apart(*request);
         }
@@ -227,7 +229,8 @@ impl ReceiveRing {
         // A batch that was forgotten instead of dropped must not be rung with this one.
         self.abort();
         for (posted, request) in requests.iter().enumerate() {
-            // A copy: of a request that stays where it is, nothing is known to the compiler any more.
+            // A copy: of a request that stays where it is, nothing is known to the compiler any
+            // more.
             if let Err(error) = self.put(&{ *request }) {
                 return self.stop(posted, error);
             }
@@ -272,8 +275,8 @@ fn put_piece(ring: &UnitRing, at: u32, max_sge: u32, piece: &Sge) {
     }
 }
 
-/// Writes the pieces of a receive request from unit `at` on. The device takes them in order up to `max_sge` or
-/// an end.
+/// Writes the pieces of a receive request from unit `at` on. The device takes them in order up to
+/// `max_sge` or an end.
 #[expect(clippy::inline_always, reason = "a part of posting")]
 #[inline(always)]
 pub(crate) fn put_pieces(

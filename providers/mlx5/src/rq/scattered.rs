@@ -1,4 +1,5 @@
-//! A receive ring whose small messages come in completions: what is posted is noted for whoever polls, too.
+//! A receive ring whose small messages come in completions: what is posted is noted for whoever
+//! polls, too.
 
 use uverbs_core::PostError;
 use uverbs_core::types::RecvRequest;

@@ -1,4 +1,5 @@
-//! Receive-side scaling: queue pairs that spread packets over work queues by a hash of their headers.
+//! Receive-side scaling: queue pairs that spread packets over work queues by a hash of their
+//! headers.
 
 pub mod work_queue;
 
@@ -29,7 +30,8 @@ const HASH_KEY_LEN: u8 = 40;
 const TOEPLITZ: u8 = 1;
 
 bitflags! {
-    /// `ibv_rx_hash_fields`—what of a packet enters the hash. Unknown bits are kept: a device says what it can.
+    /// `ibv_rx_hash_fields`—what of a packet enters the hash. Unknown bits are kept: a device says
+    /// what it can.
     #[doc(alias = "ibv_rx_hash_fields")]
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct HashFields: u64 {
@@ -90,8 +92,8 @@ impl SpreadingQueuePair {
     /// `ibv_create_qp_ex` with a hash—creates one; flow rules lead packets to it. One system call.
     ///
     /// # Errors
-    /// Unsupported: the device does not hash one of the fields. `InvalidInput`: fields that exclude each other, or have no
-    /// name. EPERM without `CAP_NET_RAW`.
+    /// Unsupported: the device does not hash one of the fields. `InvalidInput`: fields that exclude
+    /// each other, or have no name. EPERM without `CAP_NET_RAW`.
     pub fn create(
         context: &Context,
         pd: &ProtectionDomain,

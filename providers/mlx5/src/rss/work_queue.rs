@@ -52,7 +52,8 @@ pub struct WorkQueue {
     sizes: sizes::Receive,
     tracker: Arc<QueuePairTracker>,
     cq: Arc<CqShared>,
-    /// The device may have started over, and the ring here has not: only a reset brings them together again.
+    /// The device may have started over, and the ring here has not: only a reset brings them
+    /// together again.
     adrift: bool,
 }
 
@@ -60,7 +61,8 @@ impl WorkQueue {
     /// `ibv_create_wq`—creates a work queue in the reset state. One system call.
     ///
     /// # Errors
-    /// Limits of the device; Unsupported on devices whose completions carry no number of ours; those of the command.
+    /// Limits of the device; Unsupported on devices whose completions carry no number of ours;
+    /// those of the command.
     #[doc(alias = "ibv_create_wq")]
     pub fn create(
         context: &Context,
@@ -169,8 +171,9 @@ impl WorkQueue {
     /// `ibv_modify_wq`—moves it from one state to another. One system call.
     ///
     /// # Errors
-    /// EINVAL: it is in another state, or the move is illegal. [`InvalidState`](ErrorKind::InvalidState): nobody knows what
-    /// became of an earlier reset; only another leads on.
+    /// EINVAL: it is in another state, or the move is illegal.
+    /// [`InvalidState`](ErrorKind::InvalidState): nobody knows what became of an earlier reset;
+    /// only another leads on.
     #[doc(alias = "ibv_modify_wq")]
     pub fn modify(&mut self, from: State, to: State) -> Result<()> {
         let op = Op::ModifyWorkQueue;
@@ -247,7 +250,8 @@ pub struct IndirectionTable {
 }
 
 impl IndirectionTable {
-    /// `ibv_create_rwq_ind_table`—creates a table of work queues, as many as a power of two. One system call.
+    /// `ibv_create_rwq_ind_table`—creates a table of work queues, as many as a power of two. One
+    /// system call.
     ///
     /// # Errors
     /// Another count, those of the command.

@@ -42,8 +42,8 @@ pub struct Leaves<'a> {
 }
 
 impl Scheduler {
-    /// `mlx5dv_modify_qp_sched_elem`—attaches a queue pair to leaves in place of those it is attached to,
-    /// or to none. It holds them until then, or until it is destroyed.
+    /// `mlx5dv_modify_qp_sched_elem`—attaches a queue pair to leaves in place of those it is
+    /// attached to, or to none. It holds them until then, or until it is destroyed.
     ///
     /// | queue pair | requests | responses | in state |
     /// |---|---|---|---|
@@ -54,10 +54,11 @@ impl Scheduler {
     /// One system call; it waits for the firmware.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported): another transport, or the device does not schedule queues
-    /// of this kind. [`InvalidState`](ErrorKind::InvalidState): another state.
-    /// [`InvalidInput`](ErrorKind::InvalidInput): a leaf for responses where there are none, or a leaf of
-    /// another context. Else the errno that the firmware's status stands for. The queue pair is attached as it was then.
+    /// [`Unsupported`](ErrorKind::Unsupported): another transport, or the device does not schedule
+    /// queues of this kind. [`InvalidState`](ErrorKind::InvalidState): another state.
+    /// [`InvalidInput`](ErrorKind::InvalidInput): a leaf for responses where there are none, or a
+    /// leaf of another context. Else the errno that the firmware's status stands for. The queue
+    /// pair is attached as it was then.
     #[doc(alias = "mlx5dv_modify_qp_sched_elem")]
     #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub fn attach(&self, qp: &Attachable<'_>, leaves: Leaves<'_>) -> Result<()> {

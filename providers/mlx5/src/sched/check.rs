@@ -49,7 +49,8 @@ pub enum Note {
         /// The node; `None` is the root.
         name: Option<String>,
     },
-    /// Some children of a node have shares and some the device's default, whose weight is not known.
+    /// Some children of a node have shares and some the device's default, whose weight is not
+    /// known.
     MixedShares {
         /// The node; `None` is the root.
         name: Option<String>,

@@ -96,8 +96,8 @@ impl Scheduler {
     /// One system call; it waits for the firmware.
     ///
     /// # Errors
-    /// [`Unsupported`](uverbs_core::ErrorKind::Unsupported): the device has no such scheduling. Else the errno that
-    /// the firmware's status stands for.
+    /// [`Unsupported`](uverbs_core::ErrorKind::Unsupported): the device has no such scheduling.
+    /// Else the errno that the firmware's status stands for.
     #[doc(alias = "mlx5dv_sched_node_create")]
     pub fn create_root(&self) -> Result<Node> {
         self.limits().check_nodes()?;
@@ -164,8 +164,8 @@ impl Node {
     ///
     /// # Errors
     /// [`Unsupported`](uverbs_core::ErrorKind::Unsupported): the device has no shares or no caps.
-    /// [`LimitExceeded`](uverbs_core::ErrorKind::LimitExceeded): a larger share than it has. Else the errno that the
-    /// firmware's status stands for.
+    /// [`LimitExceeded`](uverbs_core::ErrorKind::LimitExceeded): a larger share than it has. Else
+    /// the errno that the firmware's status stands for.
     #[doc(alias = "mlx5dv_sched_node_create")]
     pub fn create_node(&self, attr: &ElementAttr) -> Result<Self> {
         self.scheduler.limits().check_nodes()?;
@@ -219,7 +219,8 @@ impl Node {
     /// One system call; it waits for the firmware.
     ///
     /// # Errors
-    /// [`Busy`](uverbs_core::ErrorKind::Busy) while there are elements below it, or clones; the node is given back.
+    /// [`Busy`](uverbs_core::ErrorKind::Busy) while there are elements below it, or clones; the
+    /// node is given back.
     #[doc(alias = "mlx5dv_sched_node_destroy")]
     pub fn destroy(self) -> Result<(), DestroyError<Self>> {
         let Self {
@@ -271,8 +272,8 @@ impl Leaf {
     /// One system call; it waits for the firmware.
     ///
     /// # Errors
-    /// [`Busy`](uverbs_core::ErrorKind::Busy) while queues are attached to it, or clones exist; the leaf is given
-    /// back.
+    /// [`Busy`](uverbs_core::ErrorKind::Busy) while queues are attached to it, or clones exist; the
+    /// leaf is given back.
     #[doc(alias = "mlx5dv_sched_leaf_destroy")]
     pub fn destroy(self) -> Result<(), DestroyError<Self>> {
         let Self { scheduler, object } = self;

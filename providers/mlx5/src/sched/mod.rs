@@ -1,11 +1,11 @@
 //! The tree of scheduling elements: who may send how much of what a function sends.
 //!
 //! A *node* shares what it is given among the elements below it, a *leaf* among the queues attached
-//! to it. In each cycle an element gets its share relative to its siblings', up to its cap; what one
-//! does not use goes to the others.
+//! to it. In each cycle an element gets its share relative to its siblings', up to its cap; what
+//! one does not use goes to the others.
 //!
-//! [`Scheduler`] makes single elements. [`Tree`] describes a whole tree as data, [`Plan`] is how one
-//! becomes another, and [`Applied`] is one that stands in a device.
+//! [`Scheduler`] makes single elements. [`Tree`] describes a whole tree as data, [`Plan`] is how
+//! one becomes another, and [`Applied`] is one that stands in a device.
 
 mod apply;
 mod attach;

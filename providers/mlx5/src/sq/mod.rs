@@ -1,7 +1,7 @@
 //! The send ring of a queue pair: this side writes requests, the doorbell hands them over.
 //!
-//! Requests are put behind each other in blocks of 64 bytes. Nothing of them counts until the doorbell
-//! record says so; taking them back is forgetting where the end was.
+//! Requests are put behind each other in blocks of 64 bytes. Nothing of them counts until the
+//! doorbell record says so; taking them back is forgetting where the end was.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "what fits a block is counted in a few bits"
@@ -69,8 +69,8 @@ struct End {
     block: u32,
     /// Requests before it, counted on and on.
     requests: u32,
-    /// Control flags of the next request, unless it has a full fence: those of every request, and what the request before
-    /// asks for.
+    /// Control flags of the next request, unless it has a full fence: those of every request, and
+    /// what the request before asks for.
     flags: u32,
 }
 
@@ -169,8 +169,8 @@ impl SendRing {
 
     /// Puts a request to the peer of a connection.
     ///
-    /// The operations that programs use all the time are written here, the others apart: registers are few. Where
-    /// the caller's code says what the request is, nothing is left of the questions.
+    /// The operations that programs use all the time are written here, the others apart: registers
+    /// are few. Where the caller's code says what the request is, nothing is left of the questions.
     #[expect(
         clippy::inline_always,
         reason = "what the caller knows about the request would be passed in memory and asked again"
@@ -180,7 +180,8 @@ impl SendRing {
         if !self.fork.is_current() {
             return Err(PostError::Forked);
         }
-        // What comes later must not come back here: the compiler would forget what it knows about the request.
+        // What comes later must not come back here: the compiler would forget what it knows about
+        // the request.
         if self.is_full() {
             return self.put_apart(*request);
         }
@@ -242,8 +243,9 @@ impl SendRing {
         Ok(())
     }
 
-    /// Puts any request to the peer of a connection. It is passed by value: of one that stays where it is, nothing is known
-    /// to the compiler any more. Cold, so that what is written in `put` lies in one piece; no more is here than a jump.
+    /// Puts any request to the peer of a connection. It is passed by value: of one that stays where
+    /// it is, nothing is known to the compiler any more. Cold, so that what is written in `put`
+    /// lies in one piece; no more is here than a jump.
     #[cold]
     #[inline(never)]
     fn put_apart(&mut self, request: SendRequest<'_>) -> Result<(), PostError> {
@@ -372,7 +374,8 @@ impl SendRing {
         self.ring.put(first, control);
     }
 
-    /// Notes a request of `units` units in `blocks` blocks at the end, which is moved behind it; returns its control segment.
+    /// Notes a request of `units` units in `blocks` blocks at the end, which is moved behind it;
+    /// returns its control segment.
     #[expect(
         clippy::inline_always,
         reason = "a call costs a third of it: what is known about the request is passed in memory"

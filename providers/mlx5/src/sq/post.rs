@@ -44,7 +44,8 @@ impl SendRing {
         self.rung = self.end;
     }
 
-    /// Puts requests to the peer of a connection and hands them over: how many, and why the next one was not.
+    /// Puts requests to the peer of a connection and hands them over: how many, and why the next
+    /// one was not.
     #[expect(
         clippy::inline_always,
         reason = "what the caller knows about the requests would be passed in memory and asked again"
@@ -54,7 +55,8 @@ impl SendRing {
         // A batch that was forgotten instead of dropped must not be rung with this one.
         self.abort();
         for (posted, request) in requests.iter().enumerate() {
-            // A copy: of a request that stays where it is, nothing is known to the compiler any more.
+            // A copy: of a request that stays where it is, nothing is known to the compiler any
+            // more.
             if let Err(error) = self.put(&{ *request }) {
                 return self.stop(posted, error);
             }

@@ -44,7 +44,8 @@ impl SharedReceiveQueue {
         Self::create_in(context, pd.object(), init, None)
     }
 
-    /// A queue for queue pairs of one protection domain, or with `xrc` for senders of an XRC domain.
+    /// A queue for queue pairs of one protection domain, or with `xrc` for senders of an XRC
+    /// domain.
     pub(crate) fn create_in(
         context: &Context,
         pd: &Arc<Object>,
@@ -110,8 +111,8 @@ impl SharedReceiveQueue {
             number: reply.srqn,
         };
         if init.attr.limit != 0 {
-            // The kernel's driver takes no limit when it creates a queue. The device compares at once: an empty queue is
-            // below every limit.
+            // The kernel's driver takes no limit when it creates a queue. The device compares at
+            // once: an empty queue is below every limit.
             queue.arm(SrqModify::new().limit(init.attr.limit))?;
         }
         Ok(queue)

@@ -1,4 +1,5 @@
-//! The number by which completions of an XRC queue are looked up. Those of a basic queue name the queue pair.
+//! The number by which completions of an XRC queue are looked up. Those of a basic queue name the
+//! queue pair.
 
 use std::sync::Arc;
 

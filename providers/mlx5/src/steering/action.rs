@@ -194,15 +194,16 @@ fn bits(offset: u8, length: u8) -> Result<()> {
 }
 
 impl FlowAction {
-    /// `mlx5dv_create_flow_action_modify_header`—creates an action that changes headers, one change after the other, of packets in
-    /// tables of this kind.
+    /// `mlx5dv_create_flow_action_modify_header`—creates an action that changes headers, one change
+    /// after the other, of packets in tables of this kind.
     ///
     /// One system call, since 4.20; it waits for the firmware.
     ///
     /// # Errors
-    /// [`InvalidInput`](uverbs_core::ErrorKind::InvalidInput): no change, or bits that no field has.
-    /// [`LimitExceeded`](uverbs_core::ErrorKind::LimitExceeded): a field of more than 12 bits. EOPNOTSUPP: the device changes no
-    /// headers, or not in these tables. ENOSPC, ENOMEM: too many changes. EINVAL, EREMOTEIO: a field that the firmware does not change.
+    /// [`InvalidInput`](uverbs_core::ErrorKind::InvalidInput): no change, or bits that no field
+    /// has. [`LimitExceeded`](uverbs_core::ErrorKind::LimitExceeded): a field of more than 12 bits.
+    /// EOPNOTSUPP: the device changes no headers, or not in these tables. ENOSPC, ENOMEM: too many
+    /// changes. EINVAL, EREMOTEIO: a field that the firmware does not change.
     #[doc(alias = "mlx5dv_create_flow_action_modify_header")]
     #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub fn modify_header(
@@ -258,7 +259,8 @@ impl FlowAction {
     /// `ibv_destroy_flow_action`—destroys it. One system call. Dropping it does the same.
     ///
     /// # Errors
-    /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones, or rules with it, exist; it is given back.
+    /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones, or rules with it, exist; it is given
+    /// back.
     #[doc(alias = "ibv_destroy_flow_action")]
     pub fn destroy(mut self) -> Result<(), DestroyError<Self>> {
         match Object::sole(&mut self.object).and_then(Object::try_destroy) {

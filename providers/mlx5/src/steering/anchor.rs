@@ -16,7 +16,8 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
 use super::TableKind;
 use crate::devx::Parent;
 
-/// `mlx5dv_steering_anchor`—a table of the kernel's that lasts, to which tables made by firmware commands lead. Cheap to clone.
+/// `mlx5dv_steering_anchor`—a table of the kernel's that lasts, to which tables made by firmware
+/// commands lead. Cheap to clone.
 #[doc(alias = "mlx5dv_steering_anchor")]
 #[derive(Clone, Debug)]
 pub struct SteeringAnchor {
@@ -35,13 +36,15 @@ static KIND: Kind = Kind {
 };
 
 impl SteeringAnchor {
-    /// `mlx5dv_create_steering_anchor`—creates an anchor at the rank `priority` of tables of this kind.
+    /// `mlx5dv_create_steering_anchor`—creates an anchor at the rank `priority` of tables of this
+    /// kind.
     ///
     /// One system call, since 6.0; it waits for the firmware.
     ///
     /// # Errors
-    /// EPERM: no `CAP_NET_RAW`. EPROTONOSUPPORT: an older kernel, or a device whose contexts cannot share tables. EOPNOTSUPP: the device
-    /// has no such tables. ENOMEM, EINVAL: a rank that there is not.
+    /// EPERM: no `CAP_NET_RAW`. EPROTONOSUPPORT: an older kernel, or a device whose contexts cannot
+    /// share tables. EOPNOTSUPP: the device has no such tables. ENOMEM, EINVAL: a rank that there
+    /// is not.
     #[doc(alias = "mlx5dv_create_steering_anchor")]
     #[doc(alias = "mlx5dv_steering_anchor_attr")]
     #[doc(hidden)] // Users have no such handle: the facade calls it.
@@ -85,7 +88,8 @@ impl SteeringAnchor {
     /// `mlx5dv_destroy_steering_anchor`—destroys it. One system call. Dropping it does the same.
     ///
     /// # Errors
-    /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones, or objects created upon it, exist; it is given back.
+    /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones, or objects created upon it, exist; it
+    /// is given back.
     #[doc(alias = "mlx5dv_destroy_steering_anchor")]
     pub fn destroy(mut self) -> Result<(), DestroyError<Self>> {
         match Object::sole(&mut self.object).and_then(Object::try_destroy) {

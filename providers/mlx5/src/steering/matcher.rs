@@ -20,7 +20,8 @@ use super::{MatchWords, TableKind};
 
 /// What a matcher's rules catch (`enum mlx5_ib_flow_type`).
 ///
-/// Kernels so far make rules of [`Normal`](Self::Normal) matchers only (EOPNOTSUPP for the others' rules).
+/// Kernels so far make rules of [`Normal`](Self::Normal) matchers only (EOPNOTSUPP for the others'
+/// rules).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum MatchKind {
     /// What matches. The priority is the matcher's rank; 0 comes first.
@@ -46,7 +47,8 @@ pub struct MatcherInit<'a> {
     pub kind: MatchKind,
     /// Which way packets go.
     pub table: TableKind,
-    /// The port, from 1, whose packets of the transport are steered ([`TableKind::RdmaTransportReceive`],
+    /// The port, from 1, whose packets of the transport are steered
+    /// ([`TableKind::RdmaTransportReceive`],
     /// [`TableKind::RdmaTransportTransmit`]); for nothing else.
     pub ib_port: Option<u32>,
 }
@@ -87,8 +89,9 @@ impl FlowMatcher {
     /// One system call, since 4.19. The kernel asks the device for nothing yet.
     ///
     /// # Errors
-    /// EINVAL: [`TableKind::Switch`] where functions are not represented, or a port that does not exist or goes with another
-    /// table. EOPNOTSUPP: the context may not steer a port's transport. EPROTONOSUPPORT: the kernel does not know the port.
+    /// EINVAL: [`TableKind::Switch`] where functions are not represented, or a port that does not
+    /// exist or goes with another table. EOPNOTSUPP: the context may not steer a port's transport.
+    /// EPROTONOSUPPORT: the kernel does not know the port.
     #[doc(alias = "mlx5dv_create_flow_matcher")]
     #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub fn create(file: &Arc<UverbsFile>, init: &MatcherInit<'_>) -> Result<Self> {
@@ -156,7 +159,8 @@ impl FlowMatcher {
     /// `mlx5dv_destroy_flow_matcher`—destroys it. One system call. Dropping it does the same.
     ///
     /// # Errors
-    /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones, or rules of it, exist; it is given back.
+    /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones, or rules of it, exist; it is given
+    /// back.
     #[doc(alias = "mlx5dv_destroy_flow_matcher")]
     pub fn destroy(mut self) -> Result<(), DestroyError<Self>> {
         match Object::sole(&mut self.object).and_then(Object::try_destroy) {

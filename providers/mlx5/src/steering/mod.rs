@@ -1,7 +1,9 @@
-//! Steering by the device's own match words: matchers, rules, actions, anchors (`drivers/infiniband/hw/mlx5/fs.c`).
+//! Steering by the device's own match words: matchers, rules, actions, anchors
+//! (`drivers/infiniband/hw/mlx5/fs.c`).
 //!
-//! Rules of verbs ([`flow`](crate::flow)) name headers that every device knows. These name any word that this one can look
-//! at, lead to tables that firmware commands built, change headers, and count.
+//! Rules of verbs ([`flow`](crate::flow)) name headers that every device knows. These name any word
+//! that this one can look at, lead to tables that firmware commands built, change headers, and
+//! count.
 
 mod action;
 mod anchor;

@@ -28,8 +28,8 @@ pub enum Reformat<'a> {
     OutOfFrameTunnel,
     /// These headers of a tunnel are put before a frame ([`TableKind::NicTransmit`]).
     IntoFrameTunnel(&'a [u8]),
-    /// The headers of a tunnel of packets are taken away, and this frame header is put in their place
-    /// ([`TableKind::NicReceive`]).
+    /// The headers of a tunnel of packets are taken away, and this frame header is put in their
+    /// place ([`TableKind::NicReceive`]).
     OutOfPacketTunnel(&'a [u8]),
     /// The header of a frame is taken away, and these headers of a tunnel are put in its place
     /// ([`TableKind::NicTransmit`]).
@@ -61,15 +61,16 @@ impl<'a> Reformat<'a> {
 }
 
 impl FlowAction {
-    /// `mlx5dv_create_flow_action_packet_reformat`—creates an action that puts packets of tables of this kind into a tunnel, or takes
-    /// them out of one.
+    /// `mlx5dv_create_flow_action_packet_reformat`—creates an action that puts packets of tables of
+    /// this kind into a tunnel, or takes them out of one.
     ///
     /// One system call, since 4.20; it waits for the firmware.
     ///
     /// # Errors
-    /// [`InvalidInput`](uverbs_core::ErrorKind::InvalidInput): no headers. [`LimitExceeded`](uverbs_core::ErrorKind::LimitExceeded):
-    /// more than an attribute holds. EOPNOTSUPP: the device does not do it, or not in these tables. EINVAL, ENOSPC: longer headers than
-    /// the device takes.
+    /// [`InvalidInput`](uverbs_core::ErrorKind::InvalidInput): no headers.
+    /// [`LimitExceeded`](uverbs_core::ErrorKind::LimitExceeded): more than an attribute holds.
+    /// EOPNOTSUPP: the device does not do it, or not in these tables. EINVAL, ENOSPC: longer
+    /// headers than the device takes.
     #[doc(alias = "mlx5dv_create_flow_action_packet_reformat")]
     #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub fn reformat(

@@ -34,7 +34,8 @@ pub enum FlowTarget<'a> {
     Devx(&'a DevxObject),
     /// Nowhere (`MLX5DV_FLOW_ACTION_DROP`).
     Drop,
-    /// To whoever comes after these tables, as if nothing had matched (`MLX5DV_FLOW_ACTION_DEFAULT_MISS`).
+    /// To whoever comes after these tables, as if nothing had matched
+    /// (`MLX5DV_FLOW_ACTION_DEFAULT_MISS`).
     DefaultMiss,
     /// On, out of the port: in tables of packets on their way out.
     Onward,
@@ -117,7 +118,8 @@ impl FlowMatcher {
         Ok(MatchedFlow { object })
     }
 
-    /// `mlx5dv_create_flow`—creates a rule that leads frames to a raw packet queue pair, which must live as long.
+    /// `mlx5dv_create_flow`—creates a rule that leads frames to a raw packet queue pair, which must
+    /// live as long.
     ///
     /// # Errors
     /// As [`create_flow`](Self::create_flow); EINVAL for a queue pair of another transport.

@@ -23,9 +23,11 @@ pub enum TableKind {
     RdmaReceive,
     /// RoCE packets on their way out.
     RdmaTransmit,
-    /// Packets of the transport that a port received; needs the capability to steer functions (since 6.15).
+    /// Packets of the transport that a port received; needs the capability to steer functions
+    /// (since 6.15).
     RdmaTransportReceive,
-    /// Packets of the transport on their way out; as [`RdmaTransportReceive`](Self::RdmaTransportReceive).
+    /// Packets of the transport on their way out; as
+    /// [`RdmaTransportReceive`](Self::RdmaTransportReceive).
     RdmaTransportTransmit,
 }
 

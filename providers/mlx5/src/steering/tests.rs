@@ -1,4 +1,5 @@
-//! The exact words of the methods, what is refused before the kernel is asked, and in what order objects go.
+//! The exact words of the methods, what is refused before the kernel is asked, and in what order
+//! objects go.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 use std::net::{Ipv4Addr, Ipv6Addr};

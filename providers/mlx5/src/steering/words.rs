@@ -28,10 +28,11 @@ impl MatchHeaders {
     }
 }
 
-/// `mlx5dv_flow_match_parameters`—values of the words that the device looks at, or a mask of the bits that count.
+/// `mlx5dv_flow_match_parameters`—values of the words that the device looks at, or a mask of the
+/// bits that count.
 ///
-/// The words come in groups of 64 bytes: outer headers, other parameters, inner headers, and further parameters. Fields
-/// without a method here are reached by [`set`](Self::set).
+/// The words come in groups of 64 bytes: outer headers, other parameters, inner headers, and
+/// further parameters. Fields without a method here are reached by [`set`](Self::set).
 ///
 /// ```
 /// use uverbs_mlx5::steering::{MatchHeaders, MatchWords};
@@ -49,8 +50,8 @@ impl MatchWords {
         Self([0; LEN])
     }
 
-    /// Sets a field, by its place from the start of the first group. Bits of `value` beyond its width are dropped, and so is a field
-    /// beyond the last group.
+    /// Sets a field, by its place from the start of the first group. Bits of `value` beyond its
+    /// width are dropped, and so is a field beyond the last group.
     #[must_use]
     pub fn set(mut self, field: Field, value: u32) -> Self {
         field.set(&mut self.0, value);
@@ -80,7 +81,8 @@ impl MatchWords {
         self.bytes(of, 0x06, &ether_type.to_be_bytes())
     }
 
-    /// Number and priority of the first virtual network (12 and 3 bits), and that the frame has such a tag.
+    /// Number and priority of the first virtual network (12 and 3 bits), and that the frame has
+    /// such a tag.
     #[must_use]
     pub fn vlan(self, of: MatchHeaders, number: u16, priority: u8) -> Self {
         let at = of.base();
@@ -157,7 +159,8 @@ impl MatchWords {
         self.set(field(GROUP, 23, 0), number)
     }
 
-    /// Register C `number` (0 to 7) of the packet's metadata, which [changes of headers](super::HeaderChange) set.
+    /// Register C `number` (0 to 7) of the packet's metadata, which [changes of
+    /// headers](super::HeaderChange) set.
     #[must_use]
     pub fn register_c(self, number: u8, value: u32) -> Self {
         let from_the_last = 7 - usize::from(number.min(7));
@@ -177,7 +180,8 @@ impl MatchWords {
         self
     }
 
-    /// The bytes up to the last group that has any, the first in any case: older kernels know fewer.
+    /// The bytes up to the last group that has any, the first in any case: older kernels know
+    /// fewer.
     pub(super) fn used(&self) -> &[u8] {
         let last = self
             .groups()
@@ -186,7 +190,8 @@ impl MatchWords {
         self.0.get(..len).unwrap_or(&self.0)
     }
 
-    /// Which groups have any bit: a mask's are those that the device looks at (`match_criteria_enable`).
+    /// Which groups have any bit: a mask's are those that the device looks at
+    /// (`match_criteria_enable`).
     pub(super) fn criteria(&self) -> u8 {
         self.groups().enumerate().fold(0, |bits, (at, group)| {
             bits | u8::from(group.iter().any(|byte| *byte != 0)) << at

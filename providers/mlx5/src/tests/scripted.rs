@@ -1,4 +1,5 @@
-//! A kernel that writes down what it is asked, and answers by a script: for tests of single methods.
+//! A kernel that writes down what it is asked, and answers by a script: for tests of single
+//! methods.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 use std::fmt::Write as _;
@@ -62,7 +63,8 @@ impl Scripted {
         *self.deaf.lock().unwrap() = true;
     }
 
-    /// What it was asked since the last time: `object/method id:value …`, ids counted from the driver's first.
+    /// What it was asked since the last time: `object/method id:value …`, ids counted from the
+    /// driver's first.
     pub(crate) fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.lines.lock().unwrap())
     }

@@ -1,8 +1,10 @@
-//! Lives of a queue, which begin when it is created or reset, and how far it got in the present one.
+//! Lives of a queue, which begin when it is created or reset, and how far it got in the present
+//! one.
 //!
-//! A reset is of the thread that posts; another may be in the middle of polling an entry of the old life, and what it
-//! is about to store would be taken for the new one's. So how far a queue got stands in one word with the life it is true of,
-//! and whether an entry is of the present life is asked last, after all that was read for it.
+//! A reset is of the thread that posts; another may be in the middle of polling an entry of the old
+//! life, and what it is about to store would be taken for the new one's. So how far a queue got
+//! stands in one word with the life it is true of, and whether an entry is of the present life is
+//! asked last, after all that was read for it.
 
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -15,7 +17,8 @@ pub(super) struct Life(AtomicU32);
 pub(super) struct Side {
     /// The first entry of the completion queue that belongs to this life.
     since: AtomicU64,
-    /// Requests completed, counted on and on << 32 | the life it is so in. Another life's word says that there is none yet.
+    /// Requests completed, counted on and on << 32 | the life it is so in. Another life's word says
+    /// that there is none yet.
     progress: AtomicU64,
 }
 
@@ -94,7 +97,8 @@ pub(super) struct Run<'s> {
 }
 
 impl Run<'_> {
-    /// Ends it, if the entry `first` and those behind it, which it was about, are of this life. Otherwise nothing of it is true.
+    /// Ends it, if the entry `first` and those behind it, which it was about, are of this life.
+    /// Otherwise nothing of it is true.
     #[inline]
     pub(super) fn end(self, first: u64) -> bool {
         let current = self.side.began_by(first);
@@ -147,7 +151,8 @@ mod tests {
             .collect()
     }
 
-    /// One thread polls the entry 4, which is the old life's sixth; the other resets and posts at the same place.
+    /// One thread polls the entry 4, which is the old life's sixth; the other resets and posts at
+    /// the same place.
     #[test]
     fn a_poller_of_an_old_life_says_nothing_of_the_new_one() {
         let orders = merged(&POLLER, &POSTER);

@@ -1,8 +1,9 @@
 //! What a queue shares with the completion queues that report on it.
 //!
-//! A completion names its queue and a position in it. What was posted there (the user's number, and how much of
-//! the queue it frees) is written by the thread that posts and read by the one that polls. All of it is atomic
-//! words, so neither side takes a lock; what orders the two is the device, which completes only what was posted.
+//! A completion names its queue and a position in it. What was posted there (the user's number, and
+//! how much of the queue it frees) is written by the thread that posts and read by the one that
+//! polls. All of it is atomic words, so neither side takes a lock; what orders the two is the
+//! device, which completes only what was posted.
 
 mod life;
 pub(crate) mod registration;
@@ -90,8 +91,8 @@ impl SendTracker {
         }
     }
 
-    /// What was noted at block `index` was taken back. `tail` is how many were completed at some time: completing it again
-    /// completes nothing.
+    /// What was noted at block `index` was taken back. `tail` is how many were completed at some
+    /// time: completing it again completes nothing.
     pub(crate) fn taken_back(&self, index: u32, tail: u32) {
         if let Some(entry) = self.entries.get(index as usize) {
             entry.after.store(tail, Ordering::Relaxed);
@@ -103,21 +104,24 @@ impl SendTracker {
 #[derive(Debug)]
 pub(crate) struct SendRun<'t> {
     run: Run<'t>,
-    /// The complement of the requests completed: posted ones plus this are how many lie between, in one addition.
+    /// The complement of the requests completed: posted ones plus this are how many lie between, in
+    /// one addition.
     not_tail: u32,
     entries: &'t [SendEntry],
     unordered: bool,
 }
 
 impl SendRun<'_> {
-    /// The request that begins at block `counter`, and those before it, are completed. `None` for one that is not under way.
+    /// The request that begins at block `counter`, and those before it, are completed. `None` for
+    /// one that is not under way.
     #[inline]
     pub(crate) fn completed(&mut self, counter: u16) -> Option<Sent> {
         let mask = self.entries.len().wrapping_sub(1);
         let entry = self.entries.get(usize::from(counter) & mask)?;
         let wr_id = entry.wr_id.load(Ordering::Relaxed);
         let after = entry.after.load(Ordering::Relaxed);
-        // Less than the blocks that there are, and more than none: what was completed before is behind, or far ahead.
+        // Less than the blocks that there are, and more than none: what was completed before is
+        // behind, or far ahead.
         if after.wrapping_add(self.not_tail) as usize >= self.entries.len() {
             if !self.unordered {
                 return None;
@@ -171,7 +175,8 @@ pub(crate) struct RecvRun<'t> {
 }
 
 impl RecvRun<'_> {
-    /// The oldest request is completed. The device's counter says the same as ours, and ours cannot be wrong.
+    /// The oldest request is completed. The device's counter says the same as ours, and ours cannot
+    /// be wrong.
     #[inline]
     pub(crate) fn completed(&mut self) -> Option<u64> {
         let mask = self.wr_ids.len().wrapping_sub(1);
@@ -261,7 +266,8 @@ impl QueuePairTracker {
         self.scatter.as_deref()
     }
 
-    /// The same with several streams of requests, which overtake each other: a completion may be of one that counts as completed.
+    /// The same with several streams of requests, which overtake each other: a completion may be of
+    /// one that counts as completed.
     pub(crate) fn unordered(self) -> Self {
         let send = SendTracker {
             unordered: true,
@@ -294,16 +300,19 @@ impl QueuePairTracker {
         self.number.store(number, Ordering::Relaxed);
     }
 
-    /// A life begins, at its creation or a reset: completions before these indexes are not about it.
+    /// A life begins, at its creation or a reset: completions before these indexes are not about
+    /// it.
     ///
-    /// For the thread that posts. Another may be in the middle of polling: what it says of the old life is not about the new one.
+    /// For the thread that posts. Another may be in the middle of polling: what it says of the old
+    /// life is not about the new one.
     pub(crate) fn restart(&self, send_since: u64, recv_since: u64) {
         let _nobody_copies = self.scatter().map(ScatterTracker::forget);
         self.life
             .next([(&self.sent, send_since), (&self.received, recv_since)]);
     }
 
-    /// Requests sent that are completed, counted on and on in this life. What they freed may be written to. For the thread that posts.
+    /// Requests sent that are completed, counted on and on in this life. What they freed may be
+    /// written to. For the thread that posts.
     #[inline]
     pub(crate) fn sent_tail(&self) -> u32 {
         self.sent.tail(&self.life)
@@ -321,7 +330,8 @@ impl QueuePairTracker {
         self.send.run_from(self.sent.run(&self.life))
     }
 
-    /// Completions of its own receive queue begin. `None` where it has none. For the thread that polls.
+    /// Completions of its own receive queue begin. `None` where it has none. For the thread that
+    /// polls.
     #[inline]
     pub(crate) fn receives(&self) -> Option<RecvRun<'_>> {
         let Receives::Own(queue) = &self.recv else {
@@ -333,8 +343,8 @@ impl QueuePairTracker {
         })
     }
 
-    /// The request that the entry `index` of its send completion queue is about, as most are: of this life, of which it is not the
-    /// first, and not overtaken by another stream's.
+    /// The request that the entry `index` of its send completion queue is about, as most are: of
+    /// this life, of which it is not the first, and not overtaken by another stream's.
     #[inline]
     pub(crate) fn sent_in_order(&self, index: u64, counter: u16) -> Option<Sent> {
         let run = self.sent.go_on(&self.life)?;
@@ -358,8 +368,8 @@ impl QueuePairTracker {
         }
     }
 
-    /// The request of a shared queue that the entry `index` of its receive completion queue is about, if it is of this life and
-    /// under way.
+    /// The request of a shared queue that the entry `index` of its receive completion queue is
+    /// about, if it is of this life and under way.
     #[inline(never)]
     pub(crate) fn received_shared(&self, index: u64, counter: u16) -> Option<u64> {
         match &self.recv {
@@ -368,7 +378,8 @@ impl QueuePairTracker {
         }
     }
 
-    /// The request that the entry `index` of its receive completion queue is about, which has this counter.
+    /// The request that the entry `index` of its receive completion queue is about, which has this
+    /// counter.
     #[inline]
     pub(crate) fn received(&self, index: u64, counter: u16) -> Request<u64> {
         if let Some(mut run) = self.receives() {

@@ -1,4 +1,5 @@
-//! A queue's number in the table that completions are looked up in, for as long as the device has the queue.
+//! A queue's number in the table that completions are looked up in, for as long as the device has
+//! the queue.
 
 use std::sync::Arc;
 
@@ -85,7 +86,8 @@ impl Registered {
         Self::by_device_since(op, trackers, number, owner, reports, since)
     }
 
-    /// The same for one that the device may have reported on already: since it was told to make it, at most, which was after `since`.
+    /// The same for one that the device may have reported on already: since it was told to make it,
+    /// at most, which was after `since`.
     pub(crate) fn by_device_since(
         op: Op,
         trackers: &Arc<Trackers>,

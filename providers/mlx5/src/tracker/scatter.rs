@@ -1,8 +1,10 @@
-//! Small messages that come in their completions: whoever polls copies them to where the receive request wanted them.
+//! Small messages that come in their completions: whoever polls copies them to where the receive
+//! request wanted them.
 //!
-//! The copy is made while the request is still under way, so its memory is nobody else's: who resets or destroys the queue pair, and
-//! gives memory back for that, waits until nobody copies, and from then on nothing is copied any more. One lock does both. It is
-//! taken by queue pairs that were created for this, no others.
+//! The copy is made while the request is still under way, so its memory is nobody else's: who
+//! resets or destroys the queue pair, and gives memory back for that, waits until nobody copies,
+//! and from then on nothing is copied any more. One lock does both. It is taken by queue pairs that
+//! were created for this, no others.
 
 use std::sync::PoisonError;
 
@@ -90,8 +92,8 @@ impl Places {
         Some(first..first + self.max_sge)
     }
 
-    /// Copies a message to where the request at `position` wants it. `None`, and nothing is copied, if that is not under way or has
-    /// not so much room.
+    /// Copies a message to where the request at `position` wants it. `None`, and nothing is copied,
+    /// if that is not under way or has not so much room.
     fn put(&self, position: u32, message: &[u8]) -> Option<()> {
         let ahead = self.posted.wrapping_sub(position);
         if ahead == 0 || ahead > self.count {
@@ -126,8 +128,8 @@ fn write(address: u64, bytes: &[u8]) {
 }
 
 impl QueuePairTracker {
-    /// The request of its own receive queue that the entry `index` of its receive completion queue is about, which has `message` in
-    /// it: the message is copied to where the request wanted it.
+    /// The request of its own receive queue that the entry `index` of its receive completion queue
+    /// is about, which has `message` in it: the message is copied to where the request wanted it.
     #[cold]
     pub(crate) fn received_inside(&self, index: u64, message: &[u8]) -> Request<u64> {
         let Some(scatter) = self.scatter() else {

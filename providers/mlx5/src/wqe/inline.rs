@@ -70,9 +70,11 @@ impl<'r> Packer<'r> {
 /// Bytes that a unit holds beside the head of inline data.
 const BESIDE_HEAD: usize = 12;
 
-/// Puts inline data of one piece, which begins with `start`, from unit `at` on, filled up with zeroes. Tells the unit behind it.
+/// Puts inline data of one piece, which begins with `start`, from unit `at` on, filled up with
+/// zeroes. Tells the unit behind it.
 ///
-/// The head has four bytes, so all that follows falls into whole units from the thirteenth byte on: no word is put together.
+/// The head has four bytes, so all that follows falls into whole units from the thirteenth byte on:
+/// no word is put together.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "a request is shorter than 2³¹ bytes"

@@ -55,7 +55,8 @@ pub(crate) mod control {
     /// Wait until the memory key changes before it are done.
     pub(crate) const SMALL_FENCE: u32 = 1 << 5;
 
-    /// The flags of a request: with a full fence, which includes a small one, and `always`; else with `usual`.
+    /// The flags of a request: with a full fence, which includes a small one, and `always`; else
+    /// with `usual`.
     #[inline]
     pub(crate) const fn flags(asked: SendFlags, usual: u32, always: u32) -> u32 {
         let flags = TABLE[(asked.bits() & 7) as usize];
@@ -93,7 +94,8 @@ pub(crate) const fn queue_word(qpn: u32) -> u32 {
     qpn << 8
 }
 
-/// The first 8 bytes of the control segment, which are also the doorbell. `queue` is a [`queue_word`]. The highest byte of `opcode` modifies it.
+/// The first 8 bytes of the control segment, which are also the doorbell. `queue` is a
+/// [`queue_word`]. The highest byte of `opcode` modifies it.
 #[inline]
 pub(crate) const fn control_head(opcode: u32, index: u32, queue: u32, units: u32) -> u64 {
     words((index & 0xffff) << 8 | opcode, queue | units)
@@ -105,8 +107,8 @@ pub(crate) const fn stream_bits(stream: u16) -> u32 {
     (stream as u32) << 8
 }
 
-/// The last 8 bytes of the control segment: flags of [`control`] with [`stream_bits`], and the immediate value, the key to
-/// invalidate or the key to change.
+/// The last 8 bytes of the control segment: flags of [`control`] with [`stream_bits`], and the
+/// immediate value, the key to invalidate or the key to change.
 #[inline]
 pub(crate) const fn control_tail(flags: u32, immediate: u32) -> u64 {
     words(flags, immediate)
@@ -174,8 +176,8 @@ pub(crate) const fn srq_next(index: u32) -> Unit {
 /// The long form of an address vector is used.
 const EXTENDED_AV: u32 = 1 << 31;
 
-/// A datagram's destination: the 48 bytes that the address handle holds in `vector`, with `key` (the
-/// queue key and 4 zeroes, or a DC access key) and the number filled in.
+/// A datagram's destination: the 48 bytes that the address handle holds in `vector`, with `key`
+/// (the queue key and 4 zeroes, or a DC access key) and the number filled in.
 #[inline]
 pub(crate) fn datagram(vector: &[u8; 88], key: u64, qpn: u32) -> [Unit; 3] {
     let (eights, _) = vector.as_chunks::<8>();

@@ -51,7 +51,8 @@ pub(crate) struct Kind {
     pub(crate) completion: WcOpcode,
     /// What the next request has to wait for.
     pub(crate) fence: u32,
-    /// Which stream of a DC initiator it is in, where the control segment has it ([`wqe::stream_bits`]).
+    /// Which stream of a DC initiator it is in, where the control segment has it
+    /// ([`wqe::stream_bits`]).
     pub(crate) stream: u32,
 }
 

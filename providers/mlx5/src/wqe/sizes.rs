@@ -143,7 +143,8 @@ impl Send {
             let fit = most.checked_ilog2().map_or(0, |log| (1 << log) * 64 / size);
             return Err(Error::limit(op, "max_send_wr", asked, fit));
         }
-        // A request with room for neither pieces nor inline data is as large as what stands before them.
+        // A request with room for neither pieces nor inline data is as large as what stands before
+        // them.
         let max_inline = size.saturating_sub(reserved + 4);
         let used = u64::from(overhead.used) + header_room;
         let ceiling = u64::from(MAX_UNITS * UNIT).saturating_sub(used);
@@ -229,7 +230,8 @@ mod tests {
         }
     }
 
-    /// (transport, asked requests, pieces, inline) → (blocks, requests, inline) as libmlx5 gives them.
+    /// (transport, asked requests, pieces, inline) → (blocks, requests, inline) as libmlx5 gives
+    /// them.
     #[test]
     fn sizes_are_those_of_libmlx5() {
         let table = [

@@ -3,7 +3,8 @@
 //! Each side sends one text of 52 bytes per address, a zero byte at its end:
 //! `LID:number:packet number:GID`, all hexadecimal, the GID as 32 digits and zero for none. The
 //! client speaks first; the server answers when it is ready to receive; the client ends with `done`
-//! and a zero byte. `ibv_srq_pingpong` always sends 256 addresses, with zeros for queue pairs that it does not have.
+//! and a zero byte. `ibv_srq_pingpong` always sends 256 addresses, with zeros for queue pairs that
+//! it does not have.
 
 use std::io::{Read, Write};
 
@@ -21,7 +22,8 @@ pub(crate) const SHARED: usize = 256;
 
 const DONE: &[u8; 5] = b"done\0";
 
-/// Speaks for the server: `ready` gets the client's addresses and makes this side ready for its messages.
+/// Speaks for the server: `ready` gets the client's addresses and makes this side ready for its
+/// messages.
 pub(crate) fn serve<T>(
     stream: &mut (impl Read + Write),
     own: &[QueuePairEndpoint],
@@ -41,7 +43,8 @@ pub(crate) fn serve<T>(
     Ok(connected)
 }
 
-/// Speaks for the client: `ready` gets the server's addresses and makes this side ready for its messages.
+/// Speaks for the client: `ready` gets the server's addresses and makes this side ready for its
+/// messages.
 pub(crate) fn call<T>(
     stream: &mut (impl Read + Write),
     own: &[QueuePairEndpoint],

@@ -2,9 +2,10 @@
 //!
 //! # Safety
 //!
-//! Only ranges are reached that the library named in a command: registered memory, queues and records. Whoever names memory
-//! promises that it stays until the kernel confirmed that the object is gone, and with that it is forgotten here. No
-//! reference is formed; words are accessed by atomics as wide as what they are cut to.
+//! Only ranges are reached that the library named in a command: registered memory, queues and
+//! records. Whoever names memory promises that it stays until the kernel confirmed that the object
+//! is gone, and with that it is forgotten here. No reference is formed; words are accessed by
+//! atomics as wide as what they are cut to.
 #![allow(unsafe_code, reason = "plays the device: reads and writes memory")]
 
 use std::collections::BTreeMap;
@@ -51,7 +52,8 @@ impl Process {
     ) -> Result<(), BusError> {
         let ranges = self.ranges();
         let end = address.checked_add(length as u64);
-        // Ranges do not overlap but for being named twice; records are the shortest, and near each other.
+        // Ranges do not overlap but for being named twice; records are the shortest, and near each
+        // other.
         let named = ranges
             .range(..=(address, u64::MAX))
             .rev()
@@ -79,7 +81,8 @@ fn word(address: usize) -> &'static AtomicU64 {
     unsafe { AtomicU64::from_ptr(place) }
 }
 
-/// The bytes at `address`, cut at multiples of eight: how far each piece is from the start, and how long.
+/// The bytes at `address`, cut at multiples of eight: how far each piece is from the start, and how
+/// long.
 fn pieces(address: usize, length: usize) -> impl Iterator<Item = (usize, usize)> {
     let mut at = 0;
     std::iter::from_fn(move || {

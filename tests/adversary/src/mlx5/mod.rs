@@ -1,7 +1,8 @@
-//! The software ConnectX in this process, and the kernel's driver in miniature that sets it up for the library.
+//! The software ConnectX in this process, and the kernel's driver in miniature that sets it up for
+//! the library.
 //!
-//! Queues of the library are queues of the model, at their own addresses. Doorbells are not trapped: the device looks at
-//! the records instead, which are written before.
+//! Queues of the library are queues of the model, at their own addresses. Doorbells are not
+//! trapped: the device looks at the records instead, which are written before.
 
 mod commands;
 mod kernel;
@@ -43,7 +44,8 @@ struct State {
     frozen: bool,
 }
 
-/// An object of the kernel's: what it is, its number in the device, and the memory that it lets the device reach.
+/// An object of the kernel's: what it is, its number in the device, and the memory that it lets the
+/// device reach.
 #[derive(Clone, Debug)]
 struct Object {
     kind: Kind,
@@ -90,7 +92,8 @@ impl Card {
 pub struct Cards([Arc<Shaky<Card>>; 2]);
 
 impl Cards {
-    /// Devices whose completions carry what the library chose, or (version 0) the number of the queue pair alone.
+    /// Devices whose completions carry what the library chose, or (version 0) the number of the
+    /// queue pair alone.
     ///
     /// # Panics
     /// Never: a function without objects refuses nothing.

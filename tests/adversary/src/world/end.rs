@@ -93,8 +93,8 @@ impl World<'_> {
             .any(|cq| cq.uid == uid && cq.queue.is_some())
     }
 
-    /// Shared queues have what their devices have. Queue pairs that were forgotten may still receive, so the devices stand still
-    /// from the last poll to the look at them.
+    /// Shared queues have what their devices have. Queue pairs that were forgotten may still
+    /// receive, so the devices stand still from the last poll to the look at them.
     fn check_shared(&mut self) -> Outcome {
         self.freeze(true);
         self.drain()?;

@@ -145,7 +145,8 @@ impl<'d> World<'d> {
         joined.unwrap_or_else(|payload| resume_unwind(payload))
     }
 
-    /// Makes a step, after which nothing in the program's hands has changed, whatever the device writes.
+    /// Makes a step, after which nothing in the program's hands has changed, whatever the device
+    /// writes.
     fn step(&mut self, op: Op, held: &[&dyn Held]) -> Outcome {
         self.act(op, held)?;
         self.look()

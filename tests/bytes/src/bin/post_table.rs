@@ -2,8 +2,9 @@
 //!
 //! # Safety
 //!
-//! The memory of requests is mapped once at a fixed address, never unmapped, and no reference to it is formed while
-//! a device may write to it: inline bytes are copied out of its first half, which nobody writes to after `memory`.
+//! The memory of requests is mapped once at a fixed address, never unmapped, and no reference to it
+//! is formed while a device may write to it: inline bytes are copied out of its first half, which
+//! nobody writes to after `memory`.
 #![allow(unsafe_code, reason = "posts requests that name memory by address")]
 #![expect(
     clippy::cast_possible_truncation,

@@ -25,7 +25,8 @@ const OFFSET: u32 = 0xfc0;
 
 /// The pages of queues follow the context.
 const PAGES: usize = 0x110;
-/// Contexts of completion queues, targets of dynamic connections, queue pairs and memory pools' work queues.
+/// Contexts of completion queues, targets of dynamic connections, queue pairs and memory pools'
+/// work queues.
 const CQ: usize = 0x10;
 const DCT: usize = 0x10;
 const QP: usize = 0x18;
@@ -49,8 +50,8 @@ const QUEUE_PAIR: [(usize, u32); 10] = [
 
 fn masks(name: &str) -> Option<Vec<(usize, u32)>> {
     Some(match name {
-        // Page of registers, event queue, page size, doorbell record. How large the pages are, and so where in one a queue begins, depends
-        // on what memory the system found.
+        // Page of registers, event queue, page size, doorbell record. How large the pages are, and
+        // so where in one a queue begins, depends on what memory the system found.
         "CREATE_CQ" => vec![
             (CQ + 0x08, OFFSET),
             (CQ + 0x0c, NUMBER),
@@ -59,7 +60,8 @@ fn masks(name: &str) -> Option<Vec<(usize, u32)>> {
             (CQ + 0x38, ALL),
             (CQ + 0x3c, ALL),
         ],
-        // Where in a page it begins, domain, page of registers, doorbell record, page size, and how many places: libmlx5 takes more.
+        // Where in a page it begins, domain, page of registers, doorbell record, page size, and how
+        // many places: libmlx5 takes more.
         "CREATE_RMP" => vec![
             (WQ + 0x04, 0x001f_0000),
             (WQ + 0x08, NUMBER),
@@ -68,8 +70,9 @@ fn masks(name: &str) -> Option<Vec<(usize, u32)>> {
             (WQ + 0x14, ALL),
             (WQ + 0x20, LOG_WQ_PAGE | PLACES),
         ],
-        // Domain, page of registers, user index, page size, XRC domain, completion queues, doorbell record, shared queue.
-        // And what of messages in completions (`cs_req`, `cs_res`) the kernel makes of a flag, which is compared by itself.
+        // Domain, page of registers, user index, page size, XRC domain, completion queues, doorbell
+        // record, shared queue. And what of messages in completions (`cs_req`, `cs_res`) the kernel
+        // makes of a flag, which is compared by itself.
         "CREATE_QP" => [
             &[(QP + 0x14, LOG_PAGE), (QP + 0xc4, 0xffff)],
             &QUEUE_PAIR[..],
@@ -82,7 +85,8 @@ fn masks(name: &str) -> Option<Vec<(usize, u32)>> {
             (DCT + 0x14, NUMBER),
             (DCT + 0x18, NUMBER),
         ],
-        // Number, domain, and what creation has, too; the peer's number, and the UDP port that the kernel makes of both numbers.
+        // Number, domain, and what creation has, too; the peer's number, and the UDP port that the
+        // kernel makes of both numbers.
         "RST2INIT_QP" | "INIT2RTR_QP" | "RTR2RTS_QP" | "RTS2RTS_QP" => {
             let own = [(0x08, NUMBER), (QP + 0x14, NUMBER), (PATH + 0x20, UDP_PORT)];
             [&own, &QUEUE_PAIR[..]].concat()

@@ -9,7 +9,8 @@ use super::{Fetched, Line, unhex, word};
 const UNIT: usize = 16;
 /// Where replies to creations have the number.
 const NUMBER: usize = 8;
-/// The Ethernet segment: the length of the header in it, and where that begins. What else there is follows in the next unit.
+/// The Ethernet segment: the length of the header in it, and where that begins. What else there is
+/// follows in the next unit.
 const LENGTH: usize = 28;
 const HEADER: usize = 30;
 /// The mark of inline data.
@@ -24,8 +25,8 @@ pub struct Frames {
     pub memory: u64,
 }
 
-/// The requests of a run's send queues in order, with the key replaced, addresses counted from the region, and zeros behind headers and
-/// inline data that end within a unit.
+/// The requests of a run's send queues in order, with the key replaced, addresses counted from the
+/// region, and zeros behind headers and inline data that end within a unit.
 #[must_use]
 pub fn frames(trace: &str, said: Frames) -> Vec<Fetched> {
     let mut queues = BTreeSet::new();

@@ -29,8 +29,8 @@ pub struct Life {
     pub commands: Vec<Told>,
 }
 
-/// Takes a trace (JSON lines) apart, in which the cases follow each other. Each creates two ends, the sending one first; numbers
-/// may come again.
+/// Takes a trace (JSON lines) apart, in which the cases follow each other. Each creates two ends,
+/// the sending one first; numbers may come again.
 #[must_use]
 pub fn lives(trace: &str, cases: &[Numbers]) -> Vec<Life> {
     let mut walk = Walk {
@@ -65,7 +65,8 @@ struct Walk<'a> {
     created: usize,
     /// The last one's completion queue of receives.
     cqn: u32,
-    /// What queue pairs are created upon, by name of the command and number. The kernel has some of its own.
+    /// What queue pairs are created upon, by name of the command and number. The kernel has some of
+    /// its own.
     unclaimed: BTreeMap<(&'static str, u32), Told>,
 }
 

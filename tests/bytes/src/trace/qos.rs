@@ -1,4 +1,5 @@
-//! Commands of rates and of the scheduling tree, whoever made them: the kernel, or the library in a DEVX command.
+//! Commands of rates and of the scheduling tree, whoever made them: the kernel, or the library in a
+//! DEVX command.
 
 use super::{Line, Told, unhex, word};
 
@@ -13,8 +14,8 @@ const GROUPS: [usize; 2] = [0x114, 0x118];
 /// The leaf in what changes a send queue, in half of a word.
 const SEND_GROUP: usize = 0x40;
 
-/// The commands of a run, in order: elements have their running number instead of the device's, queues none, and the user context is
-/// 1 where it is the program's own.
+/// The commands of a run, in order: elements have their running number instead of the device's,
+/// queues none, and the user context is 1 where it is the program's own.
 #[must_use]
 pub fn qos(trace: &str) -> Vec<Told> {
     let lines = trace

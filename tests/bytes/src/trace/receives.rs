@@ -16,8 +16,8 @@ pub struct Received {
     pub record: u32,
     /// In a shared queue, the place of the next one.
     pub next: Option<u32>,
-    /// All of its room, or in a shared queue what is read of it, with the local key replaced. Places there are used again in another
-    /// order, so that what is left behind the end differs.
+    /// All of its room, or in a shared queue what is read of it, with the local key replaced.
+    /// Places there are used again in another order, so that what is left behind the end differs.
     pub bytes: Vec<u8>,
     /// What is left there.
     pub left: Vec<u8>,

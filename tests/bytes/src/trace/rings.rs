@@ -12,8 +12,8 @@ pub struct Rung {
     pub place: u64,
     /// What was written, with the queue's number taken out.
     pub value: u64,
-    /// Of a send queue: receive and send record of its queue pair, consumer indexes of its completion queues. Of a completion queue: its
-    /// consumer index, and how it was armed.
+    /// Of a send queue: receive and send record of its queue pair, consumer indexes of its
+    /// completion queues. Of a completion queue: its consumer index, and how it was armed.
     pub records: Vec<Option<u32>>,
     /// Whether the request came with it.
     pub copied: bool,

@@ -3,7 +3,8 @@
 use super::{Line, unhex};
 use crate::table::{Numbers, Request, Transport, Verb};
 
-/// One work request as the device fetched it, with the numbers that differ from run to run replaced.
+/// One work request as the device fetched it, with the numbers that differ from run to run
+/// replaced.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Fetched {
     /// Its index in the queue.
@@ -13,8 +14,9 @@ pub struct Fetched {
 }
 
 impl Fetched {
-    /// The same with zeros behind inline data that ends before its unit does, and for the operand that fetch-and-add does not have:
-    /// nobody reads what stands there, libmlx5 leaves what was there before.
+    /// The same with zeros behind inline data that ends before its unit does, and for the operand
+    /// that fetch-and-add does not have: nobody reads what stands there, libmlx5 leaves what was
+    /// there before.
     #[must_use]
     pub fn without_padding(&self, transport: Transport, request: &Request) -> Self {
         let mut same = self.clone();
@@ -47,7 +49,8 @@ impl Fetched {
             bytes[16..20].copy_from_slice(b"srqn");
         }
         for unit in bytes[16..].chunks_exact_mut(16) {
-            // A piece has the local key in its second word; the remote key, and the peer of a datagram, stand in the third.
+            // A piece has the local key in its second word; the remote key, and the peer of a
+            // datagram, stand in the third.
             for (at, number, name) in [
                 (4, numbers.lkey, b"lkey"),
                 (8, numbers.rkey, b"rkey"),

@@ -16,8 +16,9 @@ pub(crate) struct Counts {
     pub(crate) doorbells: usize,
     /// Doorbells that the request came with, of libmlx5 and of this library.
     pub(crate) copied: [usize; 2],
-    /// Of all doorbells, with other records beside them, or whose request was there for one of both only: the device has its doorbells
-    /// later than memory, which may have moved on by then, and may look at a request that is not there as a whole.
+    /// Of all doorbells, with other records beside them, or whose request was there for one of both
+    /// only: the device has its doorbells later than memory, which may have moved on by then, and
+    /// may look at a request that is not there as a whole.
     pub(crate) late: usize,
     arms: usize,
     commands: usize,
@@ -89,8 +90,8 @@ pub(crate) fn compare(table: &Table, theirs: &[Life], ours: &[Life], counts: &mu
     }
 }
 
-/// However late the device looks: what is posted last stands in the last doorbell's records, and consumer indexes are at least what was
-/// taken before the doorbell, and no more than comes.
+/// However late the device looks: what is posted last stands in the last doorbell's records, and
+/// consumer indexes are at least what was taken before the doorbell, and no more than comes.
 fn records_are_right(case: &Case, lives: [&Life; 2], context: &str) {
     let last = lives.map(|life| life.rings.last().map(|rung| rung.records[..2].to_vec()));
     assert_eq!(last[0], last[1], "{context}, records at last");

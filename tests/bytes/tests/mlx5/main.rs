@@ -1,7 +1,8 @@
 //! Boots machines: what this library writes for an mlx5 device equals what libmlx5 writes.
 //!
-//! A small table on 6.12, InfiniBand without and RoCE with requests that come with their doorbells, unless `UVERBS_BYTES` in the
-//! environment names kernels (`UVERBS_BYTES=6.1,6.12,newest`): then large ones on those, each with and without.
+//! A small table on 6.12, InfiniBand without and RoCE with requests that come with their doorbells,
+//! unless `UVERBS_BYTES` in the environment names kernels (`UVERBS_BYTES=6.1,6.12,newest`): then
+//! large ones on those, each with and without.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -92,7 +93,8 @@ fn qos_is_the_same(bench: &Bench, function: Function, counts: &mut Counts) -> us
             one.name
         );
     }
-    // Five elements come, three of them change, five go; two queue pairs are attached and detached five times.
+    // Five elements come, three of them change, five go; two queue pairs are attached and detached
+    // five times.
     let least = if function == Function::Roce {
         18 + 11
     } else {
@@ -121,7 +123,8 @@ fn frames_are_the_same(bench: &Bench, counts: &mut Counts) -> usize {
     theirs.len()
 }
 
-/// What `uverbs rings` shows, and the program that people build beside it: every field but those that differ from run to run.
+/// What `uverbs rings` shows, and the program that people build beside it: every field but those
+/// that differ from run to run.
 fn rings_are_the_same(bench: &Bench, function: Function) -> usize {
     let gid_index = if function == Function::Roce {
         " 1 1"

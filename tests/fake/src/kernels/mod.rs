@@ -1,6 +1,7 @@
 //! What is asked of kernels that not all of them have: the table of `docs/guide/kernels.md`.
 //!
-//! What the fake plays has its version there ([`Feature::since`]); the rest has it here, as read in the kernel's sources.
+//! What the fake plays has its version there ([`Feature::since`]); the rest has it here, as read in
+//! the kernel's sources.
 
 mod drivers;
 

@@ -78,7 +78,8 @@ fn answer_to(datagram: &mut [u8], sequence: [u8; 4]) {
     }
 }
 
-/// Reads the bytes as messages and as attributes, and asks everything of a client that gets them as answers.
+/// Reads the bytes as messages and as attributes, and asks everything of a client that gets them as
+/// answers.
 pub fn nldev_dump(bytes: &[u8]) {
     for message in messages(bytes) {
         if message.is_err() {

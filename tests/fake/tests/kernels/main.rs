@@ -1,4 +1,5 @@
-//! The heart of the verbs on kernels of every age, and the tables of `docs/guide/kernels.md` that come of it.
+//! The heart of the verbs on kernels of every age, and the tables of `docs/guide/kernels.md` that
+//! come of it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

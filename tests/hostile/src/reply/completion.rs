@@ -8,7 +8,8 @@ use super::Run;
 /// Creates, resizes, polls and destroys completion queues as the bytes say.
 ///
 /// # Panics
-/// When more completions come back than were asked for, or nothing was said and something came back.
+/// When more completions come back than were asked for, or nothing was said and something came
+/// back.
 pub fn reply_cq(bytes: &[u8]) {
     let Some(run) = Run::new(bytes) else { return };
     run.commands(one);

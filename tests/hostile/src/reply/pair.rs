@@ -11,7 +11,8 @@ use super::Run;
 use super::address::vector;
 use super::memory::access;
 
-/// Creates, modifies, asks and destroys queue pairs, and posts through the kernel, as the bytes say.
+/// Creates, modifies, asks and destroys queue pairs, and posts through the kernel, as the bytes
+/// say.
 ///
 /// # Panics
 /// When nothing was said and something came back.

@@ -1,4 +1,5 @@
-//! The whole life of a program's objects on rxe and on mlx5, whose steps go on whatever became of those before them.
+//! The whole life of a program's objects on rxe and on mlx5, whose steps go on whatever became of
+//! those before them.
 #![allow(
     dead_code,
     clippy::panic,
@@ -419,7 +420,8 @@ impl Life {
         self.context.is_some().then_some(())
     }
 
-    /// All steps, each whatever became of those before it. Returns how many unwound, and how many came to their ends.
+    /// All steps, each whatever became of those before it. Returns how many unwound, and how many
+    /// came to their ends.
     pub(crate) fn run(&mut self, what: &str) -> (usize, usize) {
         let (mut unwound, mut done) = (0, 0);
         for (name, step) in STEPS {

@@ -65,7 +65,8 @@ impl Ends {
         }
     }
 
-    /// Posts sends of several lengths, reads and writes, `count` in all, and rings once. Returns which of them were sends.
+    /// Posts sends of several lengths, reads and writes, `count` in all, and rings once. Returns
+    /// which of them were sends.
     fn post(&mut self, count: u64) -> Vec<u64> {
         let numbers: Vec<u64> = (self.posted..self.posted + count).collect();
         self.posted += count;
@@ -175,7 +176,8 @@ fn those_of_a_former_life_are_passed_over() {
     }
 }
 
-/// The device says that its entry stands for more than there can be. Where the next one is, nobody knows then.
+/// The device says that its entry stands for more than there can be. Where the next one is, nobody
+/// knows then.
 #[test]
 fn f24_a_count_that_cannot_be_is_an_error_that_stays() {
     let (context, mut model) = (open(), Model::open());

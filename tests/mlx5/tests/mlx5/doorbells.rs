@@ -1,4 +1,5 @@
-//! Doorbells that are taken one by one, and those that a context has from the beginning, as on kernels before 5.7.
+//! Doorbells that are taken one by one, and those that a context has from the beginning, as on
+//! kernels before 5.7.
 
 use mlx5_tests::Model;
 use uverbs::mlx5::Doorbells;
@@ -32,8 +33,8 @@ fn own_peer(pd: &ProtectionDomain, cq: &CompletionQueue) -> QueuePair {
     prepared.handshake(own).unwrap()
 }
 
-/// Messages by every way of ringing: one alone, short and longer than a block (which are copied where the doorbell is the queue
-/// pair's own), and two at once.
+/// Messages by every way of ringing: one alone, short and longer than a block (which are copied
+/// where the doorbell is the queue pair's own), and two at once.
 fn talk(qp: &mut QueuePair, cq: &mut CompletionQueue, memory: &Registered) {
     memory.fill(|at| u8::try_from((at + 7 * qp.qp_num() as usize) % 251).unwrap());
     for (count, length) in [(1, 8), (1, 100), (2, 8), (1, 8), (2, 100)] {

@@ -139,7 +139,8 @@ fn dynamic_ends_agree_when_they_are_made() {
     assert_eq!(initiator.activate().unwrap().ece().unwrap(), ece(BOTH));
 }
 
-/// Each change of state that the kernel lets carry options: from INIT, from RTR, and when it is ready to send already.
+/// Each change of state that the kernel lets carry options: from INIT, from RTR, and when it is
+/// ready to send already.
 #[test]
 fn any_change_after_init_carries_them() {
     let end = End::of(&open());

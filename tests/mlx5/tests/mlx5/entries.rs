@@ -90,7 +90,8 @@ fn f24_what_is_not_looked_at_does_no_harm() {
     }
 }
 
-/// The device's word is taken for which request it is; another place of the queue has an old request, or none yet.
+/// The device's word is taken for which request it is; another place of the queue has an old
+/// request, or none yet.
 #[test]
 fn f24_a_wrong_counter_is_one_completion_and_harms_no_other() {
     let mut writer = Writer::new();

@@ -142,7 +142,8 @@ fn roce_frames_that_match_a_rule_are_received() {
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
 }
 
-/// The second function wants the first bytes of frames in the request, as a ConnectX-4 does; the first does not.
+/// The second function wants the first bytes of frames in the request, as a ConnectX-4 does; the
+/// first does not.
 #[test]
 fn roce_a_frame_in_memory_is_sent_whatever_the_device_wants_of_it() {
     frames_in_memory(&device_name(), &peer_name(), false);

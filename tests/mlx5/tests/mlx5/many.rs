@@ -1,5 +1,5 @@
-//! Many queue pairs of one process on one completion queue: neither making one nor taking a completion depends on how many
-//! there are.
+//! Many queue pairs of one process on one completion queue: neither making one nor taking a
+//! completion depends on how many there are.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -13,10 +13,12 @@ use verbs_tests::{Registered, open, raw, until};
 /// Requests that a queue pair takes at a time.
 const DEPTH: usize = 64;
 
-/// How often each crowd is measured. The best counts, because an emulated processor is interrupted now and then.
+/// How often each crowd is measured. The best counts, because an emulated processor is interrupted
+/// now and then.
 const ROUNDS: usize = 10;
 
-/// How much more the last may cost than the first. What grows with the number of queue pairs would cost a thousand times more.
+/// How much more the last may cost than the first. What grows with the number of queue pairs would
+/// cost a thousand times more.
 const NOISE: u32 = 5;
 
 /// A queue pair that is its own peer, and how long it took to make, and to connect.
@@ -35,8 +37,8 @@ fn queue_pair(pd: &ProtectionDomain, cq: &CompletionQueue) -> (QueuePair, Durati
     (qp, made, since.elapsed())
 }
 
-/// Has each of these write its share of a round, and takes all completions once they are there: time for each of them, or
-/// nothing when they came late.
+/// Has each of these write its share of a round, and takes all completions once they are there:
+/// time for each of them, or nothing when they came late.
 fn round(qps: &mut [QueuePair], cq: &mut CompletionQueue, there: &Registered) -> Option<Duration> {
     let share = (DEPTH / qps.len()).max(1);
     let total = share * qps.len();

@@ -1,4 +1,5 @@
-//! Atomics that look at some bits. Of the software ConnectX's functions those of InfiniBand have them.
+//! Atomics that look at some bits. Of the software ConnectX's functions those of InfiniBand have
+//! them.
 
 use mlx5_tests::raw as mlx5;
 use uverbs::completion::WcOpcode;

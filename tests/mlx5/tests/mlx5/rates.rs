@@ -1,7 +1,7 @@
 //! Rates that the device grants, and what they do to traffic.
 //!
-//! Raw packets are paced on every kernel, datagrams and unreliable connections where the kernel passes their rates on; where it
-//! does not, they are refused before it is asked.
+//! Raw packets are paced on every kernel, datagrams and unreliable connections where the kernel
+//! passes their rates on; where it does not, they are refused before it is asked.
 
 use std::time::{Duration, Instant};
 
@@ -137,14 +137,15 @@ impl Sender {
     }
 }
 
-/// The least time that a rate allows for the messages: one goes at once, and the model makes 20 ms good.
+/// The least time that a rate allows for the messages: one goes at once, and the model makes 20 ms
+/// good.
 fn least(rate: u32) -> Duration {
     let all = Duration::from_millis(KILOBITS * 1000 / u64::from(rate));
     (all * 9 / 10).saturating_sub(Duration::from_millis(25))
 }
 
-/// What is paced here: raw packets need an Ethernet port, and InfiniBand has nothing to pace where the kernel passes on
-/// their rates alone.
+/// What is paced here: raw packets need an Ethernet port, and InfiniBand has nothing to pace where
+/// the kernel passes on their rates alone.
 fn kinds(context: &Context, caps: &PacingCaps) -> Vec<QpType> {
     let is_ethernet = context.query_port(1).unwrap().link_layer == LinkLayer::Ethernet;
     let kinds: Vec<_> = [QpType::RawPacket, QpType::Uc, QpType::Ud]

@@ -1,4 +1,5 @@
-//! Firmware commands that fail, at each step of what a program does until its queue pairs are connected.
+//! Firmware commands that fail, at each step of what a program does until its queue pairs are
+//! connected.
 
 use mlx5_tests::Model;
 use uverbs::discover::netlink::Client;
@@ -97,7 +98,8 @@ fn f10_each_step_fails_with_the_errno_of_its_status_and_leaves_nothing() {
         "{steps} steps on {}",
         if is_infiniband(&open()) { "ib" } else { "roce" }
     );
-    // Fixed doorbells come with the context, which is opened without firmware commands if the first try is refused.
+    // Fixed doorbells come with the context, which is opened without firmware commands if the first
+    // try is refused.
     let least = if doorbells() == Doorbells::Fixed {
         11
     } else {

@@ -64,7 +64,8 @@ impl Ends {
     }
 }
 
-/// The region has other addresses than the memory that its requests name: so what the device wrote stands here, what was copied there.
+/// The region has other addresses than the memory that its requests name: so what the device wrote
+/// stands here, what was copied there.
 #[test]
 fn the_device_writes_long_messages_and_whoever_polls_the_short_ones() {
     let context = open();

@@ -170,7 +170,8 @@ fn roce_a_queue_in_error_flushes_and_starts_anew() {
     queue
         .modify(WorkQueueState::Reset, WorkQueueState::Ready)
         .unwrap();
-    // Whether the device flushed or the reset threw them away, nothing of the old life is left to block the new one.
+    // Whether the device flushed or the reset threw them away, nothing of the old life is left to
+    // block the new one.
     nothing(&mut s.cq);
     mlx5::recv_work(&mut s.queues[1], 7, &[memory.sge(0, 128)]).unwrap();
 }

@@ -1,4 +1,5 @@
-//! Steering by match words, and methods whose devices are rare: what is done, and what is refused how.
+//! Steering by match words, and methods whose devices are rare: what is done, and what is refused
+//! how.
 
 use std::fs::File;
 use std::os::fd::AsFd;

@@ -76,7 +76,8 @@ impl Load {
         }
     }
 
-    /// Takes some completions and posts their buffers again; says how many came. There is always one more.
+    /// Takes some completions and posts their buffers again; says how many came. There is always
+    /// one more.
     fn turn(&mut self) -> usize {
         let mut done = 0;
         while done < 64
@@ -97,7 +98,8 @@ impl Load {
 fn f01_the_driver_lets_go_under_load() {
     uses_the_machine_up();
     kernel_may_say("mlx5");
-    // The kernel destroys queues, keys and contexts that are at work, and takes the doorbells away afterwards.
+    // The kernel destroys queues, keys and contexts that are at work, and takes the doorbells away
+    // afterwards.
     model_may_report("memory key");
     model_may_report("doorbell");
     let address = address();
@@ -170,8 +172,8 @@ fn f01_the_driver_lets_go_under_load() {
     assert_eq!(context.leaked(), 0);
 }
 
-/// As after an upgrade of the driver: the old handles are of no use, new ones are as good as ever. What the firmware lost meanwhile is
-/// told by the new ones.
+/// As after an upgrade of the driver: the old handles are of no use, new ones are as good as ever.
+/// What the firmware lost meanwhile is told by the new ones.
 #[test]
 fn ib_f04_the_driver_comes_back() {
     uses_the_machine_up();

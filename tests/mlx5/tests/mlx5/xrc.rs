@@ -80,7 +80,8 @@ fn messages_go_to_the_shared_queue_that_the_sender_names() {
         Registered::local(&c.peer_pd, 8192),
     );
     from.fill(|at| u8::try_from(at % 241).unwrap());
-    // Two rounds, so that places of the queues are used again; each queue's requests have ids of their own.
+    // Two rounds, so that places of the queues are used again; each queue's requests have ids of
+    // their own.
     for round in 0..40_u64 {
         let at = usize::try_from(round % 2).unwrap();
         let offset = round % 32 * 128;

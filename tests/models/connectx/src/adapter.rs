@@ -1,7 +1,9 @@
-//! An adapter whose capabilities are known: a function that stands for it claims no more than it can.
+//! An adapter whose capabilities are known: a function that stands for it claims no more than it
+//! can.
 //!
-//! `cargo xtask report FILE --to FOLDER` writes the pages of capabilities that `uverbs selftest` found on an adapter. What the model has and the adapter
-//! has not is left out, and limits are the smaller ones. What the adapter has and the model has not stays away: the model could not do it.
+//! `cargo xtask report FILE --to FOLDER` writes the pages of capabilities that `uverbs selftest`
+//! found on an adapter. What the model has and the adapter has not is left out, and limits are the
+//! smaller ones. What the adapter has and the model has not stays away: the model could not do it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -67,7 +69,8 @@ impl Adapter {
     }
 }
 
-/// Abilities and limits of which a function may have less. What a driver cannot do without is not among them.
+/// Abilities and limits of which a function may have less. What a driver cannot do without is not
+/// among them.
 const GENERAL: &[Field] = &[
     general::LOG_MAX_SRQ_SIZE,
     general::LOG_MAX_QP_SIZE,

@@ -77,8 +77,8 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// Takes the buffer from the page list at `at`; `log_page` and `page_offset` (in 1/64 of a page) as the
-    /// contexts give them.
+    /// Takes the buffer from the page list at `at`; `log_page` and `page_offset` (in 1/64 of a
+    /// page) as the contexts give them.
     pub(crate) fn parse(
         input: &[u8],
         at: usize,

@@ -127,7 +127,8 @@ impl Device {
             }
             Err(delivery) => delivery,
         };
-        // Nobody to tell if this fails: the slot was readable a moment ago and the driver will time out.
+        // Nobody to tell if this fails: the slot was readable a moment ago and the driver will time
+        // out.
         let _ = self
             .memory
             .publish(address + OWNERSHIP as u64, (delivery as u8) << 1);

@@ -92,7 +92,8 @@ pub(crate) struct Device {
     pub(crate) faults: Faults,
     /// Slow commands at work: when they end, and their slot.
     pub(crate) deferred: Vec<(u64, u32)>,
-    /// Whether the function has been pulled out: everything reads as ones and nothing can be written.
+    /// Whether the function has been pulled out: everything reads as ones and nothing can be
+    /// written.
     pub(crate) removed: bool,
     pub(crate) now: u64,
 }
@@ -164,7 +165,8 @@ impl Device {
         }
     }
 
-    /// Function-level reset: everything the driver made is gone, the identity and the PCI registers stay.
+    /// Function-level reset: everything the driver made is gone, the identity and the PCI registers
+    /// stay.
     pub(crate) fn reset(&mut self) {
         let mut fresh = Self::new(
             self.index,
@@ -196,7 +198,8 @@ impl Device {
         self.trace.report(self.index, kind, detail);
     }
 
-    /// Whether the port has this GID. The driver gives IPv4 addresses without the prefix that maps them.
+    /// Whether the port has this GID. The driver gives IPv4 addresses without the prefix that maps
+    /// them.
     pub(crate) fn has_roce_address(&self, gid: &[u8; 16]) -> bool {
         self.roce_addresses.values().any(|entry| {
             entry.get(..16).is_some_and(|address| {
@@ -206,7 +209,8 @@ impl Device {
         })
     }
 
-    /// The GID a message is sent from: the port's own on InfiniBand, an entry of the address table on Ethernet.
+    /// The GID a message is sent from: the port's own on InfiniBand, an entry of the address table
+    /// on Ethernet.
     pub(crate) fn source_gid(&self, index: u32) -> [u8; 16] {
         if !self.config.kind.is_ethernet() {
             return self.config.gid();

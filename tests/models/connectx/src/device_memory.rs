@@ -1,4 +1,5 @@
-//! Memory on the device itself (MEMIC): reached by the CPU through BAR0, and by queues through keys of its own kind.
+//! Memory on the device itself (MEMIC): reached by the CPU through BAR0, and by queues through keys
+//! of its own kind.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -98,7 +99,8 @@ pub(crate) fn bus_address(bar_offset: u64) -> Option<u64> {
 pub(crate) struct Allocations(BTreeMap<u64, u64>);
 
 impl Allocations {
-    /// Takes `length` bytes at the first aligned place within a range of BAR0; `None` if there is none.
+    /// Takes `length` bytes at the first aligned place within a range of BAR0; `None` if there is
+    /// none.
     pub(crate) fn take(
         &mut self,
         range: std::ops::Range<u64>,

@@ -1,6 +1,8 @@
-//! What a driver in this process needs of a function: verbs' objects by firmware commands, without registers and mailboxes.
+//! What a driver in this process needs of a function: verbs' objects by firmware commands, without
+//! registers and mailboxes.
 //!
-//! The function reaches memory by the addresses that the process itself uses; the [`GuestMemory`] says which there are.
+//! The function reaches memory by the addresses that the process itself uses; the [`GuestMemory`]
+//! says which there are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -177,7 +179,8 @@ fn pages(input: &mut Vec<u8>, start: u64, length: u64, flags: u64) -> usize {
 }
 
 impl Function {
-    /// A function that is up, with `memory` behind it. Numbers of objects that are gone come again at once.
+    /// A function that is up, with `memory` behind it. Numbers of objects that are gone come again
+    /// at once.
     ///
     /// # Errors
     /// None that a function without objects gives.
@@ -462,7 +465,8 @@ impl Function {
         self.run(&numbered(op::DESTROY_RMP, number)).map(drop)
     }
 
-    /// Rings for what was posted, and does all there is to do. A microsecond goes by each time, and with `later` a second.
+    /// Rings for what was posted, and does all there is to do. A microsecond goes by each time, and
+    /// with `later` a second.
     pub fn work(&mut self, later: bool) {
         for number in self.sends.keys().copied().collect::<Vec<_>>() {
             self.ring(number);

@@ -166,15 +166,16 @@ impl Fabric {
         }
     }
 
-    /// Loses what the other side answers to the next `count` messages of a function, which are delivered.
+    /// Loses what the other side answers to the next `count` messages of a function, which are
+    /// delivered.
     pub fn lose_acknowledges(&mut self, function: FunctionId, count: u32) {
         if let Some(faults) = self.faults(function) {
             faults.lose_acknowledge = count;
         }
     }
 
-    /// Lets `skip` commands with an opcode pass and fails the `count` after them with a status: 1 is an
-    /// internal error. `false` if there is no such status.
+    /// Lets `skip` commands with an opcode pass and fails the `count` after them with a status: 1
+    /// is an internal error. `false` if there is no such status.
     pub fn fail_commands(
         &mut self,
         function: FunctionId,
@@ -212,7 +213,8 @@ impl Fabric {
         }
     }
 
-    /// Makes something wrong about `count` completions, after those asked for before; 0 forgets them all.
+    /// Makes something wrong about `count` completions, after those asked for before; 0 forgets
+    /// them all.
     pub fn spoil_completions(&mut self, function: FunctionId, count: u32, kind: Spoil) {
         if let Some(faults) = self.faults(function) {
             if count == 0 {
@@ -232,8 +234,8 @@ impl Fabric {
         }
     }
 
-    /// Posts an asynchronous event without a cause: of the object with this number, or of the port. `false` if
-    /// there is no event of this name; [`Fabric::event_names`] are those there are.
+    /// Posts an asynchronous event without a cause: of the object with this number, or of the port.
+    /// `false` if there is no event of this name; [`Fabric::event_names`] are those there are.
     pub fn request_event(&mut self, function: FunctionId, name: &str, number: u32) -> bool {
         self.devices
             .get_mut(function)
@@ -252,8 +254,8 @@ impl Fabric {
         }
     }
 
-    /// Changes what a function can do beyond the standard when a connection is established; 0: nothing. Drivers ask when they are bound.
-    /// `false` if there is no such function.
+    /// Changes what a function can do beyond the standard when a connection is established; 0:
+    /// nothing. Drivers ask when they are bound. `false` if there is no such function.
     pub fn set_ece(&mut self, function: FunctionId, options: u32) -> bool {
         let device = self.devices.get_mut(function);
         device.map(|device| device.config.ece = options).is_some()

@@ -75,7 +75,8 @@ impl Table {
     }
 }
 
-/// The match parameters of a frame, laid out as the criteria are; inside a tunnel, of the inner frame too.
+/// The match parameters of a frame, laid out as the criteria are; inside a tunnel, of the inner
+/// frame too.
 pub(crate) fn parameters(frame: &[u8]) -> Vec<u8> {
     let mut out = vec![0; MATCH];
     let found = headers(frame, &mut out, 0);

@@ -37,7 +37,8 @@ impl InitSegment {
         (self.queue != 0).then_some(self.queue)
     }
 
-    /// Reads from the segment at time `now` in nanoseconds, which is also the unit of the free-running timer.
+    /// Reads from the segment at time `now` in nanoseconds, which is also the unit of the
+    /// free-running timer.
     pub(crate) fn read(&self, now: u64, offset: u64, data: &mut [u8]) {
         let mut image = vec![0u8; LEN as usize];
         word(FIRMWARE_REV).set(&mut image, 35 << 16 | 16);
@@ -53,7 +54,8 @@ impl InitSegment {
         image[HEALTH_SEVERITY] = u8::from(self.health != 0) << 7;
         word(TIMER_HIGH).set(&mut image, (now >> 32) as u32);
         word(TIMER_LOW).set(&mut image, now as u32);
-        // The driver compares two reads about two seconds apart; it must move in between, also after a wrap.
+        // The driver compares two reads about two seconds apart; it must move in between, also
+        // after a wrap.
         field(HEALTH_COUNTER, 23, 0).set(&mut image, (now / 100_000_000) as u32);
         for (i, byte) in data.iter_mut().enumerate() {
             *byte = usize::try_from(offset)

@@ -25,8 +25,8 @@ The lines for this invocation are printed when the sockets are made.";
     reason = "each is an option of the command line"
 )]
 struct Arguments {
-    /// ib (InfiniBand), roce (Ethernet with a network device and RoCE) or eth-raw (Ethernet with raw packet queues only); once
-    /// per function, all joined by one fabric.
+    /// ib (InfiniBand), roce (Ethernet with a network device and RoCE) or eth-raw (Ethernet with
+    /// raw packet queues only); once per function, all joined by one fabric.
     #[arg(long = "function", value_name = "KIND", required = true)]
     functions: Vec<FunctionKind>,
     /// Where to make function0.sock, function1.sock, … and control.sock.
@@ -44,13 +44,15 @@ struct Arguments {
     /// Let the kernel register memory by work requests (UMR) instead of commands.
     #[arg(long)]
     umr: bool,
-    /// Let pages of registered memory be absent until they are needed (on-demand paging); includes --umr.
+    /// Let pages of registered memory be absent until they are needed (on-demand paging); includes
+    /// --umr.
     #[arg(long)]
     odp: bool,
     /// Let rate limits and caps of scheduling elements take effect.
     #[arg(long)]
     shaper: bool,
-    /// Claim no more than the adapter whose capabilities cargo xtask report --to wrote to this folder.
+    /// Claim no more than the adapter whose capabilities cargo xtask report --to wrote to this
+    /// folder.
     #[arg(long, value_name = "FOLDER")]
     adapter: Option<PathBuf>,
     /// Run retry and RNR timers this many times faster.

@@ -15,7 +15,8 @@ pub struct BusError {
 
 /// Memory that a function reads and writes by guest-physical (bus) address.
 ///
-/// Accesses of at most eight naturally aligned bytes are single-copy atomic against the guest's CPUs.
+/// Accesses of at most eight naturally aligned bytes are single-copy atomic against the guest's
+/// CPUs.
 pub trait GuestMemory: Send + Sync + Debug {
     /// Reads `data.len()` bytes.
     ///
@@ -35,8 +36,8 @@ pub trait GuestMemory: Send + Sync + Debug {
     /// [`BusError`] if the byte is not backed by memory.
     fn publish(&self, address: u64, byte: u8) -> Result<(), BusError>;
 
-    /// Atomically replaces the native-endian 64-bit word at an aligned `address` by what `change` makes of it,
-    /// and returns the old word. `change` may run more than once.
+    /// Atomically replaces the native-endian 64-bit word at an aligned `address` by what `change`
+    /// makes of it, and returns the old word. `change` may run more than once.
     ///
     /// # Errors
     /// [`BusError`] if the word is not backed by memory or not aligned to 8 bytes.

@@ -1,11 +1,13 @@
-//! Lasting misbehaviours: a device that does one thing wrong all the time, for tests of programs that look at devices.
+//! Lasting misbehaviours: a device that does one thing wrong all the time, for tests of programs
+//! that look at devices.
 //!
-//! They concern messages and queues of programs; queues of the kernel's own go on as they should. None reaches memory that
-//! the device was not given.
+//! They concern messages and queues of programs; queues of the kernel's own go on as they should.
+//! None reaches memory that the device was not given.
 
 macro_rules! misbehaviours {
     ($($kind:ident $name:literal $words:literal)*) => {
-        /// One thing that a function does wrong from the time it is asked for until it is asked to stop.
+        /// One thing that a function does wrong from the time it is asked for until it is asked to
+        /// stop.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Misbehaviour {
             $(#[doc = $words] $kind,)*

@@ -1,4 +1,5 @@
-//! PCI configuration space: identity, BAR0, the PCI Express and MSI-X capabilities and a vendor-specific one.
+//! PCI configuration space: identity, BAR0, the PCI Express and MSI-X capabilities and a
+//! vendor-specific one.
 
 use crate::profile::{FunctionConfig, FunctionKind};
 
@@ -56,7 +57,8 @@ impl ConfigSpace {
         space.put(MSIX, &[0x11, VENDOR as u8, low, high]);
         space.put(MSIX + 4, &MSIX_TABLE.to_le_bytes());
         space.put(MSIX + 8, &MSIX_PENDING.to_le_bytes());
-        // The gateway to the configuration registers; its syndrome bit stays 0, so no space is ever granted.
+        // The gateway to the configuration registers; its syndrome bit stays 0, so no space is ever
+        // granted.
         space.put(VENDOR, &[0x09, 0x00, 0x18, 0x00]);
 
         space.allow(COMMAND, &[0x06, 0x04]);

@@ -78,20 +78,24 @@ pub struct FunctionConfig {
     pub device_id: u16,
     /// Whether work requests may be copied through doorbell pages (BlueFlame).
     pub blueflame: bool,
-    /// Whether work requests may load the pages of memory keys, as the kernel then registers memory (UMR).
+    /// Whether work requests may load the pages of memory keys, as the kernel then registers memory
+    /// (UMR).
     pub umr: bool,
-    /// Whether pages of memory keys may be absent, to be asked for when they are needed (on-demand paging). The kernel has no use for it
-    /// without [`umr`](Self::umr).
+    /// Whether pages of memory keys may be absent, to be asked for when they are needed (on-demand
+    /// paging). The kernel has no use for it without [`umr`](Self::umr).
     pub paging: bool,
-    /// Whether the first bytes of each frame have to be in the work request itself, as a ConnectX-4 wants it.
+    /// Whether the first bytes of each frame have to be in the work request itself, as a ConnectX-4
+    /// wants it.
     pub inline_headers: bool,
-    /// What it can do beyond the standard when a connection is established (ECE); 0: it has no such options.
+    /// What it can do beyond the standard when a connection is established (ECE); 0: it has no such
+    /// options.
     pub ece: u32,
     /// The adapter that it stands for, and claims no more than.
     pub adapter: Option<Arc<Adapter>>,
 }
 
-/// The version of the options of connection establishment, and the options that every other function has.
+/// The version of the options of connection establishment, and the options that every other
+/// function has.
 const ECE_VERSION: u32 = 0x1000_0000;
 const ECE_OPTIONS: [u32; 2] = [0b0111, 0b1101];
 
@@ -115,7 +119,8 @@ impl FunctionConfig {
         }
     }
 
-    /// What both sides of a connection can do, if this side asks for `asked`: nothing in another version.
+    /// What both sides of a connection can do, if this side asks for `asked`: nothing in another
+    /// version.
     pub(crate) fn agree(&self, asked: u32) -> u32 {
         const VERSION: u32 = 0xf000_0000;
         if asked == 0 || (asked ^ self.ece) & VERSION != 0 {
@@ -314,7 +319,8 @@ const GENERAL: &[Setting] = &[
 /// What on-demand paging adds to the general page.
 const WITH_PAGING: &[Setting] = &[
     (general::PAGING, 1),
-    // Regions of a whole address space: lists of keys of one size each, which are loaded in parts and begin as the null key.
+    // Regions of a whole address space: lists of keys of one size each, which are loaded in parts
+    // and begin as the null key.
     (general::FIXED_BUFFER, 1),
     (general::EXTENDED_OFFSET, 1),
     (general::NULL_KEY, 1),

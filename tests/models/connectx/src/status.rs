@@ -1,4 +1,5 @@
-//! How a command fails: the status byte and a syndrome that tells which rule of the model refused it.
+//! How a command fails: the status byte and a syndrome that tells which rule of the model refused
+//! it.
 
 /// Result of one command.
 pub(crate) type Outcome<T = ()> = Result<T, Refusal>;
@@ -56,7 +57,8 @@ impl Status {
     }
 }
 
-/// Every check that can refuse a command; the number is the syndrome that the guest's kernel log shows.
+/// Every check that can refuse a command; the number is the syndrome that the guest's kernel log
+/// shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Rule {

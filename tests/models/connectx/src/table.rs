@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::status::{Outcome, Rule};
 
-/// Objects of one kind by number. Numbers are handed out upwards and reused as late as possible, so that a
-/// stale number is noticed rather than answered by a newer object.
+/// Objects of one kind by number. Numbers are handed out upwards and reused as late as possible, so
+/// that a stale number is noticed rather than answered by a newer object.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     objects: BTreeMap<u32, Owned<T>>,
@@ -61,7 +61,8 @@ impl<T> Table<T> {
         if self.eager {
             self.next = self.first;
         }
-        // At most one step per live object, because a run of used numbers is as long as the table at most.
+        // At most one step per live object, because a run of used numbers is as long as the table
+        // at most.
         for _ in 0..=self.objects.len() {
             let number = self.next;
             self.next = if number + 1 >= self.end {

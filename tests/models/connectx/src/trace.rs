@@ -1,4 +1,5 @@
-//! What happened, as JSON lines: commands, work requests, doorbells, completions, events and reports.
+//! What happened, as JSON lines: commands, work requests, doorbells, completions, events and
+//! reports.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -101,7 +102,8 @@ impl Trace {
         }
     }
 
-    /// One doorbell of a queue: where in its page, what was written there, and the records that the device found.
+    /// One doorbell of a queue: where in its page, what was written there, and the records that the
+    /// device found.
     pub(crate) fn doorbell(&self, function: usize, rung: &Doorbell<'_>) {
         if self.is_on() {
             self.line(&json!({
@@ -159,8 +161,8 @@ pub(crate) struct Doorbell<'a> {
     /// Offset in the page.
     pub(crate) place: u64,
     pub(crate) value: u64,
-    /// Of a send queue: receive and send record of the queue pair, then the consumer indexes of its send and its receive
-    /// completion queue. Of a completion queue: consumer index and arm record.
+    /// Of a send queue: receive and send record of the queue pair, then the consumer indexes of its
+    /// send and its receive completion queue. Of a completion queue: consumer index and arm record.
     pub(crate) records: &'a [Option<u32>],
     /// Whether the request itself came with it.
     pub(crate) copied: bool,

@@ -13,7 +13,8 @@ use vfio_user::Client;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Rings for a queue that does not exist and gives how the server ended, if it did, and what it said.
+/// Rings for a queue that does not exist and gives how the server ended, if it did, and what it
+/// said.
 fn ring_for_nothing(strict: bool) -> (Option<i32>, String) {
     let name = format!("connectx-strict-{}-{strict}", std::process::id());
     let folder = std::env::temp_dir().join(name);

@@ -68,7 +68,8 @@ pub fn differences(theirs: &Recording, ours: &Recording) -> Vec<Difference> {
 
 type Pair<'a> = (Option<&'a Step>, Option<&'a Step>);
 
-/// Questions to the device may come in any order: each is paired with the same one, else with the most similar that is left.
+/// Questions to the device may come in any order: each is paired with the same one, else with the
+/// most similar that is left.
 fn by_name<'a>(theirs: &'a [Step], ours: &'a [Step]) -> Vec<Pair<'a>> {
     let mut left: Vec<&Step> = ours.iter().collect();
     let mut pairs = Vec::new();

@@ -1,4 +1,5 @@
-//! What comes through the descriptors of DEVX: events of the device, and replies to what was asked without waiting.
+//! What comes through the descriptors of DEVX: events of the device, and replies to what was asked
+//! without waiting.
 
 use std::collections::BTreeMap;
 

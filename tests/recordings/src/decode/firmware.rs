@@ -1,4 +1,5 @@
-//! Firmware commands and their replies: opcodes by name, numbers of objects by what they number, the rest word by word.
+//! Firmware commands and their replies: opcodes by name, numbers of objects by what they number,
+//! the rest word by word.
 
 use super::Field;
 use super::values::Value;
@@ -110,7 +111,8 @@ pub(super) fn fields(name: &str, opcode: &str, out: bool, bytes: &[u8]) -> Vec<F
     fields
 }
 
-/// A record's address is that of a page which the kernel found, unless it is an offset in registered memory.
+/// A record's address is that of a page which the kernel found, unless it is an offset in
+/// registered memory.
 fn forget_kernel_record(bytes: &mut [u8]) {
     let Some(record) = bytes.get_mut(RECORD..RECORD + 8) else {
         return;

@@ -147,7 +147,8 @@ fn invoked(driver: u32, attrs: &[Attr]) -> Command {
     )
 }
 
-/// Core request, its driver data, core reply, its driver data. Without extended headers driver data follows the core's struct.
+/// Core request, its driver data, core reply, its driver data. Without extended headers driver data
+/// follows the core's struct.
 fn legacy(number: u32, driver: u32, parts: [&[u8]; 4]) -> Command {
     let full = recorder::command_name(number);
     let name = full.full().map_or_else(
@@ -223,7 +224,8 @@ pub(crate) fn makes(name: &str) -> bool {
             .any(|maker| name.contains(maker))
 }
 
-/// Of a table that has room for more, the entries that the kernel says it wrote: what is behind them is the caller's.
+/// Of a table that has room for more, the entries that the kernel says it wrote: what is behind
+/// them is the caller's.
 fn only_filled(fields: &mut Vec<Field>) {
     let count = fields
         .iter()
@@ -267,7 +269,8 @@ fn method(object: u16, method: u16, driver: u32, attrs: &[Attr]) -> Command {
         _ => object_name,
     };
     let named = |attr: &Attr| attribute_name(object, method, attr.id, driver);
-    // A new object's handle is the attribute whose name says least. A handle may be 0 before and after the call.
+    // A new object's handle is the attribute whose name says least. A handle may be 0 before and
+    // after the call.
     let made = makes(&name)
         .then(|| {
             let handles = attrs

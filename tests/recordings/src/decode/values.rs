@@ -112,8 +112,8 @@ pub(super) fn is_handle(attr: &Attr, name: &str) -> bool {
     attr.len == 0 && (is_fd(name) || has_handle(name))
 }
 
-/// An attribute; one that carries a struct becomes its fields. `new` is of a handle that the kernel gave, `firmware` the opcode of a
-/// firmware command or of what it is the reply to.
+/// An attribute; one that carries a struct becomes its fields. `new` is of a handle that the kernel
+/// gave, `firmware` the opcode of a firmware command or of what it is the reply to.
 pub(super) fn of_attr(
     attr: &Attr,
     full: Option<&'static str>,

@@ -90,7 +90,8 @@ fn found_nothing(command: &Command) -> bool {
 }
 
 impl Life {
-    /// Maps that follow each other are in the order of their rings' names, in which they were made says nothing.
+    /// Maps that follow each other are in the order of their rings' names, in which they were made
+    /// says nothing.
     fn push(&mut self, step: Step) {
         let ring = |step: &Step| {
             let offset = step.fields.iter().find(|(name, _)| name == "offset");

@@ -3,8 +3,8 @@
 use super::{Shape, Shapes};
 use crate::compare::{Difference, Reasons};
 
-/// Of each shape of `theirs` that `ours` has not, how it differs from the one that is nearest to it: the fewest differences without a
-/// reason. Each reason that is needed is counted.
+/// Of each shape of `theirs` that `ours` has not, how it differs from the one that is nearest to
+/// it: the fewest differences without a reason. Each reason that is needed is counted.
 #[must_use]
 pub fn without_reason(theirs: &Shapes, ours: &Shapes, reasons: &mut Reasons) -> Vec<Difference> {
     let mut found = Vec::new();

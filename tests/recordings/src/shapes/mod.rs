@@ -1,5 +1,6 @@
-//! What calls look like, whatever they are about: the command, which attributes of which length, the values of flags, masks and types,
-//! and how the kernel answered. A test-suite that makes a hundred thousand calls has a few hundred shapes.
+//! What calls look like, whatever they are about: the command, which attributes of which length,
+//! the values of flags, masks and types, and how the kernel answered. A test-suite that makes a
+//! hundred thousand calls has a few hundred shapes.
 
 pub mod agree;
 
@@ -13,8 +14,9 @@ use uverbs_uapi::ib_user_ioctl_verbs::{RDMA_DRIVER_MLX5, RDMA_DRIVER_RXE};
 use crate::decode::{self, Asked, Value};
 use crate::raw::{Attr, Call, What};
 
-/// What a call looks like. Its text is one line: command, answer, attributes with their lengths, fields with their values. An
-/// attribute that a kernel which does not know it may ignore has the value `optional`.
+/// What a call looks like. Its text is one line: command, answer, attributes with their lengths,
+/// fields with their values. An attribute that a kernel which does not know it may ignore has the
+/// value `optional`.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Shape {
     /// The command: `CQ_CREATE`.
@@ -46,8 +48,8 @@ const CHOSEN: [&str; 13] = [
 ];
 
 impl Shape {
-    /// The shape of a call; nothing of what says nothing: closing, reads that found nothing, and questions whether the kernel has
-    /// a way, which are made to fail.
+    /// The shape of a call; nothing of what says nothing: closing, reads that found nothing, and
+    /// questions whether the kernel has a way, which are made to fail.
     fn of(call: &Call, driver: u32, asked: &mut Asked) -> Option<Self> {
         let command = decode::command(call, driver, asked);
         let mut parts = match &call.what {

@@ -1,4 +1,5 @@
-//! Runs a program and stops it at each of its system calls, to write down those on RDMA descriptors with all of their bytes.
+//! Runs a program and stops it at each of its system calls, to write down those on RDMA descriptors
+//! with all of their bytes.
 //!
 //! # Safety
 //!

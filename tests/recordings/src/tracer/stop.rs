@@ -167,7 +167,8 @@ fn answered(pid: Pid, address: u64, header: &[u8], mut attrs: Vec<Attr>) -> What
     }
 }
 
-/// Requests say in their headers where the reply goes and how long the parts are, in words of 4 or 8 bytes.
+/// Requests say in their headers where the reply goes and how long the parts are, in words of 4 or
+/// 8 bytes.
 fn legacy(pid: Pid, bytes: &[u8]) -> Option<What> {
     let command = u32::from_ne_bytes(word(bytes, 0));
     let words = |at| usize::from(u16::from_ne_bytes(word(bytes, at)));

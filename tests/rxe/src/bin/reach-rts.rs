@@ -1,5 +1,6 @@
 //! From nothing to a queue pair that is connected with itself, and says so; with `traffic` it then
-//! sends to itself until it is killed. Its system calls are counted, and it is killed at each of them.
+//! sends to itself until it is killed. Its system calls are counted, and it is killed at each of
+//! them.
 //!
 //! `sched_yield` marks the start of `main` and the moment when the queue pair is ready to send.
 

@@ -1,4 +1,5 @@
-//! A completion queue that is too small. rxe loses completions and goes on; no memory is lost or freed early.
+//! A completion queue that is too small. rxe loses completions and goes on; no memory is lost or
+//! freed early.
 
 use std::time::Duration;
 

@@ -92,7 +92,8 @@ fn f28_an_unreachable_peer() {
     before.return_in_time();
 }
 
-/// The peer is destroyed while messages are under way: what was posted finishes, one way or the other.
+/// The peer is destroyed while messages are under way: what was posted finishes, one way or the
+/// other.
 #[test]
 fn f25_a_peer_that_is_destroyed_during_traffic() {
     excuse(FAILED_REQUEST);

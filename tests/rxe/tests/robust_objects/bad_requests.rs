@@ -438,7 +438,8 @@ fn f21_keys_that_are_wrong() {
         let request = SendRequest::write(&pieces, to)
             .wr_id(5)
             .with(SendFlags::SIGNALED);
-        // SAFETY: the request names no memory that it can reach, or memory of the test that outlives it.
+        // SAFETY: the request names no memory that it can reach, or memory of the test that
+        // outlives it.
         unsafe { pair.a.qp.post_send(&[request]) }.expect("posted");
         let done = drain(&mut pair.a.cq, 1);
         println!("case {case}: {}", done[0].status);

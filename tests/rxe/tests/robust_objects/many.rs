@@ -11,7 +11,8 @@ use crate::support::objects::Objects;
 /// How much slower the last objects may be than the first: what an emulated processor is off by.
 const NOISE: u32 = 2;
 
-/// How many tenths more a machine may take to find its pace again. Objects that cost more the more there were do not get cheaper.
+/// How many tenths more a machine may take to find its pace again. Objects that cost more the more
+/// there were do not get cheaper.
 const PATIENCE: usize = 30;
 
 /// Bytes that the allocator may have taken between the first tenth and the last.
@@ -111,8 +112,8 @@ fn a_thousand_queue_pairs() {
     ten_times("queue pairs", 100, || {
         builder.build().expect("a queue pair")
     });
-    // Connecting one waits for a worker of the kernel that resolves the path, on whichever processor
-    // that is run next: its time is told, not judged.
+    // Connecting one waits for a worker of the kernel that resolves the path, on whichever
+    // processor that is run next: its time is told, not judged.
     let before = Objects::now();
     let mut handshakes = Vec::new();
     for _ in 0..10 {

@@ -95,7 +95,8 @@ fn f27_many_threads_make_and_destroy_on_one_context() {
     log.silent("many threads");
 }
 
-/// Threads read events while the objects of these events are destroyed. None hangs, nothing waits for them.
+/// Threads read events while the objects of these events are destroyed. None hangs, nothing waits
+/// for them.
 #[test]
 fn f29_readers_of_events_and_the_end_of_their_objects() {
     let before = Objects::now();

@@ -11,7 +11,8 @@ use crate::support::traced::Program;
 /// How long the kernel may take to clean up.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// Killed after each of its system calls. Being killed at the entry into one is the same: it is not carried out then.
+/// Killed after each of its system calls. Being killed at the entry into one is the same: it is not
+/// carried out then.
 #[test]
 fn f20_killed_at_any_system_call() {
     let before = Objects::now();
@@ -39,8 +40,8 @@ fn f20_killed_at_any_system_call() {
     log.silent("a killed process");
 }
 
-/// What rxe says of a registration during which the process was killed, since 6.4 and before, and of a message
-/// whose memory or socket went first.
+/// What rxe says of a registration during which the process was killed, since 6.4 and before, and
+/// of a message whose memory or socket went first.
 const INTERRUPTED: [&str; 3] = [
     "rxe_reg_user_mr: returned err = -4",
     "Unable to pin memory region err = -4",

@@ -228,7 +228,8 @@ fn f14_the_rdma_control_group() {
     );
 }
 
-/// The kernel's object exists when its queue cannot be mapped: it is destroyed, and nothing is left.
+/// The kernel's object exists when its queue cannot be mapped: it is destroyed, and nothing is
+/// left.
 #[test]
 fn f15_address_space_runs_out() {
     let before = Objects::now();

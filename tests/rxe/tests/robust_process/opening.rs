@@ -41,8 +41,8 @@ fn refused(open: impl Fn() -> uverbs::Result<Context>) -> Error {
     refused_within(SOON, open)
 }
 
-/// The quickest of some tries counts: the others include what the emulator and its neighbours do meanwhile, and what
-/// opening waits for would be in all of them.
+/// The quickest of some tries counts: the others include what the emulator and its neighbours do
+/// meanwhile, and what opening waits for would be in all of them.
 fn refused_within(limit: Duration, open: impl Fn() -> uverbs::Result<Context>) -> Error {
     let error = open().map(drop).expect_err("it was opened");
     let mut quickest = Duration::MAX;

@@ -108,8 +108,8 @@ fn f19_a_doorbell_by_write_is_refused_after_setuid_and_leaves_no_ghost() {
         );
         assert_eq!(looped.qp.sends_posted(), 1, "the queue keeps the memory");
 
-        // Every queue pair's doorbell, by a way that works.
-        // SAFETY: (1, 2) doorbells of queues that hold no request move no memory, and change nothing.
+        // Every queue pair's doorbell, by a way that works. SAFETY: (1, 2) doorbells of queues that
+        // hold no request move no memory, and change nothing.
         let descriptor = unsafe { looped.context.device_fd() };
         let descriptor = descriptor.try_clone_to_owned().expect("a descriptor");
         let (kernel, rxe) = (Arc::new(Linux), uverbs::attr::DriverId::Rxe.raw());

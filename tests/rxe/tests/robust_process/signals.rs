@@ -125,7 +125,8 @@ fn f11_a_wait_for_completions_lasts_until_its_event() {
             }
             done += 1;
         }
-        // The second completion may have sent an event, too; and the queue is armed for the next round.
+        // The second completion may have sent an event, too; and the queue is armed for the next
+        // round.
         while channel.try_event().is_ok() {}
         cq.request_notification(Notify::Any).expect("asked for");
     }

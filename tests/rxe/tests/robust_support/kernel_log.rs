@@ -17,7 +17,8 @@ const OURS: [&str; 9] = [
     "refcount",
 ];
 
-/// Ends lines that count those of an earlier storm, often of another test's, whose first lines were seen.
+/// Ends lines that count those of an earlier storm, often of another test's, whose first lines were
+/// seen.
 const COUNT: &str = "callbacks suppressed";
 
 /// The log from one moment on.

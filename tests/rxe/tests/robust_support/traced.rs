@@ -30,11 +30,13 @@ pub(crate) struct Traced {
     child: Child,
     pid: Pid,
     inside: bool,
-    /// The first argument of the system call that it is in: some processors have the result in its place afterwards.
+    /// The first argument of the system call that it is in: some processors have the result in its
+    /// place afterwards.
     first: u64,
 }
 
-/// What registers say of a system call: its number, its arguments, and what was its result when it has been made.
+/// What registers say of a system call: its number, its arguments, and what was its result when it
+/// has been made.
 struct Registers {
     number: u64,
     args: [u64; 3],
@@ -126,7 +128,8 @@ impl From<user_regs_struct> for Registers {
 }
 
 impl Traced {
-    /// Goes on to the next entry into, or return from, a system call. `None` when the program has ended.
+    /// Goes on to the next entry into, or return from, a system call. `None` when the program has
+    /// ended.
     pub(crate) fn step(&mut self) -> Option<SystemCall> {
         ptrace::syscall(self.pid, None).expect("the helper is stopped");
         match waitpid(self.pid, None).expect("the helper is there") {

@@ -1,4 +1,5 @@
-//! A wire that loses, doubles, spoils, delays and reorders packets: reliable connections are reliable.
+//! A wire that loses, doubles, spoils, delays and reorders packets: reliable connections are
+//! reliable.
 
 use std::fs::File;
 use std::thread;
@@ -138,7 +139,8 @@ fn f28_a_wire_that_reorders_packets() {
     });
 }
 
-/// Nothing arrives any more: the sender learns that, after its tries, and what was behind is flushed.
+/// Nothing arrives any more: the sender learns that, after its tries, and what was behind is
+/// flushed.
 #[test]
 fn f28_a_wire_that_is_cut() {
     verbs_tests::requests_fail();

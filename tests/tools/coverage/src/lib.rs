@@ -1,7 +1,9 @@
-//! Tells the runner what a test asks of the kernel: object, method and attributes by name, the way, and the kind of answer.
+//! Tells the runner what a test asks of the kernel: object, method and attributes by name, the way,
+//! and the kind of answer.
 //!
-//! It does so on standard output, where a test's environment has [`VARIABLE`] (`cargo xtask test --full --seen`). Each line begins
-//! with [`MARK`] and is told once by each process:
+//! It does so on standard output, where a test's environment has [`VARIABLE`]
+//! (`cargo xtask test --full --seen`). Each line begins with [`MARK`] and is told once by each
+//! process:
 //!
 //! ```text
 //! seen: # Linux 6.12.48+deb13-amd64

@@ -1,4 +1,5 @@
-//! Tests of every kind, for the tests of the testbed's runner: `cargo test --no-run --example suite_fixture`, then in a guest.
+//! Tests of every kind, for the tests of the testbed's runner:
+//! `cargo test --no-run --example suite_fixture`, then in a guest.
 #![allow(
     clippy::panic,
     clippy::unwrap_used,

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// How often, and how long each time, to wait for the port to appear and for a host that is not there (yet).
+/// How often, and how long each time, to wait for the port to appear and for a host that is not
+/// there (yet).
 const PATIENCE: (u32, Duration) = (100, Duration::from_millis(20));
 
 /// The requests of the host, until it goes away.

@@ -30,7 +30,8 @@ pub struct Config {
     pub devices: Vec<Device>,
 }
 
-/// A verbs device that comes with a PCI function, and what process 1 waits for before it says it is ready.
+/// A verbs device that comes with a PCI function, and what process 1 waits for before it says it is
+/// ready.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Device {
     /// Its name, such as `mlx5_0`.
@@ -46,7 +47,8 @@ pub enum Port {
     Raw,
     /// It becomes active by itself.
     Infiniband,
-    /// It has a network interface, which gets these addresses (with the lengths of their networks) and is taken up.
+    /// It has a network interface, which gets these addresses (with the lengths of their networks)
+    /// and is taken up.
     Roce(Vec<(IpAddr, u8)>),
 }
 
@@ -66,14 +68,16 @@ pub struct ModuleFile {
 pub enum Topology {
     /// Nothing but the loopback interface.
     Bare,
-    /// One host: `v0` (10.1.0.1/24, fd00:1::1/64) and its other end `v1` (no address), `rxe0` on `v0`.
+    /// One host: `v0` (10.1.0.1/24, fd00:1::1/64) and its other end `v1` (no address), `rxe0` on
+    /// `v0`.
     #[default]
     OneHost,
-    /// Two hosts: namespace `a` with `v0` (10.1.0.1/24, fd00:1::1/64) and `rxe_a`; namespace `b` with `v1`
-    /// (10.1.0.2/24, fd00:1::2/64) and `rxe_b`.
+    /// Two hosts: namespace `a` with `v0` (10.1.0.1/24, fd00:1::1/64) and `rxe_a`; namespace `b`
+    /// with `v1` (10.1.0.2/24, fd00:1::2/64) and `rxe_b`.
     ///
-    /// Both see both devices: no kernel up to 7.2 can give an rxe device to a network namespace. Kernels whose rxe sends and
-    /// receives in the initial namespace alone (before 7.1) keep both interfaces in that one; packets of the two devices
-    /// still cross the wire between `v0` and `v1`, by routing rules bound to the device.
+    /// Both see both devices: no kernel up to 7.2 can give an rxe device to a network namespace.
+    /// Kernels whose rxe sends and receives in the initial namespace alone (before 7.1) keep both
+    /// interfaces in that one; packets of the two devices still cross the wire between `v0` and
+    /// `v1`, by routing rules bound to the device.
     TwoHosts,
 }

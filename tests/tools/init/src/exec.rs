@@ -1,7 +1,7 @@
 //! What a freshly started process does to itself before it becomes the command.
 //!
-//! It is a process of its own (`init exec JSON`), so that everything may fail with a plain sentence and nothing has to be
-//! done between `fork` and `exec` of a program with threads.
+//! It is a process of its own (`init exec JSON`), so that everything may fail with a plain sentence
+//! and nothing has to be done between `fork` and `exec` of a program with threads.
 
 use crate::error::{Doing as _, Error};
 use crate::mounts::CGROUPS;

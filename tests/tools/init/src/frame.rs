@@ -87,7 +87,8 @@ pub struct WindowSize {
 /// One resource limit, soft and hard.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Limit {
-    /// The name of the limit in `limits.conf(5)`: `memlock`, `nofile`, `nproc`, `as`, `core`, `stack`, `fsize`, `data`.
+    /// The name of the limit in `limits.conf(5)`: `memlock`, `nofile`, `nproc`, `as`, `core`,
+    /// `stack`, `fsize`, `data`.
     pub name: String,
     /// Its value in bytes or pieces.
     pub value: u64,

@@ -55,8 +55,8 @@ impl KernelLog {
 
     /// Forwards every line that the kernel has begun until now.
     ///
-    /// A line that the kernel has not ended yet (some drivers forget to) is only given out when another one begins, so one
-    /// of our own is written behind it.
+    /// A line that the kernel has not ended yet (some drivers forget to) is only given out when
+    /// another one begins, so one of our own is written behind it.
     pub(crate) fn drain_whole(&self) {
         if let Err(error) = std::fs::write(DEVICE, format!("<7>{MARK}\n")) {
             eprintln!("testbed: writing {DEVICE}: {error}");
@@ -76,7 +76,8 @@ impl KernelLog {
                         self.outgoing.send(&Event::Kernel(line));
                     }
                 }
-                // EPIPE: the kernel overwrote lines before they were read; the next read gives the oldest left.
+                // EPIPE: the kernel overwrote lines before they were read; the next read gives the
+                // oldest left.
                 Err(error)
                     if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::Interrupted) => {}
                 Ok(_) | Err(_) => return,
@@ -107,7 +108,8 @@ pub(crate) fn uptime_us() -> u64 {
     number() * 1_000_000 + number() * 10_000
 }
 
-/// Takes a record of `/dev/kmsg` apart: `priority,sequence,time,flags;text`, then lines of further facts.
+/// Takes a record of `/dev/kmsg` apart: `priority,sequence,time,flags;text`, then lines of further
+/// facts.
 fn parse(record: &str) -> Option<LogLine> {
     let (head, text) = record.split_once(';')?;
     let mut head = head.split(',');

@@ -1,4 +1,5 @@
-//! Process 1 of a guest: mounts what a program needs, loads modules, builds the network, then runs the host's commands.
+//! Process 1 of a guest: mounts what a program needs, loads modules, builds the network, then runs
+//! the host's commands.
 
 mod channel;
 mod command;

@@ -15,7 +15,8 @@ pub(crate) struct Reaper(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Who waits for which process. Held while a process is started, so that none is reaped before it is entered here.
+    /// Who waits for which process. Held while a process is started, so that none is reaped before
+    /// it is entered here.
     waiting: Mutex<HashMap<i32, Sender<WaitStatus>>>,
     started: Condvar,
 }
@@ -47,7 +48,8 @@ impl Reaper {
 impl Shared {
     fn reap(&self) {
         loop {
-            // Left as it is, so that nothing is taken from a `spawn` that failed and waits for its own child.
+            // Left as it is, so that nothing is taken from a `spawn` that failed and waits for its
+            // own child.
             let ended = waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
             let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
             match ended.map(|status| status.pid()) {

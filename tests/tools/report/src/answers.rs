@@ -1,4 +1,5 @@
-//! What a model of the device is to answer: the replies of the kernel by fields, and the firmware's capabilities as bytes.
+//! What a model of the device is to answer: the replies of the kernel by fields, and the firmware's
+//! capabilities as bytes.
 
 use super::Check;
 use anyhow::{Context as _, ensure};

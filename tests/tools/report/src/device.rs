@@ -1,4 +1,5 @@
-//! The device of a report as the fake kernel reads it: what discovery knew, and what its kernel answered, line by line.
+//! The device of a report as the fake kernel reads it: what discovery knew, and what its kernel
+//! answered, line by line.
 
 use super::Report;
 use super::answers::{Attribute, Command};

@@ -1,4 +1,5 @@
-//! Reads the file of `uverbs selftest --json`: as a table for people, and as what models of the device can be made of.
+//! Reads the file of `uverbs selftest --json`: as a table for people, and as what models of the
+//! device can be made of.
 //!
 //! | file | what |
 //! |---|---|
@@ -82,7 +83,8 @@ impl Report {
         device::profile(self)
     }
 
-    /// Writes to a folder, which it makes, all files but `device.txt`; and that one, too, if it can be made. Gives their names.
+    /// Writes to a folder, which it makes, all files but `device.txt`; and that one, too, if it can
+    /// be made. Gives their names.
     ///
     /// # Errors
     /// Capabilities that are no bytes, or a folder that cannot be written to.

@@ -38,7 +38,8 @@ pub fn command() -> Command {
     by_hand(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Cargo of another toolchain, by its name, in the root of the workspace, as if it was called by hand.
+/// Cargo of another toolchain, by its name, in the root of the workspace, as if it was called by
+/// hand.
 pub fn command_of(toolchain: &str) -> Command {
     let mut command = by_hand("rustup");
     command.args(["run", toolchain, "cargo"]);
@@ -49,7 +50,8 @@ fn by_hand(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command
         .current_dir(workspace())
-        // What musl needs is linked by the toolchain itself; a C compiler of this machine cannot for another one.
+        // What musl needs is linked by the toolchain itself; a C compiler of this machine cannot
+        // for another one.
         .env(LINKER_ARM.0, LINKER_ARM.1);
     // Set by `cargo run` for the program that it runs; they would make cargo build everything anew.
     for (name, _) in std::env::vars()
@@ -60,10 +62,12 @@ fn by_hand(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Runs `cargo build` or `cargo test --no-run` with these arguments for the guest and gives what it built.
+/// Runs `cargo build` or `cargo test --no-run` with these arguments for the guest and gives what it
+/// built.
 ///
 /// # Errors
-/// The musl target is missing and cannot be installed, or cargo fails (it says why on standard error).
+/// The musl target is missing and cannot be installed, or cargo fails (it says why on standard
+/// error).
 pub fn build(args: &[&str]) -> Result<Vec<Built>, Error> {
     build_for(Processor::Amd64, args)
 }

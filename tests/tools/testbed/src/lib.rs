@@ -1,4 +1,5 @@
-//! Boots a stock Debian kernel in QEMU, with a static program of this project as process 1, and runs commands inside.
+//! Boots a stock Debian kernel in QEMU, with a static program of this project as process 1, and
+//! runs commands inside.
 //!
 //! ```no_run
 //! use testbed::{Command, Kernel, Machine, Topology};
@@ -13,8 +14,9 @@
 //! # }
 //! ```
 //!
-//! Kernels and Debian packages are downloaded once, by `apt-get` in a folder of its own, into `target/testbed` or the folder
-//! that `UVERBS_TESTBED_CACHE` names. No root is needed unless a tool has to be installed; see [`host`].
+//! Kernels and Debian packages are downloaded once, by `apt-get` in a folder of its own, into
+//! `target/testbed` or the folder that `UVERBS_TESTBED_CACHE` names. No root is needed unless a
+//! tool has to be installed; see [`host`].
 
 pub mod accelerator;
 mod cache;

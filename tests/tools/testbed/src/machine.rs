@@ -34,14 +34,15 @@ pub struct Machine {
 /// How often a machine is booted again after a fault of the emulator.
 const MAX_FAULTS: u32 = 2;
 
-/// Whether the kernel stumbled over the breakpoint by which it patches its own code while it boots. Software emulation of two
-/// processors shows it to the other one at times; hardware does not.
+/// Whether the kernel stumbled over the breakpoint by which it patches its own code while it boots.
+/// Software emulation of two processors shows it to the other one at times; hardware does not.
 fn is_emulation_fault(error: &Error) -> bool {
     matches!(error, Error::Machine { console, .. } if console.contains("int3: 0000"))
 }
 
 impl Machine {
-    /// A machine with this kernel: 2 processors, 2048 MiB, [`Topology::OneHost`], no Debian programs.
+    /// A machine with this kernel: 2 processors, 2048 MiB, [`Topology::OneHost`], no Debian
+    /// programs.
     pub fn new(kernel: Kernel) -> Self {
         Self {
             kernel,
@@ -63,15 +64,18 @@ impl Machine {
         self
     }
 
-    /// Puts software ConnectX functions on the PCI bus: `mlx5_0`, `mlx5_1`, …; see [`connectx`] for what they become. There
-    /// is no rxe device beside them unless [`topology`](Self::topology) is said afterwards.
+    /// Puts software ConnectX functions on the PCI bus: `mlx5_0`, `mlx5_1`, …; see [`connectx`] for
+    /// what they become. There is no rxe device beside them unless [`topology`](Self::topology) is
+    /// said afterwards.
     ///
-    /// A server process is started for each boot, and a QEMU that knows vfio-user is downloaded if the host has none.
+    /// A server process is started for each boot, and a QEMU that knows vfio-user is downloaded if
+    /// the host has none.
     #[must_use]
     pub fn connectx(mut self, connectx: impl Into<Connectx>) -> Self {
         let connectx = connectx.into();
         if connectx.has_on_demand_paging() {
-            // With five levels of page tables a region of the whole address space takes 2^26 keys, a gibibyte of them, on 6.12 and before.
+            // With five levels of page tables a region of the whole address space takes 2^26 keys,
+            // a gibibyte of them, on 6.12 and before.
             self.parts.kernel_arguments.push("no5lvl".into());
         }
         self.connectx = Some(connectx);
@@ -94,14 +98,16 @@ impl Machine {
         self
     }
 
-    /// Lays Debian's own RDMA programs into the guest: ibverbs-utils with all providers, perftest, iproute2 (`ip`, `rdma`),
-    /// strace and busybox, from Debian 12 unless [`debian_suite`](Self::debian_suite) says otherwise.
+    /// Lays Debian's own RDMA programs into the guest: ibverbs-utils with all providers, perftest,
+    /// iproute2 (`ip`, `rdma`), strace and busybox, from Debian 12 unless
+    /// [`debian_suite`](Self::debian_suite) says otherwise.
     #[must_use]
     pub fn with_debian_tools(self) -> Self {
         self.with_debian_packages(&TOOLS)
     }
 
-    /// Lays further packages of Debian with all that they need into the guest. Their installation scripts are not run.
+    /// Lays further packages of Debian with all that they need into the guest. Their installation
+    /// scripts are not run.
     #[must_use]
     pub fn with_debian_packages(mut self, packages: &[&str]) -> Self {
         self.userland
@@ -170,11 +176,12 @@ impl Machine {
         self
     }
 
-    /// Starts the machine and waits until its devices are there. What is missing is downloaded, built or installed first.
+    /// Starts the machine and waits until its devices are there. What is missing is downloaded,
+    /// built or installed first.
     ///
     /// # Errors
-    /// Something is missing and cannot be had, or the machine does not come up ([`Error::Machine`] with the end of its
-    /// console).
+    /// Something is missing and cannot be had, or the machine does not come up ([`Error::Machine`]
+    /// with the end of its console).
     pub fn boot(&self) -> Result<Guest, Error> {
         let init = cargo::guest_init(self.kernel.processor())?;
         let kernel = self.kernel.files()?;
@@ -233,14 +240,16 @@ impl Machine {
             required("virtio_pci"),
             required("virtio_console"),
             Wanted::optional("virtio_rng"),
-            // Kernels before 6.14 ask for this by its name in the crypto layer when an rxe device is added.
+            // Kernels before 6.14 ask for this by its name in the crypto layer when an rxe device
+            // is added.
             Wanted::optional("crc32_generic"),
         ];
         wanted.extend(["ib_uverbs", "rdma_ucm", "rdma_rxe", "veth"].map(required));
         wanted.push(Wanted::required("dummy", "numdummies=0"));
         if let Some(connectx) = &self.connectx {
-            // Where memory is registered by work requests, the driver begins with six thousand keys that it makes and at the end destroys
-            // one by one, unless it is to keep no more than it has used.
+            // Where memory is registered by work requests, the driver begins with six thousand keys
+            // that it makes and at the end destroys one by one, unless it is to keep no more than
+            // it has used.
             let core = if connectx.has_on_demand_paging() {
                 "prof_sel=0"
             } else {

@@ -37,7 +37,8 @@ impl Processor {
         }
     }
 
-    /// Its model, for QEMU. Signatures of pointers, which `max` would have, take longer to emulate than everything else.
+    /// Its model, for QEMU. Signatures of pointers, which `max` would have, take longer to emulate
+    /// than everything else.
     pub(crate) fn model(self) -> &'static str {
         match self {
             Self::Amd64 => "max",

@@ -8,8 +8,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// What the kernel is told: where its console is, that a panic ends the machine, what makes booting quick,
-/// and that lines written by programs are not thinned out.
+/// What the kernel is told: where its console is, that a panic ends the machine, what makes booting
+/// quick, and that lines written by programs are not thinned out.
 const KERNEL_ARGUMENTS: &str = "loglevel=6 panic=-1 random.trust_cpu=on \
     mitigations=off net.ifnames=0 printk.devkmsg=on";
 
@@ -78,7 +78,8 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// The command that boots a kernel on these parts, its console in a file, with nothing else that belongs to a machine.
+/// The command that boots a kernel on these parts, its console in a file, with nothing else that
+/// belongs to a machine.
 pub(crate) fn command(
     parts: &Parts,
     accelerator: Accelerator,

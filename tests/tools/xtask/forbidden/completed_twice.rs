@@ -1,4 +1,5 @@
-//! Gives one completion to a queue twice, the second time for another request, which is under way; holds one while others are polled.
+//! Gives one completion to a queue twice, the second time for another request, which is under way;
+//! holds one while others are polled.
 #![forbid(unsafe_code)]
 
 use uverbs::owned::{QueuePair, SharedReceiveQueue};

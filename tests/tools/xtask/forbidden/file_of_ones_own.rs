@@ -1,4 +1,5 @@
-//! Makes an opened file, to the running kernel and to the fake, whose device writes to registered memory.
+//! Makes an opened file, to the running kernel and to the fake, whose device writes to registered
+//! memory.
 #![forbid(unsafe_code)]
 
 use std::fs::File;

@@ -1,4 +1,5 @@
-//! Reaches a ring of blocks by a second way, while one of its blocks is borrowed for what is not made of words.
+//! Reaches a ring of blocks by a second way, while one of its blocks is borrowed for what is not
+//! made of words.
 #![forbid(unsafe_code)]
 
 use uverbs_core::hw::{BlockRing, Pages, Part, UnitRing};

@@ -6,8 +6,9 @@ use std::process::ExitCode;
 
 /// Run safe programs at random on a device in this process, which writes wherever it may.
 ///
-/// Says how many were run in a second; the first that breaks a promise is told, shortened, and ends the run. `cargo xtask adversary -- --help`
-/// tells all that can be chosen: `--sequences`, `--model`, `--seed`, `--jobs`, and what to leave out or to look at alone.
+/// Says how many were run in a second; the first that breaks a promise is told, shortened, and ends
+/// the run. `cargo xtask adversary -- --help` tells all that can be chosen: `--sequences`,
+/// `--model`, `--seed`, `--jobs`, and what to leave out or to look at alone.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Arguments for the program.

@@ -8,8 +8,8 @@ use testbed::host;
 
 /// Run what needs no machine under AddressSanitizer.
 ///
-/// A toolchain is all that is needed: stable lends the switch that nightly has. Leaks are not looked for: memory whose destroy a
-/// fake kernel refuses is given up on purpose.
+/// A toolchain is all that is needed: stable lends the switch that nightly has. Leaks are not
+/// looked for: memory whose destroy a fake kernel refuses is given up on purpose.
 #[derive(Args, Debug, Default)]
 pub(crate) struct Options {
     /// Run only tests whose names hold one of these texts.

@@ -2,7 +2,8 @@
 
 use testbed::host;
 
-/// What needs no machine: the stack, and the tests that run it on the fake kernel, on rings and on the answers of liars.
+/// What needs no machine: the stack, and the tests that run it on the fake kernel, on rings and on
+/// the answers of liars.
 pub(crate) const PACKAGES: [&str; 7] = [
     "uverbs-core",
     "uverbs-rxe",

@@ -11,8 +11,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 use testbed::host;
 
-/// Run everything that has to hold: format, lints, subsets of the providers, documentation, what safe programs can reach,
-/// what is public, what is packed, licences, tests of faults, ABI, models of threads, sanitizers and the interpreter, another machine, and every level of tests.
+/// Run everything that has to hold: format, lints, subsets of the providers, documentation, what
+/// safe programs can reach, what is public, what is packed, licences, tests of faults, ABI, models
+/// of threads, sanitizers and the interpreter, another machine, and every level of tests.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Stop at the first step that fails.

@@ -17,9 +17,11 @@ const FUNCTION: &str = "copy_blocks";
 /// Stores of a block.
 const STORES: usize = 8;
 
-/// Compile the driver layer for aarch64 and look whether blocks are copied through doorbells by stores without anything in between.
+/// Compile the driver layer for aarch64 and look whether blocks are copied through doorbells by
+/// stores without anything in between.
 ///
-/// Such a processor makes one transaction only of stores that follow each other. Needs the target of the toolchain (rustup target add).
+/// Such a processor makes one transaction only of stores that follow each other. Needs the target
+/// of the toolchain (rustup target add).
 #[derive(Args, Debug)]
 pub(crate) struct Options {}
 
@@ -55,7 +57,8 @@ fn body(text: &str) -> Option<Vec<&str>> {
     Some(instructions.collect())
 }
 
-/// Whether the bytes of a block are stored from the first on to the last, by one store behind the other.
+/// Whether the bytes of a block are stored from the first on to the last, by one store behind the
+/// other.
 fn stores_follow_each_other(body: &[&str]) -> bool {
     body.windows(STORES).any(|run| {
         let base = run[0]

@@ -1,4 +1,5 @@
-//! `cargo xtask cross`: what needs no machine of its own, as programs of other machines, which QEMU runs here.
+//! `cargo xtask cross`: what needs no machine of its own, as programs of other machines, which QEMU
+//! runs here.
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
@@ -6,7 +7,8 @@ use std::process::{Command, ExitCode};
 use std::time::Instant;
 use testbed::host::{self, Tool};
 
-/// What is run: the stack, and the tests that run it on the fake kernel, on rings and on the answers of liars.
+/// What is run: the stack, and the tests that run it on the fake kernel, on rings and on the
+/// answers of liars.
 const PACKAGES: [&str; 9] = [
     "uverbs-uapi",
     "uverbs-core",
@@ -22,7 +24,8 @@ const PACKAGES: [&str; 9] = [
 /// The heart of it.
 const SHARE: [&str; 4] = ["uverbs-core", "uverbs-rxe", "uverbs-mlx5", "fake-tests"];
 
-/// These look at `/proc/self/maps` while they run. QEMU puts that together from two tables which other threads change meanwhile.
+/// These look at `/proc/self/maps` while they run. QEMU puts that together from two tables which
+/// other threads change meanwhile.
 const ONE_THREAD: &str = "hostile-tests";
 
 /// How many cases a property has, unless its test says otherwise.
@@ -37,8 +40,8 @@ const LACKING: [(&str, &str); 1] = [(
     "flags in /proc/self/smaps, which QEMU makes up without them",
 )];
 
-/// The same, of what programs of s390x have not: its processor reaches registers by instructions of their own, so nothing is opened there that
-/// needs them.
+/// The same, of what programs of s390x have not: its processor reaches registers by instructions of
+/// their own, so nothing is opened there that needs them.
 const WITHOUT_REGISTERS: [&str; 19] = [
     "adapter::tests::completion_queues_are_told_of_pages_with_large_numbers",
     "adapter::tests::contexts_are_opened_without_firmware_commands_too",
@@ -61,11 +64,12 @@ const WITHOUT_REGISTERS: [&str; 19] = [
     "var::tests::a_page_is_taken_mapped_and_given_back",
 ];
 
-/// Run what needs no machine of its own as programs of other machines, by QEMU: those whose bytes have the other order, and those with
-/// other instructions.
+/// Run what needs no machine of its own as programs of other machines, by QEMU: those whose bytes
+/// have the other order, and those with other instructions.
 ///
-/// QEMU, the target of the toolchain and a linker are installed if they are missing. An x86 processor keeps the order of accesses that
-/// others may change, and so does QEMU on it: what comes of such changes is looked for by `cargo xtask loom` and `cargo xtask miri`.
+/// QEMU, the target of the toolchain and a linker are installed if they are missing. An x86
+/// processor keeps the order of accesses that others may change, and so does QEMU on it: what comes
+/// of such changes is looked for by `cargo xtask loom` and `cargo xtask miri`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Which machines: all of them unless given.
@@ -83,7 +87,8 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The rings, what threads share, and the stack on the fake kernel, on the machine with the weak order.
+    /// The rings, what threads share, and the stack on the fake kernel, on the machine with the
+    /// weak order.
     pub(crate) fn share() -> Self {
         Self {
             machine: vec![Foreign::Aarch64],
@@ -188,7 +193,8 @@ impl Foreign {
             .chain(registers.iter().map(move |test| (*test, why)))
     }
 
-    /// Where Rust has musl for a machine, the toolchain links by itself, and what it links needs nothing beside it.
+    /// Where Rust has musl for a machine, the toolchain links by itself, and what it links needs
+    /// nothing beside it.
     fn target(self) -> &'static str {
         match self {
             Self::Aarch64 => "aarch64-unknown-linux-musl",
@@ -205,7 +211,8 @@ impl Foreign {
         }
     }
 
-    /// What runs its programs. Those of glibc find their loader and libraries where Debian has them for linkers.
+    /// What runs its programs. Those of glibc find their loader and libraries where Debian has them
+    /// for linkers.
     fn runner(self) -> &'static str {
         match self {
             Self::Aarch64 => "qemu-aarch64",

@@ -24,7 +24,8 @@ const PLACES: [(&str, &str); 9] = [
     ("uapi/", "unit"),
 ];
 
-/// How the names of tests begin that run on one of the devices alone, and which that is. Ethernet ports are had by both.
+/// How the names of tests begin that run on one of the devices alone, and which that is. Ethernet
+/// ports are had by both.
 const ALONE: [(&str, Option<&str>); 4] = [
     ("rxe_", Some("rxe")),
     ("mlx5_", Some("mlx5")),
@@ -138,7 +139,8 @@ fn sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The names of the tests in a source: of functions right below a `test` attribute, which other attributes may follow.
+/// The names of the tests in a source: of functions right below a `test` attribute, which other
+/// attributes may follow.
 fn names(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut is_test = false;
@@ -161,7 +163,8 @@ fn after_fn(line: &str) -> Option<&str> {
         .or_else(|| line.strip_prefix("async fn "))
 }
 
-/// The faults that a test is named after: `f12_f15_…`, perhaps behind the name of a device or a port.
+/// The faults that a test is named after: `f12_f15_…`, perhaps behind the name of a device or a
+/// port.
 fn numbers(name: &str) -> Vec<u32> {
     let name = ALONE
         .iter()

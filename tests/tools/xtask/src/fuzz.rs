@@ -23,7 +23,8 @@ const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer
 
 /// Longest that one input may take, in seconds.
 const SLOWEST: u32 = 20;
-/// Most memory a fuzzer may use, in MiB: what a hostile kernel refuses to destroy is given up, and adds up.
+/// Most memory a fuzzer may use, in MiB: what a hostile kernel refuses to destroy is given up, and
+/// adds up.
 const MEMORY: u32 = 4096;
 
 /// Fuzz every target with AddressSanitizer, and say how fast it was and how far it came.

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use testbed::cargo::workspace;
 use testbed::host;
 
-/// Explore what threads may do to the tables and trackers of mlx5 at the same time: every order of their accesses, and every value
-/// that the language lets a load find.
+/// Explore what threads may do to the tables and trackers of mlx5 at the same time: every order of
+/// their accesses, and every value that the language lets a load find.
 ///
-/// Nothing is needed but `loom`, which cargo fetches. Each model says how many executions it has, and how often a thread is interrupted in
-/// one: that is the bound.
+/// Nothing is needed but `loom`, which cargo fetches. Each model says how many executions it has,
+/// and how often a thread is interrupted in one: that is the bound.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Run only models whose names begin with one of these texts: `lives`, `numbers::threads`.

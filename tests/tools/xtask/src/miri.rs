@@ -1,4 +1,5 @@
-//! `cargo xtask miri`: what makes no system call, in the interpreter that finds undefined behaviour.
+//! `cargo xtask miri`: what makes no system call, in the interpreter that finds undefined
+//! behaviour.
 
 use crate::cargo::PACKAGES;
 use anyhow::bail;
@@ -8,17 +9,18 @@ use std::time::Instant;
 use testbed::cargo::{command_of, workspace};
 use testbed::host::{self, NIGHTLY, Tool};
 
-/// Files and the clock are the real ones: tests read seeds, and wait. Addresses reach a kernel as numbers, which is no finding.
-/// Memory of objects whose destroy is refused is given up on purpose, and counted (`UverbsFile::leaked`), so what is left at the end
-/// is no finding, either.
+/// Files and the clock are the real ones: tests read seeds, and wait. Addresses reach a kernel as
+/// numbers, which is no finding. Memory of objects whose destroy is refused is given up on purpose,
+/// and counted (`UverbsFile::leaked`), so what is left at the end is no finding, either.
 const FLAGS: &str = "-Zmiri-disable-isolation -Zmiri-permissive-provenance -Zmiri-ignore-leaks";
 
-/// For the first pass, over everything: loads find the newest values. One thread finds no others, and what the interpreter
-/// keeps for them makes it ten times as slow.
+/// For the first pass, over everything: loads find the newest values. One thread finds no others,
+/// and what the interpreter keeps for them makes it ten times as slow.
 const NEWEST: &str = "-Zmiri-disable-weak-memory-emulation";
 
-/// What threads share, for the second pass, in which loads find any values that the memory model lets them find: a package, its
-/// tests by what cargo and they are given, and seeds, of which each is another order with other values.
+/// What threads share, for the second pass, in which loads find any values that the memory model
+/// lets them find: a package, its tests by what cargo and they are given, and seeds, of which each
+/// is another order with other values.
 const SHARING: [(&str, &[&str], &str); 2] = [
     (
         "uverbs-mlx5",
@@ -39,7 +41,8 @@ const SHARING: [(&str, &[&str], &str); 2] = [
     ),
 ];
 
-/// How many cases a property has, unless its test says otherwise: the interpreter is some hundred times slower.
+/// How many cases a property has, unless its test says otherwise: the interpreter is some hundred
+/// times slower.
 const CASES: &str = "6";
 
 /// Tests that need what the interpreter has not, by a part of their names, and what that is.
@@ -82,9 +85,10 @@ const LACKING: [(&str, &str); 12] = [
     ),
 ];
 
-/// Run what makes no system call under Miri, which finds undefined behaviour: accesses out of bounds, after free or unaligned,
-/// data races, invalid values, references that alias. Then what threads share once more, in several orders, where loads find any values that
-/// the memory model lets them find.
+/// Run what makes no system call under Miri, which finds undefined behaviour: accesses out of
+/// bounds, after free or unaligned, data races, invalid values, references that alias. Then what
+/// threads share once more, in several orders, where loads find any values that the memory model
+/// lets them find.
 ///
 /// Miri and its nightly toolchain are installed if they are missing.
 #[derive(Args, Debug)]

@@ -1,4 +1,5 @@
-//! `cargo xtask report`: what the file of `uverbs selftest --json` says, as a table, and what models of the device can be made of.
+//! `cargo xtask report`: what the file of `uverbs selftest --json` says, as a table, and what
+//! models of the device can be made of.
 
 use clap::Args;
 use report::Report;
@@ -6,12 +7,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use testbed::host;
 
-/// Print the report that uverbs selftest --json wrote, and write what it tells of the device to files.
+/// Print the report that uverbs selftest --json wrote, and write what it tells of the device to
+/// files.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// The report.
     file: PathBuf,
-    /// Write the answers of the kernel, the device for the fake kernel and the capabilities of the firmware to this folder.
+    /// Write the answers of the kernel, the device for the fake kernel and the capabilities of the
+    /// firmware to this folder.
     #[arg(long, value_name = "FOLDER")]
     to: Option<PathBuf>,
     /// Leave out the checks that went well.

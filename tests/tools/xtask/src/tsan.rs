@@ -8,15 +8,16 @@ use std::time::Instant;
 use testbed::cargo::{command_of, workspace};
 use testbed::host::{self, NIGHTLY, Tool};
 
-/// Fences and copies are what Rust can say of them, not instructions by hand, which the sanitizer does not see. Nor does it see system calls
-/// that are made by hand, and would take memory that is unmapped and mapped again for the old one.
+/// Fences and copies are what Rust can say of them, not instructions by hand, which the sanitizer
+/// does not see. Nor does it see system calls that are made by hand, and would take memory that is
+/// unmapped and mapped again for the old one.
 const FLAGS: &str = "-Zsanitizer=thread --cfg uverbs_no_asm --cfg rustix_use_libc";
 
 /// How many cases a property has, unless its test says otherwise: most run on one thread.
 const CASES: &str = "32";
 
-/// Run what needs no machine under ThreadSanitizer, with the standard library built for it, too: nobody may access memory while another
-/// thread writes to it, but by atomics.
+/// Run what needs no machine under ThreadSanitizer, with the standard library built for it, too:
+/// nobody may access memory while another thread writes to it, but by atomics.
 ///
 /// Nightly and the sources of its standard library are installed if they are missing.
 #[derive(Args, Debug)]

@@ -13,7 +13,8 @@ use testbed::{
     Command, Connectx, Ending, Function, Guest, Kernel, Machine, Topology, complaints, host,
 };
 
-/// Boot a machine with rxe devices, or with software ConnectX functions, and run a command in it, or a shell.
+/// Boot a machine with rxe devices, or with software ConnectX functions, and run a command in it,
+/// or a shell.
 #[derive(Args, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -29,7 +30,8 @@ pub(crate) struct Options {
     /// No network and no rxe device.
     #[arg(long, conflicts_with = "two_hosts")]
     bare: bool,
-    /// Software ConnectX functions instead of rxe devices, such as ib,ib or roce,roce: mlx5_0, mlx5_1, …
+    /// Software ConnectX functions instead of rxe devices, such as ib,ib or roce,roce: mlx5_0,
+    /// mlx5_1, …
     #[arg(long, value_name = "KIND,…", value_delimiter = ',', conflicts_with_all = ["two_hosts", "bare"])]
     connectx: Vec<Function>,
     /// The model writes every command, work request, completion and event to this file.
@@ -41,7 +43,8 @@ pub(crate) struct Options {
     /// The model takes work requests that come with the doorbell.
     #[arg(long, requires = "connectx")]
     blueflame: bool,
-    /// Pages of registered memory may be absent in the model until they are needed (on-demand paging).
+    /// Pages of registered memory may be absent in the model until they are needed (on-demand
+    /// paging).
     #[arg(long, requires = "connectx")]
     odp: bool,
     /// The model ends at the first thing that a correct driver would not do.
@@ -110,7 +113,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(if right { code } else { ExitCode::FAILURE })
 }
 
-/// Whether neither the kernel nor the model had anything to say against what happened; tells what they said.
+/// Whether neither the kernel nor the model had anything to say against what happened; tells what
+/// they said.
 fn is_silent(guest: &Guest) -> bool {
     let log = guest.kernel_log();
     let complaints = complaints::among(&log);

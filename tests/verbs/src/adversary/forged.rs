@@ -15,7 +15,8 @@ fn near(seen: u64) -> Vec<u64> {
     tables.chain(uses).chain(places).chain(first).collect()
 }
 
-/// Posts writes without memory of this process under ids of the program's choice; tells how many were taken.
+/// Posts writes without memory of this process under ids of the program's choice; tells how many
+/// were taken.
 fn post_under(qp: &mut QueuePair, ids: &[u64], remote: uverbs::Remote) -> usize {
     let bytes: &[&[u8]] = &[&[0xee; 16]];
     ids.iter()
@@ -82,10 +83,12 @@ pub fn from_elsewhere(stage: &dyn Stage) {
     }
 }
 
-/// How often something is refused while a completion is held: counters of eight bits come round meanwhile, just so or not.
+/// How often something is refused while a completion is held: counters of eight bits come round
+/// meanwhile, just so or not.
 const REFUSALS: [usize; 6] = [0, 1, 254, 255, 256, 300];
 
-/// A completion that is held while its request is taken back by a reset, and its place is used again and again.
+/// A completion that is held while its request is taken back by a reset, and its place is used
+/// again and again.
 pub fn held_over_posts(stage: &dyn Stage) {
     for refusals in REFUSALS {
         held_over(stage, refusals);

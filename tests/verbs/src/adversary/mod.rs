@@ -1,5 +1,5 @@
-//! Programs that tried to see memory change which a device still writes, on any device: each is under
-//! `#![forbid(unsafe_code)]` and panics where it gets what it must not get.
+//! Programs that tried to see memory change which a device still writes, on any device: each is
+//! under `#![forbid(unsafe_code)]` and panics where it gets what it must not get.
 //!
 //! They run in machines, and in `tests/adversary` on devices in the process.
 #![forbid(unsafe_code)]

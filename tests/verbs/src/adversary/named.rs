@@ -84,7 +84,8 @@ impl Reader {
     }
 }
 
-/// RESET in every spelling there is, given to what must not take it; then the queue pair's next life.
+/// RESET in every spelling there is, given to what must not take it; then the queue pair's next
+/// life.
 pub fn reset_by_another_name(stage: &dyn Stage) {
     for state in [QpState::Reset, QpState::from_raw(0)] {
         let mut ground = Ground::new(stage);

@@ -69,7 +69,8 @@ pub fn numbers_come_again(stage: &dyn Stage) {
     }
 }
 
-/// A shared queue whose receives queue pairs used that went without being polled: it holds as many again.
+/// A shared queue whose receives queue pairs used that went without being polled: it holds as many
+/// again.
 pub fn shared_receives_come_back(stage: &dyn Stage) {
     let mut ground = Ground::new(stage);
     let mut srq = shared(&ground);

@@ -14,7 +14,8 @@ use verbs_tests::{DEADLINE, next, open, raw};
 const SHORT: Option<Duration> = Some(Duration::from_millis(50));
 const LONG: Option<Duration> = Some(DEADLINE);
 
-/// A queue pair that talks to itself: sends complete in one queue, receives in the other, which has events.
+/// A queue pair that talks to itself: sends complete in one queue, receives in the other, which has
+/// events.
 struct Loop {
     channel: CompletionChannel,
     send_cq: CompletionQueue,

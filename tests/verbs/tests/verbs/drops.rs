@@ -114,8 +114,9 @@ fn orders(items: usize, mut each: impl FnMut(&[usize])) {
     }
 }
 
-/// Context, domain, channel, completion queue, shared queue, region and queue pair, dropped in every
-/// order that begins with `first`, or in some of them: a driver takes its time to make all that.
+/// Context, domain, channel, completion queue, shared queue, region and queue pair, dropped in
+/// every order that begins with `first`, or in some of them: a driver takes its time to make all
+/// that.
 fn in_every_order_after(first: usize) {
     let collector = Arc::new(Collector::new());
     let every = match driver() {

@@ -102,7 +102,8 @@ fn read(pair: &mut Pair, region: &MemoryRegion, at: u64) -> u8 {
     target.get(0, 1)[0]
 }
 
-/// Parts of this memory at odd places can be registered, and a peer reaches their ends and no others.
+/// Parts of this memory at odd places can be registered, and a peer reaches their ends and no
+/// others.
 fn reached(pair: &mut Pair, memory: &Mapped, what: &str) {
     let end = memory.len;
     let middle = end / 2;
@@ -164,7 +165,8 @@ fn f30_huge_pages() {
     {
         let memory = Mapped::anonymous(2 * HUGE, MapFlags::HUGETLB);
         if !copy_on_fork().unwrap() {
-            // Memory that children would take away is kept out of them, which only works for whole pages.
+            // Memory that children would take away is kept out of them, which only works for whole
+            // pages.
             let part = register(&pair, &memory, 0, 1).unwrap_err();
             assert_eq!(part.kind(), ErrorKind::InvalidInput, "{part}");
             let whole = register(&pair, &memory, 0, 2 * HUGE).unwrap();
@@ -187,8 +189,9 @@ fn f30_huge_pages() {
     reached(&mut pair, &memory, "transparent huge pages");
 }
 
-/// The region keeps its pages; the file's new ones are others. (This process itself would get SIGBUS for
-/// touching the mapping meanwhile. The library never does; its own buffers belong to no file.)
+/// The region keeps its pages; the file's new ones are others. (This process itself would get
+/// SIGBUS for touching the mapping meanwhile. The library never does; its own buffers belong to no
+/// file.)
 #[test]
 fn f31_a_file_is_cut_short_under_its_region() {
     kernel_may_say("Unable to pin memory region");

@@ -254,7 +254,8 @@ fn on_demand_regions_work_where_they_are_announced() {
     let Some(target) = on_demand(&pair.b.pd, 64 << 10) else {
         return;
     };
-    // rxe (6.15 to 7.2) takes every place for the start of its page (__rxe_odp_mr_copy in rxe_odp.c).
+    // rxe (6.15 to 7.2) takes every place for the start of its page (__rxe_odp_mr_copy in
+    // rxe_odp.c).
     let start = target.mr().address() as usize;
     let page = (start + 40_000).next_multiple_of(4096);
     let offset = page - start;

@@ -1,4 +1,5 @@
-//! Atomic write and flush: used where the kernel announces them (6.2 and later), typed where it does not.
+//! Atomic write and flush: used where the kernel announces them (6.2 and later), typed where it
+//! does not.
 
 use uverbs::caps::DeviceCaps;
 use uverbs::completion::WcOpcode;

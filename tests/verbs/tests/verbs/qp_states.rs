@@ -1,4 +1,5 @@
-//! Queue pairs through their states: what is set is what a query returns, what is illegal is explained.
+//! Queue pairs through their states: what is set is what a query returns, what is illegal is
+//! explained.
 
 use uverbs::attr::{Psn, QpAttr, QpAttrMask, QpCaps};
 use uverbs::link::Mtu;
@@ -186,7 +187,8 @@ fn is_there(state: QpState) -> bool {
     driver() == Driver::Rxe || state != QpState::SendQueueDrained
 }
 
-/// The kernel and the library's table agree on every pair of states, with the attributes each transition needs.
+/// The kernel and the library's table agree on every pair of states, with the attributes each
+/// transition needs.
 #[test]
 fn every_transition_is_what_the_table_says() {
     for kind in [QpType::Rc, QpType::Uc, QpType::Ud] {

@@ -72,10 +72,12 @@ fn window_opens_its_region_while_bound(kind: MwType) {
     assert_eq!(write(&mut pair, &region, 1096, key), WcStatus::Success);
     assert_eq!(region.get(1000, 4), b"mine");
     assert_eq!(region.get(1096, 4), b"mine");
-    // rxe looks at the bounds of the region, not at those of the window (check_rkey in rxe_resp.c, up to 7.2).
+    // rxe looks at the bounds of the region, not at those of the window (check_rkey in rxe_resp.c,
+    // up to 7.2).
     assert_eq!(write(&mut pair, &region, 4093, key), WcStatus::RemoteAccess);
     assert_eq!(region.get(4093, 3), [0; 3]);
-    // Before its queue pair: rxe waits a minute for a queue pair that a window of type 2 is bound to.
+    // Before its queue pair: rxe waits a minute for a queue pair that a window of type 2 is bound
+    // to.
     window.dealloc().unwrap();
     region.deregister().unwrap();
 }

@@ -1,8 +1,9 @@
-//! The device's clock: a counter that completions are stamped with, and how the kernel makes time of it.
+//! The device's clock: a counter that completions are stamped with, and how the kernel makes time
+//! of it.
 //!
-//! Both are pages that are mapped for reading: one of the device, with the counter, and one of the kernel, with the
-//! numbers of the conversion (`struct ib_uverbs_clock_info`), which it writes anew every few seconds and when the clock
-//! is set.
+//! Both are pages that are mapped for reading: one of the device, with the counter, and one of the
+//! kernel, with the numbers of the conversion (`struct ib_uverbs_clock_info`), which it writes anew
+//! every few seconds and when the clock is set.
 
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +20,8 @@ use uverbs_uapi::mlx5_abi::{
 use super::Context;
 use crate::mmap;
 
-/// How often a page is read again before its writer is given up on: at first at once, later after others had their turn.
+/// How often a page is read again before its writer is given up on: at first at once, later after
+/// others had their turn.
 const SPINS: u32 = 100;
 const TRIES: u32 = 1000;
 /// How often the two halves of the counter are read; the upper one changes every few seconds.
@@ -52,15 +54,18 @@ pub struct Clock {
     file: Arc<UverbsFile>,
 }
 
-/// `mlx5dv_clock_info`—how counts of the clock become nanoseconds of the time of day, until the kernel says it anew.
+/// `mlx5dv_clock_info`—how counts of the clock become nanoseconds of the time of day, until the
+/// kernel says it anew.
 #[doc(alias = "mlx5dv_clock_info")]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ClockInfo {
-    /// The time when [`last_cycles`](Self::last_cycles) was read, in nanoseconds since 1970 as the kernel's clock of the device has it.
+    /// The time when [`last_cycles`](Self::last_cycles) was read, in nanoseconds since 1970 as the
+    /// kernel's clock of the device has it.
     pub nanoseconds: u64,
     /// The count at that time.
     pub last_cycles: u64,
-    /// The part of a nanosecond that [`nanoseconds`](Self::nanoseconds) leaves out, times 2 to the power of [`shift`](Self::shift).
+    /// The part of a nanosecond that [`nanoseconds`](Self::nanoseconds) leaves out, times 2 to the
+    /// power of [`shift`](Self::shift).
     pub fraction: u64,
     /// Nanoseconds of a count, times 2 to the power of [`shift`](Self::shift).
     pub multiplier: u32,
@@ -75,8 +80,9 @@ pub struct ClockInfo {
 impl ClockInfo {
     /// `mlx5dv_ts_to_ns`—the time of a count, in nanoseconds since 1970.
     ///
-    /// Right for counts up to half of [`mask`](Self::mask) before or after [`last_cycles`](Self::last_cycles): minutes with
-    /// 41 bits at 1 GHz. Rounds as the kernel does; nothing overflows on the way.
+    /// Right for counts up to half of [`mask`](Self::mask) before or after
+    /// [`last_cycles`](Self::last_cycles): minutes with 41 bits at 1 GHz. Rounds as the kernel
+    /// does; nothing overflows on the way.
     ///
     /// ```
     /// use uverbs_mlx5::ClockInfo;
@@ -146,15 +152,16 @@ const fn second(word: u64) -> u32 {
     u32::from_ne_bytes([a, b, c, d])
 }
 
-/// The time of day of a completion's stamp as a device writes it that keeps it itself: seconds, and nanoseconds of the
-/// second.
+/// The time of day of a completion's stamp as a device writes it that keeps it itself: seconds, and
+/// nanoseconds of the second.
 pub(crate) fn of_day(stamp: u64) -> u64 {
     (stamp >> 32)
         .wrapping_mul(1_000_000_000)
         .wrapping_add(stamp & 0xffff_ffff)
 }
 
-// Offsets in `struct ib_uverbs_clock_info`. The sign has the first half of its word, multiplier and shift share one.
+// Offsets in `struct ib_uverbs_clock_info`. The sign has the first half of its word, multiplier and
+// shift share one.
 const SIGN: usize = 0;
 const NANOSECONDS: usize = 8;
 const CYCLES: usize = 16;
@@ -167,7 +174,8 @@ impl Context {
     /// The clock. Two system calls the first time, which map its pages; none later.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported): the device has no clock that can be mapped; those of mapping.
+    /// [`Unsupported`](ErrorKind::Unsupported): the device has no clock that can be mapped; those
+    /// of mapping.
     pub fn clock(&self) -> Result<Clock> {
         let op = Op::MapClock;
         self.file().check_process(op)?;
@@ -239,12 +247,13 @@ impl Clock {
         self.khz
     }
 
-    /// `ibv_query_rt_values_ex`—the clock's count now: what a completion that happened now would be stamped with. No system call;
-    /// two or three reads of the device's registers, a microsecond or so.
+    /// `ibv_query_rt_values_ex`—the clock's count now: what a completion that happened now would be
+    /// stamped with. No system call; two or three reads of the device's registers, a microsecond or
+    /// so.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported) where the kernel does not map the register (machines with pages above 4 KiB);
-    /// [`Forked`](ErrorKind::Forked) in a child.
+    /// [`Unsupported`](ErrorKind::Unsupported) where the kernel does not map the register (machines
+    /// with pages above 4 KiB); [`Forked`](ErrorKind::Forked) in a child.
     #[doc(alias = "ibv_query_rt_values_ex")]
     pub fn count(&self) -> Result<u64> {
         let op = Op::ReadClock;
@@ -257,12 +266,13 @@ impl Clock {
             .ok_or_else(|| Error::new(op, ErrorKind::Busy).hint("the register never stood still"))
     }
 
-    /// `mlx5dv_get_clock_info`—how counts become time at the moment. No system call, unless the kernel has been writing it for
-    /// long: then the processor is left to others.
+    /// `mlx5dv_get_clock_info`—how counts become time at the moment. No system call, unless the
+    /// kernel has been writing it for long: then the processor is left to others.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported) where the kernel keeps no such page; [`Busy`](ErrorKind::Busy) if it was being
-    /// written all the time; [`Forked`](ErrorKind::Forked) in a child.
+    /// [`Unsupported`](ErrorKind::Unsupported) where the kernel keeps no such page;
+    /// [`Busy`](ErrorKind::Busy) if it was being written all the time;
+    /// [`Forked`](ErrorKind::Forked) in a child.
     #[doc(alias = "mlx5dv_get_clock_info")]
     pub fn info(&self) -> Result<ClockInfo> {
         let op = Op::ReadClock;

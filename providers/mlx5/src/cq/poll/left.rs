@@ -1,4 +1,5 @@
-//! What is left in a completion queue that goes: its entries, of which nobody will take a completion.
+//! What is left in a completion queue that goes: its entries, of which nobody will take a
+//! completion.
 
 use std::sync::Arc;
 
@@ -8,8 +9,9 @@ use crate::cqe::format;
 use crate::sync::barrier;
 use crate::tracker::table::Trackers;
 
-/// Passes over what is left when this is dropped, which the kernel object does when the completion queue is gone for sure, and
-/// with it every queue that it reported on. What those used up of shared receive queues goes back to them.
+/// Passes over what is left when this is dropped, which the kernel object does when the completion
+/// queue is gone for sure, and with it every queue that it reported on. What those used up of
+/// shared receive queues goes back to them.
 #[derive(Debug)]
 pub(crate) struct Left {
     cq: Arc<CqShared>,
@@ -34,7 +36,8 @@ impl Drop for Left {
         let ring = Arc::clone(&self.cq.lock());
         let first = self.cq.taken();
         for position in first..first.saturating_add(ring.entries().into()) {
-            // Where the next one is behind one that stands for others, and makes no sense, nobody knows.
+            // Where the next one is behind one that stands for others, and makes no sense, nobody
+            // knows.
             if ring
                 .settle(position)
                 .is_none_or(|tail| tail.format() == format::COMPRESSED)

@@ -1,7 +1,8 @@
 //! Polling: from entries of the ring to completions of requests.
 //!
-//! Whose completion an entry is, is found out in [`owners`]. What programs wait for all the time has short ways: one completion
-//! that is built where its user wants it, and many of one kind and one queue pair in a row.
+//! Whose completion an entry is, is found out in [`owners`]. What programs wait for all the time
+//! has short ways: one completion that is built where its user wants it, and many of one kind and
+//! one queue pair in a row.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "positions differ by no more than a slice is long"
@@ -52,7 +53,8 @@ pub(crate) struct Consumer {
 }
 
 impl Consumer {
-    /// Takes completions out of `cq`, of which none was taken. `by_device`: they carry no numbers but the device's.
+    /// Takes completions out of `cq`, of which none was taken. `by_device`: they carry no numbers
+    /// but the device's.
     pub(crate) fn new(cq: &Arc<CqShared>, trackers: &Arc<Trackers>, by_device: bool) -> Self {
         let ring = Arc::clone(&cq.lock());
         Self {
@@ -152,7 +154,8 @@ impl Consumer {
         Ok(count)
     }
 
-    /// Takes entries that follow each other: requests of one known queue pair that were carried out.
+    /// Takes entries that follow each other: requests of one known queue pair that were carried
+    /// out.
     #[inline(never)]
     fn take_sent(&mut self, out: &mut [WorkCompletion]) {
         self.take_alike(
@@ -168,8 +171,8 @@ impl Consumer {
         );
     }
 
-    /// Takes entries that follow each other: messages that came for one known queue pair with a queue of its own, or one by one
-    /// what came for shared ones.
+    /// Takes entries that follow each other: messages that came for one known queue pair with a
+    /// queue of its own, or one by one what came for shared ones.
     #[inline(never)]
     fn take_received(&mut self, out: &mut [WorkCompletion]) {
         let before = self.position();
@@ -194,8 +197,9 @@ impl Consumer {
         }
     }
 
-    /// Takes entries of one kind and one known queue pair that follow each other, as long as `take` puts
-    /// something into their slots. Nothing is taken where the queue pair was reset or went meanwhile.
+    /// Takes entries of one kind and one known queue pair that follow each other, as long as `take`
+    /// puts something into their slots. Nothing is taken where the queue pair was reset or went
+    /// meanwhile.
     #[expect(
         clippy::inline_always,
         reason = "a completion is built where its user wants it"
@@ -239,12 +243,13 @@ impl Consumer {
         }
     }
 
-    /// The next completion of a queue that is still there. `None` also behind as many others as the ring holds: a device could
-    /// keep its user here for ever.
+    /// The next completion of a queue that is still there. `None` also behind as many others as the
+    /// ring holds: a device could keep its user here for ever.
     ///
     /// # Errors
-    /// [`PollError::Corrupt`] for an entry that no request can have. It counts as taken, but for one that says that it stands for
-    /// others, and not how many: where the next one is, nobody knows.
+    /// [`PollError::Corrupt`] for an entry that no request can have. It counts as taken, but for
+    /// one that says that it stands for others, and not how many: where the next one is, nobody
+    /// knows.
     #[inline(never)]
     pub(crate) fn next(&mut self) -> Result<Option<WorkCompletion>, PollError> {
         let start = self.position();

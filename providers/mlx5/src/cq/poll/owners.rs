@@ -65,7 +65,8 @@ impl Owners {
         }
     }
 
-    /// The entry at `place`, if it is about a known queue pair that a request of was carried out or a message came for.
+    /// The entry at `place`, if it is about a known queue pair that a request of was carried out or
+    /// a message came for.
     #[expect(
         clippy::inline_always,
         reason = "a completion is built where its user wants it"
@@ -330,7 +331,8 @@ fn reposts(queue: &SrqTracker, entry: &Entry<'_>) -> bool {
     queue.reposts() && entry.is_page_fault()
 }
 
-/// Passes over an entry of a queue pair that is gone. What it used up of `queue` goes back; `None` where that is impossible.
+/// Passes over an entry of a queue pair that is gone. What it used up of `queue` goes back; `None`
+/// where that is impossible.
 #[cold]
 fn pass_over(queue: &SrqTracker, entry: &Entry<'_>) -> Option<()> {
     let tail = entry.tail;

@@ -1,11 +1,14 @@
 //! Compressed completions: entries of which several come as one.
 //!
-//! A title stands in the place of the first, with everything that they have in common, and how many there are where a length
-//! would be. The second place holds an array of what is different about the first eight, the ninth place that of the next eight,
-//! and so on; what lies in the other places is old. Here they become entries like any others, each in its own place, which is
-//! this side's until it gives them back: so polling, resets and resizes meet them as if they had come one by one.
+//! A title stands in the place of the first, with everything that they have in common, and how many
+//! there are where a length would be. The second place holds an array of what is different about
+//! the first eight, the ninth place that of the next eight, and so on; what lies in the other
+//! places is old. Here they become entries like any others, each in its own place, which is this
+//! side's until it gives them back: so polling, resets and resizes meet them as if they had come
+//! one by one.
 //!
-//! Facts: `struct mlx5_mini_cqe8` of the kernel's `include/linux/mlx5/device.h`, and the network driver's own receive path.
+//! Facts: `struct mlx5_mini_cqe8` of the kernel's `include/linux/mlx5/device.h`, and the network
+//! driver's own receive path.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "fields are cut out of wider words"
@@ -26,7 +29,8 @@ const TAIL: usize = 7;
 type Words = [u64; 8];
 
 impl CqRing {
-    /// How many entries the one at `position`, which is there, stands for. May be asked by any thread, while another expands them.
+    /// How many entries the one at `position`, which is there, stands for. May be asked by any
+    /// thread, while another expands them.
     pub(crate) fn stands_for(&self, position: u64, tail: Tail) -> u64 {
         if self.results.is_none() || tail.format() != format::COMPRESSED {
             return 1;
@@ -47,8 +51,8 @@ impl CqRing {
         }
     }
 
-    /// Makes entries of what came as one at `position`, which is the next to be taken. Says whether it could; a title
-    /// that makes no sense stays.
+    /// Makes entries of what came as one at `position`, which is the next to be taken. Says whether
+    /// it could; a title that makes no sense stays.
     #[cold]
     pub(crate) fn expand(&self, position: u64) -> bool {
         let Some(results) = self.results else {

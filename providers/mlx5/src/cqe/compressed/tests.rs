@@ -1,4 +1,5 @@
-//! A device in miniature that writes completions one by one, or several as one; polling must not tell the difference.
+//! A device in miniature that writes completions one by one, or several as one; polling must not
+//! tell the difference.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::sync::Arc;
@@ -147,7 +148,8 @@ impl Device {
     }
 }
 
-/// Runs of completions that are alike: whether of requests, and how many. All are there before any is polled.
+/// Runs of completions that are alike: whether of requests, and how many. All are there before any
+/// is polled.
 type Turn = Vec<(bool, u32)>;
 
 fn play(

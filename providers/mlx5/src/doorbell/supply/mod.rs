@@ -1,8 +1,8 @@
 //! Which doorbell a queue gets: those of an opened device, as the kernel hands them out.
 //!
-//! Where the kernel hands out pages one by one (`UAR_OBJ_ALLOC`, 5.7), they are taken as they are needed. Older ones give
-//! the context a fixed number of pages, and say at the creation of a queue pair which doorbell is its. A page has four there, of
-//! which send queues get the first two.
+//! Where the kernel hands out pages one by one (`UAR_OBJ_ALLOC`, 5.7), they are taken as they are
+//! needed. Older ones give the context a fixed number of pages, and say at the creation of a queue
+//! pair which doorbell is its. A page has four there, of which send queues get the first two.
 
 use std::sync::{Arc, Mutex};
 
@@ -35,11 +35,12 @@ const PLAIN_DISTANCE: usize = 0x100;
 /// Which doorbells an opened device has.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Doorbells {
-    /// Pages of registers one by one, as they are needed, where the kernel hands them out (5.7); else as below.
+    /// Pages of registers one by one, as they are needed, where the kernel hands them out (5.7);
+    /// else as below.
     #[default]
     AsNeeded,
-    /// A number of them at once with the context, of which the kernel chooses one for each queue pair: the only way of kernels before
-    /// 5.7, which newer ones still have.
+    /// A number of them at once with the context, of which the kernel chooses one for each queue
+    /// pair: the only way of kernels before 5.7, which newer ones still have.
     Fixed,
 }
 
@@ -117,7 +118,8 @@ impl Uars {
         Ok(doorbell.shared_by(&least.users))
     }
 
-    /// The doorbell of a queue pair that was created with `doorbell`, and got `index` in the kernel's reply.
+    /// The doorbell of a queue pair that was created with `doorbell`, and got `index` in the
+    /// kernel's reply.
     ///
     /// # Errors
     /// The kernel names a doorbell that there is not, those of mapping its page.
@@ -142,7 +144,8 @@ impl Uars {
         self.doorbell(&page, place, buffer, Claim::None)
     }
 
-    /// Where completion queues are armed, and the number of its page where the kernel has to be told.
+    /// Where completion queues are armed, and the number of its page where the kernel has to be
+    /// told.
     ///
     /// # Errors
     /// As [`for_queue_pair`](Self::for_queue_pair).
@@ -168,7 +171,8 @@ impl Uars {
     /// A page for a thread domain alone.
     ///
     /// # Errors
-    /// No page left, those of mapping one. [`ErrorKind::Unsupported`] where the kernel gave fixed doorbells and no more.
+    /// No page left, those of mapping one. [`ErrorKind::Unsupported`] where the kernel gave fixed
+    /// doorbells and no more.
     pub(crate) fn for_thread(&self) -> Result<ThreadPage> {
         if self.config.fixed == 0 {
             let page = self.allocate()?;
@@ -318,7 +322,8 @@ impl Uars {
         Ok(Doorbell::new(buffers, naming, page.object.clone(), claim))
     }
 
-    /// The pages of registers in one that the kernel handed out have numbers that follow each other.
+    /// The pages of registers in one that the kernel handed out have numbers that follow each
+    /// other.
     fn naming(page: &Page, place: usize) -> Naming {
         let uar = u32::try_from(place / PER_UAR).unwrap_or(0);
         match page.object {

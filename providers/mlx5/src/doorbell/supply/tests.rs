@@ -88,7 +88,8 @@ fn pages_of_registers_share_pages_of_the_machine() {
 
 const ID: u32 = 0x40;
 
-/// A context whose pages are taken as they are needed, each with so many pages of registers. The first has number [`ID`].
+/// A context whose pages are taken as they are needed, each with so many pages of registers. The
+/// first has number [`ID`].
 fn as_needed(per_page: u32, register_size: u32) -> (Arc<Scripted>, Uars) {
     let (script, file) = Scripted::new();
     let length = 4096 * per_page.clamp(1, 16);

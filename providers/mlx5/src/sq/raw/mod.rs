@@ -42,7 +42,8 @@ pub struct Frame<'a> {
     pub header: &'a [u8],
     /// The rest, in registered memory.
     pub rest: &'a [Sge],
-    /// Bytes of payload per frame: the rest is cut, and each piece gets the header (`IBV_WR_TSO`). `None`: it is one frame.
+    /// Bytes of payload per frame: the rest is cut, and each piece gets the header (`IBV_WR_TSO`).
+    /// `None`: it is one frame.
     pub segment: Option<u16>,
 }
 
@@ -71,8 +72,9 @@ impl Ethernet {
 impl SendRing {
     /// Puts a frame as an ordinary request.
     ///
-    /// Where the device wants a part of the header in the request, frames are sent inline, as a [`Frame`], or as a
-    /// [packet](Self::put_packet): what pieces name need not be in this process's reach.
+    /// Where the device wants a part of the header in the request, frames are sent inline, as a
+    /// [`Frame`], or as a [packet](Self::put_packet): what pieces name need not be in this
+    /// process's reach.
     pub(crate) fn put_ethernet(
         &mut self,
         ethernet: &Ethernet,
@@ -82,11 +84,13 @@ impl SendRing {
         self.put_headed(ethernet, request, header)
     }
 
-    /// Puts a frame as an ordinary request; what the device wants in the request is copied from where its pieces are.
+    /// Puts a frame as an ordinary request; what the device wants in the request is copied from
+    /// where its pieces are.
     ///
     /// # Safety
-    /// The first bytes of the pieces, as many as the device wants, are memory of this process at the addresses that the pieces
-    /// name, and may be read. Nothing writes to them meanwhile, a device as little as a thread.
+    /// The first bytes of the pieces, as many as the device wants, are memory of this process at
+    /// the addresses that the pieces name, and may be read. Nothing writes to them meanwhile, a
+    /// device as little as a thread.
     #[allow(unsafe_code, reason = "reads memory that the caller names")]
     pub(crate) unsafe fn put_packet(
         &mut self,
@@ -106,7 +110,8 @@ impl SendRing {
                     reason = "an address of this process"
                 )]
                 let start = std::ptr::with_exposed_provenance::<u8>(piece.address as usize);
-                // SAFETY: the first bytes of the pieces, which the caller promises to be there and to stand still.
+                // SAFETY: the first bytes of the pieces, which the caller promises to be there and
+                // to stand still.
                 unsafe { start.copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
                 left = rest;
             }
@@ -117,8 +122,8 @@ impl SendRing {
         self.put_headed(ethernet, request, Some(header))
     }
 
-    /// Puts a frame. `copied`: the first bytes of its pieces, as many as the device wants in the request; `None` where nobody
-    /// has them.
+    /// Puts a frame. `copied`: the first bytes of its pieces, as many as the device wants in the
+    /// request; `None` where nobody has them.
     fn put_headed(
         &mut self,
         ethernet: &Ethernet,

@@ -1,4 +1,5 @@
-//! Reads send requests back from a ring: written against the tables of the reference manual, not against the encoder.
+//! Reads send requests back from a ring: written against the tables of the reference manual, not
+//! against the encoder.
 
 /// What stands in a ring, byte by byte.
 pub(super) struct Bytes<'a> {
@@ -42,7 +43,8 @@ pub(super) struct Decoded {
     pub(super) change: Vec<u8>,
 }
 
-/// Reads the request at byte `at`, with `route` bytes between the control segment and the operation.
+/// Reads the request at byte `at`, with `route` bytes between the control segment and the
+/// operation.
 pub(super) fn decode(ring: &[u8], at: usize, route: usize) -> Decoded {
     let mut bytes = Bytes { ring, at };
     let mut found = Decoded {

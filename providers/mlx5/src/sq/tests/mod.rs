@@ -460,7 +460,8 @@ fn a_destination_has_24_bits() {
     }
 }
 
-/// One request is copied through the doorbell, which has two buffers; several ring it with the last one's start.
+/// One request is copied through the doorbell, which has two buffers; several ring it with the last
+/// one's start.
 #[test]
 fn doorbells() {
     let mut queue = queue(QpType::Rc, 16, 4);

@@ -1,10 +1,12 @@
 //! The ring of a shared receive queue, which is a list.
 //!
-//! Each request names the one behind it, and the device follows. So requests can be used up, and used again,
-//! in any order. The last of the list stays empty: its link is written when there is one to come.
+//! Each request names the one behind it, and the device follows. So requests can be used up, and
+//! used again, in any order. The last of the list stays empty: its link is written when there is
+//! one to come.
 //!
-//! Where receives may meet pages that are not there, pollers post to the list, too, but for the time that a batch takes
-//! ([`Reposts`]). Between batches this side knows of nothing that is linked, and so has to ask before it puts the first request.
+//! Where receives may meet pages that are not there, pollers post to the list, too, but for the
+//! time that a batch takes ([`Reposts`]). Between batches this side knows of nothing that is
+//! linked, and so has to ask before it puts the first request.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "indexes have 16 bits, as links have"
@@ -33,7 +35,8 @@ pub(crate) struct SharedRing {
     ring: UnitRing,
     sizes: Sizes,
     list: List,
-    /// Requests that were linked to it, counted on and on. The last of them is not used until another is linked to it.
+    /// Requests that were linked to it, counted on and on. The last of them is not used until
+    /// another is linked to it.
     linked: u64,
     /// Requests that were put, counted on and on: so far the list was followed.
     end: u64,
@@ -42,8 +45,8 @@ pub(crate) struct SharedRing {
     fork: ForkToken,
     tracker: Arc<SrqTracker>,
     record: Arc<Record>,
-    /// Numbers of requests that were used up and are free again, and that no completion says so of. No more than the queue has
-    /// requests: the oldest are forgotten where nobody asks.
+    /// Numbers of requests that were used up and are free again, and that no completion says so of.
+    /// No more than the queue has requests: the oldest are forgotten where nobody asks.
     unreported: VecDeque<u64>,
     /// Whom the list is shared with. `None` where pages are always there.
     reposts: Option<Arc<Reposts>>,
@@ -55,7 +58,8 @@ pub(crate) struct SharedRing {
 }
 
 impl SharedRing {
-    /// A ring with the requests in the list, in order. `faults`: receives may meet pages that are not there.
+    /// A ring with the requests in the list, in order. `faults`: receives may meet pages that are
+    /// not there.
     pub(crate) fn new(
         ring: UnitRing,
         sizes: Sizes,

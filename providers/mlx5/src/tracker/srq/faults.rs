@@ -7,7 +7,8 @@ use super::{RESTS, SrqTracker, bit};
 use crate::sync::atomic::Ordering;
 
 impl SrqTracker {
-    /// The same where such requests are posted once more, for as long as there are these `reposts`. The last `spare` requests rest.
+    /// The same where such requests are posted once more, for as long as there are these `reposts`.
+    /// The last `spare` requests rest.
     pub(crate) fn reposting(mut self, spare: u32, reposts: &Arc<Reposts>) -> Self {
         for request in self.requests.iter().rev().take(spare as usize) {
             request.place.store(RESTS, Ordering::Relaxed);
@@ -21,8 +22,8 @@ impl SrqTracker {
         self.reposts.is_some()
     }
 
-    /// The request at `index` met a page that was not there. `None` for one that is not under way. Where the queue is gone, nothing
-    /// is left to be done.
+    /// The request at `index` met a page that was not there. `None` for one that is not under way.
+    /// Where the queue is gone, nothing is left to be done.
     #[cold]
     pub(crate) fn faulted(&self, index: u16) -> Option<()> {
         let place = self.under_way(index)?;
@@ -32,8 +33,9 @@ impl SrqTracker {
         }
     }
 
-    /// Takes the request at `index` back, which faulted at this place of the list, and has it rest: the number that it was posted
-    /// with. `None` if it was completed meanwhile all the same: of two, its bit in `free` says who came second.
+    /// Takes the request at `index` back, which faulted at this place of the list, and has it rest:
+    /// the number that it was posted with. `None` if it was completed meanwhile all the same: of
+    /// two, its bit in `free` says who came second.
     ///
     /// For who has the turn of the list.
     pub(crate) fn take_back(&self, index: u32, place: u64) -> Option<u64> {
@@ -52,7 +54,8 @@ impl SrqTracker {
         Some(wr_id)
     }
 
-    /// The request at `index`, which rested, is linked at this place of the list. For who has the turn of the list.
+    /// The request at `index`, which rested, is linked at this place of the list. For who has the
+    /// turn of the list.
     pub(crate) fn link(&self, index: u32, place: u64) {
         let (word, bit) = bit(index as usize);
         if let (Some(request), Some(free)) =

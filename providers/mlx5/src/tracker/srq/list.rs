@@ -14,10 +14,11 @@ use crate::wqe::srq_next;
 /// The word of its doorbell record that the queue uses.
 pub(crate) const RECORD: usize = 0;
 
-/// The requests of the list by their places, counted on and on. Links in the ring are written for the device alone, and not read again.
+/// The requests of the list by their places, counted on and on. Links in the ring are written for
+/// the device alone, and not read again.
 ///
-/// A clone is the same list. One thread at a time writes it, or goes by what it says: that of the queue's poster, or whoever has
-/// [the turn](super::reposts::Reposts).
+/// A clone is the same list. One thread at a time writes it, or goes by what it says: that of the
+/// queue's poster, or whoever has [the turn](super::reposts::Reposts).
 #[derive(Clone, Debug)]
 pub(crate) struct List {
     order: Arc<[AtomicU16]>,

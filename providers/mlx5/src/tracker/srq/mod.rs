@@ -1,8 +1,9 @@
 //! A shared receive queue, whose requests complete in any order, for queue pairs that come and go.
 //!
-//! Requests are handed over in the order of a list, which the thread that posts has linked them to. So one that has its place before
-//! the end of what was handed over is under way or used up, and any other is not: no completion is about it. Used up it is by
-//! whoever polls its completion; of two, its bit in `free` says who came second.
+//! Requests are handed over in the order of a list, which the thread that posts has linked them to.
+//! So one that has its place before the end of what was handed over is under way or used up, and
+//! any other is not: no completion is about it. Used up it is by whoever polls its completion; of
+//! two, its bit in `free` says who came second.
 
 mod faults;
 pub(crate) mod list;
@@ -30,11 +31,13 @@ pub(crate) struct SrqTracker {
     rung: AtomicU64,
     /// One bit per request that was used up and not yet linked again.
     pub(super) free: Box<[AtomicU64]>,
-    /// One bit per request that was used up by a queue pair that nobody waits for any more, and not yet told of.
+    /// One bit per request that was used up by a queue pair that nobody waits for any more, and not
+    /// yet told of.
     unreported: Box<[AtomicU64]>,
     /// There may be some of them.
     any_unreported: AtomicBool,
-    /// Where those are posted once more that met a page that was not there. `None` where pages always are.
+    /// Where those are posted once more that met a page that was not there. `None` where pages
+    /// always are.
     pub(super) reposts: Option<Weak<Reposts>>,
 }
 
@@ -85,7 +88,8 @@ impl SrqTracker {
         self.number.store(number, Ordering::Relaxed);
     }
 
-    /// Whether a receive that names `number` may have used up a request of this queue. One that names 0 says nothing.
+    /// Whether a receive that names `number` may have used up a request of this queue. One that
+    /// names 0 says nothing.
     pub(crate) fn may_be(&self, number: u32) -> bool {
         let own = self.number.load(Ordering::Relaxed);
         number == 0 || own == 0 || number == own
@@ -111,7 +115,8 @@ impl SrqTracker {
         self.rung.store(end, Ordering::Relaxed);
     }
 
-    /// The request at `index` is completed and may be used again. `None` for one that is not under way.
+    /// The request at `index` is completed and may be used again. `None` for one that is not under
+    /// way.
     #[inline]
     pub(crate) fn completed(&self, index: u16) -> Option<u64> {
         let request = self.requests.get(usize::from(index))?;
@@ -139,7 +144,8 @@ impl SrqTracker {
         (handed_over && !is_free).then_some(place)
     }
 
-    /// The request at `index` was used up, and no completion will say so. `None` for one that is not under way.
+    /// The request at `index` was used up, and no completion will say so. `None` for one that is
+    /// not under way.
     #[cold]
     pub(crate) fn used_up(&self, index: u16) -> Option<()> {
         self.under_way(index)?;
@@ -153,8 +159,9 @@ impl SrqTracker {
         Some(())
     }
 
-    /// Takes the requests that were used up since: calls `link` with their indexes, in order, which returns their new places in the
-    /// list, and `unreported` before with the numbers of those that no completion said so of. For the thread that posts.
+    /// Takes the requests that were used up since: calls `link` with their indexes, in order, which
+    /// returns their new places in the list, and `unreported` before with the numbers of those that
+    /// no completion said so of. For the thread that posts.
     #[inline]
     pub(crate) fn take_free(
         &self,
@@ -185,8 +192,8 @@ impl SrqTracker {
         }
     }
 
-    /// Takes the numbers of requests that were used up and that no completion said so of; not those that
-    /// [`take_free`](Self::take_free) told of. For the thread that posts.
+    /// Takes the numbers of requests that were used up and that no completion said so of; not those
+    /// that [`take_free`](Self::take_free) told of. For the thread that posts.
     pub(crate) fn take_unreported(&self, mut each: impl FnMut(u64)) {
         if !self.any_unreported.load(Ordering::Relaxed) {
             return;
@@ -199,7 +206,8 @@ impl SrqTracker {
         }
     }
 
-    /// Tells the numbers of the requests from `first` on whose bits are set. They stand there until this thread posts again.
+    /// Tells the numbers of the requests from `first` on whose bits are set. They stand there until
+    /// this thread posts again.
     #[cold]
     fn tell(&self, first: u32, mut bits: u64, each: &mut impl FnMut(u64)) {
         while bits != 0 {

@@ -1,12 +1,14 @@
 //! Receives that met a page that was not there, and are posted once more.
 //!
-//! A device uses up a receive of a shared queue whose memory is on-demand and absent, and writes an error for it. The sender tries
-//! again, the kernel brings the page, and nobody is to be told: the request goes back into the list. That is found out by a poller,
-//! while another thread posts. So the list has a turn: of the poster from its first request to the doorbell record, else of
-//! a poller for as long as it reposts. A poller marks what faulted, and if somebody else has the turn, he reposts it before he lets go.
+//! A device uses up a receive of a shared queue whose memory is on-demand and absent, and writes an
+//! error for it. The sender tries again, the kernel brings the page, and nobody is to be told: the
+//! request goes back into the list. That is found out by a poller, while another thread posts. So
+//! the list has a turn: of the poster from its first request to the doorbell record, else of a
+//! poller for as long as it reposts. A poller marks what faulted, and if somebody else has the
+//! turn, he reposts it before he lets go.
 //!
-//! While the kernel brings pages it reads the request, in its old place. So that rests as long as can be: places that rest come
-//! back into the list one for each that begins to.
+//! While the kernel brings pages it reads the request, in its old place. So that rests as long as
+//! can be: places that rest come back into the list one for each that begins to.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "indexes have 16 bits, as links have"
@@ -39,7 +41,8 @@ const NOWHERE: u64 = u64::MAX;
 #[derive(Debug)]
 pub(crate) struct Reposts {
     turn: AtomicU32,
-    /// Requests that were handed over, counted on and on. For who has the turn, as all down to `next_spare`.
+    /// Requests that were handed over, counted on and on. For who has the turn, as all down to
+    /// `next_spare`.
     end: AtomicU64,
     /// Requests that were linked.
     linked: AtomicU64,
@@ -61,7 +64,8 @@ pub(crate) struct Reposts {
 }
 
 impl Reposts {
-    /// Of a queue that was not posted to. `list` has all requests in order; those that rest are its last ones.
+    /// Of a queue that was not posted to. `list` has all requests in order; those that rest are its
+    /// last ones.
     pub(crate) fn new(
         ring: UnitRing,
         sizes: Sizes,
@@ -96,7 +100,8 @@ impl Reposts {
         self.watched.get_or_init(|| queue.clone());
     }
 
-    /// Takes the turn: how far the list was followed, and linked. For the thread that posts, which waits while a poller reposts.
+    /// Takes the turn: how far the list was followed, and linked. For the thread that posts, which
+    /// waits while a poller reposts.
     #[cold]
     pub(crate) fn enter(&self) -> (u64, u64) {
         let mut times = 0_u32;
@@ -115,8 +120,9 @@ impl Reposts {
         self.let_go(tracker);
     }
 
-    /// The request at `index`, which was handed over at this place of the list, has faulted: it is reposted now, or by whoever has
-    /// the turn. `None` if it was marked before, and was not reposted.
+    /// The request at `index`, which was handed over at this place of the list, has faulted: it is
+    /// reposted now, or by whoever has the turn. `None` if it was marked before, and was not
+    /// reposted.
     pub(crate) fn fault(&self, tracker: &SrqTracker, index: u16, place: u64) -> Option<()> {
         let index = usize::from(index);
         let (mark, word) = (self.marks.get(index)?, self.marked.get(index / 64)?);

@@ -16,7 +16,8 @@ const MIN_STRIDE: u32 = 32;
 pub(crate) struct Sizes {
     /// Requests, a power of two.
     pub(crate) count: u32,
-    /// Those of them that rest, the last ones: all or none of the second half. Of the others one less than there are can be outstanding.
+    /// Those of them that rest, the last ones: all or none of the second half. Of the others one
+    /// less than there are can be outstanding.
     pub(crate) spare: u32,
     /// log₂ of the units of each.
     pub(crate) shift: u32,
@@ -25,11 +26,12 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Where receives may meet pages that are not there (`rests`), there are as many again that rest, if the device has room.
+    /// Where receives may meet pages that are not there (`rests`), there are as many again that
+    /// rest, if the device has room.
     ///
     /// # Errors
-    /// What does not fit: at most `max_wr` requests (a power of two, of which one is not used), at most `max_desc`
-    /// bytes of each.
+    /// What does not fit: at most `max_wr` requests (a power of two, of which one is not used), at
+    /// most `max_desc` bytes of each.
     pub(crate) fn new(
         op: Op,
         max_wr: u32,

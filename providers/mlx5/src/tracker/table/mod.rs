@@ -1,11 +1,14 @@
 //! Which queue a completion is about.
 //!
-//! A completion carries the number that its queue was created with. Completion queues look it up in a cache of their own, without
-//! a lock, and come here on a miss. A number is used again when nothing waits any more that carries it: completions of a queue that
-//! is gone may stay in a completion queue for as long as its user likes, and say what goes back to a shared receive queue.
+//! A completion carries the number that its queue was created with. Completion queues look it up in
+//! a cache of their own, without a lock, and come here on a miss. A number is used again when
+//! nothing waits any more that carries it: completions of a queue that is gone may stay in a
+//! completion queue for as long as its user likes, and say what goes back to a shared receive
+//! queue.
 //!
-//! On devices whose completions carry no number of ours but the device's own, which comes again when the device likes, the queues
-//! that had it one after another are told apart by what was in their completion queues when they were created.
+//! On devices whose completions carry no number of ours but the device's own, which comes again
+//! when the device likes, the queues that had it one after another are told apart by what was in
+//! their completion queues when they were created.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, PoisonError, Weak};
@@ -89,7 +92,8 @@ pub(crate) type Marks = [Option<Mark>; 2];
 #[derive(Debug, Default)]
 pub(crate) struct Trackers {
     table: RwLock<Table>,
-    /// Moves when anything that the table said of a number is no longer so: what caches hold of it is old.
+    /// Moves when anything that the table said of a number is no longer so: what caches hold of it
+    /// is old.
     epoch: AtomicU64,
 }
 
@@ -112,8 +116,8 @@ struct Slot {
 }
 
 impl Slot {
-    /// Whether a receive that names the shared queue `number` can be about it: two queues that had the same number one
-    /// after the other may receive from different ones.
+    /// Whether a receive that names the shared queue `number` can be about it: two queues that had
+    /// the same number one after the other may receive from different ones.
     fn receives_from(&self, number: u32) -> bool {
         match &self.owner {
             Some(Owner::QueuePair(pair)) => match &pair.recv {
@@ -127,8 +131,8 @@ impl Slot {
 }
 
 impl Table {
-    /// Looks at `count` of the numbers that rest: nothing carries those any more whose marks were passed. Says whether the table had
-    /// something to say of one.
+    /// Looks at `count` of the numbers that rest: nothing carries those any more whose marks were
+    /// passed. Says whether the table had something to say of one.
     fn wake(&mut self, count: usize) -> bool {
         let mut spoke = false;
         for _ in 0..count.min(self.resting.len()) {
@@ -184,7 +188,8 @@ impl Trackers {
         })
     }
 
-    /// Notes a queue by the device's number, which its completions carry from these marks on. Gives it a number of ours.
+    /// Notes a queue by the device's number, which its completions carry from these marks on. Gives
+    /// it a number of ours.
     pub(crate) fn add_device(
         &self,
         number: DeviceNumber,

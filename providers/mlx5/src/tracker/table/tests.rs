@@ -173,8 +173,9 @@ fn a_late_end_takes_nothing_from_the_successor() {
     assert!(trackers.read().by_device.is_empty());
 }
 
-/// A target gets its number when it is ready to receive, and messages may come before that is noted here. They say which shared
-/// queue they used up a request of: not the one of the former queue that had the number.
+/// A target gets its number when it is ready to receive, and messages may come before that is noted
+/// here. They say which shared queue they used up a request of: not the one of the former queue
+/// that had the number.
 #[test]
 fn what_comes_before_a_number_is_noted_uses_up_nothing_of_another_queue() {
     let trackers = Arc::<Trackers>::default();
@@ -210,7 +211,8 @@ fn what_comes_before_a_number_is_noted_uses_up_nothing_of_another_queue() {
     assert_eq!([0, 1, 2].map(whose), ["old", "old", "new"]);
 }
 
-/// Queue pairs and shared receive queues of XRC count for themselves; receives of a shared queue carry both numbers.
+/// Queue pairs and shared receive queues of XRC count for themselves; receives of a shared queue
+/// carry both numbers.
 #[test]
 fn shared_queues_have_numbers_of_their_own() {
     let trackers = Arc::<Trackers>::default();

@@ -96,7 +96,8 @@ pub(super) struct Test {
     #[arg(short = 'l', long, value_name = "COUNT")]
     post_list: Option<u32>,
 
-    /// Messages up to this size travel inside the request. Default: 0; with --latency 64, as far as the device can
+    /// Messages up to this size travel inside the request. Default: 0; with --latency 64, as far as
+    /// the device can
     #[arg(short = 'I', long, value_name = "BYTES", value_parser = units::parse_message_size)]
     inline: Option<u32>,
 

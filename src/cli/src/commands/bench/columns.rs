@@ -9,7 +9,8 @@ const HEIGHT: usize = 12;
 /// Eighths of a character cell, filled from below.
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Draws points, whose first coordinates lie in `from..=to` and second ones in `0..=top`, as columns with scales.
+/// Draws points, whose first coordinates lie in `from..=to` and second ones in `0..=top`, as
+/// columns with scales.
 ///
 /// Several points in a column show the highest. A column without a point between two that have
 /// some is drawn as high as the one before it, unless `sparse`.

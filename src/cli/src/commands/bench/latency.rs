@@ -120,7 +120,8 @@ impl<'r> Side<'r> {
         }
     }
 
-    /// Sends, writes or reads once. Every so often the request is signaled, to make room in the queue.
+    /// Sends, writes or reads once. Every so often the request is signaled, to make room in the
+    /// queue.
     #[inline]
     fn throw(&mut self, round: u64) -> Result<()> {
         let Rig {
@@ -242,7 +243,8 @@ impl<'r> Side<'r> {
         Ok(())
     }
 
-    /// Takes what is left of this side's completions. Those that were not signaled are counted with the next one.
+    /// Takes what is left of this side's completions. Those that were not signaled are counted with
+    /// the next one.
     fn drain(&mut self) -> Result<()> {
         while self.under_way() > u64::from(self.unsignaled) {
             self.reap()?;

@@ -3,7 +3,8 @@
 //! # Safety
 //!
 //! Devices and peers read and write this memory whenever they like. No reference to its bytes is
-//! ever made; this process looks at single bytes through atomics. It is freed after it was deregistered.
+//! ever made; this process looks at single bytes through atomics. It is freed after it was
+//! deregistered.
 #![allow(
     unsafe_code,
     reason = "lets a device use memory, and frees it afterwards"
@@ -96,7 +97,8 @@ impl Drop for Memory {
         {
             return;
         }
-        // SAFETY: it was allocated with this layout, and the kernel confirmed that no device uses it.
+        // SAFETY: it was allocated with this layout, and the kernel confirmed that no device uses
+        // it.
         unsafe { dealloc(self.start.as_ptr(), self.layout) }
     }
 }

@@ -100,7 +100,8 @@ impl Lane {
         self.completed = (self.completed + count).min(self.posted);
     }
 
-    /// Posts `count` messages of `size` bytes, `post_list` per doorbell. The last one is signaled and stands for all.
+    /// Posts `count` messages of `size` bytes, `post_list` per doorbell. The last one is signaled
+    /// and stands for all.
     #[inline]
     pub(super) fn send(
         &mut self,
@@ -162,7 +163,8 @@ impl Lane {
         Ok(())
     }
 
-    /// Posts one signaled message whose completion stands for `count` requests: for those before it too.
+    /// Posts one signaled message whose completion stands for `count` requests: for those before it
+    /// too.
     #[inline]
     pub(super) fn send_for(
         &mut self,
@@ -174,7 +176,8 @@ impl Lane {
         self.push(memory, template, size, (1, Some(count)))
     }
 
-    /// Writes one byte with the value `stamp` behind `size - 1` others: what a peer that looks at the last byte waits for.
+    /// Writes one byte with the value `stamp` behind `size - 1` others: what a peer that looks at
+    /// the last byte waits for.
     pub(super) fn stamp(
         &mut self,
         memory: &Memory,

@@ -33,7 +33,8 @@ pub(crate) struct Args {
     #[arg(short = 'i', long, value_name = "PORT", value_parser = clap::value_parser!(u8).range(1..))]
     port: Option<u8>,
 
-    /// The device (rxe0), its node's name (uverbs0), or the node's path. Default: all that can be opened
+    /// The device (rxe0), its node's name (uverbs0), or the node's path. Default: all that can be
+    /// opened
     #[arg(value_name = "DEVICE")]
     device: Option<String>,
 }

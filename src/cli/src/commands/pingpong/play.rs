@@ -24,7 +24,8 @@ pub(super) struct Player {
     qp: owned::QueuePair,
     /// The message, while it is not being sent.
     message: Option<Buffer>,
-    /// What is sent, when messages are validated: the client's pattern, or what the server received last.
+    /// What is sent, when messages are validated: the client's pattern, or what the server received
+    /// last.
     payload: Option<Vec<u8>>,
     received_any: bool,
     address: Option<(AddressHandle, u32)>,

@@ -15,7 +15,8 @@ use crate::units;
 /// Make a tree in a device, change it, and take it down again
 ///
 /// Elements belong to the process that makes them: other programs cannot attach queue pairs to
-/// them, and they end with this command. It shows that a device takes a tree, and takes its changes.
+/// them, and they end with this command. It shows that a device takes a tree, and takes its
+/// changes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The device. Default: the first that can be opened

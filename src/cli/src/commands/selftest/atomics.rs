@@ -1,4 +1,5 @@
-//! `atomics`: atomic operations on 8 bytes: what they change, what they return, and in which order of bytes.
+//! `atomics`: atomic operations on 8 bytes: what they change, what they return, and in which order
+//! of bytes.
 
 use uverbs::caps::AtomicCap;
 use uverbs::owned::{ExposedMemory, Work};

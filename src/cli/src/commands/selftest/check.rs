@@ -1,4 +1,5 @@
-//! One look at the device: a small function that says what it found, or why that is not what it should be.
+//! One look at the device: a small function that says what it found, or why that is not what it
+//! should be.
 
 use std::borrow::Cow;
 use std::fmt;

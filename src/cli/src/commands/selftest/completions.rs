@@ -1,4 +1,5 @@
-//! `completions`: completion queues: laps, resizing under load, events on every vector, stamps, other formats of entries.
+//! `completions`: completion queues: laps, resizing under load, events on every vector, stamps,
+//! other formats of entries.
 
 use std::time::{Duration, Instant};
 
@@ -54,7 +55,8 @@ pub(super) fn checks() -> Vec<Check> {
     ]
 }
 
-/// A queue pair that sends and one that receives; what is received goes to the completion queue that is looked at.
+/// A queue pair that sends and one that receives; what is received goes to the completion queue
+/// that is looked at.
 #[derive(Debug)]
 struct Rig {
     sent: CompletionQueue,
@@ -121,7 +123,8 @@ impl Rig {
         self.sent()
     }
 
-    /// Sends `count` messages, as many as there is room for at a time, and does something between them.
+    /// Sends `count` messages, as many as there is room for at a time, and does something between
+    /// them.
     fn stream(
         &mut self,
         count: u64,
@@ -221,7 +224,8 @@ fn solicited(subject: &Subject) -> Outcome {
     Ok(Found::new("none, then one"))
 }
 
-/// What is there when an event is asked for is found by polling once more, whether or not it makes an event.
+/// What is there when an event is asked for is found by polling once more, whether or not it makes
+/// an event.
 fn late_arm(subject: &Subject) -> Outcome {
     let (mut rig, channel) = Rig::with_channel(subject, 0)?;
     rig.message(1, SendFlags::empty())?;

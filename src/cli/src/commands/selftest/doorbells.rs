@@ -1,7 +1,7 @@
 //! `doorbells`: many queue pairs ring, alone and in batches, from one thread and from eight.
 //!
-//! An mlx5 context has doorbells of its own for a few queue pairs, shares some among the next, and gives thread domains others: with
-//! twenty queue pairs all of them are used.
+//! An mlx5 context has doorbells of its own for a few queue pairs, shares some among the next, and
+//! gives thread domains others: with twenty queue pairs all of them are used.
 
 use std::thread;
 use std::time::Instant;

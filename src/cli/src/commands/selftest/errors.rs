@@ -1,4 +1,5 @@
-//! `errors`: requests that must fail, and how they do: the status on both sides, the vendor's own word, what is flushed.
+//! `errors`: requests that must fail, and how they do: the status on both sides, the vendor's own
+//! word, what is flushed.
 
 use uverbs::attr::{Psn, QpAttr};
 use uverbs::link::Mtu;

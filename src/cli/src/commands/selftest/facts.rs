@@ -1,4 +1,5 @@
-//! What a reader of the file must know of the device and the machine. No addresses, no GUIDs, no names of hosts.
+//! What a reader of the file must know of the device and the machine. No addresses, no GUIDs, no
+//! names of hosts.
 
 use std::fs;
 use std::path::Path;

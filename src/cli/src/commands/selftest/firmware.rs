@@ -1,4 +1,5 @@
-//! `firmware`: what firmware commands are for: the device's own list of what it can do, the scheduling tree, rates.
+//! `firmware`: what firmware commands are for: the device's own list of what it can do, the
+//! scheduling tree, rates.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -16,7 +17,8 @@ use super::subject::Subject;
 /// Groups of capabilities, whole: in general, offloads, quality of service, in general once more.
 const GROUPS: [u16; 4] = [0x0, 0x1, 0xc, 0x20];
 
-/// What is set, in Mb/s, and how long it is measured. A busy emulated machine sends faster than this, too: a cap without effect shows.
+/// What is set, in Mb/s, and how long it is measured. A busy emulated machine sends faster than
+/// this, too: a cap without effect shows.
 const CAP: u32 = 200;
 const TIME: Duration = Duration::from_secs(1);
 /// Of what was set, in percent: more than the most is no limit.
@@ -129,7 +131,8 @@ struct Peer {
 }
 
 impl Peer {
-    /// A hundredth of a second at the cap: a device that lets one message go before it counts stays below [`MOST`].
+    /// A hundredth of a second at the cap: a device that lets one message go before it counts stays
+    /// below [`MOST`].
     const LEN: usize = 1 << 18;
 
     /// Writes as much as can be for some time; Mb/s.

@@ -1,4 +1,5 @@
-//! `frames`: raw Ethernet frames: whether a rule brings them to its queue pair, and how fast they are sent.
+//! `frames`: raw Ethernet frames: whether a rule brings them to its queue pair, and how fast they
+//! are sent.
 //!
 //! They go to an address that nobody has, and their type is that for experiments.
 

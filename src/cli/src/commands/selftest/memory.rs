@@ -1,4 +1,5 @@
-//! `memory`: memory that peers reach: what they may and may not do, how much, how many, until when; memory of the device.
+//! `memory`: memory that peers reach: what they may and may not do, how much, how many, until when;
+//! memory of the device.
 
 use std::time::Instant;
 

@@ -64,7 +64,8 @@ pub(crate) struct Args {
     #[arg(short = 'i', long, value_name = "PORT", value_parser = clap::value_parser!(u8).range(1..))]
     port: Option<u8>,
 
-    /// Only this group of checks, such as rings, or this check, such as 'rings/RC send'; may be given again
+    /// Only this group of checks, such as rings, or this check, such as 'rings/RC send'; may be
+    /// given again
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
 
@@ -89,7 +90,8 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
-/// What is checked, in this order, and when a group hangs. What takes long stops by itself, long before that.
+/// What is checked, in this order, and when a group hangs. What takes long stops by itself, long
+/// before that.
 const GROUPS: [Group; 14] = [
     group("identity", 5, identity::checks),
     group("open", 30, open::checks),

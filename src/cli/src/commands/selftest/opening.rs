@@ -1,6 +1,8 @@
-//! The commands by which a program opens the device, asks what it is and makes a queue pair, with the kernel's answers.
+//! The commands by which a program opens the device, asks what it is and makes a queue pair, with
+//! the kernel's answers.
 //!
-//! They are for models of the device: what they are to answer. Whatever tells one adapter from another is left out.
+//! They are for models of the device: what they are to answer. Whatever tells one adapter from
+//! another is left out.
 
 use std::sync::Arc;
 
@@ -12,8 +14,8 @@ use super::check::{Outcome, Trouble};
 use super::pair::{prepare, usual};
 use super::subject::Subject;
 
-/// Parts of the names of what is left out: keys, GUIDs, addresses on the network, and places in this process, which drivers are told by
-/// bytes of their own.
+/// Parts of the names of what is left out: keys, GUIDs, addresses on the network, and places in
+/// this process, which drivers are told by bytes of their own.
 const PRIVATE: [&str; 7] = ["guid", "gid", "key", "addr", "_va", "fd", "uhw_in"];
 
 /// How long tables of such things are, which every adapter of a kind has in common.

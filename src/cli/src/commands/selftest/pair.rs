@@ -1,4 +1,5 @@
-//! What most checks need: two connected queue pairs of the port, waits that end, and bytes that are known again.
+//! What most checks need: two connected queue pairs of the port, waits that end, and bytes that are
+//! known again.
 
 use std::time::{Duration, Instant};
 
@@ -207,7 +208,8 @@ pub(super) fn take_until<T>(
     }
 }
 
-/// The byte at a place of what is sent as number `seed`: no two places near each other, and no two messages, have the same.
+/// The byte at a place of what is sent as number `seed`: no two places near each other, and no two
+/// messages, have the same.
 fn byte(seed: u64, at: usize) -> u8 {
     let mixed = (at as u64)
         .wrapping_add(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))

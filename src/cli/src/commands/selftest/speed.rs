@@ -1,4 +1,5 @@
-//! `speed`: how long requests take compared with each other. Nothing here is wrong; much of it is slow where something is not used.
+//! `speed`: how long requests take compared with each other. Nothing here is wrong; much of it is
+//! slow where something is not used.
 
 use std::time::{Duration, Instant};
 

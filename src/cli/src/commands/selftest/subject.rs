@@ -56,7 +56,8 @@ impl Subject {
         adapter.map_err(|_| Trouble::unsupported("mlx5 devices only"))
     }
 
-    /// What is right of a list: its first on adapters, all of it on rxe, which tells some failures by other names.
+    /// What is right of a list: its first on adapters, all of it on rxe, which tells some failures
+    /// by other names.
     pub(super) fn right<'a, T>(&self, list: &'a [T]) -> &'a [T] {
         match list.get(..1) {
             Some(first) if self.context.mlx5().is_ok() => first,

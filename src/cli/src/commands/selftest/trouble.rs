@@ -1,4 +1,5 @@
-//! `trouble`: what happens to the port and the device while they are in use. Somebody has to do it, and is asked to.
+//! `trouble`: what happens to the port and the device while they are in use. Somebody has to do it,
+//! and is asked to.
 
 use std::time::{Duration, Instant};
 

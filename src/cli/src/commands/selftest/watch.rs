@@ -35,8 +35,8 @@ struct Done {
 
 /// Makes these checks of `group`, and gives each to `tell` as it ends.
 ///
-/// A check that panics failed, and the next goes on. One that is not over in time failed as well; its thread is left to itself,
-/// and those behind it failed, too, because nobody looked.
+/// A check that panics failed, and the next goes on. One that is not over in time failed as well;
+/// its thread is left to itself, and those behind it failed, too, because nobody looked.
 pub(super) fn run(
     group: &Group,
     checks: Vec<Check>,

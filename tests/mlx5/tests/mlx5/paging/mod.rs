@@ -1,8 +1,10 @@
-//! On-demand paging: regions whose pages come when they are needed, and may go again. The InfiniBand functions have it.
+//! On-demand paging: regions whose pages come when they are needed, and may go again. The
+//! InfiniBand functions have it.
 //!
 //! # Safety
 //!
-//! The bytes are atomics in mappings of their own, which outlive their regions or are dropped only where the test is about that.
+//! The bytes are atomics in mappings of their own, which outlive their regions or are dropped only
+//! where the test is about that.
 #![allow(unsafe_code, reason = "maps and drops pages under a device")]
 
 use std::ffi::c_void;
@@ -166,7 +168,8 @@ fn ib_pages_come_when_they_are_needed_on_either_side() {
     assert_eq!(status("VmPin"), pinned, "pages were pinned");
     let before = faults(&mut model);
 
-    // A write from pages that the processor filled to some that nobody touched, across their borders.
+    // A write from pages that the processor filled to some that nobody touched, across their
+    // borders.
     let text = pattern(1, 5 * PAGE);
     near.put(100, &text);
     let pieces = [piece(&here, 100, text.len())];
@@ -253,7 +256,8 @@ fn ib_pages_that_were_dropped_come_again() {
 #[test]
 fn ib_pages_may_go_while_they_are_used() {
     const ROUNDS: usize = 20;
-    /// Work needs all its pages at once, which on a slow machine does not happen while they go all the time.
+    /// Work needs all its pages at once, which on a slow machine does not happen while they go all
+    /// the time.
     const DROPS: usize = 300;
     let mut pair = Pair::new(QpType::Rc);
     let (near, far) = (Pages::new(16), Pages::new(16));

@@ -68,7 +68,8 @@ impl Own {
         raw::send(&mut self.qp, &[request]).unwrap();
     }
 
-    /// The next receive. A datagram that found the queue empty, while its receive was on the way back, is sent again.
+    /// The next receive. A datagram that found the queue empty, while its receive was on the way
+    /// back, is sent again.
     fn received(&mut self, pieces: &[Sge]) -> WorkCompletion {
         loop {
             let since = Instant::now();

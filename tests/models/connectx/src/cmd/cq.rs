@@ -147,7 +147,8 @@ pub(super) fn modify(command: &mut Command<'_>) -> Outcome {
 }
 
 impl Command<'_> {
-    /// The bus address of a doorbell record of `length` bytes, which lies in a umem or is given directly.
+    /// The bus address of a doorbell record of `length` bytes, which lies in a umem or is given
+    /// directly.
     pub(super) fn doorbell(&self, umem: Option<u32>, address: u64, length: u64) -> Outcome<u64> {
         let address = match umem {
             Some(id) => self

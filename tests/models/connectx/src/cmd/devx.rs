@@ -93,7 +93,8 @@ pub(super) fn general_object(command: &mut Command<'_>, opcode: u16) -> Outcome 
 }
 
 impl crate::device::Device {
-    /// Removes everything a user context owns, users before what they use; returns how much there was.
+    /// Removes everything a user context owns, users before what they use; returns how much there
+    /// was.
     fn purge(&mut self, uid: u16) -> usize {
         let mut count = 0;
         for number in self.qps.owned_by(uid) {

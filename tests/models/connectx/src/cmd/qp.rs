@@ -220,7 +220,8 @@ fn takes_ece(opcode: u16) -> bool {
     )
 }
 
-/// Agrees to the options of connection establishment that are asked for; without any, those of before stay.
+/// Agrees to the options of connection establishment that are asked for; without any, those of
+/// before stay.
 fn establish(command: &mut Command<'_>, number: u32) -> Outcome {
     let asked = command.get(command::qp::ECE);
     let agreed = command.agree(asked)?;

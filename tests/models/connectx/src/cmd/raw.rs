@@ -165,7 +165,8 @@ fn create_ring(command: &mut Command<'_>, send: bool) -> Outcome {
         require(log_stride == 6, Rule::BadSize)?;
     } else {
         require(ring::MEM_RQ_TYPE.get(&context) == 0, Rule::ElementType)?;
-        // The kernel's own ring for frames to be dropped has no buffers and so no protection domain.
+        // The kernel's own ring for frames to be dropped has no buffers and so no protection
+        // domain.
         if uid != 0 || at(wq::PD) != 0 {
             command.device.pds.shared(at(wq::PD), uid)?;
         }

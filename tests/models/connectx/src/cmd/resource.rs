@@ -1,5 +1,5 @@
-//! Objects that are nothing but a number: protection and transport domains, XRC domains, UAR pages, PSVs; and
-//! multicast attachment.
+//! Objects that are nothing but a number: protection and transport domains, XRC domains, UAR pages,
+//! PSVs; and multicast attachment.
 
 use super::Command;
 use crate::layout::command::op;

@@ -1,4 +1,5 @@
-//! Port attributes: InfiniBand and Ethernet vport contexts, GIDs, partition keys and RoCE addresses.
+//! Port attributes: InfiniBand and Ethernet vport contexts, GIDs, partition keys and RoCE
+//! addresses.
 
 use super::Command;
 use crate::layout::transport::{hca_vport, nic_vport};
@@ -146,8 +147,8 @@ pub(super) fn query_roce_address(command: &mut Command<'_>) -> Outcome {
     Ok(())
 }
 
-/// MAD_IFC: the port's management agent, which knows no attribute; what the driver asks here is a vendor's
-/// extension, and "not supported" is a regular answer to it.
+/// MAD_IFC: the port's management agent, which knows no attribute; what the driver asks here is a
+/// vendor's extension, and "not supported" is a regular answer to it.
 pub(super) fn management(command: &mut Command<'_>) -> Outcome {
     const MAD: usize = 256;
     const METHOD: Field = field(0x00, 7, 0);

@@ -9,7 +9,8 @@ const EIGHT_BYTES: u8 = 8 | 1;
 /// What happens to a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Atomic {
-    /// The bits of `swap_mask` become those of `swap` where those of `compare_mask` are those of `compare`.
+    /// The bits of `swap_mask` become those of `swap` where those of `compare_mask` are those of
+    /// `compare`.
     CompareSwap {
         compare: u64,
         compare_mask: u64,
@@ -86,7 +87,8 @@ impl Atomic {
                 }
             }
             Self::FetchAdd { add, boundary } => {
-                // Without the highest bit of each field no carry leaves it; that bit is a sum without carry.
+                // Without the highest bit of each field no carry leaves it; that bit is a sum
+                // without carry.
                 let below = (old & !boundary).wrapping_add(add & !boundary);
                 below ^ (old ^ add) & boundary
             }

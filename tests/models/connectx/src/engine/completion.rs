@@ -13,7 +13,8 @@ use crate::trace::Doorbell;
 
 pub(super) const ENTRY: usize = 64;
 const OP_OWN: usize = 0x3f;
-/// The bits of the last byte that say that the entry has its message in it, or in the 64 bytes before it.
+/// The bits of the last byte that say that the entry has its message in it, or in the 64 bytes
+/// before it.
 const DATA_32: u8 = 1 << 2;
 const DATA_64: u8 = 2 << 2;
 const COUNTER_MASK: u32 = 0xff_ffff;
@@ -194,7 +195,8 @@ fn ready(device: &Device, cqn: u32, completion: Completion) -> Ready {
     }
 }
 
-/// The same for one that has its message in it: in the first half of a long entry, or at the start of one.
+/// The same for one that has its message in it: in the first half of a long entry, or at the start
+/// of one.
 pub(super) fn push_with(device: &mut Device, cqn: u32, completion: Completion, message: &[u8]) {
     let mut ready = ready(device, cqn, completion);
     let long = device
@@ -402,7 +404,8 @@ fn trace_arm(device: &Device, cqn: u32, value: u64) {
     }
 }
 
-/// The arm doorbell: two words, sequence number with command and consumer counter, and the queue's number.
+/// The arm doorbell: two words, sequence number with command and consumer counter, and the queue's
+/// number.
 pub(crate) fn doorbell(device: &mut Device, page: u32, value: u64) {
     let (first, cqn) = ((value >> 32) as u32, value as u32 & COUNTER_MASK);
     let consumer = first & COUNTER_MASK;
@@ -446,8 +449,8 @@ pub(crate) fn doorbell(device: &mut Device, page: u32, value: u64) {
     }
 }
 
-/// Moves a queue to a new buffer: the old one ends with a resize entry, and what software has not taken from
-/// it is found there by software itself.
+/// Moves a queue to a new buffer: the old one ends with a resize entry, and what software has not
+/// taken from it is found there by software itself.
 pub(crate) fn resize(
     device: &mut Device,
     cqn: u32,

@@ -1,7 +1,9 @@
-//! Completions that are written as one: a title with what they have in common, and arrays of what is different about each.
+//! Completions that are written as one: a title with what they have in common, and arrays of what
+//! is different about each.
 //!
-//! Completions wait while there is work to do. Those that are alike go into memory together then: the title in the place of the
-//! first, the first array in the second place, the next one in the ninth, and so on. What lies in the other places stays.
+//! Completions wait while there is work to do. Those that are alike go into memory together then:
+//! the title in the place of the first, the first array in the second place, the next one in the
+//! ninth, and so on. What lies in the other places stays.
 
 use super::completion::{self, ENTRY, Opcode, Ready};
 use super::misbehave;
@@ -23,7 +25,8 @@ const EACH: usize = 8;
 /// Bytes of each.
 const MINI: usize = 8;
 
-/// The format of what is kept of a message if that is the sum over it; 0: its hash, of which there is none here.
+/// The format of what is kept of a message if that is the sum over it; 0: its hash, of which there
+/// is none here.
 const SUM: u32 = 1;
 
 const TIMESTAMP: std::ops::Range<usize> = 0x30..0x38;

@@ -137,7 +137,8 @@ pub(super) fn segments(frame: &[u8], size: usize) -> Option<Vec<Vec<u8>>> {
     Some(out)
 }
 
-/// Whether a TIR takes a frame: those that queues of its own transport domain sent only if it is told to.
+/// Whether a TIR takes a frame: those that queues of its own transport domain sent only if it is
+/// told to.
 fn takes(device: &Device, tirn: u32, frame: &[u8], sender: Option<u32>) -> bool {
     let Some((context, domain)) = device.tirs.get(tirn).zip(sender) else {
         return true;
@@ -147,8 +148,8 @@ fn takes(device: &Device, tirn: u32, frame: &[u8], sender: Option<u32>) -> bool 
         || tir::SELF_LOOPBACK.get(context) >> u32::from(multicast) & 1 != 0
 }
 
-/// Steers a frame that arrived at a port; `sender` is the transport domain of the queue that sent it through this
-/// very port.
+/// Steers a frame that arrived at a port; `sender` is the transport domain of the queue that sent
+/// it through this very port.
 pub(super) fn receive(device: &mut Device, frame: &[u8], sender: Option<u32>) {
     let packet = flow::parameters(frame);
     let mut pending: Vec<u32> = device
@@ -192,8 +193,8 @@ pub(super) fn receive(device: &mut Device, frame: &[u8], sender: Option<u32>) {
     }
 }
 
-/// The receive queue that a TIR chooses. The choice by hash is the model's own: not Toeplitz, but the same for
-/// every frame of a flow.
+/// The receive queue that a TIR chooses. The choice by hash is the model's own: not Toeplitz, but
+/// the same for every frame of a flow.
 fn queue(device: &Device, tirn: u32, packet: &[u8]) -> Option<u32> {
     let context = device.tirs.get(tirn)?;
     if tir::DISPATCH.get(context) == 0 {

@@ -57,7 +57,8 @@ const ON_REQUEST: [(&str, u8, u8, bool); 16] = [
     ("port-initialized", kind::PORT_CHANGE, 5, true),
 ];
 
-/// Posts an event without a cause: of the object with a number, or of the port. `false` if there is no such event.
+/// Posts an event without a cause: of the object with a number, or of the port. `false` if there is
+/// no such event.
 pub(crate) fn request(device: &mut Device, name: &str, number: u32) -> bool {
     let Some((_, kind, subtype, of_port)) = ON_REQUEST.iter().find(|event| event.0 == name) else {
         return false;

@@ -15,7 +15,8 @@ use crate::objects::QpState;
 use crate::profile::FunctionConfig;
 use crate::trace::Trace;
 
-/// How many work requests one access may lead to before it returns; the rest is done by [`Fabric::advance`].
+/// How many work requests one access may lead to before it returns; the rest is done by
+/// [`Fabric::advance`].
 const BUDGET: usize = 2048;
 const UAR_SHIFT: u64 = 12;
 const FIRST_UAR: u64 = 4;
@@ -44,8 +45,8 @@ impl Default for Options {
     }
 }
 
-/// Functions joined by a lossless switch. All state of the model is here; nothing happens outside calls to it,
-/// and time passes only as told, so that tests are repeatable.
+/// Functions joined by a lossless switch. All state of the model is here; nothing happens outside
+/// calls to it, and time passes only as told, so that tests are repeatable.
 #[derive(Debug)]
 pub struct Fabric {
     pub(crate) devices: Vec<Device>,
@@ -261,8 +262,8 @@ impl Fabric {
         sum
     }
 
-    /// Lets reports that have these words in their kind be, from now on (`*`: all), for those who provoke them; without words none is let
-    /// be any more. They are counted all the same.
+    /// Lets reports that have these words in their kind be, from now on (`*`: all), for those who
+    /// provoke them; without words none is let be any more. They are counted all the same.
     pub fn expect_reports(&mut self, words: &str) {
         if !words.is_empty() {
             self.expected.push(words.to_owned());
@@ -291,7 +292,8 @@ impl Fabric {
         expected.any(|words| words == "*" || kind.contains(words))
     }
 
-    /// The time in nanoseconds, and how many bytes each send queue of a function has carried, by its number.
+    /// The time in nanoseconds, and how many bytes each send queue of a function has carried, by
+    /// its number.
     #[must_use]
     pub fn served(&self, function: FunctionId) -> (u64, BTreeMap<u32, u64>) {
         let bytes = self.devices.get(function).map(|device| &device.served);
@@ -310,8 +312,9 @@ impl Fabric {
         self.options.shaper = on;
     }
 
-    /// How many objects of each kind a function holds. Where the kernel registers memory by work requests, it keeps memory keys
-    /// that are free for later and makes more in the background; those are left out there.
+    /// How many objects of each kind a function holds. Where the kernel registers memory by work
+    /// requests, it keeps memory keys that are free for later and makes more in the background;
+    /// those are left out there.
     #[must_use]
     pub fn census(&self, function: FunctionId) -> Vec<(&'static str, usize)> {
         let Some(device) = self.devices.get(function) else {

@@ -69,7 +69,8 @@ fn recv(device: &mut Device, qpn: u32) -> bool {
     };
     let (cqn, user_index) = (pair.recv_cq(), pair.user_index());
     if pair.shared_queue().is_some() {
-        // What is in a shared queue belongs to nobody yet; the event tells that this pair takes no more.
+        // What is in a shared queue belongs to nobody yet; the event tells that this pair takes no
+        // more.
         if let Some(pair) = device.qps.get_mut(qpn)
             && !std::mem::replace(&mut pair.last_wqe, true)
         {

@@ -6,8 +6,8 @@ use crate::engine::message::{Message, Route};
 /// Bytes that a datagram's receive buffer begins with.
 pub(super) const GRH: usize = 40;
 
-/// The global route header as it was on the wire, or for IPv4 the IP header in its second half; zeros if there
-/// was none.
+/// The global route header as it was on the wire, or for IPv4 the IP header in its second half;
+/// zeros if there was none.
 pub(super) fn of(message: &Message) -> Vec<u8> {
     let mut header = vec![0; GRH];
     let Some(route) = message.route else {

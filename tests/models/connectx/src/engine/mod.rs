@@ -1,4 +1,5 @@
-//! The moving parts: event and completion queues, work requests, transports and the fabric that joins functions.
+//! The moving parts: event and completion queues, work requests, transports and the fabric that
+//! joins functions.
 
 pub(crate) mod atomic;
 pub(crate) mod completion;

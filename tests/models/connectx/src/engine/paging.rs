@@ -1,13 +1,15 @@
 //! Page faults: what waits for pages that the kernel has to bring, and how it goes on.
 //!
-//! A work request or a message that meets an absent page is left where it is, and the kernel is told by an event with a token.
-//! When it answers, all is looked at again from the start: there may be another page to wait for, or the same one, dropped again.
+//! A work request or a message that meets an absent page is left where it is, and the kernel is
+//! told by an event with a token. When it answers, all is looked at again from the start: there may
+//! be another page to wait for, or the same one, dropped again.
 
 use crate::device::Device;
 use crate::engine::event;
 use crate::engine::message::Message;
 
-/// How long a requester waits until it looks whether its peer has the pages; no try is counted for that.
+/// How long a requester waits until it looks whether its peer has the pages; no try is counted for
+/// that.
 pub(super) const PAUSE: u64 = 250_000;
 const TOKENS: u32 = 1 << 24;
 
@@ -51,7 +53,8 @@ impl Need {
     }
 }
 
-/// Which side of a queue waits: its requests, or what a peer sends, by the peer's port and queue pair.
+/// Which side of a queue waits: its requests, or what a peer sends, by the peer's port and queue
+/// pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Requests,

@@ -103,8 +103,8 @@ impl Fabric {
         Step::Progress
     }
 
-    /// Carries a frame to every port of the switch, back to the sender's too; their flow tables pick what is for
-    /// them.
+    /// Carries a frame to every port of the switch, back to the sender's too; their flow tables
+    /// pick what is for them.
     fn broadcast(&mut self, function: usize, sqn: u32, frame: &[u8]) {
         if frame.is_empty()
             || !self

@@ -253,7 +253,8 @@ fn take_shared(device: &mut Device, srqn: u32) -> Option<Posted> {
     })
 }
 
-/// Puts the receive that was taken last from a queue pair's own queue back to where it was, to be taken again.
+/// Puts the receive that was taken last from a queue pair's own queue back to where it was, to be
+/// taken again.
 pub(crate) fn put_back(device: &mut Device, qpn: u32, posted: &Posted) {
     if let Some(pair) = device.qps.get_mut(qpn) {
         pair.recv.consumer = posted.index;

@@ -42,7 +42,8 @@ impl Fabric {
         }
     }
 
-    /// The function that an address leads to, if both ports are up: by LID on InfiniBand, by GID on Ethernet.
+    /// The function that an address leads to, if both ports are up: by LID on InfiniBand, by GID on
+    /// Ethernet.
     pub(super) fn reach(&self, function: usize, lid: u16, gid: Option<[u8; 16]>) -> Option<usize> {
         let from = self.devices.get(function).filter(|device| device.link_up)?;
         let ethernet = from.config.kind.is_ethernet();

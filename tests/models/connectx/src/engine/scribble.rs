@@ -11,8 +11,8 @@ use crate::objects::{QpState, QueuePair};
 const BLOCK: usize = 64;
 
 impl Fabric {
-    /// Fills with `byte` all memory that the receives, reads and atomics in the queues of a function let it write to, as
-    /// the queues stand in memory now. Gives how many bytes.
+    /// Fills with `byte` all memory that the receives, reads and atomics in the queues of a
+    /// function let it write to, as the queues stand in memory now. Gives how many bytes.
     pub fn scribble(&self, function: FunctionId, byte: u8) -> u64 {
         let Some(device) = self.devices.get(function) else {
             return 0;

@@ -1,10 +1,12 @@
-//! Packet sequence numbers of reliable connections: what is new, what comes again and what comes too early.
+//! Packet sequence numbers of reliable connections: what is new, what comes again and what comes
+//! too early.
 
 use crate::device::Device;
 use crate::engine::message::{Message, PSN_MASK};
 use crate::layout::qp;
 
-/// How many answers to atomic requests a responder remembers: as many as a requester may have outstanding.
+/// How many answers to atomic requests a responder remembers: as many as a requester may have
+/// outstanding.
 const REMEMBERED: usize = 16;
 
 /// What a responder makes of a message's sequence number.

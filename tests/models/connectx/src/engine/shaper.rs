@@ -1,9 +1,9 @@
 //! Pacing and the scheduling tree in effect: when a queue may send.
 //!
-//! With the shaper on, a function's port sends one message at a time at the link's rate. Rate limits and caps of
-//! scheduling elements are leaky buckets of one message. When the port is free, of two waiting leaves the one
-//! goes first whose ancestor at the level where their paths part has been served less in proportion to its
-//! share.
+//! With the shaper on, a function's port sends one message at a time at the link's rate. Rate
+//! limits and caps of scheduling elements are leaky buckets of one message. When the port is free,
+//! of two waiting leaves the one goes first whose ancestor at the level where their paths part has
+//! been served less in proportion to its share.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +12,8 @@ use crate::engine::fabric::Fabric;
 use crate::layout::qp;
 use crate::layout::queue::ring;
 
-/// How long a leaf that was told to wait counts as waiting after its time has come, and how much time a limit
-/// that was waited for makes good: who serves the function may be late.
+/// How long a leaf that was told to wait counts as waiting after its time has come, and how much
+/// time a limit that was waited for makes good: who serves the function may be late.
 const PATIENCE: u64 = 20_000_000;
 /// The shortest wait for somebody else to go first.
 const TURN: u64 = 1_000;

@@ -1,8 +1,9 @@
-//! The pages of user access registers: doorbells of queues, and work requests copied through them (BlueFlame).
+//! The pages of user access registers: doorbells of queues, and work requests copied through them
+//! (BlueFlame).
 //!
-//! From offset 0x800 on a page has buffers of 256 bytes, two for each of its registers, used in turn. The first
-//! eight bytes written to a buffer are a doorbell; a work request may follow, rounded up to 64 bytes, and the
-//! device then need not read it from the ring.
+//! From offset 0x800 on a page has buffers of 256 bytes, two for each of its registers, used in
+//! turn. The first eight bytes written to a buffer are a doorbell; a work request may follow,
+//! rounded up to 64 bytes, and the device then need not read it from the ring.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,9 +26,11 @@ const BUFFER: u64 = 0x100;
 /// Copies are made of pieces of this length.
 const PIECE: usize = 64;
 const DOORBELL: usize = 8;
-/// How long more is waited for behind eight bytes that may be a doorbell alone, in nanoseconds, before the ring is read.
+/// How long more is waited for behind eight bytes that may be a doorbell alone, in nanoseconds,
+/// before the ring is read.
 const PATIENCE: u64 = 2_000_000;
-/// The same where more has come: that is a copy, and its rest is late only because the host is busy.
+/// The same where more has come: that is a copy, and its rest is late only because the host is
+/// busy.
 const COPY_PATIENCE: u64 = 50_000_000;
 
 /// How work requests came, over all functions.
@@ -132,7 +135,8 @@ impl Fabric {
 
     /// The first write to a buffer, with the doorbell and perhaps more.
     fn start_copy(&mut self, function: usize, offset: u64, data: &[u8]) {
-        // Whoever owns the register has gone on: what is missing in either of its buffers never comes.
+        // Whoever owns the register has gone on: what is missing in either of its buffers never
+        // comes.
         for buffer in [offset, offset ^ BUFFER] {
             self.give_up(function, buffer);
         }
@@ -265,7 +269,8 @@ impl Fabric {
         let producer = record.checked_add(4).and_then(|at| device.read_be32(at));
         device.trace_send(number, offset, value, copy.is_some());
         match producer {
-            // The doorbell names the last request, so the record is beyond it however much has been done since.
+            // The doorbell names the last request, so the record is beyond it however much has been
+            // done since.
             Some(producer) if (producer as u16).wrapping_sub(index).wrapping_sub(1) >> 15 != 0 => {
                 device.report(
                     "send doorbell before its record",
@@ -314,8 +319,8 @@ impl Device {
         self.trace.doorbell(self.index, &rung);
     }
 
-    /// How many blocks of a send queue may be worked on. Doorbells are slower than memory: with copies on their
-    /// way, what was posted and not rung for yet is left alone.
+    /// How many blocks of a send queue may be worked on. Doorbells are slower than memory: with
+    /// copies on their way, what was posted and not rung for yet is left alone.
     pub(super) fn rung_for(&self, number: u32, consumer: u16, producer: u16) -> u16 {
         let posted = producer.wrapping_sub(consumer);
         self.rung
@@ -323,8 +328,8 @@ impl Device {
             .map_or(posted, |rung| rung.end.wrapping_sub(consumer).min(posted))
     }
 
-    /// The work request at the head of a queue: the copy that software pushed, if there is one, or what was read
-    /// from the ring.
+    /// The work request at the head of a queue: the copy that software pushed, if there is one, or
+    /// what was read from the ring.
     pub(super) fn pushed_or(
         &mut self,
         number: u32,
@@ -340,7 +345,8 @@ impl Device {
         }
         let mut copy = copy.clone();
         copy.truncate(bytes.len());
-        // Drivers find out whether copies arrive by asking for the completion of a NOP in the copy alone.
+        // Drivers find out whether copies arrive by asking for the completion of a NOP in the copy
+        // alone.
         let probe = pushed.opcode == opcode::NOP && control.opcode == opcode::NOP;
         if !probe {
             self.report(

@@ -1,4 +1,5 @@
-//! User memory registration work requests, the kind that changes a key's attributes or its translation.
+//! User memory registration work requests, the kind that changes a key's attributes or its
+//! translation.
 
 use crate::budget::{LARGE, MAX_ENTRIES};
 use crate::cmd::indirect;
@@ -178,7 +179,8 @@ fn load_keys(
     Ok(())
 }
 
-/// A repeat block: the entries behind its header are gone through in turn, each a stride further every time.
+/// A repeat block: the entries behind its header are gone through in turn, each a stride further
+/// every time.
 fn repeated(entries: &[u8]) -> Result<Option<Vec<Indirect>>, &'static str> {
     const OPERATION: u32 = 0x400;
     if be32(entries, 4) != OPERATION {

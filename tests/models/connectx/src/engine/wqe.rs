@@ -72,7 +72,8 @@ pub(crate) struct AddressVector {
     pub(crate) service_level: u32,
     pub(crate) lid: u16,
     pub(crate) gid: Option<[u8; 16]>,
-    /// The destination GID whether or not a global route is asked for; on Ethernet there always is one.
+    /// The destination GID whether or not a global route is asked for; on Ethernet there always is
+    /// one.
     pub(crate) raw_gid: [u8; 16],
     /// Index of the source address.
     pub(crate) source_index: u32,

@@ -151,7 +151,8 @@ fn a_probe_for_write_combining_sees_that_copies_arrive() {
         let (mut fabric, hosts, mut a, ..) = setup(blueflame);
         let mut seen = Vec::new();
         for round in 0..8u64 {
-            // A completion is asked for in the copy alone, and in the ring only by the last request.
+            // A completion is asked for in the copy alone, and in the ring only by the last
+            // request.
             let mut wqe = hosts[0].put_send(&mut a, NOP, 0, &[]);
             let ring = a.buffer + 1024 + u64::from(a.posted - 1) * 64;
             hosts[0]

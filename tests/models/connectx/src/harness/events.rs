@@ -30,7 +30,8 @@ fn taken(host: &Host, events: &mut Events) -> Vec<(u8, u32)> {
         .collect()
 }
 
-/// A shared receive queue of 16 entries of one segment each, in a list, of which `posted` are: its number and record.
+/// A shared receive queue of 16 entries of one segment each, in a list, of which `posted` are: its
+/// number and record.
 pub(super) fn shared_queue(
     fabric: &mut Fabric,
     host: &mut Host,

@@ -1,4 +1,5 @@
-//! A driver in miniature that drives the model through its registers and command queue, without a machine.
+//! A driver in miniature that drives the model through its registers and command queue, without a
+//! machine.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,5 +1,5 @@
-//! Bytes as a program of what a guest and an operator may do: commands, registers, doorbells, work requests,
-//! memory, faults, time. The model must answer, return and go on.
+//! Bytes as a program of what a guest and an operator may do: commands, registers, doorbells, work
+//! requests, memory, faults, time. The model must answer, return and go on.
 
 use std::sync::OnceLock;
 

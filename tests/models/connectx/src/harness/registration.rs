@@ -30,7 +30,8 @@ fn free_key(fabric: &mut Fabric, host: &Host) -> u32 {
     command::NUMBER.get(&host.ok(fabric, &input, 16))
 }
 
-/// The body of a request that loads `pages` from entry `first` on and enables a key of `length` bytes at `start`.
+/// The body of a request that loads `pages` from entry `first` on and enables a key of `length`
+/// bytes at `start`.
 fn load(host: &Host, list: u32, pages: &[u64], first: u16, mask: u64, length: u64) -> Vec<u8> {
     let bytes: Vec<u8> = pages
         .iter()

@@ -1,4 +1,5 @@
-//! What a correct driver would not do: each is reported by its kind, and a strict server ends over it.
+//! What a correct driver would not do: each is reported by its kind, and a strict server ends over
+//! it.
 
 use super::host::{FREE, Host, Pair, connected, fabric, remote_bytes, segment_bytes};
 use crate::Options;

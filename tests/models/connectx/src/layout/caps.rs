@@ -96,11 +96,13 @@ pub(crate) mod general {
     pub(crate) const UCTX_CAP: Field = word(0xd4);
 }
 
-/// On-demand paging, `odp_cap`: what of each transport may meet a page that is not there. Later kernels call these words the
-/// scheme of the transports; the scheme of the memory, behind them, is left zero.
+/// On-demand paging, `odp_cap`: what of each transport may meet a page that is not there. Later
+/// kernels call these words the scheme of the transports; the scheme of the memory, behind them, is
+/// left zero.
 pub(crate) mod paging {
     use super::{Field, field};
-    /// The operations of a transport, from the highest bit on: send, receive, write, read, atomic, receive from a shared queue.
+    /// The operations of a transport, from the highest bit on: send, receive, write, read, atomic,
+    /// receive from a shared queue.
     pub(crate) const RC: Field = field(0x10, 31, 26);
     pub(crate) const UD: Field = field(0x18, 31, 26);
     pub(crate) const XRC: Field = field(0x1c, 31, 26);

@@ -1,4 +1,5 @@
-//! Fields of command input and output that more than one command uses, and the numbers of the commands.
+//! Fields of command input and output that more than one command uses, and the numbers of the
+//! commands.
 
 use super::{Field, Wide, bit, field, word};
 

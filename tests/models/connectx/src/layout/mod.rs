@@ -1,9 +1,10 @@
 //! Named fields of big-endian command and context structures.
 //!
-//! Every structure of the device is an array of big-endian 32-bit words. A [`Field`] names one run of bits by
-//! the byte offset of its word and its highest and lowest bit, as in the Programmer's Reference Manual and, in
-//! sum, in the kernel's `include/linux/mlx5/mlx5_ifc.h`. Reads outside a buffer give zero and writes outside it
-//! do nothing, because buffers come from the guest and may be shorter than the structure.
+//! Every structure of the device is an array of big-endian 32-bit words. A [`Field`] names one run
+//! of bits by the byte offset of its word and its highest and lowest bit, as in the Programmer's
+//! Reference Manual and, in sum, in the kernel's `include/linux/mlx5/mlx5_ifc.h`. Reads outside a
+//! buffer give zero and writes outside it do nothing, because buffers come from the guest and may
+//! be shorter than the structure.
 
 pub(crate) mod caps;
 pub(crate) mod command;

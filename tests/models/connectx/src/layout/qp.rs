@@ -1,4 +1,5 @@
-//! The queue pair context `qpc` (232 bytes), its address paths `ads` (44 bytes) and its extension `qpc_ext`.
+//! The queue pair context `qpc` (232 bytes), its address paths `ads` (44 bytes) and its extension
+//! `qpc_ext`.
 
 use super::{Field, Wide, bit, field, word};
 

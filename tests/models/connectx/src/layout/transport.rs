@@ -1,4 +1,5 @@
-//! Fields of TIS, TIR and RQ table contexts, of packet pacing, scheduling elements and port contexts.
+//! Fields of TIS, TIR and RQ table contexts, of packet pacing, scheduling elements and port
+//! contexts.
 
 use super::{Field, Wide, bit, field, word};
 

@@ -44,7 +44,8 @@ health FUNCTION SYNDROME   set the health syndrome, 0 is healthy
 help                       this list
 ";
 
-/// Listens in a thread of its own; every connection has one too, so one that stays open keeps nobody waiting.
+/// Listens in a thread of its own; every connection has one too, so one that stays open keeps
+/// nobody waiting.
 pub(crate) fn listen(path: &Path, shared: Arc<Shared>) -> std::io::Result<()> {
     let listener = UnixListener::bind(path)?;
     std::thread::Builder::new()

@@ -20,7 +20,8 @@ use crate::{
     Adapter, BAR0_SIZE, CONFIG_SIZE, Fabric, FunctionConfig, FunctionKind, Options, Trace, VECTORS,
 };
 
-/// How long the timer thread sleeps at most; receives posted to a stopped queue pair wait this long.
+/// How long the timer thread sleeps at most; receives posted to a stopped queue pair wait this
+/// long.
 const TICK: Duration = Duration::from_millis(2);
 
 /// What to serve.
@@ -102,8 +103,9 @@ pub fn socket_path(directory: &Path, function: usize) -> PathBuf {
 /// Serves until an error, or until the process is ended.
 ///
 /// # Errors
-/// [`ServeError::Socket`] if a socket exists already or cannot be made, [`ServeError::Thread`] if the system has
-/// no more threads, [`ServeError::Strict`] if strictness was asked for and wrong use was seen.
+/// [`ServeError::Socket`] if a socket exists already or cannot be made, [`ServeError::Thread`] if
+/// the system has no more threads, [`ServeError::Strict`] if strictness was asked for and wrong use
+/// was seen.
 pub fn serve(service: &Service, trace: Arc<Trace>) -> Result<(), ServeError> {
     let mut fabric = Fabric::new(service.options, trace);
     let mut backends = Vec::new();

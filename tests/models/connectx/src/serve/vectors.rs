@@ -16,7 +16,8 @@ impl Vectors {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the descriptors of `count` vectors from `start` on; without descriptors the vectors are let go.
+    /// Takes the descriptors of `count` vectors from `start` on; without descriptors the vectors
+    /// are let go.
     pub(crate) fn set(&self, start: u32, count: u32, files: Vec<File>) {
         let mut vectors = self.files();
         if files.is_empty() {

@@ -1,4 +1,5 @@
-//! A function that stands for an adapter of which there is a report: here one of the model itself, and one that can a little less.
+//! A function that stands for an adapter of which there is a report: here one of the model itself,
+//! and one that can a little less.
 
 use std::path::Path;
 
@@ -8,7 +9,8 @@ use testbed::{Connectx, Function, Guest};
 
 use crate::support::{assert_silent, both_sides, leave, machine, run};
 
-/// Where the page of general capabilities has log₂ of the number of queue pairs, in its lowest five bits.
+/// Where the page of general capabilities has log₂ of the number of queue pairs, in its lowest five
+/// bits.
 const LOG_MAX_QP: usize = 0x13;
 const FEWER: u8 = 10;
 
@@ -20,7 +22,8 @@ fn boot(connectx: Connectx) -> Guest {
         .expect("the machine boots")
 }
 
-/// What the self-test writes down of the first function: who it is, and what its firmware says that it can do.
+/// What the self-test writes down of the first function: who it is, and what its firmware says that
+/// it can do.
 fn report(guest: &Guest) -> String {
     let groups = ["0x0", "0x1", "0xc", "0x20"]
         .map(|group| format!("--only 'firmware/capabilities {group}'"));

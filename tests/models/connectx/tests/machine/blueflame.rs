@@ -17,10 +17,11 @@ fn copies(guest: &Guest) -> u32 {
         .expect("a number")
 }
 
-/// The kernel first finds out whether copies arrive whole; then the library copies inline work requests.
+/// The kernel first finds out whether copies arrive whole; then the library copies inline work
+/// requests.
 ///
-/// On a busy host the rest of a copy can come too late when the kernel tries, and it does without copies from then on:
-/// so there is more than one try.
+/// On a busy host the rest of a copy can come too late when the kernel tries, and it does without
+/// copies from then on: so there is more than one try.
 fn copied(kernel: &str) {
     let mut counts = Vec::new();
     while counts.len() < 3 {

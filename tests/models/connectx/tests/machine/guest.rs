@@ -6,7 +6,8 @@ use testbed::{Connectx, Function};
 
 use crate::support::{ask, assert_silent, boot, both_sides, leave, run};
 
-/// The kinds of command that a kernel's drivers sent, one per line: name, modifier and for registers the number.
+/// The kinds of command that a kernel's drivers sent, one per line: name, modifier and for
+/// registers the number.
 fn command_kinds(trace: &str) -> String {
     let mut kinds = std::collections::BTreeSet::new();
     for line in trace.lines() {
@@ -29,7 +30,8 @@ fn command_kinds(trace: &str) -> String {
     kinds.into_iter().map(|kind| kind + "\n").collect()
 }
 
-/// Compares with what the kernel sent when the model was last looked at, so that drift between kernels shows.
+/// Compares with what the kernel sent when the model was last looked at, so that drift between
+/// kernels shows.
 fn check_commands(trace: &Path, kernel: &str) {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{kernel}.txt"));
     let found = command_kinds(&std::fs::read_to_string(trace).expect("the trace was written"));
@@ -100,8 +102,8 @@ fn stock_programs_on_the_newest() {
     stock_programs("newest");
 }
 
-/// RoCE between two functions over network devices of the stock driver, by addresses of all kinds; then the drivers
-/// go and come again.
+/// RoCE between two functions over network devices of the stock driver, by addresses of all kinds;
+/// then the drivers go and come again.
 fn roce(kernel: &str) {
     const MODULES: &str = "/usr/lib/testbed-modules";
     let guest = boot(kernel, &[Function::Roce, Function::Roce]);

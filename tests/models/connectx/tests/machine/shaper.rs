@@ -1,4 +1,5 @@
-//! What shares and caps of scheduling elements do to programs: stock rdma-core in a guest, measured by the model.
+//! What shares and caps of scheduling elements do to programs: stock rdma-core in a guest, measured
+//! by the model.
 
 use std::collections::BTreeMap;
 use std::path::Path;

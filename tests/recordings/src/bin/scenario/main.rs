@@ -1,8 +1,10 @@
-//! `scenario DEVICE NAME`: the scenarios of `oracle/*.c` with this library, to be recorded and compared.
+//! `scenario DEVICE NAME`: the scenarios of `oracle/*.c` with this library, to be recorded and
+//! compared.
 //!
 //! # Safety
 //!
-//! Regions, requests and firmware commands name the memory of `main`, of which no reference is formed before they are gone.
+//! Regions, requests and firmware commands name the memory of `main`, of which no reference is
+//! formed before they are gone.
 #![allow(
     unsafe_code,
     reason = "registers memory, and posts requests and commands that name it"

@@ -13,8 +13,8 @@ use uverbs::{AccessFlags, AddressVector, CompletionQueue, ProtectionDomain, QpSt
 
 use super::{PORT, Stage};
 
-/// Kinds of access of regions. Not all kernels and devices have the last two, and two are refused: remote access that writes without
-/// local access that does.
+/// Kinds of access of regions. Not all kernels and devices have the last two, and two are refused:
+/// remote access that writes without local access that does.
 const OF_REGIONS: [u32; 12] = [
     0x2, 0x3, 0x5, 0x7, 0x8, 0x9, 0xf, 0x11, 0x13, 0x41, 0x103, 0x10_0001,
 ];
@@ -159,7 +159,8 @@ impl Stage {
             }
         }
         memory.free()?;
-        // Of functions that are no switches, ports say little, and none of the models emulates devices.
+        // Of functions that are no switches, ports say little, and none of the models emulates
+        // devices.
         let _ = adapter.switch_port(u32::from(PORT));
         let _ = adapter.alloc_var(VarKind::default());
 

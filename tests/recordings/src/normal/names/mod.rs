@@ -176,7 +176,8 @@ impl Names {
                 } else {
                     self.reference(command.fd, field)
                 };
-                // Of an object that is not there, other than the field says, the number is nobody's.
+                // Of an object that is not there, other than the field says, the number is
+                // nobody's.
                 match named {
                     Some(name) if fits(&lower, &name) || lower == "element" => name,
                     _ if raw == 0 => return None,
@@ -264,7 +265,8 @@ fn descriptor(field: &Field) -> Option<i32> {
     }
 }
 
-/// Dynamically connected ends have a key where raw packet queue pairs have their send queue's place.
+/// Dynamically connected ends have a key where raw packet queue pairs have their send queue's
+/// place.
 fn is_key(command: &Command, lower: &str) -> bool {
     const DRIVER: u64 = 0xff;
     let kind = |field: &&Field| field.name == "CREATE_QP_TYPE";

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// Ends of names of fields that the kernel tells a new object's number in, and what is numbered there.
+/// Ends of names of fields that the kernel tells a new object's number in, and what is numbered
+/// there.
 const GIVING: [(&str, &str); 15] = [
     ("QP_NUM", "qp"),
     ("qpn", "qp"),
@@ -45,7 +46,8 @@ fn kind<'a>(
 }
 
 impl Numbers {
-    /// A field that the kernel wrote when it made an object; its number may be one that another had before.
+    /// A field that the kernel wrote when it made an object; its number may be one that another had
+    /// before.
     pub(super) fn learn(&mut self, field: &str, number: u64, object: &str) {
         if let Some(kind) = kind(GIVING.iter(), field) {
             self.0.insert((kind, number), format!("{object}.number"));

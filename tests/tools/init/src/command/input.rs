@@ -7,7 +7,8 @@ use std::io::{self, Write as _};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-/// The writing end of a command's standard input. A command that does not read holds nobody up; dropped, the input ends.
+/// The writing end of a command's standard input. A command that does not read holds nobody up;
+/// dropped, the input ends.
 #[derive(Debug)]
 pub(super) struct Input {
     data: Sender<Vec<u8>>,

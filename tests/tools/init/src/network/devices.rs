@@ -1,4 +1,5 @@
-//! Verbs devices of PCI functions: their drivers make them, this waits for them and gives them addresses.
+//! Verbs devices of PCI functions: their drivers make them, this waits for them and gives them
+//! addresses.
 
 use super::{links, wire};
 use crate::error::{Doing as _, Error};

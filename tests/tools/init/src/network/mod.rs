@@ -93,7 +93,8 @@ fn two_namespaces() -> Result<Network, Error> {
     })
 }
 
-/// Both devices in the initial namespace, which is the only one this kernel's rxe sends and receives in.
+/// Both devices in the initial namespace, which is the only one this kernel's rxe sends and
+/// receives in.
 fn two_devices() -> Result<Network, Error> {
     let [first, second] = &HOSTS;
     let ends = [first, second].map(|host| wire::End {

@@ -1,7 +1,8 @@
 //! Two devices of one network namespace that talk over the wire.
 //!
-//! Ordinarily packets to an address of the same namespace take the loopback interface, where rxe does not see them. rxe
-//! asks for routes by output device, so rules for that device send its packets to the wire; everything else stays as it is.
+//! Ordinarily packets to an address of the same namespace take the loopback interface, where rxe
+//! does not see them. rxe asks for routes by output device, so rules for that device send its
+//! packets to the wire; everything else stays as it is.
 
 use super::links::Links;
 use crate::error::{Doing as _, Error};
@@ -30,7 +31,8 @@ pub(crate) struct End {
     pub(crate) addresses: Vec<(IpAddr, u8)>,
 }
 
-/// Takes interfaces up that are joined by a wire, so that what is bound to one of them reaches the others over it.
+/// Takes interfaces up that are joined by a wire, so that what is bound to one of them reaches the
+/// others over it.
 pub(crate) async fn join(links: &Links, ends: &[End]) -> Result<(), Error> {
     for end in ends {
         accept_own_addresses(&end.link)?;
@@ -51,7 +53,8 @@ pub(crate) async fn join(links: &Links, ends: &[End]) -> Result<(), Error> {
     move_local_rule(links).await
 }
 
-/// Lets an interface receive packets that come from addresses of this very host, and answer for its own address alone.
+/// Lets an interface receive packets that come from addresses of this very host, and answer for its
+/// own address alone.
 fn accept_own_addresses(link: &str) -> Result<(), Error> {
     for (scope, name, value) in [
         ("all", "rp_filter", "0"),
@@ -66,8 +69,8 @@ fn accept_own_addresses(link: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Sends what is bound to an interface and meant for the other end out through it, although that is a local address too.
-/// What is meant for its own address stays where it is.
+/// Sends what is bound to an interface and meant for the other end out through it, although that is
+/// a local address too. What is meant for its own address stays where it is.
 async fn bind_to_device(
     links: &Links,
     link: &str,

@@ -40,7 +40,8 @@ impl Answer {
     }
 }
 
-/// The answer for a kernel, found by `find` where this run of the host has none yet. Only one process looks for it at a time.
+/// The answer for a kernel, found by `find` where this run of the host has none yet. Only one
+/// process looks for it at a time.
 pub(super) fn kept(
     release: &str,
     find: impl FnOnce() -> Result<Answer, Error>,

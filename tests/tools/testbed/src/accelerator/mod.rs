@@ -1,4 +1,5 @@
-//! What carries out a machine's instructions: KVM where it boots the kernel that is wanted, else QEMU's emulator.
+//! What carries out a machine's instructions: KVM where it boots the kernel that is wanted, else
+//! QEMU's emulator.
 
 mod answer;
 mod probe;
@@ -18,14 +19,16 @@ use std::time::Duration;
 
 /// The environment variable that chooses one: `auto` (the default), `kvm` or `tcg`.
 ///
-/// `auto` is KVM where the kernel of the machine boots with it. That is tried once for each kernel until the host boots again:
-/// neither a device node nor a guest of one instruction is a proof that kernels run, as some hosts lack what those use.
+/// `auto` is KVM where the kernel of the machine boots with it. That is tried once for each kernel
+/// until the host boots again: neither a device node nor a guest of one instruction is a proof that
+/// kernels run, as some hosts lack what those use.
 pub const VARIABLE: &str = "UVERBS_TEST_ACCEL";
 
 /// Where the host offers KVM.
 const DEVICE: &str = "/dev/kvm";
 
-/// How long a kernel may take from the start of QEMU to its first program. With KVM it takes two or three seconds.
+/// How long a kernel may take from the start of QEMU to its first program. With KVM it takes two or
+/// three seconds.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 /// What carries out a machine's instructions.
@@ -78,7 +81,8 @@ impl FromStr for Wish {
     }
 }
 
-/// The accelerator of a machine that this QEMU boots with this kernel; which it is, and why, is said once.
+/// The accelerator of a machine that this QEMU boots with this kernel; which it is, and why, is
+/// said once.
 pub(crate) fn of_machine(qemu: &[String], kernel: Kernel) -> Result<Accelerator, Error> {
     if kernel.processor() != Processor::Amd64 {
         return Ok(Accelerator::Tcg);

@@ -1,4 +1,5 @@
-//! Software ConnectX functions for a machine: its own server process, a QEMU that can take them, and the devices they become.
+//! Software ConnectX functions for a machine: its own server process, a QEMU that can take them,
+//! and the devices they become.
 //!
 //! | function | becomes | network |
 //! |---|---|---|
@@ -6,7 +7,8 @@
 //! | [`Function::Roce`] | `mlx5_N`, port active | its interface is up with 10.2.0.(N + 1)/24 and fd00:2::(N + 1)/64 |
 //! | [`Function::EthRaw`] | `mlx5_N` | none |
 //!
-//! All interfaces are in the initial network namespace; RDMA traffic between two functions crosses the model's switch.
+//! All interfaces are in the initial network namespace; RDMA traffic between two functions crosses
+//! the model's switch.
 
 mod qemu;
 mod server;
@@ -22,7 +24,8 @@ use std::str::FromStr;
 /// Name of the virtio port that leads to the model's control socket.
 pub(crate) const PORT_NAME: &str = "testbed.connectx";
 
-/// Where programs in the guest find the model's control socket: a line written is a question, a line read its answer.
+/// Where programs in the guest find the model's control socket: a line written is a question, a
+/// line read its answer.
 pub const GUEST_SOCKET: &str = "/dev/virtio-ports/testbed.connectx";
 
 /// The control socket's answer to `reports` as long as nothing wrong was seen.
@@ -109,7 +112,8 @@ impl Connectx {
         }
     }
 
-    /// The model ends, and with it the functions, at the first thing that a correct driver would not do.
+    /// The model ends, and with it the functions, at the first thing that a correct driver would
+    /// not do.
     #[must_use]
     pub fn strict(mut self) -> Self {
         self.strict = true;
@@ -151,7 +155,8 @@ impl Connectx {
         self
     }
 
-    /// The functions claim no more than the adapter whose capabilities are in this folder (`cargo xtask report FILE --to FOLDER`).
+    /// The functions claim no more than the adapter whose capabilities are in this folder
+    /// (`cargo xtask report FILE --to FOLDER`).
     #[must_use]
     pub fn adapter(mut self, folder: impl Into<PathBuf>) -> Self {
         self.adapter = Some(folder.into());

@@ -1,4 +1,5 @@
-//! A QEMU with a vfio-user client (10.1 and newer): the host's, or that of a newer Debian, run where it was unpacked.
+//! A QEMU with a vfio-user client (10.1 and newer): the host's, or that of a newer Debian, run
+//! where it was unpacked.
 
 use crate::host::capture;
 use crate::{Error, Packages};
@@ -34,7 +35,8 @@ fn knows_client(words: &[String]) -> bool {
         return false;
     };
     let mut command = Command::new(program);
-    // The list of all devices is not asked for: it loads modules, which may be those of another QEMU.
+    // The list of all devices is not asked for: it loads modules, which may be those of another
+    // QEMU.
     let question = format!("{CLIENT},help");
     // A device that it does not know is no failure then.
     capture(command.args(arguments).args(["-device", &question]))

@@ -63,7 +63,8 @@ impl Server {
         Ok(())
     }
 
-    /// Asks the control socket one question (`help` lists them) and gives the first line of its answer.
+    /// Asks the control socket one question (`help` lists them) and gives the first line of its
+    /// answer.
     ///
     /// # Errors
     /// The server is gone.
@@ -94,8 +95,8 @@ impl Server {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// What QEMU is told: memory that the server can reach, a PCI port for each function, and a way for programs in the
-    /// guest to the control socket.
+    /// What QEMU is told: memory that the server can reach, a PCI port for each function, and a way
+    /// for programs in the guest to the control socket.
     pub(crate) fn qemu_arguments(&self, memory_mib: u32) -> Vec<String> {
         let mut words = vec![
             "-object".to_owned(),

@@ -18,8 +18,8 @@ pub(super) struct Apt {
 }
 
 impl Apt {
-    /// Sets apt up in `folder` for these suites (those named `…-security` come from the archive of security updates) and
-    /// fetches the lists of packages for a processor.
+    /// Sets apt up in `folder` for these suites (those named `…-security` come from the archive of
+    /// security updates) and fetches the lists of packages for a processor.
     pub(super) fn set_up(
         folder: &Path,
         suites: &[&str],
@@ -144,7 +144,8 @@ fn packages_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-/// Backports are only taken by those who say so; security updates are never set back by a preference.
+/// Backports are only taken by those who say so; security updates are never set back by a
+/// preference.
 fn configuration(folder: &Path, preferred: Option<&str>, processor: Processor) -> String {
     let processor = processor.debian();
     let folder = folder.display();

@@ -21,7 +21,8 @@ struct Series {
     suites: &'static [&'static str],
     /// Regular expression for the package's name, up to that of the processor.
     package: &'static str,
-    /// Whether it is taken when no kernel is asked for: mirrors keep it for as long as its Debian is maintained.
+    /// Whether it is taken when no kernel is asked for: mirrors keep it for as long as its Debian
+    /// is maintained.
     usual: bool,
 }
 
@@ -67,7 +68,8 @@ pub(crate) struct Files {
 }
 
 impl Kernel {
-    /// The kernel of this name: `5.10` (Debian 11), `6.1` (Debian 12), `6.12` (Debian 13), `newest` (the newer of unstable and backports).
+    /// The kernel of this name: `5.10` (Debian 11), `6.1` (Debian 12), `6.12` (Debian 13), `newest`
+    /// (the newer of unstable and backports).
     ///
     /// # Errors
     /// [`Error::UnknownKernel`] for any other name.
@@ -91,7 +93,8 @@ impl Kernel {
         SERIES.iter().map(Self::of)
     }
 
-    /// The kernels that are taken when none is asked for, oldest first: without `5.10`, which mirrors may drop at any time.
+    /// The kernels that are taken when none is asked for, oldest first: without `5.10`, which
+    /// mirrors may drop at any time.
     pub fn usual() -> impl Iterator<Item = Self> {
         SERIES.iter().filter(|series| series.usual).map(Self::of)
     }

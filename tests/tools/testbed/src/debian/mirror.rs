@@ -13,7 +13,8 @@ pub(crate) struct Mirror {
     pub(crate) security: Option<String>,
 }
 
-/// Finds the mirror: on Debian the system's own, elsewhere the one that debootstrap takes by default.
+/// Finds the mirror: on Debian the system's own, elsewhere the one that debootstrap takes by
+/// default.
 pub(crate) fn find() -> Result<Mirror, Error> {
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
     if let Some(codename) = codename_of_debian(&release) {

@@ -21,7 +21,8 @@ pub(crate) const TOOLS: [&str; 7] = [
 /// Longest name of a folder in the cache that lists its packages.
 const LONGEST_NAME: usize = 160;
 
-/// Packages of one suite of Debian (for amd64), to be unpacked over each other into a folder of the cache.
+/// Packages of one suite of Debian (for amd64), to be unpacked over each other into a folder of the
+/// cache.
 #[derive(Clone, Debug)]
 pub struct Packages {
     suite: String,
@@ -30,7 +31,8 @@ pub struct Packages {
 }
 
 impl Packages {
-    /// Packages of a suite (`bookworm`, `trixie`, `trixie-backports`, `sid`) with all that they need, down to the C library.
+    /// Packages of a suite (`bookworm`, `trixie`, `trixie-backports`, `sid`) with all that they
+    /// need, down to the C library.
     pub fn new(suite: &str, names: &[&str]) -> Self {
         let names = names.iter().map(|&name| name.to_owned()).collect();
         Self {
@@ -47,8 +49,8 @@ impl Packages {
         self
     }
 
-    /// The folder where they are unpacked; downloaded when it is not in the cache. Nothing in it may be changed, and none of
-    /// the packages' installation scripts was run.
+    /// The folder where they are unpacked; downloaded when it is not in the cache. Nothing in it
+    /// may be changed, and none of the packages' installation scripts was run.
     ///
     /// # Errors
     /// Debian's packages cannot be fetched or unpacked.

@@ -37,7 +37,8 @@ impl Child {
         self.wait_shared()
     }
 
-    /// As [`wait`](Self::wait), for a command that another thread still writes to. Its end is told once.
+    /// As [`wait`](Self::wait), for a command that another thread still writes to. Its end is told
+    /// once.
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
@@ -49,7 +50,8 @@ impl Child {
     /// Waits until it has written a text to its standard output or error.
     ///
     /// # Errors
-    /// [`Error::Silence`] when it ends or `timeout` is over without; [`Error::Machine`] when the machine is gone.
+    /// [`Error::Silence`] when it ends or `timeout` is over without; [`Error::Machine`] when the
+    /// machine is gone.
     pub fn wait_for_text(&self, text: &str, timeout: Duration) -> Result<(), Error> {
         self.link.wait_for_text(self.id, text, timeout)
     }

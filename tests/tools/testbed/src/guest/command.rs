@@ -6,7 +6,8 @@ use std::time::Duration;
 /// How long a command may run unless it is said otherwise.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A command for the guest: by default run by root in the initial network namespace, for at most 60 s.
+/// A command for the guest: by default run by root in the initial network namespace, for at most 60
+/// s.
 #[derive(Clone, Debug)]
 pub struct Command {
     program: String,
@@ -78,14 +79,16 @@ impl Command {
         self
     }
 
-    /// Runs it as this user, with the group of the same number and no other (1000 and 65534 have names).
+    /// Runs it as this user, with the group of the same number and no other (1000 and 65534 have
+    /// names).
     #[must_use]
     pub fn user(mut self, user: u32) -> Self {
         self.user = Some(user);
         self
     }
 
-    /// Sets a resource limit, soft and hard, by its name in `limits.conf(5)` (`memlock`, `nofile`, …), in bytes or pieces.
+    /// Sets a resource limit, soft and hard, by its name in `limits.conf(5)` (`memlock`, `nofile`,
+    /// …), in bytes or pieces.
     #[must_use]
     pub fn limit(mut self, name: impl Into<String>, value: u64) -> Self {
         self.limits.push(Limit {
@@ -109,7 +112,8 @@ impl Command {
         self
     }
 
-    /// Gives it a standard input that [`Child::write`](super::Child::write) writes to; it is empty otherwise.
+    /// Gives it a standard input that [`Child::write`](super::Child::write) writes to; it is empty
+    /// otherwise.
     #[must_use]
     pub fn with_input(mut self) -> Self {
         self.terminal = Terminal::Pipe;

@@ -21,8 +21,8 @@ const SERIOUS: [&str; 14] = [
     "unregister_netdevice: waiting",
 ];
 
-/// Who else must stay silent below "notice": a complaint of a verbs driver or of the verbs layer is about what we sent
-/// them, or about the software ConnectX.
+/// Who else must stay silent below "notice": a complaint of a verbs driver or of the verbs layer is
+/// about what we sent them, or about the software ConnectX.
 const OURS: [&str; 5] = ["rdma_rxe", "rxe_", "mlx5", "infiniband", "ib_uverbs"];
 
 /// Lines that are all right, each with the reason.
@@ -69,7 +69,8 @@ pub fn among(lines: &[LogLine]) -> Vec<&LogLine> {
     lines.iter().filter(|line| is_complaint(line)).collect()
 }
 
-/// The words by which a test announces on standard output, a line for each, what it has the kernel complain about.
+/// The words by which a test announces on standard output, a line for each, what it has the kernel
+/// complain about.
 const EXCUSE: &str = "the kernel may say: ";
 
 /// The same for what a test caused, without the complaints that it announced.

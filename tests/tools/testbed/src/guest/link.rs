@@ -201,7 +201,8 @@ impl Link {
         self.state().log.get(start..).unwrap_or_default().to_vec()
     }
 
-    /// The end of the console, from where the kernel said what it died of if it did, and what QEMU complained about.
+    /// The end of the console, from where the kernel said what it died of if it did, and what QEMU
+    /// complained about.
     pub(super) fn console_tail(&self) -> String {
         let read = |path: &PathBuf| {
             String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
@@ -216,7 +217,8 @@ impl Link {
         }
     }
 
-    /// Waits until `look` finds what it looks for; `None` at the deadline, an error when the machine is gone.
+    /// Waits until `look` finds what it looks for; `None` at the deadline, an error when the
+    /// machine is gone.
     fn wait<T>(
         &self,
         deadline: Option<Instant>,
@@ -329,7 +331,8 @@ fn contains(bytes: &[u8], text: &str) -> bool {
         .any(|window| window == text.as_bytes())
 }
 
-/// The last lines of a console. A kernel that died says why some way before its end: from there on, if that is more.
+/// The last lines of a console. A kernel that died says why some way before its end: from there on,
+/// if that is more.
 fn last_words(text: &str) -> String {
     let lines: Vec<_> = text.lines().map(str::trim_end).collect();
     let end = lines.len().saturating_sub(CONSOLE_LINES);

@@ -70,8 +70,8 @@ impl Guest {
         self.link.ready(|ready| ready.release.clone())
     }
 
-    /// Whether the two hosts of [`Topology::TwoHosts`](crate::Topology::TwoHosts) are two network namespaces; otherwise they
-    /// share the initial one.
+    /// Whether the two hosts of [`Topology::TwoHosts`](crate::Topology::TwoHosts) are two network
+    /// namespaces; otherwise they share the initial one.
     pub fn has_separate_namespaces(&self) -> bool {
         self.link.ready(|ready| ready.separate_namespaces)
     }
@@ -99,7 +99,8 @@ impl Guest {
         )
     }
 
-    /// Runs a command to its end, whatever that is; [`Output::check`] tells whether it is a good one.
+    /// Runs a command to its end, whatever that is; [`Output::check`] tells whether it is a good
+    /// one.
     ///
     /// # Errors
     /// The machine is gone or hangs.

@@ -8,8 +8,8 @@ use std::process::Command;
 /// The toolchain that has what stable ones have not.
 pub const NIGHTLY: &str = "nightly";
 
-/// The toolchain whose rustdoc writes items in the form that their reader (`public-api`) understands, and the same text for the
-/// same item.
+/// The toolchain whose rustdoc writes items in the form that their reader (`public-api`)
+/// understands, and the same text for the same item.
 pub const API_READER: &str = "1.95.0";
 
 /// A tool of the host.
@@ -134,13 +134,15 @@ fn nightly_with(component: &'static str) -> Vec<&'static str> {
     ]
 }
 
-/// Whether there are a C compiler for a machine, by Debian's name for that, and a C library to link with.
+/// Whether there are a C compiler for a machine, by Debian's name for that, and a C library to link
+/// with.
 fn can_link(machine: &str) -> bool {
     let start = Path::new("/usr").join(machine).join("lib/crt1.o");
     crate::qemu::find(&format!("{machine}-gcc")).is_some() && start.exists()
 }
 
-/// The folder of the toolchain's own `llvm-cov` and `llvm-profdata`, which know the counts that its compiler makes.
+/// The folder of the toolchain's own `llvm-cov` and `llvm-profdata`, which know the counts that its
+/// compiler makes.
 ///
 /// # Errors
 /// The compiler does not say where its libraries are.
@@ -152,7 +154,8 @@ pub fn llvm_tools() -> Result<PathBuf, Error> {
 /// Sees to it that the tools are there.
 ///
 /// # Errors
-/// [`Error::Missing`] names the first tool that is not there and cannot be installed, and the command to type.
+/// [`Error::Missing`] names the first tool that is not there and cannot be installed, and the
+/// command to type.
 pub fn ensure(tools: &[Tool]) -> Result<(), Error> {
     for &tool in tools {
         if !tool.is_there() {

@@ -27,7 +27,8 @@ const LEFT_OUT: [&str; 8] = [
     "usr/share/man",
 ];
 
-/// Folders that are symbolic links into `/usr`, as every Debian has them; older packages still use these paths.
+/// Folders that are symbolic links into `/usr`, as every Debian has them; older packages still use
+/// these paths.
 pub(super) const MERGED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
 
 /// A file system: absolute paths and what is there.

@@ -33,7 +33,8 @@ impl Harvest {
         Ok(())
     }
 
-    /// Machines come one after the other, and give their files the same names. None is ever taken away here.
+    /// Machines come one after the other, and give their files the same names. None is ever taken
+    /// away here.
     fn free_name(&self, name: &str) -> Result<PathBuf, Error> {
         let entries = fs::read_dir(&self.here).map_err(Error::file("reading", &self.here))?;
         Ok(self.here.join(format!("{}-{name}", entries.count())))

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Objects of the model that are the kernel's own affair: the driver makes an event queue when a vector is first used, and
-/// keeps it.
+/// Objects of the model that are the kernel's own affair: the driver makes an event queue when a
+/// vector is first used, and keeps it.
 const KEPT: [&str; 1] = ["eq"];
 
-/// The words by which a test announces on standard output, a line for each, what it has the software ConnectX report.
+/// The words by which a test announces on standard output, a line for each, what it has the
+/// software ConnectX report.
 const EXCUSE: &str = "the model may report: ";
 
 /// What there is on a machine between tests.
@@ -50,7 +51,8 @@ impl Inventory {
         })
     }
 
-    /// What there is more or less after a test, and what the model reported about it, each in words.
+    /// What there is more or less after a test, and what the model reported about it, each in
+    /// words.
     pub(super) fn leftovers(&self, guest: &Guest, output: &Output) -> Result<Vec<String>, Error> {
         let since = Instant::now();
         loop {

@@ -1,12 +1,13 @@
 //! Test binaries of the ordinary `#[test]` harness, run in a guest test by test.
 //!
-//! Each test is a process of its own with a time limit of its own. A test fails when its process fails, when its time is
-//! over, when the kernel complains meanwhile, when something is left behind (see [`Suite::inventory`]), or when the machine
-//! dies; after the last the next test gets a new machine. So it does when a test says on standard output that it used the
-//! machine up.
+//! Each test is a process of its own with a time limit of its own. A test fails when its process
+//! fails, when its time is over, when the kernel complains meanwhile, when something is left behind
+//! (see [`Suite::inventory`]), or when the machine dies; after the last the next test gets a new
+//! machine. So it does when a test says on standard output that it used the machine up.
 //!
-//! Emulated machines on a busy host are not evenly fast. [`Suite::tries`] gives a test that failed another try on a machine
-//! of its own; what passes only then is told as unsteady, with what went wrong.
+//! Emulated machines on a busy host are not evenly fast. [`Suite::tries`] gives a test that failed
+//! another try on a machine of its own; what passes only then is told as unsteady, with what went
+//! wrong.
 
 mod harvest;
 mod leftovers;
@@ -44,7 +45,8 @@ pub struct Suite {
     tries: usize,
 }
 
-/// From so many failures on there is something wrong with more than their luck, and none is tried again.
+/// From so many failures on there is something wrong with more than their luck, and none is tried
+/// again.
 const TOO_MANY: usize = 4;
 
 /// What the harness says of a test that was run alone.
@@ -86,9 +88,10 @@ impl Suite {
         self
     }
 
-    /// After every test, what this program of the guest prints has to be what it printed before, and likewise what the
-    /// software ConnectX counts and reports: a test that leaves something behind has failed. The program is also called once
-    /// on every new machine, with `--warm-up`, to have drivers make what they make at first use and keep.
+    /// After every test, what this program of the guest prints has to be what it printed before,
+    /// and likewise what the software ConnectX counts and reports: a test that leaves something
+    /// behind has failed. The program is also called once on every new machine, with `--warm-up`,
+    /// to have drivers make what they make at first use and keep.
     #[must_use]
     pub fn inventory(mut self, program: &str) -> Self {
         self.inventory = Some(program.to_owned());
@@ -123,7 +126,8 @@ impl Suite {
         self
     }
 
-    /// How many times a test may be run until it passes (once). From the second time on it has a new machine.
+    /// How many times a test may be run until it passes (once). From the second time on it has a
+    /// new machine.
     #[must_use]
     pub fn tries(mut self, tries: usize) -> Self {
         self.tries = tries;
@@ -137,19 +141,21 @@ impl Suite {
         self
     }
 
-    /// Before a machine goes, brings the files of a folder of the guest to a folder here, where none of the same name is
-    /// replaced. They are read by a program of the guest that prints a file, or the names of the files in a folder.
+    /// Before a machine goes, brings the files of a folder of the guest to a folder here, where
+    /// none of the same name is replaced. They are read by a program of the guest that prints a
+    /// file, or the names of the files in a folder.
     #[must_use]
     pub fn bring(mut self, program: &str, guest: &str, here: impl Into<PathBuf>) -> Self {
         self.harvest = Some(Harvest::new(program, guest, here));
         self
     }
 
-    /// Runs the tests on a machine of this kind, telling each result on standard output as it comes, and the closing lines
-    /// at the end.
+    /// Runs the tests on a machine of this kind, telling each result on standard output as it
+    /// comes, and the closing lines at the end.
     ///
     /// # Errors
-    /// The machine does not come up, or the binary does not list its tests. A failed test is no error.
+    /// The machine does not come up, or the binary does not list its tests. A failed test is no
+    /// error.
     pub fn run(&self, machine: &Machine) -> Result<Summary, Error> {
         let machine = self
             .binaries
@@ -374,7 +380,8 @@ fn figures(output: &Output) -> Vec<String> {
         .collect()
 }
 
-/// What became of a test: the exit code says whether it failed, the harness's closing line whether it ran at all.
+/// What became of a test: the exit code says whether it failed, the harness's closing line whether
+/// it ran at all.
 fn verdict(output: &Output) -> Verdict {
     if output.ending != Ending::Code(0) {
         return Verdict::Failed;

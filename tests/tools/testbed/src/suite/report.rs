@@ -49,7 +49,8 @@ impl Summary {
         self.kept.extend(kept.map(str::to_owned));
     }
 
-    /// Tells the names of what failed and the closing line on standard output; how each failed was told when it did.
+    /// Tells the names of what failed and the closing line on standard output; how each failed was
+    /// told when it did.
     pub fn print(&self) {
         for (title, failures) in [
             ("failures", &self.failures),

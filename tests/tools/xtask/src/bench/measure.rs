@@ -95,7 +95,8 @@ impl Measure {
             "Waiting for client",
             command("rxe_b"),
         )?;
-        // Columns: size, operations, peak and average bandwidth; or size, operations, least, greatest and typical latency.
+        // Columns: size, operations, peak and average bandwidth; or size, operations, least,
+        // greatest and typical latency.
         let column = if self.kind == Kind::Bandwidth { 3 } else { 4 };
         perftest_figure(&text, &size, column)
             .with_context(|| format!("{} gives no figures:\n{text}", self.theirs))

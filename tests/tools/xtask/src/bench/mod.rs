@@ -12,7 +12,8 @@ use statistics::Pairs;
 use std::process::ExitCode;
 use testbed::{Guest, Kernel, Machine, Topology, host};
 
-/// Compare bandwidth and latency over rxe with those of perftest, or what mlx5's data path costs with what libmlx5's does.
+/// Compare bandwidth and latency over rxe with those of perftest, or what mlx5's data path costs
+/// with what libmlx5's does.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Count instructions on a software ConnectX instead, beside libmlx5's.
@@ -81,7 +82,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Runs theirs and ours in turns, changing who goes first, so that a slow moment of the machine hits both.
+/// Runs theirs and ours in turns, changing who goes first, so that a slow moment of the machine
+/// hits both.
 fn pairs(guest: &Guest, measure: &Measure, options: &Options) -> anyhow::Result<Pairs> {
     let mut pairs = Pairs::new(measure.more_is_better());
     for round in 0..options.pairs {

@@ -43,10 +43,12 @@ pub(super) struct Abi {
 }
 
 impl Abi {
-    /// As the mirrors of the headers have it, asked by the functions that name commands for the recorder.
+    /// As the mirrors of the headers have it, asked by the functions that name commands for the
+    /// recorder.
     ///
     /// # Errors
-    /// An id of the headers that these functions have no name for: the recorder would print a number.
+    /// An id of the headers that these functions have no name for: the recorder would print a
+    /// number.
     pub(super) fn read() -> anyhow::Result<Self> {
         let core = uverbs_default_objects::NAMES.iter();
         let ids = core.chain(mlx5_ib_objects::NAMES);
@@ -89,7 +91,8 @@ impl Abi {
         })
     }
 
-    /// Every name that is implemented, or has a reason not to be. What netlink has more than discovery needs is not.
+    /// Every name that is implemented, or has a reason not to be. What netlink has more than
+    /// discovery needs is not.
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
         self.ioctl_names()
             .chain(self.commands.iter().copied())

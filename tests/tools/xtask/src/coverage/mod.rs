@@ -1,4 +1,5 @@
-//! `cargo xtask coverage`: what of the kernel's interface is implemented and tested, as a page of the documentation.
+//! `cargo xtask coverage`: what of the kernel's interface is implemented and tested, as a page of
+//! the documentation.
 
 mod abi;
 mod page;
@@ -22,7 +23,8 @@ use std::process::ExitCode;
 const PAGE: &str = "docs/generated/abi-coverage.md";
 const SEEN: &str = "tests/tools/coverage/seen";
 
-/// Compare docs/generated/abi-coverage.md with the kernel's headers, the sources and what tests were seen to ask.
+/// Compare docs/generated/abi-coverage.md with the kernel's headers, the sources and what tests
+/// were seen to ask.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Write the page anew.

@@ -23,7 +23,8 @@ impl Kind {
     }
 }
 
-/// One reason. That of an object is also that of its methods, that of a method also that of its attributes.
+/// One reason. That of an object is also that of its methods, that of a method also that of its
+/// attributes.
 pub(super) struct Reason {
     pub(super) kind: Kind,
     pub(super) why: &'static str,

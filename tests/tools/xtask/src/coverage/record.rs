@@ -10,7 +10,8 @@ use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 use testbed::{cargo, host};
 
-/// What tests find in their environment when they are asked to say it, and how they begin: as in `tests/tools/coverage`.
+/// What tests find in their environment when they are asked to say it, and how they begin: as in
+/// `tests/tools/coverage`.
 pub(crate) const ASKED: (&str, &str) = ("UVERBS_TEST_SEEN", "1");
 pub(crate) const MARK: &str = "seen: ";
 

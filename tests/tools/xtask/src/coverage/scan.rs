@@ -123,7 +123,8 @@ impl Finder<'_> {
     }
 
     fn found(&mut self, name: &str) {
-        // Names of the headers are constants; the shortest has more letters than any other word in capitals.
+        // Names of the headers are constants; the shortest has more letters than any other word in
+        // capitals.
         let is_constant = name.len() > 8 && !name.contains(|c: char| c.is_ascii_lowercase());
         if !is_constant {
             return;

@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Kinds of devices that tests run on, with the kernels of each, in the order of the page's columns.
+/// Kinds of devices that tests run on, with the kernels of each, in the order of the page's
+/// columns.
 pub(super) const COLUMNS: [(&str, &str, &str); 10] = [
     ("unit", "", "unit"),
     ("fake", "", "fake"),

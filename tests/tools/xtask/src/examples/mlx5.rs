@@ -1,5 +1,5 @@
-//! The examples for mlx5 devices, and commands of `uverbs`, on an InfiniBand and an Ethernet function of the software ConnectX, whose
-//! shares, caps and rates take effect.
+//! The examples for mlx5 devices, and commands of `uverbs`, on an InfiniBand and an Ethernet
+//! function of the software ConnectX, whose shares, caps and rates take effect.
 
 use super::{build, is_wanted, said_by, with_example};
 use crate::programs;
@@ -16,10 +16,12 @@ const DEVICES: [&str; 2] = ["mlx5_0", "mlx5_1"];
 /// The trees of the guide, as files.
 const TREES: [&str; 2] = ["scheduling.toml", "scheduling-other.toml"];
 
-/// What part of a port's 10 Gb/s the group with seven of ten shares gets, in percent. A busy host is forgiven something.
+/// What part of a port's 10 Gb/s the group with seven of ten shares gets, in percent. A busy host
+/// is forgiven something.
 const SEVEN_OF_TEN: std::ops::RangeInclusive<u32> = 65..=75;
 
-/// What the group with the cap gets alone, in Mb/s: more than its share of the port, not much more than the cap.
+/// What the group with the cap gets alone, in Mb/s: more than its share of the port, not much more
+/// than the cap.
 const UP_TO_THE_CAP: std::ops::RangeInclusive<u32> = 3100..=4300;
 
 /// A program with its arguments, and texts that it prints. DEVICE stands for a function's name.
@@ -158,7 +160,8 @@ pub(crate) fn run(kernels: &[&str], filters: &[String]) -> anyhow::Result<()> {
                 }
             }
         }
-        // The last, because the model remembers the requests that are meant to fail. What is found does not depend on the kernel.
+        // The last, because the model remembers the requests that are meant to fail. What is found
+        // does not depend on the kernel.
         if checked && kernels.first() == Some(kernel) {
             let wrong = selftest(&guest);
             failed.extend(wrong.iter().map(|what| format!("{what} on {kernel}")));
@@ -176,7 +179,8 @@ pub(crate) fn run(kernels: &[&str], filters: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the self-test, whole on both functions, and what it does with a second host and with trouble; names what failed.
+/// Runs the self-test, whole on both functions, and what it does with a second host and with
+/// trouble; names what failed.
 fn selftest(guest: &Guest) -> Vec<String> {
     let mut failed = Vec::new();
     let mut tell = |what: String, result: anyhow::Result<String>| match result {
@@ -241,7 +245,8 @@ fn check(guest: &Guest, device: &str) -> anyhow::Result<Run> {
     Ok(run)
 }
 
-/// Queues are the driver's own affair, too: it makes some when a vector is first used, or memory first registered.
+/// Queues are the driver's own affair, too: it makes some when a vector is first used, or memory
+/// first registered.
 fn without_queues(census: &str) -> String {
     let kept = ["eq\"", "cq\"", "qp\""];
     census

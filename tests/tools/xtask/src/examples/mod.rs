@@ -1,4 +1,5 @@
-//! The examples of the documentation, run on the rxe driver of a stock kernel; those for mlx5 on the software ConnectX.
+//! The examples of the documentation, run on the rxe driver of a stock kernel; those for mlx5 on
+//! the software ConnectX.
 
 pub(crate) mod mlx5;
 

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// From a file, as seen from the root of the workspace, to its lines, each with how often it was run.
+/// From a file, as seen from the root of the workspace, to its lines, each with how often it was
+/// run.
 pub(super) type Lines = BTreeMap<String, BTreeMap<usize, u64>>;
 
 /// Crates, where their sources are, and whether the limit holds for them.

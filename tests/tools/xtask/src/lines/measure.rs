@@ -10,8 +10,8 @@ use testbed::Function;
 use testbed::cargo::{Built, MUSL, workspace};
 use testbed::host;
 
-/// What has cargo build programs for the guest that count what they run, in a folder of their own. Processes here are built for
-/// the same target, so that everything is compiled once.
+/// What has cargo build programs for the guest that count what they run, in a folder of their own.
+/// Processes here are built for the same target, so that everything is compiled once.
 pub(crate) const COUNTING: [&str; 4] = [
     "--config",
     "target.x86_64-unknown-linux-musl.rustflags=[\"-Cinstrument-coverage\"]",
@@ -67,7 +67,8 @@ pub(super) fn run(level: Level, kernel: &str) -> anyhow::Result<()> {
         _ => inside::rxe(&options, &mut Vec::new()),
     };
     if let Err(error) = passed {
-        // Whether tests hold is said by `cargo xtask test`; some measure time or count system calls.
+        // Whether tests hold is said by `cargo xtask test`; some measure time or count system
+        // calls.
         host::say(format_args!(
             "has counted, though not all passed: {error:#}"
         ));

@@ -13,12 +13,13 @@ use testbed::host::{Tool, ensure};
 
 /// Count the lines of the library that tests reach, and fail when they are too few.
 ///
-/// The tests are built anew, as static programs that count what they run, into target/lines. Lines of tests are not counted: of
-/// test modules, of files of tests, and of the fake kernel. A limit holds for the driver layer and for each provider; the facade
-/// is told for information.
+/// The tests are built anew, as static programs that count what they run, into target/lines. Lines
+/// of tests are not counted: of test modules, of files of tests, and of the fake kernel. A limit
+/// holds for the driver layer and for each provider; the facade is told for information.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Where tests run: all of them unless given. Counts of those that are left out are kept from their last run.
+    /// Where tests run: all of them unless given. Counts of those that are left out are kept from
+    /// their last run.
     #[arg(long, value_enum)]
     level: Vec<Level>,
     /// Kernel of the machines.
@@ -38,7 +39,8 @@ pub(crate) struct Options {
 /// Where tests run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 enum Level {
-    /// Unit tests, tests on the fake kernel, and the seeds of the fuzzers, in processes of this machine.
+    /// Unit tests, tests on the fake kernel, and the seeds of the fuzzers, in processes of this
+    /// machine.
     Here,
     /// On the rxe driver, in a machine.
     Rxe,

@@ -43,8 +43,8 @@ impl Share {
     }
 }
 
-/// Prints the share of each crate, and the files below the limit, the worst first. Says whether a crate that it holds for is
-/// below the limit.
+/// Prints the share of each crate, and the files below the limit, the worst first. Says whether a
+/// crate that it holds for is below the limit.
 pub(super) fn print(lines: &Lines, at_least: f64) -> bool {
     let mut too_few = false;
     for (name, folder, limited) in CRATES {

@@ -56,9 +56,10 @@ impl Device {
 
     /// The modules that are recorded; empty for all of them.
     ///
-    /// rxe's port has 1024 GIDs, all of which the suite reads over and over, and every one of these calls stops at the recorder: the
-    /// other modules take longer than they may. On RoCE only what depends on the kind of port is recorded, without test_mlx5_dr: its thousands
-    /// of firmware commands take too long, too.
+    /// rxe's port has 1024 GIDs, all of which the suite reads over and over, and every one of these
+    /// calls stops at the recorder: the other modules take longer than they may. On RoCE only what
+    /// depends on the kind of port is recorded, without test_mlx5_dr: its thousands of firmware
+    /// commands take too long, too.
     pub(super) fn recorded(self) -> &'static [&'static str] {
         match self {
             Self::Rxe => &OF_RXE,

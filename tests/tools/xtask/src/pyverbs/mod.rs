@@ -1,4 +1,5 @@
-//! `cargo xtask pyverbs`: rdma-core's own test-suite under the stock mlx5 drivers on the software ConnectX.
+//! `cargo xtask pyverbs`: rdma-core's own test-suite under the stock mlx5 drivers on the software
+//! ConnectX.
 
 mod device;
 mod recording;
@@ -28,13 +29,15 @@ const MEMORY_MIB: u32 = 2048;
 /// Pages of 2 MiB that some tests want.
 const HUGE_PAGES: u32 = 32;
 
-/// Run rdma-core's own test-suite, which Debian ships, in machines with software ConnectX functions.
+/// Run rdma-core's own test-suite, which Debian ships, in machines with software ConnectX
+/// functions.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Kernel: 5.10, 6.1, 6.12 or newest.
     #[arg(long, default_value = "6.12")]
     kernel: Vec<String>,
-    /// What the machine's two devices are: ib, roce or eth-raw (functions of the software ConnectX), or rxe.
+    /// What the machine's two devices are: ib, roce or eth-raw (functions of the software
+    /// ConnectX), or rxe.
     ///
     /// Default: ib and roce; rxe, ib and roce for a recording.
     #[arg(long)]
@@ -51,7 +54,8 @@ pub(crate) struct Options {
     /// The model writes every command, work request, completion and event to this file.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Write down every call on RDMA descriptors: all of them in target/pyverbs, the distinct ones in tests/recordings/goldens.
+    /// Write down every call on RDMA descriptors: all of them in target/pyverbs, the distinct ones
+    /// in tests/recordings/goldens.
     #[arg(long)]
     record: bool,
     /// Print what the modules print.

@@ -1,4 +1,5 @@
-//! The suite's calls: written down in the guest, brought to the host, and reduced to what is committed.
+//! The suite's calls: written down in the guest, brought to the host, and reduced to what is
+//! committed.
 
 use super::device::Device;
 use anyhow::{Context as _, bail};
@@ -67,7 +68,8 @@ fn folder(device: Device) -> PathBuf {
     workspace().join("target/pyverbs").join(device.name())
 }
 
-/// Makes shapes of all recordings of a device, those of earlier runs among them, and writes the golden.
+/// Makes shapes of all recordings of a device, those of earlier runs among them, and writes the
+/// golden.
 pub(super) fn reduce(device: Device, kernel: &str, suite: &str) -> anyhow::Result<()> {
     let entries = fs::read_dir(folder(device))?;
     let mut modules: Vec<String> = entries

@@ -1,7 +1,7 @@
 //! What Python's unittest prints about one module.
 
-/// Tests that fail on any device without a feature that they do not ask for: name, what they say then, and why they
-/// count as skipped.
+/// Tests that fail on any device without a feature that they do not ask for: name, what they say
+/// then, and why they count as skipped.
 const EXCUSED: [(&str, &str, &str); 1] = [(
     "test_flow_meter ",
     "Reg C is not supported",

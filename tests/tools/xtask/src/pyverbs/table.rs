@@ -66,7 +66,8 @@ impl Table {
             .push((device, row));
     }
 
-    /// Something to be told beside the tests; it makes no run fail, for the tests also do what is wrong.
+    /// Something to be told beside the tests; it makes no run fail, for the tests also do what is
+    /// wrong.
     pub(super) fn note(&mut self, note: String) {
         self.notes.push(note);
     }

@@ -14,7 +14,8 @@ const SERVICES: [&str; 4] = ["RC", "UC", "UD", "RC memory"];
 /// What the program says when it waits.
 const SERVES: &str = "waiting for a client";
 
-/// All of them on a machine with an ib and a roce function of the software ConnectX; the lines of the checks.
+/// All of them on a machine with an ib and a roce function of the software ConnectX; the lines of
+/// the checks.
 pub(crate) fn run(guest: &Guest) -> anyhow::Result<Vec<String>> {
     let mut lines = Vec::new();
     for device in ["mlx5_0", "mlx5_1"] {

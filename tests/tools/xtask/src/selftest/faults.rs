@@ -20,8 +20,8 @@ pub(crate) struct Caught {
     pub(super) said: Vec<(String, String)>,
 }
 
-/// Makes each fault on the functions of a machine, an ib and a roce one whose shaper is on, and has the checks find it. `runs` are
-/// whole ones of both functions.
+/// Makes each fault on the functions of a machine, an ib and a roce one whose shaper is on, and has
+/// the checks find it. `runs` are whole ones of both functions.
 pub(crate) fn run(guest: &Guest, runs: &[Run]) -> anyhow::Result<Vec<Caught>> {
     complete(runs)?;
     some(guest, &[])

@@ -1,14 +1,15 @@
 //! What the software ConnectX does wrong on purpose, and the checks that find it.
 //!
-//! Every check of a run is in one of the two lists: it fails when the device misbehaves, or there is nothing that a device could
-//! do wrong about it here.
+//! Every check of a run is in one of the two lists: it fails when the device misbehaves, or there
+//! is nothing that a device could do wrong about it here.
 
 use super::rough::{DEVICE, PORT};
 
 /// Something that is made wrong.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
-    /// The line for the model's control socket, with `F` for the function. A single word is the name of a misbehaviour.
+    /// The line for the model's control socket, with `F` for the function. A single word is the
+    /// name of a misbehaviour.
     pub(super) fault: &'static str,
     /// The line that ends it; misbehaviours end by themselves.
     pub(super) end: &'static str,

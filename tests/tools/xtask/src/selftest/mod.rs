@@ -1,4 +1,5 @@
-//! `cargo xtask selftest`: the command-line tool's self-test on every device that machines have, and on one that misbehaves.
+//! `cargo xtask selftest`: the command-line tool's self-test on every device that machines have,
+//! and on one that misbehaves.
 
 pub(crate) mod company;
 mod document;
@@ -19,7 +20,8 @@ use testbed::{Connectx, Function, Guest, Kernel, Machine, host};
 /// Where the page of results is.
 const PAGE: &str = "docs/guide/selftest-output.md";
 
-/// Run `uverbs selftest` in machines: on rxe, on both kinds of functions of the software ConnectX, and on functions that misbehave.
+/// Run `uverbs selftest` in machines: on rxe, on both kinds of functions of the software ConnectX,
+/// and on functions that misbehave.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Kernel: 6.1, 6.12 or newest.

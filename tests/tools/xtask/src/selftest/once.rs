@@ -45,7 +45,8 @@ pub(crate) fn run(guest: &Guest, device: &str) -> anyhow::Result<Run> {
     })
 }
 
-/// Starts it with further arguments. A plain guest has nothing to read a file with: the file is the standard error output.
+/// Starts it with further arguments. A plain guest has nothing to read a file with: the file is the
+/// standard error output.
 pub(super) fn start(guest: &Guest, device: &str, args: &[String]) -> anyhow::Result<Output> {
     Ok(spawn(guest, device, args)?.wait()?)
 }

@@ -1,4 +1,5 @@
-//! What `uverbs selftest --rough` asks somebody to do, done: to the software ConnectX, and to its driver by the guest's own files.
+//! What `uverbs selftest --rough` asks somebody to do, done: to the software ConnectX, and to its
+//! driver by the guest's own files.
 
 use super::once;
 use anyhow::{Context as _, bail, ensure};

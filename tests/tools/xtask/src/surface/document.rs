@@ -1,7 +1,8 @@
 //! Has the compiler write down what crates have.
 //!
-//! The form is rustdoc's JSON, which changes with compilers. So it is read as loosely as it can be, and a crate with known leaks is read
-//! along: should a compiler write what is not understood, its leaks are missed, which is told.
+//! The form is rustdoc's JSON, which changes with compilers. So it is read as loosely as it can be,
+//! and a crate with known leaks is read along: should a compiler write what is not understood, its
+//! leaks are missed, which is told.
 
 use anyhow::{Context as _, bail};
 use serde::Deserialize;

@@ -80,7 +80,8 @@ impl<'a> Reader<'a> {
             .filter_map(|id| documented.index.get(&id).map(|item| (id, item)))
     }
 
-    /// Everything below a module, whatever that module's own visibility: what is public in a private one may be had all the same.
+    /// Everything below a module, whatever that module's own visibility: what is public in a
+    /// private one may be had all the same.
     fn module(&mut self, module: &Item, path: &str) {
         for (id, item) in self.children(&module.inner["module"]["items"]) {
             let Some(name) = &item.name else { continue };
@@ -179,7 +180,8 @@ impl<'a> Reader<'a> {
         made_of
     }
 
-    /// What a trait declares. Who implements a safe one is given what its functions are called with.
+    /// What a trait declares. Who implements a safe one is given what its functions are called
+    /// with.
     fn declared(&mut self, inner: &Value, path: &str) {
         let scope = Scope {
             itself: Some(path.to_owned()),

@@ -10,13 +10,15 @@ use super::mentions::POINTER;
 pub(super) struct Lists {
     /// Types whose values are power over the kernel, or make sense with it alone.
     pub(super) powers: &'static [&'static str],
-    /// Types that are the words of commands. Saying them is nothing; a safe function that takes them may have them carried out.
+    /// Types that are the words of commands. Saying them is nothing; a safe function that takes
+    /// them may have them carried out.
     pub(super) words: &'static [&'static str],
     /// Descriptors, which commands may be written to.
     pub(super) descriptors: &'static [&'static str],
     /// Where items need power, and why they do. A `*` stands for any text.
     pub(super) needing: &'static [(&'static str, &'static str)],
-    /// Single items that give something, or take words or pointers, and need no power; and why that is harmless.
+    /// Single items that give something, or take words or pointers, and need no power; and why that
+    /// is harmless.
     pub(super) harmless: &'static [(&'static str, &'static str)],
 }
 

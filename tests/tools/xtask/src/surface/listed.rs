@@ -1,6 +1,7 @@
 //! The types of power, and what may have to do with them, with the reasons.
 //!
-//! A `Kernel` is none of them. Anybody may have one, because calling it is `unsafe`; and what it is called with is a word here.
+//! A `Kernel` is none of them. Anybody may have one, because calling it is `unsafe`; and what it is
+//! called with is a word here.
 
 use super::judge::Lists;
 
@@ -10,7 +11,8 @@ pub(super) const LISTS: Lists = Lists {
         // Whoever has one may issue any command, or has what only a command makes.
         "uverbs_core::file::UverbsFile",
         "uverbs_core::object::Object",
-        // What a provider makes of them. Its functions trust their callers: they take addresses, handles and states.
+        // What a provider makes of them. Its functions trust their callers: they take addresses,
+        // handles and states.
         "uverbs_core::contract::Context",
         "uverbs_core::contract::base::ContextBase",
         "uverbs_core::contract::base::QpBase",

@@ -1,4 +1,5 @@
-//! `cargo xtask surface`: what safe programs can reach of the published crates, and that it is no power over the kernel.
+//! `cargo xtask surface`: what safe programs can reach of the published crates, and that it is no
+//! power over the kernel.
 //!
 //! | file | what |
 //! |---|---|
@@ -26,8 +27,9 @@ use std::thread;
 use self::document::Documented;
 use self::items::Surface;
 
-/// Read every public item of the published crates and fail on a safe one that gives, or takes, power over the kernel without
-/// standing on the list; compile programs that try to take it, and fail when one does compile.
+/// Read every public item of the published crates and fail on a safe one that gives, or takes,
+/// power over the kernel without standing on the list; compile programs that try to take it, and
+/// fail when one does compile.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Print every item that has to do with power, with what it takes and gives.

@@ -1,7 +1,9 @@
-//! Programs that must not compile: they take the kernel's power, or lend it out, without a word of `unsafe`.
+//! Programs that must not compile: they take the kernel's power, or lend it out, without a word of
+//! `unsafe`.
 //!
-//! Each is compiled twice. As it stands it has errors where its marks (`//~ CODE`, at the end of a line) say so, and no others. Without
-//! the marked lines it has none: so nothing else about it is wrong, and the rest of what it does is safe.
+//! Each is compiled twice. As it stands it has errors where its marks (`//~ CODE`, at the end of a
+//! line) say so, and no others. Without the marked lines it has none: so nothing else about it is
+//! wrong, and the rest of what it does is safe.
 
 use anyhow::{Context as _, bail};
 use serde::Deserialize;

@@ -29,7 +29,8 @@ const OF_TWO_HOSTS: &str = "two_hosts";
 /// a way is asked for, one run of them on each kernel is enough.
 const OWN_WAY: &str = "robust_";
 
-/// How the names of tests begin that are about one kind of port alone, or about one driver. rxe has the Ethernet kind.
+/// How the names of tests begin that are about one kind of port alone, or about one driver. rxe has
+/// the Ethernet kind.
 const IB_ALONE: &str = "ib_";
 const ROCE_ALONE: &str = "roce_";
 const RXE_ALONE: &str = "rxe_";
@@ -42,8 +43,9 @@ const INVENTORY: &str = "count-objects";
 const PRINTER: &str = "print-files";
 const COUNTS: &str = "/root/counts";
 
-/// What the tests find in their environment: the way to the kernel that they are to take, an mlx5 context's doorbells, the device, another one that it
-/// reaches, and the control socket of the software ConnectX.
+/// What the tests find in their environment: the way to the kernel that they are to take, an mlx5
+/// context's doorbells, the device, another one that it reaches, and the control socket of the
+/// software ConnectX.
 const PATH_VARIABLE: &str = "UVERBS_TEST_PATH";
 const DOORBELLS_VARIABLE: &str = "UVERBS_TEST_DOORBELLS";
 const DEVICE_VARIABLE: &str = "UVERBS_TEST_DEVICE";
@@ -53,7 +55,8 @@ const CONNECTX_VARIABLE: &str = "UVERBS_TEST_CONNECTX";
 /// How many times faster than asked for the model's retry timers run.
 const TIME_DIVISOR: u32 = 8;
 
-/// What is run of the rxe tests when neither kernel nor path is given: every kernel, and every path on one of them.
+/// What is run of the rxe tests when neither kernel nor path is given: every kernel, and every path
+/// on one of them.
 const RXE_MATRIX: [(&str, Way); 6] = [
     ("6.1", Way::Auto),
     ("6.12", Way::Auto),
@@ -175,7 +178,8 @@ pub(crate) fn mlx5(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Res
     askings.write("mlx5", options.is_part())
 }
 
-/// Builds the test binaries of packages, which may count their lines, and the programs that their tests start.
+/// Builds the test binaries of packages, which may count their lines, and the programs that their
+/// tests start.
 pub(crate) fn build(packages: &[&str], counting: bool) -> anyhow::Result<(Vec<Built>, Vec<Built>)> {
     build_for(Processor::Amd64, packages, counting)
 }

@@ -23,14 +23,16 @@ const WITH_MACHINES: [(&str, Level); 5] = [
     ("bytes-tests", Level::Connectx),
 ];
 
-/// The package whose unit tests can say what commands they ask for, and that of tests on the fake kernel which can.
+/// The package whose unit tests can say what commands they ask for, and that of tests on the fake
+/// kernel which can.
 const COMMANDS: &str = "uverbs-core";
 const SAYING: &str = "fake-tests";
 
 /// What the tests that boot machines find in their environment: the kernel's name.
 const KERNEL_VARIABLE: &str = "UVERBS_TEST_KERNEL";
 
-/// Machines without KVM are not evenly fast, and among two thousand tests one may run into a time limit.
+/// Machines without KVM are not evenly fast, and among two thousand tests one may run into a time
+/// limit.
 const TRIES: usize = 2;
 
 /// The kernel of tests that are to be quick.
@@ -42,8 +44,9 @@ const LEFT_OUT: &str = "the other kernels and ways to the kernel, tests of robus
 
 /// Run the tests: what takes minutes, or one level, or all of them (`--full`)
 ///
-/// Without `--level` and `--full` these are the unit tests, those on the fake kernel, and on Linux 6.12 the verbs on rxe, what only
-/// mlx5 has on a software ConnectX, and ping-pongs with Debian's programs. The end says what was left out.
+/// Without `--level` and `--full` these are the unit tests, those on the fake kernel, and on Linux
+/// 6.12 the verbs on rxe, what only mlx5 has on a software ConnectX, and ping-pongs with Debian's
+/// programs. The end says what was left out.
 #[derive(Args, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -59,7 +62,8 @@ pub(crate) struct Options {
     /// A test that passes only at another try fails, too: for releases.
     #[arg(long)]
     pub(crate) steady: bool,
-    /// Kernel of the rxe, mlx5 and interop tests: 5.10, 6.1, 6.12 or newest; all but 5.10 unless given.
+    /// Kernel of the rxe, mlx5 and interop tests: 5.10, 6.1, 6.12 or newest; all but 5.10 unless
+    /// given.
     #[arg(long)]
     pub(crate) kernel: Vec<String>,
     /// The way to the kernel that the rxe and mlx5 tests take.
@@ -71,10 +75,12 @@ pub(crate) struct Options {
     /// The processor of the rxe tests' machines. Anything but x86-64 is for that level alone.
     #[arg(long, value_enum, default_value_t = On::X86_64)]
     pub(crate) machine: On,
-    /// Every kernel with every path (and every kind of function), where they are not given, instead of a choice.
+    /// Every kernel with every path (and every kind of function), where they are not given, instead
+    /// of a choice.
     #[arg(long)]
     pub(crate) all: bool,
-    /// The software ConnectX of the mlx5 tests ends at the first wrong use that no test has announced.
+    /// The software ConnectX of the mlx5 tests ends at the first wrong use that no test has
+    /// announced.
     #[arg(long)]
     pub(crate) strict: bool,
     /// The mlx5 tests open devices with the fixed doorbells of kernels before 5.7.
@@ -83,13 +89,15 @@ pub(crate) struct Options {
     /// Time limit of each test in a machine, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     pub(crate) timeout: u64,
-    /// How many times a test in a machine may be run until it passes. What passes only then is told as unsteady.
+    /// How many times a test in a machine may be run until it passes. What passes only then is told
+    /// as unsteady.
     #[arg(long, value_name = "TIMES", default_value_t = TRIES)]
     pub(crate) tries: usize,
     /// Run the tests in machines that are marked to be ignored, too.
     #[arg(long)]
     pub(crate) include_ignored: bool,
-    /// Write down what the unit, fake, rxe and mlx5 tests ask of their kernels, for the page of `cargo xtask coverage`.
+    /// Write down what the unit, fake, rxe and mlx5 tests ask of their kernels, for the page of
+    /// `cargo xtask coverage`.
     #[arg(long)]
     pub(crate) seen: bool,
     /// Where to bring what tests in machines counted of their lines; they are built for it then.

@@ -253,7 +253,8 @@ fn a_tombstone_ends_when_its_number_comes_again() {
     }
 }
 
-/// Entries of a queue pair that is gone free nothing in the shared queue of the next one with its number, nor complete its work.
+/// Entries of a queue pair that is gone free nothing in the shared queue of the next one with its
+/// number, nor complete its work.
 #[test]
 fn what_waits_of_a_former_queue_is_not_the_next_ones() {
     let mut device = Device::new(3, 64);
@@ -332,8 +333,9 @@ fn what_is_not_posted_is_not_completed() {
     assert_eq!(queue.taken(), (vec![], vec![]));
 }
 
-/// A device that writes on and on what nobody waits for. It goes by what is given back to the shared queue, which
-/// is how it sees that an entry was passed over; the poller, which asks the table each time, is slower.
+/// A device that writes on and on what nobody waits for. It goes by what is given back to the
+/// shared queue, which is how it sees that an entry was passed over; the poller, which asks the
+/// table each time, is slower.
 #[test]
 fn a_device_that_never_stops_holds_nobody() {
     const LOG: u32 = 6;
@@ -440,7 +442,8 @@ const GARBAGE: WorkCompletion = WorkCompletion {
     dlid_path_bits: 10,
 };
 
-/// Lets a device write entries of these kinds, about these queues and requests, and polls them in one of the ways.
+/// Lets a device write entries of these kinds, about these queues and requests, and polls them in
+/// one of the ways.
 fn play(
     size: u32,
     script: &[(u32, u32, u16, [u64; 6])],
@@ -492,7 +495,8 @@ proptest! {
         prop_assert_eq!(&all, &play(size, &script, 1 + slots));
     }
 
-    /// Whatever bytes the device writes: no panic, an end, and no memory taken for numbers that nobody has.
+    /// Whatever bytes the device writes: no panic, an end, and no memory taken for numbers that
+    /// nobody has.
     #[test]
     fn f24_any_bytes_can_be_polled(words in proptest::collection::vec(any::<u64>(), 64), by_device: bool) {
         let ring = Arc::new(CqRing::new(3, 64, 0).unwrap());

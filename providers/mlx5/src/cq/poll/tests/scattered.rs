@@ -6,7 +6,8 @@ use super::*;
 use crate::cqe::format;
 use crate::tracker::ScatterTracker;
 
-/// A queue pair whose messages come in completions, with four receive requests of 64 bytes in `memory`.
+/// A queue pair whose messages come in completions, with four receive requests of 64 bytes in
+/// `memory`.
 fn receiver(device: &mut Device, memory: &mut [[u8; 64]; 4]) -> (u32, Arc<QueuePairTracker>) {
     let own = Receives::Own(RecvTracker::new(4));
     let pair = QueuePairTracker::new(8, own).scattering(ScatterTracker::new(4, 1));
@@ -108,7 +109,8 @@ fn a_message_lands_where_its_request_wanted_it() {
     }
 }
 
-/// Messages that an entry has no room for, in entries that have none, of queues that asked for none, or of none that is there.
+/// Messages that an entry has no room for, in entries that have none, of queues that asked for
+/// none, or of none that is there.
 #[test]
 fn entries_that_no_device_writes_are_refused() {
     let corrupt = |kind: u32, format: u32, length: u64, size: u32| {

@@ -135,7 +135,8 @@ fn faults_wait_for_the_end_of_a_batch() {
     }
 }
 
-/// A batch that was forgotten ends with the queue's handle; queue pairs may have the queue for longer.
+/// A batch that was forgotten ends with the queue's handle; queue pairs may have the queue for
+/// longer.
 #[test]
 fn a_forgotten_batch_ends_with_its_handle() {
     let mut device = Device::new(7, 64);
@@ -216,7 +217,8 @@ fn act() -> impl Strategy<Value = Act> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Every request that was handed over ends once, however often it faulted; and there is always room for as many as there should be.
+    /// Every request that was handed over ends once, however often it faulted; and there is always
+    /// room for as many as there should be.
     #[test]
     fn each_ends_once(max_wr in 1..20_u32, rests in any::<bool>(), acts in prop::collection::vec(act(), 1..300)) {
         let listed = (max_wr + 1).next_power_of_two();

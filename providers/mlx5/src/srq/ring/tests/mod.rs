@@ -10,8 +10,8 @@ use super::*;
 
 mod faults;
 
-/// A ring for `max_wr` requests of `max_sge` pieces. With `faults` they may meet pages that are not there, and the ring has up to so
-/// many places.
+/// A ring for `max_wr` requests of `max_sge` pieces. With `faults` they may meet pages that are not
+/// there, and the ring has up to so many places.
 pub(crate) fn ring(max_wr: u32, max_sge: u32, faults: Option<u32>) -> SharedRing {
     let attr = SrqAttr {
         max_wr,
@@ -227,7 +227,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever a device says is used up, no request is in the list twice, nor in the list while it is under way.
+    /// Whatever a device says is used up, no request is in the list twice, nor in the list while it
+    /// is under way.
     #[test]
     fn nothing_is_linked_twice(
         max_wr in 1..20_u32,

@@ -1,4 +1,5 @@
-//! One host lends memory; the other reads it, writes it, and changes a word of it by atomic operations.
+//! One host lends memory; the other reads it, writes it, and changes a word of it by atomic
+//! operations.
 
 use std::net::TcpStream;
 

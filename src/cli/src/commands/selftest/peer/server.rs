@@ -1,4 +1,5 @@
-//! The other host: answers what a client asks for, one conversation after another, until the client is done.
+//! The other host: answers what a client asks for, one conversation after another, until the client
+//! is done.
 
 use std::net::TcpStream;
 

@@ -1,4 +1,5 @@
-//! The messages: the first to speak sends one of each length, and the other answers with one of the same length.
+//! The messages: the first to speak sends one of each length, and the other answers with one of the
+//! same length.
 
 use uverbs::address::Grh;
 use uverbs::link::Mtu;

@@ -1,4 +1,5 @@
-//! Bytes that travel in the request itself: lengths from none to all there is room for, whole and in pieces, some of them empty.
+//! Bytes that travel in the request itself: lengths from none to all there is room for, whole and
+//! in pieces, some of them empty.
 
 use uverbs::owned::{self, Buffer};
 use uverbs::{
@@ -31,7 +32,8 @@ pub(super) fn checks() -> Vec<Check> {
     ]
 }
 
-/// Short ones, and those near the ends of the rings' units of 16 bytes, of which 4 may be a header's.
+/// Short ones, and those near the ends of the rings' units of 16 bytes, of which 4 may be a
+/// header's.
 fn is_telling(len: usize) -> bool {
     len <= 64 || [0, 1, 12, 13, 15].contains(&(len % 16))
 }

@@ -1,4 +1,5 @@
-//! `rings`: what the rings carry: every operation, bytes in the request itself, and positions that begin anew.
+//! `rings`: what the rings carry: every operation, bytes in the request itself, and positions that
+//! begin anew.
 
 mod inline;
 mod operations;

@@ -191,7 +191,8 @@ fn lengths(subject: &Subject, kind: QpType, carry: Carry) -> Outcome {
     )
 }
 
-/// Reads into memory and sends the same memory on at once: with a fence, what was read is what is sent.
+/// Reads into memory and sends the same memory on at once: with a fence, what was read is what is
+/// sent.
 fn fence(subject: &Subject) -> Outcome {
     const LEN: usize = 1 << 16;
     const ROUNDS: u64 = 8;

@@ -1,4 +1,5 @@
-//! Positions that begin anew: at the end of a ring, and after 65,536 requests, where a ConnectX counts from 0 again.
+//! Positions that begin anew: at the end of a ring, and after 65,536 requests, where a ConnectX
+//! counts from 0 again.
 
 use std::time::{Duration, Instant};
 

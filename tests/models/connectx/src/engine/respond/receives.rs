@@ -14,7 +14,8 @@ use crate::layout::qp;
 use crate::memory::{GuestMemory, Span};
 use crate::misbehaviour::Misbehaviour;
 use crate::objects::{QueuePair, Service};
-/// The longest message of a connection that goes into its completion: as long as the queue pair asks for, and an entry has room for.
+/// The longest message of a connection that goes into its completion: as long as the queue pair
+/// asks for, and an entry has room for.
 pub(super) fn inside(device: &Device, pair: &QueuePair) -> u64 {
     if !matches!(pair.service, Service::Rc | Service::Uc) {
         return 0;

@@ -30,8 +30,8 @@ pub(super) fn run(guest: &Guest, program: &str, rounds: u32) -> anyhow::Result<C
 }
 
 impl Counts {
-    /// Reads Callgrind's format: behind `fn=` come lines of position and cost. The line behind `calls=` is what the called
-    /// function cost, with all that it called.
+    /// Reads Callgrind's format: behind `fn=` come lines of position and cost. The line behind
+    /// `calls=` is what the called function cost, with all that it called.
     fn read(text: &str) -> Self {
         let mut counts = Self::default();
         let mut current = None;

@@ -1,8 +1,9 @@
-//! `cargo xtask bench --mlx5`: instructions of our data path beside libmlx5's, on one software ConnectX, and what it takes to
-//! get there.
+//! `cargo xtask bench --mlx5`: instructions of our data path beside libmlx5's, on one software
+//! ConnectX, and what it takes to get there.
 //!
-//! Both programs of `tests/cost` run the same loops under Callgrind in one guest. What a loop costs is the difference
-//! between two runs with different numbers of rounds, so that what is done once cancels out. It is exact: it is the same in every run.
+//! Both programs of `tests/cost` run the same loops under Callgrind in one guest. What a loop costs
+//! is the difference between two runs with different numbers of rounds, so that what is done once
+//! cancels out. It is exact: it is the same in every run.
 
 mod callgrind;
 mod oracle;

@@ -1,4 +1,5 @@
-//! The program with libibverbs, built by the system's C compiler with Debian's headers and libraries.
+//! The program with libibverbs, built by the system's C compiler with Debian's headers and
+//! libraries.
 
 use anyhow::{Context as _, bail};
 use std::path::{Path, PathBuf};

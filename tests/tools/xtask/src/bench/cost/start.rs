@@ -1,4 +1,5 @@
-//! What it takes until queue pairs are ready to send: system calls, time, memory, files. Our ping-pong and Debian's, on one guest.
+//! What it takes until queue pairs are ready to send: system calls, time, memory, files. Our
+//! ping-pong and Debian's, on one guest.
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
@@ -21,8 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const THEIRS: &str = "ibv_rc_pingpong";
 const OURS: &str = "uverbs pingpong";
 
-/// A program that connects a queue pair to itself and does nothing else; `sched_yield` marks the start of `main` and the end. The
-/// calls of our ping-pong are for the greater part those of musl's allocator while the command line is read.
+/// A program that connects a queue pair to itself and does nothing else; `sched_yield` marks the
+/// start of `main` and the end. The calls of our ping-pong are for the greater part those of musl's
+/// allocator while the command line is read.
 pub(super) const REACH_RTS: &str = "reach-rts";
 const MARK: &str = "sched_yield(";
 
@@ -162,7 +164,8 @@ fn client(guest: &Guest, line: &str) -> anyhow::Result<Duration> {
     Ok(output.elapsed)
 }
 
-/// KiB that each has resident at most, and of the files that it maps, while both play: theirs, then ours.
+/// KiB that each has resident at most, and of the files that it maps, while both play: theirs, then
+/// ours.
 fn sizes(guest: &Guest) -> anyhow::Result<[[f64; 2]; 2]> {
     let many = ["-n", "100000000"];
     let server = guest.spawn(Command::new(THEIRS).args(["-d", "mlx5_0"]).args(many))?;
