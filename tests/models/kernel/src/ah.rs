@@ -7,7 +7,7 @@ use crate::files::FileId;
 use crate::state::{Kind, State};
 use uverbs_core::error::Errno;
 
-/// An address handle. Its id is the number that work requests carry.
+/// An address handle. Its id is the number in work requests.
 #[derive(Debug)]
 pub(super) struct Ah {
     pub(super) pd: u32,

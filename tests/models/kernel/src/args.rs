@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_ATTR_UHW_OUT;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::fault::Struck;
+use crate::fault::ActiveFaults;
 use crate::schema::{Kind, Spec};
 use uverbs_core::error::Errno;
 use uverbs_core::sys::{Attr, Command, Uhw, Value};
@@ -17,11 +17,11 @@ pub(super) struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
-    /// Checks `command` against the method's table, as `uverbs_set_attr` and its callers do.
+    /// Checks `command` against the method's table, like `uverbs_set_attr` and its callers.
     ///
     /// # Errors
-    /// EPROTONOSUPPORT for an unknown mandatory attribute; EINVAL for a missing or doubled one, or
-    /// one of the wrong kind or length; EOPNOTSUPP for a longer struct whose tail is not zero.
+    /// EPROTONOSUPPORT for an unknown mandatory attribute; EINVAL for a missing or duplicate one,
+    /// or one of the wrong kind or length; EOPNOTSUPP for a longer struct with a non-zero tail.
     pub(super) fn check(command: &'a Command<'a>, schema: &[Spec]) -> Result<Self, Errno> {
         let args = Self { command };
         let mut seen = Vec::new();
@@ -38,7 +38,7 @@ impl<'a> Args<'a> {
             seen.push(attr.id);
             check(attr, spec.kind)?;
         }
-        // Driver data travels in optional attributes: a method without any ignores it.
+        // Driver data is passed in optional attributes: a method without driver data ignores it.
         if schema
             .iter()
             .any(|spec| spec.mandatory && !seen.contains(&spec.id))
@@ -71,7 +71,7 @@ impl<'a> Args<'a> {
     /// A 32-bit attribute.
     ///
     /// # Errors
-    /// EINVAL when it is absent or larger.
+    /// EINVAL if it is absent or larger.
     pub(super) fn number32(&self, id: u16) -> Result<u32, Errno> {
         self.number(id)
             .and_then(|value| u32::try_from(value).ok())
@@ -102,7 +102,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Bytes there is room for in an output.
+    /// Size of an output buffer.
     pub(super) fn room(&self, id: u16) -> Option<usize> {
         match self.value(id)? {
             Value::Out(cells, _) => Some(cells.len()),
@@ -115,8 +115,8 @@ impl<'a> Args<'a> {
         &self.command.uhw
     }
 
-    /// Copies `answer` into the command's outputs, after the faults had their way with it.
-    pub(super) fn deliver(&self, answer: Answer, struck: &Struck) {
+    /// Copies `answer` to the command's outputs, after applying the faults.
+    pub(super) fn deliver(&self, answer: Answer, faults: &ActiveFaults) {
         let Answer {
             mut outputs,
             handle,
@@ -126,21 +126,21 @@ impl<'a> Args<'a> {
             match &attr.value {
                 Value::Out(cells, written) => {
                     if let Some(bytes) = take(&mut outputs, attr.id) {
-                        copy(attr.id, &bytes, cells, struck);
-                        written.set(!struck.unmarked());
+                        copy(attr.id, &bytes, cells, faults);
+                        written.set(!faults.unmarked());
                     }
                 }
                 Value::NewObject(slot) => {
                     if let Some(handle) = handle {
-                        slot.set(struck.handle().unwrap_or(handle));
+                        slot.set(faults.handle().unwrap_or(handle));
                     }
                 }
-                Value::NewFd(slot) => slot.set(fd.take().filter(|_| !struck.no_descriptor())),
+                Value::NewFd(slot) => slot.set(fd.take().filter(|_| !faults.no_descriptor())),
                 _ => {}
             }
         }
         if let Some(bytes) = take(&mut outputs, UVERBS_ATTR_UHW_OUT) {
-            copy(UVERBS_ATTR_UHW_OUT, &bytes, self.command.uhw.output, struck);
+            copy(UVERBS_ATTR_UHW_OUT, &bytes, self.command.uhw.output, faults);
         }
     }
 }
@@ -150,12 +150,11 @@ fn take(outputs: &mut Vec<(u16, Vec<u8>)>, id: u16) -> Option<Vec<u8>> {
     Some(outputs.swap_remove(at).1)
 }
 
-/// Copies what fits; a longer buffer is zero beyond it, as `uverbs_copy_to_struct_or_zero` leaves
-/// it.
-pub(super) fn copy(id: u16, bytes: &[u8], cells: &[Cell<u8>], struck: &Struck) {
+/// Copies what fits, and zeroes the rest of a longer buffer, like `uverbs_copy_to_struct_or_zero`.
+pub(super) fn copy(id: u16, bytes: &[u8], cells: &[Cell<u8>], faults: &ActiveFaults) {
     let mut whole = bytes.to_vec();
     whole.resize(cells.len(), 0);
-    let len = struck.alter(id, &mut whole);
+    let len = faults.alter(id, &mut whole);
     for (cell, byte) in cells.iter().zip(&whole).take(len) {
         cell.set(*byte);
     }
@@ -187,7 +186,7 @@ fn check(attr: &Attr<'_>, kind: Kind) -> Result<(), Errno> {
     if fits { Ok(()) } else { Err(Errno::INVAL) }
 }
 
-/// What a command gives back.
+/// The outputs of a command.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     outputs: Vec<(u16, Vec<u8>)>,
@@ -211,16 +210,16 @@ impl Answer {
         self
     }
 
-    /// Takes the bytes of an output.
+    /// Removes and returns the bytes of an output.
     pub(super) fn take(&mut self, id: u16) -> Vec<u8> {
         take(&mut self.outputs, id).unwrap_or_default()
     }
 }
 
-/// Reads a request; bytes beyond it belong to someone else.
+/// Parses a request; further bytes are ignored.
 ///
 /// # Errors
-/// ENOSPC when it is too short.
+/// ENOSPC if it is too short.
 pub(super) fn request<T: FromBytes>(bytes: &[u8]) -> Result<T, Errno> {
     T::read_from_prefix(bytes)
         .map(|(value, _)| value)

@@ -13,7 +13,8 @@ use crate::ring::{Ring, Side};
 use crate::state::{Counts, Kind, Owner, State};
 use uverbs_core::error::Errno;
 
-/// Bytes of a queue element: the kernel's own completion, which is longer than the one it holds.
+/// Size of a queue element: the kernel's internal completion, which is longer than the one it
+/// contains.
 const ELEMENT: usize = 64;
 
 /// `IB_CQ_SOLICITED`.
@@ -38,7 +39,7 @@ impl Cq {
     }
 }
 
-/// What a completion queue is made from.
+/// The parameters of a new completion queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Create {
     pub(super) user_handle: u64,
@@ -47,11 +48,11 @@ pub(super) struct Create {
     pub(super) flags: u32,
     pub(super) channel: Option<FileId>,
     pub(super) events: Option<FileId>,
-    /// Bytes of room for the driver's reply.
+    /// Size of the buffer for the driver's reply.
     pub(super) room: usize,
 }
 
-/// `create_cq`: handle, entries, and where the queue is.
+/// `create_cq`: returns handle, entries, and the queue's location.
 pub(super) fn create(
     state: &mut State,
     file: FileId,
@@ -86,7 +87,7 @@ pub(super) fn create(
     Ok((state.new_handle(file, Kind::Cq, id), entries, place))
 }
 
-/// `resize_cq`: entries, and where the new queue is.
+/// `resize_cq`: returns entries, and the new queue's location.
 pub(super) fn resize(
     state: &mut State,
     file: FileId,
@@ -121,8 +122,8 @@ pub(super) fn request_notification(
     Ok(())
 }
 
-/// Adds a completion, and an event when one was asked for. A queue without room loses the
-/// completion and reports an error (`IB_EVENT_CQ_ERR`).
+/// Adds a completion, and an event if the queue is armed. A full queue loses the completion and
+/// reports an error (`IB_EVENT_CQ_ERR`).
 pub(super) fn complete(state: &mut State, id: u32, wc: &ib_uverbs_wc, solicited: bool) {
     let frozen = state.frozen;
     let Some(cq) = state.cqs.get_mut(&id).filter(|_| !frozen) else {

@@ -34,7 +34,7 @@ pub(super) const MAX_SRQ_SGE: u32 = 27;
 pub(super) const MAX_CQE: u32 = (1 << 15) - 1;
 /// Reads and atomics in flight.
 pub(super) const MAX_READS: u8 = 128;
-/// `IB_MTU_4096` is what the port could do, `IB_MTU_1024` what an Ethernet of 1500 bytes allows.
+/// The port supports `IB_MTU_4096`; an Ethernet MTU of 1500 bytes allows `IB_MTU_1024`.
 const MTU_1024: u8 = 3;
 const MTU_4096: u8 = 5;
 /// Entries of the GID table, most of them empty.
@@ -42,7 +42,7 @@ const GID_TABLE: u32 = 1024;
 
 const GUID: [u8; 8] = [0x02, 0xfa, 0xce, 0xff, 0xfe, 0x00, 0x00, 0x01];
 
-/// The GIDs there are: a link-local address and an IPv4 one, both RoCE v2.
+/// The GIDs: a link-local address and an IPv4 one, both RoCE v2.
 pub(super) const GIDS: [[u8; 16]; 2] = [
     [
         0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x02, 0xfa, 0xce, 0xff, 0xfe, 0x00, 0x00, 0x01,
@@ -107,7 +107,7 @@ fn gid_entry(state: &State, port_num: u8, index: u32) -> Result<ib_uverbs_gid_en
 /// GET_CONTEXT, without an event file.
 ///
 /// # Errors
-/// EINVAL for a second one; whatever the device's own kernel refused the first tries with.
+/// EINVAL for a second one; the recorded errnos of the imitated device for the first attempts.
 pub(super) fn get_context(state: &mut State, file: FileId) -> Result<(), Errno> {
     if state.contexts.contains_key(&file) {
         return Err(Errno::INVAL);
@@ -123,7 +123,7 @@ pub(super) fn get_context(state: &mut State, file: FileId) -> Result<(), Errno> 
     Ok(())
 }
 
-/// Makes an event file; the first of a context is the one its objects report to.
+/// Creates an event file; the objects of a context report to the first one.
 pub(super) fn new_events(state: &mut State, file: FileId) -> Result<OwnedFd, Errno> {
     state.context(file)?;
     let (id, fd) = state.files.open(Role::Events(file))?;
@@ -139,13 +139,13 @@ pub(super) fn vectors(state: &State) -> u32 {
     device.map_or(COMP_VECTORS, |device| device.comp_vectors)
 }
 
-/// What the driver says of a context; rxe says nothing.
+/// The driver data of a context; rxe has none.
 pub(super) fn context_data(state: &State) -> &[u8] {
     let device = state.device.as_ref();
     device.map_or(&[], |device| &device.context_data)
 }
 
-/// What the driver says of the device; rxe says nothing.
+/// The driver data of the device; rxe has none.
 pub(super) fn device_data(state: &State) -> &[u8] {
     let device = state.device.as_ref();
     device.map_or(&[], |device| &device.device_data)
@@ -204,7 +204,7 @@ fn queries(state: &State, method: u16, args: &Args<'_>) -> Result<Answer, Errno>
             Ok(answer.with(UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, &entry))
         }
         UVERBS_METHOD_QUERY_GID_TABLE => gid_table(state, args),
-        // The methods exist, but rxe has nothing behind them.
+        // The methods exist, but rxe does not implement them.
         _ => Err(Errno::OPNOTSUPP),
     }
 }
@@ -268,7 +268,7 @@ fn port_number(args: &Args<'_>, id: u16) -> Result<u8, Errno> {
 /// A port's attributes.
 ///
 /// # Errors
-/// EINVAL where there is no such port; of another device, where nobody asked for it.
+/// EINVAL if there is no such port, or, for an imitated device, if it was not recorded.
 pub(super) fn port(state: &State, number: u8) -> Result<ib_uverbs_query_port_resp_ex, Errno> {
     match &state.device {
         Some(device) => device.ports.get(&number).copied().ok_or(Errno::INVAL),
@@ -369,8 +369,8 @@ pub(super) fn device(state: &State) -> ib_uverbs_query_device_resp {
     }
 }
 
-/// Whether the driver allows extended commands: another device's does if its attributes came by
-/// one, which tells how long they are.
+/// Whether the driver allows extended commands: an imitated device's driver does if its attributes
+/// were recorded by one, whose reply contains a length.
 pub(super) fn has_extended(state: &State) -> bool {
     match &state.device {
         Some(device) => device.device.response_length != 0,

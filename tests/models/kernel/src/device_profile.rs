@@ -1,5 +1,4 @@
-//! Which device the fake is, where it is not its own rxe device: one whose answers somebody wrote
-//! down elsewhere.
+//! Another device that the fake imitates instead of its own rxe device, by recorded answers.
 
 use std::collections::BTreeMap;
 
@@ -10,41 +9,41 @@ use crate::profile::Profile;
 use uverbs_core::error::Errno;
 use uverbs_core::types::DriverId;
 
-/// `IB_LINK_LAYER_INFINIBAND`, in the kernel's numbers: 1 stands for it, and 0 for not told.
+/// `IB_LINK_LAYER_INFINIBAND` in the kernel's numbers: 1, or 0 for unspecified.
 const INFINIBAND: [u8; 2] = [0, 1];
 
-/// What a device is, and what its kernel answers to a program that opens it and asks.
+/// The identity of a device, and its kernel's answers to a program that opens and queries it.
 ///
-/// `cargo xtask report FILE --to FOLDER` writes one down from the file of `uverbs selftest --json`;
-/// [`parse`](Self::parse) reads that. What a report leaves out (GUIDs, keys) is zero.
+/// `cargo xtask report FILE --to FOLDER` extracts one from the output of `uverbs selftest --json`;
+/// [`parse`](Self::parse) reads that. What a report omits (GUIDs, keys) is zero.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DeviceProfile {
     /// The device's name: `mlx5_0`.
     pub name: String,
-    /// Whose driver it is.
+    /// Its driver.
     pub driver: DriverId,
-    /// The version of the driver's interface.
+    /// The driver's ABI version.
     pub abi_version: u32,
     /// The kernel.
     pub kernel: Profile,
-    /// How the first tries to get a context were refused, in their order.
+    /// The errnos with which the first attempts to get a context were refused, in order.
     pub refusals: Vec<Errno>,
     /// Completion vectors.
     pub comp_vectors: u32,
-    /// What the core can do for every driver (`enum ib_uverbs_core_support`).
+    /// What the core supports for every driver (`enum ib_uverbs_core_support`).
     pub core_support: u64,
-    /// The driver's part of the answer to `GET_CONTEXT`.
+    /// The driver data in the answer to `GET_CONTEXT`.
     pub context_data: Vec<u8>,
     /// The device's attributes.
     pub device: ib_uverbs_ex_query_device_resp,
-    /// The driver's part of the answer to `QUERY_DEVICE`.
+    /// The driver data in the answer to `QUERY_DEVICE`.
     pub device_data: Vec<u8>,
-    /// The attributes of the ports that somebody asked for, by their numbers.
+    /// The attributes of the ports that were queried, by port number.
     pub ports: BTreeMap<u8, ib_uverbs_query_port_resp_ex>,
 }
 
 impl DeviceProfile {
-    /// How discovery names the protocol of the first port: `ib` or `roce`.
+    /// Discovery's name for the protocol of the first port: `ib` or `roce`.
     pub(super) fn protocol(&self) -> Option<String> {
         let port = self.ports.values().next()?;
         let name = if is_infiniband(port) { "ib" } else { "roce" };

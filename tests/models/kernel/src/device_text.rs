@@ -1,5 +1,5 @@
-//! Reads what `cargo xtask report` writes down of a device: a line for each answer, a name and a
-//! value.
+//! Parses the device description that `cargo xtask report` writes: a line for each answer, with a
+//! name and a value.
 //!
 //! ```text
 //! name mlx5_0
@@ -13,8 +13,8 @@
 //! port.1.state 4
 //! ```
 //!
-//! Behind `device.` and `port.N.` are the names of the kernel's headers. Numbers are decimal; what
-//! is no number has the order of bytes of the machine that it was found on.
+//! The names after `device.` and `port.N.` are those of the kernel's headers. Numbers are decimal;
+//! raw bytes are in the byte order of the machine that they come from.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -34,17 +34,17 @@ use uverbs_core::types::DriverId;
 const DEVICE: &str = "ib_uverbs_ex_query_device_resp";
 const PORT: &str = "ib_uverbs_query_port_resp_ex";
 
-/// Objects of the core, and methods of each, are numbered below these.
+/// Upper bounds for the numbers of the core's objects, and of their methods.
 const OBJECTS: u16 = 64;
 const METHODS: u16 = 64;
 
-/// More of a driver's data is in no answer.
+/// The longest driver data in any answer, in bytes.
 const LONGEST: usize = 4096;
 
-/// Why a text is no profile of a device.
+/// Why a text is not a valid device profile.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ProfileError {
-    /// From 1; `None` where a line is missing.
+    /// Line number, from 1; `None` if a line is missing.
     line: Option<usize>,
     why: String,
 }
@@ -62,7 +62,7 @@ impl std::error::Error for ProfileError {}
 
 type Result<T> = std::result::Result<T, String>;
 
-/// What was read so far.
+/// What was parsed so far.
 #[derive(Default)]
 struct Draft {
     seen: BTreeSet<String>,
@@ -82,11 +82,11 @@ struct Draft {
 }
 
 impl DeviceProfile {
-    /// Reads the text that `cargo xtask report FILE --to FOLDER` writes to `device.txt`.
+    /// Parses the text that `cargo xtask report FILE --to FOLDER` writes to `device.txt`.
     ///
     /// # Errors
-    /// A line that has another form, a name that the kernel's headers do not know, a value that
-    /// does not fit, or no line for what every device has.
+    /// A malformed line, a name that is not in the kernel's headers, a value that does not fit, or
+    /// a missing line that every device must have.
     pub fn parse(text: &str) -> std::result::Result<Self, ProfileError> {
         let mut draft = Draft::default();
         for (number, line) in (1..).zip(text.lines()) {
@@ -111,7 +111,7 @@ impl Draft {
         let (name, value) = line
             .split_once(' ')
             .ok_or_else(|| format!("{line:?} has no value"))?;
-        // Others are said once.
+        // All other names may occur only once.
         if !["has", "lacks", "context.refused"].contains(&name)
             && !self.seen.insert(name.to_owned())
         {
@@ -154,11 +154,11 @@ impl Draft {
     }
 
     /// # Errors
-    /// The name of what is missing.
+    /// The name of the missing line.
     fn finish(self) -> std::result::Result<DeviceProfile, &'static str> {
         let mut kernel = self.kernel.ok_or("kernel")?;
-        // What was refused once and done later is there: a device may have refused it, not the
-        // kernel.
+        // `has` overrides `lacks`: if a command was refused once and succeeded later, the device
+        // may have refused it, but the kernel has it.
         for feature in self.lacks {
             kernel = kernel.without(feature);
         }
@@ -225,7 +225,7 @@ fn kernel(version: &str) -> Result<Profile> {
     Ok(Profile::of(major, minor))
 }
 
-/// What came with a method of the core, or with legacy commands inside the ioctl.
+/// The feature that introduced a method of the core, or legacy commands inside the ioctl.
 fn feature(names: &str) -> Result<Feature> {
     let (object, method) = names.split_once(' ').unwrap_or((names, ""));
     let number = (0..OBJECTS).find(|id| names::object(*id, 0) == Some(object));
@@ -248,7 +248,7 @@ fn set<T: FromBytes + IntoBytes + Immutable>(
     let place = place.ok_or_else(|| format!("{layout} has no field {field:?}"))?;
     let bytes = match value.strip_prefix("0x") {
         Some(_) => bytes(value)?,
-        None => narrowed(number(value)?, place.size)
+        None => number_bytes(number(value)?, place.size)
             .ok_or_else(|| format!("{value} is too large for {field}"))?,
     };
     if bytes.len() != place.size {
@@ -262,8 +262,9 @@ fn set<T: FromBytes + IntoBytes + Immutable>(
     Ok(())
 }
 
-/// A number's bytes in the machine's order; `None` if it has more, or no number has so many.
-fn narrowed(value: u64, size: usize) -> Option<Vec<u8>> {
+/// A number's bytes in the machine's byte order; `None` if it does not fit `size` bytes, or `size`
+/// is not that of an integer.
+fn number_bytes(value: u64, size: usize) -> Option<Vec<u8>> {
     Some(match size {
         1 => u8::try_from(value).ok()?.to_ne_bytes().to_vec(),
         2 => u16::try_from(value).ok()?.to_ne_bytes().to_vec(),

@@ -60,8 +60,8 @@ pub(super) fn broadcast(state: &mut State, element: u64, event_type: u32) {
     }
 }
 
-/// Takes the device away: every event file gets `DEVICE_FATAL` and then nothing more, completion
-/// channels end.
+/// Removes the device: every event file gets a final `DEVICE_FATAL`, and completion channels are
+/// closed.
 pub(super) fn remove_device(state: &mut State, after: AfterRemoval) {
     broadcast(state, 0, DEVICE_FATAL);
     state.removed = Some(after);

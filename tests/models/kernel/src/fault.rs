@@ -1,4 +1,4 @@
-//! Scripted faults: what goes wrong, and at which call.
+//! Injected faults: what goes wrong, and at which call.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use uverbs_core::sys::{Call, Command, Value};
 
 use crate::Asked;
 
-/// Which calls a fault strikes.
+/// Which calls a fault affects.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum When {
     /// Every call.
     Always,
-    /// The one call with this number, counted from 0 since the kernel was made
+    /// Only the call with this number, counted from 0 since the kernel was created
     /// ([`FakeKernel::calls`](super::FakeKernel::calls)).
     Call(u64),
     /// Every ioctl of this object and method.
     Method(u16, u16),
-    /// Every legacy command of this number (with `IB_USER_VERBS_CMD_FLAG_EXTENDED` where it is), by
-    /// either path.
+    /// Every legacy command with this number (including `IB_USER_VERBS_CMD_FLAG_EXTENDED` for
+    /// extended ones), by either path.
     Command(u32),
     /// Every call of an operation, in whatever encoding ([`Asked::operation`]).
     Operation(Op),
@@ -38,7 +38,7 @@ pub enum When {
     Read,
 }
 
-/// What happens instead of, or after, the honest answer.
+/// What happens instead of, or after, the correct answer.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Effect {
@@ -50,16 +50,16 @@ pub enum Effect {
     Unmarked,
     /// At most this many bytes of each output are written.
     Truncate(usize),
-    /// The bytes of each output, by attribute id, after the honest answer was put there. Outputs of
-    /// legacy commands have the ids they have in `INVOKE_WRITE`.
+    /// The bytes of each output, by attribute id, are changed after the correct answer was written.
+    /// Outputs of legacy commands have the ids that they have in `INVOKE_WRITE`.
     Rewrite(Rewrite),
     /// New objects get this handle number in the reply.
     Handle(u32),
-    /// New descriptors are not handed out.
+    /// New descriptors are not returned.
     NoDescriptor,
     /// Mappings have only this many bytes.
     ShortMap(usize),
-    /// Mapped memory has this 32-bit word at this offset by the time it is mapped.
+    /// Mapped memory contains this 32-bit word at this offset when it is mapped.
     Poke(usize, u32),
     /// Reads return at most this many bytes.
     ShortRead(usize),
@@ -85,7 +85,7 @@ impl fmt::Debug for Effect {
     }
 }
 
-/// The faults that are set.
+/// The active faults.
 #[derive(Debug, Default)]
 pub(super) struct Script(Vec<(When, Effect)>);
 
@@ -98,9 +98,9 @@ impl Script {
         self.0.clear();
     }
 
-    /// What strikes call number `number`.
-    pub(super) fn strike(&self, number: u64, call: &Call<'_>) -> Struck {
-        Struck(
+    /// The faults that affect call number `number`.
+    pub(super) fn matching(&self, number: u64, call: &Call<'_>) -> ActiveFaults {
+        ActiveFaults(
             self.0
                 .iter()
                 .filter(|(when, _)| when.matches(number, call))
@@ -141,11 +141,11 @@ pub(super) fn invoked(command: &Command<'_>) -> Option<u32> {
     })
 }
 
-/// The faults that strike one call.
+/// The faults that affect one call.
 #[derive(Debug)]
-pub(super) struct Struck(Vec<Effect>);
+pub(super) struct ActiveFaults(Vec<Effect>);
 
-impl Struck {
+impl ActiveFaults {
     pub(super) fn error(&self) -> Option<Errno> {
         self.0.iter().find_map(|effect| match effect {
             Effect::Fail(errno) => Some(*errno),
@@ -185,7 +185,7 @@ impl Struck {
         })
     }
 
-    /// Words that are written into memory before it is mapped.
+    /// Words that are written to memory before it is mapped.
     pub(super) fn pokes(&self) -> impl Iterator<Item = (usize, u32)> {
         self.0.iter().filter_map(|effect| match effect {
             Effect::Poke(offset, word) => Some((*offset, *word)),
@@ -200,7 +200,7 @@ impl Struck {
         })
     }
 
-    /// Changes the bytes that go to output `id`, and returns how many of them do.
+    /// Changes the bytes for output `id`, and returns how many of them to write.
     pub(super) fn alter(&self, id: u16, bytes: &mut [u8]) -> usize {
         let mut len = bytes.len();
         for effect in &self.0 {

@@ -1,9 +1,9 @@
-//! The descriptors that the fake hands out, and the events that wait on them.
+//! The descriptors that the fake returns, and the events pending on them.
 //!
-//! Every descriptor is the reading end of a pipe, so that `poll(2)` works on it: one byte lies in
-//! the pipe while an event waits, and the writing end is closed when the device is gone. The fake
-//! keeps the writing end alone. So the end of the last copy of a descriptor, in whatever process,
-//! is an error of the pipe, which an epoll instance over all of them tells.
+//! Every descriptor is the read end of a pipe, so that `poll(2)` works on it: the pipe contains one
+//! byte while an event is pending, and the write end is closed when the device is gone. The fake
+//! keeps only the write end. So when the last copy of a descriptor is closed, in any process, the
+//! pipe is in an error state, which an epoll instance over all pipes reports.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -15,7 +15,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use crate::state::Owner;
 use uverbs_core::error::Errno;
 
-/// Which file it is: they are counted.
+/// Identifies a file by a serial number.
 pub(super) type FileId = u64;
 
 /// What a descriptor is.
@@ -30,7 +30,7 @@ pub(super) enum Role {
 }
 
 impl Role {
-    /// The context it belongs to, when it is not one itself.
+    /// The context it belongs to, if it is not a context itself.
     pub(super) fn context(self) -> Option<FileId> {
         match self {
             Self::Device => None,
@@ -39,11 +39,11 @@ impl Role {
     }
 }
 
-/// An event that nobody took yet.
+/// An event that was not read yet.
 #[derive(Debug)]
 pub(super) struct Event {
     pub(super) bytes: Vec<u8>,
-    /// Whose event it is, for the counts that destroy reports.
+    /// The event's owner, for the counts that a destroy returns.
     pub(super) owner: Option<Owner>,
 }
 
@@ -66,14 +66,13 @@ impl File {
         if let Some(writer) = &self.writer {
             self.queue.push_back(event);
             if !self.signalled {
-                // Fails when the last descriptor was closed meanwhile, which the next look at them
-                // finds.
+                // Fails if the last descriptor was closed meanwhile, which the next reaping finds.
                 self.signalled = rustix::io::write(writer, &[1]).is_ok();
             }
         }
     }
 
-    /// Takes an event for who reads from `fd`, which is a descriptor of this file.
+    /// Takes an event for a read from `fd`, which is a descriptor of this file.
     pub(super) fn pop(&mut self, fd: BorrowedFd<'_>) -> Option<Event> {
         let event = self.queue.pop_front();
         if self.signalled && self.queue.is_empty() {
@@ -82,7 +81,7 @@ impl File {
         event
     }
 
-    /// Forgets the events of `owner` that were not read.
+    /// Drops the unread events of `owner`.
     pub(super) fn forget(&mut self, owner: Owner) {
         self.queue.retain(|event| event.owner != Some(owner));
         if self.signalled && self.queue.is_empty() {
@@ -90,13 +89,12 @@ impl File {
         }
     }
 
-    /// Takes the byte out without a descriptor of the process.
+    /// Takes the byte out of the pipe without using a descriptor of the process.
     ///
     /// # Errors
-    /// The errno of opening the pipe once more. Then the descriptor stays readable until it is read
-    /// from.
+    /// The errno of reopening the pipe. The descriptor then stays readable until it is read from.
     fn withdraw(&self) -> Result<(), Errno> {
-        // The interpreter's pipes have no names.
+        // Miri's pipes have no names.
         let writer = self.writer.as_ref().filter(|_| !cfg!(miri));
         let writer = writer.ok_or(Errno::NOTSUP)?;
         let reader = rustix::fs::open(
@@ -107,8 +105,8 @@ impl File {
         rustix::io::read(reader, &mut [0; 1]).map(drop)
     }
 
-    /// Ends the stream, with the object behind it: what waits can still be read, then there is only
-    /// EIO.
+    /// Closes the stream, because its object is gone: pending events can still be read, then reads
+    /// fail with EIO.
     pub(super) fn close(&mut self) {
         self.writer = None;
     }
@@ -118,17 +116,17 @@ impl File {
     }
 }
 
-/// The files of one kernel: those that are open, and those that ended before they were closed.
+/// The files of one kernel: open ones, and those whose object ended before they were closed.
 #[derive(Debug, Default)]
 pub(super) struct Files {
     list: Vec<File>,
     opened: FileId,
-    /// Tells of pipes whose last reading end was closed.
+    /// Reports pipes whose last read end was closed.
     closings: Option<OwnedFd>,
 }
 
 impl Files {
-    /// Opens a file: its number, and the descriptor that goes to the process.
+    /// Opens a file. Returns its id, and the descriptor for the process.
     ///
     /// # Errors
     /// The errno of `pipe2(2)`, `epoll_create1(2)` and `epoll_ctl(2)`.
@@ -140,7 +138,7 @@ impl Files {
         };
         let id = self.opened;
         let data = epoll::EventData::new_u64(id);
-        // Errors are told unasked.
+        // Errors are always reported.
         epoll::add(closings, &writer, data, epoll::EventFlags::ET)?;
         self.opened += 1;
         self.list.push(File {
@@ -160,12 +158,12 @@ impl Files {
         self.newest(|file| file.pipe == pipe)
     }
 
-    /// A file by the number its descriptor was handed out with.
+    /// The file whose descriptor was returned with this number.
     pub(super) fn of_number(&self, raw: RawFd) -> Result<&File, Errno> {
         self.newest(|file| file.raw == raw)
     }
 
-    /// The latest such file: what names a file names a later one when it was closed.
+    /// The latest matching file: after a file is closed, its number may identify a later one.
     fn newest(&self, named: impl Fn(&File) -> bool) -> Result<&File, Errno> {
         let mut files = self.list.iter().rev();
         files.find(|file| named(file)).ok_or(Errno::BADF)
@@ -175,7 +173,7 @@ impl Files {
         self.list.iter_mut().find(|file| file.id == id)
     }
 
-    /// Those that are open.
+    /// The open files.
     pub(super) fn iter(&self) -> impl Iterator<Item = &File> {
         self.list.iter().filter(|file| !file.is_closed())
     }
@@ -184,7 +182,7 @@ impl Files {
         self.list.iter_mut()
     }
 
-    /// Takes out the files that the process has closed.
+    /// Removes and returns the files that the process has closed.
     pub(super) fn reap(&mut self) -> Vec<FileId> {
         let mut gone = Vec::new();
         let Some(closings) = &self.closings else {
@@ -206,18 +204,18 @@ impl Files {
     }
 }
 
-/// True when reads of `fd` do not wait.
+/// True if `fd` is non-blocking.
 pub(super) fn is_nonblocking(fd: BorrowedFd<'_>) -> bool {
     fcntl_getfl(fd).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK))
 }
 
-/// The pipe behind a descriptor, whatever its number: pipes have inode numbers of their own.
+/// The pipe behind a descriptor, identified by its unique inode number.
 #[cfg(not(miri))]
 fn pipe_of(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
     Ok(rustix::fs::fstat(fd)?.st_ino)
 }
 
-/// The interpreter has no inodes; there the number must do.
+/// Miri has no inode numbers; the descriptor's number has to suffice.
 #[cfg(miri)]
 fn pipe_of(fd: BorrowedFd<'_>) -> Result<u64, Errno> {
     u64::try_from(fd.as_raw_fd()).map_err(|_| Errno::BADF)

@@ -1,4 +1,4 @@
-//! What discovery would tell of the device.
+//! The device as discovery would report it.
 
 use uverbs_uapi::ib_user_ioctl_verbs::RDMA_DRIVER_RXE;
 
@@ -8,7 +8,7 @@ use uverbs_core::types::{DriverId, NodeType};
 use crate::{DeviceProfile, FakeKernel};
 
 impl FakeKernel {
-    /// The device as discovery by netlink describes it.
+    /// The device as discovery by netlink would report it.
     pub fn device_info(&self) -> DeviceInfo {
         match self.lock().device.as_deref() {
             Some(device) => of_another(device),

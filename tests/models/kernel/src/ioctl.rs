@@ -11,7 +11,7 @@ use uverbs_uapi::ib_user_verbs::{
 use uverbs_uapi::rdma_user_rxe::rxe_create_cq_resp;
 
 use crate::args::{Answer, Args, request};
-use crate::fault::Struck;
+use crate::fault::ActiveFaults;
 use crate::feature::Feature;
 use crate::files::{FileId, Role};
 use crate::schema::schema;
@@ -25,7 +25,7 @@ pub(super) fn run(
     state: &mut State,
     file: FileId,
     command: &Command<'_>,
-    struck: &Struck,
+    faults: &ActiveFaults,
 ) -> Result<(), Errno> {
     if !state.profile.has(Feature::Ioctl) {
         return Err(Errno::NOTTY);
@@ -40,7 +40,7 @@ pub(super) fn run(
     let schema = schema(command.object, command.method, fd_arr).ok_or(Errno::PROTONOSUPPORT)?;
     let args = Args::check(command, schema)?;
     let answer = dispatch(state, file, command, &args)?;
-    args.deliver(answer, struck);
+    args.deliver(answer, faults);
     Ok(())
 }
 
@@ -51,7 +51,7 @@ fn dispatch(
     args: &Args<'_>,
 ) -> Result<Answer, Errno> {
     let method = command.method;
-    // Without its device the core still lists handles, and ends objects.
+    // After the device is gone, the core still lists handles, and destroys objects.
     let lists = (command.object, method) == (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INFO_HANDLES);
     let invokes = (command.object, method) == (UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE);
     match state.removed {
@@ -89,7 +89,7 @@ fn is_destroy(object: u16, method: u16) -> bool {
     )
 }
 
-/// Destroy methods: the handle has id 0 and the counts, where there are any, id 1.
+/// Destroy methods: the handle has id 0, and the counts, if any, have id 1.
 fn destroy(state: &mut State, file: FileId, object: u16, args: &Args<'_>) -> Result<Answer, Errno> {
     let kind = Kind::of_object(object).ok_or(Errno::PROTONOSUPPORT)?;
     let handle = args.object(0).ok_or(Errno::INVAL)?;

@@ -12,7 +12,7 @@ use uverbs_uapi::rdma_user_rxe::{rxe_create_ah_resp, rxe_create_cq_resp, rxe_res
 use zerocopy::IntoBytes;
 
 use crate::args::{Answer, Args, copy, request};
-use crate::fault::Struck;
+use crate::fault::ActiveFaults;
 use crate::feature::Feature;
 use crate::files::{FileId, Role};
 use crate::ioctl::event_file;
@@ -24,11 +24,11 @@ use uverbs_core::sys::{Pointer, Uhw, WriteCommand};
 /// The flag of extended commands.
 const EXTENDED: u32 = IB_USER_VERBS_CMD_FLAG_EXTENDED;
 
-/// A legacy command, whichever way it came.
+/// A legacy command, by `INVOKE_WRITE` or `write(2)`.
 struct Legacy<'a> {
     number: u32,
     request: &'a [u8],
-    /// Bytes of room for the core's reply and for the driver's.
+    /// Buffer sizes for the core's reply and for the driver's.
     room: (usize, usize),
     uhw: &'a Uhw<'a>,
 }
@@ -52,7 +52,7 @@ pub(super) fn write(
     state: &mut State,
     file: FileId,
     command: &WriteCommand<'_>,
-    struck: &Struck,
+    faults: &ActiveFaults,
 ) -> Result<(), Errno> {
     if !state.profile.has_write() {
         return Err(Errno::ACCESS);
@@ -69,18 +69,18 @@ pub(super) fn write(
         UVERBS_ATTR_CORE_OUT,
         &answer.take(UVERBS_ATTR_CORE_OUT),
         command.reply,
-        struck,
+        faults,
     );
     copy(
         UVERBS_ATTR_UHW_OUT,
         &answer.take(UVERBS_ATTR_UHW_OUT),
         command.uhw.output,
-        struck,
+        faults,
     );
     Ok(())
 }
 
-/// Lengths travel as words: of 4 bytes for plain commands, of 8 for extended ones.
+/// Lengths are counted in words: of 4 bytes for plain commands, of 8 for extended ones.
 fn check_words(command: &WriteCommand<'_>) -> Result<(), Errno> {
     let (request, reply, uhw) = (command.request.len(), command.reply.len(), &command.uhw);
     let whole = if command.extended {
@@ -93,7 +93,7 @@ fn check_words(command: &WriteCommand<'_>) -> Result<(), Errno> {
     if whole { Ok(()) } else { Err(Errno::INVAL) }
 }
 
-/// Bytes that a command's request and reply have at least.
+/// Minimum sizes of a command's request and reply.
 fn sizes(number: u32) -> Result<(usize, usize), Errno> {
     macro_rules! of {
         ($request:ty) => {
@@ -142,7 +142,7 @@ fn sizes(number: u32) -> Result<(usize, usize), Errno> {
         IB_USER_VERBS_CMD_MODIFY_SRQ => of!(ib_uverbs_modify_srq),
         IB_USER_VERBS_CMD_QUERY_SRQ => of!(ib_uverbs_query_srq, ib_uverbs_query_srq_resp),
         IB_USER_VERBS_CMD_DESTROY_SRQ => of!(ib_uverbs_destroy_srq, ib_uverbs_destroy_srq_resp),
-        // An extended reply must reach to the end of its response length at least.
+        // An extended reply must at least include its response length.
         EX_QUERY_DEVICE => (size_of::<ib_uverbs_ex_query_device>(), 184),
         EX_CREATE_CQ => (
             size_of::<ib_uverbs_ex_create_cq>(),
@@ -153,7 +153,7 @@ fn sizes(number: u32) -> Result<(usize, usize), Errno> {
         plain if plain & EXTENDED == 0 && plain > IB_USER_VERBS_CMD_OPEN_QP => {
             return Err(Errno::INVAL);
         }
-        // Commands of objects that rxe does not have.
+        // Commands for objects that rxe does not have.
         _ => return Err(Errno::OPNOTSUPP),
     })
 }
@@ -194,7 +194,7 @@ fn core<T: IntoBytes + zerocopy::Immutable>(reply: &T) -> Answer {
     Answer::default().with(UVERBS_ATTR_CORE_OUT, reply)
 }
 
-/// What kind of object a destroy command is for.
+/// The kind of object that a destroy command destroys.
 fn destroyed(number: u32) -> Option<Kind> {
     Some(match number {
         IB_USER_VERBS_CMD_DEALLOC_PD => Kind::Pd,
@@ -214,7 +214,7 @@ fn destroy(
     kind: Kind,
     legacy: &Legacy<'_>,
 ) -> Result<Answer, Errno> {
-    // Commands with a reply begin with the address for it.
+    // Commands with a reply start with the address for it.
     let at = if matches!(kind, Kind::Cq | Kind::Qp | Kind::Srq) {
         8
     } else {
@@ -231,7 +231,7 @@ fn destroy(
     })
 }
 
-/// Commands that only look.
+/// Commands that only query.
 fn queries(state: &mut State, file: FileId, legacy: &Legacy<'_>) -> Option<Result<Answer, Errno>> {
     const EX_QUERY_DEVICE: u32 = EXTENDED | IB_USER_VERBS_EX_CMD_QUERY_DEVICE;
     Some(match legacy.number {
@@ -264,7 +264,7 @@ fn queries(state: &mut State, file: FileId, legacy: &Legacy<'_>) -> Option<Resul
     })
 }
 
-/// Commands that make or change objects.
+/// Commands that create or modify objects.
 fn objects(state: &mut State, file: FileId, legacy: &Legacy<'_>) -> Result<Answer, Errno> {
     const EX_CREATE_CQ: u32 = EXTENDED | IB_USER_VERBS_EX_CMD_CREATE_CQ;
     const EX_CREATE_QP: u32 = EXTENDED | IB_USER_VERBS_EX_CMD_CREATE_QP;
@@ -408,7 +408,7 @@ fn create_cq(state: &mut State, file: FileId, legacy: &Legacy<'_>) -> Result<Ans
 fn create_qp(state: &mut State, file: FileId, legacy: &Legacy<'_>) -> Result<Answer, Errno> {
     let extended = legacy.number & EXTENDED != 0;
     let mut ask = ib_uverbs_ex_create_qp::default();
-    // The plain request is the extended one's first part, after the address for the reply.
+    // The plain request is the first part of the extended one, after the address for the reply.
     let from = legacy
         .request
         .get(if extended { 0 } else { 8 }..)

@@ -1,20 +1,20 @@
-//! A kernel to test with: the uverbs core and an rxe device, in this process.
+//! A fake kernel for tests: the uverbs core and an rxe device, in this process.
 //!
 //! [`FakeKernel`] carries out [`Call`]s as Linux would: it checks attributes against the core's
-//! tables, keeps objects and their uses, hands out descriptors that can be polled, shares queues
-//! with the process, and moves data between queue pairs when the doorbell rings. So the whole
-//! stack runs on it without a device and without privileges, under Miri too.
+//! tables, keeps track of objects and their uses, returns descriptors that can be polled, shares
+//! queues with the process, and transfers data between queue pairs when a doorbell rings. So the
+//! whole stack runs on it without a device and without privileges, even under Miri.
 //!
-//! It can also be wrong on purpose. [`FakeKernel::inject`] makes calls fail or lie, the queues can
-//! be overwritten through [`FakeKernel::ring`], events can be made up, and the device can be taken
-//! away.
+//! It can also misbehave on purpose: [`FakeKernel::inject`] makes calls fail or return wrong
+//! results, the queues can be overwritten through [`FakeKernel::ring`], events can be injected, and
+//! the device can be removed.
 //!
-//! [`FakeKernel::with_device`] answers as another device's kernel did ([`DeviceProfile`]), as far
-//! as a program asks what is there. Queues are rxe's alone.
+//! [`FakeKernel::with_device`] answers queries as the kernel of another device did
+//! ([`DeviceProfile`]). Only rxe devices have queues.
 //!
-//! Its device reads and writes registered memory as a real one does. So it is no less dangerous to
-//! call ([`Kernel::call`]), and what makes it lie about the end of an object, or puts requests and
-//! completions into queues, is `unsafe`.
+//! Its device reads and writes registered memory as a real one does. So [`Kernel::call`] is as
+//! unsafe as for a real kernel, and so are functions that make it lie about the destruction of an
+//! object, or that put requests and completions into queues.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -34,13 +34,13 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `profile`, `feature` | which kernel it is, and what kernels have since when |
-//! | `device_profile`, `device_text` | which device it is, if not its own, and how that is read from a file |
+//! | `profile`, `feature` | the kernel version it imitates, and which version introduced what |
+//! | `device_profile`, `device_text` | another device that it imitates, and parsing its description |
 //! | `schema`, `args`, `ioctl`, `legacy` | commands: generic checks, then dispatch |
 //! | `device`, `pd`, `mr`, `mw`, `ah`, `cq`, `srq`, `qp`, `modify` | one kernel object each |
 //! | `files`, `event` | descriptors and events |
-//! | `ring`, `engine` | shared queues, and the device that works them off |
-//! | `fault`, `seen`, `operation` | scripted faults, and what was asked |
+//! | `ring`, `engine` | shared queues, and the device that processes them |
+//! | `fault`, `seen`, `operation` | injected faults, and a log of calls |
 
 mod ah;
 mod args;
@@ -84,7 +84,7 @@ pub use ring::RingView;
 pub use seen::{Asked, Seen};
 pub use state::AfterRemoval;
 
-use self::fault::Struck;
+use self::fault::ActiveFaults;
 use self::files::{Event, FileId, Role, is_nonblocking};
 use self::state::{Kind, State};
 use uverbs_core::error::{Errno, Error, Op, Result};
@@ -100,11 +100,11 @@ pub struct FakeKernel {
 struct SharedState {
     state: Mutex<State>,
     changed: Condvar,
-    /// How many wait for that. It changes under the lock.
+    /// Number of threads that wait for events. Changed only under the lock.
     waiting: AtomicU32,
 }
 
-/// Objects that exist.
+/// Numbers of existing objects.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Objects {
     /// Opened devices with a context.
@@ -184,31 +184,31 @@ impl FakeKernel {
         }
     }
 
-    /// The kernel of a device that was found elsewhere: it answers as that one did to who opens the
-    /// device and asks for its attributes and its ports. Domains and regions are there. If the
-    /// driver is another than rxe, what has queues is not (EOPNOTSUPP), nor are the driver's own
-    /// methods.
+    /// The kernel of a device whose answers were recorded elsewhere: it returns them for opening
+    /// the device and querying its attributes and ports. Protection domains and memory regions
+    /// work. If the driver is not rxe, objects with queues do not (EOPNOTSUPP), nor do
+    /// driver-specific methods.
     pub fn with_device(device: DeviceProfile) -> Self {
         let fake = Self::new(device.kernel);
         fake.lock().device = Some(Arc::new(device));
         fake
     }
 
-    /// The state after the files that the process closed were closed here too.
+    /// Locks the state, after reaping the files that the process has closed.
     fn lock(&self) -> MutexGuard<'_, State> {
-        let mut state = self.as_it_is();
+        let mut state = self.lock_without_reaping();
         state.reap();
         state
     }
 
-    /// The state without a look at what the process closed.
-    fn as_it_is(&self) -> MutexGuard<'_, State> {
-        // A panic of a test thread must not hide what the others find.
+    /// Locks the state without reaping files that the process has closed.
+    fn lock_without_reaping(&self) -> MutexGuard<'_, State> {
+        // A panic in one test thread must not hide the failures of others.
         let locked = self.shared.state.lock();
         locked.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes those who wait for events. The state is locked.
+    /// Wakes threads that wait for events. The caller holds the lock.
     fn wake(&self) {
         if self.shared.waiting.load(Ordering::Relaxed) != 0 {
             self.shared.changed.notify_all();
@@ -218,7 +218,7 @@ impl FakeKernel {
     /// Opens the device, as `open(2)` of `/dev/infiniband/uverbs0` would.
     ///
     /// # Errors
-    /// EIO after the device was removed; EMFILE and the like of the pipe behind it.
+    /// EIO after the device was removed; EMFILE and other errnos of creating a pipe.
     pub fn open(&self) -> Result<OwnedFd, Errno> {
         let mut state = self.lock();
         if state.removed.is_some() {
@@ -227,13 +227,14 @@ impl FakeKernel {
         Ok(state.files.open(Role::Device)?.1)
     }
 
-    /// Lets `effect` strike the calls that `when` says. Several can be set; they add up.
+    /// Injects `effect` into the calls that `when` selects. Several faults can be active at the
+    /// same time.
     ///
     /// # Safety
-    /// 1. What the fake says of an object's end or reset, when it is struck, lets nobody free or
-    ///    reach memory that the fake still has registered: the memory stays allocated, and no
-    ///    reference contradicts what the fake's device does with it.
-    /// 2. Rewritten replies name no descriptor that the fake did not make for that very reply.
+    /// 1. What the fake then falsely reports about an object's destruction or reset causes no code
+    ///    to free or access memory that the fake still has registered: the memory stays allocated,
+    ///    and no reference conflicts with the accesses of the fake's device.
+    /// 2. Rewritten replies contain no descriptor that the fake did not create for that very reply.
     #[expect(unsafe_code, reason = "a kernel that lies about memory breaks it")]
     pub unsafe fn inject(&self, when: When, effect: Effect) {
         self.lock().script.add(when, effect);
@@ -268,33 +269,33 @@ impl FakeKernel {
         Ok(())
     }
 
-    /// Forgets all faults.
+    /// Removes all injected faults.
     pub fn clear_faults(&self) {
         self.lock().script.clear();
     }
 
-    /// How many calls there were.
+    /// Number of calls so far.
     pub fn calls(&self) -> u64 {
-        self.as_it_is().calls
+        self.lock_without_reaping().calls
     }
 
-    /// Every call there was, in order.
+    /// All calls so far, in order.
     pub fn seen(&self) -> Vec<Seen> {
         self.lock().seen.clone()
     }
 
-    /// Which kernel it is.
+    /// The profile of the kernel that it imitates.
     pub fn profile(&self) -> Profile {
         self.lock().profile
     }
 
-    /// Makes it another kernel from now on: a way to lose the right to `write(2)`, say.
+    /// Makes it imitate another kernel from now on, for example one that refuses `write(2)`.
     pub fn become_profile(&self, profile: Profile) {
         self.lock().profile = profile;
     }
 
-    /// What exists: closing a descriptor for the last time has ended what belonged to it. As long
-    /// as another process looks at the descriptor (`/proc/PID/fd`), it is not closed.
+    /// The existing objects. Objects of a descriptor are gone once its last copy was closed. While
+    /// another process inspects the descriptor (`/proc/PID/fd`), it is not closed.
     pub fn objects(&self) -> Objects {
         let state = self.lock();
         Objects {
@@ -314,7 +315,7 @@ impl FakeKernel {
         }
     }
 
-    /// Numbers of the queue pairs there are.
+    /// The numbers of all queue pairs.
     pub fn queue_pairs(&self) -> Vec<u32> {
         self.lock().qps.keys().copied().collect()
     }
@@ -322,11 +323,14 @@ impl FakeKernel {
     /// The memory of a queue, to overwrite it as a hostile kernel or process would.
     ///
     /// # Safety
-    /// 1. Requests that are written into it name memory that its owner may let the fake's device
-    ///    use.
-    /// 2. Completions that are written into it let nobody free or reach memory that the fake's
+    /// 1. Requests that are written to it name only memory that the caller may let the fake's
+    ///    device access.
+    /// 2. Completions that are written to it cause no code to free or access memory that the fake's
     ///    device still uses.
-    #[expect(unsafe_code, reason = "who writes a queue commands the device")]
+    #[expect(
+        unsafe_code,
+        reason = "writing to a queue makes the device access memory"
+    )]
     pub unsafe fn ring(&self, which: RingOf) -> Option<RingView> {
         let state = self.lock();
         let ring = match which {
@@ -350,16 +354,17 @@ impl FakeKernel {
         self.wake();
     }
 
-    /// Takes the device away, as a hot-unplug does: waiting events can be read, then everything
-    /// answers EIO.
+    /// Removes the device, as a hot-unplug does: pending events can be read, then every call fails
+    /// with EIO.
     pub fn remove_device(&self, after: AfterRemoval) {
         event::remove_device(&mut self.lock(), after);
         self.wake();
     }
 
-    /// Stops (or resumes) the device: requests are taken, but nothing moves or completes.
+    /// Stops (or resumes) the device: requests are accepted, but no data is transferred and nothing
+    /// completes.
     pub fn freeze(&self, frozen: bool) {
-        let mut state = self.as_it_is();
+        let mut state = self.lock_without_reaping();
         state.frozen = frozen;
         if !frozen {
             let ids: Vec<u32> = state.qps.keys().copied().collect();
@@ -370,11 +375,11 @@ impl FakeKernel {
         self.wake();
     }
 
-    /// Writes `byte` everywhere the device may still write: the memory of all receives, reads and
-    /// atomics that are posted and not completed. Returns how many bytes; none once it was taken
-    /// away.
+    /// Writes `byte` wherever the device may still write: the memory of all receives, reads and
+    /// atomics that are posted and not completed. Returns the number of bytes, which is 0 once the
+    /// device was removed.
     pub fn scribble(&self, byte: u8) -> u64 {
-        engine::scribble(&self.as_it_is(), byte)
+        engine::scribble(&self.lock_without_reaping(), byte)
     }
 
     /// Waits for an event and copies it out, as `read(2)` does.
@@ -382,7 +387,7 @@ impl FakeKernel {
         &self,
         fd: BorrowedFd<'_>,
         buffer: &[Cell<u8>],
-        struck: &Struck,
+        faults: &ActiveFaults,
     ) -> Result<usize, Errno> {
         let mut state = self.lock();
         let id = state.files.of_fd(fd)?.id;
@@ -397,7 +402,7 @@ impl FakeKernel {
                 return Err(Errno::INVAL);
             }
             if let Some(event) = file.pop(fd) {
-                return Ok(hand_over(&mut state, event, buffer, struck));
+                return Ok(deliver_event(&mut state, event, buffer, faults));
             }
             if file.is_closed() {
                 return Err(Errno::IO);
@@ -413,10 +418,15 @@ impl FakeKernel {
     }
 }
 
-fn hand_over(state: &mut State, event: Event, buffer: &[Cell<u8>], struck: &Struck) -> usize {
+fn deliver_event(
+    state: &mut State,
+    event: Event,
+    buffer: &[Cell<u8>],
+    faults: &ActiveFaults,
+) -> usize {
     let mut bytes = event.bytes;
-    struck.alter(0, &mut bytes);
-    let len = struck.read_len(bytes.len());
+    faults.alter(0, &mut bytes);
+    let len = faults.read_len(bytes.len());
     for (cell, byte) in buffer.iter().zip(&bytes).take(len) {
         cell.set(*byte);
     }
@@ -426,13 +436,13 @@ fn hand_over(state: &mut State, event: Event, buffer: &[Cell<u8>], struck: &Stru
     len
 }
 
-/// `mmap(2)`: each announced queue can be mapped once, by the file it was announced to.
+/// `mmap(2)`: each announced queue can be mapped once, through the file to which it was announced.
 fn map(
     state: &mut State,
     file: FileId,
     offset: u64,
     len: usize,
-    struck: &Struck,
+    faults: &ActiveFaults,
 ) -> Result<Reply, Errno> {
     if state.removed.is_some() {
         return Err(Errno::IO);
@@ -453,17 +463,17 @@ fn map(
         return Err(Errno::INVAL);
     }
     let pending = state.pending.swap_remove(at);
-    for (offset, word) in struck.pokes() {
+    for (offset, word) in faults.pokes() {
         pending.memory.store(offset, word);
     }
-    Ok(Reply::Mapped(pending.memory.map(struck.map_len(len))))
+    Ok(Reply::Mapped(pending.memory.map(faults.map_len(len))))
 }
 
 #[expect(unsafe_code, reason = "promises fresh descriptors")]
-// SAFETY: every descriptor it hands out was just made and is given away with its ownership.
+// SAFETY: every descriptor that it returns was just created, and its ownership is passed on.
 unsafe impl Kernel for FakeKernel {
     unsafe fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
-        let (struck, number) = {
+        let (faults, number) = {
             let mut state = self.lock();
             let number = state.calls;
             state.calls += 1;
@@ -471,11 +481,11 @@ unsafe impl Kernel for FakeKernel {
                 asked: Asked::of(&call),
                 answer: Ok(()),
             });
-            (state.script.strike(number, &call), number)
+            (state.script.matching(number, &call), number)
         };
-        let answer = self.answer(fd, call, &struck);
+        let answer = self.answer(fd, call, &faults);
         if let (Err(errno), Ok(number)) = (&answer, usize::try_from(number))
-            && let Some(seen) = self.as_it_is().seen.get_mut(number)
+            && let Some(seen) = self.lock_without_reaping().seen.get_mut(number)
         {
             seen.answer = Err(*errno);
         }
@@ -504,20 +514,25 @@ unsafe impl Kernel for FakeKernel {
 }
 
 impl FakeKernel {
-    fn answer(&self, fd: BorrowedFd<'_>, call: Call<'_>, struck: &Struck) -> Result<Reply, Errno> {
-        if let Some(errno) = struck.error() {
+    fn answer(
+        &self,
+        fd: BorrowedFd<'_>,
+        call: Call<'_>,
+        faults: &ActiveFaults,
+    ) -> Result<Reply, Errno> {
+        if let Some(errno) = faults.error() {
             return Err(errno);
         }
-        if struck.pretends() {
+        if faults.pretends() {
             return Ok(match call {
-                Call::Read(buffer) => Reply::Read(struck.read_len(buffer.len())),
+                Call::Read(buffer) => Reply::Read(faults.read_len(buffer.len())),
                 _ => Reply::Done,
             });
         }
         if let Call::Read(buffer) = call {
-            return self.read(fd, buffer, struck).map(Reply::Read);
+            return self.read(fd, buffer, faults).map(Reply::Read);
         }
-        let mut state = self.as_it_is();
+        let mut state = self.lock_without_reaping();
         let file = state.files.of_fd(fd)?;
         // Event files have no ioctl, write or mmap.
         let id = match file.role.context() {
@@ -526,16 +541,16 @@ impl FakeKernel {
         };
         let answer = match call {
             Call::Ioctl(command) => {
-                ioctl::run(&mut state, id, command, struck).map(|()| Reply::Done)
+                ioctl::run(&mut state, id, command, faults).map(|()| Reply::Done)
             }
             Call::Write(command) => {
-                legacy::write(&mut state, id, command, struck).map(|()| Reply::Done)
+                legacy::write(&mut state, id, command, faults).map(|()| Reply::Done)
             }
             Call::Map {
                 protection: Protection::Write,
                 ..
             } => Err(Errno::PERM),
-            Call::Map { offset, len, .. } => map(&mut state, id, offset, len, struck),
+            Call::Map { offset, len, .. } => map(&mut state, id, offset, len, faults),
             Call::Read(_) => Err(Errno::INVAL),
         };
         engine::progress(&mut state);

@@ -1,4 +1,4 @@
-//! `modify_qp`: which transitions there are, and what they need (`ib_modify_qp_is_ok`).
+//! `modify_qp`: the legal transitions, and the attributes that they need (`ib_modify_qp_is_ok`).
 
 use uverbs_uapi::ib_user_verbs::ib_uverbs_modify_qp;
 
@@ -31,13 +31,13 @@ const MIGRATION: u32 = 1 << 18;
 const DEST_QPN: u32 = 1 << 20;
 /// Bits of the legacy command.
 const STANDARD: u32 = (1 << 25) - 1;
-/// Queue keys with this bit belong to privileged processes.
+/// Queue keys with this bit are reserved for privileged processes.
 const PRIVILEGED_QKEY: u32 = 1 << 31;
 /// The largest `qp_timeout` and `retry` fields on the wire.
 const MAX_TIMEOUT: u8 = 31;
 const MAX_MTU: u8 = 5;
 
-/// What a transition requires, and what it allows besides.
+/// The attributes that a transition requires, and those that it also allows.
 fn masks(transport: Transport, from: u8, to: u8) -> Option<(u32, u32)> {
     use Transport::{Rc, Uc, Ud};
     use qps::{ERR, INIT, RESET, RTR, RTS, SQD, SQE};
@@ -198,7 +198,7 @@ fn rounded(count: u8) -> u8 {
     }
 }
 
-/// Empties the queues; nothing completes.
+/// Empties the queues, without completions.
 fn reset(qp: &mut Qp) {
     while qp.sq.head().is_some() {
         qp.sq.pop();

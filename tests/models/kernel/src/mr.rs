@@ -36,7 +36,7 @@ pub(super) struct Mr {
     pub(super) access: u32,
 }
 
-/// What is registered.
+/// A range to register.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Range {
     pub(super) start: u64,
@@ -44,7 +44,7 @@ pub(super) struct Range {
     pub(super) iova: u64,
 }
 
-/// An lkey or rkey: the index, and 8 bits that guard against stale keys.
+/// An lkey or rkey: the index, and 8 bits that make stale keys invalid.
 pub(super) const fn key(index: u32) -> u32 {
     index << 8 | (index.wrapping_mul(37) & 0xff)
 }
@@ -115,7 +115,7 @@ fn check_range(range: Range) -> Result<(), Errno> {
     Ok(())
 }
 
-/// `rereg_mr`: the key, which stays.
+/// `rereg_mr`: returns the key, which does not change.
 pub(super) fn reregister(
     state: &mut State,
     file: FileId,
@@ -128,7 +128,7 @@ pub(super) fn reregister(
     if request.flags == 0 {
         return Err(Errno::INVAL);
     }
-    // rxe changes the domain and the rights, never the translation.
+    // rxe supports changing the domain and the rights, not the translation.
     if request.flags & !(REREG_TRANSLATION | REREG_PD | REREG_ACCESS) != 0
         || request.flags & REREG_TRANSLATION != 0
     {

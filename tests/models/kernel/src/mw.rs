@@ -12,7 +12,7 @@ pub(super) struct Mw {
     pub(super) pd: u32,
     pub(super) type_2: bool,
     pub(super) rkey: u32,
-    /// Bound to that region; for type 2 also to that queue pair.
+    /// The region that it is bound to; type 2 windows are also bound to a queue pair.
     pub(super) mr: Option<u32>,
     pub(super) qp: Option<u32>,
     pub(super) address: u64,

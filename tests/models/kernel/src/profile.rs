@@ -1,18 +1,19 @@
-//! Which kernel the fake is.
+//! The kernel that the fake imitates.
 
 use crate::feature::Feature;
 
-/// A kernel, by what its uverbs core and its rxe driver can do.
+/// A kernel, described by the features of its uverbs core and its rxe driver.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Profile {
     version: (u8, u8),
-    /// Features that it has although its version does not, and the other way round: a bit each.
-    more: u32,
-    less: u32,
+    /// Features that it has although its version does not, one bit each.
+    added: u32,
+    /// Features that it lacks although its version has them, one bit each.
+    removed: u32,
     write: bool,
 }
 
-/// A kernel of each version, by its name.
+/// Defines a function per kernel version.
 macro_rules! versions {
     ($($name:ident is ($major:literal, $minor:literal),)+) => {
         impl Profile {
@@ -23,7 +24,7 @@ macro_rules! versions {
                 }
             )+
 
-            /// Every kernel there is a profile of, oldest first.
+            /// All profiles, oldest first.
             pub const ALL: &[Self] = &[$(Self::$name()),+];
         }
     };
@@ -44,19 +45,19 @@ versions! {
 }
 
 impl Profile {
-    /// Linux of this version, with what that brought. [`ALL`](Self::ALL) are those that somebody
-    /// looked at.
+    /// Linux of this version, with the features that it has. Those in [`ALL`](Self::ALL) were
+    /// checked against the sources.
     pub const fn of(major: u8, minor: u8) -> Self {
         Self {
             version: (major, minor),
-            more: 0,
-            less: 0,
+            added: 0,
+            removed: 0,
             write: true,
         }
     }
 
-    /// The same kernel with a feature that its version may not have: distributions bring newer ones
-    /// to older kernels.
+    /// The same kernel with a feature that its version may not have: distributions backport
+    /// features to older kernels.
     #[must_use]
     pub const fn with(self, feature: Feature) -> Self {
         let bit = if self.is_since(feature) {
@@ -65,8 +66,8 @@ impl Profile {
             feature.bit()
         };
         Self {
-            more: self.more | bit,
-            less: self.less & !feature.bit(),
+            added: self.added | bit,
+            removed: self.removed & !feature.bit(),
             ..self
         }
     }
@@ -80,8 +81,8 @@ impl Profile {
             0
         };
         Self {
-            more: self.more & !feature.bit(),
-            less: self.less | bit,
+            added: self.added & !feature.bit(),
+            removed: self.removed | bit,
             ..self
         }
     }
@@ -107,8 +108,8 @@ impl Profile {
         }
     }
 
-    /// The same kernel, built with `CONFIG_INFINIBAND_EXP_LEGACY_VERBS_NEW_UAPI`: up to 5.8 it
-    /// takes that to have completion queues by methods.
+    /// The same kernel, built with `CONFIG_INFINIBAND_EXP_LEGACY_VERBS_NEW_UAPI`: up to 5.8
+    /// completion queue methods require that.
     #[must_use]
     pub const fn with_cq_methods(self) -> Self {
         self.with(Feature::CqMethods)
@@ -119,22 +120,22 @@ impl Profile {
         self.version
     }
 
-    /// True when the kernel has it.
+    /// True if the kernel has the feature.
     pub const fn has(self, feature: Feature) -> bool {
         if matches!(feature, Feature::InvokeWrite | Feature::CqMethods) && !self.has(Feature::Ioctl)
         {
             return false;
         }
         let bit = feature.bit();
-        (self.is_since(feature) && self.less & bit == 0) || self.more & bit != 0
+        (self.is_since(feature) && self.removed & bit == 0) || self.added & bit != 0
     }
 
-    /// True when the kernel has the ioctl method, whatever the driver does with it.
+    /// True if the kernel has the ioctl method, whether or not the driver supports it.
     pub const fn has_method(self, object: u16, method: u16) -> bool {
         self.has(Feature::Ioctl) && self.has(Feature::of_method(object, method))
     }
 
-    /// True when `write(2)` is allowed.
+    /// True if `write(2)` is allowed.
     pub const fn has_write(self) -> bool {
         self.write
     }

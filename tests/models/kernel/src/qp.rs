@@ -52,8 +52,8 @@ pub(super) struct Qp {
     pub(super) cap: ib_uverbs_qp_cap,
     /// Everything `modify_qp` set, in the fields of its request.
     pub(super) attr: ib_uverbs_modify_qp,
-    /// Retries that the request at the head of the send queue has left, once it met a receiver that
-    /// was not ready.
+    /// Remaining retries of the request at the head of the send queue, once it found the receiver
+    /// not ready.
     pub(super) rnr_left: Option<u8>,
     pub(super) groups: Vec<Group>,
     pub(super) counts: Counts,
@@ -65,7 +65,7 @@ impl Qp {
     }
 }
 
-/// What a queue pair is made from.
+/// The parameters of a new queue pair.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Create {
     pub(super) pd: u32,
@@ -78,11 +78,11 @@ pub(super) struct Create {
     pub(super) sig_all: bool,
     pub(super) flags: u32,
     pub(super) events: Option<FileId>,
-    /// Bytes of the driver's request, and of room for its reply.
+    /// Sizes of the driver's request and of the buffer for its reply.
     pub(super) driver: (usize, usize),
 }
 
-/// What came of it.
+/// The result of a creation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Created {
     pub(super) handle: u32,
@@ -171,7 +171,7 @@ fn check(create: &Create, has_srq: bool, profile: Profile) -> Result<Transport, 
     Ok(transport)
 }
 
-/// Makes the queues and raises `cap` to what they hold, as far as that is reported.
+/// Creates the queues, and raises `cap` to their sizes, as far as the kernel reports them.
 fn queues(
     cap: &mut ib_uverbs_qp_cap,
     has_srq: bool,
@@ -184,7 +184,7 @@ fn queues(
         size_of::<rxe_send_wqe>() + data,
         Side::Consumer,
     )?;
-    // Older drivers make the same queues, but report what was asked.
+    // Older drivers create the same queues, but report the requested sizes.
     if profile.has(Feature::LongInline) {
         cap.max_send_sge = u32::try_from(data / sge).unwrap_or(u32::MAX);
         cap.max_inline_data = u32::try_from(data).unwrap_or(u32::MAX);
@@ -248,7 +248,7 @@ pub(super) fn query(
     })
 }
 
-/// `attach_mcast`. Joining twice is once.
+/// `attach_mcast`. Attaching twice has the same effect as attaching once.
 pub(super) fn attach(
     state: &mut State,
     file: FileId,

@@ -2,10 +2,10 @@
 //!
 //! # Safety
 //!
-//! A [`Shared`] allocation is reached through raw pointers only, by atomic accesses: of its header,
-//! where the indexes are, by words of 4 bytes, of its elements by [`Words`], as the process under
-//! test does. It lives until the last [`Arc`] to it is gone: the ring's own and one in every
-//! [`Mapping`] that was handed out. Offsets are checked before every access.
+//! A [`Shared`] allocation is accessed only through raw pointers and atomically: its header, which
+//! contains the indexes, as 4-byte words, its elements through [`Words`], like in the process under
+//! test. It lives until the last [`Arc`] to it is dropped: the ring has one, and so does every
+//! [`Mapping`] that was returned. Offsets are checked before every access.
 #![allow(
     unsafe_code,
     reason = "shares memory with the code under test, as the kernel does"
@@ -25,7 +25,7 @@ use uverbs_core::error::Errno;
 use uverbs_core::hw::Words;
 use uverbs_core::sys::Mapping;
 
-/// Bytes of a page of the modelled machine.
+/// Page size of the modelled machine, in bytes.
 pub(super) const PAGE: usize = 4096;
 
 const HEADER: usize = size_of::<rxe_queue_buf>();
@@ -33,7 +33,7 @@ const PRODUCER: usize = offset_of!(rxe_queue_buf, producer_index);
 const CONSUMER: usize = offset_of!(rxe_queue_buf, consumer_index);
 const CACHE_LINE: usize = 64;
 
-/// Zeroed, page-aligned memory that anyone may write to at any time.
+/// Zeroed, page-aligned memory that both sides may write to at any time.
 pub(super) struct Shared {
     base: NonNull<u8>,
     layout: Layout,
@@ -65,27 +65,27 @@ impl Shared {
         if end > self.len() {
             return None;
         }
-        // SAFETY: `offset` is inside the allocation, or one past its end for no bytes.
+        // SAFETY: `offset` is inside the allocation, or one past its end if `len` is 0.
         Some(unsafe { self.base.add(offset) })
     }
 
-    /// The elements, which lie behind the header.
+    /// The elements, which follow the header.
     fn elements(&self) -> Option<Words<'_>> {
         let len = self.len().checked_sub(HEADER)?;
         let start = self.at(HEADER, len)?;
-        // SAFETY: inside the allocation, which lives as long as `self`; the process under test cuts
-        // elements into the same words, since they begin at multiples of 8.
+        // SAFETY: inside the allocation, which lives as long as `self`; the process under test
+        // divides elements into the same words, since they start at multiples of 8.
         Some(unsafe { Words::new(start.as_ptr(), len) })
     }
 
-    /// Copies out of elements as many bytes as `bytes` has; nothing when they are not all inside.
+    /// Copies bytes out of elements; nothing if they are not all inside.
     pub(super) fn read(&self, offset: usize, bytes: &mut [u8]) {
         if let (Some(elements), Some(at)) = (self.elements(), offset.checked_sub(HEADER)) {
             elements.read(at, bytes);
         }
     }
 
-    /// Copies into elements; nothing when the bytes do not all fit.
+    /// Copies bytes into elements; nothing if they do not all fit.
     pub(super) fn write(&self, offset: usize, bytes: &[u8]) {
         if let (Some(elements), Some(at)) = (self.elements(), offset.checked_sub(HEADER)) {
             elements.write(at, bytes);
@@ -97,8 +97,8 @@ impl Shared {
         if !place.is_aligned() {
             return None;
         }
-        // SAFETY: the word is inside the allocation, aligned, and lives as long as `self`; both
-        // sides access the words of the header, which this is for, by atomics of this width.
+        // SAFETY: the word is inside the allocation, aligned, and lives as long as `self`; it is in
+        // the header, whose words both sides access by atomics of this width.
         Some(unsafe { AtomicU32::from_ptr(place.as_ptr()) })
     }
 
@@ -113,18 +113,18 @@ impl Shared {
         }
     }
 
-    /// What `mmap(2)` of the first `len` bytes gives.
+    /// The mapping that `mmap(2)` of the first `len` bytes returns.
     pub(super) fn map(self: &Arc<Self>, len: usize) -> Mapping {
         let len = len.min(self.len());
-        // SAFETY: the allocation lives as long as the Arc that the mapping keeps, and nobody forms
-        // a reference to its bytes.
+        // SAFETY: the allocation lives as long as the Arc that the mapping keeps, and no reference
+        // to its bytes is ever formed.
         unsafe { Mapping::from_owner(self.base, len, Box::new(Arc::clone(self))) }
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: this value allocated the memory with this layout, and nobody else refers to it.
+        // SAFETY: this value allocated the memory with this layout, and nothing else refers to it.
         unsafe { dealloc(self.base.as_ptr(), self.layout) };
     }
 }
@@ -144,9 +144,9 @@ pub(super) enum Side {
     Consumer,
 }
 
-/// A queue as the driver holds it: the memory, its shape, and the kernel's own index.
+/// A queue as the driver has it: the memory, its layout, and the kernel's own index.
 ///
-/// The shape is kept apart from the copy in shared memory, which the process can overwrite.
+/// The layout is separate from its copy in shared memory, which the process can overwrite.
 #[derive(Debug)]
 pub(super) struct Ring {
     pub(super) memory: Arc<Shared>,
@@ -183,12 +183,12 @@ impl Ring {
         })
     }
 
-    /// Elements it can hold.
+    /// The number of elements that it can hold.
     pub(super) fn capacity(&self) -> u32 {
         self.mask
     }
 
-    /// The other side's index, held to the ring: a process can write anything there.
+    /// The other side's index, masked, since a process can write anything there.
     fn peer(&self) -> u32 {
         self.memory.load(match self.side {
             Side::Producer => CONSUMER,
@@ -196,7 +196,7 @@ impl Ring {
         }) & self.mask
     }
 
-    /// Elements in it.
+    /// The number of elements in it.
     pub(super) fn count(&self) -> u32 {
         let peer = self.peer();
         match self.side {
@@ -213,7 +213,7 @@ impl Ring {
         HEADER + (((index & self.mask) as usize) << self.log2_elem)
     }
 
-    /// The element that is consumed next, and where it lies.
+    /// The next element to consume, and its offset.
     pub(super) fn head(&self) -> Option<(usize, Vec<u8>)> {
         if self.count() == 0 {
             return None;
@@ -234,13 +234,13 @@ impl Ring {
         })
     }
 
-    /// Takes the element that [`head`](Self::head) showed.
+    /// Consumes the element that [`head`](Self::head) returned.
     pub(super) fn pop(&mut self) {
         self.own = self.own.wrapping_add(1) & self.mask;
         self.memory.store(CONSUMER, self.own);
     }
 
-    /// Adds an element. False when there is no room.
+    /// Adds an element. False if the ring is full.
     pub(super) fn push(&mut self, element: &[u8]) -> bool {
         if self.is_full() {
             return false;
@@ -251,7 +251,7 @@ impl Ring {
         true
     }
 
-    /// Moves the elements into `new` and becomes it (`resize_finish`).
+    /// Moves the elements to `new` and replaces this ring by it (`resize_finish`).
     pub(super) fn replace(&mut self, mut new: Self) -> Result<(), Errno> {
         if self.count() > new.capacity() {
             return Err(Errno::INVAL);
@@ -277,13 +277,13 @@ impl Ring {
         Ok(())
     }
 
-    /// A value of shared memory at a place that [`head`](Self::head) gave.
+    /// Writes a value to shared memory at an offset that [`head`](Self::head) returned.
     pub(super) fn write_back<T: IntoBytes + Immutable>(&self, place: usize, value: &T) {
         self.memory.write(place, value.as_bytes());
     }
 }
 
-/// A queue's memory, for tests that play a hostile kernel.
+/// A queue's memory, for tests that act as a hostile kernel.
 ///
 /// Offsets count from the start of the mapping: `log2_elem_size` at 0, `index_mask` at 4, the
 /// producer's index at 128, the consumer's at 256, elements from 384.
@@ -314,19 +314,19 @@ impl RingView {
         self.0.store(offset, value);
     }
 
-    /// Reads `T` at `offset` in the elements; zeros where that is outside.
+    /// Reads a `T` at `offset` in the elements; zeros if that is outside.
     pub fn read<T: FromBytes + IntoBytes>(&self, offset: usize) -> T {
         let mut value = T::new_zeroed();
         self.0.read(offset, value.as_mut_bytes());
         value
     }
 
-    /// Overwrites bytes of elements; nothing happens when they do not fit.
+    /// Overwrites bytes of elements; does nothing if they do not fit.
     pub fn write(&self, offset: usize, bytes: &[u8]) {
         self.0.write(offset, bytes);
     }
 
-    /// Where element `index` begins.
+    /// Offset of element `index`.
     pub fn element(&self, index: u32) -> usize {
         let log2 = self.load(offset_of!(rxe_queue_buf, log2_elem_size)) & 31;
         let mask = self.load(offset_of!(rxe_queue_buf, index_mask));

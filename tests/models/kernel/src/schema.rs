@@ -1,8 +1,8 @@
 //! The attributes of every ioctl method that a kernel with an rxe device has.
 //!
 //! The kernel checks a command against such a table before it looks at any value
-//! (`drivers/infiniband/core/uverbs_ioctl.c`); the table here is the same, so a command that is
-//! built wrongly fails in the fake as it would there.
+//! (`drivers/infiniband/core/uverbs_ioctl.c`); this is the same table, so a malformed command fails
+//! in the fake as it would in the kernel.
 #![allow(clippy::wildcard_imports, reason = "a table of the header's own names")]
 
 use uverbs_uapi::ib_user_ioctl_cmds::*;
@@ -15,13 +15,13 @@ use uverbs_uapi::ib_user_verbs::{
 /// What an attribute carries.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Kind {
-    /// Bytes in, between so many; longer is allowed when the rest is zero.
+    /// Input bytes, with minimum and maximum length; longer is allowed if the rest is zero.
     In(usize, usize),
-    /// Bytes in, exactly so many.
+    /// Input bytes of this exact length.
     InExact(usize),
-    /// Bytes out, at least so many.
+    /// Output bytes of at least this length.
     Out(usize),
-    /// Bytes out, exactly so many.
+    /// Output bytes of this exact length.
     OutExact(usize),
     /// A 64-bit constant.
     Const,
@@ -218,10 +218,10 @@ const REG_MR: &[Spec] = &[
 ];
 const ASYNC_EVENT: &[Spec] = &[must(UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE, Kind::NewFd)];
 
-/// A destroy method with no reply. Its only attribute has id 0, whatever its name.
+/// A destroy method without a reply. Its only attribute has id 0, whatever its name.
 const DESTROY: &[Spec] = &[must(0, Kind::Object)];
 
-/// The attributes of a method, or `None` where neither the core nor rxe has it.
+/// The attributes of a method, or `None` if neither the core nor rxe has it.
 ///
 /// `fd_arr` says whether the kernel knows `GET_CONTEXT_FD_ARR`.
 pub(super) fn schema(object: u16, method: u16, fd_arr: bool) -> Option<&'static [Spec]> {

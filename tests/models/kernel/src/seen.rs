@@ -1,4 +1,4 @@
-//! What the fake kernel was asked, for assertions.
+//! A log of the calls to the fake kernel, for assertions.
 
 use crate::fault::invoked;
 use uverbs_core::error::Errno;
@@ -7,13 +7,13 @@ use uverbs_core::sys::{Call, Protection};
 /// One call, as the kernel saw it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Seen {
-    /// What was asked.
+    /// The request.
     pub asked: Asked,
-    /// The answer.
+    /// The result.
     pub answer: Result<(), Errno>,
 }
 
-/// What was asked.
+/// The request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Asked {
@@ -25,14 +25,14 @@ pub enum Asked {
     Written(u32),
     /// `mmap(2)`.
     Map {
-        /// Where.
+        /// Offset.
         offset: u64,
         /// Bytes.
         len: usize,
-        /// For what.
+        /// How the memory may be accessed.
         protection: Protection,
     },
-    /// `read(2)` into so many bytes.
+    /// `read(2)` into a buffer of this many bytes.
     Read(usize),
 }
 

@@ -28,7 +28,7 @@ pub(super) struct Srq {
     pub(super) counts: Counts,
 }
 
-/// What a shared receive queue is made from.
+/// The parameters of a new shared receive queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Create {
     pub(super) pd: u32,
@@ -37,11 +37,11 @@ pub(super) struct Create {
     pub(super) max_sge: u32,
     pub(super) limit: u32,
     pub(super) events: Option<FileId>,
-    /// Bytes of room for the driver's reply.
+    /// Size of the buffer for the driver's reply.
     pub(super) room: usize,
 }
 
-/// What came of it.
+/// The result of a creation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Created {
     pub(super) handle: u32,
@@ -95,8 +95,7 @@ pub(super) fn create(state: &mut State, file: FileId, create: &Create) -> Result
     })
 }
 
-/// `modify_srq`: where the new queue is, when it was resized. Nothing is applied unless all is
-/// right.
+/// `modify_srq`: returns the new queue's location if it was resized. Applies everything or nothing.
 pub(super) fn modify(
     state: &mut State,
     file: FileId,
@@ -131,7 +130,7 @@ pub(super) fn modify(
     Ok(resize.then(|| state.announce(file, &memory)))
 }
 
-/// `query_srq`: work requests, entries of each, limit.
+/// `query_srq`: returns work requests, scatter/gather entries per request, and limit.
 pub(super) fn query(state: &State, file: FileId, handle: u32) -> Result<(u32, u32, u32), Errno> {
     let id = state.lookup(file, Kind::Srq, handle)?;
     let srq = state.srqs.get(&id).ok_or(Errno::NOENT)?;

@@ -1,4 +1,4 @@
-//! Everything the fake remembers: files, contexts, handles, and the objects of the device.
+//! The fake's state: files, contexts, handles, and the objects of the device.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::srq::Srq;
 use uverbs_core::error::Errno;
 use uverbs_core::types::DriverId;
 
-/// What a handle names.
+/// The kind of object that a handle refers to.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Kind {
     Pd,
@@ -51,7 +51,7 @@ impl Kind {
     }
 }
 
-/// Whose event it is.
+/// What an event belongs to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Owner {
     /// A completion event of that completion queue.
@@ -63,11 +63,12 @@ pub(super) enum Owner {
 /// One opened device with a context.
 #[derive(Debug, Default)]
 pub(super) struct Context {
-    /// The first asynchronous event file, which objects report to unless they name another.
+    /// The first asynchronous event file, to which objects report unless they were created with
+    /// another.
     pub(super) events: Option<FileId>,
 }
 
-/// A queue that was announced and can be mapped once.
+/// An announced queue, which can be mapped once.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) file: FileId,
@@ -76,12 +77,12 @@ pub(super) struct Pending {
     pub(super) memory: Arc<Shared>,
 }
 
-/// How the device was taken away.
+/// How the kernel behaves after the device was removed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AfterRemoval {
     /// Destroy commands still succeed, as the uverbs core answers them.
     DestroySucceeds,
-    /// Destroy commands answer EIO like everything else.
+    /// Destroy commands fail with EIO like all others.
     DestroyFails,
 }
 
@@ -89,7 +90,7 @@ pub enum AfterRemoval {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) profile: Profile,
-    /// Whose answers it gives, if not those of its own rxe device.
+    /// The device that it imitates, if not its own rxe device.
     pub(super) device: Option<Arc<DeviceProfile>>,
     pub(super) script: Script,
     pub(super) calls: u64,
@@ -98,7 +99,7 @@ pub(super) struct State {
     pub(super) frozen: bool,
     pub(super) files: Files,
     pub(super) contexts: BTreeMap<FileId, Context>,
-    /// How often a file without a context was refused one, as another device's kernel did.
+    /// How often a file was refused a context so far, as the imitated device's kernel did.
     pub(super) refused: BTreeMap<FileId, usize>,
     handles: BTreeMap<(FileId, u32), (Kind, u32)>,
     pub(super) pending: Vec<Pending>,
@@ -146,7 +147,7 @@ impl State {
             .map_or(DriverId::Rxe, |device| device.driver)
     }
 
-    /// As [`context`](Self::context), for objects with queues, which are rxe's.
+    /// Like [`context`](Self::context), for objects with queues, which only rxe devices have.
     ///
     /// # Errors
     /// EOPNOTSUPP for a device of another driver.
@@ -165,11 +166,11 @@ impl State {
         self.contexts.get(&file).ok_or(Errno::INVAL)
     }
 
-    /// A fresh number of the device's own: queue pair numbers, key indexes and the like.
+    /// A new number assigned by the device: queue pair numbers, key indexes and the like.
     ///
     /// # Errors
-    /// ENOMEM: there are no more of the kind. None is used again. Keys and numbers on the wire have
-    /// 24 bits of them, and regions and windows share theirs.
+    /// ENOMEM: no number of the kind is left; numbers are not reused. Keys and numbers on the wire
+    /// have 24 bits for them, and regions and windows share one number space.
     pub(super) fn fresh_id(&mut self, kind: Kind) -> Result<u32, Errno> {
         const FIRST_WINDOW: u32 = 0x0008_0001;
         const NUMBERS: u32 = 1 << 24;
@@ -188,7 +189,7 @@ impl State {
         Ok(*next - 1)
     }
 
-    /// The lowest free handle of a file, which all kinds of objects share.
+    /// Allocates the lowest free handle of a file; all kinds of objects share one handle space.
     pub(super) fn new_handle(&mut self, file: FileId, kind: Kind, id: u32) -> u32 {
         let mut handle = 0;
         for (_, taken) in self
@@ -208,7 +209,7 @@ impl State {
     /// The object behind a handle.
     ///
     /// # Errors
-    /// ENOENT when there is none; EINVAL when it is of another kind.
+    /// ENOENT if there is none; EINVAL if it is of another kind.
     pub(super) fn lookup(&self, file: FileId, kind: Kind, handle: u32) -> Result<u32, Errno> {
         match self.handles.get(&(file, handle)) {
             Some((found, id)) if *found == kind => Ok(*id),
@@ -217,7 +218,7 @@ impl State {
         }
     }
 
-    /// Ends a handle and its object.
+    /// Destroys an object and frees its handle.
     ///
     /// # Errors
     /// EBUSY while something uses the object; those of [`lookup`](Self::lookup).
@@ -257,7 +258,7 @@ impl State {
         })
     }
 
-    /// Drops an object of the device, with its unread events.
+    /// Removes an object of the device, with its unread events.
     fn release(&mut self, kind: Kind, id: u32) -> Counts {
         for file in self.files.iter_mut() {
             file.forget(Owner::Asynchronous(kind, id));
@@ -299,7 +300,7 @@ impl State {
         }
     }
 
-    /// Handles of one kind in a file.
+    /// The handles of one kind in a file.
     pub(super) fn handles_of(&self, file: FileId, kind: Kind) -> Vec<u32> {
         self.handles
             .range((file, 0)..=(file, u32::MAX))
@@ -308,7 +309,7 @@ impl State {
             .collect()
     }
 
-    /// Does what the kernel does when the last descriptor of a file is closed.
+    /// Releases files whose last descriptor was closed, as the kernel does.
     pub(super) fn reap(&mut self) {
         for file in self.files.reap() {
             self.contexts.remove(&file);

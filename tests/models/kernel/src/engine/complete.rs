@@ -49,7 +49,8 @@ fn opcode(work: u32) -> u32 {
     }
 }
 
-/// Takes the head of the send queue and completes it: always when it failed, else when asked for.
+/// Removes the request at the head of the send queue and completes it: always if it failed,
+/// otherwise if it is signaled.
 pub(super) fn send(state: &mut State, id: u32, wqe: &rxe_send_wqe, status: Status) {
     let Some(qp) = state.qps.get_mut(&id) else {
         return;

@@ -1,4 +1,4 @@
-//! Datagrams: one sender, any number of receivers, and nobody who is told of a loss.
+//! Datagrams: one sender, any number of receivers, and no report of losses.
 
 use uverbs_uapi::ib_user_verbs::IB_UVERBS_WR_SEND_WITH_IMM;
 
@@ -12,7 +12,7 @@ use crate::state::State;
 /// Bytes of the global routing header in front of a datagram.
 const GRH: usize = 40;
 
-/// A datagram: to one queue pair, or to all that joined the group. Nobody is told of its loss.
+/// Sends a datagram to one queue pair, or to all members of the group. Losses are not reported.
 pub(super) fn datagram(state: &mut State, request: &Request) -> Outcome {
     let ud = request.wqe.wr.wr.ud();
     let (dgid, sgid_index) = match ud.ah_num {
@@ -25,7 +25,7 @@ pub(super) fn datagram(state: &mut State, request: &Request) -> Outcome {
     let Ok(sgid) = device::gid(u32::from(sgid_index)) else {
         return Outcome::Done(Status::LocalOperation);
     };
-    // A queue key with the top bit set stands for the sender's own.
+    // A queue key with the highest bit set stands for the sender's own.
     let own_qkey = state.qps.get(&request.sender).map_or(0, |qp| qp.attr.qkey);
     let qkey = if ud.remote_qkey >> 31 == 1 {
         own_qkey

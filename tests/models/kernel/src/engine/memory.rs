@@ -1,21 +1,22 @@
-//! Registered memory of the process, as the device reaches it.
+//! The device's access to registered memory of the process.
 //!
 //! # Safety
 //!
-//! A device writes to memory that it was told about: whoever registered a range promised that it
-//! stays mapped until the registration was destroyed, by the promise that
-//! [`Kernel::call`](uverbs_core::sys::Kernel::call) asks for. The fake takes it from the `REG_MR`
+//! A device writes to registered memory: by the contract of
+//! [`Kernel::call`](uverbs_core::sys::Kernel::call), whoever registers a range ensures that it
+//! stays mapped until the registration is destroyed. The fake takes the address from the `REG_MR`
 //! command, exactly as a real device does, checks every access against the registered range and its
-//! rights, and makes atomic accesses through exposed provenance. It forms no reference but to
-//! atomics. Memory that is unmapped while still registered is the caller's bug, here as there.
+//! rights, and makes atomic accesses through exposed provenance. It forms no references except to
+//! atomics. As with a real device, unmapping memory that is still registered is a bug of the
+//! caller.
 //!
-//! The fake is a thread of this process to the language, so it accesses memory by the words that
-//! the process does: [`Words`] of the whole registration where peers may reach it, since only those
-//! see such memory meanwhile. Elsewhere, what lies beside a range may be lent as a slice, so the
-//! range alone is cut into words.
+//! For Rust the fake is a thread of this process, so it accesses memory as the same words as the
+//! process: as [`Words`] of the whole registration if peers may access it, since such memory is
+//! then only accessed that way. Otherwise the bytes next to a range may be lent as a slice, so only
+//! the range itself is divided into words.
 #![allow(
     unsafe_code,
-    reason = "plays the device: reads and writes registered memory"
+    reason = "acts as the device: reads and writes registered memory"
 )]
 
 use std::sync::atomic::Ordering;
@@ -25,16 +26,16 @@ use uverbs_core::hw::Words;
 /// A checked range of a registration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Range {
-    /// Where the memory starts that is cut into words, and how long it is.
+    /// Address and length of the memory that is divided into words.
     pub(super) start: u64,
     pub(super) whole: u64,
-    /// Where the range starts in it, and how long it is.
+    /// Offset and length of the range in it.
     pub(super) offset: u64,
     pub(super) length: u64,
 }
 
 impl Range {
-    /// Reads it; nothing where it is no range of this process.
+    /// Reads the range; nothing if it is not in this process.
     pub(super) fn read(self) -> Vec<u8> {
         let mut bytes = vec![0; usize::try_from(self.length).unwrap_or(0)];
         if let Some((words, offset)) = self.words() {
@@ -43,7 +44,7 @@ impl Range {
         bytes
     }
 
-    /// Writes its first bytes. The caller checked that it may be written.
+    /// Writes its first bytes. The caller has checked that writing is allowed.
     pub(super) fn write(self, bytes: &[u8]) {
         let len = bytes.len().min(usize::try_from(self.length).unwrap_or(0));
         if let Some((words, offset)) = self.words() {
@@ -51,8 +52,8 @@ impl Range {
         }
     }
 
-    /// Replaces the word that it is by `change(old)` in one step and returns the old value. `None`
-    /// unless it is one aligned word of 64 bits.
+    /// Replaces its value by `change(old)` atomically and returns the old value. `None` unless the
+    /// range is exactly one aligned 64-bit word.
     pub(super) fn update(self, change: impl Fn(u64) -> u64) -> Option<u64> {
         let (words, offset) = self.words()?;
         let word = words.word(offset).filter(|_| self.length == 8)?;
@@ -66,8 +67,8 @@ impl Range {
         let start = usize::try_from(self.start).ok()?;
         let whole = usize::try_from(self.whole).ok()?;
         let place = std::ptr::with_exposed_provenance_mut(start);
-        // SAFETY: the range was checked to lie in one registration, which keeps it mapped for as
-        // long as this access takes.
+        // SAFETY: the range was checked to be in one registration, which keeps it mapped for the
+        // duration of this access.
         let words = unsafe { Words::new(place, whole) };
         Some((words, usize::try_from(self.offset).ok()?))
     }

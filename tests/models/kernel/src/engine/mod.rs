@@ -1,7 +1,7 @@
-//! The device at work: takes requests from send queues, moves data, completes.
+//! The device: takes requests from send queues, transfers data, completes requests.
 //!
-//! Nothing happens behind the process's back: the engine runs when a doorbell rings, and once more
-//! at every later call, so that a request which met a receiver without buffers is tried again.
+//! Nothing happens asynchronously: the engine runs when a doorbell rings, and again at every later
+//! call, so that a request that found its receiver not ready is retried.
 
 mod complete;
 mod datagram;
@@ -25,7 +25,7 @@ use uverbs_core::error::Errno;
 /// `POST_SEND` with no requests in it: rxe's doorbell.
 ///
 /// # Errors
-/// EINVAL when the command carries requests, or the queue pair is not ready to send.
+/// EINVAL if the command carries requests, or the queue pair is not ready to send.
 pub(super) fn doorbell(
     state: &mut State,
     file: FileId,
@@ -43,7 +43,7 @@ pub(super) fn doorbell(
     Ok(())
 }
 
-/// Tries the requests again that met a receiver without buffers.
+/// Retries the requests that found their receiver not ready.
 pub(super) fn progress(state: &mut State) {
     let waiting: Vec<u32> = state
         .qps
@@ -56,7 +56,7 @@ pub(super) fn progress(state: &mut State) {
     }
 }
 
-/// Works off the send queue of a queue pair, as far as its state allows.
+/// Processes the send queue of a queue pair, as far as its state allows.
 pub(super) fn run(state: &mut State, id: u32) {
     if state.frozen || state.removed.is_some() {
         return;
@@ -84,7 +84,7 @@ pub(super) fn flush(state: &mut State, id: u32) {
     }
 }
 
-/// Says that the send queue is drained: what could be done was done when it was posted.
+/// Reports that the send queue is drained: requests are carried out when they are posted.
 pub(super) fn drained(state: &mut State, id: u32) {
     event::raise(state, Kind::Qp, id, event::SQ_DRAINED);
 }

@@ -1,4 +1,4 @@
-//! The receiving side: takes a buffer, fills it, completes it.
+//! The receiving side: takes a receive request, fills its buffer, completes it.
 
 use uverbs_uapi::ib_user_verbs::ib_uverbs_wc;
 use uverbs_uapi::rdma_user_rxe::{rxe_recv_wqe, rxe_sge};
@@ -21,7 +21,7 @@ pub(super) struct Buffer {
     sges: Vec<rxe_sge>,
 }
 
-/// Why there is none.
+/// Why there is no receive request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Refusal {
     NotReady,
@@ -31,7 +31,7 @@ pub(super) enum Refusal {
 /// What arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival<'a> {
-    /// The bytes that go into the buffer; `None` when they went elsewhere.
+    /// The bytes for the buffer; `None` if they were written elsewhere.
     pub(super) payload: Option<&'a [u8]>,
     pub(super) byte_len: u32,
     pub(super) opcode: u32,
@@ -86,7 +86,7 @@ pub(super) fn entries(bytes: &[u8], count: u32) -> Option<Vec<rxe_sge>> {
     Some(sges)
 }
 
-/// Completes `buffer` with an error that has nothing to do with it.
+/// Completes `buffer` with an error that it did not cause.
 pub(super) fn fail(state: &mut State, id: u32, buffer: &Buffer, status: Status) {
     let wc = ib_uverbs_wc {
         wr_id: buffer.wr_id,
@@ -97,7 +97,7 @@ pub(super) fn fail(state: &mut State, id: u32, buffer: &Buffer, status: Status) 
     complete::receive(state, id, &wc, false);
 }
 
-/// Fills `buffer` and completes it. The status tells the sender how it went.
+/// Fills `buffer` and completes it. The returned status is for the sender.
 pub(super) fn deliver(
     state: &mut State,
     id: u32,

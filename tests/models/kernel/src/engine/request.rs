@@ -19,17 +19,17 @@ use crate::state::State;
 
 /// `wqe_state_done`.
 const WQE_DONE: u32 = 3;
-/// `rnr_retry` 7 means for ever.
-const FOREVER: u8 = 7;
+/// `rnr_retry` 7 means without limit.
+const UNLIMITED: u8 = 7;
 
-/// How a request ended.
+/// The outcome of a request.
 pub(super) enum Outcome {
     Done(Status),
     /// The receiver has no buffer yet.
     NotReady,
 }
 
-/// A request with what belongs to it.
+/// A request with its parsed parts.
 pub(super) struct Request {
     pub(super) wqe: rxe_send_wqe,
     pub(super) sges: Vec<rxe_sge>,
@@ -39,8 +39,7 @@ pub(super) struct Request {
     pub(super) pd: u32,
 }
 
-/// Carries out the request at the head of a send queue. False when there is none, or it has to
-/// wait.
+/// Carries out the request at the head of a send queue. False if there is none, or it has to wait.
 pub(super) fn next(state: &mut State, id: u32) -> bool {
     let Some(qp) = state.qps.get(&id).filter(|qp| qp.state() == qps::RTS) else {
         return false;
@@ -57,10 +56,10 @@ pub(super) fn next(state: &mut State, id: u32) -> bool {
     };
     let status = match outcome {
         Outcome::Done(status) => status,
-        Outcome::NotReady if wait(state, id) => return false,
+        Outcome::NotReady if use_retry(state, id) => return false,
         Outcome::NotReady => Status::RnrRetryExceeded,
     };
-    // A queue pair that is its own peer and refused the request has flushed it already.
+    // A queue pair that is its own peer and refused the request has already flushed it.
     let Some(qp) = state.qps.get(&id).filter(|qp| qp.state() == qps::RTS) else {
         return false;
     };
@@ -75,8 +74,8 @@ pub(super) fn next(state: &mut State, id: u32) -> bool {
     true
 }
 
-/// Uses up one retry. False when none is left.
-fn wait(state: &mut State, id: u32) -> bool {
+/// Consumes one RNR retry. False if none is left.
+fn use_retry(state: &mut State, id: u32) -> bool {
     let Some(qp) = state.qps.get_mut(&id) else {
         return false;
     };
@@ -84,7 +83,11 @@ fn wait(state: &mut State, id: u32) -> bool {
     if left == 0 {
         return false;
     }
-    qp.rnr_left = Some(if left == FOREVER { FOREVER } else { left - 1 });
+    qp.rnr_left = Some(if left == UNLIMITED {
+        UNLIMITED
+    } else {
+        left - 1
+    });
     true
 }
 
@@ -104,7 +107,7 @@ fn is_known(transport: Transport, opcode: u32, flush: bool) -> bool {
     }
 }
 
-/// Checks the entry, which lies in memory that the process can write to.
+/// Validates the request, which is in memory that the process can write to.
 fn prepare(state: &State, id: u32, wqe: rxe_send_wqe, rest: &[u8]) -> Result<Request, Status> {
     let qp = state.qps.get(&id).ok_or(Status::LocalOperation)?;
     let opcode = wqe.wr.opcode;
@@ -187,7 +190,7 @@ fn carry_out(state: &mut State, request: &Request) -> Outcome {
     }
 }
 
-/// The other end of a connection, when it can hear this one.
+/// The other end of a connection, if it can receive from this one.
 fn peer(state: &State, sender: u32) -> Option<u32> {
     let qp = state.qps.get(&sender)?;
     let id = qp.attr.dest_qp_num;
@@ -207,7 +210,7 @@ fn connected(state: &mut State, request: &Request) -> Outcome {
         None => Outcome::Done(Status::RetryExceeded),
     };
     match outcome {
-        // Without acknowledgements a sender learns nothing of what became of its message.
+        // Without acknowledgements the sender does not learn the outcome.
         _ if !reliable => Outcome::Done(Status::Success),
         outcome => outcome,
     }
@@ -273,7 +276,7 @@ fn at_peer(state: &mut State, request: &Request, peer: u32) -> Outcome {
     Outcome::Done(refused(state, peer, status))
 }
 
-/// A responder that refuses goes to the error state.
+/// Moves a responder that refused a request to the error state.
 fn refused(state: &mut State, peer: u32, status: Result<(), Status>) -> Status {
     match status {
         Ok(()) => Status::Success,
@@ -337,7 +340,7 @@ fn write(state: &mut State, request: &Request, peer: u32) -> Outcome {
     let length = request.data.len() as u64;
     let immediate = request.wqe.wr.opcode == IB_UVERBS_WR_RDMA_WRITE_WITH_IMM;
     let span = match length {
-        // A write of nothing needs no key.
+        // A write of 0 bytes needs no key.
         0 => None,
         _ => match rights::remote(
             state,

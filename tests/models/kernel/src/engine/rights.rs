@@ -1,4 +1,4 @@
-//! Keys: which memory a request may touch.
+//! Keys: which memory a request may access.
 
 use uverbs_uapi::ib_user_ioctl_verbs::{
     IB_UVERBS_ACCESS_LOCAL_WRITE, IB_UVERBS_ACCESS_MW_BIND, IB_UVERBS_ACCESS_REMOTE_ATOMIC,
@@ -10,7 +10,7 @@ use super::memory::Range;
 use crate::mr::Mr;
 use crate::state::State;
 
-/// Rights by which peers reach memory, or may be let to.
+/// Rights by which peers access memory, or can be granted access to it.
 const PEERS: u32 = IB_UVERBS_ACCESS_REMOTE_READ
     | IB_UVERBS_ACCESS_REMOTE_WRITE
     | IB_UVERBS_ACCESS_REMOTE_ATOMIC
@@ -37,7 +37,7 @@ fn range(mr: &Mr, address: u64, length: u64) -> Option<Range> {
     })
 }
 
-/// Local memory by its lkey, for the queue pairs of `pd`.
+/// Local memory by its lkey, for queue pairs of `pd`.
 fn local(state: &State, pd: u32, sge: &rxe_sge, write: bool) -> Option<Range> {
     let mr = state.mrs.get(&(sge.lkey >> 8))?;
     let allowed = mr.key == sge.lkey
@@ -80,7 +80,8 @@ pub(super) fn remote(
     range(mr, address, length)
 }
 
-/// The bytes a request sends, from its scatter/gather entries. `None` when a key does not allow it.
+/// The bytes that a request sends, from its scatter/gather entries. `None` if a key does not allow
+/// it.
 pub(super) fn gather(state: &State, pd: u32, sges: &[rxe_sge]) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     for sge in sges.iter().filter(|sge| sge.length != 0) {
@@ -89,8 +90,8 @@ pub(super) fn gather(state: &State, pd: u32, sges: &[rxe_sge]) -> Option<Vec<u8>
     Some(bytes)
 }
 
-/// Spreads `bytes` over scatter/gather entries. `None` when a key does not allow it; the entries
-/// are checked before anything is written. The caller knows that they are long enough.
+/// Writes `bytes` to scatter/gather entries. `None` if a key does not allow it; the entries are
+/// checked before anything is written. The caller has checked that they are long enough.
 pub(super) fn scatter(state: &State, pd: u32, sges: &[rxe_sge], bytes: &[u8]) -> Option<()> {
     let mut ranges = Vec::new();
     let mut rest = bytes;

@@ -12,11 +12,11 @@ use crate::qp::Qp;
 use crate::ring::Ring;
 use crate::state::State;
 
-/// Fills with `byte` what the requests in all queues let the device write to. Returns how many
-/// bytes.
+/// Fills the memory that the requests in all queues let the device write to with `byte`. Returns
+/// the number of bytes.
 ///
-/// A device that was taken away writes nothing any more: whoever had memory in its queues has it
-/// back, or freed it, though the objects may still be known here.
+/// A removed device does not write any more: the owners of the memory have it back, or have freed
+/// it, although the objects may still be known here.
 pub(crate) fn scribble(state: &State, byte: u8) -> u64 {
     if state.removed.is_some() {
         return 0;
@@ -42,7 +42,7 @@ pub(crate) fn scribble(state: &State, byte: u8) -> u64 {
     written
 }
 
-/// The pieces of the reads and atomics in a send queue.
+/// The scatter/gather entries of the reads and atomics in a send queue.
 fn reads(qp: &Qp) -> impl Iterator<Item = Vec<rxe_sge>> {
     qp.sq.waiting().filter_map(|bytes| {
         let (wqe, rest) = rxe_send_wqe::read_from_prefix(&bytes).ok()?;
@@ -57,7 +57,7 @@ fn reads(qp: &Qp) -> impl Iterator<Item = Vec<rxe_sge>> {
     })
 }
 
-/// The pieces of the requests in a receive queue.
+/// The scatter/gather entries of the requests in a receive queue.
 fn receives(ring: &Ring, max_sge: u32) -> impl Iterator<Item = Vec<rxe_sge>> {
     ring.waiting().filter_map(move |bytes| {
         let (wqe, rest) = rxe_recv_wqe::read_from_prefix(&bytes).ok()?;

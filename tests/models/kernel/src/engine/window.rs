@@ -9,7 +9,8 @@ use super::complete::Status;
 use super::request::Request;
 use crate::state::State;
 
-/// Frees a type 2 window. A region's key cannot be freed this way: only fast-registered ones can.
+/// Invalidates a type 2 window. The key of a region cannot be invalidated this way, except for
+/// fast-registered ones.
 pub(super) fn invalidate(state: &mut State, rkey: u32, failure: Status) -> Status {
     match state.mws.get_mut(&(rkey >> 8)) {
         Some(mw) if mw.rkey == rkey && mw.type_2 && mw.mr.is_some() => {
