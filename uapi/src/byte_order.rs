@@ -27,12 +27,12 @@ macro_rules! big_endian {
                 <$native>::from_be(self.0)
             }
 
-            /// From the word as it lies in memory.
+            /// From the word in memory order.
             pub const fn from_raw(raw: $native) -> Self {
                 Self(raw)
             }
 
-            /// The word as it lies in memory.
+            /// The word in memory order.
             pub const fn raw(self) -> $native {
                 self.0
             }

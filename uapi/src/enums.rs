@@ -1,9 +1,9 @@
-//! How a C enum is written here: plain constants, and a table from value to name.
+//! The representation of C enums: plain constants, and a table from value to name.
 
 /// Defines every member as a constant of the enclosing module, and a module named like the enum
 /// with `NAMES`, `name(value)` and `ENUM` (the entry of [`crate::tables`]).
 ///
-/// An enum without a tag in the header is `anonymous`; its module has a name of our own.
+/// An enum without a tag in the header is `anonymous`; the name of its module is this crate's.
 macro_rules! kernel_enum {
     ($(#[$doc:meta])* enum $name:ident: $type:ident { $($body:tt)* }) => {
         kernel_enum!(@define [$(#[$doc])*] $name $type false $($body)*);
@@ -37,7 +37,7 @@ macro_rules! kernel_enum {
                 members: &[$((stringify!($member), super::$member as i64)),*],
             };
 
-            /// The name of `value`: the earlier one where two members share it.
+            /// The name of `value`; the earlier one if two members share it.
             pub const fn name(value: $type) -> Option<&'static str> {
                 let mut index = 0;
                 while index < NAMES.len() {

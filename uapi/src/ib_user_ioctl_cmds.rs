@@ -1,12 +1,12 @@
 //! `rdma/ib_user_ioctl_cmds.h`: objects, methods and attributes of the verbs ioctl.
 //!
-//! A command names an object, a method of it and attributes of that method. Each id space has the
-//! driver's own ids from [`UVERBS_ID_DRIVER_NS`] up.
+//! A command names an object, one of its methods and attributes of that method. In each id space,
+//! driver-specific ids start at [`UVERBS_ID_DRIVER_NS`].
 
-/// The bits of an id that tell its namespace.
+/// The bits of an id that select its namespace.
 pub const UVERBS_ID_NS_MASK: u16 = 0xF000;
 
-/// Where those bits begin.
+/// The shift of those bits.
 pub const UVERBS_ID_NS_SHIFT: u32 = 12;
 
 kernel_enum! {
@@ -36,7 +36,7 @@ kernel_enum! {
 }
 
 kernel_enum! {
-    /// Where a driver's own ids begin, and the two attributes that carry its data.
+    /// Where driver-specific ids start, and the two attributes that carry driver data.
     anonymous enum uverbs_driver_namespace: u16 {
         UVERBS_ID_DRIVER_NS = 0x1000,
         UVERBS_ATTR_UHW_IN = UVERBS_ID_DRIVER_NS,

@@ -11,7 +11,7 @@ pub const IB_UVERBS_ACCESS_OPTIONAL_FIRST: u32 = 1 << 20;
 pub const IB_UVERBS_ACCESS_OPTIONAL_LAST: u32 = 1 << 29;
 
 kernel_enum! {
-    /// What the kernel core tells it supports when a context is made.
+    /// What the kernel core reports to support when a context is created.
     enum ib_uverbs_core_support: u32 {
         IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS = 1 << 0,
         IB_UVERBS_CORE_SUPPORT_ROBUST_UDATA = 1 << 1,
@@ -370,7 +370,7 @@ assert_layout!(ib_uverbs_buffer_desc, size 32, align 8, {
 });
 
 kernel_enum! {
-    /// Which count of a completion counter.
+    /// One of the two values of a completion counter.
     enum ib_uverbs_comp_cntr_entry: u32 {
         IB_UVERBS_COMP_CNTR_ENTRY_COMP = 0,
         IB_UVERBS_COMP_CNTR_ENTRY_ERR = 1,

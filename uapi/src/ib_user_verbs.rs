@@ -1,8 +1,8 @@
 //! `rdma/ib_user_verbs.h`: the write commands and the events read back.
 //!
-//! The same requests and replies travel through `write(2)`, where a header goes before them, and
-//! through [`UVERBS_METHOD_INVOKE_WRITE`](crate::ib_user_ioctl_cmds::UVERBS_METHOD_INVOKE_WRITE),
-//! where none does. Driver data follows the fixed part of a request or reply.
+//! The same requests and replies are passed through `write(2)`, with a header in front, and through
+//! [`UVERBS_METHOD_INVOKE_WRITE`](crate::ib_user_ioctl_cmds::UVERBS_METHOD_INVOKE_WRITE), without
+//! one. Driver data follows the fixed part of a request or reply.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -151,7 +151,7 @@ pub struct ib_uverbs_cmd_hdr {
     /// Whole request, header included: 4-byte words, or 8-byte words if extended (the core part
     /// only).
     pub in_words: u16,
-    /// Room for the reply, in words of the same size.
+    /// Size of the reply buffer, in words of the same size.
     pub out_words: u16,
 }
 assert_layout!(ib_uverbs_cmd_hdr, size 8, align 4, { command @ 0, in_words @ 4, out_words @ 6 });
@@ -165,7 +165,7 @@ pub struct ib_uverbs_ex_cmd_hdr {
     pub response: u64,
     /// Driver data of the request, 8-byte words.
     pub provider_in_words: u16,
-    /// Room for driver data of the reply, 8-byte words.
+    /// Size of the buffer for the reply's driver data, in 8-byte words.
     pub provider_out_words: u16,
     pub cmd_hdr_reserved: u32,
 }
@@ -820,7 +820,7 @@ kernel_enum! {
 }
 
 kernel_union! {
-    /// What a receive carried besides its data.
+    /// The immediate value, or the invalidated key, of a received message.
     union ib_uverbs_wc_ex: [u32; 1] = "ib_uverbs_wc.ex" {
         imm_data: __be32,
         invalidate_rkey: u32,
@@ -946,7 +946,7 @@ assert_layout!(ib_uverbs_ah_attr, size 32, align 4, {
     port_num @ 30, reserved @ 31,
 });
 
-/// A queue pair's attributes, as the connection manager tells them.
+/// A queue pair's attributes, as the connection manager returns them.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
@@ -1025,7 +1025,7 @@ assert_layout!(ib_uverbs_create_qp, size 56, align 8, {
 }, open { driver_data @ 56 });
 
 kernel_enum! {
-    /// Which optional fields of [`ib_uverbs_ex_create_qp`] count.
+    /// Which optional fields of [`ib_uverbs_ex_create_qp`] are valid.
     enum ib_uverbs_create_qp_mask: u32 {
         IB_UVERBS_CREATE_QP_MASK_IND_TABLE = 1 << 0,
     }
@@ -1345,7 +1345,7 @@ kernel_enum! {
 }
 
 kernel_union! {
-    /// What goes with the message, or the key to invalidate.
+    /// The immediate value, or the key to invalidate.
     union ib_uverbs_send_wr_ex: [u32; 1] = "ib_uverbs_send_wr.ex" {
         imm_data: __be32,
         invalidate_rkey: u32,

@@ -1,6 +1,6 @@
-//! `linux/ioctl.h`: how an ioctl number is put together.
+//! `linux/ioctl.h`: the composition of ioctl numbers.
 
-/// PowerPC, MIPS, SPARC, Alpha and PA-RISC took the numbers of the Unix they replaced.
+/// PowerPC, MIPS, SPARC, Alpha and PA-RISC use the numbers of the Unix that they replaced.
 #[cfg(any(
     target_arch = "powerpc",
     target_arch = "powerpc64",
@@ -18,7 +18,7 @@ mod arch {
     pub(super) const SIZE_BITS: u32 = 13;
 }
 
-/// Everyone else.
+/// All other architectures.
 #[cfg(not(any(
     target_arch = "powerpc",
     target_arch = "powerpc64",

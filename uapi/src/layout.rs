@@ -1,4 +1,4 @@
-//! How a struct is held to the kernel's layout, where it is defined.
+//! Asserts that a struct has the kernel's layout, where it is defined.
 
 use crate::tables::Struct;
 
@@ -103,10 +103,11 @@ macro_rules! default_zeroed {
     )+};
 }
 
-/// A C union: plain words of the same size and alignment, with a typed view of each arm.
+/// A C union: plain words of the same size and alignment, with a typed view of each member.
 ///
-/// Each arm becomes a method that reads it and a `From` that writes it; bytes beyond a short arm
-/// are written as zeros. Reading an arm that was not written is harmless: it gives the bytes.
+/// Each member becomes a method that reads it and a `From` that writes it; bytes beyond a short
+/// member are written as zeros. Reading a member that was not written is harmless: it reinterprets
+/// the bytes.
 ///
 /// ```text
 /// kernel_union! {

@@ -1,41 +1,44 @@
 //! The Linux kernel's RDMA user API: every struct, enum and flag, under the kernel's own names.
 //!
-//! One module mirrors one header, in the header's order. The names are found by searching; what
-//! they mean is told where they are used, in the crates above this one.
+//! Each module mirrors one header, in the header's order. Names are meant to be found by searching;
+//! what they mean is documented where they are used, in the crates above this one.
 //!
 //! # How C becomes Rust
 //!
-//! * **Structs** keep their names and fields. They are plain old data: made from bytes and seen as
-//!   bytes by `zerocopy`, without `unsafe`. A keyword gets `r#`. Where C leaves a hole at the end,
-//!   there is an `implicit_padding` field. Flexible arrays (`driver_data[]`, `attrs[]`) are left
-//!   out and named in the docs: the bytes follow the struct.
-//! * **Unions** with a name become a struct of plain words with one method per arm to read it and
-//!   one `From` per arm to write it: `wr: rxe_send_wr_rdma { … }.into()`. They and the structs
-//!   inside them are named after the path to them. Of an unnamed union the first arm is the field.
-//! * **Enums** become constants: `u16` for ids that travel in 16 bits, `u64` for flags that need
-//!   it, `u32` otherwise. A module named like the enum gives the name of a value:
+//! * **Structs** keep their names and fields. They are plain old data, which `zerocopy` converts
+//!   from and to bytes without `unsafe`. Keywords are prefixed by `r#`. Where C has trailing
+//!   padding, there is an `implicit_padding` field. Flexible arrays (`driver_data[]`, `attrs[]`)
+//!   are omitted and mentioned in the docs: their bytes follow the struct.
+//! * **Unions** with a name become a struct of plain words with one method per member to read it
+//!   and one `From` per member to write it: `wr: rxe_send_wr_rdma { … }.into()`. They and the
+//!   structs inside them are named after their path. An unnamed union is represented by its first
+//!   member.
+//! * **Enums** become constants: `u16` for ids that are passed in 16 bits, `u64` for flags that
+//!   need it, `u32` otherwise. A module with the enum's name maps values to names:
 //!   `uverbs_default_objects::name(3)` is `Some("UVERBS_OBJECT_CQ")`.
 //! * **`__be16`, `__be32`, `__be64`** are [types](byte_order) that know their byte order.
 //!
-//! [`names`] finds the names of a command's object, method and attributes; [`tables`] holds
+//! [`names`] looks up the names of a command's object, method and attributes; [`tables`] contains
 //! everything as data.
 //!
 //! # Proof
 //!
-//! Size, alignment and every offset are asserted beside each struct when this crate is compiled.
-//! What is asserted comes from the headers: `cargo run -p abi-check -- check` compiles them with
-//! the system's C compiler and compares both ways, for the headers of this machine and for the
-//! newest that Debian has. `abi/linux-<version>.txt` is that result, for reading and for diffs.
+//! Size, alignment and every offset are asserted next to each struct at compile time. The asserted
+//! values are checked against the headers: `cargo run -p abi-check -- check` compiles the headers
+//! with the system's C compiler and compares in both directions, for the headers of this machine
+//! and for the newest ones in Debian. `abi/linux-<version>.txt` is the result, for reading and for
+//! diffs.
 //!
 //! # Following a newer kernel
 //!
-//! 1. `cargo run -p abi-check -- check` lists what the newest headers have and this crate lacks.
+//! 1. `cargo run -p abi-check -- check` lists what this crate lacks compared with the newest
+//!    headers.
 //! 2. Add it to the module of its header, and to the list at that module's end.
 //! 3. `cargo run -p abi-check -- bless` writes the table of the new version; remove the old one.
 //!
-//! What a kernel has once shown to user space never changes, so a step only adds. The one change
-//! that happens is that reserved bytes become fields; the checker's list of reviewed exceptions
-//! names those.
+//! The kernel's user-space interface never changes, so such a step only adds. The only kind of
+//! change is that reserved bytes become fields; the checker has a list of these reviewed
+//! exceptions.
 
 #![no_std]
 #![forbid(unsafe_code)]

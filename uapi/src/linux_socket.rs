@@ -41,7 +41,7 @@ assert_layout!(sockaddr_in6, size 28, align 4, {
     sin6_family @ 0, sin6_port @ 2, sin6_flowinfo @ 4, sin6_addr @ 8, sin6_scope_id @ 24,
 });
 
-/// Room for an address of any family.
+/// Storage for an address of any family.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct __kernel_sockaddr_storage {

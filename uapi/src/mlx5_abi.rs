@@ -54,7 +54,7 @@ assert_layout!(mlx5_ib_alloc_ucontext_req, size 8, align 4, {
 });
 
 kernel_enum! {
-    /// What the library tells the driver it can do.
+    /// The capabilities that the library reports to the driver.
     enum mlx5_lib_caps: u64 {
         MLX5_LIB_CAP_4K_UAR = 1 << 0,
         MLX5_LIB_CAP_DYN_UAR = 1 << 1,
@@ -110,7 +110,7 @@ kernel_enum! {
 }
 
 kernel_enum! {
-    /// Which headers a raw packet must carry inline; one more than the device says, so that 0
+    /// Which headers a raw packet must carry inline; one more than the device reports, so that 0
     /// means unknown.
     enum mlx5_user_inline_mode: u32 {
         MLX5_USER_INLINE_MODE_NA = 0,
@@ -585,7 +585,7 @@ assert_layout!(mlx5_ib_alloc_mw, size 8, align 4, {
 });
 
 kernel_enum! {
-    /// Which optional fields of [`mlx5_ib_create_wq`] count.
+    /// Which optional fields of [`mlx5_ib_create_wq`] are valid.
     enum mlx5_ib_create_wq_mask: u32 {
         MLX5_IB_CREATE_WQ_STRIDING_RQ = 1 << 0,
     }

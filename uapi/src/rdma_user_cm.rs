@@ -9,7 +9,7 @@ use crate::linux_socket::{__kernel_sockaddr_storage, sockaddr_in6};
 /// The version of these commands.
 pub const RDMA_USER_CM_ABI_VERSION: u32 = 4;
 
-/// Bytes of room for private data.
+/// Size of the private data buffer, bytes.
 pub const RDMA_MAX_PRIVATE_DATA: usize = 256;
 
 kernel_enum! {
@@ -53,7 +53,7 @@ kernel_enum! {
     }
 }
 
-/// Begins every command.
+/// The header of every command.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
@@ -62,7 +62,7 @@ pub struct rdma_ucm_cmd_hdr {
     pub cmd: u32,
     /// Bytes of the request after this header.
     pub r#in: u16,
-    /// Bytes of room for the reply.
+    /// Size of the reply buffer, bytes.
     pub out: u16,
 }
 assert_layout!(rdma_ucm_cmd_hdr, size 8, align 4, { cmd @ 0, r#in @ 4, out @ 6 });
@@ -284,7 +284,7 @@ assert_layout!(rdma_ucm_query_ib_service_resp, size 8, align 8, {
     num_service_recs @ 0, reserved @ 4,
 }, open { recs @ 8 });
 
-/// What the two sides of a connection tell each other.
+/// The parameters that the two sides of a connection exchange.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct rdma_ucm_conn_param {
@@ -307,7 +307,7 @@ assert_layout!(rdma_ucm_conn_param, size 272, align 4, {
 });
 default_zeroed!(rdma_ucm_conn_param);
 
-/// How to reach a datagram peer.
+/// The address of a datagram peer.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 pub struct rdma_ucm_ud_param {
@@ -414,7 +414,7 @@ pub struct rdma_ucm_init_qp_attr {
 }
 assert_layout!(rdma_ucm_init_qp_attr, size 16, align 8, { response @ 0, id @ 8, qp_state @ 12 });
 
-/// Request of [`RDMA_USER_CM_CMD_NOTIFY`]: tells of a queue pair event.
+/// Request of [`RDMA_USER_CM_CMD_NOTIFY`]: reports a queue pair event.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
@@ -567,7 +567,7 @@ pub struct rdma_ucm_migrate_resp {
 assert_layout!(rdma_ucm_migrate_resp, size 4, align 4, { events_reported @ 0 });
 
 kernel_enum! {
-    /// Which fields of [`rdma_ucm_ib_service`] count.
+    /// Which fields of [`rdma_ucm_ib_service`] are valid.
     anonymous enum rdma_ucm_ib_service_flags: u32 {
         RDMA_USER_CM_IB_SERVICE_FLAG_ID = 1 << 0,
         RDMA_USER_CM_IB_SERVICE_FLAG_NAME = 1 << 1,

@@ -46,7 +46,7 @@ pub struct rxe_global_route {
     pub sgid_index: u8,
     pub hop_limit: u8,
     pub traffic_class: u8,
-    /// The tail C leaves unnamed; zero.
+    /// Trailing padding, unnamed in C; zero.
     pub implicit_padding: [u8; 1],
 }
 assert_layout!(rxe_global_route, size 24, align 8, {
@@ -81,7 +81,7 @@ assert_layout!(rxe_av, size 88, align 8, {
 });
 
 kernel_union! {
-    /// What goes with the message, or the key to invalidate.
+    /// The immediate value, or the key to invalidate.
     union rxe_send_wr_ex: [u32; 1] = "rxe_send_wr.ex" {
         imm_data: __be32,
         invalidate_rkey: u32,
@@ -99,7 +99,7 @@ pub struct rxe_send_wr_flush {
     pub rkey: u32,
     pub r#type: u8,
     pub level: u8,
-    /// The tail C leaves unnamed; zero.
+    /// Trailing padding, unnamed in C; zero.
     pub implicit_padding: [u8; 6],
 }
 assert_layout!(rxe_send_wr_flush, size 24, align 8, {
@@ -173,7 +173,7 @@ assert_layout!(rxe_send_wr_mw, size 32, align 8, {
 }, as "rxe_send_wr.wr.mw");
 
 kernel_union! {
-    /// What the opcode needs besides data.
+    /// Operands of the opcode.
     union rxe_send_wr_wr: [u64; 15] = "rxe_send_wr.wr" {
         flush: rxe_send_wr_flush,
         rdma: rxe_send_wr_rdma,
@@ -200,7 +200,7 @@ assert_layout!(rxe_send_wr, size 144, align 8, {
     wr_id @ 0, reserved @ 8, opcode @ 12, send_flags @ 16, ex @ 20, wr @ 24,
 });
 
-/// A scatter/gather element of a work queue entry.
+/// A scatter/gather entry of a work queue entry.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
@@ -212,13 +212,13 @@ pub struct rxe_sge {
 }
 assert_layout!(rxe_sge, size 16, align 8, { addr @ 0, length @ 8, lkey @ 12 });
 
-/// What to map to reach a queue.
+/// How to map a queue.
 #[repr(C)]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 pub struct mminfo {
-    /// What to give to `mmap`.
+    /// The offset for `mmap`.
     pub offset: u64,
     /// Bytes to map.
     pub size: u32,
@@ -226,17 +226,17 @@ pub struct mminfo {
 }
 assert_layout!(mminfo, size 16, align 8, { offset @ 0, size @ 8, pad @ 12 });
 
-/// A work queue entry's data, and how far the kernel has come with it.
+/// A work queue entry's data, and the kernel's progress with it.
 ///
-/// Followed by `inline_data`, `atomic_wr`, `sge`, one of them.
+/// Followed by one of `inline_data`, `atomic_wr`, `sge`.
 #[repr(C, align(8))]
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 pub struct rxe_dma_info {
-    /// Bytes to move.
+    /// Bytes to transfer.
     pub length: u32,
-    /// Bytes still to move; set equal to `length`.
+    /// Bytes left to transfer; initially equal to `length`.
     pub resid: u32,
     pub cur_sge: u32,
     pub num_sge: u32,
@@ -349,7 +349,7 @@ pub struct rxe_modify_srq_cmd {
 }
 assert_layout!(rxe_modify_srq_cmd, size 8, align 8, { mmap_info_addr @ 0 });
 
-/// Begins every queue: its shape and the two indexes, each on a cache line of its own.
+/// The header of every queue: its layout and the two indexes, each in its own cache line.
 ///
 /// Followed by `data`.
 #[repr(C)]
@@ -357,7 +357,7 @@ assert_layout!(rxe_modify_srq_cmd, size 8, align 8, { mmap_info_addr @ 0 });
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
 )]
 pub struct rxe_queue_buf {
-    /// An element takes 2^n bytes.
+    /// An element has 2^n bytes.
     pub log2_elem_size: u32,
     /// Slots - 1.
     pub index_mask: u32,

@@ -1,6 +1,6 @@
-//! The names of a command's object, method and attributes, for whoever prints commands.
+//! The names of a command's object, method and attributes, for printing commands.
 //!
-//! Every function answers `None` for a number without a name.
+//! Every function returns `None` for a number without a name.
 
 #![allow(clippy::wildcard_imports, reason = "nearly every name of two modules")]
 

@@ -124,7 +124,7 @@ impl Deref for BlockRing {
 }
 
 impl<'r> Block<'r> {
-    /// Loads a word (`at` is masked, below 8) as it lies in memory, in one access.
+    /// Loads a word (`at` is masked, below 8) in memory order, by one access.
     #[inline]
     pub fn word(self, at: usize) -> u64 {
         self.word_at(at).load(Ordering::Relaxed)
@@ -137,7 +137,7 @@ impl<'r> Block<'r> {
         self.word_at(at).load(Ordering::Acquire)
     }
 
-    /// Stores a unit (`at` is masked, below 4) as it lies in memory, as two words.
+    /// Stores a unit (`at` is masked, below 4) in memory order, as two words.
     #[inline]
     pub fn put(self, at: usize, unit: [u64; 2]) {
         let at = at.wrapping_mul(2);
@@ -175,7 +175,7 @@ impl BlockMut<'_> {
         at <= BYTES - UNIT && length.wrapping_sub(UNIT) <= BYTES - UNIT - at
     }
 
-    /// Stores half a word (`at` is masked, below 16) as it lies in memory, in one access.
+    /// Stores half a word (`at` is masked, below 16) in memory order, by one access.
     #[inline]
     pub fn put_half(&mut self, at: usize, half: u32) {
         let to = self.block.start.cast::<u32>().wrapping_add(at & 15);

@@ -1,4 +1,4 @@
-//! Known requests and completions, and any bytes.
+//! Valid requests and completions, and arbitrary bytes.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What no caller may put into a ring.
+//! Requests that must not get into a ring.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs::File;
@@ -38,7 +38,7 @@ fn limits(kind: QpType) -> Limits {
     }
 }
 
-/// The request as it stands in the ring.
+/// Puts a request, and returns it as encoded in the ring.
 fn put(kind: QpType, request: &SendRequest<'_>) -> Result<rxe_send_wqe, PostError> {
     let ring = ring();
     put_send(&ring, 1, &limits(kind), request)?;
@@ -68,12 +68,12 @@ fn address(number: u32, network_type: u8) -> Address {
     Address::new(&file(), None, number, vector)
 }
 
-/// A kernel that nobody asks anything.
+/// A kernel that is never called.
 #[derive(Debug)]
 struct Silent;
 
 #[expect(unsafe_code, reason = "promises what it never does")]
-// SAFETY: it hands out nothing.
+// SAFETY: it returns no descriptors.
 unsafe impl Kernel for Silent {
     unsafe fn call(&self, _: BorrowedFd<'_>, _: Call<'_>) -> Result<Reply, Errno> {
         Err(Errno::NOSYS)
@@ -83,11 +83,11 @@ unsafe impl Kernel for Silent {
 #[expect(unsafe_code, reason = "nothing is asked of it")]
 fn file() -> UverbsFile {
     let fd = File::open("/dev/null").unwrap().into();
-    // SAFETY: (1) the kernel takes calls on every descriptor; (2, 3) it carries nothing out.
+    // SAFETY: (1) the kernel accepts calls on every descriptor; (2, 3) it carries nothing out.
     unsafe { UverbsFile::new(Arc::new(Silent), fd, RDMA_DRIVER_RXE, CommandPath::Auto) }
 }
 
-/// Each flag alone, named or not, on every operation: only a payload says that it is inline.
+/// Each flag alone, named or not, on every operation: only the payload determines the inline flag.
 #[test]
 fn no_flag_without_a_name_gets_into_a_ring() {
     let piece = [Sge {
@@ -217,7 +217,7 @@ fn nothing_without_a_meaning_is_bound() {
     for at in 0..32_u32 {
         let expected = match at {
             0..=3 | 5 | 8 | 9 => Ok(1 << at),
-            // Which the kernel may not know.
+            // Optional flags, which the kernel may not know.
             20..=29 => Ok(0),
             _ => Err(PostError::InvalidRequest),
         };
@@ -248,7 +248,7 @@ fn a_destination_is_one_that_there_can_be() {
     ] {
         assert_eq!(send(5, 0, qp_num), expected, "{qp_num:#x}");
     }
-    // Without a number the path is in the request, which a provider made of typed values.
+    // Without a number the path is in the request, where the provider encoded it from typed values.
     for network_type in 0..=u8::MAX {
         let expected = if network_type == 1 || network_type == 2 {
             Ok(())

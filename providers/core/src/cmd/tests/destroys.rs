@@ -1,4 +1,4 @@
-//! How objects are destroyed, and what that tells.
+//! Destroying objects, and the event counts that it returns.
 
 use uverbs_uapi::ib_user_verbs::{
     ib_uverbs_close_xrcd, ib_uverbs_dealloc_mw, ib_uverbs_dealloc_pd, ib_uverbs_dereg_mr,

@@ -1,4 +1,4 @@
-//! What each command looks like on either interface, by the kernel's declarations
+//! The encoding of each command on either interface, by the kernel's declarations
 //! (`uverbs_std_types_*.c`, `uverbs_cmd.c`).
 
 use std::cell::Cell;
@@ -276,7 +276,7 @@ fn completion_queues() {
     check_legacy(|file| cq::resize(file, 5, 32, &Uhw::NONE), "19 in16 out8");
     check_legacy(|file| cq::modify(file, 5, 8, 100), "x57 in16");
     check_legacy(|file| cq::poll(file, 5, 4), "21 in16 out200");
-    // The script's reply is no descriptor; the words are the same.
+    // The script's reply is not a descriptor; the request is the same.
     let file = |file: &UverbsFile| -> Result<()> {
         assert!(comp_channel::create(file).is_err());
         Ok(())

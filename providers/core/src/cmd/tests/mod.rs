@@ -1,4 +1,4 @@
-//! The exact words of the commands, on a kernel that writes down what it is asked.
+//! The exact encoding of the commands, on a kernel that records calls.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -29,17 +29,17 @@ use crate::file::{CommandPath, UverbsFile};
 use crate::sys::recorder::{Record, Recorder, Sink};
 use crate::sys::{Attr, Call, Command, Kernel, Reply, Uhw, Value, WriteCommand};
 
-/// Writes down every call as a line and answers from a table.
+/// Records every call as a line and answers from a table.
 ///
 /// `ioctl 3/0 0:new 1:in4=16 5:const=0 6:out4 3:-` is a method with its attributes (`-` is not
 /// sent), `invoke 18 in32 out8` and `write 18 in32 out8` are legacy commands (`x` before the
-/// number: extended), ` uhw 4/16` is what the provider adds.
+/// number: extended), ` uhw 4/16` is driver data.
 #[derive(Debug, Default)]
 struct Script {
     lines: Mutex<Vec<String>>,
     /// The request of the last legacy command.
     request: Mutex<Vec<u8>>,
-    /// The errno of calls whose line starts so.
+    /// The errno of calls whose line starts with this text.
     refuse: Vec<(&'static str, Errno)>,
     /// What is written to outputs: by `object/method:attribute` or by the number of a legacy
     /// command.
@@ -157,7 +157,7 @@ impl Script {
         line += &describe_uhw(uhw);
         *self.request.lock().unwrap() = input.to_vec();
         self.note(line)?;
-        // Zero is a handle, but it is also standard input: not for the commands that return
+        // Zero is a valid handle, but also standard input: not for commands that return
         // descriptors.
         if self.zeros && !matches!(number, 0 | 17) {
             for cell in output {
@@ -170,7 +170,7 @@ impl Script {
 }
 
 #[expect(unsafe_code, reason = "promises fresh descriptors")]
-// SAFETY: the descriptors in its replies are made for the test that asked, which owns them.
+// SAFETY: the descriptors in its replies are created for the calling test, which owns them.
 unsafe impl Kernel for Script {
     unsafe fn call(&self, _: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
         match call {
@@ -226,7 +226,7 @@ fn null() -> OwnedFd {
     File::open("/dev/null").unwrap().into()
 }
 
-/// Tells the runner what was asked, past the harness, which would keep it to itself.
+/// Prints the commands for the runner, bypassing the harness, which would capture them.
 #[derive(Debug)]
 struct Outlines;
 
@@ -250,7 +250,7 @@ impl Bench {
         Self::on_path(script, CommandPath::Auto)
     }
 
-    #[expect(unsafe_code, reason = "promises that a script does no harm")]
+    #[expect(unsafe_code, reason = "relies on a script having no effects")]
     fn on_path(script: Script, path: CommandPath) -> Self {
         let script = Arc::new(script);
         let kernel: Arc<dyn Kernel> = Arc::<Script>::clone(&script);
@@ -259,7 +259,7 @@ impl Bench {
         } else {
             kernel
         };
-        // SAFETY: (1) the script takes calls on every descriptor; (2, 3) it carries nothing out.
+        // SAFETY: (1) the script accepts calls on every descriptor; (2, 3) it carries nothing out.
         let file = unsafe { UverbsFile::new(kernel, null(), RDMA_DRIVER_RXE, path) };
         Self { script, file }
     }

@@ -134,7 +134,7 @@ fn a_driver_attribute_is_not_lost_on_the_way_to_a_legacy_command() {
     let error = pd::alloc(&bench.file, &uhw).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert_eq!(bench.lines(), Vec::<String>::new());
-    // A creation with a method goes by that, whatever the path prefers.
+    // An object with a create method is created by it, whatever the path prefers.
     for path in [CommandPath::Write, CommandPath::InvokeWrite] {
         let bench = Bench::on_path(Script::new().with_zeros(), path);
         cq::create(&bench.file, &cq::Create::new(1, 0), &uhw).unwrap();

@@ -1,4 +1,4 @@
-//! What is made of replies, the impossible ones included.
+//! How replies are decoded, including impossible ones.
 
 use uverbs_uapi::ib_user_ioctl_verbs::ib_uverbs_gid_entry;
 use uverbs_uapi::ib_user_verbs::{

@@ -1,4 +1,5 @@
-//! What becomes of the memory of objects, however the commands end that they begin and end with.
+//! What happens to the memory of objects, for every outcome of the commands that create and destroy
+//! them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use crate::file::UverbsFile;
 use crate::object::Object;
 use crate::types::{EventCounts, Gid};
 
-/// Memory, and whether it is still there.
+/// Memory, and whether it is still alive.
 fn memory() -> (Arc<()>, impl Fn() -> bool) {
     let memory = Arc::new(());
     let weak = Arc::downgrade(&memory);
@@ -173,7 +174,7 @@ fn an_object_that_was_destroyed_in_its_place_is_asked_nothing_more() {
 const LEAVE: &str = "invoke 31 in24";
 const DESTROY: &str = "ioctl 4/1 0:obj=5 1:out4";
 
-/// A queue pair in two groups, and out of a third again.
+/// A queue pair that is in two groups, and has left a third.
 fn member(file: &Arc<UverbsFile>) -> Object {
     let qp = Object::new(file, &qp::KIND, 5, []);
     let group = |last| Gid::from_bytes([0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]);
@@ -222,7 +223,7 @@ fn a_group_that_was_not_left_or_not_entered() {
     let mut qp = Object::new(&file, &qp::KIND, 5, []);
     attach_multicast(&qp, &Gid::default(), 0).unwrap_err();
     lines(&script);
-    // It is in none.
+    // It is in no group.
     qp.try_destroy().unwrap_err();
     assert_eq!(lines(&script), [DESTROY]);
 }

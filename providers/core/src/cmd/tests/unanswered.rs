@@ -1,4 +1,4 @@
-//! Commands by `write(2)` that are taken and not answered: on a file that takes everything.
+//! Commands by `write(2)` that are accepted and not answered, on a file that accepts everything.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -13,11 +13,11 @@ use crate::sys::{Linux, Uhw};
 use crate::types::{AccessFlags, AddressVector, MwType, QpCaps, QpType};
 
 /// The running kernel, with `/dev/null` for a device.
-#[expect(unsafe_code, reason = "opens what is no device")]
+#[expect(unsafe_code, reason = "opens a file that is not a device")]
 fn file() -> UverbsFile {
     let null = File::options().read(true).write(true).open("/dev/null");
-    // SAFETY: (1) it is none, but takes writes and refuses all other calls; (2, 3) it does nothing
-    // with them.
+    // SAFETY: (1) it is not a device, but it accepts writes and refuses all other calls; (2, 3) it
+    // does nothing with them.
     unsafe {
         UverbsFile::new(
             Arc::new(Linux),
@@ -94,7 +94,7 @@ fn no_create_succeeds_without_a_handle() {
         qp_type: QpType::XrcTarget,
         user_handle: 0,
     };
-    // What a driver answers behind it makes no difference.
+    // The driver's reply after it makes no difference.
     for length in [0, 8] {
         let mut driver = vec![0; length];
         let output = Cell::from_mut(driver.as_mut_slice()).as_slice_of_cells();

@@ -1,4 +1,4 @@
-//! Fork protection against a naive model: a count per page, and what the kernel was told last.
+//! Fork protection against a naive model: a count per page, and the last advice to the kernel.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -12,14 +12,14 @@ use crate::error::{Errno, ErrorKind};
 
 const PAGE: usize = 4096;
 
-/// Leaves pages of a machine out, or of the test's own.
+/// Excludes pages of a model, or of the test itself.
 #[expect(unsafe_code, reason = "no pages of this process's queues")]
 fn protect(guard: &ForkGuard, address: usize, len: usize) -> crate::Result<Registration> {
-    // SAFETY: the pages are a model's, or nobody else's.
+    // SAFETY: the pages belong to a model, or only to this test.
     unsafe { guard.protect(address, len) }
 }
 
-/// A kernel of a few pages that counts how often it is called.
+/// A model kernel with a few pages, which counts calls.
 #[derive(Clone, Debug, Default)]
 struct Machine(Arc<Mutex<State>>);
 
@@ -27,10 +27,10 @@ struct Machine(Arc<Mutex<State>>);
 struct State {
     left_out: HashMap<usize, bool>,
     calls: usize,
-    /// Calls to leave out pages that are left out, or to give back pages that are not.
+    /// Calls to exclude pages that are already excluded, or to give back pages that are not.
     needless: usize,
-    /// Leaving out a range with this page fails; with ENOMEM the other pages are left out all the
-    /// same.
+    /// Excluding a range with this page fails; with ENOMEM the other pages are excluded
+    /// nevertheless.
     hole: Option<(usize, Errno)>,
     /// Giving back fails.
     keep: bool,
@@ -145,7 +145,7 @@ proptest! {
                 }
                 Step::Heal => machine.0.lock().unwrap().hole = None,
             }
-            // What EINVAL kept from being given back cannot be compared.
+            // Pages that could not be given back because of EINVAL cannot be compared.
             if guard.stuck() > 0 {
                 return Ok(());
             }
@@ -245,7 +245,7 @@ fn impossible_ranges_are_refused() {
     assert!(protect(&ForkGuard::unneeded(), usize::MAX, usize::MAX).is_ok());
 }
 
-/// How many of this process's mappings at `address` are left out of children.
+/// How many of this process's mappings at `address` are excluded from children.
 fn is_left_out(address: usize) -> bool {
     let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
     let mut inside = false;

@@ -1,4 +1,4 @@
-//! Discovery on scripted netlink, made-up sysfs trees and made-up nodes.
+//! Discovery with scripted netlink, and temporary sysfs trees and nodes.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod forks;

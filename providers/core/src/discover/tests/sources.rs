@@ -1,4 +1,4 @@
-//! Which source tells of a device, and what happens when it cannot.
+//! Which source provides a device, and what happens if it is unavailable.
 
 use std::fs::File;
 
@@ -184,7 +184,7 @@ fn f17_nodes_alone_are_listed_and_opened() {
 
 #[test]
 fn a_node_that_sysfs_does_not_show_opens_by_its_name() {
-    // Another network namespace: the class is there and empty, the node too.
+    // Another network namespace: the class exists but is empty; the node exists.
     let tree = Tree::new();
     tree.device("rxe1", RXE);
     tree.uverbs("uverbs1", "rxe1", 2);

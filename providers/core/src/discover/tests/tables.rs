@@ -103,8 +103,8 @@ fn gids() {
         Some("eth0")
     );
 
-    // Empty and unreadable entries are left out; a network device of another namespace has no
-    // number here.
+    // Empty and unreadable entries are omitted; a network device of another namespace has no number
+    // here.
     let table = sysfs.gid_table("mlx5_0", 1).unwrap();
     let entries: Vec<_> = table
         .iter()

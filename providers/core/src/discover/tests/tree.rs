@@ -1,4 +1,4 @@
-//! A directory with a sysfs and a `/dev` of its own, removed when dropped.
+//! A temporary directory with its own sysfs and `/dev`, removed on drop.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -35,7 +35,7 @@ impl Tree {
         self.root.join("dev/infiniband").join(name)
     }
 
-    /// Only the tree is looked at; not the netlink of this machine.
+    /// Uses only the tree, not the netlink of this machine.
     pub(super) fn options(&self) -> Options {
         Options {
             netlink: false,

@@ -147,8 +147,8 @@ fn ports_that_need_a_global_route() {
     assert!(port.needs_grh());
 }
 
-/// A RoCE v2 packet from 10.0.0.1 to 10.0.0.2, as it stands before a message: 20 arbitrary bytes
-/// and an IPv4 header.
+/// A RoCE v2 packet from 10.0.0.1 to 10.0.0.2, as in front of a message: 20 arbitrary bytes and an
+/// IPv4 header.
 fn ipv4_header(before: u8) -> [u8; 40] {
     let mut bytes = [before; 40];
     bytes[20..].copy_from_slice(&[

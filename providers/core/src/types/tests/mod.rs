@@ -1,4 +1,4 @@
-//! What the vocabulary promises, against the tables it comes from.
+//! Tests of the vocabulary against the tables that it comes from.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Every enum and flag set keeps every number that is said, and none without a name is asked for.
+//! Every enum and flag set keeps every number that it receives, and sends none without a name.
 
 use std::{collections::HashSet, fmt::Write as _};
 
@@ -124,8 +124,8 @@ proptest! {
     }
 }
 
-/// For each flag set: the bits that have a name, and those that nobody minds, are asked for; no
-/// other is.
+/// For each flag set: named bits, and ignored ones, are accepted in requests; all others are
+/// refused.
 macro_rules! asked {
     ($($type:ident, $named:literal;)+) => {
         #[test]
@@ -143,7 +143,7 @@ macro_rules! asked {
                         assert_eq!(error.kind(), ErrorKind::InvalidInput, "{what} {at}");
                         let text = error.to_string();
                         assert!(text.contains(&format!("flags, unnamed_bits {bit:#x}")), "{text}");
-                        // Beside one that has a name, too; only it is named.
+                        // Also together with a named bit; the error reports only the unnamed one.
                         let lowest = $type::from_bits_retain(1 << named.trailing_zeros());
                         let both = lowest | $type::from_bits_retain(bit);
                         let error = both.asked(Op::CreateQueuePair, "flags").unwrap_err();

@@ -1,4 +1,4 @@
-//! What values say of themselves in the words of the C library and its tools.
+//! The texts of values, as in the C library and its tools.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,7 +10,7 @@ use crate::types::{
     RetryCount, RnrTimer, SendRequest, Sge, SigMode, TransportType, WcStatus,
 };
 
-/// Each known value has a text of its own, an unknown one the library's word for it.
+/// Each known value has its own text, an unknown one the library's text for it.
 macro_rules! texts {
     ($($type:ident::$text:ident, $unknown:literal, besides $same:literal;)+) => { $(
         let texts: HashSet<_> = $type::ALL.iter().map(|value| value.$text()).collect();

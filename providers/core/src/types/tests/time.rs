@@ -1,4 +1,4 @@
-//! The timer tables of the queue-pair builder, entry by entry.
+//! The timer tables of queue pairs, entry by entry.
 
 use std::time::Duration;
 

@@ -71,7 +71,7 @@ fn the_table_is_the_kernels() {
     }
 }
 
-/// `modify_qp` and `ib_modify_qp_is_ok`, said again from their sources.
+/// `modify_qp` and `ib_modify_qp_is_ok`, reimplemented from their sources.
 fn kernel_accepts(
     table: &[KernelRow],
     from: QpState,
@@ -109,7 +109,7 @@ proptest! {
     ) {
         let table = kernel_table();
         let (from, to, qp_type) = (QpState::from_raw(from), QpState::from_raw(to), TYPES[kind]);
-        // Most random masks are refused for many reasons at once; start near the legal ones.
+        // Most random masks are refused for several reasons at once; start near the legal ones.
         let needed = requirement(from, to, qp_type).unwrap_or_default();
         let mask = M::from_bits_retain(match start {
             0 => noise & 0x021f_ffff,
@@ -155,9 +155,9 @@ fn what_is_not_in_the_table_is_not_judged() {
         QpType::Rc,
         M::STATE
     ));
-    // Neither is a change that asks for no state, in a state that a kernel told.
-    let told = QpState::from_raw(7);
-    assert!(is_legal(told, told, QpType::Rc, M::QKEY));
+    // Neither is a modify without a state, in a state that only the kernel knows.
+    let unnamed = QpState::from_raw(7);
+    assert!(is_legal(unnamed, unnamed, QpType::Rc, M::QKEY));
     assert_eq!(
         requirement(QpState::Reset, QpState::Init, QpType::Driver),
         None

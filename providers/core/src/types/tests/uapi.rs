@@ -1,4 +1,4 @@
-//! The numbers here are the kernel header's.
+//! The numbers are those of the kernel's headers.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::types::{
     SrqType, WcOpcode,
 };
 
-/// Every member of the kernel's enum has a name here, and is called what the kernel calls it.
+/// Every member of the kernel's enum has a name here, which is the kernel's.
 macro_rules! same_enum {
     ($($type:ident, $names:expr, $strip:literal => $add:literal;)+) => {
         $(

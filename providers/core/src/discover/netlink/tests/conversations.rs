@@ -1,4 +1,4 @@
-//! Answers in pieces, out of order, or none.
+//! Partial answers, answers out of order, and no answers.
 
 use netlink_packet_core::{
     NLM_F_DUMP_INTR, NLM_F_MULTIPART, NLMSG_DONE, NLMSG_NOOP, NLMSG_OVERRUN,
@@ -260,7 +260,7 @@ fn settings_are_learned_along() {
     assert_eq!(script.receives.get(), 1, "three answers come together");
 }
 
-/// What is left of an earlier list may be larger than the part of the buffer that an answer gets.
+/// Unread datagrams of an earlier list may be larger than an answer's part of the buffer.
 #[test]
 fn what_an_earlier_search_left_unread_is_received_one_by_one() {
     let many: Vec<_> = (0..100).map(|at| device(true, 3, at, "mlx5_x")).collect();

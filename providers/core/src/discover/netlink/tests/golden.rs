@@ -1,4 +1,4 @@
-//! Requests as they go out, answers as Linux 6.12 gave them for an rxe device on `v0`.
+//! Encoded requests, and the answers of Linux 6.12 for an rxe device on `v0`.
 //!
 //! The bytes are those of a little-endian machine.
 #![cfg(target_endian = "little")]
@@ -17,7 +17,7 @@ const PORT: &str = "\
     0800010000000000090002007278653000000000080003000100000005000c000400000005000d0005000000080032000400000007003300\
     76300000";
 
-/// Asks, and compares the request with `sent`.
+/// Runs a query, and compares the request with `sent`.
 fn ask<A>(sent: &str, answers: &[&str], question: impl FnOnce(&mut Client<Script>) -> A) -> A {
     let script = Script::new(answers.iter().map(|answer| hex(answer)));
     let answer = question(&mut script.client());
@@ -119,7 +119,7 @@ fn ports() {
     );
     assert_eq!(port.lid, None);
 
-    // The kernel answers this one under the number of another command.
+    // The kernel answers this one with the number of another command.
     let whole = format!("4c00000001140000 01000000 95000000 {PORT}");
     let sent = "20000000051401000100000000000000 0800010000000000 0800030001000000";
     assert_eq!(

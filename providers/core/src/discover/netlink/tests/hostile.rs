@@ -1,4 +1,4 @@
-//! Any bytes: an error at worst.
+//! Arbitrary bytes: at worst an error.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ use crate::discover::netlink::{
 };
 use crate::error::Op;
 
-/// Reads bytes in every way there is, and says whether any way made sense of them.
+/// Parses bytes by every parser, and returns whether any parser accepted them.
 fn read_all(bytes: &[u8]) -> usize {
     let attributes = Attributes::new(bytes);
     let mut list = Vec::new();
@@ -38,7 +38,8 @@ fn read_datagram(bytes: &[u8]) {
     }
 }
 
-/// An attribute of a type the kernel has, with a value of a likely width, or a nest of such.
+/// An attribute of a type that the kernel has, with a value of a plausible width, or nested
+/// attributes.
 fn attribute() -> impl Strategy<Value = Vec<u8>> {
     let value = prop_oneof![
         vec(any::<u8>(), 0..12),

@@ -1,4 +1,4 @@
-//! Netlink without a kernel: bytes that a kernel sent, bytes that none would send.
+//! Netlink without a kernel: bytes that a kernel sent, and bytes that no kernel would send.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod conversations;

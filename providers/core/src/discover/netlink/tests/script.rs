@@ -1,4 +1,4 @@
-//! A kernel that says what it was told to say.
+//! A scripted kernel.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -10,12 +10,12 @@ use uverbs_uapi::rdma_netlink::*;
 use crate::discover::netlink::{Client, NetlinkTransport};
 use crate::error::Errno;
 
-/// Answers with datagrams in order, then with silence; keeps what it was asked.
+/// Answers with the given datagrams in order, then not at all; records requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Script {
     pub(crate) sent: Rc<RefCell<Vec<Vec<u8>>>>,
     pub(crate) left: Rc<RefCell<VecDeque<Vec<u8>>>>,
-    /// How often it was listened to.
+    /// How often `receive` was called.
     pub(crate) receives: Rc<Cell<usize>>,
 }
 
@@ -30,12 +30,12 @@ impl Script {
         Client::over(self.clone())
     }
 
-    /// What was asked, one datagram per item.
+    /// The requests, one datagram per item.
     pub(crate) fn sent(&self) -> Vec<Vec<u8>> {
         self.sent.borrow().clone()
     }
 
-    /// How many datagrams nobody read.
+    /// How many datagrams are unread.
     pub(crate) fn unread(&self) -> usize {
         self.left.borrow().len()
     }
