@@ -91,8 +91,11 @@ fn explain(mut error: Error, attr: &QpAttr) -> Error {
 }
 
 /// Encodes an attribute; 0 if it is absent.
-fn encode_or_zero<T, R: Default>(attr: Option<T>, ask: impl FnOnce(T) -> Result<R>) -> Result<R> {
-    attr.map_or_else(|| Ok(R::default()), ask)
+fn encode_or_zero<T, R: Default>(
+    attr: Option<T>,
+    encode: impl FnOnce(T) -> Result<R>,
+) -> Result<R> {
+    attr.map_or_else(|| Ok(R::default()), encode)
 }
 
 fn encode(op: Op, qp: u32, attr: &QpAttr) -> Result<ib_uverbs_modify_qp> {
