@@ -3,7 +3,8 @@
 use crate::cargo::cargo;
 use crate::test::Level;
 use crate::{
-    abi, api, asan, coverage, cross, faults, licences, loom, miri, package, surface, test, tsan,
+    abi, api, asan, coverage, cross, faults, licences, loom, miri, package, sizes, surface, test,
+    tsan,
 };
 use anyhow::bail;
 use clap::Args;
@@ -11,9 +12,10 @@ use std::process::ExitCode;
 use std::time::Instant;
 use testbed::host;
 
-/// Run everything that has to hold: format, lints, subsets of the providers, documentation, what
-/// safe programs can reach, what is public, what is packed, licences, tests of faults, ABI, models
-/// of threads, sanitizers and the interpreter, another machine, and every level of tests.
+/// Run everything that has to hold: format, lints, subsets of the providers and their sizes,
+/// documentation, what safe programs can reach, what is public, what is packed, licences, tests of
+/// faults, ABI, models of threads, sanitizers and the interpreter, another machine, and every level
+/// of tests.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Stop at the first step that fails.
@@ -26,7 +28,7 @@ pub(crate) struct Options {
 
 type Step = (&'static str, fn() -> anyhow::Result<()>);
 
-const STEPS: [Step; 23] = [
+const STEPS: [Step; 24] = [
     ("fmt", || cargo(&["fmt", "--all", "--check"], &[])),
     ("clippy", || {
         cargo(
@@ -43,6 +45,7 @@ const STEPS: [Step; 23] = [
         )
     }),
     ("subsets", subsets),
+    ("sizes", sizes::compare),
     ("docs", || {
         cargo(
             &["doc", "--workspace", "--all-features", "--no-deps"],

@@ -25,6 +25,7 @@ mod programs;
 mod pyverbs;
 mod report;
 mod selftest;
+mod sizes;
 mod surface;
 mod terminal;
 mod test;
@@ -64,6 +65,7 @@ enum Task {
     Pyverbs(pyverbs::Options),
     Report(report::Options),
     Selftest(selftest::Options),
+    Sizes(sizes::Options),
     Surface(surface::Options),
     Test(test::Options),
     Tsan(tsan::Options),
@@ -92,6 +94,7 @@ fn main() -> ExitCode {
         Task::Pyverbs(options) => pyverbs::run(&options),
         Task::Report(options) => report::run(&options),
         Task::Selftest(options) => selftest::run(&options),
+        Task::Sizes(options) => sizes::run(&options),
         Task::Surface(options) => surface::run(&options),
         Task::Test(options) => test::run(&options),
         Task::Tsan(options) => tsan::run(&options),
