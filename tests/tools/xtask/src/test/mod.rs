@@ -38,9 +38,26 @@ const TRIES: usize = 2;
 /// The kernel of tests that are to be quick.
 const QUICK_KERNEL: &str = "6.12";
 
-/// What they leave out, in words.
-const LEFT_OUT: &str = "the other kernels and ways to the kernel, tests of robustness on rxe, the verbs on mlx5, recordings, \
-    examples, the software ConnectX under Debian's programs, and machines themselves; `cargo xtask test --full` runs them";
+/// What they leave out of a level.
+const LEFT_OUT: [(Level, &str); 5] = [
+    (
+        Level::Rxe,
+        "other kernels and ways to the kernel, robustness, two hosts, the examples",
+    ),
+    (
+        Level::Mlx5,
+        "other kernels and ways to the kernel, the verbs of every device, RoCE functions, the examples",
+    ),
+    (
+        Level::Interop,
+        "other kernels; what libibverbs asks of the kernel, call by call",
+    ),
+    (
+        Level::Connectx,
+        "the software ConnectX under Debian's programs, and its bytes beside libmlx5's",
+    ),
+    (Level::Testbed, "the machines themselves"),
+];
 
 /// Run the tests: what takes minutes, or one level, or all of them (`--full`)
 ///
@@ -173,7 +190,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         failed.push(format!("steadiness ({} tests)", unsteady.len()));
     }
     if options.is_quick() {
-        host::say(format_args!("left out: {LEFT_OUT}"));
+        host::say(left_out());
     }
     if failed.is_empty() {
         host::say(format_args!(
@@ -184,9 +201,27 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     bail!("failed: {} (after {minutes:.1} min)", failed.join(", "))
 }
 
-/// Runs all of a level.
-pub(crate) fn whole(level: Level) -> anyhow::Result<()> {
-    run(&Options::of(level)).map(drop)
+/// What was not run, and the command that runs it, in a line for each level.
+fn left_out() -> String {
+    let lines = LEFT_OUT.map(|(level, what)| {
+        format!(
+            "\n      cargo xtask test --level {:<9} {what}",
+            level.name()
+        )
+    });
+    format!(
+        "left out some tests; `cargo xtask test --full` runs all, `.ci/run` also lints, sanitizers and the interpreter:{}",
+        lines.concat()
+    )
+}
+
+/// Runs all of a level; what passes only at another try fails if they have to be steady.
+pub(crate) fn whole(level: Level, steady: bool) -> anyhow::Result<()> {
+    let options = Options {
+        steady,
+        ..Options::of(level)
+    };
+    run(&options).map(drop)
 }
 
 /// Runs a level; names what passed at another try alone.
@@ -412,5 +447,21 @@ impl Way {
     fn name(self) -> String {
         self.to_possible_value()
             .map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_quick_run_leaves_out_is_told_with_its_command() {
+        let told = left_out();
+        let whole = [Level::Unit, Level::Fake];
+        for level in Level::value_variants() {
+            let command = format!("--level {} ", level.name());
+            assert_eq!(told.contains(&command), !whole.contains(level), "{told}");
+        }
+        assert!(told.contains("--full"), "{told}");
     }
 }
