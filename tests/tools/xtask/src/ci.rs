@@ -66,7 +66,9 @@ const STEPS: [Step; 24] = [
     ("tsan", |_| tsan::run(&tsan::Options::share()).map(drop)),
     ("asan", |_| asan::run(&asan::Options::default()).map(drop)),
     ("miri", |_| miri::run(&miri::Options::share()).map(drop)),
-    ("aarch64", |_| cross::run(&cross::Options::share()).map(drop)),
+    ("aarch64", |_| {
+        cross::run(&cross::Options::share()).map(drop)
+    }),
     ("unit", |options| test::whole(Level::Unit, options.steady)),
     ("fake", |options| test::whole(Level::Fake, options.steady)),
     ("testbed", |options| {

@@ -21,7 +21,8 @@ const SUBSETS: [&str; 3] = ["rxe", "mlx5", "mlx5,rxe"];
 
 /// Weigh the static ping-pong with each provider and with all, and the command-line tool
 ///
-/// Programs for x86-64 and musl, as `--release` builds them. A program with one provider has to be smaller than that with all.
+/// Programs for x86-64 and musl, as `--release` builds them. A program with one provider has to be
+/// smaller than that with all.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Write the table into the guide.
