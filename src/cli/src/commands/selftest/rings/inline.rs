@@ -1,6 +1,8 @@
 //! Bytes that travel in the request itself: lengths from none to all there is room for, whole and
 //! in pieces, some of them empty.
 
+use std::time::{Duration, Instant};
+
 use uverbs::owned::{self, Buffer};
 use uverbs::{
     CompletionQueue, Operation, Payload, ProtectionDomain, QpType, QueuePair, SendRequest,
@@ -11,6 +13,9 @@ use super::super::pair::{REMOTE, buffer_of, compare, connect, ended, fill, prepa
 use super::super::subject::Subject;
 
 const EXPECTED: &str = "whole and in pieces, as sent";
+
+/// A device that is too slow for all of them is told to be so.
+const ENOUGH: Duration = Duration::from_secs(2);
 
 /// What is asked for, until the device grants it.
 const ROOM: [u32; 5] = [512, 256, 128, 64, 32];
@@ -36,6 +41,15 @@ pub(super) fn checks() -> Vec<Check> {
 /// header's.
 fn is_telling(len: usize) -> bool {
     len <= 64 || [0, 1, 12, 13, 15].contains(&(len % 16))
+}
+
+/// The longest, then the others, spread, so that a device that is too slow for all of them has some
+/// of each kind.
+fn lengths(room: usize) -> Vec<usize> {
+    const SPREAD: usize = 8;
+    let telling: Vec<usize> = (0..room).filter(|len| is_telling(*len)).collect();
+    let spread = (0..SPREAD).flat_map(|first| telling.iter().skip(first).step_by(SPREAD));
+    std::iter::once(room).chain(spread.copied()).collect()
 }
 
 #[derive(Debug)]
@@ -140,7 +154,13 @@ impl Rig {
     ) -> Outcome {
         let room = self.room as usize;
         let mut bytes = vec![0; room];
-        for len in (0..=room).filter(|len| is_telling(*len) || *len == room) {
+        let (start, all) = (Instant::now(), lengths(room));
+        let mut count = 0;
+        for &len in &all {
+            if start.elapsed() > ENOUGH {
+                break;
+            }
+            count += 1;
             for (cut, seed) in [len, len / 2, 0].into_iter().zip(len as u64..) {
                 fill(&mut bytes[..len], seed);
                 let (head, tail) = bytes[..len].split_at(cut);
@@ -156,6 +176,30 @@ impl Rig {
                 })?;
             }
         }
-        Ok(Found::new(format_args!("0 to {room} bytes")))
+        let found = if count < all.len() {
+            Found::new(format_args!(
+                "{count} of {} lengths, 0 to {room} bytes",
+                all.len()
+            ))
+        } else {
+            Found::new(format_args!("0 to {room} bytes"))
+        };
+        Ok(found.slow_if(count < all.len()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_length_comes_once() {
+        let mut all = lengths(100);
+        assert_eq!(all[..3], [100, 0, 8]);
+        all.sort_unstable();
+        let right: Vec<usize> = (0..=100)
+            .filter(|len| is_telling(*len) || *len == 100)
+            .collect();
+        assert_eq!(all, right);
     }
 }
