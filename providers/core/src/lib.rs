@@ -5,7 +5,7 @@
 //! | [`types`] | the vocabulary: values that users and providers share | – |
 //! | [`error`] | the control-path error and the small data-path errors | – |
 //! | [`sys`] | all system calls; every call on an RDMA fd is a [`sys::Call`] value | `types`, `error` |
-//! | [`file`] | one opened device: which command encoding to use, fork and removal checks | `sys` |
+//! | [`file`](mod@file) | one opened device: which command encoding to use, fork and removal checks | `sys` |
 //! | [`kind`] | descriptions of kinds of kernel objects, and how to destroy one | `file` |
 //! | [`cmd`] | one file per kernel object: its kind, its commands (request value in, reply value out) | `kind` |
 //! | [`object`] | a kernel object, destroyed exactly once and after its children | `kind` |
