@@ -20,6 +20,7 @@ mod lines;
 mod loom;
 mod metadata;
 mod miri;
+mod mutants;
 mod package;
 mod programs;
 mod pyverbs;
@@ -61,6 +62,7 @@ enum Task {
     Lines(lines::Options),
     Loom(loom::Options),
     Miri(miri::Options),
+    Mutants(mutants::Options),
     Package(package::Options),
     Pyverbs(pyverbs::Options),
     Report(report::Options),
@@ -90,6 +92,7 @@ fn main() -> ExitCode {
         Task::Lines(options) => lines::run(&options),
         Task::Loom(options) => loom::run(&options),
         Task::Miri(options) => miri::run(&options),
+        Task::Mutants(options) => mutants::run(&options),
         Task::Package(options) => package::run(&options),
         Task::Pyverbs(options) => pyverbs::run(&options),
         Task::Report(options) => report::run(&options),

@@ -12,11 +12,16 @@ pub const NIGHTLY: &str = "nightly";
 /// understands, and the same text for the same item.
 pub const API_READER: &str = "1.95.0";
 
+/// The version whose reports `cargo xtask mutants` reads.
+const CARGO_MUTANTS: &str = "cargo-mutants@27.1.0";
+
 /// A tool of the host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Tool {
     /// The [`API_READER`] toolchain.
     ApiReader,
+    /// What changes programs in small ways to see whether a test notices.
+    CargoMutants,
     /// Keys of Debian's archive.
     DebianKeyring,
     /// Knows Debian's mirror on systems that are not Debian.
@@ -47,6 +52,9 @@ impl Tool {
             Self::ApiReader => {
                 capture(crate::cargo::command_of(API_READER).arg("--version")).is_ok()
             }
+            Self::CargoMutants => {
+                capture(crate::cargo::command().args(["mutants", "--version"])).is_ok()
+            }
             Self::DebianKeyring => Path::new(crate::debian::KEYRING).exists(),
             Self::Debootstrap => Path::new("/usr/share/debootstrap/scripts/sid").exists(),
             Self::LlvmTools => llvm_tools().is_ok_and(|folder| folder.join("llvm-cov").exists()),
@@ -75,6 +83,7 @@ impl Tool {
     fn words(self) -> &'static str {
         match self {
             Self::ApiReader => "the Rust toolchain that public items are read with",
+            Self::CargoMutants => "cargo-mutants",
             Self::DebianKeyring => "the keyring of Debian's archive",
             Self::Debootstrap => "debootstrap (it knows Debian's mirror)",
             Self::LlvmTools => "llvm-tools of the Rust toolchain",
@@ -100,6 +109,7 @@ impl Tool {
                 API_READER,
                 "--profile=minimal",
             ],
+            Self::CargoMutants => vec!["cargo", "install", "--locked", CARGO_MUTANTS],
             Self::DebianKeyring => by_apt(&["debian-archive-keyring"]),
             Self::Debootstrap => by_apt(&["debootstrap"]),
             Self::LlvmTools => vec!["rustup", "component", "add", "llvm-tools"],

@@ -1,0 +1,225 @@
+//! `cargo xtask mutants`: which small changes of the library no test notices.
+
+use crate::cargo::PACKAGES;
+use anyhow::{Context as _, bail, ensure};
+use clap::Args;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{ExitCode, ExitStatus};
+use testbed::cargo::{command, workspace};
+use testbed::host::{self, Tool};
+
+/// The packages that are changed: the base and the providers.
+const CHANGED: [&str; 4] = ["uverbs-core", "uverbs-rxe", "uverbs-mlx5", "uverbs-any"];
+
+/// Survivors that are known, and what catches them elsewhere or why nothing can.
+const KNOWN: &str = "tests/mutants.txt";
+
+/// Below target/mutants, where `cargo mutants` writes.
+const OUTCOMES: &str = "target/mutants/mutants.out/outcomes.json";
+
+/// Seconds after which a change that makes tests run on counts as noticed.
+const PATIENCE: &str = "600";
+
+/// The fewest changes that have to be noticed, in percent.
+const ENOUGH: usize = 90;
+
+/// What `cargo mutants` ends with when changes were missed, or ran into the time limit.
+const MISSED_OR_LATE: [i32; 2] = [2, 3];
+
+/// Change the base and the providers in small ways, one at a time, and look whether a test fails
+///
+/// By `cargo mutants`, which is installed if it is missing. A change that no test notices has to be
+/// listed in tests/mutants.txt with the test that notices it in a machine, or the reason why none
+/// can. Fails when one is not listed, or when fewer than nine of ten are noticed.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// Try every Nth change.
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    every: usize,
+    /// Start with this one of them, counted from 0: another sample of the same size.
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    from: usize,
+    /// Only changes of these packages.
+    #[arg(long, value_name = "NAME", value_parser = CHANGED)]
+    package: Vec<String>,
+    /// Only changes whose descriptions match one of these expressions.
+    #[arg(value_name = "REGEX")]
+    filters: Vec<String>,
+}
+
+/// What `cargo mutants` writes down.
+#[derive(Deserialize)]
+struct Lab {
+    outcomes: Vec<Outcome>,
+}
+
+#[derive(Deserialize)]
+struct Outcome {
+    scenario: Scenario,
+    summary: String,
+}
+
+#[derive(Deserialize)]
+enum Scenario {
+    Baseline,
+    Mutant(Mutant),
+}
+
+#[derive(Deserialize)]
+struct Mutant {
+    name: String,
+}
+
+/// What came of a sample.
+#[derive(Debug, Default, Eq, PartialEq)]
+struct Score {
+    noticed: usize,
+    missed: Vec<String>,
+}
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    ensure!(
+        options.from < options.every,
+        "--from {} of every {}: counted from 0",
+        options.from,
+        options.every
+    );
+    host::ensure(&[Tool::CargoMutants])?;
+    let status = try_changes(options)?;
+    let text = fs::read_to_string(workspace().join(OUTCOMES));
+    let text = text.with_context(|| format!("cargo mutants: {status}, and no {OUTCOMES}"))?;
+    if !status.success()
+        && !status
+            .code()
+            .is_some_and(|code| MISSED_OR_LATE.contains(&code))
+    {
+        bail!("cargo mutants: {status}");
+    }
+    judge(&score(&text)?, &known(&workspace().join(KNOWN))?)
+}
+
+fn try_changes(options: &Options) -> anyhow::Result<ExitStatus> {
+    let mut command = command();
+    command
+        .args(["mutants", "--no-config", "--output", "target/mutants"])
+        .arg(format!("--shard={}/{}", options.from, options.every))
+        .args(["--sharding=round-robin", "--minimum-test-timeout", PATIENCE])
+        .args(["--exclude", "**/tests.rs", "--exclude", "**/tests/**"])
+        .args(PACKAGES.iter().flat_map(|name| ["--test-package", name]))
+        .args(options.filters.iter().flat_map(|regex| ["--re", regex]));
+    let packages: Vec<_> = match options.package.as_slice() {
+        [] => CHANGED.to_vec(),
+        chosen => chosen.iter().map(String::as_str).collect(),
+    };
+    command.args(packages.iter().flat_map(|name| ["--package", name]));
+    host::say(format_args!("changes {}", packages.join(", ")));
+    Ok(command.status()?)
+}
+
+/// What `cargo mutants` found, without where in a file it was: lines move.
+fn score(outcomes: &str) -> anyhow::Result<Score> {
+    let lab: Lab = serde_json::from_str(outcomes).context("cargo mutants wrote another form")?;
+    let mut score = Score::default();
+    for outcome in lab.outcomes {
+        let Scenario::Mutant(mutant) = outcome.scenario else {
+            continue;
+        };
+        match outcome.summary.as_str() {
+            "CaughtMutant" | "Timeout" => score.noticed += 1,
+            "MissedMutant" => score.missed.push(without_place(&mutant.name)),
+            // It does not compile, and so is no change.
+            "Unviable" => {}
+            other => bail!("{}: {other}", mutant.name),
+        }
+    }
+    Ok(score)
+}
+
+/// `file.rs:12:5: replace …` as `file.rs: replace …`.
+fn without_place(name: &str) -> String {
+    let Some((place, change)) = name.split_once(": ") else {
+        return name.to_owned();
+    };
+    let file = place.split(':').next().unwrap_or(place);
+    format!("{file}: {change}")
+}
+
+/// The list of known survivors: a change, ` | `, and what is to be said of it; `#` begins a comment.
+fn known(file: &Path) -> anyhow::Result<BTreeMap<String, String>> {
+    let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    let lines = text.lines().map(str::trim);
+    let entries = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    entries
+        .map(|line| {
+            let entry = line.rsplit_once(" | ");
+            let (change, why) = entry.with_context(|| format!("{KNOWN}: no reason: {line}"))?;
+            Ok((change.to_owned(), why.to_owned()))
+        })
+        .collect()
+}
+
+fn judge(score: &Score, known: &BTreeMap<String, String>) -> anyhow::Result<ExitCode> {
+    let tried = score.noticed + score.missed.len();
+    ensure!(tried != 0, "nothing was changed");
+    let mut unlisted = 0;
+    for change in &score.missed {
+        if let Some(why) = known.get(change) {
+            println!("known    {change} ({why})");
+        } else {
+            unlisted += 1;
+            println!("missed   {change}");
+        }
+    }
+    println!(
+        "{} of {tried} changes were noticed; of the others {unlisted} are not in {KNOWN}",
+        score.noticed
+    );
+    let enough = score.noticed * 100 >= tried * ENOUGH;
+    Ok(if enough && unlisted == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTCOMES: &str = r#"{"outcomes": [
+        {"scenario": "Baseline", "summary": "Success"},
+        {"scenario": {"Mutant": {"name": "a.rs:1:2: replace f -> u32 with 0"}}, "summary": "CaughtMutant"},
+        {"scenario": {"Mutant": {"name": "a.rs:3:2: replace + with - in g"}}, "summary": "MissedMutant"},
+        {"scenario": {"Mutant": {"name": "b.rs:3:2: replace h with ()"}}, "summary": "Timeout"},
+        {"scenario": {"Mutant": {"name": "b.rs:9:2: replace i with ()"}}, "summary": "Unviable"}
+    ], "total_mutants": 4}"#;
+
+    #[test]
+    fn what_does_not_compile_is_no_change_and_lines_do_not_count() {
+        let found = score(OUTCOMES).unwrap();
+        assert_eq!(found.noticed, 2);
+        assert_eq!(found.missed, ["a.rs: replace + with - in g"]);
+    }
+
+    #[test]
+    fn survivors_are_listed_and_few() {
+        let listed = BTreeMap::from([("x".to_owned(), "why".to_owned())]);
+        let of = |noticed, missed: &[&str]| Score {
+            noticed,
+            missed: missed.iter().map(|&change| change.to_owned()).collect(),
+        };
+        let failed = |score| judge(&score, &listed).unwrap() != ExitCode::SUCCESS;
+        assert!(!failed(of(9, &["x"])));
+        assert!(failed(of(8, &["x"])));
+        assert!(failed(of(99, &["y"])));
+        assert!(judge(&of(0, &[]), &listed).is_err());
+    }
+
+    #[test]
+    fn the_committed_list_is_read() {
+        known(&workspace().join(KNOWN)).unwrap();
+    }
+}
