@@ -1,9 +1,10 @@
-//! An adapter whose capabilities are known: a function that stands for it claims no more than it
-//! can.
+//! An adapter with known capabilities: a function modelled on it claims no more than the adapter
+//! supports.
 //!
 //! `cargo xtask report FILE --to FOLDER` writes the pages of capabilities that `uverbs selftest`
-//! found on an adapter. What the model has and the adapter has not is left out, and limits are the
-//! smaller ones. What the adapter has and the model has not stays away: the model could not do it.
+//! found on an adapter. Features that the model has and the adapter lacks are cleared, and limits
+//! are the lower of the two. Features that the adapter has and the model lacks stay cleared,
+//! because the model could not provide them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -22,7 +23,7 @@ impl Adapter {
     /// Reads the pages of a folder.
     ///
     /// # Errors
-    /// There are none, or they cannot be read.
+    /// The folder has no pages, or they cannot be read.
     pub fn read(folder: &Path) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
         let mut pages = BTreeMap::new();
@@ -46,7 +47,7 @@ impl Adapter {
         }
     }
 
-    /// Leaves out of a page of the model what this adapter has not.
+    /// Clears in a page of the model whatever this adapter lacks.
     pub(crate) fn bound(&self, kind: u16, page: &mut [u8]) {
         let Some(own) = self.pages.get(&kind) else {
             return;
@@ -69,7 +70,7 @@ impl Adapter {
     }
 }
 
-/// Abilities and limits of which a function may have less. What a driver cannot do without is not
+/// Capabilities and limits that a function may have less of. Those that a driver depends on are not
 /// among them.
 const GENERAL: &[Field] = &[
     general::LOG_MAX_SRQ_SIZE,
@@ -162,7 +163,7 @@ mod tests {
         let page = config.capabilities(cap_type::GENERAL);
         assert_eq!(general::LOG_MAX_QP.get(&page), 12);
         assert!(!general::XRC.is_set(&page));
-        // No more than the model can, and what its driver needs.
+        // No more than the model supports, and what its driver needs.
         assert_eq!(
             general::LOG_MAX_CQ.get(&page),
             general::LOG_MAX_CQ.get(&own)

@@ -1,13 +1,13 @@
-//! How much of the host's memory a guest may make the model hold.
+//! Limits on how much of the host's memory a guest can make the model use.
 
 use crate::device::Device;
 use crate::objects::Translation;
 
 /// Page and key list entries over all objects of a function; 8 to 24 bytes each.
 pub(crate) const MAX_ENTRIES: usize = 1 << 24;
-/// Flow table entries over all tables of a function; somewhat over a kilobyte each.
+/// Flow table entries over all tables of a function; each takes somewhat more than a kilobyte.
 pub(crate) const MAX_FLOWS: usize = 1 << 14;
-/// Commands with more input than this are looked at.
+/// Commands with more input than this are checked against the budget.
 pub(crate) const LARGE: usize = 1 << 10;
 
 impl Device {

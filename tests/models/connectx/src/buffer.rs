@@ -1,4 +1,4 @@
-//! Queue buffers: page lists given inline by a command or by way of a umem.
+//! Queue buffers: page lists given inline in a command or through a umem.
 
 use crate::layout::{Field, be64, queue};
 use crate::memory::{BusError, GuestMemory, Span, push_span};
@@ -32,7 +32,7 @@ impl Umem {
         ((self.pages.len() as u64) << self.shift).saturating_sub(self.offset)
     }
 
-    /// How many pages are listed.
+    /// Number of pages listed.
     pub(crate) fn entries(&self) -> usize {
         self.pages.len()
     }
@@ -78,7 +78,7 @@ pub(crate) struct Buffer {
 
 impl Buffer {
     /// Takes the buffer from the page list at `at`; `log_page` and `page_offset` (in 1/64 of a
-    /// page) as the contexts give them.
+    /// page) are as the contexts give them.
     pub(crate) fn parse(
         input: &[u8],
         at: usize,
@@ -100,7 +100,7 @@ impl Buffer {
         })
     }
 
-    /// Where `length` bytes from `offset` on lie; `None` outside the buffer.
+    /// The spans of `length` bytes from `offset` on; `None` if they lie outside the buffer.
     pub(crate) fn spans(&self, offset: u64, length: u64) -> Option<Vec<Span>> {
         let end = offset
             .checked_add(length)
@@ -171,7 +171,7 @@ impl Buffer {
     }
 }
 
-/// Checks a log2 size against its limit and gives the size in bytes.
+/// Checks a log2 size against its limit and returns the size in bytes.
 pub(crate) fn sized(log: Field, context: &[u8], max: u32, unit: u64) -> Outcome<u64> {
     let log = log.get(context);
     require(log <= max, Rule::BadSize)?;

@@ -24,10 +24,10 @@ const BLOCK_NEXT: usize = 0x230;
 const BLOCK_NUMBER: usize = 0x238;
 const BLOCK_TOKEN: usize = 0x23d;
 
-/// The largest message taken; the longest real one is a page list for a gigabyte of small pages.
+/// The largest message accepted; the longest real one is a page list for a gigabyte of small pages.
 const MAX_MESSAGE: usize = 8 << 20;
 
-/// Transport errors of a command, before any opcode is looked at.
+/// Transport errors of a command, detected before its opcode is examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Delivery {
@@ -55,7 +55,7 @@ impl Device {
             self.report("command doorbell", "rung while bus mastering is off");
             return;
         }
-        // The command that creates the queue for completion events is itself polled for.
+        // The command that creates the completion event queue is itself polled for.
         let listener = event::hears_commands(self);
         let mut done = 0;
         for slot in (0..1u32 << LOG_SLOTS).filter(|slot| vector >> slot & 1 != 0) {
@@ -73,7 +73,7 @@ impl Device {
         }
     }
 
-    /// How long the command of a slot is to be held back, if an operator asked for that.
+    /// How long to hold back the command in a slot, if an operator asked for that.
     fn delay(&self, address: u64) -> Option<u64> {
         if !self.faults.delays_any() {
             return None;
@@ -83,7 +83,7 @@ impl Device {
         self.faults.delay(u16::from_be_bytes(opcode))
     }
 
-    /// Ends the slow commands whose time has come.
+    /// Completes the slow commands that are due.
     pub(crate) fn end_deferred(&mut self) {
         let now = self.now;
         let (due, later) = std::mem::take(&mut self.deferred)
@@ -102,7 +102,7 @@ impl Device {
         }
     }
 
-    /// Runs one slot; `false` if there was no command the device owns.
+    /// Runs one slot; `false` if it held no command owned by the device.
     fn run_slot(&mut self, address: u64) -> bool {
         let mut entry = [0; ENTRY];
         if self.memory.read(address, &mut entry).is_err() {
@@ -127,8 +127,8 @@ impl Device {
             }
             Err(delivery) => delivery,
         };
-        // Nobody to tell if this fails: the slot was readable a moment ago and the driver will time
-        // out.
+        // If this fails there is nobody to report to: the slot was readable a moment ago, and the
+        // driver will time out.
         let _ = self
             .memory
             .publish(address + OWNERSHIP as u64, (delivery as u8) << 1);

@@ -21,10 +21,11 @@ use crate::qos::{PacingTable, Scheduler};
 use crate::table::Table;
 use crate::trace::Trace;
 
-/// First UAR page that may be handed out: lower pages hold the init segment and the MSI-X table.
+/// First UAR page that may be allocated: lower pages hold the initialization segment and the MSI-X
+/// table.
 const FIRST_UAR: u32 = 4;
 
-/// The first bytes of a GID that stands for an IPv4 address.
+/// The first bytes of a GID that represents an IPv4 address.
 pub(crate) const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 
 /// One function.
@@ -32,7 +33,7 @@ pub(crate) const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 pub(crate) struct Device {
     pub(crate) index: usize,
     pub(crate) config: FunctionConfig,
-    /// The guest's memory, and behind it the function's own.
+    /// The guest's memory, and the function's own behind it.
     pub(crate) memory: Arc<dyn GuestMemory>,
     guest: Arc<dyn GuestMemory>,
     pub(crate) memory_taken: Allocations,
@@ -56,7 +57,7 @@ pub(crate) struct Device {
     pub(crate) mkeys: Table<MemoryKey>,
     pub(crate) eqs: Table<EventQueue>,
     pub(crate) cqs: Table<CompletionQueue>,
-    /// Numbers of everything a doorbell or a packet can name: QPs, DCTs, SQs and RQs.
+    /// Numbers of everything that a doorbell or a packet can name: QPs, DCTs, SQs and RQs.
     pub(crate) numbers: Table<()>,
     pub(crate) qps: Table<QueuePair>,
     pub(crate) dcts: Table<DcTarget>,
@@ -74,32 +75,32 @@ pub(crate) struct Device {
     pub(crate) multicast: Multicast,
     pub(crate) pacing: PacingTable,
     pub(crate) scheduler: Scheduler,
-    /// Queue pairs and SQs that may have work, for the fabric to run.
+    /// Queue pairs and SQs that may have work, for the fabric to process.
     pub(crate) kicked: Vec<u32>,
-    /// Completion queues that completions wait for.
+    /// Completion queues with completions waiting to be written.
     pub(crate) waiting_cqs: BTreeSet<u32>,
-    /// Page faults at work, by token, and the next token.
+    /// Page faults in progress, by token, and the next token.
     pub(crate) page_faults: BTreeMap<u32, PageFault>,
     pub(crate) next_page_fault: u32,
     pub(crate) page_faults_asked: u64,
-    /// The last doorbell of each send queue, kept if work requests may be copied through pages.
+    /// The last doorbell of each send queue, kept if work requests may be copied through doorbell
+    /// pages.
     pub(crate) rung: BTreeMap<u32, Rung>,
-    /// Bytes that each send queue has carried since it was made or the function was reset.
+    /// Bytes that each send queue has carried since it was created or the function was reset.
     pub(crate) served: BTreeMap<u32, u64>,
-    /// What hardware would ignore or punish, by kind.
+    /// What hardware would ignore or punish, counted by kind.
     pub(crate) reports: BTreeMap<&'static str, u64>,
-    /// Faults that an operator asked for.
+    /// Faults requested by an operator.
     pub(crate) faults: Faults,
-    /// Slow commands at work: when they end, and their slot.
+    /// Slow commands in progress: their completion time and slot.
     pub(crate) deferred: Vec<(u64, u32)>,
-    /// Whether the function has been pulled out: everything reads as ones and nothing can be
-    /// written.
+    /// Whether the function has been unplugged: every read returns all ones, and writes are lost.
     pub(crate) removed: bool,
     pub(crate) now: u64,
 }
 
 impl Device {
-    /// A function as after power-on.
+    /// A function in its power-on state.
     pub(crate) fn new(
         index: usize,
         config: FunctionConfig,
@@ -165,8 +166,8 @@ impl Device {
         }
     }
 
-    /// Function-level reset: everything the driver made is gone, the identity and the PCI registers
-    /// stay.
+    /// Function-level reset: everything the driver created is gone; the identity and the PCI
+    /// registers stay.
     pub(crate) fn reset(&mut self) {
         let mut fresh = Self::new(
             self.index,
@@ -182,7 +183,7 @@ impl Device {
         *self = fresh;
     }
 
-    /// Numbers of objects that are gone come again at once.
+    /// Reuses the numbers of destroyed objects at once.
     #[cfg(any(test, feature = "harness"))]
     pub(crate) fn reuse_numbers_early(&mut self) {
         self.pds.reuse_early();
@@ -192,14 +193,14 @@ impl Device {
         self.shared.reuse_early();
     }
 
-    /// Notes something a correct driver or program would not do.
+    /// Records something that a correct driver or program would not do.
     pub(crate) fn report(&mut self, kind: &'static str, detail: &str) {
         *self.reports.entry(kind).or_insert(0) += 1;
         self.trace.report(self.index, kind, detail);
     }
 
-    /// Whether the port has this GID. The driver gives IPv4 addresses without the prefix that maps
-    /// them.
+    /// Whether the port has this GID. The driver gives IPv4 addresses without the prefix of the
+    /// mapped form.
     pub(crate) fn has_roce_address(&self, gid: &[u8; 16]) -> bool {
         self.roce_addresses.values().any(|entry| {
             entry.get(..16).is_some_and(|address| {
@@ -227,7 +228,7 @@ impl Device {
         gid
     }
 
-    /// Whether an entry of the address table is one of RoCE v2. There are none on InfiniBand.
+    /// Whether an entry of the address table is a RoCE v2 address. InfiniBand has none.
     pub(crate) fn sends_by_udp(&self, index: u32) -> bool {
         /// `roce_version` of `roce_addr_layout`.
         const VERSION: usize = 27;
@@ -248,7 +249,7 @@ impl Device {
         Some(u32::from_be_bytes(data))
     }
 
-    /// Stops a queue pair: enters the error state and asks for its work to be flushed.
+    /// Stops a queue pair: moves it to the error state and requests that its work be flushed.
     pub(crate) fn fail_qp(&mut self, qpn: u32) {
         if let Some(qp) = self.qps.get_mut(qpn)
             && qp.state != QpState::Reset
@@ -260,14 +261,14 @@ impl Device {
         }
     }
 
-    /// How many memory keys stand for nothing.
+    /// Number of memory keys in the free state.
     pub(crate) fn free_keys(&self) -> usize {
         let keys = self.mkeys.iter();
         keys.filter(|(_, key)| mkey::FREE.is_set(&key.context))
             .count()
     }
 
-    /// How many objects of every kind exist, for the leak check after a driver has gone.
+    /// Number of objects of each kind, for the leak check after a driver has been unbound.
     pub(crate) fn census(&self) -> Vec<(&'static str, usize)> {
         vec![
             ("pd", self.pds.len()),

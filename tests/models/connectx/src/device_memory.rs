@@ -1,22 +1,22 @@
-//! Memory on the device itself (MEMIC): reached by the CPU through BAR0, and by queues through keys
-//! of its own kind.
+//! Memory on the device itself (MEMIC): the CPU reaches it through BAR0, queues through keys of
+//! their own kind.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::memory::{BusError, GuestMemory, Ram};
 
-/// Where the memory lies in BAR0, behind the doorbell pages.
+/// Offset of this memory in BAR0, behind the doorbell pages.
 pub(crate) const BAR_OFFSET: u64 = 16 << 20;
-/// How much there is; a driver keeps a map of at most 256 pages.
+/// Its size; a driver keeps a map of at most 256 pages.
 pub(crate) const SIZE: u64 = 256 << 10;
-/// Where queues see it: an address that no guest's memory has.
+/// Its bus address for queues: one that no guest's memory has.
 const BUS: u64 = 1 << 62;
 
-/// Where there is nothing: writes are lost, and zeros are read.
+/// An address with nothing behind it: writes are lost, and reads return zeros.
 pub(crate) const NOWHERE: u64 = 1 << 61;
 
-/// What is there.
+/// The contents of the device memory.
 #[derive(Debug)]
 struct Nothing;
 
@@ -39,7 +39,7 @@ impl GuestMemory for Nothing {
     }
 }
 
-/// The bus as a function sees it: the guest's memory, and its own.
+/// The bus as a function sees it: the guest's memory and the function's own.
 #[derive(Debug)]
 pub(crate) struct DeviceMemory {
     guest: Arc<dyn GuestMemory>,
@@ -54,7 +54,7 @@ impl DeviceMemory {
         }
     }
 
-    /// Whose memory an address is of, and where in it.
+    /// Which memory an address belongs to, and the address within it.
     fn at(&self, address: u64) -> (&dyn GuestMemory, u64) {
         match address.checked_sub(BUS) {
             Some(offset) => (&self.own, offset),
@@ -86,7 +86,7 @@ impl GuestMemory for DeviceMemory {
     }
 }
 
-/// The bus address of a place in BAR0, if it is one of the device's memory.
+/// The bus address for an offset in BAR0, if that is in device memory.
 pub(crate) fn bus_address(bar_offset: u64) -> Option<u64> {
     bar_offset
         .checked_sub(BAR_OFFSET)
@@ -94,13 +94,13 @@ pub(crate) fn bus_address(bar_offset: u64) -> Option<u64> {
         .map(|offset| BUS + offset)
 }
 
-/// What is allocated: start in BAR0, and length.
+/// The allocations: start in BAR0, and length.
 #[derive(Debug, Default)]
 pub(crate) struct Allocations(BTreeMap<u64, u64>);
 
 impl Allocations {
-    /// Takes `length` bytes at the first aligned place within a range of BAR0; `None` if there is
-    /// none.
+    /// Allocates `length` bytes at the first aligned place within a range of BAR0; `None` if there
+    /// is none.
     pub(crate) fn take(
         &mut self,
         range: std::ops::Range<u64>,
@@ -119,13 +119,13 @@ impl Allocations {
         })
     }
 
-    /// Gives back what was taken.
+    /// Frees an allocation.
     pub(crate) fn release(&mut self, start: u64, length: u64) -> bool {
         let known = self.0.get(&start) == Some(&length);
         known && self.0.remove(&start).is_some()
     }
 
-    /// Whether all of this lies in one allocation.
+    /// Whether the whole range lies in one allocation.
     pub(crate) fn hold(&self, start: u64, length: u64) -> bool {
         let below = self.0.range(..=start).next_back();
         below.is_some_and(|(at, held)| {

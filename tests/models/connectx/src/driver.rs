@@ -1,8 +1,8 @@
-//! What a driver in this process needs of a function: verbs' objects by firmware commands, without
+//! What a driver in this process needs of a function: verbs objects by firmware commands, without
 //! registers and mailboxes.
 //!
-//! The function reaches memory by the addresses that the process itself uses; the [`GuestMemory`]
-//! says which there are.
+//! The function accesses memory by the addresses that the process itself uses; the [`GuestMemory`]
+//! decides which of them exist.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::memory::GuestMemory;
 use crate::{Counted, Fabric, FunctionConfig, FunctionKind, Options, Trace, cmd};
 
 const PAGE: u64 = 4096;
-/// Where the buffers of send queues begin in a page of doorbells.
+/// Offset of the send queue buffers in a doorbell page.
 const SEND_DOORBELL: u64 = 0x800;
-/// Longest reply of the commands here.
+/// Longest reply of the commands used here.
 const REPLY: usize = 0x110;
 
 /// A refused command: its status and its syndrome.
@@ -25,20 +25,20 @@ const REPLY: usize = 0x110;
 pub struct Refused {
     /// The status byte.
     pub status: u8,
-    /// Which rule refused it.
+    /// Which rule refused the command.
     pub syndrome: u32,
 }
 
 type Result<T = ()> = std::result::Result<T, Refused>;
 
-/// One function of an InfiniBand port that is its own neighbour, and what a driver set up in it.
+/// One function whose InfiniBand port is its own neighbour, and what a driver has set up in it.
 #[derive(Debug)]
 pub struct Function {
     fabric: Fabric,
     uar: u32,
     eqn: u32,
     now: u64,
-    /// Records of send queues, and the count that was rung for last.
+    /// Doorbell records of send queues, and the producer index of the last doorbell.
     sends: BTreeMap<u32, (u64, u16)>,
     memory: Arc<dyn GuestMemory>,
     variant: u32,
@@ -49,9 +49,9 @@ pub struct Function {
 pub struct CqInit {
     /// log₂ of its 64-byte entries.
     pub log_size: u32,
-    /// Where they are.
+    /// Bus address of the entries.
     pub buffer: u64,
-    /// Its record of 8 bytes.
+    /// Bus address of its 8-byte doorbell record.
     pub record: u64,
 }
 
@@ -60,57 +60,58 @@ pub struct CqInit {
 pub struct QpInit {
     /// RC 0, UC 1, UD 2.
     pub service: u32,
-    /// The domain.
+    /// The protection domain.
     pub pd: u32,
-    /// Where sends complete.
+    /// Completion queue for sends.
     pub send_cq: u32,
-    /// Where receives complete.
+    /// Completion queue for receives.
     pub recv_cq: u32,
-    /// Where receives come from, if they are shared.
+    /// The shared receive queue, if there is one.
     pub srq: Option<u32>,
-    /// 64-byte blocks of the send ring.
+    /// Size of the send ring in 64-byte blocks.
     pub send_blocks: u32,
-    /// Requests of the receive ring, and log₂ of the bytes of each; none without.
+    /// Number of receive requests, and log₂ of the bytes of each; `None` if there is no receive
+    /// ring.
     pub recv: Option<(u32, u32)>,
-    /// What completions carry.
+    /// The user index that completions carry.
     pub user_index: u32,
-    /// Where the rings are.
+    /// Bus address of the rings.
     pub buffer: u64,
-    /// Its record of 8 bytes.
+    /// Bus address of its 8-byte doorbell record.
     pub record: u64,
 }
 
 /// A shared receive queue to be created.
 #[derive(Clone, Copy, Debug)]
 pub struct SrqInit {
-    /// The domain.
+    /// The protection domain.
     pub pd: u32,
-    /// log₂ of the requests.
+    /// log₂ of the number of requests.
     pub log_size: u32,
-    /// log₂ of the bytes of each.
+    /// log₂ of the bytes of each request.
     pub log_stride: u32,
-    /// Where they are.
+    /// Bus address of the requests.
     pub buffer: u64,
-    /// Its record of 8 bytes.
+    /// Bus address of its 8-byte doorbell record.
     pub record: u64,
 }
 
 /// Memory to be registered.
 #[derive(Clone, Copy, Debug)]
 pub struct MkeyInit {
-    /// The domain.
+    /// The protection domain.
     pub pd: u32,
     /// Its first byte.
     pub start: u64,
-    /// What requests call its first byte.
+    /// The address that requests use for its first byte.
     pub iova: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// May be written by the own side, read, written, and changed atomically by the other.
+    /// Access rights: local write, remote read, remote write, remote atomic.
     pub rights: [bool; 4],
 }
 
-/// A change of state of a queue pair.
+/// A state transition of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transition {
     /// RESET to INIT.
@@ -125,34 +126,34 @@ pub enum Transition {
     InSend,
     /// SQE to RTS.
     Recover,
-    /// Any to ERR.
+    /// Any state to ERR.
     ToError,
-    /// Any to RESET.
+    /// Any state to RESET.
     ToReset,
 }
 
-/// What a change of state sets.
+/// The attributes that a transition sets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Attributes {
-    /// Peers may read, write, and change atomically.
+    /// Remote access rights: read, write, atomic.
     pub access: Option<[bool; 3]>,
     /// The queue key.
     pub qkey: u32,
-    /// Where the peer is.
+    /// The peer's LID.
     pub lid: u16,
-    /// The peer's number.
+    /// The peer's queue pair number.
     pub remote_qpn: u32,
-    /// The first packet that comes.
+    /// Sequence number of the first packet expected.
     pub recv_psn: u32,
-    /// The first packet that goes.
+    /// Sequence number of the first packet to send.
     pub send_psn: u32,
-    /// How long the peer waits for a receive.
+    /// How long the peer is told to wait for a receive.
     pub min_rnr_timer: u8,
-    /// How long an acknowledgement is waited for.
+    /// How long to wait for an acknowledgement.
     pub timeout: u8,
-    /// How often more.
+    /// Number of retries without an acknowledgement.
     pub retry_count: u8,
-    /// How often more for a receive.
+    /// Number of retries while the peer has no receive.
     pub rnr_retry: u8,
 }
 
@@ -168,7 +169,7 @@ fn numbered(opcode: u16, number: u32) -> Vec<u8> {
     input
 }
 
-/// The pages that these bytes touch.
+/// Appends the pages that these bytes touch.
 fn pages(input: &mut Vec<u8>, start: u64, length: u64, flags: u64) -> usize {
     let first = start & !(PAGE - 1);
     let count = (start + length - first).div_ceil(PAGE);
@@ -179,11 +180,11 @@ fn pages(input: &mut Vec<u8>, start: u64, length: u64, flags: u64) -> usize {
 }
 
 impl Function {
-    /// A function that is up, with `memory` behind it. Numbers of objects that are gone come again
+    /// A function that is up, with `memory` behind it. The numbers of destroyed objects are reused
     /// at once.
     ///
     /// # Errors
-    /// None that a function without objects gives.
+    /// None that a function without objects returns.
     pub fn new(memory: Arc<dyn GuestMemory>) -> Result<Self> {
         let mut fabric = Fabric::new(Options::default(), Arc::new(Trace::silent(false)));
         let config = FunctionConfig::numbered(FunctionKind::InfiniBand, 0);
@@ -226,12 +227,12 @@ impl Function {
         }
     }
 
-    /// Runs a command that makes an object; its number.
+    /// Runs a command that creates an object; returns its number.
     fn make(&mut self, input: &[u8]) -> Result<u32> {
         Ok(command::NUMBER.get(&self.run(input)?))
     }
 
-    /// One that nothing is written to: no queue is armed.
+    /// An event queue that nothing is written to, because no completion queue is armed.
     fn create_eq(&mut self) -> Result<u32> {
         let mut input = input(op::CREATE_EQ, PAS);
         eq::LOG_SIZE.at(CTX).set(&mut input, 6);
@@ -240,26 +241,26 @@ impl Function {
         Ok(self.make(&input)? & 0xff)
     }
 
-    /// A protection domain.
+    /// Allocates a protection domain.
     ///
     /// # Errors
-    /// Why not.
+    /// The device's refusal.
     pub fn create_pd(&mut self) -> Result<u32> {
         self.make(&input(op::ALLOC_PD, 16))
     }
 
-    /// Ends a protection domain.
+    /// Deallocates a protection domain.
     ///
     /// # Errors
-    /// Something is in it.
+    /// The domain still has objects.
     pub fn destroy_pd(&mut self, number: u32) -> Result {
         self.run(&numbered(op::DEALLOC_PD, number)).map(drop)
     }
 
-    /// Registers memory; the key.
+    /// Registers memory; returns the key.
     ///
     /// # Errors
-    /// Why not.
+    /// The device's refusal.
     pub fn create_mkey(&mut self, init: &MkeyInit) -> Result<u32> {
         let mut input = input(op::CREATE_MKEY, PAS);
         self.variant = self.variant.wrapping_add(1) & 0xff;
@@ -286,18 +287,18 @@ impl Function {
         Ok(self.make(&input)? << 8 | variant)
     }
 
-    /// Ends a key.
+    /// Destroys a memory key.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such key.
     pub fn destroy_mkey(&mut self, key: u32) -> Result {
         self.run(&numbered(op::DESTROY_MKEY, key >> 8)).map(drop)
     }
 
-    /// A completion queue.
+    /// Creates a completion queue.
     ///
     /// # Errors
-    /// Why not.
+    /// The device's refusal.
     pub fn create_cq(&mut self, init: &CqInit) -> Result<u32> {
         let input = self.cq_input(op::CREATE_CQ, init);
         self.make(&input)
@@ -313,10 +314,10 @@ impl Function {
         input
     }
 
-    /// Gives a completion queue another buffer.
+    /// Moves a completion queue to another buffer.
     ///
     /// # Errors
-    /// What is in it does not fit.
+    /// The completions in it do not fit.
     pub fn resize_cq(&mut self, number: u32, init: &CqInit) -> Result {
         let mut input = self.cq_input(op::MODIFY_CQ, init);
         command::OP_MOD.set(&mut input, 1);
@@ -325,18 +326,18 @@ impl Function {
         self.run(&input).map(drop)
     }
 
-    /// Ends a completion queue.
+    /// Destroys a completion queue.
     ///
     /// # Errors
-    /// Something completes there.
+    /// A queue still completes to it.
     pub fn destroy_cq(&mut self, number: u32) -> Result {
         self.run(&numbered(op::DESTROY_CQ, number)).map(drop)
     }
 
-    /// A queue pair in RESET.
+    /// Creates a queue pair in the RESET state.
     ///
     /// # Errors
-    /// Why not.
+    /// The device's refusal.
     pub fn create_qp(&mut self, init: &QpInit) -> Result<u32> {
         let mut input = input(op::CREATE_QP, PAS);
         let at = command::qp::QPC;
@@ -362,7 +363,7 @@ impl Function {
                 set(qp::LOG_RQ_STRIDE, log_bytes.saturating_sub(4));
                 length += u64::from(count) << log_bytes;
             }
-            // There is none.
+            // No receive queue.
             (None, None) => set(qp::RQ_TYPE, 3),
         }
         qp::DBR_ADDR.at(at).set(&mut input, init.record);
@@ -372,29 +373,29 @@ impl Function {
         Ok(number)
     }
 
-    /// Ends a queue pair.
+    /// Destroys a queue pair.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such queue pair.
     pub fn destroy_qp(&mut self, number: u32) -> Result {
         self.run(&numbered(op::DESTROY_QP, number))?;
         self.sends.remove(&number);
         Ok(())
     }
 
-    /// The state of a queue pair, as the device has it.
+    /// The state of a queue pair, as the device sees it.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no such queue pair.
     pub fn state(&mut self, number: u32) -> Result<u8> {
         let reply = self.run(&numbered(op::QUERY_QP, number))?;
         Ok(qp::STATE.at(command::qp::QPC).get(&reply) as u8)
     }
 
-    /// Changes a queue pair.
+    /// Modifies a queue pair.
     ///
     /// # Errors
-    /// No such way from the state it has.
+    /// The transition does not exist from its present state.
     pub fn modify_qp(&mut self, number: u32, to: Transition, with: &Attributes) -> Result {
         let opcode = match to {
             Transition::ToInit => op::RST2INIT_QP,
@@ -436,10 +437,10 @@ impl Function {
         self.run(&input).map(drop)
     }
 
-    /// A shared receive queue.
+    /// Creates a shared receive queue.
     ///
     /// # Errors
-    /// Why not.
+    /// The device's refusal.
     pub fn create_srq(&mut self, init: &SrqInit) -> Result<u32> {
         let mut input = input(op::CREATE_RMP, PAS);
         let at = RING_CTX + ring::WQ;
@@ -457,16 +458,16 @@ impl Function {
         self.make(&input)
     }
 
-    /// Ends a shared receive queue.
+    /// Destroys a shared receive queue.
     ///
     /// # Errors
-    /// Queue pairs use it.
+    /// Queue pairs still use it.
     pub fn destroy_srq(&mut self, number: u32) -> Result {
         self.run(&numbered(op::DESTROY_RMP, number)).map(drop)
     }
 
-    /// Rings for what was posted, and does all there is to do. A microsecond goes by each time, and
-    /// with `later` a second.
+    /// Rings the doorbells for what was posted, and processes everything there is to do. Each call
+    /// advances time by a microsecond, or with `later` by a second.
     pub fn work(&mut self, later: bool) {
         for number in self.sends.keys().copied().collect::<Vec<_>>() {
             self.ring(number);
@@ -475,7 +476,7 @@ impl Function {
         self.fabric.advance(self.now);
     }
 
-    /// A doorbell for a send queue, if its record has moved.
+    /// Rings the doorbell of a send queue if its record has moved.
     fn ring(&mut self, number: u32) {
         let Some((record, rung)) = self.sends.get_mut(&number) else {
             return;
@@ -488,7 +489,7 @@ impl Function {
         if std::mem::replace(rung, posted) == posted {
             return;
         }
-        // The index of the last request is what is checked; any one below the record is right.
+        // Only the index of the last request is checked; any index below the record is correct.
         let mut bell = [0; 8];
         put(
             &mut bell,
@@ -500,18 +501,18 @@ impl Function {
         self.fabric.mmio_write(0, page + SEND_DOORBELL, &bell);
     }
 
-    /// Writes wherever the function may still write: [`Fabric::scribble`].
+    /// Writes to all memory that the function may still write: see [`Fabric::scribble`].
     pub fn scribble(&self, byte: u8) -> u64 {
         self.fabric.scribble(0, byte)
     }
 
-    /// How many receives a shared queue has.
+    /// Number of receives in a shared queue.
     #[must_use]
     pub fn shared_receives(&self, number: u32) -> Option<u16> {
         self.fabric.shared_receives(0, number)
     }
 
-    /// What hardware would silently ignore or suffer.
+    /// What hardware would silently ignore or be harmed by.
     #[must_use]
     pub fn reports(&self) -> BTreeMap<&'static str, u64> {
         self.fabric.reports()

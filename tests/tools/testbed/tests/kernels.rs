@@ -229,9 +229,10 @@ fn commands_run_as_they_are_asked_to() {
         "33 77\r\nyes\r\n"
     );
 
-    // What a command leaves behind ends with it.
+    // What a command leaves behind ends with it. Both have to run by then.
     let started = text(Command::shell(
-        "sleep 1234 & setsid sleep 1234 & pidof sleep",
+        "sleep 1234 & setsid sleep 1234 & \
+         until [ $(pidof sleep | wc -w) = 2 ]; do true; done; pidof sleep",
     ));
     assert_eq!(started.split_whitespace().count(), 2, "{started}");
     let left = guest.run(Command::new("pidof").arg("sleep")).unwrap();

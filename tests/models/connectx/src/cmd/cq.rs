@@ -20,7 +20,7 @@ const OP_RESIZE: u16 = 1;
 fn entry_size(context: &[u8]) -> Outcome<u64> {
     match cq::CQE_SIZE.get(context) {
         0 => Ok(64),
-        // Long entries of which the first half may be left out, and of which it is padding.
+        // 128-byte entries: either the first half may be left out, or it is padding.
         1 | 2 => Ok(128),
         _ => Err(Rule::BadSize.refuse()),
     }

@@ -41,7 +41,7 @@ pub(super) fn drain(command: &mut Command<'_>) -> Outcome {
     Ok(())
 }
 
-/// DESTROY_DCT: only of a drained target.
+/// DESTROY_DCT: succeeds only for a drained target.
 pub(super) fn destroy(command: &mut Command<'_>) -> Outcome {
     let number = command.number();
     require(

@@ -17,7 +17,7 @@ const SELECT: Wide = Wide(0x10);
 const HIERARCHY: Field = field(0x18, 31, 24);
 const ELEMENT_CTX: usize = 0x30;
 
-/// CREATE_UCTX; the number is the uid of later commands.
+/// CREATE_UCTX; the returned number is the uid of later commands.
 pub(super) fn create_context(command: &mut Command<'_>) -> Outcome {
     let capabilities = command.get(UCTX_CAP);
     let number = command.device.contexts.add(0, capabilities)?;
@@ -25,7 +25,7 @@ pub(super) fn create_context(command: &mut Command<'_>) -> Outcome {
     Ok(())
 }
 
-/// DESTROY_UCTX: with it goes everything that still belongs to the context.
+/// DESTROY_UCTX: also destroys everything that still belongs to the context.
 pub(super) fn destroy_context(command: &mut Command<'_>) -> Outcome {
     let uid = command.get(UID_REPLY) as u16;
     command.device.contexts.take(u32::from(uid), 0)?;
@@ -57,7 +57,7 @@ pub(super) fn destroy_umem(command: &mut Command<'_>) -> Outcome {
         .map(|_| ())
 }
 
-/// Commands on general objects, of which scheduling elements are the only modelled type.
+/// Commands on general objects; scheduling elements are the only type modelled.
 pub(super) fn general_object(command: &mut Command<'_>, opcode: u16) -> Outcome {
     require(
         command.get(OBJECT_TYPE) == SCHEDULING_ELEMENT,
@@ -93,8 +93,8 @@ pub(super) fn general_object(command: &mut Command<'_>, opcode: u16) -> Outcome 
 }
 
 impl crate::device::Device {
-    /// Removes everything a user context owns, users before what they use; returns how much there
-    /// was.
+    /// Removes everything a user context owns, users before what they use; returns how many objects
+    /// there were.
     fn purge(&mut self, uid: u16) -> usize {
         let mut count = 0;
         for number in self.qps.owned_by(uid) {

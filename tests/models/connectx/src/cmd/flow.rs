@@ -41,7 +41,7 @@ const MODIFY_TAG: u32 = 1 << 1;
 const MODIFY_DESTINATIONS: u32 = 1 << 2;
 const MODIFY_COUNTERS: u32 = 1 << 3;
 const DROP: u32 = 1 << 1;
-/// The largest table taken, and the longest list of destinations.
+/// The largest table accepted, and the longest list of destinations.
 const MAX_LOG_SIZE: u32 = 24;
 const MAX_LIST: u32 = 64;
 

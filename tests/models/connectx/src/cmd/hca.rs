@@ -1,4 +1,4 @@
-//! Commands that bring the function up and down and describe it.
+//! Commands that bring the function up and down and that describe it.
 
 use super::Command;
 use crate::layout::caps::{atomic, general};
@@ -20,7 +20,7 @@ pub(super) fn enable(command: &mut Command<'_>) -> Outcome {
     Ok(())
 }
 
-/// DISABLE_HCA: reports whatever the driver left behind.
+/// DISABLE_HCA: reports every object that the driver left behind.
 pub(super) fn disable(command: &mut Command<'_>) -> Outcome {
     command.device.hca_enabled = false;
     let left: Vec<String> = command
@@ -51,7 +51,7 @@ pub(super) fn query_issi(command: &mut Command<'_>) -> Outcome {
     Ok(())
 }
 
-/// QUERY_PAGES: the model needs no memory of the host.
+/// QUERY_PAGES: the model needs no host memory.
 pub(super) fn query_pages(command: &mut Command<'_>) -> Outcome {
     command.set(NUM_PAGES, 0);
     Ok(())
@@ -65,7 +65,7 @@ pub(super) fn query_cap(command: &mut Command<'_>) -> Outcome {
     let page = match command.device.set_caps.get(&kind).filter(|_| current) {
         Some(set) if kind == cap_type::GENERAL => {
             let mut page = set.clone();
-            // What a driver may not turn on by writing it back.
+            // Fields that a driver cannot enable by writing them back.
             for field in [
                 general::CQE_VERSION,
                 general::LOG_MAX_UCTX,
@@ -76,7 +76,7 @@ pub(super) fn query_cap(command: &mut Command<'_>) -> Outcome {
             page
         }
         Some(set) if kind == cap_type::ATOMIC => {
-            // The driver sends the one field it may choose and zeros for the rest.
+            // The driver sends the one field it may choose, and zeros for the rest.
             let mut page = advertised;
             atomic::ENDIANNESS.copy(set, &mut page);
             page
@@ -92,7 +92,7 @@ pub(super) fn query_cap(command: &mut Command<'_>) -> Outcome {
 /// SET_HCA_CAP: remembers the page.
 pub(super) fn set_cap(command: &mut Command<'_>) -> Outcome {
     require(command.input.len() > CAPABILITY, Rule::TooShort)?;
-    // The driver writes the type shifted as in the query, with 0 in the lowest bit.
+    // The driver writes the type shifted as in the query, with the lowest bit 0.
     let kind = command.modifier >> 1;
     require(kind < limit::CAP_TYPES, Rule::OutOfRange)?;
     let page = command.context(CAPABILITY, PAGE);

@@ -1,4 +1,4 @@
-//! Commands for memory on the device.
+//! Commands for device memory.
 
 use super::Command;
 use crate::layout::{Field, Wide, field, word};
@@ -10,7 +10,7 @@ const RANGE_SIZE: Field = word(0x18);
 const SIZE: Field = word(0x1c);
 const RELEASED: Field = word(0x18);
 const GRANTED: Wide = Wide(0x08);
-/// Alignments count from 64 bytes, and go up to a page.
+/// Alignments start at 64 bytes and go up to a page.
 const SMALLEST: u64 = 64;
 pub(crate) const LOG_MAX_ALIGNMENT: u32 = 6;
 

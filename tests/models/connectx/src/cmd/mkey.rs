@@ -62,7 +62,7 @@ fn translation(command: &Command<'_>, context: &[u8], mode: Mode) -> Outcome<Tra
             }
             require(octowords <= room.div_ceil(16), Rule::PageList)?;
             let count = (octowords * 2).min(room / 8) as usize;
-            // Without this the entries are addresses alone.
+            // Without this bit the entries are plain addresses.
             let paged =
                 command.device.config.paging && command.get(command::mkey::PAGE_ACCESS) != 0;
             let rights = if paged { 0 } else { READABLE | WRITABLE };
@@ -83,7 +83,7 @@ fn translation(command: &Command<'_>, context: &[u8], mode: Mode) -> Outcome<Tra
     }
 }
 
-/// One indirect entry; in a list of fixed-size entries the length means nothing.
+/// One indirect entry; in a list of fixed-size entries the length is meaningless.
 pub(crate) fn indirect(bytes: &[u8], at: usize) -> Indirect {
     Indirect {
         length: u64::from(be32(bytes, at)),
@@ -92,7 +92,7 @@ pub(crate) fn indirect(bytes: &[u8], at: usize) -> Indirect {
     }
 }
 
-/// QUERY_SPECIAL_CONTEXTS: keys that the device has by itself.
+/// QUERY_SPECIAL_CONTEXTS: keys that the device provides itself.
 pub(super) fn query_special(command: &mut Command<'_>) -> Outcome {
     const DUMP_FILL: Field = word(0x08);
     const NULL: Field = word(0x10);
@@ -103,7 +103,7 @@ pub(super) fn query_special(command: &mut Command<'_>) -> Outcome {
     Ok(())
 }
 
-/// QUERY_MKEY: the context, and of an indirect key the list.
+/// QUERY_MKEY: the context and, for an indirect key, the list.
 pub(super) fn query(command: &mut Command<'_>) -> Outcome {
     let key = command.device.mkeys.of(command.number(), command.uid)?;
     let context = key.context.clone();
@@ -116,7 +116,7 @@ pub(super) fn query(command: &mut Command<'_>) -> Outcome {
     Ok(())
 }
 
-/// An indirect entry as it came.
+/// An indirect entry as it was given.
 fn listed(entry: &Indirect) -> Vec<u8> {
     let mut bytes = (entry.length as u32).to_be_bytes().to_vec();
     bytes.extend(entry.key.to_be_bytes());

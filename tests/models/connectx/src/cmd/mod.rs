@@ -26,7 +26,7 @@ use crate::layout::command::{self, op};
 use crate::layout::{Field, Wide, part, put};
 use crate::status::{Outcome, Refusal, Rule, require};
 
-/// One command at work: the device, the input and the reply under construction.
+/// One command being run: the device, the input and the reply under construction.
 pub(crate) struct Command<'a> {
     pub(crate) device: &'a mut Device,
     pub(crate) input: &'a [u8],
@@ -46,7 +46,7 @@ impl Command<'_> {
         field.get(self.input)
     }
 
-    /// The object number at the usual place.
+    /// The object number at its usual offset.
     pub(crate) fn number(&self) -> u32 {
         self.get(command::NUMBER)
     }
@@ -61,12 +61,12 @@ impl Command<'_> {
         field.set(self.output, value);
     }
 
-    /// Replies with a fresh object's number.
+    /// Replies with a new object's number.
     pub(crate) fn reply(&mut self, number: u32) {
         self.set(command::NUMBER, number);
     }
 
-    /// What is agreed to of the options of connection establishment that are asked for.
+    /// Which of the requested connection establishment options are agreed to.
     pub(crate) fn agree(&self, asked: u32) -> Outcome<u32> {
         let config = &self.device.config;
         require(asked == 0 || config.ece != 0, Rule::Reserved)?;
@@ -79,7 +79,7 @@ impl Command<'_> {
     }
 }
 
-/// Runs one command and gives its reply, `length` bytes long.
+/// Runs one command and returns its reply, `length` bytes long.
 pub(crate) fn execute(device: &mut Device, input: &[u8], length: usize) -> Vec<u8> {
     let opcode = command::OPCODE.get(input) as u16;
     let mut output = vec![0; length];
@@ -109,14 +109,15 @@ pub(crate) fn execute(device: &mut Device, input: &[u8], length: usize) -> Vec<u
     output
 }
 
-/// The kernel marks objects for everybody, such as completion event queues, by a uid of all ones.
+/// The kernel marks objects that all contexts share, such as completion event queues, by a uid of
+/// all ones.
 const SHARED_UID: u16 = 0xffff;
 
 fn effective(uid: u16) -> u16 {
     if uid == SHARED_UID { 0 } else { uid }
 }
 
-/// A user context must exist to run commands in its name.
+/// A user context must exist for commands to run in its name.
 fn known_context(command: &Command<'_>) -> Outcome {
     if command.uid != 0
         && command
@@ -130,7 +131,7 @@ fn known_context(command: &Command<'_>) -> Outcome {
     Ok(())
 }
 
-/// A guest that keeps making large objects is stopped before it fills the host.
+/// Stops a guest that keeps creating large objects before it exhausts the host's memory.
 fn within_budget(command: &Command<'_>) -> Outcome {
     let large = command.input.len() > budget::LARGE;
     require(
@@ -143,7 +144,7 @@ fn dispatch(command: &mut Command<'_>, opcode: u16) -> Outcome {
     match opcode {
         op::ENABLE_HCA => hca::enable(command),
         op::DISABLE_HCA => hca::disable(command),
-        // Nothing to do, or nothing to say but zeros.
+        // Nothing to do, or nothing to return but zeros.
         op::INIT_HCA
         | op::SET_ISSI
         | op::SET_DRIVER_VERSION

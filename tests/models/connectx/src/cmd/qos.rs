@@ -51,7 +51,7 @@ pub(super) fn add(command: &mut Command<'_>, hierarchy: u8, context: Vec<u8>) ->
     require(hierarchy == NIC, Rule::OutOfRange)?;
     let kind = ElementKind::parse(sched::TYPE.get(&context))?;
     if kind == ElementKind::Tsar {
-        // Deficit weighted round robin is the only arbiter.
+        // Deficit weighted round robin is the only arbiter supported.
         require(sched::TSAR_TYPE.get(&context) == 0, Rule::ElementType)?;
     }
     let element = Element {
@@ -66,14 +66,14 @@ pub(super) fn add(command: &mut Command<'_>, hierarchy: u8, context: Vec<u8>) ->
     command.device.scheduler.add(command.uid, element)
 }
 
-/// Changes what `select` names from a scheduling context.
+/// Changes the fields that `select` names to those of a scheduling context.
 pub(super) fn change(command: &mut Command<'_>, id: u32, select: u32, context: &[u8]) -> Outcome {
     let share = (select & MODIFY_SHARE != 0).then(|| sched::SHARE.get(context));
     let cap = (select & MODIFY_BANDWIDTH != 0).then(|| sched::MAX_BANDWIDTH.get(context));
     command.device.scheduler.modify(command.uid, id, share, cap)
 }
 
-/// The scheduling context of an element as it stands.
+/// The current scheduling context of an element.
 pub(super) fn context(command: &Command<'_>, id: u32) -> Outcome<Vec<u8>> {
     let element = command.device.scheduler.of(command.uid, id)?;
     let mut context = element.context.clone();

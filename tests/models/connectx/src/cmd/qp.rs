@@ -9,7 +9,7 @@ use crate::objects::{QpState, QueuePair, RecvRing, SendRing, Service};
 use crate::status::{Outcome, Rule, require};
 
 const QPC: usize = command::qp::QPC;
-/// A receive queue of the queue pair's own.
+/// The queue pair has a receive queue of its own.
 const RQ_OWN: u32 = 0;
 
 /// CREATE_QP.
@@ -83,21 +83,22 @@ pub(super) fn create(command: &mut Command<'_>) -> Outcome {
     Ok(())
 }
 
-/// Everything a context names must exist and be within reach of the user context.
+/// Everything a context names must exist and be accessible to the user context.
 fn references(command: &Command<'_>, service: Service, context: &[u8]) -> Outcome {
     let (device, uid) = (&*command.device, command.uid);
     if service == Service::Xrc {
         let xrcd = qp::XRCD.get(context);
         device.xrcds.shared(xrcd, uid)?;
     } else if service != Service::Umr {
-        // The kernel's registration queue has no protection domain: it changes keys of all of them.
+        // The kernel's registration queue has no protection domain: it changes keys of every
+        // domain.
         device.pds.shared(qp::PD.get(context), uid)?;
     }
     device
         .uars
         .shared(qp::UAR.get(context), uid)
         .or_else(|refusal| {
-            // A target has no send queue and no page to ring it through.
+            // A target has no send queue and no page for its doorbell.
             if service == Service::Xrc {
                 Ok(&())
             } else {
@@ -204,7 +205,7 @@ pub(super) fn modify(command: &mut Command<'_>, opcode: u16) -> Outcome {
             pair.enter(state);
             if state == QpState::ReadyToSend {
                 pair.refill_retries();
-                // Work posted before the queue was ready waits for no second doorbell.
+                // Work posted before the queue was ready needs no second doorbell.
                 command.device.kicked.push(number);
             }
         }
@@ -212,7 +213,7 @@ pub(super) fn modify(command: &mut Command<'_>, opcode: u16) -> Outcome {
     Ok(())
 }
 
-/// Whether a transition has room for options of connection establishment.
+/// Whether a transition's command carries connection establishment options.
 fn takes_ece(opcode: u16) -> bool {
     matches!(
         opcode,
@@ -220,8 +221,8 @@ fn takes_ece(opcode: u16) -> bool {
     )
 }
 
-/// Agrees to the options of connection establishment that are asked for; without any, those of
-/// before stay.
+/// Agrees to the connection establishment options that are requested; if there are none, the
+/// previous ones stay in force.
 fn establish(command: &mut Command<'_>, number: u32) -> Outcome {
     let asked = command.get(command::qp::ECE);
     let agreed = command.agree(asked)?;
@@ -232,7 +233,7 @@ fn establish(command: &mut Command<'_>, number: u32) -> Outcome {
     Ok(())
 }
 
-/// Moves the queue pair to the queue group that the extended context names.
+/// Moves the queue pair to the queue group named by the extended context.
 fn attach(command: &mut Command<'_>, number: u32) -> Outcome {
     if command.device.does(Misbehaviour::AttachIgnored) {
         return Ok(());

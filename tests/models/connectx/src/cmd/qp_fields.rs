@@ -96,7 +96,7 @@ pub(super) fn next(opcode: u16, state: QpState) -> Outcome<QpState> {
     })
 }
 
-/// Copies what `opcode` changes from the command's context to the queue pair's.
+/// Copies what `opcode` changes from the command's context to that of the queue pair.
 pub(super) fn apply(opcode: u16, service: Service, mask: u32, from: &[u8], to: &mut [u8]) {
     let required = match opcode {
         op::RST2INIT_QP => TO_INIT,

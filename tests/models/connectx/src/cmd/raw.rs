@@ -70,7 +70,7 @@ fn create_tis(command: &mut Command<'_>) -> Outcome {
 fn create_tir(command: &mut Command<'_>) -> Outcome {
     let context = command.context(RING_CTX, tir::LEN);
     let uid = command.uid;
-    // Programs that steer by themselves name no transport domain.
+    // Programs that do their own steering name no transport domain.
     let domain = tir::TD.get(&context);
     if domain != 0 {
         command.device.domains.shared(domain, uid)?;
@@ -128,7 +128,7 @@ fn modify_plain(command: &mut Command<'_>, opcode: u16) -> Outcome {
     if opcode == op::MODIFY_TIS {
         return command.device.tises.of(number, uid).map(|_| ());
     }
-    // Of the rest, the model does not compute the Toeplitz hash and does not merge packets.
+    // Otherwise: the model neither computes the Toeplitz hash nor merges packets.
     let context = command.context(RING_CTX, tir::LEN);
     let loopback = command.get64(MODIFY_MASK) & MODIFY_LOOPBACK != 0;
     let old = command.device.tirs.of_mut(number, uid)?;
@@ -165,7 +165,7 @@ fn create_ring(command: &mut Command<'_>, send: bool) -> Outcome {
         require(log_stride == 6, Rule::BadSize)?;
     } else {
         require(ring::MEM_RQ_TYPE.get(&context) == 0, Rule::ElementType)?;
-        // The kernel's own ring for frames to be dropped has no buffers and so no protection
+        // The kernel's own ring for dropped frames has no buffers and therefore no protection
         // domain.
         if uid != 0 || at(wq::PD) != 0 {
             command.device.pds.shared(at(wq::PD), uid)?;
@@ -204,7 +204,7 @@ fn create_ring(command: &mut Command<'_>, send: bool) -> Outcome {
     Ok(())
 }
 
-/// Checks the state the command expects and gives the state it asks for.
+/// Checks the state that the command expects and returns the state it requests.
 fn transition(command: &Command<'_>, queue: &RawRing, context: &[u8]) -> Outcome<RingState> {
     require(
         command.get(CURRENT_STATE) == queue.state as u32,

@@ -13,10 +13,10 @@ const PMTU: u32 = 0x5003;
 const PTYS: u32 = 0x5004;
 const PAOS: u32 = 0x5006;
 const PVLC: u32 = 0x500f;
-/// Port counters; the model counts nothing per port, so they stand at zero.
+/// Port counters; the model keeps none per port, so they stay at zero.
 const PPCNT: u32 = 0x5008;
 
-/// Physical MTU, in bytes: three half words.
+/// Physical MTU in bytes: three 16-bit fields.
 mod pmtu {
     use super::{Field, field};
     pub(super) const MAX: Field = field(0x04, 31, 16);
@@ -36,7 +36,7 @@ mod ptys {
     pub(super) const IB_SPEED: Field = field(0x28, 15, 0);
 }
 
-/// EDR, the speed of a ConnectX-5 port, and the width of four lanes.
+/// EDR, the speed of a ConnectX-5 port, and the four-lane width.
 const IB_EDR: u32 = 0x20;
 const IB_4X: u32 = 0x4;
 /// 100GBASE-CR4 in the Ethernet protocol mask.
@@ -86,7 +86,7 @@ pub(super) fn access(command: &mut Command<'_>) -> Outcome {
     Ok(())
 }
 
-/// Register writes: accepted where the driver needs them to be, and without effect on the model.
+/// Register writes: accepted where the driver needs that, without effect on the model.
 fn write(command: &mut Command<'_>, id: u32) -> Outcome {
     match id {
         HOST_ENDIANNESS | NODE_DESCRIPTION | PMTU | PTYS | PAOS => {

@@ -1,4 +1,4 @@
-//! Objects that are nothing but a number: protection and transport domains, XRC domains, UAR pages,
+//! Objects that are only a number: protection and transport domains, XRC domains, UAR pages and
 //! PSVs; and multicast attachment.
 
 use super::Command;
@@ -69,7 +69,7 @@ fn pd_in_use(command: &Command<'_>, pd: u32) -> bool {
         || device.shared.iter().any(|(_, srq)| srq.pd == pd)
 }
 
-/// A key in the free state keeps the number of its last domain without using it.
+/// A key in the free state keeps the number of its last domain but does not use it.
 fn is_live(mkc: &[u8]) -> bool {
     !queue::mkey::FREE.is_set(mkc)
 }

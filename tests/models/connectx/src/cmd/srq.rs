@@ -182,7 +182,7 @@ fn modify_rmp(command: &mut Command<'_>) -> Outcome {
     )
 }
 
-/// Arms the limit event, which fires at once if the queue is below the limit already.
+/// Arms the limit event, which fires at once if the queue is already below the limit.
 fn arm(command: &mut Command<'_>, kind: SharedKind, limit: u16) -> Outcome {
     of_kind(command, kind)?;
     let number = command.number();

@@ -20,8 +20,9 @@ const ROCE_LEN: usize = 32;
 const GIDS: u32 = 8;
 /// Entries of the partition key table: the driver always sets code 0.
 const PKEYS: u32 = 128;
-/// Extended port info, auto migration, system image GUID, communication management and the client
-/// reregistration bit are not claimed; the driver's own bits are added by MODIFY_HCA_VPORT_CONTEXT.
+/// Extended port info, automatic migration, system image GUID, communication management and the
+/// client reregistration bit are not claimed; the driver adds its own bits by
+/// MODIFY_HCA_VPORT_CONTEXT.
 const CAP_MASK1: u32 = 1 << 11;
 
 /// QUERY_HCA_VPORT_CONTEXT.
@@ -52,7 +53,8 @@ pub(super) fn query_context(command: &mut Command<'_>) -> Outcome {
     Ok(())
 }
 
-/// MODIFY_HCA_VPORT_CONTEXT: capability bits are kept, anything else the subnet would decide.
+/// MODIFY_HCA_VPORT_CONTEXT: capability bits are kept; everything else is for the subnet manager to
+/// decide.
 pub(super) fn modify_context(command: &mut Command<'_>) -> Outcome {
     let context = command.context(CONTEXT, CONTEXT_LEN);
     let select = hca_vport::CAP_MASK1_SELECT.get(&context);
@@ -95,7 +97,7 @@ pub(super) fn query_nic(command: &mut Command<'_>) -> Outcome {
     Ok(())
 }
 
-/// MODIFY_NIC_VPORT_CONTEXT: the fields of the selection mask that the model keeps.
+/// MODIFY_NIC_VPORT_CONTEXT: takes the fields in the selection mask that the model keeps.
 pub(super) fn modify_nic(command: &mut Command<'_>) -> Outcome {
     /// The context is at the end of a command with a long reserved part.
     const AT: usize = 0x100;
@@ -147,8 +149,8 @@ pub(super) fn query_roce_address(command: &mut Command<'_>) -> Outcome {
     Ok(())
 }
 
-/// MAD_IFC: the port's management agent, which knows no attribute; what the driver asks here is a
-/// vendor's extension, and "not supported" is a regular answer to it.
+/// MAD_IFC: the port's management agent, which supports no attribute; what the driver queries here
+/// is a vendor extension, for which "not supported" is a regular answer.
 pub(super) fn management(command: &mut Command<'_>) -> Outcome {
     const MAD: usize = 256;
     const METHOD: Field = field(0x00, 7, 0);

@@ -6,18 +6,18 @@ use crate::layout::be64;
 /// The opcode modifier of an extended atomic on 8 bytes: its bit, and log₂ of the bytes less 2.
 const EIGHT_BYTES: u8 = 8 | 1;
 
-/// What happens to a word.
+/// The effect on a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Atomic {
-    /// The bits of `swap_mask` become those of `swap` where those of `compare_mask` are those of
-    /// `compare`.
+    /// Where the bits of `compare_mask` equal those of `compare`, the bits of `swap_mask` are
+    /// replaced by those of `swap`.
     CompareSwap {
         compare: u64,
         compare_mask: u64,
         swap: u64,
         swap_mask: u64,
     },
-    /// A sum whose carries end at the bits of `boundary`.
+    /// An addition whose carries stop at the bits of `boundary`.
     FetchAdd { add: u64, boundary: u64 },
 }
 
@@ -26,12 +26,12 @@ pub(crate) fn is_atomic(code: u8) -> bool {
     matches!(code, opcode::COMPARE_SWAP | opcode::FETCH_ADD) || is_masked(code)
 }
 
-/// Whether an opcode is that of a masked atomic operation, which not every device has.
+/// Whether an opcode is that of a masked atomic operation, which not every device supports.
 pub(crate) fn is_masked(code: u8) -> bool {
     matches!(code, opcode::MASKED_COMPARE_SWAP | opcode::MASKED_FETCH_ADD)
 }
 
-/// How many bytes the operands of an opcode take.
+/// Number of bytes that an opcode's operands take.
 pub(crate) fn operands(code: u8) -> usize {
     if code == opcode::MASKED_COMPARE_SWAP {
         32
@@ -71,7 +71,7 @@ impl Atomic {
         })
     }
 
-    /// The word that stands there afterwards.
+    /// The value of the word afterwards.
     pub(crate) fn apply(self, old: u64) -> u64 {
         match self {
             Self::CompareSwap {
@@ -87,8 +87,8 @@ impl Atomic {
                 }
             }
             Self::FetchAdd { add, boundary } => {
-                // Without the highest bit of each field no carry leaves it; that bit is a sum
-                // without carry.
+                // With the highest bit of each field cleared no carry leaves the field; that bit is
+                // added without carry.
                 let below = (old & !boundary).wrapping_add(add & !boundary);
                 below ^ (old ^ add) & boundary
             }
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Bit by bit, as the definition has it.
+    /// Bit by bit, following the definition.
     fn sum(old: u64, add: u64, boundary: u64) -> u64 {
         let mut carry = 0;
         (0..64).fold(0, |sum, bit| {

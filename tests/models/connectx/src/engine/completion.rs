@@ -13,8 +13,8 @@ use crate::trace::Doorbell;
 
 pub(super) const ENTRY: usize = 64;
 const OP_OWN: usize = 0x3f;
-/// The bits of the last byte that say that the entry has its message in it, or in the 64 bytes
-/// before it.
+/// The bits of the last byte that say that the message is in the entry, or in the 64 bytes before
+/// it.
 const DATA_32: u8 = 1 << 2;
 const DATA_64: u8 = 2 << 2;
 const COUNTER_MASK: u32 = 0xff_ffff;
@@ -61,12 +61,12 @@ pub(crate) enum Syndrome {
     RemoteOperation = 0x14,
     RetryExceeded = 0x15,
     RnrRetryExceeded = 0x16,
-    /// A receive of a shared queue met a page that was not there.
+    /// A receive of a shared queue met an absent page.
     RemoteAborted = 0x22,
 }
 
 impl Syndrome {
-    /// The vendor's syndrome beside it. Drivers know that of page faults.
+    /// The vendor syndrome that goes with it. Drivers check for that of page faults.
     fn vendors(self) -> u32 {
         match self {
             Self::RemoteAborted => 0x93,
@@ -75,14 +75,14 @@ impl Syndrome {
     }
 }
 
-/// A completion as it is written, but for whose turn it is.
+/// A completion as it is written, except for the owner bit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
     pub(super) entry: [u8; ENTRY],
     pub(super) opcode: Opcode,
-    /// The bits of the last byte that say how to read the rest.
+    /// The bits of the last byte that tell how to read the rest.
     pub(super) format: u8,
-    /// The first half of a long entry, where it has a message.
+    /// The first half of a long entry, if a message is in it.
     pub(super) before: Option<[u8; ENTRY]>,
     pub(super) solicited: bool,
     pub(super) failed: bool,
@@ -108,7 +108,7 @@ pub(crate) struct Completion {
 }
 
 impl Completion {
-    /// A completion with everything optional left out.
+    /// A completion without any of the optional fields.
     pub(crate) fn new(opcode: Opcode, qpn: u32, user_index: u32, wqe_counter: u16) -> Self {
         Self {
             opcode,
@@ -160,16 +160,16 @@ fn sign(entry: &mut [u8; ENTRY]) {
     entry[SIGNATURE] = !entry[..SIGNATURE].iter().fold(0, |sum, byte| sum ^ byte);
 }
 
-/// The longest message that fits an entry.
+/// The longest message that fits into an entry.
 pub(super) const LONGEST: usize = ENTRY;
 
-/// Bytes of a message that a short entry has room for.
+/// Number of message bytes that a short entry has room for.
 pub(super) const INSIDE: usize = 32;
 
-/// Bytes of an entry that is not a long one.
+/// Length of an entry that is not a long one.
 pub(super) const SHORT: u64 = ENTRY as u64;
 
-/// Writes a completion, fires the event if the queue is armed for it, and handles overrun.
+/// Writes a completion, raises the event if the queue is armed for it, and handles overrun.
 pub(crate) fn push(device: &mut Device, cqn: u32, completion: Completion) {
     if device.faults.misbehaves_at_all() {
         misbehave::push(device, cqn, completion);
@@ -178,7 +178,7 @@ pub(crate) fn push(device: &mut Device, cqn: u32, completion: Completion) {
     }
 }
 
-/// As [`push`], without a look at misbehaviours.
+/// As [`push`], without applying misbehaviours.
 pub(super) fn enter(device: &mut Device, cqn: u32, completion: Completion) {
     let ready = ready(device, cqn, completion);
     push_ready(device, cqn, &ready);
@@ -195,8 +195,8 @@ fn ready(device: &Device, cqn: u32, completion: Completion) -> Ready {
     }
 }
 
-/// The same for one that has its message in it: in the first half of a long entry, or at the start
-/// of one.
+/// The same for a completion that contains its message: in the first half of a long entry, or at
+/// the start of a short one.
 pub(super) fn push_with(device: &mut Device, cqn: u32, completion: Completion, message: &[u8]) {
     let mut ready = ready(device, cqn, completion);
     let long = device
@@ -252,7 +252,7 @@ fn push_ready(device: &mut Device, cqn: u32, ready: &Ready) {
     }
 }
 
-/// Writes an entry that stands for `count` completions.
+/// Writes an entry that represents `count` completions.
 pub(super) fn put(device: &mut Device, cqn: u32, ready: &Ready, count: u32) {
     write(device, cqn, ready);
     let Some(queue) = device.cqs.get_mut(cqn) else {
@@ -278,7 +278,7 @@ pub(super) fn put(device: &mut Device, cqn: u32, ready: &Ready, count: u32) {
     }
 }
 
-/// Where the 64 bytes that every entry has are: the second half of a long one.
+/// The offset of the 64 bytes that every entry has: the second half of a long entry.
 fn offset(device: &Device, queue: &CompletionQueue, index: u32) -> u64 {
     let slot = u64::from(index & ((1 << queue.log_size) - 1)) * queue.cqe_size;
     if device.does(Misbehaviour::LongEntries) {
@@ -287,7 +287,7 @@ fn offset(device: &Device, queue: &CompletionQueue, index: u32) -> u64 {
     slot + queue.cqe_size - ENTRY as u64
 }
 
-/// Writes what is no entry of its own into the place of one.
+/// Writes bytes that are not an entry of their own into the slot of one.
 pub(super) fn write_raw(device: &mut Device, cqn: u32, index: u32, bytes: &[u8; ENTRY]) {
     let Some(queue) = device.cqs.get(cqn) else {
         return;
@@ -336,7 +336,7 @@ fn write(device: &mut Device, cqn: u32, ready: &Ready) {
     }
 }
 
-/// Makes one thing wrong about an entry.
+/// Corrupts one property of an entry.
 fn spoilt(entry: &mut [u8; ENTRY], kind: Spoil) {
     const NO_OPCODE: u8 = 0x9;
     const NO_SYNDROME: u32 = 0x7f;
@@ -404,8 +404,8 @@ fn trace_arm(device: &Device, cqn: u32, value: u64) {
     }
 }
 
-/// The arm doorbell: two words, sequence number with command and consumer counter, and the queue's
-/// number.
+/// The arm doorbell: two words, the sequence number with command and consumer index, and the
+/// queue's number.
 pub(crate) fn doorbell(device: &mut Device, page: u32, value: u64) {
     let (first, cqn) = ((value >> 32) as u32, value as u32 & COUNTER_MASK);
     let consumer = first & COUNTER_MASK;
@@ -449,8 +449,8 @@ pub(crate) fn doorbell(device: &mut Device, page: u32, value: u64) {
     }
 }
 
-/// Moves a queue to a new buffer: the old one ends with a resize entry, and what software has not
-/// taken from it is found there by software itself.
+/// Moves a queue to a new buffer: the old one ends with a resize entry, and software itself finds
+/// there what it has not taken yet.
 pub(crate) fn resize(
     device: &mut Device,
     cqn: u32,

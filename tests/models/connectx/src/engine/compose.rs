@@ -1,4 +1,4 @@
-//! From a work request to a message: what to send, from where, and whom to.
+//! From a work request to a message: what to send, from where, and to whom.
 
 use crate::device::Device;
 use crate::engine::completion::Syndrome;
@@ -22,7 +22,7 @@ pub(super) fn length_hint(request: &WorkRequest) -> u64 {
     }
 }
 
-/// Why no message can be made of a work request.
+/// Why no message can be made from a work request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unfit {
     pub(super) syndrome: Syndrome,
@@ -159,7 +159,7 @@ pub(super) fn message(
         message.key = if service == Service::DcInitiator {
             address.key
         } else {
-            // A set top bit asks for the queue pair's own key.
+            // A set top bit requests the queue pair's own key.
             let key = (address.key >> 32) as u32;
             u64::from(if key >> 31 != 0 {
                 qp::QKEY.get(context)
@@ -172,7 +172,7 @@ pub(super) fn message(
     Ok(message)
 }
 
-/// What the network header of a datagram says, if it has one.
+/// The contents of a datagram's network header, if it has one.
 fn route(device: &Device, address: &AddressVector) -> Option<Route> {
     let to = if device.config.kind.is_ethernet() {
         Some(address.raw_gid)

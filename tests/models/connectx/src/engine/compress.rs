@@ -1,9 +1,9 @@
-//! Completions that are written as one: a title with what they have in common, and arrays of what
-//! is different about each.
+//! Compressed completions: a title with what they have in common, and arrays of what is different
+//! about each.
 //!
-//! Completions wait while there is work to do. Those that are alike go into memory together then:
-//! the title in the place of the first, the first array in the second place, the next one in the
-//! ninth, and so on. What lies in the other places stays.
+//! Completions wait while there is work to do. Those that are alike are then written to memory
+//! together: the title in the slot of the first, the first array in the second slot, the next one
+//! in the ninth, and so on. The other slots keep what they held.
 
 use super::completion::{self, ENTRY, Opcode, Ready};
 use super::misbehave;
@@ -15,27 +15,27 @@ use crate::misbehaviour::Misbehaviour;
 use crate::objects::CompletionQueue;
 use crate::status::{Outcome, Rule, require};
 
-/// Most completions that are written as one.
+/// The largest number of completions that are compressed into one.
 pub(crate) const MOST: u32 = 64;
 
-/// The bits of the last byte that say that an entry stands for several.
+/// The bits of the last byte that say that an entry represents several completions.
 const FORMAT: u8 = 3 << 2;
-/// What an array has room for.
+/// Number of completions that an array has room for.
 const EACH: usize = 8;
 /// Bytes of each.
 const MINI: usize = 8;
 
-/// The format of what is kept of a message if that is the sum over it; 0: its hash, of which there
-/// is none here.
+/// Mini-entry format that keeps the checksum of a message; format 0 keeps its hash, which is not
+/// modelled.
 const SUM: u32 = 1;
 
 const TIMESTAMP: std::ops::Range<usize> = 0x30..0x38;
 
-/// Refuses a queue that asks for what there is not.
+/// Refuses a queue that requests a compression feature that is not supported.
 pub(crate) fn check(context: &[u8]) -> Outcome {
     let format = cq::MINI_FORMAT.get(context);
     require(format <= SUM || !is_on(context), Rule::Reserved)?;
-    // The layout with a count of turns in every entry.
+    // The layout with an iteration count in every entry.
     require(cq::COMPRESSION_LAYOUT.get(context) == 0, Rule::Reserved)
 }
 
@@ -43,7 +43,7 @@ fn is_on(context: &[u8]) -> bool {
     cq::COMPRESSED.is_set(context)
 }
 
-/// Whether a queue takes completions that wait for others.
+/// Whether completions of a queue may wait for others.
 pub(crate) fn waits(queue: &CompletionQueue, ready: &Ready) -> bool {
     is_on(&queue.context)
         && !ready.failed
@@ -51,7 +51,7 @@ pub(crate) fn waits(queue: &CompletionQueue, ready: &Ready) -> bool {
         && (ready.opcode as u8) <= Opcode::SendInvalidate as u8
 }
 
-/// Whether a completion can be written with those that wait.
+/// Whether a completion can be written together with those that wait.
 pub(crate) fn joins(queue: &CompletionQueue, ready: &Ready) -> bool {
     let (Some(first), Some(last)) = (queue.waiting.first(), queue.waiting.last()) else {
         return true;
@@ -65,7 +65,7 @@ pub(crate) fn joins(queue: &CompletionQueue, ready: &Ready) -> bool {
         && common(&queue.context, first) == common(&queue.context, ready)
 }
 
-/// What completions that are written as one have in common.
+/// What compressed completions have in common.
 fn common(context: &[u8], ready: &Ready) -> (Opcode, bool, [u8; ENTRY]) {
     let mut entry = ready.entry;
     completion::BYTE_COUNT.set(&mut entry, 0);
@@ -80,7 +80,7 @@ fn common(context: &[u8], ready: &Ready) -> (Opcode, bool, [u8; ENTRY]) {
     (ready.opcode, ready.solicited, entry)
 }
 
-/// Writes what waits for a queue.
+/// Writes the completions that wait in a queue.
 pub(crate) fn flush(device: &mut Device, cqn: u32) {
     let Some(queue) = device.cqs.get_mut(cqn) else {
         return;
@@ -109,7 +109,7 @@ pub(crate) fn flush(device: &mut Device, cqn: u32) {
     completion::put(device, cqn, &title, waiting.len() as u32);
 }
 
-/// What is different about one.
+/// What is different about one completion.
 fn mini(ready: &Ready, sums: bool) -> [u8; MINI] {
     const COUNTER: Field = field(0, 31, 16);
     const SEND_OPCODE: Field = field(0, 15, 8);
@@ -126,7 +126,7 @@ fn mini(ready: &Ready, sums: bool) -> [u8; MINI] {
 }
 
 impl Fabric {
-    /// Writes all completions that wait for others: there are no more now.
+    /// Writes all completions that wait for others, because no more will come now.
     pub(super) fn end_waiting(&mut self) {
         for device in &mut self.devices {
             misbehave::release(device);

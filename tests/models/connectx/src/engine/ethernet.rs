@@ -1,4 +1,4 @@
-//! Frames on their way: checksums on the sending side, steering and delivery on the receiving one.
+//! Frames in flight: checksums on the sending side, steering and delivery on the receiving side.
 
 use crate::device::Device;
 use crate::engine::completion::{self, Completion, Opcode};
@@ -14,7 +14,7 @@ use crate::objects::RingState;
 /// Checksum flags of the Ethernet segment.
 const IP_CHECKSUM: u8 = 1 << 6;
 const TRANSPORT_CHECKSUM: u8 = 1 << 7;
-/// How many tables a frame may pass.
+/// Number of flow tables that a frame may traverse.
 const MAX_TABLES: usize = 64;
 const HEADER: usize = 14;
 
@@ -56,7 +56,7 @@ fn ip(frame: &[u8]) -> Option<(usize, usize, usize, u8)> {
     (end <= frame.len() && header >= 20 && length >= header).then_some((at, end, header, protocol))
 }
 
-/// Fills in the checksums that a work request asks for.
+/// Fills in the checksums that a work request requests.
 pub(super) fn offload(frame: &mut [u8], flags: u8) {
     let Some((at, end, header, protocol)) = ip(frame) else {
         return;
@@ -90,10 +90,10 @@ pub(super) fn offload(frame: &mut [u8], flags: u8) {
     frame[field..field + 2].copy_from_slice(&value.to_be_bytes());
 }
 
-/// Cuts a long TCP segment into frames of at most `size` bytes of data, as a network card does.
+/// Splits a long TCP segment into frames of at most `size` bytes of data, as a network card does.
 pub(super) fn segments(frame: &[u8], size: usize) -> Option<Vec<Vec<u8>>> {
     const FINAL_FLAGS: u8 = 0x09;
-    // A long segment may leave its IP length open; the headers alone are looked at.
+    // A long segment may leave its IP length unset; only the headers are examined.
     let at = if be16(frame, 12) == 0x8100 {
         HEADER + 4
     } else {
@@ -137,8 +137,8 @@ pub(super) fn segments(frame: &[u8], size: usize) -> Option<Vec<Vec<u8>>> {
     Some(out)
 }
 
-/// Whether a TIR takes a frame: those that queues of its own transport domain sent only if it is
-/// told to.
+/// Whether a TIR accepts a frame: one sent by queues of its own transport domain only if it is
+/// configured to.
 fn takes(device: &Device, tirn: u32, frame: &[u8], sender: Option<u32>) -> bool {
     let Some((context, domain)) = device.tirs.get(tirn).zip(sender) else {
         return true;
@@ -149,7 +149,7 @@ fn takes(device: &Device, tirn: u32, frame: &[u8], sender: Option<u32>) -> bool 
 }
 
 /// Steers a frame that arrived at a port; `sender` is the transport domain of the queue that sent
-/// it through this very port.
+/// it through this same port.
 pub(super) fn receive(device: &mut Device, frame: &[u8], sender: Option<u32>) {
     let packet = flow::parameters(frame);
     let mut pending: Vec<u32> = device
@@ -193,8 +193,8 @@ pub(super) fn receive(device: &mut Device, frame: &[u8], sender: Option<u32>) {
     }
 }
 
-/// The receive queue that a TIR chooses. The choice by hash is the model's own: not Toeplitz, but
-/// the same for every frame of a flow.
+/// The receive queue that a TIR chooses. The hash is the model's own: not Toeplitz, but the same
+/// for every frame of a flow.
 fn queue(device: &Device, tirn: u32, packet: &[u8]) -> Option<u32> {
     let context = device.tirs.get(tirn)?;
     if tir::DISPATCH.get(context) == 0 {
@@ -219,7 +219,7 @@ fn deliver(device: &mut Device, rqn: u32, frame: &[u8], tag: u32) {
     };
     let (cqn, user_index) = (queue.cqn(), ring::USER_INDEX.get(&queue.context));
     let pd = wq::PD.at(ring::WQ).get(&queue.context);
-    // No buffer: the frame is lost, as on any Ethernet.
+    // Without a buffer the frame is lost, as on any Ethernet.
     let Some(posted) = receive::take(device, Pool::Raw(rqn)) else {
         return;
     };

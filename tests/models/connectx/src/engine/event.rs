@@ -37,7 +37,7 @@ mod kind {
     pub(super) const DCT_DRAINED: u8 = 0x1c;
 }
 
-/// Events that an operator can ask for, by name: type, subtype, and whether they are of the port.
+/// Events that an operator can request, by name: type, subtype, and whether they concern the port.
 const ON_REQUEST: [(&str, u8, u8, bool); 16] = [
     ("path-migrated", kind::PATH_MIGRATED, 0, false),
     ("established", kind::COMMUNICATION_ESTABLISHED, 0, false),
@@ -57,8 +57,8 @@ const ON_REQUEST: [(&str, u8, u8, bool); 16] = [
     ("port-initialized", kind::PORT_CHANGE, 5, true),
 ];
 
-/// Posts an event without a cause: of the object with a number, or of the port. `false` if there is
-/// no such event.
+/// Posts an event without a cause, for the object with this number or for the port. `false` if
+/// there is no such event.
 pub(crate) fn request(device: &mut Device, name: &str, number: u32) -> bool {
     let Some((_, kind, subtype, of_port)) = ON_REQUEST.iter().find(|event| event.0 == name) else {
         return false;
@@ -75,7 +75,7 @@ pub(crate) fn request(device: &mut Device, name: &str, number: u32) -> bool {
     true
 }
 
-/// The names of the events that can be asked for.
+/// The names of the events that can be requested.
 pub(crate) fn on_request() -> impl Iterator<Item = &'static str> {
     ON_REQUEST.iter().map(|event| event.0)
 }
@@ -123,7 +123,7 @@ fn post(device: &mut Device, eqn: u32, mut entry: [u8; ENTRY as usize]) {
     }
 }
 
-/// Posts to every queue that asked for events of the type.
+/// Posts to every queue that subscribed to events of the type.
 fn broadcast(device: &mut Device, kind: u8, entry: [u8; ENTRY as usize]) {
     let wanting: Vec<u32> = device
         .eqs
@@ -143,12 +143,12 @@ fn entry(kind: u8, subtype: u8) -> [u8; ENTRY as usize] {
     entry
 }
 
-/// Whether any queue asked for command completions.
+/// Whether any queue subscribed to command completions.
 pub(crate) fn hears_commands(device: &Device) -> bool {
     hears(device, kind::COMMAND)
 }
 
-/// Whether any queue asked for page faults.
+/// Whether any queue subscribed to page faults.
 pub(crate) fn hears_page_faults(device: &Device) -> bool {
     hears(device, kind::PAGE_FAULT)
 }
@@ -160,7 +160,7 @@ fn hears(device: &Device, kind: u8) -> bool {
         .any(|(_, queue)| queue.mask[0] >> kind & 1 != 0)
 }
 
-/// A page that is needed is not there.
+/// Reports that a required page is absent.
 pub(crate) fn page_fault(device: &mut Device, need: &Need, token: u32) {
     let subtype = u8::from(matches!(need, Need::Remote { .. }));
     let mut event = entry(kind::PAGE_FAULT, subtype);
@@ -190,14 +190,15 @@ pub(crate) fn page_fault(device: &mut Device, need: &Need, token: u32) {
     broadcast(device, kind::PAGE_FAULT, event);
 }
 
-/// Tells which command slots have finished; nobody hears it before the command event queue exists.
+/// Reports which command slots have finished; nothing receives this before the command event queue
+/// exists.
 pub(crate) fn command_done(device: &mut Device, slots: u32) {
     let mut event = entry(kind::COMMAND, 0);
     word(DATA).set(&mut event, slots);
     broadcast(device, kind::COMMAND, event);
 }
 
-/// Tells that an armed completion queue has something.
+/// Reports that an armed completion queue has a completion.
 pub(crate) fn completion(device: &mut Device, eqn: u32, cqn: u32) {
     if device.does_with(cqn, Misbehaviour::NoEvents)
         || device.does_with(cqn, Misbehaviour::LastVector) && is_last(device, eqn)
@@ -209,14 +210,14 @@ pub(crate) fn completion(device: &mut Device, eqn: u32, cqn: u32) {
     post(device, eqn, event);
 }
 
-/// Whether no queue has a higher vector.
+/// Whether no other queue has a higher vector.
 fn is_last(device: &Device, eqn: u32) -> bool {
     let vector = |queue: &EventQueue| queue.vector;
     let last = device.eqs.iter().map(|(_, queue)| vector(queue)).max();
     device.eqs.get(eqn).map(vector) == last
 }
 
-/// An event of a queue pair.
+/// Reports an event of a queue pair.
 pub(crate) fn qp(device: &mut Device, event: QpEvent, qpn: u32) {
     let kind = match event {
         QpEvent::Established => kind::COMMUNICATION_ESTABLISHED,
@@ -229,14 +230,14 @@ pub(crate) fn qp(device: &mut Device, event: QpEvent, qpn: u32) {
     broadcast(device, kind, event);
 }
 
-/// A shared receive queue fell below its limit.
+/// Reports that a shared receive queue fell below its limit.
 pub(crate) fn srq_limit(device: &mut Device, srqn: u32) {
     let mut event = entry(kind::SRQ_LIMIT, 0);
     OBJECT.set(&mut event, srqn);
     broadcast(device, kind::SRQ_LIMIT, event);
 }
 
-/// A completion queue overran.
+/// Reports that a completion queue overran.
 pub(crate) fn cq_error(device: &mut Device, cqn: u32) {
     let mut event = entry(kind::CQ_ERROR, 0);
     word(DATA).set(&mut event, cqn);
@@ -244,7 +245,7 @@ pub(crate) fn cq_error(device: &mut Device, cqn: u32) {
     broadcast(device, kind::CQ_ERROR, event);
 }
 
-/// The port changed state: up or down.
+/// Reports that the port changed state: up or down.
 pub(crate) fn port(device: &mut Device, up: bool) {
     port_change(device, if up { 4 } else { 1 });
 }
@@ -255,7 +256,7 @@ fn port_change(device: &mut Device, subtype: u8) {
     broadcast(device, kind::PORT_CHANGE, event);
 }
 
-/// A DC target has nothing in flight any more.
+/// Reports that a DC target has nothing in flight any more.
 pub(crate) fn dct_drained(device: &mut Device, dctn: u32) {
     let mut event = entry(kind::DCT_DRAINED, 0);
     OBJECT_TYPE.set(&mut event, 6);
@@ -263,7 +264,7 @@ pub(crate) fn dct_drained(device: &mut Device, dctn: u32) {
     broadcast(device, kind::DCT_DRAINED, event);
 }
 
-/// The doorbell of an event queue: a new consumer counter, and perhaps arming.
+/// The doorbell of an event queue: a new consumer index, and possibly arming.
 pub(crate) fn doorbell(device: &mut Device, page: u32, value: u32, arm: bool) {
     let (eqn, consumer) = (value >> 24, value & COUNTER_MASK);
     let Some(queue) = device.eqs.get_mut(eqn) else {

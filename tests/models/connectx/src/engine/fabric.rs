@@ -1,4 +1,4 @@
-//! The fabric: several functions, the work they have and the passing of time.
+//! The fabric: several functions, their pending work and the passing of time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::objects::QpState;
 use crate::profile::FunctionConfig;
 use crate::trace::Trace;
 
-/// How many work requests one access may lead to before it returns; the rest is done by
+/// Number of work requests that one access may process before it returns; the rest is left to
 /// [`Fabric::advance`].
 const BUDGET: usize = 2048;
 const UAR_SHIFT: u64 = 12;
@@ -24,12 +24,12 @@ const FIRST_UAR: u64 = 4;
 /// Number of a function in its fabric.
 pub type FunctionId = usize;
 
-/// What can be chosen about a fabric.
+/// Configuration of a fabric.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Retry and RNR timers run this much faster than the standard's; 1 is real time.
+    /// How many times faster than in the standard retry and RNR timers run; 1 is real time.
     pub time_divisor: u64,
-    /// Whether rate limits and caps of scheduling elements slow queues down.
+    /// Whether rate limits and bandwidth caps of scheduling elements take effect.
     pub shaper: bool,
     /// Rate of every port in bits per second, in effect with the shaper.
     pub link_rate: u64,
@@ -45,8 +45,8 @@ impl Default for Options {
     }
 }
 
-/// Functions joined by a lossless switch. All state of the model is here; nothing happens outside
-/// calls to it, and time passes only as told, so that tests are repeatable.
+/// Functions joined by a lossless switch. It holds all of the model's state; nothing happens
+/// outside calls to it, and time passes only when the caller says so, so that tests are repeatable.
 #[derive(Debug)]
 pub struct Fabric {
     pub(crate) devices: Vec<Device>,
@@ -56,7 +56,7 @@ pub struct Fabric {
     ready: VecDeque<(usize, u32)>,
     waiting: BTreeMap<(usize, u32), u64>,
     pub(super) pages: Pages,
-    /// What may be reported now, and what was reported while it might.
+    /// Which reports are expected at present, and what was reported while expected.
     expected: Vec<String>,
     excused: BTreeMap<&'static str, u64>,
     trace: Arc<Trace>,
@@ -80,7 +80,7 @@ impl Fabric {
         }
     }
 
-    /// Adds a function and gives its number.
+    /// Adds a function and returns its number.
     pub fn add_function(
         &mut self,
         config: FunctionConfig,
@@ -145,12 +145,12 @@ impl Fabric {
         }
         if let Some(address) = bus_address(offset) {
             let device = self.devices.get(function);
-            // What reaches beyond the end is lost.
+            // A write beyond the end is lost.
             let _ = device.map(|device| device.memory.write(address, data));
             return;
         }
         if offset < FIRST_UAR << UAR_SHIFT {
-            // A command may reset what was rung for before it.
+            // A command may reset a queue whose doorbell was rung before it.
             self.end_copies_of(function);
             self.write_registers(function, offset, data);
         } else {
@@ -175,7 +175,7 @@ impl Fabric {
         }
     }
 
-    /// Sets the time without doing what has become due; see [`Fabric::advance`].
+    /// Sets the time without processing what has become due; see [`Fabric::advance`].
     pub fn set_time(&mut self, now: u64) {
         self.now = self.now.max(now);
         for device in &mut self.devices {
@@ -183,7 +183,7 @@ impl Fabric {
         }
     }
 
-    /// Lets time pass up to `now` (nanoseconds, never backwards) and does what has become due.
+    /// Lets time pass up to `now` (nanoseconds, never backwards) and processes what has become due.
     pub fn advance(&mut self, now: u64) {
         self.set_time(now);
         for device in &mut self.devices {
@@ -221,7 +221,7 @@ impl Fabric {
         self.run();
     }
 
-    /// Whether [`Fabric::advance`] has work at this very time, or else the next time it will.
+    /// Whether [`Fabric::advance`] has work right now, or else when it will have some next.
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
         if self.ready.is_empty() {
@@ -252,7 +252,7 @@ impl Fabric {
         self.shaper.reset(function);
     }
 
-    /// How often each kind of wrong use was seen, over all functions.
+    /// How often each kind of incorrect use was seen, over all functions.
     #[must_use]
     pub fn reports(&self) -> BTreeMap<&'static str, u64> {
         let mut sum = BTreeMap::new();
@@ -262,8 +262,9 @@ impl Fabric {
         sum
     }
 
-    /// Lets reports that have these words in their kind be, from now on (`*`: all), for those who
-    /// provoke them; without words none is let be any more. They are counted all the same.
+    /// Permits reports whose kind contains these words from now on (`*`: all of them), for callers
+    /// that provoke them; without words none is permitted any more. Permitted reports are still
+    /// counted.
     pub fn expect_reports(&mut self, words: &str) {
         if !words.is_empty() {
             self.expected.push(words.to_owned());
@@ -277,7 +278,7 @@ impl Fabric {
         self.expected.clear();
     }
 
-    /// Reports that nobody was to expect.
+    /// Reports that were not expected.
     #[must_use]
     pub fn unexpected_reports(&self) -> BTreeMap<&'static str, u64> {
         let mut reports = self.reports();
@@ -293,28 +294,28 @@ impl Fabric {
     }
 
     /// The time in nanoseconds, and how many bytes each send queue of a function has carried, by
-    /// its number.
+    /// queue number.
     #[must_use]
     pub fn served(&self, function: FunctionId) -> (u64, BTreeMap<u32, u64>) {
         let bytes = self.devices.get(function).map(|device| &device.served);
         (self.now, bytes.cloned().unwrap_or_default())
     }
 
-    /// How often a function asked the kernel for pages that were not there.
+    /// How often a function asked the kernel for absent pages.
     #[must_use]
     pub fn page_faults(&self, function: FunctionId) -> u64 {
         let device = self.devices.get(function);
         device.map_or(0, |device| device.page_faults_asked)
     }
 
-    /// Lets rate limits, caps and shares take effect from now on, or no more.
+    /// Enables or disables rate limits, bandwidth caps and shares from now on.
     pub fn set_shaper(&mut self, on: bool) {
         self.options.shaper = on;
     }
 
-    /// How many objects of each kind a function holds. Where the kernel registers memory by work
-    /// requests, it keeps memory keys that are free for later and makes more in the background;
-    /// those are left out there.
+    /// Number of objects of each kind that a function holds. Where the kernel registers memory by
+    /// work requests, it keeps memory keys free for later use and creates more in the background;
+    /// those are not counted.
     #[must_use]
     pub fn census(&self, function: FunctionId) -> Vec<(&'static str, usize)> {
         let Some(device) = self.devices.get(function) else {
@@ -329,7 +330,7 @@ impl Fabric {
         census
     }
 
-    /// Takes work from the queue, in turn, until there is none or the budget is used up.
+    /// Processes the work list in turn until it is empty or the budget is used up.
     fn run(&mut self) {
         self.collect();
         for _ in 0..BUDGET {
@@ -372,7 +373,7 @@ impl Fabric {
         }
     }
 
-    /// Marks a queue as being in the list of work; gives what the mark was.
+    /// Marks whether a queue is in the work list; returns the previous mark.
     fn set_queued(&mut self, function: usize, number: u32, value: bool) -> bool {
         let Some(device) = self.devices.get_mut(function) else {
             return true;

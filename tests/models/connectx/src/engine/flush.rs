@@ -1,4 +1,4 @@
-//! Flushing: work of a stopped queue pair completes in error, in order.
+//! Flushing: work requests of a stopped queue pair complete in error, in order.
 
 use crate::device::Device;
 use crate::engine::completion::{self, Completion, Opcode, Syndrome};
@@ -8,7 +8,7 @@ use crate::engine::wqe::Control;
 use crate::layout::queue::ring;
 use crate::objects::QpState;
 
-/// How many work requests are flushed before others get their turn.
+/// Number of work requests flushed before other queues get their turn.
 const BATCH: usize = 256;
 
 /// Flushes a batch of both queues; `true` if there may be more.
@@ -36,7 +36,7 @@ fn send(device: &mut Device, qpn: u32) -> bool {
     true
 }
 
-/// The control segment at the head of the send queue, if software posted one.
+/// The control segment at the head of the send queue, if software has posted a request.
 pub(super) fn next(device: &Device, qpn: u32) -> Option<Control> {
     let pair = device.qps.get(qpn).filter(|pair| pair.send.blocks != 0)?;
     let producer = device.read_be32(pair.doorbell.checked_add(4)?)? as u16;
@@ -55,7 +55,7 @@ pub(super) fn next(device: &Device, qpn: u32) -> Option<Control> {
         .read(&*device.memory, pair.send.offset + slot * 64, &mut bytes)
         .ok()?;
     let mut control = Control::parse(&bytes);
-    // Never past the producer, whatever the size field says.
+    // Never past the producer index, whatever the size field says.
     if control.blocks() > posted {
         control.units = usize::from(posted) * 4;
         control.cut = true;
@@ -69,8 +69,8 @@ fn recv(device: &mut Device, qpn: u32) -> bool {
     };
     let (cqn, user_index) = (pair.recv_cq(), pair.user_index());
     if pair.shared_queue().is_some() {
-        // What is in a shared queue belongs to nobody yet; the event tells that this pair takes no
-        // more.
+        // Requests in a shared queue do not belong to a queue pair yet; the event reports that this
+        // pair takes no more of them.
         if let Some(pair) = device.qps.get_mut(qpn)
             && !std::mem::replace(&mut pair.last_wqe, true)
         {
@@ -106,7 +106,7 @@ pub(crate) fn raw_receives(device: &mut Device, rqn: u32) {
 
 /// Flushes the send queue alone, as after an error on an unreliable service.
 pub(super) fn send_only(device: &mut Device, qpn: u32) {
-    // A ring holds no more work requests than blocks, so this many batches empty it.
+    // A ring holds at most as many work requests as blocks, so this many batches empty it.
     for _ in 0..=u16::MAX as usize / BATCH {
         if !send(device, qpn) {
             break;

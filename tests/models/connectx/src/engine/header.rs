@@ -1,12 +1,12 @@
-//! The network header that a datagram's receive begins with, and what its completion says of it.
+//! The network header at the start of a datagram's receive, and what its completion says about it.
 
 use crate::device::{Device, MAPPED};
 use crate::engine::message::{Message, Route};
 
-/// Bytes that a datagram's receive buffer begins with.
+/// Number of bytes reserved for the header at the start of a datagram's receive buffer.
 pub(super) const GRH: usize = 40;
 
-/// The global route header as it was on the wire, or for IPv4 the IP header in its second half;
+/// The global route header as it was on the wire, or for IPv4 the IP header in the second half;
 /// zeros if there was none.
 pub(super) fn of(message: &Message) -> Vec<u8> {
     let mut header = vec![0; GRH];

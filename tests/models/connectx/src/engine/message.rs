@@ -4,7 +4,7 @@ use crate::engine::atomic::Atomic;
 use crate::layout::qp;
 use crate::memory::{BusError, GuestMemory, Span, total};
 
-/// How much is moved at a time.
+/// Number of bytes moved at a time.
 const CHUNK: u64 = 64 << 10;
 
 /// Bytes to be sent.
@@ -12,7 +12,7 @@ const CHUNK: u64 = 64 << 10;
 pub(crate) enum Payload {
     /// In the sender's memory.
     Memory(Vec<Span>),
-    /// Taken out of the work request.
+    /// Inline in the work request.
     Inline(Vec<u8>),
 }
 
@@ -25,7 +25,8 @@ impl Payload {
         }
     }
 
-    /// Copies the payload from memory `from` to `spans` of memory `to`, as far as both reach.
+    /// Copies the payload from memory `from` to `spans` of memory `to`, up to the shorter of the
+    /// two.
     pub(crate) fn copy(
         &self,
         from: &dyn GuestMemory,
@@ -51,7 +52,7 @@ impl Payload {
         }
     }
 
-    /// All bytes at once, for short messages.
+    /// The whole payload as bytes, for short messages.
     pub(crate) fn bytes(&self, from: &dyn GuestMemory, limit: usize) -> Result<Vec<u8>, BusError> {
         match self {
             Self::Inline(bytes) => Ok(bytes[..bytes.len().min(limit)].to_vec()),
@@ -69,7 +70,7 @@ impl Payload {
     }
 }
 
-/// A place to write, run by run.
+/// A place to write to, span by span.
 struct Cursor<'a> {
     spans: &'a [Span],
     done: u64,
@@ -95,7 +96,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// What a message asks of the other side.
+/// The operation that a message requests of the other side.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
     Send {
@@ -109,7 +110,7 @@ pub(crate) enum Action {
     Atomic(Atomic),
 }
 
-/// One message on its way.
+/// One message in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub(crate) action: Action,
@@ -119,40 +120,40 @@ pub(crate) struct Message {
     pub(crate) remote_address: u64,
     pub(crate) remote_key: u32,
     pub(crate) solicited: bool,
-    /// Sequence number of the first packet, and how many there are; of a read, those of its answer.
+    /// Sequence number of the first packet, and number of packets; for a read, those of its answer.
     pub(crate) psn: u32,
     pub(crate) packets: u32,
     pub(crate) source_qpn: u32,
     pub(crate) source_lid: u16,
     pub(crate) target_qpn: u32,
-    /// Shared receive queue named by an XRC message.
+    /// Shared receive queue that an XRC message names.
     pub(crate) shared_queue: u32,
     /// Q_Key of a datagram, access key of a dynamically connected message.
     pub(crate) key: u64,
     pub(crate) service_level: u32,
-    /// What stands in the global route header if there is one.
+    /// Contents of the global route header, if there is one.
     pub(crate) route: Option<Route>,
 }
 
-/// What the network header of a message says.
+/// Contents of a message's network header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) from: [u8; 16],
     pub(crate) to: [u8; 16],
     /// Traffic class, or type of service.
     pub(crate) class: u8,
-    /// By UDP, as RoCE v2 is.
+    /// Carried over UDP, as RoCE v2 is.
     pub(crate) udp: bool,
 }
 
-/// The receiver's word on a message.
+/// The receiver's answer to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Done; how many bytes were moved.
     Done(u64),
-    /// Nobody answered.
+    /// No answer came.
     Lost,
-    /// The receiver has no buffer; try again after so many nanoseconds.
+    /// The receiver has no buffer; try again after this many nanoseconds.
     NotReady(u64),
     /// The receiver waits for pages of its memory.
     Paused,
@@ -160,12 +161,12 @@ pub(crate) enum Answer {
     Refused(crate::engine::completion::Syndrome),
 }
 
-/// Nanoseconds that the five-bit RNR NAK timer code stands for.
+/// Nanoseconds represented by the five-bit RNR NAK timer code.
 pub(crate) fn rnr_delay(context: &[u8]) -> u64 {
     rnr_code_delay(qp::MIN_RNR_NAK.get(context))
 }
 
-/// As [`rnr_delay`], from the code itself.
+/// As [`rnr_delay`], given the code itself.
 pub(crate) fn rnr_code_delay(code: u32) -> u64 {
     /// In units of 10 microseconds.
     const UNITS: [u64; 32] = [
@@ -175,7 +176,7 @@ pub(crate) fn rnr_code_delay(code: u32) -> u64 {
     UNITS[(code & 31) as usize] * 10_000
 }
 
-/// Nanoseconds of the five-bit acknowledge timeout; 0 means no limit.
+/// Nanoseconds represented by the five-bit acknowledge timeout; 0 means no limit.
 pub(crate) fn ack_timeout(code: u32) -> Option<u64> {
     (code != 0).then(|| 4096u64 << (code & 31))
 }
@@ -183,9 +184,9 @@ pub(crate) fn ack_timeout(code: u32) -> Option<u64> {
 /// Packet sequence numbers have 24 bits.
 pub(crate) const PSN_MASK: u32 = 0xff_ffff;
 
-/// How many packets a message of `length` bytes makes on the path of a queue pair.
+/// Number of packets into which a message of `length` bytes is split on a queue pair's path.
 pub(crate) fn packets(context: &[u8], length: u64) -> u32 {
-    // Without a legal MTU the largest is taken.
+    // Without a valid MTU the largest is assumed.
     let code = match qp::MTU.get(context) {
         code @ 1..=5 => code,
         _ => 5,

@@ -11,28 +11,28 @@ use crate::engine::receive::{Pool, Posted};
 use crate::memory::{GuestMemory, Span, total};
 use crate::misbehaviour::Misbehaviour;
 
-/// How long what was read may be late, in nanoseconds: its reader's memory is there that long.
+/// How late the data of a read may be, in nanoseconds: its reader's memory stays that long.
 const LATE: u64 = 20_000_000;
-/// How many additions are done for each that is not.
+/// Number of additions carried out for each one that is not.
 const ADDITIONS: u64 = 16;
-/// The number of the request, from 0, that nothing comes of.
+/// The index of the request, from 0, that has no effect.
 pub(super) const LOST: u16 = 0xfff;
 const HOUR: u64 = 3_600_000_000_000;
 const PAGE: u64 = 4096;
 
-/// What a misbehaving function has put off.
+/// What a misbehaving function has deferred.
 #[derive(Debug, Default)]
 pub(crate) struct PutOff {
-    /// A completion that lets another one go first, and its queue.
+    /// A completion that lets another one overtake it, and its queue.
     held: Option<(u32, Completion)>,
-    /// What was read and is not in memory yet.
+    /// Read data that is not in memory yet.
     reads: Vec<Late>,
     /// The queue whose next completion is lost.
     losing: Option<u32>,
     additions: u64,
 }
 
-/// Bytes for a reader's memory.
+/// Bytes destined for a reader's memory.
 #[derive(Debug)]
 struct Late {
     memory: Arc<dyn GuestMemory>,
@@ -42,19 +42,19 @@ struct Late {
 }
 
 impl Device {
-    /// Whether it was asked to do this wrong.
+    /// Whether a function was asked for this misbehaviour.
     pub(crate) fn does(&self, misbehaviour: Misbehaviour) -> bool {
         self.faults.does(misbehaviour)
     }
 
-    /// Whether a completion queue of a program is to do this wrong.
+    /// Whether a program's completion queue is to show this misbehaviour.
     pub(super) fn does_with(&self, cqn: u32, misbehaviour: Misbehaviour) -> bool {
         self.does(misbehaviour) && self.cqs.owner(cqn).is_some_and(|uid| uid != 0)
     }
 }
 
 impl Fabric {
-    /// Makes a function do these things wrong, and no others any more.
+    /// Gives a function these misbehaviours and no others.
     pub fn misbehave(&mut self, function: usize, what: &[Misbehaviour]) {
         if let Some(device) = self.devices.get_mut(function) {
             release(device);
@@ -64,7 +64,7 @@ impl Fabric {
     }
 }
 
-/// Writes a completion, or those that go in its place.
+/// Writes a completion, or whatever is written in its place.
 pub(super) fn push(device: &mut Device, cqn: u32, done: Completion) {
     let does = |kind| device.does_with(cqn, kind);
     if does(Misbehaviour::LostCompletions) {
@@ -98,14 +98,14 @@ pub(super) fn push(device: &mut Device, cqn: u32, done: Completion) {
     }
 }
 
-/// Writes what was held back: nothing comes that could go first.
+/// Writes the completion held back, because nothing comes that could overtake it.
 pub(super) fn release(device: &mut Device) {
     if let Some((cqn, held)) = device.faults.put_off.held.take() {
         completion::enter(device, cqn, held);
     }
 }
 
-/// Tells that a queue has been resized.
+/// Notes that a queue has been resized.
 pub(super) fn resized(device: &mut Device, cqn: u32) {
     device.faults.put_off.losing = Some(cqn);
 }
@@ -148,7 +148,7 @@ fn changed(mut done: Completion, does: impl Fn(Misbehaviour) -> bool) -> Complet
     done
 }
 
-/// The time that a completion is stamped with.
+/// The timestamp of a completion.
 pub(super) fn stamp(device: &Device, cqn: u32) -> u64 {
     let now = device.now;
     if device.does_with(cqn, Misbehaviour::StampBack) {
@@ -160,7 +160,7 @@ pub(super) fn stamp(device: &Device, cqn: u32) -> u64 {
     }
 }
 
-/// Spoils what a message brought to `spans`.
+/// Corrupts what a message wrote to `spans`.
 pub(super) fn arrived(device: &Device, memory: &dyn GuestMemory, spans: &[Span]) {
     if device.does(Misbehaviour::Data) {
         change_last(memory, spans);
@@ -169,21 +169,21 @@ pub(super) fn arrived(device: &Device, memory: &dyn GuestMemory, spans: &[Span])
         && device.does(Misbehaviour::DataBeyond)
     {
         let beyond = last.address + last.length;
-        // The next page may be anybody's.
+        // The next page may belong to somebody else.
         if !beyond.is_multiple_of(PAGE) {
             let _ = memory.write(beyond, &[0]);
         }
     }
 }
 
-/// Spoils what a frame brought to a receive of a program.
+/// Corrupts what a frame wrote to a program's receive.
 pub(super) fn frame(device: &Device, cqn: u32, spans: &[Span]) {
     if device.does_with(cqn, Misbehaviour::Data) {
         change_last(&*device.memory, spans);
     }
 }
 
-/// Spoils what a message brought to a receive, if that is the one that is to be lost.
+/// Corrupts what a message wrote to a receive, if that is the one to be lost.
 pub(super) fn lost(device: &Device, pool: Pool, posted: &Posted, spans: &[Span]) {
     let last = match pool {
         Pool::Shared(number) => {
@@ -207,7 +207,7 @@ fn change_last(memory: &dyn GuestMemory, spans: &[Span]) {
     }
 }
 
-/// Puts off what a message reads; `false` if it is to arrive at once.
+/// Defers the data that a message reads; `false` if it is to arrive at once.
 pub(super) fn put_off(
     device: &mut Device,
     source: &Arc<dyn GuestMemory>,
@@ -230,7 +230,7 @@ pub(super) fn put_off(
     true
 }
 
-/// Brings what was put off, after another message.
+/// Delivers deferred data, after another message.
 pub(super) fn bring(device: &mut Device, message: &Message) {
     if device.faults.put_off.reads.is_empty() || matches!(message.action, Action::Read) {
         return;
@@ -243,7 +243,7 @@ pub(super) fn bring(device: &mut Device, message: &Message) {
     }
 }
 
-/// What becomes of an atomic operation; `None`: it is told and not done.
+/// What becomes of an atomic operation; `None`: it is reported as done but not done.
 pub(super) fn atomic(device: &mut Device, operation: Atomic) -> Option<Atomic> {
     let does = |kind| device.faults.does(kind);
     Some(match operation {
@@ -283,7 +283,7 @@ pub(super) fn atomic(device: &mut Device, operation: Atomic) -> Option<Atomic> {
     })
 }
 
-/// Changes a header that stands before a datagram.
+/// Changes the header in front of a datagram.
 pub(super) fn header(device: &Device, header: &mut [u8], ip4: bool) {
     if device.does(Misbehaviour::HeaderMissing) {
         header.fill(0);

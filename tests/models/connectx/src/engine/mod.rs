@@ -1,4 +1,4 @@
-//! The moving parts: event and completion queues, work requests, transports and the fabric that
+//! The moving parts: event and completion queues, work requests, transports, and the fabric that
 //! joins functions.
 
 pub(crate) mod atomic;

@@ -1,26 +1,26 @@
-//! Page faults: what waits for pages that the kernel has to bring, and how it goes on.
+//! Page faults: what waits for pages that the kernel has to provide, and how it continues.
 //!
-//! A work request or a message that meets an absent page is left where it is, and the kernel is
-//! told by an event with a token. When it answers, all is looked at again from the start: there may
-//! be another page to wait for, or the same one, dropped again.
+//! A work request or a message that meets an absent page stays where it is, and an event with a
+//! token notifies the kernel. When the kernel answers, everything is checked again from the start:
+//! there may be another absent page, or the same one, dropped again.
 
 use crate::device::Device;
 use crate::engine::event;
 use crate::engine::message::Message;
 
-/// How long a requester waits until it looks whether its peer has the pages; no try is counted for
-/// that.
+/// How long a requester waits before it checks whether its peer has the pages; this does not count
+/// as a retry.
 pub(super) const PAUSE: u64 = 250_000;
 const TOKENS: u32 = 1 << 24;
 
-/// What needs a page, as events tell it.
+/// What needs a page, as events report it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// A request at the head of a send queue, for its own memory.
+    /// A request at the head of a send queue, accessing its own memory.
     Request {
         queue: u32,
         index: u16,
-        /// Whether it brings something (reads and atomics).
+        /// Whether it returns data (reads and atomics).
         answered: bool,
     },
     /// A receive of a queue pair's own queue.
@@ -73,21 +73,21 @@ pub(crate) struct PageFault {
     /// The queue pair or DC target that waits.
     waiting: u32,
     side: Side,
-    /// What the kernel is to name when it answers.
+    /// The number that the kernel names in its answer.
     named: u32,
     failed: bool,
 }
 
-/// How it stands with a queue.
+/// The page fault state of one side of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     Free,
     Waiting,
-    /// The kernel could not bring the page.
+    /// The kernel could not provide the page.
     Failed,
 }
 
-/// Whether a side of a queue waits for a page. A failure is told once.
+/// Whether a side of a queue waits for a page. A failure is reported once.
 pub(super) fn standing(device: &mut Device, queue: u32, side: Side) -> Standing {
     let found = device
         .page_faults
@@ -104,7 +104,7 @@ pub(super) fn standing(device: &mut Device, queue: u32, side: Side) -> Standing 
     }
 }
 
-/// Asks for a page that `waiting` needs; `false` if nobody would hear it.
+/// Requests a page that `waiting` needs; `false` if no event queue would receive the event.
 pub(super) fn ask(device: &mut Device, waiting: u32, side: Side, need: Need) -> bool {
     if !device.config.paging || !event::hears_page_faults(device) {
         return false;
@@ -132,7 +132,8 @@ pub(super) fn ask(device: &mut Device, waiting: u32, side: Side, need: Need) -> 
     true
 }
 
-/// The kernel's answer. One to a page fault that went with its queue pair is ignored.
+/// The kernel's answer. An answer to a page fault that was destroyed with its queue pair is
+/// ignored.
 pub(crate) fn resume(device: &mut Device, token: u32, queue: u32, failed: bool) {
     let Some(fault) = device.page_faults.get_mut(&token) else {
         return;
@@ -150,14 +151,14 @@ pub(crate) fn resume(device: &mut Device, token: u32, queue: u32, failed: bool) 
     if !failed {
         device.page_faults.remove(&token);
     }
-    // A requester elsewhere looks by itself.
+    // A requester on another function checks by itself.
     if side == Side::Requests {
         device.kicked.push(waiting);
     }
 }
 
 impl Device {
-    /// Nothing of a queue waits for pages any more.
+    /// Drops all page faults that a queue waits for.
     pub(crate) fn forget_page_faults(&mut self, queue: u32) {
         self.page_faults.retain(|_, fault| fault.waiting != queue);
     }

@@ -1,4 +1,4 @@
-//! Raw send queues: Ethernet frames as software wrote them.
+//! Raw send queues: Ethernet frames as written by software.
 
 use crate::device::Device;
 use crate::engine::completion::{self, Completion, Opcode, Syndrome};
@@ -20,17 +20,17 @@ const SEND: u8 = 0x0a;
 const NOP: u8 = 0x00;
 /// Send one long TCP segment as many frames.
 const SEGMENT: u8 = 0x0e;
-/// Where the Ethernet segment gives the length of the inline headers, and where those begin.
+/// Where the Ethernet segment gives the length of the inline headers, and where the headers begin.
 const INLINE_LENGTH: usize = UNIT + 12;
 const INLINE_HEADERS: usize = UNIT + 14;
-/// Top bit of a data segment that holds its bytes itself.
+/// Top bit of a data segment that contains its data itself.
 const INLINE_DATA: u32 = 1 << 31;
 const INSERT_VLAN: u16 = 0x8000;
-/// Bytes of each frame that some devices want there: two addresses, a type and a VLAN tag.
+/// Bytes of each frame that some devices require inline: two addresses, a type and a VLAN tag.
 const MIN_INLINE: usize = 18;
 const CHECKSUM_FLAGS: usize = UNIT + 4;
 const SEGMENT_SIZE: usize = UNIT + 6;
-/// The largest frame, and the largest TCP segment to be cut.
+/// The largest frame, and the largest TCP segment to be split.
 const MAX_FRAME: usize = 9216 + 18;
 const MAX_SEGMENT: usize = 64 << 10;
 
@@ -103,8 +103,8 @@ impl Fabric {
         Step::Progress
     }
 
-    /// Carries a frame to every port of the switch, back to the sender's too; their flow tables
-    /// pick what is for them.
+    /// Delivers a frame to every port of the switch, including the sender's; their flow tables
+    /// select what is for them.
     fn broadcast(&mut self, function: usize, sqn: u32, frame: &[u8]) {
         if frame.is_empty()
             || !self
@@ -177,11 +177,11 @@ fn next(device: &Device, sqn: u32) -> Option<(Control, Vec<u8>)> {
     Some((control, bytes))
 }
 
-/// The frame of a work request: headers inlined in the Ethernet segment, then the data segments.
+/// The frame of a work request: headers inline in the Ethernet segment, then the data segments.
 fn frame(device: &Device, sqn: u32, bytes: &[u8], max: usize) -> Result<Vec<u8>, Syndrome> {
     let queue = device.sqs.get(sqn).ok_or(Syndrome::LocalQpOperation)?;
     let inline = be16(bytes, INLINE_LENGTH);
-    // With the top bit set the field is a VLAN tag to be inserted instead of headers.
+    // With the top bit set, the field is a VLAN tag to be inserted rather than headers.
     let vlan = (inline & INSERT_VLAN != 0).then(|| be16(bytes, INLINE_HEADERS));
     let inline = if vlan.is_some() {
         0
@@ -197,7 +197,7 @@ fn frame(device: &Device, sqn: u32, bytes: &[u8], max: usize) -> Result<Vec<u8>,
         .to_vec();
     // Two bytes of headers fit in the segment itself.
     let mut at = 2 * UNIT + inline.saturating_sub(2).next_multiple_of(UNIT);
-    // The queue's own PD for rings of the kernel, that of its TIS for rings of programs.
+    // The queue's own PD for kernel rings, that of its TIS for programs' rings.
     let tis = device.tises.get(ring::TIS.get(&queue.context));
     let pd = match tis.map_or(0, |tis| tis::PD.get(tis)) {
         0 => wq::PD.at(ring::WQ).get(&queue.context),
@@ -254,7 +254,7 @@ fn frame(device: &Device, sqn: u32, bytes: &[u8], max: usize) -> Result<Vec<u8>,
     Ok(frame)
 }
 
-/// A ring that names no protection domain takes that of the key.
+/// A ring that names no protection domain uses the key's.
 fn key_domain(device: &Device, key: u32) -> u32 {
     device
         .mkeys

@@ -8,10 +8,10 @@ use crate::memory_key::{Access, KeyError, Right};
 use crate::objects::{QueuePair, SharedQueue};
 use crate::trace::Receive;
 
-/// The key that ends a scatter list before its room is used up.
+/// The key that ends a scatter list before all its entries are used.
 const END_OF_LIST: u32 = 0x100;
 
-/// Where receives come from.
+/// Where receives are taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pool {
     Own(u32),
@@ -19,7 +19,7 @@ pub(crate) enum Pool {
     Shared(u32),
 }
 
-/// One scatter or gather element.
+/// One scatter/gather entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) length: u64,
@@ -27,7 +27,7 @@ pub(crate) struct Segment {
     pub(crate) address: u64,
 }
 
-/// Reads a data segment; a byte count of 0 stands for 2 GiB.
+/// Reads a data segment; a byte count of 0 means 2 GiB.
 pub(crate) fn segment(bytes: &[u8], at: usize) -> Segment {
     let count = be32(bytes, at) & 0x7fff_ffff;
     let length = if count == 0 {
@@ -54,7 +54,7 @@ pub(crate) struct Posted {
 pub(crate) enum Misfit {
     TooLong,
     Protection,
-    /// A page is not there: the kernel may be asked for it.
+    /// A page is absent: the kernel may be asked for it.
     Absent,
 }
 
@@ -65,19 +65,19 @@ fn scatter_list(bytes: &[u8]) -> Vec<Segment> {
         .collect()
 }
 
-/// How many receives a shared queue holds.
+/// Number of receives in a shared queue.
 pub(crate) fn available(device: &Device, queue: &SharedQueue) -> Option<u16> {
     let producer = device.read_be32(queue.doorbell)? as u16;
     Some(producer.wrapping_sub(queue.consumed))
 }
 
-/// What is in a queue pair's own receive queue, in its order.
+/// The receives in a queue pair's own receive queue, in its order.
 pub(crate) fn waiting_own(device: &Device, pair: &QueuePair) -> Vec<Posted> {
     let Some(record) = device.read_be32(pair.doorbell) else {
         return Vec::new();
     };
     let posted = (record as u16).wrapping_sub(pair.recv.consumer);
-    // Never more than the ring has, whatever the record says.
+    // Never more than the ring holds, whatever the record says.
     let count = u32::from(posted).min(pair.recv.entries);
     let read = |step: u32| {
         let index = pair.recv.consumer.wrapping_add(step as u16);
@@ -93,7 +93,7 @@ pub(crate) fn waiting_own(device: &Device, pair: &QueuePair) -> Vec<Posted> {
     (0..count).map_while(read).collect()
 }
 
-/// What is in a shared queue, in its order.
+/// The receives in a shared queue, in its order.
 pub(crate) fn waiting(device: &Device, queue: &SharedQueue) -> Vec<Posted> {
     let mask = (1u32 << queue.log_size) - 1;
     let count = u32::from(available(device, queue).unwrap_or(0)).min(mask + 1);
@@ -253,7 +253,7 @@ fn take_shared(device: &mut Device, srqn: u32) -> Option<Posted> {
     })
 }
 
-/// Puts the receive that was taken last from a queue pair's own queue back to where it was, to be
+/// Puts the receive that was last taken from a queue pair's own queue back into its place, to be
 /// taken again.
 pub(crate) fn put_back(device: &mut Device, qpn: u32, posted: &Posted) {
     if let Some(pair) = device.qps.get_mut(qpn) {
@@ -275,12 +275,12 @@ pub(crate) fn check_limit(device: &mut Device, srqn: u32) {
     event::srq_limit(device, srqn);
 }
 
-/// How many bytes a receive has room for.
+/// Number of bytes that a receive has room for.
 pub(crate) fn room(posted: &Posted) -> u64 {
     posted.segments.iter().map(|segment| segment.length).sum()
 }
 
-/// The memory that `length` bytes of a message go to.
+/// The memory that `length` bytes of a message are written to.
 pub(crate) fn scatter(
     device: &Device,
     posted: &Posted,

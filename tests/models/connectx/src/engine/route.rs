@@ -1,4 +1,4 @@
-//! Where addresses lead, and the way there.
+//! Which function an address refers to, and delivery to it.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl Fabric {
                 .cloned()
                 .unwrap_or_default();
             for member in members {
-                // A sender in the group hears itself unless it asked not to.
+                // A sender in the group receives its own messages unless it asked not to.
                 let own = to == function && member == message.source_qpn;
                 let blocked = own
                     && self.devices[to]
@@ -42,8 +42,8 @@ impl Fabric {
         }
     }
 
-    /// The function that an address leads to, if both ports are up: by LID on InfiniBand, by GID on
-    /// Ethernet.
+    /// The function that an address refers to, if both ports are up: by LID on InfiniBand, by GID
+    /// on Ethernet.
     pub(super) fn reach(&self, function: usize, lid: u16, gid: Option<[u8; 16]>) -> Option<usize> {
         let from = self.devices.get(function).filter(|device| device.link_up)?;
         let ethernet = from.config.kind.is_ethernet();
@@ -82,14 +82,14 @@ impl Fabric {
         };
         let answer = respond::deliver(device, &memory, message, service);
         if twice {
-            // The sender has its answer already.
+            // The sender already has its answer.
             respond::deliver(device, &memory, message, service);
         }
         if unanswered { Answer::Lost } else { answer }
     }
 }
 
-/// Where the primary path of a context leads.
+/// The destination of a context's primary path.
 pub(super) fn primary_path(context: &[u8]) -> (u16, Option<[u8; 16]>) {
     let lid = path::LID.at(qp::PRIMARY).get(context) as u16;
     let at = qp::PRIMARY + path::GID;
@@ -100,12 +100,12 @@ pub(super) fn primary_path(context: &[u8]) -> (u16, Option<[u8; 16]>) {
     (lid, gid)
 }
 
-/// Whether a GID is an IPv6 multicast address, or the mapped form of an IPv4 one.
+/// Whether a GID is an IPv6 multicast address or a mapped IPv4 one.
 pub(super) fn is_multicast(gid: &[u8; 16]) -> bool {
     gid[0] == 0xff || gid[..12] == crate::device::MAPPED && gid[12] >> 4 == 0xe
 }
 
-/// Queue pairs 0 and 1 are those of the port's management services.
+/// Queue pairs 0 and 1 belong to the port's management services.
 pub(super) fn management_target(device: &Device, target: u32) -> Option<u32> {
     let wanted = Service::Management(target);
     (target < 2).then(|| {

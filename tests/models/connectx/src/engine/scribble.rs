@@ -1,4 +1,4 @@
-//! What a function may still write: everything that is posted and not completed.
+//! What a function may still write: the memory of everything that is posted and not completed.
 
 use crate::device::Device;
 use crate::engine::atomic::is_atomic;
@@ -11,8 +11,8 @@ use crate::objects::{QpState, QueuePair};
 const BLOCK: usize = 64;
 
 impl Fabric {
-    /// Fills with `byte` all memory that the receives, reads and atomics in the queues of a
-    /// function let it write to, as the queues stand in memory now. Gives how many bytes.
+    /// Fills with `byte` all memory that the receives, reads and atomics in a function's queues
+    /// allow it to write to, as the queues stand in memory now. Returns the number of bytes.
     pub fn scribble(&self, function: FunctionId, byte: u8) -> u64 {
         let Some(device) = self.devices.get(function) else {
             return 0;
@@ -23,14 +23,14 @@ impl Fabric {
         let of_shared = shared.map(|(_, queue)| {
             let posted = receive::waiting(device, queue);
             let each = posted.iter();
-            // Of no queue pair yet; keys here are of none in particular.
+            // These belong to no queue pair yet; keys here are bound to none in particular.
             each.map(|posted| fill(device, &posted.segments, (queue.pd, 0), byte))
                 .sum()
         });
         of_pairs.chain::<Vec<u64>>(of_shared.collect()).sum()
     }
 
-    /// How many receives a shared queue has.
+    /// Number of receives in a shared queue.
     #[must_use]
     pub fn shared_receives(&self, function: FunctionId, number: u32) -> Option<u16> {
         let device = self.devices.get(function)?;
@@ -41,7 +41,7 @@ impl Fabric {
 fn of_pair(device: &Device, number: u32, pair: &QueuePair, byte: u8) -> u64 {
     let owner = (pair.pd(), number);
     let receives = match pair.state {
-        // Nothing is taken from there, and what a stopped queue has is flushed.
+        // No receives are taken in these states, and those of a stopped queue are flushed.
         QpState::Reset | QpState::Error => Vec::new(),
         _ => receive::waiting_own(device, pair),
     };
@@ -56,7 +56,7 @@ fn of_pair(device: &Device, number: u32, pair: &QueuePair, byte: u8) -> u64 {
         .sum()
 }
 
-/// Where the reads and atomics in a send queue put what they bring.
+/// Where the reads and atomics in a send queue put the data they return.
 fn reads(device: &Device, pair: &QueuePair) -> Vec<Vec<Segment>> {
     let mut found = Vec::new();
     let Some(record) = pair.doorbell.checked_add(4) else {
@@ -64,7 +64,7 @@ fn reads(device: &Device, pair: &QueuePair) -> Vec<Vec<Segment>> {
     };
     let producer = device.read_be32(record).unwrap_or(0) as u16;
     let mut index = pair.send.consumer;
-    // Never more than the ring has, whatever the record says.
+    // Never more than the ring holds, whatever the record says.
     for _ in 0..pair.send.blocks {
         let posted = producer.wrapping_sub(index);
         if posted == 0 {
@@ -98,7 +98,7 @@ fn fetch(device: &Device, pair: &QueuePair, index: u16, blocks: u16) -> Option<V
     Some(bytes)
 }
 
-/// Fills what the keys grant, and leaves out what they do not.
+/// Fills what the keys grant and skips the rest.
 fn fill(device: &Device, segments: &[Segment], (pd, qpn): (u32, u32), byte: u8) -> u64 {
     let mut written = 0;
     for segment in segments {

@@ -18,12 +18,12 @@ use crate::misbehaviour::Misbehaviour;
 use crate::objects::{QpState, Service};
 use crate::profile::limit;
 
-/// What one look at a send queue led to.
+/// Result of one look at a send queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// Nothing to do.
     Idle,
-    /// One work request was dealt with; there may be more.
+    /// One work request was processed; there may be more.
     Progress,
     /// Nothing may happen before this time.
     Wait(u64),
@@ -35,7 +35,7 @@ enum Verdict {
     Done(u64),
     Failed(Syndrome),
     Wait(u64),
-    /// Not before the kernel has answered.
+    /// It waits until the kernel has answered.
     PageFault,
 }
 
@@ -168,7 +168,7 @@ impl Fabric {
                 if let Some(pair) = device.qps.get_mut(qpn)
                     && pair.state == QpState::SendError
                 {
-                    // Only the send side stops; what is left of it is flushed at once.
+                    // Only the send side stops; the rest of its queue is flushed at once.
                     flush::send_only(device, qpn);
                 }
             }
@@ -233,7 +233,7 @@ impl Fabric {
         }
     }
 
-    /// Asks for a page of a request's own memory, if its service type can wait for one.
+    /// Requests a page of a request's own memory, if its service type can wait for it.
     fn needs_page(
         &mut self,
         function: usize,
@@ -299,7 +299,7 @@ impl Fabric {
                 Verdict::Failed(Syndrome::RnrRetryExceeded)
             }
             Answer::NotReady(delay) => {
-                // Seven stands for "as often as it takes".
+                // Seven means "retry without limit".
                 if pair.rnr_retries != 7 {
                     pair.rnr_retries = pair.rnr_retries.saturating_sub(1);
                 }
@@ -312,7 +312,8 @@ impl Fabric {
                     return Verdict::Failed(Syndrome::RetryExceeded);
                 }
                 pair.retries = pair.retries.saturating_sub(1);
-                // Without a limit the sender looks again as often as with the longest usual one.
+                // Without a limit the sender checks again as often as with the longest usual
+                // timeout.
                 Verdict::Wait(now + (delay.unwrap_or(4096 << 18) / divisor).max(1))
             }
         }
@@ -399,7 +400,7 @@ fn fetch(device: &Device, qpn: u32, control: Control) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Reports what a work request says wrongly about itself; hardware does not look.
+/// Reports where a work request misdescribes itself; hardware does not check this.
 fn check(device: &mut Device, qpn: u32, control: Control, bytes: &[u8]) {
     let consumer = device.qps.get(qpn).map(|qp| qp.send.consumer);
     if consumer != Some(control.index) {

@@ -1,25 +1,24 @@
-//! Packet sequence numbers of reliable connections: what is new, what comes again and what comes
-//! too early.
+//! Packet sequence numbers of reliable connections: which messages are new, repeated or too early.
 
 use crate::device::Device;
 use crate::engine::message::{Message, PSN_MASK};
 use crate::layout::qp;
 
-/// How many answers to atomic requests a responder remembers: as many as a requester may have
+/// Number of answers to atomic requests that a responder remembers: as many as a requester may have
 /// outstanding.
 const REMEMBERED: usize = 16;
 
-/// What a responder makes of a message's sequence number.
+/// How a responder classifies a message by its sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Expected,
-    /// It was served before; the requester did not hear so.
+    /// It was served before; the requester did not get the answer.
     Again,
-    /// One before it is missing.
+    /// An earlier one is missing.
     Ahead,
 }
 
-/// Compares a message with what the queue pair waits for.
+/// Compares a message with what the queue pair expects.
 pub(super) fn order(device: &Device, qpn: u32, message: &Message) -> Order {
     let Some(pair) = device.qps.get(qpn) else {
         return Order::Ahead;
@@ -31,7 +30,7 @@ pub(super) fn order(device: &Device, qpn: u32, message: &Message) -> Order {
     }
 }
 
-/// Waits for what follows a message that was served.
+/// Expects what follows a message that was served.
 pub(super) fn advance(device: &mut Device, qpn: u32, message: &Message) {
     if let Some(pair) = device.qps.get_mut(qpn) {
         let next = message.psn.wrapping_add(message.packets) & PSN_MASK;
@@ -49,7 +48,7 @@ pub(super) fn remember(device: &mut Device, qpn: u32, psn: u32, old: u64) {
     }
 }
 
-/// The answer that an atomic request had when it came first.
+/// The answer that an atomic request got the first time.
 pub(super) fn recall(device: &Device, qpn: u32, psn: u32) -> Option<u64> {
     let pair = device.qps.get(qpn)?;
     pair.atomics

@@ -1,9 +1,9 @@
-//! Pacing and the scheduling tree in effect: when a queue may send.
+//! Pacing and the scheduling tree: when a queue may send.
 //!
-//! With the shaper on, a function's port sends one message at a time at the link's rate. Rate
-//! limits and caps of scheduling elements are leaky buckets of one message. When the port is free,
-//! of two waiting leaves the one goes first whose ancestor at the level where their paths part has
-//! been served less in proportion to its share.
+//! With the shaper on, a function's port sends one message at a time at the link rate. Rate limits
+//! and bandwidth caps of scheduling elements are leaky buckets of one message. When the port
+//! becomes free and two leaves wait, the one goes first whose ancestor, at the level where their
+//! paths diverge, has been served less in proportion to its share.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,28 +12,28 @@ use crate::engine::fabric::Fabric;
 use crate::layout::qp;
 use crate::layout::queue::ring;
 
-/// How long a leaf that was told to wait counts as waiting after its time has come, and how much
-/// time a limit that was waited for makes good: who serves the function may be late.
+/// How long a leaf that had to wait still counts as waiting after its time has come, and how much
+/// time a limit that was waited for makes up for: the function may be served late.
 const PATIENCE: u64 = 20_000_000;
-/// The shortest wait for somebody else to go first.
+/// The shortest wait for another leaf to go first.
 const TURN: u64 = 1_000;
 
-/// Sending rights of all functions.
+/// Permissions to send, over all functions.
 #[derive(Debug, Default)]
 pub(super) struct Shaper {
     /// When each limited thing may send again.
     free_at: BTreeMap<(usize, Limiter), u64>,
-    /// Limits that somebody was told to wait for.
+    /// Limits that a sender is waiting for.
     wanted: BTreeSet<(usize, Limiter)>,
-    /// Bytes by share that each element has sent.
+    /// Bytes divided by share that each element has sent.
     served: BTreeMap<(usize, u32), u64>,
     /// When each leaf last asked to send.
     asked: BTreeMap<(usize, u32), u64>,
-    /// Leaves that were told to wait, and until when.
+    /// Leaves that have to wait, and until when.
     waiting: BTreeMap<(usize, u32), u64>,
 }
 
-/// Something with a rate.
+/// Something with a rate limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Limiter {
     Port,
@@ -41,7 +41,7 @@ enum Limiter {
     Rate(u16),
 }
 
-/// A message that asks to be sent.
+/// A message that is to be sent.
 struct Request {
     function: usize,
     leaf: u32,
@@ -51,7 +51,7 @@ struct Request {
     bytes: u64,
 }
 
-/// Scale of the fixed-point count of served bytes.
+/// Scale of the fixed-point count of bytes served.
 const SCALE: u64 = 1 << 16;
 
 impl Shaper {
@@ -68,7 +68,7 @@ impl Shaper {
         self.served.get(&(function, element)).copied().unwrap_or(0)
     }
 
-    /// `Some(time)` if the message has to wait; else it is charged for and goes.
+    /// `Some(time)` if the message has to wait; otherwise it is charged for and goes.
     fn admit(&mut self, request: &Request, device: &Device, now: u64) -> Option<u64> {
         let key = (request.function, request.leaf);
         let asked = self.asked.insert(key, now);
@@ -111,7 +111,7 @@ impl Shaper {
         None
     }
 
-    /// A leaf that comes back after a pause claims nothing for the time it was away.
+    /// A leaf that returns after a pause gets no credit for the time it was idle.
     fn catch_up(&mut self, request: &Request) {
         let least = self
             .waiting
@@ -128,7 +128,7 @@ impl Shaper {
         }
     }
 
-    /// Whether a waiting leaf, not held back by a limit of its own, has the better claim.
+    /// Whether a waiting leaf that no limit of its own holds back has the better claim.
     fn outranked(&self, request: &Request, device: &Device, now: u64) -> bool {
         if request.leaf == 0 {
             return false;
@@ -194,7 +194,7 @@ impl Fabric {
         self.shaper.admit(&request, device, self.now)
     }
 
-    /// Whether a message of a queue pair has to wait for its turn, and until when.
+    /// Whether a queue pair's message has to wait for its turn, and until when.
     pub(super) fn shaper_gate(&mut self, function: usize, qpn: u32, bytes: u64) -> Option<u64> {
         if !self.options.shaper {
             return None;

@@ -1,7 +1,6 @@
-//! The pages of user access registers: doorbells of queues, and work requests copied through them
-//! (BlueFlame).
+//! The UAR pages: doorbells of queues, and work requests copied through them (BlueFlame).
 //!
-//! From offset 0x800 on a page has buffers of 256 bytes, two for each of its registers, used in
+//! From offset 0x800 on, a page has buffers of 256 bytes, two for each of its registers, used in
 //! turn. The first eight bytes written to a buffer are a doorbell; a work request may follow,
 //! rounded up to 64 bytes, and the device then need not read it from the ring.
 
@@ -23,37 +22,37 @@ const EQ_UPDATE: u64 = 0x048;
 /// Where the buffers of send queues begin, and the length of one.
 const SEND: u64 = 0x800;
 const BUFFER: u64 = 0x100;
-/// Copies are made of pieces of this length.
+/// Copies are made in chunks of this length.
 const PIECE: usize = 64;
 const DOORBELL: usize = 8;
-/// How long more is waited for behind eight bytes that may be a doorbell alone, in nanoseconds,
+/// How long to wait, in nanoseconds, for more to follow eight bytes that may be a doorbell alone,
 /// before the ring is read.
 const PATIENCE: u64 = 2_000_000;
-/// The same where more has come: that is a copy, and its rest is late only because the host is
+/// The same where more has followed: that is a copy, and the rest is late only because the host is
 /// busy.
 const COPY_PATIENCE: u64 = 50_000_000;
 
-/// How work requests came, over all functions.
+/// How work requests arrived, over all functions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Doorbells {
     /// Doorbells without a copy.
     pub plain: u64,
-    /// Whole copies of a work request.
+    /// Complete copies of a work request.
     pub copies: u64,
-    /// Copies of which only a part came in time.
+    /// Copies of which only a part arrived in time.
     pub partial: u64,
 }
 
 /// What the last doorbell of a send queue said.
 #[derive(Debug)]
 pub(crate) struct Rung {
-    /// The index behind the request it named.
+    /// The index after the request it named.
     end: u16,
-    /// The request itself, if it was copied and is next in line.
+    /// The request itself, if it was copied and is next in the queue.
     copy: Option<Vec<u8>>,
 }
 
-/// A copy of which more is to come.
+/// An incomplete copy.
 #[derive(Debug)]
 struct Pending {
     bytes: Vec<u8>,
@@ -61,14 +60,15 @@ struct Pending {
     until: u64,
 }
 
-/// What is on its way through the pages of all functions.
+/// What is in flight through the pages of all functions.
 #[derive(Debug, Default)]
 pub(super) struct Pages {
     /// First halves of 64-bit doorbells that arrive in two writes.
     halves: BTreeMap<(usize, u64), u32>,
     /// Copies by the offset of their buffer.
     pending: BTreeMap<(usize, u64), Pending>,
-    /// Pages that copies came through; on others a doorbell is not held back for more to come.
+    /// Pages that copies came through; on other pages a doorbell is not held back for more to
+    /// follow.
     copied: BTreeSet<(usize, u32)>,
     counts: Doorbells,
 }
@@ -80,7 +80,7 @@ impl Pages {
         self.copied.retain(|(owner, _)| *owner != function);
     }
 
-    /// When the first copy that is waited for is given up.
+    /// When the first incomplete copy is given up.
     pub(super) fn next_deadline(&self) -> Option<u64> {
         self.pending.values().map(|pending| pending.until).min()
     }
@@ -94,13 +94,13 @@ fn within(offset: u64) -> u64 {
     offset & ((1 << PAGE_SHIFT) - 1)
 }
 
-/// Whether a 64-bit doorbell is at this offset of a page.
+/// Whether this offset of a page is that of a 64-bit doorbell.
 fn is_wide(within: u64) -> bool {
     within == CQ_ARM || within >= SEND && within.is_multiple_of(BUFFER)
 }
 
 impl Fabric {
-    /// How work requests came so far.
+    /// How work requests arrived so far.
     #[must_use]
     pub fn doorbells(&self) -> Doorbells {
         self.pages.counts
@@ -135,7 +135,7 @@ impl Fabric {
 
     /// The first write to a buffer, with the doorbell and perhaps more.
     fn start_copy(&mut self, function: usize, offset: u64, data: &[u8]) {
-        // Whoever owns the register has gone on: what is missing in either of its buffers never
+        // The owner of the register has moved on: what is missing in either of its buffers never
         // comes.
         for buffer in [offset, offset ^ BUFFER] {
             self.give_up(function, buffer);
@@ -171,7 +171,7 @@ impl Fabric {
             return;
         };
         if pending.bytes.len() as u64 != offset - buffer {
-            // Out of order, as combined writes may arrive: the ring has it all.
+            // Out of order, as combined writes may arrive: the ring has the whole request.
             self.give_up(function, buffer);
             return;
         }
@@ -191,7 +191,7 @@ impl Fabric {
         }
     }
 
-    /// Rings for a copy that stays incomplete.
+    /// Rings the doorbell for a copy that stays incomplete.
     fn give_up(&mut self, function: usize, buffer: u64) {
         let Some(pending) = self.pages.pending.remove(&(function, buffer)) else {
             return;
@@ -204,7 +204,7 @@ impl Fabric {
         self.send_doorbell(function, buffer, be64(&pending.bytes, 0), None);
     }
 
-    /// Gives up the copies of one function: something came that is ordered behind them.
+    /// Gives up the copies of one function: something arrived that is ordered after them.
     pub(super) fn end_copies_of(&mut self, function: usize) {
         let under_way: Vec<_> = self
             .pages
@@ -218,7 +218,7 @@ impl Fabric {
         }
     }
 
-    /// Gives up the copies that were waited for long enough.
+    /// Gives up the copies that have been waited for long enough.
     pub(super) fn end_copies(&mut self) {
         let due: Vec<_> = self
             .pages
@@ -269,8 +269,8 @@ impl Fabric {
         let producer = record.checked_add(4).and_then(|at| device.read_be32(at));
         device.trace_send(number, offset, value, copy.is_some());
         match producer {
-            // The doorbell names the last request, so the record is beyond it however much has been
-            // done since.
+            // The doorbell names the last request, so the record is beyond it, however much has
+            // been processed since.
             Some(producer) if (producer as u16).wrapping_sub(index).wrapping_sub(1) >> 15 != 0 => {
                 device.report(
                     "send doorbell before its record",
@@ -284,7 +284,7 @@ impl Fabric {
             ),
         }
         if device.config.blueflame {
-            // What is not next in line is read from the ring when its turn comes.
+            // A request that is not next is read from the ring when its turn comes.
             let copy = copy.filter(|_| index == consumer);
             let end = index.wrapping_add(Control::parse(&value.to_be_bytes()).blocks());
             device.rung.insert(number, Rung { end, copy });
@@ -294,7 +294,7 @@ impl Fabric {
 }
 
 impl Device {
-    /// Writes down a doorbell with what stands in the records it is about.
+    /// Traces a doorbell with the contents of the records it concerns.
     fn trace_send(&self, number: u32, offset: u64, value: u64, copied: bool) {
         let Some(pair) = self.qps.get(number).filter(|_| self.trace.is_on()) else {
             return;
@@ -319,8 +319,9 @@ impl Device {
         self.trace.doorbell(self.index, &rung);
     }
 
-    /// How many blocks of a send queue may be worked on. Doorbells are slower than memory: with
-    /// copies on their way, what was posted and not rung for yet is left alone.
+    /// Number of blocks of a send queue that may be processed. Doorbells are slower than memory:
+    /// while copies are in flight, requests that were posted but whose doorbell has not arrived are
+    /// left alone.
     pub(super) fn rung_for(&self, number: u32, consumer: u16, producer: u16) -> u16 {
         let posted = producer.wrapping_sub(consumer);
         self.rung
@@ -345,7 +346,7 @@ impl Device {
         }
         let mut copy = copy.clone();
         copy.truncate(bytes.len());
-        // Drivers find out whether copies arrive by asking for the completion of a NOP in the copy
+        // Drivers test whether copies arrive by requesting the completion of a NOP in the copy
         // alone.
         let probe = pushed.opcode == opcode::NOP && control.opcode == opcode::NOP;
         if !probe {

@@ -1,5 +1,4 @@
-//! User memory registration work requests, the kind that changes a key's attributes or its
-//! translation.
+//! User memory registration (UMR) work requests: they change a key's attributes or its translation.
 
 use crate::budget::{LARGE, MAX_ENTRIES};
 use crate::cmd::indirect;
@@ -18,14 +17,14 @@ const CONTEXT: usize = CONTROL + 48;
 const TRANSLATION: usize = CONTEXT + mkey::LEN;
 const OFFSET_HIGH: usize = CONTROL + 16;
 const FLAG_INLINE: u8 = 1 << 7;
-/// The offset is one in the translation; else the field tells of signatures.
+/// The offset is that in the translation; otherwise the field is about signatures.
 const FLAG_OFFSET: u8 = 1 << 4;
-/// Values of the check field: what makes the request fail.
+/// Values of the check field: under which condition the request fails.
 const FAIL_IF_NOT_FREE: u8 = 1;
 const FAIL_IF_FREE: u8 = 2;
-/// Translations are loaded in blocks of so many octowords.
+/// Translations are loaded in blocks of this many octowords.
 const BLOCK: usize = 4;
-/// Translation entries beyond which a request is refused.
+/// Number of translation entries above which a request is refused.
 const MAX_OCTOWORDS: usize = 1 << 16;
 
 /// Mask bits and the fields they select.
@@ -82,7 +81,7 @@ pub(super) fn apply(
         }
         translation_bytes(device, bytes, flags, octowords * 16, pd, qpn)?
     };
-    // A device without on-demand paging looks at addresses alone.
+    // A device without on-demand paging uses the addresses alone.
     let rights = if device.config.paging {
         0
     } else {
@@ -115,7 +114,7 @@ pub(super) fn apply(
     loaded.inspect_err(|_| target.context = before)
 }
 
-/// The room that a key was made with, in octowords; the last block may reach beyond it.
+/// The size a key was created with, in octowords; the last block may extend beyond it.
 fn room(target: &MemoryKey) -> usize {
     (mkey::OCTOWORDS.get(&target.context) as usize)
         .min(2 * MAX_OCTOWORDS)
@@ -149,7 +148,7 @@ fn load_pages(
     Ok(())
 }
 
-/// Replaces keys from `offset` on: those that are given, or if not in part all that follow.
+/// Replaces keys from `offset` on: only those given for a partial load, otherwise all that follow.
 fn load_keys(
     target: &mut MemoryKey,
     entries: &[u8],
@@ -179,7 +178,7 @@ fn load_keys(
     Ok(())
 }
 
-/// A repeat block: the entries behind its header are gone through in turn, each a stride further
+/// A repeat block: the entries behind its header are used in turn, each advanced by its stride
 /// every time.
 fn repeated(entries: &[u8]) -> Result<Option<Vec<Indirect>>, &'static str> {
     const OPERATION: u32 = 0x400;
@@ -236,7 +235,7 @@ fn translation_bytes(
         .map_err(|_| "translation list not in memory")
 }
 
-/// The kernel's queue for registration names no protection domain; it then takes that of the key.
+/// The kernel's registration queue names no protection domain; the key's is used then.
 fn domain(device: &Device, key: u32, pd: u32) -> u32 {
     match device.mkeys.get(key >> 8) {
         Some(key) if pd == 0 => mkey::PD.get(&key.context),

@@ -21,14 +21,14 @@ pub(crate) mod opcode {
     pub(crate) const UMR: u8 = 0x25;
 }
 
-/// Length of the control segment and unit of all sizes.
+/// Length of the control segment, and the unit of all sizes.
 pub(crate) const UNIT: usize = 16;
 
 /// The control segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Control {
     pub(crate) opcode: u8,
-    /// What the opcode means more exactly.
+    /// Qualifies the opcode.
     pub(crate) modifier: u8,
     pub(crate) index: u16,
     pub(crate) qpn: u32,
@@ -37,7 +37,7 @@ pub(crate) struct Control {
     pub(crate) signaled: bool,
     pub(crate) solicited: bool,
     pub(crate) immediate: u32,
-    /// Whether it is longer than what was posted, and has been cut to that.
+    /// Whether it is longer than what was posted and was truncated to that.
     pub(crate) cut: bool,
 }
 
@@ -58,13 +58,13 @@ impl Control {
         }
     }
 
-    /// How many 64-byte blocks the work request takes.
+    /// Number of 64-byte blocks that the work request takes.
     pub(crate) fn blocks(&self) -> u16 {
         (self.units.div_ceil(4)).max(1) as u16
     }
 }
 
-/// The address vector of a datagram or a dynamically connected message.
+/// The address vector of a datagram or of a dynamically connected message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AddressVector {
     pub(crate) key: u64,
@@ -72,7 +72,7 @@ pub(crate) struct AddressVector {
     pub(crate) service_level: u32,
     pub(crate) lid: u16,
     pub(crate) gid: Option<[u8; 16]>,
-    /// The destination GID whether or not a global route is asked for; on Ethernet there always is
+    /// The destination GID whether or not a global route is requested; on Ethernet there always is
     /// one.
     pub(crate) raw_gid: [u8; 16],
     /// Index of the source address.
@@ -93,11 +93,11 @@ pub(crate) struct WorkRequest {
     pub(crate) inline: Option<Vec<u8>>,
 }
 
-/// A work request that makes no sense.
+/// A malformed work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
-/// Which bits of the control segment are set that mean nothing.
+/// Which reserved bits of the control segment are set.
 pub(crate) fn reserved(bytes: &[u8]) -> Option<&'static str> {
     [
         (4, 0xc0, "above the size"),

@@ -45,11 +45,12 @@ struct Endpoint {
     not_ready: u64,
     datagram: bool,
     reliable: bool,
-    /// Whether the kernel could not bring a page that this message needs.
+    /// Whether the kernel could not provide a page that this message needs.
     pageless: bool,
-    /// Messages up to this many bytes go into their completions.
+    /// Messages up to this many bytes are written into their completions.
     inside: u64,
-    /// What stands in place of immediate data: for management the partition key, else its index.
+    /// What takes the place of immediate data: for management the partition key, otherwise its
+    /// index.
     partition: u32,
 }
 
@@ -94,7 +95,8 @@ pub(super) fn deliver(
     answer
 }
 
-/// Answers a message that was served before: reads are served again, the rest is only acknowledged.
+/// Answers a message that was served before: reads are served again, everything else is only
+/// acknowledged.
 fn again(
     device: &mut Device,
     source: &Arc<dyn GuestMemory>,
@@ -134,7 +136,7 @@ fn serve(
             }
             let carried = immediate.or(invalidate);
             let answer = receive_message(device, source, message, end, opcode, carried);
-            // A message that has to come again finds the key as it was.
+            // A message that has to be sent again finds the key unchanged.
             if let (Some(key), Answer::Done(_)) = (invalidate, answer) {
                 let _ = invalidate_key(device, key, end.pd, true);
             }
@@ -239,7 +241,7 @@ fn dc_endpoint(device: &Device, message: &Message) -> Option<Endpoint> {
     })
 }
 
-/// Stops the queue pair over a request it cannot serve.
+/// Stops the queue pair because of a request it cannot serve.
 fn refuse(device: &mut Device, end: &Endpoint, syndrome: Syndrome, event: QpEvent) -> Answer {
     if syndrome == Syndrome::RemoteAccess && device.does(Misbehaviour::Grants) {
         return Answer::Done(0);
@@ -253,7 +255,7 @@ fn refuse(device: &mut Device, end: &Endpoint, syndrome: Syndrome, event: QpEven
     }
 }
 
-/// Whether a key may be invalidated by a peer; does so if asked.
+/// Whether a peer may invalidate a key; invalidates it if `really` is set.
 fn invalidate_key(device: &mut Device, key: u32, pd: u32, really: bool) -> Result<(), Syndrome> {
     let target = device
         .mkeys
@@ -296,7 +298,7 @@ fn remote(
         }
         Err(reason) => {
             device.report_key(&access, reason);
-            // Nobody brings the page.
+            // The page cannot be provided.
             Err(match reason {
                 KeyError::Absent => KeyError::Translation,
                 reason => reason,
@@ -305,7 +307,7 @@ fn remote(
     }
 }
 
-/// Asks for a page that a peer reads or writes, if that can wait for one.
+/// Requests a page that a peer reads or writes, if the message can wait for it.
 fn asked_for_remote(
     device: &mut Device,
     message: &Message,
@@ -323,7 +325,7 @@ fn asked_for_remote(
     end.reliable && !end.pageless && paging::ask(device, end.qpn, Side::of(message), need)
 }
 
-/// What becomes of a message for whose memory there is no way.
+/// What becomes of a message whose memory cannot be accessed.
 fn denied(device: &mut Device, end: &Endpoint, reason: KeyError) -> Answer {
     if reason == KeyError::Absent {
         return Answer::Paused;
@@ -435,7 +437,7 @@ fn atomic(
     atomic_answer(device, source, message, old)
 }
 
-/// Gives the requester the word as it was before.
+/// Returns the previous value of the word to the requester.
 fn atomic_answer(
     device: &Device,
     source: &Arc<dyn GuestMemory>,

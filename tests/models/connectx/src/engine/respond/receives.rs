@@ -1,4 +1,5 @@
-//! Messages that take a receive request: where they go, and what becomes of those that do not fit.
+//! Messages that take a receive request: where they are written, and what becomes of those that do
+//! not fit.
 
 use std::sync::Arc;
 
@@ -14,8 +15,8 @@ use crate::layout::qp;
 use crate::memory::{GuestMemory, Span};
 use crate::misbehaviour::Misbehaviour;
 use crate::objects::{QueuePair, Service};
-/// The longest message of a connection that goes into its completion: as long as the queue pair
-/// asks for, and an entry has room for.
+/// The longest message of a connection that is written into its completion: as long as the queue
+/// pair requests and an entry has room for.
 pub(super) fn inside(device: &Device, pair: &QueuePair) -> u64 {
     if !matches!(pair.service, Service::Rc | Service::Uc) {
         return 0;
@@ -88,7 +89,7 @@ pub(super) fn receive_message(
             if let Pool::Own(queue) = end.pool {
                 receive::put_back(device, queue, &posted);
             } else {
-                // It is used up; the driver posts it once more.
+                // The receive is used up; the driver posts it again.
                 let fault = Completion {
                     opcode: Opcode::ResponseError,
                     ..Completion::new(opcode, end.qpn, end.user_index, posted.index)
@@ -128,7 +129,7 @@ pub(super) fn receive_message(
     }
 }
 
-/// Asks for a page of a receive, if its queue can wait for one.
+/// Requests a page of a receive, if its queue can wait for it.
 fn asked_for_receive(
     device: &mut Device,
     message: &Message,
