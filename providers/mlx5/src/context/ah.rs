@@ -1,4 +1,4 @@
-//! Addresses: 48 bytes that stand in each datagram's request.
+//! Address handles: 48 bytes that are part of each datagram's request.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use uverbs_uapi::mlx5_abi::mlx5_ib_create_ah_resp;
 
 use super::Context;
 
-/// Codes of static rates by `enum ibv_rate`; 0 is as fast as the port, and so is what a device has
-/// no code for.
+/// Codes of static rates by `enum ibv_rate`. Code 0 is as fast as the port, and is used for rates
+/// that have no code.
 const RATES: [u8; 23] = [
     0, 0, 7, 8, 9, 10, 11, 12, 13, 14, 15, 11, 13, 15, 0, 9, 15, 0, 0, 9, 13, 0, 0,
 ];
@@ -19,11 +19,11 @@ const RATES: [u8; 23] = [
 /// The vector has a global route: InfiniBand only.
 const GLOBAL: u32 = 1 << 30;
 
-/// Creates an address.
+/// Creates an address handle.
 ///
-/// No system call on InfiniBand but the first one, which asks for the port's link layer. On RoCE
-/// two: the GID's type (more where it is read from sysfs, before 5.10), and the kernel's search for
-/// the peer's Ethernet address, which may wait for it.
+/// No system call on InfiniBand, except the first time, which queries the port's link layer. On
+/// RoCE two: one for the GID's type (more where it is read from sysfs, before 5.10), and one in
+/// which the kernel resolves the peer's Ethernet address, which may block.
 ///
 /// # Errors
 /// Those of [`AddressVector::check`]. EINVAL: no global route on Ethernet, or on an InfiniBand port
@@ -88,7 +88,7 @@ pub(crate) fn create(
     Ok(address(file, Some(Arc::new(object)), &words))
 }
 
-/// The part that both link layers have.
+/// The part that is common to both link layers.
 fn route(vector: &AddressVector) -> [u8; 48] {
     let mut words = [0; 48];
     if let Some(global) = &vector.grh {

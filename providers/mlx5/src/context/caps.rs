@@ -1,4 +1,4 @@
-//! What the kernel's driver says of the device beyond the general attributes
+//! What the kernel's driver reports about the device beyond the general attributes
 //! (`mlx5_ib_query_device_resp`).
 
 use uverbs_core::sys::{Uhw, cells};
@@ -6,7 +6,7 @@ use uverbs_core::types::{DeviceAttr, QpType};
 use uverbs_core::{Result, UverbsFile, cmd};
 use uverbs_uapi::mlx5_abi::mlx5_ib_query_device_resp;
 
-/// A set of queue pair types, as the kernel numbers them; unknown ones survive.
+/// A set of queue pair types, by the kernel's numbers; unknown ones are kept.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct QpTypes(u32);
 
@@ -21,7 +21,7 @@ impl QpTypes {
         self.0
     }
 
-    /// Whether a type is in it.
+    /// Whether the set contains a type.
     pub fn contains(self, kind: QpType) -> bool {
         1_u32
             .checked_shl(kind.raw())
@@ -35,7 +35,7 @@ impl QpTypes {
 pub struct PacingCaps {
     /// The lowest rate, kb/s.
     pub min_rate: u32,
-    /// The highest rate, kb/s; 0: there is no pacing.
+    /// The highest rate, kb/s; 0: no pacing.
     pub max_rate: u32,
     /// The types of queue pairs that can be paced.
     pub qp_types: QpTypes,
@@ -43,44 +43,44 @@ pub struct PacingCaps {
     pub burst: bool,
 }
 
-/// `mlx5_ib_tso_caps`—segmentation by the device.
+/// `mlx5_ib_tso_caps`—TCP segmentation offload.
 #[doc(alias = "mlx5_ib_tso_caps")]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct TsoCaps {
-    /// The longest payload, bytes; 0: there is no segmentation.
+    /// The longest payload, bytes; 0: no segmentation.
     pub max_payload: u32,
-    /// The types of queue pairs that have it.
+    /// The types of queue pairs that support it.
     pub qp_types: QpTypes,
 }
 
-/// What mlx5 devices have beyond others.
+/// Capabilities of mlx5 devices that other devices do not have.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Caps {
     /// Pacing of queue pairs.
     pub pacing: PacingCaps,
-    /// Segmentation.
+    /// Segmentation offload.
     pub tso: TsoCaps,
     /// Packet fields that receive hashes can cover (`MLX5_RX_HASH_*`).
     pub rss_fields: u64,
     /// Hash functions (`MLX5_RX_HASH_FUNC_*`).
     pub rss_functions: u8,
-    /// Completions that one compressed entry can stand for; 0: no compression.
+    /// The number of completions that one compressed entry can represent; 0: no compression.
     pub max_compressed: u32,
     /// Formats of compressed entries (`MLX5_IB_CQE_RES_FORMAT_*`).
     pub compressed_formats: u32,
-    /// Entries of 128 bytes can be compressed, too (`MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_COMP`).
+    /// Entries of 128 bytes can also be compressed (`MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_COMP`).
     pub long_compressed: bool,
     /// Completion entries can be padded to 128 bytes (`MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD`).
     pub padded_entries: bool,
-    /// Tunnels the device looks into (`MLX5_IB_TUNNELED_OFFLOADS_*`).
+    /// Tunnels whose inner packets the device can process (`MLX5_IB_TUNNELED_OFFLOADS_*`).
     pub tunnels: u32,
-    /// log₂ of the streams that a DC initiator may have at once.
+    /// log₂ of the number of streams that a DC initiator may have.
     pub max_log_dci_streams: u8,
 }
 
 impl Caps {
-    /// Asks the kernel. One system call.
+    /// Queries the kernel. One system call.
     pub(crate) fn query(file: &UverbsFile) -> Result<(DeviceAttr, Self)> {
         let mut reply = mlx5_ib_query_device_resp::default();
         let device = cmd::device::query(file, &Uhw::new(&[], cells(&mut reply)))?;

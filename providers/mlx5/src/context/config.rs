@@ -1,4 +1,4 @@
-//! What a user context is asked for, and what the kernel answers (`mlx5_ib_alloc_ucontext`).
+//! The parameters of a user context, and the kernel's reply (`mlx5_ib_alloc_ucontext`).
 
 use uverbs_core::sys::{Uhw, cells};
 use uverbs_core::types::LocalKey;
@@ -15,16 +15,16 @@ use super::clock::ClockConfig;
 use crate::doorbell::{Doorbells, UarConfig};
 use crate::wqe::sizes::{self, ETH_MIN_INLINE};
 
-/// Doorbells of a context, unless asked otherwise.
+/// The default number of doorbells of a context.
 const TOTAL: u32 = 16;
-/// The most that a context is believed to have: so many the kernel's driver gives to those who ask
-/// for the most.
+/// The largest number of doorbells that is accepted: as many as the kernel's driver gives to those
+/// who request the maximum.
 const MOST: u32 = 512;
-/// How many of them belong to one queue pair each.
+/// How many of a context's doorbells are each dedicated to one queue pair.
 const LOW_LATENCY: u32 = 4;
 
-/// Lengths of the request that kernels know, newest first: up to `lib_caps`, up to
-/// `max_cqe_version`, and what came before.
+/// Lengths of the request that kernels support, newest first: up to `lib_caps`, up to
+/// `max_cqe_version`, and the length before those.
 const REQUEST_LENGTHS: [usize; 3] = [32, 24, 16];
 
 /// `MLX5_USER_INLINE_MODE_NONE`.
@@ -33,32 +33,33 @@ const INLINE_NONE: u8 = 1;
 /// `MLX5_USER_CMDS_SUPP_UHW_CREATE_AH`: the kernel resolves addresses of address handles.
 const CREATES_AH: u8 = 2;
 
-/// What the kernel said about the context.
+/// The kernel's reply about the context.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Config {
     /// Firmware commands may be sent.
     pub(crate) devx: bool,
-    /// 1: completions carry the number a queue was created with; 0: only the device's own.
+    /// 1: completions carry the number that the queue was created with; 0: only the device's own
+    /// number.
     pub(crate) cqe_version: u8,
     pub(crate) max_sq_desc: u32,
     pub(crate) max_rq_desc: u32,
     pub(crate) max_send_blocks: u32,
     pub(crate) max_recv_wr: u32,
     pub(crate) max_srq_recv_wr: u32,
-    /// Bytes of Ethernet headers that a send has to carry in its request.
+    /// The number of bytes of Ethernet headers that a send has to carry inline.
     pub(crate) eth_min_inline: u32,
     pub(crate) cache_line: u32,
     pub(crate) creates_ah: bool,
-    /// Enhanced connection establishment may be asked for.
+    /// Enhanced connection establishment is available.
     pub(crate) ece: bool,
     pub(crate) uar: UarConfig,
     pub(crate) clock: ClockConfig,
-    /// The key of the region that is nowhere.
+    /// The key of the null memory region.
     pub(crate) null_key: Option<LocalKey>,
 }
 
 impl Config {
-    /// What queues are sized by.
+    /// The limits for the sizes of queues.
     pub(crate) fn sizes(&self) -> sizes::Limits {
         sizes::Limits {
             max_sq_desc: self.max_sq_desc,
@@ -113,10 +114,11 @@ impl Config {
     }
 }
 
-/// Opens a user context: with firmware commands unless the kernel refuses that for whatever reason
-/// (the firmware may have no room for one more such context), by the newest request it takes.
+/// Opens a user context: with firmware commands unless the kernel refuses them for any reason (the
+/// firmware may have no resources for another such context), with the newest request that the
+/// kernel accepts.
 ///
-/// One system call on kernels of the last years; up to six.
+/// One system call on kernels of recent years; up to six.
 pub(crate) fn open(
     file: &UverbsFile,
     doorbells: Doorbells,
@@ -126,7 +128,7 @@ pub(crate) fn open(
         for length in REQUEST_LENGTHS {
             match open_with(file, length, devx, doorbells) {
                 Ok(done) => return Ok(done),
-                // Only a request that the kernel does not understand is asked again in other words.
+                // Only a request that the kernel does not understand is retried in another form.
                 Err(error) if is_not_understood(&error) => {
                     first.get_or_insert(error);
                 }

@@ -36,21 +36,21 @@ pub struct Context {
     records: Arc<Records>,
     trackers: Arc<Trackers>,
     clocks: Clocks,
-    /// Those of the ports that were asked about.
+    /// The links of the ports that have been queried.
     links: Mutex<HashMap<u8, PortLink>>,
 }
 
-/// What addresses have to know of a port.
+/// What address handles need to know about a port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PortLink {
     pub(crate) is_ethernet: bool,
-    /// Packets without a global route lead nowhere.
+    /// Packets without a global route do not reach a peer.
     pub(crate) needs_route: bool,
 }
 
 impl Context {
-    /// Opens a user context. Two system calls: the context, and the device's limits, which later
-    /// calls are checked against.
+    /// Opens a user context. Two system calls: one opens the context, the other queries the
+    /// device's limits, against which later calls are checked.
     pub(crate) fn with_doorbells(file: Arc<UverbsFile>, doorbells: Doorbells) -> Result<Self> {
         let (opened, config) = config::open(&file, doorbells)?;
         let (device, caps) = Caps::query(&file)?;
@@ -90,13 +90,13 @@ impl Context {
         &self.trackers
     }
 
-    /// What the device's driver adds to the general attributes.
+    /// The attributes that the device's driver reports beyond the general ones.
     pub fn caps(&self) -> &Caps {
         &self.caps
     }
 
-    /// `ibv_alloc_null_mr`—the key of the device's region that is nowhere: what is written there is
-    /// gone. `None` where the device, or the kernel, has none.
+    /// `ibv_alloc_null_mr`—the key of the device's null memory region: data written there is
+    /// discarded. `None` if the device or the kernel does not have one.
     #[doc(alias = "ibv_alloc_null_mr")]
     pub fn null_key(&self) -> Option<LocalKey> {
         self.config.null_key
@@ -115,7 +115,7 @@ impl Context {
         &self.base.device
     }
 
-    /// What kind of link a port has. One system call per port.
+    /// The kind of link of a port. One system call per port.
     pub(crate) fn link(&self, port: u8) -> Result<PortLink> {
         if let Some(link) = self.links().get(&port) {
             return Ok(*link);

@@ -8,7 +8,7 @@ use uverbs_uapi::mlx5_abi::mlx5_ib_alloc_pd_resp;
 
 use crate::context::ThreadDomain;
 
-/// An mlx5 protection domain, or one with a thread domain: a parent domain.
+/// An mlx5 protection domain, or one with a thread domain (a parent domain).
 #[derive(Debug)]
 pub struct ProtectionDomain {
     object: Arc<Object>,
@@ -28,8 +28,8 @@ impl ProtectionDomain {
         })
     }
 
-    /// `ibv_alloc_parent_domain`—the same domain for the kernel and the device; its queue pairs are
-    /// rung at `thread`'s page of registers. No system call.
+    /// `ibv_alloc_parent_domain`—the same domain for the kernel and the device, whose queue pairs
+    /// use the doorbells of `thread`'s page of registers. No system call.
     ///
     /// # Errors
     /// A thread domain of another context.
@@ -46,7 +46,8 @@ impl ProtectionDomain {
         })
     }
 
-    /// What its queue pairs are rung by, if not by any doorbell of the device.
+    /// The thread domain whose doorbells its queue pairs use instead of other doorbells of the
+    /// device.
     pub(crate) fn thread(&self) -> Option<&ThreadDomain> {
         self.thread.as_ref()
     }
@@ -56,7 +57,7 @@ impl ProtectionDomain {
         &self.object
     }
 
-    /// `mlx5dv_pd`—the device's number for it, as firmware commands need it.
+    /// `mlx5dv_pd`—the device's number of the domain, for firmware commands.
     #[doc(alias = "mlx5dv_pd")]
     pub fn number(&self) -> u32 {
         self.number

@@ -1,9 +1,10 @@
-//! Thread domains: queue pairs that one thread uses, and a page of registers that is theirs.
+//! Thread domains: queue pairs that one thread uses, with a page of registers of their own.
 //!
-//! What C promises by documentation, that no two threads use the queue pairs of a thread domain at
-//! once, nothing here relies on: requests are rung at one doorbell of the page by single stores,
-//! which threads may mix, and copied through another (BlueFlame) by whoever finds it free. A second
-//! thread that comes at the same time rings instead.
+//! C requires by documentation that no two threads use the queue pairs of a thread domain at the
+//! same time. Nothing here relies on that: a doorbell of the page is written by single stores,
+//! which threads may interleave, and requests are copied through another doorbell (BlueFlame) by a
+//! thread that finds it free. A second thread that submits at the same time uses the first doorbell
+//! instead.
 
 use std::sync::Arc;
 
@@ -31,10 +32,10 @@ struct Inner {
 }
 
 impl ThreadDomain {
-    /// `ibv_alloc_td`—takes a page of registers. Two system calls.
+    /// `ibv_alloc_td`—allocates a page of registers. Two system calls.
     ///
     /// # Errors
-    /// The device has no page left; [`Unsupported`](ErrorKind::Unsupported) by kernels before 5.7
+    /// The device has no page left; [`Unsupported`](ErrorKind::Unsupported) on kernels before 5.7
     /// that map no pages beyond those of the context.
     #[doc(alias = "ibv_alloc_td")]
     #[doc(hidden)] // Users have no such handle: the facade calls it.
@@ -55,12 +56,12 @@ impl ThreadDomain {
         })
     }
 
-    /// `ibv_dealloc_td`—gives the page back. One system call. Dropping the last clone does the
-    /// same, once the queue pairs are gone.
+    /// `ibv_dealloc_td`—frees the page. One system call. Dropping the last clone does the same,
+    /// once the queue pairs are gone.
     ///
     /// # Errors
-    /// [`Busy`](ErrorKind::Busy) while clones, or domains that were made with it, exist; it lives
-    /// on with them.
+    /// [`Busy`](ErrorKind::Busy) while clones, or domains created with it, exist; it stays alive
+    /// with them.
     #[doc(alias = "ibv_dealloc_td")]
     pub fn dealloc(self) -> Result<()> {
         let busy = |users| Error::new(Op::FreeUar, ErrorKind::Busy).fact("users", users);
@@ -75,12 +76,12 @@ impl ThreadDomain {
         object.map_or(Ok(()), |object| Object::destroy_shared(object).map(|_| ()))
     }
 
-    /// Whether it is of that opened device.
+    /// Whether it belongs to that opened device.
     pub(crate) fn is_of(&self, file: &Arc<UverbsFile>) -> bool {
         Arc::ptr_eq(&self.inner.file, file)
     }
 
-    /// A doorbell for one more queue pair.
+    /// A doorbell for another queue pair.
     pub(crate) fn doorbell(&self) -> Doorbell {
         let Inner {
             plain,

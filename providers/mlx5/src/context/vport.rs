@@ -1,4 +1,4 @@
-//! Ports as the embedded switch knows them (`drivers/infiniband/hw/mlx5/std_types.c`).
+//! Ports of the embedded switch (`drivers/infiniband/hw/mlx5/std_types.c`).
 
 use uverbs_core::sys::{Attr, Uhw, cells};
 use uverbs_core::{Errno, Error, Op, Result, UverbsFile};
@@ -13,17 +13,17 @@ use uverbs_uapi::mlx5_user_ioctl_verbs::{
     mlx5_ib_uapi_query_port,
 };
 
-/// Bits of a register by which packets of a port are told.
+/// Bits of a register that identify a port's packets.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct RegisterBits {
     /// The value.
     pub value: u32,
-    /// The bits of it that count.
+    /// The relevant bits.
     pub mask: u32,
 }
 
-/// `mlx5dv_port`—a port as the embedded switch knows it. What does not apply to it is `None`:
-/// everything, for a port that represents no function.
+/// `mlx5dv_port`—a port of the embedded switch. Fields that do not apply to the port are `None`:
+/// all of them, for a port that represents no function.
 #[doc(alias = "mlx5dv_port")]
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
@@ -34,16 +34,16 @@ pub struct SwitchPort {
     pub vhca_id: Option<u16>,
     /// The device's number of the function that manages the switch.
     pub switch_owner_vhca_id: Option<u16>,
-    /// Where steering by software enters what the port receives.
+    /// The ICM address where software steering enters the packets that the port receives.
     pub receive_icm: Option<u64>,
-    /// Where it enters what the port sends.
+    /// The ICM address for the packets that the port sends.
     pub transmit_icm: Option<u64>,
-    /// Bits of register C 0 that packets of the port have.
+    /// The bits of register C 0 that the port's packets have.
     pub register_c0: Option<RegisterBits>,
 }
 
 impl SwitchPort {
-    /// `mlx5dv_query_port`—asks the kernel about port `port`, from 1.
+    /// `mlx5dv_query_port`—queries the kernel about port `port`, from 1.
     ///
     /// One system call, since 5.14; it waits for the firmware where functions are represented.
     ///

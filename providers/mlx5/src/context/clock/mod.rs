@@ -1,8 +1,8 @@
-//! The device's clock: a counter that completions are stamped with, and how the kernel makes time
-//! of it.
+//! The device's clock: a counter that timestamps completions, and the kernel's conversion of it to
+//! time.
 //!
-//! Both are pages that are mapped for reading: one of the device, with the counter, and one of the
-//! kernel, with the numbers of the conversion (`struct ib_uverbs_clock_info`), which it writes anew
+//! Both are pages mapped for reading: a page of the device with the counter, and a page of the
+//! kernel with the parameters of the conversion (`struct ib_uverbs_clock_info`), which it updates
 //! every few seconds and when the clock is set.
 
 use std::sync::atomic::{Ordering, fence};
@@ -20,25 +20,25 @@ use uverbs_uapi::mlx5_abi::{
 use super::Context;
 use crate::mmap;
 
-/// How often a page is read again before its writer is given up on: at first at once, later after
-/// others had their turn.
+/// How often a page is read again before the attempt fails: the first times at once, later ones
+/// after yielding to other threads.
 const SPINS: u32 = 100;
 const TRIES: u32 = 1000;
-/// How often the two halves of the counter are read; the upper one changes every few seconds.
+/// How often the two halves of the counter are read; the upper half changes every few seconds.
 const COUNTER_TRIES: u32 = 8;
 
-/// What the kernel said about the clock when the context was opened.
+/// What the kernel reported about the clock when the context was opened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClockConfig {
-    /// Where the counter lies in its page; `None`: there is none to map.
+    /// The offset of the counter in its page; `None`: there is no such page to map.
     pub(crate) counter: Option<u64>,
-    /// Bits by version of the page of conversions (`MLX5_IB_CLOCK_INFO_*`).
+    /// One bit for each version of the conversion page (`MLX5_IB_CLOCK_INFO_*`).
     pub(crate) versions: u8,
-    /// Completions can carry the time of day as the device keeps it.
+    /// Completions can carry the time of day as kept by the device.
     pub(crate) real_time: bool,
 }
 
-/// The pages, as far as they were mapped.
+/// The pages that have been mapped.
 #[derive(Debug, Default)]
 pub(crate) struct Clocks {
     counter: Mutex<Option<Arc<Counter>>>,
@@ -54,35 +54,35 @@ pub struct Clock {
     file: Arc<UverbsFile>,
 }
 
-/// `mlx5dv_clock_info`—how counts of the clock become nanoseconds of the time of day, until the
-/// kernel says it anew.
+/// `mlx5dv_clock_info`—converts counts of the clock to nanoseconds of the time of day, until the
+/// kernel's next update.
 #[doc(alias = "mlx5dv_clock_info")]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ClockInfo {
-    /// The time when [`last_cycles`](Self::last_cycles) was read, in nanoseconds since 1970 as the
-    /// kernel's clock of the device has it.
+    /// The time when [`last_cycles`](Self::last_cycles) was read, in nanoseconds since 1970, by the
+    /// kernel's clock of the device.
     pub nanoseconds: u64,
     /// The count at that time.
     pub last_cycles: u64,
-    /// The part of a nanosecond that [`nanoseconds`](Self::nanoseconds) leaves out, times 2 to the
-    /// power of [`shift`](Self::shift).
+    /// The part of a nanosecond that [`nanoseconds`](Self::nanoseconds) does not include, times 2
+    /// to the power of [`shift`](Self::shift).
     pub fraction: u64,
-    /// Nanoseconds of a count, times 2 to the power of [`shift`](Self::shift).
+    /// Nanoseconds per count, times 2 to the power of [`shift`](Self::shift).
     pub multiplier: u32,
     /// See [`multiplier`](Self::multiplier).
     pub shift: u32,
-    /// The bits of a count that mean something.
+    /// The valid bits of a count.
     pub mask: u64,
-    /// How often the kernel makes these numbers anew, in counts.
+    /// How often the kernel updates these numbers, in counts.
     pub overflow_period: u64,
 }
 
 impl ClockInfo {
     /// `mlx5dv_ts_to_ns`—the time of a count, in nanoseconds since 1970.
     ///
-    /// Right for counts up to half of [`mask`](Self::mask) before or after
+    /// Correct for counts up to half of [`mask`](Self::mask) before or after
     /// [`last_cycles`](Self::last_cycles): minutes with 41 bits at 1 GHz. Rounds as the kernel
-    /// does; nothing overflows on the way.
+    /// does; intermediate results do not overflow.
     ///
     /// ```
     /// use uverbs_mlx5::ClockInfo;
@@ -117,13 +117,14 @@ impl ClockInfo {
         }
     }
 
-    /// Reads the page once, by its words of 8 bytes; `None` while the kernel writes it.
+    /// Reads the page once, in words of 8 bytes; `None` while the kernel is writing it.
     fn read(word: impl Fn(usize) -> Option<u64>) -> Option<Self> {
         let sign = first(word(SIGN)?);
         if sign & MLX5_IB_CLOCK_INFO_KERNEL_UPDATING != 0 {
             return None;
         }
-        // The fields are read after the sign, and the sign again after the fields.
+        // The fields are read after the sequence number, and the sequence number again after the
+        // fields.
         fence(Ordering::Acquire);
         let scale = word(MULTIPLIER)?;
         let info = Self {
@@ -140,19 +141,19 @@ impl ClockInfo {
     }
 }
 
-/// The first 4 bytes of a word in memory.
+/// The first 4 bytes of a word, in memory order.
 const fn first(word: u64) -> u32 {
     let [a, b, c, d, ..] = word.to_ne_bytes();
     u32::from_ne_bytes([a, b, c, d])
 }
 
-/// The last 4 bytes of a word in memory.
+/// The last 4 bytes of a word, in memory order.
 const fn second(word: u64) -> u32 {
     let [.., a, b, c, d] = word.to_ne_bytes();
     u32::from_ne_bytes([a, b, c, d])
 }
 
-/// The time of day of a completion's stamp as a device writes it that keeps it itself: seconds, and
+/// The time of day from a timestamp of a device that keeps the time itself: seconds, and
 /// nanoseconds of the second.
 pub(crate) fn of_day(stamp: u64) -> u64 {
     (stamp >> 32)
@@ -160,8 +161,8 @@ pub(crate) fn of_day(stamp: u64) -> u64 {
         .wrapping_add(stamp & 0xffff_ffff)
 }
 
-// Offsets in `struct ib_uverbs_clock_info`. The sign has the first half of its word, multiplier and
-// shift share one.
+// Offsets in `struct ib_uverbs_clock_info`. The sequence number is the first half of its word;
+// multiplier and shift share a word.
 const SIGN: usize = 0;
 const NANOSECONDS: usize = 8;
 const CYCLES: usize = 16;
@@ -171,7 +172,7 @@ const MASK: usize = 40;
 const OVERFLOW_PERIOD: usize = 48;
 
 impl Context {
-    /// The clock. Two system calls the first time, which map its pages; none later.
+    /// The clock. Two system calls the first time, which map its pages; none afterwards.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported): the device has no clock that can be mapped; those
@@ -181,7 +182,8 @@ impl Context {
         self.file().check_process(op)?;
         let config = self.config().clock;
         let counter = match config.counter {
-            // Bigger pages hold registers that are not for everybody: the kernel maps none.
+            // Larger pages contain registers that a process must not access: the kernel does not
+            // map them.
             Some(offset) => supported(self.counter(op, offset))?,
             None => None,
         };
@@ -221,7 +223,7 @@ impl Context {
     }
 }
 
-/// What was made before, or is made now.
+/// The existing value, or a new one.
 fn known<T>(place: &Mutex<Option<Arc<T>>>, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
     let mut known = place.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = &*known {
@@ -242,14 +244,14 @@ fn supported<T>(page: Result<T>) -> Result<Option<T>> {
 }
 
 impl Clock {
-    /// How many thousand counts the clock makes in a second, as the kernel says.
+    /// The clock's frequency in kHz, as reported by the kernel.
     pub fn frequency_khz(&self) -> u64 {
         self.khz
     }
 
-    /// `ibv_query_rt_values_ex`—the clock's count now: what a completion that happened now would be
-    /// stamped with. No system call; two or three reads of the device's registers, a microsecond or
-    /// so.
+    /// `ibv_query_rt_values_ex`—the clock's current count: the timestamp of a completion that
+    /// happens now. No system call; two or three reads of the device's registers, about a
+    /// microsecond.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) where the kernel does not map the register (machines
@@ -266,12 +268,12 @@ impl Clock {
             .ok_or_else(|| Error::new(op, ErrorKind::Busy).hint("the register never stood still"))
     }
 
-    /// `mlx5dv_get_clock_info`—how counts become time at the moment. No system call, unless the
-    /// kernel has been writing it for long: then the processor is left to others.
+    /// `mlx5dv_get_clock_info`—the current conversion of counts to time. No system call, unless the
+    /// kernel's update takes long: then the thread yields the processor.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported) where the kernel keeps no such page;
-    /// [`Busy`](ErrorKind::Busy) if it was being written all the time;
+    /// [`Unsupported`](ErrorKind::Unsupported) where the kernel has no such page;
+    /// [`Busy`](ErrorKind::Busy) if the kernel was writing it at every attempt;
     /// [`Forked`](ErrorKind::Forked) in a child.
     #[doc(alias = "mlx5dv_get_clock_info")]
     pub fn info(&self) -> Result<ClockInfo> {

@@ -3,7 +3,7 @@ use uverbs_core::hw::Pages;
 
 use super::*;
 
-/// 1 GHz, as the kernel would count it with 41 bits.
+/// 1 GHz with 41 bits, with the parameters that the kernel would choose.
 const INFO: ClockInfo = ClockInfo {
     nanoseconds: 1_790_000_000_000_000_000,
     last_cycles: 0x1ff_ffff_fff0,
@@ -22,7 +22,7 @@ fn counts_wrap_in_their_bits() {
         INFO.to_nanoseconds(INFO.last_cycles - 7),
         INFO.nanoseconds - 7
     );
-    // Bits above the mask mean nothing.
+    // Bits above the mask have no meaning.
     assert_eq!(INFO.to_nanoseconds(5 | 7 << 41), INFO.nanoseconds + 21);
 }
 
@@ -39,9 +39,9 @@ fn a_fraction_counts_and_nothing_overflows() {
     };
     assert_eq!(info.to_nanoseconds(0), 0);
     assert_eq!(info.to_nanoseconds(1), 1024);
-    // 64 bits would not hold the product.
+    // The product does not fit in 64 bits.
     assert_eq!(info.to_nanoseconds(1 << 40), u64::from(u32::MAX) << 18);
-    // Nonsense of the kernel is no reason to panic.
+    // Nonsensical parameters from the kernel must not cause a panic.
     let nonsense = ClockInfo { shift: 200, ..info };
     let _ = nonsense.to_nanoseconds(u64::MAX / 2);
     assert_eq!(ClockInfo::default().to_nanoseconds(77), 0);
@@ -67,7 +67,7 @@ proptest! {
             mask: (1 << 40) - 1,
             overflow_period: 0,
         };
-        // `timecounter_cyc2time`, whose 64 bits are enough for these.
+        // `timecounter_cyc2time`, whose 64 bits suffice for these values.
         let after = count.wrapping_sub(last) & info.mask;
         let expected = if after > info.mask / 2 {
             let before = last.wrapping_sub(count) & info.mask;
@@ -79,7 +79,7 @@ proptest! {
     }
 }
 
-/// A page as the kernel writes it, its fields all made of one number.
+/// A page as the kernel writes it, with all fields derived from one number.
 fn write(pages: &Pages, turn: u32) {
     let sign = turn * 2;
     pages.store_u32(SIGN, sign | MLX5_IB_CLOCK_INFO_KERNEL_UPDATING);
