@@ -1,5 +1,5 @@
-//! What a completion queue is created with besides what the verbs say: how the device writes into
-//! it.
+//! The parameters of a completion queue beyond those of the verbs: the format in which the device
+//! writes entries.
 
 use uverbs_core::{Error, ErrorKind, Op, Result};
 use uverbs_uapi::mlx5_abi::{MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD, mlx5_ib_create_cq};
@@ -7,7 +7,7 @@ use uverbs_uapi::mlx5_abi::{MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD, mlx5_ib_create
 use crate::context::caps::Caps;
 use crate::cqe::Results;
 
-/// How long the entries of a completion queue are.
+/// The size of a completion queue's entries.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum EntrySize {
     /// 64 bytes.
@@ -15,24 +15,24 @@ pub enum EntrySize {
     Short,
     /// 128 bytes, of which the device writes the second half.
     Long,
-    /// 128 bytes, of which the device writes all, so that no cache line is written in part
+    /// 128 bytes, all of which the device writes, so that it writes no partial cache line
     /// (`MLX5DV_CQ_INIT_ATTR_FLAGS_CQE_PAD`).
     Padded,
 }
 
-/// `mlx5dv_cq_init_attr`—how the device writes into a completion queue.
+/// `mlx5dv_cq_init_attr`—the format in which the device writes entries into a completion queue.
 #[doc(alias = "mlx5dv_cq_init_attr")]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Entries {
-    /// Several completions may come as one entry, and this is kept of each. Default: each has its
-    /// own.
+    /// The device may write several completions as one entry, and keeps this field of each.
+    /// Default: one entry for each completion.
     pub compressed: Option<Results>,
-    /// How long they are.
+    /// The size of entries.
     pub size: EntrySize,
 }
 
 impl Entries {
-    /// Refuses what the device does not have.
+    /// Refuses what the device does not support.
     pub(crate) fn check(self, caps: &Caps) -> Result<()> {
         let unsupported = || Error::new(Op::CreateCompletionQueue, ErrorKind::Unsupported);
         if self.size == EntrySize::Padded && !caps.padded_entries {
@@ -61,7 +61,7 @@ impl Entries {
         }
     }
 
-    /// Says it to the kernel's driver.
+    /// Encodes it in the driver data.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "flags of a word of 16 bits, and a format of 8"

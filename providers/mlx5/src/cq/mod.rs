@@ -1,5 +1,5 @@
-//! Completion queues: the device writes entries into this process's memory, and reads in a doorbell
-//! record how far they were taken.
+//! Completion queues: the device writes entries into this process's memory, and reads from a
+//! doorbell record how many were taken.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "the device counts in 24 bits, and sizes are 64 or 128"
@@ -33,7 +33,7 @@ pub use entries::{Entries, EntrySize};
 use poll::{Consumer, Left, Next};
 use stamp::Stamps;
 
-/// Most entries the device's counter leaves room for.
+/// The largest number of entries that the device's counter allows.
 const MAX_ENTRIES: u32 = 1 << 24;
 /// Words of the doorbell record.
 const CONSUMER: usize = 0;
@@ -50,16 +50,16 @@ pub struct CompletionQueue {
     record: Arc<Record>,
     arm: Register,
     number: u32,
-    /// Events that the user took, which count arms.
+    /// The number of events that the user took, which arm commands contain.
     events: Option<Arc<AtomicU32>>,
     max_entries: u32,
-    /// Of nobody once nobody knows which ring the device writes to.
+    /// Belongs to no process while it is unknown which ring the device writes to.
     fork: ForkToken,
     object: Arc<Object>,
     stamps: Stamps,
 }
 
-/// log₂ of the ring for `entries`: one more, so that a full queue is told from an empty one.
+/// log₂ of the ring's size for `entries`: one more, so that a full queue differs from an empty one.
 fn log_of(op: Op, entries: u32, max: u32) -> Result<u32> {
     if entries == 0 {
         return Err(Error::invalid(op, "entries").fact("asked", entries));
@@ -76,14 +76,15 @@ fn log_of(op: Op, entries: u32, max: u32) -> Result<u32> {
 }
 
 impl CompletionQueue {
-    /// `mlx5dv_create_cq`—creates one in which the device writes as `entries` says.
+    /// `mlx5dv_create_cq`—creates a completion queue whose entries the device writes as `entries`
+    /// says.
     pub(crate) fn create(context: &Context, init: &CqInit<'_>, entries: Entries) -> Result<Self> {
         let op = Op::CreateCompletionQueue;
         entries.check(context.caps())?;
         let max_entries = context.device().max_cqe;
         let log = log_of(op, init.entries, max_entries)?;
         let file = context.file();
-        // A child has no mapping of the records.
+        // A child process has no mapping of the records.
         file.check_process(op)?;
         let os = |errno| Error::os(op, errno);
         let ring = CqRing::new(log, entries.bytes(), 0).map_err(os)?;
@@ -91,7 +92,8 @@ impl CompletionQueue {
         let record = Arc::new(context.records().take().map_err(os)?);
         let stamps = Stamps::new(context, init.timestamps)?;
         let (arm, page) = context.uars().for_completion_queues()?;
-        // The driver's words have 16 bits for the page's number; what is larger has an attribute.
+        // The driver data has 16 bits for the page's number; larger numbers are passed by an
+        // attribute.
         let (in_words, by_attribute) = match page {
             Some(page) => match u16::try_from(page) {
                 Ok(in_words) => (Some(in_words), None),
@@ -150,28 +152,28 @@ impl CompletionQueue {
         })
     }
 
-    /// What the completion that was taken last is stamped with, in what the queue was created for.
-    /// Only until it is [released](contract::Cq::release). `None` for one that failed: the device
-    /// puts its reasons there.
+    /// The timestamp of the completion that was taken last, in the unit that the queue was created
+    /// for. Valid only until it is [released](contract::Cq::release). `None` for a failed request:
+    /// the device writes the reasons in its place.
     fn timestamp(&mut self) -> Option<u64> {
         let position = self.consumer.position().checked_sub(1)?;
         let stamp = self.consumer.ring().stamp(position)?;
         self.stamps.of(stamp)
     }
 
-    /// `mlx5dv_cq`—the device's number for it, as firmware commands need it.
+    /// `mlx5dv_cq`—the device's number of the queue, for firmware commands.
     #[doc(alias = "mlx5dv_cq")]
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// `ibv_modify_cq`—holds completion events back until there are `count` completions, or
-    /// `period` microseconds went by. 0 for both: no longer.
+    /// `ibv_modify_cq`—moderates completion events: holds them back until there are `count`
+    /// completions, or `period` microseconds have passed. 0 for both turns moderation off.
     ///
     /// One system call.
     ///
     /// # Errors
-    /// Those of the command; EOPNOTSUPP where the device cannot.
+    /// Those of the command; EOPNOTSUPP if the device does not support it.
     #[doc(alias = "ibv_modify_cq")]
     pub fn moderate(&self, count: u16, period: u16) -> Result<()> {
         cmd::cq::modify(self.object.file(), self.object.handle(), count, period)
@@ -193,7 +195,7 @@ impl contract::Cq for CompletionQueue {
 
     #[inline]
     fn next(&mut self) -> Result<Option<WorkCompletion>, PollError> {
-        // A child has no mapping of the ring.
+        // A child process has no mapping of the ring.
         if !self.fork.is_current() {
             return Err(self.refusal());
         }
@@ -201,7 +203,7 @@ impl contract::Cq for CompletionQueue {
         let done = self.consumer.next();
         #[cfg(feature = "rings")]
         self.consumer.tell();
-        // What was skipped goes back at once: nobody comes to release it.
+        // Skipped entries are given back at once: no release follows.
         if !matches!(done, Ok(Some(_))) && self.consumer.position() != start {
             self.give_back();
         }
@@ -230,7 +232,7 @@ impl contract::Cq for CompletionQueue {
                 Ok(Some(done))
             }
             Next::None => Ok(None),
-            // Passed on as a value, so that what is above need not be in memory.
+            // Passed on as a value, so that the value above need not be in memory.
             Next::Other => match self.poll_other() {
                 Ok(Some(done)) => Ok(Some(done)),
                 Ok(None) => Ok(None),
@@ -243,7 +245,7 @@ impl contract::Cq for CompletionQueue {
         let Some(done) = self.next()? else {
             return Ok(None);
         };
-        // Once it is released, the device may write over it.
+        // After the release, the device may overwrite it.
         let stamp = self.timestamp();
         self.release();
         Ok(Some((done, stamp)))
@@ -256,7 +258,7 @@ impl contract::Cq for CompletionQueue {
         }
         let start = self.consumer.position();
         let filled = self.consumer.fill(out);
-        // What was skipped goes back, too.
+        // Skipped entries are given back, too.
         if self.consumer.position() != start {
             self.give_back();
         }
@@ -318,10 +320,10 @@ impl contract::Cq for CompletionQueue {
             cqe_size: old.entry_size() as u16,
             ..mlx5_ib_resize_cq::default()
         };
-        // The device may use both rings until the command has ended, one way or the other.
+        // The device may use both rings until the command has ended, successfully or not.
         self.object.keep(Arc::clone(&ring));
         let uhw = Uhw::new(words.as_bytes(), &[]);
-        // Until it is known which ring the device writes to, nothing is polled.
+        // Until it is known which ring the device writes to, polling is refused.
         let fork = std::mem::replace(&mut self.fork, ForkToken::of_nobody());
         let resized = cmd::cq::resize(
             self.object.file(),
@@ -347,13 +349,13 @@ impl contract::Cq for CompletionQueue {
 
 impl Drop for CompletionQueue {
     fn drop(&mut self) {
-        // What was taken last may not have been given back. What is behind it is for `Left`.
+        // The last entry taken may not have been given back. The entries after it are for `Left`.
         self.shared.take(self.consumer.position());
     }
 }
 
 impl CompletionQueue {
-    /// Why nothing is polled.
+    /// Why polling is refused.
     #[cold]
     #[inline(never)]
     fn refusal(&self) -> PollError {
@@ -364,16 +366,16 @@ impl CompletionQueue {
         }
     }
 
-    /// Takes what is not usual.
+    /// Takes an entry that is not a usual one.
     #[inline(never)]
     fn poll_other(&mut self) -> Result<Option<WorkCompletion>, PollError> {
         let done = self.consumer.next();
-        // What was skipped goes back, too.
+        // Skipped entries are given back, too.
         self.give_back();
         done
     }
 
-    /// Tells the device how far entries were taken.
+    /// Tells the device how many entries were taken.
     #[inline]
     fn give_back(&self) {
         #[cfg(feature = "rings")]
@@ -384,11 +386,11 @@ impl CompletionQueue {
         self.record.store(CONSUMER, (count & COUNTER) as u32);
     }
 
-    /// Takes over what the old ring holds, up to the entry that says where the new one goes on.
+    /// Copies the entries of the old ring, up to the entry that marks where the new ring continues.
     fn move_to(&self, ring: &CqRing, old: &CqRing) -> Result<()> {
         let op = Op::ResizeCompletionQueue;
         let mut position = self.consumer.position();
-        // The mark is an entry among those that the ring has.
+        // The mark is an entry within the size of the ring.
         let end = position + u64::from(old.entries());
         loop {
             let Some(tail) = old.settle(position).filter(|_| position < end) else {

@@ -1,4 +1,4 @@
-//! What completions are stamped with, made of what the device writes into their entries.
+//! Timestamps of completions, from what the device writes in their entries.
 
 use uverbs_core::types::{CqCreateFlags, Timestamps};
 use uverbs_core::{Error, ErrorKind, Op, Result};
@@ -7,16 +7,16 @@ use uverbs_uapi::mlx5_abi::MLX5_IB_CREATE_CQ_FLAGS_REAL_TIME_TS;
 use crate::context::Context;
 use crate::context::clock::{Clock, ClockInfo, of_day};
 
-/// What the stamps of a completion queue are.
+/// The kind of timestamps of a completion queue.
 #[derive(Debug)]
 pub(crate) enum Stamps {
-    /// Not asked for.
+    /// Not requested.
     None,
     /// Counts of the clock.
     Raw,
-    /// The time of day, made of counts as the kernel said last.
+    /// The time of day, converted from counts with the kernel's last parameters.
     Converted(Box<(Clock, ClockInfo)>),
-    /// The time of day, which the device keeps itself.
+    /// The time of day, kept by the device.
     RealTime,
 }
 
@@ -38,7 +38,7 @@ impl Stamps {
         })
     }
 
-    /// What the creation of the queue says about it to every driver.
+    /// The flags of the queue's creation, which all drivers have.
     pub(crate) fn flags(&self) -> CqCreateFlags {
         match self {
             Self::None => CqCreateFlags::empty(),
@@ -46,7 +46,7 @@ impl Stamps {
         }
     }
 
-    /// What it says to this driver.
+    /// The flags of the queue's creation in the driver data.
     #[expect(
         clippy::cast_possible_truncation,
         reason = "a flag of a word of 16 bits"
@@ -58,7 +58,7 @@ impl Stamps {
         }
     }
 
-    /// What an entry's stamp means.
+    /// The time of an entry's timestamp.
     pub(crate) fn of(&mut self, stamp: u64) -> Option<u64> {
         match self {
             Self::None => None,
@@ -66,7 +66,8 @@ impl Stamps {
             Self::RealTime => Some(of_day(stamp)),
             Self::Converted(converted) => {
                 let (clock, info) = &mut **converted;
-                // What it said last is right, too, only not as the clock has been set since.
+                // The previous conversion is still valid, only without the clock settings since
+                // then.
                 *info = clock.info().unwrap_or(*info);
                 Some(info.to_nanoseconds(stamp))
             }

@@ -1,5 +1,4 @@
-//! What is left in a completion queue that goes: its entries, of which nobody will take a
-//! completion.
+//! The entries left in a destroyed completion queue, whose completions are never taken.
 
 use std::sync::Arc;
 
@@ -9,9 +8,9 @@ use crate::cqe::format;
 use crate::sync::barrier;
 use crate::tracker::table::Trackers;
 
-/// Passes over what is left when this is dropped, which the kernel object does when the completion
-/// queue is gone for sure, and with it every queue that it reported on. What those used up of
-/// shared receive queues goes back to them.
+/// Skips the remaining entries on drop. The kernel object drops it when the completion queue is
+/// certainly gone, and with it every queue that reported to it. Requests of shared receive queues
+/// that these entries used up go back to their queues.
 #[derive(Debug)]
 pub(crate) struct Left {
     cq: Arc<CqShared>,
@@ -20,7 +19,7 @@ pub(crate) struct Left {
 }
 
 impl Left {
-    /// Of `cq`. `by_device`: its entries carry no numbers but the device's.
+    /// The entries left in `cq`. `by_device`: its entries carry only the device's numbers.
     pub(crate) fn new(cq: &Arc<CqShared>, trackers: &Arc<Trackers>, by_device: bool) -> Self {
         Self {
             cq: Arc::clone(cq),
@@ -36,8 +35,7 @@ impl Drop for Left {
         let ring = Arc::clone(&self.cq.lock());
         let first = self.cq.taken();
         for position in first..first.saturating_add(ring.entries().into()) {
-            // Where the next one is behind one that stands for others, and makes no sense, nobody
-            // knows.
+            // After a malformed compressed entry, the position of the next entry is unknown.
             if ring
                 .settle(position)
                 .is_none_or(|tail| tail.format() == format::COMPRESSED)
@@ -47,7 +45,7 @@ impl Drop for Left {
             barrier::from_device();
             owners.leave(position, ring.look(ring.place(position)));
         }
-        // Nothing waits in it any more.
+        // No entry of the queue is waiting any more.
         self.cq.take(u64::MAX);
     }
 }

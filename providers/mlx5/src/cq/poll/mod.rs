@@ -1,7 +1,8 @@
 //! Polling: from entries of the ring to completions of requests.
 //!
-//! Whose completion an entry is, is found out in [`owners`]. What programs wait for all the time
-//! has short ways: one completion that is built where its user wants it, and many of one kind and
+//! [`owners`] finds the request that an entry completes. The most frequent cases have fast paths:
+//! one completion that is written directly to its destination, and a run of completions of one kind
+//! and one queue pair.
 //! one queue pair in a row.
 #![expect(
     clippy::cast_possible_truncation,
@@ -29,32 +30,32 @@ use crate::tracker::{QueuePairTracker, RecvRun, SendRun};
 pub(crate) use left::Left;
 use owners::Owners;
 
-/// What the next entry is.
+/// The kind of the next entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Next {
-    /// A request that was carried out, or a message that came.
+    /// A successful request, or a received message.
     Usual(WorkCompletion),
-    /// Something else.
+    /// Another entry.
     Other,
-    /// Not there yet.
+    /// Not written yet.
     None,
 }
 
-/// The side of a completion queue that takes completions.
+/// The consumer side of a completion queue.
 #[derive(Debug)]
 pub(crate) struct Consumer {
     ring: Arc<CqRing>,
-    /// The next entry to look at.
+    /// The next entry to read.
     next: Place,
     owners: Owners,
-    /// Whoever is told what was taken.
+    /// The observer of the entries taken.
     #[cfg(feature = "rings")]
     watched: Option<Box<Completions>>,
 }
 
 impl Consumer {
-    /// Takes completions out of `cq`, of which none was taken. `by_device`: they carry no numbers
-    /// but the device's.
+    /// Takes completions from `cq`, from which none has been taken. `by_device`: they carry only
+    /// the device's numbers.
     pub(crate) fn new(cq: &Arc<CqShared>, trackers: &Arc<Trackers>, by_device: bool) -> Self {
         let ring = Arc::clone(&cq.lock());
         Self {
@@ -66,14 +67,15 @@ impl Consumer {
         }
     }
 
-    /// Tells of what is taken from here on.
+    /// Reports the entries taken from here on.
     #[cfg(feature = "rings")]
     pub(crate) fn watched(mut self, queue: Option<Watched>) -> Self {
         self.watched = queue.map(|queue| Box::new(Completions::new(queue)));
         self
     }
 
-    /// Tells whoever watches what was taken since the last time, and was not given back.
+    /// Reports to the observer the entries that were taken since the last report and not given
+    /// back.
     #[cfg(feature = "rings")]
     #[inline]
     pub(crate) fn tell(&self) {
@@ -87,19 +89,19 @@ impl Consumer {
         &self.ring
     }
 
-    /// Entries that were taken.
+    /// The number of entries taken.
     #[inline]
     pub(crate) fn position(&self) -> u64 {
         self.next.position
     }
 
-    /// Goes on in another ring, at the same position.
+    /// Continues in another ring, at the same position.
     pub(crate) fn move_to(&mut self, ring: Arc<CqRing>) {
         self.next = ring.place(self.next.position);
         self.ring = ring;
     }
 
-    /// Takes the next entry if it is a usual one. What is unusual stays.
+    /// Takes the next entry if it is a usual one; otherwise leaves it.
     #[expect(
         clippy::inline_always,
         reason = "a completion is built where its user wants it"
@@ -113,10 +115,11 @@ impl Consumer {
         next
     }
 
-    /// Fills `out` from the front. Returns how many there were.
+    /// Fills `out` from the start. Returns the number of completions.
     ///
     /// # Errors
-    /// As [`next`](Self::next), for the first; another is left for the next call.
+    /// As [`next`](Self::next), for the first entry; the error of a later one is left for the next
+    /// call.
     #[inline]
     pub(crate) fn fill(&mut self, out: &mut [WorkCompletion]) -> Result<usize, PollError> {
         let mut count = 0;
@@ -154,8 +157,7 @@ impl Consumer {
         Ok(count)
     }
 
-    /// Takes entries that follow each other: requests of one known queue pair that were carried
-    /// out.
+    /// Takes consecutive entries: successful requests of one known queue pair.
     #[inline(never)]
     fn take_sent(&mut self, out: &mut [WorkCompletion]) {
         self.take_alike(
@@ -171,8 +173,8 @@ impl Consumer {
         );
     }
 
-    /// Takes entries that follow each other: messages that came for one known queue pair with a
-    /// queue of its own, or one by one what came for shared ones.
+    /// Takes consecutive entries: messages received by one known queue pair with a receive queue of
+    /// its own, or one at a time those of shared ones.
     #[inline(never)]
     fn take_received(&mut self, out: &mut [WorkCompletion]) {
         let before = self.position();
@@ -197,9 +199,8 @@ impl Consumer {
         }
     }
 
-    /// Takes entries of one kind and one known queue pair that follow each other, as long as `take`
-    /// puts something into their slots. Nothing is taken where the queue pair was reset or went
-    /// meanwhile.
+    /// Takes consecutive entries of one kind and one known queue pair, as long as `take` fills
+    /// their slots. Takes nothing if the queue pair was reset or destroyed meanwhile.
     #[expect(
         clippy::inline_always,
         reason = "a completion is built where its user wants it"
@@ -237,19 +238,19 @@ impl Consumer {
             }
             take(&mut run, &entry, (device_number, checksums), slot).is_some()
         });
-        // The number may have become another queue's meanwhile.
+        // The number may belong to another queue by now.
         if known.is_good() && end(run, start.position) {
             self.next = ring.behind(start, taken as u32);
         }
     }
 
-    /// The next completion of a queue that is still there. `None` also behind as many others as the
-    /// ring holds: a device could keep its user here for ever.
+    /// The next completion of a queue that still exists. Returns `None` also after skipping as many
+    /// entries as the ring holds: otherwise a device could keep the caller here permanently.
     ///
     /// # Errors
-    /// [`PollError::Corrupt`] for an entry that no request can have. It counts as taken, but for
-    /// one that says that it stands for others, and not how many: where the next one is, nobody
-    /// knows.
+    /// [`PollError::Corrupt`] for an entry that no request can have. The entry counts as taken,
+    /// except for a compressed one that does not say how many completions it represents: the
+    /// position of the next entry is then unknown.
     #[inline(never)]
     pub(crate) fn next(&mut self) -> Result<Option<WorkCompletion>, PollError> {
         let start = self.position();
@@ -266,7 +267,7 @@ impl Consumer {
                     queue.tell_title(ring, place);
                 }
                 if !ring.expand(place.position) {
-                    // Told by a call that passed nothing over.
+                    // Reported by a call that skipped nothing.
                     return if place.position == start {
                         Err(PollError::Corrupt)
                     } else {
@@ -286,7 +287,7 @@ impl Consumer {
         }
     }
 
-    /// Goes back by one entry, the last that [`next`](Self::next) took.
+    /// Goes back by one entry, the last one that [`next`](Self::next) took.
     pub(crate) fn untake(&mut self) {
         self.next = self.ring.place(self.next.position.saturating_sub(1));
     }

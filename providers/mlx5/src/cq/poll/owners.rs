@@ -1,4 +1,4 @@
-//! Whose completion an entry is, and what it says.
+//! Finds the request that an entry completes, and decodes its completion.
 
 use std::sync::{Arc, Weak};
 
@@ -13,23 +13,23 @@ use crate::sync::barrier;
 use crate::tracker::table::{Owner, Trackers};
 use crate::tracker::{QueuePairTracker, Receives, Request, Sent, SrqTracker};
 
-/// An epoch that never is: nothing in the cache is good.
+/// An epoch that never occurs: nothing in the cache is valid.
 const NO_EPOCH: u64 = u64::MAX;
 
-/// Which queue a completion is about: a cache of the device's table.
+/// The queue that a completion belongs to: a cache of the device's table.
 #[derive(Debug)]
 pub(super) struct Owners {
     trackers: Arc<Trackers>,
-    /// Where the completions are.
+    /// The completion queue.
     cq: Weak<CqShared>,
-    /// By user index; `None` for what is not known yet.
+    /// By user index; `None` for indices that are not cached.
     pub(super) known: Vec<Option<Owner>>,
     epoch: u64,
-    /// Completions carry the device's numbers alone.
+    /// Completions carry only the device's numbers.
     by_device: bool,
 }
 
-/// How old a cache is, as its user keeps it at hand.
+/// The epoch of a cache, in a form that a polling loop can keep in registers.
 #[derive(Clone, Copy)]
 pub(super) struct Age<'t> {
     trackers: &'t Trackers,
@@ -37,7 +37,7 @@ pub(super) struct Age<'t> {
 }
 
 impl Age<'_> {
-    /// Whether what the cache says is still so.
+    /// Whether the cache is still valid.
     #[inline]
     pub(super) fn is_good(self) -> bool {
         self.trackers.epoch() == self.epoch
@@ -45,7 +45,7 @@ impl Age<'_> {
 }
 
 impl Owners {
-    /// Knows nothing yet. `by_device`: completions carry no numbers but the device's.
+    /// An empty cache. `by_device`: completions carry only the device's numbers.
     pub(super) fn new(cq: &Arc<CqShared>, trackers: &Arc<Trackers>, by_device: bool) -> Self {
         Self {
             trackers: Arc::clone(trackers),
@@ -56,7 +56,7 @@ impl Owners {
         }
     }
 
-    /// How old the cache is.
+    /// The epoch of the cache.
     #[inline]
     pub(super) fn age(&self) -> Age<'_> {
         Age {
@@ -65,8 +65,8 @@ impl Owners {
         }
     }
 
-    /// The entry at `place`, if it is about a known queue pair that a request of was carried out or
-    /// a message came for.
+    /// The entry at `place`, if it is the completion of a successful request, or of a received
+    /// message, of a known queue pair.
     #[expect(
         clippy::inline_always,
         reason = "a completion is built where its user wants it"
@@ -106,7 +106,7 @@ impl Owners {
         Next::Usual(entry.received(opcode::RECEIVE, wr_id, number, checksums))
     }
 
-    /// The completion that an entry stands for; `None` for one about a queue that is gone.
+    /// The completion for an entry; `None` if its queue no longer exists.
     #[inline]
     pub(super) fn completion(
         &mut self,
@@ -151,7 +151,7 @@ impl Owners {
                 other => none(&other),
             },
             opcode::RECEIVE_ERROR => {
-                // Of whichever life of its queue pair: the shared queue lives on.
+                // Of any incarnation of its queue pair: the shared queue outlives it.
                 if let Some(queue) = shared(owner)
                     && reposts(queue, &entry)
                 {
@@ -165,13 +165,13 @@ impl Owners {
                     other => none(&other),
                 }
             }
-            // About a key, not about a request; nothing here makes keys with signatures.
+            // About a key, not about a request; this crate does not create keys with signatures.
             opcode::SIGNATURE_ERROR => Ok(None),
             _ => Err(PollError::Corrupt),
         }
     }
 
-    /// The same of an entry that has a message in it.
+    /// The same for an entry that contains a message.
     #[cold]
     fn with_message(
         &mut self,
@@ -216,7 +216,7 @@ impl Owners {
         }
     }
 
-    /// The queue pair with this number, if it is in the cache and the cache is good.
+    /// The queue pair with this number, if the cache contains it and is valid.
     #[inline]
     pub(super) fn known_pair(&self, number: u32) -> Option<&QueuePairTracker> {
         if !self.age().is_good() {
@@ -228,12 +228,12 @@ impl Owners {
         }
     }
 
-    /// Passes over an entry that nobody waits for.
+    /// Skips an entry whose completion is not taken by anyone.
     #[cold]
     pub(super) fn leave(&mut self, position: u64, look: Look<'_>) {
         let entry = Entry::new(look.block, look.tail);
         let queue = match self.find(position, &entry) {
-            // One that reported here is gone, too.
+            // A shared queue that reported here is gone, too.
             None | Some(Owner::Srq(_)) => return,
             Some(owner) => shared(owner),
         };
@@ -281,7 +281,7 @@ impl Owners {
     }
 }
 
-/// What polling makes of an entry without a request.
+/// The result of polling for an entry without a request.
 #[cold]
 fn none<T>(request: &Request<T>) -> Result<Option<WorkCompletion>, PollError> {
     match request {
@@ -290,7 +290,7 @@ fn none<T>(request: &Request<T>) -> Result<Option<WorkCompletion>, PollError> {
     }
 }
 
-/// The send request that an entry is about, and its queue pair.
+/// The send request that an entry completes, and its queue pair.
 #[inline]
 fn sent(owner: &Owner, position: u64, tail: Tail) -> Request<(&QueuePairTracker, Sent)> {
     let Owner::QueuePair(pair) = owner else {
@@ -303,7 +303,7 @@ fn sent(owner: &Owner, position: u64, tail: Tail) -> Request<(&QueuePairTracker,
     }
 }
 
-/// The receive request that an entry is about.
+/// The receive request that an entry completes.
 #[expect(clippy::inline_always, reason = "a part of polling")]
 #[inline(always)]
 fn received(owner: &Owner, position: u64, tail: Tail) -> Request<u64> {
@@ -313,7 +313,7 @@ fn received(owner: &Owner, position: u64, tail: Tail) -> Request<u64> {
     }
 }
 
-/// The shared queue that an owner receives from, or is.
+/// The shared queue that an owner receives from, or that it is.
 #[cold]
 fn shared(owner: &Owner) -> Option<&SrqTracker> {
     match owner {
@@ -325,14 +325,14 @@ fn shared(owner: &Owner) -> Option<&SrqTracker> {
     }
 }
 
-/// Whether an entry, an error of a receive, says that `queue` has to post the request once more.
+/// Whether an entry, a receive error, means that `queue` has to post the request again.
 #[cold]
 fn reposts(queue: &SrqTracker, entry: &Entry<'_>) -> bool {
     queue.reposts() && entry.is_page_fault()
 }
 
-/// Passes over an entry of a queue pair that is gone. What it used up of `queue` goes back; `None`
-/// where that is impossible.
+/// Skips an entry of a queue pair that is gone. The request of `queue` that it used up goes back to
+/// it; `None` if that is impossible.
 #[cold]
 fn pass_over(queue: &SrqTracker, entry: &Entry<'_>) -> Option<()> {
     let tail = entry.tail;
@@ -345,13 +345,13 @@ fn pass_over(queue: &SrqTracker, entry: &Entry<'_>) -> Option<()> {
     }
 }
 
-/// What polling makes of an entry that was passed over; `None`: of one that cannot be.
+/// The result of polling for a skipped entry; `None`: an impossible entry.
 #[cold]
 fn passed(over: Option<()>) -> Result<Option<WorkCompletion>, PollError> {
     over.map(|()| None).ok_or(PollError::Corrupt)
 }
 
-/// Shared queues are not for Ethernet, as libmlx5 has it.
+/// Shared receive queues are not used with Ethernet, as in libmlx5.
 #[inline]
 fn checksums(owner: &Owner) -> Checksums {
     match owner {

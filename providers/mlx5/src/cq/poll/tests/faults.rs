@@ -1,4 +1,4 @@
-//! Receives of shared queues that met pages that were not there.
+//! Receives of shared queues that met page faults.
 
 use uverbs_core::types::RecvRequest;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::srq::ring::SharedRing;
 use crate::srq::ring::tests::ring;
 
-/// Syndrome 0x22 of vendor's 0x93.
+/// Syndrome 0x22 with vendor syndrome 0x93.
 const FAULT: [u64; 6] = [0, 0, 0, 0, 0x9322, 0];
 
 /// A queue of up to three requests, posted as 40, 41, ….
@@ -42,7 +42,7 @@ fn nobody_is_told_and_the_next_message_has_it() {
         device.write(opcode::RECEIVE_ERROR, number, 0, FAULT);
         assert_eq!(poll(&mut device), None);
         assert_eq!((device.consumer.position(), queue.handed_over()), (1, 2));
-        // In the place that was empty, and once more in one that rested.
+        // In the slot that was empty, and again in one that was at rest.
         let (second, third) = (queue.behind(0), queue.behind(queue.behind(0)));
         device.write(opcode::RECEIVE_ERROR, number, second as u16, FAULT);
         device.write(opcode::RECEIVE, number, third as u16, NOTHING);
@@ -76,7 +76,8 @@ fn other_errors_are_told_and_all_where_pages_are_always_there() {
     assert_eq!((queue.handed_over(), other.handed_over()), (2, 1));
 }
 
-/// A queue pair's own receives wait in their place; there is no such entry of them.
+/// The receives of a queue pair's own queue wait in their slots; such entries do not occur for
+/// them.
 #[test]
 fn a_queue_of_its_own_has_none() {
     let mut device = Device::new(3, 64);
@@ -90,7 +91,7 @@ fn a_queue_of_its_own_has_none() {
     assert_eq!((done.wr_id, done.status), (9, WcStatus::RemoteAborted));
 }
 
-/// The shared queue goes on without its queue pairs, and without those that poll.
+/// The shared queue continues without its queue pairs, and without pollers.
 #[test]
 fn the_queue_gets_it_back_whoever_is_gone() {
     let mut device = Device::new(3, 64);
@@ -101,12 +102,12 @@ fn the_queue_gets_it_back_whoever_is_gone() {
         at = queue.behind(at);
         index as u16
     };
-    // Of a former life.
+    // Of a former incarnation.
     let (number, pair) = device.pair(receives(&queue));
     device.write(opcode::RECEIVE_ERROR, number, next(), FAULT);
     pair.restart(device.produced, device.produced);
     assert_eq!((device.poll(), queue.handed_over()), (None, 4));
-    // Of one that is gone.
+    // Of a queue pair that is gone.
     device.write(opcode::RECEIVE_ERROR, number, next(), FAULT);
     device.remove(number);
     assert_eq!((device.poll(), queue.handed_over()), (None, 5));
@@ -167,7 +168,7 @@ fn a_device_that_lies_is_told_and_nothing_is_posted() {
     assert_eq!(device.poll().unwrap().wr_id, 41);
     device.write(opcode::RECEIVE_ERROR, gone, 1, FAULT);
     device.remove(gone);
-    // Free, not posted, at rest, not there.
+    // Free, not posted, at rest, and out of range.
     for index in [1, 2, 5, 8] {
         device.write(opcode::RECEIVE_ERROR, number, index, FAULT);
     }
@@ -175,7 +176,7 @@ fn a_device_that_lies_is_told_and_nothing_is_posted() {
         assert_eq!(device.consumer.next(), Err(PollError::Corrupt));
     }
     assert_eq!(queue.handed_over(), 2);
-    // The first of these is passed over.
+    // The first of these is skipped.
     device.write(opcode::RECEIVE_ERROR, number, 0, FAULT);
     device.write(opcode::RECEIVE_ERROR, number, 0, FAULT);
     device.write(opcode::RECEIVE, number, 0, NOTHING);

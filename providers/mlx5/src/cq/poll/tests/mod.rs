@@ -1,4 +1,4 @@
-//! A device in miniature writes entries into a ring; what polling makes of them.
+//! A miniature device writes entries into a ring, which are then polled.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::collections::HashMap;
@@ -44,7 +44,7 @@ impl Device {
         self.enter(QueuePairTracker::new(8, recv))
     }
 
-    /// A queue pair comes into being.
+    /// Creates a queue pair.
     fn enter(&mut self, pair: QueuePairTracker) -> (u32, Arc<QueuePairTracker>) {
         let pair = Arc::new(pair);
         pair.set_number(QPN);
@@ -60,12 +60,12 @@ impl Device {
         (number, pair)
     }
 
-    /// The queue pair is gone.
+    /// Removes the queue pair.
     fn remove(&mut self, number: u32) {
         self.registered.remove(&number).unwrap();
     }
 
-    /// Writes an entry as the device does: the byte that says it is there comes last.
+    /// Writes an entry as the device does: the byte that makes it valid is written last.
     fn write(&mut self, kind: u32, user_index: u32, counter: u16, middle: [u64; 6]) {
         let ring = &self.consumer.ring;
         let first = ring.first(self.produced);
@@ -78,7 +78,7 @@ impl Device {
         ring.units.set_word(first + 3, 0, middle[4].to_be());
         let owner = (ring.count(self.produced) / u64::from(ring.entries())) & 1;
         let tail = u64::from(QPN) << 32 | u64::from(counter) << 16 | u64::from(kind) << 4 | owner;
-        // The request was there before the device, and the entry is before its owner bit.
+        // The request was written before the device read it, and the entry before its owner bit.
         barrier::to_device();
         ring.units.set_word(first + 3, 1, tail.to_be());
         self.produced += 1;
@@ -225,7 +225,7 @@ fn a_new_queue_with_an_old_number_is_another_one() {
     assert_eq!(device.poll().unwrap().wr_id, 8);
 }
 
-/// A poller that knew the queue pair as gone swallowed what came for the next one with the number.
+/// A poller that remembered the queue pair as gone skipped entries of the next one with its number.
 #[test]
 fn a_tombstone_ends_when_its_number_comes_again() {
     let mut device = Device::new(3, 64);
@@ -236,7 +236,7 @@ fn a_tombstone_ends_when_its_number_comes_again() {
     device.remove(number);
     assert_eq!(device.poll(), None);
     assert!(device.consumer.owners.known.len() > number as usize);
-    // Some number is another's, sooner or later this one.
+    // Some number is reused, sooner or later this one.
     for round in 0.. {
         let (other, pair) = device.pair(Receives::Shared(Arc::clone(&queues[1])));
         queues[1].post(round & 3, 7);
@@ -254,7 +254,7 @@ fn a_tombstone_ends_when_its_number_comes_again() {
 }
 
 /// Entries of a queue pair that is gone free nothing in the shared queue of the next one with its
-/// number, nor complete its work.
+/// number, and complete none of its requests.
 #[test]
 fn what_waits_of_a_former_queue_is_not_the_next_ones() {
     let mut device = Device::new(3, 64);
@@ -278,7 +278,8 @@ fn what_waits_of_a_former_queue_is_not_the_next_ones() {
     assert!(pairs.iter().all(|pair| pair.sent_tail() == 0));
 }
 
-/// What nobody polled goes back when the completion queue does, once, and is told of.
+/// Requests whose entries were not polled go back when the completion queue is destroyed, once, and
+/// this is reported.
 #[test]
 fn what_is_left_in_a_completion_queue_goes_back() {
     let mut device = Device::new(2, 64);
@@ -294,7 +295,7 @@ fn what_is_left_in_a_completion_queue_goes_back() {
     }
     assert_eq!(device.poll().unwrap().wr_id, 40);
     device.remove(first);
-    // Taken by the poller: whoever goes on takes it a second time no more.
+    // Taken by the poller: nothing that continues takes it a second time.
     drop(left);
     device.remove(second);
     let mut told = Vec::new();
@@ -305,7 +306,7 @@ fn what_is_left_in_a_completion_queue_goes_back() {
     assert!(again == first || again == second, "no number rests");
 }
 
-/// A device that completes what is not under way.
+/// A device that completes requests that are not under way.
 #[test]
 fn what_is_not_posted_is_not_completed() {
     let mut device = Device::new(3, 64);
@@ -320,21 +321,21 @@ fn what_is_not_posted_is_not_completed() {
     for index in [1, 1, 3, 4] {
         device.write(opcode::RECEIVE, number, index, NOTHING);
     }
-    // The first of those that are gone is passed over.
+    // The first entry of a queue that is gone is skipped.
     assert_eq!(device.consumer.next(), Err(PollError::Corrupt));
     assert_eq!(device.poll().unwrap().wr_id, 40);
     for _ in 0..3 {
         assert_eq!(device.consumer.next(), Err(PollError::Corrupt));
     }
     assert_eq!(queue.taken(), (vec![1, 2], vec![41]));
-    // Taken back, they are as good as never posted.
+    // Once taken back, they are as if never posted.
     device.write(opcode::RECEIVE, number, 1, NOTHING);
     assert_eq!(device.consumer.next(), Err(PollError::Corrupt));
     assert_eq!(queue.taken(), (vec![], vec![]));
 }
 
-/// A device that writes on and on what nobody waits for. It goes by what is given back to the
-/// shared queue, which is how it sees that an entry was passed over; the poller, which asks the
+/// A device that keeps writing entries that are to be skipped. It is driven by the requests given
+/// back to the shared queue, which show that an entry was skipped; the poller, which looks in the
 /// table each time, is slower.
 #[test]
 fn a_device_that_never_stops_holds_nobody() {
@@ -392,7 +393,8 @@ fn f24_an_impossible_entry_is_told_once() {
     assert_eq!(device.poll().unwrap().wr_id, 3);
 }
 
-/// Polls as its user asks: one by one through the short way, the long way, or as many at once.
+/// Polls in one of the ways: one by one by the fast path, by the slow path, or as many as possible
+/// at once.
 fn polled(device: &mut Device, way: usize) -> Vec<Result<WorkCompletion, PollError>> {
     let mut results = Vec::new();
     loop {
@@ -405,7 +407,7 @@ fn polled(device: &mut Device, way: usize) -> Vec<Result<WorkCompletion, PollErr
                 Next::None => Ok(None),
             },
             slots => {
-                // What was in the slots before must not show.
+                // The former contents of the slots must not show.
                 let mut out = vec![GARBAGE; slots - 1];
                 match consumer.fill(&mut out) {
                     Ok(0) => Ok(None),
@@ -442,7 +444,7 @@ const GARBAGE: WorkCompletion = WorkCompletion {
     dlid_path_bits: 10,
 };
 
-/// Lets a device write entries of these kinds, about these queues and requests, and polls them in
+/// Makes a device write entries of these kinds, for these queues and requests, and polls them in
 /// one of the ways.
 fn play(
     size: u32,
@@ -479,7 +481,8 @@ fn play(
 }
 
 proptest! {
-    /// One by one or many at once, over any entries: the same completions, and the same complaints.
+    /// One by one or many at once, for arbitrary entries: the same completions, and the same
+    /// errors.
     #[test]
     fn f24_all_ways_of_polling_agree(
         long: bool,
@@ -495,8 +498,8 @@ proptest! {
         prop_assert_eq!(&all, &play(size, &script, 1 + slots));
     }
 
-    /// Whatever bytes the device writes: no panic, an end, and no memory taken for numbers that
-    /// nobody has.
+    /// Whatever bytes the device writes: no panic, polling comes to an end, and no memory is
+    /// allocated for unused numbers.
     #[test]
     fn f24_any_bytes_can_be_polled(words in proptest::collection::vec(any::<u64>(), 64), by_device: bool) {
         let ring = Arc::new(CqRing::new(3, 64, 0).unwrap());
@@ -518,7 +521,7 @@ proptest! {
     }
 }
 
-/// Bytes 24 to 31 of an entry: both checksums right, of an IPv4 packet.
+/// Bytes 24 to 31 of an entry: both checksums correct, of an IPv4 packet.
 const RIGHT: u64 = 6 << 24 | 2 << 18;
 
 #[test]
@@ -544,7 +547,7 @@ fn checksums_are_told_only_of_queues_that_have_them_checked() {
             let write = |device: &mut Device| {
                 device.write(opcode::RECEIVE, number, 0, [0, headers, 0, 64, 0, 0]);
             };
-            // One that is looked up, one of a known queue, and one of many.
+            // One found by the slow path, one of a known queue, and one of many.
             write(&mut device);
             flags.push(device.poll().unwrap().flags);
             write(&mut device);

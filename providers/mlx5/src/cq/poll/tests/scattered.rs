@@ -6,8 +6,8 @@ use super::*;
 use crate::cqe::format;
 use crate::tracker::ScatterTracker;
 
-/// A queue pair whose messages come in completions, with four receive requests of 64 bytes in
-/// `memory`.
+/// A queue pair whose messages are delivered in completions, with four receive requests of 64 bytes
+/// in `memory`.
 fn receiver(device: &mut Device, memory: &mut [[u8; 64]; 4]) -> (u32, Arc<QueuePairTracker>) {
     let own = Receives::Own(RecvTracker::new(4));
     let pair = QueuePairTracker::new(8, own).scattering(ScatterTracker::new(4, 1));
@@ -30,10 +30,10 @@ fn receiver(device: &mut Device, memory: &mut [[u8; 64]; 4]) -> (u32, Arc<QueueP
     (number, pair)
 }
 
-/// What stands in the words of an entry besides its message.
+/// The contents of an entry besides its message.
 const MIDDLE: [u64; 6] = [0x0900_0000_0000_0777, 0x3512_3456_1e00_0000, 77, 0, 0, 0];
 
-/// Writes an entry with `message`, which claims to have `length` bytes.
+/// Writes an entry with `message`, whose length field is `length`.
 fn write(device: &mut Device, kind: u32, number: u32, format: u32, message: &[u8], length: u64) {
     let position = device.produced;
     let middle = [MIDDLE[0], MIDDLE[1], MIDDLE[2], length, 0, 0];
@@ -75,7 +75,7 @@ fn a_message_lands_where_its_request_wanted_it() {
         for kind in kinds {
             write(&mut device, kind, number, format, &message, length.into());
         }
-        // One that was too long for that comes as ever.
+        // A message that was too long for an entry is delivered as usual.
         device.write(opcode::RECEIVE, number, 3, [0, 0, 0, 70, 0, 0]);
         let mut out = [WorkCompletion::default(); 8];
         assert_eq!(device.consumer.fill(&mut out).unwrap(), 4);
@@ -85,7 +85,7 @@ fn a_message_lands_where_its_request_wanted_it() {
                 (50 + at as u64, WcStatus::Success)
             );
             assert_eq!((done.byte_len, done.qp_num), (length.into(), QPN));
-            // What stands where a short entry has its message says nothing.
+            // The bytes where a short entry has its message have no meaning.
             if format == format::DATA_32 {
                 assert_eq!(
                     (done.src_qp, done.slid, done.sl, done.dlid_path_bits),
@@ -109,8 +109,8 @@ fn a_message_lands_where_its_request_wanted_it() {
     }
 }
 
-/// Messages that an entry has no room for, in entries that have none, of queues that asked for
-/// none, or of none that is there.
+/// Messages longer than the entry, in entries that contain none, and for queues that did not
+/// request them or do not exist.
 #[test]
 fn entries_that_no_device_writes_are_refused() {
     let corrupt = |kind: u32, format: u32, length: u64, size: u32| {
@@ -170,7 +170,7 @@ fn of_a_queue_pair_that_is_gone_nothing_is_copied() {
     assert_eq!((device.consumer.position(), memory), (1, [[0xee; 64]; 4]));
 }
 
-/// Messages that wait move with their completions when the queue gets another ring.
+/// Waiting messages move with their completions when the queue gets another ring.
 #[test]
 fn a_message_that_waits_while_the_queue_is_resized_is_not_lost() {
     for (size, format, length) in [(64, format::DATA_32, 32), (128, format::DATA_64, 64)] {
@@ -203,7 +203,7 @@ fn a_message_that_waits_while_the_queue_is_resized_is_not_lost() {
     }
 }
 
-/// A completion queue goes while a message and a receive of a shared queue wait in it.
+/// A completion queue is destroyed while a message and a receive of a shared queue wait in it.
 #[test]
 fn what_waits_behind_a_message_goes_back_to_its_shared_queue() {
     let mut device = Device::new(3, 64);
