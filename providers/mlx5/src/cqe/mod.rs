@@ -1,5 +1,5 @@
-//! Completion entries: what the device writes, and what it means
-//! (`struct mlx5_cqe64` and `mlx5_err_cqe` of the kernel's `include/linux/mlx5/device.h`).
+//! Completion entries: the format that the device writes, and its meaning (`struct mlx5_cqe64` and
+//! `mlx5_err_cqe` of the kernel's `include/linux/mlx5/device.h`).
 #![expect(
     clippy::cast_possible_truncation,
     reason = "fields are cut out of wider words"
@@ -16,7 +16,7 @@ use uverbs_uapi::mlx5_abi::{MLX5_IB_CQE_RES_FORMAT_CSUM, MLX5_IB_CQE_RES_FORMAT_
 use crate::sync::Block;
 pub(crate) use shared::CqShared;
 
-/// What an entry says it is (`MLX5_CQE_*`).
+/// The opcode of an entry (`MLX5_CQE_*`).
 pub(crate) mod opcode {
     pub(crate) const REQUEST: u32 = 0;
     pub(crate) const RECEIVE_WRITE_IMM: u32 = 1;
@@ -31,33 +31,34 @@ pub(crate) mod opcode {
     pub(crate) const INVALID: u32 = 15;
 }
 
-/// Bits 2 and 3 of the last byte: how the rest of the entry is to be read.
+/// Bits 2 and 3 of the last byte: the format of the rest of the entry.
 pub(crate) mod format {
-    /// As it is.
+    /// An ordinary entry.
     pub(crate) const PLAIN: u32 = 0;
     /// Its first 32 bytes are the message (`MLX5_INLINE_SCATTER_32`).
     pub(crate) const DATA_32: u32 = 1;
     /// The 64 bytes before it are the message (`MLX5_INLINE_SCATTER_64`): entries of 128 bytes.
     pub(crate) const DATA_64: u32 = 2;
-    /// It stands for several.
+    /// A compressed entry, which represents several.
     pub(crate) const COMPRESSED: u32 = 3;
 }
 
-/// `MLX5DV_CQE_RES_FORMAT_*`—what compressed completions of messages keep besides their lengths.
+/// `MLX5DV_CQE_RES_FORMAT_*`—the field that compressed completions of messages keep besides their
+/// lengths.
 ///
-/// Of requests that were carried out, nothing is lost in any of them. There is a third one in the
-/// kernel, for receive queues with strides, which this crate has not.
+/// Compressed completions of send requests lose nothing with any of them. The kernel has a third
+/// format, for striding receive queues, which this crate does not support.
 #[doc(alias = "mlx5dv_cqe_comp_res_format")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Results {
     /// The hash of the packet's fields.
     Hash,
-    /// The sum over the packet.
+    /// The checksum of the packet.
     Checksum,
 }
 
 impl Results {
-    /// The kernel's name for it.
+    /// The kernel's value.
     pub(crate) const fn format(self) -> u32 {
         match self {
             Self::Hash => MLX5_IB_CQE_RES_FORMAT_HASH,
@@ -66,8 +67,9 @@ impl Results {
     }
 }
 
-/// The last word of an entry, which says whether it is there at all: in host order, queue pair
-/// (with the request's opcode) << 32 | request counter << 16 | signature << 8 | opcode and owner.
+/// The last word of an entry, which shows whether the entry has been written: in host order, queue
+/// pair (with the request's opcode) << 32 | request counter << 16 | signature << 8 | opcode and
+/// owner.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tail(pub(crate) u64);
 
@@ -97,7 +99,7 @@ impl Tail {
         (self.0 >> 32) as u32 & 0xff_ffff
     }
 
-    /// Whether it is about a receive request.
+    /// Whether it is the completion of a receive request.
     pub(crate) const fn is_receive(self) -> bool {
         matches!(
             self.opcode(),
@@ -110,7 +112,7 @@ impl Tail {
     }
 }
 
-/// A request that was carried out.
+/// A completed request.
 static SENT: WorkCompletion = WorkCompletion {
     wr_id: 0,
     status: WcStatus::Success,
@@ -128,21 +130,21 @@ static SENT: WorkCompletion = WorkCompletion {
     dlid_path_bits: 0,
 };
 
-/// The syndrome of a receive of a shared queue that met a page that was not there, and the vendor's
+/// The syndrome of a receive of a shared queue that met a page fault, and the vendor syndrome
 /// beside it (`MLX5_CQE_SYNDROME_REMOTE_ABORTED_ERR`, `MLX5_CQE_VENDOR_SYNDROME_ODP_PFAULT`).
 const PAGE_FAULT: u64 = 0x9322;
 
-/// What an entry's bits about checksums are where both were found right.
+/// The value of an entry's checksum bits if both checksums were found correct.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Checksums(u32);
 
 impl Checksums {
-    /// That of layer 3, that of layer 4, and what kind of packet it is.
+    /// The bits for layer 3, for layer 4, and for the kind of packet.
     const BITS: u32 = 0x06 << 24 | 3 << 18;
 
-    /// They mean nothing, whatever they are: the queue's packets are InfiniBand's, or go without.
+    /// The bits have no meaning: the queue's packets are InfiniBand packets, or have no checksums.
     pub(crate) const MEANINGLESS: Self = Self(u32::MAX);
-    /// Both are right, of an IPv4 packet: libmlx5's rule.
+    /// Both are correct, and the packet is IPv4: libmlx5's rule.
     pub(crate) const CHECKED: Self = Self(0x06 << 24 | 2 << 18);
 
     /// `headers` are bytes 28 to 31.
@@ -152,10 +154,10 @@ impl Checksums {
     }
 }
 
-/// The bits of a queue's number.
+/// The bits of the number of a queue.
 const OWNER: u32 = 0xff_ffff;
 
-/// The first 4 bytes of a word, in memory's order.
+/// The first 4 bytes of a word, in memory order.
 #[inline]
 const fn first_half(word: u64) -> u32 {
     let [a, b, c, d, ..] = word.to_ne_bytes();
@@ -167,12 +169,12 @@ const fn first_half(word: u64) -> u32 {
 pub(crate) struct Entry<'r> {
     block: Block<'r>,
     pub(crate) tail: Tail,
-    /// The number that the queue was created with, in memory's order and with other bits above it.
+    /// The number that the queue was created with, in memory order, with unrelated bits above it.
     owner: u32,
 }
 
 impl<'r> Entry<'r> {
-    /// The entry in `block`, whose last word was read before.
+    /// The entry in `block`, whose last word has already been read.
     #[inline]
     pub(crate) fn new(block: Block<'r>, tail: Tail) -> Self {
         Self {
@@ -188,7 +190,7 @@ impl<'r> Entry<'r> {
         u32::from_be(self.owner) & OWNER
     }
 
-    /// Whether it is about the same queue as another.
+    /// Whether it belongs to the same queue as another entry.
     #[inline]
     pub(crate) const fn is_beside(&self, other: &Self) -> bool {
         (self.owner ^ other.owner) & OWNER.to_be() == 0
@@ -206,7 +208,7 @@ impl<'r> Entry<'r> {
         u64::from_be(self.block.word(5)) as u32
     }
 
-    /// What a request brought back.
+    /// The results of a request.
     #[inline]
     pub(crate) fn sent(&self, wr_id: u64, opcode: WcOpcode, qp_num: u32) -> WorkCompletion {
         let mut done = SENT;
@@ -214,7 +216,7 @@ impl<'r> Entry<'r> {
         done
     }
 
-    /// Writes it into `done`, whatever that was.
+    /// Writes the completion to `done`, whatever its former value was.
     #[inline]
     pub(crate) fn sent_into(
         &self,
@@ -223,7 +225,7 @@ impl<'r> Entry<'r> {
         opcode: WcOpcode,
         qp_num: u32,
     ) {
-        // As a whole, which is fewer stores than field by field.
+        // As a whole, which takes fewer stores than field by field.
         *done = SENT;
         done.wr_id = wr_id;
         done.opcode = opcode;
@@ -236,7 +238,7 @@ impl<'r> Entry<'r> {
         }
     }
 
-    /// What a message brought along. `kind` is one of the receive opcodes.
+    /// The results of a received message. `kind` is one of the receive opcodes.
     #[expect(
         clippy::inline_always,
         reason = "a completion is built where its user wants it"
@@ -285,8 +287,8 @@ impl<'r> Entry<'r> {
         done
     }
 
-    /// What a message brought along whose bytes stand where an entry has the path that it came by,
-    /// which connected queue pairs know.
+    /// The results of a message whose bytes are where an entry otherwise has the packet's path,
+    /// which connected queue pairs know anyway.
     #[cold]
     pub(crate) fn received_over_path(&self, kind: u32, wr_id: u64, qp_num: u32) -> WorkCompletion {
         let done = self.received(kind, wr_id, qp_num, Checksums::MEANINGLESS);
@@ -300,18 +302,18 @@ impl<'r> Entry<'r> {
         }
     }
 
-    /// Bytes 48 to 55: what went wrong, in the last one; the vendor's word for it before.
+    /// Bytes 48 to 55: the syndrome is the last one, the vendor's syndrome is before it.
     fn syndromes(&self) -> u64 {
         u64::from_be(self.block.word(6))
     }
 
-    /// Of an error of a receive: whether it met a page that was not there.
+    /// Whether a failed receive met a page fault.
     #[cold]
     pub(crate) fn is_page_fault(&self) -> bool {
         self.syndromes() & 0xffff == PAGE_FAULT
     }
 
-    /// What went wrong.
+    /// The error.
     #[cold]
     pub(crate) fn failed(&self, wr_id: u64, opcode: WcOpcode, qp_num: u32) -> WorkCompletion {
         let syndromes = self.syndromes();
@@ -326,7 +328,7 @@ impl<'r> Entry<'r> {
     }
 }
 
-/// The status that a syndrome stands for (`MLX5_CQE_SYNDROME_*`).
+/// The status for a syndrome (`MLX5_CQE_SYNDROME_*`).
 pub(crate) const fn status(syndrome: u8) -> WcStatus {
     match syndrome {
         0x01 => WcStatus::LocalLength,

@@ -1,9 +1,9 @@
 //! The ring of a completion queue: entries of 64 or 128 bytes that the device writes in order.
 //!
-//! An entry is there when its owner bit says that it was written in this turn around the ring.
-//! Positions are counted on and on in 64 bits, so the bit that is expected is a bit of the
-//! position. A resize takes an entry of its own, which is no completion: the device counts one more
-//! from then on, positions do not.
+//! An entry is valid if its owner bit shows that it was written in this pass around the ring.
+//! Positions are 64-bit free-running counters, so the expected owner bit is a bit of the position.
+//! A resize takes an entry of its own, which is not a completion: from then on the device's count
+//! is one higher, positions are not.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "positions wrap around the ring, and the owner is one bit of them"
@@ -15,27 +15,27 @@ use uverbs_core::hw::{Pages, Part};
 use super::{Results, Tail, format, opcode};
 use crate::sync::{Block, BlockRing};
 
-/// Bytes of the part of an entry that means something.
+/// Bytes of the part of an entry that has a meaning.
 const BLOCK: u32 = 64;
-/// Units of 16 bytes in it.
+/// Units of 16 bytes in that part.
 const ENTRY_UNITS: u32 = 4;
 
-/// Where an entry is.
+/// The location of an entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    /// Entries before it, counted on and on.
+    /// The number of entries before it (free-running counter).
     pub(crate) position: u64,
-    /// The block of the ring that its 64 bytes are, counted on and on.
+    /// The block of the ring that contains its 64 bytes (free-running counter).
     block: u32,
 }
 
-/// An entry that was looked at.
+/// An entry that has been read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look<'r> {
     /// Its 64 bytes.
     pub(crate) block: Block<'r>,
     pub(crate) tail: Tail,
-    /// The owner bit of this turn around the ring.
+    /// The owner bit in this pass around the ring.
     owner: u32,
 }
 
@@ -55,18 +55,18 @@ impl<'r> Look<'r> {
         self.tail.owner() == self.owner && self.tail.opcode() != opcode::INVALID
     }
 
-    /// Whether the device has written it, and it says that a request was carried out or a message
-    /// came, and has no special format.
+    /// Whether the device has written it, and it is the completion of a successful request or
+    /// receive, in ordinary format.
     #[inline]
     pub(crate) fn is_usual(self) -> bool {
-        // Opcode, format and owner at once; left out are whether it was solicited, and what tells
-        // the two opcodes apart.
+        // Opcode, format and owner at once; excluded are whether it was solicited, and the bit that
+        // distinguishes the two opcodes.
         const BITS: u32 = 0xfd & !(opcode::RECEIVE << 4);
         const { assert!(opcode::REQUEST == 0 && format::PLAIN == 0) };
         self.tail.0 as u32 & BITS == self.owner
     }
 
-    /// Whether the device has written it, and it is of this kind and has no special format.
+    /// Whether the device has written it, and it has this opcode and the ordinary format.
     #[inline]
     pub(crate) fn is(self, kind: u32) -> bool {
         const BITS: u32 = 0xfd;
@@ -74,27 +74,27 @@ impl<'r> Look<'r> {
     }
 }
 
-/// A ring of completions.
+/// The ring of a completion queue.
 #[derive(Debug)]
 pub(crate) struct CqRing {
     pub(crate) units: BlockRing,
-    /// log₂ of the entries.
+    /// log₂ of the number of entries.
     log: u32,
     /// log₂ of the blocks of an entry: 0 or 1.
     shift: u32,
-    /// Blocks of an entry: its 64 bytes are the last one.
+    /// Blocks of an entry: its 64 bytes are in the last one.
     blocks: u32,
     /// The bit of a block's number that is the owner bit.
     owner: u32,
     /// How far the device's count is ahead of positions.
     ahead: u64,
-    /// What is kept of completions that come as one, where they may.
+    /// What compressed completions keep, where they may occur.
     pub(crate) results: Option<Results>,
 }
 
 impl CqRing {
-    /// A ring of `1 << log` entries of `size` (64 or 128) bytes, none of them written. The device
-    /// counts `ahead` more.
+    /// A ring of `1 << log` entries of `size` (64 or 128) bytes, none of them written. The device's
+    /// count is `ahead` higher than positions.
     pub(crate) fn new(log: u32, size: u32, ahead: u64) -> Result<Self, Errno> {
         let blocks = size / BLOCK;
         let all = blocks.checked_shl(log).ok_or(Errno::INVAL)?;
@@ -117,12 +117,12 @@ impl CqRing {
         Ok(ring)
     }
 
-    /// The same, in which several completions may come as one.
+    /// The same ring, in which completions may be compressed.
     pub(crate) fn compressed(self, results: Option<Results>) -> Self {
         Self { results, ..self }
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub(crate) fn entries(&self) -> u32 {
         1 << self.log
     }
@@ -132,13 +132,13 @@ impl CqRing {
         BLOCK << self.shift
     }
 
-    /// What the device calls a position.
+    /// The device's count for a position.
     #[inline]
     pub(crate) fn count(&self, position: u64) -> u64 {
         position.wrapping_add(self.ahead)
     }
 
-    /// Where the entry at `position` is.
+    /// The location of the entry at `position`.
     #[inline]
     pub(crate) fn place(&self, position: u64) -> Place {
         let before = (self.count(position) as u32) << self.shift;
@@ -148,7 +148,7 @@ impl CqRing {
         }
     }
 
-    /// The place so many entries behind another.
+    /// The location that many entries after another.
     #[inline]
     pub(crate) fn behind(&self, place: Place, entries: u32) -> Place {
         Place {
@@ -157,20 +157,20 @@ impl CqRing {
         }
     }
 
-    /// Looks at an entry, whether it is there or not.
+    /// Reads an entry, whether it has been written or not.
     #[inline]
     pub(crate) fn look(&self, place: Place) -> Look<'_> {
         Look::new(self.units.block(place.block), self.owner(place))
     }
 
-    /// The owner bit at a place.
+    /// The owner bit at a location.
     #[inline]
     pub(crate) fn owner(&self, place: Place) -> u32 {
         place.block >> self.owner & 1
     }
 
-    /// The message that the entry at `place` has in it, with zeros behind it, and how many bytes
-    /// there are at most. `None` where an entry of this format has none.
+    /// The message in the entry at `place`, followed by zeros, and its maximum number of bytes.
+    /// `None` if an entry of this format contains no message.
     #[cold]
     pub(crate) fn data(&self, place: Place, format: u32) -> Option<([u8; BLOCK as usize], u32)> {
         let (block, words) = match format {
@@ -186,8 +186,8 @@ impl CqRing {
         Some((bytes, words as u32 * 8))
     }
 
-    /// Looks at entries from a place on, each beside one of `slots`, as long as `each` says so, and
-    /// returns of how many it did. They end with the ring.
+    /// Zips the entries from a location on with `slots` until `each` returns false; returns how
+    /// many it accepted. Ends with the ring.
     #[expect(clippy::inline_always, reason = "a part of polling")]
     #[inline(always)]
     pub(crate) fn look_along<T>(
@@ -216,7 +216,7 @@ impl CqRing {
         self.look_at(position).map(|look| look.tail)
     }
 
-    /// The same for the next entry to be taken. What came as one becomes entries.
+    /// The same for the next entry to be taken. A compressed entry is expanded.
     pub(crate) fn settle(&self, position: u64) -> Option<Tail> {
         let tail = self.tail(position)?;
         if tail.format() == format::COMPRESSED && self.expand(position) {
@@ -225,7 +225,7 @@ impl CqRing {
         Some(tail)
     }
 
-    /// When the entry at `position`, which is there, was written. `None` for a failure.
+    /// The timestamp of the entry at `position`, which has been written. `None` for a failure.
     pub(crate) fn stamp(&self, position: u64) -> Option<u64> {
         let [stamp, tail] = self.units.get(self.first(position).wrapping_add(3));
         let failed = [opcode::REQUEST_ERROR, opcode::RECEIVE_ERROR];
@@ -238,13 +238,13 @@ impl CqRing {
         self.place(position).block.wrapping_mul(ENTRY_UNITS)
     }
 
-    /// Puts `other`'s entry at `position` at the same position, as if the device had written it
+    /// Copies `other`'s entry at `position` to the same position, as if the device had written it
     /// here.
     pub(crate) fn take(&self, other: &Self, position: u64) {
         let (target, source) = (self.first(position), other.first(position));
         let copy = |from: u32, to: u32| self.units.put(to, other.units.get(from));
         if self.blocks == 2 && other.blocks == 2 {
-            // The half that may have a message.
+            // The half that may contain a message.
             for before in 1..=ENTRY_UNITS {
                 copy(source.wrapping_sub(before), target.wrapping_sub(before));
             }

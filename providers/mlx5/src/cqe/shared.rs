@@ -1,5 +1,5 @@
-//! What a completion queue shares with the queues that report to it: where it is, and how far it
-//! was taken.
+//! The part of a completion queue that is shared with the queues that report to it: its ring, and
+//! how many entries were taken.
 
 use std::sync::{Arc, PoisonError};
 
@@ -11,7 +11,7 @@ use super::ring::CqRing;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard, barrier};
 
-/// The part of a completion queue that others may ask.
+/// The part of a completion queue that other queues can access.
 #[derive(Debug)]
 pub(crate) struct CqShared {
     ring: Mutex<Arc<CqRing>>,
@@ -20,12 +20,12 @@ pub(crate) struct CqShared {
 }
 
 impl CqShared {
-    /// Of a completion queue that another queue is created with.
+    /// The shared part of a completion queue that another queue is created with.
     pub(crate) fn of(op: Op, cq: Link<'_>) -> Result<Arc<Self>> {
         cq.shared(op).cloned()
     }
 
-    /// Nothing was taken out of `ring` yet.
+    /// No entry of `ring` has been taken yet.
     pub(crate) fn new(ring: &Arc<CqRing>) -> Arc<Self> {
         Arc::new(Self {
             ring: Mutex::new(Arc::clone(ring)),
@@ -37,38 +37,38 @@ impl CqShared {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Entries taken: whose they were, is known to whoever took them.
+    /// The number of entries taken; the thread that took an entry knows its queue.
     pub(crate) fn taken(&self) -> u64 {
         self.taken.load(Ordering::Acquire)
     }
 
-    /// Entries up to `position` were taken.
+    /// Records that the entries up to `position` have been taken.
     #[inline]
     pub(crate) fn take(&self, position: u64) {
         self.taken.store(position, Ordering::Release);
     }
 
-    /// The position behind the last entry that the device has written.
+    /// The position after the last entry that the device has written.
     ///
     /// Entries of a queue that was destroyed or reset are before it, since it writes no more.
     pub(crate) fn produced(&self) -> u64 {
         self.walk(|_| ())
     }
 
-    /// The position behind the last entry that the device has written, if before it there may be
-    /// one that `is_about` says so of and that was not taken. For queues that are gone.
+    /// The position after the last entry that the device has written, if an entry before it that
+    /// has not been taken may satisfy `is_about`. For queues that have been destroyed or reset.
     pub(crate) fn waiting(&self, is_about: impl Fn(&Entry<'_>) -> bool) -> Option<u64> {
         let mut found = false;
         let end = self.walk(|entry| found |= is_about(entry));
         (found && self.taken() < end).then_some(end)
     }
 
-    /// Goes along the entries that wait, up to the last one that was written before, or some behind
-    /// it. What is taken meanwhile may be missed, or seen as what the device wrote over it.
+    /// Visits the waiting entries, up to the last one written before the call, or a few beyond it.
+    /// An entry that is taken meanwhile may be missed, or seen with what the device wrote over it.
     fn walk(&self, mut each: impl FnMut(&Entry<'_>)) -> u64 {
         let ring = self.lock();
         let mut position = self.taken();
-        // The device cannot have written more before now.
+        // The device cannot have written more than this before now.
         let most = position.saturating_add(ring.entries().into());
         loop {
             while position < most
@@ -78,8 +78,8 @@ impl CqShared {
                 each(&Entry::new(look.block, look.tail));
                 position += ring.stands_for(position, look.tail);
             }
-            // What was given back meanwhile may have been written over, and ended the walk too
-            // soon. Whoever has seen that sees that it was given back.
+            // Entries given back meanwhile may have been overwritten, which ends the walk too soon.
+            // A thread that sees the overwritten entry also sees that it was given back.
             barrier::from_device();
             let taken = self.taken();
             if taken <= position || position >= most {

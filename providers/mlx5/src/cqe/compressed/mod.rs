@@ -1,11 +1,11 @@
-//! Compressed completions: entries of which several come as one.
+//! Compressed completions: several completions that the device writes as one entry.
 //!
-//! A title stands in the place of the first, with everything that they have in common, and how many
-//! there are where a length would be. The second place holds an array of what is different about
-//! the first eight, the ninth place that of the next eight, and so on; what lies in the other
-//! places is old. Here they become entries like any others, each in its own place, which is this
-//! side's until it gives them back: so polling, resets and resizes meet them as if they had come
-//! one by one.
+//! A title is in the slot of the first completion. It has everything that the completions have in
+//! common, and their number in the place of a length. The second slot holds an array with what
+//! differs in the first eight, the ninth slot the array of the next eight, and so on; the contents
+//! of the other slots are stale. Here they are expanded into ordinary entries, each in its own
+//! slot, which belongs to the program until it gives the slots back: so polling, resets and resizes
+//! see them as if the device had written them one by one.
 //!
 //! Facts: `struct mlx5_mini_cqe8` of the kernel's `include/linux/mlx5/device.h`, and the network
 //! driver's own receive path.
@@ -19,9 +19,9 @@ use super::{Results, Tail, format, opcode};
 use crate::sync::atomic::{Ordering, fence};
 use crate::sync::barrier;
 
-/// What one entry of an array says: eight of them are as long as an entry.
+/// One entry of an array; eight of them have the size of a completion entry.
 const EACH: u32 = 8;
-/// The word of an entry that its length is in, and its last one.
+/// The word of an entry that contains its length, and the last word.
 const LENGTH: usize = 5;
 const TAIL: usize = 7;
 
@@ -29,30 +29,30 @@ const TAIL: usize = 7;
 type Words = [u64; 8];
 
 impl CqRing {
-    /// How many entries the one at `position`, which is there, stands for. May be asked by any
-    /// thread, while another expands them.
+    /// How many entries the written entry at `position` represents. May be called by any thread,
+    /// while another expands them.
     pub(crate) fn stands_for(&self, position: u64, tail: Tail) -> u64 {
         if self.results.is_none() || tail.format() != format::COMPRESSED {
             return 1;
         }
         barrier::from_device();
         let count = self.words(position)[LENGTH] & u64::from(u32::MAX);
-        // The title is the last to become an entry, and its length after that.
+        // The title is the last to be replaced by an entry, and its length after that.
         barrier::from_device();
         match self.tail(position) {
             Some(now) if now.format() == format::COMPRESSED => {
                 count.clamp(1, self.entries().into())
             }
             _ => {
-                // Who goes on to the next finds it.
+                // A thread that goes on to the next entry finds it expanded.
                 barrier::from_device();
                 1
             }
         }
     }
 
-    /// Makes entries of what came as one at `position`, which is the next to be taken. Says whether
-    /// it could; a title that makes no sense stays.
+    /// Expands the compressed entry at `position`, which is the next to be taken. Returns whether
+    /// this was possible; a malformed title stays.
     #[cold]
     pub(crate) fn expand(&self, position: u64) -> bool {
         let Some(results) = self.results else {
@@ -67,7 +67,7 @@ impl CqRing {
         if !sound {
             return false;
         }
-        // From behind: an array lies where the first entry of its own will be, or the second.
+        // From the end: an array is in the slot of the first or the second of its own entries.
         for group in (0..count.div_ceil(EACH)).rev() {
             let first = group * EACH;
             let minis = self.words(position + u64::from(first.max(1)));
@@ -94,7 +94,7 @@ impl CqRing {
         words
     }
 
-    /// Puts an entry into its place, as if the device had written it there.
+    /// Stores an entry in its slot, as if the device had written it there.
     fn put(&self, position: u64, words: &Words) {
         let first = self.first(position);
         let mut words = *words;
@@ -105,7 +105,8 @@ impl CqRing {
         }
     }
 
-    /// Puts the first one into the title's place. Who finds it no title any more finds the others.
+    /// Stores the first entry in the title's slot. A reader that no longer finds a title there
+    /// finds the other entries.
     fn put_title(&self, position: u64, words: &Words) {
         let first = self.first(position);
         let owner = u64::from(self.owner(self.place(position)));
@@ -120,7 +121,7 @@ impl CqRing {
     }
 }
 
-/// The entry with this index behind a title, with what is different about it.
+/// The entry with this index of a title's entries, with the fields that differ.
 fn one(title: &Words, mini: u64, index: u32, results: Results) -> Words {
     const COUNTER: u64 = 0xffff << 16;
     const FORMAT: u64 = 3 << 2;

@@ -1,5 +1,5 @@
-//! A device in miniature that writes completions one by one, or several as one; polling must not
-//! tell the difference.
+//! A miniature device that writes completions one by one, or several as one; polling must give the
+//! same results.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const QPN: u32 = 0x321;
 const LOG: u32 = 5;
 const RING: u32 = 1 << LOG;
 
-/// A ring and what is known about its queue pair, number 0.
+/// A ring and the state of its queue pair, number 0.
 struct Device {
     ring: Arc<CqRing>,
     consumer: Consumer,
@@ -85,7 +85,7 @@ impl Device {
         }
     }
 
-    /// Writes entries that are alike, several as one where there are several.
+    /// Writes entries that have everything in common; several become one compressed entry.
     fn write(&mut self, entries: &[Words], compress: bool) {
         let owner = |position| u64::from(self.ring.owner(self.ring.place(position)));
         let start = self.produced;
@@ -108,7 +108,7 @@ impl Device {
             other << 32 | words[LENGTH]
         };
         for (group, eight) in (0_u64..).zip(entries.chunks(8)) {
-            // What is not used of an array is what was there.
+            // The unused part of an array has its former contents.
             let mut minis = [u64::MAX; 8];
             for (slot, words) in minis.iter_mut().zip(eight) {
                 *slot = mini(words);
@@ -121,7 +121,7 @@ impl Device {
         self.write_all(start, &title);
     }
 
-    /// All there is, in one of the ways to poll.
+    /// All completions, polled in one of the ways.
     fn poll(&mut self, way: usize) -> Vec<WorkCompletion> {
         let mut all = Vec::new();
         loop {
@@ -148,7 +148,7 @@ impl Device {
     }
 }
 
-/// Runs of completions that are alike: whether of requests, and how many. All are there before any
+/// Runs of completions of one kind: whether of requests, and how many. All are written before any
 /// is polled.
 type Turn = Vec<(bool, u32)>;
 
@@ -194,7 +194,7 @@ proptest! {
         prop_assert_eq!(play(size, results, &script, true, way), expected);
     }
 
-    /// Whatever the device writes: no panic, and an end.
+    /// Whatever the device writes, polling does not panic and comes to an end.
     #[test]
     fn f24_any_arrays_can_be_polled(
         words in prop::collection::vec(any::<[u64; 8]>(), RING as usize),
@@ -312,7 +312,7 @@ fn f24_impossible_titles_are_told() {
     }
 }
 
-/// One that comes though nobody asked is an entry that makes no sense, like others.
+/// A compressed entry in a queue without compression is malformed, like other such entries.
 #[test]
 fn f24_a_title_that_was_not_asked_for_is_told_once() {
     let mut device = Device::new(64, None);
