@@ -1,4 +1,4 @@
-//! Events of the device, for those who subscribed to them.
+//! Events of the device, by subscription.
 
 use std::cell::Cell;
 use std::fmt;
@@ -28,17 +28,17 @@ const HEADER: usize = size_of::<mlx5_ib_uapi_devx_async_event_hdr>();
 
 macro_rules! event_types {
     ($($(#[$doc:meta])* $name:ident = $raw:literal;)*) => {
-        /// What happened (`MLX5_EVENT_TYPE_*`).
+        /// The type of an event (`MLX5_EVENT_TYPE_*`).
         #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
         #[non_exhaustive]
         pub enum EventType {
             $($(#[$doc])* $name,)*
-            /// A type that has no name here: it is read, never subscribed to.
+            /// A type without a name here: it can be received, but not subscribed to.
             Unknown(Unrecognized<EventType, u16>),
         }
 
         impl EventType {
-            /// From its number.
+            /// Converts from the device's number.
             pub const fn from_raw(raw: u16) -> Self {
                 match raw {
                     $($raw => Self::$name,)*
@@ -46,7 +46,7 @@ macro_rules! event_types {
                 }
             }
 
-            /// Its number.
+            /// The device's number.
             pub const fn raw(self) -> u16 {
                 match self {
                     $(Self::$name => $raw,)*
@@ -54,7 +54,7 @@ macro_rules! event_types {
                 }
             }
 
-            /// Its number for a subscription.
+            /// Its number in a subscription.
             fn asked(self) -> Result<u16> {
                 match self {
                     Self::Unknown(other) => Err(Error::invalid(Op::DevxSubscribe, "kinds")
@@ -67,41 +67,41 @@ macro_rules! event_types {
 }
 
 event_types! {
-    /// A completion queue that was armed has completions.
+    /// An armed completion queue has completions.
     Completion = 0x00;
     /// A queue pair migrated to its alternate path.
     PathMigrated = 0x01;
-    /// A queue pair heard from its peer before it was told to expect it.
+    /// A queue pair received a packet from its peer before its transition to RTR.
     CommunicationEstablished = 0x02;
     /// A send queue has drained.
     SendQueueDrained = 0x03;
     /// A completion queue overran, or could not be written.
     CompletionQueueError = 0x04;
-    /// A work queue cannot go on.
+    /// A work queue cannot continue.
     WorkQueueError = 0x05;
     /// Migration to the alternate path failed.
     PathMigrationFailed = 0x07;
-    /// The device failed inside.
+    /// An internal error of the device.
     InternalError = 0x08;
     /// A port changed its state.
     PortChange = 0x09;
     /// A firmware command completed.
     Command = 0x0a;
-    /// The firmware wants pages, or gives some back.
+    /// The firmware requests pages, or returns some.
     PageRequest = 0x0b;
-    /// A request faulted on memory that is paged in on demand.
+    /// A request met a page fault in on-demand paged memory.
     PageFault = 0x0c;
     /// The context of a function's port changed.
     VportChange = 0x0d;
-    /// Functions of the embedded switch came or went.
+    /// Functions of the embedded switch were added or removed.
     SwitchFunctionsChanged = 0x0e;
     /// A function changed its state.
     FunctionStateChange = 0x0f;
-    /// A queue pair received a request that it must not have.
+    /// A queue pair received an invalid request.
     InvalidRequest = 0x10;
-    /// A queue pair received a request for memory that it must not touch.
+    /// A queue pair received a request for memory that it has no right to access.
     AccessError = 0x11;
-    /// A shared receive queue cannot go on.
+    /// A shared receive queue cannot continue.
     SharedReceiveQueueError = 0x12;
     /// A queue pair took its last request from a shared receive queue.
     LastRequest = 0x13;
@@ -109,33 +109,33 @@ event_types! {
     ReceiveLimit = 0x14;
     /// A pin of the adapter changed.
     Gpio = 0x15;
-    /// A transceiver came, went or failed.
+    /// A transceiver was plugged in, unplugged or failed.
     PortModule = 0x16;
     /// The adapter is too warm.
     TemperatureWarning = 0x17;
-    /// An extended receive queue cannot go on.
+    /// An extended receive queue cannot continue.
     ExtendedReceiveQueueError = 0x18;
-    /// The adapter was configured from elsewhere.
+    /// The adapter was configured remotely.
     RemoteConfiguration = 0x19;
-    /// Doorbells come faster than the device takes them.
+    /// Doorbells arrive faster than the device handles them.
     DoorbellCongestion = 0x1a;
     /// The device is stalled by the host.
     Stall = 0x1b;
     /// A dynamically connected target has drained.
     TargetDrained = 0x1c;
-    /// A packet came to such a target with the wrong key.
+    /// A packet reached such a target with a wrong key.
     TargetKeyViolation = 0x1d;
-    /// The adapter's logic array failed.
+    /// An error of the adapter's FPGA.
     FpgaError = 0x20;
-    /// A queue pair of the adapter's logic array failed.
+    /// An error of a queue pair of the adapter's FPGA.
     FpgaQueuePairError = 0x21;
-    /// Something else, which the sub-type tells.
+    /// Another event, which the sub-type specifies.
     General = 0x22;
-    /// A watched counter passed its threshold.
+    /// A monitored counter passed its threshold.
     MonitorCounter = 0x24;
-    /// A pulse per second came in, or went out.
+    /// A pulse-per-second signal came in, or went out.
     PulsePerSecond = 0x25;
-    /// The device's tracer has something to say.
+    /// The device's tracer has data.
     Tracer = 0x26;
     /// An object changed.
     ObjectChange = 0x27;
@@ -152,19 +152,19 @@ const DATA: usize = 0x20;
 const DATA_LEN: usize = 28;
 
 impl Eqe {
-    /// What happened.
+    /// The event's type.
     #[expect(clippy::cast_possible_truncation, reason = "the field has 8 bits")]
     pub fn kind(&self) -> EventType {
         EventType::from_raw(TYPE.get(&self.0) as u16)
     }
 
-    /// A number that tells more, for some kinds.
+    /// The sub-type, which some types have.
     pub fn sub_kind(&self) -> u32 {
         SUB_TYPE.get(&self.0)
     }
 
-    /// The number of the object that it happened to, 24 bits; for kinds that have no object, and
-    /// for unknown ones, whatever is there.
+    /// The number of the object that the event is about, 24 bits. For types without an object, and
+    /// for unknown types, the value is arbitrary.
     pub fn object_number(&self) -> u32 {
         let byte = match self.kind() {
             EventType::CompletionQueueError => 0x20,
@@ -174,18 +174,18 @@ impl Eqe {
         word(byte).get(&self.0) & 0xff_ffff
     }
 
-    /// What kind of queue that number is of, for events of queues: 0 queue pair, 1 receive queue, 2
-    /// send queue.
+    /// The kind of queue that the number belongs to, for events of queues: 0 queue pair, 1 receive
+    /// queue, 2 send queue.
     pub fn queue_type(&self) -> u32 {
         QUEUE_TYPE.get(&self.0)
     }
 
-    /// The 28 bytes whose meaning depends on the kind.
+    /// The 28 bytes whose meaning depends on the type.
     pub fn data(&self) -> &[u8] {
         &self.0[DATA..DATA + DATA_LEN]
     }
 
-    /// All of it.
+    /// The whole entry.
     pub fn as_bytes(&self) -> &[u8; 64] {
         &self.0
     }
@@ -202,19 +202,19 @@ impl fmt::Debug for Eqe {
     }
 }
 
-/// `mlx5dv_devx_async_event_hdr`—an event that was subscribed to.
+/// `mlx5dv_devx_async_event_hdr`—an event from a subscription.
 #[doc(alias = "mlx5dv_devx_async_event_hdr")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Event {
-    /// The number that the subscriber gave.
+    /// The subscriber's number.
     pub user_data: u64,
-    /// What the device wrote; `None` from a channel that omits it.
+    /// The entry that the device wrote; `None` from a channel that omits it.
     pub entry: Option<Eqe>,
 }
 
-/// `mlx5dv_devx_event_channel`—where events arrive that were subscribed to.
+/// `mlx5dv_devx_event_channel`—a channel for the events of subscriptions.
 ///
-/// Subscriptions last until the file or their object is gone, and hold neither back.
+/// Subscriptions last until the file or their object is gone, and keep neither alive.
 #[doc(alias = "mlx5dv_devx_event_channel")]
 #[derive(Debug)]
 pub struct EventChannel {
@@ -224,10 +224,10 @@ pub struct EventChannel {
 }
 
 impl Devx {
-    /// `mlx5dv_devx_create_event_channel`—creates a place where events arrive.
+    /// `mlx5dv_devx_create_event_channel`—creates an event channel.
     ///
-    /// With `omit_data` events carry their number alone, and one that happens again before it was
-    /// read is told once.
+    /// With `omit_data` events carry only their number, and an event that occurs again before it
+    /// was read is reported once.
     ///
     /// One system call.
     ///
@@ -267,13 +267,14 @@ impl Devx {
 }
 
 impl EventChannel {
-    /// `mlx5dv_devx_subscribe_devx_event`—has events of these kinds (16 at most) about `object`, or
-    /// about the device, come here with `user_data`.
+    /// `mlx5dv_devx_subscribe_devx_event`—subscribes this channel to events of these types (16 at
+    /// most) of `object`, or of the device, which then carry `user_data`.
     ///
     /// One system call.
     ///
     /// # Errors
-    /// EINVAL: more kinds, or one that does not exist, or not for objects, or only for objects.
+    /// EINVAL: more than 16 types, or one that does not exist, or that is not available for
+    /// objects, or only for objects.
     /// [`InvalidInput`](uverbs_core::ErrorKind::InvalidInput): an object of another context.
     #[doc(alias = "mlx5dv_devx_subscribe_devx_event")]
     pub fn subscribe(
@@ -285,12 +286,12 @@ impl EventChannel {
         self.subscribe_by(object.map(DevxObject::object), kinds, Some(user_data), None)
     }
 
-    /// `mlx5dv_devx_subscribe_devx_event_fd`—has events of these kinds signal `eventfd` instead.
+    /// `mlx5dv_devx_subscribe_devx_event_fd`—has events of these types signal `eventfd` instead.
     ///
     /// One system call.
     ///
     /// # Errors
-    /// As [`subscribe`](Self::subscribe); EBADF, EINVAL: no event descriptor.
+    /// As [`subscribe`](Self::subscribe); EBADF, EINVAL: not an event descriptor.
     #[doc(alias = "mlx5dv_devx_subscribe_devx_event_fd")]
     pub fn subscribe_eventfd(
         &self,
@@ -313,7 +314,7 @@ impl EventChannel {
             return Err(Error::invalid(op, "kinds"));
         }
         if let Some(object) = object {
-            // Its handle is another object's here.
+            // Its handle is the number of another object in this context.
             check_context(op, object, &self.file)?;
         }
         let numbers: Vec<u16> = kinds
@@ -357,13 +358,14 @@ impl EventChannel {
             .map_err(|error| error.fact("kinds", format!("{kinds:?}")))
     }
 
-    /// `mlx5dv_devx_get_event`—takes the next event. It waits for one, unless
-    /// [`set_nonblocking`](Self::set_nonblocking).
+    /// `mlx5dv_devx_get_event`—takes the next event. Blocks until there is one, unless
+    /// [`set_nonblocking`](Self::set_nonblocking) was called.
     ///
     /// One system call.
     ///
     /// # Errors
-    /// EOVERFLOW: the kernel had no memory for some events, which are lost; the next call goes on.
+    /// EOVERFLOW: the kernel had no memory for some events, which are lost; the next call
+    /// continues.
     /// [`WouldBlock`](uverbs_core::ErrorKind::WouldBlock),
     /// [`DeviceRemoved`](uverbs_core::ErrorKind::DeviceRemoved).
     #[doc(alias = "mlx5dv_devx_get_event")]
@@ -382,8 +384,8 @@ impl EventChannel {
         parse(&event).ok_or_else(|| Error::bad_reply(op, "an event of another size"))
     }
 
-    /// Waits until there is an event, for at most `timeout` (`None`: for ever). Returns whether
-    /// there is.
+    /// Waits until there is an event, for at most `timeout` (`None`: without limit). Returns
+    /// whether there is one.
     ///
     /// # Errors
     /// [`DeviceRemoved`](uverbs_core::ErrorKind::DeviceRemoved).
@@ -392,7 +394,7 @@ impl EventChannel {
             .wait_readable(Op::DevxEvent, self.fd.as_fd(), timeout)
     }
 
-    /// Makes [`next`](Self::next) return at once when there is nothing.
+    /// Makes [`next`](Self::next) return at once if there is no event.
     ///
     /// # Errors
     /// The errno of `fcntl(2)`.
@@ -414,7 +416,7 @@ fn explain(error: Error) -> Error {
     }
 }
 
-/// The user's number, and the entry after it.
+/// The subscriber's number, followed by the entry.
 fn parse(event: &[u8]) -> Option<Event> {
     let (user_data, rest) = event.split_first_chunk::<HEADER>()?;
     Some(Event {

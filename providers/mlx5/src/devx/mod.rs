@@ -1,9 +1,9 @@
-//! DEVX: the firmware's own commands, and objects made by them
+//! DEVX: the firmware's own commands, and the objects that they create
 //! (`drivers/infiniband/hw/mlx5/devx.c`).
 //!
-//! The kernel lets commands pass by their opcode, fills in the user context that they run in, and
-//! destroys what they created when the context ends. What a command means, it leaves to the device:
-//! everything that goes wrong there comes back with the firmware's status and syndrome.
+//! The kernel filters commands by their opcode, fills in the user context that they run in, and
+//! destroys the objects that they created when the context ends. It leaves the meaning of a command
+//! to the device: errors there are returned with the firmware's status and syndrome.
 
 mod event;
 mod object;
@@ -33,7 +33,7 @@ pub use umem::{Umem, UmemInit, UmemMemory};
 use crate::prm::{CAP_REPLY_LEN, GeneralCaps, Mailbox, QosCaps, query_hca_cap};
 use reply::exchange;
 
-/// Handles of another context are numbers of other objects in this one.
+/// Handles of another context are the numbers of other objects in this one.
 fn check_context(op: Op, object: &Object, file: &Arc<UverbsFile>) -> Result<()> {
     if Arc::ptr_eq(object.file(), file) {
         return Ok(());
@@ -41,17 +41,17 @@ fn check_context(op: Op, object: &Object, file: &Arc<UverbsFile>) -> Result<()> 
     Err(Error::invalid(op, "object").hint("it belongs to another context"))
 }
 
-/// The way to the firmware of an opened device.
+/// Access to the firmware of an opened device.
 ///
-/// Commands run in the user context that the kernel made when the device was opened for DEVX; in a
-/// context without one only queries of capabilities and ports are let through.
+/// Commands run in the user context that the kernel created when the device was opened for DEVX; in
+/// a context without one only queries of capabilities and ports are allowed.
 #[derive(Clone, Debug)]
 pub struct Devx {
     file: Arc<UverbsFile>,
 }
 
 impl Devx {
-    /// The way to the firmware of the device behind `file`.
+    /// Access to the firmware of the device behind `file`.
     #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub fn new(file: &Arc<UverbsFile>) -> Self {
         Self {
@@ -63,19 +63,19 @@ impl Devx {
         &self.file
     }
 
-    /// `mlx5dv_devx_general_cmd`—has the firmware carry out a command that neither creates nor
-    /// needs an object, and returns its reply of at most `reply_len` bytes (16 at least).
+    /// `mlx5dv_devx_general_cmd`—has the firmware run a command that neither creates nor needs an
+    /// object, and returns its reply of at most `reply_len` bytes (16 at least).
     ///
     /// One system call; it waits for the firmware.
     ///
     /// # Errors
-    /// The errno that the firmware's status stands for, with status and syndrome. EINVAL without
-    /// them: the kernel does not let this opcode through here.
+    /// The errno for the firmware's status, with status and syndrome. EINVAL without them: the
+    /// kernel does not allow this opcode here.
     ///
     /// # Safety
-    /// 1. What the command sets up makes the device use no memory of this process but such that
-    ///    stays allocated, and is not reached through references, for as long as the device may use
-    ///    it.
+    /// 1. Of this process's memory, what the command sets up makes the device use only memory that
+    ///    stays allocated, and is not accessed through references, for as long as the device may
+    ///    use it.
     #[doc(alias = "mlx5dv_devx_general_cmd")]
     #[expect(unsafe_code, reason = "passes an obligation on")]
     pub unsafe fn command(&self, command: &Mailbox, reply_len: usize) -> Result<Mailbox> {
@@ -97,8 +97,8 @@ impl Devx {
         Ok(reply)
     }
 
-    /// The current capabilities of a group (`enum mlx5_cap_type`), as the firmware tells them: 16
-    /// bytes, and then the group's words.
+    /// The current capabilities of a group (`enum mlx5_cap_type`), as the firmware returns them: 16
+    /// bytes, followed by the group's capabilities.
     ///
     /// # Errors
     /// As [`command`](Self::command).
@@ -106,7 +106,7 @@ impl Devx {
         self.ask(&query_hca_cap(group), CAP_REPLY_LEN)
     }
 
-    /// What the device can do in general.
+    /// The device's general capabilities.
     ///
     /// # Errors
     /// As [`command`](Self::command).
@@ -115,7 +115,7 @@ impl Devx {
         Ok(GeneralCaps::parse(&reply))
     }
 
-    /// What it can do for quality of service; nothing where it has none.
+    /// The device's capabilities for quality of service; empty if it has none.
     ///
     /// # Errors
     /// As [`command`](Self::command).
@@ -127,8 +127,8 @@ impl Devx {
         Ok(QosCaps::parse(&reply))
     }
 
-    /// `mlx5dv_devx_query_eqn`—the device's number of the event queue that completion vector
-    /// `vector` belongs to, for completion queues built by DEVX.
+    /// `mlx5dv_devx_query_eqn`—the device's number of the event queue for completion vector
+    /// `vector`, for completion queues created by DEVX.
     ///
     /// One system call.
     ///
@@ -145,7 +145,7 @@ impl Devx {
         .map_err(|error| error.fact("vector", vector))
     }
 
-    /// The device's number of the doorbell page that this context knows as `index`, in contexts
+    /// The device's number of the doorbell page with index `index` in this context, in contexts
     /// with static doorbell pages.
     ///
     /// One system call.

@@ -1,4 +1,4 @@
-//! Objects that the firmware was told to create.
+//! Objects created by firmware commands.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ use crate::prm::{Field, Mailbox, field, opcode, word};
 
 /// `mlx5dv_devx_obj`—an object that a firmware command created.
 ///
-/// Cheap to clone. The kernel destroys it when the last clone, and everything that was created upon
-/// it, is gone. A destroy that fails is counted in
+/// Cheap to clone. The kernel destroys it when the last clone, and every object created with it as
+/// a parent, is gone. A failed destroy is counted in
 /// [`UverbsFile::leaked`](uverbs_core::UverbsFile::leaked).
 #[doc(alias = "mlx5dv_devx_obj")]
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ pub struct DevxObject {
     reply: Arc<Mailbox>,
 }
 
-/// Something that a command names which creates an object: it is destroyed after that object.
+/// Something that a creating command refers to: it is destroyed after the object created.
 #[derive(Clone, Debug)]
 pub struct Parent(pub(crate) Arc<Object>);
 
@@ -47,26 +47,26 @@ static KIND: Kind = Kind {
     legacy: Legacy::None,
 };
 
-/// Numbers of objects have 24 bits, those of general ones 32.
+/// Object numbers have 24 bits, those of general objects 32.
 const ID24: Field = field(0x08, 23, 0);
 const ID32: Field = word(0x08);
 const ELEMENT_ID: Field = word(0x10);
 
 impl Devx {
     /// `mlx5dv_devx_obj_create`—has the firmware create an object. `parents` are the objects that
-    /// the command names; they live at least as long.
+    /// the command refers to; they live at least as long.
     ///
     /// One system call; it waits for the firmware.
     ///
     /// # Errors
-    /// The errno that the firmware's status stands for, with status and syndrome. EINVAL without
-    /// them: the kernel does not know the opcode as one that creates.
+    /// The errno for the firmware's status, with status and syndrome. EINVAL without them: the
+    /// kernel does not know the opcode as one that creates an object.
     ///
     /// # Safety
-    /// 1. The object makes the device use no memory of this process but such that stays allocated,
-    ///    and is not reached through references, until the object's destroy was confirmed; until
-    ///    the process ends, if this fails with [an outcome that is
-    ///    unknown](uverbs_core::Error::outcome_is_unknown).
+    /// 1. Of this process's memory, the object makes the device use only memory that stays
+    ///    allocated, and is not accessed through references, until the object's destruction was
+    ///    confirmed; until the process ends, if this fails with
+    ///    [an outcome that is unknown](uverbs_core::Error::outcome_is_unknown).
     #[doc(alias = "mlx5dv_devx_obj_create")]
     #[expect(unsafe_code, reason = "passes an obligation on")]
     pub unsafe fn create(
@@ -113,13 +113,13 @@ impl Devx {
         })
     }
 
-    /// `mlx5dv_devx_qp_query` and its like—asks the firmware about `object`: one of DEVX, or a
-    /// queue of verbs whose number the command contains.
+    /// `mlx5dv_devx_qp_query` and similar—queries the firmware about `object`: a DEVX object, or a
+    /// queue of the verbs whose number the command contains.
     ///
     /// One system call; it waits for the firmware.
     ///
     /// # Errors
-    /// As [`command`](Self::command). EINVAL without a status also when command and object do not
+    /// As [`command`](Self::command). EINVAL without a status also if command and object do not
     /// belong together.
     #[doc(alias = "mlx5dv_devx_qp_query")]
     #[doc(alias = "mlx5dv_devx_cq_query")]
@@ -150,8 +150,8 @@ impl Devx {
         Ok(reply)
     }
 
-    /// `mlx5dv_devx_qp_modify` and its like—has the firmware change `object`: one of DEVX, or a
-    /// queue of verbs whose number the command contains.
+    /// `mlx5dv_devx_qp_modify` and similar—has the firmware change `object`: a DEVX object, or a
+    /// queue of the verbs whose number the command contains.
     ///
     /// One system call; it waits for the firmware.
     ///
@@ -159,7 +159,8 @@ impl Devx {
     /// As [`query_object`](Self::query_object).
     ///
     /// # Safety
-    /// 1. As that of [`create`](Self::create), for what the object uses after the change.
+    /// 1. As that of [`create`](Self::create), for the memory that the object uses after the
+    ///    change.
     #[doc(alias = "mlx5dv_devx_qp_modify")]
     #[doc(alias = "mlx5dv_devx_cq_modify")]
     #[doc(alias = "mlx5dv_devx_srq_modify")]
@@ -205,7 +206,7 @@ impl Devx {
     }
 }
 
-/// Where the reply of a create has the number of the new object.
+/// The field of a create command's reply that contains the number of the new object.
 const fn id_field(created_by: u16) -> Field {
     match created_by {
         opcode::CREATE_GENERAL_OBJECT => ID32,
@@ -215,7 +216,7 @@ const fn id_field(created_by: u16) -> Field {
 }
 
 impl DevxObject {
-    /// The device's number for it, as commands name it.
+    /// The device's number of the object, for commands.
     pub fn id(&self) -> u32 {
         self.id
     }
@@ -229,28 +230,28 @@ impl DevxObject {
         &self.object
     }
 
-    /// It, as a parent of another one.
+    /// This object as the parent of another one.
     pub fn parent(&self) -> Parent {
         Parent(Arc::clone(&self.object))
     }
 
-    /// `mlx5dv_devx_obj_query`—asks the firmware about it.
+    /// `mlx5dv_devx_obj_query`—queries the firmware about the object.
     ///
     /// # Errors
-    /// As [`Devx::command`]. EINVAL without a status also when command and object do not belong
+    /// As [`Devx::command`]. EINVAL without a status also if command and object do not belong
     /// together.
     #[doc(alias = "mlx5dv_devx_obj_query")]
     pub fn query(&self, command: &Mailbox, reply_len: usize) -> Result<Mailbox> {
         Devx::new(self.object.file()).query_object(&self.object, command, reply_len)
     }
 
-    /// `mlx5dv_devx_obj_modify`—has the firmware change it.
+    /// `mlx5dv_devx_obj_modify`—has the firmware change the object.
     ///
     /// # Errors
     /// As [`query`](Self::query).
     ///
     /// # Safety
-    /// 1. As that of [`Devx::create`], for what the object uses after the change.
+    /// 1. As that of [`Devx::create`], for the memory that the object uses after the change.
     #[doc(alias = "mlx5dv_devx_obj_modify")]
     #[expect(unsafe_code, reason = "passes an obligation on")]
     pub unsafe fn modify(&self, command: &Mailbox, reply_len: usize) -> Result<Mailbox> {
@@ -261,14 +262,14 @@ impl DevxObject {
         Devx::new(self.object.file()).modify_harmless(&self.object, command, reply_len)
     }
 
-    /// `mlx5dv_devx_obj_destroy`—destroys it.
+    /// `mlx5dv_devx_obj_destroy`—destroys the object.
     ///
     /// One system call; it waits for the firmware.
     ///
     /// # Errors
-    /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones or users of it exist; else the errno
-    /// that the firmware's status stands for. The object is given back, unless nobody knows whether
-    /// it is gone.
+    /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones or users of it exist; otherwise the
+    /// errno for the firmware's status. The object is returned, unless it is unknown whether it is
+    /// gone.
     #[doc(alias = "mlx5dv_devx_obj_destroy")]
     pub fn destroy(mut self) -> Result<(), DestroyError<Self>> {
         match Object::sole(&mut self.object).and_then(Object::try_destroy) {
@@ -294,7 +295,7 @@ mod tests {
     use crate::devx::EventType;
     use crate::tests::scripted::Scripted;
 
-    /// A handle is a number that every context counts from the start.
+    /// Each context numbers its handles from the start.
     #[test]
     fn objects_of_another_context_are_not_named() {
         let ((_, file), (kernel, other)) = (Scripted::new(), Scripted::new());

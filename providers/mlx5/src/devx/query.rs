@@ -1,4 +1,4 @@
-//! Queries whose replies come later, through a descriptor.
+//! Asynchronous queries, whose replies arrive through a descriptor.
 
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,32 +24,32 @@ use crate::prm::Mailbox;
 
 const HEADER: usize = size_of::<mlx5_ib_uapi_devx_async_cmd_hdr>();
 
-/// `mlx5dv_devx_cmd_comp`—where replies of asynchronous queries arrive.
+/// `mlx5dv_devx_cmd_comp`—the channel for replies of asynchronous queries.
 ///
-/// The kernel keeps up to 1 MiB of replies that nobody read yet.
+/// The kernel keeps up to 1 MiB of unread replies.
 #[doc(alias = "mlx5dv_devx_cmd_comp")]
 #[derive(Debug)]
 pub struct QueryReplies {
     file: Arc<UverbsFile>,
     fd: OwnedFd,
-    /// The longest reply that any query asked for.
+    /// The largest reply length that any query requested.
     longest: AtomicU16,
 }
 
 /// One reply.
 #[derive(Clone, Debug)]
 pub struct QueryReply {
-    /// The number that its query was given.
+    /// The number of its query.
     pub id: u64,
-    /// What the firmware answered; failures have their status in it.
+    /// The firmware's reply; failures contain their status.
     pub reply: Mailbox,
 }
 
 impl QueryReply {
-    /// The reply, or why the firmware refused.
+    /// The reply, or the firmware's error.
     ///
     /// # Errors
-    /// The errno that its status stands for.
+    /// The errno for the firmware's status.
     pub fn into_result(self) -> Result<Mailbox> {
         check(Op::DevxReply, self.reply.opcode(), &self.reply)?;
         Ok(self.reply)
@@ -57,7 +57,7 @@ impl QueryReply {
 }
 
 impl Devx {
-    /// `mlx5dv_devx_create_cmd_comp`—creates a place for the replies of asynchronous queries.
+    /// `mlx5dv_devx_create_cmd_comp`—creates a channel for the replies of asynchronous queries.
     ///
     /// One system call.
     ///
@@ -91,14 +91,14 @@ impl Devx {
 }
 
 impl DevxObject {
-    /// `mlx5dv_devx_obj_query_async`—asks the firmware about the object without waiting: the reply,
-    /// of at most `reply_len` bytes (16 at least), comes to `replies` and carries `id`.
+    /// `mlx5dv_devx_obj_query_async`—queries the firmware about the object without waiting: the
+    /// reply, of at most `reply_len` bytes (16 at least), arrives in `replies` and carries `id`.
     ///
     /// One system call.
     ///
     /// # Errors
-    /// EAGAIN: too many replies wait to be read. EINVAL: command and object do not belong together,
-    /// or the kernel asks about objects of this kind synchronously alone (6.1: general objects).
+    /// EAGAIN: too many unread replies. EINVAL: command and object do not belong together, or the
+    /// kernel supports only synchronous queries of objects of this kind (6.1: general objects).
     #[doc(alias = "mlx5dv_devx_obj_query_async")]
     pub fn query_async(
         &self,
@@ -110,7 +110,7 @@ impl DevxObject {
         let op = Op::DevxQueryAsync;
         check_context(op, self.object(), &replies.file)?;
         let reply_len = reply_len.max(16);
-        // Before the command: its reply may be read by another thread at once.
+        // Before the command: another thread may read its reply at once.
         replies.longest.fetch_max(reply_len, Ordering::Relaxed);
         let file = self.object().file();
         file.ioctl_only(op, || {
@@ -139,8 +139,8 @@ impl DevxObject {
 }
 
 impl QueryReplies {
-    /// `mlx5dv_devx_get_async_cmd_comp`—takes the next reply. It waits for one, unless
-    /// [`set_nonblocking`](Self::set_nonblocking).
+    /// `mlx5dv_devx_get_async_cmd_comp`—takes the next reply. Blocks until there is one, unless
+    /// [`set_nonblocking`](Self::set_nonblocking) was called.
     ///
     /// One system call.
     ///
@@ -164,8 +164,8 @@ impl QueryReplies {
         })
     }
 
-    /// Waits until there is a reply, for at most `timeout` (`None`: for ever). Returns whether
-    /// there is.
+    /// Waits until there is a reply, for at most `timeout` (`None`: without limit). Returns whether
+    /// there is one.
     ///
     /// # Errors
     /// [`DeviceRemoved`](uverbs_core::ErrorKind::DeviceRemoved).
@@ -174,7 +174,7 @@ impl QueryReplies {
             .wait_readable(Op::DevxReply, self.fd.as_fd(), timeout)
     }
 
-    /// Makes [`next`](Self::next) return at once when there is nothing.
+    /// Makes [`next`](Self::next) return at once if there is no reply.
     ///
     /// # Errors
     /// The errno of `fcntl(2)`.

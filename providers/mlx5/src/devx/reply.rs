@@ -1,4 +1,4 @@
-//! A command's way through the kernel, and what its reply says when it failed.
+//! Sending a command through the kernel, and the errors in its reply.
 
 use std::cell::Cell;
 
@@ -9,8 +9,8 @@ use crate::prm::{Mailbox, Status};
 
 /// Sends a command by a method, and receives its reply.
 ///
-/// When the firmware refuses, the kernel copies the reply and answers EREMOTEIO; a kernel that
-/// answers something else did not copy it, and its status is then zero.
+/// If the firmware refuses, the kernel copies the reply and returns EREMOTEIO; a kernel that
+/// returns another errno did not copy the reply, whose status is then zero.
 pub(super) fn exchange(
     file: &UverbsFile,
     op: Op,
@@ -29,7 +29,7 @@ pub(super) fn exchange(
     };
     match (result, reply.status()) {
         (Ok(()), Status::Ok) => Ok(()),
-        // Nor is it known then what is in the reply.
+        // The contents of the reply are then unknown, too.
         (Err(error), _) if error.outcome_is_unknown() => Err(error),
         (Err(error), Status::Ok) => Err(explain(error, command)),
         (_, status) => Err(refused(op, command, status, reply.syndrome())),
@@ -58,7 +58,7 @@ fn explain(error: Error, command: &Mailbox) -> Error {
     }
 }
 
-/// The error of a reply that came by another way than its command.
+/// The error of a reply that arrived separately from its command.
 pub(super) fn check(op: Op, command: u16, reply: &Mailbox) -> Result<()> {
     match reply.status() {
         Status::Ok => Ok(()),

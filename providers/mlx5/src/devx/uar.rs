@@ -1,4 +1,4 @@
-//! Pages of registers for queues that are made by DEVX commands.
+//! Pages of registers for queues created by DEVX commands.
 
 use std::sync::Arc;
 
@@ -17,14 +17,15 @@ use crate::doorbell::uar::{Page, allocate};
 pub struct DevxUar(Page);
 
 impl Devx {
-    /// `mlx5dv_devx_alloc_uar`—takes a page of registers for queues of one's own. With `combining`
-    /// the processor may combine stores to it, which copies whole requests (BlueFlame).
+    /// `mlx5dv_devx_alloc_uar`—allocates a page of registers for queues that the caller creates.
+    /// With `combining` the processor may combine stores to it, which allows copying whole requests
+    /// (BlueFlame).
     ///
     /// Two system calls, since 5.7.
     ///
     /// # Errors
-    /// [`Unsupported`](uverbs_core::ErrorKind::Unsupported): an older kernel, or `combining` where
-    /// the machine cannot. ENOMEM, EINVAL: the device has no page left.
+    /// [`Unsupported`](uverbs_core::ErrorKind::Unsupported): an older kernel, or `combining` on a
+    /// machine without support for it. ENOMEM, EINVAL: the device has no page left.
     #[doc(alias = "mlx5dv_devx_alloc_uar")]
     pub fn uar(&self, combining: bool) -> Result<DevxUar> {
         let kind = if combining {
@@ -37,12 +38,13 @@ impl Devx {
 }
 
 impl DevxUar {
-    /// The device's number for it, as commands that create queues name it.
+    /// The device's number of the page, for commands that create queues.
     pub fn id(&self) -> u32 {
         self.0.id
     }
 
-    /// It, as a parent of what rings there; `None` for a page that comes with the context.
+    /// This page as the parent of objects that use its doorbells; `None` for a page that belongs to
+    /// the context.
     pub fn parent(&self) -> Option<Parent> {
         self.0.object.clone().map(Parent)
     }
@@ -51,8 +53,8 @@ impl DevxUar {
     /// 0x800.
     ///
     /// # Errors
-    /// [`InvalidInput`](uverbs_core::ErrorKind::InvalidInput): outside the page, or no multiples of
-    /// 8.
+    /// [`InvalidInput`](uverbs_core::ErrorKind::InvalidInput): outside the page, or not multiples
+    /// of 8.
     pub fn register(&self, offset: usize, len: usize) -> Result<Register> {
         Register::new(Arc::clone(&self.0.memory), offset, len).ok_or_else(|| {
             Error::invalid(Op::AllocUar, "register")

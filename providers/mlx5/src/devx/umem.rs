@@ -1,4 +1,4 @@
-//! Memory for objects that are made by DEVX commands.
+//! Memory for objects created by DEVX commands.
 
 use std::any::Any;
 use std::os::fd::BorrowedFd;
@@ -30,38 +30,38 @@ static KIND: Kind = Kind {
     legacy: Legacy::None,
 };
 
-/// What memory is registered.
+/// The memory to register.
 #[derive(Clone, Copy, Debug)]
 pub enum UmemMemory<'a> {
     /// Memory of this process.
     Process {
-        /// Where it starts.
+        /// The start address.
         address: u64,
-        /// Bytes.
+        /// The length in bytes.
         length: u64,
     },
     /// A part of a dmabuf, which stays pinned.
     Dmabuf {
         /// The dmabuf.
         fd: BorrowedFd<'a>,
-        /// Where the part starts in it.
+        /// The offset of the part in the dmabuf.
         offset: u64,
-        /// Bytes.
+        /// The length in bytes.
         length: u64,
     },
 }
 
-/// `mlx5dv_devx_umem_in`—how memory is registered.
+/// `mlx5dv_devx_umem_in`—the parameters of a registration.
 #[doc(alias = "mlx5dv_devx_umem_in")]
 #[derive(Clone, Copy, Debug)]
 pub struct UmemInit<'a> {
     /// The memory.
     pub memory: UmemMemory<'a>,
     /// Whether the device may write: [`AccessFlags::LOCAL_WRITE`]; remote access and relaxed
-    /// ordering are known too.
+    /// ordering are supported too.
     pub access: AccessFlags,
-    /// The page sizes, a bit each, that keep offsets within it valid. `None`: 4 KiB, which suits
-    /// objects that start at its beginning only.
+    /// The allowed page sizes, one bit each, for which offsets within the memory stay valid.
+    /// `None`: 4 KiB, which suits only objects that start at its beginning.
     pub page_sizes: Option<u64>,
 }
 
@@ -74,18 +74,18 @@ pub struct Umem {
 }
 
 impl Devx {
-    /// `mlx5dv_devx_umem_reg`, `mlx5dv_devx_umem_reg_ex`—registers memory for objects made by DEVX
-    /// commands. `keep` is released once the kernel no longer uses it.
+    /// `mlx5dv_devx_umem_reg`, `mlx5dv_devx_umem_reg_ex`—registers memory for objects created by
+    /// DEVX commands. `keep` is released once the kernel no longer uses the memory.
     ///
     /// One system call. A dmabuf since 6.1.
     ///
     /// # Errors
-    /// EINVAL: no DEVX in this context, access that does not exist here, or page sizes that the
-    /// memory cannot have. EFAULT: not mapped. ENOMEM: the limit of locked memory.
+    /// EINVAL: no DEVX in this context, unsupported access flags, or page sizes that are impossible
+    /// for this memory. EFAULT: not mapped. ENOMEM: the limit of locked memory.
     ///
     /// # Safety
     /// 1. The memory stays allocated until `keep` is released. While the device may use it, it is
-    ///    not reached through references, but for shared ones to atomics.
+    ///    not accessed through references, except for shared references to atomics.
     #[doc(alias = "mlx5dv_devx_umem_reg")]
     #[doc(alias = "mlx5dv_devx_umem_reg_ex")]
     #[expect(unsafe_code, reason = "passes an obligation on")]
@@ -97,7 +97,7 @@ impl Devx {
         self.register_kept(init, keep)
     }
 
-    /// Registers pages, which are reached by atomic accesses alone.
+    /// Registers pages, which are only accessed by atomic operations.
     ///
     /// # Errors
     /// As [`register`](Self::register).
@@ -145,7 +145,7 @@ impl Devx {
             )
         };
         let create = || {
-            // A kernel that lacks a newer attribute alone has the method.
+            // A kernel that only lacks a newer attribute has the method.
             let done = if fd.is_some() || init.page_sizes.is_some() {
                 register()
             } else {
@@ -172,12 +172,12 @@ fn explain(error: Error) -> Error {
 }
 
 impl Umem {
-    /// The device's number for it, as commands name it.
+    /// The device's number of the memory, for commands.
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// It, as a parent of what is created on it.
+    /// This memory as the parent of objects created on it.
     pub fn parent(&self) -> Parent {
         Parent(Arc::clone(&self.object))
     }
@@ -185,9 +185,9 @@ impl Umem {
     /// `mlx5dv_devx_umem_dereg`—ends the registration.
     ///
     /// # Errors
-    /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones, or objects created on it, exist; else
-    /// the errno that the firmware's status stands for. It is given back, unless nobody knows
-    /// whether it is gone.
+    /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones, or objects created on it, exist;
+    /// otherwise the errno for the firmware's status. The memory is returned, unless it is unknown
+    /// whether the registration has ended.
     #[doc(alias = "mlx5dv_devx_umem_dereg")]
     pub fn deregister(mut self) -> Result<(), DestroyError<Self>> {
         match Object::sole(&mut self.object).and_then(Object::try_destroy) {
@@ -225,7 +225,7 @@ mod tests {
                 assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
                 assert_eq!(asked, [""; 0], "bit {at}");
             }
-            // Of what was made, the end.
+            // The end of those that were registered.
             kernel.asked();
         }
     }
