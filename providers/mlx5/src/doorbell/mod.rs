@@ -17,13 +17,13 @@ pub(crate) use supply::{UarConfig, Uars};
 /// A doorbell of a send queue.
 #[derive(Debug)]
 pub(crate) struct Doorbell {
-    /// Used in turn: a copy may still be on its way. The same one twice without BlueFlame.
+    /// Used alternately: a copy may still be in flight. The same buffer twice without BlueFlame.
     buffers: [Register; 2],
     turn: usize,
     /// Blocks of 64 bytes that may be copied through it.
     blocks: u32,
-    /// Copies go through these registers instead, which other queue pairs have, too: those of a
-    /// thread domain, or any.
+    /// Requests are copied through these registers instead, which are shared with other queue
+    /// pairs: those of a thread domain, or any.
     thread: Option<Arc<Registers>>,
     naming: Naming,
     object: Option<Arc<Object>>,
@@ -49,7 +49,7 @@ impl Doorbell {
         }
     }
 
-    /// A doorbell that is rung at `plain`, and copied through `thread`'s registers.
+    /// A doorbell that is written at `plain`, with requests copied through `thread`'s registers.
     pub(crate) fn of_thread(
         plain: Register,
         thread: &Arc<Registers>,
@@ -62,18 +62,18 @@ impl Doorbell {
         doorbell
     }
 
-    /// The same, counted among `users`.
+    /// The same doorbell, counted among `users`.
     pub(crate) fn shared_by(mut self, users: &Arc<()>) -> Self {
         self.claim = Claim::Shared(Arc::clone(users));
         self
     }
 
-    /// Whether the kernel's reply tells which doorbell it is.
+    /// Whether the kernel's reply says which doorbell it is.
     pub(crate) fn is_kernels_choice(&self) -> bool {
         self.naming == Naming::Kernel
     }
 
-    /// What the creation of a queue pair says about it (`MLX5_QP_FLAG_*`).
+    /// The flags for it in the creation of a queue pair (`MLX5_QP_FLAG_*`).
     pub(crate) fn qp_flags(&self) -> u32 {
         match self.naming {
             Naming::Kernel => 0,
@@ -82,7 +82,7 @@ impl Doorbell {
         }
     }
 
-    /// What it is called there, where [`qp_flags`](Self::qp_flags) announce it.
+    /// Its index there, if [`qp_flags`](Self::qp_flags) announce one.
     pub(crate) fn qp_index(&self) -> u32 {
         match self.naming {
             Naming::Kernel => 0,
@@ -90,7 +90,7 @@ impl Doorbell {
         }
     }
 
-    /// The kernel object of its page, which a queue pair must not outlive.
+    /// The kernel object of its page, which must outlive the queue pair.
     pub(crate) fn object(&self) -> Option<&Arc<Object>> {
         self.object.as_ref()
     }
@@ -101,7 +101,7 @@ impl Doorbell {
         self.blocks
     }
 
-    /// Rings: `word` is the start of the last request, as it lies in memory.
+    /// Writes the doorbell: `word` is the start of the last request, in memory order.
     #[inline]
     pub(crate) fn ring(&mut self, word: u64) {
         barrier::before_registers();
@@ -109,7 +109,7 @@ impl Doorbell {
         barrier::flush_registers();
     }
 
-    /// Rings by copying the `blocks` blocks from `first` of a ring on.
+    /// Submits by copying the `blocks` blocks of a ring that start at `first`.
     #[inline]
     pub(crate) fn blue_flame(&mut self, ring: &BlockRing, first: u32, blocks: u32) {
         if self.thread.is_some() {
@@ -140,7 +140,8 @@ impl Doorbell {
     }
 }
 
-/// Blocks that fit into one of the buffers; one of less than a block is only for ringing.
+/// The number of blocks that fit into one of the buffers; a buffer smaller than a block cannot be
+/// copied to.
 fn blocks_of(buffers: &[Register; 2]) -> u32 {
     u32::try_from(buffers[0].len() / 64).unwrap_or(0)
 }
@@ -155,7 +156,7 @@ impl Drop for Doorbell {
 
 #[cfg(test)]
 impl Doorbell {
-    /// The first doorbell of a page that is only memory, with buffers of `blocks` blocks.
+    /// The first doorbell of a page of ordinary memory, with buffers of `blocks` blocks.
     pub(crate) fn for_tests(page: &Arc<uverbs_core::sys::Mapping>, blocks: u32) -> Self {
         let buffer = blocks as usize * 64;
         let start = uar::DOORBELLS;

@@ -1,7 +1,8 @@
-//! What becomes of doorbells: who has which, who shares them, and where they go back to.
+//! The allocation of doorbells: which queue pair has which, which ones are shared, and how they are
+//! returned.
 //!
-//! A pool knows the registers that queue pairs share, these the page that goes back with them, and
-//! that page the pool: so they stand in one file.
+//! A pool refers to the registers that queue pairs share, these to the page that is returned with
+//! them, and that page to the pool: so all are in one file.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,10 +13,10 @@ use uverbs_core::sys::Mapping;
 
 use super::uar::Page;
 
-/// How the creation of a queue pair names a doorbell.
+/// How the creation of a queue pair identifies a doorbell.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Naming {
-    /// Not at all: the kernel chooses, and says so in its reply.
+    /// Not at all: the kernel chooses, and names it in its reply.
     Kernel,
     /// By the device's number of its page.
     Page(u32),
@@ -23,40 +24,40 @@ pub(crate) enum Naming {
     Index(u32),
 }
 
-/// What happens to a doorbell when its queue pair is gone.
+/// What happens to a doorbell when its queue pair is destroyed.
 #[derive(Debug)]
 pub(crate) enum Claim {
     /// Nothing.
     None,
-    /// It goes back to where it came from.
+    /// It is returned to its pool.
     Dedicated(Arc<Mutex<Pool>>, (Page, usize)),
-    /// One user less.
+    /// It has one user less.
     Shared(#[expect(dead_code, reason = "counts")] Arc<()>),
 }
 
-/// Doorbells that nobody has, and what is known of the others.
+/// The free doorbells, and the state of the others.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
-    /// The context's fixed pages, as far as they were mapped.
+    /// The context's fixed pages that have been mapped.
     pub(super) fixed: Vec<Option<Arc<Mapping>>>,
     /// For arming completion queues.
     pub(super) plain: Option<Page>,
-    /// Pages of registers that nobody has yet, by their first places. Places count through all of a
-    /// page of the machine.
+    /// Free pages of registers, by their first slots. Slots are counted through a whole page of the
+    /// machine.
     pub(super) spare: Vec<(Page, usize)>,
-    /// The second doorbell of one whose first belongs to a queue pair.
+    /// The second doorbell of a page whose first belongs to a queue pair.
     pub(super) half: Option<(Page, usize)>,
-    /// Dedicated doorbells that came back.
+    /// Dedicated doorbells that were returned.
     pub(super) free: Vec<(Page, usize)>,
     pub(super) dedicated: u32,
     pub(super) shared: Vec<Shared>,
-    /// Pages of thread domains that are gone, which the kernel hands out only once, and how many it
+    /// Pages of destroyed thread domains, which the kernel hands out only once, and how many it has
     /// handed out.
     pub(super) extra: Vec<ExtraPage>,
     pub(super) extra_taken: u32,
 }
 
-/// The page of a thread domain, how its doorbells are named, and where it goes back to.
+/// The page of a thread domain, how its doorbells are identified, and where it is returned.
 #[derive(Debug)]
 pub(crate) struct ThreadPage {
     pub(crate) page: Page,
@@ -72,14 +73,14 @@ impl Drop for ThreadPage {
     }
 }
 
-/// A page beyond the fixed ones, and its place among those.
+/// A page beyond the fixed ones, and its index among those.
 #[derive(Clone, Debug)]
 pub(crate) struct ExtraPage {
     pub(crate) memory: Arc<Mapping>,
     pub(crate) index: u32,
 }
 
-/// A page of registers that queue pairs share: one doorbell to copy through, and one to ring.
+/// A page of registers that queue pairs share: one doorbell for copying, one for plain writes.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) plain: Register,
@@ -105,26 +106,26 @@ impl Pool {
     }
 }
 
-/// Where requests are copied, and where they are rung.
+/// The doorbell for copying requests, and the one for plain writes.
 pub(crate) const COPIED: usize = 0;
 pub(crate) const RUNG: usize = 1;
 
-/// The buffer whose turn it is, and whether somebody is copying.
+/// The buffer for the next copy, and whether a thread is copying.
 const TURN: u32 = 1;
 const TAKEN: u32 = 2;
 
-/// Both buffers of the doorbell that requests are copied through, one copy at a time.
+/// Both buffers of the doorbell for copying requests, one copy at a time.
 #[derive(Debug)]
 pub(crate) struct Registers {
     buffers: [Register; 2],
     state: AtomicU32,
-    /// Nobody else has the page meanwhile.
+    /// Keeps the page from being reused.
     #[expect(dead_code, reason = "kept for its drop")]
     page: Option<ThreadPage>,
 }
 
 impl Registers {
-    /// Free ones. `page` is what goes back when they are gone.
+    /// Unused registers. `page` is returned when they are dropped.
     pub(crate) fn new(buffers: [Register; 2], page: Option<ThreadPage>) -> Self {
         Self {
             buffers,
@@ -137,8 +138,8 @@ impl Registers {
         &self.buffers
     }
 
-    /// Copies `blocks` blocks from the `first` of a ring on. False, and nothing was copied, when
-    /// another thread is at it.
+    /// Copies `blocks` blocks of a ring that start at `first`. Returns false, without copying, if
+    /// another thread is copying.
     pub(crate) fn copy(&self, ring: &BlockRing, first: u32, blocks: u32) -> bool {
         let was = self.state.fetch_or(TAKEN, Ordering::Acquire);
         if was & TAKEN != 0 {

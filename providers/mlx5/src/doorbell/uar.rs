@@ -1,10 +1,10 @@
 //! Pages of the device's registers (user access regions), and the doorbells in them.
 //!
 //! A page has doorbells for send queues from offset 0x800 on, each with two buffers that are used
-//! in turn. A store of eight bytes rings; a whole request may be copied through it instead
-//! (BlueFlame), which saves the device from reading it. One alone may copy at a time: queue pairs
-//! that share a page of registers ring at one doorbell of it, and copy through the other if it is
-//! free. Completion queues are armed at 0x20 of any page.
+//! alternately. A store of eight bytes notifies the device; a whole request may be copied through
+//! the doorbell instead (BlueFlame), so that the device need not read it. Only one thread may copy
+//! at a time: queue pairs that share a page of registers write one doorbell of it, and copy through
+//! the other if it is free. Completion queues are armed at 0x20 of any page.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(crate) struct Page {
     pub(crate) object: Option<Arc<Object>>,
 }
 
-/// Takes a page of registers of its own from the kernel (`MLX5_IB_UAPI_UAR_ALLOC_TYPE_*`).
+/// Allocates a page of registers from the kernel (`MLX5_IB_UAPI_UAR_ALLOC_TYPE_*`).
 pub(crate) fn allocate(file: &Arc<UverbsFile>, kind: u32) -> Result<Page> {
     let op = Op::AllocUar;
     let handle: Cell<u32> = new_object_slot();

@@ -19,15 +19,15 @@ use super::pool::{COPIED, Claim, ExtraPage, Naming, Pool, RUNG, Registers, Share
 use super::uar::{DOORBELLS, Page, allocate};
 use crate::mmap;
 
-/// Bytes of a page of registers, whatever the machine's pages are.
+/// Bytes of a page of registers, whatever the machine's page size.
 const UAR: usize = 4096;
 /// Doorbells of a page that send queues may use (`MLX5_NON_FP_BFREGS_PER_UAR`).
 pub(crate) const PER_UAR: usize = 2;
-/// Doorbells of a page as the kernel numbers them where it chooses (`MLX5_BFREGS_PER_UAR`).
+/// Doorbells of a page by the kernel's numbering, where it chooses (`MLX5_BFREGS_PER_UAR`).
 const NUMBERED: usize = 4;
-/// Most pages of registers that a page of the machine has: 64 KiB of them.
+/// The largest number of register pages in a page of the machine: 64 KiB of them.
 const MOST_PER_PAGE: usize = 16;
-/// Where completion queues are armed.
+/// The register that arms completion queues.
 const ARM: usize = 0x20;
 /// Distance of doorbells in a page without BlueFlame.
 const PLAIN_DISTANCE: usize = 0x100;
@@ -35,19 +35,19 @@ const PLAIN_DISTANCE: usize = 0x100;
 /// Which doorbells an opened device has.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Doorbells {
-    /// Pages of registers one by one, as they are needed, where the kernel hands them out (5.7);
-    /// else as below.
+    /// Pages of registers are allocated one by one as they are needed, where the kernel supports
+    /// this (5.7); otherwise as below.
     #[default]
     AsNeeded,
-    /// A number of them at once with the context, of which the kernel chooses one for each queue
-    /// pair: the only way of kernels before 5.7, which newer ones still have.
+    /// A fixed number of doorbells is allocated with the context, from which the kernel chooses one
+    /// for each queue pair: the only way on kernels before 5.7, which newer ones still support.
     Fixed,
 }
 
-/// How pages are had and what they can do.
+/// How pages are obtained and what they support.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UarConfig {
-    /// Doorbells that the kernel gave the context at once; 0 where pages are taken one by one.
+    /// Doorbells that were allocated with the context; 0 where pages are allocated one by one.
     pub(crate) fixed: u32,
     /// Pages of registers in a page of the machine.
     pub(crate) per_page: u32,
@@ -55,9 +55,9 @@ pub(crate) struct UarConfig {
     pub(crate) register_size: u32,
     /// Queue pairs that get a doorbell of their own.
     pub(crate) dedicated: u32,
-    /// Doorbells that the others share, two by two.
+    /// Doorbells that the other queue pairs share, two on a page of registers.
     pub(crate) shared: u32,
-    /// With fixed doorbells: how many more can be mapped, a page at a time.
+    /// With fixed doorbells: how many more can be mapped, one page at a time.
     pub(crate) extra: u32,
 }
 
@@ -81,10 +81,10 @@ impl Uars {
     /// A doorbell for a queue pair that is about to be created.
     ///
     /// # Errors
-    /// No page left, those of mapping one.
+    /// No page left, or the error of mapping one.
     pub(crate) fn for_queue_pair(&self) -> Result<Doorbell> {
         if self.config.fixed != 0 {
-            // The kernel chooses, and says so in its reply.
+            // The kernel chooses, and names it in its reply.
             let page = self.fixed(0)?;
             return self.doorbell(&page, 0, 0, Claim::None);
         }
@@ -118,11 +118,11 @@ impl Uars {
         Ok(doorbell.shared_by(&least.users))
     }
 
-    /// The doorbell of a queue pair that was created with `doorbell`, and got `index` in the
-    /// kernel's reply.
+    /// The doorbell of a queue pair that was created with `doorbell`, for which the kernel's reply
+    /// names `index`.
     ///
     /// # Errors
-    /// The kernel names a doorbell that there is not, those of mapping its page.
+    /// The kernel names a doorbell that does not exist, or mapping its page fails.
     pub(crate) fn resolve(&self, doorbell: Doorbell, index: u32) -> Result<Doorbell> {
         if !doorbell.is_kernels_choice() {
             return Ok(doorbell);
@@ -137,15 +137,15 @@ impl Uars {
         let per_page = self.config.per_page.max(1) as usize;
         let page = self.fixed(uar / per_page)?;
         let place = uar % per_page * PER_UAR + place;
-        // The first is everybody's, and so are those before the low-latency ones.
+        // The first is shared by all, and so are those before the low-latency ones.
         let shared = fixed.saturating_sub(self.config.dedicated as usize);
         let exclusive = number != 0 && number >= shared;
         let buffer = if exclusive { self.buffer() } else { 0 };
         self.doorbell(&page, place, buffer, Claim::None)
     }
 
-    /// Where completion queues are armed, and the number of its page where the kernel has to be
-    /// told.
+    /// The register for arming completion queues, and the number of its page if the kernel has to
+    /// be told.
     ///
     /// # Errors
     /// As [`for_queue_pair`](Self::for_queue_pair).
@@ -171,8 +171,8 @@ impl Uars {
     /// A page for a thread domain alone.
     ///
     /// # Errors
-    /// No page left, those of mapping one. [`ErrorKind::Unsupported`] where the kernel gave fixed
-    /// doorbells and no more.
+    /// No page left, or the error of mapping one. [`ErrorKind::Unsupported`] where the kernel gave
+    /// fixed doorbells and no more.
     pub(crate) fn for_thread(&self) -> Result<ThreadPage> {
         if self.config.fixed == 0 {
             let page = self.allocate()?;
@@ -195,12 +195,12 @@ impl Uars {
         })
     }
 
-    /// The registers of a place on such a page.
+    /// The registers of a slot on such a page.
     pub(crate) fn registers_of(&self, page: &Page, place: usize) -> Result<[Register; 2]> {
         Self::buffers(page, self.offset(place), self.buffer())
     }
 
-    /// Doorbells of a page beyond the fixed ones.
+    /// Doorbells on a page beyond the fixed ones.
     fn per_extra(&self) -> u32 {
         self.config.per_page.max(1).saturating_mul(2)
     }
@@ -237,7 +237,7 @@ impl Uars {
         self.doorbell(page, place, self.buffer(), claim)
     }
 
-    /// A doorbell of a page, of a new one if none is left over.
+    /// A doorbell of a page, which is a new page if no doorbell is left over.
     fn take(&self, pool: &mut Pool) -> Result<(Page, usize)> {
         if let Some(taken) = pool.half.take() {
             return Ok(taken);
@@ -247,7 +247,7 @@ impl Uars {
         Ok((page, place))
     }
 
-    /// Both doorbells of a page of registers: the place of the first.
+    /// Both doorbells of a page of registers: returns the slot of the first.
     fn take_uar(&self, pool: &mut Pool) -> Result<(Page, usize)> {
         if let Some(taken) = pool.spare.pop() {
             return Ok(taken);
@@ -263,7 +263,7 @@ impl Uars {
         Ok((page, 0))
     }
 
-    /// A page of its own: with BlueFlame, where the device has it.
+    /// A new page: with BlueFlame, where the device supports it.
     fn allocate(&self) -> Result<Page> {
         let kind = if self.config.register_size == 0 {
             MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC
@@ -322,8 +322,7 @@ impl Uars {
         Ok(Doorbell::new(buffers, naming, page.object.clone(), claim))
     }
 
-    /// The pages of registers in one that the kernel handed out have numbers that follow each
-    /// other.
+    /// The pages of registers in one page that the kernel handed out have consecutive numbers.
     fn naming(page: &Page, place: usize) -> Naming {
         let uar = u32::try_from(place / PER_UAR).unwrap_or(0);
         match page.object {

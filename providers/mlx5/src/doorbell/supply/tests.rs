@@ -1,4 +1,4 @@
-//! Doorbells of a scripted kernel: where they lie, and who has which.
+//! Doorbells of a scripted kernel: where they are, and how they are allocated.
 #![allow(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
@@ -29,7 +29,7 @@ fn fixed() -> (Arc<Scripted>, Uars) {
     (script, Uars::new(&file, config))
 }
 
-/// What `adjust_bfregn` of the kernel's driver makes of its own number.
+/// The conversion by `adjust_bfregn` of the kernel's driver from its own number.
 fn told(number: u32) -> u32 {
     number / 2 * 4 + number % 2
 }
@@ -37,7 +37,7 @@ fn told(number: u32) -> u32 {
 #[test]
 fn the_kernels_choice_is_found_on_its_page() {
     let (_, uars) = fixed();
-    // The order in which the kernel gives them away: those of one queue pair each, then the others.
+    // The order in which the kernel hands them out: the dedicated ones first, then the others.
     for number in [12, 13, 14, 15, 1, 2, 3, 11, 0] {
         let asked = uars.for_queue_pair().unwrap();
         assert_eq!((asked.qp_flags(), asked.qp_index()), (0, 0));
@@ -47,7 +47,7 @@ fn the_kernels_choice_is_found_on_its_page() {
         let word = u64::from(number) + 100;
         doorbell.ring(word);
         assert_eq!(page.load(place), Some(word));
-        // Only who has it alone takes turns, and copies.
+        // Only a doorbell with one user uses both buffers, and copies.
         let blocks = if number >= 12 { 4 } else { 0 };
         assert_eq!(doorbell.blue_flame_blocks(), blocks, "{number}");
         doorbell.ring(word + 1);
@@ -59,7 +59,7 @@ fn the_kernels_choice_is_found_on_its_page() {
 #[test]
 fn what_is_no_doorbell_of_the_context_is_refused() {
     let (_, uars) = fixed();
-    // Fast-path ones, and those behind the last page.
+    // Fast-path ones, and those beyond the last page.
     for index in [2, 3, 26, 27, 30, 31, 32, 33, 1 << 31, u32::MAX] {
         let asked = uars.for_queue_pair().unwrap();
         let error = uars.resolve(asked, index).unwrap_err();
@@ -80,7 +80,7 @@ fn pages_of_registers_share_pages_of_the_machine() {
     };
     let asked = uars.for_queue_pair().unwrap();
     assert_eq!(script.asked().len(), 1);
-    // The ninth page is at 9 * 4096 of the machine's first one, which is none of these 4096 bytes.
+    // The ninth page is at 9 * 4096 of the machine's first page, which is outside these 4096 bytes.
     let error = uars.resolve(asked, told(18)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::BadReply, "{error}");
     assert!(script.asked().is_empty(), "it is the page that was mapped");
@@ -88,7 +88,7 @@ fn pages_of_registers_share_pages_of_the_machine() {
 
 const ID: u32 = 0x40;
 
-/// A context whose pages are taken as they are needed, each with so many pages of registers. The
+/// A context whose pages are allocated as needed, each with `per_page` pages of registers. The
 /// first has number [`ID`].
 fn as_needed(per_page: u32, register_size: u32) -> (Arc<Scripted>, Uars) {
     let (script, file) = Scripted::new();
@@ -109,7 +109,7 @@ fn as_needed(per_page: u32, register_size: u32) -> (Arc<Scripted>, Uars) {
     (script, Uars::new(&file, config))
 }
 
-/// How many pages of the machine were mapped since the last time.
+/// How many pages of the machine were mapped since the last call.
 fn mapped(script: &Scripted) -> usize {
     let asked = script.asked();
     asked.iter().filter(|line| line.starts_with("map")).count()
@@ -177,7 +177,7 @@ fn queue_pairs_that_share_a_doorbell_copy_through_it() {
     let (one, other) = shared.split_at_mut(6);
     one[0].blue_flame(&ring, 5, 1);
     other[0].blue_flame(&ring, 6, 1);
-    // By turns through the first doorbell, and rung at the second.
+    // Alternately through the first doorbell, and submitted at the second.
     assert_eq!(word(&page, DOORBELLS), 5);
     assert_eq!(word(&page, DOORBELLS + REGISTER / 2), 6);
     one[0].ring(9);
