@@ -1,5 +1,5 @@
-//! Memory of other PCI devices by the data-direct function, which reaches them past the processor's
-//! root complex (`drivers/infiniband/hw/mlx5/data_direct.c`).
+//! Memory of other PCI devices by the data-direct function, which accesses it without passing the
+//! processor's root complex (`drivers/infiniband/hw/mlx5/data_direct.c`).
 
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -18,11 +18,11 @@ use uverbs_uapi::mlx5_user_ioctl_verbs::MLX5_IB_UAPI_REG_DMABUF_ACCESS_DATA_DIRE
 
 use crate::context::{Context, ProtectionDomain};
 
-/// Room for a path: what sysfs has at most (`PATH_MAX`).
+/// The buffer's size: the longest path in sysfs (`PATH_MAX`).
 const ROOM: usize = 4096;
 
 impl Context {
-    /// `mlx5dv_get_data_direct_sysfs_path`—the folder of the data-direct function in sysfs.
+    /// `mlx5dv_get_data_direct_sysfs_path`—the directory of the data-direct function in sysfs.
     ///
     /// One system call, since 6.12.
     ///
@@ -34,14 +34,14 @@ impl Context {
         path(self.file())
     }
 
-    /// `mlx5dv_reg_dmabuf_mr`—registers a part of a dmabuf that the data-direct function reaches.
-    /// The `iova` starts a page.
+    /// `mlx5dv_reg_dmabuf_mr`—registers a part of a dmabuf for access by the data-direct function.
+    /// The `iova` is aligned to a page.
     ///
     /// One system call, since 6.12.
     ///
     /// # Errors
-    /// EINVAL: the device has no such function. EOPNOTSUPP: paging on demand, or an `iova` within a
-    /// page. EPROTONOSUPPORT: an older kernel. Else as for other dmabufs.
+    /// EINVAL: the device has no such function. EOPNOTSUPP: on-demand paging, or an `iova` within a
+    /// page. EPROTONOSUPPORT: an older kernel. Otherwise as for other dmabufs.
     #[doc(alias = "mlx5dv_reg_dmabuf_mr")]
     #[doc(alias = "MLX5DV_REG_DMABUF_ACCESS_DATA_DIRECT")]
     pub fn register_data_direct(&self, pd: &ProtectionDomain, init: &DmabufInit<'_>) -> Result<Mr> {
@@ -77,7 +77,7 @@ fn path(file: &UverbsFile) -> Result<PathBuf> {
     if !below.starts_with(b"/") {
         return Err(Error::bad_reply(op, "path"));
     }
-    // The kernel's path starts where sysfs does.
+    // The kernel's path is relative to the root of sysfs.
     let whole = [b"/sys", below].concat();
     Ok(PathBuf::from(OsString::from_vec(whole)))
 }

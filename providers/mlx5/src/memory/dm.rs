@@ -1,7 +1,8 @@
 //! Memory on the device (MEMIC): allocated by the kernel, mapped into this process, and registered
 //! like other memory.
 //!
-//! Its pages are registers to the processor: they are read and written in words, which are never
+//! To the processor its pages are registers: they are read and written in words, and are never
+//! cached.
 //! cached.
 
 use std::sync::Arc;
@@ -25,12 +26,12 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
 use crate::context::{Context, ProtectionDomain};
 use crate::mmap;
 
-/// The device hands its memory out in pieces of this many bytes.
+/// The device allocates its memory in multiples of this many bytes.
 const PIECE: u64 = 64;
-/// What a processor reads and writes at once, at least.
+/// The smallest unit in which a processor reads and writes it.
 const WORD: usize = 4;
 
-/// Where the kernel put it: which page to map, and where it begins there.
+/// Where the kernel allocated it: the page to map, and the offset in it.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Place {
     page: u16,
@@ -38,8 +39,8 @@ struct Place {
 }
 
 impl Place {
-    /// Maps `length` bytes, of whole pages from the page's start on, and gives the first `used` of
-    /// them. `None` where the kernel's place is no such one.
+    /// Maps `length` bytes, in whole pages from the page's start, and returns the first `used` of
+    /// them. `None` if the kernel's place does not fit.
     fn map(self, file: &UverbsFile, length: u64, used: u64) -> Result<Option<Window>> {
         let size = page_size();
         let bytes = length
@@ -64,7 +65,7 @@ pub struct DeviceMemory {
     length: u64,
 }
 
-/// `mlx5dv_dm_map_op_addr`—a word that does something to device memory when it is written.
+/// `mlx5dv_dm_map_op_addr`—a word that performs an operation on device memory when it is written.
 #[doc(alias = "mlx5dv_dm_map_op_addr")]
 #[derive(Debug)]
 pub struct OperationWord {
@@ -74,14 +75,14 @@ pub struct OperationWord {
     memory: Arc<Object>,
 }
 
-/// `MLX5_IB_METHOD_DM_QUERY`—what the kernel knows of device memory.
+/// `MLX5_IB_METHOD_DM_QUERY`—what the kernel reports about device memory.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct DeviceMemoryInfo {
-    /// Where it begins in its first page.
+    /// The offset in the first page.
     pub start: u64,
-    /// Which page to map.
+    /// The page to map.
     pub page: u16,
-    /// Bytes that were asked for.
+    /// The requested number of bytes.
     pub length: u64,
 }
 
@@ -91,8 +92,8 @@ impl DeviceMemory {
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported): the device has none.
-    /// [`InvalidInput`](ErrorKind::InvalidInput): no bytes, or an alignment above the device's.
-    /// [`OutOfResources`](ErrorKind::OutOfResources): not so much left.
+    /// [`InvalidInput`](ErrorKind::InvalidInput): zero bytes, or an alignment above the device's
+    /// maximum. [`OutOfResources`](ErrorKind::OutOfResources): not enough left.
     #[doc(alias = "ibv_alloc_dm")]
     pub fn alloc(context: &Context, length: u64, log2_alignment: u32) -> Result<Self> {
         let op = Op::AllocDeviceMemory;
@@ -134,7 +135,7 @@ impl DeviceMemory {
         })
     }
 
-    /// Bytes.
+    /// The length in bytes.
     pub fn length(&self) -> u64 {
         self.length
     }
@@ -145,8 +146,8 @@ impl DeviceMemory {
     /// may see some of them before others.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for what is not a multiple of 4, or passes the
-    /// end; [`Forked`](ErrorKind::Forked) in a child.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) if a value is not a multiple of 4, or the range
+    /// exceeds the memory; [`Forked`](ErrorKind::Forked) in a child process.
     #[doc(alias = "ibv_memcpy_to_dm")]
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let at = self.place(offset, bytes.len())?;
@@ -155,8 +156,8 @@ impl DeviceMemory {
         copied.ok_or_else(|| Error::invalid(Op::AccessDeviceMemory, "range"))
     }
 
-    /// `ibv_memcpy_from_dm`—copies bytes from `offset` on; it and their number are multiples of 4.
-    /// No system call.
+    /// `ibv_memcpy_from_dm`—copies bytes from `offset`, which is a multiple of 4, as is their
+    /// number. No system call.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -168,7 +169,7 @@ impl DeviceMemory {
             .ok_or_else(|| Error::invalid(Op::AccessDeviceMemory, "range"))
     }
 
-    /// A range's offset.
+    /// The offset of a range.
     fn place(&self, offset: u64, length: usize) -> Result<usize> {
         let op = Op::AccessDeviceMemory;
         self.object.file().check_process(op)?;
@@ -184,11 +185,11 @@ impl DeviceMemory {
         }
     }
 
-    /// `ibv_reg_dm_mr`—registers a part of it in a domain; work requests count its bytes from 0.
-    /// One system call.
+    /// `ibv_reg_dm_mr`—registers a part of the memory in a domain; work requests address its bytes
+    /// from 0. One system call.
     ///
     /// # Errors
-    /// EINVAL for a part beyond its end, or access that device memory has not.
+    /// EINVAL for a part beyond the end, or for access rights that device memory does not support.
     #[doc(alias = "ibv_reg_dm_mr")]
     pub fn register(
         &self,
@@ -218,11 +219,11 @@ impl DeviceMemory {
         })
     }
 
-    /// `mlx5dv_dm_map_op_addr`—maps the word by which operation number `operation` of the device is
-    /// done to this memory. Two system calls, since Linux 5.13.
+    /// `mlx5dv_dm_map_op_addr`—maps the word that performs operation number `operation` of the
+    /// device on this memory. Two system calls, since Linux 5.13.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported): the device, or the kernel, does not have the
+    /// [`Unsupported`](ErrorKind::Unsupported): the device or the kernel does not support the
     /// operation.
     #[doc(alias = "mlx5dv_dm_map_op_addr")]
     pub fn map_operation(&self, operation: u8) -> Result<OperationWord> {
@@ -255,11 +256,11 @@ impl DeviceMemory {
         })
     }
 
-    /// `MLX5_IB_METHOD_DM_QUERY`—asks the kernel where the memory lies. One system call, since
-    /// Linux 5.13.
+    /// `MLX5_IB_METHOD_DM_QUERY`—queries the kernel for the memory's location. One system call,
+    /// since Linux 5.13.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported) by older kernels.
+    /// [`Unsupported`](ErrorKind::Unsupported) on older kernels.
     #[doc(alias = "ibv_import_dm")]
     pub fn query(&self) -> Result<DeviceMemoryInfo> {
         let op = Op::QueryDeviceMemory;
@@ -281,12 +282,12 @@ impl DeviceMemory {
         Ok(info)
     }
 
-    /// `ibv_free_dm`—frees it. One system call. Dropping it does the same, once its registrations
-    /// are gone.
+    /// `ibv_free_dm`—frees the memory. One system call. Dropping it does the same, once its
+    /// registrations are gone.
     ///
     /// # Errors
     /// [`Busy`](ErrorKind::Busy) while memory regions of it, or words of operations, exist; it
-    /// lives on with them.
+    /// stays alive with them.
     #[doc(alias = "ibv_free_dm")]
     pub fn free(self) -> Result<()> {
         drop(self.window);
@@ -295,10 +296,10 @@ impl DeviceMemory {
 }
 
 impl OperationWord {
-    /// Does the operation, with `value` for what it takes. No system call.
+    /// Performs the operation with `value` as its operand. No system call.
     ///
     /// # Errors
-    /// [`Forked`](ErrorKind::Forked) in a child.
+    /// [`Forked`](ErrorKind::Forked) in a child process.
     pub fn apply(&self, value: u32) -> Result<()> {
         let op = Op::AccessDeviceMemory;
         self.file.check_process(op)?;

@@ -1,5 +1,5 @@
-//! Memory besides this process's: on the device, of its registers, and of other devices on a path
-//! of their own.
+//! Memory other than this process's own: on the device, of its registers, and of other devices by a
+//! separate path.
 
 mod data_direct;
 mod dm;

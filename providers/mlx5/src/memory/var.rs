@@ -17,19 +17,20 @@ use uverbs_uapi::mlx5_user_ioctl_verbs::MLX5_IB_UAPI_VAR_ALLOC_FLAG_TLP;
 
 use crate::devx::Parent;
 
-/// Which devices a page is for.
+/// The devices that a page is for.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum VarKind {
     /// Emulated virtio devices.
     #[default]
     Virtio,
-    /// Devices that are emulated by PCI Express packets (`MLX5_IB_UAPI_VAR_ALLOC_FLAG_TLP`).
+    /// Devices emulated by PCI Express packets (`MLX5_IB_UAPI_VAR_ALLOC_FLAG_TLP`).
     Packets,
 }
 
-/// `mlx5dv_var`—a page of doorbells that guests of an emulated device ring (virtio access region).
+/// `mlx5dv_var`—a page of doorbells that guests of an emulated device write (virtio access region).
 ///
-/// Its offset and length are for whoever maps it into a guest; [`map`](Self::map) maps it here.
+/// Its offset and length serve to map it into a guest; [`map`](Self::map) maps it into this
+/// process.
 #[doc(alias = "mlx5dv_var")]
 #[derive(Debug)]
 pub struct Var {
@@ -39,8 +40,8 @@ pub struct Var {
     length: u32,
 }
 
-/// A [`Var`] that this process has mapped; cheap to clone. The kernel gives the page to nobody else
-/// before it is unmapped.
+/// A [`Var`] that this process has mapped; cheap to clone. The kernel does not hand out the page
+/// again before it is unmapped.
 #[derive(Clone, Debug)]
 pub struct MappedVar(Arc<Mapping>);
 
@@ -55,13 +56,13 @@ static KIND: Kind = Kind {
 };
 
 impl Var {
-    /// `mlx5dv_alloc_var`—takes a page from the device.
+    /// `mlx5dv_alloc_var`—allocates a page from the device.
     ///
     /// One system call, since 5.6; [`VarKind::Packets`] is newer.
     ///
     /// # Errors
     /// [`Unsupported`](uverbs_core::ErrorKind::Unsupported) (EPROTONOSUPPORT, EOPNOTSUPP): the
-    /// device emulates none, or the kernel is older. ENOSPC: no page is left.
+    /// device does not support emulation, or the kernel is older. ENOSPC: no page is left.
     #[doc(alias = "mlx5dv_alloc_var")]
     #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub fn alloc(file: &Arc<UverbsFile>, kind: VarKind) -> Result<Self> {
@@ -84,7 +85,7 @@ impl Var {
                 let method = MLX5_IB_METHOD_VAR_OBJ_ALLOC;
                 file.ioctl(op, MLX5_IB_OBJECT_VAR, method, &attrs, &Uhw::NONE)
             };
-            // A kernel that lacks the flags alone has the method.
+            // A kernel that only lacks the flags has the method.
             let done = if flags.is_some() {
                 alloc()
             } else {
@@ -101,27 +102,27 @@ impl Var {
         })
     }
 
-    /// The device's number of the page, as commands that create emulated queues name it.
+    /// The device's number of the page, for commands that create emulated queues.
     pub fn page_id(&self) -> u32 {
         self.page_id
     }
 
-    /// Where it is in the device's descriptor, for `mmap(2)`.
+    /// Its offset in the device's descriptor, for `mmap(2)`.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// How long it is, in bytes.
+    /// Its length in bytes.
     pub fn length(&self) -> u32 {
         self.length
     }
 
-    /// It, as a parent of what rings there.
+    /// This page as the parent of objects that use its doorbells.
     pub fn parent(&self) -> Parent {
         Parent(Arc::clone(&self.object))
     }
 
-    /// Maps it here, to be written. One system call.
+    /// Maps it into this process for writing. One system call.
     ///
     /// # Errors
     /// The errno of `mmap(2)`.
@@ -131,11 +132,11 @@ impl Var {
         Ok(MappedVar(Arc::new(memory)))
     }
 
-    /// `mlx5dv_free_var`—gives it back. One system call. Dropping it does the same.
+    /// `mlx5dv_free_var`—frees the page. One system call. Dropping it does the same.
     ///
     /// # Errors
-    /// [`Busy`](uverbs_core::ErrorKind::Busy) while objects created upon it exist; it is returned
-    /// then.
+    /// [`Busy`](uverbs_core::ErrorKind::Busy) while objects created with it as a parent exist; the
+    /// page is then returned.
     #[doc(alias = "mlx5dv_free_var")]
     pub fn free(mut self) -> Result<(), DestroyError<Self>> {
         match Object::sole(&mut self.object).and_then(Object::try_destroy) {
@@ -149,8 +150,8 @@ impl MappedVar {
     /// The `len` bytes at `offset`.
     ///
     /// # Errors
-    /// [`InvalidInput`](uverbs_core::ErrorKind::InvalidInput): outside the page, or no multiples of
-    /// 8.
+    /// [`InvalidInput`](uverbs_core::ErrorKind::InvalidInput): outside the page, or not multiples
+    /// of 8.
     pub fn register(&self, offset: usize, len: usize) -> Result<Register> {
         Register::new(Arc::clone(&self.0), offset, len).ok_or_else(|| {
             Error::invalid(Op::AllocVar, "register")
@@ -214,7 +215,7 @@ mod tests {
         );
         kernel.accept();
         let page = Var::alloc(&file, VarKind::Virtio).unwrap();
-        // The kernel says that it has no bytes.
+        // The kernel reports a length of 0.
         assert_eq!(page.map().unwrap_err().kind(), ErrorKind::BadReply);
     }
 }
