@@ -1,4 +1,5 @@
-//! What every provider's contexts do ([`contract::Context`]), and which room does it here.
+//! The contract of every provider's contexts ([`contract::Context`]), with the module that
+//! implements each part.
 
 use std::sync::Arc;
 
@@ -17,8 +18,9 @@ impl contract::Context for Context {
     type Qp = QueuePair;
     type Srq = SharedReceiveQueue;
 
-    /// Two system calls: the context, and the device's limits, which later calls are checked
-    /// against. What is added may be [`Doorbells`](crate::Doorbells).
+    /// Two system calls: one opens the context, the other queries the device's limits, against
+    /// which later calls are checked. The provider's addition may be
+    /// [`Doorbells`](crate::Doorbells).
     fn open(file: Arc<UverbsFile>, init: &OpenInit<'_>) -> Result<Self> {
         Self::with_doorbells(file, init.extra().copied().unwrap_or_default())
     }
@@ -39,7 +41,7 @@ impl contract::Context for Context {
         pd.object()
     }
 
-    /// What is added may be [`Entries`](crate::Entries).
+    /// The provider's addition may be [`Entries`](crate::Entries).
     fn create_cq(&self, init: &CqInit<'_>) -> Result<Self::Cq> {
         let entries = init.extra()?.copied().unwrap_or_default();
         CompletionQueue::create(self, init, entries)
@@ -49,7 +51,7 @@ impl contract::Context for Context {
         SharedReceiveQueue::create(self, pd, init)
     }
 
-    /// What is added may be a [`QpExtra`].
+    /// The provider's addition may be a [`QpExtra`].
     fn create_qp(&self, pd: &Self::Pd, init: &QpInit<'_>) -> Result<Self::Qp> {
         let extra = init.extra::<QpExtra>()?.cloned().unwrap_or_default();
         extra.create(self, pd, init)

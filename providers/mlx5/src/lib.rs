@@ -1,8 +1,8 @@
 //! The mlx5 provider: ConnectX-4 and later.
 //!
-//! Queues are memory of this process that the device reads and writes; requests are handed over by
-//! a doorbell record in memory and a store to the device's registers. No system call on the data
-//! path.
+//! Queues are memory of this process that the device reads and writes. Requests are submitted by a
+//! doorbell record in memory and a store to the device's registers. The data path makes no system
+//! calls.
 //!
 //! Layouts: the kernel's `include/linux/mlx5/device.h`, `mlx5_ifc.h` and
 //! `include/uapi/rdma/mlx5-abi.h`, and the adapters' Programmer's Reference Manual.
@@ -47,5 +47,5 @@ pub use qp::{
 pub use sq::raw::Frame;
 pub use srq::SharedReceiveQueue;
 
-/// The driver ABI versions this provider speaks.
+/// The versions of the driver ABI that this provider supports.
 pub const ABI_VERSIONS: std::ops::RangeInclusive<u32> = 1..=1;

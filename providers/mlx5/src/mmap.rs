@@ -1,9 +1,9 @@
-//! Where the pages that the kernel's driver maps by number are (`enum mlx5_ib_mmap_cmd`).
+//! The offsets of pages that the kernel's driver maps by number (`enum mlx5_ib_mmap_cmd`).
 
 use uverbs_core::sys::page_size;
 
 /// The offset of page `index` of a kind (`MLX5_IB_MMAP_*`), of which there may be 65,536: the index
-/// takes the lowest and the third byte of the page's number, the kind the second.
+/// is the lowest and the third byte of the page's number, the kind is the second.
 pub(crate) fn offset(kind: u32, index: u32) -> u64 {
     let number = kind << 8 | index & 0xff | index >> 8 << 16;
     u64::from(number).saturating_mul(page_size() as u64)
