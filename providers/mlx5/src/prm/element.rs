@@ -17,21 +17,21 @@ const LEN: usize = 144;
 
 const SELECT_SHARE: u64 = 1;
 const SELECT_MAX_BANDWIDTH: u64 = 1 << 1;
-/// The hierarchy of what a function's own queues send.
+/// The hierarchy for what a function's own queues send.
 const NIC: u32 = 3;
 
-/// What an element is; its number is a bit of
+/// The kind of an element; its number is a bit of
 /// [`QosCaps::element_types`](super::QosCaps::element_types).
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[repr(u8)]
 pub enum ElementKind {
-    /// A transmit scheduling arbiter: a node that others are below.
+    /// A transmit scheduling arbiter: a node with elements below it.
     Tsar = 0,
     /// A queue group: a leaf that queues are attached to.
     QueueGroup = 4,
 }
 
-/// How an arbiter chooses; its number is a bit of
+/// An arbiter's scheduling; its number is a bit of
 /// [`QosCaps::tsar_types`](super::QosCaps::tsar_types).
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[repr(u8)]
@@ -44,17 +44,17 @@ pub enum TsarKind {
     Ets = 2,
 }
 
-/// `mlx5dv_sched_attr`—what an element is created with, or what a modify sets: what is present, and
-/// nothing else.
+/// `mlx5dv_sched_attr`—the parameters of a create, or of a modify, which sets the fields that are
+/// present and no others.
 ///
-/// The C structure's `flags` are what is present here; its `comp_mask`, which must be 0, has
-/// nothing to say.
+/// The C structure's `flags` correspond to the fields that are present; its `comp_mask`, which must
+/// be 0, has no meaning.
 #[doc(alias = "mlx5dv_sched_attr")]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ElementAttr {
     /// Its weight among its siblings, without a unit; 0 is the device's default.
     pub share: Option<u32>,
-    /// The most it may send, in Mb/s, averaged over time; 0 is no limit.
+    /// The highest average send rate, in Mb/s; 0 is no limit.
     pub max_mbps: Option<u32>,
 }
 
@@ -92,7 +92,7 @@ impl ElementAttr {
         command
     }
 
-    /// The command that sets what is present on element `id` of that kind.
+    /// The command that sets the present fields of element `id` of that kind.
     pub fn modify(&self, kind: ElementKind, id: u32) -> Mailbox {
         let mut command = self.command(opcode::MODIFY_GENERAL_OBJECT);
         command.set(OBJECT_ID, id);

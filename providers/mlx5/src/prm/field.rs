@@ -1,4 +1,4 @@
-//! Bit fields of big-endian words.
+//! Bit fields in big-endian words.
 
 /// A field inside one 32-bit big-endian word.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -12,7 +12,7 @@ pub struct Field {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Wide(pub usize);
 
-/// Bits `high` to `low` of the word that starts at `byte`, bit 31 being the word's first.
+/// Bits `high` to `low` of the word that starts at `byte`; bit 31 is the word's first.
 pub const fn field(byte: usize, high: u32, low: u32) -> Field {
     let width = high - low + 1;
     Field {
@@ -46,7 +46,7 @@ impl Field {
         }
     }
 
-    /// Its value; 0 where `bytes` end before it, as they do when a device knows fewer fields.
+    /// Its value; 0 if `bytes` end before it, as for a device with fewer fields.
     pub fn get(self, bytes: &[u8]) -> u32 {
         let word = bytes.get(self.byte..).and_then(<[u8]>::first_chunk::<4>);
         word.map_or(0, |word| {
@@ -54,7 +54,8 @@ impl Field {
         })
     }
 
-    /// Sets it; bits of `value` beyond its width are dropped. False where `bytes` end before it.
+    /// Sets it; bits of `value` beyond its width are dropped. Returns false if `bytes` end before
+    /// it.
     pub fn set(self, bytes: &mut [u8], value: u32) -> bool {
         let Some(word) = bytes
             .get_mut(self.byte..)
@@ -69,13 +70,13 @@ impl Field {
 }
 
 impl Wide {
-    /// Its value; 0 where `bytes` end before it.
+    /// Its value; 0 if `bytes` end before it.
     pub fn get(self, bytes: &[u8]) -> u64 {
         let word = bytes.get(self.0..).and_then(<[u8]>::first_chunk::<8>);
         word.map_or(0, |word| u64::from_be_bytes(*word))
     }
 
-    /// Sets it. False where `bytes` end before it.
+    /// Sets it. Returns false if `bytes` end before it.
     pub fn set(self, bytes: &mut [u8], value: u64) -> bool {
         let word = bytes
             .get_mut(self.0..)

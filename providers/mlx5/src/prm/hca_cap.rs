@@ -1,16 +1,16 @@
-//! `QUERY_HCA_CAP`: what the device can do, as far as this provider asks.
+//! `QUERY_HCA_CAP`: the device's capabilities that this provider needs.
 
 use super::field::{Field, bit, field, word};
 use super::mailbox::Mailbox;
 use super::opcode;
 
-/// Where the capabilities start in the reply.
+/// The start of the capabilities in the reply.
 const CAPS: usize = 0x10;
 /// The reply: 16 bytes and the longest group.
 pub(crate) const REPLY_LEN: usize = CAPS + 0x1000;
 const GENERAL: u16 = 0x00;
 const QOS: u16 = 0x0c;
-/// What is in force, as against what could be.
+/// Current capabilities, as opposed to the maximum.
 const CURRENT: u16 = 1;
 
 /// The query for a group of current capabilities (`enum mlx5_cap_type`).
@@ -18,19 +18,19 @@ pub fn query_hca_cap(group: u16) -> Mailbox {
     Mailbox::command(opcode::QUERY_HCA_CAP, group << 1 | CURRENT, 16)
 }
 
-/// General capabilities (`cmd_hca_cap`) that decide what DEVX and scheduling can do.
+/// General capabilities (`cmd_hca_cap`) that DEVX and scheduling depend on.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct GeneralCaps {
-    /// There are [`QosCaps`].
+    /// The device has [`QosCaps`].
     pub qos: bool,
-    /// Modifies of queue pairs may carry the extended part (`qpc_extension`).
+    /// Modify commands of queue pairs may carry the extended part (`qpc_extension`).
     pub qpc_extension: bool,
-    /// Events are subscribed to by a table of types instead of the old fixed ones.
+    /// Events are subscribed to by a table of types instead of the former fixed ones.
     pub event_cap: bool,
-    /// User contexts the device has, as a power of two; 0 is no DEVX.
+    /// log₂ of the number of user contexts; 0: no DEVX.
     pub log_max_uctx: u8,
-    /// Registered memories for DEVX, as a power of two.
+    /// log₂ of the number of registered memories for DEVX.
     pub log_max_umem: u8,
 }
 
@@ -44,9 +44,9 @@ pub struct GeneralCaps {
 pub struct QosCaps {
     /// Send rates can be limited.
     pub packet_pacing: bool,
-    /// Bursts can be bounded.
+    /// Bursts can be limited.
     pub burst_bound: bool,
-    /// The usual size of packets can be told.
+    /// The typical size of packets can be set.
     pub typical_size: bool,
     /// Rates can belong to a user context ([`PacingEntry`](crate::pacing::PacingEntry)).
     pub packet_pacing_uid: bool,
@@ -54,7 +54,7 @@ pub struct QosCaps {
     pub min_rate_kbps: u32,
     /// The highest rate, kb/s.
     pub max_rate_kbps: u32,
-    /// How many different rates there can be.
+    /// The number of different rates.
     pub rates: u16,
     /// Raw send queues can be attached to leaves.
     pub nic_sq_scheduling: bool,
@@ -62,15 +62,15 @@ pub struct QosCaps {
     pub nic_qp_scheduling: bool,
     /// Elements have shares.
     pub nic_bw_share: bool,
-    /// Elements have caps.
+    /// Elements have rate limits.
     pub nic_rate_limit: bool,
-    /// The largest share; 0 where the device does not say.
+    /// The largest share; 0 if the device does not report it.
     pub max_share: u32,
-    /// Leaves there can be, as a power of two; 0 where the device does not say.
+    /// log₂ of the number of leaves; 0 if the device does not report it.
     pub log_max_leaves: u8,
-    /// Kinds of elements, a bit each ([`ElementKind`](super::ElementKind)).
+    /// Supported kinds of elements, one bit each ([`ElementKind`](super::ElementKind)).
     pub element_types: u16,
-    /// Kinds of arbiters, a bit each ([`TsarKind`](super::TsarKind)).
+    /// Supported kinds of arbiters, one bit each ([`TsarKind`](super::TsarKind)).
     pub tsar_types: u16,
 }
 
@@ -83,12 +83,12 @@ const fn cap(field: Field) -> Field {
     reason = "each field is as wide as what it is read into, or narrower"
 )]
 impl GeneralCaps {
-    /// The query whose reply [`parse`](Self::parse) reads.
+    /// The query whose reply [`parse`](Self::parse) decodes.
     pub fn query() -> Mailbox {
         query_hca_cap(GENERAL)
     }
 
-    /// Reads a reply.
+    /// Decodes a reply.
     pub fn parse(reply: &Mailbox) -> Self {
         let flag = |byte, at| reply.get(cap(bit(byte, at))) != 0;
         Self {
@@ -106,12 +106,12 @@ impl GeneralCaps {
     reason = "each field is as wide as what it is read into, or narrower"
 )]
 impl QosCaps {
-    /// The query whose reply [`parse`](Self::parse) reads.
+    /// The query whose reply [`parse`](Self::parse) decodes.
     pub fn query() -> Mailbox {
         query_hca_cap(QOS)
     }
 
-    /// Reads a reply.
+    /// Decodes a reply.
     pub fn parse(reply: &Mailbox) -> Self {
         let flag = |byte, at| reply.get(cap(bit(byte, at))) != 0;
         Self {
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn bits_are_where_the_manual_has_them() {
         let mut reply = Mailbox::new(REPLY_LEN);
-        // Bit numbers as the manual counts them, from the start of the capabilities.
+        // Bit numbers by the manual's numbering, from the start of the capabilities.
         for at in [8, 9, 10, 33] {
             reply.as_mut_bytes()[CAPS + at / 8] |= 0x80 >> (at % 8);
         }

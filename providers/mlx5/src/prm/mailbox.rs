@@ -12,8 +12,8 @@ const SYNDROME: Field = word(0x04);
 
 /// A command to the firmware, or its reply: big-endian words, zero unless set.
 ///
-/// The first 16 bytes of a command hold opcode, user context (which the kernel fills in) and
-/// modifier; those of a reply status and syndrome. The rest depends on the opcode.
+/// The first 16 bytes of a command contain opcode, user context (which the kernel fills in) and
+/// modifier; those of a reply contain status and syndrome. The rest depends on the opcode.
 ///
 /// ```
 /// use uverbs_mlx5::prm::{Mailbox, opcode, field};
@@ -27,12 +27,12 @@ const SYNDROME: Field = word(0x04);
 pub struct Mailbox(Vec<u8>);
 
 impl Mailbox {
-    /// `len` zero bytes, 16 at least: room for a reply.
+    /// `len` zero bytes, at least 16: a buffer for a reply.
     pub fn new(len: usize) -> Self {
         Self(vec![0; len.max(16)])
     }
 
-    /// A command of `len` bytes (16 at least) with its opcode and modifier.
+    /// A command of `len` bytes (at least 16) with its opcode and modifier.
     pub fn command(opcode: u16, modifier: u16, len: usize) -> Self {
         let mut mailbox = Self::new(len);
         mailbox.set(OPCODE, opcode.into());
@@ -40,14 +40,14 @@ impl Mailbox {
         mailbox
     }
 
-    /// Sets a field. Where the mailbox ends before it, it grows.
+    /// Sets a field. The mailbox grows if it ends before the field.
     pub fn set(&mut self, field: Field, value: u32) {
         while !field.set(&mut self.0, value) {
             self.0.extend([0; 16]);
         }
     }
 
-    /// Sets a 64-bit word. Where the mailbox ends before it, it grows.
+    /// Sets a 64-bit word. The mailbox grows if it ends before the word.
     pub fn set_wide(&mut self, word: Wide, value: u64) {
         while !word.set(&mut self.0, value) {
             self.0.extend([0; 16]);
@@ -76,7 +76,7 @@ impl Mailbox {
         Status::from_raw(self.get(STATUS) as u8)
     }
 
-    /// The reply's syndrome: the firmware's own number for what was wrong.
+    /// The reply's syndrome: the firmware's own number of the error.
     pub fn syndrome(&self) -> u32 {
         self.get(SYNDROME)
     }
@@ -86,14 +86,14 @@ impl Mailbox {
         &self.0
     }
 
-    /// The bytes, to fill.
+    /// The bytes, mutable.
     pub fn as_mut_bytes(&mut self) -> &mut [u8] {
         &mut self.0
     }
 }
 
 impl From<Vec<u8>> for Mailbox {
-    /// A mailbox of these bytes, and zeros up to 16.
+    /// A mailbox of these bytes, padded with zeros to 16.
     fn from(mut bytes: Vec<u8>) -> Self {
         bytes.resize(bytes.len().max(16), 0);
         Self(bytes)
@@ -101,7 +101,7 @@ impl From<Vec<u8>> for Mailbox {
 }
 
 impl fmt::Debug for Mailbox {
-    /// Its words, but for those that are zero.
+    /// Its words that are not zero.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} bytes", self.0.len())?;
         for (at, word) in self.0.chunks(4).enumerate() {

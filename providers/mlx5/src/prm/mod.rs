@@ -1,5 +1,5 @@
-//! The words of the firmware's commands (`mlx5_ifc.h`, Programmer's Reference Manual): those that
-//! this provider sends, typed; anything else is a [`Mailbox`] that the caller fills.
+//! The format of the firmware's commands (`mlx5_ifc.h`, Programmer's Reference Manual): typed for
+//! those that this provider sends; any other command is a [`Mailbox`] that the caller fills.
 
 pub(crate) mod element;
 mod field;

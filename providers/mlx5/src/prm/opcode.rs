@@ -1,14 +1,14 @@
-//! Numbers of commands (`MLX5_CMD_OP_*`) and of general objects (`MLX5_OBJ_TYPE_*`).
+//! Opcodes of commands (`MLX5_CMD_OP_*`) and types of general objects (`MLX5_OBJ_TYPE_*`).
 
-/// What the device can do.
+/// Queries the device's capabilities.
 pub const QUERY_HCA_CAP: u16 = 0x100;
 /// Creates a memory key.
 pub const CREATE_MKEY: u16 = 0x200;
 /// Creates a completion queue.
 pub const CREATE_CQ: u16 = 0x400;
-/// Asks about a completion queue.
+/// Queries a completion queue.
 pub const QUERY_CQ: u16 = 0x402;
-/// Changes a completion queue.
+/// Modifies a completion queue.
 pub const MODIFY_CQ: u16 = 0x403;
 /// Creates a queue pair.
 pub const CREATE_QP: u16 = 0x500;
@@ -16,21 +16,21 @@ pub const CREATE_QP: u16 = 0x500;
 pub const INIT2INIT_QP: u16 = 0x50e;
 /// RTS to RTS.
 pub const RTS2RTS_QP: u16 = 0x505;
-/// Asks about a queue pair.
+/// Queries a queue pair.
 pub const QUERY_QP: u16 = 0x50b;
 /// Allocates a protection domain.
 pub const ALLOC_PD: u16 = 0x800;
 /// Allocates a transport domain.
 pub const ALLOC_TRANSPORT_DOMAIN: u16 = 0x816;
-/// Creates an element of the scheduling tree, the kernel's way.
+/// Creates an element of the scheduling tree, by the kernel's command.
 pub const CREATE_SCHEDULING_ELEMENT: u16 = 0x782;
-/// Changes a raw send queue.
+/// Modifies a raw send queue.
 pub const MODIFY_SQ: u16 = 0x905;
 /// Creates a general object.
 pub const CREATE_GENERAL_OBJECT: u16 = 0xa00;
-/// Changes a general object.
+/// Modifies a general object.
 pub const MODIFY_GENERAL_OBJECT: u16 = 0xa01;
-/// Asks about a general object.
+/// Queries a general object.
 pub const QUERY_GENERAL_OBJECT: u16 = 0xa02;
 
 /// The general object that is an element of the scheduling tree.

@@ -7,7 +7,7 @@ const BURST: Field = word(0x04);
 const PACKET_SIZE: Field = field(0x08, 15, 0);
 const LEN: usize = 48;
 
-/// The context of a rate: kb/s, the largest burst in bytes, and the usual packet in bytes.
+/// The context of a rate: kb/s, the largest burst in bytes, and the typical packet size in bytes.
 pub fn rate_context(rate_kbps: u32, max_burst: u32, typical_packet: u16) -> [u8; LEN] {
     let mut context = [0; LEN];
     RATE.set(&mut context, rate_kbps);

@@ -24,13 +24,13 @@ const SQ_READY: u32 = 1;
 /// The leaves of a queue pair; 0 is none.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Groups {
-    /// What it sends of its own.
+    /// For the requests that it sends.
     pub requestor: u32,
-    /// What it sends in answer to its peer.
+    /// For the responses that it sends to its peer.
     pub responder: u32,
 }
 
-/// `INIT2INIT_QP` or `RTS2RTS_QP` that sets nothing but the leaves.
+/// `INIT2INIT_QP` or `RTS2RTS_QP` that sets only the leaves.
 pub fn attach_queue(opcode: u16, qpn: u32, groups: Groups) -> Mailbox {
     let mut command = Mailbox::command(opcode, 0, QP_LEN);
     command.set(QPC_EXTENSION, 1);
@@ -41,7 +41,7 @@ pub fn attach_queue(opcode: u16, qpn: u32, groups: Groups) -> Mailbox {
     command
 }
 
-/// `MODIFY_SQ` that sets nothing but the leaf of a raw send queue in its ready state.
+/// `MODIFY_SQ` that sets only the leaf of a raw send queue in its ready state.
 ///
 /// The field has 16 bits; `None` for a leaf whose id has more.
 pub fn attach_send_queue(sqn: u32, group: u32) -> Option<Mailbox> {

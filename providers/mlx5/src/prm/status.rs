@@ -1,4 +1,4 @@
-//! What the firmware answers to a command (`MLX5_CMD_STAT_*`).
+//! The firmware's status of a command (`MLX5_CMD_STAT_*`).
 
 use std::fmt;
 
@@ -13,12 +13,12 @@ macro_rules! statuses {
         #[non_exhaustive]
         pub enum Status {
             $($(#[$doc])* $name,)*
-            /// One that this library does not know.
+            /// A status that this library does not know.
             Unknown(Unrecognized<Status, u8>),
         }
 
         impl Status {
-            /// From its number.
+            /// Converts from the device's number.
             pub const fn from_raw(raw: u8) -> Self {
                 match raw {
                     $($raw => Self::$name,)*
@@ -26,7 +26,7 @@ macro_rules! statuses {
                 }
             }
 
-            /// Its number.
+            /// The device's number.
             pub const fn raw(self) -> u8 {
                 match self {
                     $(Self::$name => $raw,)*
@@ -34,7 +34,7 @@ macro_rules! statuses {
                 }
             }
 
-            /// The errno that the kernel's own commands fail with for it.
+            /// The errno with which the kernel's own commands fail for it.
             pub const fn errno(self) -> Errno {
                 match self {
                     $(Self::$name => Errno::$errno,)*
@@ -55,39 +55,39 @@ macro_rules! statuses {
 }
 
 statuses! {
-    /// Carried out.
+    /// Success.
     Ok = 0x00, "OK", IO;
-    /// An error inside the device.
+    /// An internal error of the device.
     Internal = 0x01, "INTERNAL_ERR", IO;
     /// There is no such command, or not in this configuration.
     BadOperation = 0x02, "BAD_OP", INVAL;
-    /// A parameter is wrong.
+    /// A parameter is invalid.
     BadParameter = 0x03, "BAD_PARAM", INVAL;
-    /// The device is not in a state for it.
+    /// The device is in the wrong state for it.
     BadSystemState = 0x04, "BAD_SYS_STATE", IO;
     /// A resource does not exist, or belongs to another user context.
     BadResource = 0x05, "BAD_RESOURCE", INVAL;
     /// A resource is in use.
     Busy = 0x06, "RESOURCE_BUSY", BUSY;
-    /// Not yet.
+    /// Not ready yet.
     NotReady = 0x07, "NOT_READY", IO;
-    /// More than the device can.
+    /// A limit of the device was exceeded.
     Limit = 0x08, "EXCEED_LIM", NOMEM;
-    /// A resource is not in a state for it.
+    /// A resource is in the wrong state for it.
     BadResourceState = 0x09, "BAD_RES_STATE", INVAL;
     /// An index is out of range.
     BadIndex = 0x0a, "BAD_INDEX", INVAL;
-    /// There is nothing left of it.
+    /// No resources are left.
     NoResources = 0x0f, "NO_RESOURCES", AGAIN;
-    /// The queue pair is not in a state for it.
+    /// The queue pair is in the wrong state for it.
     BadQueueState = 0x10, "BAD_QP_STATE", INVAL;
-    /// A management datagram is wrong.
+    /// A management datagram is invalid.
     BadPacket = 0x30, "BAD_PKT", INVAL;
-    /// Not so many outstanding completions.
+    /// Too many outstanding completions for the size.
     BadOutstanding = 0x40, "BAD_SIZE_OUTS_CQES", INVAL;
     /// The command is too short or too long.
     BadInputLength = 0x50, "BAD_INPUT_LEN", IO;
-    /// The reply's room is too small.
+    /// The buffer for the reply is too small.
     BadOutputLength = 0x51, "BAD_OUTPUT_LEN", IO;
 }
 

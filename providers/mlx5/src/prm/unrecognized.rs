@@ -1,11 +1,11 @@
-//! Numbers of the firmware that have no name here.
+//! Numbers of the firmware without a name here.
 
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A number that has no name in the enum `E`. The device said it: it cannot be made up.
+/// A number without a name in the enum `E`, which came from the device: users cannot construct one.
 ///
-/// Only `E::from_raw` makes one, and never of a number that has a name.
+/// Only `E::from_raw` creates it, and never for a number that has a name.
 #[derive(Clone, Copy, Eq, Hash, PartialEq)]
 #[repr(transparent)]
 pub struct Unrecognized<E, T> {
