@@ -24,7 +24,7 @@ use crate::sq::{self, SendRing};
 use crate::tracker::registration::Reports;
 use crate::tracker::{QueuePairTracker, Receives, RecvTracker, ScatterTracker, SrqTracker};
 
-/// What a queue pair belongs to.
+/// The domain that a queue pair belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Parent<'a> {
     /// A protection domain.
@@ -41,7 +41,7 @@ impl<'a> Parent<'a> {
         }
     }
 
-    /// Where its queue pairs are rung.
+    /// The doorbell that its queue pairs use.
     fn doorbell(self, context: &Context) -> Result<Doorbell> {
         let thread = match self {
             Self::Pd(pd) => pd.thread(),
@@ -61,14 +61,14 @@ impl<'a> Parent<'a> {
     }
 }
 
-/// Options that the kernel's driver may have.
+/// Creation flags that the kernel's driver may support.
 const KNOWN_FLAGS: QpCreateFlags = QpCreateFlags::BLOCK_MULTICAST_LOOPBACK
     .union(QpCreateFlags::SCATTER_FCS)
     .union(QpCreateFlags::CVLAN_STRIPPING)
     .union(QpCreateFlags::PCI_WRITE_END_PADDING)
     .union(QpCreateFlags::SQ_SIG_ALL);
 
-/// A queue pair that the kernel is about to be asked for: all that is allocated for it.
+/// A queue pair that is about to be created, with everything allocated for it.
 struct Draft<'a> {
     context: &'a Context,
     parent: Parent<'a>,
@@ -80,11 +80,11 @@ struct Draft<'a> {
     reports: Reports,
     tracker: Arc<QueuePairTracker>,
     numbered: Numbered,
-    /// `None` for what cannot send.
+    /// `None` for a queue pair that cannot send.
     doorbell: Option<Doorbell>,
 }
 
-/// What the kernel made of a [`Draft`].
+/// The result of creating a [`Draft`].
 struct Created {
     object: Object,
     number: u32,
@@ -92,7 +92,7 @@ struct Created {
 }
 
 impl QueuePair {
-    /// A queue pair of either kind of domain.
+    /// Creates a queue pair in either kind of domain.
     pub(crate) fn create_in(
         context: &Context,
         parent: Parent<'_>,
@@ -131,8 +131,8 @@ impl<'a> Draft<'a> {
         };
         let tracker = tracker(op, init, &plan, special, checksums)?;
         let numbered = Numbered::new(op, context, init.kind, &tracker)?;
-        // The kernel wants to know of a doorbell even where there is nothing to send; but not of
-        // what cannot send.
+        // The kernel requires a doorbell even for queue pairs without send requests, but not for
+        // those that cannot send.
         let doorbell = if plan.only_receives {
             None
         } else {
@@ -153,7 +153,7 @@ impl<'a> Draft<'a> {
         })
     }
 
-    /// Has the kernel create it. From then on its object has what the device may use.
+    /// Has the kernel create it. From then on its object keeps what the device may use.
     fn create(&mut self) -> Result<Created> {
         let data = self.driver_data();
         let mut reply = mlx5_ib_create_qp_resp::default();
@@ -176,7 +176,7 @@ impl<'a> Draft<'a> {
         })
     }
 
-    /// The queue pair was created: gives it its number and its rings.
+    /// After the creation: gives the queue pair its number and its rings.
     fn finish(self, op: Op, made: Created) -> Result<QueuePair> {
         let (context, init, special) = (self.context, self.init, self.special);
         let (object, number, reply) = (made.object, made.number, made.reply);
@@ -198,7 +198,7 @@ impl<'a> Draft<'a> {
                 ring,
                 sizes: self.plan.send,
                 operations: self.plan.operations,
-                // Of a raw packet queue pair, this is the number of its send queue.
+                // For a raw packet queue pair, this is the number of its send queue.
                 qpn: number,
                 signal_all: init.signal == SigMode::All
                     || init.flags.contains(QpCreateFlags::SQ_SIG_ALL),
@@ -237,14 +237,14 @@ impl<'a> Draft<'a> {
             ece: Establishment::new(context.config().ece, reply.ece_options),
             unnumbered: (!is_numbered).then(|| Arc::clone(context.trackers())),
         };
-        // Completions of a former queue pair may wait under the number that this one got.
+        // Completions of a former queue pair with the same number may be waiting.
         created.entered(QpState::Reset);
         #[cfg(feature = "rings")]
         created.watch();
         Ok(created)
     }
 
-    /// What the driver is told besides what all drivers are.
+    /// The driver data of the request.
     fn driver_data(&self) -> mlx5_ib_create_qp {
         let doorbell = self.doorbell.as_ref();
         mlx5_ib_create_qp {
@@ -256,7 +256,7 @@ impl<'a> Draft<'a> {
             flags: self.special.flags() | doorbell.map_or(0, Doorbell::qp_flags),
             uidx: self.numbered.uidx,
             bfreg_index: doorbell.map_or(0, Doorbell::qp_index),
-            // Of a target, the same word is its access key.
+            // For a target, the same field is its access key.
             sq_buf_addr: match self.special.role {
                 Role::Target => self.special.access_key,
                 _ => self.memory.apart,
@@ -268,7 +268,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// What its completion queues are to know.
+/// The state that its completion queues need.
 fn tracker(
     op: Op,
     init: &QpInit<'_>,
@@ -289,7 +289,7 @@ fn tracker(
     Ok(Arc::new(tracker))
 }
 
-/// Refuses what no driver of these devices has.
+/// Refuses what no driver of these devices supports.
 fn check(op: Op, init: &QpInit<'_>) -> Result<()> {
     init.check()?;
     let refused = init.flags.difference(KNOWN_FLAGS);
@@ -299,7 +299,7 @@ fn check(op: Op, init: &QpInit<'_>) -> Result<()> {
     Err(Error::new(op, ErrorKind::Unsupported).fact("flags", refused.to_string()))
 }
 
-/// What it is made of.
+/// The objects that it is created from.
 fn parents(
     parent: Parent<'_>,
     init: &QpInit<'_>,
@@ -317,7 +317,7 @@ fn parents(
         .flatten()
 }
 
-/// Where it receives from.
+/// The queue that it receives from.
 fn receives(op: Op, init: &QpInit<'_>, plan: &Plan) -> Result<Receives> {
     Ok(match init.srq {
         Some(srq) => Receives::Shared(SrqTracker::of(op, srq)?),
@@ -326,15 +326,15 @@ fn receives(op: Op, init: &QpInit<'_>, plan: &Plan) -> Result<Receives> {
     })
 }
 
-/// The words of every driver.
+/// The part of the request that all drivers have.
 fn request<'a>(plan: &Plan, parent: Parent<'_>, init: &QpInit<'_>) -> cmd::qp::Create<'a> {
     let mut caps = QpCaps {
         max_inline_data: plan.send.max_inline,
         ..init.caps
     };
     if init.kind == QpType::Driver {
-        // Neither end of dynamic connections has a receive queue; asked for one, the kernel wants
-        // memory for it.
+        // Neither end of a dynamic connection has a receive queue; if one is requested, the kernel
+        // requires memory for it.
         caps.max_recv_wr = 0;
         caps.max_recv_sge = 0;
     }

@@ -1,4 +1,4 @@
-//! Dynamic connections: initiators that reach any target, request by request.
+//! Dynamic connections: initiators that can send to any target, chosen by each request.
 
 use uverbs_core::contract::QpInit;
 use uverbs_core::types::QpType;
@@ -7,22 +7,22 @@ use uverbs_core::{Error, Op, Result};
 use super::{Parent, QueuePair, Role, Special};
 use crate::context::{Context, ProtectionDomain};
 
-/// `mlx5dv_dci_streams`—the streams of an initiator: what fails in one does not stop the others.
+/// `mlx5dv_dci_streams`—the streams of an initiator: an error in one does not stop the others.
 #[doc(alias = "mlx5dv_dci_streams")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Streams {
-    /// log₂ of how many there are.
+    /// log₂ of their number.
     pub log_concurrent: u8,
-    /// log₂ of how many may have failed before the whole initiator stops.
+    /// log₂ of how many may be in error before the whole initiator stops.
     pub log_errored: u8,
 }
 
 impl QueuePair {
-    /// `mlx5dv_create_qp`—creates a DC initiator; the kind that `init` names does not matter.
+    /// `mlx5dv_create_qp`—creates a DC initiator; the type in `init` is ignored.
     ///
     /// # Errors
-    /// EOPNOTSUPP: the device has no dynamic connections. More streams than it has; else as for
-    /// other queue pairs.
+    /// EOPNOTSUPP: the device does not support dynamic connections. More streams than it supports;
+    /// otherwise as for other queue pairs.
     pub(crate) fn create_dc_initiator(
         context: &Context,
         pd: &ProtectionDomain,
@@ -49,12 +49,12 @@ impl QueuePair {
         Self::create_dynamic(context, pd, init, &special)
     }
 
-    /// `mlx5dv_create_qp`—creates a DC target, which receives from the shared queue that `init`
-    /// names. Senders need `access_key`. Its number is known once it is ready to receive.
+    /// `mlx5dv_create_qp`—creates a DC target, which receives from the shared queue in `init`.
+    /// Senders need `access_key`. Its number is known once it is ready to receive.
     ///
     /// # Errors
-    /// EOPNOTSUPP: the device has no dynamic connections. No shared queue; else as for other queue
-    /// pairs.
+    /// EOPNOTSUPP: the device does not support dynamic connections. No shared queue; otherwise as
+    /// for other queue pairs.
     pub(crate) fn create_dc_target(
         context: &Context,
         pd: &ProtectionDomain,

@@ -1,17 +1,17 @@
 //! Enhanced connection establishment: the options that a queue pair offers, and those that both
-//! sides agreed to.
+//! sides agreed on.
 //!
 //! The kernel passes them between firmware and driver data (`ece_options` of `mlx5_ib_create_qp`,
-//! `mlx5_ib_modify_qp` and their answers) without looking at them.
+//! `mlx5_ib_modify_qp` and their replies) without interpreting them.
 
 use uverbs_core::types::Ece;
 use uverbs_core::{Error, ErrorKind, Op, Result};
 use uverbs_uapi::mlx5_abi::mlx5_ib_modify_qp_resp;
 
-/// Asks the firmware for what it has, by the number of the options' first version.
+/// Requests the firmware's options, by the number of their first version.
 const VERSION_1: u32 = 0x1000_0000;
 
-/// Where the options end in the answer to a change.
+/// The end of the options in the reply to a modify.
 const OPTIONS_END: usize = std::mem::offset_of!(mlx5_ib_modify_qp_resp, ece_options) + 4;
 
 /// The options that a queue pair is created with.
@@ -23,11 +23,11 @@ pub(super) fn at_create(supported: bool) -> u32 {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Establishment {
     supported: bool,
-    /// What the device has, told when it was created.
+    /// The device's options, reported at creation.
     offered: u32,
-    /// What it agreed to; what it has as long as nobody asked.
+    /// The options agreed on; the offered ones as long as none were requested.
     agreed: u32,
-    /// What the next change asks for; 0: nothing.
+    /// The options that the next modify requests; 0: none.
     wanted: u32,
 }
 
@@ -41,7 +41,7 @@ impl Establishment {
         }
     }
 
-    /// What it offers, or agreed to.
+    /// The options that it offers, or that were agreed on.
     pub(super) fn told(&self) -> Result<Ece> {
         self.check_supported(Op::QueryEce)?;
         Ok(Ece {
@@ -51,7 +51,7 @@ impl Establishment {
         })
     }
 
-    /// Whether the options are this device's kind.
+    /// Checks that the options are of this vendor.
     pub(super) fn check(&self, ece: &Ece) -> Result<()> {
         let op = Op::SetEce;
         self.check_supported(op)?;
@@ -65,21 +65,21 @@ impl Establishment {
         }
     }
 
-    /// Remembers what the peer can, for the next change.
+    /// Stores the peer's options for the next modify.
     pub(super) fn wish(&mut self, ece: &Ece) -> Result<()> {
         self.check(ece)?;
         self.wanted = ece.options;
-        // Nothing is agreed to before the device said so.
+        // Nothing is agreed on before the device has confirmed it.
         self.agreed = 0;
         Ok(())
     }
 
-    /// What a change asks for.
+    /// The options that a modify requests.
     pub(super) fn asked(&self) -> u32 {
         self.wanted
     }
 
-    /// The change was made.
+    /// Records the reply to a successful modify.
     pub(super) fn answered(&mut self, reply: &mlx5_ib_modify_qp_resp) {
         if self.wanted == 0 {
             return;
@@ -92,7 +92,7 @@ impl Establishment {
         };
     }
 
-    /// A queue pair that starts again offers what it did at first.
+    /// A reset queue pair offers its original options again.
     pub(super) fn restart(&mut self) {
         self.agreed = self.offered;
         self.wanted = 0;
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!((ece.asked(), ece.told().unwrap().options), (0x1000_0005, 0));
         ece.answered(&reply(16, 0x1000_0004));
         assert_eq!((ece.asked(), ece.told().unwrap().options), (0, 0x1000_0004));
-        // A later change asks for nothing, and its answer says nothing.
+        // A later modify requests nothing, and its reply has no meaning.
         ece.answered(&reply(16, 0));
         assert_eq!(ece.told().unwrap().options, 0x1000_0004);
         ece.restart();

@@ -1,4 +1,4 @@
-//! What these devices add to the creation of queue pairs.
+//! Options of these devices for the creation of queue pairs.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use uverbs_core::{Error, ErrorKind, Object, Op, Result};
 use super::{Parent, QueuePair, Special, Streams, XrcDomain};
 use crate::context::{Context, ProtectionDomain};
 
-/// What a queue pair is besides what the verbs say
-/// ([`QpInit::extra`](uverbs_core::contract::QpInit)). Default: nothing.
+/// Options of a queue pair beyond those of the verbs
+/// ([`QpInit::extra`](uverbs_core::contract::QpInit)). Default: none.
 #[derive(Clone, Debug, Default)]
 pub struct QpExtra {
     variety: Variety,
-    /// Small messages come in completions: whoever asked for it kept the promise of
-    /// [`scattering`](Self::scattering).
+    /// Small messages are delivered in completions: the caller who requested it upholds the
+    /// contract of [`scattering`](Self::scattering).
     pub(crate) scatters: bool,
 }
 
@@ -30,7 +30,7 @@ enum Variety {
 }
 
 impl QpExtra {
-    /// The receiving end of a connection of this XRC domain, which has to be of the same context.
+    /// The receiving end of a connection of this XRC domain, which must belong to the same context.
     pub fn xrc_target(domain: &XrcDomain) -> Self {
         Self::of(Variety::XrcTarget(Arc::clone(domain.object())))
     }
@@ -40,7 +40,7 @@ impl QpExtra {
         Self::of(Variety::DcInitiator(None))
     }
 
-    /// The receiving end of dynamic connections, for senders that know this key.
+    /// The receiving end of dynamic connections, for senders that have this key.
     pub fn dc_target(access_key: u64) -> Self {
         Self::of(Variety::DcTarget(access_key))
     }
@@ -61,7 +61,7 @@ impl QpExtra {
         self
     }
 
-    /// A raw packet queue pair with room for so many bytes of header in each request.
+    /// A raw packet queue pair with room for this many bytes of header in each request.
     #[must_use]
     pub fn with_headers(self, bytes: u16) -> Self {
         Self {
@@ -100,7 +100,7 @@ impl QpExtra {
                     let parent = Parent::Pd(pd);
                     QueuePair::create_in(context, parent, init, &Special::default())
                 }
-                // Other kinds need more than this says.
+                // Other types need parameters that are not here.
                 _ => Err(of_kind(Error::new(op, ErrorKind::Unsupported))),
             },
         }

@@ -1,4 +1,4 @@
-//! Flow rules: which frames a queue pair receives.
+//! Flow rules: the frames that a queue pair receives.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -25,24 +25,24 @@ mod spec {
     pub(super) const DROP: u32 = 0x1001;
 }
 
-/// `ibv_flow_attr`—a rule: what it looks for, and its rank.
+/// `ibv_flow_attr`—a rule: what it matches, and its priority.
 #[doc(alias = "ibv_flow_attr")]
 #[derive(Clone, Copy, Debug)]
 pub struct FlowInit<'a> {
-    /// What it catches.
+    /// The kind of rule.
     pub kind: Kind,
-    /// Its rank among the rules; 0 comes first.
+    /// Its priority among the rules; 0 is the first.
     pub priority: u16,
     /// The port, from 1.
     pub port: u8,
-    /// How it catches.
+    /// The rule's flags.
     pub flags: Flags,
-    /// What frames it is about, from the outer headers inwards; at most 10.
+    /// The headers to match, from the outermost inwards; at most 10.
     pub specs: &'a [FlowSpec],
 }
 
-/// `ibv_flow_spec`—a header to look at, or what to do with a frame. Bits that are set in a mask
-/// have to be as in the value.
+/// `ibv_flow_spec`—a header to match, or an action on the frame. Only the bits set in the mask are
+/// compared with the value.
 #[doc(alias = "ibv_flow_spec")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
@@ -57,9 +57,9 @@ pub enum FlowSpec {
     Tcp(PortFields, PortFields),
     /// The UDP header.
     Udp(PortFields, PortFields),
-    /// Completions tell this number, 24 bits (`ibv_flow_spec_action_tag`).
+    /// Completions carry this number, 24 bits (`ibv_flow_spec_action_tag`).
     Tag(u32),
-    /// The frame is thrown away (`ibv_flow_spec_action_drop`).
+    /// The frame is dropped (`ibv_flow_spec_action_drop`).
     Drop,
 }
 
@@ -67,13 +67,13 @@ pub enum FlowSpec {
 #[doc(alias = "ibv_flow_eth_filter")]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct EthernetFields {
-    /// Where the frame goes.
+    /// The destination address.
     pub destination: [u8; 6],
-    /// Where it comes from.
+    /// The source address.
     pub source: [u8; 6],
-    /// What is inside.
+    /// The EtherType.
     pub ether_type: u16,
-    /// Priority and number of the virtual network.
+    /// Priority and VLAN ID.
     pub vlan_tag: u16,
 }
 
@@ -81,11 +81,11 @@ pub struct EthernetFields {
 #[doc(alias = "ibv_flow_ipv4_ext_filter")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Ipv4Fields {
-    /// Where the packet comes from.
+    /// The source address.
     pub source: Ipv4Addr,
-    /// Where it goes.
+    /// The destination address.
     pub destination: Ipv4Addr,
-    /// What is inside.
+    /// The protocol of the payload.
     pub protocol: u8,
     /// Type of service.
     pub service: u8,
@@ -99,13 +99,13 @@ pub struct Ipv4Fields {
 #[doc(alias = "ibv_flow_ipv6_filter")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Ipv6Fields {
-    /// Where the packet comes from.
+    /// The source address.
     pub source: Ipv6Addr,
-    /// Where it goes.
+    /// The destination address.
     pub destination: Ipv6Addr,
     /// The flow label, 20 bits.
     pub flow_label: u32,
-    /// What is inside.
+    /// The protocol of the payload.
     pub next_header: u8,
     /// The traffic class.
     pub traffic_class: u8,
@@ -117,9 +117,9 @@ pub struct Ipv6Fields {
 #[doc(alias = "ibv_flow_tcp_udp_filter")]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct PortFields {
-    /// The destination's.
+    /// The destination port.
     pub destination: u16,
-    /// The source's.
+    /// The source port.
     pub source: u16,
 }
 
@@ -149,12 +149,12 @@ impl Default for Ipv6Fields {
     }
 }
 
-/// `ibv_create_flow`—creates a rule for a queue pair, which must live as long. One system call.
+/// `ibv_create_flow`—creates a rule for a queue pair, which must outlive it. One system call.
 ///
 /// # Errors
 /// [`LimitExceeded`](uverbs_core::ErrorKind::LimitExceeded): a tag of more than 24 bits, a flow
-/// label of more than 20. EPERM without `CAP_NET_RAW`; what the device cannot match; those of
-/// [`cmd::flow::create`].
+/// label of more than 20. EPERM without `CAP_NET_RAW`; fields that the device cannot match; those
+/// of [`cmd::flow::create`].
 #[doc(alias = "ibv_create_flow")]
 pub fn create(qp: &Object, init: &FlowInit<'_>) -> Result<Object> {
     let mut specs = Vec::new();
@@ -178,14 +178,14 @@ pub fn create(qp: &Object, init: &FlowInit<'_>) -> Result<Object> {
 fn header<T>(kind: u32) -> ib_uverbs_flow_spec_hdr {
     ib_uverbs_flow_spec_hdr {
         r#type: kind,
-        // The largest has 88 bytes.
+        // The largest specification has 88 bytes.
         size: u16::try_from(size_of::<T>()).unwrap_or(u16::MAX),
         reserved: 0,
     }
 }
 
 impl FlowSpec {
-    /// Whether its numbers fit their fields.
+    /// Checks that its numbers fit their fields.
     fn check(&self) -> Result<()> {
         let (what, asked, max) = match self {
             Self::Ipv6(value, mask) => {
@@ -324,7 +324,7 @@ mod tests {
         }
     }
 
-    /// The kind of a specification, its length, and a reserved word.
+    /// The type of a specification, its length, and a reserved word.
     fn head(kind: u32, size: u16) -> [u8; 8] {
         let mut bytes = [0; 8];
         bytes[..4].copy_from_slice(&kind.to_ne_bytes());

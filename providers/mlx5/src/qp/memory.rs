@@ -10,13 +10,13 @@ use crate::wqe::{BLOCK_UNITS, UNIT};
 
 /// The memory of a queue pair: its rings and its doorbell record.
 pub(super) struct Memory {
-    /// Where it is: receive ring, then send ring.
+    /// Its address: receive ring, then send ring.
     pub(super) main: u64,
-    /// Where the send ring of a raw packet queue pair is, which is a queue of its own.
+    /// The address of the send ring of a raw packet queue pair, which is a queue of its own.
     pub(super) apart: u64,
     pub(super) send: Option<BlockRing>,
     pub(super) recv: Option<UnitRing>,
-    /// What the device may use until the queue pair is gone.
+    /// What the device may use until the queue pair is destroyed.
     pub(super) kept: Vec<Kept>,
     pub(super) record: Arc<Record>,
 }

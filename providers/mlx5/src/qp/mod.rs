@@ -48,22 +48,23 @@ pub use xrc::{SharedXrcDomain, XrcDomain};
 /// An mlx5 queue pair.
 #[derive(Debug)]
 pub struct QueuePair {
-    /// `None` for the receiving side of XRC and for no requests.
+    /// `None` for the receiving side of XRC, and for a size of 0.
     send: Option<SendRing>,
-    /// `None` when it receives from a shared queue, and for no requests.
+    /// `None` if it receives from a shared queue, and for a size of 0.
     recv: Option<ReceiveRing>,
-    /// Instead of that, where small messages come in completions.
+    /// In place of `recv`, if small messages are delivered in completions.
     scattered: Option<Box<ScatteredRing>>,
     base: QpBase,
     tracker: Arc<QueuePairTracker>,
     reports: Reports,
     raw: Option<RawNumbers>,
     role: Role,
-    /// How many streams an initiator has.
+    /// The number of streams of an initiator.
     streams: u32,
     ethernet: Option<Ethernet>,
     ece: Establishment,
-    /// Of a target whose completions carry the device's number: where it is noted once it has one.
+    /// For a target whose completions carry the device's number: where its number is registered
+    /// once it is known.
     unnumbered: Option<Arc<Trackers>>,
 }
 
@@ -73,8 +74,8 @@ impl QueuePair {
         self.raw
     }
 
-    /// The receiving end of an XRC connection that somebody else has created. One system call,
-    /// which asks for its state.
+    /// The receiving end of an XRC connection that was created elsewhere. One system call, which
+    /// queries its state.
     pub(crate) fn opened(context: &Context, object: Object, number: u32) -> Result<Self> {
         let mut opened = Self {
             send: None,
@@ -100,7 +101,7 @@ impl QueuePair {
         Ok(opened)
     }
 
-    /// Tells whoever watches the device what is handed over from here on.
+    /// Reports to the device's observer what is submitted from here on.
     #[cfg(feature = "rings")]
     fn watch(&mut self) {
         let file = Arc::clone(self.base.object.file());
@@ -113,7 +114,8 @@ impl QueuePair {
         }
     }
 
-    /// `ibv_modify_qp_rate_limit`—sets how fast it may send; what the device can is in `caps`.
+    /// `ibv_modify_qp_rate_limit`—sets the queue pair's send rate; the device's limits are in
+    /// `caps`.
     ///
     /// One system call; it waits for the firmware.
     ///
@@ -137,7 +139,7 @@ impl QueuePair {
         self.send.as_mut().ok_or(PostError::UnsupportedOperation)
     }
 
-    /// Puts a request that goes nowhere by a plain connection.
+    /// Puts a request that is not sent by a plain connection.
     #[inline(never)]
     fn put_other(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
         match self.base.kind {
@@ -150,7 +152,7 @@ impl QueuePair {
     #[inline(never)]
     fn post_others(&mut self, requests: &[SendRequest<'_>]) -> Result<(), (usize, PostError)> {
         let ring = |queue: &mut Self| queue.send_ring()?.ring();
-        // A batch that was forgotten instead of dropped must not be rung with this one.
+        // A batch that was leaked instead of dropped must not be submitted with this one.
         contract::Qp::abort_send(self);
         for (posted, request) in requests.iter().enumerate() {
             if let Err(error) = self.put_other(request) {
@@ -161,7 +163,7 @@ impl QueuePair {
         ring(self).map_err(|error| (0, error))
     }
 
-    /// The ring of what is received, wherever messages come.
+    /// The receive ring, wherever messages are delivered.
     fn any_receive_ring(&mut self) -> Option<&mut ReceiveRing> {
         let scattered = self.scattered.as_deref_mut();
         self.recv
@@ -230,8 +232,8 @@ impl contract::Qp for QueuePair {
     unsafe fn put_send(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
         match (&mut self.send, self.base.kind) {
             (Some(ring), QpType::Rc | QpType::Uc) => ring.put(request),
-            // By a copy: of a request that stays where it is, nothing is known to the compiler any
-            // more.
+            // A copy is passed: once the address of the request is passed on, the compiler no
+            // longer knows anything about its fields.
             _ => self.put_other(&{ *request }),
         }
     }
@@ -256,8 +258,8 @@ impl contract::Qp for QueuePair {
         match (&mut self.send, self.base.kind) {
             (Some(ring), QpType::Rc | QpType::Uc) => ring.post(requests),
             _ => match requests {
-                // By a copy: of a request that stays where it is, nothing is known to the compiler
-                // any more.
+                // A copy is passed: once the address of the request is passed on, the compiler no
+                // longer knows anything about its fields.
                 [one] => self.post_others(&[*one]),
                 _ => self.post_others(requests),
             },
@@ -271,8 +273,8 @@ impl contract::Qp for QueuePair {
         match &mut self.recv {
             Some(ring) => ring.post(requests),
             None => match requests {
-                // By a copy: of a request that stays where it is, nothing is known to the compiler
-                // any more.
+                // A copy is passed: once the address of the request is passed on, the compiler no
+                // longer knows anything about its fields.
                 [one] => self.post_scattered(&[*one]),
                 _ => self.post_scattered(requests),
             },
@@ -285,8 +287,8 @@ impl contract::Qp for QueuePair {
     unsafe fn put_recv(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
         match &mut self.recv {
             Some(ring) => ring.put(request),
-            // By a copy: of a request that stays where it is, nothing is known to the compiler any
-            // more.
+            // A copy is passed: once the address of the request is passed on, the compiler no
+            // longer knows anything about its fields.
             None => self.put_scattered(&{ *request }),
         }
     }

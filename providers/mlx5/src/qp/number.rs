@@ -1,4 +1,4 @@
-//! The number by which a queue pair's completions are looked up.
+//! The number by which the queue pair of a completion is found.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::tracker::QueuePairTracker;
 use crate::tracker::registration::{Registered, Reports};
 use crate::tracker::table::{DeviceNumber, NO_NUMBER, Owner, Trackers};
 
-/// The number that its completions carry, where that is known before it is created.
+/// The number that its completions carry, if that is known before the creation.
 pub(super) struct Numbered {
-    /// What they are looked up as; `None` for what has none.
+    /// The entry in the table of numbers; `None` for queue pairs without one.
     pub(super) owner: Option<Owner>,
     pub(super) registered: Option<Registered>,
-    /// What the device is told.
+    /// The user index passed to the device.
     pub(super) uidx: u32,
 }
 
@@ -28,7 +28,7 @@ impl Numbered {
     ) -> Result<Self> {
         let owner = Owner::QueuePair(Arc::clone(tracker));
         if kind == QpType::XrcTarget {
-            // Its receives complete by the number of their shared queue.
+            // Its receives complete with the number of their shared queue.
             let by_device = context.config().cqe_version == 0;
             return Ok(Self {
                 owner: None,
@@ -51,7 +51,7 @@ impl Numbered {
         })
     }
 
-    /// The queue pair was created, and got this number of the device's.
+    /// After the creation, which gave it this number of the device's.
     pub(super) fn created(
         self,
         op: Op,

@@ -1,6 +1,6 @@
-//! Packet pacing: how fast a queue may send.
+//! Packet pacing: limits of a queue's send rate.
 //!
-//! A queue pair of verbs has a [`RateLimit`]; a queue that DEVX commands built names a
+//! A queue pair of the verbs has a [`RateLimit`]; a queue created by DEVX commands refers to a
 //! [`PacingEntry`] of the device's table.
 
 use std::fmt;
@@ -24,17 +24,17 @@ use crate::context::caps::{PacingCaps, QpTypes};
 use crate::devx::Devx;
 use crate::prm::rate_context;
 
-/// `ibv_qp_rate_limit_attr`—how fast a queue may send.
+/// `ibv_qp_rate_limit_attr`—the limit of a queue's send rate.
 ///
 /// The default is no limit.
 #[doc(alias = "ibv_qp_rate_limit_attr")]
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct RateLimit {
-    /// The most it sends, in kb/s, while the link lets it and there is work. 0: no limit.
+    /// The highest send rate, in kb/s, if the link and the workload allow it. 0: no limit.
     pub rate_kbps: u32,
     /// The longest burst, in bytes, that shaping may let through at once. 0: the device's default.
     pub max_burst: u32,
-    /// The packets it usually sends, in bytes. 0: the device's default, the port's MTU.
+    /// The typical size of packets, in bytes. 0: the device's default, the port's MTU.
     pub typical_packet: u16,
 }
 
@@ -46,7 +46,7 @@ impl RateLimit {
         typical_packet: 0,
     };
 
-    /// A rate in kb/s, with the device's own bursts.
+    /// A rate in kb/s, with the device's default bursts.
     pub const fn kbps(rate_kbps: u32) -> Self {
         Self {
             rate_kbps,
@@ -54,13 +54,13 @@ impl RateLimit {
         }
     }
 
-    /// Bounds bursts to so many bytes; 0 is the device's default.
+    /// Limits bursts to this many bytes; 0 is the device's default.
     #[must_use]
     pub const fn max_burst(self, max_burst: u32) -> Self {
         Self { max_burst, ..self }
     }
 
-    /// Tells the size in bytes of the packets that are usually sent; 0 is the device's default.
+    /// Sets the typical size of packets, in bytes; 0 is the device's default.
     #[must_use]
     pub const fn typical_packet(self, typical_packet: u16) -> Self {
         Self {
@@ -80,7 +80,7 @@ impl PacingCaps {
     /// # Errors
     /// | kind | cause |
     /// |---|---|
-    /// | [`Unsupported`](ErrorKind::Unsupported) | the device paces nothing, not this type, or bursts not |
+    /// | [`Unsupported`](ErrorKind::Unsupported) | the device does not support pacing, or not for this type, or does not support bursts |
     /// | [`LimitExceeded`](ErrorKind::LimitExceeded) | a rate outside the device's limits |
     /// | [`InvalidInput`](ErrorKind::InvalidInput) | bursts without a rate |
     pub fn check(&self, limit: &RateLimit, kind: QpType) -> Result<()> {
@@ -132,14 +132,14 @@ impl fmt::Display for QpTypes {
     }
 }
 
-/// `ibv_modify_qp_rate_limit`—sets how fast a queue pair may send.
+/// `ibv_modify_qp_rate_limit`—sets the send rate of a queue pair.
 ///
 /// One system call; it waits for the firmware.
 ///
 /// # Errors
-/// As [`PacingCaps::check`], found before the kernel is asked. EINVAL: the queue pair is not ready
-/// to send; only newer kernels keep a rate that is set earlier, until it is. EOPNOTSUPP: the kernel
-/// does not know the attribute. ENOMEM, ENOSPC: the device has no place left in its table of rates.
+/// As [`PacingCaps::check`], detected before the system call. EINVAL: the queue pair is not ready
+/// to send; only newer kernels store a rate that is set earlier, until it is. EOPNOTSUPP: the
+/// kernel does not support the attribute. ENOMEM, ENOSPC: the device's table of rates is full.
 #[doc(alias = "ibv_modify_qp_rate_limit")]
 #[doc(hidden)] // Users have no such handle: the facade calls it.
 pub fn modify_rate_limit(
@@ -177,7 +177,7 @@ pub fn modify_rate_limit(
     })
 }
 
-/// `mlx5dv_pp`—a rate in the device's table, for queues that DEVX commands build.
+/// `mlx5dv_pp`—a rate in the device's table, for queues created by DEVX commands.
 #[doc(alias = "mlx5dv_pp")]
 #[derive(Debug)]
 pub struct PacingEntry {
@@ -196,14 +196,14 @@ static KIND: Kind = Kind {
 };
 
 impl Devx {
-    /// `mlx5dv_pp_alloc`—takes a place in the device's table of rates. Contexts that want the same
-    /// rate share a place, unless `dedicated`.
+    /// `mlx5dv_pp_alloc`—allocates an entry of the device's table of rates. Contexts that use the
+    /// same rate share an entry, unless `dedicated`.
     ///
     /// One system call; it waits for the firmware.
     ///
     /// # Errors
-    /// EOPNOTSUPP, EPROTONOSUPPORT: the device does not pace for user contexts. EINVAL: no DEVX in
-    /// this context, or a rate outside the device's limits. ENOSPC: no place is left.
+    /// EOPNOTSUPP, EPROTONOSUPPORT: the device does not support pacing for user contexts. EINVAL:
+    /// no DEVX in this context, or a rate outside the device's limits. ENOSPC: no entry is left.
     #[doc(alias = "mlx5dv_pp_alloc")]
     pub fn pace(&self, limit: &RateLimit, dedicated: bool) -> Result<PacingEntry> {
         let op = Op::AllocPacing;
@@ -254,12 +254,12 @@ fn explain(error: Error, limit: &RateLimit) -> Error {
 }
 
 impl PacingEntry {
-    /// Its place in the table, which commands that build queues name.
+    /// Its index in the table, for commands that create queues.
     pub fn index(&self) -> u16 {
         self.index
     }
 
-    /// `mlx5dv_pp_free`—gives the place back. Dropping it does the same.
+    /// `mlx5dv_pp_free`—frees the entry. Dropping it does the same.
     ///
     /// # Errors
     /// The kernel's errno.

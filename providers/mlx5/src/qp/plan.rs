@@ -1,4 +1,4 @@
-//! What is to be created: sizes, operations, and the words of special queue pairs.
+//! The parameters of a creation: sizes, operations, and the options of special queue pairs.
 
 use uverbs_core::contract::QpInit;
 use uverbs_core::types::{DeviceAttr, QpCaps, QpType};
@@ -12,24 +12,24 @@ use crate::context::Context;
 use crate::wqe::operations::Operations;
 use crate::wqe::sizes::{self, Overhead};
 
-/// What a queue pair of this device can be besides what the verbs say.
+/// Options of this device's queue pairs beyond those of the verbs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Special {
     pub(crate) role: Role,
-    /// What senders have to know to reach a target.
+    /// The key that senders need to reach a target.
     pub(crate) access_key: u64,
-    /// log₂ of the streams of an initiator, and of those that may be in error at once.
+    /// log₂ of the number of streams of an initiator, and of those that may be in error at once.
     pub(crate) streams: Option<(u8, u8)>,
     /// Room for segmentation headers, in bytes.
     pub(crate) header: u32,
-    /// Small messages come in completions, where the device does that.
+    /// Small messages are delivered in completions, if the device supports it.
     pub(crate) scatters: bool,
 }
 
-/// Which end of dynamic connections a queue pair is.
+/// The end of a dynamic connection that a queue pair is.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) enum Role {
-    /// None.
+    /// Neither.
     #[default]
     None,
     /// The sending end.
@@ -53,7 +53,7 @@ impl Special {
         role | self.streams.map_or(0, |_| MLX5_QP_FLAG_DCI_STREAM) | scatters
     }
 
-    /// How many streams there are: one, unless it was created with more.
+    /// The number of streams: one, unless it was created with more.
     pub(super) fn stream_count(&self) -> u32 {
         let (concurrent, _) = self.streams.unwrap_or_default();
         1_u32.checked_shl(concurrent.into()).unwrap_or(u32::MAX)
@@ -68,18 +68,18 @@ impl Special {
     }
 }
 
-/// What is created.
+/// The queue pair to create.
 pub(super) struct Plan {
     pub(super) send: sizes::Send,
     pub(super) recv: sizes::Receive,
     pub(super) operations: Operations,
     /// The send ring has memory of its own.
     pub(super) apart: bool,
-    /// There is no send queue, whatever sizes were asked for.
+    /// There is no send queue, whatever sizes were requested.
     pub(super) only_receives: bool,
 }
 
-/// What the device announces is less than what its queues have room for.
+/// Checks the device's announced limits, which are lower than what its queues have room for.
 fn check_announced(op: Op, device: &DeviceAttr, init: &QpInit<'_>) -> Result<()> {
     let caps = &init.caps;
     let at_most = |what, asked: u32, max: u32| Error::at_most(op, what, asked, max);
@@ -133,7 +133,7 @@ impl Plan {
         })
     }
 
-    /// The sizes that a user is told.
+    /// The sizes that are reported to the user.
     pub(super) fn caps(&self, asked: &QpCaps) -> QpCaps {
         QpCaps {
             max_send_wr: self.send.max_post,

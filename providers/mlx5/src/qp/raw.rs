@@ -1,5 +1,5 @@
-//! Raw packet queue pairs: what they are besides a queue pair, a send and a receive queue of their
-//! own.
+//! Raw packet queue pairs: their parts besides a queue pair, which are a send and a receive queue
+//! of their own.
 
 use uverbs_core::contract::QpInit;
 use uverbs_core::types::{DeviceCaps, QpType};
@@ -13,7 +13,7 @@ use super::{Parent, QueuePair, Special};
 use crate::context::{Context, ProtectionDomain};
 use crate::sq::raw::{Ethernet, max_header};
 
-/// The objects underneath a raw packet queue pair; 0 where the kernel did not say.
+/// The objects underneath a raw packet queue pair; 0 if the kernel did not report them.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct RawNumbers {
     /// Transport interface of receives.
@@ -28,11 +28,11 @@ pub struct RawNumbers {
 
 impl QueuePair {
     /// Creates a raw packet queue pair with room for `max_header` bytes of header in each request,
-    /// as segmentation needs (`max_tso_header`).
+    /// for segmentation (`max_tso_header`).
     ///
     /// # Errors
-    /// EPERM without `CAP_NET_RAW`; more header than a request has room for; else as for other
-    /// queue pairs.
+    /// EPERM without `CAP_NET_RAW`; a larger header than a request has room for; otherwise as for
+    /// other queue pairs.
     pub(crate) fn create_raw_packet(
         context: &Context,
         pd: &ProtectionDomain,
@@ -47,7 +47,7 @@ impl QueuePair {
     }
 }
 
-/// Sends and receives of a raw packet queue pair have two numbers of the device's, of two kinds.
+/// Sends and receives of a raw packet queue pair have two numbers of the device, of two kinds.
 pub(super) fn check_entries(op: Op, context: &Context, kind: QpType) -> Result<()> {
     if kind == QpType::RawPacket && context.config().cqe_version == 0 {
         return Err(Error::new(op, ErrorKind::Unsupported).fact("cqe_version", 0_u32));
@@ -55,7 +55,7 @@ pub(super) fn check_entries(op: Op, context: &Context, kind: QpType) -> Result<(
     Ok(())
 }
 
-/// What it may do with frames.
+/// The Ethernet operations that it supports.
 pub(super) fn ethernet(context: &Context, special: &Special, kind: QpType) -> Option<Ethernet> {
     let tso = context.caps().tso;
     (kind == QpType::RawPacket).then(|| Ethernet {
@@ -70,7 +70,7 @@ pub(super) fn ethernet(context: &Context, special: &Special, kind: QpType) -> Op
     })
 }
 
-/// The numbers that the kernel said.
+/// The numbers that the kernel reported.
 pub(super) fn numbers(reply: &mlx5_ib_create_qp_resp) -> RawNumbers {
     let known = |bit: u32, number: u32| {
         if reply.comp_mask & bit != 0 {

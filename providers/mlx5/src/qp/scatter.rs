@@ -1,4 +1,4 @@
-//! Queue pairs whose small messages the device writes into their completions.
+//! Queue pairs whose small messages the device writes into completions.
 
 use uverbs_core::contract::QpInit;
 use uverbs_core::types::{QpCreateFlags, QpType, SigMode};
@@ -8,21 +8,22 @@ use super::{Parent, QpExtra, QueuePair, Special};
 use crate::context::{Context, ProtectionDomain};
 
 impl QpExtra {
-    /// `MLX5_QP_FLAG_SCATTER_CQE`—the same, and it receives messages of up to 32 bytes (64 where
-    /// completions have 128) with their completions, if the device does that: one write of the
-    /// device instead of two. Whoever polls copies them to where the receive request wanted them.
+    /// `MLX5_QP_FLAG_SCATTER_CQE`—the same, and messages of up to 32 bytes (64 with completion
+    /// entries of 128 bytes) are received in their completions, if the device supports that: one
+    /// write of the device instead of two. Polling copies them to the memory that the receive
+    /// request names.
     ///
-    /// Only for reliable and unreliable connections with a receive queue of their own, and not
-    /// where every send request is signaled: the kernel would have reads scattered, too. Others are
-    /// [`ErrorKind::Unsupported`].
+    /// Only for reliable and unreliable connections with a receive queue of their own, and not if
+    /// every send request is signaled: the kernel would have read responses scattered, too. Others
+    /// are [`ErrorKind::Unsupported`].
     ///
     /// # Safety
-    /// The pieces of every receive request that is posted to a queue pair created with this or a
-    /// copy of it name, by their addresses, memory of this process that may be written until the
-    /// request is completed, or the queue pair is reset or destroyed. Until then whoever in this
-    /// process accesses it at the same time does so by atomic accesses of the same width. So they
-    /// are of no region with addresses of its own, of no memory of another device, and of none that
-    /// this process has not mapped.
+    /// The scatter/gather entries of every receive request that is posted to a queue pair created
+    /// with this or a copy of it name, by their addresses, memory of this process that may be
+    /// written until the request is completed, or the queue pair is reset or destroyed. Until then
+    /// any other access to it in this process at the same time is by atomic accesses of the same
+    /// width. So the entries do not belong to a region with addresses of its own, to memory of
+    /// another device, or to memory that this process has not mapped.
     #[doc(alias = "MLX5_QP_FLAG_SCATTER_CQE")]
     #[allow(
         unsafe_code,
@@ -36,7 +37,7 @@ impl QpExtra {
 }
 
 impl QueuePair {
-    /// Creates one that was asked for by [`QpExtra::scattering`].
+    /// Creates a queue pair that was requested by [`QpExtra::scattering`].
     pub(crate) fn create_scattering(
         context: &Context,
         pd: &ProtectionDomain,

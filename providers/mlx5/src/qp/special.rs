@@ -1,4 +1,4 @@
-//! Sending on queue pairs that need more than a request: extended and dynamic connections,
+//! Sending on queue pairs whose requests need more parameters: extended and dynamic connections,
 //! Ethernet.
 
 use uverbs_core::PostError;
@@ -19,7 +19,7 @@ pub struct DcDestination<'a> {
     pub number: u32,
     /// The target's access key.
     pub access_key: u64,
-    /// Which of the initiator's streams the request is in; the first is 0.
+    /// The initiator's stream that the request belongs to; the first is 0.
     pub stream: u16,
 }
 
@@ -32,32 +32,32 @@ impl DcDestination<'_> {
     }
 }
 
-/// An atomic operation on 8 bytes that looks at some of their bits.
+/// An atomic operation on 8 bytes with masks.
 #[derive(Clone, Copy, Debug)]
 pub enum MaskedAtomic {
     /// Replace the bits of `swap_mask` by those of `swap` if the bits of `compare_mask` equal those
     /// of `compare` (`IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP`).
     CompareSwap {
-        /// The value that must be there.
+        /// The expected value.
         compare: u64,
-        /// Which bits of it count.
+        /// The bits of it that are compared.
         compare_mask: u64,
-        /// The value to put there.
+        /// The new value.
         swap: u64,
-        /// Which bits of it are put.
+        /// The bits of it that are written.
         swap_mask: u64,
     },
-    /// Add, but no carry leaves a bit that is set in `boundary`
+    /// Add, without carries out of the bits that are set in `boundary`
     /// (`IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD`).
     FetchAdd {
-        /// What is added.
+        /// The summand.
         add: u64,
-        /// The highest bits of the fields that are added to each for itself.
+        /// The highest bits of the fields that are added separately.
         boundary: u64,
     },
 }
 
-/// Numbers of queues have 24 bits; in a request, other bits stand beside them.
+/// Numbers of queues have 24 bits; in a request, other bits are next to them.
 const fn check_number(number: u32) -> Result<(), PostError> {
     if number > 0xff_ffff {
         return Err(PostError::InvalidRequest);
@@ -67,9 +67,9 @@ const fn check_number(number: u32) -> Result<(), PostError> {
 
 impl QueuePair {
     /// Puts a masked atomic operation on a queue pair of a plain reliable connection: the old value
-    /// lands in `piece`, 8 bytes.
+    /// is written to `piece`, 8 bytes.
     ///
-    /// Not every device has it: others complete it with
+    /// Not every device supports it: others complete it with
     /// [`LocalQpOperation`](uverbs_core::types::WcStatus::LocalQpOperation).
     ///
     /// # Errors
@@ -121,18 +121,18 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Puts a request on a queue pair that is neither of a plain connection nor for datagrams.
+    /// Puts a request on a queue pair that is neither for plain connections nor for datagrams.
     pub(super) fn put_special(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
         let ring = self.send.as_mut().ok_or(PostError::UnsupportedOperation)?;
         match &self.ethernet {
             Some(ethernet) => ring.put_ethernet(ethernet, request),
-            // Where the request goes is said by the functions below.
+            // The functions below specify the destination of the request.
             None => Err(PostError::InvalidRequest),
         }
     }
 
-    /// Puts a request on an XRC initiator, for the peer's shared receive queue `srq`; its number
-    /// matters for sends and for writes with an immediate value.
+    /// Puts a request on an XRC initiator, for the peer's shared receive queue `srq`; its number is
+    /// used for sends and for writes with an immediate value.
     ///
     /// # Errors
     /// As `put_send`; [`PostError::UnsupportedOperation`] on other queue pairs;
@@ -179,16 +179,17 @@ impl QueuePair {
         self.send_ring()?.put_in_stream(request, &route, to.stream)
     }
 
-    /// Puts a frame that lies in registered memory as a whole. What the device wants of it in the
-    /// request itself is copied from where its pieces are.
+    /// Puts a frame that is entirely in registered memory. The bytes that the device requires
+    /// inline are copied into the request from the addresses of the scatter/gather entries.
     ///
     /// # Errors
-    /// As `put_send`; [`PostError::UnsupportedOperation`] on other than raw packet queue pairs;
-    /// [`PostError::InvalidRequest`] for a frame that is shorter than what the device wants.
+    /// As `put_send`; [`PostError::UnsupportedOperation`] on queue pairs other than raw packet;
+    /// [`PostError::InvalidRequest`] for a frame that is shorter than the bytes that the device
+    /// requires inline.
     ///
     /// # Safety
-    /// As `put_send`. And the first 18 bytes of the pieces are memory of this process at the
-    /// addresses that the pieces name, which nothing writes to before this returns.
+    /// As `put_send`. And the first 18 bytes of the scatter/gather entries are memory of this
+    /// process at the addresses that the entries name, which nothing writes to before this returns.
     #[allow(unsafe_code, reason = "names memory that is read now and by a device")]
     pub unsafe fn put_packet(&mut self, request: &SendRequest<'_>) -> Result<(), PostError> {
         let ring = self.send.as_mut().ok_or(PostError::UnsupportedOperation)?;
@@ -196,14 +197,15 @@ impl QueuePair {
             .ethernet
             .as_ref()
             .ok_or(PostError::UnsupportedOperation)?;
-        // SAFETY: the caller's promise: this much of it is where the pieces say, and stands still.
+        // SAFETY: the caller's promise: this much of it is where the entries say, and does not
+        // change.
         unsafe { ring.put_packet(ethernet, request) }
     }
 
-    /// Puts a frame whose header is apart, or one that the device cuts into many.
+    /// Puts a frame whose header is passed separately, or one that the device segments.
     ///
     /// # Errors
-    /// As `put_send`; [`PostError::UnsupportedOperation`] on other than raw packet queue pairs.
+    /// As `put_send`; [`PostError::UnsupportedOperation`] on queue pairs other than raw packet.
     ///
     /// # Safety
     /// As `put_send`.

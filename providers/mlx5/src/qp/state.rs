@@ -1,4 +1,4 @@
-//! Changes of a queue pair's state, and what the kernel knows about it.
+//! Changes and queries of a queue pair's state.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::cqe::CqShared;
 use crate::tracker::registration::{Registered, Reports};
 use crate::tracker::table::{DeviceNumber, Owner};
 
-/// Where the number of a target ends in the reply.
+/// The end of a target's number in the reply.
 const DCTN_END: usize = std::mem::offset_of!(mlx5_ib_modify_qp_resp, dctn) + 4;
 
 impl QueuePair {
     pub(super) fn change(&mut self, attr: &QpAttr) -> Result<()> {
         let op = Op::ModifyQueuePair;
-        // A child has no mapping of the rings.
+        // A child process has no mapping of the rings.
         self.base.object.file().check_process(op)?;
         self.check(attr)?;
         if attr.state == Some(QpState::Reset) {
@@ -32,13 +32,14 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Resets it. The device and the rings start over together, or nothing is posted any more, and
-    /// no way leads out of RESET: the device would carry out again what lies in the rings.
+    /// Resets it. The device and the rings start over together; otherwise posting is refused, and
+    /// so is any transition out of RESET: the device would carry out the requests in the rings
+    /// again.
     fn start_over(&mut self, attr: &QpAttr) -> Result<()> {
         let was = self.base.adrift;
         self.drift();
         if let Err(error) = self.tell(attr) {
-            // Of a raw packet queue pair the kernel resets one queue after the other.
+            // For a raw packet queue pair the kernel resets one queue after the other.
             if !error.outcome_is_unknown() && self.base.kind != QpType::RawPacket {
                 self.base.adrift = was;
                 self.set_ready();
@@ -55,7 +56,7 @@ impl QueuePair {
         let op = Op::ModifyQueuePair;
         let file = self.base.object.file();
         let handle = self.base.object.handle();
-        // A target comes into being when it becomes ready to receive: its number is in the reply.
+        // A target is created when it becomes ready to receive: its number is in the reply.
         let target = self.role == Role::Target;
         let ece_options = self.ece.asked();
         if target || ece_options != 0 || attr.mask().needs_extended() {
@@ -64,17 +65,17 @@ impl QueuePair {
                 ..mlx5_ib_modify_qp::default()
             };
             let mut reply = mlx5_ib_modify_qp_resp::default();
-            // Messages may come before its number is known here.
+            // Messages may arrive before its number is known here.
             let since = self.unnumbered.as_ref().map(|_| self.reports.produced());
             let uhw = Uhw::new(request.as_bytes(), cells(&mut reply));
             cmd::qp::modify(file, handle, attr, &uhw)?;
-            // The kernel keeps a target's until the device makes it.
+            // The kernel stores a target's options until the device creates it.
             if !target || attr.state == Some(QpState::ReadyToReceive) {
                 self.ece.answered(&reply);
             }
             if target && attr.state == Some(QpState::ReadyToReceive) {
                 if (reply.response_length as usize) < DCTN_END {
-                    // It is there all the same.
+                    // It exists nevertheless.
                     self.entered(QpState::ReadyToReceive);
                     return Err(Error::bad_reply(op, "number of the target"));
                 }
@@ -95,9 +96,9 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Refuses what no kernel takes. The device moves queue pairs to an error state on its own,
-    /// from which there are no more changes than from the state before; so nothing is refused that
-    /// it would accept.
+    /// Refuses what no kernel accepts. The device moves queue pairs to an error state on its own,
+    /// which allows no more transitions than the state before; so nothing is refused that the
+    /// device would accept.
     fn check(&self, attr: &QpAttr) -> Result<()> {
         let op = Op::ModifyQueuePair;
         cmd::qp::check(attr)?;
@@ -118,7 +119,7 @@ impl QueuePair {
         Error::at_most(op, "max_rd_atomic", asked, self.base.max_rd_atomic)
     }
 
-    /// The kernel moved the queue pair to `state`.
+    /// Records that the kernel moved the queue pair to `state`.
     pub(super) fn entered(&mut self, state: QpState) {
         self.base.state = state;
         if state == QpState::Reset {
@@ -128,13 +129,13 @@ impl QueuePair {
         self.set_ready();
     }
 
-    /// The device may have started over.
+    /// Records that the device may have started over.
     fn drift(&mut self) {
         self.base.adrift = true;
         self.set_ready();
     }
 
-    /// Takes requests in the states that do.
+    /// Accepts requests in the states that allow them.
     fn set_ready(&mut self) {
         let (state, adrift) = (self.base.state, self.base.adrift);
         let sends = matches!(
@@ -157,7 +158,7 @@ impl QueuePair {
         }
     }
 
-    /// Forgets the requests that the reset threw away, and their completions.
+    /// Forgets the requests that the reset discarded, and their completions.
     fn restart(&mut self) {
         let produced =
             |queue: &Option<Arc<CqShared>>| queue.as_ref().map_or(0, |queue| queue.produced());
@@ -176,7 +177,7 @@ impl QueuePair {
         info.caps = self.base.caps;
         if info.state != self.base.state {
             if info.state == QpState::Reset {
-                // Nobody here reset it.
+                // The reset did not happen here.
                 self.base.state = info.state;
                 self.drift();
             } else {

@@ -1,5 +1,5 @@
-//! Extended reliable connections: shared receive queues that senders of any connection of a domain
-//! name.
+//! Extended reliable connections: shared receive queues that senders on any connection of a domain
+//! can address.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -21,20 +21,20 @@ pub struct XrcDomain {
     object: Arc<Object>,
 }
 
-/// `ibv_xrcd_init_attr`—an XRC domain that processes share, by a file.
+/// `ibv_xrcd_init_attr`—an XRC domain that processes share, identified by a file.
 #[doc(alias = "ibv_xrcd_init_attr")]
 #[derive(Clone, Copy, Debug)]
 pub struct SharedXrcDomain<'a> {
-    /// The file whose inode stands for the domain.
+    /// The file whose inode identifies the domain.
     pub file: BorrowedFd<'a>,
-    /// Make the domain if no process has opened it (`O_CREAT`).
+    /// Create the domain if no process has opened it (`O_CREAT`).
     pub create: bool,
     /// With `create`: fail if a process has (`O_EXCL`).
     pub exclusive: bool,
 }
 
 impl XrcDomain {
-    /// `ibv_open_xrcd`—opens a domain of this process's own, or one that a file stands for. One
+    /// `ibv_open_xrcd`—opens a private domain of this process, or one that a file identifies. One
     /// system call.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl XrcDomain {
     /// `cq`.
     ///
     /// # Errors
-    /// Limits of the device, those of the command.
+    /// Limits of the device, and those of the command.
     pub fn create_srq(
         &self,
         context: &Context,
@@ -78,11 +78,11 @@ impl XrcDomain {
         SharedReceiveQueue::create_in(context, pd.object(), init, Some(xrc))
     }
 
-    /// `ibv_open_qp`—opens the receiving end with this number, which any process has created in the
-    /// domain. Two system calls.
+    /// `ibv_open_qp`—opens the receiving end with this number, which any process may have created
+    /// in the domain. Two system calls.
     ///
     /// # Errors
-    /// EINVAL: there is none.
+    /// EINVAL: it does not exist.
     #[doc(alias = "ibv_open_qp")]
     pub fn open_target(&self, context: &Context, number: u32, cookie: u64) -> Result<QueuePair> {
         let file = context.file();
@@ -102,10 +102,10 @@ impl XrcDomain {
 
 impl QueuePair {
     /// `ibv_create_qp_ex`—creates the receiving end of a connection of this XRC domain. The queues
-    /// that `init` names are not used; its kind is [`QpType::XrcTarget`].
+    /// in `init` are not used; its type is [`QpType::XrcTarget`].
     ///
     /// # Errors
-    /// Another kind, a domain of another context, those of the command.
+    /// Another type, a domain of another context, those of the command.
     pub(crate) fn create_xrc_target(
         context: &Context,
         domain: &Arc<Object>,
