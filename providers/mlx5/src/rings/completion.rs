@@ -7,13 +7,13 @@ use super::reader::Reader;
 use super::send;
 use crate::cqe::{format, opcode};
 
-/// Bytes of the part of an entry that is no message.
+/// Bytes of the part of an entry that is not a message.
 pub(super) const ENTRY: usize = 64;
-/// Bytes of what one entry of an array says of a completion.
+/// Bytes of one element of an array of compressed completions.
 pub(super) const MINI: usize = 8;
 
-/// Says what an entry is. `bytes` are its 64 bytes, behind the 64 before them where it has those,
-/// and before what is only said of each of those that came as one.
+/// Decodes an entry. `message` are the 64 bytes before the entry, where it has them, `minis` the
+/// elements of a compressed entry's array.
 pub(super) fn fields(message: &[u8], entry: &[u8; ENTRY], minis: &[[u8; MINI]]) -> Fields {
     let [.., last] = *entry;
     let (kind, layout) = (u32::from(last >> 4), u32::from(last >> 2 & 3));
@@ -53,19 +53,19 @@ const fn name(kind: u32) -> Option<&'static str> {
     })
 }
 
-/// Numbers at their places in an entry.
+/// Numbers at their offsets in an entry.
 #[derive(Clone, Copy)]
 struct Words<'b>(&'b [u8; ENTRY]);
 
 impl Words<'_> {
-    /// The big-endian number of so many bytes from byte `at` on.
+    /// The big-endian number of `bytes` bytes at byte `at`.
     fn number(self, at: usize, bytes: usize) -> u64 {
         let mut reader = Reader::new(self.0.get(at..).unwrap_or_default());
         reader.number(bytes).unwrap_or_default()
     }
 }
 
-/// What all of them end with.
+/// The fields at the end of all entries.
 fn tail(fields: &mut Fields, words: Words<'_>) {
     fields.hex("qpn", words.number(57, 3));
     fields.number("counter", words.number(60, 2));
@@ -76,7 +76,7 @@ fn tail(fields: &mut Fields, words: Words<'_>) {
     fields.number("owner", last & 1);
 }
 
-/// A request was carried out.
+/// A successful request.
 fn request(fields: &mut Fields, words: Words<'_>) {
     operation(fields, words);
     fields.number("byte_count", words.number(44, 4));
@@ -90,7 +90,7 @@ fn operation(fields: &mut Fields, words: Words<'_>) {
     fields.name("request", name, raw);
 }
 
-/// A message came.
+/// A received message.
 fn received(fields: &mut Fields, words: Words<'_>, kind: u32, layout: u32) {
     fields.number("byte_count", words.number(44, 4));
     match kind {
@@ -105,7 +105,7 @@ fn received(fields: &mut Fields, words: Words<'_>, kind: u32, layout: u32) {
     fields.hex("timestamp", words.number(48, 8));
 }
 
-/// Which way the message came, and what was found in its headers.
+/// The path of the message, and what was found in its headers.
 fn path(fields: &mut Fields, words: Words<'_>) {
     fields.hex_if_any("hash", words.number(12, 4));
     fields.hex_if_any("hash_type", words.number(16, 1));
@@ -121,7 +121,7 @@ fn path(fields: &mut Fields, words: Words<'_>) {
     fields.hex_if_any("vlan", words.number(30, 2));
 }
 
-/// The message, where it came in the entry.
+/// The message, if the entry contains it.
 fn data(fields: &mut Fields, words: Words<'_>, message: &[u8], layout: u32) {
     let bytes = match layout {
         format::DATA_32 => words.0.get(..32).unwrap_or_default(),
@@ -132,7 +132,7 @@ fn data(fields: &mut Fields, words: Words<'_>, message: &[u8], layout: u32) {
     fields.bytes("data", bytes.get(..count).unwrap_or(bytes));
 }
 
-/// Something went wrong.
+/// An error.
 fn failed(fields: &mut Fields, words: Words<'_>, kind: u32) {
     let raw = words.number(55, 1);
     fields.name("syndrome", syndrome(raw), raw);
@@ -144,7 +144,7 @@ fn failed(fields: &mut Fields, words: Words<'_>, kind: u32) {
     }
 }
 
-/// `MLX5_CQE_SYNDROME_*`, without the last word where it is `ERR`.
+/// `MLX5_CQE_SYNDROME_*`, without the final `ERR`.
 const fn syndrome(raw: u64) -> Option<&'static str> {
     Some(match raw {
         0x01 => "LOCAL_LENGTH",
@@ -164,7 +164,7 @@ const fn syndrome(raw: u64) -> Option<&'static str> {
     })
 }
 
-/// Several came as one: how many, and the words of each.
+/// A compressed entry: how many completions, and the words of each.
 fn title(fields: &mut Fields, words: Words<'_>, minis: &[[u8; MINI]]) {
     fields.number("stands_for", words.number(44, 4));
     fields.hex("timestamp", words.number(48, 8));

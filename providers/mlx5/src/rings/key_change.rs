@@ -5,7 +5,7 @@ use uverbs_core::rings::Fields;
 use super::reader::Reader;
 use super::segments;
 
-/// What stands behind the control segment: control of the change, context of the key, translation.
+/// The segments after the control segment: control of the change, context of the key, translation.
 pub(super) fn fields(fields: &mut Fields, reader: &mut Reader<'_>) -> Option<()> {
     change(fields, reader)?;
     context(fields, reader)?;
@@ -13,7 +13,7 @@ pub(super) fn fields(fields: &mut Fields, reader: &mut Reader<'_>) -> Option<()>
         let length = reader.word()?;
         let mut ahead = *reader;
         if length == 0 && ahead.number(4) == Some(0) && ahead.long() == Some(0) {
-            // A translation is filled up to a block.
+            // A translation is padded to a block.
             *reader = ahead;
         } else {
             segments::piece(fields, reader, length)?;
@@ -41,7 +41,7 @@ const FLAGS: [(u32, &str); 5] = [
     (1 << 3, "check_qpn"),
 ];
 
-/// `struct mlx5_mkey_seg`: what the mask says of it is changed.
+/// `struct mlx5_mkey_seg`: the fields selected by the mask are changed.
 fn context(fields: &mut Fields, reader: &mut Reader<'_>) -> Option<()> {
     fields.hex_if_any("status", reader.byte()?);
     reader.take(1)?;

@@ -1,8 +1,8 @@
-//! What stands in the rings, by name, for whoever watches them.
+//! Decodes the contents of the rings, by field name, for observers.
 //!
-//! Written against the tables of the reference manual and the kernel's headers
-//! (`include/linux/mlx5/qp.h`, `device.h`, `mlx5_ifc.h`), not against what this crate writes: a
-//! mistake of an encoder shows. Any bytes can be read: what makes no sense is shown as it is.
+//! Written from the tables of the reference manual and the kernel's headers
+//! (`include/linux/mlx5/qp.h`, `device.h`, `mlx5_ifc.h`), not from the encoders of this crate, so
+//! that their mistakes show. Arbitrary bytes can be decoded: what is malformed is shown as it is.
 
 mod completion;
 mod key_change;

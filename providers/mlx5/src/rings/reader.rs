@@ -1,6 +1,6 @@
-//! Reads big-endian numbers one behind the other.
+//! Reads consecutive big-endian numbers.
 
-/// What was not read yet.
+/// The bytes that have not been read yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader<'b> {
     bytes: &'b [u8],
@@ -11,24 +11,24 @@ impl<'b> Reader<'b> {
         Self { bytes }
     }
 
-    /// How many bytes are left.
+    /// The number of bytes left.
     pub(super) const fn left(self) -> usize {
         self.bytes.len()
     }
 
-    /// What is left.
+    /// The bytes left.
     pub(super) const fn rest(self) -> &'b [u8] {
         self.bytes
     }
 
-    /// The next bytes, or `None` where there are fewer.
+    /// The next bytes, or `None` if there are fewer.
     pub(super) fn take(&mut self, count: usize) -> Option<&'b [u8]> {
         let (bytes, rest) = self.bytes.split_at_checked(count)?;
         self.bytes = rest;
         Some(bytes)
     }
 
-    /// The next number of so many bytes, 8 at most.
+    /// The next number of `bytes` bytes, at most 8.
     pub(super) fn number(&mut self, bytes: usize) -> Option<u64> {
         let fold = |number: u64, byte: &u8| number << 8 | u64::from(*byte);
         self.take(bytes).map(|bytes| bytes.iter().fold(0, fold))

@@ -5,11 +5,11 @@ use uverbs_core::rings::Fields;
 use super::reader::Reader;
 use super::segments;
 
-/// The key that ends the pieces of a request which has fewer than it could (the kernel's
-/// `MLX5_INVALID_LKEY`).
+/// The key that ends the scatter/gather entries of a request with fewer of them than it could have
+/// (the kernel's `MLX5_INVALID_LKEY`).
 const INVALID_LKEY: u64 = 0x100;
 
-/// Says where a message may go. `listed`: the request begins with the number of the one behind it.
+/// Decodes the memory for a message. `listed`: the request begins with the number of the next one.
 pub(super) fn fields(bytes: &[u8], listed: bool) -> Fields {
     let mut fields = Fields::of(Some("RECEIVE"));
     let mut reader = Reader::new(bytes);
@@ -29,7 +29,7 @@ fn request(fields: &mut Fields, reader: &mut Reader<'_>, listed: bool) -> Option
         let length = reader.word()?;
         let mut ahead = *reader;
         if length == 0 && ahead.number(4) == Some(INVALID_LKEY) {
-            // What is behind the end is of old.
+            // What follows the end mark is stale.
             return Some(());
         }
         segments::piece(fields, reader, length)?;

@@ -1,4 +1,4 @@
-//! What requests are made of behind their control segment.
+//! The segments of requests after the control segment.
 
 use uverbs_core::rings::Fields;
 use uverbs_core::types::QpType;
@@ -6,14 +6,14 @@ use uverbs_core::types::QpType;
 use super::reader::Reader;
 use crate::wqe::UNIT;
 
-/// What stands between the control segment and the operation.
+/// The segments between the control segment and the operation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Route {
-    /// Nothing: a connection knows where it leads.
+    /// None: a connection has a fixed peer.
     Connected,
-    /// Where a datagram goes.
+    /// The destination of a datagram.
     Datagram,
-    /// Where a request of a dynamic connection goes.
+    /// The destination of a request on a dynamic connection.
     Dynamic,
     /// The shared receive queue of an XRC connection.
     Xrc,
@@ -22,7 +22,7 @@ pub(crate) enum Route {
 }
 
 impl Route {
-    /// That of queue pairs of this kind.
+    /// The route of queue pairs of this type.
     pub(crate) fn of(kind: QpType) -> Self {
         match kind {
             QpType::Ud => Self::Datagram,
@@ -34,7 +34,7 @@ impl Route {
     }
 }
 
-/// Where a request goes.
+/// The destination of a request.
 pub(super) fn route(fields: &mut Fields, reader: &mut Reader<'_>, route: Route) -> Option<()> {
     match route {
         Route::Connected => Some(()),
@@ -55,7 +55,7 @@ pub(super) fn route(fields: &mut Fields, reader: &mut Reader<'_>, route: Route) 
     }
 }
 
-/// An address vector behind its key (`struct mlx5_av`).
+/// An address vector after its key (`struct mlx5_av`).
 fn address(fields: &mut Fields, reader: &mut Reader<'_>) -> Option<()> {
     const NUMBER: u32 = 0xff_ffff;
     let number = reader.word()?;
@@ -73,7 +73,7 @@ fn address(fields: &mut Fields, reader: &mut Reader<'_>) -> Option<()> {
     Some(())
 }
 
-/// The start of a frame (`struct mlx5_wqe_eth_seg`), and the header that stands in it.
+/// The start of a frame (`struct mlx5_wqe_eth_seg`), and the header that it contains.
 fn ethernet(fields: &mut Fields, reader: &mut Reader<'_>) -> Option<()> {
     /// Bytes of the segment before the header.
     const PREFIX: usize = 14;
@@ -93,16 +93,16 @@ fn ethernet(fields: &mut Fields, reader: &mut Reader<'_>) -> Option<()> {
     reader.take(end - PREFIX - length).map(drop)
 }
 
-/// A place in the peer's memory.
+/// An address in the peer's memory.
 pub(super) fn remote(fields: &mut Fields, reader: &mut Reader<'_>) -> Option<()> {
     fields.hex("remote_address", reader.long()?);
     fields.key("rkey", reader.word()?);
     reader.take(4).map(drop)
 }
 
-/// Pieces of memory, or inline data, up to the end.
+/// Scatter/gather entries, or inline data, up to the end.
 pub(super) fn pieces(fields: &mut Fields, reader: &mut Reader<'_>) -> Option<()> {
-    /// Inline data follows, of so many bytes.
+    /// Inline data of this many bytes follows.
     const INLINE: u32 = 1 << 31;
     while reader.left() != 0 {
         let before = reader.left();
@@ -118,7 +118,7 @@ pub(super) fn pieces(fields: &mut Fields, reader: &mut Reader<'_>) -> Option<()>
     Some(())
 }
 
-/// A piece of memory behind its length.
+/// A scatter/gather entry after its length.
 pub(super) fn piece(fields: &mut Fields, reader: &mut Reader<'_>, length: u32) -> Option<()> {
     fields.number("length", length);
     fields.key("lkey", reader.word()?);

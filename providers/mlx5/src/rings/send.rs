@@ -7,9 +7,9 @@ use super::reader::Reader;
 use super::segments::{self, Route};
 use crate::wqe::{control, opcode};
 
-/// No operation; it completes, and does nothing else.
+/// No operation; it only completes.
 const NOP: u32 = 0x00;
-/// The bits of an opcode. Above them is its modifier.
+/// The bits of an opcode. The higher bits are its modifier.
 const OPCODE: u32 = 0xff;
 
 /// The name of an operation (`MLX5_OPCODE_*`).
@@ -35,7 +35,7 @@ pub(super) const fn name(operation: u32) -> Option<&'static str> {
 const MASKED_COMPARE_SWAP: u32 = opcode::MASKED_COMPARE_SWAP & OPCODE;
 const MASKED_FETCH_ADD: u32 = opcode::MASKED_FETCH_ADD & OPCODE;
 
-/// How many units the request has that begins with this word: the doorbell's. At least one.
+/// The number of units of the request that begins with this word, the doorbell's. At least one.
 pub(super) const fn units(head: u64) -> u32 {
     let units = (head & 0x3f) as u32;
     if units == 0 { 1 } else { units }
@@ -48,7 +48,7 @@ struct Head {
     modifier: u8,
 }
 
-/// Says what a request asks for.
+/// Decodes a request.
 pub(super) fn fields(bytes: &[u8], route: Route) -> Fields {
     let operation = bytes.get(3).map(|byte| u32::from(*byte));
     let mut fields = Fields::of(operation.and_then(name));
@@ -60,7 +60,7 @@ pub(super) fn fields(bytes: &[u8], route: Route) -> Fields {
     fields
 }
 
-/// `None` where it ends too soon, or what is left has no meaning.
+/// `None` if it ends too soon, or if what is left has no meaning.
 fn request(fields: &mut Fields, reader: &mut Reader<'_>, route: Route) -> Option<()> {
     let head = head(fields, reader)?;
     if head.operation == opcode::UMR {
@@ -104,7 +104,7 @@ fn head(fields: &mut Fields, reader: &mut Reader<'_>) -> Option<Head> {
     })
 }
 
-/// Of the control segment.
+/// Flags of the control segment.
 const FLAGS: [(u32, &str); 4] = [
     (control::SIGNALED, "signaled"),
     (control::SOLICITED, "solicited"),
@@ -112,7 +112,7 @@ const FLAGS: [(u32, &str); 4] = [
     (control::SMALL_FENCE, "small_fence"),
 ];
 
-/// What the operation does to memory of the peer.
+/// The operands for memory of the peer.
 fn operands(fields: &mut Fields, reader: &mut Reader<'_>, head: &Head) -> Option<()> {
     match head.operation {
         opcode::WRITE | opcode::WRITE_IMM | opcode::READ => segments::remote(fields, reader),
@@ -125,7 +125,7 @@ fn operands(fields: &mut Fields, reader: &mut Reader<'_>, head: &Head) -> Option
         opcode::FETCH_ADD => {
             segments::remote(fields, reader)?;
             fields.hex("add", reader.long()?);
-            // The second operand means nothing.
+            // The second operand has no meaning.
             reader.take(8).map(drop)
         }
         MASKED_COMPARE_SWAP | MASKED_FETCH_ADD => {

@@ -1,4 +1,4 @@
-//! Entries are copied out of the rings, and whoever watches is told of them.
+//! Copies entries out of the rings, and reports them to observers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,7 +14,7 @@ use crate::cqe::{format, opcode};
 use crate::sync::barrier;
 use crate::wqe::{BLOCK_UNITS, UNIT};
 
-/// A send queue that is watched.
+/// A send queue with an observer.
 #[derive(Debug)]
 pub(crate) struct Sends {
     pub(crate) watched: Watched,
@@ -22,11 +22,11 @@ pub(crate) struct Sends {
 }
 
 impl Sends {
-    /// Tells of the requests in `ring` from one block up to another, both counted on and on.
+    /// Reports the requests in `ring` from one block up to another (both free-running counters).
     #[cold]
     pub(crate) fn tell(&self, ring: &BlockRing, from: u32, to: u32) {
         let mut block = from;
-        // Each request has a block of its own, so they end.
+        // Each request takes at least one block, so the loop ends.
         while block != to {
             let first = block.wrapping_mul(BLOCK_UNITS);
             let units = send::units(u64::from_be(ring.word(first, 0)));
@@ -40,7 +40,7 @@ impl Sends {
     }
 }
 
-/// Tells of the receive requests at these indexes of a ring, each of `1 << shift` units.
+/// Reports the receive requests at these indexes of a ring, each of `1 << shift` units.
 #[cold]
 pub(crate) fn receives(
     watched: &Watched,
@@ -60,16 +60,16 @@ fn units_of(ring: &UnitRing, first: u32, units: u32) -> Vec<u8> {
     (0..units).flat_map(unit).flatten().collect()
 }
 
-/// A completion queue that is watched.
+/// A completion queue with an observer.
 #[derive(Debug)]
 pub(crate) struct Completions {
     watched: Watched,
-    /// Entries that were told of, counted on and on.
+    /// Entries reported (free-running counter).
     told: AtomicU64,
 }
 
 impl Completions {
-    /// Nothing was taken out of it yet.
+    /// An observer of a queue from which no entry has been taken.
     pub(crate) fn new(watched: Watched) -> Self {
         Self {
             watched,
@@ -77,7 +77,7 @@ impl Completions {
         }
     }
 
-    /// Tells of the entries before `position`, which were taken and not given back.
+    /// Reports the entries before `position`, which were taken and not given back.
     #[cold]
     pub(crate) fn tell(&self, ring: &CqRing, position: u64) {
         barrier::from_device();
@@ -87,8 +87,9 @@ impl Completions {
         }
     }
 
-    /// Tells of an entry that is there and stands for others, with what it says of each. They are
-    /// told of again when they are taken, as the entries that were made of it.
+    /// Reports a compressed entry that has been written, with the elements of its array. The
+    /// completions are reported again when they are taken, as the entries into which it was
+    /// expanded.
     #[cold]
     pub(crate) fn tell_title(&self, ring: &CqRing, place: Place) {
         let [_, count] = ring.units.get(ring.first(place.position).wrapping_add(2));
@@ -119,7 +120,7 @@ impl Completions {
     }
 }
 
-/// Completions that come as one, at most: more than any device does.
+/// The maximum number of completions in a compressed entry: more than any device writes.
 const MOST_MINIS: u64 = 256;
 
 /// The 64 bytes of an entry.
@@ -133,8 +134,8 @@ fn entry(ring: &CqRing, place: Place) -> [u8; ENTRY] {
     bytes
 }
 
-/// What a title at `position` says of one of those that it stands for. An array lies in the second
-/// place, and those of eight more in every eighth.
+/// One element of the array of a title at `position`. The first array is in the second slot, and
+/// those of eight more elements each in every eighth slot.
 fn mini(ring: &CqRing, position: u64, at: u64) -> [u8; MINI] {
     let array = ring.first(position.wrapping_add((at & !7).max(1)));
     let unit = array.wrapping_add(u32::try_from(at & 7).unwrap_or(0) / 2);

@@ -1,4 +1,4 @@
-//! Queues that are watched.
+//! Queues with observers.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn watched(queue: QueueKind) -> (Arc<Collector>, Option<Watched>) {
     (collector, Some(Arc::new(watch).queue(queue, QPN)))
 }
 
-/// Where each entry is, what it is, and its value of `field`.
+/// The index of each entry, its kind, and its value of `field`.
 fn told(collector: &Collector, field: &str) -> Vec<(u32, &'static str, String)> {
     let value = |entry: &Entry| {
         let found = entry.fields.iter().find(|(name, _)| *name == field);
@@ -193,7 +193,7 @@ fn completions_are_told_of_when_they_are_taken() {
         let (collector, queue) = watched(QueueKind::Completion);
         let shared = CqShared::new(&ring);
         let mut consumer = Consumer::new(&shared, &Arc::default(), false).watched(queue);
-        // Of nobody: it is passed over, and told of all the same.
+        // Of no queue: it is skipped, but reported nevertheless.
         write(&ring, 0, [0, 0, 0, 0, 9 << 32, 11, 0, 0x20]);
         consumer.tell();
         assert_eq!(collector.take(), [], "not taken");
@@ -202,7 +202,7 @@ fn completions_are_told_of_when_they_are_taken() {
         consumer.tell();
         let came = |index, length| (index, "RESP_SEND", number(length));
         assert_eq!(told(&collector, "byte_count"), [came(0, 11)], "{size}");
-        // Two that came as one: as it was, and what was made of it.
+        // A compressed entry of two: as the device wrote it, and expanded.
         write(&ring, 1, [0, 0, 0, 0, 9 << 32, 2, 0, 0x2c]);
         let minis = [21, 22, 0, 0, 0, 0, 0, 0];
         write(&ring, 2, minis);

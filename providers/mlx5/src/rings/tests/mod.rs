@@ -1,4 +1,4 @@
-//! Bytes that are known, written out by hand, and any bytes.
+//! Known bytes, written by hand, and arbitrary bytes.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod hooks;
@@ -198,7 +198,7 @@ fn receives_end_with_their_last_piece() {
     );
 }
 
-/// An entry with these words at these bytes.
+/// An entry with these words at these byte offsets.
 fn entry(words: &[(usize, u32)]) -> [u8; ENTRY] {
     let mut entry = [0; ENTRY];
     for (at, word) in words {
