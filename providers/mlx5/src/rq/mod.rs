@@ -1,5 +1,5 @@
 //! The receive ring of a queue pair or a work queue: this side writes requests, the doorbell record
-//! hands them over.
+//! submits them.
 
 mod scattered;
 
@@ -20,7 +20,7 @@ pub(crate) use scattered::ScatteredRing;
 /// The word of a doorbell record that receive queues use.
 const RECEIVE_RECORD: usize = 0;
 
-/// Longest buffer: one bit less than its length field has.
+/// The longest buffer: one bit less than its length field has.
 const MAX_MESSAGE: u64 = MAX_PIECE as u64;
 const MAX_PIECE: u32 = (1 << 31) - 1;
 
@@ -31,30 +31,30 @@ const UNIT_SHIFT: u32 = 4;
 #[derive(Debug)]
 pub(crate) struct ReceiveRing {
     ring: UnitRing,
-    /// Requests less one.
+    /// The number of requests less one.
     mask: u32,
-    /// log₂ of the units of a request.
+    /// log₂ of the number of units of a request.
     shift: u32,
     max_sge: u32,
-    /// Requests put, counted on and on.
+    /// Requests put (free-running counter).
     end: u32,
-    /// Requests handed over.
+    /// Requests submitted.
     rung: u32,
-    /// Requests that were completed when last asked.
+    /// Requests completed, when last checked.
     tail: u32,
-    /// Requests that can be outstanding; 0 while the queue takes none.
+    /// The number of requests that can be outstanding; 0 while the queue accepts none.
     room: u32,
-    /// The device may not see requests yet: raw packet queues receive before they are ready to.
+    /// The device must not see requests yet: raw packet queues receive before they are ready to.
     held: bool,
     fork: ForkToken,
     tracker: Arc<QueuePairTracker>,
     record: Arc<Record>,
-    /// Whoever is told what is handed over.
+    /// The observer of submitted requests.
     #[cfg(feature = "rings")]
     watched: Option<Box<Watched>>,
 }
 
-/// What a receive ring is made of.
+/// The parts of a receive ring.
 pub(crate) struct Parts {
     pub(crate) ring: UnitRing,
     pub(crate) sizes: sizes::Receive,
@@ -83,13 +83,13 @@ impl ReceiveRing {
         }
     }
 
-    /// Tells of what is handed over from here on.
+    /// Reports what is submitted from here on.
     #[cfg(feature = "rings")]
     pub(crate) fn watch(&mut self, queue: Option<Watched>) {
         self.watched = queue.map(Box::new);
     }
 
-    /// Says whether the queue is in a state that takes requests.
+    /// Sets whether the queue is in a state that accepts requests.
     pub(crate) fn set_ready(&mut self, ready: bool) {
         self.room = if ready { self.mask.wrapping_add(1) } else { 0 };
     }
@@ -102,7 +102,7 @@ impl ReceiveRing {
         self.record.store(RECEIVE_RECORD, 0);
     }
 
-    /// Keeps requests from the device, or shows it those that were handed over meanwhile.
+    /// Hides requests from the device, or shows it those that were submitted meanwhile.
     pub(crate) fn hold(&mut self, held: bool) {
         self.held = held;
         if !held {
@@ -124,12 +124,12 @@ impl ReceiveRing {
     )]
     #[inline(always)]
     pub(crate) fn put(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
-        // A child has no mapping of the ring.
+        // A child process has no mapping of the ring.
         if !self.fork.is_current() {
             return Err(PostError::Forked);
         }
-        // What comes later must not come back here: the compiler would forget what it knows about
-        // the request.
+        // The slow path must not return here: the compiler would forget what it knows about the
+        // request.
         if self.is_full() {
             return self.put_apart(*request);
         }
@@ -162,7 +162,7 @@ impl ReceiveRing {
         Ok(())
     }
 
-    /// Notes the request at `index`, the end, which is moved behind it.
+    /// Records the request at `index`, the end, and advances the end.
     #[inline]
     fn note(&mut self, index: u32, wr_id: u64) {
         if let Some(tracker) = self.own() {
@@ -177,7 +177,7 @@ impl ReceiveRing {
         self.end.wrapping_sub(self.tail) >= self.room
     }
 
-    /// Looks for requests that were completed meanwhile.
+    /// Checks for requests that were completed meanwhile.
     #[cold]
     #[inline(never)]
     fn make_room(&mut self) -> Result<(), PostError> {
@@ -204,7 +204,7 @@ impl ReceiveRing {
         Ok(())
     }
 
-    /// Hands over what was put by this process.
+    /// Submits what was put by this process.
     #[inline]
     fn hand_over(&mut self) {
         #[cfg(feature = "rings")]
@@ -219,18 +219,19 @@ impl ReceiveRing {
         }
     }
 
-    /// Puts requests and hands them over: how many, and why the next one was not.
+    /// Puts requests and submits them; on an error, returns how many were submitted, and why the
+    /// next one was not.
     #[expect(
         clippy::inline_always,
         reason = "what the caller knows about the requests would be passed in memory and asked again"
     )]
     #[inline(always)]
     pub(crate) fn post(&mut self, requests: &[RecvRequest<'_>]) -> Result<(), (usize, PostError)> {
-        // A batch that was forgotten instead of dropped must not be rung with this one.
+        // A batch that was leaked instead of dropped must not be submitted with this one.
         self.abort();
         for (posted, request) in requests.iter().enumerate() {
-            // A copy: of a request that stays where it is, nothing is known to the compiler any
-            // more.
+            // A copy is passed: once the address of the request is passed on, the compiler no
+            // longer knows anything about its fields.
             if let Err(error) = self.put(&{ *request }) {
                 return self.stop(posted, error);
             }
@@ -241,7 +242,7 @@ impl ReceiveRing {
         Ok(())
     }
 
-    /// Hands over what was put before the request that was refused.
+    /// Submits what was put before the request that was refused.
     #[cold]
     fn stop(&mut self, posted: usize, error: PostError) -> Result<(), (usize, PostError)> {
         self.ring().map_err(|error| (0, error))?;
@@ -260,13 +261,14 @@ impl ReceiveRing {
     }
 }
 
-/// Whether a piece alone fits a request with up to `max_sge` pieces.
+/// Whether a single scatter/gather entry is valid in a request with up to `max_sge` entries.
 #[inline]
 fn is_usual(piece: &Sge, max_sge: u32) -> bool {
     max_sge != 0 && (1..=MAX_PIECE).contains(&piece.length)
 }
 
-/// Writes a usual piece from unit `at` on, and the end behind it where there could be more.
+/// Writes a usual scatter/gather entry at unit `at`, followed by the end mark where there could be
+/// more.
 #[inline]
 fn put_piece(ring: &UnitRing, at: u32, max_sge: u32, piece: &Sge) {
     ring.put(at, wqe::data(piece));
@@ -275,8 +277,8 @@ fn put_piece(ring: &UnitRing, at: u32, max_sge: u32, piece: &Sge) {
     }
 }
 
-/// Writes the pieces of a receive request from unit `at` on. The device takes them in order up to
-/// `max_sge` or an end.
+/// Writes the scatter/gather entries of a receive request from unit `at` on. The device uses them
+/// in order up to `max_sge` or an end mark.
 #[expect(clippy::inline_always, reason = "a part of posting")]
 #[inline(always)]
 pub(crate) fn put_pieces(
@@ -285,7 +287,7 @@ pub(crate) fn put_pieces(
     max_sge: u32,
     pieces: &[Sge],
 ) -> Result<(), PostError> {
-    // Most requests have one piece.
+    // Most requests have one scatter/gather entry.
     if let [piece] = pieces
         && is_usual(piece, max_sge)
     {

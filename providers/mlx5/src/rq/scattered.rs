@@ -1,5 +1,5 @@
-//! A receive ring whose small messages come in completions: what is posted is noted for whoever
-//! polls, too.
+//! A receive ring whose small messages are delivered in completions: posted requests are also
+//! recorded for polling.
 
 use uverbs_core::PostError;
 use uverbs_core::types::RecvRequest;
@@ -7,14 +7,14 @@ use uverbs_core::types::RecvRequest;
 use super::ReceiveRing;
 use crate::tracker::ScatterTracker;
 
-/// Such a ring.
+/// A receive ring with recorded requests.
 #[derive(Debug)]
 pub(crate) struct ScatteredRing {
     pub(crate) ring: ReceiveRing,
 }
 
 impl ScatteredRing {
-    /// The ring, of a queue pair whose tracker is told where messages go.
+    /// The ring of a queue pair whose tracker records the destinations of messages.
     pub(crate) fn new(ring: ReceiveRing) -> Self {
         Self { ring }
     }
