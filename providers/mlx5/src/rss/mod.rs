@@ -1,4 +1,4 @@
-//! Receive-side scaling: queue pairs that spread packets over work queues by a hash of their
+//! Receive-side scaling: queue pairs that distribute packets over work queues by a hash of their
 //! headers.
 
 pub mod work_queue;
@@ -30,8 +30,8 @@ const HASH_KEY_LEN: u8 = 40;
 const TOEPLITZ: u8 = 1;
 
 bitflags! {
-    /// `ibv_rx_hash_fields`—what of a packet enters the hash. Unknown bits are kept: a device says
-    /// what it can.
+    /// `ibv_rx_hash_fields`—the packet fields that are hashed. Unknown bits are kept: the device
+    /// reports which ones it supports.
     #[doc(alias = "ibv_rx_hash_fields")]
     #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
     pub struct HashFields: u64 {
@@ -51,7 +51,7 @@ bitflags! {
         const SOURCE_UDP = MLX5_RX_HASH_SRC_PORT_UDP;
         /// Destination port, UDP.
         const DESTINATION_UDP = MLX5_RX_HASH_DST_PORT_UDP;
-        /// Index of an IPsec association.
+        /// Security parameter index of IPsec.
         const IPSEC = MLX5_RX_HASH_IPSEC_SPI;
         /// The inner headers of a tunnel.
         const INNER = MLX5_RX_HASH_INNER;
@@ -59,7 +59,7 @@ bitflags! {
     }
 }
 
-/// Fields of headers that no packet has both of.
+/// Fields of headers of which a packet has at most one.
 const EXCLUDE_EACH_OTHER: [(HashFields, HashFields); 2] = [
     (
         HashFields::SOURCE_IPV4.union(HashFields::DESTINATION_IPV4),
@@ -71,16 +71,16 @@ const EXCLUDE_EACH_OTHER: [(HashFields, HashFields); 2] = [
     ),
 ];
 
-/// What packets are spread by.
+/// The parameters of the hash.
 #[derive(Clone, Copy, Debug)]
 pub struct Hash {
-    /// What enters. IPv4 excludes IPv6, TCP excludes UDP.
+    /// The fields that are hashed. IPv4 excludes IPv6, TCP excludes UDP.
     pub fields: HashFields,
     /// The key of the Toeplitz hash.
     pub key: [u8; HASH_KEY],
 }
 
-/// A queue pair that receives frames into the work queues of a table. It has no states.
+/// A queue pair that distributes frames over the work queues of a table. It has no states.
 #[derive(Debug)]
 pub struct SpreadingQueuePair {
     object: Arc<Object>,
@@ -89,11 +89,12 @@ pub struct SpreadingQueuePair {
 }
 
 impl SpreadingQueuePair {
-    /// `ibv_create_qp_ex` with a hash—creates one; flow rules lead packets to it. One system call.
+    /// `ibv_create_qp_ex` with a hash—creates one; flow rules direct packets to it. One system
+    /// call.
     ///
     /// # Errors
     /// Unsupported: the device does not hash one of the fields. `InvalidInput`: fields that exclude
-    /// each other, or have no name. EPERM without `CAP_NET_RAW`.
+    /// each other, or unknown bits. EPERM without `CAP_NET_RAW`.
     pub fn create(
         context: &Context,
         pd: &ProtectionDomain,
@@ -136,13 +137,13 @@ impl SpreadingQueuePair {
         self.number
     }
 
-    /// The number of the transport interface underneath; 0 where the kernel does not say.
+    /// The number of the transport interface underneath; 0 if the kernel does not report it.
     pub fn tirn(&self) -> u32 {
         self.tirn
     }
 }
 
-/// The fields for a request, if the device hashes them.
+/// The fields of a request, if the device can hash them.
 fn fields(op: Op, caps: &Caps, asked: HashFields) -> Result<u64> {
     let fields = asked_flags(op, "hash_fields", asked)?;
     let lacking = fields & !caps.rss_fields;
@@ -151,7 +152,7 @@ fn fields(op: Op, caps: &Caps, asked: HashFields) -> Result<u64> {
     }
     for (one, other) in EXCLUDE_EACH_OTHER {
         if asked.intersects(one) && asked.intersects(other) {
-            // The kernel would refuse it too, and complain.
+            // The kernel would refuse it too, and log a complaint.
             return Err(Error::invalid(op, "hash_fields")
                 .fact("fields", fields)
                 .hint("IPv4 excludes IPv6, TCP excludes UDP"));
@@ -190,7 +191,7 @@ mod tests {
         };
         for at in 0..64 {
             let bit = 1 << at;
-            // Whatever the device says of itself.
+            // Whatever the device reports.
             let (able, unable) = if matches!(at, 0..=8 | 31) {
                 (Ok(bit), Err(ErrorKind::Unsupported))
             } else {

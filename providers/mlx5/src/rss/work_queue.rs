@@ -1,4 +1,4 @@
-//! Work queues: receive queues that a receive-side scaling table spreads packets over.
+//! Work queues: receive queues over which a receive-side scaling table distributes packets.
 
 use std::sync::Arc;
 
@@ -26,15 +26,15 @@ use crate::wqe::sizes;
 
 pub use uverbs_core::cmd::wq::{Flags, State};
 
-/// `ibv_wq_init_attr`—what a work queue is created with.
+/// `ibv_wq_init_attr`—the parameters of a work queue.
 #[doc(alias = "ibv_wq_init_attr")]
 #[derive(Clone, Copy, Debug)]
 pub struct WorkQueueInit<'a> {
-    /// Where its receives complete.
+    /// The completion queue of its receives.
     pub cq: Link<'a>,
-    /// Outstanding receives at least.
+    /// The minimum number of outstanding receives.
     pub max_wr: u32,
-    /// Scatter elements of a receive.
+    /// Scatter/gather entries of a receive.
     pub max_sge: u32,
     /// Options.
     pub flags: Flags,
@@ -52,8 +52,8 @@ pub struct WorkQueue {
     sizes: sizes::Receive,
     tracker: Arc<QueuePairTracker>,
     cq: Arc<CqShared>,
-    /// The device may have started over, and the ring here has not: only a reset brings them
-    /// together again.
+    /// The device may have started over while the ring here has not: only a reset makes them agree
+    /// again.
     adrift: bool,
 }
 
@@ -61,8 +61,8 @@ impl WorkQueue {
     /// `ibv_create_wq`—creates a work queue in the reset state. One system call.
     ///
     /// # Errors
-    /// Limits of the device; Unsupported on devices whose completions carry no number of ours;
-    /// those of the command.
+    /// Limits of the device; Unsupported on devices whose completions carry no user index; those of
+    /// the command.
     #[doc(alias = "ibv_create_wq")]
     pub fn create(
         context: &Context,
@@ -158,22 +158,22 @@ impl WorkQueue {
         &self.object
     }
 
-    /// The device's number for it.
+    /// The device's number of the queue.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Outstanding receives, and scatter elements of each.
+    /// Outstanding receives, and scatter/gather entries of each.
     pub fn size(&self) -> (u32, u32) {
         (self.sizes.count, self.sizes.max_sge)
     }
 
-    /// `ibv_modify_wq`—moves it from one state to another. One system call.
+    /// `ibv_modify_wq`—changes its state. One system call.
     ///
     /// # Errors
-    /// EINVAL: it is in another state, or the move is illegal.
-    /// [`InvalidState`](ErrorKind::InvalidState): nobody knows what became of an earlier reset;
-    /// only another leads on.
+    /// EINVAL: it is in another state, or the transition is illegal.
+    /// [`InvalidState`](ErrorKind::InvalidState): the outcome of an earlier reset is unknown; only
+    /// another reset is possible.
     #[doc(alias = "ibv_modify_wq")]
     pub fn modify(&mut self, from: State, to: State) -> Result<()> {
         let op = Op::ModifyWorkQueue;
@@ -185,7 +185,7 @@ impl WorkQueue {
                 .fact("state", "unknown: a reset failed")
                 .hint("reset or destroy the work queue"));
         }
-        // As that of a queue pair: the device and the ring start over together.
+        // As for a queue pair: the device and the ring start over together.
         let before = self.adrift;
         self.adrift |= resets;
         let request = Modify {
@@ -226,16 +226,16 @@ impl WorkQueue {
         self.ring.put(request)
     }
 
-    /// Hands the device everything that was put.
+    /// Submits all requests that were put.
     ///
     /// # Errors
-    /// [`PostError::Forked`]; the requests were taken back then.
+    /// [`PostError::Forked`]; the requests were then taken back.
     #[inline]
     pub fn ring(&mut self) -> Result<(), PostError> {
         self.ring.ring()
     }
 
-    /// Takes back everything that was put and not rung.
+    /// Takes back all requests that were put and not submitted.
     pub fn abort(&mut self) {
         self.ring.abort();
     }
@@ -250,11 +250,11 @@ pub struct IndirectionTable {
 }
 
 impl IndirectionTable {
-    /// `ibv_create_rwq_ind_table`—creates a table of work queues, as many as a power of two. One
-    /// system call.
+    /// `ibv_create_rwq_ind_table`—creates a table of work queues, whose number is a power of two.
+    /// One system call.
     ///
     /// # Errors
-    /// Another count, those of the command.
+    /// Another number, and those of the command.
     #[doc(alias = "ibv_create_rwq_ind_table")]
     pub fn create(context: &Context, queues: &[&WorkQueue]) -> Result<Self> {
         if !queues.len().is_power_of_two() {
@@ -280,7 +280,7 @@ impl IndirectionTable {
         &self.object
     }
 
-    /// The device's number for it.
+    /// The device's number of the table.
     pub fn number(&self) -> u32 {
         self.number
     }
