@@ -1,4 +1,4 @@
-//! A tree that stands in a device.
+//! A tree that is applied to a device.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,35 +12,35 @@ use super::plan::{Plan, Step};
 use super::tree::Tree;
 use crate::prm::ElementAttr;
 
-/// A tree that stands in a device, and becomes another step by step or not at all.
+/// A tree that is applied to a device, and is changed to another one step by step, or not at all.
 ///
-/// Dropping it destroys its elements, each after those below it, but for those that something else
-/// still uses: these go with their last user.
+/// Dropping it destroys its elements, children before parents, except for those that are still in
+/// use: they are destroyed with their last user.
 #[derive(Debug)]
 pub struct Applied<B: Elements = Scheduler> {
     device: B,
     limits: Limits,
     tree: Option<Tree>,
-    /// By name. Elements own their parents, so that any order of dropping them is right.
+    /// By name. Elements own their parents, so that any order of dropping them is correct.
     live: HashMap<String, B::Element>,
     root: Option<B::Element>,
-    /// A change failed and could not be undone, or is under way: what unwinds leaves it so.
+    /// A change failed and could not be undone, or is in progress: a panic leaves it set.
     torn: bool,
 }
 
-/// Why a tree could not be made another.
+/// Why a tree could not be changed to another.
 #[derive(Debug)]
 pub struct ApplyError {
-    /// What was wrong.
+    /// The error.
     pub error: Error,
-    /// The step at which it was; `None`: nothing was sent.
+    /// The step that failed; `None`: nothing was sent.
     pub step: Option<Step>,
-    /// Steps that could not be undone, and why. Empty: the tree is as it was.
+    /// Steps that could not be undone, and why. Empty: the tree is unchanged.
     pub not_undone: Vec<(Step, Error)>,
 }
 
 impl Applied<Scheduler> {
-    /// A place for a tree in the device; nothing is sent yet.
+    /// An empty tree for the device; nothing is sent yet.
     pub fn new(scheduler: Scheduler) -> Self {
         let limits = *scheduler.limits();
         Self::over(scheduler, limits)
@@ -56,7 +56,7 @@ impl Applied<Scheduler> {
 }
 
 impl<B: Elements> Applied<B> {
-    /// A place for a tree in anything that has elements.
+    /// An empty tree for any implementation of elements.
     pub fn over(device: B, limits: Limits) -> Self {
         Self {
             device,
@@ -68,7 +68,7 @@ impl<B: Elements> Applied<B> {
         }
     }
 
-    /// The tree that stands, if one does.
+    /// The current tree, if there is one.
     pub fn tree(&self) -> Option<&Tree> {
         self.tree.as_ref()
     }
@@ -83,7 +83,7 @@ impl<B: Elements> Applied<B> {
         self.root.as_ref()
     }
 
-    /// What it would take to make it `tree` (`None`: nothing at all). Nothing is sent.
+    /// The plan for changing it to `tree` (`None`: nothing at all). Nothing is sent.
     ///
     /// # Errors
     /// As [`Limits::check`].
@@ -91,13 +91,14 @@ impl<B: Elements> Applied<B> {
         Plan::between(self.tree(), tree, &self.limits)
     }
 
-    /// Makes it `tree`, by the fewest commands, and returns what was done.
+    /// Changes it to `tree`, by the fewest commands, and returns the plan that was carried out.
     ///
     /// One system call per step of the [`Plan`], which waits for the firmware.
     ///
     /// # Errors
-    /// What the device does not allow, and leaves in use that would have to go, are found before
-    /// anything is sent. Where a step fails, those before it are undone in reverse.
+    /// What the device does not allow, and leaves in use that would have to be destroyed, are
+    /// detected before anything is sent. If a step fails, the steps before it are undone in reverse
+    /// order.
     pub fn apply(&mut self, tree: &Tree) -> Result<Plan, ApplyError> {
         self.change(Some(tree))
     }
@@ -125,11 +126,11 @@ impl<B: Elements> Applied<B> {
             if let Err(error) = self.carry_out(step, &mut fresh) {
                 let done = plan.steps().get(..at).unwrap_or_default();
                 let not_undone = self.undo(done, &mut fresh);
-                // What may be gone, or not, is in no tree.
+                // An element whose destruction has an unknown outcome is in no tree.
                 let destroys = matches!(step, Step::Destroy { .. } | Step::DestroyRoot);
                 let lost = destroys && error.outcome_is_unknown();
                 self.torn = lost || !not_undone.is_empty();
-                // What could not be destroyed is kept, for the drop to try again.
+                // Elements that could not be destroyed are kept, for the drop to try again.
                 for (name, element) in fresh {
                     self.live.insert(format!("{name} (left over)"), element);
                 }
@@ -146,7 +147,7 @@ impl<B: Elements> Applied<B> {
         Ok(plan)
     }
 
-    /// Refuses what is bound to fail.
+    /// Refuses a plan that is bound to fail.
     fn ready(&self, plan: &Plan) -> Result<()> {
         if self.torn {
             return Err(
@@ -170,7 +171,7 @@ impl<B: Elements> Applied<B> {
         Ok(())
     }
 
-    /// The element of that name that later steps mean: `None` is the root.
+    /// The element of that name for later steps: `None` is the root.
     fn find<'a>(
         &'a self,
         name: Option<&str>,
@@ -186,7 +187,7 @@ impl<B: Elements> Applied<B> {
         })
     }
 
-    /// Elements that a step creates go to `fresh`, because one of the same name may still stand.
+    /// Elements that a step creates go to `fresh`, because one of the same name may still exist.
     fn carry_out(&mut self, step: &Step, fresh: &mut HashMap<String, B::Element>) -> Result<()> {
         match step {
             Step::CreateRoot => self.root = Some(self.device.create_root()?),
@@ -237,7 +238,7 @@ impl<B: Elements> Applied<B> {
         })
     }
 
-    /// Undoes `done`, last first. Returns what could not be.
+    /// Undoes `done`, last step first. Returns the steps that could not be undone.
     fn undo(
         &mut self,
         done: &[Step],
@@ -272,7 +273,7 @@ impl<B: Elements> Applied<B> {
         left
     }
 
-    /// Creates again what was destroyed, below what stood.
+    /// Creates a destroyed element again, below its former parent.
     fn restore(
         &mut self,
         name: &str,

@@ -10,10 +10,10 @@ use crate::prm::{Groups, Mailbox, attach_queue, attach_send_queue, opcode};
 
 const REPLY_LEN: usize = 16;
 
-/// The role of the leaf that a queue pair's requests go through.
+/// The role of the leaf for a queue pair's requests.
 struct ForRequests;
 
-/// The role of the leaf that its responses go through.
+/// The role of the leaf for its responses.
 struct ForResponses;
 
 /// The queue pair that is attached.
@@ -32,18 +32,19 @@ pub struct Attachable<'a> {
     pub send_queue: Option<u32>,
 }
 
-/// What a queue pair is attached to; `None` detaches.
+/// The leaves that a queue pair is attached to; `None` detaches.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Leaves<'a> {
-    /// For the requests it sends.
+    /// For the requests that it sends.
     pub requestor: Option<&'a Leaf>,
-    /// For what it sends in answer to its peer's reads and atomics. Reliable connections only.
+    /// For its responses to the peer's reads and atomics. Reliable connections only.
     pub responder: Option<&'a Leaf>,
 }
 
 impl Scheduler {
-    /// `mlx5dv_modify_qp_sched_elem`—attaches a queue pair to leaves in place of those it is
-    /// attached to, or to none. It holds them until then, or until it is destroyed.
+    /// `mlx5dv_modify_qp_sched_elem`—attaches a queue pair to leaves, in place of those that it is
+    /// attached to, or to none. It keeps the leaves alive until the next attach, or until it is
+    /// destroyed.
     ///
     /// | queue pair | requests | responses | in state |
     /// |---|---|---|---|
@@ -57,8 +58,8 @@ impl Scheduler {
     /// [`Unsupported`](ErrorKind::Unsupported): another transport, or the device does not schedule
     /// queues of this kind. [`InvalidState`](ErrorKind::InvalidState): another state.
     /// [`InvalidInput`](ErrorKind::InvalidInput): a leaf for responses where there are none, or a
-    /// leaf of another context. Else the errno that the firmware's status stands for. The queue
-    /// pair is attached as it was then.
+    /// leaf of another context. Otherwise the errno for the firmware's status. The queue pair is
+    /// then attached as before.
     #[doc(alias = "mlx5dv_modify_qp_sched_elem")]
     #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub fn attach(&self, qp: &Attachable<'_>, leaves: Leaves<'_>) -> Result<()> {

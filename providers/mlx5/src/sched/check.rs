@@ -1,4 +1,4 @@
-//! What a device allows of a tree, found out before anything is sent.
+//! The limits of a device for a tree, checked before anything is sent.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -8,32 +8,32 @@ use uverbs_core::{Error, ErrorKind, Op, Result};
 use super::tree::{Element, Kind, Tree};
 use crate::prm::{ElementAttr, ElementKind, GeneralCaps, QosCaps, TsarKind};
 
-/// What a device allows of a tree.
+/// The limits of a device for a tree.
 ///
-/// Devices do not say how deep a tree may be; one that is too deep is refused while it is applied,
-/// and nothing of it stays.
+/// Devices do not report how deep a tree may be; one that is too deep is refused while it is
+/// applied, and nothing of it remains.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// There are nodes that choose by weight, and leaves.
+    /// The device has nodes that schedule by weight, and leaves.
     pub nodes: bool,
     /// Elements have shares.
     pub shares: bool,
     /// Elements have caps.
     pub caps: bool,
-    /// The largest share. `None`: not known.
+    /// The largest share. `None`: unknown.
     pub max_share: Option<u32>,
-    /// The most leaves. `None`: not known.
+    /// The largest number of leaves. `None`: unknown.
     pub max_leaves: Option<u32>,
-    /// The most levels below the root. `None`: not known.
+    /// The largest number of levels below the root. `None`: unknown.
     pub max_depth: Option<u32>,
 }
 
-/// Something about a tree that is allowed, but hardly meant.
+/// A property of a tree that is allowed, but probably not intended.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Note {
-    /// An element's cap is above that of an element above it, so that it never matters.
+    /// An element's cap is above that of an element above it, so that it never has an effect.
     CapAbove {
         /// The element.
         name: String,
@@ -41,7 +41,7 @@ pub enum Note {
         cap: u32,
         /// The element above it.
         above: String,
-        /// That one's cap, Mb/s.
+        /// The cap of `above`, Mb/s.
         limit: u32,
     },
     /// A node with nothing below it.
@@ -49,8 +49,7 @@ pub enum Note {
         /// The node; `None` is the root.
         name: Option<String>,
     },
-    /// Some children of a node have shares and some the device's default, whose weight is not
-    /// known.
+    /// Some children of a node have shares and some the device's default, whose weight is unknown.
     MixedShares {
         /// The node; `None` is the root.
         name: Option<String>,
@@ -58,7 +57,7 @@ pub enum Note {
 }
 
 impl Limits {
-    /// What the capabilities say.
+    /// The limits given by the capabilities.
     pub fn of(general: &GeneralCaps, qos: &QosCaps) -> Self {
         let element = |kind: ElementKind| qos.element_types & 1 << kind as u8 != 0;
         let dwrr = qos.tsar_types & 1 << TsarKind::Dwrr as u8 != 0;
@@ -77,7 +76,7 @@ impl Limits {
         }
     }
 
-    /// A device that allows everything that can be said.
+    /// The limits of a device that allows every tree.
     pub const fn none() -> Self {
         Self {
             nodes: true,
@@ -115,7 +114,7 @@ impl Limits {
         }
     }
 
-    /// Checks a whole tree: names, depth, number of leaves, and what each element wants.
+    /// Checks a whole tree: names, depth, number of leaves, and the attributes of each element.
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput), [`LimitExceeded`](ErrorKind::LimitExceeded) or
@@ -150,7 +149,7 @@ impl Limits {
     }
 }
 
-/// What is allowed about a tree, but hardly meant.
+/// The properties of a tree that are allowed, but probably not intended.
 pub(super) fn notes(tree: &Tree) -> Vec<Note> {
     let mut notes = Vec::new();
     look(None, &tree.children, None, &mut notes);

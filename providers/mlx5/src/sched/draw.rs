@@ -1,17 +1,17 @@
-//! A tree drawn as text, with shares as percentages.
+//! A tree as text, with shares as percentages.
 
 use std::fmt;
 
 use super::tree::{Element, Tree};
 
-/// What part of its parent's an element gets when all its siblings want theirs.
+/// An element's part of its parent's rate when all its siblings have something to send.
 #[derive(Clone, Copy)]
 enum Part {
-    /// Of a hundred.
+    /// In percent.
     Percent(f64),
-    /// Some weight among others of which one is the device's own choice.
+    /// A weight among others of which at least one is the device's default.
     Weight(u32),
-    /// The device's own choice among others.
+    /// The device's default among other weights.
     Default,
 }
 
@@ -23,7 +23,7 @@ fn part(element: &Element, siblings: &[Element]) -> Part {
         .sum();
     let all = siblings.iter().all(|sibling| share(sibling) != 0);
     match share(element) {
-        // Nobody has a share: all weigh the same.
+        // No element has a share: all have the same weight.
         0 if sum == 0 => Part::Percent(100.0 / count(siblings.len())),
         own if all => Part::Percent(f64::from(own) * 100.0 / wide(sum)),
         0 => Part::Default,
@@ -41,7 +41,7 @@ fn wide(number: u64) -> f64 {
     number as f64
 }
 
-/// One digit after the point, and none where it would be 0.
+/// One decimal digit, omitted if it is 0.
 fn percent(value: f64) -> String {
     let tenths = format!("{value:.1}");
     format!("{}%", tenths.strip_suffix(".0").unwrap_or(&tenths))
@@ -82,8 +82,8 @@ fn draw(
 }
 
 impl fmt::Display for Tree {
-    /// The tree, a line per element: its part of what its parent gets when everybody has something
-    /// to send, and its cap.
+    /// The tree, one line per element: its part of its parent's rate when all have something to
+    /// send, and its cap.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "root")?;
         draw(f, &self.children, "", Some(100.0), true)

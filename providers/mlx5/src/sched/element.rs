@@ -10,9 +10,9 @@ use crate::prm::{ElementAttr, ElementKind, GeneralCaps, QosCaps};
 
 const REPLY_LEN: usize = 16;
 
-/// Makes elements of one device's scheduling tree.
+/// Creates elements of one device's scheduling tree.
 ///
-/// Elements belong to the context that made them and end with it. Cheap to clone.
+/// Elements belong to the context that created them and end with it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     inner: Arc<Inner>,
@@ -26,7 +26,7 @@ struct Inner {
     limits: Limits,
 }
 
-/// `mlx5dv_sched_node`—shares what it is given among the elements below it. Cheap to clone.
+/// `mlx5dv_sched_node`—distributes its rate among the elements below it. Cheap to clone.
 ///
 /// It is destroyed when the last clone, and every element below, is gone.
 #[doc(alias = "mlx5dv_sched_node")]
@@ -37,10 +37,10 @@ pub struct Node {
     root: bool,
 }
 
-/// `mlx5dv_sched_leaf`—shares what it is given among the queues attached to it. Cheap to clone.
+/// `mlx5dv_sched_leaf`—distributes its rate among the queues attached to it. Cheap to clone.
 ///
-/// It is destroyed when the last clone is gone, and every queue that is attached to it was
-/// destroyed, detached, or attached elsewhere.
+/// It is destroyed when the last clone is gone, and every queue attached to it was destroyed,
+/// detached, or attached to another leaf.
 #[doc(alias = "mlx5dv_sched_leaf")]
 #[derive(Clone, Debug)]
 pub struct Leaf {
@@ -49,12 +49,13 @@ pub struct Leaf {
 }
 
 impl Scheduler {
-    /// Asks what the device can do.
+    /// Queries the device's capabilities.
     ///
     /// Two system calls, which wait for the firmware.
     ///
     /// # Errors
-    /// Those of the queries. A device without scheduling gives a scheduler that refuses everything.
+    /// Those of the queries. For a device without scheduling, returns a scheduler that refuses
+    /// everything.
     pub fn new(devx: Devx) -> Result<Self> {
         let general = devx.general_caps()?;
         let qos = devx.qos_caps(&general)?;
@@ -73,7 +74,7 @@ impl Scheduler {
         }
     }
 
-    /// What the device can do for quality of service.
+    /// The device's capabilities for quality of service.
     pub fn caps(&self) -> &QosCaps {
         &self.inner.qos
     }
@@ -82,7 +83,7 @@ impl Scheduler {
         &self.inner.general
     }
 
-    /// What that allows of a tree.
+    /// The limits that they imply for a tree.
     pub fn limits(&self) -> &Limits {
         &self.inner.limits
     }
@@ -97,7 +98,7 @@ impl Scheduler {
     ///
     /// # Errors
     /// [`Unsupported`](uverbs_core::ErrorKind::Unsupported): the device has no such scheduling.
-    /// Else the errno that the firmware's status stands for.
+    /// Otherwise the errno for the firmware's status.
     #[doc(alias = "mlx5dv_sched_node_create")]
     pub fn create_root(&self) -> Result<Node> {
         self.limits().check_nodes()?;
@@ -148,7 +149,7 @@ fn describe(mut error: Error, attr: &ElementAttr) -> Error {
 }
 
 impl Node {
-    /// The device's number for it.
+    /// The device's number of the node.
     pub fn id(&self) -> u32 {
         self.object.id()
     }
@@ -158,14 +159,14 @@ impl Node {
         self.root
     }
 
-    /// `mlx5dv_sched_node_create`—creates a node below it.
+    /// `mlx5dv_sched_node_create`—creates a node below this one.
     ///
     /// One system call; it waits for the firmware.
     ///
     /// # Errors
     /// [`Unsupported`](uverbs_core::ErrorKind::Unsupported): the device has no shares or no caps.
-    /// [`LimitExceeded`](uverbs_core::ErrorKind::LimitExceeded): a larger share than it has. Else
-    /// the errno that the firmware's status stands for.
+    /// [`LimitExceeded`](uverbs_core::ErrorKind::LimitExceeded): a share above the device's
+    /// maximum. Otherwise the errno for the firmware's status.
     #[doc(alias = "mlx5dv_sched_node_create")]
     pub fn create_node(&self, attr: &ElementAttr) -> Result<Self> {
         self.scheduler.limits().check_nodes()?;
@@ -179,7 +180,7 @@ impl Node {
         })
     }
 
-    /// `mlx5dv_sched_leaf_create`—creates a leaf below it.
+    /// `mlx5dv_sched_leaf_create`—creates a leaf below this node.
     ///
     /// One system call; it waits for the firmware.
     ///
@@ -196,13 +197,14 @@ impl Node {
         })
     }
 
-    /// `mlx5dv_sched_node_modify`—changes what is present in `attr`. A root has nothing to change.
+    /// `mlx5dv_sched_node_modify`—changes the fields present in `attr`. A root has nothing to
+    /// change.
     ///
     /// One system call; it waits for the firmware.
     ///
     /// # Errors
-    /// [`InvalidInput`](uverbs_core::ErrorKind::InvalidInput): share or cap for a root. Else as
-    /// [`create_node`](Self::create_node); the node is as it was then.
+    /// [`InvalidInput`](uverbs_core::ErrorKind::InvalidInput): share or cap for a root. Otherwise
+    /// as [`create_node`](Self::create_node); the node is then unchanged.
     #[doc(alias = "mlx5dv_sched_node_modify")]
     pub fn modify(&self, attr: &ElementAttr) -> Result<()> {
         if self.root && *attr != ElementAttr::new() {
@@ -214,13 +216,13 @@ impl Node {
         self.scheduler.modify(&self.object, ElementKind::Tsar, attr)
     }
 
-    /// `mlx5dv_sched_node_destroy`—destroys it. Dropping the last clone does the same.
+    /// `mlx5dv_sched_node_destroy`—destroys the node. Dropping the last clone does the same.
     ///
     /// One system call; it waits for the firmware.
     ///
     /// # Errors
     /// [`Busy`](uverbs_core::ErrorKind::Busy) while there are elements below it, or clones; the
-    /// node is given back.
+    /// node is returned.
     #[doc(alias = "mlx5dv_sched_node_destroy")]
     pub fn destroy(self) -> Result<(), DestroyError<Self>> {
         let Self {
@@ -240,12 +242,12 @@ impl Node {
 }
 
 impl Leaf {
-    /// The device's number for it.
+    /// The device's number of the leaf.
     pub fn id(&self) -> u32 {
         self.object.id()
     }
 
-    /// The kernel object: what an attached queue uses.
+    /// The kernel object, which attached queues use.
     pub(crate) fn object(&self) -> &Arc<Object> {
         self.object.object()
     }
@@ -255,25 +257,25 @@ impl Leaf {
         Arc::strong_count(self.object()) > 1
     }
 
-    /// `mlx5dv_sched_leaf_modify`—changes what is present in `attr`; queues stay attached.
+    /// `mlx5dv_sched_leaf_modify`—changes the fields present in `attr`; queues stay attached.
     ///
     /// One system call; it waits for the firmware.
     ///
     /// # Errors
-    /// As [`Node::create_leaf`]; the leaf is as it was then.
+    /// As [`Node::create_leaf`]; the leaf is then unchanged.
     #[doc(alias = "mlx5dv_sched_leaf_modify")]
     pub fn modify(&self, attr: &ElementAttr) -> Result<()> {
         self.scheduler
             .modify(&self.object, ElementKind::QueueGroup, attr)
     }
 
-    /// `mlx5dv_sched_leaf_destroy`—destroys it. Dropping the last clone does the same.
+    /// `mlx5dv_sched_leaf_destroy`—destroys the leaf. Dropping the last clone does the same.
     ///
     /// One system call; it waits for the firmware.
     ///
     /// # Errors
     /// [`Busy`](uverbs_core::ErrorKind::Busy) while queues are attached to it, or clones exist; the
-    /// leaf is given back.
+    /// leaf is returned.
     #[doc(alias = "mlx5dv_sched_leaf_destroy")]
     pub fn destroy(self) -> Result<(), DestroyError<Self>> {
         let Self { scheduler, object } = self;

@@ -1,4 +1,4 @@
-//! What a tree is made of while it stands: a device's elements, or a test's.
+//! The elements of an applied tree: a device's, or a test's.
 
 use std::fmt::Debug;
 
@@ -7,7 +7,7 @@ use uverbs_core::{DestroyError, Error, ErrorKind, Op, Result};
 use super::element::{Leaf, Node, Scheduler};
 use crate::prm::ElementAttr;
 
-/// Something that elements are created in.
+/// Something in which elements are created.
 pub trait Elements {
     /// An element that exists.
     type Element: Debug;
@@ -29,19 +29,19 @@ pub trait Elements {
         attr: &ElementAttr,
     ) -> Result<Self::Element>;
 
-    /// Changes what is present in `attr`.
+    /// Changes the fields present in `attr`.
     ///
     /// # Errors
     /// Those of the device.
     fn modify(&self, element: &Self::Element, attr: &ElementAttr) -> Result<()>;
 
-    /// Destroys an element, or gives it back, unless nobody knows whether it is gone.
+    /// Destroys an element, or returns it, unless it is unknown whether it is gone.
     ///
     /// # Errors
     /// Those of the device.
     fn destroy(&self, element: Self::Element) -> Result<(), DestroyError<Self::Element>>;
 
-    /// Whether something is attached to a leaf, so that it cannot be destroyed.
+    /// Whether queues are attached to a leaf, so that it cannot be destroyed.
     fn is_used(&self, element: &Self::Element) -> bool;
 }
 
@@ -55,7 +55,7 @@ pub enum LiveElement {
 }
 
 impl LiveElement {
-    /// The device's number for it.
+    /// The device's number of the element.
     pub fn id(&self) -> u32 {
         match self {
             Self::Node(node) => node.id(),
@@ -102,7 +102,8 @@ impl Elements for Scheduler {
 
     fn is_used(&self, element: &LiveElement) -> bool {
         match element {
-            // Those below it use a node; whether they go first, the plan knows.
+            // A node is used by the elements below it; the plan determines whether they are
+            // destroyed first.
             LiveElement::Node(_) => false,
             LiveElement::Leaf(leaf) => leaf.is_used(),
         }

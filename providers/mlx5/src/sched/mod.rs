@@ -1,11 +1,11 @@
-//! The tree of scheduling elements: who may send how much of what a function sends.
+//! The tree of scheduling elements, which distributes a function's send rate.
 //!
-//! A *node* shares what it is given among the elements below it, a *leaf* among the queues attached
-//! to it. In each cycle an element gets its share relative to its siblings', up to its cap; what
-//! one does not use goes to the others.
+//! A *node* distributes its rate among the elements below it, a *leaf* among the queues attached to
+//! it. In each cycle an element gets its share relative to its siblings', up to its cap; what it
+//! does not use goes to its siblings.
 //!
-//! [`Scheduler`] makes single elements. [`Tree`] describes a whole tree as data, [`Plan`] is how
-//! one becomes another, and [`Applied`] is one that stands in a device.
+//! [`Scheduler`] creates single elements. [`Tree`] describes a whole tree as data, [`Plan`] is the
+//! way from one to another, and [`Applied`] is a tree applied to a device.
 
 mod apply;
 mod attach;

@@ -1,4 +1,4 @@
-//! How one tree becomes another.
+//! The steps from one tree to another.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -18,7 +18,7 @@ pub enum Step {
     Create {
         /// Its name.
         name: String,
-        /// What it is below.
+        /// Its parent.
         parent: Option<String>,
         /// Whether it is a leaf.
         leaf: bool,
@@ -29,16 +29,16 @@ pub enum Step {
     Modify {
         /// Its name.
         name: String,
-        /// What of it changes, as it was.
+        /// The changed fields, with their old values.
         from: ElementAttr,
-        /// What of it changes, as it will be.
+        /// The changed fields, with their new values.
         to: ElementAttr,
     },
     /// Destroys an element.
     Destroy {
         /// Its name.
         name: String,
-        /// What it is below.
+        /// Its parent.
         parent: Option<String>,
         /// Whether it is a leaf.
         leaf: bool,
@@ -49,11 +49,11 @@ pub enum Step {
     DestroyRoot,
 }
 
-/// The fewest commands that make one tree another, in an order in which each can be carried out:
-/// creates from the root down, modifies, destroys from the leaves up.
+/// The fewest commands that change one tree into another, in an order in which each can be carried
+/// out: creates from the root down, modifies, destroys from the leaves up.
 ///
-/// Elements are recognised by their names. A device cannot move an element, nor make a leaf a node:
-/// one that changes its parent or its kind is created anew, with everything below it.
+/// Elements are identified by their names. A device cannot move an element, or turn a leaf into a
+/// node: one that changes its parent or its kind is created anew, with everything below it.
 ///
 /// ```
 /// use uverbs_mlx5::sched::{Element, Limits, Plan, Tree};
@@ -74,10 +74,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// How `from` (`None`: nothing at all) becomes `to`.
+    /// The plan from `from` (`None`: nothing at all) to `to`.
     ///
     /// # Errors
-    /// As [`Limits::check`]: what `to` has that the device does not allow.
+    /// As [`Limits::check`]: properties of `to` that the device does not allow.
     pub fn between(from: Option<&Tree>, to: Option<&Tree>, limits: &Limits) -> Result<Self> {
         if let Some(to) = to {
             limits.check(to)?;
@@ -113,17 +113,17 @@ impl Plan {
         })
     }
 
-    /// The commands, in their order.
+    /// The commands, in order.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// What is allowed about the tree, but hardly meant.
+    /// The properties of the tree that are allowed, but probably not intended.
     pub fn notes(&self) -> &[Note] {
         &self.notes
     }
 
-    /// Whether there is nothing to do.
+    /// Whether there are no steps.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
@@ -171,7 +171,7 @@ impl Step {
         }
     }
 
-    /// What differs; saying nothing and saying 0 are the same to a device.
+    /// The fields that differ; an absent field and 0 are the same to a device.
     fn modify(name: &str, from: &ElementAttr, to: &ElementAttr) -> Option<Self> {
         let differs = |from: Option<u32>, to: Option<u32>| {
             let (from, to) = (from.unwrap_or(0), to.unwrap_or(0));
@@ -234,7 +234,7 @@ impl fmt::Display for Step {
 }
 
 impl fmt::Display for Plan {
-    /// A line per command.
+    /// One line per command.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.steps.iter().try_for_each(|step| writeln!(f, "{step}"))
     }

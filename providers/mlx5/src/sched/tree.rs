@@ -18,42 +18,42 @@ use crate::prm::ElementAttr;
 /// ```
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Tree {
-    /// What is below the root.
+    /// The elements below the root.
     pub children: Vec<Element>,
 }
 
 /// An element of a described tree.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Element {
-    /// What it is called. No other element of the tree has the same name, and by it the elements of
-    /// two trees are recognised.
+    /// Its name. Names are unique in a tree, and identify the elements of two trees with each
+    /// other.
     pub name: String,
     /// Its share and its cap.
     pub attr: ElementAttr,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 
-/// What an element of a described tree is.
+/// The kind of an element of a described tree.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Kind {
     /// Queues are attached to it.
     Leaf,
-    /// These are below it.
+    /// A node with these elements below it.
     Node(Vec<Element>),
 }
 
-/// Where an element is.
+/// The position of an element.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
-    /// What it is below; `None` is the root.
+    /// Its parent; `None` is the root.
     pub(super) parent: Option<&'a Element>,
-    /// How far below the root: 1 for its children.
+    /// The number of levels below the root: 1 for its children.
     pub(super) depth: u32,
 }
 
 impl Tree {
-    /// A tree with these below its root.
+    /// A tree with these elements below its root.
     pub fn new(children: impl IntoIterator<Item = Element>) -> Self {
         Self {
             children: children.into_iter().collect(),
@@ -67,7 +67,7 @@ impl Tree {
             .find(|element| element.name == name)
     }
 
-    /// Every element, each before those below it.
+    /// Every element, parents before children.
     pub(super) fn walk(&self) -> impl Iterator<Item = (&Element, Place<'_>)> {
         let mut stack: Vec<(&Element, Place<'_>)> = Vec::new();
         let top = Place {
@@ -97,7 +97,7 @@ impl Element {
         }
     }
 
-    /// A node, with these below it.
+    /// A node with these elements below it.
     pub fn node(name: impl Into<String>, children: impl IntoIterator<Item = Self>) -> Self {
         Self {
             name: name.into(),
@@ -113,14 +113,14 @@ impl Element {
         self
     }
 
-    /// Sets the most it may send, Mb/s; 0 is no limit.
+    /// Sets its highest send rate, Mb/s; 0 is no limit.
     #[must_use]
     pub fn max_mbps(mut self, max_mbps: u32) -> Self {
         self.attr.max_mbps = Some(max_mbps);
         self
     }
 
-    /// What is below it.
+    /// The elements below it.
     pub fn children(&self) -> &[Self] {
         match &self.kind {
             Kind::Leaf => &[],

@@ -1,4 +1,4 @@
-//! A device that keeps its elements in a table, and refuses its n-th command.
+//! A fake device that keeps its elements in a table, and refuses its n-th command.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -26,9 +26,9 @@ struct Inner {
     table: RefCell<BTreeMap<u32, Entry>>,
     next: Cell<u32>,
     commands: Cell<u32>,
-    /// Commands that are refused, counted from 1.
+    /// Commands to refuse, counted from 1.
     refuse: RefCell<Vec<u32>>,
-    /// By what.
+    /// The errno for them.
     errno: Cell<Option<Errno>>,
     used: RefCell<Vec<u32>>,
 }
@@ -39,7 +39,7 @@ impl Device {
         *self.0.refuse.borrow_mut() = commands.into_iter().collect();
     }
 
-    /// Does not answer these in time, and may carry them out later.
+    /// Times out on these commands, which it may carry out later.
     pub(super) fn time_out(&self, commands: impl IntoIterator<Item = u32>) {
         self.refuse(commands);
         self.0.errno.set(Some(Errno::TIMEDOUT));
@@ -57,7 +57,7 @@ impl Device {
         self.0.table.borrow().len()
     }
 
-    /// The tree below `applied`'s root as the device has it, by names.
+    /// The tree below `applied`'s root in the device, by names.
     pub(super) fn shape(
         &self,
         applied: &Applied<Self>,
@@ -154,7 +154,7 @@ impl Elements for Device {
     }
 }
 
-/// A place for a tree in a new device.
+/// An empty tree in a new device.
 pub(super) fn device() -> (Device, Applied<Device>) {
     let device = Device::default();
     (device.clone(), Applied::over(device, Limits::none()))

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-//! Trees against a device that fails when it is told to.
+//! Trees on a device that fails on demand.
 
 mod fake;
 mod plans;

@@ -1,4 +1,4 @@
-//! What is refused before anything is sent, and how few commands a change takes.
+//! What is refused before anything is sent, and the number of commands for a change.
 
 use uverbs_core::ErrorKind;
 

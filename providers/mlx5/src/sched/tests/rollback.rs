@@ -1,4 +1,4 @@
-//! Whatever fails, the tree is as it was.
+//! Whatever fails, the tree is unchanged.
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ fn trees() -> impl Strategy<Value = Tree> {
         prop::option::of(0_u32..4),
         prop::option::of(prop::sample::select(vec![0_u32, 100, 4096])),
     );
-    // A level for each name, or 0 to leave it out; whether nodes; attributes.
+    // A level for each name, or 0 to leave it out; whether it is a node; attributes.
     prop::collection::vec((0_usize..4, any::<bool>(), attr), 8).prop_map(|rows| {
         let mut tree = Tree::default();
         for (at, (level, leaf, (share, cap))) in rows.into_iter().enumerate() {
@@ -30,7 +30,7 @@ fn trees() -> impl Strategy<Value = Tree> {
     })
 }
 
-/// Puts `element` as deep as `level` says, below the last nodes there are.
+/// Inserts `element` at the depth of `level`, or below the deepest last node.
 fn place(children: &mut Vec<Element>, level: usize, element: Element) {
     if level > 1 {
         let node = children
@@ -110,7 +110,7 @@ fn what_could_not_be_undone_is_told_and_ends_the_changes() {
     let (device, mut applied) = device();
     let before = Tree::new([Element::leaf("a").share(1)]);
     applied.apply(&before).unwrap();
-    // The modify fails, then the destroy of what was created before it.
+    // The modify fails, then the destroy of the element that was created before it.
     device.refuse([2, 3]);
     let after = Tree::new([Element::leaf("a").share(2), Element::leaf("b")]);
     let error = applied.apply(&after).unwrap_err();
