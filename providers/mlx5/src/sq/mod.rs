@@ -1,7 +1,7 @@
-//! The send ring of a queue pair: this side writes requests, the doorbell hands them over.
+//! The send ring of a queue pair: this side writes requests, the doorbell submits them.
 //!
-//! Requests are put behind each other in blocks of 64 bytes. Nothing of them counts until the
-//! doorbell record says so; taking them back is forgetting where the end was.
+//! Requests are put one after another in blocks of 64 bytes. They have no effect until the doorbell
+//! record includes them; taking them back means restoring the former end.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "what fits a block is counted in a few bits"
@@ -35,29 +35,29 @@ const SEND_RECORD: usize = 1;
 #[derive(Debug)]
 pub(crate) struct SendRing {
     ring: BlockRing,
-    /// Blocks less one.
+    /// The number of blocks less one.
     mask: u32,
-    /// How far it was written.
+    /// The end of what was written.
     end: End,
-    /// How far the device may look.
+    /// The end of what the device may read.
     rung: End,
-    /// The first word of the last request that was put: the doorbell.
+    /// The first word of the last request that was put, for the doorbell.
     last: u64,
-    /// Requests that were completed when last asked.
+    /// Requests completed, when last checked.
     tail: u32,
     limits: Limits,
-    /// The number of the queue pair where the control segment has it.
+    /// The number of the queue pair, as encoded in the control segment.
     queue: u32,
     /// Control flags of every request.
     always: u32,
-    /// Requests that can be outstanding; 0 while the queue pair takes none.
+    /// The number of requests that can be outstanding; 0 while the queue pair accepts none.
     room: u32,
     max_requests: u32,
     fork: ForkToken,
     tracker: Arc<QueuePairTracker>,
     record: Arc<Record>,
     doorbell: Doorbell,
-    /// Whoever is told what is handed over.
+    /// The observer of submitted requests.
     #[cfg(feature = "rings")]
     watched: Option<Box<Sends>>,
 }
@@ -65,12 +65,12 @@ pub(crate) struct SendRing {
 /// A position in the ring.
 #[derive(Clone, Copy, Debug)]
 struct End {
-    /// The next block, counted on and on.
+    /// The next block (free-running counter).
     block: u32,
-    /// Requests before it, counted on and on.
+    /// Requests before it (free-running counter).
     requests: u32,
     /// Control flags of the next request, unless it has a full fence: those of every request, and
-    /// what the request before asks for.
+    /// those that the previous request requires.
     flags: u32,
 }
 
@@ -85,14 +85,14 @@ impl End {
     }
 }
 
-/// The byte of a request where inline data starts, behind its length.
+/// The byte of a request where inline data starts, after its length.
 #[inline]
 const fn inline_start(remote: Option<Remote>) -> usize {
     let units = if remote.is_some() { 2 } else { 1 };
     units * UNIT as usize + 4
 }
 
-/// What a send ring is made of.
+/// The parts of a send ring.
 pub(crate) struct Parts {
     pub(crate) ring: BlockRing,
     pub(crate) sizes: sizes::Send,
@@ -138,13 +138,13 @@ impl SendRing {
         }
     }
 
-    /// Tells of what is handed over from here on.
+    /// Reports what is submitted from here on.
     #[cfg(feature = "rings")]
     pub(crate) fn watch(&mut self, queue: Option<Watched>, route: Route) {
         self.watched = queue.map(|watched| Box::new(Sends { watched, route }));
     }
 
-    /// Says whether the queue pair is in a state that takes requests.
+    /// Sets whether the queue pair is in a state that accepts requests.
     pub(crate) fn set_ready(&mut self, ready: bool) {
         self.room = if ready { self.max_requests } else { 0 };
     }
@@ -157,7 +157,7 @@ impl SendRing {
         self.record.store(SEND_RECORD, 0);
     }
 
-    /// What is in it.
+    /// The contents of the ring.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> Vec<u8> {
         crate::tests::bytes_of(&self.ring)
@@ -169,8 +169,9 @@ impl SendRing {
 
     /// Puts a request to the peer of a connection.
     ///
-    /// The operations that programs use all the time are written here, the others apart: registers
-    /// are few. Where the caller's code says what the request is, nothing is left of the questions.
+    /// The most frequent operations are written here, the others in separate functions: registers
+    /// are few. Where the kind of request is known from the caller's code, the compiler removes the
+    /// branches.
     #[expect(
         clippy::inline_always,
         reason = "what the caller knows about the request would be passed in memory and asked again"
@@ -180,8 +181,8 @@ impl SendRing {
         if !self.fork.is_current() {
             return Err(PostError::Forked);
         }
-        // What comes later must not come back here: the compiler would forget what it knows about
-        // the request.
+        // The slow path must not return here: the compiler would forget what it knows about the
+        // request.
         if self.is_full() {
             return self.put_apart(*request);
         }
@@ -222,7 +223,8 @@ impl SendRing {
                     block.put(at + 1, unit);
                 }
             }
-            // What fits the first block, and is not so short that it is put together byte by byte.
+            // Data that fits the first block, and is not so short that it is assembled byte by
+            // byte.
             Payload::Inline([piece])
                 if piece.len() <= self.limits.max_inline as usize
                     && BlockMut::takes(inline_start(remote), piece.len()) =>
@@ -243,9 +245,9 @@ impl SendRing {
         Ok(())
     }
 
-    /// Puts any request to the peer of a connection. It is passed by value: of one that stays where
-    /// it is, nothing is known to the compiler any more. Cold, so that what is written in `put`
-    /// lies in one piece; no more is here than a jump.
+    /// Puts any request to the peer of a connection. It is passed by value: once its address is
+    /// passed on, the compiler no longer knows anything about its fields. Cold, so that the code of
+    /// `put` is contiguous; here it is only a jump.
     #[cold]
     #[inline(never)]
     fn put_apart(&mut self, request: SendRequest<'_>) -> Result<(), PostError> {
@@ -264,7 +266,7 @@ impl SendRing {
         self.put_behind(request, &wqe::datagram(to.address.vector(), key, number))
     }
 
-    /// Puts a request behind `route`, the segments that say where it goes: XRC and DC.
+    /// Puts a request after `route`, the segments with its destination: XRC and DC.
     pub(crate) fn put_routed(
         &mut self,
         request: &SendRequest<'_>,
@@ -281,7 +283,7 @@ impl SendRing {
         }
     }
 
-    /// Puts a request of a DC initiator that is in one of several streams.
+    /// Puts a request of a DC initiator into one of its several streams.
     #[inline(never)]
     pub(crate) fn put_in_stream(
         &mut self,
@@ -320,12 +322,12 @@ impl SendRing {
         Ok(())
     }
 
-    /// The unit behind the control segment of the next request.
+    /// The unit after the control segment of the next request.
     ///
     /// # Errors
-    /// The queue takes no request now.
+    /// The queue does not accept a request now.
     pub(crate) fn admit(&mut self) -> Result<u32, PostError> {
-        // A child has no mapping of the ring.
+        // A child process has no mapping of the ring.
         if !self.fork.is_current() {
             return Err(PostError::Forked);
         }
@@ -341,7 +343,7 @@ impl SendRing {
         self.end.requests.wrapping_sub(self.tail) >= self.room
     }
 
-    /// Looks for requests that were completed meanwhile.
+    /// Checks for requests that were completed meanwhile.
     #[cold]
     #[inline(never)]
     fn make_room(&mut self) -> Result<(), PostError> {
@@ -374,7 +376,7 @@ impl SendRing {
         self.ring.put(first, control);
     }
 
-    /// Notes a request of `units` units in `blocks` blocks at the end, which is moved behind it;
+    /// Records a request of `units` units in `blocks` blocks at the end, and advances the end;
     /// returns its control segment.
     #[expect(
         clippy::inline_always,

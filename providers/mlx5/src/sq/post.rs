@@ -1,4 +1,4 @@
-//! Requests are handed over to the device, or taken back.
+//! Submitting requests, and taking them back.
 
 use uverbs_core::PostError;
 use uverbs_core::hw::barrier;
@@ -7,7 +7,7 @@ use uverbs_core::types::SendRequest;
 use super::{SEND_RECORD, SendRing};
 
 impl SendRing {
-    /// Hands over what was put: one doorbell for all of it.
+    /// Submits what was put: one doorbell for all of it.
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     pub(crate) fn ring(&mut self) -> Result<(), PostError> {
@@ -22,11 +22,11 @@ impl SendRing {
         Ok(())
     }
 
-    /// Hands over what was put by this process, which is something.
+    /// Submits what was put by this process, at least one request.
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     fn hand_over(&mut self) {
-        // Before the device may look: of what it does, nobody is told earlier.
+        // Before the device may read: nothing that it does must be reported earlier.
         #[cfg(feature = "rings")]
         if let Some(queue) = &self.watched {
             queue.tell(&self.ring, self.rung.block, self.end.block);
@@ -44,19 +44,19 @@ impl SendRing {
         self.rung = self.end;
     }
 
-    /// Puts requests to the peer of a connection and hands them over: how many, and why the next
-    /// one was not.
+    /// Puts requests to the peer of a connection and submits them; on an error, returns how many
+    /// were submitted, and why the next one was not.
     #[expect(
         clippy::inline_always,
         reason = "what the caller knows about the requests would be passed in memory and asked again"
     )]
     #[inline(always)]
     pub(crate) fn post(&mut self, requests: &[SendRequest<'_>]) -> Result<(), (usize, PostError)> {
-        // A batch that was forgotten instead of dropped must not be rung with this one.
+        // A batch that was leaked instead of dropped must not be submitted with this one.
         self.abort();
         for (posted, request) in requests.iter().enumerate() {
-            // A copy: of a request that stays where it is, nothing is known to the compiler any
-            // more.
+            // A copy is passed: once the address of the request is passed on, the compiler no
+            // longer knows anything about its fields.
             if let Err(error) = self.put(&{ *request }) {
                 return self.stop(posted, error);
             }
@@ -67,14 +67,14 @@ impl SendRing {
         Ok(())
     }
 
-    /// Hands over what was put before the request that was refused.
+    /// Submits what was put before the request that was refused.
     #[cold]
     fn stop(&mut self, posted: usize, error: PostError) -> Result<(), (usize, PostError)> {
         self.ring().map_err(|error| (0, error))?;
         Err((posted, error))
     }
 
-    /// Takes back what was put and not handed over.
+    /// Takes back what was put and not submitted.
     #[inline]
     pub(crate) fn abort(&mut self) {
         if self.end.requests != self.rung.requests {

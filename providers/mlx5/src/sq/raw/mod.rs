@@ -9,41 +9,41 @@ use crate::wqe::request::{self, Kind};
 use crate::wqe::sizes::ETH_MIN_INLINE;
 use crate::wqe::{UNIT, opcode};
 
-/// The shortest header that segmentation works on: two addresses and a type.
+/// The shortest header that segmentation supports: two addresses and a type.
 const MIN_TSO_HEADER: usize = 14;
 
-/// Bytes of the Ethernet segment in front of the header that stands in it.
+/// Bytes of the Ethernet segment before the header that it contains.
 const PREFIX: u32 = 14;
 
-/// Let the device compute the checksums of layers 3 and 4.
+/// Requests that the device compute the checksums of layers 3 and 4.
 const CHECKSUMS: u8 = 0xc0;
 
-/// What a queue pair may do with frames.
+/// The Ethernet operations of a queue pair.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ethernet {
-    /// Bytes of header that the device wants in the request.
+    /// Bytes of header that the device requires inline.
     pub(crate) min_inline: u32,
-    /// The device computes checksums.
+    /// The device can compute checksums.
     pub(crate) checksums: bool,
-    /// Longest header in a request, as room was made for it.
+    /// The longest header of a request for which there is room.
     pub(crate) max_header: u32,
-    /// Longest payload that the device cuts into frames; 0: none.
+    /// The longest payload that the device can segment; 0: no segmentation.
     pub(crate) max_tso: u32,
 }
 
-/// A frame, or one that the device cuts into many, with its header apart.
+/// A frame whose header is passed separately, which the device may cut into several.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
-    /// Comes back in the completion.
+    /// Returned in the completion.
     pub wr_id: u64,
-    /// How it is carried out.
+    /// The flags of the request.
     pub flags: SendFlags,
     /// The first bytes of the frame, which are copied into the queue.
     pub header: &'a [u8],
     /// The rest, in registered memory.
     pub rest: &'a [Sge],
-    /// Bytes of payload per frame: the rest is cut, and each piece gets the header (`IBV_WR_TSO`).
-    /// `None`: it is one frame.
+    /// Bytes of payload per frame: the rest is segmented, and each segment gets the header
+    /// (`IBV_WR_TSO`). `None`: it is one frame.
     pub segment: Option<u16>,
 }
 
@@ -72,9 +72,9 @@ impl Ethernet {
 impl SendRing {
     /// Puts a frame as an ordinary request.
     ///
-    /// Where the device wants a part of the header in the request, frames are sent inline, as a
-    /// [`Frame`], or as a [packet](Self::put_packet): what pieces name need not be in this
-    /// process's reach.
+    /// If the device requires a part of the header inline, frames have to be sent inline, as a
+    /// [`Frame`], or as a [packet](Self::put_packet): the memory that scatter/gather entries name
+    /// need not be accessible to this process.
     pub(crate) fn put_ethernet(
         &mut self,
         ethernet: &Ethernet,
@@ -84,13 +84,13 @@ impl SendRing {
         self.put_headed(ethernet, request, header)
     }
 
-    /// Puts a frame as an ordinary request; what the device wants in the request is copied from
-    /// where its pieces are.
+    /// Puts a frame as an ordinary request; the bytes that the device requires inline are copied
+    /// from the addresses of its scatter/gather entries.
     ///
     /// # Safety
-    /// The first bytes of the pieces, as many as the device wants, are memory of this process at
-    /// the addresses that the pieces name, and may be read. Nothing writes to them meanwhile, a
-    /// device as little as a thread.
+    /// The first bytes of the scatter/gather entries, as many as the device requires inline, are
+    /// memory of this process at the addresses that the entries name, and may be read. Nothing
+    /// writes to them meanwhile, neither a thread nor a device.
     #[allow(unsafe_code, reason = "reads memory that the caller names")]
     pub(crate) unsafe fn put_packet(
         &mut self,
@@ -110,8 +110,8 @@ impl SendRing {
                     reason = "an address of this process"
                 )]
                 let start = std::ptr::with_exposed_provenance::<u8>(piece.address as usize);
-                // SAFETY: the first bytes of the pieces, which the caller promises to be there and
-                // to stand still.
+                // SAFETY: the first bytes of the entries, which the caller promises to be readable
+                // and not to change.
                 unsafe { start.copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
                 left = rest;
             }
@@ -122,8 +122,8 @@ impl SendRing {
         self.put_headed(ethernet, request, Some(header))
     }
 
-    /// Puts a frame. `copied`: the first bytes of its pieces, as many as the device wants in the
-    /// request; `None` where nobody has them.
+    /// Puts a frame. `copied`: the first bytes of its scatter/gather entries, as many as the device
+    /// requires inline; `None` if they are not available.
     fn put_headed(
         &mut self,
         ethernet: &Ethernet,
@@ -150,7 +150,7 @@ impl SendRing {
                 request::gather_behind(&mut writer, self.limits().max_sge, pieces, header)?;
             }
             Payload::Inline(pieces) => {
-                // The header counts as inline data: it is copied, too.
+                // The header counts as inline data, because it is copied too.
                 let max = self.limits().max_inline;
                 let asked = request.payload.len();
                 let length = u32::try_from(asked)
@@ -186,7 +186,7 @@ impl SendRing {
         Ok(())
     }
 
-    /// Puts a frame with its header apart.
+    /// Puts a frame whose header is passed separately.
     pub(crate) fn put_frame(
         &mut self,
         ethernet: &Ethernet,
@@ -238,7 +238,7 @@ impl SendRing {
 
 /// The longest header that fits into `room` bytes besides the segment itself.
 pub(crate) const fn max_header(room: u32) -> u32 {
-    // The segment has room for 18 bytes; more take whole units.
+    // The segment has room for 18 bytes; longer headers take whole units.
     18 + room.next_multiple_of(UNIT)
 }
 

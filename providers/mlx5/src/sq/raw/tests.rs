@@ -113,7 +113,7 @@ fn an_inline_frame_has_its_header_in_the_segment() {
     assert_eq!(result, Err(PostError::UnsupportedOperation));
 }
 
-/// Pieces of `data`, cut at `ends`.
+/// Scatter/gather entries for `data`, cut at `ends`.
 fn pieces_of(data: &[u8], ends: &[usize]) -> Vec<Sge> {
     let starts = std::iter::once(&0).chain(ends);
     let pieces = starts.zip(ends).map(|(start, end)| Sge {
@@ -130,7 +130,7 @@ fn put(
     ethernet: &Ethernet,
     request: &SendRequest<'_>,
 ) -> Result<(), PostError> {
-    // SAFETY: pieces are of vectors that outlive the call, and nobody writes to them.
+    // SAFETY: the entries refer to vectors that outlive the call, and nothing writes to them.
     unsafe { ring.put_packet(ethernet, request) }
 }
 
@@ -142,7 +142,7 @@ fn a_packet_has_its_first_bytes_in_the_segment_and_the_rest_in_pieces() {
         ..ETHERNET
     };
     let from = |offset: usize| (data.as_ptr().expose_provenance() + offset) as u64;
-    // Where the pieces end, and the pieces that are left of them.
+    // The ends of the entries, and the entries that remain of them.
     for (ends, left) in [
         (vec![60], vec![(18, 42)]),
         (vec![18, 60], vec![(18, 42)]),

@@ -1,7 +1,7 @@
-//! Reads send requests back from a ring: written against the tables of the reference manual, not
-//! against the encoder.
+//! Decodes send requests from a ring: written from the tables of the reference manual, not from the
+//! encoder.
 
-/// What stands in a ring, byte by byte.
+/// The contents of a ring, byte by byte.
 pub(super) struct Bytes<'a> {
     pub(super) ring: &'a [u8],
     pub(super) at: usize,
@@ -39,11 +39,11 @@ pub(super) struct Decoded {
     /// Length, key and address.
     pub(super) pieces: Vec<(u64, u64, u64)>,
     pub(super) inline: Option<Vec<u8>>,
-    /// What stands behind the control segment of a change of a key.
+    /// The bytes after the control segment of a change of a key.
     pub(super) change: Vec<u8>,
 }
 
-/// Reads the request at byte `at`, with `route` bytes between the control segment and the
+/// Decodes the request at byte `at`, with `route` bytes between the control segment and the
 /// operation.
 pub(super) fn decode(ring: &[u8], at: usize, route: usize) -> Decoded {
     let mut bytes = Bytes { ring, at };

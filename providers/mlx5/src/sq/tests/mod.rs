@@ -1,4 +1,4 @@
-//! Random requests, read back from the ring and compared with what was asked.
+//! Random requests, decoded from the ring and compared with what was requested.
 #![allow(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
@@ -34,7 +34,7 @@ struct Queue {
     route: usize,
 }
 
-/// A queue of `kind` whose doorbell may be copied through by `blocks` blocks.
+/// A queue of `kind` whose doorbell accepts copies of up to `blocks` blocks.
 fn queue(kind: QpType, max_send_wr: u32, blocks: u32) -> Queue {
     let limits = sizes::Limits {
         max_sq_desc: 1024,
@@ -196,7 +196,7 @@ fn has(kind: QpType, operation: u8) -> bool {
     }
 }
 
-/// What the decoder must find, or that the request must be refused.
+/// The result that the decoder must return, or `None` if the request must be refused.
 fn expect(kind: QpType, asked: &Asked, pieces: &[Sge], sizes: &sizes::Send) -> Option<Decoded> {
     let number = asked.operation;
     if !has(kind, number) {
@@ -353,7 +353,8 @@ fn play(kind: QpType, script: &[Asked]) {
         }
         if asked.completes && rung > done {
             let counter = u16::try_from(last & 0xffff).unwrap();
-            // The last request of the last doorbell, or of one before: all that were rung are done.
+            // The last request of the last doorbell, or of one before: everything submitted is
+            // completed.
             if requests == rung {
                 assert!(matches!(queue.tracker.sent(0, counter), Request::Of(_)));
                 done = rung;
@@ -386,7 +387,7 @@ proptest! {
     }
 }
 
-/// Each flag alone, named or not, on what is written in place and on what is written apart.
+/// Each flag alone, named or not, on the fast path and on the slow path.
 #[test]
 fn no_flag_without_a_name_gets_into_a_ring() {
     let piece = [Sge {
@@ -435,7 +436,7 @@ fn no_flag_without_a_name_gets_into_a_ring() {
     }
 }
 
-/// Beside the number stands whether the address is a long one; nothing else may.
+/// Next to the number is the bit for a long address, and no other.
 #[test]
 fn a_destination_has_24_bits() {
     let (_, file) = Scripted::new();
@@ -460,8 +461,8 @@ fn a_destination_has_24_bits() {
     }
 }
 
-/// One request is copied through the doorbell, which has two buffers; several ring it with the last
-/// one's start.
+/// A single request is copied through the doorbell, which has two buffers; several are submitted
+/// with the start of the last one.
 #[test]
 fn doorbells() {
     let mut queue = queue(QpType::Rc, 16, 4);
@@ -484,12 +485,12 @@ fn doorbells() {
     queue.put(&SendRequest::send_inline(&pieces)).unwrap();
     queue.ring.ring().unwrap();
     assert_eq!(queue.registers(0x800, 256), queue.bytes()[192..448]);
-    // Nothing was put: nothing is rung.
+    // Nothing was put, so no doorbell is written.
     queue.ring.ring().unwrap();
     assert_eq!(queue.registers(0x900, 8), queue.bytes()[128..136]);
 }
 
-/// A shared doorbell is never copied through.
+/// Requests are never copied through a shared doorbell.
 #[test]
 fn a_shared_doorbell_takes_one_store() {
     let mut queue = queue(QpType::Rc, 16, 0);
@@ -519,7 +520,7 @@ fn states_and_resets() {
     assert_eq!(queue.decode(0).index, 0);
 }
 
-/// Counters that have come round are like any other.
+/// Counters that have wrapped around behave like any others.
 #[test]
 fn counters_wrap() {
     let bytes = [9; 150];
@@ -581,7 +582,7 @@ fn requests_name_their_streams() {
             let at = block as usize % queue.sizes.blocks as usize * 64;
             let control = &queue.bytes()[at..at + 16];
             assert_eq!(control[9..11], stream.to_be_bytes());
-            // Neither the signature nor the flags are touched.
+            // Neither the signature nor the flags are affected.
             assert_eq!(control[8], 0);
             let flags = if request.flags.contains(SendFlags::SIGNALED) {
                 8
