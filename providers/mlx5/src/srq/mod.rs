@@ -29,12 +29,12 @@ pub struct SharedReceiveQueue {
     number: u32,
 }
 
-/// What an XRC queue needs besides.
+/// The additional parameters of an XRC queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Xrc<'a> {
     /// Its domain.
     pub(crate) domain: &'a Arc<Object>,
-    /// Where its receives complete.
+    /// The completion queue of its receives.
     pub(crate) cq: Link<'a>,
 }
 
@@ -56,7 +56,7 @@ impl SharedReceiveQueue {
         init.check()?;
         check_kind(op, init.kind, xrc.is_some())?;
         let config = context.config();
-        // Any transport's: of DC the kernel does not say what it may meet.
+        // For any transport: for DC the kernel does not report whether page faults may occur.
         let faults = context
             .device()
             .odp
@@ -111,8 +111,8 @@ impl SharedReceiveQueue {
             number: reply.srqn,
         };
         if init.attr.limit != 0 {
-            // The kernel's driver takes no limit when it creates a queue. The device compares at
-            // once: an empty queue is below every limit.
+            // The kernel's driver takes no limit at creation. The device compares at once: an empty
+            // queue is below every limit.
             queue.arm(SrqModify::new().limit(init.attr.limit))?;
         }
         Ok(queue)
@@ -124,7 +124,7 @@ impl SharedReceiveQueue {
     }
 }
 
-/// Only a queue of an XRC domain is one of that kind.
+/// Only a queue of an XRC domain has that type.
 fn check_kind(op: Op, kind: SrqType, of_domain: bool) -> Result<()> {
     let fits = match kind {
         SrqType::Basic => !of_domain,
@@ -137,7 +137,7 @@ fn check_kind(op: Op, kind: SrqType, of_domain: bool) -> Result<()> {
     Ok(())
 }
 
-/// What all drivers are told.
+/// The part of the request that all drivers have.
 fn request(
     pd: &Arc<Object>,
     init: &SrqInit,
@@ -199,7 +199,7 @@ impl contract::Srq for SharedReceiveQueue {
         self.number
     }
 
-    /// Arms it. No kernel's driver resizes a queue of this device (EINVAL, up to Linux 7.2).
+    /// Arms the limit. No kernel's driver resizes a queue of this device (EINVAL, up to Linux 7.2).
     fn modify(&mut self, change: &SrqModify) -> Result<()> {
         let op = Op::ModifySharedReceiveQueue;
         if let Some(max_wr) = change.max_wr {

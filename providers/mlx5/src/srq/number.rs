@@ -1,5 +1,5 @@
-//! The number by which completions of an XRC queue are looked up. Those of a basic queue name the
-//! queue pair.
+//! The number by which completions of an XRC queue are found. Those of a basic queue name the queue
+//! pair.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) struct Numbered(Option<OfXrc>);
 struct OfXrc {
     owner: Owner,
     reports: Reports,
-    /// `None` where completions carry the device's own number.
+    /// `None` if completions carry the device's own number.
     registered: Option<Registered>,
 }
 
@@ -45,7 +45,7 @@ impl Numbered {
         })))
     }
 
-    /// What the device is told.
+    /// The user index passed to the device.
     pub(super) fn user_index(&self) -> u32 {
         self.0.as_ref().map_or(0, |xrc| {
             let registered = xrc.registered.as_ref();
@@ -53,7 +53,7 @@ impl Numbered {
         })
     }
 
-    /// The queue was created, and got this number of the device's.
+    /// After the creation, which gave it this number of the device's.
     pub(super) fn created(
         self,
         op: Op,

@@ -1,12 +1,12 @@
 //! The ring of a shared receive queue, which is a list.
 //!
-//! Each request names the one behind it, and the device follows. So requests can be used up, and
-//! used again, in any order. The last of the list stays empty: its link is written when there is
-//! one to come.
+//! Each request names the next one, and the device follows these links. So requests can be used up,
+//! and reused, in any order. The last request of the list stays empty: its link is written when
+//! another request is added.
 //!
-//! Where receives may meet pages that are not there, pollers post to the list, too, but for the
-//! time that a batch takes ([`Reposts`]). Between batches this side knows of nothing that is
-//! linked, and so has to ask before it puts the first request.
+//! Where receives may meet page faults, pollers post to the list too, except during a batch
+//! ([`Reposts`]). Between batches this side does not know how many requests are linked, and so has
+//! to query that before it puts the first request.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "indexes have 16 bits, as links have"
@@ -35,31 +35,30 @@ pub(crate) struct SharedRing {
     ring: UnitRing,
     sizes: Sizes,
     list: List,
-    /// Requests that were linked to it, counted on and on. The last of them is not used until
-    /// another is linked to it.
+    /// Requests linked to the list (free-running counter). The last one is not used until another
+    /// is linked to it.
     linked: u64,
-    /// Requests that were put, counted on and on: so far the list was followed.
+    /// Requests put (free-running counter): how far the list was followed.
     end: u64,
-    /// Requests that were handed over.
+    /// Requests submitted.
     rung: u64,
     fork: ForkToken,
     tracker: Arc<SrqTracker>,
     record: Arc<Record>,
-    /// Numbers of requests that were used up and are free again, and that no completion says so of.
-    /// No more than the queue has requests: the oldest are forgotten where nobody asks.
+    /// The numbers of requests that were used up and are free again without a completion. At most
+    /// as many as the queue has requests: if they are not taken, the oldest are forgotten.
     unreported: VecDeque<u64>,
-    /// Whom the list is shared with. `None` where pages are always there.
+    /// The state shared with pollers. `None` if page faults cannot occur.
     reposts: Option<Arc<Reposts>>,
-    /// This side has the turn of a list that is shared.
+    /// This side has the turn of a shared list.
     turn: bool,
-    /// Whoever is told what is handed over.
+    /// The observer of submitted requests.
     #[cfg(feature = "rings")]
     watched: Option<Box<Watched>>,
 }
 
 impl SharedRing {
-    /// A ring with the requests in the list, in order. `faults`: receives may meet pages that are
-    /// not there.
+    /// A ring with the requests in the list, in order. `faults`: receives may meet page faults.
     pub(crate) fn new(
         ring: UnitRing,
         sizes: Sizes,
@@ -101,7 +100,7 @@ impl SharedRing {
         }
     }
 
-    /// Tells of what is handed over from here on.
+    /// Reports what is submitted from here on.
     #[cfg(feature = "rings")]
     pub(crate) fn watched(mut self, queue: Option<Watched>) -> Self {
         if let (Some(reposts), Some(queue)) = (&self.reposts, &queue) {
@@ -111,12 +110,12 @@ impl SharedRing {
         self
     }
 
-    /// What it shares with completion queues.
+    /// The state that it shares with completion queues.
     pub(crate) fn tracker(&self) -> &Arc<SrqTracker> {
         &self.tracker
     }
 
-    /// What has to stay until the device is known to be done with it.
+    /// What must be kept alive until the device is known to have stopped using it.
     pub(crate) fn kept(&self) -> impl Any + Send + Sync + use<> {
         (
             self.ring.kept(),
@@ -128,7 +127,7 @@ impl SharedRing {
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     pub(crate) fn put(&mut self, request: &RecvRequest<'_>) -> Result<(), PostError> {
-        // A child has no mapping of the ring.
+        // A child process has no mapping of the ring.
         if !self.fork.is_current() {
             return Err(PostError::Forked);
         }
@@ -167,7 +166,7 @@ impl SharedRing {
         Ok(())
     }
 
-    /// Takes back what was put. What was linked meanwhile stays linked: nobody uses it yet.
+    /// Takes back what was put. Requests linked meanwhile stay linked: nothing uses them yet.
     #[inline]
     pub(crate) fn abort(&mut self) {
         self.end = self.rung;
@@ -176,7 +175,7 @@ impl SharedRing {
         }
     }
 
-    /// Takes the numbers of requests that were used up and that no completion says so of.
+    /// Takes the numbers of requests that were used up without a completion.
     pub(crate) fn take_unreported(&mut self, each: &mut dyn FnMut(u64)) {
         for wr_id in std::mem::take(&mut self.unreported) {
             each(wr_id);
@@ -184,18 +183,19 @@ impl SharedRing {
         self.tracker.take_unreported(each);
     }
 
-    /// Finds room: links requests that the device is done with. False if there are none.
+    /// Makes room: links requests that the device has finished with. Returns false if there are
+    /// none.
     #[inline(never)]
     fn extend(&mut self) -> bool {
         let has_room = self.enter() || self.link_free();
         if !has_room && self.turn && self.end == self.rung {
-            // Nobody has to ring for nothing.
+            // The turn must not depend on a submit that has nothing to submit.
             self.leave();
         }
         has_room
     }
 
-    /// Takes the turn of a list that is shared. Whether there are requests then.
+    /// Takes the turn of a shared list. Returns whether there is room then.
     fn enter(&mut self) -> bool {
         let Some(reposts) = self.reposts.as_ref().filter(|_| !self.turn) else {
             return false;
@@ -206,18 +206,18 @@ impl SharedRing {
         self.linked.wrapping_sub(self.end) != 1
     }
 
-    /// Lets the turn go.
+    /// Releases the turn.
     #[inline(never)]
     fn leave(&mut self) {
         if let Some(reposts) = &self.reposts {
             reposts.leave(&self.tracker, self.end, self.linked);
         }
         self.turn = false;
-        // What there is, is known the next time.
+        // The available room is unknown until the next turn.
         self.linked = self.end.wrapping_add(1);
     }
 
-    /// Links requests that the device is done with. False if there are none.
+    /// Links requests that the device has finished with. Returns false if there are none.
     fn link_free(&mut self) -> bool {
         let (ring, shift, list) = (&self.ring, self.sizes.shift, &self.list);
         let before = self.linked;
@@ -239,7 +239,7 @@ impl SharedRing {
 
 impl Drop for SharedRing {
     fn drop(&mut self) {
-        // A batch was forgotten. What pollers mark is theirs from here on.
+        // A batch was leaked. Requests that are marked from here on are reposted by pollers.
         self.abort();
     }
 }

@@ -1,11 +1,11 @@
-//! Receives that meet pages that are not there, of a device that goes by the list in the ring.
+//! Receives that meet page faults, on a device that follows the list in the ring.
 
 use super::*;
 
 /// A device, and the poller that it writes to.
 struct Device {
     ring: SharedRing,
-    /// The next request of the list, and how many it took.
+    /// The next request of the list, and the number of requests taken.
     at: u32,
     taken: u32,
 }
@@ -33,7 +33,7 @@ impl Device {
         self.ring.ring().unwrap();
     }
 
-    /// Takes the next request: where it is, and its number by what it says.
+    /// Takes the next request: its index, and its number by its contents.
     fn take(&mut self) -> Option<(u16, u32)> {
         if self.taken == self.ring.handed_over() {
             return None;
@@ -86,7 +86,7 @@ fn what_faulted_comes_last_and_in_another_place() {
 
 #[test]
 fn a_full_queue_has_room_for_what_faults() {
-    // With as many that rest, and without any.
+    // With as many at rest, and with none.
     for most in [64, 4] {
         let mut device = Device::new(3, most);
         assert_eq!(device.ring.sizes.spare, if most == 64 { 4 } else { 0 });
@@ -135,8 +135,7 @@ fn faults_wait_for_the_end_of_a_batch() {
     }
 }
 
-/// A batch that was forgotten ends with the queue's handle; queue pairs may have the queue for
-/// longer.
+/// A leaked batch ends with the queue's handle; queue pairs may keep the queue alive for longer.
 #[test]
 fn a_forgotten_batch_ends_with_its_handle() {
     let mut device = Device::new(7, 64);
@@ -165,21 +164,21 @@ fn a_device_that_lies_has_nothing_reposted() {
     for number in 1..=3 {
         device.post(number);
     }
-    // Neither posted, nor there.
+    // Not posted, or out of range.
     for index in [3, 4, 7, 8, u16::MAX] {
         assert_eq!(device.fault(index), None, "{index}");
     }
     // Completed.
     assert_eq!(device.complete(0), Some(1));
     assert_eq!(device.fault(0), None);
-    // Faulted: it rests, or waits for the turn.
+    // Faulted: it is at rest, or waits for the turn.
     assert_eq!(device.fault(1), Some(()));
     assert_eq!((device.fault(1), device.complete(1)), (None, None));
     assert_eq!(device.ring.tracker.used_up(1), None);
     device.put(4).unwrap();
     assert_eq!(device.fault(2), Some(()));
     assert_eq!(device.fault(2), None);
-    // Completed all the same.
+    // Completed nevertheless.
     assert_eq!(device.complete(2), Some(3));
     device.ring.ring().unwrap();
     assert_eq!(
@@ -198,7 +197,7 @@ enum Act {
     Fault(usize),
     Complete(usize),
     UseUp(usize),
-    /// Whatever the device may say of an index.
+    /// Anything that the device may report about an index.
     Lie(u16, u8),
 }
 
@@ -217,8 +216,8 @@ fn act() -> impl Strategy<Value = Act> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Every request that was handed over ends once, however often it faulted; and there is always
-    /// room for as many as there should be.
+    /// Every submitted request ends once, however often it faulted; and there is always room for
+    /// the promised number of requests.
     #[test]
     fn each_ends_once(max_wr in 1..20_u32, rests in any::<bool>(), acts in prop::collection::vec(act(), 1..300)) {
         let listed = (max_wr + 1).next_power_of_two();
@@ -271,7 +270,7 @@ proptest! {
         prop_assert_eq!(room, max_wr);
     }
 
-    /// Whatever a device says, no request is in the list twice, nor both there and at rest.
+    /// Whatever a device reports, no request is in the list twice, or both in the list and at rest.
     #[test]
     fn none_is_in_two_places(
         max_wr in 1..10_u32,

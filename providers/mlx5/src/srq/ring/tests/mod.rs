@@ -1,4 +1,4 @@
-//! A device that follows the list, and completes in any order.
+//! A device that follows the list, and completes requests in any order.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use proptest::prelude::*;
@@ -10,8 +10,8 @@ use super::*;
 
 mod faults;
 
-/// A ring for `max_wr` requests of `max_sge` pieces. With `faults` they may meet pages that are not
-/// there, and the ring has up to so many places.
+/// A ring for `max_wr` requests of `max_sge` scatter/gather entries. With `faults` they may meet
+/// page faults, and the ring has up to that many slots.
 pub(crate) fn ring(max_wr: u32, max_sge: u32, faults: Option<u32>) -> SharedRing {
     let attr = SrqAttr {
         max_wr,
@@ -34,17 +34,17 @@ impl SharedRing {
         self.list.at(self.end.wrapping_sub(1))
     }
 
-    /// The request that the list names behind `index`.
+    /// The request that the list names after `index`.
     pub(crate) fn behind(&self, index: u32) -> u32 {
         self.word(index, 0, 0) & 0xffff
     }
 
-    /// Requests that were handed over, as the device is told.
+    /// The number of submitted requests, as reported to the device.
     pub(crate) fn handed_over(&self) -> u32 {
         self.record.load(RECORD)
     }
 
-    /// The requests that are in the list and not handed over, and those that rest; how many rest.
+    /// The requests that are in the list and not submitted, and those at rest; the number at rest.
     fn places(&self) -> (Vec<u32>, u32) {
         let reposts = self.reposts.as_ref().unwrap();
         let (end, linked, resting) = reposts.look();
@@ -94,7 +94,7 @@ impl Queue {
         self.ring.word(index, unit, at)
     }
 
-    /// The request that the list names behind `index`.
+    /// The request that the list names after `index`.
     fn behind(&self, index: u32) -> u32 {
         self.ring.behind(index)
     }
@@ -104,7 +104,7 @@ fn pieces(number: u32, count: usize) -> Vec<Sge> {
     (0..count)
         .map(|at| Sge {
             address: u64::from(number) << 8,
-            // Every third is no memory at all.
+            // Every third entry is empty.
             length: if at % 3 == 2 { 0 } else { number + 1 },
             key: LocalKey::from_raw(number),
         })
@@ -113,7 +113,7 @@ fn pieces(number: u32, count: usize) -> Vec<Sge> {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Puts a request of so many pieces.
+    /// Puts a request with this many scatter/gather entries.
     Put(usize),
     Ring,
     Abort,
@@ -121,7 +121,7 @@ enum Step {
     Complete(usize),
     /// The same, for a queue pair that is gone.
     UseUp(usize),
-    /// Asks for what was used up so.
+    /// Takes the requests that were used up that way.
     Ask,
 }
 
@@ -187,9 +187,9 @@ proptest! {
                     untold.clear();
                 }
                 Step::Complete(which) | Step::UseUp(which) => {
-                    // Whoever wants to know asks in time.
+                    // A caller who wants the numbers takes them in time.
                     let told = matches!(step, Step::Complete(_)) || untold.len() > max_wr as usize;
-                    // The device takes the next of the list, and looks where it leads.
+                    // The device takes the next request of the list, and reads its link.
                     if used < rung {
                         let number = used;
                         let real = pieces(number, asked[number as usize]);
@@ -227,8 +227,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever a device says is used up, no request is in the list twice, nor in the list while it
-    /// is under way.
+    /// Whatever a device reports as used up, no request is in the list twice, or in the list while
+    /// it is under way.
     #[test]
     fn nothing_is_linked_twice(
         max_wr in 1..20_u32,
@@ -264,7 +264,8 @@ proptest! {
     }
 }
 
-/// Whoever never asks loses no room, and no more is kept for them than the queue has requests.
+/// A caller who never takes the numbers loses no room, and no more of them are kept than the queue
+/// has requests.
 #[test]
 fn what_nobody_asks_for_is_forgotten() {
     let mut queue = queue(3, 1);
@@ -285,7 +286,7 @@ fn what_nobody_asks_for_is_forgotten() {
         .take_unreported(&mut |wr_id| panic!("{wr_id} is told twice"));
 }
 
-/// A link that somebody wrote over leads the device elsewhere, and not this side.
+/// A link that was overwritten misleads the device, but not this side.
 #[test]
 fn broken_links_are_not_followed() {
     let mut queue = queue(7, 1);
