@@ -1,4 +1,4 @@
-//! What rules do to packets: change their headers.
+//! Actions of rules that change packet headers.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
 use super::TableKind;
 use crate::prm::{Field, field, word};
 
-/// `ibv_flow_action`—what rules do to packets. Cheap to clone; rules keep it.
+/// `ibv_flow_action`—an action of rules on packets. Cheap to clone; rules keep it alive.
 #[doc(alias = "ibv_flow_action")]
 #[derive(Clone, Debug)]
 pub struct FlowAction {
@@ -26,18 +26,18 @@ pub struct FlowAction {
 pub struct HeaderField(pub u16);
 
 impl HeaderField {
-    /// The highest number that has a place in a change.
+    /// The highest number that fits into the encoding.
     const MAX: u16 = 0xfff;
 
     /// The upper 32 bits of the source address of a frame.
     pub const SOURCE_MAC_HIGH: Self = Self(0x01);
-    /// The lower 16.
+    /// The lower 16 bits.
     pub const SOURCE_MAC_LOW: Self = Self(0x02);
     /// The upper 32 bits of the destination address.
     pub const DESTINATION_MAC_HIGH: Self = Self(0x04);
-    /// The lower 16.
+    /// The lower 16 bits.
     pub const DESTINATION_MAC_LOW: Self = Self(0x05);
-    /// Six bits of differentiated services.
+    /// The differentiated services code point, six bits.
     pub const IP_DSCP: Self = Self(0x06);
     /// The source port of TCP.
     pub const TCP_SOURCE: Self = Self(0x08);
@@ -49,11 +49,11 @@ impl HeaderField {
     pub const UDP_SOURCE: Self = Self(0x0b);
     /// The destination port of UDP.
     pub const UDP_DESTINATION: Self = Self(0x0c);
-    /// The source of IPv4.
+    /// The source address of IPv4.
     pub const IPV4_SOURCE: Self = Self(0x15);
-    /// The destination of IPv4.
+    /// The destination address of IPv4.
     pub const IPV4_DESTINATION: Self = Self(0x16);
-    /// The number of the first virtual network.
+    /// The ID of the first VLAN tag.
     pub const VLAN: Self = Self(0x17);
     /// The hop limit of IPv6.
     pub const IPV6_HOP_LIMIT: Self = Self(0x47);
@@ -69,39 +69,39 @@ impl HeaderField {
     }
 }
 
-/// One change (`set_add_copy_action_in_auto` of `mlx5_ifc.h`).
+/// One header change (`set_add_copy_action_in_auto` of `mlx5_ifc.h`).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum HeaderChange {
-    /// Bits of a field become those of `value`.
+    /// Sets bits of a field to `value`.
     Set {
         /// The field.
         field: HeaderField,
-        /// The first bit, from the lowest.
+        /// The first bit, counted from the lowest.
         offset: u8,
-        /// How many: 1 to 32.
+        /// The number of bits: 1 to 32.
         length: u8,
-        /// Their value.
+        /// Their new value.
         value: u32,
     },
-    /// A number is added to a field.
+    /// Adds a number to a field.
     Add {
         /// The field.
         field: HeaderField,
-        /// The number; two's complement.
+        /// The number to add; two's complement.
         value: u32,
     },
-    /// Bits of a field are copied to another.
+    /// Copies bits of a field to another field.
     Copy {
-        /// Where from.
+        /// The source field.
         from: HeaderField,
-        /// The first bit of these.
+        /// The first bit to copy.
         from_offset: u8,
-        /// Where to.
+        /// The destination field.
         to: HeaderField,
-        /// The first bit there.
+        /// The first bit of the destination.
         to_offset: u8,
-        /// How many: 1 to 32.
+        /// The number of bits: 1 to 32.
         length: u8,
     },
 }
@@ -118,10 +118,10 @@ const ADD: u32 = 2;
 const COPY: u32 = 3;
 
 impl HeaderChange {
-    /// The device's words.
+    /// The device's encoding.
     ///
     /// # Errors
-    /// A number that no field has, or bits.
+    /// A field number or bits that no field has.
     fn encode(&self) -> Result<[u8; 8]> {
         let mut words = [0; 8];
         let (one, other) = match *self {
@@ -153,7 +153,7 @@ impl HeaderChange {
                 put(TYPE, SET);
                 put(FIELD, field.0.into());
                 put(OFFSET, offset.into());
-                // 32 is written as 0.
+                // 32 is encoded as 0.
                 put(LENGTH, length.into());
                 put(VALUE, value);
             }
@@ -183,7 +183,7 @@ impl HeaderChange {
     }
 }
 
-/// Checks bits of a word.
+/// Checks that the bits are within a word.
 fn bits(offset: u8, length: u8) -> Result<()> {
     if length != 0 && u32::from(offset) + u32::from(length) <= u32::BITS {
         return Ok(());
@@ -194,16 +194,16 @@ fn bits(offset: u8, length: u8) -> Result<()> {
 }
 
 impl FlowAction {
-    /// `mlx5dv_create_flow_action_modify_header`—creates an action that changes headers, one change
-    /// after the other, of packets in tables of this kind.
+    /// `mlx5dv_create_flow_action_modify_header`—creates an action that applies header changes, in
+    /// order, to packets in tables of this kind.
     ///
     /// One system call, since 4.20; it waits for the firmware.
     ///
     /// # Errors
     /// [`InvalidInput`](uverbs_core::ErrorKind::InvalidInput): no change, or bits that no field
     /// has. [`LimitExceeded`](uverbs_core::ErrorKind::LimitExceeded): a field of more than 12 bits.
-    /// EOPNOTSUPP: the device changes no headers, or not in these tables. ENOSPC, ENOMEM: too many
-    /// changes. EINVAL, EREMOTEIO: a field that the firmware does not change.
+    /// EOPNOTSUPP: the device cannot change headers, or not in these tables. ENOSPC, ENOMEM: too
+    /// many changes. EINVAL, EREMOTEIO: a field that the firmware cannot change.
     #[doc(alias = "mlx5dv_create_flow_action_modify_header")]
     #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub fn modify_header(
@@ -243,7 +243,7 @@ impl FlowAction {
         Ok(Self::over(file, new_object_handle(op, &handle)?))
     }
 
-    /// Takes over a new action.
+    /// Takes ownership of a new action.
     pub(super) fn over(file: &Arc<UverbsFile>, handle: u32) -> Self {
         let object = Object::new(file, &cmd::flow_action::KIND, handle, []);
         Self {
@@ -259,8 +259,8 @@ impl FlowAction {
     /// `ibv_destroy_flow_action`—destroys it. One system call. Dropping it does the same.
     ///
     /// # Errors
-    /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones, or rules with it, exist; it is given
-    /// back.
+    /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones, or rules with it, exist; it is
+    /// returned.
     #[doc(alias = "ibv_destroy_flow_action")]
     pub fn destroy(mut self) -> Result<(), DestroyError<Self>> {
         match Object::sole(&mut self.object).and_then(Object::try_destroy) {
@@ -283,7 +283,7 @@ mod tests {
         let kind = |change: HeaderChange| change.encode().map_err(|error| error.kind());
         let of = |field| HeaderChange::Add { field, value: 1 };
         assert!(of(HeaderField(0xfff)).encode().is_ok());
-        // Cut, they would be other fields.
+        // Truncated, they would be other fields.
         for number in [0x1000, 0x1001, 0xffff] {
             let (wide, fits) = (HeaderField(number), HeaderField::IP_TTL);
             let set = HeaderChange::Set {

@@ -1,4 +1,4 @@
-//! Anchors: where firmware commands hang tables of their own under the kernel's.
+//! Anchors: where firmware commands attach their own tables below the kernel's.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
 use super::TableKind;
 use crate::devx::Parent;
 
-/// `mlx5dv_steering_anchor`—a table of the kernel's that lasts, to which tables made by firmware
+/// `mlx5dv_steering_anchor`—a permanent table of the kernel's, to which tables created by firmware
 /// commands lead. Cheap to clone.
 #[doc(alias = "mlx5dv_steering_anchor")]
 #[derive(Clone, Debug)]
@@ -36,15 +36,15 @@ static KIND: Kind = Kind {
 };
 
 impl SteeringAnchor {
-    /// `mlx5dv_create_steering_anchor`—creates an anchor at the rank `priority` of tables of this
+    /// `mlx5dv_create_steering_anchor`—creates an anchor at priority `priority` of tables of this
     /// kind.
     ///
     /// One system call, since 6.0; it waits for the firmware.
     ///
     /// # Errors
     /// EPERM: no `CAP_NET_RAW`. EPROTONOSUPPORT: an older kernel, or a device whose contexts cannot
-    /// share tables. EOPNOTSUPP: the device has no such tables. ENOMEM, EINVAL: a rank that there
-    /// is not.
+    /// share tables. EOPNOTSUPP: the device has no such tables. ENOMEM, EINVAL: a priority that
+    /// does not exist.
     #[doc(alias = "mlx5dv_create_steering_anchor")]
     #[doc(alias = "mlx5dv_steering_anchor_attr")]
     #[doc(hidden)] // Users have no such handle: the facade calls it.
@@ -75,12 +75,12 @@ impl SteeringAnchor {
         })
     }
 
-    /// The device's number of the table, as firmware commands name it.
+    /// The device's number of the table, for firmware commands.
     pub fn table_id(&self) -> u32 {
         self.table_id
     }
 
-    /// It, as a parent of what leads there.
+    /// This anchor as the parent of objects that lead there.
     pub fn parent(&self) -> Parent {
         Parent(Arc::clone(&self.object))
     }
@@ -88,8 +88,8 @@ impl SteeringAnchor {
     /// `mlx5dv_destroy_steering_anchor`—destroys it. One system call. Dropping it does the same.
     ///
     /// # Errors
-    /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones, or objects created upon it, exist; it
-    /// is given back.
+    /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones, or objects created with it as a parent,
+    /// exist; it is returned.
     #[doc(alias = "mlx5dv_destroy_steering_anchor")]
     pub fn destroy(mut self) -> Result<(), DestroyError<Self>> {
         match Object::sole(&mut self.object).and_then(Object::try_destroy) {

@@ -1,4 +1,4 @@
-//! Matchers: which words rules look at.
+//! Matchers: the fields that rules compare.
 
 use std::sync::Arc;
 
@@ -18,22 +18,22 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{
 
 use super::{MatchWords, TableKind};
 
-/// What a matcher's rules catch (`enum mlx5_ib_flow_type`).
+/// What a matcher's rules match (`enum mlx5_ib_flow_type`).
 ///
-/// Kernels so far make rules of [`Normal`](Self::Normal) matchers only (EOPNOTSUPP for the others'
-/// rules).
+/// Kernels so far create only rules of [`Normal`](Self::Normal) matchers (EOPNOTSUPP for rules of
+/// the others).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum MatchKind {
-    /// What matches. The priority is the matcher's rank; 0 comes first.
+    /// Packets that match. The priority orders matchers; 0 is the first.
     Normal {
-        /// The rank.
+        /// The priority.
         priority: u16,
     },
     /// A copy of everything.
     Sniffer,
-    /// Everything that no other rule catches.
+    /// Everything that no other rule matches.
     AllDefault,
-    /// All multicast that no other rule catches.
+    /// All multicast that no other rule matches.
     MulticastDefault,
 }
 
@@ -41,11 +41,11 @@ pub enum MatchKind {
 #[doc(alias = "mlx5dv_flow_matcher_attr")]
 #[derive(Clone, Copy, Debug)]
 pub struct MatcherInit<'a> {
-    /// The bits that its rules look at.
+    /// The bits that its rules compare.
     pub mask: &'a MatchWords,
-    /// What they catch.
+    /// What they match.
     pub kind: MatchKind,
-    /// Which way packets go.
+    /// The direction of packets.
     pub table: TableKind,
     /// The port, from 1, whose packets of the transport are steered
     /// ([`TableKind::RdmaTransportReceive`],
@@ -54,7 +54,7 @@ pub struct MatcherInit<'a> {
 }
 
 impl<'a> MatcherInit<'a> {
-    /// A matcher of received frames, first in rank.
+    /// A matcher of received frames, with the first priority.
     pub const fn new(mask: &'a MatchWords) -> Self {
         Self {
             mask,
@@ -65,7 +65,7 @@ impl<'a> MatcherInit<'a> {
     }
 }
 
-/// `mlx5dv_flow_matcher`—which words rules look at. Cheap to clone; its rules keep it.
+/// `mlx5dv_flow_matcher`—the fields that rules compare. Cheap to clone; its rules keep it alive.
 #[doc(alias = "mlx5dv_flow_matcher")]
 #[derive(Clone, Debug)]
 pub struct FlowMatcher {
@@ -86,12 +86,12 @@ static KIND: Kind = Kind {
 impl FlowMatcher {
     /// `mlx5dv_create_flow_matcher`—creates a matcher.
     ///
-    /// One system call, since 4.19. The kernel asks the device for nothing yet.
+    /// One system call, since 4.19. The kernel does not involve the device yet.
     ///
     /// # Errors
     /// EINVAL: [`TableKind::Switch`] where functions are not represented, or a port that does not
-    /// exist or goes with another table. EOPNOTSUPP: the context may not steer a port's transport.
-    /// EPROTONOSUPPORT: the kernel does not know the port.
+    /// exist or belongs to another table. EOPNOTSUPP: the context may not steer a port's transport.
+    /// EPROTONOSUPPORT: the kernel does not support the port.
     #[doc(alias = "mlx5dv_create_flow_matcher")]
     #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub fn create(file: &Arc<UverbsFile>, init: &MatcherInit<'_>) -> Result<Self> {
@@ -132,7 +132,7 @@ impl FlowMatcher {
                 &Uhw::NONE,
             )
         };
-        // A kernel that lacks the port alone has the method.
+        // A kernel that only lacks the port has the method.
         let created = if init.ib_port.is_some() {
             create()
         } else {
@@ -151,7 +151,7 @@ impl FlowMatcher {
         &self.object
     }
 
-    /// The bits that its rules look at.
+    /// The bits that its rules compare.
     pub fn mask(&self) -> &MatchWords {
         &self.mask
     }
@@ -159,8 +159,7 @@ impl FlowMatcher {
     /// `mlx5dv_destroy_flow_matcher`—destroys it. One system call. Dropping it does the same.
     ///
     /// # Errors
-    /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones, or rules of it, exist; it is given
-    /// back.
+    /// [`Busy`](uverbs_core::ErrorKind::Busy) while clones, or rules of it, exist; it is returned.
     #[doc(alias = "mlx5dv_destroy_flow_matcher")]
     pub fn destroy(mut self) -> Result<(), DestroyError<Self>> {
         match Object::sole(&mut self.object).and_then(Object::try_destroy) {

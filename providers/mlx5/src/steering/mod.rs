@@ -1,9 +1,9 @@
-//! Steering by the device's own match words: matchers, rules, actions, anchors
+//! Steering by the device's own match parameters: matchers, rules, actions, anchors
 //! (`drivers/infiniband/hw/mlx5/fs.c`).
 //!
-//! Rules of verbs ([`flow`](crate::flow)) name headers that every device knows. These name any word
-//! that this one can look at, lead to tables that firmware commands built, change headers, and
-//! count.
+//! Flow rules of the verbs ([`flow`](crate::flow)) name headers that every device knows. These
+//! rules match any field that this device can match, lead to tables created by firmware commands,
+//! change headers, and count packets.
 
 mod action;
 mod anchor;

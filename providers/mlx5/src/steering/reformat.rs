@@ -1,4 +1,4 @@
-//! What rules do to packets: put them into tunnels, and take them out.
+//! Actions of rules that put packets into tunnels, and take them out.
 
 use std::sync::Arc;
 
@@ -20,19 +20,18 @@ use uverbs_uapi::mlx5_user_ioctl_verbs::{
 
 use super::{FlowAction, TableKind};
 
-/// `mlx5dv_flow_action_packet_reformat_type`—how headers are put before a packet, or taken away.
+/// `mlx5dv_flow_action_packet_reformat_type`—how headers are added to a packet, or removed.
 #[doc(alias = "mlx5dv_flow_action_packet_reformat_type")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Reformat<'a> {
-    /// The headers of a tunnel of frames are taken away ([`TableKind::NicReceive`]).
+    /// Removes the headers of a tunnel of frames ([`TableKind::NicReceive`]).
     OutOfFrameTunnel,
-    /// These headers of a tunnel are put before a frame ([`TableKind::NicTransmit`]).
+    /// Adds these tunnel headers in front of a frame ([`TableKind::NicTransmit`]).
     IntoFrameTunnel(&'a [u8]),
-    /// The headers of a tunnel of packets are taken away, and this frame header is put in their
-    /// place ([`TableKind::NicReceive`]).
+    /// Replaces the headers of a tunnel of packets by this frame header
+    /// ([`TableKind::NicReceive`]).
     OutOfPacketTunnel(&'a [u8]),
-    /// The header of a frame is taken away, and these headers of a tunnel are put in its place
-    /// ([`TableKind::NicTransmit`]).
+    /// Replaces the header of a frame by these tunnel headers ([`TableKind::NicTransmit`]).
     IntoPacketTunnel(&'a [u8]),
 }
 
@@ -68,9 +67,9 @@ impl FlowAction {
     ///
     /// # Errors
     /// [`InvalidInput`](uverbs_core::ErrorKind::InvalidInput): no headers.
-    /// [`LimitExceeded`](uverbs_core::ErrorKind::LimitExceeded): more than an attribute holds.
-    /// EOPNOTSUPP: the device does not do it, or not in these tables. EINVAL, ENOSPC: longer
-    /// headers than the device takes.
+    /// [`LimitExceeded`](uverbs_core::ErrorKind::LimitExceeded): more than an attribute can hold.
+    /// EOPNOTSUPP: the device does not support it, or not in these tables. EINVAL, ENOSPC: longer
+    /// headers than the device supports.
     #[doc(alias = "mlx5dv_create_flow_action_packet_reformat")]
     #[doc(hidden)] // Users have no such handle: the facade calls it.
     pub fn reformat(

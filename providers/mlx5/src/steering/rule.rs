@@ -1,4 +1,4 @@
-//! Rules of a matcher: what packets that match become.
+//! Rules of a matcher, and the destinations of matching packets.
 
 use std::sync::Arc;
 
@@ -25,46 +25,46 @@ const MAX_ACTIONS: usize = 2;
 /// Tags have 24 bits.
 const MAX_TAG: u32 = (1 << 24) - 1;
 
-/// Where packets that match go, if not to a queue pair (`QueuePair::steer` of `uverbs`).
+/// The destination of matching packets, other than a queue pair (`QueuePair::steer` of `uverbs`).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum FlowTarget<'a> {
-    /// To a flow table, or to a receive transport (TIR), that a firmware command created
+    /// A flow table, or a receive transport (TIR), that a firmware command created
     /// (`MLX5DV_FLOW_ACTION_DEST_DEVX`).
     Devx(&'a DevxObject),
-    /// Nowhere (`MLX5DV_FLOW_ACTION_DROP`).
+    /// None: packets are dropped (`MLX5DV_FLOW_ACTION_DROP`).
     Drop,
-    /// To whoever comes after these tables, as if nothing had matched
+    /// Whatever follows these tables, as if nothing had matched
     /// (`MLX5DV_FLOW_ACTION_DEFAULT_MISS`).
     DefaultMiss,
-    /// On, out of the port: in tables of packets on their way out.
+    /// Out of the port: in tables of outgoing packets.
     Onward,
 }
 
-/// What counts packets and bytes.
+/// A counter of packets and bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowCounter<'a> {
     /// A counter, or a bulk of them, that a firmware command created (`ALLOC_FLOW_COUNTER`).
     pub counter: &'a DevxObject,
-    /// Which one of a bulk.
+    /// Its index in a bulk.
     pub offset: Option<u32>,
 }
 
-/// What a rule looks for, and what it does besides leading somewhere.
+/// What a rule matches, and its actions besides its destination.
 #[derive(Clone, Copy, Debug)]
 pub struct MatchRule<'a> {
-    /// The words of a packet that matches; no bit outside of the matcher's mask.
+    /// The field values of a matching packet; no bit outside of the matcher's mask.
     pub value: &'a MatchWords,
-    /// What is done to the packet; at most two.
+    /// The actions on the packet; at most two.
     pub actions: &'a [&'a FlowAction],
-    /// A number that completions tell, 24 bits.
+    /// A number that completions carry, 24 bits.
     pub tag: Option<u32>,
-    /// What counts it.
+    /// Its counter.
     pub counter: Option<FlowCounter<'a>>,
 }
 
 impl<'a> MatchRule<'a> {
-    /// A rule that only leads packets somewhere.
+    /// A rule with a destination only.
     pub const fn new(value: &'a MatchWords) -> Self {
         Self {
             value,
@@ -75,7 +75,8 @@ impl<'a> MatchRule<'a> {
     }
 }
 
-/// `ibv_flow` of a matcher: it lasts until it is destroyed or dropped, and keeps what it leads to.
+/// `ibv_flow` of a matcher: it lasts until it is destroyed or dropped, and keeps its destination
+/// alive.
 #[derive(Debug)]
 pub struct MatchedFlow {
     object: Object,
@@ -92,7 +93,7 @@ static KIND: Kind = Kind {
     legacy: Legacy::None,
 };
 
-/// Where a rule leads, as the kernel is told.
+/// The destination of a rule, as encoded for the kernel.
 #[derive(Clone, Copy)]
 enum Destination<'a> {
     QueuePair(&'a Object),
@@ -100,26 +101,26 @@ enum Destination<'a> {
 }
 
 impl FlowMatcher {
-    /// `mlx5dv_create_flow`—creates a rule that leads packets elsewhere than to a queue pair.
+    /// `mlx5dv_create_flow`—creates a rule whose destination is not a queue pair.
     ///
     /// One system call, since 4.19; it waits for the firmware.
     ///
     /// # Errors
     /// | errno | cause |
     /// |---|---|
-    /// | – | a value with bits outside of the mask, more than two actions, a tag of more than 24 bits, something of another context |
+    /// | – | a value with bits outside of the mask, more than two actions, a tag of more than 24 bits, an object of another context |
     /// | EPERM | no `CAP_NET_RAW` |
-    /// | EINVAL | the table does not lead there, actions that exclude each other, an object that is neither table nor transport, a counter that is none |
-    /// | EOPNOTSUPP | tables of this kind, or a word, that device or kernel do not have; a matcher that is not normal |
-    /// | ENOMEM, ENOSPC | memory, a rank that the kernel does not have (above 15), or the device's tables are full |
+    /// | EINVAL | a destination that the table does not support, actions that exclude each other, an object that is neither table nor transport, a counter that is not one |
+    /// | EOPNOTSUPP | a kind of table, or a field, that device or kernel do not support; a matcher that is not normal |
+    /// | ENOMEM, ENOSPC | memory, a priority that the kernel does not have (above 15), or the device's tables are full |
     #[doc(alias = "mlx5dv_create_flow")]
     pub fn create_flow(&self, target: FlowTarget<'_>, rule: &MatchRule<'_>) -> Result<MatchedFlow> {
         let object = self.create_rule(Destination::Other(target), rule)?;
         Ok(MatchedFlow { object })
     }
 
-    /// `mlx5dv_create_flow`—creates a rule that leads frames to a raw packet queue pair, which must
-    /// live as long.
+    /// `mlx5dv_create_flow`—creates a rule that directs frames to a raw packet queue pair, which
+    /// must outlive the rule.
     ///
     /// # Errors
     /// As [`create_flow`](Self::create_flow); EINVAL for a queue pair of another transport.
@@ -156,7 +157,7 @@ impl FlowMatcher {
             .counter
             .map(|counter| [counter.counter.object().handle()]);
         let offset = rule.counter.and_then(|counter| counter.offset);
-        // As long as the mask: a longer one would be zero there.
+        // As long as the mask: the rest of a longer value would be zero.
         let used = self.mask().used().len();
         let value = rule.value.as_bytes();
         let attrs = [
@@ -199,7 +200,7 @@ impl FlowMatcher {
                 &Uhw::NONE,
             )
         };
-        // A kernel that lacks these attributes alone has the method.
+        // A kernel that only lacks these attributes has the method.
         let created = if flags.is_some() || counter.is_some() {
             create()
         } else {
@@ -216,7 +217,7 @@ impl FlowMatcher {
         Ok(Object::new(file, &KIND, handle, parents))
     }
 
-    /// What is known to be wrong before the kernel is asked, which would say EINVAL alone.
+    /// Detects errors before the system call, for which the kernel would only return EINVAL.
     fn check(&self, op: Op, to: Destination<'_>, rule: &MatchRule<'_>) -> Result<()> {
         if let Some(at) = rule.value.beyond(self.mask()) {
             return Err(Error::invalid(op, "value")
@@ -260,7 +261,7 @@ fn explain(error: Error) -> Error {
 }
 
 impl MatchedFlow {
-    /// `ibv_destroy_flow`—ends the rule. One system call; it waits for the firmware.
+    /// `ibv_destroy_flow`—destroys the rule. One system call; it waits for the firmware.
     ///
     /// # Errors
     /// The kernel's errno.

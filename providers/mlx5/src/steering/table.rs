@@ -1,4 +1,4 @@
-//! Which of the device's tables a rule or an action is for.
+//! The device's kinds of tables that rules and actions are for.
 
 use uverbs_uapi::mlx5_user_ioctl_verbs::{
     MLX5_IB_UAPI_FLOW_TABLE_TYPE_FDB, MLX5_IB_UAPI_FLOW_TABLE_TYPE_NIC_RX,
@@ -7,7 +7,7 @@ use uverbs_uapi::mlx5_user_ioctl_verbs::{
     MLX5_IB_UAPI_FLOW_TABLE_TYPE_RDMA_TX,
 };
 
-/// `mlx5dv_flow_table_type`—which way packets go that a matcher or an action is for.
+/// `mlx5dv_flow_table_type`—the direction of packets that a matcher or an action is for.
 #[doc(alias = "mlx5dv_flow_table_type")]
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 #[non_exhaustive]
@@ -15,19 +15,18 @@ pub enum TableKind {
     /// Frames that the port received.
     #[default]
     NicReceive,
-    /// Frames on their way out.
+    /// Outgoing frames.
     NicTransmit,
     /// Frames in the embedded switch, whose functions are represented (switchdev mode).
     Switch,
     /// RoCE packets that the port received.
     RdmaReceive,
-    /// RoCE packets on their way out.
+    /// Outgoing RoCE packets.
     RdmaTransmit,
-    /// Packets of the transport that a port received; needs the capability to steer functions
+    /// Packets of the transport that a port received; requires the capability to steer functions
     /// (since 6.15).
     RdmaTransportReceive,
-    /// Packets of the transport on their way out; as
-    /// [`RdmaTransportReceive`](Self::RdmaTransportReceive).
+    /// Outgoing packets of the transport; as [`RdmaTransportReceive`](Self::RdmaTransportReceive).
     RdmaTransportTransmit,
 }
 

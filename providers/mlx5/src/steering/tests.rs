@@ -1,5 +1,5 @@
-//! The exact words of the methods, what is refused before the kernel is asked, and in what order
-//! objects go.
+//! The exact encoding of the methods, what is refused before the system call, and the order in
+//! which objects are destroyed.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -64,7 +64,7 @@ fn fields_are_where_the_manual_has_them() {
     let bytes = words.as_bytes();
     assert_eq!(bytes[..8], [1, 2, 3, 4, 5, 6, 8, 0]);
     assert_eq!(bytes[8..16], [2, 0, 0, 0, 0, 7, 0xaa, 0xbc]);
-    // The protocol; then the tag's presence and the version's four bits.
+    // The protocol; then the tag's presence and the four bits of the version.
     assert_eq!(bytes[16..20], [17, 0, 0x80 | 4 << 1, 0]);
     assert_eq!(bytes[0x1c..0x20], [0x11, 0x11, 0x22, 0x22]);
     assert_eq!(bytes[0x2c..0x30], [10, 0, 0, 1]);

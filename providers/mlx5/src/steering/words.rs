@@ -1,16 +1,16 @@
-//! The words that the device matches packets by (`fte_match_param` of `mlx5_ifc.h`).
+//! The parameters by which the device matches packets (`fte_match_param` of `mlx5_ifc.h`).
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::prm::{Field, field, word};
 
-/// Bytes of all groups of words.
+/// Bytes of all groups.
 const LEN: usize = 512;
 /// Bytes of a group.
 const GROUP: usize = 64;
 
-/// Which headers of a packet: its own, or those inside its tunnel.
+/// The headers of a packet to match: its own, or those inside its tunnel.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum MatchHeaders {
     /// The packet's own.
@@ -28,11 +28,11 @@ impl MatchHeaders {
     }
 }
 
-/// `mlx5dv_flow_match_parameters`—values of the words that the device looks at, or a mask of the
-/// bits that count.
+/// `mlx5dv_flow_match_parameters`—values of the fields that the device matches, or a mask of the
+/// bits to compare.
 ///
-/// The words come in groups of 64 bytes: outer headers, other parameters, inner headers, and
-/// further parameters. Fields without a method here are reached by [`set`](Self::set).
+/// The fields are in groups of 64 bytes: outer headers, other parameters, inner headers, and
+/// further parameters. Fields without a method here are accessible by [`set`](Self::set).
 ///
 /// ```
 /// use uverbs_mlx5::steering::{MatchHeaders, MatchWords};
@@ -45,12 +45,12 @@ impl MatchHeaders {
 pub struct MatchWords([u8; LEN]);
 
 impl MatchWords {
-    /// All zero: a mask by which every packet matches.
+    /// All zero: a mask that every packet matches.
     pub const fn new() -> Self {
         Self([0; LEN])
     }
 
-    /// Sets a field, by its place from the start of the first group. Bits of `value` beyond its
+    /// Sets a field, by its offset from the start of the first group. Bits of `value` beyond its
     /// width are dropped, and so is a field beyond the last group.
     #[must_use]
     pub fn set(mut self, field: Field, value: u32) -> Self {
@@ -63,26 +63,25 @@ impl MatchWords {
         field.get(&self.0)
     }
 
-    /// Where a frame goes.
+    /// The destination address of a frame.
     #[must_use]
     pub fn destination_mac(self, of: MatchHeaders, mac: [u8; 6]) -> Self {
         self.bytes(of, 0x08, &mac)
     }
 
-    /// Where it comes from.
+    /// The source address of a frame.
     #[must_use]
     pub fn source_mac(self, of: MatchHeaders, mac: [u8; 6]) -> Self {
         self.bytes(of, 0x00, &mac)
     }
 
-    /// What is inside a frame.
+    /// The EtherType of a frame.
     #[must_use]
     pub fn ether_type(self, of: MatchHeaders, ether_type: u16) -> Self {
         self.bytes(of, 0x06, &ether_type.to_be_bytes())
     }
 
-    /// Number and priority of the first virtual network (12 and 3 bits), and that the frame has
-    /// such a tag.
+    /// ID and priority of the first VLAN tag (12 and 3 bits), and that the frame has such a tag.
     #[must_use]
     pub fn vlan(self, of: MatchHeaders, number: u16, priority: u8) -> Self {
         let at = of.base();
@@ -91,37 +90,37 @@ impl MatchWords {
             .set(field(0x10, 15, 15).at(at), 1)
     }
 
-    /// The version of the internet protocol: 4 or 6, four bits as a mask.
+    /// The version of the Internet Protocol: 4 or 6, four bits as a mask.
     #[must_use]
     pub fn ip_version(self, of: MatchHeaders, version: u8) -> Self {
         self.set(field(0x10, 12, 9).at(of.base()), version.into())
     }
 
-    /// What is inside an internet packet.
+    /// The protocol of an IP packet's payload.
     #[must_use]
     pub fn ip_protocol(self, of: MatchHeaders, protocol: u8) -> Self {
         self.bytes(of, 0x10, &[protocol])
     }
 
-    /// Where an IPv4 packet comes from.
+    /// The source address of an IPv4 packet.
     #[must_use]
     pub fn source_ipv4(self, of: MatchHeaders, address: Ipv4Addr) -> Self {
         self.bytes(of, 0x2c, &address.octets())
     }
 
-    /// Where it goes.
+    /// The destination address of an IPv4 packet.
     #[must_use]
     pub fn destination_ipv4(self, of: MatchHeaders, address: Ipv4Addr) -> Self {
         self.bytes(of, 0x3c, &address.octets())
     }
 
-    /// Where an IPv6 packet comes from.
+    /// The source address of an IPv6 packet.
     #[must_use]
     pub fn source_ipv6(self, of: MatchHeaders, address: Ipv6Addr) -> Self {
         self.bytes(of, 0x20, &address.octets())
     }
 
-    /// Where it goes.
+    /// The destination address of an IPv6 packet.
     #[must_use]
     pub fn destination_ipv6(self, of: MatchHeaders, address: Ipv6Addr) -> Self {
         self.bytes(of, 0x30, &address.octets())
@@ -141,19 +140,19 @@ impl MatchWords {
             .bytes(of, 0x1e, &destination.to_be_bytes())
     }
 
-    /// The network of a VXLAN header, 24 bits.
+    /// The network identifier (VNI) of a VXLAN header, 24 bits.
     #[must_use]
     pub fn vxlan_network(self, number: u32) -> Self {
         self.set(field(GROUP + 0x14, 31, 8), number)
     }
 
-    /// The queue pair that a RoCE packet is for, 24 bits.
+    /// The destination queue pair of a RoCE packet, 24 bits.
     #[must_use]
     pub fn destination_qp(self, number: u32) -> Self {
         self.set(field(GROUP + 0x28, 23, 0), number)
     }
 
-    /// The send queue that a packet comes from, 24 bits; on the way out.
+    /// The send queue of an outgoing packet, 24 bits.
     #[must_use]
     pub fn source_sq(self, number: u32) -> Self {
         self.set(field(GROUP, 23, 0), number)
@@ -167,7 +166,7 @@ impl MatchWords {
         self.set(word(3 * GROUP + 0x10 + from_the_last * 4), value)
     }
 
-    /// The bytes, as the device has them.
+    /// The bytes, in the device's format.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
@@ -180,8 +179,8 @@ impl MatchWords {
         self
     }
 
-    /// The bytes up to the last group that has any, the first in any case: older kernels know
-    /// fewer.
+    /// The bytes up to the last group with a bit set, at least the first group: older kernels know
+    /// fewer groups.
     pub(super) fn used(&self) -> &[u8] {
         let last = self
             .groups()
@@ -190,7 +189,7 @@ impl MatchWords {
         self.0.get(..len).unwrap_or(&self.0)
     }
 
-    /// Which groups have any bit: a mask's are those that the device looks at
+    /// The groups with a bit set: those of a mask are the ones that the device compares
     /// (`match_criteria_enable`).
     pub(super) fn criteria(&self) -> u8 {
         self.groups().enumerate().fold(0, |bits, (at, group)| {
@@ -218,7 +217,7 @@ impl Default for MatchWords {
 }
 
 impl fmt::Debug for MatchWords {
-    /// Its words, but for those that are zero.
+    /// Its words that are not zero.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("MatchWords")?;
         for (at, word) in self.0.chunks(4).enumerate() {
