@@ -1,8 +1,8 @@
-//! Words, locks and fences of threads, and rings that devices write: the language's and the driver
-//! layer's.
+//! Words, locks and fences for threads, and rings that devices write: those of the language and of
+//! the base crate.
 //!
-//! Where `loom` explores models (`cargo xtask loom`), it sees every access to a word; rings are
-//! stand-ins there, of words that it sees. Miri (`cargo xtask miri`) has the real ones.
+//! When `loom` explores models (`cargo xtask loom`), it sees every access to a word; rings are then
+//! stand-ins made of words that it sees. Miri (`cargo xtask miri`) uses the real ones.
 
 #[cfg(loom)]
 mod stand_in;
@@ -22,8 +22,8 @@ pub(crate) use stand_in::{Block, BlockRing, barrier};
 #[cfg(not(loom))]
 pub(crate) use uverbs_core::hw::{Block, BlockRing, barrier};
 
-/// Waits for a thread that is a few steps from its end, for the `times`-th time: it may have been
-/// interrupted, by this very one.
+/// Waits, for the `times`-th time, for a thread that is a few steps from its end: it may have been
+/// interrupted, by the calling thread itself.
 #[cold]
 pub(crate) fn pause(times: u32) {
     #[cfg(loom)]

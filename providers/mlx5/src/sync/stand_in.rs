@@ -1,15 +1,15 @@
-//! Stand-ins for what devices write: whole words.
+//! Stand-ins for memory that devices write: whole words.
 //!
-//! The words of an entry that polling goes by, and that others look at meanwhile, are modelled:
-//! whose it is, how many it stands for, and the last one. The rest is read by the poller alone.
+//! Of an entry, the words that polling depends on, and that other threads read at the same time,
+//! are modelled: its owner, the number of completions it represents, and the last word. The rest is
+//! read only by the poller.
 
 use std::sync::atomic::AtomicU64 as Plain;
 
 use super::atomic::{AtomicU64, Ordering};
 use uverbs_core::hw::Part;
 
-/// What comes before what, by the fences of the language. On x86-64 the real ones are stronger or
-/// cost nothing.
+/// Ordering by the fences of the language. On x86-64 the real ones are stronger or cost nothing.
 pub(crate) mod barrier {
     use crate::sync::atomic::{Ordering, fence};
 
