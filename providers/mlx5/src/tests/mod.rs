@@ -1,10 +1,10 @@
-//! What the tests of several files share.
+//! Helpers shared by the tests of several files.
 
 use uverbs_core::hw::UnitRing;
 
 pub(crate) mod scripted;
 
-/// The bytes of a number of this machine's order, as [`scripted`] tells of them.
+/// The bytes of a number in this machine's byte order, in the format of [`scripted`].
 pub(crate) fn native(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::new(), |mut text, byte| {
@@ -13,7 +13,7 @@ pub(crate) fn native(bytes: &[u8]) -> String {
     })
 }
 
-/// What is in a ring.
+/// The contents of a ring.
 pub(crate) fn bytes_of(ring: &UnitRing) -> Vec<u8> {
     let words = (0..=ring.mask()).flat_map(|unit| ring.get(unit));
     words.flat_map(u64::to_ne_bytes).collect()

@@ -1,5 +1,4 @@
-//! A kernel that writes down what it is asked, and answers by a script: for tests of single
-//! methods.
+//! A kernel that records calls, and answers by a script: for tests of single methods.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 use std::fmt::Write as _;
@@ -35,12 +34,12 @@ impl Scripted {
             kernel
         };
         let fd = File::open("/dev/null").unwrap().into();
-        // SAFETY: (1) the script takes calls on every descriptor; (2, 3) it carries nothing out.
+        // SAFETY: (1) the script accepts calls on every descriptor; (2, 3) it carries nothing out.
         let file = unsafe { UverbsFile::new(kernel, fd, RDMA_DRIVER_MLX5, CommandPath::Auto) };
         (script, Arc::new(file))
     }
 
-    /// Refuses what begins so, from now on.
+    /// Refuses calls that begin with this text, from now on.
     pub(crate) fn refuse(&self, start: &str, errno: Errno) {
         self.refusals
             .lock()
@@ -48,7 +47,7 @@ impl Scripted {
             .push((start.to_owned(), errno));
     }
 
-    /// Refuses nothing more.
+    /// Stops refusing calls.
     pub(crate) fn accept(&self) {
         self.refusals.lock().unwrap().clear();
     }
@@ -63,7 +62,7 @@ impl Scripted {
         *self.deaf.lock().unwrap() = true;
     }
 
-    /// What it was asked since the last time: `object/method id:value …`, ids counted from the
+    /// The calls since the last time: `object/method id:value …`, with ids counted from the
     /// driver's first.
     pub(crate) fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.lines.lock().unwrap())
@@ -104,7 +103,7 @@ impl Scripted {
     }
 }
 
-// SAFETY: the descriptors that it hands out are new ones.
+// SAFETY: the descriptors that it returns are new ones.
 #[allow(unsafe_code, reason = "is a kernel")]
 unsafe impl Kernel for Scripted {
     unsafe fn call(&self, _: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
@@ -150,7 +149,7 @@ fn describe(attr: &Attr<'_>) -> String {
     format!("{}:{value}", short(attr.id))
 }
 
-/// Tells the runner what was asked, past the harness, which would keep it to itself.
+/// Prints the calls for the runner, bypassing the harness, which would capture them.
 #[derive(Debug)]
 struct Outlines;
 
