@@ -1,42 +1,42 @@
-//! Lives of a queue, which begin when it is created or reset, and how far it got in the present
-//! one.
+//! The incarnations of a queue, each of which begins with its creation or a reset, and the progress
+//! in the current one.
 //!
-//! A reset is of the thread that posts; another may be in the middle of polling an entry of the old
-//! life, and what it is about to store would be taken for the new one's. So how far a queue got
-//! stands in one word with the life it is true of, and whether an entry is of the present life is
-//! asked last, after all that was read for it.
+//! The posting thread resets; another thread may at that moment be polling an entry of the old
+//! incarnation, and what it is about to store would be mistaken for progress of the new one. So the
+//! progress is stored in one word with its incarnation, and whether an entry belongs to the current
+//! incarnation is checked last, after everything that was read for it.
 
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// Which life a queue pair is in.
+/// The current incarnation of a queue pair.
 #[derive(Debug, Default)]
 pub(super) struct Life(AtomicU32);
 
-/// The side of a queue pair that one completion queue reports on.
+/// The side of a queue pair that reports to one completion queue.
 #[derive(Debug, Default)]
 pub(super) struct Side {
-    /// The first entry of the completion queue that belongs to this life.
+    /// The first entry of the completion queue that belongs to this incarnation.
     since: AtomicU64,
-    /// Requests completed, counted on and on << 32 | the life it is so in. Another life's word says
-    /// that there is none yet.
+    /// Requests completed (free-running counter) << 32 | their incarnation. A word of another
+    /// incarnation means that none has been completed yet.
     progress: AtomicU64,
 }
 
 impl Life {
-    /// The next life begins: completions before these indexes are not about it.
+    /// Begins the next incarnation: completions before these indexes do not belong to it.
     pub(super) fn next<const N: usize>(&self, sides: [(&Side, u64); N]) {
         for (side, since) in sides {
             side.since.store(since, Ordering::Release);
         }
         let next = self.0.load(Ordering::Relaxed).wrapping_add(1);
         self.0.store(next, Ordering::Release);
-        // Who sees what is posted in this life sees since when it is.
+        // A thread that sees what was posted in this incarnation also sees its first entries.
         fence(Ordering::Release);
     }
 }
 
 impl Side {
-    /// Requests completed in this life.
+    /// The number of requests completed in this incarnation.
     #[inline]
     pub(super) fn tail(&self, life: &Life) -> u32 {
         self.tail_in(life.0.load(Ordering::Relaxed))
@@ -48,7 +48,7 @@ impl Side {
         if of == life { tail } else { 0 }
     }
 
-    /// Requests completed, and the life it is so in.
+    /// The number of requests completed, and their incarnation.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "two halves of a word")]
     fn progress(&self) -> (u32, u32) {
@@ -56,7 +56,7 @@ impl Side {
         ((word >> 32) as u32, word as u32)
     }
 
-    /// Completions begin.
+    /// Begins a run of completions.
     #[inline]
     pub(super) fn run(&self, life: &Life) -> Run<'_> {
         let life = life.0.load(Ordering::Acquire);
@@ -67,7 +67,7 @@ impl Side {
         }
     }
 
-    /// Completions go on. `None` where none of this life has been counted yet.
+    /// Continues with completions. `None` if none of this incarnation has been counted yet.
     #[inline]
     pub(super) fn go_on(&self, life: &Life) -> Option<Run<'_>> {
         let (tail, of) = self.progress();
@@ -78,27 +78,27 @@ impl Side {
         })
     }
 
-    /// Whether this life had begun when the entry `index` came.
+    /// Whether this incarnation had begun when the entry `index` was written.
     #[inline]
     pub(super) fn began_by(&self, index: u64) -> bool {
-        // Everything read before is of the life that is found here, or of an earlier one.
+        // Everything read before belongs to the incarnation found here, or to an earlier one.
         fence(Ordering::Acquire);
         index >= self.since.load(Ordering::Acquire)
     }
 }
 
-/// Completions of one side, one after another: nobody is told of them before the end.
+/// Consecutive completions of one side, which take effect only at the end.
 #[derive(Debug)]
 pub(super) struct Run<'s> {
     side: &'s Side,
     life: u32,
-    /// Requests completed.
+    /// The number of requests completed.
     pub(super) tail: u32,
 }
 
 impl Run<'_> {
-    /// Ends it, if the entry `first` and those behind it, which it was about, are of this life.
-    /// Otherwise nothing of it is true.
+    /// Ends the run, if the entry `first` and the following ones, on which it is based, belong to
+    /// this incarnation. Otherwise it has no effect.
     #[inline]
     pub(super) fn end(self, first: u64) -> bool {
         let current = self.side.began_by(first);
@@ -121,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    /// What the two threads do, in any order that keeps each one's own.
+    /// The steps of the two threads, in any order that keeps the order of each.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Step {
         Begin,
@@ -135,7 +135,7 @@ mod tests {
     const POLLER: [Step; 4] = [Step::Begin, Step::Look, Step::Ask, Step::Store];
     const POSTER: [Step; 2] = [Step::Reset, Step::Post];
 
-    /// All ways to merge two lists.
+    /// All merges of two lists.
     fn merged(left: &[Step], right: &[Step]) -> Vec<Vec<Step>> {
         let (Some((first, others)), Some((second, rest))) =
             (left.split_first(), right.split_first())
@@ -151,8 +151,8 @@ mod tests {
             .collect()
     }
 
-    /// One thread polls the entry 4, which is the old life's sixth; the other resets and posts at
-    /// the same place.
+    /// One thread polls the entry 4, which is the sixth of the old incarnation; the other resets
+    /// and posts in the same slot.
     #[test]
     fn a_poller_of_an_old_life_says_nothing_of_the_new_one() {
         let orders = merged(&POLLER, &POSTER);
@@ -191,7 +191,7 @@ mod tests {
                 !current || seen == 6,
                 "{order:?}: the new request was taken"
             );
-            // The next completion is the new life's first.
+            // The next completion is the first of the new incarnation.
             let mut run = side.run(&life);
             assert_eq!(run.tail, 0, "{order:?}");
             run.tail = 1;

@@ -1,9 +1,9 @@
-//! What a queue shares with the completion queues that report on it.
+//! The state that a queue shares with the completion queues that it reports to.
 //!
-//! A completion names its queue and a position in it. What was posted there (the user's number, and
-//! how much of the queue it frees) is written by the thread that posts and read by the one that
-//! polls. All of it is atomic words, so neither side takes a lock; what orders the two is the
-//! device, which completes only what was posted.
+//! A completion names its queue and a position in it. The posted request's data (its `wr_id`, and
+//! how much of the queue it frees) is written by the posting thread and read by the polling one.
+//! All of it is in atomic words, so neither side takes a lock; the device orders the two sides,
+//! since it completes only what was posted.
 
 mod life;
 pub(crate) mod registration;
@@ -25,7 +25,7 @@ pub(crate) use srq::SrqTracker;
 #[derive(Debug)]
 pub(crate) struct SendTracker {
     entries: Box<[SendEntry]>,
-    /// Some may be completed after others that were posted later.
+    /// A request may complete after others that were posted later.
     unordered: bool,
 }
 
@@ -33,20 +33,20 @@ pub(crate) struct SendTracker {
 #[derive(Debug, Default)]
 struct SendEntry {
     wr_id: AtomicU64,
-    /// Requests posted up to and with this one.
+    /// The number of requests posted, including this one.
     after: AtomicU32,
-    /// What kind of completion it has.
+    /// The kind of its completion.
     kind: AtomicU32,
 }
 
-/// What a completion of a send queue stands for.
+/// The content of a send completion.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Sent {
     pub(crate) wr_id: u64,
     pub(crate) opcode: WcOpcode,
 }
 
-/// What send queues complete, by number. These are all there are.
+/// The opcodes of send completions, by number. There are no others.
 #[inline]
 const fn opcode_of(kind: u32) -> WcOpcode {
     match kind & 7 {
@@ -62,7 +62,7 @@ const fn opcode_of(kind: u32) -> WcOpcode {
 }
 
 impl SendTracker {
-    /// For a queue of `blocks` (a power of two, or 0) blocks of 64 bytes.
+    /// The tracker of a queue of `blocks` (a power of two, or 0) blocks of 64 bytes.
     pub(crate) fn new(blocks: u32) -> Self {
         Self {
             entries: (0..blocks).map(|_| SendEntry::default()).collect(),
@@ -70,7 +70,7 @@ impl SendTracker {
         }
     }
 
-    /// Notes the request that begins at block `index`: the `after`-th one.
+    /// Records the request that begins at block `index`: the `after`-th one.
     #[inline]
     pub(crate) fn posted(&self, index: u32, wr_id: u64, after: u32, opcode: WcOpcode) {
         if let Some(entry) = self.entries.get(index as usize) {
@@ -80,7 +80,7 @@ impl SendTracker {
         }
     }
 
-    /// Completions from where `run` is.
+    /// Continues the completions of `run`.
     #[inline]
     fn run_from<'t>(&'t self, run: Run<'t>) -> SendRun<'t> {
         SendRun {
@@ -91,8 +91,8 @@ impl SendTracker {
         }
     }
 
-    /// What was noted at block `index` was taken back. `tail` is how many were completed at some
-    /// time: completing it again completes nothing.
+    /// The request recorded at block `index` was taken back. `tail` is the number completed at some
+    /// time: completing the block again completes nothing.
     pub(crate) fn taken_back(&self, index: u32, tail: u32) {
         if let Some(entry) = self.entries.get(index as usize) {
             entry.after.store(tail, Ordering::Relaxed);
@@ -100,28 +100,28 @@ impl SendTracker {
     }
 }
 
-/// Requests of a send queue that complete one after another.
+/// Send requests that complete one after another.
 #[derive(Debug)]
 pub(crate) struct SendRun<'t> {
     run: Run<'t>,
-    /// The complement of the requests completed: posted ones plus this are how many lie between, in
-    /// one addition.
+    /// The complement of the number of requests completed: the number posted plus this is the
+    /// number in between, in one addition.
     not_tail: u32,
     entries: &'t [SendEntry],
     unordered: bool,
 }
 
 impl SendRun<'_> {
-    /// The request that begins at block `counter`, and those before it, are completed. `None` for
-    /// one that is not under way.
+    /// The request that begins at block `counter`, and those before it, are completed. `None` if it
+    /// is not under way.
     #[inline]
     pub(crate) fn completed(&mut self, counter: u16) -> Option<Sent> {
         let mask = self.entries.len().wrapping_sub(1);
         let entry = self.entries.get(usize::from(counter) & mask)?;
         let wr_id = entry.wr_id.load(Ordering::Relaxed);
         let after = entry.after.load(Ordering::Relaxed);
-        // Less than the blocks that there are, and more than none: what was completed before is
-        // behind, or far ahead.
+        // Fewer than the number of blocks, and more than zero: a request that was completed before
+        // is behind, or far ahead.
         if after.wrapping_add(self.not_tail) as usize >= self.entries.len() {
             if !self.unordered {
                 return None;
@@ -151,14 +151,14 @@ pub(crate) struct RecvTracker {
 }
 
 impl RecvTracker {
-    /// For a queue of `count` (a power of two) requests.
+    /// The tracker of a queue of `count` (a power of two) requests.
     pub(crate) fn new(count: u32) -> Self {
         Self {
             wr_ids: (0..count).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
-    /// Notes the request at `index`.
+    /// Records the request at `index`.
     #[inline]
     pub(crate) fn posted(&self, index: u32, wr_id: u64) {
         if let Some(slot) = self.wr_ids.get(index as usize) {
@@ -167,7 +167,7 @@ impl RecvTracker {
     }
 }
 
-/// Requests of a receive queue that complete one after another.
+/// Receive requests that complete one after another.
 #[derive(Debug)]
 pub(crate) struct RecvRun<'t> {
     run: Run<'t>,
@@ -175,8 +175,7 @@ pub(crate) struct RecvRun<'t> {
 }
 
 impl RecvRun<'_> {
-    /// The oldest request is completed. The device's counter says the same as ours, and ours cannot
-    /// be wrong.
+    /// The oldest request is completed. The device's counter equals ours, which cannot be wrong.
     #[inline]
     pub(crate) fn completed(&mut self) -> Option<u64> {
         let mask = self.wr_ids.len().wrapping_sub(1);
@@ -194,25 +193,25 @@ impl RecvRun<'_> {
     }
 }
 
-/// Where a queue pair receives from.
+/// The queue that a queue pair receives from.
 #[derive(Debug)]
 pub(crate) enum Receives {
     /// Its own queue.
     Own(RecvTracker),
-    /// A shared one.
+    /// A shared queue.
     Shared(Arc<SrqTracker>),
-    /// Nowhere.
+    /// None.
     None,
 }
 
-/// What an entry of a completion queue stands for.
+/// The request that an entry of a completion queue completes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Request<T> {
-    /// This one.
+    /// This request.
     Of(T),
-    /// One of an earlier life of its queue.
+    /// A request of an earlier incarnation of its queue.
     Former,
-    /// None that there can be.
+    /// An impossible one.
     Unknown,
 }
 
@@ -227,14 +226,14 @@ impl<T> Request<T> {
 #[derive(Debug)]
 pub(crate) struct QueuePairTracker {
     number: AtomicU32,
-    /// Whether the device checks the sums of packets that it receives.
+    /// Whether the device checks the checksums of received packets.
     checksums: Checksums,
     life: Life,
     pub(crate) send: SendTracker,
     sent: Side,
     pub(crate) recv: Receives,
     received: Side,
-    /// Of a queue pair whose small messages come in completions.
+    /// For a queue pair whose small messages are delivered in completions.
     scatter: Option<Box<ScatterTracker>>,
 }
 
@@ -253,7 +252,7 @@ impl QueuePairTracker {
         }
     }
 
-    /// The same of a queue pair that receives small messages in completions.
+    /// The same for a queue pair that receives small messages in completions.
     pub(crate) fn scattering(self, scatter: ScatterTracker) -> Self {
         Self {
             scatter: Some(Box::new(scatter)),
@@ -261,13 +260,13 @@ impl QueuePairTracker {
         }
     }
 
-    /// Where its small messages go, if they come in completions.
+    /// The destination of its small messages, if they are delivered in completions.
     pub(crate) fn scatter(&self) -> Option<&ScatterTracker> {
         self.scatter.as_deref()
     }
 
-    /// The same with several streams of requests, which overtake each other: a completion may be of
-    /// one that counts as completed.
+    /// The same with several streams of requests, which may overtake each other: a completion may
+    /// belong to a request that already counts as completed.
     pub(crate) fn unordered(self) -> Self {
         let send = SendTracker {
             unordered: true,
@@ -276,7 +275,7 @@ impl QueuePairTracker {
         Self { send, ..self }
     }
 
-    /// The same of a queue for Ethernet, whose packets have checksums that the device looks at.
+    /// The same for an Ethernet queue, whose packets have checksums that the device verifies.
     pub(crate) fn checksummed(self) -> Self {
         Self {
             checksums: Checksums::CHECKED,
@@ -284,13 +283,13 @@ impl QueuePairTracker {
         }
     }
 
-    /// What completions of its receives say of checksums.
+    /// The checksum status in completions of its receives.
     #[inline]
     pub(crate) fn checksums(&self) -> Checksums {
         self.checksums
     }
 
-    /// The device's number for it.
+    /// The device's number of the queue pair.
     #[inline]
     pub(crate) fn number(&self) -> u32 {
         self.number.load(Ordering::Relaxed)
@@ -300,19 +299,19 @@ impl QueuePairTracker {
         self.number.store(number, Ordering::Relaxed);
     }
 
-    /// A life begins, at its creation or a reset: completions before these indexes are not about
-    /// it.
+    /// Begins an incarnation, at its creation or a reset: completions before these indexes do not
+    /// belong to it.
     ///
-    /// For the thread that posts. Another may be in the middle of polling: what it says of the old
-    /// life is not about the new one.
+    /// Called by the posting thread. Another thread may be polling at that moment: its results for
+    /// the old incarnation do not apply to the new one.
     pub(crate) fn restart(&self, send_since: u64, recv_since: u64) {
         let _nobody_copies = self.scatter().map(ScatterTracker::forget);
         self.life
             .next([(&self.sent, send_since), (&self.received, recv_since)]);
     }
 
-    /// Requests sent that are completed, counted on and on in this life. What they freed may be
-    /// written to. For the thread that posts.
+    /// The number of completed send requests (free-running counter, per incarnation). The memory
+    /// that they used may be written to. Called by the posting thread.
     #[inline]
     pub(crate) fn sent_tail(&self) -> u32 {
         self.sent.tail(&self.life)
@@ -324,14 +323,14 @@ impl QueuePairTracker {
         self.received.tail(&self.life)
     }
 
-    /// Completions of its send queue begin. For the thread that polls.
+    /// Begins a run of send completions. Called by the polling thread.
     #[inline]
     pub(crate) fn sends(&self) -> SendRun<'_> {
         self.send.run_from(self.sent.run(&self.life))
     }
 
-    /// Completions of its own receive queue begin. `None` where it has none. For the thread that
-    /// polls.
+    /// Begins a run of completions of its own receive queue. `None` if it has none. Called by the
+    /// polling thread.
     #[inline]
     pub(crate) fn receives(&self) -> Option<RecvRun<'_>> {
         let Receives::Own(queue) = &self.recv else {
@@ -343,8 +342,9 @@ impl QueuePairTracker {
         })
     }
 
-    /// The request that the entry `index` of its send completion queue is about, as most are: of
-    /// this life, of which it is not the first, and not overtaken by another stream's.
+    /// The request that the entry `index` of its send completion queue completes, in the most
+    /// frequent case: it belongs to this incarnation, is not the first of it, and was not overtaken
+    /// by a request of another stream.
     #[inline]
     pub(crate) fn sent_in_order(&self, index: u64, counter: u16) -> Option<Sent> {
         let run = self.sent.go_on(&self.life)?;
@@ -356,7 +356,7 @@ impl QueuePairTracker {
         run.end(index).then_some(sent)
     }
 
-    /// The request that the entry `index` of its send completion queue is about.
+    /// The request that the entry `index` of its send completion queue completes.
     #[inline]
     pub(crate) fn sent(&self, index: u64, counter: u16) -> Request<Sent> {
         let mut run = self.sends();
@@ -368,8 +368,8 @@ impl QueuePairTracker {
         }
     }
 
-    /// The request of a shared queue that the entry `index` of its receive completion queue is
-    /// about, if it is of this life and under way.
+    /// The request of a shared queue that the entry `index` of its receive completion queue
+    /// completes, if it is of this incarnation and under way.
     #[inline(never)]
     pub(crate) fn received_shared(&self, index: u64, counter: u16) -> Option<u64> {
         match &self.recv {
@@ -378,7 +378,7 @@ impl QueuePairTracker {
         }
     }
 
-    /// The request that the entry `index` of its receive completion queue is about, which has this
+    /// The request that the entry `index` of its receive completion queue completes, which has this
     /// counter.
     #[inline]
     pub(crate) fn received(&self, index: u64, counter: u16) -> Request<u64> {
@@ -396,7 +396,7 @@ impl QueuePairTracker {
         if self.received.began_by(index) {
             return Request::of(queue.completed(counter));
         }
-        // Its request goes back to the shared queue even if nobody waits for it.
+        // Its request goes back to the shared queue even if its completion is not taken by anyone.
         match queue.used_up(counter) {
             Some(()) => Request::Former,
             None => Request::Unknown,

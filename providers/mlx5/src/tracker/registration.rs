@@ -1,4 +1,4 @@
-//! A queue's number in the table that completions are looked up in, for as long as the device has
+//! The registration of a queue's number in the table of completions, for as long as the device has
 //! the queue.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::cqe::CqShared;
 use crate::cqe::Entry;
 use crate::tracker::table::{DeviceNumber, Mark, Marks, NO_NUMBER, Owner, Trackers};
 
-/// Where a queue's completions go.
+/// The completion queues that a queue reports to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reports {
     pub(crate) sends: Option<Arc<CqShared>>,
@@ -17,7 +17,7 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    /// Of a queue that only receives.
+    /// For a queue that only receives.
     pub(crate) fn receives(cq: Option<Arc<CqShared>>) -> Self {
         Self {
             sends: None,
@@ -25,7 +25,7 @@ impl Reports {
         }
     }
 
-    /// Where they are now.
+    /// The current positions in them.
     pub(crate) fn produced(&self) -> Marks {
         self.marks(|cq| Some(cq.produced()))
     }
@@ -41,12 +41,13 @@ impl Reports {
     }
 }
 
-/// Given back when this is dropped, which its kernel object does when the queue is gone for sure.
+/// A registered number. It is released on drop, which the kernel object does when the queue is
+/// certainly gone.
 #[derive(Debug)]
 pub(crate) struct Registered {
     trackers: Arc<Trackers>,
     number: u32,
-    /// What its completions carry instead.
+    /// The number that its completions carry instead.
     device: Option<DeviceNumber>,
     reports: Reports,
 }
@@ -56,7 +57,7 @@ fn exhausted(op: Op) -> Error {
 }
 
 impl Registered {
-    /// Takes a number for a queue that is about to be created.
+    /// Allocates a number for a queue that is about to be created.
     pub(crate) fn new(op: Op, trackers: &Arc<Trackers>, owner: Owner) -> Result<Self> {
         Ok(Self {
             number: trackers.add(owner).ok_or_else(|| exhausted(op))?,
@@ -66,14 +67,14 @@ impl Registered {
         })
     }
 
-    /// The queue was created, and completes there.
+    /// After the creation of the queue, which reports there.
     #[must_use]
     pub(crate) fn created(mut self, reports: Reports) -> Self {
         self.reports = reports;
         self
     }
 
-    /// Notes a queue that was created with the device's number, and completes there.
+    /// Registers a queue that was created with the device's number, and reports there.
     pub(crate) fn by_device(
         op: Op,
         trackers: &Arc<Trackers>,
@@ -81,13 +82,13 @@ impl Registered {
         owner: Owner,
         reports: Reports,
     ) -> Result<Self> {
-        // What was written before is about others that had the number.
+        // Entries written before belong to other queues that had the number.
         let since = reports.produced();
         Self::by_device_since(op, trackers, number, owner, reports, since)
     }
 
-    /// The same for one that the device may have reported on already: since it was told to make it,
-    /// at most, which was after `since`.
+    /// The same for a queue that the device may already have reported on: at most since the command
+    /// to create it, which was after `since`.
     pub(crate) fn by_device_since(
         op: Op,
         trackers: &Arc<Trackers>,
@@ -106,7 +107,7 @@ impl Registered {
         })
     }
 
-    /// What the device is told.
+    /// The user index passed to the device.
     pub(crate) fn user_index(&self) -> u32 {
         match self.device {
             None => self.number,

@@ -1,10 +1,10 @@
-//! Small messages that come in their completions: whoever polls copies them to where the receive
-//! request wanted them.
+//! Small messages that are delivered in completions: polling copies them to the memory that the
+//! receive request names.
 //!
-//! The copy is made while the request is still under way, so its memory is nobody else's: who
-//! resets or destroys the queue pair, and gives memory back for that, waits until nobody copies,
-//! and from then on nothing is copied any more. One lock does both. It is taken by queue pairs that
-//! were created for this, no others.
+//! The copy is made while the request is still under way, so nothing else uses its memory: the
+//! thread that resets or destroys the queue pair, which releases the memory, waits until no copy is
+//! in progress, and from then on nothing is copied. One lock does both. Only queue pairs that were
+//! created for this take it.
 
 use std::sync::PoisonError;
 
@@ -13,29 +13,30 @@ use uverbs_core::types::Sge;
 use super::{QueuePairTracker, Request};
 use crate::sync::{Mutex, MutexGuard};
 
-/// Where messages go.
+/// The destinations of messages.
 #[derive(Debug)]
 pub(crate) struct ScatterTracker {
     places: Mutex<Places>,
 }
 
-/// What is known of receive requests.
+/// The receive requests and their destinations.
 #[derive(Debug)]
 pub(crate) struct Places {
-    /// The pieces of each, as many as a request can have, at its index.
+    /// The scatter/gather entries of each request, with room for the maximum, at its index.
     pieces: Box<[Sge]>,
-    /// Pieces of a request at most.
+    /// The maximum number of scatter/gather entries of a request.
     max_sge: usize,
-    /// Requests that a queue has at a time, a power of two.
+    /// The number of requests that the queue can hold, a power of two.
     count: u32,
-    /// Requests handed over, counted on and on.
+    /// Requests submitted (free-running counter).
     posted: u32,
-    /// The queue pair is gone.
+    /// The queue pair has been destroyed.
     ended: bool,
 }
 
 impl ScatterTracker {
-    /// For a queue of `count` (a power of two) requests of up to `max_sge` pieces.
+    /// The tracker of a queue of `count` (a power of two) requests of up to `max_sge`
+    /// scatter/gather entries.
     pub(crate) fn new(count: u32, max_sge: u32) -> Self {
         let max_sge = max_sge as usize;
         Self {
@@ -53,7 +54,7 @@ impl ScatterTracker {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the pieces of the request that will be the `position`-th.
+    /// Records the scatter/gather entries of the request that will be the `position`-th.
     pub(crate) fn note(&self, position: u32, pieces: &[Sge]) {
         let mut places = self.lock();
         let Some(range) = places.range(position) else {
@@ -67,33 +68,33 @@ impl ScatterTracker {
         }
     }
 
-    /// So many requests are the device's, counted on and on.
+    /// Sets the number of requests submitted (free-running counter).
     pub(crate) fn posted(&self, posted: u32) {
         self.lock().posted = posted;
     }
 
-    /// Forgets what was posted. Until what this returns is dropped, nobody copies.
+    /// Forgets what was posted. Nothing is copied until the returned guard is dropped.
     pub(super) fn forget(&self) -> MutexGuard<'_, Places> {
         let mut places = self.lock();
         places.posted = 0;
         places
     }
 
-    /// The queue pair is gone: nothing is copied any more.
+    /// Marks the queue pair as destroyed: nothing is copied any more.
     pub(crate) fn end(&self) {
         self.lock().ended = true;
     }
 }
 
 impl Places {
-    /// Where the pieces of the request at `position` are.
+    /// The scatter/gather entries of the request at `position`.
     fn range(&self, position: u32) -> Option<std::ops::Range<usize>> {
         let first = (position & self.count.checked_sub(1)?) as usize * self.max_sge;
         Some(first..first + self.max_sge)
     }
 
-    /// Copies a message to where the request at `position` wants it. `None`, and nothing is copied,
-    /// if that is not under way or has not so much room.
+    /// Copies a message to the memory of the request at `position`. Returns `None`, and copies
+    /// nothing, if the request is not under way or has not enough room.
     fn put(&self, position: u32, message: &[u8]) -> Option<()> {
         let ahead = self.posted.wrapping_sub(position);
         if ahead == 0 || ahead > self.count {
@@ -114,22 +115,23 @@ impl Places {
     }
 }
 
-/// Copies bytes to the start of a piece of a request that is under way.
+/// Copies bytes to the start of a scatter/gather entry of a request that is under way.
 #[allow(unsafe_code, reason = "writes where a receive request said")]
 fn write(address: u64, bytes: &[u8]) {
     if bytes.is_empty() {
         return;
     }
-    // SAFETY: whoever created the queue pair promised that the pieces of its receive requests are
-    // memory of this process at these addresses until the requests are completed
-    // (`QpExtra::scattering`). This one is not: nobody was told, and a reset or destroy waits for
-    // the lock that the caller has.
+    // SAFETY: the creator of the queue pair promised that the scatter/gather entries of its receive
+    // requests are memory of this process at these addresses until the requests are completed
+    // (`QpExtra::scattering`). This request is not completed: its completion has not been returned,
+    // and a reset or destroy waits for the lock that the caller holds.
     unsafe { uverbs_core::hw::write_in_place(address, bytes) };
 }
 
 impl QueuePairTracker {
     /// The request of its own receive queue that the entry `index` of its receive completion queue
-    /// is about, which has `message` in it: the message is copied to where the request wanted it.
+    /// completes. The entry contains `message`, which is copied to the memory that the request
+    /// names.
     #[cold]
     pub(crate) fn received_inside(&self, index: u64, message: &[u8]) -> Request<u64> {
         let Some(scatter) = self.scatter() else {
@@ -150,12 +152,12 @@ impl QueuePairTracker {
 
 #[cfg(test)]
 mod tests {
-    //! What is copied where, and when nothing is.
+    //! What is copied where, and when nothing is copied.
 
     use super::*;
     use crate::tracker::{Receives, RecvTracker};
 
-    /// A queue pair with two receive requests of up to two pieces.
+    /// A queue pair with two receive requests of up to two scatter/gather entries.
     fn receiver() -> QueuePairTracker {
         let pair = QueuePairTracker::new(0, Receives::Own(RecvTracker::new(2)))
             .scattering(ScatterTracker::new(2, 2));
@@ -163,7 +165,7 @@ mod tests {
         pair
     }
 
-    /// Posts the `position`-th request into memory.
+    /// Posts the `position`-th request with the given memory.
     fn post(pair: &QueuePairTracker, position: u32, pieces: &mut [&mut [u8]]) {
         let pieces: Vec<Sge> = pieces
             .iter_mut()
@@ -213,7 +215,7 @@ mod tests {
         assert_eq!(pair.received_inside(0, &[1; 5]), Request::Unknown);
         assert_eq!(pair.received_inside(1, &[1]), Request::Unknown, "completed");
         assert_eq!(memory, [0xee; 4]);
-        // A request of fewer pieces at the place of one with more.
+        // A request with fewer entries in the slot of one with more.
         let pair = receiver();
         let mut other = [0xee; 4];
         post(&pair, 0, &mut [&mut memory, &mut other]);

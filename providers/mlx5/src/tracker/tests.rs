@@ -1,4 +1,4 @@
-//! What is posted, and what its completions say of it.
+//! Posted requests, and what their completions return.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use super::*;
@@ -111,7 +111,7 @@ fn lives_are_told_apart() {
     assert_eq!(tracker.received(9, 1), Request::Of(71));
 }
 
-/// A reset, and new requests in the old places, between any two steps of a poll.
+/// A reset, and new requests in the old slots, between any two steps of a poll.
 #[test]
 fn a_poll_that_a_reset_overtakes_is_of_no_life() {
     for steps_before in 0..3 {

@@ -1,4 +1,4 @@
-//! Requests of a shared receive queue that met a page that was not there.
+//! Requests of a shared receive queue that met a page fault.
 
 use std::sync::{Arc, Weak};
 
@@ -7,8 +7,8 @@ use super::{RESTS, SrqTracker, bit};
 use crate::sync::atomic::Ordering;
 
 impl SrqTracker {
-    /// The same where such requests are posted once more, for as long as there are these `reposts`.
-    /// The last `spare` requests rest.
+    /// The same where such requests are posted again, for as long as these `reposts` exist. The
+    /// last `spare` requests are at rest.
     pub(crate) fn reposting(mut self, spare: u32, reposts: &Arc<Reposts>) -> Self {
         for request in self.requests.iter().rev().take(spare as usize) {
             request.place.store(RESTS, Ordering::Relaxed);
@@ -17,13 +17,13 @@ impl SrqTracker {
         self
     }
 
-    /// Whether such requests are posted once more.
+    /// Whether such requests are posted again.
     pub(crate) fn reposts(&self) -> bool {
         self.reposts.is_some()
     }
 
-    /// The request at `index` met a page that was not there. `None` for one that is not under way.
-    /// Where the queue is gone, nothing is left to be done.
+    /// The request at `index` met a page fault. `None` if it is not under way. If the queue is
+    /// gone, nothing remains to be done.
     #[cold]
     pub(crate) fn faulted(&self, index: u16) -> Option<()> {
         let place = self.under_way(index)?;
@@ -33,10 +33,11 @@ impl SrqTracker {
         }
     }
 
-    /// Takes the request at `index` back, which faulted at this place of the list, and has it rest:
-    /// the number that it was posted with. `None` if it was completed meanwhile all the same: of
-    /// two, its bit in `free` says who came second.
+    /// Takes back the request at `index`, which faulted at this position of the list, and puts it
+    /// to rest; returns the number that it was posted with. `None` if it was completed meanwhile
+    /// nevertheless: of two, its bit in `free` shows which came second.
     ///
+    /// For the thread that has the turn of the list.
     /// For who has the turn of the list.
     pub(crate) fn take_back(&self, index: u32, place: u64) -> Option<u64> {
         let request = self.requests.get(index as usize)?;
@@ -54,8 +55,8 @@ impl SrqTracker {
         Some(wr_id)
     }
 
-    /// The request at `index`, which rested, is linked at this place of the list. For who has the
-    /// turn of the list.
+    /// Links the request at `index`, which was at rest, at this position of the list. For the
+    /// thread that has the turn of the list.
     pub(crate) fn link(&self, index: u32, place: u64) {
         let (word, bit) = bit(index as usize);
         if let (Some(request), Some(free)) =

@@ -1,4 +1,4 @@
-//! The list of a shared receive queue: which request comes behind which.
+//! The list of a shared receive queue: the order of its requests.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "indexes have 16 bits, as links have"
@@ -14,18 +14,18 @@ use crate::wqe::srq_next;
 /// The word of its doorbell record that the queue uses.
 pub(crate) const RECORD: usize = 0;
 
-/// The requests of the list by their places, counted on and on. Links in the ring are written for
-/// the device alone, and not read again.
+/// The requests of the list by their positions (free-running counter). Links in the ring are
+/// written only for the device, and not read back.
 ///
-/// A clone is the same list. One thread at a time writes it, or goes by what it says: that of the
-/// queue's poster, or whoever has [the turn](super::reposts::Reposts).
+/// A clone is the same list. Only one thread at a time writes it, or relies on it: the queue's
+/// posting thread, or the one that has [the turn](super::reposts::Reposts).
 #[derive(Clone, Debug)]
 pub(crate) struct List {
     order: Arc<[AtomicU16]>,
 }
 
 impl List {
-    /// All of `count` requests, in order.
+    /// A list of all `count` requests, in order.
     pub(crate) fn new(count: u32) -> Self {
         Self {
             order: (0..count)
@@ -34,7 +34,7 @@ impl List {
         }
     }
 
-    /// The request at a place.
+    /// The request at a position.
     #[inline]
     pub(crate) fn at(&self, place: u64) -> u32 {
         let mask = self.order.len().wrapping_sub(1);
@@ -42,7 +42,7 @@ impl List {
         index.map_or(0, |index| index.load(Ordering::Relaxed).into())
     }
 
-    /// Puts a request at a place.
+    /// Stores a request at a position.
     #[inline]
     pub(crate) fn set(&self, place: u64, index: u32) {
         let mask = self.order.len().wrapping_sub(1);
@@ -51,7 +51,7 @@ impl List {
         }
     }
 
-    /// How many requests it has room for.
+    /// The number of requests that it has room for.
     pub(crate) fn room(&self) -> usize {
         self.order.len()
     }

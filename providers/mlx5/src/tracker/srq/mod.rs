@@ -1,9 +1,9 @@
 //! A shared receive queue, whose requests complete in any order, for queue pairs that come and go.
 //!
-//! Requests are handed over in the order of a list, which the thread that posts has linked them to.
-//! So one that has its place before the end of what was handed over is under way or used up, and
-//! any other is not: no completion is about it. Used up it is by whoever polls its completion; of
-//! two, its bit in `free` says who came second.
+//! Requests are submitted in the order of a list, to which the posting thread has linked them. So a
+//! request whose position is before the end of the submitted ones is under way or used up, and any
+//! other is not: no completion belongs to it. A request is used up by the thread that polls its
+//! completion; of two, its bit in `free` shows which came second.
 
 mod faults;
 pub(crate) mod list;
@@ -18,26 +18,25 @@ use uverbs_core::{Op, Result};
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use reposts::Reposts;
 
-/// The place of a request that is not in the list: behind all.
+/// The position of a request that is not in the list: after all others.
 pub(super) const RESTS: u64 = u64::MAX;
 
 /// A shared receive queue.
 #[derive(Debug)]
 pub(crate) struct SrqTracker {
-    /// The device's number for it; 0 as long as it has none.
+    /// The device's number of the queue; 0 as long as it has none.
     number: AtomicU32,
     pub(super) requests: Box<[Linked]>,
-    /// Where in the list the requests end that were handed over.
+    /// The position in the list where the submitted requests end.
     rung: AtomicU64,
     /// One bit per request that was used up and not yet linked again.
     pub(super) free: Box<[AtomicU64]>,
-    /// One bit per request that was used up by a queue pair that nobody waits for any more, and not
-    /// yet told of.
+    /// One bit per request that was used up without a completion for the user, and not yet
+    /// reported.
     unreported: Box<[AtomicU64]>,
-    /// There may be some of them.
+    /// There may be such requests.
     any_unreported: AtomicBool,
-    /// Where those are posted once more that met a page that was not there. `None` where pages
-    /// always are.
+    /// Where requests that met page faults are posted again. `None` if page faults cannot occur.
     pub(super) reposts: Option<Weak<Reposts>>,
 }
 
@@ -46,23 +45,23 @@ pub(crate) struct SrqTracker {
 pub(super) struct Linked {
     /// The number that it was last posted with.
     pub(super) wr_id: AtomicU64,
-    /// Its last place in the list, counted on and on.
+    /// Its last position in the list (free-running counter).
     pub(super) place: AtomicU64,
 }
 
-/// The word of a request's bit, and the bit.
+/// The word that contains a request's bit, and the bit.
 #[inline]
 pub(super) const fn bit(index: usize) -> (usize, u64) {
     (index / 64, 1 << (index % 64))
 }
 
 impl SrqTracker {
-    /// Of a shared receive queue that a queue pair is created with.
+    /// The tracker of a shared receive queue that a queue pair is created with.
     pub(crate) fn of(op: Op, srq: Link<'_>) -> Result<Arc<Self>> {
         srq.shared(op).cloned()
     }
 
-    /// For a queue of `count` requests, which are in the list in order.
+    /// The tracker of a queue of `count` requests, which are in the list in order.
     pub(crate) fn new(count: u32) -> Self {
         let words = || {
             let words = 0..count.div_ceil(64);
@@ -83,19 +82,19 @@ impl SrqTracker {
         }
     }
 
-    /// It was created, and got this number of the device's.
+    /// After the creation, which gave it this number of the device's.
     pub(crate) fn set_number(&self, number: u32) {
         self.number.store(number, Ordering::Relaxed);
     }
 
-    /// Whether a receive that names `number` may have used up a request of this queue. One that
-    /// names 0 says nothing.
+    /// Whether a receive that names `number` may have used up a request of this queue. A receive
+    /// that names 0 gives no information.
     pub(crate) fn may_be(&self, number: u32) -> bool {
         let own = self.number.load(Ordering::Relaxed);
         number == 0 || own == 0 || number == own
     }
 
-    /// Notes the request at `index`. For the thread that posts.
+    /// Records the request at `index`. Called by the posting thread.
     #[inline]
     pub(crate) fn posted(&self, index: u32, wr_id: u64) {
         if let Some(request) = self.requests.get(index as usize) {
@@ -103,20 +102,19 @@ impl SrqTracker {
         }
     }
 
-    /// How far in the list requests were handed over. For the thread that posts.
+    /// The position in the list up to which requests were submitted. Called by the posting thread.
     #[inline]
     pub(crate) fn rung(&self) -> u64 {
         self.rung.load(Ordering::Relaxed)
     }
 
-    /// Requests are handed over, up to this place in the list. For the thread that posts.
+    /// Requests are submitted, up to this position in the list. Called by the posting thread.
     #[inline]
     pub(crate) fn ring(&self, end: u64) {
         self.rung.store(end, Ordering::Relaxed);
     }
 
-    /// The request at `index` is completed and may be used again. `None` for one that is not under
-    /// way.
+    /// The request at `index` is completed and may be reused. `None` if it is not under way.
     #[inline]
     pub(crate) fn completed(&self, index: u16) -> Option<u64> {
         let request = self.requests.get(usize::from(index))?;
@@ -125,12 +123,12 @@ impl SrqTracker {
         }
         let wr_id = request.wr_id.load(Ordering::Relaxed);
         let (word, bit) = bit(index.into());
-        // Who finds the bit set comes second.
+        // A thread that finds the bit set comes second.
         let before = self.free.get(word)?.fetch_or(bit, Ordering::Release);
         (before & bit == 0).then_some(wr_id)
     }
 
-    /// The place in the list of the request at `index`. `None` for one that is not under way.
+    /// The position in the list of the request at `index`. `None` if it is not under way.
     #[cold]
     pub(super) fn under_way(&self, index: u16) -> Option<u64> {
         let (word, bit) = bit(index.into());
@@ -144,24 +142,24 @@ impl SrqTracker {
         (handed_over && !is_free).then_some(place)
     }
 
-    /// The request at `index` was used up, and no completion will say so. `None` for one that is
-    /// not under way.
+    /// The request at `index` was used up, and no completion will report it. `None` if it is not
+    /// under way.
     #[cold]
     pub(crate) fn used_up(&self, index: u16) -> Option<()> {
         self.under_way(index)?;
         let (word, bit) = bit(index.into());
         let free = self.free.get(word)?;
-        // Before it is free, after which its number may be another one's.
+        // Before it is free: afterwards its `wr_id` may be that of another request.
         self.unreported.get(word)?.fetch_or(bit, Ordering::Relaxed);
-        // Not a store, which models could not put in order with what takes it back.
+        // Not a store, which models could not order with respect to what takes it back.
         self.any_unreported.swap(true, Ordering::Release);
         free.fetch_or(bit, Ordering::Release);
         Some(())
     }
 
-    /// Takes the requests that were used up since: calls `link` with their indexes, in order, which
-    /// returns their new places in the list, and `unreported` before with the numbers of those that
-    /// no completion said so of. For the thread that posts.
+    /// Takes the requests that were used up since the last call: calls `link` with their indexes,
+    /// in order, which returns their new positions in the list, and before that `unreported` with
+    /// the numbers of those that no completion reported. Called by the posting thread.
     #[inline]
     pub(crate) fn take_free(
         &self,
@@ -182,7 +180,7 @@ impl SrqTracker {
             while taken != 0 {
                 let index = first + taken.trailing_zeros();
                 taken &= taken - 1;
-                // Others are in the list already: a device completed them all the same.
+                // The others are in the list already: a device completed them nevertheless.
                 if let Some(request) = requests.get(index as usize)
                     && request.place.load(Ordering::Relaxed) < rung
                 {
@@ -192,13 +190,13 @@ impl SrqTracker {
         }
     }
 
-    /// Takes the numbers of requests that were used up and that no completion said so of; not those
-    /// that [`take_free`](Self::take_free) told of. For the thread that posts.
+    /// Takes the numbers of requests that were used up without a completion, except those that
+    /// [`take_free`](Self::take_free) has reported. Called by the posting thread.
     pub(crate) fn take_unreported(&self, mut each: impl FnMut(u64)) {
         if !self.any_unreported.load(Ordering::Relaxed) {
             return;
         }
-        // Another that is noted from here on is seen now, or the next time.
+        // A request recorded from here on is seen now, or the next time.
         self.any_unreported.swap(false, Ordering::Acquire);
         for (first, unreported) in (0..).step_by(64).zip(&self.unreported) {
             let told = unreported.swap(0, Ordering::Relaxed);
@@ -206,8 +204,8 @@ impl SrqTracker {
         }
     }
 
-    /// Tells the numbers of the requests from `first` on whose bits are set. They stand there until
-    /// this thread posts again.
+    /// Reports the numbers of the requests from `first` on whose bits are set. They remain valid
+    /// until this thread posts again.
     #[cold]
     fn tell(&self, first: u32, mut bits: u64, each: &mut impl FnMut(u64)) {
         while bits != 0 {
@@ -231,7 +229,7 @@ impl SrqTracker {
         self.ring(1);
     }
 
-    /// What is free, and the numbers of what nobody was told of.
+    /// The free requests, and the numbers of unreported ones.
     pub(crate) fn taken(&self) -> (Vec<u32>, Vec<u64>) {
         let (mut free, mut unreported) = (Vec::new(), Vec::new());
         let link = |index| {

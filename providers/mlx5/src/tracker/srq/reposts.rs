@@ -1,13 +1,16 @@
-//! Receives that met a page that was not there, and are posted once more.
+//! Receives that met a page fault and are posted again.
 //!
-//! A device uses up a receive of a shared queue whose memory is on-demand and absent, and writes an
-//! error for it. The sender tries again, the kernel brings the page, and nobody is to be told: the
-//! request goes back into the list. That is found out by a poller, while another thread posts. So
-//! the list has a turn: of the poster from its first request to the doorbell record, else of a
-//! poller for as long as it reposts. A poller marks what faulted, and if somebody else has the
-//! turn, he reposts it before he lets go.
+//! If the memory of a shared queue's receive is paged on demand and absent, a device uses the
+//! receive up and writes an error entry for it. The sender retries, the kernel brings in the page,
+//! and the user must not see any of it: the request goes back into the list. A poller detects this,
+//! while another thread may be posting. So the list has a turn: the posting thread has it from its
+//! first request to the doorbell record, otherwise a poller has it while it reposts. A poller marks
+//! the requests that faulted; if another thread has the turn, that thread reposts them before it
+//! releases the turn.
 //!
-//! While the kernel brings pages it reads the request, in its old place. So that rests as long as
+//! While the kernel brings in pages it reads the request, in its old slot. So that slot rests for
+//! as long as possible: for each slot that begins to rest, the one that has rested longest returns
+//! to the list.
 //! can be: places that rest come back into the list one for each that begins to.
 #![expect(
     clippy::cast_possible_truncation,
@@ -29,43 +32,43 @@ use super::sizes::Sizes;
 use crate::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{barrier, pause};
 
-/// Bits of the turn: somebody has it.
+/// Bits of the turn: a thread has it.
 const TAKEN: u32 = 1;
-/// Bits of the turn: something was marked since who has it looked.
+/// Bits of the turn: a request was marked since the thread with the turn last checked.
 const MARKED: u32 = 2;
 
-/// A place that there is not.
+/// A position that does not exist.
 const NOWHERE: u64 = u64::MAX;
 
-/// What threads share that post requests to a list.
+/// The state shared by threads that post requests to a list.
 #[derive(Debug)]
 pub(crate) struct Reposts {
     turn: AtomicU32,
-    /// Requests that were handed over, counted on and on. For who has the turn, as all down to
-    /// `next_spare`.
+    /// Requests submitted (free-running counter). For the thread with the turn, as are all fields
+    /// down to `next_spare`.
     end: AtomicU64,
-    /// Requests that were linked.
+    /// Requests linked.
     linked: AtomicU64,
     list: List,
-    /// A ring of requests that rest. Those at `next_spare` have done so for the longest time.
+    /// A ring of requests at rest. The one at `next_spare` has rested longest.
     spare: Box<[AtomicU16]>,
     next_spare: AtomicU32,
-    /// Where in the list each request was when it faulted, if it has and was not reposted.
+    /// The position in the list at which each request faulted, if it has and was not reposted.
     marks: Box<[AtomicU64]>,
-    /// One bit per request that has a mark.
+    /// One bit per marked request.
     marked: Box<[AtomicU64]>,
     ring: UnitRing,
     shift: u32,
     fork: ForkToken,
     record: Arc<Record>,
-    /// Whoever is told what is reposted.
+    /// The observer of reposted requests.
     #[cfg(feature = "rings")]
     watched: OnceLock<Watched>,
 }
 
 impl Reposts {
-    /// Of a queue that was not posted to. `list` has all requests in order; those that rest are its
-    /// last ones.
+    /// The state of a queue to which nothing was posted. `list` contains all requests in order; the
+    /// last ones are at rest.
     pub(crate) fn new(
         ring: UnitRing,
         sizes: Sizes,
@@ -94,14 +97,14 @@ impl Reposts {
         }
     }
 
-    /// Tells of what is reposted from here on.
+    /// Reports what is reposted from here on.
     #[cfg(feature = "rings")]
     pub(crate) fn watch(&self, queue: &Watched) {
         self.watched.get_or_init(|| queue.clone());
     }
 
-    /// Takes the turn: how far the list was followed, and linked. For the thread that posts, which
-    /// waits while a poller reposts.
+    /// Takes the turn: returns how far the list was followed, and linked. For the posting thread,
+    /// which waits while a poller reposts.
     #[cold]
     pub(crate) fn enter(&self) -> (u64, u64) {
         let mut times = 0_u32;
@@ -113,15 +116,16 @@ impl Reposts {
         (end, self.linked.load(Ordering::Relaxed))
     }
 
-    /// Lets the turn go, behind what was handed over and linked. For the thread that posts.
+    /// Releases the turn, with the new ends of submitted and linked requests. For the posting
+    /// thread.
     pub(crate) fn leave(&self, tracker: &SrqTracker, end: u64, linked: u64) {
         self.end.store(end, Ordering::Relaxed);
         self.linked.store(linked, Ordering::Relaxed);
         self.let_go(tracker);
     }
 
-    /// The request at `index`, which was handed over at this place of the list, has faulted: it is
-    /// reposted now, or by whoever has the turn. `None` if it was marked before, and was not
+    /// The request at `index`, which was submitted at this position of the list, has faulted: it is
+    /// reposted now, or by the thread with the turn. `None` if it was already marked, and was not
     /// reposted.
     pub(crate) fn fault(&self, tracker: &SrqTracker, index: u16, place: u64) -> Option<()> {
         let index = usize::from(index);
@@ -135,7 +139,7 @@ impl Reposts {
         Some(())
     }
 
-    /// Lets the turn go when nothing is marked.
+    /// Releases the turn once nothing is marked.
     fn let_go(&self, tracker: &SrqTracker) {
         let (from, to) = (Ordering::Release, Ordering::Relaxed);
         while self.turn.compare_exchange(TAKEN, 0, from, to).is_err() {
@@ -144,10 +148,11 @@ impl Reposts {
         }
     }
 
-    /// Reposts what is marked. For who has the turn, and has put nothing that was not handed over.
+    /// Reposts the marked requests. For the thread with the turn, which must have submitted
+    /// everything that it has put.
     #[cold]
     fn repost(&self, tracker: &SrqTracker) {
-        // A child has no mapping of the ring.
+        // A child process has no mapping of the ring.
         if !self.fork.is_current() {
             return;
         }
@@ -186,9 +191,9 @@ impl Reposts {
         }
     }
 
-    /// Links the request that has rested for the longest time, the one at `index` in its stead.
+    /// Links the request that has rested longest, and puts the one at `index` to rest in its place.
     ///
-    /// So the list is by one longer than what was posted, as it was: its last request stays empty.
+    /// So the list stays one longer than what was posted: its last request remains empty.
     fn exchange(&self, tracker: &SrqTracker, index: u32) {
         let next = self.next_spare.load(Ordering::Relaxed) as usize;
         let linked = self.linked.load(Ordering::Relaxed);
@@ -206,7 +211,7 @@ impl Reposts {
         self.linked.store(linked + 1, Ordering::Relaxed);
     }
 
-    /// Copies the pieces of a request, which are behind its link.
+    /// Copies the scatter/gather entries of a request, which follow its link.
     fn copy(&self, from: u32, to: u32) {
         for unit in 1..1 << self.shift {
             let piece = self.ring.get(from << self.shift | unit);
@@ -217,7 +222,7 @@ impl Reposts {
 
 #[cfg(test)]
 impl Reposts {
-    /// How far the list was followed and linked, and what rests.
+    /// How far the list was followed and linked, and the requests at rest.
     pub(crate) fn look(&self) -> (u64, u64, Vec<u32>) {
         let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
         let resting = self

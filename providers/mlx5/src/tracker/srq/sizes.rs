@@ -1,36 +1,37 @@
-//! How large a shared receive queue is.
+//! The sizes of a shared receive queue.
 
 use uverbs_core::types::SrqAttr;
 use uverbs_core::{Error, Op, Result};
 
 use crate::wqe::UNIT;
 
-/// Most requests: links have 16 bits.
+/// The maximum number of requests: links have 16 bits.
 const MAX_COUNT: u32 = 1 << 16;
 
-/// Fewest bytes of a request.
+/// The minimum number of bytes of a request.
 const MIN_STRIDE: u32 = 32;
 
-/// A shared receive queue.
+/// The sizes of a shared receive queue.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Sizes {
-    /// Requests, a power of two.
+    /// The number of requests, a power of two.
     pub(crate) count: u32,
-    /// Those of them that rest, the last ones: all or none of the second half. Of the others one
-    /// less than there are can be outstanding.
+    /// The number of requests at rest, the last ones: all or none of the second half. Of the
+    /// others, all but one can be outstanding.
     pub(crate) spare: u32,
-    /// log₂ of the units of each.
+    /// log₂ of the units of each request.
     pub(crate) shift: u32,
-    /// Pieces a request may have.
+    /// The maximum number of scatter/gather entries of a request.
     pub(crate) max_sge: u32,
 }
 
 impl Sizes {
-    /// Where receives may meet pages that are not there (`rests`), there are as many again that
-    /// rest, if the device has room.
+    /// If receives may meet page faults (`rests`), as many requests again are at rest, if the
+    /// device has room.
     ///
     /// # Errors
-    /// What does not fit: at most `max_wr` requests (a power of two, of which one is not used), at
+    /// Sizes above the limits: at most `max_wr` requests (a power of two, of which one is not
+    /// used), at most `max_desc` bytes each.
     /// most `max_desc` bytes of each.
     pub(crate) fn new(
         op: Op,
@@ -68,17 +69,17 @@ impl Sizes {
         })
     }
 
-    /// Requests that can be outstanding.
+    /// The number of requests that can be outstanding.
     pub(crate) const fn max_wr(&self) -> u32 {
         self.listed() - 1
     }
 
-    /// Requests that are in the list, under way or used up.
+    /// The number of requests in the list, under way or used up.
     pub(crate) const fn listed(&self) -> u32 {
         self.count - self.spare
     }
 
-    /// Units of the ring.
+    /// The number of units of the ring.
     pub(crate) const fn units(&self) -> u32 {
         self.count << self.shift
     }

@@ -1,14 +1,13 @@
-//! Which queue a completion is about.
+//! The table of queues that completions belong to.
 //!
 //! A completion carries the number that its queue was created with. Completion queues look it up in
-//! a cache of their own, without a lock, and come here on a miss. A number is used again when
-//! nothing waits any more that carries it: completions of a queue that is gone may stay in a
-//! completion queue for as long as its user likes, and say what goes back to a shared receive
-//! queue.
+//! a cache of their own, without a lock, and come here on a miss. A number is reused once no
+//! waiting entry carries it: completions of a destroyed queue may stay in a completion queue
+//! indefinitely, and determine what goes back to a shared receive queue.
 //!
-//! On devices whose completions carry no number of ours but the device's own, which comes again
-//! when the device likes, the queues that had it one after another are told apart by what was in
-//! their completion queues when they were created.
+//! On devices whose completions carry not our number but only the device's, which the device may
+//! reuse at any time, the queues that had it one after another are distinguished by the positions
+//! of their completion queues when they were created.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, PoisonError, Weak};
@@ -19,19 +18,19 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::tracker::{QueuePairTracker, Receives, SrqTracker};
 
-/// What a completion can be about.
+/// The owner of a completion.
 #[derive(Clone, Debug)]
 pub(crate) enum Owner {
     /// A queue pair, or a work queue, which is a queue pair that only receives.
     QueuePair(Arc<QueuePairTracker>),
-    /// A shared receive queue that completions name themselves: XRC.
+    /// A shared receive queue that completions name directly: XRC.
     Srq(Arc<SrqTracker>),
-    /// A queue pair that is gone, and received from this queue: what it used up goes back.
+    /// A destroyed queue pair that received from this queue: the requests that it used up go back.
     Gone(Arc<SrqTracker>),
 }
 
 impl Owner {
-    /// What is left to do for completions of a queue that is gone.
+    /// What remains to be done for completions of a destroyed queue.
     fn gone(self) -> Option<Self> {
         match self {
             Self::QueuePair(pair) => match &pair.recv {
@@ -46,10 +45,10 @@ impl Owner {
 /// Numbers have 24 bits; the last one means none.
 pub(crate) const NO_NUMBER: u32 = 0x00ff_ffff;
 
-/// How many numbers that rest are looked at when a new one is wanted.
+/// How many resting numbers are checked when a new one is needed.
 const SOME: usize = 4;
 
-/// What the device calls a queue itself.
+/// The device's own number of a queue.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum DeviceNumber {
     QueuePair(u32),
@@ -57,7 +56,7 @@ pub(crate) enum DeviceNumber {
     Srq(u32),
 }
 
-/// A place in a completion queue, which may be gone.
+/// A position in a completion queue, which may have been destroyed.
 #[derive(Clone, Debug)]
 pub(crate) struct Mark {
     cq: Weak<CqShared>,
@@ -72,52 +71,54 @@ impl Mark {
         }
     }
 
-    /// Whether everything before it was taken.
+    /// Whether all entries before it were taken.
     fn is_passed(&self) -> bool {
         self.cq
             .upgrade()
             .is_none_or(|cq| cq.taken() >= self.position)
     }
 
-    /// Whether `position` of `cq` is behind it.
+    /// Whether `position` of `cq` is at or after it.
     fn is_before(&self, cq: &Weak<CqShared>, position: u64) -> bool {
         self.cq.ptr_eq(cq) && self.position <= position
     }
 }
 
-/// Marks of where a queue's sends complete, and its receives.
+/// Positions in the completion queues of a queue's sends, and of its receives.
 pub(crate) type Marks = [Option<Mark>; 2];
 
 /// The queues of an opened device by number.
 #[derive(Debug, Default)]
 pub(crate) struct Trackers {
     table: RwLock<Table>,
-    /// Moves when anything that the table said of a number is no longer so: what caches hold of it
-    /// is old.
+    /// Changes when an answer of the table about a number is no longer valid: caches are then
+    /// stale.
     epoch: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Table {
     slots: Vec<Slot>,
-    /// Numbers that nothing carries any more. Their slots say nothing.
+    /// Numbers that no entry carries any more. Their slots are empty.
     free: VecDeque<u32>,
-    /// Numbers of queues that are gone, and until when completions that carry them may wait.
+    /// Numbers of destroyed queues, with the positions up to which completions that carry them may
+    /// be waiting.
     resting: VecDeque<(u32, Marks)>,
-    /// Those of ours that stand for the device's, oldest first.
+    /// Our numbers for each of the device's, oldest first.
     by_device: HashMap<DeviceNumber, Vec<u32>>,
 }
 
 #[derive(Debug, Default)]
 struct Slot {
     owner: Option<Owner>,
-    /// The device's number for it, and from where on completions with that are about it.
+    /// The device's number of the queue, and the positions from which completions with that number
+    /// belong to it.
     device: Option<Box<(DeviceNumber, Marks)>>,
 }
 
 impl Slot {
-    /// Whether a receive that names the shared queue `number` can be about it: two queues that had
-    /// the same number one after the other may receive from different ones.
+    /// Whether a receive that names the shared queue `number` can belong to it: two queues that had
+    /// the same number one after the other may receive from different shared queues.
     fn receives_from(&self, number: u32) -> bool {
         match &self.owner {
             Some(Owner::QueuePair(pair)) => match &pair.recv {
@@ -131,8 +132,8 @@ impl Slot {
 }
 
 impl Table {
-    /// Looks at `count` of the numbers that rest: nothing carries those any more whose marks were
-    /// passed. Says whether the table had something to say of one.
+    /// Checks `count` of the resting numbers: those whose marks were passed are no longer carried
+    /// by any entry. Returns whether the table had an answer for one of them.
     fn wake(&mut self, count: usize) -> bool {
         let mut spoke = false;
         for _ in 0..count.min(self.resting.len()) {
@@ -148,7 +149,7 @@ impl Table {
         spoke
     }
 
-    /// Nothing carries `number` any more. Says whether the table had something to say of it.
+    /// No entry carries `number` any more. Returns whether the table had an answer for it.
     fn free(&mut self, number: u32) -> bool {
         self.free.push_back(number);
         let Some(slot) = self.slots.get_mut(number as usize) else {
@@ -165,7 +166,7 @@ impl Table {
         slot.owner.take().is_some()
     }
 
-    /// A number that nothing carries; `None` when there is none left.
+    /// A number that no entry carries; `None` if none is left.
     fn unused(&mut self) -> Option<u32> {
         if let Some(number) = self.free.pop_front() {
             return Some(number);
@@ -180,7 +181,7 @@ impl Table {
 }
 
 impl Trackers {
-    /// Gives a queue a number; `None` when all are in use.
+    /// Gives a queue a number; `None` if all are in use.
     pub(crate) fn add(&self, owner: Owner) -> Option<u32> {
         self.put(Slot {
             owner: Some(owner),
@@ -188,8 +189,8 @@ impl Trackers {
         })
     }
 
-    /// Notes a queue by the device's number, which its completions carry from these marks on. Gives
-    /// it a number of ours.
+    /// Registers a queue by the device's number, which its completions carry from these marks on.
+    /// Gives it a number of ours.
     pub(crate) fn add_device(
         &self,
         number: DeviceNumber,
@@ -221,7 +222,7 @@ impl Trackers {
         Some(number)
     }
 
-    /// The queue `number` is gone; up to these marks, completions may wait that are about it.
+    /// The queue `number` was destroyed; up to these marks, its completions may be waiting.
     pub(crate) fn remove(&self, number: u32, until: Marks) {
         let mut table = self.write();
         if let Some(slot) = table.slots.get(number as usize)
@@ -239,12 +240,12 @@ impl Trackers {
         self.turn();
     }
 
-    /// What caches hold is old. For whoever has the table.
+    /// Makes caches stale. Called with the table locked.
     fn turn(&self) {
         self.epoch.fetch_add(1, Ordering::Release);
     }
 
-    /// Moves when anything that was found here is no longer so.
+    /// Changes when something that was found here is no longer valid.
     #[inline]
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
@@ -255,7 +256,7 @@ impl Trackers {
         self.read().slots.get(number as usize)?.owner.clone()
     }
 
-    /// The queue that an entry at `position` of `cq` is about, by the device's number.
+    /// The queue that an entry at `position` of `cq` belongs to, by the device's number.
     pub(crate) fn find_device(
         &self,
         cq: &Weak<CqShared>,
@@ -280,7 +281,7 @@ impl Trackers {
                         && slot.receives_from(shared)
                 })
         };
-        // Of XRC that is all that is known of them.
+        // For XRC that is all that is known about them.
         let slot = (shared != 0)
             .then(|| find(DeviceNumber::Srq(shared)))
             .flatten()

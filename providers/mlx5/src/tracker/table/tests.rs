@@ -1,4 +1,4 @@
-//! Numbers that come and go, while completions that carry them wait.
+//! Numbers that are released and reused, while completions that carry them are waiting.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use uverbs_core::Op;
@@ -19,7 +19,7 @@ fn owner() -> Owner {
     pair(Receives::None)
 }
 
-/// A completion queue of four entries, and how far its device is.
+/// A completion queue of four entries, and how many its device has written.
 struct Cq {
     shared: Arc<CqShared>,
     produced: u64,
@@ -34,7 +34,7 @@ impl Cq {
         }
     }
 
-    /// The device writes an entry with this word, its own number and this counter.
+    /// Makes the device write an entry with this word, its own number and this counter.
     fn write(&mut self, kind: u32, user_index: u32, qpn: u32, counter: u16) {
         let ring = self.shared.lock();
         let first = ring.first(self.produced);
@@ -53,7 +53,7 @@ impl Cq {
         }
     }
 
-    /// Whose the entry at `position` is, by the device's number.
+    /// The owner of the entry at `position`, by the device's number.
     fn owner(&self, trackers: &Trackers, position: u64) -> Option<Owner> {
         let ring = Arc::clone(&self.shared.lock());
         let look = ring.look_at(position).unwrap();
@@ -130,7 +130,7 @@ fn a_number_that_was_never_used_is_free_at_once() {
     assert_eq!(trackers.add(owner()), Some(number));
 }
 
-/// The device gives a number again before its former queue was noted as gone.
+/// The device reuses a number before the destruction of its former queue was recorded.
 #[test]
 fn a_late_end_takes_nothing_from_the_successor() {
     let trackers = Arc::<Trackers>::default();
@@ -161,11 +161,11 @@ fn a_late_end_takes_nothing_from_the_successor() {
     drop(second);
     assert_eq!(whose(&cq, 1), (false, Some(0)));
     assert_eq!(whose(&cq, 2), (false, Some(1)));
-    // Another completion queue's positions say nothing.
+    // Positions of another completion queue have no meaning.
     let mut other = Cq::new();
     other.write(opcode::RECEIVE, 9, 5, 0);
     assert_eq!(whose(&other, 0), (false, None));
-    // Nothing is kept for what was taken.
+    // Nothing is kept for entries that were taken.
     cq.shared.take(3);
     assert_eq!(trackers.add(owner()), Some(0));
     assert_eq!(trackers.add(owner()), Some(1));
@@ -173,9 +173,9 @@ fn a_late_end_takes_nothing_from_the_successor() {
     assert!(trackers.read().by_device.is_empty());
 }
 
-/// A target gets its number when it is ready to receive, and messages may come before that is noted
-/// here. They say which shared queue they used up a request of: not the one of the former queue
-/// that had the number.
+/// A target gets its number when it becomes ready to receive, and messages may arrive before that
+/// is recorded here. They name the shared queue of which they used up a request: not the one of the
+/// former queue with the number.
 #[test]
 fn what_comes_before_a_number_is_noted_uses_up_nothing_of_another_queue() {
     let trackers = Arc::<Trackers>::default();
@@ -190,7 +190,8 @@ fn what_comes_before_a_number_is_noted_uses_up_nothing_of_another_queue() {
     let owner = |queue: &Arc<SrqTracker>| pair(Receives::Shared(Arc::clone(queue)));
     let first = Registered::by_device(OP, &trackers, number, owner(&old), cq.reports()).unwrap();
     cq.write(opcode::RECEIVE, 8, 5, 0);
-    // The next one is told to become ready, the former goes, and the device gives its number again.
+    // The next one is moved to ready, the former one is destroyed, and the device reuses its
+    // number.
     let since = cq.reports().produced();
     cq.write(opcode::RECEIVE, 8, 5, 1);
     drop(first);
@@ -211,7 +212,7 @@ fn what_comes_before_a_number_is_noted_uses_up_nothing_of_another_queue() {
     assert_eq!([0, 1, 2].map(whose), ["old", "old", "new"]);
 }
 
-/// Queue pairs and shared receive queues of XRC count for themselves; receives of a shared queue
+/// Queue pairs and shared receive queues of XRC are numbered separately; receives of a shared queue
 /// carry both numbers.
 #[test]
 fn shared_queues_have_numbers_of_their_own() {
