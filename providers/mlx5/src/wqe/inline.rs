@@ -4,18 +4,18 @@ use uverbs_core::hw::{Pack, UnitRing, partial};
 
 use crate::wqe;
 
-/// Packs bytes that come in pieces of any length into the units of a ring.
+/// Packs bytes of parts of any length into the units of a ring.
 #[derive(Debug)]
 pub(crate) struct Packer<'r> {
     ring: &'r UnitRing,
-    /// The unit to store next, and which of its two words.
+    /// The unit to store next, and the index of its word.
     unit: u32,
     half: u32,
     pack: Pack,
 }
 
 impl<'r> Packer<'r> {
-    /// Starts at unit `at` with nothing.
+    /// Starts at unit `at` without any bytes.
     #[inline]
     pub(crate) fn new(ring: &'r UnitRing, at: u32) -> Self {
         Self {
@@ -26,7 +26,7 @@ impl<'r> Packer<'r> {
         }
     }
 
-    /// Starts at unit `at` with the head of `length` bytes of inline data.
+    /// Starts at unit `at` with the header of `length` bytes of inline data.
     #[inline]
     pub(crate) fn with_head(ring: &'r UnitRing, at: u32, length: u32) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl<'r> Packer<'r> {
         (self.unit, self.half) = (unit, half);
     }
 
-    /// Stores what is left, filled up with zeroes, and tells the unit behind it.
+    /// Stores the remaining bytes, padded with zeros, and returns the unit after them.
     #[inline]
     pub(crate) fn finish(mut self) -> u32 {
         if let Some(word) = self.pack.finish() {
@@ -67,14 +67,14 @@ impl<'r> Packer<'r> {
     }
 }
 
-/// Bytes that a unit holds beside the head of inline data.
+/// Bytes of a unit besides the header of inline data.
 const BESIDE_HEAD: usize = 12;
 
-/// Puts inline data of one piece, which begins with `start`, from unit `at` on, filled up with
-/// zeroes. Tells the unit behind it.
+/// Writes inline data from one buffer, starting with `start`, from unit `at` on, padded with zeros.
+/// Returns the unit after it.
 ///
-/// The head has four bytes, so all that follows falls into whole units from the thirteenth byte on:
-/// no word is put together.
+/// The header has four bytes, so from the thirteenth byte on, everything falls into whole units: no
+/// word has to be assembled.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "a request is shorter than 2³¹ bytes"
@@ -98,7 +98,7 @@ pub(crate) fn put_piece(
     }
     if !last.is_empty() {
         let unit = match (last.split_first_chunk(), last.last_chunk::<8>()) {
-            // Of the last eight bytes, some are in the first word already.
+            // Some of the last eight bytes are already in the first word.
             (Some((low, high)), Some(end)) => {
                 let end = u64::from_le_bytes(*end);
                 let high = if high.is_empty() {

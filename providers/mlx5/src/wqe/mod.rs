@@ -1,7 +1,7 @@
 //! The segments of work requests, as 16-byte units in memory order.
 //!
-//! Pure functions: numbers in, words out. What goes behind what is the business of the rings.
-//! Layouts: Programmer's Reference Manual, "Work Request (WQE) Formats"; the kernel's
+//! Pure functions: numbers in, words out. The rings determine the order of segments. Layouts:
+//! Programmer's Reference Manual, "Work Request (WQE) Formats"; the kernel's
 //! `include/linux/mlx5/qp.h`.
 
 pub(crate) mod inline;
@@ -12,16 +12,16 @@ pub(crate) mod umr;
 
 use uverbs_core::types::{Remote, Sge};
 
-/// The unit that work requests are counted in.
+/// The unit in which the size of work requests is counted.
 pub(crate) type Unit = [u64; 2];
 
 /// Bytes of a [`Unit`].
 pub(crate) const UNIT: u32 = 16;
 
-/// Units of the block that send queues are counted in.
+/// Units of the block in which the size of send queues is counted.
 pub(crate) const BLOCK_UNITS: u32 = 4;
 
-/// Most units of a send request: the size field has 6 bits.
+/// The maximum number of units of a send request: the size field has 6 bits.
 pub(crate) const MAX_UNITS: u32 = 63;
 
 /// Opcodes of send requests.
@@ -46,24 +46,24 @@ pub(crate) mod opcode {
 pub(crate) mod control {
     use uverbs_core::types::SendFlags;
 
-    /// A completion on success, too.
+    /// Requests a completion on success, too.
     pub(crate) const SIGNALED: u32 = 1 << 3;
     /// The receiver's completion is solicited.
     pub(crate) const SOLICITED: u32 = 1 << 1;
-    /// Wait until all reads and atomics before it are done.
+    /// Wait until all reads and atomics before the request are done.
     pub(crate) const FENCE: u32 = 4 << 5;
-    /// Wait until the memory key changes before it are done.
+    /// Wait until the memory key changes before the request are done.
     pub(crate) const SMALL_FENCE: u32 = 1 << 5;
 
-    /// The flags of a request: with a full fence, which includes a small one, and `always`; else
-    /// with `usual`.
+    /// The flags of a request: with a full fence, which includes a small one, and `always`;
+    /// otherwise with `usual`.
     #[inline]
     pub(crate) const fn flags(asked: SendFlags, usual: u32, always: u32) -> u32 {
         let flags = TABLE[(asked.bits() & 7) as usize];
         flags | if flags & FENCE == 0 { usual } else { always }
     }
 
-    /// By fence (1), signaled (2) and solicited (4).
+    /// Indexed by fence (1), signaled (2) and solicited (4).
     const TABLE: [u32; 8] = {
         let both = SIGNALED | SOLICITED;
         let (one, other) = (SIGNALED | FENCE, SOLICITED | FENCE);
@@ -89,7 +89,7 @@ const fn words(high: u32, low: u32) -> u64 {
     ((high as u64) << 32 | low as u64).to_be()
 }
 
-/// A queue pair's number where the control segment has it.
+/// The number of a queue pair, as encoded in the control segment.
 pub(crate) const fn queue_word(qpn: u32) -> u32 {
     qpn << 8
 }
@@ -101,7 +101,7 @@ pub(crate) const fn control_head(opcode: u32, index: u32, queue: u32, units: u32
     words((index & 0xffff) << 8 | opcode, queue | units)
 }
 
-/// A stream's number beside the flags of the control segment.
+/// The number of a stream, next to the flags of the control segment.
 #[inline]
 pub(crate) const fn stream_bits(stream: u16) -> u32 {
     (stream as u32) << 8
@@ -114,7 +114,7 @@ pub(crate) const fn control_tail(flags: u32, immediate: u32) -> u64 {
     words(flags, immediate)
 }
 
-/// A place in the peer's memory.
+/// An address in the peer's memory.
 #[inline]
 pub(crate) const fn remote(remote: Remote) -> Unit {
     [remote.address.to_be(), words(remote.key.raw(), 0)]
@@ -140,19 +140,19 @@ pub(crate) const fn masked_compare_swap(
     ]
 }
 
-/// The operands of a masked fetch and add. A set bit of `boundary` stops the carry behind it.
+/// The operands of a masked fetch and add. A set bit of `boundary` stops the carry out of it.
 #[inline]
 pub(crate) const fn masked_fetch_add(add: u64, boundary: u64) -> Unit {
     [add.to_be(), boundary.to_be()]
 }
 
-/// A piece of local memory.
+/// A scatter/gather entry.
 #[inline]
 pub(crate) const fn data(piece: &Sge) -> Unit {
     [words(piece.length, piece.key.raw()), piece.address.to_be()]
 }
 
-/// What ends a receive request with fewer pieces than it could have.
+/// The end mark of a receive request with fewer scatter/gather entries than it could have.
 pub(crate) const END: Unit = [words(0, INVALID_LKEY), 0];
 
 /// The first 4 bytes of inline data: its length.
@@ -167,7 +167,7 @@ pub(crate) const fn xrc(srq: u32) -> Unit {
     [words(srq, 0), 0]
 }
 
-/// The link of a shared receive queue's entry: which one comes next.
+/// The link of a shared receive queue's entry: the index of the next one.
 #[inline]
 pub(crate) const fn srq_next(index: u32) -> Unit {
     [words(index & 0xffff, 0), 0]
@@ -177,12 +177,12 @@ pub(crate) const fn srq_next(index: u32) -> Unit {
 const EXTENDED_AV: u32 = 1 << 31;
 
 /// A datagram's destination: the 48 bytes that the address handle holds in `vector`, with `key`
-/// (the queue key and 4 zeroes, or a DC access key) and the number filled in.
+/// (the queue key and 4 zero bytes, or a DC access key) and the number filled in.
 #[inline]
 pub(crate) fn datagram(vector: &[u8; 88], key: u64, qpn: u32) -> [Unit; 3] {
     let (eights, _) = vector.as_chunks::<8>();
     let [_, start, rest @ ..] = eights else {
-        return [[0; 2]; 3]; // A vector has 11 of them.
+        return [[0; 2]; 3]; // A vector has 11 words.
     };
     let [second, third, ..] = rest.as_chunks::<2>().0 else {
         return [[0; 2]; 3];
@@ -196,7 +196,7 @@ pub(crate) fn datagram(vector: &[u8; 88], key: u64, qpn: u32) -> [Unit; 3] {
     ]
 }
 
-/// The key of a UD destination as [`datagram`] takes it.
+/// The key of a UD destination in the form that [`datagram`] takes.
 #[inline]
 pub(crate) const fn ud_key(qkey: u32) -> u64 {
     (qkey as u64) << 32

@@ -1,4 +1,4 @@
-//! Which operations a transport has.
+//! The operations that each transport supports.
 
 use bitflags::bitflags;
 use uverbs_core::types::{AtomicCap, QpType};
@@ -11,7 +11,7 @@ bitflags! {
         const SEND_IMM = 1;
         /// Sends that invalidate a key of the peer.
         const SEND_INVALIDATE = 1 << 1;
-        /// Writes, also with 32 bits.
+        /// Writes, with or without 32 bits.
         const WRITE = 1 << 2;
         /// Reads.
         const READ = 1 << 3;
@@ -23,7 +23,7 @@ bitflags! {
 }
 
 impl Operations {
-    /// Those of a transport. Driver queue pairs are DC initiators.
+    /// The operations of a transport. Driver queue pairs are DC initiators.
     pub(crate) fn of(kind: QpType, atomics: AtomicCap) -> Self {
         let unreliable = Self::SEND_IMM | Self::SEND_INVALIDATE | Self::WRITE | Self::CHANGE_KEY;
         match kind {

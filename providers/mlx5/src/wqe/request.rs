@@ -1,4 +1,4 @@
-//! What stands behind the control segment of a send request.
+//! The segments after the control segment of a send request.
 
 use uverbs_core::PostError;
 use uverbs_core::hw::UnitRing;
@@ -9,11 +9,11 @@ use crate::wqe::operations::Operations;
 use crate::wqe::umr;
 use crate::wqe::{self, Unit, control, opcode};
 
-/// Longest message: one bit less than its length field has, which marks inline data.
+/// The longest message: one bit less than its length field has, which marks inline data.
 const MAX_MESSAGE: u64 = MAX_PIECE as u64;
 const MAX_PIECE: u32 = (1 << 31) - 1;
 
-/// What a request of this queue may be.
+/// The limits of a queue's requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) max_sge: u32,
@@ -23,7 +23,7 @@ pub(crate) struct Limits {
     pub(crate) qpn: u32,
 }
 
-/// A request that is being written: its first unit, the control segment, comes last.
+/// A request being written: its first unit, the control segment, is written last.
 pub(crate) struct Writer<'r> {
     pub(crate) ring: &'r UnitRing,
     pub(crate) at: u32,
@@ -43,7 +43,7 @@ impl Writer<'_> {
     }
 }
 
-/// What the control segment says about a request, and what its completion will.
+/// The content of a request's control segment, and of its completion.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     pub(crate) opcode: u32,
@@ -51,7 +51,7 @@ pub(crate) struct Kind {
     pub(crate) completion: WcOpcode,
     /// What the next request has to wait for.
     pub(crate) fence: u32,
-    /// Which stream of a DC initiator it is in, where the control segment has it
+    /// The request's stream of a DC initiator, as encoded in the control segment
     /// ([`wqe::stream_bits`]).
     pub(crate) stream: u32,
 }
@@ -69,7 +69,7 @@ impl Kind {
     }
 }
 
-/// Writes what the operation needs, and the data.
+/// Writes the segments that the operation needs, and the data.
 #[inline]
 pub(crate) fn operation(
     writer: &mut Writer<'_>,
@@ -151,7 +151,7 @@ fn payload(
     }
 }
 
-/// Whether a piece alone fits a request with up to `max_sge` pieces.
+/// Whether a single scatter/gather entry is valid in a request with up to `max_sge` entries.
 #[inline]
 pub(crate) fn is_usual(piece: &Sge, max_sge: u32) -> bool {
     max_sge != 0 && (1..=MAX_PIECE).contains(&piece.length)
@@ -165,7 +165,7 @@ pub(crate) fn gather(
     gather_behind(writer, max_sge, pieces, 0)
 }
 
-/// Writes the pieces but for their first `skip` bytes.
+/// Writes the scatter/gather entries except for their first `skip` bytes.
 #[expect(
     clippy::inline_always,
     reason = "nothing to skip is known when this is compiled"
@@ -231,7 +231,7 @@ fn inline(writer: &mut Writer<'_>, max_inline: u32, pieces: &[&[u8]]) -> Result<
     Ok(())
 }
 
-/// The piece that an atomic operation's old value lands in.
+/// The scatter/gather entry for the old value of an atomic operation.
 fn atomic_piece(request: &SendRequest<'_>, address: u64) -> Result<Unit, PostError> {
     match request.payload {
         Payload::Gather([piece]) if piece.length == 8 && address.is_multiple_of(8) => {
@@ -241,7 +241,7 @@ fn atomic_piece(request: &SendRequest<'_>, address: u64) -> Result<Unit, PostErr
     }
 }
 
-/// Writes the words of a bind or an invalidation.
+/// Writes the segments of a bind or an invalidation.
 fn change_key(
     writer: &mut Writer<'_>,
     request: &SendRequest<'_>,

@@ -1,37 +1,37 @@
-//! How large the queues of a queue pair are, and what they can hold.
+//! The sizes of the queues of a queue pair, and their capacities.
 
 use uverbs_core::types::QpCaps;
 use uverbs_core::{Error, Op, Result};
 
 use crate::wqe::{MAX_UNITS, UNIT};
 
-/// Bytes of the block that send queues are made of.
+/// Bytes of a block of a send queue.
 pub(crate) const BLOCK: u32 = 64;
 
-/// What Ethernet sends copy into the queue unless the device needs nothing.
+/// The number of bytes that Ethernet sends carry inline unless the device requires none.
 pub(crate) const ETH_MIN_INLINE: u32 = 18;
 
-/// What queue pairs may be as large as (the reply to opening a context).
+/// The limits for the sizes of queue pairs (from the reply to opening a context).
 #[derive(Clone, Copy, Debug)]
 #[expect(
     clippy::struct_field_names,
     reason = "all of them are the most there may be"
 )]
 pub(crate) struct Limits {
-    /// Bytes of a send request.
+    /// The maximum number of bytes of a send request.
     pub(crate) max_sq_desc: u32,
-    /// Bytes of a receive request.
+    /// The maximum number of bytes of a receive request.
     pub(crate) max_rq_desc: u32,
-    /// Blocks of a send queue.
+    /// The maximum number of blocks of a send queue.
     pub(crate) max_send_blocks: u32,
-    /// Receive requests.
+    /// The maximum number of receive requests.
     pub(crate) max_recv_wr: u32,
 }
 
-/// What stands in front of the data of a send request: room for it in every request, in bytes.
+/// The segments before the data of a send request: the room for them in every request, in bytes.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Overhead {
-    /// Reserved per request: the largest operation there is.
+    /// Reserved per request: for the largest operation.
     pub(crate) reserved: u32,
     /// Used by the largest operation that carries data.
     pub(crate) used: u32,
@@ -48,12 +48,12 @@ impl Overhead {
         reserved: 192 + 16,
         used: 48 + 16,
     };
-    /// The same with a destination.
+    /// The same with a datagram's destination.
     pub(crate) const DC: Self = Self {
         reserved: 192 + 48,
         used: 48 + 48,
     };
-    /// A destination and the message.
+    /// A destination, followed by the message.
     pub(crate) const DATAGRAM: Self = Self {
         reserved: 16 + 48,
         used: 16 + 48,
@@ -68,30 +68,30 @@ impl Overhead {
 /// A send queue.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Send {
-    /// Blocks, a power of two, or 0 for no queue.
+    /// The number of blocks, a power of two, or 0 for no queue.
     pub(crate) blocks: u32,
-    /// Requests that can be outstanding.
+    /// The number of requests that can be outstanding.
     pub(crate) max_post: u32,
-    /// Pieces a request may have, as announced.
+    /// Scatter/gather entries of a request, as announced.
     pub(crate) max_sge: u32,
-    /// Inline bytes a request may have, as announced.
+    /// Inline bytes of a request, as announced.
     pub(crate) max_inline: u32,
-    /// Bytes of segmentation header.
+    /// Bytes for segmentation headers.
     pub(crate) max_header: u32,
-    /// What the size field of a request leaves of the two before.
+    /// The part of `max_sge` that the size field of a request allows.
     pub(crate) usable_sge: u32,
-    /// See above.
+    /// The part of `max_inline` that it allows.
     pub(crate) usable_inline: u32,
 }
 
 /// A receive queue.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Receive {
-    /// Requests, a power of two, or 0 for no queue.
+    /// The number of requests, a power of two, or 0 for no queue.
     pub(crate) count: u32,
-    /// log₂ of the bytes of each.
+    /// log₂ of the bytes of each request.
     pub(crate) shift: u32,
-    /// Pieces a request may have.
+    /// Scatter/gather entries of a request.
     pub(crate) max_sge: u32,
 }
 
@@ -99,7 +99,7 @@ impl Send {
     /// `header` is the room for segmentation headers.
     ///
     /// # Errors
-    /// What does not fit the limits.
+    /// Sizes above the limits.
     pub(crate) fn new(
         op: Op,
         limits: &Limits,
@@ -143,8 +143,8 @@ impl Send {
             let fit = most.checked_ilog2().map_or(0, |log| (1 << log) * 64 / size);
             return Err(Error::limit(op, "max_send_wr", asked, fit));
         }
-        // A request with room for neither pieces nor inline data is as large as what stands before
-        // them.
+        // A request without room for scatter/gather entries or inline data has the size of the
+        // segments before them.
         let max_inline = size.saturating_sub(reserved + 4);
         let used = u64::from(overhead.used) + header_room;
         let ceiling = u64::from(MAX_UNITS * UNIT).saturating_sub(used);
@@ -167,7 +167,7 @@ impl Send {
 
 impl Receive {
     /// # Errors
-    /// What does not fit the limits.
+    /// Sizes above the limits.
     pub(crate) fn new(op: Op, limits: &Limits, max_wr: u32, max_sge: u32) -> Result<Self> {
         if max_wr == 0 {
             return Ok(Self::default());
@@ -230,8 +230,8 @@ mod tests {
         }
     }
 
-    /// (transport, asked requests, pieces, inline) → (blocks, requests, inline) as libmlx5 gives
-    /// them.
+    /// (transport, requested requests, scatter/gather entries, inline) → (blocks, requests, inline)
+    /// as libmlx5 computes them.
     #[test]
     fn sizes_are_those_of_libmlx5() {
         let table = [

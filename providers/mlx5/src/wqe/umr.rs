@@ -1,4 +1,4 @@
-//! Changes of memory keys as work requests: a window is bound, a key is invalidated.
+//! Changes of memory keys as work requests: binding a window, invalidating a key.
 //!
 //! The control segment of such a request names the key in its last word. Layout: Programmer's
 //! Reference Manual, "UMR WQE"; flags as in the kernel's `include/linux/mlx5/qp.h` and `device.h`.
@@ -8,21 +8,21 @@ use uverbs_core::types::{AccessFlags, MwType, WindowBinding};
 
 use crate::wqe::{Unit, data};
 
-/// Units of a request that binds: control of the change, context of the key, translation.
+/// Units of a request that binds: control segment of the change, context of the key, translation.
 pub(crate) const BIND_UNITS: usize = 3 + 4 + 4;
 
 /// Units of a request that invalidates or unbinds: the same without translation.
 pub(crate) const INVALIDATE_UNITS: usize = 3 + 4;
 
-/// Longest piece of a translation.
+/// The longest entry of a translation.
 const MAX_LENGTH: u64 = 1 << 31;
 
-/// Octowords (16 bytes) of the translation: one entry, filled up to a block.
+/// Octowords (16 bytes) of the translation: one entry, padded to a block.
 const TRANSLATION_OCTOWORDS: u64 = 4;
 
 /// Flags of the change.
 mod flag {
-    /// The translation stands in the request.
+    /// The translation is inline in the request.
     pub(super) const INLINE: u8 = 1 << 7;
     /// Fails unless the key is free.
     pub(super) const CHECK_FREE: u8 = 1 << 5;
@@ -32,7 +32,7 @@ mod flag {
     pub(super) const CHECK_QPN: u8 = 1 << 3;
 }
 
-/// Which fields of the key change.
+/// The fields of the key that change.
 mod mask {
     pub(super) const LENGTH: u64 = 1 << 0;
     pub(super) const START: u64 = 1 << 6;
@@ -53,7 +53,7 @@ const CONTEXT_FREE: u8 = 1 << 6;
 /// A key that belongs to no queue pair.
 const NO_QPN: u32 = 0xff_ffff;
 
-/// Access in the context of a key, and what it stands for. Local read was set by the kernel.
+/// Access flags, and their bits in the context of a key. Local read was set by the kernel.
 const ACCESS: [(AccessFlags, u8); 4] = [
     (AccessFlags::LOCAL_WRITE, 1 << 3),
     (AccessFlags::REMOTE_READ, 1 << 4),
@@ -61,7 +61,7 @@ const ACCESS: [(AccessFlags, u8); 4] = [
     (AccessFlags::REMOTE_ATOMIC, 1 << 6),
 ];
 
-/// The words of a bind; the first [`INVALIDATE_UNITS`] of them if its length is 0, which unbinds.
+/// The units of a bind; the first [`INVALIDATE_UNITS`] of them if its length is 0, which unbinds.
 ///
 /// # Errors
 /// [`PostError::MessageTooLong`] for more than 2 GiB; those of [`WindowBinding::asked`].
@@ -106,7 +106,7 @@ pub(crate) fn bind(binding: &WindowBinding, qpn: u32) -> Result<[Unit; BIND_UNIT
     Ok(units)
 }
 
-/// The words that make a key free: local invalidate.
+/// The units that free a key: local invalidate.
 pub(crate) fn invalidate() -> [Unit; INVALIDATE_UNITS] {
     freed(0, true)
 }
@@ -211,7 +211,7 @@ mod tests {
             let bound = bind(2, REMOTE | bit);
             match at {
                 0 | 3 | 5 => assert_ne!(bound.unwrap(), plain, "bit {at}"),
-                // A window has it already, is not about it, or may not know it.
+                // A window has it already, does not concern it, or may not know it.
                 1 | 2 | 8 | 9 | 20..=29 => assert_eq!(bound.unwrap(), plain, "bit {at}"),
                 _ => assert_eq!(bound, Err(PostError::InvalidRequest), "bit {at}"),
             }
