@@ -1,4 +1,4 @@
-//! What others ask of a completion queue while it is polled, and when it goes.
+//! Concurrent queries of a completion queue while it is polled, and when it is destroyed.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::sync::thread;
 use crate::tracker::Receives;
 use crate::tracker::table::Trackers;
 
-/// The device writes round and round, as far as there is room, and a queue pair is reset: where its
-/// life begins is behind what it did, and not behind what comes after.
+/// The device writes around the ring, as far as there is room, and a queue pair is reset: its new
+/// incarnation begins after its former entries, and not after later ones.
 #[test]
 fn where_a_life_begins_is_known_while_the_ring_comes_round() {
     explore("a reset while the ring comes round", Some(3), || {
@@ -48,8 +48,8 @@ fn where_a_life_begins_is_known_while_the_ring_comes_round() {
     });
 }
 
-/// The same, where entries are taken and written over while it is looked for: one of the life that
-/// ends waits behind another's.
+/// The same, where entries are taken and overwritten during the search: an entry of the incarnation
+/// that ends waits behind an entry of another queue pair.
 #[test]
 fn where_a_life_begins_is_known_while_entries_are_written_over() {
     explore("a reset while entries are written over", Some(3), || {
@@ -92,7 +92,8 @@ fn where_a_life_begins_is_known_while_entries_are_written_over() {
     });
 }
 
-/// Two completions come as one, which the poller takes apart while a queue pair is reset.
+/// Two completions arrive in a compressed entry, which the poller expands while a queue pair is
+/// reset.
 #[test]
 fn where_a_life_begins_is_known_while_entries_are_taken_apart() {
     for reset in [false, true] {
@@ -126,8 +127,8 @@ fn where_a_life_begins_is_known_while_entries_are_taken_apart() {
     }
 }
 
-/// A completion queue goes with what waits in it, while requests of the shared queue are posted,
-/// polled elsewhere, and asked for.
+/// A completion queue is destroyed with waiting entries, while requests of the shared queue are
+/// posted, polled in another completion queue, and queried.
 #[test]
 fn what_is_left_in_a_completion_queue_goes_back() {
     explore("a completion queue goes", Some(3), || {

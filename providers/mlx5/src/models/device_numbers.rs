@@ -1,5 +1,5 @@
-//! Numbers of the device's, which come again when the kernel likes: devices whose completions carry
-//! no others.
+//! Numbers of the device, which it may reuse at any time: devices whose completions carry no other
+//! numbers.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::tracker::table::Trackers;
 
 const QPN: u32 = 5;
 
-/// One thread destroys a queue pair, and notes that late; another creates one, which may get its
+/// One thread destroys a queue pair, and records that late; another creates one, which may get its
 /// number, and reports to `cqs[other]`; a third polls.
 fn destroyed_late(other: usize, way: Way) {
     let trackers = Arc::<Trackers>::default();
@@ -76,7 +76,7 @@ fn a_number_comes_again_before_its_end_was_noted() {
     );
 }
 
-/// A reset is of one queue pair; its number stays.
+/// A reset affects one queue pair, whose number stays the same.
 #[test]
 fn a_reset_is_polled_through() {
     explore("a reset, by the device's number", None, || {

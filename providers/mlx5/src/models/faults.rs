@@ -1,5 +1,5 @@
-//! Receives of a shared queue that meet pages that are not there: pollers repost what one thread
-//! posts to, too.
+//! Receives of a shared queue that meet page faults: pollers repost to the same list to which a
+//! thread posts.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use crate::cqe::opcode;
 use crate::sync::thread;
 use crate::tracker::table::Trackers;
 
-/// Messages come for all that is in the list: their numbers, in order. Nothing is in two places.
+/// Messages arrive for everything in the list: returns their numbers, in order. Nothing is in two
+/// places.
 fn finish(srq: &mut Srq, cq: &Cq, pair: &Pair) -> Vec<u64> {
     let taken = srq.take();
     let mut places = taken.clone();
@@ -24,7 +25,7 @@ fn finish(srq: &mut Srq, cq: &Cq, pair: &Pair) -> Vec<u64> {
     done
 }
 
-/// One poller finds faults, while another thread posts, or takes back what it put.
+/// One poller detects faults, while another thread posts, or takes back what it put.
 fn faults(aborts: bool) {
     let trackers = Arc::<Trackers>::default();
     let [cq, other] = [2, 3].map(|log| Cq::new(&trackers, log, false));
@@ -58,7 +59,7 @@ fn no_fault_is_stranded_by_who_posts() {
     });
 }
 
-/// The same of two pollers, and of a queue that is full.
+/// The same with two pollers, and with a queue that is full.
 #[test]
 fn no_fault_is_stranded_by_who_reposts() {
     explore("two pollers that find faults", Some(3), || {
@@ -89,8 +90,8 @@ fn no_fault_is_stranded_by_who_reposts() {
     });
 }
 
-/// A device says of one use that it faulted, in one completion queue, and in another one the same,
-/// or that it was completed.
+/// A device reports that one use of a request faulted, in one completion queue, and in another one
+/// the same, or that it completed.
 #[test]
 fn a_device_that_lies_ends_no_request_twice() {
     for kind in [opcode::RECEIVE_ERROR, opcode::RECEIVE] {

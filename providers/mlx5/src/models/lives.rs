@@ -8,7 +8,7 @@ use crate::sync::thread;
 use crate::tracker::Receives;
 use crate::tracker::table::Trackers;
 
-/// Posts more than the ring has room for: a place is used again when its completion was polled.
+/// Posts more than the ring has room for: a slot is reused once its completion was polled.
 #[test]
 fn a_place_is_used_again_when_its_completion_was_polled() {
     for way in [Way::Short, Way::Long, Way::Many] {
@@ -59,14 +59,14 @@ fn a_place_of_a_receive_queue_is_used_again_when_its_completion_was_polled() {
     }
 }
 
-/// What a thread does to a queue pair of a life that is polled: a request, a reset, one in the same
-/// place.
+/// The steps of a thread on a queue pair whose incarnation is being polled: a request, a reset, a
+/// request in the same slot.
 fn reset(recv: fn() -> Receives, post: fn(&mut Pair, &Cq, u64) -> bool, way: Way) {
     let trackers = Arc::<Trackers>::default();
     let cq = Cq::new(&trackers, 2, false);
     let mut pair = Pair::new(&cq, 7, recv());
     let mut poller = cq.poller();
-    // The life that ends has begun for the poller.
+    // The poller has seen the incarnation that ends.
     assert!(post(&mut pair, &cq, 10));
     assert_eq!(numbers(&poller.rest()), [10]);
     let polls = thread::spawn(move || {
@@ -75,7 +75,7 @@ fn reset(recv: fn() -> Receives, post: fn(&mut Pair, &Cq, u64) -> bool, way: Way
     });
     assert!(post(&mut pair, &cq, 11));
     pair.reset();
-    // In the place of the first, and of the second.
+    // In the slot of the first, and of the second.
     assert!(post(&mut pair, &cq, 20));
     assert!(post(&mut pair, &cq, 21));
     let (mut poller, before) = polls.join().unwrap();
@@ -109,7 +109,8 @@ fn a_reset_is_polled_through() {
     }
 }
 
-/// A request that was posted and not carried out leaves nothing behind, and two resets are as one.
+/// A request that was posted and not carried out leaves nothing behind, and two resets are
+/// equivalent to one.
 #[test]
 fn resets_leave_nothing_behind() {
     explore("two resets", Some(3), || {

@@ -1,20 +1,21 @@
-//! What threads do to queues at the same time, in every order: `cargo xtask loom`.
+//! What threads do to queues concurrently, in every order: `cargo xtask loom`.
 //!
 //! Each model is two or three threads of a few steps over the real tables, trackers, pollers and
 //! shared rings; `loom` runs it once for every order of their accesses to shared words, and every
-//! value that a load may find by the rules of the language. In the larger ones threads are
-//! interrupted, where they could go on, no more often than stated. What `loom` does not know are
-//! loads that pass stores behind them.
+//! value that a load may return by the rules of the language. In the larger models, threads are
+//! interrupted where they could continue no more often than stated. What `loom` does not model are
+//! loads that are reordered with later stores.
 //!
-//! What must hold in all of them:
+//! The following must hold in all models:
 //!
-//! 1. a completion is never that of a request of another queue pair, or of another life of it;
+//! 1. a completion is never that of a request of another queue pair, or of another incarnation of
+//!    it;
 //! 2. a request is reported at most once;
-//! 3. what a queue pair did that is still there, in this life, is reported;
-//! 4. an index of a shared queue is freed once per use, and each use is told of once: by a
+//! 3. what a queue pair that still exists did in this incarnation is reported;
+//! 4. an index of a shared queue is freed once per use, and each use is reported once: by a
 //!    completion, or as unreported;
-//! 5. a receive that met a page that was not there is posted once more, and none is left behind;
-//! 6. memory of a request that is back does not change any more, although its message was in a
+//! 5. a receive that met a page fault is posted again, and none is left behind;
+//! 6. memory of a request that was returned does not change any more, although its message was in a
 //!    completion.
 
 #![allow(
@@ -32,8 +33,8 @@ mod scatter;
 mod shared;
 mod world;
 
-/// Explores all orders in which threads are interrupted, where they could go on, no more often than
-/// `most` in one execution, and says how many there were.
+/// Explores all orders in which threads are interrupted, where they could continue, at most `most`
+/// times in one execution, and prints how many there were.
 #[cfg(loom)]
 fn explore(name: &str, most: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     use std::sync::Arc;
@@ -56,10 +57,10 @@ fn explore(name: &str, most: Option<usize>, model: impl Fn() + Send + Sync + 'st
     println!("model: {name}: {count} executions, {bound}");
 }
 
-/// Runs it in such orders as come.
+/// Runs it in whatever orders occur.
 #[cfg(not(loom))]
 fn explore(_: &str, _: Option<usize>, model: impl Fn()) {
-    // Miri has other seeds for other orders.
+    // Miri uses other seeds for other orders.
     let times = if cfg!(miri) { 1 } else { 200 };
     (0..times).for_each(|_| model());
 }

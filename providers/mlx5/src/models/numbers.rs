@@ -1,4 +1,4 @@
-//! Numbers of ours that come again.
+//! Our numbers, when they are reused.
 
 use std::sync::Arc;
 
@@ -8,15 +8,16 @@ use crate::sync::thread;
 use crate::tracker::Receives;
 use crate::tracker::table::Trackers;
 
-/// What became of the requests of a shared queue: each is told of once.
+/// The outcome of the requests of a shared queue: each is reported once.
 fn told(done: &[u64], srq: &mut Srq) -> Vec<u64> {
     let mut all = [done, &srq.unreported()].concat();
     all.sort_unstable();
     all
 }
 
-/// A queue pair goes while its completions wait, and another is created: what was polled before the
-/// threads is known as gone to the poller. With `known`, the poller has seen its tombstone.
+/// A queue pair is destroyed while its completions are waiting, and another is created. With
+/// `known`, the former one is destroyed and polled before the threads start, so that the poller has
+/// seen its tombstone.
 fn recreated(known: bool, way: Way) {
     let trackers = Arc::<Trackers>::default();
     let cq = Cq::new(&trackers, 3, false);
@@ -74,8 +75,8 @@ fn a_queue_pair_goes_and_another_is_created() {
     }
 }
 
-/// A number that is free at once comes again while a poller still has its former queue pair at
-/// hand.
+/// A number that is free at once is reused while a poller still has its former queue pair in its
+/// cache.
 #[test]
 fn a_number_comes_again_at_once() {
     for way in [Way::Short, Way::Many] {
@@ -111,8 +112,8 @@ fn a_number_comes_again_at_once() {
     }
 }
 
-/// Completions of a queue pair that is gone wait in a completion queue that its successor does not
-/// report to.
+/// Completions of a destroyed queue pair are waiting in a completion queue to which its successor
+/// does not report.
 #[test]
 fn a_number_waits_for_every_completion_queue() {
     explore(
@@ -148,7 +149,7 @@ fn a_number_waits_for_every_completion_queue() {
     );
 }
 
-/// Two threads create and destroy; a third polls what both report to.
+/// Two threads create and destroy; a third polls the queue to which both report.
 #[test]
 fn threads_take_and_give_numbers() {
     explore("two threads with queue pairs of their own", Some(3), || {

@@ -1,4 +1,4 @@
-//! A message is copied out of its completion while its queue pair is reset or goes.
+//! A message is copied out of its completion while its queue pair is reset or destroyed.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use crate::tracker::{QueuePairTracker, Receives, Request, ScatterTracker};
 
 const MESSAGE: [u8; 8] = *b"message!";
 
-/// How memory of a request comes back without a completion.
+/// How memory of a request is returned without a completion.
 #[derive(Clone, Copy, Debug)]
 enum Back {
     Reset,
     Destroy,
 }
 
-/// Once the memory of a request is back, it does not change any more, and nobody is told of a
-/// message that is not in it.
+/// Once the memory of a request is returned, it does not change any more, and no message is
+/// reported that is not in it.
 #[test]
 fn memory_that_is_back_stays_as_it_is() {
     for back in [Back::Reset, Back::Destroy] {

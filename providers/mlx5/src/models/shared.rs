@@ -1,4 +1,4 @@
-//! A shared receive queue: one thread posts to it, others poll what it was used for.
+//! A shared receive queue: one thread posts to it, others poll its completions.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use crate::cqe::opcode;
 use crate::sync::thread;
 use crate::tracker::table::Trackers;
 
-/// Two queue pairs receive from it, in two completion queues. Posted is as long as there is room.
+/// Two queue pairs receive from it, in two completion queues. Requests are posted as long as there
+/// is room.
 #[test]
 fn two_pollers_free_what_one_thread_posts() {
     explore("two pollers of one shared queue", None, || {
@@ -50,7 +51,7 @@ fn two_pollers_free_what_one_thread_posts() {
     });
 }
 
-/// A queue pair is reset, or goes, while what it received is polled, posted again, and asked for.
+/// A queue pair is reset, or destroyed, while its receives are polled, posted again, and queried.
 fn ended(resets: bool) {
     let trackers = Arc::<Trackers>::default();
     let cq = Cq::new(&trackers, 2, false);
@@ -72,7 +73,7 @@ fn ended(resets: bool) {
     };
     let mut told = srq.unreported();
     let mut posted = vec![10];
-    // What is free may be what nobody was told of.
+    // A free request may be one that has not been reported.
     if srq.post(11) {
         posted.push(11);
         srq.message(&cq, &other);
@@ -97,8 +98,8 @@ fn what_nobody_waits_for_is_told_once() {
     });
 }
 
-/// Two requests that nobody waits for are passed over, while others are posted in their places, and
-/// they are asked for.
+/// Two requests whose completions are no longer taken are skipped, while others are posted in their
+/// slots, and their numbers are queried.
 #[test]
 fn what_nobody_waits_for_is_told_before_its_place_is_used_again() {
     explore("a place of what is unreported comes again", Some(3), || {
@@ -133,8 +134,8 @@ fn what_nobody_waits_for_is_told_before_its_place_is_used_again() {
     });
 }
 
-/// A device completes what it should not, in two completion queues at the same time: the list has
-/// nothing twice.
+/// A device completes requests that it should not, in two completion queues at the same time:
+/// nothing is in the list twice.
 #[test]
 fn a_device_that_lies_frees_nothing_twice() {
     explore("a device that completes an index twice", None, || {

@@ -1,4 +1,4 @@
-//! What models are made of: completion queues with their device, pollers, queue pairs.
+//! The parts of models: completion queues with their device, pollers, queue pairs.
 
 use std::sync::Arc;
 
@@ -27,17 +27,17 @@ pub(super) struct Cq {
     ring: Arc<CqRing>,
     trackers: Arc<Trackers>,
     by_device: bool,
-    /// Entries that the device has written, or is writing. It tells nobody: relaxed.
+    /// Entries that the device has written, or is writing. Nothing is ordered by it: relaxed.
     produced: AtomicU64,
 }
 
 impl Cq {
-    /// One of `1 << log` entries. `by_device`: they carry the device's numbers alone.
+    /// A completion queue of `1 << log` entries. `by_device`: they carry only the device's numbers.
     pub(super) fn new(trackers: &Arc<Trackers>, log: u32, by_device: bool) -> Arc<Self> {
         Self::over(trackers, CqRing::new(log, 64, 0).unwrap(), by_device)
     }
 
-    /// One in which several completions may come as one.
+    /// A completion queue in which completions may be compressed.
     pub(super) fn compressed(trackers: &Arc<Trackers>, log: u32) -> Arc<Self> {
         let ring = CqRing::new(log, 64, 0).unwrap();
         Self::over(trackers, ring.compressed(Some(Results::Checksum)), false)
@@ -61,7 +61,7 @@ impl Cq {
         }
     }
 
-    /// What is left when it goes.
+    /// The remaining entries when it is destroyed.
     pub(super) fn left(&self) -> Left {
         Left::new(&self.shared, &self.trackers, self.by_device)
     }
@@ -73,7 +73,7 @@ impl Cq {
         }
     }
 
-    /// The device writes an entry: the word that says that it is there comes last.
+    /// The device writes an entry: the word that makes it valid is written last.
     pub(super) fn write(&self, kind: u32, pair: &Pair, counter: u32) {
         let position = self.produced.fetch_add(1, Ordering::Relaxed);
         assert!(
@@ -83,18 +83,18 @@ impl Cq {
         self.write_at(position, kind << 4, pair, counter);
     }
 
-    /// The device writes that a receive met a page that was not there.
+    /// The device reports that a receive met a page fault.
     pub(super) fn write_fault(&self, pair: &Pair, counter: u32) {
         let first = self.ring.first(self.produced.load(Ordering::Relaxed));
         self.ring.units.set_word(first + 3, 0, 0x9322_u64.to_be());
         self.write(opcode::RECEIVE_ERROR, pair, counter);
     }
 
-    /// The same where the ring may come round: nothing if there is no room.
+    /// The same where the ring may wrap around: does nothing if there is no room.
     pub(super) fn write_round(&self, kind: u32, pair: &Pair, counter: u32) -> bool {
         let position = self.produced.load(Ordering::Relaxed);
-        // What was given back, the device reads in a doorbell record, which is written when the
-        // entries were read.
+        // The device reads from a doorbell record how many entries were given back; it is written
+        // after the entries were read.
         if position >= self.shared.taken() + u64::from(self.ring.entries()) {
             return false;
         }
@@ -117,7 +117,7 @@ impl Cq {
         ring.units.set_word(first + 3, 1, tail.to_be());
     }
 
-    /// The device writes two completions of requests as one.
+    /// The device writes two completions of requests as one compressed entry.
     pub(super) fn write_as_one(&self, pair: &Pair, counters: [u32; 2]) {
         let ring = &self.ring;
         let position = self.produced.fetch_add(2, Ordering::Relaxed);
@@ -137,7 +137,7 @@ impl Cq {
     }
 }
 
-/// Whoever polls a completion queue.
+/// A poller of a completion queue.
 pub(super) struct Poller {
     consumer: Consumer,
     shared: Arc<CqShared>,
@@ -146,9 +146,9 @@ pub(super) struct Poller {
 /// How it polls.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Way {
-    /// One by one, by the short way where it goes.
+    /// One by one, by the fast path where possible.
     Short,
-    /// One by one, by the long way.
+    /// One by one, by the slow path.
     Long,
     /// Two at once.
     Many,
@@ -180,21 +180,21 @@ impl Poller {
         done
     }
 
-    /// Polls so often. Nothing that the device writes is impossible.
+    /// Polls `times` times. The device writes no impossible entry.
     pub(super) fn poll(&mut self, times: usize, way: Way) -> Vec<WorkCompletion> {
         (0..times)
             .flat_map(|_| self.try_poll(way).unwrap())
             .collect()
     }
 
-    /// The same of a device that lies.
+    /// The same for a device that may write impossible entries.
     pub(super) fn poll_anything(&mut self, times: usize) -> Vec<WorkCompletion> {
         (0..times)
             .flat_map(|_| self.try_poll(Way::Short).unwrap_or_default())
             .collect()
     }
 
-    /// Polls what is there.
+    /// Polls the remaining entries.
     pub(super) fn rest(&mut self) -> Vec<WorkCompletion> {
         let mut all = Vec::new();
         loop {
@@ -223,12 +223,12 @@ pub(super) struct Pair {
 pub(super) const BLOCKS: u32 = 2;
 
 impl Pair {
-    /// One that reports to `cq`, where entries carry our numbers.
+    /// A queue pair that reports to `cq`, whose entries carry our numbers.
     pub(super) fn new(cq: &Cq, qpn: u32, recv: Receives) -> Self {
         Self::reporting(cq, cq.reports(), qpn, recv)
     }
 
-    /// The same, which reports there.
+    /// The same, with these completion queues.
     pub(super) fn reporting(cq: &Cq, reports: Reports, qpn: u32, recv: Receives) -> Self {
         let tracker = Arc::new(QueuePairTracker::new(BLOCKS, recv));
         let owner = Owner::QueuePair(Arc::clone(&tracker));
@@ -284,7 +284,7 @@ impl Pair {
         index
     }
 
-    /// Posts a receive request, for which a message comes, if there is room.
+    /// Posts a receive request, for which a message arrives, if there is room.
     pub(super) fn receive(&mut self, cq: &Cq, wr_id: u64) -> bool {
         let Receives::Own(queue) = &self.tracker.recv else {
             panic!("a queue of its own");
@@ -310,27 +310,27 @@ pub(super) fn own() -> Receives {
     Receives::Own(RecvTracker::new(BLOCKS))
 }
 
-/// The number of requests that only count the room.
+/// The number of requests that are only posted to count the room.
 const NOBODYS: u64 = u64::MAX;
 
-/// A shared receive queue, which one thread posts to, and the device that takes requests in the
-/// order of its list.
+/// A shared receive queue, to which one thread posts, and the device, which takes requests in the
+/// order of the list.
 pub(super) struct Srq {
     ring: SharedRing,
     pub(super) tracker: Arc<SrqTracker>,
-    /// Indexes that were handed over and are not used, in order.
+    /// Indexes that were submitted and are not used, in order.
     pub(super) list: Vec<u32>,
-    /// How many requests the device has followed the list by, and to where.
+    /// How many links of the list the device has followed, and to which request.
     taken: (u32, u32),
 }
 
 impl Srq {
-    /// One of `max_wr` requests, one less than a power of two.
+    /// A queue of `max_wr` requests, one less than a power of two.
     pub(super) fn new(max_wr: u32) -> Self {
         Self::over(ring(max_wr, 0, None))
     }
 
-    /// The same whose requests may meet pages that are not there.
+    /// The same, where requests may meet page faults.
     pub(super) fn paged(max_wr: u32) -> Self {
         Self::over(ring(max_wr, 0, Some(64)))
     }
@@ -366,7 +366,7 @@ impl Srq {
         true
     }
 
-    /// A message comes for `pair`, which uses the next request up.
+    /// A message for `pair` arrives, which uses up the next request.
     pub(super) fn message(&mut self, cq: &Cq, pair: &Pair) {
         let index = self.list.remove(0);
         cq.write(opcode::RECEIVE, pair, index);
@@ -382,8 +382,7 @@ impl Srq {
         self.ring.abort();
     }
 
-    /// The device takes what was handed over, as the list in the ring has it. Not while others hand
-    /// over.
+    /// The device takes what was submitted, by the list in the ring. Not while others submit.
     pub(super) fn take(&mut self) -> Vec<u32> {
         let (count, mut at) = self.taken;
         let all = self.ring.handed_over();
@@ -396,34 +395,34 @@ impl Srq {
         taken
     }
 
-    /// What nobody is told of otherwise.
+    /// The numbers of requests that are not reported otherwise.
     pub(super) fn unreported(&mut self) -> Vec<u64> {
         let mut told = Vec::new();
         self.ring.take_unreported(&mut |wr_id| told.push(wr_id));
         told
     }
 
-    /// How many can be posted.
+    /// The number of requests that can be posted.
     pub(super) fn room(&mut self) -> usize {
         (0..64).take_while(|_| self.post(NOBODYS)).count()
     }
 }
 
-/// A kernel's table of the numbers that it gave away: the only thing that threads without anything
-/// in common wait for.
+/// A kernel's table of the numbers that it has allocated: the only thing that otherwise unrelated
+/// threads wait for.
 #[derive(Debug, Default)]
 pub(super) struct Kernel {
     used: Mutex<bool>,
 }
 
 impl Kernel {
-    /// The only number, if it is free.
+    /// Takes the only number, if it is free.
     pub(super) fn create(&self) -> bool {
         let mut used = self.used.lock().unwrap();
         !std::mem::replace(&mut *used, true)
     }
 
-    /// It is destroyed.
+    /// Releases the number.
     pub(super) fn destroy(&self) {
         *self.used.lock().unwrap() = false;
     }
