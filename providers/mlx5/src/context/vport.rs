@@ -30,7 +30,7 @@ pub struct RegisterBits {
 pub struct SwitchPort {
     /// The number of the virtual port that it represents.
     pub vport: Option<u16>,
-    /// The device's number of the function behind it.
+    /// The device's number of the function that it represents.
     pub vhca_id: Option<u16>,
     /// The device's number of the function that manages the switch.
     pub switch_owner_vhca_id: Option<u16>,
@@ -48,7 +48,7 @@ impl SwitchPort {
     /// One system call, since 5.14; it waits for the firmware where functions are represented.
     ///
     /// # Errors
-    /// EINVAL: there is no such port. EOPNOTSUPP: a port of a switch that represents nothing.
+    /// EINVAL: there is no such port. EOPNOTSUPP: a port of a switch that represents no function.
     /// EPROTONOSUPPORT: an older kernel.
     #[doc(alias = "mlx5dv_query_port")]
     #[doc(hidden)] // Users have no such handle: the facade calls it.

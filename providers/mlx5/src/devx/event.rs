@@ -71,7 +71,8 @@ event_types! {
     Completion = 0x00;
     /// A queue pair migrated to its alternate path.
     PathMigrated = 0x01;
-    /// A queue pair received a packet from its peer before its transition to RTR.
+    /// A queue pair received a packet from its peer before it was told that communication is
+    /// established.
     CommunicationEstablished = 0x02;
     /// A send queue has drained.
     SendQueueDrained = 0x03;
@@ -107,11 +108,11 @@ event_types! {
     LastRequest = 0x13;
     /// A shared receive queue fell below its limit.
     ReceiveLimit = 0x14;
-    /// A pin of the adapter changed.
+    /// A GPIO pin of the adapter changed.
     Gpio = 0x15;
     /// A transceiver was plugged in, unplugged or failed.
     PortModule = 0x16;
-    /// The adapter is too warm.
+    /// The adapter's temperature is too high.
     TemperatureWarning = 0x17;
     /// An extended receive queue cannot continue.
     ExtendedReceiveQueueError = 0x18;
@@ -119,7 +120,7 @@ event_types! {
     RemoteConfiguration = 0x19;
     /// Doorbells arrive faster than the device handles them.
     DoorbellCongestion = 0x1a;
-    /// The device is stalled by the host.
+    /// The host stalls the device.
     Stall = 0x1b;
     /// A dynamically connected target has drained.
     TargetDrained = 0x1c;

@@ -3,7 +3,6 @@
 //!
 //! To the processor its pages are registers: they are read and written in words, and are never
 //! cached.
-//! cached.
 
 use std::sync::Arc;
 

@@ -253,7 +253,7 @@ impl Pair {
         pair
     }
 
-    /// The kernel has reset it.
+    /// After the kernel has reset it.
     pub(super) fn reset(&mut self) {
         let produced = |cq: &Option<Arc<CqShared>>| cq.as_ref().map_or(0, |cq| cq.produced());
         self.tracker.restart(
@@ -299,7 +299,7 @@ impl Pair {
         true
     }
 
-    /// The kernel has destroyed it.
+    /// After the kernel has destroyed it.
     pub(super) fn gone(mut self) {
         drop(self.registered.take());
     }

@@ -29,7 +29,7 @@ mod spec {
 #[doc(alias = "ibv_flow_attr")]
 #[derive(Clone, Copy, Debug)]
 pub struct FlowInit<'a> {
-    /// The kind of rule.
+    /// The kind of rule, which decides what it matches.
     pub kind: Kind,
     /// Its priority among the rules; 0 is the first.
     pub priority: u16,
@@ -149,7 +149,7 @@ impl Default for Ipv6Fields {
     }
 }
 
-/// `ibv_create_flow`—creates a rule for a queue pair, which must outlive it. One system call.
+/// `ibv_create_flow`—creates a rule for a queue pair, which must outlive the rule. One system call.
 ///
 /// # Errors
 /// [`LimitExceeded`](uverbs_core::ErrorKind::LimitExceeded): a tag of more than 24 bits, a flow

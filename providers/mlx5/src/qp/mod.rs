@@ -152,7 +152,7 @@ impl QueuePair {
     #[inline(never)]
     fn post_others(&mut self, requests: &[SendRequest<'_>]) -> Result<(), (usize, PostError)> {
         let ring = |queue: &mut Self| queue.send_ring()?.ring();
-        // A batch that was leaked instead of dropped must not be submitted with this one.
+        // A batch that was forgotten instead of dropped must not be submitted with this one.
         contract::Qp::abort_send(self);
         for (posted, request) in requests.iter().enumerate() {
             if let Err(error) = self.put_other(request) {

@@ -29,7 +29,7 @@ pub struct SharedXrcDomain<'a> {
     pub file: BorrowedFd<'a>,
     /// Create the domain if no process has opened it (`O_CREAT`).
     pub create: bool,
-    /// With `create`: fail if a process has (`O_EXCL`).
+    /// With `create`: fail if a process has opened it (`O_EXCL`).
     pub exclusive: bool,
 }
 

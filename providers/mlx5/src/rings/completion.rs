@@ -12,8 +12,8 @@ pub(super) const ENTRY: usize = 64;
 /// Bytes of one element of an array of compressed completions.
 pub(super) const MINI: usize = 8;
 
-/// Decodes an entry. `message` are the 64 bytes before the entry, where it has them, `minis` the
-/// elements of a compressed entry's array.
+/// Decodes an entry. `entry` is its 64 bytes, `message` the 64 bytes before it, where it has them,
+/// and `minis` the elements of a compressed entry's array.
 pub(super) fn fields(message: &[u8], entry: &[u8; ENTRY], minis: &[[u8; MINI]]) -> Fields {
     let [.., last] = *entry;
     let (kind, layout) = (u32::from(last >> 4), u32::from(last >> 2 & 3));

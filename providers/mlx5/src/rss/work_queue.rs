@@ -38,7 +38,7 @@ pub struct WorkQueueInit<'a> {
     pub max_sge: u32,
     /// Options.
     pub flags: Flags,
-    /// The cookie that its events carry.
+    /// The user's number, which its events carry.
     pub cookie: u64,
 }
 

@@ -52,7 +52,7 @@ impl SendRing {
     )]
     #[inline(always)]
     pub(crate) fn post(&mut self, requests: &[SendRequest<'_>]) -> Result<(), (usize, PostError)> {
-        // A batch that was leaked instead of dropped must not be submitted with this one.
+        // A batch that was forgotten instead of dropped must not be submitted with this one.
         self.abort();
         for (posted, request) in requests.iter().enumerate() {
             // A copy is passed: once the address of the request is passed on, the compiler no

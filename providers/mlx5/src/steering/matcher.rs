@@ -29,7 +29,7 @@ pub enum MatchKind {
         /// The priority.
         priority: u16,
     },
-    /// A copy of everything.
+    /// Copies of all packets.
     Sniffer,
     /// Everything that no other rule matches.
     AllDefault,
@@ -47,9 +47,8 @@ pub struct MatcherInit<'a> {
     pub kind: MatchKind,
     /// The direction of packets.
     pub table: TableKind,
-    /// The port, from 1, whose packets of the transport are steered
-    /// ([`TableKind::RdmaTransportReceive`],
-    /// [`TableKind::RdmaTransportTransmit`]); for nothing else.
+    /// The port, from 1, whose transport packets are steered ([`TableKind::RdmaTransportReceive`],
+    /// [`TableKind::RdmaTransportTransmit`]); `None` for all other tables.
     pub ib_port: Option<u32>,
 }
 

@@ -255,7 +255,7 @@ impl Clock {
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) where the kernel does not map the register (machines
-    /// with pages above 4 KiB); [`Forked`](ErrorKind::Forked) in a child.
+    /// with pages above 4 KiB); [`Forked`](ErrorKind::Forked) in a child process.
     #[doc(alias = "ibv_query_rt_values_ex")]
     pub fn count(&self) -> Result<u64> {
         let op = Op::ReadClock;
@@ -274,7 +274,7 @@ impl Clock {
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) where the kernel has no such page;
     /// [`Busy`](ErrorKind::Busy) if the kernel was writing it at every attempt;
-    /// [`Forked`](ErrorKind::Forked) in a child.
+    /// [`Forked`](ErrorKind::Forked) in a child process.
     #[doc(alias = "mlx5dv_get_clock_info")]
     pub fn info(&self) -> Result<ClockInfo> {
         let op = Op::ReadClock;

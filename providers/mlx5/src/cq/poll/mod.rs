@@ -3,7 +3,6 @@
 //! [`owners`] finds the request that an entry completes. The most frequent cases have fast paths:
 //! one completion that is written directly to its destination, and a run of completions of one kind
 //! and one queue pair.
-//! one queue pair in a row.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "positions differ by no more than a slice is long"

@@ -1,8 +1,9 @@
-//! Which doorbell a queue gets: those of an opened device, as the kernel hands them out.
+//! The supply of doorbells of an opened device, as the kernel hands them out.
 //!
-//! Where the kernel hands out pages one by one (`UAR_OBJ_ALLOC`, 5.7), they are taken as they are
-//! needed. Older ones give the context a fixed number of pages, and say at the creation of a queue
-//! pair which doorbell is its. A page has four there, of which send queues get the first two.
+//! Where the kernel hands out pages one by one (`UAR_OBJ_ALLOC`, 5.7), they are allocated as they
+//! are needed. Older kernels give the context a fixed number of pages, and name the doorbell of a
+//! queue pair at its creation. A page then has four doorbells, of which send queues use the first
+//! two.
 
 use std::sync::{Arc, Mutex};
 

@@ -110,7 +110,7 @@ fn send_requests_are_told_of_when_they_are_rung() {
     ring.ring().unwrap();
     let first = |index, length| (index, "SEND", number(length));
     assert_eq!(told(&collector, "length"), [first(0, 64), first(1, 1)]);
-    // It has two blocks.
+    // It takes two blocks.
     ring.put(&send(Payload::Gather(&one))).unwrap();
     ring.abort();
     ring.ring().unwrap();

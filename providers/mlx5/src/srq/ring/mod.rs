@@ -239,7 +239,7 @@ impl SharedRing {
 
 impl Drop for SharedRing {
     fn drop(&mut self) {
-        // A batch was leaked. Requests that are marked from here on are reposted by pollers.
+        // A batch was forgotten. Requests that are marked from here on are reposted by pollers.
         self.abort();
     }
 }

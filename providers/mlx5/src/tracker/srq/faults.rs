@@ -38,7 +38,6 @@ impl SrqTracker {
     /// nevertheless: of two, its bit in `free` shows which came second.
     ///
     /// For the thread that has the turn of the list.
-    /// For who has the turn of the list.
     pub(crate) fn take_back(&self, index: u32, place: u64) -> Option<u64> {
         let request = self.requests.get(index as usize)?;
         if request.place.load(Ordering::Relaxed) != place {

@@ -11,7 +11,6 @@
 //! While the kernel brings in pages it reads the request, in its old slot. So that slot rests for
 //! as long as possible: for each slot that begins to rest, the one that has rested longest returns
 //! to the list.
-//! can be: places that rest come back into the list one for each that begins to.
 #![expect(
     clippy::cast_possible_truncation,
     reason = "indexes have 16 bits, as links have"

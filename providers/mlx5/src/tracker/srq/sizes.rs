@@ -32,7 +32,6 @@ impl Sizes {
     /// # Errors
     /// Sizes above the limits: at most `max_wr` requests (a power of two, of which one is not
     /// used), at most `max_desc` bytes each.
-    /// most `max_desc` bytes of each.
     pub(crate) fn new(
         op: Op,
         max_wr: u32,

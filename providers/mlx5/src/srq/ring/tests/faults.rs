@@ -135,7 +135,7 @@ fn faults_wait_for_the_end_of_a_batch() {
     }
 }
 
-/// A leaked batch ends with the queue's handle; queue pairs may keep the queue alive for longer.
+/// A forgotten batch ends with the queue's handle; queue pairs may keep the queue alive for longer.
 #[test]
 fn a_forgotten_batch_ends_with_its_handle() {
     let mut device = Device::new(7, 64);
