@@ -40,7 +40,7 @@ pub struct ApplyError {
 }
 
 impl Applied<Scheduler> {
-    /// An empty tree for the device; nothing is sent yet.
+    /// Starts without a tree in the device; nothing is sent yet.
     pub fn new(scheduler: Scheduler) -> Self {
         let limits = *scheduler.limits();
         Self::over(scheduler, limits)
@@ -56,7 +56,7 @@ impl Applied<Scheduler> {
 }
 
 impl<B: Elements> Applied<B> {
-    /// An empty tree for any implementation of elements.
+    /// Starts without a tree, on any implementation of elements.
     pub fn over(device: B, limits: Limits) -> Self {
         Self {
             device,

@@ -30,7 +30,7 @@ impl Life {
         }
         let next = self.0.load(Ordering::Relaxed).wrapping_add(1);
         self.0.store(next, Ordering::Release);
-        // A thread that sees what was posted in this incarnation also sees its first entries.
+        // A thread that sees what was posted in this incarnation also sees where it begins.
         fence(Ordering::Release);
     }
 }

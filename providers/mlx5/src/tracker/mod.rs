@@ -310,8 +310,8 @@ impl QueuePairTracker {
             .next([(&self.sent, send_since), (&self.received, recv_since)]);
     }
 
-    /// The number of completed send requests (free-running counter, per incarnation). The memory
-    /// that they used may be written to. Called by the posting thread.
+    /// The number of completed send requests (free-running counter, per incarnation). What they
+    /// occupied in the ring may be overwritten. Called by the posting thread.
     #[inline]
     pub(crate) fn sent_tail(&self) -> u32 {
         self.sent.tail(&self.life)

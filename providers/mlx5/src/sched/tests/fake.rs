@@ -154,7 +154,7 @@ impl Elements for Device {
     }
 }
 
-/// An empty tree in a new device.
+/// A new device, without a tree.
 pub(super) fn device() -> (Device, Applied<Device>) {
     let device = Device::default();
     (device.clone(), Applied::over(device, Limits::none()))

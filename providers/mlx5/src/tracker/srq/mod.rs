@@ -2,8 +2,8 @@
 //!
 //! Requests are submitted in the order of a list, to which the posting thread has linked them. So a
 //! request whose position is before the end of the submitted ones is under way or used up, and any
-//! other is not: no completion belongs to it. A request is used up by the thread that polls its
-//! completion; of two, its bit in `free` shows which came second.
+//! other is not: no completion belongs to it. A request is marked as used up by the thread that
+//! polls its completion; of two, its bit in `free` shows which came second.
 
 mod faults;
 pub(crate) mod list;
