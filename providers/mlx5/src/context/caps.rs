@@ -75,7 +75,7 @@ pub struct Caps {
     pub padded_entries: bool,
     /// Tunnels whose inner packets the device can process (`MLX5_IB_TUNNELED_OFFLOADS_*`).
     pub tunnels: u32,
-    /// log₂ of the number of streams that a DC initiator may have.
+    /// log₂ of the number of concurrent streams that a DC initiator may have.
     pub max_log_dci_streams: u8,
 }
 

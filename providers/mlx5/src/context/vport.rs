@@ -34,9 +34,9 @@ pub struct SwitchPort {
     pub vhca_id: Option<u16>,
     /// The device's number of the function that manages the switch.
     pub switch_owner_vhca_id: Option<u16>,
-    /// The ICM address where software steering enters the packets that the port receives.
+    /// The ICM address for software steering of packets that the port receives.
     pub receive_icm: Option<u64>,
-    /// The ICM address for the packets that the port sends.
+    /// The ICM address for software steering of packets that the port sends.
     pub transmit_icm: Option<u64>,
     /// The bits of register C 0 that the port's packets have.
     pub register_c0: Option<RegisterBits>,

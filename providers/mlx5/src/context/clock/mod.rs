@@ -54,8 +54,8 @@ pub struct Clock {
     file: Arc<UverbsFile>,
 }
 
-/// `mlx5dv_clock_info`—converts counts of the clock to nanoseconds of the time of day, until the
-/// kernel's next update.
+/// `mlx5dv_clock_info`—the conversion of counts of the clock to nanoseconds of the time of day,
+/// until the kernel's next update.
 #[doc(alias = "mlx5dv_clock_info")]
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ClockInfo {

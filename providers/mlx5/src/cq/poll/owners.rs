@@ -29,7 +29,7 @@ pub(super) struct Owners {
     by_device: bool,
 }
 
-/// The epoch of a cache, in a form that a polling loop can keep in registers.
+/// The epoch of a cache, as a copy that its user keeps at hand.
 #[derive(Clone, Copy)]
 pub(super) struct Age<'t> {
     trackers: &'t Trackers,
