@@ -1,5 +1,5 @@
-//! Numbers of the device, which it may reuse at any time: devices whose completions carry no other
-//! numbers.
+//! Numbers of the device, which the kernel may reuse at any time: devices whose completions carry
+//! no other numbers.
 
 use std::sync::Arc;
 
