@@ -189,7 +189,7 @@ impl SharedRing {
     fn extend(&mut self) -> bool {
         let has_room = self.enter() || self.link_free();
         if !has_room && self.turn && self.end == self.rung {
-            // The turn must not depend on a submit that has nothing to submit.
+            // So that the caller need not submit without any requests.
             self.leave();
         }
         has_room
