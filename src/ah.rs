@@ -10,7 +10,7 @@ use crate::ProtectionDomain;
 /// `ibv_ah`—where datagrams can be sent to.
 ///
 /// Cheap to clone. Queued datagrams refer to the kernel's handle by number, so keep it until they
-/// completed.
+/// have completed.
 #[doc(alias = "ibv_ah")]
 #[derive(Clone, Debug)]
 pub struct AddressHandle {
@@ -39,12 +39,12 @@ impl AddressHandle {
         }
     }
 
-    /// The device's own words of the path.
+    /// The path in the device's own format.
     pub(crate) fn words(&self) -> &Address {
         &self.address
     }
 
-    /// The domain it is in.
+    /// The protection domain it belongs to.
     pub fn pd(&self) -> &ProtectionDomain {
         &self.pd
     }

@@ -1,7 +1,7 @@
 //! `async` waiting with tokio (feature `tokio`).
 //!
 //! Waiting is cancellation-safe: an event is taken from the kernel in the same poll that returns
-//! it, so a future that is dropped has taken none.
+//! it, so a dropped future has taken none.
 //!
 //! # Safety
 //!
@@ -20,7 +20,7 @@ use crate::completion::CompletionEvent;
 use crate::event::AsyncEvent;
 use crate::{CompletionChannel, CompletionQueue, Context, Notify, WorkCompletion};
 
-/// A completion channel whose events are awaited.
+/// A completion channel whose events can be awaited.
 ///
 /// ```no_run
 /// # async fn f(context: &uverbs::Context) -> Result<(), Box<dyn std::error::Error>> {
@@ -40,7 +40,7 @@ pub struct AsyncCompletionChannel {
     fd: AsyncFd<Channel>,
 }
 
-/// A context whose asynchronous events are awaited.
+/// A context whose asynchronous events can be awaited.
 #[derive(Debug)]
 pub struct AsyncEvents {
     fd: AsyncFd<EventSide>,
@@ -61,7 +61,7 @@ impl AsyncCompletionChannel {
     /// Registers the channel with the runtime of the current task.
     ///
     /// # Errors
-    /// Those of registering, mostly that there is no runtime with I/O enabled.
+    /// The error of registering, usually that there is no runtime with I/O enabled.
     pub fn new(channel: CompletionChannel) -> Result<Self> {
         check_runtime(Op::GetCompletionEvent)?;
         // SAFETY: the channel owns its descriptor through an `Arc` that lives as long as it does.
@@ -90,13 +90,13 @@ impl AsyncCompletionChannel {
 
     /// Waits until `cq` has completions and takes as many as `out` has room for. Cancellation-safe.
     ///
-    /// The queue's events must come to this channel, and to nobody else's attention: events of
-    /// other queues on the channel are taken and dropped. For a channel that many queues share,
-    /// take [`event`](Self::event)s instead.
+    /// The queue's events must go to this channel, and nothing else may read them; events of other
+    /// queues on the channel are taken and dropped. For a channel that several queues share, use
+    /// [`event`](Self::event) instead.
     ///
     /// # Errors
-    /// Those of the command and of [`event`](Self::event); EIO for a queue that cannot be polled
-    /// any more.
+    /// Those of the command and of [`event`](Self::event); EIO for a queue that can no longer be
+    /// polled.
     pub async fn completions(
         &self,
         cq: &mut CompletionQueue,
@@ -139,7 +139,7 @@ impl AsyncEvents {
     /// Registers the context's events with the runtime of the current task.
     ///
     /// # Errors
-    /// Those of registering, mostly that there is no runtime with I/O enabled.
+    /// The error of registering, usually that there is no runtime with I/O enabled.
     pub fn new(context: &Context) -> Result<Self> {
         let fd = context.event_fd()?.as_raw_fd();
         let side = EventSide {
@@ -148,7 +148,7 @@ impl AsyncEvents {
         };
         check_runtime(Op::GetAsyncEvent)?;
         // SAFETY: the number is that of the context's event file, which lives as long as the
-        // context that is kept beside it.
+        // context that is kept with it.
         let fd = unsafe { AsyncFd::register_with_interest(side, Interest::READABLE) }
             .map_err(|error| registration(Op::GetAsyncEvent, &error.into()))?;
         Ok(Self { fd })

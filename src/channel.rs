@@ -1,4 +1,4 @@
-//! Completion channels: wake up when a completion queue has something.
+//! Completion channels: waiting until a completion queue has something.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -44,7 +44,7 @@ struct Inner {
     context: Context,
 }
 
-/// A completion queue has a completion that it was asked to announce.
+/// A completion queue has a completion for which an event was requested.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct CompletionEvent {
     queue: u64,
@@ -63,9 +63,9 @@ impl CompletionChannel {
         })
     }
 
-    /// `ibv_get_cq_event`—waits for the next event, for at most `timeout` (`None`: for ever).
+    /// `ibv_get_cq_event`—waits for the next event, for at most `timeout` (`None`: indefinitely).
     ///
-    /// Returns `None` when the time is over. There is nothing to acknowledge.
+    /// Returns `None` when the time is up. There is nothing to acknowledge.
     ///
     /// # Errors
     /// [`DeviceRemoved`](ErrorKind::DeviceRemoved) once the device is gone.
@@ -80,12 +80,12 @@ impl CompletionChannel {
                 result => return result.map(Some),
             }
             let file = &self.inner.context.inner.file;
-            // Another thread may have been faster, and the wait begins anew.
+            // Another thread may have been faster; then the wait starts again.
             let left = timeout.map(|timeout| timeout.saturating_sub(since.elapsed()));
             if is_over || !file.wait_readable(Op::GetCompletionEvent, self.as_fd(), left)? {
                 return Ok(None);
             }
-            // A descriptor that only looks readable does not hold up anybody for longer.
+            // A descriptor that only looks readable must not extend the wait.
             is_over = left == Some(Duration::ZERO);
         }
     }
@@ -104,7 +104,7 @@ impl CompletionChannel {
         Ok(CompletionEvent { queue, user_data })
     }
 
-    /// True when both are the same channel.
+    /// True if both are the same channel.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
@@ -115,12 +115,12 @@ impl CompletionChannel {
 }
 
 impl CompletionEvent {
-    /// Whose completion it is.
+    /// The completion queue that has the completion.
     pub fn queue(&self) -> CqId {
         CqId::from_raw(self.queue)
     }
 
-    /// The number that the queue's creator gave it; `None` when its handle is gone.
+    /// The `user_data` that the queue was created with; `None` if its handle is gone.
     #[doc(alias = "cq_context")]
     pub fn user_data(&self) -> Option<u64> {
         self.user_data

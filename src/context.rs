@@ -2,10 +2,10 @@
 //!
 //! # Safety
 //!
-//! This is where the crate takes hold of a kernel, by a [`UverbsFile`]: whoever has one may issue
-//! any command. The promise that is made for it there is kept by all of its other files. They give
-//! away neither the file, nor the device's descriptor, nor an object that was made by it, which
-//! `cargo xtask surface` holds.
+//! This is where the crate takes hold of a kernel, by creating a [`UverbsFile`], through which any
+//! command can be issued. All other files of the crate keep the promise that is made here for it:
+//! they hand out neither the file, nor the device's descriptor, nor an object that was created
+//! through it. `cargo xtask surface` checks this.
 #![allow(unsafe_code, reason = "takes hold of a kernel")]
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -82,9 +82,9 @@ impl OpenOptions {
         self
     }
 
-    /// Gives every command of the context, with its attributes by name, to `sink`.
+    /// Reports every command of the context to `sink`, with its attributes by name.
     ///
-    /// A sink that panics is told nothing more; commands go on as if it had not.
+    /// A sink that panics receives nothing more; commands continue as if it had not.
     /// [`Context::unrecorded`] counts what it missed.
     #[must_use]
     pub fn record(mut self, sink: Arc<dyn Sink>) -> Self {
@@ -92,29 +92,30 @@ impl OpenOptions {
         self
     }
 
-    /// Where devices are looked for.
+    /// Where to look for devices.
     #[must_use]
     pub fn discover(mut self, options: discover::Options) -> Self {
         self.discover = options;
         self
     }
 
-    /// Carries commands out by something else than the running kernel: a fake, in tests.
+    /// Has commands carried out by something other than the running kernel, such as a fake in
+    /// tests.
     ///
-    /// A call in which it panics fails ([`Panicked`](ErrorKind::Panicked)). Whether it was carried
-    /// out is unknown then: memory that it named is given up, and a queue that it changed takes
-    /// nothing more.
+    /// A call in which it panics fails ([`Panicked`](ErrorKind::Panicked)). It is then unknown
+    /// whether the call was carried out: memory that it named is leaked, and a queue that it
+    /// changed accepts nothing more.
     #[must_use]
     pub fn kernel(mut self, kernel: Arc<dyn Kernel>) -> Self {
         self.kernel = Some(kernel);
         self
     }
 
-    /// How memory that is registered is kept from children. Default: [`ForkGuard::detect`], when
+    /// How registered memory is kept out of child processes. Default: [`ForkGuard::detect`], when
     /// memory is first registered.
     ///
-    /// With less than a kernel needs (before 5.12), what a device writes after a fork may not reach
-    /// this process.
+    /// With a weaker guard than the kernel needs (before 5.12), what a device writes after a fork
+    /// may not reach this process.
     #[must_use]
     #[doc(alias = "ibv_fork_init")]
     pub fn fork_guard(mut self, guard: ForkGuard) -> Self {
@@ -122,7 +123,7 @@ impl OpenOptions {
         self
     }
 
-    /// Opens the device of that name (`rxe0`, or `uverbs0`).
+    /// Opens the device with that name (`rxe0`, or `uverbs0`).
     ///
     /// # Errors
     /// As [`Context::open`].
@@ -142,12 +143,12 @@ impl OpenOptions {
     ///
     /// # Errors
     /// As [`Context::open`]; [`InvalidInput`](ErrorKind::InvalidInput) for a descriptor of
-    /// something else, or (EINVAL) one that has a context already.
+    /// something else, or (EINVAL) one that already has a context.
     pub fn from_fd(self, fd: OwnedFd) -> Result<Context> {
         self.open_target(Target::Fd(fd))
     }
 
-    /// Opens a device that was found.
+    /// Opens a device that was discovered.
     ///
     /// # Errors
     /// As [`Context::open`].
@@ -158,23 +159,23 @@ impl OpenOptions {
 
     fn open_target(self, target: Target) -> Result<Context> {
         let mut options = self.discover.clone();
-        // Registering memory needs to know; here it costs one system call, there five.
+        // Registering memory needs this; learning it costs one system call here, and five there.
         options.learn_fork = true;
         let opened = discover::open(target, &options)?;
         self.on(opened.info, opened.fd, Some(opened.number))
     }
 
-    /// Opens a context of the device that `info` describes on `fd`, without looking for anything.
+    /// Opens a context on `fd` for the device that `info` describes, without any discovery.
     ///
     /// # Errors
     /// As [`Context::open`]; [`InvalidInput`](ErrorKind::InvalidInput) for a descriptor of
-    /// something else than a device of verbs, or of one with another driver.
+    /// something other than a verbs device, or of a device with another driver.
     pub fn over(self, info: DeviceInfo, fd: OwnedFd) -> Result<Context> {
         self.on(info, fd, None)
     }
 
-    /// As [`over`](Self::over); `number` is what `fstat(2)` said of the descriptor, where it was
-    /// asked already.
+    /// As [`over`](Self::over); `number` is what `fstat(2)` reported for the descriptor, if it was
+    /// already called.
     fn on(self, info: DeviceInfo, fd: OwnedFd, number: Option<CharDevice>) -> Result<Context> {
         let mut kernel: Arc<dyn Kernel> = self.kernel.unwrap_or_else(|| Arc::new(Linux));
         let recorder = self
@@ -184,19 +185,20 @@ impl OpenOptions {
             kernel = Arc::<Recorder<_>>::clone(recorder);
         }
         let told = uverbs_any::supported(&info)?;
-        // Ioctls say whose words they carry, and the kernel looks. Writes do not.
+        // Ioctls name the driver whose data they carry, and the kernel checks that. Writes do not.
         let asked = told.filter(|_| self.path == CommandPath::Write);
         kernel.check_device(fd.as_fd(), number, asked)?;
         let driver = match told {
             Some(driver) => driver,
-            // SAFETY: it takes calls on the descriptor, as just checked.
+            // SAFETY: the kernel takes calls on the descriptor, as just checked.
             None => unsafe { driver_of(&*kernel, fd.as_fd(), &info) }?,
         };
         // SAFETY: (1) the kernel takes calls on the descriptor, and knows the driver or compares it
         // with each ioctl's, as said above; (2) this crate and its providers register memory, and
         // post requests that name it, only in functions that are unsafe and ask their caller for
         // the promise, and in `owned`, which keeps it by ownership;
-        // (3) nothing of theirs that others can call takes a handle, or gives one or the file away.
+        // (3) nothing of theirs that others can call takes a handle, or gives away a handle or the
+        // file.
         let file = unsafe { UverbsFile::new(kernel, fd, driver.raw(), self.path) };
         #[cfg(feature = "rings")]
         let file = crate::rings::watched(file, self.observer);
@@ -243,7 +245,7 @@ unsafe fn driver_of(
 }
 
 impl Context {
-    /// `ibv_open_device`—opens the device of that name: `rxe0`, or the node's name `uverbs0`.
+    /// `ibv_open_device`—opens the device with that name: `rxe0`, or the node's name `uverbs0`.
     ///
     /// About ten system calls; none waits.
     ///
@@ -251,15 +253,15 @@ impl Context {
     /// | kind | cause |
     /// |---|---|
     /// | [`NotFound`](crate::ErrorKind::NotFound) | no such device, or not in this network namespace |
-    /// | [`PermissionDenied`](crate::ErrorKind::PermissionDenied) | EACCES of the node, EPERM of the network namespace |
+    /// | [`PermissionDenied`](crate::ErrorKind::PermissionDenied) | EACCES from the node, EPERM from the network namespace |
     /// | [`Unsupported`](crate::ErrorKind::Unsupported) | no provider for its driver, or for that driver's ABI version |
-    /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | EMFILE, ENOMEM, EAGAIN of the rdma cgroup |
+    /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | EMFILE, ENOMEM, EAGAIN from the rdma cgroup |
     #[doc(alias = "ibv_open_device")]
     pub fn open(name: &str) -> Result<Self> {
         OpenOptions::new().open(name)
     }
 
-    /// What is known of the device: names, numbers, driver.
+    /// What is known about the device: names, numbers, driver.
     pub fn info(&self) -> &DeviceInfo {
         &self.inner.info
     }
@@ -269,7 +271,8 @@ impl Context {
         &self.inner.info.name
     }
 
-    /// `ibv_query_device_ex`—what the device can do, as it said when it was opened. No system call.
+    /// `ibv_query_device_ex`—what the device can do, as it reported when it was opened. No system
+    /// call.
     #[doc(alias = "ibv_query_device_ex")]
     #[doc(alias = "ibv_query_device")]
     pub fn device_attr(&self) -> &DeviceAttr {
@@ -347,7 +350,7 @@ impl Context {
             .pkey(&self.inner.info.name, port.into(), index.into())
     }
 
-    /// `ibv_get_pkey_index`—where a partition key stands in a port's table.
+    /// `ibv_get_pkey_index`—the index of a partition key in a port's table.
     ///
     /// # Errors
     /// As [`pkey`](Self::pkey).
@@ -363,7 +366,7 @@ impl Context {
     /// `ibv_alloc_pd`—allocates a protection domain. One system call.
     ///
     /// # Errors
-    /// ENOMEM; EAGAIN of the rdma cgroup.
+    /// ENOMEM; EAGAIN from the rdma cgroup.
     #[doc(alias = "ibv_alloc_pd")]
     pub fn alloc_pd(&self) -> Result<ProtectionDomain> {
         ProtectionDomain::alloc(self)
@@ -379,7 +382,7 @@ impl Context {
         CompletionChannel::create(self)
     }
 
-    /// `ibv_create_cq`—creates a completion queue for `entries` completions at least. Three system
+    /// `ibv_create_cq`—creates a completion queue for at least `entries` completions. Three system
     /// calls on rxe.
     ///
     /// # Errors
@@ -389,42 +392,42 @@ impl Context {
         self.completion_queue(entries).build()
     }
 
-    /// `ibv_create_cq_ex`—describes a completion queue with a channel, a vector, or a number of the
-    /// user's.
+    /// `ibv_create_cq_ex`—returns a builder for a completion queue with a completion channel, a
+    /// vector, or `user_data`.
     #[doc(alias = "ibv_create_cq_ex")]
     pub fn completion_queue(&self, entries: u32) -> CompletionQueueBuilder<'_> {
         CompletionQueueBuilder::new(self, entries)
     }
 
-    /// The descriptor of the opened device: for whoever maps pages of it into a guest, or hands it
+    /// The descriptor of the opened device: for mapping its pages into a guest, or for handing it
     /// to another process.
     ///
     /// # Safety
-    /// For everything that is done with the descriptor and its copies, by whoever gets them:
+    /// For everything that is done with the descriptor and its copies, by anyone who gets them:
     /// 1. no command makes the device use memory of this process, or map it, in a way that breaks a
     ///    rule of the language;
-    /// 2. no command changes or destroys what was made by this context.
+    /// 2. no command changes or destroys what was created by this context.
     #[doc(alias = "cmd_fd")]
     pub unsafe fn device_fd(&self) -> BorrowedFd<'_> {
         self.inner.file.as_fd()
     }
 
-    /// Objects that may still be there: the kernel refused their destroy, or nobody knows what
-    /// became of their creation. They, and the memory a device may reach through them, are given up
-    /// until the process ends.
+    /// The number of objects that may still exist: the kernel refused to destroy them, or the
+    /// outcome of their creation is unknown. They, and the memory that a device may reach through
+    /// them, are leaked until the process ends.
     pub fn leaked(&self) -> u64 {
         self.inner.file.leaked()
     }
 
-    /// Commands that the sink of [`OpenOptions::record`] was not told of, because it panicked. 0:
-    /// it never did.
+    /// The number of commands that the sink of [`OpenOptions::record`] missed because it panicked;
+    /// 0 if it never did.
     pub fn unrecorded(&self) -> u64 {
         let recorder = self.inner.recorder.as_ref();
         recorder.map_or(0, |recorder| recorder.unrecorded())
     }
 
-    /// Keeps registered memory from being shared with children in a way that breaks it, where the
-    /// kernel needs help.
+    /// Keeps registered memory from being shared with child processes in a way that breaks it,
+    /// where the kernel needs help with that.
     pub(crate) fn fork_guard(&self) -> Result<&ForkGuard> {
         if let Some(guard) = self.inner.fork.get() {
             return Ok(guard);

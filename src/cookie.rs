@@ -1,8 +1,8 @@
 //! The numbers that kernel events carry: table indexes with a generation, never addresses.
 //!
-//! An event that arrives after its object is gone finds another generation, or none, and is told
-//! apart without anybody having to wait for it. Generations are counted for the whole process, so a
-//! number means one object, of whichever context and at whatever time.
+//! An event that arrives after its object is gone finds another generation, or none, and is
+//! recognised as stale, so nothing has to wait for it. Generations are counted for the whole
+//! process, so a number identifies one object across all contexts, permanently.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,11 +11,11 @@ use uverbs_core::{Error, ErrorKind, Op, Result};
 
 use crate::event::EventSource;
 
-/// The low bits of a number are the index, the 40 above are the generation.
+/// The low bits of a number are the index, the 40 bits above are the generation.
 const INDEX_BITS: u32 = 24;
 const LAST_GENERATION: u64 = (1 << (64 - INDEX_BITS)) - 1;
 
-/// The generation that was given out last; the first is 1, so that no number is 0.
+/// The generation that was assigned last; the first is 1, so that no number is 0.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
 fn next_generation(last: &AtomicU64) -> Option<u64> {
@@ -26,7 +26,7 @@ fn next_generation(last: &AtomicU64) -> Option<u64> {
     .map(|last| last + 1)
 }
 
-/// Which objects of a context events can be about.
+/// The objects of a context that events can be about.
 #[derive(Debug, Default)]
 pub(crate) struct Cookies {
     table: Mutex<Table>,
@@ -35,7 +35,7 @@ pub(crate) struct Cookies {
 #[derive(Debug)]
 struct Table {
     entries: Vec<Entry>,
-    /// The place that was given back last; [`NOWHERE`] when all are in use.
+    /// The index that was freed last; [`NOWHERE`] if all are in use.
     free: u32,
 }
 
@@ -48,19 +48,19 @@ impl Default for Table {
     }
 }
 
-/// No place in the table.
+/// No index of the table.
 const NOWHERE: u32 = u32::MAX;
 
-/// How many places the table grows by at least: most contexts have no more queues.
+/// How many entries the table grows by, at least: most contexts have no more queues.
 const MORE: usize = 6;
 
 #[derive(Debug, Default)]
 struct Entry {
     generation: u64,
-    /// While the place is free: the one that was given back before it.
+    /// While the entry is free: the index that was freed before it.
     next_free: u32,
     source: Option<EventSource>,
-    /// Completion events that were taken.
+    /// How many completion events were read.
     events: Arc<AtomicU32>,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Cookie {
 }
 
 impl Table {
-    /// A place that nobody has. `None` when all that there can be are in use.
+    /// A free index. `None` if all possible ones are in use.
     fn place(&mut self) -> Option<u32> {
         let free = self.free;
         if let Some(entry) = self.entries.get(free as usize) {
@@ -98,11 +98,11 @@ impl Cookies {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A fresh number, which means nothing until [`Cookie::announce`] says what it stands for.
+    /// A new number, which means nothing until [`Cookie::announce`] says what it stands for.
     ///
     /// # Errors
     /// [`LimitExceeded`](ErrorKind::LimitExceeded) with 2^24 numbers of a context in use;
-    /// [`OutOfResources`](ErrorKind::OutOfResources) when the process has had 2^40.
+    /// [`OutOfResources`](ErrorKind::OutOfResources) once the process has used 2^40.
     pub(crate) fn reserve(self: &Arc<Self>, op: Op) -> Result<Cookie> {
         let generation = next_generation(&GENERATION).ok_or_else(|| {
             Error::new(op, ErrorKind::OutOfResources).fact("objects_created", LAST_GENERATION)
@@ -123,7 +123,7 @@ impl Cookies {
         })
     }
 
-    /// What `number` stands for now; a completion event with it was taken.
+    /// What `number` stands for now; counts that a completion event with it was read.
     pub(crate) fn take_event(&self, number: u64) -> Option<EventSource> {
         let table = self.lock();
         let entry = table.entries.get(index_of(number) as usize)?;
@@ -143,7 +143,7 @@ impl Cookies {
 }
 
 impl Cookie {
-    /// Counts the completion events that were taken.
+    /// The counter of completion events that were read.
     pub(crate) fn events(&self) -> &Arc<AtomicU32> {
         &self.events
     }

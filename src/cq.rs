@@ -16,9 +16,9 @@ use crate::{CompletionChannel, Context, unpolled};
 
 /// `ibv_cq`—where finished work requests are reported.
 ///
-/// One queue can serve any number of queue pairs and shared receive queues, and one poller polls
-/// it: polling takes `&mut self`, no lock and no system call. The kernel's queue lives until the
-/// last queue pair that uses it is gone.
+/// One queue can serve any number of queue pairs and shared receive queues, and is polled by one
+/// poller: polling takes `&mut self`, no lock and no system call. The kernel's queue lives until
+/// the last queue pair that uses it is gone.
 #[doc(alias = "ibv_cq")]
 #[derive(Debug)]
 pub struct CompletionQueue {
@@ -28,7 +28,7 @@ pub struct CompletionQueue {
     channel: Option<CompletionChannel>,
 }
 
-/// Which completion queue. No other queue of the process has, had, or will have the same.
+/// Identifies a completion queue. No other queue of the process has, had, or will have the same id.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct CqId(u64);
 
@@ -55,10 +55,10 @@ pub struct CompletionQueueBuilder<'a> {
     pub(crate) extra: Option<Arc<dyn Extra>>,
 }
 
-/// A completion that was taken out of its queue, which cannot be polled again while it lives.
+/// A completion that was taken out of its queue. The queue cannot be polled again while it lives.
 ///
-/// Its fields are those of [`WorkCompletion`]. It cannot be copied or made up, so an
-/// [`owned`](crate::owned) queue that it is given to gives the memory of its request back once.
+/// Its fields are those of [`WorkCompletion`]. It cannot be copied or forged, so an
+/// [`owned`](crate::owned) queue that takes it returns the memory of its request only once.
 #[derive(Debug)]
 pub struct Completion<'cq> {
     wc: WorkCompletion,
@@ -91,15 +91,15 @@ impl<'a> CompletionQueueBuilder<'a> {
         self
     }
 
-    /// A number of the user's that its events carry. Default: 0.
+    /// A number of the user's choice that its events carry. Default: 0.
     #[doc(alias = "cq_context")]
     pub fn user_data(mut self, user_data: u64) -> Self {
         self.user_data = user_data;
         self
     }
 
-    /// What its completions are stamped with, for [`CompletionQueue::poll_stamped`]. Default:
-    /// nothing.
+    /// Which timestamps its completions carry, for [`CompletionQueue::poll_stamped`]. Default:
+    /// none.
     #[doc(alias = "IBV_WC_EX_WITH_COMPLETION_TIMESTAMP")]
     #[doc(alias = "IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK")]
     pub fn timestamps(mut self, timestamps: Timestamps) -> Self {
@@ -112,10 +112,10 @@ impl<'a> CompletionQueueBuilder<'a> {
     /// # Errors
     /// | kind | cause |
     /// |---|---|
-    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | no entries, a vector the device does not have, a channel of another context |
+    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | no entries, a vector that the device does not have, a channel of another context |
     /// | [`LimitExceeded`](crate::ErrorKind::LimitExceeded) | more entries than the device's `max_cqe` |
-    /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | ENOMEM, EAGAIN of the rdma cgroup |
-    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | timestamps of a device that has no clock, as rxe; the time of day where the kernel makes none of the clock's counts; what only another vendor's devices have |
+    /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | ENOMEM, EAGAIN from the rdma cgroup |
+    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | timestamps on a device without a clock, such as rxe; the time of day where the kernel does not derive it from the clock's counts; what only another vendor's devices have |
     pub fn build(&self) -> Result<CompletionQueue> {
         let op = Op::CreateCompletionQueue;
         let inner = &self.of.inner;
@@ -169,8 +169,7 @@ impl CompletionQueue {
     /// ```
     ///
     /// # Errors
-    /// [`PollError::Corrupt`] for a ring that holds something impossible, and for every poll after
-    /// it.
+    /// [`PollError::Corrupt`] for a ring that holds something impossible, and for every later poll.
     #[doc(alias = "ibv_start_poll")]
     #[doc(alias = "ibv_next_poll")]
     #[doc(alias = "ibv_end_poll")]
@@ -188,12 +187,12 @@ impl CompletionQueue {
     }
 
     /// `ibv_wc_read_completion_ts`, `ibv_wc_read_completion_wallclock_ns`—takes the oldest
-    /// completion, if there is one, with what it is stamped with. No system call.
+    /// completion, if there is one, with its timestamp. No system call.
     ///
-    /// The stamp is what [`timestamps`](CompletionQueueBuilder::timestamps) asked for: counts of
-    /// the device's clock, which [`mlx5::ClockInfo`](crate::mlx5::ClockInfo) turns into time, or
-    /// nanoseconds since 1970. `None` where nothing was asked for, and for completions that failed.
-    /// A completion queue that is only polled otherwise pays nothing for it.
+    /// The timestamp is what [`timestamps`](CompletionQueueBuilder::timestamps) asked for: counts
+    /// of the device's clock, which [`mlx5::ClockInfo`](crate::mlx5::ClockInfo) turns into time, or
+    /// nanoseconds since 1970. `None` if nothing was asked for, and for completions that failed. A
+    /// completion queue that is only polled by the other functions pays nothing for it.
     ///
     /// ```no_run
     /// # fn f(context: &uverbs::Context) -> Result<(), Box<dyn std::error::Error>> {
@@ -223,13 +222,13 @@ impl CompletionQueue {
         Ok(Some((completion, stamp)))
     }
 
-    /// `ibv_poll_cq`—takes as many completions as there are and `out` has room for, oldest first.
+    /// `ibv_poll_cq`—takes as many completions as there are, up to the room in `out`, oldest first.
     ///
-    /// Returns how many. No system call; the slots are given back to the device once for all of
-    /// them.
+    /// Returns how many were taken. No system call; the slots are returned to the device once for
+    /// all of them.
     ///
     /// # Errors
-    /// As [`poll`](Self::poll), when there was none before the impossible one.
+    /// As [`poll`](Self::poll), if there was no completion before the impossible one.
     #[doc(alias = "ibv_poll_cq")]
     #[inline]
     pub fn poll_into(&mut self, out: &mut [WorkCompletion]) -> Result<usize, PollError> {
@@ -238,11 +237,11 @@ impl CompletionQueue {
 
     /// `ibv_req_notify_cq`—asks for one event when the next completion arrives.
     ///
-    /// One system call on rxe. A completion that is in the queue already sends none, so poll once
+    /// One system call on rxe. A completion that is already in the queue sends none, so poll once
     /// more after asking.
     ///
     /// # Errors
-    /// Those of the command; EINVAL for a queue without a channel.
+    /// The kernel's errno; EINVAL for a queue without a channel.
     #[doc(alias = "ibv_req_notify_cq")]
     pub fn request_notification(&mut self, notify: Notify) -> Result<()> {
         if self.channel.is_none() {
@@ -253,7 +252,7 @@ impl CompletionQueue {
         self.ring.arm(notify == Notify::SolicitedOnly)
     }
 
-    /// `ibv_resize_cq`—makes room for `entries` completions at least. Those in the queue stay, in
+    /// `ibv_resize_cq`—makes room for at least `entries` completions. Those in the queue stay, in
     /// their order.
     ///
     /// Four system calls on rxe.
@@ -264,18 +263,18 @@ impl CompletionQueue {
     /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | no entries, or fewer than are in the queue (EINVAL) |
     /// | [`LimitExceeded`](crate::ErrorKind::LimitExceeded) | more than the device's `max_cqe` |
     ///
-    /// A failure to map the new ring leaves a queue that answers [`PollError::Poisoned`].
+    /// A failure to map the new ring leaves a queue that returns [`PollError::Poisoned`].
     #[doc(alias = "ibv_resize_cq")]
     pub fn resize(&mut self, entries: u32) -> Result<()> {
         self.ring.resize(entries)
     }
 
-    /// How many completions it holds; the device may have given more than was asked for.
+    /// How many completions it can hold; the device may have granted more than was asked for.
     pub fn entries(&self) -> u32 {
         self.ring.entries()
     }
 
-    /// Which queue it is.
+    /// Its id, which no other queue has.
     #[inline]
     pub fn id(&self) -> CqId {
         CqId(self.cookie.number())
@@ -286,9 +285,10 @@ impl CompletionQueue {
         self.channel.as_ref()
     }
 
-    /// `ibv_destroy_cq`—destroys it and tells how many of its events were taken. One system call.
+    /// `ibv_destroy_cq`—destroys it and returns how many of its events were delivered. One system
+    /// call.
     ///
-    /// Dropping it does the same. Events that nobody took hold up neither.
+    /// Dropping it does the same. Events that were never read block neither.
     ///
     /// # Errors
     /// [`Busy`](crate::ErrorKind::Busy) while queue pairs use it; it lives on with them.
@@ -306,7 +306,7 @@ impl CompletionQueue {
         self.ring.object()
     }
 
-    /// It, for queues that are created with it.
+    /// The queue, as others are created with it.
     pub(crate) fn link(&self) -> Link<'_> {
         self.ring.link()
     }

@@ -1,4 +1,4 @@
-//! Destroys that failed.
+//! What happens when destroying an object fails.
 
 use uverbs_core::{EventCounts, Object, Result};
 
@@ -7,14 +7,14 @@ pub use uverbs_core::DestroyError;
 /// What becomes of an object whose destroy fails.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Failing {
-    /// It is left as it was, for another try.
+    /// It is kept as it was, for another try.
     Left,
-    /// It is given up, and counted.
+    /// It is leaked, and counted.
     GivenUp,
 }
 
 impl Failing {
-    /// Destroys `object` in its place.
+    /// Destroys `object` in place.
     pub(crate) fn destroy(self, object: &mut Object) -> Result<EventCounts> {
         match self {
             Self::Left => object.try_destroy(),

@@ -5,14 +5,14 @@ use uverbs_core::discover::{self, DeviceInfo};
 
 use crate::{Context, OpenOptions};
 
-/// `ibv_get_device_list`—the RDMA devices of this machine, those that cannot be opened included.
+/// `ibv_get_device_list`—the RDMA devices of this machine, including those that cannot be opened.
 ///
-/// Asks the kernel over RDMA netlink, or reads sysfs where there is none, or looks at
-/// `/dev/infiniband` where there is neither. Each device is opened and closed once to find out
-/// whether this process may use it; [`Device::info`] says why not.
+/// Asks the kernel over RDMA netlink; without it, reads sysfs; without either, looks at
+/// `/dev/infiniband`. Each device is opened and closed once to find out whether this process may
+/// use it; if not, [`Device::info`] says why.
 ///
 /// # Errors
-/// What reading the list failed with. A machine without RDMA devices has an empty list.
+/// The error of reading the list. On a machine without RDMA devices the list is empty.
 ///
 /// # Examples
 /// ```no_run
@@ -29,7 +29,7 @@ pub fn devices() -> Result<Vec<Device>> {
     Ok(found.into_iter().map(|info| Device { info }).collect())
 }
 
-/// A device that was found, not opened yet.
+/// A device that was found, not yet opened.
 #[doc(alias = "ibv_device")]
 #[derive(Clone, Debug)]
 pub struct Device {
@@ -48,8 +48,8 @@ impl Device {
         &self.info
     }
 
-    /// Whether this library has a provider for it. `Ok` too when its driver will only be known once
-    /// it is opened.
+    /// Whether this library has a provider for it. Also `Ok` if its driver can only be determined
+    /// by opening it.
     ///
     /// # Errors
     /// [`Unsupported`](crate::ErrorKind::Unsupported) with the driver's name, or with its ABI

@@ -12,15 +12,15 @@ use crate::Context;
 
 /// `ibv_async_event`—something happened to a device, a port or a queue.
 ///
-/// There is nothing to acknowledge: an event that is not taken, or is taken after its object is
-/// gone, holds up nobody.
+/// There is nothing to acknowledge: an event that is not read, or is read after its object is gone,
+/// blocks nothing.
 #[doc(alias = "ibv_async_event")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct AsyncEvent {
     /// What happened.
     pub event: AsyncEventType,
-    /// To what it happened.
+    /// What it happened to.
     pub source: EventSource,
 }
 
@@ -34,29 +34,29 @@ pub enum EventSource {
     Port(u8),
     /// A completion queue.
     CompletionQueue {
-        /// The number that its creator gave it.
+        /// The number that it was created with.
         user_data: u64,
     },
     /// A queue pair.
     QueuePair {
         /// Its number.
         qp_num: u32,
-        /// The number that its creator gave it.
+        /// The number that it was created with.
         user_data: u64,
     },
     /// A shared receive queue.
     SharedReceiveQueue {
-        /// The number that its creator gave it.
+        /// The number that it was created with.
         user_data: u64,
     },
     /// A receive work queue.
     WorkQueue {
-        /// The number that its creator gave it.
+        /// The number that it was created with.
         user_data: u64,
     },
     /// A queue whose handle is gone.
     Gone,
-    /// Something this library does not know, as the kernel names it.
+    /// Something that this library does not know, as the kernel identifies it.
     Unknown(u64),
 }
 
@@ -68,8 +68,8 @@ pub(crate) struct EventFile {
 }
 
 impl EventFile {
-    /// The context's event file: `opened`, if opening the context made one already. It must exist
-    /// before the objects whose events it carries.
+    /// The context's event file: `opened`, if opening the context has already created one. It must
+    /// exist before the objects whose events it carries.
     pub(crate) fn new(file: &UverbsFile, opened: Option<OwnedFd>) -> Result<Self> {
         let fd = match opened {
             Some(fd) => fd,
@@ -92,14 +92,15 @@ impl EventFile {
 }
 
 impl Context {
-    /// `ibv_get_async_event`—waits for the next event, for at most `timeout` (`None`: for ever).
+    /// `ibv_get_async_event`—waits for the next event, for at most `timeout` (`None`:
+    /// indefinitely).
     ///
-    /// Returns `None` when the time is over. Two system calls when there is an event. Several
-    /// threads may wait; each event goes to one.
+    /// Returns `None` when the time is up. Two system calls when there is an event. Several threads
+    /// may wait; each event goes to one.
     ///
     /// # Errors
-    /// [`DeviceRemoved`](ErrorKind::DeviceRemoved) once the device is gone and its last event was
-    /// taken.
+    /// [`DeviceRemoved`](ErrorKind::DeviceRemoved) once the device is gone and its last event has
+    /// been read.
     #[doc(alias = "ibv_get_async_event")]
     pub fn async_event(&self, timeout: Option<Duration>) -> Result<Option<AsyncEvent>> {
         let fd = self.inner.events.fd()?;
@@ -110,13 +111,13 @@ impl Context {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 result => return result.map(Some),
             }
-            // Another thread may have been faster, and the wait begins anew.
+            // Another thread may have been faster; then the wait starts again.
             let left = timeout.map(|timeout| timeout.saturating_sub(since.elapsed()));
             let file = &self.inner.file;
             if is_over || !file.wait_readable(Op::GetAsyncEvent, fd, left)? {
                 return Ok(None);
             }
-            // A descriptor that only looks readable does not hold up anybody for longer.
+            // A descriptor that only looks readable must not extend the wait.
             is_over = left == Some(Duration::ZERO);
         }
     }
@@ -137,11 +138,11 @@ impl Context {
 
     /// The descriptor that becomes readable when there is an event.
     ///
-    /// After `DeviceFatal` ask once more: when the device was removed that was the last event, and
+    /// After `DeviceFatal` try once more: if the device was removed, that was the last event, and
     /// the descriptor stays silent.
     ///
     /// # Errors
-    /// The errno of making it non-blocking.
+    /// The errno of making the descriptor non-blocking.
     pub fn event_fd(&self) -> Result<BorrowedFd<'_>> {
         self.inner.events.fd()
     }

@@ -39,48 +39,48 @@
 //! RDMA lets a network adapter read and write a program's memory without the kernel, and without
 //! the peer's processor. What a program needs for that:
 //!
-//! - A **[context](Context)** is an opened device. All else belongs to one.
-//! - A **[protection domain](ProtectionDomain)** (PD) says what may be used together.
+//! - A **[context](Context)** is an opened device. Everything else belongs to one.
+//! - A **[protection domain](ProtectionDomain)** (PD) says which objects may be used together.
 //! - A **[memory region](MemoryRegion)** (MR) is memory that the device may access. Its `lkey`
 //!   names it in this host's requests, its `rkey` in those of peers, where it allows them.
 //! - A **[queue pair](QueuePair)** (QP) is one end of a connection: work requests are posted to its
-//!   send queue (send, RDMA write, RDMA read, atomics) and to its receive queue (where messages are
-//!   to go).
-//! - A **[completion queue](CompletionQueue)** (CQ) is where the device says which requests are
+//!   send queue (send, RDMA write, RDMA read, atomics) and to its receive queue (where incoming
+//!   messages go).
+//! - A **[completion queue](CompletionQueue)** (CQ) is where the device reports which requests have
 //!   finished, and how. Several queues may share one.
-//! - A **[shared receive queue](SharedReceiveQueue)** (SRQ) holds receive requests that any of its
-//!   queue pairs takes from, so that many connections need few buffers.
+//! - A **[shared receive queue](SharedReceiveQueue)** (SRQ) holds receive requests that all of its
+//!   queue pairs take from, so that many connections need few buffers.
 //!
-//! Posting and polling go straight to memory that the device shares; all else is a system call. A
-//! request's memory belongs to the device until its completion is polled.
+//! Posting and polling go straight to memory that is shared with the device; everything else is a
+//! system call. A request's memory belongs to the device until its completion is polled.
 //!
 //! # Two memory worlds
 //!
-//! [`owned`] is the safe one: queues own the buffers of posted work until it completed, or until
-//! the kernel confirmed that the queue is gone. No safe program can free or alias memory that a
-//! device may still touch, whatever it forgets or drops, in whatever order.
+//! [`owned`] is the safe one: queues own the buffers of posted work until it has completed, or
+//! until the kernel has confirmed that the queue is gone. No safe program can free or alias memory
+//! that a device may still touch, whatever it forgets or drops, in any order.
 //!
 //! The queues themselves ([`QueuePair::post_send`], [`SharedReceiveQueue::post_recv`]) take raw
-//! scatter/gather entries. Posting those is `unsafe`, and each function lists what its caller
-//! promises.
+//! scatter/gather entries. Posting those is `unsafe`, and each function lists what its caller must
+//! guarantee.
 //!
 //! # Handles
 //!
-//! Handles own their parents: one struct can hold a context, a domain, queues and regions, and
-//! every drop order is right. [`Context`], [`ProtectionDomain`], [`MemoryRegion`] and
-//! [`AddressHandle`] are cheap to clone. Queues are not: `&mut` gives the exclusive access
-//! that makes posting and polling free of locks.
+//! Handles own their parents: one struct can hold a context, a protection domain, queues and
+//! regions, and every drop order is correct. [`Context`], [`ProtectionDomain`], [`MemoryRegion`]
+//! and [`AddressHandle`] are cheap to clone. Queues are not: `&mut` gives the exclusive access that
+//! lets posting and polling do without locks.
 //!
 //! # Errors
 //!
 //! Control-path calls return [`Error`]: the operation, the errno, the facts, a hint. Posting and
-//! polling return the small [`PostError`] and [`PollError`]. Nothing here panics on a kernel's or a
-//! device's answer.
+//! polling return the small [`PostError`] and [`PollError`]. Nothing here panics on an answer from
+//! the kernel or the device.
 //!
 //! # Where things are
 //!
-//! The root has what programs begin with. `x.create_y(…)` creates; `x.y(…)` describes, and `build`
-//! creates. The rest has modules by subject:
+//! The root holds what programs start with. `x.create_y(…)` creates; `x.y(…)` returns a builder,
+//! and its `build` creates. Everything else is in modules by subject:
 //!
 //! | module | what is in it |
 //! |---|---|
@@ -89,8 +89,8 @@
 //! | [`time`], [`rate`], [`address`], [`memory`], [`request`] | parts of settings and requests |
 //! | [`completion`], [`event`], [`error`] | what comes back |
 //! | [`transition`] | the states of a queue pair |
-//! | [`discover`], [`kernel`], [`recorder`] | devices, how commands reach the kernel, and how they look |
-//! | [`mlx5`] | what ConnectX alone has |
+//! | [`discover`], [`kernel`], [`recorder`] | devices, how commands reach the kernel, and what they look like |
+//! | [`mlx5`] | what only ConnectX has |
 //!
 //! # Features
 //!
@@ -155,7 +155,7 @@ pub use uverbs_core::types::{
     SendFlags, SendRequest, Sge, WcStatus, WorkCompletion,
 };
 
-/// Where datagrams go to, and where they came from.
+/// Where datagrams go, and where they came from.
 pub mod address {
     #[doc(inline)]
     pub use uverbs_core::types::{
@@ -164,7 +164,7 @@ pub mod address {
     };
 }
 
-/// What devices, ports and queues are: what they are created with, changed by, and answer.
+/// Attributes of devices, ports and queues: for creating, changing and querying them.
 pub mod attr {
     #[doc(inline)]
     pub use uverbs_core::types::{
@@ -183,7 +183,7 @@ pub mod caps {
     };
 }
 
-/// What completions say, and how they are told.
+/// What completions report, and the events that announce them.
 pub mod completion {
     pub use crate::channel::CompletionEvent;
     pub use crate::cq::CqId;
@@ -191,7 +191,7 @@ pub mod completion {
     pub use uverbs_core::types::{Timestamps, WcFlags, WcOpcode};
 }
 
-/// Which devices there are, as the kernel tells.
+/// Which devices there are, as the kernel reports them.
 pub mod discover {
     #[doc(inline)]
     pub use uverbs_core::discover::fork::{ForkAdvice, Registration};
@@ -202,7 +202,7 @@ pub mod discover {
     };
 }
 
-/// What errors are made of, and those of single calls.
+/// The parts of errors, and the error types of individual calls.
 pub mod error {
     pub use crate::destroy::DestroyError;
     pub use crate::qp::{HandshakeError, ParseEndpointError, PostFailed};
@@ -212,7 +212,7 @@ pub mod error {
     pub use uverbs_core::types::{OutOfRange, Unrecognized};
 }
 
-/// Addresses of ports, and the tables that they stand in.
+/// Port addresses, and the tables that hold them.
 pub mod gid {
     #[doc(inline)]
     pub use uverbs_core::types::{GidEntry, GidType, Guid, ParseGidError, ParseGuidError};
@@ -252,7 +252,7 @@ pub mod rate {
     pub use uverbs_core::types::Rate;
 }
 
-/// Parts of work requests that few requests have.
+/// Rarely used parts of work requests.
 pub mod request {
     #[doc(inline)]
     pub use uverbs_core::types::{Placement, RESERVED_WR_IDS, WindowBinding};
@@ -264,7 +264,7 @@ pub mod time {
     pub use uverbs_core::types::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
 }
 
-/// From which state a queue pair gets to which, and what that takes.
+/// Which state a queue pair can enter from which, and what each transition requires.
 pub mod transition {
     #[doc(inline)]
     pub use uverbs_core::types::{Diagnosis, Requirement, diagnose, is_legal, requirement};

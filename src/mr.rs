@@ -15,7 +15,7 @@ use crate::ProtectionDomain;
 /// `ibv_mr`—memory that a device may use.
 ///
 /// Cheap to clone; the memory is deregistered with the last clone. [`owned`](crate::owned) has
-/// regions that own their memory; this one names memory that its maker looks after.
+/// regions that own their memory; this one names memory that its creator looks after.
 #[doc(alias = "ibv_mr")]
 #[derive(Clone, Debug)]
 pub struct MemoryRegion {
@@ -36,7 +36,7 @@ struct Inner {
 pub struct DmabufRange<'a> {
     /// The dmabuf.
     pub fd: BorrowedFd<'a>,
-    /// Where the part starts in it, in bytes.
+    /// Where the part starts in the dmabuf, in bytes.
     pub offset: u64,
     /// Bytes.
     pub length: u64,
@@ -46,7 +46,7 @@ pub struct DmabufRange<'a> {
 }
 
 impl<'a> DmabufRange<'a> {
-    /// What a provider registers.
+    /// What the provider registers.
     pub(crate) fn with(&self, access: AccessFlags) -> DmabufInit<'a> {
         DmabufInit {
             fd: self.fd,
@@ -63,7 +63,7 @@ impl<'a> DmabufRange<'a> {
 pub struct Reregister<'a> {
     /// New memory: its first byte and its length.
     pub memory: Option<(*mut u8, usize)>,
-    /// A new domain, of the same context.
+    /// A new protection domain of the same context.
     pub pd: Option<&'a ProtectionDomain>,
     /// New access.
     pub access: Option<AccessFlags>,
@@ -72,32 +72,34 @@ pub struct Reregister<'a> {
 impl ProtectionDomain {
     /// `ibv_reg_mr`—registers `length` bytes at `address`.
     ///
-    /// One system call (and two for each range on kernels that do not copy registered pages on
-    /// fork, before 5.12). The pages are pinned and count against `RLIMIT_MEMLOCK`, unless `access`
-    /// has [`ON_DEMAND`](AccessFlags::ON_DEMAND). An on-demand region at address 0 with length
-    /// `usize::MAX` covers the whole address space, where the device supports that.
+    /// One system call (and two more for each range on kernels before 5.12, which do not copy
+    /// registered pages on fork). The pages are pinned and count against `RLIMIT_MEMLOCK`, unless
+    /// `access` has [`ON_DEMAND`](AccessFlags::ON_DEMAND). An on-demand region at address 0 with
+    /// length `usize::MAX` covers the whole address space, where the device supports that.
     ///
     /// # Errors
     /// | kind | cause |
     /// |---|---|
-    /// | [`InvalidInput`](ErrorKind::InvalidInput) | no bytes or a range that wraps (EINVAL), memory that is not mapped or not writable (EFAULT), remote write without local write, access without a name (but for what is [optional](AccessFlags::OPTIONAL)) |
-    /// | [`OutOfResources`](ErrorKind::OutOfResources) | ENOMEM: mostly `RLIMIT_MEMLOCK` |
+    /// | [`InvalidInput`](ErrorKind::InvalidInput) | no bytes or a range that wraps (EINVAL), memory that is not mapped or not writable (EFAULT), remote write without local write, access flags without a name (except [optional](AccessFlags::OPTIONAL) ones) |
+    /// | [`OutOfResources`](ErrorKind::OutOfResources) | ENOMEM: usually `RLIMIT_MEMLOCK` |
     /// | [`Unsupported`](ErrorKind::Unsupported) | on-demand paging that the device does not have |
     ///
-    /// rxe announces on-demand paging since 6.15, and up to 7.2 takes every place of such a region
-    /// for the start of its page: transfers of more than a packet, or to anywhere else, go astray.
+    /// rxe announces on-demand paging since 6.15, but up to 7.2 it takes every position in such a
+    /// region for the start of its page: transfers of more than a packet, or to anywhere else, go
+    /// astray.
     ///
     /// # Safety
     /// Until the region is deregistered (its last clone is dropped, or
-    /// [`deregister`](MemoryRegion::deregister) returned `Ok`); until the process ends if the
-    /// kernel refused that ([`Context::leaked`](crate::Context::leaked) counts it), or if this
-    /// fails with [an outcome that is unknown](Error::outcome_is_unknown):
+    /// [`deregister`](MemoryRegion::deregister) has returned `Ok`); until the process ends if the
+    /// kernel refused that ([`Context::leaked`](crate::Context::leaked) counts it), or if this call
+    /// fails with [an unknown outcome](Error::outcome_is_unknown):
     /// 1. the range stays mapped, and what peers or posted work may do to it with `access` breaks
-    ///    no rule of the language: no reference to it exists while they write, none that is unique
-    ///    while they read;
+    ///    no rule of the language: no reference to it exists while they write, and no unique
+    ///    reference while they read;
     /// 2. no value lives in it for which some bit patterns are invalid;
-    /// 3. it holds no part of this library's queues, and nobody else has left any of its pages out
-    ///    of children: kernels before 5.12 want them left out meanwhile, and they are given back.
+    /// 3. it holds no part of this library's queues, and nothing else has excluded any of its pages
+    ///    from child processes: on kernels before 5.12 they are excluded while the region is
+    ///    registered, and included again afterwards.
     #[doc(alias = "ibv_reg_mr")]
     #[doc(alias = "ibv_reg_mr_iova")]
     #[expect(
@@ -117,7 +119,7 @@ impl ProtectionDomain {
     /// `ibv_reg_mr_iova2`—registers memory whose first byte work requests address as `iova`.
     ///
     /// # Errors
-    /// As [`register`](Self::register); EINVAL when `address` and `iova` have different places in
+    /// As [`register`](Self::register); EINVAL when `address` and `iova` have different offsets in
     /// their pages.
     ///
     /// # Safety
@@ -152,21 +154,21 @@ impl ProtectionDomain {
         MemoryRegion::register(self, &init, keep).map_err(|error| self.explain(error, access))
     }
 
-    /// `ibv_advise_mr`—brings pages of on-demand regions in before they are needed, so that work
-    /// finds them there.
+    /// `ibv_advise_mr`—brings in pages of on-demand regions before they are needed, so that
+    /// requests find them present.
     ///
-    /// The pieces are of regions of this domain, at most 4095. One system call, since Linux 5.0;
-    /// without [`FLUSH`](MrAdviceFlags::FLUSH) the kernel only begins, and what it cannot do is not
-    /// told.
+    /// The scatter/gather entries are of regions of this domain, at most 4095. One system call,
+    /// since Linux 5.0; without [`FLUSH`](MrAdviceFlags::FLUSH) the kernel only starts the work,
+    /// and does not report what it cannot do.
     ///
     /// # Errors
     /// | kind | cause |
     /// |---|---|
     /// | [`Unsupported`](ErrorKind::Unsupported) | the driver does not take this advice |
-    /// | [`InvalidInput`](ErrorKind::InvalidInput) | no pieces, a region that is not on demand or of the whole address space but its own, unmapped memory (EFAULT) |
+    /// | [`InvalidInput`](ErrorKind::InvalidInput) | no entries, a region that is not on demand or of the whole address space but its own, unmapped memory (EFAULT) |
     /// | [`NotFound`](ErrorKind::NotFound) | no such region (ENOENT; before 5.7 EFAULT) |
-    /// | [`PermissionDenied`](ErrorKind::PermissionDenied) | for writing, in a region that is only read; a region of another domain (EPERM) |
-    /// | [`LimitExceeded`](ErrorKind::LimitExceeded) | too many pieces |
+    /// | [`PermissionDenied`](ErrorKind::PermissionDenied) | advice for writing on a read-only region; a region of another domain (EPERM) |
+    /// | [`LimitExceeded`](ErrorKind::LimitExceeded) | too many entries |
     #[doc(alias = "ibv_advise_mr")]
     pub fn advise(&self, advice: MrAdvice, flags: MrAdviceFlags, pieces: &[Sge]) -> Result<()> {
         let file = &self.context().inner.file;
@@ -215,12 +217,13 @@ impl ProtectionDomain {
     }
 }
 
-/// Whether an on-demand region is that of the whole address space.
+/// Whether an on-demand region covers the whole address space.
 fn is_everything(address: *mut u8, length: usize, access: AccessFlags) -> bool {
     length == usize::MAX && address.is_null() && access.contains(AccessFlags::ON_DEMAND)
 }
 
-/// Leaves a range out of children where the kernel needs that; the whole address space it cannot.
+/// Excludes a range from child processes where the kernel needs that; the whole address space
+/// cannot be excluded.
 ///
 /// # Safety
 /// As [`ForkGuard::protect`](uverbs_core::discover::ForkGuard::protect).
@@ -240,7 +243,7 @@ unsafe fn leave_out(
     }
 }
 
-/// A range that the address space can hold.
+/// Checks that the address space can hold the range.
 fn check_range(op: Op, address: usize, length: usize) -> Result<()> {
     if length == 0 {
         return Err(Error::invalid(op, "length").fact("length", 0_u32));
@@ -285,13 +288,14 @@ impl MemoryRegion {
         }
     }
 
-    /// The key for pieces of work requests.
+    /// The key for scatter/gather entries of work requests.
     #[inline]
     pub fn lkey(&self) -> LocalKey {
         self.inner.mr.lkey
     }
 
-    /// The key to give to peers. Whoever has it may do to the region what its access flags say.
+    /// The key to give to peers. Anyone who has it may do to the region what its access flags
+    /// allow.
     pub fn rkey(&self) -> RemoteKey {
         self.inner.mr.rkey
     }
@@ -313,12 +317,12 @@ impl MemoryRegion {
         self.inner.access
     }
 
-    /// The domain it is in.
+    /// The protection domain it belongs to.
     pub fn pd(&self) -> &ProtectionDomain {
         &self.inner.pd
     }
 
-    /// A piece of the region for a work request; `None` when it does not lie inside.
+    /// A scatter/gather entry for a part of the region; `None` if the part does not lie inside it.
     #[inline]
     pub fn sge(&self, offset: u64, length: u32) -> Option<Sge> {
         let end = offset.checked_add(length.into())?;
@@ -329,10 +333,10 @@ impl MemoryRegion {
         })
     }
 
-    /// `ibv_rereg_mr`—changes memory, domain or access of the region. One system call (and two for
-    /// each range of new memory before 5.12).
+    /// `ibv_rereg_mr`—changes memory, domain or access of the region. One system call (and two more
+    /// for each range of new memory before 5.12).
     ///
-    /// The keys may change. rxe can change domain and access since 6.4, memory not.
+    /// The keys may change. rxe can change the domain and access since 6.4, but not the memory.
     ///
     /// # Errors
     /// | kind | cause |
@@ -341,11 +345,11 @@ impl MemoryRegion {
     /// | [`InvalidInput`](ErrorKind::InvalidInput) | a domain of another context, a bad range, bad access |
     /// | [`Unsupported`](ErrorKind::Unsupported) | the device cannot change it, or not that |
     ///
-    /// After an error of the kernel the region may be unusable; deregistering it stays possible.
+    /// After an error from the kernel the region may be unusable; it can still be deregistered.
     ///
     /// # Safety
-    /// As [`ProtectionDomain::register`] for the new memory and the new access; after an error for
-    /// both the former and the new. No posted work uses the region.
+    /// As [`ProtectionDomain::register`] for the new memory and the new access; after an error, for
+    /// both the old and the new. No posted work uses the region.
     #[doc(alias = "ibv_rereg_mr")]
     #[expect(
         unsafe_code,

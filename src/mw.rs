@@ -1,4 +1,4 @@
-//! Memory windows: access for a peer that can be given and taken without registering again.
+//! Memory windows: access for a peer that can be granted and revoked without registering again.
 
 use uverbs_core::types::{AccessFlags, MwType, RemoteKey, WindowBinding};
 use uverbs_core::{Object, Result};
@@ -7,15 +7,15 @@ use crate::{MemoryRegion, ProtectionDomain};
 
 /// `ibv_mw`—a window onto a part of a memory region.
 ///
-/// A window gives nothing until it is bound: post the [`WindowBinding`] that [`bind`](Self::bind)
-/// makes with [`Operation::BindWindow`](crate::Operation::BindWindow) on a queue pair of the same
-/// domain.
+/// A window grants nothing until it is bound: post the [`WindowBinding`] that [`bind`](Self::bind)
+/// returns with [`Operation::BindWindow`](crate::Operation::BindWindow) on a queue pair of the same
+/// protection domain.
 ///
-/// Free or invalidate a window of type 2 before the queue pair that it was bound on is destroyed:
-/// on rxe the destroy waits up to a minute for it, and then fails in the kernel.
+/// Free or invalidate a type 2 window before destroying the queue pair that it was bound on: on rxe
+/// the destroy waits up to a minute for it, and then fails in the kernel.
 ///
-/// rxe (up to Linux 7.2) checks the access a window was bound for, but the bounds of its region
-/// instead of its own.
+/// rxe (up to Linux 7.2) checks the access that a window was bound for, but checks the bounds of
+/// its region instead of its own.
 #[doc(alias = "ibv_mw")]
 #[derive(Debug)]
 pub struct MemoryWindow {
@@ -50,16 +50,16 @@ impl MemoryWindow {
         self.kind
     }
 
-    /// The domain it is in.
+    /// The protection domain it belongs to.
     pub fn pd(&self) -> &ProtectionDomain {
         &self.pd
     }
 
-    /// `ibv_bind_mw`—describes the binding of the window to `length` bytes at `address` of
-    /// `region`.
+    /// `ibv_bind_mw`—the binding of the window to `length` bytes at `address` of `region`, to be
+    /// posted.
     ///
-    /// The key changes ([`ibv_inc_rkey`](RemoteKey::inc)), so that the old one is worth nothing
-    /// once the binding is done. A length of 0 unbinds. The region must be registered with
+    /// The key changes ([`ibv_inc_rkey`](RemoteKey::inc)), so that the old one is worthless once
+    /// the binding has completed. A length of 0 unbinds. The region must be registered with
     /// [`MW_BIND`](AccessFlags::MW_BIND). No system call: nothing happens until the binding is
     /// posted.
     #[doc(alias = "ibv_bind_mw")]

@@ -24,7 +24,7 @@ pub struct ProtectionDomain {
 pub(crate) struct Inner {
     pub(crate) pd: AnyPd,
     pub(crate) context: Context,
-    /// The domain that it is one with, and only has something more than.
+    /// The domain that this one is the same as, for a parent domain.
     of: Option<ProtectionDomain>,
 }
 
@@ -60,14 +60,14 @@ impl ProtectionDomain {
         &self.inner.context
     }
 
-    /// True when both are the same domain for the device; a parent domain is the same as the one it
-    /// was made of.
+    /// True if both are the same domain for the device; a parent domain is the same as the one it
+    /// was made from.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.root().inner, &other.root().inner)
     }
 
-    /// `ibv_create_qp`—describes a queue pair whose completions go to `send_cq` and `recv_cq`;
-    /// [`build`](QueuePairBuilder::build) creates it.
+    /// `ibv_create_qp`—returns a builder for a queue pair whose completions go to `send_cq` and
+    /// `recv_cq`; [`build`](QueuePairBuilder::build) creates it.
     #[doc(alias = "ibv_create_qp")]
     #[doc(alias = "ibv_create_qp_ex")]
     pub fn queue_pair<'a>(
@@ -79,8 +79,8 @@ impl ProtectionDomain {
         QueuePairBuilder::new(self, kind, send_cq, recv_cq)
     }
 
-    /// The name of [`queue_pair`](Self::queue_pair) in the `ibverbs` crate. It describes, as that
-    /// does, and creates nothing by itself.
+    /// The name of [`queue_pair`](Self::queue_pair) in the `ibverbs` crate. Like that, it returns a
+    /// builder and creates nothing by itself.
     pub fn create_qp<'a>(
         &'a self,
         kind: QpType,
@@ -100,8 +100,8 @@ impl ProtectionDomain {
         self.shared_receive_queue(max_wr).max_sge(max_sge).build()
     }
 
-    /// `ibv_create_srq`—describes a shared receive queue for `max_wr` requests at least, with a
-    /// limit or a number of the user's.
+    /// `ibv_create_srq`—returns a builder for a shared receive queue for at least `max_wr`
+    /// requests, with a limit or `user_data`.
     #[doc(alias = "ibv_create_srq_ex")]
     pub fn shared_receive_queue(&self, max_wr: u32) -> SharedReceiveQueueBuilder<'_> {
         SharedReceiveQueueBuilder::new(self, max_wr)
@@ -111,8 +111,8 @@ impl ProtectionDomain {
     /// network to resolve an address.
     ///
     /// # Errors
-    /// EINVAL for a port or GID index the device does not have, and without a global route where
-    /// the port needs one; ENETUNREACH or EHOSTUNREACH and the like when there is no route.
+    /// EINVAL for a port or GID index that the device does not have, or without a global route
+    /// where the port needs one; ENETUNREACH, EHOSTUNREACH and the like when there is no route.
     #[doc(alias = "ibv_create_ah")]
     pub fn create_ah(&self, vector: &AddressVector) -> Result<AddressHandle> {
         AddressHandle::create(self, vector)
@@ -121,7 +121,7 @@ impl ProtectionDomain {
     /// `ibv_alloc_mw`—allocates a memory window. One system call.
     ///
     /// # Errors
-    /// EINVAL for a type the device does not have, ENOMEM.
+    /// EINVAL for a type that the device does not have; ENOMEM.
     #[doc(alias = "ibv_alloc_mw")]
     pub fn alloc_mw(&self, kind: MwType) -> Result<MemoryWindow> {
         MemoryWindow::alloc(self, kind)
@@ -131,7 +131,7 @@ impl ProtectionDomain {
     /// last clone does the same.
     ///
     /// # Errors
-    /// [`Busy`](ErrorKind::Busy) while clones, parent domains of it, or anything in the domain,
+    /// [`Busy`](ErrorKind::Busy) while clones, parent domains of it, or any objects in the domain
     /// exist; it lives on with them.
     #[doc(alias = "ibv_dealloc_pd")]
     pub fn dealloc(self) -> Result<()> {

@@ -1,10 +1,9 @@
-//! What queues are given and give back, entry by entry: the requests that doorbells hand over and
-//! the completions that are polled, with the names that the kernel's headers have for what is in
-//! them.
+//! What goes into queues and comes out of them, entry by entry: the requests that doorbells submit
+//! and the completions that are polled, with their fields named as in the kernel's headers.
 //!
-//! Only with the feature `rings`, which costs every doorbell and every poll a question. Commands
-//! are recorded by [`OpenOptions::record`]; [`Lines`](crate::recorder::Lines) takes both, and
-//! writes them in the order in which they happen.
+//! Only with the feature `rings`, which adds a check to every doorbell and every poll. Commands are
+//! recorded by [`OpenOptions::record`]; [`Lines`](crate::recorder::Lines) takes both and writes
+//! them in the order in which they happen.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -27,11 +26,11 @@ pub use uverbs_core::rings::{Collector, Entry, Observer, QueueKind, Value, WithK
 use crate::{Context, OpenOptions};
 
 impl OpenOptions {
-    /// Tells `observer` of each request when a doorbell is about to hand it over, and of each
-    /// completion when it is polled. Requests of raw packet queues that are not ready yet are told
-    /// of when they are posted.
+    /// Shows `observer` each request when a doorbell is about to submit it, and each completion
+    /// when it is polled. Requests of raw packet queues that are not yet ready are shown when they
+    /// are posted.
     ///
-    /// An observer that panics is told nothing more; queues go on as if it had not.
+    /// An observer that panics is shown nothing more; queues continue as if it had not.
     /// [`Context::untold`] counts what it missed.
     #[must_use]
     pub fn watch_rings(mut self, observer: Arc<dyn Observer>) -> Self {
@@ -41,14 +40,14 @@ impl OpenOptions {
 }
 
 impl Context {
-    /// Entries that the observer of [`OpenOptions::watch_rings`] was not told of, because it
-    /// panicked. 0: it never did.
+    /// The number of entries that the observer of [`OpenOptions::watch_rings`] missed because it
+    /// panicked; 0 if it never did.
     pub fn untold(&self) -> u64 {
         self.inner.file.watch().map_or(0, Watch::untold)
     }
 }
 
-/// The file of a device whose queues somebody may watch.
+/// The file of a device, with an observer of its queues if there is one.
 pub(crate) fn watched(file: UverbsFile, observer: Option<Arc<dyn Observer>>) -> UverbsFile {
     match observer {
         Some(observer) => file.watched_by(Arc::new(Watch::new(observer))),

@@ -35,7 +35,7 @@ pub struct SharedReceiveQueueBuilder<'a> {
     attr: SrqAttr,
     user_data: u64,
     kind: SrqType,
-    /// Creates one of another kind than the usual.
+    /// Creates one of an unusual kind.
     maker: Option<Arc<dyn Maker + 'a>>,
 }
 
@@ -59,27 +59,27 @@ impl<'a> SharedReceiveQueueBuilder<'a> {
         }
     }
 
-    /// One of that kind, by what knows how to create it.
+    /// Has one of that kind created, by a `maker` that knows how to.
     pub(crate) fn made_by(mut self, kind: SrqType, maker: impl Maker + 'a) -> Self {
         self.kind = kind;
         self.maker = Some(Arc::new(maker));
         self
     }
 
-    /// Scatter/gather entries of a request. Default: 1.
+    /// The most scatter/gather entries of a request. Default: 1.
     pub fn max_sge(mut self, count: u32) -> Self {
         self.attr.max_sge = count;
         self
     }
 
-    /// Arms it: one event once fewer than so many requests are left. Default: 0, not armed.
+    /// Arms it: one event once fewer than `limit` requests are left. Default: 0, not armed.
     #[doc(alias = "srq_limit")]
     pub fn limit(mut self, limit: u32) -> Self {
         self.attr.limit = limit;
         self
     }
 
-    /// A number of the user's that its events carry. Default: 0.
+    /// A number of the user's choice that its events carry. Default: 0.
     #[doc(alias = "srq_context")]
     pub fn user_data(mut self, user_data: u64) -> Self {
         self.user_data = user_data;
@@ -93,7 +93,7 @@ impl<'a> SharedReceiveQueueBuilder<'a> {
     /// |---|---|
     /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | no requests, or requests without scatter/gather entries |
     /// | [`LimitExceeded`](crate::ErrorKind::LimitExceeded) | more than the device's `max_srq_wr`, `max_srq_sge`; a limit above the size |
-    /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | ENOMEM, EAGAIN of the rdma cgroup |
+    /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | ENOMEM, EAGAIN from the rdma cgroup |
     #[doc(alias = "ibv_create_srq")]
     pub fn build(&self) -> Result<SharedReceiveQueue> {
         let inner = &self.pd.context().inner;
@@ -123,15 +123,14 @@ impl SharedReceiveQueue {
     /// is changed.
     ///
     /// [`max_wr`](SrqModify::max_wr) is the new size in requests. [`limit`](SrqModify::limit) arms
-    /// one [`SrqLimitReached`](crate::event::AsyncEventType::SrqLimitReached) event for the moment
-    /// when fewer than so many requests are left; 0 disarms. One system call, four for a resize on
-    /// rxe.
+    /// one [`SrqLimitReached`](crate::event::AsyncEventType::SrqLimitReached) event for when fewer
+    /// than that many requests are left; 0 disarms it. One system call, four for a resize on rxe.
     ///
     /// # Errors
     /// | kind | cause |
     /// |---|---|
     /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | a size of 0, below the armed limit, or below the number of waiting requests (EINVAL) |
-    /// | [`LimitExceeded`](crate::ErrorKind::LimitExceeded) | a size above the device's `max_srq_wr`; a limit above the queue's present size |
+    /// | [`LimitExceeded`](crate::ErrorKind::LimitExceeded) | a size above the device's `max_srq_wr`; a limit above the queue's current size |
     /// | [`Unsupported`](crate::ErrorKind::Unsupported) | the device cannot resize |
     #[doc(alias = "ibv_modify_srq")]
     #[doc(alias = "IBV_SRQ_MAX_WR")]
@@ -160,12 +159,12 @@ impl SharedReceiveQueue {
         self.queue.number()
     }
 
-    /// The domain it is in.
+    /// The protection domain it belongs to.
     pub fn pd(&self) -> &ProtectionDomain {
         &self.pd
     }
 
-    /// `ibv_post_srq_recv`—posts receive requests, all of them with one ring of the queue.
+    /// `ibv_post_srq_recv`—posts receive requests, all of them submitted at once.
     ///
     /// No system call on rxe.
     ///
@@ -173,14 +172,15 @@ impl SharedReceiveQueue {
     /// The first request that was refused, and why; those before it are posted.
     ///
     /// # Safety
-    /// Until the completion of each request was polled, or [`destroy`](Self::destroy) returned
-    /// `Ok`:
-    /// 1. the memory of every piece stays allocated and registered with its key in this domain;
+    /// Until the completion of each request has been polled, or [`destroy`](Self::destroy) has
+    /// returned `Ok`:
+    /// 1. the memory of every scatter/gather entry stays allocated and registered with its key in
+    ///    this protection domain;
     /// 2. this process neither reads nor writes it.
     ///
-    /// And, for ever:
+    /// And, permanently:
     ///
-    /// 3. its `wr_id` is below [`RESERVED_WR_IDS`](crate::request::RESERVED_WR_IDS), as that of a
+    /// 3. its `wr_id` is below [`RESERVED_WR_IDS`](crate::request::RESERVED_WR_IDS), like that of a
     ///    [send request](crate::SendBatch::push).
     #[doc(alias = "ibv_post_srq_recv")]
     #[expect(unsafe_code, reason = "names memory that a device will write to")]
@@ -190,13 +190,14 @@ impl SharedReceiveQueue {
         unsafe { post_recv_batch(self.recv_batch(), requests) }
     }
 
-    /// Starts a batch of receive requests that are rung once.
+    /// Starts a batch of receive requests that are submitted together.
     #[inline]
     pub fn recv_batch(&mut self) -> RecvBatch<'_> {
         RecvBatch::new(qp::ReceiveSide::Shared(&mut self.queue))
     }
 
-    /// `ibv_destroy_srq`—destroys it and tells how many of its events were taken. One system call.
+    /// `ibv_destroy_srq`—destroys it and returns how many of its events were delivered. One system
+    /// call.
     ///
     /// # Errors
     /// [`Busy`](crate::ErrorKind::Busy) while queue pairs use it; it lives on with them.
@@ -205,7 +206,7 @@ impl SharedReceiveQueue {
         self.end(Failing::GivenUp)
     }
 
-    /// `ibv_destroy_srq`—as [`destroy`](Self::destroy), and gives it back if that fails, for
+    /// `ibv_destroy_srq`—as [`destroy`](Self::destroy), but returns the queue if that fails, for
     /// another try.
     ///
     /// # Errors
@@ -216,7 +217,7 @@ impl SharedReceiveQueue {
             .map_err(|error| DestroyError::new(error, self))
     }
 
-    /// Destroys it in its place. After success it is only good for being dropped.
+    /// Destroys it in place. After success all that is left to do is to drop it.
     pub(crate) fn end(&mut self, failing: Failing) -> Result<EventCounts> {
         failing.destroy(Object::sole(self.queue.object_mut())?)
     }

@@ -1,8 +1,9 @@
-//! Completions that went with their queue, for shared receive queues that own their memory.
+//! Completions that were lost with their queue, for shared receive queues that own their memory.
 //!
-//! A receive of a shared queue is reported to the completion queue of whichever queue pair it
-//! served. Should that be destroyed before it was polled, the shared queue still has to learn that
-//! the request is over, because its memory would stay away until the shared queue itself goes.
+//! A receive of a shared queue is reported to the completion queue of the queue pair that it
+//! served. If that completion queue is destroyed before the completion is polled, the shared queue
+//! still has to learn that the request is over; otherwise its memory would not be returned until
+//! the shared queue itself is destroyed.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,19 +11,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use uverbs_core::contract;
 use uverbs_core::types::RESERVED_WR_IDS;
 
-/// How many low bits of an id tell the requests of one queue apart.
+/// How many low bits of an id distinguish the requests of one queue.
 pub(crate) const PLACE_BITS: u32 = 24;
 
-/// Those of the process: ids of owned queues are unique in it.
+/// One for the whole process, in which ids of owned queues are unique.
 static UNPOLLED: Unpolled = Unpolled::new();
 
-/// Who is told of completions that nobody will poll.
+/// What is notified of completions that will never be polled.
 pub(crate) fn witness() -> &'static dyn contract::Unpolled {
     &UNPOLLED
 }
 
-/// Notes completions of one queue's requests that went with their completion queue, as long as it
-/// lives.
+/// While it lives, records the completions of one queue's requests that were lost with their
+/// completion queue.
 #[derive(Debug)]
 pub(crate) struct Noted {
     of: &'static Unpolled,
@@ -30,7 +31,7 @@ pub(crate) struct Noted {
 }
 
 impl Noted {
-    /// From now on requests are noted whose ids have this upper part.
+    /// From now on, requests whose ids have this upper part are recorded.
     pub(crate) fn new(queue: u64) -> Self {
         Self::among(&UNPOLLED, queue)
     }
@@ -40,7 +41,7 @@ impl Noted {
         Self { of, queue }
     }
 
-    /// Takes the id of one.
+    /// Takes the id of one such request.
     pub(crate) fn take(&self) -> Option<u64> {
         self.of.lock().get_mut(&self.queue)?.pop()
     }
@@ -52,7 +53,7 @@ impl Drop for Noted {
     }
 }
 
-/// Ids of receives that are over, for each shared queue that wants to know.
+/// Ids of receives that are over, for each shared queue that registered for them.
 #[derive(Debug)]
 struct Unpolled {
     by_queue: Mutex<BTreeMap<u64, Vec<u64>>>,
@@ -73,7 +74,7 @@ impl Unpolled {
 
 impl contract::Unpolled for Unpolled {
     fn completed(&self, wr_id: u64) {
-        // Who numbers requests as they like is asked for none.
+        // Requests that users number themselves are not recorded.
         if wr_id < RESERVED_WR_IDS {
             return;
         }

@@ -1,9 +1,9 @@
-//! Handles and builders are as good after a panic that somebody caught as before it.
+//! Handles and builders are as usable after a caught panic as before it.
 //!
-//! What hides that from the compiler are trait objects below them: the provider, the kernel,
+//! What hides that from the compiler are the trait objects below them: the provider, the kernel,
 //! recorders, and what vendors add. The library calls foreign code only where it catches its
-//! panics, and gives up then what may be half done (`Panicked`, a poisoned queue, a sink that is
-//! told nothing more). So no handle is seen in a state that a panic left behind.
+//! panics, and then gives up what may be half done (`Panicked`, a poisoned queue, a sink that
+//! receives nothing more). So no handle is ever seen in a state that a panic left behind.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
@@ -43,7 +43,7 @@ as_good_as_before![
     owned::SharedReceiveQueue,
 ];
 
-/// What threads, tasks and whoever catches a panic may do with every handle.
+/// What threads, tasks and code that catches a panic may do with every handle.
 #[cfg(test)]
 mod tests {
     use super::*;

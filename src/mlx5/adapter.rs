@@ -1,4 +1,4 @@
-//! An opened mlx5 device, with what only it has.
+//! An opened mlx5 device, with what only mlx5 devices have.
 
 use uverbs_core::{Error, ErrorKind, Op, Result};
 use uverbs_mlx5::Clock;
@@ -8,7 +8,7 @@ use uverbs_mlx5::sched::Scheduler;
 
 use crate::Context;
 
-/// An opened mlx5 device. Cheap to make.
+/// An opened mlx5 device. Cheap to create.
 #[derive(Clone, Debug)]
 pub struct Adapter {
     context: Context,
@@ -18,7 +18,7 @@ impl Context {
     /// `mlx5dv_is_supported`—the device with what only mlx5 devices have.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported) for a device of another driver.
+    /// [`Unsupported`](ErrorKind::Unsupported) for a device with another driver.
     #[doc(alias = "mlx5dv_is_supported")]
     #[doc(alias = "mlx5dv_open_device")]
     pub fn mlx5(&self) -> Result<Adapter> {
@@ -34,7 +34,7 @@ impl Context {
 }
 
 impl Adapter {
-    /// The provider's side of it.
+    /// The provider's part of it.
     pub(crate) fn provider(&self, op: Op) -> Result<&uverbs_mlx5::Context> {
         let provider = self.context.of_mlx5();
         provider.ok_or_else(|| Error::new(op, ErrorKind::Unsupported))
@@ -45,19 +45,20 @@ impl Adapter {
         &self.context
     }
 
-    /// `mlx5dv_query_device`—what the kernel's driver says that the device can do, as it said when
-    /// the device was opened.
+    /// `mlx5dv_query_device`—what the device can do, as the kernel's driver reported when the
+    /// device was opened.
     #[doc(alias = "mlx5dv_query_device")]
     pub fn caps(&self) -> Caps {
         let provider = self.context.of_mlx5();
         provider.map(|context| *context.caps()).unwrap_or_default()
     }
 
-    /// The way to the firmware.
+    /// Access to the firmware.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported): the kernel opened the device without a user context
-    /// for firmware commands, because device or kernel have none, or had no room for one more.
+    /// for firmware commands, because the device or kernel supports none, or had no room for one
+    /// more.
     pub fn devx(&self) -> Result<Devx> {
         let provider = self.context.of_mlx5();
         if provider.is_some_and(uverbs_mlx5::Context::has_devx) {
@@ -71,8 +72,8 @@ impl Adapter {
             ))
     }
 
-    /// The device's clock, which completions are stamped with. Two system calls the first time,
-    /// none later.
+    /// The device's clock, which timestamps of completions come from. Two system calls the first
+    /// time, none later.
     ///
     /// ```no_run
     /// let context = uverbs::Context::open("mlx5_0")?;
@@ -83,14 +84,14 @@ impl Adapter {
     /// ```
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported): neither device nor kernel has a clock to map.
+    /// [`Unsupported`](ErrorKind::Unsupported): the device or the kernel has no clock to map.
     #[doc(alias = "ibv_query_rt_values_ex")]
     #[doc(alias = "mlx5dv_get_clock_info")]
     pub fn clock(&self) -> Result<Clock> {
         self.provider(Op::MapClock)?.clock()
     }
 
-    /// The tree of scheduling elements. Two system calls, which ask what the device allows.
+    /// The tree of scheduling elements. Two system calls, which query what the device supports.
     ///
     /// # Errors
     /// As [`devx`](Self::devx), and those of the queries.

@@ -1,4 +1,4 @@
-//! Memory of other PCI devices by the data-direct function.
+//! Memory of other PCI devices, reached through the data-direct function.
 
 use std::path::PathBuf;
 
@@ -10,8 +10,8 @@ use crate::memory::DmabufRange;
 use crate::{MemoryRegion, ProtectionDomain};
 
 impl Adapter {
-    /// `mlx5dv_get_data_direct_sysfs_path`—the folder in sysfs of the function that reaches other
-    /// PCI devices past the processor. One system call, since Linux 6.12.
+    /// `mlx5dv_get_data_direct_sysfs_path`—the sysfs directory of the function that reaches other
+    /// PCI devices without going through the processor. One system call, since Linux 6.12.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) (ENODEV): the device has none, or it is not bound to its
@@ -24,14 +24,14 @@ impl Adapter {
 
 impl ProtectionDomain {
     /// `mlx5dv_reg_dmabuf_mr`—registers a part of a dmabuf that the device's data-direct function
-    /// reaches past the processor. mlx5 devices only; one system call, since Linux 6.12. The `iova`
-    /// starts a page.
+    /// reaches without going through the processor. mlx5 devices only; one system call, since Linux
+    /// 6.12. The `iova` must be page-aligned.
     ///
     /// # Errors
     /// | kind | errno | cause |
     /// |---|---|---|
     /// | [`Unsupported`](ErrorKind::Unsupported) | – | not an mlx5 device |
-    /// | [`Unsupported`](ErrorKind::Unsupported) | EOPNOTSUPP, EPROTONOSUPPORT | paging on demand, an `iova` within a page; an older kernel |
+    /// | [`Unsupported`](ErrorKind::Unsupported) | EOPNOTSUPP, EPROTONOSUPPORT | on-demand paging, an `iova` that is not page-aligned; an older kernel |
     /// | [`InvalidInput`](ErrorKind::InvalidInput) | EINVAL | the device has no such function; a range outside the dmabuf |
     #[doc(alias = "mlx5dv_reg_dmabuf_mr")]
     pub fn register_data_direct(

@@ -1,5 +1,5 @@
 //! Dynamic connections: an initiator reaches any target, request by request, without a connection
-//! of its own to each.
+//! to each.
 
 use uverbs_core::types::{QpType, SendRequest};
 use uverbs_core::{PostError, Result};
@@ -13,11 +13,11 @@ use crate::{
 };
 
 impl ProtectionDomain {
-    /// `mlx5dv_create_qp` with `MLX5DV_DCTYPE_DCI`—describes a DC initiator, which sends to DC
-    /// targets. mlx5 devices only.
+    /// `mlx5dv_create_qp` with `MLX5DV_DCTYPE_DCI`—returns a builder for a DC initiator, which
+    /// sends to DC targets. mlx5 devices only.
     ///
-    /// [`activate`](crate::PreparedQueuePair::activate) makes it ready; each request says where it
-    /// goes ([`push_dc`](SendBatch::push_dc)).
+    /// [`activate`](crate::PreparedQueuePair::activate) makes it ready; each request names its
+    /// target ([`push_dc`](SendBatch::push_dc)).
     ///
     /// ```no_run
     /// # fn f(pd: uverbs::ProtectionDomain, cq: uverbs::CompletionQueue, srq: uverbs::SharedReceiveQueue)
@@ -47,11 +47,12 @@ impl ProtectionDomain {
             .with_after(After::Activate { sends: true })
     }
 
-    /// `mlx5dv_create_qp` with `MLX5DV_DCTYPE_DCT`—describes a DC target, which receives from `srq`
-    /// what initiators send that know `access_key`. mlx5 devices only. Receives complete in `cq`.
+    /// `mlx5dv_create_qp` with `MLX5DV_DCTYPE_DCT`—returns a builder for a DC target, which
+    /// receives through `srq` what initiators that know `access_key` send. mlx5 devices only.
+    /// Receives complete in `cq`.
     ///
-    /// It has a number once it is [activated](crate::PreparedQueuePair::activate). It takes remote
-    /// writes, reads and atomics if its [`access`](QueuePairBuilder::access) says so.
+    /// It has a number once it is [activated](crate::PreparedQueuePair::activate). It accepts
+    /// remote writes, reads and atomics if its [`access`](QueuePairBuilder::access) allows them.
     #[doc(alias = "mlx5dv_create_qp")]
     #[doc(alias = "MLX5DV_DCTYPE_DCT")]
     pub fn dc_target<'a>(
@@ -68,13 +69,13 @@ impl ProtectionDomain {
 }
 
 impl QueuePairBuilder<'_> {
-    /// `mlx5dv_dci_streams`—gives a DC initiator streams: what fails in one does not stop the
-    /// others. Each request says which one it is in ([`DcDestination::in_stream`]). Default: one,
-    /// which is 0.
+    /// `mlx5dv_dci_streams`—gives a DC initiator streams: a failure in one does not stop the
+    /// others. Each request says which one it is in ([`DcDestination::in_stream`]). Default: one
+    /// stream, number 0.
     ///
     /// Building fails with [`LimitExceeded`](crate::ErrorKind::LimitExceeded) where the device has
-    /// fewer ([`Caps::max_log_dci_streams`](crate::mlx5::caps::Caps), 0 for none). Means nothing
-    /// for other queue pairs.
+    /// fewer ([`Caps::max_log_dci_streams`](crate::mlx5::caps::Caps), 0 for none). Ignored for
+    /// other queue pairs.
     #[doc(alias = "mlx5dv_dci_streams")]
     #[doc(alias = "MLX5DV_QP_INIT_ATTR_MASK_DCI_STREAMS")]
     pub fn dci_streams(self, streams: Streams) -> Self {
@@ -86,8 +87,8 @@ impl QueuePairBuilder<'_> {
 }
 
 impl AddressHandle {
-    /// A DC target at the end of this path, and the key that it was created with. Requests to it
-    /// are in the initiator's first stream, unless [`in_stream`](DcDestination::in_stream) says
+    /// A DC target at the end of this path, with the key that it was created with. Requests to it
+    /// are in the initiator's first stream, unless [`in_stream`](DcDestination::in_stream) names
     /// another.
     pub fn to_dc_target(&self, number: u32, access_key: u64) -> DcDestination<'_> {
         DcDestination {

@@ -8,16 +8,16 @@ use uverbs_mlx5::Entries;
 use crate::cq::CompletionQueueBuilder;
 
 impl CompletionQueueBuilder<'_> {
-    /// `mlx5dv_create_cq`—how an mlx5 device writes into it: several completions as one, so that
-    /// less is written across the bus, or entries of 128 bytes. Default: each completion has an
-    /// entry of 64 bytes.
+    /// `mlx5dv_create_cq`—how an mlx5 device writes completions into the queue: several compressed
+    /// into one, so that less is written across the bus, or in entries of 128 bytes. Default: each
+    /// completion has an entry of 64 bytes.
     ///
     /// Building fails with [`Unsupported`](crate::ErrorKind::Unsupported) where the device does not
-    /// write so.
+    /// support this.
     ///
-    /// Compressed completions are polled like others. They cost more to poll, of the first of them,
-    /// and those that came as one are all stamped as it is. libmlx5 creates such queues and leaves
-    /// it to their users to make sense of them.
+    /// Compressed completions are polled like others. The first one of a group costs more to poll,
+    /// and all of the group have the timestamp of the one that they were compressed into. libmlx5
+    /// creates such queues but leaves interpreting them to its users.
     ///
     /// ```no_run
     /// # fn f(context: &uverbs::Context) -> uverbs::Result<()> {
@@ -33,7 +33,7 @@ impl CompletionQueueBuilder<'_> {
     #[doc(alias = "MLX5DV_CQ_INIT_ATTR_MASK_CQE_SIZE")]
     #[doc(alias = "MLX5DV_CQ_INIT_ATTR_FLAGS_CQE_PAD")]
     pub fn entries_of_mlx5(mut self, entries: Entries) -> Self {
-        // What any device does is asked of any.
+        // The default works on any device, so it is not passed on.
         let special = entries != Entries::default();
         self.extra = special.then(|| Arc::new(entries) as Arc<dyn Extra>);
         self

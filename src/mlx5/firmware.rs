@@ -1,4 +1,4 @@
-//! Queues of verbs as firmware commands know them.
+//! Verbs queues as firmware commands know them.
 
 use uverbs_any::Of as _;
 use uverbs_core::contract::Qp as _;
@@ -9,21 +9,21 @@ use super::{Adapter, IndirectionTable, WorkQueue};
 use crate::{CompletionQueue, QueuePair, SharedReceiveQueue};
 
 mod sealed {
-    /// The kernel's object behind a queue, which stays in here: a bound makes the method below
-    /// callable from outside.
+    /// The kernel's object behind a queue, which must not leave this module: a trait bound makes
+    /// the method below callable from outside.
     #[derive(Debug)]
     pub struct Behind<'a>(pub(super) &'a super::Object);
 
-    /// What the kernel knows as an object of verbs.
+    /// What the kernel knows as a verbs object.
     pub trait Known {
         fn known(&self) -> Behind<'_>;
     }
 }
 
-/// A queue of verbs, or a table of them, whose number firmware commands may contain.
+/// A verbs queue, or a table of them, whose number firmware commands may contain.
 pub trait FirmwareQueue: sealed::Known {
-    /// The device's number for it, which is that of firmware commands on mlx5. Completion queues of
-    /// rxe have none.
+    /// The device's number for it, which on mlx5 is the one in firmware commands. Completion queues
+    /// of rxe have none.
     #[doc(alias = "mlx5dv_init_obj")]
     fn firmware_number(&self) -> Option<u32>;
 }
@@ -60,12 +60,12 @@ queues! {
 }
 
 impl Adapter {
-    /// `mlx5dv_devx_qp_query` and its like—asks the firmware about `queue` by a command that
+    /// `mlx5dv_devx_qp_query` and the like—queries the firmware about `queue` with a command that
     /// contains its number.
     ///
     /// The commands are `QUERY_QP`, `QUERY_CQ`, `QUERY_RMP` (shared receive queues),
-    /// `QUERY_XRC_SRQ`, `QUERY_RQ` and `QUERY_RQT`; `reply_len` is how many bytes of the reply are
-    /// wanted. One system call; it waits for the firmware.
+    /// `QUERY_XRC_SRQ`, `QUERY_RQ` and `QUERY_RQT`; `reply_len` is the number of bytes of the reply
+    /// to return. One system call; it waits for the firmware.
     ///
     /// ```no_run
     /// use uverbs::mlx5::prm::{Mailbox, field, opcode, word};
@@ -83,9 +83,9 @@ impl Adapter {
     /// | kind | errno | cause |
     /// |---|---|---|
     /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | – | a queue of another context |
-    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | EINVAL | the number is another queue's, or the command asks nothing |
+    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | EINVAL | the number is another queue's, or the command is not a query |
     /// | [`Unsupported`](crate::ErrorKind::Unsupported) | – | as [`devx`](Self::devx) |
-    /// | any | any | what the firmware's status stands for, with status and syndrome |
+    /// | any | any | what the firmware's status means, with status and syndrome |
     #[doc(alias = "mlx5dv_devx_qp_query")]
     #[doc(alias = "mlx5dv_devx_cq_query")]
     #[doc(alias = "mlx5dv_devx_srq_query")]
@@ -101,7 +101,7 @@ impl Adapter {
             .query_object(queue.known().0, command, reply_len)
     }
 
-    /// `mlx5dv_devx_qp_modify` and its like—has the firmware change `queue` by a command that
+    /// `mlx5dv_devx_qp_modify` and the like—has the firmware change `queue` with a command that
     /// contains its number.
     ///
     /// One system call; it waits for the firmware.

@@ -7,13 +7,13 @@ use uverbs_mlx5::flow::{self, FlowInit};
 use crate::QueuePair;
 use crate::qp::Children;
 
-/// `ibv_flow`—a rule of a queue pair, as [`QueuePair::create_flow`] or [`QueuePair::steer`] named
-/// it.
+/// `ibv_flow`—a rule of a queue pair, as returned by [`QueuePair::create_flow`] or
+/// [`QueuePair::steer`].
 #[doc(alias = "ibv_flow")]
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct FlowId(u64);
 
-/// What queue pairs do with rules: those go before them.
+/// How queue pairs handle rules, which are destroyed before them.
 impl Children {
     pub(super) fn create_flow(&mut self, qp: &Object, init: &FlowInit<'_>) -> Result<FlowId> {
         Ok(self.adopt_flow(flow::create(qp, init)?))
@@ -29,16 +29,17 @@ impl Children {
 }
 
 impl QueuePair {
-    /// `ibv_create_flow`—has frames that match delivered to this raw packet queue pair. mlx5
-    /// devices only; one system call.
+    /// `ibv_create_flow`—has matching frames delivered to this raw packet queue pair. mlx5 devices
+    /// only; one system call.
     ///
-    /// The rule lasts until [`destroy_flow`](Self::destroy_flow), or goes with the queue pair.
+    /// The rule lasts until [`destroy_flow`](Self::destroy_flow), or until the queue pair is
+    /// destroyed.
     ///
     /// # Errors
     /// | kind | errno | cause |
     /// |---|---|---|
     /// | [`Unsupported`](ErrorKind::Unsupported) | – | not an mlx5 device |
-    /// | [`Unsupported`](ErrorKind::Unsupported) | EOPNOTSUPP | a header or a flag that device or kernel do not match by |
+    /// | [`Unsupported`](ErrorKind::Unsupported) | EOPNOTSUPP | a header or a flag that the device or kernel cannot match |
     /// | [`InvalidInput`](ErrorKind::InvalidInput) | EINVAL | another transport, a port that does not exist, headers in the wrong order |
     /// | [`LimitExceeded`](ErrorKind::LimitExceeded) | – | more than 10 specifications |
     /// | [`OutOfResources`](ErrorKind::OutOfResources) | ENOMEM, ENOSPC | memory, or the device's tables are full |
@@ -53,11 +54,11 @@ impl QueuePair {
         self.children.create_flow(qp, init)
     }
 
-    /// `ibv_destroy_flow`—ends a rule. One system call.
+    /// `ibv_destroy_flow`—removes a rule. One system call.
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) for a rule of another queue pair, or one that was
-    /// ended; else the kernel's errno.
+    /// already removed; else the kernel's errno.
     #[doc(alias = "ibv_destroy_flow")]
     pub fn destroy_flow(&mut self, rule: FlowId) -> Result<()> {
         self.children.destroy_flow(rule)

@@ -25,7 +25,7 @@ impl QueuePair {
 
 impl SendBatch<'_> {
     /// # Errors
-    /// [`PostError::UnsupportedOperation`] for another device's.
+    /// [`PostError::UnsupportedOperation`] for a queue of another device.
     #[inline]
     pub(super) fn of_mlx5(&mut self) -> Result<&mut uverbs_mlx5::QueuePair, PostError> {
         self.queue.of_mut().ok_or(PostError::UnsupportedOperation)

@@ -1,4 +1,4 @@
-//! Atomic operations that look at some bits of a word.
+//! Atomic operations on some bits of a word.
 
 use uverbs_core::types::{Remote, SendFlags, Sge};
 use uverbs_core::{PostError, Result};
@@ -7,19 +7,19 @@ use uverbs_mlx5::MaskedAtomic;
 use crate::SendBatch;
 
 impl SendBatch<'_> {
-    /// Puts a masked atomic operation on 8 bytes of the peer's memory into the ring: what was there
-    /// lands in `piece`. Reliable connections of mlx5 devices only; no system call.
+    /// Puts a masked atomic operation on 8 bytes of the peer's memory into the ring: the old value
+    /// is written to `piece`. Reliable connections of mlx5 devices only; no system call.
     /// (`IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP` and `…_FETCH_AND_ADD` of the vendor's older
     /// libraries; rdma-core has no name for it.)
     ///
-    /// Not every device has it. The kernel does not say which do; one that does not completes the
-    /// request with [`LocalQpOperation`](crate::WcStatus::LocalQpOperation), after which the queue
-    /// pair is in ERROR.
+    /// Not every device supports it. The kernel does not say which do; one that does not completes
+    /// the request with [`LocalQpOperation`](crate::WcStatus::LocalQpOperation), after which the
+    /// queue pair is in ERROR.
     ///
     /// # Errors
     /// As [`push`](Self::push); [`PostError::UnsupportedOperation`] on queue pairs of another type
     /// or device, or where the device announces no atomics; [`PostError::InvalidRequest`] for a
-    /// piece that is not 8 bytes long or an address that is not aligned to 8.
+    /// `piece` that is not 8 bytes long or an address that is not aligned to 8.
     ///
     /// # Safety
     /// As [`push`](Self::push).

@@ -1,4 +1,4 @@
-//! Steering by the device's own match words: matchers, and rules that lead frames to queue pairs.
+//! Steering by the device's own match words: matchers, and rules that steer frames to queue pairs.
 
 use uverbs_core::Result;
 use uverbs_core::contract::Qp as _;
@@ -8,11 +8,10 @@ use super::{Adapter, FlowId};
 use crate::QueuePair;
 
 impl Adapter {
-    /// `mlx5dv_create_flow_matcher`—creates a matcher: which words of packets its rules look at.
-    /// One system call, since Linux 4.19.
+    /// `mlx5dv_create_flow_matcher`—creates a matcher, which selects the words of packets that its
+    /// rules look at. One system call, since Linux 4.19.
     ///
-    /// Frames go to a queue pair by [`QueuePair::steer`], elsewhere by
-    /// [`FlowMatcher::create_flow`].
+    /// [`QueuePair::steer`] steers frames to a queue pair, [`FlowMatcher::create_flow`] elsewhere.
     ///
     /// ```no_run
     /// use uverbs::QpType;
@@ -36,23 +35,23 @@ impl Adapter {
     /// # Errors
     /// | kind | errno | cause |
     /// |---|---|---|
-    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | EINVAL | tables of the embedded switch where functions are not represented; a port that does not exist, or goes with another table |
-    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | EOPNOTSUPP, EPROTONOSUPPORT | the context may not steer a port's transport, or the kernel is older |
+    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | EINVAL | tables of the embedded switch where functions have no representors; a port that does not exist, or belongs to another table |
+    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | EOPNOTSUPP, EPROTONOSUPPORT | the context may not steer a port's transport, or an older kernel |
     /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | ENOMEM | memory |
     #[doc(alias = "mlx5dv_create_flow_matcher")]
     pub fn create_flow_matcher(&self, init: &MatcherInit<'_>) -> Result<FlowMatcher> {
         FlowMatcher::create(&self.context().inner.file, init)
     }
 
-    /// `mlx5dv_create_steering_anchor`—creates a table that lasts at the rank `priority`, to which
-    /// tables made by firmware commands lead. One system call, since Linux 6.0.
+    /// `mlx5dv_create_steering_anchor`—creates a table at the rank `priority` that stays in place,
+    /// to which tables created by firmware commands lead. One system call, since Linux 6.0.
     ///
     /// # Errors
     /// | kind | errno | cause |
     /// |---|---|---|
     /// | [`PermissionDenied`](crate::ErrorKind::PermissionDenied) | EPERM | no `CAP_NET_RAW` |
-    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | EOPNOTSUPP, EPROTONOSUPPORT | the device has no such tables, or its contexts cannot share them; the kernel is older |
-    /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | ENOMEM | memory, or a rank that there is not |
+    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | EOPNOTSUPP, EPROTONOSUPPORT | the device has no such tables, or its contexts cannot share them; an older kernel |
+    /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | ENOMEM | memory, or a rank that does not exist |
     #[doc(alias = "mlx5dv_create_steering_anchor")]
     pub fn create_steering_anchor(
         &self,
@@ -64,19 +63,19 @@ impl Adapter {
 }
 
 impl QueuePair {
-    /// `mlx5dv_create_flow`—has frames that match delivered to this raw packet queue pair. mlx5
+    /// `mlx5dv_create_flow`—has matching frames delivered to this raw packet queue pair. mlx5
     /// devices only; one system call, which waits for the firmware.
     ///
-    /// The rule lasts until [`destroy_flow`](Self::destroy_flow), or goes with the queue pair. The
-    /// matcher lives as long.
+    /// The rule lasts until [`destroy_flow`](Self::destroy_flow), or until the queue pair is
+    /// destroyed. The matcher lives at least as long.
     ///
     /// # Errors
     /// | kind | errno | cause |
     /// |---|---|---|
-    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | – | a value with bits outside of the matcher's mask; a matcher, or something the rule names, of another context |
+    /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | – | a value with bits outside the matcher's mask; a matcher of another context, or a rule that names something of another context |
     /// | [`LimitExceeded`](crate::ErrorKind::LimitExceeded) | – | more than two actions, a tag of more than 24 bits |
     /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | EINVAL | another transport, tables that do not lead to queue pairs, actions that exclude each other |
-    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | EOPNOTSUPP | tables or words that device or kernel do not have; a matcher that is not normal |
+    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | EOPNOTSUPP | tables or words that the device or kernel does not have; a matcher that is not of the normal kind |
     /// | [`OutOfResources`](crate::ErrorKind::OutOfResources) | ENOMEM, ENOSPC | memory, a rank above 15, or the device's tables are full |
     /// | [`PermissionDenied`](crate::ErrorKind::PermissionDenied) | EPERM | no `CAP_NET_RAW` |
     #[doc(alias = "mlx5dv_create_flow")]

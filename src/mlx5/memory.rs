@@ -1,4 +1,4 @@
-//! Memory on the device, and regions without any.
+//! Device memory, and regions without memory.
 
 use uverbs_core::types::{AccessFlags, LocalKey, Sge};
 use uverbs_core::{Error, ErrorKind, Op, Result};
@@ -7,10 +7,9 @@ use uverbs_mlx5::{DeviceMemoryInfo, OperationWord};
 use super::Adapter;
 use crate::{Context, MemoryRegion, ProtectionDomain};
 
-/// `ibv_dm`—memory on the device itself, which queues reach without crossing the bus.
+/// `ibv_dm`—memory on the device itself, which the device reaches without crossing the bus.
 ///
-/// There are some 100 KiB of it. What is often read by peers, or counted by their atomics, gains
-/// most.
+/// There are some 100 KiB of it. Data that peers often read, or count with atomics, benefits most.
 ///
 /// ```no_run
 /// use uverbs::AccessFlags;
@@ -31,11 +30,11 @@ pub struct DeviceMemory {
     context: Context,
 }
 
-/// `ibv_alloc_null_mr`—a region that is nowhere: what is written to it is thrown away, what is read
-/// from it is not defined by the verbs (ConnectX gives zeros).
+/// `ibv_alloc_null_mr`—a region without memory: what is written to it is discarded, and what is
+/// read from it is not defined by the verbs (ConnectX returns zeros).
 ///
-/// For parts of messages that nobody wants. It is the device's, of any length, and needs no system
-/// call.
+/// For parts of messages that are not wanted. It belongs to the device, has any length, and needs
+/// no system call.
 #[doc(alias = "ibv_alloc_null_mr")]
 #[derive(Clone, Debug)]
 pub struct NullRegion {
@@ -45,15 +44,15 @@ pub struct NullRegion {
 
 impl Adapter {
     /// `ibv_alloc_dm`—allocates `length` bytes on the device, aligned to 2 to the power of
-    /// `log2_alignment` (64 bytes at least). Two system calls.
+    /// `log2_alignment` (at least 64 bytes). Two system calls.
     ///
     /// # Errors
     /// | kind | cause |
     /// |---|---|
     /// | [`Unsupported`](ErrorKind::Unsupported) | the device has none |
-    /// | [`InvalidInput`](ErrorKind::InvalidInput) | no bytes; EINVAL: an alignment above the device's |
+    /// | [`InvalidInput`](ErrorKind::InvalidInput) | no bytes; EINVAL: an alignment above the device's maximum |
     /// | [`LimitExceeded`](ErrorKind::LimitExceeded) | more than `max_dm_size` of [`device_attr`](Context::device_attr) |
-    /// | [`OutOfResources`](ErrorKind::OutOfResources) | ENOMEM: not so much is left |
+    /// | [`OutOfResources`](ErrorKind::OutOfResources) | ENOMEM: not enough is left |
     #[doc(alias = "ibv_alloc_dm")]
     pub fn alloc_device_memory(&self, length: u64, log2_alignment: u32) -> Result<DeviceMemory> {
         let context = self.provider(Op::AllocDeviceMemory)?;
@@ -70,22 +69,22 @@ impl DeviceMemory {
         self.memory.length()
     }
 
-    /// `ibv_memcpy_to_dm`—copies `bytes` to `offset`; it and their number are multiples of 4. No
-    /// system call.
+    /// `ibv_memcpy_to_dm`—copies `bytes` to `offset`; the offset and the length must be multiples
+    /// of 4. No system call.
     ///
-    /// Words of 8 bytes, or 4 where it is not aligned to more, each at once; peers may see some
-    /// before others.
+    /// The bytes are written in words of 8 bytes, or of 4 where the offset is not aligned to 8,
+    /// each in one access; peers may see some words before others.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for what is not a multiple of 4, or passes the
-    /// end; [`Forked`](ErrorKind::Forked) in a child.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for an offset or a length that is not a multiple
+    /// of 4, or a range beyond the end; [`Forked`](ErrorKind::Forked) in a child process.
     #[doc(alias = "ibv_memcpy_to_dm")]
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.memory.write(offset, bytes)
     }
 
-    /// `ibv_memcpy_from_dm`—copies bytes from `offset` on; it and their number are multiples of 4.
-    /// No system call; each word waits for the bus.
+    /// `ibv_memcpy_from_dm`—copies bytes from `offset` on; the offset and the length must be
+    /// multiples of 4. No system call; each word waits for the bus.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -94,21 +93,21 @@ impl DeviceMemory {
         self.memory.read(offset, bytes)
     }
 
-    /// `mlx5dv_dm_map_op_addr`—maps the word by which operation number `operation` of the device is
-    /// done to this memory. Two system calls, since Linux 5.13.
+    /// `mlx5dv_dm_map_op_addr`—maps the word through which the device's operation number
+    /// `operation` is performed on this memory. Two system calls, since Linux 5.13.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported) by devices without the operation, and by older
+    /// [`Unsupported`](ErrorKind::Unsupported) on devices without the operation, and on older
     /// kernels.
     #[doc(alias = "mlx5dv_dm_map_op_addr")]
     pub fn map_operation(&self, operation: u8) -> Result<OperationWord> {
         self.memory.map_operation(operation)
     }
 
-    /// Where the kernel has put it. One system call, since Linux 5.13.
+    /// Where the kernel allocated it. One system call, since Linux 5.13.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported) by older kernels.
+    /// [`Unsupported`](ErrorKind::Unsupported) on older kernels.
     pub fn query(&self) -> Result<DeviceMemoryInfo> {
         self.memory.query()
     }
@@ -126,15 +125,15 @@ impl DeviceMemory {
 
 impl ProtectionDomain {
     /// `ibv_reg_dm_mr`—registers `length` bytes of device memory from `offset` on. Work requests
-    /// count them from address 0. One system call.
+    /// address them from 0. One system call.
     ///
-    /// Of access, local write and remote read, write and atomic can be had. The memory lives as
-    /// long as its regions.
+    /// The access rights that can be granted are local write and remote read, write and atomic. The
+    /// memory lives at least as long as its regions.
     ///
     /// # Errors
     /// | kind | cause |
     /// |---|---|
-    /// | [`InvalidInput`](ErrorKind::InvalidInput) | memory of another context; EINVAL: a part beyond its end, other access |
+    /// | [`InvalidInput`](ErrorKind::InvalidInput) | memory of another context; EINVAL: a range beyond its end, other access rights |
     /// | [`OutOfResources`](ErrorKind::OutOfResources) | ENOMEM |
     #[doc(alias = "ibv_reg_dm_mr")]
     pub fn register_device_memory(
@@ -157,7 +156,7 @@ impl ProtectionDomain {
         Ok(MemoryRegion::over(self, mr, 0, length, access))
     }
 
-    /// `ibv_alloc_null_mr`—the device's region that is nowhere. mlx5 devices only. No system call.
+    /// `ibv_alloc_null_mr`—the device's region without memory. mlx5 devices only. No system call.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported): the device has none.
@@ -174,12 +173,12 @@ impl ProtectionDomain {
 }
 
 impl NullRegion {
-    /// The key for pieces of work requests.
+    /// The key for scatter/gather entries of work requests.
     pub fn lkey(&self) -> LocalKey {
         self.key
     }
 
-    /// A piece of `length` bytes for a work request.
+    /// A scatter/gather entry of `length` bytes.
     pub fn sge(&self, length: u32) -> Sge {
         Sge {
             address: 0,
@@ -188,7 +187,7 @@ impl NullRegion {
         }
     }
 
-    /// The domain that it was asked for in.
+    /// The protection domain that it was requested from.
     pub fn pd(&self) -> &ProtectionDomain {
         &self.pd
     }

@@ -1,5 +1,5 @@
-//! What only mlx5 devices have: firmware commands ([`devx`]), rates ([`pacing`]), and the tree that
-//! shares out what a function may send ([`sched`]).
+//! What only mlx5 devices have: firmware commands ([`devx`]), rates ([`pacing`]), and the
+//! scheduling tree that divides a function's transmit bandwidth ([`sched`]).
 //!
 //! ```no_run
 //! use uverbs::mlx5::sched::{Applied, Element, Tree};

@@ -7,7 +7,7 @@ use crate::OpenOptions;
 
 impl OpenOptions {
     /// Which doorbells the context of an mlx5 device has. Default: [`Doorbells::AsNeeded`], which
-    /// is right for programs; [`Doorbells::Fixed`] shows how older kernels do. Means nothing for
+    /// is right for programs; [`Doorbells::Fixed`] does what older kernels require. Ignored for
     /// other devices.
     ///
     /// ```no_run

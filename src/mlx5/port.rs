@@ -6,14 +6,14 @@ use uverbs_mlx5::SwitchPort;
 use super::Adapter;
 
 impl Adapter {
-    /// `mlx5dv_query_port`—asks what port `port`, from 1, is to the embedded switch. One system
-    /// call, since Linux 5.14.
+    /// `mlx5dv_query_port`—queries how the embedded switch sees port `port`, numbered from 1. One
+    /// system call, since Linux 5.14.
     ///
     /// # Errors
     /// | kind | errno | cause |
     /// |---|---|---|
     /// | [`InvalidInput`](crate::ErrorKind::InvalidInput) | EINVAL | there is no such port |
-    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | EOPNOTSUPP, EPROTONOSUPPORT | a port of a switch that represents no function; the kernel is older |
+    /// | [`Unsupported`](crate::ErrorKind::Unsupported) | EOPNOTSUPP, EPROTONOSUPPORT | a port of a switch that represents no function; an older kernel |
     #[doc(alias = "mlx5dv_query_port")]
     pub fn switch_port(&self, port: u32) -> Result<SwitchPort> {
         SwitchPort::query(&self.context().inner.file, port)

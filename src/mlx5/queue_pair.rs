@@ -8,19 +8,20 @@ use uverbs_mlx5::sched::{Attachable, Leaves, Scheduler};
 use crate::QueuePair;
 
 impl QueuePair {
-    /// `ibv_modify_qp_rate_limit`—sets how fast it may send; [`RateLimit::UNLIMITED`] ends that.
+    /// `ibv_modify_qp_rate_limit`—sets how fast it may send; [`RateLimit::UNLIMITED`] removes the
+    /// limit.
     ///
-    /// A rate can be changed while requests are under way. One system call, which waits for the
+    /// A rate can be changed while requests are outstanding. One system call, which waits for the
     /// firmware.
     ///
     /// # Errors
     /// | kind | errno | cause |
     /// |---|---|---|
-    /// | [`Unsupported`](ErrorKind::Unsupported) | – | not an mlx5 device, one that paces nothing, or not this type, or no bounds of bursts |
-    /// | [`LimitExceeded`](ErrorKind::LimitExceeded) | – | outside the rates that [`PacingCaps`](crate::mlx5::caps::PacingCaps) tells |
-    /// | [`InvalidInput`](ErrorKind::InvalidInput) | – | bounds of bursts without a rate |
+    /// | [`Unsupported`](ErrorKind::Unsupported) | – | not an mlx5 device, or one without packet pacing, or without it for this type, or without burst bounds |
+    /// | [`LimitExceeded`](ErrorKind::LimitExceeded) | – | outside the rates that [`PacingCaps`](crate::mlx5::caps::PacingCaps) reports |
+    /// | [`InvalidInput`](ErrorKind::InvalidInput) | – | burst bounds without a rate |
     /// | [`InvalidInput`](ErrorKind::InvalidInput) | EINVAL | the queue pair is not ready to send; newer kernels keep the rate until it is |
-    /// | [`Unsupported`](ErrorKind::Unsupported) | EOPNOTSUPP | the kernel does not know rates |
+    /// | [`Unsupported`](ErrorKind::Unsupported) | EOPNOTSUPP | the kernel does not support rates |
     /// | [`OutOfResources`](ErrorKind::OutOfResources) | ENOSPC | the device's table of rates is full |
     #[doc(alias = "ibv_modify_qp_rate_limit")]
     pub fn modify_rate_limit(&mut self, limit: &RateLimit) -> Result<()> {
@@ -37,10 +38,10 @@ impl QueuePair {
         )
     }
 
-    /// `mlx5dv_modify_qp_sched_elem`—attaches it to leaves of the scheduling tree in place of those
-    /// that it is attached to. Without leaves it is detached.
+    /// `mlx5dv_modify_qp_sched_elem`—attaches it to leaves of the scheduling tree, in place of
+    /// those it was attached to. Without leaves, detaches it.
     ///
-    /// It holds its leaves: they are destroyed after it. One system call, which waits for the
+    /// It keeps its leaves alive: they are destroyed after it. One system call, which waits for the
     /// firmware.
     ///
     /// | queue pair | requests | responses | in state |
@@ -56,8 +57,8 @@ impl QueuePair {
     /// | [`InvalidState`](ErrorKind::InvalidState) | another state |
     /// | [`InvalidInput`](ErrorKind::InvalidInput) | a leaf for responses where there are none, or a leaf of another context |
     ///
-    /// Else the errno that the firmware's status stands for. The queue pair is attached as it was
-    /// then.
+    /// Otherwise the errno that the firmware's status stands for; the queue pair then stays
+    /// attached as it was.
     #[doc(alias = "mlx5dv_modify_qp_sched_elem")]
     pub fn attach_to(&mut self, scheduler: &Scheduler, leaves: Leaves<'_>) -> Result<()> {
         let raw = self.of_mlx5().and_then(uverbs_mlx5::QueuePair::raw_numbers);

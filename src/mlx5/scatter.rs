@@ -1,27 +1,28 @@
-//! Small messages in completions.
+//! Small messages inside completions.
 
 use uverbs_mlx5::QpExtra;
 
 use crate::QueuePairBuilder;
 
 impl QueuePairBuilder<'_> {
-    /// `MLX5_QP_FLAG_SCATTER_CQE`—asks for messages of up to 32 bytes in their completions (64
-    /// where completions have 128: see [`EntrySize`](crate::mlx5::EntrySize)). The device then
-    /// makes one write of a small message instead of two; whoever polls copies it to where the
-    /// receive request wanted it, and takes a lock of the queue pair for that. Requests and
-    /// completions look the same. A device that does not do that ignores it. Default: no.
+    /// `MLX5_QP_FLAG_SCATTER_CQE`—asks for messages of up to 32 bytes to arrive inside their
+    /// completions (64 where completions have 128 bytes: see
+    /// [`EntrySize`](crate::mlx5::EntrySize)). The device then makes one write for a small message
+    /// instead of two; polling copies it to where the receive request wanted it, and takes a lock
+    /// of the queue pair for that. Requests and completions look the same. A device that does not
+    /// support this ignores it. Default: no.
     ///
-    /// Building fails with [`Unsupported`](crate::ErrorKind::Unsupported) for other than RC and UC
-    /// queue pairs of mlx5 devices, with a shared receive queue, and with
+    /// Building fails with [`Unsupported`](crate::ErrorKind::Unsupported) for anything but RC and
+    /// UC queue pairs of mlx5 devices, with a shared receive queue, and with
     /// [`signal_all`](Self::signal_all).
     ///
     /// # Safety
-    /// The pieces of every receive request that is posted to a queue pair built from this builder
-    /// or a clone of it name, by their addresses, memory of this process that may be written until
-    /// the request is completed, or the queue pair is reset or destroyed. Until then whoever in
-    /// this process accesses that memory at the same time does so by atomic accesses of the same
-    /// width. So they are of no region that has addresses of its own, nor of a device's memory.
-    /// Requests of an [`owned::QueuePair`](crate::owned::QueuePair) are so.
+    /// The scatter/gather entries of every receive request that is posted to a queue pair built
+    /// from this builder or a clone of it name, by their addresses, memory of this process that may
+    /// be written until the request is completed, or the queue pair is reset or destroyed. Until
+    /// then, any concurrent access to that memory by this process is an atomic access of the same
+    /// width. So the entries are not of a region that has addresses of its own, nor of device
+    /// memory. Requests of an [`owned::QueuePair`](crate::owned::QueuePair) satisfy this.
     ///
     /// ```no_run
     /// # fn f(pd: uverbs::ProtectionDomain, cq: uverbs::CompletionQueue) -> uverbs::Result<()> {

@@ -11,11 +11,11 @@ impl Adapter {
     /// `ibv_alloc_td`—allocates a thread domain: a page of the device's registers for queue pairs
     /// that one thread uses. Two system calls.
     ///
-    /// A single request is handed over by copying it through a doorbell (BlueFlame). The first four
+    /// A single request is submitted by copying it through a doorbell (BlueFlame). The first four
     /// queue pairs of a context have one each, and the others share six, through each of which one
-    /// copies at a time. The queue pairs of a thread domain share theirs with nobody else. Other
-    /// threads may use them, too, and at the same time: whoever finds the registers taken rings as
-    /// without BlueFlame.
+    /// queue pair copies at a time. The queue pairs of a thread domain share theirs with no others.
+    /// Other threads may use these queue pairs, too, even at the same time: a thread that finds the
+    /// registers in use submits without BlueFlame.
     ///
     /// ```no_run
     /// use uverbs::QpType;
@@ -41,13 +41,14 @@ impl Adapter {
 }
 
 impl ProtectionDomain {
-    /// `ibv_alloc_parent_domain`—this domain and a thread domain as one, a parent domain: queue
-    /// pairs that are created in it use the thread domain's registers. mlx5 devices only. No system
-    /// call.
+    /// `ibv_alloc_parent_domain`—combines this protection domain and a thread domain into a parent
+    /// domain: queue pairs that are created in it use the thread domain's registers. mlx5 devices
+    /// only. No system call.
     ///
-    /// For everything else the two are the same domain: memory, shared receive queues and address
-    /// handles of one serve queue pairs of the other. Completion queues and shared receive queues
-    /// take no lock here anyway, so nothing is gained by naming a parent domain for them.
+    /// For everything else the parent domain and this one are the same: memory, shared receive
+    /// queues and address handles of one can be used by queue pairs of the other. Completion queues
+    /// and shared receive queues take no lock here anyway, so nothing is gained by naming a parent
+    /// domain for them.
     ///
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) for a thread domain of another context.

@@ -1,5 +1,5 @@
-//! Work queues, tables of them, and queue pairs that spread frames over such a table by a hash of
-//! their headers.
+//! Work queues, indirection tables of them, and queue pairs that spread frames over such a table by
+//! a hash of their headers (RSS).
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::event::EventSource;
 use crate::qp::Children;
 use crate::{CompletionQueue, ProtectionDomain};
 
-/// `ibv_wq`—a receive work queue: the receiving side of a raw packet queue pair by itself.
+/// `ibv_wq`—a receive work queue: the receive side of a raw packet queue pair by itself.
 #[doc(alias = "ibv_wq")]
 #[derive(Debug)]
 pub struct WorkQueue {
@@ -41,7 +41,7 @@ pub struct WorkQueueBuilder<'a> {
     user_data: u64,
 }
 
-/// `ibv_rwq_ind_table`—a table of work queues: which one a frame's hash leads to.
+/// `ibv_rwq_ind_table`—a table of work queues, which maps a frame's hash to one of them.
 #[doc(alias = "ibv_rwq_ind_table")]
 #[derive(Debug)]
 pub struct IndirectionTable {
@@ -49,20 +49,20 @@ pub struct IndirectionTable {
     adapter: Adapter,
 }
 
-/// A raw packet queue pair that only receives: [rules](Self::create_flow) lead frames to it, and
-/// their hash to a work queue of its table.
+/// A raw packet queue pair that only receives: [rules](Self::create_flow) steer frames to it, and
+/// their hash selects a work queue of its table.
 ///
 /// It has no states.
 #[derive(Debug)]
 pub struct RssQueuePair {
-    /// Before the queue.
+    /// Declared before the queue, and so dropped first.
     children: Children,
     queue: SpreadingQueuePair,
     #[expect(dead_code, reason = "kept for its drop: later events are stale")]
     cookie: Cookie,
 }
 
-/// A queue pair over a table to be created ([`IndirectionTable::queue_pair`]).
+/// A queue pair over an indirection table, to be created ([`IndirectionTable::queue_pair`]).
 #[derive(Clone, Copy, Debug)]
 #[must_use = "nothing is created before `build`"]
 pub struct RssQueuePairBuilder<'a> {
@@ -77,7 +77,7 @@ fn foreign(op: Op, what: &'static str) -> Error {
 }
 
 impl Adapter {
-    /// `ibv_create_wq`—describes a work queue in RESET, whose receives complete in `cq`.
+    /// `ibv_create_wq`—returns a builder for a work queue in RESET whose receives complete in `cq`.
     #[doc(alias = "ibv_create_wq")]
     pub fn work_queue<'a>(
         &'a self,
@@ -95,14 +95,14 @@ impl Adapter {
         }
     }
 
-    /// `ibv_create_rwq_ind_table`—creates a table of work queues, as many as a power of two; one
-    /// may stand in it more than once. One system call.
+    /// `ibv_create_rwq_ind_table`—creates a table of work queues, whose number is a power of two; a
+    /// queue may appear in it more than once. One system call.
     ///
-    /// The queues live until the table is gone.
+    /// The queues live at least as long as the table.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput): another count, or a queue of another
-    /// context; EINVAL: more than the device has room for.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput): another number of queues, or a queue of
+    /// another context; EINVAL: more than the device has room for.
     #[doc(alias = "ibv_create_rwq_ind_table")]
     pub fn create_indirection_table(&self, queues: &[&WorkQueue]) -> Result<IndirectionTable> {
         let op = Op::CreateIndirectionTable;
@@ -116,7 +116,7 @@ impl Adapter {
         })
     }
 
-    /// The provider's side of a domain of this context.
+    /// The provider's part of a protection domain of this context.
     pub(crate) fn domain<'a>(
         &self,
         op: Op,
@@ -130,25 +130,25 @@ impl Adapter {
 }
 
 impl WorkQueueBuilder<'_> {
-    /// Receive requests that it holds at least. Default: 16.
+    /// How many receive requests it holds, at least. Default: 16.
     pub fn max_wr(mut self, count: u32) -> Self {
         self.max_wr = count;
         self
     }
 
-    /// Scatter/gather entries of a receive request. Default: 1.
+    /// The most scatter/gather entries of a receive request. Default: 1.
     pub fn max_sge(mut self, count: u32) -> Self {
         self.max_sge = count;
         self
     }
 
-    /// Options of the device. Default: none.
+    /// Creation flags. Default: none.
     pub fn create_flags(mut self, flags: Flags) -> Self {
         self.flags = flags;
         self
     }
 
-    /// A number of the user's that its events carry. Default: 0.
+    /// A number of the user's choice that its events carry. Default: 0.
     #[doc(alias = "wq_context")]
     pub fn user_data(mut self, user_data: u64) -> Self {
         self.user_data = user_data;
@@ -201,18 +201,19 @@ impl WorkQueue {
         self.queue.number()
     }
 
-    /// Outstanding receives, and scatter/gather entries of each, as granted.
+    /// How many outstanding receives it holds, and how many scatter/gather entries each may have,
+    /// as granted.
     pub fn size(&self) -> (u32, u32) {
         self.queue.size()
     }
 
-    /// The domain it is in.
+    /// The protection domain it belongs to.
     pub fn pd(&self) -> &ProtectionDomain {
         &self.pd
     }
 
-    /// `ibv_modify_wq`—takes it from one state to another: RESET to RDY, either to ERR, and that to
-    /// RESET. One system call.
+    /// `ibv_modify_wq`—moves it from one state to another: RESET to RDY, either of these to ERR,
+    /// and ERR to RESET. One system call.
     ///
     /// # Errors
     /// EINVAL: it is in another state, or there is no such transition.
@@ -221,21 +222,21 @@ impl WorkQueue {
         self.queue.modify(from, to)
     }
 
-    /// `ibv_post_wq_recv`—posts receive requests, all of them with one ring of the queue. No system
-    /// call.
+    /// `ibv_post_wq_recv`—posts receive requests, all of them submitted at once. No system call.
     ///
     /// # Errors
     /// The first request that was refused, and why; those before it are posted.
     ///
     /// # Safety
-    /// Until the completion of each request was polled, or [`destroy`](Self::destroy) or a change
-    /// to RESET returned `Ok`:
-    /// 1. the memory of every piece stays allocated and registered with its key in this domain;
+    /// Until the completion of each request has been polled, or [`destroy`](Self::destroy) or a
+    /// change to RESET has returned `Ok`:
+    /// 1. the memory of every scatter/gather entry stays allocated and registered with its key in
+    ///    this protection domain;
     /// 2. this process neither reads nor writes it.
     ///
-    /// And, for ever:
+    /// And, permanently:
     ///
-    /// 3. its `wr_id` is below [`RESERVED_WR_IDS`](crate::request::RESERVED_WR_IDS), as that of a
+    /// 3. its `wr_id` is below [`RESERVED_WR_IDS`](crate::request::RESERVED_WR_IDS), like that of a
     ///    [send request](crate::SendBatch::push).
     #[doc(alias = "ibv_post_wq_recv")]
     #[expect(unsafe_code, reason = "names memory that a device will write to")]
@@ -257,7 +258,7 @@ impl WorkQueue {
     /// `ibv_destroy_wq`—destroys it. One system call. Dropping it does the same.
     ///
     /// # Errors
-    /// [`Busy`](crate::ErrorKind::Busy) while a table has it; it lives on with that.
+    /// [`Busy`](crate::ErrorKind::Busy) while a table contains it; it lives on with the table.
     #[doc(alias = "ibv_destroy_wq")]
     pub fn destroy(self) -> Result<()> {
         let object = Arc::clone(self.queue.object());
@@ -287,8 +288,8 @@ impl IndirectionTable {
         self.queue_pair(pd, hash).build()
     }
 
-    /// Describes a queue pair that spreads frames over the table by the Toeplitz hash of `hash`,
-    /// with a number of the user's.
+    /// Returns a builder for a queue pair that spreads frames over the table by the Toeplitz hash
+    /// of `hash`, with `user_data`.
     #[doc(alias = "ibv_rx_hash_conf")]
     pub fn queue_pair<'a>(
         &'a self,
@@ -306,7 +307,8 @@ impl IndirectionTable {
     /// `ibv_destroy_rwq_ind_table`—destroys it. One system call. Dropping it does the same.
     ///
     /// # Errors
-    /// [`Busy`](crate::ErrorKind::Busy) while a queue pair uses it; it lives on with that.
+    /// [`Busy`](crate::ErrorKind::Busy) while a queue pair uses it; it lives on with the queue
+    /// pair.
     #[doc(alias = "ibv_destroy_rwq_ind_table")]
     pub fn destroy(self) -> Result<()> {
         let object = Arc::clone(self.table.object());
@@ -316,7 +318,7 @@ impl IndirectionTable {
 }
 
 impl RssQueuePairBuilder<'_> {
-    /// A number of the user's that its events carry. Default: 0.
+    /// A number of the user's choice that its events carry. Default: 0.
     pub fn user_data(mut self, user_data: u64) -> Self {
         self.user_data = user_data;
         self
@@ -358,7 +360,7 @@ impl RssQueuePair {
         self.queue.number()
     }
 
-    /// `ibv_create_flow`—has frames that match spread by it. One system call.
+    /// `ibv_create_flow`—has matching frames spread by it. One system call.
     ///
     /// # Errors
     /// As [`QueuePair::create_flow`](crate::QueuePair::create_flow).
@@ -367,8 +369,8 @@ impl RssQueuePair {
         self.children.create_flow(self.queue.object(), init)
     }
 
-    /// `mlx5dv_create_flow`—has frames that match spread by it. One system call, which waits for
-    /// the firmware.
+    /// `mlx5dv_create_flow`—has matching frames spread by it. One system call, which waits for the
+    /// firmware.
     ///
     /// # Errors
     /// As [`QueuePair::steer`](crate::QueuePair::steer).
@@ -378,7 +380,7 @@ impl RssQueuePair {
         Ok(self.children.adopt_flow(made))
     }
 
-    /// `ibv_destroy_flow`—ends a rule. One system call.
+    /// `ibv_destroy_flow`—removes a rule. One system call.
     ///
     /// # Errors
     /// As [`QueuePair::destroy_flow`](crate::QueuePair::destroy_flow).
@@ -387,8 +389,8 @@ impl RssQueuePair {
         self.children.destroy_flow(rule)
     }
 
-    /// `ibv_destroy_qp`—ends its rules and destroys it. One system call, and one per rule. Dropping
-    /// it does the same.
+    /// `ibv_destroy_qp`—removes its rules and destroys it. One system call, and one per rule.
+    /// Dropping it does the same.
     ///
     /// # Errors
     /// The kernel's errno.

@@ -1,4 +1,5 @@
-//! Extended reliable connections: senders name the shared receive queue that each message goes to.
+//! Extended reliable connections (XRC): senders name the shared receive queue that each message
+//! goes to.
 
 use std::sync::Arc;
 
@@ -18,11 +19,11 @@ use crate::{
     SharedReceiveQueueBuilder,
 };
 
-/// `ibv_xrcd`—an XRC domain: what the receiving ends of connections and the shared queues that they
-/// deliver to have in common.
+/// `ibv_xrcd`—an XRC domain: what the receiving ends of connections share with the shared receive
+/// queues that they deliver to.
 ///
 /// One connection per peer process reaches all shared receive queues of the domain; with plain
-/// connections each pair of queues needs one.
+/// connections, each pair of queues needs its own.
 ///
 /// ```no_run
 /// use uverbs::{QpType, SendRequest};
@@ -54,23 +55,23 @@ pub struct XrcDomain {
 }
 
 impl Adapter {
-    /// `ibv_open_xrcd`—opens an XRC domain of this process's own. One system call.
+    /// `ibv_open_xrcd`—opens an XRC domain that is private to this process. One system call.
     ///
     /// # Errors
     /// | kind | cause |
     /// |---|---|
     /// | [`Unsupported`](ErrorKind::Unsupported) | EOPNOTSUPP, ENOSYS: the device has no XRC |
-    /// | [`OutOfResources`](ErrorKind::OutOfResources) | ENOMEM, EAGAIN of the rdma cgroup |
+    /// | [`OutOfResources`](ErrorKind::OutOfResources) | ENOMEM, EAGAIN from the rdma cgroup |
     #[doc(alias = "ibv_open_xrcd")]
     pub fn open_xrc_domain(&self) -> Result<XrcDomain> {
         self.xrc_domain(None)
     }
 
-    /// `ibv_open_xrcd`—opens the XRC domain that a file stands for. One system call.
+    /// `ibv_open_xrcd`—opens the XRC domain that a file identifies. One system call.
     ///
     /// # Errors
     /// As [`open_xrc_domain`](Self::open_xrc_domain); EAGAIN: no process has opened it, and
-    /// `create` is not set; EINVAL: a process has, and `exclusive` is set.
+    /// `create` is not set; EINVAL: a process has opened it, and `exclusive` is set.
     #[doc(alias = "ibv_open_xrcd")]
     pub fn open_shared_xrc_domain(&self, shared: &SharedXrcDomain<'_>) -> Result<XrcDomain> {
         self.xrc_domain(Some(shared))
@@ -87,8 +88,8 @@ impl Adapter {
 
 impl XrcDomain {
     /// `ibv_create_srq_ex` with `IBV_SRQT_XRC`—creates a shared receive queue for `max_wr` requests
-    /// of `max_sge` scatter/gather entries each, as
-    /// [`shared_receive_queue`](Self::shared_receive_queue) describes.
+    /// of `max_sge` scatter/gather entries each; see
+    /// [`shared_receive_queue`](Self::shared_receive_queue).
     ///
     /// # Errors
     /// As there.
@@ -106,9 +107,9 @@ impl XrcDomain {
             .build()
     }
 
-    /// `ibv_create_srq_ex` with `IBV_SRQT_XRC`—describes a shared receive queue that senders name
-    /// by its [number](SharedReceiveQueue::number). Its receives complete in `cq`. Creating it is
-    /// one system call.
+    /// `ibv_create_srq_ex` with `IBV_SRQT_XRC`—returns a builder for a shared receive queue that
+    /// senders name by its [number](SharedReceiveQueue::number). Its receives complete in `cq`.
+    /// Creating it is one system call.
     ///
     /// Building fails as for [any other](SharedReceiveQueueBuilder::build), and with
     /// [`InvalidInput`](ErrorKind::InvalidInput) for a domain or queue of another context.
@@ -124,11 +125,12 @@ impl XrcDomain {
         SharedReceiveQueueBuilder::new(pd, max_wr).made_by(SrqType::Xrc, maker)
     }
 
-    /// `ibv_create_qp_ex` with `IBV_QPT_XRC_RECV`—describes the receiving end of a connection, of
-    /// type [`XrcTarget`](QpType::XrcTarget).
+    /// `ibv_create_qp_ex` with `IBV_QPT_XRC_RECV`—returns a builder for the receiving end of a
+    /// connection, of type [`XrcTarget`](QpType::XrcTarget).
     ///
     /// The device uses neither `pd` nor `cq`: what arrives is received, checked and completed by
-    /// the shared queue that the sender names. They stay as long as the queue pair.
+    /// the shared receive queue that the sender names. Both live at least as long as the queue
+    /// pair.
     #[doc(alias = "ibv_create_qp_ex")]
     #[doc(alias = "IBV_QPT_XRC_RECV")]
     pub fn target<'a>(
@@ -140,20 +142,21 @@ impl XrcDomain {
         builder.with_extra(QpExtra::xrc_target(&self.domain))
     }
 
-    /// `ibv_open_qp`—opens the receiving end with this number, which this or another process has
+    /// `ibv_open_qp`—opens the receiving end with this number, which this or another process
     /// created in the domain. Two system calls.
     ///
-    /// It lives until whoever created it and everybody who opened it has closed it.
+    /// It lives until its creator and everyone who opened it have closed it.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput): EINVAL, there is none in this domain.
+    /// [`InvalidInput`](ErrorKind::InvalidInput): EINVAL, there is none with this number in the
+    /// domain.
     #[doc(alias = "ibv_open_qp")]
     pub fn open_target(&self, number: u32) -> Result<XrcTarget> {
         self.existing_target(number).build()
     }
 
-    /// `ibv_open_qp`—describes how the receiving end with this number is opened, with a number of
-    /// the user's.
+    /// `ibv_open_qp`—returns a builder for opening the receiving end with this number, with
+    /// `user_data`.
     #[doc(alias = "ibv_open_qp")]
     pub fn existing_target(&self, number: u32) -> XrcTargetBuilder<'_> {
         XrcTargetBuilder {
@@ -166,7 +169,8 @@ impl XrcDomain {
     /// `ibv_close_xrcd`—closes it. One system call. Dropping it does the same.
     ///
     /// # Errors
-    /// [`Busy`](ErrorKind::Busy) while queues or queue pairs of it exist; it lives on with them.
+    /// [`Busy`](ErrorKind::Busy) while shared receive queues or queue pairs of it exist; it lives
+    /// on with them.
     #[doc(alias = "ibv_close_xrcd")]
     pub fn close(self) -> Result<()> {
         let object = Arc::clone(self.domain.object());
@@ -199,7 +203,7 @@ impl Maker for InDomain<'_> {
     }
 }
 
-/// The receiving end of an XRC connection to be opened ([`XrcDomain::existing_target`]).
+/// The receiving end of an XRC connection, to be opened ([`XrcDomain::existing_target`]).
 #[derive(Clone, Copy, Debug)]
 #[must_use = "nothing is opened before `build`"]
 pub struct XrcTargetBuilder<'a> {
@@ -209,7 +213,7 @@ pub struct XrcTargetBuilder<'a> {
 }
 
 impl XrcTargetBuilder<'_> {
-    /// A number of the user's that its events carry. Default: 0.
+    /// A number of the user's choice that its events carry. Default: 0.
     pub fn user_data(mut self, user_data: u64) -> Self {
         self.user_data = user_data;
         self
@@ -262,16 +266,18 @@ impl XrcTarget {
         self.queue.query(QpAttrMask::all())
     }
 
-    /// `ibv_modify_qp`—changes its state or attributes, for everybody who has it. One system call.
+    /// `ibv_modify_qp`—changes its state or attributes, for everyone who has it open. One system
+    /// call.
     ///
     /// # Errors
-    /// EINVAL for a transition that does not exist, and attributes that it needs or does not take.
+    /// EINVAL for a transition that does not exist, and for attributes that are missing or not
+    /// allowed in it.
     pub fn modify(&mut self, attr: &QpAttr) -> Result<()> {
         self.queue.modify(attr)
     }
 
-    /// `ibv_destroy_qp`—closes it, and destroys it if nobody else has it. One system call. Dropping
-    /// it does the same.
+    /// `ibv_destroy_qp`—closes it, and destroys it if no one else has it open. One system call.
+    /// Dropping it does the same.
     ///
     /// # Errors
     /// The kernel's errno.
@@ -282,8 +288,8 @@ impl XrcTarget {
 
 impl SendBatch<'_> {
     /// Puts a request of an XRC initiator ([`QpType::XrcInitiator`]) into the ring, for the peer's
-    /// shared receive queue with the number `srq`; it matters for sends and for writes with an
-    /// immediate value. No system call.
+    /// shared receive queue with the number `srq`; the number matters only for sends and for writes
+    /// with an immediate value. No system call.
     ///
     /// # Errors
     /// As [`push`](Self::push); [`PostError::UnsupportedOperation`] on queue pairs of another type.

@@ -1,10 +1,10 @@
-//! Memory that is either in the user's hands or in a queue's, never in both.
+//! Memory that is owned either by the user or by a queue, never by both.
 //!
 //! # Safety
 //!
-//! A [`Buffer`] is the only handle to its range of a [`Region`]: ranges are cut disjoint when the
-//! region is made and never handed out twice. The region is registered for local access only, so no
-//! peer reaches it, and work requests name the range only while a queue owns the buffer.
+//! A [`Buffer`] is the only handle to its range of a [`Region`]: ranges are disjoint by
+//! construction and never handed out twice. The region is registered for local access only, so no
+//! peer can reach it, and work requests name the range only while a queue owns the buffer.
 #![allow(
     unsafe_code,
     reason = "lends memory that a device accesses at other times"
@@ -21,7 +21,7 @@ use uverbs_core::{Error, Op, Result};
 
 use crate::{MemoryRegion, ProtectionDomain};
 
-/// Pages of this library and their registration.
+/// Pages that this library allocated, and their registration.
 #[derive(Debug)]
 pub(super) struct Region {
     pub(super) mr: MemoryRegion,
@@ -30,32 +30,34 @@ pub(super) struct Region {
 
 /// Registered memory of this process; see [the module](crate::owned).
 ///
-/// It reads and writes as a byte slice, zeroed at first, aligned to 64 bytes.
+/// It derefs to a byte slice, initially zeroed and aligned to 64 bytes.
 pub struct Buffer {
     region: Arc<Region>,
     offset: usize,
     len: usize,
 }
 
-/// Buffers start on a cache line of their own, so that a device writing one disturbs no other.
+/// Each buffer starts on a cache line of its own, so that a device writing to one does not disturb
+/// another.
 const ALIGN: usize = 64;
 
 impl ProtectionDomain {
     /// Allocates and registers `N` buffers of `len` bytes each. Three system calls for all of them.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a length, or a number, of 0;
-    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) for one above 4 GiB;
-    /// [`OutOfResources`](crate::ErrorKind::OutOfResources) for memory, mostly `RLIMIT_MEMLOCK`.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a length or a count of 0;
+    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) for a length above 4 GiB;
+    /// [`OutOfResources`](crate::ErrorKind::OutOfResources) for memory, usually `RLIMIT_MEMLOCK`.
     pub fn buffers<const N: usize>(&self, len: usize) -> Result<[Buffer; N]> {
         let region = self.region_of(N, len)?;
         Ok(std::array::from_fn(|at| Buffer::of(&region, at, len)))
     }
 
-    /// Allocates and registers `count` buffers of `len` bytes each, as [`buffers`](Self::buffers).
+    /// Allocates and registers `count` buffers of `len` bytes each, like
+    /// [`buffers`](Self::buffers).
     ///
     /// # Errors
-    /// As [`buffers`](Self::buffers); none are a list, too.
+    /// As [`buffers`](Self::buffers), except that a `count` of 0 gives an empty list.
     pub fn buffer_list(&self, count: usize, len: usize) -> Result<Vec<Buffer>> {
         if count == 0 {
             return Ok(Vec::new());
@@ -64,7 +66,7 @@ impl ProtectionDomain {
         Ok((0..count).map(|at| Buffer::of(&region, at, len)).collect())
     }
 
-    /// Memory for that many buffers.
+    /// Memory for `count` buffers.
     fn region_of(&self, count: usize, len: usize) -> Result<Arc<Region>> {
         let op = Op::RegisterMemory;
         if u32::try_from(len).is_err() {
@@ -79,7 +81,7 @@ impl ProtectionDomain {
     }
 }
 
-/// From one buffer to the next, in bytes. The length is below 4 GiB.
+/// The distance from one buffer to the next, in bytes. The length is below 4 GiB.
 const fn stride(len: usize) -> usize {
     len.next_multiple_of(ALIGN)
 }
@@ -112,7 +114,7 @@ impl Region {
 }
 
 impl Buffer {
-    /// The buffer at this place of a region that was made for such ones.
+    /// Buffer number `at` of a region that was made for buffers of this length.
     fn of(region: &Arc<Region>, at: usize, len: usize) -> Self {
         Self {
             region: Arc::clone(region),
@@ -126,12 +128,12 @@ impl Buffer {
         self.len
     }
 
-    /// True for no bytes, which cannot be allocated.
+    /// True for an empty buffer, which cannot be allocated.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The first `len` bytes as a piece of a work request; `None` when there are not so many.
+    /// The first `len` bytes as a scatter/gather entry; `None` if the buffer is shorter.
     pub(super) fn sge(&self, len: usize) -> Option<Sge> {
         if len > self.len {
             return None;
@@ -141,7 +143,7 @@ impl Buffer {
             .sge(self.offset as u64, u32::try_from(len).ok()?)
     }
 
-    /// All of it as a piece, if it is memory of `pd`.
+    /// All of it as a scatter/gather entry, if it is memory of `pd`.
     pub(super) fn whole_in(&self, pd: &ProtectionDomain) -> Option<Sge> {
         if self.is_in(pd) {
             self.sge(self.len)

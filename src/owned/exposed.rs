@@ -9,9 +9,9 @@ use uverbs_core::{Error, ErrorKind, Op, Result};
 use super::buffer::Region;
 use crate::ProtectionDomain;
 
-/// What peers may do, or may be let do by a window. Other memory is lent out as slices, and who
-/// plays a device in this process goes by that: a region without any of these is accessed as the
-/// pieces of requests are, this one by its words.
+/// What peers may do, or what a window may allow them to do. Other memory is lent out as slices,
+/// and a fake device in this process relies on that: it accesses a region without any of these
+/// rights like the memory of requests, and this one word by word.
 const PEERS: AccessFlags = AccessFlags::REMOTE_READ
     .union(AccessFlags::REMOTE_WRITE)
     .union(AccessFlags::REMOTE_ATOMIC)
@@ -20,10 +20,10 @@ const PEERS: AccessFlags = AccessFlags::REMOTE_READ
 /// Memory that peers with its key may read, write or change at any time.
 ///
 /// It lends no reference to its bytes: they are copied in and out, each byte once, while peers and
-/// other threads may be at work; what is copied then is a mix of old and new. Words of 8 aligned
-/// bytes are loaded and stored in one access, so they can serve as flags. Cheap to clone; the
-/// memory is freed once the last clone is dropped and the kernel confirmed that nobody reaches it
-/// any more.
+/// other threads may be writing; the copy is then a mix of old and new. Words of 8 aligned bytes
+/// are loaded and stored in one access, so they can serve as flags. Cheap to clone; the memory is
+/// freed once the last clone is dropped and the kernel has confirmed that nothing can reach it any
+/// more.
 ///
 /// ```no_run
 /// # fn f(pd: &uverbs::ProtectionDomain) -> Result<(), uverbs::Error> {
@@ -42,15 +42,15 @@ pub struct ExposedMemory {
 }
 
 impl ProtectionDomain {
-    /// Allocates `len` zeroed bytes and lets peers access them as `access` says. Two or three
+    /// Allocates `len` zeroed bytes and lets peers access them as `access` allows. Two or three
     /// system calls.
     ///
-    /// Local writing is added where remote writing or atomics need it.
+    /// Local write access is added where remote writes or atomics need it.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for a length of 0, or access that makes no sense
-    /// here (nothing that peers may do, on-demand paging, huge pages, zero-based addresses) or has
-    /// no name; [`OutOfResources`](ErrorKind::OutOfResources) for memory, mostly `RLIMIT_MEMLOCK`.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a length of 0, or access flags that make no
+    /// sense here (none for peers, on-demand paging, huge pages, zero-based addresses) or have no
+    /// name; [`OutOfResources`](ErrorKind::OutOfResources) for memory, usually `RLIMIT_MEMLOCK`.
     pub fn expose(&self, len: usize, access: AccessFlags) -> Result<ExposedMemory> {
         access.asked(Op::RegisterMemory, "access")?;
         let refused = AccessFlags::ON_DEMAND | AccessFlags::HUGETLB | AccessFlags::ZERO_BASED;
@@ -91,7 +91,7 @@ impl ExposedMemory {
         self.region.mr.rkey()
     }
 
-    /// Where it starts, for peers.
+    /// Its start, as peers address it.
     pub fn remote(&self) -> Remote {
         Remote {
             address: self.region.mr.address(),
@@ -99,30 +99,32 @@ impl ExposedMemory {
         }
     }
 
-    /// Copies bytes at `offset` out. False, and nothing is copied, when the range does not fit.
+    /// Copies bytes out from `offset`. Returns false, and copies nothing, if the range does not
+    /// fit.
     #[must_use = "nothing is copied from outside"]
     pub fn read(&self, offset: usize, bytes: &mut [u8]) -> bool {
         self.region.pages.copy_to(offset, bytes)
     }
 
-    /// Copies `bytes` in at `offset`. False, and nothing is copied, when the range does not fit.
+    /// Copies `bytes` in at `offset`. Returns false, and copies nothing, if the range does not fit.
     ///
-    /// Bytes beside them stay what they are, or become what a peer or another thread writes there
-    /// meanwhile. What is not aligned to words of 8 bytes takes an exchange of the word at either
-    /// end.
+    /// Adjacent bytes keep their value, or take the one that a peer or another thread writes there
+    /// meanwhile. A range that is not aligned to words of 8 bytes takes a compare-and-exchange of
+    /// the word at either end.
     #[must_use = "nothing is copied to outside"]
     pub fn write(&self, offset: usize, bytes: &[u8]) -> bool {
         self.region.pages.copy_from(offset, bytes)
     }
 
     /// The aligned 8 bytes at `offset`, loaded in one access with acquire ordering: what the peer
-    /// wrote before them over the same connection is visible. `None` outside or unaligned.
+    /// wrote before them over the same connection is visible. `None` if `offset` is outside or
+    /// unaligned.
     pub fn load(&self, offset: usize) -> Option<u64> {
         self.region.pages.load(offset, Ordering::Acquire)
     }
 
-    /// Stores the aligned 8 bytes at `offset` in one access, after everything written before. False
-    /// outside or unaligned.
+    /// Stores the aligned 8 bytes at `offset` in one access, after everything written before.
+    /// Returns false if `offset` is outside or unaligned.
     #[must_use = "nothing is stored outside"]
     pub fn store(&self, offset: usize, value: u64) -> bool {
         self.region.pages.store(offset, value, Ordering::Release)

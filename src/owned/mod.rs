@@ -1,13 +1,13 @@
 //! The safe memory world: queues own the memory of posted work.
 //!
-//! - A [`Buffer`] is memory of this process alone while it is in hand. Posting moves it into the
-//!   queue; [`QueuePair::complete`] gives it back. A buffer that is forgotten leaks, a queue that
-//!   is forgotten leaks its buffers: neither lets a device write into memory that someone else
-//!   owns.
+//! - A [`Buffer`] is memory that only this process accesses while the user holds it. Posting moves
+//!   it into the queue; [`QueuePair::complete`] returns it. A forgotten buffer is leaked, and a
+//!   forgotten queue leaks its buffers: neither lets a device write into memory that has another
+//!   owner.
 //! - [`ExposedMemory`] is memory that peers may read or write at any time. It never lends a
 //!   reference; bytes are copied in and out.
-//! - A queue pair that is dropped is destroyed first, and its buffers are freed when the kernel
-//!   confirmed that. If the kernel did not, they are leaked.
+//! - A queue pair that is dropped is destroyed first, and its buffers are freed once the kernel has
+//!   confirmed that. If the kernel does not, they are leaked.
 //!
 //! Every request is signaled, so that each buffer comes back with a completion of its own.
 

@@ -2,12 +2,12 @@
 //!
 //! # Safety
 //!
-//! Posted memory is in the tables from before it is rung until its completion was polled, or the
-//! kernel confirmed a destroy or a reset. A completion is of a request in the tables when it has
-//! its id: ids are unique in the process, given to one request at a time, and not to be had by
-//! requests that are posted elsewhere (see `slab`). A completion can be used once, because it is
-//! given away and cannot be made or copied. Tables that are left behind, by a drop or an unwind,
-//! are the kernel's queue pair's until it is gone.
+//! Posted memory is in the tables from before it is submitted until its completion has been polled,
+//! or the kernel has confirmed a destroy or a reset. A completion belongs to a request in the
+//! tables if it has its id: ids are unique in the process, assigned to one request at a time, and
+//! unavailable to requests that are posted elsewhere (see `slab`). A completion can be used once,
+//! because it is moved in and cannot be created or copied. Tables that are left behind by a drop or
+//! an unwind are kept with the kernel's queue pair until it is gone.
 #![allow(unsafe_code, reason = "posts memory that this queue owns")]
 
 use uverbs_core::types::{
@@ -37,7 +37,7 @@ struct Tables {
 }
 
 impl Tables {
-    /// Empty ones, for as many requests as the queue pair has room for.
+    /// Empty tables, for as many requests as the queue pair has room for.
     fn of(caps: &QpCaps) -> Self {
         Self {
             sending: Slab::new(caps.max_send_wr),
@@ -67,8 +67,8 @@ pub(super) struct Receive {
 }
 
 impl QueuePair {
-    /// Takes a queue pair over. Memory of work that was posted on it before stays its poster's
-    /// business; its completions finish nothing here.
+    /// Takes over a queue pair. Memory of work that was posted on it before remains the
+    /// responsibility of the code that posted it; completions of that work finish nothing here.
     pub fn new(qp: crate::QueuePair) -> Self {
         Self {
             tables: Tables::of(&qp.caps()),
@@ -86,7 +86,7 @@ impl QueuePair {
         self.qp.state()
     }
 
-    /// How many send requests are under way.
+    /// How many send requests are outstanding.
     pub fn sends_posted(&self) -> usize {
         self.tables.sending.len()
     }
@@ -96,7 +96,7 @@ impl QueuePair {
         self.tables.receiving.len()
     }
 
-    /// Posts a send request; it is signaled. One system call on rxe.
+    /// Posts a send request, which is always signaled. One system call on rxe.
     ///
     /// # Errors
     /// Why it was refused, and the request with its memory.
@@ -130,9 +130,9 @@ impl QueuePair {
                 .as_ref()
                 .map(|(address, qp_num, qkey)| -> Destination<'_> { address.to(*qp_num, *qkey) }),
         };
-        // SAFETY: the memory of the piece is a buffer that this table owns now, or exposed memory
-        // that lends no references and that this table keeps registered. It leaves the table only
-        // as the module says.
+        // SAFETY: the memory of the scatter/gather entry is a buffer that this table now owns, or
+        // exposed memory that lends no references and that this table keeps registered. It leaves
+        // the table only as the module documentation says.
         match unsafe { qp.post_send(&[request]) } {
             Ok(()) => Ok(()),
             Err(failed) if matches!(failed.error, PostError::Doorbell(_)) => {
@@ -153,12 +153,12 @@ impl QueuePair {
         self.post(Work::send().memory((buffer, len)).user_data(user_data))
     }
 
-    /// Sends bytes that are copied into the queue; they need no buffer. Reported like every
-    /// request, with [`Memory::None`].
+    /// Sends bytes that are copied into the queue and need no buffer. Its completion is reported
+    /// like that of every request, with [`Memory::None`].
     ///
     /// # Errors
-    /// [`InlineTooLong`](PostError::InlineTooLong) beyond what the queue pair was created for; else
-    /// as [`post`](Self::post).
+    /// [`InlineTooLong`](PostError::InlineTooLong) for more than the queue pair was created for;
+    /// else as [`post`](Self::post).
     pub fn send_inline(&mut self, bytes: &[u8], user_data: u64) -> Result<(), PostError> {
         let id = self
             .tables
@@ -190,15 +190,15 @@ impl QueuePair {
             piece,
             user_data,
             |request| {
-                // SAFETY: the memory of the piece is a buffer that the table owns until its
-                // completion was polled, or a destroy or reset was confirmed.
+                // SAFETY: the memory of the scatter/gather entry is a buffer that the table owns
+                // until its completion has been polled, or a destroy or reset has been confirmed.
                 unsafe { qp.post_recv(&[*request]) }.map_err(|failed| failed.error)
             },
         )
     }
 
-    /// Posts a receive request without memory, for a message without data (a write with immediate,
-    /// say).
+    /// Posts a receive request without memory, for a message without data (such as a write with
+    /// immediate).
     ///
     /// # Errors
     /// Why it was refused.
@@ -225,19 +225,20 @@ impl QueuePair {
         })
     }
 
-    /// Takes the memory of a finished request back, for its completion.
+    /// Exchanges a completion for the memory of the finished request.
     ///
-    /// No system call, and no search: the completion says where the request is.
+    /// No system call, and no search: the completion identifies the request.
     ///
     /// # Errors
-    /// The completion, when it is not of a request of this queue pair: another's, one that was
-    /// posted before it was taken over, or one that a [`reset`](Self::reset) discarded.
+    /// The completion, if it does not belong to a request of this queue pair: one of another queue,
+    /// one that was posted before the queue pair was taken over, or one that a
+    /// [`reset`](Self::reset) discarded.
     #[inline]
     pub fn complete<'cq>(
         &mut self,
         completion: Completion<'cq>,
     ) -> Result<Finished, Completion<'cq>> {
-        // No more than care: the ids are enough, as long as the kernel speaks the truth.
+        // Only a precaution: the ids are enough, as long as the kernel tells the truth.
         if completion.qp_num != self.qp_num() {
             return Err(completion);
         }
@@ -254,7 +255,7 @@ impl QueuePair {
         Err(completion)
     }
 
-    /// `ibv_modify_qp`, except to RESET, for which there is [`reset`](Self::reset).
+    /// `ibv_modify_qp`, except for a change to RESET, which is [`reset`](Self::reset).
     ///
     /// # Errors
     /// As [`QueuePair::modify`](crate::QueuePair::modify).
@@ -301,12 +302,12 @@ impl QueuePair {
 
     /// Moves it to RESET, which discards posted work, and returns the memory of all of it.
     ///
-    /// Completions of that work that are still in a completion queue finish nothing any more.
+    /// Completions of that work that are still in a completion queue no longer finish anything.
     ///
     /// # Errors
-    /// As [`modify`](Self::modify); the memory stays in the queue then.
+    /// As [`modify`](Self::modify); the memory then stays in the queue.
     pub fn reset(&mut self) -> Result<Vec<Memory>> {
-        // Made first: afterwards there is nothing left that may fail.
+        // Created first, so that nothing can fail afterwards.
         let fresh = Tables::of(&self.qp.caps());
         self.qp.modify(&QpAttr::to(QpState::Reset))?;
         Ok(std::mem::replace(&mut self.tables, fresh).into_memory())
@@ -315,14 +316,14 @@ impl QueuePair {
     /// `ibv_destroy_qp`—destroys it and returns the memory of discarded work.
     ///
     /// # Errors
-    /// As [`QueuePair::destroy`](crate::QueuePair::destroy); the memory is given up then.
+    /// As [`QueuePair::destroy`](crate::QueuePair::destroy); the memory is then leaked.
     pub fn destroy(mut self) -> Result<Vec<Memory>> {
         self.qp.end(Failing::GivenUp)?;
         Ok(std::mem::take(&mut self.tables).into_memory())
     }
 
-    /// `ibv_destroy_qp`—as [`destroy`](Self::destroy), and gives it back with its memory if that
-    /// fails, for another try.
+    /// `ibv_destroy_qp`—as [`destroy`](Self::destroy), but returns the queue pair with its memory
+    /// if that fails, for another try.
     ///
     /// # Errors
     /// As [`QueuePair::try_destroy`](crate::QueuePair::try_destroy).
@@ -343,7 +344,7 @@ impl Drop for QueuePair {
     }
 }
 
-/// Puts `buffer` into `table` and posts it as `piece`; gives it back when it is refused.
+/// Puts `buffer` into `table` and posts it as `piece`; returns it if it is refused.
 pub(super) fn post_receive(
     table: &mut Slab<Receive>,
     buffer: Buffer,

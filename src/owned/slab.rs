@@ -1,4 +1,4 @@
-//! What is in a queue: a table of fixed size whose indexes travel as work request ids.
+//! What is in a queue: a table of fixed size whose indexes are used as work request ids.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,10 +6,10 @@ use uverbs_core::types::RESERVED_WR_IDS;
 
 use crate::unpolled::PLACE_BITS;
 
-/// Values in a queue, each under an id that nothing else in the process has.
+/// Values in a queue, each under an id that is unique in the process.
 ///
 /// An id is [`RESERVED_WR_IDS`], a tag that no other table of the process has or had (39 bits), and
-/// a place in the table (24 bits). Requests of users never have such an id. A place is used again
+/// an index in the table (24 bits). Requests of users never have such an id. An index is reused
 /// only after its value was taken out by the one completion with its id, or after the tag changed,
 /// so an id never stands for two requests whose completions could be confused.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) struct Slab<T> {
 
 const PLACES: u64 = 1 << PLACE_BITS;
 
-/// Gives out tags, each once.
+/// Hands out tags, each once.
 #[derive(Debug)]
 struct Tags {
     next: AtomicU64,
@@ -48,7 +48,7 @@ impl Tags {
 }
 
 impl<T> Slab<T> {
-    /// A table of `capacity` places, at most 2^24. It has none if the process has used up all ids.
+    /// A table of `capacity` slots, at most 2^24. It has none if the process has used up all ids.
     pub(super) fn new(capacity: u32) -> Self {
         Self::with_tags(&TAGS, capacity)
     }
@@ -81,7 +81,7 @@ impl<T> Slab<T> {
         self.free.extend((from..capacity).rev());
     }
 
-    /// Takes a place for `value`. The value comes back when there is none.
+    /// Puts `value` into a free slot. Returns the value if there is none.
     #[inline]
     pub(super) fn insert(&mut self, value: T) -> Result<u64, T> {
         let Some(index) = self.free.pop() else {
@@ -96,7 +96,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Takes the value with this id out, if it is there.
+    /// Takes out the value with this id, if it is there.
     #[inline]
     pub(super) fn remove(&mut self, id: u64) -> Option<T> {
         let index = self.place(id)?;
@@ -112,7 +112,7 @@ impl<T> Slab<T> {
         self.places.get(index as usize)?.as_ref()
     }
 
-    /// Where the value with this id would be, if the id is one of this table.
+    /// The index that the value with this id would have, if the id is one of this table.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "24 bits are left")]
     fn place(&self, id: u64) -> Option<u32> {
@@ -120,7 +120,7 @@ impl<T> Slab<T> {
         (place < PLACES).then_some(place as u32)
     }
 
-    /// The upper part that all of its ids have, and no others.
+    /// The upper part that all of its ids have, and no other ids.
     pub(super) fn base(&self) -> u64 {
         self.base
     }
@@ -132,7 +132,7 @@ impl<T> Slab<T> {
 }
 
 impl<T> Default for Slab<T> {
-    /// A table without places, which has no ids.
+    /// A table without slots, which has no ids.
     fn default() -> Self {
         Self {
             base: 0,
@@ -146,7 +146,7 @@ impl<T> IntoIterator for Slab<T> {
     type Item = T;
     type IntoIter = std::iter::Flatten<std::vec::IntoIter<Option<T>>>;
 
-    /// Everything that is in it. Its ids are of no use any more.
+    /// Everything that is in it. Its ids are no longer of any use.
     fn into_iter(self) -> Self::IntoIter {
         self.places.into_iter().flatten()
     }

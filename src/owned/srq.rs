@@ -2,10 +2,10 @@
 //!
 //! # Safety
 //!
-//! Posted memory is in `receiving` from before it is rung until its completion was polled or went
-//! unpolled, or the kernel confirmed that the queue is gone. Ids are unique in the process and not
-//! to be had by requests that are posted elsewhere (see `slab`), so a completion of another request
-//! takes nothing out, whatever it is of.
+//! Posted memory is in `receiving` from before it is submitted until its completion has been polled
+//! or was lost unpolled, or the kernel has confirmed that the queue is gone. Ids are unique in the
+//! process and unavailable to requests that are posted elsewhere (see `slab`), so a completion of
+//! any other request takes nothing out.
 #![allow(unsafe_code, reason = "posts memory that this queue owns")]
 
 use uverbs_core::Result;
@@ -22,18 +22,19 @@ use crate::unpolled::Noted;
 
 /// A shared receive queue for posting without `unsafe`; see [the module](crate::owned).
 ///
-/// It lends the queue underneath for building queue pairs and for queries.
+/// It lends the underlying queue for building queue pairs and for queries.
 #[derive(Debug)]
 pub struct SharedReceiveQueue {
     srq: crate::SharedReceiveQueue,
     receiving: Slab<Receive>,
     unpolled: Noted,
-    /// Ids of receives that are over, whose completions nobody will poll.
+    /// Ids of receives that are over, whose completions will never be polled.
     over: Vec<u64>,
 }
 
 impl SharedReceiveQueue {
-    /// Takes a shared receive queue over. Memory posted on it before stays its poster's business.
+    /// Takes over a shared receive queue. Memory posted on it before remains the responsibility of
+    /// the code that posted it.
     pub fn new(srq: crate::SharedReceiveQueue) -> Self {
         let receiving = Slab::new(srq.size().max_wr);
         Self {
@@ -44,7 +45,7 @@ impl SharedReceiveQueue {
         }
     }
 
-    /// The queue underneath: what queue pairs are built with.
+    /// The underlying queue, which queue pairs are built with.
     pub fn queue(&self) -> &crate::SharedReceiveQueue {
         &self.srq
     }
@@ -62,16 +63,16 @@ impl SharedReceiveQueue {
         let srq = &mut self.srq;
         let piece = buffer.whole_in(srq.pd());
         post_receive(&mut self.receiving, buffer, piece, user_data, |request| {
-            // SAFETY: the memory of the piece is a buffer that the table owns until its completion
-            // was polled, or a destroy was confirmed.
+            // SAFETY: the memory of the scatter/gather entry is a buffer that the table owns until
+            // its completion has been polled, or a destroy has been confirmed.
             unsafe { srq.post_recv(&[*request]) }.map_err(|failed| failed.error)
         })
     }
 
-    /// Takes the memory of a finished request back, for its completion. No system call.
+    /// Exchanges a completion for the memory of the finished request. No system call.
     ///
     /// # Errors
-    /// The completion, when it is not of a request of this queue.
+    /// The completion, if it does not belong to a request of this queue.
     #[inline]
     pub fn complete<'cq>(
         &mut self,
@@ -87,11 +88,11 @@ impl SharedReceiveQueue {
         }
     }
 
-    /// Takes a request back that was used up and has no completion any more, if there is one.
+    /// Takes back a request that was used up and no longer has a completion, if there is one.
     ///
-    /// A queue pair that is destroyed or reset, and a completion queue that is destroyed, take
-    /// completions along that were not polled; so a server whose clients come and go asks now and
-    /// then. Such requests end with [`WcStatus::Flushed`](crate::WcStatus::Flushed) and tell no
+    /// Completions that were not polled are lost when their queue pair is destroyed or reset, or
+    /// their completion queue is destroyed; so a server whose clients come and go calls this now
+    /// and then. Such requests end with [`WcStatus::Flushed`](crate::WcStatus::Flushed) and name no
     /// queue pair. No system call.
     pub fn unpolled(&mut self) -> Option<Finished> {
         if self.over.is_empty() {
@@ -105,15 +106,15 @@ impl SharedReceiveQueue {
         None
     }
 
-    /// Notes what is over. The provider tells it once, and only before the requests' places are
-    /// used again.
+    /// Learns which requests are over. The provider reports each only once, and only until its slot
+    /// is reused.
     fn learn(&mut self) {
         let over = &mut self.over;
         let mut note = |wr_id| over.push(wr_id);
         self.srq.queue.take_unreported(&mut note);
     }
 
-    /// `ibv_modify_srq`—resizes or arms it, as
+    /// `ibv_modify_srq`—resizes or arms it, like
     /// [`SharedReceiveQueue::modify`](crate::SharedReceiveQueue::modify).
     ///
     /// # Errors
@@ -124,7 +125,7 @@ impl SharedReceiveQueue {
         Ok(())
     }
 
-    /// `ibv_destroy_srq`—destroys it and returns the memory of requests that were not used.
+    /// `ibv_destroy_srq`—destroys it and returns the memory of unused requests.
     ///
     /// # Errors
     /// [`Busy`](crate::ErrorKind::Busy) while queue pairs use it: it lives on with them, and its
@@ -134,7 +135,7 @@ impl SharedReceiveQueue {
         Ok(self.take_memory())
     }
 
-    /// `ibv_destroy_srq`—as [`destroy`](Self::destroy), and gives it back if that fails, for
+    /// `ibv_destroy_srq`—as [`destroy`](Self::destroy), but returns the queue if that fails, for
     /// another try.
     ///
     /// # Errors
@@ -146,7 +147,7 @@ impl SharedReceiveQueue {
         }
     }
 
-    /// What was posted. Nobody else has it any more.
+    /// The memory of what was posted, which nothing else uses any more.
     fn take_memory(&mut self) -> Vec<Memory> {
         let unused = std::mem::take(&mut self.receiving);
         unused.into_iter().map(|receive| receive.memory).collect()
@@ -156,7 +157,7 @@ impl SharedReceiveQueue {
 impl Drop for SharedReceiveQueue {
     fn drop(&mut self) {
         if self.receiving.len() > 0 {
-            // Freed with the kernel's queue, which queue pairs may keep alive.
+            // It is freed with the kernel's queue, which queue pairs may keep alive.
             self.srq.keep(std::mem::take(&mut self.receiving));
         }
     }

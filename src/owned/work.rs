@@ -17,7 +17,7 @@ pub enum Memory {
     None,
     /// The first bytes of a buffer.
     Buffer(Buffer, usize),
-    /// A range of memory that peers may access meanwhile.
+    /// A range of memory that peers may access at the same time.
     Exposed(ExposedMemory, Range<usize>),
 }
 
@@ -46,15 +46,15 @@ pub struct Work {
     pub(super) destination: Option<(AddressHandle, u32, u32)>,
 }
 
-/// A request that is done, one way or the other, and its memory.
+/// A request that ended, successfully or not, and its memory.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Finished {
-    /// The number it was posted with.
+    /// The `user_data` it was posted with.
     pub user_data: u64,
     /// How it ended.
     pub status: WcStatus,
-    /// Bytes received or read, never more than were posted; 0 when it failed.
+    /// Bytes received or read, never more than were posted; 0 if it failed.
     pub len: usize,
     /// Its memory.
     pub memory: Memory,
@@ -67,12 +67,12 @@ pub struct Finished {
 pub struct Refused {
     /// Why.
     pub error: PostError,
-    /// The request. `None` when the kernel refused the doorbell of a ring it may have looked at:
-    /// the queue keeps the memory until it is destroyed.
+    /// The request. `None` if the kernel refused the doorbell but may have seen the request in the
+    /// ring: the queue then keeps the memory until it is destroyed.
     pub work: Option<Work>,
 }
 
-/// A buffer that was not posted to receive into.
+/// A buffer that could not be posted to receive into.
 #[derive(Debug)]
 pub struct ReceiveRefused {
     /// Why.
@@ -82,7 +82,7 @@ pub struct ReceiveRefused {
 }
 
 impl Work {
-    /// A request that does `operation` with no memory, no flags and number 0.
+    /// A request that does `operation`, with no memory, no flags and `user_data` 0.
     ///
     /// [`Operation::BindWindow`] and [`Operation::LocalInvalidate`] are refused when posted: they
     /// change who may access memory.
@@ -101,7 +101,7 @@ impl Work {
         Self::new(Operation::Send)
     }
 
-    /// Sends, with 32 bits for the peer's completion.
+    /// Sends, with a 32-bit immediate value for the peer's completion.
     pub fn send_imm(imm: u32) -> Self {
         Self::new(Operation::SendImm(imm))
     }
@@ -111,7 +111,7 @@ impl Work {
         Self::new(Operation::Write(remote))
     }
 
-    /// Writes into the peer's memory and completes a receive there, with 32 bits.
+    /// Writes into the peer's memory and completes a receive there, with a 32-bit immediate value.
     pub fn write_imm(remote: Remote, imm: u32) -> Self {
         Self::new(Operation::WriteImm(remote, imm))
     }
@@ -127,25 +127,25 @@ impl Work {
         self
     }
 
-    /// How it is carried out, besides being signaled.
+    /// How it is carried out, in addition to being signaled.
     pub fn flags(mut self, flags: SendFlags) -> Self {
         self.flags = flags;
         self
     }
 
-    /// A number that comes back when it is finished.
+    /// A number that comes back when the request is finished.
     pub fn user_data(mut self, user_data: u64) -> Self {
         self.user_data = user_data;
         self
     }
 
-    /// Where a datagram goes: the path, the queue pair at its end, its key.
+    /// Where a datagram goes: the path, the queue pair at its end, and that queue pair's key.
     pub fn to(mut self, address: &AddressHandle, qp_num: u32, qkey: u32) -> Self {
         self.destination = Some((address.clone(), qp_num, qkey));
         self
     }
 
-    /// Takes the memory out again.
+    /// Takes the memory back out.
     pub fn take_memory(self) -> Memory {
         self.memory
     }
@@ -174,8 +174,8 @@ impl Memory {
         self.len() == 0
     }
 
-    /// The piece for the device: `None` for no memory, an error for a range outside it or memory of
-    /// another domain.
+    /// The scatter/gather entry for the device: `None` for no memory, an error for a range outside
+    /// of it or for memory of another protection domain.
     pub(super) fn sge(&self, pd: &ProtectionDomain) -> Result<Option<Sge>, PostError> {
         let piece = match self {
             Self::None => return Ok(None),
@@ -225,7 +225,7 @@ impl Finished {
         }
     }
 
-    /// Of a request whose completion went with its queue.
+    /// For a request whose completion was lost with its queue.
     pub(super) fn unpolled(user_data: u64, memory: Memory, wr_id: u64) -> Self {
         let completion = WorkCompletion {
             wr_id,
@@ -236,7 +236,7 @@ impl Finished {
         Self::new(user_data, memory, &completion)
     }
 
-    /// The received bytes, when it was a receive into a buffer.
+    /// The received bytes, if it was a receive into a buffer.
     pub fn bytes(&self) -> Option<&[u8]> {
         match &self.memory {
             Memory::Buffer(buffer, _) => buffer.get(..self.len),

@@ -1,4 +1,4 @@
-//! Describes a queue pair and creates it.
+//! The builder of queue pairs.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,8 +15,8 @@ use crate::{CompletionQueue, ProtectionDomain, SharedReceiveQueue};
 
 /// A queue pair to be created ([`ProtectionDomain::queue_pair`]).
 ///
-/// [`build`](Self::build) may be called many times; each call creates a queue pair. Values that may
-/// not fit are made by their own types, so that no setting fails:
+/// [`build`](Self::build) may be called many times; each call creates a queue pair. Values with a
+/// limited range have their own types, so that no setter fails:
 ///
 /// ```no_run
 /// # fn f(pd: uverbs::ProtectionDomain, cq: uverbs::CompletionQueue) -> uverbs::Result<()> {
@@ -65,11 +65,11 @@ pub struct QueuePairBuilder<'a> {
     pub(super) settings: Settings,
     /// What a vendor adds.
     extra: Option<Arc<dyn Extra>>,
-    /// What was found out about the port, for further calls of `build`.
+    /// What was found out about the port, for later calls of `build`.
     port: OnceLock<Port>,
 }
 
-/// What a queue pair is connected with.
+/// The settings a queue pair is connected with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     pub(super) access: AccessFlags,
@@ -88,7 +88,7 @@ pub(super) struct Settings {
     pub(super) path_mtu: Mtu,
     pub(super) gid: Option<GidEntry>,
     pub(super) after: After,
-    /// What the peer's device can do, if it is known.
+    /// The options of the peer's device, if they are known.
     pub(super) ece: Option<Ece>,
 }
 
@@ -159,7 +159,7 @@ impl<'a> QueuePairBuilder<'a> {
         self
     }
 
-    /// What follows its creation, where that is something else than a transport's usual way.
+    /// What follows its creation, where that differs from the transport's usual way.
     pub(crate) fn with_after(mut self, after: After) -> Self {
         self.settings.after = after;
         self
@@ -174,36 +174,36 @@ impl<'a> QueuePairBuilder<'a> {
         self
     }
 
-    /// Lets peers read and write, in addition to what is allowed already.
+    /// Lets peers read and write, in addition to what is already allowed.
     pub fn allow_remote_rw(mut self) -> Self {
         self.settings.access |= AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE;
         self
     }
 
-    /// How long a peer waits before it sends again when this side has no receive request. Default:
-    /// 16, 2.56 ms. RC only.
+    /// How long a peer waits before it resends when this side has no receive request. Default: 16,
+    /// 2.56 ms. RC only.
     ///
-    /// The codes 0 to 31 are made by [`RnrTimer::code`], the shortest delay that is at least a
-    /// `Duration` by [`RnrTimer::from_duration`]. `set_min_rnr_timer` in the `ibverbs` crate.
+    /// [`RnrTimer::code`] takes the codes 0 to 31; [`RnrTimer::from_duration`] picks the shortest
+    /// delay that is at least a `Duration`. `set_min_rnr_timer` in the `ibverbs` crate.
     #[doc(alias = "set_min_rnr_timer")]
     pub fn min_rnr_timer(mut self, timer: RnrTimer) -> Self {
         self.settings.min_rnr_timer = timer;
         self
     }
 
-    /// How long this side waits for an acknowledgement before it sends again. Default: 4, 65.536
-    /// µs. RC only.
+    /// How long this side waits for an acknowledgement before it resends. Default: 4, 65.536 µs. RC
+    /// only.
     ///
-    /// The codes 0 to 31 (0 waits for ever, else 4.096 µs · 2^code) are made by
-    /// [`AckTimeout::code`], the shortest time that is at least a `Duration` by
-    /// [`AckTimeout::from_duration`]. `set_timeout` in the `ibverbs` crate.
+    /// [`AckTimeout::code`] takes the codes 0 to 31 (0 waits indefinitely, else 4.096 µs · 2^code);
+    /// [`AckTimeout::from_duration`] picks the shortest time that is at least a `Duration`.
+    /// `set_timeout` in the `ibverbs` crate.
     #[doc(alias = "set_timeout")]
     pub fn timeout(mut self, timeout: AckTimeout) -> Self {
         self.settings.timeout = timeout;
         self
     }
 
-    /// How often to send again without an answer before the queue pair fails: 0 to 7, made by
+    /// How often to resend without an answer before the queue pair fails: 0 to 7, see
     /// [`RetryCount::new`]. Default: 6. RC only.
     ///
     /// `set_retry_count` in the `ibverbs` crate.
@@ -213,8 +213,8 @@ impl<'a> QueuePairBuilder<'a> {
         self
     }
 
-    /// How often to send again when the peer has no receive request: 0 to 7, made by
-    /// [`RnrRetry::new`]. Default: 6; 7 is for ever. RC only.
+    /// How often to resend when the peer has no receive request: 0 to 7, see [`RnrRetry::new`].
+    /// Default: 6; 7 is unlimited. RC only.
     ///
     /// `set_rnr_retry` in the `ibverbs` crate.
     #[doc(alias = "set_rnr_retry")]
@@ -223,8 +223,8 @@ impl<'a> QueuePairBuilder<'a> {
         self
     }
 
-    /// A number of the user's that its events carry. Default: 0. `set_context` in the `ibverbs`
-    /// crate.
+    /// A number of the user's choice that its events carry. Default: 0. `set_context` in the
+    /// `ibverbs` crate.
     #[doc(alias = "set_context")]
     #[doc(alias = "qp_context")]
     pub fn user_data(mut self, user_data: u64) -> Self {
@@ -232,35 +232,35 @@ impl<'a> QueuePairBuilder<'a> {
         self
     }
 
-    /// Reads and atomics that this side may have under way. Default: 1. RC only.
+    /// How many reads and atomics this side may have outstanding. Default: 1. RC only.
     pub fn max_rd_atomic(mut self, count: u8) -> Self {
         self.settings.max_rd_atomic = count;
         self
     }
 
-    /// Reads and atomics of the peer that this side answers at a time. Default: 1. RC only.
+    /// How many of the peer's reads and atomics this side answers at a time. Default: 1. RC only.
     pub fn max_dest_rd_atomic(mut self, count: u8) -> Self {
         self.settings.max_dest_rd_atomic = count;
         self
     }
 
-    /// The port, from 1. Default: 1.
+    /// The port, numbered from 1. Default: 1.
     pub fn port(mut self, port: u8) -> Self {
         self.settings.port = port;
         self.port = OnceLock::new();
         self
     }
 
-    /// The place of its partition key in the port's table. Default: 0.
+    /// The index of its partition key in the port's table. Default: 0.
     pub fn pkey_index(mut self, index: u16) -> Self {
         self.settings.pkey_index = index;
         self
     }
 
-    /// The place of its address in the port's GID table.
+    /// The index of its address in the port's GID table.
     ///
-    /// Default: on Ethernet, the first of RoCE v2 that is not link-local, else the first of RoCE
-    /// v2, else the first of any; on InfiniBand, none: the LID does.
+    /// Default: on Ethernet, the first RoCE v2 entry that is not link-local, else the first RoCE v2
+    /// entry, else the first of any type; on InfiniBand, none: the LID is enough.
     pub fn gid_index(mut self, index: u8) -> Self {
         self.gid_index = Some(index);
         self.port = OnceLock::new();
@@ -300,21 +300,21 @@ impl<'a> QueuePairBuilder<'a> {
         self
     }
 
-    /// How many routers a packet may pass. Default: 64. On RoCE the kernel takes what its route
-    /// says instead.
+    /// How many routers a packet may pass. Default: 64. On RoCE the kernel uses the hop limit of
+    /// its route instead.
     pub fn hop_limit(mut self, limit: u8) -> Self {
         self.settings.hop_limit = limit;
         self
     }
 
-    /// Send requests that it holds at least. Default: 16.
+    /// How many send requests it holds, at least. Default: 16.
     #[doc(alias = "set_max_send_wr")]
     pub fn max_send_wr(mut self, count: u32) -> Self {
         self.caps.max_send_wr = count;
         self
     }
 
-    /// Receive requests that it holds at least. Default: 16. Means nothing with a shared receive
+    /// How many receive requests it holds, at least. Default: 16. Ignored with a shared receive
     /// queue.
     #[doc(alias = "set_max_recv_wr")]
     pub fn max_recv_wr(mut self, count: u32) -> Self {
@@ -322,25 +322,25 @@ impl<'a> QueuePairBuilder<'a> {
         self
     }
 
-    /// Scatter/gather entries of a send request. Default: 1.
+    /// The most scatter/gather entries of a send request. Default: 1.
     pub fn max_send_sge(mut self, count: u32) -> Self {
         self.caps.max_send_sge = count;
         self
     }
 
-    /// Scatter/gather entries of a receive request. Default: 1.
+    /// The most scatter/gather entries of a receive request. Default: 1.
     pub fn max_recv_sge(mut self, count: u32) -> Self {
         self.caps.max_recv_sge = count;
         self
     }
 
-    /// Bytes that a send request may carry in the queue itself. Default: 0.
+    /// How many bytes a send request may carry in the queue itself. Default: 0.
     pub fn max_inline_data(mut self, bytes: u32) -> Self {
         self.caps.max_inline_data = bytes;
         self
     }
 
-    /// Receives from a shared queue instead of one of its own.
+    /// Receives from a shared receive queue instead of one of its own.
     pub fn srq(mut self, srq: &'a SharedReceiveQueue) -> Self {
         self.srq = Some(srq);
         self
@@ -353,22 +353,22 @@ impl<'a> QueuePairBuilder<'a> {
         self
     }
 
-    /// What the peer's device can do beyond the standard, where that is known already; else
-    /// [`PreparedQueuePair::set_ece`]. Default: unknown, nothing is agreed to.
+    /// The options of the peer's device beyond the standard, where they are already known;
+    /// otherwise use [`PreparedQueuePair::set_ece`]. Default: unknown, nothing is agreed to.
     #[doc(alias = "ibv_set_ece")]
     pub fn ece(mut self, peer: Ece) -> Self {
         self.settings.ece = Some(peer);
         self
     }
 
-    /// Creation flags of the device. Default: none.
+    /// Creation flags. Default: none.
     pub fn create_flags(mut self, flags: QpCreateFlags) -> Self {
         self.flags = flags;
         self
     }
 
     /// `ibv_create_qp`—creates the queue pair. Five system calls on rxe, and two more the first
-    /// time, for port and GIDs.
+    /// time, for the port and its GIDs.
     ///
     /// # Errors
     /// | kind (errno) | cause |
@@ -432,7 +432,8 @@ impl<'a> QueuePairBuilder<'a> {
         Ok(PreparedQueuePair::new(qp, settings))
     }
 
-    /// Everything must have a name, and be on one device, which the kernel could not even name.
+    /// Checks that every value has a name and that all objects are of one device; the kernel could
+    /// not even name those of another.
     fn check(&self) -> Result<()> {
         let op = Op::CreateQueuePair;
         self.kind.asked(op, "kind")?;
@@ -482,7 +483,7 @@ impl<'a> QueuePairBuilder<'a> {
                     .hint("that place of the GID table is empty")),
             };
         }
-        // Frames have their addresses in them.
+        // Frames carry their own addresses.
         if attr.link_layer != LinkLayer::Ethernet || self.kind == QpType::RawPacket {
             return Ok(None);
         }

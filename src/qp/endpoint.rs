@@ -1,4 +1,4 @@
-//! Who a queue pair is, and how that is told to a peer.
+//! What a peer needs to know about a queue pair, and how it is sent to the peer.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use uverbs_core::types::{Gid, Psn};
 
 /// What a peer must know to connect to a queue pair.
 ///
-/// It travels as text (`Display`, `FromStr`) or as [27 bytes](Self::to_bytes):
+/// It can be sent as text (`Display`, `FromStr`) or as [27 bytes](Self::to_bytes):
 ///
 /// ```
 /// use uverbs::QueuePairEndpoint;
@@ -31,12 +31,12 @@ pub struct QueuePairEndpoint {
     pub gid: Option<Gid>,
 }
 
-/// A text that is no endpoint.
+/// A text that is not an endpoint.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ParseEndpointError;
 
 impl QueuePairEndpoint {
-    /// How many bytes [`to_bytes`](Self::to_bytes) makes.
+    /// How many bytes [`to_bytes`](Self::to_bytes) returns.
     pub const BYTES: usize = 27;
 
     /// Number (4 bytes), LID (2), packet number (4), all big-endian, 1 if there is a GID, and the
@@ -53,7 +53,7 @@ impl QueuePairEndpoint {
         bytes
     }
 
-    /// The endpoint in `bytes`; `None` when a number is too large for its field or the GID flag is
+    /// The endpoint in `bytes`; `None` if a number is too large for its field or the GID flag is
     /// neither 0 nor 1.
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Option<Self> {
         let [q0, q1, q2, q3, l0, l1, p0, p1, p2, p3, has_gid, gid @ ..] = *bytes;

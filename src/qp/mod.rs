@@ -33,7 +33,8 @@ use crate::destroy::{DestroyError, Failing};
 #[doc(alias = "ibv_qp")]
 #[derive(Debug)]
 pub struct QueuePair {
-    /// Before the queue, which the kernel keeps as long as there are any.
+    /// Declared before the queue, and so dropped first: the kernel keeps the queue pair as long as
+    /// there are any.
     pub(crate) children: Children,
     pub(crate) queue: AnyQp,
     #[expect(dead_code, reason = "kept for its drop: later events are stale")]
@@ -56,7 +57,7 @@ impl QueuePair {
         self.queue.base().kind
     }
 
-    /// Its sizes as granted: at least what was asked for.
+    /// Its sizes as granted: at least those requested.
     pub fn caps(&self) -> QpCaps {
         self.queue.base().caps
     }
@@ -68,7 +69,7 @@ impl QueuePair {
         self.queue.base().state
     }
 
-    /// Who it is, for a peer.
+    /// What a peer needs to know to connect to it.
     pub fn endpoint(&self) -> QueuePairEndpoint {
         self.endpoint
     }
@@ -83,7 +84,7 @@ impl QueuePair {
         self.recv_cq
     }
 
-    /// The domain it is in.
+    /// The protection domain it belongs to.
     pub fn pd(&self) -> &ProtectionDomain {
         &self.pd
     }
@@ -91,8 +92,9 @@ impl QueuePair {
     /// `ibv_modify_qp`—changes state or attributes. One system call.
     ///
     /// # Errors
-    /// EINVAL for a transition that does not exist, attributes that it needs or does not take (the
-    /// error's facts say which), values the device does not have; EPERM for a privileged queue key.
+    /// EINVAL for a transition that does not exist, attributes that are missing or not allowed in
+    /// it (the error's facts say which), values the device does not support; EPERM for a privileged
+    /// queue key.
     #[doc(alias = "ibv_modify_qp")]
     pub fn modify(&mut self, attr: &QpAttr) -> Result<()> {
         modify(&mut self.queue, attr)
@@ -107,26 +109,26 @@ impl QueuePair {
         self.queue.query(QpAttrMask::all())
     }
 
-    /// `ibv_query_ece`—what its device can do beyond the standard, or, once it was
-    /// [told](Self::set_ece) what the peer's can, what both agreed to. No system call.
+    /// `ibv_query_ece`—the options its device offers beyond the standard or, once those of the
+    /// peer's device were [set](Self::set_ece), the options both agreed to. No system call.
     ///
-    /// The options that a device agreed to are known after the change of state that follows. Those
-    /// of a queue pair that was taken back to RESET are what it offered at first.
+    /// The agreed options are known after the state change that follows. A queue pair that was
+    /// taken back to RESET reports the options it offered at first.
     ///
     /// # Errors
     /// [`Unsupported`](uverbs_core::ErrorKind::Unsupported): the device or its firmware has no such
-    /// options, as rxe.
+    /// options; rxe has none.
     #[doc(alias = "ibv_query_ece")]
     pub fn ece(&self) -> Result<Ece> {
         self.queue.ece()
     }
 
-    /// `ibv_set_ece`—has the device agree to what the peer's can do, with the next
-    /// [`modify`](Self::modify): that from INIT to RTR, as a rule. No system call.
+    /// `ibv_set_ece`—sets the options of the peer's device, for this device to agree to in the next
+    /// [`modify`](Self::modify): normally the change from INIT to RTR. No system call.
     ///
-    /// One change carries it, and only if it succeeds; a DC target's is that to RTR. Until then,
-    /// and if the peer's device has nothing in common with this one, [`ece`](Self::ece) tells no
-    /// options.
+    /// One state change carries them, and only if it succeeds; for a DC target it is the change to
+    /// RTR. Until then, and if the peer's device has nothing in common with this one,
+    /// [`ece`](Self::ece) reports no options.
     ///
     /// # Errors
     /// | kind | cause |
@@ -138,11 +140,11 @@ impl QueuePair {
         self.queue.set_ece(ece)
     }
 
-    /// `ibv_attach_mcast`—lets it receive what is sent to a multicast group. Datagram queue pairs
-    /// only. One system call.
+    /// `ibv_attach_mcast`—lets it receive what is sent to a multicast group. Only for datagram
+    /// queue pairs. One system call.
     ///
-    /// `lid` is the group's on InfiniBand, 0 on Ethernet. Joining the group in the network is the
-    /// caller's part.
+    /// `lid` is the group's on InfiniBand, 0 on Ethernet. Joining the group in the network is up to
+    /// the caller.
     ///
     /// # Errors
     /// EINVAL for another transport or a GID that is not multicast; ENOMEM when the device has no
@@ -152,7 +154,7 @@ impl QueuePair {
         contract::attach_multicast(&self.queue.base().object, group, lid)
     }
 
-    /// `ibv_detach_mcast`—ends that. One system call.
+    /// `ibv_detach_mcast`—detaches it from a multicast group. One system call.
     ///
     /// # Errors
     /// EINVAL for a group it is not attached to.
@@ -161,23 +163,23 @@ impl QueuePair {
         contract::detach_multicast(&self.queue.base().object, group, lid)
     }
 
-    /// `ibv_destroy_qp`—leaves its multicast groups, destroys it and tells how many of its events
-    /// were taken. One system call, and one per group. Dropping it does the same.
+    /// `ibv_destroy_qp`—leaves its multicast groups, destroys it and returns how many of its events
+    /// were delivered. One system call, and one per group. Dropping it does the same.
     ///
     /// Posted work is discarded; after `Ok` the device uses none of its memory.
     ///
     /// # Errors
-    /// The kernel's errno. Its memory is given up then, see
+    /// The kernel's errno. Its memory is then leaked, see
     /// [`Context::leaked`](crate::Context::leaked).
     #[doc(alias = "ibv_destroy_qp")]
     pub fn destroy(mut self) -> Result<EventCounts> {
         self.end(Failing::GivenUp)
     }
 
-    /// `ibv_destroy_qp`—as [`destroy`](Self::destroy), and gives it back if that fails, for another
-    /// try.
+    /// `ibv_destroy_qp`—as [`destroy`](Self::destroy), but returns the queue pair if that fails,
+    /// for another try.
     ///
-    /// Its flow rules are gone then, and the groups that it could leave.
+    /// Its flow rules are then gone, and so is its membership of the groups that it could leave.
     ///
     /// # Errors
     /// The kernel's errno.
@@ -187,7 +189,7 @@ impl QueuePair {
             .map_err(|error| DestroyError::new(error, self))
     }
 
-    /// Destroys it in its place. After success it is only good for being dropped.
+    /// Destroys it in place. After success all that is left to do is to drop it.
     pub(crate) fn end(&mut self, failing: Failing) -> Result<EventCounts> {
         self.children = Children::default();
         failing.destroy(self.queue.object_mut())
@@ -199,7 +201,8 @@ impl QueuePair {
     }
 }
 
-/// Modifies, and when the kernel says EINVAL adds what is wrong with the transition, if that is it.
+/// Modifies the queue pair; on EINVAL, adds to the error what is wrong with the transition, if that
+/// is the cause.
 fn modify(queue: &mut AnyQp, attr: &QpAttr) -> Result<()> {
     let from = queue.base().state;
     let error = match queue.modify(attr) {

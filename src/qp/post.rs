@@ -1,4 +1,4 @@
-//! Batches: requests are put into the ring one by one and rung once.
+//! Batches: requests are put into the ring one by one and submitted once.
 
 use std::fmt;
 
@@ -12,20 +12,20 @@ use crate::QueuePair;
 /// Some requests of a list were not posted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PostFailed {
-    /// How many were posted: those before the refused one.
+    /// How many were posted: the ones before the refused request.
     pub posted: usize,
     /// Why the next one was refused.
     pub error: PostError,
 }
 
-/// Send requests that are rung together. Dropping it takes them back.
+/// Send requests that are submitted together. Dropping the batch takes them back.
 #[derive(Debug)]
 #[must_use = "nothing is sent before `submit`"]
 pub struct SendBatch<'qp> {
     pub(crate) queue: &'qp mut AnyQp,
 }
 
-/// Receive requests that are rung together. Dropping it takes them back.
+/// Receive requests that are submitted together. Dropping the batch takes them back.
 #[derive(Debug)]
 #[must_use = "nothing is posted before `submit`"]
 pub struct RecvBatch<'q> {
@@ -40,7 +40,7 @@ pub(crate) enum ReceiveSide<'q> {
 }
 
 impl QueuePair {
-    /// Starts a batch of send requests that are rung once.
+    /// Starts a batch of send requests that are submitted with one doorbell.
     ///
     /// ```no_run
     /// # fn f(qp: &mut uverbs::QueuePair, region: &uverbs::MemoryRegion) -> Result<(), uverbs::PostError> {
@@ -58,14 +58,14 @@ impl QueuePair {
     #[doc(alias = "ibv_wr_start")]
     #[inline]
     pub fn send_batch(&mut self) -> SendBatch<'_> {
-        // A batch that was forgotten instead of dropped must not be rung with this one.
+        // A batch that was forgotten instead of dropped must not be submitted with this one.
         self.queue.abort_send();
         SendBatch {
             queue: &mut self.queue,
         }
     }
 
-    /// Starts a batch of receive requests that are rung once.
+    /// Starts a batch of receive requests that are submitted together.
     #[inline]
     pub fn recv_batch(&mut self) -> RecvBatch<'_> {
         RecvBatch::new(ReceiveSide::Own(&mut self.queue))
@@ -88,8 +88,8 @@ impl QueuePair {
             .map_err(|(posted, error)| PostFailed { posted, error })
     }
 
-    /// `ibv_post_recv`—posts receive requests, all of them with one ring of the queue. No system
-    /// call on rxe.
+    /// `ibv_post_recv`—posts receive requests, all of them submitted at once. No system call on
+    /// rxe.
     ///
     /// # Errors
     /// The first request that was refused, and why; those before it are posted.
@@ -116,19 +116,19 @@ impl SendBatch<'_> {
     /// Why it was refused. The batch goes on without it.
     ///
     /// # Safety
-    /// From [`submit`](Self::submit) until the completion of the request was polled (its own, or
-    /// that of a later signaled request of this queue), or until the queue pair was destroyed or
-    /// reset with `Ok`:
-    /// 1. the memory of every piece of a [`Payload::Gather`] stays allocated and registered with
-    ///    its key in the queue pair's domain;
+    /// From [`submit`](Self::submit) until the completion of the request has been polled (its own,
+    /// or that of a later signaled request of this queue), or until the queue pair has been
+    /// destroyed or reset with `Ok`:
+    /// 1. the memory of every scatter/gather entry of a [`Payload::Gather`] stays allocated and
+    ///    registered with its key in the queue pair's protection domain;
     /// 2. this process does not write to it; and if the operation writes to it (read, compare and
     ///    swap, fetch and add), does not read it either;
     /// 3. a bound or invalidated key stops or starts no access that other promises rely on.
     ///
-    /// And, for ever:
+    /// And, permanently:
     ///
-    /// 4. its `wr_id` is below [`RESERVED_WR_IDS`]: a completion with a greater one may give the
-    ///    memory of an [`owned`](crate::owned) queue back, wherever it was polled.
+    /// 4. its `wr_id` is below [`RESERVED_WR_IDS`]: a completion with a greater one may return the
+    ///    memory of an [`owned`](crate::owned) queue, wherever it was polled.
     #[expect(unsafe_code, reason = "names memory that a device will access")]
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
@@ -137,11 +137,11 @@ impl SendBatch<'_> {
         unsafe { self.queue.put_send(request) }
     }
 
-    /// Puts a request into the ring that uses no registered memory: an inline send or write, an
-    /// atomic write, a flush. Safe, because the bytes are copied now.
+    /// Puts a request that uses no registered memory into the ring: an inline send or write, an
+    /// atomic write, a flush. Safe, because the bytes are copied immediately.
     ///
     /// # Errors
-    /// [`PostError::InvalidRequest`] for a request with pieces or with keys;
+    /// [`PostError::InvalidRequest`] for a request with scatter/gather entries or with keys;
     /// [`PostError::ReservedId`] for a `wr_id` of [`RESERVED_WR_IDS`] or above; else as
     /// [`push`](Self::push).
     #[inline]
@@ -152,7 +152,7 @@ impl SendBatch<'_> {
         self.push_without_memory(request)
     }
 
-    /// The same, whatever the id.
+    /// The same, for any `wr_id`.
     #[expect(unsafe_code, reason = "posts what needs no promise")]
     #[inline]
     pub(crate) fn push_without_memory(
@@ -175,14 +175,14 @@ impl SendBatch<'_> {
     /// batch.
     ///
     /// # Errors
-    /// [`PostError::Forked`] in a child, with the ring unchanged; [`PostError::Doorbell`] when the
-    /// kernel refused. Whether it carries the batch out is not known then, and what was promised of
-    /// its memory holds until the queue pair is destroyed or reset.
+    /// [`PostError::Forked`] in a child process, with the ring unchanged; [`PostError::Doorbell`]
+    /// when the kernel refused. It is then unknown whether the batch is carried out, and the
+    /// promises about its memory hold until the queue pair is destroyed or reset.
     #[doc(alias = "ibv_wr_complete")]
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     pub fn submit(self) -> Result<(), PostError> {
-        // What is rung is no longer there for the drop to take back.
+        // What was submitted is no longer there for the drop to take back.
         self.queue.ring_send()
     }
 }
@@ -197,7 +197,7 @@ impl Drop for SendBatch<'_> {
 impl<'q> RecvBatch<'q> {
     #[inline]
     pub(crate) fn new(mut queue: ReceiveSide<'q>) -> Self {
-        // A batch that was forgotten instead of dropped must not be rung with this one.
+        // A batch that was forgotten instead of dropped must not be submitted with this one.
         queue.abort();
         Self { queue }
     }
@@ -208,15 +208,15 @@ impl<'q> RecvBatch<'q> {
     /// Why it was refused. The batch goes on without it.
     ///
     /// # Safety
-    /// From [`submit`](Self::submit) until the completion of the request was polled, or until the
-    /// queue (pair) was destroyed or reset with `Ok`:
-    /// 1. the memory of every piece stays allocated and registered with its key in the queue's
-    ///    domain, for local writing;
+    /// From [`submit`](Self::submit) until the completion of the request has been polled, or until
+    /// the queue (pair) has been destroyed or reset with `Ok`:
+    /// 1. the memory of every scatter/gather entry stays allocated and registered with its key in
+    ///    the queue's protection domain, for local writing;
     /// 2. this process neither reads nor writes it.
     ///
-    /// And, for ever:
+    /// And, permanently:
     ///
-    /// 3. its `wr_id` is below [`RESERVED_WR_IDS`], as that of a [send request](SendBatch::push).
+    /// 3. its `wr_id` is below [`RESERVED_WR_IDS`], like that of a [send request](SendBatch::push).
     #[expect(unsafe_code, reason = "names memory that a device will write to")]
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
@@ -232,8 +232,8 @@ impl<'q> RecvBatch<'q> {
     /// Hands the batch to the device. No system call on rxe.
     ///
     /// # Errors
-    /// [`PostError::Forked`] in a child, with the ring unchanged. Nothing of the batch is posted
-    /// then.
+    /// [`PostError::Forked`] in a child process, with the ring unchanged. Nothing of the batch is
+    /// then posted.
     #[expect(clippy::inline_always, reason = "a part of posting")]
     #[inline(always)]
     pub fn submit(mut self) -> Result<(), PostError> {

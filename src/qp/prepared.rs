@@ -1,4 +1,4 @@
-//! A queue pair that exists and is not connected yet.
+//! A queue pair that exists but is not yet connected.
 
 use std::fmt;
 
@@ -11,8 +11,9 @@ use super::{QueuePair, QueuePairEndpoint, modify};
 
 /// A queue pair in RESET that knows its endpoint.
 ///
-/// [`handshake`](Self::handshake) connects it to a peer; a datagram queue pair has none and is
-/// [activated](Self::activate). [`into_raw`](Self::into_raw) leaves every step to the caller.
+/// [`handshake`](Self::handshake) connects it to a peer; a datagram queue pair has no peer and is
+/// [activated](Self::activate) instead. [`into_raw`](Self::into_raw) leaves every step to the
+/// caller.
 #[derive(Debug)]
 #[must_use = "a queue pair does nothing before the handshake"]
 pub struct PreparedQueuePair {
@@ -29,15 +30,15 @@ pub struct HandshakeError {
     pub prepared: Box<PreparedQueuePair>,
 }
 
-/// How a queue pair becomes ready once it was created.
+/// How a queue pair becomes ready after it was created.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum After {
-    /// As its transport says: by a handshake with its peer, or by itself if the transport has no
-    /// connections.
+    /// As its transport requires: by a handshake with its peer, or by itself if the transport has
+    /// no connections.
     Handshake,
-    /// By itself, because its requests say who the peer is.
+    /// By itself, because its requests name the peer.
     Activate {
-        /// It sends, and nothing else; or it receives, and nothing else.
+        /// Whether it only sends; otherwise it only receives.
         sends: bool,
     },
 }
@@ -47,7 +48,7 @@ impl PreparedQueuePair {
         Self { qp, settings }
     }
 
-    /// Who it is: tell the peer.
+    /// What the peer needs to know to connect to it.
     pub fn endpoint(&self) -> QueuePairEndpoint {
         self.qp.endpoint
     }
@@ -57,8 +58,8 @@ impl PreparedQueuePair {
         self.qp.qp_num()
     }
 
-    /// `ibv_query_ece`—what its device can do beyond the standard: tell a peer that is to agree to
-    /// it. No system call.
+    /// `ibv_query_ece`—the options its device offers beyond the standard, to be sent to a peer that
+    /// is to agree to them. No system call.
     ///
     /// # Errors
     /// As [`QueuePair::ece`].
@@ -67,9 +68,9 @@ impl PreparedQueuePair {
         self.qp.ece()
     }
 
-    /// `ibv_set_ece`—has [`handshake`](Self::handshake) (or [`activate`](Self::activate)) agree to
-    /// what the peer's device can do, by the change to RTR. What came of it is [`QueuePair::ece`]
-    /// afterwards. No system call.
+    /// `ibv_set_ece`—sets the options of the peer's device, for [`handshake`](Self::handshake) (or
+    /// [`activate`](Self::activate)) to agree to in the change to RTR. [`QueuePair::ece`] reports
+    /// the outcome afterwards. No system call.
     ///
     /// # Errors
     /// As [`QueuePair::set_ece`].
@@ -80,11 +81,11 @@ impl PreparedQueuePair {
         Ok(())
     }
 
-    /// The path to a peer from the port and GID that it was built with: what
-    /// [`create_ah`](crate::ProtectionDomain::create_ah) takes. No system call.
+    /// The path to a peer from the port and GID that the queue pair was built with, as
+    /// [`create_ah`](crate::ProtectionDomain::create_ah) takes it. No system call.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) when only one side has a GID.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) if only one side has a GID.
     pub fn path_to(&self, remote: &QueuePairEndpoint) -> Result<AddressVector> {
         let grh = match (self.settings.gid, remote.gid) {
             (None, None) => None,
@@ -117,7 +118,8 @@ impl PreparedQueuePair {
     /// Connects it to the peer that `remote` describes: INIT, RTR, RTS. Three system calls; none
     /// waits for the peer, which must do the same before traffic flows.
     ///
-    /// Receive requests can be posted afterwards; a peer that sends earlier is told to wait (RC).
+    /// Receive requests can be posted afterwards; a peer that sends earlier has to wait and retry
+    /// (RC).
     ///
     /// # Errors
     /// | kind | cause |
@@ -132,12 +134,12 @@ impl PreparedQueuePair {
         }
     }
 
-    /// Makes a queue pair without a peer of its own ready to send and receive: INIT, RTR, RTS.
+    /// Makes a queue pair that has no peer of its own ready to send and receive: INIT, RTR, RTS.
     /// Three system calls, two for a DC target.
     ///
     /// These are datagram queue pairs, raw packet queue pairs, and both ends of dynamic
-    /// connections. A DC target gets the number that [`QueuePair::endpoint`] tells now, and stays
-    /// in RTR.
+    /// connections. A DC target gets its number now, which [`QueuePair::endpoint`] returns from
+    /// then on, and stays in RTR.
     ///
     /// # Errors
     /// [`Unsupported`](ErrorKind::Unsupported) for a transport with connections; EPERM for a queue
@@ -186,7 +188,7 @@ impl PreparedQueuePair {
             rtr = rtr
                 .max_dest_rd_atomic(max_dest_rd_atomic)
                 .min_rnr_timer(min_rnr_timer);
-            // A target resends its answers, too.
+            // A target resends its responses, too.
             rts = rts.timeout(timeout);
         }
         if requests {
@@ -238,7 +240,7 @@ impl PreparedQueuePair {
     }
 
     fn activate_receiver(&mut self) -> Result<()> {
-        // What answers look like; where they go is in the requests.
+        // What responses look like; where they go is in the requests.
         let answers = self.path_to(&self.qp.endpoint)?;
         self.initialize(self.init().access(self.settings.access))?;
         let rtr = QpAttr::to(QpState::ReadyToReceive)
@@ -246,7 +248,7 @@ impl PreparedQueuePair {
             .path_mtu(self.settings.path_mtu)
             .min_rnr_timer(self.settings.min_rnr_timer);
         self.modify(&rtr)?;
-        // A device may number it only now.
+        // A device may assign its number only now.
         self.qp.endpoint.qp_num = self.qp.qp_num();
         Ok(())
     }
@@ -263,7 +265,7 @@ impl PreparedQueuePair {
             .port(self.settings.port)
     }
 
-    /// Goes to INIT. What the peer's device can do is for the change after it.
+    /// Goes to INIT. The options of the peer's device are for the change after it.
     fn initialize(&mut self, init: QpAttr) -> Result<()> {
         self.modify(&init)?;
         match self.settings.ece {
