@@ -1,5 +1,5 @@
-//! Two tasks of one thread send a message to and fro, and sleep while there is nothing to do.
-//! Feature `tokio`.
+//! Two tasks on one thread send a message back and forth, and sleep while there is nothing to do.
+//! Needs the feature `tokio`.
 //!
 //! `async_tokio [DEVICE [ROUNDS]]`
 
@@ -11,7 +11,7 @@ use uverbs::asynchronous::{AsyncCompletionChannel, AsyncEvents};
 use uverbs::owned::{Buffer, Finished, QueuePair};
 use uverbs::{CompletionQueue, Context, Notify, PreparedQueuePair, QpType, QueuePairEndpoint};
 
-/// Bytes of a message.
+/// The size of a message in bytes.
 const SIZE: usize = 64;
 /// What a request was posted for.
 const SEND: u64 = 1;
@@ -41,7 +41,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
 
     let start = Instant::now();
     let work = async { tokio::try_join!(ping(&mut a, rounds), pong(&mut b, rounds)) };
-    // Waiting can be given up at any point: an event is taken in the same poll that returns it.
+    // Waiting can be cancelled at any point: an event is taken in the same poll that returns it.
     tokio::time::timeout(Duration::from_secs(30), work).await??;
     let micros = start.elapsed().as_secs_f64() * 1e6;
     println!(
@@ -49,7 +49,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
         micros / f64::from(rounds.max(1))
     );
 
-    // The same for events of the device, of which there are none here.
+    // The same for asynchronous events of the device; none occur here.
     let events = AsyncEvents::new(&context)?;
     match tokio::time::timeout(Duration::from_millis(20), events.event()).await {
         Ok(event) => println!("event: {:?}", event?),
@@ -76,7 +76,7 @@ async fn pong(end: &mut End, rounds: u32) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// One side before it knows the other.
+/// One side before it is connected to the other.
 struct Prepared {
     channel: AsyncCompletionChannel,
     cq: CompletionQueue,
@@ -146,7 +146,7 @@ impl End {
             if let Some(finished) = self.poll()? {
                 return self.take(finished);
             }
-            // What arrived before the request sends no event, so poll once more.
+            // A completion that arrived before the request sends no event, so poll once more.
             self.cq.request_notification(Notify::Any)?;
             if let Some(finished) = self.poll()? {
                 return self.take(finished);

@@ -1,5 +1,6 @@
-//! An unreliable datagram and its answer, and one to a multicast group. The answer's address comes
-//! out of the question's global routing header, in the first 40 bytes of every received datagram.
+//! An unreliable datagram and its reply, and one to a multicast group. The address for the reply
+//! comes from the global routing header of the request, in the first 40 bytes of every received
+//! datagram.
 //!
 //! `datagrams [DEVICE]`
 
@@ -17,9 +18,9 @@ use uverbs::{
 const PORT: u8 = 1;
 /// The key that datagrams to either side must carry.
 const QKEY: u32 = 0x1111_1111;
-/// A group of this network.
+/// A multicast group of this network.
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
-/// Bytes of a buffer: the header and a message.
+/// The size of a buffer in bytes: the header and a message.
 const SIZE: usize = Grh::LEN + 64;
 
 fn main() -> ExitCode {
@@ -38,13 +39,13 @@ fn run() -> Result<(), Box<dyn Error>> {
     let mut a = Side::new(&context)?;
     let mut b = Side::new(&context)?;
 
-    // Who asks must know the address of the other side, and its queue pair's number.
+    // The side that asks must know the address of the other side and its queue pair's number.
     let gid = b.endpoint.gid.ok_or("the port has no GID")?;
     let route = GlobalRoute::new(gid, a.sgid_index);
     let path = AddressVector::global(PORT, route);
     a.send(&path, b.endpoint.qp_num, b"how are you?")?;
 
-    // Who answers need not: the completion and the header tell.
+    // The side that replies need not: the completion and the header contain them.
     let question = b.receive()?;
     println!("b heard {:?} from {}", question.text, question.sender);
     let path = AddressVector::reply_to(PORT, &question.completion, &question.grh, b.sgid_index);
@@ -53,7 +54,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let answer = a.receive()?;
     println!("a heard {:?} from {}", answer.text, answer.sender);
 
-    // Every member of a group hears what is sent to it. The network is joined by a socket.
+    // Every member of a group receives what is sent to it. A socket joins the group in the network.
     let own = gid.ipv4_mapped().ok_or("the port has no IPv4 address")?;
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
     socket.join_multicast_v4(&GROUP, &own)?;
@@ -91,7 +92,7 @@ impl Side {
         let mut qp = QueuePair::new(prepared.activate()?);
         let [incoming] = pd.buffers::<1>(SIZE)?;
         qp.recv(incoming, 0)?;
-        // Which place of the GID table the builder chose.
+        // The index in the GID table that the builder chose.
         let table = context.gid_table()?;
         let entry = table
             .iter()
@@ -139,7 +140,7 @@ impl Side {
         Ok(received)
     }
 
-    /// The next request that is finished: its buffer and its completion.
+    /// The next finished request: its buffer and its completion.
     fn next(&mut self) -> Result<(Buffer, WorkCompletion), Box<dyn Error>> {
         loop {
             let Some(completion) = self.cq.poll()? else {

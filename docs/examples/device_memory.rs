@@ -1,12 +1,12 @@
-//! A counter in the device's own memory, which a peer counts up by atomics, and a region that is
-//! nowhere for what nobody wants. The peer is a queue pair of this process.
+//! A counter in the device's own memory, which a peer increments with atomics, and a null region
+//! for data that is not wanted. The peer is a queue pair of this process.
 //!
 //! `device_memory [DEVICE]`
 //!
 //! # Safety
 //!
-//! The one piece that is memory is an atomic without invalid values; each request is waited for
-//! before anything else happens.
+//! The one scatter/gather entry that names memory of this process names an atomic, which has no
+//! invalid values; the program waits for each request before it does anything else.
 #![allow(unsafe_code, reason = "posts requests that name memory")]
 
 use std::error::Error;
@@ -35,7 +35,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let context = Context::open(&device)?;
     let pd = context.alloc_pd()?;
     let mut cq = context.create_cq(16)?;
-    // Queue pairs of one thread may share a page of registers of their own.
+    // Queue pairs of one thread may have a page of doorbells to themselves.
     let thread = context.mlx5()?.alloc_thread_domain()?;
     let own = pd.with_thread_domain(&thread)?;
     let access = AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_READ | AccessFlags::REMOTE_ATOMIC;
@@ -53,24 +53,24 @@ fn run() -> Result<(), Box<dyn Error>> {
         key: counter.rkey(),
     };
 
-    // The value before is not wanted: it goes nowhere.
+    // The old value is not wanted: it goes to the null region.
     let nowhere = pd.null_region()?;
     let pieces = [nowhere.sge(8)];
     let add = Operation::FetchAdd { remote, add: 1 };
-    // SAFETY: the piece is no memory at all.
+    // SAFETY: the scatter/gather entry names no memory at all.
     unsafe { post(&mut qp, &mut cq, add, Payload::Gather(&pieces)) }?;
 
     let mut bytes = [0; 8];
     memory.read(0, &mut bytes)?;
     println!("the device counted to {}", u64::from_ne_bytes(bytes));
 
-    // A peer would read it so.
+    // A peer would read it like this.
     let value = Box::new(AtomicU64::new(0));
     let start = value.as_ptr().cast::<u8>();
-    // SAFETY: an atomic without invalid values, which is freed after the region.
+    // SAFETY: an atomic, which has no invalid values and is freed after the region.
     let region = unsafe { pd.register(start, 8, AccessFlags::LOCAL_WRITE) }?;
     let pieces = [region.sge(0, 8).ok_or("too long")?];
-    // SAFETY: the piece is that atomic, which is there until the request is done.
+    // SAFETY: the scatter/gather entry names that atomic, which exists until the request is done.
     unsafe {
         post(
             &mut qp,

@@ -1,5 +1,5 @@
-//! Speaks to the firmware: asks what the device can do, creates an object by a command of its own,
-//! asks about it, and is told by name what the firmware refuses.
+//! Talks to the firmware: queries what the device can do, creates an object with a firmware
+//! command, queries it, and decodes a refusal of the firmware by name.
 //!
 //! `devx [DEVICE]`
 //!
@@ -17,7 +17,7 @@ use uverbs::mlx5::prm::{Field, Mailbox, field, opcode, word};
 const OBJECT_TYPE: Field = field(0x04, 15, 0);
 const OBJECT_ID: Field = word(0x08);
 const HIERARCHY: Field = field(0x18, 31, 24);
-/// The hierarchy of a function's own queues.
+/// The scheduling hierarchy of a function's own queues.
 const NIC: u32 = 3;
 
 fn main() -> ExitCode {
@@ -37,7 +37,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let context = Context::open(&device)?;
     let devx = context.mlx5()?.devx()?;
 
-    // What this library knows is typed; everything else is words of a mailbox.
+    // What this library knows has types; everything else is words in a mailbox.
     let general = devx.general_caps()?;
     println!("{} user contexts", 1_u32 << general.log_max_uctx);
     let raw = devx.capabilities(0)?;
@@ -58,13 +58,13 @@ fn run() -> Result<(), Box<dyn Error>> {
     query.set(OBJECT_ID, root.id());
     println!("{:?}", root.query(&query, 256)?);
 
-    // A refusal has the errno that its status stands for, the status, and the syndrome.
+    // An error has the errno that the firmware's status stands for, the status, and the syndrome.
     create.set(HIERARCHY, 0x7f);
     // SAFETY: as above.
     let refused = unsafe { devx.create(&create, 16, []) };
     println!("refused: {}", refused.err().ok_or("no such hierarchy")?);
 
-    // Dropping it would destroy it too, without telling what went wrong.
+    // Dropping it would destroy it too, without reporting errors.
     root.destroy()?;
     println!("{} left behind", context.leaked());
     Ok(())

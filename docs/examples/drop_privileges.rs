@@ -1,6 +1,6 @@
-//! Opens a device as root, becomes nobody, and goes on: commands travel by ioctl, which the kernel
-//! carries out for whoever holds the descriptor. Commands by write(2), which the kernel refuses
-//! after such a change, are shown for comparison.
+//! Opens a device as root, changes to the user `nobody`, and continues: commands are sent by ioctl,
+//! which the kernel carries out for any holder of the descriptor. Commands by write(2), which the
+//! kernel refuses after such a change, are shown for comparison.
 //!
 //! `drop_privileges [DEVICE]`
 
@@ -73,7 +73,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Waits until one more request is finished.
+/// Waits until one more request has finished.
 fn finish(qp: &mut QueuePair, cq: &mut CompletionQueue) -> Result<(), Box<dyn Error>> {
     loop {
         let Some(completion) = cq.poll()? else {

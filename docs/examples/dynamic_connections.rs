@@ -1,12 +1,12 @@
-//! Dynamic connections: one initiator sends to two targets, which it connects to by itself, request
-//! by request. All three are in this process.
+//! Dynamic connections: one initiator sends to two targets, to which it connects on its own,
+//! request by request. All three are in this process.
 //!
 //! `dynamic_connections [DEVICE]`
 //!
 //! # Safety
 //!
-//! The memory that receives is atomics without invalid values, freed after its region; what is sent
-//! is copied into the queue.
+//! The memory that is received into consists of atomics, which have no invalid values, and is freed
+//! after its region; what is sent is copied into the queue.
 #![allow(unsafe_code, reason = "posts requests that name memory")]
 
 use std::error::Error;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use uverbs::{AccessFlags, Context, RecvRequest, SendRequest};
 
-/// Whoever knows it may send to the targets.
+/// Anyone who knows it may send to the targets.
 const KEY: u64 = 0x5eed;
 
 fn main() -> ExitCode {
@@ -36,7 +36,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let pd = context.alloc_pd()?;
     let (sent, mut received) = (context.create_cq(16)?, context.create_cq(16)?);
 
-    // Targets receive from a shared queue, and have a number once they are activated.
+    // Targets receive through a shared receive queue, and get a number when they are activated.
     let mut srq = pd.create_srq(16, 1)?;
     let prepared = pd.dc_target(&srq, &received, KEY).build()?;
     let somewhere = prepared.endpoint();
@@ -50,7 +50,7 @@ fn run() -> Result<(), Box<dyn Error>> {
 
     let memory: Box<[AtomicU8]> = (0..128).map(|_| AtomicU8::new(0)).collect();
     let start = memory.as_ptr().cast::<u8>().cast_mut();
-    // SAFETY: the bytes are atomics without invalid values, and are freed after the region.
+    // SAFETY: the bytes are atomics, which have no invalid values, and are freed after the region.
     let region = unsafe { pd.register(start, memory.len(), AccessFlags::LOCAL_WRITE) }?;
     for at in 0..2 {
         let scatter = [region.sge(at * 64, 64).ok_or("too long")?];
@@ -58,7 +58,8 @@ fn run() -> Result<(), Box<dyn Error>> {
             wr_id: at,
             scatter: &scatter,
         };
-        // SAFETY: the piece is of those atomics, which are there until the queues are gone.
+        // SAFETY: the scatter/gather entry names those atomics, which exist until the queues are
+        // gone.
         unsafe { srq.post_recv(&[request]) }?;
     }
 

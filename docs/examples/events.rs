@@ -13,9 +13,9 @@ use uverbs::event::{AsyncEvent, AsyncEventType};
 use uverbs::owned::{QueuePair, SharedReceiveQueue};
 use uverbs::{CompletionChannel, CompletionQueue, Context, ErrorKind, Notify, QpType};
 
-/// Messages that are sent, and requests that are there to receive them.
+/// How many messages are sent, and how many receive requests are posted for them.
 const MESSAGES: usize = 8;
-/// Bytes of a message.
+/// The size of a message in bytes.
 const SIZE: usize = 16;
 
 fn main() -> ExitCode {
@@ -54,7 +54,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let _receiver = receiver.handshake(to_sender)?;
     let mut sender = QueuePair::new(sender.handshake(to_receiver)?);
 
-    // Ask before the first wait; what arrives from here on wakes it.
+    // Ask before the first wait; whatever arrives from now on ends the wait.
     cq.request_notification(Notify::Any)?;
     for number in 0..MESSAGES {
         sender.send_inline(&[u8::try_from(number)?; SIZE], 0)?;
@@ -80,7 +80,8 @@ fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Sleeps until there is something: whether for the completion queue, and whether for the device.
+/// Sleeps until there is an event; returns whether for the completion queue, and whether for the
+/// device.
 fn sleep(context: &Context, channel: &CompletionChannel) -> Result<[bool; 2], Box<dyn Error>> {
     let (completions, events) = (channel.as_fd(), context.event_fd()?);
     let mut fds = [completions, events].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
@@ -94,8 +95,8 @@ fn sleep(context: &Context, channel: &CompletionChannel) -> Result<[bool; 2], Bo
     Ok(fds.map(|fd| !fd.revents().is_empty()))
 }
 
-/// Takes the event and all completions. Asks for the next event before it polls a last time, so
-/// that no completion falls between.
+/// Takes the event and all completions. Asks for the next event before it polls one last time, so
+/// that no completion is missed in between.
 fn take_completions(
     channel: &CompletionChannel,
     cq: &mut CompletionQueue,

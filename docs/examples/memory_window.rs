@@ -1,12 +1,12 @@
-//! Lends a peer a part of a region through a memory window, and takes it back, without
+//! Grants a peer access to a part of a region through a memory window, and revokes it, without
 //! registering memory again.
 //!
 //! `memory_window [DEVICE]`
 //!
 //! # Safety
 //!
-//! What the window shows are the bytes of [`Shared`], which are atomics: a peer may change them
-//! while references exist. They are freed after their region.
+//! The window exposes the bytes of [`Shared`], which are atomics: a peer may change them while
+//! references exist. They are freed after their region.
 #![allow(
     unsafe_code,
     reason = "binds windows, which changes who may access memory"
@@ -23,7 +23,7 @@ use uverbs::{
     QpType, QueuePair, Remote, SendRequest, WcStatus,
 };
 
-/// Bytes of the region, and the part of it that is lent.
+/// The size of the region in bytes, and the part of it that the window exposes.
 const SIZE: usize = 4096;
 const START: u64 = 1024;
 const LENGTH: u64 = 64;
@@ -43,7 +43,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let context = Context::open(&device)?;
     let pd = context.alloc_pd()?;
     let shared = Shared::new(&pd)?;
-    // A window of type 2 belongs to the queue pair that binds it.
+    // A type 2 window belongs to the queue pair that binds it.
     let mut window = pd.alloc_mw(MwType::Type2)?;
 
     let mut owner_cq = context.create_cq(16)?;
@@ -87,14 +87,14 @@ fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Posts an operation that moves no data, and waits until it is done.
+/// Posts an operation that moves no data, and waits for it.
 fn post(
     qp: &mut QueuePair,
     cq: &mut CompletionQueue,
     operation: Operation<'_>,
 ) -> Result<(), Box<dyn Error>> {
     let request = SendRequest::new(operation, Payload::NONE).signaled();
-    // SAFETY: the request moves no memory, and what the window shows may change at any time.
+    // SAFETY: the request moves no memory, and what the window exposes may change at any time.
     unsafe { qp.post_send(&[request]) }?;
     loop {
         let Some(completion) = cq.poll()? else {
@@ -113,7 +113,7 @@ struct Peer {
 }
 
 impl Peer {
-    /// Writes the byte 42, and tells how that went.
+    /// Writes the byte 42, and returns how that went.
     fn write(&mut self, pd: &ProtectionDomain, to: Remote) -> Result<WcStatus, Box<dyn Error>> {
         let [mut buffer] = pd.buffers::<1>(1)?;
         buffer[0] = 42;
@@ -131,7 +131,7 @@ impl Peer {
 
 /// Memory that windows can be bound to.
 struct Shared {
-    // Before the bytes: it is deregistered before they are freed.
+    // Declared before the bytes: it is deregistered before they are freed.
     mr: MemoryRegion,
     bytes: Box<[AtomicU8]>,
 }
@@ -141,7 +141,8 @@ impl Shared {
         let bytes: Box<[AtomicU8]> = (0..SIZE).map(|_| AtomicU8::new(0)).collect();
         let access = AccessFlags::LOCAL_WRITE | AccessFlags::MW_BIND;
         let start = bytes.as_ptr().cast::<u8>().cast_mut();
-        // SAFETY: the bytes are atomics without invalid values, and are freed after the region.
+        // SAFETY: the bytes are atomics, which have no invalid values, and are freed after the
+        // region.
         let mr = unsafe { pd.register(start, SIZE, access) }?;
         Ok(Self { mr, bytes })
     }

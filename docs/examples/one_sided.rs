@@ -1,5 +1,6 @@
-//! Writes, reads and atomics in the memory of a peer that does nothing meanwhile but watch a word
-//! of its memory. Without `unsafe`: memory that peers reach is read by copies and single loads.
+//! Writes, reads and atomics on the memory of a peer that meanwhile does nothing but watch a word
+//! of its memory. Without `unsafe`: memory that peers can access is read by copies and single
+//! loads.
 //!
 //! `one_sided [DEVICE]`
 
@@ -9,11 +10,11 @@ use std::process::ExitCode;
 use uverbs::owned::{Buffer, ExposedMemory, QueuePair, Work};
 use uverbs::{AccessFlags, CompletionQueue, Context, Operation, QpType, Remote};
 
-/// What is in the exposed memory, in bytes from its start.
+/// The layout of the exposed memory, in bytes from its start.
 const COUNTER: usize = 0;
 const FLAG: usize = 8;
 const TEXT: usize = 64;
-/// Bytes of it.
+/// Its size in bytes.
 const SIZE: usize = 4096;
 
 fn main() -> ExitCode {
@@ -31,7 +32,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let context = Context::open(&device)?;
     let pd = context.alloc_pd()?;
 
-    // The passive side: memory, and a queue pair that lets its peer at it.
+    // The passive side: memory, and a queue pair that lets its peer access it.
     let remote = AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_ATOMIC;
     let memory = pd.expose(SIZE, remote)?;
     let passive_cq = context.create_cq(1)?;
@@ -47,7 +48,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let mut active = Active {
         qp: QueuePair::new(active.handshake(to_passive)?),
         cq,
-        // Address and key: all that a peer needs. They would travel with the endpoint.
+        // Address and key: all that a peer needs. They would be sent with the endpoint.
         base: memory.remote(),
     };
 
@@ -59,7 +60,7 @@ fn run() -> Result<(), Box<dyn Error>> {
 
     buffer[..5].copy_from_slice(b"hello");
     buffer = active.run(Work::write(active.at(TEXT)).memory((buffer, 5)))?;
-    // Writes of one connection land in their order: who sees the flag sees the text.
+    // Writes of one connection are placed in order: a reader that sees the flag sees the text.
     buffer[..8].copy_from_slice(&1_u64.to_ne_bytes());
     buffer = active.run(Work::write(active.at(FLAG)).memory((buffer, 8)))?;
     let seen = watcher.join().map_err(|_| "the watching thread failed")?;
@@ -109,7 +110,7 @@ struct Active {
 }
 
 impl Active {
-    /// A place in the peer's memory.
+    /// A position in the peer's memory.
     fn at(&self, offset: usize) -> Remote {
         Remote {
             address: self.base.address + offset as u64,

@@ -1,5 +1,6 @@
 //! Limits how fast a queue pair sends. Raw packets can be paced on all kernels, datagrams and
-//! unreliable connections on newer adapters and kernels; a reliable connection cannot, and says so.
+//! unreliable connections on newer adapters and kernels; a reliable connection cannot be paced, and
+//! returns an error.
 //!
 //! `pacing [DEVICE]`
 
@@ -26,7 +27,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         .unwrap_or_else(|| "mlx5_0".to_owned());
     let context = Context::open(&device)?;
 
-    // What the device can is known before anything is tried.
+    // What the device can do is known before anything is tried.
     let caps: PacingCaps = context.mlx5()?.caps().pacing;
     println!(
         "{} to {} kb/s for {}",
@@ -43,7 +44,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         }
     }
 
-    // A queue pair has a rate of its own once it is ready to send.
+    // A queue pair can be given a rate once it is ready to send.
     let pd = context.alloc_pd()?;
     let cq = context.create_cq(16)?;
     let a = pd.queue_pair(QpType::Rc, &cq, &cq).build()?;
@@ -56,7 +57,8 @@ fn run() -> Result<(), Box<dyn Error>> {
         Err(error) => println!("refused: {error}"),
     }
 
-    // Queues that DEVX commands build name a place in the device's table of rates instead.
+    // Queues that are created by DEVX commands name an index in the device's table of rates
+    // instead.
     let entry = context.mlx5()?.devx()?.pace(&limit, false)?;
     println!("place {} of the table of rates", entry.index());
     entry.free()?;

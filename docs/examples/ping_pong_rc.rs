@@ -1,5 +1,5 @@
-//! Two queue pairs of one process send a message to and fro over a reliable connection, without
-//! `unsafe`: buffers move into a queue pair and come back when they are done with.
+//! Two queue pairs of one process send a message back and forth over a reliable connection, without
+//! `unsafe`: buffers move into a queue pair and come back when their requests are finished.
 //!
 //! `ping_pong_rc [DEVICE [ROUNDS]]`
 
@@ -10,7 +10,7 @@ use std::time::Instant;
 use uverbs::owned::{Buffer, QueuePair};
 use uverbs::{CompletionQueue, Context, PreparedQueuePair, QpType};
 
-/// Bytes of a message.
+/// The size of a message in bytes.
 const SIZE: usize = 64;
 /// What a request was posted for; comes back when it is finished.
 const SEND: u64 = 1;
@@ -34,7 +34,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let context = Context::open(&device)?;
     let (cq_a, a) = prepare(&context)?;
     let (cq_b, b) = prepare(&context)?;
-    // Between two processes these two values travel over any other connection, as text or bytes.
+    // Between two processes these two values are sent over any other connection, as text or bytes.
     let (endpoint_a, endpoint_b) = (a.endpoint(), b.endpoint());
     println!("a {endpoint_a}\nb {endpoint_b}");
     let mut a = End::new(cq_a, a.handshake(endpoint_b)?)?;
@@ -64,11 +64,11 @@ fn prepare(context: &Context) -> Result<(CompletionQueue, PreparedQueuePair), uv
     Ok((cq, prepared))
 }
 
-/// One side. It holds all it needs in one struct: handles keep their parents alive.
+/// One side. It holds everything it needs in one struct: handles keep their parents alive.
 struct End {
     cq: CompletionQueue,
     qp: QueuePair,
-    /// The buffer to send from, while it is here and not in the queue.
+    /// The buffer to send from, while it is not in the queue.
     outgoing: Option<Buffer>,
     received: Option<Vec<u8>>,
 }
@@ -113,7 +113,7 @@ impl End {
     /// Takes one completion, if there is one.
     fn progress(&mut self) -> Result<(), Box<dyn Error>> {
         let Some(completion) = self.cq.poll()? else {
-            // rxe works on the processors of this machine: let it.
+            // rxe runs on the processors of this machine: let it run.
             std::thread::yield_now();
             return Ok(());
         };

@@ -1,5 +1,5 @@
-//! Takes two queue pairs through their states one step at a time, and asks the kernel after each.
-//! A step that cannot be made says what is missing.
+//! Takes two queue pairs through their states one step at a time, and queries the kernel after
+//! each. The error of a step that is not possible says what is missing.
 //!
 //! `queue_pair_by_hand [DEVICE]`
 
@@ -41,7 +41,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     a.step(&init)?;
     b.step(&init)?;
 
-    // Ready to receive needs a path; without one the step is refused, and the error says why.
+    // The step to RTR needs a path; without one it is refused, and the error says why.
     match a
         .qp
         .modify(&QpAttr::to(QpState::ReadyToReceive).dest_qpn(b.qp.qp_num()))
@@ -56,7 +56,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     a.ready_to_send()?;
     b.ready_to_send()?;
 
-    // An attribute alone can be changed while the queue pair works.
+    // A single attribute can be changed while the queue pair is in use.
     a.qp.modify(&QpAttr::new().min_rnr_timer(RnrTimer::from_duration(Duration::from_millis(1))?))?;
     let info = a.qp.query()?;
     println!(
@@ -128,7 +128,7 @@ impl Side {
         )
     }
 
-    /// One step, and what the kernel says of it.
+    /// One step, and what the kernel reports afterwards.
     fn step(&mut self, attr: &QpAttr) -> Result<(), Box<dyn Error>> {
         let from = self.qp.state();
         self.qp.modify(attr)?;

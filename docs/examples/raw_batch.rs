@@ -1,5 +1,6 @@
-//! Posting without the bookkeeping of `uverbs::owned`: batches that are rung once, unsignaled
-//! requests, inline data. The price is `unsafe`, and the promises that go with it.
+//! Posting without the bookkeeping of `uverbs::owned`: batches that are submitted with one
+//! doorbell, unsignaled requests, inline data. The price is `unsafe`, and the promises that go with
+//! it.
 //!
 //! `raw_batch [DEVICE]`
 //!
@@ -20,10 +21,10 @@ use uverbs::{
     QpType, QueuePair, RecvRequest, Remote, SendRequest, WorkCompletion,
 };
 
-/// Requests of a batch, and how many batches there are.
+/// How many requests a batch has, and how many batches there are.
 const BATCH: u32 = 32;
 const BATCHES: u32 = 64;
-/// Bytes that a request writes.
+/// How many bytes a request writes.
 const SIZE: u32 = 64;
 
 fn main() -> ExitCode {
@@ -88,7 +89,7 @@ fn run() -> Result<(), Box<dyn Error>> {
 
     // Inline: the bytes are copied into the queue now, so posting is safe and needs no region.
     let piece = [target.mr.sge(0, SIZE).ok_or("outside of the region")?];
-    // SAFETY: the region lives until the receiver is destroyed, and nobody reads it before the
+    // SAFETY: the region lives until the receiver is destroyed, and nothing reads it before the
     // completion.
     unsafe {
         receiver.post_recv(&[RecvRequest {
@@ -123,10 +124,11 @@ fn write_batch(qp: &mut QueuePair, source: &Memory, target: &Memory) -> Result<(
         if number == BATCH - 1 {
             request = request.signaled();
         }
-        // SAFETY: `source` stays registered and unchanged until after the completion was polled.
+        // SAFETY: `source` stays registered and unchanged until after the completion has been
+        // polled.
         unsafe { batch.push(&request) }?;
     }
-    // An error above drops the batch, which takes everything back: nothing was rung.
+    // An error above drops the batch, which takes everything back: nothing was submitted.
     Ok(batch.submit()?)
 }
 
@@ -149,7 +151,7 @@ fn next(cq: &mut CompletionQueue) -> Result<WorkCompletion, Box<dyn Error>> {
 
 /// Bytes of this process and their registration.
 struct Memory {
-    // Before the bytes: it is deregistered before they are freed.
+    // Declared before the bytes: it is deregistered before they are freed.
     mr: MemoryRegion,
     bytes: Box<[AtomicU8]>,
 }
@@ -158,7 +160,8 @@ impl Memory {
     fn new(pd: &ProtectionDomain, len: usize, access: AccessFlags) -> Result<Self, uverbs::Error> {
         let bytes: Box<[AtomicU8]> = (0..len).map(|_| AtomicU8::new(0)).collect();
         let start = bytes.as_ptr().cast::<u8>().cast_mut();
-        // SAFETY: the bytes are atomics without invalid values, and are freed after the region.
+        // SAFETY: the bytes are atomics, which have no invalid values, and are freed after the
+        // region.
         let mr = unsafe { pd.register(start, len, access) }?;
         Ok(Self { mr, bytes })
     }

@@ -1,5 +1,5 @@
-//! Prints every command that reaches the kernel while a queue pair is made, with the names of the
-//! kernel's headers. Nothing else changes: a recorder stands between the library and the kernel.
+//! Prints every command that reaches the kernel while a queue pair is created, with the names of
+//! the kernel's headers. Nothing else changes: a recorder sits between the library and the kernel.
 //!
 //! `record [DEVICE]`
 
@@ -32,7 +32,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     for record in &records {
         println!("{record}");
     }
-    // Keys are left out, here too, unless they are asked for.
+    // Keys are left out unless they are asked for, here too.
     let failed = records
         .iter()
         .filter(|record| record.errno.is_some())

@@ -1,5 +1,5 @@
-//! Shares a port out between two groups of queue pairs, seven to three, the second with a cap, and
-//! measures what each group gets while both have something to send, and the second alone.
+//! Divides a port between two groups of queue pairs, seven to three, the second with a cap, and
+//! measures what each group gets while both have something to send, and what the second gets alone.
 //!
 //! `scheduling [DEVICE [PEER]]`
 
@@ -11,9 +11,9 @@ use uverbs::mlx5::sched::{Applied, Element, Leaf, Leaves, Scheduler, Tree};
 use uverbs::owned::{Buffer, ExposedMemory, QueuePair, Work};
 use uverbs::{AccessFlags, CompletionQueue, Context, QpType};
 
-/// Bytes of a message.
+/// The size of a message in bytes.
 const SIZE: usize = 1024 * 1024;
-/// Messages under way in each queue pair.
+/// How many messages are outstanding on each queue pair.
 const DEPTH: usize = 4;
 /// How long both groups send.
 const TIME: Duration = Duration::from_secs(2);
@@ -59,12 +59,13 @@ fn run() -> Result<(), Box<dyn Error>> {
         let percent = (rate * 100 + total / 2) / total.max(1);
         println!("{name}: {rate} Mb/s, {percent}%");
     }
-    // When the first is silent, the second gets more, up to its cap.
+    // When the first is idle, the second gets more, up to its cap.
     for rate in measure(&mut groups[1..])? {
         println!("g2 alone: {rate} Mb/s");
     }
 
-    // A leaf with queue pairs stays: nothing is sent, and nothing is changed.
+    // A leaf with queue pairs cannot be removed: nothing is sent to the device, and nothing is
+    // changed.
     let smaller = Tree::new([Element::leaf("g1").share(1)]);
     let refused = applied.apply(&smaller).err();
     println!("refused: {}", refused.ok_or("g2 is in use")?);
@@ -89,7 +90,7 @@ fn measure(groups: &mut [Group]) -> Result<Vec<u64>, Box<dyn Error>> {
         .collect())
 }
 
-/// A queue pair of a group, which writes to its peer's memory all the time.
+/// A queue pair of a group, which writes to its peer's memory continuously.
 struct Group {
     qp: QueuePair,
     cq: CompletionQueue,
@@ -132,7 +133,7 @@ impl Group {
         })
     }
 
-    /// Posts what can be posted, and takes what is done.
+    /// Posts what can be posted, and takes what has completed.
     fn step(&mut self) -> Result<(), Box<dyn Error>> {
         while let Some(buffer) = self.buffers.pop() {
             let work = Work::write(self.memory.remote()).memory((buffer, SIZE));

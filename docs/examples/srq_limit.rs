@@ -1,5 +1,5 @@
-//! Two queue pairs receive through one shared receive queue, which tells when it runs low, is
-//! made larger, and filled up again.
+//! Two queue pairs receive through one shared receive queue, which reports when it runs low, is
+//! made larger, and is filled up again.
 //!
 //! `srq_limit [DEVICE]`
 
@@ -12,9 +12,9 @@ use uverbs::event::{AsyncEventType, EventSource};
 use uverbs::owned::{QueuePair, SharedReceiveQueue};
 use uverbs::{CompletionQueue, Context, ProtectionDomain, QpType};
 
-/// Bytes of a message.
+/// The size of a message in bytes.
 const SIZE: usize = 64;
-/// What the queue's events carry.
+/// The `user_data` that the queue's events carry.
 const SRQ: u64 = 7;
 
 fn main() -> ExitCode {
@@ -125,7 +125,7 @@ fn connect(
 }
 
 impl Sender {
-    /// Sends bytes that are copied into the queue, and waits until they arrived.
+    /// Sends bytes that are copied into the queue, and waits until they have arrived.
     fn send(&mut self, bytes: &[u8]) -> Result<(), Box<dyn Error>> {
         self.qp.send_inline(bytes, 0)?;
         loop {

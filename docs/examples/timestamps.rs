@@ -1,5 +1,5 @@
-//! Stamps completions by the device's clock, and tells how long messages took: from the moment that
-//! they were posted until the device had carried them out, and until this process saw it.
+//! Has the device's clock timestamp completions, and shows how long messages took: from posting
+//! until the device had carried them out, and until this process saw the completion.
 //!
 //! `timestamps [DEVICE]`
 
@@ -49,7 +49,8 @@ fn run() -> Result<(), Box<dyn Error>> {
                 continue;
             };
             let (done, seen) = (stamp.ok_or("a failure")?, clock.count()?);
-            // How counts become time changes when the clock is set, so it is asked each time.
+            // The conversion from counts to time changes when the clock is set, so it is queried
+            // each time.
             let info = clock.info()?;
             let [posted, done, seen] = [posted, done, seen].map(|at| info.to_nanoseconds(at));
             let (took, until_seen) = (done - posted, seen - posted);

@@ -5,8 +5,8 @@
 //!
 //! # Safety
 //!
-//! The memory that receives is atomics without invalid values, freed after its region; what is sent
-//! is copied into the queue.
+//! The memory that is received into consists of atomics, which have no invalid values, and is freed
+//! after its region; what is sent is copied into the queue.
 #![allow(unsafe_code, reason = "posts requests that name memory")]
 
 use std::error::Error;
@@ -33,7 +33,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let (pd, sent) = (context.alloc_pd()?, context.create_cq(16)?);
     let mut received = [context.create_cq(16)?, context.create_cq(16)?];
 
-    // The receiving side: a domain, shared queues in it, and one end of a connection.
+    // The receiving side: an XRC domain, shared receive queues in it, and one end of a connection.
     let domain = context.mlx5()?.open_xrc_domain()?;
     let mut queues = [
         domain.create_srq(&pd, &received[0], 16, 1)?,
@@ -51,7 +51,7 @@ fn run() -> Result<(), Box<dyn Error>> {
 
     let memory: Box<[AtomicU8]> = (0..128).map(|_| AtomicU8::new(0)).collect();
     let start = memory.as_ptr().cast::<u8>().cast_mut();
-    // SAFETY: the bytes are atomics without invalid values, and are freed after the region.
+    // SAFETY: the bytes are atomics, which have no invalid values, and are freed after the region.
     let region = unsafe { pd.register(start, memory.len(), AccessFlags::LOCAL_WRITE) }?;
     for (at, queue) in (0..).zip(&mut queues) {
         let piece = region.sge(at * 64, 64).ok_or("too long")?;
@@ -60,7 +60,8 @@ fn run() -> Result<(), Box<dyn Error>> {
             wr_id: at,
             scatter: &scatter,
         };
-        // SAFETY: the piece is of those atomics, which are there until the queues are gone.
+        // SAFETY: the scatter/gather entry names those atomics, which exist until the queues are
+        // gone.
         unsafe { queue.post_recv(&[request]) }?;
     }
 

@@ -1,4 +1,5 @@
-//! Votes that are counted in one process's memory, to which others add over the network.
+//! Votes that are counted in one process's memory, where other processes increment the counts over
+//! the network.
 //!
 //! What is worth copying is that the program takes a [`Context`] instead of opening one: its tests
 //! (`tests/without_a_device.rs`) give it the device of a fake kernel.
@@ -12,13 +13,13 @@ use uverbs::{
     Remote,
 };
 
-/// Bytes of one candidate's count.
+/// The size of one candidate's count in bytes.
 const COUNT: usize = 8;
 
-/// Longer than this a vote does not take.
+/// The longest that a vote may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where votes are counted. Its processor does nothing while they come in.
+/// Where votes are counted. Its processor does nothing as they come in.
 #[derive(Debug)]
 pub struct Tally {
     counts: ExposedMemory,
@@ -27,7 +28,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// A tally of so many candidates.
+    /// A tally for that many candidates.
     ///
     /// # Errors
     /// Those of the device and the kernel.
@@ -62,18 +63,19 @@ impl Tally {
     }
 }
 
-/// Somebody with a connection to a tally.
+/// A voter, with a connection to a tally.
 #[derive(Debug)]
 pub struct Voter {
     queue_pair: QueuePair,
     cq: CompletionQueue,
     counts: Remote,
-    /// Where the former count of a candidate arrives. It is in the queue while a vote is under way.
+    /// The buffer that receives the old count of a candidate. It is in the queue while a vote is
+    /// outstanding.
     former: Option<Buffer>,
 }
 
 impl Voter {
-    /// A queue pair that is not connected yet, and the queue that it reports to.
+    /// A queue pair that is not yet connected, and the completion queue that it reports to.
     ///
     /// # Errors
     /// Those of the device and the kernel.

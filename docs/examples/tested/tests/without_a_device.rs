@@ -8,7 +8,7 @@ use uverbs::error::{Errno, Op};
 use uverbs::{Context, OpenOptions};
 use uverbs_fake::{AfterRemoval, FakeKernel, Profile};
 
-/// A kernel with a device. Whoever opens it shares a network with all others that do.
+/// A kernel with a device. All contexts opened on it share a network.
 fn kernel() -> FakeKernel {
     FakeKernel::new(Profile::v6_12())
 }
@@ -21,7 +21,7 @@ fn open(kernel: &FakeKernel) -> Context {
         .unwrap()
 }
 
-/// A voter with a connection. The tally's end of it has to be kept.
+/// A voter with a connection. The tally's end of it must be kept alive.
 fn voter(context: &Context, tally: &Tally) -> (Voter, uverbs::QueuePair) {
     let (here, cq) = Voter::prepare(context).unwrap();
     let there = tally.prepare().unwrap();
