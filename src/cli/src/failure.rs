@@ -1,4 +1,4 @@
-//! Why the program ends early, what it says then, and its exit codes.
+//! Why the program ends early, what it then prints, and its exit codes.
 
 use std::fmt;
 use std::io::{self, Write as _};
@@ -10,7 +10,7 @@ use uverbs::{Error, ErrorKind, PollError, PostError};
 
 /// Something failed.
 pub(crate) const FAILED: u8 = 1;
-/// The command line makes no sense.
+/// The command line is invalid.
 pub(crate) const USAGE: u8 = 2;
 /// There is no such device, or none at all.
 pub(crate) const NO_DEVICE: u8 = 3;
@@ -19,10 +19,10 @@ pub(crate) const NOT_ALLOWED: u8 = 4;
 /// The device or the kernel cannot do that.
 pub(crate) const UNSUPPORTED: u8 = 5;
 
-/// The end of a run that did not go well.
+/// The end of an unsuccessful run.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// To be said on stderr.
+    /// To be printed to stderr.
     Said {
         /// The exit code.
         code: u8,
@@ -31,9 +31,9 @@ pub(crate) enum Failure {
         /// What to do about it.
         hint: Option<String>,
     },
-    /// It was said already, as part of the output.
+    /// Already reported as part of the output.
     Reported(u8),
-    /// Nobody reads stdout any more.
+    /// The reader of stdout is gone.
     Closed,
 }
 
@@ -57,7 +57,7 @@ impl Failure {
         }
     }
 
-    /// Adds what to do about it, unless something better is known already.
+    /// Adds what to do about it, unless a better hint is already known.
     #[must_use]
     pub(crate) fn hint(mut self, text: impl fmt::Display) -> Self {
         if let Self::Said {
@@ -69,7 +69,7 @@ impl Failure {
         self
     }
 
-    /// Says what was being done.
+    /// Adds what was being done.
     #[must_use]
     pub(crate) fn while_doing(mut self, what: impl fmt::Display) -> Self {
         if let Self::Said { message, .. } = &mut self {
@@ -78,7 +78,7 @@ impl Failure {
         self
     }
 
-    /// Writes it to stderr and gives the exit code.
+    /// Writes it to stderr and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         match self {
             Self::Said { code, .. } => {
@@ -153,7 +153,8 @@ impl From<PollError> for Failure {
     }
 }
 
-/// Of writing to stdout; other input and output is mapped where it happens, with its name.
+/// The failure of writing to stdout; other I/O errors are mapped where they occur, with the name of
+/// the file.
 pub(crate) fn of_stdout(error: &io::Error) -> Failure {
     if error.kind() == io::ErrorKind::BrokenPipe {
         Failure::Closed

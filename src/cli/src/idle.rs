@@ -1,5 +1,4 @@
-//! What to do while a completion queue is empty: spin, then let others run; or sleep until an
-//! event.
+//! What to do while a completion queue is empty: spin, then yield; or sleep until an event.
 
 use std::time::{Duration, Instant};
 
@@ -7,14 +6,14 @@ use uverbs::{CompletionChannel, CompletionQueue, Notify};
 
 use crate::failure::Result;
 
-/// Empty polls before others may run.
+/// Empty polls before yielding to other threads.
 const SPINS: u32 = 512;
 
-/// The same where the next completion is what is timed: longer than a message takes, but not until
-/// the scheduler's tick, should all processors be busy waiting.
+/// The same when the next completion is being timed: longer than a message takes, but shorter than
+/// the scheduler's tick, in case all processors are busy waiting.
 const LONG_SPINS: u32 = 1 << 16;
 
-/// Waits for completions, and knows since when.
+/// Waits for completions, and tracks for how long.
 pub(crate) struct Idle {
     spins: u32,
     patience: u32,
@@ -29,8 +28,8 @@ impl Idle {
         Self::with_patience(SPINS)
     }
 
-    /// Keeps the processor for as long as a message should take: giving it up costs a system call
-    /// in the middle of what is measured, and the way back.
+    /// Keeps the processor for as long as a message should take: yielding costs a system call in
+    /// the middle of the measurement, and the time to return from it.
     pub(crate) fn spinning() -> Self {
         Self::with_patience(LONG_SPINS)
     }
@@ -45,17 +44,17 @@ impl Idle {
         }
     }
 
-    /// There was something.
+    /// There was a completion.
     #[inline]
     pub(crate) fn busy(&mut self) {
         self.spins = 0;
         self.since = None;
     }
 
-    /// Waits a little, after a poll that found nothing.
+    /// Waits a little after a poll that found nothing.
     ///
-    /// With a channel it sleeps, for at most `nap`. Returns how long there was nothing, where that
-    /// is long enough to matter.
+    /// With a completion channel it sleeps, for at most `nap`. Returns how long there has been
+    /// nothing, if that is long enough to matter.
     #[inline]
     pub(crate) fn wait(
         &mut self,
@@ -67,11 +66,11 @@ impl Idle {
             self.sleep(cq, channel, nap)?;
         } else {
             self.spins = self.spins.saturating_add(1);
-            // No pause instruction: the next look at the queue is what latency waits for.
+            // No pause instruction: it would delay the next poll, and so add to the latency.
             if self.spins < self.patience {
                 return Ok(None);
             }
-            // On few processors the network stack may be what waits to run.
+            // On few processors the network stack may be waiting to run.
             std::thread::yield_now();
             if !self.spins.is_multiple_of(16) {
                 return Ok(None);

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Result, of_stdout};
 
-/// Standard output, with colours only where they can be seen.
+/// Standard output, with colours only if they can be displayed.
 pub(crate) struct Output {
     stream: AutoStream<StdoutLock<'static>>,
 }
@@ -31,14 +31,14 @@ impl Output {
         self.line(text)
     }
 
-    /// Writes a value as JSON on one line, and lets it out at once: for streams of values.
+    /// Writes a value as JSON on one line and flushes it immediately: for streams of values.
     pub(crate) fn json_line(&mut self, value: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string(value).map_err(Failure::new)?;
         self.line(text)?;
         self.flush()
     }
 
-    /// Lets everything out.
+    /// Flushes everything.
     pub(crate) fn flush(&mut self) -> Result<()> {
         self.stream.flush().map_err(|error| of_stdout(&error))
     }
@@ -69,7 +69,7 @@ impl Table {
         }
     }
 
-    /// Moves all of it to the right.
+    /// Indents the whole table.
     pub(crate) fn indented(mut self, columns: usize) -> Self {
         self.indent = columns;
         self

@@ -45,7 +45,7 @@ impl From<CommandPathArg> for CommandPath {
 }
 
 impl Session {
-    /// Opens the device of that name; without a name, the first that can be opened.
+    /// Opens the device with that name; without a name, the first that can be opened.
     pub(crate) fn open(&self, name: Option<&str>) -> Result<Context> {
         match name {
             Some(path) if path.contains('/') => Ok(self.options().open_path(path)?),
@@ -102,7 +102,7 @@ impl Session {
     }
 }
 
-/// What is said on a machine without devices.
+/// The failure on a machine without devices.
 pub(crate) fn no_devices() -> Failure {
     Failure::with_code(failure::NO_DEVICE, "there are no RDMA devices here").hint(
         "load the driver of your adapter, or make a software device: \

@@ -1,7 +1,7 @@
 //! How long things took, in buckets fine enough for percentiles.
 
 /// Counts of durations in nanoseconds. A bucket is at most 1/128 of its value wide, so percentiles
-/// are right to 0.8 %.
+/// are accurate to 0.8 %.
 #[derive(Clone, Debug)]
 pub(crate) struct Histogram {
     buckets: Vec<u64>,
@@ -11,7 +11,7 @@ pub(crate) struct Histogram {
     max: u64,
 }
 
-/// Buckets of one power of two, as a power of two.
+/// The number of buckets per power of two, as a power of two.
 const FINE: u32 = 7;
 
 impl Histogram {
@@ -41,7 +41,7 @@ impl Histogram {
         self.count
     }
 
-    /// The smallest; 0 when nothing was recorded.
+    /// The smallest; 0 if nothing was recorded.
     pub(crate) fn min(&self) -> u64 {
         if self.count == 0 { 0 } else { self.min }
     }
@@ -59,7 +59,7 @@ impl Histogram {
         }
     }
 
-    /// The value that `per_100_000` of 100,000 are not above.
+    /// The value that `per_100_000` of 100,000 samples do not exceed.
     pub(crate) fn percentile(&self, per_100_000: u64) -> u64 {
         let rank = (u128::from(self.count) * u128::from(per_100_000)).div_ceil(100_000);
         let mut seen = 0;
@@ -73,7 +73,7 @@ impl Histogram {
         self.max
     }
 
-    /// The buckets that have something: where each starts, and how many it has.
+    /// The non-empty buckets: where each starts, and how many samples it has.
     pub(crate) fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
         self.buckets
             .iter()
@@ -82,8 +82,8 @@ impl Histogram {
             .map(|(at, count)| (bounds(at).0, *count))
     }
 
-    /// `bins` bins of equal width up to the percentile 99.9, for pictures: the middle of each, and
-    /// its count.
+    /// `bins` bins of equal width up to the 99.9th percentile, for pictures: the middle of each,
+    /// and its count.
     #[expect(clippy::cast_precision_loss, reason = "drawn")]
     pub(crate) fn bins(&self, bins: u64) -> Vec<(f64, f64)> {
         let low = self.min();
@@ -113,7 +113,7 @@ const fn index(value: u64) -> usize {
     (((shift as u64) << FINE) + (value >> shift)) as usize
 }
 
-/// The first value of a bucket, and the last.
+/// The first and the last value of a bucket.
 const fn bounds(index: usize) -> (u64, u64) {
     let index = index as u64;
     if index < 2 << FINE {

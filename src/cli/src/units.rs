@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use uverbs::link::Mtu;
 
-/// Reads a number of bytes: `64`, `4K`, `4KiB`, `1M`, `2G`; the letters count in 1024s.
+/// Parses a number of bytes: `64`, `4K`, `4KiB`, `1M`, `2G`; the letters are powers of 1024.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     let digits = text
         .find(|c: char| !c.is_ascii_digit())
@@ -25,7 +25,7 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "too large".to_owned())
 }
 
-/// As [`parse_size`], for messages: at most 2^31 bytes, which is what a message can have.
+/// As [`parse_size`], for messages: at most 2^31 bytes, the largest message.
 pub(crate) fn parse_message_size(text: &str) -> Result<u32, String> {
     u32::try_from(parse_size(text)?)
         .ok()
@@ -33,7 +33,7 @@ pub(crate) fn parse_message_size(text: &str) -> Result<u32, String> {
         .ok_or_else(|| "a message has at most 2 GiB".to_owned())
 }
 
-/// Reads seconds, with a fraction if need be.
+/// Parses seconds, optionally with a fraction.
 pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text
         .trim_end_matches('s')
@@ -42,7 +42,7 @@ pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
-/// Reads a path MTU.
+/// Parses a path MTU.
 pub(crate) fn parse_mtu(text: &str) -> Result<Mtu, String> {
     text.parse()
         .ok()
@@ -50,7 +50,7 @@ pub(crate) fn parse_mtu(text: &str) -> Result<Mtu, String> {
         .ok_or_else(|| "256, 512, 1024, 2048 or 4096 is needed".to_owned())
 }
 
-/// Bytes with a unit where that is exact: `4 KiB`, `65,536` never.
+/// Bytes with a unit where that is exact: `4 KiB`; never `65,536`.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [(u64, &str); 4] = [
         (1 << 40, "TiB"),

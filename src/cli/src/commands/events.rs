@@ -47,7 +47,7 @@ struct Line<'a> {
     port_state: Option<String>,
 }
 
-/// What a watching thread has to say.
+/// What a watching thread reports.
 type News = (Context, uverbs::Result<AsyncEvent>);
 
 pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()> {
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
     }
 }
 
-/// Passes the events of a device on, until it is gone or nobody listens.
+/// Forwards the events of a device until it is gone or there is no receiver.
 fn watch(context: &Context, sender: &Sender<News>) {
     loop {
         let event = match context.async_event(None) {

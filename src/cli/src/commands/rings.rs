@@ -1,4 +1,4 @@
-//! `uverbs rings`: requests that `tests/bytes/oracle/rings.c` makes of libmlx5, too.
+//! `uverbs rings`: the requests that `tests/bytes/oracle/rings.c` also posts through libmlx5.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,11 +41,11 @@ pub(crate) struct Args {
     gid_idx: Option<u8>,
 }
 
-/// Bytes of memory at either end.
+/// Bytes of memory at each end.
 const ROOM: usize = 64;
-/// Bytes that requests have room for.
+/// How many inline bytes requests have room for.
 const INLINE: u32 = 60;
-/// Entries of queues, which say where they wrap.
+/// The depth of queues, which determines where they wrap.
 const DEPTH: u32 = 64;
 const IMMEDIATE: u32 = 0x0102_0304;
 /// A key that no memory has.
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
     Ok(())
 }
 
-/// The entry without what differs from run to run.
+/// The entry without the fields that differ from run to run.
 fn masked(mut entry: Entry) -> Entry {
     entry.number = 0;
     for (name, value) in &mut entry.fields {
@@ -112,12 +112,12 @@ enum Kind {
     Read,
     CompareSwap,
     FetchAdd,
-    /// A write by a wrong key, which ends both queue pairs.
+    /// A write with a wrong key, which moves both queue pairs to the error state.
     WrongKey,
 }
 
 impl Kind {
-    /// Whether it uses up a receive of the peer.
+    /// Whether it consumes a receive of the peer.
     const fn is_received(self) -> bool {
         matches!(
             self,
@@ -126,7 +126,7 @@ impl Kind {
     }
 }
 
-/// The table, row by row as `rings.c` has it.
+/// The table, row by row as in `rings.c`.
 fn table() -> Vec<Step> {
     let step = |kind, length, flags| Step {
         kind,
@@ -140,7 +140,7 @@ fn table() -> Vec<Step> {
         step(Kind::Send, 0, none),
         step(Kind::Send, 64, SendFlags::SOLICITED),
     ];
-    // Up to the ends of units and of the first block, and beyond.
+    // Up to the ends of 16-byte units and of the first block, and beyond.
     for length in [0, 1, 11, 12, 13, 28, 43, 44, 45, 60] {
         steps.push(step(Kind::Inline, length, none));
     }
@@ -190,7 +190,7 @@ impl Bench {
         })
     }
 
-    /// Posts a request, and the receive that it uses up, and waits for what they end with.
+    /// Posts a request and the receive that it consumes, and waits for their completions.
     fn carry_out(&mut self, step: &Step) -> Result<()> {
         let ends = matches!(step.kind, Kind::WrongKey);
         if step.kind.is_received() || ends {
@@ -258,7 +258,7 @@ fn describe<'a>(builder: QueuePairBuilder<'a>, args: &Args) -> Result<QueuePairB
     })
 }
 
-/// Takes a completion, well or not.
+/// Takes a completion, successful or not.
 fn end(cq: &mut CompletionQueue, qp: &mut owned::QueuePair) -> Result<()> {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn the_table_fits_queues_and_room() {
         let table = table();
-        // What has several blocks, too.
+        // Requests may take several blocks.
         assert!(table.len() * 2 < DEPTH as usize);
         for step in table {
             let most = match step.kind {

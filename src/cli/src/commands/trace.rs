@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
             observer: None,
         };
         let result = args.run.run(&session, out);
-        // What was written before must not come after it.
+        // Earlier output must not appear after it.
         out.flush()?;
         writeln!(writer, "{}", summary.table())
             .map_err(|error| Failure::new(format_args!("writing the summary: {error}")))?;
@@ -144,7 +144,7 @@ impl Summary {
     }
 }
 
-/// What a call is called: `ioctl CQ/CREATE`, `invoke MODIFY_QP`, `mmap`.
+/// The name of a call: `ioctl CQ/CREATE`, `invoke MODIFY_QP`, `mmap`.
 fn name(body: &Body) -> String {
     let mut text = String::new();
     let written = match body {

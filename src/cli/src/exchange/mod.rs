@@ -1,4 +1,4 @@
-//! How two runs tell each other who they are: over TCP.
+//! How two runs exchange their endpoints: over TCP.
 
 pub(crate) mod pingpong;
 pub(crate) mod tcp;

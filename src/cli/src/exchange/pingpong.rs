@@ -1,10 +1,10 @@
 //! The exchange of the `ibv_*_pingpong` programs.
 //!
-//! Each side sends one text of 52 bytes per address, a zero byte at its end:
-//! `LID:number:packet number:GID`, all hexadecimal, the GID as 32 digits and zero for none. The
-//! client speaks first; the server answers when it is ready to receive; the client ends with `done`
-//! and a zero byte. `ibv_srq_pingpong` always sends 256 addresses, with zeros for queue pairs that
-//! it does not have.
+//! Each side sends one text of 52 bytes per address, terminated by a zero byte:
+//! `LID:number:packet number:GID`, all hexadecimal, the GID as 32 digits, which are zero for none.
+//! The client sends first; the server replies when it is ready to receive; the client ends with
+//! `done` and a zero byte. `ibv_srq_pingpong` always sends 256 addresses, with zeros for queue
+//! pairs that it does not have.
 
 use std::io::{Read, Write};
 
@@ -17,12 +17,12 @@ use crate::failure::{Failure, Result};
 /// Bytes of one address.
 const LEN: usize = 52;
 
-/// Addresses that `ibv_srq_pingpong` sends.
+/// How many addresses `ibv_srq_pingpong` sends.
 pub(crate) const SHARED: usize = 256;
 
 const DONE: &[u8; 5] = b"done\0";
 
-/// Speaks for the server: `ready` gets the client's addresses and makes this side ready for its
+/// The server's side: `ready` gets the client's addresses and makes this side ready for its
 /// messages.
 pub(crate) fn serve<T>(
     stream: &mut (impl Read + Write),
@@ -43,7 +43,7 @@ pub(crate) fn serve<T>(
     Ok(connected)
 }
 
-/// Speaks for the client: `ready` gets the server's addresses and makes this side ready for its
+/// The client's side: `ready` gets the server's addresses and makes this side ready for its
 /// messages.
 pub(crate) fn call<T>(
     stream: &mut (impl Read + Write),

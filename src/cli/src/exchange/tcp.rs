@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result};
 /// How long a peer may take for one step of an exchange.
 pub(crate) const STEP: Duration = Duration::from_secs(30);
 
-/// Connects to `host`. While nobody listens there, tries again for `patience`.
+/// Connects to `host`. While nothing listens there, retries for `patience`.
 pub(crate) fn connect(host: &str, port: u16, patience: Duration) -> Result<TcpStream> {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let failed =
@@ -38,7 +38,7 @@ pub(crate) fn connect(host: &str, port: u16, patience: Duration) -> Result<TcpSt
     }
 }
 
-/// Listens on all addresses, IPv6 and IPv4 where there are both.
+/// Listens on all addresses, both IPv6 and IPv4 where available.
 pub(crate) fn listen(port: u16) -> Result<TcpListener> {
     TcpListener::bind(("::", port))
         .or_else(|_| TcpListener::bind(("0.0.0.0", port)))

@@ -126,7 +126,7 @@ pub(super) struct Test {
     pub(super) host: Option<String>,
 }
 
-/// Inline bytes of latency tests; every device has at least these.
+/// Inline bytes of latency tests; every device supports at least this many.
 const LATENCY_INLINE: u32 = 64;
 
 impl Test {
@@ -153,7 +153,7 @@ impl Test {
         } else {
             vec![self.size.unwrap_or(default.min(limit))]
         };
-        // One message is under way at a time: rings that stay in the caches are enough.
+        // Only one message is outstanding at a time: rings that stay in the caches are enough.
         let (tx_depth, rx_depth) = match measure {
             Measure::Latency => (8, 16),
             Measure::Bandwidth => (128, 512),

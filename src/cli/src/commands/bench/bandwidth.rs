@@ -1,4 +1,4 @@
-//! As many messages as fit: the client keeps its queues full, the server takes what arrives.
+//! Bandwidth: the client keeps its queues full, the server takes what arrives.
 
 use std::time::{Duration, Instant};
 
@@ -11,20 +11,20 @@ use super::wire::{Message, Wire, out_of_turn};
 use crate::failure::{Failure, Result};
 use crate::idle::Idle;
 
-/// How long nothing may happen.
+/// The longest time without progress.
 const SILENCE: Duration = Duration::from_secs(20);
 
-/// How long a message of an unreliable transport may be on its way.
+/// How long a message of an unreliable transport may be in flight.
 const STRAGGLERS: Duration = Duration::from_millis(200);
 
-/// How often the clock is looked at for progress.
+/// How often the clock is checked to record progress.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What the client saw.
+/// What the client measured.
 pub(super) struct Flow {
     pub(super) messages: u64,
     pub(super) elapsed: Duration,
-    /// Messages completed up to a moment, ten times a second.
+    /// Messages completed so far, sampled ten times a second.
     pub(super) course: Vec<(Duration, u64)>,
 }
 
@@ -85,7 +85,7 @@ pub(super) fn request(
     })
 }
 
-/// Posts whole groups while there is room for them. Returns how many messages are left to post.
+/// Posts whole groups while there is room for them. Returns how many messages remain to be posted.
 #[inline]
 fn fill(
     lane: &mut Lane,
@@ -106,7 +106,7 @@ fn fill(
     }
 }
 
-/// Takes completions; waits a little when there are none.
+/// Takes completions; waits a little if there are none.
 fn poll<'w>(
     cq: &mut CompletionQueue,
     channel: Option<&uverbs::CompletionChannel>,

@@ -1,4 +1,4 @@
-//! The client: says what is measured, and measures it.
+//! The client: tells the server what is measured, and measures it.
 
 use std::time::Duration;
 
@@ -116,7 +116,7 @@ fn expect_ready(wire: &mut Wire) -> Result<()> {
     }
 }
 
-/// A bar on stderr; it shows nothing unless that is a terminal.
+/// A progress bar on stderr; it shows nothing unless stderr is a terminal.
 fn progress(spec: &Spec, size: u32) -> ProgressBar {
     let length = match spec.amount {
         Amount::Iterations(count) => count,

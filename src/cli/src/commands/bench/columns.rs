@@ -1,19 +1,19 @@
 //! A picture made of block characters.
 
-/// Columns that a picture is wide.
+/// The width of a picture in columns.
 const WIDTH: usize = 60;
 
-/// Lines that it is high.
+/// The height of a picture in lines.
 const HEIGHT: usize = 12;
 
 /// Eighths of a character cell, filled from below.
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Draws points, whose first coordinates lie in `from..=to` and second ones in `0..=top`, as
-/// columns with scales.
+/// Draws points, with first coordinates in `from..=to` and second ones in `0..=top`, as columns
+/// with scales.
 ///
-/// Several points in a column show the highest. A column without a point between two that have
-/// some is drawn as high as the one before it, unless `sparse`.
+/// Of several points in a column the highest is shown. A column without points between two that
+/// have some is drawn as high as the one before it, unless `sparse`.
 pub(super) fn draw(
     points: &[(f64, f64)],
     (from, to): (f64, f64),
@@ -48,7 +48,7 @@ pub(super) fn draw(
     text
 }
 
-/// How high each column is, in eighths; none where there is no point.
+/// The height of each column in eighths; none where there is no point.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -61,7 +61,7 @@ fn heights(points: &[(f64, f64)], (from, to): (f64, f64), top: f64) -> [Option<u
         let at = (x - from) / (to - from) * (WIDTH - 1) as f64;
         let at = (at.max(0.0).round() as usize).min(WIDTH - 1);
         let eighths = (y / top * (HEIGHT * 8) as f64).max(0.0);
-        // What is there at all is seen.
+        // Any value above zero is visible.
         let least = usize::from(*y > 0.0);
         let height = (eighths.round() as usize).clamp(least, HEIGHT * 8);
         if let Some(column) = heights.get_mut(at) {

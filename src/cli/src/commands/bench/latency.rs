@@ -1,7 +1,7 @@
-//! One message at a time: how long it takes to the other side.
+//! Latency: one message at a time, and how long it takes to the other side.
 //!
-//! Sends and writes go back and forth, and half of a round is what counts, as in `ib_send_lat`
-//! and `ib_write_lat`; a read is a round by itself, and all of it counts, as in `ib_read_lat`.
+//! Sends and writes go back and forth, and half of a round trip counts, as in `ib_send_lat` and
+//! `ib_write_lat`; a read is a round trip by itself, and all of it counts, as in `ib_read_lat`.
 
 use std::time::{Duration, Instant};
 
@@ -16,19 +16,19 @@ use crate::failure::{Failure, Result};
 use crate::idle::Idle;
 use crate::stats::Histogram;
 
-/// How long a message may be on its way.
+/// How long a message may be in flight.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// How long the server waits before it looks whether the client is done.
+/// How long the server waits before it checks whether the client is done.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What the client saw.
+/// What the client measured.
 pub(super) struct Rounds {
     pub(super) times: Histogram,
     pub(super) elapsed: Duration,
 }
 
-/// Measures `size` bytes from the client's side.
+/// Measures messages of `size` bytes on the client's side.
 pub(super) fn request(
     rig: &mut Rig,
     spec: &Spec,
@@ -48,8 +48,8 @@ pub(super) fn request(
     let mut before = start;
     for round in 0..count {
         own.throw(round)?;
-        // The clock is read and all is written down while the message is on its way, so that no
-        // round waits for it: a round is from here to here.
+        // The clock is read and everything is recorded while the message is in flight, so that no
+        // round waits for that: a round is from here to here.
         let now = Instant::now();
         let elapsed = now.duration_since(start);
         if round == 0 {
@@ -72,14 +72,15 @@ pub(super) fn request(
             break;
         }
     }
-    // Nothing is posted at the end of the last round; the post of the first makes up for it.
+    // Nothing is posted at the end of the last round; adding the post of the first one compensates
+    // for it.
     times.record(nanoseconds(before.elapsed() + first) / divisor);
     let elapsed = start.elapsed();
     own.drain()?;
     Ok(Rounds { times, elapsed })
 }
 
-/// Answers until the client says that it is over. Returns how many messages there were.
+/// Replies until the client says that the test is over. Returns how many messages there were.
 pub(super) fn answer(rig: &mut Rig, spec: &Spec, size: u32, wire: &mut Wire) -> Result<u64> {
     let mut own = Side::new(rig, spec, size);
     for round in 0.. {
@@ -105,7 +106,7 @@ struct Side<'r> {
 impl<'r> Side<'r> {
     fn new(rig: &'r mut Rig, spec: &'r Spec, size: u32) -> Self {
         if spec.verb == Verb::Write {
-            // The last byte of the round before says nothing in this one.
+            // The last byte of the previous round means nothing in this one.
             for lane in &rig.lanes {
                 let last = lane.incoming + size.saturating_sub(1) as usize;
                 rig.memory.store(last, 0);
@@ -120,7 +121,7 @@ impl<'r> Side<'r> {
         }
     }
 
-    /// Sends, writes or reads once. Every so often the request is signaled, to make room in the
+    /// Sends, writes or reads once. Now and then the request is signaled, to make room in the
     /// queue.
     #[inline]
     fn throw(&mut self, round: u64) -> Result<()> {
@@ -148,7 +149,7 @@ impl<'r> Side<'r> {
         if signal {
             self.unsignaled = 0;
         }
-        // The message is on its way; what its answer is received into can wait until now.
+        // The message is in flight; posting the receives for its reply could wait until now.
         let missing = self.spec.rx_depth.saturating_sub(lane.receives);
         if self.spec.verb == Verb::Send && missing > self.spec.rx_depth / 2 {
             lane.receive(memory, template, self.spec.largest(), missing)?;
@@ -160,8 +161,8 @@ impl<'r> Side<'r> {
         Ok(())
     }
 
-    /// Waits for the other side's message. `give_up` is asked when there is nothing for a while;
-    /// false is returned when it says so.
+    /// Waits for the other side's message. Calls `give_up` when nothing has arrived for a while;
+    /// returns false if it returns true.
     #[inline]
     fn catch(
         &mut self,
@@ -243,8 +244,8 @@ impl<'r> Side<'r> {
         Ok(())
     }
 
-    /// Takes what is left of this side's completions. Those that were not signaled are counted with
-    /// the next one.
+    /// Takes the remaining completions of this side. Unsignaled requests are counted with the next
+    /// signaled one.
     fn drain(&mut self) -> Result<()> {
         while self.under_way() > u64::from(self.unsignaled) {
             self.reap()?;
@@ -260,12 +261,12 @@ impl<'r> Side<'r> {
     }
 }
 
-/// Rounds are given up after seconds; 64 bits are enough for 584 years.
+/// Rounds time out after seconds; 64 bits are enough for 584 years.
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What the last byte of a written message says: never 0, and not what it said the round before.
+/// The last byte of a written message: never 0, and never the same as in the previous round.
 const fn stamp(round: u64) -> u8 {
     let [low, ..] = (round % 255 + 1).to_le_bytes();
     low

@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //!
-//! Devices and peers read and write this memory whenever they like. No reference to its bytes is
-//! ever made; this process looks at single bytes through atomics. It is freed after it was
+//! Devices and peers may read and write this memory at any time. No reference to its bytes is ever
+//! created; this process accesses single bytes through atomics. It is freed after it has been
 //! deregistered.
 #![allow(
     unsafe_code,
@@ -20,7 +20,7 @@ use crate::failure::{Failure, Result};
 
 /// Bytes that a device and peers may use.
 pub(super) struct Memory {
-    /// `None` once it was given back.
+    /// `None` once it was deregistered.
     region: Option<MemoryRegion>,
     start: NonNull<u8>,
     layout: Layout,
@@ -40,8 +40,8 @@ impl Memory {
         };
         let access =
             AccessFlags::LOCAL_WRITE | AccessFlags::REMOTE_WRITE | AccessFlags::REMOTE_READ;
-        // SAFETY: the bytes stay allocated until the region is deregistered (see `drop`); nobody
-        // holds a reference to them, and any bytes are valid bytes.
+        // SAFETY: the bytes stay allocated until the region is deregistered (see `drop`); there are
+        // no references to them, and any byte value is valid.
         let region = unsafe { pd.register(start.as_ptr(), layout.size(), access) };
         memory.region = Some(region?);
         Ok(memory)
@@ -53,14 +53,14 @@ impl Memory {
             .ok_or_else(|| Failure::new("the memory was given back"))
     }
 
-    /// A piece for work requests.
+    /// A scatter/gather entry for a part of it.
     pub(super) fn piece(&self, offset: usize, len: u32) -> Result<Sge> {
         self.region()?
             .sge(offset as u64, len)
             .ok_or_else(|| Failure::new("a message larger than the memory for it"))
     }
 
-    /// The byte at `offset`.
+    /// The byte at `offset`, as an atomic.
     #[inline]
     pub(super) fn byte(&self, offset: usize) -> Option<&AtomicU8> {
         if offset >= self.layout.size() {
@@ -73,14 +73,14 @@ impl Memory {
         Some(unsafe { AtomicU8::from_ptr(byte) })
     }
 
-    /// Loads the byte at `offset`; 0 outside.
+    /// Loads the byte at `offset`; 0 if that is outside.
     #[inline]
     pub(super) fn load(&self, offset: usize) -> u8 {
         self.byte(offset)
             .map_or(0, |byte| byte.load(Ordering::Acquire))
     }
 
-    /// Stores into the byte at `offset`; nothing outside.
+    /// Stores to the byte at `offset`; does nothing if that is outside.
     #[inline]
     pub(super) fn store(&self, offset: usize, value: u8) {
         if let Some(byte) = self.byte(offset) {
@@ -91,14 +91,14 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // A region that the kernel keeps keeps its memory.
+        // If the kernel keeps the region, its memory is leaked.
         if let Some(region) = self.region.take()
             && region.deregister().is_err()
         {
             return;
         }
-        // SAFETY: it was allocated with this layout, and the kernel confirmed that no device uses
-        // it.
+        // SAFETY: it was allocated with this layout, and the kernel has confirmed that no device
+        // uses it.
         unsafe { dealloc(self.start.as_ptr(), self.layout) }
     }
 }

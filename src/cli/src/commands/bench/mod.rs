@@ -64,7 +64,7 @@ struct Serve {
     once: bool,
 }
 
-/// What is this side's own business.
+/// The options that concern only this side.
 struct Local<'a> {
     device: Option<&'a str>,
     ib_port: u8,
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
     };
     match &test.host {
         Some(host) => client::run(test, verb, host, session, out),
-        // As with the tools that people know: without a host it is the server, for one client.
+        // As with the well-known tools: without a host this is the server, for one client.
         None => server::run(&test.endpoint, true, session, out),
     }
 }

@@ -43,7 +43,7 @@ pub(super) fn draw(report: &Report, file: &Path, json: bool, out: &mut Output) -
 }
 
 impl Picture {
-    /// Over sizes, if there are several; else what there is to see of the one.
+    /// A curve over message sizes, if there are several; else a picture of the one size.
     fn of(report: &Report) -> Option<Self> {
         let what = format!("{} over {}", report.verb.name(), report.device);
         let first = report.results.first()?;
@@ -149,7 +149,7 @@ impl Picture {
     }
 }
 
-/// Gbit/s between neighbouring moments of a course.
+/// Gbit/s between adjacent samples of a course.
 fn speeds(course: &[(f64, u64)], size: u32) -> Vec<(f64, f64)> {
     let mut before = (0.0, 0);
     let mut points = Vec::new();

@@ -2,9 +2,9 @@
 //!
 //! # Safety
 //!
-//! Every request names a piece of the rig's [`Memory`], which is registered in the domain of its
-//! queue pair, outlives it, and is never borrowed: this process touches single bytes of it through
-//! atomics only. So whatever the device does to it at any time breaks nothing.
+//! Every request names a part of the rig's [`Memory`], which is registered in the protection domain
+//! of its queue pair, outlives the queue pair, and is never borrowed: this process accesses single
+//! bytes of it, only through atomics. So whatever the device does to it at any time is sound.
 #![allow(unsafe_code, reason = "posts requests over memory of its own")]
 
 use uverbs::{
@@ -21,13 +21,13 @@ pub(super) struct Lane {
     qp: QueuePair,
     remote: Remote,
     to: Option<(AddressHandle, u32)>,
-    /// Where its outgoing messages are.
+    /// The offset of its outgoing messages.
     pub(super) outgoing: usize,
-    /// Where its incoming messages are.
+    /// The offset of its incoming messages.
     pub(super) incoming: usize,
     posted: u64,
     completed: u64,
-    /// Receive requests in the queue.
+    /// How many receive requests are in the queue.
     pub(super) receives: u32,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Template {
     inline: u32,
     header: u32,
     post_list: u32,
-    /// What inline messages consist of.
+    /// The data of inline messages.
     zeros: Vec<u8>,
 }
 
@@ -82,7 +82,7 @@ impl Lane {
         }
     }
 
-    /// Requests under way.
+    /// How many requests are outstanding.
     #[inline]
     pub(super) fn under_way(&self) -> u64 {
         self.posted - self.completed
@@ -94,14 +94,14 @@ impl Lane {
         (wr_id >> COUNT_BITS, wr_id & ((1 << COUNT_BITS) - 1))
     }
 
-    /// Requests of this lane were completed.
+    /// Records that requests of this lane were completed.
     #[inline]
     pub(super) fn complete(&mut self, count: u64) {
         self.completed = (self.completed + count).min(self.posted);
     }
 
-    /// Posts `count` messages of `size` bytes, `post_list` per doorbell. The last one is signaled
-    /// and stands for all.
+    /// Posts `count` messages of `size` bytes, `post_list` per doorbell. The last one is signaled,
+    /// and its completion stands for all.
     #[inline]
     pub(super) fn send(
         &mut self,
@@ -114,7 +114,7 @@ impl Lane {
         self.push(memory, template, size, (count, signal.then_some(count)))
     }
 
-    /// Posts requests, the last of which is signaled for so many, if for any.
+    /// Posts requests, the last of which is signaled on behalf of that many, if any.
     #[inline]
     fn push(
         &mut self,
@@ -153,7 +153,8 @@ impl Lane {
             let mut batch = self.qp.send_batch();
             for at in 1..=now {
                 let request = if at == left { &last } else { &request };
-                // SAFETY: the piece lies in the memory of the rig; see the head of this file.
+                // SAFETY: the scatter/gather entry names the memory of the rig; see the head of
+                // this file.
                 unsafe { batch.push(request) }?;
             }
             batch.submit()?;
@@ -163,8 +164,8 @@ impl Lane {
         Ok(())
     }
 
-    /// Posts one signaled message whose completion stands for `count` requests: for those before it
-    /// too.
+    /// Posts one signaled message whose completion stands for `count` requests, including those
+    /// before it.
     #[inline]
     pub(super) fn send_for(
         &mut self,
@@ -176,8 +177,8 @@ impl Lane {
         self.push(memory, template, size, (1, Some(count)))
     }
 
-    /// Writes one byte with the value `stamp` behind `size - 1` others: what a peer that looks at
-    /// the last byte waits for.
+    /// Writes a byte with the value `stamp` after `size - 1` others: the last byte, which the peer
+    /// polls.
     pub(super) fn stamp(
         &mut self,
         memory: &Memory,
@@ -210,7 +211,7 @@ impl Lane {
                 .signaled();
         }
         let mut batch = self.qp.send_batch();
-        // SAFETY: the piece lies in the memory of the rig; see the head of this file.
+        // SAFETY: the scatter/gather entry names the memory of the rig; see the head of this file.
         unsafe { batch.push(&request) }?;
         batch.submit()?;
         self.posted += 1;
@@ -235,7 +236,8 @@ impl Lane {
         };
         let mut batch = self.qp.recv_batch();
         for _ in 0..count {
-            // SAFETY: the piece lies in the memory of the rig; see the head of this file.
+            // SAFETY: the scatter/gather entry names the memory of the rig; see the head of this
+            // file.
             unsafe { batch.push(&request) }?;
         }
         batch.submit()?;

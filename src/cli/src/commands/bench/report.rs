@@ -33,7 +33,7 @@ pub(super) struct Report {
 pub(super) struct Row {
     pub(super) size: u32,
     pub(super) messages: u64,
-    /// Fewer than were sent, where the transport loses messages.
+    /// How many arrived: fewer than were sent if the transport loses messages.
     pub(super) arrived: u64,
     pub(super) seconds: f64,
     #[serde(flatten)]
@@ -58,9 +58,9 @@ pub(super) enum Outcome {
         p99_us: f64,
         p99_9_us: f64,
         max_us: f64,
-        /// Where a bucket starts in nanoseconds, and how many fell into it.
+        /// The start of each bucket in nanoseconds, and how many samples fell into it.
         histogram: Vec<(u64, u64)>,
-        /// For pictures: microseconds, and how many.
+        /// For pictures: microseconds, and how many samples.
         #[serde(skip)]
         bins: Vec<(f64, f64)>,
     },
@@ -149,7 +149,7 @@ pub(super) fn headline(report: &Report, out: &mut Output) -> Result<()> {
     out.flush()
 }
 
-/// A table that is written row by row, as the rows are measured.
+/// A table that is written row by row as the rows are measured.
 pub(super) struct Columns {
     measure: Measure,
     lossy: bool,

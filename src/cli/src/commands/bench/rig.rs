@@ -16,7 +16,7 @@ use crate::failure::{Failure, Result};
 /// The queue key of datagrams.
 pub(super) const QKEY: u32 = 0x1111_1111;
 
-/// One side before it knows the other.
+/// One side before it is connected to the other.
 pub(super) struct Parts {
     pd: ProtectionDomain,
     send_cq: CompletionQueue,
@@ -27,7 +27,7 @@ pub(super) struct Parts {
     layout: Slots,
 }
 
-/// One side, connected. Its queue pairs go before its memory does.
+/// One side, connected. Its queue pairs are dropped before its memory.
 pub(super) struct Rig {
     pub(super) lanes: Vec<Lane>,
     pub(super) send_cq: CompletionQueue,
@@ -37,7 +37,7 @@ pub(super) struct Rig {
     pub(super) template: Template,
 }
 
-/// Where the messages of each queue pair are: one place to send from, one to receive into.
+/// Where the messages of each queue pair are: one range to send from, one to receive into.
 #[derive(Clone, Copy, Debug)]
 struct Slots {
     size: usize,
@@ -135,7 +135,7 @@ impl Parts {
         })
     }
 
-    /// What the peer must know.
+    /// What the peer needs to know.
     pub(super) fn ends(&self, spec: &Spec) -> Result<Vec<End>> {
         let region = self.memory.region()?;
         let key = region.rkey();
@@ -150,7 +150,7 @@ impl Parts {
         Ok(ends.collect())
     }
 
-    /// Connects each queue pair with its peer, and posts receive requests where messages will come.
+    /// Connects each queue pair to its peer, and posts receive requests where messages will arrive.
     pub(super) fn connect(self, spec: &Spec, peers: &[End]) -> Result<Rig> {
         if peers.len() != self.prepared.len() {
             return Err(wire::out_of_turn());

@@ -1,4 +1,4 @@
-//! The server: does what clients ask for.
+//! The server: does what clients request.
 
 use std::net::TcpStream;
 
@@ -50,7 +50,7 @@ fn serve(stream: TcpStream, local: &Local<'_>, session: &Session, out: &mut Outp
         rounds(&mut rig, &spec, &mut wire)
     });
     if let Err(Failure::Said { message, .. }) = &result {
-        // The client may be gone already.
+        // The client may already be gone.
         let _ = wire.say(&Message::Refused {
             why: message.clone(),
         });
@@ -58,7 +58,7 @@ fn serve(stream: TcpStream, local: &Local<'_>, session: &Session, out: &mut Outp
     result.map_err(|failure| failure.while_doing(peer))
 }
 
-/// Hears what is wanted, and connects.
+/// Receives what is requested, and connects.
 fn meet(wire: &mut Wire, local: &Local<'_>, session: &Session) -> Result<(Rig, Spec)> {
     let Message::Hello { version, spec, mtu } = wire.hear()? else {
         return Err(out_of_turn());
@@ -98,7 +98,7 @@ fn rounds(rig: &mut Rig, spec: &Spec, wire: &mut Wire) -> Result<()> {
         } else if spec.receives() {
             bandwidth::absorb(rig, spec, wire)?
         } else {
-            // Nothing tells a server about writes and reads.
+            // A server is not notified of writes and reads.
             bandwidth::over(wire)?
         };
         wire.say(&Message::Tally { messages })?;

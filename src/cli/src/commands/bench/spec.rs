@@ -1,4 +1,4 @@
-//! What is measured: the client says it, the server checks it.
+//! What is measured: the client sends it, the server checks it.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use uverbs::QpType;
 
 use crate::failure::{Failure, Result};
 
-/// A test, as it travels to the server.
+/// A test, as it is sent to the server.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Spec {
     pub(super) verb: Verb,
@@ -21,7 +21,7 @@ pub(super) struct Spec {
     pub(super) group: u32,
     /// Requests per doorbell.
     pub(super) post_list: u32,
-    /// Messages up to this many bytes travel in the request.
+    /// Messages up to this many bytes are carried in the request.
     pub(super) inline: u32,
     pub(super) events: bool,
     pub(super) service_level: u8,
@@ -55,7 +55,7 @@ pub(super) enum Transport {
     Ud,
 }
 
-/// How long a test goes on, for each size.
+/// How long a test runs, for each size.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Amount {
@@ -63,14 +63,14 @@ pub(super) enum Amount {
     Seconds(f64),
 }
 
-/// Requests that a queue may be asked for here; devices allow fewer.
+/// The most requests per queue that can be asked for here; devices allow fewer.
 const MAX_DEPTH: u32 = 1 << 20;
 
-/// Bytes inside a request that a device may be asked for here.
+/// The most inline bytes per request that can be asked for here.
 const MAX_INLINE: u32 = 1 << 16;
 
 impl Spec {
-    /// Refuses what makes no sense: what the user typed, or what a stranger sent.
+    /// Refuses what makes no sense, whether the user typed it or a stranger sent it.
     pub(super) fn check(&self) -> Result<()> {
         let refuse = |why: &str| Err(Failure::usage(why));
         match (self.transport, self.verb) {
@@ -120,7 +120,7 @@ impl Spec {
         self.sizes.iter().copied().max().unwrap_or(0)
     }
 
-    /// Whether the server answers messages, or takes them out of its receive queue.
+    /// Whether the server replies to messages, or takes them from its receive queue.
     pub(super) fn receives(&self) -> bool {
         self.verb == Verb::Send
     }

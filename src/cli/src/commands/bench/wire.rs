@@ -1,4 +1,4 @@
-//! What client and server of a test say to each other: JSON, one message per line, over TCP.
+//! The protocol between client and server of a test: JSON, one message per line, over TCP.
 
 use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -14,29 +14,29 @@ use crate::failure::{Failure, Result};
 /// The version of these messages.
 pub(super) const VERSION: u32 = 1;
 
-/// No message is longer.
+/// The longest message.
 const MAX_LINE: u64 = 1 << 20;
 
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Message {
-    /// Client: this is wanted; this side's largest packets have so many bytes.
+    /// Client: the test to run, and the largest packet of this side in bytes.
     Hello {
         version: u32,
         spec: Box<Spec>,
         mtu: u32,
     },
-    /// Server: these are my queue pairs; packets have so many bytes.
+    /// Server: its queue pairs, and the size of packets in bytes.
     Welcome { ends: Vec<End>, mtu: u32 },
-    /// Client: these are mine, and they are connected.
+    /// Client: its queue pairs, which are connected.
     Join { ends: Vec<End> },
-    /// Client: messages of so many bytes come now.
+    /// Client: messages of this many bytes follow.
     Round { size: u32 },
     /// Server: ready for them.
     Ready,
-    /// Client: that was the last one, of so many.
+    /// Client: that was the last message, and how many there were.
     Over { messages: u64 },
-    /// Server: so many arrived.
+    /// Server: how many arrived.
     Tally { messages: u64 },
     /// Client: no more rounds.
     Bye,
@@ -94,7 +94,7 @@ impl Wire {
             .map_err(|error| broken(&error))
     }
 
-    /// Waits for the next message. What the other side refuses ends this one too.
+    /// Waits for the next message. A refusal by the other side ends this side, too.
     pub(super) fn hear(&mut self) -> Result<Message> {
         let mut line = Vec::new();
         let mut limited = (&mut self.reader).take(MAX_LINE);
@@ -111,7 +111,8 @@ impl Wire {
         }
     }
 
-    /// Lets the other side take as long as a test takes. That it is gone is noticed all the same.
+    /// Lets the other side take as long as a test takes. It is still noticed if the other side is
+    /// gone.
     pub(super) fn patient(&mut self) -> Result<()> {
         self.reader
             .get_ref()
@@ -119,7 +120,7 @@ impl Wire {
             .map_err(|error| broken(&error))
     }
 
-    /// Whether [`hear`](Self::hear) has something at once.
+    /// Whether [`hear`](Self::hear) would return a message immediately.
     pub(super) fn has_news(&mut self) -> Result<bool> {
         if !self.reader.buffer().is_empty() {
             return Ok(true);
@@ -138,7 +139,7 @@ impl Wire {
     }
 }
 
-/// The peer said something that does not belong here.
+/// The peer sent a message out of order.
 pub(super) fn out_of_turn() -> Failure {
     Failure::new("the peer speaks another language")
         .hint("both sides must be uverbs bench, of the same version")

@@ -1,4 +1,4 @@
-//! An open device: its provider, its ports and addresses, memory, and a message to itself.
+//! An opened device: its provider, its ports and addresses, memory, and a message to itself.
 
 use uverbs::attr::PortAttr;
 use uverbs::discover::Access;
@@ -13,12 +13,12 @@ use crate::failure::Failure;
 use crate::session::Session;
 use crate::units;
 
-/// Sizes of memory that are registered to see whether they can be.
+/// Sizes of memory regions that are registered as a test.
 const TRIES: [usize; 4] = [1 << 16, 1 << 20, 1 << 23, 1 << 26];
 
 pub(super) fn look(device: &Device, session: &Session) -> Vec<Finding> {
     if matches!(device.info().access, Access::Refused(_)) {
-        // Said already, with the node.
+        // Already reported with the node.
         return Vec::new();
     }
     if let Err(error) = device.check_supported() {
@@ -163,7 +163,7 @@ fn addresses(entries: &[GidEntry], netdev: Option<&str>) -> Finding {
     )
 }
 
-/// How much can be registered.
+/// How much memory can be registered.
 fn memory(context: &Context) -> Finding {
     const CHECK: &str = "memory";
     let pd = match context.alloc_pd() {

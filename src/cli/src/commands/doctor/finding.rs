@@ -1,4 +1,4 @@
-//! What was found: how it is, what that means, and what to type.
+//! What was found: its state, what that means, and what to type.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub(super) enum Status {
 #[derive(Debug, Serialize)]
 pub(super) struct Finding {
     pub(super) check: &'static str,
-    /// Which device or file it is about.
+    /// The device or file it is about.
     pub(super) subject: Option<String>,
     pub(super) status: Status,
     pub(super) message: String,

@@ -1,4 +1,4 @@
-//! The kernel: its version, its modules, and how it tells about devices.
+//! The kernel: its version, its modules, and how it reports devices.
 
 use std::fs;
 use std::path::Path;
@@ -7,10 +7,10 @@ use uverbs::discover::{self, netlink};
 
 use super::finding::Finding;
 
-/// Oldest kernel that this library is tried on.
+/// The oldest kernel that this library is tested on.
 const TRIED: (u32, u32) = (5, 10);
 
-/// PCI number of NVIDIA (Mellanox).
+/// The PCI vendor ID of NVIDIA (Mellanox).
 const NVIDIA: &str = "0x15b3";
 
 pub(super) fn look() -> Vec<Finding> {

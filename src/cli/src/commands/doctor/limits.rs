@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::finding::Finding;
 use crate::units;
 
-/// What programs with a few queues and buffers get along with.
+/// Enough for programs with a few queues and buffers.
 const COMFORTABLE: u64 = 64 << 20;
 
 /// `CAP_IPC_LOCK`, as a bit of the capability sets.
@@ -107,7 +107,8 @@ fn cgroup() -> Vec<Finding> {
     limits.into_iter().map(finding).collect()
 }
 
-/// Where the rdma controller's files of this process are: of the one hierarchy, or of its own.
+/// Where the rdma controller's files of this process are: in the unified hierarchy, or in one of
+/// its own.
 fn folder(cgroups: &str) -> Option<PathBuf> {
     let mut unified = None;
     for line in cgroups.lines() {
@@ -132,7 +133,7 @@ struct Limit {
     max: u64,
 }
 
-/// What is limited: `rxe0 hca_handle=2 hca_object=max` has one limit.
+/// The limits that are set: `rxe0 hca_handle=2 hca_object=max` has one.
 fn limits(maximum: &str, current: &str) -> Vec<Limit> {
     let value = |text: &str, device: &str, what: &str| {
         let line = text

@@ -1,4 +1,4 @@
-//! The whole way once: a queue pair that is connected with itself sends itself a message.
+//! The whole path once: a queue pair that is connected to itself sends itself a message.
 
 use std::time::{Duration, Instant};
 

@@ -86,7 +86,7 @@ fn refused(path: &Path, error: &Error) -> Finding {
     }
 }
 
-/// Whose the node is, and who may open it.
+/// The owner of the node, and who may open it.
 fn owner(path: &Path) -> Option<String> {
     let meta = fs::metadata(path).ok()?;
     let group = fs::read_to_string("/etc/group")

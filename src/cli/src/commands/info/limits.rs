@@ -1,4 +1,4 @@
-//! The numbers of a device, by the names that C programs know them by.
+//! The limits of a device, under the names that C programs use.
 
 use uverbs::attr::DeviceAttr;
 

@@ -14,17 +14,17 @@ use crate::units;
 pub(in crate::commands) struct Mlx5Report {
     /// How fast queue pairs may send.
     pacing: Option<Pacing>,
-    /// Long messages that the device cuts into frames.
+    /// Segmentation of long messages into frames by the device.
     segmentation: Option<Segmentation>,
-    /// Parts of a frame that choose the queue which receives it.
+    /// The fields of a frame that can select the queue which receives it.
     receive_hash_fields: Vec<String>,
-    /// Completions that one compressed entry can stand for.
+    /// How many completions one compressed entry can stand for.
     compressed_completions: u32,
-    /// Completion entries of 128 bytes.
+    /// Whether completion entries of 128 bytes are supported.
     padded_completions: bool,
-    /// Streams that a DC initiator may have at once.
+    /// How many streams a DC initiator may have at once.
     dc_streams: u64,
-    /// Commands to the firmware (DEVX).
+    /// Whether firmware commands (DEVX) are available.
     firmware_commands: bool,
     scheduling: Option<Scheduling>,
 }
@@ -35,7 +35,7 @@ struct Pacing {
     max_kbps: u32,
     bursts: bool,
     queue_pairs: Vec<String>,
-    /// Different rates at once, where the firmware says so.
+    /// How many different rates at once, if the firmware reports it.
     rates: Option<u16>,
 }
 
@@ -57,7 +57,7 @@ struct Scheduling {
 }
 
 impl Mlx5Report {
-    /// `None` for a device of another driver. What the firmware refuses to tell is left out.
+    /// `None` for a device with another driver. What the firmware refuses to report is left out.
     pub(in crate::commands) fn of(context: &Context) -> Option<Self> {
         let adapter = context.mlx5().ok()?;
         let caps = adapter.caps();

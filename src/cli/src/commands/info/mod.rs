@@ -10,7 +10,7 @@ use crate::output::Output;
 use crate::session::Session;
 use report::DeviceReport;
 
-// What other reports name devices by.
+// Other reports use these, too.
 pub(super) use limits::of as limits;
 pub(super) use mlx5::Mlx5Report;
 pub(super) use report::Limit;

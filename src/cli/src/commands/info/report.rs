@@ -1,4 +1,4 @@
-//! What is known of a device, in the shape of its JSON.
+//! What is known about a device, in the shape of its JSON.
 
 use std::collections::BTreeMap;
 
@@ -30,18 +30,18 @@ pub(super) struct DeviceReport {
     pub(super) completion_vectors: u32,
     pub(super) capabilities: Vec<String>,
     pub(super) atomics: String,
-    /// Sizes and counts, by the C names.
+    /// Sizes and counts, under their C names.
     pub(super) limits: Vec<Limit>,
     pub(super) on_demand_paging: Odp,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) mlx5: Option<Mlx5Report>,
-    /// Objects that exist now, of all processes.
+    /// Objects of all processes that exist now.
     pub(super) in_use: BTreeMap<String, u64>,
     pub(super) counters: BTreeMap<String, u64>,
     pub(super) ports: Vec<PortReport>,
 }
 
-/// A number that the device promises.
+/// A number that the device guarantees.
 #[derive(Debug, Serialize)]
 pub(in crate::commands) struct Limit {
     pub(super) name: &'static str,
@@ -107,7 +107,7 @@ pub(super) struct Pkey {
 }
 
 impl DeviceReport {
-    /// Asks for everything. What only netlink or sysfs knows is left out where they do not answer.
+    /// Queries everything. What only netlink or sysfs knows is left out if they do not answer.
     pub(super) fn of(context: &Context, only: Option<u8>) -> Result<Self> {
         let info = context.info();
         let attr = context.device_attr();
@@ -245,7 +245,7 @@ impl PortReport {
     }
 }
 
-/// The used partition keys. Without sysfs nobody tells them.
+/// The partition keys in use. Without sysfs they are not available.
 fn pkeys(context: &Context, port: u8, attr: &PortAttr) -> Result<Vec<Pkey>> {
     let mut keys = Vec::new();
     for index in 0..attr.pkey_tbl_len {

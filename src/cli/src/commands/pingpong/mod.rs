@@ -150,7 +150,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
     if args.message_size() == 0 {
         return Err(Failure::usage("a message has a byte at least"));
     }
-    // Whoever sees the addresses below may connect already.
+    // A client that sees the addresses below may connect immediately.
     let listener = match args.host {
         Some(_) => None,
         None => Some(tcp::listen(args.port)?),
@@ -254,7 +254,7 @@ impl Args {
         if self.srq { self.num_qp } else { 1 }
     }
 
-    /// Two per queue pair at least: a message may arrive while the one before it is looked at.
+    /// At least two per queue pair: a message may arrive while the previous one is processed.
     fn depth(&self) -> u32 {
         self.rx_depth
             .unwrap_or_else(|| (2 * self.queue_pairs()).max(64))

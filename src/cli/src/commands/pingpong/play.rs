@@ -1,4 +1,4 @@
-//! The game itself: whoever has both received and sent throws again.
+//! The game itself: a player that has both received and sent throws again.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ pub(super) struct Game {
     cq: CompletionQueue,
     channel: Option<CompletionChannel>,
     players: Vec<Player>,
-    /// Where receive requests are, if not with each queue pair.
+    /// Where receive requests are posted, if not on each queue pair.
     srq: Option<owned::SharedReceiveQueue>,
 }
 
@@ -82,7 +82,7 @@ impl Game {
         Ok(score)
     }
 
-    /// Takes a completion and does what follows from it. False when there was none.
+    /// Takes a completion and handles it. False if there was none.
     fn take(&mut self, args: &Args, score: &mut Score) -> Result<bool> {
         let Some(completion) = self.cq.poll()? else {
             return Ok(false);
@@ -137,7 +137,7 @@ impl Player {
             received_any: false,
             address,
             waits_for_send: false,
-            // The first to throw is the client; everyone else catches first.
+            // The client throws first; everyone else catches first.
             waits_for_receive: true,
         }
     }
@@ -167,7 +167,7 @@ impl Player {
         Ok(())
     }
 
-    /// Compares what was received. True when there was something to compare with.
+    /// Compares what was received. True if there was something to compare with.
     fn check(&mut self, args: &Args, finished: &Finished) -> Result<bool> {
         let header = args.transport.header();
         let Some(payload) = &mut self.payload else {
@@ -179,7 +179,7 @@ impl Player {
             .unwrap_or_default();
         let first = !std::mem::replace(&mut self.received_any, true);
         if first && !args.is_client() && bytes.len() == payload.len() {
-            // What the client sends is its business, but for the zero that starts every page of it.
+            // The client may send anything, except that every page of it starts with a zero.
             if bytes.first().is_some_and(|byte| *byte != 0) {
                 return Err(Failure::new("invalid data in the first message")
                     .hint("start the client with -c too"));
@@ -197,7 +197,7 @@ impl Player {
     }
 }
 
-/// Gives the buffer of a received message back to the queue it came from.
+/// Returns the buffer of a received message to the queue it came from.
 fn repost(
     srq: Option<&mut owned::SharedReceiveQueue>,
     player: &mut Player,
@@ -219,7 +219,7 @@ fn into_buffer(finished: Finished) -> Option<Buffer> {
     }
 }
 
-/// Zero at the start of each page, where the C programs look; something else everywhere else.
+/// Zero at the start of each page, which the C programs check; something else everywhere else.
 fn pattern(size: usize) -> Vec<u8> {
     (0..size)
         .map(|at| {

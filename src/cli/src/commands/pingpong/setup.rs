@@ -1,4 +1,4 @@
-//! Makes the queues of a game and connects them.
+//! Creates the queues of a game and connects them.
 
 use uverbs::owned::{self, Buffer};
 use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
@@ -103,7 +103,7 @@ impl Table {
             .collect()
     }
 
-    /// Connects each queue pair with its peer and posts receive requests.
+    /// Connects each queue pair to its peer and posts receive requests.
     pub(super) fn connect(self, args: &Args, peers: &[QueuePairEndpoint]) -> Result<Game> {
         if peers.len() != self.prepared.len() {
             return Err(Failure::new(format_args!(

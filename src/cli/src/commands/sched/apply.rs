@@ -52,7 +52,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
     plan::print(&done, out)
 }
 
-/// What failed, and whether the tree is as it was.
+/// What failed, and whether the tree is unchanged.
 fn failure(error: ApplyError) -> Failure {
     let state = match (&error.step, error.not_undone.as_slice()) {
         (None, _) => "nothing was sent".to_owned(),

@@ -24,12 +24,12 @@ struct WrittenElement {
     share: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     max_mbps: Option<u32>,
-    /// What makes it a node, be it an empty list.
+    /// Its presence makes the element a node, even if the list is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     children: Option<Vec<WrittenElement>>,
 }
 
-/// Reads a tree, and checks it as far as that can be done without a device.
+/// Reads a tree, and checks it as far as that is possible without a device.
 pub(super) fn read(path: &Path) -> Result<Tree> {
     let of_file = |failure: Failure| failure.while_doing(path.display());
     let text = fs::read_to_string(path).map_err(|error| of_file(Failure::new(error)))?;

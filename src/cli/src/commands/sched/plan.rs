@@ -53,7 +53,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
     print(&plan, out)
 }
 
-/// Prints what is done, or that there is nothing to do, and what looks odd.
+/// Prints the steps, or that there is nothing to do, and what looks odd.
 pub(super) fn print(plan: &Plan, out: &mut Output) -> Result<()> {
     if plan.is_empty() {
         out.line("nothing to do")?;

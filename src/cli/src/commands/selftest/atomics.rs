@@ -1,5 +1,5 @@
-//! `atomics`: atomic operations on 8 bytes: what they change, what they return, and in which order
-//! of bytes.
+//! `atomics`: atomic operations on 8 bytes: what they change, what they return, and in which byte
+//! order.
 
 use uverbs::caps::AtomicCap;
 use uverbs::owned::{ExposedMemory, Work};
@@ -26,12 +26,12 @@ pub(super) fn checks() -> Vec<Check> {
     ]
 }
 
-/// Whether the device announces any.
+/// Whether the device announces atomics.
 pub(super) fn has(subject: &Subject) -> bool {
     subject.context.device_attr().atomic_cap != AtomicCap::None
 }
 
-/// A pair, and 8 bytes that both may change.
+/// A pair of queue pairs, and 8 bytes that both may change.
 fn rig(subject: &Subject) -> Outcome<(Pair, ExposedMemory)> {
     if !has(subject) {
         return Err(Trouble::unsupported("the device announces no atomics"));
@@ -41,7 +41,7 @@ fn rig(subject: &Subject) -> Outcome<(Pair, ExposedMemory)> {
     Ok((pair, word))
 }
 
-/// Carries an operation out; what was there before, as a number of this machine.
+/// Carries out an operation; returns the old value, in this machine's byte order.
 fn old(pair: &mut Pair, operation: Operation<'static>) -> Outcome<u64> {
     told(&pair.pd, &mut pair.a, operation)
 }
@@ -60,7 +60,7 @@ pub(super) fn told(
     Ok(u64::from_ne_bytes(*bytes))
 }
 
-/// What was there, and what is there now.
+/// Checks the old value and the current one.
 fn is(what: &str, (old, was): (u64, u64), word: &ExposedMemory, now: u64) -> Outcome<()> {
     ensure(old == was, || {
         format!("{what}: told {old:#x}, was {was:#x}")
@@ -85,7 +85,7 @@ fn compare_swap(subject: &Subject) -> Outcome {
         compare,
         swap: NEW,
     };
-    // What differs in one bit is not equal, whichever.
+    // A difference in any single bit is a difference.
     for bit in [0, 8, 31, 32, 63] {
         store(&word, WAS)?;
         let found = old(&mut pair, swap(WAS ^ 1 << bit))?;
@@ -116,7 +116,7 @@ fn fetch_add(subject: &Subject) -> Outcome {
     Ok(Found::new(format_args!("{} cases", cases.len())))
 }
 
-/// Bytes of which each is another: whoever turns them round is seen.
+/// All bytes differ, so that a wrong byte order is detected.
 fn order(subject: &Subject) -> Outcome {
     const BYTES: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
     let (mut pair, word) = rig(subject)?;
@@ -137,7 +137,7 @@ fn order(subject: &Subject) -> Outcome {
     )))
 }
 
-/// From four queue pairs, many under way on each: all are told different values.
+/// From four queue pairs, with many outstanding on each: all return different values.
 fn together(subject: &Subject) -> Outcome {
     const PAIRS: usize = 4;
     const EACH: usize = 48;

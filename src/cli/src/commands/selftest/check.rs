@@ -1,4 +1,4 @@
-//! One look at the device: a small function that says what it found, or why that is not what it
+//! One check of the device: a small function that returns what it found, or why that is not as it
 //! should be.
 
 use std::borrow::Cow;
@@ -10,11 +10,11 @@ use uverbs::{Error, PollError, PostError};
 
 use super::subject::Subject;
 
-/// What a check found where all is well.
+/// What a successful check found.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) value: String,
-    /// More than fits on a line.
+    /// More than fits on one line.
     pub(super) detail: Option<String>,
     /// It worked, but took too long.
     pub(super) slow: bool,
@@ -34,18 +34,19 @@ pub(super) type Outcome<T = Found> = Result<T, Trouble>;
 /// The function of a check.
 type Look = Box<dyn FnOnce(&Subject) -> Outcome + Send>;
 
-/// A check, before it is made.
+/// A check, before it is run.
 pub(super) struct Check {
     pub(super) name: Cow<'static, str>,
-    /// What is right, in a few words.
+    /// The expected result, in a few words.
     pub(super) expected: &'static str,
-    /// Not every device has it.
+    /// Not every device supports it.
     pub(super) optional: bool,
     pub(super) look: Look,
 }
 
 impl Check {
-    /// What every device has: that it is unsupported is a failure, too.
+    /// A check of something that every device supports: if it is unsupported, that is a failure,
+    /// too.
     pub(super) fn new(
         name: impl Into<Cow<'static, str>>,
         expected: &'static str,
@@ -59,7 +60,7 @@ impl Check {
         }
     }
 
-    /// What some devices do not have, and say so.
+    /// A check of something that some devices do not support, and say so.
     pub(super) fn optional(
         name: impl Into<Cow<'static, str>>,
         expected: &'static str,
@@ -107,7 +108,7 @@ impl Trouble {
         }
     }
 
-    /// Says in which case it happened.
+    /// Adds in which case it happened.
     pub(super) fn with(self, what: impl fmt::Display) -> Self {
         match self {
             Self::Failed(why) => Self::Failed(format!("{what}: {why}")),
@@ -166,7 +167,7 @@ impl From<ReceiveRefused> for Trouble {
     }
 }
 
-/// Fails unless it is so.
+/// Fails unless `so` is true.
 pub(super) fn ensure(so: bool, otherwise: impl FnOnce() -> String) -> Outcome<()> {
     if so {
         Ok(())

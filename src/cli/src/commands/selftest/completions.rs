@@ -1,5 +1,5 @@
-//! `completions`: completion queues: laps, resizing under load, events on every vector, stamps,
-//! other formats of entries.
+//! `completions`: completion queues: wrapping around, resizing under load, events on every vector,
+//! timestamps, other entry formats.
 
 use std::time::{Duration, Instant};
 
@@ -16,11 +16,11 @@ use super::check::{Check, Found, Outcome, Trouble, ensure};
 use super::pair::{PATIENCE, connect, ended, prepare, take};
 use super::subject::Subject;
 
-/// An event that takes longer is lost.
+/// An event that takes longer counts as lost.
 const EVENT: Duration = Duration::from_secs(1);
-/// How long nothing is waited for.
+/// How long to wait to see that nothing happens.
 const SILENCE: Duration = Duration::from_millis(50);
-/// Messages under way at a time.
+/// How many messages are outstanding at a time.
 const WINDOW: u64 = 32;
 const RESIZES: u32 = 100;
 
@@ -55,8 +55,8 @@ pub(super) fn checks() -> Vec<Check> {
     ]
 }
 
-/// A queue pair that sends and one that receives; what is received goes to the completion queue
-/// that is looked at.
+/// A queue pair that sends and one that receives; receives complete in the completion queue under
+/// test.
 #[derive(Debug)]
 struct Rig {
     sent: CompletionQueue,
@@ -96,7 +96,7 @@ impl Rig {
             .post(Work::send().flags(flags).user_data(number))?)
     }
 
-    /// Waits until the oldest message was sent.
+    /// Waits until the oldest message has been sent.
     fn sent(&mut self) -> Outcome<()> {
         let sender = &mut self.sender;
         let finished = take(&mut self.sent, |done| {
@@ -105,7 +105,7 @@ impl Rig {
         ensure(finished.status.is_success(), || ended(&finished))
     }
 
-    /// The next message in the queue that is looked at, which is this one.
+    /// Takes the next message from the queue under test, which must be this one.
     fn received(&mut self, number: u64) -> Outcome<()> {
         let receiver = &mut self.receiver;
         let finished = take(&mut self.cq, |done| {
@@ -117,13 +117,13 @@ impl Rig {
         })
     }
 
-    /// A message that is in the queue when this returns.
+    /// Sends a message, whose completion is in the queue when this returns.
     fn message(&mut self, number: u64, flags: SendFlags) -> Outcome<()> {
         self.post(number, flags)?;
         self.sent()
     }
 
-    /// Sends `count` messages, as many as there is room for at a time, and does something between
+    /// Sends `count` messages, as many at a time as there is room for, and does something between
     /// them.
     fn stream(
         &mut self,
@@ -224,8 +224,8 @@ fn solicited(subject: &Subject) -> Outcome {
     Ok(Found::new("none, then one"))
 }
 
-/// What is there when an event is asked for is found by polling once more, whether or not it makes
-/// an event.
+/// A completion that is already there when an event is requested is found by polling once more,
+/// whether or not it causes an event.
 fn late_arm(subject: &Subject) -> Outcome {
     let (mut rig, channel) = Rig::with_channel(subject, 0)?;
     rig.message(1, SendFlags::empty())?;

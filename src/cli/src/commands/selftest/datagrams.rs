@@ -1,4 +1,5 @@
-//! `datagrams`: datagrams by every kind of address that the port has, and the header before each.
+//! `datagrams`: datagrams through every kind of address that the port has, and the header in front
+//! of each.
 
 use std::time::{Duration, Instant};
 
@@ -14,10 +15,10 @@ use super::subject::Subject;
 
 const EXPECTED: &str = "bytes as sent, header right";
 
-/// A queue key without privilege; datagrams with another are thrown away.
+/// An unprivileged queue key; datagrams with another key are discarded.
 const QKEY: u32 = 0x0011_7e57;
 const SILENCE: Duration = Duration::from_millis(100);
-/// What is asked for; the two low bits are the network's.
+/// The requested traffic class; the two low bits belong to the network.
 const TRAFFIC_CLASS: u8 = 0x28;
 
 pub(super) fn checks() -> Vec<Check> {
@@ -58,7 +59,7 @@ impl Kind {
     }
 }
 
-/// The port's own address of a kind, and the way to it.
+/// The port's own address of this kind, and the path to it.
 fn address(subject: &Subject, kind: Kind) -> Outcome<(GidEntry, AddressVector)> {
     let none = || Trouble::unsupported("the port has no such address");
     let ethernet = subject.port_attr()?.link_layer == LinkLayer::Ethernet;
@@ -102,7 +103,7 @@ fn pair(subject: &Subject) -> Outcome<Pair> {
     Ok(Pair { pd, a, b })
 }
 
-/// Sends the first bytes of a buffer, which comes back.
+/// Sends the first bytes of a buffer, and returns the buffer.
 fn send(
     pair: &mut Pair,
     to: &AddressHandle,
@@ -133,7 +134,7 @@ fn exchange(subject: &Subject, entry: GidEntry, path: &AddressVector) -> Outcome
         ensure(right, || {
             format!("{} bytes, of another sender or length", done.byte_len)
         })?;
-        // Within an InfiniBand subnet there is none.
+        // Within an InfiniBand subnet there is no global routing header.
         ensure(done.has_grh() == path.grh.is_some(), || {
             format!("header: {}", done.has_grh())
         })?;
@@ -150,7 +151,8 @@ fn exchange(subject: &Subject, entry: GidEntry, path: &AddressVector) -> Outcome
     }))
 }
 
-/// Whether the header names the port's own address on both sides. Which address that is stays here.
+/// Checks that the header names the port's own address on both sides. The address itself is not
+/// reported.
 fn check_header(bytes: &[u8], entry: &GidEntry) -> Outcome<String> {
     let header = Grh::parse(bytes).ok_or_else(|| Trouble::failed("no IP header"))?;
     ensure(header.sgid() == entry.gid, || {
@@ -176,7 +178,7 @@ fn check_header(bytes: &[u8], entry: &GidEntry) -> Outcome<String> {
     ))
 }
 
-/// What carries another key does not arrive; what comes after it does.
+/// A datagram with another key does not arrive; the one after it does.
 fn other_key(subject: &Subject) -> Outcome {
     let kinds = [Kind::RoceV2V4, Kind::RoceV2V6, Kind::RoceV1, Kind::IbLocal];
     let found = kinds.iter().find_map(|kind| address(subject, *kind).ok());

@@ -1,7 +1,8 @@
-//! `doorbells`: many queue pairs ring, alone and in batches, from one thread and from eight.
+//! `doorbells`: many queue pairs submit, single requests and batches, from one thread and from
+//! eight.
 //!
-//! An mlx5 context has doorbells of its own for a few queue pairs, shares some among the next, and
-//! gives thread domains others: with twenty queue pairs all of them are used.
+//! An mlx5 context gives the first few queue pairs doorbells of their own, shares some among the
+//! next ones, and gives thread domains others: with twenty queue pairs all of them are used.
 
 use std::thread;
 use std::time::Instant;
@@ -14,10 +15,10 @@ use super::open::nothing_left;
 use super::pair::{buffer_of, connect, ended, prepare, take};
 use super::subject::Subject;
 
-/// Queue pairs that send; each has another that receives.
+/// How many queue pairs send; each has another that receives.
 const LANES: usize = 20;
 const ROUNDS: u64 = 8;
-/// Messages of a batch.
+/// How many messages a batch has.
 const BATCH: u64 = 8;
 const THREADS: usize = 8;
 
@@ -50,7 +51,7 @@ fn in_thread_domain(subject: &Subject, batch: u64) -> Outcome {
     play(subject, &pd, batch, THREADS)
 }
 
-/// A queue pair that sends, and the one that it sends to.
+/// A queue pair that sends, and the one it sends to.
 #[derive(Debug)]
 struct Lane {
     cq: CompletionQueue,
@@ -90,7 +91,7 @@ fn play(subject: &Subject, pd: &ProtectionDomain, batch: u64, threads: usize) ->
     )
 }
 
-/// Sends on every lane before it waits for any, round by round.
+/// In each round, sends on every lane before waiting for any.
 fn ring(mut lanes: Vec<&mut Lane>, batch: u64) -> Outcome<()> {
     for round in 0..ROUNDS {
         for lane in &mut lanes {
@@ -139,7 +140,7 @@ impl Lane {
         Ok(batch.submit()?)
     }
 
-    /// Waits for them: one completion for all that were sent, one for each that was received.
+    /// Waits for them: one completion for all sends, one for each receive.
     fn finish(&mut self, first: u64, count: u64) -> Outcome<()> {
         let (mut next, mut sent) = (first, false);
         while next < first + count || !sent {

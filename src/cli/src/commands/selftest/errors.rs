@@ -1,5 +1,5 @@
-//! `errors`: requests that must fail, and how they do: the status on both sides, the vendor's own
-//! word, what is flushed.
+//! `errors`: requests that must fail, and how they do: the status on both sides, the vendor error,
+//! what is flushed.
 
 use uverbs::attr::{Psn, QpAttr};
 use uverbs::link::Mtu;
@@ -18,7 +18,7 @@ use super::pair::{
 };
 use super::subject::Subject;
 
-/// Requests that are flushed.
+/// How many requests are flushed.
 const FLUSHED: u64 = 60;
 
 pub(super) fn checks() -> Vec<Check> {
@@ -59,16 +59,16 @@ pub(super) fn checks() -> Vec<Check> {
     checks.map(with_entries).into()
 }
 
-/// Whether it failed as it should, and how.
+/// Checks that it failed as it should; returns how.
 fn failed(finished: &Finished, right: &[WcStatus]) -> Outcome {
     ensure(right.contains(&finished.status), || ended(finished))?;
     Ok(Found::new(ended(finished)))
 }
 
-/// Fails a request of one end; what is posted behind it is flushed.
+/// Makes a request of one end fail; what is posted after it is flushed.
 fn provoke(pair: &mut Pair, work: Work, right: &[WcStatus]) -> Outcome {
     pair.a.qp.post(work)?;
-    // It may be refused, because the queue pair is in the error state already.
+    // It may be refused, because the queue pair is already in the error state.
     let behind = pair.a.qp.post(Work::send()).is_ok();
     let found = failed(&pair.a.next()?, right)?;
     if behind {
@@ -84,7 +84,7 @@ fn provoke(pair: &mut Pair, work: Work, right: &[WcStatus]) -> Outcome {
     Ok(found)
 }
 
-/// What both sides say, one after another.
+/// What both sides report, one after the other.
 fn both(sender: &str, receiver: &Finished) -> Found {
     Found::new(format_args!(
         "{sender}; at the receiver {}",
@@ -136,7 +136,7 @@ fn too_long_shared(subject: &Subject) -> Outcome {
     Ok(both(&sender.value, &receiver))
 }
 
-/// A write of 8 bytes to memory of 64.
+/// A write of 8 bytes to memory of 64 bytes.
 fn write_to(
     subject: &Subject,
     access: AccessFlags,
@@ -223,7 +223,7 @@ fn not_ready(subject: &Subject) -> Outcome {
     provoke(&mut pair, Work::send(), &[WcStatus::RnrRetryExceeded])
 }
 
-/// To a number that a queue pair has which is not connected.
+/// Sends to the number of a queue pair that is not connected.
 fn nobody(subject: &Subject) -> Outcome {
     let pd = subject.context.alloc_pd()?;
     let cq: CompletionQueue = subject.context.create_cq(64)?;
@@ -238,7 +238,7 @@ fn nobody(subject: &Subject) -> Outcome {
     failed(&end.next()?, &[WcStatus::RetryExceeded])
 }
 
-/// Taken to ERROR with much posted: everything comes back once, in order.
+/// Moves a queue pair to ERROR with many requests posted: each comes back once, in order.
 fn flush(subject: &Subject) -> Outcome {
     let mut pair = Pair::new(subject, QpType::Rc, usual)?;
     let buffers = pair.pd.buffer_list(60, 64)?;
@@ -271,7 +271,8 @@ fn flush(subject: &Subject) -> Outcome {
     )))
 }
 
-/// Back to RESET with requests posted and completions that nobody polled, and connected again.
+/// Moves a queue pair back to RESET with requests posted and completions unpolled, and connects it
+/// again.
 fn reset(subject: &Subject) -> Outcome {
     const ROUNDS: u32 = 10;
     let pd = subject.context.alloc_pd()?;
@@ -289,7 +290,7 @@ fn reset(subject: &Subject) -> Outcome {
     let mut a = End::new(cq_a, a.into_raw());
     let mut b = End::new(cq_b, b.into_raw());
     for round in 0..ROUNDS {
-        // Packets of an earlier life must not fit.
+        // Packets of an earlier incarnation must not match.
         let psn = Psn::from_raw(round * 4096 + 1);
         let up = |end: &mut End, path, peer| up(&mut end.qp, subject.port, (path, peer), mtu, psn);
         up(&mut a, paths[0], numbers[1])?;
@@ -301,7 +302,7 @@ fn reset(subject: &Subject) -> Outcome {
             b.qp.recv(room, seed)?;
             a.qp.post(Work::send().memory(text).user_data(seed))?;
         }
-        // One of four is looked at; of the others some are done and some are not.
+        // One of four is checked; of the others some have completed and some have not.
         ours(&mut a, seed)?;
         compare(&buffer_of(ours(&mut b, seed)?)?, seed)?;
         let returned = a.qp.reset()?.len() + b.qp.reset()?.len();
@@ -312,7 +313,7 @@ fn reset(subject: &Subject) -> Outcome {
     Ok(Found::new(format_args!("{ROUNDS} times")))
 }
 
-/// The next completion of the present life; those of earlier ones may still be in the queue.
+/// The next completion of the current incarnation; those of earlier ones may still be in the queue.
 fn ours(end: &mut End, seed: u64) -> Outcome<Finished> {
     loop {
         let qp = &mut end.qp;
@@ -326,7 +327,7 @@ fn ours(end: &mut End, seed: u64) -> Outcome<Finished> {
     }
 }
 
-/// From RESET to RTS, to a peer that is reached by a path.
+/// Takes a queue pair from RESET to RTS, connected to a peer over this path.
 fn up(
     qp: &mut owned::QueuePair,
     port: u8,

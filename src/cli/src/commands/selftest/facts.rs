@@ -1,5 +1,5 @@
-//! What a reader of the file must know of the device and the machine. No addresses, no GUIDs, no
-//! names of hosts.
+//! What a reader of the file must know about the device and the machine. No addresses, no GUIDs, no
+//! host names.
 
 use std::fs;
 use std::path::Path;
@@ -19,10 +19,10 @@ pub(super) struct Facts {
     pub(super) processor: Option<String>,
     pub(super) processors: Option<usize>,
     pub(super) page_bytes: Option<u64>,
-    /// What the device's accesses to memory are translated by.
+    /// The IOMMUs that translate the device's memory accesses.
     pub(super) iommu: Vec<String>,
     pub(super) driver: Option<String>,
-    /// Of a driver that did not come with the kernel.
+    /// The version of a driver that did not come with the kernel.
     pub(super) driver_version: Option<String>,
     pub(super) abi_version: Option<u32>,
     pub(super) firmware: String,
@@ -40,12 +40,12 @@ pub(super) struct Facts {
     pub(super) mlx5: Option<info::Mlx5Report>,
 }
 
-/// How the device sits in the machine.
+/// How the device is attached to the machine.
 #[derive(Debug, Serialize)]
 pub(super) struct Pci {
-    /// Vendor, device, both of the subsystem, revision.
+    /// Vendor, device, subsystem vendor and device, revision.
     pub(super) id: String,
-    /// A part of a device that the host shares out.
+    /// Whether it is a virtual function of a device that the host shares.
     pub(super) virtual_function: bool,
     pub(super) link: Option<String>,
     pub(super) numa_node: Option<String>,
@@ -93,7 +93,7 @@ impl Facts {
 }
 
 impl Pci {
-    /// `None` for a device without a place on a bus, such as rxe.
+    /// `None` for a device that is not on a bus, such as rxe.
     fn at(folder: &Path) -> Option<Self> {
         let word = |name: &str| text(folder.join(name));
         let id = [
@@ -114,7 +114,7 @@ impl Pci {
     }
 }
 
-/// A file's text without its last line feed; `None` for none.
+/// A file's text without its trailing newline; `None` if there is none.
 fn text(path: impl AsRef<Path>) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let text = text.trim_end();
@@ -137,7 +137,7 @@ fn pretty_name(text: &str) -> Option<String> {
     Some(line.trim_matches('"').to_owned())
 }
 
-/// x86 calls it `model name`; aarch64 has numbers only.
+/// x86 calls it `model name`; aarch64 has only numbers.
 fn processor(cpuinfo: &str) -> Option<String> {
     let value = |name: &str| {
         cpuinfo.lines().find_map(|line| {
@@ -151,7 +151,7 @@ fn processor(cpuinfo: &str) -> Option<String> {
     })
 }
 
-/// The value of `AT_PAGESZ` among the pairs of words that the kernel gives a program.
+/// The value of `AT_PAGESZ` in the auxiliary vector that the kernel gives a program.
 fn page_size(auxv: &[u8]) -> Option<u64> {
     const AT_PAGESZ: u64 = 6;
     let word = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_ne_bytes);

@@ -1,4 +1,4 @@
-//! What a device writes into completions of requests that fail: its own words, for the file.
+//! What a device writes into completions of requests that fail: its own error words, for the file.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use uverbs::rings::{Collector, Entry};
 use super::check::{Check, Trouble};
 use super::subject::Subject;
 
-/// By these are entries told apart; the rest is of one queue and one request.
+/// The fields that distinguish entries; the others depend on the queue and the request.
 const WORDS: [&str; 4] = [
     "syndrome",
     "vendor_syndrome",
@@ -16,10 +16,11 @@ const WORDS: [&str; 4] = [
     "hardware_syndrome_type",
 ];
 
-/// How many are kept of one check.
+/// How many entries of one check are kept.
 const MOST: usize = 4;
 
-/// The check through a context of its own; entries of failed requests are added to what it finds.
+/// Runs the check through a context of its own; entries of failed requests are added to what it
+/// finds.
 pub(super) fn with_entries(check: Check) -> Check {
     let look = check.look;
     let watched = move |subject: &Subject| {
@@ -42,7 +43,7 @@ pub(super) fn with_entries(check: Check) -> Check {
     }
 }
 
-/// Entries of failed requests, each with other words.
+/// Entries of failed requests, each with different error words.
 fn kept(entries: Vec<Entry>) -> Vec<String> {
     let mut seen = Vec::new();
     let mut lines = Vec::new();

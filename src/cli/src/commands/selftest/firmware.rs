@@ -1,4 +1,4 @@
-//! `firmware`: what firmware commands are for: the device's own list of what it can do, the
+//! `firmware`: what firmware commands are used for: the device's own list of capabilities, the
 //! scheduling tree, rates.
 
 use std::fmt::Write as _;
@@ -14,14 +14,14 @@ use super::open::nothing_left;
 use super::pair::{End, REMOTE, buffer_of, connect, prepare, usual};
 use super::subject::Subject;
 
-/// Groups of capabilities, whole: in general, offloads, quality of service, in general once more.
+/// Complete groups of capabilities: general, offloads, quality of service, general again.
 const GROUPS: [u16; 4] = [0x0, 0x1, 0xc, 0x20];
 
-/// What is set, in Mb/s, and how long it is measured. A busy emulated machine sends faster than
-/// this, too: a cap without effect shows.
+/// The cap in Mb/s, and how long it is measured. Even a busy emulated machine sends faster than
+/// this, so a cap without effect is noticed.
 const CAP: u32 = 200;
 const TIME: Duration = Duration::from_secs(1);
-/// Of what was set, in percent: more than the most is no limit.
+/// In percent of the cap: above the maximum, the cap has no effect.
 const MOST: u64 = 110;
 const LEAST: u64 = 70;
 
@@ -51,10 +51,10 @@ fn scheduler(subject: &Subject) -> Outcome<Scheduler> {
     Ok(subject.mlx5()?.scheduling()?)
 }
 
-/// The words of a group, for the file.
+/// The contents of a group, for the file.
 fn capabilities(subject: &Subject, group: u16) -> Outcome {
     let reply = subject.mlx5()?.devx()?.capabilities(group);
-    // Only the first is there always; older firmware refuses to speak of others.
+    // Only the first always exists; older firmware refuses to report the others.
     let reply = match reply {
         Err(error) if group != 0 => Err(Trouble::unsupported(error)),
         reply => reply.map_err(Trouble::from),
@@ -67,7 +67,7 @@ fn capabilities(subject: &Subject, group: u16) -> Outcome {
     let set: u32 = bytes.iter().map(|byte| byte.count_ones()).sum();
     if set == 0 {
         let why = "nothing is set in it";
-        // A device without what the group is about may say so like this.
+        // A device without the feature may refuse the group like this.
         return Err(match group {
             0 => Trouble::failed(why),
             _ => Trouble::unsupported(why),
@@ -83,7 +83,7 @@ fn apply(applied: &mut Applied, tree: &Tree) -> Outcome<usize> {
     Ok(plan.steps().len())
 }
 
-/// A node with a leaf, and a leaf beside it; other shares; one leaf less; nothing.
+/// A node with a leaf, and a leaf beside it; then other shares; then one leaf less; then nothing.
 fn tree(subject: &Subject) -> Outcome {
     let node = |share| Element::node("node", [Element::leaf("one").share(share)]);
     let trees = [
@@ -104,7 +104,7 @@ fn tree(subject: &Subject) -> Outcome {
     Ok(Found::new(format_args!("{steps} firmware commands")))
 }
 
-/// A queue pair that writes, before it is an owned one: only so can it be attached.
+/// A queue pair that writes, not yet wrapped as an owned one: only then can it be attached.
 fn writer(subject: &Subject, kind: QpType) -> Outcome<(QueuePair, CompletionQueue, Peer)> {
     let pd = subject.context.alloc_pd()?;
     let (cq, peer_cq) = (
@@ -122,7 +122,7 @@ fn writer(subject: &Subject, kind: QpType) -> Outcome<(QueuePair, CompletionQueu
     Ok((a, cq, peer))
 }
 
-/// The other end, which only has memory, and the buffers that are written from.
+/// The other end, which has only memory, and the buffers to write from.
 #[derive(Debug)]
 struct Peer {
     memory: ExposedMemory,
@@ -131,11 +131,11 @@ struct Peer {
 }
 
 impl Peer {
-    /// A hundredth of a second at the cap: a device that lets one message go before it counts stays
-    /// below [`MOST`].
+    /// A hundredth of a second at the cap: a device that sends one message before it starts
+    /// counting stays below [`MOST`].
     const LEN: usize = 1 << 18;
 
-    /// Writes as much as can be for some time; Mb/s.
+    /// Writes as much as possible for some time; returns Mb/s.
     fn measure(mut self, end: &mut End, time: Duration) -> Outcome<u64> {
         let start = Instant::now();
         let mut done: u64 = 0;
@@ -158,7 +158,7 @@ impl Peer {
     }
 }
 
-/// Requests go on when a queue pair is attached, and when it is detached.
+/// Requests continue when a queue pair is attached, and when it is detached.
 fn attach(subject: &Subject, kind: QpType) -> Outcome {
     let scheduler = scheduler(subject)?;
     let mut applied = Applied::new(scheduler.clone());
@@ -188,7 +188,7 @@ fn attach(subject: &Subject, kind: QpType) -> Outcome {
         .map_err(|error| Trouble::from(error).with("attaching again"))?;
     let mut end = End::new(cq, qp);
     peer.measure(&mut end, Duration::from_millis(10))?;
-    // Leaves in use stay; they go when the queue pair is gone.
+    // Leaves in use cannot be removed; they can once the queue pair is gone.
     ensure(applied.clear().is_err(), || {
         "a leaf in use was destroyed".into()
     })?;
@@ -200,13 +200,13 @@ fn attach(subject: &Subject, kind: QpType) -> Outcome {
     Ok(Found::new("attached, changed, detached, attached again"))
 }
 
-/// Whether what was sent is what was set.
+/// Whether the measured rate matches the cap.
 fn judged(mbps: u64) -> Outcome {
     let cap = u64::from(CAP);
     ensure(mbps <= cap * MOST / 100, || {
         format!("{mbps} Mb/s: it has no effect")
     })?;
-    // A machine may be too slow, which is no fault of the device.
+    // The machine may be too slow, which is not a fault of the device.
     Ok(Found::new(format_args!("{mbps} Mb/s")).slow_if(mbps < cap * LEAST / 100))
 }
 
@@ -232,7 +232,7 @@ fn capped(subject: &Subject) -> Outcome {
     judged(mbps)
 }
 
-/// Two places of the device's table, for queues that firmware commands build.
+/// Two entries of the device's table, for queues that are created by firmware commands.
 fn rates(subject: &Subject) -> Outcome {
     let devx = subject.mlx5()?.devx()?;
     let rate = |mbps: u32| devx.pace(&RateLimit::kbps(1000 * mbps), false);

@@ -1,7 +1,7 @@
-//! `frames`: raw Ethernet frames: whether a rule brings them to its queue pair, and how fast they
+//! `frames`: raw Ethernet frames: whether a rule steers them to its queue pair, and how fast they
 //! are sent.
 //!
-//! They go to an address that nobody has, and their type is that for experiments.
+//! They go to an address that no host has, and their EtherType is the one for experiments.
 
 use std::time::{Duration, Instant};
 
@@ -17,27 +17,27 @@ use super::check::{Check, Found, Outcome, Trouble, ensure};
 use super::pair::{End, buffer_of, compare, ended, fill, take, take_until};
 use super::subject::Subject;
 
-/// Locally administered, both of them.
+/// Both are locally administered.
 const TO: [u8; 6] = [0x02, 0x75, 0x76, 0x65, 0x72, 0x62];
 const FROM: [u8; 6] = [0x02, 0x75, 0x76, 0x65, 0x72, 0x73];
-/// For experiments (IEEE 802), and for others.
+/// The EtherTypes for local experiments (IEEE 802).
 const TYPE: u16 = 0x88b5;
 const OTHER_TYPE: u16 = 0x88b6;
 const HEADER: usize = 14;
 
-/// Lengths that every port takes.
+/// Lengths that every port accepts.
 const LENGTHS: [usize; 4] = [60, 61, 64, 200];
-/// How long a frame may take that comes back at all.
+/// How long a frame that comes back may take.
 const BACK: Duration = Duration::from_millis(300);
 
-/// What is set, and how many frames of how many bytes are sent so.
+/// The rate limit, and how many frames of how many bytes are sent under it.
 const KBPS: u32 = 4_000;
 const FRAME: usize = 500;
 const COUNT: usize = 800;
-/// In percent: a device lets a burst through before it holds back.
+/// In percent: a device lets a burst through before it limits the rate.
 const MOST: u64 = 130;
 const LEAST: u64 = 70;
-/// With one doorbell.
+/// How many frames are sent with one doorbell.
 const BATCH: usize = 16;
 
 pub(super) fn checks() -> Vec<Check> {
@@ -61,7 +61,7 @@ fn raw(subject: &Subject, pd: &ProtectionDomain, cq: &CompletionQueue) -> Outcom
     Ok(builder.build().map_err(allowed)?.activate()?)
 }
 
-/// Without the capability it is not there.
+/// Without the capability, raw packets are not available.
 fn allowed(error: Error) -> Trouble {
     if error.kind() == ErrorKind::PermissionDenied {
         Trouble::unsupported("CAP_NET_RAW is missing")
@@ -77,7 +77,7 @@ fn frame(len: usize, kind: u16, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// Sends frames with one doorbell, and waits until the last of them was sent.
+/// Sends frames with one doorbell, and waits until the last of them has been sent.
 fn send(qp: &mut QueuePair, cq: &mut CompletionQueue, bytes: &[u8], count: usize) -> Outcome<()> {
     let pieces = [bytes];
     let mut batch = qp.send_batch();
@@ -94,7 +94,7 @@ fn send(qp: &mut QueuePair, cq: &mut CompletionQueue, bytes: &[u8], count: usize
     })?
 }
 
-/// From one context to another: a context does not hear itself.
+/// From one context to another: a context does not receive its own frames.
 fn own(subject: &Subject) -> Outcome {
     let context = subject.reopen(OpenOptions::new().command_path(subject.path))?;
     let (pd, mut cq) = (subject.context.alloc_pd()?, subject.context.create_cq(64)?);
@@ -167,7 +167,7 @@ fn rate(subject: &Subject) -> Outcome {
     judged(start.elapsed())
 }
 
-/// Whether it took as long as the rate lets it.
+/// Whether it took as long as the rate limit requires.
 fn judged(took: Duration) -> Outcome {
     let bits = (FRAME * COUNT * 8) as u64;
     let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
@@ -176,7 +176,7 @@ fn judged(took: Duration) -> Outcome {
     ensure(kbps <= most * MOST / 100, || {
         format!("{kbps} kb/s: it has no effect")
     })?;
-    // A machine may be too slow, which is no fault of the device.
+    // The machine may be too slow, which is not a fault of the device.
     Ok(Found::new(format_args!("{kbps} kb/s")).slow_if(kbps < most * LEAST / 100))
 }
 

@@ -1,4 +1,4 @@
-//! `identity`: what it is that is checked.
+//! `identity`: what device is being checked.
 
 use std::fmt::Display;
 
@@ -106,7 +106,7 @@ fn limits(subject: &Subject) -> Outcome {
     )))
 }
 
-/// Without any of these nothing can be sent.
+/// Nothing can be sent if any of these is 0.
 fn some_of_each(limits: [u32; 4]) -> Outcome<()> {
     ensure(limits.iter().all(|limit| *limit > 0), || {
         format!("some are 0: {limits:?}")
@@ -126,7 +126,7 @@ fn port(subject: &Subject) -> Outcome {
     Ok(Found::new(value))
 }
 
-/// How many of each type. Which they are is the owner's affair.
+/// How many addresses of each type. The addresses themselves are private.
 fn addresses(subject: &Subject) -> Outcome {
     let attr = subject.port_attr()?;
     if attr.link_layer != LinkLayer::Ethernet {

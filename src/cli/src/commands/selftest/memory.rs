@@ -1,5 +1,5 @@
-//! `memory`: memory that peers reach: what they may and may not do, how much, how many, until when;
-//! memory of the device.
+//! `memory`: memory that peers access: what they may and may not do, how much, how many regions,
+//! until when; device memory.
 
 use std::time::Instant;
 
@@ -37,7 +37,8 @@ const WRITE: AccessFlags = AccessFlags::REMOTE_WRITE;
 const READ: AccessFlags = AccessFlags::REMOTE_READ;
 const ATOMIC: AccessFlags = AccessFlags::REMOTE_ATOMIC;
 
-/// Every set of rights, and every operation on each. One that fails takes its queue pairs along.
+/// Every set of rights, and every operation on each. An operation that fails puts its queue pairs
+/// into the error state.
 fn rights(subject: &Subject) -> Outcome {
     let has_atomics = super::atomics::has(subject);
     let sets = [
@@ -82,14 +83,14 @@ fn attempt(subject: &Subject, access: AccessFlags, needed: AccessFlags) -> Outco
     Ok(pair.a.next()?.status)
 }
 
-/// Has the peer write to both ends of memory of each size.
+/// Has the peer write to both ends of a region of each size.
 fn sizes(subject: &Subject) -> Outcome {
     let mut pair = Pair::new(subject, QpType::Rc, usual)?;
     let mut most = None;
     for size in [64, 4096, 1 << 16, 1 << 21, 1 << 26] {
         let exposed = match pair.pd.expose(size, REMOTE) {
             Ok(exposed) => exposed,
-            // How much memory may be locked is the machine's affair.
+            // How much memory may be locked depends on the machine.
             Err(error) if size > 1 << 16 => {
                 let most = most.unwrap_or_default();
                 return Ok(Found::new(format_args!("up to {most} bytes")).detail(error));
@@ -151,7 +152,7 @@ fn many(subject: &Subject) -> Outcome {
     Ok(Found::new(COUNT).detail(format_args!("{each} µs for each registration")))
 }
 
-/// A key is worth nothing once its region is gone.
+/// A key is worthless once its region is gone.
 fn gone(subject: &Subject) -> Outcome {
     let mut pair = Pair::new(subject, QpType::Rc, usual)?;
     let exposed = pair.pd.expose(4096, REMOTE)?;
@@ -167,7 +168,7 @@ fn gone(subject: &Subject) -> Outcome {
     Ok(Found::new(ended(&finished)))
 }
 
-/// A device that does not know it leaves it out.
+/// A device that does not support it ignores it.
 fn relaxed(subject: &Subject) -> Outcome {
     const LEN: usize = 1 << 16;
     let mut pair = Pair::new(subject, QpType::Rc, usual)?;

@@ -90,8 +90,8 @@ pub(crate) struct Args {
     json: Option<PathBuf>,
 }
 
-/// What is checked, in this order, and when a group hangs. What takes long stops by itself, long
-/// before that.
+/// What is checked, in this order, and after how long a group counts as hanging. Long checks stop
+/// by themselves well before that.
 const GROUPS: [Group; 14] = [
     group("identity", 5, identity::checks),
     group("open", 30, open::checks),
@@ -158,13 +158,13 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
         return peer::serve(&subject, args.tcp_port, out);
     }
     if args.json.is_some() {
-        // A device that refuses these fails checks, too; the file does without.
+        // A device that refuses these commands also fails checks; the file then goes without them.
         report.opening = opening::commands(&subject).unwrap_or_default();
     }
     let up = subject.context.query_port(port)?.is_active();
     for (group, checks) in plan {
         if !up && group.name != "identity" {
-            // Nothing is sent through it, so nothing could be said of the rest.
+            // No message gets through, so the other checks would tell nothing.
             break;
         }
         watch::run(group, checks, &subject, |record| {
@@ -172,13 +172,13 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
             report.checks.push(record);
             out.flush()
         })?;
-        // After each group: a machine that stops in the next one leaves a file, too.
+        // After each group, so that a machine that crashes in the next one also leaves a file.
         report.summary = Summary::of(&report.checks);
         report.seconds = start.elapsed().as_secs_f64();
         save(args.json.as_deref(), &report)?;
     }
     if let Some(peer) = &subject.peer {
-        // One that has gone already needs no word.
+        // A peer that is already gone need not be notified.
         let _ = peer::end(peer);
     }
     report.complete = up;
@@ -194,7 +194,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut Output) -> Result<()
     Ok(())
 }
 
-/// The checks that are to be made, by groups.
+/// The checks to run, by group.
 fn plan(
     only: &[String],
     is_wanted: impl Fn(&str) -> bool,
@@ -232,7 +232,7 @@ fn first_up(context: &Context) -> Result<u8> {
             return Ok(port);
         }
     }
-    // The first says so.
+    // The first check reports the failure.
     Ok(1)
 }
 

@@ -22,7 +22,7 @@ const EXPECTED: &str = "a message to itself";
 pub(super) fn checks() -> Vec<Check> {
     let mut checks = Vec::new();
     for (name, path) in PATHS {
-        // An older kernel has not all of them; one way there always is.
+        // An older kernel does not have all of them, but one way always exists.
         let look = move |subject: &Subject| message(subject, path, Doorbells::AsNeeded);
         checks.push(match path {
             CommandPath::Auto => Check::new(name, EXPECTED, look),
@@ -41,7 +41,7 @@ pub(super) fn checks() -> Vec<Check> {
     checks
 }
 
-/// Opens it so and sends itself a message.
+/// Opens the device this way and sends itself a message.
 fn message(subject: &Subject, path: CommandPath, doorbells: Doorbells) -> Outcome {
     let start = Instant::now();
     let options = OpenOptions::new()

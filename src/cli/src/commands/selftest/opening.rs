@@ -1,8 +1,8 @@
-//! The commands by which a program opens the device, asks what it is and makes a queue pair, with
-//! the kernel's answers.
+//! The commands by which a program opens the device, queries it and creates a queue pair, with the
+//! kernel's replies.
 //!
-//! They are for models of the device: what they are to answer. Whatever tells one adapter from
-//! another is left out.
+//! They are for models of the device, which must reply the same. Whatever identifies an individual
+//! adapter is left out.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use super::check::{Outcome, Trouble};
 use super::pair::{prepare, usual};
 use super::subject::Subject;
 
-/// Parts of the names of what is left out: keys, GUIDs, addresses on the network, and places in
-/// this process, which drivers are told by bytes of their own.
+/// Parts of the names of what is left out: keys, GUIDs, network addresses, and addresses in this
+/// process, which drivers receive in driver data.
 const PRIVATE: [&str; 7] = ["guid", "gid", "key", "addr", "_va", "fd", "uhw_in"];
 
-/// How long tables of such things are, which every adapter of a kind has in common.
+/// The sizes of tables of such values, which are the same for all adapters of a kind.
 const SIZES: [&str; 3] = ["gid_tbl_len", "pkey_tbl_len", "max_pkeys"];
 
-/// The commands, in their order.
+/// The commands, in order.
 pub(super) fn commands(subject: &Subject) -> Outcome<Vec<Value>> {
     let collector = Arc::new(Collector::new());
     let options = OpenOptions::new()

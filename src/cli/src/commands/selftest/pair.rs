@@ -1,5 +1,5 @@
-//! What most checks need: two connected queue pairs of the port, waits that end, and bytes that are
-//! known again.
+//! What most checks need: two connected queue pairs of the port, waits with time limits, and
+//! recognisable data.
 
 use std::time::{Duration, Instant};
 
@@ -13,13 +13,13 @@ use uverbs::{
 use super::check::{Outcome, Trouble, ensure};
 use super::subject::Subject;
 
-/// How long anything may take that should happen at once.
+/// How long anything that should happen immediately may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Empty polls before others may run: on few processors the network stack may be what waits.
+/// Empty polls before yielding: on few processors the network stack may be waiting to run.
 const SPINS: u32 = 256;
 
-/// What peers may do where nothing else is said.
+/// What peers may do by default.
 pub(super) const REMOTE: AccessFlags = AccessFlags::LOCAL_WRITE
     .union(AccessFlags::REMOTE_READ)
     .union(AccessFlags::REMOTE_WRITE)
@@ -32,7 +32,7 @@ pub(super) struct End {
     pub(super) qp: owned::QueuePair,
 }
 
-/// Both of them.
+/// Two connected queue pairs.
 #[derive(Debug)]
 pub(super) struct Pair {
     pub(super) pd: ProtectionDomain,
@@ -40,12 +40,13 @@ pub(super) struct Pair {
     pub(super) b: End,
 }
 
-/// Nothing beyond them.
+/// Leaves the settings as they are.
 pub(super) fn usual(builder: QueuePairBuilder<'_>) -> QueuePairBuilder<'_> {
     builder
 }
 
-/// A queue pair that is not connected yet, with what most checks want, changed by `set`.
+/// A queue pair that is not yet connected, with the settings that most checks need, changed by
+/// `set`.
 pub(super) fn prepare(
     subject: &Subject,
     pd: &ProtectionDomain,
@@ -57,7 +58,7 @@ pub(super) fn prepare(
     Ok(set(builder).build()?)
 }
 
-/// A reliable one that receives from a shared queue.
+/// A reliable queue pair that receives from a shared receive queue.
 pub(super) fn prepare_shared(
     subject: &Subject,
     pd: &ProtectionDomain,
@@ -78,7 +79,7 @@ fn as_usual<'a>(
     if kind == QpType::Rc {
         let atomics = subject.context.device_attr().max_qp_rd_atom.clamp(1, 8);
         let atomics = u8::try_from(atomics).unwrap_or(1);
-        // The usual patience of 65 µs is little for a device that is emulated.
+        // The usual timeout of 65 µs is short for an emulated device.
         builder = builder
             .max_rd_atomic(atomics)
             .max_dest_rd_atomic(atomics)
@@ -93,7 +94,7 @@ fn as_usual<'a>(
     Ok(builder)
 }
 
-/// Connects two queue pairs with each other.
+/// Connects two queue pairs to each other.
 pub(super) fn connect(
     a: PreparedQueuePair,
     b: PreparedQueuePair,
@@ -112,7 +113,7 @@ impl Pair {
         Self::within(subject, &pd, kind, set)
     }
 
-    /// In a domain that is there already.
+    /// In an existing protection domain.
     pub(super) fn within(
         subject: &Subject,
         pd: &ProtectionDomain,
@@ -140,7 +141,7 @@ impl End {
         Self { cq, qp }
     }
 
-    /// The next request that is over.
+    /// The next finished request.
     pub(super) fn next(&mut self) -> Outcome<Finished> {
         let qp = &mut self.qp;
         take(&mut self.cq, |completion| {
@@ -153,7 +154,7 @@ impl End {
         })?
     }
 
-    /// The next request, which must have gone well.
+    /// The next request, which must have succeeded.
     pub(super) fn success(&mut self) -> Outcome<Finished> {
         let finished = self.next()?;
         ensure(finished.status.is_success(), || ended(&finished))?;
@@ -161,7 +162,7 @@ impl End {
     }
 }
 
-/// How a request ended, with the vendor's own word.
+/// How a request ended, with the vendor error.
 pub(super) fn ended(finished: &Finished) -> String {
     let vendor = finished.completion.vendor_err;
     format!("{}, vendor {vendor:#x}", finished.status)
@@ -173,7 +174,7 @@ pub(super) fn buffer_of(finished: Finished) -> Outcome<Buffer> {
     buffer.ok_or_else(|| Trouble::failed("its buffer did not come back"))
 }
 
-/// Takes the next completion, which comes in time or is a failure.
+/// Takes the next completion; fails if it does not arrive in time.
 pub(super) fn take<T>(
     cq: &mut CompletionQueue,
     take: impl FnOnce(Completion<'_>) -> T,
@@ -187,7 +188,7 @@ pub(super) fn take<T>(
     }
 }
 
-/// Takes the next completion, if there is one before `end`.
+/// Takes the next completion, if one arrives before `end`.
 pub(super) fn take_until<T>(
     cq: &mut CompletionQueue,
     end: Instant,
@@ -208,8 +209,8 @@ pub(super) fn take_until<T>(
     }
 }
 
-/// The byte at a place of what is sent as number `seed`: no two places near each other, and no two
-/// messages, have the same.
+/// The byte at offset `at` of message number `seed`: it differs between nearby offsets, and between
+/// messages.
 fn byte(seed: u64, at: usize) -> u8 {
     let mixed = (at as u64)
         .wrapping_add(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
@@ -223,7 +224,7 @@ pub(super) fn fill(bytes: &mut [u8], seed: u64) {
     }
 }
 
-/// Fails at the first byte that is not as it was sent.
+/// Fails at the first byte that differs from what was sent.
 pub(super) fn compare(bytes: &[u8], seed: u64) -> Outcome<()> {
     let wrong = bytes
         .iter()

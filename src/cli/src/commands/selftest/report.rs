@@ -1,4 +1,4 @@
-//! What is said of each check, and the file that is sent back.
+//! What is reported about each check, and the file that users send in.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use super::check::{Outcome, Trouble};
 pub(super) enum Status {
     Ok,
     Fail,
-    /// It works, but takes too long.
+    /// It worked, but took too long.
     Slow,
-    /// The device, the driver or the machine does not have it.
+    /// The device, the driver or the machine does not support it.
     Skip,
 }
 
@@ -34,31 +34,31 @@ pub(super) struct Record {
     pub(super) seconds: f64,
 }
 
-/// The file. It names no keys of memory, no queue keys, no addresses and no GUIDs.
+/// The file. It contains no memory keys, no queue keys, no addresses and no GUIDs.
 #[derive(Debug, Serialize)]
 pub(super) struct Report<'a, F> {
     /// The program and its version.
     pub(super) tool: &'static str,
     pub(super) version: &'static str,
-    /// What was looked at.
+    /// What was checked.
     pub(super) device: String,
     pub(super) port: u8,
-    /// What was asked for; all of it if nothing is named.
+    /// The requested checks; empty for all.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     pub(super) only: &'a [String],
     pub(super) facts: F,
-    /// The commands that open the device, with their answers.
+    /// The commands that open the device, with their replies.
     pub(super) opening: Vec<serde_json::Value>,
     pub(super) checks: Vec<Record>,
     pub(super) summary: Summary,
-    /// False in the file of a run that was cut off.
+    /// False in the file of an interrupted run.
     pub(super) complete: bool,
     pub(super) seconds: f64,
 }
 
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub(super) struct Summary {
-    /// Those that were slow among them.
+    /// Includes those that were slow.
     pub(super) ok: usize,
     pub(super) fail: usize,
     pub(super) slow: usize,
@@ -124,11 +124,11 @@ impl fmt::Display for Record {
             Status::Skip => ("skip", AnsiColor::Cyan.on_default()),
         };
         let name = format!("{}/{}", self.group, self.name);
-        // Errors may have several lines; a check has one.
+        // Errors may have several lines; a check has only one.
         let value = self.value.replace('\n', " ");
         write!(f, "{style}{word}{style:#} {name}  {value}")?;
         match (self.expected, self.status) {
-            // What is not there need not be right.
+            // A skipped check has nothing to compare.
             ("", _) | (_, Status::Skip) => Ok(()),
             (expected, _) => write!(f, " ({expected})"),
         }

@@ -1,5 +1,5 @@
-//! `speed`: how long requests take compared with each other. Nothing here is wrong; much of it is
-//! slow where something is not used.
+//! `speed`: how long requests take compared with each other. Nothing here can be wrong, but a
+//! feature that is not used makes it slow.
 
 use std::time::{Duration, Instant};
 
@@ -12,15 +12,15 @@ use super::check::{Check, Found, Outcome, ensure};
 use super::pair::{Pair, REMOTE, buffer_of, connect, prepare, take, usual};
 use super::subject::Subject;
 
-/// Queue pairs that take turns. A context has doorbells of its own for the first few.
+/// How many queue pairs take turns. Only the first few of a context have doorbells of their own.
 const PAIRS: usize = 8;
-/// Measurements, and the time after which there are enough.
+/// How many measurements are made, and the time after which there are enough.
 const ROUNDS: usize = 1000;
 const ENOUGH: Duration = Duration::from_millis(100);
-/// Requests with one doorbell.
+/// How many requests are submitted with one doorbell.
 const BATCH: usize = 32;
 
-/// Of something that should take as long as something else, in percent.
+/// For something that should take as long as something else, in percent of that.
 const AS_LONG: u64 = 150;
 
 pub(super) fn checks() -> Vec<Check> {
@@ -39,7 +39,7 @@ pub(super) fn checks() -> Vec<Check> {
     ]
 }
 
-/// What is written with, and where to.
+/// A queue pair that writes, and its peer.
 #[derive(Debug)]
 struct Writer {
     cq: CompletionQueue,
@@ -63,7 +63,7 @@ impl Writer {
         })
     }
 
-    /// Writes 8 bytes so often, with one doorbell, and waits until all are written.
+    /// Writes 8 bytes `count` times, with one doorbell, and waits until all are written.
     fn write(&mut self, to: Remote, count: usize) -> Outcome<()> {
         let bytes = [&[7; 8][..]];
         let mut batch = self.qp.send_batch();
@@ -92,7 +92,7 @@ fn median(mut once: impl FnMut() -> Outcome<()>) -> Outcome<u64> {
     Ok(times.get(times.len() / 2).copied().unwrap_or_default())
 }
 
-/// One as percents of another.
+/// One time as a percentage of another.
 fn percent(time: u64, of: u64) -> u64 {
     time.saturating_mul(100) / of.max(1)
 }

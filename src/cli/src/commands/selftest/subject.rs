@@ -1,4 +1,4 @@
-//! What is looked at: an opened device, and one of its ports.
+//! What is checked: an opened device, and one of its ports.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use super::check::{Outcome, Trouble};
 use super::facts::Facts;
 use super::peer::Peer;
 
-/// The device that all checks share. They make everything else for themselves.
+/// The device that all checks share. They create everything else themselves.
 #[derive(Debug)]
 pub(super) struct Subject {
     pub(super) context: Context,
     /// The port that messages go through, from 1.
     pub(super) port: u8,
-    /// How commands are given where a check does not choose.
+    /// The command path, unless a check chooses another.
     pub(super) path: CommandPath,
     pub(super) recorder: Option<Arc<dyn Sink>>,
     pub(super) facts: Arc<Facts>,
@@ -56,8 +56,8 @@ impl Subject {
         adapter.map_err(|_| Trouble::unsupported("mlx5 devices only"))
     }
 
-    /// What is right of a list: its first on adapters, all of it on rxe, which tells some failures
-    /// by other names.
+    /// The accepted entries of a list: the first on adapters, all of them on rxe, which reports
+    /// some failures differently.
     pub(super) fn right<'a, T>(&self, list: &'a [T]) -> &'a [T] {
         match list.get(..1) {
             Some(first) if self.context.mlx5().is_ok() => first,
@@ -69,7 +69,7 @@ impl Subject {
         Ok(self.context.query_port(self.port)?)
     }
 
-    /// Bytes that a packet carries.
+    /// How many bytes a packet carries.
     pub(super) fn mtu(&self) -> Outcome<usize> {
         let bytes = self.port_attr()?.active_mtu.bytes().unwrap_or(1024);
         Ok(bytes as usize)

@@ -1,5 +1,5 @@
-//! `trouble`: what happens to the port and the device while they are in use. Somebody has to do it,
-//! and is asked to.
+//! `trouble`: what happens when the port or the device fails while in use. A person has to cause
+//! that, and is asked to.
 
 use std::time::{Duration, Instant};
 
@@ -12,13 +12,13 @@ use super::open::exchange;
 use super::pair::{Pair, usual};
 use super::subject::Subject;
 
-/// How long somebody may take to do what is asked for.
+/// How long the person may take to do what is asked for.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a device may take to come back: firmware starts slowly.
 const BACK: Duration = Duration::from_secs(120);
-/// Between two looks.
+/// The time between two attempts.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long it may take to get rid of everything on a device that is gone.
+/// How long it may take to destroy everything on a device that is gone.
 const END: Duration = Duration::from_secs(5);
 
 pub(super) fn checks() -> Vec<Check> {
@@ -36,7 +36,7 @@ pub(super) fn checks() -> Vec<Check> {
     ]
 }
 
-/// Asks whoever sits there. Lines of checks go to the other output.
+/// Asks the person at the terminal. The lines of checks go to the other output stream.
 fn ask(what: &str) {
     eprintln!("please {what}, within {} s", PATIENCE.as_secs());
 }
@@ -49,7 +49,7 @@ fn event(context: &Context, wanted: &[AsyncEventType], end: Instant) -> Outcome<
             Ok(Some(event)) if wanted.contains(&event.event) => return Ok(true),
             Ok(Some(_)) => {}
             Ok(None) => return Ok(false),
-            // The last of a device's events was taken, and it was none of these.
+            // The device's last event was taken, and it was none of these.
             Err(error) if error.kind() == ErrorKind::DeviceRemoved => return Ok(false),
             Err(error) => return Err(error.into()),
         }
@@ -77,7 +77,7 @@ fn port(subject: &Subject) -> Outcome {
     Ok(Found::new("told of both; a message before and after"))
 }
 
-/// A message through a port that came up: its addresses may come a moment later.
+/// A message through a port that came up: its addresses may appear a moment later.
 fn message(subject: &Subject) -> Outcome<()> {
     let end = Instant::now() + END;
     loop {
@@ -98,7 +98,7 @@ fn device(subject: &Subject) -> Outcome {
         return Err(Trouble::unsupported("nobody reset the device"));
     }
     let refused = refused(&again.context)?;
-    // Whatever becomes of them, none of these hangs, and none has an answer.
+    // Whatever their outcome, none of these may hang; none gets a reply.
     let start = Instant::now();
     let _ = pair.a.qp.post(Work::send());
     let _ = pair.a.cq.poll();
@@ -126,7 +126,7 @@ fn device(subject: &Subject) -> Outcome {
     )))
 }
 
-/// The error of a command. The driver may tell of the end before it refuses them.
+/// The error of a command. The driver may report the removal before it refuses commands.
 fn refused(context: &Context) -> Outcome<ErrorKind> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -141,7 +141,7 @@ fn refused(context: &Context) -> Outcome<ErrorKind> {
     }
 }
 
-/// The device of the same name, which may have another node now, when its port is up.
+/// The device with the same name, which may now have another node, once its port is up.
 fn came_back(subject: &Subject) -> Outcome<Subject> {
     let options = OpenOptions::new().command_path(subject.path);
     let context = options.open(subject.context.name())?;

@@ -1,4 +1,4 @@
-//! Makes the checks of a group one after another, and does not wait for one that hangs.
+//! Runs the checks of a group one after another, without waiting for one that hangs.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,28 +15,29 @@ use crate::failure::{Failure, Result};
 /// Checks that belong together.
 pub(super) struct Group {
     pub(super) name: &'static str,
-    /// What all of them may take together.
+    /// How long all of them together may take.
     pub(super) limit: Duration,
     pub(super) checks: fn() -> Vec<Check>,
 }
 
-/// What is known of a check before it is made.
+/// What is known about a check before it is run.
 struct Plan {
     name: String,
     expected: &'static str,
     optional: bool,
 }
 
-/// A check that is over.
+/// A check that has ended.
 struct Done {
     outcome: Outcome,
     took: Duration,
 }
 
-/// Makes these checks of `group`, and gives each to `tell` as it ends.
+/// Runs these checks of `group`, and passes each to `tell` as it ends.
 ///
-/// A check that panics failed, and the next goes on. One that is not over in time failed as well;
-/// its thread is left to itself, and those behind it failed, too, because nobody looked.
+/// A check that panics has failed, and the next one is run. One that does not end in time has
+/// failed as well; its thread is abandoned, and the checks after it have failed, too, because they
+/// were not run.
 pub(super) fn run(
     group: &Group,
     checks: Vec<Check>,
@@ -67,7 +68,7 @@ fn make(checks: Vec<Check>, subject: &Subject, sender: &Sender<Done>) {
         let outcome = catch_unwind(look).unwrap_or_else(|payload| Err(panicked(&*payload)));
         let took = start.elapsed();
         if sender.send(Done { outcome, took }).is_err() {
-            // Nobody waits any more.
+            // Nothing waits for it any more.
             return;
         }
     }

@@ -1,4 +1,4 @@
-//! One host lends memory; the other reads it, writes it, and changes a word of it by atomic
+//! One host exposes memory; the other reads it, writes it, and changes a word of it with atomic
 //! operations.
 
 use std::net::TcpStream;
@@ -13,19 +13,19 @@ use super::super::subject::Subject;
 use super::talk::Side;
 use super::wire::{self, Place};
 
-/// Bytes that are read and written, behind the word.
+/// How many bytes are read and written, after the word.
 const LEN: usize = 1 << 16;
 const DATA: usize = 64;
 
-/// What is there, and what the other host puts there.
+/// The seeds of the initial data, and of what the other host writes.
 const SEEDS: (u64, u64) = (1, 2);
 
-/// The word before, what is added to it, and what is swapped in for the sum.
+/// The word's initial value, what is added to it, and what the sum is swapped for.
 const WAS: u64 = 0x0102_0304_0506_0708;
 const ADD: u64 = 0x1011_1213_1415_1617;
 const NEW: u64 = 0xf0e0_d0c0_b0a0_9080;
 
-/// Lends memory until the other host says how it went.
+/// Exposes memory until the other host reports how it went.
 pub(super) fn lend(subject: &Subject, side: &Side, stream: &mut TcpStream) -> Outcome<()> {
     let lent = side.pd.expose(DATA + LEN, REMOTE)?;
     let mut bytes = vec![0; LEN];
@@ -42,13 +42,14 @@ pub(super) fn lend(subject: &Subject, side: &Side, stream: &mut TcpStream) -> Ou
     ensure(inside, || "outside of the memory".into())?;
     compare(&bytes, SEEDS.1)?;
     let word = lent.load(0);
-    // The other host may have no atomics.
+    // The other host may not support atomics.
     ensure(word == Some(NEW) || word == Some(WAS), || {
         format!("the word is {word:x?}")
     })
 }
 
-/// Does everything to the memory that the other host lends; whether that was all.
+/// Performs all operations on the memory that the other host exposes; returns whether none was left
+/// out.
 pub(super) fn reach(subject: &Subject, side: &mut Side, stream: &mut TcpStream) -> Outcome<bool> {
     let place = Place::parse(&wire::line(stream)?)?;
     let data = Remote {
@@ -70,7 +71,7 @@ pub(super) fn reach(subject: &Subject, side: &mut Side, stream: &mut TcpStream) 
     Ok(atomics)
 }
 
-/// Adds to the word, and swaps the sum for something else.
+/// Adds to the word, and swaps the sum for another value.
 fn change(side: &mut Side, remote: Remote) -> Outcome<()> {
     let sum = WAS.wrapping_add(ADD);
     let steps = [

@@ -20,7 +20,7 @@ use wire::Request;
 
 pub(super) use server::serve;
 
-/// How long the server may take to be there, and for each step of the conversation.
+/// How long the server may take to appear, and to complete each step of the conversation.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const EXPECTED: &str = "both ways, bytes as sent";
@@ -46,14 +46,14 @@ pub(super) fn checks() -> Vec<Check> {
     ]
 }
 
-/// Tells the server that there is nothing more to come.
+/// Tells the server that there are no more requests.
 pub(super) fn end(peer: &Peer) -> Result<(), Failure> {
     let mut stream = tcp::connect(&peer.host, peer.port, Duration::ZERO)?;
     wire::put(&mut stream, &Request::End.to_string())
         .map_err(|trouble| Failure::new(trouble.text()))
 }
 
-/// Asks for a conversation; ready for it, with the bytes of its packets.
+/// Requests a conversation; returns when ready for it, with the packet size in bytes.
 fn call(
     subject: &Subject,
     kind: QpType,
@@ -94,7 +94,7 @@ fn reach(subject: &Subject) -> Outcome {
     Ok(Found::new(format_args!("{what}, packets of {bytes} bytes")))
 }
 
-/// Both sides say how it went, and what was found here if it went well on both.
+/// Exchanges how it went with the other side; returns what was found here if both succeeded.
 fn settled<T>(stream: &mut TcpStream, here: Outcome<T>) -> Outcome<T> {
     wire::put(stream, &wire::verdict(&here))?;
     let theirs = wire::verdict_of(&wire::line(stream)?);
@@ -109,7 +109,7 @@ fn patient(stream: &TcpStream) -> Outcome<()> {
     set.map_err(Trouble::failed)
 }
 
-/// The words of a failure; its hint is for a command of its own.
+/// The message of a failure; its hint only makes sense for a command of its own.
 fn said(failure: Failure) -> Trouble {
     Trouble::failed(match failure {
         Failure::Said { message, .. } => message,

@@ -1,4 +1,4 @@
-//! The other host: answers what a client asks for, one conversation after another, until the client
+//! The other host: serves what a client requests, one conversation after another, until the client
 //! is done.
 
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ pub(in super::super) fn serve(subject: &Subject, port: u16, out: &mut Output) ->
     out.flush()?;
     loop {
         let mut stream = tcp::accept(&listener)?;
-        // Whatever a client does wrong ends its own conversation alone.
+        // An error by a client ends only its own conversation.
         match answer(subject, &mut stream) {
             Ok(None) => return Ok(()),
             Ok(Some(line)) => out.line(format_args!("ok   {line}"))?,

@@ -1,4 +1,4 @@
-//! The messages: the first to speak sends one of each length, and the other answers with one of the
+//! The messages: the first to speak sends one of each length, and the other replies with one of the
 //! same length.
 
 use uverbs::address::Grh;
@@ -13,10 +13,10 @@ use super::super::pair::{End, buffer_of, compare, fill, prepare};
 use super::super::subject::Subject;
 use crate::failure::{Failure, Result};
 
-/// A queue key without privilege.
+/// An unprivileged queue key.
 const QKEY: u32 = 0x0011_7e58;
 
-/// The longest message; datagrams end at a packet.
+/// The longest message; datagrams are limited to one packet.
 const MOST: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -31,10 +31,10 @@ pub(super) struct Side {
     kind: QpType,
     lengths: Vec<usize>,
     pub(super) pd: ProtectionDomain,
-    /// Until it is connected.
+    /// `Some` until it is connected.
     prepared: Option<(CompletionQueue, PreparedQueuePair)>,
     end: Option<End>,
-    /// Of datagrams.
+    /// The destination of datagrams.
     to: Option<(AddressHandle, u32)>,
 }
 
@@ -67,7 +67,7 @@ impl Side {
         prepared.ok_or_else(|| Trouble::failed("it is connected already"))
     }
 
-    /// Connects it to the one peer there is, and posts a receive.
+    /// Connects it to its one peer, and posts a receive.
     pub(super) fn connect(&mut self, peers: &[QueuePairEndpoint]) -> Result<()> {
         let (Some((cq, prepared)), [peer]) = (self.prepared.take(), peers) else {
             return Err(Failure::new("the peer has other queue pairs than one"));
@@ -86,7 +86,7 @@ impl Side {
         Ok(())
     }
 
-    /// Bytes in front of a message.
+    /// The size of the header in front of a message.
     fn header(&self) -> usize {
         if self.kind == QpType::Ud { Grh::LEN } else { 0 }
     }
@@ -95,7 +95,7 @@ impl Side {
         self.header() + self.lengths.iter().max().copied().unwrap_or(0)
     }
 
-    /// Talks; how many lengths there were.
+    /// Exchanges the messages; returns how many lengths there were.
     pub(super) fn talk(&mut self, role: Role) -> Outcome<usize> {
         let [mut text] = self.pd.buffers::<1>(self.room())?;
         for (len, number) in self.lengths.clone().into_iter().zip(0_u64..) {
@@ -118,7 +118,7 @@ impl Side {
         end.ok_or_else(|| Trouble::failed("it is not connected"))
     }
 
-    /// Sends the first bytes of a buffer, and waits for that.
+    /// Sends the first bytes of a buffer, and waits for the completion.
     fn say(&mut self, mut text: Buffer, len: usize, seed: u64) -> Outcome<Buffer> {
         let bytes = text.get_mut(..len);
         fill(
@@ -155,7 +155,7 @@ impl Side {
     }
 }
 
-/// Lengths around that of a packet, and long ones where a message may have several.
+/// Lengths around that of a packet, and longer ones if a message may have several packets.
 fn lengths(kind: QpType, mtu: Mtu) -> Vec<usize> {
     let mtu = mtu.bytes().unwrap_or(256) as usize;
     let mut lengths = vec![0, 1, 7, 64, mtu - 1, mtu];

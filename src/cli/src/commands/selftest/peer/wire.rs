@@ -1,4 +1,4 @@
-//! What both hosts say to each other over TCP: short lines. Whoever is there may say anything.
+//! The protocol between both hosts over TCP: short lines. The other side is not trusted.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -9,38 +9,38 @@ use uverbs::{QpType, Remote};
 
 use super::super::check::{Outcome, Trouble, ensure};
 
-/// What a request begins with; another version has another number.
+/// What a request starts with; another version has another number.
 const GREETING: &str = "uverbs selftest 1";
 
-/// The longest line, without its end.
+/// The longest line, without its newline.
 const LONGEST: usize = 200;
 
 /// The first line of a client.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Request {
-    /// Messages of a service, in packets of this many bytes at most.
+    /// Messages over a transport, in packets of at most this many bytes.
     Talk(QpType, Mtu),
-    /// Memory of the server, reached by packets of this many bytes at most.
+    /// Access to the server's memory, in packets of at most this many bytes.
     Reach(Mtu),
-    /// That was all.
+    /// There are no more requests.
     End,
 }
 
-/// What the check of memory is called.
+/// The name of the memory check.
 pub(super) const MEMORY: &str = "RC memory";
 
-/// The word of a request for memory, and of what is said about it.
+/// The keyword of a request for memory, and of the reply.
 const REACH: &str = "memory";
 
-/// Memory that the other host may reach.
+/// Memory that the other host may access.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Place {
     pub(super) remote: Remote,
-    /// Whether its device takes atomic operations.
+    /// Whether its device supports atomic operations.
     pub(super) atomics: bool,
 }
 
-/// What a service is called.
+/// The name of a transport.
 pub(super) fn name(kind: QpType) -> &'static str {
     match kind {
         QpType::Uc => "UC",
@@ -65,7 +65,7 @@ impl fmt::Display for Request {
 }
 
 impl Request {
-    /// Reads a client's first line.
+    /// Parses a client's first line.
     pub(super) fn parse(line: &str) -> Outcome<Self> {
         let confused = || Trouble::failed("the peer is no uverbs selftest of this version");
         let rest = line.strip_prefix(GREETING).ok_or_else(confused)?;
@@ -93,7 +93,7 @@ impl fmt::Display for Place {
 }
 
 impl Place {
-    /// Reads what the server lends.
+    /// Parses what memory the server exposes.
     pub(super) fn parse(line: &str) -> Outcome<Self> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [REACH, address, key, atomics] = words.as_slice() else {
@@ -121,12 +121,12 @@ pub(super) fn smaller(a: Mtu, b: Mtu) -> Mtu {
     if b.bytes() < a.bytes() { b } else { a }
 }
 
-/// The server's answer to a request: what both can.
+/// The server's reply to a request: what both sides support.
 pub(super) fn agree(mtu: Mtu) -> String {
     format!("ok {}", mtu.bytes().unwrap_or_default())
 }
 
-/// Reads that answer.
+/// Parses that reply.
 pub(super) fn agreed(line: &str, own: Mtu) -> Outcome<Mtu> {
     let bytes = line.strip_prefix("ok ").ok_or_else(|| refused(line))?;
     let agreed = mtu(bytes).ok_or_else(|| refused(line))?;
@@ -160,17 +160,17 @@ pub(super) fn verdict_of(line: &str) -> Outcome<()> {
     }
 }
 
-/// Says a line.
+/// Sends a line.
 pub(super) fn put(stream: &mut impl Write, line: &str) -> Outcome<()> {
     let written = stream.write_all(format!("{line}\n").as_bytes());
     written.map_err(|error| Trouble::failed(format_args!("talking to the peer: {error}")))
 }
 
-/// Hears a line.
+/// Receives a line.
 pub(super) fn line(stream: &mut impl Read) -> Outcome<String> {
     let mut bytes = Vec::new();
     loop {
-        // One at a time: what comes behind the line is not text.
+        // One byte at a time, so that nothing after the line is read: it is not text.
         let mut byte = [0];
         let heard = stream.read_exact(&mut byte);
         heard.map_err(|error| Trouble::failed(format_args!("listening to the peer: {error}")))?;

@@ -1,5 +1,5 @@
-//! Bytes that travel in the request itself: lengths from none to all there is room for, whole and
-//! in pieces, some of them empty.
+//! Bytes inside the request itself: lengths from none to all there is room for, whole and in parts,
+//! some of them empty.
 
 use std::time::{Duration, Instant};
 
@@ -14,10 +14,10 @@ use super::super::subject::Subject;
 
 const EXPECTED: &str = "whole and in pieces, as sent";
 
-/// A device that is too slow for all of them is told to be so.
+/// A device that is too slow for all of them is reported as slow.
 const ENOUGH: Duration = Duration::from_secs(2);
 
-/// What is asked for, until the device grants it.
+/// The inline sizes to request, until the device grants one.
 const ROOM: [u32; 5] = [512, 256, 128, 64, 32];
 
 pub(super) fn checks() -> Vec<Check> {
@@ -37,14 +37,14 @@ pub(super) fn checks() -> Vec<Check> {
     ]
 }
 
-/// Short ones, and those near the ends of the rings' units of 16 bytes, of which 4 may be a
-/// header's.
+/// Whether a length is short, or near the end of one of the rings' units of 16 bytes, of which 4
+/// may be a header.
 fn is_telling(len: usize) -> bool {
     len <= 64 || [0, 1, 12, 13, 15].contains(&(len % 16))
 }
 
-/// The longest, then the others, spread, so that a device that is too slow for all of them has some
-/// of each kind.
+/// The longest, then the others, spread out, so that a device that is too slow for all of them gets
+/// some of each kind.
 fn lengths(room: usize) -> Vec<usize> {
     const SPREAD: usize = 8;
     let telling: Vec<usize> = (0..room).filter(|len| is_telling(*len)).collect();
@@ -59,7 +59,7 @@ struct Rig {
     receive_cq: CompletionQueue,
     sender: QueuePair,
     receiver: owned::QueuePair,
-    /// Bytes that a request has room for.
+    /// How many bytes a request has room for.
     room: u32,
 }
 
@@ -85,7 +85,7 @@ impl Rig {
             })
         };
         let (sender, receiver) = connect(prepared(&send_cq)?, prepared(&receive_cq)?)?;
-        // What was granted beyond it is used, too, within reason.
+        // Space granted beyond that is used, too, within reason.
         let room = sender.caps().max_inline_data.clamp(room, 1024);
         Ok(Self {
             room,
@@ -97,7 +97,7 @@ impl Rig {
         })
     }
 
-    /// Posts and waits until it is done.
+    /// Posts a request and waits until it is done.
     fn post(&mut self, operation: Operation<'_>, pieces: &[&[u8]]) -> Outcome<()> {
         let request = SendRequest::new(operation, Payload::Inline(pieces)).signaled();
         let mut batch = self.sender.send_batch();
@@ -147,7 +147,7 @@ impl Rig {
         })
     }
 
-    /// Lengths up to all there is room for, whole and in pieces.
+    /// Tries lengths up to all there is room for, whole and in parts.
     fn each(
         &mut self,
         mut carry: impl FnMut(&mut Self, &[&[u8]], usize, u64) -> Outcome<()>,
@@ -164,7 +164,7 @@ impl Rig {
             for (cut, seed) in [len, len / 2, 0].into_iter().zip(len as u64..) {
                 fill(&mut bytes[..len], seed);
                 let (head, tail) = bytes[..len].split_at(cut);
-                // Empty pieces at both ends take no room.
+                // Empty parts at both ends take no room.
                 let pieces: [&[u8]; 4] = [&[], head, tail, &[]];
                 let pieces = if cut == len {
                     &pieces[1..2]

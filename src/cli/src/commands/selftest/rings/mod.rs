@@ -1,5 +1,5 @@
 //! `rings`: what the rings carry: every operation, bytes in the request itself, and positions that
-//! begin anew.
+//! wrap around.
 
 mod inline;
 mod operations;

@@ -13,7 +13,7 @@ const EXPECTED: &str = "bytes as sent, none beyond";
 
 /// The longest message.
 const MOST: usize = 1 << 20;
-/// What bytes are that nobody may write.
+/// The value of bytes that must not be written.
 const UNTOUCHED: u8 = 0xa5;
 const IMMEDIATE: u32 = 0x0102_0304;
 
@@ -50,7 +50,7 @@ pub(super) fn checks() -> Vec<Check> {
     ]
 }
 
-/// Carries a message of a length, with the bytes of a seed, from one end to the other.
+/// Carries a message of some length, with the data of a seed, from one end to the other.
 type Carry = fn(&mut Rig, usize, u64) -> Outcome<()>;
 
 /// Two queue pairs, and memory at both ends.
@@ -75,7 +75,7 @@ impl Rig {
         })
     }
 
-    /// The own buffer, with `len` bytes of a seed.
+    /// This end's buffer, filled with `len` bytes of a seed's data.
     fn filled(&mut self, len: usize, seed: u64) -> Outcome<Buffer> {
         let mut buffer = self.here.take().ok_or_else(missing)?;
         let bytes = buffer.get_mut(..len);
@@ -191,7 +191,7 @@ fn lengths(subject: &Subject, kind: QpType, carry: Carry) -> Outcome {
     )
 }
 
-/// Reads into memory and sends the same memory on at once: with a fence, what was read is what is
+/// Reads into memory and immediately sends the same memory: with a fence, what was read is what is
 /// sent.
 fn fence(subject: &Subject) -> Outcome {
     const LEN: usize = 1 << 16;

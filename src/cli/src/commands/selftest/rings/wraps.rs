@@ -1,4 +1,4 @@
-//! Positions that begin anew: at the end of a ring, and after 65,536 requests, where a ConnectX
+//! Positions that wrap around: at the end of a ring, and after 65,536 requests, where a ConnectX
 //! counts from 0 again.
 
 use std::time::{Duration, Instant};
@@ -13,11 +13,11 @@ use super::super::check::{Check, Found, Outcome, Trouble, ensure};
 use super::super::pair::{REMOTE, buffer_of, connect, ended, prepare, prepare_shared, take};
 use super::super::subject::Subject;
 
-/// More than 16 bits count.
+/// More than 16 bits can count.
 const REQUESTS: u64 = (1 << 16) + 512;
-/// Requests with one doorbell; four of them fill a ring.
+/// How many requests are submitted with one doorbell; four such batches fill a ring.
 const BATCH: u64 = 16;
-/// A device that is too slow for all of them is told to be so.
+/// A device that is too slow for all of them is reported as slow.
 const ENOUGH: Duration = Duration::from_secs(4);
 
 const EXPECTED: &str = "66048, each as sent, in order";
@@ -81,7 +81,7 @@ fn writes(subject: &Subject) -> Outcome {
     let pd = subject.context.alloc_pd()?;
     let mut cq = subject.context.create_cq(64)?;
     let (mut qp, _peer) = inline_pair(subject, &pd, (&cq, &cq), None)?;
-    // Twice as many places as requests of a batch, so that an old number in a place is a wrong one.
+    // Twice as many places as requests in a batch, so that a stale number in a place is noticed.
     let places = 2 * BATCH;
     let exposed = pd.expose(8 * 2 * 16, REMOTE)?;
     let Remote { address, key } = exposed.remote();
@@ -118,7 +118,8 @@ fn receives(subject: &Subject, shared: bool) -> Outcome {
     let srq = shared.then(|| pd.create_srq(64, 1)).transpose()?;
     let cqs = (&send_cq, &receive_cq);
     let (mut qp, peer) = inline_pair(subject, &pd, cqs, srq.as_ref())?;
-    // The queue pair that receives from a shared queue stays, but nothing is posted on it.
+    // The queue pair that receives from a shared receive queue is kept, but nothing is posted on
+    // it.
     let (mut receiver, _peer) = match srq {
         Some(srq) => (
             Receiver::Shared(Box::new(owned::SharedReceiveQueue::new(srq))),
@@ -148,7 +149,7 @@ fn receives(subject: &Subject, shared: bool) -> Outcome {
     })
 }
 
-/// One that sends to one that receives, whose completions go to the second queue.
+/// A queue pair that sends, and one that receives, whose completions go to the second queue.
 fn inline_pair(
     subject: &Subject,
     pd: &ProtectionDomain,
