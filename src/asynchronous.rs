@@ -123,7 +123,7 @@ impl AsyncCompletionChannel {
         }
     }
 
-    /// The channel underneath.
+    /// The underlying channel.
     pub fn get_ref(&self) -> &CompletionChannel {
         &self.fd.get_ref().0
     }

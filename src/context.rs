@@ -62,7 +62,7 @@ pub struct OpenOptions {
     recorder: Option<Arc<dyn Sink>>,
     kernel: Option<Arc<dyn Kernel>>,
     discover: discover::Options,
-    /// What vendors add.
+    /// Vendor-specific parts.
     pub(crate) extras: Vec<Arc<dyn Extra>>,
     fork: Option<ForkGuard>,
     #[cfg(feature = "rings")]
@@ -301,7 +301,7 @@ impl Context {
     /// The speed of a port, in units of 100 Mb/s. One system call, since Linux 7.0.
     ///
     /// # Errors
-    /// [`Unsupported`](crate::ErrorKind::Unsupported) on older kernels and by most drivers.
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) on older kernels and with most drivers.
     #[doc(alias = "ibv_query_port_speed")]
     pub fn query_port_speed(&self, port: u8) -> Result<u64> {
         contract::query_port_speed(&self.inner.file, port)

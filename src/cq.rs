@@ -51,11 +51,12 @@ pub struct CompletionQueueBuilder<'a> {
     vector: u32,
     user_data: u64,
     timestamps: Timestamps,
-    /// What a vendor adds.
+    /// The vendor-specific part, if any.
     pub(crate) extra: Option<Arc<dyn Extra>>,
 }
 
-/// A completion that was taken out of its queue. The queue cannot be polled again while it lives.
+/// A completion that was taken out of its queue, which cannot be polled again while the completion
+/// lives.
 ///
 /// Its fields are those of [`WorkCompletion`]. It cannot be copied or forged, so an
 /// [`owned`](crate::owned) queue that takes it returns the memory of its request only once.
@@ -306,7 +307,7 @@ impl CompletionQueue {
         self.ring.object()
     }
 
-    /// The queue, as others are created with it.
+    /// How other queues refer to it when they are created.
     pub(crate) fn link(&self) -> Link<'_> {
         self.ring.link()
     }

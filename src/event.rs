@@ -34,27 +34,27 @@ pub enum EventSource {
     Port(u8),
     /// A completion queue.
     CompletionQueue {
-        /// The number that it was created with.
+        /// The `user_data` that it was created with.
         user_data: u64,
     },
     /// A queue pair.
     QueuePair {
         /// Its number.
         qp_num: u32,
-        /// The number that it was created with.
+        /// The `user_data` that it was created with.
         user_data: u64,
     },
     /// A shared receive queue.
     SharedReceiveQueue {
-        /// The number that it was created with.
+        /// The `user_data` that it was created with.
         user_data: u64,
     },
     /// A receive work queue.
     WorkQueue {
-        /// The number that it was created with.
+        /// The `user_data` that it was created with.
         user_data: u64,
     },
-    /// A queue whose handle is gone.
+    /// A queue whose handle no longer exists.
     Gone,
     /// Something that this library does not know, as the kernel identifies it.
     Unknown(u64),

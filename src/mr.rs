@@ -164,7 +164,7 @@ impl ProtectionDomain {
     /// # Errors
     /// | kind | cause |
     /// |---|---|
-    /// | [`Unsupported`](ErrorKind::Unsupported) | the driver does not take this advice |
+    /// | [`Unsupported`](ErrorKind::Unsupported) | the driver does not accept this advice |
     /// | [`InvalidInput`](ErrorKind::InvalidInput) | no entries, a region that is not on demand or of the whole address space but its own, unmapped memory (EFAULT) |
     /// | [`NotFound`](ErrorKind::NotFound) | no such region (ENOENT; before 5.7 EFAULT) |
     /// | [`PermissionDenied`](ErrorKind::PermissionDenied) | advice for writing on a read-only region; a region of another domain (EPERM) |
@@ -175,8 +175,8 @@ impl ProtectionDomain {
         contract::advise_memory(file, self.object(), advice, flags, pieces)
     }
 
-    /// Kernels refuse on-demand paging with EINVAL when the driver does not know the flag (rxe
-    /// before 6.15).
+    /// Kernels refuse on-demand paging with EINVAL if the driver does not know the flag (rxe before
+    /// 6.15).
     fn explain(&self, error: Error, access: AccessFlags) -> Error {
         let odp = self.context().device_attr().odp.general;
         if error.kind() == ErrorKind::InvalidInput
@@ -193,7 +193,7 @@ impl ProtectionDomain {
     /// `ibv_reg_dmabuf_mr`—registers a part of a dmabuf. One system call, since Linux 5.12.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported) by kernels or devices without it (rxe has none);
+    /// [`Unsupported`](ErrorKind::Unsupported) on kernels or devices without it (rxe has none);
     /// EINVAL for a range outside the dmabuf.
     #[doc(alias = "ibv_reg_dmabuf_mr")]
     pub fn register_dmabuf(
@@ -343,7 +343,7 @@ impl MemoryRegion {
     /// |---|---|
     /// | [`Busy`](ErrorKind::Busy) | clones of the region exist |
     /// | [`InvalidInput`](ErrorKind::InvalidInput) | a domain of another context, a bad range, bad access |
-    /// | [`Unsupported`](ErrorKind::Unsupported) | the device cannot change it, or not that |
+    /// | [`Unsupported`](ErrorKind::Unsupported) | the device cannot change regions, or not this property |
     ///
     /// After an error from the kernel the region may be unusable; it can still be deregistered.
     ///

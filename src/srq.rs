@@ -139,7 +139,8 @@ impl SharedReceiveQueue {
         self.queue.modify(change)
     }
 
-    /// `ibv_query_srq`—its sizes and the armed limit, 0 once the event was sent. One system call.
+    /// `ibv_query_srq`—its sizes and the armed limit, which is 0 once the event has been sent. One
+    /// system call.
     ///
     /// # Errors
     /// The kernel's errno.

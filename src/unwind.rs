@@ -1,7 +1,7 @@
 //! Handles and builders are as usable after a caught panic as before it.
 //!
 //! What hides that from the compiler are the trait objects below them: the provider, the kernel,
-//! recorders, and what vendors add. The library calls foreign code only where it catches its
+//! recorders, and vendor-specific parts. The library calls foreign code only where it catches its
 //! panics, and then gives up what may be half done (`Panicked`, a poisoned queue, a sink that
 //! receives nothing more). So no handle is ever seen in a state that a panic left behind.
 

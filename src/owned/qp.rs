@@ -291,7 +291,7 @@ impl QueuePair {
         self.qp.set_ece(ece)
     }
 
-    /// Joins a multicast group, as
+    /// Joins a multicast group, like
     /// [`QueuePair::attach_multicast`](crate::QueuePair::attach_multicast).
     ///
     /// # Errors

@@ -63,7 +63,7 @@ pub struct QueuePairBuilder<'a> {
     psn: Option<Psn>,
     path_mtu: Option<Mtu>,
     pub(super) settings: Settings,
-    /// What a vendor adds.
+    /// The vendor-specific part, if any.
     extra: Option<Arc<dyn Extra>>,
     /// What was found out about the port, for later calls of `build`.
     port: OnceLock<Port>,
@@ -148,12 +148,12 @@ impl<'a> QueuePairBuilder<'a> {
         }
     }
 
-    /// What was added by [`with_extra`](Self::with_extra), if it is a `T`.
+    /// The part that [`with_extra`](Self::with_extra) added, if it is a `T`.
     pub(crate) fn extra<T: 'static>(&self) -> Option<&T> {
         self.extra.as_deref()?.get()
     }
 
-    /// Has the queue pair created with what a vendor adds.
+    /// Has the queue pair created with this vendor-specific part.
     pub(crate) fn with_extra(mut self, extra: impl Extra) -> Self {
         self.extra = Some(Arc::new(extra));
         self
