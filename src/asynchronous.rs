@@ -95,8 +95,8 @@ impl AsyncCompletionChannel {
     /// [`event`](Self::event) instead.
     ///
     /// # Errors
-    /// Those of the command and of [`event`](Self::event); EIO for a queue that can no longer be
-    /// polled.
+    /// Those of the command and of [`event`](Self::event);
+    /// [`BadReply`](crate::ErrorKind::BadReply) for a queue that can no longer be polled.
     pub async fn completions(
         &self,
         cq: &mut CompletionQueue,

@@ -165,7 +165,7 @@ impl ProtectionDomain {
     /// | kind | cause |
     /// |---|---|
     /// | [`Unsupported`](ErrorKind::Unsupported) | the driver does not accept this advice |
-    /// | [`InvalidInput`](ErrorKind::InvalidInput) | no entries, a region that is not on demand or of the whole address space but its own, unmapped memory (EFAULT) |
+    /// | [`InvalidInput`](ErrorKind::InvalidInput) | no entries, a region without on-demand paging, unmapped memory (EFAULT) |
     /// | [`NotFound`](ErrorKind::NotFound) | no such region (ENOENT; before 5.7 EFAULT) |
     /// | [`PermissionDenied`](ErrorKind::PermissionDenied) | advice for writing on a read-only region; a region of another domain (EPERM) |
     /// | [`LimitExceeded`](ErrorKind::LimitExceeded) | too many entries |

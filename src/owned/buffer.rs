@@ -45,9 +45,10 @@ impl ProtectionDomain {
     /// Allocates and registers `N` buffers of `len` bytes each. Three system calls for all of them.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a length or a count of 0;
-    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) for a length above 4 GiB;
-    /// [`OutOfResources`](crate::ErrorKind::OutOfResources) for memory, usually `RLIMIT_MEMLOCK`.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a length or a count of 0, or a total
+    /// that no address space has; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) for a length
+    /// of 4 GiB or more; [`OutOfResources`](crate::ErrorKind::OutOfResources) for memory, usually
+    /// `RLIMIT_MEMLOCK`.
     pub fn buffers<const N: usize>(&self, len: usize) -> Result<[Buffer; N]> {
         let region = self.region_of(N, len)?;
         Ok(std::array::from_fn(|at| Buffer::of(&region, at, len)))

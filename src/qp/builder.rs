@@ -374,7 +374,7 @@ impl<'a> QueuePairBuilder<'a> {
     /// | kind (errno) | cause |
     /// |---|---|
     /// | [`InvalidInput`](ErrorKind::InvalidInput) (EINVAL) | a transport or a flag without a name, queues of another context or domain, a port or GID index that does not exist, values the kernel refuses |
-    /// | [`LimitExceeded`](ErrorKind::LimitExceeded) | sizes above what the device has |
+    /// | [`LimitExceeded`](ErrorKind::LimitExceeded) | sizes above what the device has, a service level above 15 |
     /// | [`OutOfResources`](ErrorKind::OutOfResources) (ENOMEM, EAGAIN) | memory, or the rdma cgroup |
     /// | [`Unsupported`](ErrorKind::Unsupported) (EOPNOTSUPP, ENOSYS) | a transport, a flag or [options](Self::ece) that the device does not have |
     /// | [`PermissionDenied`](ErrorKind::PermissionDenied) (EPERM) | a transport that needs privileges |
