@@ -2,9 +2,9 @@
 
 use crate::layout::{bit, field, word};
 
-/// Length of the segment with the clock page behind it.
+/// Length of the segment, including the clock page behind it.
 pub(crate) const LEN: u64 = 0x2010;
-/// Where the driver rings for commands.
+/// The command doorbell.
 pub(crate) const COMMAND_DOORBELL: u64 = 0x18;
 
 const FIRMWARE_REV: usize = 0x000;
@@ -14,7 +14,7 @@ const QUEUE_LOW: usize = 0x014;
 const TIMER_HIGH: usize = 0x1000;
 const TIMER_LOW: usize = 0x1004;
 const HEALTH_SYNDROME: usize = 0x23d;
-/// Its top bit asks the driver for a reset, without which it takes no syndrome for fatal.
+/// Its top bit asks the driver for a reset; without it the driver takes no syndrome for fatal.
 const HEALTH_SEVERITY: usize = HEALTH_SYNDROME - 5;
 const HEALTH_COUNTER: usize = 0x1010;
 
@@ -22,7 +22,7 @@ const HEALTH_COUNTER: usize = 0x1010;
 pub(crate) const LOG_SLOTS: u32 = 5;
 const LOG_STRIDE: u32 = 6;
 
-/// What the driver wrote to the segment.
+/// What the driver has written to the segment.
 #[derive(Debug, Default)]
 pub(crate) struct InitSegment {
     queue: u64,
@@ -32,7 +32,7 @@ pub(crate) struct InitSegment {
 }
 
 impl InitSegment {
-    /// Bus address of the command queue; `None` until the driver gave one.
+    /// Bus address of the command queue; `None` until the driver has set it.
     pub(crate) fn command_queue(&self) -> Option<u64> {
         (self.queue != 0).then_some(self.queue)
     }
@@ -54,8 +54,8 @@ impl InitSegment {
         image[HEALTH_SEVERITY] = u8::from(self.health != 0) << 7;
         word(TIMER_HIGH).set(&mut image, (now >> 32) as u32);
         word(TIMER_LOW).set(&mut image, now as u32);
-        // The driver compares two reads about two seconds apart; it must move in between, also
-        // after a wrap.
+        // The driver compares two reads about two seconds apart; the counter must move in between,
+        // even across a wrap.
         field(HEALTH_COUNTER, 23, 0).set(&mut image, (now / 100_000_000) as u32);
         for (i, byte) in data.iter_mut().enumerate() {
             *byte = usize::try_from(offset)
@@ -66,7 +66,7 @@ impl InitSegment {
         }
     }
 
-    /// Writes to the segment; the command doorbell is not among what is kept here.
+    /// Writes to the segment; the command doorbell is not kept here.
     pub(crate) fn write(&mut self, offset: u64, value: u32) {
         match usize::try_from(offset) {
             Ok(QUEUE_HIGH) => self.queue = self.queue & 0xffff_ffff | u64::from(value) << 32,

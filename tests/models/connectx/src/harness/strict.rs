@@ -1,5 +1,5 @@
-//! What a correct driver would not do: each is reported by its kind, and a strict server ends over
-//! it.
+//! What a correct driver would not do: each is reported by its kind, and a strict server ends
+//! because of it.
 
 use super::host::{FREE, Host, Pair, connected, fabric, remote_bytes, segment_bytes};
 use crate::Options;
@@ -48,7 +48,7 @@ fn what_is_expected_is_let_be_and_nothing_else() {
     provoke(&mut fabric, &hosts, &mut a);
     assert_eq!(fabric.reports().get(KIND), Some(&1));
     assert!(judge(&fabric).is_ok());
-    // What was let be stays so, what comes later does not.
+    // What was permitted stays permitted; what comes later is not.
     fabric.expect_reports("");
     assert!(judge(&fabric).is_ok());
     provoke(&mut fabric, &hosts, &mut a);
@@ -87,7 +87,7 @@ fn a_doorbell_before_its_record() {
     assert_reported(&fabric, "send doorbell before its record");
 }
 
-/// Posts a request of which one byte was changed.
+/// Posts a request with one byte changed.
 fn send_changed(at: usize, change: impl Fn(u8) -> u8) -> Fabric {
     let (mut fabric, hosts, mut a, _, keys) = setup();
     let mut body = remote_bytes(FREE, keys[1]);
@@ -109,7 +109,7 @@ fn work_requests_that_are_wrong_about_themselves() {
         (5, 0x01, "work request queue number"),
         // Five segments where one block was posted.
         (7, 0x06, "work request size"),
-        // An opcode that nobody knows.
+        // An opcode that does not exist.
         (3, 0x37, "malformed work request"),
     ] {
         let fabric = send_changed(at, |byte| byte ^ change);
@@ -117,7 +117,7 @@ fn work_requests_that_are_wrong_about_themselves() {
         assert!(reports.contains_key(kind), "{kind}: {reports:?}");
         assert!(judge(&fabric).is_err());
     }
-    // Sizes that leave no room for the segments that the opcode asks for.
+    // Sizes that leave no room for the segments that the opcode requires.
     for units in [0, 1] {
         let fabric = send_changed(7, |_| units);
         assert_reported(&fabric, "malformed work request");
@@ -140,7 +140,7 @@ fn keys_that_do_not_fit() {
         assert_eq!(syndrome, if side == 0 { 0x04 } else { 0x13 });
         assert_reported(&fabric, "memory key of another protection domain");
     }
-    // A key without the right, a wrong low byte, an address outside.
+    // A key without the right, a wrong low byte, an address out of range.
     for (wrong, start) in [(0, FREE), (1, FREE), (0, FREE - 64)] {
         let (mut fabric, hosts, mut a, _, keys) = setup();
         let rights = [mkey::LOCAL_READ, mkey::REMOTE_WRITE];
@@ -155,7 +155,7 @@ fn keys_that_do_not_fit() {
         assert_eq!(hosts[0].poll(&mut a.cq).unwrap().syndrome, 0x13);
         assert_reported(&fabric, "memory key");
     }
-    // A receive that leads nowhere.
+    // A receive with an invalid key.
     let (mut fabric, hosts, mut a, mut b, keys) = setup();
     hosts[1].post_recv(&mut b, &[(64, 0xdead_0000, FREE)]);
     let body = segment_bytes(&[(8, keys[0], FREE)]);

@@ -1,4 +1,4 @@
-//! The stock drivers and Debian's own programs against the model, kernel by kernel.
+//! The stock drivers and Debian's own programs on the model, kernel by kernel.
 
 use std::path::Path;
 
@@ -6,8 +6,8 @@ use testbed::{Connectx, Function};
 
 use crate::support::{ask, assert_silent, boot, both_sides, leave, run};
 
-/// The kinds of command that a kernel's drivers sent, one per line: name, modifier and for
-/// registers the number.
+/// The kinds of command that a kernel's drivers sent, one per line: name, modifier and, for
+/// registers, the number.
 fn command_kinds(trace: &str) -> String {
     let mut kinds = std::collections::BTreeSet::new();
     for line in trace.lines() {
@@ -30,7 +30,7 @@ fn command_kinds(trace: &str) -> String {
     kinds.into_iter().map(|kind| kind + "\n").collect()
 }
 
-/// Compares with what the kernel sent when the model was last looked at, so that drift between
+/// Compares with what the kernel sent when the model was last checked, so that drift between
 /// kernels shows.
 fn check_commands(trace: &Path, kernel: &str) {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{kernel}.txt"));
@@ -102,15 +102,15 @@ fn stock_programs_on_the_newest() {
     stock_programs("newest");
 }
 
-/// RoCE between two functions over network devices of the stock driver, by addresses of all kinds;
-/// then the drivers go and come again.
+/// RoCE between two functions over network devices of the stock driver, with addresses of all
+/// kinds; then the drivers are unloaded and loaded again.
 fn roce(kernel: &str) {
     const MODULES: &str = "/usr/lib/testbed-modules";
     let guest = boot(kernel, &[Function::Roce, Function::Roce]);
     let devices = run(&guest, "ibv_devinfo -v");
     assert_eq!(devices.matches("PORT_ACTIVE (4)").count(), 2, "{devices}");
     assert!(devices.contains("RoCE v2"), "{devices}");
-    // RoCE v1 and v2 by IPv4, RoCE v2 by IPv6 and by the link's own address.
+    // RoCE v1 and v2 over IPv4, RoCE v2 over IPv6 and over the link-local address.
     for (kind, gid) in [("rc", 3), ("uc", 5), ("ud", 3), ("srq", 2), ("rc", 1)] {
         both_sides(
             &guest,
@@ -164,7 +164,7 @@ fn roce_on_the_newest() {
     roce("newest");
 }
 
-/// Programs in the guest reach the control socket, also while the host does.
+/// Programs in the guest reach the control socket, even while the host uses it.
 #[test]
 fn a_guest_asks_the_model() {
     let guest = boot("6.12", &[Function::Ib]);

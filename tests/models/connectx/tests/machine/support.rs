@@ -1,4 +1,4 @@
-//! What every test of a machine does.
+//! What every test in a machine needs.
 
 use std::time::Duration;
 
@@ -23,7 +23,8 @@ pub(crate) fn ask(guest: &Guest, question: &str) -> String {
     connectx.ask(question).expect("the control socket answers")
 }
 
-/// The kernel has nothing to say against what was done, nor has the model but for these reports.
+/// The kernel logged no complaint but the expected one, and the model reported nothing but these
+/// reports.
 pub(crate) fn assert_only(guest: &Guest, reports: &str, expected: &str) {
     assert_eq!(ask(guest, "reports"), reports);
     let log = guest.kernel_log();
@@ -34,12 +35,12 @@ pub(crate) fn assert_only(guest: &Guest, reports: &str, expected: &str) {
     assert!(complaints.is_empty(), "{complaints:#?}");
 }
 
-/// Neither the model nor the kernel has anything to say against what was done.
+/// Neither the model nor the kernel complained.
 pub(crate) fn assert_silent(guest: &Guest) {
     assert_only(guest, NO_REPORTS, "");
 }
 
-/// Runs a command that must succeed; gives what it wrote.
+/// Runs a command that must succeed; returns its output.
 pub(crate) fn run(guest: &Guest, line: &str) -> String {
     let output = guest
         .run(Command::shell(line).timeout(LIMIT))
@@ -54,12 +55,12 @@ pub(crate) fn run(guest: &Guest, line: &str) -> String {
     output.stdout_text()
 }
 
-/// Runs a two-sided program of Debian's, the server on the first of two devices.
+/// Runs one of Debian's two-sided programs, the server on the first of two devices.
 pub(crate) fn both_sides(guest: &Guest, program: &str, devices: [&str; 2]) {
     let server = guest
         .spawn(Command::shell(format!("{program} -d {}", devices[0])).timeout(LIMIT))
         .expect("the guest runs commands");
-    // The client tries once; the server says nothing when it listens.
+    // The client tries only once; the server does not say when it listens.
     let client = format!(
         "for try in 1 2 3 4 5 6 7 8; do sleep 0.5; {program} -d {} 127.0.0.1 && exit 0; done; exit 1",
         devices[1]
@@ -72,7 +73,7 @@ pub(crate) fn both_sides(guest: &Guest, program: &str, devices: [&str; 2]) {
         .expect("the server succeeds");
 }
 
-/// The drivers leave, and nothing is left in the model.
+/// Unloads the drivers; nothing may be left in the model.
 pub(crate) fn leave(guest: &Guest) {
     run(guest, "rmmod mlx5_ib && rmmod mlx5_core");
     for function in ["census 0", "census 1"] {
