@@ -268,7 +268,7 @@ impl Device {
             .count()
     }
 
-    /// Number of objects of each kind, for the leak check after a driver has been removed.
+    /// Number of objects of each kind, for the leak check after a driver has been unbound.
     pub(crate) fn census(&self) -> Vec<(&'static str, usize)> {
         vec![
             ("pd", self.pds.len()),

@@ -7,24 +7,24 @@ use crate::engine::{Fabric, FunctionId, event};
 use crate::misbehaviour::Misbehaviour;
 use crate::status::{Refusal, Rule, Status};
 
-/// Faults that wait for their occasion.
+/// Faults that wait for an opportunity to occur.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
-    /// How many messages to lose.
+    /// Number of messages to lose.
     drop: u32,
-    /// How many messages to deliver twice.
+    /// Number of messages to deliver twice.
     duplicate: u32,
-    /// How many acknowledgements to lose.
+    /// Number of acknowledgements to lose.
     lose_acknowledge: u32,
     /// Commands to fail, by opcode.
     failing: BTreeMap<u16, Failing>,
-    /// How long to hold commands back, by opcode: nanoseconds.
+    /// How long to hold commands back, by opcode, in nanoseconds.
     slow: BTreeMap<u16, u64>,
-    /// Completions to spoil, in this order.
+    /// Completions to corrupt, in this order.
     spoil: VecDeque<(Spoil, u32)>,
-    /// What is done wrong all the time.
+    /// Lasting misbehaviours.
     misbehaves: BTreeSet<Misbehaviour>,
-    /// What that has put off.
+    /// What those have deferred.
     pub(crate) put_off: PutOff,
 }
 
@@ -35,7 +35,7 @@ struct Failing {
     status: Status,
 }
 
-/// What is made wrong about a completion.
+/// What to corrupt about a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spoil {
     /// An opcode that does not exist.
@@ -46,18 +46,18 @@ pub enum Spoil {
     UserIndex,
     /// The index of a work request that is not outstanding.
     Counter,
-    /// The owner bit of the pass before, so that software must not see the entry.
+    /// The owner bit of the previous pass, so that software must not see the entry.
     Owner,
     /// A failure with a syndrome that does not exist.
     Syndrome,
-    /// More bytes than any message has.
+    /// More bytes than any message may have.
     Length,
-    /// A signature that does not fit the entry.
+    /// A signature that does not match the entry.
     Signature,
 }
 
 impl Spoil {
-    /// All of them with their names.
+    /// All of them, with their names.
     pub const ALL: [(&'static str, Self); 8] = [
         ("opcode", Self::Opcode),
         ("qpn", Self::QueueNumber),
@@ -69,7 +69,7 @@ impl Spoil {
         ("signature", Self::Signature),
     ];
 
-    /// Finds one by its name.
+    /// Finds one by name.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL
@@ -133,7 +133,7 @@ impl Faults {
         self.misbehaves = what.iter().copied().collect();
     }
 
-    /// What is to be wrong about the completion that is being written.
+    /// What to corrupt about the completion being written.
     pub(crate) fn spoils(&mut self) -> Option<Spoil> {
         let (kind, left) = self.spoil.front_mut()?;
         let kind = *kind;
@@ -166,8 +166,8 @@ impl Fabric {
         }
     }
 
-    /// Loses what the other side answers to the next `count` messages of a function, which are
-    /// delivered.
+    /// Loses what the other side answers to the next `count` messages of a function; the messages
+    /// themselves are delivered.
     pub fn lose_acknowledges(&mut self, function: FunctionId, count: u32) {
         if let Some(faults) = self.faults(function) {
             faults.lose_acknowledge = count;
@@ -175,7 +175,7 @@ impl Fabric {
     }
 
     /// Lets `skip` commands with an opcode pass and fails the `count` after them with a status: 1
-    /// is an internal error. `false` if there is no such status.
+    /// is an internal error. Returns `false` if there is no such status.
     pub fn fail_commands(
         &mut self,
         function: FunctionId,
@@ -202,7 +202,7 @@ impl Fabric {
         true
     }
 
-    /// Holds every further command with an opcode back for so many nanoseconds; 0 ends that.
+    /// Holds back every further command with an opcode for this many nanoseconds; 0 ends that.
     pub fn slow_commands(&mut self, function: FunctionId, opcode: u16, nanoseconds: u64) {
         if let Some(faults) = self.faults(function) {
             if nanoseconds == 0 {
@@ -213,8 +213,8 @@ impl Fabric {
         }
     }
 
-    /// Makes something wrong about `count` completions, after those asked for before; 0 forgets
-    /// them all.
+    /// Corrupts `count` completions, after those requested before; a `count` of 0 cancels all of
+    /// them.
     pub fn spoil_completions(&mut self, function: FunctionId, count: u32, kind: Spoil) {
         if let Some(faults) = self.faults(function) {
             if count == 0 {
@@ -234,41 +234,42 @@ impl Fabric {
         }
     }
 
-    /// Posts an asynchronous event without a cause: of the object with this number, or of the port.
-    /// `false` if there is no event of this name; [`Fabric::event_names`] are those there are.
+    /// Posts an asynchronous event without a cause, for the object with this number or for the
+    /// port. Returns `false` if there is no event of this name; see [`Fabric::event_names`].
     pub fn request_event(&mut self, function: FunctionId, name: &str, number: u32) -> bool {
         self.devices
             .get_mut(function)
             .is_some_and(|device| event::request(device, name, number))
     }
 
-    /// The names of the events that can be asked for.
+    /// The names of the events that can be requested.
     pub fn event_names() -> impl Iterator<Item = &'static str> {
         event::on_request()
     }
 
-    /// Pulls a function out of its slot; only a reset brings it back.
+    /// Unplugs a function; only a reset brings it back.
     pub fn remove(&mut self, function: FunctionId) {
         if let Some(device) = self.devices.get_mut(function) {
             device.removed = true;
         }
     }
 
-    /// Changes what a function can do beyond the standard when a connection is established; 0:
-    /// nothing. Drivers ask when they are bound. `false` if there is no such function.
+    /// Changes the connection establishment (ECE) options that a function offers beyond the
+    /// standard; 0: none. Drivers query them when they are bound. Returns `false` if there is no
+    /// such function.
     pub fn set_ece(&mut self, function: FunctionId, options: u32) -> bool {
         let device = self.devices.get_mut(function);
         device.map(|device| device.config.ece = options).is_some()
     }
 
-    /// Sets the health syndrome; anything but 0 is a fatal error to the driver.
+    /// Sets the health syndrome; the driver takes anything but 0 for a fatal error.
     pub fn set_health(&mut self, function: FunctionId, syndrome: u8) {
         if let Some(device) = self.devices.get_mut(function) {
             device.init.health = syndrome;
         }
     }
 
-    /// What a function has been asked to do wrong and has not done yet.
+    /// The faults requested of a function that have not occurred yet.
     #[must_use]
     pub fn pending_faults(&self, function: FunctionId) -> String {
         self.devices

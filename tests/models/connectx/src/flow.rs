@@ -6,18 +6,18 @@ use crate::layout::{be16, be32, put};
 
 /// Length of the match criteria and values.
 pub(crate) const MATCH: usize = 512;
-/// Where the parameters of the second kind begin: those that are not about the first three layers.
+/// Where the miscellaneous match parameters begin: those that are not about the first three layers.
 const MISC: usize = 0x40;
 const OUTER_FLOW_LABEL: usize = 0x1c;
 const INNER_FLOW_LABEL: usize = 0x20;
-/// Where those of the frame in a tunnel begin.
+/// Where those of the inner frame of a tunnel begin.
 const INNER: usize = 0x80;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const UDP_HEADER: usize = 8;
 const VXLAN_PORT: u16 = 4789;
 const GENEVE_PORT: u16 = 6081;
-/// Tables for received frames.
+/// The tables for received frames.
 pub(crate) const NIC_RECEIVE: u8 = 0;
 
 /// Where a matching frame goes.
@@ -25,7 +25,7 @@ pub(crate) const NIC_RECEIVE: u8 = 0;
 pub(crate) enum Destination {
     Table(u32),
     Tir(u32),
-    /// Somewhere this model has nothing, such as another virtual port.
+    /// A destination that is not modelled, such as another virtual port.
     Elsewhere,
 }
 
@@ -75,7 +75,7 @@ impl Table {
     }
 }
 
-/// The match parameters of a frame, laid out as the criteria are; inside a tunnel, of the inner
+/// The match parameters of a frame, laid out as the criteria are; for a tunnel, those of the inner
 /// frame too.
 pub(crate) fn parameters(frame: &[u8]) -> Vec<u8> {
     let mut out = vec![0; MATCH];
@@ -88,7 +88,7 @@ pub(crate) fn parameters(frame: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What the headers up to the transport's say about what follows.
+/// What the headers up to the transport header say about what follows.
 struct Found {
     protocol: Option<u8>,
     /// Where the transport header begins.
@@ -96,7 +96,7 @@ struct Found {
     flow_label: [u8; 4],
 }
 
-/// Enters the layers 2 to 4 of a frame at an offset of the parameters.
+/// Enters layers 2 to 4 of a frame at an offset of the parameters.
 fn headers(frame: &[u8], out: &mut [u8], base: usize) -> Found {
     let get = |at: usize, length: usize| frame.get(at..at + length).unwrap_or(&[]);
     let mut put = |at: usize, bytes: &[u8]| put(out, base + at, bytes);
@@ -156,7 +156,7 @@ fn headers(frame: &[u8], out: &mut [u8], base: usize) -> Found {
     }
 }
 
-/// Enters the header of a VXLAN or Geneve tunnel, and tells where the frame in it begins.
+/// Enters the header of a VXLAN or Geneve tunnel, and returns where the inner frame begins.
 fn tunnel(frame: &[u8], outer: &Found, out: &mut [u8]) -> Option<usize> {
     const HEADER: usize = 8;
     if outer.protocol != Some(UDP) {

@@ -1,18 +1,18 @@
 //! A software ConnectX.
 //!
-//! The model stands where the firmware and the hardware of an mlx5 function stand: it answers PCI
+//! The model takes the place of the firmware and the hardware of an mlx5 function: it answers PCI
 //! configuration cycles, the initialization segment, the command queue and the doorbells of queues,
-//! and moves data between the guest memories of the functions of one [`Fabric`]. The stock
-//! `mlx5_core` and `mlx5_ib` drivers of Linux and the stock libmlx5 of rdma-core are its clients
-//! and its judges.
+//! and moves data between the guest memories of the functions of one [`Fabric`]. Its clients, and
+//! its judges, are the stock `mlx5_core` and `mlx5_ib` drivers of Linux and the stock libmlx5 of
+//! rdma-core.
 //!
-//! Two ways to drive it:
+//! There are two ways to drive it:
 //! - in process, with [`Ram`] as guest memory and [`Counted`] interrupts, by [`Fabric::mmio_write`]
 //!   and [`Fabric::advance`] — for tests and fuzzing;
 //! - over vfio-user, by [`serve`], for QEMU.
 //!
-//! Every byte a guest supplies is untrusted. The model never panics on it, never loops without a
-//! bound, and reports what hardware would silently ignore.
+//! Every byte that a guest supplies is untrusted. The model never panics on it, never loops without
+//! a bound, and reports what hardware would silently ignore.
 #![allow(
     clippy::cast_possible_truncation,
     reason = "registers and counters are cut to their width by design; every narrowing keeps the low bits"

@@ -26,16 +26,16 @@ The lines for this invocation are printed when the sockets are made.";
 )]
 struct Arguments {
     /// ib (InfiniBand), roce (Ethernet with a network device and RoCE) or eth-raw (Ethernet with
-    /// raw packet queues only); once per function, all joined by one fabric.
+    /// raw packet queues only); once per function; all of them are joined by one fabric.
     #[arg(long = "function", value_name = "KIND", required = true)]
     functions: Vec<FunctionKind>,
-    /// Where to make function0.sock, function1.sock, … and control.sock.
+    /// Where to create function0.sock, function1.sock, … and control.sock.
     #[arg(long, value_name = "DIR")]
     socket_dir: PathBuf,
-    /// End with an error at the first thing a correct driver would not do.
+    /// Exit with an error at the first thing that a correct driver would not do.
     #[arg(long)]
     strict: bool,
-    /// Write every command, work request, completion and event as a JSON line.
+    /// Write every command, work request, completion and event as a JSON line to this file.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Let work requests be copied through doorbell pages.
@@ -44,11 +44,11 @@ struct Arguments {
     /// Let the kernel register memory by work requests (UMR) instead of commands.
     #[arg(long)]
     umr: bool,
-    /// Let pages of registered memory be absent until they are needed (on-demand paging); includes
+    /// Let pages of registered memory be absent until they are needed (on-demand paging); implies
     /// --umr.
     #[arg(long)]
     odp: bool,
-    /// Let rate limits and caps of scheduling elements take effect.
+    /// Let rate limits and bandwidth caps of scheduling elements take effect.
     #[arg(long)]
     shaper: bool,
     /// Claim no more than the adapter whose capabilities cargo xtask report --to wrote to this

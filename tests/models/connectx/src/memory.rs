@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A DMA access touched an address with no memory behind it.
+/// A DMA access to an address with no memory behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no guest memory at {address:#x} for {length} bytes")]
 pub struct BusError {
@@ -15,8 +15,8 @@ pub struct BusError {
 
 /// Memory that a function reads and writes by guest-physical (bus) address.
 ///
-/// Accesses of at most eight naturally aligned bytes are single-copy atomic against the guest's
-/// CPUs.
+/// Accesses of at most eight naturally aligned bytes are single-copy atomic with respect to the
+/// guest's CPUs.
 pub trait GuestMemory: Send + Sync + Debug {
     /// Reads `data.len()` bytes.
     ///
@@ -30,14 +30,14 @@ pub trait GuestMemory: Send + Sync + Debug {
     /// [`BusError`] if any byte is not backed by memory; some bytes may have been written.
     fn write(&self, address: u64, data: &[u8]) -> Result<(), BusError>;
 
-    /// Stores one byte so that every earlier write is visible to whoever sees it.
+    /// Stores one byte such that all earlier writes are visible to any reader that sees it.
     ///
     /// # Errors
     /// [`BusError`] if the byte is not backed by memory.
     fn publish(&self, address: u64, byte: u8) -> Result<(), BusError>;
 
-    /// Atomically replaces the native-endian 64-bit word at an aligned `address` by what `change`
-    /// makes of it, and returns the old word. `change` may run more than once.
+    /// Atomically replaces the native-endian 64-bit word at an aligned `address` by the result of
+    /// `change`, and returns the old word. `change` may be called more than once.
     ///
     /// # Errors
     /// [`BusError`] if the word is not backed by memory or not aligned to 8 bytes.
@@ -102,11 +102,11 @@ impl GuestMemory for Ram {
 
 /// Where a function raises its MSI-X vectors.
 pub trait Interrupts: Send + Sync + Debug {
-    /// Raises `vector`; a vector nobody listens to is lost, as in hardware.
+    /// Raises `vector`; a vector without a listener is lost, as in hardware.
     fn raise(&self, vector: u32);
 }
 
-/// Interrupts that nobody hears, counted per vector.
+/// Interrupts without a listener, counted per vector.
 #[derive(Debug, Default)]
 pub struct Counted(Mutex<std::collections::BTreeMap<u32, u64>>);
 
@@ -134,7 +134,7 @@ impl Interrupts for Counted {
     }
 }
 
-/// One run of guest-physical bytes.
+/// A range of guest-physical bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) address: u64,

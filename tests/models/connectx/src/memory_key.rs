@@ -1,4 +1,4 @@
-//! Translation of a key, an address and a length into guest memory.
+//! Translation of a key, an address and a length to guest memory.
 
 use crate::device::Device;
 use crate::device_memory::NOWHERE;
@@ -7,12 +7,12 @@ use crate::memory::{Span, push_span};
 use crate::misbehaviour::Misbehaviour;
 use crate::objects::{Indirect, MemoryKey, Translation};
 
-/// The key of the region that is nowhere, of every domain; no key that is created gets this number.
+/// The key of the region without memory, valid in every domain; no created key gets this number.
 pub(crate) const NOWHERE_KEY: u32 = 0xffff_fe00;
-/// The key behind which no page is there yet, of every domain, for lists of keys to point to.
+/// The key whose pages are all absent, valid in every domain, for lists of keys to refer to.
 pub(crate) const NULL_KEY: u32 = 0xffff_fd00;
 
-/// Bits of a page list's entry: the page may be read, and written. With neither it is absent.
+/// Bits of a page list entry: the page may be read, and written. With neither it is absent.
 pub(crate) const READABLE: u64 = 1;
 /// See [`READABLE`].
 pub(crate) const WRITABLE: u64 = 2;
@@ -40,7 +40,7 @@ pub(crate) fn mode(mkc: &[u8]) -> Option<Mode> {
     }
 }
 
-/// What an access needs of the key.
+/// The rights that an access needs of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Right {
     LocalRead,
@@ -62,7 +62,7 @@ impl Right {
         .is_set(mkc)
     }
 
-    /// What is asked of the keys behind an indirect one: they are used in its owner's name.
+    /// What is required of the keys behind an indirect one: they are used on behalf of its owner.
     fn behind(self) -> Self {
         match self {
             Self::LocalRead | Self::RemoteRead => Self::LocalRead,
@@ -70,7 +70,7 @@ impl Right {
         }
     }
 
-    /// The bit that a page's entry must have.
+    /// The bit that a page's entry must have set.
     fn page_bit(self) -> u64 {
         match self.behind() {
             Self::LocalRead => READABLE,
@@ -87,13 +87,13 @@ pub(crate) enum KeyError {
     Rights,
     Bounds,
     Translation,
-    /// A page is not there: the kernel may be asked for it.
+    /// A page is absent: the kernel may be asked for it.
     Absent,
 }
 
-/// How deep indirect keys may point to indirect keys.
+/// How many levels of indirect keys may refer to indirect keys.
 pub(crate) const MAX_DEPTH: u32 = 4;
-/// The largest message is 1 GiB, which small pages cut into at most this many runs.
+/// The largest message is 1 GiB, which small pages split into at most this many spans.
 const MAX_SPANS: usize = 1 << 19;
 
 /// One access to be translated.
@@ -108,7 +108,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// The part of it that goes through an entry of a key list.
+    /// The part of the access that goes through an entry of a key list.
     fn through(self, entry: &Indirect, skip: u64, length: u64) -> Result<Self, KeyError> {
         Ok(Self {
             key: entry.key,
@@ -143,7 +143,7 @@ impl Device {
         );
     }
 
-    /// Appends the memory that `access` means to `spans`.
+    /// Appends the memory that `access` refers to to `spans`.
     pub(crate) fn translate(&self, access: Access, spans: &mut Vec<Span>) -> Result<(), KeyError> {
         self.translate_at(access, spans, 0)
     }
@@ -190,7 +190,8 @@ impl Device {
         if !right.granted(mkc) {
             return Err(KeyError::Rights);
         }
-        // Keys of memory on the device count from its start, wherever in the device that is.
+        // Addresses of device memory keys count from the key's start, wherever in the device that
+        // is.
         let start = match memory_key.translation {
             Translation::Device(_) => 0,
             _ => mkey::START.get(mkc),
@@ -283,7 +284,7 @@ impl Device {
         }
     }
 
-    /// Through keys that all stand for as much memory as a page of the list.
+    /// Translates through keys that all cover as much memory as a page of the list.
     fn walk_fixed(
         &self,
         mkc: &[u8],
@@ -309,7 +310,7 @@ impl Device {
         Ok(())
     }
 
-    /// Through keys with lengths of their own.
+    /// Translates through keys with lengths of their own.
     fn walk_keys(
         &self,
         entries: &[Indirect],

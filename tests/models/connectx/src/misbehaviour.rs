@@ -1,20 +1,19 @@
-//! Lasting misbehaviours: a device that does one thing wrong all the time, for tests of programs
-//! that look at devices.
+//! Lasting misbehaviours: a device that constantly does one thing wrong, for tests of programs that
+//! check devices.
 //!
-//! They concern messages and queues of programs; queues of the kernel's own go on as they should.
+//! They affect messages and queues of programs; the kernel's own queues keep working correctly.
 //! None reaches memory that the device was not given.
 
 macro_rules! misbehaviours {
     ($($kind:ident $name:literal $words:literal)*) => {
-        /// One thing that a function does wrong from the time it is asked for until it is asked to
-        /// stop.
+        /// One thing that a function does wrong from when it is requested until it is cancelled.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Misbehaviour {
             $(#[doc = $words] $kind,)*
         }
 
         impl Misbehaviour {
-            /// All of them with their names and what is wrong then.
+            /// All of them, with their names and what is wrong then.
             pub const ALL: &[(&str, Self, &str)] = &[$(($name, Self::$kind, $words),)*];
         }
     };
@@ -72,7 +71,7 @@ misbehaviours! {
 }
 
 impl Misbehaviour {
-    /// Finds one by its name.
+    /// Finds one by name.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL

@@ -36,11 +36,11 @@ pub(crate) struct CompletionQueue {
     pub(crate) doorbell: u64,
     pub(crate) eqn: u32,
     pub(crate) producer: u32,
-    /// Producer count just after the last solicited or failed completion.
+    /// Producer index just after the last solicited or failed completion.
     pub(crate) solicited: u32,
     pub(crate) arm: Option<Arm>,
     pub(crate) failed: bool,
-    /// Completions to be written as one.
+    /// Completions waiting to be compressed.
     pub(crate) waiting: Vec<Ready>,
 }
 
@@ -57,9 +57,9 @@ pub(crate) struct Indirect {
 pub(crate) enum Translation {
     /// Addresses are bus addresses.
     Physical,
-    /// A page list; the lowest bits of an entry say what may be done with its page.
+    /// A page list; the lowest bits of an entry are its page's access rights.
     Pages(Vec<u64>),
-    /// A list of keys, with lengths where those are not all of the size of the key's page.
+    /// A list of keys, with their lengths unless all have the size of the key's page.
     Keys(Vec<Indirect>),
     /// A umem and an offset in it.
     Umem(Umem, u64),
@@ -166,7 +166,7 @@ pub(crate) struct SendRing {
     pub(crate) consumer: u16,
 }
 
-/// A receive queue of its own.
+/// A receive queue of the queue pair's own.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecvRing {
     /// Number of entries; 0 if there is none.
@@ -193,13 +193,13 @@ pub(crate) struct QueuePair {
     pub(crate) blocked_until: u64,
     /// Whether the pair is in the fabric's queue of work.
     pub(crate) queued: bool,
-    /// Answers to the last atomic requests, by sequence number, for requests that come again.
+    /// Answers to the latest atomic requests, by sequence number, for repeated requests.
     pub(crate) atomics: VecDeque<(u32, u64)>,
     /// Whether "communication established" was reported.
     pub(crate) established: bool,
     /// Whether "last WQE reached" was reported.
     pub(crate) last_wqe: bool,
-    /// What was agreed to of the options of connection establishment.
+    /// The connection establishment options that were agreed to.
     pub(crate) ece: u32,
 }
 
@@ -294,5 +294,5 @@ impl RingState {
     }
 }
 
-/// A group of queue pairs that receive what is sent to one multicast address.
+/// The queue pairs that receive messages to each multicast address.
 pub(crate) type Multicast = BTreeMap<[u8; 16], Vec<u32>>;

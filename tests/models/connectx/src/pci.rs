@@ -21,7 +21,7 @@ const VENDOR: usize = 0xb0;
 pub(crate) const MSIX_TABLE: u32 = 0x2000;
 const MSIX_PENDING: u32 = 0x3000;
 
-/// Configuration space with the mask of bits software may change.
+/// Configuration space with a mask of the bits that software may change.
 #[derive(Debug)]
 pub(crate) struct ConfigSpace {
     bytes: Vec<u8>,
@@ -46,7 +46,7 @@ impl ConfigSpace {
         space.put(0x2c, &0x15b3u16.to_le_bytes());
         space.put(0x2e, &0x0020u16.to_le_bytes());
         space.put(CAPABILITIES, &[EXPRESS as u8]);
-        // Express capability version 2, endpoint; 8 GT/s by 16 lanes, able and running.
+        // Express capability version 2, endpoint; 8 GT/s with 16 lanes, both supported and current.
         space.put(EXPRESS, &[0x10, MSIX as u8, 0x02, 0x00]);
         space.put(EXPRESS + 0x04, &0x1000_8002u32.to_le_bytes());
         space.put(EXPRESS + 0x0c, &0x0000_0103u32.to_le_bytes());
@@ -57,8 +57,8 @@ impl ConfigSpace {
         space.put(MSIX, &[0x11, VENDOR as u8, low, high]);
         space.put(MSIX + 4, &MSIX_TABLE.to_le_bytes());
         space.put(MSIX + 8, &MSIX_PENDING.to_le_bytes());
-        // The gateway to the configuration registers; its syndrome bit stays 0, so no space is ever
-        // granted.
+        // The gateway to the configuration registers; its syndrome bit stays 0, so access to a
+        // space is never granted.
         space.put(VENDOR, &[0x09, 0x00, 0x18, 0x00]);
 
         space.allow(COMMAND, &[0x06, 0x04]);
@@ -79,7 +79,7 @@ impl ConfigSpace {
         self.writable[at..at + mask.len()].copy_from_slice(mask);
     }
 
-    /// Reads configuration bytes; outside the space everything is zero.
+    /// Reads configuration bytes; outside the space every byte is zero.
     pub(crate) fn read(&self, offset: u64, data: &mut [u8]) {
         for (i, byte) in data.iter_mut().enumerate() {
             *byte = usize::try_from(offset)

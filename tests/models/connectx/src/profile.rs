@@ -1,4 +1,4 @@
-//! What kind of function is modelled, and the capability pages that make it so.
+//! The kind of function that is modelled, and the capability pages that define it.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::memory_key::MAX_DEPTH;
 /// Length of one capability page.
 pub(crate) const PAGE: usize = 4096;
 
-/// Capability types of QUERY_HCA_CAP with content here.
+/// Capability types of QUERY_HCA_CAP that have content here.
 pub(crate) mod cap_type {
     pub(crate) const GENERAL: u16 = 0x00;
     pub(crate) const ETHERNET: u16 = 0x01;
@@ -28,7 +28,7 @@ pub(crate) mod cap_type {
     pub(crate) const DEVICE_MEMORY: u16 = 0x0f;
 }
 
-/// The link a function has.
+/// The link of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FunctionKind {
     /// InfiniBand: LIDs, no network device.
@@ -66,7 +66,7 @@ impl FromStr for FunctionKind {
     reason = "each is an ability of its own"
 )]
 pub struct FunctionConfig {
-    /// The link it has.
+    /// The link type.
     pub kind: FunctionKind,
     /// Port, node and system image GUID in one; unique in the fabric.
     pub guid: u64,
@@ -78,24 +78,23 @@ pub struct FunctionConfig {
     pub device_id: u16,
     /// Whether work requests may be copied through doorbell pages (BlueFlame).
     pub blueflame: bool,
-    /// Whether work requests may load the pages of memory keys, as the kernel then registers memory
-    /// (UMR).
+    /// Whether work requests may load the pages of memory keys (UMR), which is how the kernel then
+    /// registers memory.
     pub umr: bool,
-    /// Whether pages of memory keys may be absent, to be asked for when they are needed (on-demand
-    /// paging). The kernel has no use for it without [`umr`](Self::umr).
+    /// Whether pages of memory keys may be absent and are requested when needed (on-demand paging).
+    /// The kernel does not use it without [`umr`](Self::umr).
     pub paging: bool,
     /// Whether the first bytes of each frame have to be in the work request itself, as a ConnectX-4
-    /// wants it.
+    /// requires.
     pub inline_headers: bool,
-    /// What it can do beyond the standard when a connection is established (ECE); 0: it has no such
-    /// options.
+    /// The connection establishment (ECE) options that it offers beyond the standard; 0: none.
     pub ece: u32,
-    /// The adapter that it stands for, and claims no more than.
+    /// The adapter that it is modelled on; it claims no more than that one.
     pub adapter: Option<Arc<Adapter>>,
 }
 
-/// The version of the options of connection establishment, and the options that every other
-/// function has.
+/// The version of the connection establishment options, and the options that every other function
+/// has.
 const ECE_VERSION: u32 = 0x1000_0000;
 const ECE_OPTIONS: [u32; 2] = [0b0111, 0b1101];
 
@@ -119,21 +118,21 @@ impl FunctionConfig {
         }
     }
 
-    /// What both sides of a connection can do, if this side asks for `asked`: nothing in another
-    /// version.
+    /// The options that both sides of a connection support, if this side requests `asked`: none for
+    /// another version.
     pub(crate) fn agree(&self, asked: u32) -> u32 {
         const VERSION: u32 = 0xf000_0000;
         if asked == 0 || (asked ^ self.ece) & VERSION != 0 {
             return 0;
         }
-        // Nothing but the version asks for all there is.
+        // The version alone requests every option.
         match asked & !VERSION {
             0 => self.ece,
             _ => asked & self.ece,
         }
     }
 
-    /// The advertised ("maximum") capability page of a type; unknown types are all zero.
+    /// The advertised ("maximum") capability page of a type; that of an unknown type is all zero.
     pub(crate) fn capabilities(&self, kind: u16) -> Vec<u8> {
         let mut page = vec![0; PAGE];
         let settings: &[Setting] = match kind {
@@ -165,7 +164,7 @@ impl FunctionConfig {
             device_memory::BAR_START.set(&mut page, BAR_OFFSET);
         }
         if kind == cap_type::FLOW_TABLE && self.kind.is_ethernet() {
-            // Every header field can be matched on, with any mask.
+            // Every header field can be matched, with any mask.
             for field in flow::FIELDS {
                 field.set(&mut page, u32::MAX);
             }
@@ -200,7 +199,7 @@ impl FunctionConfig {
         page
     }
 
-    /// Whether atomics on some bits of a word are carried out.
+    /// Whether masked atomics are supported.
     pub(crate) fn masked_atomics(&self) -> bool {
         self.kind == FunctionKind::InfiniBand
     }
@@ -229,7 +228,7 @@ impl FunctionConfig {
     }
 }
 
-/// Largest log2 sizes, which the commands check against.
+/// Largest log2 sizes, against which the commands check.
 pub(crate) mod limit {
     pub(crate) const LOG_CQ: u32 = 22;
     pub(crate) const LOG_EQ: u32 = 22;
@@ -320,7 +319,7 @@ const GENERAL: &[Setting] = &[
 const WITH_PAGING: &[Setting] = &[
     (general::PAGING, 1),
     // Regions of a whole address space: lists of keys of one size each, which are loaded in parts
-    // and begin as the null key.
+    // and initially hold the null key.
     (general::FIXED_BUFFER, 1),
     (general::EXTENDED_OFFSET, 1),
     (general::NULL_KEY, 1),

@@ -11,9 +11,9 @@ use crate::table::Table;
 pub(crate) struct Rate {
     /// Kilobits per second.
     pub(crate) kilobits: u32,
-    /// Largest burst in bytes, 0 for the device's own choice.
+    /// Largest burst in bytes; 0 leaves the choice to the device.
     pub(crate) burst: u32,
-    /// Typical packet size in bytes, 0 for the device's own choice.
+    /// Typical packet size in bytes; 0 leaves the choice to the device.
     pub(crate) packet: u16,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Rate {
 pub(crate) struct PacingTable(BTreeMap<u16, Rate>);
 
 impl PacingTable {
-    /// Sets or, with an all-zero rate, frees an index.
+    /// Sets an index or, with an all-zero rate, frees it.
     pub(crate) fn set(&mut self, index: u16, rate: Rate) -> Outcome {
         require(
             (1..limit::RATES).contains(&u32::from(index)),
@@ -36,12 +36,12 @@ impl PacingTable {
         Ok(())
     }
 
-    /// The rate at an index in use.
+    /// The rate at an index that is in use.
     pub(crate) fn get(&self, index: u16) -> Option<Rate> {
         self.0.get(&index).copied()
     }
 
-    /// How many rates there are.
+    /// Number of rates.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -72,13 +72,13 @@ impl ElementKind {
 pub(crate) struct Element {
     pub(crate) kind: ElementKind,
     pub(crate) hierarchy: u8,
-    /// 0 stands for the root of the hierarchy.
+    /// The parent element; 0 is the root of the hierarchy.
     pub(crate) parent: u32,
     pub(crate) context: Vec<u8>,
     pub(crate) share: u32,
-    /// Megabits per second; 0 is no cap.
+    /// Megabits per second; 0 means no cap.
     pub(crate) max_bandwidth: u32,
-    /// Queues attached to a leaf.
+    /// Number of queues attached to a leaf.
     pub(crate) users: u32,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct Element {
 #[derive(Debug)]
 pub(crate) struct Scheduler(Table<Element>);
 
-/// How deep a tree may be.
+/// The largest depth of a tree.
 const MAX_DEPTH: usize = 8;
 
 impl Default for Scheduler {
@@ -119,7 +119,7 @@ impl Scheduler {
         Err(Rule::Depth.refuse())
     }
 
-    /// Changes share or cap of an element; its place in the tree is fixed.
+    /// Changes the share or cap of an element; its place in the tree is fixed.
     pub(crate) fn modify(
         &mut self,
         uid: u16,
@@ -156,7 +156,7 @@ impl Scheduler {
         self.0.of(id, uid)
     }
 
-    /// Moves one queue from leaf `old` to leaf `new`; 0 is no leaf.
+    /// Moves one queue from leaf `old` to leaf `new`; 0 means no leaf.
     pub(crate) fn attach(&mut self, uid: u16, old: u32, new: u32) -> Outcome {
         if new != 0 {
             let leaf = self.0.of_mut(new, uid)?;
@@ -169,7 +169,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Takes one queue off a leaf.
+    /// Detaches one queue from a leaf.
     pub(crate) fn detach(&mut self, old: u32) {
         if let Some(leaf) = self.0.get_mut(old) {
             leaf.users = leaf.users.saturating_sub(1);
@@ -194,7 +194,7 @@ impl Scheduler {
         ids
     }
 
-    /// How many elements there are.
+    /// Number of elements.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }

@@ -1,5 +1,5 @@
-//! How a command fails: the status byte and a syndrome that tells which rule of the model refused
-//! it.
+//! How a command fails: the status byte and a syndrome that identifies the rule of the model that
+//! refused it.
 
 /// Result of one command.
 pub(crate) type Outcome<T = ()> = Result<T, Refusal>;
@@ -11,7 +11,7 @@ pub(crate) struct Refusal {
     pub(crate) syndrome: u32,
 }
 
-/// Command status codes of the PRM that the model gives, some of them on request only.
+/// Command status codes of the PRM that the model returns, some of them on request only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Status {
@@ -57,8 +57,8 @@ impl Status {
     }
 }
 
-/// Every check that can refuse a command; the number is the syndrome that the guest's kernel log
-/// shows.
+/// Every check that can refuse a command; the number is the syndrome that appears in the guest's
+/// kernel log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Rule {

@@ -1,18 +1,18 @@
-//! Numbered objects and the user context each belongs to.
+//! Numbered objects, and the user context that each belongs to.
 
 use std::collections::BTreeMap;
 
 use crate::status::{Outcome, Rule};
 
-/// Objects of one kind by number. Numbers are handed out upwards and reused as late as possible, so
-/// that a stale number is noticed rather than answered by a newer object.
+/// Objects of one kind by number. Numbers are allocated upwards and reused as late as possible, so
+/// that a stale number is detected rather than resolved to a newer object.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     objects: BTreeMap<u32, Owned<T>>,
     first: u32,
     end: u32,
     next: u32,
-    /// The lowest free number comes next, as if the others had been through their turns.
+    /// The lowest free number is allocated next, as if all others had been used in between.
     eager: bool,
 }
 
@@ -34,25 +34,25 @@ impl<T> Table<T> {
         }
     }
 
-    /// From now on numbers are reused as early as possible.
+    /// Reuses numbers as early as possible from now on.
     #[cfg(any(test, feature = "harness"))]
     pub(crate) fn reuse_early(&mut self) {
         self.eager = true;
     }
 
-    /// Adds an object under a fresh number.
+    /// Adds an object under a new number.
     pub(crate) fn add(&mut self, uid: u16, object: T) -> Outcome<u32> {
         let number = self.free_number()?;
         self.objects.insert(number, Owned { uid, object });
         Ok(number)
     }
 
-    /// Adds an object under a number the caller took from another table.
+    /// Adds an object under a number that the caller allocated from another table.
     pub(crate) fn put(&mut self, uid: u16, number: u32, object: T) {
         self.objects.insert(number, Owned { uid, object });
     }
 
-    /// The number that [`Table::add`] would use, which counts as handed out.
+    /// The number that [`Table::add`] would use; it counts as allocated.
     pub(crate) fn free_number(&mut self) -> Outcome<u32> {
         let room = self.end.saturating_sub(self.first);
         if self.objects.len() >= room as usize {
@@ -61,8 +61,8 @@ impl<T> Table<T> {
         if self.eager {
             self.next = self.first;
         }
-        // At most one step per live object, because a run of used numbers is as long as the table
-        // at most.
+        // At most one step per live object, because a run of used numbers is at most as long as the
+        // table.
         for _ in 0..=self.objects.len() {
             let number = self.next;
             self.next = if number + 1 >= self.end {
@@ -77,7 +77,8 @@ impl<T> Table<T> {
         Err(Rule::TableFull.refuse())
     }
 
-    /// The object for a command of `uid`: its own, or any if the command is the kernel's.
+    /// The object for a command of `uid`: one of its own, or any object if the command is the
+    /// kernel's.
     pub(crate) fn of(&self, number: u32, uid: u16) -> Outcome<&T> {
         let owned = self
             .objects
@@ -89,7 +90,8 @@ impl<T> Table<T> {
         Ok(&owned.object)
     }
 
-    /// As [`Table::of`], and objects of the kernel (uid 0) too, which it shares with user contexts.
+    /// As [`Table::of`], and also objects of the kernel (uid 0), which it shares with user
+    /// contexts.
     pub(crate) fn shared(&self, number: u32, uid: u16) -> Outcome<&T> {
         let owned = self
             .objects
@@ -101,7 +103,7 @@ impl<T> Table<T> {
         Ok(&owned.object)
     }
 
-    /// As [`Table::of`], to change it.
+    /// As [`Table::of`], mutably.
     pub(crate) fn of_mut(&mut self, number: u32, uid: u16) -> Outcome<&mut T> {
         self.of(number, uid)?;
         self.get_mut(number).ok_or(Rule::NoSuchObject.refuse())
@@ -116,17 +118,17 @@ impl<T> Table<T> {
             .ok_or(Rule::NoSuchObject.refuse())
     }
 
-    /// The object, whoever owns it.
+    /// The object, regardless of its owner.
     pub(crate) fn get(&self, number: u32) -> Option<&T> {
         self.objects.get(&number).map(|owned| &owned.object)
     }
 
-    /// The object, whoever owns it.
+    /// The object, regardless of its owner.
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut T> {
         self.objects.get_mut(&number).map(|owned| &mut owned.object)
     }
 
-    /// Whose it is, if it is there.
+    /// The owner of the object, if it exists.
     pub(crate) fn owner(&self, number: u32) -> Option<u16> {
         self.objects.get(&number).map(|owned| owned.uid)
     }
@@ -147,7 +149,7 @@ impl<T> Table<T> {
             .collect()
     }
 
-    /// How many objects there are.
+    /// Number of objects.
     pub(crate) fn len(&self) -> usize {
         self.objects.len()
     }

@@ -26,7 +26,7 @@ impl Debug for Trace {
 }
 
 impl Trace {
-    /// A trace that writes nothing; reports still go to standard error if `echo`.
+    /// A trace that writes nothing; reports still go to standard error if `echo` is set.
     #[must_use]
     pub fn silent(echo: bool) -> Self {
         Self {
@@ -92,7 +92,7 @@ impl Trace {
         }
     }
 
-    /// One receive request with all of its room, and the producer's record as the device saw them.
+    /// One receive request with its whole room, and the producer's record as the device saw them.
     pub(crate) fn receive(&self, function: usize, posted: &Receive<'_>) {
         if self.is_on() {
             self.line(&json!({
@@ -102,8 +102,8 @@ impl Trace {
         }
     }
 
-    /// One doorbell of a queue: where in its page, what was written there, and the records that the
-    /// device found.
+    /// One doorbell of a queue: where in its page it was written, its value, and the records that
+    /// the device found.
     pub(crate) fn doorbell(&self, function: usize, rung: &Doorbell<'_>) {
         if self.is_on() {
             self.line(&json!({
@@ -122,7 +122,7 @@ impl Trace {
         }
     }
 
-    /// Something hardware would ignore or punish.
+    /// Something that hardware would ignore or punish.
     pub(crate) fn report(&self, function: usize, kind: &str, detail: &str) {
         if self.echo {
             eprintln!("connectx: function {function}: {kind}: {detail}");
@@ -132,7 +132,7 @@ impl Trace {
         );
     }
 
-    /// How often each command ran, as lines for people.
+    /// How often each command ran, as readable lines.
     #[must_use]
     pub fn summary(&self) -> String {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -161,14 +161,15 @@ pub(crate) struct Doorbell<'a> {
     /// Offset in the page.
     pub(crate) place: u64,
     pub(crate) value: u64,
-    /// Of a send queue: receive and send record of the queue pair, then the consumer indexes of its
-    /// send and its receive completion queue. Of a completion queue: consumer index and arm record.
+    /// For a send queue: receive and send record of the queue pair, then the consumer indexes of
+    /// its send and its receive completion queue. For a completion queue: consumer index and arm
+    /// record.
     pub(crate) records: &'a [Option<u32>],
     /// Whether the request itself came with it.
     pub(crate) copied: bool,
 }
 
-/// Lower-case hexadecimal, cut where only zeros follow.
+/// Lower-case hexadecimal, truncated where only zeros follow.
 fn hex(bytes: &[u8]) -> String {
     let end = bytes
         .iter()

@@ -1,4 +1,4 @@
-//! A server that was told to be strict, as its process ends.
+//! A server that was started as strict, as its process ends.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -13,8 +13,8 @@ use vfio_user::Client;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Rings for a queue that does not exist and gives how the server ended, if it did, and what it
-/// said.
+/// Rings a doorbell for a queue that does not exist and returns how the server ended, if it did,
+/// and its output.
 fn ring_for_nothing(strict: bool) -> (Option<i32>, String) {
     let name = format!("connectx-strict-{}-{strict}", std::process::id());
     let folder = std::env::temp_dir().join(name);
@@ -28,7 +28,7 @@ fn ring_for_nothing(strict: bool) -> (Option<i32>, String) {
         .spawn()
         .expect("the server starts");
     let start = Instant::now();
-    // It is made last.
+    // This socket is created last.
     while !folder.join("control.sock").exists() {
         assert!(start.elapsed() < LIMIT, "no sockets");
         std::thread::sleep(Duration::from_millis(5));
@@ -37,7 +37,7 @@ fn ring_for_nothing(strict: bool) -> (Option<i32>, String) {
     let written = client.region_write(0, 0x4800, &[0; 8]);
     // A strict server may be gone before it has answered.
     assert!(strict || written.is_ok(), "{written:?}");
-    // A lenient server goes on for as long as one looks.
+    // A lenient server keeps running for as long as the test waits.
     let patience = if strict {
         LIMIT
     } else {

@@ -11,7 +11,7 @@ use crate::{Doorbells, FunctionConfig, FunctionKind, Options};
 
 const NOP: u8 = 0x00;
 const SEND: u8 = 0x0a;
-/// Longer than the rest of a copy is waited for.
+/// Longer than the model waits for the rest of a copy.
 const LATER: u64 = 60_000_000;
 
 fn setup(blueflame: bool) -> (Fabric, Vec<Host>, Pair, Pair, [u32; 2]) {
@@ -28,14 +28,14 @@ fn setup(blueflame: bool) -> (Fabric, Vec<Host>, Pair, Pair, [u32; 2]) {
     (fabric, hosts, a, b, keys)
 }
 
-/// Inline data of a send.
+/// The inline data of a send.
 fn inline(text: &[u8]) -> Vec<u8> {
     let mut body = (1 << 31 | text.len() as u32).to_be_bytes().to_vec();
     body.extend(text);
     body
 }
 
-/// Copies a work request as a processor without combining does: eight bytes at a time.
+/// Copies a work request as a processor without write combining does: eight bytes at a time.
 fn copy(fabric: &mut Fabric, host: &Host, buffer: u64, wqe: &[u8]) {
     for (i, piece) in wqe.chunks(8).enumerate() {
         fabric.mmio_write(host.function, host.page() + buffer + i as u64 * 8, piece);
@@ -64,7 +64,7 @@ fn copies_through_alternating_buffers_are_carried_out_in_order() {
         let wqe = hosts[0].put_send(&mut a, SEND, 0, &inline(&text));
         let buffer = 0xa00 + u64::from(round % 2) * 0x100;
         copy(&mut fabric, &hosts[0], buffer, &wqe);
-        // The page is not known for copies before the second piece of the first one.
+        // The page is not known to receive copies before the second chunk of the first one.
         assert_eq!(hosts[1].bytes(FREE, text.len()), text);
         assert_eq!(hosts[0].poll(&mut a.cq).unwrap().opcode, 0);
     }
@@ -95,7 +95,7 @@ fn a_doorbell_without_a_copy_is_not_held_up_for_long() {
     let wqe = hosts[0].put_send(&mut a, NOP, 0, &[]);
     fabric.mmio_write(0, hosts[0].page() + 0x800, &wqe);
     assert_eq!(hosts[0].poll(&mut a.cq).unwrap().opcode, 0);
-    // The page is known for copies now.
+    // The page is known to receive copies now.
     hosts[1].post_recv(&mut b, &[(64, keys[1], FREE)]);
     hosts[0].post_send(&mut fabric, &mut a, SEND, 0, &body);
     assert!(hosts[0].poll(&mut a.cq).is_none());
@@ -113,7 +113,7 @@ fn a_doorbell_without_a_copy_is_not_held_up_for_long() {
     assert_eq!(hosts[0].poll(&mut a.cq).unwrap().opcode, 0);
     assert_eq!(hosts[1].bytes(FREE, 13), b"partly copied");
 
-    // The next doorbell ends the wait as well.
+    // The next doorbell also ends the wait.
     for _ in 0..2 {
         hosts[1].post_recv(&mut b, &[(64, keys[1], FREE)]);
         hosts[0].post_send(&mut fabric, &mut a, SEND, 0, &body);
@@ -151,8 +151,7 @@ fn a_probe_for_write_combining_sees_that_copies_arrive() {
         let (mut fabric, hosts, mut a, ..) = setup(blueflame);
         let mut seen = Vec::new();
         for round in 0..8u64 {
-            // A completion is asked for in the copy alone, and in the ring only by the last
-            // request.
+            // Only the copy requests a completion; in the ring only the last request does.
             let mut wqe = hosts[0].put_send(&mut a, NOP, 0, &[]);
             let ring = a.buffer + 1024 + u64::from(a.posted - 1) * 64;
             hosts[0]
@@ -177,7 +176,7 @@ fn what_was_not_rung_for_waits_for_its_copy() {
     for _ in 0..2 {
         hosts[1].post_recv(&mut b, &[(64, keys[1], FREE)]);
     }
-    // The record runs ahead of the doorbells, as it does when those are slow.
+    // The record runs ahead of the doorbells, as it does when doorbells are slow.
     let first = hosts[0].put_send(&mut a, SEND, 0, &inline(b"one"));
     let mut second = hosts[0].put_send(&mut a, SEND, 0, &inline(b"ring"));
     second[20..24].copy_from_slice(b"copy");

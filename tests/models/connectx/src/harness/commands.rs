@@ -136,7 +136,7 @@ fn what_both_sides_can_do_is_agreed_to() {
         command::NUMBER.set(&mut query, pair.qpn);
         (agreed, command::qp::ECE.get(&host.ok(fabric, &query, PAS)))
     };
-    // Only the version: all there is.
+    // Only the version: this requests every option.
     let init = change(&mut fabric, op::RST2INIT_QP, 0x1000_0000);
     assert_eq!(init, (ALL, ALL));
     let ready = change(&mut fabric, op::INIT2RTR_QP, 0x1000_000d);

@@ -1,4 +1,4 @@
-//! What memory holds when completions are written as one.
+//! What memory holds after completions were compressed.
 
 use super::host::{FREE, connected, fabric, segment_bytes};
 use crate::Options;
@@ -52,7 +52,7 @@ fn a_title_and_arrays_take_the_places_of_alike_completions() {
             }
         }
     }
-    // One alone, and one that failed, are as they always are.
+    // A single completion, and a failed one, are written as always.
     hosts[0].post_send(&mut fabric, &mut a, NOP, 0, &[]);
     let single = hosts[0].bytes(a.cq.slot(10), 64);
     assert_eq!(single[63], 0);

@@ -1,4 +1,4 @@
-//! Frames from a raw send queue to a raw receive queue, by way of flow tables.
+//! Frames from a raw send queue to a raw receive queue, through flow tables.
 
 use super::host::{Completions, FREE, Host, fabric_of, ring_input, segment_bytes};
 use crate::engine::Fabric;
@@ -12,7 +12,7 @@ use crate::{FunctionKind, Options};
 
 const READY: u32 = 1;
 
-/// A raw ring in the ready state: number, buffer, record and completions.
+/// A raw ring in the ready state: number, buffer, record and completion queue.
 fn raw_ring(fabric: &mut Fabric, host: &mut Host, send: bool) -> (u32, u64, u64, Completions) {
     let cq = host.create_cq(fabric, 6);
     let (buffer, record) = (host.pages(1), host.pages(1));
@@ -37,7 +37,7 @@ fn raw_ring(fabric: &mut Fabric, host: &mut Host, send: bool) -> (u32, u64, u64,
     (number, buffer, record, cq)
 }
 
-/// Sends what goes to `mac` to a receive queue; gives the flow table.
+/// Steers frames for `mac` to a receive queue; returns the flow table.
 fn steer(fabric: &mut Fabric, host: &Host, mac: [u8; 6], rqn: u32) -> u32 {
     let domain = host.number(fabric, op::ALLOC_TRANSPORT_DOMAIN);
     let mut input = host.input(op::CREATE_TIR);
@@ -121,7 +121,7 @@ fn a_frame_reaches_the_queue_that_its_address_is_steered_to() {
         (2, 60, 0x55)
     );
     assert_eq!(hosts[1].bytes(FREE, 60), frame);
-    // Nothing is posted any more: the next one is lost, and the sender does not notice.
+    // No receive is posted any more: the next frame is lost, and the sender does not notice.
     assert_eq!(send(&mut fabric, 1), 0);
     assert!(hosts[1].poll(&mut received).is_none());
 }

@@ -1,4 +1,4 @@
-//! Asynchronous events: which happens when, and that it happens once.
+//! Asynchronous events: which occurs when, and that it occurs once.
 
 use super::host::{
     Events, FREE, Host, Pair, connected, fabric, remote_bytes, ring_input, segment_bytes,
@@ -20,18 +20,18 @@ const INVALID_REQUEST: u8 = 0x10;
 const ACCESS_ERROR: u8 = 0x11;
 const LAST_WQE: u8 = 0x13;
 const SRQ_LIMIT: u8 = 0x14;
-/// All of them but completions and commands.
+/// All event types but completions and commands.
 const ANY: u64 = 0x1f_02be;
 
-/// The type and object number of each event that has come.
+/// The type and object number of each event that has arrived.
 fn taken(host: &Host, events: &mut Events) -> Vec<(u8, u32)> {
     std::iter::from_fn(|| host.next_event(events))
         .map(|(kind, _, data)| (kind, be32(&data, 0x18)))
         .collect()
 }
 
-/// A shared receive queue of 16 entries of one segment each, in a list, of which `posted` are: its
-/// number and record.
+/// A shared receive queue of 16 entries of one segment each, in a list, of which `posted` are
+/// posted: returns its number and record.
 pub(super) fn shared_queue(
     fabric: &mut Fabric,
     host: &mut Host,
@@ -54,7 +54,7 @@ pub(super) fn shared_queue(
 fn set_limit(fabric: &mut Fabric, host: &Host, number: u32, limit: u32) {
     let mut input = ring_input(host, op::MODIFY_RMP, 0, 0, 4, 5);
     command::NUMBER.set(&mut input, number);
-    // Ready, and stays so.
+    // Ready, and stays ready.
     ring::STATE.at(RING_CTX).set(&mut input, 1);
     command::CURRENT_STATE.set(&mut input, 1);
     word(0x14).set(&mut input, 1);
@@ -120,7 +120,7 @@ fn a_shared_queue_tells_once_that_it_fell_below_its_limit() {
     assert_eq!(shared.events(), [(SRQ_LIMIT, shared.queue)]);
     shared.send();
     assert_eq!(shared.events(), [], "a limit holds for one event");
-    // A limit that is too high already.
+    // A limit that the queue is already below.
     set_limit(&mut shared.fabric, &shared.hosts[1], shared.queue, 9);
     assert_eq!(shared.events(), [(SRQ_LIMIT, shared.queue)]);
 }
@@ -188,7 +188,7 @@ fn a_full_completion_queue_stops_and_its_pairs_with_it() {
     ];
     let mut body = remote_bytes(FREE, keys[1]);
     body.extend(segment_bytes(&[(8, keys[0], FREE)]));
-    // 256 completions fit, and none is taken.
+    // 256 completions fit, and none is consumed.
     for _ in 0..256 {
         hosts[0].post_send(&mut fabric, &mut a, WRITE, 0, &body);
     }

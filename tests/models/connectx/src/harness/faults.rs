@@ -1,4 +1,4 @@
-//! Faults on request: each happens as often as asked, and is seen.
+//! Faults on request: each occurs as often as requested, and is observed.
 
 use super::host::{Completions, FREE, Host, Pair, connected, fabric, remote_bytes, segment_bytes};
 use crate::engine::Fabric;
@@ -27,7 +27,7 @@ fn count(host: &Host, queue: &mut Completions) -> usize {
     std::iter::from_fn(|| host.poll(queue)).count()
 }
 
-/// Eight bytes from one host to the other, of which there is a count of completions on each side.
+/// Sends eight bytes from one host to the other; returns the number of completions on each side.
 fn send_once(service: Service, fault: impl Fn(&mut Fabric)) -> (usize, usize) {
     let (mut fabric, hosts, mut a, mut b, keys) = setup(service);
     for _ in 0..2 {
@@ -156,7 +156,7 @@ fn each_kind_of_spoilt_completion_is_wrong_in_its_own_way() {
                 assert_eq!((sum(&good), sum(&bad)), (0xff, 0), "{name}");
             }
         }
-        // One only.
+        // Only one.
         let after = send(&mut fabric).unwrap().entry;
         assert_eq!((after[0x3f] >> 4, be32(&after, 0x20)), (0, 0x77), "{name}");
     }

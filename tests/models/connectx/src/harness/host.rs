@@ -26,7 +26,7 @@ pub(super) struct Host {
     pub(super) eqn: u32,
 }
 
-/// A queue pair as its user sees it.
+/// A queue pair from its user's point of view.
 #[derive(Clone, Debug)]
 pub(super) struct Pair {
     pub(super) qpn: u32,
@@ -37,7 +37,7 @@ pub(super) struct Pair {
     pub(super) cq: Completions,
 }
 
-/// A completion queue as its user sees it.
+/// A completion queue from its user's point of view.
 #[derive(Clone, Debug)]
 pub(super) struct Completions {
     pub(super) cqn: u32,
@@ -48,13 +48,13 @@ pub(super) struct Completions {
 }
 
 impl Completions {
-    /// Where a slot of the ring is.
+    /// The address of a slot of the ring.
     pub(super) fn slot(&self, at: u64) -> u64 {
         self.buffer + at * 64
     }
 }
 
-/// An event queue as its user sees it.
+/// An event queue from its user's point of view.
 #[derive(Debug)]
 pub(super) struct Events {
     buffer: u64,
@@ -66,13 +66,13 @@ pub(super) fn fabric(count: u16, options: Options) -> (Fabric, Vec<Host>) {
     fabric_of(FunctionKind::InfiniBand, count, options)
 }
 
-/// As [`fabric`], of functions of any kind.
+/// As [`fabric`], for functions of any kind.
 pub(super) fn fabric_of(kind: FunctionKind, count: u16, options: Options) -> (Fabric, Vec<Host>) {
     let configs = (0..count).map(|index| FunctionConfig::numbered(kind, index));
     fabric_from(configs, options)
 }
 
-/// As [`fabric`], of functions with profiles of their own.
+/// As [`fabric`], for functions with profiles of their own.
 pub(super) fn fabric_from(
     configs: impl Iterator<Item = FunctionConfig>,
     options: Options,
@@ -118,7 +118,7 @@ impl Host {
         input
     }
 
-    /// Writes a command to slot 0 and rings; gives where the output mailboxes are.
+    /// Writes a command to slot 0 and rings the doorbell; returns where the output mailboxes are.
     pub(super) fn ring(&self, fabric: &mut Fabric, input: &[u8], length: usize) -> u64 {
         let mut entry = vec![0; 64];
         entry[0] = 7;
@@ -142,7 +142,7 @@ impl Host {
         output
     }
 
-    /// Runs a command through slot 0 and gives its reply.
+    /// Runs a command through slot 0 and returns its reply.
     pub(super) fn run(&self, fabric: &mut Fabric, input: &[u8], length: usize) -> Vec<u8> {
         let output = self.ring(fabric, input, length);
         let blocks = length.saturating_sub(16).div_ceil(512) as u64;
@@ -190,7 +190,7 @@ impl Host {
         reply
     }
 
-    /// Runs a command that must be refused, and gives status and syndrome.
+    /// Runs a command that must be refused, and returns its status and syndrome.
     pub(super) fn refused(&self, fabric: &mut Fabric, input: &[u8]) -> (u8, u32) {
         let reply = self.run(fabric, input, 16);
         assert_ne!(reply[0], 0, "{} was not refused", op::name(be16(input, 0)));
@@ -214,7 +214,7 @@ impl Host {
         bytes
     }
 
-    /// An event queue for these types of event, in the order in which they came.
+    /// Creates an event queue for these types of event, in order of arrival.
     pub(super) fn create_events(&mut self, fabric: &mut Fabric, mask: u64) -> Events {
         let buffer = self.next_page;
         for slot in 0..64 {
@@ -277,7 +277,7 @@ impl Host {
         }
     }
 
-    /// Registers all of memory: key value and lkey/rkey are the same.
+    /// Registers all of memory: the key value serves as both lkey and rkey.
     pub(super) fn create_mkey(
         &self,
         fabric: &mut Fabric,
@@ -388,7 +388,7 @@ impl Host {
         self.run(fabric, &input, 16)
     }
 
-    /// Takes a queue pair to the state that sends, connected to `remote` at `lid`.
+    /// Brings a queue pair to RTS, connected to `remote` at `lid`.
     pub(super) fn connect(&self, fabric: &mut Fabric, pair: &Pair, lid: u32, remote: u32) {
         let access = [
             (qp::READ_ENABLE, 1),
@@ -425,7 +425,7 @@ impl Host {
             .unwrap();
     }
 
-    /// Posts `body` behind a control segment that asks for a completion, and rings.
+    /// Posts `body` behind a control segment that requests a completion, and rings the doorbell.
     pub(super) fn post_send(
         &self,
         fabric: &mut Fabric,
@@ -438,7 +438,7 @@ impl Host {
         fabric.mmio_write(self.function, self.page() + 0x800, &wqe[..8]);
     }
 
-    /// Writes a work request to the ring and its index to the record, without ringing.
+    /// Writes a work request to the ring and its index to the record, without ringing the doorbell.
     pub(super) fn put_send(
         &self,
         pair: &mut Pair,
@@ -461,7 +461,7 @@ impl Host {
         wqe
     }
 
-    /// Where the page of doorbells is.
+    /// The address of the doorbell page.
     pub(super) fn page(&self) -> u64 {
         u64::from(self.uar) << 12
     }
@@ -496,7 +496,7 @@ pub(super) struct Cqe {
     pub(super) entry: Vec<u8>,
 }
 
-/// The work request that comes next on a queue pair, in whole blocks.
+/// The next work request of a queue pair, in whole blocks.
 pub(super) fn send_bytes(pair: &Pair, opcode: u8, immediate: u32, body: &[u8]) -> Vec<u8> {
     let units = 1 + body.len().div_ceil(16) as u32;
     let mut wqe = vec![0; 16];
@@ -528,7 +528,7 @@ pub(super) fn remote_bytes(address: u64, key: u32) -> Vec<u8> {
     bytes
 }
 
-/// Two connected queue pairs of a service, on the first and the last host.
+/// Two connected queue pairs of a service type, on the first and the last host.
 pub(super) fn connected(fabric: &mut Fabric, hosts: &mut [Host], service: Service) -> (Pair, Pair) {
     let code = match service {
         Service::Uc => 1,

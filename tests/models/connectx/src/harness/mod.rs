@@ -1,5 +1,5 @@
-//! A driver in miniature that drives the model through its registers and command queue, without a
-//! machine.
+//! A miniature driver that drives the model through its registers and command queue, without a
+//! virtual machine.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

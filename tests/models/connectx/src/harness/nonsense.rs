@@ -1,4 +1,4 @@
-//! Nonsense from the guest: whatever is written, the model answers, returns and goes on.
+//! Nonsense from the guest: whatever is written, the model answers, returns and continues.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ use crate::layout::{put, word};
 use crate::memory::GuestMemory;
 use crate::objects::Service;
 
-/// Opcodes that exist, so that not everything stops at the dispatcher.
+/// Mostly opcodes that exist, so that not everything stops at the dispatcher.
 fn opcode() -> impl Strategy<Value = u16> {
     let known: Vec<u16> = (0x100..0xb20)
         .filter(|code| op::name(*code) != "UNKNOWN")
@@ -18,7 +18,7 @@ fn opcode() -> impl Strategy<Value = u16> {
 }
 
 fn words(count: usize) -> impl Strategy<Value = Vec<u32>> {
-    // Small numbers name objects that exist and sizes that are legal; others are anything.
+    // Small numbers name existing objects and legal sizes; the others are arbitrary.
     let word =
         prop_oneof![4 => Just(0u32), 3 => 0u32..0x100, 1 => any::<u32>(), 1 => Just(FREE as u32)];
     prop::collection::vec(word, 0..count)
@@ -56,7 +56,7 @@ proptest! {
         for half in [0x08, 0x30] {
             put(&mut entry, half, &(0x10_0000u64).to_be_bytes());
         }
-        // A mailbox whose chain leads back to itself.
+        // A mailbox whose chain loops back to itself.
         let mut block = bytes(&block);
         block.resize(576, 0);
         put(&mut block, 0x230, &(0x10_0000u64).to_be_bytes());
@@ -91,7 +91,7 @@ proptest! {
         let mut ring = bytes(&ring);
         ring.resize(5120, 0);
         for (block, opcode) in ring[1024..].chunks_mut(64).zip(opcodes) {
-            // Plausible control segments in front of anything.
+            // Plausible control segments in front of arbitrary bytes.
             block[3] = [0x0a, 0x08, 0x10, 0x11, 0x25, 0x0b, opcode][usize::from(opcode % 7)];
             block[7] = block[7] & 0xc0 | opcode % 0x14;
             block[11] |= 8;

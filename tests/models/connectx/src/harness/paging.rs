@@ -1,4 +1,4 @@
-//! Pages that are not there, and the events and commands by which they come.
+//! Absent pages, and the events and commands by which they are provided.
 
 use super::events::shared_queue;
 use super::host::{Events, FREE, Host, Pair, connected, fabric_from, remote_bytes, segment_bytes};
@@ -64,7 +64,7 @@ fn setup(heard: bool) -> Paged {
 }
 
 impl Paged {
-    /// A key at `START` of pages whose entries say what may be done with them.
+    /// A key at `START` for pages whose entries carry their access rights.
     fn key(&mut self, side: usize, entries: &[u64]) -> u32 {
         let host = &self.hosts[side];
         let mut input = key_input(host, 1, 12);
@@ -158,7 +158,7 @@ fn a_request_waits_for_the_pages_it_is_sent_from() {
     let key = p.key(0, &[PAGES[0] | 3, 0, 0]);
     p.hosts[0].ram.write(PAGES[0], &[1; 4096]).unwrap();
     p.hosts[0].ram.write(PAGES[1], &[2; 4096]).unwrap();
-    // What is there needs nobody.
+    // A page that is present needs no event.
     p.post(WRITE, Some((FREE, p.keys[1])), (4096, key, START));
     assert_eq!((p.done(), p.fault(0)), (Some(0), None));
     p.post(WRITE, Some((FREE, p.keys[1])), (200, key, START + 4000));
@@ -168,7 +168,7 @@ fn a_request_waits_for_the_pages_it_is_sent_from() {
     assert_eq!(be32(&data, 4), 1, "the second request");
     assert_eq!(be32(&data, 0x18), 1 << 24 | p.a.qpn);
     let token = be32(&data, 0x0c);
-    // Answered without the page, it asks again, once.
+    // Answered without the page, the device requests it again, once.
     p.resume(0, p.a.qpn, token, false);
     assert_eq!(p.done(), None);
     let (_, data) = p.fault(0).unwrap();
@@ -179,7 +179,7 @@ fn a_request_waits_for_the_pages_it_is_sent_from() {
     assert_eq!(p.done(), Some(0));
     let got = p.hosts[1].bytes(FREE, 200);
     assert_eq!((got[95], got[96], got[199]), (1, 2, 2));
-    // A page that may only be read is missed for writing.
+    // A read-only page counts as absent for writing.
     p.post(READ, Some((FREE, p.keys[1])), (8, key, START + 4096));
     let (_, data) = p.fault(0).unwrap();
     assert_eq!(be32(&data, 0x18), 3 << 24 | p.a.qpn);
@@ -217,7 +217,7 @@ fn a_peer_waits_for_pages_and_is_refused_those_that_cannot_come() {
     assert_eq!(said, (key, 10, START + 4090));
     assert_eq!((be32(&data, 0x18) >> 24, be32(&data, 8)), (6, 10));
     let token = be32(&data, 0x18) & 0xff_ffff;
-    // Not what was asked about, and nothing that anybody waits for.
+    // Not the page fault that was reported, and not one that anything waits for.
     p.resume(1, token + 1, token, false);
     assert_eq!(
         p.fabric.reports().into_iter().collect::<Vec<_>>(),
@@ -258,7 +258,7 @@ fn a_receive_is_put_back_until_its_pages_are_there() {
         p.hosts[1].bytes(PAGES[0], 57),
         [&[9; 56][..], &[0]].concat()
     );
-    // The second is the one that comes next, and fails for good.
+    // The second is the next one, and fails permanently.
     p.pages(1, key, &[0; 4]);
     p.post(SEND, None, (64, p.keys[0], FREE));
     let (_, data) = p.fault(1).unwrap();
@@ -311,7 +311,7 @@ fn a_list_of_keys_is_filled_part_by_part() {
     let null = segment_bytes(&[(0, NULL_KEY, 0); 8]);
     p.load(0, list, 0, &null);
     p.load(0, list, 8, &null);
-    // The child's addresses are its own; the list's second mebibyte leads there.
+    // The child key has addresses of its own; the list's second mebibyte refers to it.
     let child = p.key(0, &[PAGES[0] | 3, PAGES[1] | 3]);
     p.hosts[0].ram.write(PAGES[1] + 4, &[7; 8]).unwrap();
     let segment = (8, list, 9 << 20 | 0x1004);
@@ -331,7 +331,7 @@ fn a_list_of_keys_is_filled_part_by_part() {
     p.resume(0, p.a.qpn, be32(&data, 0x0c), false);
     assert_eq!(p.done(), Some(0));
     assert_eq!(p.hosts[1].bytes(FREE, 8), [7; 8]);
-    // The last entry is as it was, and behind it there is nothing.
+    // The last entry is unchanged, and nothing is beyond it.
     p.post(WRITE, Some((FREE, p.keys[1])), (8, list, 15 << 20));
     let (_, data) = p.fault(0).unwrap();
     p.resume(0, p.a.qpn, be32(&data, 0x0c), true);
@@ -344,7 +344,7 @@ fn without_anybody_to_ask_work_fails_at_once() {
     let key = p.key(0, &[0]);
     p.post(WRITE, Some((FREE, p.keys[1])), (8, key, START));
     assert_eq!(p.done(), Some(0x04));
-    // The null key is for lists alone.
+    // The null key may only be used in lists.
     let mut p = setup(true);
     p.post(WRITE, Some((FREE, p.keys[1])), (8, NULL_KEY, FREE));
     assert_eq!((p.done(), p.fault(0)), (Some(0x04), None));

@@ -1,5 +1,5 @@
-//! Bytes as a program of what a guest and an operator may do: commands, registers, doorbells, work
-//! requests, memory, faults, time. The model must answer, return and go on.
+//! Interprets bytes as a program of what a guest and an operator may do: commands, registers,
+//! doorbells, work requests, memory, faults, time. The model must answer, return and continue.
 
 use std::sync::OnceLock;
 
@@ -11,12 +11,12 @@ use crate::memory::GuestMemory;
 use crate::objects::Service;
 use crate::{FunctionConfig, FunctionKind, Options, Spoil};
 
-/// How many steps one program may have.
+/// The largest number of steps in a program.
 const STEPS: usize = 256;
-/// The longest input of a command behind its header, in words.
+/// The longest input of a command after its header, in 32-bit words.
 const WORDS: usize = 192;
 
-/// Bytes that are used up from the front; zeros follow.
+/// Bytes that are consumed from the front, followed by zeros.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
@@ -38,7 +38,7 @@ impl Input<'_> {
         u32::from(self.short()) << 16 | u32::from(self.short())
     }
 
-    /// A word that often names something: a small number, an address, or anything.
+    /// A word that is often meaningful: a small number, an address, or an arbitrary value.
     fn value(&mut self) -> u32 {
         match self.byte() {
             low @ 0..=0x9f => u32::from(low),
@@ -63,7 +63,7 @@ fn opcodes() -> &'static [u16] {
     })
 }
 
-/// The machine a program runs on.
+/// The machine that a program runs on.
 struct Machine {
     fabric: Fabric,
     hosts: Vec<Host>,
@@ -187,7 +187,7 @@ impl Machine {
         (&self.hosts[function], pair, &mut self.fabric)
     }
 
-    /// A work request that begins well, with a doorbell or a copy.
+    /// A work request with a plausible start, with a doorbell or a copy.
     fn send(&mut self, function: usize, input: &mut Input<'_>) {
         let choice = input.byte();
         let key = self.keys[usize::from(choice >> 7)];
@@ -313,10 +313,10 @@ impl Machine {
     }
 }
 
-/// Runs the program that `bytes` are.
+/// Runs `bytes` as a program.
 ///
 /// # Panics
-/// If the model does something that no guest may bring it to.
+/// If the model does something that no guest may cause.
 pub fn run(bytes: &[u8]) {
     let mut input = Input(bytes);
     let mut machine = Machine::new(input.byte());
@@ -327,7 +327,7 @@ pub fn run(bytes: &[u8]) {
         machine.step(&mut input);
     }
     machine.fabric.advance(1 << 44);
-    // After a reset everything is gone and a driver comes up again.
+    // After a reset everything is gone, and a driver sets the function up again.
     for function in 0..2 {
         machine.fabric.reset(function);
         let left = machine.fabric.census(function);

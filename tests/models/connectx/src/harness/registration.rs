@@ -11,14 +11,14 @@ use crate::objects::Service;
 
 const UMR: u8 = 0x25;
 const WRITE: u8 = 0x08;
-/// Fail if the key is not free, and: the offset counts.
+/// Fail if the key is not free; the offset is valid.
 const FROM_FREE: u8 = 1 << 5;
 const WITH_OFFSET: u8 = 1 << 4;
-/// Length, page size, start, domain, key, the four rights, atomics and freedom.
+/// Length, page size, start, domain, key, the four rights, atomics and the free state.
 const ALL: u64 = 1 | 1 << 1 | 1 << 6 | 1 << 7 | 1 << 13 | 0x1f << 17 | 1 << 29;
 const LIST: u64 = FREE + 0x8000;
 
-/// A free key with room for 16 pages; its number.
+/// Creates a free key with room for 16 pages; returns its number.
 fn free_key(fabric: &mut Fabric, host: &Host) -> u32 {
     let mut input = host.input(op::CREATE_MKEY);
     input.resize(PAS, 0);
@@ -89,7 +89,7 @@ fn setup() -> Registering {
 }
 
 impl Registering {
-    /// Posts a request and gives the syndrome of its completion.
+    /// Posts a request and returns the syndrome of its completion.
     fn register(&mut self, pages: &[u64], first: u16, mask: u64, length: u64) -> u8 {
         let body = load(&self.hosts[0], self.keys[0], pages, first, mask, length);
         let host = &self.hosts[0];
@@ -104,7 +104,7 @@ impl Registering {
         if done.opcode == 0 { 0 } else { done.syndrome }
     }
 
-    /// Writes through the key to the other host and gives the syndrome.
+    /// Writes through the key to the other host and returns the syndrome.
     fn write(&mut self, at: u64, length: u32) -> u8 {
         let mut body = remote_bytes(FREE, self.keys[1]);
         body.extend(segment_bytes(&[(length, self.key << 8 | 0x77, at)]));
@@ -118,7 +118,7 @@ impl Registering {
 #[test]
 fn pages_are_loaded_in_parts_and_the_key_is_then_used() {
     let mut r = setup();
-    // Pages in no order, loaded by two requests of which the last enables the key.
+    // Pages in no particular order, loaded by two requests, the last of which enables the key.
     let pages: Vec<u64> = (0..10)
         .map(|i| FREE + 0x1_0000 + (i * 7 % 10) * 0x1000)
         .collect();
@@ -143,7 +143,7 @@ fn a_key_holds_no_more_pages_than_it_has_room_for() {
         r.fabric.reports().get("memory registration request"),
         Some(&1)
     );
-    // The key is as free as before.
+    // The key is still free.
     assert_eq!(r.write(0x7000_0000, 8), 0x04);
 }
 

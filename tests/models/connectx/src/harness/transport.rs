@@ -1,4 +1,4 @@
-//! Data between queue pairs: what arrives, and how each failure is told.
+//! Data between queue pairs: what arrives, and how each failure is reported.
 
 use super::host::{FREE, Host, Pair, connected, fabric, remote_bytes, segment_bytes};
 use crate::Options;
@@ -315,7 +315,7 @@ fn an_armed_queue_fires_once_and_at_once_if_it_is_late() {
         );
     }
     assert_eq!(hosts[0].interrupts.raised(0), 1);
-    // Armed again without having taken anything: late, so the event is immediate.
+    // Armed again without having consumed anything: that is late, so the event comes at once.
     arm_eq(&mut fabric, &hosts[0], 1);
     fabric.mmio_write(0, page + 0x20, &arm);
     assert_eq!(hosts[0].interrupts.raised(0), 2);

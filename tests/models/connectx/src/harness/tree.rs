@@ -1,4 +1,4 @@
-//! Scheduling elements through the command interface, and what a cap does.
+//! Scheduling elements through the command interface, and the effect of a bandwidth cap.
 
 use super::host::{FREE, connected, fabric, segment_bytes};
 use crate::Options;
@@ -61,7 +61,7 @@ fn shares_of_seven_and_three_divide_the_port_within_a_twentieth() {
                 done[i] += 1;
             }
             while hosts[1].poll(&mut b.cq).is_some() {}
-            // Both always have work waiting, and the receivers room for it.
+            // Both always have work waiting, and the receivers have room for it.
             while posted[i] < done[i] + 8 {
                 posted[i] += 1;
                 hosts[1].post_recv(b, &[(size, keys[1], FREE)]);

@@ -96,8 +96,8 @@ pub(crate) mod general {
     pub(crate) const UCTX_CAP: Field = word(0xd4);
 }
 
-/// On-demand paging, `odp_cap`: what of each transport may meet a page that is not there. Later
-/// kernels call these words the scheme of the transports; the scheme of the memory, behind them, is
+/// On-demand paging, `odp_cap`: which operations of each transport may meet an absent page. Later
+/// kernels call these words the scheme of the transports; the scheme of the memory, after them, is
 /// left zero.
 pub(crate) mod paging {
     use super::{Field, field};
@@ -161,7 +161,7 @@ pub(crate) mod ethernet {
     pub(crate) const SELF_LOOPBACK: Field = bit(0x00, 23);
     pub(crate) const MAX_LSO: Field = field(0x00, 20, 16);
     pub(crate) const INLINE_MODE: Field = field(0x00, 13, 12);
-    /// Of `INLINE_MODE`: headers of the link layer have to be in the request, or none.
+    /// A value of `INLINE_MODE`: link layer headers have to be in the request, or none.
     pub(crate) const INLINE_LINK_LAYER: u32 = 0;
     pub(crate) const INLINE_NOTHING: u32 = 2;
     pub(crate) const RSS_TABLE: Field = field(0x00, 11, 8);

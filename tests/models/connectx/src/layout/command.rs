@@ -1,5 +1,4 @@
-//! Fields of command input and output that more than one command uses, and the numbers of the
-//! commands.
+//! Command input and output fields that several commands use, and the opcodes.
 
 use super::{Field, Wide, bit, field, word};
 
@@ -13,7 +12,7 @@ pub(crate) const OP_MOD: Field = field(0x04, 15, 0);
 pub(crate) const STATUS: Field = field(0x00, 31, 24);
 /// Reply syndrome.
 pub(crate) const SYNDROME: Field = word(0x04);
-/// The object number most commands carry at the same place, in input and in output.
+/// The object number that most commands carry at the same place, in input and output.
 pub(crate) const NUMBER: Field = field(0x08, 23, 0);
 /// As [`NUMBER`], for objects with 32-bit identifiers.
 pub(crate) const NUMBER32: Field = word(0x08);
@@ -25,7 +24,7 @@ pub(crate) const PARAM: Field = word(0x0c);
 pub(crate) const CURRENT_STATE: Field = field(0x08, 31, 28);
 /// Selection mask of MODIFY_SQ, MODIFY_RQ and MODIFY_RMP.
 pub(crate) const MODIFY_MASK: Wide = Wide(0x10);
-/// Whether the buffer of a CQ, XRC SRQ is in a umem.
+/// Whether the buffer of a CQ or XRC SRQ is in a umem.
 pub(crate) const CTX_UMEM_VALID: Field = bit(0x5c, 31);
 /// Umem offset and id of a CQ or XRC SRQ buffer.
 pub(crate) const CTX_UMEM_OFFSET: Wide = Wide(0x50);
@@ -41,7 +40,7 @@ pub(crate) const PAS: usize = 0x110;
 /// CREATE_MKEY.
 pub(crate) mod mkey {
     use super::{Field, Wide, bit, word};
-    /// The entries of the page list say what may be done with each page.
+    /// The entries of the page list carry the access rights of each page.
     pub(crate) const PAGE_ACCESS: Field = bit(0x0c, 31);
     pub(crate) const UMEM_VALID: Field = bit(0x0c, 30);
     pub(crate) const ACTUAL_OCTOWORDS: Field = word(0x60);
@@ -54,7 +53,7 @@ pub(crate) mod qp {
     use super::{Field, Wide, bit, word};
     pub(crate) const EXT: Field = bit(0x08, 31);
     pub(crate) const OPT_MASK: Field = word(0x10);
-    /// Connection establishment options, of the command and of QUERY_QP's reply.
+    /// Connection establishment options, in the command and in QUERY_QP's reply.
     pub(crate) const ECE: Field = word(0x14);
     pub(crate) const QPC: usize = 0x18;
     pub(crate) const UMEM_OFFSET: Wide = Wide(0x100);

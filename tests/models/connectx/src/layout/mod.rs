@@ -1,10 +1,10 @@
 //! Named fields of big-endian command and context structures.
 //!
-//! Every structure of the device is an array of big-endian 32-bit words. A [`Field`] names one run
-//! of bits by the byte offset of its word and its highest and lowest bit, as in the Programmer's
-//! Reference Manual and, in sum, in the kernel's `include/linux/mlx5/mlx5_ifc.h`. Reads outside a
-//! buffer give zero and writes outside it do nothing, because buffers come from the guest and may
-//! be shorter than the structure.
+//! Every structure of the device is an array of big-endian 32-bit words. A [`Field`] names a range
+//! of bits by the byte offset of its word and its highest and lowest bit, as the Programmer's
+//! Reference Manual does and, in total, the kernel's `include/linux/mlx5/mlx5_ifc.h`. Reads outside
+//! a buffer return zero and writes outside it do nothing, because buffers come from the guest and
+//! may be shorter than the structure.
 
 pub(crate) mod caps;
 pub(crate) mod command;
@@ -12,7 +12,7 @@ pub(crate) mod qp;
 pub(crate) mod queue;
 pub(crate) mod transport;
 
-/// One run of at most 32 bits inside a big-endian word.
+/// A range of at most 32 bits inside a big-endian word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Field {
     offset: usize,
@@ -63,7 +63,7 @@ impl Field {
         self.get(buffer) != 0
     }
 
-    /// Writes the field, cutting `value` to its width; bytes outside `buffer` are left out.
+    /// Writes the field, truncating `value` to its width; bytes outside `buffer` are not written.
     pub(crate) fn set(self, buffer: &mut [u8], value: u32) {
         let Some(bytes) = buffer.get_mut(self.offset..self.offset + 4) else {
             return;
@@ -79,22 +79,22 @@ impl Field {
     }
 }
 
-/// A 64-bit big-endian quantity at a byte offset.
+/// A 64-bit big-endian value at a byte offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wide(pub(crate) usize);
 
 impl Wide {
-    /// The same quantity inside a structure that starts `base` bytes further on.
+    /// The same value inside a structure that starts `base` bytes further on.
     pub(crate) const fn at(self, base: usize) -> Self {
         Self(self.0 + base)
     }
 
-    /// Reads the quantity; bytes outside `buffer` count as zero.
+    /// Reads the value; bytes outside `buffer` count as zero.
     pub(crate) fn get(self, buffer: &[u8]) -> u64 {
         u64::from(be32(buffer, self.0)) << 32 | u64::from(be32(buffer, self.0 + 4))
     }
 
-    /// Writes the quantity if it lies wholly inside `buffer`.
+    /// Writes the value if it lies wholly inside `buffer`.
     pub(crate) fn set(self, buffer: &mut [u8], value: u64) {
         if let Some(bytes) = buffer.get_mut(self.0..self.0 + 8) {
             bytes.copy_from_slice(&value.to_be_bytes());
@@ -110,7 +110,7 @@ pub(crate) fn be32(buffer: &[u8], offset: usize) -> u32 {
         .map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
-/// Reads a big-endian half word; bytes outside `buffer` count as zero.
+/// Reads a big-endian 16-bit value; bytes outside `buffer` count as zero.
 pub(crate) fn be16(buffer: &[u8], offset: usize) -> u16 {
     buffer
         .get(offset..)
@@ -118,7 +118,7 @@ pub(crate) fn be16(buffer: &[u8], offset: usize) -> u16 {
         .map_or(0, |bytes| u16::from_be_bytes(*bytes))
 }
 
-/// Reads a big-endian 64-bit quantity; bytes outside `buffer` count as zero.
+/// Reads a big-endian 64-bit value; bytes outside `buffer` count as zero.
 pub(crate) fn be64(buffer: &[u8], offset: usize) -> u64 {
     Wide(offset).get(buffer)
 }

@@ -48,7 +48,7 @@ pub(crate) const HW_SQ_COUNTER: Field = field(0xb4, 31, 16);
 pub(crate) const SW_SQ_COUNTER: Field = field(0xb4, 15, 0);
 pub(crate) const HW_RQ_COUNTER: Field = word(0xb8);
 pub(crate) const SW_RQ_COUNTER: Field = word(0xbc);
-/// Which messages go into completions: those of up to 32 bytes (1) or 64 (2).
+/// Which messages are written into completions: those of up to 32 bytes (1) or 64 (2).
 pub(crate) const SCATTER_RECEIVED: Field = field(0xc4, 7, 0);
 pub(crate) const DBR_UMEM_VALID: Field = bit(0xd0, 28);
 pub(crate) const DBR_UMEM_ID: Field = word(0xe4);

@@ -42,7 +42,7 @@ pub(crate) mod cq {
     pub(crate) const DBR_ADDR: Wide = Wide(0x38);
 }
 
-/// `wq`, 192 bytes and then the page list.
+/// `wq`, 192 bytes, followed by the page list.
 pub(crate) mod wq {
     use super::{Field, Wide, bit, field, word};
     pub(crate) const TYPE: Field = field(0x00, 31, 28);
@@ -62,7 +62,7 @@ pub(crate) mod wq {
     pub(crate) const PAS: usize = 0xc0;
 }
 
-/// `rmpc`, `sqc` and `rqc`: 48 bytes and then the work queue.
+/// `rmpc`, `sqc` and `rqc`: 48 bytes, followed by the work queue.
 pub(crate) mod ring {
     use super::{Field, field};
     pub(crate) const LEN: usize = 0xf0;
@@ -135,14 +135,14 @@ pub(crate) mod mkey {
     pub(crate) const START: Wide = Wide(0x10);
     pub(crate) const LENGTH: Wide = Wide(0x18);
     pub(crate) const RELAXED_READ: Field = bit(0x38, 6);
-    /// How many 16-byte units of translation the key has room for.
+    /// Size of the key's translation in 16-byte units.
     pub(crate) const OCTOWORDS: Field = field(0x34, 31, 0);
     pub(crate) const LOG_PAGE: Field = field(0x38, 5, 0);
     pub(crate) const LOG_PAGE_OLD: Field = field(0x38, 4, 0);
     pub(crate) const LOG_PAGE_BIT5: Field = bit(0x38, 5);
 }
 
-/// `umem`, 32 bytes and then the translation entries.
+/// `umem`, 32 bytes, followed by the translation entries.
 pub(crate) mod umem {
     use super::{Field, Wide, field, word};
     pub(crate) const LOG_PAGE: Field = field(0x10, 4, 0);

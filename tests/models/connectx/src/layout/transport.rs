@@ -18,12 +18,12 @@ pub(crate) mod tir {
     pub(crate) const DISPATCH: Field = field(0x04, 31, 28);
     pub(crate) const INLINE_RQN: Field = field(0x1c, 23, 0);
     pub(crate) const TABLE: Field = field(0x20, 23, 0);
-    /// Which frames of its own transport domain it takes: bit 0 unicast, bit 1 multicast.
+    /// Which frames of its own transport domain it accepts: bit 0 unicast, bit 1 multicast.
     pub(crate) const SELF_LOOPBACK: Field = field(0x24, 25, 24);
     pub(crate) const TD: Field = field(0x24, 23, 0);
 }
 
-/// `rqtc`, 240 bytes and then the list of RQ numbers.
+/// `rqtc`, 240 bytes, followed by the list of RQ numbers.
 pub(crate) mod rqt {
     use super::{Field, field};
     pub(crate) const LEN: usize = 240;

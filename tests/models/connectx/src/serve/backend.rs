@@ -23,7 +23,7 @@ pub(crate) struct Backend {
 }
 
 impl Backend {
-    /// The client has gone: as if power had been cut.
+    /// The client has disconnected: treated like a power cut.
     pub(crate) fn disconnected(&mut self) {
         self.shared.lock().reset(self.function);
         self.vectors.clear();
@@ -65,7 +65,7 @@ impl ServerBackend for Backend {
         size: u64,
         fd: Option<File>,
     ) -> Result<(), Error> {
-        // Ranges without a descriptor are ROM, which no driver asks the device to reach.
+        // Ranges without a descriptor are ROM, which no driver lets the device access.
         match fd {
             Some(file) => self.memory.map(address, size, file, offset),
             None => Ok(()),
@@ -73,7 +73,7 @@ impl ServerBackend for Backend {
     }
 
     fn dma_unmap(&mut self, _flags: DmaUnmapFlags, address: u64, size: u64) -> Result<(), Error> {
-        // Under the lock, so that no work in progress loses memory half way.
+        // Under the lock, so that no work in progress loses memory midway.
         let _fabric = self.shared.lock();
         self.memory.unmap(address, size);
         Ok(())

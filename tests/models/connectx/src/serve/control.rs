@@ -1,4 +1,4 @@
-//! The control socket: faults on request and questions about the state, one line each.
+//! The control socket: faults on request and queries of the state, one line each.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::serve::Shared;
 use crate::{Fabric, Misbehaviour, Spoil};
 
-/// What the socket understands.
+/// The commands that the socket accepts.
 pub(crate) const HELP: &str = "\
 census FUNCTION            objects that exist, by kind
 reports                    wrong use seen so far
@@ -44,8 +44,8 @@ health FUNCTION SYNDROME   set the health syndrome, 0 is healthy
 help                       this list
 ";
 
-/// Listens in a thread of its own; every connection has one too, so one that stays open keeps
-/// nobody waiting.
+/// Listens in a thread of its own; each connection also has a thread, so that one that stays open
+/// blocks no other.
 pub(crate) fn listen(path: &Path, shared: Arc<Shared>) -> std::io::Result<()> {
     let listener = UnixListener::bind(path)?;
     std::thread::Builder::new()
@@ -82,14 +82,14 @@ fn hexadecimal(word: &str) -> Option<u16> {
     u16::from_str_radix(word.trim_start_matches("0x"), 16).ok()
 }
 
-/// The kinds of objects that there are, and how many.
+/// The kinds of objects that exist, and how many of each.
 fn live(fabric: &Fabric, function: usize) -> Vec<(&'static str, usize)> {
     let mut census = fabric.census(function);
     census.retain(|(_, count)| *count != 0);
     census
 }
 
-/// Does what one line asks; `None` if it is not understood.
+/// Executes one line; `None` if it is not understood.
 fn command(line: &str, fabric: &mut Fabric) -> Option<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let done = "ok\n".to_owned();
@@ -186,7 +186,7 @@ fn command(line: &str, fabric: &mut Fabric) -> Option<String> {
     }
 }
 
-/// What lasts until it is ended.
+/// Executes commands whose effect lasts until it is cancelled.
 fn lasting(words: &[&str], fabric: &mut Fabric) -> Option<String> {
     let done = "ok\n".to_owned();
     match words {

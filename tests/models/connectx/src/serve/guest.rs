@@ -1,4 +1,4 @@
-//! Guest RAM that QEMU hands over as file descriptors.
+//! Guest RAM that QEMU passes as file descriptors.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -9,7 +9,8 @@ use vm_memory::{Bytes, FileOffset, MmapRegion, VolatileMemory};
 
 use crate::memory::{BusError, GuestMemory};
 
-/// What is done with one run: the region, the offset in it, and the part of the request it covers.
+/// Called for one run of bytes: the region, the offset in it, and the part of the request it
+/// covers.
 type Access<'a> = dyn FnMut(&MmapRegion, usize, std::ops::Range<usize>) -> Option<()> + 'a;
 
 /// Mapped ranges of guest RAM by bus address.
@@ -109,7 +110,7 @@ impl GuestMemory for MappedMemory {
         self.each(address, 8, &mut |region, at, _| {
             let slice = region.as_volatile_slice();
             let word = slice.get_atomic_ref::<AtomicU64>(at).ok()?;
-            // The closure always gives a value, so the update cannot fail.
+            // The closure always returns a value, so the update cannot fail.
             old = word
                 .fetch_update(Ordering::AcqRel, Ordering::Acquire, |value| {
                     Some(change(value))

@@ -20,8 +20,7 @@ use crate::{
     Adapter, BAR0_SIZE, CONFIG_SIZE, Fabric, FunctionConfig, FunctionKind, Options, Trace, VECTORS,
 };
 
-/// How long the timer thread sleeps at most; receives posted to a stopped queue pair wait this
-/// long.
+/// The longest sleep of the timer thread; receives posted to a stopped queue pair wait this long.
 const TICK: Duration = Duration::from_millis(2);
 
 /// What to serve.
@@ -33,7 +32,7 @@ const TICK: Duration = Duration::from_millis(2);
 pub struct Service {
     /// One function per entry, in this order.
     pub functions: Vec<FunctionKind>,
-    /// Where the sockets are made: `function0.sock`, … and `control.sock`.
+    /// Where the sockets are created: `function0.sock`, … and `control.sock`.
     pub directory: PathBuf,
     /// Options of the fabric.
     pub options: Options,
@@ -43,27 +42,27 @@ pub struct Service {
     pub umr: bool,
     /// Whether pages of memory keys may be absent until they are needed (on-demand paging).
     pub paging: bool,
-    /// The adapter that the functions stand for.
+    /// The adapter that the functions are modelled on.
     pub adapter: Option<Arc<Adapter>>,
-    /// Whether the first report of wrong use ends the server with an error.
+    /// Whether the first report of incorrect use ends the server with an error.
     pub strict: bool,
 }
 
 /// Why serving ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// A socket could not be made.
+    /// A socket could not be created.
     #[error("socket {path}: {reason}")]
     Socket {
         /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error message.
         reason: String,
     },
     /// A thread could not be started.
     #[error("thread: {0}")]
     Thread(#[from] std::io::Error),
-    /// Wrong use was seen and strictness asked for.
+    /// Incorrect use was seen while strict.
     #[error("wrong use seen: {0}")]
     Strict(String),
 }
@@ -77,7 +76,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Locks the fabric at the present time.
+    /// Locks the fabric and sets it to the present time.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Fabric> {
         let mut fabric = self.fabric.lock().unwrap_or_else(PoisonError::into_inner);
         fabric.set_time(self.now());
@@ -103,9 +102,9 @@ pub fn socket_path(directory: &Path, function: usize) -> PathBuf {
 /// Serves until an error, or until the process is ended.
 ///
 /// # Errors
-/// [`ServeError::Socket`] if a socket exists already or cannot be made, [`ServeError::Thread`] if
-/// the system has no more threads, [`ServeError::Strict`] if strictness was asked for and wrong use
-/// was seen.
+/// [`ServeError::Socket`] if a socket already exists or cannot be created, [`ServeError::Thread`]
+/// if the system has no more threads, [`ServeError::Strict`] if the service is strict and incorrect
+/// use was seen.
 pub fn serve(service: &Service, trace: Arc<Trace>) -> Result<(), ServeError> {
     let mut fabric = Fabric::new(service.options, trace);
     let mut backends = Vec::new();
@@ -164,7 +163,7 @@ pub fn serve(service: &Service, trace: Arc<Trace>) -> Result<(), ServeError> {
     tick(&shared, service.strict)
 }
 
-/// Fails if wrong use was seen that nobody was to expect.
+/// Fails if incorrect use was seen that was not expected.
 pub(crate) fn judge(fabric: &Fabric) -> Result<(), ServeError> {
     let reports = fabric.unexpected_reports();
     if reports.is_empty() {

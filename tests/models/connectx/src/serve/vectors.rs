@@ -1,4 +1,4 @@
-//! MSI-X vectors as the event file descriptors that QEMU hands over.
+//! MSI-X vectors as the event file descriptors that QEMU passes.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,7 +17,7 @@ impl Vectors {
     }
 
     /// Takes the descriptors of `count` vectors from `start` on; without descriptors the vectors
-    /// are let go.
+    /// are released.
     pub(crate) fn set(&self, start: u32, count: u32, files: Vec<File>) {
         let mut vectors = self.files();
         if files.is_empty() {
@@ -34,7 +34,7 @@ impl Vectors {
         }
     }
 
-    /// Lets all vectors go.
+    /// Releases all vectors.
     pub(crate) fn clear(&self) {
         self.files().clear();
     }
@@ -43,7 +43,7 @@ impl Vectors {
 impl Interrupts for Vectors {
     fn raise(&self, vector: u32) {
         if let Some(mut file) = self.files().get(&vector) {
-            // An event counter that is full has an interrupt pending already.
+            // A full event counter already has an interrupt pending.
             let _ = file.write_all(&1u64.to_ne_bytes());
         }
     }

@@ -1,5 +1,5 @@
-//! A function that stands for an adapter of which there is a report: here one of the model itself,
-//! and one that can a little less.
+//! A function modelled on a reported adapter: here one report of the model itself, and one of an
+//! adapter with slightly lower limits.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use testbed::{Connectx, Function, Guest};
 
 use crate::support::{assert_silent, both_sides, leave, machine, run};
 
-/// Where the page of general capabilities has log₂ of the number of queue pairs, in its lowest five
+/// Offset in the general capability page of log₂ of the number of queue pairs, in its lowest five
 /// bits.
 const LOG_MAX_QP: usize = 0x13;
 const FEWER: u8 = 10;
@@ -22,8 +22,8 @@ fn boot(connectx: Connectx) -> Guest {
         .expect("the machine boots")
 }
 
-/// What the self-test writes down of the first function: who it is, and what its firmware says that
-/// it can do.
+/// What the self-test records about the first function: its identity, and the capabilities its
+/// firmware reports.
 fn report(guest: &Guest) -> String {
     let groups = ["0x0", "0x1", "0xc", "0x20"]
         .map(|group| format!("--only 'firmware/capabilities {group}'"));
@@ -34,7 +34,7 @@ fn report(guest: &Guest) -> String {
     run(guest, &line)
 }
 
-/// Limits of the first function, as a self-test and as `uverbs info` say them.
+/// Limits of the first function, as a self-test and as `uverbs info` print them.
 fn limits(report: &Value) -> Vec<(String, u64)> {
     let all = report["limits"].as_array().expect("limits");
     let pair = |limit: &Value| {
@@ -50,7 +50,7 @@ fn info(guest: &Guest) -> Value {
     all.remove(0)
 }
 
-/// Writes the pages of a report, with fewer queue pairs; gives the folder.
+/// Writes the pages of a report, with fewer queue pairs; returns the folder.
 fn write_less(report: &Report, folder: &Path) {
     let names = report.write(folder).expect("the pages are written");
     assert!(names.iter().any(|name| name == "device.txt"), "{names:?}");
@@ -61,7 +61,7 @@ fn write_less(report: &Report, folder: &Path) {
     std::fs::write(page, bytes).expect("the page is written");
 }
 
-/// Keeps what tests on the fake kernel open, if it is asked for: the report without its checks.
+/// Saves the report that tests on the fake kernel open, without its checks, if that is requested.
 fn keep(report: &Value) {
     if std::env::var_os("CONNECTX_BLESS").is_none() {
         return;
@@ -99,7 +99,7 @@ fn a_function_stands_for_an_adapter_of_which_there_is_a_report() {
     assert!(changed.iter().copied().eq(&right), "{changed:?}");
     both_sides(&guest, "uverbs pingpong -n 100 -c", ["mlx5_0", "mlx5_1"]);
     both_sides(&guest, "ibv_rc_pingpong -n 100", ["mlx5_0", "mlx5_1"]);
-    // Whose pages they are, it says itself: the same once more.
+    // The report itself says what the pages are for: reporting again gives the same.
     let again: Value = serde_json::from_str(&report(&guest)).expect("JSON");
     assert_eq!(limits(&again["facts"]), after);
     leave(&guest);

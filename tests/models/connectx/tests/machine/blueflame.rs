@@ -6,7 +6,7 @@ use crate::support::{ask, assert_silent, boot, both_sides, leave};
 
 const DEVICES: [&str; 2] = ["mlx5_0", "mlx5_1"];
 
-/// How many whole copies the model took.
+/// Number of whole copies that the model received.
 fn copies(guest: &Guest) -> u32 {
     let counts = ask(guest, "doorbells");
     let number = counts.split("copies: ").nth(1).expect("a count of copies");
@@ -17,10 +17,11 @@ fn copies(guest: &Guest) -> u32 {
         .expect("a number")
 }
 
-/// The kernel first finds out whether copies arrive whole; then the library copies inline work
+/// The kernel first tests whether copies arrive whole; then the library copies inline work
 /// requests.
 ///
-/// On a busy host the rest of a copy can come too late when the kernel tries, and it does without
+/// On a busy host the rest of a copy can arrive too late for the kernel's test, and the kernel does
+/// without copies from then on; therefore there is more than one attempt.
 /// copies from then on: so there is more than one try.
 fn copied(kernel: &str) {
     let mut counts = Vec::new();
@@ -34,7 +35,7 @@ fn copied(kernel: &str) {
     panic!("copies among 1000 messages: {counts:?}");
 }
 
-/// How many of 1000 inline messages were copies.
+/// Number of copies among 1000 inline messages.
 fn sent_as_copies(kernel: &str) -> u32 {
     let guest = boot(
         kernel,
@@ -44,7 +45,7 @@ fn sent_as_copies(kernel: &str) -> u32 {
         both_sides(&guest, &format!("ibv_{kind}_pingpong -n 100"), DEVICES);
     }
     let before = copies(&guest);
-    // These messages are inline, so each is a copy; on a busy host some do not come in time.
+    // These messages are inline, so each is a copy; on a busy host some do not arrive in time.
     both_sides(&guest, "ib_send_lat -F -n 500 -s 64", DEVICES);
     let sent = copies(&guest) - before;
     println!("{kernel}: {}", ask(&guest, "doorbells"));

@@ -1,4 +1,4 @@
-//! Asynchronous events as stock rdma-core programs get them.
+//! Asynchronous events as stock rdma-core programs receive them.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ fn programs_get_every_event_that_is_modelled() {
     assert_only(
         &guest,
         "{\"completion queue overrun\": 1, \"memory key\": 1}",
-        // A queue that overran is something for the log.
+        // The log reports a queue that overran.
         "CQ error on CQN",
     );
     guest.power_off().expect("the machine powers off");

@@ -35,7 +35,7 @@ fn registered(kernel: &str) {
         })
         .count();
     println!("{kernel}: {requests} registration requests");
-    // Each of the eight buffers is loaded and let go.
+    // Each of the eight buffers is loaded and released.
     assert!(requests >= 16, "{requests}");
 }
 

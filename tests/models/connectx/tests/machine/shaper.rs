@@ -1,5 +1,5 @@
-//! What shares and caps of scheduling elements do to programs: stock rdma-core in a guest, measured
-//! by the model.
+//! The effect of shares and caps of scheduling elements on programs: stock rdma-core in a guest,
+//! measured by the model.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,7 +39,7 @@ fn served(guest: &Guest) -> (f64, BTreeMap<u64, f64>) {
     (answer["nanoseconds"].as_f64().expect("a time"), bytes)
 }
 
-/// Rates in Gb/s of queue pairs on leaves of these shares and caps, in this order.
+/// Rates in Gb/s of queue pairs on leaves with these shares and caps, in this order.
 fn rates(guest: &Guest, leaves: &str) -> Vec<f64> {
     let program = guest
         .spawn(Command::shell(format!("python3 /schedule.py {SECONDS} {leaves}")).timeout(LIMIT))
@@ -56,7 +56,7 @@ fn rates(guest: &Guest, leaves: &str) -> Vec<f64> {
         .expect("the program ends")
         .check()
         .expect("the program succeeds");
-    // Later queues have higher numbers, and nothing but the program sends.
+    // Later queues have higher numbers, and only the program sends.
     after
         .iter()
         .map(|(queue, bytes)| bytes - before.get(queue).unwrap_or(&0.0))
