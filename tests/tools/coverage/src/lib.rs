@@ -1,8 +1,9 @@
-//! Tells the runner what a test asks of the kernel: object, method and attributes by name, the way,
-//! and the kind of answer.
+//! Reports to the test runner what a test requests of the kernel: object, method and attributes by
+//! name, the encoding, and the kind of answer.
 //!
-//! It does so on standard output, where a test's environment has [`VARIABLE`]
-//! (`cargo xtask test --full --seen`). Each line begins with [`MARK`] and is told once by each
+//! It does so on standard output, if [`VARIABLE`] is set in the test's environment
+//! (`cargo xtask test --full --seen`). Each line begins with [`MARK`] and is printed once per
+//! process:
 //! process:
 //!
 //! ```text
@@ -18,20 +19,20 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use uverbs::recorder::{Record, Sink};
 
-/// The variable whose presence asks for it.
+/// The variable whose presence requests the report.
 pub const VARIABLE: &str = "UVERBS_TEST_SEEN";
 
 /// How the lines begin.
 pub const MARK: &str = "seen: ";
 
-/// Where the records of this process go, if anybody asked.
+/// The sink for the records of this process, if the report was requested.
 pub fn sink() -> Option<Arc<dyn Sink>> {
     static SEEN: LazyLock<Option<Arc<Seen>>> =
         LazyLock::new(|| std::env::var_os(VARIABLE).map(|_| Arc::new(Seen::new())));
     SEEN.clone().map(|seen| seen as Arc<dyn Sink>)
 }
 
-/// Gives each record to `sink`, and to the runner if it asked.
+/// Passes each record to `sink`, and also to the runner if it requested the report.
 pub fn and_to(sink: Arc<dyn Sink>) -> Arc<dyn Sink> {
     match self::sink() {
         Some(seen) => Arc::new(Both(seen, sink)),
@@ -39,7 +40,7 @@ pub fn and_to(sink: Arc<dyn Sink>) -> Arc<dyn Sink> {
     }
 }
 
-/// Tells each new line.
+/// Prints each new line.
 #[derive(Debug)]
 struct Seen(Mutex<BTreeSet<String>>);
 
@@ -65,10 +66,10 @@ impl Sink for Seen {
     }
 }
 
-/// Past the harness, which would keep it to itself.
+/// Bypasses the test harness, which would capture the line.
 fn tell(line: &str) {
     let line = format!("{MARK}{line}\n");
-    // Nothing can be done where nobody reads.
+    // Nothing can be done if nobody reads.
     let _ = std::io::stdout().lock().write_all(line.as_bytes());
 }
 

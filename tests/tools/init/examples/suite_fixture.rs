@@ -1,5 +1,5 @@
 //! Tests of every kind, for the tests of the testbed's runner:
-//! `cargo test --no-run --example suite_fixture`, then in a guest.
+//! `cargo test --no-run --example suite_fixture`, then run in a guest.
 #![allow(
     clippy::panic,
     clippy::unwrap_used,
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn e_makes_the_kernel_complain() {
-        // No end of line, as some drivers do it.
+        // Without a newline, as some drivers do it.
         fs::write("/dev/kmsg", "<4>rdma_rxe: a complaint made up by a test").unwrap();
     }
 

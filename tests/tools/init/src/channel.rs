@@ -10,17 +10,17 @@ use std::thread::sleep;
 use std::time::Duration;
 
 /// How often, and how long each time, to wait for the port to appear and for a host that is not
-/// there (yet).
+/// connected (yet).
 const PATIENCE: (u32, Duration) = (100, Duration::from_millis(20));
 
-/// The requests of the host, until it goes away.
+/// The host's requests, until it disconnects.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     port: BufReader<File>,
     line: Vec<u8>,
 }
 
-/// Where events go. Clones share one port; a frame is never torn.
+/// The writer of events. Clones share one port; a frame is never split by another one.
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing(Arc<Mutex<File>>);
 
@@ -63,7 +63,7 @@ fn find() -> Result<PathBuf, Error> {
     ))
 }
 
-/// Gives every virtio port that has a name that name.
+/// Creates a named link for every virtio port that has a name.
 pub(crate) fn name_ports() -> Result<(), Error> {
     let doing = || format!("naming the virtio ports in {PORT_FOLDER}");
     fs::create_dir_all(PORT_FOLDER).doing(doing)?;
@@ -95,7 +95,7 @@ impl Iterator for Incoming {
                         self.line.clear();
                     }
                 },
-                // The end of the file: no host. It may be on its way, and it may be gone.
+                // End of file: no host is connected. It may not be there yet, or it may be gone.
                 Ok(_) if attempts > 0 => {
                     attempts -= 1;
                     sleep(pause);
@@ -108,7 +108,7 @@ impl Iterator for Incoming {
 }
 
 impl Outgoing {
-    /// Sends an event. A host that is gone is noticed by [`Incoming`].
+    /// Sends an event. [`Incoming`] notices when the host is gone.
     pub(crate) fn send(&self, event: &Event) {
         match serde_json::to_vec(event) {
             Ok(mut frame) => {

@@ -1,4 +1,4 @@
-//! What process 1 could not do.
+//! Errors of process 1.
 
 use std::fmt::Display;
 
@@ -19,7 +19,7 @@ impl Error {
     }
 }
 
-/// Says what was being done when something failed.
+/// Adds to an error what was being done when it occurred.
 pub(crate) trait Doing<T> {
     /// Turns the cause into an [`Error`] that says what was being done.
     fn doing(self, what: impl FnOnce() -> String) -> Result<T, Error>;

@@ -1,7 +1,7 @@
-//! What a freshly started process does to itself before it becomes the command.
+//! What a newly started process sets up before it becomes the command.
 //!
-//! It is a process of its own (`init exec JSON`), so that everything may fail with a plain sentence
-//! and nothing has to be done between `fork` and `exec` of a program with threads.
+//! It is a process of its own (`init exec JSON`), so that any step may fail with a plain message
+//! and a program with threads need not do anything between `fork` and `exec`.
 
 use crate::error::{Doing as _, Error};
 use crate::mounts::CGROUPS;
@@ -15,7 +15,7 @@ use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, exit};
 
-/// What commands find in their environment besides what the host gives them.
+/// Environment variables of every command besides those that the host sets.
 const ENVIRONMENT: [(&str, &str); 5] = [
     ("HOME", "/root"),
     ("LANG", "C.UTF-8"),
@@ -27,7 +27,7 @@ const ENVIRONMENT: [(&str, &str); 5] = [
     ("TERM", "xterm-256color"),
 ];
 
-/// Where the process says why the command could not be started.
+/// The file in which the process says why the command could not be started.
 pub(crate) fn complaint(id: u32) -> String {
     format!("/run/testbed-{id}.error")
 }
@@ -46,7 +46,7 @@ pub(crate) fn become_command(text: &str) -> ! {
             exit(127);
         }
     };
-    // The file has to be there before privileges and the view of the file system change.
+    // The file has to exist before privileges and the view of the file system change.
     let complaint = File::create(complaint(launch.id));
     let error = match prepare(&launch) {
         Ok(mut command) => Error::new(format!("starting {}", launch.program), command.exec()),

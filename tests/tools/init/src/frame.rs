@@ -1,75 +1,75 @@
-//! What is said after the guest came up.
+//! The messages exchanged once the guest has booted.
 
 use crate::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// What the host asks of the guest.
+/// A request of the host.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub enum Request {
     /// Start a command.
     Launch(Launch),
-    /// Give a command bytes to read from its standard input.
+    /// Write bytes to a command's standard input.
     Input {
         /// The command.
         id: u32,
-        /// What it reads.
+        /// The bytes.
         data: Bytes,
     },
-    /// Close the standard input of a command.
+    /// Close a command's standard input.
     CloseInput {
         /// The command.
         id: u32,
     },
-    /// Send a signal to the process of a command.
+    /// Send a signal to a command's process.
     Signal {
         /// The command.
         id: u32,
         /// The signal's number.
         signal: i32,
     },
-    /// Tell the terminal of a command its new size.
+    /// Set the size of a command's terminal.
     Resize {
         /// The command.
         id: u32,
         /// Rows and columns.
         size: WindowSize,
     },
-    /// Power the machine off.
+    /// Power off the machine.
     PowerOff,
 }
 
 /// A command to start.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Launch {
-    /// The host's number for it; never used twice in one boot.
+    /// The host's number for it; never reused within one boot.
     pub id: u32,
-    /// Program, looked up in `PATH` unless it holds a `/`.
+    /// Program, looked up in `PATH` unless it contains a `/`.
     pub program: String,
     /// Its arguments.
     pub args: Vec<String>,
     /// Variables added to the guest's small environment.
     pub env: Vec<(String, String)>,
-    /// Working directory; `/root` unless given.
+    /// Working directory; `/root` if `None`.
     pub cwd: Option<String>,
-    /// Network namespace (`a` or `b`); the initial one unless given.
+    /// Network namespace (`a` or `b`); the initial one if `None`.
     pub namespace: Option<String>,
-    /// User and group to become, with no further groups; root unless given.
+    /// User and group to run as, without supplementary groups; root if `None`.
     pub user: Option<u32>,
     /// Resource limits to set.
     pub limits: Vec<Limit>,
-    /// Milliseconds after which the command and all it started are killed.
+    /// Milliseconds after which the command and everything it started are killed.
     pub timeout_ms: Option<u64>,
-    /// What its standard input is.
+    /// The kind of its standard streams.
     pub terminal: Terminal,
 }
 
-/// What the standard streams of a command are.
+/// The standard streams of a command.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 pub enum Terminal {
-    /// Input empty; output and errors apart.
+    /// Empty input; separate output and errors.
     #[default]
     None,
-    /// Input from the host; output and errors apart.
+    /// Input from the host; separate output and errors.
     Pipe,
     /// A terminal of the given size for all three.
     Pty(WindowSize),
@@ -78,9 +78,9 @@ pub enum Terminal {
 /// Size of a terminal.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct WindowSize {
-    /// Lines.
+    /// Rows.
     pub rows: u16,
-    /// Characters in a line.
+    /// Columns.
     pub columns: u16,
 }
 
@@ -90,14 +90,14 @@ pub struct Limit {
     /// The name of the limit in `limits.conf(5)`: `memlock`, `nofile`, `nproc`, `as`, `core`,
     /// `stack`, `fsize`, `data`.
     pub name: String,
-    /// Its value in bytes or pieces.
+    /// Its value, in bytes or as a number, depending on the limit.
     pub value: u64,
 }
 
-/// What the guest says.
+/// An event of the guest.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub enum Event {
-    /// All of the configuration is done; commands may come.
+    /// The configuration is complete; the guest accepts commands.
     Ready {
         /// `uname -r`.
         release: String,
@@ -106,21 +106,21 @@ pub enum Event {
         /// Whether the two hosts are two network namespaces.
         separate_namespaces: bool,
     },
-    /// The configuration could not be done; the machine is of no use.
+    /// The configuration failed; the machine is unusable.
     Failed {
         /// Why.
         why: String,
     },
-    /// A command wrote something.
+    /// A command wrote output.
     Output {
         /// The command.
         id: u32,
-        /// To which stream.
+        /// The stream.
         stream: Stream,
-        /// What.
+        /// The bytes.
         data: Bytes,
     },
-    /// A command ended; nothing of it follows.
+    /// A command ended; no more of its output follows.
     Ended {
         /// The command.
         id: u32,
@@ -145,13 +145,13 @@ pub enum Stream {
 /// How a command ended.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Ending {
-    /// It left with this exit code.
+    /// It exited with this code.
     Code(i32),
     /// This signal killed it.
     Signal(i32),
     /// It could not be started.
     NotStarted(String),
-    /// It ran longer than allowed and was killed.
+    /// It exceeded its time limit and was killed.
     TimedOut,
 }
 

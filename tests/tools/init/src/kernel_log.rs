@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const DEVICE: &str = "/dev/kmsg";
 
-/// Our own line; it is not forwarded.
+/// Our own line, which is not forwarded.
 const MARK: &str = "testbed: a command ended";
 
-/// The longest record that the kernel gives.
+/// The longest record that the kernel returns.
 const RECORD: usize = 8192;
 
 /// The reader of `/dev/kmsg`.
@@ -38,7 +38,7 @@ impl KernelLog {
         })
     }
 
-    /// Forwards what is and what comes, from a thread of its own.
+    /// Forwards existing and new lines, from a thread of its own.
     pub(crate) fn forward(self: &Arc<Self>) {
         let log = Arc::clone(self);
         std::thread::spawn(move || {
@@ -53,10 +53,10 @@ impl KernelLog {
         });
     }
 
-    /// Forwards every line that the kernel has begun until now.
+    /// Forwards every line that the kernel has begun so far.
     ///
-    /// A line that the kernel has not ended yet (some drivers forget to) is only given out when
-    /// another one begins, so one of our own is written behind it.
+    /// The kernel returns a line that is not terminated yet (some drivers forget the newline) only
+    /// when another one begins, so a line of our own is written after it.
     pub(crate) fn drain_whole(&self) {
         if let Err(error) = std::fs::write(DEVICE, format!("<7>{MARK}\n")) {
             eprintln!("testbed: writing {DEVICE}: {error}");
@@ -64,7 +64,7 @@ impl KernelLog {
         self.drain();
     }
 
-    /// Forwards every whole line that the kernel has written until now.
+    /// Forwards every complete line that the kernel has written so far.
     pub(crate) fn drain(&self) {
         let mut device = self.lock();
         let mut record = [0; RECORD];
@@ -76,8 +76,8 @@ impl KernelLog {
                         self.outgoing.send(&Event::Kernel(line));
                     }
                 }
-                // EPIPE: the kernel overwrote lines before they were read; the next read gives the
-                // oldest left.
+                // EPIPE: the kernel overwrote lines before they were read; the next read returns
+                // the oldest one left.
                 Err(error)
                     if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::Interrupted) => {}
                 Ok(_) | Err(_) => return,
@@ -104,12 +104,12 @@ pub(crate) fn uptime_us() -> u64 {
             .and_then(|part| part.parse::<u64>().ok())
             .unwrap_or_default()
     };
-    // The kernel writes hundredths of a second.
+    // The kernel prints hundredths of a second.
     number() * 1_000_000 + number() * 10_000
 }
 
-/// Takes a record of `/dev/kmsg` apart: `priority,sequence,time,flags;text`, then lines of further
-/// facts.
+/// Parses a record of `/dev/kmsg`: `priority,sequence,time,flags;text`, followed by lines of
+/// further properties.
 fn parse(record: &str) -> Option<LogLine> {
     let (head, text) = record.split_once(';')?;
     let mut head = head.split(',');

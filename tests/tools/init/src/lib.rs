@@ -1,8 +1,8 @@
-//! The words that the host and process 1 of a guest speak with each other.
+//! The protocol between the host and process 1 of a guest.
 //!
-//! One frame is one JSON value on one line; bytes travel as base64. The host sends [`Request`]s,
-//! the guest answers with [`Event`]s, and what the guest is to be when it comes up is the
-//! [`Config`] in its initial file system.
+//! A frame is one JSON value on one line; bytes travel as base64. The host sends [`Request`]s, the
+//! guest answers with [`Event`]s, and the [`Config`] in the guest's initial file system says what
+//! to set up when it boots.
 
 mod bytes;
 mod config;

@@ -1,4 +1,4 @@
-//! Process 1 of a guest: mounts what a program needs, loads modules, builds the network, then runs
+//! Process 1 of a guest: mounts what programs need, loads modules, sets up the network, then runs
 //! the host's commands.
 
 mod channel;
@@ -32,7 +32,7 @@ fn main() {
         _ => {}
     }
     if let Err(error) = serve() {
-        // The console is all that is left to tell it to.
+        // Only the console is left to report it to.
         eprintln!("testbed: {error}");
     }
     power_off();
@@ -84,7 +84,7 @@ fn announce(
     Ok(())
 }
 
-/// Does what the host asks until it asks for the end or goes away.
+/// Carries out the host's requests until it asks to power off or disconnects.
 fn answer(incoming: Incoming, commands: &Commands) {
     for request in incoming {
         match request {

@@ -10,7 +10,7 @@ use std::fs::{self, File};
 /// Folder of the module files.
 pub(crate) const FOLDER: &str = "/usr/lib/testbed-modules";
 
-/// Loads the modules in order. One that the guest can live without is only named on the console.
+/// Loads the modules in order. If an optional one fails, that is only reported on the console.
 pub(crate) fn load_all(modules: &[ModuleFile]) -> Result<(), Error> {
     for module in modules {
         match load(module) {
@@ -22,7 +22,7 @@ pub(crate) fn load_all(modules: &[ModuleFile]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the file of a module holds a symbol.
+/// Whether a module's file contains a symbol.
 pub(crate) fn has_symbol(module: &str, symbol: &[u8]) -> bool {
     fs::read(format!("{FOLDER}/{module}.ko"))
         .is_ok_and(|bytes| bytes.windows(symbol.len()).any(|window| window == symbol))

@@ -41,8 +41,8 @@ pub(crate) fn mount_all() -> Result<(), Error> {
         std::os::unix::fs::symlink(target, link).doing(|| format!("linking {link}"))?;
     }
     let _ = nix::unistd::sethostname("guest");
-    // Every controller that the kernel has, so that a test may set limits; one that is missing is
-    // no loss.
+    // Every controller that the kernel has, so that a test may set limits; a missing one does not
+    // matter.
     if let Ok(controllers) = fs::read_to_string(format!("{CGROUPS}/cgroup.controllers")) {
         for controller in controllers.split_whitespace() {
             let _ = fs::write(

@@ -1,4 +1,5 @@
-//! Waits for every process of the guest: those of commands, and the orphans that fall to process 1.
+//! Waits for every process of the guest: those of commands, and the orphans that process 1
+//! inherits.
 
 use nix::errno::Errno;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
@@ -9,20 +10,20 @@ use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// The one place that waits for processes.
+/// The only code that waits for processes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reaper(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Who waits for which process. Held while a process is started, so that none is reaped before
-    /// it is entered here.
+    /// The receivers of exit statuses by process. Held while a process is started, so that none is
+    /// reaped before it is entered here.
     waiting: Mutex<HashMap<i32, Sender<WaitStatus>>>,
     started: Condvar,
 }
 
 impl Reaper {
-    /// Starts to wait, in a thread of its own.
+    /// Starts waiting, in a thread of its own.
     pub(crate) fn start() -> Self {
         let reaper = Self::default();
         let shared = Arc::clone(&reaper.0);
@@ -48,14 +49,15 @@ impl Reaper {
 impl Shared {
     fn reap(&self) {
         loop {
-            // Left as it is, so that nothing is taken from a `spawn` that failed and waits for its
-            // own child.
+            // The process stays a zombie (WNOWAIT), so as not to interfere with a `spawn` that
+            // failed and waits for its own child.
             let ended = waitid(Id::All, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
             let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
             match ended.map(|status| status.pid()) {
                 Ok(Some(pid)) => Self::take(waiting, pid),
                 Err(Errno::ECHILD) => {
-                    // No child at all: the next is started under the lock that is let go of here.
+                    // There is no child: the next one is started under the lock that is released
+                    // here.
                     drop(
                         self.started
                             .wait(waiting)

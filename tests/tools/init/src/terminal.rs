@@ -1,4 +1,4 @@
-//! Pseudo terminals for commands used by hand.
+//! Pseudo-terminals for interactive commands.
 
 use guest_init::WindowSize;
 use nix::pty::{OpenptyResult, Winsize, openpty};
@@ -9,7 +9,7 @@ pub(crate) fn open(size: WindowSize) -> nix::Result<OpenptyResult> {
     openpty(Some(&kernel_size(size)), None)
 }
 
-/// Tells a terminal its new size; the kernel tells who runs in it.
+/// Sets a terminal's size; the kernel notifies the processes that run in it.
 pub(crate) fn resize(terminal: impl AsFd, size: WindowSize) -> rustix::io::Result<()> {
     let size = kernel_size(size);
     rustix::termios::tcsetwinsize(

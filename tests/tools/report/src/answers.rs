@@ -1,5 +1,5 @@
-//! What a model of the device is to answer: the replies of the kernel by fields, and the firmware's
-//! capabilities as bytes.
+//! What a model of the device has to answer: the kernel's replies field by field, and the
+//! firmware's capabilities as bytes.
 
 use super::Check;
 use anyhow::{Context as _, ensure};
@@ -7,13 +7,13 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// What the names of groups of capabilities begin with.
+/// Prefix of the names of capability groups.
 const CAPABILITIES: &str = "capabilities ";
 
-/// Bytes of a reply in front of what was asked for.
+/// Length of a reply's header, in front of the requested data.
 const HEAD: usize = 16;
 
-/// A command as `uverbs selftest` writes it down.
+/// A command as `uverbs selftest` records it.
 #[derive(Debug, Deserialize)]
 pub(super) struct Command {
     pub(super) call: String,
@@ -33,7 +33,7 @@ pub(super) struct Attribute {
     pub(super) value: Value,
 }
 
-/// A line for each command: its name, what was sent, and behind arrows what came back.
+/// A line for each command: its name, what was sent, and after arrows what was returned.
 pub(super) fn golden(commands: &[Command]) -> String {
     let mut text = String::new();
     for command in commands {
@@ -67,7 +67,7 @@ impl Command {
 }
 
 impl Attribute {
-    /// What it is made of, if it is a struct.
+    /// Its fields, if it is a struct.
     pub(super) fn fields(&self) -> Option<Vec<Self>> {
         match &self.value {
             Value::Array(fields) => serde_json::from_value(fields.clone().into()).ok(),
@@ -95,7 +95,7 @@ fn short<'a>(name: &'a str, prefix: &str) -> &'a str {
     name.strip_prefix(prefix).unwrap_or(name)
 }
 
-/// A file for each group of capabilities that the firmware told.
+/// A file for each group of capabilities that the firmware reported.
 pub(super) fn capabilities(checks: &[Check]) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     let mut files = Vec::new();
     for check in checks {

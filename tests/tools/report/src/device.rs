@@ -1,5 +1,5 @@
-//! The device of a report as the fake kernel reads it: what discovery knew, and what its kernel
-//! answered, line by line.
+//! The device of a report in the format of the fake kernel: what discovery found, and what its
+//! kernel answered, line by line.
 
 use super::Report;
 use super::answers::{Attribute, Command};
@@ -8,10 +8,10 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// Where driver data are in a recorded command.
+/// The attribute of a recorded command that holds driver data.
 const DRIVER_DATA: &str = "UVERBS_ATTR_UHW_OUT";
 
-/// What a kernel answers whose core does not have a method.
+/// The errors of a kernel whose core does not have a method.
 const NO_METHOD: [&str; 2] = ["EPROTONOSUPPORT", "ENOTTY"];
 
 const GET_CONTEXT: &str = "UVERBS_METHOD_GET_CONTEXT";
@@ -31,7 +31,7 @@ pub(super) fn profile(report: &Report) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// What discovery knew.
+/// What discovery found.
 fn facts(report: &Report) -> anyhow::Result<String> {
     let word = |name: &str| -> anyhow::Result<&str> {
         let fact = report.facts[name].as_str();
@@ -53,7 +53,7 @@ fn facts(report: &Report) -> anyhow::Result<String> {
     ))
 }
 
-/// Which methods the kernel's core was seen to have, and which not.
+/// Which methods the kernel's core was seen to have, and which it was seen not to have.
 fn methods(commands: &[Command]) -> anyhow::Result<String> {
     let mut lines = BTreeSet::new();
     for command in commands {
@@ -62,7 +62,7 @@ fn methods(commands: &[Command]) -> anyhow::Result<String> {
             ("invoke_write", ..) => ("UVERBS_OBJECT_DEVICE", "UVERBS_METHOD_INVOKE_WRITE"),
             _ => continue,
         };
-        // A driver's own are the driver's.
+        // Methods of a driver are not the core's.
         if !object.starts_with("UVERBS_OBJECT_") || !method.starts_with("UVERBS_METHOD_") {
             continue;
         }
@@ -80,7 +80,7 @@ fn methods(commands: &[Command]) -> anyhow::Result<String> {
     Ok(lines.into_iter().collect())
 }
 
-/// The answer to the first command that was carried out, and before it how others were refused.
+/// The answer to the first command that succeeded, and before it how others were refused.
 fn context(commands: &[Command]) -> anyhow::Result<String> {
     let mut text = String::new();
     for command in commands
@@ -88,7 +88,7 @@ fn context(commands: &[Command]) -> anyhow::Result<String> {
         .filter(|it| it.is_any(&[GET_CONTEXT, GET_CONTEXT_LEGACY]))
     {
         match &command.error {
-            // The core's answer, and another command follows.
+            // The core refused the method, and another command follows.
             Some(error) if NO_METHOD.contains(&&**error) => {}
             Some(error) => writeln!(text, "context.refused {}", checked_words(error)?)?,
             None => {
@@ -112,7 +112,7 @@ fn context(commands: &[Command]) -> anyhow::Result<String> {
     bail!("the report has no answer to GET_CONTEXT")
 }
 
-/// The device's attributes: all of them where the kernel has the extended command.
+/// The device's attributes: all of them if the kernel has the extended command.
 fn device(commands: &[Command]) -> anyhow::Result<String> {
     let answered = |name| {
         let mut all = commands.iter();
@@ -132,7 +132,7 @@ fn device(commands: &[Command]) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The attributes of each port that somebody asked for, as they were the first time.
+/// The attributes of each port that was queried, as first returned.
 fn ports(commands: &[Command]) -> anyhow::Result<String> {
     let mut seen = BTreeSet::new();
     let mut text = String::new();
@@ -186,7 +186,7 @@ impl Command {
     }
 }
 
-/// A line, unless the kernel left the answer out.
+/// Writes a line, unless the kernel did not return the value.
 fn line(text: &mut String, before: &str, name: &str, value: &Value) -> anyhow::Result<()> {
     let value = match value {
         Value::Null => return Ok(()),
@@ -202,7 +202,7 @@ fn is_hexadecimal(text: &str) -> bool {
     text.len().is_multiple_of(2) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// A word that stays one in a file of lines.
+/// Checks that a word remains one word in a file of lines.
 fn checked(word: &str) -> anyhow::Result<&str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.+-~".contains(c);
     ensure!(
@@ -212,7 +212,7 @@ fn checked(word: &str) -> anyhow::Result<&str> {
     Ok(word)
 }
 
-/// As [`checked`], of a few words: `errno 99`.
+/// As [`checked`], for several words: `errno 99`.
 fn checked_words(words: &str) -> anyhow::Result<&str> {
     for word in words.split(' ') {
         checked(word)?;

@@ -1,10 +1,10 @@
-//! Reads the file of `uverbs selftest --json`: as a table for people, and as what models of the
-//! device can be made of.
+//! Reads the output file of `uverbs selftest --json`, and turns it into a readable table and into
+//! input for models of the device.
 //!
 //! | file | what |
 //! |---|---|
-//! | `opening.txt` | the commands that open the device, with the kernel's answers: a line each |
-//! | `capabilities-0x0.bin`, … | the firmware's groups of capabilities: `connectx --adapter` claims no more |
+//! | `opening.txt` | the commands that open the device, with the kernel's answers, one per line |
+//! | `capabilities-0x0.bin`, … | the firmware's capability groups: `connectx --adapter` claims no more |
 //! | `device.txt` | the device for the fake kernel: `DeviceProfile::parse` of `uverbs_fake` |
 
 mod answers;
@@ -17,10 +17,10 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// Who writes such files.
+/// The program that writes such files.
 const TOOL: &str = "uverbs selftest";
 
-/// What is read of a report. Other versions of the program may write more.
+/// The parts of a report that are read. Other versions of the program may write more.
 #[derive(Debug, Deserialize)]
 pub struct Report {
     tool: String,
@@ -50,27 +50,27 @@ struct Check {
 }
 
 impl Report {
-    /// Reads a file.
+    /// Reads a report from a file.
     ///
     /// # Errors
-    /// It cannot be read, or is no report.
+    /// It cannot be read, or is not a report.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let text = fs::read_to_string(path);
         let text = text.with_context(|| format!("reading {}", path.display()))?;
         Self::parse(&text).with_context(|| format!("{} is no report", path.display()))
     }
 
-    /// Reads the text of a file.
+    /// Parses the text of a report.
     ///
     /// # Errors
-    /// It is no JSON, lacks a part that every report has, or was written by another program.
+    /// It is not JSON, lacks a part that every report has, or was written by another program.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let report: Self = serde_json::from_str(text)?;
         ensure!(report.tool == TOOL, "it was written by {:?}", report.tool);
         Ok(report)
     }
 
-    /// Everything that it says, or what did not go well.
+    /// The whole report, or only what did not succeed.
     pub fn table(&self, failed_only: bool) -> String {
         table::of(self, failed_only)
     }
@@ -78,16 +78,17 @@ impl Report {
     /// The device for the fake kernel.
     ///
     /// # Errors
-    /// The commands that open the device are not all there, or one of them says what it cannot.
+    /// The commands that open the device are incomplete, or one of them contains something that the
+    /// format cannot express.
     pub fn device(&self) -> anyhow::Result<String> {
         device::profile(self)
     }
 
-    /// Writes to a folder, which it makes, all files but `device.txt`; and that one, too, if it can
-    /// be made. Gives their names.
+    /// Writes all files but `device.txt` to a folder, which is created, and also that file if it
+    /// can be derived. Returns their names.
     ///
     /// # Errors
-    /// Capabilities that are no bytes, or a folder that cannot be written to.
+    /// Capabilities that are not bytes, or a folder that cannot be written to.
     pub fn write(&self, folder: &Path) -> anyhow::Result<Vec<String>> {
         let opening = answers::golden(&self.opening);
         let mut files = vec![("opening.txt".to_owned(), opening.into_bytes())];
@@ -146,7 +147,7 @@ mod tests {
         let names = report.write(&folder).unwrap();
         assert_eq!(names, ["opening.txt", "capabilities-0xc.bin"]);
         let bytes = fs::read(folder.join("capabilities-0xc.bin")).unwrap();
-        // Without the head of the reply.
+        // Without the header of the reply.
         assert_eq!(bytes, [1, 2, 0xff]);
         let text = fs::read_to_string(folder.join("opening.txt")).unwrap();
         assert_eq!(

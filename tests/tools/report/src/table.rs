@@ -1,11 +1,11 @@
-//! A report for people.
+//! A report as a readable table.
 
 use super::{Check, Report};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What is told of the device and the machine, by the names in the file.
+/// The facts printed about the device and the machine, by their names in the file.
 const FACTS: [&str; 10] = [
     "kernel",
     "distribution",
@@ -19,7 +19,7 @@ const FACTS: [&str; 10] = [
     "pci",
 ];
 
-/// The words of a run, by those of the file.
+/// The words printed for the results of a run, by those in the file.
 const WORDS: [(&str, &str); 4] = [
     ("ok", "ok"),
     ("slow", "slow"),
@@ -27,7 +27,7 @@ const WORDS: [(&str, &str); 4] = [
     ("skip", "skip"),
 ];
 
-/// Everything, or without what went well.
+/// The whole report, or without what succeeded.
 pub(crate) fn of(report: &Report, failed_only: bool) -> String {
     let mut text = String::new();
     let mut row = |name: &str, value: &str| {

@@ -1,4 +1,4 @@
-//! The folder where downloads stay.
+//! The cache folder of downloads.
 
 use crate::Error;
 use rustix::fs::{FlockOperation, flock};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// The variable that names another folder.
 const VARIABLE: &str = "UVERBS_TESTBED_CACHE";
 
-/// The folder of downloads; made when missing.
+/// The cache folder; created if missing.
 pub(crate) fn folder() -> Result<PathBuf, Error> {
     let path = std::env::var_os(VARIABLE).map_or_else(
         || crate::cargo::workspace().join("target/testbed"),
@@ -18,9 +18,10 @@ pub(crate) fn folder() -> Result<PathBuf, Error> {
     path.canonicalize().map_err(Error::file("finding", &path))
 }
 
-/// Gives the folder `name` of the cache, filled by `fill` when it is not there yet.
+/// Returns the folder `name` of the cache, which `fill` fills if it does not exist yet.
 ///
-/// A folder is whole or absent: it is filled under another name. Only one process fills at a time.
+/// A folder is complete or absent: it is filled under another name. Only one process fills at a
+/// time.
 pub(crate) fn filled(
     name: &str,
     fill: impl FnOnce(&Path) -> Result<(), Error>,
@@ -47,7 +48,7 @@ pub(crate) fn filled(
     Ok(path)
 }
 
-/// Forgets the folder `name`, so that the next use downloads it anew.
+/// Removes the folder `name`, so that its next use downloads it again.
 pub(crate) fn forget(name: &str) -> Result<(), Error> {
     let path = folder()?.join(name);
     match fs::remove_dir_all(&path) {

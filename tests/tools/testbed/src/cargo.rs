@@ -7,13 +7,13 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The target of everything that runs in a guest.
+/// The target of all programs that run in a guest.
 pub const MUSL: &str = "x86_64-unknown-linux-musl";
 
-/// The same of machines with an Arm processor.
+/// The same for machines with an Arm processor.
 pub(crate) const MUSL_ARM: &str = "aarch64-unknown-linux-musl";
 
-/// What links for it.
+/// The linker for that target.
 const LINKER_ARM: (&str, &str) = ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER", "rust-lld");
 
 /// The root of the workspace.
@@ -33,12 +33,12 @@ pub struct Built {
     pub is_test: bool,
 }
 
-/// Cargo, in the root of the workspace, as if it was called by hand.
+/// Cargo, in the root of the workspace, as if it were called by hand.
 pub fn command() -> Command {
     by_hand(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Cargo of another toolchain, by its name, in the root of the workspace, as if it was called by
+/// Cargo of another toolchain, by its name, in the root of the workspace, as if it were called by
 /// hand.
 pub fn command_of(toolchain: &str) -> Command {
     let mut command = by_hand("rustup");
@@ -50,10 +50,10 @@ fn by_hand(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command
         .current_dir(workspace())
-        // What musl needs is linked by the toolchain itself; a C compiler of this machine cannot
-        // for another one.
+        // The toolchain's own linker links for musl; a C compiler of this machine cannot link for
+        // another.
         .env(LINKER_ARM.0, LINKER_ARM.1);
-    // Set by `cargo run` for the program that it runs; they would make cargo build everything anew.
+    // Set by `cargo run` for the program that it runs; they would make cargo rebuild everything.
     for (name, _) in std::env::vars()
         .filter(|(name, _)| name.starts_with("CARGO_PKG_") || name == "CARGO_MANIFEST_DIR")
     {
@@ -62,11 +62,11 @@ fn by_hand(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Runs `cargo build` or `cargo test --no-run` with these arguments for the guest and gives what it
-/// built.
+/// Runs `cargo build` or `cargo test --no-run` with these arguments for the guest and returns what
+/// it built.
 ///
 /// # Errors
-/// The musl target is missing and cannot be installed, or cargo fails (it says why on standard
+/// The musl target is missing and cannot be installed, or cargo fails (it prints why on standard
 /// error).
 pub fn build(args: &[&str]) -> Result<Vec<Built>, Error> {
     build_for(Processor::Amd64, args)
@@ -115,7 +115,7 @@ pub fn program_of(package: &str, name: &str) -> Result<PathBuf, Error> {
 /// Builds one program.
 ///
 /// # Errors
-/// As [`build`], and when cargo built no program of that name.
+/// As [`build`], and if cargo built no program of that name.
 pub fn build_program(name: &str, args: &[&str]) -> Result<PathBuf, Error> {
     build_program_for(Processor::Amd64, name, args)
 }
@@ -142,7 +142,7 @@ pub(crate) fn guest_init(processor: Processor) -> Result<PathBuf, Error> {
 /// Builds one program that runs on the host itself.
 ///
 /// # Errors
-/// Cargo fails (it says why on standard error), or built no program of that name.
+/// Cargo fails (it prints why on standard error), or built no program of that name.
 pub fn build_host_program(name: &str, args: &[&str]) -> Result<PathBuf, Error> {
     named(name, args, executables(args)?)
 }
@@ -157,7 +157,7 @@ fn named(name: &str, args: &[&str], built: Vec<Built>) -> Result<PathBuf, Error>
     })
 }
 
-/// What cargo writes to its standard output is not for people; what is, was shown as it came.
+/// Cargo's standard output is not meant for people; its standard error was shown as it came.
 fn said_above(error: Error) -> Error {
     match error {
         Error::Program {

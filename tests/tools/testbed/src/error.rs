@@ -1,16 +1,16 @@
-//! What can go wrong on the host's side.
+//! Errors on the host's side.
 
 use std::fmt::Display;
 use std::path::PathBuf;
 
-/// What the testbed could not do.
+/// Something that the testbed could not do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A program of the host is missing and could not be installed.
+    /// A program is missing on the host and could not be installed.
     #[error("{what} is missing; type: {install}")]
     Missing {
-        /// What is missing, in words.
+        /// A description of what is missing.
         what: String,
         /// The command that installs it.
         install: String,
@@ -20,9 +20,9 @@ pub enum Error {
     Program {
         /// Its command line.
         program: String,
-        /// How it ended.
+        /// Its exit status.
         status: String,
-        /// The end of what it wrote.
+        /// The end of its output.
         output: String,
     },
     /// A file or folder could not be read or written.
@@ -30,26 +30,26 @@ pub enum Error {
     File {
         /// What was being done.
         doing: &'static str,
-        /// To which file.
+        /// The file.
         path: PathBuf,
         /// Why it failed.
         cause: std::io::Error,
     },
-    /// No kernel goes by that name.
+    /// There is no kernel of this name.
     #[error("there is no kernel named {name:?}; there are: {known}")]
     UnknownKernel {
         /// The name.
         name: String,
-        /// Those that there are.
+        /// The names that exist.
         known: String,
     },
-    /// Nothing that runs machines goes by that name.
+    /// There is no accelerator of this name.
     #[error("nothing that runs machines is named {name:?}; there are: auto, kvm, tcg")]
     Accelerator {
         /// The name.
         name: String,
     },
-    /// Debian's packages are not what they are expected to be.
+    /// Debian's packages are not as expected.
     #[error("{what}: {why}")]
     Packages {
         /// What was looked for.
@@ -57,7 +57,7 @@ pub enum Error {
         /// What was found instead.
         why: String,
     },
-    /// The machine did not come up, hung, or died.
+    /// The machine did not boot, hung, or died.
     #[error("the machine {what}\n--- the end of its console ---\n{console}")]
     Machine {
         /// What happened.
@@ -65,32 +65,32 @@ pub enum Error {
         /// The end of its console.
         console: String,
     },
-    /// The software ConnectX of the machine is gone, or the machine has none.
+    /// The software ConnectX of the machine has ended, or the machine has none.
     #[error("the software ConnectX {what}\n{said}")]
     Connectx {
         /// What happened.
         what: String,
-        /// What its server wrote.
+        /// The server's output.
         said: String,
     },
-    /// A command in the guest did not end well.
+    /// A command in the guest did not succeed.
     #[error("{command}: {ending}\n--- output ---\n{output}")]
     Command {
         /// Its command line.
         command: String,
         /// How it ended.
         ending: String,
-        /// What it wrote.
+        /// Its output.
         output: String,
     },
-    /// Something that was waited for did not come.
+    /// Something that was waited for did not happen.
     #[error("{what} did not come within {seconds} s\n--- output ---\n{output}")]
     Silence {
         /// What was waited for.
         what: String,
         /// How long.
         seconds: f32,
-        /// What came instead.
+        /// The output until then.
         output: String,
     },
 }

@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Kernels and Debian packages are downloaded once, by `apt-get` in a folder of its own, into
-//! `target/testbed` or the folder that `UVERBS_TESTBED_CACHE` names. No root is needed unless a
+//! `target/testbed` or the folder that `UVERBS_TESTBED_CACHE` names. Root is not required unless a
 //! tool has to be installed; see [`host`].
 
 pub mod accelerator;

@@ -11,13 +11,13 @@ use guest_init::{Config, Topology};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The Debian whose programs are laid into a guest unless another is asked for.
+/// The Debian suite whose programs are installed in a guest by default.
 const SUITE: &str = "bookworm";
 
-/// How long a machine may take until it is ready.
+/// Default time limit for a machine to become ready.
 const BOOT_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// What a machine is made of; [`boot`](Self::boot) starts it.
+/// The configuration of a machine; [`boot`](Self::boot) starts it.
 #[derive(Clone, Debug)]
 pub struct Machine {
     kernel: Kernel,
@@ -31,11 +31,11 @@ pub struct Machine {
     boot_timeout: Duration,
 }
 
-/// How often a machine is booted again after a fault of the emulator.
+/// How many times a machine is booted again after a fault of the emulator.
 const MAX_FAULTS: u32 = 2;
 
-/// Whether the kernel stumbled over the breakpoint by which it patches its own code while it boots.
-/// Software emulation of two processors shows it to the other one at times; hardware does not.
+/// Whether the kernel hit the breakpoint by which it patches its own code while it boots. When two
+/// processors are emulated, the other one sometimes sees it; hardware never shows it.
 fn is_emulation_fault(error: &Error) -> bool {
     matches!(error, Error::Machine { console, .. } if console.contains("int3: 0000"))
 }
@@ -64,18 +64,18 @@ impl Machine {
         self
     }
 
-    /// Puts software ConnectX functions on the PCI bus: `mlx5_0`, `mlx5_1`, …; see [`connectx`] for
-    /// what they become. There is no rxe device beside them unless [`topology`](Self::topology) is
-    /// said afterwards.
+    /// Adds software ConnectX functions to the PCI bus: `mlx5_0`, `mlx5_1`, …; see [`connectx`] for
+    /// what they become. No rxe device is created beside them unless [`topology`](Self::topology)
+    /// is called afterwards.
     ///
-    /// A server process is started for each boot, and a QEMU that knows vfio-user is downloaded if
-    /// the host has none.
+    /// A server process is started for each boot, and a QEMU that supports vfio-user is downloaded
+    /// if the host has none.
     #[must_use]
     pub fn connectx(mut self, connectx: impl Into<Connectx>) -> Self {
         let connectx = connectx.into();
         if connectx.has_on_demand_paging() {
-            // With five levels of page tables a region of the whole address space takes 2^26 keys,
-            // a gibibyte of them, on 6.12 and before.
+            // With five-level page tables a region of the whole address space takes 2^26 keys, a
+            // gibibyte of them, on 6.12 and before.
             self.parts.kernel_arguments.push("no5lvl".into());
         }
         self.connectx = Some(connectx);
@@ -83,7 +83,7 @@ impl Machine {
         self
     }
 
-    /// Lays a static program of the host into the guest, found there by this name.
+    /// Copies a static program of the host into the guest, where it is found by this name.
     #[must_use]
     pub fn with_binary(mut self, path: impl Into<PathBuf>, name: &str) -> Self {
         self.programs
@@ -98,16 +98,16 @@ impl Machine {
         self
     }
 
-    /// Lays Debian's own RDMA programs into the guest: ibverbs-utils with all providers, perftest,
-    /// iproute2 (`ip`, `rdma`), strace and busybox, from Debian 12 unless
-    /// [`debian_suite`](Self::debian_suite) says otherwise.
+    /// Installs Debian's own RDMA programs in the guest: ibverbs-utils with all providers,
+    /// perftest, iproute2 (`ip`, `rdma`), strace and busybox, from Debian 12 unless
+    /// [`debian_suite`](Self::debian_suite) selects another.
     #[must_use]
     pub fn with_debian_tools(self) -> Self {
         self.with_debian_packages(&TOOLS)
     }
 
-    /// Lays further packages of Debian with all that they need into the guest. Their installation
-    /// scripts are not run.
+    /// Installs further Debian packages with all their dependencies in the guest. Their
+    /// installation scripts are not run.
     #[must_use]
     pub fn with_debian_packages(mut self, packages: &[&str]) -> Self {
         self.userland
@@ -116,7 +116,8 @@ impl Machine {
         self
     }
 
-    /// Takes Debian's programs from another suite (`trixie`, `sid`); say it after the packages.
+    /// Takes Debian's programs from another suite (`trixie`, `sid`); call it after adding the
+    /// packages.
     #[must_use]
     pub fn debian_suite(mut self, suite: &str) -> Self {
         if let Some(userland) = &mut self.userland {
@@ -132,28 +133,28 @@ impl Machine {
         self
     }
 
-    /// Memory in MiB (2048).
+    /// Memory in MiB (2048 by default).
     #[must_use]
     pub fn memory_mib(mut self, memory_mib: u32) -> Self {
         self.parts.memory_mib = memory_mib;
         self
     }
 
-    /// Number of processors (2).
+    /// Number of processors (2 by default).
     #[must_use]
     pub fn processors(mut self, processors: u32) -> Self {
         self.parts.processors = processors;
         self
     }
 
-    /// Starts another QEMU than the one in `PATH`: program and first arguments.
+    /// Starts a QEMU other than the one in `PATH`: program and first arguments.
     #[must_use]
     pub fn qemu(mut self, command: &[&str]) -> Self {
         self.parts.qemu = Some(command.iter().map(|&word| word.to_owned()).collect());
         self
     }
 
-    /// Further arguments of QEMU.
+    /// Adds arguments for QEMU.
     #[must_use]
     pub fn qemu_args(mut self, arguments: &[&str]) -> Self {
         self.parts
@@ -162,26 +163,26 @@ impl Machine {
         self
     }
 
-    /// One more argument of the kernel.
+    /// Adds a kernel argument.
     #[must_use]
     pub fn kernel_arg(mut self, argument: &str) -> Self {
         self.parts.kernel_arguments.push(argument.into());
         self
     }
 
-    /// How long the machine may take until it is ready (180 s).
+    /// How long the machine may take to become ready (180 s by default).
     #[must_use]
     pub fn boot_timeout(mut self, timeout: Duration) -> Self {
         self.boot_timeout = timeout;
         self
     }
 
-    /// Starts the machine and waits until its devices are there. What is missing is downloaded,
+    /// Starts the machine and waits until its devices exist. Whatever is missing is downloaded,
     /// built or installed first.
     ///
     /// # Errors
-    /// Something is missing and cannot be had, or the machine does not come up ([`Error::Machine`]
-    /// with the end of its console).
+    /// Something is missing and cannot be obtained, or the machine does not boot
+    /// ([`Error::Machine`] with the end of its console).
     pub fn boot(&self) -> Result<Guest, Error> {
         let init = cargo::guest_init(self.kernel.processor())?;
         let kernel = self.kernel.files()?;
@@ -240,16 +241,16 @@ impl Machine {
             required("virtio_pci"),
             required("virtio_console"),
             Wanted::optional("virtio_rng"),
-            // Kernels before 6.14 ask for this by its name in the crypto layer when an rxe device
+            // Kernels before 6.14 request this by its name in the crypto layer when an rxe device
             // is added.
             Wanted::optional("crc32_generic"),
         ];
         wanted.extend(["ib_uverbs", "rdma_ucm", "rdma_rxe", "veth"].map(required));
         wanted.push(Wanted::required("dummy", "numdummies=0"));
         if let Some(connectx) = &self.connectx {
-            // Where memory is registered by work requests, the driver begins with six thousand keys
-            // that it makes and at the end destroys one by one, unless it is to keep no more than
-            // it has used.
+            // Where memory is registered by work requests, the driver creates six thousand keys at
+            // the start and destroys them one by one at the end, unless it is configured to keep no
+            // more than it has used.
             let core = if connectx.has_on_demand_paging() {
                 "prof_sel=0"
             } else {

@@ -1,19 +1,19 @@
-//! What a machine computes with.
+//! The processors of machines.
 
 use crate::host::Tool;
 
 /// The processor of a machine.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Processor {
-    /// x86 of 64 bits.
+    /// 64-bit x86.
     #[default]
     Amd64,
-    /// Arm of 64 bits.
+    /// 64-bit Arm.
     Arm64,
 }
 
 impl Processor {
-    /// As Debian calls it.
+    /// Debian's name for it.
     pub(crate) fn debian(self) -> &'static str {
         match self {
             Self::Amd64 => "amd64",
@@ -29,7 +29,7 @@ impl Processor {
         }
     }
 
-    /// The machine around it, for QEMU.
+    /// The machine type for QEMU.
     pub(crate) fn board(self) -> &'static str {
         match self {
             Self::Amd64 => "q35",
@@ -37,8 +37,8 @@ impl Processor {
         }
     }
 
-    /// Its model, for QEMU. Signatures of pointers, which `max` would have, take longer to emulate
-    /// than everything else.
+    /// Its CPU model for QEMU. Pointer authentication, which `max` would have, takes longer to
+    /// emulate than everything else.
     pub(crate) fn model(self) -> &'static str {
         match self {
             Self::Amd64 => "max",
@@ -54,7 +54,7 @@ impl Processor {
         }
     }
 
-    /// What the kernel is told of the processor alone.
+    /// Kernel arguments that depend on the processor.
     pub(crate) fn kernel_arguments(self) -> &'static str {
         match self {
             Self::Amd64 => "tsc=reliable",

@@ -1,4 +1,4 @@
-//! The machine itself.
+//! The QEMU process of a machine.
 
 use crate::accelerator::Accelerator;
 use crate::host::ensure;
@@ -8,15 +8,15 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// What the kernel is told: where its console is, that a panic ends the machine, what makes booting
-/// quick, and that lines written by programs are not thinned out.
+/// Kernel arguments: where the console is, that a panic ends the machine, what makes booting fast,
+/// and that lines written by programs are not rate-limited.
 const KERNEL_ARGUMENTS: &str = "loglevel=6 panic=-1 random.trust_cpu=on \
     mitigations=off net.ifnames=0 printk.devkmsg=on";
 
-/// The parts of a machine that its user chooses.
+/// The parts of a machine that its user can configure.
 #[derive(Clone, Debug)]
 pub(crate) struct Parts {
-    /// Another QEMU than the one in `PATH`: its command line up to the arguments of the machine.
+    /// A QEMU other than the one in `PATH`: its command line up to the arguments of the machine.
     pub(crate) qemu: Option<Vec<String>>,
     pub(crate) processor: Processor,
     pub(crate) processors: u32,
@@ -49,13 +49,13 @@ impl Parts {
     }
 }
 
-/// The files through which a machine is reached, all in one folder.
+/// The files through which a machine is controlled, all in one folder.
 #[derive(Clone, Debug)]
 pub(crate) struct Paths {
     pub(crate) console: PathBuf,
     pub(crate) control: PathBuf,
     pub(crate) image: PathBuf,
-    /// What QEMU itself complains about.
+    /// QEMU's own error messages.
     pub(crate) errors: PathBuf,
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn find(program: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// The command that boots a kernel on these parts, its console in a file, with nothing else that
+/// The command that boots a kernel on these parts, with its console in a file and nothing else that
 /// belongs to a machine.
 pub(crate) fn command(
     parts: &Parts,
@@ -129,7 +129,7 @@ pub(crate) fn command(
     Ok(command)
 }
 
-/// Starts the machine; `functions` are arguments for this start alone.
+/// Starts the machine; `functions` are arguments for this start only.
 pub(crate) fn start(
     parts: &Parts,
     accelerator: Accelerator,
@@ -150,7 +150,7 @@ pub(crate) fn start(
     spawn(&mut command, paths)
 }
 
-/// Starts QEMU; what it complains about is kept.
+/// Starts QEMU; its error messages are kept.
 pub(crate) fn spawn(command: &mut Command, paths: &Paths) -> Result<Child, Error> {
     let errors = File::create(&paths.errors).map_err(Error::file("making", &paths.errors))?;
     command

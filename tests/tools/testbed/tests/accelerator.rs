@@ -1,4 +1,4 @@
-//! Whether kernels boot is found out by booting one.
+//! Whether kernels boot is determined by booting one.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ fn what_boots_kernels_is_found_to() {
 #[ignore = "needs QEMU"]
 fn what_boots_none_is_found_not_to_in_time() {
     ensure(&[Tool::Qemu]).unwrap();
-    // The emulator needs longer: what does not come up in time is as good as what never does.
+    // The emulator needs longer: a kernel that does not boot in time counts as one that never does.
     let since = Instant::now();
     let Answer::DoesNot(why) = tried(QEMU, Duration::ZERO) else {
         panic!("a kernel booted in no time");

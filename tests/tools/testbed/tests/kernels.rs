@@ -1,4 +1,5 @@
-//! Every kernel boots, obeys, and carries Debian's own ping-pong from host `a` to host `b`.
+//! Every kernel boots, carries out commands, and runs Debian's own ping-pong from host `a` to host
+//! `b`.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -31,7 +32,7 @@ fn boot(kernel: &str) -> Guest {
     guest
 }
 
-/// What a guest does for its host, on one boot of each kernel.
+/// What a guest does for its host, in one boot of each kernel.
 fn obeys(kernel: &str) {
     let guest = boot(kernel);
     let output = guest
@@ -125,7 +126,7 @@ fn ping_pongs(kernel: &str) {
                 .args(["-d", "rxe_a", "-g", gid])
                 .namespace("a")
                 .timeout(20 * SECOND);
-            // C programs tell a terminal at once what they tell a pipe at their end.
+            // C programs write to a terminal at once what they write to a pipe only at their end.
             let server = guest
                 .spawn(server.with_terminal(WindowSize {
                     rows: 24,
@@ -170,7 +171,7 @@ fn ping_pongs(kernel: &str) {
     itself.check().unwrap();
     server.wait().unwrap().check().unwrap();
 
-    // Twelve runs of 1000 messages each way; loopback would leave the interface untouched.
+    // Twelve runs of 1000 messages in each direction; loopback would not use the interface.
     let carried = packets_on_the_wire(&guest) - before;
     assert!(carried >= 12_000, "only {carried} packets crossed the wire");
     guest.power_off().unwrap();
@@ -229,7 +230,7 @@ fn commands_run_as_they_are_asked_to() {
         "33 77\r\nyes\r\n"
     );
 
-    // What a command leaves behind ends with it. Both have to run by then.
+    // The processes that a command leaves behind end with it. Both have to be running by then.
     let started = text(Command::shell(
         "sleep 1234 & setsid sleep 1234 & \
          until [ $(pidof sleep | wc -w) = 2 ]; do true; done; pidof sleep",

@@ -1,4 +1,5 @@
-//! The runner tells tests that pass from all others, and goes on whatever one does to the machine.
+//! The runner distinguishes tests that pass from all others, and continues whatever a test does to
+//! the machine.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;

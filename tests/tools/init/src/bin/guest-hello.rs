@@ -1,8 +1,8 @@
-//! The smallest payload of a guest: says where it runs and which RDMA devices it sees. Tests use it
-//! where there is no shell.
+//! The smallest payload of a guest: prints where it runs and which RDMA devices it sees. Tests use
+//! it where there is no shell.
 //!
 //! `guest-hello` lists; `guest-hello exit CODE`, `guest-hello sleep`, `guest-hello echo` (input to
-//! output) and `guest-hello write FILE TEXT` do as they say.
+//! output) and `guest-hello write FILE TEXT` do what their names say.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! What a command reads.
+//! A command's input.
 
 use crate::terminal;
 use guest_init::WindowSize;
@@ -7,8 +7,8 @@ use std::io::{self, Write as _};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-/// The writing end of a command's standard input. A command that does not read holds nobody up;
-/// dropped, the input ends.
+/// The writing end of a command's standard input. A command that does not read blocks nothing else;
+/// dropping this value ends the input.
 #[derive(Debug)]
 pub(super) struct Input {
     data: Sender<Vec<u8>>,
@@ -33,7 +33,7 @@ impl Input {
     }
 
     pub(super) fn write(&self, data: Vec<u8>) {
-        // The command may be gone already.
+        // The command may have ended already.
         let _ = self.data.send(data);
     }
 

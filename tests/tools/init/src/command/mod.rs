@@ -1,4 +1,4 @@
-//! The host's commands: started, fed, watched, ended.
+//! The host's commands: starting, feeding, watching and ending them.
 
 mod input;
 mod start;
@@ -28,7 +28,7 @@ pub(crate) struct Commands {
     running: Arc<Mutex<HashMap<u32, Running>>>,
 }
 
-/// What the host can still do to a running command.
+/// What the host can still do with a running command.
 #[derive(Debug)]
 struct Running {
     pid: Pid,
@@ -45,7 +45,7 @@ impl Commands {
         }
     }
 
-    /// Starts a command; its end is told by an event.
+    /// Starts a command; an event reports its end.
     pub(crate) fn launch(&self, launch: &Launch) {
         let since = Instant::now();
         let id = launch.id;
@@ -94,7 +94,7 @@ impl Commands {
         });
     }
 
-    /// Gives a command something to read.
+    /// Writes to a command's input.
     pub(crate) fn input(&self, id: u32, data: Vec<u8>) {
         if let Some(input) = self
             .running()
@@ -132,7 +132,7 @@ impl Commands {
     }
 }
 
-/// Waits for the end of a command, or makes it end; then nothing that it started is left.
+/// Waits until a command ends, or ends it; afterwards nothing that it started is left.
 fn watch(id: u32, ended: &Receiver<WaitStatus>, timeout: Option<Duration>) -> Ending {
     let group = exec::cgroup(id);
     let status = match timeout {
@@ -155,7 +155,7 @@ fn watch(id: u32, ended: &Receiver<WaitStatus>, timeout: Option<Duration>) -> En
     ending
 }
 
-/// Why the command could not be started, when that is how its process ended.
+/// Why the command could not be started, if that is why its process ended.
 fn not_started(id: u32) -> Option<Ending> {
     let text = fs::read_to_string(exec::complaint(id)).ok()?;
     (!text.is_empty()).then_some(Ending::NotStarted(text))

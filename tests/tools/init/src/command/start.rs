@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::Receiver;
 use std::thread::{self, JoinHandle};
 
-/// A command that was started, and the threads that carry its words.
+/// A command that was started, and the threads that carry its output.
 #[derive(Debug)]
 pub(super) struct Started {
     pub(super) child: Child,
@@ -74,7 +74,8 @@ fn with_terminal(
         .stdout(pair.slave.try_clone()?)
         .stderr(pair.slave);
     let (child, ended) = reaper.spawn(&mut command)?;
-    // Our copies of the command's end go, so that reading ends when the last process lets go of it.
+    // Close our copies of the command's ends, so that reading ends when its last process closes
+    // them.
     drop(command);
     let master = File::from(pair.master);
     let carrier = forward(master.try_clone()?, id, Stream::Stdout, outgoing);
@@ -86,7 +87,7 @@ fn with_terminal(
     })
 }
 
-/// Sends the host what a command writes, until nobody can write any more.
+/// Sends a command's output to the host until every writer has closed it.
 fn forward(
     mut from: impl Read + Send + 'static,
     id: u32,
@@ -103,7 +104,7 @@ fn forward(
                     outgoing.send(&Event::Output { id, stream, data });
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A terminal that everyone let go of answers EIO.
+                // A terminal that every process has closed answers EIO.
                 Ok(_) | Err(_) => return,
             }
         }

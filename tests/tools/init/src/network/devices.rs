@@ -1,5 +1,5 @@
-//! Verbs devices of PCI functions: their drivers make them, this waits for them and gives them
-//! addresses.
+//! Verbs devices of PCI functions: their drivers create them; this module waits for them and
+//! assigns addresses.
 
 use super::{links, wire};
 use crate::error::{Doing as _, Error};
@@ -10,11 +10,11 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long drivers may take until a device is of use. Emulated processors are slow.
+/// How long drivers may take until a device is usable. Emulated processors are slow.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Waits until every device is there, then until its port is of use.
+/// Waits until every device exists, then until its port is usable.
 pub(crate) fn set_up(devices: &[Device]) -> Result<(), Error> {
     for device in devices {
         until(
@@ -97,7 +97,7 @@ fn has_gid(name: &str, address: IpAddr) -> bool {
     };
     let entries = fs::read_dir(format!("/sys/class/infiniband/{name}/ports/1/gids"));
     entries.into_iter().flatten().flatten().any(|entry| {
-        // A place in the table that is empty cannot be read.
+        // An empty entry of the table cannot be read.
         fs::read_to_string(entry.path())
             .is_ok_and(|gid| gid.trim().parse::<Ipv6Addr>() == Ok(wanted))
     })

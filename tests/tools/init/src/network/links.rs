@@ -1,4 +1,4 @@
-//! Interfaces and addresses, by route netlink.
+//! Interfaces and addresses, by rtnetlink.
 
 use crate::error::{Doing as _, Error};
 use futures_util::TryStreamExt as _;
@@ -8,11 +8,11 @@ use std::fs::{self, File};
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::AsRawFd as _;
 
-/// Route netlink in the network namespace of the thread that made it.
+/// rtnetlink in the network namespace of the thread that created it.
 #[derive(Debug)]
 pub(crate) struct Links(pub(super) Handle);
 
-/// Runs something that needs route netlink in the calling thread's network namespace.
+/// Runs `work`, which needs rtnetlink, in the calling thread's network namespace.
 pub(crate) fn run<T>(work: impl AsyncFnOnce(&Links) -> Result<T, Error>) -> Result<T, Error> {
     let doing = || "opening route netlink".to_owned();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -28,12 +28,12 @@ pub(crate) fn run<T>(work: impl AsyncFnOnce(&Links) -> Result<T, Error>) -> Resu
     })
 }
 
-/// Addresses are of use at once: new interfaces do not look for others that have the same.
+/// Makes addresses usable at once: new interfaces do no duplicate address detection.
 pub(crate) fn quiet_defaults() {
     quiet(&["all", "default"]);
 }
 
-/// The same for interfaces that are there already.
+/// The same for existing interfaces.
 pub(crate) fn quiet(scopes: &[&str]) {
     for scope in scopes {
         let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{scope}/accept_dad"), "0");
@@ -56,7 +56,7 @@ impl Links {
             .doing(|| format!("adding the veth pair {one}, {other}"))
     }
 
-    /// Takes an interface up.
+    /// Brings an interface up.
     pub(crate) async fn up(&self, name: &str) -> Result<(), Error> {
         let message = LinkUnspec::new_with_name(name).up().build();
         self.0
@@ -67,7 +67,7 @@ impl Links {
             .doing(|| format!("taking {name} up"))
     }
 
-    /// Gives an interface to another network namespace.
+    /// Moves an interface to another network namespace.
     pub(crate) async fn give_away(&self, name: &str, namespace: &File) -> Result<(), Error> {
         let message = LinkUnspec::new_with_name(name)
             .setns_by_fd(namespace.as_raw_fd())
@@ -101,7 +101,8 @@ impl Links {
         self.find(name).await.map(|link| link.header.index)
     }
 
-    /// The IPv6 address that an Ethernet interface gives itself (RFC 4291, appendix A).
+    /// The IPv6 link-local address that an Ethernet interface assigns itself (RFC 4291, appendix
+    /// A).
     pub(crate) async fn link_local(&self, name: &str) -> Result<Ipv6Addr, Error> {
         let link = self.find(name).await?;
         let address = link

@@ -11,10 +11,10 @@ use crate::modules;
 use guest_init::Topology;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A function that only an rxe with network namespaces of its own has.
+/// A function that exists only in an rxe driver that supports network namespaces.
 const NAMESPACE_AWARE: (&str, &[u8]) = ("rdma_rxe", b"rxe_namespace_init");
 
-/// What came of the configuration.
+/// The result of the configuration.
 #[derive(Debug, Default)]
 pub(crate) struct Network {
     pub(crate) separate_namespaces: bool,
@@ -93,8 +93,8 @@ fn two_namespaces() -> Result<Network, Error> {
     })
 }
 
-/// Both devices in the initial namespace, which is the only one this kernel's rxe sends and
-/// receives in.
+/// Sets up both devices in the initial namespace, the only one in which this kernel's rxe sends and
+/// receives.
 fn two_devices() -> Result<Network, Error> {
     let [first, second] = &HOSTS;
     let ends = [first, second].map(|host| wire::End {
@@ -114,7 +114,7 @@ fn two_devices() -> Result<Network, Error> {
 }
 
 impl Host {
-    /// Its addresses with the lengths of their networks.
+    /// Its addresses with their prefix lengths.
     fn addresses(&self) -> [(IpAddr, u8); 2] {
         let v4 = Ipv4Addr::new(10, 1, 0, self.number);
         let v6 = Ipv6Addr::new(0xfd00, 1, 0, 0, 0, 0, 0, self.number.into());

@@ -1,4 +1,4 @@
-//! Network namespaces with names, where `ip netns` looks for them.
+//! Named network namespaces, where `ip netns` looks for them.
 
 use super::links;
 use crate::error::{Doing as _, Error};
@@ -10,7 +10,7 @@ use std::thread;
 
 const FOLDER: &str = "/run/netns";
 
-/// Makes a network namespace.
+/// Creates a network namespace.
 pub(crate) fn create(name: &str) -> Result<File, Error> {
     in_a_thread(|| {
         unshare(CloneFlags::CLONE_NEWNET)
@@ -21,12 +21,12 @@ pub(crate) fn create(name: &str) -> Result<File, Error> {
     open(name)
 }
 
-/// Gives the initial network namespace one more name.
+/// Gives the initial network namespace another name.
 pub(crate) fn alias_of_initial(name: &str) -> Result<(), Error> {
     pin(name, "/proc/1/ns/net")
 }
 
-/// Does something inside a network namespace.
+/// Runs `work` inside a network namespace.
 pub(crate) fn inside<T: Send>(
     name: &str,
     work: impl FnOnce() -> Result<T, Error> + Send,
@@ -39,7 +39,7 @@ pub(crate) fn inside<T: Send>(
     })
 }
 
-/// Whether a file names the network namespace that the calling process is in.
+/// Whether a file refers to the network namespace of the calling process.
 pub(crate) fn is_own(namespace: &File) -> bool {
     let own = fs::metadata("/proc/self/ns/net").map(|own| (own.dev(), own.ino()));
     matches!((own, namespace.metadata()), (Ok(own), Ok(other)) if own == (other.dev(), other.ino()))
@@ -65,7 +65,8 @@ fn pin(name: &str, source: &str) -> Result<(), Error> {
     .doing(doing)
 }
 
-/// A thread has a network namespace of its own; the one that leaves its own ends with the work.
+/// Runs `work` in a thread, because network namespaces are per thread; a thread that leaves its own
+/// ends with the work.
 fn in_a_thread<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
     thread::scope(|scope| scope.spawn(work).join()).unwrap_or_else(|_| {
         Err(Error::new(

@@ -1,8 +1,8 @@
-//! Two devices of one network namespace that talk over the wire.
+//! Two devices in one network namespace that communicate over the wire.
 //!
-//! Ordinarily packets to an address of the same namespace take the loopback interface, where rxe
-//! does not see them. rxe asks for routes by output device, so rules for that device send its
-//! packets to the wire; everything else stays as it is.
+//! Packets to an address of the same namespace normally take the loopback interface, where rxe does
+//! not see them. rxe looks up routes by output device, so rules for that device send its packets
+//! over the wire; everything else stays unchanged.
 
 use super::links::Links;
 use crate::error::{Doing as _, Error};
@@ -14,16 +14,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Before any other rule.
 const DEVICE_PRIORITY: u32 = 10;
-/// Where the rule for local addresses goes: behind those for devices.
+/// The priority of the rule for local addresses: after those for devices.
 const LOCAL_PRIORITY: u32 = 20;
 /// The table of local addresses.
 const LOCAL_TABLE: u8 = 255;
-/// The routing tables of the hosts' interfaces: this and the number of the host.
+/// Routing tables of the hosts' interfaces: this plus the number of the host.
 pub(crate) const HOST_TABLES: u8 = 100;
-/// The routing tables of PCI functions' interfaces: this and the number of the function.
+/// Routing tables of PCI functions' interfaces: this plus the number of the function.
 pub(crate) const FUNCTION_TABLES: u8 = 110;
 
-/// An interface with the addresses it is to have, and the routing table that is to be its own.
+/// An interface with the addresses it is to have and the number of its own routing table.
 #[derive(Debug)]
 pub(crate) struct End {
     pub(crate) link: String,
@@ -31,7 +31,7 @@ pub(crate) struct End {
     pub(crate) addresses: Vec<(IpAddr, u8)>,
 }
 
-/// Takes interfaces up that are joined by a wire, so that what is bound to one of them reaches the
+/// Brings up interfaces that are joined by a wire, so that packets bound to one of them reach the
 /// others over it.
 pub(crate) async fn join(links: &Links, ends: &[End]) -> Result<(), Error> {
     for end in ends {
@@ -53,8 +53,8 @@ pub(crate) async fn join(links: &Links, ends: &[End]) -> Result<(), Error> {
     move_local_rule(links).await
 }
 
-/// Lets an interface receive packets that come from addresses of this very host, and answer for its
-/// own address alone.
+/// Lets an interface receive packets that come from addresses of this same host, and answer ARP
+/// only for its own address.
 fn accept_own_addresses(link: &str) -> Result<(), Error> {
     for (scope, name, value) in [
         ("all", "rp_filter", "0"),
@@ -69,8 +69,8 @@ fn accept_own_addresses(link: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Sends what is bound to an interface and meant for the other end out through it, although that is
-/// a local address too. What is meant for its own address stays where it is.
+/// Routes packets that are bound to an interface and addressed to the other end out through it,
+/// although that is a local address too. Packets for its own address stay local.
 async fn bind_to_device(
     links: &Links,
     link: &str,
@@ -108,7 +108,7 @@ async fn bind_to_device(
     rule().v6().execute().await.doing(doing)
 }
 
-/// Moves the rule for local addresses, which comes first of all, behind those for devices.
+/// Moves the rule for local addresses, which normally comes first, after those for devices.
 async fn move_local_rule(links: &Links) -> Result<(), Error> {
     let doing = || "moving the rule for local addresses".to_owned();
     let rule = |priority| {

@@ -1,25 +1,25 @@
-//! What a trial of KVM said, kept until the host boots again.
+//! The result of a KVM trial, kept until the host reboots.
 
 use crate::{Error, cache};
 use std::fs;
 use std::path::Path;
 
-/// The identity of the host's run, which no other has.
+/// Identifies the host's current boot; no other boot has the same id.
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
-/// The file with the answer, in the folder of a kernel and a run of the host.
+/// The file with the result, in a folder per kernel and host boot.
 const FILE: &str = "answer";
 
-/// How a file with the good answer begins, and one with the other.
+/// How a file with the good result begins, and one with the bad.
 const BOOTS: &str = "boots ";
 const DOES_NOT: &str = "does not: ";
 
 /// Whether an accelerator boots a kernel.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Answer {
-    /// It does: the kernel of this release came up to its first program.
+    /// It does: the kernel of this release started its first program.
     Boots(String),
-    /// It does not: what came instead.
+    /// It does not: what happened instead.
     DoesNot(String),
 }
 
@@ -40,8 +40,8 @@ impl Answer {
     }
 }
 
-/// The answer for a kernel, found by `find` where this run of the host has none yet. Only one
-/// process looks for it at a time.
+/// The result for a kernel, determined by `find` if there is none yet for this boot of the host.
+/// Only one process does that at a time.
 pub(super) fn kept(
     release: &str,
     find: impl FnOnce() -> Result<Answer, Error>,
@@ -68,7 +68,7 @@ fn in_folder(
     Answer::of_text(&text).ok_or_else(|| Error::packages(path.display().to_string(), "no answer"))
 }
 
-/// Removes what earlier runs of the host left; what cannot be removed does no harm.
+/// Removes what earlier boots of the host left behind; what cannot be removed does no harm.
 fn forget_other_runs(cache: &Path, kernel: &str, boot: &str) {
     for entry in fs::read_dir(cache).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();

@@ -1,5 +1,5 @@
-//! What carries out a machine's instructions: KVM where it boots the kernel that is wanted, else
-//! QEMU's emulator.
+//! What executes a machine's instructions: KVM if it boots the requested kernel, otherwise QEMU's
+//! emulator.
 
 mod answer;
 mod probe;
@@ -17,11 +17,11 @@ use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The environment variable that chooses one: `auto` (the default), `kvm` or `tcg`.
+/// The environment variable that selects one: `auto` (the default), `kvm` or `tcg`.
 ///
-/// `auto` is KVM where the kernel of the machine boots with it. That is tried once for each kernel
-/// until the host boots again: neither a device node nor a guest of one instruction is a proof that
-/// kernels run, as some hosts lack what those use.
+/// `auto` is KVM if the machine's kernel boots with it. That is tried once per kernel until the
+/// host reboots: neither a device node nor a guest of one instruction proves that kernels run,
+/// because some hosts lack features that kernels use.
 pub const VARIABLE: &str = "UVERBS_TEST_ACCEL";
 
 /// Where the host offers KVM.
@@ -31,26 +31,26 @@ const DEVICE: &str = "/dev/kvm";
 /// three seconds.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-/// What carries out a machine's instructions.
+/// What executes a machine's instructions.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Accelerator {
-    /// The processor, by the kernel of the host.
+    /// The processor, through the host's kernel.
     Kvm,
     /// QEMU's emulator.
     Tcg,
 }
 
-/// Which one machines are to have.
+/// Which accelerator machines are to use.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Wish {
-    /// KVM where the machine's kernel boots with it, else the emulator.
+    /// KVM if the machine's kernel boots with it, otherwise the emulator.
     Auto,
     /// This one.
     Only(Accelerator),
 }
 
 impl Accelerator {
-    /// The words that QEMU is started with.
+    /// The name of the accelerator on QEMU's command line.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Kvm => "kvm",
@@ -81,8 +81,8 @@ impl FromStr for Wish {
     }
 }
 
-/// The accelerator of a machine that this QEMU boots with this kernel; which it is, and why, is
-/// said once.
+/// The accelerator of a machine that this QEMU boots with this kernel; which one it is, and why, is
+/// printed once.
 pub(crate) fn of_machine(qemu: &[String], kernel: Kernel) -> Result<Accelerator, Error> {
     if kernel.processor() != Processor::Amd64 {
         return Ok(Accelerator::Tcg);
@@ -100,7 +100,7 @@ fn wish(variable: Result<String, VarError>) -> Result<Wish, Error> {
     }
 }
 
-/// Which accelerator it is, and why.
+/// Which accelerator to use, and why.
 fn choose(
     wish: Wish,
     kvm: impl FnOnce() -> Result<Answer, Error>,
@@ -114,12 +114,12 @@ fn choose(
     })
 }
 
-/// Whether KVM boots the kernel: what is known of it since the host booted, or a trial.
+/// Whether KVM boots the kernel: what was found since the host booted, or a new trial.
 fn kvm(qemu: &[String], kernel: Kernel) -> Result<Answer, Error> {
     if cfg!(not(target_arch = "x86_64")) {
         return Ok(Answer::DoesNot("the host has another processor".into()));
     }
-    // Not kept: somebody may give or take the permission at any time.
+    // Not kept: the permission may be granted or revoked at any time.
     if let Err(error) = File::options().read(true).write(true).open(DEVICE) {
         return Ok(Answer::DoesNot(format!(
             "{DEVICE} cannot be opened: {error}"

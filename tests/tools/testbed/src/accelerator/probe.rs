@@ -1,4 +1,4 @@
-//! Boots a kernel as far as its first program, and says how that went.
+//! Boots a kernel up to its first program, and reports the result.
 
 use super::{Accelerator, Answer};
 use crate::qemu::{self, Parts, Paths};
@@ -11,10 +11,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Whether this QEMU boots the kernel with this accelerator, within this time.
+/// Whether this QEMU boots the kernel with this accelerator within this time.
 ///
 /// # Errors
-/// It cannot be tried: there is no kernel, or no program for it to start.
+/// It cannot be tried: the kernel, or the program for it to start, is missing.
 pub fn probe(
     qemu: &[String],
     kernel: Kernel,
@@ -24,7 +24,7 @@ pub fn probe(
     Trial::prepare(qemu, kernel)?.run(accelerator, patience)
 }
 
-/// A machine as all others are, whose process 1 says that it runs and does nothing else.
+/// A machine like all others, whose process 1 prints that it runs and does nothing else.
 #[derive(Debug)]
 pub(super) struct Trial {
     parts: Parts,
@@ -46,7 +46,7 @@ impl Trial {
         tree.write(&paths.image)?;
         let mut parts = Parts::new(kernel.processor());
         parts.qemu = Some(qemu.to_vec());
-        // What it finds wrong before it has a console is worth to be told.
+        // Problems that the kernel finds before it has a console are worth showing.
         let arguments = ["earlyprintk=serial", "--", PROBE];
         parts.kernel_arguments = arguments.map(str::to_owned).to_vec();
         Ok(Self {
@@ -80,11 +80,11 @@ impl Trial {
         })
     }
 
-    /// Waits for the words of process 1, for the end of the machine, or in vain.
+    /// Waits for the message of process 1, the end of the machine, or the timeout.
     fn watch(&self, mut machine: Child, patience: Duration) -> Result<(), String> {
         let until = Instant::now() + patience;
         let ended = loop {
-            // In this order, so that what was said before the end is seen.
+            // In this order, so that output written before the end is seen.
             let ended = machine.try_wait().map_err(|error| error.to_string())?;
             if self.console().contains(PROBED) || ended.is_some() || Instant::now() > until {
                 break ended;

@@ -1,5 +1,5 @@
-//! Software ConnectX functions for a machine: its own server process, a QEMU that can take them,
-//! and the devices they become.
+//! Software ConnectX functions for a machine: a server process of its own, a QEMU that can attach
+//! them, and the devices they become.
 //!
 //! | function | becomes | network |
 //! |---|---|---|
@@ -21,14 +21,14 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Name of the virtio port that leads to the model's control socket.
+/// Name of the virtio port that is connected to the model's control socket.
 pub(crate) const PORT_NAME: &str = "testbed.connectx";
 
-/// Where programs in the guest find the model's control socket: a line written is a question, a
-/// line read its answer.
+/// Where programs in the guest find the model's control socket: write a line to ask, read a line
+/// for the answer.
 pub const GUEST_SOCKET: &str = "/dev/virtio-ports/testbed.connectx";
 
-/// The control socket's answer to `reports` as long as nothing wrong was seen.
+/// The control socket's answer to `reports` as long as no incorrect use was seen.
 pub const NO_REPORTS: &str = "{}";
 
 /// Kind of a software ConnectX function.
@@ -38,7 +38,7 @@ pub enum Function {
     Ib,
     /// Ethernet port with a network interface and RoCE.
     Roce,
-    /// Ethernet port without network interface: raw packets and DEVX only.
+    /// Ethernet port without a network interface: raw packets and DEVX only.
     EthRaw,
 }
 
@@ -112,7 +112,7 @@ impl Connectx {
         }
     }
 
-    /// The model ends, and with it the functions, at the first thing that a correct driver would
+    /// The model, and with it the functions, ends at the first thing that a correct driver would
     /// not do.
     #[must_use]
     pub fn strict(mut self) -> Self {
@@ -120,7 +120,7 @@ impl Connectx {
         self
     }
 
-    /// Rate limits, caps and shares take effect (10 Gb/s per port).
+    /// Rate limits, bandwidth caps and shares take effect (10 Gb/s per port).
     #[must_use]
     pub fn shaper(mut self) -> Self {
         self.shaper = true;
@@ -141,7 +141,7 @@ impl Connectx {
         self
     }
 
-    /// Pages of registered memory may be absent until they are needed; includes [`umr`](Self::umr).
+    /// Pages of registered memory may be absent until they are needed; implies [`umr`](Self::umr).
     #[must_use]
     pub fn on_demand_paging(mut self) -> Self {
         self.odp = true;
@@ -163,7 +163,7 @@ impl Connectx {
         self
     }
 
-    /// Every command, work request, completion and event becomes a JSON line of this file.
+    /// Every command, work request, completion and event is written as a JSON line to this file.
     #[must_use]
     pub fn trace(mut self, path: impl Into<PathBuf>) -> Self {
         self.trace = Some(path.into());
@@ -179,7 +179,7 @@ impl Connectx {
         &self.functions
     }
 
-    /// What the guest is to wait for.
+    /// The devices that the guest has to wait for.
     pub(crate) fn devices(&self) -> Vec<Device> {
         let numbered = self.functions.iter().zip(0_u8..);
         numbered

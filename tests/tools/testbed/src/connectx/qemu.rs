@@ -1,4 +1,4 @@
-//! A QEMU with a vfio-user client (10.1 and newer): the host's, or that of a newer Debian, run
+//! A QEMU with a vfio-user client (10.1 and newer): the host's, or that of a newer Debian, run from
 //! where it was unpacked.
 
 use crate::host::capture;
@@ -8,10 +8,10 @@ use std::process::Command;
 
 const PROGRAM: &str = "qemu-system-x86_64";
 
-/// The suite whose QEMU is taken when the host's is too old.
+/// The suite whose QEMU is used if the host's is too old.
 const SUITE: &str = "sid";
 
-/// The device that only a new enough QEMU has.
+/// The device that only a sufficiently new QEMU has.
 const CLIENT: &str = "vfio-user-pci";
 
 /// The command line up to the arguments of the machine.
@@ -35,15 +35,15 @@ fn knows_client(words: &[String]) -> bool {
         return false;
     };
     let mut command = Command::new(program);
-    // The list of all devices is not asked for: it loads modules, which may be those of another
-    // QEMU.
+    // Listing all devices is avoided: that loads modules, which may belong to another QEMU.
     let question = format!("{CLIENT},help");
-    // A device that it does not know is no failure then.
+    // A device that it does not know is not a failure then.
     capture(command.args(arguments).args(["-device", &question]))
         .is_ok_and(|options| options.contains(CLIENT))
 }
 
-/// A program of unpacked packages runs with their loader, their libraries and their firmware.
+/// The command line to run a program of unpacked packages with their loader, libraries and
+/// firmware.
 fn unpacked(root: &Path) -> Vec<String> {
     let libraries = [
         "usr/lib/x86_64-linux-gnu",

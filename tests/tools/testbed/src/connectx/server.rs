@@ -11,10 +11,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long the server may take until its sockets are there, and to answer.
+/// How long the server may take to create its sockets, and to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A running server; dropped, it is gone.
+/// A running server; it is killed when dropped.
 #[derive(Debug)]
 pub struct Server {
     process: Child,
@@ -23,7 +23,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the server, built by cargo if it is not up to date.
+    /// Starts the server, after building it if it is not up to date.
     pub(crate) fn start(connectx: &Connectx) -> Result<Self, Error> {
         let program = cargo::build_host_program(
             "connectx",
@@ -53,7 +53,7 @@ impl Server {
 
     fn wait_for_sockets(&mut self) -> Result<(), Error> {
         let since = Instant::now();
-        // It is the last that the server makes.
+        // The server creates this socket last.
         while !self.control_socket().exists() {
             if matches!(self.process.try_wait(), Ok(Some(_))) || since.elapsed() > PATIENCE {
                 return Err(self.broken("did not start"));
@@ -63,7 +63,7 @@ impl Server {
         Ok(())
     }
 
-    /// Asks the control socket one question (`help` lists them) and gives the first line of its
+    /// Sends one query to the control socket (`help` lists them) and returns the first line of the
     /// answer.
     ///
     /// # Errors
@@ -89,14 +89,14 @@ impl Server {
         self.functions
     }
 
-    /// What the server wrote to its standard error until now.
+    /// What the server has written to its standard error so far.
     pub fn said(&self) -> String {
         let bytes = fs::read(self.folder.path().join("said")).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// What QEMU is told: memory that the server can reach, a PCI port for each function, and a way
-    /// for programs in the guest to the control socket.
+    /// Arguments for QEMU: memory that the server can access, a PCI port for each function, and a
+    /// connection from programs in the guest to the control socket.
     pub(crate) fn qemu_arguments(&self, memory_mib: u32) -> Vec<String> {
         let mut words = vec![
             "-object".to_owned(),
@@ -147,7 +147,7 @@ fn device(function: usize, socket: &Path) -> String {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself; then there is nothing to stop.
+        // It may have ended by itself; then there is nothing to kill.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -10,7 +10,7 @@ use std::process::Command;
 /// Keys of Debian's archive.
 pub(crate) const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// An apt that knows some of Debian's suites and believes that nothing is installed.
+/// An apt that knows some of Debian's suites and assumes that nothing is installed.
 #[derive(Debug)]
 pub(super) struct Apt {
     config: PathBuf,
@@ -18,8 +18,8 @@ pub(super) struct Apt {
 }
 
 impl Apt {
-    /// Sets apt up in `folder` for these suites (those named `…-security` come from the archive of
-    /// security updates) and fetches the lists of packages for a processor.
+    /// Sets apt up in `folder` for these suites (those named `…-security` are fetched from the
+    /// archive of security updates) and fetches the package lists for a processor.
     pub(super) fn set_up(
         folder: &Path,
         suites: &[&str],
@@ -78,7 +78,7 @@ impl Apt {
             .collect())
     }
 
-    /// The packages that a package names as its dependencies.
+    /// The packages that a package declares as its dependencies.
     pub(super) fn depends(&self, package: &str) -> Result<Vec<String>, Error> {
         let text = capture(self.command("apt-cache").args([
             "depends",
@@ -104,7 +104,7 @@ impl Apt {
         packages_in(into)
     }
 
-    /// Downloads these packages with all that they need, down to the C library.
+    /// Downloads these packages with all their dependencies, down to the C library.
     pub(super) fn download_closure(&self, packages: &[String]) -> Result<Vec<PathBuf>, Error> {
         let args = [
             "-q",
@@ -128,7 +128,7 @@ impl Apt {
     }
 }
 
-/// Unpacks packages over each other into a folder.
+/// Unpacks packages on top of each other into a folder.
 pub(super) fn unpack(packages: &[PathBuf], into: &Path) -> Result<(), Error> {
     for package in packages {
         capture(Command::new("dpkg-deb").arg("-x").arg(package).arg(into))?;
@@ -144,8 +144,7 @@ fn packages_in(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-/// Backports are only taken by those who say so; security updates are never set back by a
-/// preference.
+/// Backports are only used on request; a preference never downgrades security updates.
 fn configuration(folder: &Path, preferred: Option<&str>, processor: Processor) -> String {
     let processor = processor.debian();
     let folder = folder.display();

@@ -14,15 +14,15 @@ pub struct Kernel {
     processor: Processor,
 }
 
-/// Where the kernels of a name are.
+/// Where the kernels of a name are found.
 #[derive(Debug, Eq, PartialEq)]
 struct Series {
     name: &'static str,
     suites: &'static [&'static str],
-    /// Regular expression for the package's name, up to that of the processor.
+    /// Regular expression for the package's name, without that of the processor.
     package: &'static str,
-    /// Whether it is taken when no kernel is asked for: mirrors keep it for as long as its Debian
-    /// is maintained.
+    /// Whether it is used when no kernel is specified: mirrors keep it for as long as its Debian is
+    /// maintained.
     usual: bool,
 }
 
@@ -53,13 +53,13 @@ const SERIES: [Series; 4] = [
     },
 ];
 
-/// Kernels that are not for ordinary machines, and packages that hold no kernel to boot.
+/// Kernels that are not for ordinary machines, and packages that contain no bootable kernel.
 const OTHERS: [&str; 4] = ["-cloud-", "-rt-", "-unsigned", "-dbg"];
 
 /// The files of a kernel in the cache.
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
-    /// What the machine boots.
+    /// The image that the machine boots.
     pub(crate) image: PathBuf,
     /// `uname -r`.
     pub(crate) release: String,
@@ -88,12 +88,12 @@ impl Kernel {
         })
     }
 
-    /// Every kernel that there is a name for, oldest first.
+    /// Every kernel that has a name, oldest first.
     pub fn all() -> impl Iterator<Item = Self> {
         SERIES.iter().map(Self::of)
     }
 
-    /// The kernels that are taken when none is asked for, oldest first: without `5.10`, which
+    /// The kernels that are used when none is specified, oldest first: without `5.10`, which
     /// mirrors may drop at any time.
     pub fn usual() -> impl Iterator<Item = Self> {
         SERIES.iter().filter(|series| series.usual).map(Self::of)
@@ -106,7 +106,7 @@ impl Kernel {
         }
     }
 
-    /// The same for this processor.
+    /// The same kernel for this processor.
     #[must_use]
     pub fn on(mut self, processor: Processor) -> Self {
         self.processor = processor;
@@ -118,12 +118,12 @@ impl Kernel {
         self.series.name
     }
 
-    /// What it runs on.
+    /// The processor it runs on.
     pub fn processor(self) -> Processor {
         self.processor
     }
 
-    /// Downloads it unless it is in the cache; gives `uname -r`.
+    /// Downloads it unless it is in the cache; returns `uname -r`.
     ///
     /// # Errors
     /// Debian's packages cannot be fetched or unpacked.
@@ -131,7 +131,7 @@ impl Kernel {
         self.files().map(|files| files.release)
     }
 
-    /// Forgets what is in the cache, so that the next use takes the kernel that Debian has then.
+    /// Removes it from the cache, so that the next use fetches the kernel that Debian then has.
     ///
     /// # Errors
     /// The folder cannot be removed.
@@ -163,7 +163,7 @@ impl Kernel {
                 "no package in Debian's lists",
             )
         })?;
-        // Newer kernels keep the image and the modules in packages of their own.
+        // Newer kernels have separate packages for the image and the modules.
         let parts = apt.depends(&image)?.into_iter();
         let parts = parts.filter(|name| {
             ["linux-base-", "linux-binary-", "linux-modules-"]
@@ -191,7 +191,7 @@ impl Kernel {
     }
 }
 
-/// Finds the files of the one kernel that is unpacked in `root`.
+/// Finds the files of the only kernel unpacked in `root`.
 fn locate(root: &Path) -> Result<Files, Error> {
     let bases = [root.join("lib/modules"), root.join("usr/lib/modules")];
     let folders = bases
@@ -225,9 +225,9 @@ fn locate(root: &Path) -> Result<Files, Error> {
     })
 }
 
-/// The numbers in a name, for telling which is newer.
+/// The numbers in a name, to determine which is newer.
 fn numbers(name: &str) -> Vec<u64> {
-    // The processor's name has numbers, too.
+    // The processor's name contains numbers, too.
     let name = name.rsplit_once('-').map_or(name, |(name, _)| name);
     name.split(|character: char| !character.is_ascii_digit())
         .filter_map(|part| part.parse().ok())

@@ -1,4 +1,4 @@
-//! Where Debian's packages come from: the mirror that the system itself is set up with.
+//! Where Debian's packages come from: the mirror that the system itself is configured with.
 
 use crate::Error;
 use crate::host::{Tool, capture, ensure};
@@ -9,12 +9,11 @@ use std::process::Command;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Mirror {
     pub(crate) main: String,
-    /// Security updates; known on Debian alone.
+    /// Security updates; known only on Debian.
     pub(crate) security: Option<String>,
 }
 
-/// Finds the mirror: on Debian the system's own, elsewhere the one that debootstrap takes by
-/// default.
+/// Finds the mirror: on Debian the system's own, elsewhere debootstrap's default.
 pub(crate) fn find() -> Result<Mirror, Error> {
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
     if let Some(codename) = codename_of_debian(&release) {

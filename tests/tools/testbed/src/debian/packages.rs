@@ -7,7 +7,7 @@ use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
-/// Debian's own RDMA programs and what one wants at hand beside them.
+/// Debian's own RDMA programs and useful tools beside them.
 pub(crate) const TOOLS: [&str; 7] = [
     "bash",
     "busybox-static",
@@ -21,8 +21,8 @@ pub(crate) const TOOLS: [&str; 7] = [
 /// Longest name of a folder in the cache that lists its packages.
 const LONGEST_NAME: usize = 160;
 
-/// Packages of one suite of Debian (for amd64), to be unpacked over each other into a folder of the
-/// cache.
+/// Packages of one suite of Debian (for amd64), to be unpacked on top of each other into a folder
+/// of the cache.
 #[derive(Clone, Debug)]
 pub struct Packages {
     suite: String,
@@ -31,8 +31,8 @@ pub struct Packages {
 }
 
 impl Packages {
-    /// Packages of a suite (`bookworm`, `trixie`, `trixie-backports`, `sid`) with all that they
-    /// need, down to the C library.
+    /// Packages of a suite (`bookworm`, `trixie`, `trixie-backports`, `sid`) with all their
+    /// dependencies, down to the C library.
     pub fn new(suite: &str, names: &[&str]) -> Self {
         let names = names.iter().map(|&name| name.to_owned()).collect();
         Self {
@@ -42,15 +42,15 @@ impl Packages {
         }
     }
 
-    /// These packages without what they need.
+    /// These packages without their dependencies.
     #[must_use]
     pub fn alone(mut self) -> Self {
         self.alone = true;
         self
     }
 
-    /// The folder where they are unpacked; downloaded when it is not in the cache. Nothing in it
-    /// may be changed, and none of the packages' installation scripts was run.
+    /// The folder they are unpacked in; they are downloaded if it is not in the cache. Its contents
+    /// must not be changed, and none of the packages' installation scripts was run.
     ///
     /// # Errors
     /// Debian's packages cannot be fetched or unpacked.
@@ -106,7 +106,7 @@ impl Packages {
     }
 }
 
-/// The suites that a suite stands on, and itself.
+/// The suites that a suite builds on, and itself.
 fn suites(suite: &str) -> Vec<String> {
     let base = suite.strip_suffix("-backports").unwrap_or(suite);
     let mut suites = vec![base.to_owned()];

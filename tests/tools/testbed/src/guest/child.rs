@@ -7,7 +7,7 @@ use guest_init::{Bytes, Request, WindowSize};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A running command. Dropped, it runs on; [`kill`](Self::kill) ends it.
+/// A running command. When dropped, it continues to run; [`kill`](Self::kill) ends it.
 #[derive(Debug)]
 pub struct Child {
     link: Arc<Link>,
@@ -32,13 +32,13 @@ impl Child {
     /// Waits for its end.
     ///
     /// # Errors
-    /// The machine is gone, or does not answer although the command's time is over.
+    /// The machine is gone, or does not answer although the command's time limit has passed.
     pub fn wait(self) -> Result<Output, Error> {
         self.wait_shared()
     }
 
-    /// As [`wait`](Self::wait), for a command that another thread still writes to. Its end is told
-    /// once.
+    /// As [`wait`](Self::wait), for a command that another thread still writes to. Its end is
+    /// reported once.
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
@@ -50,7 +50,7 @@ impl Child {
     /// Waits until it has written a text to its standard output or error.
     ///
     /// # Errors
-    /// [`Error::Silence`] when it ends or `timeout` is over without; [`Error::Machine`] when the
+    /// [`Error::Silence`] if it ends or `timeout` expires before that; [`Error::Machine`] if the
     /// machine is gone.
     pub fn wait_for_text(&self, text: &str, timeout: Duration) -> Result<(), Error> {
         self.link.wait_for_text(self.id, text, timeout)
@@ -91,7 +91,7 @@ impl Child {
         })
     }
 
-    /// Kills it; [`wait`](Self::wait) gives what it wrote until then.
+    /// Kills it; [`wait`](Self::wait) returns what it wrote until then.
     ///
     /// # Errors
     /// The machine is gone.
@@ -99,7 +99,7 @@ impl Child {
         self.signal(9)
     }
 
-    /// Tells its terminal a new size.
+    /// Sets the size of its terminal.
     ///
     /// # Errors
     /// The machine is gone.

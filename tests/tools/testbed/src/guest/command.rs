@@ -3,10 +3,10 @@
 use guest_init::{Launch, Limit, Terminal, WindowSize};
 use std::time::Duration;
 
-/// How long a command may run unless it is said otherwise.
+/// The default time limit of a command.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A command for the guest: by default run by root in the initial network namespace, for at most 60
+/// A command for the guest: by default run as root in the initial network namespace, for at most 60
 /// s.
 #[derive(Clone, Debug)]
 pub struct Command {
@@ -23,7 +23,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// A program, looked up in the guest's `PATH` unless its name holds a `/`.
+    /// A program, looked up in the guest's `PATH` unless its name contains a `/`.
     pub fn new(program: impl Into<String>) -> Self {
         Self {
             program: program.into(),
@@ -39,33 +39,33 @@ impl Command {
         }
     }
 
-    /// A line for the guest's shell; needs Debian's programs (busybox) in the guest.
+    /// A line for the guest's shell; requires Debian's programs (busybox) in the guest.
     pub fn shell(line: impl Into<String>) -> Self {
         Self::new("/bin/sh").arg("-c").arg(line)
     }
 
-    /// One more argument.
+    /// Adds an argument.
     #[must_use]
     pub fn arg(mut self, arg: impl Into<String>) -> Self {
         self.args.push(arg.into());
         self
     }
 
-    /// More arguments.
+    /// Adds arguments.
     #[must_use]
     pub fn args(mut self, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
     }
 
-    /// A variable of its environment.
+    /// Sets an environment variable.
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.env.push((name.into(), value.into()));
         self
     }
 
-    /// Its working directory (`/root`).
+    /// Its working directory (`/root` by default).
     #[must_use]
     pub fn cwd(mut self, path: impl Into<String>) -> Self {
         self.cwd = Some(path.into());
@@ -88,7 +88,7 @@ impl Command {
     }
 
     /// Sets a resource limit, soft and hard, by its name in `limits.conf(5)` (`memlock`, `nofile`,
-    /// …), in bytes or pieces.
+    /// …), in bytes or as a number, depending on the limit.
     #[must_use]
     pub fn limit(mut self, name: impl Into<String>, value: u64) -> Self {
         self.limits.push(Limit {
@@ -98,22 +98,22 @@ impl Command {
         self
     }
 
-    /// Kills it with all that it started when it runs longer (60 s).
+    /// Time limit after which it is killed with everything it started (60 s by default).
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// Lets it run as long as it likes.
+    /// Lets it run without a time limit.
     #[must_use]
     pub fn no_timeout(mut self) -> Self {
         self.timeout = None;
         self
     }
 
-    /// Gives it a standard input that [`Child::write`](super::Child::write) writes to; it is empty
-    /// otherwise.
+    /// Gives it a standard input that [`Child::write`](super::Child::write) writes to; by default
+    /// it is empty.
     #[must_use]
     pub fn with_input(mut self) -> Self {
         self.terminal = Terminal::Pipe;
@@ -127,7 +127,7 @@ impl Command {
         self
     }
 
-    /// Shows what it writes on our own standard output and error as it comes.
+    /// Copies its output to our own standard output and error as it arrives.
     #[must_use]
     pub fn echo(mut self) -> Self {
         self.echo = true;

@@ -3,7 +3,7 @@
 use super::Output;
 use guest_init::LogLine;
 
-/// What the kernel writes when something is wrong with itself.
+/// Texts that the kernel logs if something is wrong with the kernel itself.
 const SERIOUS: [&str; 14] = [
     "BUG:",
     "BUG ",
@@ -21,11 +21,11 @@ const SERIOUS: [&str; 14] = [
     "unregister_netdevice: waiting",
 ];
 
-/// Who else must stay silent below "notice": a complaint of a verbs driver or of the verbs layer is
-/// about what we sent them, or about the software ConnectX.
+/// Other sources that must log nothing more severe than "notice": a complaint of a verbs driver or
+/// of the verbs layer is about what we sent them, or about the software ConnectX.
 const OURS: [&str; 5] = ["rdma_rxe", "rxe_", "mlx5", "infiniband", "ib_uverbs"];
 
-/// Lines that are all right, each with the reason.
+/// Lines that are permitted, each with the reason.
 const ALLOWED: [(&str, &str); 11] = [
     ("rdma_rxe: loaded", "says that the module is there"),
     ("rdma_rxe: unloaded", "says that the module is gone"),
@@ -64,19 +64,20 @@ const ALLOWED: [(&str, &str); 11] = [
     ),
 ];
 
-/// The lines among these that the kernel should not have had a reason to write.
+/// Those of these lines that the kernel should not have had a reason to log.
 pub fn among(lines: &[LogLine]) -> Vec<&LogLine> {
     lines.iter().filter(|line| is_complaint(line)).collect()
 }
 
-/// The words by which a test announces on standard output, a line for each, what it has the kernel
-/// complain about.
+/// The prefix by which a test announces on standard output, one per line, complaints that it
+/// provokes from the kernel.
 const EXCUSE: &str = "the kernel may say: ";
 
 /// The same for what a test caused, without the complaints that it announced.
 pub fn without_excuse(output: &Output) -> Vec<&LogLine> {
     let text = output.stdout_text();
-    // The harness begins a line with the name of the test, which the first announcement ends.
+    // The harness begins a line with the name of the test, and the first announcement follows on
+    // it.
     let excuses: Vec<_> = text
         .lines()
         .filter_map(|line| line.split_once(EXCUSE))
@@ -92,7 +93,7 @@ fn is_complaint(line: &LogLine) -> bool {
     if ALLOWED.iter().any(|(allowed, _)| text.contains(allowed)) {
         return false;
     }
-    // Levels up to 4 are warnings and worse.
+    // Levels up to 4 are warnings or more severe.
     SERIOUS.iter().any(|serious| text.contains(serious))
         || (line.level <= 4 && OURS.iter().any(|ours| text.contains(ours)))
 }

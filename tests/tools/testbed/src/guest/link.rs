@@ -1,4 +1,4 @@
-//! The line to a guest: frames out, frames in, and what they have told so far.
+//! The connection to a guest: frames out, frames in, and what has been received so far.
 
 use super::Output;
 use crate::Error;
@@ -14,13 +14,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How much longer than a command's own time limit the host waits for the guest to tell of its end.
+/// How much longer than a command's own time limit the host waits for the guest to report its end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How much of a dead machine's console an error shows, in lines.
+/// Number of console lines of a dead machine that an error shows.
 const CONSOLE_LINES: usize = 60;
 
-/// The line to one guest.
+/// The connection to one guest.
 #[derive(Debug)]
 pub(super) struct Link {
     control: PathBuf,
@@ -36,11 +36,11 @@ struct State {
     ready: Option<Ready>,
     commands: HashMap<u32, Progress>,
     log: Vec<LogLine>,
-    /// Why nothing more comes.
+    /// Why nothing more arrives.
     gone: Option<String>,
 }
 
-/// What the guest said of itself when it came up.
+/// What the guest reported about itself when it was ready.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ready {
     pub(super) release: String,
@@ -68,7 +68,7 @@ impl Link {
         }
     }
 
-    /// Connects to the machine's control socket, which QEMU makes soon after its start.
+    /// Connects to the machine's control socket, which QEMU creates soon after its start.
     pub(super) fn connect(
         self: &Arc<Self>,
         machine: &mut Child,
@@ -115,7 +115,7 @@ impl Link {
         }
     }
 
-    /// Makes room for what a command is going to say.
+    /// Prepares to receive the output of a command.
     pub(super) fn expect(&self, id: u32, echo: bool) {
         let mut state = self.state();
         let log_start = state.log.len();
@@ -201,8 +201,8 @@ impl Link {
         self.state().log.get(start..).unwrap_or_default().to_vec()
     }
 
-    /// The end of the console, from where the kernel said what it died of if it did, and what QEMU
-    /// complained about.
+    /// The end of the console, from the cause of the kernel's death if it died, and QEMU's own
+    /// error messages.
     pub(super) fn console_tail(&self) -> String {
         let read = |path: &PathBuf| {
             String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
@@ -217,8 +217,8 @@ impl Link {
         }
     }
 
-    /// Waits until `look` finds what it looks for; `None` at the deadline, an error when the
-    /// machine is gone.
+    /// Waits until `look` finds what it looks for; `None` at the deadline, an error if the machine
+    /// is gone.
     fn wait<T>(
         &self,
         deadline: Option<Instant>,
@@ -232,7 +232,7 @@ impl Link {
             if let Some(why) = &state.gone {
                 let why = why.clone();
                 drop(state);
-                // The console is written by another process; what it wrote last is worth a moment.
+                // The console is written by another process; its last output is worth a short wait.
                 thread::sleep(Duration::from_millis(200));
                 return Err(self.broken(&why));
             }
@@ -314,7 +314,7 @@ impl Progress {
         };
         kept.extend_from_slice(data);
         if self.echo {
-            // Nobody to tell if our own output is closed.
+            // Nobody can be informed if our own output is closed.
             let _ = match stream {
                 Stream::Stdout => std::io::stdout()
                     .write_all(data)
@@ -331,8 +331,8 @@ fn contains(bytes: &[u8], text: &str) -> bool {
         .any(|window| window == text.as_bytes())
 }
 
-/// The last lines of a console. A kernel that died says why some way before its end: from there on,
-/// if that is more.
+/// The last lines of a console. A kernel that died prints why some lines before the end: from there
+/// on, if that is more.
 fn last_words(text: &str) -> String {
     let lines: Vec<_> = text.lines().map(str::trim_end).collect();
     let end = lines.len().saturating_sub(CONSOLE_LINES);

@@ -23,20 +23,20 @@ use tempfile::TempDir;
 /// How long a machine may take to power itself off.
 const POWER_OFF_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A running machine; dropped, it is gone.
+/// A running machine; it is killed when dropped.
 #[derive(Debug)]
 pub struct Guest {
     link: Arc<Link>,
     next: AtomicU32,
     boot_time: Duration,
     machine: std::process::Child,
-    // After the machine, which must not see its functions go.
+    // Dropped after the machine, which must not see its functions disappear.
     connectx: Option<Server>,
     _folder: TempDir,
 }
 
 impl Guest {
-    /// Waits until a machine that was started is ready.
+    /// Waits until a started machine is ready.
     pub(crate) fn meet(
         machine: std::process::Child,
         connectx: Option<Server>,
@@ -45,7 +45,7 @@ impl Guest {
         timeout: Duration,
     ) -> Result<Self, Error> {
         let since = Instant::now();
-        // Made before anything can fail, so that a machine is never left running.
+        // Constructed before anything can fail, so that a machine is never left running.
         let mut guest = Self {
             link: Arc::new(Link::new(paths)),
             next: AtomicU32::new(1),
@@ -70,8 +70,8 @@ impl Guest {
         self.link.ready(|ready| ready.release.clone())
     }
 
-    /// Whether the two hosts of [`Topology::TwoHosts`](crate::Topology::TwoHosts) are two network
-    /// namespaces; otherwise they share the initial one.
+    /// Whether the two hosts of [`Topology::TwoHosts`](crate::Topology::TwoHosts) are separate
+    /// network namespaces; otherwise they share the initial one.
     pub fn has_separate_namespaces(&self) -> bool {
         self.link.ready(|ready| ready.separate_namespaces)
     }
@@ -87,7 +87,7 @@ impl Guest {
         })
     }
 
-    /// Starts a command. Several may run at once.
+    /// Starts a command. Several may run at the same time.
     ///
     /// # Errors
     /// The machine is gone.
@@ -99,8 +99,7 @@ impl Guest {
         )
     }
 
-    /// Runs a command to its end, whatever that is; [`Output::check`] tells whether it is a good
-    /// one.
+    /// Runs a command to its end, whether it succeeds or not; [`Output::check`] tells which.
     ///
     /// # Errors
     /// The machine is gone or hangs.
@@ -109,17 +108,17 @@ impl Guest {
         output.map_err(|error| self.connectx_is_gone().unwrap_or(error))
     }
 
-    /// The last words of a server that ended, and the machine's functions with it.
+    /// The last output of a server that ended, and with it the machine's functions.
     fn connectx_is_gone(&self) -> Option<Error> {
         self.connectx.as_ref()?.ask("help").err()
     }
 
-    /// The kernel log until now.
+    /// The kernel log so far.
     pub fn kernel_log(&self) -> Vec<LogLine> {
         self.link.log_since(0)
     }
 
-    /// The end of the machine's console: what the kernel wrote last, even if it died.
+    /// The end of the machine's console: what the kernel printed last, even if it died.
     pub fn console_tail(&self) -> String {
         self.link.console_tail()
     }
@@ -127,7 +126,7 @@ impl Guest {
     /// Powers the machine off.
     ///
     /// # Errors
-    /// It does not go off within 20 s; it is killed then.
+    /// It does not power off within 20 s; it is then killed.
     pub fn power_off(mut self) -> Result<(), Error> {
         self.link.send(&Request::PowerOff)?;
         let deadline = Instant::now() + POWER_OFF_TIMEOUT;

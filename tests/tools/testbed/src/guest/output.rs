@@ -1,10 +1,10 @@
-//! What came of a command.
+//! The result of a command.
 
 use crate::Error;
 use guest_init::{Ending, LogLine};
 use std::time::Duration;
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Clone, Debug)]
 pub struct Output {
     /// Its command line.
@@ -17,17 +17,17 @@ pub struct Output {
     pub stderr: Vec<u8>,
     /// From its start to its end, by the guest's clock.
     pub elapsed: Duration,
-    /// What the kernel wrote meanwhile.
+    /// What the kernel logged meanwhile.
     pub kernel: Vec<LogLine>,
 }
 
 impl Output {
-    /// Whether it left with exit code 0.
+    /// Whether it exited with code 0.
     pub fn success(&self) -> bool {
         self.ending == Ending::Code(0)
     }
 
-    /// Its exit code, if it left with one.
+    /// Its exit code, if it exited with one.
     pub fn code(&self) -> Option<i32> {
         match self.ending {
             Ending::Code(code) => Some(code),
@@ -58,7 +58,7 @@ impl Output {
         }
     }
 
-    /// Gives itself if it left with exit code 0.
+    /// Returns itself if it exited with code 0.
     ///
     /// # Errors
     /// [`Error::Command`] with its output if it ended in any other way.

@@ -1,7 +1,8 @@
-//! What the testbed needs on the host, and how it gets there.
+//! What the testbed needs on the host, and how it is installed.
 //!
-//! A missing tool is installed by `apt-get` (as root, or by `sudo` that asks nothing) or `rustup`,
-//! each named in one line. Where that is not possible, the error holds the command to type.
+//! A missing tool is installed by `apt-get` (as root, or by `sudo` if that needs no password) or
+//! `rustup`; each installation is announced in one line. Where that is not possible, the error
+//! contains the command to type.
 
 mod program;
 mod tools;

@@ -6,10 +6,10 @@ use std::process::{Command, Output, Stdio};
 /// How many characters of a failed program's output are kept.
 const KEPT: usize = 3000;
 
-/// Runs a program to its end and gives its standard output.
+/// Runs a program to its end and returns its standard output.
 ///
 /// # Errors
-/// The program cannot be started, or ends with another exit code than 0.
+/// The program cannot be started, or exits with a code other than 0.
 pub fn capture(command: &mut Command) -> Result<String, Error> {
     capture_bytes(command).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -36,7 +36,7 @@ pub fn capture_bytes(command: &mut Command) -> Result<Vec<u8>, Error> {
 /// Runs a program to its end; its output goes where ours goes.
 ///
 /// # Errors
-/// The program cannot be started, or ends with another exit code than 0.
+/// The program cannot be started, or exits with a code other than 0.
 pub fn run(command: &mut Command) -> Result<(), Error> {
     let status = command
         .status()

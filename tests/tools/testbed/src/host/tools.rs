@@ -5,10 +5,10 @@ use crate::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The toolchain that has what stable ones have not.
+/// The toolchain with the features that stable ones lack.
 pub const NIGHTLY: &str = "nightly";
 
-/// The toolchain whose rustdoc writes items in the form that their reader (`public-api`)
+/// The toolchain whose rustdoc writes items in the format that their reader (`public-api`)
 /// understands, and the same text for the same item.
 pub const API_READER: &str = "1.95.0";
 
@@ -24,25 +24,25 @@ pub enum Tool {
     CargoMutants,
     /// Keys of Debian's archive.
     DebianKeyring,
-    /// Knows Debian's mirror on systems that are not Debian.
+    /// Provides Debian's mirror on systems that are not Debian.
     Debootstrap,
-    /// What reads the counts of instrumented programs.
+    /// The reader of instrumented programs' counters.
     LlvmTools,
-    /// The interpreter that finds undefined behaviour, of the [`NIGHTLY`] toolchain.
+    /// The interpreter that detects undefined behaviour, from the [`NIGHTLY`] toolchain.
     Miri,
-    /// The C compiler for powerpc64, which links its programs, and its C library.
+    /// The C compiler for powerpc64, used as linker, and its C library.
     Powerpc64Linker,
-    /// The machine itself.
+    /// The emulator of x86_64 machines.
     Qemu,
-    /// The machine itself, when it is an aarch64 one.
+    /// The emulator of aarch64 machines.
     QemuArm,
-    /// What runs programs of other machines as processes of this one.
+    /// The emulator that runs programs of other architectures as processes.
     QemuUser,
-    /// The sources of the [`NIGHTLY`] toolchain's standard library, to build it another way.
+    /// The sources of the [`NIGHTLY`] toolchain's standard library, to build it in another way.
     RustSource,
     /// The standard library for a target of rustc.
     RustTarget(&'static str),
-    /// The C compiler for s390x, which links its programs, and its C library.
+    /// The C compiler for s390x, used as linker, and its C library.
     S390xLinker,
 }
 
@@ -144,28 +144,28 @@ fn nightly_with(component: &'static str) -> Vec<&'static str> {
     ]
 }
 
-/// Whether there are a C compiler for a machine, by Debian's name for that, and a C library to link
-/// with.
+/// Whether a C compiler for an architecture, named as Debian does, and a C library to link with are
+/// installed.
 fn can_link(machine: &str) -> bool {
     let start = Path::new("/usr").join(machine).join("lib/crt1.o");
     crate::qemu::find(&format!("{machine}-gcc")).is_some() && start.exists()
 }
 
-/// The folder of the toolchain's own `llvm-cov` and `llvm-profdata`, which know the counts that its
-/// compiler makes.
+/// The folder of the toolchain's own `llvm-cov` and `llvm-profdata`, which understand the counters
+/// that its compiler emits.
 ///
 /// # Errors
-/// The compiler does not say where its libraries are.
+/// The compiler does not print where its libraries are.
 pub fn llvm_tools() -> Result<PathBuf, Error> {
     let libraries = capture(Command::new("rustc").args(["--print", "target-libdir"]))?;
     Ok(Path::new(libraries.trim()).with_file_name("bin"))
 }
 
-/// Sees to it that the tools are there.
+/// Makes sure that the tools are installed.
 ///
 /// # Errors
-/// [`Error::Missing`] names the first tool that is not there and cannot be installed, and the
-/// command to type.
+/// [`Error::Missing`] names the first tool that is missing and cannot be installed, and the command
+/// to type.
 pub fn ensure(tools: &[Tool]) -> Result<(), Error> {
     for &tool in tools {
         if !tool.is_there() {
@@ -216,7 +216,7 @@ fn sudo_asks_nothing() -> bool {
     capture(Command::new("sudo").args(["-n", "true"])).is_ok()
 }
 
-/// Whether the package lists hold the package (in containers they are often empty).
+/// Whether the package lists contain the package (in containers they are often empty).
 fn apt_knows(words: &[&str]) -> bool {
     let package = words.last().copied().unwrap_or_default();
     capture(Command::new("apt-cache").args(["show", package])).is_ok_and(|text| !text.is_empty())

@@ -13,7 +13,7 @@ use guest_init::{CONFIG_PATH, Config, ModuleFile};
 use std::path::Path;
 use std::process::Command;
 
-/// Where module files lie in the guest.
+/// Where module files are in the guest.
 const MODULES: &str = "/usr/lib/testbed-modules";
 
 /// Folders that programs and mounts expect.
@@ -33,7 +33,7 @@ const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody
 const GROUP: &str = "root:x:0:\nnogroup:x:65534:\nuser:x:1000:\n";
 const HOSTS: &str = "127.0.0.1 localhost\n10.1.0.1 a\n10.1.0.2 b\n";
 
-/// Begins a file system: Debian's programs when there are any, and what every guest has.
+/// Begins a file system: Debian's programs if there are any, and what every guest has.
 pub(crate) fn base(userland: Option<&Path>) -> Result<Tree, Error> {
     let mut tree = Tree::default();
     for name in tree::MERGED {
@@ -59,7 +59,7 @@ pub(crate) fn base(userland: Option<&Path>) -> Result<Tree, Error> {
     Ok(tree)
 }
 
-/// Gives every command of busybox a name of its own, unless a whole program has that name.
+/// Links every busybox command under its own name, unless a full program has that name.
 fn small_commands(tree: &mut Tree, userland: &Path) -> Result<(), Error> {
     let Some(busybox) = ["bin/busybox", "usr/bin/busybox"]
         .iter()

@@ -13,11 +13,11 @@ use walkdir::WalkDir;
 pub(crate) struct Wanted {
     pub(crate) name: String,
     pub(crate) parameters: String,
-    /// Whether the guest is of no use without it. A kernel may lack the others.
+    /// Whether the guest is unusable without it. A kernel may lack the others.
     pub(crate) required: bool,
 }
 
-/// A module's file, unpacked.
+/// A module's uncompressed file.
 #[derive(Clone, Debug)]
 pub(crate) struct Module {
     pub(crate) name: String,
@@ -44,7 +44,7 @@ impl Wanted {
     }
 }
 
-/// The wanted modules and all that they need, each after those that it needs.
+/// The wanted modules and all their dependencies, each after those that it depends on.
 pub(crate) fn in_order(folder: &Path, wanted: &[Wanted]) -> Result<Vec<Module>, Error> {
     let mut order = Order {
         files: files(folder),
@@ -112,7 +112,7 @@ fn files(folder: &Path) -> HashMap<String, PathBuf> {
         .collect()
 }
 
-/// Modules that are part of the kernel image; not every package tells.
+/// Modules that are built into the kernel image; not every package lists them.
 fn built_in(folder: &Path) -> Vec<String> {
     let text = fs::read_to_string(folder.join("modules.builtin")).unwrap_or_default();
     text.lines()
@@ -144,7 +144,7 @@ fn unpack(path: &Path) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// The modules that a module names as its dependencies.
+/// The modules that a module declares as its dependencies.
 fn depends(module: &[u8]) -> object::Result<Vec<String>> {
     let file = object::File::parse(module)?;
     let Some(section) = file.section_by_name(".modinfo") else {

@@ -15,7 +15,7 @@ const REGULAR: u32 = 0o100_000;
 const SYMLINK: u32 = 0o120_000;
 const CHARACTER_DEVICE: u32 = 0o020_000;
 
-/// Parts of Debian's packages that nobody reads in a guest.
+/// Parts of Debian's packages that are not needed in a guest.
 const LEFT_OUT: [&str; 8] = [
     "usr/share/bash-completion",
     "usr/share/bug",
@@ -31,7 +31,7 @@ const LEFT_OUT: [&str; 8] = [
 /// these paths.
 pub(super) const MERGED: [&str; 4] = ["bin", "lib", "lib64", "sbin"];
 
-/// A file system: absolute paths and what is there.
+/// A file system: absolute paths and their contents.
 #[derive(Debug, Default)]
 pub(crate) struct Tree(BTreeMap<String, Node>);
 
@@ -83,12 +83,12 @@ impl Tree {
         self.put(path, REGULAR | 0o644, Content::Bytes(bytes));
     }
 
-    /// A copy of a host's file, executable.
+    /// Adds a copy of a host's file, executable.
     pub(crate) fn program(&mut self, path: &str, source: &Path) {
         self.put(path, REGULAR | 0o755, Content::Copy(source.into()));
     }
 
-    /// A copy of a host's file with its own mode.
+    /// Adds a copy of a host's file with its own mode.
     pub(crate) fn file(&mut self, path: &str, source: &Path) -> Result<(), Error> {
         let metadata = fs::metadata(source).map_err(Error::file("reading", source))?;
         self.put(
@@ -99,7 +99,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Everything in a folder of the host, but for manuals and translations.
+    /// Adds everything in a folder of the host, except manuals and translations.
     pub(crate) fn lay_in(&mut self, folder: &Path) -> Result<(), Error> {
         let wanted = |entry: &walkdir::DirEntry| {
             entry
@@ -172,7 +172,7 @@ impl Tree {
         self.0.insert(path, Node { mode, content });
     }
 
-    /// Makes the folders above a path; one that is a symbolic link stays what it is.
+    /// Creates the parent folders of a path; one that is a symbolic link is left unchanged.
     fn parents(&mut self, path: &str) {
         let Some((parent, _)) = path.rsplit_once('/') else {
             return;
@@ -183,7 +183,7 @@ impl Tree {
     }
 }
 
-/// Where a path leads when the folders of [`MERGED`] are links.
+/// The real path where the folders of [`MERGED`] are links.
 fn merged(path: &str) -> String {
     let inside = path.strip_prefix('/').and_then(|path| path.split_once('/'));
     match inside {

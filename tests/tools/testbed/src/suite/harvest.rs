@@ -1,10 +1,10 @@
-//! Files that tests wrote in the guest, brought here.
+//! Files that tests wrote in the guest, copied to the host.
 
 use crate::{Command, Error, Guest};
 use std::fs;
 use std::path::PathBuf;
 
-/// What to bring, by which program, and where to.
+/// What to copy, with which program, and where to.
 #[derive(Clone, Debug)]
 pub(super) struct Harvest {
     program: String,
@@ -21,7 +21,7 @@ impl Harvest {
         }
     }
 
-    /// Brings all files of the folder; that there is none is an error.
+    /// Copies all files of the folder; it is an error if there are none.
     pub(super) fn bring(&self, guest: &Guest) -> Result<(), Error> {
         let print = |path: &str| guest.run(Command::new(&self.program).arg(path))?.check();
         let names = print(&self.guest)?.stdout_text();
@@ -33,8 +33,8 @@ impl Harvest {
         Ok(())
     }
 
-    /// Machines come one after the other, and give their files the same names. None is ever taken
-    /// away here.
+    /// Machines run one after another and use the same file names. No file on the host is ever
+    /// replaced.
     fn free_name(&self, name: &str) -> Result<PathBuf, Error> {
         let entries = fs::read_dir(&self.here).map_err(Error::file("reading", &self.here))?;
         Ok(self.here.join(format!("{}-{name}", entries.count())))

@@ -5,23 +5,23 @@ use serde_json::{Map, Value};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long the kernel may take to clear up after a process.
+/// How long the kernel may take to clean up after a process.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Objects of the model that are the kernel's own affair: the driver makes an event queue when a
-/// vector is first used, and keeps it.
+/// Objects of the model that belong to the kernel: the driver creates an event queue when a vector
+/// is first used, and keeps it.
 const KEPT: [&str; 1] = ["eq"];
 
-/// The words by which a test announces on standard output, a line for each, what it has the
-/// software ConnectX report.
+/// The prefix by which a test announces on standard output, one per line, reports that it provokes
+/// from the software ConnectX.
 const EXCUSE: &str = "the model may report: ";
 
-/// What there is on a machine between tests.
+/// What exists on a machine between tests.
 #[derive(Debug)]
 pub(super) struct Inventory {
     program: String,
-    /// What the program prints, and what the model counts, each with its name.
+    /// What the program prints and what the model counts, each with its name.
     counts: Vec<(String, String)>,
     /// What the model has reported so far.
     reports: Map<String, Value>,
@@ -38,7 +38,7 @@ impl Inventory {
                 let answer = connectx.ask(&question)?;
                 counts.push((question, without_kept(&answer)));
             }
-            // What the test before had it report is over; a strict model is strict again.
+            // The previous test's permitted reports end here; a strict model is strict again.
             connectx.ask("expect")?;
             let answer = connectx.ask("reports")?;
             reports = serde_json::from_str(&answer)
@@ -51,8 +51,8 @@ impl Inventory {
         })
     }
 
-    /// What there is more or less after a test, and what the model reported about it, each in
-    /// words.
+    /// What there is more or less of after a test, and what the model reported meanwhile, each as a
+    /// description.
     pub(super) fn leftovers(&self, guest: &Guest, output: &Output) -> Result<Vec<String>, Error> {
         let since = Instant::now();
         loop {
@@ -91,7 +91,7 @@ impl Inventory {
     }
 }
 
-/// A census, `[("kind", count), …]`, without what may be kept.
+/// A census, `[("kind", count), …]`, without the kinds that may be kept.
 fn without_kept(census: &str) -> String {
     let kinds = census.trim_matches(['[', ']']).split_inclusive("), ");
     kinds

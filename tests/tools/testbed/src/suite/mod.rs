@@ -1,13 +1,13 @@
 //! Test binaries of the ordinary `#[test]` harness, run in a guest test by test.
 //!
-//! Each test is a process of its own with a time limit of its own. A test fails when its process
-//! fails, when its time is over, when the kernel complains meanwhile, when something is left behind
-//! (see [`Suite::inventory`]), or when the machine dies; after the last the next test gets a new
-//! machine. So it does when a test says on standard output that it used the machine up.
+//! Each test is a process of its own with a time limit of its own. A test fails if its process
+//! fails, if it exceeds its time limit, if the kernel complains meanwhile, if something is left
+//! behind (see [`Suite::inventory`]), or if the machine dies; in the last case the next test gets a
+//! new machine. It also does if a test announces on standard output that it used up the machine.
 //!
-//! Emulated machines on a busy host are not evenly fast. [`Suite::tries`] gives a test that failed
-//! another try on a machine of its own; what passes only then is told as unsteady, with what went
-//! wrong.
+//! Emulated machines on a busy host do not run at an even speed. [`Suite::tries`] retries a test
+//! that failed on a machine of its own; a test that passes only then is reported as flaky, with the
+//! cause of its failure.
 
 mod harvest;
 mod leftovers;
@@ -21,13 +21,13 @@ use leftovers::Inventory;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How long a test may run unless it is said otherwise. Emulated processors are slow.
+/// The default time limit of a test. Emulated processors are slow.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How lines begin that a test measured, and that are told although it passed.
+/// Prefix of lines with measured values, which are printed although the test passed.
 const FIGURE: &str = "FIGURE: ";
 
-/// The line by which a test says that nothing more can be done with the machine.
+/// The line by which a test announces that the machine cannot be used any more.
 const USED_UP: &str = "this machine is used up";
 
 /// Test binaries and how to run them.
@@ -45,11 +45,10 @@ pub struct Suite {
     tries: usize,
 }
 
-/// From so many failures on there is something wrong with more than their luck, and none is tried
-/// again.
+/// From this many failures on they are not due to chance, and none is retried.
 const TOO_MANY: usize = 4;
 
-/// What the harness says of a test that was run alone.
+/// The harness's result of a test that was run alone.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Verdict {
     Passed,
@@ -74,87 +73,87 @@ impl Suite {
         }
     }
 
-    /// One more binary to run on the same machine.
+    /// Adds a binary to run on the same machine.
     #[must_use]
     pub fn and(mut self, name: impl Into<String>, binary: impl Into<PathBuf>) -> Self {
         self.binaries.push((name.into(), binary.into()));
         self
     }
 
-    /// Leaves out tests whose own names (behind those of their modules) begin so.
+    /// Skips tests whose own names (after those of their modules) begin like this.
     #[must_use]
     pub fn leave_out(mut self, prefix: &str) -> Self {
         self.left_out.push(prefix.to_owned());
         self
     }
 
-    /// After every test, what this program of the guest prints has to be what it printed before,
-    /// and likewise what the software ConnectX counts and reports: a test that leaves something
-    /// behind has failed. The program is also called once on every new machine, with `--warm-up`,
-    /// to have drivers make what they make at first use and keep.
+    /// After every test, the output of this guest program has to be what it was before, and
+    /// likewise what the software ConnectX counts and reports: a test that leaves something behind
+    /// has failed. The program is also run once on every new machine, with `--warm-up`, so that
+    /// drivers create what they create at first use and keep.
     #[must_use]
     pub fn inventory(mut self, program: &str) -> Self {
         self.inventory = Some(program.to_owned());
         self
     }
 
-    /// Runs only tests whose names hold one of these texts.
+    /// Runs only tests whose names contain one of these texts.
     #[must_use]
     pub fn filters(mut self, filters: &[String]) -> Self {
         self.filters.extend_from_slice(filters);
         self
     }
 
-    /// A variable of every test's environment.
+    /// Sets an environment variable for every test.
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.env.push((name.into(), value.into()));
         self
     }
 
-    /// Time limit of each test (120 s).
+    /// Time limit of each test (120 s by default).
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Runs tests marked `#[ignore]` too.
+    /// Also runs tests marked `#[ignore]`.
     #[must_use]
     pub fn include_ignored(mut self, include: bool) -> Self {
         self.include_ignored = include;
         self
     }
 
-    /// How many times a test may be run until it passes (once). From the second time on it has a
-    /// new machine.
+    /// How many times a test may be run until it passes (once by default). From the second time on
+    /// it gets a new machine.
     #[must_use]
     pub fn tries(mut self, tries: usize) -> Self {
         self.tries = tries;
         self
     }
 
-    /// Keeps the lines of the tests' standard output that hold this text, in [`Summary::kept`].
+    /// Keeps the lines of the tests' standard output that contain this text, in [`Summary::kept`].
     #[must_use]
     pub fn keep(mut self, text: &str) -> Self {
         self.keep = Some(text.to_owned());
         self
     }
 
-    /// Before a machine goes, brings the files of a folder of the guest to a folder here, where
-    /// none of the same name is replaced. They are read by a program of the guest that prints a
-    /// file, or the names of the files in a folder.
+    /// Before a machine is stopped, copies the files of a guest folder to a folder here, without
+    /// replacing any of the same name. They are read by a guest program that prints a file, or the
+    /// names of the files in a folder.
     #[must_use]
     pub fn bring(mut self, program: &str, guest: &str, here: impl Into<PathBuf>) -> Self {
         self.harvest = Some(Harvest::new(program, guest, here));
         self
     }
 
-    /// Runs the tests on a machine of this kind, telling each result on standard output as it
+    /// Runs the tests on a machine of this kind, printing each result on standard output as it
     /// comes, and the closing lines at the end.
     ///
     /// # Errors
-    /// The machine does not come up, or the binary does not list its tests. A failed test is no
+    /// The machine does not boot, or the binary does not list its tests. A failed test is not an
     /// error.
     pub fn run(&self, machine: &Machine) -> Result<Summary, Error> {
         let machine = self
@@ -199,7 +198,7 @@ impl Suite {
         Ok(summary)
     }
 
-    /// Runs what failed once more, each on a machine of its own.
+    /// Runs the failed tests again, each on a machine of its own.
     fn try_again(&self, machine: &Machine, summary: &mut Summary) -> Result<(), Error> {
         for failure in std::mem::take(&mut summary.failures) {
             println!("\nonce more, on a new machine:");
@@ -247,7 +246,7 @@ impl Suite {
         guest.power_off()
     }
 
-    /// What cannot be brought is no fault of the tests.
+    /// Files that cannot be copied are not a failure of the tests.
     fn harvest_from(&self, guest: &Guest) {
         if let Some(harvest) = &self.harvest
             && let Err(error) = harvest.bring(guest)
@@ -285,7 +284,7 @@ impl Suite {
             .fold(command, |command, (name, value)| command.env(name, value))
     }
 
-    /// Runs a test; gives the machine back if it lived through it and is of further use.
+    /// Runs a test; returns the machine if it survived and is still usable.
     fn run_one(
         &self,
         guest: Guest,
@@ -371,7 +370,7 @@ impl Suite {
     }
 }
 
-/// What a test measured.
+/// The values that a test measured.
 fn figures(output: &Output) -> Vec<String> {
     let text = output.stdout_text();
     text.lines()
@@ -380,7 +379,7 @@ fn figures(output: &Output) -> Vec<String> {
         .collect()
 }
 
-/// What became of a test: the exit code says whether it failed, the harness's closing line whether
+/// The result of a test: the exit code says whether it failed, the harness's closing line whether
 /// it ran at all.
 fn verdict(output: &Output) -> Verdict {
     if output.ending != Ending::Code(0) {

@@ -1,18 +1,18 @@
-//! What came of a suite, in the words of `cargo test`.
+//! The results of a suite, worded as by `cargo test`.
 
 use crate::{Output, complaints};
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::time::Duration;
 
-/// What came of a suite.
+/// The results of a suite.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// Number of tests that passed.
     pub passed: usize,
     /// Tests that failed.
     pub failures: Vec<Failure>,
-    /// Tests that failed and passed when they were tried again.
+    /// Flaky tests: they failed, and passed when they were retried.
     pub unsteady: Vec<Failure>,
     /// Number of tests that were marked `#[ignore]` and not run.
     pub ignored: usize,
@@ -20,20 +20,20 @@ pub struct Summary {
     pub filtered_out: usize,
     /// From the start of the machine to the end of the last test.
     pub elapsed: Duration,
-    /// The lines that were to be kept, each once.
+    /// The lines that were to be kept, without duplicates.
     pub kept: BTreeSet<String>,
 }
 
 /// A test that failed.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// The binary that it is of.
+    /// The binary that contains it.
     pub binary: String,
     /// Its name.
     pub test: String,
     /// How it failed.
     pub why: String,
-    /// What it and the kernel wrote.
+    /// The output of the test and the kernel.
     pub output: String,
 }
 
@@ -49,8 +49,8 @@ impl Summary {
         self.kept.extend(kept.map(str::to_owned));
     }
 
-    /// Tells the names of what failed and the closing line on standard output; how each failed was
-    /// told when it did.
+    /// Prints the names of the failed tests and the closing line on standard output; how each of
+    /// them failed was printed when it did.
     pub fn print(&self) {
         for (title, failures) in [
             ("failures", &self.failures),
@@ -90,7 +90,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// All that a test and the kernel wrote while it ran; complaints are marked.
+/// Everything that a test and the kernel wrote while it ran; complaints are marked.
 pub(super) fn words(output: &Output) -> String {
     let mut text = output.stdout_text();
     text.push_str(&output.stderr_text());
@@ -101,7 +101,7 @@ pub(super) fn words(output: &Output) -> String {
     let wrong = complaints::without_excuse(output);
     for line in &output.kernel {
         let mark = if wrong.contains(&line) { '!' } else { ' ' };
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(
             text,
             "{mark} [{:.6}] {}",
