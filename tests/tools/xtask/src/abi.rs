@@ -1,4 +1,4 @@
-//! `cargo xtask abi`: the kernel's words in Rust against the kernel's headers in C.
+//! `cargo xtask abi`: compares the ABI in Rust with the kernel's C headers.
 
 use crate::cargo::cargo;
 use clap::Args;
@@ -7,10 +7,10 @@ use std::process::ExitCode;
 /// Compare uverbs-uapi with the kernel's headers, and both with the committed table.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Write the table anew first.
+    /// First write the table anew.
     #[arg(long)]
     bless: bool,
-    /// Take the newest headers of the last time instead of asking Debian's mirror.
+    /// Use the newest headers of the last run instead of asking Debian's mirror.
     #[arg(long)]
     offline: bool,
 }

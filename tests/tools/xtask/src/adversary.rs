@@ -1,14 +1,14 @@
-//! `cargo xtask adversary`: safe programs at random, by the million.
+//! `cargo xtask adversary`: random safe programs, by the million.
 
 use crate::cargo::cargo;
 use clap::Args;
 use std::process::ExitCode;
 
-/// Run safe programs at random on a device in this process, which writes wherever it may.
+/// Run random safe programs on an in-process device that writes to all memory it has access to.
 ///
-/// Says how many were run in a second; the first that breaks a promise is told, shortened, and ends
-/// the run. `cargo xtask adversary -- --help` tells all that can be chosen: `--sequences`,
-/// `--model`, `--seed`, `--jobs`, and what to leave out or to look at alone.
+/// Prints how many programs were run per second; the first that breaks a guarantee is shortened and
+/// printed, and ends the run. `cargo xtask adversary -- --help` lists all options: `--sequences`,
+/// `--model`, `--seed`, `--jobs`, and what to exclude or to run alone.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Arguments for the program.

@@ -1,4 +1,4 @@
-//! `cargo xtask asan`: what needs no machine, under AddressSanitizer.
+//! `cargo xtask asan`: tests that need no machine, under AddressSanitizer.
 
 use crate::cargo::{PACKAGES, TARGET};
 use clap::Args;
@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use testbed::cargo::workspace;
 use testbed::host;
 
-/// Run what needs no machine under AddressSanitizer.
+/// Run the tests that need no machine under AddressSanitizer.
 ///
-/// A toolchain is all that is needed: stable lends the switch that nightly has. Leaks are not
-/// looked for: memory whose destroy a fake kernel refuses is given up on purpose.
+/// Only a toolchain is required: stable is allowed to use the nightly flag. Leaks are not detected:
+/// memory whose destruction a fake kernel refuses is leaked on purpose.
 #[derive(Args, Debug, Default)]
 pub(crate) struct Options {
-    /// Run only tests whose names hold one of these texts.
+    /// Run only tests whose names contain one of these texts.
     #[arg(value_name = "FILTER")]
     filters: Vec<String>,
 }

@@ -2,8 +2,8 @@
 
 use testbed::host;
 
-/// What needs no machine: the stack, and the tests that run it on the fake kernel, on rings and on
-/// the answers of liars.
+/// The packages that need no machine: the stack, and the tests that run it on the fake kernel, on
+/// rings and against hostile kernels.
 pub(crate) const PACKAGES: [&str; 7] = [
     "uverbs-core",
     "uverbs-rxe",
@@ -14,7 +14,7 @@ pub(crate) const PACKAGES: [&str; 7] = [
     "hostile-tests",
 ];
 
-/// Sanitizers do not run without a target of its own.
+/// Sanitizers require an explicit target.
 pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Runs cargo with these arguments in the root of the workspace; its output goes where ours goes.

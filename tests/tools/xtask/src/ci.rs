@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: all that has to hold before a change is taken.
+//! `cargo xtask ci`: everything that has to pass before a change is accepted.
 
 use crate::cargo::cargo;
 use crate::test::Level;
@@ -12,16 +12,16 @@ use std::process::ExitCode;
 use std::time::Instant;
 use testbed::host;
 
-/// Run everything that has to hold: format, lints, subsets of the providers and their sizes,
-/// documentation, what safe programs can reach, what is public, what is packed, licences, tests of
-/// faults, ABI, models of threads, sanitizers and the interpreter, another machine, and every level
-/// of tests.
+/// Run everything that has to pass: formatting, lints, subsets of the providers and their sizes,
+/// documentation, what safe programs can reach, public items, package contents, licences, tests of
+/// faults, ABI, concurrency models, sanitizers and Miri, another architecture, and every level of
+/// tests.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Stop at the first step that fails.
     #[arg(long)]
     fail_fast: bool,
-    /// A test that passes only at another try fails, too: for releases.
+    /// Also fail if a test is flaky, that is, passes only when retried: for releases.
     #[arg(long)]
     steady: bool,
     /// Run only these steps.
@@ -84,7 +84,7 @@ const STEPS: [Step; 24] = [
     }),
 ];
 
-/// The library with some of its providers, and with none.
+/// Builds the library with some of its providers, and with none.
 fn subsets() -> anyhow::Result<()> {
     for features in ["", "mlx5", "rxe"] {
         let features = format!("--features={features}");

@@ -8,20 +8,20 @@ use clap::Args;
 use testbed::cargo::workspace;
 use testbed::host;
 
-/// The code is compiled for it, and not run; no linker is needed.
+/// The target that the code is compiled for; it is not run, and no linker is needed.
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 
-/// What copies blocks through a register.
+/// The function that copies blocks through a register.
 const FUNCTION: &str = "copy_blocks";
 
-/// Stores of a block.
+/// Number of stores per block.
 const STORES: usize = 8;
 
-/// Compile the driver layer for aarch64 and look whether blocks are copied through doorbells by
-/// stores without anything in between.
+/// Compile the driver layer for aarch64 and check that blocks are copied through doorbells by
+/// stores without any other instruction in between.
 ///
-/// Such a processor makes one transaction only of stores that follow each other. Needs the target
-/// of the toolchain (rustup target add).
+/// Such a processor combines only consecutive stores into one transaction. Requires the target of
+/// the toolchain (rustup target add).
 #[derive(Args, Debug)]
 pub(crate) struct Options {}
 
@@ -57,8 +57,7 @@ fn body(text: &str) -> Option<Vec<&str>> {
     Some(instructions.collect())
 }
 
-/// Whether the bytes of a block are stored from the first on to the last, by one store behind the
-/// other.
+/// Whether the bytes of a block are stored from first to last, by consecutive stores.
 fn stores_follow_each_other(body: &[&str]) -> bool {
     body.windows(STORES).any(|run| {
         let base = run[0]

@@ -1,5 +1,5 @@
-//! `cargo xtask cross`: what needs no machine of its own, as programs of other machines, which QEMU
-//! runs here.
+//! `cargo xtask cross`: tests that need no machine of their own, as programs of other
+//! architectures, run by QEMU.
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
@@ -7,8 +7,8 @@ use std::process::{Command, ExitCode};
 use std::time::Instant;
 use testbed::host::{self, Tool};
 
-/// What is run: the stack, and the tests that run it on the fake kernel, on rings and on the
-/// answers of liars.
+/// The packages that are run: the stack, and the tests that run it on the fake kernel, on rings and
+/// against hostile kernels.
 const PACKAGES: [&str; 9] = [
     "uverbs-uapi",
     "uverbs-core",
@@ -21,27 +21,28 @@ const PACKAGES: [&str; 9] = [
     "hostile-tests",
 ];
 
-/// The heart of it.
+/// The core of them.
 const SHARE: [&str; 4] = ["uverbs-core", "uverbs-rxe", "uverbs-mlx5", "fake-tests"];
 
-/// These look at `/proc/self/maps` while they run. QEMU puts that together from two tables which
-/// other threads change meanwhile.
+/// These tests read `/proc/self/maps` while they run. QEMU generates it from two tables that other
+/// threads modify meanwhile.
 const ONE_THREAD: &str = "hostile-tests";
 
-/// How many cases a property has, unless its test says otherwise.
+/// Number of cases per property, unless its test sets another.
 const CASES: &str = "32";
 
-/// Makes tests take fewer of many like cases.
+/// Makes tests run fewer of many similar cases.
 const THINNED: &str = "UVERBS_TEST_THINNED";
 
-/// Tests that need what programs run by QEMU have not, by a part of their names, and what that is.
+/// Tests that need features programs run by QEMU lack, by part of their names, and the missing
+/// feature.
 const LACKING: [(&str, &str); 1] = [(
     "discover::tests::forks::the_kernel_does_it",
     "flags in /proc/self/smaps, which QEMU makes up without them",
 )];
 
-/// The same, of what programs of s390x have not: its processor reaches registers by instructions of
-/// their own, so nothing is opened there that needs them.
+/// The same for s390x: its processor accesses registers with special instructions, so nothing that
+/// needs registers is opened there.
 const WITHOUT_REGISTERS: [&str; 19] = [
     "adapter::tests::completion_queues_are_told_of_pages_with_large_numbers",
     "adapter::tests::contexts_are_opened_without_firmware_commands_too",
@@ -64,31 +65,31 @@ const WITHOUT_REGISTERS: [&str; 19] = [
     "var::tests::a_page_is_taken_mapped_and_given_back",
 ];
 
-/// Run what needs no machine of its own as programs of other machines, by QEMU: those whose bytes
-/// have the other order, and those with other instructions.
+/// Run the tests that need no machine of their own as programs of other architectures, by QEMU:
+/// with the opposite byte order, and with other instructions.
 ///
 /// QEMU, the target of the toolchain and a linker are installed if they are missing. An x86
-/// processor keeps the order of accesses that others may change, and so does QEMU on it: what comes
-/// of such changes is looked for by `cargo xtask loom` and `cargo xtask miri`.
+/// processor keeps memory accesses in an order that others may change, and so does QEMU on it: for
+/// the effects of reordering use `cargo xtask loom` and `cargo xtask miri`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Which machines: all of them unless given.
+    /// The architectures; all by default.
     #[arg(long, value_enum)]
     machine: Vec<Foreign>,
     /// Only these packages.
     #[arg(long, value_name = "NAME", value_parser = PACKAGES)]
     package: Vec<String>,
-    /// Take fewer of many like cases.
+    /// Run fewer of many similar cases.
     #[arg(long)]
     thinned: bool,
-    /// Run only tests whose names hold one of these texts.
+    /// Run only tests whose names contain one of these texts.
     #[arg(value_name = "FILTER")]
     filters: Vec<String>,
 }
 
 impl Options {
-    /// The rings, what threads share, and the stack on the fake kernel, on the machine with the
-    /// weak order.
+    /// The rings, the state shared by threads, and the stack on the fake kernel, on the
+    /// architecture with weak memory ordering.
     pub(crate) fn share() -> Self {
         Self {
             machine: vec![Foreign::Aarch64],
@@ -99,14 +100,14 @@ impl Options {
     }
 }
 
-/// Another machine.
+/// Another architecture.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 enum Foreign {
-    /// 64 bits, little-endian, the order of accesses is weak.
+    /// 64-bit, little-endian, weak memory ordering.
     Aarch64,
-    /// 64 bits, big-endian; no program can reach a device's registers by loads and stores.
+    /// 64-bit, big-endian; programs cannot access a device's registers by loads and stores.
     S390x,
-    /// 64 bits, big-endian, with registers.
+    /// 64-bit, big-endian, with registers.
     Powerpc64,
 }
 
@@ -171,7 +172,7 @@ fn emulated(machine: Foreign, package: &str, options: &Options) -> Command {
 }
 
 impl Foreign {
-    /// As QEMU calls it.
+    /// QEMU's name for it.
     fn name(self) -> &'static str {
         match self {
             Self::Aarch64 => "aarch64",
@@ -180,7 +181,7 @@ impl Foreign {
         }
     }
 
-    /// Tests that it cannot carry out, by a part of their names, and why.
+    /// Tests that it cannot run, by part of their names, and why.
     fn lacking(self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let registers = if self == Self::S390x {
             &WITHOUT_REGISTERS[..]
@@ -193,8 +194,8 @@ impl Foreign {
             .chain(registers.iter().map(move |test| (*test, why)))
     }
 
-    /// Where Rust has musl for a machine, the toolchain links by itself, and what it links needs
-    /// nothing beside it.
+    /// Where Rust supports musl for an architecture, the toolchain links by itself, and the
+    /// programs need nothing else.
     fn target(self) -> &'static str {
         match self {
             Self::Aarch64 => "aarch64-unknown-linux-musl",
@@ -211,8 +212,8 @@ impl Foreign {
         }
     }
 
-    /// What runs its programs. Those of glibc find their loader and libraries where Debian has them
-    /// for linkers.
+    /// The command that runs its programs. Programs linked with glibc find their loader and
+    /// libraries where Debian's cross packages install them.
     fn runner(self) -> &'static str {
         match self {
             Self::Aarch64 => "qemu-aarch64",

@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: what the project does, in one go.
+//! `cargo xtask demo`: shows what the project does, in one run.
 
 use crate::programs;
 use clap::Args;
@@ -14,19 +14,19 @@ pub(crate) struct Options {
     kernel: String,
 }
 
-/// How long a step may take.
+/// Time limit of a step.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The example that shows the limit event of a shared receive queue.
 const SRQ_LIMIT: &str = "srq_limit";
 
-/// One thing that is shown.
+/// One step of the demonstration.
 #[derive(Debug)]
 struct Step {
     title: &'static str,
-    /// What runs on host `a` meanwhile, if it takes two.
+    /// The command that runs on host `a` meanwhile, if two are needed.
     server: Option<&'static [&'static str]>,
-    /// What is shown: on host `b` if there is a server, else on host `a`.
+    /// The command that is shown: on host `b` if there is a server, otherwise on host `a`.
     command: &'static [&'static str],
 }
 
@@ -101,13 +101,13 @@ fn show(guest: &Guest, step: &Step) -> anyhow::Result<()> {
     server.wait_for_text(ready(words), PATIENCE)?;
     let client = guest.run(command(step.command).namespace("b").echo())?;
     let server = server.wait()?;
-    // The client's words are on the screen already; the server's matter when something went wrong.
+    // The client's output is already on the screen; the server's matters if something failed.
     server.check()?;
     client.check()?;
     Ok(())
 }
 
-/// What a server prints as soon as clients may come.
+/// What a server prints as soon as clients may connect.
 fn ready(words: &[&str]) -> &'static str {
     if words.contains(&"bench") {
         "listening"

@@ -1,4 +1,4 @@
-//! `cargo xtask faults`: which test proves what happens at each fault of `tests/faults.txt`.
+//! `cargo xtask faults`: which test proves the behaviour at each fault of `tests/faults.txt`.
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -24,8 +24,8 @@ const PLACES: [(&str, &str); 9] = [
     ("uapi/", "unit"),
 ];
 
-/// How the names of tests begin that run on one of the devices alone, and which that is. Ethernet
-/// ports are had by both.
+/// Name prefixes of tests that run on only one of the devices, and which device that is. Both have
+/// Ethernet ports.
 const ALONE: [(&str, Option<&str>); 4] = [
     ("rxe_", Some("rxe")),
     ("mlx5_", Some("mlx5")),
@@ -33,7 +33,7 @@ const ALONE: [(&str, Option<&str>); 4] = [
     ("roce_", None),
 ];
 
-/// Print every fault with the tests that prove what happens then; fail when one has none.
+/// Print every fault with the tests that prove the behaviour; fail if a fault has none.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Print only faults without a test.
@@ -41,7 +41,7 @@ pub(crate) struct Options {
     missing: bool,
 }
 
-/// A test that proves something about faults.
+/// A test that proves the behaviour at a fault.
 #[derive(Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Test {
     level: String,
@@ -76,7 +76,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     bail!("no test for {}", missing.join(", "))
 }
 
-/// Fails when a fault has no test.
+/// Fails if a fault has no test.
 pub(crate) fn compare() -> anyhow::Result<()> {
     run(&Options { missing: true }).map(drop)
 }
@@ -139,7 +139,7 @@ fn sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The names of the tests in a source: of functions right below a `test` attribute, which other
+/// The names of the tests in a source: of functions directly below a `test` attribute, which other
 /// attributes may follow.
 fn names(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
@@ -151,7 +151,7 @@ fn names(text: &str) -> Vec<&str> {
             found.extend(rest.split('(').next());
             is_test = false;
         } else if line.starts_with("#[ignore") {
-            // What is not run proves nothing.
+            // A test that is not run proves nothing.
             is_test = false;
         }
     }
@@ -163,8 +163,7 @@ fn after_fn(line: &str) -> Option<&str> {
         .or_else(|| line.strip_prefix("async fn "))
 }
 
-/// The faults that a test is named after: `f12_f15_…`, perhaps behind the name of a device or a
-/// port.
+/// The faults in a test's name: `f12_f15_…`, possibly after the name of a device or a port.
 fn numbers(name: &str) -> Vec<u32> {
     let name = ALONE
         .iter()

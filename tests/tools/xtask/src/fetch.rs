@@ -1,16 +1,16 @@
-//! `cargo xtask fetch`: what the machines need, downloaded before it is needed.
+//! `cargo xtask fetch`: downloads what the machines need in advance.
 
 use clap::Args;
 use std::process::ExitCode;
 use testbed::{Kernel, host};
 
-/// Download the kernels, so that machines boot without a network later.
+/// Download the kernels, so that machines can boot without a network later.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Kernel: 5.10, 6.1, 6.12 or newest; all but 5.10 unless given.
+    /// Kernel: 5.10, 6.1, 6.12 or newest; by default all but 5.10.
     #[arg(long)]
     kernel: Vec<String>,
-    /// Forget what was downloaded and take what Debian has now.
+    /// Discard earlier downloads and fetch what Debian has now.
     #[arg(long)]
     refresh: bool,
 }

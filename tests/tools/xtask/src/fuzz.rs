@@ -12,36 +12,36 @@ use std::thread;
 use testbed::cargo::workspace;
 use testbed::host;
 
-/// Where the fuzzers are built for; the sanitizer does not run without a target of its own.
+/// The fuzzers' target; the sanitizer requires an explicit one.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// What makes a program count its edges for libFuzzer, as cargo-fuzz does it.
+/// Flags that make a program count its edges for libFuzzer, as cargo-fuzz sets them.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Cllvm-args=-simplifycfg-branch-fold-threshold=0 \
     -Zsanitizer=address -Cdebug-assertions -Coverflow-checks -Ccodegen-units=1";
 
-/// Longest that one input may take, in seconds.
+/// The longest time that one input may take, in seconds.
 const SLOWEST: u32 = 20;
-/// Most memory a fuzzer may use, in MiB: what a hostile kernel refuses to destroy is given up, and
-/// adds up.
+/// The largest amount of memory a fuzzer may use, in MiB: what a hostile kernel refuses to destroy
+/// is leaked, and adds up.
 const MEMORY: u32 = 4096;
 
-/// Fuzz every target with AddressSanitizer, and say how fast it was and how far it came.
+/// Fuzz every target with AddressSanitizer, and print its speed and coverage.
 ///
-/// A toolchain is all that is needed: stable lends the switches that nightly has.
+/// Only a toolchain is required: stable is allowed to use the nightly flags.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// How long each target is fuzzed.
+    /// How long to fuzz each target, in minutes.
     #[arg(long, value_name = "N", default_value_t = 10.0)]
     minutes: f64,
-    /// How many targets are fuzzed at a time.
+    /// Number of targets to fuzz at a time.
     #[arg(long, value_name = "N", default_value = "1")]
     jobs: NonZero<usize>,
-    /// Longest input, in bytes.
+    /// Length of the longest input, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 4096)]
     max_len: u32,
-    /// Keep what the corpus needs for its coverage, add it to the seeds, and fuzz nothing.
+    /// Minimize the corpus to what its coverage needs, add that to the seeds, and do not fuzz.
     #[arg(long)]
     minimize: bool,
     /// Only these targets.
@@ -49,7 +49,7 @@ pub(crate) struct Options {
     targets: Vec<String>,
 }
 
-/// What came of a target.
+/// The result of a target.
 struct Outcome {
     name: String,
     executions: u64,
@@ -106,7 +106,7 @@ fn print_one(outcome: &Outcome) {
     );
 }
 
-/// The targets that are wanted, of those there are.
+/// The requested targets, which must exist.
 fn chosen(folder: &Path, wanted: &[String]) -> anyhow::Result<Vec<String>> {
     let mut all = Vec::new();
     let path = folder.join("fuzz_targets");
@@ -141,7 +141,7 @@ fn build(folder: &Path, targets: &[String]) -> anyhow::Result<()> {
     Ok(host::run(&mut command)?)
 }
 
-/// A fuzzer with the switches that all its runs have.
+/// A fuzzer with the arguments common to all its runs.
 fn fuzzer(folder: &Path, name: &str, max_len: u32) -> Command {
     let mut command = Command::new(
         folder
@@ -152,7 +152,7 @@ fn fuzzer(folder: &Path, name: &str, max_len: u32) -> Command {
     );
     command
         .current_dir(folder)
-        // Memory of objects whose destroy is refused is given up on purpose.
+        // Memory of objects whose destruction is refused is leaked on purpose.
         .env("ASAN_OPTIONS", "detect_leaks=0:detect_odr_violation=0")
         .arg(format!("-max_len={max_len}"))
         .arg(format!("-timeout={SLOWEST}"))
@@ -202,7 +202,7 @@ fn fuzz(folder: &Path, name: &str, options: &Options) -> anyhow::Result<Outcome>
     let artifacts = folder.join("artifacts").join(name);
     fs::create_dir_all(&artifacts).with_context(|| artifacts.display().to_string())?;
     let mut command = fuzzer(folder, name, options.max_len);
-    // 0 would be for ever.
+    // 0 would mean no limit.
     let seconds = (options.minutes * 60.0).max(1.0);
     let mut child = command
         .arg(format!("-max_total_time={seconds:.0}"))
@@ -243,7 +243,7 @@ fn fuzz(folder: &Path, name: &str, options: &Options) -> anyhow::Result<Outcome>
     Ok(outcome)
 }
 
-/// Takes the figures out of a line of libFuzzer's.
+/// Takes the figures from a line of libFuzzer's output.
 fn read_line(outcome: &mut Outcome, line: &str) {
     let after = |mark: &str| {
         let rest = line.split_once(mark)?.1.trim_start();
@@ -269,7 +269,7 @@ fn read_line(outcome: &mut Outcome, line: &str) {
     }
 }
 
-/// Adds to the seeds what the corpus covers and they do not.
+/// Adds inputs to the seeds that cover what the seeds do not.
 fn minimize(folder: &Path, name: &str, max_len: u32) -> anyhow::Result<()> {
     let [corpus, seeds] = inputs(folder, name)?;
     let mut command = fuzzer(folder, name, max_len);

@@ -1,4 +1,4 @@
-//! Every crate has a licence that the project's users can live with.
+//! Checks that every crate has an acceptable licence.
 
 use crate::metadata::Metadata;
 use anyhow::{Context as _, bail};
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use spdx::{Expression, ParseMode};
 use std::fs;
 
-/// The part of `deny.toml` that is looked at; cargo-deny reads the same file.
+/// The part of `deny.toml` that is used here; cargo-deny reads the same file.
 #[derive(Debug, Deserialize)]
 struct Deny {
     licenses: Licenses,
@@ -18,7 +18,7 @@ struct Licenses {
     exceptions: Vec<Exception>,
 }
 
-/// Licences that one crate may have besides.
+/// Additional licences that one crate may have.
 #[derive(Debug, Deserialize)]
 struct Exception {
     #[serde(rename = "crate")]
@@ -26,7 +26,8 @@ struct Exception {
     allow: Vec<String>,
 }
 
-/// Compares the licence of every crate, those of tests and tools too, with the list in `deny.toml`.
+/// Compares the licence of every crate, including those of tests and tools, with the list in
+/// `deny.toml`.
 pub(crate) fn compare() -> anyhow::Result<()> {
     let path = testbed::cargo::workspace().join("deny.toml");
     let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
@@ -63,7 +64,7 @@ impl Licenses {
     }
 }
 
-/// Why a licence is not allowed, if it is not.
+/// Why a licence is refused, if it is.
 fn refused(licence: &str, allowed: &[String]) -> Option<String> {
     if licence.is_empty() {
         return Some("no licence named".into());

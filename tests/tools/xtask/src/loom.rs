@@ -1,15 +1,15 @@
-//! `cargo xtask loom`: what threads do to queues at the same time, in every order.
+//! `cargo xtask loom`: what threads do to queues concurrently, in every order.
 
 use clap::Args;
 use std::process::ExitCode;
 use testbed::cargo::workspace;
 use testbed::host;
 
-/// Explore what threads may do to the tables and trackers of mlx5 at the same time: every order of
-/// their accesses, and every value that the language lets a load find.
+/// Explore concurrent accesses of threads to the tables and trackers of mlx5: every order of
+/// accesses, and every value that the language permits a load to return.
 ///
-/// Nothing is needed but `loom`, which cargo fetches. Each model says how many executions it has,
-/// and how often a thread is interrupted in one: that is the bound.
+/// Only `loom` is required, which cargo fetches. Each model prints how many executions it has, and
+/// how often a thread is preempted in one: that is the bound.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Run only models whose names begin with one of these texts: `lives`, `numbers::threads`.
@@ -22,7 +22,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Explores the models, or those whose names begin with one of these texts.
+/// Explores the models, or only those whose names begin with one of these texts.
 pub(crate) fn explore(filters: &[String]) -> anyhow::Result<()> {
     let all = [String::new()];
     let filters = if filters.is_empty() { &all } else { filters };
@@ -36,7 +36,7 @@ pub(crate) fn explore(filters: &[String]) -> anyhow::Result<()> {
         .args(["--", "--nocapture"])
         .args(filters)
         .env("RUSTFLAGS", "--cfg loom")
-        // Not the program that is carried about: built soon.
+        // Not a program to be distributed: it should build quickly.
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
     Ok(host::run(&mut command)?)

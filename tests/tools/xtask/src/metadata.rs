@@ -1,11 +1,11 @@
-//! What cargo knows of the workspace and of the crates it depends on.
+//! What cargo knows about the workspace and its dependencies.
 
 use anyhow::Context as _;
 use serde::Deserialize;
 use std::collections::HashSet;
 use testbed::host;
 
-/// `cargo metadata`, as far as it is looked at here.
+/// The part of `cargo metadata` that is used here.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Metadata {
     pub(crate) packages: Vec<Package>,
@@ -21,7 +21,7 @@ pub(crate) struct Package {
 }
 
 impl Metadata {
-    /// Asks cargo, for the target of static programs.
+    /// Runs cargo metadata, for the target of static programs.
     pub(crate) fn read() -> anyhow::Result<Self> {
         let mut command = testbed::cargo::command();
         command.args([
@@ -43,7 +43,7 @@ impl Metadata {
             .filter(|package| self.workspace_members.contains(&package.id))
     }
 
-    /// The package of the workspace of this name.
+    /// The package of this name in the workspace.
     pub(crate) fn member(&self, name: &str) -> Option<&Package> {
         self.members().find(|package| package.name == name)
     }

@@ -1,4 +1,4 @@
-//! `cargo xtask miri`: what makes no system call, in the interpreter that finds undefined
+//! `cargo xtask miri`: tests that make no system call, in the interpreter that detects undefined
 //! behaviour.
 
 use crate::cargo::PACKAGES;
@@ -9,18 +9,18 @@ use std::time::Instant;
 use testbed::cargo::{command_of, workspace};
 use testbed::host::{self, NIGHTLY, Tool};
 
-/// Files and the clock are the real ones: tests read seeds, and wait. Addresses reach a kernel as
-/// numbers, which is no finding. Memory of objects whose destroy is refused is given up on purpose,
-/// and counted (`UverbsFile::leaked`), so what is left at the end is no finding, either.
+/// Files and the clock are real: tests read seeds, and wait. Addresses are passed to a kernel as
+/// numbers, which is not a finding. Memory of objects whose destruction is refused is leaked on
+/// purpose, and counted (`UverbsFile::leaked`), so memory left at the end is not a finding, either.
 const FLAGS: &str = "-Zmiri-disable-isolation -Zmiri-permissive-provenance -Zmiri-ignore-leaks";
 
-/// For the first pass, over everything: loads find the newest values. One thread finds no others,
-/// and what the interpreter keeps for them makes it ten times as slow.
+/// For the first pass, over everything: loads return the newest values. A single thread sees no
+/// others, and the interpreter's bookkeeping for them makes it ten times as slow.
 const NEWEST: &str = "-Zmiri-disable-weak-memory-emulation";
 
-/// What threads share, for the second pass, in which loads find any values that the memory model
-/// lets them find: a package, its tests by what cargo and they are given, and seeds, of which each
-/// is another order with other values.
+/// State shared by threads, for the second pass, in which loads may return any value that the
+/// memory model permits: a package, its tests by arguments for cargo and for the tests, and seeds,
+/// each of which gives another order with other values.
 const SHARING: [(&str, &[&str], &str); 2] = [
     (
         "uverbs-mlx5",
@@ -41,11 +41,11 @@ const SHARING: [(&str, &[&str], &str); 2] = [
     ),
 ];
 
-/// How many cases a property has, unless its test says otherwise: the interpreter is some hundred
+/// Number of cases per property, unless its test sets another: the interpreter is several hundred
 /// times slower.
 const CASES: &str = "6";
 
-/// Tests that need what the interpreter has not, by a part of their names, and what that is.
+/// Tests that need something the interpreter lacks, by part of their names, and what that is.
 const LACKING: [(&str, &str); 12] = [
     ("discover::tests::sources::", "stat(2) of device nodes"),
     (
@@ -85,10 +85,10 @@ const LACKING: [(&str, &str); 12] = [
     ),
 ];
 
-/// Run what makes no system call under Miri, which finds undefined behaviour: accesses out of
-/// bounds, after free or unaligned, data races, invalid values, references that alias. Then what
-/// threads share once more, in several orders, where loads find any values that the memory model
-/// lets them find.
+/// Run the tests that make no system call under Miri, which detects undefined behaviour: accesses
+/// out of bounds, after free or unaligned, data races, invalid values, aliasing references. Then
+/// run the tests of state shared by threads again, in several orders, where loads may return any
+/// value that the memory model permits.
 ///
 /// Miri and its nightly toolchain are installed if they are missing.
 #[derive(Args, Debug)]
@@ -96,13 +96,13 @@ pub(crate) struct Options {
     /// Only these packages.
     #[arg(long, value_name = "NAME", value_parser = PACKAGES)]
     package: Vec<String>,
-    /// Run only tests whose names hold one of these texts.
+    /// Run only tests whose names contain one of these texts.
     #[arg(value_name = "FILTER")]
     filters: Vec<String>,
 }
 
 impl Options {
-    /// What fits beside all the other checks: the smaller provider.
+    /// What is fast enough to run along with all the other checks: the smaller provider.
     pub(crate) fn share() -> Self {
         Self {
             package: vec!["uverbs-rxe".to_owned()],
@@ -130,7 +130,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         results.push((package, result.is_ok(), since.elapsed().as_secs()));
     }
     for (package, tests, seeds) in SHARING {
-        // What is filtered is interpreted once.
+        // Filtered tests are interpreted once.
         if !options.filters.is_empty() || !results.iter().any(|(name, ..)| *name == package) {
             continue;
         }

@@ -1,4 +1,5 @@
-//! `cargo xtask package`: the published crates as they would be uploaded, built from nothing else.
+//! `cargo xtask package`: the published crates as they would be uploaded, built only from their
+//! packages.
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -18,7 +19,7 @@ const NEEDED: [&str; 3] = ["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT"];
 /// And one of these.
 const ROOTS: [&str; 2] = ["src/lib.rs", "src/main.rs"];
 
-/// Folders that are of use in the repository alone.
+/// Folders that are only useful in the repository.
 const OURS: [&str; 5] = [
     ".ci/",
     ".github/",
@@ -27,18 +28,18 @@ const OURS: [&str; 5] = [
     "tests/tools/testbed/",
 ];
 
-/// Pack the published crates, look at what is in each, and build each from its package alone
+/// Pack the published crates, check the contents of each, and build each from its package alone
 ///
-/// Together, so that those that need others are built with their packages, and not from the tree.
-/// Registries are asked for everybody else's crates only. With `--since`, tells whether a version's
-/// number promises what the changes since then keep.
+/// They are packed together, so that crates that depend on others are built with the packages of
+/// those, and not from the tree. Registries provide only third-party crates. With `--since`, checks
+/// whether the version numbers match the changes since then (semver).
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Pack what is in the tree, committed or not.
+    /// Pack the contents of the tree, committed or not.
     #[arg(long)]
     allow_dirty: bool,
-    /// Compare with this commit or tag by `cargo semver-checks`, which has to be installed (`cargo
-    /// install cargo-semver-checks`).
+    /// Compare with this commit or tag using `cargo semver-checks`, which must be installed
+    /// (`cargo install cargo-semver-checks`).
     #[arg(long, value_name = "REVISION")]
     since: Option<String>,
 }
@@ -55,8 +56,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Looks at what would be packed, and builds nothing of it: its sources are built by every other
-/// step. The tree holds what earlier steps wrote.
+/// Checks what would be packed, without building it: its sources are built by every other step. The
+/// tree contains what earlier steps wrote.
 pub(crate) fn compare() -> anyhow::Result<()> {
     pack(&["--allow-dirty", "--no-verify"])
 }
@@ -78,12 +79,12 @@ fn pack(more: &[&str]) -> anyhow::Result<()> {
     cargo(&arguments, &[])
 }
 
-/// Everything that others get, each after what it needs.
+/// Everything that is published, each after its dependencies.
 fn packages() -> impl Iterator<Item = &'static str> {
     PUBLISHED.into_iter().chain([TOOL])
 }
 
-/// The files of a package, a line each.
+/// The files of a package, one per line.
 fn contents(package: &str) -> anyhow::Result<String> {
     let mut command = testbed::cargo::command();
     command
@@ -92,7 +93,7 @@ fn contents(package: &str) -> anyhow::Result<String> {
     host::capture(&mut command).with_context(|| format!("what is in {package}"))
 }
 
-/// What a package lacks, and what it has that is of no use to others.
+/// Files that a package lacks, and files in it that are of no use to others.
 fn wrong(files: &str) -> Vec<String> {
     let has = |needed: &str| files.lines().any(|file| file == needed);
     let lacking = NEEDED.into_iter().filter(|needed| !has(needed));
@@ -107,8 +108,8 @@ fn wrong(files: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether users of the crates of `revision` can go on as they are, as far as the numbers of the
-/// versions promise it.
+/// Whether users of the crates of `revision` need no changes, as far as the version numbers promise
+/// it.
 fn compare_with(revision: &str) -> anyhow::Result<()> {
     let mut arguments = vec!["semver-checks", "check-release", "--baseline-rev", revision];
     for package in PUBLISHED {

@@ -1,5 +1,5 @@
-//! `cargo xtask report`: what the file of `uverbs selftest --json` says, as a table, and what
-//! models of the device can be made of.
+//! `cargo xtask report`: the output file of `uverbs selftest --json` as a table, and as input for
+//! models of the device.
 
 use clap::Args;
 use report::Report;
@@ -7,17 +7,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use testbed::host;
 
-/// Print the report that uverbs selftest --json wrote, and write what it tells of the device to
+/// Print a report written by uverbs selftest --json, and write what it says about the device to
 /// files.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// The report.
     file: PathBuf,
-    /// Write the answers of the kernel, the device for the fake kernel and the capabilities of the
-    /// firmware to this folder.
+    /// Write the kernel's answers, the device for the fake kernel and the firmware's capabilities
+    /// to this folder.
     #[arg(long, value_name = "FOLDER")]
     to: Option<PathBuf>,
-    /// Leave out the checks that went well.
+    /// Omit the checks that succeeded.
     #[arg(long)]
     failed: bool,
 }

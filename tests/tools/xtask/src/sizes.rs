@@ -1,4 +1,5 @@
-//! `cargo xtask sizes`: what a static program weighs with one provider, with all, and the tool.
+//! `cargo xtask sizes`: the size of a static program with one provider and with all, and of the
+//! tool.
 
 use crate::programs;
 use anyhow::{Context as _, bail};
@@ -9,17 +10,19 @@ use std::path::Path;
 use std::process::ExitCode;
 use testbed::cargo::{build_program, workspace};
 
-/// The page with the table, and the line that the table follows.
+/// The page with the table, and the line after which the table is.
 const PAGE: &str = "docs/guide/containers-and-permissions.md";
 const MARK: &str = "Made by `cargo xtask sizes --write`.";
 
-/// The program that is weighed.
+/// The program that is measured.
 const PROGRAM: &str = "ping_pong_rc";
 
-/// What it is built with. Each provider is less than all of them, which are the last.
+/// The features it is built with. Each provider alone must be smaller than all of them, which are
+/// the last.
 const SUBSETS: [&str; 3] = ["rxe", "mlx5", "mlx5,rxe"];
 
-/// Weigh the static ping-pong with each provider and with all, and the command-line tool
+/// Measure the size of the static ping-pong with each provider and with all, and of the
+/// command-line tool
 ///
 /// Programs for x86-64 and musl, as `--release` builds them. A program with one provider has to be
 /// smaller than that with all.
@@ -30,7 +33,7 @@ pub(crate) struct Options {
     write: bool,
 }
 
-/// A program and its bytes.
+/// A program and its size in bytes.
 #[derive(Debug)]
 struct Row {
     name: String,
@@ -54,7 +57,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fails when a program is not smaller for having fewer providers.
+/// Fails if a program is not smaller with fewer providers.
 pub(crate) fn compare() -> anyhow::Result<()> {
     print!("{}", table(&subsets()?));
     Ok(())
@@ -73,7 +76,7 @@ fn subsets() -> anyhow::Result<Vec<Row>> {
             "--no-default-features",
             &chosen,
         ];
-        // The next one takes this one's place.
+        // The next one replaces this one.
         rows.push(Row {
             name: format!("`{PROGRAM}`, `--no-default-features --features {features}`"),
             bytes: bytes(&build_program(PROGRAM, &args)?)?,
@@ -114,7 +117,7 @@ fn table(rows: &[Row]) -> String {
     table
 }
 
-/// The page with this table after the mark, in place of the one that is there.
+/// The page with this table after the mark, replacing the existing one.
 fn with_table(page: &str, table: &str) -> Option<String> {
     let (before, after) = page.split_once(MARK)?;
     let mut kept = after.trim_start_matches('\n');

@@ -1,9 +1,9 @@
-//! The user's terminal, handed through to a guest.
+//! The user's terminal, connected to a guest.
 
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use testbed::WindowSize;
 
-/// The terminal gives every key as it is; dropped, it is as it was.
+/// The terminal in raw mode; it is restored on drop.
 #[derive(Debug)]
 pub(crate) struct Raw(Termios);
 
@@ -19,12 +19,12 @@ impl Raw {
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        // There is nobody to tell but this very terminal.
+        // An error could only be reported on this same terminal.
         let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &self.0);
     }
 }
 
-/// The terminal's size, or that of the oldest of them.
+/// The terminal's size, or that of the earliest terminals.
 pub(crate) fn size() -> WindowSize {
     let size = tcgetwinsize(rustix::stdio::stdout())
         .ok()

@@ -1,4 +1,4 @@
-//! `cargo xtask tsan`: what needs no machine, under ThreadSanitizer.
+//! `cargo xtask tsan`: tests that need no machine, under ThreadSanitizer.
 
 use crate::cargo::{PACKAGES, TARGET};
 use anyhow::bail;
@@ -8,16 +8,16 @@ use std::time::Instant;
 use testbed::cargo::{command_of, workspace};
 use testbed::host::{self, NIGHTLY, Tool};
 
-/// Fences and copies are what Rust can say of them, not instructions by hand, which the sanitizer
-/// does not see. Nor does it see system calls that are made by hand, and would take memory that is
-/// unmapped and mapped again for the old one.
+/// Fences and copies use what Rust provides, not inline assembly, which the sanitizer does not see.
+/// Nor does it see system calls made directly, so that it would take memory that is unmapped and
+/// mapped again for the old memory.
 const FLAGS: &str = "-Zsanitizer=thread --cfg uverbs_no_asm --cfg rustix_use_libc";
 
-/// How many cases a property has, unless its test says otherwise: most run on one thread.
+/// Number of cases per property, unless its test sets another: most run on one thread.
 const CASES: &str = "32";
 
-/// Run what needs no machine under ThreadSanitizer, with the standard library built for it, too:
-/// nobody may access memory while another thread writes to it, but by atomics.
+/// Run the tests that need no machine under ThreadSanitizer, with the standard library built for
+/// it, too: no memory may be accessed while another thread writes to it, except by atomics.
 ///
 /// Nightly and the sources of its standard library are installed if they are missing.
 #[derive(Args, Debug)]
@@ -25,13 +25,14 @@ pub(crate) struct Options {
     /// Only these packages.
     #[arg(long, value_name = "NAME", value_parser = PACKAGES)]
     package: Vec<String>,
-    /// Run only tests whose names hold one of these texts.
+    /// Run only tests whose names contain one of these texts.
     #[arg(value_name = "FILTER")]
     filters: Vec<String>,
 }
 
 impl Options {
-    /// What fits beside all the other checks: threads that share handles, memory and rings.
+    /// What is fast enough to run along with all the other checks: threads that share handles,
+    /// memory and rings.
     pub(crate) fn share() -> Self {
         Self {
             package: vec!["fake-tests".to_owned()],

@@ -1,4 +1,4 @@
-//! `cargo xtask vm`: a machine for use by hand.
+//! `cargo xtask vm`: a machine for interactive use.
 
 use crate::terminal::{self, Raw};
 use anyhow::{Context as _, bail};
@@ -13,8 +13,8 @@ use testbed::{
     Command, Connectx, Ending, Function, Guest, Kernel, Machine, Topology, complaints, host,
 };
 
-/// Boot a machine with rxe devices, or with software ConnectX functions, and run a command in it,
-/// or a shell.
+/// Boot a machine with rxe devices, or with software ConnectX functions, and run a command or a
+/// shell in it.
 #[derive(Args, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -34,32 +34,32 @@ pub(crate) struct Options {
     /// mlx5_1, …
     #[arg(long, value_name = "KIND,…", value_delimiter = ',', conflicts_with_all = ["two_hosts", "bare"])]
     connectx: Vec<Function>,
-    /// The model writes every command, work request, completion and event to this file.
+    /// Have the model write every command, work request, completion and event to this file.
     #[arg(long, value_name = "FILE", requires = "connectx")]
     trace: Option<PathBuf>,
-    /// The model lets rate limits, caps and shares take effect.
+    /// Let rate limits, bandwidth caps and shares take effect in the model.
     #[arg(long, requires = "connectx")]
     shaper: bool,
-    /// The model takes work requests that come with the doorbell.
+    /// Let the model accept work requests that are copied with the doorbell.
     #[arg(long, requires = "connectx")]
     blueflame: bool,
-    /// Pages of registered memory may be absent in the model until they are needed (on-demand
+    /// Let pages of registered memory be absent in the model until they are needed (on-demand
     /// paging).
     #[arg(long, requires = "connectx")]
     odp: bool,
-    /// The model ends at the first thing that a correct driver would not do.
+    /// End the model at the first thing that a correct driver would not do.
     #[arg(long, requires = "connectx")]
     strict: bool,
-    /// Lay in Debian's programs: ibv_*, perftest, ip, rdma, strace, busybox.
+    /// Install Debian's programs: ibv_*, perftest, ip, rdma, strace, busybox.
     #[arg(long)]
     debian: bool,
     /// Take Debian's programs from this suite (bookworm, trixie, sid).
     #[arg(long, value_name = "SUITE", requires = "debian")]
     suite: Option<String>,
-    /// Lay in one more package of Debian.
+    /// Install another Debian package.
     #[arg(long, value_name = "PACKAGE", requires = "debian")]
     package: Vec<String>,
-    /// Lay in a static program of this machine; the guest finds it by its file name.
+    /// Copy a static program of this machine into the guest, which finds it by its file name.
     #[arg(long, value_name = "FILE")]
     binary: Vec<PathBuf>,
     /// Host to run the command on: a or b.
@@ -80,12 +80,12 @@ pub(crate) struct Options {
     /// Show the kernel log at the end.
     #[arg(long)]
     log: bool,
-    /// The command and its arguments; without one, a shell (with Debian's programs).
+    /// The command and its arguments; a shell by default (with Debian's programs).
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
-/// Exit code when the command did not end by itself.
+/// Exit code if the command did not end by itself.
 const NOT_ENDED: u8 = 124;
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
@@ -113,8 +113,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(if right { code } else { ExitCode::FAILURE })
 }
 
-/// Whether neither the kernel nor the model had anything to say against what happened; tells what
-/// they said.
+/// Whether neither the kernel nor the model complained; prints their complaints.
 fn is_silent(guest: &Guest) -> bool {
     let log = guest.kernel_log();
     let complaints = complaints::among(&log);
@@ -227,7 +226,7 @@ fn converse(guest: &Guest, options: &Options) -> anyhow::Result<ExitCode> {
     ))
 }
 
-/// Passes what is typed on to the command, until it ends.
+/// Passes typed input to the command, until it ends.
 fn pass_input(child: &Arc<testbed::Child>) {
     let child = Arc::clone(child);
     std::thread::spawn(move || {

@@ -1,25 +1,25 @@
-//! What holds for the public face of `uverbs`: one path for each name, names for all that its items
-//! take and give, and one grammar of creation.
+//! The rules for the public interface of `uverbs`: one path for each name, names for everything
+//! that its items take and return, and one style of builders.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::surface::document::{Documented, Id, Item};
 
-/// How many names a user meets at the root; modules come on top.
+/// The largest number of names at the root; modules do not count.
 const AT_THE_ROOT: usize = 45;
 
-/// Findings that are meant, each by how it begins, with the reason.
+/// Findings that are intended, each by how it begins, with the reason.
 const MEANT: [(&str, &str); 1] = [(
     "uverbs::ProtectionDomain::create_qp ",
     "the name that the `ibverbs` crate has for `queue_pair`, kept for those who know it",
 )];
 
-/// Crates whose types everybody can name. Of bitflags they are iterators over flags, of zerocopy
-/// what values of the kernel's structs have.
+/// Crates whose types users may name. bitflags contributes iterators over flags, zerocopy what
+/// values of the kernel's structs have.
 const EVERYBODYS: [&str; 6] = ["alloc", "bitflags", "core", "std", "tokio", "zerocopy"];
 
-/// What is wrong with the face of `root`, which may re-export what the others have.
+/// The rule violations of `root`, which may re-export what the others have.
 ///
 /// # Errors
 /// A document without a root.
@@ -35,10 +35,10 @@ pub(super) fn findings(root: &str, crates: &BTreeMap<String, Documented>) -> Vec
     found
 }
 
-/// The names that a crate shows.
+/// The names that a crate exports.
 struct Face<'a> {
     crates: &'a BTreeMap<String, Documented>,
-    /// Of each item, by where it is defined, the paths that users have for it.
+    /// For each item, by where it is defined, its public paths.
     paths: BTreeMap<String, Vec<String>>,
     /// What was found on the way.
     found: Vec<String>,
@@ -69,7 +69,7 @@ impl<'a> Face<'a> {
         face
     }
 
-    /// Notes the public names of a module that users know by `path`.
+    /// Records the public names of a module that users know as `path`.
     fn module(&mut self, of: &'a Documented, module: &'a Item, path: &str) {
         for id in ids(&module.inner["module"]["items"]) {
             let Some(item) = of.index.get(&id) else {
@@ -94,7 +94,7 @@ impl<'a> Face<'a> {
         }
     }
 
-    /// Notes that users know an item by `path`.
+    /// Records that users know an item as `path`.
     fn name(&mut self, of: &'a Documented, id: &Id, path: String) {
         let defined = defined(of, id);
         if let Some((of, item)) = self.item(of, id)
@@ -106,7 +106,7 @@ impl<'a> Face<'a> {
         }
     }
 
-    /// An item of this document, or of the one of the crate that defines it.
+    /// An item of this document, or of that of the crate that defines it.
     fn item(&self, of: &'a Documented, id: &Id) -> Option<(&'a Documented, &'a Item)> {
         if let Some(item) = of.index.get(id) {
             return Some((of, item));
@@ -138,7 +138,7 @@ impl<'a> Face<'a> {
         found
     }
 
-    /// The items at a path of definition.
+    /// The items with this path of definition.
     fn defining(&self, defined: &str) -> Vec<(&'a Documented, &'a Item)> {
         let krate = defined.split("::").next().unwrap_or_default();
         let Some(of) = self.crates.get(krate) else {
@@ -152,7 +152,7 @@ impl<'a> Face<'a> {
             .collect()
     }
 
-    /// Looks at what an item takes and gives.
+    /// Checks what an item takes and returns.
     fn look(&self, of: &Documented, item: &Item, path: &str, found: &mut Vec<String>) {
         let Some((kind, inner)) = kind(item) else {
             return;
@@ -176,7 +176,7 @@ impl<'a> Face<'a> {
         }
     }
 
-    /// Fields, those of a struct as far as they are public.
+    /// Checks fields; those of a struct if they are public.
     fn fields(
         &self,
         of: &Documented,
@@ -204,7 +204,7 @@ impl<'a> Face<'a> {
         }
     }
 
-    /// What an impl or a trait has.
+    /// Checks the items of an impl or a trait.
     fn parts(&self, of: &Documented, list: &Value, path: &str, found: &mut Vec<String>) {
         for (_, part) in items(of, list) {
             let (Some(name), Some((kind, inner))) = (&part.name, kind(part)) else {
@@ -262,7 +262,7 @@ impl<'a> Face<'a> {
         }
     }
 
-    /// All types that are mentioned have a path for users.
+    /// Checks that all types mentioned have a public path.
     fn nameable(&self, of: &Documented, value: &Value, path: &str, found: &mut Vec<String>) {
         let mut mentioned = BTreeSet::new();
         mentions(value, &mut mentioned);
@@ -284,7 +284,7 @@ fn defined(of: &Documented, id: &Id) -> String {
     path.unwrap_or_else(|| format!("without a path: {}", id.0))
 }
 
-/// Paths in a signature: what names them, and how they are written.
+/// Paths in a signature: the id and how the path is written.
 fn mentions(value: &Value, found: &mut BTreeSet<(Id, String)>) {
     match value {
         Value::Array(parts) => parts.iter().for_each(|part| mentions(part, found)),
@@ -299,7 +299,7 @@ fn mentions(value: &Value, found: &mut BTreeSet<(Id, String)>) {
     }
 }
 
-/// A plain number by the name of a handle.
+/// A plain number that has the name of a handle.
 fn is_users_number(name: &str, ty: &Value) -> bool {
     ["context", "cookie"].contains(&name) && !ty["primitive"].is_null()
 }
@@ -313,7 +313,7 @@ fn items<'a>(of: &'a Documented, list: &'a Value) -> impl Iterator<Item = (Id, &
     ids(list).filter_map(|id| of.index.get(&id).map(|item| (id, item)))
 }
 
-/// What an item is, and the parts of it.
+/// The kind of an item, and its content.
 fn kind(item: &Item) -> Option<(&str, &Value)> {
     let (kind, inner) = item.inner.as_object()?.iter().next()?;
     Some((kind, inner))
@@ -363,7 +363,7 @@ mod tests {
         ];
         let mut found = findings("faulty", &crates);
         for finding in &mut found {
-            // Which of two paths comes first is the compiler's choice.
+            // Which of two paths comes first is up to the compiler.
             *finding = finding.replace(
                 "faulty::twice::Handle and faulty::Handle",
                 "faulty::Handle and faulty::twice::Handle",

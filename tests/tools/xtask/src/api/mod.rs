@@ -1,4 +1,4 @@
-//! `cargo xtask api`: what the published crates offer, item by item, beside what is committed.
+//! `cargo xtask api`: the public items of the published crates against the committed lists.
 
 mod face;
 
@@ -14,8 +14,8 @@ use testbed::host::{self, API_READER, Tool};
 
 use crate::surface::document;
 
-/// The crates whose items are chosen. `uverbs-uapi` mirrors the kernel's headers, which `cargo
-/// xtask abi` compares.
+/// The crates whose items are a choice of this project. `uverbs-uapi` mirrors the kernel's headers,
+/// with which `cargo xtask abi` compares it.
 const CRATES: [&str; 6] = [
     "uverbs",
     "uverbs-any",
@@ -31,13 +31,13 @@ const FOLDER: &str = "docs/generated/api";
 /// Compare the public items of the published crates with the lists in docs/generated/api
 ///
 /// One line per item, as `cargo public-api` prints it: without what every type has (`Send`,
-/// `From<T> for T`) and what is derived. A change of the lists is a change of what users may rely
-/// on, and belongs into the same commit as the code. Then the face of `uverbs` is looked at: no
-/// glob, one path for each name, no type without one, few names at the root, and what creates and
-/// what describes are told apart.
+/// `From<T> for T`) and without derived impls. A change of the lists is a change of what users may
+/// rely on, and belongs in the same commit as the code. Then the rules for the interface of
+/// `uverbs` are checked: no glob re-exports, one path for each name, no type without a name, few
+/// names at the root, and a clear distinction between what creates and what only describes.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Write the lists instead.
+    /// Write the lists instead of comparing.
     #[arg(long)]
     write: bool,
 }
@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fails when a list differs from what a crate has.
+/// Fails if a list differs from the items of its crate.
 pub(crate) fn compare() -> anyhow::Result<()> {
     let mut differing = String::new();
     for package in CRATES {
@@ -75,8 +75,8 @@ fn list(package: &str) -> PathBuf {
     workspace().join(FOLDER).join(format!("{package}.txt"))
 }
 
-/// Fails when the face of `uverbs` breaks one of its rules. The items of all crates were read just
-/// before.
+/// Fails if the interface of `uverbs` breaks one of its rules. The items of all crates have just
+/// been read.
 fn look_at_face() -> anyhow::Result<()> {
     let mut crates = BTreeMap::new();
     for package in CRATES {
@@ -91,13 +91,13 @@ fn look_at_face() -> anyhow::Result<()> {
     bail!("the face of uverbs:\n  {}", findings.join("\n  "));
 }
 
-/// Where the compiler writes down what a crate has.
+/// Where the compiler writes the description of a crate.
 fn written_for(package: &str) -> PathBuf {
     let file = format!("target/api/doc/{}.json", package.replace('-', "_"));
     workspace().join(file)
 }
 
-/// The public items of a crate, a line each.
+/// The public items of a crate, one per line.
 fn items(package: &str) -> anyhow::Result<String> {
     host::ensure(&[Tool::ApiReader])?;
     host::say(format_args!("reads the public items of {package}"));
@@ -110,8 +110,8 @@ fn items(package: &str) -> anyhow::Result<String> {
         .arg(&folder)
         .args(["--", "-Zunstable-options", "--output-format=json"])
         .arg("--cap-lints=allow")
-        // Lets this stable compiler write its unstable form; the same for all, or they would be
-        // built anew.
+        // Lets this stable compiler emit its unstable format; the same for all crates, or they
+        // would be rebuilt.
         .env("RUSTC_BOOTSTRAP", "1");
     host::run(&mut command)?;
     let document = written_for(package);
@@ -128,7 +128,8 @@ fn items(package: &str) -> anyhow::Result<String> {
     Ok(lines)
 }
 
-/// The lines that only one of them has: `-` of those that are kept, `+` of those there are now.
+/// The differing lines: `-` for those only in the committed list, `+` for those only in the present
+/// one.
 fn difference(package: &str, kept: &str, now: &str) -> String {
     let [kept, now] = [kept, now].map(|text| text.lines().collect::<BTreeSet<_>>());
     let gone = kept.difference(&now).map(|line| ('-', line));

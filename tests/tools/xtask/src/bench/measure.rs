@@ -1,26 +1,26 @@
-//! What is measured, and how each of the two programs is asked for it.
+//! What is measured, and how each of the two programs is run for it.
 
 use anyhow::Context as _;
 use std::time::Duration;
 use testbed::{Command, Guest};
 
-/// How long a server may take until it listens, and a run until it ends.
+/// How long a server may take to listen, and a run to end.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Index of the IPv4 address among the GIDs of a device.
+/// Index of the IPv4 address in a device's GID table.
 const GID_INDEX: &str = "1";
 
-/// Something that both programs measure.
+/// A quantity that both programs measure.
 #[derive(Debug)]
 pub(super) struct Measure {
     pub(super) name: &'static str,
     pub(super) unit: &'static str,
     kind: Kind,
-    /// Bytes in each operation.
+    /// Bytes per operation.
     size: u32,
-    /// The program of perftest.
+    /// The perftest program.
     theirs: &'static str,
-    /// The operation as our program calls it.
+    /// The operation by our program's name.
     ours: &'static str,
 }
 
@@ -95,8 +95,8 @@ impl Measure {
             "Waiting for client",
             command("rxe_b"),
         )?;
-        // Columns: size, operations, peak and average bandwidth; or size, operations, least,
-        // greatest and typical latency.
+        // Columns: size, operations, peak and average bandwidth; or size, operations, minimum,
+        // maximum and typical latency.
         let column = if self.kind == Kind::Bandwidth { 3 } else { 4 };
         perftest_figure(&text, &size, column)
             .with_context(|| format!("{} gives no figures:\n{text}", self.theirs))
@@ -129,7 +129,7 @@ impl Measure {
     }
 }
 
-/// Runs a server on host `a` and its client on host `b`; gives what the client wrote.
+/// Runs a server on host `a` and its client on host `b`; returns the client's output.
 fn run_pair(
     guest: &Guest,
     server: Command,

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: our command-line tool against perftest, in pairs, in one guest.
+//! `cargo xtask bench`: our command-line tool against perftest, in pairs of runs in one guest.
 
 mod cost;
 mod measure;
@@ -12,26 +12,26 @@ use statistics::Pairs;
 use std::process::ExitCode;
 use testbed::{Guest, Kernel, Machine, Topology, host};
 
-/// Compare bandwidth and latency over rxe with those of perftest, or what mlx5's data path costs
-/// with what libmlx5's does.
+/// Compare bandwidth and latency over rxe with perftest's, or the cost of mlx5's data path with
+/// libmlx5's.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Count instructions on a software ConnectX instead, beside libmlx5's.
+    /// Instead count instructions on a software ConnectX, compared with libmlx5's.
     #[arg(long, conflicts_with_all = ["pairs", "iterations"])]
     mlx5: bool,
     /// Kernel: 5.10, 6.1, 6.12 or newest.
     #[arg(long, default_value = "6.12")]
     kernel: String,
-    /// How many pairs of runs.
+    /// Number of pairs of runs.
     #[arg(long, default_value_t = 7)]
     pairs: usize,
-    /// How many operations in each run.
+    /// Number of operations in each run.
     #[arg(long, default_value_t = 2000)]
     iterations: u32,
     /// Write the table as JSON instead.
     #[arg(long)]
     json: bool,
-    /// Measure only what has one of these texts in its name.
+    /// Measure only quantities whose names contain one of these texts.
     #[arg(value_name = "FILTER", conflicts_with = "mlx5")]
     filters: Vec<String>,
 }
@@ -82,8 +82,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Runs theirs and ours in turns, changing who goes first, so that a slow moment of the machine
-/// hits both.
+/// Runs theirs and ours alternately, swapping the order, so that a slow period of the machine
+/// affects both.
 fn pairs(guest: &Guest, measure: &Measure, options: &Options) -> anyhow::Result<Pairs> {
     let mut pairs = Pairs::new(measure.more_is_better());
     for round in 0..options.pairs {

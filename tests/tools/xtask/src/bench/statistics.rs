@@ -40,7 +40,7 @@ impl Pairs {
         median(&self.ratios())
     }
 
-    /// The least and the greatest ratio.
+    /// The smallest and the largest ratio.
     pub(super) fn spread(&self) -> (f64, f64) {
         let ratios = self.ratios();
         let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);

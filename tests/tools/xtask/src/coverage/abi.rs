@@ -1,4 +1,4 @@
-//! What the kernel's headers have: objects, methods and attributes, commands, netlink.
+//! What the kernel's headers define: objects, methods and attributes, commands, netlink.
 
 use anyhow::bail;
 use std::collections::BTreeSet;
@@ -11,14 +11,14 @@ use uverbs_uapi::mlx5_user_ioctl_cmds::{HEADER as MLX5, mlx5_ib_objects};
 use uverbs_uapi::names;
 use uverbs_uapi::rdma_netlink::{rdma_nldev_attr, rdma_nldev_command};
 
-/// Enums of these headers whose members are no ids, and the bounds of the id spaces.
+/// Enums of these headers whose members are not ids, and the bounds of the id spaces.
 const OTHER_ENUMS: [&str; 3] = [
     "uverbs_driver_namespace",
     "mlx5_ib_flow_type",
     "mlx5_ib_create_flow_flags",
 ];
 
-/// How many ids of each half of an id space are looked at.
+/// Number of ids examined in each half of an id space.
 const IDS: u16 = 0x80;
 
 /// An object of the verbs ioctl.
@@ -43,7 +43,7 @@ pub(super) struct Abi {
 }
 
 impl Abi {
-    /// As the mirrors of the headers have it, asked by the functions that name commands for the
+    /// Reads them from the Rust mirrors of the headers, by the functions that name commands for the
     /// recorder.
     ///
     /// # Errors
@@ -91,8 +91,8 @@ impl Abi {
         })
     }
 
-    /// Every name that is implemented, or has a reason not to be. What netlink has more than
-    /// discovery needs is not.
+    /// Every name that is implemented or has a reason not to be. Parts of netlink that discovery
+    /// does not need are not included.
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
         self.ioctl_names()
             .chain(self.commands.iter().copied())
@@ -119,7 +119,7 @@ fn object(name: &'static str, id: u16) -> Object {
     }
 }
 
-/// Driver data goes with nearly every command and is no attribute of one method.
+/// Driver data accompany nearly every command and are not an attribute of one method.
 fn attribute_name(object: u16, method: u16, attribute: u16) -> Option<&'static str> {
     let name = names::attribute(object, method, attribute, RDMA_DRIVER_MLX5)?;
     let driver_data = [UVERBS_ATTR_UHW_IN, UVERBS_ATTR_UHW_OUT].contains(&attribute)
@@ -127,7 +127,7 @@ fn attribute_name(object: u16, method: u16, attribute: u16) -> Option<&'static s
     (!driver_data).then_some(name)
 }
 
-/// Core ids, then a driver's.
+/// The core's ids, then a driver's.
 fn ids() -> impl Iterator<Item = u16> {
     (0..IDS).chain(UVERBS_ATTR_UHW_IN..UVERBS_ATTR_UHW_IN + IDS)
 }

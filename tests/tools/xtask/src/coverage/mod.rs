@@ -1,5 +1,5 @@
-//! `cargo xtask coverage`: what of the kernel's interface is implemented and tested, as a page of
-//! the documentation.
+//! `cargo xtask coverage`: which parts of the kernel's interface are implemented and tested, as a
+//! page of the documentation.
 
 mod abi;
 mod page;
@@ -19,15 +19,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::ExitCode;
 
-/// The page, and the folder of what tests were seen to ask.
+/// The page, and the folder of the records of what tests requested.
 const PAGE: &str = "docs/generated/abi-coverage.md";
 const SEEN: &str = "tests/tools/coverage/seen";
 
 /// Compare docs/generated/abi-coverage.md with the kernel's headers, the sources and what tests
-/// were seen to ask.
+/// were seen to request.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Write the page anew.
+    /// Regenerate the page.
     #[arg(long)]
     write: bool,
 }
@@ -44,7 +44,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fails when the page is not what it would be made.
+/// Fails if the page is out of date.
 pub(crate) fn compare() -> anyhow::Result<()> {
     same(&fresh()?)
 }
@@ -89,7 +89,7 @@ fn fresh() -> anyhow::Result<String> {
     Ok(sources.page())
 }
 
-/// The reason of everything that is not implemented, and what is wrong with the reasons.
+/// The reason for everything that is not implemented, and the errors in the reasons.
 fn judge(
     abi: &Abi,
     is_used: impl Fn(&str) -> bool,
@@ -143,7 +143,7 @@ fn judge(
     (reasons, wrong.into_iter().collect())
 }
 
-/// Names of records that no header has.
+/// Names in records that no header defines.
 fn strangers(abi: &Abi, seen: &[Seen]) -> Vec<String> {
     let mut known: BTreeSet<_> = abi.names().collect();
     known.extend(["UVERBS_ATTR_UHW_IN", "UVERBS_ATTR_UHW_OUT"]);

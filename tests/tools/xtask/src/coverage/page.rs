@@ -7,10 +7,10 @@ use super::seen::{Answer, Seen, Way};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-/// How many places of one use are named.
+/// Number of places named for one use.
 const PLACES: usize = 2;
 
-/// How the page begins.
+/// The beginning of the page.
 const HEAD: &str = "\
 # What of the kernel's interface is implemented, and where it was tested
 
@@ -23,7 +23,7 @@ made by `cargo xtask test --full --seen`); `cargo xtask ci` fails when it is not
 
 ";
 
-/// Everything the page is made from.
+/// Everything that the page is made from.
 pub(super) struct Sources<'a> {
     pub(super) abi: &'a Abi,
     pub(super) uses: &'a Uses,
@@ -32,13 +32,13 @@ pub(super) struct Sources<'a> {
     pub(super) reasons: &'a BTreeMap<&'static str, &'static Reason>,
 }
 
-/// How much of one kind of name there is.
+/// The totals for one kind of name.
 #[derive(Default)]
 struct Count {
     all: usize,
     implemented: usize,
     reasons: BTreeMap<Kind, usize>,
-    /// By column, those that a kernel did.
+    /// By column, the number that a kernel carried out.
     done: Vec<usize>,
 }
 
@@ -143,7 +143,7 @@ impl Sources<'_> {
         page.push('\n');
     }
 
-    /// The methods and commands that a kernel was only ever seen not to have.
+    /// The methods and commands that kernels were only ever seen not to support.
     fn not_there(&self, seen: &Seen) -> String {
         let [_, (_, methods), _, (_, commands)] = self.kinds();
         let missing = methods
@@ -172,7 +172,7 @@ impl Sources<'_> {
         }
     }
 
-    /// The columns of devices that have been recorded.
+    /// The columns of recorded devices.
     fn columns(&self) -> impl Iterator<Item = &Seen> {
         self.seen.iter().filter(|seen| seen.release.is_some())
     }
@@ -255,7 +255,7 @@ fn places_of(places: &BTreeSet<Place>) -> String {
     text.join(", ")
 }
 
-/// A name without what every name of its kind begins with.
+/// A name without the prefix common to its kind.
 fn short(name: &str) -> &str {
     [
         "UVERBS_OBJECT_",

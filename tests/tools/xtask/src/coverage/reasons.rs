@@ -1,11 +1,11 @@
-//! Why something of the headers is not implemented, by hand.
+//! Why parts of the headers are not implemented; maintained by hand.
 
-/// How good a reason is.
+/// The kind of a reason.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Kind {
     /// There is nothing to implement.
     Dead,
-    /// The same is done by another way.
+    /// The same is done in another way.
     Otherwise,
     /// It is missing.
     Missing,
@@ -23,8 +23,7 @@ impl Kind {
     }
 }
 
-/// One reason. That of an object is also that of its methods, that of a method also that of its
-/// attributes.
+/// One reason. An object's reason also applies to its methods, a method's also to its attributes.
 pub(super) struct Reason {
     pub(super) kind: Kind,
     pub(super) why: &'static str,
@@ -95,7 +94,7 @@ pub(super) const REASONS: &[Reason] = &[
     },
 ];
 
-/// The reason of a name itself.
+/// The reason for a name itself.
 pub(super) fn of(name: &str) -> Option<&'static Reason> {
     REASONS.iter().find(|reason| reason.names.contains(&name))
 }

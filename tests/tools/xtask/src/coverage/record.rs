@@ -1,4 +1,4 @@
-//! Makes the records: what tests say that they asked of a kernel, put together.
+//! Writes the records: what tests report that they requested of a kernel, collected.
 
 use super::SEEN;
 use super::seen::file;
@@ -10,21 +10,21 @@ use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 use testbed::{cargo, host};
 
-/// What tests find in their environment when they are asked to say it, and how they begin: as in
+/// The environment variable that makes tests report it, and the prefix of these lines: as in
 /// `tests/tools/coverage`.
 pub(crate) const ASKED: (&str, &str) = ("UVERBS_TEST_SEEN", "1");
 pub(crate) const MARK: &str = "seen: ";
 
-/// What tests of one kind of device on one kernel asked.
+/// What tests requested on one kind of device and one kernel.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     release: Option<String>,
-    /// From way, answer and command to its attributes.
+    /// From encoding, answer and command to the command's attributes.
     commands: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Asked {
-    /// Takes what is said in some line of a test's output; `false` when nothing is.
+    /// Takes a report from a line of a test's output; `false` if it contains none.
     pub(crate) fn hear(&mut self, line: &str) -> bool {
         let Some((_, said)) = line.split_once(MARK) else {
             return false;
@@ -46,7 +46,7 @@ impl Asked {
         known.extend(attributes.iter().map(|&name| name.to_owned()));
     }
 
-    /// Writes it to the record of this device and kernel, and keeps what is there already if `add`.
+    /// Writes it to the record of this device and kernel; with `add`, existing entries are kept.
     pub(crate) fn write(mut self, device: &str, kernel: &str, add: bool) -> anyhow::Result<()> {
         let path = cargo::workspace().join(SEEN).join(file(device, kernel));
         if self.commands.is_empty() {
@@ -88,12 +88,12 @@ impl Asked {
     }
 }
 
-/// What tests of one kind of device asked, kernel by kernel.
+/// What tests requested on one kind of device, kernel by kernel.
 #[derive(Debug, Default)]
 pub(crate) struct Askings(BTreeMap<String, Asked>);
 
 impl Askings {
-    /// Takes what was said on a kernel.
+    /// Takes what was reported on a kernel.
     pub(crate) fn hear(&mut self, kernel: &str, lines: &BTreeSet<String>) {
         if lines.is_empty() {
             return;
@@ -111,7 +111,7 @@ impl Askings {
     }
 }
 
-/// Runs cargo with tests that need no machine; what they say is taken out of their output.
+/// Runs cargo with tests that need no machine; their reports are removed from the output.
 pub(crate) fn cargo_asked(args: &[&str]) -> anyhow::Result<Asked> {
     host::say(format_args!("runs cargo {}", args.join(" ")));
     let mut command = cargo::command();

@@ -6,14 +6,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use syn::visit::{self, Visit};
 
-/// Where commands are made. The provider for every device is first.
+/// Where commands are issued. The provider common to all devices is first.
 const CRATES: [&str; 3] = [
     "providers/core/src",
     "providers/rxe/src",
     "providers/mlx5/src",
 ];
 
-/// The part of them that only names what others ask.
+/// The part of them that only names requests of others.
 const NOT_ASKING: &str = "providers/core/src/sys/recorder";
 
 /// From a name to the places that use it.
@@ -22,7 +22,7 @@ pub(super) struct Uses {
     tests: BTreeMap<String, BTreeSet<Place>>,
 }
 
-/// A function, or another item that is not inside one.
+/// A function, or another item that is not inside a function.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) struct Place {
     pub(super) file: String,
@@ -68,7 +68,7 @@ impl Uses {
         self.code.get(name)
     }
 
-    /// Where its unit tests do.
+    /// Where its unit tests use a name.
     pub(super) fn in_tests(&self, name: &str) -> Option<&BTreeSet<Place>> {
         self.tests.get(name)
     }
@@ -87,7 +87,7 @@ pub(crate) fn sources(folder: &Path, files: &mut Vec<PathBuf>) -> anyhow::Result
     Ok(())
 }
 
-/// Tests of their own file are declared elsewhere, so only the name tells.
+/// Tests in a file of their own are declared elsewhere, so only the file name shows it.
 pub(crate) fn is_test_file(file: &str) -> bool {
     let parts = Path::new(file).components();
     parts
@@ -123,7 +123,7 @@ impl Finder<'_> {
     }
 
     fn found(&mut self, name: &str) {
-        // Names of the headers are constants; the shortest has more letters than any other word in
+        // Names of the headers are constants; the shortest is longer than any other word in
         // capitals.
         let is_constant = name.len() > 8 && !name.contains(|c: char| c.is_ascii_lowercase());
         if !is_constant {
@@ -143,10 +143,10 @@ impl Finder<'_> {
 }
 
 impl<'ast> Visit<'ast> for Finder<'_> {
-    /// An import is no use.
+    /// An import does not count as a use.
     fn visit_item_use(&mut self, _: &'ast syn::ItemUse) {}
 
-    /// Nor is a word in a documentation link.
+    /// Nor does a word in a documentation link.
     fn visit_attribute(&mut self, _: &'ast syn::Attribute) {}
 
     fn visit_item_mod(&mut self, node: &'ast syn::ItemMod) {

@@ -1,6 +1,6 @@
-//! What tests were seen to ask of kernels: the committed records.
+//! What tests were seen to request of kernels: the committed records.
 //!
-//! One file per kind of device and kernel. One line per command, way and kind of answer:
+//! One file per kind of device and kernel. One line per command, encoding and kind of answer:
 //!
 //! ```text
 //! # Linux 6.12.48+deb13-amd64
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Kinds of devices that tests run on, with the kernels of each, in the order of the page's
+/// The kinds of devices that tests run on, with the kernels of each, in the order of the page's
 /// columns.
 pub(super) const COLUMNS: [(&str, &str, &str); 10] = [
     ("unit", "", "unit"),
@@ -28,7 +28,7 @@ pub(super) const COLUMNS: [(&str, &str, &str); 10] = [
     ("mlx5", "newest", "mlx5 newest"),
 ];
 
-/// What a command inside INVOKE_WRITE goes with; the records have the command alone.
+/// What accompanies a command inside INVOKE_WRITE; the records have only the command.
 const INVOKED: [&str; 4] = [
     "UVERBS_OBJECT_DEVICE",
     "UVERBS_METHOD_INVOKE_WRITE",
@@ -36,28 +36,28 @@ const INVOKED: [&str; 4] = [
     "UVERBS_ATTR_WRITE_CMD",
 ];
 
-/// Commands that are asked for a reply, for sure.
+/// Commands that certainly request a reply.
 const WITH_REPLY: [&[&str]; 2] = [
     &["IB_USER_VERBS_CMD_ALLOC_PD"],
     &["IB_USER_VERBS_CMD_QUERY_QP"],
 ];
 
-/// How a kernel answered, the best first.
+/// A kernel's answer, the best first.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Answer {
-    /// It did it.
+    /// The command was carried out.
     Ok,
-    /// It refused.
+    /// The command was refused.
     Error,
-    /// It, or its driver, does not have this.
+    /// The kernel or its driver does not support it.
     Unsupported,
 }
 
-/// What was seen of one kind of device on one kernel.
+/// What was seen on one kind of device with one kernel.
 pub(super) struct Seen {
     /// The column's title.
     pub(super) title: &'static str,
-    /// The kernel as it calls itself; `None` where no test has been recorded.
+    /// The kernel's release; `None` if no test has been recorded.
     pub(super) release: Option<String>,
     answers: BTreeMap<String, BTreeSet<(Answer, Way)>>,
 }
@@ -130,12 +130,12 @@ impl Seen {
         answers.insert((answer, way));
     }
 
-    /// Names that were asked for.
+    /// Names that were requested.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.answers.keys().map(String::as_str)
     }
 
-    /// The best answer to anything with this name, and the ways on which it came.
+    /// The best answer to anything with this name, and the encodings with which it was received.
     pub(super) fn of(&self, name: &str) -> Option<(Answer, BTreeSet<Way>)> {
         let answers = self.answers.get(name)?;
         let (best, _) = answers.first()?;

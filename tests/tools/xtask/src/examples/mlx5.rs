@@ -1,5 +1,5 @@
 //! The examples for mlx5 devices, and commands of `uverbs`, on an InfiniBand and an Ethernet
-//! function of the software ConnectX, whose shares, caps and rates take effect.
+//! function of the software ConnectX with shares, bandwidth caps and rates in effect.
 
 use super::{build, is_wanted, said_by, with_example};
 use crate::programs;
@@ -13,18 +13,18 @@ use testbed::{Command, Connectx, Function, Guest, Kernel, Machine, host};
 /// The functions that the examples are run on.
 const DEVICES: [&str; 2] = ["mlx5_0", "mlx5_1"];
 
-/// The trees of the guide, as files.
+/// The scheduling trees of the guide, as files.
 const TREES: [&str; 2] = ["scheduling.toml", "scheduling-other.toml"];
 
-/// What part of a port's 10 Gb/s the group with seven of ten shares gets, in percent. A busy host
-/// is forgiven something.
+/// The fraction of a port's 10 Gb/s that the group with seven of ten shares gets, in percent, with
+/// some tolerance for a busy host.
 const SEVEN_OF_TEN: std::ops::RangeInclusive<u32> = 65..=75;
 
-/// What the group with the cap gets alone, in Mb/s: more than its share of the port, not much more
-/// than the cap.
+/// What the group with the cap gets alone, in Mb/s: more than its share of the port, and not much
+/// more than the cap.
 const UP_TO_THE_CAP: std::ops::RangeInclusive<u32> = 3100..=4300;
 
-/// A program with its arguments, and texts that it prints. DEVICE stands for a function's name.
+/// A program with its arguments, and texts that it prints. DEVICE is replaced by a function's name.
 type Line = (&'static str, &'static [&'static str]);
 
 const EXAMPLES: [Line; 7] = [
@@ -114,7 +114,7 @@ fn program(line: &Line) -> &'static str {
     line.0.split(' ').next().unwrap_or_default()
 }
 
-/// Runs those whose names hold one of the filters, on each of these kernels.
+/// Runs those whose names contain one of the filters, on each of these kernels.
 pub(crate) fn run(kernels: &[&str], filters: &[String]) -> anyhow::Result<()> {
     let wanted: Vec<_> = EXAMPLES
         .iter()
@@ -146,7 +146,7 @@ pub(crate) fn run(kernels: &[&str], filters: &[String]) -> anyhow::Result<()> {
         for (line, texts) in &wanted {
             for device in DEVICES {
                 let line = line.replace("DEVICE", device);
-                // Some measure, and a host is busy at times.
+                // Some take measurements, and a host is busy at times.
                 let told = one(&guest, &line, texts).or_else(|error| {
                     println!("example {line} ... once more: {error:#}");
                     one(&guest, &line, texts)
@@ -160,8 +160,8 @@ pub(crate) fn run(kernels: &[&str], filters: &[String]) -> anyhow::Result<()> {
                 }
             }
         }
-        // The last, because the model remembers the requests that are meant to fail. What is found
-        // does not depend on the kernel.
+        // Last, because the model remembers the requests that are meant to fail. The result does
+        // not depend on the kernel.
         if checked && kernels.first() == Some(kernel) {
             let wrong = selftest(&guest);
             failed.extend(wrong.iter().map(|what| format!("{what} on {kernel}")));
@@ -179,8 +179,8 @@ pub(crate) fn run(kernels: &[&str], filters: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the self-test, whole on both functions, and what it does with a second host and with
-/// trouble; names what failed.
+/// Runs the whole self-test on both functions, and its parts with a second host and with
+/// disturbances; returns the names of those that failed.
 fn selftest(guest: &Guest) -> Vec<String> {
     let mut failed = Vec::new();
     let mut tell = |what: String, result: anyhow::Result<String>| match result {
@@ -201,7 +201,7 @@ fn selftest(guest: &Guest) -> Vec<String> {
     failed
 }
 
-/// Runs one; it leaves nothing behind in the model, which has nothing to report.
+/// Runs one; it must leave nothing behind in the model, and cause no report of it.
 fn one(guest: &Guest, line: &str, texts: &[&str]) -> anyhow::Result<String> {
     let census = || -> anyhow::Result<String> {
         let model = guest.connectx()?;
@@ -234,7 +234,7 @@ fn one(guest: &Guest, line: &str, texts: &[&str]) -> anyhow::Result<String> {
     Ok(String::new())
 }
 
-/// Runs the self-test; the model saw nothing wrong but requests that name memory wrongly.
+/// Runs the self-test; the model must report nothing but requests that name memory incorrectly.
 fn check(guest: &Guest, device: &str) -> anyhow::Result<Run> {
     let run = once::run(guest, device)?;
     let reports = guest.connectx()?.ask("reports")?;
@@ -245,8 +245,8 @@ fn check(guest: &Guest, device: &str) -> anyhow::Result<Run> {
     Ok(run)
 }
 
-/// Queues are the driver's own affair, too: it makes some when a vector is first used, or memory
-/// first registered.
+/// The driver has queues, too: it creates some when a vector is first used, or memory first
+/// registered.
 fn without_queues(census: &str) -> String {
     let kept = ["eq\"", "cq\"", "qp\""];
     census
@@ -255,7 +255,7 @@ fn without_queues(census: &str) -> String {
         .collect()
 }
 
-/// Whether the two groups got what their shares say, and the second alone no more than its cap.
+/// Whether the two groups got their shares, and the second alone no more than its cap.
 fn shares(said: &str) -> anyhow::Result<String> {
     let measured: Vec<_> = said
         .lines()

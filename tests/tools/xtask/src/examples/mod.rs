@@ -11,7 +11,7 @@ use std::time::Duration;
 use testbed::cargo::Built;
 use testbed::{Command, Guest, Kernel, Machine, complaints, host};
 
-/// Each example, and a text that it prints once it has done what it is for.
+/// Each example, and a text that it prints once it has succeeded.
 const EXAMPLES: [(&str, &str); 13] = [
     ("hello", "hello\n"),
     ("devices", "1 devices"),
@@ -31,7 +31,7 @@ const EXAMPLES: [(&str, &str); 13] = [
     ("drop_privileges", "by write(2): alloc_pd: EACCES"),
 ];
 
-/// How long an example may run. Emulated processors are slow.
+/// Time limit of an example. Emulated processors are slow.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Builds the examples and runs each of them on each of these kernels.
@@ -61,7 +61,7 @@ pub(crate) fn run(kernels: &[&str], filters: &[String]) -> anyhow::Result<()> {
         for (name, _) in fit() {
             machine = with_example(machine, &built, name)?;
         }
-        // rxe of that kernel stops without a completion where requests fail.
+        // With that kernel, rxe stops without a completion when requests fail.
         let tool = tool.as_ref().filter(|_| old_rxe::has(kernel, "selftest"));
         if let Some(tool) = tool {
             machine = machine.with_binary(tool, "uverbs");
@@ -99,13 +99,13 @@ pub(crate) fn run(kernels: &[&str], filters: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the filters leave the self-test in.
+/// Whether the filters select the self-test.
 fn is_wanted(filters: &[String]) -> bool {
     let named = |filter: &String| selftest::NAME.contains(filter.as_str());
     filters.is_empty() || filters.iter().any(named)
 }
 
-/// All examples; somebody has to know what each of them prints.
+/// Builds all examples; each of them must have an entry with its expected output.
 fn build() -> anyhow::Result<Vec<Built>> {
     let built = testbed::cargo::build(&[
         "build",
@@ -139,7 +139,7 @@ fn one(guest: &Guest, name: &str, text: &str) -> anyhow::Result<()> {
     bail!("it did not say {text:?}, but:\n{said}")
 }
 
-/// What a program that succeeds prints, without a complaint of the kernel.
+/// The output of a program that must succeed without a complaint of the kernel.
 fn said_by(guest: &Guest, command: Command) -> anyhow::Result<String> {
     let output = guest.run(command.timeout(PATIENCE))?.check()?;
     let wrong = complaints::among(&output.kernel);

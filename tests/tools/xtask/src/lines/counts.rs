@@ -1,4 +1,4 @@
-//! How often each line was run, by file, and which lines count.
+//! How often each line was executed, by file, and which lines count.
 
 use super::of_tests;
 use anyhow::Context as _;
@@ -6,11 +6,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// From a file, as seen from the root of the workspace, to its lines, each with how often it was
-/// run.
+/// From a file, relative to the root of the workspace, to its lines, each with its execution count.
 pub(super) type Lines = BTreeMap<String, BTreeMap<usize, u64>>;
 
-/// Crates, where their sources are, and whether the limit holds for them.
+/// Crates, where their sources are, and whether the limit applies to them.
 pub(super) const CRATES: [(&str, &str, bool); 5] = [
     ("uverbs-core", "providers/core/src/", true),
     ("uverbs-rxe", "providers/rxe/src/", true),
@@ -19,10 +18,10 @@ pub(super) const CRATES: [(&str, &str, bool); 5] = [
     ("uverbs (facade)", "src/", false),
 ];
 
-/// The programs that come with the facade are not the library.
+/// The programs that come with the facade are not part of the library.
 const PROGRAMS: &str = "src/cli/";
 
-/// What of these counts is about lines of the library itself.
+/// The part of these counts that concerns lines of the library itself.
 pub(super) fn of_the_library(lcov: &str) -> anyhow::Result<Lines> {
     let root = testbed::cargo::workspace();
     let mut lines = read(lcov, &root);

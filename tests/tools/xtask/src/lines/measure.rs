@@ -1,4 +1,4 @@
-//! Runs tests that count their lines, and merges what they counted.
+//! Runs tests that count their lines, and merges the counts.
 
 use super::Level;
 use crate::test::{self, inside};
@@ -10,8 +10,8 @@ use testbed::Function;
 use testbed::cargo::{Built, MUSL, workspace};
 use testbed::host;
 
-/// What has cargo build programs for the guest that count what they run, in a folder of their own.
-/// Processes here are built for the same target, so that everything is compiled once.
+/// Makes cargo build instrumented programs for the guest, in a folder of their own. Programs that
+/// run on the host are built for the same target, so that everything is compiled once.
 pub(crate) const COUNTING: [&str; 4] = [
     "--config",
     "target.x86_64-unknown-linux-musl.rustflags=[\"-Cinstrument-coverage\"]",
@@ -19,11 +19,11 @@ pub(crate) const COUNTING: [&str; 4] = [
     "target/lines",
 ];
 
-/// The variable that says where counts are written. Processes of one program add to one file.
+/// The variable that says where counts are written. Processes of one program add to the same file.
 pub(crate) const VARIABLE: &str = "LLVM_PROFILE_FILE";
 pub(crate) const FILE: &str = "%m.profraw";
 
-/// The stack, and the tests that run it on the fake kernel, on rings and on the answers of liars.
+/// The stack, and the tests that run it on the fake kernel, on rings and against hostile kernels.
 const HERE: [&str; 13] = [
     "test",
     "--lib",
@@ -43,7 +43,7 @@ const HERE: [&str; 13] = [
 /// Time limit of each test in a machine, in seconds.
 const PATIENCE: u64 = 300;
 
-/// Runs the tests of a level, and keeps what they counted.
+/// Runs the tests of a level, and keeps their counts.
 pub(super) fn run(level: Level, kernel: &str) -> anyhow::Result<()> {
     let counts = counts(level);
     if counts.exists() {
@@ -59,7 +59,7 @@ pub(super) fn run(level: Level, kernel: &str) -> anyhow::Result<()> {
     options.kernel = vec![kernel.to_owned()];
     options.function = vec![Function::Ib, Function::Roce];
     options.counts = Some(counts.clone());
-    // Programs that count are slower, and make system calls of their own.
+    // Instrumented programs are slower, and make system calls of their own.
     options.timeout = PATIENCE;
     options.tries = 1;
     let passed = match of {
@@ -67,7 +67,7 @@ pub(super) fn run(level: Level, kernel: &str) -> anyhow::Result<()> {
         _ => inside::rxe(&options, &mut Vec::new()),
     };
     if let Err(error) = passed {
-        // Whether tests hold is said by `cargo xtask test`; some measure time or count system
+        // Whether tests pass is for `cargo xtask test` to report; some measure time or count system
         // calls.
         host::say(format_args!(
             "has counted, though not all passed: {error:#}"
@@ -90,7 +90,7 @@ fn here(counts: &Path) -> anyhow::Result<()> {
     Ok(host::run(&mut command)?)
 }
 
-/// The programs that counted.
+/// The instrumented programs.
 fn programs(level: Level) -> anyhow::Result<Vec<Built>> {
     let packages = match level {
         Level::Here => {
@@ -112,7 +112,7 @@ fn counts(level: Level) -> PathBuf {
     folder().join("counts").join(format!("{level:?}"))
 }
 
-/// What is in a folder; nothing where there is none.
+/// The files in a folder; none if it does not exist.
 fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     if !folder.exists() {
         return Ok(Vec::new());
@@ -121,7 +121,7 @@ fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     entries.map(|entry| Ok(entry?.path())).collect()
 }
 
-/// All that was counted, in llvm-cov's `lcov` format.
+/// All counts, in llvm-cov's `lcov` format.
 pub(super) fn merged() -> anyhow::Result<String> {
     let mut profiles = Vec::new();
     let mut programs = Vec::new();
@@ -140,7 +140,7 @@ pub(super) fn merged() -> anyhow::Result<String> {
     let merged = folder().join("merged.profdata");
     let mut merge = Command::new(tools.join("llvm-profdata"));
     merge
-        // A process that is killed while it writes leaves a broken file, which is told.
+        // A process that is killed while it writes leaves a broken file, which is reported.
         .args(["merge", "--sparse", "--failure-mode=all", "--output"])
         .arg(&merged)
         .args(&profiles);

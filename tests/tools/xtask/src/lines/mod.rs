@@ -11,27 +11,27 @@ use std::process::ExitCode;
 use testbed::cargo::MUSL;
 use testbed::host::{Tool, ensure};
 
-/// Count the lines of the library that tests reach, and fail when they are too few.
+/// Count the lines of the library that tests execute, and fail if they are too few.
 ///
-/// The tests are built anew, as static programs that count what they run, into target/lines. Lines
-/// of tests are not counted: of test modules, of files of tests, and of the fake kernel. A limit
-/// holds for the driver layer and for each provider; the facade is told for information.
+/// The tests are rebuilt as static instrumented programs, into target/lines. Lines of tests are not
+/// counted: those of test modules, of test files, and of the fake kernel. A limit applies to the
+/// driver layer and to each provider; the facade's figure is for information only.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Where tests run: all of them unless given. Counts of those that are left out are kept from
-    /// their last run.
+    /// Where to run tests: everywhere by default. For places that are left out, the counts of their
+    /// last run are kept.
     #[arg(long, value_enum)]
     level: Vec<Level>,
     /// Kernel of the machines.
     #[arg(long, default_value = "6.12")]
     kernel: String,
-    /// Fail when fewer lines than this of the driver layer or a provider are reached, in percent.
+    /// Fail if the executed lines of the driver layer or of a provider are below this percentage.
     #[arg(long, value_name = "PERCENT", default_value_t = 90.0)]
     at_least: f64,
-    /// Print the lines that no test reaches, of files whose path holds this text.
+    /// Print the lines that no test executes, of files whose path contains this text.
     #[arg(long, value_name = "PATH")]
     unreached: Option<String>,
-    /// Run nothing; tell what the last run counted.
+    /// Run nothing; print what the last run counted.
     #[arg(long)]
     again: bool,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Options {
 /// Where tests run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 enum Level {
-    /// Unit tests, tests on the fake kernel, and the seeds of the fuzzers, in processes of this
+    /// Unit tests, tests on the fake kernel, and the seeds of the fuzzers, in processes on this
     /// machine.
     Here,
     /// On the rxe driver, in a machine.
@@ -60,7 +60,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     };
     let mut failed = Vec::new();
     for &level in levels.iter().filter(|_| !options.again) {
-        // A test that fails does not undo what others reached.
+        // A test that fails does not invalidate what others executed.
         if let Err(error) = measure::run(level, &options.kernel) {
             eprintln!("error: {error:#}");
             failed.push(format!("{level:?}"));

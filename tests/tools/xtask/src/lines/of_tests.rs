@@ -1,11 +1,11 @@
-//! Which lines of a source are tests.
+//! Which lines of a source belong to tests.
 
 use crate::coverage::scan::is_for_tests;
 use std::ops::RangeInclusive;
 use syn::spanned::Spanned as _;
 use syn::visit::{self, Visit};
 
-/// The lines of items that only tests have.
+/// The lines of items that exist only for tests.
 pub(super) fn lines(text: &str) -> anyhow::Result<Vec<RangeInclusive<usize>>> {
     let file = syn::parse_file(text)?;
     if file.attrs.iter().any(is_for_tests) {

@@ -1,9 +1,9 @@
-//! What was counted, in words.
+//! The counts as a table.
 
 use super::counts::{CRATES, Lines};
 use std::collections::BTreeMap;
 
-/// Lines that were run, of how many.
+/// Number of executed lines, and of all lines.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 struct Share {
     reached: usize,
@@ -43,8 +43,8 @@ impl Share {
     }
 }
 
-/// Prints the share of each crate, and the files below the limit, the worst first. Says whether a
-/// crate that it holds for is below the limit.
+/// Prints the percentage of each crate, and the files below the limit, the worst first. Returns
+/// whether a crate that the limit applies to is below it.
 pub(super) fn print(lines: &Lines, at_least: f64) -> bool {
     let mut too_few = false;
     for (name, folder, limited) in CRATES {
@@ -75,7 +75,7 @@ pub(super) fn print(lines: &Lines, at_least: f64) -> bool {
     too_few
 }
 
-/// Prints the lines that were never run, of files whose path holds this text.
+/// Prints the lines that were never executed, of files whose path contains this text.
 pub(super) fn print_unreached(lines: &Lines, part: &str) {
     for (file, counts) in lines.iter().filter(|(file, _)| file.contains(part)) {
         let ranges = unreached(counts);
@@ -85,7 +85,7 @@ pub(super) fn print_unreached(lines: &Lines, part: &str) {
     }
 }
 
-/// Runs of lines that were never run; lines without code between them do not part them.
+/// Ranges of lines that were never executed; lines without code do not interrupt a range.
 fn unreached(counts: &BTreeMap<usize, u64>) -> Vec<String> {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     let mut open = false;

@@ -1,4 +1,4 @@
-//! What the suite runs on.
+//! The devices that the suite runs on.
 
 use std::str::FromStr;
 use testbed::Function;
@@ -56,10 +56,10 @@ impl Device {
 
     /// The modules that are recorded; empty for all of them.
     ///
-    /// rxe's port has 1024 GIDs, all of which the suite reads over and over, and every one of these
-    /// calls stops at the recorder: the other modules take longer than they may. On RoCE only what
-    /// depends on the kind of port is recorded, without test_mlx5_dr: its thousands of firmware
-    /// commands take too long, too.
+    /// rxe's port has 1024 GIDs, all of which the suite reads over and over, and the recorder stops
+    /// at every one of these calls: the other modules exceed their time limit. On RoCE only modules
+    /// that depend on the kind of port are recorded, without test_mlx5_dr: its thousands of
+    /// firmware commands take too long, too.
     pub(super) fn recorded(self) -> &'static [&'static str] {
         match self {
             Self::Rxe => &OF_RXE,
@@ -68,7 +68,7 @@ impl Device {
         }
     }
 
-    /// What verbs call the first of its kind.
+    /// The verbs name of the first device of its kind.
     pub(super) fn verbs_name(self) -> &'static str {
         match self {
             Self::Rxe => "rxe0",

@@ -1,4 +1,4 @@
-//! `cargo xtask pyverbs`: rdma-core's own test-suite under the stock mlx5 drivers on the software
+//! `cargo xtask pyverbs`: rdma-core's own test suite under the stock mlx5 drivers on the software
 //! ConnectX.
 
 mod device;
@@ -18,26 +18,26 @@ use table::{Row, Table};
 use testbed::connectx::NO_REPORTS;
 use testbed::{Command, Connectx, Function, Guest, Kernel, Machine, Packages, complaints, host};
 
-/// The suite of Debian whose rdma-core is tested with, on every kernel.
+/// The Debian suite whose rdma-core is used, on every kernel.
 const SUITE: &str = "trixie";
-/// Where that suite keeps the tests, and where they lie in the guest.
+/// Where that suite has the tests, and where they are in the guest.
 const TESTS: &str = "usr/share/doc/rdma-core/tests";
 const GUEST_TESTS: &str = "/opt/pyverbs/tests";
-/// What the tests are written with.
+/// Packages that the tests require.
 const PACKAGES: [&str; 4] = ["python3-pyverbs", "python3-scapy", "ethtool", "kmod"];
 const MEMORY_MIB: u32 = 2048;
-/// Pages of 2 MiB that some tests want.
+/// Number of 2 MiB pages that some tests require.
 const HUGE_PAGES: u32 = 32;
 
-/// Run rdma-core's own test-suite, which Debian ships, in machines with software ConnectX
+/// Run rdma-core's own test suite, as shipped by Debian, in machines with software ConnectX
 /// functions.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// Kernel: 5.10, 6.1, 6.12 or newest.
     #[arg(long, default_value = "6.12")]
     kernel: Vec<String>,
-    /// What the machine's two devices are: ib, roce or eth-raw (functions of the software
-    /// ConnectX), or rxe.
+    /// Kind of the machine's two devices: ib, roce or eth-raw (functions of the software ConnectX),
+    /// or rxe.
     ///
     /// Default: ib and roce; rxe, ib and roce for a recording.
     #[arg(long)]
@@ -45,20 +45,20 @@ pub(crate) struct Options {
     /// Only these modules, such as test_qp.
     #[arg(long)]
     module: Vec<String>,
-    /// Time limit of each module, in seconds: a module that takes longer hangs.
+    /// Time limit of each module, in seconds: a module that exceeds it counts as hung.
     #[arg(long, value_name = "SECONDS", default_value_t = 150)]
     timeout: u64,
-    /// How many tests must pass on each kernel, if no module is chosen.
+    /// How many tests must pass on each kernel, if no module is selected.
     #[arg(long, value_name = "TESTS", default_value_t = 220)]
     least: u32,
-    /// The model writes every command, work request, completion and event to this file.
+    /// Have the model write every command, work request, completion and event to this file.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Write down every call on RDMA descriptors: all of them in target/pyverbs, the distinct ones
-    /// in tests/recordings/goldens.
+    /// Record every call on RDMA descriptors: all of them in target/pyverbs, the distinct ones in
+    /// tests/recordings/goldens.
     #[arg(long)]
     record: bool,
-    /// Print what the modules print.
+    /// Print the output of the modules.
     #[arg(long)]
     show: bool,
 }
@@ -106,7 +106,7 @@ fn devices(options: &Options) -> Vec<Device> {
     rxe.into_iter().chain(connectx).collect()
 }
 
-/// The names of the suite's modules, or of those that are asked for.
+/// The names of the suite's modules, or of the requested ones.
 fn modules(tests: &Path, asked: &[String]) -> anyhow::Result<Vec<String>> {
     let entries = fs::read_dir(tests).with_context(|| tests.display().to_string())?;
     let mut all: Vec<_> = entries
@@ -144,7 +144,7 @@ fn on_device(
         };
         let row = one_module(options, &booted, device, module)?;
         host::say(format_args!("{kernel} {} {module}: {row}", device.name()));
-        // A machine in which something hangs is of no use for the next module.
+        // A machine in which something hangs cannot be used for the next module.
         let usable = row.hang.is_none();
         table.add(device, module, row);
         if usable {
@@ -235,7 +235,7 @@ fn one_module(
     if options.record {
         recording::fetch(guest, device, module, ended)?;
     }
-    // rdma-core 56's suite crashes at times when Python ends without having used a device.
+    // rdma-core 56's suite sometimes crashes when Python exits without having used a device.
     let late = !ended && report.is_complete() && report.ok() == 0 && report.failed() == 0;
     Ok(Row {
         hang: (!ended && !late).then(|| output.ending_text()),
@@ -249,7 +249,7 @@ fn one_module(
     })
 }
 
-/// Asks the model what it thinks of the drivers, and ends the machine.
+/// Queries the model's reports about the drivers, and ends the machine.
 fn close(guest: Guest, kernel: &str, device: Device, table: &mut Table) -> anyhow::Result<()> {
     if device != Device::Rxe {
         let reports = guest.connectx().context("no model")?.ask("reports")?;

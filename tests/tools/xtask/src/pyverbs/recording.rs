@@ -1,5 +1,4 @@
-//! The suite's calls: written down in the guest, brought to the host, and reduced to what is
-//! committed.
+//! The suite's calls: recorded in the guest, copied to the host, and reduced to what is committed.
 
 use super::device::Device;
 use anyhow::{Context as _, bail};
@@ -10,42 +9,42 @@ use std::time::Duration;
 use testbed::cargo::{build_host_program, build_program, workspace};
 use testbed::{Command, Guest, Machine};
 
-/// The recorder, and what makes shapes of a recording.
+/// The recorder, and the program that reduces a recording to shapes.
 const RECORDER: &str = "record-calls";
 const REDUCER: &str = "call-shapes";
 const PACKAGE: &str = "recordings";
-/// Where what is committed lies.
+/// Where the committed files are.
 const GOLDENS: &str = "tests/recordings/goldens/test-suite";
-/// How recordings end.
+/// The suffix of recordings.
 const ENDING: &str = "calls";
-/// Where the guest keeps calls, and where Python finds what it runs first.
+/// Where the guest keeps calls, and where Python finds the code that it runs first.
 const CALLS: &str = "/calls";
 const FIRST: &str = "/opt/first";
-/// How long a recording may take to come over.
+/// How long it may take to copy a recording to the host.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Chance in the tests is the same in every run.
+/// Makes random numbers in the tests the same in every run.
 const SEED: &str = "import random; random.seed(1)";
 
-/// Lays in the recorder.
+/// Adds the recorder to a machine.
 pub(super) fn machine(machine: Machine) -> anyhow::Result<Machine> {
     let args = ["build", "--release", "-p", PACKAGE, "--bin", RECORDER];
     Ok(machine.with_binary(build_program(RECORDER, &args)?, RECORDER))
 }
 
-/// What a booted machine needs besides.
+/// Additional setup of a booted machine.
 pub(super) fn prepare(guest: &Guest) -> anyhow::Result<()> {
     let line = format!("mkdir -p {FIRST} && echo '{SEED}' > {FIRST}/sitecustomize.py");
     guest.run(Command::shell(line))?.check()?;
     Ok(())
 }
 
-/// The words before a command that is to be recorded.
+/// The prefix of a command that is to be recorded.
 pub(super) fn words() -> String {
     format!("env PYTHONPATH={FIRST} PYTHONHASHSEED=1 {RECORDER} {CALLS} ")
 }
 
-/// Brings the calls of a module over, unless it was ended before it came to its end.
+/// Copies the calls of a module to the host, unless it was ended prematurely.
 pub(super) fn fetch(
     guest: &Guest,
     device: Device,
@@ -63,12 +62,12 @@ pub(super) fn fetch(
     fs::write(&file, &output.stdout).with_context(|| file.display().to_string())
 }
 
-/// Where recordings lie, of which everything can be read.
+/// The folder of recordings that are complete.
 fn folder(device: Device) -> PathBuf {
     workspace().join("target/pyverbs").join(device.name())
 }
 
-/// Makes shapes of all recordings of a device, those of earlier runs among them, and writes the
+/// Reduces all recordings of a device to shapes, including those of earlier runs, and writes the
 /// golden.
 pub(super) fn reduce(device: Device, kernel: &str, suite: &str) -> anyhow::Result<()> {
     let entries = fs::read_dir(folder(device))?;

@@ -1,6 +1,6 @@
-//! What Python's unittest prints about one module.
+//! The output of Python's unittest for one module.
 
-/// Tests that fail on any device without a feature that they do not ask for: name, what they say
+/// Tests that fail on any device without a feature that they do not check for: name, their message
 /// then, and why they count as skipped.
 const EXCUSED: [(&str, &str, &str); 1] = [(
     "test_flow_meter ",
@@ -8,18 +8,18 @@ const EXCUSED: [(&str, &str, &str); 1] = [(
     "No flow meters, which the test takes for a failure",
 )];
 
-/// What became of the tests of one module.
+/// The test results of one module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Report {
-    /// How many tests ran, skipped ones included; none if the end was not reached.
+    /// How many tests ran, including skipped ones; `None` if the end was not reached.
     ran: Option<u32>,
     /// How many were skipped.
     pub(super) skipped: u32,
     /// The reason of each skip that was printed.
     pub(super) reasons: Vec<String>,
-    /// Names of the tests that failed, with the last line of what they said.
+    /// Names of the tests that failed, with the last line of their output.
     pub(super) failures: Vec<String>,
-    /// How many failed by the summary.
+    /// How many failed according to the summary.
     failed: u32,
 }
 
@@ -48,7 +48,7 @@ impl Report {
                 && line.contains(": ")
                 && let Some(name) = report.failures.get_mut(index)
             {
-                // The exception is the last line of the trace back.
+                // The exception is the last line of the traceback.
                 let short = name.split(" — ").next().unwrap_or_default();
                 *name = format!("{short} — {line}");
             }
@@ -57,7 +57,7 @@ impl Report {
         report
     }
 
-    /// Counts tests among the skipped that ought to have skipped themselves.
+    /// Counts as skipped the tests that should have skipped themselves.
     fn excuse(&mut self) {
         let failures = std::mem::take(&mut self.failures);
         for failure in failures {
@@ -74,7 +74,7 @@ impl Report {
         }
     }
 
-    /// Whether the module came to its end.
+    /// Whether the module ran to its end.
     pub(super) fn is_complete(&self) -> bool {
         self.ran.is_some()
     }
@@ -92,7 +92,7 @@ impl Report {
     }
 }
 
-/// The test that a headline of the error section is about.
+/// The test that a heading of the error section refers to.
 fn failure(line: &str) -> Option<String> {
     let (kind, name) = line.split_once(": ")?;
     (["FAIL", "ERROR"].contains(&kind) && name.contains('(')).then(|| name.to_owned())

@@ -1,4 +1,4 @@
-//! The table of results, with the reasons for what was not run.
+//! The table of results, with the reasons for skipped tests.
 
 use super::device::Device;
 use super::report::Report;
@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// What became of one module on one device.
+/// The result of one module on one device.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) report: Report,
-    /// How it ended, if not by itself.
+    /// How it ended, if it was not by itself.
     pub(super) hang: Option<String>,
-    /// How Python ended after the last test, all of them skipped, if not as it should.
+    /// How Python ended after the last test, with all tests skipped, if that was not normal.
     pub(super) late_end: Option<String>,
-    /// What the kernel had to say against it.
+    /// The kernel's complaints.
     pub(super) complaints: Vec<String>,
     pub(super) elapsed: Duration,
 }
@@ -66,18 +66,18 @@ impl Table {
             .push((device, row));
     }
 
-    /// Something to be told beside the tests; it makes no run fail, for the tests also do what is
-    /// wrong.
+    /// Something to be reported besides the tests; it does not fail the run, because the tests also
+    /// do incorrect things.
     pub(super) fn note(&mut self, note: String) {
         self.notes.push(note);
     }
 
-    /// How many tests passed over all devices.
+    /// How many tests passed, over all devices.
     pub(super) fn ok(&self) -> u32 {
         self.cells().map(|(_, _, row)| row.report.ok()).sum()
     }
 
-    /// Whether nothing failed, hung, or was complained about.
+    /// Whether nothing failed or hung, and there was no complaint.
     pub(super) fn is_right(&self) -> bool {
         self.cells().all(|(_, _, row)| row.is_right())
     }

@@ -1,21 +1,21 @@
-//! The checks that need somebody else: a second host, and who makes trouble.
+//! The checks that need another party: a second host, or somebody who disturbs the device.
 
 use super::{once, rough};
 use anyhow::ensure;
 use std::time::Duration;
 use testbed::{Child, Command, Guest};
 
-/// How long a program may take to say something.
+/// How long a program may take to print something.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is tried with the other host.
+/// The checks with the other host.
 const SERVICES: [&str; 4] = ["RC", "UC", "UD", "RC memory"];
 
-/// What the program says when it waits.
+/// What the program prints when it waits.
 const SERVES: &str = "waiting for a client";
 
-/// All of them on a machine with an ib and a roce function of the software ConnectX; the lines of
-/// the checks.
+/// Runs all of them on a machine with an ib and a roce function of the software ConnectX; returns
+/// the lines of the checks.
 pub(crate) fn run(guest: &Guest) -> anyhow::Result<Vec<String>> {
     let mut lines = Vec::new();
     for device in ["mlx5_0", "mlx5_1"] {
@@ -34,7 +34,8 @@ pub(crate) fn run(guest: &Guest) -> anyhow::Result<Vec<String>> {
     Ok(lines)
 }
 
-/// Messages between two processes on a device, one of them the server; every line of the checks.
+/// Exchanges messages between two processes on a device, one of them the server; returns every line
+/// of the checks.
 pub(crate) fn with_peer(guest: &Guest, device: &str) -> anyhow::Result<String> {
     let server = serve(guest, device)?;
     let output = call(guest, device)?;
@@ -54,7 +55,7 @@ pub(crate) fn with_peer(guest: &Guest, device: &str) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The same between processes whose device changes what it carries: both say so.
+/// The same between processes whose device corrupts what it carries: both must report it.
 pub(crate) fn with_peer_wrong(guest: &Guest, device: &str, function: u8) -> anyhow::Result<()> {
     let server = serve(guest, device)?;
     once::ask(guest, &format!("misbehave {function} data"))?;

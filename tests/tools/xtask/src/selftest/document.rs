@@ -1,4 +1,4 @@
-//! The page with whole outputs, and with what was found of a device that misbehaves.
+//! The page with complete outputs, and with the findings about a device that misbehaves.
 
 use super::faults::Caught;
 use super::misbehaviours::BEYOND;

@@ -8,26 +8,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 use testbed::{Guest, host};
 
-/// What a check says that was not made, because an earlier one did not end.
+/// The result of a check that was not made, because an earlier one did not end.
 const NOBODY_LOOKED: &str = "nobody looked";
 
-/// A fault, in the model's words, and what the checks said of it.
+/// A fault, in the model's terms, and what the checks reported.
 #[derive(Debug)]
 pub(crate) struct Caught {
     pub(super) fault: String,
     pub(super) function: &'static str,
-    /// Names of checks, and what they found.
+    /// Names of checks, and their findings.
     pub(super) said: Vec<(String, String)>,
 }
 
-/// Makes each fault on the functions of a machine, an ib and a roce one whose shaper is on, and has
-/// the checks find it. `runs` are whole ones of both functions.
+/// Causes each fault on the functions of a machine, an ib and a roce one with the shaper on, and
+/// verifies that the checks detect it. `runs` are complete runs on both functions.
 pub(crate) fn run(guest: &Guest, runs: &[Run]) -> anyhow::Result<Vec<Caught>> {
     complete(runs)?;
     some(guest, &[])
 }
 
-/// As [`run`], with those faults alone that hold one of these texts, or all if there are none.
+/// As [`run`], only with the faults that contain one of these texts, or with all if there are no
+/// filters.
 pub(super) fn some(guest: &Guest, filters: &[String]) -> anyhow::Result<Vec<Caught>> {
     let since = Instant::now();
     let words = words(guest)?;
@@ -61,7 +62,7 @@ pub(super) fn some(guest: &Guest, filters: &[String]) -> anyhow::Result<Vec<Caug
     if !failed.is_empty() {
         bail!("not found by the checks that should: {}", failed.join(", "));
     }
-    // Nothing of it lasts.
+    // None of it persists.
     for function in [Function::Ib, Function::Roce] {
         let output = once::start(guest, &function.device(), &only(&["rings/RC send"]))?;
         ensure!(output.success(), "afterwards: {}", output.stdout_text());
@@ -74,7 +75,7 @@ pub(super) fn some(guest: &Guest, filters: &[String]) -> anyhow::Result<Vec<Caug
     Ok(caught)
 }
 
-/// Every check is found out by a fault, or said to be beyond them.
+/// Every check is covered by a fault, or listed as beyond them.
 fn complete(runs: &[Run]) -> anyhow::Result<()> {
     let all: BTreeSet<&str> = runs
         .iter()
@@ -94,7 +95,7 @@ fn complete(runs: &[Run]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the model says of its misbehaviours, by their names.
+/// The model's descriptions of its misbehaviours, by name.
 fn words(guest: &Guest) -> anyhow::Result<BTreeMap<String, String>> {
     let said = guest.connectx()?.ask("misbehaviours")?;
     let all: Vec<(String, String)> = serde_json::from_str(&said)?;
@@ -114,7 +115,7 @@ fn only(checks: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// Makes one fault; gives what the checks said of it, all of which must fail.
+/// Causes one fault; returns what the checks reported, all of which must fail.
 fn provoke(guest: &Guest, row: &Row) -> anyhow::Result<Vec<(String, String)>> {
     let number = row.function as u8;
     let ask = |line: &str| once::ask(guest, &line.replace('F', &number.to_string()));

@@ -1,20 +1,20 @@
-//! What the software ConnectX does wrong on purpose, and the checks that find it.
+//! What the software ConnectX does wrong on purpose, and the checks that detect it.
 //!
-//! Every check of a run is in one of the two lists: it fails when the device misbehaves, or there
-//! is nothing that a device could do wrong about it here.
+//! Every check of a run is in one of the two lists: it fails when the device misbehaves, or nothing
+//! that a device could do wrong here would make it fail.
 
 use super::rough::{DEVICE, PORT};
 
-/// Something that is made wrong.
+/// A fault to be caused.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     /// The line for the model's control socket, with `F` for the function. A single word is the
     /// name of a misbehaviour.
     pub(super) fault: &'static str,
-    /// The line that ends it; misbehaviours end by themselves.
+    /// The line that ends it; misbehaviours are ended automatically.
     pub(super) end: &'static str,
     pub(super) function: Function,
-    /// The checks that fail then.
+    /// The checks that must fail then.
     pub(super) checks: &'static [&'static str],
 }
 
@@ -45,13 +45,13 @@ const fn until(end: &'static str, row: Row) -> Row {
     Row { end, ..row }
 }
 
-/// Most faults spoil many checks; those that were made for them are named.
+/// Most faults affect many checks; those that were written for them are listed.
 pub(super) const ROWS: &[Row] = &[
-    // What the port is.
+    // Identity of the port.
     until("link F up", ib("link F down", &["identity/port"])),
     ib("no-lid", &["identity/addresses"]),
     ib("no-partition", &["identity/partition"]),
-    // Bytes.
+    // Data.
     ib(
         "data",
         &[
@@ -316,7 +316,7 @@ pub(super) const ROWS: &[Row] = &[
     ib("data", &[DEVICE]),
 ];
 
-/// Checks that no misbehaviour of this device makes fail, and why.
+/// Checks that no misbehaviour of this device causes to fail, and why.
 pub(super) const BEYOND: &[(&str, &str)] = &[
     ("identity/kernel", TELLS),
     ("identity/machine", TELLS),

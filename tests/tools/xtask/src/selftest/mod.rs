@@ -1,5 +1,5 @@
 //! `cargo xtask selftest`: the command-line tool's self-test on every device that machines have,
-//! and on one that misbehaves.
+//! and on misbehaving ones.
 
 pub(crate) mod company;
 mod document;
@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use testbed::cargo::workspace;
 use testbed::{Connectx, Function, Guest, Kernel, Machine, host};
 
-/// Where the page of results is.
+/// The page of results.
 const PAGE: &str = "docs/guide/selftest-output.md";
 
 /// Run `uverbs selftest` in machines: on rxe, on both kinds of functions of the software ConnectX,
@@ -27,19 +27,20 @@ pub(crate) struct Options {
     /// Kernel: 6.1, 6.12 or newest.
     #[arg(long, default_value = "6.12")]
     kernel: String,
-    /// Write what was said to docs/guide/selftest-output.md.
+    /// Write the output to docs/guide/selftest-output.md.
     #[arg(long, conflicts_with = "faults")]
     write: bool,
-    /// Write the files of the runs to this folder, for cargo xtask report.
+    /// Write the JSON files of the runs to this folder, for cargo xtask report.
     #[arg(long, value_name = "FOLDER", conflicts_with = "faults")]
     json: Option<PathBuf>,
-    /// Only the checks that need a second host, or somebody who takes ports down and devices out.
+    /// Only the checks that need a second host, or somebody who takes ports down and removes
+    /// devices.
     #[arg(long, conflicts_with_all = ["write", "json"])]
     company: bool,
-    /// Only the faults, all of them, and no whole runs.
+    /// Only the faults, all of them, without complete runs.
     #[arg(long, conflicts_with_all = ["company", "write", "json", "faults"])]
     all_faults: bool,
-    /// Only these faults, by parts of their names, and no whole runs.
+    /// Only these faults, by parts of their names, without complete runs.
     #[arg(value_name = "FAULT")]
     faults: Vec<String>,
 }

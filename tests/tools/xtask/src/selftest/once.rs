@@ -1,4 +1,4 @@
-//! One run of `uverbs selftest` in a machine: what it said, and its file.
+//! One run of `uverbs selftest` in a machine: its output and its file.
 
 use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
@@ -7,19 +7,19 @@ use testbed::{Child, Command, Guest, Output, complaints};
 
 pub(crate) const NAME: &str = "selftest";
 
-/// What a run may take. Emulated processors are slow, and so is a busy host.
+/// Time limit of a run. Emulated processors are slow, and so is a busy host.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What kernels say of requests that are meant to fail, and of datagrams with another key.
+/// What kernels log about requests that are meant to fail, and about datagrams with another key.
 const MAY_SAY: [&str; 2] = ["non-flush error status", "bad qkey"];
 
-/// Words that nothing in the file may be called by.
+/// Words that no name in the file may contain.
 const SECRETS: [&str; 5] = ["rkey", "lkey", "qkey", "guid", "gid\""];
 
 /// A run without failures.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
-    /// What it said: a line for each check, and the sum.
+    /// Its output: a line for each check, and the summary.
     pub(crate) text: String,
     /// The file.
     pub(crate) report: Value,
@@ -28,7 +28,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// The sum and the time.
+    /// The summary and the time.
     pub(crate) fn counts(&self) -> String {
         let last = self.text.lines().last().unwrap_or_default();
         let seconds = self.report["seconds"].as_f64().unwrap_or_default();
@@ -36,35 +36,35 @@ impl Run {
     }
 }
 
-/// Runs all of it on a device, where nothing may fail.
+/// Runs the whole self-test on a device, where nothing may fail.
 pub(crate) fn run(guest: &Guest, device: &str) -> anyhow::Result<Run> {
-    // It measures, and a host is busy at times.
+    // It takes measurements, and a host is busy at times.
     once(guest, device).or_else(|error| {
         println!("uverbs selftest on {device} ... once more: {error:#}");
         once(guest, device)
     })
 }
 
-/// Starts it with further arguments. A plain guest has nothing to read a file with: the file is the
-/// standard error output.
+/// Starts it with further arguments. A plain guest has no program to read a file: the file is
+/// written to standard error.
 pub(super) fn start(guest: &Guest, device: &str, args: &[String]) -> anyhow::Result<Output> {
     Ok(spawn(guest, device, args)?.wait()?)
 }
 
-/// As [`start`], to talk with it.
+/// As [`start`], to interact with it.
 pub(super) fn spawn(guest: &Guest, device: &str, args: &[String]) -> anyhow::Result<Child> {
     let command =
         Command::new("uverbs").args([NAME, "--device", device, "--json", "/proc/self/fd/2"]);
     Ok(guest.spawn(command.args(args).timeout(3 * LIMIT))?)
 }
 
-/// The file as it was at the end: it is written after each group, and each time whole.
+/// The final contents of the file: it is rewritten completely after each group.
 pub(super) fn report(output: &Output) -> anyhow::Result<Value> {
     let written = output.stderr_text();
-    // Before the file there may be what somebody was asked to do.
+    // Before the file there may be a request to the operator.
     let file = &written[written.find('{').unwrap_or(written.len())..];
     let reports = serde_json::Deserializer::from_str(file).into_iter::<Value>();
-    // Behind the file there may be an error.
+    // After the file there may be an error.
     let mut reports: Vec<Value> = reports.map_while(Result::ok).collect();
     reports
         .pop()
@@ -98,7 +98,7 @@ fn once(guest: &Guest, device: &str) -> anyhow::Result<Run> {
     let names = checks.iter().map(name).collect();
     let seconds = report["seconds"].as_f64().context("no time")?;
     let mut searched = report.clone();
-    // Names of counters, which are no secrets.
+    // Names of counters, which are not secret.
     searched["facts"]["capabilities"] = Value::Null;
     let searched = searched.to_string().to_lowercase();
     if let Some(secret) = SECRETS.iter().find(|secret| searched.contains(**secret)) {
@@ -116,14 +116,14 @@ fn once(guest: &Guest, device: &str) -> anyhow::Result<Run> {
     })
 }
 
-/// Tells the software ConnectX something.
+/// Sends a line to the software ConnectX.
 pub(super) fn ask(guest: &Guest, line: &str) -> anyhow::Result<()> {
     let answer = guest.connectx()?.ask(line)?;
     ensure!(answer == "ok", "{line}: {answer}");
     Ok(())
 }
 
-/// The name of a check of the file, with its group.
+/// The name of a check in the file, with its group.
 pub(super) fn name(check: &Value) -> String {
     let part = |part: &str| check[part].as_str().unwrap_or_default();
     format!("{}/{}", part("group"), part("name"))

@@ -1,5 +1,5 @@
-//! What `uverbs selftest --rough` asks somebody to do, done: to the software ConnectX, and to its
-//! driver by the guest's own files.
+//! Does what `uverbs selftest --rough` asks the operator to do: to the software ConnectX, and to
+//! its driver through the guest's own files.
 
 use super::once;
 use anyhow::{Context as _, bail, ensure};
@@ -11,29 +11,29 @@ use testbed::{Child, Command, Guest, Output};
 pub(super) const PORT: &str = "trouble/port down and up";
 pub(super) const DEVICE: &str = "trouble/device gone and back";
 
-/// The checks that need it.
+/// The checks that need this.
 pub(super) const CHECKS: [&str; 2] = [PORT, DEVICE];
 
 /// How long the program may take to ask for something.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a port is down: its driver makes nothing of less.
+/// How long a port is down: its driver ignores less.
 const DOWN: Duration = Duration::from_millis(500);
-/// How long firmware stands still: its driver looks every two or three seconds.
+/// How long firmware is stopped: its driver checks every two or three seconds.
 const STOPPED: Duration = Duration::from_secs(6);
 
-/// What the program says when it waits.
+/// What the program prints when it waits.
 const PORT_DOWN: &str = "please take the port down";
 const PORT_UP: &str = "please bring the port up";
 const RESET: &str = "please reset the device";
 
-/// The program that writes to files, where there is no shell.
+/// The program that writes to files where there is no shell.
 pub(crate) const WRITER: &str = "guest-hello";
 const RESCAN: &str = "/sys/bus/pci/rescan";
 
-/// How a device goes away and comes back.
+/// How a device disappears and returns.
 #[derive(Clone, Copy, Debug)]
 enum Away {
-    /// The kernel is told that it was taken out, and looks again for what is there.
+    /// The kernel is told to remove it, and then to rescan the bus.
     TakenOut,
     /// Its firmware stops and starts again; the driver notices by itself.
     Restarted,
@@ -45,7 +45,7 @@ pub(crate) fn writer() -> anyhow::Result<PathBuf> {
     Ok(testbed::cargo::build_program(WRITER, &args)?)
 }
 
-/// All of it on a device, where nothing may fail; the lines of the checks.
+/// Runs all of it on a device, where nothing may fail; returns the lines of the checks.
 pub(super) fn run(guest: &Guest, device: &str, function: u8) -> anyhow::Result<Vec<String>> {
     let outputs = [
         port(guest, device, function)?,
@@ -69,12 +69,12 @@ pub(super) fn play(
     }
 }
 
-/// The port of a function goes down and up again.
+/// Takes the port of a function down and up again.
 fn port(guest: &Guest, device: &str, function: u8) -> anyhow::Result<Output> {
     let child = start(guest, device, PORT)?;
     child.wait_for_text(PORT_DOWN, PATIENCE)?;
     once::ask(guest, &format!("link {function} down"))?;
-    // One that found something wrong asks for no more.
+    // After it has found something wrong it asks for nothing more.
     let asked = child.wait_for_text(PORT_UP, PATIENCE);
     sleep(DOWN);
     once::ask(guest, &format!("link {function} up"))?;
@@ -84,7 +84,7 @@ fn port(guest: &Guest, device: &str, function: u8) -> anyhow::Result<Output> {
     Ok(child.wait()?)
 }
 
-/// A function goes away and comes back.
+/// Makes a function disappear and return.
 fn away(guest: &Guest, device: &str, function: u8, how: Away) -> anyhow::Result<Output> {
     let child = start(guest, device, DEVICE)?;
     child.wait_for_text(RESET, PATIENCE)?;
@@ -117,7 +117,7 @@ fn write(guest: &Guest, file: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The line of the one check, which is ok.
+/// The line of the only check, which must be ok.
 fn ended_well(output: &Output) -> anyhow::Result<String> {
     let text = output.stdout_text();
     ensure!(

@@ -1,8 +1,8 @@
-//! Has the compiler write down what crates have.
+//! Obtains the compiler's description of the crates.
 //!
-//! The form is rustdoc's JSON, which changes with compilers. So it is read as loosely as it can be,
-//! and a crate with known leaks is read along: should a compiler write what is not understood, its
-//! leaks are missed, which is told.
+//! The format is rustdoc's JSON, which changes between compilers. It is therefore parsed as loosely
+//! as possible, and a crate with known leaks is read along: if a compiler writes something that is
+//! not understood, those leaks are missed, which is reported.
 
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
@@ -18,7 +18,7 @@ use testbed::host;
 use super::items::Surface;
 use super::judge;
 
-/// The crates that others get, each after those that it needs.
+/// The published crates, each after its dependencies.
 pub(crate) const PUBLISHED: [&str; 7] = [
     "uverbs-uapi",
     "uverbs-core",
@@ -29,7 +29,8 @@ pub(crate) const PUBLISHED: [&str; 7] = [
     "uverbs-fake",
 ];
 
-/// Private items, too: what is public in a private module is had through types that are not named.
+/// Private items, too: what is public in a private module is reachable through types that are not
+/// named.
 const FLAGS: [&str; 6] = [
     "-Zunstable-options",
     "--output-format=json",
@@ -39,7 +40,7 @@ const FLAGS: [&str; 6] = [
     "--edition=2024",
 ];
 
-/// A crate, as the compiler wrote it down.
+/// A crate, as described by the compiler.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Documented {
     pub(crate) root: Id,
@@ -47,7 +48,7 @@ pub(crate) struct Documented {
     pub(crate) paths: HashMap<Id, Named>,
 }
 
-/// What names an item in one crate's document. A number, which was a text in older forms.
+/// Identifies an item in one crate's document. A number, which was a string in older formats.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd)]
 #[serde(from = "Value")]
 pub(crate) struct Id(pub(crate) String);
@@ -69,17 +70,17 @@ pub(crate) struct Item {
     pub(crate) inner: Value,
 }
 
-/// Where an item is, from its crate on.
+/// The path of an item, starting at its crate.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Named {
     pub(crate) path: Vec<String>,
 }
 
-/// The published crates, after a look whether leaks are found at all.
+/// The published crates, after a check that leaks are found at all.
 pub(super) fn published() -> anyhow::Result<Vec<Documented>> {
     let folder = workspace().join("target/surface");
     check_reader(&folder.join("known"))?;
-    // The same for each of them, or cargo would build again what they have in common.
+    // The same for each of them, or cargo would rebuild their common dependencies.
     let names = PUBLISHED.join(",").replace('-', "_");
     PUBLISHED
         .iter()
@@ -106,7 +107,7 @@ pub(super) fn published() -> anyhow::Result<Vec<Documented>> {
         .collect()
 }
 
-/// One source file as a crate.
+/// Documents one source file as a crate.
 pub(crate) fn of_source(name: &str, source: &str, folder: &Path) -> anyhow::Result<Documented> {
     fs::create_dir_all(folder)?;
     let file = folder.join(format!("{name}.rs"));
@@ -122,7 +123,7 @@ pub(crate) fn of_source(name: &str, source: &str, folder: &Path) -> anyhow::Resu
     read(&folder.join(format!("{name}.json")))
 }
 
-/// A stable compiler writes this form when it is told that for these crates it may.
+/// A stable compiler writes this format if that is enabled for these crates.
 fn unlocked<'a>(command: &'a mut Command, names: &str) -> &'a mut Command {
     command.env("RUSTC_BOOTSTRAP", names)
 }
@@ -133,7 +134,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Documented> {
         .with_context(|| format!("understanding {}", path.display()))
 }
 
-/// Fails when a known leak is not found, or something else is.
+/// Fails if a known leak is not found, or if anything else is.
 pub(super) fn check_reader(folder: &Path) -> anyhow::Result<()> {
     let known = of_source("known", KNOWN, folder)?;
     let verdict = judge::judge(&Surface::of(&[known])?, &super::listed::KNOWN_LISTS);
@@ -149,12 +150,12 @@ pub(super) fn check_reader(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the comments of the known crate call leaks.
+/// The leaks that the comments of the known crate name.
 fn leaks(source: &str) -> impl Iterator<Item = &str> {
     source
         .lines()
         .filter_map(|line| line.trim().strip_prefix("// Leaks: "))
 }
 
-/// A crate with leaks of every kind, and without others.
+/// A crate with leaks of every kind, and with nothing else that counts as one.
 const KNOWN: &str = include_str!("known.rs.txt");

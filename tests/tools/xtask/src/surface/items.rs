@@ -1,4 +1,4 @@
-//! The items that a program can use, with what they take and give.
+//! The items that a program can use, with what they take and return.
 
 use anyhow::Context as _;
 use serde_json::Value;
@@ -12,31 +12,31 @@ use super::mentions::{Mentions, Scope, Way};
 pub(super) struct Use {
     /// Its path.
     pub(super) path: String,
-    /// Types that it names, by which way values go.
+    /// Types that it names, by the direction in which values move.
     pub(super) mentions: Mentions,
-    /// Types of which its user must have a value.
+    /// Types of which a user must already have a value.
     pub(super) needs: BTreeSet<String>,
 }
 
-/// What others can read, and make, of a type: the types of its public fields.
+/// What others can read from a type, and construct it from: the types of its public fields.
 #[derive(Debug, Default)]
 pub(super) struct Open {
     /// Types that its public fields name.
     pub(super) shows: BTreeSet<String>,
-    /// For each of its variants, or for the struct: types that a value of it is made of.
+    /// For each of its variants, or for the struct: types that a value of it is constructed from.
     pub(super) made_of: Vec<BTreeSet<String>>,
 }
 
-/// The public items of some crates.
+/// The public items of several crates.
 #[derive(Debug, Default)]
 pub(super) struct Surface {
     /// The safe ones.
     pub(super) items: Vec<Use>,
-    /// How many unsafe functions there are besides.
+    /// The number of unsafe functions besides.
     pub(super) unsafe_functions: usize,
-    /// Public types with public fields, and other names of types.
+    /// Public types with public fields, and type aliases.
     pub(super) open: BTreeMap<String, Open>,
-    /// Every type and trait that there is.
+    /// All types and traits.
     pub(super) types: BTreeSet<String>,
 }
 
@@ -60,7 +60,7 @@ impl Surface {
 
 struct Reader<'a> {
     documented: &'a Documented,
-    /// Types of this crate that others may have, by what names them.
+    /// Types of this crate that others can obtain, by id.
     names: HashMap<Id, bool>,
     surface: &'a mut Surface,
 }
@@ -80,8 +80,8 @@ impl<'a> Reader<'a> {
             .filter_map(|id| documented.index.get(&id).map(|item| (id, item)))
     }
 
-    /// Everything below a module, whatever that module's own visibility: what is public in a
-    /// private one may be had all the same.
+    /// Everything below a module, regardless of that module's own visibility: what is public in a
+    /// private one may be reachable nevertheless.
     fn module(&mut self, module: &Item, path: &str) {
         for (id, item) in self.children(&module.inner["module"]["items"]) {
             let Some(name) = &item.name else { continue };
@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A value that anybody can read.
+    /// A value that any program can read.
     fn value(&mut self, ty: &Value, path: String) {
         let mut found = Use {
             path,
@@ -153,7 +153,7 @@ impl<'a> Reader<'a> {
         self.surface.open.insert(path.to_owned(), open);
     }
 
-    /// The fields of a struct or a variant. Those of variants are as public as their enum.
+    /// The fields of a struct or a variant. A variant's fields are as public as its enum.
     fn parts(&mut self, kind: &Value, of_variant: bool, open: &mut Open) -> BTreeSet<String> {
         let lists = [
             &kind["plain"]["fields"],
@@ -180,8 +180,8 @@ impl<'a> Reader<'a> {
         made_of
     }
 
-    /// What a trait declares. Who implements a safe one is given what its functions are called
-    /// with.
+    /// What a trait declares. The implementor of a safe one receives the arguments that its
+    /// functions are called with.
     fn declared(&mut self, inner: &Value, path: &str) {
         let scope = Scope {
             itself: Some(path.to_owned()),
@@ -224,7 +224,7 @@ impl<'a> Reader<'a> {
         let mut of = BTreeSet::new();
         documented.needed(&inner["for"], &Scope::default(), &mut of);
         let head = inner["for"]["resolved_path"]["id"].clone();
-        // Others cannot have a value of a type that is not public.
+        // Others cannot obtain a value of a type that is not public.
         if self.names.get(&Id::from(head)) == Some(&false) {
             return;
         }
@@ -290,7 +290,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What an item is, and its words.
+/// The kind of an item, and its content.
 fn kind(item: &Item) -> Option<(&str, &Value)> {
     let (kind, inner) = item.inner.as_object()?.iter().next()?;
     Some((kind, inner))

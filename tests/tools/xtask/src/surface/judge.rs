@@ -1,24 +1,24 @@
-//! What is wrong with the public items.
+//! The violations among the public items.
 
 use std::collections::BTreeSet;
 
 use super::items::{Surface, Use};
 use super::mentions::POINTER;
 
-/// What is power, and what may have to do with it.
+/// Which types are power, and what may have to do with them.
 #[derive(Debug)]
 pub(super) struct Lists {
-    /// Types whose values are power over the kernel, or make sense with it alone.
+    /// Types whose values are power over the kernel, or are only meaningful with it.
     pub(super) powers: &'static [&'static str],
-    /// Types that are the words of commands. Saying them is nothing; a safe function that takes
-    /// them may have them carried out.
+    /// Types that describe commands. Constructing them is harmless; a safe function that takes them
+    /// may have them carried out.
     pub(super) words: &'static [&'static str],
-    /// Descriptors, which commands may be written to.
+    /// Descriptors, to which commands may be written.
     pub(super) descriptors: &'static [&'static str],
-    /// Where items need power, and why they do. A `*` stands for any text.
+    /// Items that need power, and why they do. A `*` stands for any text.
     pub(super) needing: &'static [(&'static str, &'static str)],
-    /// Single items that give something, or take words or pointers, and need no power; and why that
-    /// is harmless.
+    /// Single items that return something, or take commands or pointers, and need no power; and why
+    /// that is harmless.
     pub(super) harmless: &'static [(&'static str, &'static str)],
 }
 
@@ -28,12 +28,12 @@ impl Lists {
     }
 }
 
-/// What was found.
+/// The findings.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
-    /// Items that have to do with power, for who wants to see them.
+    /// Items that have to do with power, for display.
     pub(super) concerned: Vec<String>,
-    /// What is wrong.
+    /// The violations.
     pub(super) findings: Vec<String>,
 }
 
@@ -87,10 +87,10 @@ pub(super) fn judge(surface: &Surface, lists: &Lists) -> Verdict {
     verdict
 }
 
-/// What makes an item one to look at.
+/// The reasons to examine an item.
 #[derive(Debug, Default)]
 struct Concern<'a> {
-    /// Its user must have power already.
+    /// Its user must already have power.
     has_power: bool,
     takes: BTreeSet<&'a str>,
     gives: BTreeSet<&'a str>,
@@ -116,9 +116,9 @@ impl<'a> Concern<'a> {
         let mut takes = among(&item.mentions.takes, powers);
         let mut gives = among(&item.mentions.gives, powers);
         if !has_power {
-            // What a type has power in only at times, it does not spend by itself.
+            // A type that only sometimes contains power does not use it in its own methods.
             takes.retain(|name| !is_of(name));
-            // A request that has room for descriptors is made without any.
+            // A request with room for descriptors can be constructed without any.
             let lent = among(&item.mentions.gives, descriptors);
             gives.extend(lent.into_iter().filter(|name| !is_of(name)));
             let spoken = item.mentions.takes.iter().map(String::as_str);
@@ -127,7 +127,7 @@ impl<'a> Concern<'a> {
                     (lists.words.contains(name) && !is_of(name)) || *name == POINTER
                 }),
             );
-            // Who has it already is given nothing.
+            // A user who already has the power gains nothing.
             gives.retain(|name| !item.needs.contains(*name));
         }
         Self {
@@ -166,14 +166,14 @@ fn covers(pattern: &str, path: &str) -> bool {
     }
 }
 
-/// `types`, and those whose public fields show one of them.
+/// `types`, and those whose public fields expose one of them.
 fn shown(surface: &Surface, types: BTreeSet<String>) -> BTreeSet<String> {
     grow(surface, types, |open, known| {
         open.shows.iter().any(|name| known.contains(name))
     })
 }
 
-/// `types`, and those of which nobody makes a value without one of them.
+/// `types`, and those of which no value can be constructed without one of them.
 fn proving(surface: &Surface, types: BTreeSet<String>) -> BTreeSet<String> {
     grow(surface, types, |open, known| {
         let mut ways = open.made_of.iter();

@@ -1,17 +1,17 @@
 //! The types of power, and what may have to do with them, with the reasons.
 //!
-//! A `Kernel` is none of them. Anybody may have one, because calling it is `unsafe`; and what it is
-//! called with is a word here.
+//! A `Kernel` is not among them. Any program may have one, because calling it is `unsafe`; what it
+//! is called with is a command type here.
 
 use super::judge::Lists;
 
-/// Of the published crates.
+/// The lists for the published crates.
 pub(super) const LISTS: Lists = Lists {
     powers: &[
-        // Whoever has one may issue any command, or has what only a command makes.
+        // Their owner may issue any command, or has what only a command creates.
         "uverbs_core::file::UverbsFile",
         "uverbs_core::object::Object",
-        // What a provider makes of them. Its functions trust their callers: they take addresses,
+        // What a provider makes of them. Their functions trust their callers: they take addresses,
         // handles and states.
         "uverbs_core::contract::Context",
         "uverbs_core::contract::base::ContextBase",
@@ -40,7 +40,7 @@ pub(super) const LISTS: Lists = Lists {
         "uverbs_rxe::cq::CompletionQueue",
         "uverbs_rxe::qp::QueuePair",
         "uverbs_rxe::srq::SharedReceiveQueue",
-        // Memory that a device or a kernel shares: a queue that is written to commands them.
+        // Memory that is shared with a device or a kernel: writing to a queue commands them.
         "uverbs_core::hw::block_ring::BlockRing",
         "uverbs_core::hw::counter::Counter",
         "uverbs_core::hw::mmio::Register",
@@ -206,7 +206,7 @@ pub(super) const LISTS: Lists = Lists {
     ],
 };
 
-/// Of the crate with known leaks.
+/// The lists for the crate with known leaks.
 pub(super) const KNOWN_LISTS: Lists = Lists {
     powers: &["known::Channel", "known::Object"],
     words: &["known::Command"],
@@ -220,7 +220,7 @@ pub(super) const KNOWN_LISTS: Lists = Lists {
     harmless: &[],
 };
 
-/// What has a descriptor in it that can be written to.
+/// Types that contain a descriptor that can be written to.
 const DESCRIPTORS: &[&str] = &[
     "std::fs::File",
     "std::os::fd::owned::AsFd",

@@ -1,11 +1,11 @@
-//! Which types a type names, and which way values of them go.
+//! Which types a type names, and in which direction values of them move.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
 
 use super::document::{Documented, Id};
 
-/// Types that are no more than what is in them.
+/// Types that are equivalent to their contents.
 const WRAPPERS: [&str; 5] = [
     "alloc::sync::Arc",
     "alloc::boxed::Box",
@@ -14,19 +14,19 @@ const WRAPPERS: [&str; 5] = [
     "core::mem::manually_drop::ManuallyDrop",
 ];
 
-/// What stands for a raw pointer among the names of types.
+/// Represents a raw pointer among the names of types.
 pub(super) const POINTER: &str = "a raw pointer";
 
-/// Names of types, by which way their values go.
+/// Names of types, by the direction in which their values move.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Mentions {
-    /// To the library.
+    /// Into the library.
     pub(super) takes: BTreeSet<String>,
-    /// From the library.
+    /// Out of the library.
     pub(super) gives: BTreeSet<String>,
 }
 
-/// Which way a value goes.
+/// The direction of a value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Way {
     In,
@@ -42,23 +42,23 @@ impl Way {
     }
 }
 
-/// What `Self` and the parameters of an item stand for.
+/// The meaning of `Self` and of an item's generic parameters.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scope {
-    /// The type that `Self` is, or the trait that it has.
+    /// The type that `Self` stands for, or the trait that it implements.
     pub(super) itself: Option<String>,
-    /// Parameters with their bounds: the generics of the item and of what it is in.
+    /// Parameters with their bounds: the generics of the item and of its container.
     pub(super) generics: Vec<Value>,
 }
 
 impl Documented {
-    /// The path of a type or trait, where it is defined.
+    /// The path of a type or trait, as defined.
     pub(super) fn path_of(&self, id: &Value) -> Option<String> {
         let named = self.paths.get(&Id::from(id.clone()))?;
         Some(named.path.join("::"))
     }
 
-    /// Notes all that `ty` names, of a value that goes `way`.
+    /// Records all that `ty` names, for a value that moves in direction `way`.
     pub(super) fn mentions(&self, ty: &Value, way: Way, scope: &Scope, found: &mut Mentions) {
         match ty {
             Value::Array(parts) => {
@@ -77,11 +77,11 @@ impl Documented {
 
     fn part(&self, key: &str, part: &Value, way: Way, scope: &Scope, found: &mut Mentions) {
         match key {
-            // A type by its path, or a trait in a bound: what its arguments are goes the same way.
+            // A type by its path, or a trait in a bound: its arguments move in the same direction.
             "id" => found.note(way, self.path_of(part)),
             "generic" if part == "Self" => found.note(way, scope.itself.clone()),
             "borrowed_ref" if part["is_mutable"] == true => {
-                // What is lent to be written goes both ways.
+                // A mutable reference moves values in both directions.
                 self.mentions(&part["type"], way, scope, found);
                 self.mentions(&part["type"], way.back(), scope, found);
             }
@@ -89,13 +89,13 @@ impl Documented {
                 found.note(way, Some(POINTER.to_owned()));
                 self.mentions(part, way, scope, found);
             }
-            // Of functions: what they are called with comes from who calls them.
+            // For functions: their arguments come from the caller.
             "inputs" => self.mentions(part, way.back(), scope, found),
             _ => self.mentions(part, way, scope, found),
         }
     }
 
-    /// The types of which a caller must have a value to make one of `ty`.
+    /// The types of which a caller must have a value to construct one of `ty`.
     pub(super) fn needed(&self, ty: &Value, scope: &Scope, found: &mut BTreeSet<String>) {
         let Some((kind, inner)) = ty.as_object().and_then(|fields| fields.iter().next()) else {
             return;
@@ -118,7 +118,7 @@ impl Documented {
                     found.insert(path);
                 }
             }
-            // The type of something that only what it is of can have made.
+            // An associated type: only its owner can have created a value of it.
             "qualified_path" => self.needed(&inner["self_type"], scope, found),
             "dyn_trait" => self.traits(&inner["traits"], found),
             "impl_trait" => self.traits(inner, found),

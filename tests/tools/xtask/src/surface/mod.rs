@@ -1,12 +1,12 @@
-//! `cargo xtask surface`: what safe programs can reach of the published crates, and that it is no
-//! power over the kernel.
+//! `cargo xtask surface`: what safe programs can reach in the published crates, and that it
+//! includes no power over the kernel.
 //!
 //! | file | what |
 //! |---|---|
-//! | `document` | has the compiler write the public items down |
-//! | `mentions` | which types a type names, and which way values of them go |
+//! | `document` | has the compiler describe the public items |
+//! | `mentions` | which types a type names, and in which direction values of them move |
 //! | `items` | the items that a program can use |
-//! | `judge` | what is wrong with them |
+//! | `judge` | the violations among them |
 //! | `listed` | the types of power, and the exceptions with their reasons |
 //! | `programs` | programs that must not compile |
 
@@ -27,12 +27,12 @@ use std::thread;
 use self::document::Documented;
 use self::items::Surface;
 
-/// Read every public item of the published crates and fail on a safe one that gives, or takes,
-/// power over the kernel without standing on the list; compile programs that try to take it, and
-/// fail when one does compile.
+/// Examine every public item of the published crates and fail on a safe one that returns, or takes,
+/// power over the kernel without being listed; compile programs that try to obtain it, and fail if
+/// one of them compiles.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Print every item that has to do with power, with what it takes and gives.
+    /// Print every item that has to do with power, with what it takes and returns.
     #[arg(long)]
     print: bool,
 }
@@ -42,14 +42,14 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fails when something is reached, or something on the list matches nothing any more.
+/// Fails if power is reachable, or if an entry of the lists no longer matches anything.
 pub(crate) fn compare() -> anyhow::Result<()> {
     check(false)
 }
 
 fn check(print: bool) -> anyhow::Result<()> {
     let crates: Vec<Documented> = document::published()?;
-    // Types are trees, deeper than a thread's stack is in a build without optimisation.
+    // Types are trees, deeper than a thread's stack allows in an unoptimised build.
     let reader = thread::Builder::new().stack_size(64 << 20);
     let surface = reader
         .spawn(move || Surface::of(&crates))?

@@ -1,9 +1,9 @@
-//! Programs that must not compile: they take the kernel's power, or lend it out, without a word of
+//! Programs that must not compile: they obtain power over the kernel, or pass it on, without
 //! `unsafe`.
 //!
-//! Each is compiled twice. As it stands it has errors where its marks (`//~ CODE`, at the end of a
-//! line) say so, and no others. Without the marked lines it has none: so nothing else about it is
-//! wrong, and the rest of what it does is safe.
+//! Each is compiled twice. Unchanged, it must have errors exactly where its marks (`//~ CODE`, at
+//! the end of a line) say so. Without the marked lines it must have none: this shows that nothing
+//! else about it is wrong, and that the rest of what it does is safe.
 
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
@@ -17,7 +17,7 @@ use testbed::host;
 const FOLDER: &str = "tests/tools/xtask/forbidden";
 const MARK: &str = "//~ ";
 
-/// The crate of the programs, before their list.
+/// The manifest of the programs' crate, up to their list.
 const MANIFEST: &str = r#"
 [package]
 name = "forbidden"
@@ -34,13 +34,13 @@ uverbs-core = { path = "ROOT/providers/core" }
 uverbs-fake = { path = "ROOT/tests/models/kernel" }
 "#;
 
-/// Errors by the lines that they are in, and their codes.
+/// Errors by line number and code.
 type Errors = BTreeSet<(usize, String)>;
 
-/// By program, its errors and how the compiler puts them.
+/// For each program, its errors and the compiler's messages.
 type Answers = BTreeMap<String, (Errors, String)>;
 
-/// A line of what cargo says.
+/// A line of cargo's output.
 #[derive(Deserialize)]
 struct Said {
     target: Option<Target>,
@@ -71,7 +71,7 @@ struct Span {
     line_start: usize,
 }
 
-/// Fails when one of them compiles, or does not for another reason. Returns how many there are.
+/// Fails if one of them compiles, or fails for another reason. Returns how many there are.
 pub(super) fn check() -> anyhow::Result<usize> {
     let root = workspace();
     let folder = root.join("target/surface/programs");
@@ -123,7 +123,7 @@ pub(super) fn check() -> anyhow::Result<usize> {
     )
 }
 
-/// What the compiler says of each program, and what cargo complains of besides.
+/// The compiler's errors for each program, and cargo's other messages.
 fn compile(folder: &Path) -> anyhow::Result<(Answers, String)> {
     host::say(format_args!("compiles what must not compile"));
     let output = testbed::cargo::command()

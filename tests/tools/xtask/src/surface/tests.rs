@@ -7,7 +7,7 @@ use super::items::Surface;
 use super::judge::{Lists, judge};
 use super::listed::KNOWN_LISTS;
 
-/// Two types of power, and what gives them to nobody.
+/// Two types of power, with no safe way to obtain them.
 const CLOSED: &str = "
 pub struct Channel(());
 pub struct Object { pub channel: std::sync::Arc<Channel> }
@@ -121,7 +121,7 @@ fn what_needs_power_is_listed_all_the_same() {
         found,
         ["known::number takes known::Object; to who has power, and is not listed"]
     );
-    // An option is no proof: anybody has none.
+    // An option is no proof: any program can have `None`.
     let lists = Lists {
         needing: &[
             ("known::Channel::*", "its own"),

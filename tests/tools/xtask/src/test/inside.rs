@@ -22,15 +22,14 @@ pub(super) const PACKAGES: [&str; 3] = [ANY, RXE, MLX5];
 pub(crate) const OF_RXE: [&str; 2] = [ANY, RXE];
 pub(crate) const OF_MLX5: [&str; 2] = [ANY, MLX5];
 
-/// The rxe test binary which needs two hosts.
+/// The rxe test binary that needs two hosts.
 const OF_TWO_HOSTS: &str = "two_hosts";
 
-/// Binaries of rxe tests whose names start so try the ways to the kernel where they matter: unless
-/// a way is asked for, one run of them on each kernel is enough.
+/// Prefix of the rxe test binaries that choose the path to the kernel themselves where it matters:
+/// unless a path is specified, one run of them on each kernel is enough.
 const OWN_WAY: &str = "robust_";
 
-/// How the names of tests begin that are about one kind of port alone, or about one driver. rxe has
-/// the Ethernet kind.
+/// Name prefixes of tests for only one kind of port, or for one driver. rxe has the Ethernet kind.
 const IB_ALONE: &str = "ib_";
 const ROCE_ALONE: &str = "roce_";
 const RXE_ALONE: &str = "rxe_";
@@ -43,7 +42,7 @@ const INVENTORY: &str = "count-objects";
 const PRINTER: &str = "print-files";
 const COUNTS: &str = "/root/counts";
 
-/// What the tests find in their environment: the way to the kernel that they are to take, an mlx5
+/// Environment variables of the tests: the path to the kernel that they are to use, an mlx5
 /// context's doorbells, the device, another one that it reaches, and the control socket of the
 /// software ConnectX.
 const PATH_VARIABLE: &str = "UVERBS_TEST_PATH";
@@ -52,11 +51,11 @@ const DEVICE_VARIABLE: &str = "UVERBS_TEST_DEVICE";
 const PEER_VARIABLE: &str = "UVERBS_TEST_PEER";
 const CONNECTX_VARIABLE: &str = "UVERBS_TEST_CONNECTX";
 
-/// How many times faster than asked for the model's retry timers run.
+/// How many times faster than configured the model's retry timers run.
 const TIME_DIVISOR: u32 = 8;
 
-/// What is run of the rxe tests when neither kernel nor path is given: every kernel, and every path
-/// on one of them.
+/// The rxe test runs if neither kernel nor path is specified: every kernel, and every path on one
+/// of them.
 const RXE_MATRIX: [(&str, Way); 6] = [
     ("6.1", Way::Auto),
     ("6.12", Way::Auto),
@@ -66,7 +65,7 @@ const RXE_MATRIX: [(&str, Way); 6] = [
     ("6.12", Way::Write),
 ];
 
-/// The same for the mlx5 tests; the ways to the kernel are the same code for both drivers.
+/// The same for the mlx5 tests; the code of the paths to the kernel is the same for both drivers.
 const MLX5_MATRIX: [(&str, Way, Function); 4] = [
     ("6.1", Way::Auto, Function::Ib),
     ("6.12", Way::Auto, Function::Ib),
@@ -134,7 +133,8 @@ pub(crate) fn mlx5(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Res
         let connectx = testbed::Connectx::new(&[function; 2])
             .blueflame()
             .time_divisor(TIME_DIVISOR);
-        // With on-demand paging the kernel registers memory by work requests, without by commands.
+        // With on-demand paging the kernel registers memory by work requests, otherwise by
+        // commands.
         let connectx = if function == Function::Ib {
             connectx.on_demand_paging()
         } else {
@@ -178,8 +178,8 @@ pub(crate) fn mlx5(options: &Options, unsteady: &mut Vec<String>) -> anyhow::Res
     askings.write("mlx5", options.is_part())
 }
 
-/// Builds the test binaries of packages, which may count their lines, and the programs that their
-/// tests start.
+/// Builds the test binaries of packages, optionally instrumented to count their lines, and the
+/// programs that their tests start.
 pub(crate) fn build(packages: &[&str], counting: bool) -> anyhow::Result<(Vec<Built>, Vec<Built>)> {
     build_for(Processor::Amd64, packages, counting)
 }
@@ -202,7 +202,7 @@ fn build_for(
     Ok(built.into_iter().partition(|built| built.is_test))
 }
 
-/// All binaries in one suite, which one machine runs.
+/// All binaries in one suite, which runs on one machine.
 fn suite_of<'b>(binaries: impl IntoIterator<Item = &'b Built>) -> Option<Suite> {
     let mut binaries = binaries.into_iter();
     let first = binaries.next()?;
@@ -250,7 +250,7 @@ fn told(failed: &[String]) -> anyhow::Result<()> {
     }
 }
 
-/// Kernels and ways to run the rxe tests with.
+/// The kernels and paths to run the rxe tests with.
 fn combinations(options: &Options) -> Vec<(&str, Way)> {
     if !options.all && !options.is_quick() && options.kernel.is_empty() && options.path.is_empty() {
         return RXE_MATRIX.to_vec();

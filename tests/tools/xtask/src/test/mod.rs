@@ -23,22 +23,22 @@ const WITH_MACHINES: [(&str, Level); 5] = [
     ("bytes-tests", Level::Connectx),
 ];
 
-/// The package whose unit tests can say what commands they ask for, and that of tests on the fake
-/// kernel which can.
+/// The package whose unit tests can report the commands that they request, and the package of tests
+/// on the fake kernel that can.
 const COMMANDS: &str = "uverbs-core";
 const SAYING: &str = "fake-tests";
 
-/// What the tests that boot machines find in their environment: the kernel's name.
+/// The environment variable of tests that boot machines: the kernel's name.
 const KERNEL_VARIABLE: &str = "UVERBS_TEST_KERNEL";
 
-/// Machines without KVM are not evenly fast, and among two thousand tests one may run into a time
-/// limit.
+/// Machines without KVM do not run at an even speed, and among two thousand tests one may exceed a
+/// time limit.
 const TRIES: usize = 2;
 
-/// The kernel of tests that are to be quick.
+/// The kernel used when tests are to be quick.
 const QUICK_KERNEL: &str = "6.12";
 
-/// What they leave out of a level.
+/// What they leave out of each level.
 const LEFT_OUT: [(Level, &str); 5] = [
     (
         Level::Rxe,
@@ -59,44 +59,44 @@ const LEFT_OUT: [(Level, &str); 5] = [
     (Level::Testbed, "the machines themselves"),
 ];
 
-/// Run the tests: what takes minutes, or one level, or all of them (`--full`)
+/// Run the tests: those that take minutes, or one level, or all of them (`--full`)
 ///
 /// Without `--level` and `--full` these are the unit tests, those on the fake kernel, and on Linux
 /// 6.12 the verbs on rxe, what only mlx5 has on a software ConnectX, and ping-pongs with Debian's
-/// programs. The end says what was left out.
+/// programs. The last lines of the output say what was left out.
 #[derive(Args, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a flag of the command line"
 )]
 pub(crate) struct Options {
-    /// Which tests; all of that level.
+    /// Level of tests to run completely.
     #[arg(long, value_enum)]
     pub(crate) level: Option<Level>,
     /// Every level.
     #[arg(long, conflicts_with = "level")]
     pub(crate) full: bool,
-    /// A test that passes only at another try fails, too: for releases.
+    /// Also fail if a test is flaky, that is, passes only when retried: for releases.
     #[arg(long)]
     pub(crate) steady: bool,
-    /// Kernel of the rxe, mlx5 and interop tests: 5.10, 6.1, 6.12 or newest; all but 5.10 unless
-    /// given.
+    /// Kernel of the rxe, mlx5 and interop tests: 5.10, 6.1, 6.12 or newest; by default all but
+    /// 5.10.
     #[arg(long)]
     pub(crate) kernel: Vec<String>,
-    /// The way to the kernel that the rxe and mlx5 tests take.
+    /// The path to the kernel that the rxe and mlx5 tests use.
     #[arg(long, value_enum)]
     pub(crate) path: Vec<Way>,
     /// Kind of the software ConnectX functions of the mlx5 tests: ib or roce.
     #[arg(long, value_name = "KIND")]
     pub(crate) function: Vec<Function>,
-    /// The processor of the rxe tests' machines. Anything but x86-64 is for that level alone.
+    /// The processor of the rxe tests' machines. Any but x86-64 is for that level only.
     #[arg(long, value_enum, default_value_t = On::X86_64)]
     pub(crate) machine: On,
-    /// Every kernel with every path (and every kind of function), where they are not given, instead
-    /// of a choice.
+    /// Every kernel with every path (and every kind of function), where they are not specified,
+    /// instead of a selection.
     #[arg(long)]
     pub(crate) all: bool,
-    /// The software ConnectX of the mlx5 tests ends at the first wrong use that no test has
+    /// The software ConnectX of the mlx5 tests ends at the first incorrect use that no test has
     /// announced.
     #[arg(long)]
     pub(crate) strict: bool,
@@ -106,26 +106,26 @@ pub(crate) struct Options {
     /// Time limit of each test in a machine, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     pub(crate) timeout: u64,
-    /// How many times a test in a machine may be run until it passes. What passes only then is told
-    /// as unsteady.
+    /// How many times a test in a machine may be run until it passes. A test that passes only when
+    /// retried is reported as flaky.
     #[arg(long, value_name = "TIMES", default_value_t = TRIES)]
     pub(crate) tries: usize,
-    /// Run the tests in machines that are marked to be ignored, too.
+    /// Also run tests in machines that are marked as ignored.
     #[arg(long)]
     pub(crate) include_ignored: bool,
-    /// Write down what the unit, fake, rxe and mlx5 tests ask of their kernels, for the page of
+    /// Record what the unit, fake, rxe and mlx5 tests request of their kernels, for the page of
     /// `cargo xtask coverage`.
     #[arg(long)]
     pub(crate) seen: bool,
-    /// Where to bring what tests in machines counted of their lines; they are built for it then.
+    /// Where to copy the line counts of tests in machines; the tests are built for that then.
     #[arg(skip)]
     pub(crate) counts: Option<PathBuf>,
-    /// Run only tests whose names hold one of these texts.
+    /// Run only tests whose names contain one of these texts.
     #[arg(value_name = "FILTER")]
     pub(crate) filters: Vec<String>,
 }
 
-/// A level of tests: what they need.
+/// A level: a set of tests that need the same things.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Level {
     /// Inside the crates; they need nothing.
@@ -147,17 +147,17 @@ pub(crate) enum Level {
 /// The processor of machines.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum On {
-    /// x86 of 64 bits.
+    /// 64-bit x86.
     #[value(name = "x86_64")]
     X86_64,
-    /// Arm of 64 bits.
+    /// 64-bit Arm.
     Aarch64,
 }
 
-/// A way to the kernel.
+/// A path to the kernel.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Way {
-    /// The one that the library takes by itself.
+    /// The one that the library chooses by itself.
     Auto,
     /// ioctl with attributes.
     Ioctl,
@@ -201,7 +201,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     bail!("failed: {} (after {minutes:.1} min)", failed.join(", "))
 }
 
-/// What was not run, and the command that runs it, in a line for each level.
+/// What was not run, and the command that runs it, one line per level.
 fn left_out() -> String {
     let lines = LEFT_OUT.map(|(level, what)| {
         format!(
@@ -215,7 +215,7 @@ fn left_out() -> String {
     )
 }
 
-/// Runs all of a level; what passes only at another try fails if they have to be steady.
+/// Runs all of a level; with `steady`, a flaky test is a failure.
 pub(crate) fn whole(level: Level, steady: bool) -> anyhow::Result<()> {
     let options = Options {
         steady,
@@ -224,7 +224,7 @@ pub(crate) fn whole(level: Level, steady: bool) -> anyhow::Result<()> {
     run(&options).map(drop)
 }
 
-/// Runs a level; names what passed at another try alone.
+/// Runs a level; adds the names of flaky tests.
 fn one_level(level: Level, options: &Options, unsteady: &mut Vec<String>) -> anyhow::Result<()> {
     let filters: Vec<_> = options.filters.iter().map(String::as_str).collect();
     match level {
@@ -277,13 +277,13 @@ fn one_level(level: Level, options: &Options, unsteady: &mut Vec<String>) -> any
             )
         }
         Level::Testbed | Level::Interop | Level::Connectx => {
-            // What Debian's library asks for is compared call by call, which takes longer.
+            // The calls of Debian's library are compared one by one, which takes longer.
             let packages = WITH_MACHINES.iter().filter(|(package, of)| {
                 *of == level && !(options.is_quick() && *package == "recordings")
             });
             for (package, _) in packages {
                 require(package)?;
-                // The others choose their kernels by themselves.
+                // The others choose their kernels themselves.
                 let kernels = if *package == "interop" {
                     kernels(options)
                 } else {
@@ -329,7 +329,7 @@ fn one_level(level: Level, options: &Options, unsteady: &mut Vec<String>) -> any
     }
 }
 
-/// Runs it until it passes, so many times at most; whether it took more than one.
+/// Runs it until it passes, at most this many times; returns whether it took more than one.
 fn repeated(
     tries: usize,
     package: &str,
@@ -352,7 +352,7 @@ fn with_filters<'a>(args: &[&'a str], filters: &[&'a str]) -> Vec<&'a str> {
     }
 }
 
-/// Arguments that leave packages out.
+/// Arguments that exclude packages.
 fn excluding<'a>(packages: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     packages
         .into_iter()
@@ -379,7 +379,7 @@ fn require(package: &str) -> anyhow::Result<()> {
 }
 
 impl Options {
-    /// Whether neither a level nor all of them is asked for.
+    /// Whether neither a level nor all of them is requested.
     fn is_quick(&self) -> bool {
         self.level.is_none() && !self.full
     }
@@ -392,14 +392,14 @@ impl Options {
         }
     }
 
-    /// Whether less is run of each kernel than could be.
+    /// Whether less than everything is run on each kernel.
     fn is_part(&self) -> bool {
         !(self.filters.is_empty() && self.path.is_empty() && self.function.is_empty())
             || self.fixed_doorbells
             || self.machine != On::X86_64
     }
 
-    /// All that is run of a level.
+    /// Everything of a level.
     pub(crate) fn of(level: Level) -> Self {
         Self {
             level: Some(level),

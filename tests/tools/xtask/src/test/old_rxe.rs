@@ -2,7 +2,7 @@
 
 use testbed::suite::Suite;
 
-/// The kernel that this is about.
+/// The kernel concerned.
 const KERNEL: &str = "5.10";
 
 /// Tests and examples, and why they are left out.
@@ -95,7 +95,7 @@ const LACKING: [(&str, &[&str]); 8] = [
     ),
 ];
 
-/// Leaves the tests out of a suite for this kernel, and says so.
+/// Excludes the tests from a suite for this kernel, and says so.
 pub(super) fn leave_out(mut suite: Suite, kernel: &str) -> Suite {
     if kernel != KERNEL {
         return suite;

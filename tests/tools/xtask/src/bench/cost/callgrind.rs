@@ -1,4 +1,4 @@
-//! Callgrind in the guest, and what it writes.
+//! Callgrind in the guest, and its output.
 
 use anyhow::{Context as _, bail};
 use std::collections::BTreeMap;
@@ -7,14 +7,15 @@ use testbed::{Command, Guest};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Functions whose names begin so are counted, with all that they call, and nothing else.
+/// Functions whose names begin like this are counted, with everything that they call, and nothing
+/// else.
 const COUNTED: &str = "counted_";
 
-/// Instructions by function, of those functions and of what they call.
+/// Instructions by function, including what the function calls.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Counts(BTreeMap<String, f64>);
 
-/// Counts the program's loops.
+/// Counts the instructions of the program's loops.
 pub(super) fn run(guest: &Guest, program: &str, rounds: u32) -> anyhow::Result<Counts> {
     let file = format!("/tmp/{program}-{rounds}");
     let line = format!(
@@ -30,8 +31,8 @@ pub(super) fn run(guest: &Guest, program: &str, rounds: u32) -> anyhow::Result<C
 }
 
 impl Counts {
-    /// Reads Callgrind's format: behind `fn=` come lines of position and cost. The line behind
-    /// `calls=` is what the called function cost, with all that it called.
+    /// Parses Callgrind's format: after `fn=` come lines of position and cost. The line after
+    /// `calls=` is the cost of the called function, with everything that it called.
     fn read(text: &str) -> Self {
         let mut counts = Self::default();
         let mut current = None;
@@ -49,7 +50,7 @@ impl Counts {
         counts
     }
 
-    /// The difference to a run with fewer rounds, per turn of a loop.
+    /// The difference from a run with fewer rounds, per iteration of a loop.
     pub(super) fn less(&self, few: &Self, turns: f64) -> anyhow::Result<Self> {
         let each = self.0.iter().map(|(name, cost)| {
             let before = few
@@ -61,7 +62,7 @@ impl Counts {
         each.collect::<anyhow::Result<_>>().map(Self)
     }
 
-    /// The sum of some functions'.
+    /// The sum over several functions.
     pub(super) fn sum(&self, functions: &[&str]) -> anyhow::Result<f64> {
         let each = functions.iter().map(|&name| {
             let cost = self.0.get(name);
@@ -72,7 +73,7 @@ impl Counts {
     }
 }
 
-/// The name of a counted function, without its path and what a compiler puts behind it.
+/// The name of a counted function, without its path and the compiler's suffix.
 fn counted(name: &str) -> Option<String> {
     let name = name.get(name.find(COUNTED)?..)?;
     let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');

@@ -1,9 +1,9 @@
-//! `cargo xtask bench --mlx5`: instructions of our data path beside libmlx5's, on one software
-//! ConnectX, and what it takes to get there.
+//! `cargo xtask bench --mlx5`: instructions of our data path compared with libmlx5's, on one
+//! software ConnectX, and the cost of setting it up.
 //!
-//! Both programs of `tests/cost` run the same loops under Callgrind in one guest. What a loop costs
-//! is the difference between two runs with different numbers of rounds, so that what is done once
-//! cancels out. It is exact: it is the same in every run.
+//! Both programs of `tests/cost` run the same loops under Callgrind in one guest. The cost of a
+//! loop is the difference between two runs with different numbers of rounds, so that one-time costs
+//! cancel out. It is exact: it is the same in every run.
 
 mod callgrind;
 mod oracle;
@@ -16,16 +16,16 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 use testbed::{Connectx, Function, Guest, Kernel, Machine, host};
 
-/// Operations of a loop, in both programs.
+/// Operations per loop, in both programs.
 const MANY: f64 = 64.0;
-/// Rounds of the two runs.
+/// Number of rounds in the two runs.
 const ROUNDS: [u32; 2] = [2, 6];
-/// Ours may take this much of libmlx5's instructions.
+/// Ours may take at most this fraction of libmlx5's instructions.
 const GOAL: f64 = 0.5;
-/// Valgrind and what it runs lie in memory.
+/// Valgrind and the programs it runs are in memory.
 const MEMORY_MIB: u32 = 3072;
 
-/// The functions that are counted, and what one turn of their loops is; several make a sum.
+/// The measures, and the functions whose loop iterations are summed for each.
 const MEASURES: &[(&str, &[&str])] = &[
     ("write, 1 piece, and its doorbell", &["counted_write"]),
     (
@@ -44,7 +44,7 @@ const MEASURES: &[(&str, &[&str])] = &[
     ("poll of an empty queue", &["counted_poll_empty"]),
 ];
 
-/// Figures of both, per operation.
+/// The figures of both programs, per operation.
 struct Row {
     name: &'static str,
     theirs: f64,
@@ -84,7 +84,7 @@ pub(super) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Counts on a device that takes requests with the doorbell, or on one that does not.
+/// Counts on a device that accepts requests copied with the doorbell, or on one that does not.
 fn count(options: &Options, copied: bool) -> anyhow::Result<(String, Vec<Row>)> {
     let (ours, theirs) = (programs::cost()?, oracle::build()?);
     let connectx = Connectx::new(&[Function::Ib]);
@@ -122,7 +122,7 @@ fn count(options: &Options, copied: bool) -> anyhow::Result<(String, Vec<Row>)> 
     Ok((release, rows))
 }
 
-/// Compares whole programs from their start.
+/// Compares the start of whole programs.
 fn start(options: &Options) -> anyhow::Result<(String, Vec<start::Row>)> {
     let guest = Machine::new(Kernel::named(&options.kernel)?)
         .connectx(Connectx::new(&[Function::Ib; 2]).blueflame())
@@ -136,7 +136,7 @@ fn start(options: &Options) -> anyhow::Result<(String, Vec<start::Row>)> {
     Ok((release, rows))
 }
 
-/// What each loop of a program costs, per turn.
+/// The cost of each loop of a program, per iteration.
 fn loops(guest: &Guest, program: &str) -> anyhow::Result<Counts> {
     let [few, many] = ROUNDS.map(|rounds| callgrind::run(guest, program, rounds));
     let turns = f64::from(ROUNDS[1] - ROUNDS[0]) * MANY;

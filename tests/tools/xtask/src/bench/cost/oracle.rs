@@ -1,4 +1,4 @@
-//! The program with libibverbs, built by the system's C compiler with Debian's headers and
+//! The program that uses libibverbs, built by the system's C compiler with Debian's headers and
 //! libraries.
 
 use anyhow::{Context as _, bail};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use testbed::{Packages, cargo};
 
-/// The Debian whose programs are laid into guests.
+/// The Debian suite whose programs are installed in guests.
 const SUITE: &str = "bookworm";
 
-/// A program in a folder that goes with it.
+/// A program, in a folder that is removed with it.
 #[derive(Debug)]
 pub(super) struct Program {
     folder: PathBuf,

@@ -1,34 +1,34 @@
-//! What it takes until queue pairs are ready to send: system calls, time, memory, files. Our
-//! ping-pong and Debian's, on one guest.
+//! The cost of getting queue pairs ready to send: system calls, time, memory, files. Our ping-pong
+//! and Debian's, in one guest.
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 use std::time::Duration;
 use testbed::{Command, Guest};
 
-/// Ours may take this much of rdma-core's system calls.
+/// Ours may make at most this fraction of rdma-core's system calls.
 const GOAL: f64 = 0.2;
-/// How many runs the time is the median of.
+/// The time is the median of this many runs.
 const RUNS: usize = 9;
-/// Bytes of a server's answer, which it writes when its queue pair is ready to send.
+/// The length of a server's answer, which it writes when its queue pair is ready to send.
 const ANSWER: &str = ", 52) = 52";
-/// What names the device for our program.
+/// The variable that selects the device of our program.
 const DEVICE_VARIABLE: &str = "UVERBS_TEST_DEVICE";
-/// Where strace writes.
+/// Where strace writes its output.
 const CALLS: &str = "/tmp/calls";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The same program twice, by Debian and by us.
+/// The same program twice: Debian's and ours.
 const THEIRS: &str = "ibv_rc_pingpong";
 const OURS: &str = "uverbs pingpong";
 
 /// A program that connects a queue pair to itself and does nothing else; `sched_yield` marks the
-/// start of `main` and the end. The calls of our ping-pong are for the greater part those of musl's
-/// allocator while the command line is read.
+/// start of `main` and the end. Most system calls of our ping-pong are made by musl's allocator
+/// while the command line is parsed.
 pub(super) const REACH_RTS: &str = "reach-rts";
 const MARK: &str = "sched_yield(";
 
-/// One figure of both.
+/// One figure of both programs.
 pub(super) struct Row {
     name: &'static str,
     unit: &'static str,
@@ -41,7 +41,7 @@ impl Row {
         self.ours / self.theirs
     }
 
-    /// The number of system calls is the one figure with a goal.
+    /// The number of system calls is the only figure with a goal.
     pub(super) fn is_good(&self) -> bool {
         self.unit != CALLS_UNIT || self.ratio() <= GOAL
     }
@@ -53,7 +53,7 @@ impl Row {
 
 const CALLS_UNIT: &str = "calls";
 
-/// Measures on a guest with two functions of a software ConnectX.
+/// Measures in a guest with two functions of a software ConnectX.
 pub(super) fn measure(guest: &Guest) -> anyhow::Result<Vec<Row>> {
     let row = |name, unit, [theirs, ours]: [f64; 2]| Row {
         name,
@@ -93,7 +93,7 @@ pub(super) fn print(release: &str, rows: &[Row]) {
     }
 }
 
-/// System calls of a server from its start to the answer that says that it is ready.
+/// System calls of a server from its start to the answer that announces that it is ready.
 fn their_calls(guest: &Guest) -> anyhow::Result<f64> {
     let server = format!("exec strace -f -qq -o {CALLS} {THEIRS} -d mlx5_0 -n 1");
     let server = guest.spawn(Command::shell(server))?;
@@ -106,7 +106,7 @@ fn their_calls(guest: &Guest) -> anyhow::Result<f64> {
     })
 }
 
-/// System calls of our program until its last mark, but for the marks.
+/// System calls of our program until its last mark, without the marks.
 fn our_calls(guest: &Guest) -> anyhow::Result<f64> {
     let program = Command::new("strace")
         .args(["-f", "-qq", "-o", CALLS, REACH_RTS])
@@ -119,11 +119,11 @@ fn our_calls(guest: &Guest) -> anyhow::Result<f64> {
     })
 }
 
-/// How many of the calls that strace wrote down come first.
+/// How many of the calls that strace recorded come first.
 fn count(guest: &Guest, first: impl Fn(&[&str]) -> Option<usize>) -> anyhow::Result<f64> {
     let text = guest.run(Command::new("cat").arg(CALLS))?.check()?;
     let text = text.stdout_text();
-    // Each begins with the number of the process.
+    // Each line begins with the number of the process.
     let calls: Vec<_> = text
         .lines()
         .filter_map(|line| Some(line.split_once(' ')?.1.trim_start()))
@@ -132,7 +132,7 @@ fn count(guest: &Guest, first: impl Fn(&[&str]) -> Option<usize>) -> anyhow::Res
     Ok(f64::from(u32::try_from(first)?))
 }
 
-/// Milliseconds that clients take, from their start to their end, in turns: theirs and ours.
+/// Milliseconds that clients take from start to end, alternately: theirs and ours.
 fn times(guest: &Guest) -> anyhow::Result<[f64; 2]> {
     let mut times = [Vec::new(), Vec::new()];
     for _ in 0..RUNS {
@@ -151,7 +151,7 @@ fn times(guest: &Guest) -> anyhow::Result<[f64; 2]> {
     }))
 }
 
-/// Runs a client once the server listens.
+/// Runs a client as soon as the server listens.
 fn client(guest: &Guest, line: &str) -> anyhow::Result<Duration> {
     let listens =
         "until grep -q ':4853 .* 0A ' /proc/net/tcp /proc/net/tcp6; do usleep 10000; done";
@@ -164,8 +164,8 @@ fn client(guest: &Guest, line: &str) -> anyhow::Result<Duration> {
     Ok(output.elapsed)
 }
 
-/// KiB that each has resident at most, and of the files that it maps, while both play: theirs, then
-/// ours.
+/// The peak resident size of each in KiB, and the size of the files it maps, while both exchange
+/// messages: theirs, then ours.
 fn sizes(guest: &Guest) -> anyhow::Result<[[f64; 2]; 2]> {
     let many = ["-n", "100000000"];
     let server = guest.spawn(Command::new(THEIRS).args(["-d", "mlx5_0"]).args(many))?;
