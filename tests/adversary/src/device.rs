@@ -1,52 +1,52 @@
-//! What a program runs on.
+//! The devices that a program runs on.
 
 use std::sync::Arc;
 
 use uverbs::recorder::Sink;
 use uverbs::{Context, Result};
 
-/// How many places a program has to make objects in: two contexts of one device, and one of
+/// Number of sites at which a program can create objects: two contexts of one device, and one of
 /// another.
 pub const SITES: usize = 3;
 
-/// What can become of a call.
+/// What can go wrong with a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fault {
-    /// It does nothing, and says so.
+    /// It does nothing, and returns an error.
     Fails,
-    /// The kernel that the context was given panics, and did nothing.
+    /// The kernel that the context was given panics, without having done anything.
     PanicsBefore,
-    /// The same, and did all.
+    /// The same, after having done everything.
     PanicsAfter,
 }
 
-/// Devices, and whoever moves them. Everything that a program cannot decide happens here.
+/// Devices, and what drives them. Everything that a program has no control over happens here.
 pub trait Device: Send + Sync {
-    /// Opens the device of a site. The first two sites are of one device.
+    /// Opens the device of a site. The first two sites belong to the same device.
     ///
     /// # Errors
     /// Those of opening it.
     fn open(&self, site: usize, sink: Option<Arc<dyn Sink>>) -> Result<Context>;
 
-    /// The devices write this byte everywhere they may still write: into the memory of all
-    /// receives, reads and atomics that are posted and that they have not completed.
+    /// Makes the devices write this byte everywhere they may still write: to the memory of all
+    /// receives, reads and atomics that are posted and not completed.
     fn scribble(&self, byte: u8);
 
-    /// The devices work as long as there is something to do.
+    /// Lets the devices work until nothing is left to do.
     fn run(&self);
 
-    /// The devices stop working, or go on.
+    /// Makes the devices stop working, or continue.
     fn freeze(&self, frozen: bool);
 
-    /// The call that comes after so many others goes wrong.
+    /// Makes the call after the next `after` calls go wrong.
     fn disturb(&self, site: usize, after: u8, fault: Fault);
 
-    /// No more calls go wrong.
+    /// No more calls go wrong from now on.
     fn mend(&self);
 
-    /// How many receives a shared queue of that site has, as the device sees it.
+    /// Number of receives in a shared queue of that site, as the device sees it.
     fn shared(&self, site: usize, number: u32) -> Option<usize>;
 
-    /// What exists, in words; nothing when nothing does.
+    /// A description of what still exists; `None` if nothing does.
     fn left(&self) -> Option<String>;
 }

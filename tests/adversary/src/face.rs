@@ -1,4 +1,4 @@
-//! Every call whose shape the library may change: the only place to look at when it does.
+//! Every call whose signature the library may change: the only file to edit when it does.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,9 +10,9 @@ use uverbs::{
     QpState, QueuePair, QueuePairBuilder, QueuePairEndpoint, SendRequest, WorkCompletion,
 };
 
-/// A queue that gives memory back for completions.
+/// A queue that returns memory for completions.
 pub(crate) trait Owner {
-    /// Offers it a completion, which it takes, or leaves where it was.
+    /// Offers it a completion, which it takes or leaves in place.
     fn offer(&mut self, completion: &mut Option<Completion<'_>>) -> Option<Finished>;
 }
 
@@ -30,26 +30,27 @@ impl Owner for owned::SharedReceiveQueue {
     }
 }
 
-/// Whose completions they are: the place, and the completion queue.
+/// Where a completion comes from: the site, and the completion queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source {
     pub(crate) site: usize,
     pub(crate) cq: u32,
 }
 
-/// What came of an offer: what the completion says, who took it, and how often somebody had before.
+/// The result of an offer: what the completion reports, who took it, and how often it had been
+/// taken before.
 pub(crate) type Offered = Option<(WorkCompletion, Option<Finished>, usize)>;
 
-/// A completion that is held while others are polled, from whatever queue.
+/// A completion that is held while others are polled, from any queue.
 pub(crate) trait Held: Sync {
-    /// Offers it to a queue, if it is still there.
+    /// Offers it to a queue, unless it was taken already.
     fn offer(&self, owner: &mut dyn Owner) -> Offered;
 
-    /// Where it was taken.
+    /// Where it was polled.
     fn source(&self) -> Source;
 }
 
-/// A completion in the program's hands.
+/// A completion that the program holds.
 pub(crate) struct Holding<'cq> {
     source: Source,
     completion: Mutex<Option<Completion<'cq>>>,
@@ -65,7 +66,7 @@ impl<'cq> Holding<'cq> {
         }
     }
 
-    /// Whether somebody took it.
+    /// Whether it was taken.
     pub(crate) fn was_taken(&self) -> bool {
         self.taken.load(Ordering::Relaxed) != 0
     }
@@ -90,10 +91,10 @@ impl Held for Holding<'_> {
     }
 }
 
-/// What a completion says, and who took it.
+/// What a completion reports, and who took it.
 pub(crate) type Polled = (WorkCompletion, Vec<(u32, Finished)>);
 
-/// Takes a completion, and offers it to each owner in turn, also after one took it.
+/// Polls a completion, and offers it to each owner in turn, even after one has taken it.
 pub(crate) fn poll(
     cq: &mut CompletionQueue,
     owners: &mut [(u32, &mut dyn Owner)],
@@ -110,18 +111,18 @@ pub(crate) fn poll(
     Ok(Some((says, taken)))
 }
 
-/// A queue pair that owns its memory, if this one may become one.
+/// Turns a queue pair into one that owns its memory, if this one can.
 #[expect(clippy::unnecessary_wraps, reason = "the library may refuse one day")]
 pub(crate) fn own(qp: QueuePair) -> Option<owned::QueuePair> {
     Some(owned::QueuePair::new(qp))
 }
 
-/// A shared queue that owns its memory.
+/// Turns a shared queue into one that owns its memory.
 pub(crate) fn own_shared(srq: uverbs::SharedReceiveQueue) -> owned::SharedReceiveQueue {
     owned::SharedReceiveQueue::new(srq)
 }
 
-/// A request of a shared queue that has no completion any more.
+/// A request of a shared queue that will not get a completion any more.
 pub(crate) fn unpolled(srq: &mut owned::SharedReceiveQueue) -> Option<Finished> {
     srq.unpolled()
 }
@@ -156,7 +157,7 @@ pub(crate) enum Ending {
     Forgotten,
 }
 
-/// Posts a request without memory on a queue pair that nobody owns.
+/// Posts a request without memory on a queue pair that is not an owned one.
 pub(crate) fn post_raw(
     qp: &mut QueuePair,
     wr_id: u64,

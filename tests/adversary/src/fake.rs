@@ -1,4 +1,4 @@
-//! Two fake kernels: one device each.
+//! Two fake kernels with one device each.
 
 use std::sync::Arc;
 use std::thread;
@@ -11,11 +11,11 @@ use uverbs_fake::{FakeKernel, Profile, RingOf, RingView};
 use crate::device::{Device, Fault};
 use crate::shaky::Shaky;
 
-/// How often the kernels are looked at, a millisecond apart, until nothing is left: a descriptor is
-/// closed late if another process looked at it meanwhile (`/proc/PID/fd`).
+/// How often the kernels are checked, a millisecond apart, until nothing is left: a descriptor is
+/// closed late if another process examined it meanwhile (`/proc/PID/fd`).
 const LOOKS: usize = 200;
 
-/// Two devices that make everything alike: numbers, handles and keys are the same on both.
+/// Two devices that allocate identically: numbers, handles and keys are the same on both.
 #[derive(Debug)]
 pub struct Fakes([Arc<Shaky<FakeKernel>>; 2]);
 

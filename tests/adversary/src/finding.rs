@@ -2,31 +2,31 @@
 
 use std::fmt;
 
-/// A promise that was broken.
+/// A guarantee that was broken.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Rule {
-    /// Memory in the program's hands changed.
+    /// Memory that the program owns changed.
     Changed,
-    /// Something is left, and not counted as given up.
+    /// Something is left that was not counted as leaked.
     Leaked,
-    /// Something was given back that was not out, or to another place.
+    /// Something was returned that was not lent, or to another queue.
     NotOut,
     /// A request did not end in exactly one result.
     Lost,
     /// A completion finished a request that is not its own.
     Foreign,
-    /// A message came that nobody sent.
+    /// A message arrived that was never sent.
     Garbled,
     /// The library panicked.
     Panicked,
 }
 
-/// Which, and how it was seen.
+/// The guarantee, and how the violation was detected.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// Which promise.
+    /// The broken guarantee.
     pub rule: Rule,
-    /// What was seen.
+    /// What was observed.
     pub detail: String,
 }
 

@@ -1,9 +1,9 @@
-//! Safe programs at random, which try to see memory change that a device still writes.
+//! Random safe programs that try to observe memory changing which a device still writes to.
 //!
-//! A [program](op) is a list of steps that any program under `#![forbid(unsafe_code)]` could make
-//! with the public calls of `uverbs`. A [`World`] makes them on a [`Device`](device::Device), which
-//! between any two steps writes to every byte that it may still write. Promises that are looked at
-//! after each step, and at the end, are in [`finding`].
+//! A [program](op) is a list of steps that any program under `#![forbid(unsafe_code)]` could take
+//! with the public calls of `uverbs`. A [`World`] carries them out on a [`Device`](device::Device),
+//! which between any two steps writes to every byte that it may still write. The guarantees that
+//! are checked after each step, and at the end, are in [`finding`].
 #![allow(clippy::match_bool, reason = "a choice of the program's reads as one")]
 
 pub mod device;

@@ -1,4 +1,4 @@
-//! Runs programs at random until one breaks a promise: `cargo xtask adversary`.
+//! Runs random programs until one breaks a guarantee: `cargo xtask adversary`.
 
 use std::fmt::Write as _;
 use std::process::{Command, ExitCode, Stdio};
@@ -13,38 +13,38 @@ use adversary::run::{Devices, MODELS, Random, play, shrink};
 use anyhow::{Context as _, bail};
 use clap::{Parser, ValueEnum};
 
-/// Run safe programs at random on a device in this process, which writes wherever it may.
+/// Run random safe programs on an in-process device that writes to all memory it has access to.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "adversary", max_term_width = 100)]
 struct Options {
-    /// How many programs are run.
+    /// Number of programs to run.
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     sequences: u64,
-    /// What they run on.
+    /// Device model that they run on.
     #[arg(long, value_enum, default_value_t = Model::Fake)]
     model: Model,
-    /// What the programs follow from.
+    /// Seed of the programs.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// How many processes share the work.
+    /// Number of processes that share the work.
     #[arg(long, value_name = "N", default_value_t = 1)]
     jobs: u64,
     /// The number of the first program.
     #[arg(long, value_name = "N", default_value_t = 0)]
     first: u64,
-    /// Steps that a program has at most.
+    /// Largest number of steps of a program.
     #[arg(long, value_name = "N", default_value_t = 48)]
     steps: usize,
-    /// Look at this promise alone.
+    /// Check only this guarantee.
     #[arg(long, value_enum)]
     only: Option<Promise>,
-    /// Print the program before each step: what it was that ended the process.
+    /// Print the program before each step, to see which one ended the process.
     #[arg(long)]
     say: bool,
-    /// Make no steps of this kind: what is behind a known finding is found so.
+    /// Never make steps of this kind: this uncovers what a known finding hides.
     #[arg(long, value_name = "STEP", value_delimiter = ',', value_parser = step_of)]
     without: Vec<What>,
-    /// Play the program of these bytes, in hexadecimal.
+    /// Run the program given by these bytes, in hexadecimal.
     #[arg(long, value_name = "HEX")]
     play: Option<String>,
 }
@@ -53,9 +53,9 @@ struct Options {
 enum Model {
     /// Two fake kernels with rxe devices.
     Fake,
-    /// Two software ConnectX.
+    /// Two software ConnectX devices.
     Connectx,
-    /// The same, whose completions carry the numbers of queue pairs alone.
+    /// The same, with completions that carry only queue pair numbers.
     ConnectxV0,
 }
 
@@ -136,7 +136,7 @@ fn say_rate(count: u64, took: Duration) {
     );
 }
 
-/// Plays a program, and its shortest form if it breaks a promise.
+/// Runs a program, and its shortest form if it breaks a guarantee.
 fn tell(options: &Options, found: Option<&Finding>, ops: &[Op]) -> ExitCode {
     let devices = options.model.devices();
     let only = options.only.map(Promise::rule);
@@ -179,10 +179,11 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     pairs.chunks_exact(2).map(byte).collect()
 }
 
-/// Programs that one process runs. What is given up on purpose stays until its process ends.
+/// Number of programs that one process runs. What is leaked on purpose stays until its process
+/// ends.
 const SHARE: u64 = 50_000;
 
-/// Several processes at a time, each with its share of the numbers.
+/// Runs several processes at a time, each with its share of the program numbers.
 fn share(options: &Options) -> anyhow::Result<ExitCode> {
     let since = Instant::now();
     let next = AtomicU64::new(0);
@@ -236,7 +237,7 @@ fn step_of(name: &str) -> Result<What, String> {
         })
 }
 
-/// A process for programs from the first on.
+/// The command for a process that runs `count` programs from `first` on.
 fn child(options: &Options, first: u64, count: u64) -> anyhow::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     let model = options.model.to_possible_value().context("a model")?;

@@ -1,54 +1,54 @@
-//! What a program does, step by step; four bytes each.
+//! What a program does, step by step, in four bytes each.
 
 use std::fmt;
 
-/// Bytes of a step.
+/// Length of a step in bytes.
 pub const BYTES: usize = 4;
 
-/// What kind of step.
+/// The kind of a step.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum What {
-    /// A completion queue.
+    /// Creates a completion queue.
     MakeCq,
-    /// A shared receive queue.
+    /// Creates a shared receive queue.
     MakeSrq,
-    /// Owned queue pairs, one connected to itself or two to each other.
+    /// Creates owned queue pairs: one connected to itself, or two connected to each other.
     MakePair,
-    /// Queue pairs that nobody owns yet, connected or not.
+    /// Creates queue pairs that are not owned yet, connected or not.
     MakeRaw,
-    /// A queue pair becomes an owned one.
+    /// Turns a queue pair into an owned one.
     Own,
-    /// Buffers.
+    /// Allocates buffers.
     Allocate,
-    /// Memory that peers access.
+    /// Registers memory that peers access.
     Expose,
     /// Posts a send.
     Send,
     /// Posts a receive.
     Receive,
-    /// Posts a receive that is shared.
+    /// Posts a receive to a shared queue.
     ReceiveShared,
     /// Posts a read, a write or an atomic.
     OneSided,
-    /// Posts bytes that are copied.
+    /// Posts bytes that are copied into the queue.
     Inline,
     /// Posts a receive without memory.
     ReceiveEmpty,
-    /// Posts what is refused, many times.
+    /// Posts requests that are refused, many times.
     Refused,
-    /// Posts on a queue pair that nobody owns, under any id.
+    /// Posts with an arbitrary id on a queue pair that is not owned.
     RawPost,
-    /// Takes completions and offers them around.
+    /// Polls completions and offers them to every owner.
     Poll,
-    /// Takes completions and forgets them.
+    /// Polls completions and discards them.
     PollInto,
-    /// Takes a completion and holds it while the next steps are made.
+    /// Polls a completion and holds it during the next steps.
     Hold,
-    /// Offers a completion that is held.
+    /// Offers a held completion.
     Offer,
-    /// Changes attributes or the state of a queue pair.
+    /// Modifies attributes or the state of a queue pair.
     Modify,
-    /// Takes a queue pair from RESET to RTS.
+    /// Brings a queue pair from RESET to RTS.
     Connect,
     /// Discards what is posted.
     Reset,
@@ -58,31 +58,31 @@ pub enum What {
     Drop,
     /// Never drops an object.
     Forget,
-    /// Exchanges two values.
+    /// Swaps two values.
     Swap,
-    /// Another size of a completion queue.
+    /// Resizes a completion queue.
     ResizeCq,
-    /// Another size of a shared receive queue.
+    /// Resizes a shared receive queue.
     ModifySrq,
-    /// Makes and drops queue pairs, many times.
+    /// Creates and drops queue pairs, many times.
     Churn,
     /// The device stops working.
     Freeze,
-    /// The device works.
+    /// The device works again.
     Run,
-    /// Whoever hears of the next calls panics.
+    /// The sink that is told of the next calls panics.
     Panic,
-    /// The next step is made by another thread.
+    /// The next step is made in another thread.
     Thread,
     /// A call of the kernel will fail, or panic.
     Fault,
-    /// The program writes to memory in its hands.
+    /// The program writes to memory that it owns.
     Touch,
-    /// Asks a shared queue for requests that have no completion any more.
+    /// Asks a shared queue for requests that will not get a completion any more.
     Unpolled,
 }
 
-/// How often each kind comes, of 256.
+/// The weight of each kind, out of 256.
 const WEIGHTS: [(What, usize); 36] = [
     (What::MakeCq, 4),
     (What::MakeSrq, 4),
@@ -129,7 +129,7 @@ impl What {
     }
 }
 
-/// Which kind a byte stands for.
+/// The kind for each byte value.
 const KINDS: [What; 256] = kinds();
 
 const fn kinds() -> [What; 256] {
@@ -149,21 +149,21 @@ const fn kinds() -> [What; 256] {
     kinds
 }
 
-/// One step. What its numbers mean depends on its kind, and on what there is.
+/// One step. The meaning of its numbers depends on its kind, and on what exists.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Op {
-    /// What kind of step.
+    /// The kind of step.
     pub what: What,
-    /// Mostly which object.
+    /// Usually selects an object.
     pub a: u8,
-    /// Mostly with which other.
+    /// Usually selects another object that goes with it.
     pub b: u8,
-    /// Mostly how.
+    /// Usually selects a variant.
     pub c: u8,
 }
 
 impl Op {
-    /// A step by its bytes.
+    /// Decodes a step.
     pub fn read(bytes: [u8; BYTES]) -> Self {
         let [kind, a, b, c] = bytes;
         Self {
@@ -174,7 +174,7 @@ impl Op {
         }
     }
 
-    /// The bytes that read as this step.
+    /// The encoding of this step.
     pub fn bytes(&self) -> [u8; BYTES] {
         let kind = KINDS.iter().position(|what| *what == self.what);
         let kind = u8::try_from(kind.unwrap_or(0)).unwrap_or(0);
@@ -188,7 +188,7 @@ impl fmt::Display for Op {
     }
 }
 
-/// The steps that these bytes stand for; what is left over stands for none.
+/// Decodes a program; an incomplete step at the end is ignored.
 pub fn program(bytes: &[u8]) -> Vec<Op> {
     bytes
         .as_chunks::<BYTES>()
@@ -198,7 +198,7 @@ pub fn program(bytes: &[u8]) -> Vec<Op> {
         .collect()
 }
 
-/// The bytes of a program.
+/// The encoding of a program.
 pub fn bytes(program: &[Op]) -> Vec<u8> {
     program.iter().flat_map(Op::bytes).collect()
 }

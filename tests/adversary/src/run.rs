@@ -1,4 +1,4 @@
-//! Programs at random, one after the other.
+//! Runs random programs, one after another.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
@@ -11,20 +11,20 @@ use crate::mlx5::Cards;
 use crate::op::{BYTES, Op, program};
 use crate::shaky::Sprung;
 
-/// Makes devices, fresh ones for each program.
+/// Creates devices, new ones for each program.
 pub type Devices = fn() -> Box<dyn Device>;
 
-/// The devices that there are, by name.
+/// All device models, by name.
 pub const MODELS: [(&str, Devices); 3] = [
     ("fake", || Box::<Fakes>::default()),
     ("connectx", || Box::new(Cards::new(1))),
     ("connectx-v0", || Box::new(Cards::new(0))),
 ];
 
-/// Runs a program, given as bytes, on fresh devices: what fuzzers call.
+/// Runs a program, given as bytes, on new devices: called by fuzzers.
 ///
 /// # Panics
-/// When a promise was broken.
+/// If a guarantee was broken.
 #[expect(clippy::panic, reason = "that is how a fuzzer is told")]
 pub fn fuzz(devices: Devices, bytes: &[u8]) {
     if let Err(found) = play(devices, &program(bytes), None) {
@@ -32,10 +32,10 @@ pub fn fuzz(devices: Devices, bytes: &[u8]) {
     }
 }
 
-/// Runs a program on fresh devices.
+/// Runs a program on new devices.
 ///
 /// # Errors
-/// The first promise that was broken; a panic of the library is one.
+/// The first guarantee that was broken; a panic of the library counts as one.
 pub fn play(devices: Devices, ops: &[Op], only: Option<Rule>) -> Result<(), Finding> {
     hush();
     let device = devices();
@@ -49,7 +49,7 @@ pub fn play(devices: Devices, ops: &[Op], only: Option<Rule>) -> Result<(), Find
     })
 }
 
-/// Panics that programs make on purpose say nothing.
+/// Silences the panics that programs cause on purpose.
 fn hush() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -62,13 +62,13 @@ fn hush() {
     });
 }
 
-/// Numbers that follow from a seed (SplitMix64).
+/// Random numbers derived from a seed (SplitMix64).
 #[derive(Clone, Copy, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// Those of one program of a run: from a place that is far from those of others, which would be
-    /// the same a step later.
+    /// The generator for one program of a run: it starts far from those of other programs, which
+    /// would otherwise be the same sequence one step later.
     pub fn of(seed: u64, number: u64) -> Self {
         Self(Self::mixed(Self::mixed(seed) ^ number))
     }
@@ -85,7 +85,7 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    /// A program of at most so many steps. Mostly it begins with something to work with.
+    /// A program of at most this many steps. It usually begins by creating objects to work with.
     pub fn program(&mut self, most: usize) -> Vec<Op> {
         use crate::op::What::{Allocate, Expose, MakeCq, MakePair};
         let start = self.next();
@@ -108,7 +108,7 @@ impl Random {
     }
 }
 
-/// The shortest program found that breaks the same promise.
+/// The shortest program found that breaks the same guarantee.
 pub fn shrink(devices: Devices, ops: &[Op], finding: &Finding, only: Option<Rule>) -> Vec<Op> {
     let mut best = ops.to_vec();
     let fails =

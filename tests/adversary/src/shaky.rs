@@ -1,8 +1,8 @@
-//! A kernel some of whose calls fail, or panic.
+//! A kernel some of whose calls fail or panic.
 //!
 //! # Safety
 //!
-//! It hands out what the kernel underneath hands out, and makes no call that it was not given.
+//! It returns what the kernel underneath returns, and makes no call that it was not given.
 #![allow(unsafe_code, reason = "passes the promises of a kernel on")]
 
 use std::os::fd::BorrowedFd;
@@ -16,11 +16,11 @@ use uverbs_core::sys::{Call, Kernel, Reply};
 
 use crate::device::Fault;
 
-/// A panic that was asked for: it ends where the library called.
+/// A panic on request: it ends where the library was called.
 #[derive(Debug)]
 pub(crate) struct Sprung;
 
-/// The kernel, and what comes of the call after so many others.
+/// The kernel, and the fault of a call after so many others.
 #[derive(Debug)]
 pub(crate) struct Shaky<K> {
     kernel: K,
@@ -39,12 +39,12 @@ impl<K> Shaky<K> {
         &self.kernel
     }
 
-    /// What comes next; nothing out of the way for `None`.
+    /// Sets the next fault; `None` for no fault.
     pub(crate) fn set(&self, fault: Option<(u8, Fault)>) {
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
     }
 
-    /// What comes of this call.
+    /// The fault of this call.
     fn strike(&self) -> Option<Fault> {
         let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *fault {

@@ -1,5 +1,5 @@
-//! A descriptor that is of no device, given to the running kernel: nothing of the process is taken
-//! for an answer.
+//! A descriptor that belongs to no device, given to the running kernel: nothing of the process may
+//! be mistaken for an answer.
 //!
 //! In a file of its own, because other tests would open and close descriptors meanwhile.
 #![forbid(unsafe_code)]
@@ -18,7 +18,7 @@ fn descriptors() -> Vec<(String, String)> {
         .unwrap()
         .filter_map(|entry| {
             let path = entry.unwrap().path();
-            // The one that is read here is gone by now.
+            // The one that is being read here is closed by now.
             let what = fs::read_link(&path).ok()?.display().to_string();
             Some((path.display().to_string(), what))
         })

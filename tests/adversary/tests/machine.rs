@@ -1,4 +1,4 @@
-//! The committed programs, changed ones, and programs at random, on every device.
+//! The committed programs, modified ones, and random programs, on every device.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,
@@ -13,9 +13,9 @@ use adversary::op::{BYTES, program};
 use adversary::run::{Devices, MODELS, play, shrink};
 use proptest::prelude::*;
 
-/// How many programs are run on each device.
+/// Number of programs run on each device.
 const CASES: u32 = if cfg!(miri) { 2 } else { 512 };
-/// Steps of each.
+/// Number of steps in each.
 const STEPS: usize = if cfg!(miri) { 12 } else { 48 };
 
 fn seeds(name: &str) -> Vec<Vec<u8>> {

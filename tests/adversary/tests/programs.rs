@@ -11,7 +11,7 @@ use uverbs::Context;
 use uverbs::recorder::Sink;
 use verbs_tests::adversary::{self as programs, Stage};
 
-/// Devices in this process, which write wherever they may before they go on.
+/// In-process devices that write to all memory they have access to before they continue.
 struct Here(Box<dyn Device>);
 
 impl Stage for Here {

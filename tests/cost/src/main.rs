@@ -1,7 +1,7 @@
-//! Loops over the data path, to be run where instructions are counted: `cost DEVICE ROUNDS`.
+//! Loops over the data path, run where instructions are counted: `cost DEVICE ROUNDS`.
 //!
-//! Functions whose names begin with `counted_` are counted; `oracle/cost.c` has the same ones with
-//! libibverbs.
+//! Functions whose names begin with `counted_` are counted; `oracle/cost.c` has the same functions
+//! using libibverbs.
 //!
 //! # Safety
 //!
@@ -18,13 +18,13 @@ use uverbs::{
     SendRequest, Sge, WorkCompletion,
 };
 
-/// Operations of a loop.
+/// Operations per loop.
 const MANY: u32 = 64;
 const BUFFER: usize = 8192;
 const PIECE: u32 = 64;
 const INLINE: usize = 32;
 const MAX_INLINE: u32 = 32;
-/// Completions that are polled at once.
+/// Number of completions polled at once.
 const AT_ONCE: usize = 16;
 
 /// The memory of the requests: its start is sent, its second half is written to.
@@ -124,7 +124,7 @@ fn counted_poll(cq: &mut CompletionQueue, sum: &mut u64) -> anyhow::Result<()> {
 
 #[inline(never)]
 fn counted_poll_received(cq: &mut CompletionQueue, sum: &mut u64) -> anyhow::Result<()> {
-    // Otherwise the compiler makes one function of both.
+    // Otherwise the compiler merges both into one function.
     let before = std::hint::black_box(*sum);
     poll_each(cq, sum)?;
     *sum = sum.max(&mut { before }).to_owned();
@@ -172,7 +172,7 @@ fn take(cq: &mut CompletionQueue, mut count: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sends something behind the requests of a loop: when it arrives, their completions are there.
+/// Sends a message after the requests of a loop: when it arrives, their completions are there.
 fn mark(
     sender: &mut QueuePair,
     receiver: &mut QueuePair,

@@ -1,4 +1,4 @@
-//! The mlx5 provider, on a kernel that lies and on a device that does.
+//! The mlx5 provider on a hostile kernel and on a hostile device.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -17,7 +17,7 @@ use crate::liar::{Liar, descriptor};
 use crate::mlx5::{Adapter, ENTRY, Ring};
 use crate::tape::Tape;
 
-/// A kernel with an mlx5 device that carries everything out and completes nothing.
+/// A kernel with an mlx5 device that carries out every command and completes nothing.
 pub fn mlx5_kernel() -> Arc<dyn Kernel> {
     Arc::new(Adapter::default())
 }
@@ -43,8 +43,8 @@ pub fn open_mlx5(options: OpenOptions) -> uverbs::Result<Context> {
     options.over(info, fd)
 }
 
-/// Opens an mlx5 device on a kernel whose every answer is made up, and makes and ends objects of
-/// it.
+/// Opens an mlx5 device on a kernel whose every answer is made up, and creates and destroys objects
+/// of it.
 pub fn mlx5_context(bytes: &[u8]) {
     let tape = Arc::new(Tape::new(bytes));
     let liar = Liar::new(&tape);
@@ -81,18 +81,18 @@ pub fn mlx5_context(bytes: &[u8]) {
     liar.settle();
 }
 
-/// Posts, polls and resizes while the device writes entries that fit, entries that do not, and
-/// anything anywhere.
+/// Posts, polls and resizes while the device writes valid entries, invalid ones, and arbitrary
+/// bytes anywhere.
 ///
 /// # Panics
-/// When a request ends twice, or one that was never posted, or a buffer does not come back.
+/// If a request ends twice, or one ends that was never posted, or a buffer is not returned.
 pub fn mlx5_ring(bytes: &[u8]) {
     let tape = Tape::new(bytes);
     let adapter = Adapter::default();
     let Some(context) = open(Arc::new(adapter.clone())) else {
         return;
     };
-    // Looked at, not taken: old inputs mean what they did.
+    // Peeked at, not consumed, so that old inputs keep their meaning.
     let compressed = bytes.first().is_some_and(|byte| byte & 0x80 != 0);
     let Ok((pd, mut cq, mut qp)) = queues(&context, compressed) else {
         return;
@@ -108,7 +108,8 @@ pub fn mlx5_ring(bytes: &[u8]) {
                 let Ok([buffer]) = pd.buffers::<1>(16) else {
                     continue;
                 };
-                // After a doorbell that failed, the queue keeps what it may have been told of.
+                // After a doorbell that failed, the queue keeps requests that the device may know
+                // of.
                 let done = match tape.flag() {
                     true => qp.recv(buffer, next).is_ok(),
                     false => match qp.send(buffer, tape.pick(17), next) {
@@ -169,7 +170,7 @@ pub(crate) fn queues(
         .queue_pair(QpType::Rc, &cq, &cq)
         .max_send_wr(8)
         .max_recv_wr(8)
-        // Neither port nor device say what they can.
+        // Neither port nor device reports its limits.
         .path_mtu(Mtu::B1024)
         .max_rd_atomic(0)
         .build()?;
@@ -178,7 +179,7 @@ pub(crate) fn queues(
     Ok((pd, cq, qp))
 }
 
-/// Writes an entry where the device would write its next, mostly one that is possible.
+/// Writes an entry where the device would write its next one, usually a possible one.
 fn complete(adapter: &Adapter, tape: &Tape, produced: &mut usize) {
     let rings = adapter.rings();
     let rings: Vec<Ring> = rings
@@ -201,8 +202,8 @@ fn complete(adapter: &Adapter, tape: &Tape, produced: &mut usize) {
     adapter.write(ring, at + 48, u64::from(tape.half()).to_be());
     let kind = tape.byte();
     let counter = u64::from(tape.byte() % 16);
-    // Some stand for several: the array is what the second place has of before, or what comes there
-    // next.
+    // Some represent several completions: the array is what the second slot already holds, or what
+    // comes there next.
     let format = if kind & 0xf0 == 0x30 { 3 << 2 } else { 0 };
     let kind = u64::from(kind % 16);
     let owner = (*produced / entries % 2) as u64 ^ u64::from(tape.byte() == 9);
@@ -225,7 +226,7 @@ mod tests {
 
     use super::*;
 
-    /// Removed in the end.
+    /// Removed on drop.
     struct Folder(PathBuf);
 
     impl Drop for Folder {
@@ -234,7 +235,7 @@ mod tests {
         }
     }
 
-    /// Else nothing of the rings would be fuzzed.
+    /// Otherwise nothing of the rings would be fuzzed.
     #[test]
     fn the_device_carries_a_request() {
         let adapter = Adapter::default();
@@ -245,7 +246,7 @@ mod tests {
         assert!(cq.poll().unwrap().is_none());
         let ring = adapter.rings();
         assert!(ring.iter().any(|ring| ring.of_completions));
-        // Some tape makes a completion of it.
+        // Some tape makes it a completion.
         let ended = (0..=255_u8).any(|byte| {
             let tape = Tape::new(&[byte; 64]);
             let mut produced = 0;
@@ -259,8 +260,8 @@ mod tests {
         assert!(ended, "no entry completes the request");
     }
 
-    /// The firmware may have no room for a context with commands, and the driver may say so by any
-    /// errno.
+    /// The firmware may have no room for a context with commands, and the driver may report that by
+    /// any errno.
     #[test]
     fn contexts_are_opened_without_firmware_commands_too() {
         let open = |adapter| {
@@ -284,7 +285,7 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{errno}: {error}");
             context.create_cq(4).unwrap();
         }
-        // What the plain context is refused with is the reason then.
+        // The error is then that with which the plain context is refused.
         let error = open(Adapter::refusing(Errno::NOMEM, Some(Errno::MFILE))).unwrap_err();
         assert_eq!(error.errno(), Some(Errno::MFILE), "{error}");
         let error = open(Adapter::refusing(Errno::INVAL, Some(Errno::PERM))).unwrap_err();
@@ -329,7 +330,7 @@ mod tests {
         }
     }
 
-    /// What a virtualised InfiniBand subnet says of its ports.
+    /// What a virtualised InfiniBand subnet reports about its ports.
     #[test]
     fn ports_may_need_a_global_route() {
         for (flags, local) in [(0, Ok(())), (1, Err(ErrorKind::InvalidInput))] {
@@ -356,7 +357,7 @@ mod tests {
         let way = pd.create_ah(&AddressVector::local(1, 7)).unwrap();
         for (log, count) in [(None, 1), (Some(0), 1), (Some(2), 4), (Some(4), 16)] {
             let cq = context.create_cq(64).unwrap();
-            // Neither port nor device say what they can.
+            // Neither port nor device reports its limits.
             let mut builder = pd.dc_initiator(&cq).max_send_wr(32).max_inline_data(16);
             builder = builder.path_mtu(Mtu::B1024).max_rd_atomic(0);
             if let Some(log_concurrent) = log {
@@ -387,7 +388,7 @@ mod tests {
         }
     }
 
-    /// The driver's words have 16 bits for it.
+    /// The driver data has 16 bits for it.
     #[test]
     fn completion_queues_are_told_of_pages_with_large_numbers() {
         for (number, by_words, by_attribute) in [
@@ -401,7 +402,7 @@ mod tests {
             let _cq = context.create_cq(4).unwrap();
             assert_eq!(adapter.armed(), [[by_words, by_attribute]], "{number:#x}");
         }
-        // Legacy commands have no attributes; a method has, whatever path was asked for.
+        // Legacy commands have no attributes; a method has, whatever path was requested.
         for path in [
             CommandPath::Ioctl,
             CommandPath::InvokeWrite,
@@ -415,7 +416,7 @@ mod tests {
         }
     }
 
-    /// As kernels before 5.7 do: more queue pairs than there are doorbells.
+    /// As on kernels before 5.7: more queue pairs than there are doorbells.
     #[test]
     fn the_kernel_chooses_doorbells() {
         let adapter = Adapter::default();
@@ -430,8 +431,8 @@ mod tests {
         }
     }
 
-    /// Where completions carry the device's numbers, which come again at once: what waits of a
-    /// queue pair that is gone is not the next one's with its number.
+    /// Where completions carry the device's numbers, which are reused at once: a completion that is
+    /// pending for a destroyed queue pair does not belong to the next one with its number.
     #[test]
     fn the_devices_number_comes_again() {
         let adapter = Adapter::by_device();
@@ -466,7 +467,7 @@ mod tests {
         assert!(cq.poll().unwrap().is_none());
     }
 
-    /// Two requests that come as one.
+    /// Two requests whose completions are reported as one.
     #[test]
     fn the_device_compresses() {
         let adapter = Adapter::default();

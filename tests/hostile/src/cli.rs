@@ -1,11 +1,10 @@
-//! The parts of the command-line tool that read what strangers write, as the tool is built with
-//! them.
+//! The parts of the command-line tool that parse untrusted input, built as in the tool.
 
 pub(crate) use crate::exchange::pingpong::{SHARED, call, serve};
 pub(crate) use crate::tree_file::read as read_tree;
 use crate::wire::Message;
 
-/// Reads a message of `uverbs bench` as the tool does, and looks at all that it says.
+/// Parses a message of `uverbs bench` as the tool does, and examines its contents.
 pub(crate) fn bench_message(bytes: &[u8]) {
     match serde_json::from_slice::<Message>(bytes) {
         Ok(Message::Hello { spec, .. }) => {

@@ -1,4 +1,4 @@
-//! Firmware commands, on a kernel that makes up what the firmware says.
+//! Firmware commands, on a kernel that makes up the firmware's replies.
 //!
 //! # Safety
 //!
@@ -21,11 +21,11 @@ pub(crate) fn create(devx: &Devx, command: &Mailbox, reply_len: usize) -> Result
     unsafe { devx.create(command, reply_len, []) }
 }
 
-/// Sends commands, makes and destroys objects, pages, registered memory and schedules, as the bytes
-/// say.
+/// Sends commands, and creates and destroys objects, pages, registered memory and schedules, as the
+/// bytes say.
 ///
 /// # Panics
-/// When nothing was said and something came back.
+/// If the kernel returned nothing and a result was reported.
 pub fn reply_devx(bytes: &[u8]) {
     let Some(run) = Run::new(bytes) else { return };
     let devx = Devx::new(&run.file);

@@ -15,13 +15,13 @@ use uverbs_fake::{Objects, Profile};
 
 use crate::tape::Tape;
 
-/// What came of each call, in words, and what exists in the end.
+/// The result of each call, as text, and what exists in the end.
 type Outcome = (Vec<String>, Objects);
 
-/// Makes the calls that the bytes say by every encoding.
+/// Makes the calls given by the bytes in every encoding.
 ///
 /// # Panics
-/// When a kernel understands, grants or refuses something else by one than by another.
+/// If a kernel understands, grants or refuses a call differently in one encoding than in another.
 pub fn differential(bytes: &[u8]) {
     let profile = match bytes.first().is_some_and(|byte| byte & 1 != 0) {
         true => Profile::v6_1(),
@@ -57,7 +57,7 @@ impl World {
         });
     }
 
-    /// Notes how a create ended, and keeps what it made.
+    /// Records how a create ended, and keeps the object.
     fn made<T>(&mut self, what: &str, result: Result<T>) -> Option<T> {
         match result {
             Ok(value) => {
@@ -96,8 +96,8 @@ fn calls(bytes: &[u8], bench: &Bench) -> Option<Outcome> {
     Some((std::mem::take(&mut world.said), bench.fake.objects()))
 }
 
-/// How long a queue is to be: short, because memory is most of what it costs, and one in 256 as
-/// long as can be said.
+/// The length of a queue: usually short, because memory is most of its cost, and in one of 256
+/// cases the longest that can be expressed.
 fn length(tape: &Tape) -> u32 {
     match tape.half() {
         long @ 0xff00.. => long.into(),

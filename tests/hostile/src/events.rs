@@ -1,4 +1,4 @@
-//! Streams of events and replies that a device's descriptors yield.
+//! Streams of events and replies read from a device's descriptors.
 
 use std::cell::RefCell;
 
@@ -11,11 +11,11 @@ use uverbs_mlx5::prm::{Mailbox, opcode};
 use crate::reply::Run;
 use crate::tape::Tape;
 
-/// Raises completion events about queues that come, go and are replaced, and reads them, some cut
-/// off.
+/// Raises completion events for queues that are created, destroyed and replaced, and reads them,
+/// some truncated.
 ///
 /// # Panics
-/// When an event names a queue that never was, or one that is gone has a context.
+/// If an event names a queue that never existed, or a destroyed one has a context.
 pub fn completion_event(bytes: &[u8]) {
     let tape = Tape::new(bytes);
     let bench = Bench::newest();
@@ -98,7 +98,7 @@ fn take_one(channel: &CompletionChannel, live: &[(u64, uverbs::CompletionQueue)]
 /// Reads DEVX events and replies of asynchronous queries of any content and length.
 ///
 /// # Panics
-/// When one has more bytes than were read.
+/// If one has more bytes than were read.
 pub fn devx_event(bytes: &[u8]) {
     let Some(run) = Run::new(bytes) else { return };
     let devx = Devx::new(&run.file);

@@ -1,9 +1,9 @@
-//! A kernel whose every answer is the fuzzer's.
+//! A kernel whose every answer comes from the fuzzer.
 //!
 //! # Safety
 //!
-//! Descriptors are the one thing it is honest about: those it hands out, as objects or by number,
-//! are open and nobody else's. It neither reads nor writes the memory that commands name by
+//! Descriptors are the one thing it is honest about: those it returns, as objects or by number, are
+//! open and owned by nobody else. It neither reads nor writes the memory that commands name by
 //! address.
 #![allow(unsafe_code, reason = "is a kernel")]
 
@@ -43,7 +43,7 @@ const ERRNOS: [Errno; 14] = [
     Errno::MFILE,
 ];
 
-/// No mapping is longer.
+/// No mapping is longer than this.
 const MAX_MAP: usize = 1 << 22;
 
 /// The kernel. Clones are the same one.
@@ -60,7 +60,7 @@ struct Inner {
 }
 
 impl Liar {
-    /// A kernel that answers what `tape` says.
+    /// A kernel whose answers come from `tape`.
     pub(crate) fn new(tape: &Arc<Tape>) -> Self {
         Self(Arc::new(Inner {
             tape: Arc::clone(tape),
@@ -70,17 +70,17 @@ impl Liar {
         }))
     }
 
-    /// Makes it carry out everything from now on, so that nothing is leaked that was made before.
+    /// Makes it carry out everything from now on, so that nothing created before is leaked.
     pub(crate) fn settle(&self) {
         self.0.honest.store(true, Ordering::Relaxed);
     }
 
-    /// True when the last command succeeded and left a mandatory output alone.
+    /// True if the last command succeeded without writing a mandatory output.
     pub(crate) fn left_unanswered(&self) -> bool {
         self.0.unanswered.load(Ordering::Relaxed)
     }
 
-    /// A device on it, with a recorder between that reads all answers, too.
+    /// A device on it, with a recorder in between that also reads all answers.
     pub(crate) fn file(&self, driver: u32) -> Option<(Arc<UverbsFile>, Arc<Collector>)> {
         const PATHS: [CommandPath; 4] = [
             CommandPath::Auto,
@@ -102,14 +102,14 @@ impl Liar {
         let tape = &self.0.tape;
         let (bytes, written) = match tape.byte() % 8 {
             0 => return false,
-            // Small numbers are what most replies hold.
+            // Most replies hold small numbers.
             1 | 2 => {
                 let mut bytes = tape.take(1);
                 bytes.resize(cells.len(), 0);
                 (bytes, true)
             }
             3 => (vec![0xff; cells.len()], true),
-            // The caller's own words count as written.
+            // The caller's own bytes count as written.
             4 => (Vec::new(), true),
             5 => {
                 let len = usize::from(tape.byte()).min(cells.len());
@@ -141,7 +141,7 @@ impl Liar {
                 self.fill(pointer.buffer);
             }
             Value::NewObject(handle) => {
-                // A handle that is not told is one more lie.
+                // A handle that is not returned is one more lie.
                 if self.is_honest() || self.0.tape.byte() % 16 != 1 {
                     handle.set(self.0.handles.fetch_add(1, Ordering::Relaxed));
                 }
@@ -176,7 +176,7 @@ impl Liar {
                 _ => None,
             });
             if hand_out(number, reply.unwrap_or(&[]))? {
-                // Whether there is one is seen by its number.
+                // Whether there is a descriptor shows in its number.
                 self.0.unanswered.store(false, Ordering::Relaxed);
             }
         }
@@ -219,7 +219,7 @@ unsafe impl Kernel for Liar {
     }
 }
 
-/// A descriptor that is always readable, and that nobody else has.
+/// A newly opened descriptor that is always readable.
 pub(crate) fn descriptor() -> Result<OwnedFd, Errno> {
     File::open("/dev/null")
         .map(OwnedFd::from)
@@ -237,8 +237,8 @@ pub(crate) fn invoked(command: &Command<'_>) -> Option<u32> {
     })
 }
 
-/// Puts a new descriptor's number where the reply of `number` has one, its first word, and says
-/// whether it is such a reply.
+/// Puts the number of a new descriptor where the reply of `number` has one, in its first word, and
+/// returns whether it is such a reply.
 pub(crate) fn hand_out(number: u32, reply: &[Cell<u8>]) -> Result<bool, Errno> {
     let has_one = matches!(
         number,
@@ -247,7 +247,7 @@ pub(crate) fn hand_out(number: u32, reply: &[Cell<u8>]) -> Result<bool, Errno> {
     if !has_one || reply.len() < 4 {
         return Ok(has_one);
     }
-    // The reply's other words are the tape's; this one has to be right.
+    // The reply's other words come from the tape; this one has to be valid.
     let fd = descriptor()?.into_raw_fd().to_ne_bytes();
     reply.iter().zip(fd).for_each(|(cell, byte)| cell.set(byte));
     Ok(true)

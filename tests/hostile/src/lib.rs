@@ -1,8 +1,9 @@
-//! What is fuzzed: one function per untrusted input, from bytes to a verdict.
+//! The fuzz targets: one function per untrusted input, from bytes to a verdict.
 //!
-//! Each takes any bytes and must neither panic nor hang. libFuzzer drives them in the `fuzz`
-//! workspace; the tests here run them over the seeds of that workspace and over random bytes. Those
-//! of the whole library on the fake kernel are in `fake_tests::targets`, and are among these.
+//! Each takes arbitrary bytes and must neither panic nor hang. libFuzzer drives them in the `fuzz`
+//! workspace; the tests here run them over the seeds of that workspace and over random bytes.
+//! Targets for the whole library on the fake kernel are in `fake_tests::targets`, and are run along
+//! with these.
 #![allow(
     clippy::expect_used,
     clippy::panic,

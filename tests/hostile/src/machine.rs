@@ -15,7 +15,7 @@ use uverbs_fake::{AfterRemoval, Effect, Profile, When};
 
 use crate::tape::Tape;
 
-/// What calls fail with. Not EIO, which says that the device is gone.
+/// Errnos that calls fail with. Not EIO, which means that the device is gone.
 const ERRNOS: [Errno; 8] = [
     Errno::INVAL,
     Errno::NOMEM,
@@ -27,10 +27,11 @@ const ERRNOS: [Errno; 8] = [
     Errno::OPNOTSUPP,
 ];
 
-/// At most so many of each kind.
+/// At most this many objects of each kind.
 const FEW: usize = 4;
 
-/// Everything that a program holds. Objects are declared before, and dropped before, what they use.
+/// Everything that a program holds. Objects are declared before what they use, and so dropped
+/// first.
 #[derive(Default)]
 struct World {
     qps: Vec<(owned::QueuePair, BTreeSet<u64>)>,
@@ -45,7 +46,7 @@ struct World {
 /// Creates, modifies, posts, polls and destroys in any order, with faults at any call.
 ///
 /// # Panics
-/// When something is left on the kernel that was not counted as leaked, a buffer comes back twice,
+/// If something is left in the kernel that was not counted as leaked, or a buffer is returned twice
 /// or not at all.
 pub fn api_machine(bytes: &[u8]) {
     let tape = Tape::new(bytes);
@@ -59,7 +60,7 @@ pub fn api_machine(bytes: &[u8]) {
         }
         match tape.byte() % 16 {
             0 => {
-                // Two calls at most, so that the rest of the sequence means something.
+                // At most two calls, so that the rest of the sequence remains meaningful.
                 for _ in 0..=tape.pick(2) {
                     let at = bench.fake.calls() + u64::from(tape.byte() % 8);
                     let effect = Effect::Fail(tape.one_of(&ERRNOS));
@@ -224,7 +225,7 @@ impl World {
         }
         let at = tape.pick(self.qps.len());
         let (qp, posted) = &mut self.qps[at];
-        // After a doorbell that failed, the queue keeps what it may have been told of.
+        // After a doorbell that failed, the queue keeps requests that the device may know of.
         let done = match tape.flag() {
             true => qp.recv(buffer, self.posted).is_ok(),
             false => match qp.send(buffer, tape.pick(33), self.posted) {

@@ -1,10 +1,10 @@
-//! An mlx5 kernel that carries everything out, and its device, whose side of the queues the fuzzer
-//! plays.
+//! An mlx5 kernel that carries out every command, and its device, whose side of the queues the
+//! fuzzer plays.
 //!
 //! # Safety
 //!
-//! The device writes where the library told the kernel that its queues are, and inside of them
-//! alone. The library keeps that memory until the kernel confirmed that the queue is gone; with the
+//! The device writes only inside the queues, at the addresses that the library gave to the kernel.
+//! The library keeps that memory until the kernel confirmed that the queue is gone; with the
 //! confirmation it is forgotten here.
 #![allow(unsafe_code, reason = "is a kernel, and writes as a device does")]
 
@@ -42,12 +42,12 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::liar::{descriptor, hand_out, invoked};
 
-/// Doorbells of a context that asks for no pages one by one, and how many of them belong to one
-/// queue pair each.
+/// Number of doorbells of a context that does not allocate pages one by one, and how many of them
+/// each belong to one queue pair.
 const DOORBELLS: u32 = 16;
 const ALONE: u32 = 4;
 
-/// `MLX5_USER_CMDS_SUPP_UHW_CREATE_AH`: the kernel finds the Ethernet addresses of peers.
+/// `MLX5_USER_CMDS_SUPP_UHW_CREATE_AH`: the kernel resolves the Ethernet addresses of peers.
 const RESOLVES: u8 = 2;
 
 /// Bytes of a completion entry.
@@ -59,9 +59,9 @@ pub(crate) struct Ring {
     /// The handle of the queue.
     owner: u32,
     address: u64,
-    /// Bytes, a multiple of eight.
+    /// Length in bytes, a multiple of eight.
     len: usize,
-    /// Whether completions are in it.
+    /// Whether it is a completion queue.
     pub(crate) of_completions: bool,
 }
 
@@ -71,37 +71,37 @@ impl Ring {
         self.len == 8
     }
 
-    /// Bytes.
+    /// Length in bytes.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 }
 
-/// The kernel and its device. Clones are the same ones.
+/// The kernel and its device. Clones share the same ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Adapter(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
     handles: AtomicU32,
-    /// Doorbells that were given away, where the context has a fixed number.
+    /// Doorbells handed out so far, if the context has a fixed number.
     doorbells: AtomicU32,
-    /// The number of every page of registers.
+    /// The number of every UAR page.
     page: OnceLock<u32>,
-    /// What contexts with firmware commands are refused with, and what any others are.
+    /// The errnos with which contexts with firmware commands are refused, and any others.
     refusals: [OnceLock<Errno>; 2],
-    /// What is said of ports, by a kernel that has no command for GIDs.
+    /// The port attributes of a kernel that has no command for GIDs.
     port: OnceLock<ib_uverbs_query_port_resp_ex>,
-    /// By which page completion queues are armed: what the driver's words say, and what the
-    /// attribute says.
+    /// The pages by which completion queues are armed: according to the driver data, and according
+    /// to the attribute.
     armed: Mutex<Vec<[Option<u32>; 2]>>,
-    /// Completions carry the device's numbers alone.
+    /// Completions carry only the device's numbers.
     by_device: bool,
     rings: Mutex<Vec<Ring>>,
 }
 
 impl Adapter {
-    /// One whose completions carry no numbers but the device's.
+    /// One whose completions carry only the device's numbers.
     #[cfg(test)]
     pub(crate) fn by_device() -> Self {
         Self(Arc::new(Inner {
@@ -110,7 +110,7 @@ impl Adapter {
         }))
     }
 
-    /// What the driver says of a context.
+    /// The driver's reply for a context.
     fn opened(&self, asked: &[u8]) -> mlx5_ib_alloc_ucontext_resp {
         mlx5_ib_alloc_ucontext_resp {
             cqe_version: (!self.0.by_device).into(),
@@ -122,7 +122,7 @@ impl Adapter {
         self.0.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One whose pages of registers all have this number.
+    /// One whose UAR pages all have this number.
     #[cfg(test)]
     pub(crate) fn with_page(number: u32) -> Self {
         let adapter = Self::default();
@@ -130,7 +130,7 @@ impl Adapter {
         adapter
     }
 
-    /// One that refuses contexts with firmware commands, and maybe any others.
+    /// One that refuses contexts with firmware commands, and optionally all others.
     #[cfg(test)]
     pub(crate) fn refusing(with_devx: Errno, others: Option<Errno>) -> Self {
         let adapter = Self::default();
@@ -150,7 +150,7 @@ impl Adapter {
         adapter
     }
 
-    /// Why no context is given to who asks so.
+    /// The errno with which a context request is refused.
     fn refusal(&self, asked: &[u8]) -> Result<(), Errno> {
         let devx = request(asked).flags & MLX5_IB_ALLOC_UCTX_DEVX != 0;
         match self.0.refusals[usize::from(!devx)].get() {
@@ -159,20 +159,21 @@ impl Adapter {
         }
     }
 
-    /// By which page each completion queue is armed: what the driver's words said, and what the
-    /// attribute said.
+    /// The page by which each completion queue is armed: according to the driver data, and
+    /// according to the attribute.
     #[cfg(test)]
     pub(crate) fn armed(&self) -> Vec<[Option<u32>; 2]> {
         let armed = self.0.armed.lock();
         armed.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The queues that there are.
+    /// The existing queues.
     pub(crate) fn rings(&self) -> Vec<Ring> {
         self.lock().clone()
     }
 
-    /// Writes eight bytes as the device does; nothing where the queue is gone, or ends before them.
+    /// Writes eight bytes as the device does; does nothing if the queue is gone, or ends before
+    /// them.
     pub(crate) fn write(&self, ring: &Ring, offset: usize, value: u64) {
         let rings = self.lock();
         let lives = rings
@@ -204,8 +205,8 @@ impl Adapter {
         1 + self.0.handles.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The doorbell of the next queue pair: first those that are one queue pair's alone, then the
-    /// others in turn. The kernel numbers four of each page, of which it gives away two.
+    /// The doorbell of the next queue pair: first those for a single queue pair, then the others in
+    /// turn. The kernel numbers four per page, of which it hands out two.
     fn doorbell(&self) -> u32 {
         let before = self.0.doorbells.fetch_add(1, Ordering::Relaxed);
         let shared = DOORBELLS - ALONE;
@@ -390,7 +391,7 @@ impl Adapter {
     }
 }
 
-/// What is asked of a context, which may be said in fewer bytes.
+/// The request for a context, which may have fewer bytes.
 fn request(asked: &[u8]) -> mlx5_ib_alloc_ucontext_req_v2 {
     let mut request = mlx5_ib_alloc_ucontext_req_v2::default();
     let bytes = request.as_mut_bytes();
@@ -399,7 +400,7 @@ fn request(asked: &[u8]) -> mlx5_ib_alloc_ucontext_req_v2 {
     request
 }
 
-/// What the driver says of a context, of which this was asked.
+/// The driver's reply for a context, given the request.
 fn opened(asked: &[u8]) -> mlx5_ib_alloc_ucontext_resp {
     let fixed = request(asked).lib_caps & MLX5_LIB_CAP_DYN_UAR == 0;
     mlx5_ib_alloc_ucontext_resp {
@@ -419,12 +420,12 @@ fn opened(asked: &[u8]) -> mlx5_ib_alloc_ucontext_resp {
     }
 }
 
-/// Bytes of a ring whose last entry is number `last`.
+/// Length of a ring whose last entry has index `last`.
 fn entries(last: u32) -> usize {
     (last as usize + 1) * ENTRY
 }
 
-/// Puts a reply into its cells, as far as it fits.
+/// Copies a reply into its cells, as far as it fits.
 fn put<T: IntoBytes + zerocopy::Immutable>(cells: &[Cell<u8>], value: &T) {
     cells
         .iter()

@@ -1,4 +1,4 @@
-//! Queues that are shared with a kernel, whose other side changes under the library's hands.
+//! Queues shared with a kernel, whose other side changes while the library works on them.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::tape::Tape;
 /// and overwrites words of its ring, as the bytes say.
 ///
 /// # Panics
-/// When a receive ends twice, or one that was never posted.
+/// If a receive ends twice, or one ends that was never posted.
 pub fn rxe_srq(bytes: &[u8]) {
     let tape = Tape::new(bytes);
     let bench = Bench::newest();
@@ -104,7 +104,7 @@ fn overwrite(bench: &Bench, tape: &Tape) {
         1 => ring.store(RingView::CONSUMER, tape.word()),
         2 => ring.store(0, tape.word()),
         3 => ring.store(4, tape.word()),
-        // What was posted holds addresses that the device trusts.
+        // Posted requests hold addresses that the device trusts.
         _ if matches!(which, RingOf::Cq(_)) => {
             let at = RingView::DATA + usize::from(tape.half()) % 4096;
             ring.write(at, &tape.take(48));

@@ -1,9 +1,8 @@
-//! A fuzzer's bytes, read from the front by whoever is next.
+//! A fuzzer's input, consumed from the front by several readers.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Bytes that the test and the kernel it runs on take turns in reading. Bytes that are not there
-/// are zeros.
+/// Bytes that the test and the kernel it runs on consume in turn. Bytes beyond the end are zero.
 #[derive(Debug)]
 pub struct Tape(Mutex<Position>);
 
@@ -14,7 +13,7 @@ struct Position {
 }
 
 impl Tape {
-    /// Reads `bytes`.
+    /// Starts reading `bytes`.
     pub fn new(bytes: &[u8]) -> Self {
         Self(Mutex::new(Position {
             bytes: bytes.to_vec(),
@@ -26,7 +25,7 @@ impl Tape {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True when all were read.
+    /// True if all bytes were read.
     pub fn is_empty(&self) -> bool {
         let position = self.lock();
         position.at >= position.bytes.len()
@@ -41,7 +40,7 @@ impl Tape {
         taken
     }
 
-    /// Fills `bytes` as far as there are any, and the rest with zeros.
+    /// Fills `bytes` from the tape, and the rest with zeros.
     pub fn fill(&self, bytes: &mut [u8]) {
         let taken = self.take(bytes.len());
         bytes.fill(0);
@@ -92,7 +91,7 @@ impl Tape {
         choices[self.pick(choices.len())]
     }
 
-    /// What `make` makes, or nothing.
+    /// The result of `make`, or nothing.
     pub fn maybe<T>(&self, make: impl FnOnce(&Self) -> T) -> Option<T> {
         self.flag().then(|| make(self))
     }

@@ -1,4 +1,4 @@
-//! What is parsed without a kernel: words of the firmware, texts, messages of peers, files.
+//! What is parsed without a kernel: firmware structures, texts, messages of peers, files.
 
 use std::fs;
 use std::io::{self, Cursor, Read, Write};
@@ -12,10 +12,10 @@ use uverbs_mlx5::prm::{self, GeneralCaps, Mailbox, QosCaps, bit, field, word};
 use crate::cli;
 use crate::tape::Tape;
 
-/// Reads any mailbox as every structure there is, and writes fields anywhere.
+/// Reads arbitrary bytes as every firmware structure, and writes fields anywhere.
 ///
 /// # Panics
-/// When a field that was written is not read back, or changes its neighbours.
+/// If a field that was written is not read back, or its neighbours change.
 pub fn prm_words(bytes: &[u8]) {
     let mailbox = Mailbox::from(bytes.to_vec());
     let _ = (
@@ -61,16 +61,16 @@ pub fn prm_words(bytes: &[u8]) {
     }
 }
 
-/// Parses texts that peers and users give: what is understood is written so that it is understood
+/// Parses texts from peers and users: what is understood must be written such that it is understood
 /// again.
 ///
 /// # Panics
-/// When it is not.
+/// If it is not.
 pub fn texts(bytes: &[u8]) {
     if let Some(bytes) = bytes.first_chunk()
         && let Some(endpoint) = QueuePairEndpoint::from_bytes(bytes)
     {
-        // Without an address, nobody looks at its bytes.
+        // Without an address, its bytes are ignored.
         let again = QueuePairEndpoint::from_bytes(&endpoint.to_bytes());
         assert_eq!(again, Some(endpoint));
         assert_eq!(endpoint.to_string().parse(), Ok(endpoint));
@@ -89,7 +89,7 @@ pub fn texts(bytes: &[u8]) {
     }
 }
 
-/// A peer that says what the bytes are, and hears everything.
+/// A peer that sends the given bytes, and accepts everything.
 struct Peer<'a>(Cursor<&'a [u8]>);
 
 impl Read for Peer<'_> {
@@ -108,10 +108,10 @@ impl Write for Peer<'_> {
     }
 }
 
-/// Speaks `uverbs pingpong`'s and `uverbs bench`'s exchange with a peer that says anything.
+/// Runs the exchange of `uverbs pingpong` and `uverbs bench` with a peer that sends anything.
 ///
 /// # Panics
-/// When a test that makes no sense, or a number that no queue pair has, is taken from it.
+/// If an invalid test, or a number that no queue pair has, is accepted from it.
 pub fn exchange(bytes: &[u8]) {
     let Some((kind, rest)) = bytes.split_first() else {
         return;
@@ -134,10 +134,10 @@ pub fn exchange(bytes: &[u8]) {
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// Reads a tree from a file of any content, in both languages.
+/// Reads a tree from a file of any content, in both formats.
 ///
 /// # Panics
-/// When a tree comes out that no device could have.
+/// If the result is a tree that no device could have.
 pub fn sched_file(bytes: &[u8]) {
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let name = format!("uverbs-tree-{}-{number}", std::process::id());
@@ -156,10 +156,10 @@ pub fn sched_file(bytes: &[u8]) {
     }
 }
 
-/// Looks for devices in a tree of sysfs with any content and no device nodes.
+/// Discovers devices in a sysfs tree with any content and no device nodes.
 ///
 /// # Panics
-/// When a device without a node can be opened.
+/// If a device without a node can be opened.
 pub fn sysfs_devices(bytes: &[u8]) {
     let tape = Tape::new(bytes);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);

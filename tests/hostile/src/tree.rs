@@ -1,4 +1,4 @@
-//! Schedules: any tree after any other, on a device that refuses some commands.
+//! Schedules: replacing any tree by any other, on a device that refuses some commands.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -8,8 +8,7 @@ use uverbs_mlx5::sched::{Applied, Element, ElementAttr, Elements, Limits, Plan, 
 
 use crate::tape::Tape;
 
-/// A tree of at most a few levels, whose names come again in other trees, and sometimes in the same
-/// one.
+/// A tree with few levels, whose names recur in other trees, and sometimes in the same one.
 pub(crate) fn tree(tape: &Tape) -> Tree {
     Tree::new(level(tape, 4, &mut 0))
 }
@@ -21,7 +20,7 @@ fn level(tape: &Tape, depth: u32, made: &mut u32) -> Vec<Element> {
             break;
         }
         *made += 1;
-        // Mostly a name of its own; 0 gives one that others may have, too.
+        // Usually a unique name; 0 gives one that others may have, too.
         let name = match tape.byte() % 16 {
             0 => String::new(),
             raw @ 1..12 => format!("{raw}.{}", *made % 8),
@@ -44,7 +43,7 @@ fn level(tape: &Tape, depth: u32, made: &mut u32) -> Vec<Element> {
 struct Device<'a> {
     tape: &'a Tape,
     refuses: Cell<bool>,
-    /// It refused to destroy an element, which is still in somebody's way then.
+    /// It refused to destroy an element, which is still in the way of others.
     kept: Cell<bool>,
     table: RefCell<BTreeMap<u32, (Option<u32>, ElementAttr)>>,
     next: Cell<u32>,
@@ -110,10 +109,10 @@ impl Elements for &Device<'_> {
     }
 }
 
-/// Plans and applies one tree after the other, with commands that fail between.
+/// Plans and applies one tree after another, with commands failing in between.
 ///
 /// # Panics
-/// When a tree that was applied is not the one that the device has, or one remains after all were
+/// If an applied tree is not the one that the device has, or something remains after everything was
 /// cleared.
 pub fn sched_tree(bytes: &[u8]) {
     let tape = Tape::new(bytes);
@@ -168,7 +167,7 @@ pub fn sched_tree(bytes: &[u8]) {
     }
 }
 
-/// The device has the elements of the tree, and no others.
+/// Checks that the device has the elements of the tree, and no others.
 fn check(device: &Device<'_>, applied: &Applied<&Device<'_>>, tree: &Tree) {
     let table = device.table.borrow();
     let mut count = usize::from(applied.root().is_some());
@@ -178,7 +177,7 @@ fn check(device: &Device<'_>, applied: &Applied<&Device<'_>>, tree: &Tree) {
         let id = applied.get(&element.name).expect("an element of the tree");
         let (_, attr) = table.get(id).expect("the device has it");
         if element.attr.share.is_some() {
-            // 0 is what an element has without being told.
+            // 0 is an element's default.
             assert_eq!(attr.share.unwrap_or(0), element.attr.share.unwrap_or(0));
         }
         left.extend(element.children());

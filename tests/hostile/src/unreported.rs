@@ -1,4 +1,4 @@
-//! Receives of a shared queue whose completions nobody takes, through the whole mlx5 provider.
+//! Receives of a shared queue whose completions are not polled, through the whole mlx5 provider.
 //!
 //! # Safety
 //!
@@ -30,7 +30,7 @@ struct World {
     srq: SharedReceiveQueue,
 }
 
-/// A queue pair that receives from a shared queue, in which `count` requests are.
+/// A queue pair that receives from a shared queue holding `count` requests.
 fn world(adapter: Adapter, count: u64) -> World {
     let kernel = Arc::new(adapter.clone());
     let fd = descriptor().unwrap();
@@ -94,8 +94,8 @@ fn put(srq: &mut SharedReceiveQueue, wr_id: u64) {
 }
 
 impl World {
-    /// A message comes for the only queue pair and uses the request `index` up, which the entry at
-    /// `position` says.
+    /// A message arrives for the only queue pair and uses up the request `index`, as the entry at
+    /// `position` reports.
     fn message(&self, position: usize, index: u16) {
         const RECEIVE: u64 = 2;
         let rings = self.adapter.rings();
@@ -117,8 +117,8 @@ fn told(srq: &mut SharedReceiveQueue) -> Vec<u64> {
     told
 }
 
-/// What a queue pair that was destroyed, or reset, had used up is told of when its entry is passed
-/// over.
+/// Requests that a destroyed or reset queue pair had used up are reported when their entry is
+/// skipped.
 #[test]
 fn what_an_ended_life_used_up_is_told_of() {
     for (by_device, reset) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -156,8 +156,8 @@ fn what_an_ended_life_used_up_is_told_of() {
     }
 }
 
-/// What nobody passes over is told of when the completion queue is gone, whichever handle is
-/// dropped first.
+/// Entries that are never skipped are reported when the completion queue is gone, whichever handle
+/// is dropped first.
 #[test]
 fn what_is_left_in_a_completion_queue_is_told_of() {
     for cq_first in [false, true] {
@@ -173,7 +173,7 @@ fn what_is_left_in_a_completion_queue_is_told_of() {
             assert_eq!(world.cq.poll().unwrap().unwrap().wr_id, 10);
             assert!(world.told().is_empty());
             // The kernel's completion queue lives until the queue pair is gone; messages may still
-            // come.
+            // arrive.
             world.message(2, 2);
             let World {
                 qp, cq, mut srq, ..

@@ -1,4 +1,4 @@
-//! The mlx5 provider asks for known values alone, on a kernel that would carry everything out.
+//! The mlx5 provider requests only known values, on a kernel that would carry out everything.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl Bench {
         }
     }
 
-    /// What is asked is refused, and the kernel does not hear of it.
+    /// The request is refused, and does not reach the kernel.
     fn refused<T>(&self, what: &str, ask: impl FnOnce() -> Result<T>) {
         self.calls.take();
         let Err(error) = ask() else {
@@ -75,7 +75,7 @@ fn a_state_without_a_name_changes_nothing() {
         let access = AccessFlags::from_bits_retain(1 << at);
         bench.refused("modify_qp", || raw.modify(&QpAttr::new().access(access)));
     }
-    // The one name that a queue which owns memory does not take, however it is spelled.
+    // The only name that a queue which owns memory does not accept, however it is spelled.
     bench.refused("modify_qp", || {
         safe.modify(&QpAttr::to(QpState::from_raw(0)))
     });
@@ -117,7 +117,7 @@ fn to_itself(qp: &mut QueuePair) {
     }
 }
 
-/// The rings start over with the device, however the number of the state comes in.
+/// The rings are reset together with the device, in whatever way the state is given.
 #[test]
 fn a_reset_starts_over() {
     let bench = Bench::new();
@@ -194,7 +194,7 @@ fn what_is_made_has_a_name() {
     }
 }
 
-/// Numbers of queues that stand beside other bits in a request.
+/// Numbers of queues that share a word with other bits in a request.
 #[test]
 #[expect(unsafe_code, reason = "posts requests that name no memory")]
 fn numbers_of_queues_have_24_bits() {
@@ -229,7 +229,7 @@ fn numbers_of_queues_have_24_bits() {
     }
 }
 
-/// What the kernel carried out is what is known, even if its answer is of no use.
+/// What the kernel carried out is recorded, even if its answer is unusable.
 #[test]
 fn a_target_whose_number_is_not_told_is_there() {
     let bench = Bench::new();

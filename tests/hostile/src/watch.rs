@@ -1,10 +1,10 @@
-//! A kernel that looks on: what memory the one underneath was given, and whether it was given back
-//! before it was freed.
+//! A kernel that observes: which memory the kernel underneath was given, and whether that was
+//! returned before it was freed.
 //!
 //! # Safety
 //!
-//! It touches memory that the kernel underneath uses at that time, as the device may, after it made
-//! sure that the memory is mapped. Words are read and written by atomics.
+//! It accesses memory that the kernel underneath uses at that time, as the device may, after it
+//! made sure that the memory is mapped. Words are read and written by atomics.
 #![allow(
     unsafe_code,
     reason = "is a kernel, and touches memory as a device does"
@@ -43,7 +43,7 @@ use zerocopy::FromBytes;
 
 use crate::liar::invoked;
 
-/// Memory that the kernel has, and the object that it has it by: its kind and its handle.
+/// Memory that the kernel holds, and the object that it holds it for: its kind and its handle.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Lent {
     /// `UVERBS_OBJECT_*`.
@@ -54,12 +54,12 @@ pub struct Lent {
     len: u64,
 }
 
-/// What is known of a queue pair.
+/// What is known about a queue pair.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pair {
     /// `IB_QPS_*`.
     state: u8,
-    /// Where its doorbell record is; 0 where it has none.
+    /// The address of its doorbell record; 0 if it has none.
     record: u64,
 }
 
@@ -70,25 +70,25 @@ struct Seen {
     stale: Vec<u32>,
 }
 
-/// The kernel. Clones are the same one.
+/// The kernel. Clones share the same one.
 #[derive(Clone, Debug)]
 pub struct Watched {
     kernel: Arc<dyn Kernel>,
     seen: Arc<Mutex<Seen>>,
-    /// The device is mlx5's: queues are memory of the process.
+    /// The device is mlx5: queues are memory of the process.
     mlx5: bool,
 }
 
 const PAGE: u64 = 4096;
 const RESET: u8 = 0;
 const INIT: u8 = 1;
-/// The bit of a mask of attributes that says that there is a state.
+/// The bit of an attribute mask that says that a state is given.
 const STATE: u32 = 1;
 /// The bit that says that a region gets other memory.
 const TRANSLATION: u32 = 1;
 
 impl Watched {
-    /// Looks on at `kernel`.
+    /// Observes `kernel`.
     pub fn new(kernel: Arc<dyn Kernel>, mlx5: bool) -> Self {
         Self {
             kernel,
@@ -101,25 +101,25 @@ impl Watched {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Memory that the kernel has at present.
+    /// Memory that the kernel holds at present.
     pub fn lent(&self) -> Vec<Lent> {
         self.lock().lent.clone()
     }
 
-    /// Queue pairs that left RESET while their doorbell record said that there was work: the device
-    /// carried out what was in their rings.
+    /// Queue pairs that left RESET while their doorbell record announced work: the device carried
+    /// out what was in their rings.
     pub fn stale(&self) -> Vec<u32> {
         self.lock().stale.clone()
     }
 
-    /// Queue pairs that are in another state than RESET, by their handles.
+    /// Number of queue pairs in a state other than RESET.
     pub fn working(&self) -> usize {
         let seen = self.lock();
         let working = seen.pairs.values().filter(|pair| pair.state != RESET);
         working.count()
     }
 
-    /// Memory that the kernel has and the process has no longer. What is there is touched, as a
+    /// Memory that the kernel holds and the process does not any more. The memory is accessed, as a
     /// device does.
     pub fn freed(&self) -> Vec<Lent> {
         let lent = self.lent();
@@ -243,7 +243,7 @@ impl Watched {
         }
     }
 
-    /// The driver's words, where it has any.
+    /// The driver data, if there is any.
     fn words<T: FromBytes>(&self, bytes: &[u8]) -> Option<T> {
         let words = T::read_from_prefix(bytes).ok().filter(|_| self.mlx5);
         words.map(|(words, _)| words)
@@ -292,7 +292,7 @@ impl Watched {
         }
     }
 
-    /// The device goes on in another ring, and says so in the first entry of this one: it has
+    /// The device continues in another ring, and says so in the first entry of this one: it has
     /// completed nothing.
     fn leave_ring(&self, cq: u32) {
         const RESIZED: u64 = 5 << 4;
@@ -334,7 +334,7 @@ fn number(command: &Command<'_>, id: u16) -> u64 {
     }
 }
 
-/// The aligned word at an address that the kernel has.
+/// The aligned word at an address that the kernel holds.
 fn word(address: u64) -> &'static AtomicU64 {
     let address = usize::try_from(address).unwrap_or(0) & !7;
     let place = with_exposed_provenance_mut::<u64>(address);
@@ -352,8 +352,8 @@ fn touch(lent: &Lent) {
     }
 }
 
-/// What is mapped in this process, in order. In the interpreter, which knows what was freed by
-/// itself: everything.
+/// The mappings of this process, in order. Under Miri, which detects use after free itself:
+/// everything.
 fn mappings() -> Vec<(u64, u64)> {
     if cfg!(miri) {
         return vec![(0, u64::MAX)];
@@ -378,7 +378,7 @@ fn covers(mapped: &[(u64, u64)], start: u64, end: u64) -> bool {
     at >= end
 }
 
-// SAFETY: descriptors come from the kernel underneath, which promises them.
+// SAFETY: descriptors come from the kernel underneath, which guarantees them.
 unsafe impl Kernel for Watched {
     unsafe fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
         // SAFETY: the caller's promise is the one that the kernel underneath asks for.
@@ -399,18 +399,18 @@ unsafe impl Kernel for Watched {
     }
 }
 
-/// What tests panic with.
+/// The payload of the tests' panics.
 #[derive(Clone, Copy, Debug)]
 pub struct OnPurpose;
 
-/// Where a [`Bomb`] goes off.
+/// When a [`Bomb`] stops.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Stop {
-    /// It panics before the kernel underneath is asked.
+    /// It panics before the kernel underneath is called.
     Before,
-    /// It panics after that has carried the call out.
+    /// It panics after the kernel underneath has carried out the call.
     After,
-    /// It says that all went well, and hands over nothing of the reply.
+    /// It reports success, and returns nothing of the reply.
     Mute,
     /// It panics before each call from then on.
     Dead,
@@ -439,14 +439,14 @@ impl Bomb {
         self.left.store(0, Ordering::Relaxed);
     }
 
-    /// How many calls there still were to come: after a whole life, what it began with less the
+    /// Number of calls that were still to come: after a complete life, the initial number less the
     /// calls of that life.
     pub fn left(&self) -> u64 {
         self.left.load(Ordering::Relaxed)
     }
 }
 
-// SAFETY: as above; a descriptor that is not handed over is closed, or stays open with nobody.
+// SAFETY: as above; a descriptor that is not handed over is closed, or stays open without an owner.
 unsafe impl Kernel for Bomb {
     unsafe fn call(&self, fd: BorrowedFd<'_>, call: Call<'_>) -> Result<Reply, Errno> {
         let left = self.left.fetch_sub(1, Ordering::Relaxed);
@@ -467,7 +467,7 @@ unsafe impl Kernel for Bomb {
     }
 }
 
-/// Takes the reply back: handles and outputs are as if they had not been written.
+/// Undoes the reply: handles and outputs are as if they had not been written.
 fn mute(call: Call<'_>) {
     let clear = |cells: &[Cell<u8>]| cells.iter().for_each(|cell| cell.set(0xff));
     match call {

@@ -1,5 +1,5 @@
-//! Kernels that put the largest numbers into each place of their replies: nothing is allocated by
-//! them.
+//! Kernels that put the largest numbers into each field of their replies: the library must not base
+//! allocations on them.
 //!
 //! # Safety
 //!
@@ -35,10 +35,10 @@ use uverbs_uapi::mlx5_abi::{mlx5_ib_alloc_ucontext_resp, mlx5_ib_create_qp_resp}
 /// More than anything here needs at once.
 const MOST: usize = 16 << 20;
 
-/// Words of a reply that are tried at most.
+/// The largest number of words of a reply that are tried.
 const LONG: usize = 96;
 
-/// The system's allocator, and the most that was asked of it at once.
+/// The system's allocator, and the largest single request.
 struct Counting(AtomicUsize);
 
 #[global_allocator]
@@ -58,13 +58,13 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// A kernel that puts `value` into one word of one reply. Handles and descriptors stay right:
-/// others would be destroyed, or closed.
+/// A kernel that puts `value` into one word of one reply. Handles and descriptors stay valid:
+/// otherwise others would be destroyed or closed.
 #[derive(Debug)]
 struct Greedy {
     kernel: Arc<dyn Kernel>,
     value: u32,
-    /// Words until that one.
+    /// Number of words before that one.
     left: AtomicU64,
 }
 
@@ -118,7 +118,7 @@ unsafe impl Kernel for Greedy {
     }
 }
 
-/// A life with `value` in the word `at` of all replies. Returns how many words there were.
+/// A life with `value` in word `at` of all replies. Returns how many words there were.
 fn spoiled(device: Device, value: u32, at: u64) -> u64 {
     let mut greedy = None;
     let mut life = Life::new(device, |kernel| {
@@ -139,7 +139,7 @@ fn spoiled(device: Device, value: u32, at: u64) -> u64 {
     at.wrapping_sub(greedy.unwrap().left.load(Ordering::Relaxed))
 }
 
-/// Large numbers; the last is negative, where there is a sign.
+/// Large numbers; the last is negative if it is signed.
 const LARGE: [u32; 2] = [1 << 24, u32::MAX];
 
 fn sweep(device: Device) {
@@ -161,7 +161,7 @@ fn no_number_of_mlx5_makes_the_library_allocate_by_it() {
     sweep(Device::Mlx5);
 }
 
-/// A kernel of fixed doorbells: so many, and the last of them for every queue pair.
+/// A kernel with fixed doorbells: so many, and the last of them for every queue pair.
 #[derive(Debug)]
 struct Doorbells(Arc<dyn Kernel>, u32);
 
@@ -211,7 +211,7 @@ fn no_number_of_doorbells_is_believed_that_cannot_be() {
     }
 }
 
-/// Its descriptor is always readable, and there is never anything.
+/// Its descriptor is always readable, and never has anything to read.
 #[test]
 fn a_file_that_only_looks_readable_holds_nobody_up() {
     let mut life = Life::new(Device::Mlx5, |kernel| OpenOptions::new().kernel(kernel));

@@ -1,4 +1,4 @@
-//! Registered memory is left out of children wherever it is, on kernels that do not copy it for
+//! Registered memory is excluded from children wherever it is, on kernels that do not copy it for
 //! them.
 #![allow(
     clippy::unwrap_used,
@@ -20,7 +20,7 @@ use uverbs::{AccessFlags, Context, ErrorKind, OpenOptions};
 const PAGE: usize = 4096;
 const LENGTH: usize = 3 * PAGE;
 
-/// What children do not get, by pages.
+/// What children do not inherit, by pages.
 #[derive(Clone, Debug, Default)]
 struct Pages(Arc<Mutex<BTreeSet<usize>>>);
 
@@ -43,7 +43,7 @@ impl ForkAdvice for Pages {
 }
 
 impl Pages {
-    /// Whether children get none, or all, of a range.
+    /// Whether children inherit nothing of a range, or all of it.
     fn leave_out(&self, memory: &[AtomicU64]) -> Option<bool> {
         let pages = self.0.lock().unwrap();
         let start = memory.as_ptr().addr() & !(PAGE - 1);
@@ -54,7 +54,7 @@ impl Pages {
     }
 }
 
-/// Memory that shares no page with other.
+/// Memory that shares no page with other data.
 fn memory() -> Box<[AtomicU64]> {
     (0..LENGTH / 8 + 2 * PAGE / 8)
         .map(|_| AtomicU64::new(0))

@@ -1,5 +1,5 @@
-//! mlx5 on kernels that lack what newer ones have: 4.18's driver has no methods, no firmware
-//! commands, no doorbells as needed. What such kernels answer was read in their sources
+//! mlx5 on kernels that lack newer features: 4.18's driver has no methods, no firmware commands,
+//! and no doorbells on demand. What such kernels answer was read in their sources
 //! (`drivers/infiniband/hw/mlx5`).
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -27,12 +27,12 @@ use uverbs_uapi::mlx5_abi::{
 };
 use zerocopy::{FromBytes, IntoBytes};
 
-/// A kernel of some age, before one that carries everything out.
+/// A kernel of a certain age, in front of one that carries out everything.
 #[derive(Debug)]
 struct Old {
     newest: Arc<dyn Kernel>,
     age: Profile,
-    /// Driver's requests for contexts: with firmware commands or without.
+    /// The driver's context requests: with firmware commands or without.
     asked: Mutex<Vec<bool>>,
 }
 
@@ -45,7 +45,7 @@ impl Old {
         })
     }
 
-    /// A context as a driver that knows no newer request gives it.
+    /// A context as returned by a driver that knows no newer request.
     fn context(&self, input: &[u8]) -> Result<Vec<u8>, Errno> {
         let (mut request, rest) =
             mlx5_ib_alloc_ucontext_req_v2::read_from_prefix(input).map_err(|_| Errno::INVAL)?;
@@ -70,7 +70,7 @@ impl Old {
     }
 }
 
-/// Whether a context is asked for, in either way.
+/// Whether a context is requested, in either encoding.
 fn opens(command: &Command<'_>) -> bool {
     let wanted = u64::from(IB_USER_VERBS_CMD_GET_CONTEXT);
     let opens = |attr: &Attr<'_>| {
@@ -123,10 +123,10 @@ fn open(kernel: &Arc<Old>) -> Context {
     open_mlx5(OpenOptions::new().kernel(kernel)).unwrap()
 }
 
-/// A method, and who asks for it.
+/// A method, and a function that requests it.
 type Method = (&'static str, fn(&Adapter) -> Result<()>);
 
-/// What its methods are asked for by; each is one that 4.18 lacks.
+/// Functions that request its methods; each is one that 4.18 lacks.
 const METHODS: [Method; 12] = [
     ("VAR", |device| device.alloc_var(VarKind::Virtio).map(drop)),
     ("DEVICE/QUERY_PORT", |device| {
@@ -219,7 +219,7 @@ fn methods_that_a_driver_lacks_are_unsupported() {
             );
         }
     }
-    // Else the refusals could be the library's own.
+    // Otherwise the refusals could be the library's own.
     let newest = Old::of(Profile::v7_2());
     let context = open(&newest);
     let device = context.mlx5().unwrap();

@@ -1,4 +1,4 @@
-//! The fuzzed functions over the committed seeds, over changed ones, and over random bytes.
+//! The fuzz targets over the committed seeds, over modified ones, and over random bytes.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -13,17 +13,17 @@ use hostile_tests::Target;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-/// What is fuzzed: words of a kernel, and the library against those who lie.
+/// The fuzz targets: structures of a kernel, and the library against hostile kernels and devices.
 fn targets() -> impl Iterator<Item = Target> {
     let words = fake_tests::targets::ALL.iter();
     words.chain(hostile_tests::ALL).copied()
 }
 
-/// How many seeds of each target are run. The interpreter takes seconds for each.
+/// Number of seeds of each target that are run. Miri takes seconds for each.
 const SEEDS: usize = if cfg!(miri) { 2 } else { usize::MAX };
-/// How many changed or random inputs of each target are run.
+/// Number of modified or random inputs of each target that are run.
 const CASES: u32 = if cfg!(miri) { 1 } else { 128 };
-/// How much of an input is given to a target.
+/// The largest part of an input that is given to a target.
 const LONGEST: usize = if cfg!(miri) { 96 } else { usize::MAX };
 
 fn give(body: fn(&[u8]), input: &[u8]) {
@@ -48,7 +48,7 @@ fn seeds(name: &str) -> Vec<(String, Vec<u8>)> {
     seeds
 }
 
-/// At most so many of them, from the first to the last.
+/// At most this many of them, spread from the first to the last.
 fn spread<T>(all: Vec<T>, most: usize) -> Vec<T> {
     let (last, gaps) = (all.len().saturating_sub(1), most.saturating_sub(1));
     if gaps >= last {
@@ -124,7 +124,7 @@ fn run_changed((name, body): Target) {
         .unwrap_or_else(|error| panic!("{name}: {error}"));
 }
 
-/// The same two tests of each target.
+/// The same two tests for each target.
 macro_rules! tests_of {
     ($($name:ident,)*) => {
         const TESTED: &[&str] = &[$(stringify!($name)),*];

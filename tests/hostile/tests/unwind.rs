@@ -1,9 +1,9 @@
 //! Kernels and sinks that panic at any call of a whole life, and kernels whose success cannot be
 //! used.
 //!
-//! Whatever stops where: memory that a kernel has stays mapped, no queue pair leaves RESET with old
-//! work in its rings, what is given back was given back by the kernel, and what it keeps is
-//! counted.
+//! Wherever something stops: memory that a kernel holds stays mapped, no queue pair leaves RESET
+//! with old work in its rings, what is returned was released by the kernel, and what the kernel
+//! keeps is counted.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -26,8 +26,8 @@ use uverbs::{AccessFlags, Context, ErrorKind, OpenOptions, PollError, PostError,
 use uverbs_fake::{Effect, FakeKernel, When};
 use uverbs_uapi::ib_user_verbs::IB_USER_VERBS_CMD_MODIFY_QP;
 
-/// A life whose kernel stops at a call. Returns what [`Life::run`] does, and how many calls there
-/// were.
+/// A life whose kernel stops at a call. Returns the result of [`Life::run`], and how many calls
+/// there were.
 fn stopped(device: Device, stop: Stop, at: u64) -> (usize, usize, u64) {
     let mut bomb = None;
     let mut life = Life::new(device, |kernel| {
@@ -40,7 +40,7 @@ fn stopped(device: Device, stop: Stop, at: u64) -> (usize, usize, u64) {
     (unwound, done, at.wrapping_sub(bomb.unwrap().left()))
 }
 
-/// Panics on purpose are not told of.
+/// Silences panics on purpose.
 fn quiet() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
@@ -54,12 +54,12 @@ fn quiet() {
     });
 }
 
-/// Stops at every call, and looks at every step.
+/// Stops at every call, and checks every step.
 fn every_call(device: Device, stop: Stop) {
     quiet();
     let (unwound, whole, calls) = stopped(device, stop, MANY);
     assert_eq!(unwound, 0);
-    // What the device has not, and polling for nothing.
+    // What the device lacks, and polling without a result.
     let lacking = if device == Device::Mlx5 { 3 } else { 5 };
     assert_eq!(
         whole + lacking,
@@ -107,8 +107,8 @@ fn a_success_that_cannot_be_used_frees_nothing_that_the_kernel_has() {
     }
 }
 
-/// A device with connected queues and posted work, and what stops its kernel at the next call,
-/// after it was carried out.
+/// A device with connected queues and posted work, and the handle that stops its kernel at the next
+/// call, after it was carried out.
 fn ready(device: Device) -> (Life, Arc<Bomb>) {
     quiet();
     let mut bomb = None;
@@ -131,7 +131,7 @@ fn ready(device: Device) -> (Life, Arc<Bomb>) {
     (life, bomb.unwrap())
 }
 
-/// What a program has in hand that was posted.
+/// The number of posted buffers of the program.
 fn in_queue(qp: &owned::QueuePair) -> usize {
     qp.sends_posted() + qp.receives_posted()
 }
@@ -166,11 +166,11 @@ fn only_a_reset_leads_on_from_one_of_unknown_outcome() {
     }
 }
 
-/// Has the kernel say that it has no memory, without doing anything.
+/// Makes the kernel report that it has no memory, without doing anything.
 #[expect(unsafe_code, reason = "plays a kernel without memory")]
 fn refuse(fake: &FakeKernel, when: When) {
-    // SAFETY: (1) a call that fails did nothing, and says nothing of an object's end; (2) nothing
-    // is rewritten.
+    // SAFETY: (1) a call that fails did nothing, and reports nothing about an object's end; (2)
+    // nothing is rewritten.
     unsafe { fake.inject(when, Effect::Fail(Errno::NOMEM)) };
 }
 
@@ -187,7 +187,7 @@ fn a_reset_that_the_kernel_refused_changed_nothing() {
     assert_eq!(in_queue(life.qp.as_ref().unwrap()), 4);
 }
 
-/// The second reset of rxe: the first left a queue pair that would send again what it threw away.
+/// The second reset of rxe: the first left a queue pair that would resend what it had discarded.
 #[test]
 fn a_reset_of_which_only_half_is_done_is_done_again_whole() {
     let (mut life, bomb) = ready(Device::Rxe);
@@ -218,7 +218,7 @@ fn a_completion_queue_of_which_nobody_knows_where_it_is_is_not_polled() {
         assert_eq!(cq.resize(1500).unwrap_err().kind(), ErrorKind::Panicked);
         assert_eq!(cq.poll().unwrap_err(), PollError::Poisoned, "{device:?}");
         assert_eq!(life.watched.freed(), []);
-        // What is posted stays with its queue.
+        // Posted buffers stay with their queue.
         assert_eq!(in_queue(life.qp.as_ref().unwrap()), 2);
         life.destroy().unwrap();
         life.end();
@@ -267,7 +267,7 @@ fn a_group_that_may_have_been_joined_is_left_before_the_end() {
     assert_eq!(life.context.unwrap().leaked(), 0);
 }
 
-/// A sink that panics at one record, and takes those before and after it.
+/// A sink that panics at one record, and accepts those before and after it.
 #[derive(Debug)]
 struct Fuse {
     left: AtomicU64,
@@ -283,8 +283,8 @@ impl Sink for Fuse {
     }
 }
 
-/// A life that is recorded by a sink which panics at record `at`: its steps that came to their
-/// ends, and its records.
+/// A life recorded by a sink which panics at record `at`: the number of its steps that succeeded,
+/// and of its records.
 fn recorded(device: Device, at: u64) -> (usize, u64) {
     let fuse = Arc::new(Fuse {
         left: AtomicU64::new(at),
@@ -313,7 +313,7 @@ fn a_sink_that_panics_at_any_record_changes_nothing() {
     }
 }
 
-/// A panic in a drop that unwinding comes by would end the process.
+/// A panic in a drop during unwinding would abort the process.
 #[test]
 fn kernels_and_sinks_may_panic_while_the_program_unwinds() {
     for device in Device::here() {

@@ -6,10 +6,10 @@ use testbed::{
     Command, Error, Function, Guest, Kernel, Machine, Output, Topology, WindowSize, complaints,
 };
 
-/// How long a server may take until it listens, and a run until it ends.
+/// How long a server may take to listen, and a run to end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What both kinds of server print once clients may come.
+/// What both kinds of server print once clients may connect.
 const READY: &str = "local address";
 
 /// The two devices.
@@ -32,8 +32,7 @@ impl Devices {
         }
     }
 
-    /// The arguments by which both kinds of programs choose a GID: that of the IPv4 address, for
-    /// RoCE v2.
+    /// The arguments with which both programs select a GID: that of the IPv4 address, for RoCE v2.
     fn gid(self) -> &'static [&'static str] {
         match self {
             Self::Rxe => &["-g", "1"],
@@ -42,7 +41,7 @@ impl Devices {
         }
     }
 
-    /// Where the client finds the server.
+    /// The server's address for the client.
     fn server(self) -> &'static str {
         match self {
             Self::Rxe => "10.1.0.1",
@@ -60,22 +59,22 @@ impl Devices {
     }
 }
 
-/// One of rdma-core's ping-pong programs, and how ours is asked for the same.
+/// One of rdma-core's ping-pong programs, and the equivalent arguments of ours.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
     /// rdma-core's name for it.
     pub theirs: &'static str,
     /// Our arguments.
     pub ours: &'static [&'static str],
-    /// Arguments that both take.
+    /// Arguments for both.
     pub both: &'static [&'static str],
 }
 
-/// The guest that the variable `UVERBS_TEST_KERNEL` names (6.12 unless set), with both kinds of
-/// programs in it.
+/// The guest with the kernel that the variable `UVERBS_TEST_KERNEL` names (6.12 unless set), with
+/// both programs installed.
 ///
 /// # Errors
-/// A kernel, a tool or a package that cannot be had, by name; a guest that does not boot.
+/// A kernel, a tool or a package that cannot be obtained, by name; a guest that does not boot.
 pub fn boot(devices: Devices) -> Result<Guest, Error> {
     let kernel = std::env::var("UVERBS_TEST_KERNEL");
     let kernel = Kernel::named(kernel.as_deref().unwrap_or("6.12"))?;
@@ -146,7 +145,7 @@ pub fn play(
     Ok((server.check()?, client.check()?))
 }
 
-/// What the kernel and, if there is one, the software ConnectX have to say against what happened.
+/// The complaints of the kernel and, if there is one, of the software ConnectX.
 ///
 /// # Errors
 /// The software ConnectX is gone.

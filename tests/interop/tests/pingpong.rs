@@ -1,4 +1,4 @@
-//! Both ways, polling and by events, with each of rdma-core's ping-pong programs.
+//! Both directions, polling and with events, with each of rdma-core's ping-pong programs.
 #![allow(
     clippy::panic,
     clippy::unwrap_used,
@@ -29,7 +29,8 @@ const SRQ: Program = Program {
     both: &["-n", "200", "-q", "8"],
 };
 
-/// Ours as server and as client, in each of `modes`; both sides say how many bytes went to and fro.
+/// Ours as server and as client, in each of `modes`; both sides print how many bytes were
+/// exchanged.
 fn both_ways(devices: Devices, programs: &[Program], modes: &[&[&str]]) {
     let guest = boot(devices).unwrap();
     for &program in programs {

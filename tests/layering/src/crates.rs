@@ -1,4 +1,4 @@
-//! `cargo metadata`, as far as it is looked at here.
+//! The parts of `cargo metadata` that are used here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::root;
 
-/// Where static programs run. Crates that are for other systems alone are not built for it.
+/// The target of static programs. Crates that are only for other systems are not built for it.
 const TARGET: &str = "x86_64-unknown-linux-musl";
 
 /// All crates that are built from the workspace, with every feature.
@@ -21,20 +21,20 @@ pub struct Crates {
 pub struct Package {
     /// Its name.
     pub name: String,
-    /// The C library it says it links, if it does.
+    /// The value of its `links` key: the C library it links, if any.
     pub links: Option<String>,
     /// Whether it is a member of the workspace.
     pub ours: bool,
-    /// Whether others get it.
+    /// Whether it is published.
     pub shipped: bool,
     /// Where its manifest is.
     pub manifest: String,
-    /// What it is built with: ordinary dependencies and those of its build script, by id.
+    /// What it is built with: normal dependencies and those of its build script, by id.
     needs: Vec<String>,
 }
 
 impl Crates {
-    /// Asks cargo.
+    /// Runs cargo metadata.
     pub fn read() -> Self {
         let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
             .current_dir(root())
@@ -58,7 +58,7 @@ impl Crates {
                 name: text(&package["name"]),
                 links: package["links"].as_str().map(str::to_owned),
                 ours,
-                // An empty list of registries means: nobody else gets it.
+                // An empty list of registries means that it is not published.
                 shipped: ours && package["publish"].is_null(),
                 manifest: text(&package["manifest_path"]),
                 needs: needs.get(&id).cloned().unwrap_or_default(),
@@ -75,17 +75,17 @@ impl Crates {
         self.packages.values().filter(|package| package.ours)
     }
 
-    /// The crates that others get.
+    /// The published crates.
     pub fn shipped(&self) -> impl Iterator<Item = &Package> {
         self.packages.values().filter(|package| package.shipped)
     }
 
-    /// What a crate is built with, directly.
+    /// The direct dependencies that a crate is built with.
     pub fn direct<'a>(&'a self, of: &'a Package) -> impl Iterator<Item = &'a Package> {
         of.needs.iter().filter_map(|id| self.packages.get(id))
     }
 
-    /// All that a crate is built with, each with the crate that needs it.
+    /// All dependencies that a crate is built with, each with the crate that needs it.
     pub fn closure<'a>(&'a self, of: &'a Package) -> Vec<(&'a Package, &'a Package)> {
         let mut seen = BTreeSet::new();
         let mut found = Vec::new();
@@ -104,7 +104,7 @@ impl Crates {
     }
 }
 
-/// The dependencies of a node, those of its tests left out.
+/// The dependencies of a node, except those of its tests.
 fn needs(node: &Value) -> Vec<String> {
     let edges = list(&node["deps"]).iter();
     let built = edges.filter(|edge| {

@@ -1,4 +1,4 @@
-//! What the tests of the house rules share: the workspace's sources and what cargo knows of it.
+//! Shared by the tests of the house rules: the workspace's sources and what cargo knows about it.
 #![allow(
     clippy::expect_used,
     clippy::missing_panics_doc,

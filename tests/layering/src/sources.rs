@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders of the crates that others get, without their programs' and tests' data.
+/// Folders of the published crates, without their programs' and tests' data.
 const SHIPPED: [&str; 4] = ["src", "uapi/src", "providers", "tests/models/kernel"];
 /// Further folders with sources of the repository.
 const OTHERS: [&str; 4] = ["docs", "fuzz", "tests", "uapi/tests"];
@@ -11,7 +11,7 @@ const OTHERS: [&str; 4] = ["docs", "fuzz", "tests", "uapi/tests"];
 /// One source file.
 #[derive(Debug)]
 pub struct Source {
-    /// From the root of the repository, with `/`.
+    /// Relative to the root of the repository, with `/`.
     pub path: String,
     /// Its text.
     pub text: String,
@@ -23,7 +23,7 @@ pub fn root() -> PathBuf {
     here.ancestors().nth(2).expect("two folders up").to_owned()
 }
 
-/// The sources of the crates that others get.
+/// The sources of the published crates.
 pub fn shipped() -> Vec<Source> {
     sources(&SHIPPED)
 }
@@ -33,7 +33,7 @@ pub fn whole_repository() -> Vec<Source> {
     sources(&[&SHIPPED[..], &OTHERS].concat())
 }
 
-/// The Rust sources below these folders, which are there, in the order of their paths.
+/// The Rust sources below these folders, which must exist, sorted by path.
 pub fn sources(folders: &[&str]) -> Vec<Source> {
     let mut found = Vec::new();
     for folder in folders {
@@ -53,7 +53,7 @@ fn collect(folder: &Path, found: &mut Vec<Source>) {
     for entry in entries {
         let path = entry.expect("an entry of the folder").path();
         if path.is_dir() {
-            // What cargo builds is no source.
+            // Cargo's build output is not a source.
             if path.file_name().is_none_or(|name| name != "target") {
                 collect(&path, found);
             }

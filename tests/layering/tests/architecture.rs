@@ -1,4 +1,4 @@
-//! `docs/ARCHITECTURE.md` says what is there: its paths exist, its map has every package, and its
+//! `docs/ARCHITECTURE.md` matches the sources: its paths exist, its map has every package, and its
 //! walk is the way that calls go.
 #![allow(
     clippy::expect_used,
@@ -11,7 +11,7 @@ use std::fs;
 
 use layering::root;
 
-/// The folders and files at the top, below which the page's paths are.
+/// The top-level folders and files, below which the page's paths are.
 const TOP: [&str; 6] = ["src/", "uapi/", "providers/", "tests/", "fuzz/", "docs/"];
 
 const WALK: &str = "## One command, top to bottom";
@@ -20,13 +20,13 @@ fn page() -> String {
     fs::read_to_string(root().join("docs/ARCHITECTURE.md")).expect("the page is text")
 }
 
-/// What stands between backticks, outside of drawings.
+/// The texts between backticks, outside of drawings.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     let texts = text.split("```").step_by(2);
     texts.flat_map(|text| text.split('`').skip(1).step_by(2))
 }
 
-/// The cells of the rows of the first table below a heading, without its head.
+/// The cells of the rows of the first table below a heading, without its header.
 fn table<'t>(text: &'t str, heading: &str) -> Vec<Vec<&'t str>> {
     let (_, below) = text.split_once(heading).expect("the page has this heading");
     let rows = below
@@ -68,8 +68,8 @@ fn its_map_has_every_package_of_the_tests() {
     assert!(missing.is_empty(), "not on the map: {missing:?}");
 }
 
-/// Each row says by which function the next one is reached: the row's file calls it, the next row's
-/// file has it.
+/// Each row names the function by which the next one is reached: the row's file calls it, and the
+/// next row's file defines it.
 #[test]
 fn its_walk_is_the_way_that_calls_go() {
     let text = page();

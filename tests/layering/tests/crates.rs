@@ -1,4 +1,4 @@
-//! Which crates there are, who uses whom, and that none of them brings C along.
+//! Which crates there are, which uses which, and that none of them depends on C.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -10,14 +10,14 @@ use std::fs;
 
 use layering::{Crates, sources};
 
-/// Every edge between shipped crates that the design has. `docs/ARCHITECTURE.md` draws them.
+/// Every edge between published crates that the design permits. `docs/ARCHITECTURE.md` draws them.
 const EDGES: [(&str, &[&str]); 8] = [
     ("uverbs-uapi", &[]),
     ("uverbs-core", &["uverbs-uapi"]),
     ("uverbs-rxe", &["uverbs-core", "uverbs-uapi"]),
     ("uverbs-mlx5", &["uverbs-core", "uverbs-uapi"]),
     ("uverbs-any", &["uverbs-core", "uverbs-mlx5", "uverbs-rxe"]),
-    // A provider is used by name only where the facade shows what that vendor alone has.
+    // A provider is used by name only where the facade exposes what only that vendor has.
     ("uverbs", &["uverbs-any", "uverbs-core", "uverbs-mlx5"]),
     ("uverbs-cli", &["uverbs"]),
     ("uverbs-fake", &["uverbs-core", "uverbs-uapi"]),
@@ -36,7 +36,7 @@ const C_BUILDERS: [&str; 9] = [
     "vcpkg",
 ];
 
-/// Crates whose names end in `-sys` although they hold Rust alone.
+/// Crates whose names end in `-sys` although they contain only Rust.
 const RUST_IN_SYS: [(&str, &str); 1] = [(
     "linux-raw-sys",
     "numbers and structs of the kernel, written in Rust",
@@ -137,8 +137,8 @@ fn the_facade_speaks_no_kernel_words() {
     }
 }
 
-/// A hook of `rings` is a question at each doorbell and each poll. What users build by default, and
-/// programs that are measured, have none.
+/// A hook of `rings` is a check at each doorbell and each poll. Default builds, and programs that
+/// are measured, have none.
 #[test]
 fn queues_are_watched_in_the_tool_alone() {
     let mut asking = Vec::new();

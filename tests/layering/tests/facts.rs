@@ -1,12 +1,12 @@
-//! How errors name what they tell.
+//! How errors name their facts.
 
 use layering::shipped;
 
-/// What adds a fact whose name is written there, and what comes before that name.
+/// The calls that add a fact whose name is written there, and what precedes that name.
 const WAYS: [(&str, &str); 3] = [(".fact(", ""), ("Error::limit(", ","), ("at_most(", ",")];
 
-/// The name in the call that `arguments` follow, if one is written there: what stands before it is
-/// no string.
+/// The name in the call that `arguments` follow, if one is written there: what precedes it is not a
+/// string.
 fn name<'a>(arguments: &'a str, before: &str) -> Option<&'a str> {
     let rest = match before {
         "" => arguments,
@@ -22,7 +22,7 @@ fn is_identifier(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_lowercase()) && name.chars().all(rest)
 }
 
-/// Programs look facts up by name, and people search for them; sentences are what hints are for.
+/// Programs look facts up by name, and people search for them; sentences belong in hints.
 #[test]
 fn names_of_facts_are_identifiers() {
     let (mut seen, mut wrong) = (0, Vec::new());

@@ -1,4 +1,4 @@
-//! What the guides show is taken from programs that are run, and what they link to is there.
+//! Code in the guides is taken from programs that are run, and the targets of links exist.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -109,7 +109,7 @@ fn links_lead_somewhere() {
     assert!(seen > 40, "only {seen} links were found");
 }
 
-/// What a heading is linked as: small letters, without punctuation, spaces as hyphens.
+/// The anchor of a heading: lower case, without punctuation, with hyphens for spaces.
 fn anchor(line: &str) -> Option<String> {
     let heading = line.strip_prefix('#')?.trim_start_matches('#').trim();
     let kept = heading

@@ -1,4 +1,4 @@
-//! Who may name whom inside a crate.
+//! Which modules may name which inside a crate.
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -7,22 +7,22 @@ use std::fs;
 
 use layering::{Source, root, sources};
 
-/// Modules of the driver layer that stand on each other, each with those above it.
+/// Modules of the driver layer that build on each other, each with those above it.
 const ABOVE: [(&str, &[&str]); 3] = [
     ("kind", &["cmd", "object", "contract"]),
     ("cmd", &["object", "contract"]),
     ("object", &["cmd", "contract"]),
 ];
 
-/// Whether a file is of the module, and not of its tests.
+/// Whether a file belongs to the module, and not to its tests.
 fn is_of(path: &str, module: &str) -> bool {
     let inside = path.trim_start_matches("providers/core/src/");
     let of = inside == format!("{module}.rs") || inside.starts_with(&format!("{module}/"));
     of && !inside.contains("/tests")
 }
 
-/// Commands know nothing of the objects whose handles they name, and objects nothing of commands:
-/// both know kinds.
+/// Commands know nothing about the objects whose handles they name, and objects nothing about
+/// commands: both know kinds.
 #[test]
 fn commands_and_objects_do_not_name_each_other() {
     let driver = sources(&["providers/core/src"]);
@@ -48,10 +48,10 @@ fn commands_and_objects_do_not_name_each_other() {
 
 const ROOMS: &str = "## The rooms of mlx5";
 const MLX5: &str = "providers/mlx5/src/";
-/// What stands outside of the floors.
+/// Modules that belong to no floor.
 const OUTSIDE: [&str; 3] = ["lib", "models", "tests"];
 
-/// Rooms of mlx5 and their floors, as the page has them.
+/// Modules of mlx5 and their floors, as given on the page.
 fn floors() -> BTreeMap<String, u32> {
     let page = fs::read_to_string(root().join("docs/ARCHITECTURE.md")).expect("the page is text");
     let (_, below) = page.split_once(ROOMS).expect("the page has this heading");
@@ -67,14 +67,14 @@ fn floors() -> BTreeMap<String, u32> {
     rows.skip(2).filter_map(floor_of).collect()
 }
 
-/// The room that a file of mlx5 is in, unless it is one of tests.
+/// The module that a file of mlx5 is in, unless it is a test file.
 fn room(source: &Source) -> Option<&str> {
     let inside = source.path.strip_prefix(MLX5)?;
     let first = inside.split('/').next()?.trim_end_matches(".rs");
     (!OUTSIDE.contains(&first) && !inside.contains("/tests")).then_some(first)
 }
 
-/// What a line names behind `crate::`.
+/// The names after `crate::` in a line.
 fn named(line: &str) -> impl Iterator<Item = &str> {
     let behind = line.split("crate::").skip(1);
     behind.map(|path| {
@@ -95,8 +95,7 @@ fn rooms_of_mlx5_name_only_rooms_below_them() {
         let floor = floors.get(room);
         let code = source.code().take_while(|(_, line)| *line != "mod tests {");
         for (number, line) in code {
-            // Names of the crate's root say nothing about the room that they are of, and have no
-            // floor.
+            // Names of the crate's root do not show which module they come from, and have no floor.
             for other in named(line).filter(|other| *other != room && *other != "tests") {
                 if floors.get(other).is_none_or(|other| Some(other) >= floor) {
                     wrong.push(format!("{}:{number}: {line}", source.path));

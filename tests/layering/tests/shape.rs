@@ -1,12 +1,12 @@
-//! How sources are laid out: modules in folders, comments in lines that a screen holds.
+//! How sources are laid out: modules in folders, comments in lines that fit a screen.
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
 use layering::{Source, root, whole_repository};
 
-/// Columns of a line of a comment.
+/// The largest width of a comment line.
 const WIDTH: usize = 100;
 
-/// It takes files of the tool, a program that no other package can depend on.
+/// It uses files of the tool, a program that no other package can depend on.
 const BORROWER: &str = "tests/hostile/src/lib.rs";
 
 /// The text of a line that is nothing but a comment.
@@ -15,8 +15,8 @@ fn comment(line: &str) -> Option<&str> {
     Some(text.trim_start_matches(['/', '!']).trim())
 }
 
-/// Numbers and widths of the comments that are too long. Tables, code, and what holds an address
-/// cannot be wrapped.
+/// Line numbers and widths of comments that are too long. Tables, code, and lines with a URL cannot
+/// be wrapped.
 fn too_long(text: &str) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     let mut in_code = false;
@@ -74,7 +74,7 @@ fn what_cannot_be_wrapped_may_be_long() {
     assert_eq!(numbers(open), [3]);
 }
 
-/// Whether a file is laid out as no module should be: it names another one's place, or stands
+/// Whether a file is laid out as no module should be: it names the path of another one, or is
 /// beside its own folder.
 fn is_astray(source: &Source) -> bool {
     let stem = source.path.trim_end_matches(".rs");

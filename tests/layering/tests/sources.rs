@@ -1,4 +1,4 @@
-//! What may stand in a source file.
+//! What a source file may contain.
 
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
@@ -50,11 +50,11 @@ const INTERFACES: [&str; 13] = [
     "tokio::runtime::",
 ];
 
-/// Lines of code that no file passes; the mirrors of kernel headers are as long as those are.
+/// The limit on lines of code in a file; mirrors of kernel headers are as long as those are.
 const LONGEST: usize = 600;
 const MIRRORS: &str = "uapi/src/";
 
-/// Whether a line has this path, and not one that only ends with its first name.
+/// Whether a line contains this path, and not one that merely ends with its first name.
 fn names(line: &str, path: &str) -> bool {
     line.match_indices(path).any(|(at, _)| {
         let before = line.get(..at).and_then(|start| start.chars().next_back());
@@ -67,7 +67,7 @@ fn only_sys_makes_system_calls() {
     let mut seen = 0;
     let mut wrong = Vec::new();
     for source in shipped() {
-        // The command-line tool is a program like any other user's; the fake kernel makes the
+        // The command-line tool is a program like any other user's; the fake kernel creates the
         // descriptors and the memory that a kernel would.
         let elsewhere = [SYS, "src/cli/", "tests/models/kernel/"]
             .iter()
@@ -76,7 +76,7 @@ fn only_sys_makes_system_calls() {
             continue;
         }
         seen += 1;
-        // What stands below is the file's own tests.
+        // Below this are the file's own tests.
         let code = source
             .code()
             .take_while(|(_, line)| *line != "#[cfg(test)]");
@@ -95,14 +95,14 @@ fn only_sys_makes_system_calls() {
     assert!(wrong.is_empty(), "system calls outside of sys: {wrong:#?}");
 }
 
-/// What the facade's table of contents says of a vendor.
+/// What the facade's table of contents says about a vendor.
 const FACE: [&str; 3] = [
     "not(feature = \"mlx5\"),",
     "#[cfg(feature = \"mlx5\")]",
     "pub mod mlx5;",
 ];
 
-/// The vendors there are providers for, by the folders of those.
+/// The vendors that have providers, by the folders of those.
 fn vendors() -> Vec<String> {
     let folders = fs::read_dir(root().join("providers")).expect("a folder of providers");
     let names = folders.map(|folder| folder.expect("a folder").file_name());
@@ -112,8 +112,8 @@ fn vendors() -> Vec<String> {
         .collect()
 }
 
-/// What is one vendor's stands in its provider, in its own folder of the facade, and in its row of
-/// `providers/any`.
+/// Vendor-specific code is in that vendor's provider, in its own folder of the facade, and in its
+/// row of `providers/any`.
 #[test]
 fn generic_code_names_no_vendor() {
     let vendors = vendors();
@@ -160,11 +160,10 @@ fn every_exception_is_still_needed() {
     }
 }
 
-/// A command's flags go through `asked`, which refuses bits that have no name; `bits` would pass
-/// them.
+/// A command's flags go through `asked`, which refuses unnamed bits; `bits` would let them pass.
 #[test]
 fn encoders_ask_for_named_bits() {
-    // Flags that it makes itself.
+    // Flags that it creates itself.
     let own = ("providers/core/src/cmd/xrcd.rs", "oflags.bits()");
     let encoders = sources(&["providers/core/src/cmd"]);
     let mut asked = 0;
@@ -199,7 +198,7 @@ fn no_file_is_too_long() {
 
 #[test]
 fn nothing_is_left_for_later() {
-    // Written so that this file does not hold them.
+    // Written so that this file does not contain them.
     let words = [
         concat!("to", "do!"),
         concat!("unimple", "mented!"),

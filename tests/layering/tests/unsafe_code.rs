@@ -1,6 +1,6 @@
-//! Where unsafe code is, and that `docs/UNSAFE.md` says so.
+//! Where unsafe code is, and that `docs/UNSAFE.md` lists it.
 //!
-//! The compiler refuses unsafe code in a file that does not allow it, so the attributes tell where
+//! The compiler refuses unsafe code in a file that does not allow it, so the attributes show where
 //! it is.
 #![allow(
     clippy::expect_used,
@@ -35,7 +35,7 @@ fn is_island(source: &Source) -> bool {
     allows(source, "#![")
 }
 
-/// The paths in the list below a heading: the first cell of each row, in backquotes.
+/// The paths in the list below a heading: the first cell of each row, in backticks.
 fn listed(heading: &str) -> BTreeSet<String> {
     let text = fs::read_to_string(root().join("docs/UNSAFE.md")).expect("docs/UNSAFE.md");
     let (_, rest) = text
@@ -87,7 +87,7 @@ fn islands_say_why_they_are_sound() {
     }
 }
 
-/// An attribute of `mod.rs` holds for every file below it, which could then hide unsafe code.
+/// An attribute of `mod.rs` applies to every file below it, which could then hide unsafe code.
 #[test]
 fn no_island_has_others_below_it() {
     for source in looked_at().iter().filter(|source| is_island(source)) {

@@ -1,4 +1,4 @@
-//! The commands that make, look at and end objects.
+//! The commands that create, query and destroy objects.
 #![allow(clippy::wildcard_imports, reason = "a table of the header's own names")]
 
 use connectx::driver::{CqInit, MkeyInit, QpInit, Refused, SrqInit};
@@ -80,7 +80,7 @@ impl Card {
             IB_USER_VERBS_CMD_MODIFY_QP => self.modify_qp(&command.asked()?),
             IB_USER_VERBS_CMD_QUERY_QP => self.query_qp(command),
             IB_USER_VERBS_CMD_CREATE_SRQ => self.create_srq(command),
-            // Limits are of no use without events.
+            // Limits have no effect without events.
             IB_USER_VERBS_CMD_MODIFY_SRQ => Ok(()),
             IB_USER_VERBS_CMD_DEALLOC_PD
             | IB_USER_VERBS_CMD_DEREG_MR
@@ -111,7 +111,7 @@ impl Card {
         Ok(())
     }
 
-    /// Keeps an object; its handle.
+    /// Adds an object; returns its handle.
     fn add(&self, kind: Kind, number: u32, memory: Vec<super::Range>) -> u32 {
         let handle = self.handle();
         let object = Object {
@@ -123,7 +123,7 @@ impl Card {
         handle
     }
 
-    /// Lets the device reach memory; takes it back if what it was for does not work out.
+    /// Lets the device access memory; revokes that if the operation it was for fails.
     fn reaching<T>(
         &self,
         memory: &[super::Range],
@@ -313,9 +313,9 @@ impl Card {
         Ok(())
     }
 
-    /// Ends an object; what it let the device reach is out of reach then.
+    /// Destroys an object; the memory that it let the device access is inaccessible afterwards.
     fn end(&self, command: &Legacy<'_>) -> Result<(), Errno> {
-        // The handle comes first, or behind the place of the reply.
+        // The handle comes first, or after the address of the reply.
         let handle = match command.number {
             IB_USER_VERBS_CMD_DEALLOC_PD | IB_USER_VERBS_CMD_DEREG_MR => command.asked::<u32>()?,
             _ => command.asked::<[u32; 3]>()?[2],

@@ -1,8 +1,8 @@
-//! Calls of the library, told apart.
+//! Dispatches the library's calls.
 //!
 //! # Safety
 //!
-//! Descriptors that it hands out, as objects or by number, are open and nobody else's.
+//! Descriptors that it returns, as objects or by number, are open and owned by nobody else.
 #![allow(unsafe_code, reason = "is a kernel")]
 
 use std::cell::Cell;
@@ -22,7 +22,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::Card;
 
-/// A legacy command, as it travels in an ioctl.
+/// A legacy command, as carried in an ioctl.
 pub(super) struct Legacy<'a> {
     pub(super) number: u32,
     request: &'a [u8],
@@ -56,21 +56,21 @@ impl Legacy<'_> {
     }
 }
 
-/// Puts a reply into its cells, as far as it fits.
+/// Copies a reply into its cells, as far as it fits.
 fn put<T: IntoBytes + Immutable>(cells: &[Cell<u8>], value: &T) {
     for (cell, byte) in cells.iter().zip(value.as_bytes()) {
         cell.set(*byte);
     }
 }
 
-/// A descriptor that nobody else has.
+/// A newly opened descriptor.
 pub(super) fn descriptor() -> Result<OwnedFd, Errno> {
     File::open("/dev/null")
         .map(OwnedFd::from)
         .map_err(|_| Errno::MFILE)
 }
 
-/// The number of a descriptor that is given away.
+/// The number of a descriptor whose ownership is given away.
 pub(super) fn given_away() -> Result<u32, Errno> {
     u32::try_from(descriptor()?.into_raw_fd()).map_err(|_| Errno::MFILE)
 }
@@ -81,7 +81,7 @@ fn ioctl(card: &Card, command: &Command<'_>) -> Result<(), Errno> {
         allocate_uar(card, command);
         return Ok(());
     }
-    // All that goes by ioctl else is the end of such a page.
+    // Otherwise the only ioctl is the one that frees such a page.
     if command.object == MLX5_IB_OBJECT_UAR {
         return Ok(());
     }
@@ -117,7 +117,8 @@ fn ioctl(card: &Card, command: &Command<'_>) -> Result<(), Errno> {
     })
 }
 
-/// A page of doorbells. Nothing listens there: the device is rung when records have moved.
+/// Allocates a page of doorbells. Nothing listens there: the device's doorbell is rung when records
+/// have moved.
 fn allocate_uar(card: &Card, command: &Command<'_>) {
     for attr in command.attrs.iter().chain(command.uhw.attrs) {
         match &attr.value {
@@ -139,7 +140,7 @@ unsafe impl Kernel for Card {
         match call {
             Call::Ioctl(command) => ioctl(self, command).map(|()| Reply::Done),
             Call::Map { len, .. } => Mapping::anonymous(len).map(Reply::Mapped),
-            // No events; and whatever is written here was not asked for.
+            // There are no events; and whatever is written here was not requested.
             _ => Err(Errno::AGAIN),
         }
     }

@@ -1,11 +1,11 @@
-//! This process's memory, as a device reaches it.
+//! This process's memory, as a device accesses it.
 //!
 //! # Safety
 //!
-//! Only ranges are reached that the library named in a command: registered memory, queues and
-//! records. Whoever names memory promises that it stays until the kernel confirmed that the object
-//! is gone, and with that it is forgotten here. No reference is formed; words are accessed by
-//! atomics as wide as what they are cut to.
+//! Only ranges are accessed that the library named in a command: registered memory, queues and
+//! records. A caller that names memory promises that it stays valid until the kernel confirmed that
+//! the object is gone, and with that confirmation it is forgotten here. No reference is formed;
+//! words are accessed by atomics as wide as the chunks they are cut to.
 #![allow(unsafe_code, reason = "plays the device: reads and writes memory")]
 
 use std::collections::BTreeMap;
@@ -14,10 +14,10 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use connectx::{BusError, GuestMemory};
 
-/// A range: where it starts, and its bytes.
+/// A range: its start address and its length in bytes.
 pub(super) type Range = (u64, u64);
 
-/// What the library has named.
+/// The ranges that the library has named.
 #[derive(Debug, Default)]
 pub(super) struct Process(RwLock<BTreeMap<Range, usize>>);
 
@@ -26,13 +26,13 @@ impl Process {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the device reach a range; as often as it is named.
+    /// Lets the device access a range; it may be named several times.
     pub(super) fn name(&self, range: Range) {
         let mut ranges = self.0.write().unwrap_or_else(PoisonError::into_inner);
         *ranges.entry(range).or_default() += 1;
     }
 
-    /// Takes that back once.
+    /// Revokes one naming of a range.
     pub(super) fn forget(&self, range: Range) {
         let mut ranges = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = ranges.get_mut(&range) {
@@ -43,7 +43,7 @@ impl Process {
         }
     }
 
-    /// Does something with bytes that all lie in one range.
+    /// Accesses bytes that all lie in one range.
     fn with(
         &self,
         address: u64,
@@ -52,7 +52,7 @@ impl Process {
     ) -> Result<(), BusError> {
         let ranges = self.ranges();
         let end = address.checked_add(length as u64);
-        // Ranges do not overlap but for being named twice; records are the shortest, and near each
+        // Ranges overlap only if they were named twice; records are the shortest, and near each
         // other.
         let named = ranges
             .range(..=(address, u64::MAX))
@@ -81,8 +81,8 @@ fn word(address: usize) -> &'static AtomicU64 {
     unsafe { AtomicU64::from_ptr(place) }
 }
 
-/// The bytes at `address`, cut at multiples of eight: how far each piece is from the start, and how
-/// long.
+/// The bytes at `address`, split at multiples of eight: the offset of each chunk from the start,
+/// and its length.
 fn pieces(address: usize, length: usize) -> impl Iterator<Item = (usize, usize)> {
     let mut at = 0;
     std::iter::from_fn(move || {

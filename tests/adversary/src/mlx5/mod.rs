@@ -1,8 +1,8 @@
-//! The software ConnectX in this process, and the kernel's driver in miniature that sets it up for
-//! the library.
+//! The software ConnectX in this process, and a miniature kernel driver that sets it up for the
+//! library.
 //!
 //! Queues of the library are queues of the model, at their own addresses. Doorbells are not
-//! trapped: the device looks at the records instead, which are written before.
+//! trapped: the device checks the records instead, which are written before them.
 
 mod commands;
 mod kernel;
@@ -33,7 +33,7 @@ struct Card {
     memory: Arc<Process>,
     handles: AtomicU32,
     cqe_version: u8,
-    /// The device says that pages may be absent, so that pollers may post to shared queues, too.
+    /// The device reports that pages may be absent, so that pollers may post to shared queues, too.
     on_demand: bool,
 }
 
@@ -44,8 +44,8 @@ struct State {
     frozen: bool,
 }
 
-/// An object of the kernel's: what it is, its number in the device, and the memory that it lets the
-/// device reach.
+/// An object of the kernel: its kind, its number in the device, and the memory that it lets the
+/// device access.
 #[derive(Clone, Debug)]
 struct Object {
     kind: Kind,
@@ -92,8 +92,8 @@ impl Card {
 pub struct Cards([Arc<Shaky<Card>>; 2]);
 
 impl Cards {
-    /// Devices whose completions carry what the library chose, or (version 0) the number of the
-    /// queue pair alone.
+    /// Devices whose completions carry what the library chose, or (version 0) only the number of
+    /// the queue pair.
     ///
     /// # Panics
     /// Never: a function without objects refuses nothing.
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
     use crate::face;
 
-    /// Else programs would run on a device that does nothing.
+    /// Otherwise programs would run on a device that does nothing.
     #[test]
     fn a_message_arrives_by_either_kind_of_number() {
         for cqe_version in [0, 1] {

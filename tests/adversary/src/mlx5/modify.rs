@@ -1,4 +1,4 @@
-//! The command that changes queue pairs.
+//! The command that modifies queue pairs.
 
 use connectx::driver::{Attributes, Transition};
 use uverbs::attr::QpAttrMask;
@@ -18,11 +18,11 @@ const RTR: u8 = 2;
 const RTS: u8 = 3;
 const SQE: u8 = 5;
 const ERR: u8 = 6;
-/// What the device calls [`SQE`].
+/// The device's value for [`SQE`].
 const SEND_ERROR: u8 = 4;
 
 impl State {
-    /// The state of a queue pair. Failures change it without anybody asking.
+    /// The state of a queue pair. Failures change it without a command.
     pub(super) fn state_of(&mut self, handle: u32) -> Result<u8, Errno> {
         match self.objects.get(&handle) {
             Some(Object {
@@ -40,7 +40,8 @@ impl State {
 }
 
 impl Card {
-    /// As the core checks it, then the driver: a change that no table has reaches no device.
+    /// Checks as the core does, then as the driver does: a transition that is in no table never
+    /// reaches the device.
     pub(super) fn modify_qp(&self, asked: &ib_uverbs_modify_qp) -> Result<(), Errno> {
         let mut locked = self.lock();
         let state = &mut *locked;

@@ -1,4 +1,4 @@
-//! Changing what there is.
+//! Modifying existing objects.
 
 use uverbs::attr::{QpAttr, SrqModify};
 use uverbs::link::Mtu;
@@ -12,7 +12,7 @@ use crate::face;
 use crate::finding::Rule;
 
 impl Link {
-    /// All that a change to this state takes.
+    /// All attributes that a transition to this state takes.
     fn attributes(&self, to: QpState) -> QpAttr {
         let connected = self.kind != QpType::Ud;
         let reliable = self.kind == QpType::Rc;
@@ -69,7 +69,7 @@ impl Pair {
 }
 
 impl Pair {
-    /// Asks the kernel what state it is in.
+    /// Queries the kernel for the state.
     fn look_up(&mut self) {
         match &mut self.body {
             Body::Raw(qp) => drop(qp.query()),
@@ -84,7 +84,7 @@ impl World<'_> {
         self.pairs.get_mut(at)
     }
 
-    /// To a state, with what that takes or without, in more than one spelling.
+    /// Modifies the state, with or without the attributes that this requires, in more than one way.
     pub(super) fn modify(&mut self, a: u8, b: u8, c: u8) {
         let Some(pair) = self.pair(a) else { return };
         let state = face::state([0, 0, 1, 2, 3, 4, 5, 6][pick(8, b)]);
@@ -106,7 +106,7 @@ impl World<'_> {
         drop(pair.modify(&attr));
     }
 
-    /// From RESET to RTS, or as far as it gets.
+    /// From RESET to RTS, or as far as possible.
     pub(super) fn connect(&mut self, a: u8, b: u8) {
         let Some(pair) = self.pair(a) else { return };
         if b & 4 != 0 {
@@ -134,7 +134,7 @@ impl World<'_> {
         }
     }
 
-    /// A queue gave back all that it had.
+    /// A queue returned all its memory.
     pub(super) fn given_up(&mut self, owner: u32, memory: Vec<Memory>) -> Outcome {
         let mut given: Vec<_> = memory.iter().map(super::made::place).collect();
         let mine = |request: &super::Request| request.owner == owner;
@@ -148,7 +148,7 @@ impl World<'_> {
                 })?,
             }
         }
-        // Exposed memory has no place here.
+        // Exposed memory has no place index here.
         if given.iter().any(Option::is_some) {
             self.found(Rule::NotOut, || {
                 format!("{owner} gave back {given:x?}, which were not posted")

@@ -1,4 +1,4 @@
-//! The end of a program: everything ends, and nothing is left.
+//! The end of a program: everything is destroyed, and nothing may be left.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::face;
 use crate::finding::Rule;
 
 impl World<'_> {
-    /// Ends all that is posted, then all there is.
+    /// Ends everything that is posted, then all objects.
     pub(super) fn end(mut self) -> Outcome {
         self.trap.disarm();
         self.device.mend();
@@ -32,7 +32,7 @@ impl World<'_> {
         self.nothing_is_left()
     }
 
-    /// Flushes queue pairs, and tells which. Those in RESET have nothing to flush.
+    /// Flushes queue pairs, and returns which. Those in RESET have nothing to flush.
     fn flush(&mut self) -> HashSet<u32> {
         let mut flushed = HashSet::new();
         for pair in &mut self.pairs {
@@ -46,7 +46,7 @@ impl World<'_> {
         flushed
     }
 
-    /// Polls until nothing comes.
+    /// Polls until there are no more completions.
     fn drain(&mut self) -> Outcome {
         self.device.run();
         loop {
@@ -93,8 +93,8 @@ impl World<'_> {
             .any(|cq| cq.uid == uid && cq.queue.is_some())
     }
 
-    /// Shared queues have what their devices have. Queue pairs that were forgotten may still
-    /// receive, so the devices stand still from the last poll to the look at them.
+    /// Checks that shared queues hold what their devices see. Forgotten queue pairs may still
+    /// receive, so the devices are frozen from the last poll until the check.
     fn check_shared(&mut self) -> Outcome {
         self.freeze(true);
         self.drain()?;
@@ -111,7 +111,8 @@ impl World<'_> {
         while let Some(finished) = face::unpolled(&mut srq.queue) {
             self.ended(finished.user_data, srq.uid, finished.memory)?;
         }
-        // A completion queue that a forgotten queue pair keeps is not gone, and cannot be polled.
+        // A completion queue that a forgotten queue pair keeps alive is not gone, and cannot be
+        // polled.
         let polled = srq.users.iter().all(|(_, cq)| self.polls(*cq));
         let told = !self.doubt && !self.discarded && (polled || self.graveyard.is_empty());
         let posted = srq.queue.receives_posted();
@@ -130,12 +131,12 @@ impl World<'_> {
         let owner = srq.uid;
         match srq.queue.destroy() {
             Ok(memory) => self.given_up(owner, memory),
-            // Queue pairs that were forgotten use it.
+            // Forgotten queue pairs use it.
             Err(_) => Ok(()),
         }
     }
 
-    /// Drops all, and looks at what the kernel has.
+    /// Drops everything, and checks what the kernel still has.
     fn nothing_is_left(mut self) -> Outcome {
         self.cqs.clear();
         self.exposed.clear();

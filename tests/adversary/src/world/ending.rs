@@ -1,4 +1,4 @@
-//! Objects that go: destroyed, dropped, forgotten.
+//! Ending objects: destroying, dropping and forgetting them.
 
 use super::made::Body;
 use super::{Outcome, World, pick};
@@ -51,7 +51,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// A queue is gone, with all that was posted on it.
+    /// A queue is gone, with everything that was posted on it.
     fn gone(&mut self, owner: u32) {
         self.requests.retain(|_, request| request.owner != owner);
     }
@@ -85,14 +85,15 @@ impl World<'_> {
             }
             14 => self.hands.truncate(usize::from(a)),
             _ => {
-                // What was made on it lives on; whether it is given up later is not asked any more.
+                // What was created on it lives on; whether it is leaked later is not checked any
+                // more.
                 let site = pick(self.sites.len(), a);
                 self.doubt |= self.sites[site].take().is_some();
             }
         }
     }
 
-    /// Keeps it from being dropped until all is looked at: for the library that is never.
+    /// Keeps it from being dropped until everything is checked: for the library that is never.
     pub(super) fn forget(&mut self, a: u8, c: u8) {
         match c % 8 {
             0..=2 => {

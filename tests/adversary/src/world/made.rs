@@ -1,4 +1,4 @@
-//! What a program made, with what the oracle knows of it.
+//! What a program created, with what the oracle knows about it.
 
 use uverbs::owned::{self, Buffer, Memory};
 use uverbs::{
@@ -6,7 +6,7 @@ use uverbs::{
     QueuePairEndpoint,
 };
 
-/// An opened device, and its domains.
+/// An opened device, and its protection domains.
 pub(super) struct Site {
     pub(super) context: Context,
     pub(super) pds: [Option<ProtectionDomain>; 2],
@@ -27,7 +27,7 @@ pub(super) struct Srq {
     pub(super) pd: usize,
     pub(super) number: u32,
     pub(super) queue: owned::SharedReceiveQueue,
-    /// Queue pairs that receive from it: their numbers, and where they complete.
+    /// Queue pairs that receive from it: their numbers, and their completion queues.
     pub(super) users: Vec<(u32, u32)>,
 }
 
@@ -47,11 +47,12 @@ pub(super) struct Pair {
     pub(super) recv_cq: u32,
     pub(super) srq: Option<u32>,
     pub(super) link: Link,
-    /// Every completion with its number is of what was posted on it by its owner, and still counts.
+    /// Every completion with its number belongs to a request that its owner posted, and still
+    /// counts.
     pub(super) pure: bool,
 }
 
-/// Whom a queue pair talks to.
+/// The peer of a queue pair.
 #[derive(Clone)]
 pub(super) struct Link {
     pub(super) kind: QpType,
@@ -61,17 +62,17 @@ pub(super) struct Link {
     pub(super) address: Option<AddressHandle>,
 }
 
-/// A request that is posted.
+/// A posted request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub(super) owner: u32,
-    /// Where its buffer is.
+    /// The place index of its buffer.
     pub(super) place: Option<usize>,
     /// It was posted, and neither that nor its end is in doubt.
     pub(super) sure: bool,
 }
 
-/// A buffer in the program's hands, and what it held when it was looked at last.
+/// A buffer that the program owns, and its contents when last checked.
 pub(super) struct Hand {
     pub(super) buffer: Buffer,
     copy: Vec<u8>,
@@ -96,7 +97,7 @@ impl Hand {
         )
     }
 
-    /// The program writes to it: the message of that number, in its first `len` bytes.
+    /// The program writes message `number` to its first `len` bytes.
     pub(super) fn write(&mut self, number: u64, len: usize) {
         fill(&mut self.buffer, number, len);
         self.copy.copy_from_slice(&self.buffer);
@@ -117,7 +118,7 @@ fn byte_of(number: u64, at: usize) -> u8 {
     }
 }
 
-/// Which message it is, when it is one.
+/// The number of the message in these bytes, if there is one.
 pub(super) fn message(bytes: &[u8]) -> Option<u64> {
     let number = u64::from_le_bytes(*bytes.first_chunk()?);
     let mut all = bytes.iter().enumerate();
@@ -125,7 +126,7 @@ pub(super) fn message(bytes: &[u8]) -> Option<u64> {
         .then_some(number)
 }
 
-/// Where the buffer of a request is.
+/// The place index of a request's buffer.
 pub(super) fn place(memory: &Memory) -> Option<usize> {
     match memory {
         Memory::Buffer(buffer, _) => Some(buffer.as_ptr().addr()),

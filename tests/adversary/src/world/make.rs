@@ -1,4 +1,4 @@
-//! Making objects.
+//! Creating objects.
 
 use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
 use uverbs::{
@@ -10,11 +10,11 @@ use super::{ENOUGH, FULL, World, pick};
 use crate::device::SITES;
 use crate::face;
 
-/// Room for all completions that there can be at a time.
+/// Room for all completions that there can be at one time.
 const ENTRIES: u32 = 255;
-/// Requests in a queue.
+/// Number of requests in a queue.
 const DEEP: u32 = 7;
-/// Bytes that are copied into a queue.
+/// Number of bytes that are copied into a queue.
 pub(super) const INLINE: usize = 32;
 
 /// What peers may do.
@@ -22,7 +22,7 @@ const REMOTE: AccessFlags = AccessFlags::REMOTE_READ
     .union(AccessFlags::REMOTE_WRITE)
     .union(AccessFlags::REMOTE_ATOMIC);
 
-/// Most programs stay at one place.
+/// Most programs stay at one site.
 fn site_of(number: u8) -> usize {
     match number >> 4 {
         14 => 1,
@@ -94,7 +94,7 @@ impl World<'_> {
         });
     }
 
-    /// Makes one queue pair that talks to itself, or two that talk to each other.
+    /// Creates one queue pair connected to itself, or two connected to each other.
     pub(super) fn make_pairs(&mut self, a: u8, b: u8, c: u8, owned: bool) {
         if self.pairs.len() >= ENOUGH {
             return;
@@ -125,7 +125,7 @@ impl World<'_> {
         }
     }
 
-    /// A queue pair of two completion queues of one site, and of a shared queue maybe.
+    /// Prepares a queue pair with two completion queues of one site, and possibly a shared queue.
     fn prepare(&mut self, a: u8, b: u8, kind: QpType) -> Option<(PreparedQueuePair, Parts)> {
         let first = pick(self.cqs.len(), a);
         let site = self.cqs.get(first)?.site;
@@ -214,7 +214,7 @@ impl World<'_> {
         });
     }
 
-    /// An owner for a queue pair that has none.
+    /// Turns a queue pair into an owned one.
     pub(super) fn own(&mut self, a: u8) {
         let is_raw = |pair: &Pair| matches!(pair.body, Body::Raw(_));
         let raw: Vec<_> = (0..self.pairs.len())
@@ -256,7 +256,7 @@ impl World<'_> {
         }
     }
 
-    /// Makes queue pairs and drops them.
+    /// Creates queue pairs and drops them.
     pub(super) fn churn(&mut self, a: u8, c: u8) {
         let count = [1, 2, 4, 8, 16, 16, 32, 64][pick(8, c)];
         for _ in 0..count {
@@ -269,7 +269,7 @@ impl World<'_> {
     }
 }
 
-/// What a queue pair was built with.
+/// The objects that a queue pair was built with.
 struct Parts {
     site: usize,
     pd: usize,
@@ -279,7 +279,7 @@ struct Parts {
     kind: QpType,
 }
 
-/// Sizes, patience and rights that all have.
+/// Sets the sizes, timeouts and rights that all of them have.
 fn set(builder: QueuePairBuilder<'_>) -> uverbs::Result<QueuePairBuilder<'_>> {
     Ok(builder
         .max_send_wr(DEEP)

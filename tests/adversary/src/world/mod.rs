@@ -1,4 +1,4 @@
-//! Everything that a program holds, and what is known of it.
+//! Everything that a program holds, and what is known about it.
 #![forbid(unsafe_code)]
 
 mod change;
@@ -25,15 +25,15 @@ use crate::face::Held;
 use crate::finding::{Finding, Rule};
 use crate::op::{Op, What};
 
-/// Objects of each kind that a program holds at most.
+/// The largest number of objects of each kind that a program holds.
 const ENOUGH: usize = 6;
-/// Buffers that a program holds at most.
+/// The largest number of buffers that a program holds.
 const FULL: usize = 24;
 
-/// What came of steps.
+/// The result of steps.
 type Outcome<T = ()> = Result<T, Finding>;
 
-/// A program at work.
+/// A running program.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "what is known of a program, each by itself"
@@ -46,26 +46,26 @@ pub struct World<'d> {
     pairs: Vec<Pair>,
     exposed: Vec<(usize, ExposedMemory)>,
     hands: Vec<Hand>,
-    /// What is never dropped, until all is looked at.
+    /// Objects that are not dropped until everything is checked.
     graveyard: Vec<Box<dyn Any + Send>>,
-    /// What is posted, by the number it was posted with.
+    /// Posted requests, by number.
     requests: HashMap<u64, Request>,
     /// Messages that were sent: their numbers and lengths.
     messages: HashMap<u64, usize>,
-    /// Ids of completions, as a program sees them.
+    /// Ids of completions that the program has seen.
     seen: Vec<u64>,
-    /// Numbers that queue pairs of each site had.
+    /// Numbers that queue pairs of each site have had.
     used: HashSet<(usize, u32)>,
     next: u64,
     pattern: u8,
     frozen: bool,
     trap: Arc<Trap>,
     traps: bool,
-    /// Calls failed or ended with a panic: what was posted is not known for sure.
+    /// Calls failed or panicked: what was posted is not known for sure.
     doubt: bool,
-    /// Completions were taken and not offered to anybody.
+    /// Completions were polled and offered to no queue.
     discarded: bool,
-    /// Promises that are looked at; all but when they are chosen.
+    /// The guarantee that is checked; `None` for all of them.
     only: Option<Rule>,
 }
 
@@ -104,17 +104,17 @@ impl<'d> World<'d> {
         }
     }
 
-    /// Makes the steps, and ends with nothing left.
+    /// Carries out the steps, and ends with nothing left.
     ///
     /// # Errors
-    /// The first promise that was broken.
+    /// The first guarantee that was broken.
     pub fn play(mut self, program: &[Op]) -> Outcome {
         self.traps = program.iter().any(|op| op.what == What::Panic);
         self.run(program, &[])?;
         self.end()
     }
 
-    /// A promise was broken. Nothing came of it when others are looked at.
+    /// Reports a broken guarantee. This has no effect if only others are checked.
     fn found(&self, rule: Rule, detail: impl FnOnce() -> String) -> Outcome {
         match self.only {
             Some(only) if only != rule => Ok(()),
@@ -139,22 +139,22 @@ impl<'d> World<'d> {
         Ok(())
     }
 
-    /// Another thread makes the step.
+    /// Carries out the step in another thread.
     fn elsewhere(&mut self, op: Op, held: &[&dyn Held]) -> Outcome {
         let joined = std::thread::scope(|scope| scope.spawn(|| self.step(op, held)).join());
         joined.unwrap_or_else(|payload| resume_unwind(payload))
     }
 
-    /// Makes a step, after which nothing in the program's hands has changed, whatever the device
-    /// writes.
+    /// Carries out a step, after which nothing that the program owns may have changed, whatever the
+    /// device writes.
     fn step(&mut self, op: Op, held: &[&dyn Held]) -> Outcome {
         self.act(op, held)?;
         self.look()
     }
 
-    /// The device writes where it may, and nothing that the program sees changes.
+    /// Lets the device write where it may; nothing that the program sees may change.
     fn look(&mut self) -> Outcome {
-        // Never what fresh memory holds.
+        // Never the byte that fresh memory holds.
         self.pattern = self.pattern.checked_add(1).unwrap_or(1);
         self.device.scribble(self.pattern);
         let changed = self.hands.iter().find(|hand| hand.has_changed());
@@ -224,7 +224,7 @@ impl<'d> World<'d> {
         self.next
     }
 
-    /// A request ended, at `owner`. Its memory goes into the program's hands.
+    /// A request ended at `owner`. The program owns its memory again.
     fn ended(&mut self, number: u64, owner: u32, memory: Memory) -> Outcome {
         let place = made::place(&memory);
         match self.requests.remove(&number) {
@@ -239,7 +239,7 @@ impl<'d> World<'d> {
         Ok(())
     }
 
-    /// Puts memory into the program's hands.
+    /// Takes ownership of memory.
     fn take(&mut self, memory: Memory) {
         if let Some(buffer) = memory.into_buffer() {
             self.hands.push(Hand::new(buffer));
@@ -247,7 +247,7 @@ impl<'d> World<'d> {
     }
 }
 
-/// Which of so many; nothing of none comes to be asked for.
+/// An index below `count`, or 0 if there is nothing to choose from.
 fn pick(count: usize, number: u8) -> usize {
     usize::from(number) % count.max(1)
 }

@@ -1,4 +1,4 @@
-//! Completions: taken, offered to everybody, held.
+//! Completions: polling, offering to every owner, holding.
 
 use uverbs::completion::WcOpcode;
 use uverbs::owned::Finished;
@@ -11,7 +11,7 @@ use crate::finding::Rule;
 use crate::op::Op;
 
 impl World<'_> {
-    /// Everybody who gives memory back, from one of them on.
+    /// Every queue that returns memory, starting with the `first`.
     fn owners(&mut self, first: usize) -> Vec<(u32, &mut dyn Owner)> {
         let pairs = self.pairs.iter_mut().filter_map(|pair| {
             let uid = pair.uid;
@@ -39,7 +39,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Asks a shared queue for some requests that were used up by whoever is gone.
+    /// Asks a shared queue for requests that were used up by queue pairs that are gone.
     pub(super) fn unpolled(&mut self, a: u8, b: u8) -> Outcome {
         let at = pick(self.srqs.len(), a);
         for _ in 0..=pick(8, b) {
@@ -55,7 +55,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Takes so many completions of a queue, and tells how many there were.
+    /// Polls a queue so many times, and returns how many completions there were.
     pub(super) fn poll_at(&mut self, at: usize, first: usize, times: usize) -> Outcome<usize> {
         let Some(cq) = self.cqs.get_mut(at) else {
             return Ok(0);
@@ -99,7 +99,7 @@ impl World<'_> {
         self.found(Rule::Lost, || format!("poll: {error}"))
     }
 
-    /// What a completion finished. `all` were asked.
+    /// Checks what a completion finished. `all` were asked.
     fn settle(
         &mut self,
         source: Source,
@@ -123,7 +123,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Nobody took it: it is of nobody who is still there.
+    /// No queue took it: it must belong to a queue that is gone.
     fn check_claimed(&mut self, source: Source, says: &WorkCompletion) -> Outcome {
         let mine = self.pairs.iter().find(|pair| {
             let shared = |uid| self.srqs.iter().any(|srq| srq.uid == uid);
@@ -170,14 +170,14 @@ impl World<'_> {
             let len = number.and_then(|number| self.messages.get(&number));
             bytes.len() < 8 || len == Some(&bytes.len())
         };
-        // Behind the header, if it is a datagram.
+        // After the header, if it is a datagram.
         if is_known(bytes) || bytes.get(40..).is_some_and(is_known) {
             return Ok(());
         }
         self.found(Rule::Garbled, || format!("{finished:?}: {bytes:x?}"))
     }
 
-    /// Takes completions without their queue.
+    /// Polls completions without offering them to their queues.
     pub(super) fn poll_into(&mut self, a: u8, c: u8) {
         let at = pick(self.cqs.len(), a);
         if let Some(queue) = self.cqs.get_mut(at).and_then(|cq| cq.queue.as_mut()) {
@@ -189,7 +189,7 @@ impl World<'_> {
         }
     }
 
-    /// Holds a completion while some of the steps that follow are made; tells how many.
+    /// Holds a completion during some of the following steps; returns how many.
     pub(super) fn hold(&mut self, op: Op, rest: &[Op], held: &[&dyn Held]) -> Outcome<usize> {
         let Op { a, b, c, .. } = op;
         let at = pick(self.cqs.len(), a);
@@ -214,14 +214,14 @@ impl World<'_> {
             Ok(None) => (0, Ok(())),
             Err(error) => (0, self.cannot(error)),
         };
-        // Objects are dropped and forgotten meanwhile, so it may be elsewhere.
+        // Objects are dropped and forgotten meanwhile, so its index may have changed.
         if let Some(cq) = self.cqs.iter_mut().find(|cq| cq.uid == uid) {
             cq.queue = Some(queue);
         }
         outcome.map(|()| count)
     }
 
-    /// Makes steps while a completion is held.
+    /// Carries out steps while a completion is held.
     fn while_held(
         &mut self,
         holding: &Holding<'_>,
@@ -274,7 +274,7 @@ impl World<'_> {
         }
     }
 
-    /// Offers a completion that is held to one, or to everybody.
+    /// Offers a held completion to one owner, or to all.
     pub(super) fn offer(&mut self, a: u8, b: u8, held: &[&dyn Held]) -> Outcome {
         let Some(held) = held.get(pick(held.len(), a)) else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Posting: what is taken, and what is refused.
+//! Posting: what is accepted, and what is refused.
 
 use uverbs::memory::MwType;
 use uverbs::owned::{Memory, Refused, Work};
@@ -11,16 +11,16 @@ use super::{Outcome, World, pick};
 use crate::face::{self, Ending};
 use crate::finding::Rule;
 
-/// How often something is refused: mostly around powers of two, where counters end.
+/// How often something is refused: mostly around powers of two, where counters wrap.
 const TIMES: [u32; 16] = [
     1, 2, 3, 7, 8, 15, 16, 17, 127, 128, 253, 254, 255, 255, 256, 257,
 ];
 
-/// Bytes that a peer's window or region needs for any operation here.
+/// Bytes of a peer's window or region that any operation here needs.
 const SPACE: u8 = 16;
 
 impl World<'_> {
-    /// The place in the list of one of the owned queue pairs.
+    /// The index in the list of one of the owned queue pairs.
     pub(super) fn an_owned(&self, a: u8) -> Option<usize> {
         let is_owned = |pair: &Pair| matches!(pair.body, Body::Owned(_));
         let mut all = (0..self.pairs.len()).filter(|at| is_owned(&self.pairs[*at]));
@@ -28,7 +28,7 @@ impl World<'_> {
         all.nth(pick(count, a))
     }
 
-    /// A send request for the peer of a queue pair.
+    /// Addresses a send request to the peer of a queue pair.
     fn addressed(&self, at: usize, work: Work) -> Work {
         let link = &self.pairs[at].link;
         match &link.address {
@@ -38,7 +38,7 @@ impl World<'_> {
         }
     }
 
-    /// Posts, and keeps account of it.
+    /// Posts, and records the request.
     fn post(&mut self, at: usize, work: Work, number: u64, place: Option<usize>) -> Outcome {
         let work = work.user_data(number);
         let pair = &mut self.pairs[at];
@@ -69,7 +69,7 @@ impl World<'_> {
 
     fn handed_back(&mut self, number: u64, refused: Refused) -> Outcome {
         let Some(work) = refused.work else {
-            // The kernel may have seen it. It stays with the queue.
+            // The kernel may have seen it. The memory stays with the queue.
             self.doubt = true;
             return Ok(());
         };
@@ -114,7 +114,7 @@ impl World<'_> {
             3 => Work::send_imm(7),
             _ => Work::send(),
         };
-        // Sometimes one without a name, which must change nothing.
+        // Sometimes a flag without a name, which must have no effect.
         let unnamed = if b >> 3 == 0x1f { 1 << (a & 31) } else { 0 };
         let flags = SendFlags::from_bits_retain(u32::from(c >> 5) | unnamed);
         let work = work.memory((hand.buffer, len)).flags(flags);
@@ -224,7 +224,7 @@ impl World<'_> {
         }
     }
 
-    /// A place in memory that peers may access; with room behind it, mostly.
+    /// An address in memory that peers may access; usually with room after it.
     fn remote(&self, c: u8) -> Option<Remote> {
         let (_, memory) = self.exposed.get(pick(self.exposed.len(), c >> 4))?;
         let mut remote = memory.remote();
@@ -261,7 +261,7 @@ impl World<'_> {
         if b & 15 == 15
             && let Some((_, memory)) = self.exposed.get(pick(self.exposed.len(), c))
         {
-            // Ranges that end before they start, and beyond the end, too.
+            // Also ranges that end before they start, and that go beyond the end.
             let from = usize::from(c & 7) * 40;
             work = work.memory((memory.clone(), from..usize::from(c >> 3) * 16));
         } else if !self.hands.is_empty() && b & 15 != 12 {
@@ -280,7 +280,7 @@ impl World<'_> {
         self.post(at, work, number, there)
     }
 
-    /// Posts what no queue takes.
+    /// Posts what no queue accepts.
     pub(super) fn refused(&mut self, a: u8, b: u8, c: u8) -> Outcome {
         let Some(at) = self.an_owned(a) else {
             return Ok(());
@@ -294,7 +294,7 @@ impl World<'_> {
                 break;
             }
             let number = self.number();
-            // The same each time.
+            // The same buffer each time.
             let hand = self.hands.pop();
             let Some(hand) = hand else { break };
             let there = Some(hand.buffer.as_ptr().addr());
@@ -318,14 +318,14 @@ impl World<'_> {
                 }),
                 _ => Work::send(),
             };
-            // Atomics take eight bytes; nothing takes more than there are.
+            // Atomics take eight bytes; no request takes more than the buffer has.
             let len = if b & 7 == 7 || len == 8 { len + 1 } else { len };
             self.post(at, work.memory((hand.buffer, len)), number, there)?;
         }
         Ok(())
     }
 
-    /// Posts under an id that the program chooses.
+    /// Posts with an id that the program chooses.
     pub(super) fn post_raw(&mut self, a: u8, b: u8, c: u8) {
         let is_raw = |pair: &Pair| matches!(pair.body, Body::Raw(_));
         let raw: Vec<_> = (0..self.pairs.len())
@@ -360,7 +360,7 @@ impl World<'_> {
         }
     }
 
-    /// An id: one that was seen, or one near it, or near the first that there may be.
+    /// An id: one that was seen, or one near it, or near the first possible one.
     fn guess(&self, b: u8, c: u8) -> u64 {
         const FIELDS: [u32; 8] = [0, 0, 24, 24, 32, 32, 32, 48];
         let base = match self.seen.get(pick(self.seen.len(), b)) {
@@ -368,7 +368,7 @@ impl World<'_> {
             None => 1 << 32 | 1 << 24,
         };
         let delta = i64::from(b >> 3) - 4;
-        // Often the very same.
+        // Often exactly the same.
         if c & 8 != 0 {
             return base;
         }

@@ -1,4 +1,4 @@
-//! A sink that panics when it is told to: nothing of that is seen by whoever called.
+//! A sink that panics on request: the caller of the library must not see any effect of that.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -6,7 +6,7 @@ use uverbs::recorder::{Record, Sink};
 
 use crate::shaky::Sprung;
 
-/// Hears of calls, and panics at one of them.
+/// Records calls, and panics at one of them.
 #[derive(Debug)]
 pub(super) struct Trap(AtomicI32);
 

@@ -1,4 +1,4 @@
-//! Commands about addresses, groups and flows.
+//! Address handle, multicast and flow commands.
 
 use uverbs_core::cmd::{ah, flow, mcast};
 use uverbs_core::types::{AddressVector, FlowLabel, Gid, GlobalRoute, Rate};
@@ -28,7 +28,7 @@ pub(super) fn vector(run: &Run) -> AddressVector {
 /// Creates and destroys address handles and flows, joins and leaves groups, as the bytes say.
 ///
 /// # Panics
-/// When nothing was said and something came back.
+/// If the kernel returned nothing and a result was reported.
 pub fn reply_address(bytes: &[u8]) {
     let Some(run) = Run::new(bytes) else { return };
     run.commands(one);

@@ -1,4 +1,4 @@
-//! Commands about completion queues.
+//! Completion queue commands.
 
 use uverbs_core::cmd::cq;
 use uverbs_core::types::CqCreateFlags;
@@ -8,8 +8,8 @@ use super::Run;
 /// Creates, resizes, polls and destroys completion queues as the bytes say.
 ///
 /// # Panics
-/// When more completions come back than were asked for, or nothing was said and something came
-/// back.
+/// If more completions are returned than were requested, or the kernel returned nothing and a
+/// result was reported.
 pub fn reply_cq(bytes: &[u8]) {
     let Some(run) = Run::new(bytes) else { return };
     run.commands(one);

@@ -9,10 +9,11 @@ use uverbs_uapi::ib_user_ioctl_verbs::{
 
 use super::Run;
 
-/// Opens a context and asks about the device, as the bytes say.
+/// Opens a context and queries the device, as the bytes say.
 ///
 /// # Panics
-/// When more comes back than there was room for, or nothing for something.
+/// If more is returned than there was room for, or the kernel returned nothing and a result was
+/// reported.
 pub fn reply_device(bytes: &[u8]) {
     let Some(run) = Run::new(bytes) else { return };
     run.commands(|run, which| match which % 4 {

@@ -1,4 +1,4 @@
-//! Commands about domains and memory.
+//! Protection domain and memory commands.
 
 use uverbs_core::cmd::{dm, dmah, mr, mw, pd};
 use uverbs_core::types::{AccessFlags, MrAdvice, MrAdviceFlags, MwType, ReregFlags};
@@ -6,10 +6,10 @@ use uverbs_uapi::ib_user_verbs::ib_uverbs_sge;
 
 use super::Run;
 
-/// Allocates, registers, changes and gives back what the bytes say.
+/// Allocates, registers, changes and releases as the bytes say.
 ///
 /// # Panics
-/// When nothing was said and something came back.
+/// If the kernel returned nothing and a result was reported.
 pub fn reply_memory(bytes: &[u8]) {
     let Some(run) = Run::new(bytes) else { return };
     run.commands(|run, which| match which % 3 {
@@ -19,7 +19,7 @@ pub fn reply_memory(bytes: &[u8]) {
     });
 }
 
-/// Of bits that have no name, one that is refused and those that are not.
+/// Access flags; some with unnamed bits, of which one is refused and the others are not.
 pub(super) fn access(run: &Run) -> AccessFlags {
     AccessFlags::from_bits_retain(run.tape.word() & 0x3ff8_03ff)
 }

@@ -1,4 +1,4 @@
-//! Every command, on a kernel whose every answer is the fuzzer's.
+//! Every command, on a kernel whose every answer comes from the fuzzer.
 
 mod address;
 mod completion;
@@ -29,7 +29,7 @@ use uverbs_uapi::ib_user_ioctl_verbs::{RDMA_DRIVER_MLX5, RDMA_DRIVER_RXE};
 use crate::liar::{Liar, descriptor};
 use crate::tape::Tape;
 
-/// No run has more commands.
+/// The largest number of commands in a run.
 const MANY: usize = 64;
 
 /// What a run of commands needs.
@@ -61,10 +61,10 @@ impl Run {
         self.descriptor.as_fd()
     }
 
-    /// Carries out commands until the tape is at its end, and prints what was recorded.
+    /// Carries out commands until the tape ends, and prints what was recorded.
     ///
     /// # Panics
-    /// When a command succeeded although the kernel left out what it has to say.
+    /// If a command succeeded although the kernel left out a mandatory output.
     pub(crate) fn commands(&self, mut one: impl FnMut(&Self, u8)) {
         for _ in 0..MANY {
             if self.tape.is_empty() {
@@ -77,7 +77,7 @@ impl Run {
         }
     }
 
-    /// Looks at a result as users do.
+    /// Examines a result as users do.
     pub(crate) fn told<T: Debug>(&self, result: Result<T>) -> Option<T> {
         match result {
             Ok(value) => {
@@ -92,7 +92,7 @@ impl Run {
         }
     }
 
-    /// Lends a driver's request and room for its reply, of lengths that the tape says.
+    /// Provides a driver's request and room for its reply, of lengths given by the tape.
     pub(crate) fn with_uhw<R>(&self, act: impl FnOnce(&Uhw<'_>) -> R) -> R {
         let request = vec![7_u8; 8 * self.tape.pick(9)];
         let mut reply = vec![0_u8; 8 * self.tape.pick(9)];

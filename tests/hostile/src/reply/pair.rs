@@ -1,4 +1,4 @@
-//! Commands about queue pairs.
+//! Queue pair commands.
 
 use uverbs_core::cmd::{mcast, qp};
 use uverbs_core::types::{
@@ -11,11 +11,11 @@ use super::Run;
 use super::address::vector;
 use super::memory::access;
 
-/// Creates, modifies, asks and destroys queue pairs, and posts through the kernel, as the bytes
+/// Creates, modifies, queries and destroys queue pairs, and posts through the kernel, as the bytes
 /// say.
 ///
 /// # Panics
-/// When nothing was said and something came back.
+/// If the kernel returned nothing and a result was reported.
 pub fn reply_qp(bytes: &[u8]) {
     let Some(run) = Run::new(bytes) else { return };
     run.commands(one);

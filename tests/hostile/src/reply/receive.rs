@@ -5,10 +5,10 @@ use uverbs_core::types::SrqModify;
 
 use super::Run;
 
-/// Creates, changes and destroys them as the bytes say.
+/// Creates, modifies and destroys them as the bytes say.
 ///
 /// # Panics
-/// When nothing was said and something came back.
+/// If the kernel returned nothing and a result was reported.
 pub fn reply_receive(bytes: &[u8]) {
     let Some(run) = Run::new(bytes) else { return };
     run.commands(one);

@@ -1,4 +1,4 @@
-//! Commands about XRC domains, and what lives in them.
+//! Commands about XRC domains and the objects in them.
 
 use uverbs_core::cmd::{qp, srq, xrcd};
 
@@ -6,10 +6,10 @@ use super::Run;
 use super::pair;
 use super::receive::create_srq;
 
-/// Opens and closes domains, and makes queues in them, as the bytes say.
+/// Opens and closes domains, and creates queues in them, as the bytes say.
 ///
 /// # Panics
-/// When nothing was said and something came back.
+/// If the kernel returned nothing and a result was reported.
 pub fn reply_xrc(bytes: &[u8]) {
     let Some(run) = Run::new(bytes) else { return };
     run.commands(one);

@@ -1,5 +1,5 @@
-//! The whole life of a program's objects on rxe and on mlx5, whose steps go on whatever became of
-//! those before them.
+//! The whole life of a program's objects on rxe and on mlx5, whose steps are carried out whatever
+//! the result of those before them.
 #![allow(
     dead_code,
     clippy::panic,
@@ -28,18 +28,18 @@ use uverbs_core::sys::Kernel;
 use uverbs_fake::{FakeKernel, Profile};
 use uverbs_mlx5::devx::Umem;
 
-/// Longer than a page, and no power of two of them: a hole of this size is not filled by chance.
+/// Longer than a page, and not a power of two of them: a gap of this size is not filled by chance.
 const LENGTH: usize = if cfg!(miri) { 2 } else { 37 } * 4096;
-/// How large queues are, in a few steps.
+/// Queue sizes, in a few steps.
 const fn sized(large: u32) -> u32 {
     if cfg!(miri) { large / 40 } else { large }
 }
-/// What a buffer holds while it is in the program's hands.
+/// Contents of a buffer while the program owns it.
 const MINE: u8 = 0x11;
 static UNTOUCHED: [u8; LENGTH] = [MINE; LENGTH];
-/// What is sent.
+/// Contents of what is sent.
 const SENT: u8 = 0xee;
-/// No life has so many calls.
+/// No life has this many calls.
 pub(crate) const MANY: u64 = 1 << 40;
 
 /// Which device.
@@ -50,14 +50,14 @@ pub(crate) enum Device {
 }
 
 impl Device {
-    /// Those that a program of this machine can use: mlx5 takes registers.
+    /// Those that a program on this machine can use: mlx5 requires access to registers.
     pub(crate) fn here() -> impl Iterator<Item = Self> {
         let all = [Self::Rxe, Self::Mlx5].into_iter();
         all.filter(|device| HAS_REGISTERS || *device == Self::Rxe)
     }
 }
 
-/// Everything that a program holds. What is made of something is dropped before it.
+/// Everything that a program holds. Objects are dropped before what they were created from.
 pub(crate) struct Life {
     pub(crate) device: Device,
     pub(crate) options: Option<OpenOptions>,
@@ -151,7 +151,7 @@ impl Life {
         Some(())
     }
 
-    /// Asks for what a device and its ports are, and takes what only mlx5 devices have.
+    /// Queries a device and its ports, and allocates what only mlx5 devices have.
     pub(crate) fn ask(&mut self) -> Option<()> {
         let context = self.context.as_ref()?;
         let _ = context.query_port(1);
@@ -252,7 +252,7 @@ impl Life {
         Some(())
     }
 
-    /// Posts what the device does not look at yet.
+    /// Posts what the device does not process yet.
     pub(crate) fn post(&mut self) -> Option<()> {
         if let Some(fake) = &self.fake {
             fake.freeze(true);
@@ -284,7 +284,7 @@ impl Life {
         Some(())
     }
 
-    /// Takes a buffer in hand.
+    /// Takes ownership of a buffer.
     pub(crate) fn take(&mut self, buffer: Buffer) {
         self.hand.push(mine(buffer));
     }
@@ -332,7 +332,7 @@ impl Life {
         self.qp.as_mut()?.query().ok().map(drop)
     }
 
-    /// Memory of this process, which stays, whatever becomes of its registration.
+    /// Memory of this process, which stays valid, whatever becomes of its registration.
     fn memory() -> (*mut u8, usize) {
         let own: Box<[AtomicU64]> = (0..LENGTH / 8).map(|_| AtomicU64::new(0)).collect();
         let own: &'static [AtomicU64] = Box::leak(own);
@@ -411,7 +411,7 @@ impl Life {
         Some(())
     }
 
-    /// Drops everything but the context and what is in hand.
+    /// Drops everything but the context and the buffers that the program owns.
     pub(crate) fn end(&mut self) -> Option<()> {
         self.raw = None;
         self.wq = None;
@@ -420,8 +420,8 @@ impl Life {
         self.context.is_some().then_some(())
     }
 
-    /// All steps, each whatever became of those before it. Returns how many unwound, and how many
-    /// came to their ends.
+    /// Carries out all steps, each whatever the result of those before it. Returns how many
+    /// unwound, and how many succeeded.
     pub(crate) fn run(&mut self, what: &str) -> (usize, usize) {
         let (mut unwound, mut done) = (0, 0);
         for (name, step) in STEPS {
@@ -448,7 +448,7 @@ impl Life {
         }
         self.hand.clear();
         self.thaw();
-        // What is given up takes along what it stands on.
+        // A leaked object keeps what it depends on.
         let lent = self.watched.lent();
         let leaked = self.context.as_ref().map_or(0, Context::leaked);
         assert!(leaked > 0 || lent.is_empty(), "{what}: uncounted {lent:?}");
@@ -460,7 +460,7 @@ fn group() -> Gid {
     Gid::from_bytes([0xff, 0x0e, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1])
 }
 
-/// A buffer as the program has it in hand.
+/// A buffer filled as one that the program owns.
 fn mine(mut buffer: Buffer) -> Buffer {
     buffer.fill(MINE);
     buffer
