@@ -8,13 +8,14 @@ use crate::model::{Abi, Enum, Field, Header, PADDING, Struct};
 /// What a comparison found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Differences: each is one line that names the thing and both values.
+    /// Differences: each is one line that names the item and both values.
     pub errors: Vec<String>,
-    /// What is worth knowing and right.
+    /// Remarks that are not errors.
     pub notes: Vec<String>,
 }
 
-/// Compares headers with Rust both ways: nothing missing, nothing extra, nothing different.
+/// Compares headers with Rust in both directions: nothing missing, nothing extra, nothing
+/// different.
 pub fn newest(headers: &Abi, rust: &Abi) -> Report {
     let mut report = Report::default();
     let empty = Header::default();
@@ -50,7 +51,7 @@ pub fn newest(headers: &Abi, rust: &Abi) -> Report {
     report
 }
 
-/// Names that the list of skipped macros has and the newest headers do not.
+/// Names in the list of skipped macros that the newest headers do not have.
 pub fn stale_skips(headers: &Abi) -> Vec<String> {
     let seen: BTreeSet<&str> = headers
         .headers
@@ -66,8 +67,8 @@ pub fn stale_skips(headers: &Abi) -> Vec<String> {
         .collect()
 }
 
-/// Compares older headers with Rust: all they have must be there with the same values, but structs
-/// may have grown at their end, and reviewed changes are allowed.
+/// Compares older headers with Rust: everything in them must exist with the same values, but
+/// structs may have grown at their end, and reviewed changes are permitted.
 pub fn older(headers: &Abi, rust: &Abi) -> Report {
     let mut report = Report::default();
     for (path, c) in &headers.headers {
@@ -117,7 +118,7 @@ fn differs(report: &mut Report, name: &str, what: &str) {
     }
 }
 
-/// An older struct must be the beginning of today's.
+/// An older struct must be a prefix of today's.
 fn prefix(path: &str, c: &Struct, ours: &Struct, report: &mut Report) {
     let name = &c.name;
     let known: BTreeMap<&str, &Field> = ours.fields.iter().map(|f| (f.name.as_str(), f)).collect();
@@ -157,14 +158,14 @@ fn prefix(path: &str, c: &Struct, ours: &Struct, report: &mut Report) {
     }
 }
 
-/// Whether a field of a grown struct stands at its old end and only follows that end.
+/// Whether a field of a grown struct is at its old end and only moves with that end.
 fn moves_with(c: &Struct, field: &Field, now: &Field) -> bool {
     let last = field.offset + field.size == c.size;
     let flexible = field.size == 0 && now.size == 0 && now.offset > field.offset;
     last && (flexible || (now.offset == field.offset && now.size > field.size))
 }
 
-/// Compares two sets by name and hands what is in both to `each`.
+/// Compares two sets by name and passes what is in both to `each`.
 fn both<T>(
     c: &BTreeMap<String, T>,
     ours: &BTreeMap<String, T>,
@@ -198,7 +199,7 @@ fn values(c: &[(String, i64)], ours: &[(String, i64)], kind: &str, errors: &mut 
     );
 }
 
-/// Compares two structs: size, alignment, every field; a hole must be one in C too.
+/// Compares two structs: size, alignment, every field; padding must be padding in C too.
 fn layout(name: &str, c: &Struct, ours: &Struct, errors: &mut Vec<String>) {
     for (what, c, ours) in [
         ("size", c.size, ours.size),

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-/// The compiler, told to see one set of headers and nothing else.
+/// The compiler, configured to see only one set of headers.
 #[derive(Debug)]
 pub struct Compiler {
     include: Vec<PathBuf>,
@@ -17,7 +17,7 @@ impl Compiler {
     /// For the headers below `root` (the folder that holds `rdma/` and `linux/`).
     ///
     /// # Errors
-    /// When there is no compiler.
+    /// If there is no compiler.
     pub fn new(root: &Path) -> Result<Self> {
         let multiarch = run(Command::new("cc").arg("-print-multiarch"))?;
         let multiarch = String::from_utf8_lossy(&multiarch).trim().to_owned();
@@ -27,20 +27,20 @@ impl Compiler {
         })
     }
 
-    /// Every `#define` that `source` sees, between line markers that tell where it comes from.
+    /// Every `#define` that `source` sees, between line markers that show where it comes from.
     ///
     /// # Errors
-    /// When the compiler refuses the source.
+    /// If the compiler refuses the source.
     pub fn preprocess(&self, source: &str) -> Result<String> {
         let file = self.write("macros.c", source)?;
         let text = run(self.command().args(["-E", "-dD"]).arg(file))?;
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// `source` as a shared object, whose debug information holds unused types too.
+    /// Compiles `source` to a shared object, whose debug information also contains unused types.
     ///
     /// # Errors
-    /// When the compiler refuses the source.
+    /// If the compiler refuses the source.
     pub fn object(&self, name: &str, source: &str) -> Result<Vec<u8>> {
         let file = self.write(&format!("{name}.c"), source)?;
         let output = self.folder.path().join(format!("{name}.so"));
@@ -72,10 +72,10 @@ impl Compiler {
     }
 }
 
-/// Runs a command to its end and gives what it wrote.
+/// Runs a command to its end and returns its output.
 ///
 /// # Errors
-/// Names the program that is missing, or repeats what it complained about.
+/// Names the program that is missing, or contains its error output.
 pub fn run(command: &mut Command) -> Result<Vec<u8>> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| match program.as_str() {

@@ -1,4 +1,4 @@
-//! Differences that were looked at and are right.
+//! Differences that were reviewed and are correct.
 
 /// A macro of a mirrored header that has no value to compare.
 #[derive(Clone, Copy, Debug)]
@@ -12,7 +12,8 @@ pub struct Skipped {
 const GUARD: &str = "guards against double inclusion";
 const FUNCTION: &str = "takes an argument: a `const fn` in Rust, with a test of its own";
 
-/// Macros of the newest headers that are not mirrored. One that is gone must leave this list.
+/// Macros of the newest headers that are not mirrored. One that no longer exists must be removed
+/// from this list.
 pub const SKIPPED: &[Skipped] = &[
     Skipped {
         name: "IB_USER_IOCTL_CMDS_H",
@@ -84,13 +85,13 @@ pub const SKIPPED: &[Skipped] = &[
     },
 ];
 
-/// Beginnings of field names that only keep C compilers content.
+/// Prefixes of field names that exist only for C compilers.
 pub const SKIPPED_FIELDS: &[&str] = &[
     // `__DECLARE_FLEX_ARRAY` puts an empty struct before the array.
     "__empty_",
 ];
 
-/// Something of an older header that differs today.
+/// An item of an older header that is different today.
 #[derive(Clone, Copy, Debug)]
 pub struct Changed {
     /// `NAME` of a constant, `struct.field` of a field.
@@ -103,7 +104,7 @@ const LAST: &str = "counts what stands before it, so every addition moves it";
 
 const DROPPED: &str = "replaced by UVERBS_ID_DRIVER_NS";
 
-/// What older headers may have otherwise than this crate.
+/// Permitted differences between older headers and this crate.
 pub const CHANGED: &[Changed] = &[
     Changed {
         name: "RDMA_NLDEV_ATTR_MAX",
@@ -131,6 +132,6 @@ pub const CHANGED: &[Changed] = &[
     },
 ];
 
-/// Structs that have another tag today: the old one and the new one. In Rust the old name is an
+/// Structs that have a different tag today: the old one and the new one. In Rust the old name is an
 /// alias of the new type.
 pub const RENAMED: &[(&str, &str)] = &[("mlx5_ib_clock_info", "ib_uverbs_clock_info")];

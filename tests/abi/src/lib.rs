@@ -1,10 +1,10 @@
 //! Compares `uverbs-uapi` with kernel headers.
 //!
-//! The system's C compiler is the oracle: it is asked what the headers say, through the debug
-//! information of a file that includes them, and nothing of it enters the product.
+//! The system's C compiler is the oracle: it determines what the headers define, by the debug
+//! information of a file that includes them; nothing of it becomes part of the product.
 //!
 //! * [`headers`] finds the headers: this machine's, and the newest that Debian has.
-//! * [`compile`] runs the compiler; [`macros`] and [`dwarf`] read what it answers.
+//! * [`compile`] runs the compiler; [`macros`] and [`dwarf`] read its output.
 //! * [`model`] is an ABI as a value, from headers, from Rust or from a [`table`].
 //! * [`compare`] finds the differences; [`exceptions`] lists those that were reviewed.
 

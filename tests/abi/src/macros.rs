@@ -2,14 +2,14 @@
 
 use crate::exceptions::SKIPPED;
 
-/// A macro as a header has it.
+/// A macro as defined in a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Macro {
-    /// The mirrored header, as the caller named it.
+    /// The mirrored header, as named by the caller.
     pub header: String,
     /// The name.
     pub name: String,
-    /// Whether it takes arguments or stands for nothing: it has no value then.
+    /// Whether it takes arguments or is empty: then it has no value.
     pub valueless: bool,
 }
 
@@ -42,7 +42,7 @@ pub fn is_header(file: &str, header: &str) -> bool {
         .is_some_and(|folder| folder.ends_with('/'))
 }
 
-/// Whether a macro was reviewed as not to be mirrored.
+/// Whether a macro was reviewed and is not to be mirrored.
 pub fn is_skipped(name: &str) -> bool {
     SKIPPED.iter().any(|skipped| skipped.name == name)
 }

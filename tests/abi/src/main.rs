@@ -1,4 +1,4 @@
-//! `abi-check check` and `abi-check bless`: holds `uverbs-uapi` to the kernel's headers.
+//! `abi-check check` and `abi-check bless`: checks `uverbs-uapi` against the kernel's headers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Compares everything and gives the number of differences.
+/// Compares everything and returns the number of differences.
 fn check(bless: bool, offline: bool) -> Result<usize> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let rust = Abi::of_rust();
@@ -80,7 +80,7 @@ fn check(bless: bool, offline: bool) -> Result<usize> {
     Ok(differences + older(&Headers::of_host()?)?)
 }
 
-/// Compares older headers and gives the number of differences.
+/// Compares older headers and returns the number of differences.
 fn older(headers: &Headers) -> Result<usize> {
     let abi = oracle::read(&headers.root, &Wanted::by_rust())?;
     let folder = headers.root.display();

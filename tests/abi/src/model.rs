@@ -14,13 +14,13 @@ pub struct Abi {
 /// What one header defines, in its order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// Structs and unions, those without a tag under the path to them.
+    /// Structs and unions; those without a tag are named by the path to them.
     pub structs: Vec<Struct>,
     /// Enums.
     pub enums: Vec<Enum>,
     /// Macros that have a value.
     pub defines: Vec<(String, i64)>,
-    /// Macros that were left out because the list of those names them.
+    /// Macros that were left out because they are in the list of skipped ones.
     pub skipped: Vec<String>,
 }
 
@@ -29,11 +29,11 @@ pub struct Header {
 pub struct Struct {
     /// The tag, or the path to a type without one: `rxe_send_wr.wr.rdma`.
     pub name: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Bytes.
+    /// Alignment in bytes.
     pub align: u64,
-    /// Its fields; members of unnamed unions and structs stand among them.
+    /// Its fields, including members of unnamed unions and structs.
     pub fields: Vec<Field>,
 }
 
@@ -42,9 +42,9 @@ pub struct Struct {
 pub struct Field {
     /// The name.
     pub name: String,
-    /// Bytes from the start.
+    /// Offset in bytes.
     pub offset: u64,
-    /// Bytes; 0 for a flexible array.
+    /// Size in bytes; 0 for a flexible array.
     pub size: u64,
 }
 
@@ -58,7 +58,7 @@ pub struct Enum {
 }
 
 impl Enum {
-    /// What identifies it: the tag, or the first member.
+    /// Its key: the tag, or the first member.
     pub fn key(&self) -> String {
         match (&self.tag, self.members.first()) {
             (Some(tag), _) => tag.clone(),
@@ -68,7 +68,7 @@ impl Enum {
     }
 }
 
-/// The field that stands for a hole which C leaves unnamed.
+/// The field that represents padding without a name in C.
 pub const PADDING: &str = "implicit_padding";
 
 impl Abi {

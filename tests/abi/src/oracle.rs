@@ -1,4 +1,4 @@
-//! Asks the compiler what a set of headers says.
+//! Determines with the compiler what a set of headers defines.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,18 +11,18 @@ use crate::compile::Compiler;
 use crate::model::{Abi, Header};
 use crate::{dwarf, macros};
 
-/// What [`read`] is to look for.
+/// What [`read`] has to look for.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
-    /// Headers to take everything from: `rdma/ib_user_verbs.h`.
+    /// Headers that are read completely: `rdma/ib_user_verbs.h`.
     pub headers: Vec<&'a str>,
-    /// Structs of other headers, and the header under which to file them.
+    /// Structs of other headers, and the header to file them under.
     pub structs: Vec<(&'a str, &'a str)>,
 }
 
 impl Wanted<'static> {
-    /// Everything that `uverbs-uapi` mirrors: the headers of `rdma/` whole, of `linux/` the
-    /// structs that those embed.
+    /// Everything that `uverbs-uapi` mirrors: the headers of `rdma/` completely, and those structs
+    /// of `linux/` that they embed.
     pub fn by_rust() -> Self {
         let (whole, parts): (Vec<&tables::Header>, Vec<_>) = tables::HEADERS
             .iter()
@@ -37,11 +37,11 @@ impl Wanted<'static> {
     }
 }
 
-/// Reads the headers below `root`. Mirrored headers that are not there are left out.
+/// Reads the headers below `root`. Mirrored headers that do not exist there are left out.
 ///
 /// # Errors
-/// When the compiler cannot be run, refuses the headers, or a macro has no value and is not in the
-/// list of those.
+/// If the compiler cannot be run, refuses the headers, or a macro has no value and is not listed as
+/// such.
 pub fn read(root: &Path, wanted: &Wanted<'_>) -> Result<Abi> {
     let present: Vec<&str> = wanted
         .headers
@@ -81,7 +81,7 @@ pub fn read(root: &Path, wanted: &Wanted<'_>) -> Result<Abi> {
         &wanted.structs,
     )?;
 
-    // The values: macros that need `linux/netlink.h` get it, alignments have no place in DWARF.
+    // The values: macros that need `linux/netlink.h` get it; alignments are not part of DWARF.
     let mut values = format!("{source}#include <linux/netlink.h>\n");
     for define in &defines {
         let name = &define.name;

@@ -1,4 +1,4 @@
-//! The committed table: an ABI as text, one thing per line.
+//! The committed table: an ABI as text, one item per line.
 //!
 //! ```text
 //! header rdma/ib_user_verbs.h
@@ -42,7 +42,7 @@ pub fn render(abi: &Abi, title: &str) -> String {
     text
 }
 
-/// Reads a table back.
+/// Parses the table.
 ///
 /// # Errors
 /// Names the first line that is not as [`render`] writes it.
@@ -68,7 +68,7 @@ pub fn parse(text: &str) -> Result<Abi> {
     Ok(abi)
 }
 
-/// Adds one line to a header: what it starts, or to what was started last.
+/// Adds one line to a header: it starts a new item, or belongs to the last one.
 fn add(header: &mut Header, inner: bool, words: &[&str]) -> Result<()> {
     match (inner, words) {
         (false, ["define", name, value]) => {

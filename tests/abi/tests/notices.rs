@@ -1,4 +1,5 @@
-//! The checker must notice. Each test changes one thing and asks for the one complaint about it.
+//! The checker must detect differences. Each test changes one thing and expects the one complaint
+//! about it.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test")]
 
@@ -36,7 +37,7 @@ fn the_enum<'a>(abi: &'a mut Abi, key: &str) -> &'a mut Enum {
         .unwrap()
 }
 
-/// Compares the table with Rust after `change`, and gives the one difference found.
+/// Compares the table with Rust after `change`, and returns the one difference found.
 fn one_difference(change: impl FnOnce(&mut Abi)) -> String {
     let mut rust = Abi::of_rust();
     change(&mut rust);
@@ -291,7 +292,7 @@ fn an_older_struct_may_grow_at_its_end() {
         (0, 1),
         "{report:?}"
     );
-    // The same again, without growth.
+    // The same without growth.
     assert_eq!(older(now.clone(), now), Report::default());
 }
 

@@ -1,4 +1,4 @@
-//! The reading of headers, on headers made for it. Needs the C compiler `cc`.
+//! Reading headers, tested on headers written for it. Needs the C compiler `cc`.
 
 #![allow(clippy::unwrap_used, reason = "test")]
 

@@ -1,4 +1,4 @@
-//! What the tests on the fake kernel share: kernels to run on, and a device opened on them.
+//! Shared by the tests on the fake kernel: kernels to run on, and a device opened on them.
 
 pub mod kernels;
 mod life;
@@ -25,7 +25,7 @@ pub use world::World;
 /// Something that takes longer than this hangs.
 pub const PATIENCE: Duration = Duration::from_secs(if cfg!(miri) { 300 } else { 5 });
 
-/// Polls after which nothing more is expected. The interpreter takes its time for each.
+/// Number of polls after which nothing more is expected. Miri is slow at each of them.
 const MANY: usize = if cfg!(miri) { 20 } else { 1000 };
 
 /// Every encoding that can be forced.
@@ -36,42 +36,42 @@ pub const PATHS: [CommandPath; 4] = [
     CommandPath::Write,
 ];
 
-/// Every encoding that can be forced; in the interpreter, which is some hundred times slower, the
-/// library's choice and the one that needs nothing of a kernel.
+/// Every encoding that can be forced; under Miri, which is several hundred times slower, only the
+/// library's choice and the one that requires nothing of a kernel.
 pub fn ways() -> impl Iterator<Item = CommandPath> {
     thinned(PATHS, 3)
 }
 
-/// What asks for fewer of many like cases, on machines that are emulated.
+/// The variable that requests fewer of many similar cases, on emulated machines.
 const THINNED: &str = "UVERBS_TEST_THINNED";
 
-/// Whether only some of many like cases are taken: in the interpreter, and where the environment
-/// asks for it.
+/// Whether only some of many similar cases are run: under Miri, and where the environment requests
+/// it.
 pub fn is_thinned() -> bool {
     cfg!(miri) || std::env::var_os(THINNED).is_some()
 }
 
-/// All of many like cases, or every `stride`-th of them.
+/// All of many similar cases, or every `stride`-th of them.
 pub fn thinned<T>(all: impl IntoIterator<Item = T>, stride: usize) -> impl Iterator<Item = T> {
     all.into_iter()
         .step_by(if is_thinned() { stride } else { 1 })
 }
 
-/// A fake kernel, and how it is spoken to.
+/// A fake kernel, and the encoding it is called with.
 #[derive(Debug)]
 pub struct Bench {
     /// The kernel.
     pub fake: FakeKernel,
     /// The encoding that commands take.
     pub path: CommandPath,
-    /// Who is told of each call.
+    /// The sink that each call is reported to.
     sink: Option<Arc<dyn Sink>>,
-    /// Where it reads sysfs, if not in `/sys`.
+    /// Where sysfs is read, if not in `/sys`.
     tree: Option<Tree>,
 }
 
 impl Bench {
-    /// A kernel as `profile` says, with commands encoded as `path` says.
+    /// A kernel of this `profile`, with commands encoded as `path` says.
     pub fn new(profile: Profile, path: CommandPath) -> Self {
         Self {
             fake: FakeKernel::new(profile),
@@ -81,7 +81,7 @@ impl Bench {
         }
     }
 
-    /// The kernel of a device that was found elsewhere.
+    /// The kernel of a device that was recorded elsewhere.
     pub fn of_device(device: DeviceProfile, path: CommandPath) -> Self {
         Self {
             fake: FakeKernel::with_device(device),
@@ -91,21 +91,21 @@ impl Bench {
         }
     }
 
-    /// Each call is told to `sink`, too.
+    /// Reports each call to `sink`, too.
     #[must_use]
     pub fn recorded_by(mut self, sink: Arc<dyn Sink>) -> Self {
         self.sink = Some(coverage::and_to(sink));
         self
     }
 
-    /// Sysfs is read in `tree`.
+    /// Reads sysfs in `tree`.
     #[must_use]
     pub fn with_sysfs(mut self, tree: Tree) -> Self {
         self.tree = Some(tree);
         self
     }
 
-    /// A newest kernel with the library's own choice of encodings.
+    /// The newest kernel, with the library's own choice of encodings.
     pub fn newest() -> Self {
         Self::new(Profile::v7_2(), CommandPath::Auto)
     }
@@ -131,7 +131,7 @@ impl Bench {
         Ok(Arc::new(file))
     }
 
-    /// Lets `effect` strike the calls that `when` says.
+    /// Applies `effect` to the calls that `when` selects.
     #[expect(unsafe_code, reason = "plays a kernel that lies")]
     pub fn inject(&self, when: When, effect: Effect) {
         // SAFETY: (1) memory that these tests register is the library's own buffers, which are
@@ -176,8 +176,8 @@ impl Bench {
     }
 }
 
-/// How a command reaches a kernel: as the method where both want that, else as the legacy command.
-/// `None` where the path forbids the only way there is.
+/// How a command reaches a kernel: as a method if both path and kernel support that, otherwise as
+/// the legacy command. `None` if the path forbids the only possible encoding.
 pub fn expected(
     profile: Profile,
     path: CommandPath,
@@ -197,7 +197,7 @@ pub fn expected(
     }
 }
 
-/// How a doorbell reaches a kernel that takes `write(2)`.
+/// How a doorbell reaches a kernel that accepts `write(2)`.
 pub fn expected_ring(profile: Profile, path: CommandPath, command: u32) -> Option<Asked> {
     match path {
         CommandPath::Auto => Some(Asked::Written(command)),
@@ -210,9 +210,9 @@ pub fn expected_ring(profile: Profile, path: CommandPath, command: u32) -> Optio
 pub struct Loopback {
     /// The queue pair. Declared first: it is dropped before its completion queue.
     pub qp: owned::QueuePair,
-    /// Where both directions complete.
+    /// The completion queue of both directions.
     pub cq: uverbs::CompletionQueue,
-    /// The domain of both.
+    /// The protection domain of both.
     pub pd: uverbs::ProtectionDomain,
 }
 
@@ -230,10 +230,10 @@ impl Loopback {
         Ok(Self { qp, cq, pd })
     }
 
-    /// Polls until `count` completions came, and gives each to the queue pair.
+    /// Polls until `count` completions have arrived, and passes each to the queue pair.
     ///
     /// # Errors
-    /// What polling answers.
+    /// Those of polling.
     pub fn finish(&mut self, count: usize) -> Result<Vec<Finished>, uverbs::PollError> {
         let mut finished = Vec::new();
         let mut polls = 0;

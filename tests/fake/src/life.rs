@@ -11,20 +11,20 @@ use crate::Bench;
 /// `IB_EVENT_PORT_ACTIVE`.
 const PORT_ACTIVE: u32 = 9;
 
-/// Opens the device, connects a queue pair to itself with a shared receive queue beside it, moves
-/// a message, waits for its completions by an event, hears that the port is active, and gives
-/// everything back.
+/// Opens the device, connects a queue pair to itself with a shared receive queue beside it, moves a
+/// message, waits for its completions by an event, receives the event that the port is active, and
+/// destroys everything.
 ///
 /// # Errors
-/// Whatever went wrong first.
+/// The first failure.
 pub fn live(bench: &Bench) -> Result<()> {
     live_on(&bench.fake, bench.context()?)
 }
 
-/// The same on a device that was opened already, of this kernel.
+/// The same on an already opened device of this kernel.
 ///
 /// # Errors
-/// Whatever went wrong first.
+/// The first failure.
 pub fn live_on(fake: &FakeKernel, context: Context) -> Result<()> {
     context.query_port(1)?;
     let channel = context.create_completion_channel()?;

@@ -1,4 +1,4 @@
-//! A made-up sysfs: where kernels without the commands for it tell of GIDs.
+//! A made-up sysfs: where kernels without the commands for it publish GIDs.
 
 use std::fs;
 use std::io;
@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// A folder in the shape of `/sys`, removed in the end.
+/// A folder with the structure of `/sys`, removed on drop.
 #[derive(Debug)]
 pub struct Tree(PathBuf);
 
 impl Tree {
-    /// What the kernel of [`FakeKernel`](uverbs_fake::FakeKernel) would show of its device: the
-    /// same two GIDs, and the empty entries' zeros.
+    /// What the kernel of [`FakeKernel`](uverbs_fake::FakeKernel) would show for its device: the
+    /// same two GIDs, and zeros for the empty entries.
     ///
     /// # Errors
-    /// Those of making files.
+    /// Those of creating files.
     pub fn of_fake() -> io::Result<Self> {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("uverbs-tree-{}-{number}", std::process::id());
@@ -43,7 +43,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }

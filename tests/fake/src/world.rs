@@ -1,8 +1,8 @@
-//! Objects in any order, beside a model of them.
+//! Objects in any order, next to a model of them.
 //!
-//! The model is of the same shape as what it checks: a kernel object lives as long as its handle or
-//! anything made on it, so a token of it is owned by those. Registered memory is counted like that,
-//! too, wherever a buffer is: in hand, in a queue, or in a completion.
+//! The model has the same structure as what it checks: a kernel object lives as long as its handle
+//! or anything created from it, so a token for it is owned by those. Registered memory is counted
+//! in the same way, wherever a buffer is: owned by the program, in a queue, or in a completion.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use uverbs::{
 };
 use uverbs_fake::Objects;
 
-/// What kind of object a token stands for.
+/// The kind of object that a token represents.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Kind {
     Pd,
@@ -28,22 +28,23 @@ enum Kind {
     EventFile,
 }
 
-/// An object as the model knows it.
+/// An object in the model.
 #[derive(Debug)]
 struct Token {
     kind: Kind,
-    /// What lives as long as this does: what it was made on, and memory it was left with.
+    /// Tokens that live as long as this one: of what it was created from, and of memory that was
+    /// left with it.
     keeps: RefCell<Vec<Rc<Token>>>,
 }
 
-/// A handle and the model's idea of it. The handle is dropped first.
+/// A handle and its token in the model. The handle is dropped first.
 #[derive(Debug)]
 struct Known<T>(T, Rc<Token>);
 
 #[derive(Debug)]
 struct Pair {
     qp: owned::QueuePair,
-    /// The memory of what is posted, by the context it was posted with.
+    /// The memory of posted requests, by the id they were posted with.
     posted: HashMap<u64, Rc<Token>>,
     token: Rc<Token>,
 }
@@ -61,8 +62,8 @@ pub struct World {
     context: Context,
     qps: Vec<Pair>,
     srqs: Vec<Shared>,
-    /// The channel's file is open as long as handles refer to it; the kernel's queue needs it no
-    /// longer.
+    /// The channel's file is open as long as handles refer to it; the kernel's queue does not need
+    /// it any longer.
     cqs: Vec<(Known<CompletionQueue>, Option<Rc<Token>>)>,
     channels: Vec<Known<CompletionChannel>>,
     buffers: Vec<Known<Buffer>>,
@@ -71,7 +72,7 @@ pub struct World {
     next: u64,
 }
 
-/// More handles of a kind than this are not made.
+/// At most this many handles of a kind are created.
 const ENOUGH: usize = 5;
 
 impl World {
@@ -99,7 +100,8 @@ impl World {
         token
     }
 
-    /// How many kernel objects there are to be. The context and its event file are counted, too.
+    /// Number of kernel objects that there should be. The context and its event file are counted,
+    /// too.
     pub fn expected(&mut self) -> Objects {
         self.tokens.retain(|token| token.strong_count() > 0);
         let alive: Vec<_> = self.tokens.iter().filter_map(Weak::upgrade).collect();
@@ -117,10 +119,10 @@ impl World {
         }
     }
 
-    /// One step; which, and on which objects, the numbers say.
+    /// Carries out one step; the numbers select the step and its objects.
     ///
     /// # Panics
-    /// A queue knows of other work than was posted to it.
+    /// If a queue has other work than was posted to it.
     pub fn step(&mut self, what: u8, a: u8, b: u8) {
         let (a, b) = (usize::from(a), usize::from(b));
         match what % 26 {
@@ -279,7 +281,7 @@ impl World {
             Ok(()) => drop(posted.insert(*next, token)),
             Err(refused) => match refused.work.map(|work| work.take_memory().into_buffer()) {
                 Some(Some(buffer)) => buffers.push(Known(buffer, token)),
-                // It stays with the queue: the kernel may have seen it.
+                // It stays with the queue: the kernel may have read it.
                 _ => drop(posted.insert(*next, token)),
             },
         }
@@ -320,7 +322,7 @@ impl World {
         }
     }
 
-    /// Takes all completions of a queue to whoever they belong to: one queue, or nobody.
+    /// Passes all completions of a queue to the queues that they belong to: one queue, or none.
     fn poll(&mut self, a: usize) {
         let Self {
             cqs,
@@ -357,7 +359,7 @@ impl World {
         }
     }
 
-    /// Modifies, resizes or queries something. What comes of it is not the model's concern.
+    /// Modifies, resizes or queries something. The model ignores the result.
     fn change(&mut self, a: usize, b: usize) {
         match b % 5 {
             0 => drop(pick_mut(&mut self.cqs, a).map(|(Known(cq, _), _)| cq.resize(70))),
@@ -395,7 +397,7 @@ impl World {
             3 => {
                 if let Some(Shared { srq, posted, token }) = take(&mut self.srqs, a) {
                     drop(srq);
-                    // While queue pairs use it, it lives on with its memory.
+                    // As long as queue pairs use it, it lives on with its memory.
                     token.keeps.borrow_mut().extend(posted.into_values());
                 }
             }
@@ -441,7 +443,7 @@ impl World {
         drop(take(&mut self.pds, a).map(|Known(pd, token)| (pd.dealloc(), token)));
     }
 
-    /// As much as was posted; it is let go.
+    /// As much as was posted; the memory is dropped.
     fn took_back(&self, memory: &[Memory], owned: usize) {
         assert_eq!(memory.len(), owned, "of {} queue pairs", self.qps.len());
     }
@@ -470,8 +472,8 @@ fn take<T>(list: &mut Vec<T>, number: usize) -> Option<T> {
     Some(list.swap_remove(at))
 }
 
-/// Gives the completion to a queue, if nobody took it yet: what finished there, and what was posted
-/// there.
+/// Offers the completion to a queue, unless it was already taken; returns what finished there, and
+/// what was posted there.
 fn owner<'cq, 'p, P>(
     rest: &mut Option<Completion<'cq>>,
     posted: &'p mut P,

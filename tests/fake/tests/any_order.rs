@@ -1,5 +1,6 @@
-//! Objects made, used and destroyed in any order while calls fail: after every step the kernel has
-//! exactly the objects that the model has, memory is in one place, and in the end nothing is left.
+//! Objects created, used and destroyed in any order while calls fail: after every step the kernel
+//! has exactly the objects that the model has, memory is in one place, and in the end nothing is
+//! left.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -13,7 +14,7 @@ use uverbs_core::CommandPath;
 use uverbs_core::error::Errno;
 use uverbs_fake::{Asked, Effect, Objects, Profile, When};
 
-/// What calls fail with.
+/// Errnos that calls fail with.
 const ERRNOS: [Errno; 8] = [
     Errno::INTR,
     Errno::AGAIN,
@@ -57,7 +58,7 @@ fn at_least(there: Objects, expected: Objects) -> bool {
         && there.srqs >= expected.srqs
 }
 
-/// Takes the steps; returns how many destroys the kernel refused.
+/// Carries out the steps; returns how many destroys the kernel refused.
 fn take(path: CommandPath, steps: &[Step]) -> u64 {
     let bench = Bench::new(Profile::v6_12(), path);
     let context = bench.context().unwrap();
@@ -72,8 +73,8 @@ fn take(path: CommandPath, steps: &[Step]) -> u64 {
         bench.fake.clear_faults();
         let seen = bench.fake.seen();
         let here = &seen[usize::try_from(before).unwrap()..];
-        // An end of events means that the device is gone; this one is not, so the library is right
-        // to be wrong from here on.
+        // The end of the events means that the device is gone; this one is not, so from here on the
+        // library is entitled to be wrong.
         if here
             .iter()
             .any(|seen| matches!(seen.asked, Asked::Read(_)) && seen.answer == Err(Errno::IO))
@@ -98,7 +99,7 @@ fn take(path: CommandPath, steps: &[Step]) -> u64 {
     let leaked = context.leaked();
     drop(context);
     let left = bench.fake.objects().total();
-    // What stood on nothing went with the context.
+    // What depended on nothing was destroyed with the context.
     assert!(left == 0 || leaked > 0, "{left} objects left, none leaked");
     leaked
 }

@@ -1,5 +1,5 @@
-//! Every command an rxe device has, once on each kernel and each forced encoding: does the kernel
-//! see it the way the rules say, and is the answer understood?
+//! Every command of an rxe device, once on each kernel and with each forced encoding: it reaches
+//! the kernel as the rules say, and the answer is understood.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -41,8 +41,8 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Issues a command. `None` when the forced encoding does not have it, which must be the answer
-    /// too.
+    /// Issues a command. `None` if the forced encoding does not have it; the library must then
+    /// report that.
     fn step<T>(
         &self,
         name: &str,
@@ -288,7 +288,7 @@ fn memory(run: &Run<'_>, pd: u32) {
         Some(IB_USER_VERBS_CMD_DESTROY_AH),
         |ch| cmd::ah::KIND.destroy(ch, ah),
     );
-    // The domain is in use: destroying it now must fail and leave it alone.
+    // The domain is in use: destroying it now must fail and leave it unchanged.
     let busy = cmd::pd::KIND.destroy(&run.file, pd).unwrap_err();
     assert_eq!(busy.kind(), ErrorKind::Busy);
     run.step(
@@ -342,7 +342,7 @@ fn queues(run: &Run<'_>, pd: u32, async_fd: &OwnedFd) {
         Some(IB_USER_VERBS_CMD_DESTROY_SRQ),
         |ch| cmd::srq::KIND.destroy(ch, srq),
     );
-    // An event that was read is counted by the destroy.
+    // The destroy counts an event that was read.
     run.bench.fake.raise(uverbs_fake::Source::Cq(1), 0);
     let event = cmd::event::read_async(&run.file, async_fd.as_fd()).unwrap();
     assert_eq!(event.element, 77);

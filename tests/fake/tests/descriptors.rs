@@ -1,5 +1,5 @@
-//! The descriptors of the fake kernel behave as those of the real one: they are closed with their
-//! last copy, are readable exactly while an event waits, and are hung up when the device is gone.
+//! The descriptors of the fake kernel behave like those of the real one: they are closed with their
+//! last copy, are readable exactly while an event is pending, and hang up when the device is gone.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -19,8 +19,8 @@ use uverbs_fake::{AfterRemoval, Effect, Source, When};
 /// `IB_EVENT_CQ_ERR`.
 const CQ_ERR: u32 = 0;
 
-/// What `poll(2)` says of a descriptor. The interpreter has no `poll(2)`; what is checked there are
-/// the answers to reads.
+/// The result of `poll(2)` for a descriptor. Miri has no `poll(2)`; there only the results of reads
+/// are checked.
 fn assert_polled(fd: BorrowedFd<'_>, wanted: PollFlags) {
     if !cfg!(miri) {
         let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
@@ -89,7 +89,7 @@ fn a_descriptor_is_readable_exactly_while_an_event_waits() {
         if round == 2 {
             context.try_async_event().unwrap();
         }
-        // The other one goes unread with its queue.
+        // The other one is discarded unread with its queue.
         drop(cq);
         assert_polled(fd, PollFlags::empty());
         let error = context.try_async_event().unwrap_err();

@@ -1,5 +1,5 @@
-//! Devices that were found elsewhere: what a self-test wrote down of one is read back, and the fake
-//! kernel answers the same.
+//! Devices recorded elsewhere: what a self-test recorded about one is read back, and the fake
+//! kernel gives the same answers.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -15,11 +15,11 @@ use uverbs_core::CommandPath;
 use uverbs_core::types::DriverId;
 use uverbs_fake::{DeviceProfile, Feature, Profile};
 
-/// What the self-test wrote of an InfiniBand function of the software ConnectX under the stock
-/// driver, without its checks.
+/// What the self-test recorded about an InfiniBand function of the software ConnectX under the
+/// stock driver, without its checks.
 const CONNECTX: &str = include_str!("golden/connectx.json");
 
-/// The self-test's file of the fake's own device, as far as a profile needs it.
+/// The self-test's file for the fake's own device, as far as a profile needs it.
 fn report_of(profile: Profile, path: CommandPath) -> (String, Context) {
     let collector = Arc::new(Collector::new());
     let bench = Bench::new(profile, path).recorded_by(Arc::clone(&collector) as Arc<_>);
@@ -58,7 +58,7 @@ fn a_device_that_was_found_elsewhere_answers_the_same() {
         assert_eq!(context.completion_vectors(), first.completion_vectors());
         // Its queues are the fake's own.
         context.create_cq(8).unwrap();
-        // A report of it is the same once more.
+        // A report of it is again the same.
         let text = Report::parse(&report).unwrap().device().unwrap();
         assert_eq!(DeviceProfile::parse(&text).unwrap(), device_of(&report));
     }
@@ -76,7 +76,7 @@ fn legacy_commands_say_the_same_as_methods() {
 
 #[test]
 fn features_are_those_that_were_seen() {
-    // A distribution's kernel: an old version with newer methods, and a new one without.
+    // A distribution's kernel: an old version with newer methods, and a new one without them.
     let (report, _) = report_of(Profile::v6_12(), CommandPath::Auto);
     let old = report.replace("6.12.3-amd64", "4.18.0-553.el8");
     let device = device_of(&old);
@@ -115,7 +115,7 @@ fn a_connectx_is_opened_as_it_was_found() {
     let mlx5 = context.mlx5().unwrap();
     assert!(mlx5.caps().max_compressed > 0);
     assert!(mlx5.devx().is_ok());
-    // Domains and memory are the core's; queues are the driver's.
+    // Domains and memory are handled by the core, queues by the driver.
     let pd = context.alloc_pd().unwrap();
     pd.buffers::<1>(4096).unwrap();
     let error = context.create_cq(8).unwrap_err();
@@ -127,7 +127,7 @@ fn a_context_is_refused_as_often_as_it_was() {
     let text = Report::parse(CONNECTX).unwrap().device().unwrap();
     let text = format!("context.refused ENOMEM\n{text}");
     let bench = Bench::of_device(DeviceProfile::parse(&text).unwrap(), CommandPath::Auto);
-    // The second try is without firmware commands.
+    // The second attempt is without firmware commands.
     let context = bench.context().unwrap();
     assert!(context.mlx5().unwrap().devx().is_err());
     let again = bench.context().unwrap();
@@ -215,7 +215,7 @@ fn a_text_that_is_no_device_says_where() {
     assert!(DeviceProfile::parse("").is_err());
 }
 
-/// Replaces a value of a document, found by a path of numbers.
+/// Replaces a value in a document, addressed by a path of numbers.
 fn change(value: &mut Value, path: &[u8], to: &Value) {
     let Some((step, rest)) = path.split_first() else {
         *value = to.clone();
@@ -243,7 +243,7 @@ fn change(value: &mut Value, path: &[u8], to: &Value) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever stands in a file: it is read, or refused.
+    /// Whatever a file contains: it is read, or refused.
     #[test]
     fn no_file_makes_it_panic(
         path in proptest::collection::vec(any::<u8>(), 1..7),
@@ -264,7 +264,7 @@ proptest! {
             && let Ok(text) = report.device()
             && let Ok(device) = DeviceProfile::parse(&text)
         {
-            // A device may be odd; opening it is an error then.
+            // A device may be unusual; opening it is an error then.
             let _ = Bench::of_device(device, CommandPath::Auto).context();
         }
     }

@@ -1,6 +1,6 @@
-//! Every errno at every call of a whole life: an error that names the operation and the errno, or a
-//! documented fallback; never a panic; nothing left behind but what the kernel refused to destroy;
-//! and the next life is as if nothing had happened.
+//! Every errno at every call of a whole life: the result is an error that names the operation and
+//! the errno, or a documented fallback; never a panic; nothing is left behind but what the kernel
+//! refused to destroy; and the next life is unaffected.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -15,7 +15,7 @@ use uverbs_core::error::Errno;
 use uverbs_fake::{Asked, Effect, Profile, Seen, When};
 use uverbs_uapi::ib_user_verbs::IB_USER_VERBS_CMD_FLAG_EXTENDED;
 
-/// The errnos a kernel can answer anything with.
+/// The errnos that a kernel may return from any call.
 const LATTICE: [Errno; 16] = [
     Errno::INTR,
     Errno::AGAIN,
@@ -35,7 +35,7 @@ const LATTICE: [Errno; 16] = [
     Errno::FAULT,
 ];
 
-/// What became of one life in which call `k` failed with `errno`, and of the one after it.
+/// The result of one life in which call `k` failed with `errno`, and of the one after it.
 struct Outcome {
     struck: Seen,
     answer: Result<(), Error>,
@@ -60,7 +60,7 @@ fn disturbed(profile: Profile, path: CommandPath, k: u64, errno: Errno) -> Outco
     }
 }
 
-/// The class of an error with this errno.
+/// The kind of an error with this errno.
 fn kind_of(struck: Seen, errno: Errno) -> ErrorKind {
     match errno {
         Errno::INTR => ErrorKind::Interrupted,
@@ -76,18 +76,19 @@ fn kind_of(struck: Seen, errno: Errno) -> ErrorKind {
     }
 }
 
-/// Whether this error tells what happened.
+/// Whether this error describes what happened.
 fn tells(error: &Error, path: CommandPath, struck: Seen, errno: Errno) -> bool {
     if Some(error.op()) == struck.asked.operation() && error.errno() == Some(errno) {
         return error.kind() == kind_of(struck, errno);
     }
     let lacks_it = kind_of(struck, errno) == ErrorKind::Unsupported;
     match struck.asked {
-        // A drop tells nobody; what the object stood on is still in use then, or counted as leaked.
+        // A drop reports nothing; what the object depended on is still in use then, or counted as
+        // leaked.
         asked if asked.is_destroy() => matches!(error.kind(), ErrorKind::Busy | ErrorKind::Other),
-        // sysfs was asked instead, and does not have the fake device.
+        // sysfs was read instead, and does not have the fake device.
         Asked::Method(..) if lacks_it => error.errno() == Some(Errno::NOENT),
-        // There was no other way that the path allows.
+        // The path permits no other encoding.
         Asked::Invoked(_) if lacks_it && path == CommandPath::Ioctl => {
             error.is_unsupported() && Some(error.op()) == struck.asked.operation()
         }
@@ -95,10 +96,10 @@ fn tells(error: &Error, path: CommandPath, struck: Seen, errno: Errno) -> bool {
     }
 }
 
-/// Errnos that the library may answer by doing something else.
+/// Errnos after which the library may do something else instead.
 fn may_be_survived(path: CommandPath, struck: Seen, errno: Errno) -> bool {
     match struck.asked {
-        // A doorbell is rung again by ioctl.
+        // The doorbell is rung again by ioctl.
         Asked::Written(_)
             if path == CommandPath::Auto
                 && matches!(errno, Errno::ACCESS | Errno::PERM | Errno::BADF) =>
@@ -111,20 +112,20 @@ fn may_be_survived(path: CommandPath, struck: Seen, errno: Errno) -> bool {
         {
             true
         }
-        // The extended device query has a plain one behind it.
+        // The extended device query falls back to the plain one.
         Asked::Invoked(number) | Asked::Written(number)
             if number & IB_USER_VERBS_CMD_FLAG_EXTENDED != 0 =>
         {
             matches!(errno, Errno::OPNOTSUPP | Errno::NOSYS)
         }
-        // A read that was interrupted or found nothing is repeated. A destroy in a drop has nobody
-        // to tell.
+        // A read that was interrupted or found nothing is repeated. A destroy in a drop cannot
+        // report an error.
         Asked::Read(_) => matches!(errno, Errno::INTR | Errno::AGAIN),
         asked => asked.is_destroy(),
     }
 }
 
-/// How many lives there were, and how many of them survived.
+/// The number of lives, and how many of them survived.
 fn sweep(profile: Profile, path: CommandPath) -> (usize, usize) {
     let bench = Bench::new(profile, path);
     live(&bench).unwrap_or_else(|error| panic!("{:?} by {path:?}: {error}", profile.version()));
@@ -188,7 +189,7 @@ fn f10_every_errno_at_every_call_on_older_kernels() {
     }
 }
 
-/// Reads and mappings that bring less than they should.
+/// Reads and mappings that return less than they should.
 #[test]
 fn f07_every_read_and_every_mapping_cut_short() {
     for path in ways() {
@@ -231,8 +232,8 @@ fn f15_every_mapping_fails() {
             .zip(bench.fake.seen())
             .filter(|(_, seen)| is_map(seen))
             .collect();
-        // Of a completion queue, made and resized; of a shared one, made and resized; of two queue
-        // pairs.
+        // For a completion queue, created and resized; for a shared one, created and resized; for
+        // two queue pairs.
         assert_eq!(mappings.len(), 7, "{path:?}: {mappings:?}");
         let errnos = [Errno::NOMEM, Errno::AGAIN, Errno::MFILE, Errno::PERM];
         let pairs = mappings

@@ -1,4 +1,4 @@
-//! What one vendor adds to a request, asked of another's device.
+//! Vendor-specific parts of a request, used with another vendor's device.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use fake_tests::Bench;
@@ -29,7 +29,7 @@ fn a_queue_pair_with_a_strangers_extension_is_refused() {
         let text = error.to_string();
         assert!(text.contains(&kind.to_string()), "{text}");
     }
-    // The same without it is nothing special.
+    // Without it the same request is accepted.
     let plain = pd.queue_pair(QpType::Ud, &cq, &cq).gid_index(1).build();
     drop(plain.unwrap());
     assert_eq!(bench.fake.objects().total(), before);
@@ -47,7 +47,7 @@ fn a_completion_queue_with_a_strangers_extension_is_refused() {
     let builder = || context.completion_queue(8);
     let error = builder().entries_of_mlx5(long).build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-    // What was chosen last counts, and the usual way is every device's.
+    // The last choice counts, and every device supports the usual format.
     let builder = builder().entries_of_mlx5(long).entries_of_mlx5(usual);
     builder.build().unwrap().destroy().unwrap();
 }

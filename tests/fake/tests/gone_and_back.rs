@@ -1,8 +1,8 @@
-//! A device that goes at any moment, and one that comes back, perhaps with another driver.
+//! A device that disappears at any moment, and one that returns, possibly with another driver.
 //!
 //! # Safety
 //!
-//! [`Leaving`] hands out what the fake kernel behind it hands out.
+//! [`Leaving`] returns what the fake kernel behind it returns.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -63,7 +63,7 @@ fn open_leaving(
         .over(fake.device_info(), fd)
 }
 
-/// Whether an error can come of a device that is gone: it says so, or EIO, or that nothing
+/// Whether an error may be caused by a device that is gone: it says so, or EIO, or that nothing
 /// completes any more.
 fn is_of_removal(error: &Error) -> bool {
     error.kind() == ErrorKind::DeviceRemoved
@@ -83,8 +83,7 @@ fn f01_the_device_goes_before_any_call() {
                 let lived = open_leaving(&fake, path, at, after)
                     .and_then(|context| live_on(&fake, context));
                 match lived {
-                    // Only objects were left to destroy, and those of a device that is gone are
-                    // gone.
+                    // Only destroys were left, and objects of a device that is gone are gone, too.
                     Ok(()) => assert!(at > bench.fake.calls() / 2, "{what} went unnoticed"),
                     Err(error) => assert!(is_of_removal(&error), "{what}: {error}"),
                 }
@@ -105,7 +104,7 @@ fn f04_a_reloaded_driver_is_another_device() {
     looped.qp.send(message, 16, 2).unwrap();
     before.fake.remove_device(AfterRemoval::DestroySucceeds);
 
-    // The handles of the old device are still there while the new one is used.
+    // The handles of the old device still exist while the new one is used.
     let after = Bench::new(Profile::v7_2(), CommandPath::Auto);
     for _ in 0..3 {
         live(&after).unwrap();
@@ -116,7 +115,7 @@ fn f04_a_reloaded_driver_is_another_device() {
     let [sent, room] = fresh.buffers::<2>(16).unwrap();
     fresh.qp.recv(room, 1).unwrap();
     fresh.qp.send(sent, 16, 2).unwrap();
-    // A completion of the new device is nobody's on the old one.
+    // A completion of the new device belongs to nothing on the old one.
     let completion = fresh.cq.poll().unwrap().expect("a completion");
     let completion = looped.qp.complete(completion).expect_err("of another one");
     assert!(fresh.qp.complete(completion).is_ok());

@@ -1,5 +1,5 @@
-//! A kernel that lies: sizes, offsets, shapes, indexes, handles, outputs. The answer is an error or
-//! a smaller truth; never a panic, and no byte outside what was mapped.
+//! A kernel that lies about sizes, offsets, structures, indexes, handles and outputs. The result is
+//! an error or a smaller truth; never a panic, and no access outside what was mapped.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -22,7 +22,7 @@ use uverbs_uapi::ib_user_verbs::*;
 use uverbs_uapi::rdma_user_rxe::{mminfo, rxe_create_qp_resp};
 use zerocopy::{FromBytes, IntoBytes};
 
-/// Commands that announce a queue.
+/// Commands whose replies describe a queue's memory.
 const ANNOUNCING: [When; 5] = [
     When::Method(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE),
     When::Method(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE),
@@ -31,7 +31,7 @@ const ANNOUNCING: [When; 5] = [
     When::Command(IB_USER_VERBS_CMD_CREATE_CQ),
 ];
 
-/// Lives on a newest kernel with one fault; it must fail, and leave nothing.
+/// Runs a life on the newest kernel with one fault; it must fail, and leave nothing.
 fn must_fail(path: CommandPath, when: When, effect: Effect) -> uverbs::Error {
     let bench = Bench::new(Profile::v7_2(), path);
     let what = format!("{when:?} {effect:?} by {path:?}");
@@ -42,7 +42,7 @@ fn must_fail(path: CommandPath, when: When, effect: Effect) -> uverbs::Error {
     error
 }
 
-/// Changes every `mminfo` in the driver's reply.
+/// Modifies every `mminfo` in the driver's reply.
 fn lie(change: impl Fn(&mut mminfo) + Send + Sync + 'static) -> Effect {
     Effect::Rewrite(Arc::new(move |id, bytes| {
         if id != UVERBS_ATTR_UHW_OUT {
@@ -136,7 +136,7 @@ fn f08_a_consumer_index_outside_the_send_ring_stops_posting() {
     }
 }
 
-/// A completion that nobody asked for, in the next slot.
+/// Writes a forged completion to the next slot.
 fn forge(ring: &RingView, wc: &ib_uverbs_wc) {
     let producer = ring.load(RingView::PRODUCER);
     ring.write(ring.element(producer), wc.as_bytes());
@@ -157,9 +157,9 @@ fn f24_forged_completions_give_nothing_back_twice() {
     assert_eq!(looped.finish(2).unwrap().len(), 2);
 
     let foreign = [
-        // Once more, as it was.
+        // A repetition of the genuine one.
         honest,
-        // Of a request that was never posted.
+        // For a request that was never posted.
         ib_uverbs_wc {
             wr_id: u64::MAX,
             ..honest
@@ -168,12 +168,12 @@ fn f24_forged_completions_give_nothing_back_twice() {
             wr_id: honest.wr_id ^ (1 << 40),
             ..honest
         },
-        // Of another queue pair.
+        // For another queue pair.
         ib_uverbs_wc {
             qp_num: number + 1,
             ..honest
         },
-        // Of no kind that there is.
+        // Of an unknown kind.
         ib_uverbs_wc {
             opcode: 0xdead,
             status: 0xbeef,
@@ -237,7 +237,7 @@ fn f07_outputs_of_any_length_are_survived() {
     ] {
         for len in thinned(0..64, 13) {
             let bench = Bench::new(Profile::v7_2(), path);
-            // Descriptors in replies are numbers that must be right, or another file would be
+            // Descriptors in replies are numbers that must be valid, or another file would be
             // closed.
             for when in ANNOUNCING
                 .into_iter()
@@ -250,7 +250,7 @@ fn f07_outputs_of_any_length_are_survived() {
                 bench.inject(when, Effect::Truncate(len));
             }
             let answer = live(&bench);
-            // What ends the longest replies is padding.
+            // The longest replies end in padding.
             assert!(len >= 28 || answer.is_err(), "{len} bytes by {path:?}");
         }
     }
@@ -263,8 +263,8 @@ fn f07_success_without_execution_is_survived_at_every_call() {
     for k in thinned(0..bench.fake.calls(), 7) {
         let bench = Bench::newest();
         bench.inject(When::Call(k), Effect::Pretend);
-        // Some pretences cannot be noticed: a doorbell has no reply. They must end in an error
-        // later, or in nothing.
+        // Some false successes cannot be detected: a doorbell has no reply. They must end in an
+        // error later, or have no effect.
         let _ = live(&bench);
     }
 }
@@ -429,7 +429,7 @@ fn f09_a_storm_of_events_is_taken_and_holds_up_no_destroy() {
     let counts = cq.destroy().unwrap();
     assert!(start.elapsed() < PATIENCE);
     assert_eq!(counts.asynchronous, read);
-    // The kernel dropped those that nobody had read.
+    // The kernel dropped those that had not been read.
     assert_eq!(
         context.try_async_event().unwrap_err().kind(),
         ErrorKind::WouldBlock
@@ -479,7 +479,7 @@ fn f23_an_overrun_completion_queue_loses_no_buffer() {
     assert_eq!(back + qp.destroy().unwrap().len(), 8);
 }
 
-/// Fault scripts for whole lives: at which call, and what.
+/// Fault scripts for whole lives: at which call, and which effect.
 fn faults() -> impl Strategy<Value = Vec<(u64, Effect)>> {
     let effect = prop_oneof![
         (0_usize..64).prop_map(Effect::Truncate),

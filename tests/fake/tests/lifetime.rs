@@ -1,4 +1,4 @@
-//! Objects coming and going: drops in any order, events of what is gone, rights that are lost,
+//! Lifetimes of objects: drops in any order, events of destroyed objects, privileges that are lost,
 //! doorbells that fail, windows and shared queues.
 #![allow(
     clippy::unwrap_used,
@@ -86,7 +86,7 @@ fn f19_a_process_that_lost_its_rights_goes_on_posting() {
     let bench = Bench::new(Profile::v6_1(), CommandPath::Auto);
     let context = bench.context().unwrap();
     let mut looped = Loopback::new(&context).unwrap();
-    // What setuid does: write(2) answers EACCES from now on.
+    // The effect of setuid: write(2) returns EACCES from now on.
     bench.fake.become_profile(Profile::v6_1().without_write());
     let [message, room] = looped.buffers::<2>(8).unwrap();
     looped.qp.recv(room, 1).unwrap();
@@ -139,7 +139,7 @@ fn f19_a_refused_doorbell_leaves_no_ghost_in_the_ring() {
     assert_eq!(refused.error, PostError::Doorbell(Errno::ACCESS));
     assert_eq!(ring.load(RingView::PRODUCER), before);
     bench.fake.clear_faults();
-    // The kernel may have looked at the ring meanwhile, so it takes no more.
+    // The kernel may have read the ring meanwhile, so the queue accepts no more.
     let refused_too = looped.qp.send(another, 8, 3).unwrap_err();
     assert_eq!(refused_too.error, PostError::Poisoned);
     bench.fake.freeze(false);
@@ -149,7 +149,7 @@ fn f19_a_refused_doorbell_leaves_no_ghost_in_the_ring() {
         .iter()
         .filter(|memory| matches!(memory, Memory::Buffer(..)))
         .count();
-    // The receive, and the message unless its refusal gave it back.
+    // The receive, and the message unless its refusal returned it.
     assert_eq!(buffers + usize::from(refused.work.is_some()), 2);
 }
 
@@ -175,7 +175,7 @@ fn f19_a_doorbell_that_is_refused_while_others_are_under_way_leaves_its_request(
     assert!(refused.work.is_none(), "the kernel may have seen it");
     assert_eq!(ring.load(RingView::PRODUCER), before + 1);
     bench.fake.clear_faults();
-    // The kernel goes on, and comes to the second by itself.
+    // The kernel continues, and reaches the second by itself.
     bench.fake.freeze(false);
     let mut ended: Vec<_> = looped.finish(4).unwrap();
     ended.sort_by_key(|done| done.user_data);

@@ -1,4 +1,4 @@
-//! Descriptors that are no device of verbs, brought to the running kernel.
+//! Descriptors that are not verbs devices, given to the running kernel.
 #![forbid(unsafe_code)]
 #![cfg(not(miri))]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -19,7 +19,7 @@ fn file(path: &str) -> OwnedFd {
     both.or_else(|_| File::open(path)).unwrap().into()
 }
 
-/// What takes commands for data, and what refuses them.
+/// Descriptors that take commands for data, and descriptors that refuse them.
 fn descriptors() -> Vec<OwnedFd> {
     let mut all: Vec<OwnedFd> = [
         "/dev/null",
@@ -47,7 +47,7 @@ fn descriptors() -> Vec<OwnedFd> {
     all
 }
 
-/// What is told of the device: its driver, or that nobody knows.
+/// What is known about the device: its driver, or that it is unknown.
 fn infos() -> [DeviceInfo; 3] {
     let rxe = FakeKernel::new(Profile::v6_12()).device_info();
     let mut mlx5 = rxe.clone();

@@ -1,4 +1,4 @@
-//! What the recorder writes down of a whole life.
+//! What the recorder writes about a whole life.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -90,7 +90,7 @@ fn lines_read_as_documented() {
         "invoke ALLOC_PD pd_handle→0 = ok",
         "mmap offset=4096 len=4096 rw = ok",
         "write REQ_NOTIFY_CQ cq_handle=1 solicited_only=0 = ok",
-        // The number is the queue's alone in this process, so another one each time.
+        // The number is unique to the queue in this process, so it is different each time.
         "read completion cq_handle=… = ok",
         "invoke RESIZE_CQ cq_handle=1 cqe=40 cqe→63 uhw_out→[16] = ok",
         "ioctl CQ/DESTROY handle=1 resp→{ comp_events_reported→1 async_events_reported→0 } = ok",
@@ -158,7 +158,7 @@ fn a_failure_is_named() {
     assert_eq!(failed.fd, FdClass::Device);
 }
 
-/// A writer that others can look into.
+/// A writer whose contents others can read.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
 
@@ -217,7 +217,7 @@ fn an_outline_has_names_and_the_kind_of_answer() {
             "{wanted}\n{auto:#?}"
         );
     }
-    // One of its questions was never a legacy command.
+    // One of its queries was never a legacy command.
     let written = outlines(CommandPath::Write);
     assert!(
         written.iter().all(|line| {

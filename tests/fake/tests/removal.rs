@@ -1,4 +1,4 @@
-//! A device that is taken away while it is used: waits end, buffers come back, drops succeed.
+//! A device that is removed while it is used: waits end, buffers are returned, drops succeed.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -18,16 +18,16 @@ use uverbs_fake::{AfterRemoval, Profile};
 
 /// `IB_EVENT_DEVICE_FATAL`.
 const DEVICE_FATAL: u32 = 8;
-/// Within this every wait has to end. The interpreter is never prompt.
+/// The time within which every wait has to end. Miri is never prompt.
 const PROMPTLY: Duration = if cfg!(miri) {
     PATIENCE
 } else {
     Duration::from_millis(100)
 };
-/// How often that is looked at on a busy machine.
+/// How often that is measured on a busy machine.
 const TRIES: usize = if cfg!(miri) { 2 } else { 20 };
 
-/// Does it often: half of the times, at least, the wait in it has to end promptly.
+/// Repeats a test: at least half of the times, the wait in it has to end promptly.
 fn promptly(mut end: impl FnMut() -> Duration) {
     let mut took: Vec<_> = (0..TRIES).map(|_| end()).collect();
     took.sort();
@@ -120,7 +120,7 @@ fn f01_buffers_in_flight_come_back_and_nothing_leaks() {
     }
 }
 
-/// A buffer that was registered before the device went: none can be made afterwards.
+/// A buffer that was registered before the device was removed: none can be registered afterwards.
 fn spare(looped: &mut Loopback) -> [Option<owned::Buffer>; 1] {
     [looped.buffers::<1>(16).ok().map(|[buffer]| buffer)]
 }
@@ -132,7 +132,7 @@ fn f01_commands_say_that_the_device_is_gone() {
         let context = bench.context().unwrap();
         let mut looped = Loopback::new(&context).unwrap();
         bench.fake.remove_device(AfterRemoval::DestroySucceeds);
-        // Once the event was taken, the library knows.
+        // Once the event has been read, the library knows.
         context.try_async_event().unwrap();
         let _ = context.try_async_event();
         for error in [

@@ -1,5 +1,5 @@
 //! Requests carry known values: each field of each command is given every kind of number and bit
-//! that has no name, and the kernel is not asked.
+//! that has no name, and the kernel is not called.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -26,18 +26,18 @@ use uverbs_core::{UverbsFile, cmd};
 use uverbs_fake::Profile;
 use uverbs_uapi::ib_user_ioctl_verbs::ib_uverbs_flow_action_esp;
 
-/// A field of a command, and what may be asked there.
+/// A field of a command, and its valid values.
 struct Field {
     name: &'static str,
     may: May,
     ask: fn(&UverbsFile, u32) -> Result<()>,
 }
 
-/// What may be asked.
+/// The valid values.
 enum May {
-    /// These numbers of a byte.
+    /// These values of a byte.
     Byte(&'static [u32]),
-    /// These numbers of a word.
+    /// These values of a word.
     Word(&'static [u32]),
     /// Any of these bits.
     Bits(u32),
@@ -46,7 +46,7 @@ enum May {
 }
 
 impl May {
-    /// What may be, and what may not.
+    /// Valid and invalid values.
     fn cases(&self) -> (Vec<u32>, Vec<u32>) {
         match self {
             Self::Byte(named) => split(0..=255, |raw| named.contains(raw)),
@@ -89,7 +89,7 @@ const RATES: May = May::Byte(&[
     0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25,
 ]);
 const KINDS: May = May::Word(&[2, 3, 4, 8, 9, 10, 255]);
-/// With the bits that a kernel ignores where it does not know them.
+/// Including the bits that a kernel ignores if it does not know them.
 const ACCESS: May = May::Bits(0x3ff0_03ff);
 
 fn modify(file: &UverbsFile, attr: &QpAttr) -> Result<()> {
@@ -481,7 +481,7 @@ const FIELDS: &[Field] = &[
 /// A device with a context, and the kernel behind it.
 fn opened(bench: &Bench) -> Arc<UverbsFile> {
     let file = bench.file().unwrap();
-    // `write(2)` may be all that is allowed, and all that the kernel lacks.
+    // `write(2)` may be all that is permitted, and all that the kernel lacks.
     let _ = cmd::context::get(&file, &cmd::context::GetContext::default(), &Uhw::NONE);
     file
 }
@@ -512,13 +512,13 @@ fn what_has_no_name_is_never_asked_for() {
     }
 }
 
-/// Else the test above would be content with a library that refuses everything.
+/// Otherwise the test above would accept a library that refuses everything.
 #[test]
 fn what_has_a_name_is_for_the_kernel_to_judge() {
     let bench = Bench::newest();
     for field in FIELDS {
         for raw in field.may.cases().0 {
-            // What a kernel lacks is remembered.
+            // The library remembers what a kernel lacks.
             let file = opened(&bench);
             let before = bench.fake.calls();
             let answer = (field.ask)(&file, raw);

@@ -1,4 +1,4 @@
-//! What who watches a device is told of its queues, and what `uverbs trace --rings` writes.
+//! What an observer of a device learns about its queues, and the output of `uverbs trace --rings`.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -14,7 +14,7 @@ use uverbs::recorder::Lines;
 use uverbs::rings::{Collector, Entry, Observer, QueueKind, Value};
 use uverbs::{AccessFlags, Context, OpenOptions, QpType};
 
-/// What is written, for several writers.
+/// The output, shared by several writers.
 #[derive(Clone, Debug, Default)]
 struct Text(Arc<Mutex<Vec<u8>>>);
 
@@ -162,7 +162,7 @@ fn lines_come_between_those_of_commands_and_without_keys() {
             .unwrap_or_else(|| panic!("{start}: {lines:#?}"))
     };
     let (created, received, sent) = (at("ioctl QP/CREATE"), at("rq 0x"), at("sq 0x"));
-    // The line of the doorbell comes when it is over.
+    // The line for the doorbell is printed when it is done.
     let (rung, done) = (at("write POST_SEND"), at("cq 0x"));
     assert!(
         created < received && received < sent && sent < rung && rung < done,

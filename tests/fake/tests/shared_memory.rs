@@ -1,5 +1,5 @@
-//! Memory that several threads reach at once: whole words stay whole, nothing beside what is
-//! written is lost, and nobody races (`cargo xtask tsan`, `cargo xtask miri`).
+//! Memory that several threads access concurrently: whole words are not torn, nothing beside what
+//! is written is lost, and there are no data races (`cargo xtask tsan`, `cargo xtask miri`).
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -20,10 +20,10 @@ use uverbs_core::hw::{
 };
 use uverbs_core::sys::Mapping;
 
-/// Turns of each thread.
+/// Iterations of each thread.
 const TURNS: u64 = if cfg!(miri) { 12 } else { 3000 };
 
-/// A word of one byte, again and again.
+/// A word consisting of one byte value, repeated.
 fn word(turn: u64) -> u64 {
     u64::from_ne_bytes([turn.to_le_bytes()[0]; 8])
 }
@@ -33,12 +33,12 @@ fn is_whole(word: u64) -> bool {
     bytes == [bytes[0]; 8]
 }
 
-/// Does something again and again on a thread of its own.
+/// Repeats something on a thread of its own.
 fn again<'scope>(scope: &'scope Scope<'scope, '_>, mut turn: impl FnMut(u64) + Send + 'scope) {
     scope.spawn(move || (0..TURNS).for_each(&mut turn));
 }
 
-/// Connects a queue pair whose peer may do everything to `memory` of its domain.
+/// Connects a queue pair whose peer has all rights to `memory` of its domain.
 fn peer(bench: &Bench) -> (Loopback, ExposedMemory) {
     let context = bench.context().unwrap();
     let pd = context.alloc_pd().unwrap();
@@ -52,7 +52,7 @@ fn peer(bench: &Bench) -> (Loopback, ExposedMemory) {
     (Loopback { qp, cq, pd }, memory)
 }
 
-/// Bytes of `memory` that only one thread writes to: what it wrote is what is there.
+/// Bytes of `memory` that only one thread writes to: they hold what it wrote.
 fn own(memory: &ExposedMemory, range: Range<usize>, turn: u64) {
     let bytes = vec![turn.to_le_bytes()[0]; range.len()];
     assert!(memory.write(range.start, &bytes));
@@ -67,7 +67,7 @@ fn exposed_memory_is_anybodys() {
     let (mut pair, memory) = peer(&bench);
     let remote = memory.remote();
     thread::scope(|scope| {
-        // Neighbours, some of which share a word.
+        // Adjacent ranges, some of which share a word.
         for range in [0..5, 5..9, 9..24, 51..64, 198..203] {
             let memory = memory.clone();
             again(scope, move |turn| own(&memory, range.clone(), turn));
@@ -91,7 +91,7 @@ fn exposed_memory_is_anybodys() {
                 assert!(is_whole(u64::from_ne_bytes(*eight)));
             }
         });
-        // A peer does all that it may, with bytes of its own beside those of others.
+        // A peer does everything that it may, with bytes of its own next to those of others.
         scope.spawn(move || {
             let [buffer] = pair.buffers::<1>(8).unwrap();
             let mut buffer = Some(buffer);
@@ -116,7 +116,7 @@ fn exposed_memory_is_anybodys() {
                 buffer = finished.memory.into_buffer();
             }
         });
-        // The counter is the device's; who looks at it sees it grow.
+        // The device increments the counter; an observer sees it grow.
         let watcher = memory.clone();
         let mut seen = 0;
         again(scope, move |_| {
@@ -264,7 +264,7 @@ fn records_and_registers_are_stored_to_by_all() {
                         register.copy(8, [word(turn); 2]);
                         register.copy_block(ring.block(2));
                         register.copy_blocks(ring, 1, 4);
-                        // Another one comes and goes.
+                        // Another one is created and destroyed.
                         let mine = records.take().unwrap();
                         mine.store(0, number + 10);
                         assert_eq!(mine.load(0), number + 10);
@@ -288,7 +288,7 @@ fn records_and_registers_are_stored_to_by_all() {
 fn memory_on_a_device_is_anybodys() {
     let window = Window::new(Mapping::anonymous(4096).unwrap(), 64, 64).unwrap();
     thread::scope(|scope| {
-        // Words of either width, over each other.
+        // Overlapping words of both widths.
         for (offset, len) in [(0, 16), (4, 8), (8, 4), (12, 12)] {
             let window = &window;
             again(scope, move |turn| {

@@ -1,5 +1,5 @@
-//! Handles that threads share, and queues that go from one to another: everything may be done by
-//! everybody at once, and nobody races (`cargo xtask tsan`, `cargo xtask miri`).
+//! Handles that threads share, and queues that move from one to another: every thread may do
+//! everything concurrently, and there are no data races (`cargo xtask tsan`, `cargo xtask miri`).
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -24,16 +24,16 @@ use uverbs_core::discover::ForkGuard;
 use uverbs_core::hw::Pages;
 use uverbs_fake::Source;
 
-/// Turns of each thread.
+/// Iterations of each thread.
 const TURNS: usize = if cfg!(miri) { 4 } else { 200 };
 
-/// How long nothing comes before a listener takes it that nothing will.
+/// How long a listener must receive nothing before it assumes that nothing will come.
 const QUIET: Duration = Duration::from_secs(if cfg!(miri) { 20 } else { 1 });
 
 /// `IB_EVENT_CQ_ERR`.
 const CQ_ERR: u32 = 0;
 
-/// Does something again and again on a thread of its own.
+/// Repeats something on a thread of its own.
 fn again<'scope>(scope: &'scope Scope<'scope, '_>, mut turn: impl FnMut(usize) + Send + 'scope) {
     scope.spawn(move || (0..TURNS).for_each(&mut turn));
 }
@@ -80,14 +80,14 @@ fn handles_are_used_by_all_at_once() {
             let (context, pd, region) = (&context, pd.clone(), region.clone());
             let (address, window, channel) = (&address, &window, channel.clone());
             again(scope, move |turn| {
-                // What is asked.
+                // Queries.
                 assert!(context.query_port(1).is_ok());
                 assert!(context.gid(1, 0).is_ok() && context.leaked() == 0);
                 assert!(context.device_attr().max_qp > 0 && !context.name().is_empty());
                 assert!(pd.is_same(address.pd()) && pd.is_same(window.pd()));
                 assert_eq!((address.to(7, 8).qp_num, region.len()), (7, 4096));
                 assert_ne!(region.rkey().raw(), 0);
-                // What comes and goes.
+                // Objects that are created and destroyed.
                 let mine = context.alloc_pd().unwrap();
                 let buffers = mine.buffers::<2>(16 + turn).unwrap();
                 assert_eq!(buffers[1].len(), 16 + turn);
@@ -108,7 +108,7 @@ fn handles_are_used_by_all_at_once() {
                 let qp = builder.srq(&srq).build().unwrap();
                 drop((srq, cq));
                 drop(qp);
-                // Events of others, or none.
+                // Events of other threads, or none.
                 assert!(channel.try_event().is_err() && context.try_async_event().is_err());
                 assert!(format!("{context:?} {region:?}").contains("Context"));
             });
@@ -142,8 +142,8 @@ fn events_find_their_queues_while_others_come_and_go() {
                 }
             });
         }
-        // Two listeners: each event is taken once, and is of one of them or of a queue that is
-        // gone.
+        // Two listeners: each event is read once, and belongs to one of them or to a destroyed
+        // queue.
         let (tell, told) = mpsc::channel();
         for _ in 0..2 {
             let (channel, tell) = (channel.clone(), tell.clone());
@@ -185,7 +185,7 @@ fn asynchronous_events_are_taken_while_queues_come_and_go() {
                 .unwrap();
             let source = Source::Cq(u32::try_from(turn + 1).unwrap());
             bench.fake.raise(source, CQ_ERR);
-            // Of a queue that goes, nobody may ever hear.
+            // No event of a destroyed queue may ever be reported.
             if turn % 3 == 0 {
                 kept.push((number, cq));
             }
@@ -216,8 +216,8 @@ fn what_one_thread_sends_another_one_receives() {
     let (mut one, mut other) = (connect(one, &pd, to_other), connect(other, &pd, to_one));
     let (ready, is_ready) = mpsc::channel();
     thread::scope(|scope| {
-        // The device writes on the sender's thread; the receiver finds it by its completion queue
-        // alone.
+        // The device writes on the sender's thread; the receiver learns of it only by its
+        // completion queue.
         scope.spawn(move || {
             let [buffer] = one.buffers::<1>(24).unwrap();
             let mut buffer = Some(buffer);

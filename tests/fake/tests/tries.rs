@@ -1,4 +1,4 @@
-//! Destroys that fail: what is given back, what is given up, and what becomes of posted memory.
+//! Destroys that fail: what is returned, what is leaked, and what becomes of posted memory.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use fake_tests::{Bench, Loopback};
@@ -18,7 +18,7 @@ fn refuse(bench: &Bench, (object, method): (u16, u16), errno: Errno) {
     bench.inject(When::Method(object, method), Effect::Fail(errno));
 }
 
-/// How often the kernel was asked to destroy such an object.
+/// How often the kernel was called to destroy such an object.
 fn destroys(bench: &Bench, (object, method): (u16, u16)) -> usize {
     let asked = Asked::Method(object, method);
     assert!(asked.is_destroy());
@@ -93,7 +93,7 @@ fn what_comes_back_and_is_dropped_is_destroyed_or_given_up() {
     }
 }
 
-/// Its number in the kernel may be another's, so nobody gets it to name it.
+/// Its number in the kernel may be reused for another object, so it is not exposed.
 #[test]
 fn a_queue_pair_that_may_be_gone_does_not_come_back() {
     for errno in [Errno::TIMEDOUT, Errno::NOTRECOVERABLE] {

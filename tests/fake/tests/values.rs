@@ -1,5 +1,6 @@
 //! Requests carry known values, through the handles that users have: what has no name is refused
-//! before the kernel is asked, and the state that a queue pair is known to be in is the kernel's.
+//! before the kernel is called, and the state that the library assumes for a queue pair is the
+//! kernel's.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -73,8 +74,8 @@ fn a_state_without_a_name_changes_nothing() {
     }
 }
 
-/// However its number comes in, a reset is one: a queue that owns memory takes it by its own
-/// function alone, and a raw one starts over.
+/// However its number is given, a reset is one: a queue that owns memory accepts it only through
+/// its own function, and a raw one starts over.
 #[test]
 fn there_is_one_reset() {
     let bench = Bench::newest();
@@ -100,7 +101,7 @@ fn there_is_one_reset() {
     let request = SendRequest::send_inline(&slices).signaled();
     for life in 0..3_u64 {
         assert_eq!(raw.state(), QpState::ReadyToSend);
-        // Nobody receives: they stay in the ring.
+        // There are no receives: the requests stay in the ring.
         for at in 0..16 {
             let mut batch = raw.send_batch();
             batch.push_inline(&request.wr_id(life << 8 | at)).unwrap();
@@ -115,7 +116,7 @@ fn there_is_one_reset() {
     }
 }
 
-/// Takes a queue pair to itself through its states.
+/// Moves a queue pair that is connected to itself through its states.
 fn by_hand(qp: &mut QueuePair, context: &Context) {
     let gid = context.gid(1, 1).unwrap().unwrap().gid;
     let path = AddressVector::global(1, GlobalRoute::new(gid, 1));
@@ -215,7 +216,7 @@ fn dmabuf(pd: &ProtectionDomain, access: AccessFlags) -> Result<()> {
 }
 
 /// Each flag alone: data that the kernel would take from the ring as inline data, with the flag for
-/// it, arrives as it is.
+/// it, arrives unchanged.
 #[test]
 fn flags_without_a_name_change_no_message() {
     let bench = Bench::newest();
@@ -234,7 +235,7 @@ fn flags_without_a_name_change_no_message() {
     }
 }
 
-/// What changes, as numbers that may have a name or not.
+/// What to modify, as numbers that may have a name or not.
 #[derive(Clone, Copy, Debug)]
 struct Change {
     state: Option<u8>,
@@ -261,7 +262,7 @@ fn change() -> impl Strategy<Value = Change> {
 }
 
 impl Change {
-    /// With what the move to the state needs, mostly; `gid` is the queue pair's own.
+    /// Usually with what the transition to the state requires; `gid` is the queue pair's own.
     fn attr(self, kind: QpType, number: u32, gid: Gid) -> QpAttr {
         let mut attr = match self.state {
             _ if self.others == 0 => QpAttr::new(),
@@ -304,8 +305,8 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Whatever is asked and whatever becomes of it, the state that the library knows is the one
-    /// that the kernel tells.
+    /// Whatever is requested and whatever its result, the state that the library knows is the one
+    /// that the kernel reports.
     #[test]
     fn the_state_that_is_known_is_the_kernels(
         kind in 0..3_usize,
@@ -333,7 +334,7 @@ proptest! {
     }
 }
 
-/// Else the property above would be about queue pairs in RESET.
+/// Otherwise the property above would only be about queue pairs in RESET.
 #[test]
 fn random_changes_lead_somewhere() {
     use proptest::strategy::ValueTree;

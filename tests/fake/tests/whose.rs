@@ -1,4 +1,4 @@
-//! Whose completion it is: what a safe program cannot make an owned queue believe.
+//! Which request a completion belongs to: what a safe program cannot make an owned queue believe.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,
@@ -117,7 +117,7 @@ fn what_a_reset_discarded_is_finished_by_no_completion_of_before() {
     let [old, message] = looped.pd.buffers::<2>(8).unwrap();
     looped.qp.recv(old, 1).unwrap();
     looped.qp.send(message, 8, 2).unwrap();
-    // Both are done, and nobody has polled.
+    // Both are done, and neither has been polled.
     let memory = looped.qp.reset().unwrap();
     assert_eq!(memory.len(), 2);
     drop(pd);

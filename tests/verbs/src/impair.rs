@@ -1,4 +1,4 @@
-//! What `tc qdisc … netem` does to the packets that an interface sends, done by rtnetlink.
+//! Impairs the packets that an interface sends, as `tc qdisc … netem` does, by rtnetlink.
 //!
 //! Messages: `linux/rtnetlink.h`, `linux/pkt_sched.h`.
 
@@ -12,33 +12,33 @@ const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
 const TCA_NETEM_REORDER: u16 = 3;
 const TCA_NETEM_CORRUPT: u16 = 4;
-/// Packets that may wait.
+/// Number of packets that may be queued.
 const LIMIT: u32 = 1000;
 
-/// What happens to packets. Shares are in percent of them.
+/// What happens to packets. Shares are in percent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Impairment {
     /// Never arrive.
     pub lost: u8,
     /// Arrive twice.
     pub duplicated: u8,
-    /// Arrive with a bit that is wrong.
+    /// Arrive with a wrong bit.
     pub corrupted: u8,
     /// Do not wait for `delay_us`, and so overtake others.
     pub overtaking: u8,
-    /// How long packets wait, in microseconds.
+    /// Delay of packets, in microseconds.
     pub delay_us: u32,
 }
 
-/// Packets are impaired as long as this lives.
+/// Packets are impaired until this is dropped.
 #[derive(Debug)]
 pub struct Impaired {
     index: u32,
 }
 
 impl Impaired {
-    /// Impairs what the interface with this number sends. It is looked for in the network namespace
-    /// of the calling thread, which must drop it, too.
+    /// Impairs what the interface with this index sends. The interface is looked up in the network
+    /// namespace of the calling thread, which must also be the one that drops this.
     pub fn new(index: u32, how: &Impairment) -> Self {
         let mut options = Vec::new();
         // The kernel counts in units of 64 ns.
@@ -69,7 +69,7 @@ impl Drop for Impaired {
     }
 }
 
-/// The root of an interface's queues.
+/// The root of an interface's queueing disciplines.
 fn place(index: u32) -> Vec<u8> {
     let mut bytes = vec![0; 4];
     for word in [index, 0, ROOT, 0] {
@@ -82,7 +82,7 @@ fn share(percent: u8) -> u32 {
     u32::MAX / 100 * u32::from(percent)
 }
 
-/// A share that does not depend on the packet before.
+/// A share that does not depend on the previous packet.
 fn correlated(percent: u8) -> Vec<u8> {
     [share(percent).to_ne_bytes(), [0; 4]].concat()
 }

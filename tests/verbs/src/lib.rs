@@ -1,11 +1,10 @@
-//! Tests of the whole stack on whatever device there is, and what these and the tests of single
-//! drivers share.
+//! Tests of the whole stack on any device, and code shared by these and the driver-specific tests.
 //!
 //! They run inside a machine of the testbed (`cargo xtask test --level rxe`, `--level mlx5`), each
-//! in a process of its own. Tests whose names begin with `ib_` or `roce_` are for a port of that
-//! kind alone, those that begin with `rxe_` or `mlx5_` for that driver.
+//! in a process of its own. Tests whose names begin with `ib_` or `roce_` are only for a port of
+//! that kind, those that begin with `rxe_` or `mlx5_` only for that driver.
 //!
-//! | variable | what it says | default |
+//! | variable | meaning | default |
 //! |---|---|---|
 //! | `UVERBS_TEST_DEVICE` | the device | `rxe0` |
 //! | `UVERBS_TEST_PEER` | a device that it reaches | the same |
@@ -49,12 +48,12 @@ pub fn device_name() -> String {
     std::env::var("UVERBS_TEST_DEVICE").unwrap_or_else(|_| "rxe0".to_owned())
 }
 
-/// A device that the device under test reaches; the same where there is one alone.
+/// A device that the device under test reaches; the same one if there is no other.
 pub fn peer_name() -> String {
     std::env::var("UVERBS_TEST_PEER").unwrap_or_else(|_| device_name())
 }
 
-/// Who drives the device under test.
+/// The driver of the device under test.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Driver {
     /// Soft RoCE.
@@ -63,7 +62,7 @@ pub enum Driver {
     Mlx5,
 }
 
-/// Who drives the device under test, by its name.
+/// The driver of the device under test, by its name.
 pub fn driver() -> Driver {
     match device_name() {
         name if name.starts_with("rxe") => Driver::Rxe,
@@ -72,7 +71,7 @@ pub fn driver() -> Driver {
     }
 }
 
-/// The way to the kernel under test.
+/// The path to the kernel under test.
 pub fn command_path() -> CommandPath {
     match std::env::var("UVERBS_TEST_PATH").as_deref() {
         Err(_) | Ok("auto") => CommandPath::Auto,
@@ -119,19 +118,19 @@ pub fn open_named(name: &str) -> Context {
     }
 }
 
-/// Tells the runner that the kernel is right to warn or complain with these words during this test.
+/// Tells the runner that the kernel may warn or complain with these words during this test.
 pub fn kernel_may_say(words: &str) {
     println!("the kernel may say: {words}");
 }
 
-/// Tells the runner, and the software ConnectX, which may be strict, that it is right to report
-/// these words during this test. Called while nobody else talks to it.
+/// Tells the runner, and the software ConnectX, which may be strict, that it may report these words
+/// during this test. To be called while nothing else uses the control socket.
 pub fn model_may_report(words: &str) {
     println!("the model may report: {words}");
     if let Ok(path) = std::env::var(CONNECTX_VARIABLE) {
         let file = File::options().read(true).write(true).open(&path);
         let mut model = file.unwrap_or_else(|error| panic!("{path}: {error}"));
-        // No words stand for the end of all that.
+        // No words would end all permissions.
         let words = if words.is_empty() { "*" } else { words };
         let line = format!("expect {words}\n");
         model.write_all(line.as_bytes()).expect("the model listens");
@@ -141,16 +140,16 @@ pub fn model_may_report(words: &str) {
     }
 }
 
-/// Tells the runner that requests fail in this test; newer kernels write a line for each, and the
-/// software ConnectX reports those that name memory wrongly.
+/// Tells the runner that requests fail in this test; newer kernels log a line for each, and the
+/// software ConnectX reports those that name memory incorrectly.
 pub fn requests_fail() {
     kernel_may_say("non-flush error status");
     model_may_report("memory key");
 }
 
-/// A request that this side could not carry out failed with `status`, or was flushed.
+/// Checks that a request that this side could not carry out failed with `status`, or was flushed.
 ///
-/// rxe does not tell every kind of failure apart, and since 6.3 moves the queue pair to ERROR
+/// rxe does not distinguish all kinds of failure, and since 6.3 moves the queue pair to ERROR
 /// before it reports such a request, which flushes it with the rest.
 pub fn failed_here(done: &WorkCompletion, status: WcStatus) {
     let expected = if driver() == Driver::Mlx5 {
@@ -163,7 +162,7 @@ pub fn failed_here(done: &WorkCompletion, status: WcStatus) {
     assert!(expected.contains(&done.status), "not {status}: {done:?}");
 }
 
-/// Whether the port of the device is InfiniBand's; otherwise it is Ethernet's.
+/// Whether the device's port is InfiniBand; otherwise it is Ethernet.
 pub fn is_infiniband(context: &Context) -> bool {
     let port = context.query_port(1).expect("a port");
     port.link_layer == LinkLayer::InfiniBand
@@ -181,7 +180,7 @@ pub fn gid_entry(context: &Context, qp: &QueuePair) -> GidEntry {
     *table.iter().find(of).expect("the GID is in the table")
 }
 
-/// The way from a port to itself.
+/// The path from a port to itself.
 pub fn own_address(context: &Context, qp: &QueuePair) -> AddressVector {
     if is_infiniband(context) {
         let port = context.query_port(1).expect("a port");

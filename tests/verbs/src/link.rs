@@ -1,4 +1,4 @@
-//! What happens to a network interface, done by rtnetlink.
+//! Changes a network interface, by rtnetlink.
 //!
 //! Messages: `linux/netlink.h`, `linux/if_link.h`, `linux/if_addr.h`.
 
@@ -18,7 +18,7 @@ const NLMSG_ERROR: u16 = 2;
 const IFF_UP: u32 = 1;
 const IFA_LOCAL: u16 = 2;
 
-/// Takes an interface up or down.
+/// Brings an interface up or down.
 pub fn set_up(name: &str, up: bool) {
     let mut body = vec![0; 4];
     body.extend(index(name).to_ne_bytes());
@@ -27,9 +27,9 @@ pub fn set_up(name: &str, up: bool) {
     talk(RTM_NEWLINK, 0, &body);
 }
 
-/// Gives an interface an address of its own, or takes it away.
+/// Adds an address to an interface, or removes it.
 pub fn set_address(name: &str, address: Ipv4Addr, there: bool) {
-    // Family IPv4, 32 bits of network, no flags, scope universe.
+    // Family IPv4, prefix length 32, no flags, scope universe.
     let mut body = vec![2, 32, 0, 0];
     body.extend(index(name).to_ne_bytes());
     body.extend(8_u16.to_ne_bytes());
@@ -42,7 +42,7 @@ pub fn set_address(name: &str, address: Ipv4Addr, there: bool) {
     }
 }
 
-/// The number of an interface.
+/// The index of an interface.
 pub fn index(name: &str) -> u32 {
     let path = format!("/sys/class/net/{name}/ifindex");
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));

@@ -25,7 +25,7 @@ impl Registered {
             .unwrap_or_else(|error| panic!("cannot register {len} bytes for {access}: {error}"))
     }
 
-    /// The same; tells why it cannot.
+    /// The same; returns an error if it fails.
     ///
     /// # Errors
     /// Those of registering.
@@ -38,7 +38,7 @@ impl Registered {
         Ok(Self { mr, bytes })
     }
 
-    /// For everything a peer can do but binding windows.
+    /// For everything a peer can do except binding windows.
     pub fn remote_all(pd: &ProtectionDomain, len: usize) -> Self {
         let access = AccessFlags::LOCAL_WRITE
             | AccessFlags::REMOTE_READ
@@ -52,8 +52,8 @@ impl Registered {
         Self::new(pd, len, AccessFlags::LOCAL_WRITE)
     }
 
-    /// Registers `len` zeroed bytes whose addresses, for requests, are those of bytes of `other`,
-    /// which is at least a page longer. Returns where in it, too.
+    /// Registers `len` zeroed bytes whose addresses, in requests, are those of bytes of `other`,
+    /// which is at least a page longer. Also returns the offset in it.
     pub fn addressed_as(other: &Self, pd: &ProtectionDomain, len: usize) -> (Self, usize) {
         const PAGE: usize = 4096;
         let bytes: Box<[AtomicU8]> = (0..len).map(|_| AtomicU8::new(0)).collect();
@@ -86,19 +86,19 @@ impl Registered {
         u64::from_ne_bytes(self.get(offset, 8).try_into().expect("8 bytes"))
     }
 
-    /// The region, to change it.
+    /// The region, mutably.
     pub fn mr_mut(&mut self) -> &mut MemoryRegion {
         &mut self.mr
     }
 
-    /// A piece of it.
+    /// A scatter/gather entry for part of it.
     pub fn sge(&self, offset: u64, length: u32) -> Sge {
         self.mr
             .sge(offset, length)
             .unwrap_or_else(|| panic!("{length} bytes at {offset} are outside of the region"))
     }
 
-    /// A piece that needs not be inside.
+    /// A scatter/gather entry that need not be inside.
     pub fn raw_sge(&self, offset: u64, length: u32, key: LocalKey) -> Sge {
         Sge {
             address: self.mr.address().wrapping_add(offset),
@@ -107,12 +107,12 @@ impl Registered {
         }
     }
 
-    /// A place in it for a peer.
+    /// An address in it for a peer.
     pub fn remote(&self, offset: u64) -> Remote {
         self.remote_by(offset, self.mr.rkey())
     }
 
-    /// A place in it for a peer, by another key.
+    /// An address in it for a peer, with another key.
     pub fn remote_by(&self, offset: u64, key: RemoteKey) -> Remote {
         Remote {
             address: self.mr.address().wrapping_add(offset),

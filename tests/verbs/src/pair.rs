@@ -13,9 +13,9 @@ use crate::open;
 pub struct Side {
     /// The device.
     pub context: Context,
-    /// Its domain.
+    /// Its protection domain.
     pub pd: ProtectionDomain,
-    /// Completions of both its queues.
+    /// The completion queue of both its queues.
     pub cq: CompletionQueue,
     /// The queue pair, in RTS.
     pub qp: QueuePair,
@@ -31,7 +31,7 @@ pub struct Pair {
 }
 
 impl Side {
-    /// A queue pair in RESET with the sizes that most tests want, changed by `set`.
+    /// A queue pair in RESET with the sizes that most tests need, modified by `set`.
     pub fn prepare(
         context: &Context,
         kind: QpType,
@@ -48,8 +48,8 @@ impl Side {
             .max_inline_data(128)
             .max_rd_atomic(8)
             .max_dest_rd_atomic(8)
-            // The default gives up after some milliseconds, which a busy machine takes for
-            // anything.
+            // The default gives up after some milliseconds, during which a busy machine may do
+            // nothing.
             .timeout(AckTimeout::code(14).expect("a legal timeout"));
         if kind != QpType::Ud {
             builder = builder.access(
@@ -65,18 +65,18 @@ impl Side {
 }
 
 impl Pair {
-    /// Two queue pairs of one device, connected with each other.
+    /// Two queue pairs of one device, connected to each other.
     pub fn new(kind: QpType) -> Self {
         Self::with(kind, |builder| builder)
     }
 
-    /// The same, with other settings on both ends.
+    /// The same, with modified settings on both ends.
     pub fn with(kind: QpType, set: impl Fn(QueuePairBuilder<'_>) -> QueuePairBuilder<'_>) -> Self {
         let context = open();
         Self::between(&context, &context, kind, set)
     }
 
-    /// Two queue pairs of two devices (or of one).
+    /// Two queue pairs of two devices, or of the same one.
     pub fn between(
         one: &Context,
         other: &Context,

@@ -8,7 +8,7 @@ use uverbs::{CompletionQueue, Context, WorkCompletion};
 /// How long a test waits for anything. Emulated processors are slow.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Asks `ready` until it has an answer.
+/// Calls `ready` until it returns an answer.
 pub fn until<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     let since = Instant::now();
     loop {
@@ -32,12 +32,12 @@ pub fn next(cq: &mut CompletionQueue) -> WorkCompletion {
     })
 }
 
-/// The next `count` completions of `cq`, in their order.
+/// The next `count` completions of `cq`, in order.
 pub fn drain(cq: &mut CompletionQueue, count: usize) -> Vec<WorkCompletion> {
     (0..count).map(|_| next(cq)).collect()
 }
 
-/// Nothing arrives in `cq` for a while.
+/// Checks that nothing arrives in `cq` for a while.
 pub fn nothing(cq: &mut CompletionQueue) {
     let since = Instant::now();
     while since.elapsed() < Duration::from_millis(100) {
@@ -50,8 +50,8 @@ pub fn nothing(cq: &mut CompletionQueue) {
     }
 }
 
-/// The next event of a queue or the device. Events of ports come at any time: addresses appear and
-/// go.
+/// The next event of a queue or the device. Events of ports may come at any time, because addresses
+/// appear and disappear.
 pub fn queue_event(context: &Context, timeout: Option<Duration>) -> Option<AsyncEvent> {
     loop {
         let event = context.async_event(timeout).expect("events can be read")?;

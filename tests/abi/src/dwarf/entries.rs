@@ -11,7 +11,7 @@ use object::{Object as _, ObjectSection as _};
 type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 type Attributes<'e, 'a> = gimli::DebuggingInformationEntry<'e, 'e, Slice<'a>>;
 
-/// One entry, as far as types need it.
+/// One entry, with the attributes that types need.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) tag: gimli::DwTag,
@@ -20,7 +20,7 @@ pub(super) struct Entry {
     pub(super) size: Option<u64>,
     /// `DW_AT_data_member_location`.
     pub(super) offset: u64,
-    /// Elements of an array dimension; unknown for a flexible array.
+    /// Number of elements of an array dimension; unknown for a flexible array.
     pub(super) count: Option<u64>,
     /// `DW_AT_const_value`.
     pub(super) value: Option<i64>,
@@ -66,7 +66,7 @@ impl Entries {
         Ok(all)
     }
 
-    /// The entries directly below the file.
+    /// The top-level entries of the file.
     pub(super) fn roots(&self) -> impl Iterator<Item = &Entry> {
         self.roots.iter().filter_map(|&index| self.list.get(index))
     }
@@ -79,7 +79,7 @@ impl Entries {
             .filter_map(|&index| self.list.get(index))
     }
 
-    /// The type a reference leads to, behind typedefs and qualifiers.
+    /// The type that a reference refers to, without typedefs and qualifiers.
     pub(super) fn resolve(&self, reference: Option<usize>) -> Result<&Entry> {
         let mut reference = reference.context("an entry without a type")?;
         loop {
@@ -179,7 +179,7 @@ fn entry<'a>(
     })
 }
 
-/// A constant by its form: compilers write negative ones, and only those need it, as signed.
+/// A constant by its form: compilers encode negative ones, and only those need it, as signed.
 fn constant(value: AttributeValue<Slice<'_>>) -> Option<i64> {
     match value {
         AttributeValue::Data1(value) => Some(value.into()),

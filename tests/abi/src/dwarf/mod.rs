@@ -10,18 +10,18 @@ use crate::exceptions::SKIPPED_FIELDS;
 use crate::macros::is_header;
 use crate::model::{Enum, Field, Struct};
 
-/// A struct or union, its alignment still unknown.
+/// A struct or union whose alignment is not known yet.
 #[derive(Debug)]
 pub struct Type {
     /// The header that defines it.
     pub header: String,
-    /// How C names the type, for `_Alignof`.
+    /// The C expression for the type, for `_Alignof`.
     pub c_expression: String,
     /// The definition.
     pub definition: Struct,
 }
 
-/// What was found, in the headers' order.
+/// The types found, in the headers' order.
 #[derive(Debug, Default)]
 pub struct Found {
     /// Structs and unions.
@@ -34,7 +34,7 @@ pub struct Found {
 /// each filed under the header given with it.
 ///
 /// # Errors
-/// When the debug information is missing or not as C compilers write it.
+/// If the debug information is missing or not as C compilers write it.
 pub fn read(object: &[u8], headers: &[&str], structs: &[(&str, &str)]) -> Result<Found> {
     let entries = Entries::parse(object)?;
     let mut order: Vec<&Entry> = entries.roots().filter(|entry| !entry.declaration).collect();
@@ -66,7 +66,7 @@ pub fn read(object: &[u8], headers: &[&str], structs: &[(&str, &str)]) -> Result
                     .enums
                     .push(((*header).to_owned(), enumeration(&entries, entry)?));
             }
-            // Types without a tag are reached through the member that has them.
+            // Types without a tag are reached through the member of that type.
             _ => {}
         }
     }
@@ -91,7 +91,7 @@ fn enumeration(entries: &Entries, entry: &Entry) -> Result<Enum> {
     })
 }
 
-/// Adds a type, and before it every type without a tag inside it, under the path to it.
+/// Adds a type, preceded by every type without a tag inside it, named by the path to it.
 fn add_type(
     entries: &Entries,
     entry: &Entry,
@@ -128,7 +128,7 @@ fn add_type(
     Ok(())
 }
 
-/// Calls `each` for every member, those of unnamed structs and unions included.
+/// Calls `each` for every member, including those of unnamed structs and unions.
 fn collect<'a>(
     entries: &'a Entries,
     entry: &'a Entry,

@@ -1,4 +1,4 @@
-//! Which Debian mirror this machine uses.
+//! Determines which Debian mirror this machine uses.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub(super) fn find() -> Result<String> {
         let targets = run(Command::new("apt-get").args(["indextargets", "--format", format]))?;
         let targets = String::from_utf8_lossy(&targets).into_owned();
         let mut repositories = targets.lines().filter_map(|line| line.split_once(' '));
-        // The origin is known once the lists were read; until then the path has to do.
+        // The origin is known once the lists have been read; until then the path has to suffice.
         let mirror = repositories.find(|(origin, uri)| {
             let named = uri.trim_end_matches('/').ends_with("/debian");
             (*origin == "Debian" || named) && !uri.contains("security")
@@ -46,7 +46,7 @@ fn debootstrap() -> Option<String> {
         .map(|mirror| mirror.trim_matches('"').to_owned())
 }
 
-/// The keys that sign Debian's lists.
+/// The keys with which Debian's lists are signed.
 pub(super) fn keyring() -> Result<PathBuf> {
     let names = ["debian-archive-keyring.pgp", "debian-archive-keyring.gpg"];
     names

@@ -13,9 +13,9 @@ use crate::compile::run;
 /// A set of kernel headers.
 #[derive(Clone, Debug)]
 pub struct Headers {
-    /// The folder that holds `rdma/` and `linux/`.
+    /// The folder that contains `rdma/` and `linux/`.
     pub root: PathBuf,
-    /// The kernel version, major and minor: `7.2`. Stable updates do not touch the ABI.
+    /// The kernel version, major and minor: `7.2`. Stable updates do not change the ABI.
     pub version: String,
 }
 
@@ -23,7 +23,7 @@ impl Headers {
     /// The headers below `root`.
     ///
     /// # Errors
-    /// When there are none.
+    /// If there are none.
     pub fn at(root: &Path) -> Result<Self> {
         let file = root.join("linux/version.h");
         let text = fs::read_to_string(&file).with_context(|| {
@@ -53,16 +53,16 @@ impl Headers {
     /// The headers of this machine.
     ///
     /// # Errors
-    /// When they are not installed.
+    /// If they are not installed.
     pub fn of_host() -> Result<Self> {
         Self::at(Path::new("/usr/include"))
     }
 
-    /// The newest headers that Debian has, fetched by apt into `cache` without touching the
-    /// system's own package lists. With `offline`, those of the last time.
+    /// The newest headers that Debian has, fetched by apt into `cache` without changing the
+    /// system's own package lists. With `offline`, those of the last run.
     ///
     /// # Errors
-    /// When a tool is missing, the mirror cannot be reached, or nothing is in the cache yet.
+    /// If a tool is missing, the mirror cannot be reached, or the cache is still empty.
     pub fn newest(cache: &Path, offline: bool) -> Result<Self> {
         fs::create_dir_all(cache).with_context(|| format!("cannot make {}", cache.display()))?;
         let root = cache.join("newest");
@@ -79,8 +79,8 @@ impl Headers {
     }
 }
 
-/// Where new kernels appear first: sid, and soon after the backports. A mirror may be late with one
-/// of them, so both are asked and the higher version is taken.
+/// Where new kernels appear first: sid, and soon after the backports. A mirror may be late with
+/// either of them, so both are queried and the higher version is used.
 const SUITES: [&str; 2] = ["sid", "trixie-backports"];
 
 /// Fetches Debian's newest `linux-libc-dev`.
@@ -125,7 +125,7 @@ fn download(cache: &Path) -> Result<PathBuf> {
         option("Dir::State::Lists", &apt.join("lists"));
         option("Dir::State::Status", &apt.join("status"));
         option("Dir::Cache", &apt);
-        // The cache may lie where apt's own user cannot write.
+        // The cache may be where apt's own user cannot write.
         command.args([
             "-o",
             "APT::Sandbox::User=root",

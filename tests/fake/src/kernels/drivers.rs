@@ -1,8 +1,8 @@
-//! What is asked of mlx5's driver.
+//! What is requested of mlx5's driver.
 
 use super::{Asked, Since, Tried};
 
-/// Methods that are asked for when they are used, and are `Unsupported` where the kernel has none.
+/// Methods that are requested when they are used, and are `Unsupported` where the kernel has none.
 const fn method(major: u8, minor: u8, what: &'static str) -> Asked {
     Asked {
         since: Since::Kernel(major, minor),

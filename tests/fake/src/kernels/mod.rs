@@ -1,7 +1,8 @@
-//! What is asked of kernels that not all of them have: the table of `docs/guide/kernels.md`.
+//! Features that are requested of kernels and that not all of them have: the table of
+//! `docs/guide/kernels.md`.
 //!
-//! What the fake plays has its version there ([`Feature::since`]); the rest has it here, as read in
-//! the kernel's sources.
+//! For features that the fake plays, the version comes from [`Feature::since`]; for the rest it is
+//! given here, as read in the kernel's sources.
 
 mod drivers;
 
@@ -10,12 +11,12 @@ use std::fmt::Write as _;
 pub use drivers::OF_MLX5;
 use uverbs_fake::Feature;
 
-/// When something came.
+/// When a feature was added.
 #[derive(Clone, Copy, Debug)]
 pub enum Since {
-    /// When the fake's kernels have it.
+    /// Since the fake's kernels have it.
     Fake(Feature),
-    /// Read in sources; the fake has nothing of it.
+    /// Read in sources; the fake does not play it.
     Kernel(u8, u8),
 }
 
@@ -29,27 +30,27 @@ impl Since {
     }
 }
 
-/// On what the way without it was tried.
+/// On what the behaviour without it was tested.
 #[derive(Clone, Copy, Debug)]
 pub enum Tried {
-    /// A booted kernel that lacks it, and the fake where it plays that.
+    /// A booted kernel that lacks it, and the fake if it plays that.
     Booted(&'static str),
-    /// The fake kernel alone, or a scripted one.
+    /// Only the fake kernel, or a scripted one.
     MadeUp,
     /// Nothing: it was read in sources.
     Read,
 }
 
-/// Something that kernels have from a version on.
+/// A feature that kernels have from a version on.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
-    /// When it came.
+    /// When it was added.
     pub since: Since,
     /// Its names.
     pub what: &'static str,
     /// What the library does where it is missing.
     pub without: &'static str,
-    /// The name of the test of that.
+    /// The name of the test of that behaviour.
     pub test: &'static str,
     /// What that test, and others, ran on.
     pub tried: Tried,
@@ -238,7 +239,7 @@ pub const ASKED: &[Asked] = &[
     },
 ];
 
-/// The rows of a table in Markdown.
+/// The rows of a Markdown table.
 pub fn rows(asked: &[Asked]) -> String {
     let mut table =
         String::from("| since | what | without it | tested by | on |\n|---|---|---|---|---|\n");

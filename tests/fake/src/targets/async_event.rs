@@ -1,4 +1,4 @@
-//! Events of any type, about anything, cut off anywhere.
+//! Events of any type, about any object, truncated anywhere.
 
 use uverbs::ErrorKind;
 use uverbs_fake::{Effect, Source, When};
@@ -6,10 +6,11 @@ use uverbs_fake::{Effect, Source, When};
 use super::Input;
 use crate::Bench;
 
-/// Raises the events that the bytes say and reads them all, with objects coming and going between.
+/// Raises the events given by the bytes and reads them all, while objects are created and destroyed
+/// in between.
 ///
 /// # Panics
-/// When an event is lost, or comes twice.
+/// If an event is lost, or is read twice.
 pub fn async_event(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let bench = Bench::newest();
@@ -23,7 +24,7 @@ pub fn async_event(bytes: &[u8]) {
             let kind = error.kind();
             let expected = matches!(kind, ErrorKind::WouldBlock | ErrorKind::BadReply);
             assert!(expected, "{error}");
-            // One that was cut off is gone too.
+            // A truncated event is gone, too.
             kind == ErrorKind::BadReply
         }
     };

@@ -10,7 +10,7 @@ use super::Input;
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// A folder that is removed in the end.
+/// A folder that is removed on drop.
 struct Folder(PathBuf);
 
 impl Drop for Folder {
@@ -19,7 +19,7 @@ impl Drop for Folder {
     }
 }
 
-/// Lays out a port's files with the bytes as their contents, and reads them.
+/// Creates a port's files with the bytes as their contents, and reads them.
 pub fn gid_sysfs(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -39,7 +39,7 @@ pub fn gid_sysfs(bytes: &[u8]) {
         "hw_counters/lifespan",
     ] {
         let len = usize::from(input.byte());
-        // A file that is not there is an input too.
+        // A missing file is an input, too.
         if len == 0xff {
             continue;
         }

@@ -1,4 +1,4 @@
-//! A whole life on a kernel whose answers are changed.
+//! A whole life on a kernel whose answers are modified.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use uverbs_uapi::ib_user_verbs::{
 use super::Input;
 use crate::{Bench, PATHS, live};
 
-/// Commands whose replies are changed. Not among them: those that reply with a descriptor's
-/// number, which must be right, or a file of somebody else would be closed.
+/// Commands whose replies are modified. Excluded are those that reply with a descriptor's number,
+/// which must be valid, or a file that belongs to somebody else would be closed.
 const COMMANDS: [When; 14] = [
     When::Method(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE),
     When::Method(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE),
@@ -38,7 +38,8 @@ const COMMANDS: [When; 14] = [
     When::Command(IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_QUERY_DEVICE),
 ];
 
-/// Lives on a kernel that answers as the bytes say: which kernel, which encoding, then changes.
+/// Runs a life on a kernel that answers as the bytes say: first which kernel and which encoding,
+/// then modifications.
 pub fn ioctl_reply(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let profile = if input.byte().is_multiple_of(2) {
@@ -58,7 +59,7 @@ pub fn ioctl_reply(bytes: &[u8]) {
         let (when, effect) = change(&mut input);
         bench.inject(when, effect);
     }
-    // An error is as good an end as success.
+    // An error is as acceptable as success.
     let _ = live(&bench);
 }
 

@@ -1,6 +1,6 @@
-//! What is fuzzed: one function per untrusted input, from bytes to a verdict.
+//! The fuzz targets: one function per untrusted input, from bytes to a verdict.
 //!
-//! Each takes any bytes and must neither panic nor hang. libFuzzer drives them in the `fuzz`
+//! Each takes arbitrary bytes and must neither panic nor hang. libFuzzer drives them in the `fuzz`
 //! workspace; the tests here run them over the seeds of that workspace and over random bytes.
 
 mod async_event;
@@ -50,7 +50,7 @@ impl<'a> Input<'a> {
         taken
     }
 
-    /// The next bytes as a number; bytes that are not there are zeros.
+    /// The next bytes as a number; bytes beyond the end are zero.
     pub(crate) fn number(&mut self, len: usize) -> u64 {
         let mut word = [0; 8];
         let bytes = self.take(len.min(8));

@@ -9,7 +9,7 @@ use super::Input;
 
 /// Offset of the sequence number in a message's header.
 const SEQUENCE: usize = 8;
-/// Bytes of a message's header.
+/// Length of a message's header.
 const HEADER: usize = 16;
 
 /// Answers every request with the next of the fuzzer's datagrams.
@@ -47,7 +47,7 @@ impl NetlinkTransport for Script<'_> {
 }
 
 impl Script<'_> {
-    /// Puts the next datagram into `part`, as far as it fits, and tells how long it is.
+    /// Copies the next datagram to `part`, as far as it fits, and returns its length.
     fn next_into(&mut self, part: &mut [u8]) -> usize {
         let announced = self.input.small();
         let mut datagram = self.input.take(announced).to_vec();
@@ -60,7 +60,8 @@ impl Script<'_> {
     }
 }
 
-/// Gives every message of a datagram the number of the request, without which it would be ignored.
+/// Sets the sequence number of every message in a datagram to that of the request; otherwise they
+/// would be ignored.
 fn answer_to(datagram: &mut [u8], sequence: [u8; 4]) {
     let mut at = 0;
     while let Some(header) = datagram.get_mut(at..at + HEADER) {
@@ -78,8 +79,8 @@ fn answer_to(datagram: &mut [u8], sequence: [u8; 4]) {
     }
 }
 
-/// Reads the bytes as messages and as attributes, and asks everything of a client that gets them as
-/// answers.
+/// Parses the bytes as messages and as attributes, and makes every query of a client that receives
+/// them as answers.
 pub fn nldev_dump(bytes: &[u8]) {
     for message in messages(bytes) {
         if message.is_err() {

@@ -1,4 +1,4 @@
-//! Rings whose indexes and contents change under the library's hands.
+//! Rings whose indexes and contents change while the library works on them.
 
 use uverbs_fake::{RingOf, RingView};
 
@@ -57,7 +57,7 @@ fn overwrite(bench: &Bench, number: u32, input: &mut Input<'_>) {
         1 => ring.store(RingView::CONSUMER, input.word()),
         2 => ring.store(0, input.word()),
         3 => ring.store(4, input.word()),
-        // Contents of the process's own queues hold addresses that the device trusts.
+        // The contents of the process's own queues hold addresses that the device trusts.
         _ if matches!(which, RingOf::Cq(_)) => {
             let at = RingView::DATA + input.small() % 4096;
             ring.write(at, input.take(48));

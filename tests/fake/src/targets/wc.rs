@@ -7,13 +7,14 @@ use uverbs_fake::{RingOf, RingView};
 use super::Input;
 use crate::{Bench, Loopback};
 
-/// Bytes of a completion.
+/// Length of a completion in bytes.
 const WC: usize = 48;
 
-/// Posts work whose completions the device holds back, puts the completions that the bytes say in
-/// their place, and takes them: no request may end twice, nor one that was never posted.
+/// Posts work whose completions the device holds back, replaces them by the completions given by
+/// the bytes, and polls those: no request may end twice, and none that was never posted.
 ///
 /// # Panics
+/// If one does.
 /// When one does.
 pub fn wc(bytes: &[u8]) {
     let mut input = Input::new(bytes);
@@ -40,7 +41,7 @@ pub fn wc(bytes: &[u8]) {
     let Some(ring) = bench.ring(RingOf::Cq(1)) else {
         return;
     };
-    // The cookies of posted work, so that bytes can hit them.
+    // The ids of posted work, so that the bytes can match them.
     let number = looped.qp.qp_num();
     let cookies = [RingOf::Send(number), RingOf::Receive(number)].map(|queue| {
         bench

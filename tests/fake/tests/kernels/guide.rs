@@ -10,7 +10,7 @@ use uverbs_fake::{Feature, Profile};
 
 use crate::heart::{Ways, heart};
 
-/// Which commands went which way, by kernel. Neighbours that do the same share a column.
+/// Which encodings commands used, by kernel. Adjacent kernels with the same results share a column.
 fn table_of_ways() -> String {
     let mut columns: Vec<(_, _, Ways)> = Vec::new();
     for profile in Profile::ALL {
@@ -43,7 +43,7 @@ fn table_of_ways() -> String {
     table
 }
 
-/// The part of the guide between the two marks of a name.
+/// The part of the guide between the two marks with this name.
 fn part(guide: &str, name: &str) -> String {
     let (from, to) = (
         format!("<!-- {name} -->\n"),

@@ -1,4 +1,4 @@
-//! What every kernel with an rxe device can do.
+//! What every kernel with an rxe device supports.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use uverbs::{AccessFlags, AddressVector, CompletionQueue, Context, ErrorKind, Qp
 use uverbs_core::CommandPath;
 use uverbs_fake::{Asked, Feature, Profile};
 
-/// A kernel of that age, which shows its GIDs in sysfs, as all do.
+/// A kernel of that version, which publishes its GIDs in sysfs, as all do.
 pub(crate) fn bench(profile: Profile) -> Bench {
     Bench::new(profile, CommandPath::Auto).with_sysfs(Tree::of_fake().unwrap())
 }
 
-/// Connects a queue pair to itself and moves a message, by datagrams if that is its kind.
+/// Connects a queue pair to itself and sends a message, by datagrams if that is its type.
 fn talk(context: &Context, kind: QpType) {
     let pd = context.alloc_pd().unwrap();
     let mut cq = context.create_cq(8).unwrap();
@@ -51,7 +51,7 @@ fn talk(context: &Context, kind: QpType) {
     pd.dealloc().unwrap();
 }
 
-/// Posts both, and finds the message behind `header` bytes.
+/// Posts both, and finds the message after `header` bytes.
 fn deliver(
     qp: &mut owned::QueuePair,
     cq: &mut CompletionQueue,
@@ -77,7 +77,7 @@ fn deliver(
     assert_eq!(&received.bytes().unwrap()[header..header + 5], b"heart");
 }
 
-/// What the tables say of windows, shared receive queues and GIDs.
+/// What the tables say about windows, shared receive queues and GIDs.
 fn rest(context: &Context, profile: Profile) {
     let gids = context.gid_table().unwrap();
     assert_eq!(gids.len(), 2);
@@ -102,16 +102,16 @@ fn rest(context: &Context, profile: Profile) {
     let attr = srq.query().unwrap();
     assert_eq!((attr.max_wr, attr.limit), (31, 2));
     srq.destroy().unwrap();
-    // Access that a device may ignore goes to no kernel that would not let it.
+    // Optional access flags are not passed to a kernel that would refuse them.
     let access = AccessFlags::REMOTE_READ | AccessFlags::RELAXED_ORDERING;
     drop(pd.expose(64, access).unwrap());
     pd.dealloc().unwrap();
 }
 
-/// The ways that an operation went, by its place in [`Op::ALL`].
+/// The encodings that an operation used, by its index in [`Op::ALL`].
 pub(crate) type Ways = BTreeMap<usize, String>;
 
-/// All of it. Returns how each command was carried out.
+/// Runs all of it. Returns how each command was encoded.
 pub(crate) fn heart(profile: Profile) -> Ways {
     let bench = bench(profile);
     live_on(&bench.fake, bench.context().unwrap()).unwrap();

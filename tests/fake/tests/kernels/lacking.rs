@@ -1,4 +1,4 @@
-//! What some kernels lack, and how little some allow.
+//! Features that some kernels lack, and the low limits of some.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use uverbs_uapi::ib_user_ioctl_cmds::UVERBS_OBJECT_PD;
 
 use crate::heart::bench;
 
-/// A command, what it needs, and whether rxe has it where the kernel does.
+/// A command, the feature it needs, and whether rxe has it where the kernel does.
 type Lacking = (Feature, bool, fn(&UverbsFile, u32) -> Result<()>);
 
 const LACKING: [Lacking; 7] = [
@@ -141,7 +141,7 @@ fn limits_are_the_kernel_s() {
         let most = if version >= (5, 6) { 512 } else { 400 };
         drop(inline(most).unwrap());
         let error = inline(most + 1).unwrap_err();
-        // What no kernel allows is refused before one is asked.
+        // What no kernel permits is refused before the kernel is called.
         let kind = if most == 512 {
             ErrorKind::LimitExceeded
         } else {

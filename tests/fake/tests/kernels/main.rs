@@ -1,5 +1,5 @@
-//! The heart of the verbs on kernels of every age, and the tables of `docs/guide/kernels.md` that
-//! come of it.
+//! The core of the verbs on kernels of every version, and the tables of `docs/guide/kernels.md`
+//! derived from it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -25,7 +25,7 @@ fn the_heart_of_the_verbs_beats_on_every_kernel() {
             let place = Op::ALL.iter().position(|other| *other == op).unwrap();
             ways.get(&place).map(String::as_str)
         };
-        // Read in the kernels' sources, once more and by hand.
+        // Determined once more from the kernels' sources, by hand.
         let (legacy, wanted) = match profile.version() {
             (4, _) => ("`write`", ["`write`"; 4]),
             (5, 4) => (

@@ -1,4 +1,4 @@
-//! Completions of other requests, which finish nothing.
+//! Completions of other requests, which must not finish anything.
 
 use uverbs::owned::{Memory, SharedReceiveQueue, Work};
 use uverbs::{Operation, Payload, QueuePair, SendRequest};
@@ -6,7 +6,7 @@ use uverbs::{Operation, Payload, QueuePair, SendRequest};
 use super::named::Reader;
 use super::{Ground, Stage};
 
-/// Ids that may come after one that was seen.
+/// Ids that may follow one that was seen.
 fn near(seen: u64) -> Vec<u64> {
     let tables = (0..8_u64).map(|more| seen.wrapping_add(more << 32));
     let uses = (0..8_u64).map(|more| seen.wrapping_add(more << 24));
@@ -15,8 +15,8 @@ fn near(seen: u64) -> Vec<u64> {
     tables.chain(uses).chain(places).chain(first).collect()
 }
 
-/// Posts writes without memory of this process under ids of the program's choice; tells how many
-/// were taken.
+/// Posts writes without memory of this process under ids of the program's choice; returns how many
+/// were accepted.
 fn post_under(qp: &mut QueuePair, ids: &[u64], remote: uverbs::Remote) -> usize {
     let bytes: &[&[u8]] = &[&[0xee; 16]];
     ids.iter()
@@ -29,7 +29,7 @@ fn post_under(qp: &mut QueuePair, ids: &[u64], remote: uverbs::Remote) -> usize 
         .count()
 }
 
-/// Requests that the program posted itself under the ids of an owned queue, before there was one.
+/// Requests that the program posted itself under the ids of an owned queue, before that existed.
 pub fn by_an_id(stage: &dyn Stage) {
     let mut ground = Ground::new(stage);
     let target = ground.exposed();
@@ -83,11 +83,11 @@ pub fn from_elsewhere(stage: &dyn Stage) {
     }
 }
 
-/// How often something is refused while a completion is held: counters of eight bits come round
-/// meanwhile, just so or not.
+/// How often something is refused while a completion is held: 8-bit counters wrap meanwhile,
+/// exactly or not.
 const REFUSALS: [usize; 6] = [0, 1, 254, 255, 256, 300];
 
-/// A completion that is held while its request is taken back by a reset, and its place is used
+/// A completion that is held while its request is taken back by a reset, and its slot is reused
 /// again and again.
 pub fn held_over_posts(stage: &dyn Stage) {
     for refusals in REFUSALS {

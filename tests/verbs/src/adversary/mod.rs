@@ -1,7 +1,7 @@
-//! Programs that tried to see memory change which a device still writes, on any device: each is
-//! under `#![forbid(unsafe_code)]` and panics where it gets what it must not get.
+//! Programs that try to observe memory changing which a device still writes to, on any device: each
+//! is under `#![forbid(unsafe_code)]` and panics if it obtains what it must not obtain.
 //!
-//! They run in machines, and in `tests/adversary` on devices in the process.
+//! They run in machines, and in `tests/adversary` on in-process devices.
 #![forbid(unsafe_code)]
 
 mod forged;
@@ -24,17 +24,17 @@ pub use numbers::{
 
 /// Where a program runs.
 pub trait Stage {
-    /// Another context of the device, whose calls are told to `sink`.
+    /// Opens another context of the device, whose calls are reported to `sink`.
     fn open(&self, sink: Option<Arc<dyn Sink>>) -> Context;
 
-    /// A context of another device, where there is one.
+    /// Opens a context of another device, if there is one.
     fn open_elsewhere(&self) -> Context;
 
-    /// The device goes on.
+    /// Lets the device continue.
     fn work(&self);
 }
 
-/// A program: its name and itself.
+/// A program: its name and its function.
 pub type Program = (&'static str, fn(&dyn Stage));
 
 macro_rules! programs {
@@ -56,10 +56,10 @@ programs!(
     unnamed_flags,
 );
 
-/// Longer than any device needs for what is asked of it here.
+/// Longer than any device needs for the requests here.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What everything here is made of.
+/// The objects that all programs are built from.
 struct Ground<'s> {
     stage: &'s dyn Stage,
     cq: CompletionQueue,
@@ -79,7 +79,7 @@ impl<'s> Ground<'s> {
         }
     }
 
-    /// A queue pair that talks to itself, and receives from `srq` if there is one.
+    /// A queue pair connected to itself, which receives from `srq` if that is given.
     fn looped(&self, srq: Option<&SharedReceiveQueue>) -> QueuePair {
         let mut builder = self
             .pd
@@ -116,7 +116,7 @@ impl<'s> Ground<'s> {
         buffer
     }
 
-    /// Polls until `take` has something to say of a completion.
+    /// Polls until `take` returns something for a completion.
     fn until<T>(
         &mut self,
         what: &str,
@@ -142,7 +142,7 @@ impl<'s> Ground<'s> {
         self.until("a request that ends", |done| qp.complete(done).ok())
     }
 
-    /// Nothing in hand changes, whatever the device still does.
+    /// Checks that no buffer of the program changes, whatever the device still does.
     fn unchanged(&mut self, held: &[(Buffer, u8)]) {
         for _ in 0..50 {
             self.stage.work();

@@ -1,4 +1,4 @@
-//! Values that a program spells in its own way, and code of its own that panics.
+//! Values that a program spells in its own way, and code of the program that panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use uverbs::{AddressVector, QpState, QueuePairEndpoint, SendFlags, WcStatus};
 
 use super::{Ground, Stage, everything};
 
-/// How often something is read.
+/// How many reads are posted.
 const READS: u8 = 8;
 
-/// A queue pair that has read much, and can be connected again.
+/// A queue pair that has read a lot, and can be connected again.
 pub(super) struct Reader {
     pub(super) qp: owned::QueuePair,
     pub(super) source: ExposedMemory,
@@ -26,7 +26,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Reads 7s, and holds what was read.
+    /// Reads bytes of 7, and keeps what was read.
     pub(super) fn new(ground: &mut Ground<'_>) -> Self {
         let source = ground.exposed();
         assert!(source.write(0, &[7; 256]));
@@ -51,7 +51,7 @@ impl Reader {
             assert_eq!(done.status, WcStatus::Success);
             held.extend(done.memory.into_buffer().map(|buffer| (buffer, 7)));
         }
-        // What a read of old brings now is another thing.
+        // A read from before would now return something different.
         assert!(source.write(0, &[0xbb; 256]));
         Self {
             qp,
@@ -62,7 +62,7 @@ impl Reader {
         }
     }
 
-    /// From RESET to RTS, as far as it goes.
+    /// From RESET to RTS, as far as possible.
     pub(super) fn connect(&mut self) -> uverbs::Result<()> {
         let init = QpAttr::to(QpState::Init).port(1).pkey_index(0);
         self.qp.modify(&init.access(everything()))?;
@@ -84,8 +84,8 @@ impl Reader {
     }
 }
 
-/// RESET in every spelling there is, given to what must not take it; then the queue pair's next
-/// life.
+/// RESET in every possible spelling, given to what must not accept it; then the queue pair's next
+/// incarnation.
 pub fn reset_by_another_name(stage: &dyn Stage) {
     for state in [QpState::Reset, QpState::from_raw(0)] {
         let mut ground = Ground::new(stage);
@@ -93,7 +93,7 @@ pub fn reset_by_another_name(stage: &dyn Stage) {
         let room = ground.buffer(0);
         reader.qp.recv(room, 1).expect("a receive");
         let taken = reader.qp.modify(&QpAttr::to(state)).is_ok();
-        // Should it have been taken, this starts the next life.
+        // If it was accepted, this starts the next incarnation.
         let _ = reader.connect();
         ground.unchanged(&reader.held);
         assert!(
@@ -109,7 +109,7 @@ pub fn reset_by_another_name(stage: &dyn Stage) {
     }
 }
 
-/// Panics when it is told to.
+/// Panics on request.
 #[derive(Debug, Default)]
 struct Panics(AtomicBool);
 
@@ -119,7 +119,8 @@ impl Sink for Panics {
     }
 }
 
-/// A reset that the program's own code ends with a panic, after the kernel has carried it out.
+/// A reset that the program's own code interrupts with a panic, after the kernel has carried it
+/// out.
 pub fn panic_in_reset(stage: &dyn Stage) {
     let sink = Arc::new(Panics::default());
     let mut ground = Ground::on(stage, &stage.open(Some(sink.clone())));
@@ -128,7 +129,7 @@ pub fn panic_in_reset(stage: &dyn Stage) {
     let unwound = catch_unwind(AssertUnwindSafe(|| reader.qp.reset()));
     drop(unwound);
     sink.0.store(false, Ordering::Relaxed);
-    // Either it is as after a reset, or it is of no use any more.
+    // Either it is as after a reset, or it is unusable.
     let _ = reader.qp.query();
     let _ = reader.connect();
     ground.unchanged(&reader.held);
@@ -140,7 +141,7 @@ pub fn panic_in_reset(stage: &dyn Stage) {
     }
 }
 
-/// Flags without a name, with which a peer must not get anything but the bytes that were sent.
+/// Flags without a name, by which a peer must not receive anything but the bytes that were sent.
 pub fn unnamed_flags(stage: &dyn Stage) {
     let mut ground = Ground::new(stage);
     let mut qp = ground.owned();
@@ -150,7 +151,7 @@ pub fn unnamed_flags(stage: &dyn Stage) {
         qp.recv(room, 1).expect("a receive");
         let work = Work::send().memory((message, 64)).flags(flags).user_data(2);
         if qp.post(work).is_err() {
-            // The receive waits for the next one, and the one posted for that for ever.
+            // The receive waits for the next one, and the one posted for that waits permanently.
             continue;
         }
         let mut left = 2;

@@ -1,10 +1,11 @@
-//! Numbers that come again, and what came before.
+//! Numbers that are reused, and what had them before.
 
 use uverbs::owned::{self, SharedReceiveQueue};
 
 use super::{Ground, Stage};
 
-/// As many numbers as rest before one of them is used again, on devices where the library chooses.
+/// How many numbers stay unused before one of them is reused, on devices where the library chooses
+/// them.
 const RESTING: usize = 4096;
 
 fn shared(ground: &Ground<'_>) -> SharedReceiveQueue {
@@ -31,7 +32,8 @@ fn message(
     }
 }
 
-/// A queue pair whose number one had before it that left completions behind: its own are told.
+/// A queue pair whose number was that of an earlier one that left completions behind: its own are
+/// reported.
 pub fn numbers_come_again(stage: &dyn Stage) {
     let mut ground = Ground::new(stage);
     let mut srq = shared(&ground);
@@ -50,7 +52,7 @@ pub fn numbers_come_again(stage: &dyn Stage) {
                 .expect("a queue pair"),
         );
     }
-    // Whatever is told of the one that is gone is told before there is another.
+    // Everything about the destroyed one is reported before there is another.
     stage.work();
     while let Some(done) = ground.cq.poll().expect("a ring of completions") {
         drop(srq.complete(done));
@@ -69,8 +71,8 @@ pub fn numbers_come_again(stage: &dyn Stage) {
     }
 }
 
-/// A shared queue whose receives queue pairs used that went without being polled: it holds as many
-/// again.
+/// A shared queue whose receives were used by queue pairs that were destroyed without being polled:
+/// it accepts as many again.
 pub fn shared_receives_come_back(stage: &dyn Stage) {
     let mut ground = Ground::new(stage);
     let mut srq = shared(&ground);
@@ -98,7 +100,7 @@ pub fn shared_receives_come_back(stage: &dyn Stage) {
     }
 }
 
-/// Completion queues of two contexts are two.
+/// Completion queues of two contexts are distinguished.
 pub fn completion_queues_are_told_apart(stage: &dyn Stage) {
     let contexts = [stage.open(None), stage.open(None), stage.open_elsewhere()];
     let mut ids = Vec::new();

@@ -1,7 +1,7 @@
-//! Prints how many objects of each kind the kernel counts on each RDMA device, a line per device.
+//! Prints how many objects of each kind the kernel counts on each RDMA device, one line per device.
 //!
-//! The test runner compares what it prints before and after a test. With `--warm-up` it uses each
-//! device instead, so that drivers have made what they make at first use and keep.
+//! The test runner compares the output before and after a test. With `--warm-up` it instead uses
+//! each device, so that drivers have created what they create at first use and keep.
 
 use std::process::ExitCode;
 

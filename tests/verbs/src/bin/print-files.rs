@@ -1,4 +1,4 @@
-//! Prints a file, or the names of the files in a folder, a line each.
+//! Prints a file, or the names of the files in a folder, one per line.
 
 use std::io::Write as _;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Programs that must not get what they try to get: `verbs_tests::adversary`.
+//! Programs that must not obtain what they try to obtain: `verbs_tests::adversary`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Waiting with tokio: woken, cancelled, and nothing lost.
+//! Waiting with tokio: wakeups, cancellation, and no lost events.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -28,7 +28,7 @@ struct Loop {
     _pd: ProtectionDomain,
 }
 
-/// A queue pair that talks to itself, with events of its receives and sends. Needs a runtime.
+/// A queue pair connected to itself, with events for its receives and sends. Requires a runtime.
 fn looped() -> Loop {
     let context = open();
     let pd = context.alloc_pd().unwrap();
@@ -38,7 +38,7 @@ fn looped() -> Loop {
         .channel(&channel)
         .build()
         .unwrap();
-    // Nothing is signaled, so a ConnectX takes no place in the send queue back.
+    // Nothing is signaled, so a ConnectX frees no place in the send queue.
     let builder = pd
         .queue_pair(QpType::Rc, &cq, &cq)
         .max_send_wr(2048)

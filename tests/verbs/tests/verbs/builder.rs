@@ -1,4 +1,4 @@
-//! The queue-pair builder: its defaults as the kernel has them, its setters, its refusals.
+//! The queue pair builder: its defaults as the kernel reports them, its setters, its refusals.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn parts() -> (Context, ProtectionDomain, uverbs::CompletionQueue) {
     (context, pd, cq)
 }
 
-/// Builds, connects to itself, and asks the kernel.
+/// Builds, connects to itself, and queries the kernel.
 fn connected(
     set: impl Fn(QueuePairBuilder<'_>) -> QueuePairBuilder<'_>,
 ) -> (uverbs::QueuePair, uverbs::attr::QpInfo) {
@@ -104,7 +104,7 @@ fn what_is_set_is_what_the_kernel_has() {
             .signal_all()
     });
     let expected = AccessFlags::REMOTE_READ | AccessFlags::REMOTE_WRITE;
-    // Local access is not a queue pair's matter; some drivers repeat it.
+    // Local access is not an attribute of queue pairs; some drivers return it all the same.
     assert_eq!(info.access.difference(AccessFlags::LOCAL_WRITE), expected);
     assert_eq!((info.min_rnr_timer.raw(), info.timeout.raw()), (31, 14));
     assert_eq!((info.retry_count.raw(), info.rnr_retry.raw()), (7, 0));
@@ -114,7 +114,7 @@ fn what_is_set_is_what_the_kernel_has() {
     if !is_infiniband(qp.pd().context()) {
         let route = info.av.grh.unwrap();
         assert_eq!(route.traffic_class, 0x20);
-        // The kernel takes the route's (ib_resolve_unicast_gid_dmac).
+        // The kernel uses the route's (ib_resolve_unicast_gid_dmac).
         assert_eq!(route.hop_limit, 64);
     }
     assert_eq!(info.sig_mode, uverbs::attr::SigMode::All);
@@ -150,7 +150,7 @@ fn numbers_that_do_not_exist_are_refused_where_they_are_made() {
         RnrTimer::code(32).unwrap_err(),
         RnrTimer::from_duration(Duration::from_secs(1)).unwrap_err(),
     ];
-    // What a program that makes them with `?` returns.
+    // What a program that builds them with `?` returns.
     let kinds = refused.map(|error| uverbs::Error::from(error).kind());
     assert_eq!(kinds, [ErrorKind::LimitExceeded; 5]);
     let prepared = pd.queue_pair(QpType::Rc, &cq, &cq).build().unwrap();
@@ -172,7 +172,7 @@ fn roce_a_failed_handshake_leaves_a_queue_pair_that_can_be_tried_again() {
     let without_gid = QueuePairEndpoint { gid: None, ..own };
     let failed = prepared.handshake(without_gid).unwrap_err();
     assert_eq!(failed.error.kind(), ErrorKind::InvalidInput, "{failed}");
-    // Nobody has that address, and the kernel finds out.
+    // There is no such address, and the kernel finds that out.
     let far_away = QueuePairEndpoint {
         gid: Some("::ffff:10.250.0.1".parse().unwrap()),
         ..own

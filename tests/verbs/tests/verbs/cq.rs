@@ -5,7 +5,7 @@ use uverbs::time::AckTimeout;
 use uverbs::{ErrorKind, QpType, SendRequest, WcStatus, WorkCompletion};
 use verbs_tests::{Pair, Registered, drain, next, nothing, open, raw};
 
-/// b has receives for everything that a is going to send.
+/// Posts receives at b for everything that a is going to send.
 fn receives(pair: &mut Pair, count: u64) {
     for wr_id in 0..count {
         raw::recv(&mut pair.b.qp, wr_id, &[]).unwrap();
@@ -79,12 +79,12 @@ fn a_queue_in_use_cannot_be_destroyed_and_lives_on() {
     assert_eq!(a.context.leaked(), 0);
 }
 
-/// The consumer index must be right after every way of polling, full rings and empty ones included
-/// (linux-rdma/rdma-core#1512: `ibv_end_poll` gave back a slot that was not taken).
+/// The consumer index must be correct after every way of polling, including full and empty rings
+/// (linux-rdma/rdma-core#1512: `ibv_end_poll` returned a slot that had not been consumed).
 #[test]
 fn nothing_is_skipped_or_delivered_twice_over_many_rounds() {
     let mut pair = Pair::new(QpType::Rc);
-    // A ring of four slots goes round quickly.
+    // A ring of four slots wraps quickly.
     let mut small = pair.a.context.create_cq(3).unwrap();
     assert_eq!(small.entries(), 3);
     pair.a.qp = {

@@ -1,4 +1,4 @@
-//! Completion events: asked for, solicited, shared by queues, not missed, not owed.
+//! Completion events: armed, solicited, shared by queues, none missed, none pending at the end.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use verbs_tests::{DEADLINE, next, open, raw};
 const SHORT: Option<Duration> = Some(Duration::from_millis(50));
 const LONG: Option<Duration> = Some(DEADLINE);
 
-/// A queue pair that talks to itself: sends complete in one queue, receives in the other, which has
+/// A queue pair connected to itself: sends complete in one queue, receives in the other, which has
 /// events.
 struct Loop {
     channel: CompletionChannel,
@@ -30,7 +30,7 @@ fn connect(
     send_cq: &CompletionQueue,
     recv_cq: &CompletionQueue,
 ) -> QueuePair {
-    // Where nothing is signaled, a ConnectX takes no place in the send queue back.
+    // Where nothing is signaled, a ConnectX frees no place in the send queue.
     let builder = pd
         .queue_pair(QpType::Rc, send_cq, recv_cq)
         .max_send_wr(2048)
@@ -62,7 +62,7 @@ fn looped() -> Loop {
 }
 
 impl Loop {
-    /// Sends a message to itself and waits until it was sent.
+    /// Sends a message to itself and waits for its completion.
     fn message(&mut self, flags: SendFlags) {
         raw::recv(&mut self.qp, 1, &[]).unwrap();
         let request = SendRequest::send(&[]).with(flags).signaled();
@@ -102,7 +102,7 @@ fn solicited_only() {
     assert_eq!(looped.channel.event(SHORT).unwrap(), None, "not solicited");
     looped.message(SendFlags::SOLICITED);
     assert!(looped.channel.event(LONG).unwrap().is_some());
-    // Asking for any includes solicited ones.
+    // Arming for any completion includes solicited ones.
     looped
         .recv_cq
         .request_notification(Notify::SolicitedOnly)
@@ -157,7 +157,7 @@ fn f27_nothing_is_missed_by_asking_polling_and_waiting() {
     for wr_id in 0..8 {
         raw::recv(&mut qp, wr_id, &[]).unwrap();
     }
-    // Credits keep the sender from running ahead of the receives.
+    // Credits keep the sender from overrunning the receives.
     let (credit, credits) = std::sync::mpsc::channel();
     let (post, posts) = std::sync::mpsc::channel();
     for _ in 0..8 {
@@ -222,7 +222,7 @@ fn f09_events_that_nobody_took_hold_up_nothing() {
     qp.destroy().unwrap();
     let counts = recv_cq.destroy().unwrap();
     assert!(since.elapsed() < DEADLINE);
-    // The kernel takes back what nobody took, and counts the rest.
+    // The kernel discards unread events, and counts the others.
     assert_eq!((counts.completions, counts.asynchronous), (0, 0));
     assert_eq!(channel.event(SHORT).unwrap(), None);
     assert_eq!(context.leaked(), 0);

@@ -1,16 +1,16 @@
-//! Resizing completion queues, with completions in them.
+//! Resizing completion queues that hold completions.
 
 use uverbs::{CompletionQueue, ErrorKind, QpType, SendRequest};
 use verbs_tests::{Pair, drain, nothing, open, raw};
 
-/// Sends `wr_ids` from a to b and leaves the completions where they are; all of them are there.
+/// Sends `wr_ids` from a to b and leaves the completions in the queues; all of them have arrived.
 fn fill(pair: &mut Pair, wr_ids: std::ops::Range<u64>) {
     for wr_id in wr_ids.clone() {
         raw::recv(&mut pair.b.qp, wr_id, &[]).unwrap();
         let request = SendRequest::send(&[]).wr_id(wr_id).signaled();
         raw::send(&mut pair.a.qp, &[request]).unwrap();
     }
-    // Sends complete after their receives; the last one after a little while.
+    // Sends complete after their receives; the last one after a short time.
     drain(&mut pair.b.cq, wr_ids.count());
     std::thread::sleep(std::time::Duration::from_millis(20));
 }
@@ -40,7 +40,7 @@ fn completions_stay_in_their_order() {
     take(&mut pair.a.cq, 0..3);
     pair.a.cq.resize(1000).unwrap();
     take(&mut pair.a.cq, 3..6);
-    // Twice, with completions inside: where rdma-core 56 crashes.
+    // Twice, with completions inside: this crashes rdma-core 56.
     pair.a.cq.resize(500).unwrap();
     pair.a.cq.resize(17).unwrap();
     take(&mut pair.a.cq, 6..9);

@@ -15,7 +15,7 @@ fn pair() -> Pair {
     Pair::with(QpType::Ud, |builder| builder.qkey(QKEY))
 }
 
-/// The way from a to b, which have the same address here.
+/// The path from a to b, which have the same address here.
 fn to_b(pair: &Pair) -> AddressHandle {
     let mut vector = own_address(&pair.a.context, &pair.a.qp);
     if let Some(route) = &mut vector.grh {
@@ -60,9 +60,9 @@ fn roce_a_datagram_arrives_behind_its_network_header() {
     assert_eq!(header.dgid(), gid);
     assert_eq!(header.version(), IpVersion::V4);
     assert_eq!(header.next_header(), 17, "UDP");
-    // Kernels that number address handles take the route's, others the address vector's.
+    // Kernels that number address handles use the route's, others the address vector's.
     assert!([64, 33].contains(&header.hop_limit()), "{header:?}");
-    // The two low bits are the network's (ECN).
+    // The two low bits belong to the network (ECN).
     assert_eq!(header.traffic_class() & 0xfc, 0x28);
 }
 
@@ -74,7 +74,7 @@ fn ib_a_datagram_within_the_subnet_has_no_network_header() {
     raw::recv(&mut pair.b.qp, 3, &[to.sge(0, 256)]).unwrap();
     message(&mut pair, &address, QKEY, b"datagram");
     let got = next(&mut pair.b.cq);
-    // The place of the header is kept free.
+    // The space of the header stays reserved.
     assert_eq!((got.wr_id, got.byte_len), (3, 48));
     assert!(!got.has_grh());
     assert_eq!(got.src_qp, pair.a.qp.qp_num());
@@ -87,7 +87,7 @@ fn with_immediate_and_in_pieces() {
     let mut pair = pair();
     let address = to_b(&pair);
     let to = Registered::local(&pair.b.pd, 256);
-    // The header and the message each where it is wanted.
+    // The header and the message are received into separate places.
     raw::recv(&mut pair.b.qp, 1, &[to.sge(200, 40), to.sge(0, 100)]).unwrap();
     let from = Registered::local(&pair.a.pd, 64);
     from.put(0, b"one two three");

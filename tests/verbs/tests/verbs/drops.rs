@@ -1,4 +1,4 @@
-//! Every order of dropping is right: each kernel object is destroyed once, and none is left.
+//! Objects may be dropped in any order: each kernel object is destroyed once, and none is left.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use uverbs::recorder::{Body, Collector, Record};
 use uverbs::{AddressVector, ErrorKind, Notify, QpType};
 use verbs_tests::{Driver, Registered, device_name, driver, options, raw};
 
-/// How many objects of each kind were made, and how many destroyed.
+/// How many objects of each kind were created, and how many destroyed.
 #[derive(Debug, Default, Eq, PartialEq)]
 struct Balance(BTreeMap<&'static str, i32>);
 
-/// What a command makes or destroys. Failures count as neither, and are kept.
+/// The object that a command creates or destroys. Failures count as neither, and are kept.
 fn change(record: &Record) -> Option<(&'static str, i32)> {
     const COMMANDS: [(&str, &str, &str); 7] = [
         (
@@ -78,14 +78,14 @@ fn change(record: &Record) -> Option<(&'static str, i32)> {
     }
 }
 
-/// Adds the commands up.
+/// Sums up the commands.
 fn balance(records: &[Record]) -> Balance {
     let mut balance = Balance::default();
     for record in records {
         let Some((kind, by)) = change(record) else {
             continue;
         };
-        // A method that the kernel does not have is tried once before its command.
+        // A method that the kernel does not have is tried once before the legacy command.
         if record.errno.is_some() {
             assert_eq!(by, 1, "a destroy failed: {record}");
             continue;
@@ -95,7 +95,7 @@ fn balance(records: &[Record]) -> Balance {
     balance
 }
 
-/// All orders of `items` things, by exchanging two at a time (Heap's algorithm).
+/// All permutations of `items` things, by swapping two at a time (Heap's algorithm).
 fn orders(items: usize, mut each: impl FnMut(&[usize])) {
     let mut order: Vec<_> = (0..items).collect();
     let mut counters = vec![0; items];
@@ -115,8 +115,8 @@ fn orders(items: usize, mut each: impl FnMut(&[usize])) {
 }
 
 /// Context, domain, channel, completion queue, shared queue, region and queue pair, dropped in
-/// every order that begins with `first`, or in some of them: a driver takes its time to make all
-/// that.
+/// every order that begins with `first`, or in some of them: drivers need some time to create all
+/// of these.
 fn in_every_order_after(first: usize) {
     let collector = Arc::new(Collector::new());
     let every = match driver() {

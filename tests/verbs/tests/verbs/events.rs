@@ -17,7 +17,7 @@ use verbs_tests::{
 
 const SHORT: Option<Duration> = Some(Duration::from_millis(100));
 
-/// The interface of the device.
+/// The network interface of the device.
 fn interface(context: &Context) -> String {
     let path = format!(
         "/sys/class/infiniband/{}/ports/1/gid_attrs/ndevs/0",
@@ -54,7 +54,7 @@ fn roce_f03_a_port_goes_down_and_comes_back() {
     let context = open();
     let name = interface(&context);
     let before = context.gid_table().unwrap().len();
-    // Other tests want the addresses back.
+    // Other tests need the addresses again.
     let keep = format!("/proc/sys/net/ipv6/conf/{name}/keep_addr_on_down");
     std::fs::write(&keep, "1").unwrap_or_else(|error| panic!("{keep}: {error}"));
     link::set_up(&name, false);
@@ -121,7 +121,7 @@ fn an_access_violation_is_told_to_the_side_whose_memory_it_was() {
             assert_eq!(event.source, source);
             assert_eq!(pair.b.qp.destroy().unwrap().asynchronous, 1);
         }
-        // rxe learned to tell in a later kernel than 6.12.
+        // rxe reports it only in kernels later than 6.12.
         None => assert!(
             driver() == Driver::Rxe && kernel() <= (6, 12),
             "no event on {:?}",
@@ -180,7 +180,7 @@ fn rxe_f29_an_event_of_a_queue_pair_that_is_gone_finds_nobody() {
     let drain = QpAttr::to(QpState::SendQueueDrained).sqd_async_notify(true);
     pair.a.qp.modify(&drain).unwrap();
     std::thread::sleep(Duration::from_millis(50));
-    // The event is there and nobody takes it: the kernel takes it back.
+    // The event is there and nobody reads it: the kernel discards it.
     let counts = pair.a.qp.destroy().unwrap();
     assert_eq!(counts.asynchronous, 0);
     match queue_event(&context, SHORT) {

@@ -1,4 +1,4 @@
-//! How requests fail: the status on both sides, what is flushed, in which order.
+//! How requests fail: the status on both sides, what is flushed, and in which order.
 
 use uverbs::memory::{LocalKey, RemoteKey};
 use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
@@ -10,7 +10,7 @@ use verbs_tests::{
     Driver, Pair, Registered, Side, drain, driver, failed_here, next, open, raw, requests_fail,
 };
 
-/// b's memory, as a's failing requests see it.
+/// b's memory, as a's failing requests refer to it.
 struct Target {
     pair: Pair,
     memory: Registered,
@@ -33,12 +33,12 @@ const ALL: AccessFlags = AccessFlags::LOCAL_WRITE
     .union(AccessFlags::REMOTE_ATOMIC);
 
 impl Target {
-    /// Posts the request and two behind it, which are flushed; returns how the first one failed.
+    /// Posts the request and two after it, which are flushed; returns how the first one failed.
     fn fail(mut self, operation: Operation<'_>, length: u32) -> WcStatus {
         let pieces = [self.local.sge(0, length)];
         let bad = SendRequest::new(operation, Payload::Gather(&pieces)).wr_id(1);
         let good = SendRequest::write(&pieces, self.memory.remote(0));
-        // Unsignaled: failure is reported all the same.
+        // Unsignaled: the failure is reported nevertheless.
         raw::send(&mut self.pair.a.qp, &[bad, good.wr_id(2), good.wr_id(3)]).unwrap();
         let done = drain(&mut self.pair.a.cq, 3);
         let ids: Vec<_> = done.iter().map(|done| done.wr_id).collect();
@@ -235,7 +235,7 @@ fn no_receive_and_patience() {
         builder = builder
             .rnr_retry(RnrRetry::new(7).unwrap())
             .min_rnr_timer(RnrTimer::code(1).unwrap());
-        // rxe's retransmission runs on meanwhile and must not give up.
+        // rxe's retransmission continues meanwhile and must not give up.
         builder = builder.retry_count(RetryCount::new(7).unwrap());
         builder
     });
@@ -288,7 +288,7 @@ fn f28_nobody_answers_and_everything_outstanding_is_flushed_in_order() {
             .all(|done| done.status == WcStatus::Flushed)
     );
     assert_eq!(qp.query().unwrap().state, QpState::Error);
-    // What is posted now is flushed as well.
+    // What is posted now is flushed, too.
     raw::send(&mut qp, &[SendRequest::send_inline(&bytes).wr_id(200)]).unwrap();
     let done = next(&mut cq);
     assert_eq!((done.wr_id, done.status), (200, WcStatus::Flushed));
@@ -310,6 +310,6 @@ fn rxe_an_invalidation_of_what_cannot_be_invalidated() {
     let done = next(&mut pair.a.cq);
     assert_eq!(done.wr_id, 6);
     assert!(!done.is_success(), "{done:?}");
-    // The region is as usable as before.
+    // The region is still usable.
     region.deregister().unwrap();
 }

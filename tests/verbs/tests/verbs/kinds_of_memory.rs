@@ -1,4 +1,4 @@
-//! Memory of files and of huge pages, in odd places, and a file that is cut short.
+//! Memory of files and of huge pages, at odd addresses, and a file that is truncated.
 #![allow(unsafe_code, reason = "registers memory that it mapped")]
 
 use std::ffi::c_void;
@@ -21,7 +21,7 @@ const BOTH: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 const PAGE: usize = 4096;
 const HUGE: usize = 2 << 20;
 
-/// Mapped memory of this test's own.
+/// Mapped memory that belongs to this test.
 struct Mapped {
     start: *mut c_void,
     len: usize,
@@ -29,7 +29,7 @@ struct Mapped {
 
 impl Mapped {
     fn anonymous(len: usize, flags: MapFlags) -> Self {
-        // SAFETY: the place is the kernel's choice.
+        // SAFETY: the kernel chooses the address.
         let start = unsafe { mmap_anonymous(null_mut(), len, BOTH, MapFlags::PRIVATE | flags) };
         let start = start.unwrap_or_else(|errno| panic!("{len} bytes with {flags:?}: {errno}"));
         Self { start, len }
@@ -63,7 +63,7 @@ impl Drop for Mapped {
     }
 }
 
-/// Registers part of some memory.
+/// Registers part of the memory.
 fn register(pair: &Pair, memory: &Mapped, at: usize, len: usize) -> uverbs::Result<MemoryRegion> {
     assert!(at + len <= memory.len);
     // SAFETY: the part is mapped, and looked at only by atomics.
@@ -74,7 +74,7 @@ fn register(pair: &Pair, memory: &Mapped, at: usize, len: usize) -> uverbs::Resu
     }
 }
 
-/// Has the peer write a byte into a region, and tells how that ended.
+/// Makes the peer write a byte to a region, and returns the status.
 fn write(pair: &mut Pair, region: &MemoryRegion, at: u64, byte: u8) -> WcStatus {
     let source = Registered::local(&pair.a.pd, 1);
     source.put(0, &[byte]);
@@ -88,7 +88,7 @@ fn write(pair: &mut Pair, region: &MemoryRegion, at: u64, byte: u8) -> WcStatus 
     next(&mut pair.a.cq).status
 }
 
-/// Has the peer read a byte of a region.
+/// Makes the peer read a byte of a region.
 fn read(pair: &mut Pair, region: &MemoryRegion, at: u64) -> u8 {
     let target = Registered::local(&pair.a.pd, 1);
     let pieces = [target.sge(0, 1)];
@@ -102,8 +102,8 @@ fn read(pair: &mut Pair, region: &MemoryRegion, at: u64) -> u8 {
     target.get(0, 1)[0]
 }
 
-/// Parts of this memory at odd places can be registered, and a peer reaches their ends and no
-/// others.
+/// Parts of this memory at odd addresses can be registered, and a peer reaches their ends and
+/// nothing beyond.
 fn reached(pair: &mut Pair, memory: &Mapped, what: &str) {
     let end = memory.len;
     let middle = end / 2;
@@ -144,11 +144,11 @@ fn f30_memory_of_a_file() {
     let file = file(4 * PAGE, MemfdFlags::CLOEXEC);
     let memory = Mapped::of(&file, 4 * PAGE);
     reached(&mut pair, &memory, "a file");
-    // What came is in the file, too.
+    // What arrived is in the file, too.
     let mut bytes = vec![0; 4 * PAGE];
     file.read_exact_at(&mut bytes, 0).unwrap();
     assert_eq!((bytes[PAGE - 1], bytes[4 * PAGE - 1]), (5, 7));
-    // Pages that nobody has touched are made when they are registered.
+    // Pages that were never accessed are allocated when they are registered.
     let fresh = Mapped::of(&self::file(PAGE, MemfdFlags::CLOEXEC), PAGE);
     let region = register(&pair, &fresh, 0, PAGE).unwrap();
     assert_eq!(write(&mut pair, &region, 9, 3), WcStatus::Success);
@@ -165,8 +165,8 @@ fn f30_huge_pages() {
     {
         let memory = Mapped::anonymous(2 * HUGE, MapFlags::HUGETLB);
         if !copy_on_fork().unwrap() {
-            // Memory that children would take away is kept out of them, which only works for whole
-            // pages.
+            // Memory that children would take away is excluded from them, which only works for
+            // whole pages.
             let part = register(&pair, &memory, 0, 1).unwrap_err();
             assert_eq!(part.kind(), ErrorKind::InvalidInput, "{part}");
             let whole = register(&pair, &memory, 0, 2 * HUGE).unwrap();
@@ -182,15 +182,15 @@ fn f30_huge_pages() {
     }
     std::fs::write(pool, "0").unwrap();
 
-    // Where the kernel likes to, it puts this into huge pages by itself.
+    // If the kernel decides to, it puts this into huge pages by itself.
     let memory = Mapped::anonymous(3 * HUGE, MapFlags::empty());
     // SAFETY: the advice changes no byte.
     unsafe { madvise(memory.start, memory.len, Advice::LinuxHugepage) }.unwrap();
     reached(&mut pair, &memory, "transparent huge pages");
 }
 
-/// The region keeps its pages; the file's new ones are others. (This process itself would get
-/// SIGBUS for touching the mapping meanwhile. The library never does; its own buffers belong to no
+/// The region keeps its pages; the file's new ones are different. (This process itself would get
+/// SIGBUS for accessing the mapping meanwhile. The library never does; its own buffers belong to no
 /// file.)
 #[test]
 fn f31_a_file_is_cut_short_under_its_region() {
@@ -205,7 +205,7 @@ fn f31_a_file_is_cut_short_under_its_region() {
     assert_eq!(write(&mut pair, &region, 5000, 2), WcStatus::Success);
     assert_eq!(read(&mut pair, &region, 5000), 2, "the region has its page");
 
-    // There is nothing to register now.
+    // There is nothing to register any more.
     let error = register(&pair, &memory, 0, 2 * PAGE).unwrap_err();
     assert_eq!(error.errno(), Some(uverbs::error::Errno::FAULT), "{error}");
 

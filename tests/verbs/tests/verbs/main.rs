@@ -1,4 +1,4 @@
-//! The verbs, topic by topic, on one host whose device talks to itself.
+//! The verbs, topic by topic, on one host with a device that is connected to itself.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

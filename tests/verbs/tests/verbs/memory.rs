@@ -1,4 +1,4 @@
-//! Memory regions: registering, changing, using, and what the device does not have.
+//! Memory regions: registering, reregistering, using them, and what the device does not support.
 #![allow(unsafe_code, reason = "changes registrations")]
 
 use std::os::fd::AsFd;
@@ -16,7 +16,7 @@ const ALL: AccessFlags = AccessFlags::LOCAL_WRITE
     .union(AccessFlags::REMOTE_WRITE)
     .union(AccessFlags::REMOTE_ATOMIC);
 
-/// Writes `text` to `target` of b, and tells how it ended.
+/// Writes `text` to `target` of b, and returns the status.
 fn write(pair: &mut Pair, text: &[u8], target: &Registered, offset: u64) -> WcStatus {
     let source = Registered::local(&pair.a.pd, text.len().max(1));
     source.put(0, text);
@@ -47,7 +47,7 @@ fn f21_what_cannot_be_registered_is_told_apart() {
     let pd = context.alloc_pd().unwrap();
     // SAFETY: no memory of this process is there.
     let unmapped = unsafe { pd.register(0x1000 as *mut u8, 4096, ALL) }.unwrap_err();
-    // Where children would take it away, keeping it out of them comes first.
+    // If children would take it away, excluding it from them comes first.
     let expected = if copy_on_fork().unwrap() {
         (ErrorKind::InvalidInput, Some(uverbs::error::Errno::FAULT))
     } else {
@@ -73,7 +73,7 @@ fn work_requests_address_a_region_as_its_maker_said() {
     let mut pair = Pair::new(QpType::Rc);
     let plain = Registered::remote_all(&pair.b.pd, 8192);
     let address = plain.mr().address() as *mut u8;
-    // Both addresses have the same place in their pages, or the kernel refuses.
+    // Both addresses must have the same offset in their pages, or the kernel refuses.
     let iova = 0x10_0000 + plain.mr().address() % 4096;
     // SAFETY: the memory is atomics that are never freed.
     let moved = unsafe { pair.b.pd.register_at(address, 8192, iova, ALL) }.unwrap();
@@ -103,7 +103,7 @@ fn f26_a_deregistered_key_opens_nothing() {
     let pieces = [];
     let source = Registered::local(&pair.a.pd, 8);
     let some = [source.sge(0, 8)];
-    // Nothing is checked for no bytes, so a key that is gone does no harm there (IBTA C9-88).
+    // Nothing is checked for zero bytes, so an invalid key does no harm there (IBTA C9-88).
     raw::send(
         &mut pair.a.qp,
         &[SendRequest::write(&pieces, remote).signaled()],
@@ -119,7 +119,7 @@ fn f26_a_deregistered_key_opens_nothing() {
     assert_eq!(target.get(0, 3), b"one");
 }
 
-/// What the kernel says of a change: made, or typed as unsupported.
+/// The kernel's answer to a change: made, or refused as unsupported.
 fn change(memory: &mut Registered, change: &Reregister<'_>) -> bool {
     // SAFETY: the memory is atomics that are never freed; nothing is posted.
     match unsafe { memory.mr_mut().reregister(change) } {
@@ -168,7 +168,7 @@ fn a_region_can_move_to_another_domain_where_the_kernel_can() {
     };
     if change(&mut target, &to_home) {
         assert!(target.mr().pd().is_same(&home));
-        // Nothing of the region is left in the domain it came from.
+        // Nothing of the region is left in its former domain.
         other.dealloc().unwrap();
         assert_eq!(write(&mut pair, b"here", &target, 0), WcStatus::Success);
     } else {
@@ -254,7 +254,7 @@ fn on_demand_regions_work_where_they_are_announced() {
     let Some(target) = on_demand(&pair.b.pd, 64 << 10) else {
         return;
     };
-    // rxe (6.15 to 7.2) takes every place for the start of its page (__rxe_odp_mr_copy in
+    // rxe (6.15 to 7.2) takes every address for the start of its page (__rxe_odp_mr_copy in
     // rxe_odp.c).
     let start = target.mr().address() as usize;
     let page = (start + 40_000).next_multiple_of(4096);
@@ -265,7 +265,7 @@ fn on_demand_regions_work_where_they_are_announced() {
     );
     assert_eq!(target.get(offset, 10), b"faulted in");
 
-    // The pages may go away and come back meanwhile.
+    // The pages may be removed and return meanwhile.
     let page = page as *mut std::ffi::c_void;
     target.fill(|at| at as u8);
     // SAFETY: dropped pages read as zeros, and zeros are valid atomics.
@@ -279,7 +279,7 @@ fn on_demand_regions_work_where_they_are_announced() {
     target.deregister().unwrap();
 }
 
-/// A page of its own, at `address` if that is given.
+/// Maps a page, at `address` if that is given.
 fn map_page(address: *mut std::ffi::c_void, protection: ProtFlags) -> *mut u8 {
     let flags = if address.is_null() {
         MapFlags::PRIVATE

@@ -1,4 +1,4 @@
-//! Multicast groups: joined, heard, left.
+//! Multicast groups: joining, receiving, leaving.
 
 use std::net::{Ipv4Addr, UdpSocket};
 
@@ -13,7 +13,7 @@ fn pair() -> Pair {
     Pair::with(QpType::Ud, |builder| builder.qkey(QKEY))
 }
 
-/// The way to the group. The network is joined by an ordinary socket, which is to be kept.
+/// The path to the group. The network group is joined by an ordinary socket, which must be kept.
 fn to_group(pair: &Pair) -> (AddressHandle, UdpSocket) {
     let entry = gid_entry(&pair.a.context, &pair.a.qp);
     let own = entry.gid.ipv4_mapped().expect("an IPv4 address");
@@ -57,7 +57,7 @@ fn roce_every_member_hears_a_datagram_to_the_group() {
     assert_eq!(one.src_qp, pair.a.qp.qp_num());
     assert_eq!(to.get(40, 9), b"everybody");
     assert_eq!(others.get(40, 9), b"everybody");
-    // Who is no member heard nothing.
+    // A queue pair that is not a member received nothing.
     raw::recv(&mut other.a.qp, 3, &[others.sge(0, 256)]).unwrap();
     nothing(&mut other.a.cq);
 }

@@ -1,5 +1,5 @@
-//! Atomic write and flush: used where the kernel announces them (6.2 and later), typed where it
-//! does not.
+//! Atomic write and flush: used where the kernel announces them (6.2 and later), refused with a
+//! typed error where it does not.
 
 use uverbs::caps::DeviceCaps;
 use uverbs::completion::WcOpcode;
@@ -13,7 +13,7 @@ const ACCESS: AccessFlags = AccessFlags::LOCAL_WRITE
     .union(AccessFlags::REMOTE_WRITE)
     .union(AccessFlags::REMOTE_READ);
 
-/// A pair with `extra` access on both ends.
+/// A pair with `extra` access rights on both ends.
 fn pair(extra: AccessFlags) -> Pair {
     Pair::with(QpType::Rc, |builder| builder.access(ACCESS | extra))
 }
@@ -139,7 +139,7 @@ fn a_flush_needs_its_access_on_the_region() {
 
 #[test]
 fn ordinary_memory_cannot_be_registered_as_persistent() {
-    // What memory is persistent is known to the kernel alone.
+    // Only the kernel knows which memory is persistent.
     verbs_tests::kernel_may_say("rxe_reg_user_mr");
     let context = verbs_tests::open();
     let pd = context.alloc_pd().unwrap();

@@ -48,8 +48,8 @@ fn a_descriptor_of_something_else_is_refused() {
     };
     let error = options().from_fd(null().unwrap().into()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
-    // Neither by the name of a device that there is, nor by a path on which no command says whose
-    // it is.
+    // Neither by the name of an existing device, nor by a path on which no command identifies the
+    // driver.
     for path in [command_path(), CommandPath::Write] {
         let options = OpenOptions::new().command_path(path);
         let info = open().info().clone();

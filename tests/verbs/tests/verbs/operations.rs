@@ -254,7 +254,7 @@ fn a_fenced_send_waits_for_the_read_before_it() {
         raw::recv(&mut pair.b.qp, 1, &[echo.sge(0, len)]).unwrap();
         let pieces = [here.sge(0, len)];
         let read = SendRequest::read(&pieces, there.remote(0));
-        // What is sent is what the read brings.
+        // What is sent is the data that the read returned.
         let send = SendRequest::send(&pieces).with(SendFlags::FENCE).signaled();
         raw::send(&mut pair.a.qp, &[read, send]).unwrap();
         assert_eq!(next(&mut pair.a.cq).opcode, WcOpcode::Send);

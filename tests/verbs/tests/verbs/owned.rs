@@ -1,4 +1,4 @@
-//! The safe memory world: buffers move in, come back, and are never in two hands.
+//! The safe memory world: buffers are moved in, are returned, and never have two owners.
 
 use uverbs::attr::{QpAttr, SrqModify};
 use uverbs::completion::WcOpcode;
@@ -317,7 +317,7 @@ fn a_shared_receive_queue_owns_its_buffers() {
     let context = open();
     let pd = context.alloc_pd().unwrap();
     let mut cq = context.create_cq(64).unwrap();
-    // Where queues can grow, it does.
+    // Where queues can be resized, it is.
     let resizes = driver() == Driver::Rxe;
     let size = if resizes { 8 } else { 20 };
     let mut srq = owned::SharedReceiveQueue::new(pd.create_srq(size, 1).unwrap());
@@ -367,7 +367,7 @@ fn a_shared_receive_queue_owns_its_buffers() {
 #[expect(clippy::mem_forget, reason = "what is tested")]
 fn whatever_is_forgotten_no_memory_is_written_that_is_someone_else_s() {
     let mut all = everything();
-    // A receive waits; everything that could look after it is forgotten.
+    // A receive is posted; everything that could look after it is forgotten.
     let builder = all
         .pd
         .queue_pair(QpType::Rc, &all.cq, &all.cq)

@@ -44,7 +44,7 @@ fn a_batch_is_rung_once_and_polling_rings_nothing() {
     }
     batch.submit().unwrap();
     let records = collector.take();
-    // rxe is rung by a system call, a ConnectX by a store.
+    // rxe's doorbell is a system call, a ConnectX's a store.
     let calls = match driver() {
         Driver::Rxe => 2,
         Driver::Mlx5 => 0,
@@ -197,7 +197,7 @@ fn inline_data_up_to_the_limit_and_no_further() {
     let data: Vec<u8> = (0..=max as usize).map(|at| at as u8).collect();
     for length in [0, 1, 63, 200, max as usize] {
         raw::recv(&mut pair.b.qp, 1, &[to.sge(0, 1024)]).unwrap();
-        // In several pieces, which need no place in the queue of their own.
+        // In several entries, which need no slots of their own.
         let (one, rest) = data[..length].split_at(length / 3);
         let (two, three) = rest.split_at(rest.len() / 2);
         let pieces = [one, two, &[], three];
@@ -314,7 +314,7 @@ fn f21_requests_that_do_not_fit_are_refused_before_the_ring_is_touched() {
         let failed = raw::send(&mut pair.a.qp, &[request]).unwrap_err();
         assert_eq!(failed.error, PostError::InvalidRequest);
     }
-    // Nothing of all that went anywhere.
+    // None of all that was sent.
     raw::recv(&mut pair.b.qp, 1, &[]).unwrap();
     raw::send(
         &mut pair.a.qp,

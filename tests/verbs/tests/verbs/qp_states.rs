@@ -1,5 +1,5 @@
-//! Queue pairs through their states: what is set is what a query returns, what is illegal is
-//! explained.
+//! Queue pairs through their states: what is set is what a query returns, and an invalid transition
+//! is explained.
 
 use uverbs::attr::{Psn, QpAttr, QpAttrMask, QpCaps};
 use uverbs::link::Mtu;
@@ -27,7 +27,7 @@ fn raw_qp(kind: QpType) -> (uverbs::ProtectionDomain, uverbs::CompletionQueue, Q
     (pd, cq, prepared.into_raw())
 }
 
-/// What a query says is at least what creation granted; before 6.3 it is more.
+/// A query returns at least what creation granted; before 6.3 it returns more.
 fn holds(queried: QpCaps, granted: QpCaps) {
     assert!(
         queried.max_send_wr >= granted.max_send_wr && queried.max_recv_wr >= granted.max_recv_wr,
@@ -81,7 +81,7 @@ fn rts(qp: &QueuePair) -> QpAttr {
     }
 }
 
-/// Takes a queue pair in RESET to `state`.
+/// Brings a queue pair in RESET to `state`.
 fn bring(qp: &mut QueuePair, state: QpState) {
     if state == QpState::Reset {
         return;
@@ -105,7 +105,7 @@ fn bring(qp: &mut QueuePair, state: QpState) {
     }
 }
 
-/// To SQD, and until what was under way is done.
+/// Moves to SQD, and waits until the requests under way are done.
 fn drain_sends(qp: &mut QueuePair) {
     qp.modify(&QpAttr::to(QpState::SendQueueDrained)).unwrap();
     verbs_tests::until("a drained send queue", || {
@@ -182,13 +182,13 @@ fn settings_of_a_running_connection_can_be_changed() {
     assert_eq!(qp.query().unwrap().timeout.raw(), 9);
 }
 
-/// No kernel's driver drains the queue of a ConnectX (up to Linux 7.2).
+/// Whether the state exists: no kernel's driver drains the queue of a ConnectX (up to Linux 7.2).
 fn is_there(state: QpState) -> bool {
     driver() == Driver::Rxe || state != QpState::SendQueueDrained
 }
 
-/// The kernel and the library's table agree on every pair of states, with the attributes each
-/// transition needs.
+/// The kernel and the library's table agree on every pair of states, with the attributes that each
+/// transition requires.
 #[test]
 fn every_transition_is_what_the_table_says() {
     for kind in [QpType::Rc, QpType::Uc, QpType::Ud] {
@@ -278,7 +278,7 @@ fn rxe_a_drained_queue_sends_again() {
     let bytes: [&[u8]; 1] = [b"before"];
     let requests = [1, 2].map(|wr_id| SendRequest::send_inline(&bytes).wr_id(wr_id).signaled());
     raw::send(&mut pair.a.qp, &requests).unwrap();
-    // What was not begun when the queue is drained waits in it.
+    // Requests that were not begun when the queue is drained wait in it.
     assert_eq!(drain(&mut pair.a.cq, 2).len(), 2);
     drain_sends(&mut pair.a.qp);
     assert_eq!(pair.a.qp.state(), QpState::SendQueueDrained);
@@ -348,7 +348,8 @@ fn a_reset_queue_pair_starts_again() {
         }
         for (side, peer) in [(&mut pair.a, two), (&mut pair.b, one)] {
             side.qp.modify(&init(QpType::Rc)).unwrap();
-            // Other numbers than before: packets of the former life may still be under way.
+            // Different numbers than before: packets of the former incarnation may still be under
+            // way.
             let psn = Psn::new(0x1000 * (round + 1)).unwrap();
             let attr = rtr(&side.qp).dest_qpn(peer).rq_psn(psn);
             side.qp.modify(&attr).unwrap();

@@ -1,4 +1,4 @@
-//! What queries say against what sysfs says.
+//! What queries return compared with sysfs.
 
 use std::fs;
 
@@ -165,7 +165,7 @@ fn the_speed_is_a_number_or_typed_as_unsupported() {
 #[test]
 fn the_firmware_version_is_what_sysfs_says() {
     let context = open();
-    // rxe has no firmware and says so with zeros, as the C provider prints them.
+    // rxe has no firmware and reports zeros, as the C provider prints them.
     if driver() == Driver::Rxe {
         assert_eq!(context.firmware_version(), "0.0.0");
     } else {

@@ -1,4 +1,4 @@
-//! Shared receive queues: made, queried, resized with requests inside, shared by queue pairs.
+//! Shared receive queues: created, queried, resized with requests inside, shared by queue pairs.
 
 use uverbs::attr::SrqModify;
 use uverbs::time::{AckTimeout, RetryCount, RnrRetry, RnrTimer};
@@ -8,7 +8,7 @@ use uverbs::{
 };
 use verbs_tests::{Driver, Registered, drain, driver, nothing, open, raw};
 
-/// Queue pairs that talk to themselves and receive from one queue.
+/// Queue pairs that are connected to themselves and receive from one queue.
 struct Shared {
     context: Context,
     pd: ProtectionDomain,
@@ -47,7 +47,7 @@ fn shared(max_wr: u32, qps: usize) -> Shared {
 }
 
 impl Shared {
-    /// Posts receives until there are no more places; tells how many.
+    /// Posts receives until the queue is full; returns how many.
     fn fill(&mut self, from: u64, to: &Registered) -> u64 {
         let mut posted = 0;
         loop {
@@ -95,7 +95,7 @@ fn sizes_that_are_impossible() {
     let pd = context.alloc_pd().unwrap();
     let kind = |max_wr, max_sge| pd.create_srq(max_wr, max_sge).unwrap_err().kind();
     assert_eq!(kind(0, 1), ErrorKind::InvalidInput);
-    // A ConnectX has room for one piece at least.
+    // A ConnectX has room for at least one entry.
     if driver() == Driver::Rxe {
         assert_eq!(kind(1, 0), ErrorKind::InvalidInput);
     }
@@ -148,7 +148,7 @@ fn a_full_queue_takes_no_more_until_something_is_received() {
 fn rxe_it_grows_with_requests_inside() {
     let mut shared = shared(8, 2);
     let to = Registered::local(&shared.pd, 64);
-    // Somewhere in the middle of the ring, so that what is moved has wrapped.
+    // Somewhere in the middle of the ring, so that the moved requests have wrapped.
     for wr_id in 0..5 {
         raw::recv_shared(&mut shared.srq, wr_id, &[to.sge(0, 64)]).unwrap();
         assert_eq!(shared.message(0), wr_id);
@@ -223,9 +223,9 @@ fn rxe_if_anything_is_invalid_nothing_is_changed() {
     assert_eq!((before.max_wr, before.limit), (15, 3));
     let max = shared.context.device_attr().max_srq_wr;
     let changes = [
-        // A good size with a limit above the present size.
+        // A valid size with a limit above the present size.
         SrqModify::new().max_wr(100).limit(50),
-        // A good limit with a size that is impossible, or too small for the requests inside.
+        // A valid limit with a size that is impossible, or too small for the requests inside.
         SrqModify::new().max_wr(max + 1).limit(5),
         SrqModify::new().max_wr(0).limit(5),
         SrqModify::new().max_wr(7).limit(5),

@@ -1,4 +1,4 @@
-//! The limit of a shared receive queue: armed, reached, told to the right place, armed again.
+//! The limit of a shared receive queue: armed, reached, reported in the right place, armed again.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn queue(pd: &ProtectionDomain, limit: u32, number: u64) -> SharedReceiveQueue {
 }
 
 fn connect(pd: &ProtectionDomain, cq: &CompletionQueue, srq: &SharedReceiveQueue) -> QueuePair {
-    // Where nothing is signaled, a ConnectX takes no place in the send queue back.
+    // Where nothing is signaled, a ConnectX frees no place in the send queue.
     let builder = pd
         .queue_pair(QpType::Rc, cq, cq)
         .srq(srq)
@@ -183,7 +183,7 @@ fn f09_an_event_that_nobody_took_holds_up_no_destroy() {
     post(&mut q.srq, 1);
     receive(&mut q.qp, &mut q.cq, 1);
     drop(q.qp);
-    // The kernel takes back what nobody took, and counts the rest.
+    // The kernel discards unread events, and counts the others.
     assert_eq!(q.srq.destroy().unwrap().asynchronous, 0);
     assert_eq!(queue_event(&q.context, SHORT), None);
     assert_eq!(q.context.leaked(), 0);

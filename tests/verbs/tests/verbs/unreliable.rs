@@ -1,4 +1,4 @@
-//! Unreliable connections: what they carry, and what they do not have.
+//! Unreliable connections: what they support, and what they do not.
 
 use uverbs::completion::WcOpcode;
 use uverbs::{Operation, Payload, PostError, QpType, SendRequest, WcStatus, WorkCompletion};

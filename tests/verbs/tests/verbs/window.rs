@@ -1,4 +1,4 @@
-//! Memory windows of both types: bound, used, taken away, bound again.
+//! Memory windows of both types: bound, used, invalidated, bound again.
 
 use uverbs::completion::WcOpcode;
 use uverbs::memory::{MwType, RemoteKey};
@@ -10,7 +10,7 @@ use verbs_tests::{Pair, Registered, failed_here, kernel_may_say, next, raw, requ
 
 const REMOTE: AccessFlags = AccessFlags::REMOTE_READ.union(AccessFlags::REMOTE_WRITE);
 
-/// b binds `window` to a part of `region`; tells how it ended.
+/// b binds `window` to a part of `region`; returns the status.
 fn bind(
     pair: &mut Pair,
     window: &mut MemoryWindow,
@@ -45,7 +45,7 @@ fn bindable(pair: &Pair) -> Registered {
     Registered::new(&pair.b.pd, 4096, access)
 }
 
-/// a writes 4 bytes by `key`; tells how it ended.
+/// a writes 4 bytes with `key`; returns the status.
 fn write(pair: &mut Pair, region: &Registered, offset: u64, key: RemoteKey) -> WcStatus {
     let source = Registered::local(&pair.a.pd, 4);
     source.put(0, b"mine");
@@ -72,12 +72,11 @@ fn window_opens_its_region_while_bound(kind: MwType) {
     assert_eq!(write(&mut pair, &region, 1096, key), WcStatus::Success);
     assert_eq!(region.get(1000, 4), b"mine");
     assert_eq!(region.get(1096, 4), b"mine");
-    // rxe looks at the bounds of the region, not at those of the window (check_rkey in rxe_resp.c,
-    // up to 7.2).
+    // rxe checks the bounds of the region, not those of the window (check_rkey in rxe_resp.c, up to
+    // 7.2).
     assert_eq!(write(&mut pair, &region, 4093, key), WcStatus::RemoteAccess);
     assert_eq!(region.get(4093, 3), [0; 3]);
-    // Before its queue pair: rxe waits a minute for a queue pair that a window of type 2 is bound
-    // to.
+    // Before its queue pair: rxe waits a minute for a queue pair that a type 2 window is bound to.
     window.dealloc().unwrap();
     region.deregister().unwrap();
 }
@@ -164,7 +163,7 @@ fn its_owner_invalidates_a_window_of_type_2_and_binds_it_again() {
     assert_ne!(first, second);
     assert_eq!(write(&mut pair, &region, 64, second), WcStatus::Success);
     assert_eq!(region.get(64, 4), b"mine");
-    // The first key is worth nothing any more.
+    // The first key is not valid any more.
     assert_eq!(write(&mut pair, &region, 64, first), WcStatus::RemoteAccess);
 }
 
@@ -195,7 +194,7 @@ fn a_peer_invalidates_a_window_with_its_message() {
     assert_eq!(received.imm, None);
     assert_eq!(sink.get(0, 4), b"done");
 
-    // It can be bound again, and the old key opens nothing.
+    // It can be bound again, and the old key gives no access.
     let status = bind(&mut pair, &mut window, &region, (0, 64), REMOTE);
     assert_eq!(status, WcStatus::Success);
     assert_eq!(write(&mut pair, &region, 0, key), WcStatus::RemoteAccess);
